@@ -1,0 +1,88 @@
+"""Imports point only to a lower floor of the house (docs: the README's map)."""
+
+import ast
+import pathlib
+
+import pytest
+
+import tv_jax
+
+PACKAGE = pathlib.Path(tv_jax.__file__).parent
+
+# A module may import from floors strictly below its own, and from its own
+# folder.
+FLOOR = {
+  "tree": 0,
+  "probs": 0,
+  "prompts": 0,
+  "store": 0,
+  "proposals": 1,
+  "models": 1,
+  "metrics": 1,
+  "verifiers": 2,
+  "drafting": 2,
+  "certify": 3,
+  "decoding": 3,
+  "evaluate": 4,
+  "report": 4,
+  "train": 4,
+  "main": 5,
+  "__init__": 6,  # the flat public face
+}
+
+
+def room(path):
+  """The module or folder directly below the package."""
+  return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(tree, package=("tv_jax",)):
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Import):
+      names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+      assert node.level == 0, f"line {node.lineno}: import by full name"
+      names = [f"{node.module}.{alias.name}" for alias in node.names]
+    else:
+      continue
+    for name in names:
+      parts = name.split(".")
+      if parts[0] == "tv_jax" and len(parts) > 1:
+        yield parts[1], node.lineno
+
+
+def violations(own, source):
+  for other, line in imported_rooms(ast.parse(source)):
+    if other != own and FLOOR[other] >= FLOOR[own]:
+      yield f"line {line}: {own} imports {other}"
+
+
+@pytest.mark.parametrize(
+  "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem
+)
+def test_imports_point_down(path):
+  assert list(violations(room(path), path.read_text())) == []
+
+
+def test_an_upward_import_is_seen():
+  source = "from tv_jax import certify\n"
+  assert list(violations("tree", source)) == ["line 1: tree imports certify"]
+
+
+@pytest.mark.parametrize(
+  "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem
+)
+def test_flax_stays_in_the_models(path):
+  allowed = {"models/llama.py", "models/eagle.py"}
+  names = {
+    alias.name.split(".")[0]
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.Import)
+    for alias in node.names
+  } | {
+    node.module.split(".")[0]
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.ImportFrom)
+  }
+  if path.relative_to(PACKAGE).as_posix() not in allowed:
+    assert "flax" not in names
