@@ -1,0 +1,1 @@
+"""Measurements: each script prints one table, from one command."""
