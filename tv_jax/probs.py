@@ -1,0 +1,96 @@
+"""Laws over the vocabulary: from logits, renormalised, drawn from.
+
+A law is an array of V probabilities in float32 (float64 stays float64),
+whatever the dtype of the logits.
+"""
+
+import jax
+import jax.numpy as jnp
+
+
+def law(
+  logits: jax.Array,
+  *,
+  temperature: float | jax.Array = 1.0,
+  top_k: int = 0,
+  top_p: float = 1.0,
+) -> jax.Array:
+  """The law that these logits [..., V] are sampled with.
+
+  Temperature, then top-k, then top-p, each as in Hugging Face's samplers.
+
+  Args:
+    logits: [..., V] of any float dtype.
+    temperature: 0 puts everything on the likeliest token (the lowest id among
+      equals). A traced temperature must be positive.
+    top_k: Keep the k likeliest tokens and all that equal the k-th; 0: all.
+    top_p: Keep the fewest likeliest tokens that reach this mass; 1: all.
+
+  Returns:
+    [..., V]; NaN wherever the logits held a NaN in that row.
+  """
+  _check(temperature, top_k, top_p)
+  logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+  if isinstance(temperature, int | float):
+    if temperature == 0:
+      return _greedy(logits)
+    temperature = jnp.asarray(temperature, logits.dtype)
+  logits = logits / temperature.astype(logits.dtype)
+  if 0 < top_k < logits.shape[-1]:
+    least = jax.lax.top_k(logits, top_k)[0][..., -1:]
+    logits = jnp.where(logits < least, -jnp.inf, logits)
+  if top_p < 1:
+    logits = jnp.where(_nucleus(logits, top_p), logits, -jnp.inf)
+  return jax.nn.softmax(logits, axis=-1)
+
+
+def normalise(weights: jax.Array, fallback: jax.Array) -> jax.Array:
+  """Weights [..., V] over their sum; `fallback` where that is not in (0, inf).
+
+  Args:
+    weights: [..., V], none negative.
+    fallback: [..., V], a law.
+
+  Returns:
+    [..., V] laws.
+  """
+  total = jnp.sum(weights, axis=-1, keepdims=True)
+  usable = (total > 0) & (total < jnp.inf)
+  return jnp.where(usable, weights / jnp.where(usable, total, 1), fallback)
+
+
+def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
+  """`shape` independent tokens from a law [V], none of probability 0."""
+  return jax.random.categorical(
+    key, jnp.log(law), shape=shape, mode="high"
+  ).astype(jnp.int32)
+
+
+def _greedy(logits):
+  best = jnp.argmax(logits, axis=-1)
+  law = jax.nn.one_hot(best, logits.shape[-1], dtype=logits.dtype)
+  undefined = jnp.isnan(logits).any(axis=-1, keepdims=True)
+  return jnp.where(undefined, jnp.nan, law)
+
+
+def _nucleus(logits, top_p):
+  """The tokens to keep: those with less than `top_p` above them.
+
+  Counted from below, as Hugging Face does: a token goes when it and all below
+  it hold no more than 1 - top_p, and the likeliest always stays.
+  """
+  order = jnp.argsort(logits, axis=-1)  # ascending and stable
+  mass = jax.nn.softmax(jnp.take_along_axis(logits, order, axis=-1), axis=-1)
+  kept = jnp.cumsum(mass, axis=-1) > 1 - top_p
+  kept = kept.at[..., -1].set(True)
+  place = jnp.argsort(order, axis=-1)
+  return jnp.take_along_axis(kept, place, axis=-1)
+
+
+def _check(temperature, top_k, top_p):
+  if isinstance(temperature, int | float) and not 0 <= temperature < jnp.inf:
+    raise ValueError(f"temperature={temperature}: give 0 or a positive number")
+  if top_k < 0:
+    raise ValueError(f"top_k={top_k}: give 0 (no limit) or a positive number")
+  if not 0 < top_p <= 1:
+    raise ValueError(f"top_p={top_p}: give a number in (0, 1]; 1 is no limit")

@@ -1,0 +1,23 @@
+"""Verification rules: what of a drafted tree is kept, and what comes next.
+
+Each rule is a pure function for ONE tree; `vmap` makes a batch. Randomness
+comes in as uniforms, one a node, so that a rule can be enumerated and replayed.
+A new rule is one file and one line in `VERIFIERS`.
+"""
+
+from tv_jax.verifiers.decision import NOT_OFFERED, Decision, Verifier
+from tv_jax.verifiers.table import VERIFIERS, lookup, resolve
+from tv_jax.verifiers.verify import Verdict, check_draft, toss_and_draw, verify
+
+__all__ = [
+  "NOT_OFFERED",
+  "VERIFIERS",
+  "Decision",
+  "Verdict",
+  "Verifier",
+  "check_draft",
+  "lookup",
+  "resolve",
+  "toss_and_draw",
+  "verify",
+]

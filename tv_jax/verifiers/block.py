@@ -1,0 +1,112 @@
+"""Block verification (Sun et al. 2025, Algorithm 2), for chains.
+
+Written from its own paper's formulas, sharing no step with the other rules: on
+chains it must take the very decisions of the traversal, coin for coin.
+
+With p_0 = 1 and, for the i-th drafted token x_i of a chain of length L,
+
+    p_i = min(p_{i-1} p(x_i) / q(x_i), 1)
+    A_i = sum [p_i p - q]_+      (laws of the token after x_i)
+    h_i = A_i / (A_i + 1 - p_i)  (1 when p_i = 1 and A_i = 0),   h_L = p_L
+
+all coins are drawn, the last i with eta_i < h_i is accepted, and the bonus
+token comes from [p_i p - q]_+ normalised, or from p at the end of the chain.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax import proposals
+from tv_jax.proposals import INVALID
+from tv_jax.tree import ROOT, Tree
+from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
+
+
+class _Chain(NamedTuple):
+  """Everything that no coin changes."""
+
+  drawn: jax.Array  # [N] whether the chain reaches this node
+  h: jax.Array  # [N] the threshold; the root's is 1
+  last: jax.Array  # [N] whether the chain ends here
+  reach: jax.Array  # [N] p_i
+  q: jax.Array  # [N - 1, V] the laws that the tokens were drawn from
+  fault: jax.Array  # []
+
+
+def _chain(tree, proposal, tokens, q, p) -> _Chain:
+  if not tree.is_chain:
+    raise ValueError(
+      f"block verification is defined on chains, not on {tree};"
+      ' use a tree like "chain:5" or another verifier'
+    )
+  drawn = jnp.cumprod((tokens != INVALID).at[ROOT].set(True)).astype(bool)
+  token = jnp.where(drawn, tokens, 0)[1:]
+  vocabulary = jnp.arange(p.shape[1], dtype=jnp.int32)
+  at_token = vocabulary[None, :] == token[:, None]
+  place = np.arange(len(token), dtype=np.int32), token
+  rest = jnp.sum(jnp.where(at_token, 0, q[:-1]), axis=1)
+  scale, at = jax.vmap(proposal.laws)(q[place][:, None], rest, drawn[1:, None])
+  q = jnp.where(at_token, at[:, 0], scale * q[:-1])
+  drawn = drawn.at[1:].set(drawn[1:] & (q[place] > 0))
+  ratio = p[place] / jnp.where(q[place] > 0, q[place], 1)
+  ratio = jnp.where(drawn[1:], ratio, 0)
+  reach = [jnp.ones_like(ratio[0])]
+  for r in ratio:
+    reach.append(jnp.minimum(reach[-1] * r, 1))
+  reach = jnp.stack(reach)
+  A = jnp.sum(jnp.maximum(reach[:-1, None] * p[:-1] - q, 0), axis=1)
+  A = jnp.append(A, 0)
+  last = drawn & ~jnp.append(drawn[1:], False)
+  certain = (reach == 1) & (A == 0)
+  h = jnp.where(certain, 1, A / jnp.where(certain, 1, A + 1 - reach))
+  h = jnp.where(last, reach, h)
+  return _Chain(
+    drawn=drawn & (reach > 0),
+    h=h.at[ROOT].set(1),
+    last=last,
+    reach=reach,
+    q=q,
+    fault=~jnp.isfinite(jnp.sum(A) + jnp.sum(reach) + jnp.sum(at)),
+  )
+
+
+def decide(
+  tree: Tree,
+  proposal: proposals.Proposal,
+  tokens: jax.Array,
+  q: jax.Array,
+  p: jax.Array,
+  eta: jax.Array,
+) -> Decision:
+  """See `decision.Verifier`."""
+  chain = _chain(tree, proposal, tokens, q, p)
+  depth = np.arange(len(tree))
+  node = jnp.max(jnp.where(chain.drawn & (eta < chain.h), depth, ROOT))
+  row = jnp.minimum(node, len(chain.q) - 1)  # a leaf has no law of a child
+  weights = jnp.maximum(chain.reach[node] * p[node] - chain.q[row], 0)
+  # Coins above the accepted node were drawn as well, but no longer matter.
+  compared = chain.drawn & (depth >= node) & (depth != ROOT)
+  return settle(
+    node=node,
+    weights=jnp.where(chain.last[node], p[node], weights),
+    p=p,
+    accept=jnp.where(compared, chain.h, NOT_OFFERED),
+    fault=chain.fault,
+  )
+
+
+def stop_law(
+  tree: Tree,
+  proposal: proposals.Proposal,
+  tokens: jax.Array,
+  q: jax.Array,
+  p: jax.Array,
+) -> jax.Array:
+  """[N] the chance of each node to be the last with eta_i < h_i."""
+  chain = _chain(tree, proposal, tokens, q, p)
+  hit = jnp.where(chain.drawn & ~chain.fault, chain.h, 0).at[ROOT].set(1)
+  missed_below = jnp.cumprod(jnp.append(1 - hit[1:], 1)[::-1])[::-1]
+  return hit * missed_below

@@ -1,0 +1,115 @@
+"""What a verifier takes and gives, and the one V-sized array that it writes.
+
+Axes: N nodes, K children of a node, V vocabulary.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from tv_jax import probs
+from tv_jax import tree as tree_lib
+from tv_jax.verifiers.residual import Residual
+
+# The threshold of a coin that was not tossed: no probability.
+NOT_OFFERED = -1.0
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Decision:
+  """What was decided about one drafted tree."""
+
+  node: jax.Array  # [] int32 the accepted node; the root: nothing was accepted
+  residual: jax.Array  # [V] the law of the bonus token
+  accept: (
+    jax.Array
+  )  # [N] what coin i was compared with; NOT_OFFERED if it wasn't
+  fault: (
+    jax.Array
+  )  # [] bool: a NaN or infinity was met; decoded plainly instead
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verifier:
+  """A verification rule.
+
+  Attributes:
+    decide: `(tree, proposal, tokens [N], q [N, V], p [N, V], eta [N]) ->
+      Decision`. `q[v]` and `p[v]` are the laws of the token after node v, the
+      former before any adjustment for siblings; `eta` are uniforms in [0, 1).
+    stop_law: `(tree, proposal, tokens, q, p) -> [N]`: the chance of each node
+      to be the accepted one, given the draft; None if it has no closed form.
+    chains_only: Whether the rule is defined for chains alone.
+  """
+
+  decide: Callable[..., Decision]
+  stop_law: Callable[..., jax.Array] | None = None
+  chains_only: bool = False
+
+
+def conclude(
+  *,
+  node: jax.Array,
+  g: Residual,
+  tokens: jax.Array,
+  q: jax.Array,
+  p: jax.Array,
+  accept: jax.Array,
+  fault: jax.Array,
+) -> Decision:
+  """The decision for `node`, its residual g given in the step's short form.
+
+  Args:
+    node: [] the accepted node.
+    g: Its residual, up to scale.
+    tokens: [K] its children's tokens.
+    q: [N, V] draft laws.
+    p: [N, V] target laws.
+    accept: [N] thresholds.
+    fault: [] whether a number on the way was not finite.
+  """
+  p_row, q_row = p[node], q[node]
+  # g / alpha = [p - ratio q]_+: an untouched node's law is p to the last bit,
+  # and a leaf's row of q, which need not hold anything, has no say.
+  alpha = jnp.where(g.alpha > 0, g.alpha, 1)
+  ratio = g.beta / alpha
+  weights = jnp.maximum(p_row - jnp.where(ratio > 0, ratio * q_row, 0), 0)
+  vocabulary = jnp.arange(p.shape[1], dtype=jnp.int32)
+  for token, value in zip(tokens, g.at / alpha, strict=True):
+    weights = jnp.where(vocabulary == token, value, weights)
+  return settle(node=node, weights=weights, p=p, accept=accept, fault=fault)
+
+
+def settle(
+  *,
+  node: jax.Array,
+  weights: jax.Array,
+  p: jax.Array,
+  accept: jax.Array,
+  fault: jax.Array,
+) -> Decision:
+  """The decision for `node`, its residual given as weights [V].
+
+  After a fault nothing is accepted and the bonus comes from what is finite in
+  the root's own law: one step of plain decoding.
+  """
+  total = jnp.sum(weights)
+  fault |= ~jnp.isfinite(total)
+  # Nothing left, by rounding: only after rejections without a chance.
+  usable = total > 0
+  law = jnp.where(usable, weights / jnp.where(usable, total, 1), p[node])
+  return Decision(
+    node=jnp.where(fault, tree_lib.ROOT, node).astype(jnp.int32),
+    residual=jnp.where(fault, _finite_law(p[tree_lib.ROOT]), law),
+    accept=jnp.where(fault, NOT_OFFERED, accept),
+    fault=fault,
+  )
+
+
+def _finite_law(row):
+  """What is finite in a row, renormalised; uniform if nothing is."""
+  finite = jnp.where((row > 0) & (row < jnp.inf), row, 0)
+  return probs.normalise(finite, jnp.full_like(row, 1 / len(row)))

@@ -1,0 +1,154 @@
+"""One step at one node: what every rule here is made of.
+
+Axes: K children of a node, V vocabulary. All functions are for ONE node; the
+level-parallel forms vmap them, the loop forms call them as they are.
+
+A node carries a sub-probability g over the vocabulary: its mass is the chance
+that the node is accepted, its shape the law of the bonus token there. Child j,
+drawn from q_j as t_j, is tried with chance min(1, g(t_j) / q_j(t_j)); when it
+and all below it were rejected,
+
+    g <- [g - q_j]_+ / (sum [g - q_j]_+ + 1 - sum g)
+
+which is (e1) and (e3) of the paper at once; the divisor is sum [q_j - g]_+
+because q_j sums to 1. Two things make this cheap and safe:
+
+- q_j is a multiple of q off the children's tokens, so there g stays of the
+  form [alpha p - beta q]_+ for ever: two numbers, and K values on the tokens.
+- What g lacks to mass 1 is carried as a number of its own (`deficit`): it is
+  divided by what g is divided by, so that nothing here is 1 minus a sum.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax import proposals
+from tv_jax.proposals import INVALID
+
+# alpha and beta stay below this: g is then rounding noise, not a law, and a
+# row times this still has a finite sum in float32.
+LARGEST = 1e30
+
+
+class Siblings(NamedTuple):
+  """The children of one node as they were drawn."""
+
+  tokens: jax.Array  # [K] int32; INVALID where there is no child
+  exists: jax.Array  # [K] whether the child can have been drawn
+  fresh: jax.Array  # [K] whether no elder sibling holds the same token
+  p_at: jax.Array  # [K] the target's law at the tokens
+  scale: jax.Array  # [K] q_j = scale_j * q off the tokens
+  at: jax.Array  # [K, K] at[j, i] = q_j(t_i)
+
+
+class Residual(NamedTuple):
+  """g at one node: [alpha p - beta q]_+ off the children's tokens."""
+
+  alpha: jax.Array  # []
+  beta: jax.Array  # []
+  at: jax.Array  # [K] g on the children's tokens
+  mass: jax.Array  # [] sum(g)
+  deficit: jax.Array  # [] 1 - sum(g)
+
+
+def siblings(proposal: proposals.Proposal, tokens, p_at, q_at, rest):
+  """The `Siblings` with these tokens [K], laws at them [K], and rest []."""
+  valid = tokens != INVALID
+  scale, at = proposal.laws(jnp.where(valid, q_at, 0), rest, valid)
+  K = len(tokens)
+  elder = np.arange(K)[:, None] > np.arange(K)
+  twin = (tokens[:, None] == tokens[None, :]) & elder
+  return Siblings(
+    tokens=tokens,
+    exists=valid & (jnp.diagonal(at) > 0),
+    fresh=valid & ~jnp.any(twin, axis=1),
+    p_at=jnp.where(valid, p_at, 0),
+    scale=scale,
+    at=at,
+  )
+
+
+def begin(p_at: jax.Array, chance: jax.Array) -> Residual:
+  """Chance times p: a node entered with `chance`, no child tried yet.
+
+  Args:
+    p_at: [K] the target's law at the children's tokens.
+    chance: [] the chance with which the node was entered.
+  """
+  return Residual(
+    alpha=chance,
+    beta=jnp.zeros_like(chance),
+    at=chance * p_at,
+    mass=chance,
+    deficit=1 - chance,
+  )
+
+
+def entry(g: Residual, children: Siblings, j) -> jax.Array:
+  """The chance to enter child j; exactly 0 for one that does not exist."""
+  return chance_to_enter(g.at[j], children.at[j, j], children.exists[j])
+
+
+def chance_to_enter(g_at, law_at, exists):
+  """min(1, g / q_j) at the token that was drawn from q_j."""
+  chance = jnp.minimum(1, g_at / jnp.where(exists, law_at, 1))
+  return jnp.where(exists, chance, 0)
+
+
+def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
+  """The sum of [alpha p - beta q]_+ off the tokens: one pass over a row.
+
+  A masked sum of terms none of which is negative: to take a whole sum and
+  subtract the tokens' part would lose what is left in float32 whenever one
+  token holds most of the mass.
+  """
+  vocabulary = jnp.arange(len(p), dtype=jnp.int32)
+  inside = jnp.zeros_like(vocabulary, bool)
+  for token in tokens:  # K compares, fused into the sum
+    inside |= vocabulary == token
+  return jnp.sum(jnp.where(inside, 0, jnp.maximum(alpha * p - beta * q, 0)))
+
+
+def shift(g: Residual, children: Siblings, j) -> Residual:
+  """[g - q_j]_+, not rescaled; g itself if child j does not exist.
+
+  All that is needed after the last rejection of a node that is accepted by
+  construction: the shape is right, the mass no longer matters.
+  """
+  exists = children.exists[j]
+  return g._replace(
+    beta=jnp.where(exists, g.beta + children.scale[j], g.beta),
+    at=jnp.where(exists, jnp.maximum(g.at - children.at[j], 0), g.at),
+  )
+
+
+def rescale(
+  g: Residual, shifted: Residual, children: Siblings, j, off
+) -> Residual:
+  """The residual after the rejection of child j.
+
+  Args:
+    g: Before the rejection.
+    shifted: `shift(g, children, j)`.
+    children: The node's children.
+    j: Which child was rejected.
+    off: `mass_off` with the alpha and beta of `shifted`.
+  """
+  kept = off + jnp.sum(jnp.where(children.fresh, shifted.at, 0))
+  total = kept + g.deficit
+  # g = q_j leaves 0 / 0, and a chain of tiny totals would overflow: both only
+  # after rejections that had no chance, or next to none. g stays as it was.
+  divisor = jnp.where(total > 0, total, 1)
+  largest = jnp.maximum(shifted.alpha, shifted.beta) / divisor
+  usable = children.exists[j] & (total > 0) & (largest < LARGEST)
+  after = Residual(
+    alpha=shifted.alpha / divisor,
+    beta=shifted.beta / divisor,
+    at=shifted.at / divisor,
+    mass=kept / divisor,
+    deficit=g.deficit / divisor,
+  )
+  return jax.tree.map(lambda new, old: jnp.where(usable, new, old), after, g)

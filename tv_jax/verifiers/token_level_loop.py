@@ -1,0 +1,154 @@
+"""Token-level verification as it is usually written: one path from the root.
+
+The paper's Algorithm 2 as a `lax.while_loop` over the array-encoded tree. The
+tree may be a traced `Topology`, so that changing it does not recompile.
+`token_level.py`, all families at once, takes the same decisions.
+
+Axes: N nodes, K children of a node, V vocabulary.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax import proposals
+from tv_jax.tree import NO_CHILD, ROOT, Topology, Tree
+from tv_jax.verifiers import drafted, residual
+from tv_jax.verifiers.decision import NOT_OFFERED, Decision, conclude
+
+
+class _State(NamedTuple):
+  """The walk stands at `node` and tries its child of rank `child`."""
+
+  node: jax.Array  # []
+  child: jax.Array  # []
+  done: jax.Array  # [] whether no child was left
+  healthy: jax.Array  # [] whether all that was read is finite
+  g: residual.Residual  # of `node`
+  rest: jax.Array  # [] q off the children's tokens, once it was needed
+
+
+def _begin(draft, node) -> _State:
+  one = jnp.ones((), draft.p.dtype)
+  return _State(
+    node=node,
+    child=jnp.zeros((), jnp.int32),
+    done=jnp.array(False),
+    healthy=jnp.array(True),
+    g=residual.begin(draft.p_at[node], one),
+    rest=jnp.zeros_like(one),
+  )
+
+
+def _look(draft, proposal, state):
+  """The child, its family, the chance to enter it, and the state after."""
+  children = draft.topology.children
+  K = children.shape[1]
+  target = jnp.where(
+    state.child < K, children[state.node, state.child], NO_CHILD
+  )
+  rest = drafted.rest(draft, proposal, state.node, state.child, state.rest)
+  own = drafted.family(draft, proposal, state.node, rest)
+  state = state._replace(
+    rest=rest,
+    done=(target == NO_CHILD) | ~state.healthy,
+    healthy=state.healthy & drafted.finite(own, rest),
+  )
+  return target, own, residual.entry(state.g, own, state.child), state
+
+
+def _reject(draft, own, state, rejected) -> _State:
+  """On to the next child; if this one was rejected, out of the residual."""
+  K = draft.tokens.shape[1]
+  more = jnp.any(own.exists & (np.arange(K, dtype=np.int32) > state.child))
+  g, finite = jax.lax.cond(
+    rejected & own.exists[state.child],
+    # After the last rejection the node is accepted, whatever its mass.
+    lambda: drafted.reject(
+      draft, state.g, own, state.node, state.child, spared=~more
+    ),
+    lambda: (state.g, jnp.array(True)),
+  )
+  return state._replace(
+    child=state.child + 1, g=g, healthy=state.healthy & finite
+  )
+
+
+def decide(
+  tree: Tree | Topology,
+  proposal: proposals.Proposal,
+  tokens: jax.Array,
+  q: jax.Array,
+  p: jax.Array,
+  eta: jax.Array,
+) -> Decision:
+  """See `decision.Verifier`."""
+  draft = drafted.gather(tree, tokens, q, p)
+
+  def step(carry):
+    state, accept = carry
+    target, own, chance, state = _look(draft, proposal, state)
+    offered = ~state.done & own.exists[state.child]
+    hit = offered & (eta[target] < chance)
+    accept = accept.at[target].set(jnp.where(offered, chance, accept[target]))
+    entered = _begin(draft, target)._replace(healthy=state.healthy)
+    missed = _reject(draft, own, state, rejected=offered & ~hit)
+    state = jax.tree.map(
+      lambda new, old: jnp.where(hit, new, old), entered, missed
+    )
+    return state, accept
+
+  end, accept = jax.lax.while_loop(
+    lambda carry: ~carry[0].done,
+    step,
+    (
+      _begin(draft, jnp.zeros((), jnp.int32)),
+      jnp.full(len(tokens), NOT_OFFERED, p.dtype),
+    ),
+  )
+  return conclude(
+    node=end.node,
+    g=end.g,
+    tokens=draft.tokens[end.node],
+    q=q,
+    p=p,
+    accept=accept,
+    fault=~end.healthy,
+  )
+
+
+def stop_law(
+  tree: Tree | Topology,
+  proposal: proposals.Proposal,
+  tokens: jax.Array,
+  q: jax.Array,
+  p: jax.Array,
+) -> jax.Array:
+  """[N] by a walk over all nodes, parents first, in which every coin misses."""
+  draft = drafted.gather(tree, tokens, q, p)
+
+  def visit(node, carry):
+    def step(carry):
+      state, reach, stay = carry
+      target, own, chance, state = _look(draft, proposal, state)
+      chance = jnp.where(state.done, 0, chance)
+      reach = reach.at[target].add(reach[node] * stay * chance)
+      state = _reject(draft, own, state, rejected=~state.done)
+      return state, reach, stay * (1 - chance)
+
+    law, reach, healthy = carry
+    end, reach, stay = jax.lax.while_loop(
+      lambda carry: ~carry[0].done,
+      step,
+      (_begin(draft, node), reach, jnp.ones((), p.dtype)),
+    )
+    return law.at[node].set(reach[node] * stay), reach, healthy & end.healthy
+
+  start = jnp.zeros(len(tokens), p.dtype)
+  only_root = start.at[ROOT].set(1)
+  law, _, healthy = jax.lax.fori_loop(
+    0, len(tokens), visit, (start, only_root, jnp.array(True))
+  )
+  return jnp.where(healthy, law, only_root)

@@ -1,0 +1,138 @@
+"""The eager entry: checks a draft, tosses the coins, draws the bonus token."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax import probs, proposals
+from tv_jax.proposals import INVALID
+from tv_jax.tree import Tree
+from tv_jax.verifiers.decision import Verifier
+from tv_jax.verifiers.table import lookup, resolve
+
+# How far a row may sum from 1 before it is taken for something else.
+TOLERANCE = 1e-3
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verdict:
+  """What one cycle yields: the path to `node`, then `token`."""
+
+  node: jax.Array  # [] int32 the accepted node
+  length: jax.Array  # [] int32 tokens gained: its depth, and the bonus
+  token: jax.Array  # [] int32 the bonus token
+  fault: jax.Array  # [] bool, as in `Decision`
+
+
+def toss_and_draw(
+  key: jax.Array,
+  decide,
+  tree: Tree,
+  proposal: proposals.Proposal,
+  tokens: jax.Array,
+  q: jax.Array,
+  p: jax.Array,
+) -> Verdict:
+  """One verification with randomness from `key`; pure, for jitted code."""
+  coins, bonus = jax.random.split(key)
+  eta = jax.random.uniform(coins, tokens.shape, p.dtype)
+  decision = decide(tree, proposal, tokens, q, p, eta)
+  return Verdict(
+    node=decision.node,
+    length=jnp.asarray(tree.depth)[decision.node] + 1,
+    token=probs.draw(bonus, decision.residual),
+    fault=decision.fault,
+  )
+
+
+_jitted = functools.partial(jax.jit, static_argnums=(1, 2, 3))(toss_and_draw)
+
+
+def check_draft(tree: Tree, tokens, q, p) -> None:
+  """Refuses a draft that no verifier could judge, naming what is wrong."""
+  N = len(tree)
+  tokens, q, p = np.asarray(tokens), np.asarray(q), np.asarray(p)
+  if tokens.shape != (N,) or not np.issubdtype(tokens.dtype, np.integer):
+    raise ValueError(
+      f"tokens are {tokens.dtype}{list(tokens.shape)}; the tree has {N} nodes:"
+      f" give integers [{N}]"
+    )
+  if p.ndim != 2 or len(p) != N or q.shape != p.shape or q.dtype != p.dtype:
+    raise ValueError(
+      f"laws are q {q.dtype}{list(q.shape)} and p {p.dtype}{list(p.shape)};"
+      f" the tree has {N} nodes: give both [{N}, V], of one dtype"
+    )
+  V = p.shape[1]
+  drawn = np.ones(N, bool)
+  for node in range(1, N):
+    token = tokens[node]
+    if token != INVALID and not 0 <= token < V:
+      raise ValueError(
+        f"node {node} has token {token}; tokens are 0 to {V - 1}, or"
+        f" {INVALID} where there was none to draw"
+      )
+    drawn[node] = token != INVALID
+    if drawn[node] and not drawn[tree.parent[node]]:
+      raise ValueError(
+        f"node {node} has token {token} below node {tree.parent[node]}, which"
+        f" has none ({INVALID}): nothing can be drawn there"
+      )
+  for name, laws, nodes in (
+    ("p", p, np.flatnonzero(drawn)),
+    ("q", q, np.flatnonzero(drawn & (tree.num_children > 0))),
+  ):
+    for node in nodes:
+      row = laws[node]
+      if not np.isfinite(row).all():
+        raise ValueError(f"{name}[{node}] holds a NaN or an infinity")
+      if row.min() < 0:
+        raise ValueError(f"{name}[{node}] holds {row.min()}: no probability")
+      total = row.sum(dtype=np.float64)
+      if abs(total - 1) > TOLERANCE:
+        raise ValueError(
+          f"{name}[{node}] sums to {total:.6g}, not to 1: give laws, not"
+          " logits or truncated laws"
+        )
+
+
+def verify(
+  key: jax.Array,
+  verifier: Verifier | Callable | str,
+  tree: Tree,
+  proposal: proposals.Proposal | str,
+  tokens: jax.Array,
+  q: jax.Array,
+  p: jax.Array,
+) -> Verdict:
+  """Verifies one drafted tree.
+
+  Args:
+    key: A `jax.random.key`, for the coins and the bonus token.
+    verifier: A name of `VERIFIERS`, a `Verifier`, or a bare `decide`.
+    tree: The draft's topology.
+    proposal: A name of `PROPOSALS`, or a `Proposal`: how siblings were drawn.
+    tokens: [N] integers; the root's is ignored, INVALID where there is none.
+    q: [N, V] the draft's law of the token after each node; rows of leaves are
+      ignored.
+    p: [N, V] the target's law of the token after each node.
+
+  Returns:
+    What the cycle yields.
+
+  Raises:
+    ValueError: The draft is malformed (checked where the arrays are concrete,
+      so not under `jit`), or the rule is not defined for this tree.
+  """
+  if isinstance(proposal, str):
+    proposal = lookup(proposals.PROPOSALS, proposal, "proposal")
+  if not any(isinstance(array, jax.core.Tracer) for array in (tokens, q, p)):
+    check_draft(tree, tokens, q, p)
+  decide = resolve(verifier).decide
+  tokens = jnp.asarray(tokens, jnp.int32)
+  q, p = jnp.asarray(q), jnp.asarray(p)
+  return _jitted(key, decide, tree, proposal, tokens, q, p)
