@@ -96,7 +96,7 @@ def compile_for(
     )
     thunks = [
       line
-      for path in sorted(pathlib.Path(dump).glob("*thunk_sequence*.txt"))
+      for path in sorted(pathlib.Path(dump).glob("*.thunk_sequence.txt"))
       for line in path.read_text().splitlines()
       if line.strip()
     ]

@@ -50,8 +50,8 @@ def _chain(tree, proposal, tokens, q, p) -> _Chain:
   rest = jnp.sum(jnp.where(at_token, 0, q[:-1]), axis=1)
   scale, at = jax.vmap(proposal.laws)(q[place][:, None], rest, drawn[1:, None])
   q = jnp.where(at_token, at[:, 0], scale * q[:-1])
-  drawn = drawn.at[1:].set(drawn[1:] & (q[place] > 0))
-  ratio = p[place] / jnp.where(q[place] > 0, q[place], 1)
+  drawn = drawn.at[1:].set(drawn[1:] & ~(q[place] <= 0))
+  ratio = p[place] / jnp.where(q[place] <= 0, 1, q[place])
   ratio = jnp.where(drawn[1:], ratio, 0)
   reach = [jnp.ones_like(ratio[0])]
   for r in ratio:
@@ -69,7 +69,7 @@ def _chain(tree, proposal, tokens, q, p) -> _Chain:
     last=last,
     reach=reach,
     q=q,
-    fault=~jnp.isfinite(jnp.sum(A) + jnp.sum(reach) + jnp.sum(at)),
+    fault=jnp.any(jnp.isnan(h)),
   )
 
 
@@ -85,13 +85,14 @@ def decide(
   chain = _chain(tree, proposal, tokens, q, p)
   depth = np.arange(len(tree))
   node = jnp.max(jnp.where(chain.drawn & (eta < chain.h), depth, ROOT))
+  node = jnp.where(chain.fault, ROOT, node)
   row = jnp.minimum(node, len(chain.q) - 1)  # a leaf has no law of a child
   weights = jnp.maximum(chain.reach[node] * p[node] - chain.q[row], 0)
   # Coins above the accepted node were drawn as well, but no longer matter.
   compared = chain.drawn & (depth >= node) & (depth != ROOT)
   return settle(
     node=node,
-    weights=jnp.where(chain.last[node], p[node], weights),
+    weights=jnp.where(chain.last[node] | chain.fault, p[node], weights),
     p=p,
     accept=jnp.where(compared, chain.h, NOT_OFFERED),
     fault=chain.fault,

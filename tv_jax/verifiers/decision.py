@@ -9,8 +9,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from tv_jax import probs
 from tv_jax import tree as tree_lib
+from tv_jax.proposals import INVALID
 from tv_jax.verifiers.residual import Residual
 
 # The threshold of a coin that was not tossed: no probability.
@@ -71,13 +71,15 @@ def conclude(
     accept: [N] thresholds.
     fault: [] whether a number on the way was not finite.
   """
+  node = jnp.where(fault, tree_lib.ROOT, node)
   p_row, q_row = p[node], q[node]
   # g / alpha = [p - ratio q]_+: an untouched node's law is p to the last bit,
   # and a leaf's row of q, which need not hold anything, has no say.
   alpha = jnp.where(g.alpha > 0, g.alpha, 1)
-  ratio = g.beta / alpha
+  ratio = jnp.where(fault, 0, g.beta / alpha)
   weights = jnp.maximum(p_row - jnp.where(ratio > 0, ratio * q_row, 0), 0)
   vocabulary = jnp.arange(p.shape[1], dtype=jnp.int32)
+  tokens = jnp.where(fault, INVALID, tokens)
   for token, value in zip(tokens, g.at / alpha, strict=True):
     weights = jnp.where(vocabulary == token, value, weights)
   return settle(node=node, weights=weights, p=p, accept=accept, fault=fault)
@@ -94,22 +96,23 @@ def settle(
   """The decision for `node`, its residual given as weights [V].
 
   After a fault nothing is accepted and the bonus comes from what is finite in
-  the root's own law: one step of plain decoding.
+  the root's own law: one step of plain decoding. `fault` says that one was met
+  on the way (`node` and `weights` are the root's then); another may show only
+  now, in the accepted node's row.
   """
-  total = jnp.sum(weights)
-  fault |= ~jnp.isfinite(total)
-  # Nothing left, by rounding: only after rejections without a chance.
-  usable = total > 0
-  law = jnp.where(usable, weights / jnp.where(usable, total, 1), p[node])
+  finite = jnp.where((weights > 0) & (weights < jnp.inf), weights, 0)
+  total = jnp.sum(finite)
+  late = ~jnp.isfinite(jnp.sum(weights)) & ~fault
+  fault |= late
+  # Nothing left without a fault is rounding, after rejections that had no
+  # chance; with one, the root's law held nothing finite.
+  spare = jnp.where(fault, 1 / len(weights), p[node])
+  law = jnp.where(total > 0, finite / jnp.where(total > 0, total, 1), spare)
+  root = p[tree_lib.ROOT]
+  plain = jnp.where((root > 0) & (root < jnp.inf), root, 0)
   return Decision(
     node=jnp.where(fault, tree_lib.ROOT, node).astype(jnp.int32),
-    residual=jnp.where(fault, _finite_law(p[tree_lib.ROOT]), law),
+    residual=jnp.where(late, plain, law),
     accept=jnp.where(fault, NOT_OFFERED, accept),
     fault=fault,
   )
-
-
-def _finite_law(row):
-  """What is finite in a row, renormalised; uniform if nothing is."""
-  finite = jnp.where((row > 0) & (row < jnp.inf), row, 0)
-  return probs.normalise(finite, jnp.full_like(row, 1 / len(row)))

@@ -80,11 +80,6 @@ def reject(draft: Draft, g, own, node, child, spared) -> residual.Residual:
     off = residual.mass_off(
       shifted.alpha, shifted.beta, p_row, q_row, own.tokens
     )
-    return residual.rescale(g, shifted, own, child, off), jnp.isfinite(off)
+    return residual.rescale(g, shifted, own, child, off)
 
-  return jax.lax.cond(spared, lambda: (shifted, jnp.array(True)), rescaled)
-
-
-def finite(own: residual.Siblings, rest) -> jax.Array:
-  """Whether what a walk reads of a family is finite."""
-  return jnp.isfinite(jnp.sum(own.p_at) + jnp.sum(own.at) + rest)
+  return jax.lax.cond(spared, lambda: shifted, rescaled)

@@ -74,9 +74,6 @@ def reject(tree, children, g, active, lost, q, p):
   """The residuals g [M, ..] after families `active` lost child `lost` each.
 
   One pass over a row of p and of q for each, all in one operation.
-
-  Returns:
-    g, and whether all that was summed was finite.
   """
   own_g, own = take((g, children), active)
   shifted = jax.vmap(residual.shift)(own_g, own, lost)
@@ -88,20 +85,13 @@ def reject(tree, children, g, active, lost, q, p):
     own.tokens,
   )
   after = jax.vmap(residual.rescale)(own_g, shifted, own, lost, off)
-  return put(g, active, after), finite(off)
+  return put(g, active, after)
 
 
 def reject_last(children, g, active, lost):
   """As `reject` where the mass no longer matters: no pass."""
   own_g, own = take((g, children), active)
   return put(g, active, jax.vmap(residual.shift)(own_g, own, lost))
-
-
-def finite(*arrays: jax.Array) -> jax.Array:
-  """[] whether all that is in these arrays is finite."""
-  return functools.reduce(
-    jnp.logical_and, (jnp.all(jnp.isfinite(array)) for array in arrays)
-  )
 
 
 def at_node(
@@ -123,6 +113,8 @@ def take(items, index: np.ndarray):
 
 def put(items, index: np.ndarray, values):
   """The items with values[i] in place index[i]: selects, no scatter."""
+  if not len(index):
+    return items
 
   def select(old, new):
     mask = np.isin(np.arange(len(old)), index)

@@ -19,6 +19,8 @@ because q_j sums to 1. Two things make this cheap and safe:
   divided by what g is divided by, so that nothing here is 1 minus a sum.
 """
 
+import functools
+import operator
 from typing import NamedTuple
 
 import jax
@@ -59,12 +61,13 @@ def siblings(proposal: proposals.Proposal, tokens, p_at, q_at, rest):
   valid = tokens != INVALID
   scale, at = proposal.laws(jnp.where(valid, q_at, 0), rest, valid)
   K = len(tokens)
-  elder = np.arange(K)[:, None] > np.arange(K)
-  twin = (tokens[:, None] == tokens[None, :]) & elder
+  twin = jnp.zeros_like(valid)
+  for i in range(K):
+    twin |= (tokens == tokens[i]) & (np.arange(K) > i)
   return Siblings(
     tokens=tokens,
-    exists=valid & (jnp.diagonal(at) > 0),
-    fresh=valid & ~jnp.any(twin, axis=1),
+    exists=valid & ~(jnp.diagonal(at) <= 0),  # a NaN must show, not hide
+    fresh=valid & ~twin,
     p_at=jnp.where(valid, p_at, 0),
     scale=scale,
     at=at,
@@ -137,13 +140,14 @@ def rescale(
     j: Which child was rejected.
     off: `mass_off` with the alpha and beta of `shifted`.
   """
-  kept = off + jnp.sum(jnp.where(children.fresh, shifted.at, 0))
-  total = kept + g.deficit
+  kept = off + total(jnp.where(children.fresh, shifted.at, 0))
+  size = kept + g.deficit
   # g = q_j leaves 0 / 0, and a chain of tiny totals would overflow: both only
   # after rejections that had no chance, or next to none. g stays as it was.
-  divisor = jnp.where(total > 0, total, 1)
+  # Conditions are put so that a NaN passes on and is seen at the end.
+  divisor = jnp.where(size <= 0, 1, size)
   largest = jnp.maximum(shifted.alpha, shifted.beta) / divisor
-  usable = children.exists[j] & (total > 0) & (largest < LARGEST)
+  usable = children.exists[j] & ~(size <= 0) & ~(largest > LARGEST)
   after = Residual(
     alpha=shifted.alpha / divisor,
     beta=shifted.beta / divisor,
@@ -152,3 +156,12 @@ def rescale(
     deficit=g.deficit / divisor,
   )
   return jax.tree.map(lambda new, old: jnp.where(usable, new, old), after, g)
+
+
+def total(values: jax.Array) -> jax.Array:
+  """The sum of [K] values, as K - 1 additions.
+
+  A GPU gives every reduction a kernel of its own; additions disappear into
+  their neighbours, and launches are most of what a decision costs there.
+  """
+  return functools.reduce(operator.add, values, jnp.zeros((), values.dtype))

@@ -38,7 +38,6 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
   parents = family.parents_of(tree)
   sizes = tree.num_children[parents]
   children = family.gather(tree, proposal, tokens, q, p)
-  healthy = family.finite(children.p_at, children.at, children.scale)
   g = jax.vmap(residual.begin)(children.p_at, jnp.ones(len(parents), p.dtype))
   entry = jnp.zeros(len(tree), p.dtype)
   exists = jnp.zeros(len(tree), bool)
@@ -56,9 +55,9 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
     g = family.reject_last(children, g, last, np.full(len(last), j))
     if len(more := np.flatnonzero(sizes > j + 1)):
       lost = np.full(len(more), j)
-      g, summed = family.reject(tree, children, g, more, lost, q, p)
-      healthy &= summed
-  return _Offers(children, g, entry, exists, ~healthy)
+      g = family.reject(tree, children, g, more, lost, q, p)
+  fault = jnp.any(jnp.isnan(entry)) | jnp.any(jnp.isnan(g.mass))
+  return _Offers(children, g, entry, exists, fault)
 
 
 def decide(

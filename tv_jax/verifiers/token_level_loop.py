@@ -25,7 +25,7 @@ class _State(NamedTuple):
   node: jax.Array  # []
   child: jax.Array  # []
   done: jax.Array  # [] whether no child was left
-  healthy: jax.Array  # [] whether all that was read is finite
+  fault: jax.Array  # [] whether a NaN was met
   g: residual.Residual  # of `node`
   rest: jax.Array  # [] q off the children's tokens, once it was needed
 
@@ -36,7 +36,7 @@ def _begin(draft, node) -> _State:
     node=node,
     child=jnp.zeros((), jnp.int32),
     done=jnp.array(False),
-    healthy=jnp.array(True),
+    fault=jnp.array(False),
     g=residual.begin(draft.p_at[node], one),
     rest=jnp.zeros_like(one),
   )
@@ -51,28 +51,30 @@ def _look(draft, proposal, state):
   )
   rest = drafted.rest(draft, proposal, state.node, state.child, state.rest)
   own = drafted.family(draft, proposal, state.node, rest)
+  chance = residual.entry(state.g, own, state.child)
+  absent = target == NO_CHILD
   state = state._replace(
     rest=rest,
-    done=(target == NO_CHILD) | ~state.healthy,
-    healthy=state.healthy & drafted.finite(own, rest),
+    done=absent | state.fault,
+    fault=state.fault | (~absent & jnp.isnan(chance)),
   )
-  return target, own, residual.entry(state.g, own, state.child), state
+  return target, own, chance, state
 
 
 def _reject(draft, own, state, rejected) -> _State:
   """On to the next child; if this one was rejected, out of the residual."""
   K = draft.tokens.shape[1]
   more = jnp.any(own.exists & (np.arange(K, dtype=np.int32) > state.child))
-  g, finite = jax.lax.cond(
+  g = jax.lax.cond(
     rejected & own.exists[state.child],
     # After the last rejection the node is accepted, whatever its mass.
     lambda: drafted.reject(
       draft, state.g, own, state.node, state.child, spared=~more
     ),
-    lambda: (state.g, jnp.array(True)),
+    lambda: state.g,
   )
   return state._replace(
-    child=state.child + 1, g=g, healthy=state.healthy & finite
+    child=state.child + 1, g=g, fault=state.fault | jnp.isnan(g.mass)
   )
 
 
@@ -93,7 +95,7 @@ def decide(
     offered = ~state.done & own.exists[state.child]
     hit = offered & (eta[target] < chance)
     accept = accept.at[target].set(jnp.where(offered, chance, accept[target]))
-    entered = _begin(draft, target)._replace(healthy=state.healthy)
+    entered = _begin(draft, target)._replace(fault=state.fault)
     missed = _reject(draft, own, state, rejected=offered & ~hit)
     state = jax.tree.map(
       lambda new, old: jnp.where(hit, new, old), entered, missed
@@ -115,7 +117,7 @@ def decide(
     q=q,
     p=p,
     accept=accept,
-    fault=~end.healthy,
+    fault=end.fault,
   )
 
 
@@ -138,17 +140,17 @@ def stop_law(
       state = _reject(draft, own, state, rejected=~state.done)
       return state, reach, stay * (1 - chance)
 
-    law, reach, healthy = carry
+    law, reach, fault = carry
     end, reach, stay = jax.lax.while_loop(
       lambda carry: ~carry[0].done,
       step,
       (_begin(draft, node), reach, jnp.ones((), p.dtype)),
     )
-    return law.at[node].set(reach[node] * stay), reach, healthy & end.healthy
+    return law.at[node].set(reach[node] * stay), reach, fault | end.fault
 
   start = jnp.zeros(len(tokens), p.dtype)
   only_root = start.at[ROOT].set(1)
-  law, _, healthy = jax.lax.fori_loop(
-    0, len(tokens), visit, (start, only_root, jnp.array(True))
+  law, _, fault = jax.lax.fori_loop(
+    0, len(tokens), visit, (start, only_root, jnp.array(False))
   )
-  return jnp.where(healthy, law, only_root)
+  return jnp.where(fault, only_root, law)

@@ -43,7 +43,7 @@ class _Step(NamedTuple):
   """
 
   columns: tuple[np.ndarray, ...]  # nodes, each column [n]
-  begins: np.ndarray  # [M] whether the family's parent is entered now
+  nodes: np.ndarray  # all of them
   active: np.ndarray  # [n] families that lose a child now
   lost: np.ndarray  # [n] the child that they lose
 
@@ -66,8 +66,8 @@ def _schedule(tree: Tree) -> tuple[_Step, ...]:
     active = np.flatnonzero((starts <= now) & (now < starts + passes))
     steps.append(
       _Step(
-        columns=tuple(column for column in columns if len(column)),
-        begins=starts == now,
+        columns=tuple(columns),
+        nodes=np.concatenate(columns),
         active=active,
         lost=now - starts[active],
       )
@@ -88,21 +88,25 @@ class _Offers(NamedTuple):
 def _offers(tree, proposal, tokens, q, p) -> _Offers:
   parents = family.parents_of(tree)
   children = family.gather(tree, proposal, tokens, q, p)
-  healthy = family.finite(children.p_at, children.at, children.scale)
-  zero = jnp.zeros(len(tree), p.dtype)
-  entry = zero
-  g = jax.vmap(residual.begin)(children.p_at, zero[: len(parents)])
+  g = jax.vmap(residual.begin)(children.p_at, jnp.zeros(len(parents), p.dtype))
+  nodes, chances = [], []
   for step in _schedule(tree):
-    entered = np.concatenate([np.zeros(0, int), *step.columns])
-    entry = family.put(entry, entered, _enter(tree, step, children, g))
-    begun = jax.vmap(residual.begin)(children.p_at, entry[parents])
-    begins = np.flatnonzero(step.begins)
-    g = family.put(g, begins, family.take(begun, begins))
+    if len(step.nodes):
+      nodes.append(step.nodes)
+      chances.append(_enter(tree, step, children, g))
+      begins = np.flatnonzero(tree.num_children[step.nodes])
+      places = family.family_of(tree)[step.nodes[begins]]
+      begun = jax.vmap(residual.begin)(
+        family.take(children.p_at, places), family.take(chances[-1], begins)
+      )
+      g = family.put(g, places, begun)
     if len(step.active):
-      g, summed = family.reject(tree, children, g, step.active, step.lost, q, p)
-      healthy &= summed
+      g = family.reject(tree, children, g, step.active, step.lost, q, p)
   root, last = np.array([0]), tree.num_children[[ROOT]] - 1
   g = family.reject_last(children, g, root, last)
+  entry = family.spread(
+    jnp.concatenate(chances), np.concatenate(nodes), len(tree)
+  )
   leaf = tree.num_children == 0
   mass = jnp.where(leaf, entry, family.spread(g.mass, parents, len(tree)))
   return _Offers(
@@ -110,14 +114,12 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
     g=g,
     entered=(entry > 0) & (np.arange(len(tree)) != ROOT),
     mass=mass,
-    fault=~healthy,
+    fault=jnp.any(jnp.isnan(entry) | jnp.isnan(mass)),
   )
 
 
 def _enter(tree, step, children, g) -> jax.Array:
   """The chances to enter the nodes of `step.columns`, one after the other."""
-  if not step.columns:
-    return jnp.zeros(0, g.alpha.dtype)
   heads = step.columns[0]
   if heads[0] == ROOT:
     chances = [jnp.ones_like(g.alpha[:1])]

@@ -28,7 +28,7 @@ class _State(NamedTuple):
   child: jax.Array  # [] the child's rank; past the last: none is left
   rejected: jax.Array  # [] whether that child was rejected
   done: jax.Array  # [] whether `node` was accepted, or a fault was met
-  healthy: jax.Array  # [] whether all that was read is finite
+  fault: jax.Array  # [] whether a NaN was met
   g: residual.Residual  # [N, ..] of all nodes entered so far
   rest: jax.Array  # [N] q off the children's tokens, once it was needed
   accept: jax.Array  # [N]
@@ -65,8 +65,8 @@ def _walk(draft, proposal, eta) -> _State:
         child + 1,
       ),
       rejected=lost | missed,
-      done=hit | ~state.healthy,
-      healthy=state.healthy & drafted.finite(own, rest),
+      done=hit | state.fault,
+      fault=state.fault | jnp.isnan(chance) | jnp.isnan(mass),
       g=_set(state.g, target, fresh, where=entered),
       rest=state.rest.at[node].set(rest),
       accept=_set(state.accept, node, mass, where=offered),
@@ -80,7 +80,7 @@ def _walk(draft, proposal, eta) -> _State:
     node, child = state.node, state.child
     own = drafted.family(draft, proposal, node, state.rest[node])
     more = jnp.any(own.exists & (np.arange(K, dtype=np.int32) > child))
-    g, finite = drafted.reject(
+    g = drafted.reject(
       draft,
       _of(state.g, node),
       own,
@@ -92,8 +92,6 @@ def _walk(draft, proposal, eta) -> _State:
       state._replace(
         child=child + 1,
         rejected=jnp.array(False),
-        done=~finite,
-        healthy=state.healthy & finite,
         g=_set(state.g, node, g, where=True),
       )
     )
@@ -107,7 +105,7 @@ def _walk(draft, proposal, eta) -> _State:
     child=zero,
     rejected=jnp.array(False),
     done=jnp.array(False),
-    healthy=jnp.array(True),
+    fault=jnp.array(False),
     g=_set(g, ROOT, whole, where=True),
     rest=zeros,
     accept=jnp.full_like(zeros, NOT_OFFERED),
@@ -133,7 +131,7 @@ def decide(
     q=q,
     p=p,
     accept=end.accept,
-    fault=~end.healthy,
+    fault=end.fault,
   )
 
 
@@ -147,7 +145,7 @@ def stop_law(
   """[N] from the thresholds of a walk in which every coin misses."""
   draft = drafted.gather(tree, tokens, q, p)
   end = _walk(draft, proposal, jnp.ones(len(tokens), p.dtype))
-  offered = (end.accept != NOT_OFFERED) & end.healthy
+  offered = (end.accept != NOT_OFFERED) & ~end.fault
   return first_hit_law(
     draft.topology.postorder, jnp.where(offered, end.accept, 0)
   )
