@@ -1,4 +1,295 @@
-def test_placeholder_house_imports():
-  import tv_jax
+import functools
+import itertools
+import json
 
-  assert tv_jax.__version__
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tv_jax import tree
+
+LOPSIDED = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6, 6, 7]
+
+TREES = {
+  "root": tree.from_parents([-1]),
+  "chain": tree.chain(6),
+  "binary": tree.kary(2, 3),
+  "branching": tree.branching([4, 2, 1]),
+  "eagle": tree.EAGLE_SPARSE,
+  "lopsided": tree.from_parents(LOPSIDED),
+  "grown": tree.grown(40),
+}
+
+any_tree = pytest.mark.parametrize("t", TREES.values(), ids=TREES)
+
+
+def path_to_root(parents, node):
+  path = [node]
+  while parents[path[-1]] >= 0:
+    path.append(parents[path[-1]])
+  return path
+
+
+def children_of(parents, node):
+  return [c for c, parent in enumerate(parents) if parent == node]
+
+
+def visit_children_first(parents, node=0):
+  for child in children_of(parents, node):
+    yield from visit_children_first(parents, child)
+  yield node
+
+
+@any_tree
+def test_every_array_follows_from_the_parents(t):
+  parents = t.parents
+  nodes = range(len(parents))
+  assert t.parent.tolist() == list(parents)
+  depth = [len(path_to_root(parents, v)) - 1 for v in nodes]
+  assert t.depth.tolist() == depth
+  assert t.max_depth == max(depth)
+  for v in nodes:
+    below = children_of(parents, v)
+    row = t.children[v].tolist()
+    assert row == below + [tree.NO_CHILD] * (len(row) - len(below))
+    assert t.num_children[v] == len(below)
+    assert [t.rank[c] for c in below] == list(range(len(below)))
+    above = set(path_to_root(parents, v))
+    assert set(np.flatnonzero(t.ancestors[v])) == above
+  assert t.children.shape[1] == max(t.num_children)
+  assert t.rank[tree.ROOT] == 0
+  assert t.postorder.tolist() == list(visit_children_first(parents))
+  assert [list(level) for level in t.levels] == [
+    [v for v in nodes if depth[v] == d] for d in range(max(depth) + 1)
+  ]
+  assert t.is_chain == all(len(children_of(parents, v)) <= 1 for v in nodes)
+
+
+@any_tree
+def test_arrays_are_int32_and_read_only(t):
+  for array in (t.parent, t.depth, t.rank, t.children, t.postorder):
+    assert array.dtype == np.int32
+    with pytest.raises(ValueError, match="read-only"):
+      array[...] = 0
+  assert t.ancestors.dtype == bool
+
+
+def test_builders():
+  assert tree.chain(3).parents == (-1, 0, 1, 2)
+  assert tree.kary(2, 2).parents == (-1, 0, 0, 1, 1, 2, 2)
+  assert tree.branching([3, 1]).parents == (-1, 0, 0, 0, 1, 2, 3)
+  assert tree.from_parents(np.array([-1, 0])).parents == (-1, 0)
+  assert len(tree.kary(2, 5)) == 2**6 - 1
+  shuffled = [[1, 0], [0], [0, 1], [1], [0, 0]]
+  assert tree.from_paths(shuffled).parents == (-1, 0, 0, 1, 1, 2)
+  assert tree.from_paths([[], [0]]).parents == (-1, 0)
+
+
+def test_eagle_sparse_is_eagles_own_list_of_paths():
+  # mc_sim_7b_63 in EAGLE's choices.py.
+  # fmt: off
+  paths = [
+    [0], [1], [2], [3], [0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0], [2, 1],
+    [3, 0], [0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 1, 0], [0, 1, 1], [0, 2, 0],
+    [0, 2, 1], [1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 2],
+    [0, 0, 0, 0, 0], [0, 0, 0, 0, 1],
+  ]
+  # fmt: on
+  assert tree.from_paths(paths) == tree.EAGLE_SPARSE
+  assert len(tree.EAGLE_SPARSE) == 26
+  assert tree.EAGLE_SPARSE.max_depth == 5
+
+
+def test_the_papers_post_order():
+  # Section 3.2: X3, X4, X1, X5, X2.
+  t = tree.from_parents([-1, 0, 0, 1, 1, 2])
+  assert t.postorder.tolist() == [3, 4, 1, 5, 2, 0]
+
+
+def worth(parents, ranks, acceptance):
+  return sum(
+    np.prod([acceptance[ranks[v]] for v in path_to_root(parents, node)[:-1]])
+    for node in range(1, len(parents))
+  )
+
+
+def all_trees(nodes):
+  """Every tree in level order: each parent list that `from_parents` takes."""
+  for parents in itertools.product(range(nodes), repeat=nodes - 1):
+    if sorted(parents) == list(parents) and all(
+      parent <= child for child, parent in enumerate(parents)
+    ):
+      yield tree.from_parents([-1, *parents])
+
+
+@pytest.mark.parametrize("acceptance", [(0.8, 0.16, 0.03), (0.5, 0.4, 0.05)])
+@pytest.mark.parametrize("nodes", [2, 4, 6])
+def test_grown_is_the_best_tree_of_its_size(nodes, acceptance):
+  best = max(
+    worth(t.parents, t.rank, acceptance)
+    for t in all_trees(nodes)
+    if t.rank.max() < len(acceptance)
+  )
+  t = tree.grown(nodes, acceptance=acceptance)
+  assert len(t) == nodes
+  assert worth(t.parents, t.rank, acceptance) == pytest.approx(best, rel=1e-12)
+
+
+def test_trees_with_the_same_parents_are_the_same():
+  assert tree.chain(4) == tree.kary(1, 4)
+  assert hash(tree.chain(4)) == hash(tree.branching([1, 1, 1, 1]))
+  assert tree.chain(4) != tree.chain(3)
+  assert repr(tree.kary(2, 2)) == "Tree(7 nodes, depth 2: 1 2 4)"
+
+
+def test_a_tree_is_static_under_jit():
+  traced = []
+
+  @functools.partial(jax.jit, static_argnums=0)
+  def depth_of(t, node):
+    traced.append(t)
+    return jnp.asarray(t.depth)[node]
+
+  assert depth_of(tree.chain(3), jnp.int32(2)) == 2
+  assert depth_of(tree.kary(1, 3), jnp.int32(3)) == 3
+  assert traced == [tree.chain(3)]
+  assert jax.tree.leaves(tree.chain(3)) == []
+
+
+@any_tree
+def test_a_topology_holds_the_tree_and_its_padding(t):
+  N, K = t.children.shape
+  padded = t.topology(nodes=N + 3, width=K + 2)
+  plain = t.topology()
+  for name in ("parent", "rank", "children", "postorder"):
+    assert np.array_equal(getattr(plain, name), getattr(t, name)), name
+  assert padded.children.shape == (N + 3, K + 2)
+  assert np.array_equal(padded.children[:N, :K], t.children)
+  assert np.all(padded.children[N:] == tree.NO_CHILD)
+  assert np.all(padded.children[:, K:] == tree.NO_CHILD)
+  assert np.array_equal(padded.parent[:N], t.parent)
+  assert np.all(padded.parent[N:] == tree.NO_PARENT)
+  assert np.array_equal(padded.postorder[:N], t.postorder)
+  assert {leaf.dtype for leaf in jax.tree.leaves(padded)} == {
+    np.dtype(np.int32)
+  }
+
+
+def test_a_topology_that_is_too_small_is_refused():
+  with pytest.raises(ValueError, match="7 nodes with up to 2 children"):
+    tree.kary(2, 2).topology(nodes=6)
+  with pytest.raises(ValueError, match="width=1"):
+    tree.kary(2, 2).topology(width=1)
+
+
+@pytest.mark.parametrize(
+  ("parents", "message"),
+  [
+    ([], "node 0 must be the root"),
+    ([0], "node 0 must be the root"),
+    ([-1, -1], "node 1 is a second root"),
+    ([-1, 0, 7], "node 2 has parent 7"),
+    ([-1, 0, -2], "node 2 has parent -2"),
+    ([-1, 1], "node 1 leads into a cycle"),
+    ([-1, 2, 1], "node 1 leads into a cycle"),
+    ([-1, 2, 0], "node 1 stands before its parent 2"),
+    ([-1, 0, 1, 0], "node 3 at depth 1 follows a node at depth 2"),
+    ([-1, 0, 0, 1, 2, 1], "node 5 stands apart from its siblings below 1"),
+  ],
+)
+def test_what_is_no_tree_is_refused_by_node(parents, message):
+  with pytest.raises(ValueError, match=message):
+    tree.from_parents(parents)
+
+
+@pytest.mark.parametrize(
+  ("paths", "message"),
+  [
+    ([[1]], r"\[1\] has no elder sibling \[0\]"),
+    ([[0], [0, 2], [0, 0]], r"\[0, 2\] has no elder sibling \[0, 1\]"),
+    ([[0, 0]], r"\[0, 0\] has no parent: add the path \[0\]"),
+    ([[-1]], "ranks count"),
+  ],
+)
+def test_paths_with_gaps_are_refused(paths, message):
+  with pytest.raises(ValueError, match=message):
+    tree.from_paths(paths)
+
+
+@pytest.mark.parametrize(
+  ("build", "message"),
+  [
+    (lambda: tree.branching([]), "positive width"),
+    (lambda: tree.branching([2, 0]), "positive width"),
+    (lambda: tree.chain(0), "positive width"),
+    (lambda: tree.grown(1), "at least 2 nodes"),
+    (lambda: tree.grown(5, acceptance=(1.0,)), "between 0 and 1"),
+  ],
+)
+def test_builders_name_the_remedy(build, message):
+  with pytest.raises(ValueError, match=message):
+    build()
+
+
+@pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    ("chain:5", tree.chain(5)),
+    ("kary:2x5", tree.kary(2, 5)),
+    ("branching:4,2,2,1", tree.branching([4, 2, 2, 1])),
+    ("branching:3", tree.branching([3])),
+    ("eagle", tree.EAGLE_SPARSE),
+    ("grown:20", tree.grown(20)),
+  ],
+)
+def test_parse(text, expected):
+  assert tree.parse(text) == expected
+
+
+@pytest.mark.parametrize(
+  "text", ["", "chain", "chain:-1", "kary:2", "branching:", "eagle2", "tree"]
+)
+def test_a_text_that_names_no_tree_lists_the_forms(text):
+  with pytest.raises(ValueError, match=r'"kary:2x5"'):
+    tree.parse(text)
+
+
+@pytest.mark.parametrize("text", ["chain:0", "kary:0x3", "grown:1"])
+def test_a_tree_of_nothing_is_refused_by_its_text(text):
+  with pytest.raises(ValueError, match=f"tree '{text}'"):
+    tree.parse(text)
+
+
+@pytest.mark.parametrize(
+  "content", [[-1, 0, 0, 1], [[0], [1], [0, 0]]], ids=["parents", "paths"]
+)
+def test_parse_reads_files(tmp_path, content):
+  path = tmp_path / "mine.json"
+  path.write_text(json.dumps(content))
+  assert tree.parse(str(path)).parents == (-1, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    ("{}", "no list"),
+    ("[]", "no list"),
+    ("[-1, true]", "all integers"),
+    ("[-1, [0]]", "all integers"),
+    ("[-1, 0.0]", "all integers"),
+    ("[-1, 3]", "node 1 has parent 3"),
+    ("[-1,", "mine.json"),
+  ],
+)
+def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
+  path = tmp_path / "mine.json"
+  path.write_text(content)
+  with pytest.raises(ValueError, match=message) as refusal:
+    tree.parse(str(path))
+  assert "mine.json" in str(refusal.value)
+
+
+def test_a_missing_file_is_refused_by_name(tmp_path):
+  with pytest.raises(ValueError, match=r"absent\.json.*No such file"):
+    tree.parse(str(tmp_path / "absent.json"))

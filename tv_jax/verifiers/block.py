@@ -61,7 +61,7 @@ def _chain(tree, proposal, tokens, q, p) -> _Chain:
   A = jnp.append(A, 0)
   last = drawn & ~jnp.append(drawn[1:], False)
   certain = (reach == 1) & (A == 0)
-  h = jnp.where(certain, 1, A / jnp.where(certain, 1, A + 1 - reach))
+  h = jnp.where(certain, 1, A / jnp.where(certain, 1, A + (1 - reach)))
   h = jnp.where(last, reach, h)
   return _Chain(
     drawn=drawn & (reach > 0),

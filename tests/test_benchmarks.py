@@ -1,0 +1,128 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from benchmarks import verify
+from tv_jax import tree as tree_lib
+from tv_jax.verifiers import VERIFIERS
+
+NODES, WIDTH, V = 26, 4, 12
+TREES = [
+  tree_lib.chain(6),
+  tree_lib.kary(2, 3),
+  tree_lib.branching([3, 1, 2]),
+  tree_lib.EAGLE_SPARSE,
+]
+
+
+def softmax(logits):
+  weights = np.exp(logits.astype(np.float64))
+  return weights / weights.sum(axis=1, keepdims=True)
+
+
+def laws(tree, drafts):
+  q = np.full((len(tree), V), np.nan)  # what nobody may read
+  q[tree.num_children > 0] = softmax(drafts.draft)
+  return q, softmax(drafts.target)
+
+
+def padded(array):
+  pad = [(0, NODES - len(array))] + [(0, 0)] * (array.ndim - 1)
+  return jnp.asarray(np.pad(array, pad))
+
+
+@pytest.mark.parametrize("rule", ["traversal", "token_level"])
+def test_the_numpy_walks_decide_as_the_package(rule, x64):
+  decide = jax.jit(VERIFIERS[f"{rule}_loop"].decide, static_argnums=1)
+  accepted = set()
+  for seed in range(100):
+    tree = TREES[seed % len(TREES)]
+    drafts = verify.make_drafts(tree, V, decisions=4, seed=seed)
+    q, p = laws(tree, drafts)
+    topology = tree.topology(nodes=NODES, width=WIDTH)
+    walk = getattr(verify.Walk(tree, V, np.float64), rule)
+    etas = np.random.default_rng(seed).random(drafts.tokens.shape)
+    for tokens, eta in zip(drafts.tokens, etas, strict=True):
+      node, law = walk(tokens, q, p, eta)
+      decision = decide(
+        topology, verify.PROPOSAL, *map(padded, (tokens, q, p, eta))
+      )
+      assert node == decision.node
+      np.testing.assert_allclose(law, decision.residual, rtol=0, atol=1e-12)
+      accepted.add(int(tree.depth[node]))
+  assert accepted >= {0, 1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize("rule", ["traversal", "token_level"])
+def test_the_numpy_walks_decide_as_the_level_forms(rule, x64):
+  tree = tree_lib.branching([3, 2])
+  decide = jax.jit(VERIFIERS[rule].decide, static_argnums=(0, 1))
+  walk = getattr(verify.Walk(tree, V, np.float64), rule)
+  for seed in range(50):
+    drafts = verify.make_drafts(tree, V, decisions=4, seed=seed)
+    q, p = laws(tree, drafts)
+    etas = np.random.default_rng(seed).random(drafts.tokens.shape)
+    for tokens, eta in zip(drafts.tokens, etas, strict=True):
+      node, law = walk(tokens, q, p, eta)
+      decision = decide(tree, verify.PROPOSAL, tokens, q, p, eta)
+      assert node == decision.node
+      np.testing.assert_allclose(law, decision.residual, rtol=0, atol=1e-12)
+
+
+def test_siblings_are_drawn_without_replacement():
+  rng = np.random.default_rng(0)
+  law = np.array([0.5, 0.0, 0.3, 0.2])
+  drawn = np.array(
+    [verify._draw_siblings(rng, np.cumsum(law), 2) for _ in range(20000)]
+  )
+  for first, second in [(0, 2), (0, 3), (2, 0), (2, 3), (3, 0), (3, 2)]:
+    chance = law[first] * law[second] / (1 - law[first])
+    share = np.mean((drawn == [first, second]).all(axis=1))
+    error = np.sqrt(chance * (1 - chance) / len(drawn))
+    assert abs(share - chance) < 5 * error
+  assert sorted(verify._draw_siblings(rng, np.cumsum(law), 3)) == [0, 2, 3]
+
+
+def test_the_report_measures_everything(capsys):
+  verify.report(
+    [64],
+    {"chain:2": tree_lib.chain(2)},
+    decisions=3,
+    seed=0,
+    gpu=False,
+  )
+  printed = capsys.readouterr().out
+  for name in (*VERIFIERS, "numpy traversal", "logits, token_level"):
+    assert f"| {name} " in printed
+  assert "3 of 3" in printed  # all methods took the same decisions
+  assert "not measured" in printed  # the goals are about other trees
+
+
+def test_values_larger_than_a_row_are_named():
+  hlo = """
+ENTRY %main (p: f32[2,64]) -> (f32[64], s32[]) {
+  %p = f32[2,64]{1,0} parameter(0)
+  %sums = (f32[2]{0}, f32[2,64]{1,0}) fusion(%p), kind=kInput
+  %row = f32[64]{0} fusion(%sums), kind=kLoop
+  %node = s32[] fusion(%sums), kind=kLoop
+  ROOT %out = (f32[64]{0}, s32[]) tuple(%row, %node)
+}
+"""
+  assert verify.values_of(hlo, 64) == ("sums (f32[2], f32[2,64])",)
+
+
+@pytest.mark.parametrize("text", ["12", "many", "-5", ""])
+def test_a_bad_vocabulary_is_refused(text):
+  with pytest.raises(ValueError, match=f"--vocab={text}: give whole numbers"):
+    verify.parse_vocabularies(["128256", text])
+
+
+def test_a_bad_tree_is_refused():
+  with pytest.raises(ValueError, match="--trees: tree 'oak': write"):
+    verify.parse_trees("eagle,oak")
+
+
+def test_trees_may_hold_commas():
+  trees = verify.parse_trees("branching:4,2,eagle")
+  assert list(trees) == ["branching:4,2", "eagle"]

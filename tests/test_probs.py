@@ -1,0 +1,245 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tv_jax import probs
+
+# How close a cumulated mass may come to the edge of a nucleus before float32
+# could put it on either side: no case here does.
+MARGIN = 1e-5
+
+GRID = [
+  (temperature, top_k, top_p)
+  for top_k in (0, 1, 5, 100)
+  for top_p in (0.05, 0.9, 1.0)
+  for temperature in (0.3, 1.0, 1.7)
+]
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def jitted_law(logits, temperature, top_k, top_p):
+  return probs.law(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+
+
+def softmax(logits):
+  weights = np.exp(logits - logits.max())
+  return weights / weights.sum()
+
+
+def warped(logits, temperature, top_k, top_p):
+  """One row in float64: Hugging Face's three warpers, in words.
+
+  Scale; then drop what is less than the k-th largest; then, from the least
+  likely up (the lower id first among equals), drop each token for as long as it
+  and all before it hold no more than 1 - top_p, but never the last.
+  """
+  logits = logits.astype(np.float64) / temperature
+  if top_k:
+    least = sorted(logits, reverse=True)[min(top_k, len(logits)) - 1]
+    logits = np.where(logits < least, -np.inf, logits)
+  if top_p < 1:
+    law, below = softmax(logits), 0.0
+    dropped = []
+    for token in sorted(range(len(law)), key=lambda x: (law[x], x))[:-1]:
+      below += law[token]
+      assert law[token] == 0 or abs(below - (1 - top_p)) > MARGIN
+      if below <= 1 - top_p:
+        dropped.append(token)
+    logits = logits.copy()
+    logits[dropped] = -np.inf
+  return softmax(logits)
+
+
+def random_logits(seed, rows=4, vocabulary=50):
+  rng = np.random.default_rng(seed)
+  return (3 * rng.standard_normal((rows, vocabulary))).astype(np.float32)
+
+
+@pytest.mark.parametrize(("temperature", "top_k", "top_p"), GRID)
+def test_law_is_what_the_warpers_say(temperature, top_k, top_p):
+  logits = random_logits(0)
+  law = jitted_law(logits, np.float32(temperature), top_k, top_p)
+  expected = [warped(row, temperature, top_k, top_p) for row in logits]
+  np.testing.assert_allclose(law, expected, atol=1e-6, rtol=1e-5)
+  np.testing.assert_array_equal(law == 0, np.equal(expected, 0))
+
+
+@pytest.mark.parity
+def test_law_is_what_transformers_samples_with():
+  torch = pytest.importorskip("torch")
+  process = pytest.importorskip("transformers.generation.logits_process")
+  for temperature, top_k, top_p in GRID:
+    logits = random_logits(1)
+    warpers = [process.TemperatureLogitsWarper(temperature)]
+    if top_k:
+      warpers.append(process.TopKLogitsWarper(top_k))
+    if top_p < 1:
+      warpers.append(process.TopPLogitsWarper(top_p))
+    scores = torch.from_numpy(logits)
+    for warper in warpers:
+      scores = warper(None, scores)
+    expected = torch.softmax(scores, -1).numpy()
+    law = jitted_law(logits, np.float32(temperature), top_k, top_p)
+    np.testing.assert_allclose(law, expected, atol=1e-6, rtol=1e-5)
+    np.testing.assert_array_equal(law == 0, expected == 0)
+
+
+@pytest.mark.parity
+def test_ties_at_the_kth_place_are_kept_as_transformers_does():
+  torch = pytest.importorskip("torch")
+  process = pytest.importorskip("transformers.generation.logits_process")
+  logits = np.float32([[2, 1, 1, 0, 1], [0, 0, 0, 0, 0]])
+  scores = process.TopKLogitsWarper(2)(None, torch.from_numpy(logits))
+  law = probs.law(jnp.asarray(logits), top_k=2)
+  np.testing.assert_allclose(
+    law, torch.softmax(scores, -1).numpy(), rtol=1e-6, atol=0
+  )
+
+
+def test_top_k_keeps_all_that_equal_the_kth():
+  law = probs.law(jnp.float32([2, 1, 1, 0, 1]), top_k=2)
+  np.testing.assert_array_equal(law > 0, [True, True, True, False, True])
+
+
+def test_top_p_drops_the_lowest_ids_among_equals():
+  law = probs.law(jnp.zeros(8), top_p=0.45)
+  np.testing.assert_array_equal(law > 0, [False] * 4 + [True] * 4)
+  law = probs.law(jnp.zeros(8), top_p=0.01)  # the likeliest always stays
+  np.testing.assert_array_equal(law > 0, [False] * 7 + [True])
+
+
+def test_top_p_acts_on_what_top_k_left():
+  logits = jnp.log(jnp.float32([0.4, 0.3, 0.2, 0.1]))
+  # Of the top two, 4/7 and 3/7, the first alone reaches a half.
+  law = probs.law(logits, top_k=2, top_p=0.5)
+  np.testing.assert_array_equal(law, [1, 0, 0, 0])
+  law = probs.law(logits, top_p=0.5)
+  np.testing.assert_array_equal(law > 0, [True, True, False, False])
+
+
+def test_temperature_acts_before_top_p():
+  logits = jnp.log(jnp.float32([0.5, 0.3, 0.2]))
+  hot = probs.law(logits, temperature=100.0, top_p=0.6)
+  cold = probs.law(logits, temperature=0.1, top_p=0.6)
+  np.testing.assert_array_equal(hot > 0, [True, True, False])
+  np.testing.assert_array_equal(cold > 0, [True, False, False])
+
+
+@pytest.mark.parametrize("zero", [0, 0.0])
+def test_temperature_zero_is_the_likeliest_lowest_id_first(zero):
+  logits = jnp.float32([[0, 5, 5, 1], [3, -jnp.inf, 3, 3], [-7, -7, -7, -6]])
+  law = probs.law(logits, temperature=zero, top_k=2, top_p=0.3)
+  np.testing.assert_array_equal(law, np.eye(4)[[1, 0, 3]])
+
+
+def test_temperature_may_be_traced():
+  logits = random_logits(2)
+  np.testing.assert_allclose(
+    jitted_law(logits, np.float32(0.7), 0, 0.9),
+    probs.law(jnp.asarray(logits), temperature=0.7, top_p=0.9),
+    rtol=1e-5,
+    atol=1e-7,
+  )
+
+
+def test_masked_tokens_have_no_chance():
+  logits = jnp.float32([0, -jnp.inf, 1, -jnp.inf])
+  for options in ({}, {"top_k": 3}, {"top_p": 0.99}, {"temperature": 0.2}):
+    law = probs.law(logits, **options)
+    np.testing.assert_array_equal(law > 0, [True, False, True, False])
+
+
+@pytest.mark.parametrize(
+  "options",
+  [{}, {"temperature": 0}, {"top_k": 2}, {"top_p": 0.5}, {"temperature": 0.5}],
+)
+def test_a_nan_stays_in_its_row(options):
+  clean = jnp.float32([[1, 2, 3, 4], [4, 3, 2, 1]])
+  for place in range(4):
+    law = probs.law(clean.at[0, place].set(jnp.nan), **options)
+    assert jnp.isnan(law[0]).all()
+    np.testing.assert_array_equal(law[1], probs.law(clean, **options)[1])
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
+@pytest.mark.parametrize("temperature", [0, 0.7])
+def test_laws_are_float32_whatever_the_logits(dtype, temperature):
+  logits = jnp.asarray(random_logits(3), dtype)
+  law = probs.law(logits, temperature=temperature, top_k=7, top_p=0.9)
+  assert law.dtype == jnp.float32
+  same = probs.law(
+    logits.astype(jnp.float32), temperature=temperature, top_k=7, top_p=0.9
+  )
+  np.testing.assert_array_equal(law, same)
+
+
+def test_float64_stays(x64):
+  law = probs.law(jnp.asarray(random_logits(3), jnp.float64), temperature=0.7)
+  assert law.dtype == jnp.float64
+  np.testing.assert_allclose(jnp.sum(law, -1), 1, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize(
+  ("options", "message"),
+  [
+    ({"temperature": -0.1}, "temperature=-0.1"),
+    ({"temperature": float("nan")}, "temperature=nan"),
+    ({"temperature": float("inf")}, "temperature=inf"),
+    ({"top_k": -1}, "top_k=-1"),
+    ({"top_p": 0}, "top_p=0"),
+    ({"top_p": 1.1}, "top_p=1.1"),
+    ({"top_p": float("nan")}, "top_p=nan"),
+  ],
+)
+def test_impossible_settings_are_refused(options, message):
+  with pytest.raises(ValueError, match=message):
+    probs.law(jnp.zeros(3), **options)
+
+
+def test_normalise_falls_back_where_there_is_no_sum():
+  weights = jnp.float32(
+    [[1, 3], [0, 0], [jnp.inf, 1], [jnp.nan, 1], [3e38, 3e38], [2e-38, 6e-38]]
+  )
+  fallback = jnp.full((6, 2), 0.5)
+  np.testing.assert_allclose(
+    probs.normalise(weights, fallback),
+    [[0.25, 0.75], *[[0.5, 0.5]] * 4, [0.25, 0.75]],
+    rtol=1e-6,
+    atol=0,
+  )
+
+
+HARD_LAWS = {
+  "zeros": [0.0, 0.5, 0.0, 0.5, 0.0],
+  "one-hot": [0.0, 0.0, 0.0, 0.0, 1.0],
+  "tiny": [1.0, 0.0, 1e-38, 0.0, 1e-30],
+  "unnormalised": [0.0, 2.0, 0.0, 6.0, 0.0],
+}
+
+
+@pytest.mark.parametrize("law", HARD_LAWS.values(), ids=HARD_LAWS)
+def test_draw_never_gives_a_token_of_probability_zero(law):
+  law = np.float32(law)
+  tokens = probs.draw(jax.random.key(0), jnp.asarray(law), (50_000,))
+  assert tokens.dtype == jnp.int32
+  assert (law[tokens] > 0).all()
+
+
+def test_draw_follows_the_law():
+  law = np.float32([0.5, 0.25, 0.125, 0.12, 0.005, 0])
+  n = 100_000
+  tokens = probs.draw(jax.random.key(1), jnp.asarray(law), (n,))
+  counts = np.bincount(tokens, minlength=len(law))
+  sigma = np.sqrt(n * law * (1 - law))
+  assert (np.abs(counts - n * law) <= 5 * sigma).all()
+
+
+def test_draw_is_one_token_by_default_and_depends_on_the_key():
+  law = jnp.full(1000, 1e-3)
+  one = probs.draw(jax.random.key(0), law)
+  assert one.shape == ()
+  assert one == probs.draw(jax.random.key(0), law)
+  assert one != probs.draw(jax.random.key(1), law)

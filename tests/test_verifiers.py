@@ -1,0 +1,1327 @@
+"""Verification rules against exact arithmetic, the paper's claims, each other.
+
+Compiling is most of what this costs. So nearly everything is a batch of lanes
+through one program per (rule, tree): a lane holds a draft of V tokens, its
+coins, and which proposal drew it. Smaller vocabularies leave tokens without
+probability, smaller trees leave nodes INVALID, and the loops, which take the
+tree as an argument, run every tree there is in one program.
+"""
+
+import dataclasses
+import functools
+import itertools
+import random
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracle
+import pytest
+import scipy.optimize
+
+from tv_jax import tree as tree_lib
+from tv_jax.proposals import INVALID, PROPOSALS, Proposal
+from tv_jax.tree import ROOT
+from tv_jax.verifiers import (
+  NOT_OFFERED,
+  VERIFIERS,
+  check_draft,
+  toss_and_draw,
+  verify,
+)
+
+V = 8
+LANES = 512  # of a program
+# What rules are compared at, not machine code: compile times, cut by half.
+QUICK = {"xla_backend_optimization_level": 0}
+
+FIGURE_1 = tree_lib.from_parents([-1, 0, 0, 1, 1, 2])
+LOPSIDED = tree_lib.from_parents([-1, 0, 0, 0, 0, 2, 2, 2, 5])
+CHAIN = tree_lib.chain(6)
+TREES = {
+  "figure 1": FIGURE_1,
+  "lopsided": LOPSIDED,
+  "binary": tree_lib.kary(2, 3),
+  "eagle": tree_lib.EAGLE_SPARSE,
+  "branching": tree_lib.branching([4, 2, 1]),
+  "chain": CHAIN,
+}
+NODES = max(len(t) for t in TREES.values())
+WIDTH = 4
+
+NAMES = list(PROPOSALS)
+# What each rule is in the oracle.
+METHOD = {
+  "traversal": "traversal",
+  "traversal_loop": "traversal",
+  "token_level": "token_level",
+  "token_level_loop": "token_level",
+  "block": "block",
+}
+LOOPS = ("traversal_loop", "token_level_loop")
+TREE_RULES = [name for name in METHOD if name != "block"]
+
+every_rule = pytest.mark.parametrize("rule", METHOD)
+every_tree_rule = pytest.mark.parametrize("rule", TREE_RULES)
+every_tree = pytest.mark.parametrize("t", TREES.values(), ids=TREES)
+
+
+# Running many drafts through one program.
+
+
+@dataclasses.dataclass(frozen=True)
+class Lanes:
+  """Drafts of one tree, with the place of their proposal in PROPOSALS."""
+
+  tokens: np.ndarray  # [B, N]
+  q: np.ndarray  # [B, N, V]
+  p: np.ndarray  # [B, N, V]
+  which: np.ndarray  # [B]
+
+  def __len__(self):
+    return len(self.which)
+
+  def repeat(self, times):
+    """Each lane `times` times, one after the other."""
+    return self._map(lambda array: np.repeat(array, times, axis=0))
+
+  def __getitem__(self, index):
+    return self._map(lambda array: array[index])
+
+  def _map(self, function):
+    fields = dataclasses.fields(self)
+    return Lanes(*(function(getattr(self, field.name)) for field in fields))
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+  """Decisions and stop laws, as NumPy arrays with a leading lane axis."""
+
+  node: np.ndarray
+  residual: np.ndarray
+  accept: np.ndarray
+  fault: np.ndarray
+  stop: np.ndarray
+
+
+def chosen_proposal(which):
+  """The proposal in this place of PROPOSALS; the place may be traced."""
+
+  def laws(q_at, rest, exists):
+    options = [own.laws(q_at, rest, exists) for own in PROPOSALS.values()]
+    return jax.tree.map(lambda *ways: jnp.stack(ways)[which], *options)
+
+  return Proposal(draw=None, laws=laws, following=None, rest_from=0)
+
+
+def judge(rule, t, proposal, tokens, q, p, eta):
+  verifier = VERIFIERS[rule]
+  decision = verifier.decide(t, proposal, tokens, q, p, eta)
+  return Results(
+    decision.node,
+    decision.residual,
+    decision.accept,
+    decision.fault,
+    verifier.stop_law(t, proposal, tokens, q, p),
+  )
+
+
+jax.tree_util.register_dataclass(Results)
+
+
+@functools.cache
+def program(rule, t, proposal=None):
+  """The compiled rule; without a tree it takes a topology, one a lane."""
+
+  def one(topology, which, *draft):
+    own = chosen_proposal(which) if proposal is None else PROPOSALS[proposal]
+    return judge(rule, topology if t is None else t, own, *draft)
+
+  return jax.jit(jax.vmap(one), compiler_options=QUICK)
+
+
+def padded(array, length, value=0):
+  pad = [(0, length - len(array)), *[(0, 0)] * (array.ndim - 1)]
+  return np.pad(array, pad, constant_values=value)
+
+
+def padded_nodes(array, value):
+  pad = [(0, 0), (0, NODES - array.shape[1]), *[(0, 0)] * (array.ndim - 2)]
+  return np.pad(array, pad, constant_values=value)
+
+
+def run(rule, t, lanes, eta, proposal=None):
+  """Every lane through the rule: Results."""
+  N = len(t)
+  q, p, tokens = lanes.q, lanes.p, lanes.tokens
+  eta = np.asarray(eta, p.dtype)
+  loop = rule in LOOPS
+  if loop:  # padded nodes are never visited: their laws need not be any
+    topology = t.topology(nodes=NODES, width=WIDTH)
+    q, p = padded_nodes(q, np.nan), padded_nodes(p, np.nan)
+    tokens, eta = padded_nodes(tokens, 0), padded_nodes(eta, 0)
+  parts = []
+  for start in range(0, len(lanes), LANES):
+    part = [
+      padded(array[start : start + LANES], LANES)
+      for array in (lanes.which, tokens, q, p, eta)
+    ]
+    own = jax.tree.map(lambda x: np.stack([x] * LANES), topology) if loop else 0
+    if not loop:
+      own = np.zeros(LANES, np.int32)
+    call = program(rule, None if loop else t, proposal)
+    parts.append(jax.tree.map(np.asarray, call(own, *part)))
+  whole = jax.tree.map(lambda *arrays: np.concatenate(arrays), *parts)
+  whole = jax.tree.map(lambda array: array[: len(lanes)], whole)
+  return dataclasses.replace(
+    whole, accept=whole.accept[:, :N], stop=whole.stop[:, :N]
+  )
+
+
+# Drafts in rational numbers, for the oracle.
+
+HIGH = 1 - 1.234567e-9  # coins that miss all but what is certain,
+LOW = 1.234567e-9  # and that hit all but what is impossible
+
+
+def random_law(rng, kind):
+  """A law on at most V tokens, with the awkward features of its kind."""
+  if kind == "one-hot":
+    weights = [0] * V
+    weights[rng.randrange(V)] = 1
+  elif kind == "sharp":
+    weights = [rng.choice([0, 1]) for _ in range(V)]
+    weights[rng.randrange(V)] = 1000
+  elif kind == "ties":
+    weights = [rng.choice([0, 1, 1, 2]) for _ in range(V - 1)] + [1]
+  elif kind == "few":
+    weights = [rng.choice([0, 0, 0, 0, 1, 3]) for _ in range(V)]
+    weights[rng.randrange(V)] += 2
+  else:
+    weights = [rng.randint(1, 12) for _ in range(V)]
+  return oracle.norm([Fraction(w) for w in weights])
+
+
+def random_pair(rng):
+  """(q, p), sometimes equal, disjoint, or alike but for one token."""
+  kinds = ["plain", "plain", "few", "few", "ties", "sharp", "one-hot"]
+  q, p = random_law(rng, rng.choice(kinds)), random_law(rng, rng.choice(kinds))
+  relation = rng.choice(["free", "free", "free", "equal", "disjoint", "near"])
+  if relation == "equal":
+    p = q
+  if relation == "disjoint":
+    free = [Fraction(int(x == 0)) for x in q]
+    p = oracle.norm(free) if any(free) else p
+  if relation == "near":
+    weights = list(q)
+    weights[rng.randrange(V)] += Fraction(1, 16)
+    p = oracle.norm(weights)
+  return q, p
+
+
+def random_tokens(rng, parents, q, proposal):
+  """Tokens drawn as the proposal draws them, with a few spoiled."""
+  tokens = [oracle.NONE] * len(parents)
+  for node in range(len(parents)):
+    siblings = oracle.children_of(parents, node)
+    drawn = []
+    for child in siblings:
+      law = oracle.next_law(proposal, q[node], drawn, len(siblings))
+      lost = node != oracle.ROOT and tokens[node] == oracle.NONE
+      if sum(law) and not lost:
+        tokens[child] = rng.choices(range(V), [float(x) for x in law])[0]
+        # What cannot have been drawn is never offered, INVALID or not.
+        if proposal == "with_replacement" and rng.random() < 0.05:
+          tokens[child] = rng.randrange(V)
+        if proposal != "sample_then_top" and rng.random() < 0.05:
+          tokens[child] = oracle.NONE
+      drawn.append(tokens[child])
+  return tuple(tokens)
+
+
+def random_draft(rng, t, proposal):
+  laws = [random_pair(rng) for _ in t.parents]
+  q, p = zip(*laws, strict=True)
+  tokens = random_tokens(rng, t.parents, q, proposal)
+  return oracle.Draft(t.parents, tokens, q, p, proposal)
+
+
+def floats(rows):
+  return [[float(x) for x in row] + [0.0] * (V - len(row)) for row in rows]
+
+
+def as_lanes(drafts):
+  return Lanes(
+    tokens=np.array([draft.tokens for draft in drafts], np.int32),
+    q=np.array([floats(draft.q) for draft in drafts]),
+    p=np.array([floats(draft.p) for draft in drafts]),
+    which=np.array([NAMES.index(d.proposal) for d in drafts], np.int32),
+  )
+
+
+def aims(t):
+  """[N, N] coins that make for each node in turn: it and all above it hit."""
+  return np.where(t.ancestors, LOW, HIGH)
+
+
+def assert_agrees(t, draft, method, eta, results, lane):
+  """One decision is the oracle's, threshold for threshold."""
+  node, residual, tossed = oracle.decide(draft, method, eta)
+  note = f"{draft} at coins {eta}"
+  assert results.node[lane] == node, note
+  width = len(residual)
+  np.testing.assert_allclose(
+    results.residual[lane, :width],
+    [float(x) for x in residual],
+    atol=1e-12,
+    rtol=0,
+    err_msg=note,
+  )
+  assert not results.residual[lane, width:].any()
+  accept = results.accept[lane]
+  for v in range(len(t)):
+    if v not in tossed:
+      assert compared_later(method, v, node, accept) == NOT_OFFERED, note
+    # A node that cannot be entered may be skipped instead of offered.
+    elif not (tossed[v] == 0 and accept[v] == NOT_OFFERED):
+      assert accept[v] == pytest.approx(float(tossed[v]), abs=1e-12), note
+
+
+def compared_later(method, v, node, accept):
+  """The root's coin and, for block, those above the node do not matter."""
+  del method, node
+  return accept[v]
+
+
+def assert_oracle_agrees(rule, t, drafts, proposal=None):
+  method = METHOD[rule]
+  coins = aims(t)
+  lanes = as_lanes(drafts)
+  results = run(
+    rule,
+    t,
+    lanes.repeat(len(t)),
+    np.tile(coins, (len(drafts), 1)),
+    proposal=proposal,
+  )
+  assert not results.fault.any()
+  for case, draft in enumerate(drafts):
+    for aim in range(len(t)):
+      lane = case * len(t) + aim
+      assert_agrees(t, draft, method, coins[aim], results, lane)
+    law = oracle.stop_law(draft, method)
+    np.testing.assert_allclose(
+      results.stop[case * len(t)],
+      [float(law.get(v, 0)) for v in range(len(t))],
+      atol=1e-12,
+      rtol=0,
+      err_msg=str(draft),
+    )
+
+
+# The paper's examples.
+
+A, B, C = range(3)
+TARGET = oracle.norm([Fraction(w) for w in (3, 4, 3)])
+SOURCE = oracle.norm([Fraction(w) for w in (6, 3, 1)])
+EXAMPLE = oracle.Draft(
+  FIGURE_1.parents,
+  (INVALID, A, C, B, C, A),
+  (SOURCE,) * 6,
+  (TARGET,) * 6,
+  "without_replacement",
+)
+EXAMPLE_OFFERS = [
+  (3, Fraction(2, 3)),
+  (4, Fraction(7, 11)),
+  (1, Fraction(0)),
+  (5, Fraction(1, 2)),
+  (2, Fraction(1)),
+]
+
+
+def test_the_oracle_gives_the_papers_example():
+  offers = oracle.traversal_offers(EXAMPLE)
+  assert [(o.node, o.threshold) for o in offers[:-1]] == EXAMPLE_OFFERS
+  # p'(X1) = 1/11 once X3 is gone: the rate that X4's own is taken from.
+  state = oracle._Tree(EXAMPLE)
+  state.delete(3)
+  assert state.rate[1] == Fraction(1, 11)
+  # Section 2.2: after a, the target is [0, 1/3, 2/3].
+  assert oracle.token_level_offers(
+    dataclasses.replace(EXAMPLE, tokens=(INVALID, A, INVALID, *[INVALID] * 3)),
+    ROOT,
+  )[-1].residual == (0, Fraction(1, 3), Fraction(2, 3))
+  after_a = dataclasses.replace(EXAMPLE, tokens=(INVALID, A, B, *[INVALID] * 3))
+  assert oracle.token_level_offers(after_a, ROOT)[1].threshold == Fraction(4, 9)
+
+
+@pytest.mark.parametrize("rule", ["traversal", "traversal_loop"])
+def test_the_papers_example(x64, rule):
+  order = [node for node, _ in EXAMPLE_OFFERS]
+  lanes = as_lanes([EXAMPLE]).repeat(5)
+  coins = np.full((5, 6), HIGH)
+  coins[np.arange(5), order] = 0
+  results = run(rule, FIGURE_1, lanes, coins)
+  everything = dict(EXAMPLE_OFFERS)
+  for aim, node in enumerate(order):
+    # X1's chance is exactly 0 by then: a coin of 0 rejects it, X5 comes next
+    # and misses, and X2 is certain.
+    stop, last = (2, 5) if node == 1 else (node, aim + 1)
+    assert results.node[aim] == stop
+    expected = np.full(6, NOT_OFFERED)
+    for seen in order[:last]:
+      expected[seen] = everything[seen]
+    np.testing.assert_allclose(results.accept[aim], expected, atol=1e-15)
+  assert results.accept[4, 1] == 0
+
+
+@every_rule
+def test_table_1(x64, rule):
+  t = tree_lib.chain(1)
+  laws = {"q": (SOURCE, SOURCE), "p": (TARGET, TARGET)}
+  drafts = [
+    oracle.Draft(t.parents, (INVALID, x), **laws, proposal="with_replacement")
+    for x in (A, B, C)
+  ]
+  lanes = as_lanes(drafts).repeat(2)
+  results = run(rule, t, lanes, np.tile([[0.0, 0.0], [0.0, HIGH]], (3, 1)))
+  joint = np.zeros((3, 3))
+  for x in (A, B, C):
+    entered, missed = results.accept[2 * x, 1], 2 * x + 1
+    assert results.node[2 * x] == 1
+    joint[x, x] += float(SOURCE[x]) * entered
+    if entered < 1:
+      joint[x] += (
+        float(SOURCE[x]) * (1 - entered) * results.residual[missed, :3]
+      )
+  np.testing.assert_allclose(
+    joint.T, [[0.3, 0, 0], [0.1, 0.3, 0], [0.2, 0, 0.1]], atol=1e-15
+  )
+
+
+# The oracle.
+
+
+@pytest.mark.parametrize("proposal", NAMES)
+@pytest.mark.parametrize("method", ["traversal", "token_level", "block"])
+def test_the_oracle_is_lossless(method, proposal):
+  """Theorem 1, to the last digit: the oracle may judge."""
+  chains = [(-1, 0), (-1, 0, 1)]
+  trees = [(-1, 0, 0, 1, 1), (-1, 0, 0, 0), (-1, 0, 1, 1), (-1, 0, 0, 1, 2)]
+  for parents in chains if method == "block" else chains + trees:
+    for seed in range(2):
+      language = oracle.random_language(random.Random(seed), 3)
+      assert oracle.output_law(
+        parents, proposal, language, method
+      ) == oracle.target_output_law(parents, language)
+
+
+@pytest.mark.parametrize("proposal", NAMES)
+def test_the_oracles_block_is_its_traversal_on_chains(proposal):
+  rng = random.Random(0)
+  for _ in range(60):
+    draft = random_draft(rng, CHAIN, proposal)
+    certain = False
+    for block, traversal in zip(
+      oracle.block_offers(draft), oracle.traversal_offers(draft), strict=True
+    ):
+      if not certain:
+        assert block == traversal
+      certain |= block.threshold == 1
+
+
+@every_tree_rule
+@pytest.mark.parametrize("proposal", NAMES)
+def test_oracle_agreement_of_each_proposal(x64, rule, proposal):
+  rng = random.Random(f"{proposal}")
+  drafts = [random_draft(rng, LOPSIDED, proposal) for _ in range(40)]
+  assert_oracle_agrees(rule, LOPSIDED, drafts, proposal)
+
+
+@every_tree_rule
+@every_tree
+def test_oracle_agreement(x64, rule, t):
+  rng = random.Random(len(t))
+  count = 8 if len(t) > 20 else 40
+  drafts = [
+    random_draft(rng, t, NAMES[case % len(NAMES)]) for case in range(count)
+  ]
+  assert_oracle_agrees(rule, t, drafts)
+
+
+@pytest.mark.parametrize("rule", LOOPS)
+def test_oracle_agreement_on_random_trees(x64, rule):
+  rng = random.Random(5)
+  for _ in range(25):
+    t = random_tree(rng, nodes=rng.randint(2, 10))
+    drafts = [random_draft(rng, t, proposal) for proposal in NAMES]
+    assert_oracle_agrees(rule, t, drafts)
+
+
+def random_tree(rng, nodes):
+  """Nodes hung anywhere, then put in level order; at most WIDTH children."""
+  paths = [()]
+  while len(paths) < nodes:
+    parent = rng.choice(paths)
+    rank = sum(path[:-1] == parent for path in paths if path)
+    if rank < WIDTH:
+      paths.append((*parent, rank))
+  return tree_lib.from_paths(paths)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 6])
+def test_oracle_agreement_of_block(x64, depth):
+  rng = random.Random(depth)
+  t = tree_lib.chain(depth)
+  drafts = [
+    random_draft(rng, t, NAMES[case % len(NAMES)]) for case in range(60)
+  ]
+  assert_oracle_agrees("block", t, drafts)
+
+
+# What the paper proves.
+
+
+def in_the_tree(t, parents, tokens):
+  """Tokens of a smaller tree at their nodes in t, INVALID elsewhere."""
+  place = {ROOT: ROOT}
+  for node in range(1, len(parents)):
+    rank = oracle.children_of(parents, parents[node]).index(node)
+    place[node] = int(t.children[place[parents[node]], rank])
+  return place
+
+
+def all_drafts(t, proposal, language):
+  """Every draft of a language over a tree: (chances [B], drafts)."""
+  pairs = list(oracle.drafts(t.parents, proposal, language))
+  return np.array([float(chance) for chance, _ in pairs]), [d for _, d in pairs]
+
+
+@pytest.mark.parametrize("rule", ["traversal", "traversal_loop"])
+@pytest.mark.parametrize("proposal", NAMES)
+def test_lemma_2(x64, rule, proposal):
+  """P(accepted at or below the l-th node of the first chain) = p_ini(l).
+
+  Given the first chain down to that node, and on average over all the rest of
+  the tree, what hangs below the node included.
+  """
+  language = oracle.random_language(random.Random(7), 3, zeros=0.1)
+  chances, drafts = all_drafts(FIGURE_1, proposal, language)
+  stop = run(
+    rule, FIGURE_1, as_lanes(drafts), np.zeros((len(drafts), 6))
+  ).stop
+  below = {node: FIGURE_1.ancestors[:, node] for node in (1, 3)}
+  averages = {}
+  for chance, draft, law in zip(chances, drafts, stop, strict=True):
+    for node, rate in oracle.rates_of_first_chain(draft):
+      chain = oracle.path_tokens(draft, node)
+      weight, total, _ = averages.get(chain, (0, 0, None))
+      total += chance * law[below[node]].sum()
+      averages[chain] = (weight + chance, total, float(rate))
+  assert {len(chain) for chain in averages} == {1, 2}
+  for chain, (weight, total, rate) in averages.items():
+    assert total / weight == pytest.approx(rate, abs=1e-12), chain
+
+
+@every_tree_rule
+@pytest.mark.parametrize("proposal", NAMES)
+def test_lossless(x64, rule, proposal):
+  """Theorem 1 for the rules as they are, averaged over all drafts."""
+  t, N = FIGURE_1, len(FIGURE_1)
+  language = oracle.random_language(random.Random(11), 3)
+  chances, drafts = all_drafts(t, proposal, language)
+  results = run(
+    rule, t, as_lanes(drafts).repeat(N), np.tile(aims(t), (len(drafts), 1))
+  )
+  law = np.zeros((3, 3, 3))
+  continuations = functools.cache(
+    lambda start: oracle.continuation_law(language[1], start, 3 - len(start))
+  )
+  for case, draft in enumerate(drafts):
+    for node in range(N):
+      lane = case * N + node
+      weight = chances[case] * results.stop[lane, node]
+      if weight < 1e-13:
+        continue
+      assert results.node[lane] == node
+      path = oracle.path_tokens(draft, node)
+      for token in range(3):
+        start = (*path, token)
+        for rest, after in continuations(start).items():
+          law[(*start, *rest)] += (
+            weight * results.residual[lane, token] * float(after)
+          )
+  target = oracle.target_output_law(t.parents, language)
+  for tokens in itertools.product(range(3), repeat=3):
+    assert law[tokens] == pytest.approx(float(target.get(tokens, 0)), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+  ("subtree", "star"),
+  [("traversal", "token_level"), ("traversal_loop", "token_level_loop")],
+)
+def test_one_step_is_rrsw_on_one_token_more(x64, subtree, star):
+  """Appendix: target (g, 1 - sum g), draft (q, 0) on V + 1 tokens.
+
+  A node entered with chance a has g = a p; its children are offered with the
+  thresholds of siblings verified token by token on V + 1 tokens, its own is
+  what the residual leaves on the V tokens, and the bonus token's law the rest.
+  """
+  rng, K, cases = random.Random(3), 3, 100
+  below, above = tree_lib.branching([1, K]), tree_lib.kary(K, 1)
+  inner, outer, chances = [], [], []
+  while len(inner) < cases:
+    q, p = random_law(rng, "plain"), random_law(rng, rng.choice(["few", "plain"]))
+    q, p = ((*oracle.norm(law[:-1]), Fraction(0)) for law in (q, p))
+    top_q, top_p = random_pair(rng)
+    draft = random_tokens(rng, above.parents, (q,) * 4, "without_replacement")
+    first = rng.choices(range(V), [float(x) for x in top_q])[0]
+    a = min(1, top_p[first] / top_q[first])
+    if 0 < a < 1:
+      inner.append(
+        oracle.Draft(
+          below.parents,
+          (INVALID, first, *draft[1:]),
+          (top_q, q, q, q, q),
+          (top_p, p, p, p, p),
+          "without_replacement",
+        )
+      )
+      g = (*oracle.times(a, p[:-1]), 1 - a)
+      outer.append(
+        oracle.Draft(
+          above.parents, draft, (q,) * 4, (g,) * 4, "without_replacement"
+        )
+      )
+      chances.append(float(a))
+  missed = run(subtree, below, as_lanes(inner), np.full((cases, 5), HIGH))
+  stay = np.full((cases, 5), HIGH)
+  stay[:, 1] = LOW
+  stayed = run(subtree, below, as_lanes(inner), stay)
+  star_missed = run(star, above, as_lanes(outer), np.full((cases, 4), HIGH))
+  assert (star_missed.node == ROOT).sum() > cases / 2
+  np.testing.assert_allclose(
+    np.maximum(missed.accept[:, 2:], 0),
+    np.maximum(star_missed.accept[:, 1:], 0),
+    atol=1e-12,
+  )
+  for case in np.flatnonzero(star_missed.node == ROOT):
+    law = star_missed.residual[case]
+    mass = law[: V - 1].sum()
+    assert missed.accept[case, 1] == pytest.approx(mass, abs=1e-12)
+    if mass > LOW:
+      assert stayed.node[case] == 1
+      np.testing.assert_allclose(
+        stayed.residual[case, :-1], law[:-1] / mass, atol=1e-12
+      )
+
+
+def chain_drafts(depth, vocabulary, proposal, seed):
+  """Every draft of a chain, as lanes of the long chain, and their chances."""
+  language = oracle.random_language(random.Random(seed), vocabulary, zeros=0.1)
+  short = tree_lib.chain(depth)
+  chances, drafts = all_drafts(short, proposal, language)
+  uniform = oracle.norm([Fraction(1)] * vocabulary)
+  spare = len(CHAIN) - len(short)
+  longer = [
+    dataclasses.replace(
+      draft,
+      parents=CHAIN.parents,
+      tokens=draft.tokens + (INVALID,) * spare,
+      q=draft.q + (uniform,) * spare,
+      p=draft.p + (uniform,) * spare,
+    )
+    for draft in drafts
+  ]
+  return language, chances, longer
+
+
+def expected_lengths(t, stop):
+  return stop @ (t.depth + 1)
+
+
+def optimal_length(language, depth, vocabulary, proposal):
+  """The largest expected length of a valid chain rule, by linear program.
+
+  Unknown is, for each drafted chain X, the chance of accepting tau < depth of
+  its tokens with y as the bonus, and of accepting all. What must hold is
+  Lemma 1: Z = (X^tau, y, then the target) follows the target law. Rules may
+  use everything, even laws in contexts that were not drafted.
+  """
+  target = language[1]
+  columns, gains, chances = [], [], []
+  words = list(itertools.product(range(vocabulary), repeat=depth))
+  place = {word: i for i, word in enumerate(words)}
+  pairs = list(oracle.drafts(tuple(range(-1, depth)), proposal, language))
+  owners = []
+  for draft_id, (chance, draft) in enumerate(pairs):
+    chain = draft.tokens[1:]
+    reached = next(
+      (i for i, token in enumerate(chain) if token == INVALID), depth
+    )
+    for tau in range(reached + 1):
+      for y in range(vocabulary) if tau < depth else (None,):
+        start = chain[:tau] if y is None else (*chain[:tau], y)
+        column = np.zeros(len(words))
+        rest = oracle.continuation_law(target, start, depth - len(start))
+        for tokens, after in rest.items():
+          column[place[(*start, *tokens)]] += float(chance * after)
+        columns.append(column)
+        gains.append(float(chance) * (tau + 1))
+        owners.append(draft_id)
+    chances.append(float(chance))
+  law = oracle.continuation_law(target, (), depth)
+  whole = np.array([float(law.get(word, 0)) for word in words])
+  owned = np.equal.outer(np.arange(len(pairs)), owners).astype(float)
+  solution = scipy.optimize.linprog(
+    -np.array(gains),
+    A_eq=np.concatenate([np.stack(columns, axis=1), owned]),
+    b_eq=np.concatenate([whole, np.ones(len(pairs))]),
+  )
+  assert solution.success, solution.message
+  return -solution.fun
+
+
+@pytest.mark.parametrize("proposal", ["without_replacement", "top_k"])
+@pytest.mark.parametrize(
+  ("vocabulary", "depth"), [(2, 2), (3, 2), (2, 3)], ids=str
+)
+def test_theorem_2(x64, vocabulary, depth, proposal):
+  """No valid chain rule gains more, and one gains as much."""
+  for seed in range(5):
+    language, chances, drafts = chain_drafts(depth, vocabulary, proposal, seed)
+    best = optimal_length(language, depth, vocabulary, proposal)
+    for rule in ("traversal", "traversal_loop", "block"):
+      coins = np.zeros((len(drafts), len(CHAIN)))
+      stop = run(rule, CHAIN, as_lanes(drafts), coins).stop
+      own = chances @ expected_lengths(CHAIN, stop)
+      assert own == pytest.approx(best, abs=1e-8)  # the program's accuracy
+
+
+@pytest.mark.parametrize("proposal", NAMES)
+def test_traversal_is_never_shorter_on_chains(x64, proposal):
+  gains = []
+  for seed in range(12):
+    _, chances, drafts = chain_drafts(3, 3, proposal, seed)
+    coins = np.zeros((len(drafts), len(CHAIN)))
+    one, other = (
+      chances
+      @ expected_lengths(
+        CHAIN, run(rule, CHAIN, as_lanes(drafts), coins).stop
+      )
+      for rule in ("traversal", "token_level")
+    )
+    gains.append(one - other)
+  assert min(gains) >= -1e-12
+  if proposal != "top_k":
+    assert max(gains) > 1e-3
+
+
+@every_tree
+def test_a_deterministic_draft_leaves_nothing_to_gain(x64, t):
+  """With top_k, P(node is accepted or above) is its path's target mass."""
+  lanes = random_lanes(np.random.default_rng(1), t, 60, only="top_k")
+  drawn = lanes.tokens[:, 1:] != INVALID
+  at = np.maximum(lanes.tokens[:, 1:], 0)
+  step = np.take_along_axis(
+    lanes.p[:, t.parent[1:]], at[:, :, None], axis=2
+  )[:, :, 0]
+  step = np.concatenate([np.ones((60, 1)), np.where(drawn, step, 0)], axis=1)
+  paths = np.where(t.ancestors[None], step[:, None, :], 1).prod(axis=2)
+  rules = METHOD if t.is_chain else TREE_RULES
+  for rule in rules:
+    stop = run(rule, t, lanes, np.zeros((60, len(t)))).stop
+    np.testing.assert_allclose(
+      expected_lengths(t, stop), paths.sum(axis=1), atol=1e-12
+    )
+
+
+def test_traversal_is_not_always_longer_on_trees(x64):
+  t = tree_lib.from_parents([-1, 0, 1, 1])
+  laws = {
+    "q": ((10, 0, 0, 0), (1, 6, 3, 0)),
+    "p": ((95, 0, 0, 5), (2, 2, 3, 3)),
+  }
+
+  def law(name):
+    rows = [oracle.norm([Fraction(w) for w in row]) for row in laws[name]]
+    return lambda context: rows[min(len(context), 1)]
+
+  language = law("q"), law("p")
+  chances, drafts = all_drafts(t, "without_replacement", language)
+  lengths = {}
+  for rule in TREE_RULES:
+    stop = run(rule, t, as_lanes(drafts), np.zeros((len(drafts), 4))).stop
+    lengths[rule] = chances @ expected_lengths(t, stop)
+    exact = oracle.expected_length(
+      t.parents, "without_replacement", language, METHOD[rule]
+    )
+    assert lengths[rule] == pytest.approx(float(exact), abs=1e-12)
+  assert round(lengths["traversal"], 5) == 2.61397
+  assert lengths["token_level"] == pytest.approx(2.615, abs=1e-12)
+
+
+# The rules against each other.
+
+
+def random_lanes(rng, t, count, only=None):
+  """Random laws, and tokens drawn from them, in vectorised NumPy."""
+  N = len(t)
+
+  def laws():
+    sharpness = rng.choice([0.3, 1.0, 5.0], (count, N, 1))
+    weights = rng.gamma(sharpness, size=(count, N, V)) + 1e-9
+    zeros = rng.random((count, N, V)) < rng.choice([0, 0.3, 0.7], (count, N, 1))
+    zeros[..., 0] = False
+    weights = rng.permuted(np.where(zeros, 0, weights), axis=2)
+    return weights / weights.sum(axis=2, keepdims=True)
+
+  q, p = laws(), laws()
+  p = np.where(rng.random((count, N, 1)) < 0.1, q, p)
+  which = rng.integers(len(NAMES), size=count)
+  if only is not None:
+    which[:] = NAMES.index(only)
+  tokens = np.full((count, N), INVALID)
+  for node in range(N):
+    for child, law in sibling_laws(t, node, which, q[:, node], tokens):
+      law = law * ((node == ROOT) | (tokens[:, node, None] != INVALID))
+      below = law.cumsum(axis=1)
+      coin = rng.random((count, 1)) * below[:, -1:]
+      drawn = np.argmax((below > coin) & (law > 0), axis=1)
+      tokens[:, child] = np.where(below[:, -1] > 0, drawn, INVALID)
+  return Lanes(tokens.astype(np.int32), q, p, which.astype(np.int32))
+
+
+def sibling_laws(t, node, which, q, tokens):
+  """(child, [B, V]) in turn: the weights that it is drawn from."""
+  k = int(t.num_children[node])
+  ranking = np.argsort(-q, axis=1, kind="stable")
+  place = np.argsort(ranking, axis=1, kind="stable")  # of each token
+  taken = np.zeros_like(q, bool)
+  for j, child in enumerate(t.children[node, :k]):
+    top = np.where(place == j, q, 0)
+    then_top = np.where(place == j - 1, q, 0) if j else q * (place >= k - 1)
+    options = [q * ~taken, q, top, then_top]
+    yield int(child), np.stack(options)[which, np.arange(len(q))]
+    drawn = tokens[:, child]
+    taken |= np.arange(V) == drawn[:, None]
+
+
+def assert_same(one, other, lanes, atol=1e-12):
+  np.testing.assert_array_equal(one.node, other.node)
+  np.testing.assert_array_equal(one.fault, other.fault)
+  for field in ("residual", "accept", "stop"):
+    np.testing.assert_allclose(
+      getattr(one, field), getattr(other, field), atol=atol, rtol=0,
+      err_msg=field,
+    )
+
+
+@every_tree
+@pytest.mark.parametrize("rule", ["traversal", "token_level"])
+def test_loops_take_the_same_decisions(x64, rule, t):
+  """10,240 drafts over five trees and all proposals; figure 1 on top."""
+  rng = np.random.default_rng([len(t), len(rule)])
+  lanes = random_lanes(rng, t, 2048)
+  # Coins as small as what they must beat, or every walk would end at once.
+  eta = rng.random((2048, len(t))) ** rng.choice([0.1, 1, 3], (2048, 1))
+  all_at_once = run(rule, t, lanes, eta)
+  assert not all_at_once.fault.any()
+  assert_same(all_at_once, run(f"{rule}_loop", t, lanes, eta), lanes)
+  np.testing.assert_allclose(all_at_once.residual.sum(axis=1), 1, atol=1e-12)
+  assert set(all_at_once.node.tolist()) == set(range(len(t)))
+
+
+def test_on_chains_traversal_is_block_verification(x64):
+  rng = np.random.default_rng(0)
+  lanes = random_lanes(rng, CHAIN, 1024)
+  eta = rng.random((1024, len(CHAIN)))
+  rules = ("block", "traversal", "traversal_loop")
+  everything = [run(rule, CHAIN, lanes, np.full_like(eta, HIGH)) for rule in rules]
+  for other in everything[1:]:
+    assert_same(everything[0], other, lanes)
+  # Coins a hair above and below some node's threshold, random before it.
+  accept = np.clip(everything[1].accept, 0, HIGH)
+  near = accept * np.where(rng.random(eta.shape) < 0.5, 1 + 1e-9, 1 - 1e-9)
+  aimed = rng.integers(1, len(CHAIN), 1024)[:, None] == np.arange(len(CHAIN))
+  above = np.maximum(near, accept * (1 + 1e-9))
+  for coins in (eta, near, np.where(aimed, near, eta), above):
+    coins = np.clip(coins, 0, HIGH)
+    block, *others = (run(rule, CHAIN, lanes, coins) for rule in rules)
+    for other in others:
+      assert_same(block, other, lanes)
+    assert len(set(block.node.tolist())) > 1 or coins is above
+
+
+@every_rule
+def test_a_coin_hits_below_its_threshold_and_not_at_it(x64, rule):
+  t = CHAIN if rule == "block" else LOPSIDED
+  rng = np.random.default_rng(3)
+  lanes = random_lanes(rng, t, 200)
+  coins = rng.random((200, len(t)))
+  first = run(rule, t, lanes, coins)
+  hit = np.flatnonzero(first.node != ROOT)
+  lanes, coins, node = lanes[hit], coins[hit], first.node[hit]
+  threshold = first.accept[hit, node]
+  assert (coins[np.arange(len(hit)), node] < threshold).all()
+  assert len(hit) > 50
+
+  coins[np.arange(len(hit)), node] = np.nextafter(threshold, 0)
+  np.testing.assert_array_equal(run(rule, t, lanes, coins).node, node)
+  coins[np.arange(len(hit)), node] = threshold
+  assert (run(rule, t, lanes, coins).node != node).all()
+
+
+@every_rule
+def test_a_coin_of_zero_misses_what_has_no_chance(x64, rule):
+  """Disjoint laws: nothing can be accepted, not even by a coin of 0."""
+  t = CHAIN if rule == "block" else LOPSIDED
+  rng = np.random.default_rng(4)
+  lanes = random_lanes(rng, t, 64)
+  half = np.arange(V) < V // 2
+  q = np.where(half, lanes.q + 0.1, 0)
+  p = np.where(half, 0, lanes.p + 0.1)
+  q, p = (law / law.sum(axis=2, keepdims=True) for law in (q, p))
+  tokens = lanes.tokens.copy()
+  for node in range(len(t)):
+    for child, law in sibling_laws(t, node, lanes.which, q[:, node], tokens):
+      tokens[:, child] = np.argmax(law, axis=1)
+  lanes = Lanes(tokens, q, p, lanes.which)
+  results = run(rule, t, lanes, np.zeros((64, len(t))))
+  assert (results.node == ROOT).all()
+  assert np.isin(results.accept, [0, NOT_OFFERED]).all()
+  np.testing.assert_allclose(results.residual, p[:, 0], atol=1e-15)
+  np.testing.assert_array_equal(
+    results.stop, [np.arange(len(t)) == ROOT] * 64
+  )
+
+
+@pytest.mark.parametrize("rule", LOOPS)
+def test_a_new_tree_does_not_recompile_a_loop(x64, rule):
+  traces = []
+
+  @jax.jit
+  def decide(topology, tokens, q, p, eta):
+    traces.append(topology)
+    proposal = PROPOSALS["without_replacement"]
+    return VERIFIERS[rule].decide(topology, proposal, tokens, q, p, eta)
+
+  rng = np.random.default_rng(8)
+  for t in TREES.values():
+    lanes = random_lanes(rng, t, 1, only="without_replacement")
+    eta = rng.random((1, len(t)))
+    expected = run(rule, t, lanes, eta)
+    decision = decide(
+      t.topology(nodes=NODES, width=WIDTH),
+      padded(lanes.tokens[0], NODES, INVALID),
+      padded(lanes.q[0], NODES, 1 / V),
+      padded(lanes.p[0], NODES, 1 / V),
+      padded(eta[0], NODES),
+    )
+    assert decision.node == expected.node[0]
+    np.testing.assert_allclose(
+      decision.accept[: len(t)], expected.accept[0], atol=1e-15
+    )
+    assert (decision.accept[len(t) :] == NOT_OFFERED).all()
+    np.testing.assert_allclose(
+      decision.residual, expected.residual[0], atol=1e-15
+    )
+  assert len(traces) == 1
+
+
+@pytest.mark.parametrize("rule", TREE_RULES)
+def test_a_node_without_a_token_is_as_good_as_none(x64, rule):
+  """INVALID changes nothing: the smaller tree decides alike."""
+  rng = random.Random(2)
+  small = tree_lib.from_parents([-1, 0, 0, 0, 2, 2, 4])
+  place = {0: 0, 1: 1, 2: 2, 3: 3, 4: 5, 5: 6, 6: 8}
+  drafts, coins = [], []
+  for _ in range(60):
+    drafts.append(random_draft(rng, small, "with_replacement"))
+    coins.append([rng.random() for _ in small.parents])
+  lanes, coins = as_lanes(drafts), np.array(coins)
+  size = (len(drafts), len(LOPSIDED))
+  tokens = np.full(size, INVALID, np.int32)
+  q, p, eta = np.full((*size, V), 1 / V), np.full((*size, V), 1 / V), np.zeros(size)
+  for old, new in place.items():
+    tokens[:, new], eta[:, new] = lanes.tokens[:, old], coins[:, old]
+    q[:, new], p[:, new] = lanes.q[:, old], lanes.p[:, old]
+  one = run(rule, small, lanes, coins)
+  other = run(rule, LOPSIDED, Lanes(tokens, q, p, lanes.which), eta)
+  new = np.array(list(place.values()))
+  np.testing.assert_array_equal(new[one.node], other.node)
+  np.testing.assert_allclose(one.residual, other.residual, atol=1e-15)
+  np.testing.assert_allclose(one.accept, other.accept[:, new], atol=1e-15)
+  absent = np.setdiff1d(np.arange(len(LOPSIDED)), new)
+  assert (other.accept[:, absent] == NOT_OFFERED).all()
+
+
+# The stop law.
+
+
+@every_rule
+def test_the_stop_law_is_the_law_of_the_coins(x64, rule):
+  t = tree_lib.chain(5) if rule == "block" else FIGURE_1
+  rng = np.random.default_rng(6)
+  lanes = random_lanes(rng, t, 60)
+  # One coin is low or high for each drafted node; the root has none.
+  patterns = np.array(
+    [(0.0, *coins) for coins in itertools.product([0, 1 - 2**-53], repeat=5)]
+  )
+  results = run(
+    rule, t, lanes.repeat(len(patterns)), np.tile(patterns, (60, 1))
+  )
+  low = np.tile(patterns, (60, 1)) == 0
+  offered = results.accept != NOT_OFFERED
+  weight = np.where(low, results.accept, 1 - results.accept)
+  weight = np.where(offered, weight, 0.5)[:, 1:].prod(axis=1)
+  weight = weight.reshape(60, -1)
+  node = results.node.reshape(60, -1)
+  law = (weight[:, :, None] * (node[:, :, None] == np.arange(6))).sum(axis=1)
+  stop = results.stop.reshape(60, -1, 6)
+  np.testing.assert_allclose(law, stop[:, 0], atol=1e-12)
+  np.testing.assert_allclose(stop[:, 0].sum(axis=1), 1, atol=1e-12)
+  np.testing.assert_array_equal(stop, stop[:, :1].repeat(32, axis=1))
+
+
+@every_rule
+def test_float32_keeps_to_the_bounds(rule):
+  t = CHAIN if rule == "block" else LOPSIDED
+  rng = np.random.default_rng(9)
+  lanes = random_lanes(rng, t, 2048)
+
+  def harden(law):
+    """Laws as models give them: most of the mass on a token, tiny tails."""
+    law = law.astype(np.float32) ** rng.choice([1, 4, 12], (2048, len(t), 1))
+    return (law / law.sum(axis=2, keepdims=True)).astype(np.float32)
+
+  lanes = dataclasses.replace(lanes, q=harden(lanes.q), p=harden(lanes.p))
+  # Tokens were drawn from the milder laws: one may have no chance any more.
+  eta = rng.random((2048, len(t))) ** 3
+  results = run(rule, t, lanes, eta)
+  assert not results.fault.any()
+  offered = results.accept != NOT_OFFERED
+  assert ((results.accept >= 0) & (results.accept <= 1))[offered].all()
+  assert (results.residual >= 0).all()
+  np.testing.assert_allclose(results.residual.sum(axis=1), 1, atol=1e-5)
+  np.testing.assert_allclose(results.stop.sum(axis=1), 1, atol=1e-5)
+  row = np.take_along_axis(lanes.p, results.node[:, None, None], axis=1)[:, 0]
+  assert not results.residual[row == 0].any()
+
+
+# Batches, compilation.
+
+
+def eager_lane(rule, t, lanes, eta, lane):
+  proposal = PROPOSALS[NAMES[lanes.which[lane]]]
+  draft = (lanes.tokens[lane], lanes.q[lane], lanes.p[lane], eta[lane])
+  return judge(rule, t, proposal, *(jnp.asarray(array) for array in draft))
+
+
+@every_rule
+def test_eager_is_the_same_as_compiled(x64, rule):
+  t = tree_lib.chain(2) if rule == "block" else tree_lib.kary(2, 1)
+  rng = np.random.default_rng(10)
+  lanes = random_lanes(rng, t, 2, only="without_replacement")
+  eta = rng.random((2, len(t)))
+  compiled = run(rule, t, lanes, eta)
+  for lane in range(2):
+    eager = eager_lane(rule, t, lanes, eta, lane)
+    for field in dataclasses.fields(Results):
+      np.testing.assert_allclose(
+        getattr(eager, field.name),
+        getattr(compiled, field.name)[lane],
+        atol=1e-15,
+        err_msg=field.name,
+      )
+
+
+@every_rule
+def test_lanes_are_independent(x64, rule):
+  """A lane decides alike whatever trees of tokens are beside it."""
+  t = CHAIN if rule == "block" else FIGURE_1
+  rng = np.random.default_rng(12)
+  lanes = random_lanes(rng, t, LANES)
+  eta = rng.random((LANES, len(t)))
+  together = run(rule, t, lanes, eta)
+  order = rng.permutation(LANES)
+  shuffled = run(rule, t, lanes[order], eta[order])
+  for field in dataclasses.fields(Results):
+    np.testing.assert_array_equal(
+      getattr(together, field.name)[order], getattr(shuffled, field.name)
+    )
+
+
+@every_rule
+def test_a_batch_is_a_loop(x64, rule):
+  t = CHAIN if rule == "block" else FIGURE_1
+  rng = np.random.default_rng(13)
+  lanes = random_lanes(rng, t, 16, only="without_replacement")
+  eta = rng.random((16, len(t)))
+  together = run(rule, t, lanes, eta)
+  single = jax.jit(
+    functools.partial(judge, rule, t, PROPOSALS["without_replacement"]),
+    compiler_options=QUICK,
+  )
+  for lane in range(16):
+    alone = single(lanes.tokens[lane], lanes.q[lane], lanes.p[lane], eta[lane])
+    for field in dataclasses.fields(Results):
+      np.testing.assert_allclose(
+        getattr(alone, field.name),
+        getattr(together, field.name)[lane],
+        atol=1e-15,
+        err_msg=field.name,
+      )
+
+
+# What is not a number.
+
+
+def poisoned(lanes, name, row, column, value=np.nan):
+  """The lanes with one entry, or (column None) one row, of one law spoiled."""
+  laws = getattr(lanes, name).copy()
+  laws[:, row, slice(None) if column is None else column] = value
+  return dataclasses.replace(lanes, **{name: laws})
+
+
+def fault_cases(t, count):
+  """[(name, row, column)] of all places, and clean lanes with their coins."""
+  rng = np.random.default_rng(14)
+  lanes = random_lanes(rng, t, count)
+  eta = rng.random((count, len(t))) ** 2
+  places = itertools.product("qp", range(len(t)), [None, *range(V)])
+  return lanes, eta, list(places)
+
+
+@functools.cache
+def poisoned_results(rule):
+  """One run over every place of a NaN: (tree, clean, poisoned by place)."""
+  t = CHAIN if rule == "block" else FIGURE_1
+  count = 24
+  lanes, eta, places = fault_cases(t, count)
+  spoiled = [poisoned(lanes, *place) for place in places]
+  whole = Lanes(
+    *(
+      np.concatenate([getattr(part, field.name) for part in spoiled])
+      for field in dataclasses.fields(Lanes)
+    )
+  )
+  results = run(rule, t, whole, np.tile(eta, (len(places), 1)))
+  clean = run(rule, t, lanes, eta)
+  by_place = {
+    place: jax.tree.map(
+      lambda array, i=i: array[i * count : (i + 1) * count], results
+    )
+    for i, place in enumerate(places)
+  }
+  return t, lanes, clean, by_place
+
+
+@every_rule
+def test_a_nan_never_shows_in_a_decision(x64, rule):
+  _, _, clean, by_place = poisoned_results(rule)
+  assert not clean.fault.any()
+  assert set(clean.node.tolist()) > {ROOT}
+  for place, results in by_place.items():
+    for field in dataclasses.fields(Results):
+      values = getattr(results, field.name)
+      assert not np.isnan(values).any(), (place, field.name)
+    np.testing.assert_allclose(
+      results.stop.sum(axis=1), 1, atol=1e-12, err_msg=str(place)
+    )
+
+
+@every_rule
+def test_one_bad_row_leaves_a_law_and_nothing_accepted(x64, rule):
+  _, _, _, by_place = poisoned_results(rule)
+  for place, results in by_place.items():
+    np.testing.assert_allclose(
+      results.residual.sum(axis=1), 1, atol=1e-12, err_msg=str(place)
+    )
+    assert (results.residual >= 0).all()
+    assert (results.node[results.fault] == ROOT).all()
+    assert (results.accept[results.fault] == NOT_OFFERED).all()
+
+
+@every_rule
+def test_a_fault_is_decoded_plainly(x64, rule):
+  """The bonus token then comes from what is finite in the root's law."""
+  _, lanes, _, by_place = poisoned_results(rule)
+  for (name, row, column), results in by_place.items():
+    p = poisoned(lanes, name, row, column).p[:, ROOT]
+    finite = np.nan_to_num(p)
+    total = finite.sum(axis=1, keepdims=True)
+    plain = np.where(total > 0, finite / np.where(total > 0, total, 1), 1 / V)
+    np.testing.assert_allclose(
+      results.residual[results.fault],
+      plain[results.fault],
+      atol=1e-12,
+      err_msg=f"{name}[{row}, {column}]",
+    )
+
+
+@every_rule
+def test_what_was_not_reported_was_not_read(x64, rule):
+  """No fault: the decision is that of the clean laws, NaN or not."""
+  t, _, clean, by_place = poisoned_results(rule)
+  for (name, row, column), results in by_place.items():
+    sound = ~results.fault
+    for field in ("node", "residual", "accept"):
+      np.testing.assert_array_equal(
+        getattr(results, field)[sound],
+        getattr(clean, field)[sound],
+        err_msg=f"{field} with {name}[{row}, {column}]",
+      )
+    if name == "q" and t.num_children[row] == 0:
+      assert sound.all()  # rows of leaves are never read
+    if name == "p":  # the accepted row is
+      assert results.fault[clean.node == row].all()
+
+
+# The eager entry.
+
+
+def a_draft(t=FIGURE_1, seed=0):
+  lanes = random_lanes(
+    np.random.default_rng(seed), t, 1, only="with_replacement"
+  )
+  return lanes.tokens[0], lanes.q[0].astype("f4"), lanes.p[0].astype("f4")
+
+
+def checked(tokens, q, p, rule="traversal", t=FIGURE_1, proposal="top_k"):
+  return verify(jax.random.key(0), rule, t, proposal, tokens, q, p)
+
+
+def spoiled(array, index, value):
+  array = array.copy()
+  array[index] = value
+  return array
+
+
+@pytest.mark.parametrize("name", ["q", "p"])
+@pytest.mark.parametrize(
+  ("index", "value", "message"),
+  [
+    ((1, 3), np.nan, r"\[1\] holds a NaN"),
+    ((0, 0), np.inf, r"\[0\] holds a NaN or an infinity"),
+    ((1, 2), -0.25, r"\[1\] holds -0.25"),
+    ((2, slice(None)), 0.2, r"\[2\] sums to 1.6, not to 1"),
+    ((2, slice(None)), 0.0, r"\[2\] sums to 0, not to 1"),
+  ],
+)
+def test_verify_refuses_what_is_no_law(name, index, value, message):
+  tokens, q, p = a_draft()
+  laws = {"q": q, "p": p}
+  laws[name] = spoiled(laws[name], index, value)
+  with pytest.raises(ValueError, match=name + message):
+    checked(tokens, **laws)
+
+
+def test_verify_takes_what_is_nearly_a_law_and_what_is_never_read():
+  tokens, q, p = a_draft()
+  tokens[2] = tokens[5] = INVALID
+  q = spoiled(q * np.float32(1.0005), [3, 4, 2, 5], np.nan)
+  p = spoiled(p * np.float32(0.9995), [2, 5], np.nan)
+  check_draft(FIGURE_1, tokens, q, p)
+  with pytest.raises(ValueError, match=r"q\[0\] sums to 1.002"):
+    check_draft(FIGURE_1, tokens, q * np.float32(1.0015), p)
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    (lambda t, q, p: (spoiled(t, 4, V), q, p), f"node 4 has token {V}"),
+    (lambda t, q, p: (spoiled(t, 3, -2), q, p), "node 3 has token -2"),
+    (
+      lambda t, q, p: (spoiled(t, 1, INVALID), q, p),
+      "node 3 has token . below node 1",
+    ),
+    (lambda t, q, p: (t[:-1], q, p), r"tokens are int32\[5\]"),
+    (lambda t, q, p: (t.astype("f4"), q, p), r"tokens are float32\[6\]"),
+    (lambda t, q, p: (t, q[:, :-1], p), r"q float32\[6, 7\]"),
+    (lambda t, q, p: (t, q, p[:-1]), r"p float32\[5, 8\]"),
+    (lambda t, q, p: (t, q[0], p[0]), r"q float32\[8\]"),
+    (lambda t, q, p: (t, q.astype("f8"), p), r"q float64"),
+  ],
+)
+def test_verify_refuses_a_malformed_draft(change, message):
+  with pytest.raises(ValueError, match=message):
+    checked(*change(*a_draft()))
+
+
+def test_verify_lists_the_names_it_knows():
+  draft = a_draft()
+  with pytest.raises(ValueError, match="verifier 'greedy': not one of token_l"):
+    checked(*draft, rule="greedy")
+  with pytest.raises(ValueError, match="proposal 'beam': not one of without_"):
+    checked(*draft, proposal="beam")
+  with pytest.raises(ValueError, match="verifier 3: give a name"):
+    checked(*draft, rule=3)
+
+
+def test_block_is_refused_off_chains():
+  assert VERIFIERS["block"].chains_only
+  with pytest.raises(ValueError, match=r"defined on chains, not on Tree\(6"):
+    checked(*a_draft(), rule="block")
+  verdict = checked(*a_draft(CHAIN), rule="block", t=CHAIN)
+  assert 1 <= verdict.length <= len(CHAIN)
+
+
+def test_verify_takes_names_records_and_bare_rules():
+  draft = a_draft()
+  verdicts = [
+    checked(*draft, rule=rule, proposal=proposal)
+    for rule, proposal in [
+      ("traversal", "with_replacement"),
+      (VERIFIERS["traversal"], PROPOSALS["with_replacement"]),
+      (VERIFIERS["traversal"].decide, "with_replacement"),
+    ]
+  ]
+  assert len({str(verdict) for verdict in verdicts}) == 1
+  verdict = verdicts[0]
+  assert verdict.length == FIGURE_1.depth[verdict.node] + 1
+  assert 0 <= verdict.token < V
+  assert not verdict.fault
+
+
+def test_verify_under_jit_checks_nothing_and_reports():
+  tokens, q, p = a_draft()
+  p = spoiled(p, ROOT, np.nan)
+  verdict = jax.jit(checked)(tokens, q, p)
+  assert verdict.fault
+  assert verdict.node == ROOT
+  assert verdict.length == 1
+
+
+@pytest.mark.parametrize("proposal", NAMES)
+@pytest.mark.parametrize("rule", ["traversal", "token_level_loop"])
+def test_the_first_token_follows_the_target(rule, proposal):
+  """20,000 cycles: drafts by `draw`, coins and bonus by `toss_and_draw`."""
+  t, n = FIGURE_1, 20_000
+  own = PROPOSALS[proposal]
+  rng = np.random.default_rng(15)
+  # A language of one step of memory: after token x, rows q[x] and p[x].
+  q, p = rng.dirichlet(np.ones(5), (2, 6)).astype("f4")
+
+  def cycle(key):
+    key, *draws = jax.random.split(key, 1 + 3)
+    tokens = jnp.full(len(t), 5, jnp.int32)  # the root's own row
+    for node, draw in zip((0, 1, 2), draws, strict=True):
+      k = int(t.num_children[node])
+      law = jnp.asarray(q)[tokens[node]]
+      tokens = tokens.at[t.children[node, :k]].set(own.draw(draw, law, k))
+    laws = jnp.asarray(q)[tokens], jnp.asarray(p)[tokens]
+    verdict = toss_and_draw(
+      key, VERIFIERS[rule].decide, t, own, tokens, *laws
+    )
+    above = jnp.asarray(t.ancestors)[verdict.node]
+    first = jnp.where(above[1], tokens[1], tokens[2])
+    return jnp.where(verdict.length > 1, first, verdict.token)
+
+  cycles = jax.jit(jax.vmap(cycle), compiler_options=QUICK)
+  tokens = cycles(jax.random.split(jax.random.key(0), n))
+  counts = np.bincount(tokens, minlength=5)
+  sigma = np.sqrt(n * p[5] * (1 - p[5]))
+  assert (np.abs(counts - n * p[5]) <= 5 * sigma).all()

@@ -1,0 +1,84 @@
+"""The certificate: is a verification rule lossless, and how long does it run?
+
+`python -m tv_jax.certify --help` is the command line; `check` is its function
+for one verifier, proposal and tree, `output_law` the exact law for given laws.
+"""
+
+import numpy as np
+
+from tv_jax.certify import cases, drafts, exact
+from tv_jax.certify.cases import Case, num_contexts
+from tv_jax.certify.check import (
+  Check,
+  Failure,
+  Settings,
+  check,
+  enumerable,
+  smallest_failure,
+)
+from tv_jax.certify.exact import Outcome
+from tv_jax.certify.report import LEGEND, spell_out, table, text
+from tv_jax.proposals import PROPOSALS, Proposal
+from tv_jax.tree import Tree
+from tv_jax.verifiers import Verifier, lookup, resolve
+
+
+def output_law(
+  verifier: Verifier | str,
+  proposal: Proposal | str,
+  tree: Tree,
+  p: np.ndarray,
+  q: np.ndarray,
+) -> Outcome:
+  """The exact law of a rule's output for given laws.
+
+  Args:
+    verifier: A name, a `Verifier`, or a `decide` function.
+    proposal: A name, or a `Proposal`.
+    tree: Small enough to enumerate.
+    p: [contexts, V] the target's law after each path of up to `depth` tokens,
+      in the order of `num_contexts`: context c leads by token t to
+      c * V + t + 1. Float32 or float64.
+    q: [contexts, V] the draft's law.
+
+  Returns:
+    The law, the target's, the expected gain, and what else is wrong.
+  """
+  if isinstance(proposal, str):
+    proposal = lookup(PROPOSALS, proposal, "proposal")
+  p, q = np.asarray(p), np.asarray(q)
+  contexts = num_contexts(p.shape[-1], tree.max_depth) if p.ndim == 2 else 0
+  if p.shape != q.shape or p.dtype != q.dtype or len(p) != contexts:
+    raise ValueError(
+      f"laws are p {p.dtype}{list(p.shape)} and q {q.dtype}{list(q.shape)}; a"
+      f" tree of depth {tree.max_depth} needs [{contexts or 'contexts'}, V]"
+    )
+  for name, laws in (("p", p), ("q", q)):
+    wrong = ~(laws >= 0).all(axis=1) | ~(abs(laws.sum(axis=1) - 1) < 1e-3)
+    if wrong.any():
+      row = int(wrong.argmax())
+      raise ValueError(f"{name}[{row}] = {laws[row]} is no law")
+  rule = resolve(verifier)
+  run = exact.make_runner(rule, proposal, tree, p.dtype.type)
+  return run(Case("given", p, q))
+
+
+__all__ = [
+  "LEGEND",
+  "Case",
+  "Check",
+  "Failure",
+  "Outcome",
+  "Settings",
+  "cases",
+  "check",
+  "drafts",
+  "enumerable",
+  "exact",
+  "num_contexts",
+  "output_law",
+  "smallest_failure",
+  "spell_out",
+  "table",
+  "text",
+]

@@ -1,0 +1,111 @@
+"""Random laws to certify on: tables over all contexts of a small vocabulary.
+
+A context is the path of tokens below the root. Contexts are numbered as the
+nodes of the full V-ary tree: 0 is the empty path, and token t below context c
+leads to c * V + t + 1. A law is a function of its context, so nodes that hold
+the same path, such as siblings drawn twice, share it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Case(NamedTuple):
+  """A target and a draft model of a small world."""
+
+  kind: str
+  p: np.ndarray  # [contexts, V] the target's law after each context
+  q: np.ndarray  # [contexts, V] the draft's law
+
+
+def below(context, token, V: int):
+  """The context that a token leads to."""
+  return context * V + token + 1
+
+
+def num_contexts(V: int, depth: int) -> int:
+  """How many contexts have at most `depth` tokens."""
+  return (V ** (depth + 1) - 1) // (V - 1)
+
+
+def _smooth(rng, V):
+  return rng.dirichlet(np.ones(V)), rng.dirichlet(np.ones(V))
+
+
+def _grid(rng, V):
+  """Small fractions: ties, and rows that print well."""
+  counts = rng.integers(0, 4, size=(2, V)) + 0.0
+  counts[np.arange(2), rng.integers(V, size=2)] += 1
+  return tuple(counts / counts.sum(axis=1, keepdims=True))
+
+
+def _zeros(rng, V):
+  p, q = rng.dirichlet(np.ones(V), size=2)
+  for law in (p, q):
+    law[rng.permutation(V)[: rng.integers(1, V)]] = 0
+  return p / p.sum(), q / q.sum()
+
+
+def _equal(rng, V):
+  law = _zeros(rng, V)[0] if rng.random() < 0.5 else _smooth(rng, V)[0]
+  return law, law
+
+
+def _nearly_equal(rng, V):
+  p = rng.dirichlet(np.ones(V))
+  q = p * (1 + 1e-6 * rng.normal(size=V))
+  return p, q / q.sum()
+
+
+def _disjoint(rng, V):
+  p, q = rng.dirichlet(np.ones(V), size=2)
+  cut = rng.integers(1, V)
+  order = rng.permutation(V)
+  p[order[:cut]] = 0
+  q[order[cut:]] = 0
+  return p / p.sum(), q / q.sum()
+
+
+def _peaked(rng, V):
+  """One token has nearly all, in p, in q, or in both."""
+  laws = rng.dirichlet(np.ones(V), size=2)
+  for law in laws[rng.permutation(2)[: rng.integers(1, 3)]]:
+    law *= 10.0 ** -rng.integers(3, 7)
+    top = rng.integers(V)
+    law[top] = 0
+    law[top] = 1 - law.sum()
+  return tuple(laws)
+
+
+def _one_hot(rng, V):
+  p, q = np.eye(V)[rng.integers(V, size=2)]
+  return (p, q) if rng.random() < 0.5 else (_smooth(rng, V)[0], q)
+
+
+KINDS = {
+  "grid": _grid,
+  "smooth": _smooth,
+  "zeros": _zeros,
+  "p = q": _equal,
+  "p nearly q": _nearly_equal,
+  "disjoint": _disjoint,
+  "peaked": _peaked,
+  "one-hot": _one_hot,
+}
+
+
+def generate(seed: int, count: int, V: int, contexts: int) -> list[Case]:
+  """`count` cases: of each kind in turn, and of all kinds mixed."""
+  cases = []
+  kinds = [*KINDS, "mixed"]
+  for index in range(count):
+    rng = np.random.default_rng([seed, index])
+    kind = kinds[index % len(kinds)]
+    rows = [
+      KINDS[kind if kind != "mixed" else rng.choice(list(KINDS))](rng, V)
+      for _ in range(contexts)
+    ]
+    p, q = (np.stack(laws) for laws in zip(*rows, strict=True))
+    cases.append(Case(kind, p, q))
+  return cases

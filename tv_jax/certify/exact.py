@@ -1,0 +1,226 @@
+"""The exact law of what a rule puts out, by enumeration.
+
+Axes: O outcomes of drafting, E patterns of coins, N nodes, V vocabulary.
+
+Every draft, and on each draft every pattern of coins in {0, just under 1}: a
+coin of 0 passes any threshold above 0, a coin just under 1 passes only a
+threshold of 1. A pattern's weight is the product of a or 1 - a over the coins
+that were compared with thresholds a, and of one half over the others, so no
+order of comparing need be known. The thresholds come from `Decision.accept`,
+which is not believed but probed: each pattern is run again with every compared
+coin moved to its threshold's edge, which must change nothing.
+"""
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from tv_jax.certify import cases as cases_lib
+from tv_jax.certify import drafts as drafts_lib
+from tv_jax.proposals import Proposal
+from tv_jax.tree import ROOT, Tree
+from tv_jax.verifiers import NOT_OFFERED, Verifier
+
+# Decisions that a compiled call makes at once.
+_BATCH = 1 << 14
+# Drafts whose lengths a compiled call computes at once.
+_DRAFTS = 1 << 9
+
+
+class Outcome(NamedTuple):
+  """What a rule does to one case."""
+
+  law: np.ndarray  # [V ** (depth + 1)] of the output's first depth + 1 tokens
+  target: np.ndarray  # the same under the target
+  expected: float  # tokens gained in a cycle
+  faults: tuple[str, ...]  # what is wrong beside the law; none if all is well
+  drafts: drafts_lib.Drafts
+  nodes: np.ndarray  # [O, N] law of the accepted node, by draft
+
+  @property
+  def distance(self) -> float:
+    """Total variation between the rule's law and the target's."""
+    return 0.5 * float(np.abs(self.law - self.target).sum())
+
+
+class _Decided(NamedTuple):
+  """Decisions over drafts and all patterns, and whether the probes agreed."""
+
+  node: np.ndarray  # [O, E]
+  residual: np.ndarray  # [O, E, V]
+  accept: np.ndarray  # [O, E, N]
+  fault: np.ndarray  # [O, E]
+  probed: np.ndarray  # [O, E] whether the probe came to the same decision
+
+
+def decisions(tree: Tree) -> int:
+  """How many patterns of coins there are."""
+  return 2 ** (len(tree) - 1)
+
+
+def make_runner(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
+  """A function that certifies one case on this tree; compiled once."""
+  N = len(tree)
+  high = np.nextafter(dtype(1), dtype(0))
+  coins = itertools.product((0, high), repeat=N - 1)
+  patterns = np.array([(high, *rest) for rest in coins], dtype)
+  chunk = max(1, _BATCH // len(patterns))
+
+  def decide(tokens, q, p, eta):
+    return verifier.decide(tree, proposal, tokens, q, p, eta)
+
+  each_pattern = jax.vmap(decide, in_axes=(None, None, None, 0))
+  compiled = jax.jit(jax.vmap(each_pattern))
+  stop_law = verifier.stop_law and jax.jit(
+    jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
+  )
+
+  def decide_and_probe(tokens, q, p) -> _Decided:
+    def at(eta):
+      decision = jax.tree.map(np.asarray, compiled(tokens, q, p, eta))
+      return decision.node, decision.residual, decision.accept, decision.fault
+
+    eta = np.broadcast_to(patterns, (len(tokens), *patterns.shape))
+    first = at(eta)
+    second = at(_at_the_edge(eta, first[2]))
+    same = [
+      ((x == y) | ((x != x) & (y != y))).reshape(*x.shape[:2], -1).all(axis=-1)
+      for x, y in zip(first, second, strict=True)
+    ]
+    return _Decided(*first, np.logical_and.reduce(same))
+
+  def run(case: cases_lib.Case) -> Outcome:
+    p, q = (laws.astype(dtype) for laws in (case.p, case.q))
+    drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
+    parts, stops = [], []
+    for tokens, context in _chunks(chunk, drafts.tokens, drafts.context):
+      parts.append(decide_and_probe(tokens, q[context], p[context]))
+      if stop_law:
+        stops.append(np.asarray(stop_law(tokens, q[context], p[context])))
+    count = len(drafts.chance)
+    decided = _Decided(
+      *(np.concatenate(part)[:count] for part in zip(*parts, strict=True))
+    )
+    stop = np.concatenate(stops)[:count] if stops else None
+    return _judge(tree, drafts, decided, patterns == 0, stop, p)
+
+  return run
+
+
+@functools.lru_cache(maxsize=64)
+def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
+  """A function that gives a rule's expected gain on given drafts of a case."""
+  stop_law = jax.jit(
+    jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
+  )
+
+  def run(case: cases_lib.Case, drafts: drafts_lib.Drafts) -> float:
+    p, q = (laws.astype(dtype) for laws in (case.p, case.q))
+    stops = [
+      np.asarray(stop_law(tokens, q[context], p[context]))
+      for tokens, context in _chunks(_DRAFTS, drafts.tokens, drafts.context)
+    ]
+    stop = np.concatenate(stops)[: len(drafts.chance)].astype(float)
+    return float(drafts.chance @ (stop @ (tree.depth + 1.0)))
+
+  return run
+
+
+def _at_the_edge(eta, accept):
+  """The coins that were compared, moved to their thresholds' edges.
+
+  Just under the threshold for a coin of 0, which passed; on it for a coin just
+  under 1, which did not. A threshold of 0 or 1 leaves no room on its far side.
+  """
+  under = np.nextafter(accept, np.zeros_like(accept))
+  edge = np.where(eta == 0, under, accept)
+  movable = (accept > 0) & (accept < 1)
+  return np.where(movable, edge, np.where(accept == 0, 0, eta))
+
+
+def _chunks(size, *arrays):
+  """Slices of `size` rows, the last one padded with its first row."""
+  for start in range(0, len(arrays[0]), size):
+    parts = [array[start : start + size] for array in arrays]
+    missing = size - len(parts[0])
+    yield [
+      np.concatenate([part, np.repeat(part[:1], missing, axis=0)])
+      for part in parts
+    ]
+
+
+def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
+  """The output's law, and what else is wrong with the decisions."""
+  depth, V = tree.max_depth, p.shape[1]
+  p = p.astype(float)
+  accept = decided.accept.astype(float)
+  offered = accept != NOT_OFFERED
+  passed = np.where(low, accept, 1 - accept)
+  factor = np.where(offered, passed, 0.5)
+  factor[..., ROOT] = 1
+  weight = factor.prod(axis=-1)  # [O, E]
+  residual = decided.residual.astype(float)
+  faults = list(
+    _faults(tree, drafts, decided, offered, accept, weight, residual)
+  )
+  nodes = np.zeros(drafts.tokens.shape)
+  outcome = np.arange(len(nodes))[:, None]
+  np.add.at(nodes, (outcome, decided.node), weight)
+  if stop is not None:
+    gap = np.abs(np.nan_to_num(stop, nan=np.inf) - nodes).max()
+    if gap > tolerance(decided.accept.dtype):
+      faults.append(f"stop_law differs from the decisions by {gap:.1e}")
+  # What the output begins with: the accepted path and the bonus token, ..
+  weight = weight * drafts.chance[:, None]
+  begun = np.zeros(p.shape)
+  context = drafts.context[outcome, decided.node]
+  np.add.at(begun, context, weight[..., None] * residual)
+  # .. and from there on what the target says.
+  ours, target = np.zeros(1), np.ones(1)
+  for level in range(depth + 1):
+    own = slice(
+      cases_lib.num_contexts(V, level - 1) if level else 0,
+      cases_lib.num_contexts(V, level),
+    )
+    ours = (ours[:, None] * p[own] + begun[own]).ravel()
+    target = (target[:, None] * p[own]).ravel()
+  return Outcome(
+    law=ours,
+    target=target,
+    expected=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
+    faults=tuple(faults),
+    drafts=drafts,
+    nodes=nodes,
+  )
+
+
+def _faults(tree, drafts, decided, offered, accept, weight, residual):
+  """What is wrong with decisions whatever the law."""
+  if (np.isnan(accept) | (offered & ((accept < 0) | (accept > 1)))).any():
+    yield "accept holds what is no probability"
+  live = weight > 0
+  if (decided.node[live] < 0).any() or (decided.node[live] >= len(tree)).any():
+    yield "node is not a node of the tree"
+    return
+  if (live & ~decided.probed).any():
+    yield "accept lies: a coin moved to its edge changes the decision"
+  at_node = np.take_along_axis(accept, decided.node[..., None], -1)[..., 0]
+  if (live & (decided.node != ROOT) & (at_node == 0)).any():
+    yield "a node is accepted with threshold 0"
+  tokens = np.take_along_axis(drafts.tokens, decided.node, axis=1)
+  if (live & (tokens < 0)).any():
+    yield "a node that could not be drawn (INVALID) is accepted"
+  error = np.abs(residual.sum(axis=-1) - 1)
+  improper = ~(error < 1e-3) | ~(residual >= 0).all(axis=-1)
+  if (live & improper).any():
+    yield "residual is no law"
+  if (live & decided.fault).any():
+    yield "fault is raised on sound laws"
+
+
+def tolerance(dtype) -> float:
+  """How far from the target a lossless rule may be by rounding."""
+  return 1e-12 if dtype == np.float64 else 2e-6

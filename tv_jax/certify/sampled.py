@@ -1,0 +1,220 @@
+"""The check for trees too large to enumerate: sampled drafts, exact decisions.
+
+Axes: S drafts, N nodes, V vocabulary.
+
+Drafts are drawn by the proposal's own `draw`. On each, the law of the accepted
+node is the rule's closed form (`stop_law`), so only the drafting is left to
+chance; the law of the output's first two tokens, averaged over drafts, must be
+the target's within 5 standard errors. A rule without a closed form tosses its
+coins. Either way its coins are tossed once more, and the lengths that come out
+must agree with the closed form on average.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from tv_jax.certify.cases import Case
+from tv_jax.proposals import INVALID, Proposal
+from tv_jax.tree import ROOT, Tree
+from tv_jax.verifiers import Verifier
+
+SIGMAS = 5.0
+# Siblings drawn by one compiled call, whatever the level's size.
+_FAMILIES = 4096
+
+
+class Sample(NamedTuple):
+  """What a rule did to sampled drafts of one case."""
+
+  law: np.ndarray  # [V, V] of the first two tokens, as estimated
+  target: np.ndarray  # [V, V]
+  sigmas: float  # the largest deviation, in standard errors
+  expected: float  # tokens gained in a cycle
+  faults: tuple[str, ...]
+  tokens: np.ndarray  # [S, N]
+  rows: np.ndarray  # [S, N] of the case's tables
+
+  @property
+  def distance(self) -> float:
+    """Total variation between the estimate and the target's law."""
+    return 0.5 * float(np.abs(self.law - self.target).sum())
+
+
+def row_of(path: np.ndarray, rows: int) -> np.ndarray:
+  """Which row of a table is the law after a context with this code."""
+  mixed = (path ^ (path >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+  return ((mixed >> np.uint64(33)) % np.uint64(rows)).astype(int)
+
+
+def code_below(path: np.ndarray, token: np.ndarray) -> np.ndarray:
+  """The code of the context that a token leads to."""
+  step = (token + 2).astype(np.uint64)
+  return (path * np.uint64(0x100000001B3)) ^ (step * np.uint64(0x9E3779B1))
+
+
+def draw_drafts(key, tree: Tree, proposal: Proposal, q: np.ndarray, count: int):
+  """`count` drafts: tokens [S, N], and the rows of their laws [S, N]."""
+  draws = {}
+  tokens = np.full((count, len(tree)), INVALID, np.int32)
+  code = np.ones((count, len(tree)), np.uint64)
+  for number, nodes in enumerate(tree.levels[:-1]):
+    nodes = np.array(nodes)[tree.num_children[list(nodes)] > 0]
+    for k in np.unique(tree.num_children[nodes]):
+      own = nodes[tree.num_children[nodes] == k]
+      children = tree.children[own, :k]  # [n, k]
+      if k not in draws:
+        draws[k] = _draw_many(proposal, int(k))
+      laws = q[row_of(code[:, own], len(q))]  # [S, n, V]
+      level_key = jax.random.fold_in(jax.random.fold_in(key, number), int(k))
+      drawn = draws[k](level_key, laws.reshape(-1, q.shape[1]))
+      drawn = drawn.reshape(count, len(own), k)
+      dead = (tokens[:, own] == INVALID) & (own != ROOT)
+      tokens[:, children] = np.where(dead[..., None], INVALID, drawn)
+      code[:, children] = code_below(code[:, own, None], tokens[:, children])
+  tokens[:, ROOT] = 0
+  return tokens, row_of(code, len(q))
+
+
+def _draw_many(proposal, k):
+  """(key, laws [n, V]) -> [n, k], compiled for one size."""
+  compiled = jax.jit(jax.vmap(lambda key, q: proposal.draw(key, q, k)))
+
+  def draw(key, laws):
+    parts = []
+    for start in range(0, len(laws), _FAMILIES):
+      part = laws[start : start + _FAMILIES]
+      padded = np.resize(part, (_FAMILIES, laws.shape[1]))
+      keys = jax.random.split(jax.random.fold_in(key, start), _FAMILIES)
+      parts.append(np.asarray(compiled(keys, padded))[: len(part)])
+    return np.concatenate(parts)
+
+  return draw
+
+
+def make_runner(
+  verifier: Verifier, proposal: Proposal, tree: Tree, dtype, count: int
+):
+  """A function that samples one case on this tree; compiled once."""
+
+  def decide(tokens, q, p, eta):
+    return verifier.decide(tree, proposal, tokens, q, p, eta)
+
+  decide_all = jax.jit(jax.vmap(decide))
+  stop_all = verifier.stop_law and jax.jit(
+    jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
+  )
+  batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
+
+  def run(case: Case, seed: int) -> Sample:
+    p, q = (laws.astype(dtype) for laws in (case.p, case.q))
+    key = jax.random.key(seed)
+    tokens, rows = draw_drafts(key, tree, proposal, q, count)
+    rng = np.random.default_rng(seed)
+    parts = []
+    for start in range(0, count, batch):
+      own = np.resize(np.arange(start, min(start + batch, count)), batch)
+      given = tokens[own], q[rows[own]], p[rows[own]]
+      part = _on_drafts(tree, decide_all, stop_all, given, rng, p, rows[own])
+      parts.append([x[: min(batch, count - start)] for x in part])
+    first_two, expected, realised, variance, fault = (
+      np.concatenate(part) for part in zip(*parts, strict=True)
+    )
+    root = p[row_of(np.ones(1, np.uint64), len(p))[0]].astype(float)
+    after = code_below(np.ones(1, np.uint64), np.arange(p.shape[1]))
+    target = root[:, None] * p[row_of(after, len(p))]
+    mean = first_two.mean(axis=0)
+    error = first_two.std(axis=0, ddof=1) / np.sqrt(count)
+    # An event too rare to be seen shows no variance: 5 times this allows for
+    # one that 15 draws in `count` would be expected to show.
+    sigmas = np.abs(mean - target) / (error + 3 / count)
+    faults = []
+    if fault.any():
+      faults.append("fault is raised on sound laws")
+    spread = float(np.sqrt(variance.sum())) + 1.0
+    off = abs(float((realised - expected).sum())) / spread
+    if off > SIGMAS:
+      faults.append(f"stop_law is {off:.1f} sigma from the decisions")
+    return Sample(
+      law=mean,
+      target=target,
+      sigmas=float(sigmas.max()),
+      expected=float(expected.mean()),
+      faults=tuple(faults),
+      tokens=tokens,
+      rows=rows,
+    )
+
+  return run
+
+
+@functools.lru_cache(maxsize=64)
+def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
+  """A function that gives a rule's expected gain on the drafts of a sample."""
+  stop_law = jax.jit(
+    jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
+  )
+
+  def run(case: Case, sample: Sample) -> float:
+    p, q = (laws.astype(dtype) for laws in (case.p, case.q))
+    stop = np.asarray(stop_law(sample.tokens, q[sample.rows], p[sample.rows]))
+    return float(stop.mean(axis=0) @ (tree.depth + 1.0))
+
+  return run
+
+
+def _on_drafts(tree, decide_all, stop_all, given, rng, p, rows):
+  """By draft: law of the first two tokens, and of the length its moments."""
+  tokens = given[0]
+  S, V = len(tokens), p.shape[1]
+  length = tree.depth + 1.0
+  eta = rng.random((S, len(tree))).astype(p.dtype)
+  tossed = jax.tree.map(np.asarray, decide_all(*given, eta))
+  if stop_all:
+    stop = np.asarray(stop_all(*given)).astype(float)
+    residuals = _residuals(tree, decide_all, given, eta.dtype)
+  else:
+    stop = np.eye(len(tree))[tossed.node]
+    residuals = {
+      node: tossed.residual
+      for node in range(len(tree))
+      if tree.depth[node] <= 1
+    }
+  first_two = np.zeros((S, V, V))
+  draft = np.arange(S)
+  for node in range(len(tree)):
+    chance = stop[:, node]
+    path = np.flatnonzero(tree.ancestors[node])[1:3]  # below the root
+    if node == ROOT:
+      after = row_of(code_below(np.ones(1, np.uint64), np.arange(V)), len(p))
+      bonus = residuals[node].astype(float)
+      first_two += chance[:, None, None] * bonus[..., None] * p[after]
+    elif tree.depth[node] == 1:
+      bonus = residuals[node].astype(float)
+      first_two[draft, tokens[:, node]] += chance[:, None] * bonus
+    else:
+      a, b = tokens[:, path].T
+      first_two[draft, a, b] += chance
+  expected = stop @ length
+  variance = stop @ length**2 - expected**2
+  return (
+    first_two,
+    expected,
+    length[tossed.node],
+    np.maximum(variance, 0),
+    tossed.fault,
+  )
+
+
+def _residuals(tree, decide_all, given, dtype):
+  """The bonus law at the root and at each node below it, by forced coins."""
+  high = np.nextafter(dtype.type(1), dtype.type(0))
+  residuals = {}
+  for node in range(1 + tree.num_children[ROOT]):
+    eta = np.full((len(given[0]), len(tree)), high, dtype)
+    if node != ROOT:
+      eta[:, node] = 0
+    residuals[node] = np.asarray(decide_all(*given, eta).residual)
+  return residuals
