@@ -735,6 +735,15 @@ def parse_trees(text: str) -> dict[str, Tree]:
     raise ValueError(f"--trees: {error}") from error
 
 
+def check_siblings(trees: dict[str, Tree], vocabulary: int) -> None:
+  """Refuses a node with more children than there are tokens to draw."""
+  for name, tree in trees.items():
+    if (width := tree.children.shape[1]) > vocabulary:
+      raise ValueError(
+        f"--vocab={vocabulary}: too small for the {width} siblings of {name}"
+      )
+
+
 def main(arguments: list[str]) -> None:
   """Reads the flags and runs."""
   if len(arguments) > 1:
@@ -742,6 +751,7 @@ def main(arguments: list[str]) -> None:
   try:
     vocabularies = parse_vocabularies(_VOCAB.value)
     trees = parse_trees(_TREES.value)
+    check_siblings(trees, vocabularies[-1])
   except ValueError as error:
     sys.exit(str(error))
   report(

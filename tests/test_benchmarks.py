@@ -123,6 +123,12 @@ def test_a_bad_tree_is_refused():
     verify.parse_trees("eagle,oak")
 
 
+def test_more_siblings_than_tokens_are_refused():
+  trees = {"wide": tree_lib.branching([20])}
+  with pytest.raises(ValueError, match="--vocab=16: too small for the 20"):
+    verify.check_siblings(trees, 16)
+
+
 def test_trees_may_hold_commas():
   trees = verify.parse_trees("branching:4,2,eagle")
   assert list(trees) == ["branching:4,2", "eagle"]

@@ -60,12 +60,14 @@ def _draw_without_replacement(key, q, k):
 def _laws_without_replacement(q_at, rest, exists):
   K = len(q_at)
   q_at = jnp.where(exists, q_at, 0)
-  later = np.arange(K)[:, None] <= np.arange(K)  # [j, i]: i not before j
-  at = jnp.where(later, q_at[None, :], 0)
+  left = [rest]
+  for value in q_at[::-1]:
+    left.append(left[-1] + value)
   # The first sibling's law is q itself.
-  left = jnp.where(np.arange(K) == 0, 1, rest + jnp.sum(at, axis=1))
-  scale = jnp.where(left > 0, 1 / jnp.where(left > 0, left, 1), 0)
-  return scale, scale[:, None] * at
+  left = jnp.stack([jnp.ones_like(rest), *left[-2:0:-1]])
+  scale = jnp.where(left <= 0, 0, 1 / jnp.where(left <= 0, 1, left))
+  later = np.arange(K)[:, None] <= np.arange(K)  # [j, i]: i not before j
+  return scale, jnp.where(later, scale[:, None] * q_at[None, :], 0)
 
 
 def _following_without_replacement(q, drawn, k):
@@ -121,7 +123,7 @@ def _laws_sample_then_top(q_at, rest, exists):
     return _laws_with_replacement(q_at, rest, exists)
   q_at = jnp.where(exists, q_at, 0)
   left = rest + q_at[0]
-  scale = jnp.where(left > 0, 1 / jnp.where(left > 0, left, 1), 0)
+  scale = jnp.where(left <= 0, 0, 1 / jnp.where(left <= 0, 1, left))
   first = np.arange(K) == 0
   at = jnp.diag(jnp.where(first, scale * q_at, exists.astype(q_at.dtype)))
   return jnp.where(first, scale, 0), at

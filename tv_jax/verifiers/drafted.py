@@ -43,6 +43,17 @@ def family(draft: Draft, proposal, node, rest) -> residual.Siblings:
   )
 
 
+def child_law(own: residual.Siblings, child) -> residual.Law:
+  """What one child was drawn from."""
+  return jax.tree.map(lambda x: x[child], own.laws)
+
+
+def enter(g: residual.Residual, own: residual.Siblings, child) -> jax.Array:
+  """[] the chance to enter a child."""
+  law = child_law(own, child)
+  return residual.enter(g.at[child], law.at[child], law.exists)
+
+
 def rest(draft: Draft, proposal: proposals.Proposal, node, child, known):
   """[] the mass of q off the children of `node`; summed when first needed.
 
@@ -73,13 +84,14 @@ def reject(draft: Draft, g, own, node, child, spared) -> residual.Residual:
     child: [] the rank of the rejected child.
     spared: [] whether the mass no longer matters, which saves the pass.
   """
-  shifted = residual.shift(g, own, child)
+  law = child_law(own, child)
+  shifted = residual.shift(g, law)
 
   def rescaled():
     p_row, q_row = draft.p[node], draft.q[node]
     off = residual.mass_off(
       shifted.alpha, shifted.beta, p_row, q_row, own.tokens
     )
-    return residual.rescale(g, shifted, own, child, off)
+    return residual.rescale(g, shifted, law, own.fresh, off)
 
   return jax.lax.cond(spared, lambda: shifted, rescaled)

@@ -1,7 +1,11 @@
 """All families of a tree at once: what the level-parallel forms share.
 
 A family is a node with its children. Axes: N nodes, M nodes that have
-children, K children of a node at most, V vocabulary.
+children, n of those at work in one step, K children of a node at most,
+V vocabulary.
+
+The residuals at work are one array [n, 4 + K], a column for each number of
+`residual.Residual`: a step is then one small kernel beside its pass over V.
 """
 
 import functools
@@ -14,6 +18,10 @@ from tv_jax import proposals
 from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD, Tree
 from tv_jax.verifiers import residual
+from tv_jax.verifiers.residual import Residual
+
+# Where the columns of `at` begin in a packed residual.
+AT = 4
 
 
 @functools.lru_cache(maxsize=256)
@@ -70,64 +78,88 @@ def _rest(tree, proposal, drawn, q):
   return spread(rest, asked, len(parents))
 
 
-def reject(tree, children, g, active, lost, q, p):
-  """The residuals g [M, ..] after families `active` lost child `lost` each.
+def begin(children: residual.Siblings, which, chance) -> jax.Array:
+  """[n, 4 + K] the families `which`, entered with `chance` [n]."""
+  p_at = rows(children.p_at, which)
+  return _pack(jax.vmap(residual.begin)(p_at, chance))
+
+
+def enter(children: residual.Siblings, g, own, which, rank) -> jax.Array:
+  """[n] the chances to enter children.
+
+  Args:
+    children: All families.
+    g: [m, 4 + K] residuals at work.
+    own: [n] which of them are the children's families'.
+    which: [n] which families these are.
+    rank: [n] which child of each.
+  """
+  laws = children.laws
+  return residual.enter(
+    g[own, AT + rank], laws.at[which, rank, rank], laws.exists[which, rank]
+  )
+
+
+def reject(tree, children, g, which, lost, q, p) -> jax.Array:
+  """The residuals g [n, 4 + K] of families `which` after child `lost` of each.
 
   One pass over a row of p and of q for each, all in one operation.
   """
-  own_g, own = take((g, children), active)
-  shifted = jax.vmap(residual.shift)(own_g, own, lost)
+  before = _unpack(g)
+  law = jax.tree.map(lambda x: x[which, lost], children.laws)
+  shifted = jax.vmap(residual.shift)(before, law)
   off = jax.vmap(residual.mass_off)(
     shifted.alpha,
     shifted.beta,
-    rows(p, parents_of(tree)[active]),
-    rows(q, parents_of(tree)[active]),
-    own.tokens,
+    rows(p, parents_of(tree)[which]),
+    rows(q, parents_of(tree)[which]),
+    rows(children.tokens, which),
   )
-  after = jax.vmap(residual.rescale)(own_g, shifted, own, lost, off)
-  return put(g, active, after)
-
-
-def reject_last(children, g, active, lost):
-  """As `reject` where the mass no longer matters: no pass."""
-  own_g, own = take((g, children), active)
-  return put(g, active, jax.vmap(residual.shift)(own_g, own, lost))
+  fresh = rows(children.fresh, which)
+  return _pack(jax.vmap(residual.rescale)(before, shifted, law, fresh, off))
 
 
 def at_node(
-  tree: Tree, children: residual.Siblings, g: residual.Residual, node
-) -> tuple[jax.Array, residual.Residual]:
-  """The children's tokens [K] and the residual of one node; p at a leaf."""
+  tree: Tree, children: residual.Siblings, g, node, *, spared
+) -> tuple[jax.Array, Residual]:
+  """What `conclude` needs of one node: its children's tokens, its residual.
+
+  Args:
+    tree: The tree.
+    children: All families.
+    g: [M, 4 + K] the families' residuals.
+    node: [] a node, which may be a leaf.
+    spared: [] whether the family's last rejection was left out, since there the
+      mass does not matter.
+  """
   place = jnp.asarray(family_of(tree))[node]
   leaf = place == len(parents_of(tree))
-  tokens, g = jax.tree.map(lambda x: x[place], (children.tokens, g))
-  whole = residual.Residual(alpha=1, beta=0, at=0, mass=1, deficit=0)
-  g = jax.tree.map(lambda x, y: jnp.where(leaf, x, y), whole, g)
-  return jnp.where(leaf, INVALID, tokens), g
+  last = jnp.asarray(tree.num_children[parents_of(tree)] - 1)[place]
+  law = jax.tree.map(lambda x: x[place, last], children.laws)
+  law = law._replace(exists=law.exists & spared & ~leaf)
+  own = residual.shift(_unpack(g[place]), law)
+  whole = Residual(alpha=1, beta=0, mass=1, deficit=0, at=0)
+  own = jax.tree.map(lambda x, y: jnp.where(leaf, x, y), whole, own)
+  return jnp.where(leaf, INVALID, children.tokens[place]), own
 
 
-def take(items, index: np.ndarray):
-  """items[index] of every array in a pytree."""
-  return jax.tree.map(lambda array: rows(array, index), items)
-
-
-def put(items, index: np.ndarray, values):
-  """The items with values[i] in place index[i]: selects, no scatter."""
-  if not len(index):
-    return items
-
-  def select(old, new):
-    mask = np.isin(np.arange(len(old)), index)
-    mask = mask.reshape(-1, *[1] * (old.ndim - 1))
-    return jnp.where(mask, spread(new, index, len(old)), old)
-
-  return jax.tree.map(select, items, values)
+def mass_of(g: jax.Array) -> jax.Array:
+  """[n] the masses of packed residuals."""
+  return _unpack(g).mass
 
 
 def spread(values: jax.Array, index: np.ndarray, length: int) -> jax.Array:
-  """[length, ..] with values[i] at index[i], and 0 elsewhere."""
+  """[length, ..] with values[i] at index[i], and 0 elsewhere: no scatter."""
   place = np.full(length, len(index))
   place[index] = np.arange(len(index))
   if np.array_equal(index, np.arange(length)):
     return values
   return jnp.concatenate([values, jnp.zeros_like(values[:1])])[place]
+
+
+def _pack(g: Residual) -> jax.Array:
+  return jnp.concatenate([jnp.stack(g[:AT], axis=-1), g.at], axis=-1)
+
+
+def _unpack(g: jax.Array) -> Residual:
+  return Residual(*(g[..., i] for i in range(AT)), at=g[..., AT:])

@@ -35,15 +35,21 @@ from tv_jax.proposals import INVALID
 LARGEST = 1e30
 
 
+class Law(NamedTuple):
+  """The law q_j that one child was drawn from."""
+
+  scale: jax.Array  # [] q_j = scale * q off the children's tokens
+  at: jax.Array  # [K] q_j at the children's tokens
+  exists: jax.Array  # [] whether the child can have been drawn
+
+
 class Siblings(NamedTuple):
   """The children of one node as they were drawn."""
 
   tokens: jax.Array  # [K] int32; INVALID where there is no child
-  exists: jax.Array  # [K] whether the child can have been drawn
-  fresh: jax.Array  # [K] whether no elder sibling holds the same token
+  fresh: jax.Array  # [K] whether it exists and no elder holds the same token
   p_at: jax.Array  # [K] the target's law at the tokens
-  scale: jax.Array  # [K] q_j = scale_j * q off the tokens
-  at: jax.Array  # [K, K] at[j, i] = q_j(t_i)
+  laws: Law  # [K, ..] of each child
 
 
 class Residual(NamedTuple):
@@ -51,9 +57,9 @@ class Residual(NamedTuple):
 
   alpha: jax.Array  # []
   beta: jax.Array  # []
-  at: jax.Array  # [K] g on the children's tokens
   mass: jax.Array  # [] sum(g)
   deficit: jax.Array  # [] 1 - sum(g)
+  at: jax.Array  # [K] g on the children's tokens
 
 
 def siblings(proposal: proposals.Proposal, tokens, p_at, q_at, rest):
@@ -64,13 +70,12 @@ def siblings(proposal: proposals.Proposal, tokens, p_at, q_at, rest):
   twin = jnp.zeros_like(valid)
   for i in range(K):
     twin |= (tokens == tokens[i]) & (np.arange(K) > i)
+  exists = valid & ~(jnp.diagonal(at) <= 0)  # a NaN must show, not hide
   return Siblings(
     tokens=tokens,
-    exists=valid & ~(jnp.diagonal(at) <= 0),  # a NaN must show, not hide
     fresh=valid & ~twin,
     p_at=jnp.where(valid, p_at, 0),
-    scale=scale,
-    at=at,
+    laws=Law(scale=scale, at=at, exists=exists),
   )
 
 
@@ -84,19 +89,14 @@ def begin(p_at: jax.Array, chance: jax.Array) -> Residual:
   return Residual(
     alpha=chance,
     beta=jnp.zeros_like(chance),
-    at=chance * p_at,
     mass=chance,
     deficit=1 - chance,
+    at=chance * p_at,
   )
 
 
-def entry(g: Residual, children: Siblings, j) -> jax.Array:
-  """The chance to enter child j; exactly 0 for one that does not exist."""
-  return chance_to_enter(g.at[j], children.at[j, j], children.exists[j])
-
-
-def chance_to_enter(g_at, law_at, exists):
-  """min(1, g / q_j) at the token that was drawn from q_j."""
+def enter(g_at: jax.Array, law_at: jax.Array, exists: jax.Array) -> jax.Array:
+  """The chance to enter a child: min(1, g / q_j) at its token; 0 for none."""
   chance = jnp.minimum(1, g_at / jnp.where(exists, law_at, 1))
   return jnp.where(exists, chance, 0)
 
@@ -115,45 +115,44 @@ def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
   return jnp.sum(jnp.where(inside, 0, jnp.maximum(alpha * p - beta * q, 0)))
 
 
-def shift(g: Residual, children: Siblings, j) -> Residual:
-  """[g - q_j]_+, not rescaled; g itself if child j does not exist.
+def shift(g: Residual, law: Law) -> Residual:
+  """[g - q_j]_+, not rescaled; g itself if the child does not exist.
 
   All that is needed after the last rejection of a node that is accepted by
   construction: the shape is right, the mass no longer matters.
   """
-  exists = children.exists[j]
   return g._replace(
-    beta=jnp.where(exists, g.beta + children.scale[j], g.beta),
-    at=jnp.where(exists, jnp.maximum(g.at - children.at[j], 0), g.at),
+    beta=jnp.where(law.exists, g.beta + law.scale, g.beta),
+    at=jnp.where(law.exists, jnp.maximum(g.at - law.at, 0), g.at),
   )
 
 
 def rescale(
-  g: Residual, shifted: Residual, children: Siblings, j, off
+  g: Residual, shifted: Residual, law: Law, fresh: jax.Array, off: jax.Array
 ) -> Residual:
-  """The residual after the rejection of child j.
+  """The residual after the rejection of a child.
 
   Args:
     g: Before the rejection.
-    shifted: `shift(g, children, j)`.
-    children: The node's children.
-    j: Which child was rejected.
+    shifted: `shift(g, law)`.
+    law: What the child was drawn from.
+    fresh: [K] of the family.
     off: `mass_off` with the alpha and beta of `shifted`.
   """
-  kept = off + total(jnp.where(children.fresh, shifted.at, 0))
+  kept = off + total(jnp.where(fresh, shifted.at, 0))
   size = kept + g.deficit
-  # g = q_j leaves 0 / 0, and a chain of tiny totals would overflow: both only
+  # g = q_j leaves 0 / 0, and a chain of tiny sizes would overflow: both only
   # after rejections that had no chance, or next to none. g stays as it was.
   # Conditions are put so that a NaN passes on and is seen at the end.
   divisor = jnp.where(size <= 0, 1, size)
   largest = jnp.maximum(shifted.alpha, shifted.beta) / divisor
-  usable = children.exists[j] & ~(size <= 0) & ~(largest > LARGEST)
+  usable = law.exists & ~(size <= 0) & ~(largest > LARGEST)
   after = Residual(
     alpha=shifted.alpha / divisor,
     beta=shifted.beta / divisor,
-    at=shifted.at / divisor,
     mass=kept / divisor,
     deficit=g.deficit / divisor,
+    at=shifted.at / divisor,
   )
   return jax.tree.map(lambda new, old: jnp.where(usable, new, old), after, g)
 

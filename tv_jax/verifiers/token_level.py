@@ -28,36 +28,47 @@ class _Offers(NamedTuple):
   """Everything that no coin changes."""
 
   children: residual.Siblings  # [M, ..]
-  g: residual.Residual  # [M, ..] after all children were rejected
+  g: jax.Array  # [M, 4 + K] after all rejections but each family's last
   entry: jax.Array  # [N] the chance to enter a node once it is offered
   exists: jax.Array  # [N] whether it can be offered
   fault: jax.Array  # []
 
 
 def _offers(tree, proposal, tokens, q, p) -> _Offers:
-  parents = family.parents_of(tree)
+  parents, family_of = family.parents_of(tree), family.family_of(tree)
   sizes = tree.num_children[parents]
   children = family.gather(tree, proposal, tokens, q, p)
-  g = jax.vmap(residual.begin)(children.p_at, jnp.ones(len(parents), p.dtype))
-  entry = jnp.zeros(len(tree), p.dtype)
-  exists = jnp.zeros(len(tree), bool)
+  active = np.arange(len(parents))
+  g = family.begin(children, active, jnp.ones(len(parents), p.dtype))
+  # All residuals that there ever are, and the last place of each family's.
+  history, length, final = [g], len(parents), active.copy()
+  nodes, entries = [], []
   for j in range(tree.children.shape[1]):
-    active = np.flatnonzero(sizes > j)
-    own_g, own = family.take((g, children), active)
-    entered = jax.vmap(lambda g, own, j=j: residual.entry(g, own, j))(
-      own_g, own
-    )
-    nodes = tree.children[parents[active], j]
-    entry, exists = family.put(
-      (entry, exists), nodes, (entered, own.exists[:, j])
-    )
-    last = np.flatnonzero(sizes == j + 1)
-    g = family.reject_last(children, g, last, np.full(len(last), j))
-    if len(more := np.flatnonzero(sizes > j + 1)):
-      lost = np.full(len(more), j)
-      g = family.reject(tree, children, g, more, lost, q, p)
-  fault = jnp.any(jnp.isnan(entry)) | jnp.any(jnp.isnan(g.mass))
-  return _Offers(children, g, entry, exists, fault)
+    nodes.append(tree.children[parents[active], j])
+    rank = np.full(len(active), j)
+    own = np.arange(len(active))
+    entries.append(family.enter(children, g, own, active, rank))
+    more = sizes[active] > j + 1
+    if more.any():
+      active, rank = active[more], rank[more]
+      g = family.rows(g, np.flatnonzero(more))
+      g = family.reject(tree, children, g, active, rank, q, p)
+      history.append(g)
+      final[active] = length + np.arange(len(g))
+      length += len(g)
+  nodes = np.concatenate(nodes)
+  entry = family.spread(jnp.concatenate(entries), nodes, len(tree))
+  which = family_of[tree.parent[1:]]
+  exists = children.laws.exists[which, tree.rank[1:]]
+  g = jnp.concatenate(history)[final]
+  broken = jnp.any(jnp.isnan(entry)) | jnp.any(jnp.isnan(family.mass_of(g)))
+  return _Offers(
+    children=children,
+    g=g,
+    entry=entry,
+    exists=jnp.concatenate([jnp.zeros(1, bool), exists]),
+    fault=broken,
+  )
 
 
 def decide(
@@ -77,7 +88,9 @@ def decide(
   node = jnp.argmax(jnp.where(reached, tree.depth, -1))
   above = jnp.concatenate([jnp.zeros(1, bool), reached[tree.parent[1:]]])
   offered = above & offers.exists & ~elder_hit
-  own_tokens, own_g = family.at_node(tree, offers.children, offers.g, node)
+  own_tokens, own_g = family.at_node(
+    tree, offers.children, offers.g, node, spared=True
+  )
   return conclude(
     node=node,
     g=own_g,

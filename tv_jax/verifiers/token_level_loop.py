@@ -51,7 +51,7 @@ def _look(draft, proposal, state):
   )
   rest = drafted.rest(draft, proposal, state.node, state.child, state.rest)
   own = drafted.family(draft, proposal, state.node, rest)
-  chance = residual.entry(state.g, own, state.child)
+  chance = drafted.enter(state.g, own, state.child)
   absent = target == NO_CHILD
   state = state._replace(
     rest=rest,
@@ -64,9 +64,9 @@ def _look(draft, proposal, state):
 def _reject(draft, own, state, rejected) -> _State:
   """On to the next child; if this one was rejected, out of the residual."""
   K = draft.tokens.shape[1]
-  more = jnp.any(own.exists & (np.arange(K, dtype=np.int32) > state.child))
+  more = jnp.any(own.laws.exists & (np.arange(K, dtype=np.int32) > state.child))
   g = jax.lax.cond(
-    rejected & own.exists[state.child],
+    rejected & own.laws.exists[state.child],
     # After the last rejection the node is accepted, whatever its mass.
     lambda: drafted.reject(
       draft, state.g, own, state.node, state.child, spared=~more
@@ -92,7 +92,7 @@ def decide(
   def step(carry):
     state, accept = carry
     target, own, chance, state = _look(draft, proposal, state)
-    offered = ~state.done & own.exists[state.child]
+    offered = ~state.done & own.laws.exists[state.child]
     hit = offered & (eta[target] < chance)
     accept = accept.at[target].set(jnp.where(offered, chance, accept[target]))
     entered = _begin(draft, target)._replace(fault=state.fault)

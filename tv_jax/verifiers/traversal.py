@@ -39,39 +39,49 @@ class _Step(NamedTuple):
   """What happens at one time, as places in static arrays.
 
   Nodes are entered in columns: first those that come after a rejection, then
-  their first children, then the first children of these, and so on.
+  their first children, then the first children of these, and so on. At work
+  are the families of nodes entered now, and of those `kept` from before.
   """
 
-  columns: tuple[np.ndarray, ...]  # nodes, each column [n]
-  nodes: np.ndarray  # all of them
-  active: np.ndarray  # [n] families that lose a child now
-  lost: np.ndarray  # [n] the child that they lose
+  columns: tuple[np.ndarray, ...]  # nodes entered, each column [n]
+  own: np.ndarray  # places at work before of the first column's families
+  kept: np.ndarray  # places at work before of the families that stay
+  active: np.ndarray  # [n] families at work now: the new ones, then the kept
+  lost: np.ndarray  # [n] the child that each of them loses
 
 
 @functools.lru_cache(maxsize=256)
 def _schedule(tree: Tree) -> tuple[_Step, ...]:
-  parents = family.parents_of(tree)
+  """The steps; the first enters the root."""
+  parents, family_of = family.parents_of(tree), family.family_of(tree)
   time = np.zeros(len(tree), int)
   for node in range(1, len(tree)):
     time[node] = time[tree.parent[node]] + tree.rank[node]
   # The root's last rejection needs no pass: it is accepted, whatever its mass.
   passes = tree.num_children[parents] - (parents == ROOT)
-  starts = time[parents]
-  steps = []
-  for now in range(int(max(time.max() + 1, (starts + passes).max()))):
+  steps, before = [], np.zeros(0, int)
+  for now in range(int(time.max()) + 1):
+    place = {int(which): i for i, which in enumerate(before)}
     heads = (time == now) & ((tree.rank > 0) | (np.arange(len(tree)) == ROOT))
     columns = [np.flatnonzero(heads)]
     while len(inner := columns[-1][tree.num_children[columns[-1]] > 0]):
       columns.append(tree.children[inner, 0])
-    active = np.flatnonzero((starts <= now) & (now < starts + passes))
+    entered = np.concatenate(columns)
+    new = family_of[entered[tree.num_children[entered] > 0]]
+    new = new[passes[new] > 0]
+    stay = before[now - time[parents[before]] < passes[before]]
+    active = np.concatenate([new, stay])
+    above = family_of[tree.parent[columns[0]]] if now else before
     steps.append(
       _Step(
         columns=tuple(columns),
-        nodes=np.concatenate(columns),
+        own=np.array([place[which] for which in above], int),
+        kept=np.array([place[which] for which in stay], int),
         active=active,
-        lost=now - starts[active],
+        lost=now - time[parents[active]],
       )
     )
+    before = active
   return tuple(steps)
 
 
@@ -79,36 +89,39 @@ class _Offers(NamedTuple):
   """Everything that no coin changes."""
 
   children: residual.Siblings  # [M, ..]
-  g: residual.Residual  # [M, ..] after all children were rejected
+  g: jax.Array  # [M, 4 + K] after all rejections; but the root's last
   entered: jax.Array  # [N] whether the node can be offered at all
   mass: jax.Array  # [N] the chance that it is accepted when it is offered
   fault: jax.Array  # []
 
 
 def _offers(tree, proposal, tokens, q, p) -> _Offers:
-  parents = family.parents_of(tree)
+  parents, family_of = family.parents_of(tree), family.family_of(tree)
   children = family.gather(tree, proposal, tokens, q, p)
-  g = jax.vmap(residual.begin)(children.p_at, jnp.zeros(len(parents), p.dtype))
+  one = jnp.ones(1, p.dtype)
+  g = family.begin(children, np.array([0]), one)
+  # All residuals that there ever are, and the last place of each family's.
+  history, length, final = [g], 1, np.zeros(len(parents), int)
   nodes, chances = [], []
   for step in _schedule(tree):
-    if len(step.nodes):
-      nodes.append(step.nodes)
-      chances.append(_enter(tree, step, children, g))
-      begins = np.flatnonzero(tree.num_children[step.nodes])
-      places = family.family_of(tree)[step.nodes[begins]]
-      begun = jax.vmap(residual.begin)(
-        family.take(children.p_at, places), family.take(chances[-1], begins)
-      )
-      g = family.put(g, places, begun)
-    if len(step.active):
-      g = family.reject(tree, children, g, step.active, step.lost, q, p)
-  root, last = np.array([0]), tree.num_children[[ROOT]] - 1
-  g = family.reject_last(children, g, root, last)
+    entered, chance = _enter(tree, step, children, g, one)
+    nodes.append(entered)
+    chances.append(chance)
+    if not len(step.active):
+      continue
+    new = np.flatnonzero(np.isin(family_of[entered], step.active))
+    begun = family.begin(children, family_of[entered[new]], chance[new])
+    g = jnp.concatenate([begun, g[step.kept]]) if len(step.kept) else begun
+    g = family.reject(tree, children, g, step.active, step.lost, q, p)
+    history.append(g)
+    final[step.active] = length + np.arange(len(g))
+    length += len(g)
+  g = jnp.concatenate(history)[final]
   entry = family.spread(
     jnp.concatenate(chances), np.concatenate(nodes), len(tree)
   )
-  leaf = tree.num_children == 0
-  mass = jnp.where(leaf, entry, family.spread(g.mass, parents, len(tree)))
+  inner = family.spread(family.mass_of(g), parents, len(tree))
+  mass = jnp.where(tree.num_children == 0, entry, inner)
   return _Offers(
     children=children,
     g=g,
@@ -118,23 +131,28 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
   )
 
 
-def _enter(tree, step, children, g) -> jax.Array:
-  """The chances to enter the nodes of `step.columns`, one after the other."""
+def _enter(tree, step, children, g, one):
+  """The nodes of a step, and the chances to enter them."""
+  family_of = family.family_of(tree)
   heads = step.columns[0]
-  if heads[0] == ROOT:
-    chances = [jnp.ones_like(g.alpha[:1])]
+  if len(heads) and heads[0] == ROOT:
+    chances = [one]
   else:
-    own = family.take((g, children), family.family_of(tree)[tree.parent[heads]])
-    chances = [jax.vmap(residual.entry)(*own, tree.rank[heads])]
+    which, rank = family_of[tree.parent[heads]], tree.rank[heads]
+    chances = [family.enter(children, g, step.own, which, rank)]
+  # A first child's family is fresh: g = chance * p.
+  firsts = np.concatenate([np.zeros(0, int), *step.columns[1:]])
+  which = family_of[tree.parent[firsts]]
+  p_at, law = children.p_at[which, 0], children.laws
+  law_at, exists = law.at[which, 0, 0], law.exists[which, 0]
+  start = 0
   for above, column in itertools.pairwise(step.columns):
     inner = np.flatnonzero(tree.num_children[above] > 0)
-    own = family.take(children, family.family_of(tree)[tree.parent[column]])
+    own = slice(start, start := start + len(column))
     chances.append(
-      residual.chance_to_enter(
-        chances[-1][inner] * own.p_at[:, 0], own.at[:, 0, 0], own.exists[:, 0]
-      )
+      residual.enter(chances[-1][inner] * p_at[own], law_at[own], exists[own])
     )
-  return jnp.concatenate(chances)
+  return np.concatenate(step.columns), jnp.concatenate(chances)
 
 
 def decide(
@@ -151,12 +169,13 @@ def decide(
   hit = (np.arange(len(tree)) == ROOT) | (offers.entered & (eta < offers.mass))
   order = jnp.asarray(tree.postorder)
   place = jnp.argmax(hit[order])
+  node = order[place]
   own_tokens, own_g = family.at_node(
-    tree, offers.children, offers.g, order[place]
+    tree, offers.children, offers.g, node, spared=node == ROOT
   )
   reached = np.argsort(tree.postorder) <= place
   return conclude(
-    node=order[place],
+    node=node,
     g=own_g,
     tokens=own_tokens,
     q=q,

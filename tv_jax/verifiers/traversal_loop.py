@@ -45,11 +45,11 @@ def _walk(draft, proposal, eta) -> _State:
     rest = drafted.rest(draft, proposal, node, child, state.rest[node])
     own = drafted.family(draft, proposal, node, rest)
     target = jnp.where(child < K, children[node, child], NO_CHILD)
-    chance = residual.entry(_of(state.g, node), own, child)
+    chance = drafted.enter(_of(state.g, node), own, child)
     absent = target == NO_CHILD
     entered = ~absent & (chance > 0)
     # Drawn but never to be entered: rejected, with all that hangs below.
-    lost = ~absent & own.exists[child] & ~entered
+    lost = ~absent & own.laws.exists[child] & ~entered
     mass = state.g.mass[node]
     hit = absent & ((node == ROOT) | (eta[node] < mass))
     missed = absent & ~hit
@@ -79,7 +79,7 @@ def _walk(draft, proposal, eta) -> _State:
     """Takes the rejected child out of its parent's residual: one pass."""
     node, child = state.node, state.child
     own = drafted.family(draft, proposal, node, state.rest[node])
-    more = jnp.any(own.exists & (np.arange(K, dtype=np.int32) > child))
+    more = jnp.any(own.laws.exists & (np.arange(K, dtype=np.int32) > child))
     g = drafted.reject(
       draft,
       _of(state.g, node),
