@@ -30,7 +30,8 @@ def law(
     [..., V]; NaN wherever the logits held a NaN in that row.
   """
   _check(temperature, top_k, top_p)
-  logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+  wide = jnp.float64 if logits.dtype == jnp.float64 else jnp.float32
+  logits = jnp.asarray(logits, wide)
   if isinstance(temperature, int | float):
     if temperature == 0:
       return _greedy(logits)

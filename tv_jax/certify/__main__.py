@@ -41,7 +41,7 @@ _PATIENCE = 2.0
 
 
 def main(argv):
-  """Prints the certificate; exits with 1 if a rule fails, 2 if asked wrongly."""
+  """Prints the certificate; exits with 1 if a rule fails, 2 on a bad flag."""
   try:
     if argv[1:]:
       raise ValueError(f"unexpected argument {argv[1]!r}; flags start with --")

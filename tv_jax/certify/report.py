@@ -29,7 +29,7 @@ LEGEND = """\
 largest error  total variation between the law of the output's first depth + 1
                tokens and the target's, the largest over the cases; for sampled
                drafts the largest deviation of the first two tokens' law
-length         expected tokens gained in a cycle, bonus included, mean over cases
+length         expected tokens gained in a cycle with the bonus, mean over cases
 shorter in     cases in which it gains less than token_level on the same drafts,
                and by how many tokens at most"""
 

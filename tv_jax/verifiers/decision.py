@@ -100,19 +100,21 @@ def settle(
   on the way (`node` and `weights` are the root's then); another may show only
   now, in the accepted node's row.
   """
-  finite = jnp.where((weights > 0) & (weights < jnp.inf), weights, 0)
-  total = jnp.sum(finite)
-  late = ~jnp.isfinite(jnp.sum(weights)) & ~fault
-  fault |= late
+  weights = jnp.where(fault, _finite(weights), weights)
+  total = jnp.sum(weights)
+  late = ~jnp.isfinite(total)
   # Nothing left without a fault is rounding, after rejections that had no
   # chance; with one, the root's law held nothing finite.
   spare = jnp.where(fault, 1 / len(weights), p[node])
-  law = jnp.where(total > 0, finite / jnp.where(total > 0, total, 1), spare)
-  root = p[tree_lib.ROOT]
-  plain = jnp.where((root > 0) & (root < jnp.inf), root, 0)
+  law = jnp.where(total > 0, weights / jnp.where(total > 0, total, 1), spare)
+  fault |= late
   return Decision(
     node=jnp.where(fault, tree_lib.ROOT, node).astype(jnp.int32),
-    residual=jnp.where(late, plain, law),
+    residual=jnp.where(late, _finite(p[tree_lib.ROOT]), law),
     accept=jnp.where(fault, NOT_OFFERED, accept),
     fault=fault,
   )
+
+
+def _finite(row):
+  return jnp.where((row > 0) & (row < jnp.inf), row, 0)

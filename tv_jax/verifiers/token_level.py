@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import proposals
-from tv_jax.tree import ROOT, Tree
+from tv_jax.tree import NO_CHILD, ROOT, Tree
 from tv_jax.verifiers import family, residual
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision, conclude
 
@@ -82,11 +82,16 @@ def decide(
   """See `decision.Verifier`."""
   offers = _offers(tree, proposal, tokens, q, p)
   hit = offers.exists & (eta < offers.entry)
-  elder_hit = jnp.any(_elders(tree) & hit[None, :], axis=1)
+  # Static tables and elementwise steps: on a GPU one kernel, not one for each.
+  elder_hit = jnp.zeros(len(tree), bool)
+  for elder in _elders(tree):
+    elder_hit |= (elder != NO_CHILD) & hit[elder]
   chosen = (np.arange(len(tree)) == ROOT) | (hit & ~elder_hit)
-  reached = jnp.all(chosen[None, :] | ~tree.ancestors, axis=1)
+  above = jnp.ones(len(tree), bool)
+  for ancestor in _lines(tree):
+    above &= chosen[ancestor]
+  reached = above & chosen
   node = jnp.argmax(jnp.where(reached, tree.depth, -1))
-  above = jnp.concatenate([jnp.zeros(1, bool), reached[tree.parent[1:]]])
   offered = above & offers.exists & ~elder_hit
   own_tokens, own_g = family.at_node(
     tree, offers.children, offers.g, node, spared=True
@@ -112,14 +117,30 @@ def stop_law(
   """[N] the chance to reach a node and to enter none of its children."""
   offers = _offers(tree, proposal, tokens, q, p)
   entry = jnp.where(offers.fault, 0, offers.entry)
-  missed = jnp.where(_elders(tree), 1 - entry[None, :], 1).prod(axis=1)
+  missed = jnp.ones_like(entry)
+  for elder in _elders(tree):
+    missed *= jnp.where(elder != NO_CHILD, 1 - entry[elder], 1)
   step = jnp.where(np.arange(len(tree)) == ROOT, 1, entry * missed)
-  reached = jnp.where(tree.ancestors, step[None, :], 1).prod(axis=1)
-  below = tree.parent[None, :] == np.arange(len(tree))[:, None]
-  return reached * jnp.where(below, 1 - entry[None, :], 1).prod(axis=1)
+  reached = step
+  for ancestor in _lines(tree):
+    reached *= step[ancestor]
+  stay = jnp.ones_like(entry)
+  for child in tree.children.T:
+    stay *= jnp.where(child != NO_CHILD, 1 - entry[child], 1)
+  return reached * stay
 
 
 def _elders(tree):
-  """[N, N] whether the second is an elder sibling of the first."""
-  same = tree.parent[:, None] == tree.parent[None, :]
-  return same & (tree.rank[None, :] < tree.rank[:, None])
+  """For each rank but the last, [N] a node's elder sibling of that rank."""
+  siblings = tree.children[tree.parent]  # the root's wrap, and are not used
+  none = (np.arange(siblings.shape[1]) >= tree.rank[:, None]).T
+  return np.where(none, NO_CHILD, siblings.T)[:-1]
+
+
+def _lines(tree):
+  """For each step up, [N] a node's ancestor; the root above the root."""
+  up = np.maximum(tree.parent, ROOT)
+  line = [up]
+  for _ in range(tree.max_depth - 1):
+    line.append(up[line[-1]])
+  return line

@@ -16,7 +16,7 @@ import numpy as np
 from tv_jax import proposals
 from tv_jax.tree import NO_CHILD, ROOT, Topology, Tree
 from tv_jax.verifiers import drafted, residual
-from tv_jax.verifiers.decision import NOT_OFFERED, Decision, conclude
+from tv_jax.verifiers.decision import NOT_OFFERED, Decision
 
 
 class _State(NamedTuple):
@@ -110,14 +110,9 @@ def decide(
       jnp.full(len(tokens), NOT_OFFERED, p.dtype),
     ),
   )
-  return conclude(
-    node=end.node,
-    g=end.g,
-    tokens=draft.tokens[end.node],
-    q=q,
-    p=p,
-    accept=accept,
-    fault=end.fault,
+  # No family's last rejection was measured.
+  return drafted.conclude(
+    draft, end.node, end.g, accept, end.fault, measured=jnp.array(False)
   )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from tv_jax import proposals
 from tv_jax.tree import NO_CHILD, ROOT, Topology, Tree
 from tv_jax.verifiers import drafted, residual
-from tv_jax.verifiers.decision import NOT_OFFERED, Decision, conclude
+from tv_jax.verifiers.decision import NOT_OFFERED, Decision
 from tv_jax.verifiers.traversal import first_hit_law
 
 
@@ -124,14 +124,14 @@ def decide(
   """See `decision.Verifier`."""
   draft = drafted.gather(tree, tokens, q, p)
   end = _walk(draft, proposal, eta)
-  return conclude(
-    node=end.node,
-    g=_of(end.g, end.node),
-    tokens=draft.tokens[end.node],
-    q=q,
-    p=p,
-    accept=end.accept,
-    fault=end.fault,
+  # The root's last rejection was not measured; all others were.
+  return drafted.conclude(
+    draft,
+    end.node,
+    _of(end.g, end.node),
+    end.accept,
+    end.fault,
+    measured=end.node != ROOT,
   )
 
 
