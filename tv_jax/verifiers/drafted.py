@@ -64,13 +64,10 @@ def rest(draft: Draft, proposal: proposals.Proposal, node, child, known):
   if draft.tokens.shape[1] <= proposal.rest_from:
     return known
   first = draft.topology.children[node, proposal.rest_from] != NO_CHILD
-
-  def summed():
-    row = _set(draft.q[node], draft.tokens[node], jnp.zeros_like(known))
-    return row @ jnp.ones_like(row)  # on a CPU faster than a masked sum
-
   return jax.lax.cond(
-    first & (child == proposal.rest_from), summed, lambda: known
+    first & (child == proposal.rest_from),
+    lambda: _sum_off(draft.q[node], draft.tokens[node]),
+    lambda: known,
   )
 
 
@@ -89,10 +86,8 @@ def reject(draft: Draft, g, own, node, child, spared) -> residual.Residual:
   shifted = residual.shift(g, law)
 
   def rescaled():
-    p_row, q_row = draft.p[node], draft.q[node]
-    off = residual.mass_off(
-      shifted.alpha, shifted.beta, p_row, q_row, own.tokens
-    )
+    terms = shifted.alpha * draft.p[node] - shifted.beta * draft.q[node]
+    off = _sum_off(jnp.maximum(terms, 0), own.tokens)
     return residual.rescale(g, shifted, law, own.fresh, off)
 
   return jax.lax.cond(spared, lambda: shifted, rescaled)
@@ -143,6 +138,11 @@ def conclude(
     return settle(node=node, weights=row, p=draft.p, accept=accept, fault=fault)
 
   return jax.lax.cond(usable, law, rare)
+
+
+def _sum_off(row, tokens):
+  """The sum of a row off the tokens: `residual.mass_off` as a CPU likes it."""
+  return jnp.sum(_set(row, tokens, jnp.zeros((), row.dtype)))
 
 
 def _set(row, tokens, values):
