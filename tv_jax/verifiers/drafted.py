@@ -107,37 +107,34 @@ def conclude(
     measured: [] whether `g.mass` is that of g, all of whose rows were read.
   """
   tokens = draft.tokens[node]
-  untouched = jnp.all(tokens == INVALID)
 
-  def whole():
+  def sound(weights, total, law):
+    usable = ~fault & (total > 0) & (total < jnp.inf)
+    return jax.lax.cond(usable, law, lambda: unsound(weights))
+
+  def unsound(weights):
+    row = jnp.where(fault, draft.p[ROOT], weights)
+    return settle(node=node, weights=row, p=draft.p, accept=accept, fault=fault)
+
+  def decided(law):
+    return Decision(
+      node=node, residual=law, accept=accept, fault=jnp.array(False)
+    )
+
+  def untouched():
     row = draft.p[node]
-    return row, jnp.sum(row)
+    return sound(row, jnp.sum(row), lambda: decided(row))
 
-  def written_out():
+  def reduced():
     ratio = g.beta / g.alpha
     row = jnp.maximum(draft.p[node] - ratio * draft.q[node], 0)
     row = _set(row, tokens, g.at / g.alpha)
     total = jax.lax.cond(
       measured, lambda: g.mass / g.alpha, lambda: jnp.sum(row)
     )
-    return row, total
+    return sound(row, total, lambda: decided(row / total))
 
-  weights, total = jax.lax.cond(untouched, whole, written_out)
-  usable = ~fault & (total > 0) & (total < jnp.inf)
-
-  def law():
-    return Decision(
-      node=node,
-      residual=weights / total,
-      accept=accept,
-      fault=jnp.array(False),
-    )
-
-  def rare():
-    row = jnp.where(fault, draft.p[ROOT], weights)
-    return settle(node=node, weights=row, p=draft.p, accept=accept, fault=fault)
-
-  return jax.lax.cond(usable, law, rare)
+  return jax.lax.cond(jnp.all(tokens == INVALID), untouched, reduced)
 
 
 def _sum_off(row, tokens):
