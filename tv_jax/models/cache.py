@@ -1,0 +1,99 @@
+"""The keys and values of what was processed, preallocated.
+
+Each layer has its own two arrays, and rows are laid out [B, G, S, C]: with
+layers stacked, or S before G, a compiled step copies or transposes caches
+instead of updating them in place. Donate the cache to whatever is jitted.
+
+Slots from `length` on hold leftovers. They are written before they are read:
+a mask never shows them. Nothing checks that length + T <= S, where an update
+would be moved back over earlier rows: choose S for the longest row.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from tv_jax.models.config import Config
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cache:
+  """Keys and values of each layer.
+
+  Attributes:
+    keys: One array per layer.
+    values: Likewise.
+    length: The slot that the next row of a batch row goes to. To forget what
+      was written, put back a smaller one with `dataclasses.replace`.
+  """
+
+  keys: tuple[jax.Array, ...]  # L x [B, G, S, C]
+  values: tuple[jax.Array, ...]  # L x [B, G, S, C]
+  length: jax.Array  # [B] int32
+
+  @property
+  def slots(self) -> int:
+    """S."""
+    return self.keys[0].shape[2]
+
+
+def empty(config: Config, batch: int, length: int, dtype) -> Cache:
+  """A cache of `length` slots for `batch` rows, all of length 0."""
+  shape = (batch, config.num_key_value_heads, length, config.head_dim)
+
+  def layers():
+    # Each its own buffer, so that all can be donated.
+    return tuple(
+      jnp.zeros(shape, dtype) for _ in range(config.num_hidden_layers)
+    )
+
+  return Cache(
+    keys=layers(), values=layers(), length=jnp.zeros([batch], jnp.int32)
+  )
+
+
+def write(buffer: jax.Array, rows: jax.Array, start: jax.Array) -> jax.Array:
+  """Puts `rows` [B, G, T, C] into `buffer` [B, G, S, C] from slot `start`."""
+  if buffer.shape[0] == 1:  # vmap would make it a scatter
+    return lax.dynamic_update_slice(buffer, rows, (0, 0, start[0], 0))
+
+  def row(buffer, rows, start):
+    return lax.dynamic_update_slice(buffer, rows, (0, start, 0))
+
+  return jax.vmap(row)(buffer, rows, start)
+
+
+def compact(
+  cache: Cache, start: jax.Array, nodes: jax.Array, count: jax.Array
+) -> Cache:
+  """Keeps one path of a tree, and forgets the rest of it.
+
+  With start = 7 and nodes = [0, 2, 5, 0], count = 3, the rows in slots
+  7 + [0, 2, 5] go to slots 7, 8, 9 and the length becomes 10. What the fourth
+  entry names is moved too, but lies beyond the length.
+
+  Args:
+    cache: In which node n of the tree is in slot start + n.
+    start: [B] the slot of each row's root.
+    nodes: [B, D + 1] the nodes to keep, from the root down.
+    count: [B] how many of them to keep.
+
+  Returns:
+    The cache of length start + count.
+  """
+  slots = start[:, None] + nodes
+
+  def layer(buffer):
+    kept = jnp.take_along_axis(
+      buffer, slots[:, None, :, None], axis=2, mode="clip"
+    )
+    return write(buffer, kept, start)
+
+  return Cache(
+    keys=tuple(map(layer, cache.keys)),
+    values=tuple(map(layer, cache.values)),
+    length=start + count,
+  )

@@ -1,0 +1,215 @@
+"""Llama 1, 2 and 3 (Touvron et al. 2023; Grattafiori et al. 2024), in Linen.
+
+The caller gives positions and an additive mask, so a prompt, one token, a
+level of a tree and a whole tree are the same call. The cache goes in and
+comes out.
+
+B batch, T query length, S cache length, V vocabulary, E embedding, F columns
+of the MLP, H query heads, G key and value heads, R = H / G query heads of one
+of those, P = R + 2 projections of one of those (its queries, its key, its
+value), C channels of a head.
+
+Weights keep PyTorch's [out, in], so that loading moves bytes and transposes
+none. Norms, rotations, attention weights and logits are computed in float32
+whatever the dtype of the weights.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jax.sharding import Mesh
+
+from tv_jax.models import cache as caches
+from tv_jax.models import rope, sharding
+from tv_jax.models.cache import Cache
+from tv_jax.models.config import Config
+
+# The axes of each parameter: its shape, and how it is split over devices.
+AXES = {
+  "embedding": "VE",
+  "attention_norm": "E",
+  "qkv": "GPCE",
+  "out": "EGRC",
+  "mlp_norm": "E",
+  "gate_up": "2FE",
+  "down": "EF",
+  "norm": "E",
+  "unembedding": "VE",
+}
+
+
+def sizes(config: Config) -> dict[str, int]:
+  """The length of each axis."""
+  return {
+    "V": config.vocab_size,
+    "E": config.hidden_size,
+    "F": config.intermediate_size,
+    "G": config.num_key_value_heads,
+    "R": config.heads_per_group,
+    "P": config.heads_per_group + 2,
+    "C": config.head_dim,
+    "2": 2,
+  }
+
+
+def weight(module: nn.Module, name: str) -> jax.Array:
+  """A parameter of `module` by its name in `AXES`."""
+  size = sizes(module.config)
+  norm = name.endswith("norm")
+  return module.param(
+    name,
+    nn.initializers.ones if norm else nn.initializers.normal(0.02),
+    tuple(size[axis] for axis in AXES[name]),
+    jnp.dtype(module.config.dtype),
+  )
+
+
+def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
+  """Root mean square norm of `x` [B, T, E]."""
+  wide = x.astype(jnp.float32)
+  wide *= jax.lax.rsqrt(jnp.mean(wide**2, axis=-1, keepdims=True) + epsilon)
+  return (wide * scale[None, None].astype(jnp.float32)).astype(x.dtype)
+
+
+def attend(
+  queries: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array
+) -> jax.Array:
+  """Attention of `queries` [B, T, G, R, C] over all slots of the cache."""
+  B, T, G, R, C = queries.shape
+  # One plain batched product each: given more axes, XLA transposes the cache.
+  queries = queries.transpose(0, 2, 3, 1, 4).reshape(B, G, R * T, C)
+  scores = jnp.einsum(
+    "BGQC,BGSC->BGQS", queries, keys, preferred_element_type=jnp.float32
+  )
+  scores = scores.reshape(B, G, R, T, -1) * C**-0.5 + mask[:, None, None]
+  weights = jax.nn.softmax(scores, axis=-1).astype(values.dtype)
+  weights = weights.reshape(B, G, R * T, -1)
+  y = jnp.einsum("BGQS,BGSC->BGQC", weights, values)
+  return y.reshape(B, G, R, T, C).transpose(0, 3, 1, 2, 4)
+
+
+def _flat(x):
+  """Merges the last three axes: one contraction, so no transposed weights."""
+  return x.reshape(*x.shape[:-3], -1)
+
+
+def unembed(features: jax.Array, unembedding: jax.Array) -> jax.Array:
+  """Logits [B, T, V] in float32."""
+  return jnp.einsum(
+    "BTE,VE->BTV",
+    features,
+    unembedding,
+    preferred_element_type=jnp.float32,
+  )
+
+
+def embed(embedding: jax.Array, tokens: jax.Array) -> jax.Array:
+  """Embeddings [B, T, E]; a token outside the vocabulary gets some row."""
+  return jnp.take(embedding, tokens, axis=0, mode="clip")
+
+
+class Layer(nn.Module):
+  """Attention and MLP, each added to its own input.
+
+  Attributes:
+    config: The model's.
+    mesh: The devices that it is split over, if more than one.
+    attention_norm: Whether the attention's input is normalised first.
+  """
+
+  config: Config
+  mesh: Mesh | None
+  attention_norm: bool = True
+
+  @nn.compact
+  def __call__(self, x, turn, mask, keys, values, start):
+    """Returns x [B, T, E] and the layer's keys and values."""
+    R = self.config.heads_per_group
+    norm = functools.partial(rms_norm, epsilon=self.config.rms_norm_eps)
+
+    with jax.named_scope("attention"):
+      y = norm(x, weight(self, "attention_norm")) if self.attention_norm else x
+      qkv = jnp.einsum("BTE,GPCE->BTGPC", y, weight(self, "qkv"))
+      turned = rope.rotate(qkv[..., : R + 1, :], turn)
+      new_keys, new_values = turned[..., R, :], qkv[..., R + 1, :]
+      keys = caches.write(keys, new_keys.swapaxes(1, 2), start)
+      values = caches.write(values, new_values.swapaxes(1, 2), start)
+      y = attend(turned[..., :R, :], keys, values, mask)
+      y = jnp.einsum("BTX,EX->BTE", *map(_flat, (y, weight(self, "out"))))
+      x = sharding.replicate(x + y, self.mesh)
+
+    with jax.named_scope("mlp"):
+      y = norm(x, weight(self, "mlp_norm"))
+      gate_up = weight(self, "gate_up")
+      gate, up = jnp.split(jnp.einsum("BTE,XFE->BTXF", y, gate_up), 2, axis=2)
+      y = (nn.silu(gate) * up)[:, :, 0]
+      y = jnp.einsum("BTF,EF->BTE", y, weight(self, "down"))
+      x = sharding.replicate(x + y, self.mesh)
+
+    return x, keys, values
+
+
+class Llama(nn.Module):
+  """The model.
+
+  Attributes:
+    config: Its shape and constants.
+    mesh: The devices that it is split over, if more than one.
+  """
+
+  config: Config
+  mesh: Mesh | None = None
+
+  @nn.compact
+  def __call__(
+    self,
+    tokens: jax.Array,
+    positions: jax.Array,
+    mask: jax.Array,
+    cache: Cache,
+  ) -> tuple[jax.Array, jax.Array, Cache]:
+    """Processes T tokens of each row.
+
+    Args:
+      tokens: [B, T] int32.
+      positions: [B, T] int32.
+      mask: [B, T, S] float32, added to the attention's scores.
+      cache: Their keys and values are written to it from its length on.
+
+    Returns:
+      Logits [B, T, V] float32, features [B, T, E] (after the final norm), and
+      the cache, longer by T.
+    """
+    embedding = weight(self, "embedding")
+    with jax.named_scope("embed"):
+      x = sharding.replicate(embed(embedding, tokens), self.mesh)
+      turn = rope.rotation(positions, rope.frequencies(self.config))
+    keys, values = [], []
+    for i, past in enumerate(zip(cache.keys, cache.values, strict=True)):
+      layer = Layer(self.config, self.mesh, name=f"layers_{i}")
+      x, k, v = layer(x, turn, mask, *past, cache.length)
+      keys.append(k)
+      values.append(v)
+    with jax.named_scope("unembed"):
+      features = rms_norm(x, weight(self, "norm"), self.config.rms_norm_eps)
+      tied = self.config.tie_word_embeddings
+      unembedding = embedding if tied else weight(self, "unembedding")
+      logits = sharding.replicate(unembed(features, unembedding), self.mesh)
+    return (
+      logits,
+      features,
+      Cache(
+        keys=tuple(keys),
+        values=tuple(values),
+        length=cache.length + tokens.shape[1],
+      ),
+    )
+
+
+def init(key: jax.Array, config: Config) -> dict:
+  """Random parameters, as `Llama(config).apply` takes them."""
+  one = jnp.zeros([1, 1], jnp.int32)
+  cache = caches.empty(config, 1, 1, config.dtype)
+  return Llama(config).init(key, one, one, jnp.zeros([1, 1, 1]), cache)

@@ -1,0 +1,59 @@
+"""Tensor parallelism: which axis of which array is split over the devices.
+
+Heads, MLP columns and the vocabulary are split; all else, verification and
+keys among it, is the same on every device. Two all-reduces per layer follow,
+one after each of its two row-split products.
+"""
+
+import jax
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from tv_jax.models.config import Config
+
+AXIS = "tensor"
+SPLIT = frozenset("GFV")
+
+
+def mesh(devices=None) -> Mesh:
+  """A mesh for tensor parallelism over `devices`, by default all of them."""
+  return Mesh(devices or jax.devices(), (AXIS,), axis_types=(AxisType.Auto,))
+
+
+def placement(axes: str, mesh: Mesh | None) -> NamedSharding | None:
+  """Where an array with these axis letters lives; None without a mesh."""
+  if mesh is None:
+    return None
+  return NamedSharding(
+    mesh, PartitionSpec(*(AXIS if axis in SPLIT else None for axis in axes))
+  )
+
+
+def replicate(x: jax.Array, mesh: Mesh | None) -> jax.Array:
+  """Makes `x` the same on every device: where partial sums are added up."""
+  if mesh is None:
+    return x
+  return jax.lax.with_sharding_constraint(
+    x, NamedSharding(mesh, PartitionSpec())
+  )
+
+
+def check(config: Config, mesh: Mesh | None) -> None:
+  """Whether `config` can be split over `mesh`."""
+  if mesh is None:
+    return
+  if mesh.axis_names != (AXIS,):
+    raise ValueError(
+      f"the mesh has axes {mesh.axis_names}, not ({AXIS!r},): make it with "
+      "tv_jax.models.sharding.mesh(devices)"
+    )
+  sizes = {
+    "num_key_value_heads": config.num_key_value_heads,
+    "intermediate_size": config.intermediate_size,
+    "vocab_size": config.vocab_size,
+  }
+  odd = [f"{k}={v}" for k, v in sizes.items() if v % mesh.size]
+  if odd:
+    raise ValueError(
+      f"{', '.join(odd)} cannot be split over {mesh.size} devices: use a "
+      "number of devices that divides them"
+    )
