@@ -79,15 +79,15 @@ def attend(
   """Attention of `queries` [B, T, G, R, C] over all slots of the cache."""
   B, T, G, R, C = queries.shape
   # One plain batched product each: given more axes, XLA transposes the cache.
-  queries = queries.transpose(0, 2, 3, 1, 4).reshape(B, G, R * T, C)
+  queries = queries.swapaxes(1, 2).reshape(B, G, T * R, C)
   scores = jnp.einsum(
     "BGQC,BGSC->BGQS", queries, keys, preferred_element_type=jnp.float32
   )
-  scores = scores.reshape(B, G, R, T, -1) * C**-0.5 + mask[:, None, None]
+  scores = scores.reshape(B, G, T, R, -1) * C**-0.5 + mask[:, None, :, None]
   weights = jax.nn.softmax(scores, axis=-1).astype(values.dtype)
-  weights = weights.reshape(B, G, R * T, -1)
+  weights = weights.reshape(B, G, T * R, -1)
   y = jnp.einsum("BGQS,BGSC->BGQC", weights, values)
-  return y.reshape(B, G, R, T, C).transpose(0, 3, 1, 2, 4)
+  return y.reshape(B, G, T, R, C).swapaxes(1, 2)
 
 
 def _flat(x):
