@@ -14,12 +14,14 @@ from tv_jax.models.config import Config, LinearScaling, Llama3Scaling
 def frequencies(config: Config) -> np.ndarray:
   """Radians per position of each pair of channels, [C / 2] float32.
 
-  In float32 throughout: at position 10,000 a better theta^x would be a
-  different angle from the one that the model was trained with.
+  Bit for bit what the model was trained with, or nearly: the last bit of a
+  frequency is a visible angle after a few hundred positions. So each step is
+  rounded to float32, the power from float64 as PyTorch's comes out.
   """
   exponent = np.arange(0, config.head_dim, 2, dtype=np.float32)
   exponent /= np.float32(config.head_dim)
-  plain = np.float32(1) / np.float32(config.rope_theta) ** exponent
+  power = np.float64(config.rope_theta) ** exponent.astype(np.float64)
+  plain = np.float32(1) / power.astype(np.float32)
   match config.rope_scaling:
     case None:
       return plain
@@ -31,9 +33,10 @@ def frequencies(config: Config) -> np.ndarray:
 
 def _llama3(plain, scaling):
   """Wavelengths beyond the original context stretched, short ones kept."""
-  turns = np.float32(scaling.original_max_position_embeddings) / (
-    np.float32(2 * np.pi) / plain
-  )
+  # A number divided by a tensor is its reciprocal times the number there.
+  wavelength = np.float32(1) / plain * np.float32(2 * np.pi)
+  original = np.float32(scaling.original_max_position_embeddings)
+  turns = np.float32(1) / wavelength * original
   low = np.float32(scaling.low_freq_factor)
   high = np.float32(scaling.high_freq_factor)
   kept = np.clip((turns - low) / (high - low), 0, 1)

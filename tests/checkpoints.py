@@ -1,0 +1,115 @@
+"""Tiny random checkpoints, made by transformers itself."""
+
+import dataclasses
+import json
+
+import numpy as np
+
+# By type. The positions that a test sees are few: small thetas and original
+# lengths make every one of these settings matter there.
+ROPE = {
+  "default": {"rope_type": "default", "rope_theta": 100.0},
+  "linear": {"rope_type": "linear", "rope_theta": 100.0, "factor": 4.0},
+  "llama3": {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+  },
+}
+
+# What each family changes.
+FAMILIES = {
+  "llama1": {"num_key_value_heads": 4, "rms_norm_eps": 1e-6},
+  "grouped": {"num_key_value_heads": 2},
+  "one-group": {"num_key_value_heads": 1},
+  "wide-heads": {"head_dim": 24},
+  "linear": {"rope_parameters": ROPE["linear"]},
+  "llama3": {"rope_parameters": ROPE["llama3"]},
+  "llama3-tied": {
+    "rope_parameters": ROPE["llama3"],
+    "tie_word_embeddings": True,
+  },
+}
+
+
+def hugging_face(family, **changes):
+  """A LlamaForCausalLM whose logits are sensitive to every setting."""
+  import torch
+  import transformers
+
+  torch.manual_seed(0)
+  settings = {
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 112,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "rms_norm_eps": 1e-5,
+    "rope_parameters": ROPE["default"],
+    # At 0.02 attention is nearly uniform, and positions hardly matter.
+    "initializer_range": 0.2,
+    "attn_implementation": "eager",
+  }
+  config = transformers.LlamaConfig(**(settings | FAMILIES[family] | changes))
+  model = transformers.LlamaForCausalLM(config).eval()
+  with torch.no_grad():
+    # As small as trained ones are, or epsilon would not matter.
+    model.model.embed_tokens.weight.mul_(0.1)
+  return model
+
+
+def logits(model, tokens):
+  """A Hugging Face model's logits, as float32 NumPy."""
+  import torch
+
+  with torch.no_grad():
+    return model(torch.from_numpy(tokens).long()).logits.float().numpy()
+
+
+def tokens(batch, length, vocabulary=96, seed=0):
+  rng = np.random.default_rng(seed)
+  return rng.integers(0, vocabulary, (batch, length)).astype(np.int32)
+
+
+def error(ours, theirs):
+  """The largest difference as a share of the largest logit."""
+  assert ours.shape == theirs.shape
+  return np.max(np.abs(np.asarray(ours) - theirs)) / np.max(np.abs(theirs))
+
+
+def rewrite(directory, **changes):
+  """Changes a checkpoint's config.json; None removes a setting."""
+  path = directory / "config.json"
+  raw = json.loads(path.read_text()) | changes
+  raw = {k: v for k, v in raw.items() if v is not None or k not in changes}
+  path.write_text(json.dumps(raw))
+
+
+def tiny(**changes):
+  """A configuration of our own, for tests without transformers."""
+  from tv_jax.models.config import Config
+
+  config = Config(
+    vocab_size=48,
+    hidden_size=32,
+    intermediate_size=56,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=8,
+    rms_norm_eps=1e-5,
+    rope_theta=100.0,
+    rope_scaling=None,
+    tie_word_embeddings=False,
+    max_position_embeddings=512,
+    dtype="float32",
+    bos_token_id=1,
+    eos_token_id=(2,),
+    pad_token_id=None,
+  )
+  return dataclasses.replace(config, **changes)

@@ -1,0 +1,186 @@
+"""Hugging Face's PyTorch Llama is the definition of right."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import checkpoints
+from tv_jax import models
+from tv_jax.models import mask, rope
+from tv_jax.models.config import LinearScaling, from_dict
+from tv_jax.models.llama import Llama
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
+
+LENGTH = 512
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+  """Ours, loaded from what theirs wrote, and their logits; made once."""
+  made = {}
+
+  def pair(family):
+    if family not in made:
+      theirs = checkpoints.hugging_face(family)
+      directory = tmp_path_factory.mktemp(family)
+      theirs.save_pretrained(directory)
+      tokens = checkpoints.tokens(2, LENGTH)
+      made[family] = (
+        models.load(directory),
+        tokens,
+        checkpoints.logits(theirs, tokens),
+      )
+    return made[family]
+
+  return pair
+
+
+def step(apply, params, tokens, cache):
+  T = tokens.shape[1]
+  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
+  seen = mask.causal(cache.length, T, cache.slots)
+  logits, _, cache = apply(params, tokens, positions, seen, cache)
+  return logits, cache
+
+
+def in_chunks(model, tokens, lengths):
+  """Logits of `tokens`, processed in chunks of these lengths."""
+  run = jax.jit(step, static_argnums=0, donate_argnums=3)
+  cache = model.init_cache(tokens.shape[0], LENGTH)
+  parts, start = [], 0
+  for length in lengths:
+    chunk = jnp.asarray(tokens[:, start : start + length])
+    logits, cache = run(model.apply, model.params, chunk, cache)
+    parts.append(logits)
+    start += length
+  assert start == tokens.shape[1]
+  return np.concatenate(parts, axis=1)
+
+
+def changed(model, **changes):
+  """The same parameters under another configuration."""
+  config = dataclasses.replace(model.config, **changes)
+  return dataclasses.replace(model, config=config, apply=Llama(config).apply)
+
+
+@pytest.mark.parametrize("family", checkpoints.FAMILIES)
+def test_prefill(pairs, family):
+  model, tokens, theirs = pairs(family)
+  assert checkpoints.error(model.logits(tokens), theirs) <= TOLERANCE
+
+
+@pytest.mark.parametrize("family", ["llama1", "llama3-tied"])
+def test_cached_decode(pairs, family):
+  model, tokens, theirs = pairs(family)
+  ours = in_chunks(model, tokens, [448] + [1] * 64)
+  assert checkpoints.error(ours, theirs) <= TOLERANCE
+
+
+def test_any_split_into_chunks(pairs):
+  model, tokens, theirs = pairs("llama3")
+  rng = np.random.default_rng(0)
+  sizes = np.array([1, 2, 7, 64, 200])
+  for _ in range(4):
+    lengths = []
+    while sum(lengths) < LENGTH:
+      left = LENGTH - sum(lengths)
+      lengths.append(int(rng.choice(sizes[sizes <= left])))
+    ours = in_chunks(model, tokens, lengths)
+    assert checkpoints.error(ours, theirs) <= TOLERANCE, lengths
+
+
+@pytest.mark.parametrize("family", ["grouped", "llama3"])
+@pytest.mark.parametrize(
+  "fault", ["theta", "scaling", "interleaved", "epsilon"]
+)
+def test_planted_faults_are_seen(pairs, family, fault, monkeypatch):
+  model, tokens, theirs = pairs(family)
+  if fault == "theta":
+    model = changed(model, rope_theta=model.config.rope_theta * 1.02)
+  elif fault == "scaling":
+    if model.config.rope_scaling is None:
+      scaling = LinearScaling(factor=4.0)
+      model = changed(model, rope_scaling=scaling)
+    else:
+      model = changed(model, rope_scaling=None)
+  elif fault == "epsilon":
+    model = changed(model, rms_norm_eps=1e-6)
+  else:
+
+    def interleaved(x, turn):
+      cos, sin = turn[:, :, :, None, None]
+      even, odd = x[..., ::2], x[..., 1::2]
+      pairs = [even * cos - odd * sin, odd * cos + even * sin]
+      return jnp.stack(pairs, -1).reshape(x.shape)
+
+    monkeypatch.setattr(rope, "rotate", interleaved)
+    model = changed(model)
+  assert checkpoints.error(model.logits(tokens), theirs) > 10 * TOLERANCE
+
+
+@pytest.mark.parametrize("family", ["grouped", "llama3-tied"])
+def test_half_precision_is_as_close_as_theirs(family, tmp_path):
+  theirs = checkpoints.hugging_face(family)
+  theirs.save_pretrained(tmp_path)
+  tokens = checkpoints.tokens(2, 128)
+  exact = checkpoints.logits(theirs, tokens)
+  model = models.load(tmp_path, dtype="bfloat16")
+  ours = model.logits(tokens)
+  assert ours.dtype == jnp.float32
+  assert model.config.dtype == "bfloat16"
+  theirs = checkpoints.logits(theirs.bfloat16(), tokens)
+  assert checkpoints.error(ours, exact) <= checkpoints.error(theirs, exact)
+
+
+# Theta and channels of Llama-2-7B, Llama-68M, 3.1-8B and 3.2-1B, and ours.
+@pytest.mark.parametrize("scaling", ["default", "linear", "llama3"])
+@pytest.mark.parametrize(
+  ("theta", "channels"),
+  [(1e4, 128), (1e4, 64), (5e5, 128), (5e5, 64), (500.0, 16)],
+)
+def test_frequencies_to_the_last_bit(theta, channels, scaling):
+  import transformers
+  from transformers.models.llama import modeling_llama
+
+  settings = checkpoints.ROPE[scaling] | {"rope_theta": theta}
+  theirs = transformers.LlamaConfig(
+    head_dim=channels, rope_parameters=dict(settings)
+  )
+  ours = from_dict(theirs.to_dict(), "theirs")
+  expected = modeling_llama.LlamaRotaryEmbedding(theirs).inv_freq.numpy()
+  assert np.array_equal(rope.frequencies(ours), expected)
+
+
+def test_shards_and_the_older_spelling_of_rope(pairs, tmp_path):
+  _, tokens, exact = pairs("llama3")
+  theirs = checkpoints.hugging_face("llama3")
+  theirs.save_pretrained(tmp_path, max_shard_size="60KB")
+  assert len(list(tmp_path.glob("*.safetensors"))) > 2
+  scaling = dict(checkpoints.ROPE["llama3"])
+  theta = scaling.pop("rope_theta")
+  checkpoints.rewrite(
+    tmp_path, rope_parameters=None, rope_theta=theta, rope_scaling=scaling
+  )
+  ours = models.load(tmp_path).logits(tokens)
+  assert checkpoints.error(ours, exact) <= TOLERANCE
+
+
+@pytest.mark.parametrize("family", ["linear", "llama3-tied", "wide-heads"])
+def test_what_we_save_loads_there(pairs, family, tmp_path):
+  import transformers
+
+  model, tokens, exact = pairs(family)
+  models.save(tmp_path, model)
+  theirs, report = transformers.LlamaForCausalLM.from_pretrained(
+    tmp_path, attn_implementation="eager", output_loading_info=True
+  )
+  assert not any(report.values()), report
+  again = checkpoints.logits(theirs.eval(), tokens)
+  assert np.array_equal(again, exact)
+  assert models.load(tmp_path).config == model.config

@@ -1,0 +1,207 @@
+"""Trees through the model: masks, caches, compaction."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import checkpoints
+from tv_jax.models import cache as caches
+from tv_jax.models import compact, llama, mask
+
+CONFIG = checkpoints.tiny()
+SLOTS = 64
+APPLY = jax.jit(llama.Llama(CONFIG).apply)
+B, N = 3, 9
+
+
+@pytest.fixture(scope="module")
+def params():
+  # Ten times Linen's scale: attention that is nearly uniform shows nothing.
+  tree = llama.init(jax.random.key(0), CONFIG)
+  return jax.tree.map(lambda x: x * 10 if x.ndim > 1 else x, tree)
+
+
+def random_tree(rng):
+  """Parents in level order, and who is whose ancestor."""
+  while True:
+    parents = [-1]
+    for _ in range(N - 1):
+      parents.append(int(rng.integers(max(parents[-1], 0), len(parents))))
+    ancestors = np.eye(N, dtype=bool)
+    for node, parent in enumerate(parents[1:], 1):
+      ancestors[node] |= ancestors[parent]
+    depths = ancestors.sum(1) - 1
+    if (np.diff(depths) >= 0).all() and depths.max() > 1:
+      return ancestors, depths
+
+
+def path_to(ancestors, node):
+  return np.flatnonzero(ancestors[node])
+
+
+@jax.jit
+def causal_pass(params, tokens):
+  zero = jnp.zeros([1], jnp.int32)
+  T = tokens.shape[1]
+  cache = caches.empty(CONFIG, 1, T, "float32")
+  positions = jnp.arange(T, dtype=jnp.int32)[None]
+  seen = mask.causal(zero, T, T)
+  return llama.Llama(CONFIG).apply(params, tokens, positions, seen, cache)
+
+
+def alone(params, sequence):
+  """Logits and features of one sequence, run with nothing beside it."""
+  padded = np.zeros([1, 32], np.int32)  # one program for all lengths
+  padded[0, : len(sequence)] = sequence
+  logits, features, _ = causal_pass(params, padded)
+  return (
+    np.asarray(logits[0, : len(sequence)]),
+    np.asarray(features[0, : len(sequence)]),
+  )
+
+
+@pytest.fixture(scope="module")
+def prefixes(params):
+  """Rows of different lengths: tokens, and their cache after one padded pass.
+
+  What the padding left behind its row's length is there to be ignored.
+  """
+  rng = np.random.default_rng(1)
+  lengths = np.array([5, 13, 1], np.int32)
+  tokens = checkpoints.tokens(B, 16, CONFIG.vocab_size)
+  zero = jnp.zeros([B], jnp.int32)
+  _, _, cache = APPLY(
+    params,
+    jnp.asarray(tokens),
+    jnp.broadcast_to(jnp.arange(16, dtype=jnp.int32), (B, 16)),
+    mask.causal(zero, 16, SLOTS),
+    caches.empty(CONFIG, B, SLOTS, "float32"),
+  )
+  assert (cache.length == 16).all()
+  rows = [tokens[i, :n] for i, n in enumerate(lengths)]
+  drafts = rng.integers(0, CONFIG.vocab_size, (B, N)).astype(np.int32)
+  return rows, drafts, dataclasses.replace(cache, length=jnp.asarray(lengths))
+
+
+def tree_pass(params, cache, ancestors, depths, drafts):
+  seen = mask.tree(cache.length, jnp.asarray(ancestors), SLOTS)
+  positions = cache.length[:, None] + jnp.asarray(depths, jnp.int32)[None]
+  return APPLY(params, jnp.asarray(drafts), positions, seen, cache)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_tree_pass_is_each_path_run_alone(params, prefixes, seed):
+  rows, drafts, cache = prefixes
+  ancestors, depths = random_tree(np.random.default_rng(seed))
+  logits, features, after = tree_pass(params, cache, ancestors, depths, drafts)
+  np.testing.assert_array_equal(after.length, cache.length + N)
+  leaves = [n for n in range(N) if ancestors[:, n].sum() == 1]
+  for row in range(B):
+    for leaf in leaves:
+      path = path_to(ancestors, leaf)
+      sequence = np.concatenate([rows[row], drafts[row, path]])
+      expected = alone(params, sequence)
+      for ours, theirs in zip((logits, features), expected, strict=True):
+        ours = np.asarray(ours)[row, path]
+        assert checkpoints.error(ours, theirs[-len(path) :]) <= 1e-5
+
+
+def test_levels_one_by_one_are_the_whole_tree(params, prefixes):
+  _, drafts, cache = prefixes
+  ancestors, depths = random_tree(np.random.default_rng(0))
+  whole, _, _ = tree_pass(params, cache, ancestors, depths, drafts)
+  root = cache.length
+  for depth in range(depths.max() + 1):
+    level = np.flatnonzero(depths == depth)
+    logits, _, cache = APPLY(
+      params,
+      jnp.asarray(drafts[:, level]),
+      jnp.broadcast_to(root[:, None] + depth, (B, len(level))),
+      mask.tree(root, jnp.asarray(ancestors[level]), SLOTS),
+      cache,
+    )
+    expected = np.asarray(whole)[:, level]
+    assert checkpoints.error(logits, expected) <= 1e-5
+
+
+def test_after_compaction_the_tree_was_never_there(params, prefixes):
+  rows, drafts, cache = prefixes
+  ancestors, depths = random_tree(np.random.default_rng(2))
+  D = depths.max()
+  _, _, cache = tree_pass(params, cache, ancestors, depths, drafts)
+  # A leaf, an inner node, and the root alone.
+  deepest = N - 1
+  ends = [deepest, path_to(ancestors, deepest)[1], 0]
+  nodes = np.zeros((B, D + 1), np.int32)
+  count = np.zeros(B, np.int32)
+  for row, end in enumerate(ends):
+    path = path_to(ancestors, end)
+    nodes[row, : len(path)] = path
+    count[row] = len(path)
+  start = np.array([len(row) for row in rows], np.int32)
+  cache = jax.jit(compact, donate_argnums=0)(cache, start, nodes, count)
+  np.testing.assert_array_equal(cache.length, start + count)
+
+  rest = checkpoints.tokens(B, 4, CONFIG.vocab_size, seed=3)
+  logits, _, _ = APPLY(
+    params,
+    jnp.asarray(rest),
+    cache.length[:, None] + jnp.arange(4, dtype=jnp.int32)[None],
+    mask.causal(cache.length, 4, SLOTS),
+    cache,
+  )
+  for row in range(B):
+    kept = drafts[row, nodes[row, : count[row]]]
+    expected, _ = alone(params, np.concatenate([rows[row], kept, rest[row]]))
+    assert checkpoints.error(logits[row], expected[-4:]) <= 1e-5
+
+
+def test_compact_moves_what_the_docstring_says():
+  slot = jnp.arange(16, dtype=jnp.float32)[None, None, :, None]
+  cache = caches.Cache(
+    keys=(slot,), values=(slot + 100,), length=jnp.array([13], jnp.int32)
+  )
+  after = compact(
+    cache,
+    jnp.array([7], jnp.int32),
+    jnp.array([[0, 2, 5, 0]], jnp.int32),
+    jnp.array([3], jnp.int32),
+  )
+  assert after.keys[0][0, 0, 7:10, 0].tolist() == [7, 9, 12]
+  assert after.values[0][0, 0, 7:10, 0].tolist() == [107, 109, 112]
+  assert after.keys[0][0, 0, :7, 0].tolist() == list(range(7))
+  assert after.length.tolist() == [10]
+
+
+def test_a_mask_shows_the_prefix_and_the_ancestors():
+  ancestors = jnp.array([[1, 0, 0], [1, 1, 0], [1, 0, 1]], bool)
+  seen = mask.tree(jnp.array([2, 0], jnp.int32), ancestors, 6) == 0
+  assert seen.astype(int).tolist() == [
+    [[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0]],
+    [[1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0]],
+  ]
+
+
+def test_rows_do_not_depend_on_each_other(params, prefixes):
+  _, drafts, cache = prefixes
+  ancestors, depths = random_tree(np.random.default_rng(0))
+  before, _, _ = tree_pass(params, cache, ancestors, depths, drafts)
+  drafts = drafts.copy()
+  drafts[1] = (drafts[1] + 1) % CONFIG.vocab_size
+  poisoned = jax.tree.map(
+    lambda x: x.at[1].set(jnp.nan) if x.ndim > 1 else x, cache
+  )
+  after, _, _ = tree_pass(params, poisoned, ancestors, depths, drafts)
+  np.testing.assert_array_equal(before[0], after[0])
+  np.testing.assert_array_equal(before[2], after[2])
+
+
+def test_a_token_that_is_none_gives_finite_logits(params, prefixes):
+  _, drafts, cache = prefixes
+  ancestors, depths = random_tree(np.random.default_rng(0))
+  drafts = np.where(np.arange(N) == 4, -1, drafts)
+  logits, _, _ = tree_pass(params, cache, ancestors, depths, drafts)
+  assert np.isfinite(logits).all()

@@ -1,0 +1,24 @@
+"""Llama models and EAGLE heads: load, run, save."""
+
+from tv_jax.models.cache import Cache, compact
+from tv_jax.models.config import Config
+from tv_jax.models.model import (
+  Head,
+  Model,
+  check_vocabularies,
+  load,
+  load_eagle,
+  save,
+)
+
+__all__ = [
+  "Cache",
+  "Config",
+  "Head",
+  "Model",
+  "check_vocabularies",
+  "compact",
+  "load",
+  "load_eagle",
+  "save",
+]

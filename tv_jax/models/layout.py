@@ -1,0 +1,144 @@
+"""Which tensors of a checkpoint make up which parameter, and how.
+
+One record per parameter, so that reading, checking and writing are loops over
+the same table. Weights keep PyTorch's [out, in]: tensors are put together by
+reshape and concatenation alone.
+"""
+
+import dataclasses
+import re
+
+import numpy as np
+
+from tv_jax.models.config import Config
+
+# Old conversions stored what is computed from the configuration.
+IGNORED = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part:
+  """One tensor of a checkpoint.
+
+  Attributes:
+    name: Its key.
+    shape: Its shape there.
+    view: Its shape as a piece of the parameter.
+  """
+
+  name: str
+  shape: tuple[int, ...]
+  view: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Leaf:
+  """One parameter.
+
+  Attributes:
+    path: Where it is in the tree of parameters.
+    axes: A letter for each axis, as in llama.py.
+    parts: What it is made of, in order.
+    join: The axis along which the parts are concatenated.
+  """
+
+  path: tuple[str, ...]
+  axes: str
+  parts: tuple[Part, ...]
+  join: int = 0
+
+  @property
+  def size(self) -> int:
+    """How many numbers it holds."""
+    return sum(int(np.prod(part.shape)) for part in self.parts)
+
+  def put_together(self, tensors: list[np.ndarray]) -> np.ndarray:
+    """The parameter from its tensors."""
+    views = [
+      tensor.reshape(part.view)
+      for tensor, part in zip(tensors, self.parts, strict=True)
+    ]
+    return views[0] if len(views) == 1 else np.concatenate(views, self.join)
+
+  def take_apart(self, value: np.ndarray) -> dict[str, np.ndarray]:
+    """The tensors of a parameter, by name."""
+    ends = np.cumsum([part.view[self.join] for part in self.parts])[:-1]
+    pieces = np.split(value, ends, self.join)
+    return {
+      part.name: np.ascontiguousarray(piece).reshape(part.shape)
+      for part, piece in zip(self.parts, pieces, strict=True)
+    }
+
+
+def whole(path: tuple[str, ...], axes: str, name: str, shape, view=None):
+  """A parameter that is one tensor."""
+  part = Part(name=name, shape=shape, view=view or shape)
+  return Leaf(path=path, axes=axes, parts=(part,))
+
+
+def layer(config: Config, path: tuple[str, ...], prefix: str) -> list[Leaf]:
+  """A layer's parameters but the norm of its attention's input."""
+  E, F = config.hidden_size, config.intermediate_size
+  G, R, C = config.num_key_value_heads, config.heads_per_group, config.head_dim
+  H = config.num_attention_heads
+  heads = {"q": R, "k": 1, "v": 1}
+  return [
+    Leaf(
+      path=(*path, "qkv"),
+      axes="GPCE",
+      parts=tuple(
+        Part(
+          name=f"{prefix}self_attn.{letter}_proj.weight",
+          shape=(G * count * C, E),
+          view=(G, count, C, E),
+        )
+        for letter, count in heads.items()
+      ),
+      join=1,
+    ),
+    whole(
+      (*path, "out"),
+      "EGRC",
+      f"{prefix}self_attn.o_proj.weight",
+      (E, H * C),
+      (E, G, R, C),
+    ),
+    whole(
+      (*path, "mlp_norm"), "E", f"{prefix}post_attention_layernorm.weight", (E,)
+    ),
+    Leaf(
+      path=(*path, "gate_up"),
+      axes="2FE",
+      parts=tuple(
+        Part(name=f"{prefix}mlp.{n}_proj.weight", shape=(F, E), view=(1, F, E))
+        for n in ("gate", "up")
+      ),
+    ),
+    whole((*path, "down"), "EF", f"{prefix}mlp.down_proj.weight", (E, F)),
+  ]
+
+
+def llama(config: Config) -> list[Leaf]:
+  """The parameters of a Llama."""
+  V, E = config.vocab_size, config.hidden_size
+  leaves = [
+    whole(("embedding",), "VE", "model.embed_tokens.weight", (V, E)),
+    whole(("norm",), "E", "model.norm.weight", (E,)),
+  ]
+  if not config.tie_word_embeddings:
+    leaves.append(whole(("unembedding",), "VE", "lm_head.weight", (V, E)))
+  for i in range(config.num_hidden_layers):
+    path, prefix = (f"layers_{i}",), f"model.layers.{i}."
+    norm = f"{prefix}input_layernorm.weight"
+    leaves.append(whole((*path, "attention_norm"), "E", norm, (E,)))
+    leaves += layer(config, path, prefix)
+  return leaves
+
+
+def eagle(config: Config, *, bias: bool) -> list[Leaf]:
+  """The parameters of an EAGLE-1 head that are its own."""
+  E = config.hidden_size
+  leaves = [whole(("fc",), "EI", "fc.weight", (E, 2 * E))]
+  if bias:
+    leaves.append(whole(("fc_bias",), "E", "fc.bias", (E,)))
+  return leaves + layer(config, ("layer",), "layers.0.")
