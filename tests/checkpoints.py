@@ -113,3 +113,21 @@ def tiny(**changes):
     pad_token_id=None,
   )
   return dataclasses.replace(config, **changes)
+
+
+def ours(config, scale=10, seed=0):
+  """A random model of ours; its weights large enough for attention to matter.
+  """
+  import jax
+
+  from tv_jax.models import llama
+  from tv_jax.models.model import Model
+
+  params = jax.tree.map(
+    lambda x: x * scale if x.ndim > 1 else x,
+    llama.init(jax.random.key(seed), config),
+  )
+  apply = jax.jit(llama.Llama(config).apply)
+  return Model(
+    config=config, params=params, apply=apply, mesh=None, source="random"
+  )

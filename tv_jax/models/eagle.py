@@ -12,6 +12,8 @@ that any count that steps with the tokens does.
 Letters as in llama.py.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -62,18 +64,16 @@ class Eagle(nn.Module):
     """
     E = self.config.hidden_size
     dtype = jnp.dtype(self.config.dtype)
-    normal = nn.initializers.normal(0.02)
     embedding = llama.weight(self, "embedding")
     with jax.named_scope("fuse"):
       x = llama.embed(embedding, tokens)
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
-      x = jnp.einsum(
-        "BTI,EI->BTE", x, self.param("fc", normal, (E, 2 * E), dtype)
-      )
+      normal = nn.initializers.normal(0.02)
+      fuse = self.param("fc", normal, (E, 2 * E), dtype)
+      x = jnp.einsum("BTI,EI->BTE", x, fuse)
       if self.bias:
-        x += self.param("fc_bias", nn.initializers.zeros, (E,), dtype)[
-          None, None
-        ]
+        bias = self.param("fc_bias", nn.initializers.zeros, (E,), dtype)
+        x += bias[None, None]
       x = sharding.replicate(x, self.mesh)
     turn = rope.rotation(positions, rope.frequencies(self.config))
     layer = llama.Layer(
@@ -97,6 +97,7 @@ class Eagle(nn.Module):
     )
 
 
+@functools.partial(jax.jit, static_argnames=("config", "bias"))
 def init(key: jax.Array, config: Config, *, bias: bool) -> dict:
   """Random parameters, the shared ones among them."""
   one = jnp.zeros([1, 1], jnp.int32)

@@ -208,6 +208,7 @@ class Llama(nn.Module):
     )
 
 
+@functools.partial(jax.jit, static_argnames="config")
 def init(key: jax.Array, config: Config) -> dict:
   """Random parameters, as `Llama(config).apply` takes them."""
   one = jnp.zeros([1, 1], jnp.int32)

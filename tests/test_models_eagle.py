@@ -1,0 +1,256 @@
+"""The EAGLE-1 head against its definition in float64 NumPy."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from tests import checkpoints
+from tv_jax import models
+from tv_jax.models import mask
+
+# Root, two children, three grandchildren, one more below the last of these.
+PARENTS = [-1, 0, 0, 1, 1, 2, 5]
+DEPTHS = [0, 1, 1, 2, 2, 2, 3]
+ANCESTORS = np.eye(7, dtype=bool)
+for node, parent in enumerate(PARENTS[1:], 1):
+  ANCESTORS[node] |= ANCESTORS[parent]
+D = max(DEPTHS)
+SLOTS = 40
+TOLERANCE = 1e-5
+
+
+def published(directory, config, *, bias, seed=5):
+  """Writes a random head under its published names; returns its tensors."""
+  rng = np.random.default_rng(seed)
+  E, F = config.hidden_size, config.intermediate_size
+  Q = config.num_attention_heads * config.head_dim
+  KV = config.num_key_value_heads * config.head_dim
+  shapes = {
+    "embed_tokens.weight": (config.vocab_size, E),
+    "fc.weight": (E, 2 * E),
+    "layers.0.self_attn.q_proj.weight": (Q, E),
+    "layers.0.self_attn.k_proj.weight": (KV, E),
+    "layers.0.self_attn.v_proj.weight": (KV, E),
+    "layers.0.self_attn.o_proj.weight": (E, Q),
+    "layers.0.mlp.gate_proj.weight": (F, E),
+    "layers.0.mlp.up_proj.weight": (F, E),
+    "layers.0.mlp.down_proj.weight": (E, F),
+    "layers.0.post_attention_layernorm.weight": (E,),
+  } | ({"fc.bias": (E,)} if bias else {})
+  tensors = {
+    name: rng.normal(0, 0.3, shape).astype(np.float32)
+    for name, shape in shapes.items()
+  }
+  directory.mkdir()
+  save_file(tensors, directory / "model.safetensors")
+  raw = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "hidden_size": E,
+    "intermediate_size": F,
+    "max_position_embeddings": 512,
+    "num_attention_heads": config.num_attention_heads,
+    "num_key_value_heads": config.num_key_value_heads,
+    "num_hidden_layers": 1,
+    "rms_norm_eps": config.rms_norm_eps,
+    "rope_theta": config.rope_theta,
+    "vocab_size": config.vocab_size,
+  } | ({} if bias else {"bias": False})
+  (directory / "config.json").write_text(json.dumps(raw))
+  return tensors
+
+
+def definition(tensors, target, config, tokens, features):
+  """The head's output for one sequence of pairs, in float64.
+
+  Args:
+    tensors: The head's, under their published names.
+    target: The target's, under Hugging Face's names.
+    config: The head's.
+    tokens: [T].
+    features: [T, E], each of the token before.
+
+  Returns:
+    Logits [T, V] and features [T, E].
+  """
+  w = {k: v.astype(np.float64) for k, v in tensors.items()}
+  embedding = target["model.embed_tokens.weight"].astype(np.float64)
+  unembedding = target.get("lm_head.weight", embedding).astype(np.float64)
+  T, C = len(tokens), config.head_dim
+
+  x = np.concatenate([embedding[tokens], features], -1) @ w["fc.weight"].T
+  x = x + w.get("fc.bias", 0)
+
+  def heads(letter):
+    y = x @ w[f"layers.0.self_attn.{letter}_proj.weight"].T
+    return y.reshape(T, -1, C).transpose(1, 0, 2)
+
+  def turned(y):
+    frequency = config.rope_theta ** (-np.arange(0, C, 2) / C)
+    turn = np.exp(1j * np.arange(T)[:, None] * frequency)
+    z = (y[..., : C // 2] + 1j * y[..., C // 2 :]) * turn
+    return np.concatenate([z.real, z.imag], -1)
+
+  q, k, v = turned(heads("q")), turned(heads("k")), heads("v")
+  out = []
+  for h in range(len(q)):
+    g = h * len(k) // len(q)
+    scores = q[h] @ k[g].T / np.sqrt(C)
+    scores[np.triu_indices(T, 1)] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    out.append(weights / weights.sum(-1, keepdims=True) @ v[g])
+  out = np.stack(out, 1).reshape(T, -1)
+  x = x + out @ w["layers.0.self_attn.o_proj.weight"].T
+
+  mean = np.mean(x**2, -1, keepdims=True)
+  y = x / np.sqrt(mean + config.rms_norm_eps)
+  y = y * w["layers.0.post_attention_layernorm.weight"]
+  gate = y @ w["layers.0.mlp.gate_proj.weight"].T
+  up = y @ w["layers.0.mlp.up_proj.weight"].T
+  y = gate / (1 + np.exp(-gate)) * up
+  x = x + y @ w["layers.0.mlp.down_proj.weight"].T
+  return x @ unembedding.T, x
+
+
+@pytest.fixture(
+  scope="module",
+  params=[(True, False), (False, True)],
+  ids=["bias-untied", "plain-tied"],
+)
+def setting(request, tmp_path_factory):
+  """A target and a head on top, loaded; and their tensors."""
+  bias, tied = request.param
+  directory = tmp_path_factory.mktemp("eagle")
+  config = checkpoints.tiny(tie_word_embeddings=tied)
+  models.save(directory / "target", checkpoints.ours(config))
+  tensors = published(directory / "head", config, bias=bias)
+  target = models.load(directory / "target")
+  head = models.load_eagle(directory / "head", target)
+  there = load_file(directory / "target" / "model.safetensors")
+  return head, tensors, there
+
+
+def causal(head, apply, tokens, features, cache):
+  T = tokens.shape[1]
+  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
+  seen = mask.causal(cache.length, T, cache.slots)
+  return apply(head.params, tokens, features, positions, seen, cache)
+
+
+def close(ours, theirs):
+  assert checkpoints.error(np.asarray(ours), theirs) <= TOLERANCE
+
+
+def test_a_tree_and_the_true_features_afterwards(setting):
+  head, tensors, target = setting
+  config = head.config
+  E, V = config.hidden_size, config.vocab_size
+  apply = jax.jit(head.apply)
+  rng = np.random.default_rng(7)
+  lengths = np.array([9, 6], np.int32)  # pairs known, the root's the last
+  tokens = rng.integers(0, V, (2, 9)).astype(np.int32)
+  true = rng.normal(size=(2, 9, E)).astype(np.float32)
+  nodes = rng.integers(0, V, (2, 7)).astype(np.int32)
+
+  # Prefill: rows padded to the longest.
+  logits, features, cache = causal(
+    head, apply, tokens, jnp.asarray(true), head.init_cache(2, SLOTS)
+  )
+  rows = np.arange(2)
+  for row, n in enumerate(lengths):
+    expected = definition(
+      tensors, target, config, tokens[row, :n], true[row, :n]
+    )
+    close(logits[row, :n], expected[0])
+    close(features[row, :n], expected[1])
+
+  # Drafting: the root's pair has been seen; its slot is the last one.
+  cache = dataclasses.replace(cache, length=jnp.asarray(lengths))
+  root = cache.length - 1
+  predicted = {0: features[rows, lengths - 1]}
+  law = {}
+  for depth in range(1, D + 1):
+    level = np.flatnonzero(np.equal(DEPTHS, depth))
+    parents = jnp.stack([predicted[PARENTS[n]] for n in level], 1)
+    logits, features, cache = apply(
+      head.params,
+      jnp.asarray(nodes[:, level]),
+      parents,
+      jnp.broadcast_to(root[:, None] + depth, (2, len(level))),
+      mask.tree(root, jnp.asarray(ANCESTORS[level]), SLOTS),
+      cache,
+    )
+    for i, n in enumerate(level):
+      predicted[int(n)], law[int(n)] = features[:, i], logits[:, i]
+
+  for row, n in enumerate(lengths):
+    for leaf in (3, 4, 6):
+      path = np.flatnonzero(ANCESTORS[leaf])[1:]
+      known, beside = list(tokens[row, :n]), list(true[row, :n])
+      for node in path:
+        _, out = definition(
+          tensors, target, config, np.array(known), np.array(beside)
+        )
+        known.append(nodes[row, node])
+        beside.append(out[-1])
+      theirs, out = definition(
+        tensors, target, config, np.array(known), np.array(beside)
+      )
+      for i, node in enumerate(path):
+        close(law[node][row], theirs[n + i])
+        close(predicted[node][row], out[n + i])
+
+  # Catching up: what drafting wrote is dropped, and the accepted tokens are
+  # fed again with true features, in D + 1 slots of which some are padding.
+  count = np.array([4, 2], np.int32)
+  fed = rng.integers(0, V, (2, D + 1)).astype(np.int32)
+  beside = rng.normal(size=(2, D + 1, E)).astype(np.float32)
+  cache = dataclasses.replace(cache, length=jnp.asarray(lengths))
+  logits, _, cache = causal(head, apply, fed, jnp.asarray(beside), cache)
+  for row, n in enumerate(lengths):
+    m = count[row]
+    theirs, _ = definition(
+      tensors,
+      target,
+      config,
+      np.concatenate([tokens[row, :n], fed[row, :m]]),
+      np.concatenate([true[row, :n], beside[row, :m]]),
+    )
+    close(logits[row, :m], theirs[n:])
+
+
+def test_the_head_shares_the_targets_arrays(setting):
+  head, _, _ = setting
+  names = set(head.params["params"])
+  assert {"embedding", "fc", "layer"} <= names
+  assert ("unembedding" in names) is not head.config.tie_word_embeddings
+
+
+def test_what_we_save_is_what_was_published(setting, tmp_path):
+  head, tensors, _ = setting
+  models.save(tmp_path, head)
+  again = load_file(tmp_path / "model.safetensors")
+  assert set(again) == set(tensors) - {"embed_tokens.weight"}
+  for name, tensor in again.items():
+    np.testing.assert_array_equal(tensor, tensors[name])
+
+
+def test_a_head_of_another_vocabulary_is_refused(tmp_path):
+  target = checkpoints.ours(checkpoints.tiny())
+  published(tmp_path / "head", checkpoints.tiny(vocab_size=50), bias=True)
+  with pytest.raises(ValueError, match="vocabulary of 50 is not .* 48"):
+    models.load_eagle(tmp_path / "head", target)
+
+
+def test_a_head_of_another_width_is_refused(tmp_path):
+  target = checkpoints.ours(checkpoints.tiny())
+  config = checkpoints.tiny(hidden_size=64, head_dim=16)
+  published(tmp_path / "head", config, bias=True)
+  with pytest.raises(ValueError, match="hidden_size=32, not 1 and 64"):
+    models.load_eagle(tmp_path / "head", target)
