@@ -21,7 +21,7 @@ from tv_jax.models.layout import IGNORED, Leaf
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
-REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:

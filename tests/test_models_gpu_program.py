@@ -1,0 +1,177 @@
+"""Decode steps of the 8B shape, compiled for an H200 that is not here."""
+
+import dataclasses
+import functools
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from benchmarks import gpu_program
+from tests import checkpoints
+from tv_jax.models import Cache, compact, llama, mask, sharding
+from tv_jax.models import cache as caches
+from tv_jax.models.config import Llama3Scaling
+
+pytestmark = [
+  pytest.mark.gpu_program,
+  pytest.mark.skipif(
+    not gpu_program.available(), reason="the CUDA plugin is not installed"
+  ),
+]
+
+SLOTS = 2048
+CONFIG = checkpoints.tiny(
+  vocab_size=128256,
+  hidden_size=4096,
+  intermediate_size=14336,
+  num_attention_heads=32,
+  num_key_value_heads=8,
+  head_dim=128,
+  rope_theta=500000.0,
+  rope_scaling=Llama3Scaling(
+    factor=8.0,
+    low_freq_factor=1.0,
+    high_freq_factor=4.0,
+    original_max_position_embeddings=8192,
+  ),
+  dtype="bfloat16",
+)
+
+
+def shapes(config, batch):
+  params = jax.eval_shape(
+    functools.partial(llama.init, config=config), jax.random.key(0)
+  )
+  cache = jax.eval_shape(
+    functools.partial(caches.empty, config, batch, SLOTS, config.dtype)
+  )
+  return params, cache
+
+
+def bytes_of(tree):
+  return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
+
+
+@functools.cache
+def decode_step(layers, batch, queries):
+  """A pass over a chain of tokens, and its cache's size."""
+  config = dataclasses.replace(CONFIG, num_hidden_layers=layers)
+  params, cache = shapes(config, batch)
+
+  def step(params, tokens, cache):
+    steps = jnp.arange(queries, dtype=jnp.int32)[None]
+    seen = mask.causal(cache.length, queries, SLOTS)
+    positions = cache.length[:, None] + steps
+    return llama.Llama(config).apply(params, tokens, positions, seen, cache)
+
+  program = gpu_program.compile_for(
+    step,
+    params,
+    jax.ShapeDtypeStruct((batch, queries), jnp.int32),
+    cache,
+    donate_argnums=2,
+  )
+  return program, bytes_of((cache.keys, cache.values))
+
+
+def moved(program, at_least):
+  """Copies and transposes of arrays of `at_least` numbers, in or out of fusion.
+
+  Their results are what the text shows: `%name = type[sizes]{layout} copy(`.
+  """
+  pattern = r"= \w+\[([\d,]+)\]\S* (copy|copy-start|transpose)\("
+  return [
+    match.group()
+    for match in re.finditer(pattern, program.hlo)
+    if math.prod(map(int, match.group(1).split(","))) >= at_least
+  ]
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("queries", [1, 26, 64])
+def test_a_decode_step(batch, queries):
+  program, cache_bytes = decode_step(3, batch, queries)
+  shorter, _ = decode_step(2, batch, queries)
+  # The smallest weight is `out`, the smallest cache one layer's keys.
+  smallest = min(4096 * 4096, batch * 8 * SLOTS * 128)
+  assert moved(program, smallest) == []
+  # The lengths, 4 bytes each, are given back as well.
+  aliased = program.memory.alias_size_in_bytes - cache_bytes
+  assert 0 <= aliased <= 16 * batch
+  logits = batch * queries * CONFIG.vocab_size * 4
+  assert program.memory.temp_size_in_bytes < 100e6 + logits
+  assert len(program.kernels) - len(shorter.kernels) <= 25
+
+
+def test_a_transposed_cache_would_be_seen():
+  def careless(cache, rows):
+    cache = jax.lax.dynamic_update_slice(cache, rows, (0, 0, 7, 0))
+    return cache.swapaxes(1, 2) + 1
+
+  program = gpu_program.compile_for(
+    careless,
+    jax.ShapeDtypeStruct((1, 8, SLOTS, 128), jnp.bfloat16),
+    jax.ShapeDtypeStruct((1, 8, 1, 128), jnp.bfloat16),
+  )
+  assert moved(program, 8 * SLOTS * 128)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_compaction_is_in_place(batch):
+  _, cache = shapes(CONFIG, batch)
+  program = gpu_program.compile_for(
+    compact,
+    cache,
+    jax.ShapeDtypeStruct((batch,), jnp.int32),
+    jax.ShapeDtypeStruct((batch, 6), jnp.int32),
+    jax.ShapeDtypeStruct((batch,), jnp.int32),
+    donate_argnums=0,
+  )
+  assert moved(program, 8 * SLOTS * 128) == []
+  assert program.memory.alias_size_in_bytes >= bytes_of(cache.keys) * 2
+  assert program.memory.temp_size_in_bytes < 1e6
+
+
+def test_two_all_reduces_per_layer():
+  on = sharding.mesh(list(gpu_program.mesh(devices=2).devices.flat))
+
+  def count(layers):
+    config = dataclasses.replace(CONFIG, num_hidden_layers=layers)
+    params, cache = shapes(config, 1)
+    params = jax.tree_util.tree_map_with_path(
+      lambda path, x: jax.ShapeDtypeStruct(
+        x.shape,
+        x.dtype,
+        sharding=sharding.placement(llama.AXES[path[-1].key], on),
+      ),
+      params,
+    )
+    heads = sharding.placement("BGSC", on)
+    split = functools.partial(
+      jax.tree.map,
+      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=heads),
+    )
+    cache = Cache(
+      keys=split(cache.keys), values=split(cache.values), length=cache.length
+    )
+    program = gpu_program.compile_for(
+      llama.Llama(config, on).apply,
+      params,
+      jax.ShapeDtypeStruct((1, 26), jnp.int32),
+      jax.ShapeDtypeStruct((1, 26), jnp.int32),
+      jax.ShapeDtypeStruct((1, 26, SLOTS), jnp.float32),
+      cache,
+      on=on,
+      donate_argnums=4,
+    )
+    assert not re.search(r"(all-to-all|collective-permute)", program.hlo)
+    return [
+      len(re.findall(rf" {name}(?:-start)?\(", program.hlo))
+      for name in ("all-reduce", "all-gather")
+    ]
+
+  few, many = count(1), count(3)
+  assert [many[0] - few[0], many[1] - few[1]] == [4, 0]

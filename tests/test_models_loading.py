@@ -1,0 +1,299 @@
+"""Every failure of loading is one clear line that names the remedy."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from tests import checkpoints
+from tv_jax import models
+from tv_jax.models import config as configs
+
+CONFIG = checkpoints.tiny()
+SINGLE = "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def good():
+  return checkpoints.ours(CONFIG)
+
+
+@pytest.fixture
+def saved(good, tmp_path):
+  models.save(tmp_path, good)
+  return tmp_path
+
+
+def refused(directory, *fragments, **keywords):
+  with pytest.raises(ValueError, match=r".+") as caught:
+    models.load(directory, **keywords)
+  message = str(caught.value)
+  assert "\n" not in message
+  for fragment in fragments:
+    assert re.search(fragment, message), message
+  return message
+
+
+def edit(directory, change):
+  tensors = load_file(directory / SINGLE)
+  change(tensors)
+  save_file(tensors, directory / SINGLE, metadata={"format": "pt"})
+
+
+def split(directory):
+  """The same checkpoint as two shards and an index."""
+  tensors = load_file(directory / SINGLE)
+  (directory / SINGLE).unlink()
+  names = sorted(tensors)
+  parts = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+  for file, part in parts.items():
+    save_file({n: tensors[n] for n in part}, directory / file)
+  index = {"weight_map": {n: f for f, part in parts.items() for n in part}}
+  (directory / f"{SINGLE}.index.json").write_text(json.dumps(index))
+
+
+def test_what_was_saved_is_loaded(good, saved):
+  model = models.load(str(saved))
+  assert model.config == CONFIG
+  assert model.source == str(saved)
+  tokens = checkpoints.tokens(2, 8, CONFIG.vocab_size)
+  np.testing.assert_array_equal(model.logits(tokens), good.logits(tokens))
+
+
+def test_shards_are_read(good, saved):
+  split(saved)
+  tokens = checkpoints.tokens(2, 8, CONFIG.vocab_size)
+  ours = models.load(saved).logits(tokens)
+  np.testing.assert_array_equal(ours, good.logits(tokens))
+
+
+def test_a_missing_directory():
+  refused("nowhere/at/all", "nowhere/at/all is neither a directory nor")
+  refused("./nowhere", "neither a directory nor")
+
+
+def test_a_repository_that_cannot_be_had(monkeypatch, tmp_path):
+  import huggingface_hub
+
+  def offline(*_, **keywords):
+    assert keywords["revision"] == "abc"
+    raise huggingface_hub.errors.LocalEntryNotFoundError("not\ncached")
+
+  monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
+  refused(
+    "owner/name", "owner/name is not .* at revision abc: not", revision="abc"
+  )
+
+
+def test_a_repository_is_read_from_the_cache(good, monkeypatch, tmp_path):
+  import huggingface_hub
+
+  commit = tmp_path / "snapshots" / "0123abc"
+  models.save(commit, good)
+  monkeypatch.setattr(
+    huggingface_hub, "snapshot_download", lambda *_, **__: str(commit)
+  )
+  model = models.load("owner/name", revision="0123abc")
+  assert model.source == "owner/name@0123abc"
+
+
+def test_a_revision_of_a_directory(saved):
+  refused(saved, "has no revision 'main'", revision="main")
+
+
+def test_no_configuration(saved):
+  (saved / "config.json").unlink()
+  refused(saved, "config.json does not exist")
+
+
+def test_a_broken_configuration(saved):
+  (saved / "config.json").write_text("{")
+  refused(saved, "config.json is not JSON")
+
+
+def test_no_weights(saved):
+  (saved / SINGLE).rename(saved / "pytorch_model.bin")
+  refused(
+    saved,
+    "has neither model.safetensors",
+    rf"python -m tv_jax.models.checkpoint convert {saved} DST",
+    "parity extra",
+  )
+
+
+def test_a_missing_shard(saved):
+  split(saved)
+  (saved / "b.safetensors").unlink()
+  refused(saved, "lacks b.safetensors", "download")
+
+
+@pytest.mark.parametrize("keep", [4, 200, -64])
+def test_a_truncated_file(saved, keep):
+  whole = (saved / SINGLE).read_bytes()
+  (saved / SINGLE).write_bytes(whole[:keep])
+  refused(saved, "is truncated or is not safetensors", "download it again")
+
+
+def test_all_that_is_wrong_with_the_tensors_at_once(saved):
+  def change(tensors):
+    del tensors["model.norm.weight"]
+    del tensors["model.layers.1.self_attn.k_proj.weight"]
+    tensors["model.layers.0.self_attn.q_proj.bias"] = np.zeros(3)
+    tensors["lm_head.weight"] = np.zeros((47, 32), np.float32)
+
+  edit(saved, change)
+  refused(
+    saved,
+    r"missing: model\.norm\.weight",
+    r"missing: model\.layers\.1\.self_attn\.k_proj\.weight",
+    r"unknown: model\.layers\.0\.self_attn\.q_proj\.bias",
+    r"wrong shape: lm_head\.weight is \[47, 32\], not \[48, 32\]",
+  )
+
+
+def test_what_old_conversions_stored_beside_is_ignored(saved):
+  name = "model.layers.0.self_attn.rotary_emb.inv_freq"
+  edit(saved, lambda tensors: tensors.update({name: np.ones(4)}))
+  models.load(saved)
+
+
+def test_a_tied_head_may_be_stored_if_it_is_the_embedding(tmp_path):
+  config = checkpoints.tiny(tie_word_embeddings=True)
+  models.save(tmp_path, checkpoints.ours(config))
+  head, embedding = "lm_head.weight", "model.embed_tokens.weight"
+  edit(tmp_path, lambda t: t.update({head: t[embedding].copy()}))
+  models.load(tmp_path)
+  edit(tmp_path, lambda t: t.update({head: t[embedding] + 1}))
+  refused(tmp_path, "tie_word_embeddings is true, but")
+
+
+@pytest.mark.parametrize(
+  ("change", "fragment"),
+  [
+    ({"sliding_window": 4096}, "unknown attribute sliding_window=4096"),
+    ({"quantization_config": {"bits": 4}}, "unknown attribute quantization_c"),
+    ({"architectures": ["MistralForCausalLM"]}, "is not a causal Llama"),
+    ({"model_type": "qwen2"}, "model_type='qwen2' is not supported"),
+    ({"hidden_act": "gelu"}, "hidden_act='gelu' is not supported"),
+    ({"attention_bias": True}, "attention_bias=True is not supported"),
+    ({"mlp_bias": True}, "mlp_bias=True is not supported"),
+    ({"rms_norm_eps": None}, "rms_norm_eps is missing"),
+    ({"torch_dtype": "int8"}, "dtype='int8' is not one of"),
+    ({"num_key_value_heads": 3}, "num_attention_heads=4 must be a multiple"),
+    ({"rope_scaling": {"type": "dynamic", "factor": 2}}, "'dynamic'.*not supp"),
+    ({"rope_scaling": {"type": "yarn", "factor": 2}}, "'yarn'.* not supported"),
+    ({"rope_scaling": {"rope_type": "llama3"}}, "needs .*'low_freq_factor'"),
+    ({"rope_parameters": {"rope_theta": 3}}, "rope_theta is given twice"),
+    ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "unknown RoPE sett"),
+  ],
+)
+def test_a_configuration_that_is_not_ours(saved, change, fragment):
+  checkpoints.rewrite(saved, **change)
+  refused(saved, "config.json", fragment)
+
+
+def test_all_that_is_wrong_with_a_configuration_at_once(saved):
+  checkpoints.rewrite(saved, vocab_size=None, alibi=True, mlp_bias=True)
+  refused(saved, "vocab_size is missing", "alibi=True", "mlp_bias=True")
+
+
+def test_old_configurations_mean_what_they_meant(saved):
+  """As Llama-68M's and Vicuna-7B's, which are from before these settings."""
+  checkpoints.rewrite(
+    saved,
+    num_key_value_heads=None,
+    head_dim=None,
+    rope_theta=None,
+    rope_scaling=None,
+    tie_word_embeddings=None,
+    attention_bias=None,
+    mlp_bias=None,
+    torch_dtype=None,
+    use_cache=True,
+    max_sequence_length=2048,
+  )
+  config = configs.from_dict(
+    configs.read_json(saved / "config.json"), "config.json"
+  )
+  assert config == checkpoints.tiny(num_key_value_heads=4, rope_theta=10000.0)
+
+
+def test_a_dtype_of_none_of_ours(saved):
+  refused(saved, "dtype float64 is not one of", dtype="float64")
+
+
+def test_dtypes(saved):
+  model = models.load(saved, dtype="bfloat16")
+  kinds = {str(x.dtype) for x in model.params["params"]["layers_0"].values()}
+  assert kinds == {"bfloat16"}
+  assert model.init_cache(1, 4).keys[0].dtype == "bfloat16"
+  assert model.logits(np.zeros((1, 3), np.int32)).dtype == "float32"
+  models.save(saved / "half", model)
+  assert models.load(saved / "half").config == model.config
+
+
+def test_vocabularies_that_differ():
+  target = checkpoints.tiny(vocab_size=128256)
+  with pytest.raises(ValueError, match="32000 is not the target's of 128256"):
+    models.check_vocabularies(target, checkpoints.tiny(vocab_size=32000))
+  models.check_vocabularies(target, target)
+
+
+@pytest.mark.parity
+class TestConverting:
+  @pytest.fixture
+  def binary(self, saved):
+    """The same checkpoint in PyTorch's format, in two files, tensors shared."""
+    torch = pytest.importorskip("torch")
+    tensors = {
+      name: torch.from_numpy(value)
+      for name, value in load_file(saved / SINGLE).items()
+    }
+    tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = tensors[
+      "model.norm.weight"
+    ]
+    (saved / SINGLE).unlink()
+    names, where = sorted(tensors), {}
+    for i in range(2):
+      file = f"pytorch_model-0000{i + 1}-of-00002.bin"
+      torch.save({n: tensors[n] for n in names[i::2]}, saved / file)
+      where |= dict.fromkeys(names[i::2], file)
+    index = saved / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": where}))
+    (saved / "tokenizer_config.json").write_text("{}")
+    return saved
+
+  def test_the_command(self, good, binary):
+    from tv_jax.models import checkpoint
+
+    checkpoint.main(["convert", str(binary), str(binary / "new")])
+    tokens = checkpoints.tokens(1, 8, CONFIG.vocab_size)
+    ours = models.load(binary / "new").logits(tokens)
+    np.testing.assert_array_equal(ours, good.logits(tokens))
+    assert (binary / "new" / "tokenizer_config.json").exists()
+    assert not list((binary / "new").glob("*.bin*"))
+
+  def test_one_file(self, good, saved):
+    torch = pytest.importorskip("torch")
+    from tv_jax.models import checkpoint
+
+    tensors = load_file(saved / SINGLE)
+    torch.save(
+      {n: torch.from_numpy(x) for n, x in tensors.items()},
+      saved / "pytorch_model.bin",
+    )
+    checkpoint.convert(saved, saved / "new")
+    again = load_file(saved / "new" / SINGLE)
+    assert all(np.array_equal(again[n], tensors[n]) for n in tensors)
+
+  @pytest.mark.parametrize(
+    ("where", "fragment"), [("new", "lacks pytorch_model.bin"), ("", "itself")]
+  )
+  def test_refusals(self, saved, where, fragment):
+    pytest.importorskip("torch")
+    from tv_jax.models import checkpoint
+
+    with pytest.raises(SystemExit, match=fragment):
+      checkpoint.main(["convert", str(saved), str(saved / where)])

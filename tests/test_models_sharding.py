@@ -1,0 +1,206 @@
+"""Tensor parallelism, on simulated devices."""
+
+import functools
+import os
+import re
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import checkpoints
+from tv_jax import models
+from tv_jax.models import cache as caches
+from tv_jax.models import layout, llama, mask, sharding
+
+LLAMA_70B = dict(
+  vocab_size=128256,
+  hidden_size=8192,
+  intermediate_size=28672,
+  num_hidden_layers=80,
+  num_attention_heads=64,
+  num_key_value_heads=8,
+  head_dim=128,
+  dtype="bfloat16",
+)
+
+# vocabulary, width, MLP, layers, heads, groups, channels, tied
+COUNTS = {
+  8_030_261_248: (128256, 4096, 14336, 32, 32, 8, 128, False),  # 3.1-8B
+  1_235_814_400: (128256, 2048, 8192, 16, 32, 8, 64, True),  # 3.2-1B
+  6_738_415_616: (32000, 4096, 11008, 32, 32, 32, 128, False),  # 2-7B
+}
+
+
+def shapes(config):
+  return jax.eval_shape(
+    functools.partial(llama.init, config=config), jax.random.key(0)
+  )
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_parameter_counts(count):
+  V, E, F, L, H, G, C, tied = COUNTS[count]
+  config = checkpoints.tiny(
+    vocab_size=V,
+    hidden_size=E,
+    intermediate_size=F,
+    num_hidden_layers=L,
+    num_attention_heads=H,
+    num_key_value_heads=G,
+    head_dim=C,
+    tie_word_embeddings=tied,
+  )
+  assert sum(x.size for x in jax.tree.leaves(shapes(config))) == count
+  assert sum(leaf.size for leaf in layout.llama(config)) == count
+
+
+def test_the_table_of_tensors_is_the_model():
+  config = checkpoints.tiny(num_hidden_layers=3)
+  params = shapes(config)["params"]
+  leaves = layout.llama(config)
+  assert len(jax.tree.leaves(params)) == len(leaves)
+  for leaf in leaves:
+    value = functools.reduce(lambda node, key: node[key], leaf.path, params)
+    assert leaf.axes == llama.AXES[leaf.path[-1]]
+    assert value.size == leaf.size
+
+
+def test_70b_over_8_devices():
+  config = checkpoints.tiny(**LLAMA_70B)
+  mesh = jax.sharding.AbstractMesh((8,), (sharding.AXIS,))
+  size = llama.sizes(config)
+  total = here = 0
+  for leaf in layout.llama(config):
+    shape = tuple(size[axis] for axis in leaf.axes)
+    share = sharding.placement(leaf.axes, mesh).shard_shape(shape)
+    if len(shape) > 1:
+      assert 8 * np.prod(share) == np.prod(shape), leaf.path
+    total += np.prod(shape)
+    here += np.prod(share)
+  assert total == 70_553_706_496
+  assert here <= 1.0002 * total / 8
+
+
+def step(apply, params, tokens, cache):
+  T = tokens.shape[1]
+  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
+  seen = mask.causal(cache.length, T, cache.slots)
+  return apply(params, tokens, positions, seen, cache)
+
+
+def lowered(mesh, layers):
+  config = checkpoints.tiny(num_hidden_layers=layers)
+  size = llama.sizes(config)
+  params = {}
+  for leaf in layout.llama(config):
+    node = params
+    for name in leaf.path[:-1]:
+      node = node.setdefault(name, {})
+    node[leaf.path[-1]] = jax.ShapeDtypeStruct(
+      tuple(size[axis] for axis in leaf.axes),
+      jnp.float32,
+      sharding=sharding.placement(leaf.axes, mesh),
+    )
+  cache = jax.eval_shape(lambda: caches.empty(config, 1, 16, "float32"))
+  split = sharding.placement("BGSC", mesh)
+  whole = sharding.placement("B", mesh)
+  cache = jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(
+      x.shape, x.dtype, sharding=split if x.ndim > 1 else whole
+    ),
+    cache,
+  )
+  tokens = jax.ShapeDtypeStruct([1, 4], jnp.int32, sharding=whole)
+  run = jax.jit(step, static_argnums=0)
+  apply = llama.Llama(config, mesh).apply
+  return run.lower(apply, {"params": params}, tokens, cache)
+
+
+def test_two_all_reduces_per_layer():
+  mesh = sharding.mesh(jax.devices()[:2])
+
+  def count(layers):
+    program = lowered(mesh, layers).compile().as_text()
+    # Nothing else is exchanged within layers.
+    other = re.findall(r"(all-to-all|collective-permute)(?:-start)?\(", program)
+    assert not other
+    return [
+      len(re.findall(rf"{name}(?:-start)?\(", program))
+      for name in ("all-reduce", "all-gather")
+    ]
+
+  assert np.subtract(count(3), count(2)).tolist() == [2, 0]
+
+
+EIGHT = """
+import jax, numpy as np, sys
+from tests import checkpoints
+from tv_jax import models
+from tv_jax.models import mask, sharding
+assert len(jax.devices()) == 8
+tokens = checkpoints.tokens(2, 24, 48)
+one = models.load(sys.argv[1])
+model = models.load(sys.argv[1], mesh=sharding.mesh())
+weights = jax.tree.leaves(model.params)
+assert sum(len(x.sharding.device_set) == 8 for x in weights) == len(weights)
+qkv = model.params["params"]["layers_0"]["qkv"]
+assert qkv.addressable_shards[0].data.shape[0] == 1
+many = model.logits(tokens)
+assert model.init_cache(2, 8).keys[0].sharding.shard_shape((2, 8, 8, 8))[1] == 1
+def check(many, one):
+  error = checkpoints.error(np.asarray(many), np.asarray(one))
+  assert error <= 1e-5, error
+check(many, one.logits(tokens))
+def draft(target):
+  head = models.load_eagle(sys.argv[2], target)
+  features = jax.random.normal(jax.random.key(0), (2, 24, 128))
+  zero = jax.numpy.zeros([2], "int32")
+  positions = jax.numpy.broadcast_to(jax.numpy.arange(24), (2, 24))
+  seen = mask.causal(zero, 24, 32)
+  cache = head.init_cache(2, 32)
+  run = jax.jit(head.apply)
+  return run(head.params, tokens, features, positions, seen, cache)
+for many, one in zip(draft(model)[:2], draft(one)[:2], strict=True):
+  check(many, one)
+print("equal")
+"""
+
+
+def test_eight_devices_equal_one(tmp_path):
+  from tests.test_models_eagle import published
+
+  config = checkpoints.tiny(
+    hidden_size=128, num_attention_heads=16, num_key_value_heads=8
+  )
+  models.save(tmp_path / "target", checkpoints.ours(config))
+  published(tmp_path / "head", config, bias=True)
+  env = os.environ | {
+    "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+    "JAX_PLATFORMS": "cpu",
+  }
+  run = subprocess.run(
+    [sys.executable, "-c", EIGHT, tmp_path / "target", tmp_path / "head"],
+    env=env,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert run.stdout == "equal\n", run.stderr
+
+
+def test_a_mesh_that_does_not_divide_the_model_is_refused(tmp_path):
+  config = checkpoints.tiny(num_key_value_heads=1)
+  models.save(tmp_path, checkpoints.ours(config))
+  with pytest.raises(ValueError, match="num_key_value_heads=1 cannot be split"):
+    models.load(tmp_path, mesh=sharding.mesh(jax.devices()[:2]))
+
+
+def test_a_mesh_of_other_axes_is_refused(tmp_path):
+  models.save(tmp_path, checkpoints.ours(checkpoints.tiny()))
+  mesh = jax.sharding.Mesh(jax.devices()[:2], ("model",))
+  with pytest.raises(ValueError, match=r"axes \('model',\), not \('tensor',\)"):
+    models.load(tmp_path, mesh=mesh)
