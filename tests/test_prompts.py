@@ -1,0 +1,111 @@
+import json
+
+import pytest
+import tokenizers
+import transformers
+
+from tv_jax import prompts
+
+TURNS = ["hi there", "hello", "bye"]
+TEMPLATE = (
+  "{{ bos_token }}{{ date_string }}{% for m in messages %}"
+  "<{{ m['role'] }}>{{ m['content'] }}{% endfor %}"
+  "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+  """A tokenizer of characters that begins each text with <s>."""
+  vocabulary = {"<s>": 0, "</s>": 1}
+  for code in (10, *range(32, 127)):
+    vocabulary[chr(code)] = len(vocabulary)
+  model = tokenizers.Tokenizer(
+    tokenizers.models.WordLevel(vocabulary, unk_token="<s>")
+  )
+  model.pre_tokenizer = tokenizers.pre_tokenizers.Split("", "isolated")
+  model.decoder = tokenizers.decoders.Fuse()
+  model.post_processor = tokenizers.processors.TemplateProcessing(
+    single="<s> $A", special_tokens=[("<s>", 0)]
+  )
+  tokenizer = transformers.PreTrainedTokenizerFast(
+    tokenizer_object=model,
+    bos_token="<s>",
+    eos_token="</s>",
+    chat_template=TEMPLATE,
+  )
+  path = tmp_path_factory.mktemp("tokenizer")
+  tokenizer.save_pretrained(path)
+  return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(directory):
+  return prompts.load_tokenizer(directory)
+
+
+def test_raw(tokenizer):
+  ids = prompts.encode("raw", tokenizer, ["hi there"])
+  assert ids[0] == 0
+  assert tokenizer.decode(ids[1:]) == "hi there"
+
+
+def test_vicuna(tokenizer):
+  ids = prompts.encode("vicuna", tokenizer, TURNS)
+  assert ids.count(0) == 1
+  assert ids.count(1) == 1
+  assert tokenizer.decode(ids) == (
+    f"<s>{prompts.VICUNA_SYSTEM} USER: hi there ASSISTANT: hello</s>"
+    "USER: bye ASSISTANT:"
+  )
+
+
+def test_chat_is_the_same_on_every_day_and_begins_once(tokenizer):
+  ids = prompts.encode("chat", tokenizer, TURNS)
+  assert tokenizer.decode(ids) == (
+    "<s>26 Jul 2024<user>hi there<assistant>hello<user>bye<assistant>"
+  )
+
+
+def test_a_tokenizer_without_a_chat_template(directory):
+  plain = prompts.load_tokenizer(directory)
+  plain.chat_template = None
+  with pytest.raises(ValueError, match="no chat template: use one of raw, vi"):
+    prompts.encode("chat", plain, TURNS)
+
+
+def test_an_unknown_template(tokenizer):
+  with pytest.raises(ValueError, match="'alpaca' is not one of raw, vicuna"):
+    prompts.encode("alpaca", tokenizer, TURNS)
+
+
+def test_a_conversation_that_ends_with_an_answer(tokenizer):
+  with pytest.raises(ValueError, match="2 turns does not end with the user"):
+    prompts.encode("vicuna", tokenizer, TURNS[:2])
+
+
+def test_no_tokenizer(tmp_path):
+  with pytest.raises(ValueError, match=f"no tokenizer .* {tmp_path}"):
+    prompts.load_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize(
+  ("generation", "config", "expected"),
+  [
+    ({"eos_token_id": [5, 6, 7]}, {"eos_token_id": 5}, (5, 6, 7)),
+    ({"eos_token_id": 4}, {"eos_token_id": 5}, (4,)),
+    (None, {"eos_token_id": 5}, (5,)),
+    ({}, {"eos_token_id": [5, 6]}, (5, 6)),
+    (None, {}, None),
+  ],
+)
+def test_end_tokens(tmp_path, generation, config, expected):
+  (tmp_path / "config.json").write_text(json.dumps(config))
+  if generation is not None:
+    path = tmp_path / "generation_config.json"
+    path.write_text(json.dumps(generation))
+  if expected is None:
+    with pytest.raises(ValueError, match="names no eos_token_id"):
+      prompts.end_tokens(tmp_path)
+  else:
+    assert prompts.end_tokens(tmp_path) == expected
