@@ -116,8 +116,7 @@ def tiny(**changes):
 
 
 def ours(config, scale=10, seed=0):
-  """A random model of ours; its weights large enough for attention to matter.
-  """
+  """A random model of ours; at Linen's scale attention is nearly uniform."""
   import jax
 
   from tv_jax.models import llama

@@ -244,7 +244,7 @@ def test_what_we_save_is_what_was_published(setting, tmp_path):
 def test_a_head_of_another_vocabulary_is_refused(tmp_path):
   target = checkpoints.ours(checkpoints.tiny())
   published(tmp_path / "head", checkpoints.tiny(vocab_size=50), bias=True)
-  with pytest.raises(ValueError, match="vocabulary of 50 is not .* 48"):
+  with pytest.raises(ValueError, match=r"vocabulary of 50 is not .* 48"):
     models.load_eagle(tmp_path / "head", target)
 
 

@@ -13,7 +13,7 @@ from benchmarks import gpu_program
 from tests import checkpoints
 from tv_jax.models import Cache, compact, llama, mask, sharding
 from tv_jax.models import cache as caches
-from tv_jax.models.config import Llama3Scaling
+from tv_jax.models.rope import Llama3Scaling
 
 pytestmark = [
   pytest.mark.gpu_program,

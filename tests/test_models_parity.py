@@ -10,7 +10,7 @@ import pytest
 from tests import checkpoints
 from tv_jax import models
 from tv_jax.models import mask, rope
-from tv_jax.models.config import LinearScaling, from_dict
+from tv_jax.models.config import from_dict
 from tv_jax.models.llama import Llama
 
 torch = pytest.importorskip("torch")
@@ -105,7 +105,7 @@ def test_planted_faults_are_seen(pairs, family, fault, monkeypatch):
     model = changed(model, rope_theta=model.config.rope_theta * 1.02)
   elif fault == "scaling":
     if model.config.rope_scaling is None:
-      scaling = LinearScaling(factor=4.0)
+      scaling = rope.LinearScaling(factor=4.0)
       model = changed(model, rope_scaling=scaling)
     else:
       model = changed(model, rope_scaling=None)
@@ -154,7 +154,10 @@ def test_frequencies_to_the_last_bit(theta, channels, scaling):
   )
   ours = from_dict(theirs.to_dict(), "theirs")
   expected = modeling_llama.LlamaRotaryEmbedding(theirs).inv_freq.numpy()
-  assert np.array_equal(rope.frequencies(ours), expected)
+  frequency = rope.frequencies(
+    ours.rope_theta, ours.head_dim, ours.rope_scaling
+  )
+  assert np.array_equal(frequency, expected)
 
 
 def test_shards_and_the_older_spelling_of_rope(pairs, tmp_path):

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -16,16 +17,16 @@ from tv_jax import models
 from tv_jax.models import cache as caches
 from tv_jax.models import layout, llama, mask, sharding
 
-LLAMA_70B = dict(
-  vocab_size=128256,
-  hidden_size=8192,
-  intermediate_size=28672,
-  num_hidden_layers=80,
-  num_attention_heads=64,
-  num_key_value_heads=8,
-  head_dim=128,
-  dtype="bfloat16",
-)
+LLAMA_70B = {
+  "vocab_size": 128256,
+  "hidden_size": 8192,
+  "intermediate_size": 28672,
+  "num_hidden_layers": 80,
+  "num_attention_heads": 64,
+  "num_key_value_heads": 8,
+  "head_dim": 128,
+  "dtype": "bfloat16",
+}
 
 # vocabulary, width, MLP, layers, heads, groups, channels, tied
 COUNTS = {
@@ -92,7 +93,7 @@ def step(apply, params, tokens, cache):
   return apply(params, tokens, positions, seen, cache)
 
 
-def lowered(mesh, layers):
+def lowered(mesh, layers, batch):
   config = checkpoints.tiny(num_hidden_layers=layers)
   size = llama.sizes(config)
   params = {}
@@ -105,7 +106,7 @@ def lowered(mesh, layers):
       jnp.float32,
       sharding=sharding.placement(leaf.axes, mesh),
     )
-  cache = jax.eval_shape(lambda: caches.empty(config, 1, 16, "float32"))
+  cache = jax.eval_shape(lambda: caches.empty(config, batch, 16, "float32"))
   split = sharding.placement("BGSC", mesh)
   whole = sharding.placement("B", mesh)
   cache = jax.tree.map(
@@ -114,17 +115,18 @@ def lowered(mesh, layers):
     ),
     cache,
   )
-  tokens = jax.ShapeDtypeStruct([1, 4], jnp.int32, sharding=whole)
+  tokens = jax.ShapeDtypeStruct([batch, 4], jnp.int32, sharding=whole)
   run = jax.jit(step, static_argnums=0)
   apply = llama.Llama(config, mesh).apply
   return run.lower(apply, {"params": params}, tokens, cache)
 
 
-def test_two_all_reduces_per_layer():
+@pytest.mark.parametrize("batch", [1, 2])
+def test_two_all_reduces_per_layer(batch):
   mesh = sharding.mesh(jax.devices()[:2])
 
   def count(layers):
-    program = lowered(mesh, layers).compile().as_text()
+    program = lowered(mesh, layers, batch).compile().as_text()
     # Nothing else is exchanged within layers.
     other = re.findall(r"(all-to-all|collective-permute)(?:-start)?\(", program)
     assert not other
@@ -188,6 +190,7 @@ def test_eight_devices_equal_one(tmp_path):
     capture_output=True,
     text=True,
     check=False,
+    cwd=pathlib.Path(__file__).parents[1],
   )
   assert run.stdout == "equal\n", run.stderr
 

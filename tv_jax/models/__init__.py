@@ -2,14 +2,13 @@
 
 from tv_jax.models.cache import Cache, compact
 from tv_jax.models.config import Config
-from tv_jax.models.model import (
-  Head,
-  Model,
+from tv_jax.models.loading import (
   check_vocabularies,
   load,
   load_eagle,
   save,
 )
+from tv_jax.models.model import Head, Model
 
 __all__ = [
   "Cache",

@@ -3,7 +3,7 @@
   python -m tv_jax.models.checkpoint convert SRC DST [--revision COMMIT]
 
 SRC is a directory or a repository on the hub. Needs PyTorch: the parity
-extra. What loads and saves is in model.py; this is the command.
+extra. What loads and saves is in loading.py; this is the command.
 """
 
 import argparse

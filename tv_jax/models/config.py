@@ -10,6 +10,8 @@ import dataclasses
 import json
 import pathlib
 
+from tv_jax.models import rope
+
 # Written by some library, without a say in what the model computes.
 HARMLESS = frozenset(
   {
@@ -74,26 +76,6 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LinearScaling:
-  """Positions divided by `factor`."""
-
-  factor: float
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Llama3Scaling:
-  """Low frequencies divided by `factor`, high ones kept, a ramp between."""
-
-  factor: float
-  low_freq_factor: float
-  high_freq_factor: float
-  original_max_position_embeddings: int
-
-
-SCALINGS = {"linear": LinearScaling, "llama3": Llama3Scaling}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
   """A Llama's shape and constants, under Hugging Face's own names."""
 
@@ -106,10 +88,10 @@ class Config:
   head_dim: int  # C
   rms_norm_eps: float
   rope_theta: float
-  rope_scaling: LinearScaling | Llama3Scaling | None
+  rope_scaling: rope.Scaling | None
   tie_word_embeddings: bool
   max_position_embeddings: int
-  dtype: str  # of the weights as stored
+  dtype: str  # of the weights
   bos_token_id: int | None
   eos_token_id: tuple[int, ...]
   pad_token_id: int | None
@@ -154,7 +136,7 @@ def from_dict(raw: dict, where: str) -> Config:
     )
   ]
   faults += [f"{name} is missing" for name in REQUIRED if raw.get(name) is None]
-  theta, scaling = _rope(raw, faults)
+  theta, scaling = rope.from_dict(raw, faults)
   dtype = raw.get("dtype") or raw.get("torch_dtype") or "float32"
   if dtype not in DTYPES:
     faults.append(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}")
@@ -186,45 +168,10 @@ def from_dict(raw: dict, where: str) -> Config:
   )
 
 
-def _rope(raw, faults):
-  """Theta and scaling, from `rope_parameters` or from the older spelling."""
-  newer = dict(raw.get("rope_parameters") or {})
-  older = dict(raw.get("rope_scaling") or {})
-  if newer and older:
-    faults.append("rope_parameters and rope_scaling are both given")
-  values = newer or older
-  thetas = {newer.pop("rope_theta", None), raw.get("rope_theta")} - {None}
-  if len(thetas) > 1:
-    faults.append(f"rope_theta is given twice: {sorted(thetas)}")
-  theta = float(min(thetas, default=10000.0))
-
-  kinds = {values.pop("rope_type", None), values.pop("type", None)} - {None}
-  kind = min(kinds, default="default")
-  if kind == "default":
-    if values:
-      faults.append(f"unknown RoPE settings {sorted(values)}")
-    return theta, None
-  if kind not in SCALINGS or len(kinds) > 1:
-    faults.append(
-      f"RoPE scaling {sorted(kinds)} is not supported, only default, "
-      f"{', '.join(SCALINGS)}"
-    )
-    return theta, None
-  names = {field.name for field in dataclasses.fields(SCALINGS[kind])}
-  if names != set(values):
-    faults.append(
-      f"RoPE scaling {kind!r} needs {sorted(names)}, got {sorted(values)}"
-    )
-    return theta, None
-  return theta, SCALINGS[kind](**values)
-
-
 def to_dict(config: Config) -> dict:
   """The contents of a config.json, in the spelling that all versions read."""
   raw = dataclasses.asdict(config)
-  kinds = {scaling: kind for kind, scaling in SCALINGS.items()}
-  if config.rope_scaling is not None:
-    raw["rope_scaling"]["rope_type"] = kinds[type(config.rope_scaling)]
+  raw["rope_scaling"] = rope.to_dict(config.rope_scaling)
   ends = config.eos_token_id
   raw["eos_token_id"] = list(ends) if len(ends) != 1 else ends[0]
   raw["torch_dtype"] = raw.pop("dtype")

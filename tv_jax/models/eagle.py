@@ -20,7 +20,7 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
-from tv_jax.models import llama, rope, sharding
+from tv_jax.models import llama, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 
@@ -75,7 +75,7 @@ class Eagle(nn.Module):
         bias = self.param("fc_bias", nn.initializers.zeros, (E,), dtype)
         x += bias[None, None]
       x = sharding.replicate(x, self.mesh)
-    turn = rope.rotation(positions, rope.frequencies(self.config))
+    turn = llama.rotation(self.config, positions)
     layer = llama.Layer(
       self.config, self.mesh, attention_norm=False, name="layer"
     )

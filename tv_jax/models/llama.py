@@ -66,6 +66,14 @@ def weight(module: nn.Module, name: str) -> jax.Array:
   )
 
 
+def rotation(config: Config, positions: jax.Array) -> jax.Array:
+  """What `rope.rotate` needs to know of `positions` [B, T]."""
+  frequency = rope.frequencies(
+    config.rope_theta, config.head_dim, config.rope_scaling
+  )
+  return rope.rotation(positions, frequency)
+
+
 def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
   """Root mean square norm of `x` [B, T, E]."""
   wide = x.astype(jnp.float32)
@@ -185,7 +193,7 @@ class Llama(nn.Module):
     embedding = weight(self, "embedding")
     with jax.named_scope("embed"):
       x = sharding.replicate(embed(embedding, tokens), self.mesh)
-      turn = rope.rotation(positions, rope.frequencies(self.config))
+      turn = rotation(self.config, positions)
     keys, values = [], []
     for i, past in enumerate(zip(cache.keys, cache.values, strict=True)):
       layer = Layer(self.config, self.mesh, name=f"layers_{i}")

@@ -1,21 +1,16 @@
-"""Loaded models: a configuration, parameters, and the functions that run."""
+"""What `load` returns: a configuration, parameters, functions that run."""
 
 import dataclasses
-import pathlib
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
-from tv_jax.models import config as configs
-from tv_jax.models import layout, mask, sharding, storage
+from tv_jax.models import mask, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
-from tv_jax.models.eagle import Eagle
-from tv_jax.models.llama import Llama
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,153 +90,3 @@ def _plain(apply, params, tokens, cache):
 
 
 _causal = jax.jit(_plain, static_argnums=0)
-
-
-def _dtype(name, config):
-  """The name of the wanted dtype, by default the stored one."""
-  if name is None:
-    return config.dtype
-  name = np.dtype(name).name
-  if name not in configs.DTYPES:
-    raise ValueError(f"dtype {name} is not one of {', '.join(configs.DTYPES)}")
-  return name
-
-
-def _source(path_or_repo, directory: pathlib.Path) -> str:
-  """What was loaded, in words: the hub's cache names directories by commit."""
-  if pathlib.Path(path_or_repo).expanduser() == directory:
-    return str(directory)
-  return f"{path_or_repo}@{directory.name}"
-
-
-def load(
-  path_or_repo,
-  dtype=None,
-  mesh: Mesh | None = None,
-  revision: str | None = None,
-) -> Model:
-  """Loads a Llama.
-
-  Args:
-    path_or_repo: A directory in Hugging Face's layout, or a repository on the
-      hub (from its local cache when it is there, or HF_HUB_OFFLINE is set).
-    dtype: float32, bfloat16 or float16; by default as stored.
-    mesh: The devices to split it over (`sharding.mesh`); None for one device.
-    revision: Of a repository: a commit, for runs that can be repeated.
-
-  Returns:
-    The model.
-
-  Raises:
-    ValueError: In one line, all that is wrong with the checkpoint.
-  """
-  directory = storage.resolve(path_or_repo, revision)
-  raw = configs.read_json(directory / "config.json")
-  config = configs.from_dict(raw, str(directory / "config.json"))
-  config = dataclasses.replace(config, dtype=_dtype(dtype, config))
-  sharding.check(config, mesh)
-  leaves = layout.llama(config)
-  found = storage.contents(directory, path_or_repo)
-  tied = config.tie_word_embeddings
-  storage.check(path_or_repo, found, leaves, ["lm_head.weight"] if tied else [])
-  if tied and "lm_head.weight" in found:
-    pair = ("lm_head.weight", "model.embed_tokens.weight")
-    if not np.array_equal(*(storage.tensor(found, name) for name in pair)):
-      raise ValueError(
-        f"{directory}: tie_word_embeddings is true, but lm_head.weight is not "
-        "model.embed_tokens.weight: remove one or the other"
-      )
-  return Model(
-    config=config,
-    params={"params": storage.read(found, leaves, config.dtype, mesh)},
-    apply=Llama(config, mesh).apply,
-    mesh=mesh,
-    source=_source(path_or_repo, directory),
-  )
-
-
-def load_eagle(
-  path_or_repo, target: Model, revision: str | None = None
-) -> Head:
-  """Loads an EAGLE-1 head for `target`, in its dtype, on its devices.
-
-  The embedding that published heads store is a copy of the target's, and is
-  not read.
-
-  Args:
-    path_or_repo: A directory in the published layout, or a repository.
-    target: The model that it drafts for.
-    revision: Of a repository: a commit, for runs that can be repeated.
-
-  Returns:
-    The head.
-
-  Raises:
-    ValueError: In one line, all that is wrong with the checkpoint.
-  """
-  directory = storage.resolve(path_or_repo, revision)
-  where = str(directory / "config.json")
-  raw = configs.read_json(directory / "config.json")
-  # Published heads have a bias unless their config says otherwise.
-  bias = raw.pop("bias", True)
-  config = configs.from_dict(raw, where)
-  check_vocabularies(target.config, config)
-  if config.num_hidden_layers != 1 or (
-    config.hidden_size != target.config.hidden_size
-  ):
-    raise ValueError(
-      f"{where}: an EAGLE-1 head for this target has num_hidden_layers=1 and "
-      f"hidden_size={target.config.hidden_size}, not "
-      f"{config.num_hidden_layers} and {config.hidden_size}"
-    )
-  config = dataclasses.replace(
-    config,
-    dtype=target.config.dtype,
-    tie_word_embeddings=target.config.tie_word_embeddings,
-  )
-  sharding.check(config, target.mesh)
-  leaves = layout.eagle(config, bias=bias)
-  found = storage.contents(directory, path_or_repo)
-  storage.check(path_or_repo, found, leaves, ["embed_tokens.weight"])
-  own = storage.read(found, leaves, config.dtype, target.mesh)
-  return Head(
-    config=config,
-    params={"params": own | shared(target.params["params"])},
-    apply=Eagle(config, bias, target.mesh).apply,
-    bias=bias,
-    mesh=target.mesh,
-    source=_source(path_or_repo, directory),
-  )
-
-
-def shared(params: dict) -> dict:
-  """The target's parameters that an EAGLE head uses too."""
-  return {
-    name: params[name]
-    for name in ("embedding", "unembedding")
-    if name in params
-  }
-
-
-def check_vocabularies(target: Config, draft: Config) -> None:
-  """Whether `draft` can draft for `target`."""
-  if target.vocab_size != draft.vocab_size:
-    raise ValueError(
-      f"the draft's vocabulary of {draft.vocab_size} is not the target's of "
-      f"{target.vocab_size}: choose a draft that shares its tokenizer"
-    )
-
-
-def save(directory, model: Model | Head) -> None:
-  """Writes a model or a head in Hugging Face's own layout.
-
-  A head is written as published ones are, less their copy of the target's
-  embedding.
-  """
-  raw = configs.to_dict(model.config)
-  if isinstance(model, Head):
-    leaves = layout.eagle(model.config, bias=model.bias)
-    raw["bias"] = model.bias
-  else:
-    leaves = layout.llama(model.config)
-  storage.write(directory, model.params["params"], leaves, raw)

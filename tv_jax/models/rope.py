@@ -4,30 +4,102 @@ A head's first half of channels is the real part, its second half the
 imaginary part: not interleaved, as in Meta's own files.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.models.config import Config, LinearScaling, Llama3Scaling
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LinearScaling:
+  """Positions divided by `factor`."""
+
+  factor: float
 
 
-def frequencies(config: Config) -> np.ndarray:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Llama3Scaling:
+  """Low frequencies divided by `factor`, high ones kept, a ramp between."""
+
+  factor: float
+  low_freq_factor: float
+  high_freq_factor: float
+  original_max_position_embeddings: int
+
+
+Scaling = LinearScaling | Llama3Scaling
+SCALINGS = {"linear": LinearScaling, "llama3": Llama3Scaling}
+
+
+def from_dict(raw: dict, faults: list[str]) -> tuple[float, Scaling | None]:
+  """Theta and scaling of a config.json, in the newer or the older spelling.
+
+  Args:
+    raw: The parsed file.
+    faults: Gets a line for each thing that is wrong.
+
+  Returns:
+    Theta, and None where frequencies are not scaled.
+  """
+  newer = dict(raw.get("rope_parameters") or {})
+  older = dict(raw.get("rope_scaling") or {})
+  if newer and older:
+    faults.append("rope_parameters and rope_scaling are both given")
+  values = newer or older
+  thetas = {newer.pop("rope_theta", None), raw.get("rope_theta")} - {None}
+  if len(thetas) > 1:
+    faults.append(f"rope_theta is given twice: {sorted(thetas)}")
+  theta = float(min(thetas, default=10000.0))
+
+  kinds = {values.pop("rope_type", None), values.pop("type", None)} - {None}
+  kind = min(kinds, default="default")
+  if kind == "default":
+    if values:
+      faults.append(f"unknown RoPE settings {sorted(values)}")
+    return theta, None
+  if kind not in SCALINGS or len(kinds) > 1:
+    faults.append(
+      f"RoPE scaling {sorted(kinds)} is not supported, only default, "
+      f"{', '.join(SCALINGS)}"
+    )
+    return theta, None
+  names = {field.name for field in dataclasses.fields(SCALINGS[kind])}
+  if names != set(values):
+    faults.append(
+      f"RoPE scaling {kind!r} needs {sorted(names)}, got {sorted(values)}"
+    )
+    return theta, None
+  return theta, SCALINGS[kind](**values)
+
+
+def to_dict(scaling: Scaling | None) -> dict | None:
+  """A config.json's `rope_scaling`, the spelling that all versions read."""
+  if scaling is None:
+    return None
+  kinds = {scaling: kind for kind, scaling in SCALINGS.items()}
+  return dataclasses.asdict(scaling) | {"rope_type": kinds[type(scaling)]}
+
+
+def frequencies(
+  theta: float, channels: int, scaling: Scaling | None
+) -> np.ndarray:
   """Radians per position of each pair of channels, [C / 2] float32.
 
   Bit for bit what the model was trained with, or nearly: the last bit of a
   frequency is a visible angle after a few hundred positions. So each step is
   rounded to float32, the power from float64 as PyTorch's comes out.
   """
-  exponent = np.arange(0, config.head_dim, 2, dtype=np.float32)
-  exponent /= np.float32(config.head_dim)
-  power = np.float64(config.rope_theta) ** exponent.astype(np.float64)
+  exponent = np.arange(0, channels, 2, dtype=np.float32)
+  exponent /= np.float32(channels)
+  power = np.float64(theta) ** exponent.astype(np.float64)
   plain = np.float32(1) / power.astype(np.float32)
-  match config.rope_scaling:
+  match scaling:
     case None:
       return plain
     case LinearScaling(factor=factor):
       return plain / np.float32(factor)
-    case Llama3Scaling() as scaling:
+    case Llama3Scaling():
       return _llama3(plain, scaling)
 
 

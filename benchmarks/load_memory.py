@@ -1,0 +1,87 @@
+"""Peak memory while a checkpoint of Llama-3.2-1B's shape is loaded.
+
+  python -m benchmarks.load_memory
+
+Writes 2.5 GB of random bfloat16 weights to a temporary directory, loads them
+in a process of its own (Linux: the kernel's high-water mark is read), and
+prints the peak as a multiple of the weights' size.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+# Llama-3.2-1B's config.json, less what changes no weight's shape.
+RAW = {
+  "architectures": ["LlamaForCausalLM"],
+  "model_type": "llama",
+  "hidden_act": "silu",
+  "hidden_size": 2048,
+  "intermediate_size": 8192,
+  "max_position_embeddings": 131072,
+  "num_attention_heads": 32,
+  "num_hidden_layers": 16,
+  "num_key_value_heads": 8,
+  "rms_norm_eps": 1e-05,
+  "rope_theta": 500000.0,
+  "tie_word_embeddings": True,
+  "torch_dtype": "bfloat16",
+  "vocab_size": 128256,
+}
+
+CHILD = """
+import json, re, sys, jax
+from tv_jax import models
+def status(name):
+  text = open("/proc/self/status").read()
+  return 1024 * int(re.search(rf"{name}:\\s+(\\d+)", text).group(1))
+jax.devices()
+before = status("VmRSS")
+model = models.load(sys.argv[1])
+jax.block_until_ready(model.params)
+size = sum(x.nbytes for x in jax.tree.leaves(model.params))
+print(json.dumps({"size": size, "peak": status("VmHWM") - before}))
+"""
+
+
+def write(directory: pathlib.Path, raw: dict) -> None:
+  """A random checkpoint in one file."""
+  import ml_dtypes
+  from safetensors.numpy import save_file
+
+  from tv_jax.models import config, layout
+
+  leaves = layout.llama(config.from_dict(raw, "RAW"))
+  rng = np.random.default_rng(0)
+  tensors = {
+    part.name: rng.integers(0, 1 << 14, part.shape, np.uint16).view(
+      ml_dtypes.bfloat16
+    )
+    for leaf in leaves
+    for part in leaf.parts
+  }
+  save_file(tensors, directory / "model.safetensors")
+  (directory / "config.json").write_text(json.dumps(raw))
+
+
+def measure(raw: dict) -> dict:
+  """Bytes of the weights, and of the peak above what was used before."""
+  with tempfile.TemporaryDirectory() as directory:
+    write(pathlib.Path(directory), raw)
+    run = subprocess.run(
+      [sys.executable, "-c", CHILD, directory],
+      capture_output=True,
+      text=True,
+      check=True,
+    )
+  return json.loads(run.stdout)
+
+
+if __name__ == "__main__":
+  result = measure(RAW)
+  ratio = result["peak"] / result["size"]
+  print(f"{result['size'] / 1e9:.2f} GB of weights, peak {ratio:.2f}x")
