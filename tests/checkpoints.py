@@ -115,18 +115,30 @@ def tiny(**changes):
   return dataclasses.replace(config, **changes)
 
 
-def ours(config, scale=10, seed=0):
-  """A random model of ours; at Linen's scale attention is nearly uniform."""
-  import jax
+def ours(config, seed=0):
+  """A random model of ours, whose attention is far from uniform.
 
-  from tv_jax.models import llama
+  In NumPy: to compile an initialisation takes longer than most tests.
+  """
+  import jax.numpy as jnp
+
+  from tv_jax.models import layout, llama
   from tv_jax.models.model import Model
 
-  params = jax.tree.map(
-    lambda x: x * scale if x.ndim > 1 else x,
-    llama.init(jax.random.key(seed), config),
-  )
-  apply = jax.jit(llama.Llama(config).apply)
+  rng = np.random.default_rng(seed)
+  size, params = llama.sizes(config), {}
+  for leaf in layout.llama(config):
+    shape = tuple(size[axis] for axis in leaf.axes)
+    node = params
+    for name in leaf.path[:-1]:
+      node = node.setdefault(name, {})
+    mean, deviation = (1, 0.1) if len(shape) == 1 else (0, 0.2)
+    value = rng.normal(mean, deviation, shape)
+    node[leaf.path[-1]] = jnp.asarray(value, config.dtype)
   return Model(
-    config=config, params=params, apply=apply, mesh=None, source="random"
+    config=config,
+    params={"params": params},
+    apply=llama.Llama(config).apply,
+    mesh=None,
+    source="random",
   )

@@ -70,6 +70,13 @@ def test_the_table_of_tensors_is_the_model():
     assert value.size == leaf.size
 
 
+def test_random_parameters():
+  config = checkpoints.tiny()
+  params = llama.init(jax.random.key(0), config)["params"]
+  assert (params["norm"] == 1).all()
+  assert float(params["layers_0"]["qkv"].std()) == pytest.approx(0.02, rel=0.1)
+
+
 def test_70b_over_8_devices():
   config = checkpoints.tiny(**LLAMA_70B)
   mesh = jax.sharding.AbstractMesh((8,), (sharding.AXIS,))
