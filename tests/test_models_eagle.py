@@ -43,7 +43,7 @@ def published(directory, config, *, bias, seed=5):
     "layers.0.post_attention_layernorm.weight": (E,),
   } | ({"fc.bias": (E,)} if bias else {})
   tensors = {
-    name: rng.normal(0, 0.3, shape).astype(np.float32)
+    name: rng.normal(0, 1.7 / np.sqrt(E), shape).astype(np.float32)
     for name, shape in shapes.items()
   }
   directory.mkdir()

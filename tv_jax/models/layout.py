@@ -108,11 +108,12 @@ def layer(config: Config, path: tuple[str, ...], prefix: str) -> list[Leaf]:
     ),
     Leaf(
       path=(*path, "gate_up"),
-      axes="2FE",
+      axes="F2E",
       parts=tuple(
-        Part(name=f"{prefix}mlp.{n}_proj.weight", shape=(F, E), view=(1, F, E))
+        Part(name=f"{prefix}mlp.{n}_proj.weight", shape=(F, E), view=(F, 1, E))
         for n in ("gate", "up")
       ),
+      join=1,
     ),
     whole((*path, "down"), "EF", f"{prefix}mlp.down_proj.weight", (E, F)),
   ]

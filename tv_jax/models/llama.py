@@ -33,7 +33,7 @@ AXES = {
   "qkv": "GPCE",
   "out": "EGRC",
   "mlp_norm": "E",
-  "gate_up": "2FE",
+  "gate_up": "F2E",
   "down": "EF",
   "norm": "E",
   "unembedding": "VE",
@@ -98,9 +98,14 @@ def attend(
   return y.reshape(B, G, T, R, C).swapaxes(1, 2)
 
 
-def _flat(x):
-  """Merges the last three axes: one contraction, so no transposed weights."""
-  return x.reshape(*x.shape[:-3], -1)
+def project(x: jax.Array, weights: jax.Array) -> jax.Array:
+  """Contracts `x` [B, T, E] with `weights` [.., E], as [B, T, ..].
+
+  As a plain product of matrices: given more axes, XLA transposes weights.
+  """
+  B, T, E = x.shape
+  y = jnp.einsum("BTE,XE->BTX", x, weights.reshape(-1, E))
+  return y.reshape(B, T, *weights.shape[:-1])
 
 
 def unembed(features: jax.Array, unembedding: jax.Array) -> jax.Array:
@@ -139,21 +144,20 @@ class Layer(nn.Module):
 
     with jax.named_scope("attention"):
       y = norm(x, weight(self, "attention_norm")) if self.attention_norm else x
-      qkv = jnp.einsum("BTE,GPCE->BTGPC", y, weight(self, "qkv"))
+      qkv = project(y, weight(self, "qkv"))
       turned = rope.rotate(qkv[..., : R + 1, :], turn)
       new_keys, new_values = turned[..., R, :], qkv[..., R + 1, :]
       keys = caches.write(keys, new_keys.swapaxes(1, 2), start)
       values = caches.write(values, new_values.swapaxes(1, 2), start)
       y = attend(turned[..., :R, :], keys, values, mask)
-      y = jnp.einsum("BTX,EX->BTE", *map(_flat, (y, weight(self, "out"))))
+      out = weight(self, "out")
+      y = project(y.reshape(*y.shape[:2], -1), out.reshape(out.shape[0], -1))
       x = sharding.replicate(x + y, self.mesh)
 
     with jax.named_scope("mlp"):
       y = norm(x, weight(self, "mlp_norm"))
-      gate_up = weight(self, "gate_up")
-      gate, up = jnp.split(jnp.einsum("BTE,XFE->BTXF", y, gate_up), 2, axis=2)
-      y = (nn.silu(gate) * up)[:, :, 0]
-      y = jnp.einsum("BTF,EF->BTE", y, weight(self, "down"))
+      y = project(y, weight(self, "gate_up"))
+      y = project(nn.silu(y[..., 0]) * y[..., 1], weight(self, "down"))
       x = sharding.replicate(x + y, self.mesh)
 
     return x, keys, values
