@@ -239,6 +239,13 @@ def test_what_we_save_is_what_was_published(setting, tmp_path):
   assert set(again) == set(tensors) - {"embed_tokens.weight"}
   for name, tensor in again.items():
     np.testing.assert_array_equal(tensor, tensors[name])
+  target = dataclasses.replace(
+    checkpoints.ours(head.config), params=head.params
+  )
+  reloaded = models.load_eagle(tmp_path, target)
+  assert reloaded.config == head.config
+  assert reloaded.bias is head.bias
+  jax.tree.map(np.testing.assert_array_equal, reloaded.params, head.params)
 
 
 def test_a_head_of_another_vocabulary_is_refused(tmp_path):

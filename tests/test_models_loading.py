@@ -220,8 +220,9 @@ def test_old_configurations_mean_what_they_meant(saved):
   assert config == checkpoints.tiny(num_key_value_heads=4, rope_theta=10000.0)
 
 
-def test_a_dtype_of_none_of_ours(saved):
-  refused(saved, "dtype float64 is not one of", dtype="float64")
+@pytest.mark.parametrize("dtype", ["float64", "half-precision"])
+def test_a_dtype_of_none_of_ours(saved, dtype):
+  refused(saved, f"dtype {dtype} is not one of float32, bf", dtype=dtype)
 
 
 def test_dtypes(saved):

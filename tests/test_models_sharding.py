@@ -113,7 +113,7 @@ def lowered(mesh, layers, batch):
       jnp.float32,
       sharding=sharding.placement(leaf.axes, mesh),
     )
-  cache = jax.eval_shape(lambda: caches.empty(config, batch, 16, "float32"))
+  cache = jax.eval_shape(lambda: caches.empty(config, batch, 16))
   split = sharding.placement("BGSC", mesh)
   whole = sharding.placement("B", mesh)
   cache = jax.tree.map(

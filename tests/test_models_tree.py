@@ -44,7 +44,7 @@ def path_to(ancestors, node):
 def causal_pass(params, tokens):
   zero = jnp.zeros([1], jnp.int32)
   T = tokens.shape[1]
-  cache = caches.empty(CONFIG, 1, T, "float32")
+  cache = caches.empty(CONFIG, 1, T)
   positions = jnp.arange(T, dtype=jnp.int32)[None]
   seen = mask.causal(zero, T, T)
   return llama.Llama(CONFIG).apply(params, tokens, positions, seen, cache)
@@ -76,7 +76,7 @@ def prefixes(params):
     jnp.asarray(tokens),
     jnp.broadcast_to(jnp.arange(16, dtype=jnp.int32), (B, 16)),
     mask.causal(zero, 16, SLOTS),
-    caches.empty(CONFIG, B, SLOTS, "float32"),
+    caches.empty(CONFIG, B, SLOTS),
   )
   assert (cache.length == 16).all()
   rows = [tokens[i, :n] for i, n in enumerate(lengths)]

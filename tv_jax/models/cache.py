@@ -40,14 +40,14 @@ class Cache:
     return self.keys[0].shape[2]
 
 
-def empty(config: Config, batch: int, length: int, dtype) -> Cache:
-  """A cache of `length` slots for `batch` rows, all of length 0."""
+def empty(config: Config, batch: int, length: int) -> Cache:
+  """A cache of `length` slots for `batch` rows, nothing in it yet."""
   shape = (batch, config.num_key_value_heads, length, config.head_dim)
 
   def layers():
     # Each its own buffer, so that all can be donated.
     return tuple(
-      jnp.zeros(shape, dtype) for _ in range(config.num_hidden_layers)
+      jnp.zeros(shape, config.dtype) for _ in range(config.num_hidden_layers)
     )
 
   return Cache(

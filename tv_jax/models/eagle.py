@@ -102,6 +102,6 @@ def init(key: jax.Array, config: Config, *, bias: bool) -> dict:
   """Random parameters, the shared ones among them."""
   one = jnp.zeros([1, 1], jnp.int32)
   feature = jnp.zeros([1, 1, config.hidden_size], config.dtype)
-  cache = caches.empty(config, 1, 1, config.dtype)
+  cache = caches.empty(config, 1, 1)
   mask = jnp.zeros([1, 1, 1])
   return Eagle(config, bias).init(key, one, feature, one, mask, cache)

@@ -7,7 +7,7 @@ comes out.
 B batch, T query length, S cache length, V vocabulary, E embedding, F columns
 of the MLP, H query heads, G key and value heads, R = H / G query heads of one
 of those, P = R + 2 projections of one of those (its queries, its key, its
-value), C channels of a head.
+value), C channels of a head; Q = T R; X all of a weight's axes but its last.
 
 Weights keep PyTorch's [out, in], so that loading moves bytes and transposes
 none. Norms, rotations, attention weights and logits are computed in float32
@@ -87,6 +87,7 @@ def attend(
   """Attention of `queries` [B, T, G, R, C] over all slots of the cache."""
   B, T, G, R, C = queries.shape
   # One plain batched product each: given more axes, XLA transposes the cache.
+  # T before R, or XLA finds no tiles where T is not a power of two.
   queries = queries.swapaxes(1, 2).reshape(B, G, T * R, C)
   scores = jnp.einsum(
     "BGQC,BGSC->BGQS", queries, keys, preferred_element_type=jnp.float32
@@ -224,5 +225,5 @@ class Llama(nn.Module):
 def init(key: jax.Array, config: Config) -> dict:
   """Random parameters, as `Llama(config).apply` takes them."""
   one = jnp.zeros([1, 1], jnp.int32)
-  cache = caches.empty(config, 1, 1, config.dtype)
+  cache = caches.empty(config, 1, 1)
   return Llama(config).init(key, one, one, jnp.zeros([1, 1, 1]), cache)

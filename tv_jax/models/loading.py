@@ -18,10 +18,13 @@ def _dtype(name, config):
   """The name of the wanted dtype, by default the stored one."""
   if name is None:
     return config.dtype
-  name = np.dtype(name).name
-  if name not in configs.DTYPES:
-    raise ValueError(f"dtype {name} is not one of {', '.join(configs.DTYPES)}")
-  return name
+  try:
+    known = np.dtype(name).name
+  except TypeError:
+    known = str(name)
+  if known not in configs.DTYPES:
+    raise ValueError(f"dtype {known} is not one of {', '.join(configs.DTYPES)}")
+  return known
 
 
 def _source(path_or_repo, directory: pathlib.Path) -> str:

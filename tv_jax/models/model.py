@@ -71,7 +71,7 @@ class Head:
 
 
 def _init_cache(config, mesh, batch, length):
-  cache = caches.empty(config, batch, length, config.dtype)
+  cache = caches.empty(config, batch, length)
   if mesh is None:
     return cache
   split = sharding.placement("BGSC", mesh)
