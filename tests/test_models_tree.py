@@ -203,3 +203,10 @@ def test_a_token_that_is_none_gives_finite_logits(params, prefixes):
   drafts = np.where(np.arange(N) == 4, -1, drafts)
   logits, _, _ = tree_pass(params, cache, ancestors, depths, drafts)
   assert np.isfinite(logits).all()
+
+
+def test_the_cache_of_another_model_is_refused(params):
+  cache = caches.empty(checkpoints.tiny(num_hidden_layers=1), 1, 4)
+  one = jnp.zeros([1, 1], jnp.int32)
+  with pytest.raises(ValueError, match="zip"):
+    APPLY(params, one, one, jnp.zeros([1, 1, 4]), cache)

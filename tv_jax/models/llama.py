@@ -200,7 +200,8 @@ class Llama(nn.Module):
       x = sharding.replicate(embed(embedding, tokens), self.mesh)
       turn = rotation(self.config, positions)
     keys, values = [], []
-    for i, past in enumerate(zip(cache.keys, cache.values, strict=True)):
+    layers = range(self.config.num_hidden_layers)
+    for i, *past in zip(layers, cache.keys, cache.values, strict=True):
       layer = Layer(self.config, self.mesh, name=f"layers_{i}")
       x, k, v = layer(x, turn, mask, *past, cache.length)
       keys.append(k)
