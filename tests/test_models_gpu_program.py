@@ -93,8 +93,8 @@ def moved(program, at_least):
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("queries", [1, 26, 64])
 def test_a_decode_step(batch, queries):
-  program, cache_bytes = decode_step(3, batch, queries)
-  shorter, _ = decode_step(2, batch, queries)
+  program, cache_bytes = decode_step(2, batch, queries)
+  shorter, _ = decode_step(1, batch, queries)
   # The smallest weight is `out`, the smallest cache one layer's keys.
   smallest = min(4096 * 4096, batch * 8 * SLOTS * 128)
   assert moved(program, smallest) == []
