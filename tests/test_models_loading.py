@@ -62,6 +62,12 @@ def test_what_was_saved_is_loaded(good, saved):
   np.testing.assert_array_equal(model.logits(tokens), good.logits(tokens))
 
 
+@pytest.mark.parametrize("ends", [(), (2,), (2, 5)])
+def test_a_configuration_is_written_as_it_was_read(ends):
+  config = checkpoints.tiny(eos_token_id=ends)
+  assert configs.from_dict(configs.to_dict(config), "ours") == config
+
+
 def test_shards_are_read(good, saved):
   split(saved)
   tokens = checkpoints.tokens(2, 8, CONFIG.vocab_size)

@@ -173,7 +173,7 @@ def to_dict(config: Config) -> dict:
   raw = dataclasses.asdict(config)
   raw["rope_scaling"] = rope.to_dict(config.rope_scaling)
   ends = config.eos_token_id
-  raw["eos_token_id"] = list(ends) if len(ends) != 1 else ends[0]
+  raw["eos_token_id"] = list(ends) if len(ends) > 1 else next(iter(ends), None)
   raw["torch_dtype"] = raw.pop("dtype")
   return raw | FIXED | {"architectures": ["LlamaForCausalLM"]}
 
