@@ -410,5 +410,3 @@ def random_language(rng, vocabulary, denominator=12, zeros=0.2):
     return law
 
   return law_of_length(rng.random()), law_of_length(rng.random())
-
-

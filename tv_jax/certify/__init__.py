@@ -59,7 +59,7 @@ def output_law(
       row = int(wrong.argmax())
       raise ValueError(f"{name}[{row}] = {laws[row]} is no law")
   rule = resolve(verifier)
-  run = exact.make_runner(rule, proposal, tree, p.dtype.type)
+  run = exact.make_runner(rule, proposal, tree, p.dtype.type, p.shape[1])
   return run(Case("given", p, q))
 
 

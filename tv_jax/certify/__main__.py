@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import rich.console
 import rich.progress
-from absl import app, flags
+from absl import app, flags, logging
 
 from tv_jax import certify, tree
 from tv_jax.proposals import PROPOSALS
@@ -48,6 +48,7 @@ def main(argv):
     plan, settings = _plan()
   except ValueError as error:
     sys.exit(_complain(error))
+  logging.set_verbosity(logging.WARNING)
   jax.config.update("jax_enable_x64", not _F32.value)
   started = time.monotonic()
   rows = _run(plan, settings)

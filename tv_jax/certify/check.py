@@ -82,11 +82,10 @@ def check(
 
 
 def _exact(verifier, proposal, tree, settings, tick) -> Check:
-  run = exact.make_runner(verifier, proposal, tree, settings.dtype)
-  baseline = exact.make_lengths(
-    VERIFIERS["token_level"], proposal, tree, settings.dtype
-  )
-  bound = exact.tolerance(settings.dtype)
+  dtype, V = settings.dtype, settings.vocabulary
+  run = exact.make_runner(verifier, proposal, tree, dtype, V)
+  baseline = exact.make_lengths(VERIFIERS["token_level"], proposal, tree, dtype)
+  bound = exact.tolerance(dtype)
   found, lengths, others, failure = [], [], [], None
   for case in _cases(tree, settings):
     outcome = run(case)

@@ -19,6 +19,7 @@ import jax
 import numpy as np
 
 from tv_jax.certify import cases as cases_lib
+from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.proposals import Proposal
 from tv_jax.tree import ROOT, Tree
@@ -61,20 +62,23 @@ def decisions(tree: Tree) -> int:
   return 2 ** (len(tree) - 1)
 
 
-def make_runner(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
+def make_runner(
+  verifier: Verifier, proposal: Proposal, tree: Tree, dtype, V: int
+):
   """A function that certifies one case on this tree; compiled once."""
   N = len(tree)
   high = np.nextafter(dtype(1), dtype(0))
   coins = itertools.product((0, high), repeat=N - 1)
   patterns = np.array([(high, *rest) for rest in coins], dtype)
-  chunk = max(1, _BATCH // len(patterns))
+  outcomes = drafts_lib.count_outcomes(tree, proposal, V)
+  chunk = max(1, min(outcomes, _BATCH // len(patterns)))
 
   def decide(tokens, q, p, eta):
     return verifier.decide(tree, proposal, tokens, q, p, eta)
 
   each_pattern = jax.vmap(decide, in_axes=(None, None, None, 0))
-  compiled = jax.jit(jax.vmap(each_pattern))
-  stop_law = verifier.stop_law and jax.jit(
+  compiled = compiling.jit(jax.vmap(each_pattern))
+  stop_law = verifier.stop_law and compiling.jit(
     jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
   )
 
@@ -113,7 +117,7 @@ def make_runner(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
 @functools.lru_cache(maxsize=64)
 def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
   """A function that gives a rule's expected gain on given drafts of a case."""
-  stop_law = jax.jit(
+  stop_law = compiling.jit(
     jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
   )
 
@@ -208,7 +212,8 @@ def _faults(tree, drafts, decided, offered, accept, weight, residual):
   if (live & ~decided.probed).any():
     yield "accept lies: a coin moved to its edge changes the decision"
   at_node = np.take_along_axis(accept, decided.node[..., None], -1)[..., 0]
-  if (live & (decided.node != ROOT) & (at_node == 0)).any():
+  # Whatever the path's weight, which such a coin makes 0.
+  if ((decided.node != ROOT) & (at_node == 0)).any():
     yield "a node is accepted with threshold 0"
   tokens = np.take_along_axis(drafts.tokens, decided.node, axis=1)
   if (live & (tokens < 0)).any():

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from tv_jax.certify import compiling
 from tv_jax.certify.cases import Case
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
@@ -57,7 +58,6 @@ def code_below(path: np.ndarray, token: np.ndarray) -> np.ndarray:
 
 def draw_drafts(key, tree: Tree, proposal: Proposal, q: np.ndarray, count: int):
   """`count` drafts: tokens [S, N], and the rows of their laws [S, N]."""
-  draws = {}
   tokens = np.full((count, len(tree)), INVALID, np.int32)
   code = np.ones((count, len(tree)), np.uint64)
   for number, nodes in enumerate(tree.levels[:-1]):
@@ -65,11 +65,11 @@ def draw_drafts(key, tree: Tree, proposal: Proposal, q: np.ndarray, count: int):
     for k in np.unique(tree.num_children[nodes]):
       own = nodes[tree.num_children[nodes] == k]
       children = tree.children[own, :k]  # [n, k]
-      if k not in draws:
-        draws[k] = _draw_many(proposal, int(k))
       laws = q[row_of(code[:, own], len(q))]  # [S, n, V]
       level_key = jax.random.fold_in(jax.random.fold_in(key, number), int(k))
-      drawn = draws[k](level_key, laws.reshape(-1, q.shape[1]))
+      drawn = _draw_many(proposal, int(k))(
+        level_key, laws.reshape(-1, q.shape[1])
+      )
       drawn = drawn.reshape(count, len(own), k)
       dead = (tokens[:, own] == INVALID) & (own != ROOT)
       tokens[:, children] = np.where(dead[..., None], INVALID, drawn)
@@ -78,9 +78,10 @@ def draw_drafts(key, tree: Tree, proposal: Proposal, q: np.ndarray, count: int):
   return tokens, row_of(code, len(q))
 
 
+@functools.lru_cache(maxsize=64)
 def _draw_many(proposal, k):
   """(key, laws [n, V]) -> [n, k], compiled for one size."""
-  compiled = jax.jit(jax.vmap(lambda key, q: proposal.draw(key, q, k)))
+  compiled = compiling.jit(jax.vmap(lambda key, q: proposal.draw(key, q, k)))
 
   def draw(key, laws):
     parts = []
@@ -102,8 +103,8 @@ def make_runner(
   def decide(tokens, q, p, eta):
     return verifier.decide(tree, proposal, tokens, q, p, eta)
 
-  decide_all = jax.jit(jax.vmap(decide))
-  stop_all = verifier.stop_law and jax.jit(
+  decide_all = compiling.jit(jax.vmap(decide))
+  stop_all = verifier.stop_law and compiling.jit(
     jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
   )
   batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
@@ -153,7 +154,7 @@ def make_runner(
 @functools.lru_cache(maxsize=64)
 def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
   """A function that gives a rule's expected gain on the drafts of a sample."""
-  stop_law = jax.jit(
+  stop_law = compiling.jit(
     jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
   )
 

@@ -94,7 +94,7 @@ def reject(draft: Draft, g, own, node, child, spared) -> residual.Residual:
 
 
 def conclude(
-  draft: Draft, node, g: residual.Residual, accept, fault, *, measured
+  draft: Draft, node, g: residual.Residual, accept, fault
 ) -> Decision:
   """As `decision.conclude`, by branches: less work where branches are cheap.
 
@@ -104,7 +104,6 @@ def conclude(
     g: Its residual.
     accept: [N] thresholds.
     fault: [] whether a NaN was met.
-    measured: [] whether `g.mass` is that of g, all of whose rows were read.
   """
   tokens = draft.tokens[node]
 
@@ -129,9 +128,7 @@ def conclude(
     ratio = g.beta / g.alpha
     row = jnp.maximum(draft.p[node] - ratio * draft.q[node], 0)
     row = _set(row, tokens, g.at / g.alpha)
-    total = jax.lax.cond(
-      measured, lambda: g.mass / g.alpha, lambda: jnp.sum(row)
-    )
+    total = jnp.sum(row)
     return sound(row, total, lambda: decided(row / total))
 
   return jax.lax.cond(jnp.all(tokens == INVALID), untouched, reduced)

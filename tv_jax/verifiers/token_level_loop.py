@@ -110,10 +110,7 @@ def decide(
       jnp.full(len(tokens), NOT_OFFERED, p.dtype),
     ),
   )
-  # No family's last rejection was measured.
-  return drafted.conclude(
-    draft, end.node, end.g, accept, end.fault, measured=jnp.array(False)
-  )
+  return drafted.conclude(draft, end.node, end.g, accept, end.fault)
 
 
 def stop_law(

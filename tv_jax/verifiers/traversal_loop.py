@@ -124,14 +124,8 @@ def decide(
   """See `decision.Verifier`."""
   draft = drafted.gather(tree, tokens, q, p)
   end = _walk(draft, proposal, eta)
-  # The root's last rejection was not measured; all others were.
   return drafted.conclude(
-    draft,
-    end.node,
-    _of(end.g, end.node),
-    end.accept,
-    end.fault,
-    measured=end.node != ROOT,
+    draft, end.node, _of(end.g, end.node), end.accept, end.fault
   )
 
 
