@@ -1,0 +1,49 @@
+"""The level-parallel forms as an H200 would run them, compiled without one."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from benchmarks import gpu_program
+from tv_jax import proposals, tree
+from tv_jax.verifiers import VERIFIERS
+
+pytestmark = [
+  pytest.mark.gpu_program,
+  pytest.mark.skipif(
+    not gpu_program.available(), reason="the CUDA plugin is not installed"
+  ),
+]
+
+V = 128256
+# Kernels of a decision as measured; launches are most of its cost.
+KERNELS = {
+  ("traversal", "chain:5"): 14,
+  ("traversal", "kary:2x5"): 40,
+  ("traversal", "eagle"): 34,
+  ("token_level", "chain:5"): 10,
+  ("token_level", "kary:2x5"): 16,
+  ("token_level", "eagle"): 28,
+}
+
+
+@pytest.mark.parametrize(("name", "shape"), KERNELS)
+def test_few_kernels_and_no_vocabulary_sized_temporary(name, shape):
+  topology = tree.parse(shape)
+  N = len(topology)
+
+  def decide(tokens, q, p, eta):
+    proposal = proposals.WITHOUT_REPLACEMENT
+    return VERIFIERS[name].decide(topology, proposal, tokens, q, p, eta)
+
+  laws = jax.ShapeDtypeStruct((N, V), jnp.float32)
+  program = gpu_program.compile_for(
+    decide,
+    jax.ShapeDtypeStruct((N,), jnp.int32),
+    laws,
+    laws,
+    jax.ShapeDtypeStruct((N,), jnp.float32),
+  )
+  # A newer XLA may fuse a little differently.
+  assert len(program.kernels) <= KERNELS[name, shape] + 4
+  assert program.memory.temp_size_in_bytes < 4 * V / 8
