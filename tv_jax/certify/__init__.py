@@ -17,7 +17,13 @@ from tv_jax.certify.check import (
   smallest_failure,
 )
 from tv_jax.certify.exact import Outcome
-from tv_jax.certify.report import LEGEND, spell_out, table, text
+from tv_jax.certify.report import (
+  LEGEND,
+  save_picture,
+  spell_out,
+  table,
+  text,
+)
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Tree
 from tv_jax.verifiers import Verifier, lookup, resolve
@@ -77,6 +83,7 @@ __all__ = [
   "exact",
   "num_contexts",
   "output_law",
+  "save_picture",
   "smallest_failure",
   "spell_out",
   "table",

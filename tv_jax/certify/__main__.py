@@ -34,6 +34,9 @@ _DRAFTS = flags.DEFINE_integer(
   "drafts", 1000, "Drafts where there are too many to enumerate."
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the laws and the drafts.")
+_SVG = flags.DEFINE_string(
+  "svg", None, "A file to save the table's picture in."
+)
 _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
 
 # A progress bar appears when the work takes longer than this.
@@ -59,6 +62,8 @@ def main(argv):
     result
   )
   print(certify.LEGEND)
+  if _SVG.value:
+    certify.save_picture(result, _SVG.value)
   failed = [row for row in rows if not row[3].lossless]
   for name, proposal, shape, check, rule in failed:
     failure = certify.smallest_failure(

@@ -1,6 +1,8 @@
 """What the certificate prints: the table, and a failing case spelled out."""
 
 import io
+import pathlib
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -60,6 +62,16 @@ def text(renderable) -> str:
   buffer = io.StringIO()
   rich.console.Console(file=buffer, width=400).print(renderable)
   return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+
+def save_picture(renderable, path: str) -> None:
+  """The same as an SVG file."""
+  console = rich.console.Console(file=io.StringIO(), record=True, width=150)
+  console.print(renderable)
+  picture = console.export_svg(title="python -m tv_jax.certify")
+  # Rich names a font on a server; a picture should need none.
+  picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
+  pathlib.Path(path).write_text(picture)
 
 
 def spell_out(failure: Failure) -> str:
