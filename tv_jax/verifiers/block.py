@@ -57,7 +57,7 @@ def _chain(tree, proposal, tokens, q, p) -> _Chain:
   for r in ratio:
     reach.append(jnp.minimum(reach[-1] * r, 1))
   reach = jnp.stack(reach)
-  A = jnp.sum(jnp.maximum(reach[:-1, None] * p[:-1] - q, 0), axis=1)
+  A = jnp.sum(_positive(reach[:-1, None] * p[:-1] - q), axis=1)
   A = jnp.append(A, 0)
   last = drawn & ~jnp.append(drawn[1:], False)
   certain = (reach == 1) & (A == 0)
@@ -83,11 +83,11 @@ def decide(
 ) -> Decision:
   """See `decision.Verifier`."""
   chain = _chain(tree, proposal, tokens, q, p)
-  depth = np.arange(len(tree))
+  depth = np.arange(len(tree), dtype=np.int32)
   node = jnp.max(jnp.where(chain.drawn & (eta < chain.h), depth, ROOT))
   node = jnp.where(chain.fault, ROOT, node)
   row = jnp.minimum(node, len(chain.q) - 1)  # a leaf has no law of a child
-  weights = jnp.maximum(chain.reach[node] * p[node] - chain.q[row], 0)
+  weights = _positive(chain.reach[node] * p[node] - chain.q[row])
   # Coins above the accepted node were drawn as well, but no longer matter.
   compared = chain.drawn & (depth >= node) & (depth != ROOT)
   return settle(
@@ -111,3 +111,7 @@ def stop_law(
   hit = jnp.where(chain.drawn & ~chain.fault, chain.h, 0).at[ROOT].set(1)
   missed_below = jnp.cumprod(jnp.append(1 - hit[1:], 1)[::-1])[::-1]
   return hit * missed_below
+
+
+def _positive(x):
+  return jnp.where(x <= 0, 0, x)  # not `maximum`, which may lose a NaN

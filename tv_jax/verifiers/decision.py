@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers.residual import Residual
+from tv_jax.verifiers.residual import Residual, positive
 
 # The threshold of a coin that was not tossed: no probability.
 NOT_OFFERED = -1.0
@@ -77,7 +77,7 @@ def conclude(
   # and a leaf's row of q, which need not hold anything, has no say.
   alpha = jnp.where(g.alpha > 0, g.alpha, 1)
   ratio = jnp.where(fault, 0, g.beta / alpha)
-  weights = jnp.maximum(p_row - jnp.where(ratio > 0, ratio * q_row, 0), 0)
+  weights = positive(p_row - jnp.where(ratio > 0, ratio * q_row, 0))
   vocabulary = jnp.arange(p.shape[1], dtype=jnp.int32)
   tokens = jnp.where(fault, INVALID, tokens)
   for token, value in zip(tokens, g.at / alpha, strict=True):
@@ -110,10 +110,18 @@ def settle(
   fault |= late
   return Decision(
     node=jnp.where(fault, tree_lib.ROOT, node).astype(jnp.int32),
-    residual=jnp.where(late, _finite(p[tree_lib.ROOT]), law),
+    residual=jnp.where(late, _finite_law(p[tree_lib.ROOT]), law),
     accept=jnp.where(fault, NOT_OFFERED, accept),
     fault=fault,
   )
+
+
+def _finite_law(row):
+  """What is finite in a row, renormalised; uniform if nothing is."""
+  finite = _finite(row)
+  total = jnp.sum(finite)
+  uniform = 1 / len(row)
+  return jnp.where(total > 0, finite / jnp.where(total > 0, total, 1), uniform)
 
 
 def _finite(row):

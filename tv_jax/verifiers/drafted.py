@@ -87,7 +87,7 @@ def reject(draft: Draft, g, own, node, child, spared) -> residual.Residual:
 
   def rescaled():
     terms = shifted.alpha * draft.p[node] - shifted.beta * draft.q[node]
-    off = _sum_off(jnp.maximum(terms, 0), own.tokens)
+    off = _sum_off(residual.positive(terms), own.tokens)
     return residual.rescale(g, shifted, law, own.fresh, off)
 
   return jax.lax.cond(spared, lambda: shifted, rescaled)
@@ -126,7 +126,7 @@ def conclude(
 
   def reduced():
     ratio = g.beta / g.alpha
-    row = jnp.maximum(draft.p[node] - ratio * draft.q[node], 0)
+    row = residual.positive(draft.p[node] - ratio * draft.q[node])
     row = _set(row, tokens, g.at / g.alpha)
     total = jnp.sum(row)
     return sound(row, total, lambda: decided(row / total))

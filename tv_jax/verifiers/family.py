@@ -27,19 +27,21 @@ AT = 4
 @functools.lru_cache(maxsize=256)
 def parents_of(tree: Tree) -> np.ndarray:
   """[M] the nodes that have children, in level order."""
-  return np.flatnonzero(tree.num_children)
+  return np.flatnonzero(tree.num_children).astype(np.int32)
 
 
 @functools.lru_cache(maxsize=256)
 def family_of(tree: Tree) -> np.ndarray:
   """[N] the place of a node in `parents_of`; M for a leaf."""
-  place = np.full(len(tree), len(parents_of(tree)))
-  place[parents_of(tree)] = np.arange(len(parents_of(tree)))
+  M = len(parents_of(tree))
+  place = np.full(len(tree), M, np.int32)
+  place[parents_of(tree)] = np.arange(M)
   return place
 
 
 def rows(array: jax.Array, index: np.ndarray) -> jax.Array:
   """array[index], as a slice where the two are the same: it costs nothing."""
+  index = index.astype(np.int32)  # the same with and without x64
   if len(index) and np.array_equal(index, np.arange(index[0], index[-1] + 1)):
     return array[int(index[0]) : int(index[-1]) + 1]
   return array[index]
@@ -150,7 +152,7 @@ def mass_of(g: jax.Array) -> jax.Array:
 
 def spread(values: jax.Array, index: np.ndarray, length: int) -> jax.Array:
   """[length, ..] with values[i] at index[i], and 0 elsewhere: no scatter."""
-  place = np.full(length, len(index))
+  place = np.full(length, len(index), np.int32)
   place[index] = np.arange(len(index))
   if np.array_equal(index, np.arange(length)):
     return values

@@ -101,6 +101,15 @@ def enter(g_at: jax.Array, law_at: jax.Array, exists: jax.Array) -> jax.Array:
   return jnp.where(exists, chance, 0)
 
 
+def positive(x: jax.Array) -> jax.Array:
+  """[x]_+, and NaN of NaN.
+
+  Not `maximum(x, 0)`: XLA hands the sum of one to a library on CPUs, whose
+  maximum of NaN and 0 is 0, and a fault would go unseen.
+  """
+  return jnp.where(x <= 0, 0, x)
+
+
 def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
   """The sum of [alpha p - beta q]_+ off the tokens: one pass over a row.
 
@@ -112,7 +121,7 @@ def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
   inside = jnp.zeros_like(vocabulary, bool)
   for token in tokens:  # K compares, fused into the sum
     inside |= vocabulary == token
-  return jnp.sum(jnp.where(inside, 0, jnp.maximum(alpha * p - beta * q, 0)))
+  return jnp.sum(jnp.where(inside, 0, positive(alpha * p - beta * q)))
 
 
 def shift(g: Residual, law: Law) -> Residual:
@@ -123,7 +132,7 @@ def shift(g: Residual, law: Law) -> Residual:
   """
   return g._replace(
     beta=jnp.where(law.exists, g.beta + law.scale, g.beta),
-    at=jnp.where(law.exists, jnp.maximum(g.at - law.at, 0), g.at),
+    at=jnp.where(law.exists, positive(g.at - law.at), g.at),
   )
 
 

@@ -38,15 +38,15 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
   parents, family_of = family.parents_of(tree), family.family_of(tree)
   sizes = tree.num_children[parents]
   children = family.gather(tree, proposal, tokens, q, p)
-  active = np.arange(len(parents))
+  active = np.arange(len(parents), dtype=np.int32)
   g = family.begin(children, active, jnp.ones(len(parents), p.dtype))
   # All residuals that there ever are, and the last place of each family's.
   history, length, final = [g], len(parents), active.copy()
   nodes, entries = [], []
   for j in range(tree.children.shape[1]):
     nodes.append(tree.children[parents[active], j])
-    rank = np.full(len(active), j)
-    own = np.arange(len(active))
+    rank = np.full(len(active), j, np.int32)
+    own = np.arange(len(active), dtype=np.int32)
     entries.append(family.enter(children, g, own, active, rank))
     more = sizes[active] > j + 1
     if more.any():
@@ -60,7 +60,7 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
   entry = family.spread(jnp.concatenate(entries), nodes, len(tree))
   which = family_of[tree.parent[1:]]
   exists = children.laws.exists[which, tree.rank[1:]]
-  g = jnp.concatenate(history)[final]
+  g = family.rows(jnp.concatenate(history), final)
   broken = jnp.any(jnp.isnan(entry)) | jnp.any(jnp.isnan(family.mass_of(g)))
   return _Offers(
     children=children,

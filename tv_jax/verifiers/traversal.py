@@ -54,12 +54,12 @@ class _Step(NamedTuple):
 def _schedule(tree: Tree) -> tuple[_Step, ...]:
   """The steps; the first enters the root."""
   parents, family_of = family.parents_of(tree), family.family_of(tree)
-  time = np.zeros(len(tree), int)
+  time = np.zeros(len(tree), np.int32)
   for node in range(1, len(tree)):
     time[node] = time[tree.parent[node]] + tree.rank[node]
   # The root's last rejection needs no pass: it is accepted, whatever its mass.
   passes = tree.num_children[parents] - (parents == ROOT)
-  steps, before = [], np.zeros(0, int)
+  steps, before = [], np.zeros(0, np.int32)
   for now in range(int(time.max()) + 1):
     place = {int(which): i for i, which in enumerate(before)}
     heads = (time == now) & ((tree.rank > 0) | (np.arange(len(tree)) == ROOT))
@@ -75,8 +75,8 @@ def _schedule(tree: Tree) -> tuple[_Step, ...]:
     steps.append(
       _Step(
         columns=tuple(columns),
-        own=np.array([place[which] for which in above], int),
-        kept=np.array([place[which] for which in stay], int),
+        own=np.array([place[which] for which in above], np.int32),
+        kept=np.array([place[which] for which in stay], np.int32),
         active=active,
         lost=now - time[parents[active]],
       )
@@ -101,7 +101,7 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
   one = jnp.ones(1, p.dtype)
   g = family.begin(children, np.array([0]), one)
   # All residuals that there ever are, and the last place of each family's.
-  history, length, final = [g], 1, np.zeros(len(parents), int)
+  history, length, final = [g], 1, np.zeros(len(parents), np.int32)
   nodes, chances = [], []
   for step in _schedule(tree):
     entered, chance = _enter(tree, step, children, g, one)
@@ -110,13 +110,19 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
     if not len(step.active):
       continue
     new = np.flatnonzero(np.isin(family_of[entered], step.active))
-    begun = family.begin(children, family_of[entered[new]], chance[new])
-    g = jnp.concatenate([begun, g[step.kept]]) if len(step.kept) else begun
+    begun = family.begin(
+      children, family_of[entered[new]], family.rows(chance, new)
+    )
+    g = (
+      jnp.concatenate([begun, family.rows(g, step.kept)])
+      if len(step.kept)
+      else begun
+    )
     g = family.reject(tree, children, g, step.active, step.lost, q, p)
     history.append(g)
     final[step.active] = length + np.arange(len(g))
     length += len(g)
-  g = jnp.concatenate(history)[final]
+  g = family.rows(jnp.concatenate(history), final)
   entry = family.spread(
     jnp.concatenate(chances), np.concatenate(nodes), len(tree)
   )
@@ -141,7 +147,7 @@ def _enter(tree, step, children, g, one):
     which, rank = family_of[tree.parent[heads]], tree.rank[heads]
     chances = [family.enter(children, g, step.own, which, rank)]
   # A first child's family is fresh: g = chance * p.
-  firsts = np.concatenate([np.zeros(0, int), *step.columns[1:]])
+  firsts = np.concatenate([np.zeros(0, np.int32), *step.columns[1:]])
   which = family_of[tree.parent[firsts]]
   p_at, law = children.p_at[which, 0], children.laws
   law_at, exists = law.at[which, 0, 0], law.exists[which, 0]
@@ -150,7 +156,9 @@ def _enter(tree, step, children, g, one):
     inner = np.flatnonzero(tree.num_children[above] > 0)
     own = slice(start, start := start + len(column))
     chances.append(
-      residual.enter(chances[-1][inner] * p_at[own], law_at[own], exists[own])
+      residual.enter(
+        family.rows(chances[-1], inner) * p_at[own], law_at[own], exists[own]
+      )
     )
   return np.concatenate(step.columns), jnp.concatenate(chances)
 
@@ -201,9 +209,12 @@ def stop_law(
 
 
 def first_hit_law(postorder: jax.Array, mass: jax.Array) -> jax.Array:
-  """[N] the law of the first hit when node i is hit with chance mass[i]."""
+  """[N] the law of the first hit when node i is hit with chance mass[i].
+
+  A padded `postorder` names the root again, with nothing left to add.
+  """
   chance = mass.at[ROOT].set(1)[postorder]
   missed = jnp.cumprod(
     jnp.concatenate([jnp.ones(1, mass.dtype), 1 - chance[:-1]])
   )
-  return jnp.zeros_like(mass).at[postorder].set(chance * missed)
+  return jnp.zeros_like(mass).at[postorder].add(chance * missed)
