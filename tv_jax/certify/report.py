@@ -49,7 +49,7 @@ def table(rows: Iterable[tuple[str, str, str, Check]]) -> rich.table.Table:
       f"{check.distance:.1f} sigma" if sampled else f"{check.distance:.1e}",
       check.bound,
       f"{check.expected:.4f}",
-      f"{check.gain:+.2%}",
+      f"{round(check.gain, 4) + 0.0:+.2%}",
       f"{check.shorter}/{check.cases}"
       + (f", {check.shortfall:.1e}" if check.shorter else ""),
       "LOSSLESS" if check.lossless else "[bold red]NOT LOSSLESS[/]",

@@ -104,10 +104,14 @@ def enter(g_at: jax.Array, law_at: jax.Array, exists: jax.Array) -> jax.Array:
 def positive(x: jax.Array) -> jax.Array:
   """[x]_+, and NaN of NaN.
 
-  Not `maximum(x, 0)`: XLA hands the sum of one to a library on CPUs, whose
-  maximum of NaN and 0 is 0, and a fault would go unseen.
+  On CPUs XLA hands the sum of a maximum to a library whose maximum of NaN and 0
+  is 0: a fault would go unseen. A select, on GPUs, may leave a row in memory.
   """
-  return jnp.where(x <= 0, 0, x)
+  return jax.lax.platform_dependent(
+    x,
+    cpu=lambda x: jnp.where(x <= 0, 0, x),
+    default=lambda x: jnp.maximum(x, 0),
+  )
 
 
 def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
