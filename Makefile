@@ -10,7 +10,7 @@ run: $(READY)
 	$(BIN)/python -m tv_jax.certify
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .
