@@ -1,0 +1,98 @@
+"""The tutorial's files run, and are certified as it says."""
+
+import importlib
+import pathlib
+import re
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from tv_jax import certify, tree
+from tv_jax.proposals import PROPOSALS
+from tv_jax.verifiers import Verifier, resolve
+
+TUTORIAL = pathlib.Path(__file__).parents[1] / "docs" / "new-verifier.md"
+
+
+def files_of(text):
+  """{name: content} of the fenced blocks; a continuation is appended."""
+  files = {}
+  for block in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S):
+    name, continued = re.match(r"# (\w+)\.py(, continued)?\n", block).groups()
+    assert (name in files) == bool(continued)
+    files[name] = files.get(name, "") + block
+  return files
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory):
+  """The tutorial's files, imported: {name: module}."""
+  folder = tmp_path_factory.mktemp("tutorial")
+  files = files_of(TUTORIAL.read_text())
+  for name, content in files.items():
+    (folder / f"{name}.py").write_text(content)
+  sys.path.insert(0, str(folder))
+  try:
+    yield {name: importlib.import_module(name) for name in files}
+  finally:
+    sys.path.remove(str(folder))
+    for name in files:
+      sys.modules.pop(name, None)
+
+
+def check(rule, shape, proposal="with_replacement", cases=9):
+  own = certify.Settings(cases=cases)
+  return certify.check(resolve(rule), PROPOSALS[proposal], shape, own)
+
+
+@pytest.mark.parametrize(
+  "proposal", ["with_replacement", "without_replacement"]
+)
+def test_the_rule_is_lossless(modules, proposal, x64):
+  rule = modules["my_rule"].kseq
+  assert rule == Verifier(
+    decide=modules["my_rule"].decide, stop_law=modules["my_rule"].stop_law
+  )
+  found = check(rule, tree.from_parents([-1, 0, 0, 1]), proposal)
+  assert found.lossless, certify.spell_out(found.failure)
+
+
+def test_the_rule_gains_where_and_what_it_is_said_to(modules, x64):
+  found = check(modules["my_rule"].kseq, tree.kary(2, 2), cases=27)
+  assert f"{found.expected:.4f} {found.gain:+.2%}" in TUTORIAL.read_text()
+  assert found.shorter == 0
+
+
+def test_the_broken_rule_is_caught_at_two_children(modules, x64):
+  rule = modules["broken_rule"].decide
+  assert check(rule, tree.chain(2)).lossless
+  found = check(rule, tree.kary(2, 1))
+  assert not found.lossless
+  assert not found.failure.faults  # it is the law that is wrong
+  assert found.distance > 1e-2
+
+
+def test_the_comparison_runs(modules):
+  compare = modules["compare"]
+  gained = np.asarray(compare.gains(jax.random.key(0), tree.chain(2)))
+  assert gained.shape == (3,)
+  token_level, traversal, kseq = gained
+  assert kseq == pytest.approx(token_level, rel=1e-5)
+  assert traversal > token_level - 1e-5
+
+
+def test_the_commands_name_what_there_is(modules):
+  text = TUTORIAL.read_text()
+  named = re.findall(r"--verifier=(\S+)", text)
+  assert named
+  for name in ",".join(named).split(","):
+    module, _, attribute = name.partition(":")
+    if attribute:
+      resolve(getattr(modules[module], attribute))
+    elif name != "kseq":  # which the reader adds
+      resolve(name)
+  for shapes in re.findall(r'--trees="([^"]*)"', text):
+    for shape in shapes.split():
+      tree.parse(shape)
