@@ -1,5 +1,6 @@
 """The certificate passes what is lossless and catches what is not."""
 
+import dataclasses
 import functools
 import re
 import subprocess
@@ -13,7 +14,7 @@ from tests import faulty
 from tv_jax import certify, tree
 from tv_jax.certify import cases, drafts
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS, Verifier, resolve
+from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, Verifier, resolve
 
 LOPSIDED = tree.from_parents([-1, 0, 0, 1])
 FORK = tree.from_parents([-1, 0, 0, 1, 1, 2])
@@ -105,6 +106,17 @@ def test_accept_that_lies_is_caught(x64):
   check = certify.check(rule, proposal, LOPSIDED, settings())
   assert not check.lossless
   assert any("accept lies" in text for text in check.failure.faults)
+
+
+def test_a_coin_used_in_secret_is_caught(x64):
+  def secretive(*args):
+    decision = VERIFIERS["traversal"].decide(*args)
+    hidden = jnp.full_like(decision.accept, NOT_OFFERED)
+    return dataclasses.replace(decision, accept=hidden)
+
+  proposal = PROPOSALS["without_replacement"]
+  check = certify.check(resolve(secretive), proposal, LOPSIDED, settings())
+  assert any("accept hides" in text for text in check.failure.faults)
 
 
 def test_a_wrong_stop_law_is_caught(x64):
@@ -247,6 +259,8 @@ def test_the_command_catches_a_rule_of_ones_own():
     ("--verifier=tests.faulty:rule", "tests.faulty has no 'rule'"),
     ("--proposals=greedy", "proposal 'greedy': not one of"),
     ("--trees=chain:x", "tree 'chain:x': write"),
+    ("--verifier=tests.faulty:FAULTS", "neither a function nor a Verifier"),
+    ("--verifier=rule.py", "nor module:function"),
     ("--vocab=1", "--vocab=1: give 2 or more"),
   ],
 )

@@ -12,7 +12,7 @@ from absl import app, flags, logging
 
 from tv_jax import certify, tree
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS, lookup, resolve
+from tv_jax.verifiers import VERIFIERS, Verifier, lookup, resolve
 
 _VERIFIER = flags.DEFINE_list(
   "verifier",
@@ -93,7 +93,7 @@ def _plan():
   proposals = {
     name: lookup(PROPOSALS, name, "proposal") for name in _PROPOSALS.value
   }
-  trees = {text: tree.parse(text) for text in _TREES.value.split()}
+  trees = {text: _parse(text) for text in _TREES.value.split()}
   plan = [
     (name, proposal, shape, rules[name], proposals[proposal], trees[shape])
     for name in rules
@@ -113,15 +113,33 @@ def _plan():
   return plan, settings
 
 
+def _parse(text):
+  try:
+    return tree.parse(text)
+  except ValueError as error:
+    raise ValueError(f"{error}; separate trees by spaces") from error
+
+
 def _find(name):
   """The rule of a name, or of package.module:function."""
   if ":" not in name:
-    return lookup(VERIFIERS, name, "verifier")
+    try:
+      return lookup(VERIFIERS, name, "verifier")
+    except ValueError as error:
+      raise ValueError(f"{error}, nor module:function") from error
   module, _, attribute = name.partition(":")
   try:
-    return resolve(getattr(importlib.import_module(module), attribute))
+    found = getattr(importlib.import_module(module), attribute)
+    if not (isinstance(found, Verifier) or callable(found)):
+      raise ValueError(
+        f"verifier {name!r}: {found!r} is neither a function nor a Verifier"
+      )
+    return resolve(found)
   except ImportError as error:
-    raise ValueError(f"verifier {name!r}: {error}") from error
+    raise ValueError(
+      f"verifier {name!r}: {error}; run from the module's folder, or set"
+      " PYTHONPATH"
+    ) from error
   except AttributeError as error:
     raise ValueError(
       f"verifier {name!r}: {module} has no {attribute!r}"

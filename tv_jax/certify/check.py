@@ -170,9 +170,23 @@ def smallest_failure(
       failure = _exact(verifier, proposal, tree, smaller, lambda: None).failure
     except ValueError:  # the rule itself refuses such a tree
       continue
-    if failure is not None:
+    if failure is not None and _alike(failure, known):
       return failure
   return known
+
+
+def _alike(small: Failure, known: Failure) -> bool:
+  """Whether a smaller failure shows what is wrong in the known one.
+
+  Not only that a distance is past the bound: one near rounding would be printed
+  with two equal probabilities.
+  """
+  if small.faults:
+    return True
+  distance, other = (
+    0.5 * abs(failure.law - failure.target).sum() for failure in (small, known)
+  )
+  return distance >= min(1e-2, 0.1 * other)
 
 
 def _ladder(tree: Tree) -> Iterator[tuple[Tree, int]]:

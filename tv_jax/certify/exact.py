@@ -8,7 +8,8 @@ threshold of 1. A pattern's weight is the product of a or 1 - a over the coins
 that were compared with thresholds a, and of one half over the others, so no
 order of comparing need be known. The thresholds come from `Decision.accept`,
 which is not believed but probed: each pattern is run again with every compared
-coin moved to its threshold's edge, which must change nothing.
+coin moved to its threshold's edge, and again with every other coin turned over;
+neither may change anything.
 """
 
 import functools
@@ -48,13 +49,14 @@ class Outcome(NamedTuple):
 
 
 class _Decided(NamedTuple):
-  """Decisions over drafts and all patterns, and whether the probes agreed."""
+  """Decisions over drafts and all patterns, and whether probes agreed."""
 
   node: np.ndarray  # [O, E]
   residual: np.ndarray  # [O, E, V]
   accept: np.ndarray  # [O, E, N]
   fault: np.ndarray  # [O, E]
-  probed: np.ndarray  # [O, E] whether the probe came to the same decision
+  honest: np.ndarray  # [O, E] whether coins at their edges change nothing
+  closed: np.ndarray  # [O, E] whether coins not compared change nothing
 
 
 def decisions(tree: Tree) -> int:
@@ -89,12 +91,12 @@ def make_runner(
 
     eta = np.broadcast_to(patterns, (len(tokens), *patterns.shape))
     first = at(eta)
-    second = at(_at_the_edge(eta, first[2]))
-    same = [
-      ((x == y) | ((x != x) & (y != y))).reshape(*x.shape[:2], -1).all(axis=-1)
-      for x, y in zip(first, second, strict=True)
-    ]
-    return _Decided(*first, np.logical_and.reduce(same))
+    silent = first[2] == NOT_OFFERED
+    return _Decided(
+      *first,
+      honest=_same(first, at(_at_the_edge(eta, first[2]))),
+      closed=_same(first, at(np.where(silent, high - eta, eta))),
+    )
 
   def run(case: cases_lib.Case) -> Outcome:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
@@ -112,6 +114,15 @@ def make_runner(
     return _judge(tree, drafts, decided, patterns == 0, stop, p)
 
   return run
+
+
+def _same(first, second):
+  """[O, E] whether two runs came to the same, NaN for NaN."""
+  same = [
+    ((x == y) | ((x != x) & (y != y))).reshape(*x.shape[:2], -1).all(axis=-1)
+    for x, y in zip(first, second, strict=True)
+  ]
+  return np.logical_and.reduce(same)
 
 
 @functools.lru_cache(maxsize=64)
@@ -209,8 +220,10 @@ def _faults(tree, drafts, decided, offered, accept, weight, residual):
   if (decided.node[live] < 0).any() or (decided.node[live] >= len(tree)).any():
     yield "node is not a node of the tree"
     return
-  if (live & ~decided.probed).any():
+  if (live & ~decided.honest).any():
     yield "accept lies: a coin moved to its edge changes the decision"
+  if (live & ~decided.closed).any():
+    yield "accept hides a coin: one that is NOT_OFFERED changes the decision"
   at_node = np.take_along_axis(accept, decided.node[..., None], -1)[..., 0]
   # Whatever the path's weight, which such a coin makes 0.
   if ((decided.node != ROOT) & (at_node == 0)).any():

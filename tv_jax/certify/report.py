@@ -98,7 +98,8 @@ def spell_out(failure: Failure) -> str:
   path = np.unravel_index(worst, (V,) * length)
   lines.append(
     f"  the output begins {_word(path)} with probability"
-    f" {failure.law[worst]:.9g}, under the target {failure.target[worst]:.9g}"
+    f" {failure.law[worst]:.9g}, under the target {failure.target[worst]:.9g}:"
+    f" {failure.law[worst] - failure.target[worst]:+.2g}"
   )
   return "\n".join(lines)
 

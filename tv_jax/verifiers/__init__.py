@@ -5,7 +5,13 @@ comes in as uniforms, one a node, so that a rule can be enumerated and replayed.
 A new rule is one file and one line in `VERIFIERS`.
 """
 
-from tv_jax.verifiers.decision import NOT_OFFERED, Decision, Verifier
+from tv_jax.verifiers.decision import (
+  NOT_OFFERED,
+  Decision,
+  Verifier,
+  settle,
+)
+from tv_jax.verifiers.residual import positive
 from tv_jax.verifiers.table import VERIFIERS, lookup, resolve
 from tv_jax.verifiers.verify import Verdict, check_draft, toss_and_draw, verify
 
@@ -17,7 +23,9 @@ __all__ = [
   "Verifier",
   "check_draft",
   "lookup",
+  "positive",
   "resolve",
+  "settle",
   "toss_and_draw",
   "verify",
 ]
