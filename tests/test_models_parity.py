@@ -75,15 +75,16 @@ def test_prefill(pairs, family):
   assert checkpoints.error(model.logits(tokens), theirs) <= TOLERANCE
 
 
-@pytest.mark.parametrize("family", ["llama1", "llama3-tied"])
+@pytest.mark.parametrize("family", checkpoints.FAMILIES)
 def test_cached_decode(pairs, family):
   model, tokens, theirs = pairs(family)
   ours = in_chunks(model, tokens, [448] + [1] * 64)
   assert checkpoints.error(ours, theirs) <= TOLERANCE
 
 
-def test_any_split_into_chunks(pairs):
-  model, tokens, theirs = pairs("llama3")
+@pytest.mark.parametrize("family", checkpoints.FAMILIES)
+def test_any_split_into_chunks(pairs, family):
+  model, tokens, theirs = pairs(family)
   rng = np.random.default_rng(0)
   sizes = np.array([1, 2, 7, 64, 200])
   for _ in range(4):
