@@ -119,6 +119,36 @@ def test_a_coin_used_in_secret_is_caught(x64):
   assert any("accept hides" in text for text in check.failure.faults)
 
 
+def test_a_residual_that_looks_at_a_coin_is_caught(x64):
+  def peeking(shape, proposal, tokens, q, p, eta):
+    rule = VERIFIERS["traversal"].decide
+    decision = rule(shape, proposal, tokens, q, p, eta)
+    middle = (eta[0] > 0.2) & (eta[0] < 0.8)
+    law = jnp.where(middle, p[0], decision.residual)
+    return dataclasses.replace(decision, residual=law)
+
+  proposal = PROPOSALS["without_replacement"]
+  check = certify.check(resolve(peeking), proposal, LOPSIDED, settings())
+  assert any("accept hides" in text for text in check.failure.faults)
+
+
+def test_a_wrong_bonus_deep_in_a_large_tree_is_caught(x64):
+  def deep(shape, proposal, tokens, q, p, eta):
+    rule = VERIFIERS["traversal"].decide
+    decision = rule(shape, proposal, tokens, q, p, eta)
+    wrong = jnp.asarray(shape.depth >= 2)[decision.node]
+    law = jnp.where(wrong, jnp.eye(p.shape[1], dtype=p.dtype)[0], p[0])
+    law = jnp.where(wrong, law, decision.residual)
+    return dataclasses.replace(decision, residual=law)
+
+  stop_law = VERIFIERS["traversal"].stop_law
+  rule = Verifier(decide=deep, stop_law=stop_law)
+  proposal = PROPOSALS["without_replacement"]
+  own = settings(cases=2, drafts=1000)
+  check = certify.check(rule, proposal, tree.EAGLE_SPARSE, own)
+  assert not check.lossless
+
+
 def test_a_wrong_stop_law_is_caught(x64):
   rule = Verifier(
     decide=VERIFIERS["traversal"].decide,

@@ -8,8 +8,8 @@ threshold of 1. A pattern's weight is the product of a or 1 - a over the coins
 that were compared with thresholds a, and of one half over the others, so no
 order of comparing need be known. The thresholds come from `Decision.accept`,
 which is not believed but probed: each pattern is run again with every compared
-coin moved to its threshold's edge, and again with every other coin turned over;
-neither may change anything.
+coin moved to its threshold's edge, and again with each anywhere on its side and
+all other coins anywhere; neither may change anything.
 """
 
 import functools
@@ -56,7 +56,7 @@ class _Decided(NamedTuple):
   accept: np.ndarray  # [O, E, N]
   fault: np.ndarray  # [O, E]
   honest: np.ndarray  # [O, E] whether coins at their edges change nothing
-  closed: np.ndarray  # [O, E] whether coins not compared change nothing
+  closed: np.ndarray  # [O, E] whether nothing but the thresholds matters
 
 
 def decisions(tree: Tree) -> int:
@@ -91,11 +91,10 @@ def make_runner(
 
     eta = np.broadcast_to(patterns, (len(tokens), *patterns.shape))
     first = at(eta)
-    silent = first[2] == NOT_OFFERED
     return _Decided(
       *first,
       honest=_same(first, at(_at_the_edge(eta, first[2]))),
-      closed=_same(first, at(np.where(silent, high - eta, eta))),
+      closed=_same(first, at(_on_its_side(eta, first[2], high))),
     )
 
   def run(case: cases_lib.Case) -> Outcome:
@@ -114,6 +113,17 @@ def make_runner(
     return _judge(tree, drafts, decided, patterns == 0, stop, p)
 
   return run
+
+
+def _on_its_side(eta, accept, high):
+  """Every coin anywhere on its side of its threshold; others anywhere."""
+  u = np.random.default_rng(0).random(eta.shape).astype(eta.dtype)
+  inside = (accept >= 0) & (accept <= 1)
+  a = np.where(inside, accept, 0)
+  under = np.minimum(a * u, np.nextafter(a, np.zeros_like(a)))
+  over = np.clip(a + (1 - a) * u, a, high)
+  moved = np.where((eta == 0) & (a > 0), under, over)
+  return np.where(accept == NOT_OFFERED, u * high, np.where(inside, moved, eta))
 
 
 def _same(first, second):
@@ -223,7 +233,7 @@ def _faults(tree, drafts, decided, offered, accept, weight, residual):
   if (live & ~decided.honest).any():
     yield "accept lies: a coin moved to its edge changes the decision"
   if (live & ~decided.closed).any():
-    yield "accept hides a coin: one that is NOT_OFFERED changes the decision"
+    yield "accept hides something: more than its thresholds decides"
   at_node = np.take_along_axis(accept, decided.node[..., None], -1)[..., 0]
   # Whatever the path's weight, which such a coin makes 0.
   if ((decided.node != ROOT) & (at_node == 0)).any():

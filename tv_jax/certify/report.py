@@ -30,7 +30,8 @@ _COLUMNS = (
 LEGEND = """\
 largest error  total variation between the law of the output's first depth + 1
                tokens and the target's, the largest over the cases; for sampled
-               drafts the largest deviation of the first two tokens' law
+               drafts the largest deviation of the first two tokens' law, and
+               of random functions of the tokens at every depth
 length         expected tokens gained in a cycle with the bonus, mean over cases
 shorter in     cases in which it gains less than token_level on the same drafts,
                and by how many tokens at most"""

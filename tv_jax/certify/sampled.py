@@ -6,8 +6,10 @@ Drafts are drawn by the proposal's own `draw`. On each, the law of the accepted
 node is the rule's closed form (`stop_law`), so only the drafting is left to
 chance; the law of the output's first two tokens, averaged over drafts, must be
 the target's within 5 standard errors. A rule without a closed form tosses its
-coins. Either way its coins are tossed once more, and the lengths that come out
-must agree with the closed form on average.
+coins. Either way its coins are tossed once more, and what comes out is held
+against the closed form, by its length, and against the target at every depth:
+given what was put out before, a token's law is the target's, so that any
+function of it, less its mean under the target, must average to 0.
 """
 
 import functools
@@ -25,6 +27,8 @@ from tv_jax.verifiers import Verifier
 SIGMAS = 5.0
 # Siblings drawn by one compiled call, whatever the level's size.
 _FAMILIES = 4096
+# Random functions of a token that are averaged at every depth.
+_SIGNS = 8
 
 
 class Sample(NamedTuple):
@@ -120,7 +124,7 @@ def make_runner(
       given = tokens[own], q[rows[own]], p[rows[own]]
       part = _on_drafts(tree, decide_all, stop_all, given, rng, p, rows[own])
       parts.append([x[: min(batch, count - start)] for x in part])
-    first_two, expected, realised, variance, fault = (
+    first_two, expected, realised, variance, fault, surprise = (
       np.concatenate(part) for part in zip(*parts, strict=True)
     )
     root = p[row_of(np.ones(1, np.uint64), len(p))[0]].astype(float)
@@ -131,6 +135,8 @@ def make_runner(
     # An event too rare to be seen shows no variance: 5 times this allows for
     # one that 15 draws in `count` would be expected to show.
     sigmas = np.abs(mean - target) / (error + 3 / count)
+    error = surprise.std(axis=0, ddof=1) / np.sqrt(count)
+    deeper = np.abs(surprise.mean(axis=0)) / (error + 6 / count)
     faults = []
     if fault.any():
       faults.append("fault is raised on sound laws")
@@ -141,7 +147,7 @@ def make_runner(
     return Sample(
       law=mean,
       target=target,
-      sigmas=float(sigmas.max()),
+      sigmas=float(max(sigmas.max(), deeper.max())),
       expected=float(expected.mean()),
       faults=tuple(faults),
       tokens=tokens,
@@ -198,6 +204,7 @@ def _on_drafts(tree, decide_all, stop_all, given, rng, p, rows):
     else:
       a, b = tokens[:, path].T
       first_two[draft, a, b] += chance
+  surprise = _surprise(tree, tossed, tokens, p, rows)
   expected = stop @ length
   variance = stop @ length**2 - expected**2
   return (
@@ -206,7 +213,34 @@ def _on_drafts(tree, decide_all, stop_all, given, rng, p, rows):
     length[tossed.node],
     np.maximum(variance, 0),
     tossed.fault,
+    surprise,
   )
+
+
+def _surprise(tree, tossed, tokens, p, rows):
+  """[S, depth + 1, F] random functions of each token put out, less their means.
+
+  0 beyond the bonus token; the bonus token's own is averaged over its law.
+  """
+  sign = np.random.default_rng(0).choice([-1.0, 1.0], size=(_SIGNS, *p.shape))
+  sign = np.moveaxis(sign, 0, -1)  # [rows, V, F]
+  mean = np.einsum("rv,rvf->rf", p.astype(float), sign)
+  gain = sign - mean[:, None]
+  line = np.full((len(tree), tree.max_depth + 1), ROOT)
+  for node in range(1, len(tree)):
+    line[node] = line[tree.parent[node]]
+    line[node, tree.depth[node]] = node
+  draft, depth = np.arange(len(tokens)), tree.depth[tossed.node]
+  surprise = np.zeros((len(tokens), tree.max_depth + 1, _SIGNS))
+  for level in range(tree.max_depth + 1):
+    own = rows[draft, line[tossed.node, level]]
+    if level < tree.max_depth:
+      token = tokens[draft, line[tossed.node, level + 1]]
+      drawn = gain[own, token]
+      surprise[:, level] = np.where((depth > level)[:, None], drawn, 0)
+    bonus = np.einsum("sv,svf->sf", tossed.residual.astype(float), gain[own])
+    surprise[depth == level, level] = bonus[depth == level]
+  return surprise
 
 
 def _residuals(tree, decide_all, given, dtype):
