@@ -29,10 +29,12 @@ def law(
   Returns:
     [..., V]; NaN wherever the logits held a NaN in that row.
   """
+  if not isinstance(temperature, jax.core.Tracer):
+    temperature = float(temperature)
   _check(temperature, top_k, top_p)
   wide = jnp.float64 if logits.dtype == jnp.float64 else jnp.float32
   logits = jnp.asarray(logits, wide)
-  if isinstance(temperature, int | float):
+  if isinstance(temperature, float):
     if temperature == 0:
       return _greedy(logits)
     temperature = jnp.asarray(temperature, logits.dtype)
@@ -89,7 +91,7 @@ def _nucleus(logits, top_p):
 
 
 def _check(temperature, top_k, top_p):
-  if isinstance(temperature, int | float) and not 0 <= temperature < jnp.inf:
+  if isinstance(temperature, float) and not 0 <= temperature < jnp.inf:
     raise ValueError(f"temperature={temperature}: give 0 or a positive number")
   if top_k < 0:
     raise ValueError(f"top_k={top_k}: give 0 (no limit) or a positive number")

@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import heapq
 import json
+import operator
 import pathlib
 import re
 from collections.abc import Iterable, Sequence
@@ -164,7 +165,7 @@ class Tree:
 
 def from_parents(parents: Iterable[int]) -> Tree:
   """The tree in which node i hangs below `parents[i]`; the root's is -1."""
-  return Tree(tuple(int(parent) for parent in parents))
+  return Tree(tuple(operator.index(parent) for parent in parents))
 
 
 def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
@@ -174,7 +175,9 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
     paths: For each drafted node, the ranks on the way to it: `[0, 2]` is the
       third child of the root's first child. Any order.
   """
-  wanted = {tuple(int(rank) for rank in path) for path in paths} - {()}
+  wanted = {tuple(operator.index(rank) for rank in path) for path in paths} - {
+    ()
+  }
   for path in sorted(wanted):
     elder = (*path[:-1], path[-1] - 1)
     if path[-1] < 0 or (path[-1] > 0 and elder not in wanted):
@@ -225,10 +228,11 @@ def grown(
   best tree is made of the nodes worth most. The default is the chance
   0.8 * 0.2^j of a draft that agrees 80% of the time.
   """
-  if nodes < 2 or not all(0 < a < 1 for a in acceptance):
+  sound = acceptance and all(0 < a < 1 for a in acceptance)
+  if nodes < 2 or not sound or sum(acceptance) > 1:
     raise ValueError(
       f"grown tree of {nodes} nodes, acceptance {tuple(acceptance)}: needs at"
-      " least 2 nodes and chances between 0 and 1"
+      " least 2 nodes and chances above 0 that sum to at most 1"
     )
   acceptance = sorted(acceptance, reverse=True)
   paths: list[tuple[int, ...]] = []
@@ -294,6 +298,8 @@ def _validate(parents: tuple[int, ...]) -> None:
   """Refuses what is not a tree in level order, naming a node."""
   if not parents or parents[ROOT] != NO_PARENT:
     raise ValueError(f"node 0 must be the root: its parent is {NO_PARENT}")
+  if len(parents) == 1:
+    raise ValueError("node 0 is the root and has no child: nothing is drafted")
   for node, parent in enumerate(parents[1:], start=1):
     if parent == NO_PARENT:
       raise ValueError(f"node {node} is a second root: give it a parent")

@@ -1,6 +1,7 @@
 """Certifies verification rules: `python -m tv_jax.certify --help`."""
 
 import importlib
+import pathlib
 import sys
 import time
 
@@ -58,9 +59,10 @@ def main(argv):
   console = rich.console.Console()
   result = certify.table(row[:4] for row in rows)
   # A table that would be broken over lines is easier to read and to pipe whole.
-  print(certify.text(result)) if not console.is_terminal else console.print(
-    result
-  )
+  if console.is_terminal:
+    console.print(result)
+  else:
+    print(certify.text(result))
   print(certify.LEGEND)
   if _SVG.value:
     certify.save_picture(result, _SVG.value)
@@ -86,6 +88,10 @@ def _plan():
   for flag in (_VOCAB, _DRAFTS):
     if flag.value < 2:
       raise ValueError(f"--{flag.name}={flag.value}: give 2 or more")
+  if _SEED.value < 0:
+    raise ValueError(f"--seed={_SEED.value}: give 0 or more")
+  if _SVG.value and not pathlib.Path(_SVG.value).parent.is_dir():
+    raise ValueError(f"--svg={_SVG.value}: there is no such folder")
   if _CASES.value < 1:
     raise ValueError(f"--cases={_CASES.value}: give 1 or more")
   names = _VERIFIER.value or list(VERIFIERS)
@@ -165,7 +171,11 @@ def _run(plan, settings):
   try:
     for name, proposal_name, shape, rule, proposal, parsed in plan:
       progress.update(task, description=f"{name}, {proposal_name}, {shape}")
-      check = certify.check(rule, proposal, parsed, settings, tick)
+      try:
+        check = certify.check(rule, proposal, parsed, settings, tick)
+      except (TypeError, ValueError) as error:
+        progress.stop()
+        sys.exit(_complain(f"{name} on {shape}: {error}"))
       rows.append((name, proposal_name, shape, check, rule))
   finally:
     progress.stop()
@@ -177,5 +187,12 @@ def _complain(error) -> int:
   return 2
 
 
+def _parse_flags(argv):
+  try:
+    return flags.FLAGS(argv)
+  except flags.Error as error:
+    return sys.exit(_complain(error))
+
+
 if __name__ == "__main__":
-  app.run(main)
+  app.run(main, flags_parser=_parse_flags)

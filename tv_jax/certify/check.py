@@ -63,9 +63,11 @@ class Check:
 
 def enumerable(tree: Tree, proposal: Proposal, settings: Settings) -> bool:
   """Whether all drafts and coins of a case fit into the budget."""
-  if len(tree) > 20:
+  V, widest = settings.vocabulary, int(tree.num_children.max())
+  contexts = cases_lib.num_contexts(V, tree.max_depth)
+  if len(tree) > 20 or V**widest > BUDGET or contexts * V > BUDGET:
     return False
-  outcomes = drafts.count_outcomes(tree, proposal, settings.vocabulary)
+  outcomes = drafts.count_outcomes(tree, proposal, V)
   return outcomes * exact.decisions(tree) <= BUDGET
 
 

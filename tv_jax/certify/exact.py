@@ -24,7 +24,7 @@ from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.proposals import Proposal
 from tv_jax.tree import ROOT, Tree
-from tv_jax.verifiers import NOT_OFFERED, Verifier
+from tv_jax.verifiers import NOT_OFFERED, Decision, Verifier
 
 # Decisions that a compiled call makes at once.
 _BATCH = 1 << 14
@@ -68,6 +68,7 @@ def make_runner(
   verifier: Verifier, proposal: Proposal, tree: Tree, dtype, V: int
 ):
   """A function that certifies one case on this tree; compiled once."""
+  _check_shapes(verifier, proposal, tree, dtype, V)
   N = len(tree)
   high = np.nextafter(dtype(1), dtype(0))
   coins = itertools.product((0, high), repeat=N - 1)
@@ -113,6 +114,35 @@ def make_runner(
     return _judge(tree, drafts, decided, patterns == 0, stop, p)
 
   return run
+
+
+def _check_shapes(verifier, proposal, tree, dtype, V):
+  """Refuses a rule that does not give a `Decision` of the right shapes."""
+  N = len(tree)
+  law = jax.ShapeDtypeStruct((N, V), dtype)
+  given = jax.eval_shape(
+    lambda *args: verifier.decide(tree, proposal, *args),
+    jax.ShapeDtypeStruct((N,), np.int32),
+    law,
+    law,
+    jax.ShapeDtypeStruct((N,), dtype),
+  )
+  if not isinstance(given, Decision):
+    raise TypeError(
+      f"decide returned {type(given).__name__}: return a tv_jax.verifiers"
+      " Decision(node=, residual=, accept=, fault=)"
+    )
+  for name, shape in (
+    ("node", ()),
+    ("residual", (V,)),
+    ("accept", (N,)),
+    ("fault", ()),
+  ):
+    found = getattr(given, name).shape
+    if found != shape:
+      raise TypeError(
+        f"Decision.{name} has shape {list(found)} on {tree}, not {list(shape)}"
+      )
 
 
 def _on_its_side(eta, accept, high):
@@ -191,6 +221,7 @@ def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
   faults = list(
     _faults(tree, drafts, decided, offered, accept, weight, residual)
   )
+  decided = decided._replace(node=np.clip(decided.node, 0, len(tree) - 1))
   nodes = np.zeros(drafts.tokens.shape)
   outcome = np.arange(len(nodes))[:, None]
   np.add.at(nodes, (outcome, decided.node), weight)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers.residual import Residual, positive
+from tv_jax.verifiers.residual import LARGEST, Residual, positive
 
 # The threshold of a coin that was not tossed: no probability.
 NOT_OFFERED = -1.0
@@ -24,12 +24,8 @@ class Decision:
 
   node: jax.Array  # [] int32 the accepted node; the root: nothing was accepted
   residual: jax.Array  # [V] the law of the bonus token
-  accept: (
-    jax.Array
-  )  # [N] what coin i was compared with; NOT_OFFERED if it wasn't
-  fault: (
-    jax.Array
-  )  # [] bool: a NaN or infinity was met; decoded plainly instead
+  accept: jax.Array  # [N] what coin i was compared with, or NOT_OFFERED
+  fault: jax.Array  # [] bool: a NaN was met; one plain step instead
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,7 +72,7 @@ def conclude(
   # g / alpha = [p - ratio q]_+: an untouched node's law is p to the last bit,
   # and a leaf's row of q, which need not hold anything, has no say.
   alpha = jnp.where(g.alpha > 0, g.alpha, 1)
-  ratio = jnp.where(fault, 0, g.beta / alpha)
+  ratio = jnp.where(fault, 0, jnp.minimum(g.beta / alpha, LARGEST))
   weights = positive(p_row - jnp.where(ratio > 0, ratio * q_row, 0))
   vocabulary = jnp.arange(p.shape[1], dtype=jnp.int32)
   tokens = jnp.where(fault, INVALID, tokens)

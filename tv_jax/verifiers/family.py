@@ -22,6 +22,9 @@ from tv_jax.verifiers.residual import Residual
 
 # Where the columns of `at` begin in a packed residual.
 AT = 4
+# With more children than this XLA is kept from fusing one rejection into the
+# next: it would repeat all earlier ones, over and over, for minutes.
+_WIDE = 8
 
 
 @functools.lru_cache(maxsize=256)
@@ -118,7 +121,10 @@ def reject(tree, children, g, which, lost, q, p) -> jax.Array:
     rows(children.tokens, which),
   )
   fresh = rows(children.fresh, which)
-  return _pack(jax.vmap(residual.rescale)(before, shifted, law, fresh, off))
+  after = _pack(jax.vmap(residual.rescale)(before, shifted, law, fresh, off))
+  if children.tokens.shape[1] > _WIDE:
+    after = jax.lax.optimization_barrier(after)
+  return after
 
 
 def at_node(

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import proposals
+from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD, ROOT, Topology, Tree
 from tv_jax.verifiers import drafted, residual
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision
@@ -64,7 +65,8 @@ def _look(draft, proposal, state):
 def _reject(draft, own, state, rejected) -> _State:
   """On to the next child; if this one was rejected, out of the residual."""
   K = draft.tokens.shape[1]
-  more = jnp.any(own.laws.exists & (np.arange(K, dtype=np.int32) > state.child))
+  later = np.arange(K, dtype=np.int32) > state.child
+  more = jnp.any((own.tokens != INVALID) & later)
   g = jax.lax.cond(
     rejected & own.laws.exists[state.child],
     # After the last rejection the node is accepted, whatever its mass.

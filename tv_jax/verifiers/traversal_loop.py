@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import proposals
+from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD, ROOT, Topology, Tree
 from tv_jax.verifiers import drafted, residual
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision
@@ -79,7 +80,8 @@ def _walk(draft, proposal, eta) -> _State:
     """Takes the rejected child out of its parent's residual: one pass."""
     node, child = state.node, state.child
     own = drafted.family(draft, proposal, node, state.rest[node])
-    more = jnp.any(own.laws.exists & (np.arange(K, dtype=np.int32) > child))
+    later = np.arange(K, dtype=np.int32) > child
+    more = jnp.any((own.tokens != INVALID) & later)
     g = drafted.reject(
       draft,
       _of(state.g, node),

@@ -40,7 +40,11 @@ def toss_and_draw(
 ) -> Verdict:
   """One verification with randomness from `key`; pure, for jitted code."""
   coins, bonus = jax.random.split(key)
-  eta = jax.random.uniform(coins, tokens.shape, p.dtype)
+  # One draw has 23 bits in float32: any threshold above 0 would be passed by at
+  # least 1 coin in 2^23. A second one fills in the digits below.
+  coarse, fine = jax.random.uniform(coins, (2, *tokens.shape), p.dtype)
+  eta = coarse + fine * jnp.finfo(p.dtype).eps
+  eta = jnp.minimum(eta, 1 - jnp.finfo(p.dtype).epsneg)
   decision = decide(tree, proposal, tokens, q, p, eta)
   return Verdict(
     node=decision.node,
@@ -55,6 +59,8 @@ _jitted = functools.partial(jax.jit, static_argnums=(1, 2, 3))(toss_and_draw)
 
 def check_draft(tree: Tree, tokens, q, p) -> None:
   """Refuses a draft that no verifier could judge, naming what is wrong."""
+  if not isinstance(tree, Tree):
+    raise ValueError(f"tree is {tree!r}: give a Tree, as tree.parse makes one")
   N = len(tree)
   tokens, q, p = np.asarray(tokens), np.asarray(q), np.asarray(p)
   if tokens.shape != (N,) or not np.issubdtype(tokens.dtype, np.integer):
@@ -67,6 +73,8 @@ def check_draft(tree: Tree, tokens, q, p) -> None:
       f"laws are q {q.dtype}{list(q.shape)} and p {p.dtype}{list(p.shape)};"
       f" the tree has {N} nodes: give both [{N}, V], of one dtype"
     )
+  if not np.issubdtype(p.dtype, np.floating) and p.dtype.name != "bfloat16":
+    raise ValueError(f"laws are of dtype {p.dtype}: give floats")
   V = p.shape[1]
   drawn = np.ones(N, bool)
   for node in range(1, N):
