@@ -12,7 +12,6 @@ from tv_jax import tree
 LOPSIDED = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6, 6, 7]
 
 TREES = {
-  "root": tree.from_parents([-1]),
   "chain": tree.chain(6),
   "binary": tree.kary(2, 3),
   "branching": tree.branching([4, 2, 1]),
@@ -188,6 +187,7 @@ def test_a_topology_that_is_too_small_is_refused():
   [
     ([], "node 0 must be the root"),
     ([0], "node 0 must be the root"),
+    ([-1], "nothing is drafted"),
     ([-1, -1], "node 1 is a second root"),
     ([-1, 0, 7], "node 2 has parent 7"),
     ([-1, 0, -2], "node 2 has parent -2"),
@@ -224,7 +224,7 @@ def test_paths_with_gaps_are_refused(paths, message):
     (lambda: tree.branching([2, 0]), "positive width"),
     (lambda: tree.chain(0), "positive width"),
     (lambda: tree.grown(1), "at least 2 nodes"),
-    (lambda: tree.grown(5, acceptance=(1.0,)), "between 0 and 1"),
+    (lambda: tree.grown(5, acceptance=(1.0,)), "chances above 0"),
   ],
 )
 def test_builders_name_the_remedy(build, message):

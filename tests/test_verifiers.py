@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import itertools
 import random
+import time
 from fractions import Fraction
 
 import jax
@@ -1370,3 +1371,60 @@ def test_the_first_token_follows_the_target(rule, proposal):
   counts = np.bincount(tokens, minlength=5)
   sigma = np.sqrt(n * p[5] * (1 - p[5]))
   assert (np.abs(counts - n * p[5]) <= 5 * sigma).all()
+
+
+@pytest.mark.parametrize("rule", ["traversal_loop", "token_level_loop"])
+def test_a_law_that_needs_the_whole_mass_keeps_the_loops_exact(rule, x64):
+  """A proposal may read `rest` for any child from `rest_from` on."""
+  base = PROPOSALS["without_replacement"]
+
+  def laws(q_at, rest, exists):
+    scale, at = base.laws(q_at, rest, exists)
+    whole = jnp.abs(rest + jnp.sum(jnp.where(exists, q_at, 0)) - 1) < 1e-9
+    known = whole | (jnp.arange(len(q_at)) == 0)
+    return jnp.where(known, scale, 0), jnp.where(known[:, None], at, 0)
+
+  demanding = dataclasses.replace(base, laws=laws)
+  shape = tree_lib.kary(3, 1)
+  p = jnp.array([[0.1, 0.2, 0.3, 0.4]] * 4)
+  q = jnp.array([[0.4, 0.3, 0.2, 0.1]] * 4)
+  tokens = jnp.array([0, 0, 1, 2], jnp.int32)
+  eta = jnp.full(4, 1 - 1e-9)
+  level = VERIFIERS[rule.removesuffix("_loop")]
+  ours = VERIFIERS[rule].decide(shape, demanding, tokens, q, p, eta)
+  theirs = level.decide(shape, demanding, tokens, q, p, eta)
+  assert ours.node == theirs.node
+  np.testing.assert_allclose(ours.residual, theirs.residual, atol=1e-12)
+  np.testing.assert_allclose(ours.accept, theirs.accept, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["traversal", "traversal_loop"])
+def test_a_tiny_chance_is_no_fault(rule):
+  shape = tree_lib.from_parents([-1, 0, 1, 1, 1, 1])
+  p = (
+    jnp.full((6, 8), 1 / 8).at[0].set(0).at[0, :2].set(jnp.array([2e-38, 1.0]))
+  )
+  q = jnp.full((6, 8), 1 / 8).at[0].set(0).at[0, 0].set(1)
+  tokens = jnp.array([0, 0, 1, 2, 3, 4], jnp.int32)
+  eta = jnp.zeros(6)
+  proposal = PROPOSALS["without_replacement"]
+  decision = VERIFIERS[rule].decide(shape, proposal, tokens, q, p, eta)
+  assert not decision.fault
+  assert abs(float(decision.residual.sum()) - 1) < 1e-5
+
+
+@pytest.mark.parametrize("rule", ["traversal", "token_level"])
+def test_a_wide_family_compiles_in_reason(rule):
+  shape = tree_lib.kary(32, 1)
+  proposal = PROPOSALS["without_replacement"]
+  laws = jax.ShapeDtypeStruct((33, 64), jnp.float32)
+  started = time.monotonic()
+  jax.jit(VERIFIERS[rule].decide, static_argnums=(0, 1)).lower(
+    shape,
+    proposal,
+    jax.ShapeDtypeStruct((33,), jnp.int32),
+    laws,
+    laws,
+    jax.ShapeDtypeStruct((33,), jnp.float32),
+  ).compile()
+  assert time.monotonic() - started < 40  # a minute and more without a barrier
