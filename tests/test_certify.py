@@ -201,6 +201,8 @@ def test_the_smallest_failing_case_is_smaller_and_spelled_out(x64):
   assert target == pytest.approx(small.target[worst])
   assert abs(ours - target) > 1e-6
   assert "after ''" in text
+  assert re.search(r"tokens \[\. [ab]\], accepted node 0 to 1", text)
+  assert small.stop.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("proposal", PROPOSALS)

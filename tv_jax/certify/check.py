@@ -39,6 +39,8 @@ class Failure:
   faults: tuple[str, ...]
   law: np.ndarray  # of the output's first tokens, under the rule
   target: np.ndarray  # the same under the target
+  tokens: np.ndarray | None = None  # [N] of one draft on the way to the worst
+  stop: np.ndarray | None = None  # [N] which node is accepted on that draft
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,15 +97,29 @@ def _exact(verifier, proposal, tree, settings, tick) -> Check:
     lengths.append(outcome.expected)
     others.append(baseline(case, outcome.drafts))
     if failure is None and (outcome.faults or not outcome.distance <= bound):
+      draft = _telling_draft(outcome, settings.vocabulary, tree.max_depth)
       failure = Failure(
         tree=tree,
         case=case,
         faults=outcome.faults,
         law=outcome.law,
         target=outcome.target,
+        tokens=outcome.drafts.tokens[draft],
+        stop=outcome.nodes[draft],
       )
     tick()
   return _summary("exact", found, f"{bound:g}", lengths, others, failure, bound)
+
+
+def _telling_draft(outcome: exact.Outcome, V: int, depth: int) -> int:
+  """The likeliest draft that holds most of the sequence that is most wrong."""
+  worst = int(abs(outcome.law - outcome.target).argmax())
+  path = np.unravel_index(worst, (V,) * (depth + 1))
+  context, held = 0, np.zeros(len(outcome.drafts.chance))
+  for length, token in enumerate(path[:-1], start=1):
+    context = cases_lib.below(context, int(token), V)
+    held[(outcome.drafts.context == context).any(axis=1)] = length
+  return int((held + outcome.drafts.chance / 2).argmax())
 
 
 def _sampled(verifier, proposal, tree, settings, tick) -> Check:

@@ -102,6 +102,14 @@ def spell_out(failure: Failure) -> str:
     f" {failure.law[worst]:.9g}, under the target {failure.target[worst]:.9g}:"
     f" {failure.law[worst] - failure.target[worst]:+.2g}"
   )
+  if failure.tokens is not None:
+    names = ["."] + [
+      _name(token) if token >= 0 else "INVALID" for token in failure.tokens[1:]
+    ]
+    lines.append(
+      f"  a draft on the way there: tokens [{' '.join(names)}], accepted node"
+      f" 0 to {len(names) - 1} with chances {_row(failure.stop)}"
+    )
   return "\n".join(lines)
 
 
