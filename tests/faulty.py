@@ -51,9 +51,8 @@ def plain(tree, proposal, tokens, q, p, eta, *, walk="traversal", fault=None):
     children = [int(c) for c in tree.children[node] if c != NO_CHILD]
     held = jnp.array([tokens[c] for c in children])
     for j in range(len(children)):
-      drawn = held
-      token = drawn[j]
-      law = _law(name, q[node], drawn, j, len(children))
+      token = held[j]
+      law = _law(name, q[node], held, j, len(children))
       exists = (token != INVALID) & (law[token] > 0)
       if fault == "zeroed with replacement":
         exists = token != INVALID  # a token drawn twice now has q = 0

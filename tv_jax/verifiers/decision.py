@@ -65,7 +65,7 @@ def conclude(
     q: [N, V] draft laws.
     p: [N, V] target laws.
     accept: [N] thresholds.
-    fault: [] whether a number on the way was not finite.
+    fault: [] whether a NaN was met on the way.
   """
   node = jnp.where(fault, tree_lib.ROOT, node)
   p_row, q_row = p[node], q[node]
