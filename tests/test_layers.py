@@ -21,13 +21,16 @@ FLOOR = {
   "metrics": 1,
   "verifiers": 2,
   "drafting": 2,
+  "pair": 2,
   "certify": 3,
   "decoding": 3,
-  "evaluate": 4,
-  "report": 4,
+  "generation": 4,
   "train": 4,
-  "main": 5,
-  "__init__": 6,  # the flat public face
+  "evaluate": 5,
+  "record": 5,
+  "report": 5,
+  "main": 6,
+  "__init__": 7,  # the flat public face
 }
 
 

@@ -43,12 +43,18 @@ class Proposal:
       certificate enumerates.
     rest_from: The first sibling whose law depends on `rest`: whoever asks for
       the laws of earlier ones only may pass anything for it.
+    nested: Whether the first j of k siblings are drawn as j siblings are: then
+      nodes with different numbers of children can be drawn for together.
+    ranks: Whether `draw` only ranks q: the draft is then left untempered, for
+      a low temperature makes equals, zeros, of all but a few tokens.
   """
 
   draw: Callable[[jax.Array, jax.Array, int], jax.Array]
   laws: Callable[..., tuple[jax.Array, jax.Array]]
   following: Callable[[np.ndarray, tuple[int, ...], int], np.ndarray]
   rest_from: int = 0
+  nested: bool = False
+  ranks: bool = False
 
 
 def _draw_without_replacement(key, q, k):
@@ -168,18 +174,22 @@ WITHOUT_REPLACEMENT = Proposal(
   draw=_draw_without_replacement,
   laws=_laws_without_replacement,
   following=_following_without_replacement,
+  nested=True,
   rest_from=1,
 )
 WITH_REPLACEMENT = Proposal(
   draw=_draw_with_replacement,
   laws=_laws_with_replacement,
   following=_following_with_replacement,
+  nested=True,
   rest_from=NEVER,
 )
 TOP_K = Proposal(
   draw=_draw_top_k,
   laws=_laws_top_k,
   following=_following_top_k,
+  nested=True,
+  ranks=True,
   rest_from=NEVER,
 )
 SAMPLE_THEN_TOP = Proposal(

@@ -122,6 +122,20 @@ class Tree:
     return _frozen(ancestors, bool)
 
   @functools.cached_property
+  def paths(self) -> np.ndarray:
+    """[N, D + 1] int32: the nodes from the root down to each; then `ROOT`."""
+    paths = np.full((len(self), self.max_depth + 1), ROOT)
+    for node, parent in enumerate(self.parents[1:], start=1):
+      paths[node] = paths[parent]
+      paths[node, self.depth[node]] = node
+    return _frozen(paths)
+
+  @functools.cached_property
+  def inner(self) -> np.ndarray:
+    """[M] int32: the nodes that have children, in level order."""
+    return _frozen(np.flatnonzero(self.num_children))
+
+  @functools.cached_property
   def levels(self) -> tuple[range, ...]:
     """The nodes of each depth: ranges, since nodes stand in level order."""
     stops = np.searchsorted(self.depth, np.arange(self.max_depth + 1), "right")

@@ -1,0 +1,40 @@
+"""The decoding engine: prefill, and cycles of draft, score, verify, commit."""
+
+from tv_jax.decoding.plan import (
+  Caches,
+  Params,
+  Plan,
+  Records,
+  Request,
+  Speculation,
+  State,
+)
+from tv_jax.decoding.program import (
+  CHUNK,
+  compile,
+  generate,
+  prefill,
+  shapes_of,
+)
+from tv_jax.decoding.stages import commit, cycle, draft, plain, score, verify
+
+__all__ = [
+  "CHUNK",
+  "Caches",
+  "Params",
+  "Plan",
+  "Records",
+  "Request",
+  "Speculation",
+  "State",
+  "commit",
+  "compile",
+  "cycle",
+  "draft",
+  "generate",
+  "plain",
+  "prefill",
+  "score",
+  "shapes_of",
+  "verify",
+]

@@ -1,0 +1,177 @@
+"""Whole generations as one program: prompts in, records out.
+
+Axes: B batch, N nodes, D depth, E embedding, T query length, P prompt length,
+W new tokens at most.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from tv_jax.decoding import stages
+from tv_jax.decoding.plan import (
+  Caches,
+  Params,
+  Plan,
+  Records,
+  Request,
+  State,
+)
+from tv_jax.drafting import News
+from tv_jax.models import mask
+
+# A prompt is read in pieces of at most this many tokens.
+CHUNK = 256
+
+
+def prefill(
+  plan: Plan, params: Params, request: Request, caches: Caches, new: int
+) -> State:
+  """Reads the prompts up to their last tokens: the state to decode from.
+
+  Args:
+    plan: The plan.
+    params: Both models'.
+    request: The batch, its prompts padded to P + 1.
+    caches: Of enough slots; what they hold is of no account.
+    new: W.
+
+  Returns:
+    The state before the first cycle.
+  """
+  prompts, length = request.prompts, request.length
+  P = prompts.shape[1] - 1
+  size = min(P, CHUNK)
+  if P % size:
+    raise ValueError(f"prompts are padded to {P}: no multiple of {CHUNK}")
+  read = functools.partial(_read, plan, params, request, size)
+  none = jnp.zeros_like(length)
+  caches = Caches(
+    *(cache and dataclasses.replace(cache, length=none) for cache in caches)
+  )
+  feature = jnp.zeros_like(jax.eval_shape(lambda: read((caches, None), 0))[1])
+  carry = caches, feature
+  if size == P:
+    carry = read(carry, jnp.zeros((), jnp.int32))
+  else:
+    at = jnp.arange(0, P, size, dtype=jnp.int32)
+    carry, _ = jax.lax.scan(lambda c, x: (read(c, x), None), carry, at)
+  caches, feature = carry
+  draft = caches.draft
+  if plan.speculation:
+    kept = plan.speculation.drafter.prefilled(length)
+    draft = dataclasses.replace(draft, length=kept)
+  before_root = jnp.maximum(length - 1, 0)
+  target = dataclasses.replace(caches.target, length=before_root)
+  return State(
+    cycle=jnp.zeros((), jnp.int32),
+    length=length,
+    done=(length == 0) | (request.limit <= 0),
+    news=_last(plan, request, feature),
+    caches=Caches(target, draft),
+    records=_nothing(plan, len(length), new),
+  )
+
+
+def _read(plan, params, request, size, carry, at):
+  """Reads tokens `at` to `at + size`; keeps the feature before the root's."""
+  caches, feature = carry
+  tokens, following = (
+    jax.lax.dynamic_slice_in_dim(request.prompts, at + shift, size, axis=1)
+    for shift in (0, 1)
+  )
+  begin = caches.target.length
+  _, features, target = plan.target(
+    params.target,
+    tokens,
+    begin[:, None] + jnp.arange(size, dtype=jnp.int32)[None],
+    mask.causal(begin, size, caches.target.slots),
+    caches.target,
+  )
+  draft = caches.draft
+  if plan.speculation:
+    prefill = plan.speculation.drafter.prefill
+    draft = prefill(params.draft, tokens, following, features, draft)
+  place = request.length - 2 - at
+  inside = ((place >= 0) & (place < size))[:, None, None]
+  place = jnp.clip(place, 0, size - 1)[:, None, None]
+  own = jnp.take_along_axis(features, place, axis=1)
+  own = jnp.where(inside, own, jnp.zeros_like(own))
+  feature = own if feature is None else jnp.where(inside, own, feature)
+  return Caches(target, draft), feature
+
+
+def _last(plan, request, feature):
+  """The last two tokens of the prompts as news; a single one is both."""
+  last = request.length[:, None] - jnp.array([[2, 1]], jnp.int32)
+  tokens = jnp.take_along_axis(request.prompts, jnp.maximum(last, 0), axis=1)
+  D = plan.depth
+  return News(
+    tokens=jnp.pad(tokens, ((0, 0), (0, D))),
+    features=jnp.pad(feature, ((0, 0), (0, D), (0, 0))),
+    gain=jnp.ones_like(request.length),
+  )
+
+
+def _nothing(plan, rows, new):
+  """Records of `rows` rows, still empty."""
+
+  def zeros(*shape):
+    return jnp.zeros((rows, *shape), jnp.int32)
+
+  return Records(
+    tokens=zeros(new + plan.depth + 1),
+    kept=zeros(),
+    cycles=zeros(),
+    accepted=zeros(new),
+    expected={name: jnp.zeros((rows, new)) for name, _ in plan.panel},
+    stops=zeros(plan.nodes),
+    faults=zeros(),
+  )
+
+
+def generate(
+  plan: Plan, params: Params, request: Request, caches: Caches, new: int
+) -> tuple[Records, Caches]:
+  """Decodes a batch; see `prefill` for the arguments.
+
+  Returns:
+    The records, and the caches, to be given to the next batch.
+  """
+  with jax.named_scope("prefill"):
+    state = prefill(plan, params, request, caches, new)
+  state = jax.lax.while_loop(
+    lambda state: jnp.any(~state.done),
+    functools.partial(stages.cycle, plan, params, request),
+    state,
+  )
+  return state.records, state.caches
+
+
+@functools.lru_cache(maxsize=32)
+def compile(plan: Plan, new: int, shapes, structure) -> jax.stages.Compiled:
+  """The program of `generate` for arguments like these.
+
+  Args:
+    plan: The plan.
+    new: W.
+    shapes: A ShapeDtypeStruct, with sharding, of each array.
+    structure: The tree that these are the leaves of: (params, request, caches).
+
+  Returns:
+    A function of params, request and caches; donate the latter.
+  """
+  arguments = jax.tree.unflatten(structure, shapes)
+  program = jax.jit(generate, static_argnums=(0, 4), donate_argnums=3)
+  return program.lower(plan, *arguments, new).compile()
+
+
+def shapes_of(arguments) -> tuple:
+  """What `compile` wants to know of its arguments."""
+  leaves, structure = jax.tree.flatten(arguments)
+  shapes = tuple(
+    jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding) for x in leaves
+  )
+  return shapes, structure

@@ -1,0 +1,245 @@
+"""A cycle: draft, score, verify, commit. Pure functions of a frozen state.
+
+Axes: B batch, N nodes, M nodes that have children, D depth, V vocabulary,
+E embedding, W new
+tokens at most, C cycles at most.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tv_jax import drafting, probs
+from tv_jax.decoding.plan import Caches, Params, Plan, Request, State
+from tv_jax.drafting import Draft, News
+from tv_jax.models import Cache, compact, mask
+from tv_jax.verifiers import toss_and_draw
+
+
+class Scored(NamedTuple):
+  """The target's view of a drafted tree."""
+
+  laws: jax.Array  # [B, N, V] of the token after each node
+  features: jax.Array  # [B, N, E]
+  cache: Cache  # with node n in slot length - 1 + n
+
+
+class Verdicts(NamedTuple):
+  """What is decided about the rows' trees."""
+
+  node: jax.Array  # [B] int32 the accepted node
+  token: jax.Array  # [B] int32 the bonus token
+  fault: jax.Array  # [B] bool
+  expected: dict[str, jax.Array]  # [B] float32 by verifier of the panel
+
+
+def draft(
+  plan: Plan, params: Params, request: Request, state: State
+) -> tuple[Draft, jax.Array, Cache]:
+  """Drafts a tree for each row; see `drafting.grow`."""
+  how = plan.speculation
+  return drafting.grow(
+    how.drafter,
+    params.draft,
+    how.tree,
+    how.proposal,
+    _law(plan, request.draft_temperature),
+    _keys(request, state)[:, 0],
+    state.news,
+    state.length,
+    state.caches.draft,
+  )
+
+
+def score(
+  plan: Plan,
+  params: Params,
+  request: Request,
+  state: State,
+  tokens: jax.Array,  # [B, N]
+) -> Scored:
+  """One pass of the target over whole trees, roots included."""
+  cache = state.caches.target
+  if plan.speculation:
+    tree = plan.speculation.tree
+    depth, ancestors = jnp.asarray(tree.depth), jnp.asarray(tree.ancestors)
+  else:
+    depth, ancestors = jnp.zeros(1, jnp.int32), jnp.ones((1, 1), bool)
+  logits, features, cache = plan.target(
+    params.target,
+    tokens,
+    cache.length[:, None] + depth[None],
+    mask.tree(cache.length, ancestors, cache.slots),
+    cache,
+  )
+  law = _law(plan, 0.0 if plan.greedy else request.temperature)
+  return Scored(laws=law(logits), features=features, cache=cache)
+
+
+def verify(
+  plan: Plan,
+  request: Request,
+  state: State,
+  draft: Draft,
+  laws: jax.Array,  # [B, N, V]
+) -> Verdicts:
+  """What is accepted of each row's tree, and its bonus token."""
+  keys = _keys(request, state)[:, 1]
+  if not plan.speculation:
+    tokens = jax.vmap(probs.draw)(keys, laws[:, 0])
+    fault = jnp.isnan(laws[:, 0]).any(axis=-1)
+    return Verdicts(jnp.zeros_like(tokens), tokens, fault, {})
+  how = plan.speculation
+  gained = jnp.asarray(how.tree.depth + 1, laws.dtype)
+
+  def one(key, tokens, q, p):
+    q = drafting.spread(how.tree, q)
+    verdict = toss_and_draw(
+      key, how.verifier.decide, how.tree, how.proposal, tokens, q, p
+    )
+    expected = {
+      name: stop_law(how.tree, how.proposal, tokens, q, p) @ gained
+      for name, stop_law in plan.panel
+    }
+    return Verdicts(verdict.node, verdict.token, verdict.fault, expected)
+
+  rows = keys, draft.tokens, draft.laws, laws
+  if not plan.one_by_one:
+    return jax.vmap(one)(*rows)
+  if len(keys) > 1:
+    return jax.lax.map(lambda row: one(*row), rows)
+  only = one(*jax.tree.map(lambda array: array[0], rows))
+  return jax.tree.map(lambda array: array[None], only)
+
+
+def commit(
+  plan: Plan,
+  request: Request,
+  state: State,
+  draft: Draft,
+  root: jax.Array,
+  draft_cache: Cache | None,
+  scored: Scored,
+  verdicts: Verdicts,
+) -> State:
+  """Keeps the accepted path and the bonus token, forgets the rest.
+
+  Args:
+    plan: The plan.
+    request: The batch.
+    state: Before the cycle.
+    draft: What was drafted.
+    root: [B] the slot of the root in the draft's cache.
+    draft_cache: As drafting left it.
+    scored: What the target said.
+    verdicts: What the verifier said.
+
+  Returns:
+    The state after the cycle.
+  """
+  node, active = verdicts.node, ~state.done
+  if plan.speculation:
+    tree = plan.speculation.tree
+    path = jnp.asarray(tree.paths)[node]  # [B, D + 1]
+    gain = jnp.where(active, jnp.asarray(tree.depth)[node] + 1, 0)
+    draft_cache = plan.speculation.drafter.commit(
+      draft_cache, tree, root, path, gain
+    )
+    # The root's slot in the draft's cache stays a finished row's last.
+  else:
+    path, gain = node[:, None], active.astype(jnp.int32)
+  # With path = [root, 2, 5, -] and gain = 3: [root, token 2, token 5, bonus].
+  tokens = jnp.take_along_axis(draft.tokens, path, axis=1)
+  tokens = jnp.concatenate([tokens, tokens[:, -1:]], axis=1)
+  place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
+  tokens = jnp.where(place == gain[:, None], verdicts.token[:, None], tokens)
+  features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
+  records, done = _record(plan, request, state, tokens[:, 1:], gain, verdicts)
+  target = compact(scored.cache, state.length - 1, path, gain)
+  return State(
+    cycle=state.cycle + 1,
+    length=state.length + gain,
+    done=done,
+    news=News(tokens=tokens, features=features, gain=gain),
+    caches=Caches(target=target, draft=draft_cache),
+    records=records,
+  )
+
+
+def cycle(plan: Plan, params: Params, request: Request, state: State) -> State:
+  """Draft, score, verify, commit."""
+  if plan.speculation:
+    with jax.named_scope("draft"):
+      drafted, root, draft_cache = draft(plan, params, request, state)
+  else:
+    drafted, root, draft_cache = plain(state), None, None
+  with jax.named_scope("target"):
+    scored = score(plan, params, request, state, drafted.tokens)
+  with jax.named_scope("verify"):
+    verdicts = verify(plan, request, state, drafted, scored.laws)
+  with jax.named_scope("commit"):
+    return commit(
+      plan, request, state, drafted, root, draft_cache, scored, verdicts
+    )
+
+
+def plain(state: State) -> Draft:
+  """The tree of plain decoding: its root, the last committed token."""
+  place = jnp.maximum(state.news.gain, 1)[:, None]
+  root = jnp.take_along_axis(state.news.tokens, place, axis=1)
+  return Draft(tokens=root, laws=jnp.zeros((len(root), 0, 0)))
+
+
+def _record(plan, request, state, tokens, gain, verdicts):
+  """The records after the cycle, and which rows are finished."""
+  before, active = state.records, ~state.done
+  place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
+  ends = jnp.isin(tokens, jnp.array(plan.ends, jnp.int32))
+  ends &= place < gain[:, None]
+  # Up to and with the first end; the limit may come first.
+  upto = jnp.where(ends.any(axis=1), jnp.argmax(ends, axis=1) + 1, gain)
+  kept = jnp.minimum(before.kept + upto, request.limit)
+  done = state.done | (kept >= request.limit)
+  done |= (upto <= kept - before.kept) & ends.any(axis=1)
+
+  def put(buffer, tokens, at):
+    return jax.lax.dynamic_update_slice(buffer, tokens, (at,))
+
+  def column(buffer, values):
+    values = jnp.where(active, values, jnp.zeros_like(values))
+    return jax.lax.dynamic_update_slice(
+      buffer, values[:, None], (0, state.cycle)
+    )
+
+  rows = jnp.arange(len(gain), dtype=jnp.int32)
+  one = active.astype(jnp.int32)
+  records = dataclasses.replace(
+    before,
+    tokens=jax.vmap(put)(before.tokens, tokens, before.kept),
+    kept=kept,
+    cycles=before.cycles + one,
+    accepted=column(before.accepted, gain),
+    expected=jax.tree.map(column, before.expected, verdicts.expected),
+    stops=before.stops.at[rows, verdicts.node].add(one),
+    faults=before.faults + (verdicts.fault & active),
+  )
+  return records, done
+
+
+def _law(plan, temperature):
+  def law(logits):
+    return probs.law(
+      logits, temperature=temperature, top_k=plan.top_k, top_p=plan.top_p
+    )
+
+  return law
+
+
+def _keys(request, state):
+  """[B, 2] this cycle's: one to draft with, one to verify with."""
+  keys = jax.vmap(jax.random.fold_in, (0, None))(request.keys, state.cycle)
+  return jax.vmap(jax.random.split)(keys)

@@ -1,0 +1,283 @@
+"""Draft models: grow a tree of tokens level by level, and keep up.
+
+Axes: B batch, N nodes, M nodes that have children, D depth, V vocabulary,
+E embedding, T query length, P prompt length.
+
+Two kinds of draft model, with the same four functions: `prefill` reads the
+prompt, `begin` reads what the last cycle committed and gives the law after the
+tree's root, `extend` processes a level, `commit` forgets what was rejected.
+
+A node that has no children is never processed. Rows of the cache during a
+cycle: the root in the last slot of what is committed, and behind it the other
+inner nodes in level order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax.models import Cache, compact, mask
+from tv_jax.proposals import INVALID, Proposal
+from tv_jax.tree import NO_CHILD, ROOT, Tree
+
+
+class News(NamedTuple):
+  """What a cycle committed, the token before it first.
+
+  In a tree of depth 3, after two accepted nodes and a bonus token:
+  tokens = [old root, first, second, bonus, -], gain = 3; features = those of
+  [old root, first, second, -], each to be paired with the token after it.
+  """
+
+  tokens: jax.Array  # [B, D + 2] int32
+  features: jax.Array  # [B, D + 1, E] the target's, of the token before each
+  gain: jax.Array  # [B] int32: how many tokens are new; 0 in a finished row
+
+
+class Draft(NamedTuple):
+  """A tree of drafted tokens, and the laws that they were drawn from."""
+
+  tokens: jax.Array  # [B, N] int32; the root is the last committed token
+  laws: jax.Array  # [B, M, V] of the token after each inner node
+
+
+@functools.lru_cache(maxsize=256)
+def place_of(tree: Tree) -> np.ndarray:
+  """[N] the place of an inner node among the inner ones; 0 for a leaf."""
+  place = np.zeros(len(tree), np.int32)
+  place[tree.inner] = np.arange(len(tree.inner))
+  return place
+
+
+@dataclasses.dataclass(frozen=True)
+class Independent:
+  """A language model of its own, such as a small Llama.
+
+  It never processed the leaves, so the last accepted token may be missing from
+  its cache: it takes that and the bonus token together, where the former is at
+  worst a row that is rewritten with itself.
+  """
+
+  apply: Callable
+
+  def prefill(self, params, tokens, following, features, cache: Cache):
+    """Reads T tokens of a prompt.
+
+    Args:
+      params: The draft's.
+      tokens: [B, T].
+      following: [B, T] the token after each.
+      features: [B, T, E] of each, by the target.
+      cache: In which the tokens before these are.
+
+    Returns:
+      The cache.
+    """
+    del following, features
+    seen = mask.causal(cache.length, tokens.shape[1], cache.slots)
+    positions = cache.length[:, None] + _counting(tokens.shape[1])
+    return self.apply(params, tokens, positions, seen, cache)[2]
+
+  def prefilled(self, length: jax.Array) -> jax.Array:
+    """How many of the rows of a prompt of `length` are to be kept."""
+    return jnp.maximum(length - 2, 0)
+
+  def begin(self, params, news: News, length, cache: Cache):
+    """Catches up with `length` [B] committed tokens.
+
+    With 10 tokens committed it takes tokens 8 and 9, into slots 8 and 9; from a
+    single token, that one twice.
+
+    Returns:
+      The logits [B, 1, V] and features [B, 1, E] of the root, and the cache, in
+      whose last slot the root is.
+    """
+    start = jnp.maximum(length - 2, 0)
+    last = jnp.maximum(news.gain, 1)[:, None]
+    older = jnp.where((length == 1)[:, None], last, last - 1)
+    tokens = jnp.take_along_axis(
+      news.tokens, jnp.concatenate([older, last], axis=1), axis=1
+    )
+    logits, features, cache = self.apply(
+      params,
+      tokens,
+      start[:, None] + _counting(2),
+      mask.causal(start, 2, cache.slots),
+      dataclasses.replace(cache, length=start),
+    )
+    place = (length - 1 - start)[:, None, None]
+    return (
+      jnp.take_along_axis(logits, place, axis=1),
+      jnp.take_along_axis(features, place, axis=1),
+      dataclasses.replace(cache, length=length),
+    )
+
+  def extend(self, params, tokens, features, positions, seen, cache: Cache):
+    """Processes the nodes of a level; `features` are their parents'."""
+    del features
+    return self.apply(params, tokens, positions, seen, cache)
+
+  def commit(self, cache: Cache, tree: Tree, root, path, gain) -> Cache:
+    """Keeps the accepted path but its last node.
+
+    Args:
+      cache: With inner node i of the tree in slot root + i.
+      tree: The tree.
+      root: [B] the slot of the root.
+      path: [B, D + 1] the accepted nodes, from the root down.
+      gain: [B] how many of them are accepted.
+
+    Returns:
+      The cache.
+    """
+    kept = jnp.maximum(gain - 1, 0)
+    return compact(cache, root, jnp.asarray(place_of(tree))[path], kept)
+
+
+@dataclasses.dataclass(frozen=True)
+class OnFeatures:
+  """An EAGLE head, which reads the target's features.
+
+  While drafting it makes do with its own; everything that was committed it is
+  fed again with the target's, in D + 1 slots of which `gain` are real.
+  """
+
+  apply: Callable
+
+  def prefill(self, params, tokens, following, features, cache: Cache):
+    """Reads a prompt; see `Independent.prefill`."""
+    seen = mask.causal(cache.length, tokens.shape[1], cache.slots)
+    positions = cache.length[:, None] + _counting(tokens.shape[1])
+    return self.apply(params, following, features, positions, seen, cache)[2]
+
+  def prefilled(self, length: jax.Array) -> jax.Array:
+    """How many pairs of a prompt are to be kept: all but the last."""
+    return jnp.maximum(length - 2, 0)
+
+  def begin(self, params, news: News, length, cache: Cache):
+    """Catches up; see `Independent.begin`."""
+    del length
+    T = news.features.shape[1]
+    start = cache.length
+    logits, features, cache = self.apply(
+      params,
+      news.tokens[:, 1:],
+      news.features,
+      start[:, None] + _counting(T),
+      mask.causal(start, T, cache.slots),
+      cache,
+    )
+    place = jnp.maximum(news.gain - 1, 0)[:, None, None]
+    return (
+      jnp.take_along_axis(logits, place, axis=1),
+      jnp.take_along_axis(features, place, axis=1),
+      dataclasses.replace(cache, length=start + news.gain),
+    )
+
+  def extend(self, params, tokens, features, positions, seen, cache: Cache):
+    """Processes the nodes of a level; `features` are their parents'."""
+    return self.apply(params, tokens, features, positions, seen, cache)
+
+  def commit(self, cache: Cache, tree: Tree, root, path, gain) -> Cache:
+    """Drops all that was drafted; see `Independent.commit`."""
+    del tree, path, gain
+    return dataclasses.replace(cache, length=root + 1)
+
+
+# By `draft_kind`: what makes a draft model of a model's `apply`.
+KINDS = {"llama": Independent, "eagle": OnFeatures}
+
+
+def grow(
+  drafter: Independent | OnFeatures,
+  params,
+  tree: Tree,
+  proposal: Proposal,
+  law: Callable[[jax.Array], jax.Array],
+  keys: jax.Array,
+  news: News,
+  length: jax.Array,
+  cache: Cache,
+) -> tuple[Draft, jax.Array, Cache]:
+  """Drafts a tree for each row.
+
+  Args:
+    drafter: One of `KINDS`, with its model's apply.
+    params: The model's.
+    tree: The tree.
+    proposal: How siblings are drawn.
+    law: From logits [.., V] to what is drawn from, and handed on as it is.
+    keys: [B] one of each row; a node's is folded from its row's.
+    news: What was committed since the last draft.
+    length: [B] how many tokens are committed.
+    cache: The draft's.
+
+  Returns:
+    The draft, the slot [B] of the root, and the cache.
+  """
+  logits, features, cache = drafter.begin(params, news, length, cache)
+  root = cache.length - 1
+  last = jnp.maximum(news.gain, 1)[:, None]
+  drawn = jnp.take_along_axis(news.tokens, last, axis=1)
+  tokens, laws, inner = [drawn], [], np.array([ROOT])
+  for above, level in itertools.pairwise(tree.levels):
+    laws.append(law(logits))
+    below = _draw(proposal, tree, keys, inner, laws[-1])
+    # Nothing hangs below what could not be drawn.
+    parents = drawn[:, tree.parent[np.array(level)] - above.start]
+    drawn = jnp.where(parents == INVALID, INVALID, below)
+    tokens.append(drawn)
+    before, inner = inner, tree.inner[np.isin(tree.inner, level)]
+    if not len(inner):
+      break
+    depth = int(tree.depth[level.start])
+    related = jnp.asarray(tree.ancestors[inner][:, tree.inner])
+    logits, features, cache = drafter.extend(
+      params,
+      drawn[:, inner - level.start],
+      features[:, np.searchsorted(before, tree.parent[inner])],
+      jnp.broadcast_to((root + depth)[:, None], (len(root), len(inner))),
+      mask.tree(root, related, cache.slots),
+      cache,
+    )
+  draft = Draft(
+    tokens=jnp.concatenate(tokens, axis=1), laws=jnp.concatenate(laws, axis=1)
+  )
+  return draft, root, cache
+
+
+def spread(tree: Tree, laws: jax.Array) -> jax.Array:
+  """[.., N, V] the laws [.., M, V] of inner nodes; leaves get any row."""
+  return laws[..., place_of(tree), :]
+
+
+def _draw(proposal, tree, keys, nodes, laws):
+  """[B, n] the tokens of the next level; `laws` [B, m, V] are of `nodes`."""
+  counts = tree.num_children[nodes]
+  sizes = [counts.max()] if proposal.nested else np.unique(counts)
+  rows, children = [], []
+  for k in sizes:
+    own = np.flatnonzero((counts == k) | proposal.nested).astype(np.int32)
+    fold = jax.vmap(jax.random.fold_in, (None, 0))
+    node_keys = jax.vmap(fold, (0, None))(keys, nodes[own])
+    draw = functools.partial(proposal.draw, k=int(k))
+    drawn = jax.vmap(jax.vmap(draw))(node_keys, laws[:, own])
+    rows.append(drawn.reshape(len(keys), -1))
+    children.append(tree.children[nodes[own], :k].ravel())
+  children = np.concatenate(children)
+  # In level order, without those that a node does not have.
+  order = np.argsort(children, kind="stable").astype(np.int32)
+  order = order[children[order] != NO_CHILD]
+  return jnp.concatenate(rows, axis=1)[:, order]
+
+
+def _counting(length: int) -> jax.Array:
+  return jnp.arange(length, dtype=jnp.int32)[None]

@@ -1,0 +1,6 @@
+"""The Python API: prompts in, tokens and statistics out."""
+
+from tv_jax.generation.results import Estimate, Generation
+from tv_jax.generation.run import generate
+
+__all__ = ["Estimate", "Generation", "generate"]

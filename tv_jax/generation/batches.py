@@ -1,0 +1,159 @@
+"""Prompts to batches: checked, padded to few sizes, with keys of their own.
+
+Axes: B batch, P prompt length, W new tokens at most, S cache slots.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax import decoding, prompts
+from tv_jax.generation.settings import Settings
+from tv_jax.models import sharding
+from tv_jax.pair import Pair
+
+
+class Batch(NamedTuple):
+  """Arguments of the engine, all of them but the caches."""
+
+  params: decoding.Params
+  request: decoding.Request
+  new: int  # W
+  slots: int  # S
+
+
+def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
+  """Prompts as token ids; refuses those that cannot be decoded.
+
+  Args:
+    pair: The models.
+    texts: Strings or token ids.
+    template: How strings become tokens.
+    limit: New tokens at most.
+
+  Returns:
+    Token ids.
+  """
+  if isinstance(texts, str):
+    raise ValueError("prompts: give a list, even of a single prompt")
+  config = pair.target.config
+  encoded = []
+  for i, text in enumerate(texts):
+    if isinstance(text, str):
+      tokens = prompts.encode(template, pair.tokenizer, [text])
+    else:
+      tokens = _integers(i, text)
+    if not tokens:
+      raise ValueError(
+        f"prompt {i} is empty: give at least one token (a start token, such as"
+        f" {config.bos_token_id})"
+      )
+    outside = [t for t in tokens if not 0 <= t < config.vocab_size]
+    if outside:
+      raise ValueError(
+        f"prompt {i} holds token {outside[0]}: the vocabulary is 0 to"
+        f" {config.vocab_size - 1}"
+      )
+    if len(tokens) + limit > config.max_position_embeddings:
+      raise ValueError(
+        f"prompt {i} of {len(tokens)} tokens and max_new_tokens={limit} do not"
+        f" fit in the model's {config.max_position_embeddings} positions:"
+        " shorten one or the other"
+      )
+    encoded.append(tokens)
+  if not encoded:
+    raise ValueError("there are no prompts")
+  return encoded
+
+
+def _integers(i, tokens) -> list[int]:
+  try:
+    return [operator.index(token) for token in np.asarray(tokens).tolist()]
+  except TypeError:
+    raise ValueError(
+      f"prompt {i} is {tokens!r}: give a string or a list of token ids"
+    ) from None
+
+
+def prompt_slots(length: int) -> int:
+  """P: a power of 2 from 16 up to a chunk, then a number of chunks."""
+  if length > decoding.CHUNK:
+    return -(-length // decoding.CHUNK) * decoding.CHUNK
+  return max(16, 1 << (length - 1).bit_length())
+
+
+def new_slots(limit: int) -> int:
+  """W: a power of 2 from 16 up to 128, then a multiple of 128."""
+  if limit > 128:
+    return -(-limit // 128) * 128
+  return max(16, 1 << (limit - 1).bit_length())
+
+
+def assemble(
+  pair: Pair,
+  settings: Settings,
+  tokens: Sequence[Sequence[int]],
+  items: Sequence[int],
+  size: int,
+) -> Batch:
+  """A batch of `size` rows; those beyond `tokens` are padding.
+
+  Args:
+    pair: The models.
+    settings: How to decode.
+    tokens: The prompts of the batch.
+    items: The number of each, which its key is folded from.
+    size: B.
+
+  Returns:
+    The batch.
+  """
+  rest = size - len(tokens)
+  length = np.array([*map(len, tokens), *[0] * rest], np.int32)
+  P = prompt_slots(int(length.max()))
+  padded = np.zeros((size, P + 1), np.int32)
+  for row, own in zip(padded, tokens, strict=False):
+    row[: len(own)] = own
+  numbers = jnp.array([*items, *[0] * rest], jnp.uint32)
+  key = jax.random.key(settings.seed)
+  request = decoding.Request(
+    prompts=jnp.asarray(padded),
+    length=jnp.asarray(length),
+    keys=jax.vmap(jax.random.fold_in, (None, 0))(key, numbers),
+    limit=jnp.full(size, settings.limit, jnp.int32),
+    temperature=jnp.asarray(settings.temperature or 1.0, jnp.float32),
+    draft_temperature=jnp.asarray(settings.draft_temperature, jnp.float32),
+  )
+  if pair.target.mesh is not None:  # the same on every device
+    whole = sharding.placement("", pair.target.mesh)
+    request = jax.device_put(request, whole)
+  new = new_slots(settings.limit)
+  slots = settings.plan.slots(P + 1, new)
+  draft = pair.draft if settings.plan.speculation else None
+  return Batch(
+    params=decoding.Params(pair.target.params, draft and draft.params),
+    request=request,
+    new=new,
+    slots=-(-slots // 128) * 128,
+  )
+
+
+def caches(
+  pair: Pair, batch: Batch, used: decoding.Caches | None = None
+) -> decoding.Caches:
+  """Caches for the batch: those that a batch before has used, if they fit."""
+  B, S = len(batch.request.length), batch.slots
+  if used and (used.target.slots, len(used.target.length)) == (S, B):
+    return used
+  draft = None
+  if batch.params.draft is not None:
+    draft = pair.draft.init_cache(B, S)
+    if pair.target.mesh is not None and pair.draft.mesh is None:
+      draft = jax.device_put(draft, sharding.placement("", pair.target.mesh))
+  return decoding.Caches(pair.target.init_cache(B, S), draft)

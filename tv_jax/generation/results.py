@@ -1,0 +1,147 @@
+"""What a run yields, and how it prints.
+
+Axes: N nodes, D depth.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from tv_jax.generation.settings import Settings
+from tv_jax.pair import Pair
+from tv_jax.tree import Tree
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Estimate:
+  """A mean with its standard error (ddof 1) over n cycles."""
+
+  mean: float
+  error: float
+  n: int
+
+  @classmethod
+  def of(cls, values) -> Estimate:
+    """The estimate from these values."""
+    values = np.asarray(values, np.float64)
+    n = len(values)
+    error = values.std(ddof=1) / n**0.5 if n > 1 else float("nan")
+    return cls(mean=float(values.mean()), error=float(error), n=n)
+
+  def __format__(self, spec: str) -> str:
+    """For example 3.214 ± 0.021; with the sign, if `spec` is "+"."""
+    return f"{self.mean:{spec}.3f} ± {self.error:.3f}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Generation:
+  """What `generate` returns; print it for a summary.
+
+  Attributes:
+    tokens: Of each prompt, the new tokens, an end token among them.
+    accepted: Of each prompt, the tokens gained in each cycle, the bonus token
+      included, before an end or the limit cuts.
+    expected: By verifier of the panel, what it expects of each of these cycles,
+      given the draft.
+    stops: [N] how often each node was the accepted one.
+    faults: Cycles in which a NaN was met.
+    seconds: Of decoding, prompts included, without compilation.
+    compile_seconds: Of compilation; 0 if it was compiled before.
+    settings: What was asked for.
+    pair: What was asked.
+  """
+
+  tokens: list[list[int]]
+  accepted: list[np.ndarray]
+  expected: dict[str, list[np.ndarray]]
+  stops: np.ndarray
+  faults: int
+  seconds: float
+  compile_seconds: float
+  settings: Settings
+  pair: Pair
+
+  @functools.cached_property
+  def text(self) -> list[str]:
+    """The tokens as text, without special tokens."""
+    decode = self.pair.tokenizer.decode
+    return [decode(own, skip_special_tokens=True) for own in self.tokens]
+
+  @property
+  def tree(self) -> Tree | None:
+    """The tree that was drafted."""
+    how = self.settings.plan.speculation
+    return how and how.tree
+
+  @property
+  def cycles(self) -> int:
+    """How many there were."""
+    return sum(map(len, self.accepted))
+
+  @property
+  def acceptance_length(self) -> Estimate:
+    """Tokens gained in a cycle, over all cycles."""
+    return Estimate.of(np.concatenate(self.accepted))
+
+  @property
+  def check(self) -> Estimate | None:
+    """Realised minus own expected length: 0 within its error, or a bug."""
+    if self.settings.name not in self.expected:
+      return None
+    own = np.concatenate(self.expected[self.settings.name])
+    return Estimate.of(np.concatenate(self.accepted) - own)
+
+  @property
+  def node_acceptance(self) -> np.ndarray:
+    """[N] the share of cycles in which each node was kept."""
+    return self.stops @ self.tree.ancestors / max(self.cycles, 1)
+
+  @property
+  def depth_acceptance(self) -> np.ndarray:
+    """[D + 1] the share of cycles in which some node of a depth was kept."""
+    return np.bincount(self.tree.depth, weights=self.node_acceptance)
+
+  @property
+  def tokens_per_second(self) -> float:
+    """New tokens that were kept, over all prompts, per second."""
+    return sum(map(len, self.tokens)) / self.seconds
+
+  def __repr__(self) -> str:
+    """The summary."""
+    return "\n".join(f"{name:<10} {line}" for name, line in self._lines())
+
+  def _lines(self):
+    how, kept = self.settings, sum(map(len, self.tokens))
+    yield "prompts", f"{len(self.tokens)}, {kept} new tokens, seed {how.seed}"
+    if self.tree:
+      yield (
+        "decoding",
+        f"{how.name} on {self.tree!r}, {how.proposal},"
+        f" temperature {how.temperature:g}",
+      )
+      yield "accepted", f"{self.acceptance_length} tokens a cycle"
+      yield from self._panel()
+    else:
+      yield "decoding", f"plain, temperature {how.temperature:g}"
+    yield (
+      "speed",
+      f"{self.tokens_per_second:.1f} tokens/s: {self.seconds:.3f} s, and"
+      f" {self.compile_seconds:.1f} s of compilation",
+    )
+    if self.faults:
+      yield "NaN", f"IN {self.faults} CYCLES: the models' logits are broken"
+
+  def _panel(self):
+    expected = {k: np.concatenate(v) for k, v in self.expected.items()}
+    own = expected.get(self.settings.name)
+    for name, values in expected.items():
+      line = f"{name} {Estimate.of(values)}"
+      if own is not None and name != self.settings.name:
+        line += f" ({self.settings.name} {Estimate.of(own - values):+})"
+      yield "expected", line
+    if own is not None:
+      check = self.check
+      yield "check", f"realised - expected = {check:+}"

@@ -1,0 +1,156 @@
+"""Generate from prompts, batch after batch."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+
+import jax
+
+from tv_jax import decoding
+from tv_jax.generation import batches
+from tv_jax.generation import settings as settings_lib
+from tv_jax.generation.results import Generation
+from tv_jax.pair import Pair
+
+
+def generate(
+  pair: Pair,
+  prompts: Sequence[str | Sequence[int]],
+  *,
+  template: str = "raw",
+  items: Sequence[int] | None = None,
+  progress: bool | None = None,
+  **options,
+) -> Generation:
+  """Continues prompts.
+
+  Args:
+    pair: Of `tv_jax.load`.
+    prompts: Strings, or token ids; any number of them.
+    template: How strings become tokens: "raw", "chat", "vicuna".
+    items: A number for each prompt, which its draws are made from, with the
+      seed; by default its place. Then what a prompt yields does not depend on
+      what else is asked.
+    progress: Whether to show a bar; by default when there are several batches
+      and someone is looking.
+    **options: What to do, all by keyword:
+      tree ("eagle"): a `Tree`, or a text that `tv_jax.tree.parse` reads.
+      verifier ("traversal"): a name, a `Verifier`, a `decide` function, or None
+        for plain autoregressive decoding.
+      proposal ("without_replacement"): how siblings are drawn.
+      temperature (1.0): 0 is greedy decoding.
+      draft_temperature: by default the same, but at least 0.1; 1 for a
+        proposal that only ranks.
+      top_k (0), top_p (1.0): truncate both laws.
+      max_new_tokens (128).
+      seed (0).
+      batch_size (16): prompts that are decoded together.
+      panel (()): more verifiers, by name, whose expected lengths are computed
+        on the same drafts; None computes not even the verifier's own, and is
+        fastest.
+      ends: tokens that end an answer, by default the checkpoint's.
+
+  Returns:
+    What was generated, and how.
+
+  Raises:
+    ValueError: An option or a prompt is wrong; nothing was compiled.
+  """
+  settings = settings_lib.resolve(pair, **options)
+  tokens = batches.encode(pair, prompts, template, settings.limit)
+  items = [*range(len(tokens))] if items is None else _items(items, len(tokens))
+  size = min(settings.batch_size, len(tokens))
+  groups = [slice(i, i + size) for i in range(0, len(tokens), size)]
+  records, seconds, compiling, caches = [], 0.0, 0.0, None
+  with _bar(len(tokens), progress, len(groups)) as advance:
+    for group in groups:
+      batch = batches.assemble(
+        pair, settings, tokens[group], items[group], size
+      )
+      caches = batches.caches(pair, batch, caches)
+      begin = time.perf_counter()
+      run = _compile(settings.plan, batch, caches)
+      compiled = time.perf_counter()
+      own, caches = run(batch.params, batch.request, caches)
+      own = jax.device_get(own)
+      seconds += time.perf_counter() - compiled
+      compiling += compiled - begin
+      records.append(own)
+      advance(len(tokens[group]))
+  result = _result(pair, settings, records, len(tokens), seconds, compiling)
+  if result.faults:
+    warnings.warn(
+      f"{result.faults} cycles met a NaN: the models' logits are broken there,"
+      " and plain decoding took their place",
+      RuntimeWarning,
+      stacklevel=2,
+    )
+  return result
+
+
+def _items(items, count) -> list[int]:
+  items = [operator.index(item) for item in items]
+  if len(items) != count or min(items) < 0:
+    raise ValueError(
+      f"items={items}: give {count} numbers, one a prompt, none negative"
+    )
+  return items
+
+
+def _compile(plan, batch, caches):
+  shapes, structure = decoding.shapes_of((batch.params, batch.request, caches))
+  return decoding.compile(plan, batch.new, shapes, structure)
+
+
+def _result(pair, settings, records, count, seconds, compiling) -> Generation:
+  """The records of all batches put together, without padding."""
+
+  def rows(name, of):
+    """Row by row, cut at the row's own length."""
+    return [
+      row[:end]
+      for own in records
+      for row, end in zip(name(own), of(own), strict=True)
+    ][:count]
+
+  def cycles(name):
+    return rows(name, lambda own: own.cycles)
+
+  kept = rows(lambda own: own.tokens, lambda own: own.kept)
+  return Generation(
+    tokens=[own.tolist() for own in kept],
+    accepted=cycles(lambda own: own.accepted),
+    expected={
+      name: cycles(lambda own, name=name: own.expected[name])
+      for name, _ in settings.plan.panel
+    },
+    stops=sum(own.stops.sum(axis=0) for own in records),
+    faults=int(sum(own.faults.sum() for own in records)),
+    seconds=seconds,
+    compile_seconds=compiling,
+    settings=settings,
+    pair=pair,
+  )
+
+
+@contextlib.contextmanager
+def _bar(count, wanted, batches):
+  """A progress bar over prompts, as a function that advances it."""
+  if wanted is None:
+    wanted = batches > 1 and sys.stderr.isatty()
+  if not wanted:
+    yield lambda prompts: None
+    return
+  from rich.console import Console
+  from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+  columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn())
+  console = Console(stderr=True)
+  with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+    task = bar.add_task("generate", total=count)
+    yield lambda prompts: bar.advance(task, prompts)

@@ -1,0 +1,126 @@
+"""A target, and what drafts for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tv_jax import models, prompts
+from tv_jax.models import Head, Model
+
+DRAFT_KINDS = ("llama", "eagle", "none")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Pair:
+  """What `load` returns.
+
+  Attributes:
+    target: The model whose law is kept.
+    draft: What drafts for it; None for plain decoding alone.
+    draft_kind: "llama", "eagle" or "none".
+    ends: The tokens that end an answer.
+    path: Where the target's tokenizer is; None if there is none.
+    revision: Of that, if it is a hub's.
+  """
+
+  target: Model
+  draft: Model | Head | None
+  draft_kind: str
+  ends: tuple[int, ...] = ()
+  path: str | None = None
+  revision: str | None = None
+
+  def __post_init__(self):
+    """Refuses a draft of another vocabulary."""
+    if self.draft is not None:
+      models.check_vocabularies(self.target.config, self.draft.config)
+
+  def __repr__(self) -> str:
+    """Where the two came from."""
+    draft = f"{self.draft.source} ({self.draft_kind})" if self.draft else "none"
+    return f"Pair(target={self.target.source}, draft={draft})"
+
+  @functools.cached_property
+  def tokenizer(self):
+    """The target's, loaded when it is first asked for."""
+    if self.path is None:
+      raise ValueError("this pair has no tokenizer: give prompts as token ids")
+    return prompts.load_tokenizer(self.path, self.revision)
+
+
+def load(
+  draft,
+  target,
+  *,
+  draft_kind: str = "llama",
+  dtype=None,
+  mesh: Mesh | None = None,
+  shard_draft: bool = False,
+  draft_revision: str | None = None,
+  revision: str | None = None,
+) -> Pair:
+  """Loads a target and its draft.
+
+  Args:
+    draft: A directory in Hugging Face's layout, or a hub repository; not read
+      if `draft_kind` is "none".
+    target: Likewise.
+    draft_kind: "llama" for a language model of its own, "eagle" for an EAGLE-1
+      head on the target's features, "none" for plain decoding.
+    dtype: Of both; by default as stored, but float32 on a CPU, where half
+      precision is several times slower.
+    mesh: The devices to split the target over (`models.sharding.mesh`).
+    shard_draft: Whether a "llama" draft is split over them as well; else each
+      device holds all of it. An EAGLE head always follows its target.
+    draft_revision: A commit of the draft's repository.
+    revision: A commit of the target's repository.
+
+  Returns:
+    The pair.
+
+  Raises:
+    ValueError: In one line, what is wrong with a checkpoint.
+  """
+  if draft_kind not in DRAFT_KINDS:
+    raise ValueError(
+      f"draft_kind={draft_kind!r} is not one of {', '.join(DRAFT_KINDS)}"
+    )
+  if draft_kind != "none" and draft is None:
+    raise ValueError(
+      f"draft_kind={draft_kind!r} needs a draft: give its path, or "
+      'draft_kind="none" for plain decoding'
+    )
+  if dtype is None and jax.default_backend() == "cpu":
+    dtype = "float32"
+  model = models.load(target, dtype, mesh, revision)
+  if draft_kind == "eagle":
+    drafter = models.load_eagle(draft, model, draft_revision)
+  elif draft_kind == "llama":
+    split = mesh if shard_draft else None
+    drafter = models.load(draft, dtype, split, draft_revision)
+    if mesh is not None and not shard_draft:
+      whole = NamedSharding(mesh, PartitionSpec())
+      params = jax.device_put(drafter.params, whole)
+      drafter = dataclasses.replace(drafter, params=params)
+  else:
+    drafter = None
+  return Pair(
+    target=model,
+    draft=drafter,
+    draft_kind=draft_kind,
+    ends=_ends(target, revision, model),
+    path=str(target),
+    revision=revision,
+  )
+
+
+def _ends(target, revision, model) -> tuple[int, ...]:
+  """The end tokens that the checkpoint names; a random model may name none."""
+  try:
+    return prompts.end_tokens(target, revision)
+  except ValueError:
+    return model.config.eos_token_id
