@@ -12,7 +12,7 @@ import pytest
 
 from tests import faulty
 from tv_jax import certify, tree
-from tv_jax.certify import cases, drafts
+from tv_jax.certify import cases, drafts, exact
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, Verifier, resolve
 
@@ -301,3 +301,27 @@ def test_a_bad_flag_is_one_line(flag, message):
   assert done.returncode == 2
   assert message in done.stderr
   assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("tail", [1e-20, 1e-29, 1e-31, 1e-36])
+@pytest.mark.parametrize("proposal", ["without_replacement", "sample_then_top"])
+@pytest.mark.parametrize(
+  "rule", ["traversal", "traversal_loop", "token_level", "token_level_loop"]
+)
+def test_a_sure_draft_leaves_next_to_nothing_to_the_others(
+  rule, proposal, tail
+):
+  # A softmax does this. A second sibling's law is then q times a number that
+  # float32 cannot hold; clipped, it was a law of tokens 0.2 off the target's.
+  shape, V = tree.parse("kary:2x2"), 4
+  contexts = cases.num_contexts(V, 2)
+  rng = np.random.default_rng(0)
+  p = rng.dirichlet(np.ones(V), contexts)
+  q = rng.dirichlet(np.ones(V), contexts) * tail
+  q[np.arange(contexts), rng.integers(V, size=contexts)] = 1
+  run = exact.make_runner(
+    VERIFIERS[rule], PROPOSALS[proposal], shape, np.float32, V
+  )
+  outcome = run(cases.Case("sure", p, q))
+  assert outcome.distance < 2e-6
+  assert outcome.faults == ()

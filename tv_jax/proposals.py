@@ -71,7 +71,7 @@ def _laws_without_replacement(q_at, rest, exists):
     left.append(left[-1] + value)
   # The first sibling's law is q itself.
   left = jnp.stack([jnp.ones_like(rest), *left[-2:0:-1]])
-  scale = jnp.where(left <= 0, 0, 1 / jnp.where(left <= 0, 1, left))
+  scale = _over(left)
   later = np.arange(K)[:, None] <= np.arange(K)  # [j, i]: i not before j
   return scale, jnp.where(later, scale[:, None] * q_at[None, :], 0)
 
@@ -129,7 +129,7 @@ def _laws_sample_then_top(q_at, rest, exists):
     return _laws_with_replacement(q_at, rest, exists)
   q_at = jnp.where(exists, q_at, 0)
   left = rest + q_at[0]
-  scale = jnp.where(left <= 0, 0, 1 / jnp.where(left <= 0, 1, left))
+  scale = _over(left)
   first = np.arange(K) == 0
   at = jnp.diag(jnp.where(first, scale * q_at, exists.astype(q_at.dtype)))
   return jnp.where(first, scale, 0), at
@@ -143,6 +143,22 @@ def _following_sample_then_top(q, drawn, k):
   left = q.copy()
   left[_ranking(q)[: k - 1]] = 0
   return _over_sum(left)
+
+
+def exhausted(dtype) -> float:
+  """So little of q is left that no sibling is offered from it: 5e-31 or less.
+
+  Float32 could not hold what q is then multiplied with. Whether this is so
+  depends on the earlier siblings alone, never on a sibling's own token, so that
+  leaving it out costs nothing but its chance.
+  """
+  return float(jnp.finfo(dtype).tiny) ** 0.8
+
+
+def _over(left):
+  """1 / left; 0, for no sibling at all, where next to nothing is left."""
+  none = left <= exhausted(left.dtype)
+  return jnp.where(none, 0, 1 / jnp.where(none, 1, left))
 
 
 def _best(score, k, floor):

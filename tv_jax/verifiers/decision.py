@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers.residual import LARGEST, Residual, positive
+from tv_jax.verifiers.residual import Residual, largest, positive
 
 # The threshold of a coin that was not tossed: no probability.
 NOT_OFFERED = -1.0
@@ -72,7 +72,7 @@ def conclude(
   # g / alpha = [p - ratio q]_+: an untouched node's law is p to the last bit,
   # and a leaf's row of q, which need not hold anything, has no say.
   alpha = jnp.where(g.alpha > 0, g.alpha, 1)
-  ratio = jnp.where(fault, 0, jnp.minimum(g.beta / alpha, LARGEST))
+  ratio = jnp.where(fault, 0, jnp.minimum(g.beta / alpha, largest(p.dtype)))
   weights = positive(p_row - jnp.where(ratio > 0, ratio * q_row, 0))
   vocabulary = jnp.arange(p.shape[1], dtype=jnp.int32)
   tokens = jnp.where(fault, INVALID, tokens)

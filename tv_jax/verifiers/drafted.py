@@ -125,7 +125,7 @@ def conclude(
     return sound(row, jnp.sum(row), lambda: decided(row))
 
   def reduced():
-    ratio = jnp.minimum(g.beta / g.alpha, residual.LARGEST)
+    ratio = jnp.minimum(g.beta / g.alpha, residual.largest(g.beta.dtype))
     row = residual.positive(draft.p[node] - ratio * draft.q[node])
     row = _set(row, tokens, g.at / g.alpha)
     total = jnp.sum(row)

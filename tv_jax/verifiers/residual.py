@@ -30,9 +30,14 @@ import numpy as np
 from tv_jax import proposals
 from tv_jax.proposals import INVALID
 
-# alpha and beta stay below this: g is then rounding noise, not a law, and a
-# row times this still has a finite sum in float32.
-LARGEST = 1e30
+
+def largest(dtype) -> float:
+  """What alpha and beta must stay below: a row times it has a finite sum.
+
+  No proposal scales q by more than 1e31 in float32 (`proposals.exhausted`), so
+  that only what has a chance below 1e-6 of being reached comes near.
+  """
+  return float(jnp.finfo(dtype).max / 8)
 
 
 class Law(NamedTuple):
@@ -158,8 +163,8 @@ def rescale(
   # after rejections that had no chance, or next to none. g stays as it was.
   # Conditions are put so that a NaN passes on and is seen at the end.
   divisor = jnp.where(size <= 0, 1, size)
-  largest = jnp.maximum(shifted.alpha, shifted.beta) / divisor
-  usable = law.exists & ~(size <= 0) & ~(largest > LARGEST)
+  factor = jnp.maximum(shifted.alpha, shifted.beta) / divisor
+  usable = law.exists & ~(size <= 0) & ~(factor > largest(factor.dtype))
   after = Residual(
     alpha=shifted.alpha / divisor,
     beta=shifted.beta / divisor,

@@ -1,0 +1,194 @@
+"""Tiny pairs of models, and many rows of tokens decoded with them.
+
+Axes: B batch, N nodes, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax import decoding, drafting
+from tv_jax.models import Config, Head, Model, eagle, llama
+from tv_jax.proposals import Proposal
+from tv_jax.tree import Tree
+from tv_jax.verifiers import Verifier
+
+VOCABULARY = 4
+# The first of a single token: nothing comes before its root.
+PROMPTS = ((3,), (1, 2, 0))
+# New tokens, over all of which the law is enumerated.
+LENGTH = 6
+
+_TARGET = Config(
+  vocab_size=VOCABULARY,
+  hidden_size=16,
+  intermediate_size=16,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  num_key_value_heads=1,
+  head_dim=8,
+  rms_norm_eps=1e-5,
+  rope_theta=10.0,  # positions are few, and each must matter
+  rope_scaling=None,
+  tie_word_embeddings=False,
+  max_position_embeddings=64,
+  dtype="float32",
+  bos_token_id=None,
+  eos_token_id=(),
+  pad_token_id=None,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Case:
+  """One way to decode."""
+
+  draft_kind: str
+  tree: Tree
+  proposal: Proposal
+  verifier: Verifier
+  temperature: float
+  top_p: float
+
+  @property
+  def plan(self) -> decoding.Plan:
+    """What is compiled; the same for every temperature above 0."""
+    target, draft = models(self.draft_kind)
+    return decoding.Plan(
+      target=target.apply,
+      speculation=decoding.Speculation(
+        drafter=drafting.KINDS[self.draft_kind](draft.apply),
+        tree=self.tree,
+        proposal=self.proposal,
+        verifier=self.verifier,
+      ),
+      top_p=self.top_p,
+    )
+
+
+@functools.lru_cache
+def models(draft_kind: str) -> tuple[Model, Model | Head]:
+  """A target, and a draft that has something of it: half of its logits' size.
+
+  Random weights, large enough that every token, position and feature matters.
+  """
+  target = Model(
+    config=_TARGET,
+    params=_random(jax.random.key(0), llama.init(jax.random.key(0), _TARGET)),
+    apply=llama.Llama(_TARGET).apply,
+    mesh=None,
+    source="random",
+  )
+  config = dataclasses.replace(_TARGET, num_hidden_layers=1)
+  key = jax.random.key(1)
+  if draft_kind == "eagle":
+    own = _random(key, eagle.init(key, config, bias=True))["params"]
+    shared = ("embedding", "unembedding")
+    own |= {name: target.params["params"][name] for name in shared}
+    apply = eagle.Eagle(config, True).apply
+    draft = Head(
+      config=config,
+      params={"params": own},
+      apply=apply,
+      bias=True,
+      mesh=None,
+      source="random",
+    )
+  else:
+    # The target's own weights, but its second layer.
+    own = dict(target.params["params"])
+    del own["layers_1"]
+    apply = llama.Llama(config).apply
+    draft = Model(
+      config=config,
+      params={"params": own},
+      apply=apply,
+      mesh=None,
+      source="random",
+    )
+  return target, draft
+
+
+def _random(key, params):
+  """Parameters of these shapes; norms, and what else has one axis, near 1."""
+  leaves, structure = jax.tree.flatten(params)
+  keys = jax.random.split(key, len(leaves))
+  values = [
+    jax.random.normal(k, x.shape) * (0.1 if x.ndim == 1 else 0.5)
+    + (1 if x.ndim == 1 else 0)
+    for k, x in zip(keys, leaves, strict=True)
+  ]
+  return jax.tree.unflatten(structure, values)
+
+
+def request(
+  case: Case, rows: int, seed: int, first: int = 0
+) -> decoding.Request:
+  """Rows `first` and up, their prompts in turn."""
+  width = max(map(len, PROMPTS))
+  padded = [(*prompt, *[0] * (width + 1 - len(prompt))) for prompt in PROMPTS]
+  which = np.arange(rows) % len(PROMPTS)
+  return decoding.Request(
+    prompts=jnp.asarray(np.array(padded, np.int32)[which]),
+    length=jnp.asarray(np.array([*map(len, PROMPTS)], np.int32)[which]),
+    keys=jax.vmap(jax.random.fold_in, (None, 0))(
+      jax.random.key(seed), jnp.arange(first, first + rows, dtype=jnp.uint32)
+    ),
+    limit=jnp.full(rows, LENGTH, jnp.int32),
+    temperature=jnp.float32(case.temperature),
+    draft_temperature=jnp.float32(case.temperature),
+  )
+
+
+def caches(case: Case, rows: int) -> decoding.Caches:
+  """Caches for a request."""
+  slots = case.plan.slots(max(map(len, PROMPTS)) + 1, LENGTH)
+  return decoding.Caches(
+    *(model.init_cache(rows, slots) for model in models(case.draft_kind))
+  )
+
+
+def params(case: Case) -> decoding.Params:
+  """Parameters for a request."""
+  return decoding.Params(*(m.params for m in models(case.draft_kind)))
+
+
+def count(case: Case, rows: int, batch: int, seed: int):
+  """Decodes `rows` rows.
+
+  Args:
+    case: How.
+    rows: How many, rounded up to whole batches.
+    batch: B.
+    seed: Of all draws.
+
+  Returns:
+    How often each sequence of LENGTH tokens came after each prompt
+    [prompts, V^LENGTH]; the cycles that these tokens took, in the mean; the
+    cycles in which a NaN was met.
+  """
+  run = _program(case.plan)
+  spare, cycles, faults = caches(case, batch), [], 0
+  counts = np.zeros((len(PROMPTS), VOCABULARY**LENGTH), np.int64)
+  for i in range(-(-rows // batch)):
+    asked = request(case, batch, seed, i * batch)
+    records, spare = run(case.plan, params(case), asked, spare, LENGTH)
+    tokens = np.asarray(records.tokens)[:, :LENGTH]
+    code = tokens @ VOCABULARY ** np.arange(LENGTH)[::-1]
+    for j, own in enumerate(counts):
+      own += np.bincount(code[j :: len(counts)], minlength=len(own))
+    cycles.append(np.asarray(records.cycles).mean())
+    faults += int(np.asarray(records.faults).sum())
+  return counts, float(np.mean(cycles)), faults
+
+
+@functools.lru_cache(maxsize=1)
+def _program(plan):
+  """A program of its own for each plan, the last one forgotten."""
+  del plan
+  return jax.jit(decoding.generate, static_argnums=(0, 4), donate_argnums=3)
