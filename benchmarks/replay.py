@@ -32,13 +32,14 @@ from tv_jax import merging, probs, replay
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import VERIFIERS, lookup
 
 _VOCAB = flags.DEFINE_integer("vocab", 128256, "Vocabulary.", 256)
 _TREES = flags.DEFINE_string(
   "trees", "chain:5 kary:2x5 eagle", "Trees, separated by spaces."
 )
 _CYCLES = flags.DEFINE_integer("cycles", 16, "Cycles of each kind.", 1)
+_PROPOSALS = flags.DEFINE_list("proposals", list(PROPOSALS), "Their names.")
 _SEED = flags.DEFINE_integer("seed", 0, "Of laws and tokens.", 0)
 
 # Scale of the target's logits, and of the draft's noise.
@@ -100,7 +101,7 @@ def as_cycles(tree, proposal, merged):
 
 
 def measure(tree, proposal, kind, vocabulary, cycles, seed):
-  """{verifier: lengths [cycles], whole and merged}; TV(p, q); p that is kept."""
+  """{rule: lengths [cycles], whole and merged}; TV(p, q); p that is kept."""
   rule = PROPOSALS[proposal]
   q, p = make_laws(tree, vocabulary, kind, seed)
   tokens = draw(tree, rule, q, cycles, seed)
@@ -148,7 +149,7 @@ def row(*cells):
   print("|", " | ".join(map(str, cells)), "|", flush=True)
 
 
-def report(vocabulary, trees, cycles, seed):
+def report(vocabulary, trees, cycles, seed, names):
   """Prints everything, as Markdown."""
   print(
     f"{datetime.date.today()}, jax {jax.__version__}, NumPy"
@@ -161,7 +162,7 @@ def report(vocabulary, trees, cycles, seed):
     row("tree", "proposal", "TV(p, q)", "kept p", *RULES)
     row(*["---"] * (4 + len(RULES)))
     for name, tree in trees.items():
-      for proposal in PROPOSALS:
+      for proposal in names:
         lengths, distance, kept = measure(
           tree, proposal, kind, vocabulary, cycles, seed
         )
@@ -203,9 +204,11 @@ def main(arguments):
     raise SystemExit(f"unexpected argument {arguments[1]!r}")
   try:
     trees = {text: tree_lib.parse(text) for text in _TREES.value.split()}
+    for name in _PROPOSALS.value:
+      lookup(PROPOSALS, name, "proposal")
   except ValueError as error:
-    raise SystemExit(f"--trees: {error}") from error
-  report(_VOCAB.value, trees, _CYCLES.value, _SEED.value)
+    raise SystemExit(str(error)) from error
+  report(_VOCAB.value, trees, _CYCLES.value, _SEED.value, _PROPOSALS.value)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ FLOOR = {
   "generation": 4,
   "train": 4,
   "evaluate": 5,
-  "record": 5,
+  "recording": 5,
   "report": 5,
   "main": 6,
   "__init__": 7,  # the flat public face

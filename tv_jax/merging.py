@@ -101,13 +101,17 @@ def _merge(drawn, q, p, *, kept, bins):
   weight = jnp.maximum(q, p)
   weight = weight.at[jnp.where(drawn == INVALID, V, drawn)].set(2, mode="drop")
   own = jnp.sort(jax.lax.top_k(weight, kept)[1]).astype(jnp.int32)
-  # Where both are 0 the bin does not matter; p / q may overflow into the last.
-  ratio = jnp.where(q > 0, p / jnp.where(q > 0, q, 1), jnp.inf)
-  which = jnp.searchsorted(bins, ratio, side="right").astype(jnp.int32)
-  which = which.at[own].set(len(bins) + 1)  # no bin's
+  which = _bins_of(q, p, bins).at[own].set(len(bins) + 1)  # no bin's
   laws = jnp.stack([q, p], axis=-1)
   sums = jax.ops.segment_sum(laws, which, len(bins) + 2)[:-1]
   q, p = jnp.concatenate([laws[own], sums]).T
   # Twins have one place; what is not among `own` is INVALID.
   place = jnp.searchsorted(own, drawn).astype(jnp.int32)
   return jnp.where(drawn == INVALID, INVALID, place), q, p
+
+
+def _bins_of(q, p, bins):
+  """[V] the bin of each token, by p / q."""
+  # Where both are 0 the bin does not matter; p / q may overflow into the last.
+  ratio = jnp.where(q > 0, p / jnp.where(q > 0, q, 1), jnp.inf)
+  return jnp.searchsorted(bins, ratio, side="right").astype(jnp.int32)

@@ -51,7 +51,8 @@ def load(path) -> Cycles:
     return checks.cycles(_arrays(path))
   except OSError as error:
     reason = error.strerror or error
-  except (zipfile.BadZipFile, zlib.error, EOFError):
+  except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
+    # The last is zipfile's, of a method that a damaged byte names.
     reason = "no .npz file, or cut short"
   except ValueError as error:
     reason = error
@@ -59,11 +60,12 @@ def load(path) -> Cycles:
 
 
 def _arrays(path) -> dict[str, np.ndarray]:
-  try:
-    file = np.load(path, allow_pickle=False)
-  except ValueError:  # what is no NumPy file is taken for a pickle
-    raise zipfile.BadZipFile from None
-  if not isinstance(file, np.lib.npyio.NpzFile):
-    raise ValueError("a single array: write an .npz file, with np.savez")
-  with file:
-    return {name: file[name] for name in file.files}
+  with pathlib.Path(path).open("rb") as raw:
+    try:
+      file = np.load(raw, allow_pickle=False)
+    except ValueError:  # what is no NumPy file is taken for a pickle
+      raise zipfile.BadZipFile from None
+    if not isinstance(file, np.lib.npyio.NpzFile):
+      raise ValueError("a single array: write an .npz file, with np.savez")
+    with file:
+      return {name: file[name] for name in file.files}
