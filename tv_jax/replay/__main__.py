@@ -117,7 +117,8 @@ def _bar(total):
   try:
     yield tick
   finally:
-    progress.stop()
+    if progress.live.is_started:  # else a stop prints an empty line
+      progress.stop()
 
 
 def _complain(error) -> int:
