@@ -7,8 +7,10 @@ import pytest
 import tv_jax
 from tests import checkpoints
 from tv_jax import cycles as cycles_lib
-from tv_jax import recording, replay
+from tv_jax import replay
 from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.recording import run as run_lib
+from tv_jax.recording.step import Seen
 
 VOCABULARY = 300  # more than a merged alphabet
 PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8]]
@@ -99,7 +101,7 @@ def test_chains_and_truncated_laws_replay(pairs, tmp_path):
 
 def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
   path, count = tmp_path / "run.npz", []
-  keep = recording._Recording.keep
+  keep = run_lib._Recording.keep
 
   def interrupted(self, *arguments):
     keep(self, *arguments)
@@ -107,7 +109,7 @@ def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
     if len(count) == 4:
       raise KeyboardInterrupt
 
-  monkeypatch.setattr(recording._Recording, "keep", interrupted)
+  monkeypatch.setattr(run_lib._Recording, "keep", interrupted)
   with pytest.raises(KeyboardInterrupt):
     tv_jax.record(pairs["llama"], PROMPTS, path, **OPTIONS)
   cycles = cycles_lib.load(path)
@@ -118,11 +120,11 @@ def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
 
 def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
   settings = tv_jax.generation.resolve(pairs["llama"], tree="chain:1")
-  own = recording._Recording(pairs["llama"], settings, tmp_path / "run.npz")
+  own = run_lib._Recording(pairs["llama"], settings, tmp_path / "run.npz")
   laws = np.full((3, 1, 4), 0.25, np.float32)
   broken = laws.copy()
   broken[1, 0, 2] = np.nan
-  seen = recording._Seen(
+  seen = Seen(
     active=np.array([True, True, False]),
     tokens=np.array([[INVALID, 2]] * 3, np.int32),
     q=laws,

@@ -1,19 +1,13 @@
-"""Record: a run of `generate` that keeps what it drafted, for `replay`.
-
-Axes: B batch, N nodes, M nodes that have children, V vocabulary, W merged
-alphabet.
-"""
+"""Record: a run of `generate` that keeps what it drafted, for `replay`."""
 
 from __future__ import annotations
 
 import datetime
-import functools
 import os
 import pathlib
 import time
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -21,20 +15,11 @@ import numpy as np
 from tv_jax import cycles, decoding, generation, merging
 from tv_jax.pair import Pair
 from tv_jax.proposals import PROPOSALS
+from tv_jax.recording import step as step_lib
+from tv_jax.recording.step import Seen
 
 # What was recorded is written after a batch, when so many seconds have passed.
 SAVE_EVERY = 600.0
-
-
-class _Seen(NamedTuple):
-  """What is kept of one cycle of a batch."""
-
-  active: jax.Array  # [B] whether the row was still decoding
-  tokens: jax.Array  # [B, N] in the merged alphabets
-  q: jax.Array  # [B, M, W]
-  p: jax.Array  # [B, M, W]
-  accepted: jax.Array  # [B]
-  expected: dict[str, jax.Array]  # [B] by verifier of the panel
 
 
 def record(
@@ -107,11 +92,15 @@ class _Recording:
     plan, params, request = settings.plan, batch.params, batch.request
     begin = time.perf_counter()
     arguments = params, request, caches
-    prefill = _compile_prefill(plan, batch.new, *decoding.shapes_of(arguments))
+    prefill = step_lib.compile_prefill(
+      plan, batch.new, *decoding.shapes_of(arguments)
+    )
     compiling = time.perf_counter() - begin
     state = prefill(*arguments)
     begin = time.perf_counter()
-    step = _compile_step(plan, *decoding.shapes_of((params, request, state)))
+    step = step_lib.compile_step(
+      plan, *decoding.shapes_of((params, request, state))
+    )
     compiling += time.perf_counter() - begin
     number, done = 0, np.asarray(state.done)
     while not done.all():
@@ -123,7 +112,7 @@ class _Recording:
       self.save(complete=False)
     return jax.device_get(state.records), state.caches, compiling
 
-  def keep(self, seen: _Seen, items, number):
+  def keep(self, seen: Seen, items, number):
     """Takes the active rows of a batch's cycle, but for those with a NaN."""
     sound = np.isfinite(seen.q).all((1, 2)) & np.isfinite(seen.p).all((1, 2))
     rows = np.flatnonzero(seen.active & sound)
@@ -196,45 +185,3 @@ def _writable(path) -> pathlib.Path:
   if not os.access(path.parent, os.W_OK):
     raise ValueError(f"{path}: no permission to write there")
   return path
-
-
-def _step(plan, params, request, state):
-  """A cycle, and what is kept of it."""
-  after, draft, laws = decoding.observe(plan, params, request, state)
-  tree = plan.speculation.tree
-  merge = functools.partial(merging.merge, tree)
-  rows = draft.tokens, draft.laws, laws[:, tree.inner]
-  if plan.one_by_one:
-    tokens, q, p = jax.lax.map(lambda row: merge(*row), rows)
-  else:
-    tokens, q, p = jax.vmap(merge)(*rows)
-
-  def column(buffer):
-    return jax.lax.dynamic_index_in_dim(buffer, state.cycle, 1, keepdims=False)
-
-  return after, _Seen(
-    active=~state.done,
-    tokens=tokens,
-    q=q,
-    p=p,
-    accepted=column(after.records.accepted),
-    expected=jax.tree.map(column, after.records.expected),
-  )
-
-
-@functools.lru_cache(maxsize=32)
-def _compile_prefill(plan, new, shapes, structure) -> jax.stages.Compiled:
-  arguments = jax.tree.unflatten(structure, shapes)
-  program = jax.jit(decoding.prefill, static_argnums=(0, 4), donate_argnums=3)
-  return program.lower(plan, *arguments, new).compile()
-
-
-@functools.lru_cache(maxsize=32)
-def _compile_step(plan, shapes, structure) -> jax.stages.Compiled:
-  """The step; its state is to stay where it is, to be given back."""
-  params, request, state = jax.tree.unflatten(structure, shapes)
-  place = jax.tree.map(lambda array: array.sharding, state)
-  program = jax.jit(
-    _step, static_argnums=0, donate_argnums=3, out_shardings=(place, None)
-  )
-  return program.lower(plan, params, request, state).compile()
