@@ -115,19 +115,19 @@ def tiny(**changes):
   return dataclasses.replace(config, **changes)
 
 
-def ours(config, seed=0):
-  """A random model of ours, whose attention is far from uniform.
+def random_params(leaves, config, seed):
+  """Parameters with which attention is far from uniform.
 
   In NumPy: to compile an initialisation takes longer than most tests.
   """
   import jax.numpy as jnp
 
-  from tv_jax.models import layout, llama
-  from tv_jax.models.model import Model
+  from tv_jax.models import llama
 
   rng = np.random.default_rng(seed)
   size, params = llama.sizes(config), {}
-  for leaf in layout.llama(config):
+  size["I"] = 2 * size["E"]  # what an EAGLE head fuses
+  for leaf in leaves:
     shape = tuple(size[axis] for axis in leaf.axes)
     node = params
     for name in leaf.path[:-1]:
@@ -135,10 +135,40 @@ def ours(config, seed=0):
     mean, deviation = (1, 0.1) if len(shape) == 1 else (0, 0.2)
     value = rng.normal(mean, deviation, shape)
     node[leaf.path[-1]] = jnp.asarray(value, config.dtype)
+  return params
+
+
+def ours(config, seed=0):
+  """A random model of ours."""
+  from tv_jax.models import layout, llama
+  from tv_jax.models.model import Model
+
   return Model(
     config=config,
-    params={"params": params},
+    params={"params": random_params(layout.llama(config), config, seed)},
     apply=llama.Llama(config).apply,
+    mesh=None,
+    source="random",
+  )
+
+
+def ours_head(target, seed=1):
+  """A random EAGLE head on a target of ours."""
+  from tv_jax.models import eagle, layout
+  from tv_jax.models.model import Head
+
+  config = dataclasses.replace(target.config, num_hidden_layers=1)
+  params = random_params(layout.eagle(config, bias=True), config, seed)
+  shared = {
+    name: value
+    for name, value in target.params["params"].items()
+    if name in ("embedding", "unembedding")
+  }
+  return Head(
+    config=config,
+    params={"params": params | shared},
+    apply=eagle.Eagle(config, bias=True).apply,
+    bias=True,
     mesh=None,
     source="random",
   )

@@ -2,7 +2,8 @@
 
 from tv_jax.generation import Generation, generate
 from tv_jax.pair import Pair, load
+from tv_jax.recording import record
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Generation", "Pair", "generate", "load"]
+__all__ = ["Generation", "Pair", "generate", "load", "record"]

@@ -1,6 +1,5 @@
 """Certifies verification rules: `python -m tv_jax.certify --help`."""
 
-import importlib
 import pathlib
 import sys
 import time
@@ -13,7 +12,7 @@ from absl import app, flags, logging
 
 from tv_jax import certify, tree
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS, Verifier, lookup, resolve
+from tv_jax.verifiers import VERIFIERS, find, lookup
 
 _VERIFIER = flags.DEFINE_list(
   "verifier",
@@ -95,7 +94,7 @@ def _plan():
   if _CASES.value < 1:
     raise ValueError(f"--cases={_CASES.value}: give 1 or more")
   names = _VERIFIER.value or list(VERIFIERS)
-  rules = {name: _find(name) for name in names}
+  rules = {name: find(name) for name in names}
   proposals = {
     name: lookup(PROPOSALS, name, "proposal") for name in _PROPOSALS.value
   }
@@ -124,32 +123,6 @@ def _parse(text):
     return tree.parse(text)
   except ValueError as error:
     raise ValueError(f"{error}; separate trees by spaces") from error
-
-
-def _find(name):
-  """The rule of a name, or of package.module:function."""
-  if ":" not in name:
-    try:
-      return lookup(VERIFIERS, name, "verifier")
-    except ValueError as error:
-      raise ValueError(f"{error}, nor module:function") from error
-  module, _, attribute = name.partition(":")
-  try:
-    found = getattr(importlib.import_module(module), attribute)
-    if not (isinstance(found, Verifier) or callable(found)):
-      raise ValueError(
-        f"verifier {name!r}: {found!r} is neither a function nor a Verifier"
-      )
-    return resolve(found)
-  except ImportError as error:
-    raise ValueError(
-      f"verifier {name!r}: {error}; run from the module's folder, or set"
-      " PYTHONPATH"
-    ) from error
-  except AttributeError as error:
-    raise ValueError(
-      f"verifier {name!r}: {module} has no {attribute!r}"
-    ) from error
 
 
 def _run(plan, settings):

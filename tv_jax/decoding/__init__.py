@@ -16,7 +16,15 @@ from tv_jax.decoding.program import (
   prefill,
   shapes_of,
 )
-from tv_jax.decoding.stages import commit, cycle, draft, plain, score, verify
+from tv_jax.decoding.stages import (
+  commit,
+  cycle,
+  draft,
+  observe,
+  plain,
+  score,
+  verify,
+)
 
 __all__ = [
   "CHUNK",
@@ -32,6 +40,7 @@ __all__ = [
   "cycle",
   "draft",
   "generate",
+  "observe",
   "plain",
   "prefill",
   "score",

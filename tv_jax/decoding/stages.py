@@ -172,6 +172,13 @@ def commit(
 
 def cycle(plan: Plan, params: Params, request: Request, state: State) -> State:
   """Draft, score, verify, commit."""
+  return observe(plan, params, request, state)[0]
+
+
+def observe(
+  plan: Plan, params: Params, request: Request, state: State
+) -> tuple[State, Draft, jax.Array]:
+  """A cycle; and what was drafted, and the target's laws [B, N, V] there."""
   if plan.speculation:
     with jax.named_scope("draft"):
       drafted, root, draft_cache = draft(plan, params, request, state)
@@ -182,9 +189,10 @@ def cycle(plan: Plan, params: Params, request: Request, state: State) -> State:
   with jax.named_scope("verify"):
     verdicts = verify(plan, request, state, drafted, scored.laws)
   with jax.named_scope("commit"):
-    return commit(
+    state = commit(
       plan, request, state, drafted, root, draft_cache, scored, verdicts
     )
+  return state, drafted, scored.laws
 
 
 def plain(state: State) -> Draft:
@@ -225,7 +233,7 @@ def _record(plan, request, state, tokens, gain, verdicts):
     accepted=column(before.accepted, gain),
     expected=jax.tree.map(column, before.expected, verdicts.expected),
     stops=before.stops.at[rows, verdicts.node].add(one),
-    faults=before.faults + (verdicts.fault & active),
+    faults=before.faults + (verdicts.fault & active).astype(jnp.int32),
   )
   return records, done
 

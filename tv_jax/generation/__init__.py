@@ -1,6 +1,14 @@
 """The Python API: prompts in, tokens and statistics out."""
 
 from tv_jax.generation.results import Estimate, Generation
-from tv_jax.generation.run import generate
+from tv_jax.generation.run import decode_batches, generate
+from tv_jax.generation.settings import Settings, resolve
 
-__all__ = ["Estimate", "Generation", "generate"]
+__all__ = [
+  "Estimate",
+  "Generation",
+  "Settings",
+  "decode_batches",
+  "generate",
+  "resolve",
+]

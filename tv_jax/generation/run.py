@@ -7,7 +7,7 @@ import operator
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 
@@ -15,6 +15,7 @@ from tv_jax import decoding
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
 from tv_jax.generation.results import Generation
+from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
 
 
@@ -62,6 +63,42 @@ def generate(
     ValueError: An option or a prompt is wrong; nothing was compiled.
   """
   settings = settings_lib.resolve(pair, **options)
+  return decode_batches(
+    pair,
+    settings,
+    prompts,
+    _decode,
+    template=template,
+    items=items,
+    progress=progress,
+  )
+
+
+def decode_batches(
+  pair: Pair,
+  settings: Settings,
+  prompts: Sequence[str | Sequence[int]],
+  decode: Callable,
+  *,
+  template: str = "raw",
+  items: Sequence[int] | None = None,
+  progress: bool | None = None,
+) -> Generation:
+  """Prompts to batches, and what these yield to one result.
+
+  Args:
+    pair: The models.
+    settings: How to decode.
+    prompts: As in `generate`.
+    decode: `(settings, batch, caches, items) -> (records, caches, seconds)`,
+      with the records on the host and the seconds of compilation.
+    template: As in `generate`.
+    items: As in `generate`.
+    progress: As in `generate`.
+
+  Returns:
+    The result.
+  """
   tokens = batches.encode(pair, prompts, template, settings.limit)
   items = [*range(len(tokens))] if items is None else _items(items, len(tokens))
   size = min(settings.batch_size, len(tokens))
@@ -74,12 +111,9 @@ def generate(
       )
       caches = batches.caches(pair, batch, caches)
       begin = time.perf_counter()
-      run = _compile(settings.plan, batch, caches)
-      compiled = time.perf_counter()
-      own, caches = run(batch.params, batch.request, caches)
-      own = jax.device_get(own)
-      seconds += time.perf_counter() - compiled
-      compiling += compiled - begin
+      own, caches, compiled = decode(settings, batch, caches, items[group])
+      seconds += time.perf_counter() - begin - compiled
+      compiling += compiled
       records.append(own)
       advance(len(tokens[group]))
   result = _result(pair, settings, records, len(tokens), seconds, compiling)
@@ -88,9 +122,19 @@ def generate(
       f"{result.faults} cycles met a NaN: the models' logits are broken there,"
       " and plain decoding took their place",
       RuntimeWarning,
-      stacklevel=2,
+      stacklevel=3,
     )
   return result
+
+
+def _decode(settings, batch, caches, items):
+  """A batch as one program."""
+  del items
+  begin = time.perf_counter()
+  run = _compile(settings.plan, batch, caches)
+  compiling = time.perf_counter() - begin
+  records, caches = run(batch.params, batch.request, caches)
+  return jax.device_get(records), caches, compiling
 
 
 def _items(items, count) -> list[int]:

@@ -12,7 +12,7 @@ from tv_jax.verifiers.decision import (
   settle,
 )
 from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.table import VERIFIERS, lookup, resolve
+from tv_jax.verifiers.table import VERIFIERS, find, lookup, resolve
 from tv_jax.verifiers.verify import Verdict, check_draft, toss_and_draw, verify
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
   "Verdict",
   "Verifier",
   "check_draft",
+  "find",
   "lookup",
   "positive",
   "resolve",

@@ -1,5 +1,6 @@
 """The rules by name."""
 
+import importlib
 from collections.abc import Callable
 
 from tv_jax.verifiers import (
@@ -39,6 +40,32 @@ def resolve(verifier: Verifier | Callable | str) -> Verifier:
   raise ValueError(
     f"verifier {verifier!r}: give a name, a Verifier or a decide function"
   )
+
+
+def find(name: str) -> Verifier:
+  """The rule of a name, or of package.module:function, which is imported."""
+  if ":" not in name:
+    try:
+      return lookup(VERIFIERS, name, "verifier")
+    except ValueError as error:
+      raise ValueError(f"{error}, nor module:function") from error
+  module, _, attribute = name.partition(":")
+  try:
+    found = getattr(importlib.import_module(module), attribute)
+    if not (isinstance(found, Verifier) or callable(found)):
+      raise ValueError(
+        f"verifier {name!r}: {found!r} is neither a function nor a Verifier"
+      )
+    return resolve(found)
+  except ImportError as error:
+    raise ValueError(
+      f"verifier {name!r}: {error}; run from the module's folder, or set"
+      " PYTHONPATH"
+    ) from error
+  except AttributeError as error:
+    raise ValueError(
+      f"verifier {name!r}: {module} has no {attribute!r}"
+    ) from error
 
 
 def lookup(table: dict, name: str, kind: str):

@@ -1,0 +1,137 @@
+"""Any verifier on recorded cycles: `python -m tv_jax.replay --help`."""
+
+import contextlib
+import sys
+import time
+
+import rich.console
+import rich.progress
+from absl import app, flags, logging
+
+from tv_jax import cycles as cycles_lib
+from tv_jax.replay import lengths as lengths_lib
+from tv_jax.replay import report
+from tv_jax.verifiers import VERIFIERS, find
+
+_VERIFIER = flags.DEFINE_multi_string(
+  "verifier",
+  None,
+  f"Rules to replay: {', '.join(VERIFIERS)}, or package.module:function, a"
+  " `decide` or a `Verifier`; several with commas, or by giving the flag"
+  " again. Default: all that suit the tree.",
+)
+_COINS = flags.DEFINE_integer(
+  "coins", 64, "Runs on each cycle of a rule that has no stop law."
+)
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of these runs' coins.")
+
+# A progress bar appears when the work takes longer than this.
+_PATIENCE = 2.0
+
+
+def main(argv):
+  """Prints a table for each file; exits with 2 on a bad flag or file."""
+  try:
+    paths, rules = argv[1:], _rules()
+    if not paths:
+      raise ValueError("give the files to replay, as tv_jax.record writes them")
+    for flag in (_COINS, _SEED):
+      if flag.value < (least := int(flag is _COINS)):
+        raise ValueError(f"--{flag.name}={flag.value}: give {least} or more")
+    logging.set_verbosity(logging.WARNING)
+    # All files are checked before the first is worked on.
+    files = {path: cycles_lib.load(path) for path in paths}
+    own = {path: _suiting(path, files[path], rules) for path in paths}
+    for i, path in enumerate(files):
+      print("\n" * (i > 0), end="")
+      _replay(path, files[path], own[path])
+  except ValueError as error:
+    sys.exit(_complain(error))
+
+
+def _rules():
+  """The rules that were asked for, by name; None: no one was."""
+  if not _VERIFIER.value:
+    return None
+  names = [name for text in _VERIFIER.value for name in text.split(",")]
+  return {name: find(name) for name in names}
+
+
+def _suiting(path, cycles, rules):
+  """The rules to replay on a file."""
+  if rules is None:
+    return {
+      name: rule
+      for name, rule in VERIFIERS.items()
+      if cycles.tree.is_chain or not rule.chains_only
+    }
+  for name, rule in rules.items():
+    if rule.chains_only and not cycles.tree.is_chain:
+      raise ValueError(
+        f"{path}: verifier {name!r} is defined for chains only, and the tree"
+        f" is {cycles.tree!r}"
+      )
+  return rules
+
+
+def _replay(path, cycles, rules):
+  """One file: its table."""
+  lengths, by = {}, {}
+  with _bar(len(rules) * len(cycles)) as tick:
+    for name, rule in rules.items():
+      try:
+        lengths[name] = lengths_lib.expected_lengths(
+          rule, cycles, coins=_COINS.value, seed=_SEED.value, tick=tick
+        )
+      except (TypeError, ValueError, IndexError) as error:
+        line = " ".join(str(error).split())
+        raise ValueError(f"{path}: verifier {name!r}: {line}") from error
+      by[name] = "stop law" if rule.stop_law else f"{_COINS.value} runs"
+  print(report.describe(path, cycles))
+  made = report.table(cycles, report.rows(cycles, lengths, by))
+  console = rich.console.Console()
+  if not console.is_terminal:
+    # A table that would be broken over lines is easier to pipe whole.
+    console = rich.console.Console(width=1000)
+  console.print(made)
+  if line := report.check(cycles, lengths):
+    print(line)
+
+
+@contextlib.contextmanager
+def _bar(total):
+  """A progress bar, which is shown when this takes long."""
+  progress = rich.progress.Progress(
+    *rich.progress.Progress.get_default_columns(),
+    console=rich.console.Console(stderr=True),
+    transient=True,
+  )
+  task = progress.add_task("replay", total=total)
+  started = time.monotonic()
+
+  def tick(count):
+    progress.advance(task, count)
+    if time.monotonic() - started > _PATIENCE:
+      progress.start()
+
+  try:
+    yield tick
+  finally:
+    if progress.live.is_started:  # else a stop prints an empty line
+      progress.stop()
+
+
+def _complain(error) -> int:
+  print(f"replay: {error}", file=sys.stderr)
+  return 2
+
+
+def _parse_flags(argv):
+  try:
+    return flags.FLAGS(argv)
+  except flags.Error as error:
+    return sys.exit(_complain(error))
+
+
+if __name__ == "__main__":
+  app.run(main, flags_parser=_parse_flags)

@@ -1,0 +1,93 @@
+"""Expected lengths of recorded cycles.
+
+Axes: C cycles, N nodes, M nodes that have children, V vocabulary or what it was
+merged to.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax import drafting, verifiers
+from tv_jax.cycles import Cycles
+from tv_jax.verifiers import Verifier
+
+# Cycles of one call, at most, and about how many bytes of laws.
+CHUNK, BYTES = 256, 1 << 28
+
+
+def expected_lengths(
+  verifier: Verifier | Callable | str,
+  cycles: Cycles,
+  *,
+  coins: int = 64,
+  seed: int = 0,
+  tick: Callable[[int], None] = lambda count: None,
+) -> np.ndarray:
+  """What a rule expects to gain in each cycle.
+
+  Args:
+    verifier: A name, a `Verifier`, or a `decide` function.
+    cycles: The cycles.
+    coins: How often a rule without a stop law is run on each cycle.
+    seed: Of these coins.
+    tick: Called with a number of cycles when these are done.
+
+  Returns:
+    [C] float32: by the stop law, or the mean over `coins` runs.
+
+  Raises:
+    ValueError: The rule is for chains, and the tree is none.
+  """
+  rule = verifiers.resolve(verifier)
+  if rule.chains_only and not cycles.tree.is_chain:
+    raise ValueError(f"is defined for chains only, not for {cycles.tree!r}")
+  _, M, V = cycles.q.shape
+  size = min(CHUNK, max(1, BYTES // (8 * M * V)), len(cycles))
+  key, lengths = jax.random.key(seed), []
+  for start in range(0, len(cycles), size):
+    stop = min(start + size, len(cycles))
+    # The last chunk is filled up, and all files of a shape share a program.
+    rows = np.minimum(np.arange(start, start + size), stop - 1)
+    own = _lengths(
+      rule,
+      cycles.tree,
+      cycles.drawn_by,
+      coins,
+      jax.random.fold_in(key, start),
+      cycles.tokens[rows],
+      cycles.q[rows],
+      cycles.p[rows],
+    )
+    lengths.append(np.asarray(own)[: stop - start])
+    tick(stop - start)
+  return np.concatenate(lengths)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
+  """[chunk] the expected lengths."""
+  gained = jnp.asarray(tree.depth + 1, q.dtype)
+
+  def one(cycle):
+    key, tokens, q, p = cycle
+    # Leaves get any law: nobody is to read it.
+    q, p = (drafting.spread(tree, laws) for laws in (q, p))
+    if rule.stop_law is not None:
+      return rule.stop_law(tree, proposal, tokens, q, p) @ gained
+
+    def toss(key):
+      eta = jax.random.uniform(key, tokens.shape, q.dtype)
+      return gained[rule.decide(tree, proposal, tokens, q, p, eta).node]
+
+    return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)))
+
+  rows = jax.random.split(key, len(tokens)), tokens, q, p
+  if jax.default_backend() == "cpu":  # where rows need not wait for each other
+    return jax.lax.map(one, rows)
+  return jax.vmap(one)(rows)

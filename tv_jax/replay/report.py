@@ -1,0 +1,93 @@
+"""The table of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import rich.table
+
+from tv_jax.cycles import Cycles
+from tv_jax.replay.estimates import Estimate
+
+
+class Row(NamedTuple):
+  """One verifier on the cycles of a file."""
+
+  name: str
+  length: Estimate
+  gain: Estimate | None  # over the base, on the same cycles; None: it is this
+  by: str  # how the lengths were found
+  shift: float | None  # as a share of what the run itself computed
+
+
+def base_of(cycles: Cycles, names: Iterable[str]) -> str:
+  """What all are compared with: the run's own rule, or else the first."""
+  names = [*names]
+  return cycles.verifier if cycles.verifier in names else names[0]
+
+
+def rows(
+  cycles: Cycles, lengths: dict[str, np.ndarray], by: dict[str, str]
+) -> list[Row]:
+  """The rows, from lengths [C] by verifier and how each was found."""
+  base = base_of(cycles, lengths)
+  made = []
+  for name, own in lengths.items():
+    shift = None
+    if name in cycles.expected:
+      recorded = cycles.expected[name].mean(dtype=np.float64)
+      shift = float(own.mean(dtype=np.float64) / recorded - 1)
+    gain = Estimate.of(own - lengths[base], cycles.item)
+    made.append(
+      Row(
+        name=name,
+        length=Estimate.of(own, cycles.item),
+        gain=None if name == base else gain,
+        by=by[name],
+        shift=shift,
+      )
+    )
+  return made
+
+
+def table(cycles: Cycles, made: list[Row]) -> rich.table.Table:
+  """The rows as a table."""
+  base = base_of(cycles, [row.name for row in made])
+  result = rich.table.Table("verifier", "expected length", f"minus {base}")
+  result.add_column("by")
+  result.add_column("shift by merging")
+  for row in made:
+    result.add_row(
+      row.name,
+      f"{row.length}",
+      "-" if row.gain is None else f"{row.gain:+}",
+      row.by,
+      "-" if row.shift is None else f"{row.shift:+.4%}",
+    )
+  return result
+
+
+def describe(path, cycles: Cycles) -> str:
+  """What the file holds, in a line or two."""
+  lines = [
+    f"{path}: {len(cycles)} cycles of {len(np.unique(cycles.item))} items,"
+    f" {cycles.proposal} on {cycles.tree!r}"
+  ]
+  if cycles.verifier is not None:
+    line = f"run by {cycles.verifier}"
+    if cycles.temperature is not None:
+      line += f" at temperature {cycles.temperature:g}"
+    lines.append(line)
+  if not cycles.meta.get("complete", True):
+    lines.append("the run was interrupted: the file holds what it had done")
+  return "\n".join(lines)
+
+
+def check(cycles: Cycles, lengths: dict[str, np.ndarray]) -> str | None:
+  """Realised minus own expected length: 0 within its error, or a bug."""
+  if cycles.accepted is None or cycles.verifier not in lengths:
+    return None
+  over = cycles.accepted - lengths[cycles.verifier]
+  return f"check: realised - expected = {Estimate.of(over, cycles.item):+}"
