@@ -21,6 +21,10 @@ from tv_jax.verifiers import Verifier
 VOCABULARY = 4
 # The first of a single token: nothing comes before its root.
 PROMPTS = ((3,), (1, 2, 0))
+# What an EAGLE head has from its target.
+_SHARED = ("embedding", "unembedding")
+# To compile takes longer than to run.
+_QUICK = {"xla_backend_optimization_level": 1}
 # New tokens, over all of which the law is enumerated.
 LENGTH = 6
 
@@ -73,7 +77,7 @@ class Case:
 
 @functools.lru_cache
 def models(draft_kind: str) -> tuple[Model, Model | Head]:
-  """A target, and a draft that has something of it: half of its logits' size.
+  """A target and a draft, which agree on nothing.
 
   Random weights, large enough that every token, position and feature matters.
   """
@@ -87,30 +91,21 @@ def models(draft_kind: str) -> tuple[Model, Model | Head]:
   config = dataclasses.replace(_TARGET, num_hidden_layers=1)
   key = jax.random.key(1)
   if draft_kind == "eagle":
-    own = _random(key, eagle.init(key, config, bias=True))["params"]
-    shared = ("embedding", "unembedding")
-    own |= {name: target.params["params"][name] for name in shared}
-    apply = eagle.Eagle(config, True).apply
-    draft = Head(
-      config=config,
-      params={"params": own},
-      apply=apply,
-      bias=True,
-      mesh=None,
-      source="random",
-    )
+    made = eagle.init(key, config, bias=True)
+    kind, apply = functools.partial(Head, bias=True), eagle.Eagle(config, True)
   else:
-    # The target's own weights, but its second layer.
-    own = dict(target.params["params"])
-    del own["layers_1"]
-    apply = llama.Llama(config).apply
-    draft = Model(
-      config=config,
-      params={"params": own},
-      apply=apply,
-      mesh=None,
-      source="random",
-    )
+    made = llama.init(key, config)
+    kind, apply = Model, llama.Llama(config)
+  own = _random(key, made)["params"]
+  if draft_kind == "eagle":
+    own |= {name: target.params["params"][name] for name in _SHARED}
+  draft = kind(
+    config=config,
+    params={"params": own},
+    apply=apply.apply,
+    mesh=None,
+    source="random",
+  )
   return target, draft
 
 
@@ -191,4 +186,9 @@ def count(case: Case, rows: int, batch: int, seed: int):
 def _program(plan):
   """A program of its own for each plan, the last one forgotten."""
   del plan
-  return jax.jit(decoding.generate, static_argnums=(0, 4), donate_argnums=3)
+  return jax.jit(
+    decoding.generate,
+    static_argnums=(0, 4),
+    donate_argnums=3,
+    compiler_options=_QUICK,
+  )

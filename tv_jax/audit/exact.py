@@ -53,7 +53,7 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
   state = jax.jit(decoding.prefill, static_argnums=(0, 4))(
     plan, params, request, cases.caches(case, rows), LENGTH
   )
-  step = jax.jit(_step, static_argnums=0)
+  step = jax.jit(decoding.observe, static_argnums=0)
   texts = [
     list(np.asarray(prompt[:length]))
     for prompt, length in zip(request.prompts, request.length, strict=True)
@@ -61,7 +61,7 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
   worst = 0.0
   while not np.asarray(state.done).all():
     active = ~np.asarray(state.done)
-    drafted, laws, after = step(plan, params, request, state)
+    after, drafted, laws = step(plan, params, request, state)
     for row in np.flatnonzero(active):
       tokens = np.asarray(drafted.tokens[row])
       p, q = _anew(
@@ -78,17 +78,6 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
       texts[row] += np.asarray(after.news.tokens[row, 1 : 1 + gained]).tolist()
     state = after
   return float(worst)
-
-
-def _step(plan, params, request, state):
-  """`decoding.cycle`, and the laws in it."""
-  drafted, root, cache = decoding.draft(plan, params, request, state)
-  scored = decoding.score(plan, params, request, state, drafted.tokens)
-  verdicts = decoding.verify(plan, request, state, drafted, scored.laws)
-  after = decoding.commit(
-    plan, request, state, drafted, root, cache, scored, verdicts
-  )
-  return drafted, scored.laws, after
 
 
 def _drawn(tree, tokens):

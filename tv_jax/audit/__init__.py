@@ -1,0 +1,1 @@
+"""Whether whole generations have the target's law: the engine, end to end."""
