@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 SLOTS = 2048
-CONFIG = gpu_shapes.config("Llama-3.1-8B", "bfloat16")
+CONFIG = gpu_shapes.config("Llama-3.1-8B", "bfloat16", layers=2)
 
 
 def shapes(config, batch):
