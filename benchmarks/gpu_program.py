@@ -5,8 +5,10 @@ Needs the packages jax-cuda13-plugin and jax-cuda13-pjrt of jaxlib's version
 The targets are descriptions of chips from their published figures.
 """
 
+import collections
 import dataclasses
 import importlib.util
+import math
 import pathlib
 import re
 import tempfile
@@ -16,6 +18,18 @@ from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
 
 TARGETS = pathlib.Path(__file__).parent / "targets"
+
+# Compiler options that put a whole loop, its condition too, into one CUDA
+# graph, where otherwise the host asks after every iteration whether to go on.
+# XLA_FLAGS says the same as --xla_gpu_enable_command_buffer=+WHILE; here all
+# kinds are named, those that are on by default too.
+CAPTURE = {
+  "xla_gpu_enable_command_buffer": (
+    "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,"
+    "CONDITIONAL,WHILE"
+  ),
+  "xla_gpu_graph_min_graph_size": 1,
+}
 
 
 def available() -> bool:
@@ -42,12 +56,16 @@ class Program:
 
   Attributes:
     hlo: The optimised module's text.
-    thunks: What the host launches, one line each, nested bodies included.
+    thunks: What is to be launched, one line each, nested bodies included.
+    launches: The same once XLA has put into CUDA graphs what goes there.
+    names: By the number of a thunk, its instruction in the module.
     memory: Compiled memory statistics (temporaries, aliases, arguments).
   """
 
   hlo: str
   thunks: tuple[str, ...]
+  launches: tuple[str, ...]
+  names: dict[int, str]
   memory: object
 
   @property
@@ -58,6 +76,50 @@ class Program:
       for line in self.thunks
       if re.search(r"\bk(CustomKernel|Kernel|Gemm|CublasLt|CustomCall)", line)
     )
+
+  @property
+  def host_loops(self) -> tuple[str, ...]:
+    """The loops that are in no CUDA graph: the host waits in each iteration."""
+    found, around = [], []  # the thunks that the line at hand is nested in
+    for line in self.launches:
+      match = re.match(r"( *)\d+: k(\w+)", line)
+      if not match:
+        continue
+      indent, kind = len(match[1]), match[2]
+      around = [own for own in around if own[0] < indent]
+      if kind == "While" and all(of != "CommandBuffer" for _, of in around):
+        found.append(line)
+      around.append((indent, kind))
+    return tuple(found)
+
+  def moved(self, at_least: int) -> list[str]:
+    """Copies and transposes of `at_least` numbers, in or out of fusions.
+
+    Their results are what the text shows:
+    `%name = type[sizes]{layout} copy(`.
+    """
+    pattern = r"= \w+\[([\d,]+)\]\S* (copy|copy-start|transpose)\("
+    return [
+      match.group()
+      for match in re.finditer(pattern, self.hlo)
+      if math.prod(map(int, match[1].split(","))) >= at_least
+    ]
+
+  def kernels_by(self, pattern: str) -> collections.Counter[str]:
+    """How many kernels there are of each scope.
+
+    Args:
+      pattern: What to find in the name of the operation that a kernel ends in,
+        such as "jit(generate)/while/body/verify/..": its first group is the
+        key, "" where it is not found.
+    """
+    scopes = dict(re.findall(r'%?([\w.-]+) = .*?op_name="([^"]*)"', self.hlo))
+    found: collections.Counter[str] = collections.Counter()
+    for line in self.kernels:
+      number = int(re.match(r" *(\d+):", line)[1])
+      match = re.search(pattern, scopes.get(self.names[number], ""))
+      found[match[1] if match else ""] += 1
+    return found
 
 
 def compile_for(
@@ -94,14 +156,27 @@ def compile_for(
       }
       | (options or {})
     )
-    thunks = [
-      line
-      for path in sorted(pathlib.Path(dump).glob("*.thunk_sequence.txt"))
-      for line in path.read_text().splitlines()
-      if line.strip()
-    ]
+    thunks = _dumped(dump, "thunk_sequence")
+    # Not written where there is nothing to put into a graph.
+    launches = _dumped(dump, "thunk_sequence_after_thunk_passes") or thunks
+    metadata = "\n".join(_dumped(dump, "thunk_metadata"))
+  names = re.findall(
+    r'profile_annotation: "([^"]*)"\s+thunk_id: (\d+)', metadata
+  )
   return Program(
     hlo=compiled.as_text(),
-    thunks=tuple(thunks),
+    thunks=thunks,
+    launches=launches,
+    names={int(number): name for name, number in names},
     memory=compiled.memory_analysis(),
+  )
+
+
+def _dumped(directory: str, what: str) -> tuple[str, ...]:
+  """The lines of the files that XLA wrote of this kind."""
+  return tuple(
+    line
+    for path in sorted(pathlib.Path(directory).glob(f"*.{what}.txt"))
+    for line in path.read_text().splitlines()
+    if line.strip()
   )

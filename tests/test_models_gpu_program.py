@@ -2,18 +2,15 @@
 
 import dataclasses
 import functools
-import math
 import re
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks import gpu_program
-from tests import checkpoints
+from benchmarks import gpu_program, gpu_shapes
 from tv_jax.models import Cache, compact, llama, mask, sharding
 from tv_jax.models import cache as caches
-from tv_jax.models.rope import Llama3Scaling
 
 pytestmark = [
   pytest.mark.gpu_program,
@@ -23,22 +20,7 @@ pytestmark = [
 ]
 
 SLOTS = 2048
-CONFIG = checkpoints.tiny(
-  vocab_size=128256,
-  hidden_size=4096,
-  intermediate_size=14336,
-  num_attention_heads=32,
-  num_key_value_heads=8,
-  head_dim=128,
-  rope_theta=500000.0,
-  rope_scaling=Llama3Scaling(
-    factor=8.0,
-    low_freq_factor=1.0,
-    high_freq_factor=4.0,
-    original_max_position_embeddings=8192,
-  ),
-  dtype="bfloat16",
-)
+CONFIG = gpu_shapes.config("Llama-3.1-8B", "bfloat16", layers=2)
 
 
 def shapes(config, batch):
@@ -47,10 +29,6 @@ def shapes(config, batch):
   )
   cache = jax.eval_shape(functools.partial(caches.empty, config, batch, SLOTS))
   return params, cache
-
-
-def bytes_of(tree):
-  return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
 @functools.cache
@@ -74,20 +52,7 @@ def decode_step(layers, batch, queries, heads=32):
     cache,
     donate_argnums=2,
   )
-  return program, bytes_of((cache.keys, cache.values))
-
-
-def moved(program, at_least):
-  """Copies and transposes of arrays of `at_least` numbers, in or out of fusion.
-
-  Their results are what the text shows: `%name = type[sizes]{layout} copy(`.
-  """
-  pattern = r"= \w+\[([\d,]+)\]\S* (copy|copy-start|transpose)\("
-  return [
-    match.group()
-    for match in re.finditer(pattern, program.hlo)
-    if math.prod(map(int, match.group(1).split(","))) >= at_least
-  ]
+  return program, gpu_shapes.bytes_of((cache.keys, cache.values))
 
 
 @pytest.mark.parametrize("batch", [1, 4])
@@ -97,7 +62,7 @@ def test_a_decode_step(batch, queries):
   shorter, _ = decode_step(1, batch, queries)
   # The smallest weight is `out`, the smallest cache one layer's keys.
   smallest = min(4096 * 4096, batch * 8 * SLOTS * 128)
-  assert moved(program, smallest) == []
+  assert program.moved(smallest) == []
   # The lengths, 4 bytes each, are given back as well.
   aliased = program.memory.alias_size_in_bytes - cache_bytes
   assert 0 <= aliased <= 16 * batch
@@ -110,7 +75,7 @@ def test_a_decode_step(batch, queries):
 def test_rows_that_are_no_power_of_two_compile(heads):
   # With R before T in the rows of the scores, XLA finds no tiles for these.
   program, _ = decode_step(1, 2, 26, heads)
-  assert moved(program, 2 * 8 * SLOTS * 128) == []
+  assert program.moved(2 * 8 * SLOTS * 128) == []
 
 
 def test_a_transposed_cache_would_be_seen():
@@ -123,7 +88,7 @@ def test_a_transposed_cache_would_be_seen():
     jax.ShapeDtypeStruct((1, 8, SLOTS, 128), jnp.bfloat16),
     jax.ShapeDtypeStruct((1, 8, 1, 128), jnp.bfloat16),
   )
-  assert moved(program, 8 * SLOTS * 128)
+  assert program.moved(8 * SLOTS * 128)
 
 
 @pytest.mark.parametrize("batch", [1, 4])
@@ -137,8 +102,10 @@ def test_compaction_is_in_place(batch):
     jax.ShapeDtypeStruct((batch,), jnp.int32),
     donate_argnums=0,
   )
-  assert moved(program, 8 * SLOTS * 128) == []
-  assert program.memory.alias_size_in_bytes >= bytes_of(cache.keys) * 2
+  assert program.moved(8 * SLOTS * 128) == []
+  assert (
+    program.memory.alias_size_in_bytes >= gpu_shapes.bytes_of(cache.keys) * 2
+  )
   assert program.memory.temp_size_in_bytes < 1e6
 
 

@@ -159,7 +159,11 @@ def commit(
   tokens = jnp.where(place == gain[:, None], verdicts.token[:, None], tokens)
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
   records, done = _record(plan, request, state, tokens[:, 1:], gain, verdicts)
-  target = compact(scored.cache, state.length - 1, path, gain)
+  start = state.length - 1
+  if plan.speculation:
+    target = compact(scored.cache, start, path, gain)
+  else:  # the root is in its place: to move it there costs a GPU a copy
+    target = dataclasses.replace(scored.cache, length=start + gain)
   return State(
     cycle=state.cycle + 1,
     length=state.length + gain,

@@ -66,7 +66,7 @@ class Eagle(nn.Module):
     dtype = jnp.dtype(self.config.dtype)
     embedding = llama.weight(self, "embedding")
     with jax.named_scope("fuse"):
-      x = llama.embed(embedding, tokens)
+      x = sharding.rows(embedding, tokens, self.mesh)
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
       normal = nn.initializers.normal(0.02)
       fuse = self.param("fc", normal, (E, 2 * E), dtype)

@@ -119,11 +119,6 @@ def unembed(features: jax.Array, unembedding: jax.Array) -> jax.Array:
   )
 
 
-def embed(embedding: jax.Array, tokens: jax.Array) -> jax.Array:
-  """Embeddings [B, T, E]; a token outside the vocabulary gets some row."""
-  return jnp.take(embedding, tokens, axis=0, mode="clip")
-
-
 class Layer(nn.Module):
   """Attention and MLP, each added to its own input.
 
@@ -197,7 +192,7 @@ class Llama(nn.Module):
     """
     embedding = weight(self, "embedding")
     with jax.named_scope("embed"):
-      x = sharding.replicate(embed(embedding, tokens), self.mesh)
+      x = sharding.rows(embedding, tokens, self.mesh)
       turn = rotation(self.config, positions)
     keys, values = [], []
     layers = range(self.config.num_hidden_layers)

@@ -6,6 +6,7 @@ one after each of its two row-split products.
 """
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from tv_jax.models.config import Config
@@ -35,6 +36,28 @@ def replicate(x: jax.Array, mesh: Mesh | None) -> jax.Array:
   return jax.lax.with_sharding_constraint(
     x, NamedSharding(mesh, PartitionSpec())
   )
+
+
+def rows(table: jax.Array, index: jax.Array, mesh: Mesh | None) -> jax.Array:
+  """Rows [.., E] of a table [V, E] that is split over V; index is clipped.
+
+  Spelt out for a mesh: of a single row XLA makes a slice, and then gathers the
+  whole table on every device.
+  """
+  if mesh is None:
+    return jnp.take(table, index, axis=0, mode="clip")
+
+  def own(table, index):
+    place = index - jax.lax.axis_index(AXIS) * len(table)
+    found = jnp.take(table, place, axis=0, mode="clip")
+    here = ((place >= 0) & (place < len(table)))[..., None]
+    return jax.lax.psum(jnp.where(here, found, jnp.zeros_like(found)), AXIS)
+
+  index = jnp.clip(index, 0, len(table) - 1)
+  specs = PartitionSpec(AXIS), PartitionSpec()
+  return jax.shard_map(
+    own, mesh=mesh, in_specs=specs, out_specs=PartitionSpec()
+  )(table, index)
 
 
 def check(config: Config, mesh: Mesh | None) -> None:

@@ -1,0 +1,226 @@
+"""Checks and times tv_jax on this machine's GPU, at the paper's real shapes.
+
+    python -m benchmarks.gpu --out=results
+
+from the root of a source tree, on a machine with a CUDA GPU of 48 GB or more
+and jax[cuda13] or jax[cuda12]: no checkpoints, no data, nothing else to
+install. It takes under eight minutes, and leaves a JSON file and a Markdown
+table in the directory. On a laptop, for a look at it:
+
+    JAX_PLATFORMS=cpu python -m benchmarks.gpu --toy --out=results
+
+First it checks: that the forms of each rule take the same decisions, that
+rules are lossless by enumeration, that whole generations are the same when
+repeated and with CUDA graphs on and off, that temperature 0 is plain greedy
+decoding, that samples follow the target's law. Then it times plain decoding,
+whole cycles, verification in every form and single passes, each beside the
+least time in which the chip's memory could move what must be moved.
+
+Weights are random, and what is accepted of a draft means nothing: times are
+per cycle, and "tokens/s at the paper's length" is what a cycle of that time
+would give if it gained as many tokens as the paper reports (tables 1 and 2,
+the mean over tasks at temperature 1). It is not a measured speed.
+
+A case that fails is recorded, the others go on, and the exit status is 1.
+After --budget seconds no further case is begun; what was left out is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import importlib.util
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import time
+import traceback
+
+NEEDED = ("jax", "numpy", "flax", "safetensors", "rich")
+
+
+def missing() -> list[str]:
+  """The packages that are not here."""
+  return [name for name in NEEDED if importlib.util.find_spec(name) is None]
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+  """The command line."""
+  parser = argparse.ArgumentParser(
+    prog="python -m benchmarks.gpu",
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  parser.add_argument(
+    "--out",
+    type=pathlib.Path,
+    default=os.environ.get("OUT") or "docs/measurements",
+    help="directory for the results (default: $OUT, or docs/measurements)",
+  )
+  parser.add_argument(
+    "--budget",
+    type=float,
+    default=440,
+    help="seconds after which no case is begun (default: 440)",
+  )
+  parser.add_argument(
+    "--parts", help="some of the parts, with commas between (default: all)"
+  )
+  parser.add_argument(
+    "--toy", action="store_true", help="tiny shapes, for a machine without GPU"
+  )
+  parser.add_argument(
+    "--install", action="store_true", help="pip install what is missing"
+  )
+  return parser.parse_args(arguments)
+
+
+def setting() -> dict:
+  """The machine and the versions."""
+  import jax
+  import numpy
+
+  device = jax.devices()[0]
+  chip = importlib.import_module("benchmarks.gpu_parts").bandwidth_of_chip()
+  return {
+    "date": datetime.date.today().isoformat(),
+    "device": device.device_kind,
+    "backend": jax.default_backend(),
+    "memory bandwidth by data sheet, TB/s": chip and chip / 1e12,
+    "python": platform.python_version(),
+    "jax": jax.__version__,
+    "numpy": numpy.__version__,
+    "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
+  }
+
+
+def run(parts: dict, scale, budget: float, save) -> tuple[list, list]:
+  """Runs cases until they or the time are at an end.
+
+  Args:
+    parts: By name, functions of `scale` that give cases.
+    scale: How large everything is.
+    budget: Seconds.
+    save: Called with rows and skipped cases after each case, so that a crash
+      leaves what was had before it.
+
+  Returns:
+    The rows, each with its part and case, and what was skipped.
+  """
+  rows, skipped, begin = [], [], time.perf_counter()
+  for part, cases in parts.items():
+    for name, case in cases(scale):
+      now = time.perf_counter() - begin
+      if now > budget:
+        skipped.append(f"{part}: {name}")
+        continue
+      print(f"[{now:5.0f} s] {part}: {name}", file=sys.stderr, flush=True)
+      row = {"part": part, "case": name}
+      try:
+        row |= case()
+      except Exception as error:  # whatever it is: the others are to go on
+        traceback.print_exc()
+        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0]
+      row["seconds"] = time.perf_counter() - begin - now
+      rows.append(row)
+      save(rows, skipped)
+  save(rows, skipped)
+  return rows, skipped
+
+
+def markdown(found: dict) -> str:
+  """The results as tables, one a part."""
+  lines = [f"# `python -m benchmarks.gpu`, {found['setting']['date']}", ""]
+  lines += [f"- {key}: {value}" for key, value in found["setting"].items()]
+  lines += [
+    "",
+    "Random weights: times are per cycle, and tokens at the paper's length are",
+    "what a cycle of that time would give with the paper's acceptance. The",
+    "limit is the time in which memory could move the GB that must be moved.",
+  ]
+  for part in dict.fromkeys(row["part"] for row in found["rows"]):
+    rows = [row for row in found["rows"] if row["part"] == part]
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    columns = [key for key in columns if key not in ("part", "seconds")]
+    lines += [
+      "",
+      f"## {part}",
+      "",
+      _line(columns),
+      _line(["---"] * len(columns)),
+    ]
+    lines += [_line(_cell(row.get(key)) for key in columns) for row in rows]
+  if found["skipped"]:
+    lines += ["", "## not run: the time was out", ""]
+    lines += [f"- {name}" for name in found["skipped"]]
+  return "\n".join(lines) + "\n"
+
+
+def _line(cells) -> str:
+  return "| " + " | ".join(cells) + " |"
+
+
+def _cell(value) -> str:
+  if value is None:
+    return ""
+  return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def main(arguments: list[str] | None = None) -> int:
+  """The command; returns its exit status."""
+  flags = parse(arguments)
+  if missing() and flags.install:
+    subprocess.run(
+      [sys.executable, "-m", "pip", "install", *missing()], check=False
+    )
+    importlib.invalidate_caches()
+  if missing():
+    print(
+      f"missing: {', '.join(missing())}: install them, or give --install",
+      file=sys.stderr,
+    )
+    return 2
+  from benchmarks import gpu_parts  # only now: it needs what was missing
+
+  parts = gpu_parts.PARTS
+  if flags.parts:
+    unknown = set(flags.parts.split(",")) - set(parts)
+    if unknown:
+      print(
+        f"--parts={flags.parts}: {', '.join(sorted(unknown))} is not one of"
+        f" {', '.join(parts)}",
+        file=sys.stderr,
+      )
+      return 2
+    parts = {name: parts[name] for name in flags.parts.split(",")}
+  if not gpu_parts.on_gpu() and not flags.toy:
+    print("jax sees no GPU here: give --toy to try it out", file=sys.stderr)
+    return 2
+  found = {"setting": setting() | {"toy": flags.toy}}
+  flags.out.mkdir(parents=True, exist_ok=True)
+  device = re.sub(r"\W+", "-", found["setting"]["device"]).lower()
+  path = flags.out / f"{found['setting']['date']}-gpu-{device}"
+
+  def save(rows, skipped):
+    found.update(rows=rows, skipped=skipped)
+    path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    path.with_suffix(".md").write_text(markdown(found))
+
+  scale = gpu_parts.TOY if flags.toy else gpu_parts.FULL
+  rows, skipped = run(parts, scale, flags.budget, save)
+  failed = [f"{row['part']}: {row['case']}" for row in rows if "error" in row]
+  for name in failed:
+    print(f"FAILED {name}", file=sys.stderr)
+  for name in skipped:
+    print(f"not run, the time was out: {name}", file=sys.stderr)
+  print(f"{len(rows)} cases, {len(failed)} failed: {path}.md", file=sys.stderr)
+  return int(bool(failed))
+
+
+if __name__ == "__main__":
+  sys.exit(main())

@@ -1,0 +1,181 @@
+"""Whole generations, compiled for an H200 that is not here."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from benchmarks import gpu_program, gpu_shapes
+from tv_jax import decoding
+from tv_jax.verifiers import VERIFIERS
+
+pytestmark = [
+  pytest.mark.gpu_program,
+  pytest.mark.skipif(
+    not gpu_program.available(), reason="the CUDA plugin is not installed"
+  ),
+]
+
+V, SLOTS, NEW = 128256, 4096, 128
+STAGES = r"while/body/((?:draft|target|verify|commit)(?:/(?:Llama|Eagle))?)"
+
+
+class Case:
+  """A generation, and the program that it compiles to."""
+
+  def __init__(
+    self,
+    *,
+    draft,
+    layers=(2, 1),
+    tree="eagle",
+    batch=1,
+    prompt=256,
+    panel=(),
+    options=gpu_program.CAPTURE,
+    **others,
+  ):
+    def model(name, depth):
+      own = gpu_shapes.config(name, "bfloat16", depth)
+      return gpu_shapes.model(own, gpu_shapes.shapes_on(own))
+
+    self.target = model("Llama-3.1-8B", layers[0])
+    if draft == "llama":
+      self.draft = model("Llama-3.2-1B", layers[1])
+    elif draft == "eagle":
+      own = self.target.config
+      self.draft = gpu_shapes.head(self.target, gpu_shapes.shapes_on(own))
+    else:
+      self.draft = None
+    self.plan = gpu_shapes.plan(
+      self.target,
+      self.draft,
+      tree,
+      panel=tuple((name, VERIFIERS[name].stop_law) for name in panel),
+      ends=(128001, 128008, 128009),
+      **others,
+    )
+    self.batch = batch
+    own = self.draft and self.draft.config
+    self.caches = jax.eval_shape(
+      functools.partial(
+        gpu_shapes.empty_caches, self.target.config, own, batch, SLOTS
+      )
+    )
+    request = jax.eval_shape(
+      functools.partial(gpu_shapes.request, batch, prompt, NEW, V)
+    )
+    params = decoding.Params(
+      self.target.params, self.draft and self.draft.params
+    )
+
+    def generate(params, request, caches):
+      return decoding.generate(self.plan, params, request, caches, NEW)
+
+    self.program = gpu_program.compile_for(
+      generate, params, request, self.caches, donate_argnums=2, options=options
+    )
+
+  def check(self):
+    """No copies, few temporaries, caches in place, one CUDA graph."""
+    params = self.target.params, self.draft and self.draft.params
+    weights = [x.size for x in jax.tree.leaves(params) if x.ndim > 1]
+    rows = [x.size for x in jax.tree.leaves(self.caches) if x.ndim > 1]
+    # In batches logits may be read in another order, inside of a fusion.
+    moved = self.program.moved(min(weights + rows))
+    assert [line for line in moved if f",{V}]" not in line] == []
+    held = gpu_shapes.bytes_of(self.caches)
+    assert self.program.memory.alias_size_in_bytes >= held - 8 * self.batch
+    logits = 4 * V * self.batch * (self.plan.nodes + 8)
+    assert self.program.memory.temp_size_in_bytes < 300e6 + logits
+    assert self.program.host_loops == ()
+    # Neither branches nor loops but the one over cycles, and over a prompt's
+    # pieces: the verifier is not one of those that walk over nodes.
+    assert not any("kConditional" in line for line in self.program.thunks)
+    assert not self.plan.one_by_one
+
+  @property
+  def loops(self):
+    return sum("kWhile" in line for line in self.program.thunks)
+
+
+def test_the_whole_pair():
+  case = Case(draft="llama", layers=(32, 16))
+  case.check()
+  assert case.loops == 1
+  kernels = case.program.kernels_by(STAGES)
+  # As measured; launches are what is lost beside the passes.
+  assert kernels["draft"] <= 45
+  assert kernels["target"] <= 10
+  assert kernels["verify"] <= 40
+  # Two for each of the caches' arrays.
+  assert kernels["commit"] <= 2 * 2 * (32 + 16) + 20
+
+
+CASES = {
+  "chain": {"draft": "llama", "tree": "chain:5", "prompt": 512},
+  "head": {
+    "draft": "eagle",
+    "verifier": "token_level",
+    "proposal": "with_replacement",
+    "panel": ("token_level", "traversal"),
+  },
+  "head, rows": {
+    "draft": "eagle",
+    "proposal": "sample_then_top",
+    "batch": 4,
+    "prompt": 64,
+  },
+  "greedy": {
+    "draft": "llama",
+    "verifier": "token_level",
+    "proposal": "top_k",
+    "greedy": True,
+    "batch": 4,
+    "prompt": 64,
+  },
+  "plain": {"draft": None, "batch": 4, "prompt": 64},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_of_few_layers(name):
+  case = Case(**CASES[name])
+  case.check()
+  assert case.loops == 1 + (name == "chain")  # its prompt is read in pieces
+
+
+def test_without_its_options_the_host_waits_in_each_cycle():
+  case = Case(draft=None, options=None)
+  assert len(case.program.host_loops) == 1
+
+
+@pytest.mark.parametrize("captured", [True, False])
+def test_what_no_graph_can_hold_would_be_seen(captured):
+  def body(x):
+    y = jnp.sin(x @ x)
+    return y if captured else jnp.fft.fft(y).real
+
+  program = gpu_program.compile_for(
+    lambda x: jax.lax.while_loop(lambda x: x.sum() < 3, body, x),
+    jax.ShapeDtypeStruct((64, 64), jnp.float32),
+    options=gpu_program.CAPTURE,
+  )
+  assert len(program.host_loops) == (not captured)
+
+
+def test_a_cache_that_is_not_donated_would_be_seen():
+  def careless(params, caches):
+    return jax.lax.while_loop(
+      lambda caches: caches.sum() < 3,
+      lambda caches: caches.at[:, :, 7].add(params),
+      caches,
+    )
+
+  program = gpu_program.compile_for(
+    careless,
+    jax.ShapeDtypeStruct((128,), jnp.bfloat16),
+    jax.ShapeDtypeStruct((1, 8, SLOTS, 128), jnp.bfloat16),
+  )
+  assert program.moved(8 * SLOTS * 128)
