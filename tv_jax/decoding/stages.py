@@ -159,7 +159,11 @@ def commit(
   tokens = jnp.where(place == gain[:, None], verdicts.token[:, None], tokens)
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
   records, done = _record(plan, request, state, tokens[:, 1:], gain, verdicts)
-  target = compact(scored.cache, state.length - 1, path, gain)
+  if plan.depth and not tree.is_chain:
+    target = compact(scored.cache, state.length - 1, path, gain)
+  else:  # all of a chain lies where it is to stay
+    kept = state.length - 1 + gain
+    target = dataclasses.replace(scored.cache, length=kept)
   return State(
     cycle=state.cycle + 1,
     length=state.length + gain,
