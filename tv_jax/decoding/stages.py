@@ -229,7 +229,7 @@ def _record(plan, request, state, tokens, gain, verdicts):
     accepted=column(before.accepted, gain),
     expected=jax.tree.map(column, before.expected, verdicts.expected),
     stops=before.stops.at[rows, verdicts.node].add(one),
-    faults=before.faults + (verdicts.fault & active),
+    faults=before.faults + (verdicts.fault & active).astype(jnp.int32),
   )
   return records, done
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 import sys
 import time
 import warnings
@@ -63,7 +62,7 @@ def generate(
   """
   settings = settings_lib.resolve(pair, **options)
   tokens = batches.encode(pair, prompts, template, settings.limit)
-  items = [*range(len(tokens))] if items is None else _items(items, len(tokens))
+  items = batches.numbers(items, len(tokens))
   size = min(settings.batch_size, len(tokens))
   groups = [slice(i, i + size) for i in range(0, len(tokens), size)]
   records, seconds, compiling, caches = [], 0.0, 0.0, None
@@ -91,15 +90,6 @@ def generate(
       stacklevel=2,
     )
   return result
-
-
-def _items(items, count) -> list[int]:
-  items = [operator.index(item) for item in items]
-  if len(items) != count or min(items) < 0:
-    raise ValueError(
-      f"items={items}: give {count} numbers, one a prompt, none negative"
-    )
-  return items
 
 
 def _compile(plan, batch, caches):
