@@ -246,3 +246,53 @@ def test_draw_is_one_token_by_default_and_depends_on_the_key():
   assert one.shape == ()
   assert one == probs.draw(jax.random.key(0), law)
   assert one != probs.draw(jax.random.key(1), law)
+
+
+def many_tokens(seed=0, n=60_000):
+  """A law with zeros, over more tokens than whole blocks hold, and draws."""
+  rng = np.random.default_rng(seed)
+  law = np.exp(2.5 * rng.normal(size=300)) * (rng.random(300) > 0.2)
+  return (law / law.sum()).astype(np.float32), n
+
+
+def chi_square(counts, expected):
+  """In standard deviations, over the cells that are seen often enough."""
+  often = expected > 10
+  terms = (counts - expected)[often] ** 2 / expected[often]
+  return (terms.sum() - often.sum()) / np.sqrt(2 * often.sum())
+
+
+def test_draw_follows_the_law_of_many_tokens():
+  law, n = many_tokens()
+  tokens = probs.draw(jax.random.key(3), jnp.asarray(law), (n,))
+  counts = np.bincount(tokens, minlength=len(law))
+  assert not counts[law == 0].any()
+  assert abs(chi_square(counts, n * law)) < 4
+
+
+def test_distinct_draws_follow_one_another():
+  law, n = many_tokens(1)
+  keys = jax.random.split(jax.random.key(0), n)
+  drawn, found = jax.jit(
+    jax.vmap(lambda key: probs.draw_distinct(key, jnp.asarray(law), 3))
+  )(keys)
+  assert found.all()
+  drawn = np.asarray(drawn)
+  for j in range(3):
+    before, expected = drawn[:, :j], np.zeros(len(law))
+    assert not (before == drawn[:, j : j + 1]).any()
+    for x in np.flatnonzero(law):
+      left = 1 - law[before].sum(axis=1, dtype=np.float64)
+      expected[x] = np.where((before == x).any(axis=1), 0, law[x] / left).sum()
+    counts = np.bincount(drawn[:, j], minlength=len(law))
+    assert not counts[law == 0].any()
+    assert abs(chi_square(counts, expected)) < 4
+
+
+def test_distinct_draws_end_with_the_support():
+  law = jnp.zeros(300).at[jnp.array([7, 250])].set(jnp.array([0.9, 0.1]))
+  keys = jax.random.split(jax.random.key(0), 64)
+  draws = jax.vmap(lambda key: probs.draw_distinct(key, law, 3))
+  drawn, found = jax.jit(draws)(keys)
+  assert (found == jnp.array([[True, True, False]])).all()
+  assert set(map(tuple, drawn[:, :2].tolist())) == {(7, 250), (250, 7)}

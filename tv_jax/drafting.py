@@ -139,6 +139,8 @@ class Independent:
       The cache.
     """
     kept = jnp.maximum(gain - 1, 0)
+    if tree.is_chain:  # it lies where it is to stay
+      return dataclasses.replace(cache, length=root + kept)
     return compact(cache, root, jnp.asarray(place_of(tree))[path], kept)
 
 

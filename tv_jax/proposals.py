@@ -23,6 +23,9 @@ from tv_jax import probs
 # tokens than the node has children, or the node hangs below such a one.
 INVALID = -1
 
+# More siblings than these are drawn by a single race, on any machine.
+FEW = 8
+
 # `Proposal.rest_from` of a proposal that never looks at `rest`.
 NEVER = 1 << 30
 
@@ -58,9 +61,22 @@ class Proposal:
 
 
 def _draw_without_replacement(key, q, k):
-  """Gumbel top-k, kept in the order of the perturbed logits."""
-  noise = jax.random.gumbel(key, q.shape, q.dtype, mode="high")
-  return _best(jnp.log(q) + noise, k, -jnp.inf)
+  """Gumbel top-k, kept in the order of the perturbed logits.
+
+  On a CPU it is cheaper to draw few of many tokens one after the other.
+  """
+
+  def race(key, q):
+    noise = jax.random.gumbel(key, q.shape, q.dtype, mode="high")
+    return _best(jnp.log(q) + noise, k, -jnp.inf)
+
+  def draws(key, q):
+    tokens, found = probs.draw_distinct(key, q, k)
+    return jnp.where(found, tokens, INVALID)
+
+  if k > FEW or 4 * k * k > len(q):
+    return race(key, q)
+  return jax.lax.platform_dependent(key, q, cpu=draws, default=race)
 
 
 def _laws_without_replacement(q_at, rest, exists):

@@ -160,9 +160,9 @@ def commit(
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
   records, done = _record(plan, request, state, tokens[:, 1:], gain, verdicts)
   start = state.length - 1
-  if plan.speculation:
+  if plan.depth and not tree.is_chain:
     target = compact(scored.cache, start, path, gain)
-  else:  # the root is in its place: to move it there costs a GPU a copy
+  else:  # all of a chain lies where it is to stay; to move it costs a copy
     target = dataclasses.replace(scored.cache, length=start + gain)
   return State(
     cycle=state.cycle + 1,

@@ -81,6 +81,18 @@ def _integers(i, tokens) -> list[int]:
     ) from None
 
 
+def numbers(items: Sequence[int] | None, count: int) -> list[int]:
+  """The number of each of `count` prompts; by default its place."""
+  if items is None:
+    return [*range(count)]
+  items = [operator.index(item) for item in items]
+  if len(items) != count or min(items) < 0:
+    raise ValueError(
+      f"items={items}: give {count} numbers, one a prompt, none negative"
+    )
+  return items
+
+
 def prompt_slots(length: int) -> int:
   """P: a power of 2 from 16 up to a chunk, then a number of chunks."""
   if length > decoding.CHUNK:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 import sys
 import time
 import warnings
@@ -100,7 +99,7 @@ def decode_batches(
     The result.
   """
   tokens = batches.encode(pair, prompts, template, settings.limit)
-  items = [*range(len(tokens))] if items is None else _items(items, len(tokens))
+  items = batches.numbers(items, len(tokens))
   size = min(settings.batch_size, len(tokens))
   groups = [slice(i, i + size) for i in range(0, len(tokens), size)]
   records, seconds, compiling, caches = [], 0.0, 0.0, None
@@ -135,15 +134,6 @@ def _decode(settings, batch, caches, items):
   compiling = time.perf_counter() - begin
   records, caches = run(batch.params, batch.request, caches)
   return jax.device_get(records), caches, compiling
-
-
-def _items(items, count) -> list[int]:
-  items = [operator.index(item) for item in items]
-  if len(items) != count or min(items) < 0:
-    raise ValueError(
-      f"items={items}: give {count} numbers, one a prompt, none negative"
-    )
-  return items
 
 
 def _compile(plan, batch, caches):

@@ -1,0 +1,258 @@
+"""Where the time of a cycle goes: the stages jitted apart, and timed.
+
+The host drives the engine's own stage functions over the states that `generate`
+goes through in one program, and waits for each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable, Sequence
+
+import jax
+import numpy as np
+
+from tv_jax import decoding
+from tv_jax.decoding import Caches
+from tv_jax.decoding.stages import Scored
+from tv_jax.generation import batches
+from tv_jax.generation import settings as settings_lib
+from tv_jax.generation.run import generate
+from tv_jax.generation.settings import Settings
+from tv_jax.pair import Pair
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Profile:
+  """What `profile` returns; print it for a table.
+
+  Attributes:
+    milliseconds: By stage, of a cycle in the mean: draft, target, verify,
+      commit (in plain decoding target, draw, commit), and "rest", what the host
+      takes between them.
+    whole: Milliseconds of a cycle in the one program of `generate`.
+    prefill: Milliseconds of reading the prompts, of a batch in the mean.
+    cycles: That the means are over; a batch of rows counts once.
+    compile_seconds: Of the stages.
+    whole_compile_seconds: Of the one program; 0 if it was compiled before.
+    tokens: Of each prompt, the new tokens: the same as `generate`'s.
+    settings: What was asked for.
+  """
+
+  milliseconds: dict[str, float]
+  whole: float
+  prefill: float
+  cycles: int
+  compile_seconds: float
+  whole_compile_seconds: float
+  tokens: list[list[int]]
+  settings: Settings
+
+  @property
+  def staged(self) -> float:
+    """Milliseconds of a cycle whose stages are apart."""
+    return sum(self.milliseconds.values())
+
+  @property
+  def shares(self) -> dict[str, float]:
+    """By stage, its share of the staged cycle."""
+    return {name: ms / self.staged for name, ms in self.milliseconds.items()}
+
+  def __repr__(self) -> str:
+    """The table."""
+    how, what = self.settings, "plain"
+    if speculation := how.plan.speculation:
+      what = f"{how.name} on {speculation.tree!r}, {how.proposal}"
+    lines = [
+      f"{what}, temperature {how.temperature:g}, mean of {self.cycles} cycles",
+      f"{'stage':<16}{'ms a cycle':>12}{'share':>8}",
+    ]
+    rows = [
+      *self.milliseconds.items(),
+      ("staged cycle", self.staged),
+      ("in one program", self.whole),
+    ]
+    lines += [
+      f"{name:<16}{ms:>12.3f}{ms / self.staged:>8.1%}" for name, ms in rows
+    ]
+    lines.append(
+      f"apart: prefill {self.prefill:.1f} ms a batch; compilation"
+      f" {self.compile_seconds:.1f} s of the stages,"
+      f" {self.whole_compile_seconds:.1f} s of the one program"
+    )
+    return "\n".join(lines)
+
+
+def profile(
+  pair: Pair,
+  prompts: Sequence[str | Sequence[int]],
+  *,
+  template: str = "raw",
+  items: Sequence[int] | None = None,
+  progress: bool | None = None,
+  **options,
+) -> Profile:
+  """Times the stages of a cycle, each a program of its own.
+
+  Programs of their own can neither be fused nor overlap, and hand all between
+  them through memory: read the shares, and compare the sum with `whole`.
+
+  Args:
+    pair: Of `tv_jax.load`.
+    prompts: As of `generate`, like all that follows.
+    template: How strings become tokens.
+    items: A number for each prompt.
+    progress: Whether to show a bar for the run in one program.
+    **options: What to do.
+
+  Returns:
+    Where the time goes.
+  """
+  settings = settings_lib.resolve(pair, **options)
+  encoded = batches.encode(pair, prompts, template, settings.limit)
+  items = batches.numbers(items, len(encoded))
+  size = min(settings.batch_size, len(encoded))
+  run = _Staged(settings.plan)
+  tokens, caches = [], None
+  for i in range(0, len(encoded), size):
+    group = slice(i, i + size)
+    batch = batches.assemble(pair, settings, encoded[group], items[group], size)
+    caches = batches.caches(pair, batch, caches)
+    records, caches = run(batch, caches)
+    rows = zip(records.tokens, records.kept, strict=True)
+    tokens += [row[:kept].tolist() for row, kept in rows]
+  first, again = (
+    generate(pair, encoded, items=items, progress=progress, **options)
+    for _ in range(2)
+  )
+  decoding_ms = 1e3 * again.seconds - run.prefill
+  return Profile(
+    milliseconds={name: ms / run.cycles for name, ms in run.stages.items()},
+    whole=decoding_ms / run.cycles,
+    prefill=run.prefill / run.batches,
+    cycles=run.cycles,
+    compile_seconds=run.compiling,
+    whole_compile_seconds=first.compile_seconds,
+    tokens=tokens[: len(encoded)],
+    settings=settings,
+  )
+
+
+class _Staged:
+  """Runs batches stage by stage, and adds up milliseconds."""
+
+  def __init__(self, plan: decoding.Plan):
+    """Nothing has run yet."""
+    self.plan = plan
+    self.programs = {}
+    self.compiling = 0.0
+    self.prefill, self.batches, self.cycles = 0.0, 0, 0
+    names = (
+      ("draft", "target", "verify", "commit")
+      if plan.speculation
+      else ("target", "draw", "commit")
+    )
+    self.stages = dict.fromkeys((*names, "rest"), 0.0)
+
+  def __call__(self, batch: batches.Batch, caches: Caches):
+    """Decodes a batch: its records, and the caches."""
+    stages = _Stages(self, batch)
+    # All programs are compiled and warm once a first cycle is thrown away.
+    state = stages.cycle(stages.prefill(caches))
+    stages.spent.clear()
+    state = stages.prefill(state.caches)
+    self.prefill += stages.spent.pop("prefill")
+    self.batches += 1
+    begin = time.perf_counter()
+    while not np.asarray(state.done).all():
+      state = stages.cycle(state)
+      self.cycles += 1
+    total = 1e3 * (time.perf_counter() - begin)
+    for name, ms in stages.spent.items():
+      self.stages[name] += ms
+    self.stages["rest"] += total - sum(stages.spent.values())
+    return jax.device_get(state.records), state.caches
+
+
+class _Stages:
+  """The stages of one batch. Caches go in donated, apart from the state."""
+
+  def __init__(self, run: _Staged, batch: batches.Batch):
+    """Nothing is compiled: each stage is when its arguments first exist."""
+    self.run, self.plan, self.batch = run, run.plan, batch
+    self.programs, self.spent = {}, {}
+
+  def prefill(self, caches: Caches) -> decoding.State:
+    """The prompts read."""
+    function = functools.partial(decoding.prefill, new=self.batch.new)
+    return self._time(
+      "prefill", function, (self.batch.params, self.batch.request, caches), (2,)
+    )
+
+  def cycle(self, state: decoding.State) -> decoding.State:
+    """The stages of `decoding.cycle`, one after the other."""
+    params, request = self.batch.params, self.batch.request
+    caches = state.caches
+    state = dataclasses.replace(state, caches=Caches(None, None))
+    drafted = root = draft_cache = None
+    if self.plan.speculation:
+      drafted, root, draft_cache = self._time(
+        "draft", _draft, (params, request, state, caches.draft), (3,)
+      )
+    drafted, laws, features, cache = self._time(
+      "target", _target, (params, request, state, drafted, caches.target), (4,)
+    )
+    verdicts = self._time(
+      "verify" if self.plan.speculation else "draw",
+      decoding.verify,
+      (request, state, drafted, laws),
+    )
+    arguments = request, state, drafted, root, draft_cache
+    return self._time(
+      "commit", _commit, (*arguments, features, cache, verdicts), (4, 6)
+    )
+
+  def _time(self, name: str, function: Callable, arguments, donated=()):
+    """Runs a stage and waits for it."""
+    if name not in self.programs:
+      self.programs[name] = self._compile(name, function, arguments, donated)
+    begin = time.perf_counter()
+    results = jax.block_until_ready(self.programs[name](*arguments))
+    spent = 1e3 * (time.perf_counter() - begin)
+    self.spent[name] = self.spent.get(name, 0.0) + spent
+    return results
+
+  def _compile(self, name, function, arguments, donated):
+    """A program for these arguments, of this batch or of one before."""
+    key = name, self.batch.new, decoding.shapes_of(arguments)
+    if key not in self.run.programs:
+      begin = time.perf_counter()
+      bound = functools.partial(function, self.plan)
+      program = jax.jit(bound, donate_argnums=donated)
+      self.run.programs[key] = program.lower(*arguments).compile()
+      self.run.compiling += time.perf_counter() - begin
+    return self.run.programs[key]
+
+
+def _draft(plan, params, request, state, cache):
+  state = dataclasses.replace(state, caches=Caches(None, cache))
+  return decoding.draft(plan, params, request, state)
+
+
+def _target(plan, params, request, state, drafted, cache):
+  state = dataclasses.replace(state, caches=Caches(cache, None))
+  drafted = decoding.plain(state) if drafted is None else drafted
+  scored = decoding.score(plan, params, request, state, drafted.tokens)
+  return drafted, *scored
+
+
+def _commit(
+  plan, request, state, drafted, root, draft_cache, features, cache, verdicts
+):
+  # The laws are not read: the tokens are drawn.
+  scored = Scored(None, features, cache)
+  return decoding.commit(
+    plan, request, state, drafted, root, draft_cache, scored, verdicts
+  )
