@@ -47,7 +47,8 @@ class Drift(NamedTuple):
 def failures(rows: list[Row], drifts: list[Drift]) -> list[str]:
   """What is wrong, a line each; nothing if all is well."""
   lines = []
-  for row, p in zip(rows, statistics.holm([r.p_value for r in rows])):
+  corrected = statistics.holm([row.p_value for row in rows])
+  for row, p in zip(rows, corrected, strict=True):
     name = ", ".join(row.names)
     if p < LEVEL:
       lines.append(f"NOT THE TARGET'S LAW: {name}: p = {row.p_value:.1e}")
