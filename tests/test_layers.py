@@ -24,6 +24,7 @@ FLOOR = {
   "pair": 2,
   "cycles": 2,
   "merging": 2,
+  "audit": 5,
   "certify": 3,
   "decoding": 3,
   "replay": 3,

@@ -7,7 +7,6 @@ that is around it: prompts, caches, catching up, commits, keys, the bonus token.
 """
 
 import datetime
-import itertools
 import pathlib
 import sys
 import zlib
@@ -100,23 +99,14 @@ def _plan():
     raise ValueError(f"--top_p={max(top_ps)}: give numbers in (0, 1]")
   if _MARKDOWN.value and not pathlib.Path(_MARKDOWN.value).parent.is_dir():
     raise ValueError(f"--markdown={_MARKDOWN.value}: there is no such folder")
-  plan = [
-    (
-      (kind, shape, name, proposal, f"{temperature:g}", f"{top_p:g}"),
-      cases.Case(
-        draft_kind=kind,
-        tree=trees[shape],
-        proposal=PROPOSALS[proposal],
-        verifier=rules[name],
-        temperature=temperature,
-        top_p=top_p,
-      ),
-    )
-    for shape, kind, name, proposal, top_p, temperature in itertools.product(
-      trees, _DRAFTS.value, rules, _PROPOSALS.value, top_ps, temperatures
-    )
-    if trees[shape].is_chain or not rules[name].chains_only
-  ]
+  plan = cases.grid(
+    drafts=_DRAFTS.value,
+    trees=trees,
+    verifiers=rules,
+    proposals=_PROPOSALS.value,
+    temperatures=temperatures,
+    top_ps=top_ps,
+  )
   if not plan:
     raise ValueError("nothing to audit: no rule is defined on these trees")
   return plan

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +16,7 @@ import numpy as np
 
 from tv_jax import decoding, drafting
 from tv_jax.models import Config, Head, Model, eagle, llama
-from tv_jax.proposals import Proposal
+from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Tree
 from tv_jax.verifiers import Verifier
 
@@ -73,6 +75,35 @@ class Case:
       ),
       top_p=self.top_p,
     )
+
+
+def grid(
+  *,
+  drafts: Sequence[str],
+  trees: dict[str, Tree],
+  verifiers: dict[str, Verifier],
+  proposals: Sequence[str],
+  temperatures: Sequence[float],
+  top_ps: Sequence[float],
+) -> list[tuple[tuple[str, ...], Case]]:
+  """All combinations, named; those that share a program stand together."""
+  return [
+    (
+      (kind, shape, name, proposal, f"{temperature:g}", f"{top_p:g}"),
+      Case(
+        draft_kind=kind,
+        tree=trees[shape],
+        proposal=PROPOSALS[proposal],
+        verifier=verifiers[name],
+        temperature=temperature,
+        top_p=top_p,
+      ),
+    )
+    for shape, kind, name, proposal, top_p, temperature in itertools.product(
+      trees, drafts, verifiers, proposals, top_ps, temperatures
+    )
+    if trees[shape].is_chain or not verifiers[name].chains_only
+  ]
 
 
 @functools.lru_cache
