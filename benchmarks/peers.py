@@ -6,11 +6,12 @@ The same weights, prompts, temperature and number of new tokens, in one process
 on the same cores; needs PyTorch (the parity extra). Without checkpoints, random
 weights of a small shape are timed, and acceptance means nothing.
 
-What the peer gets: float32, sdpa and eager attention, its key and value cache,
-inference mode, a warm-up of every setting, as many threads as there are cores.
-Its assisted generation runs at its default number of assistant tokens and at 5
-of them always; of all settings the better median counts. Ends are ignored on
-both sides, so that all yield the same number of tokens.
+What the peer gets: float32, sdpa attention, its key and value cache, inference
+mode, a warm-up of every setting, as many threads as there are cores, and also a
+single one, which is several times faster where other work is running. Its
+assisted generation runs at its default number of assistant tokens and at 5 of
+them always. Of all settings the best median counts. Ends are ignored on both
+sides, so that all yield the same number of tokens.
 
 Protocol. Everything is compiled and warm before a clock starts. Then all take
 turns, in a new random order in each round, on the same prompts. Seconds are
@@ -59,7 +60,6 @@ _SEED = _integer("seed", 0, "Of the draws and the orders.", 0)
 _MARKDOWN = _string("markdown", None, "A file to write the tables to.")
 
 OURS, THEIRS = "tv_jax", "transformers"
-ATTENTIONS = ("sdpa", "eager")
 # Assistant tokens a cycle: its own choice, or 5 always.
 ASSISTED = {"default": None, "constant 5": 5}
 
@@ -88,12 +88,11 @@ class Peer:
 
     transformers.logging.set_verbosity_error()
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    torch.set_num_threads(_cores())
     self.torch, self.tokens = torch, tokens
 
-    def load(path, attention):
+    def load(path):
       model = transformers.AutoModelForCausalLM.from_pretrained(
-        path, dtype=torch.float32, attn_implementation=attention
+        path, dtype=torch.float32, attn_implementation="sdpa"
       ).eval()
       # Nothing ends an answer, and nothing but the temperature shapes a law.
       model.generation_config = transformers.GenerationConfig(
@@ -101,14 +100,15 @@ class Peer:
       )
       return model
 
-    self.targets = {name: load(target, name) for name in ATTENTIONS}
-    self.draft = load(draft, ATTENTIONS[0])
+    self.target, self.draft = load(target), load(draft)
 
-  def plain(self, attention: str, temperature: float, prompts) -> int:
+  def plain(self, threads: int, temperature: float, prompts) -> int:
     """Generates; how many tokens there were."""
-    return self._run(attention, temperature, prompts, {})
+    return self._run(threads, temperature, prompts, {})
 
-  def assisted(self, fixed: int | None, temperature: float, prompts) -> int:
+  def assisted(
+    self, fixed: int | None, threads: int, temperature: float, prompts
+  ) -> int:
     """Generates with the draft: by default, or `fixed` tokens a cycle."""
     settings = self.draft.generation_config
     # None is its own default: 20, and less where the draft is unsure.
@@ -116,9 +116,9 @@ class Peer:
     settings.num_assistant_tokens_schedule = "constant"
     settings.assistant_confidence_threshold = None if fixed is None else 0.0
     more = {"assistant_model": self.draft}
-    return self._run(ATTENTIONS[0], temperature, prompts, more)
+    return self._run(threads, temperature, prompts, more)
 
-  def _run(self, attention, temperature, prompts, more) -> int:
+  def _run(self, threads, temperature, prompts, more) -> int:
     torch = self.torch
     length = max(map(len, prompts))
     pads = [length - len(tokens) for tokens in prompts]
@@ -128,8 +128,9 @@ class Peer:
     law = {"do_sample": False}
     if temperature:
       law = {"do_sample": True, "temperature": temperature, "top_k": 0}
+    torch.set_num_threads(threads)
     with torch.inference_mode():
-      out = self.targets[attention].generate(
+      out = self.target.generate(
         ids, attention_mask=seen, max_new_tokens=self.tokens, **law, **more
       )
     return (out.shape[1] - length) * len(prompts)
@@ -160,28 +161,28 @@ def contestants(work: Work, peer: Peer, temperature: float) -> dict:
     )
     return sum(map(len, run.tokens))
 
-  def theirs(rows, method, setting, turn):
+  def theirs(rows, method, threads, turn):
     prompts, _ = common.rows_of(work.prompts, rows, turn)
-    return method(setting, temperature, prompts)
+    return method(threads, temperature, prompts)
 
-  plain = {"verifier": None}
+  plain, rows = {"verifier": None}, work.rows
   found = {f"{OURS}, plain": functools.partial(ours, 1, plain)}
   for tree in work.trees:
     options = {"tree": tree, "verifier": work.verifier}
     found[f"{OURS}, {tree}"] = functools.partial(ours, 1, options)
-  for name in ATTENTIONS:
-    found[f"{THEIRS}, plain, {name}"] = functools.partial(
-      theirs, 1, peer.plain, name
-    )
-  for name, fixed in ASSISTED.items():
-    found[f"{THEIRS}, assisted, {name}"] = functools.partial(
-      theirs, 1, peer.assisted, fixed
-    )
-  rows = work.rows
   found[f"{OURS}, plain, {rows} rows"] = functools.partial(ours, rows, plain)
-  for name in ATTENTIONS:
-    found[f"{THEIRS}, plain, {name}, {rows} rows"] = functools.partial(
-      theirs, rows, peer.plain, name
+  for threads in sorted({_cores(), 1}):
+    end = f"{threads} thread{'s' * (threads > 1)}"
+    found[f"{THEIRS}, plain, {end}"] = functools.partial(
+      theirs, 1, peer.plain, threads
+    )
+    for name, fixed in ASSISTED.items():
+      method = functools.partial(peer.assisted, fixed)
+      found[f"{THEIRS}, assisted, {name}, {end}"] = functools.partial(
+        theirs, 1, method, threads
+      )
+    found[f"{THEIRS}, plain, {end}, {rows} rows"] = functools.partial(
+      theirs, rows, peer.plain, threads
     )
   return found
 
@@ -293,8 +294,7 @@ def main(arguments: list[str]) -> None:
   except ValueError as error:
     sys.exit(f"{error}")
   versions = (
-    f", torch {torch.__version__} ({_cores()} threads), transformers"
-    f" {transformers.__version__}"
+    f", torch {torch.__version__}, transformers {transformers.__version__}"
   )
   lines = common.setting("benchmarks.peers", arguments[1:], versions)
   lines.append(common.describe(work.pair, _TARGET.value is None))

@@ -89,12 +89,10 @@ def test_peers_write_every_row(pair, tmp_path, capsys):
     "tv_jax, plain",
     "tv_jax, chain:1",
     "tv_jax, plain, 2 rows",
-    "transformers, plain, sdpa",
-    "transformers, plain, eager",
-    "transformers, assisted, default",
-    "transformers, assisted, constant 5",
-    "transformers, plain, sdpa, 2 rows",
-    "transformers, plain, eager, 2 rows",
+    "transformers, plain, 1 thread",
+    "transformers, assisted, default, 1 thread",
+    "transformers, assisted, constant 5, 1 thread",
+    "transformers, plain, 1 thread, 2 rows",
   ):
     rows = [row for row in cells(written, name) if row[0] == name]
     assert len(rows) == 1
@@ -125,12 +123,12 @@ def test_both_sides_decode_greedily_alike(pair):
   )
   for tokens, prompt in zip(ours.tokens, prompts, strict=True):
     with torch.inference_mode():
-      out = peer.targets["sdpa"].generate(
+      out = peer.target.generate(
         torch.tensor([prompt]), max_new_tokens=12, do_sample=False
       )
     assert out[0, len(prompt) :].tolist() == tokens
-  assert peer.plain("eager", 1.0, prompts) == 24
-  assert peer.assisted(5, 0.0, prompts[:1]) == 12
+  assert peer.plain(1, 1.0, prompts) == 24
+  assert peer.assisted(5, 1, 0.0, prompts[:1]) == 12
 
 
 @pytest.mark.parametrize("command", [decode, peers])
