@@ -1,0 +1,349 @@
+"""What the benchmarks of decoding share: models, prompts, tables, a setting."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+from rich.console import Console
+from rich.table import Table as RichTable
+
+import tv_jax
+from tv_jax.generation import batches
+from tv_jax.generation import settings as settings_lib
+from tv_jax.models import eagle, layout, llama
+from tv_jax.models.config import Config
+from tv_jax.models.model import Head, Model
+from tv_jax.pair import Pair
+
+RANDOM = (
+  "RANDOM WEIGHTS: times are those of this shape; acceptance means nothing."
+)
+
+# For a pair with a tokenizer, where no prompts are given.
+TEXTS = (
+  "Write a short story about a lighthouse keeper who finds a letter.",
+  "Explain to a child why the sky is blue and the sunset is red.",
+  "What is 17 times 24? Show each step of the calculation.",
+  "Translate into French: the weather is fine, and we are going to the sea.",
+  "Summarise the plot of Romeo and Juliet in four sentences.",
+  "Give me a recipe for a simple vegetable soup for two people.",
+  "List three advantages of riding a bicycle to work, with reasons.",
+  "Write a Python function that returns the n-th Fibonacci number.",
+)
+
+
+# Flags. Benchmarks have flags of the same names, hence each a set of its own.
+
+
+def read_flags(values: flags.FlagValues, arguments: Sequence[str], text: str):
+  """Parses the command line; an error is one line, and status 1."""
+  if {"--help", "-h", "--helpfull"} & set(arguments):
+    print(text.strip(), values.get_help(), sep="\n")
+    sys.exit()
+  for name in values:  # a process may ask twice
+    values[name].unparse()
+  try:
+    rest = values(list(arguments))
+  except flags.Error as error:
+    sys.exit(" ".join(str(error).split()))
+  if len(rest) > 1:
+    sys.exit(f"unexpected argument {rest[1]!r}; flags begin with --")
+
+
+def numbers(name: str, texts: Sequence[str], kind: type, least) -> list:
+  """Numbers of a flag that is a list."""
+  try:
+    found = [kind(text) for text in texts]
+  except ValueError:
+    found = []
+  if not found or not all(least <= number < np.inf for number in found):
+    what = "whole numbers" if kind is int else "numbers"
+    raise ValueError(
+      f"--{name}={','.join(texts)}: give {what} of {least} or more"
+    )
+  return found
+
+
+def check_markdown(path: str | None) -> None:
+  """Refuses a file that could not be written, before hours of work."""
+  if path and not pathlib.Path(path).absolute().parent.is_dir():
+    raise ValueError(f"--markdown={path}: there is no such folder")
+
+
+# Models.
+
+
+def load(draft: str | None, target: str | None, kind: str) -> Pair:
+  """The pair of the flags; of random weights if neither path is given."""
+  if target is None and draft is None:
+    return random_pair(kind)
+  if target is None or draft is None:
+    raise ValueError("give both --draft and --target, or neither")
+  return tv_jax.load(draft, target, draft_kind=kind)
+
+
+def random_pair(kind: str) -> Pair:
+  """A pair of random weights in the shape of the bundled one."""
+  target = random_model(_config(256, 640, layers=5, heads=4), seed=0)
+  if kind == "llama":
+    draft = random_model(_config(64, 192, layers=2, heads=2), seed=1)
+  elif kind == "eagle":
+    draft = random_head(target)
+  else:
+    raise ValueError(f"--draft_kind={kind}: not one of llama, eagle")
+  return Pair(target=target, draft=draft, draft_kind=kind)
+
+
+def _config(hidden: int, mlp: int, layers: int, heads: int) -> Config:
+  return Config(
+    vocab_size=4096,
+    hidden_size=hidden,
+    intermediate_size=mlp,
+    num_hidden_layers=layers,
+    num_attention_heads=heads,
+    num_key_value_heads=heads,
+    head_dim=hidden // heads,
+    rms_norm_eps=1e-5,
+    rope_theta=10000.0,
+    rope_scaling=None,
+    tie_word_embeddings=True,
+    max_position_embeddings=1024,
+    dtype="float32",
+    bos_token_id=1,
+    eos_token_id=(2,),
+    pad_token_id=0,
+  )
+
+
+def random_model(config: Config, seed: int) -> Model:
+  """A Llama of random weights."""
+  rng = np.random.default_rng(seed)
+  size, params = llama.sizes(config), {}
+  for leaf in layout.llama(config):
+    shape = tuple(size[axis] for axis in leaf.axes)
+    node = params
+    for name in leaf.path[:-1]:
+      node = node.setdefault(name, {})
+    value = rng.normal(0, 0.1, shape) if len(shape) > 1 else np.ones(shape)
+    node[leaf.path[-1]] = jnp.asarray(value, config.dtype)
+  return Model(
+    config=config,
+    params={"params": params},
+    apply=llama.Llama(config).apply,
+    mesh=None,
+    source="random weights",
+  )
+
+
+def random_head(target: Model) -> Head:
+  """An EAGLE head of random weights for a target."""
+  config = dataclasses.replace(target.config, num_hidden_layers=1)
+  own = eagle.init(jax.random.key(0), config, bias=True)["params"]
+  shared = target.params["params"]
+  own = {name: shared.get(name, value) for name, value in own.items()}
+  return Head(
+    config=config,
+    params={"params": own},
+    apply=eagle.Eagle(config, True).apply,
+    bias=True,
+    mesh=None,
+    source="random weights",
+  )
+
+
+# Prompts.
+
+
+def read_prompts(path: str | None, pair: Pair, template: str) -> list:
+  """Prompts as token ids, all of the padded size that is the commonest.
+
+  So each method is compiled once for each number of rows.
+
+  Args:
+    path: JSON lines in Spec-Bench's format, of which each question's first turn
+      is taken, or plain text, a prompt a line; None for a handful of ours.
+    pair: Whose tokenizer encodes them.
+    template: How.
+
+  Returns:
+    Token ids.
+  """
+  texts = TEXTS if path is None else _texts(path)
+  if path is None and not _has_tokenizer(pair):
+    rng = np.random.default_rng(0)
+    return rng.integers(3, pair.target.config.vocab_size, (8, 40)).tolist()
+  encoded = batches.encode(pair, texts, template, limit=1)
+  size = [batches.prompt_slots(len(tokens)) for tokens in encoded]
+  (common, _), *_ = Counter(size).most_common(1)
+  kept = zip(encoded, size, strict=True)
+  return [tokens for tokens, own in kept if own == common]
+
+
+def _has_tokenizer(pair: Pair) -> bool:
+  folder = pathlib.Path(pair.path or "").expanduser()
+  if pair.path and folder.is_dir():
+    return any(folder.glob("tokenizer*"))
+  return pair.path is not None
+
+
+def _texts(path: str) -> list[str]:
+  try:
+    lines = pathlib.Path(path).read_text().splitlines()
+  except (OSError, UnicodeDecodeError) as error:
+    reason = error.strerror if isinstance(error, OSError) else "not text"
+    raise ValueError(f"--prompts={path}: {reason}") from None
+  lines = [line for line in lines if line.strip()]
+  if not lines:
+    raise ValueError(f"--prompts={path}: there are no prompts in it")
+  if not path.endswith(".jsonl"):
+    return lines
+  texts = []
+  for i, line in enumerate(lines, 1):
+    try:
+      texts.append(json.loads(line)["turns"][0])
+    except (json.JSONDecodeError, KeyError, IndexError, TypeError):
+      raise ValueError(
+        f"--prompts={path}: line {i} is no question with its turns"
+      ) from None
+  return texts
+
+
+def check(pair: Pair, encoded: list, options: dict) -> None:
+  """Refuses options and prompts that `generate` would refuse, in time."""
+  settings = settings_lib.resolve(pair, **options)
+  batches.encode(pair, encoded, "raw", settings.limit)
+
+
+def describe(pair: Pair, random: bool) -> str:
+  """The models' shapes."""
+
+  def shape(config):
+    return (
+      f"{config.num_hidden_layers} x {config.hidden_size}, vocabulary"
+      f" {config.vocab_size}"
+    )
+
+  text = (
+    f"Target {shape(pair.target.config)}; draft ({pair.draft_kind})"
+    f" {shape(pair.draft.config)}; {pair.target.config.dtype}."
+  )
+  return f"{text} {RANDOM}" if random else text
+
+
+def rows_of(encoded: list, count: int, turn: int) -> tuple[list, list[int]]:
+  """The `count` prompts of a round, and a number for each."""
+  items = [turn * count + i for i in range(count)]
+  return [encoded[item % len(encoded)] for item in items], items
+
+
+# Measurement.
+
+
+def race(methods: dict, rounds: int, seed: int, say: Callable = print) -> dict:
+  """Results of the methods [rounds], each round in a new random order.
+
+  Args:
+    methods: Functions of the round's number; all are warm.
+    rounds: How many.
+    seed: Of the orders.
+    say: Told about progress.
+
+  Returns:
+    A list of results by method.
+  """
+  rng = np.random.default_rng(seed)
+  names = list(methods)
+  results = {name: [None] * rounds for name in names}
+  for turn in range(rounds):
+    say(f"round {turn + 1} of {rounds}")
+    for place in rng.permutation(len(names)):
+      results[names[place]][turn] = methods[names[place]](turn)
+  return results
+
+
+def spread(values) -> str:
+  """The median, and the quartiles."""
+  low, middle, high = np.percentile(values, [25, 50, 75])
+  return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+# Tables.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Table:
+  """Cells by row, the header first; the first column says what a row is."""
+
+  title: str
+  header: list[str]
+  rows: list[list[str]]
+
+  def show(self) -> None:
+    """Prints it: with lines on a terminal, else as Markdown."""
+    if not sys.stdout.isatty():
+      print(f"\n{self.markdown()}", flush=True)
+      return
+    table = RichTable(*self.header, title=self.title)
+    for row in self.rows:
+      table.add_row(*row)
+    Console().print(table)
+
+  def markdown(self) -> str:
+    """As Markdown."""
+    cells = [self.header, *self.rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * width for width in widths])
+    lines = [
+      f"| {' | '.join(map(str.ljust, row, widths))} |".rstrip() for row in cells
+    ]
+    return "\n".join([f"### {self.title}", "", *lines])
+
+
+def setting(module: str, arguments: Sequence[str], more: str = "") -> list[str]:
+  """When, on what, with what, and the command."""
+  cores = (
+    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+  )
+  device = jax.devices()[0].device_kind
+  return [
+    f"{datetime.date.today()}; {device}; {_cpu()},"
+    f" {cores or os.cpu_count()} cores",
+    f"tv_jax {tv_jax.__version__}, jax {jax.__version__}, NumPy"
+    f" {np.__version__}, Python {platform.python_version()}{more}",
+    f"    python -m {module} {shlex.join(arguments)}".rstrip(),
+  ]
+
+
+def _cpu() -> str:
+  """The processor's name, where the system tells it."""
+  path = pathlib.Path("/proc/cpuinfo")
+  lines = path.read_text().splitlines() if path.exists() else []
+  names = [x.partition(":")[2] for x in lines if x.startswith("model name")]
+  return names[0].strip() if names else platform.processor() or "unknown CPU"
+
+
+def write_markdown(
+  path: str | None, title: str, lines: list[str], parts: list[str]
+) -> None:
+  """Writes what was printed to a file, if one is wanted."""
+  if path:
+    text = "\n\n".join([f"# {title}", *lines, *parts])
+    pathlib.Path(path).write_text(text + "\n")
+
+
+def say(text: str) -> None:
+  """Tells about progress, apart from the results."""
+  print(f"{text} ..", file=sys.stderr, flush=True)
