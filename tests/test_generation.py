@@ -1,0 +1,439 @@
+"""Generation through the public API: exact, independent of company, checked."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tv_jax
+from tests import checkpoints
+from tv_jax import decoding, models, tree
+from tv_jax.generation import batches
+from tv_jax.generation import settings as settings_lib
+from tv_jax.pair import Pair
+from tv_jax.verifiers import VERIFIERS, Verifier
+
+PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 11], [*range(16)]]
+
+
+@functools.cache
+def pair(kind="llama"):
+  target = checkpoints.ours(checkpoints.tiny(), 0)
+  if kind == "self":
+    return Pair(target=target, draft=target, draft_kind="llama")
+  if kind == "eagle":
+    draft = checkpoints.ours_head(target)
+  else:
+    draft = checkpoints.ours(checkpoints.tiny(num_hidden_layers=1), 1)
+  return Pair(target=target, draft=draft, draft_kind=kind)
+
+
+def generate(kind="llama", prompts=PROMPTS, **options):
+  options = {"tree": "kary:2x2", "max_new_tokens": 24, **options}
+  return tv_jax.generate(pair(kind), prompts, **options)
+
+
+@functools.cache
+def greedy(tokens=256):
+  """Plain greedy decoding, one causal pass over the whole text for a token."""
+  target, texts = pair().target, []
+  width = max(map(len, PROMPTS)) + tokens
+  rows = np.zeros((len(PROMPTS), width), np.int32)
+  length = np.array([*map(len, PROMPTS)])
+  for row, prompt in zip(rows, PROMPTS, strict=True):
+    row[: len(prompt)] = prompt
+  for _ in range(tokens):
+    logits = np.asarray(target.logits(rows))
+    rows[np.arange(len(rows)), length] = logits[
+      np.arange(len(rows)), length - 1
+    ].argmax(axis=1)
+    length += 1
+  for row, prompt in zip(rows, PROMPTS, strict=True):
+    texts.append(row[len(prompt) : len(prompt) + tokens].tolist())
+  return texts
+
+
+class TestGreedy:
+  @pytest.mark.parametrize(
+    ("kind", "shape", "verifier"),
+    [
+      ("llama", "eagle", "traversal"),
+      ("eagle", "kary:2x3", "token_level"),
+      ("self", "chain:3", "block"),
+      ("self", "branching:2,1,2", "traversal_loop"),
+    ],
+  )
+  def test_temperature_0_is_greedy_decoding(self, kind, shape, verifier):
+    result = generate(
+      kind,
+      tree=shape,
+      verifier=verifier,
+      temperature=0,
+      max_new_tokens=256,
+      ends=(),
+    )
+    assert result.tokens == greedy()
+
+  def test_plain_decoding_too(self):
+    result = generate(verifier=None, temperature=0, max_new_tokens=256, ends=())
+    assert result.tokens == greedy()
+    assert all((own == 1).all() for own in result.accepted)
+
+
+class TestCompany:
+  """A row's tokens do not depend on what else is in the batch."""
+
+  @pytest.mark.parametrize("kind", ["llama", "eagle"])
+  def test_of_other_prompts(self, kind):
+    first = generate(kind)
+    others = [[40, 41], [7] * 9, [33, 2, 1], [47] * 16]
+    for row in range(len(PROMPTS)):
+      company = [*others]
+      company[row] = PROMPTS[row]
+      assert generate(kind, company).tokens[row] == first.tokens[row]
+
+  def test_of_the_size_of_the_batch(self):
+    together = generate()
+    alone = generate(batch_size=1)
+    uneven = generate(batch_size=3)  # the last batch has two rows of padding
+    assert together.tokens == alone.tokens == uneven.tokens
+
+  def test_of_a_longer_neighbour(self):
+    # Another bucket: other shapes, and rounding may differ, but not by much.
+    longer = generate(prompts=[*PROMPTS[:3], [*range(40)]])
+    assert longer.tokens[:3] == generate().tokens[:3]
+
+  def test_of_padding(self):
+    run = functools.partial(_records, pair())
+    clean, dirty = run(filler=0), run(filler=17)
+    for name in ("tokens", "accepted", "stops"):
+      np.testing.assert_array_equal(getattr(clean, name), getattr(dirty, name))
+
+  def test_of_its_place(self):
+    moved = generate(prompts=PROMPTS[::-1], items=[3, 2, 1, 0])
+    assert moved.tokens[::-1] == generate().tokens
+
+  def test_but_it_does_on_its_number_and_the_seed(self):
+    first = generate()
+    assert generate().tokens == first.tokens
+    assert generate(seed=1).tokens != first.tokens
+    twins = generate(prompts=[PROMPTS[2]] * 4)
+    assert len({tuple(own) for own in twins.tokens}) == 4
+
+
+def _records(pair, filler):
+  """Records of a batch whose padding is `filler`, tokens cut at their ends."""
+  settings = settings_lib.resolve(pair, tree="kary:2x2", max_new_tokens=24)
+  batch = batches.assemble(pair, settings, PROMPTS, range(4), 4)
+  place = np.arange(batch.request.prompts.shape[1])
+  padding = place >= np.asarray(batch.request.length)[:, None]
+  prompts = jnp.where(padding, filler, batch.request.prompts)
+  request = batch.request._replace(prompts=prompts.astype(jnp.int32))
+  records, _ = jax.jit(decoding.generate, static_argnums=(0, 4))(
+    settings.plan,
+    batch.params,
+    request,
+    batches.caches(pair, batch),
+    batch.new,
+  )
+  return records
+
+
+class TestLengths:
+  @pytest.mark.parametrize("limit", [1, 2, 7, 15, 16, 17])
+  def test_a_limit_in_the_middle_of_a_path(self, limit):
+    result = generate(
+      "self", temperature=0, max_new_tokens=limit, ends=(), tree="chain:3"
+    )
+    assert result.tokens == [own[:limit] for own in greedy()]
+    # What is gained is counted before the cut.
+    for own, accepted in zip(result.tokens, result.accepted, strict=True):
+      assert accepted.sum() >= len(own) > accepted[:-1].sum()
+
+  def test_an_end_inside_an_accepted_path(self):
+    texts = [own[:40] for own in greedy()]
+    # For each prompt, some token that it reaches in the midst of a path.
+    ends = {own[place] for own, place in zip(texts, (5, 6, 9, 14), strict=True)}
+    result = generate(
+      "self", temperature=0, max_new_tokens=40, ends=[*ends], tree="chain:3"
+    )
+    cut = [next(i for i, t in enumerate(own) if t in ends) for own in texts]
+    expected = [own[: i + 1] for own, i in zip(texts, cut, strict=True)]
+    assert result.tokens == expected
+    assert len({*map(len, expected)}) > 1  # some rows waited for others
+    accepted = [own.sum() for own in result.accepted]
+    assert any(a > len(t) for a, t in zip(accepted, expected, strict=True))
+
+  def test_the_checkpoints_ends_are_the_default(self):
+    own = dataclasses.replace(pair(), ends=(greedy()[0][3],))
+    result = tv_jax.generate(
+      own, PROMPTS[:1], tree="chain:2", temperature=0, max_new_tokens=24
+    )
+    place = greedy()[0].index(own.ends[0])
+    assert result.tokens == [greedy()[0][: place + 1]]
+
+  @pytest.mark.parametrize("kind", ["llama", "eagle"])
+  @pytest.mark.parametrize("length", [1, 2, 15, 16, 17, 33])
+  def test_prompts_that_fill_their_bucket(self, kind, length):
+    prompt = [[(7 * i) % 48 for i in range(length)]]
+    plain = generate(kind, prompt, verifier=None, temperature=0, ends=())
+    speculative = generate(kind, prompt, temperature=0, ends=())
+    assert plain.tokens == speculative.tokens
+    assert len(plain.tokens[0]) == 24
+
+  def test_prompts_that_are_read_in_pieces(self, monkeypatch):
+    prompt = [[(5 * i) % 48 for i in range(60)], [3, 4]]
+    whole = generate("eagle", prompt)
+    monkeypatch.setattr(decoding.program, "CHUNK", 16)
+    decoding.compile.cache_clear()
+    pieces = generate("eagle", prompt)
+    decoding.compile.cache_clear()
+    assert pieces.tokens == whole.tokens
+
+
+class TestStatistics:
+  @pytest.mark.parametrize(
+    ("kind", "verifier", "proposal"),
+    [
+      ("llama", "traversal", "without_replacement"),
+      ("eagle", "token_level", "sample_then_top"),
+    ],
+  )
+  def test_realised_and_expected_lengths_agree(self, kind, verifier, proposal):
+    result = generate(
+      kind,
+      [[i, i + 1] for i in range(32)],
+      verifier=verifier,
+      proposal=proposal,
+      max_new_tokens=64,
+      batch_size=32,
+      panel=["traversal", "token_level"],
+      ends=(),
+    )
+    assert abs(result.check.mean) < 4 * result.check.error
+    assert result.check.error < 0.05
+    assert {*result.expected} == {"traversal", "token_level"}
+    text = repr(result)
+    for words in ("realised - expected", verifier, "tokens/s", "compilation"):
+      assert words in text
+
+  def test_a_draft_that_is_the_target_is_always_right(self):
+    result = generate("self", tree="chain:3", max_new_tokens=64, ends=())
+    assert result.acceptance_length.mean > 3.99
+    np.testing.assert_allclose(result.depth_acceptance, 1, atol=0.01)
+
+  def test_counts_by_node_and_depth(self):
+    result = generate(tree="kary:2x2", max_new_tokens=64, ends=())
+    assert result.stops.sum() == result.cycles
+    shape = tree.parse("kary:2x2")
+    gained = result.stops @ (shape.depth + 1)
+    assert gained == sum(own.sum() for own in result.accepted)
+    assert result.node_acceptance[0] == 1
+    assert result.depth_acceptance.sum() == pytest.approx(
+      result.acceptance_length.mean
+    )
+
+  def test_without_a_panel_nothing_is_expected(self):
+    bare, full = generate(panel=None), generate()
+    assert bare.expected == {}
+    assert bare.check is None
+    assert bare.tokens == full.tokens
+
+  def test_a_rule_of_ones_own(self):
+    rule = VERIFIERS["token_level_loop"]
+    named = generate(verifier="token_level")
+    bare = generate(verifier=rule.decide)
+    assert bare.tokens == named.tokens
+    assert bare.settings.name == "token_level_loop"
+    assert bare.expected == {}  # there is no stop law
+    assert "token_level_loop" in repr(bare)
+    own = generate(
+      verifier=Verifier(decide=rule.decide, stop_law=rule.stop_law)
+    )
+    assert own.check is not None
+
+  def test_a_nan_is_said_aloud(self):
+    target = pair().target
+    params = jax.tree.map(lambda x: x * jnp.nan, target.params)
+    broken = dataclasses.replace(pair(), draft=target)
+    broken = dataclasses.replace(
+      broken, target=dataclasses.replace(target, params=params)
+    )
+    with pytest.warns(RuntimeWarning, match="met a NaN"):
+      result = tv_jax.generate(broken, [[1]], tree="chain:2", max_new_tokens=4)
+    assert len(result.tokens[0]) == 4
+    assert result.faults == 4
+    assert "NaN" in repr(result)
+
+
+class TestRefusals:
+  """One clear line, before anything is compiled."""
+
+  @pytest.fixture(autouse=True)
+  def _nothing_is_compiled(self, monkeypatch):
+    def compile(*arguments):
+      raise AssertionError("compiled")
+
+    monkeypatch.setattr(decoding, "compile", compile)
+
+  @pytest.mark.parametrize(
+    ("prompts", "words"),
+    [
+      ([], "no prompts"),
+      ("hello", "give a list"),
+      ([[1], []], "prompt 1 is empty"),
+      ([[1], [2, 48]], "prompt 1 holds token 48: the vocabulary is 0 to 47"),
+      ([[-1]], "prompt 0 holds token -1"),
+      ([[1] * 489], "prompt 0 of 489 tokens and max_new_tokens=24"),
+      ([[1.5]], "prompt 0 is"),
+      ([["a"]], "prompt 0 is"),
+      ([None], "prompt 0 is"),
+      ([[[1, 2], [3, 4]]], "prompt 0 is"),
+      (["hello"], "no tokenizer"),
+    ],
+  )
+  def test_of_prompts(self, prompts, words):
+    with pytest.raises(ValueError, match=r"prompt|tokenizer") as error:
+      generate(prompts=prompts)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+  @pytest.mark.parametrize(
+    ("options", "words"),
+    [
+      ({"verifier": "nobody"}, "verifier 'nobody': not one of token_level"),
+      ({"proposal": "nothing"}, "proposal 'nothing'"),
+      ({"tree": "chain:0"}, "chain:0"),
+      ({"tree": 5}, "tree=5"),
+      ({"verifier": "block"}, "chains only"),
+      ({"temperature": -1}, "temperature=-1"),
+      ({"temperature": float("nan")}, "temperature=nan"),
+      ({"draft_temperature": 0}, "draft_temperature=0"),
+      ({"top_p": 0}, "top_p=0"),
+      ({"top_k": -1}, "top_k=-1"),
+      ({"max_new_tokens": 0}, "max_new_tokens=0"),
+      ({"batch_size": 0}, "batch_size=0"),
+      ({"seed": "x"}, "seed='x'"),
+      ({"panel": ["nobody"]}, "nobody"),
+      ({"panel": ["block"]}, "chains only"),
+      ({"items": [1]}, "items=[1]"),
+      ({"items": [0, 1, 2, -3]}, "items="),
+    ],
+  )
+  def test_of_options(self, options, words):
+    with pytest.raises(ValueError, match=r"\S") as error:
+      generate(**options)
+    assert words in str(error.value)
+
+  def test_of_speculation_without_a_draft(self):
+    alone = Pair(target=pair().target, draft=None, draft_kind="none")
+    with pytest.raises(ValueError, match="no draft"):
+      tv_jax.generate(alone, [[1]])
+
+  def test_of_another_vocabulary(self):
+    other = checkpoints.ours(checkpoints.tiny(vocab_size=50), 1)
+    with pytest.raises(ValueError, match="50 is not the target's"):
+      Pair(target=pair().target, draft=other, draft_kind="llama")
+
+
+class TestProgram:
+  def test_it_is_compiled_once(self):
+    decoding.compile.cache_clear()
+    for seed, temperature, limit in [(0, 1.0, 24), (1, 0.7, 20), (2, 1.3, 32)]:
+      generate(seed=seed, temperature=temperature, max_new_tokens=limit)
+    generate(prompts=[[3] * 9, [1], [2], [1, 2]])
+    assert decoding.compile.cache_info().misses == 1
+    result = generate()
+    assert result.compile_seconds < 0.1
+    generate(tree="chain:2")
+    generate(verifier="token_level")
+    generate(prompts=[[3] * 17, [1], [2], [1, 2]])
+    assert decoding.compile.cache_info().misses == 4
+
+  @pytest.mark.parametrize("kind", ["llama", "eagle"])
+  def test_its_loop_never_asks_the_host(self, kind):
+    settings = settings_lib.resolve(pair(kind), tree="kary:2x2")
+    batch = batches.assemble(pair(kind), settings, PROMPTS, range(4), 4)
+    caches = batches.caches(pair(kind), batch)
+    jaxpr = jax.make_jaxpr(decoding.generate, static_argnums=(0, 4))(
+      settings.plan, batch.params, batch.request, caches, batch.new
+    ).jaxpr
+    names = [equation.primitive.name for equation in jaxpr.eqns]
+    assert names.count("while") == 1
+    assert not [name for name in _primitives(jaxpr) if "callback" in name]
+
+  def test_a_callback_would_be_seen(self):
+    def careless(x):
+      return jax.lax.while_loop(
+        lambda x: x < 3, lambda x: (jax.debug.print("{}", x), x + 1)[1], x
+      )
+
+    jaxpr = jax.make_jaxpr(careless)(0).jaxpr
+    assert [n for n in _primitives(jaxpr) if "callback" in n or "print" in n]
+
+  def test_caches_are_used_again(self):
+    settings = settings_lib.resolve(pair(), tree="kary:2x2")
+    batch = batches.assemble(pair(), settings, PROMPTS, range(4), 4)
+    first = batches.caches(pair(), batch)
+    assert batches.caches(pair(), batch, first) is first
+    smaller = batches.assemble(pair(), settings, PROMPTS[:1], range(1), 1)
+    assert batches.caches(pair(), smaller, first) is not first
+
+
+def _primitives(jaxpr):
+  """The names of all primitives, those of inner programs too."""
+  for equation in jaxpr.eqns:
+    yield equation.primitive.name
+    for value in equation.params.values():
+      for inner in value if isinstance(value, tuple | list) else [value]:
+        inner = getattr(inner, "jaxpr", inner)
+        if hasattr(inner, "eqns"):
+          yield from _primitives(inner)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+  """A target, a draft and a head on disk."""
+  folder = tmp_path_factory.mktemp("pair")
+  models.save(folder / "target", pair().target)
+  models.save(folder / "draft", pair().draft)
+  models.save(folder / "head", pair("eagle").draft)
+  return folder
+
+
+class TestLoading:
+  @pytest.mark.parametrize(
+    ("draft", "kind"), [("draft", "llama"), ("head", "eagle")]
+  )
+  def test_a_saved_pair_generates_the_same(self, saved, draft, kind):
+    loaded = tv_jax.load(saved / draft, saved / "target", draft_kind=kind)
+    assert loaded.ends == (2,)
+    assert kind in repr(loaded)
+    result = tv_jax.generate(
+      loaded, PROMPTS, tree="kary:2x2", max_new_tokens=24, ends=()
+    )
+    assert result.tokens == generate(kind, ends=()).tokens
+
+  def test_plain_decoding_needs_no_draft(self, saved):
+    loaded = tv_jax.load(None, saved / "target", draft_kind="none")
+    assert "draft=none" in repr(loaded)
+    result = tv_jax.generate(
+      loaded, PROMPTS, verifier=None, max_new_tokens=24, ends=()
+    )
+    assert result.tokens == generate(verifier=None, ends=()).tokens
+
+  @pytest.mark.parametrize(
+    ("draft", "kind", "words"),
+    [
+      ("draft", "medusa", "draft_kind='medusa'"),
+      (None, "llama", "needs a draft"),
+      ("nowhere", "llama", "neither a directory"),
+      ("draft", "eagle", "does not hold|EAGLE"),
+    ],
+  )
+  def test_what_is_wrong_is_said(self, saved, draft, kind, words):
+    with pytest.raises(ValueError, match=words):
+      tv_jax.load(draft and saved / draft, saved / "target", draft_kind=kind)
