@@ -67,7 +67,10 @@ def test_tasks():
     ("[1]", r"line 2 is not an object with question_id, category, turns"),
     ({"question_id": 6, "category": "qa"}, r"line 2 lacks turns"),
     ({"category": "qa", "turns": ["a"]}, r"line 2 lacks question_id"),
-    (ROW | {"question_id": "6"}, r"line 2: question_id='6' must be of type int"),
+    (
+      ROW | {"question_id": "6"},
+      r"line 2: question_id='6' must be of type int",
+    ),
     (ROW | {"turns": []}, r"line 2: turns=\[\] must .* not empty"),
     (ROW | {"turns": "What?"}, r"line 2: turns='What\?' must be of type list"),
     (ROW | {"turns": [1]}, r"line 2: turns=\[1\] must hold strings"),
