@@ -64,8 +64,9 @@ def run(
     (value, seen), slope = jax.value_and_grad(of, has_aux=True)(
       params, key, rows
     )
-    change, memory = tool.update(slope, memory, params)
-    params = optax.apply_updates(params, change)
+    with optimizer.lenient():
+      change, memory = tool.update(slope, memory, params)
+      params = optax.apply_updates(params, change)
     return (params, memory), {"loss": value, **seen}
 
   key = jax.random.fold_in(jax.random.key(corpus.seed), len(stage))

@@ -1,5 +1,7 @@
 """Muon for the matrices inside the layers, AdamW for all else (optax)."""
 
+import contextlib
+
 import jax
 import optax
 from optax.contrib import MuonDimensionNumbers
@@ -50,3 +52,10 @@ def make(schedule: Schedule) -> optax.GradientTransformation:
       muon_weight_dimension_numbers=dimensions,
     ),
   )
+
+
+@contextlib.contextmanager
+def lenient():
+  """For optax's own code, which mixes types: strict promotion would refuse."""
+  with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+    yield

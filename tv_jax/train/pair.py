@@ -10,6 +10,7 @@ import numpy as np
 import tokenizers
 from absl import logging
 
+from tv_jax import tasks
 from tv_jax.models import eagle as eagles
 from tv_jax.models import llama as llamas
 from tv_jax.train import checkpoint, export, loop, losses, source, tokens
@@ -26,7 +27,9 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
     settings: All that the weights depend on, beside the Python version.
     workdir: For checkpoints, logs and results. Running again goes on.
   """
-  workdir.mkdir(parents=True, exist_ok=True)
+  (workdir / "bundled").mkdir(parents=True, exist_ok=True)
+  bench = workdir / "bundled" / "minibench.jsonl"
+  bench.write_text(tasks.minibench_lines(), encoding="utf-8")
   text = source.read(settings.data.source_bytes)
   corpus = make_corpus(settings, text, workdir / "tokenizer.json")
   target_config = llama_config(settings, settings.target)
