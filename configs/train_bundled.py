@@ -33,7 +33,7 @@ def get_config(arg: str = "") -> ConfigDict:
   config.data.source_weight = 0.2
 
   config.target = shape(hidden=256, mlp=640, layers=5, heads=4)
-  config.target_schedule = schedule(steps=2400, rate=6e-3, decay=1000)
+  config.target_schedule = schedule(steps=900, rate=6e-3, decay=400)
   config.draft = shape(hidden=64, mlp=192, layers=2, heads=2)
   config.draft_schedule = schedule(steps=900, rate=6e-3, decay=600)
   config.distillation = ConfigDict({"divergence": 1.0, "distance": 1.0})

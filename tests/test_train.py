@@ -15,7 +15,15 @@ import pytest
 
 from configs import train_bundled
 from tv_jax import models, prompts
-from tv_jax.train import checkpoint, loop, losses, optimizer, pair, settings
+from tv_jax.train import (
+  checkpoint,
+  curve,
+  loop,
+  losses,
+  optimizer,
+  pair,
+  settings,
+)
 from tv_jax.train.settings import Schedule, llama_config
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -69,6 +77,7 @@ def fifty(whole):
       "target",
       lambda *arguments: losses.target(config, *arguments),
       llama.init(jax.random.key(0), config),
+      jax.random.key(1),
       corpus,
       schedule,
       folder,
@@ -157,6 +166,12 @@ def test_what_is_written_loads(whole):
     assert prompts.end_tokens(bundled / name) == (2,)
   lines = (bundled / "minibench.jsonl").read_text()
   assert lines == (prompts.BUNDLED / "minibench.jsonl").read_text()
+
+
+def test_the_curve_is_drawn_the_same_each_time(whole, tmp_path):
+  curve.draw(whole, tmp_path / "curve.svg")
+  picture = (whole / "curve.svg").read_bytes()
+  assert (tmp_path / "curve.svg").read_bytes() == picture
 
 
 def test_other_settings_are_refused(whole):

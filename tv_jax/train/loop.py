@@ -19,6 +19,7 @@ def run(
   stage: str,
   loss: Callable,
   params: dict,
+  key: jax.Array,
   corpus: Corpus,
   schedule: Schedule,
   folder: pathlib.Path,
@@ -38,6 +39,7 @@ def run(
     stage: Its name.
     loss: (*frozen, params, key, rows) to (loss, {name: value to log}).
     params: The initial parameters.
+    key: Of all that is drawn at random in the steps.
     corpus: Where rows come from.
     schedule: How long, in which steps.
     folder: For this stage's checkpoint and log.
@@ -69,7 +71,6 @@ def run(
       params = optax.apply_updates(params, change)
     return (params, memory), {"loss": value, **seen}
 
-  key = jax.random.fold_in(jax.random.key(corpus.seed), len(stage))
   started, since = time.monotonic(), done
   for i in range(done, schedule.steps):
     rows = corpus.rows(stage, i, schedule.rows)

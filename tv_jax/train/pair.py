@@ -13,7 +13,7 @@ from absl import logging
 from tv_jax import tasks
 from tv_jax.models import eagle as eagles
 from tv_jax.models import llama as llamas
-from tv_jax.train import checkpoint, export, loop, losses, source, tokens
+from tv_jax.train import checkpoint, curve, export, loop, losses, source, tokens
 from tv_jax.train.data import Corpus
 from tv_jax.train.settings import Settings, llama_config
 
@@ -36,6 +36,7 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
   draft_config = llama_config(settings, settings.draft)
   head_config = dataclasses.replace(target_config, num_hidden_layers=1)
   keys = jax.random.split(jax.random.key(settings.seed), len(STAGES))
+  keys = dict(zip(STAGES, keys, strict=True))
   logging.info("%s tokens of source text", f"{len(corpus.source):,}")
 
   def train(stage, config, loss, params, frozen=()):
@@ -45,6 +46,8 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
       stage,
       loss,
       params,
+      # Another one than that of the initial parameters.
+      jax.random.fold_in(keys[stage], 1),
       corpus,
       getattr(settings, f"{stage}_schedule"),
       workdir / stage,
@@ -61,7 +64,7 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
     "target",
     target_config,
     functools.partial(losses.target, target_config),
-    llamas.init(keys[0], target_config),
+    llamas.init(keys["target"], target_config),
   )
   train(
     "draft",
@@ -69,10 +72,10 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
     functools.partial(
       losses.draft, settings.distillation, target_config, draft_config
     ),
-    llamas.init(keys[1], draft_config),
+    llamas.init(keys["draft"], draft_config),
     (target,),
   )
-  head = eagles.init(keys[2], head_config, bias=True)
+  head = eagles.init(keys["eagle"], head_config, bias=True)
   # The embedding is the target's own.
   del head["params"]["embedding"]
   train(
@@ -84,6 +87,7 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
     head,
     (target,),
   )
+  curve.draw(workdir, workdir / "curve.svg")
 
 
 def make_corpus(settings: Settings, text: str, path: pathlib.Path) -> Corpus:
