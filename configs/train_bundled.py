@@ -35,9 +35,9 @@ def get_config(arg: str = "") -> ConfigDict:
   config.target = shape(hidden=256, mlp=640, layers=5, heads=4)
   config.target_schedule = schedule(steps=900, rate=6e-3, decay=400)
   config.draft = shape(hidden=64, mlp=192, layers=2, heads=2)
-  config.draft_schedule = schedule(steps=600, rate=6e-3, decay=400, rows=8)
+  config.draft_schedule = schedule(steps=1300, rate=6e-3, decay=900, rows=8)
   config.distillation = ConfigDict({"divergence": 1.0, "distance": 1.0})
-  config.eagle_schedule = schedule(steps=450, rate=4e-3, decay=300, rows=8)
+  config.eagle_schedule = schedule(steps=700, rate=4e-3, decay=500, rows=8)
   config.regression = ConfigDict(
     {"feature": 1.0, "law": 1.0, "distance": 1.0, "noise": 0.2}
   )

@@ -18,29 +18,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import models, prompts, tasks
-from tv_jax.train import answers, losses, tokens
-from tv_jax.train.data import Rows
+from tv_jax.train import answers, data, losses
 
 # Tokens that an answer may have.
 LIMIT = 160
 
 
-def held_out(count: int) -> list[prompts.Question]:
-  """Held-out questions, `count` of each task, beside MiniBench's."""
-  questions = []
+def held_out(count: int) -> list[tasks.Conversation]:
+  """Held-out conversations, `count` of each task, beside MiniBench's."""
+  made = []
   for task in tasks.TASKS:
     rng = random.Random(f"measure/{task}")
-    for _ in range(count):
-      one = tasks.generate(task, rng, test=True)
-      questions.append(
-        prompts.Question(
-          question_id=len(questions) + 1,
-          category=one.category,
-          turns=one.turns,
-          references=tuple((text,) for text in one.references),
-        )
-      )
-  return questions
+    made += [tasks.generate(task, rng, test=True) for _ in range(count)]
+  return made
+
+
+def questions(conversations: list[tasks.Conversation]):
+  """What is asked in the conversations."""
+  return [
+    prompts.Question(
+      question_id=i + 1,
+      category=one.category,
+      turns=one.turns,
+      references=tuple((text,) for text in one.references),
+    )
+    for i, one in enumerate(conversations)
+  ]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,52 +63,49 @@ class Turn:
   right: bool
 
 
-def ask(model, tokenizer, questions, temperature: float, seed: int):
+def ask(model, tokenizer, asked, temperature: float, seed: int) -> list[Turn]:
   """Lets the model answer all turns of all questions."""
-  given = [[] for _ in questions]
+  given = [[] for _ in asked]
   turns = []
-  for i in range(max(len(question.turns) for question in questions)):
-    asked = [
-      n for n, question in enumerate(questions) if i < len(question.turns)
-    ]
+  for i in range(max(len(question.turns) for question in asked)):
+    left = [n for n, question in enumerate(asked) if i < len(question.turns)]
     encoded = [
       prompts.encode(
-        "chat", tokenizer, prompts.conversation(questions[n], given[n])
+        "chat", tokenizer, prompts.conversation(asked[n], given[n])
       )
-      for n in asked
+      for n in left
     ]
     key = jax.random.fold_in(jax.random.key(seed), i)
     drawn = answers.answer(
       model, encoded, limit=LIMIT, temperature=temperature, key=key
     )
-    for n, prompt, ids in zip(asked, encoded, drawn, strict=True):
+    for n, prompt, ids in zip(left, encoded, drawn, strict=True):
       text = tokenizer.decode(ids, skip_special_tokens=True)
       given[n].append(text)
-      right = tasks.score(text, questions[n].references[i][0])
+      right = tasks.score(text, asked[n].references[i][0])
       turns.append(
-        Turn(task=questions[n].task, prompt=prompt, answer=ids, right=right)
+        Turn(task=asked[n].task, prompt=prompt, answer=ids, right=right)
       )
   return turns
 
 
-def rows(turns: list[Turn]) -> Rows:
-  """The turns as rows of one document each."""
-  width = max(len(turn.prompt) + len(turn.answer) for turn in turns)
-  width = -(-width // 64) * 64
-  shape = (len(turns), width)
-  made = Rows(
-    tokens=np.full(shape, tokens.PAD, np.int32),
-    positions=np.broadcast_to(np.arange(width, dtype=np.int32), shape),
-    document=np.full(shape, -1, np.int32),
-    weights=np.zeros(shape, np.float32),
-    answer=np.zeros(shape, np.float32),
-  )
-  for i, turn in enumerate(turns):
-    start, end = len(turn.prompt), len(turn.prompt) + len(turn.answer)
-    made.tokens[i, :end] = turn.prompt + turn.answer
-    made.document[i, :end] = 0
-    made.answer[i, start - 1 : end - 1] = 1
-  return made
+@functools.partial(jax.jit, static_argnums=0)
+def _nats(config, params, batch):
+  return losses.target(config, params, jax.random.key(0), batch)[1]["answer"]
+
+
+def loss(target, tokenizer, conversations) -> float:
+  """Nats per token of held-out conversations' own answers."""
+  documents = [
+    data.encode(tokenizer.backend_tokenizer, one) for one in conversations
+  ]
+  total = count = 0
+  for i in range(0, len(documents), 16):
+    batch = data.alone(documents[i : i + 16])
+    n = batch.answer.sum()
+    total += n * float(_nats(target.config, target.params, batch))
+    count += n
+  return float(total / count)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -130,7 +130,16 @@ def measure(target, draft, head, turns: list[Turn]) -> dict:
   values = {"entropy": [], "draft": [], "eagle": []}
   where = []
   for i in range(0, len(turns), 16):
-    batch = rows(turns[i : i + 16])
+    some = turns[i : i + 16]
+    batch = data.alone(
+      [
+        (
+          turn.prompt + turn.answer,
+          np.repeat([False, True], [len(turn.prompt), len(turn.answer)]),
+        )
+        for turn in some
+      ]
+    )
     entropy, features, logits = _laws(
       target.config, "target", target.params, batch, None, None
     )
@@ -143,7 +152,7 @@ def measure(target, draft, head, turns: list[Turn]) -> dict:
     counted = batch.answer > 0
     for name, value in found.items():
       values[name].append(np.asarray(value)[counted])
-    for row, turn in zip(counted, turns[i : i + 16], strict=True):
+    for row, turn in zip(counted, some, strict=True):
       where += [turn.task] * int(row.sum())
   where = np.array(where)
   table = {}
@@ -179,13 +188,13 @@ def report(directory: pathlib.Path, count: int) -> str:
   bench = prompts.load_questions("minibench")
   more = held_out(count)
   columns = {}
-  for name, questions, temperature in (
+  for name, asked, temperature in (
     ("MiniBench, T = 0", bench, 0.0),
     ("MiniBench, T = 1", bench, 1.0),
-    ("held out, T = 0", more, 0.0),
-    ("held out, T = 1", more, 1.0),
+    ("held out, T = 0", questions(more), 0.0),
+    ("held out, T = 1", questions(more), 1.0),
   ):
-    turns = ask(target, tokenizer, questions, temperature, seed=0)
+    turns = ask(target, tokenizer, asked, temperature, seed=0)
     columns[name] = exact_match(turns)
   laws = measure(target, draft, head, turns)
   names = [*columns, *laws["all"]]
@@ -199,7 +208,14 @@ def report(directory: pathlib.Path, count: int) -> str:
       str(v) if isinstance(v, int) else f"{v:.3f}" for v in laws[task].values()
     ]
     lines.append(f"| {task} | " + " | ".join(cells) + " |")
-  return "\n".join(lines)
+  nats = loss(target, tokenizer, more)
+  return "\n".join(
+    [
+      *lines,
+      "",
+      f"{nats:.4f} nats per token of held-out conversations' answers",
+    ]
+  )
 
 
 def main(arguments=None) -> None:
