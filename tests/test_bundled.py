@@ -108,7 +108,7 @@ def test_transformers_answers_as_we_do(target, tokenizer):
   theirs = transformers.AutoModelForCausalLM.from_pretrained(
     BUNDLED / "target", dtype=torch.float32
   ).eval()
-  questions = prompts.load_questions("minibench")[::24]
+  questions = prompts.load_questions("minibench")[20::40]
   turns = measure.ask(target, tokenizer, questions, temperature=0, seed=0)
   for turn in turns:
     prompt = torch.tensor([turn.prompt])
@@ -125,6 +125,11 @@ def test_most_of_minibench_is_answered_right(target, tokenizer):
   turns = measure.ask(target, tokenizer, some, temperature=0, seed=0)
   shares = measure.exact_match(turns)
   assert shares["all"] > 0.5
+
+
+def test_held_out_conversations_are_as_likely_as_in_training(target, tokenizer):
+  nats = measure.loss(target, tokenizer, measure.held_out(4))
+  assert 0.2 < nats < 0.6
 
 
 def test_the_draft_and_the_head_agree_with_the_target(target, tokenizer):
