@@ -2,7 +2,10 @@
 
   python -m tv_jax.train --config=configs/train_bundled.py
 
-writes runs/train_bundled/bundled/{target,draft,eagle}.
+writes runs/train_bundled/bundled/{target,draft,eagle} and minibench.jsonl, as
+they are in tv_jax/assets/bundled. Expected at the end, as the mean of the last
+five lines of each log: the target 0.43 nats per token of an answer, the share
+of drafted tokens that is accepted 0.88 (draft) and 0.95 (head).
 
   python -m tv_jax.train --config=configs/train_bundled.py:smoke
 
