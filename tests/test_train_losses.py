@@ -17,6 +17,8 @@ from tv_jax.train.settings import Distillation, Regression
 
 LENGTHS = (7, 9, 4)
 CONFIG = checkpoints.tiny(tie_word_embeddings=True)
+llama = jax.jit(losses.llama, static_argnums=0)
+eagle = jax.jit(losses.eagle, static_argnums=0)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def documents(rows):
 
 
 def test_a_document_does_not_see_its_neighbours(target, rows):
-  logits, features = losses.llama(CONFIG, target.params, rows)
+  logits, features = llama(CONFIG, target.params, rows)
   assert features.shape == (*rows.tokens.shape, CONFIG.hidden_size)
   for own in documents(rows):
     alone = target.logits(rows.tokens[:, own])
@@ -71,9 +73,9 @@ def test_a_document_does_not_see_its_neighbours(target, rows):
 
 def test_the_head_is_fed_as_at_drafting_time(target, head, rows):
   config, params = head
-  features = losses.llama(CONFIG, target.params, rows)[1]
-  logits, predicted = losses.eagle(config, params, rows, features)
-  apply = eagles.Eagle(config, bias=True).apply
+  features = llama(CONFIG, target.params, rows)[1]
+  logits, predicted = eagle(config, params, rows, features)
+  apply = jax.jit(eagles.Eagle(config, bias=True).apply)
   for own in documents(rows):
     # Token 1 beside feature 0, at position 0, and so on.
     tokens = rows.tokens[:, own][:, 1:]
@@ -127,7 +129,7 @@ def test_what_a_draft_is_told_is_the_share_of_accepted_tokens(target, rows):
     loss, CONFIG, CONFIG, target.params, draft.params, jax.random.key(0), rows
   )
   p, q = (
-    jax.nn.softmax(losses.llama(CONFIG, model.params, rows)[0])
+    jax.nn.softmax(llama(CONFIG, model.params, rows)[0])
     for model in (target, draft)
   )
   shared = jnp.minimum(p, q).sum(-1)[rows.answer > 0]
@@ -141,7 +143,9 @@ def test_every_parameter_is_trained(target, head, rows):
   config, params = head
   del (own := dict(params["params"]))["embedding"]
   loss = Regression(feature=1.0, law=1.0, distance=1.0, noise=0.1)
-  slope = jax.grad(losses.head, argnums=4, has_aux=True)(
+  slope = jax.jit(
+    jax.grad(losses.head, argnums=4, has_aux=True), static_argnums=(0, 1, 2)
+  )(
     loss,
     CONFIG,
     config,
