@@ -15,6 +15,7 @@ FLOOR = {
   "tree": 0,
   "probs": 0,
   "prompts": 0,
+  "tasks": 0,
   "store": 0,
   "proposals": 1,
   "models": 1,

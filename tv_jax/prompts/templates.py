@@ -1,4 +1,4 @@
-"""Prompts: tokenizers, templates, and the tokens that end an answer.
+"""Tokenizers, chat templates, and the tokens that end an answer.
 
 A conversation is a list of turns: the user's, the assistant's, the user's,
 and so on, the user's last.

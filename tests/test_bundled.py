@@ -1,0 +1,167 @@
+"""The models that are shipped."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors
+
+from tests import checkpoints
+from tv_jax import models, prompts
+from tv_jax.train import measure
+
+BUNDLED = prompts.BUNDLED
+MEGABYTES = 14
+
+
+@pytest.fixture(scope="module")
+def target():
+  return models.load(BUNDLED / "target", dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+  return prompts.load_tokenizer(BUNDLED / "target")
+
+
+@pytest.fixture(scope="module")
+def ids(tokenizer):
+  """A question of MiniBench with its reference, as tokens [1, T]."""
+  question = prompts.load_questions("minibench")[-1]
+  turns = [*question.turns, "So: " + question.references[0][0], "Thanks."]
+  return np.array([prompts.encode("chat", tokenizer, turns[:3])], np.int32)
+
+
+def names(directory):
+  with safetensors.safe_open(
+    directory / "model.safetensors", framework="numpy"
+  ) as file:
+    return set(file.keys())
+
+
+def test_everything_is_small():
+  files = [path for path in BUNDLED.rglob("*") if path.is_file()]
+  assert sum(path.stat().st_size for path in files) < MEGABYTES * 1e6
+
+
+def test_sizes(target):
+  draft = models.load(BUNDLED / "draft")
+  models.check_vocabularies(target.config, draft.config)
+
+  def count(model):
+    return sum(leaf.size for leaf in jax_leaves(model.params))
+
+  assert 3e6 < count(target) < 6e6
+  assert 2e5 < count(draft) < 4e5
+
+
+def jax_leaves(params):
+  import jax
+
+  return jax.tree.leaves(params)
+
+
+def test_the_head_has_the_published_keys(target):
+  projections = [f"self_attn.{x}_proj" for x in "qkvo"]
+  projections += [f"mlp.{x}_proj" for x in ("gate", "up", "down")]
+  assert names(BUNDLED / "eagle") == {
+    "fc.weight",
+    "fc.bias",
+    "layers.0.post_attention_layernorm.weight",
+    *(f"layers.0.{name}.weight" for name in projections),
+  }
+  head = models.load_eagle(BUNDLED / "eagle", target)
+  embedding = target.params["params"]["embedding"]
+  assert head.params["params"]["embedding"] is embedding
+
+
+@pytest.mark.parametrize("name", ["target", "draft"])
+def test_the_tokenizers_are_the_same_and_name_the_end(name, tokenizer):
+  other = prompts.load_tokenizer(BUNDLED / name)
+  text = "<|user|>Übersetze 17 + 4?<|end|>"
+  assert other(text).input_ids == tokenizer(text).input_ids
+  (end,) = prompts.end_tokens(BUNDLED / name)
+  assert end == other.eos_token_id == tokenizer("<|end|>").input_ids[-1]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("name", ["target", "draft"])
+def test_transformers_gives_our_logits(name, ids):
+  pytest.importorskip("torch")
+  import torch
+  import transformers
+
+  theirs = transformers.AutoModelForCausalLM.from_pretrained(
+    BUNDLED / name, dtype=torch.float32, attn_implementation="eager"
+  ).eval()
+  ours = models.load(BUNDLED / name, dtype="float32")
+  error = checkpoints.error(ours.logits(ids), checkpoints.logits(theirs, ids))
+  assert error < 1e-4
+
+
+@pytest.mark.parity
+def test_transformers_answers_as_we_do(target, tokenizer):
+  pytest.importorskip("torch")
+  import torch
+  import transformers
+
+  theirs = transformers.AutoModelForCausalLM.from_pretrained(
+    BUNDLED / "target", dtype=torch.float32
+  ).eval()
+  questions = prompts.load_questions("minibench")[20::40]
+  turns = measure.ask(target, tokenizer, questions, temperature=0, seed=0)
+  for turn in turns:
+    prompt = torch.tensor([turn.prompt])
+    out = theirs.generate(
+      prompt, do_sample=False, max_new_tokens=measure.LIMIT
+    )[0, len(turn.prompt) :]
+    assert out.tolist() == turn.answer
+
+
+def test_most_of_minibench_is_answered_right(target, tokenizer):
+  """A part of it, with plain decoding at temperature 0."""
+  questions = prompts.load_questions("minibench")
+  some = prompts.limit(questions, per_task=4)
+  turns = measure.ask(target, tokenizer, some, temperature=0, seed=0)
+  shares = measure.exact_match(turns)
+  assert shares["all"] > 0.5
+
+
+def test_held_out_conversations_are_as_likely_as_in_training(target, tokenizer):
+  nats = measure.loss(target, tokenizer, measure.held_out(4))
+  assert 0.2 < nats < 0.6
+
+
+def test_the_draft_and_the_head_agree_with_the_target(target, tokenizer):
+  """On what the target itself says: its law shares most with theirs."""
+  draft = models.load(BUNDLED / "draft", dtype="float32")
+  head = models.load_eagle(BUNDLED / "eagle", target)
+  questions = prompts.load_questions("minibench")[::6]
+  turns = measure.ask(target, tokenizer, questions, temperature=1, seed=0)
+  found = measure.measure(target, draft, head, turns)["all"]
+  assert found["entropy"] > 0.3
+  assert 0.6 < found["draft"] < 0.97
+  assert 0.6 < found["eagle"] < 0.97
+
+
+def test_the_card_speaks_of_these_files():
+  card = (BUNDLED / "README.md").read_text()
+  raw = json.loads((BUNDLED / "target" / "config.json").read_text())
+  assert str(raw["vocab_size"]) in card.replace(",", "")
+  for word in ("MiniBench", "PSF", "Entropy", "Limits"):
+    assert word in card
+
+
+def test_the_wheel_holds_them(tmp_path):
+  wheel = pytest.importorskip("hatchling.builders.wheel")
+  import pathlib
+  import zipfile
+
+  root = pathlib.Path(__file__).parents[1]
+  (path,) = wheel.WheelBuilder(str(root)).build(
+    directory=str(tmp_path), versions=["standard"]
+  )
+  packed = set(zipfile.ZipFile(path).namelist())
+  for file in BUNDLED.rglob("*"):
+    if file.is_file():
+      assert f"tv_jax/assets/bundled/{file.relative_to(BUNDLED)}" in packed

@@ -1,0 +1,170 @@
+import json
+import os
+
+import pytest
+
+from tv_jax import prompts
+from tv_jax.prompts import Question
+
+ROW = {"question_id": 5, "category": "qa", "turns": ["What?"]}
+
+
+def write(path, *rows):
+  path.write_text(
+    "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in rows)
+  )
+  return path
+
+
+@pytest.fixture
+def path(tmp_path):
+  return tmp_path / "question.jsonl"
+
+
+def test_all_fields(path):
+  write(
+    path,
+    ROW,
+    {
+      "question_id": 6,
+      "category": "writing",
+      "turns": ["a", "b\u2028c"],
+      "reference": ["x", ["y", "z"]],
+      "more": 1,
+    },
+  )
+  assert prompts.load_questions(path) == (
+    Question(question_id=5, category="qa", turns=("What?",), references=()),
+    Question(
+      question_id=6,
+      category="writing",
+      turns=("a", "b\u2028c"),
+      references=(("x",), ("y", "z")),
+    ),
+  )
+
+
+def test_a_line_separator_inside_a_turn(path):
+  path.write_text(json.dumps(ROW | {"turns": ["a\u2028b"]}, ensure_ascii=False))
+  assert prompts.load_questions(path)[0].turns == ("a\u2028b",)
+
+
+def test_tasks():
+  def task(category):
+    return Question(
+      question_id=1, category=category, turns=("a",), references=()
+    ).task
+
+  assert task("stem") == task("writing") == "mt_bench"
+  assert task("rag") == "rag"
+
+
+@pytest.mark.parametrize(
+  ("second", "message"),
+  [
+    ('{"question_id": 6, "cat', r"line 2 is not JSON .*cut short"),
+    ("", r"line 2 is not JSON"),
+    ("[1]", r"line 2 is not an object with question_id, category, turns"),
+    ({"question_id": 6, "category": "qa"}, r"line 2 lacks turns"),
+    ({"category": "qa", "turns": ["a"]}, r"line 2 lacks question_id"),
+    (
+      ROW | {"question_id": "6"},
+      r"line 2: question_id='6' must be of type int",
+    ),
+    (ROW | {"turns": []}, r"line 2: turns=\[\] must .* not empty"),
+    (ROW | {"turns": "What?"}, r"line 2: turns='What\?' must be of type list"),
+    (ROW | {"turns": [1]}, r"line 2: turns=\[1\] must hold strings"),
+    (
+      ROW | {"question_id": 6, "reference": "x"},
+      r"line 2: reference='x' must be a list",
+    ),
+    (ROW, r"line 2: question_id 5 is there twice"),
+  ],
+)
+def test_a_wrong_line_is_named(path, second, message):
+  write(path, ROW, second)
+  with pytest.raises(ValueError, match=message) as caught:
+    prompts.load_questions(path)
+  assert str(path) in str(caught.value)
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    (None, "cannot be read .No such file"),
+    (b"", "line 1: the file is empty"),
+    (b"\xff\xfe", "is not a text file in UTF-8"),
+  ],
+)
+def test_a_file_that_is_none(path, content, message):
+  if content is not None:
+    path.write_bytes(content)
+  with pytest.raises(ValueError, match=message) as caught:
+    prompts.load_questions(path)
+  assert str(path) in str(caught.value)
+
+
+def test_a_directory(tmp_path):
+  with pytest.raises(ValueError, match=r"cannot be read .Is a directory"):
+    prompts.load_questions(tmp_path)
+
+
+def made_up(counts):
+  return [
+    ROW | {"question_id": i, "category": category}
+    for i, category in enumerate(
+      name for name, count in counts.items() for _ in range(count)
+    )
+  ]
+
+
+def test_spec_bench_is_counted(path):
+  write(path, *made_up(prompts.SPEC_BENCH))
+  assert len(prompts.load_spec_bench(path)) == 480
+  write(path, *made_up(prompts.SPEC_BENCH | {"qa": 79, "poems": 1}))
+  with pytest.raises(
+    ValueError, match=r"480 lines there are 79 of qa, not 80, 1 of poems, not 0"
+  ):
+    prompts.load_spec_bench(path)
+
+
+def test_spec_bench():
+  path = os.environ.get("SPEC_BENCH_QUESTIONS")
+  if not path:
+    pytest.skip("SPEC_BENCH_QUESTIONS names no file")
+  questions = prompts.load_spec_bench(path)
+  assert [question.question_id for question in questions] == list(
+    range(81, 561)
+  )
+  assert sum(bool(question.references) for question in questions) == 359
+  assert {
+    len(question.turns) for question in questions if question.task == "mt_bench"
+  } == {2}
+
+
+def ids(questions):
+  return [question.question_id for question in questions]
+
+
+def test_limits(path):
+  counts = {"writing": 2, "stem": 2, "qa": 3}
+  questions = prompts.load_questions(write(path, *made_up(counts)))
+  assert prompts.limit(questions) == questions
+  assert ids(prompts.limit(questions, first=3)) == [0, 1, 2]
+  assert ids(prompts.limit(questions, last=3)) == [4, 5, 6]
+  assert ids(prompts.limit(questions, first=3, last=1)) == [2]
+  assert ids(prompts.limit(questions, per_task=2)) == [0, 1, 4, 5]
+  assert ids(prompts.limit(questions, first=6, per_task=2)) == [0, 1, 4, 5]
+  with pytest.raises(ValueError, match="per_task=0 must be 1 or more"):
+    prompts.limit(questions, per_task=0)
+
+
+def test_the_second_turn_holds_the_first_answer():
+  question = Question(
+    question_id=3, category="math", turns=("a", "b"), references=()
+  )
+  assert prompts.conversation(question, []) == ["a"]
+  assert prompts.conversation(question, ["x"]) == ["a", "x", "b"]
+  with pytest.raises(ValueError, match="question 3 has 2 turns: none is left"):
+    prompts.conversation(question, ["x", "y"])

@@ -1,0 +1,156 @@
+import random
+import re
+
+import pytest
+
+from tv_jax import prompts, tasks
+from tv_jax.tasks import speech, translation
+
+SOME = 400
+
+
+@pytest.fixture(scope="module")
+def training():
+  """Conversations of the training side, by task."""
+  return {
+    task: [
+      tasks.generate(task, rng)
+      for rng in [random.Random(f"test/{task}")]
+      for _ in range(SOME)
+    ]
+    for task in tasks.TASKS
+  }
+
+
+@pytest.mark.parametrize("task", tasks.TASKS)
+def test_every_answer_scores_and_no_alternative_is_left(training, task):
+  for one in training[task]:
+    assert len(one.turns) == len(one.answers) == len(one.references)
+    assert len(one.turns) == (2 if task == "mt_bench" else 1)
+    for answer, reference in zip(one.answers, one.references, strict=True):
+      assert tasks.score(answer, reference)
+    assert not set("[]{}|") & set("".join(one.turns + one.answers))
+
+
+@pytest.mark.parametrize("task", tasks.TASKS)
+def test_categories_belong_to_their_task(training, task):
+  for one in training[task]:
+    question = prompts.Question(
+      question_id=1, category=one.category, turns=one.turns, references=()
+    )
+    assert question.task == task
+
+
+@pytest.mark.parametrize("task", tasks.TASKS)
+def test_the_same_seed_gives_the_same_conversation(task):
+  first, again, other = (
+    tasks.generate(task, random.Random(seed)) for seed in (7, 7, 8)
+  )
+  assert first == again != other
+
+
+@pytest.mark.parametrize("task", tasks.TASKS)
+def test_phrasing_varies(training, task):
+  assert len({one.turns for one in training[task]}) > 0.8 * SOME
+  assert len({one.answers for one in training[task]}) > 0.95 * SOME
+
+
+def test_sums_are_right(training):
+  count = 0
+  for one in training["math_reasoning"]:
+    for a, sign, b, result in re.findall(
+      r"(\d+) ([-+*]) (\d+) = (\d+)", one.answers[0]
+    ):
+      values = {"+": int(a) + int(b), "-": int(a) - int(b)}
+      assert int(result) == values.get(sign, int(a) * int(b))
+      count += 1
+    assert one.references[0] == result
+  assert count > 2 * SOME
+
+
+def test_what_is_asked_of_a_passage_is_in_it(training):
+  for task in ("rag", "mt_bench"):
+    for one in training[task]:
+      if one.category in ("rag", "extraction", "reasoning"):
+        for reference in one.references:
+          assert reference in one.turns[0]
+
+
+def test_german_sentences():
+  nouns = {english: (english, *rest) for english, *rest in translation.LIVING}
+  old = ("old", "alt")
+  cases = {
+    ("dog", "m"): ("der alte Hund", "den alten Hund"),
+    ("cat", "f"): ("die alte Katze", "die alte Katze"),
+    ("horse", "n"): ("das alte Pferd", "das alte Pferd"),
+  }
+  for (noun, _), expected in cases.items():
+    for articles, german in zip(
+      (translation.NOMINATIVE, translation.ACCUSATIVE), expected, strict=True
+    ):
+      _, ours = translation._phrase(nouns[noun], old, articles, [])
+      assert ours == german
+
+
+def test_infinitives():
+  for verb, expected in {
+    "buys": "buy",
+    "carries": "carry",
+    "looks_for": "look for",
+    "loses": "lose",
+    "dances": "dance",
+    "takes": "take",
+  }.items():
+    assert translation._infinitive(verb) == expected
+
+
+def test_say():
+  said = {
+    speech.say(random.Random(i), "[a|b[c|d]] {x}", x="[e|f]") for i in range(50)
+  }
+  assert said == {"a [e|f]", "bc [e|f]", "bd [e|f]"}
+
+
+@pytest.mark.parametrize(
+  ("answer", "reference", "right"),
+  [
+    ("So 3 + 4 = 7.\nAnswer: 7", "7", True),
+    ("So 3 + 4 = 7.\nAnswer: 7.\n\n", "7", True),
+    ("Answer: 17", "7", False),
+    ("7\nAnswer: 8", "7", False),
+    ("German: Der HUND  schläft.", "Der Hund schläft", True),
+    ("Der Hund schläft heute.", "Der Hund schläft", False),
+    ("", "7", False),
+    ("\n", "7", False),
+  ],
+)
+def test_score(answer, reference, right):
+  assert tasks.score(answer, reference) == right
+
+
+def test_minibench_is_what_the_generator_makes():
+  path = prompts.BUNDLED / "minibench.jsonl"
+  assert path.read_text(encoding="utf-8") == tasks.minibench_lines()
+
+
+def test_minibench_has_sixteen_questions_of_each_task():
+  questions = prompts.load_questions("minibench")
+  assert [question.question_id for question in questions] == list(range(1, 97))
+  for task in tasks.TASKS:
+    chosen = [question for question in questions if question.task == task]
+    assert len(chosen) == 16
+    for question in chosen:
+      assert len(question.references) == len(question.turns)
+      assert len(question.turns) == (2 if task == "mt_bench" else 1)
+
+
+def test_training_never_sees_a_question_of_minibench(training):
+  """By construction: the side is a function of the facts alone."""
+  chosen = tasks.minibench.conversations(tasks.TASKS)
+  assert len({one.facts for one in chosen}) == len(chosen)
+  assert all(tasks.held_out(one) for one in chosen)
+  turns = {one.turns[0] for one in chosen}
+  for seen in training.values():
+    for one in seen:
+      assert not tasks.held_out(one)
+      assert one.turns[0] not in turns

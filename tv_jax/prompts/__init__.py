@@ -1,0 +1,37 @@
+"""Prompts: questions, tokenizers, templates, the tokens that end an answer."""
+
+from tv_jax.prompts.questions import (
+  BUNDLED,
+  MT_BENCH,
+  SPEC_BENCH,
+  Question,
+  conversation,
+  limit,
+  load_questions,
+  load_spec_bench,
+)
+from tv_jax.prompts.templates import (
+  DATE,
+  TEMPLATES,
+  VICUNA_SYSTEM,
+  encode,
+  end_tokens,
+  load_tokenizer,
+)
+
+__all__ = [
+  "BUNDLED",
+  "DATE",
+  "MT_BENCH",
+  "SPEC_BENCH",
+  "TEMPLATES",
+  "VICUNA_SYSTEM",
+  "Question",
+  "conversation",
+  "encode",
+  "end_tokens",
+  "limit",
+  "load_questions",
+  "load_spec_bench",
+  "load_tokenizer",
+]

@@ -1,0 +1,196 @@
+"""Files of questions, in Spec-Bench's format: one JSON object per line."""
+
+import collections
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+
+# The bundled models, {target,draft,eagle}, and their questions.
+BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
+
+# MT-Bench's own categories: together one of Spec-Bench's six tasks.
+MT_BENCH = (
+  "writing",
+  "roleplay",
+  "reasoning",
+  "math",
+  "coding",
+  "extraction",
+  "stem",
+  "humanities",
+)
+
+# How many questions of each category are in Spec-Bench's question.jsonl.
+SPEC_BENCH = dict.fromkeys(MT_BENCH, 10) | dict.fromkeys(
+  ("translation", "summarization", "qa", "math_reasoning", "rag"), 80
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Question:
+  """One line of a questions file.
+
+  Attributes:
+    question_id: Its number, no other's in the file.
+    category: As in the file.
+    turns: What the user says, turn by turn.
+    references: What to answer, turn by turn, where the file says so. In
+      Spec-Bench's rag each is several texts, elsewhere one.
+  """
+
+  question_id: int
+  category: str
+  turns: tuple[str, ...]
+  references: tuple[tuple[str, ...], ...]
+
+  @property
+  def task(self) -> str:
+    """The category, but one name for all of MT-Bench's."""
+    return "mt_bench" if self.category in MT_BENCH else self.category
+
+
+def load_questions(source) -> tuple[Question, ...]:
+  """Reads a questions file.
+
+  Args:
+    source: A file in Spec-Bench's format, or "minibench" for the bundled one.
+
+  Returns:
+    The questions, in the file's order.
+
+  Raises:
+    ValueError: In one line, the file and the line that is wrong, and how.
+  """
+  path = pathlib.Path(source).expanduser()
+  if str(source) == "minibench":
+    path = BUNDLED / "minibench.jsonl"
+  try:
+    # Not splitlines, which breaks at characters that JSON has inside strings.
+    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+  except OSError as error:
+    raise ValueError(
+      f"{path} cannot be read ({error.strerror}): give the path of a questions "
+      "file, or minibench"
+    ) from None
+  except UnicodeDecodeError:
+    raise ValueError(f"{path} is not a text file in UTF-8") from None
+  if lines == [""]:
+    raise ValueError(f"{path}, line 1: the file is empty")
+  questions = {}
+  for number, line in enumerate(lines, 1):
+    question = _question(line, f"{path}, line {number}")
+    if question.question_id in questions:
+      raise ValueError(
+        f"{path}, line {number}: question_id {question.question_id} is there "
+        "twice"
+      )
+    questions[question.question_id] = question
+  return tuple(questions.values())
+
+
+def _question(line: str, where: str) -> Question:
+  """Reads one line; `where` is what errors call it."""
+  try:
+    row = json.loads(line)
+  except json.JSONDecodeError as error:
+    raise ValueError(
+      f"{where} is not JSON ({error.msg}): was the file cut short?"
+    ) from None
+  wanted = {"question_id": int, "category": str, "turns": list}
+  if not isinstance(row, dict):
+    raise ValueError(f"{where} is not an object with {', '.join(wanted)}")
+  for name, kind in wanted.items():
+    if name not in row:
+      raise ValueError(f"{where} lacks {name}")
+    if type(row[name]) is not kind or not (row[name] or kind is int):
+      raise ValueError(
+        f"{where}: {name}={row[name]!r} must be of type {kind.__name__}, and "
+        "not empty"
+      )
+  if not _is_texts(row["turns"]):
+    raise ValueError(f"{where}: turns={row['turns']!r} must hold strings only")
+  references = row.get("reference") or []
+  if not isinstance(references, list) or not all(
+    isinstance(one, str) or _is_texts(one) for one in references
+  ):
+    raise ValueError(
+      f"{where}: reference={references!r} must be a list of strings"
+    )
+  return Question(
+    question_id=row["question_id"],
+    category=row["category"],
+    turns=tuple(row["turns"]),
+    references=tuple(
+      (one,) if isinstance(one, str) else tuple(one) for one in references
+    ),
+  )
+
+
+def _is_texts(value) -> bool:
+  return isinstance(value, list) and all(isinstance(x, str) for x in value)
+
+
+def load_spec_bench(path) -> tuple[Question, ...]:
+  """Reads Spec-Bench's own question.jsonl, and checks that it is whole."""
+  questions = load_questions(path)
+  counts = collections.Counter(question.category for question in questions)
+  faults = [
+    f"{counts[name]} of {name}, not {SPEC_BENCH.get(name, 0)}"
+    for name in (*SPEC_BENCH, *sorted(set(counts) - set(SPEC_BENCH)))
+    if counts[name] != SPEC_BENCH.get(name, 0)
+  ]
+  if faults:
+    raise ValueError(
+      f"{path} is not Spec-Bench's question.jsonl: in its {len(questions)} "
+      f"lines there are {', '.join(faults)}"
+    )
+  return questions
+
+
+def limit(
+  questions: Sequence[Question],
+  *,
+  first: int | None = None,
+  last: int | None = None,
+  per_task: int | None = None,
+) -> tuple[Question, ...]:
+  """Some of the questions, in their order.
+
+  Args:
+    questions: All of them.
+    first: How many to keep from the beginning.
+    last: How many of those to keep from the end.
+    per_task: How many of each task to keep of those, at most.
+
+  Returns:
+    At least one question.
+  """
+  limits = {"first": first, "last": last, "per_task": per_task}
+  for name, value in limits.items():
+    if value is not None and value < 1:
+      raise ValueError(f"{name}={value} must be 1 or more, or None for all")
+  kept = list(questions[:first])
+  if last is not None:
+    kept = kept[-last:]
+  if per_task is None:
+    return tuple(kept)
+  seen, chosen = collections.Counter(), []
+  for question in kept:
+    if seen[question.task] < per_task:
+      chosen.append(question)
+    seen[question.task] += 1
+  return tuple(chosen)
+
+
+def conversation(question: Question, answers: Sequence[str]) -> list[str]:
+  """The turns up to the one that comes after `answers`, the model's own."""
+  if len(answers) >= len(question.turns):
+    raise ValueError(
+      f"question {question.question_id} has {len(question.turns)} turns: none "
+      f"is left after {len(answers)} answers"
+    )
+  turns = [question.turns[0]]
+  for answer, turn in zip(answers, question.turns[1:], strict=False):
+    turns += [answer, turn]
+  return turns

@@ -1,0 +1,1 @@
+"""Trains the bundled models: `python -m tv_jax.train --help`."""
