@@ -113,6 +113,7 @@ def assemble(
   tokens: Sequence[Sequence[int]],
   items: Sequence[int],
   size: int,
+  longest: int = 0,
 ) -> Batch:
   """A batch of `size` rows; those beyond `tokens` are padding.
 
@@ -122,13 +123,15 @@ def assemble(
     tokens: The prompts of the batch.
     items: The number of each, which its key is folded from.
     size: B.
+    longest: The longest prompt of any batch, if there is a longer one: all
+      batches of a run share one program.
 
   Returns:
     The batch.
   """
   rest = size - len(tokens)
   length = np.array([*map(len, tokens), *[0] * rest], np.int32)
-  P = prompt_slots(int(length.max()))
+  P = prompt_slots(max(longest, int(length.max())))
   padded = np.zeros((size, P + 1), np.int32)
   for row, own in zip(padded, tokens, strict=False):
     row[: len(own)] = own

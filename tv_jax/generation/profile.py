@@ -114,11 +114,14 @@ def profile(
   encoded = batches.encode(pair, prompts, template, settings.limit)
   items = batches.numbers(items, len(encoded))
   size = min(settings.batch_size, len(encoded))
+  longest = max(map(len, encoded))
   run = _Staged(settings.plan)
   tokens, caches = [], None
   for i in range(0, len(encoded), size):
     group = slice(i, i + size)
-    batch = batches.assemble(pair, settings, encoded[group], items[group], size)
+    batch = batches.assemble(
+      pair, settings, encoded[group], items[group], size, longest
+    )
     caches = batches.caches(pair, batch, caches)
     records, caches = run(batch, caches)
     rows = zip(records.tokens, records.kept, strict=True)

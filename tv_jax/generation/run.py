@@ -101,12 +101,13 @@ def decode_batches(
   tokens = batches.encode(pair, prompts, template, settings.limit)
   items = batches.numbers(items, len(tokens))
   size = min(settings.batch_size, len(tokens))
+  longest = max(map(len, tokens))
   groups = [slice(i, i + size) for i in range(0, len(tokens), size)]
   records, seconds, compiling, caches = [], 0.0, 0.0, None
   with _bar(len(tokens), progress, len(groups)) as advance:
     for group in groups:
       batch = batches.assemble(
-        pair, settings, tokens[group], items[group], size
+        pair, settings, tokens[group], items[group], size, longest
       )
       caches = batches.caches(pair, batch, caches)
       begin = time.perf_counter()
