@@ -1,11 +1,10 @@
-"""Draft models: grow a tree of tokens level by level, and keep up.
+"""Draft models: how they read prompts, keep up, and forget.
 
-Axes: B batch, N nodes, M nodes that have children, D depth, V vocabulary,
-E embedding, T query length, P prompt length.
+Axes: B batch, N nodes, D depth, V vocabulary, E embedding, T query length.
 
-Two kinds of draft model, with the same four functions: `prefill` reads the
-prompt, `begin` reads what the last cycle committed and gives the law after the
-tree's root, `extend` processes a level, `commit` forgets what was rejected.
+Two kinds of draft model, with the same functions: `prefill` reads the prompt,
+`begin` reads what the last cycle committed and gives the law after the tree's
+root, `extend` processes a level, `commit` forgets what was rejected.
 
 A node that has no children is never processed. Rows of the cache during a
 cycle: the root in the last slot of what is committed, and behind it the other
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -25,8 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.models import Cache, compact, mask
-from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import NO_CHILD, ROOT, Tree
+from tv_jax.tree import Tree
 
 
 class News(NamedTuple):
@@ -40,21 +37,6 @@ class News(NamedTuple):
   tokens: jax.Array  # [B, D + 2] int32
   features: jax.Array  # [B, D + 1, E] the target's, of the token before each
   gain: jax.Array  # [B] int32: how many tokens are new; 0 in a finished row
-
-
-class Draft(NamedTuple):
-  """A tree of drafted tokens, and the laws that they were drawn from."""
-
-  tokens: jax.Array  # [B, N] int32; the root is the last committed token
-  laws: jax.Array  # [B, M, V] of the token after each inner node
-
-
-@functools.lru_cache(maxsize=256)
-def place_of(tree: Tree) -> np.ndarray:
-  """[N] the place of an inner node among the inner ones; 0 for a leaf."""
-  place = np.zeros(len(tree), np.int32)
-  place[tree.inner] = np.arange(len(tree.inner))
-  return place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,87 +180,12 @@ class OnFeatures:
 KINDS = {"llama": Independent, "eagle": OnFeatures}
 
 
-def grow(
-  drafter: Independent | OnFeatures,
-  params,
-  tree: Tree,
-  proposal: Proposal,
-  law: Callable[[jax.Array], jax.Array],
-  keys: jax.Array,
-  news: News,
-  length: jax.Array,
-  cache: Cache,
-) -> tuple[Draft, jax.Array, Cache]:
-  """Drafts a tree for each row.
-
-  Args:
-    drafter: One of `KINDS`, with its model's apply.
-    params: The model's.
-    tree: The tree.
-    proposal: How siblings are drawn.
-    law: From logits [.., V] to what is drawn from, and handed on as it is.
-    keys: [B] one of each row; a node's is folded from its row's.
-    news: What was committed since the last draft.
-    length: [B] how many tokens are committed.
-    cache: The draft's.
-
-  Returns:
-    The draft, the slot [B] of the root, and the cache.
-  """
-  logits, features, cache = drafter.begin(params, news, length, cache)
-  root = cache.length - 1
-  last = jnp.maximum(news.gain, 1)[:, None]
-  drawn = jnp.take_along_axis(news.tokens, last, axis=1)
-  tokens, laws, inner = [drawn], [], np.array([ROOT])
-  for above, level in itertools.pairwise(tree.levels):
-    laws.append(law(logits))
-    below = _draw(proposal, tree, keys, inner, laws[-1])
-    # Nothing hangs below what could not be drawn.
-    parents = drawn[:, tree.parent[np.array(level)] - above.start]
-    drawn = jnp.where(parents == INVALID, INVALID, below)
-    tokens.append(drawn)
-    before, inner = inner, tree.inner[np.isin(tree.inner, level)]
-    if not len(inner):
-      break
-    depth = int(tree.depth[level.start])
-    related = jnp.asarray(tree.ancestors[inner][:, tree.inner])
-    logits, features, cache = drafter.extend(
-      params,
-      drawn[:, inner - level.start],
-      features[:, np.searchsorted(before, tree.parent[inner])],
-      jnp.broadcast_to((root + depth)[:, None], (len(root), len(inner))),
-      mask.tree(root, related, cache.slots),
-      cache,
-    )
-  draft = Draft(
-    tokens=jnp.concatenate(tokens, axis=1), laws=jnp.concatenate(laws, axis=1)
-  )
-  return draft, root, cache
-
-
-def spread(tree: Tree, laws: jax.Array) -> jax.Array:
-  """[.., N, V] the laws [.., M, V] of inner nodes; leaves get any row."""
-  return laws[..., place_of(tree), :]
-
-
-def _draw(proposal, tree, keys, nodes, laws):
-  """[B, n] the tokens of the next level; `laws` [B, m, V] are of `nodes`."""
-  counts = tree.num_children[nodes]
-  sizes = [counts.max()] if proposal.nested else np.unique(counts)
-  rows, children = [], []
-  for k in sizes:
-    own = np.flatnonzero((counts == k) | proposal.nested).astype(np.int32)
-    fold = jax.vmap(jax.random.fold_in, (None, 0))
-    node_keys = jax.vmap(fold, (0, None))(keys, nodes[own])
-    draw = functools.partial(proposal.draw, k=int(k))
-    drawn = jax.vmap(jax.vmap(draw))(node_keys, laws[:, own])
-    rows.append(drawn.reshape(len(keys), -1))
-    children.append(tree.children[nodes[own], :k].ravel())
-  children = np.concatenate(children)
-  # In level order, without those that a node does not have.
-  order = np.argsort(children, kind="stable").astype(np.int32)
-  order = order[children[order] != NO_CHILD]
-  return jnp.concatenate(rows, axis=1)[:, order]
+@functools.lru_cache(maxsize=256)
+def place_of(tree: Tree) -> np.ndarray:
+  """[N] the place of an inner node among the inner ones; 0 for a leaf."""
+  place = np.zeros(len(tree), np.int32)
+  place[tree.inner] = np.arange(len(tree.inner))
+  return place
 
 
 def _counting(length: int) -> jax.Array:
