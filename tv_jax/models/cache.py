@@ -57,13 +57,30 @@ def empty(config: Config, batch: int, length: int) -> Cache:
 
 def write(buffer: jax.Array, rows: jax.Array, start: jax.Array) -> jax.Array:
   """Puts `rows` [B, G, T, C] into `buffer` [B, G, S, C] from slot `start`."""
-  if buffer.shape[0] == 1:  # vmap would make it a scatter
-    return lax.dynamic_update_slice(buffer, rows, (0, 0, start[0], 0))
 
   def row(buffer, rows, start):
     return lax.dynamic_update_slice(buffer, rows, (0, start, 0))
 
-  return jax.vmap(row)(buffer, rows, start)
+  def at_once(buffer, rows, start):
+    return lax.dynamic_update_slice(buffer, rows, (0, 0, start[0], 0))
+
+  def by_head(buffer, rows, start):
+    head = jnp.arange(buffer.shape[1], dtype=jnp.int32)
+    slot = jnp.minimum(start[0], buffer.shape[2] - 1)
+    return buffer.at[0, head, slot].set(
+      rows[0, :, 0], mode="promise_in_bounds", unique_indices=True
+    )
+
+  if buffer.shape[0] > 1:
+    return jax.vmap(row)(buffer, rows, start)
+  if rows.shape[2] > 1:  # vmap would make it a scatter
+    return at_once(buffer, rows, start)
+  # A single row on a CPU: as a slice it is fused with each of its two readers,
+  # and the buffer copied whole four times. A scatter is left alone, and these
+  # indices keep it one.
+  return lax.platform_dependent(
+    buffer, rows, start, cpu=by_head, default=at_once
+  )
 
 
 def compact(
