@@ -1,10 +1,13 @@
 """The models that are shipped."""
 
 import json
+import pathlib
+import zipfile
 
 import numpy as np
 import pytest
 import safetensors
+from hatchling.builders.wheel import WheelBuilder
 
 from tests import checkpoints
 from tv_jax import models, prompts
@@ -153,12 +156,8 @@ def test_the_card_speaks_of_these_files():
 
 
 def test_the_wheel_holds_them(tmp_path):
-  wheel = pytest.importorskip("hatchling.builders.wheel")
-  import pathlib
-  import zipfile
-
   root = pathlib.Path(__file__).parents[1]
-  (path,) = wheel.WheelBuilder(str(root)).build(
+  (path,) = WheelBuilder(str(root)).build(
     directory=str(tmp_path), versions=["standard"]
   )
   packed = set(zipfile.ZipFile(path).namelist())
