@@ -29,9 +29,6 @@ _DIRECTORY = flags.DEFINE_string(
 )
 _TOKENS = flags.DEFINE_integer("tokens", 160, "New tokens at most.", 1)
 _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
-_SEEDS = flags.DEFINE_integer(
-  "seeds", 5, "Times that each method answers at T = 1 for exact match.", 1
-)
 _PER_TASK = flags.DEFINE_integer("per_task", 0, "Questions a task; 0: all.", 0)
 _MARKDOWN = flags.DEFINE_string("markdown", None, "A file for the tables.")
 
@@ -39,7 +36,7 @@ _MARKDOWN = flags.DEFINE_string("markdown", None, "A file for the tables.")
 class Run:
   """All questions answered, their turns pooled."""
 
-  def __init__(self, pair, asked, seed=None, **options):
+  def __init__(self, pair, asked, **options):
     """Answers first turns, then second ones."""
     given = [[] for _ in asked]
     self.right, self.tasks = [], []
@@ -53,7 +50,7 @@ class Run:
         [prompts.encode("chat", pair.tokenizer, text) for text in texts],
         items=[1000 * turn + i for i in left],
         max_new_tokens=_TOKENS.value,
-        seed=_SEED.value if seed is None else seed,
+        seed=_SEED.value,
         **options,
       )
       for row, i in enumerate(left):
@@ -94,18 +91,18 @@ class Run:
       )
     )
 
-
-def exact_match(runs: list[Run]) -> dict[str, Estimate]:
-  """The share of right turns by task; all: the mean over turns.
-
-  Errors are over turns, with the answers of several runs to one turn pooled.
-  """
-  right = np.mean([run.right for run in runs], axis=0)
-  names = np.array(runs[0].tasks)
-  shares = {
-    task: Estimate.of(right[names == task]) for task in dict.fromkeys(names)
-  }
-  return shares | {"all": Estimate.of(right)}
+  @property
+  def exact_match(self) -> dict[str, float]:
+    """The share of right turns by task, and the mean over tasks."""
+    shares = {
+      task: float(
+        np.mean(
+          [r for r, t in zip(self.right, self.tasks, strict=True) if t == task]
+        )
+      )
+      for task in dict.fromkeys(self.tasks)
+    }
+    return shares | {"all": float(np.mean([*shares.values()]))}
 
 
 def main(argv):
@@ -129,6 +126,7 @@ def main(argv):
     "|---|---|---|---|---|---|---|",
   ]
   say(lines)
+  matches = {}
   for kind, name in (("llama", "draft"), ("eagle", "eagle")):
     pair = tv_jax.load(folder / name, folder / "target", draft_kind=kind)
     for tree in _TREES.value.split():
@@ -141,40 +139,29 @@ def main(argv):
         f"{run.check:+}",
       )
       say(lines, f"| {kind} | {tree} | " + " | ".join(row) + " |")
-  greedy = {"tree": "eagle", "panel": None, "temperature": 0}
+      matches[f"traversal, {kind}, {tree}, T = 1"] = run.exact_match
+  options = {"tree": "eagle", "panel": None}
   plain = Run(pair, asked, verifier=None, temperature=0)
-  tree = Run(pair, asked, **greedy)
-  matches = {
-    "plain, T = 0": exact_match([plain]),
-    "traversal on eagle, T = 0": exact_match([tree]),
-  }
-  for verifier in (None, "token_level", "traversal"):
-    options = {"verifier": verifier, "tree": "eagle"}
-    if verifier:
-      options["panel"] = None
-    runs = [
-      Run(pair, asked, seed=_SEED.value + 1 + i, **options)
-      for i in range(_SEEDS.value)
-    ]
-    label = f"{verifier} on eagle" if verifier else "plain"
-    matches[f"{label}, T = 1"] = exact_match(runs)
-  same = sum(a == b for a, b in zip(plain.tokens, tree.tokens, strict=True))
+  greedy = Run(pair, asked, temperature=0, **options)
+  matches["plain, T = 0"] = plain.exact_match
+  matches["traversal, eagle, T = 0"] = greedy.exact_match
+  matches["plain, T = 1"] = Run(pair, asked, verifier=None).exact_match
+  matches["token-level, eagle, eagle, T = 1"] = Run(
+    pair, asked, verifier="token_level", **options
+  ).exact_match
+  same = sum(a == b for a, b in zip(plain.tokens, greedy.tokens, strict=True))
   names = [*matches["plain, T = 0"]]
   say(
     lines,
     "",
-    f"Exact match in percent, EAGLE head, {len(plain.right)} turns, at T = 1"
-    f" over {_SEEDS.value} seeds. At T = 0 plain and speculative answers are"
-    f" the same text for {same} of {len(asked)} questions.",
+    f"Exact match ({len(plain.right)} turns; at T = 0 plain and speculative"
+    f" answers are the same text for {same} of {len(asked)} questions):",
     "",
     "| | " + " | ".join(names) + " |",
     "|---" * (len(names) + 1) + "|",
   )
   for label, shares in matches.items():
-    row = " | ".join(
-      f"{100 * shares[name].mean:.0f} ± {100 * shares[name].error:.0f}"
-      for name in names
-    )
+    row = " | ".join(f"{shares[name]:.0%}" for name in names)
     say(lines, f"| {label} | {row} |")
   if _MARKDOWN.value:
     pathlib.Path(_MARKDOWN.value).write_text("\n".join(lines) + "\n")
