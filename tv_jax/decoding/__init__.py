@@ -25,6 +25,7 @@ from tv_jax.decoding.stages import (
   score,
   verify,
 )
+from tv_jax.decoding.trace import Trace
 
 __all__ = [
   "CHUNK",
@@ -35,6 +36,7 @@ __all__ = [
   "Request",
   "Speculation",
   "State",
+  "Trace",
   "commit",
   "compile",
   "cycle",

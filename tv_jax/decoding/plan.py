@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import jax
 
+from tv_jax.decoding.trace import Trace
 from tv_jax.drafting import Independent, News, OnFeatures
 from tv_jax.models import Cache
 from tv_jax.proposals import Proposal
@@ -28,12 +29,15 @@ class Speculation:
     tree: What it grows.
     proposal: How siblings are drawn.
     verifier: The rule.
+    others: Rules that the program holds as well. `Request.rule` says which of
+      (verifier, *others) decides: one compilation serves all of them.
   """
 
   drafter: Independent | OnFeatures
   tree: Tree
   proposal: Proposal
   verifier: Verifier
+  others: tuple[Verifier, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,6 +53,7 @@ class Plan:
     top_k: Of both laws; 0: all.
     top_p: Of both laws; 1: all.
     ends: The tokens that end an answer.
+    trace: Of how many first cycles everything about the tree is recorded.
     one_by_one: Whether the rows of a batch are verified one after the other,
       as it is best on a CPU: in a vmapped loop every row waits for the last.
   """
@@ -60,6 +65,7 @@ class Plan:
   top_k: int = 0
   top_p: float = 1.0
   ends: tuple[int, ...] = ()
+  trace: int = 0
   one_by_one: bool = False
 
   @property
@@ -90,6 +96,7 @@ class Request(NamedTuple):
   limit: jax.Array  # [B] int32: new tokens at most
   temperature: jax.Array  # [] float32; not read if the plan is greedy
   draft_temperature: jax.Array  # [] float32
+  rule: jax.Array | None = None  # [] int32; not read if there is a single one
 
 
 class Params(NamedTuple):
@@ -118,6 +125,7 @@ class Records:
   expected: dict[str, jax.Array]  # [B, C] float32 by verifier of the panel
   stops: jax.Array  # [B, N] int32: how often each node was the accepted one
   faults: jax.Array  # [B] int32: cycles in which a NaN was met
+  trace: Trace | None  # [B, cycles traced + 1, ..]; the last one is rubbish
 
 
 @jax.tree_util.register_dataclass

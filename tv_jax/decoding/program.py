@@ -19,6 +19,7 @@ from tv_jax.decoding.plan import (
   Request,
   State,
 )
+from tv_jax.decoding.trace import Trace
 from tv_jax.drafting import News
 from tv_jax.models import mask
 
@@ -129,6 +130,22 @@ def _nothing(plan, rows, new):
     expected={name: jnp.zeros((rows, new)) for name, _ in plan.panel},
     stops=zeros(plan.nodes),
     faults=zeros(),
+    trace=_no_trace(plan, rows) if plan.trace else None,
+  )
+
+
+def _no_trace(plan, rows) -> Trace:
+  """An empty trace, with a place for the cycles beyond."""
+  shape = rows, plan.trace + 1, plan.nodes
+  tokens, law = jnp.zeros(shape, jnp.int32), jnp.zeros(shape)
+  return Trace(
+    tokens=tokens,
+    p=law,
+    q=law,
+    drawn=law,
+    coins=law,
+    stop={name: law for name, _ in plan.panel},
+    node=tokens[..., 0],
   )
 
 

@@ -8,6 +8,7 @@ tokens at most, C cycles at most.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 
 from tv_jax import drafting, probs
 from tv_jax.decoding.plan import Caches, Params, Plan, Request, State
+from tv_jax.decoding.trace import Trace, look
 from tv_jax.drafting import Draft, News
 from tv_jax.models import Cache, compact, mask
 from tv_jax.verifiers import toss_and_draw
@@ -35,6 +37,7 @@ class Verdicts(NamedTuple):
   token: jax.Array  # [B] int32 the bonus token
   fault: jax.Array  # [B] bool
   expected: dict[str, jax.Array]  # [B] float32 by verifier of the panel
+  trace: Trace | None  # [B, ..]
 
 
 def draft(
@@ -92,20 +95,37 @@ def verify(
   if not plan.speculation:
     tokens = jax.vmap(probs.draw)(keys, laws[:, 0])
     fault = jnp.isnan(laws[:, 0]).any(axis=-1)
-    return Verdicts(jnp.zeros_like(tokens), tokens, fault, {})
+    return Verdicts(jnp.zeros_like(tokens), tokens, fault, {}, None)
   how = plan.speculation
   gained = jnp.asarray(how.tree.depth + 1, laws.dtype)
 
+  def decide(tree, proposal, *arguments):
+    rules = [
+      functools.partial(rule.decide, tree, proposal)
+      for rule in (how.verifier, *how.others)
+    ]
+    return jax.lax.switch(request.rule, rules, *arguments)
+
+  decide = decide if how.others else how.verifier.decide
+
   def one(key, tokens, q, p):
     q = drafting.spread(how.tree, q)
-    verdict = toss_and_draw(
-      key, how.verifier.decide, how.tree, how.proposal, tokens, q, p
-    )
-    expected = {
-      name: stop_law(how.tree, how.proposal, tokens, q, p) @ gained
+    verdict = toss_and_draw(key, decide, how.tree, how.proposal, tokens, q, p)
+    stop = {
+      name: stop_law(how.tree, how.proposal, tokens, q, p)
       for name, stop_law in plan.panel
     }
-    return Verdicts(verdict.node, verdict.token, verdict.fault, expected)
+    seen = None
+    if plan.trace:
+      draft = how.tree, how.proposal, tokens, q, p
+      seen = look(key, *draft, stop, verdict.node)
+    return Verdicts(
+      node=verdict.node,
+      token=verdict.token,
+      fault=verdict.fault,
+      expected={name: law @ gained for name, law in stop.items()},
+      trace=seen,
+    )
 
   rows = keys, draft.tokens, draft.laws, laws
   if not plan.one_by_one:
@@ -227,6 +247,11 @@ def _record(plan, request, state, tokens, gain, verdicts):
       buffer, values[:, None], (0, state.cycle)
     )
 
+  def kept_in(buffer, values):
+    # Beyond the cycles that are traced this is the last place, for rubbish.
+    at = (0, state.cycle, *[0] * (values.ndim - 1))
+    return jax.lax.dynamic_update_slice(buffer, values[:, None], at)
+
   rows = jnp.arange(len(gain), dtype=jnp.int32)
   one = active.astype(jnp.int32)
   records = dataclasses.replace(
@@ -238,6 +263,7 @@ def _record(plan, request, state, tokens, gain, verdicts):
     expected=jax.tree.map(column, before.expected, verdicts.expected),
     stops=before.stops.at[rows, verdicts.node].add(one),
     faults=before.faults + (verdicts.fault & active).astype(jnp.int32),
+    trace=jax.tree.map(kept_in, before.trace, verdicts.trace),
   )
   return records, done
 

@@ -144,6 +144,7 @@ def assemble(
     limit=jnp.full(size, settings.limit, jnp.int32),
     temperature=jnp.asarray(settings.temperature or 1.0, jnp.float32),
     draft_temperature=jnp.asarray(settings.draft_temperature, jnp.float32),
+    rule=None if settings.rule is None else jnp.int32(settings.rule),
   )
   if pair.target.mesh is not None:  # the same on every device
     whole = sharding.placement("", pair.target.mesh)

@@ -10,6 +10,7 @@ import functools
 
 import numpy as np
 
+from tv_jax.decoding import Trace
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
 from tv_jax.tree import Tree
@@ -48,6 +49,7 @@ class Generation:
       given the draft.
     stops: [N] how often each node was the accepted one.
     faults: Cycles in which a NaN was met.
+    trace: Of each prompt, its first cycles' trees [cycles, N], if asked for.
     seconds: Of decoding, prompts included, without compilation.
     compile_seconds: Of compilation; 0 if it was compiled before.
     settings: What was asked for.
@@ -59,6 +61,7 @@ class Generation:
   expected: dict[str, list[np.ndarray]]
   stops: np.ndarray
   faults: int
+  trace: list[Trace] | None
   seconds: float
   compile_seconds: float
   settings: Settings

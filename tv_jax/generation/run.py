@@ -54,6 +54,10 @@ def generate(
         on the same drafts; None computes not even the verifier's own, and is
         fastest.
       ends: tokens that end an answer, by default the checkpoint's.
+      among (()): names of rules, the verifier's own among them, that one
+        program is to hold: to ask for another of them compiles nothing.
+      trace (0): of how many first cycles of each prompt to keep the trees, with
+        chances and coins, in the result's `trace`.
 
   Returns:
     What was generated, and how.
@@ -166,11 +170,23 @@ def _result(pair, settings, records, count, seconds, compiling) -> Generation:
     },
     stops=sum(own.stops.sum(axis=0) for own in records),
     faults=int(sum(own.faults.sum() for own in records)),
+    trace=[trace_of(own, i) for own in records for i in range(len(own.kept))][
+      :count
+    ]
+    if settings.plan.trace
+    else None,
     seconds=seconds,
     compile_seconds=compiling,
     settings=settings,
     pair=pair,
   )
+
+
+def trace_of(records: decoding.Records, row: int) -> decoding.Trace:
+  """The trees of one row's first cycles, [cycles, N]."""
+  places = records.trace.node.shape[1] - 1  # beyond them is rubbish
+  cycles = min(places, int(records.cycles[row]))
+  return jax.tree.map(lambda array: array[row, :cycles], records.trace)
 
 
 @contextlib.contextmanager

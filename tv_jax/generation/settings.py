@@ -29,6 +29,7 @@ class Settings:
   Attributes:
     plan: What the program is compiled for.
     name: Of the verifier; None in plain decoding.
+    rule: Which of the plan's rules it is; None if there is only one.
     proposal: Its name.
     temperature: Of the target.
     draft_temperature: Of the draft.
@@ -39,6 +40,7 @@ class Settings:
 
   plan: decoding.Plan
   name: str | None
+  rule: int | None
   proposal: str
   temperature: float
   draft_temperature: float
@@ -62,6 +64,8 @@ def resolve(
   batch_size: int = 16,
   panel: Sequence[str] | None = (),
   ends: Sequence[int] | None = None,
+  among: Sequence[str] = (),
+  trace: int = 0,
 ) -> Settings:
   """Resolves and checks what `generate` was asked for; see there."""
   for name, value in (
@@ -70,10 +74,12 @@ def resolve(
   ):
     if not isinstance(value, int | np.integer) or value < 1:
       raise ValueError(f"{name}={value!r}: give a positive integer")
+  if not isinstance(trace, int | np.integer) or trace < 0:
+    raise ValueError(f"trace={trace!r}: give a number of cycles, or 0")
   if not isinstance(seed, int | np.integer):
     raise ValueError(f"seed={seed!r}: give an integer")
   cpu = jax.default_backend() == "cpu"
-  speculation, name, laws = None, None, ()
+  speculation, name, chosen, laws = None, None, None, ()
   if isinstance(proposal, str):
     kind = proposal
     proposal = verifiers.lookup(proposals.PROPOSALS, proposal, "proposal")
@@ -89,15 +95,21 @@ def resolve(
     if not isinstance(tree, Tree):
       raise ValueError(f'tree={tree!r}: give a Tree or a text like "chain:5"')
     name, rule = _rule(verifier, tree, cpu)
-    laws = () if panel is None else _panel(name, rule, panel, tree, cpu)
+    rules, chosen = _among(verifier, rule, among, tree, cpu)
+    if panel is not None:
+      own = dict(zip(among or (name,), rules, strict=True))
+      laws = _panel(own, panel, tree, cpu)
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
       tree=tree,
       proposal=proposal,
-      verifier=rule,
+      verifier=rules[0],
+      others=rules[1:],
     )
   elif panel:
     raise ValueError("panel: plain decoding drafts nothing to verify")
+  if verifier is None and (trace or among):
+    raise ValueError("plain decoding has no rules (among) and no trees (trace)")
   _check_sampling(temperature, draft_temperature, top_k, top_p)
   if draft_temperature is None:
     # A ranking needs no temperature, and loses its tail to a low one.
@@ -111,11 +123,13 @@ def resolve(
     top_k=int(top_k),
     top_p=float(top_p),
     ends=tuple(pair.ends if ends is None else ends),
+    trace=int(trace),
     one_by_one=cpu,
   )
   return Settings(
     plan=plan,
     name=name,
+    rule=chosen,
     proposal=kind,
     temperature=float(temperature),
     draft_temperature=float(draft_temperature),
@@ -158,9 +172,19 @@ def _rule(verifier, tree, cpu) -> tuple[str, Verifier]:
   return name, rule
 
 
-def _panel(name, rule, others, tree, cpu):
-  """The stop laws to compute on each draft, the verifier's own first."""
-  laws = {name: rule.stop_law} if rule.stop_law else {}
+def _among(verifier, rule, among, tree, cpu):
+  """All rules that the program is to hold, and which is the one asked for."""
+  if not among:
+    return (rule,), None
+  if isinstance(among, str) or verifier not in among:
+    raise ValueError(f"among={among!r}: give a list with {verifier!r} in it")
+  rules = tuple(_rule(other, tree, cpu)[1] for other in among)
+  return rules, None if len(rules) == 1 else list(among).index(verifier)
+
+
+def _panel(own, others, tree, cpu):
+  """The stop laws to compute on each draft, the program's own rules first."""
+  laws = {name: rule.stop_law for name, rule in own.items() if rule.stop_law}
   for other in others:
     known, law = _rule(other, tree, cpu)
     if law.stop_law is None:

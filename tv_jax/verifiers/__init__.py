@@ -13,7 +13,13 @@ from tv_jax.verifiers.decision import (
 )
 from tv_jax.verifiers.residual import positive
 from tv_jax.verifiers.table import VERIFIERS, find, lookup, resolve
-from tv_jax.verifiers.verify import Verdict, check_draft, toss_and_draw, verify
+from tv_jax.verifiers.verify import (
+  Verdict,
+  check_draft,
+  toss,
+  toss_and_draw,
+  verify,
+)
 
 __all__ = [
   "NOT_OFFERED",
@@ -27,6 +33,7 @@ __all__ = [
   "positive",
   "resolve",
   "settle",
+  "toss",
   "toss_and_draw",
   "verify",
 ]

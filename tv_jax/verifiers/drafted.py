@@ -66,7 +66,7 @@ def rest(draft: Draft, proposal: proposals.Proposal, node, child, known):
   first = draft.topology.children[node, proposal.rest_from] != NO_CHILD
   return jax.lax.cond(
     first & (child == proposal.rest_from),
-    lambda: _sum_off(draft.q[node], draft.tokens[node]),
+    lambda: sum_off(draft.q[node], draft.tokens[node]),
     lambda: known,
   )
 
@@ -87,7 +87,7 @@ def reject(draft: Draft, g, own, node, child, spared) -> residual.Residual:
 
   def rescaled():
     terms = shifted.alpha * draft.p[node] - shifted.beta * draft.q[node]
-    off = _sum_off(residual.positive(terms), own.tokens)
+    off = sum_off(residual.positive(terms), own.tokens)
     return residual.rescale(g, shifted, law, own.fresh, off)
 
   return jax.lax.cond(spared, lambda: shifted, rescaled)
@@ -134,7 +134,7 @@ def conclude(
   return jax.lax.cond(jnp.all(tokens == INVALID), untouched, reduced)
 
 
-def _sum_off(row, tokens):
+def sum_off(row, tokens):
   """The sum of a row off the tokens: `residual.mass_off` as a CPU likes it."""
   return jnp.sum(_set(row, tokens, jnp.zeros((), row.dtype)))
 

@@ -29,6 +29,16 @@ class Verdict:
   fault: jax.Array  # [] bool, as in `Decision`
 
 
+def toss(key: jax.Array, count: int, dtype) -> jax.Array:
+  """[count] the coins of one verification with randomness from `key`."""
+  coins, _ = jax.random.split(key)
+  # One draw has 23 bits in float32: any threshold above 0 would be passed by at
+  # least 1 coin in 2^23. A second one fills in the digits below.
+  coarse, fine = jax.random.uniform(coins, (2, count), dtype)
+  eta = coarse + fine * jnp.finfo(dtype).eps
+  return jnp.minimum(eta, 1 - jnp.finfo(dtype).epsneg)
+
+
 def toss_and_draw(
   key: jax.Array,
   decide,
@@ -39,12 +49,8 @@ def toss_and_draw(
   p: jax.Array,
 ) -> Verdict:
   """One verification with randomness from `key`; pure, for jitted code."""
-  coins, bonus = jax.random.split(key)
-  # One draw has 23 bits in float32: any threshold above 0 would be passed by at
-  # least 1 coin in 2^23. A second one fills in the digits below.
-  coarse, fine = jax.random.uniform(coins, (2, *tokens.shape), p.dtype)
-  eta = coarse + fine * jnp.finfo(p.dtype).eps
-  eta = jnp.minimum(eta, 1 - jnp.finfo(p.dtype).epsneg)
+  _, bonus = jax.random.split(key)
+  eta = toss(key, len(tokens), p.dtype)
   decision = decide(tree, proposal, tokens, q, p, eta)
   return Verdict(
     node=decision.node,

@@ -1,0 +1,135 @@
+"""Programs that hold several rules, and what is traced of drafted trees."""
+
+import jax
+import numpy as np
+import pytest
+
+import tv_jax
+from tests.test_generation import PROMPTS, generate, pair
+from tv_jax import decoding, generation, tree
+from tv_jax.generation import batches
+from tv_jax.proposals import PROPOSALS
+from tv_jax.verifiers import VERIFIERS
+
+RULES = ("token_level", "traversal", "block")
+
+
+def test_a_program_of_several_rules_decides_as_each_alone():
+  options = {"tree": "chain:3", "panel": ("token_level", "traversal")}
+  decoding.compile.cache_clear()
+  found = [generate(verifier=v, among=RULES, **options) for v in RULES]
+  assert decoding.compile.cache_info().misses == 1
+  alone = [generate(verifier=v, **options) for v in RULES]
+  for one, other in zip(found, alone, strict=True):
+    assert one.tokens == other.tokens
+    assert one.settings.name == other.settings.name
+    assert [*one.expected] == [*RULES]
+    for name in other.expected:
+      for mine, theirs in zip(
+        one.expected[name], other.expected[name], strict=True
+      ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+  # They are three rules: else nothing was seen.
+  assert found[0].tokens != found[1].tokens
+
+
+@pytest.mark.parametrize("among", [("token_level",), "traversal", ["block"]])
+def test_among_must_hold_the_rule(among):
+  with pytest.raises(ValueError, match="give a list with 'traversal' in it"):
+    generate(tree="chain:2", among=among)
+
+
+def test_plain_decoding_has_nothing_to_trace():
+  for option in ({"trace": 2}, {"among": ("traversal",)}):
+    with pytest.raises(ValueError, match="plain decoding has no rules"):
+      generate(verifier=None, **option)
+
+
+@pytest.mark.parametrize("cycles", [-1, 2.5])
+def test_a_trace_has_a_number_of_cycles(cycles):
+  with pytest.raises(ValueError, match=f"trace={cycles}"):
+    generate(trace=cycles)
+
+
+@pytest.mark.parametrize(
+  ("kind", "proposal"),
+  [*(("llama", name) for name in PROPOSALS), ("eagle", "without_replacement")],
+)
+def test_a_trace_says_what_happened(kind, proposal):
+  """Cycle by cycle, from the whole laws, which `observe` gives out."""
+  kept = 3
+  options = {
+    "tree": "branching:3,2",
+    "proposal": proposal,
+    "panel": ("token_level",),
+    "top_k": 2,  # so that third siblings cannot be drawn
+    "max_new_tokens": 12,
+  }
+  result = tv_jax.generate(pair(kind), PROMPTS, trace=kept, **options)
+  shape = tree.parse(options["tree"])
+  how = generation.resolve(pair(kind), **options)
+  batch = batches.assemble(pair(kind), how, PROMPTS, range(4), 4)
+  caches = batches.caches(pair(kind), batch)
+  prefill = jax.jit(decoding.prefill, static_argnums=(0, 4))
+  observe = jax.jit(decoding.observe, static_argnums=0)
+  decide = jax.jit(VERIFIERS["traversal"].decide, static_argnums=(0, 1))
+  state = prefill(how.plan, batch.params, batch.request, caches, batch.new)
+  missing = 0
+  for cycle in range(kept):
+    after, drafted, p = observe(how.plan, batch.params, batch.request, state)
+    for row, trace in enumerate(result.trace):
+      if cycle >= len(trace.node):
+        assert len(trace.node) == len(result.accepted[row]) < kept
+        continue
+      seen = type(trace)(
+        *(
+          {name: law[cycle] for name, law in field.items()}
+          if isinstance(field, dict)
+          else field[cycle]
+          for field in trace
+        )
+      )
+      np.testing.assert_array_equal(seen.tokens[1:], drafted.tokens[row, 1:])
+      inner = {int(v): i for i, v in enumerate(shape.inner)}
+      for v in range(1, len(shape)):
+        token, above = int(seen.tokens[v]), int(shape.parent[v])
+        if token < 0:
+          missing += 1
+          assert seen.p[v] == seen.q[v] == seen.drawn[v] == 0
+          continue
+        q = np.asarray(drafted.laws[row, inner[above]])
+        np.testing.assert_allclose(seen.q[v], q[token], rtol=1e-5)
+        np.testing.assert_allclose(
+          seen.p[v], p[row, above, token], rtol=1e-4, atol=1e-7
+        )
+        family = shape.children[above, : shape.num_children[above]]
+        elder = tuple(int(seen.tokens[u]) for u in family if u < v)
+        law = PROPOSALS[proposal].following(
+          q.astype(np.float64), elder, len(family)
+        )
+        np.testing.assert_allclose(seen.drawn[v], law[token], rtol=1e-4)
+      assert shape.depth[seen.node] + 1 == result.accepted[row][cycle]
+      for name, stop in seen.stop.items():
+        np.testing.assert_allclose(
+          stop @ (shape.depth + 1), result.expected[name][row][cycle], rtol=1e-5
+        )
+      # The coins are those that were tossed.
+      q = np.zeros((len(shape), p.shape[-1]), np.float32)
+      q[shape.inner] = drafted.laws[row]
+      decision = decide(
+        shape,
+        PROPOSALS[proposal],
+        drafted.tokens[row],
+        q,
+        p[row],
+        seen.coins,
+      )
+      assert decision.node == seen.node
+    state = after
+  assert missing > 0 or proposal == "with_replacement"
+
+
+def test_a_trace_changes_nothing():
+  with_trace, without = generate(trace=2), generate()
+  assert with_trace.tokens == without.tokens
+  assert without.trace is None

@@ -1,0 +1,69 @@
+"""What is recorded of a drafted tree for somebody to look at.
+
+Axes: N nodes, K children of a node, M nodes that have children, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tv_jax import verifiers
+from tv_jax.proposals import Proposal
+from tv_jax.tree import Tree
+from tv_jax.verifiers import drafted
+
+
+class Trace(NamedTuple):
+  """One tree. What is said of a node's token is 0 at the root.
+
+  With a stop law the chance at each node follows; with the coins, what any of
+  the rules decides.
+  """
+
+  tokens: jax.Array  # [N] int32, the root's among them; INVALID: none drawn
+  p: jax.Array  # [N] the target's law of a node's token
+  q: jax.Array  # [N] the draft's base law of it
+  drawn: jax.Array  # [N] the law that it was drawn from, siblings considered
+  coins: jax.Array  # [N] what the rule compared its chances with
+  stop: dict[str, jax.Array]  # [N] by verifier: where it would stop
+  node: jax.Array  # [] int32 the accepted node
+
+
+def look(
+  key: jax.Array,
+  tree: Tree,
+  proposal: Proposal,
+  tokens: jax.Array,  # [N]
+  q: jax.Array,  # [N, V]
+  p: jax.Array,  # [N, V]
+  stop: dict[str, jax.Array],  # [N] by verifier
+  node: jax.Array,  # []
+) -> Trace:
+  """A drafted tree as it is verified with randomness from `key`."""
+  draft = drafted.gather(tree, tokens, q, p)
+  inner = jnp.asarray(tree.inner)
+
+  def family(node):
+    rest = drafted.sum_off(draft.q[node], draft.tokens[node])
+    own = drafted.family(draft, proposal, node, rest)
+    return jnp.diagonal(own.laws.at)
+
+  at = jnp.zeros_like(draft.q_at).at[inner].set(jax.vmap(family)(inner))
+  parent, rank = tree.parent[1:], tree.rank[1:]
+
+  def spread(values):
+    values = jnp.where(tokens[1:] >= 0, values[parent, rank], 0)
+    return jnp.concatenate([jnp.zeros_like(values[:1]), values])
+
+  return Trace(
+    tokens=tokens,
+    p=spread(draft.p_at),
+    q=spread(draft.q_at),
+    drawn=spread(at),
+    coins=verifiers.toss(key, len(tokens), p.dtype),
+    stop=stop,
+    node=node,
+  )
