@@ -30,7 +30,7 @@ from absl import flags
 import tv_jax
 from benchmarks import common
 from tv_jax import tree as tree_lib
-from tv_jax.generation import Estimate
+from tv_jax.metrics import Estimate
 from tv_jax.verifiers import VERIFIERS, lookup
 
 FLAGS = flags.FlagValues()
@@ -169,7 +169,7 @@ def table(title: str, of: dict[str, Measured]) -> common.Table:
         f"{np.median(own.speeds):.0f}",
         "1" if name == PLAIN else common.spread(own.speeds / plain),
         f"{own.accepted}" if own.accepted else "1",
-        f"{own.check:+}" if own.check else "-",
+        f"{own.check:+.3f}" if own.check else "-",
         f"{own.compile_seconds:.1f}",
       ]
       for name, own in of.items()

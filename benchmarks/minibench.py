@@ -21,7 +21,7 @@ from absl import app, flags
 
 import tv_jax
 from tv_jax import prompts, tasks
-from tv_jax.generation import Estimate
+from tv_jax.metrics import Estimate
 
 _TREES = flags.DEFINE_string("trees", "chain:5 kary:2x5 eagle", "Trees.")
 _DIRECTORY = flags.DEFINE_string(
@@ -135,8 +135,8 @@ def main(argv):
         f"{run.realised:}",
         f"{run.length('traversal'):}",
         f"{run.length('token_level'):}",
-        f"{run.length('traversal', minus='token_level'):+}",
-        f"{run.check:+}",
+        f"{run.length('traversal', minus='token_level'):+.3f}",
+        f"{run.check:+.3f}",
       )
       say(lines, f"| {kind} | {tree} | " + " | ".join(row) + " |")
       matches[f"traversal, {kind}, {tree}, T = 1"] = run.exact_match

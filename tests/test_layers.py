@@ -17,6 +17,7 @@ FLOOR = {
   "prompts": 0,
   "tasks": 0,
   "store": 0,
+  "frozen": 0,
   "proposals": 1,
   "models": 1,
   "metrics": 1,

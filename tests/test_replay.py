@@ -60,17 +60,6 @@ def test_a_rule_for_chains_is_refused_on_a_tree(cycles):
     replay.expected_lengths("block", cycles)
 
 
-def test_errors_are_clustered():
-  rng = np.random.default_rng(0)
-  item = np.repeat(np.arange(400), 5)
-  values = rng.normal(size=400)[item] + 0.1 * rng.normal(size=2000)
-  found = replay.Estimate.of(values, item)
-  assert found.error == pytest.approx(1 / 20, rel=0.1)  # not 1 / sqrt(2000)
-  alone = replay.Estimate.of(values, np.arange(2000))
-  assert alone.error == pytest.approx(values.std(ddof=1) / 2000**0.5)
-  assert f"{replay.Estimate.of(values, 0 * item)}".endswith("± ?")
-
-
 def test_rows_are_paired_with_the_runs_own_rule(cycles):
   own = dict(cycles.__dict__)
   expected = {"traversal": np.full(12, 2.0)}

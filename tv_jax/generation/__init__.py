@@ -1,12 +1,11 @@
 """The Python API: prompts in, tokens and statistics out."""
 
 from tv_jax.generation.profile import Profile, profile
-from tv_jax.generation.results import Estimate, Generation
+from tv_jax.generation.results import Generation
 from tv_jax.generation.run import decode_batches, generate
 from tv_jax.generation.settings import Settings, resolve
 
 __all__ = [
-  "Estimate",
   "Generation",
   "Profile",
   "Settings",

@@ -12,29 +12,9 @@ import numpy as np
 
 from tv_jax.decoding import Trace
 from tv_jax.generation.settings import Settings
+from tv_jax.metrics import Estimate
 from tv_jax.pair import Pair
 from tv_jax.tree import Tree
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Estimate:
-  """A mean with its standard error (ddof 1) over n cycles."""
-
-  mean: float
-  error: float
-  n: int
-
-  @classmethod
-  def of(cls, values) -> Estimate:
-    """The estimate from these values."""
-    values = np.asarray(values, np.float64)
-    n = len(values)
-    error = values.std(ddof=1) / n**0.5 if n > 1 else float("nan")
-    return cls(mean=float(values.mean()), error=float(error), n=n)
-
-  def __format__(self, spec: str) -> str:
-    """For example 3.214 ± 0.021; with the sign, if `spec` is "+"."""
-    return f"{self.mean:{spec}.3f} ± {self.error:.3f}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,8 +123,8 @@ class Generation:
     for name, values in expected.items():
       line = f"{name} {Estimate.of(values)}"
       if own is not None and name != self.settings.name:
-        line += f" ({self.settings.name} {Estimate.of(own - values):+})"
+        line += f" ({self.settings.name} {Estimate.of(own - values):+.3f})"
       yield "expected", line
     if own is not None:
       check = self.check
-      yield "check", f"realised - expected = {check:+}"
+      yield "check", f"realised - expected = {check:+.3f}"

@@ -9,7 +9,7 @@ import numpy as np
 import rich.table
 
 from tv_jax.cycles import Cycles
-from tv_jax.replay.estimates import Estimate
+from tv_jax.metrics import Estimate
 
 
 class Row(NamedTuple):
@@ -39,11 +39,11 @@ def rows(
     if name in cycles.expected:
       recorded = cycles.expected[name].mean(dtype=np.float64)
       shift = float(own.mean(dtype=np.float64) / recorded - 1)
-    gain = Estimate.of(own - lengths[base], cycles.item)
+    gain = Estimate.clustered(own - lengths[base], cycles.item)
     made.append(
       Row(
         name=name,
-        length=Estimate.of(own, cycles.item),
+        length=Estimate.clustered(own, cycles.item),
         gain=None if name == base else gain,
         by=by[name],
         shift=shift,
@@ -61,8 +61,8 @@ def table(cycles: Cycles, made: list[Row]) -> rich.table.Table:
   for row in made:
     result.add_row(
       row.name,
-      f"{row.length}",
-      "-" if row.gain is None else f"{row.gain:+}",
+      f"{row.length:.4f}",
+      "-" if row.gain is None else f"{row.gain:+.4f}",
       row.by,
       "-" if row.shift is None else f"{row.shift:+.4%}",
     )
@@ -90,4 +90,5 @@ def check(cycles: Cycles, lengths: dict[str, np.ndarray]) -> str | None:
   if cycles.accepted is None or cycles.verifier not in lengths:
     return None
   over = cycles.accepted - lengths[cycles.verifier]
-  return f"check: realised - expected = {Estimate.of(over, cycles.item):+}"
+  check = Estimate.clustered(over, cycles.item)
+  return f"check: realised - expected = {check:+.4f}"

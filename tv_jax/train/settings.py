@@ -1,8 +1,8 @@
 """What a training run is told: frozen, and checked before anything runs."""
 
 import dataclasses
-import types
 
+from tv_jax import frozen
 from tv_jax.models.config import Config
 from tv_jax.train import tokens
 
@@ -142,44 +142,17 @@ _MAY_BE_ZERO = {
 }
 
 
-def _build(cls, raw: dict, prefix: str, faults: list[str]):
-  """A dataclass from a dict of the same fields."""
-  fields = {field.name: field.type for field in dataclasses.fields(cls)}
-  faults += [
-    f"unknown field {prefix}{name}" for name in sorted(set(raw) - set(fields))
-  ]
-  values = {}
-  for name, kind in fields.items():
-    where = f"{prefix}{name}"
-    if name not in raw:
-      faults.append(f"{where} is missing")
-    elif dataclasses.is_dataclass(kind):
-      if isinstance(raw[name], dict):
-        values[name] = _build(kind, raw[name], f"{where}.", faults)
-      else:
-        faults.append(f"{where}={raw[name]!r} must be a group of fields")
-    else:
-      value = raw[name]
-      allowed = (int, float) if kind is float else (int,)
-      if not isinstance(value, allowed) or isinstance(value, bool):
-        faults.append(f"{where}={value!r} must be of type {kind.__name__}")
-      elif value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
-        least = "0 or more" if name in _MAY_BE_ZERO else "more than 0"
-        faults.append(f"{where}={value!r} must be {least}")
-      values[name] = value
-  return values and types.SimpleNamespace(cls=cls, values=values)
-
-
-def _finish(built):
-  """The dataclasses, once nothing is wrong."""
-  return built.cls(
-    **{
-      name: _finish(value)
-      if isinstance(value, types.SimpleNamespace)
-      else value
-      for name, value in built.values.items()
-    }
-  )
+def _numbers(group, prefix: str = "") -> list[str]:
+  """What is wrong with the numbers of a dataclass and those in it."""
+  faults = []
+  for field in dataclasses.fields(group):
+    name, value = field.name, getattr(group, field.name)
+    if dataclasses.is_dataclass(value):
+      faults += _numbers(value, f"{prefix}{name}.")
+    elif value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
+      least = "0 or more" if name in _MAY_BE_ZERO else "more than 0"
+      faults.append(f"{prefix}{name}={value!r} must be {least}")
+  return faults
 
 
 def from_config(config) -> Settings:
@@ -194,11 +167,9 @@ def from_config(config) -> Settings:
   Raises:
     ValueError: All that is wrong, by name.
   """
-  faults = []
-  built = _build(Settings, config.to_dict(), "", faults)
-  if faults:
+  settings = frozen.build(Settings, config.to_dict())
+  if faults := _numbers(settings):
     raise ValueError("; ".join(faults))
-  settings = _finish(built)
   for name in ("target", "draft"):
     shape = getattr(settings, name)
     heads, groups = shape.num_attention_heads, shape.num_key_value_heads

@@ -1,0 +1,202 @@
+"""What is said of a run: means over items and over tokens, and their errors.
+
+An item is a question: its turns, and its seeds, are pooled. Its cycles share a
+context and are no independent draws, so that errors are over items.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Estimate:
+  """A mean, its standard error (ddof 1), and how many values it is over.
+
+  Attributes:
+    mean: The mean; NaN of nothing.
+    error: Its standard error; NaN if it is not known, as of a single value.
+    n: How many values, or clusters of them.
+  """
+
+  mean: float
+  error: float
+  n: int
+
+  @classmethod
+  def of(cls, values) -> Estimate:
+    """The estimate from independent values."""
+    values = np.asarray(values, np.float64)
+    n = len(values)
+    error = values.std(ddof=1) / n**0.5 if n > 1 else float("nan")
+    mean = values.mean() if n else float("nan")
+    return cls(mean=float(mean), error=float(error), n=n)
+
+  @classmethod
+  def clustered(cls, values, cluster) -> Estimate:
+    """The estimate from values of which those of a cluster go together.
+
+    The error is that of a ratio of the clusters' sums.
+
+    Args:
+      values: One a cycle.
+      cluster: What each belongs to, as its item's number.
+
+    Returns:
+      The mean over values; n counts clusters.
+    """
+    values = np.asarray(values, np.float64)
+    if not len(values):
+      return cls(mean=float("nan"), error=float("nan"), n=0)
+    mean = values.mean()
+    _, which = np.unique(cluster, return_inverse=True)
+    sums = np.bincount(which, weights=values - mean)
+    n = len(sums)
+    error = float("nan")
+    if n > 1:
+      error = (n / (n - 1) * np.sum(sums**2)) ** 0.5 / len(values)
+    return cls(mean=float(mean), error=float(error), n=n)
+
+  def __format__(self, spec: str) -> str:
+    """For example 3.214 ± 0.021; `spec` is that of the mean, as in "+.4f"."""
+    spec = spec or ".3f"
+    plain = spec.lstrip("+")
+    error = "?" if np.isnan(self.error) else f"{self.error:{plain}}"
+    return f"{self.mean:{spec}} ± {error}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Cell:
+  """What one way to decode did on some items.
+
+  Attributes:
+    by_item: Tokens a cycle: in each item, then over items. The paper's.
+    by_token: Tokens a cycle, over all cycles. Spec-Bench's.
+    expected: Tokens a cycle that the rule expects, given each draft.
+    gain: `expected` less what the baseline expects of the very same drafts.
+    check: Realised less expected length, by cycle: 0 within its error. A
+      cycle's is 0 in the mean whatever came before, so that cycles need no
+      clustering here.
+    exact_match: The share of right answers, over items; None if none has a
+      reference.
+    items: How many.
+    cycles: How many.
+    faults: Cycles that met a NaN.
+    failed: Answers that are missing, for an error.
+  """
+
+  by_item: Estimate
+  by_token: Estimate
+  expected: Estimate | None
+  gain: Estimate | None
+  check: Estimate | None
+  exact_match: Estimate | None
+  items: int
+  cycles: int
+  faults: int
+  failed: int
+
+
+def cell(records: Iterable[dict], baseline: str | None = None) -> Cell:
+  """The cell of these records.
+
+  Args:
+    records: Lines of a store, of one way to decode.
+    baseline: The rule to compare with on the same drafts.
+
+  Returns:
+    The cell.
+  """
+  records = list(records)
+  sound = [record for record in records if "error" not in record]
+  accepted = [np.array(record["accepted"]) for record in sound]
+  item = _repeat([record["question"] for record in sound], accepted)
+  realised = _flat(accepted)
+  own = _expected(sound, lambda record: record["verifier"])
+  base = _expected(sound, lambda _: baseline)
+  by_item = list(_by_item(sound).values())
+  return Cell(
+    by_item=Estimate.of(by_item),
+    by_token=Estimate.clustered(realised, item),
+    expected=None if own is None else Estimate.clustered(own, item),
+    gain=_gain(sound, own, base, item, baseline),
+    check=None if own is None else Estimate.of(realised - own),
+    exact_match=_exact_match(sound),
+    items=len(by_item),
+    cycles=len(realised),
+    faults=sum(record["faults"] for record in sound),
+    failed=len(records) - len(sound),
+  )
+
+
+def difference(records: Iterable[dict], others: Iterable[dict]) -> Estimate:
+  """Tokens a cycle of two separate runs, item by item: the first's gain."""
+  ours, theirs = (
+    _by_item([record for record in run if "error" not in record])
+    for run in (records, others)
+  )
+  both = sorted(set(ours) & set(theirs))
+  return Estimate.of([ours[item] - theirs[item] for item in both])
+
+
+def speeds(method: dict) -> tuple[float, float]:
+  """Tokens a second: over all time, and the mean over questions' own speeds.
+
+  Args:
+    method: One of a store's timed methods.
+
+  Returns:
+    All tokens by all seconds, which is ours; and Spec-Bench's.
+  """
+  tokens, seconds = np.array(method["tokens"]), np.array(method["seconds"])
+  return float(tokens.sum() / seconds.sum()), float((tokens / seconds).mean())
+
+
+def _by_item(records: Sequence[dict]) -> dict[int, float]:
+  """Tokens a cycle of each question: its turns pooled, its seeds' mean."""
+  pooled: dict[int, dict[int, list[int]]] = {}
+  for record in records:
+    seeds = pooled.setdefault(record["question"], {})
+    total = seeds.setdefault(record["seed"], [0, 0])
+    total[0] += sum(record["accepted"])
+    total[1] += len(record["accepted"])
+  return {
+    question: float(np.mean([gained / n for gained, n in seeds.values() if n]))
+    for question, seeds in pooled.items()
+    if any(n for _, n in seeds.values())
+  }
+
+
+def _exact_match(records) -> Estimate | None:
+  """Over questions, each the mean of its answers."""
+  right: dict[int, list[bool]] = {}
+  for record in records:
+    if record["right"] is not None:
+      right.setdefault(record["question"], []).append(record["right"])
+  if not right:
+    return None
+  return Estimate.of([np.mean(own) for own in right.values()])
+
+
+def _expected(records, name) -> np.ndarray | None:
+  """What a rule expects, over all cycles; None if it is not known of all."""
+  if not records or any(name(r) not in r["expected"] for r in records):
+    return None
+  return _flat([np.array(r["expected"][name(r)]) for r in records])
+
+
+def _gain(records, own, base, item, baseline):
+  if own is None or base is None or records[0]["verifier"] == baseline:
+    return None
+  return Estimate.clustered(own - base, item)
+
+
+def _repeat(values, rows) -> np.ndarray:
+  return np.repeat(np.array(values, np.int64), [*map(len, rows)])
+
+
+def _flat(rows) -> np.ndarray:
+  return np.concatenate(rows) if rows else np.zeros(0)
