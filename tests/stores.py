@@ -12,7 +12,7 @@ CONFIG = {"seeds": [0], "tree": {"name": "eagle"}, "rate": 1.0}
 ENVIRONMENT = {"jax": "0.10.2", "device": "cpu", "date": "2026-01-01"}
 # Without the package's flat face, so without jax: a process starts in no time.
 PREAMBLE = f"""
-import os, pathlib, resource, sys, types
+import os, pathlib, resource, sys, time, types
 package = types.ModuleType("tv_jax")
 package.__path__ = [{str(ROOT / "tv_jax")!r}]
 sys.modules["tv_jax"] = package

@@ -159,8 +159,9 @@ def test_done_is_taken_back(filled):
 
 
 def test_another_config_is_refused_by_every_difference(folder):
-  old = {"seeds": [0], "a": {"b": {"c": 1, "gone": None}}, "same": [1, "x"]}
-  new = {"seeds": [0, 1], "a": {"b": {"c": True}, "new": {}}, "same": (1, "x")}
+  old = {"seeds": [0], "a": {"b": {"c": 1, "gone": None}}}
+  new = {"seeds": [0, 1], "a": {"b": {"c": True}, "new": {}}}
+  old["same"], new["same"] = [{"x": 1, "y": 2}], ({"y": 2, "x": 1},)
   enter(folder, old).close()
   written = (folder / "config.json").read_bytes()
   with pytest.raises(ValueError, match="another config") as caught:
@@ -221,6 +222,7 @@ def edit(filled, change):
     (lambda lines: [b"\xff" + lines[0], *lines[1:]], "line 1: no JSON"),
     (lambda lines: [*lines[:2], b"{}\n"], "line 3: an item without task"),
     (lambda lines: [*lines[:2], b"7\n"], "line 3: an item must be"),
+    (lambda lines: [*lines[:2], b'{"task\n', b'{"ta'], "line 3: no JSON"),
     (lambda lines: [*lines, lines[0]], "lines 1 and 4: the same item task qa"),
   ],
 )
