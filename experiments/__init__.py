@@ -1,0 +1,1 @@
+"""The paper's tables and figures: each file makes one, from one command."""

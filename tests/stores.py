@@ -1,0 +1,73 @@
+"""Units of a few items, and processes that write them."""
+
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+from tv_jax.store import Store
+
+ROOT = pathlib.Path(__file__).parents[1]
+CONFIG = {"seeds": [0], "tree": {"name": "eagle"}, "rate": 1.0}
+ENVIRONMENT = {"jax": "0.10.2", "device": "cpu", "date": "2026-01-01"}
+# Without the package's flat face, so without jax: a process starts in no time.
+PREAMBLE = f"""
+import os, pathlib, resource, sys, time, types
+package = types.ModuleType("tv_jax")
+package.__path__ = [{str(ROOT / "tv_jax")!r}]
+sys.modules["tv_jax"] = package
+sys.path.insert(0, {str(ROOT)!r})
+from tests.stores import enter, item
+from tv_jax import store
+"""
+
+
+def item(question, size=10):
+  return {
+    "task": "qa",
+    "question": question,
+    "turn": 0,
+    "tree": "eagle",
+    "proposal": "top_k",
+    "verifier": "traversal",
+    "temperature": 1.0,
+    "seed": 0,
+    "text": f"{question}Ä" * size,
+  }
+
+
+def enter(folder, config=CONFIG, environment=ENVIRONMENT):
+  return Store.open(folder, config, environment)
+
+
+def fill(folder):
+  """A unit of three items."""
+  with enter(folder) as store:
+    for question in range(3):
+      store.append(item(question))
+  return folder
+
+
+def program(body, *arguments):
+  """The command of a process that runs the body."""
+  code = PREAMBLE + textwrap.dedent(body)
+  return [sys.executable, "-I", "-c", code, *map(str, arguments)]
+
+
+def run(body, *arguments, within=()):
+  """The output of a process that must not fail."""
+  done = subprocess.run(
+    [*within, *program(body, *arguments)],
+    capture_output=True,
+    text=True,
+    timeout=60,
+  )
+  assert done.returncode == 0, done.stderr
+  return done.stdout
+
+
+def one_line(caught):
+  """The message that was raised."""
+  message = str(caught.value)
+  assert "\n" not in message
+  return message

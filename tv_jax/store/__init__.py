@@ -1,0 +1,28 @@
+"""The crash-safe store of one unit of an experiment: a folder.
+
+    config.json   what was asked for
+    env.json      every environment that wrote here
+    items.jsonl   one line for each finished item
+    timing.json   speed, once it was measured
+    DONE          there when nothing is left to do
+    lock          who writes: host and process
+
+One process writes, any number read. What is told to be written is on the disk:
+after a crash at any moment the same command continues with the next item.
+"""
+
+from tv_jax.store.files import StoreError, write_atomic
+from tv_jax.store.records import KEY, key
+from tv_jax.store.unit import Unit, read, unit_id
+from tv_jax.store.writer import Store
+
+__all__ = [
+  "KEY",
+  "Store",
+  "StoreError",
+  "Unit",
+  "key",
+  "read",
+  "unit_id",
+  "write_atomic",
+]

@@ -1,0 +1,103 @@
+"""Files that are whole or not there, and errors of one line."""
+
+import contextlib
+import errno
+import json
+import os
+import pathlib
+
+
+class StoreError(OSError):
+  """What could not be read or written, and why: one line for the user."""
+
+
+@contextlib.contextmanager
+def explained(what: str):
+  """Turns an OSError into a StoreError that begins with `what`."""
+  try:
+    yield
+  except OSError as error:
+    raise StoreError(f"{what}: {error.strerror or error}") from error
+
+
+def to_bytes(value, what: str, *, indent: int | None = None) -> bytes:
+  """A value as JSON in UTF-8; with an indent, its keys are sorted.
+
+  Args:
+    value: Of dicts, lists, strings, numbers, booleans and None.
+    what: What the value is, for the error.
+    indent: None for a single line.
+
+  Returns:
+    The bytes, with a newline at the end and, without indent, nowhere else.
+
+  Raises:
+    ValueError: The value is no JSON; a NaN and an infinity are none.
+  """
+  try:
+    text = json.dumps(
+      value,
+      ensure_ascii=False,
+      allow_nan=False,
+      indent=indent,
+      sort_keys=indent is not None,
+    )
+  except (TypeError, ValueError) as error:
+    raise ValueError(f"{what} is no JSON: {error}") from error
+  return _encode(text + "\n")
+
+
+def from_bytes(data: bytes):
+  """What `to_bytes` was given; ValueError if it is no JSON in UTF-8."""
+  # json.loads(bytes) would guess at other encodings.
+  return json.loads(data.decode())
+
+
+def round_trip(value, what: str):
+  """The value as it will be read again: lists for tuples."""
+  return from_bytes(to_bytes(value, what))
+
+
+def write_atomic(path: str | os.PathLike, text: str) -> None:
+  """Writes a file durably; nobody ever sees a half of it.
+
+  Args:
+    path: The file; one that is there is replaced.
+    text: All of its content.
+
+  Raises:
+    StoreError: It could not be written; what was there before is as it was.
+  """
+  write_bytes(pathlib.Path(path), _encode(text))
+
+
+def write_bytes(path: pathlib.Path, data: bytes) -> None:
+  """As `write_atomic`."""
+  partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
+  with explained(f"{path} cannot be written"):
+    try:
+      with partial.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+      partial.replace(path)
+    finally:
+      partial.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: pathlib.Path) -> None:
+  """Makes the names in a folder durable: new, replaced and removed ones."""
+  descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+  try:
+    os.fsync(descriptor)
+  except OSError as error:
+    if error.errno != errno.EINVAL:  # some network file systems have no such
+      raise
+  finally:
+    os.close(descriptor)
+
+
+def _encode(text):
+  # Half a surrogate pair has no UTF-8. Its backslash form is JSON's own escape.
+  return text.encode("utf-8", "backslashreplace")

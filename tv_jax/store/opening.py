@@ -1,0 +1,134 @@
+"""What happens when a unit's folder is opened for writing."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import socket
+
+from tv_jax.store import files, records, unit
+
+
+def make(folder: pathlib.Path) -> None:
+  """Makes the folder and its parents, durably."""
+  # What may not be looked at is taken for missing: making it tells why.
+  above = folder, *folder.parents
+  missing = [one for one in above if not os.path.exists(one)]
+  with files.explained(f"the folder {folder} cannot be made"):
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+      files.sync_folder(one.parent)
+
+
+def lock(folder: pathlib.Path, resources: contextlib.ExitStack) -> None:
+  """Takes the lock; the kernel gives it back when the process ends.
+
+  Raises:
+    StoreError: Another process has it; or the folder cannot be written in.
+  """
+  with files.explained(f"{folder} cannot be written in"):
+    # Not emptied by opening it: another holder's name is in it.
+    file = resources.enter_context((folder / "lock").open("ab+", buffering=0))
+    try:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      holder = None
+    except BlockingIOError:
+      file.seek(0)
+      holder = _holder(file.read())
+    if holder is None:
+      file.truncate(0)
+      own = {"host": socket.gethostname(), "pid": os.getpid()}
+      file.write(files.to_bytes(own, "the holder"))
+  if holder is not None:
+    raise files.StoreError(
+      f"{folder} is being written by {holder}: wait for it, or give another"
+      " --workdir"
+    )
+
+
+def _holder(data):
+  try:
+    own = files.from_bytes(data)
+  except ValueError:  # it is about to write its name
+    return "another process"
+  return f"process {own['pid']} on host {own['host']}"
+
+
+def keep_config(config: dict, folder: pathlib.Path) -> None:
+  """Writes the config, or refuses one that is not the folder's.
+
+  Raises:
+    ValueError: Another config is there; every difference is named.
+  """
+  path = folder / unit.CONFIG
+  there = unit.load(path, dict)
+  if there is None:
+    if os.path.exists(folder / unit.ITEMS):
+      raise ValueError(
+        f"{folder} holds {unit.ITEMS}, but no {unit.CONFIG}: give another"
+        " --workdir"
+      )
+    files.write_bytes(path, files.to_bytes(config, "the config", indent=2))
+  elif changes := unit.differences(there, config):
+    raise ValueError(
+      f"{folder} was made with another config: {'; '.join(changes)}: give the"
+      " config that is there, or another --workdir"
+    )
+
+
+def note_environment(
+  environment: dict, folder: pathlib.Path
+) -> tuple[list[dict], list[str]]:
+  """Adds the environment to those that wrote here, unless it is among them.
+
+  Args:
+    environment: Of this process; its "date" is no difference.
+    folder: The unit's folder.
+
+  Returns:
+    All environments, and how a new one differs from the last before it.
+  """
+
+  def changes(one):
+    pair = ({**each, "date": None} for each in (one, environment))
+    return unit.differences(*pair)
+
+  path = folder / unit.ENVIRONMENTS
+  before = unit.load(path, list) or []
+  if not all(map(changes, before)):
+    return before, []
+  environments = [*before, environment]
+  data = files.to_bytes(environments, "the environment", indent=2)
+  files.write_bytes(path, data)
+  return environments, changes(before[-1]) if before else []
+
+
+def open_items(
+  path: pathlib.Path, resources: contextlib.ExitStack
+) -> tuple[int, dict[tuple, dict], int]:
+  """Opens items.jsonl to append, and cuts off a last line that is torn.
+
+  Args:
+    path: The file.
+    resources: Closes the descriptor.
+
+  Returns:
+    The descriptor, the records by key, and the bytes that they take.
+  """
+  with files.explained(f"{path} cannot be opened"):
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    descriptor = os.open(path, flags, 0o666)
+    resources.callback(os.close, descriptor)
+    files.sync_folder(path.parent)
+    data = path.read_bytes()
+  found, size = records.parse(data, path)
+  if size < len(data):
+    with files.explained(f"{path}: its torn last line cannot be cut off"):
+      cut(descriptor, size)
+  return descriptor, found, size
+
+
+def cut(descriptor: int, size: int) -> None:
+  """Durably cuts a file to so many bytes."""
+  os.ftruncate(descriptor, size)
+  os.fsync(descriptor)

@@ -1,0 +1,153 @@
+"""The one process that writes a unit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+
+from tv_jax.store import files, opening, records, unit
+
+
+class Store:
+  """A unit's folder, held for writing; make it with `open`, as a context.
+
+  Attributes:
+    folder: The folder.
+    environments: All environments that wrote here, this one included.
+    environment_changes: What is new in this environment against the last one
+      that wrote here; empty if there is nothing to warn of.
+  """
+
+  def __init__(self, folder, environments, changes, items, resources):
+    """Not to be called: a store is made by `open`."""
+    self.folder: pathlib.Path = folder
+    self.environments: list[dict] = environments
+    self.environment_changes: list[str] = changes
+    self._descriptor, self._records, self._size = items
+    self._resources: contextlib.ExitStack = resources
+    self._closed = False
+    self._done = os.path.exists(folder / unit.DONE)
+
+  @classmethod
+  def open(
+    cls, folder: str | os.PathLike, config: dict, environment: dict
+  ) -> Store:
+    """Makes a unit's folder, or continues in it.
+
+    A last line that a crash has torn is cut off.
+
+    Args:
+      folder: The unit's folder; parents are made too.
+      config: What the unit is to hold; it never changes.
+      environment: What makes the items: versions, device, "date".
+
+    Returns:
+      The store, which holds the folder's lock until it is closed.
+
+    Raises:
+      ValueError: The unit has another config, or a damaged file.
+      StoreError: Another process is writing there, or writing is impossible.
+    """
+    folder = pathlib.Path(folder)
+    config = files.round_trip(config, "the config")
+    environment = files.round_trip(environment, "the environment")
+    opening.make(folder)
+    with contextlib.ExitStack() as resources:
+      opening.lock(folder, resources)
+      opening.keep_config(config, folder)
+      environments, changes = opening.note_environment(environment, folder)
+      items = opening.open_items(folder / unit.ITEMS, resources)
+      return cls(folder, environments, changes, items, resources.pop_all())
+
+  def __enter__(self) -> Store:
+    """The store itself."""
+    return self
+
+  def __exit__(self, *_) -> None:
+    """Closes it."""
+    self.close()
+
+  def close(self) -> None:
+    """Gives the lock back; twice is harmless."""
+    self._closed = True
+    self._resources.close()
+
+  def __contains__(self, key: tuple) -> bool:
+    """Whether the item is there."""
+    return key in self._records
+
+  def get(self, key: tuple) -> dict | None:
+    """The item's record, or None."""
+    return self._records.get(key)
+
+  @property
+  def items(self) -> tuple[dict, ...]:
+    """All records by rising key, whatever the order they were written in."""
+    return records.in_order(self._records)
+
+  def append(self, record: dict) -> None:
+    """Writes an item; on return it is on the disk.
+
+    There is no writing of several at once: a crash could then tear more than
+    the last line, and a write costs nothing next to making an item.
+
+    Args:
+      record: The KEY fields, and whatever JSON else.
+
+    Raises:
+      ValueError: It is there already, or is no JSON.
+      StoreError: It could not be written. All items before it are safe.
+    """
+    self._check_open()
+    key = records.key(record)
+    if key in self._records:
+      raise ValueError(f"{self.folder}: {records.name(key)} is there already")
+    line = files.to_bytes(record, records.name(key))
+    self._write(line, records.name(key))
+    self._size += len(line)
+    self._records[key] = files.from_bytes(line)
+
+  def save_timing(self, timing: dict) -> None:
+    """Writes timing.json, all of it; errors as in `append`."""
+    self._check_open()
+    data = files.to_bytes(timing, "the timing", indent=2)
+    files.write_bytes(self.folder / unit.TIMING, data)
+
+  def finish(self) -> None:
+    """Marks the unit as done; one more item unmarks it."""
+    self._check_open()
+    files.write_atomic(self.folder / unit.DONE, "")
+    self._done = True
+
+  def _check_open(self):
+    if self._closed:
+      raise ValueError(f"{self.folder}: the store is closed")
+
+  def _write(self, line, what):
+    """Appends the line, or leaves the file as it was."""
+    path = self.folder / unit.ITEMS
+    with files.explained(f"{path} is gone"):
+      there = path.stat()
+    own = os.fstat(self._descriptor)
+    if not os.path.samestat(there, own) or own.st_size != self._size:
+      raise files.StoreError(
+        f"{path} is not as this process left it: give the same command again"
+      )
+    try:
+      if self._done:
+        (self.folder / unit.DONE).unlink(missing_ok=True)
+        files.sync_folder(self.folder)
+        self._done = False
+      # One write. A full disk takes a part of it; asking again tells why.
+      while line:
+        line = line[os.write(self._descriptor, line) :]
+      os.fsync(self._descriptor)
+    except OSError as error:
+      with contextlib.suppress(OSError):
+        opening.cut(self._descriptor, self._size)
+      raise files.StoreError(
+        f"{path}: cannot write {what}: {error.strerror}; the"
+        f" {len(self._records)} items before it are safe, and the same command"
+        " continues after them"
+      ) from error
