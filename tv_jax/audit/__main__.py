@@ -34,7 +34,7 @@ _DRAFTS = flags.DEFINE_list("drafts", ["llama", "eagle"], "Kinds of draft.")
 _TEMPERATURES = flags.DEFINE_list("temperatures", ["0.5", "1"], "Above 0.")
 _TOP_P = flags.DEFINE_list("top_p", ["1", "0.8"], "Truncations of both laws.")
 _ROWS = flags.DEFINE_integer("rows", 200_000, "Rows decoded in each case.", 1)
-_BATCH = flags.DEFINE_integer("batch", 1_000, "Rows decoded together.", 1)
+_BATCH = flags.DEFINE_integer("batch", 4_000, "Rows decoded together.", 1)
 _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
 _MARKDOWN = flags.DEFINE_string("markdown", None, "A file for the result.")
 

@@ -215,8 +215,13 @@ def count(case: Case, rows: int, batch: int, seed: int):
 
 @functools.lru_cache(maxsize=1)
 def _program(plan):
-  """A program of its own for each plan, the last one forgotten."""
+  """A program of its own for each plan, the last one forgotten.
+
+  Not by jax, which keeps all: with some hundred of them a process runs out of
+  memory maps, and crashes.
+  """
   del plan
+  jax.clear_caches()
   return jax.jit(
     decoding.generate,
     static_argnums=(0, 4),
