@@ -185,7 +185,8 @@ def _expected(records, name) -> np.ndarray | None:
   """What a rule expects, over all cycles; None if it is not known of all."""
   if not records or any(name(r) not in r["expected"] for r in records):
     return None
-  return _flat([np.array(r["expected"][name(r)]) for r in records])
+  # None, where a NaN was met, becomes one again.
+  return _flat([np.array(r["expected"][name(r)], float) for r in records])
 
 
 def _gain(records, own, base, item, baseline):

@@ -2,15 +2,17 @@
 
 from tv_jax.generation.profile import Profile, profile
 from tv_jax.generation.results import Generation
-from tv_jax.generation.run import decode_batches, generate
+from tv_jax.generation.run import decode, decode_batches, generate, trace_of
 from tv_jax.generation.settings import Settings, resolve
 
 __all__ = [
   "Generation",
   "Profile",
   "Settings",
+  "decode",
   "decode_batches",
   "generate",
   "profile",
   "resolve",
+  "trace_of",
 ]

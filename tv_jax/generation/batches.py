@@ -114,8 +114,9 @@ def assemble(
   items: Sequence[int],
   size: int,
   longest: int = 0,
+  limits: Sequence[int] | None = None,
 ) -> Batch:
-  """A batch of `size` rows; those beyond `tokens` are padding.
+  """A batch of `size` rows; those beyond `tokens` are padding, as empty ones.
 
   Args:
     pair: The models.
@@ -125,11 +126,14 @@ def assemble(
     size: B.
     longest: The longest prompt of any batch, if there is a longer one: all
       batches of a run share one program.
+    limits: New tokens of each at most, where these are fewer than
+      `settings.limit`.
 
   Returns:
     The batch.
   """
   rest = size - len(tokens)
+  limits = [*(limits or [settings.limit] * len(tokens)), *[0] * rest]
   length = np.array([*map(len, tokens), *[0] * rest], np.int32)
   P = prompt_slots(max(longest, int(length.max())))
   padded = np.zeros((size, P + 1), np.int32)
@@ -141,7 +145,7 @@ def assemble(
     prompts=jnp.asarray(padded),
     length=jnp.asarray(length),
     keys=jax.vmap(jax.random.fold_in, (None, 0))(key, numbers),
-    limit=jnp.full(size, settings.limit, jnp.int32),
+    limit=jnp.asarray(np.array(limits, np.int32)),
     temperature=jnp.asarray(settings.temperature or 1.0, jnp.float32),
     draft_temperature=jnp.asarray(settings.draft_temperature, jnp.float32),
     rule=None if settings.rule is None else jnp.int32(settings.rule),
@@ -165,10 +169,12 @@ def caches(
 ) -> decoding.Caches:
   """Caches for the batch: those that a batch before has used, if they fit."""
   B, S = len(batch.request.length), batch.slots
-  if used and (used.target.slots, len(used.target.length)) == (S, B):
-    return used
+  drafts = batch.params.draft is not None
+  if used and drafts == (used.draft is not None):
+    if (used.target.slots, len(used.target.length)) == (S, B):
+      return used
   draft = None
-  if batch.params.draft is not None:
+  if drafts:
     draft = pair.draft.init_cache(B, S)
     if pair.target.mesh is not None and pair.draft.mesh is None:
       draft = jax.device_put(draft, sharding.placement("", pair.target.mesh))

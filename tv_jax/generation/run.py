@@ -70,7 +70,7 @@ def generate(
     pair,
     settings,
     prompts,
-    _decode,
+    decode,
     template=template,
     items=items,
     progress=progress,
@@ -131,8 +131,8 @@ def decode_batches(
   return result
 
 
-def _decode(settings, batch, caches, items):
-  """A batch as one program."""
+def decode(settings, batch, caches, items=()):
+  """A batch as one program; see `decode_batches`."""
   del items
   begin = time.perf_counter()
   run = _compile(settings.plan, batch, caches)

@@ -1,0 +1,57 @@
+"""What the runs of this folder share."""
+
+import ml_collections
+
+
+def config(experiment: str, **fields) -> ml_collections.ConfigDict:
+  """A run of the paper's main table; `fields` are set in it.
+
+  Args:
+    experiment: Its name.
+    **fields: Values, or groups of values of which the others stay.
+  """
+  result = ml_collections.ConfigDict()
+  result.experiment = experiment
+
+  result.models = ml_collections.ConfigDict()
+  result.models.target = ""
+  result.models.draft = ""
+  result.models.draft_kind = "llama"
+  result.models.dtype = ""  # as stored; float32 on a CPU
+  result.models.revision = ""  # the newest
+  result.models.draft_revision = ""
+  result.models.template = "chat"
+  result.models.devices = 1
+  result.models.shard_draft = False
+
+  result.questions = "minibench"
+  result.per_task = 0  # all
+  result.exact_match = False
+
+  # Names in one text, with spaces between.
+  result.trees = "chain:5 kary:2x5 eagle"
+  result.verifiers = "token_level traversal"
+  result.proposals = "without_replacement"
+  result.temperatures = (1.0,)
+  result.seeds = (0,)
+  result.plain = True
+  result.baseline = "token_level"
+
+  result.draft_temperature = 0.0  # the target's
+  result.top_k = 0  # all
+  result.top_p = 1.0
+  result.max_new_tokens = 160
+  result.max_tokens = 0  # what the models can take
+  result.batch_size = 16
+  result.padded_to = 0
+
+  result.timing = ml_collections.ConfigDict()
+  result.timing.per_task = 1
+  result.timing.rounds = 1
+  result.timing.stages = True
+
+  result.explorer = ml_collections.ConfigDict()
+  result.explorer.per_task = 1
+  result.explorer.cycles = 6
+  result.update(fields)
+  return result

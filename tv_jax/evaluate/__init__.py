@@ -1,0 +1,18 @@
+"""Runs: a config's whole grid, into a folder from which tables are made."""
+
+from tv_jax.evaluate.cells import NONE, PLAIN, Cell, grid
+from tv_jax.evaluate.run import load, run
+from tv_jax.evaluate.settings import Settings, from_config, questions, to_dict
+
+__all__ = [
+  "NONE",
+  "PLAIN",
+  "Cell",
+  "Settings",
+  "from_config",
+  "grid",
+  "load",
+  "questions",
+  "run",
+  "to_dict",
+]

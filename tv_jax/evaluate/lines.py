@@ -1,0 +1,103 @@
+"""One row of a batch as a line of the store.
+
+Axes: N nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tv_jax import decoding, generation
+from tv_jax.decoding import Trace
+from tv_jax.proposals import INVALID
+from tv_jax.tree import Tree
+
+
+def line(
+  records: decoding.Records, row: int, how: generation.Settings, tokenizer
+) -> dict:
+  """What is kept of an answer: from it, every table is made."""
+  cycles = int(records.cycles[row])
+  tokens = records.tokens[row, : int(records.kept[row])].tolist()
+  return {
+    "tokens": tokens,
+    "text": tokenizer.decode(tokens, skip_special_tokens=True),
+    "accepted": records.accepted[row, :cycles].tolist(),
+    "expected": {
+      name: _numbers(records.expected[name][row, :cycles])
+      for name, _ in how.plan.panel
+    },
+    "stops": records.stops[row].tolist(),
+    "faults": int(records.faults[row]),
+  }
+
+
+class Pieces:
+  """What single tokens look like inside a text."""
+
+  def __init__(self, tokenizer):
+    """A piece shows its leading space only after another one."""
+    self.decode = tokenizer.decode
+    self.before = tokenizer("a", add_special_tokens=False).input_ids
+    self.known = {}
+
+  def __call__(self, token: int) -> str:
+    """The text of a token."""
+    if token not in self.known:
+      alone = self.decode(self.before)
+      text = self.decode([*self.before, token])
+      self.known[token] = text[len(alone) :]
+    return self.known[token]
+
+
+def traced(trace: Trace, tree: Tree, tokens: list[int], pieces: Pieces) -> list:
+  """The trees of an answer's first cycles, for somebody to look at.
+
+  Args:
+    trace: Its arrays, [cycles, N].
+    tree: Of all cycles.
+    tokens: The answer's.
+    pieces: Of the tokenizer.
+
+  Returns:
+    A dict of each cycle.
+  """
+  parents = [*tree.parents]
+  cycles, end = [], 0
+  for i, node in enumerate(trace.node.tolist()):
+    drawn = trace.tokens[i]
+    gained = int(tree.depth[node]) + 1
+    end += gained
+    # Where the end or the limit cut, the bonus was not kept.
+    bonus = pieces(tokens[end - 1]) if end <= len(tokens) else None
+    missing = drawn == INVALID
+    cycles.append(
+      {
+        "cycle": i,
+        "parents": parents,
+        "pieces": [None if t == INVALID else pieces(t) for t in drawn.tolist()],
+        "p": _laws(trace.p[i], missing),
+        "q": _laws(trace.q[i], missing),
+        "drawn": _laws(trace.drawn[i], missing),
+        "coins": _numbers(trace.coins[i]),
+        "stop": {name: _numbers(law[i]) for name, law in trace.stop.items()},
+        "node": node,
+        "bonus": bonus,
+      }
+    )
+  return cycles
+
+
+def _laws(values, missing) -> list:
+  """[N] None at the root, and where nothing was drawn."""
+  nothing = missing | (np.arange(len(values)) == 0)
+  return [
+    None if none else number
+    for none, number in zip(nothing.tolist(), _numbers(values), strict=True)
+  ]
+
+
+def _numbers(values) -> list[float | None]:
+  """As few digits as give the same float32 again; None for a NaN."""
+  values = np.asarray(values, np.float32)
+  return [float(str(x)) if np.isfinite(x) else None for x in values]

@@ -1,0 +1,130 @@
+"""A whole run: the grid's answers, then speed, into one folder."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import time
+from collections.abc import Callable
+
+import jax
+
+import tv_jax.pair
+from tv_jax import metrics, prompts, store
+from tv_jax.evaluate import environment
+from tv_jax.evaluate import settings as settings_lib
+from tv_jax.evaluate import timing as timing_lib
+from tv_jax.evaluate.answers import Answerer
+from tv_jax.evaluate.cells import grid
+from tv_jax.evaluate.settings import Settings
+from tv_jax.models import sharding
+from tv_jax.pair import Pair
+
+BUNDLED = "bundled/"
+
+
+def run(
+  config,
+  workdir: str | os.PathLike,
+  say: Callable[[str], None] = lambda line: None,
+  advance: Callable[[int, int], None] = lambda done, count: None,
+) -> None:
+  """Runs what is left of a config's grid.
+
+  Args:
+    config: As a file in configs/ returns it, or `Settings`.
+    workdir: The run's folder; one that has been begun is continued.
+    say: Told what is going on, a line at a time.
+    advance: Told how many answers there are, and how many there will be.
+
+  Raises:
+    ValueError: In one line, what is wrong with the config, the folder or a
+      checkpoint.
+    OSError: In one line, why the folder cannot be written to.
+  """
+  settings = config
+  if not isinstance(config, Settings):
+    settings = settings_lib.from_config(config)
+  folder = pathlib.Path(workdir)
+  questions = settings_lib.questions(settings)
+  described = environment.describe()
+  with store.Store.open(
+    folder, settings_lib.to_dict(settings), described
+  ) as results:
+    if results.environment_changes:
+      say(
+        "the answers that are there are of another environment: "
+        + "; ".join(results.environment_changes)
+      )
+    cells = grid(settings)
+    turns = sum(len(question.turns) for question in questions)
+    count = turns * len(cells)
+    if (folder / "DONE").exists() and len(results.items) == count:
+      say(f"{count} answers are all there")
+      return
+    pair = load(settings)
+    done = len(results.items)
+    say(f"{count} answers in {len(cells)} cells, {done} are there")
+
+    def tick(number):
+      nonlocal done
+      done += number
+      advance(done, count)
+
+    answer = Answerer(pair, settings, questions, results, tick)
+    for i, cell in enumerate(cells, 1):
+      begin, before = time.perf_counter(), done
+      answer(cell)
+      if done > before:
+        say(f"{i}/{len(cells)} {_told(cell, results, begin)}")
+    if settings.timing.per_task and not (folder / "timing.json").exists():
+      measured = timing_lib.measure(pair, settings, questions, say)
+      results.save_timing(measured)
+    results.finish()
+
+
+def _told(cell, results, begin) -> str:
+  """A line about a cell that is done."""
+  same = ("tree", "proposal", "verifier", "temperature", "seed")
+  own = [
+    item
+    for item in results.items
+    if all(item[name] == getattr(cell, name) for name in same)
+  ]
+  found = metrics.cell(own)
+  line = f"{cell}: {found.by_item:.2f} tokens a cycle"
+  if found.failed:
+    line += f", {found.failed} FAILED"
+  if found.faults:
+    line += f", NaN IN {found.faults} CYCLES"
+  return f"{line} ({time.perf_counter() - begin:.0f} s)"
+
+
+def load(settings: Settings) -> Pair:
+  """The pair of a run's settings."""
+  models = settings.models
+  mesh = None
+  if models.devices > 1:
+    there = len(jax.devices())
+    if there < models.devices:
+      raise ValueError(
+        f"models.devices={models.devices}: there are only {there} devices"
+      )
+    mesh = sharding.mesh(jax.devices()[: models.devices])
+  return tv_jax.pair.load(
+    _place(models.draft),
+    _place(models.target),
+    draft_kind=models.draft_kind,
+    dtype=models.dtype or None,
+    mesh=mesh,
+    shard_draft=models.shard_draft,
+    draft_revision=models.draft_revision or None,
+    revision=models.revision or None,
+  )
+
+
+def _place(name: str) -> str:
+  """Where a model is; the bundled ones come with the package."""
+  if name.startswith(BUNDLED):
+    return str(prompts.BUNDLED / name.removeprefix(BUNDLED))
+  return name
