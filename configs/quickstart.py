@@ -1,6 +1,6 @@
 """The paper's main table in minutes, with the bundled models, on any machine.
 
-  python -m tv_jax.main --config=configs/quickstart.py
+python -m tv_jax.main --config=configs/quickstart.py
 """
 
 import ml_collections

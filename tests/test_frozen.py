@@ -53,5 +53,5 @@ def test_what_is_wrong_is_named(change, message):
 
 
 def test_all_that_is_wrong_is_named_at_once():
-  with pytest.raises(ValueError, match="count.*on.*inner.names"):
+  with pytest.raises(ValueError, match=r"count.*on.*inner.names"):
     frozen.build(Outer, {"count": "", "on": "", "title": "", "inner": {}})

@@ -98,7 +98,9 @@ class Answerer:
     text = question.turns[turn]
     if any("error" in answer for answer in before):
       return Asked(question, [], text, 0, "an earlier turn failed")
-    turns = prompts.conversation(question, [answer["text"] for answer in before])
+    turns = prompts.conversation(
+      question, [answer["text"] for answer in before]
+    )
     try:
       template = self.settings.models.template
       tokens = prompts.encode(template, self.pair.tokenizer, turns)
@@ -170,4 +172,3 @@ def positions(pair: Pair, settings: Settings) -> int:
   models = [pair.target, pair.draft]
   least = min(model.config.max_position_embeddings for model in models)
   return min(least, settings.max_tokens or least)
-

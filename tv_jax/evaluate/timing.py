@@ -10,10 +10,12 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
+import jax
+
 from tv_jax import generation, prompts
 from tv_jax.evaluate import answers, cells, environment
 from tv_jax.evaluate.cells import Cell
-from tv_jax.evaluate.settings import Settings
+from tv_jax.evaluate.settings import Settings, rules_on
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
 from tv_jax.prompts import Question
@@ -107,11 +109,19 @@ def _encode(pair, settings, questions):
 
 
 def _method(pair, settings, cell) -> Method:
+  how = generation.resolve(pair, batch_size=1, **_options(settings, cell))
+  return Method(cell=cell, how=how, seconds=[], tokens=[], cycles=[])
+
+
+def _options(settings, cell) -> dict:
+  """What `generate` is to do: to decode, and nothing else."""
   options = cell.options(settings)
   if cell.verifier != cells.PLAIN:
     options["panel"] = None
-  how = generation.resolve(pair, batch_size=1, **options)
-  return Method(cell=cell, how=how, seconds=[], tokens=[], cycles=[])
+    # There a branch costs nothing, and to compile costs most of a short run.
+    if jax.default_backend() == "cpu":
+      options["among"] = rules_on(settings, cell.tree)
+  return options
 
 
 def _run(pair, settings, method, asked, longest):
@@ -139,10 +149,11 @@ def _stages(pair, settings, method, asked, say) -> dict | None:
   if not settings.timing.stages:
     return None
   say(f"timing: stages of {method.cell}")
-  options = method.cell.options(settings)
-  if method.cell.verifier != cells.PLAIN:
-    options["panel"] = None
   found = generation.profile(
-    pair, [asked[0][1]], batch_size=1, progress=False, **options
+    pair,
+    [asked[0][1]],
+    batch_size=1,
+    progress=False,
+    **_options(settings, method.cell),
   )
   return found.milliseconds

@@ -170,9 +170,11 @@ def caches(
   """Caches for the batch: those that a batch before has used, if they fit."""
   B, S = len(batch.request.length), batch.slots
   drafts = batch.params.draft is not None
-  if used and drafts == (used.draft is not None):
-    if (used.target.slots, len(used.target.length)) == (S, B):
-      return used
+  if used and (
+    (used.target.slots, len(used.target.length), used.draft is not None)
+    == (S, B, drafts)
+  ):
+    return used
   draft = None
   if drafts:
     draft = pair.draft.init_cache(B, S)

@@ -22,6 +22,7 @@ from tv_jax.generation import settings as settings_lib
 from tv_jax.generation.run import generate
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
+from tv_jax.verifiers import Verifier
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -149,7 +150,6 @@ class _Staged:
   def __init__(self, plan: decoding.Plan):
     """Nothing has run yet."""
     self.plan = plan
-    self.programs = {}
     self.compiling = 0.0
     self.prefill, self.batches, self.cycles = 0.0, 0, 0
     names = (
@@ -189,9 +189,11 @@ class _Stages:
 
   def prefill(self, caches: Caches) -> decoding.State:
     """The prompts read."""
-    function = functools.partial(decoding.prefill, new=self.batch.new)
     return self._time(
-      "prefill", function, (self.batch.params, self.batch.request, caches), (2,)
+      "prefill",
+      _prefill(self.batch.new),
+      (self.batch.params, self.batch.request, caches),
+      (2,),
     )
 
   def cycle(self, state: decoding.State) -> decoding.State:
@@ -228,15 +230,40 @@ class _Stages:
     return results
 
   def _compile(self, name, function, arguments, donated):
-    """A program for these arguments, of this batch or of one before."""
-    key = name, self.batch.new, decoding.shapes_of(arguments)
-    if key not in self.run.programs:
-      begin = time.perf_counter()
-      bound = functools.partial(function, self.plan)
-      program = jax.jit(bound, donate_argnums=donated)
-      self.run.programs[key] = program.lower(*arguments).compile()
-      self.run.compiling += time.perf_counter() - begin
-    return self.run.programs[key]
+    """A program for these arguments."""
+    plan = self.plan if name == "verify" else _of_any_rule(self.plan)
+    begin = time.perf_counter()
+    program = _program(function, plan, donated, *decoding.shapes_of(arguments))
+    self.run.compiling += time.perf_counter() - begin
+    return program
+
+
+@functools.lru_cache(maxsize=64)
+def _program(function, plan, donated, shapes, structure):
+  """A stage's program; another run with the same stage compiles none."""
+  arguments = jax.tree.unflatten(structure, shapes)
+  bound = functools.partial(function, plan)
+  return jax.jit(bound, donate_argnums=donated).lower(*arguments).compile()
+
+
+def _of_any_rule(plan: decoding.Plan) -> decoding.Plan:
+  """The plan without its rules, of which only one stage knows."""
+  how = plan.speculation
+  how = how and dataclasses.replace(how, verifier=_NO_RULE, others=())
+  return dataclasses.replace(plan, speculation=how)
+
+
+def _undecided(*_):
+  raise AssertionError("a stage that verifies nothing asked for a decision")
+
+
+_NO_RULE = Verifier(decide=_undecided)
+
+
+@functools.cache
+def _prefill(new):
+  """One function for each number, that programs can be found by."""
+  return functools.partial(decoding.prefill, new=new)
 
 
 def _draft(plan, params, request, state, cache):
