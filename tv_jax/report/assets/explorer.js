@@ -1,0 +1,272 @@
+"use strict";
+
+// The tree explorer: what is looked at, the controls, the address.
+(() => {
+  const source = document.getElementById("explorer-data");
+  if (!source) return;
+
+  const {
+    askedOf,
+    choices,
+    chosen,
+    element,
+    gainedIn,
+    nameOf,
+    nodesTable,
+    pair,
+    panel,
+    ranRule,
+    runOf,
+    saidBefore,
+  } = window.explorer;
+  const { traces, colors } = JSON.parse(source.textContent);
+  const home = document.getElementById("explorer");
+  const part = (name) => home.querySelector(`[data-part="${name}"]`);
+
+  const PACE = 900; // milliseconds a step, when played
+  const NARROW = 520; // pixels: less room than this for a tree
+  const MANY = 40; // nodes: more than this are drawn small
+
+  const state = {
+    trace: traces[0],
+    cycle: 0,
+    rules: [], // what the panels show
+    steps: [], // where each panel is
+    together: true, // whether the panels step together
+  };
+  let panels = [];
+  let playing = null; // {timer, which}
+
+  const cycleNow = () => state.trace.cycles[state.cycle];
+  const ranNow = () => ranRule(state.trace, cycleNow());
+  // Verifiers stand in the order of their colours.
+  const rulesNow = () =>
+    Object.keys(colors).filter((rule) => rule in cycleNow().stop);
+
+  // What there is to choose, and what was said before.
+
+  function fill(select, options, value) {
+    const made = options.map(([own, text]) =>
+      element("option", { value: own }, text),
+    );
+    select.replaceChildren(...made);
+    select.value = value;
+    select.closest("label").hidden = options.length < 2;
+  }
+
+  function fillChoices() {
+    const { trace } = state;
+    const { tree, question, run } = choices(traces, trace);
+    fill(part("tree"), tree, trace.tree);
+    fill(part("question"), question, askedOf(trace));
+    fill(part("run"), run, runOf(trace));
+    const last = trace.cycles.at(-1).cycle + 1;
+    const cycles = trace.cycles.map(({ cycle }, place) => [
+      place,
+      `${cycle + 1} of ${last}`,
+    ]);
+    fill(part("cycle"), cycles, state.cycle);
+    part("previous").setAttribute("aria-disabled", state.cycle === 0);
+    const atEnd = state.cycle === trace.cycles.length - 1;
+    part("next").setAttribute("aria-disabled", atEnd);
+    part("steppers").hidden = trace.cycles.length < 2;
+  }
+
+  function fillContext() {
+    const before = saidBefore(state.trace.cycles, state.cycle);
+    part("context").replaceChildren(
+      element("span", { class: "prompt" }, state.trace.prompt ?? ""),
+      before === null ? " … " : element("span", {}, before),
+      element("mark", { hidden: "" }, gainedIn(cycleNow())),
+    );
+  }
+
+  // The panels.
+
+  function titleOf(rule, place) {
+    if (rulesNow().length < 3) return element("h3", {}, rule);
+    const options = rulesNow().map((name) => element("option", {}, name));
+    const select = element("select", { "aria-label": "rule" }, ...options);
+    select.value = rule;
+    select.addEventListener("change", () => {
+      state.rules[place] = select.value;
+      render();
+      remember();
+    });
+    return select;
+  }
+
+  function render() {
+    pause();
+    const cycle = cycleNow();
+    state.rules = pair(rulesNow(), state.rules, ranNow());
+    fillChoices();
+    fillContext();
+    const narrow = part("panels").clientWidth < NARROW;
+    panels = state.rules.map((rule, place) =>
+      panel(cycle, rule, {
+        color: colors[rule],
+        ran: rule === ranNow(),
+        compact: narrow || cycle.parents.length > MANY,
+        title: titleOf(rule, place),
+        act: (name) => act(name, place),
+        go: (position) => move(concerned(place), () => position),
+      }),
+    );
+    part("panels").replaceChildren(...panels.map((own) => own.root));
+    part("together").closest("label").hidden = panels.length < 2;
+    part("together").checked = state.together;
+    part("table").replaceChildren(...nodesTable(cycle, state.rules));
+    show();
+  }
+
+  function show() {
+    panels.forEach((own, place) => {
+      state.steps[place] = Math.min(state.steps[place] ?? 0, own.end);
+      own.show(state.steps[place], playing?.which.includes(place));
+    });
+    // The run's gain is part of the text once its panel is through.
+    const place = state.rules.indexOf(ranNow());
+    const through = place >= 0 && state.steps[place] === panels[place].end;
+    part("context").querySelector("mark").hidden = !through;
+    part("context").scrollTop = part("context").scrollHeight;
+  }
+
+  // Steps.
+
+  /** The panels that a button of this one moves. */
+  function concerned(place) {
+    const alone = !state.together && place !== undefined;
+    return alone ? [place] : [...panels.keys()];
+  }
+
+  function move(which, target) {
+    for (const place of which) {
+      const { end } = panels[place];
+      const to = target(state.steps[place], end);
+      state.steps[place] = Math.min(Math.max(to, 0), end);
+    }
+    show();
+    remember();
+  }
+
+  function pause() {
+    clearInterval(playing?.timer);
+    playing = null;
+  }
+
+  function play(which) {
+    const through = () =>
+      which.every((place) => state.steps[place] === panels[place].end);
+    const tick = () => {
+      move(which, (at) => at + 1);
+      if (!through()) return;
+      pause();
+      show();
+    };
+    if (through()) move(which, () => 0);
+    playing = { timer: setInterval(tick, PACE), which };
+    tick();
+  }
+
+  function act(name, place) {
+    const which = concerned(place);
+    const wasPlaying = playing !== null;
+    pause();
+    const latest = Math.max(...which.map((one) => state.steps[one]));
+    const acts = {
+      start: () => move(which, () => 0),
+      // Who came to an end earlier waits there.
+      back: () => move(which, (at) => Math.min(at, latest - 1)),
+      forward: () => move(which, (at) => at + 1),
+      end: () => move(which, (_, end) => end),
+      play: () => (wasPlaying ? show() : play(which)),
+    };
+    acts[name]();
+  }
+
+  const KEYS = {
+    ArrowLeft: "back",
+    ArrowRight: "forward",
+    Home: "start",
+    End: "end",
+    " ": "play",
+  };
+
+  function onKey(event) {
+    const { key, target } = event;
+    const typing = target.closest("select, input, summary");
+    const pressing = key === " " && target.closest("button");
+    const special = event.ctrlKey || event.altKey || event.metaKey;
+    if (typing || pressing || special) return;
+    const own = panels.findIndex(({ root }) => root.contains(target));
+    const place = own < 0 ? undefined : own;
+    const by = { ArrowUp: -1, ArrowDown: 1 }[key];
+    if (key in KEYS) act(KEYS[key], place);
+    else if (by && place !== undefined) panels[place].look(by);
+    else return;
+    event.preventDefault();
+  }
+
+  // The address: a link opens the same tree, question, cycle and step.
+
+  function remember() {
+    const { trace, cycle, rules, steps, together } = state;
+    const fields = { trace: nameOf(trace), cycle, rules, steps };
+    if (!together) fields.apart = 1;
+    history.replaceState(null, "", `#${new URLSearchParams(fields)}`);
+  }
+
+  function recall() {
+    const asked = new URLSearchParams(location.hash.slice(1));
+    const listed = (name) => (asked.get(name) ?? "").split(",");
+    const found = traces.find((one) => nameOf(one) === asked.get("trace"));
+    if (!found) return false;
+    const cycle = Number(asked.get("cycle"));
+    state.trace = found;
+    state.cycle = cycle in found.cycles ? cycle : 0;
+    state.rules = listed("rules");
+    state.steps = listed("steps").map((step) => Math.max(Number(step) | 0, 0));
+    state.together = !asked.has("apart");
+    return true;
+  }
+
+  // What the reader does.
+
+  function moveTo(cycle) {
+    if (!(cycle in state.trace.cycles)) return;
+    state.cycle = cycle;
+    state.steps = [];
+    render();
+    remember();
+  }
+
+  for (const name of ["tree", "question", "run"]) {
+    part(name).addEventListener("change", ({ target }) => {
+      state.trace = chosen(traces, state.trace, name, target.value);
+      moveTo(0);
+    });
+  }
+  part("cycle").addEventListener("change", ({ target }) =>
+    moveTo(Number(target.value)),
+  );
+  part("previous").addEventListener("click", () => moveTo(state.cycle - 1));
+  part("next").addEventListener("click", () => moveTo(state.cycle + 1));
+  part("together").addEventListener("change", ({ target }) => {
+    state.together = target.checked;
+    remember();
+  });
+  home.addEventListener("keydown", onKey);
+  window.addEventListener("hashchange", () => {
+    if (recall()) render();
+  });
+  let width = innerWidth;
+  window.addEventListener("resize", () => {
+    if (innerWidth === width) return;
+    width = innerWidth;
+    render();
+  });
+
+  if (recall()) home.scrollIntoView();
+  render();
+})();
