@@ -46,6 +46,12 @@ def table(
   rows = [
     [NOTHING if cell is None else str(cell) for cell in row] for row in rows
   ]
+  for row in rows:
+    if len(row) != len(header):
+      raise ValueError(
+        f"row {row} has {len(row)} cells, the header {len(header)}: give one"
+        " for each, None where there is nothing to say"
+      )
   numeric = [
     place > 0 and _is_numeric([row[place] for row in rows])
     for place in range(len(header))

@@ -19,6 +19,7 @@ _SCRIPTS = (
   "panel.js",
   "table.js",
   "traces.js",
+  "choosing.js",
   "explorer.js",
 )
 _TRACE = (

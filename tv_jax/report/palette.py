@@ -23,7 +23,7 @@ RULE = Color("rule", "#d9d6ce", "#3a3d42")
 
 # Told apart with any eyes: blue and orange first, and light differs too.
 BLUE = Color("blue", "#0a64a4", "#74b9ee")
-ORANGE = Color("orange", "#b9540a", "#f09c5c")
+ORANGE = Color("orange", "#ad4d06", "#f09c5c")
 GREEN = Color("green", "#12785a", "#58c29d")
 PURPLE = Color("purple", "#8b4789", "#d59fd2")
 GOLD = Color("gold", "#80690a", "#d6b94f")

@@ -36,47 +36,51 @@ Object.assign(
     const widthOf = (text) =>
       LETTER * [...text].reduce((n, c) => n + (WIDE.test(c) ? 2 : 1), 0);
 
-    /** Places for all nodes and, at the end, for the bonus below `last`. */
+    /** What is drawn of a node: its number, its text, how wide it is. */
+    function boxOf(tag, piece, least) {
+      const label = shortened(piece);
+      const indent = 9 + 5.2 * tag.length;
+      const width = Math.max(indent + widthOf(label) + 6, least);
+      return { tag, label, indent, width };
+    }
+
+    /**
+     * Places for the nodes and, at the end, for the bonus below `last`.
+     *
+     * What hangs below a node without a token has none either, and no place.
+     */
     function layout(cycle, last, compact) {
       const bonus = cycle.parents.length;
       const { children, depth } = treeOf([...cycle.parents, last]);
       const pieces = [...cycle.pieces, cycle.bonus];
-      const boxes = pieces.map((piece, node) => {
-        const tag = node === bonus ? "+" : String(node);
-        const label = shortened(piece);
-        const indent = 9 + 5.2 * tag.length;
-        const least = compact || node === ROOT || node === bonus ? 0 : 84;
-        return {
-          tag,
-          label,
-          indent,
-          width: Math.max(indent + widthOf(label) + 6, least),
-        };
-      });
       const height = compact ? 18 : 33;
-      const left = [MARGIN];
-      for (let d = 0; d <= Math.max(...depth); d++) {
-        const own = boxes.filter((_, node) => depth[node] === d);
-        const widest = Math.max(...own.map((box) => box.width));
-        left.push(left[d] + widest + (compact ? 16 : 22));
-      }
+      const pitch = height + (compact ? 4 : 7);
+      const gap = compact ? 16 : 18;
+      const boxes = pieces.map(() => undefined);
+      const widest = [];
       let row = 0;
       const place = (node) => {
-        const below = children[node];
+        const plain = compact || node === ROOT || node === bonus;
+        const tag = node === bonus ? "+" : String(node);
+        const box = boxOf(tag, pieces[node], plain ? 0 : 80);
+        const below = pieces[node] === null ? [] : children[node];
         below.forEach(place);
-        const box = boxes[node];
-        box.x = left[depth[node]];
         box.height = node === bonus ? 18 : height;
         box.y = below.length
           ? (boxes[below[0]].y + boxes[below.at(-1)].y) / 2
-          : MARGIN + height / 2 + (height + (compact ? 4 : 7)) * row++;
+          : MARGIN + height / 2 + pitch * row++;
+        boxes[node] = box;
+        const d = depth[node];
+        widest[d] = Math.max(widest[d] ?? 0, box.width);
       };
       place(ROOT);
-      return {
-        boxes,
-        width: left.at(-1),
-        height: MARGIN * 2 + row * (height + (compact ? 4 : 7)),
-      };
+      const left = [MARGIN];
+      for (const width of widest) left.push(left.at(-1) + width + gap);
+      boxes.forEach((box, node) => {
+        if (box) box.x = left[depth[node]];
+      });
+      const width = left.at(-1) - gap + MARGIN;
+      return { boxes, width, height: MARGIN * 2 + pitch * row };
     }
 
     function branch(from, to, weight) {
@@ -115,7 +119,7 @@ Object.assign(
      * Draws a tree: {svg, paint, place}.
      *
      * `paint(marks)` shows a set of classes for each node, and the bonus token
-     * or not; `place(node)` says where a node is. A branch is as wide as it is
+     * or not; `place(node)` says where a node is, if it is anywhere. A branch is as wide as it is
      * likely that the accepted node lies beyond it.
      */
     function draw(cycle, rule, last, { compact, ran }) {
@@ -124,12 +128,12 @@ Object.assign(
       const mass = reach(cycle, rule);
       const svg = element("svg", { width, height, role: "img" });
       const branches = cycle.parents.map((parent, node) =>
-        node === ROOT
+        node === ROOT || !boxes[node]
           ? null
           : branch(boxes[parent], boxes[node], 0.8 + 5.2 * mass[node]),
       );
       const nodes = cycle.parents.map((_, node) =>
-        nodeBox(cycle, node, boxes[node], compact),
+        boxes[node] ? nodeBox(cycle, node, boxes[node], compact) : null,
       );
       const extra = boxes.at(-1);
       const bonus = element(
@@ -138,12 +142,12 @@ Object.assign(
         branch(boxes[last], extra, 1.5),
         nodeBox(shown, cycle.parents.length, extra, true),
       );
-      svg.append(...branches.filter(Boolean), ...nodes, bonus);
+      svg.append(...[...branches, ...nodes].filter(Boolean), bonus);
 
       function paint(marks, kept, ended) {
         const path = new Set(kept === ROOT ? [] : pathTo(cycle.parents, kept));
         nodes.forEach((own, node) => {
-          own.setAttribute("class", ["node", ...marks[node]].join(" "));
+          own?.setAttribute("class", ["node", ...marks[node]].join(" "));
           branches[node]?.classList.toggle("kept", path.has(node));
           branches[node]?.classList.toggle("gone", marks[node].has("gone"));
         });

@@ -5,20 +5,9 @@
   const source = document.getElementById("explorer-data");
   if (!source) return;
 
-  const {
-    askedOf,
-    choices,
-    chosen,
-    element,
-    gainedIn,
-    nameOf,
-    nodesTable,
-    pair,
-    panel,
-    ranRule,
-    runOf,
-    saidBefore,
-  } = window.explorer;
+  const { addressOf, chosen, element, fillChoices, fillContext, nodesTable } =
+    window.explorer;
+  const { pair, panel, ranRule, stateAt } = window.explorer;
   const { traces, colors } = JSON.parse(source.textContent);
   const home = document.getElementById("explorer");
   const part = (name) => home.querySelector(`[data-part="${name}"]`);
@@ -43,44 +32,6 @@
   const rulesNow = () =>
     Object.keys(colors).filter((rule) => rule in cycleNow().stop);
 
-  // What there is to choose, and what was said before.
-
-  function fill(select, options, value) {
-    const made = options.map(([own, text]) =>
-      element("option", { value: own }, text),
-    );
-    select.replaceChildren(...made);
-    select.value = value;
-    select.closest("label").hidden = options.length < 2;
-  }
-
-  function fillChoices() {
-    const { trace } = state;
-    const { tree, question, run } = choices(traces, trace);
-    fill(part("tree"), tree, trace.tree);
-    fill(part("question"), question, askedOf(trace));
-    fill(part("run"), run, runOf(trace));
-    const last = trace.cycles.at(-1).cycle + 1;
-    const cycles = trace.cycles.map(({ cycle }, place) => [
-      place,
-      `${cycle + 1} of ${last}`,
-    ]);
-    fill(part("cycle"), cycles, state.cycle);
-    part("previous").setAttribute("aria-disabled", state.cycle === 0);
-    const atEnd = state.cycle === trace.cycles.length - 1;
-    part("next").setAttribute("aria-disabled", atEnd);
-    part("steppers").hidden = trace.cycles.length < 2;
-  }
-
-  function fillContext() {
-    const before = saidBefore(state.trace.cycles, state.cycle);
-    part("context").replaceChildren(
-      element("span", { class: "prompt" }, state.trace.prompt ?? ""),
-      before === null ? " … " : element("span", {}, before),
-      element("mark", { hidden: "" }, gainedIn(cycleNow())),
-    );
-  }
-
   // The panels.
 
   function titleOf(rule, place) {
@@ -100,8 +51,8 @@
     pause();
     const cycle = cycleNow();
     state.rules = pair(rulesNow(), state.rules, ranNow());
-    fillChoices();
-    fillContext();
+    fillChoices(part, traces, state);
+    fillContext(part("context"), state);
     const narrow = part("panels").clientWidth < NARROW;
     panels = state.rules.map((rule, place) =>
       panel(cycle, rule, {
@@ -208,27 +159,16 @@
     event.preventDefault();
   }
 
-  // The address: a link opens the same tree, question, cycle and step.
+  // The address follows: a link opens the same tree, question, cycle and step.
 
   function remember() {
-    const { trace, cycle, rules, steps, together } = state;
-    const fields = { trace: nameOf(trace), cycle, rules, steps };
-    if (!together) fields.apart = 1;
-    history.replaceState(null, "", `#${new URLSearchParams(fields)}`);
+    history.replaceState(null, "", `#${addressOf(state)}`);
   }
 
   function recall() {
-    const asked = new URLSearchParams(location.hash.slice(1));
-    const listed = (name) => (asked.get(name) ?? "").split(",");
-    const found = traces.find((one) => nameOf(one) === asked.get("trace"));
-    if (!found) return false;
-    const cycle = Number(asked.get("cycle"));
-    state.trace = found;
-    state.cycle = cycle in found.cycles ? cycle : 0;
-    state.rules = listed("rules");
-    state.steps = listed("steps").map((step) => Math.max(Number(step) | 0, 0));
-    state.together = !asked.has("apart");
-    return true;
+    const found = stateAt(location.hash.slice(1), traces);
+    if (found) Object.assign(state, found);
+    return found !== null;
   }
 
   // What the reader does.

@@ -26,7 +26,10 @@ Object.assign(
             // Younger siblings are never offered.
             const siblings = children[cycle.parents[step.node]];
             const younger = siblings.filter((n) => n > step.node);
-            mark(younger.flatMap((n) => below(children, n)), "gone");
+            mark(
+              younger.flatMap((n) => below(children, n)),
+              "gone",
+            );
           }
           kept = step.node;
         } else {

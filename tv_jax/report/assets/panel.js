@@ -6,7 +6,6 @@ Object.assign(
   (() => {
     const {
       ROOT,
-      apart,
       chances,
       closing,
       draw,
@@ -14,12 +13,11 @@ Object.assign(
       expectedLength,
       isTopDown,
       marksAt,
-      number,
+      numbersOf,
       opening,
       telling,
       tokens,
       treeOf,
-      visible,
       walk,
     } = window.explorer;
 
@@ -32,9 +30,10 @@ Object.assign(
     };
 
     /**
-     * Makes a panel: {root, end, show}.
+     * Makes a panel: {root, end, show, look}.
      *
-     * `act(name)` is called for a button, `go(position)` to jump.
+     * It calls `act(name)` for a button and `go(position)` for a jump. To
+     * `show(end)` is to show how it ended; `look(by)` moves to another node.
      */
     function panel(cycle, rule, { color, ran, compact, act, go, title }) {
       const course = walk(cycle, rule, ran ? cycle.node : undefined);
@@ -87,7 +86,11 @@ Object.assign(
           "header",
           {},
           title,
-          element("span", { class: "badge" }, ran ? "ran" : "on the same coins"),
+          element(
+            "span",
+            { class: "badge" },
+            ran ? "ran" : "on the same coins",
+          ),
           numbers,
         ),
         element(
@@ -95,9 +98,9 @@ Object.assign(
           { class: "bar" },
           element("div", { class: "buttons" }, ...buttons, count),
           said,
+          about,
         ),
         field,
-        about,
         element("p", { class: "caption" }, "Order of verification"),
         element("ol", { class: "order" }, ...chips),
       );
@@ -121,21 +124,7 @@ Object.assign(
       function describe() {
         const now = course.steps[position - 1]?.node ?? course.node;
         const node = inspected ?? (position === 0 ? (order[0] ?? ROOT) : now);
-        const piece = cycle.pieces[node];
-        const offered = node !== ROOT && piece !== null;
-        const [coin, threshold] =
-          offered && chance[node] !== null
-            ? apart(cycle.coins[node], chance[node])
-            : ["–", "–"];
-        const rows = [
-          [`node ${node}`, visible(piece)],
-          ["p", number(cycle.p[node])],
-          ["q", number(cycle.q[node])],
-          ["drawn with", number(cycle.drawn[node])],
-          ["coin", coin],
-          ["chance", threshold],
-          ["stops here", number(cycle.stop[rule][node])],
-        ];
+        const rows = numbersOf(cycle, rule, node, chance[node]);
         about.replaceChildren(
           ...rows.map(([term, text]) =>
             element(
@@ -167,13 +156,15 @@ Object.assign(
         inspected = null;
         const at = marksAt(cycle, rule, course, position);
         drawing.paint(at.marks, at.kept, at.ended);
-        chips.forEach((chip, place) => {
+        order.forEach((node, place) => {
+          const chip = chips[place];
           const step = course.steps[place];
-          const done = step && place < position;
-          chip.className = !step
-            ? "unreached"
-            : done && (step.accepted ? "kept" : "rejected");
-          chip.classList.toggle("current", place === position - 1);
+          const done = place < position;
+          if (!step) chip.className = "unreached";
+          else if (!done) chip.className = "";
+          else chip.className = step.accepted ? "kept" : "rejected";
+          const current = !at.ended && at.now?.node === node;
+          chip.classList.toggle("current", current);
         });
         said.textContent = at.ended
           ? closing(cycle, rule, course.node, ran)
@@ -181,7 +172,7 @@ Object.assign(
             ? telling(cycle, rule, at.now)
             : opening(cycle, rule, order[0]);
         count.textContent = at.ended
-          ? `done, ${end - 1}`
+          ? `done after ${end - 1}`
           : `${position} of ${end - 1}`;
         for (const button of buttons) {
           const name = button.dataset.act;
@@ -190,6 +181,7 @@ Object.assign(
             button.setAttribute("aria-disabled", position === 0);
           } else button.setAttribute("aria-disabled", at.ended);
         }
+        about.setAttribute("aria-live", "off"); // `said` is enough
         follow(at.ended ? course.node : (at.now?.node ?? order[0] ?? ROOT));
         describe();
       }
@@ -197,9 +189,12 @@ Object.assign(
       /** Looks at the next node, or the one before. */
       function look(by) {
         const count = cycle.parents.length;
-        const from = inspected ?? course.steps[position - 1]?.node ?? ROOT;
-        inspect((from + by + count) % count);
-        follow(inspected);
+        let node = inspected ?? course.steps[position - 1]?.node ?? ROOT;
+        do node = (node + by + count) % count;
+        while (!drawing.place(node));
+        about.setAttribute("aria-live", "polite");
+        inspect(node);
+        follow(node);
       }
 
       function point(event) {
@@ -216,7 +211,7 @@ Object.assign(
         if (event.pointerType === "mouse") inspect(null);
       });
 
-      return { root, end, show, look, node: course.node };
+      return { root, end, show, look };
     }
 
     return { panel };

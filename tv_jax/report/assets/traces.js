@@ -19,10 +19,15 @@ Object.assign(
     /** Pairs (value, text) of what each select offers beside a trace. */
     function choices(traces, trace) {
       const sameTree = traces.filter((one) => one.tree === trace.tree);
-      const pairs = (own, value, text) =>
-        [...new Map(own.map((one) => [value(one), text(one)]))];
+      const pairs = (own, value, text) => [
+        ...new Map(own.map((one) => [value(one), text(one)])),
+      ];
       return {
-        tree: pairs(traces, (one) => one.tree, (one) => one.tree),
+        tree: pairs(
+          traces,
+          (one) => one.tree,
+          (one) => one.tree,
+        ),
         question: pairs(sameTree, askedOf, (one) => {
           const turn = one.turn ? `, turn ${one.turn + 1}` : "";
           return `${one.task} ${one.question}${turn}`;
@@ -39,8 +44,16 @@ Object.assign(
 
     /** The trace that has this tree, question or run, and differs least. */
     function chosen(traces, trace, name, value) {
-      const valueOf = { tree: (one) => one.tree, question: askedOf, run: runOf };
-      const before = { tree: [], question: ["tree"], run: ["tree", "question"] };
+      const valueOf = {
+        tree: (one) => one.tree,
+        question: askedOf,
+        run: runOf,
+      };
+      const before = {
+        tree: [],
+        question: ["tree"],
+        run: ["tree", "question"],
+      };
       const fits = traces.filter(
         (one) =>
           valueOf[name](one) === value &&
@@ -84,6 +97,39 @@ Object.assign(
       return cycles.slice(0, place).map(gainedIn).join("");
     }
 
-    return { choices, chosen, gainedIn, nameOf, pair, ranRule, runOf, askedOf, saidBefore };
+    /** The state of the explorer as an address, and back: null if it is none. */
+    function addressOf({ trace, cycle, rules, steps, together }) {
+      const fields = { trace: nameOf(trace), cycle, rules, steps };
+      if (!together) fields.apart = 1;
+      return new URLSearchParams(fields);
+    }
+
+    function stateAt(address, traces) {
+      const asked = new URLSearchParams(address);
+      const listed = (name) => (asked.get(name) ?? "").split(",");
+      const trace = traces.find((one) => nameOf(one) === asked.get("trace"));
+      if (!trace) return null;
+      const cycle = Number(asked.get("cycle"));
+      return {
+        trace,
+        cycle: cycle in trace.cycles ? cycle : 0,
+        rules: listed("rules"),
+        steps: listed("steps").map((step) => Math.max(Number(step) | 0, 0)),
+        together: !asked.has("apart"),
+      };
+    }
+
+    return {
+      addressOf,
+      askedOf,
+      choices,
+      chosen,
+      gainedIn,
+      pair,
+      ranRule,
+      runOf,
+      saidBefore,
+      stateAt,
+    };
   })(),
 );

@@ -30,7 +30,7 @@ Object.assign(
     function apart(coin, chance) {
       for (let digits = 3; digits < 9; digits++) {
         const [a, b] = [coin, chance].map((x) => x.toFixed(digits));
-        if (a !== b) return [a, b];
+        if (a !== b) return digits > 3 ? [a, b] : [coin, chance].map(number);
       }
       return [number(coin), number(chance)];
     }
@@ -72,9 +72,27 @@ Object.assign(
       if (node === ROOT) return `Nothing was accepted: ${bonus} alone.`;
       const path = pathTo(cycle.parents, node);
       const text = quote(path.map((one) => cycle.pieces[one]).join(""));
-      return `Node ${node} it is: ${text} and ${bonus}, ${tokens(gained)}.`;
+      return `Node ${node} is kept: ${text} and ${bonus}, ${tokens(gained)}.`;
     }
 
-    return { apart, closing, number, opening, telling, tokens, visible };
+    /** What is known of a node: pairs (term, text). */
+    function numbersOf(cycle, rule, node, chance) {
+      const offered =
+        node !== ROOT && cycle.pieces[node] !== null && chance !== null;
+      const [coin, threshold] = offered
+        ? apart(cycle.coins[node], chance)
+        : ["–", "–"];
+      return [
+        [`node ${node}`, visible(cycle.pieces[node])],
+        ["p", number(cycle.p[node])],
+        ["q", number(cycle.q[node])],
+        ["drawn with", number(cycle.drawn[node])],
+        ["coin", coin],
+        ["chance", threshold],
+        ["stops here", number(cycle.stop[rule][node])],
+      ];
+    }
+
+    return { closing, number, numbersOf, opening, telling, tokens, visible };
   })(),
 );
