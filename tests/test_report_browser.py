@@ -139,6 +139,17 @@ def test_nothing_is_asked_of_the_network(browser):
   assert browser.errors() == []
 
 
+def test_no_script_runs_but_the_pages_own(browser):
+  browser.run("""
+    const script = document.createElement("script");
+    script.textContent = "window.hacked = 1";
+    document.body.append(script);
+  """)
+  assert browser.run("return window.hacked ?? null") is None
+  (complaint,) = browser.errors()
+  assert "Content Security Policy" in complaint
+
+
 def test_text_stays_text(browser):
   assert browser.run("return window.hacked ?? null") is None
   assert browser.find("main img, header img") == []
@@ -199,7 +210,7 @@ def test_every_cycle_ends_as_python_says(browser, url, made):
           above, depth = cycle["parents"][above], depth + 1
         assert panel["last"] == [walk.node]
         assert panel["gained"] == depth + 1
-        assert panel["count"] == f"done after {len(walk.steps)}"
+        assert panel["count"] == f"all {len(walk.steps)}"
         assert panel["expected"] == pytest.approx(
           walks.expected_length(cycle, panel["rule"]), abs=5.1e-4
         )
@@ -252,8 +263,7 @@ def test_keys_step_both_together(browser, url, made):
 
   def wanted(step):
     return [
-      f"done after {n}" if step > n else f"{min(step, n)} of {n}"
-      for n in lengths
+      f"all {n}" if step > n else f"{min(step, n)} of {n}" for n in lengths
     ]
 
   assert counts() == wanted(0)

@@ -119,7 +119,8 @@ Object.assign(
      * Draws a tree: {svg, paint, place}.
      *
      * `paint(marks)` shows a set of classes for each node, and the bonus token
-     * or not; `place(node)` says where a node is, if it is anywhere. A branch is as wide as it is
+     * or not; `place(node)` says where a node is, if it is anywhere, and the
+     * bonus token as the node after the last. A branch is as wide as it is
      * likely that the accepted node lies beyond it.
      */
     function draw(cycle, rule, last, { compact, ran }) {

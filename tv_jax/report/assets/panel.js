@@ -172,7 +172,7 @@ Object.assign(
             ? telling(cycle, rule, at.now)
             : opening(cycle, rule, order[0]);
         count.textContent = at.ended
-          ? `done after ${end - 1}`
+          ? `all ${end - 1}`
           : `${position} of ${end - 1}`;
         for (const button of buttons) {
           const name = button.dataset.act;
@@ -182,7 +182,8 @@ Object.assign(
           } else button.setAttribute("aria-disabled", at.ended);
         }
         about.setAttribute("aria-live", "off"); // `said` is enough
-        follow(at.ended ? course.node : (at.now?.node ?? order[0] ?? ROOT));
+        const bonus = cycle.parents.length;
+        follow(at.ended ? bonus : (at.now?.node ?? order[0] ?? ROOT));
         describe();
       }
 
