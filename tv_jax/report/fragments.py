@@ -52,45 +52,32 @@ def table(
         f"row {row} has {len(row)} cells, the header {len(header)}: give one"
         " for each, None where there is nothing to say"
       )
-  numeric = [
-    place > 0 and _is_numeric([row[place] for row in rows])
+  kinds = [
+    ' class="number"'
+    if place and _is_numeric([row[place] for row in rows])
+    else ""
     for place in range(len(header))
   ]
-  parts = ["<thead>"]
-  if groups:
-    parts.append(
-      "<tr>"
-      + "".join(
-        f'<th class="group" colspan="{span}" scope="colgroup">{escape(name)}'
-        "</th>"
-        if name
-        else f'<td colspan="{span}"></td>'
-        for name, span in groups
-      )
-      + "</tr>"
-    )
-  kinds = [' class="number"' if number else "" for number in numeric]
-  parts.append(
-    "<tr>"
-    + "".join(
-      f'<th scope="col"{kind}>{escape(name)}</th>'
-      for name, kind in zip(header, kinds, strict=True)
-    )
-    + "</tr></thead><tbody>"
+  head = _row(
+    f'<th scope="col"{kind}>{escape(name)}</th>'
+    for name, kind in zip(header, kinds, strict=True)
   )
-  for i, (name, *cells) in enumerate(rows):
-    line = [f'<th scope="row">{escape(name)}</th>']
-    for j, (cell, kind) in enumerate(
-      zip(cells, kinds[1:], strict=True), start=1
-    ):
-      text = escape(cell)
-      text = f"<strong>{text}</strong>" if (i, j) in strong else text
-      line.append(f"<td{kind}>{text}</td>")
-    parts.append(f"<tr>{''.join(line)}</tr>")
-  parts.append("</tbody>")
+  body = []
+  for i, row in enumerate(rows):
+    name, *cells = [
+      f"<strong>{escape(cell)}</strong>" if (i, j) in strong else escape(cell)
+      for j, cell in enumerate(row)
+    ]
+    named = [f'<th scope="row">{name}</th>']
+    data = zip(kinds[1:], cells, strict=True)
+    body.append(_row(named + [f"<td{kind}>{cell}</td>" for kind, cell in data]))
+  content = (
+    f"<table><thead>{_group_row(groups)}{head}</thead>"
+    f"<tbody>{''.join(body)}</tbody></table>"
+  )
   return (
     f'<figure class="table"><figcaption>{escape(caption)}</figcaption>'
-    + _scrolling(f"<table>{''.join(parts)}</table>", caption)
+    + _scrolling(content, caption)
     + "</figure>"
   )
 
@@ -139,6 +126,22 @@ def embedded(data, name: str) -> str:
   text = json.dumps(_finite(data), separators=(",", ":"), allow_nan=False)
   text = text.replace("<", "\\u003c")
   return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _row(cells):
+  return f"<tr>{''.join(cells)}</tr>"
+
+
+def _group_row(groups):
+  """The line above the columns' names; nothing stands over some columns."""
+  if not groups:
+    return ""
+  return _row(
+    f'<th class="group" colspan="{span}" scope="colgroup">{escape(name)}</th>'
+    if name
+    else f'<td colspan="{span}"></td>'
+    for name, span in groups
+  )
 
 
 def _scrolling(content, label):
