@@ -1,0 +1,152 @@
+"""A real browser, by WebDriver's REST interface and nothing else."""
+
+import base64
+import contextlib
+import json
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+
+CHROMIUM, DRIVER = (
+  shutil.which(name) or f"/usr/bin/{name}"
+  for name in ("chromium", "chromedriver")
+)
+FLAGS = [
+  "--headless=new",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-dev-shm-usage",
+  "--hide-scrollbars",
+  "--host-resolver-rules=MAP * ~NOTFOUND",  # no network
+]
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the standard's name for one
+
+# Where Selenium has them: keys without a character.
+KEYS = {
+  "ArrowLeft": "\ue012",
+  "ArrowUp": "\ue013",
+  "ArrowRight": "\ue014",
+  "ArrowDown": "\ue015",
+  "End": "\ue010",
+  "Home": "\ue011",
+}
+
+
+def missing():
+  """Which of the programs is not installed, or None."""
+  for path in (CHROMIUM, DRIVER):
+    if shutil.which(path) is None:
+      return path
+  return None
+
+
+class Browser:
+  """A session of a browser: use `browser()`."""
+
+  def __init__(self, address, session):
+    self._address, self._session = address, session
+
+  def call(self, method, path, body=None):
+    return call(self._address, method, f"{self._session}/{path}", body)
+
+  def cdp(self, command, **parameters):
+    """One command of Chromium's own protocol."""
+    body = {"cmd": command, "params": parameters}
+    return self.call("POST", "goog/cdp/execute", body)
+
+  def open(self, url):
+    self.call("POST", "url", {"url": url})
+
+  def run(self, script, *arguments):
+    """What a script returns."""
+    body = {"script": script, "args": arguments}
+    return self.call("POST", "execute/sync", body)
+
+  def find(self, css):
+    """All elements of a selector."""
+    body = {"using": "css selector", "value": css}
+    return [own[ELEMENT] for own in self.call("POST", "elements", body)]
+
+  def texts(self, css):
+    script = "return [...document.querySelectorAll(arguments[0])]"
+    return self.run(f"{script}.map((one) => one.textContent)", css)
+
+  def click(self, css, place=0):
+    self.call("POST", f"element/{self.find(css)[place]}/click", {})
+
+  def press(self, css, key, place=0):
+    """Types a key at an element."""
+    own = self.find(css)[place]
+    text = KEYS.get(key, key)
+    self.call("POST", f"element/{own}/value", {"text": text})
+
+  def resize(self, width, height, *, mobile=False):
+    self.cdp(
+      "Emulation.setDeviceMetricsOverride",
+      width=width,
+      height=height,
+      deviceScaleFactor=2 if mobile else 1,
+      mobile=mobile,
+    )
+
+  def prefer(self, **features):
+    """Media features of the reader: prefer(color_scheme="dark")."""
+    named = [
+      {"name": f"prefers-{name.replace('_', '-')}", "value": value}
+      for name, value in features.items()
+    ]
+    self.cdp("Emulation.setEmulatedMedia", features=named)
+
+  def errors(self):
+    """What the console has complained about since it was asked last."""
+    lines = self.call("POST", "se/log", {"type": "browser"})
+    return [line["message"] for line in lines]
+
+  def screenshot(self, *, whole=False):
+    """A PNG of what is in view, or of the whole page."""
+    found = self.cdp("Page.captureScreenshot", captureBeyondViewport=whole)
+    return base64.b64decode(found["data"])
+
+
+@contextlib.contextmanager
+def browser():
+  """A browser while it is needed."""
+  command = [DRIVER, "--port=0"]
+  with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+    try:
+      for line in driver.stdout:
+        if found := re.search(r"started successfully on port (\d+)", line):
+          break
+      address = f"http://127.0.0.1:{found[1]}"
+      options = {
+        "goog:chromeOptions": {"binary": CHROMIUM, "args": FLAGS},
+        "goog:loggingPrefs": {"browser": "ALL"},
+      }
+      body = {"capabilities": {"alwaysMatch": options}}
+      made = call(address, "POST", "session", body)
+      session = f"session/{made['sessionId']}"
+      try:
+        yield Browser(address, session)
+      finally:
+        call(address, "DELETE", session)
+    finally:
+      driver.terminate()
+
+
+def call(address, method, path, body=None):
+  """One request; its answer's value."""
+  request = urllib.request.Request(
+    f"{address}/{path}",
+    method=method,
+    data=None if body is None else json.dumps(body).encode(),
+  )
+  direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+  try:
+    with direct.open(request, timeout=60) as answer:
+      return json.load(answer)["value"]
+  except urllib.error.HTTPError as error:
+    with error:
+      message = json.load(error)["value"]["message"]
+    raise RuntimeError(f"{method} {path}: {message}") from None

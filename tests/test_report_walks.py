@@ -1,0 +1,109 @@
+"""Walks told from stop laws are those that the verifiers take."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests import test_verifiers, traces
+from tv_jax import tree as tree_lib
+from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.report import walks
+from tv_jax.verifiers import NOT_OFFERED
+
+TREES = {
+  name: test_verifiers.TREES[name] for name in ("lopsided", "binary", "chain")
+}
+CASES = [
+  (rule, name) for rule in ("traversal", "token_level") for name in TREES
+]
+LANES = 1536
+CLOSE = 1e-5  # a coin this near its chance may fall on either side
+
+
+def cycle_of(t, tokens, coins, stop, rule):
+  return {
+    "parents": list(t.parents),
+    "pieces": ["", *(None if x == INVALID else str(x) for x in tokens[1:])],
+    "coins": coins.tolist(),
+    "stop": {rule: stop.tolist()},
+  }
+
+
+@pytest.mark.parametrize(("rule", "name"), [*CASES, ("block", "chain")])
+def test_a_walk_is_the_verifiers(rule, name):
+  t = TREES[name]
+  rng = np.random.default_rng([len(t), len(rule)])
+  drafts = test_verifiers.random_lanes(rng, t, LANES)
+  drafts = dataclasses.replace(
+    drafts, q=drafts.q.astype(np.float32), p=drafts.p.astype(np.float32)
+  )
+  assert (drafts.tokens[:, 1:] == INVALID).any() or t.is_chain
+  assert set(drafts.which) == set(range(len(PROPOSALS)))
+  coins = rng.random((LANES, len(t))) ** rng.choice([0.3, 1, 2], (LANES, 1))
+  coins = coins.astype(np.float32)
+  results = test_verifiers.run(rule, t, drafts, coins)
+  close = 0
+  for lane in range(LANES):
+    case = cycle_of(
+      t, drafts.tokens[lane], coins[lane], results.stop[lane], rule
+    )
+    walk = walks.walk(case, rule)
+    if any(abs(step.coin - step.chance) < CLOSE for step in walk.steps):
+      close += 1
+      continue
+    assert walk.node == results.node[lane]
+    # Nor is it the node alone: every threshold is the verifier's own.
+    for step in walk.steps:
+      threshold = results.accept[lane, step.node]
+      assert step.chance == pytest.approx(max(threshold, 0), abs=CLOSE)
+    offered = {*np.flatnonzero(results.accept[lane] != NOT_OFFERED)}
+    walked = {step.node for step in walk.steps}
+    if rule == "block":  # which reports coins that no longer matter
+      walked &= offered
+    assert offered <= walked | {tree_lib.ROOT}
+  assert close < LANES / 50
+  assert len(set(results.node.tolist())) == len(t)
+
+
+def test_the_papers_example_in_its_order():
+  """Figure 2: X3, X4, X1, X5, X2 with chances 2/3, 7/11, 0, 1/2, 1."""
+  chances = {3: 2 / 3, 4: 7 / 11, 1: 0, 5: 1 / 2, 2: 1, 0: 1}
+  stop, left = np.zeros(6), 1.0
+  for node, chance in chances.items():
+    stop[node] = left * chance
+    left -= stop[node]
+  t = tree_lib.from_parents([-1, 0, 0, 1, 1, 2])
+  coins = np.full(6, 0.9)
+  case = cycle_of(t, np.zeros(6, int), coins, stop, "traversal")
+  walk = walks.walk(case, "traversal")
+  assert [step.node for step in walk.steps] == [3, 4, 1, 5, 2]
+  for step in walk.steps:
+    assert step.chance == pytest.approx(chances[step.node])
+  assert walk.node == 2
+  assert np.isnan(walks.chances(case, "traversal")[0])  # X2 was certain
+
+
+def test_what_is_certain_is_never_missed():
+  """The last chance is 1 to the last bit, however the law was rounded."""
+  t = tree_lib.chain(2)
+  stop = np.array([0, 0.1, 0.2], np.float32) / 3
+  for rule in ("traversal", "token_level"):
+    case = cycle_of(t, np.zeros(3, int), np.full(3, 1 - 2**-24), stop, rule)
+    assert walks.chances(case, rule)[1] == 1
+    assert walks.walk(case, rule).node == 1
+
+
+def test_top_down_rules_are_known_by_name():
+  assert walks.is_top_down("token_level_loop")
+  assert not walks.is_top_down("traversal")
+  assert not walks.is_top_down("my_rule")
+
+
+def test_expected_lengths():
+  (cycle,) = traces.trace("eagle", cycles=1)["cycles"]
+  depth = tree_lib.EAGLE_SPARSE.depth
+  for rule, stop in cycle["stop"].items():
+    wanted = sum(s * (d + 1) for s, d in zip(stop, depth, strict=True))
+    assert walks.expected_length(cycle, rule) == pytest.approx(wanted)
+    assert 1 < wanted < 6

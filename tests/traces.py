@@ -1,0 +1,155 @@
+"""Items and traces as a run writes them, of random laws on a few words."""
+
+import functools
+
+import jax
+import numpy as np
+
+from tv_jax import tree as tree_lib
+from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.tree import ROOT
+from tv_jax.verifiers import VERIFIERS
+
+WORDS = (
+  *(" the", " fox", " dog", " jumps", " over", " lazy", " brown", " quick"),
+  *(" and", ",", ".", "\n", " überall", " 狐狸", " </script>", " \"<b>'&"),
+)
+PROMPT = "<|user|>\nWhat does the quick brown fox do?\n<|assistant|>\nThe"
+
+
+def trace(
+  tree,
+  *,
+  verifier="traversal",
+  proposal="without_replacement",
+  panel=("token_level", "traversal"),
+  task="qa",
+  question=41,
+  cycles=4,
+  seed=0,
+):
+  """One item's trace: drafts of random laws, judged by every rule."""
+  shape = tree_lib.parse(tree)
+  rng = np.random.default_rng([seed, question, len(shape)])
+  drafts = [_draft(rng, shape, PROPOSALS[proposal]) for _ in range(cycles)]
+  tokens, drawn, *laws = map(np.stack, zip(*drafts, strict=True))
+  laws = [values.astype(np.float32) for values in laws]  # q, p, coins
+  stop, node = {}, {}
+  for rule in {verifier, *panel}:
+    law, decided = _judge(rule, shape, proposal)(tokens, *laws)
+    stop[rule], node[rule] = np.asarray(law), np.asarray(decided)
+  made, root = [], " The"
+  for number in range(cycles):
+    own = tokens[number]
+    pieces = [root, *(None if t == INVALID else WORDS[t] for t in own[1:])]
+    root = WORDS[rng.integers(len(WORDS))]
+    made.append(
+      {
+        "cycle": number,
+        "parents": list(shape.parents),
+        "pieces": pieces,
+        "p": _at_tokens(shape, laws[1][number], own),
+        "q": _at_tokens(shape, laws[0][number], own),
+        "drawn": [None, *map(_or_none, drawn[number][1:])],
+        "coins": laws[2][number].tolist(),
+        "stop": {rule: stop[rule][number].tolist() for rule in panel},
+        "node": int(node[verifier][number]),
+        "bonus": root,
+      }
+    )
+  return {
+    "task": task,
+    "question": question,
+    "turn": 0,
+    "tree": tree,
+    "proposal": proposal,
+    "verifier": verifier,
+    "temperature": 1.0,
+    "seed": seed,
+    "prompt": PROMPT,
+    "cycles": made,
+  }
+
+
+def items(
+  tasks=("qa", "translation"),
+  trees=("chain:5", "eagle"),
+  verifiers=("token_level", "traversal"),
+  questions=3,
+  cycles=20,
+):
+  """Finished items of a grid, one of them failed, and plain decoding."""
+  rng = np.random.default_rng(0)
+  made = []
+  for task in tasks:
+    for question in range(questions):
+      made.append(_item(task, question, "none", "plain", [1] * 9))
+      for tree in trees:
+        for skill, verifier in enumerate(verifiers):
+          gained = 1 + rng.binomial(5, 0.5 + 0.05 * skill, cycles)
+          own = _item(task, question, tree, verifier, gained.tolist())
+          made.append(own)
+  failed = _item(tasks[0], 99, trees[0], verifiers[0], [])
+  return [*made, {**failed, "error": "out of memory"}]
+
+
+def _item(task, question, tree, verifier, accepted):
+  return {
+    "task": task,
+    "question": question,
+    "turn": 0,
+    "tree": tree,
+    "proposal": "without_replacement",
+    "verifier": verifier,
+    "temperature": 1.0,
+    "seed": 0,
+    "accepted": accepted,
+  }
+
+
+def _draft(rng, shape, proposal):
+  """(tokens [N], their chances [N], q [N, V], p [N, V], coins [N])."""
+  N, V = len(shape), len(WORDS)
+  q = rng.dirichlet(np.full(V, 0.25), N)
+  q = np.where(q < 0.02, 0, q)
+  # Now and then a node has fewer tokens to draw than it has children.
+  narrow = rng.random(N) < 0.08
+  q[narrow] = q[narrow] == q[narrow].max(axis=1, keepdims=True)
+  q /= q.sum(axis=1, keepdims=True)
+  p = 0.7 * q + 0.3 * rng.dirichlet(np.full(V, 0.4), N)
+  tokens, chance = np.full(N, INVALID, np.int32), np.full(N, np.nan)
+  for node in shape.inner:
+    siblings = shape.children[node, : shape.num_children[node]]
+    drawn = []
+    for child in siblings:
+      law = proposal.following(q[node], tuple(drawn), len(siblings))
+      if (node == ROOT or tokens[node] != INVALID) and law.sum() > 0:
+        tokens[child] = rng.choice(V, p=law)
+        chance[child] = law[tokens[child]]
+      drawn.append(int(tokens[child]))
+  return tokens, chance, q, p, rng.random(N)
+
+
+@functools.cache
+def _judge(rule, shape, proposal):
+  """Stop laws and accepted nodes of many drafts."""
+
+  def one(tokens, q, p, eta):
+    draft = shape, PROPOSALS[proposal], tokens, q, p
+    own = VERIFIERS[rule]
+    return own.stop_law(*draft), own.decide(*draft, eta).node
+
+  quick = {"xla_backend_optimization_level": 0}
+  return jax.jit(jax.vmap(one), compiler_options=quick)
+
+
+def _at_tokens(shape, laws, tokens):
+  """What each node's token has in the law of its parent."""
+  return [None] + [
+    None if token == INVALID else float(laws[parent, token])
+    for parent, token in zip(shape.parents[1:], tokens[1:], strict=True)
+  ]
+
+
+def _or_none(x):
+  return None if np.isnan(x) else float(x)

@@ -1,0 +1,1 @@
+"""What a run found: plots, and the page with the tree explorer."""

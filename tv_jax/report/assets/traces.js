@@ -1,0 +1,135 @@
+"use strict";
+
+// Which traces there are, what to offer of them, and what they say.
+// Pure functions; a trace is as in a run's items, with the item's key.
+Object.assign(
+  window.explorer,
+  (() => {
+    const { pathTo } = window.explorer;
+
+    const ASKED = ["task", "question", "turn"];
+    const RUN = ["proposal", "verifier", "temperature", "seed"];
+    const KEY = [...ASKED, "tree", ...RUN];
+
+    const keyOf = (trace, names) => names.map((name) => trace[name]).join("/");
+    const nameOf = (trace) => keyOf(trace, KEY);
+    const askedOf = (trace) => keyOf(trace, ASKED);
+    const runOf = (trace) => keyOf(trace, RUN);
+
+    /** Pairs (value, text) of what each select offers beside a trace. */
+    function choices(traces, trace) {
+      const sameTree = traces.filter((one) => one.tree === trace.tree);
+      const pairs = (own, value, text) => [
+        ...new Map(own.map((one) => [value(one), text(one)])),
+      ];
+      return {
+        tree: pairs(
+          traces,
+          (one) => one.tree,
+          (one) => one.tree,
+        ),
+        question: pairs(sameTree, askedOf, (one) => {
+          const turn = one.turn ? `, turn ${one.turn + 1}` : "";
+          return `${one.task} ${one.question}${turn}`;
+        }),
+        run: pairs(
+          sameTree.filter((one) => askedOf(one) === askedOf(trace)),
+          runOf,
+          (one) =>
+            `${one.verifier}, ${one.proposal}, T = ${one.temperature},` +
+            ` seed ${one.seed}`,
+        ),
+      };
+    }
+
+    /** The trace that has this tree, question or run, and differs least. */
+    function chosen(traces, trace, name, value) {
+      const valueOf = {
+        tree: (one) => one.tree,
+        question: askedOf,
+        run: runOf,
+      };
+      const before = {
+        tree: [],
+        question: ["tree"],
+        run: ["tree", "question"],
+      };
+      const fits = traces.filter(
+        (one) =>
+          valueOf[name](one) === value &&
+          before[name].every(
+            (above) => valueOf[above](one) === valueOf[above](trace),
+          ),
+      );
+      const alike = (one) =>
+        KEY.filter((field) => one[field] === trace[field]).length;
+      return fits.reduce((a, b) => (alike(b) > alike(a) ? b : a));
+    }
+
+    /** The rule that ran, in whichever form; undefined if not in the panel. */
+    function ranRule(trace, cycle) {
+      const { verifier } = trace;
+      const names = [verifier, verifier.replace(/_loop$/, "")];
+      return names.find((rule) => rule in cycle.stop);
+    }
+
+    /** The wanted rules, or the one that ran and one to compare it with. */
+    function pair(rules, wanted, ran) {
+      const known = wanted.filter((rule) => rules.includes(rule));
+      if (known.length === Math.min(rules.length, 2)) return known;
+      const first = ran ?? rules[0];
+      const two = [first, ...rules.filter((rule) => rule !== first)];
+      return rules.filter((rule) => two.slice(0, 2).includes(rule));
+    }
+
+    /** The text that a cycle gained in the run. */
+    function gainedIn(cycle) {
+      const path = pathTo(cycle.parents, cycle.node);
+      const pieces = path.map((node) => cycle.pieces[node]);
+      return [...pieces, cycle.bonus].join("");
+    }
+
+    /** What was said before a cycle; null where cycles are missing. */
+    function saidBefore(cycles, place) {
+      if (cycles.slice(0, place + 1).some(({ cycle }, i) => cycle !== i)) {
+        return null;
+      }
+      return cycles.slice(0, place).map(gainedIn).join("");
+    }
+
+    /** The state of the explorer as an address, and back: null if it is none. */
+    function addressOf({ trace, cycle, rules, steps, together }) {
+      const fields = { trace: nameOf(trace), cycle, rules, steps };
+      if (!together) fields.apart = 1;
+      return new URLSearchParams(fields);
+    }
+
+    function stateAt(address, traces) {
+      const asked = new URLSearchParams(address);
+      const listed = (name) => (asked.get(name) ?? "").split(",");
+      const trace = traces.find((one) => nameOf(one) === asked.get("trace"));
+      if (!trace) return null;
+      const cycle = Number(asked.get("cycle"));
+      return {
+        trace,
+        cycle: cycle in trace.cycles ? cycle : 0,
+        rules: listed("rules"),
+        steps: listed("steps").map((step) => Math.max(Number(step) | 0, 0)),
+        together: !asked.has("apart"),
+      };
+    }
+
+    return {
+      addressOf,
+      askedOf,
+      choices,
+      chosen,
+      gainedIn,
+      pair,
+      ranRule,
+      runOf,
+      saidBefore,
+      stateAt,
+    };
+  })(),
+);

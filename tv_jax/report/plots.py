@@ -1,0 +1,166 @@
+"""The plots of a run: from the lines of its items to SVG.
+
+Each function takes dictionaries as `items.jsonl` holds them, of ONE proposal
+and ONE temperature: the caller picks them. Plain decoding and items that failed
+are left out; the order of the items does not matter. An item is a question: its
+turns and seeds are pooled.
+"""
+
+import collections
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tv_jax.report import canvas, palette
+
+_MARKERS = "osD^vP"
+
+
+def acceptance_by_task(items: Iterable[dict]) -> str:
+  """Tokens gained in a cycle, by task and verifier, a panel for each tree.
+
+  The points are means over questions, the bars their standard errors.
+  """
+  cells = _lengths(items)
+  tasks = _sorted({task for *_, task, _ in cells})
+  colors = _colors(cells)
+
+  def draw(tree, axes):
+    for i, (verifier, color) in enumerate(colors.items()):
+      # Rows run downwards; verifiers stand next to each other in a row.
+      shift = (i - (len(colors) - 1) / 2) * min(0.24, 0.7 / len(colors))
+      found = [_estimate(cells, tree, verifier, task) for task in tasks]
+      for row, (mean, error) in enumerate(found):
+        axes.errorbar(
+          mean,
+          row + shift,
+          xerr=error,
+          color=color.light,
+          marker=_MARKERS[i % len(_MARKERS)],
+          markersize=4,
+          linewidth=1.2,
+          label=verifier,
+        )
+    axes.set_yticks(range(len(tasks)), tasks)
+    axes.set_ylim(len(tasks) - 0.5, -0.5)
+    axes.margins(x=0.08)
+    axes.grid(axis="x")
+    axes.spines["left"].set_visible(False)
+
+  return canvas.panels(
+    _trees(cells),
+    draw,
+    height=0.6 + 0.3 * len(tasks),
+    x="tokens gained in a cycle",
+  )
+
+
+def length_histograms(items: Iterable[dict]) -> str:
+  """The share of cycles by tokens gained, a panel for each tree."""
+  cells = _lengths(items)
+  colors = _colors(cells)
+
+  def draw(tree, axes):
+    longest = _longest(cells, tree)
+    width = 0.8 / len(colors)
+    for i, (verifier, color) in enumerate(colors.items()):
+      lengths = _pooled(cells, tree, verifier)
+      share = np.bincount(lengths, minlength=longest + 1) / max(len(lengths), 1)
+      axes.bar(
+        np.arange(1, longest + 1) + (i - (len(colors) - 1) / 2) * width,
+        share[1:],
+        0.88 * width,
+        color=color.light,
+        label=verifier,
+      )
+    axes.set_xticks(range(1, longest + 1))
+    axes.grid(axis="y")
+
+  return canvas.panels(
+    _trees(cells),
+    draw,
+    height=1.9,
+    x="tokens gained in a cycle",
+    y="share of cycles",
+  )
+
+
+def acceptance_by_depth(items: Iterable[dict]) -> str:
+  """The share of cycles that accepted d drafted tokens or more, by depth d."""
+  cells = _lengths(items)
+  colors = _colors(cells)
+
+  def draw(tree, axes):
+    depths = np.arange(1, max(_longest(cells, tree), 2))
+    for i, (verifier, color) in enumerate(colors.items()):
+      lengths = _pooled(cells, tree, verifier)
+      if len(lengths):
+        axes.plot(
+          depths,
+          (lengths[:, None] > depths).mean(axis=0),
+          color=color.light,
+          marker=_MARKERS[i % len(_MARKERS)],
+          markersize=4,
+          linewidth=1.4,
+          clip_on=False,
+          label=verifier,
+        )
+    axes.set_xticks(depths)
+    axes.set_ylim(0, 1)
+    axes.grid(axis="y")
+
+  return canvas.panels(
+    _trees(cells),
+    draw,
+    height=1.9,
+    x="accepted at least d drafted tokens, by d",
+    y="share of cycles",
+  )
+
+
+def _lengths(items):
+  """(tree, verifier, task, question) -> what its cycles gained, in order."""
+  cells = collections.defaultdict(list)
+  for item in items:
+    if "error" not in item and item["verifier"] != "plain" and item["accepted"]:
+      key = ("tree", "verifier", "task", "question")
+      cells[tuple(item[name] for name in key)] += item["accepted"]
+  return {key: np.array(cells[key]) for key in sorted(cells)}
+
+
+def _pooled(cells, tree, verifier):
+  own = [value for key, value in cells.items() if key[:2] == (tree, verifier)]
+  return np.concatenate([np.zeros(0, int), *own])
+
+
+def _longest(cells, tree):
+  return max(int(value.max()) for key, value in cells.items() if key[0] == tree)
+
+
+def _estimate(cells, tree, verifier, task):
+  """The mean over questions, and its standard error; NaN where unknown."""
+  wanted = tree, verifier, task
+  own = [value.mean() for key, value in cells.items() if key[:3] == wanted]
+  if not own:
+    return np.nan, np.nan
+  error = np.std(own, ddof=1) / len(own) ** 0.5 if len(own) > 1 else np.nan
+  return np.mean(own), error
+
+
+def _trees(cells) -> Sequence[str]:
+  return _sorted({tree for tree, *_ in cells})
+
+
+def _colors(cells):
+  return palette.of_verifiers(verifier for _, verifier, *_ in cells)
+
+
+def _sorted(names: Iterable[str]) -> list[str]:
+  """By the alphabet, but 2 before 10."""
+
+  def key(name):
+    parts = re.split(r"([0-9]+)", name)
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)]
+
+  return sorted(names, key=key)

@@ -1,0 +1,100 @@
+"""How a rule walks over a drafted tree, told from its stop law alone.
+
+Axes: N nodes.
+
+A stop law says how likely each node is to be the accepted one, given a draft.
+A rule that offers one node after the other accepts the next one with
+
+    chance = (mass of what is accepted now) / (mass of what is still possible).
+
+Bottom-up rules (traversal, block) offer children before parents, and a node is
+accepted itself. Top-down rules (token-level) offer a node's children in draw
+order, and a child stands for all that is below it; where no child is taken, the
+node is accepted. What is still possible is summed up from what is left, never
+as 1 minus what is gone: so the last chance is 1 to the last bit.
+
+A cycle is a dictionary as in a run's traces: "parents", "pieces" (None where no
+token was drawn), "coins", "stop" by rule. `assets/walks.js` is the same for the
+page.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tv_jax.tree import ROOT, Tree
+
+
+class Step(NamedTuple):
+  """A node was offered."""
+
+  node: int
+  coin: float
+  chance: float
+  accepted: bool  # whether coin < chance
+
+
+class Walk(NamedTuple):
+  """All nodes that were offered, and the one that was accepted."""
+
+  steps: tuple[Step, ...]
+  node: int
+
+
+def is_top_down(rule: str) -> bool:
+  """Whether the rule of this name walks from the root down."""
+  return rule.startswith("token_level")
+
+
+def chances(cycle: dict, rule: str) -> np.ndarray:
+  """[N] the chance of each node when it is offered; NaN where it never is."""
+  tree, stop = Tree(tuple(cycle["parents"])), cycle["stop"][rule]
+  now, left = np.array(stop, np.float64), np.zeros(len(tree))
+  if is_top_down(rule):
+    now = tree.ancestors.T @ now
+    for children in _families(tree):
+      after = stop[tree.parent[children[0]]]
+      left[children] = after + now[children][::-1].cumsum()[::-1]
+    left[ROOT] = now[ROOT]
+  else:
+    order = tree.postorder
+    left[order] = now[order][::-1].cumsum()[::-1]
+  return np.divide(now, left, out=np.full(len(tree), np.nan), where=left > 0)
+
+
+def walk(cycle: dict, rule: str) -> Walk:
+  """What the rule decides with the cycle's coins."""
+  tree = Tree(tuple(cycle["parents"]))
+  chance, steps = chances(cycle, rule), []
+
+  def first_hit(nodes):
+    """The first of the nodes that is accepted when offered, or None."""
+    for node in map(int, nodes):
+      if node == ROOT or cycle["pieces"][node] is None:
+        continue
+      coin = cycle["coins"][node]
+      hit = bool(coin < chance[node])
+      steps.append(Step(node, coin, float(chance[node]), hit))
+      if hit:
+        return node
+    return None
+
+  if not is_top_down(rule):
+    node = first_hit(tree.postorder)
+    return Walk(tuple(steps), ROOT if node is None else node)
+  node, below = ROOT, ROOT
+  while below is not None:
+    node = below
+    below = first_hit(np.flatnonzero(tree.parent == node))
+  return Walk(tuple(steps), node)
+
+
+def expected_length(cycle: dict, rule: str) -> float:
+  """Tokens that the rule gains from this draft on average, with the bonus."""
+  tree = Tree(tuple(cycle["parents"]))
+  return float(np.array(cycle["stop"][rule]) @ (tree.depth + 1))
+
+
+def _families(tree):
+  """The children of each node that has any, in draw order."""
+  return (tree.children[v][: tree.num_children[v]] for v in tree.inner)
