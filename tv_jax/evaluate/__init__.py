@@ -1,6 +1,7 @@
 """Runs: a config's whole grid, into a folder from which tables are made."""
 
 from tv_jax.evaluate.cells import NONE, PLAIN, Cell, grid
+from tv_jax.evaluate.programs import keep_programs
 from tv_jax.evaluate.run import load, run
 from tv_jax.evaluate.settings import Settings, from_config, questions, to_dict
 
@@ -11,6 +12,7 @@ __all__ = [
   "Settings",
   "from_config",
   "grid",
+  "keep_programs",
   "load",
   "questions",
   "run",

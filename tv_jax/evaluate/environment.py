@@ -40,10 +40,21 @@ def cores() -> int:
 
 def cpu() -> str:
   """The processor's name, where the system tells it."""
+  return _told("model name") or platform.processor() or "unknown CPU"
+
+
+def features() -> str:
+  """What the processor can do, where the system tells it."""
+  return _told("flags")
+
+
+def _told(name: str) -> str:
+  """A field of the first processor."""
   path = pathlib.Path("/proc/cpuinfo")
-  lines = path.read_text().splitlines() if path.exists() else []
-  names = [x.partition(":")[2] for x in lines if x.startswith("model name")]
-  return names[0].strip() if names else platform.processor() or "unknown CPU"
+  for line in path.read_text().splitlines() if path.exists() else ():
+    if line.startswith(name):
+      return line.partition(":")[2].strip()
+  return ""
 
 
 def _revision() -> str:

@@ -1,1 +1,5 @@
-"""What a run found: plots, and the page with the tree explorer."""
+"""What a run found: tables, plots, and the page with the tree explorer."""
+
+from tv_jax.report.writing import Report, write
+
+__all__ = ["Report", "write"]

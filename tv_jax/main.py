@@ -1,0 +1,90 @@
+"""The command: `python -m tv_jax.main --config=configs/quickstart.py`."""
+
+import os
+import pathlib
+import signal
+import sys
+
+from absl import app, flags, logging
+from ml_collections import config_flags
+
+_ROOT = pathlib.Path(__file__).parents[1]
+
+_CONFIG = config_flags.DEFINE_config_file(
+  "config",
+  str(_ROOT / "configs" / "quickstart.py"),
+  "A file with get_config(), and overrides of its fields.",
+)
+_WORKDIR = flags.DEFINE_string(
+  "workdir",
+  None,
+  "For results and the report; by default runs/ and the experiment's name. The"
+  " same command again goes on where it was.",
+)
+_CACHE = flags.DEFINE_string(
+  "compilation_cache",
+  None,
+  "Where compiled programs are kept for the next start; by default"
+  " ~/.cache/tv_jax, or JAX_COMPILATION_CACHE_DIR. Empty: nowhere.",
+)
+
+
+def main(argv):
+  """Runs; exits with 2 and one line for what the user can mend."""
+  logging.set_verbosity(logging.WARNING)
+  try:
+    if argv[1:]:
+      raise ValueError(f"unexpected argument {argv[1]!r}; flags start with --")
+    # Slow to import: a bad flag is answered before.
+    from tv_jax import evaluate
+
+    settings = evaluate.from_config(_CONFIG.value)
+    workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
+    evaluate.keep_programs(_CACHE.value)
+    sys.exit(_run(settings, workdir))
+  except (ValueError, OSError) as error:
+    sys.exit(_complain(error))
+
+
+def _run(settings, workdir) -> int:
+  """The run and its report; an interrupted one has a report too."""
+  from tv_jax import evaluate, report
+  from tv_jax.report import progress
+
+  status = 0
+  with progress.shown() as shown:
+    try:
+      evaluate.run(settings, workdir, shown.say, shown.advance)
+    except KeyboardInterrupt:
+      # A second one is for those who do not want to wait for the report.
+      status = 128 + signal.SIGINT
+  if status:
+    print("interrupted: the same command goes on", file=sys.stderr)
+  try:
+    made = report.write(workdir)
+  except ValueError as error:
+    if not status:
+      raise
+    print(f"no report: {error}", file=sys.stderr)
+    return status
+  progress.show(made)
+  return status
+
+
+def _parse(argv):
+  """Reads the flags; a config file runs as it is read, and may raise."""
+  sys.path.insert(0, str(_ROOT))  # config files may import one another
+  try:
+    return flags.FLAGS(argv)
+  except Exception as error:
+    sys.exit(_complain(error))
+
+
+def _complain(error) -> int:
+  """Prints one line, and returns the exit status of a bad command."""
+  print("tv_jax.main:", " ".join(str(error).split()), file=sys.stderr)
+  return 2
+
+
+if __name__ == "__main__":
+  app.run(main, flags_parser=_parse)

@@ -1,0 +1,119 @@
+"""A table as Markdown, CSV, LaTeX, HTML, and for a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+import rich.table
+
+from tv_jax.report import fragments
+from tv_jax.report.tables import Table
+
+_LATEX = str.maketrans(
+  {
+    "_": r"\_",
+    "%": r"\%",
+    "&": r"\&",
+    "#": r"\#",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    "\u2013": "--",
+  }
+)
+
+
+def markdown(table: Table) -> str:
+  """With a heading; groups become part of the columns' names."""
+  header = names(table)
+  cells = [header, *table.rows]
+  widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+  cells.insert(1, ["-" * width for width in widths])
+  lines = [
+    f"| {' | '.join(map(str.ljust, row, widths))} |".rstrip() for row in cells
+  ]
+  return "\n".join([f"### {table.title}", "", *lines, ""])
+
+
+def comma_separated(header: Sequence, rows: Iterable[Sequence]) -> str:
+  """Rows of values as CSV; None is an empty field."""
+  text = io.StringIO()
+  writer = csv.writer(text, lineterminator="\n")
+  writer.writerow(header)
+  writer.writerows(rows)
+  return text.getvalue()
+
+
+def latex(table: Table) -> str:
+  """A tabular in booktabs' manner."""
+
+  def line(cells):
+    return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
+
+  columns = "l" + "r" * (len(table.header) - 1)
+  parts = [rf"% {table.title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+  if table.groups:
+    parts.append(
+      " & ".join(
+        rf"\multicolumn{{{span}}}{{c}}{{{name.translate(_LATEX)}}}"
+        if name
+        else ""
+        for name, span in table.groups
+      )
+      + r" \\"
+    )
+  parts += [line(table.header), r"\midrule"]
+  for row in table.rows:
+    parts += [r"\midrule"] * (row[0] == "All") + [line(row)]
+  parts.append(r"\bottomrule")
+  return "\n".join([*parts, r"\end{tabular}", ""])
+
+
+def html(table: Table) -> str:
+  """A section's table."""
+  return fragments.table(
+    table.header, table.rows, caption=table.title, groups=table.groups
+  )
+
+
+def terminal(table: Table, width: int) -> list[rich.table.Table]:
+  """The table, or one for each group of columns where there is no room."""
+  wide = names(table)
+  needed = sum(
+    max(map(len, column)) + 3 for column in zip(wide, *table.rows, strict=True)
+  )
+  if needed <= width or len(table.groups) < 3:
+    return [_rich(table.title, wide, table.rows)]
+  tables, place = [], 1
+  for name, span in table.groups[1:]:
+    own = [0, *range(place, place + span)]
+    header = [table.header[i] for i in own]
+    rows = [[row[i] for i in own] for row in table.rows]
+    tables.append(_rich(f"{table.title}; {name}", header, rows))
+    place += span
+  return tables
+
+
+def _rich(title, header, rows) -> rich.table.Table:
+  result = rich.table.Table(title=title, title_justify="left")
+  for name, *column in zip(header, *rows, strict=True):
+    words = any(cell[:1].isalpha() for cell in column)
+    result.add_column(name, justify="left" if words else "right")
+  last = len(rows) - 1 if rows[-1][0] == "All" else 0
+  for i, row in enumerate(rows, 1):
+    result.add_row(*row, end_section=i == last)
+  return result
+
+
+def names(table: Table) -> list[str]:
+  """The header, each name with its group's."""
+  spread = [name for name, span in table.groups for _ in range(span)]
+  spread = spread or [""] * len(table.header)
+  return [
+    f"{group} {name}".strip()
+    for group, name in zip(spread, table.header, strict=True)
+  ]
