@@ -25,6 +25,7 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   result.models.shard_draft = False
 
   result.questions = "minibench"
+  result.tasks = ""  # all
   result.per_task = 0  # all
   result.exact_match = False
 

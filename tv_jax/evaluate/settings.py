@@ -77,6 +77,7 @@ class Settings:
     models: The pair.
     questions: A file in Spec-Bench's format, "spec_bench:" and the path of
       Spec-Bench's own, which is then checked to be whole, or "minibench".
+    tasks: Of these alone, by Spec-Bench's names; empty: of all.
     per_task: Questions of each task; 0: all.
     exact_match: Whether references are the answers' last lines.
     trees: What `tv_jax.tree.parse` reads.
@@ -101,6 +102,7 @@ class Settings:
   experiment: str
   models: Models
   questions: str
+  tasks: tuple[str, ...]
   per_task: int
   exact_match: bool
   trees: tuple[str, ...]
@@ -121,7 +123,7 @@ class Settings:
   explorer: Explorer
 
 
-_NAMES = ("trees", "verifiers", "proposals")
+_NAMES = ("tasks", "trees", "verifiers", "proposals")
 # The least value of each number.
 _LEAST = {
   "per_task": 0,
@@ -174,6 +176,14 @@ def questions(settings: Settings) -> tuple[Question, ...]:
     found = prompts.load_spec_bench(path)
   else:
     found = prompts.load_questions(settings.questions)
+  there = list(dict.fromkeys(question.task for question in found))
+  for task in settings.tasks:
+    if task not in there:
+      raise ValueError(
+        f"tasks: {task!r} is none of the questions': {', '.join(there)}"
+      )
+  if settings.tasks:
+    found = [question for question in found if question.task in settings.tasks]
   return prompts.limit(found, per_task=settings.per_task or None)
 
 
@@ -214,7 +224,7 @@ def _wrong_names(settings: Settings):
     yield f"experiment={settings.experiment!r} must be a name without slashes"
   for name in (*_NAMES, "temperatures", "seeds"):
     values = getattr(settings, name)
-    if not values:
+    if not values and name != "tasks":
       yield f"{name} is empty"
     for value in sorted({v for v in values if values.count(v) > 1}):
       yield f"{name} holds {value!r} twice"

@@ -26,7 +26,8 @@ DEFINITIONS = (
   "Speed: one question at a time (batch 1), prompts included, after warm-up;"
   " compilation is apart, and all methods take turns on each question."
   " Tokens/s: all tokens by all seconds. By question (Spec-Bench's): the mean"
-  " of the questions' own speeds. Speed-up: over plain decoding in the same run.",
+  " of the questions' own speeds. Speed-up: over plain decoding in the same"
+  " run.",
   "Shares: of a cycle whose stages are programs of their own, one after the"
   " other; in one program they are faster.",
 )

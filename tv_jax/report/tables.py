@@ -36,8 +36,8 @@ DEFINITIONS = (
   "Delta: the relative gain of separate runs over the baseline's.",
   "Expected: what a rule expects to gain in a cycle, given the draft; no coin"
   " is tossed. Same drafts: its excess over the baseline's expectation on the"
-  " very same drafts. It is one cycle's gain in the contexts that the running rule"
-  " comes to, not a difference of long-run averages.",
+  " very same drafts. It is one cycle's gain in the contexts that the running"
+  " rule comes to, not a difference of long-run averages.",
   "Check: realised less expected length, by cycle; 0 within its error, or there"
   " is a bug.",
   "Exact match: the share of answers whose last line is the reference.",
