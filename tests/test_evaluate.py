@@ -1,0 +1,302 @@
+"""Runs with the bundled models: answers, what is kept of them, and speed."""
+
+import dataclasses
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import tv_jax
+from configs import quickstart
+from tv_jax import evaluate, prompts, report, store
+from tv_jax.evaluate import answers
+from tv_jax.report import walks
+
+
+def config(**fields):
+  """A small grid: one tree, three tasks of which one has second turns."""
+  result = quickstart.get_config()
+  result.update(
+    {
+      "tasks": "mt_bench qa rag",
+      "per_task": 2,
+      "trees": "kary:2x2",
+      "max_new_tokens": 12,
+      "batch_size": 4,
+      "padded_to": 64,
+    }
+  )
+  result.timing.per_task = 0
+  result.explorer.cycles = 2
+  for name, value in fields.items():
+    group, _, leaf = name.rpartition("__")
+    place = result[group] if group else result
+    place[leaf] = value
+  return result
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _kept_programs(tmp_path_factory):
+  """Each run loads its models anew, for which jax would compile anew."""
+  evaluate.keep_programs(str(tmp_path_factory.mktemp("programs")))
+  yield
+  evaluate.keep_programs("")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("run")
+  evaluate.run(config(), folder)
+  return folder
+
+
+@pytest.fixture(scope="module")
+def pair():
+  folder = prompts.BUNDLED
+  return tv_jax.load(folder / "draft", folder / "target")
+
+
+def answer_of(unit, **names):
+  (found,) = [
+    item
+    for item in unit.items
+    if all(item[name] == value for name, value in names.items())
+  ]
+  return found
+
+
+def test_every_turn_of_every_cell_is_answered(finished):
+  unit = store.read(finished)
+  assert unit.done
+  turns = sum(
+    len(question.turns)
+    for question in evaluate.questions(evaluate.from_config(config()))
+  )
+  assert turns == 8  # two dialogues have two turns
+  assert len(unit.items) == 3 * turns
+  assert {item["verifier"] for item in unit.items} == {
+    "plain",
+    "token_level",
+    "traversal",
+  }
+
+
+def test_an_answer_is_what_generate_says(finished, pair):
+  unit = store.read(finished)
+  question = prompts.load_questions("minibench")[0]
+  first = answer_of(unit, question=1, turn=0, verifier="traversal")
+  asked = [
+    prompts.conversation(question, []),
+    prompts.conversation(question, [first["text"]]),
+  ]
+  for turn, turns in enumerate(asked):
+    ours = answer_of(unit, question=1, turn=turn, verifier="traversal")
+    theirs = tv_jax.generate(
+      pair,
+      [prompts.encode("chat", pair.tokenizer, turns)],
+      items=[answers.TURNS + turn],
+      tree="kary:2x2",
+      panel=["token_level"],
+      max_new_tokens=12,
+    )
+    assert ours["tokens"] == theirs.tokens[0]
+    assert ours["text"] == theirs.text[0]
+    assert ours["accepted"] == theirs.accepted[0].tolist()
+    assert ours["stops"] == theirs.stops.tolist()
+    for name, expected in theirs.expected.items():
+      np.testing.assert_allclose(ours["expected"][name], expected[0], rtol=1e-4)
+
+
+def test_plain_answers_have_a_token_a_cycle(finished):
+  for item in store.read(finished).items:
+    if item["verifier"] == "plain":
+      assert item["accepted"] == [1] * len(item["tokens"])
+      assert item["expected"] == {}
+      assert (item["tree"], item["proposal"]) == ("none", "none")
+
+
+def test_traces_are_of_the_first_question_of_each_task(finished):
+  traced = [item for item in store.read(finished).items if "trace" in item]
+  assert {(item["task"], item["turn"]) for item in traced} == {
+    ("mt_bench", 0),
+    ("qa", 0),
+    ("rag", 0),
+  }
+  assert len(traced) == 6  # both rules
+  tree = tv_jax.tree.parse("kary:2x2")
+  for item in traced:
+    assert item["prompt"]
+    assert len(item["trace"]) == min(2, len(item["accepted"]))
+    text = ""
+    for i, cycle in enumerate(item["trace"]):
+      assert tree.depth[cycle["node"]] + 1 == item["accepted"][i]
+      for rule, expected in item["expected"].items():
+        assert walks.expected_length(cycle, rule) == pytest.approx(
+          expected[i], rel=1e-4
+        )
+      # The coins decide, by the chances that follow from the stop law.
+      assert walks.walk(cycle, item["verifier"]).node == cycle["node"]
+      path = tree.paths[cycle["node"]][1 : tree.depth[cycle["node"]] + 1]
+      text += "".join(cycle["pieces"][node] for node in path)
+      text += cycle["bonus"] or ""
+    assert item["text"].lstrip().startswith(text.strip().split("<|")[0])
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_what_is_lost_comes_again_to_the_byte(finished, tmp_path, lost):
+  """Rows that are there are padding to the others of their batch."""
+  folder = tmp_path / "again"
+  shutil.copytree(finished, folder)
+  items = folder / "items.jsonl"
+  lines = items.read_bytes().splitlines(keepends=True)
+  items.write_bytes(b"".join(lines[lost::2]))
+  (folder / "DONE").unlink()
+  evaluate.run(config(), folder)
+  assert sorted(items.read_bytes().splitlines(keepends=True)) == sorted(lines)
+
+
+def test_a_finished_run_loads_nothing(finished, monkeypatch):
+  monkeypatch.setattr(
+    sys.modules["tv_jax.evaluate.run"], "load", lambda _: pytest.fail("loaded")
+  )
+  told = []
+  evaluate.run(config(), finished, told.append)
+  assert told[-1] == "24 answers are all there"
+
+
+def test_another_config_is_refused(finished):
+  with pytest.raises(ValueError, match=r"max_new_tokens: 12 there, 13 now"):
+    evaluate.run(config(max_new_tokens=13), finished)
+
+
+def test_failures_are_records_and_the_rest_goes_on(tmp_path):
+  # Some prompts are longer; and a second turn needs its first.
+  told = []
+  small = config(
+    max_tokens=40, tasks="mt_bench rag", verifiers="traversal", plain=False
+  )
+  evaluate.run(small, tmp_path, told.append)
+  unit = store.read(tmp_path)
+  failed = [item for item in unit.items if "error" in item]
+  sound = [item for item in unit.items if "error" not in item]
+  assert unit.done
+  assert sound
+  assert any("leaves no room" in item["error"] for item in failed)
+  assert all(len(item["tokens"]) <= 12 and item["accepted"] for item in sound)
+  assert any("FAILED" in line for line in told)
+  made = report.write(tmp_path)
+  assert any("ANSWERS FAILED" in line for line in made.warnings)
+
+
+def test_a_turn_after_a_failed_one_fails(tmp_path, monkeypatch):
+  encode = prompts.encode
+
+  def fail(template, tokenizer, turns):
+    if len(turns) == 1 and "mouse" in turns[0]:
+      raise ValueError("no template\nfor mice")
+    return encode(template, tokenizer, turns)
+
+  monkeypatch.setattr("tv_jax.prompts.encode", fail)
+  small = config(tasks="mt_bench", verifiers="traversal", plain=False)
+  evaluate.run(small, tmp_path)
+  found = {
+    (item["question"], item["turn"]): item.get("error")
+    for item in store.read(tmp_path).items
+  }
+  assert found[1, 0] == "no template for mice"
+  assert found[1, 1] == "an earlier turn failed"
+  assert found[2, 0] is None
+
+
+def test_greedy_answers_are_the_same_whoever_verifies(tmp_path):
+  evaluate.run(config(temperatures=(0.0,), tasks="qa rag"), tmp_path)
+  unit = store.read(tmp_path)
+  texts = {}
+  for item in unit.items:
+    texts.setdefault(item["question"], set()).add(tuple(item["tokens"]))
+  assert [len(found) for found in texts.values()] == [1] * 4
+
+
+def test_speed_is_measured_apart_and_once(tmp_path):
+  timed = config(
+    tasks="qa rag",
+    per_task=1,
+    trees="chain:1",
+    timing__per_task=1,
+    timing__rounds=2,
+    timing__stages=True,
+  )
+  evaluate.run(timed, tmp_path)
+  timing = store.read(tmp_path).timing
+  kept = (tmp_path / "timing.json").read_bytes()
+  names = [method["verifier"] for method in timing["methods"]]
+  assert names == ["plain", "token_level", "traversal"]
+  for method in timing["methods"]:
+    assert method["questions"] == method["questions"][:2] * 2
+    assert method["tasks"] == ["qa", "rag"] * 2
+    assert len(method["seconds"]) == 4
+    assert min(method["seconds"]) > 0
+    assert all(1 <= tokens <= 12 for tokens in method["tokens"])
+    assert set(method["stages"]) >= {"target", "commit", "rest"}
+  assert timing["methods"][0]["cycles"] == timing["methods"][0]["tokens"]
+  (tmp_path / "DONE").unlink()
+  evaluate.run(timed, tmp_path)
+  assert (tmp_path / "timing.json").read_bytes() == kept
+  report.write(tmp_path)
+  rows = (tmp_path / "timing.csv").read_text().splitlines()
+  assert len(rows) == 4
+  assert rows[1].startswith("none,none,plain,1.0,")
+
+
+@pytest.mark.parametrize(
+  ("fields", "message"),
+  [
+    ({"trees": "chain:0"}, "trees: .*chain:0"),
+    ({"trees": ""}, "trees is empty"),
+    ({"trees": "chain:2 chain:2"}, "trees holds 'chain:2' twice"),
+    ({"verifiers": "travesal"}, "verifiers: verifier 'travesal': not one of"),
+    ({"verifiers": "no_such:rule"}, "verifiers: verifier 'no_such:rule': No"),
+    ({"verifiers": "block"}, "'block' is defined for chains only"),
+    ({"proposals": "best"}, "proposals: 'best' is not one of"),
+    ({"temperatures": (-1.0,)}, "temperatures: -1.0 must be"),
+    ({"temperatures": ()}, "temperatures is empty"),
+    ({"seeds": (-1,)}, "seeds: -1 must be"),
+    ({"batch_size": 0}, "batch_size=0 must be 1 or more"),
+    ({"top_p": 1.5}, "top_p=1.5 must be"),
+    ({"baseline": "x"}, "verifiers: verifier 'x'"),
+    ({"tasks": "maths"}, "tasks: 'maths' is none of the questions': mt_bench"),
+    ({"questions": "nowhere.jsonl"}, "nowhere.jsonl cannot be read"),
+    ({"experiment": "a/b"}, "experiment='a/b' must be a name"),
+    ({"models__template": "x"}, "models.template='x' is not one of"),
+    ({"models__draft_kind": "none"}, "models.draft_kind='none' is not one of"),
+    ({"models__draft": ""}, "models.draft is empty"),
+    ({"timing__rounds": 0}, "timing.rounds=0 must be 1 or more"),
+  ],
+)
+def test_what_is_wrong_is_said_before_anything_loads(fields, message):
+  with pytest.raises(ValueError, match=message):
+    evaluate.from_config(config(**fields))
+
+
+def test_settings_can_be_kept_and_read_again():
+  settings = evaluate.from_config(config())
+  kept = json.loads(json.dumps(evaluate.to_dict(settings)))
+  assert evaluate.from_config(kept) == settings
+  assert dataclasses.asdict(settings)["trees"] == ("kary:2x2",)
+
+
+def test_a_rule_for_chains_runs_on_chains_alone():
+  mixed = config(trees="chain:2 eagle", verifiers="block traversal")
+  grid = evaluate.grid(evaluate.from_config(mixed))
+  assert [(c.tree, c.verifier) for c in grid[1:]] == [
+    ("chain:2", "block"),
+    ("chain:2", "traversal"),
+    ("eagle", "traversal"),
+  ]
+
+
+def test_too_few_devices_are_said_to_be():
+  with pytest.raises(ValueError, match=r"models.devices=64: there are only 2"):
+    evaluate.load(evaluate.from_config(config(models__devices=64)))
