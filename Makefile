@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: run test lint clean
 
 run: $(READY)
-	$(BIN)/python -m tv_jax.certify
+	$(BIN)/python -m tv_jax.main --config=configs/quickstart.py
 
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile

@@ -2,7 +2,8 @@
 
 Each function takes dictionaries as `items.jsonl` holds them, of ONE proposal
 and ONE temperature: the caller picks them. Plain decoding and items that failed
-are left out; the order of the items does not matter. An item is a question: its
+are left out; the order of the items does not matter. `trees` is the order of
+the panels, by default that of their names. An item is a question: its
 turns and seeds are pooled.
 """
 
@@ -17,7 +18,9 @@ from tv_jax.report import canvas, palette
 _MARKERS = "osD^vP"
 
 
-def acceptance_by_task(items: Iterable[dict]) -> str:
+def acceptance_by_task(
+  items: Iterable[dict], trees: Sequence[str] | None = None
+) -> str:
   """Tokens gained in a cycle, by task and verifier, a panel for each tree.
 
   The points are means over questions, the bars their standard errors.
@@ -49,14 +52,16 @@ def acceptance_by_task(items: Iterable[dict]) -> str:
     axes.spines["left"].set_visible(False)
 
   return canvas.panels(
-    _trees(cells),
+    _trees(cells, trees),
     draw,
     height=0.6 + 0.3 * len(tasks),
     x="tokens gained in a cycle",
   )
 
 
-def length_histograms(items: Iterable[dict]) -> str:
+def length_histograms(
+  items: Iterable[dict], trees: Sequence[str] | None = None
+) -> str:
   """The share of cycles by tokens gained, a panel for each tree."""
   cells = _lengths(items)
   colors = _colors(cells)
@@ -78,7 +83,7 @@ def length_histograms(items: Iterable[dict]) -> str:
     axes.grid(axis="y")
 
   return canvas.panels(
-    _trees(cells),
+    _trees(cells, trees),
     draw,
     height=1.9,
     x="tokens gained in a cycle",
@@ -86,7 +91,9 @@ def length_histograms(items: Iterable[dict]) -> str:
   )
 
 
-def acceptance_by_depth(items: Iterable[dict]) -> str:
+def acceptance_by_depth(
+  items: Iterable[dict], trees: Sequence[str] | None = None
+) -> str:
   """The share of cycles that accepted d drafted tokens or more, by depth d."""
   cells = _lengths(items)
   colors = _colors(cells)
@@ -111,7 +118,7 @@ def acceptance_by_depth(items: Iterable[dict]) -> str:
     axes.grid(axis="y")
 
   return canvas.panels(
-    _trees(cells),
+    _trees(cells, trees),
     draw,
     height=1.9,
     x="accepted at least d drafted tokens, by d",
@@ -148,8 +155,10 @@ def _estimate(cells, tree, verifier, task):
   return np.mean(own), error
 
 
-def _trees(cells) -> Sequence[str]:
-  return _sorted({tree for tree, *_ in cells})
+def _trees(cells, order) -> list[str]:
+  """The trees in this order, or in that of their names."""
+  there = {tree for tree, *_ in cells}
+  return [t for t in order if t in there] if order else _sorted(there)
 
 
 def _colors(cells):

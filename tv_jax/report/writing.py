@@ -75,7 +75,7 @@ def write(folder: str | os.PathLike) -> Report:
       formats.latex(tables.main(found, way, baseline)) for way in ways
     ),
   }
-  drawn = _plots(unit.items, ways)
+  drawn = _plots(unit, ways)
   files |= {f"{name}.svg": svg for name, (svg, _) in drawn.items()}
   shown = [*made]
   if unit.timing:
@@ -167,20 +167,21 @@ def _markdown(made, warnings) -> str:
   return "\n".join(lines)
 
 
-def _plots(items, ways) -> dict[str, tuple[str, str]]:
+def _plots(unit, ways) -> dict[str, tuple[str, str]]:
   """SVGs by the file's name, each with its caption."""
   drawn = {}
   for way in ways:
     own = [
       item
-      for item in items
+      for item in unit.items
       if (item["proposal"], item["temperature"]) == way and "error" not in item
     ]
     for name, (plot, caption) in _PLOTS.items():
       if len(ways) > 1:
         name = f"{name}-{way.proposal}-{way.temperature:g}"
       if own:
-        drawn[name] = plot(own), f"{caption} {way}."
+        svg = plot(own, unit.config["trees"])
+        drawn[name] = svg, f"{caption} Drawn {way}."
   return drawn
 
 
@@ -188,6 +189,13 @@ def _page(unit, found, shown, drawn, warnings) -> str:
   traces = [
     item | {"cycles": item["trace"]} for item in unit.items if "trace" in item
   ]
+  # The last tree, and a rule that is not the baseline, are what opens.
+  traces.sort(
+    key=lambda item: (
+      -unit.config["trees"].index(item["tree"]),
+      item["verifier"] == unit.config["baseline"],
+    )
+  )
   section = page.Section
   sections = [
     section("tables", "Tables", "".join(map(formats.html, shown))),

@@ -1,0 +1,288 @@
+"""A run's report: every file, from lines that are made by hand."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from experiments import main_table, paper
+from tests import test_evaluate, traces
+from tv_jax import evaluate, metrics, report, store
+from tv_jax.report import formats, tables
+from tv_jax.report.tables import Table
+
+RULES = ("token_level", "traversal")
+
+
+def items(trees=("chain:5", "eagle"), questions=range(1, 13), seed=0):
+  """Answers of two tasks that gain some tokens; nobody decoded anything."""
+  rng = np.random.default_rng(seed)
+  for question in questions:
+    place = {
+      "task": ("qa", "mt_bench")[question % 2],
+      "question": question,
+      "turn": 0,
+    }
+    plain = {
+      "tree": "none",
+      "proposal": "none",
+      "verifier": "plain",
+      "expected": {},
+      "accepted": [1] * 5,
+    }
+    rows = [plain]
+    for tree in trees:
+      for i, rule in enumerate(RULES):
+        expected = rng.uniform(2, 4, 20)
+        rows.append(
+          {
+            "tree": tree,
+            "proposal": "without_replacement",
+            "verifier": rule,
+            "accepted": rng.poisson(expected - 1 + 0.1 * i).tolist(),
+            "expected": {
+              "token_level": expected.tolist(),
+              "traversal": (expected + 0.1).tolist(),
+            },
+          }
+        )
+        rows[-1]["accepted"] = [1 + x for x in rows[-1]["accepted"]]
+    for row in rows:
+      yield {
+        **place,
+        "temperature": 1.0,
+        "seed": 0,
+        "tokens": [1, 2],
+        "text": "a <b>",
+        "right": bool(rng.integers(2)),
+        "stops": [1],
+        "faults": 0,
+        **row,
+      }
+
+
+def unit(folder, answers, finish=True, **config):
+  settings = test_evaluate.config(trees="chain:5 eagle", **config)
+  kept = evaluate.to_dict(evaluate.from_config(settings))
+  with store.Store.open(folder, kept, {"jax": "1"}) as results:
+    for answer in answers:
+      results.append(answer)
+    if finish:
+      results.finish()
+  return folder
+
+
+def rows_of(path):
+  with path.open() as file:
+    return list(csv.DictReader(file))
+
+
+def test_cells_are_the_metrics_of_the_lines(tmp_path):
+  made = [*items()]
+  report.write(unit(tmp_path, made))
+  rows = rows_of(tmp_path / "cells.csv")
+  assert len(rows) == 3 * 5  # two tasks and all of them; plain and two by two
+  for row in rows:
+    own = [
+      item
+      for item in made
+      if row["task"] in ("all", item["task"])
+      and all(row[k] == str(item[k]) for k in ("tree", "verifier"))
+    ]
+    cell = metrics.cell(own, "token_level")
+    for name, found in (
+      ("acceptance_by_item", cell.by_item),
+      ("acceptance_by_token", cell.by_token),
+      ("exact_match", cell.exact_match),
+      ("expected", cell.expected),
+      ("gain", cell.gain),
+      ("check", cell.check),
+    ):
+      if found is None:
+        assert row[name] == row[f"{name}_se"] == ""
+        assert row[f"{name}_n"] == "0"
+      else:
+        assert float(row[name]) == pytest.approx(found.mean, abs=1e-6)
+        assert float(row[f"{name}_se"]) == pytest.approx(found.error, abs=1e-6)
+        assert int(row[f"{name}_n"]) == found.n
+    assert int(row["cycles"]) == sum(len(item["accepted"]) for item in own)
+
+
+def test_the_order_of_lines_changes_no_byte(tmp_path):
+  made = [*items()]
+  for name, lines in (("a", made), ("b", made[::-1])):
+    report.write(unit(tmp_path / name, lines))
+  names = sorted(path.name for path in (tmp_path / "a").iterdir())
+  assert len([name for name in names if name.endswith(".svg")]) == 3
+  for name in names:
+    if name not in ("items.jsonl", "lock"):
+      first = (tmp_path / "a" / name).read_bytes()
+      assert first == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(tmp_path):
+  made = [*items()]
+  report.write(unit(tmp_path, made))
+  first, *rest = (tmp_path / "table.csv").read_text().splitlines()
+  assert first == (
+    "proposal,temperature,task,chain:5 token_level,chain:5 traversal,"
+    "chain:5 Delta,eagle token_level,eagle traversal,eagle Delta"
+  )
+  assert [line.split(",")[2] for line in rest] == ["Multi-turn", "QA", "All"]
+  cells = {rule: [] for rule in RULES}
+  for item in made:
+    if item["tree"] == "eagle":
+      cells[item["verifier"]].append(np.mean(item["accepted"]))
+  base, best = (np.mean(cells[rule]) for rule in RULES)
+  assert rest[-1].endswith(f"{best / base - 1:+.1%}")
+  text = (tmp_path / "table.md").read_text()
+  assert "standard error over questions, ddof 1" in text
+  latex = (tmp_path / "table.tex").read_text()
+  assert latex.count("\\\\") == 5
+  assert r"token\_level" in latex
+
+
+def test_an_unfinished_run_says_so_everywhere(tmp_path):
+  made = report.write(unit(tmp_path, [*items()][:30], finish=False))
+  assert not made.complete
+  for name in ("table.md", "report.html"):
+    assert "THE RUN IS NOT FINISHED" in (tmp_path / name).read_text()
+
+
+def test_a_wrong_check_is_loud(tmp_path):
+  made = [*items()]
+  for item in made:
+    if (item["tree"], item["verifier"]) == ("eagle", "traversal"):
+      item["accepted"] = [x + 1 for x in item["accepted"]]
+  found = report.write(unit(tmp_path, made))
+  (line,) = found.warnings
+  assert line.startswith("CHECK FAILED: traversal on eagle: realised")
+  assert line in (tmp_path / "report.html").read_text().replace("&#x27;", "'")
+
+
+def test_failures_and_nans_are_loud(tmp_path):
+  made = [*items()]
+  made[3]["faults"] = 2
+  broken = {name: made[8][name] for name in store.KEY}
+  made[8] = broken | {"error": "the prompt is too long"}
+  lines = report.write(unit(tmp_path, made)).warnings
+  assert "1 ANSWERS FAILED, the first one because: the prompt is" in lines[0]
+  assert "NaN IN 2 CYCLES" in lines[1]
+
+
+def test_a_run_of_which_all_failed_has_a_report(tmp_path):
+  made = [
+    {name: item[name] for name in store.KEY} | {"error": "no"}
+    for item in items()
+  ]
+  report.write(unit(tmp_path, made))
+  rows = rows_of(tmp_path / "cells.csv")
+  assert all(row["acceptance_by_item"] == "" for row in rows)
+  assert "nan" not in (tmp_path / "table.md").read_text()
+
+
+def test_a_folder_without_answers_has_no_report(tmp_path):
+  unit(tmp_path, [], finish=False)
+  with pytest.raises(ValueError, match="no answers yet to report on"):
+    report.write(tmp_path)
+
+
+def test_several_ways_have_a_table_and_plots_each(tmp_path):
+  cold = [item | {"temperature": 0.5} for item in items(seed=1)]
+  report.write(unit(tmp_path, [*items(), *cold], temperatures=(0.5, 1.0)))
+  titles = re.findall("### (Acc.*)", (tmp_path / "table.md").read_text())
+  assert titles == [
+    "Acceptance length by item: without_replacement, temperature 0.5",
+    "Acceptance length by item: without_replacement, temperature 1",
+  ]
+  assert len([*tmp_path.glob("*.svg")]) == 6
+
+
+def test_the_page_holds_the_traces(tmp_path):
+  made = [*items()]
+  cycles = traces.trace("eagle", verifier="traversal")["cycles"]
+  for item in made:
+    if item["tree"] == "eagle" and item["question"] == 1:
+      item["trace"], item["prompt"] = cycles, "What?"
+  report.write(unit(tmp_path, made))
+  page = (tmp_path / "report.html").read_text()
+  (embedded,) = re.findall(
+    '<script type="application/json" id="explorer-data">(.*?)</script>', page
+  )
+  data = json.loads(embedded)
+  first = data["traces"][0]
+  assert (first["tree"], first["verifier"]) == ("eagle", "traversal")
+  assert first["cycles"] == json.loads(json.dumps(cycles))
+
+
+def test_the_report_as_a_command(tmp_path):
+  unit(tmp_path / "run", items())
+  command = [sys.executable, "-m", "tv_jax.report"]
+  done = subprocess.run(
+    [*command, tmp_path / "run"], capture_output=True, text=True, check=True
+  )
+  assert done.stdout == f"{tmp_path / 'run' / 'report.html'}\n"
+  for arguments in ([tmp_path], []):
+    failed = subprocess.run(
+      [*command, *arguments], capture_output=True, text=True, check=False
+    )
+    assert failed.returncode == 2
+    assert failed.stderr.count("\n") == 1
+
+
+def test_a_narrow_terminal_gets_a_table_a_tree():
+  table = Table(
+    "T", [("", 1), ("a", 1), ("b", 1)], ["task", "x", "y"], [["QA", "1", "2"]]
+  )
+  assert len(formats.terminal(table, 80)) == 1
+  first, second = formats.terminal(table, 10)
+  assert [column.header for column in first.columns] == ["task", "x"]
+  assert second.title == "T; b"
+
+
+def test_what_latex_reads_as_commands_is_escaped():
+  table = Table("t", [], ["a_b", "c"], [["50%", r"\x {1} & $"]])
+  line = formats.latex(table).splitlines()[5]
+  assert line == r"50\% & \textbackslash{}x \{1\} \& \$ \\"
+
+
+def test_the_papers_numbers_stand_beside_ones_own(tmp_path, capsys):
+  unit(tmp_path, items())
+  assert main_table.main([str(tmp_path)]) == 0
+  rows = rows_of(tmp_path / "main_table.csv")
+  assert len(rows) == 3 * (6 + 3)
+  by = {(row["tree"], row["task"]): row for row in rows}
+  for tree in paper.TREES:
+    for task in paper.TASKS:
+      printed = paper.LLAMA3.acceptance[task][tree]
+      row = by[tree, tables.TASKS[task]]
+      assert (
+        row["the paper Tra.V"].split()[0] == f"{printed.traversal.mean:.2f}"
+      )
+      assert row["the paper Delta"] == f"{printed.delta:+.1f}%"
+  own = [
+    np.mean(item["accepted"])
+    for item in items()
+    if (item["tree"], item["verifier"]) == ("eagle", "traversal")
+  ]
+  assert by["eagle", "Avg. accept."]["this run Tra.V"].startswith(
+    f"{np.mean(own):.2f}"
+  )
+  assert by["kary:2x5", "QA"]["this run Tra.V"] == "\u2013"
+  assert by["chain:5", "Speed-up"]["the paper Tra.V"] == "1.52x"
+  assert "RTX A6000" in capsys.readouterr().out
+
+
+def test_which_of_the_papers_tables_is_closest():
+  assert main_table.closest("meta-llama/Llama-2-7b-hf") == "llama2"
+  assert main_table.closest("meta-llama/Llama-3.1-8B-Instruct") == "llama3"
+  assert main_table.closest("bundled/target") == "llama3"
+
+
+def test_a_folder_without_a_run_is_one_line(tmp_path, capsys):
+  assert main_table.main([str(tmp_path)]) == 2
+  assert capsys.readouterr().err.count("\n") == 1
