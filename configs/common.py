@@ -2,6 +2,24 @@
 
 import ml_collections
 
+# Spec-Bench's own limits and the paper's three runs. Prompts are padded to what
+# is the most that one can be: a single program serves both turns.
+SPEC_BENCH = {
+  "questions": "spec_bench:data/spec_bench/question.jsonl",
+  "seeds": (0, 1, 2),
+  "max_new_tokens": 1024,
+  "max_tokens": 1960,
+  "padded_to": 1960,
+  "timing": {"per_task": 5},
+}
+# What `smoke` makes of it: everything happens, and nothing takes long.
+SMOKE = {
+  "per_task": 2,
+  "seeds": (0,),
+  "max_new_tokens": 64,
+  "timing": {"per_task": 1},
+}
+
 
 def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   """A run of the paper's main table; `fields` are set in it.
@@ -55,4 +73,34 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   result.explorer.per_task = 1
   result.explorer.cycles = 6
   result.update(fields)
+  return result
+
+
+def bundled(experiment: str, arg: str, **fields) -> ml_collections.ConfigDict:
+  """A run of the bundled pair on MiniBench; no argument is known."""
+  if arg:
+    raise ValueError(f"config argument {arg!r}: {experiment} takes none")
+  result = config(
+    experiment,
+    models={"target": "bundled/target", "draft": "bundled/draft"},
+    exact_match=True,
+    padded_to=128,
+  )
+  result.update(fields)
+  return result
+
+
+def spec_bench(
+  experiment: str, arg: str, **fields
+) -> ml_collections.ConfigDict:
+  """A run on Spec-Bench's questions, or with arg `smoke` on a few of them."""
+  if arg not in ("", "smoke"):
+    raise ValueError(
+      f"config argument {arg!r}: {experiment} takes smoke, or none"
+    )
+  result = config(experiment, **SPEC_BENCH)
+  result.update(fields)
+  if arg:
+    result.experiment += "_smoke"
+    result.update(SMOKE)
   return result

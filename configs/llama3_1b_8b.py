@@ -1,0 +1,59 @@
+r"""The paper's main pair: Llama-3.2-1B-Instruct and Llama-3.1-8B-Instruct.
+
+python -m tv_jax.main --config=configs/llama3_1b_8b.py
+python -m tv_jax.main --config=configs/llama3_1b_8b.py:smoke
+
+The second is of twelve questions and short answers. Expected: NOT RUN BY THIS
+PROJECT. The paper's own (arXiv 2505.12398, its main table of this pair, at
+temperature 1, on one RTX A6000): tokens gained a cycle by item, and tokens a
+second at batch 1, where plain decoding has 34.5.
+
+  tree      token_level  traversal    Delta   tokens/s
+  chain:5   3.88 ± 0.02  3.99 ± 0.01  +2.8%   51.2  52.5
+  kary:2x5  4.63 ± 0.03  4.73 ± 0.01  +2.2%   54.0  54.9
+  eagle     4.49 ± 0.02  4.60 ± 0.02  +2.4%   57.3  58.5
+
+Task by task they are in experiments/paper.py. The paper does not say with
+which template it asked; here it is the models' own.
+
+The questions are Spec-Bench's, looked for where one stands:
+
+  curl -L --create-dirs -o data/spec_bench/question.jsonl \
+    https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
+
+or --config.questions=spec_bench:/path/question.jsonl. The checkpoints are
+gated: ask for access on each one's page at huggingface.co, then
+`huggingface-cli login`; or have them in directories:
+
+  --config.models.target=/path/8B --config.models.draft=/path/1B
+
+Where memory is short: --config.batch_size=4.
+"""
+
+from collections.abc import Iterator
+
+import ml_collections
+
+from configs import common
+
+
+def get_config(arg: str = "") -> ml_collections.ConfigDict:
+  """The run, or with arg `smoke` a short one."""
+  return common.spec_bench(
+    "llama3_1b_8b",
+    arg,
+    models={
+      "target": "meta-llama/Llama-3.1-8B-Instruct",
+      "draft": "meta-llama/Llama-3.2-1B-Instruct",
+    },
+  )
+
+
+def sweep() -> Iterator[dict]:
+  """The paper's table of temperatures, then its figure of depths."""
+  for temperature in (0.2, 0.4, 0.6, 0.8, 1.0):
+    yield {"temperatures": (temperature,)}
+  for depth in (2, 4, 6, 8):
+    yield {"trees": f"chain:{depth}"}
+  for depth in (2, 3, 4, 5):
+    yield {"trees": f"kary:2x{depth}"}
