@@ -77,6 +77,9 @@ def _parse(argv):
   try:
     return flags.FLAGS(argv)
   except Exception as error:
+    # What a config file raised comes with its traceback for a message.
+    while "Traceback" in str(error) and error.__context__:
+      error = error.__context__
     sys.exit(_complain(error))
 
 

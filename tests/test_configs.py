@@ -1,0 +1,151 @@
+"""Every file in configs/ is a run, and says how to start it."""
+
+import importlib
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from configs import llama3_1b_8b
+from experiments import paper
+from tv_jax import evaluate
+
+ROOT = pathlib.Path(__file__).parents[1]
+BUNDLED = ("quickstart", "eagle_bundled", "smoke")
+REAL = ("llama3_1b_8b", "llama2_68m_7b", "vicuna_eagle")
+CONFIGS = (*BUNDLED, *REAL)
+
+
+def module(name):
+  return importlib.import_module(f"configs.{name}")
+
+
+def checked(config):
+  """The settings; Spec-Bench's questions need not be here."""
+  config.questions = "minibench"
+  return evaluate.from_config(config)
+
+
+def test_no_file_is_forgotten():
+  others = {"common", "train_bundled"}
+  files = {path.stem for path in (ROOT / "configs").glob("*.py")}
+  assert files == {*CONFIGS, *others}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_config_is_a_run(name):
+  settings = checked(module(name).get_config())
+  assert settings.experiment == name
+  assert settings.verifiers == ("token_level", "traversal")
+  assert settings.temperatures == (1.0,)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_config_says_how_to_start_it(name):
+  text = module(name).__doc__
+  assert f"python -m tv_jax.main --config=configs/{name}.py" in text
+  assert max(len(x) for x in text.splitlines() if "https://" not in x) <= 80
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_pair_runs_as_the_paper_did(name):
+  config = module(name).get_config()
+  assert config.questions == "spec_bench:data/spec_bench/question.jsonl"
+  settings = checked(config)
+  assert settings.trees == paper.TREES
+  assert settings.verifiers == paper.VERIFIERS
+  assert len(settings.seeds) == 3
+  assert (settings.max_new_tokens, settings.max_tokens) == (1024, 1960)
+  assert settings.plain
+  assert settings.timing.per_task > 1
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_short_run_of_a_real_pair(name):
+  whole = checked(module(name).get_config())
+  short = checked(module(name).get_config("smoke"))
+  assert short.experiment == f"{name}_smoke"
+  assert (short.models, short.trees) == (whole.models, whole.trees)
+  assert short.per_task == 2
+  assert len(short.seeds) == 1
+  assert short.timing.per_task == 1
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_an_unknown_argument_is_refused(name):
+  with pytest.raises(ValueError, match=f"'no-such': {name} takes"):
+    module(name).get_config("no-such")
+
+
+@pytest.mark.parametrize(
+  ("arguments", "says"),
+  [
+    (
+      ["--config=configs/smoke.py:no-such"],
+      "config argument 'no-such': smoke takes none",
+    ),
+    (
+      ["--config=configs/vicuna_eagle.py:smoke", "--config.questions=no/file"],
+      "no/file cannot be read (No such file or directory): give the path of a"
+      " questions file, or minibench",
+    ),
+  ],
+)
+def test_the_command_says_what_is_wrong_in_a_line(arguments, says):
+  done = subprocess.run(
+    [sys.executable, "-m", "tv_jax.main", *arguments],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    timeout=120,
+  )
+  assert done.returncode == 2
+  assert done.stderr == f"tv_jax.main: {says}\n"
+
+
+@pytest.mark.parametrize("overrides", [*llama3_1b_8b.sweep()], ids=str)
+def test_a_sweep_changes_the_config(overrides):
+  config = llama3_1b_8b.get_config()
+  before = checked(config)
+  config.update_from_flattened_dict(overrides)
+  assert checked(config) != before or overrides == {"temperatures": (1.0,)}
+
+
+def test_the_sweep_is_the_papers():
+  swept = [*llama3_1b_8b.sweep()]
+  found = {tuple(one) for one in swept}
+  assert found == {("temperatures",), ("trees",)}
+  hot = [one["temperatures"][0] for one in swept if "temperatures" in one]
+  assert hot == [*paper.TEMPERATURES]
+
+
+@pytest.mark.parametrize(
+  ("name", "table"),
+  [("llama3_1b_8b", paper.LLAMA3), ("llama2_68m_7b", paper.LLAMA2)],
+)
+def test_the_papers_numbers_are_the_papers(name, table):
+  lines = module(name).__doc__.splitlines()
+  for tree in paper.TREES:
+    (line,) = (x.split() for x in lines if x.strip().startswith(f"{tree} "))
+    row, speed = table.average_acceptance[tree], table.tokens_per_second[tree]
+    shown = [float(word.rstrip("%")) for word in line[1:] if word != "±"]
+    assert shown == [
+      *row.token_level,
+      *row.traversal,
+      row.delta,
+      speed.token_level.mean,
+      speed.traversal.mean,
+    ]
+
+
+def test_the_papers_statistics_are_the_papers():
+  lines = module("vicuna_eagle").__doc__.splitlines()
+  for tree in paper.TREES:
+    (line,) = (x.split() for x in lines if x.strip().startswith(f"{tree} "))
+    shown = [float(word.strip("()x")) for word in line[1:]]
+    for rule, numbers in zip(
+      paper.VERIFIERS, (shown[:3], shown[3:]), strict=True
+    ):
+      own = paper.STATISTICS[tree][rule]
+      assert numbers == [own.by_item, own.by_token, own.speedup]
