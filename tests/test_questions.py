@@ -129,6 +129,15 @@ def test_spec_bench_is_counted(path):
     prompts.load_spec_bench(path)
 
 
+def test_where_spec_bench_comes_from(tmp_path):
+  path = tmp_path / "question.jsonl"
+  with pytest.raises(
+    ValueError,
+    match=rf"{path} is not there: download https://.*question\.jsonl",
+  ):
+    prompts.load_spec_bench(path)
+
+
 def test_spec_bench():
   path = os.environ.get("SPEC_BENCH_QUESTIONS")
   if not path:

@@ -6,6 +6,12 @@ import json
 import pathlib
 from collections.abc import Sequence
 
+# Where Spec-Bench's questions are to be had.
+SOURCE = (
+  "https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/"
+  "question.jsonl"
+)
+
 # The bundled models, {target,draft,eagle}, and their questions.
 BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
 
@@ -133,6 +139,11 @@ def _is_texts(value) -> bool:
 
 def load_spec_bench(path) -> tuple[Question, ...]:
   """Reads Spec-Bench's own question.jsonl, and checks that it is whole."""
+  if not pathlib.Path(path).expanduser().exists():
+    raise ValueError(
+      f"{path} is not there: download {SOURCE} to that place, or give the path "
+      "of one that you have, as spec_bench:PATH"
+    )
   questions = load_questions(path)
   counts = collections.Counter(question.category for question in questions)
   faults = [
