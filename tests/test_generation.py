@@ -417,6 +417,11 @@ class TestLoading:
     )
     assert result.tokens == generate(kind, ends=()).tokens
 
+  def test_a_home_is_found(self, saved, monkeypatch):
+    monkeypatch.setenv("HOME", str(saved))
+    loaded = tv_jax.load("~/draft", "~/target")
+    assert loaded.path == str(saved / "target")
+
   def test_plain_decoding_needs_no_draft(self, saved):
     loaded = tv_jax.load(None, saved / "target", draft_kind="none")
     assert "draft=none" in repr(loaded)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -96,6 +97,7 @@ def load(
     )
   if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
+  target = os.path.expanduser(target)  # what reads tokenizers does not
   model = models.load(target, dtype, mesh, revision)
   if draft_kind == "eagle":
     drafter = models.load_eagle(draft, model, draft_revision)
