@@ -190,6 +190,16 @@ def test_failures_are_records_and_the_rest_goes_on(tmp_path):
   assert any("ANSWERS FAILED" in line for line in made.warnings)
 
 
+def test_a_template_that_serves_no_question_is_refused(tmp_path, monkeypatch):
+  def fail(*_):
+    raise ValueError("there is no chat template")
+
+  monkeypatch.setitem(prompts.TEMPLATES, "chat", fail)
+  with pytest.raises(ValueError, match="there is no chat template"):
+    evaluate.run(config(), tmp_path)
+  assert not store.read(tmp_path).items
+
+
 def test_a_turn_after_a_failed_one_fails(tmp_path, monkeypatch):
   encode = prompts.encode
 

@@ -63,6 +63,8 @@ def run(
       say(f"{count} answers are all there")
       return
     pair = load(settings)
+    # A template that serves no question is no fault of single questions.
+    prompts.encode(settings.models.template, pair.tokenizer, ["a"])
     done = len(results.items)
     say(f"{count} answers in {len(cells)} cells, {done} are there")
 
