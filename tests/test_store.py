@@ -162,7 +162,8 @@ def test_another_config_is_refused_by_every_difference(folder):
   old = {"seeds": [0], "a": {"b": {"c": 1, "gone": None}}}
   new = {"seeds": [0, 1], "a": {"b": {"c": True}, "new": {}}}
   old["same"], new["same"] = [{"x": 1, "y": 2}], ({"y": 2, "x": 1},)
-  enter(folder, old).close()
+  with enter(folder, old) as store:
+    store.append(item(1))
   written = (folder / "config.json").read_bytes()
   with pytest.raises(ValueError, match="another config") as caught:
     enter(folder, new)
@@ -175,6 +176,14 @@ def test_another_config_is_refused_by_every_difference(folder):
   assert (folder / "config.json").read_bytes() == written
   # Nothing is held after a refusal; tuples are lists.
   enter(folder, {**old, "seeds": (0,)}).close()
+
+
+def test_a_config_of_which_nothing_came_gives_way(folder):
+  enter(folder, {"model": "mistyped"}).close()
+  with enter(folder, {"model": "right"}) as store:
+    store.append(item(1))
+  with pytest.raises(ValueError, match='model: "right" there, "other" now'):
+    enter(folder, {"model": "other"})
 
 
 def test_the_config_reads_well(folder):

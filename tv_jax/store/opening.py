@@ -57,23 +57,26 @@ def _holder(data):
 def keep_config(config: dict, folder: pathlib.Path) -> None:
   """Writes the config, or refuses one that is not the folder's.
 
+  One of which nothing came gives way: its model was not found, say.
+
   Raises:
-    ValueError: Another config is there; every difference is named.
+    ValueError: Another config is there, and items; every difference is named.
   """
-  path = folder / unit.CONFIG
+  path, items = folder / unit.CONFIG, folder / unit.ITEMS
   there = unit.load(path, dict)
-  if there is None:
-    if os.path.exists(folder / unit.ITEMS):
-      raise ValueError(
-        f"{folder} holds {unit.ITEMS}, but no {unit.CONFIG}: give another"
-        " --workdir"
-      )
-    files.write_bytes(path, files.to_bytes(config, "the config", indent=2))
-  elif changes := unit.differences(there, config):
+  if there is None and os.path.exists(items):
+    raise ValueError(
+      f"{folder} holds {unit.ITEMS}, but no {unit.CONFIG}: give another"
+      " --workdir"
+    )
+  changes = unit.differences(there or {}, config)
+  if changes and os.path.exists(items) and os.path.getsize(items):
     raise ValueError(
       f"{folder} was made with another config: {'; '.join(changes)}: give the"
       " config that is there, or another --workdir"
     )
+  if changes or there is None:
+    files.write_bytes(path, files.to_bytes(config, "the config", indent=2))
 
 
 def note_environment(
