@@ -1,0 +1,415 @@
+"""Tiny random checkpoints, laid out file by file as real repositories are.
+
+Shapes are small and weights random; the names of files, tensors and settings,
+and how the tokenizers are stored, are those of the repositories.
+"""
+
+import io
+import json
+
+import numpy as np
+import sentencepiece
+import tokenizers
+from safetensors.numpy import save_file
+from tokenizers import decoders, normalizers, pre_tokenizers, processors
+
+ENDS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>")
+# In the repositories' order; ids follow those of the merges.
+SPECIAL = (
+  "<|begin_of_text|>",
+  "<|end_of_text|>",
+  "<|start_header_id|>",
+  "<|end_header_id|>",
+  "<|eom_id|>",
+  "<|eot_id|>",
+)
+SPLIT = (
+  r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+  r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+# Of the published one, what a conversation without tools and documents sees.
+CHAT = """{{- bos_token }}
+{%- if not date_string is defined %}
+    {%- set date_string = strftime_now("%d %b %Y") %}
+{%- endif %}
+{{- "<|start_header_id|>system<|end_header_id|>\\n\\n" }}
+{{- "Today Date: " + date_string + "\\n\\n<|eot_id|>" }}
+{%- for message in messages %}
+    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'
+        + message['content'] | trim + '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- endif %}
+"""
+
+
+def llama3_8b(directory, texts, **changes):
+  """As meta-llama/Llama-3.1-8B-Instruct: four shards, many end tokens."""
+  directory.mkdir()
+  numbers = _llama3_tokenizer(directory, texts)
+  ends = [numbers[name] for name in ENDS]
+  first = numbers["<|begin_of_text|>"]
+  raw = _config(
+    attention_bias=False,
+    attention_dropout=0.0,
+    bos_token_id=first,
+    eos_token_id=ends,
+    max_position_embeddings=131072,
+    mlp_bias=False,
+    num_key_value_heads=1,
+    pretraining_tp=1,
+    rms_norm_eps=1e-5,
+    rope_scaling={
+      "factor": 8.0,
+      "low_freq_factor": 1.0,
+      "high_freq_factor": 4.0,
+      "original_max_position_embeddings": 8192,
+      "rope_type": "llama3",
+    },
+    rope_theta=500000.0,
+    torch_dtype="bfloat16",
+    transformers_version="4.42.3",
+    vocab_size=len(numbers),
+  )
+  _write(directory, raw | changes, _llama(raw | changes), shards=4)
+  _json(
+    directory / "generation_config.json",
+    bos_token_id=first,
+    do_sample=True,
+    eos_token_id=ends,
+    temperature=0.6,
+    top_p=0.9,
+  )
+
+
+def llama3_1b(directory, texts, **changes):
+  """As meta-llama/Llama-3.2-1B-Instruct: tied, one file, `head_dim` given."""
+  llama3_8b(directory, texts)
+  for path in directory.glob("model*"):
+    path.unlink()
+  raw = json.loads((directory / "config.json").read_text())
+  raw["rope_scaling"]["factor"] = 32.0
+  raw |= {"head_dim": 8, "num_hidden_layers": 1, "tie_word_embeddings": True}
+  _write(directory, raw | changes, _llama(raw | changes))
+
+
+def llama2_7b(directory, texts, **changes):
+  """As meta-llama/Llama-2-7b-hf: fast and legacy tokenizer, old rotations."""
+  directory.mkdir()
+  size = _sentencepiece(directory, texts)
+  _llama2_tokenizer(directory)
+  raw = _config(
+    _name_or_path="meta-llama/Llama-2-7b-hf",
+    max_position_embeddings=4096,
+    num_key_value_heads=2,
+    pretraining_tp=1,
+    rms_norm_eps=1e-5,
+    rope_scaling=None,
+    transformers_version="4.31.0.dev0",
+    vocab_size=size,
+  )
+  tensors = _llama(raw | changes)
+  for i in range(raw["num_hidden_layers"]):
+    name = f"model.layers.{i}.self_attn.rotary_emb.inv_freq"
+    tensors[name] = np.ones(4, np.float32)
+  _write(directory, raw | changes, tensors, shards=2)
+  _json(
+    directory / "generation_config.json",
+    bos_token_id=1,
+    do_sample=True,
+    eos_token_id=2,
+    pad_token_id=0,
+    temperature=0.6,
+    top_p=0.9,
+  )
+
+
+def llama_68m(directory, texts, **changes):
+  """As JackFram/llama-68m, converted: end tokens of its own, half the room."""
+  directory.mkdir()
+  size = _sentencepiece(directory, texts)
+  raw = _config(
+    bos_token_id=0,
+    max_position_embeddings=2048,
+    num_hidden_layers=1,
+    pad_token_id=1,
+    rms_norm_eps=1e-6,
+    torch_dtype="float32",
+    transformers_version="4.29.2",
+    vocab_size=size,
+  )
+  _write(directory, raw | changes, _llama(raw | changes))
+  _json(
+    directory / "generation_config.json",
+    bos_token_id=0,
+    eos_token_id=2,
+    pad_token_id=1,
+  )
+
+
+def vicuna_7b(directory, texts, **changes):
+  """As lmsys/vicuna-7b-v1.3, converted: a legacy tokenizer alone."""
+  directory.mkdir()
+  size = _sentencepiece(directory, texts)
+  raw = _config(
+    _name_or_path="vicuna-7b-v1.3",
+    max_position_embeddings=2048,
+    pad_token_id=0,
+    rms_norm_eps=1e-6,
+    transformers_version="4.28.1",
+    vocab_size=size,
+  )
+  _write(directory, raw | changes, _llama(raw | changes), shards=2)
+  _json(
+    directory / "generation_config.json",
+    _from_model_config=True,
+    bos_token_id=1,
+    eos_token_id=2,
+    pad_token_id=0,
+  )
+
+
+def eagle_vicuna(directory, target, **changes):
+  """As yuhuili/EAGLE-Vicuna-7B-v1.3, converted: no word of its bias."""
+  directory.mkdir()
+  raw = json.loads((target / "config.json").read_text())
+  raw |= {"num_hidden_layers": 1, "transformers_version": "4.28.1"}
+  del raw["_name_or_path"]
+  raw |= changes
+  E = raw["hidden_size"]
+  tensors = {
+    name.removeprefix("model."): value
+    for name, value in _llama(raw).items()
+    if name == "model.embed_tokens.weight"
+    or ("layers.0." in name and "input_layernorm" not in name)
+  }
+  tensors["fc.weight"] = _random(E, 2 * E)
+  tensors["fc.bias"] = _random(E)
+  _write(directory, raw, tensors)
+
+
+def to_bin(directory):
+  """Turns safetensors into the PyTorch files that were published."""
+  import torch
+  from safetensors.torch import load_file
+
+  for path in directory.glob("model*.safetensors"):
+    name = f"pytorch_{path.stem}.bin"
+    torch.save(load_file(path), directory / name)
+    path.unlink()
+  index = directory / "model.safetensors.index.json"
+  if index.exists():
+    raw = json.loads(index.read_text())
+    raw["weight_map"] = {
+      name: f"pytorch_{file}".replace(".safetensors", ".bin")
+      for name, file in raw["weight_map"].items()
+    }
+    (directory / "pytorch_model.bin.index.json").write_text(json.dumps(raw))
+    index.unlink()
+
+
+def _config(**settings):
+  """What all of the configurations hold, and `settings`."""
+  return {
+    "architectures": ["LlamaForCausalLM"],
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "hidden_act": "silu",
+    "hidden_size": 16,
+    "initializer_range": 0.02,
+    "intermediate_size": 24,
+    "model_type": "llama",
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+    "tie_word_embeddings": False,
+    "torch_dtype": "float16",
+    "use_cache": True,
+  } | settings
+
+
+def _random(*shape):
+  """Of a seed that the shape gives: a checkpoint is always the same."""
+  rng = np.random.default_rng(shape)
+  return rng.normal(0, 0.3, shape).astype(np.float32)
+
+
+def _llama(raw) -> dict:
+  """Tensors by their published names."""
+  V, E, F = (raw[k] for k in ("vocab_size", "hidden_size", "intermediate_size"))
+  channels = E // raw["num_attention_heads"]
+  keys = channels * raw.get("num_key_value_heads", raw["num_attention_heads"])
+  tensors = {"model.embed_tokens.weight": _random(V, E)}
+  for i in range(raw["num_hidden_layers"]):
+    layer = {
+      "self_attn.q_proj": _random(E, E),
+      "self_attn.k_proj": _random(keys, E),
+      "self_attn.v_proj": _random(keys, E),
+      "self_attn.o_proj": _random(E, E),
+      "mlp.gate_proj": _random(F, E),
+      "mlp.up_proj": _random(F, E),
+      "mlp.down_proj": _random(E, F),
+      "input_layernorm": np.ones(E, np.float32),
+      "post_attention_layernorm": np.ones(E, np.float32),
+    }
+    tensors |= {f"model.layers.{i}.{k}.weight": v for k, v in layer.items()}
+  tensors["model.norm.weight"] = np.ones(E, np.float32)
+  if not raw["tie_word_embeddings"]:
+    tensors["lm_head.weight"] = _random(V, E)
+  return tensors
+
+
+def _write(directory, raw, tensors, shards=1):
+  """config.json, and weights in one file, or in several with their index."""
+  _json(directory / "config.json", **raw)
+  tensors = {k: v.astype(raw["torch_dtype"]) for k, v in tensors.items()}
+  if shards == 1:
+    save_file(tensors, directory / "model.safetensors", {"format": "pt"})
+    return
+  names, places = [*tensors], {}
+  for i in range(shards):
+    file = f"model-{i + 1:05}-of-{shards:05}.safetensors"
+    own = {name: tensors[name] for name in names[i::shards]}
+    save_file(own, directory / file, {"format": "pt"})
+    places |= dict.fromkeys(own, file)
+  _json(
+    directory / "model.safetensors.index.json",
+    metadata={"total_size": sum(v.nbytes for v in tensors.values())},
+    weight_map=places,
+  )
+
+
+def _json(path, **values):
+  path.write_text(json.dumps(values, indent=2) + "\n")
+
+
+def _llama3_tokenizer(directory, texts) -> dict[str, int]:
+  """Bytes and a regular expression; special tokens after all others."""
+  model = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=True))
+  model.pre_tokenizer = pre_tokenizers.Sequence(
+    [
+      pre_tokenizers.Split(tokenizers.Regex(SPLIT), "isolated"),
+      pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ]
+  )
+  model.decoder = decoders.ByteLevel()
+  trainer = tokenizers.trainers.BpeTrainer(
+    vocab_size=1500,
+    initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+    show_progress=False,
+  )
+  model.train_from_iterator(texts, trainer)
+  model.add_special_tokens([*SPECIAL])
+  numbers = model.get_vocab()
+  first = SPECIAL[0]
+  model.post_processor = processors.Sequence(
+    [
+      processors.ByteLevel(trim_offsets=False),
+      processors.TemplateProcessing(
+        single=f"{first} $A", special_tokens=[(first, numbers[first])]
+      ),
+    ]
+  )
+  model.save(str(directory / "tokenizer.json"))
+  _json(
+    directory / "tokenizer_config.json",
+    added_tokens_decoder={
+      str(numbers[name]): _token(name, special=True) for name in SPECIAL
+    },
+    bos_token=first,
+    chat_template=CHAT,
+    clean_up_tokenization_spaces=True,
+    eos_token="<|eot_id|>",
+    model_input_names=["input_ids", "attention_mask"],
+    model_max_length=131072,
+    tokenizer_class="PreTrainedTokenizerFast",
+  )
+  _json(
+    directory / "special_tokens_map.json",
+    bos_token=_token(first),
+    eos_token=_token("<|eot_id|>"),
+  )
+  return numbers
+
+
+def _sentencepiece(directory, texts) -> int:
+  """tokenizer.model and how the slow tokenizer reads it; its size."""
+  out = io.BytesIO()
+  sentencepiece.SentencePieceTrainer.train(
+    sentence_iterator=(line for text in texts for line in text.split("\n")),
+    model_writer=out,
+    model_type="bpe",
+    vocab_size=1500,
+    hard_vocab_limit=False,
+    byte_fallback=True,
+    split_digits=True,
+    normalization_rule_name="identity",
+    remove_extra_whitespaces=False,
+    allow_whitespace_only_pieces=True,
+    max_sentence_length=1 << 16,
+    pad_id=-1,
+    minloglevel=2,
+  )
+  (directory / "tokenizer.model").write_bytes(out.getvalue())
+  marked = {"__type": "AddedToken"}
+  _json(
+    directory / "tokenizer_config.json",
+    add_bos_token=True,
+    add_eos_token=False,
+    bos_token=marked | _token("<s>"),
+    clean_up_tokenization_spaces=False,
+    eos_token=marked | _token("</s>"),
+    model_max_length=2048,
+    pad_token=None,
+    sp_model_kwargs={},
+    tokenizer_class="LlamaTokenizer",
+    unk_token=marked | _token("<unk>"),
+  )
+  _json(
+    directory / "special_tokens_map.json",
+    bos_token=_token("<s>"),
+    eos_token=_token("</s>"),
+    unk_token=_token("<unk>"),
+  )
+  model = sentencepiece.SentencePieceProcessor(model_proto=out.getvalue())
+  return model.get_piece_size()
+
+
+def _llama2_tokenizer(directory):
+  """tokenizer.json: the same merges, spaces as a piece, bytes as a last way."""
+  from transformers.convert_slow_tokenizer import SentencePieceExtractor
+
+  path = str(directory / "tokenizer.model")
+  found = SentencePieceExtractor(path).extract(tokenizers.models.BPE)
+  model = tokenizers.Tokenizer(
+    tokenizers.models.BPE(
+      found["vocab"],
+      found["merges"],
+      unk_token="<unk>",
+      fuse_unk=True,
+      byte_fallback=True,
+    )
+  )
+  model.add_special_tokens(["<unk>", "<s>", "</s>"])
+  model.normalizer = normalizers.Sequence(
+    [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+  )
+  model.decoder = decoders.Sequence(
+    [
+      decoders.Replace("▁", " "),
+      decoders.ByteFallback(),
+      decoders.Fuse(),
+      decoders.Strip(" ", 1, 0),
+    ]
+  )
+  model.post_processor = processors.TemplateProcessing(
+    single="<s> $A", special_tokens=[("<s>", 1)]
+  )
+  model.save(str(directory / "tokenizer.json"))
+
+
+def _token(content, **more):
+  flags = dict.fromkeys(
+    ("lstrip", "normalized", "rstrip", "single_word"), False
+  )
+  return {"content": content} | flags | more

@@ -1,0 +1,242 @@
+"""The paper's pairs, from files laid out as theirs to a report."""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sentencepiece
+from safetensors.numpy import load_file
+
+from configs import llama2_68m_7b, llama3_1b_8b, vicuna_eagle
+from tests import published
+from tv_jax import evaluate, models, prompts, report, store
+from tv_jax.models import checkpoint
+
+ROOT = pathlib.Path(__file__).parents[1]
+TASKS = [
+  "mt_bench",
+  "translation",
+  "summarization",
+  "qa",
+  "math_reasoning",
+  "rag",
+]
+# One tree, one rule, and answers that are hardly any.
+SHORT = {
+  "trees": "chain:2",
+  "verifiers": "traversal",
+  "baseline": "traversal",
+  "plain": False,
+  "seeds": (0,),
+  "max_new_tokens": 3,
+  "timing.per_task": 0,
+}
+POSITIONS = 1900  # below the limit of the configs, 1960
+LONG = "A word, another word, and once more. " * POSITIONS
+OWN = [
+  ("writing", ["Write a line about rain.", "Now about snow."]),
+  ("stem", [LONG, "And in short?"]),
+  ("translation", ["Translate German to English: Der Hund schläft."]),
+  ("summarization", ["Summarize: A ship came home. All were glad."]),
+  ("qa", ["who wrote the first letter"]),
+  ("math_reasoning", ["Anna has 3 apples and eats 1. How many are left?"]),
+  ("rag", ["Document 1: Rome is old.\n\nQuestion: is Rome old?"]),
+]
+
+
+@pytest.fixture(scope="module")
+def spec_bench():
+  """Spec-Bench's own questions."""
+  path = os.environ.get("SPEC_BENCH_QUESTIONS")
+  if not path:
+    pytest.skip("SPEC_BENCH_QUESTIONS names no file")
+  return path
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+  """A few questions in Spec-Bench's format; the second is too long."""
+  path = tmp_path_factory.mktemp("questions") / "question.jsonl"
+  rows = [
+    {"question_id": 81 + i, "category": category, "turns": turns}
+    for i, (category, turns) in enumerate(OWN)
+  ]
+  path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+  return path
+
+
+@pytest.fixture(scope="module")
+def texts():
+  """What the tokenizers are made from."""
+  return [t for q in prompts.load_questions("minibench") for t in q.turns]
+
+
+@pytest.fixture(scope="module")
+def llama3(tmp_path_factory, texts):
+  folder = tmp_path_factory.mktemp("llama3")
+  target, draft = folder / "8B", folder / "1B"
+  published.llama3_8b(target, texts)
+  published.llama3_1b(draft, texts, max_position_embeddings=POSITIONS)
+  return target, draft
+
+
+@pytest.fixture(scope="module")
+def llama2(tmp_path_factory, texts):
+  folder = tmp_path_factory.mktemp("llama2")
+  target, draft = folder / "7b", folder / "68m"
+  published.llama2_7b(target, texts)
+  published.llama_68m(draft, texts, max_position_embeddings=POSITIONS)
+  return target, draft
+
+
+@pytest.fixture(scope="module")
+def vicuna(tmp_path_factory, texts):
+  folder = tmp_path_factory.mktemp("vicuna")
+  target, head = folder / "7b", folder / "eagle"
+  published.vicuna_7b(target, texts, max_position_embeddings=POSITIONS)
+  published.eagle_vicuna(head, target)
+  return target, head
+
+
+PAIRS = {
+  "llama3": llama3_1b_8b,
+  "llama2": llama2_68m_7b,
+  "vicuna": vicuna_eagle,
+}
+
+
+def overridden(config, pair, questions, **changes):
+  target, draft = map(str, pair)
+  where = {"models.target": target, "models.draft": draft}
+  config.update_from_flattened_dict(
+    SHORT | where | {"questions": str(questions)} | changes
+  )
+  return config
+
+
+def finished(folder, count, failed):
+  """The run's items by question and turn, after the checks of all runs."""
+  unit = store.read(folder)
+  assert unit.done
+  assert len(unit.items) == count
+  items = {(item["question"], item["turn"]): item for item in unit.items}
+  assert len(items) == count
+  wrong = {key for key, item in items.items() if "error" in item}
+  assert wrong == failed
+  for key in items.keys() - failed:
+    assert 0 < len(items[key]["tokens"]) <= SHORT["max_new_tokens"]
+    assert items[key]["faults"] == 0
+  for key in failed:
+    too_long = f"leaves no room for an answer in {POSITIONS}"
+    why = "an earlier turn failed" if key[1] else too_long
+    assert why in items[key]["error"]
+  assert (folder / "report.html").exists()
+  with (folder / "cells.csv").open() as file:
+    rows = list(csv.DictReader(file))
+  assert [row["task"] for row in rows] == [*TASKS, "all"]
+  assert int(rows[-1]["failed"]) == len(failed)
+  return items
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_run_from_published_files(name, own, tmp_path, request):
+  pair = request.getfixturevalue(name)
+  config = overridden(PAIRS[name].get_config(), pair, own, padded_to=256)
+  evaluate.run(config, tmp_path)
+  report.write(tmp_path)
+  finished(tmp_path, 9, failed={(82, 0), (82, 1)})
+
+
+def test_all_of_spec_bench(spec_bench, llama3, tmp_path):
+  """The command itself."""
+  overrides = SHORT | {
+    "models.target": llama3[0],
+    "models.draft": llama3[1],
+    "questions": f"spec_bench:{spec_bench}",
+  }
+  done = subprocess.run(
+    [
+      sys.executable,
+      "-m",
+      "tv_jax.main",
+      "--config=configs/llama3_1b_8b.py",
+      f"--workdir={tmp_path}",
+      "--compilation_cache=",
+      *(f"--config.{name}={value}" for name, value in overrides.items()),
+    ],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    timeout=600,
+  )
+  assert done.returncode == 0, done.stderr
+  tokenizer = prompts.load_tokenizer(llama3[0])
+  long = {
+    question.question_id
+    for question in prompts.load_spec_bench(spec_bench)
+    if len(prompts.encode("chat", tokenizer, [question.turns[0]])) >= POSITIONS
+  }
+  assert 0 < len(long) < 48  # a tenth
+  items = finished(tmp_path, 560, failed={(number, 0) for number in long})
+  assert {number for number, _ in items} == set(range(81, 561))
+
+
+def test_the_pairs_are_what_their_files_say(llama3, llama2, vicuna):
+  pairs = {
+    name: evaluate.load(
+      evaluate.from_config(
+        overridden(PAIRS[name].get_config(), files, "minibench")
+      )
+    )
+    for name, files in (("llama3", llama3), ("llama2", llama2))
+  }
+  target, draft = pairs["llama3"].target.config, pairs["llama3"].draft.config
+  ends = pairs["llama3"].tokenizer.convert_tokens_to_ids([*published.ENDS])
+  assert pairs["llama3"].ends == tuple(ends)
+  assert target.rope_scaling.factor == 8
+  assert draft.rope_scaling.factor == 32
+  assert draft.tie_word_embeddings
+  assert not target.tie_word_embeddings
+  # The draft's own start and end tokens are of no account.
+  assert pairs["llama2"].ends == (2,)
+  assert pairs["llama2"].tokenizer("a").input_ids[0] == 1
+  head = models.load_eagle(vicuna[1], models.load(vicuna[0]))
+  assert head.bias
+
+
+def test_a_legacy_tokenizer_reads_as_its_own_library_does(vicuna):
+  """Nothing but tokenizer.model is there."""
+  path = str(vicuna[0] / "tokenizer.model")
+  theirs = sentencepiece.SentencePieceProcessor(model_file=path)
+  ours = prompts.load_tokenizer(vicuna[0])
+  for question in prompts.load_questions("minibench")[::10]:
+    for text in (*question.turns, "Zürich, 12°\n\n  日本"):
+      assert ours(text).input_ids == [1, *theirs.encode(text)]
+
+
+@pytest.mark.parity
+def test_what_is_published_as_bin_is_converted(vicuna, tmp_path, texts):
+  pytest.importorskip("torch")
+  target, head = tmp_path / "vicuna", tmp_path / "eagle"
+  published.vicuna_7b(target, texts, max_position_embeddings=POSITIONS)
+  published.eagle_vicuna(head, target)
+  for folder, same in zip((target, head), vicuna, strict=True):
+    published.to_bin(folder)
+    made = tmp_path / f"{folder.name}-converted"
+    with pytest.raises(ValueError, match=f"checkpoint convert {folder} DST"):
+      models.storage.shards(folder, folder)
+    checkpoint.convert(folder, made)
+    assert {p.name for p in made.iterdir()} == {p.name for p in same.iterdir()}
+    for path in same.iterdir():
+      if path.suffix == ".safetensors":
+        theirs, ours = load_file(path), load_file(made / path.name)
+        assert theirs.keys() == ours.keys()
+        for name, value in theirs.items():
+          np.testing.assert_array_equal(ours[name], value)
+      elif not path.name.endswith(".index.json"):
+        assert (made / path.name).read_bytes() == path.read_bytes()
