@@ -162,7 +162,8 @@ def test_another_config_is_refused_by_every_difference(folder):
   old = {"seeds": [0], "a": {"b": {"c": 1, "gone": None}}}
   new = {"seeds": [0, 1], "a": {"b": {"c": True}, "new": {}}}
   old["same"], new["same"] = [{"x": 1, "y": 2}], ({"y": 2, "x": 1},)
-  enter(folder, old).close()
+  with enter(folder, old) as store:
+    store.append(item(0))
   written = (folder / "config.json").read_bytes()
   with pytest.raises(ValueError, match="another config") as caught:
     enter(folder, new)
@@ -175,6 +176,17 @@ def test_another_config_is_refused_by_every_difference(folder):
   assert (folder / "config.json").read_bytes() == written
   # Nothing is held after a refusal; tuples are lists.
   enter(folder, {**old, "seeds": (0,)}).close()
+
+
+def test_a_config_without_items_may_be_mended(folder):
+  enter(folder).close()
+  mended = CONFIG | {"seeds": [1]}
+  with enter(folder, mended) as store:
+    assert store_lib.read(folder).config == mended
+    store.append(item(0))
+  with pytest.raises(ValueError, match="seeds"):
+    enter(folder)
+  assert store_lib.read(folder).config == mended
 
 
 def test_the_config_reads_well(folder):

@@ -57,19 +57,25 @@ def _holder(data):
 def keep_config(config: dict, folder: pathlib.Path) -> None:
   """Writes the config, or refuses one that is not the folder's.
 
+  A folder without items is nobody's: whoever has mended what kept the first
+  item from being made goes on there.
+
   Raises:
-    ValueError: Another config is there; every difference is named.
+    ValueError: Items of another config are there; every difference is named.
   """
-  path = folder / unit.CONFIG
+  path, items = folder / unit.CONFIG, folder / unit.ITEMS
   there = unit.load(path, dict)
-  if there is None:
-    if os.path.exists(folder / unit.ITEMS):
-      raise ValueError(
-        f"{folder} holds {unit.ITEMS}, but no {unit.CONFIG}: give another"
-        " --workdir"
-      )
+  if there is None and os.path.exists(items):
+    raise ValueError(
+      f"{folder} holds {unit.ITEMS}, but no {unit.CONFIG}: give another"
+      " --workdir"
+    )
+  changes = unit.differences(there or {}, config)
+  with files.explained(f"{items} cannot be read"):
+    empty = not os.path.exists(items) or not os.path.getsize(items)
+  if there is None or (changes and empty):
     files.write_bytes(path, files.to_bytes(config, "the config", indent=2))
-  elif changes := unit.differences(there, config):
+  elif changes:
     raise ValueError(
       f"{folder} was made with another config: {'; '.join(changes)}: give the"
       " config that is there, or another --workdir"
