@@ -1,4 +1,7 @@
-"""The command: `python -m tv_jax.main --config=configs/quickstart.py`."""
+"""Runs a config's grid: `python -m tv_jax.main --config=configs/quickstart.py`.
+
+The same command again goes on where it was.
+"""
 
 import os
 import pathlib
@@ -8,18 +11,16 @@ import sys
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-_ROOT = pathlib.Path(__file__).parents[1]
+from tv_jax import config_flag
 
-_CONFIG = config_flags.DEFINE_config_file(
-  "config",
-  str(_ROOT / "configs" / "quickstart.py"),
-  "A file with get_config(), and overrides of its fields.",
-)
+_ROOT = pathlib.Path(__file__).parents[1]
+_INTERRUPTED = 128 + signal.SIGINT
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, config_flag.HELP)
 _WORKDIR = flags.DEFINE_string(
   "workdir",
   None,
-  "For results and the report; by default runs/ and the experiment's name. The"
-  " same command again goes on where it was.",
+  "For results and the report; by default runs/ and the experiment's name.",
 )
 _CACHE = flags.DEFINE_string(
   "compilation_cache",
@@ -44,6 +45,9 @@ def main(argv):
     sys.exit(_run(settings, workdir))
   except (ValueError, OSError) as error:
     sys.exit(_complain(error))
+  except KeyboardInterrupt:
+    print("interrupted", file=sys.stderr)
+    sys.exit(_INTERRUPTED)
 
 
 def _run(settings, workdir) -> int:
@@ -57,7 +61,7 @@ def _run(settings, workdir) -> int:
       evaluate.run(settings, workdir, shown.say, shown.advance)
     except KeyboardInterrupt:
       # A second one is for those who do not want to wait for the report.
-      status = 128 + signal.SIGINT
+      status = _INTERRUPTED
   if status:
     print("interrupted: the same command goes on", file=sys.stderr)
   try:
@@ -74,8 +78,9 @@ def _run(settings, workdir) -> int:
 def _parse(argv):
   """Reads the flags; a config file runs as it is read, and may raise."""
   sys.path.insert(0, str(_ROOT))  # config files may import one another
+  default = _ROOT / "configs" / "quickstart.py"
   try:
-    return flags.FLAGS(argv)
+    return config_flag.parse(argv, str(default))
   except Exception as error:
     sys.exit(_complain(error))
 
