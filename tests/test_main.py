@@ -4,10 +4,13 @@ import concurrent.futures
 import os
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 
 from tests.commands import SMALL, contents, refused, run
+from tests.stores import ROOT
 from tv_jax.prompts import BUNDLED
 
 PAIR = "target={0}/target", "draft={0}/draft"
@@ -150,6 +153,37 @@ def test_what_cannot_be_read_or_written(tmp_path):
   ):
     workdir = f"--workdir={tmp_path / 'run'}"
     assert message in one_line(run(workdir, *SMALL, *arguments))
+
+
+UNHEARD = """
+import sys, time
+from tv_jax import main
+class Deaf:
+  def __del__(self):
+    raise {0}
+sys.unraisablehook = main.raise_again
+Deaf()
+try:
+  time.sleep(1)
+except KeyboardInterrupt:
+  print("heard")
+"""
+
+
+def test_a_ctrl_c_is_heard_even_where_nothing_can_be_raised():
+  def outcome(error):
+    return subprocess.run(
+      [sys.executable, "-c", UNHEARD.format(error)],
+      cwd=ROOT,
+      capture_output=True,
+      text=True,
+    )
+
+  done = outcome("KeyboardInterrupt")
+  assert (done.stdout, done.stderr) == ("heard\n", "")
+  done = outcome("OSError('no')")
+  assert done.stdout == ""
+  assert "OSError: no" in done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,12 @@
 The same command again goes on where it was.
 """
 
+import _thread
 import os
 import pathlib
 import signal
 import sys
+import threading
 
 from absl import app, flags, logging
 from ml_collections import config_flags
@@ -33,6 +35,7 @@ _CACHE = flags.DEFINE_string(
 def main(argv):
   """Runs; exits with 2 and one line for what the user can mend."""
   logging.set_verbosity(logging.WARNING)
+  sys.unraisablehook = raise_again
   try:
     if argv[1:]:
       raise ValueError(f"unexpected argument {argv[1]!r}; flags start with --")
@@ -48,6 +51,18 @@ def main(argv):
   except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
     sys.exit(_INTERRUPTED)
+
+
+def raise_again(unraisable) -> None:
+  """A hook: a Ctrl-C that came where nothing can be raised comes once more.
+
+  In a destructor or a callback of the garbage collector it would be printed,
+  and forgotten.
+  """
+  if isinstance(unraisable.exc_value, KeyboardInterrupt):
+    threading.Timer(0.1, _thread.interrupt_main).start()
+  else:
+    sys.__unraisablehook__(unraisable)
 
 
 def _run(settings, workdir) -> int:
