@@ -155,6 +155,15 @@ def test_what_cannot_be_read_or_written(tmp_path):
     assert message in one_line(run(workdir, *SMALL, *arguments))
 
 
+def test_a_bad_flag_is_answered_before_anything_slow_is_imported():
+  body = """
+import sys
+from tv_jax import main
+sys.exit("jax" in sys.modules)
+"""
+  assert subprocess.run([sys.executable, "-c", body], cwd=ROOT).returncode == 0
+
+
 UNHEARD = """
 import sys, time
 from tv_jax import main
