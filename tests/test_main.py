@@ -164,6 +164,32 @@ sys.exit("jax" in sys.modules)
   assert subprocess.run([sys.executable, "-c", body], cwd=ROOT).returncode == 0
 
 
+EARLY = """
+import os, runpy, signal, sys
+class Finder:
+  def find_spec(self, name, *_):
+    if name == "jaxlib._jax":
+      os.kill(os.getpid(), signal.SIGINT)
+      print("on")  # else it would be in the middle of what is imported
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["tv_jax.main", "--workdir=" + sys.argv[1]]
+runpy.run_module("tv_jax.main", run_name="__main__")
+"""
+
+
+def test_a_ctrl_c_while_jax_is_imported(tmp_path):
+  done = subprocess.run(
+    [sys.executable, "-c", EARLY, tmp_path / "run"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  )
+  assert (done.returncode, done.stderr) == (130, "interrupted\n")
+  assert done.stdout == "on\n"
+  assert not (tmp_path / "run").exists()
+
+
 UNHEARD = """
 import sys, time
 from tv_jax import main

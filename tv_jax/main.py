@@ -4,6 +4,7 @@ The same command again goes on where it was.
 """
 
 import _thread
+import contextlib
 import os
 import pathlib
 import signal
@@ -39,9 +40,9 @@ def main(argv):
   try:
     if argv[1:]:
       raise ValueError(f"unexpected argument {argv[1]!r}; flags start with --")
-    # Slow to import: a bad flag is answered before.
-    from tv_jax import evaluate
-
+    with _deaf():
+      # Slow to import: a bad flag is answered before.
+      from tv_jax import evaluate
     settings = evaluate.from_config(_CONFIG.value)
     workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
     evaluate.keep_programs(_CACHE.value)
@@ -51,6 +52,16 @@ def main(argv):
   except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
     sys.exit(_INTERRUPTED)
+
+
+@contextlib.contextmanager
+def _deaf():
+  """A Ctrl-C waits: one amid an import of jaxlib crashes the process."""
+  before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+  try:
+    yield
+  finally:
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def raise_again(unraisable) -> None:
