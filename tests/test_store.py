@@ -163,7 +163,7 @@ def test_another_config_is_refused_by_every_difference(folder):
   new = {"seeds": [0, 1], "a": {"b": {"c": True}, "new": {}}}
   old["same"], new["same"] = [{"x": 1, "y": 2}], ({"y": 2, "x": 1},)
   with enter(folder, old) as store:
-    store.append(item(1))
+    store.append(item(0))
   written = (folder / "config.json").read_bytes()
   with pytest.raises(ValueError, match="another config") as caught:
     enter(folder, new)
@@ -178,12 +178,15 @@ def test_another_config_is_refused_by_every_difference(folder):
   enter(folder, {**old, "seeds": (0,)}).close()
 
 
-def test_a_config_of_which_nothing_came_gives_way(folder):
-  enter(folder, {"model": "mistyped"}).close()
-  with enter(folder, {"model": "right"}) as store:
-    store.append(item(1))
-  with pytest.raises(ValueError, match='model: "right" there, "other" now'):
-    enter(folder, {"model": "other"})
+def test_a_config_without_items_may_be_mended(folder):
+  enter(folder).close()
+  mended = CONFIG | {"seeds": [1]}
+  with enter(folder, mended) as store:
+    assert store_lib.read(folder).config == mended
+    store.append(item(0))
+  with pytest.raises(ValueError, match="seeds"):
+    enter(folder)
+  assert store_lib.read(folder).config == mended
 
 
 def test_the_config_reads_well(folder):

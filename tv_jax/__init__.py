@@ -1,8 +1,12 @@
 """tv_jax: lossless verification in speculative tree decoding, in JAX."""
 
-from tv_jax.generation import Generation, Profile, generate, profile
-from tv_jax.pair import Pair, load
-from tv_jax.recording import record
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+  from tv_jax.generation import Generation, Profile, generate, profile
+  from tv_jax.pair import Pair, load
+  from tv_jax.recording import record
 
 __version__ = "0.1.0.dev0"
 
@@ -15,3 +19,31 @@ __all__ = [
   "profile",
   "record",
 ]
+
+
+# Where each of them is.
+_PLACES = dict.fromkeys(__all__, "generation")
+_PLACES |= {"Pair": "pair", "load": "pair", "record": "recording"}
+
+
+def __getattr__(name):
+  """Imports a name, or a module of the package, when it is first asked for.
+
+  All of them stand on jax, which takes a second to import: a command that
+  refuses a flag, or is interrupted at once, does without.
+  """
+  if name in _PLACES:
+    module = importlib.import_module(f"{__name__}.{_PLACES[name]}")
+    return getattr(module, name)
+  try:
+    return importlib.import_module(f"{__name__}.{name}")
+  except ModuleNotFoundError as error:
+    if error.name != f"{__name__}.{name}":
+      raise
+    raise AttributeError(
+      f"module {__name__!r} has no attribute {name!r}"
+    ) from None
+
+
+def __dir__():
+  return sorted([*globals(), *__all__])

@@ -57,10 +57,11 @@ def _holder(data):
 def keep_config(config: dict, folder: pathlib.Path) -> None:
   """Writes the config, or refuses one that is not the folder's.
 
-  One of which nothing came gives way: its model was not found, say.
+  A folder without items is nobody's: whoever has mended what kept the first
+  item from being made goes on there.
 
   Raises:
-    ValueError: Another config is there, and items; every difference is named.
+    ValueError: Items of another config are there; every difference is named.
   """
   path, items = folder / unit.CONFIG, folder / unit.ITEMS
   there = unit.load(path, dict)
@@ -70,13 +71,15 @@ def keep_config(config: dict, folder: pathlib.Path) -> None:
       " --workdir"
     )
   changes = unit.differences(there or {}, config)
-  if changes and os.path.exists(items) and os.path.getsize(items):
+  with files.explained(f"{items} cannot be read"):
+    empty = not os.path.exists(items) or not os.path.getsize(items)
+  if there is None or (changes and empty):
+    files.write_bytes(path, files.to_bytes(config, "the config", indent=2))
+  elif changes:
     raise ValueError(
       f"{folder} was made with another config: {'; '.join(changes)}: give the"
       " config that is there, or another --workdir"
     )
-  if changes or there is None:
-    files.write_bytes(path, files.to_bytes(config, "the config", indent=2))
 
 
 def note_environment(

@@ -6,9 +6,9 @@ import sys
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-_CONFIG = config_flags.DEFINE_config_file(
-  "config", None, "A file with get_config(), and overrides of its fields."
-)
+from tv_jax import config_flag
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, config_flag.HELP)
 _WORKDIR = flags.DEFINE_string(
   "workdir",
   "runs/train_bundled",
@@ -36,7 +36,7 @@ def main(argv):
 def _parse(argv):
   """Reads the flags; a config file runs as it is read, and may raise."""
   try:
-    return flags.FLAGS(argv)
+    return config_flag.parse(argv)
   except Exception as error:
     sys.exit(_complain(error))
 

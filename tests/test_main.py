@@ -1,0 +1,306 @@
+"""The command: what it says to mistakes, full disks, and finished runs."""
+
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.commands import SMALL, contents, refused, run
+from tests.stores import ROOT
+from tv_jax.prompts import BUNDLED
+
+PAIR = "target={0}/target", "draft={0}/draft"
+
+
+def one_line(done):
+  """What a command was refused with, before it did anything."""
+  assert done.stderr.count("\n") == 1, done.stderr
+  return refused(done)
+
+
+BAD_FLAGS = [
+  (["--confg=x"], "Unknown command line flag 'confg'"),
+  (["--workdir"], "Missing value for flag --workdir"),
+  (["more"], "unexpected argument 'more'"),
+  (["--config.nn=1"], "unknown field config.nn: there are baseline, batch_"),
+  (["--config.tree=eagle"], "config.tree: did you mean config.trees?"),
+  (["--config.models.taget=x"], "did you mean config.models.target?"),
+  (["--config.target=x"], "did you mean config.models.target?"),
+  (["--config.trees.first=x"], "config.trees is a value, and has no fields"),
+  (["--noconfig.plan"], "did you mean config.plain?"),
+  (["--config.max_new_tokens=few"], "--config.max_new_tokens=few: invalid"),
+  (["--config=nowhere.py"], "'nowhere.py' cannot be read: No such file"),
+  (["--config=nowhere.py", "--config.nn=1"], "'nowhere.py' cannot be read"),
+  (["--config=configs"], "'configs' cannot be read: Is a directory"),
+  (["--config=configs/quickstart.py:big"], "argument 'big'"),
+]
+
+
+BAD_FILES = [
+  ("x = 1", "config.py: there is no get_config() in it"),
+  ("def get_config():\n  return 1 / 0", "line 2: ZeroDivisionError: division"),
+  ("def get_config():\n  raise ValueError('no\\nsuch')", "line 2: no such"),
+  ("def get_config():\n  pass", "returns no ConfigDict, but NoneType"),
+  ("import nowhere", "line 1: ModuleNotFoundError: No module named 'nowhere'"),
+  ("def get_config(:", "config.py: invalid syntax (config.py, line 1)"),
+  ("def get_config(arg):\n  pass", "missing 1 required positional"),
+  ("open('/nowhere')", "line 1: FileNotFoundError"),
+]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+  """What bad commands are told, by their arguments; some at a time."""
+  folder = tmp_path_factory.mktemp("bad")
+  commands = {str(arguments): arguments for arguments, _ in BAD_FLAGS}
+  for body, _ in BAD_FILES:
+    (path := folder / str(len(commands)) / "config.py").parent.mkdir()
+    path.write_text(body + "\n")
+    commands[body] = [f"--config={path}"]
+
+  def answer(arguments):
+    return run(f"--workdir={folder / 'run'}", *arguments)
+
+  with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    done = pool.map(answer, commands.values())
+    yield dict(zip(commands, done, strict=True))
+  assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_FLAGS)
+def test_a_bad_flag_is_one_line(arguments, message, answers):
+  assert message in one_line(answers[str(arguments)])
+
+
+@pytest.mark.parametrize(("body", "message"), BAD_FILES)
+def test_a_bad_config_file_is_one_line(body, message, answers):
+  assert message in one_line(answers[body])
+
+
+def test_bad_values_are_all_told(tmp_path):
+  workdir = tmp_path / "run"
+  line = one_line(
+    run(
+      f"--workdir={workdir}",
+      "--config.trees=chain:x",
+      "--config.verifiers=traversal tranversal",
+      "--config.proposals=with_luck",
+      "--config.temperatures=-1.0,",
+      "--config.seeds=-1,",
+      "--config.batch_size=0",
+    )
+  )
+  assert not workdir.exists()
+  for part in (
+    "trees: tree 'chain:x': write",
+    "verifier 'tranversal': not one of token_level",
+    "proposals: 'with_luck' is not one of without_replacement",
+    "temperatures: -1.0 must be 0 or a positive number",
+    "seeds: -1 must be 0 or more",
+    "batch_size=0 must be 1 or more",
+  ):
+    assert part in line
+
+
+def test_values_of_a_wrong_type_are_all_told(tmp_path):
+  values = "--config.temperatures=hot", "--config.seeds=one"
+  line = one_line(run(f"--workdir={tmp_path / 'run'}", *values))
+  assert "temperatures='hot' must be of type float" in line
+  assert "seeds='one' must be of type int" in line
+
+
+def test_help_is_useful():
+  done = run("--help")
+  assert "--config.some.field=value" in done.stdout
+  assert "--workdir" in done.stdout
+  assert "quickstart.py" in done.stdout
+  assert done.stderr == ""
+
+
+def without(folder, *names):
+  """The bundled models, less some files."""
+  shutil.copytree(BUNDLED, folder)
+  for name in names:
+    (folder / name).unlink()
+  return [f"--config.models.{one.format(folder)}" for one in PAIR]
+
+
+def test_a_missing_checkpoint_may_be_mended(tmp_path):
+  """What kept a run from beginning is no part of its config."""
+  workdir = f"--workdir={tmp_path / 'run'}"
+  broken = without(tmp_path / "pair", "draft/model.safetensors")
+  for arguments, message in (
+    (
+      ["--config.models.target=/nowhere"],
+      "/nowhere is neither a directory",
+    ),
+    (broken, f"{tmp_path}/pair/draft has neither model.safetensors nor"),
+  ):
+    assert message in refused(run(workdir, *SMALL, *arguments))
+
+
+def test_what_cannot_be_read_or_written(tmp_path):
+  (tmp_path / "file").write_text("")
+  for arguments, message in (
+    (["--config.questions=/nowhere"], "/nowhere cannot be read (No such"),
+    ([f"--workdir={tmp_path / 'file'}"], "file cannot be made: File exists"),
+    (["--workdir=/proc/nowhere"], "/proc/nowhere cannot be made: No such"),
+    (["--workdir=/proc"], "/proc cannot be written in: "),
+  ):
+    workdir = f"--workdir={tmp_path / 'run'}"
+    assert message in one_line(run(workdir, *SMALL, *arguments))
+
+
+def test_a_bad_flag_is_answered_before_anything_slow_is_imported():
+  body = """
+import sys
+from tv_jax import main
+sys.exit("jax" in sys.modules)
+"""
+  assert subprocess.run([sys.executable, "-c", body], cwd=ROOT).returncode == 0
+
+
+EARLY = """
+import os, runpy, signal, sys
+class Finder:
+  def find_spec(self, name, *_):
+    if name == "jaxlib._jax":
+      os.kill(os.getpid(), signal.SIGINT)
+      print("on")  # else it would be in the middle of what is imported
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Finder())
+sys.argv = ["tv_jax.main", "--workdir=" + sys.argv[1]]
+runpy.run_module("tv_jax.main", run_name="__main__")
+"""
+
+
+def test_a_ctrl_c_while_jax_is_imported(tmp_path):
+  done = subprocess.run(
+    [sys.executable, "-c", EARLY, tmp_path / "run"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  )
+  assert (done.returncode, done.stderr) == (130, "interrupted\n")
+  assert done.stdout == "on\n"
+  assert not (tmp_path / "run").exists()
+
+
+UNHEARD = """
+import sys, time
+from tv_jax import main
+class Deaf:
+  def __del__(self):
+    raise {0}
+sys.unraisablehook = main.raise_again
+Deaf()
+try:
+  time.sleep(1)
+except KeyboardInterrupt:
+  print("heard")
+"""
+
+
+def test_a_ctrl_c_is_heard_even_where_nothing_can_be_raised():
+  def outcome(error):
+    return subprocess.run(
+      [sys.executable, "-c", UNHEARD.format(error)],
+      cwd=ROOT,
+      capture_output=True,
+      text=True,
+    )
+
+  done = outcome("KeyboardInterrupt")
+  assert (done.stdout, done.stderr) == ("heard\n", "")
+  done = outcome("OSError('no')")
+  assert done.stdout == ""
+  assert "OSError: no" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+  return f"--compilation_cache={tmp_path_factory.mktemp('programs')}"
+
+
+@pytest.fixture(scope="module")
+def finished(cache, tmp_path_factory):
+  """A finished run whose models are gone: its command, folder and output."""
+  above = tmp_path_factory.mktemp("finished")
+  pair = without(above / "pair")
+  folder = above / "run"
+  # From another folder: configs are found, and what they import.
+  command = f"--workdir={folder}", cache, *SMALL, *pair
+  done = run(*command, cwd=above)
+  assert done.returncode == 0, done.stderr
+  assert is_progress(told(done))
+  (above / "pair").rename(above / "gone")
+  return command, folder, done.stdout
+
+
+def told(done):
+  return done.stderr.splitlines()
+
+
+def is_progress(lines):
+  """Whether nothing else was told: no warnings of anybody's."""
+  return all(re.match(r"18 answers in 3 cells|[123]/3 ", one) for one in lines)
+
+
+def test_a_finished_run_is_shown_again_without_its_models(finished):
+  command, folder, shown = finished
+  before = contents(folder), (folder / "report.html").read_bytes()
+  done = run(*command)
+  assert done.returncode == 0
+  assert done.stdout == shown
+  assert told(done) == ["18 answers are all there"]
+  assert before == (contents(folder), (folder / "report.html").read_bytes())
+
+
+def test_the_report_comes_again_from_the_items(finished):
+  _, folder, _ = finished
+  before = contents(folder)
+  page = folder / "report.html"
+  html = page.read_bytes()
+  made = [
+    path
+    for path in folder.iterdir()
+    if path.suffix in (".csv", ".md", ".tex", ".svg", ".html")
+  ]
+  assert len(made) == 8
+  for path in made:
+    path.unlink()
+  done = run(folder, program="tv_jax.report")
+  assert (done.returncode, done.stdout) == (0, f"{page}\n")
+  assert (contents(folder), page.read_bytes()) == (before, html)
+
+
+def test_another_config_is_refused_by_its_difference(finished):
+  command, folder, _ = finished
+  before = contents(folder)
+  line = one_line(run(*command, "--config.max_new_tokens=25"))
+  assert "max_new_tokens: 24 there, 25 now: give the config that" in line
+  assert contents(folder) == before
+
+
+def test_a_full_disk_loses_nothing(finished, cache, tmp_path):
+  whole = contents(finished[1])
+  folder, lines = tmp_path / "run", whole["items.jsonl"]
+  # The programs are in the cache, where nothing is written then.
+  own = f"--workdir={folder}", cache, *SMALL
+  done = run(*own, limit=len(lines) // 2)
+  assert "items before it are safe, and the same command" in refused(done)
+  assert is_progress(told(done)[:-1])
+  written = (folder / "items.jsonl").read_bytes()
+  assert 0 < len(written) <= len(lines) // 2
+  done = run(*own, limit=len(lines) + 5000)
+  assert "report.html cannot be written: File too large" in refused(done)
+  assert is_progress(told(done)[:-1])
+  assert (folder / "items.jsonl").read_bytes().startswith(written)
+  done = run(*own)
+  assert (done.returncode, told(done)) == (0, ["18 answers are all there"])
+  config = {"config.json": whole["config.json"]}
+  assert contents(folder) | config == whole

@@ -1,0 +1,182 @@
+"""Kills, Ctrl-C, torn lines and second processes: the same bytes at the end."""
+
+import concurrent.futures
+import json
+import random
+import re
+import signal
+import time
+
+import pytest
+
+from tests.commands import SMALL, contents, ended, refused, run, start
+
+KILLS = 10  # of each of two runs
+LINES = 18
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+  return f"--compilation_cache={tmp_path_factory.mktemp('programs')}"
+
+
+@pytest.fixture(scope="module")
+def whole(cache, tmp_path_factory):
+  """What an undisturbed run leaves, and what a second process was told."""
+  folder = tmp_path_factory.mktemp("undisturbed") / "run"
+  command = f"--workdir={folder}", cache, *SMALL
+  first = start(*command)
+  wait(first, lambda: (folder / "env.json").exists())
+  second = run(*command)
+  assert first.poll() is None
+  done = ended(first)
+  assert done.returncode == 0, done.stderr
+  left = contents(folder)
+  assert left["items.jsonl"].count(b"\n") == LINES
+  assert len([name for name in left if name.endswith(".svg")]) == 3
+  return left, second, first.pid
+
+
+def wait(process, condition, seconds=120.0):
+  """Until something holds, or the process has ended."""
+  limit = time.monotonic() + seconds
+  while process.poll() is None and not condition():
+    assert time.monotonic() < limit
+    time.sleep(0.001)
+
+
+def lines_in(folder):
+  path = folder / "items.jsonl"
+  return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_a_second_process_is_refused_and_harms_nothing(whole):
+  _, second, pid = whole
+  assert second.stderr.count("\n") == 1
+  assert f"is being written by process {pid} on host" in refused(second)
+
+
+def kill_often(folder, command, seed):
+  """Kills a run again and again; what was left each time.
+
+  Half of the kills come at any moment, half while answers are written.
+
+  Returns:
+    Items' bytes after each kill, and as the next process was to find them: from
+    some a piece of the last line is cut.
+  """
+  rng, kills = random.Random(seed), []
+  while len(kills) < KILLS:
+    there = lines_in(folder)
+    # At least one line is left to be made after the last kill.
+    wanted = min(there + rng.randint(1, 3), LINES - 1)
+    with open(folder.with_suffix(".log"), "ab") as log:
+      process = start(*command, stdout=log, stderr=log)
+    if len(kills) % 2 and there < wanted:
+      wait(process, lambda wanted=wanted: lines_in(folder) >= wanted)
+    else:
+      time.sleep(rng.uniform(0, 4))
+    process.kill()
+    if process.wait() != -signal.SIGKILL:
+      break
+    path = folder / "items.jsonl"
+    left = path.read_bytes() if path.exists() else b""
+    torn = left
+    if left and rng.random() < 0.4:
+      last = len(left) - (left.rfind(b"\n", 0, -1) + 1)
+      torn = left[: len(left) - rng.randint(1, last - 1)]
+      path.write_bytes(torn)
+    kills.append((left, torn))
+  return kills
+
+
+def test_kills_at_any_moment_change_nothing(whole, cache, tmp_path):
+  expected, _, _ = whole
+  folders = [tmp_path / "first" / "run", tmp_path / "second" / "run"]
+  commands = [(f"--workdir={folder}", cache, *SMALL) for folder in folders]
+  for folder in folders:
+    folder.parent.mkdir()
+  with concurrent.futures.ThreadPoolExecutor() as pool:
+    found = [*pool.map(kill_often, folders, commands, (0, 1))]
+    done = [*pool.map(lambda command: run(*command), commands)]
+  partly = 0
+  for folder, kills, last in zip(folders, found, done, strict=True):
+    assert len(kills) == KILLS, folder.with_suffix(".log").read_text()
+    assert "Traceback" not in folder.with_suffix(".log").read_text()
+    assert (last.returncode, "Traceback" in last.stderr) == (0, False)
+    before = b""
+    for left, torn in kills:
+      # No line that was there is lost, changed or made again.
+      assert left.startswith(before)
+      before = torn[: torn.rfind(b"\n") + 1]
+      counts = left.count(b"\n")
+      partly += counts % 6 not in (0, 3, 4)  # batches of 3 and 1, then 2
+    assert contents(folder)["items.jsonl"].startswith(before)
+    assert contents(folder) == expected
+  # Some batches were answered in two parts.
+  assert partly > 0
+  assert sum(left != torn for kills in found for left, torn in kills) > 0
+
+
+def test_lines_that_are_missing_anywhere_come_again(whole, cache, tmp_path):
+  """Rows of every place in a batch are padding, second turns come first."""
+  expected, _, _ = whole
+  folder = tmp_path / "run"
+  folder.mkdir()
+  (folder / "config.json").write_bytes(expected["config.json"])
+  rng = random.Random(0)
+  lines = expected["items.jsonl"].splitlines(keepends=True)
+  kept = rng.sample(lines, LINES // 2)
+  (folder / "items.jsonl").write_bytes(b"".join(kept))
+  done = run(f"--workdir={folder}", cache, *SMALL)
+  assert done.stderr.splitlines()[0].endswith(f", {LINES // 2} are there")
+  left = contents(folder)
+  again = left.pop("items.jsonl").splitlines(keepends=True)
+  assert again[: LINES // 2] == kept
+  assert sorted(again) == sorted(expected["items.jsonl"].splitlines(True))
+  assert left == {k: v for k, v in expected.items() if k != "items.jsonl"}
+
+
+def interrupt(command, ready, pauses=()):
+  """Ctrl-C once `ready`, and again after each pause."""
+  process = start(*command)
+  wait(process, ready)
+  process.send_signal(signal.SIGINT)
+  for pause in pauses:
+    time.sleep(pause)
+    process.send_signal(signal.SIGINT)
+  done = ended(process)
+  assert done.returncode == 130, done.stderr
+  assert "Traceback" not in done.stderr
+  assert "interrupted: the same command goes on" in done.stderr
+  return done
+
+
+def test_ctrl_c_leaves_a_report_and_the_way_on(whole, cache, tmp_path):
+  expected, _, _ = whole
+  folder = tmp_path / "run"
+  command = f"--workdir={folder}", cache, *SMALL
+  done = interrupt(command, (folder / "items.jsonl").exists)
+  assert lines_in(folder) == 0
+  assert "no report: " in done.stderr
+  assert done.stdout == ""
+  # In the middle, and of a cell.
+  done = interrupt(command, lambda: lines_in(folder) >= 8)
+  there = lines_in(folder)
+  assert 8 <= there < LINES
+  unfinished = f"THE RUN IS NOT FINISHED: {there} answers are there; the same"
+  assert unfinished in re.sub(r"\s+", " ", done.stdout)
+  assert unfinished in (folder / "table.md").read_text()
+  assert unfinished in (folder / "report.html").read_text()
+  assert "Acceptance length by item" in done.stdout
+  assert not (folder / "DONE").exists()
+  written = (folder / "items.jsonl").read_bytes()
+  for line in written.splitlines():
+    json.loads(line)
+  # An impatient one.
+  interrupt(command, lambda: lines_in(folder) > there, (0.1, 0.1))
+  done = run(*command)
+  assert done.returncode == 0, done.stderr
+  assert "NOT FINISHED" not in done.stdout
+  assert contents(folder)["items.jsonl"].startswith(written)
+  assert contents(folder) == expected

@@ -1,0 +1,135 @@
+"""The flag --config: a file, with what is wrong in it told in one line."""
+
+from __future__ import annotations
+
+import difflib
+import pathlib
+import re
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+
+from absl import flags
+from ml_collections import config_dict
+
+HELP = (
+  "A file with get_config(), and after a colon what this is given. Its fields"
+  " are set one by one: --config.some.field=value, a list as 0,1."
+)
+_MODULE = "tv_jax_config_file"
+
+
+def parse(argv: list[str], default: str | None = None) -> list[str]:
+  """Reads all flags; "config" is one, defined without a default.
+
+  A config file runs as it is read. Hence the default is read here, and not
+  where the flag is defined: whoever calls this can catch what it raises.
+
+  Args:
+    argv: The command line.
+    default: The config file if none is given.
+
+  Returns:
+    What is left of the command line.
+  """
+  flags.FLAGS["config"].parser = _Parser()
+  if default is not None:
+    flags.FLAGS.set_default("config", default)
+  return flags.FLAGS(argv)
+
+
+class _Parser(flags.ArgumentParser):
+  """Runs a config file, and checks that overridden fields are there."""
+
+  def parse(self, argument: str) -> config_dict.ConfigDict:
+    """The config, locked."""
+    path, *rest = argument.split(":", 1)
+    try:
+      config = _run(path, rest)
+      for field in _overridden():
+        _check_field(config, field)
+    except ValueError as error:
+      # A ValueError would come out with the flag before what says it all.
+      raise flags.Error(str(error)) from error
+    config.lock()
+    return config
+
+  def flag_type(self) -> str:
+    """For help."""
+    return "config file"
+
+
+def _overridden() -> Iterator[str]:
+  """The fields that the command line sets."""
+  argv = flags.FLAGS.read_flags_from_files(sys.argv[1:], force_gnu=False)
+  for argument in argv:
+    if found := re.match(r"--?(?:no)?config\.([^=\[]+)", argument):
+      yield found[1]
+
+
+def _run(path: str, arguments: list[str]) -> config_dict.ConfigDict:
+  """What a file's get_config returns."""
+  module = types.ModuleType(_MODULE)
+  module.__file__ = path
+  sys.modules[_MODULE] = module  # for dataclasses in it
+  try:
+    source = pathlib.Path(path).read_bytes()
+  except OSError as error:
+    raise ValueError(f"{path!r} cannot be read: {error.strerror}") from error
+  try:
+    exec(compile(source, path, "exec"), vars(module))
+    if not hasattr(module, "get_config"):
+      raise ValueError("there is no get_config() in it")
+    config = module.get_config(*arguments)
+    if not isinstance(config, config_dict.ConfigDict):
+      raise ValueError(
+        f"get_config() returns no ConfigDict, but {type(config).__name__}"
+      )
+  except Exception as error:
+    raise ValueError(_told(path, error)) from error
+  return config
+
+
+def _told(path, error) -> str:
+  """The error of a config file, with its line."""
+  if isinstance(error, SyntaxError):
+    return f"{path}: {error}"
+  frames = traceback.extract_tb(error.__traceback__)
+  lines = [frame.lineno for frame in frames if frame.filename == path]
+  where = f"{path}, line {lines[-1]}" if lines else path
+  kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+  return f"{where}: {kind}{error}"
+
+
+def _check_field(config: config_dict.ConfigDict, field: str) -> None:
+  """Refuses an override of what is not there, and says what may be meant."""
+  value, above = config, "config"
+  for part in field.split("."):
+    if not isinstance(value, config_dict.ConfigDict):
+      raise ValueError(
+        f"unknown field config.{field}: {above} is a value, and has no fields"
+      )
+    if part not in value:
+      raise ValueError(f"unknown field config.{field}: {_meant(config, field)}")
+    value, above = value[part], f"{above}.{part}"
+
+
+def _meant(config, field) -> str:
+  """The nearest fields; if nothing is near, those there are."""
+  fields = [*_fields(config)]
+  last = field.rpartition(".")[2]
+  near = [one for one in fields if one.rpartition(".")[2] == last]
+  near = near or difflib.get_close_matches(field, fields, n=1)
+  if near:
+    return f"did you mean {' or '.join(f'config.{one}' for one in near)}?"
+  return f"there are {', '.join(fields)}"
+
+
+def _fields(config, above: str = "") -> Iterator[str]:
+  """All fields, by dotted path."""
+  for field, value in config.items():
+    if isinstance(value, config_dict.ConfigDict):
+      yield from _fields(value, f"{above}{field}.")
+    else:
+      yield above + field
