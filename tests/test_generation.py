@@ -193,6 +193,24 @@ class TestLengths:
     decoding.compile.cache_clear()
     assert pieces.tokens == whole.tokens
 
+  @pytest.mark.parametrize(("length", "read"), [(1, 0), (17, 16), (18, 32)])
+  def test_pieces_beyond_the_longest_prompt_are_not_read(
+    self, monkeypatch, length, read
+  ):
+    monkeypatch.setattr(decoding.program, "CHUNK", 16)
+    how = settings_lib.resolve(pair("eagle"), tree="chain:2")
+    batch = batches.assemble(
+      pair("eagle"), how, [[3] * length, []], [0, 1], 2, longest=60
+    )
+    caches = batches.caches(pair("eagle"), batch)
+    state = jax.jit(decoding.prefill, static_argnums=(0, 4))(
+      how.plan, batch.params, batch.request, caches, batch.new
+    )
+    for cache in state.caches:
+      written = np.any(np.asarray(cache.keys[0]) != 0, axis=(0, 1, 3))
+      assert written.sum() == read
+      assert written[:read].all()
+
 
 class TestStatistics:
   @pytest.mark.parametrize(

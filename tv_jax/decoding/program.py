@@ -57,8 +57,9 @@ def prefill(
   if size == P:
     carry = read(carry, jnp.zeros((), jnp.int32))
   else:
-    at = jnp.arange(0, P, size, dtype=jnp.int32)
-    carry, _ = jax.lax.scan(lambda c, x: (read(c, x), None), carry, at)
+    # Beyond the longest prompt's last token but one there is nothing to read.
+    pieces = -(-(jnp.max(length) - 1) // size)
+    carry = jax.lax.fori_loop(0, pieces, lambda i, c: read(c, i * size), carry)
   caches, feature = carry
   draft = caches.draft
   if plan.speculation:
