@@ -12,7 +12,7 @@ import pytest
 from experiments import main_table, paper
 from tests import test_evaluate, traces
 from tv_jax import evaluate, metrics, report, store
-from tv_jax.report import formats, tables
+from tv_jax.report import formats, progress, tables
 from tv_jax.report.tables import Table
 
 RULES = ("token_level", "traversal")
@@ -124,9 +124,11 @@ def test_the_order_of_lines_changes_no_byte(tmp_path):
       assert first == (tmp_path / "b" / name).read_bytes(), name
 
 
-def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(tmp_path):
+def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
+  tmp_path, capsys
+):
   made = [*items()]
-  report.write(unit(tmp_path, made))
+  made_report = report.write(unit(tmp_path, made))
   first, *rest = (tmp_path / "table.csv").read_text().splitlines()
   assert first == (
     "proposal,temperature,task,chain:5 token_level,chain:5 traversal,"
@@ -141,6 +143,9 @@ def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(tmp_path):
   assert rest[-1].endswith(f"{best / base - 1:+.1%}")
   text = (tmp_path / "table.md").read_text()
   assert "standard error over questions, ddof 1" in text
+  progress.show(made_report)
+  printed = capsys.readouterr().out
+  assert "By token (Spec-Bench's): over all cycles" in " ".join(printed.split())
   latex = (tmp_path / "table.tex").read_text()
   assert latex.count("\\\\") == 5
   assert r"token\_level" in latex

@@ -49,13 +49,15 @@ def shown():
 
 
 def show(made: Report) -> None:
-  """The tables on standard output, and where the page is."""
+  """The tables on standard output, what is in them, and where the page is."""
   console = rich.console.Console(
     width=None if sys.stdout.isatty() else _WIDTH, highlight=False
   )
   for table in made.tables:
     for part in formats.terminal(table, console.width):
       console.print(part)
+  for line in made.definitions:
+    console.print(line, style="dim", markup=False)
   for line in made.warnings:
     console.print(line, style="bold red", markup=False)
   console.print(f"report: {made.page}", soft_wrap=True, markup=False)

@@ -32,6 +32,7 @@ class Report(NamedTuple):
 
   page: pathlib.Path
   tables: list[Table]
+  definitions: tuple[str, ...]  # of what stands in the tables
   warnings: list[str]
   complete: bool
 
@@ -85,7 +86,14 @@ def write(folder: str | os.PathLike) -> Report:
   files["report.html"] = _page(unit, found, shown, drawn, warnings)
   for name, text in files.items():
     store.write_atomic(folder / name, text)
-  return Report(folder / "report.html", shown, warnings, unit.done)
+  definitions = tables.DEFINITIONS + (speed.DEFINITIONS if unit.timing else ())
+  return Report(
+    page=folder / "report.html",
+    tables=shown,
+    definitions=definitions,
+    warnings=warnings,
+    complete=unit.done,
+  )
 
 
 def _warnings(unit, found: dict[tuple, Cell]) -> list[str]:
