@@ -2,8 +2,6 @@
 
 import os
 import pathlib
-import resource
-import signal
 import subprocess
 import sys
 
@@ -19,8 +17,21 @@ SMALL = (
 )
 
 
-def start(*arguments, program="tv_jax.main", limit=None, **options):
-  """A process; it hears SIGINT even where the tests run in the background.
+# In the child, as preexec_fn would fork under jax's threads. Tests that run in
+# the background ignore SIGINT, and so would all that they start.
+_PREPARE = """
+import os, resource, signal, sys
+limit, *command = sys.argv[1:]
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+if limit:
+  hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+  resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), hard))
+os.execv(command[0], command)
+"""
+
+
+def start(*arguments, program="tv_jax.main", limit="", **options):
+  """A process that hears SIGINT.
 
   Args:
     *arguments: Of the command.
@@ -28,26 +39,21 @@ def start(*arguments, program="tv_jax.main", limit=None, **options):
     limit: Bytes that no file may outgrow.
     **options: Of Popen.
   """
-
-  def prepare():
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if limit is not None:
-      hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-      resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-
   told = {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
   # The tests' own devices, or cache, are not a user's.
   dropped = ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR")
   kept = {k: v for k, v in os.environ.items() if k not in dropped}
+  prepare = [sys.executable, "-I", "-S", "-c", _PREPARE, str(limit)]
+  defaults = {
+    "cwd": ROOT,
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.PIPE,
+  }
   return subprocess.Popen(
-    [sys.executable, "-m", program, *map(str, arguments)],
+    [*prepare, sys.executable, "-m", program, *map(str, arguments)],
     env=kept | told,
-    cwd=options.pop("cwd", ROOT),
-    stdout=options.pop("stdout", subprocess.PIPE),
-    stderr=options.pop("stderr", subprocess.PIPE),
     text=True,
-    preexec_fn=prepare,
-    **options,
+    **defaults | options,
   )
 
 

@@ -109,8 +109,8 @@ def test_kills_at_any_moment_change_nothing(whole, cache, tmp_path):
       # No line that was there is lost, changed or made again.
       assert left.startswith(before)
       before = torn[: torn.rfind(b"\n") + 1]
-      counts = left.count(b"\n")
-      partly += counts % 6 not in (0, 3, 4)  # batches of 3 and 1, then 2
+      # Batches are of 3 rows and 1, then of 2.
+      partly += before.count(b"\n") % 6 not in (0, 3, 4)
     assert contents(folder)["items.jsonl"].startswith(before)
     assert contents(folder) == expected
   # Some batches were answered in two parts.
@@ -148,7 +148,7 @@ def interrupt(command, ready, pauses=()):
   done = ended(process)
   assert done.returncode == 130, done.stderr
   assert "Traceback" not in done.stderr
-  assert "interrupted: the same command goes on" in done.stderr
+  assert "interrupted" in done.stderr
   return done
 
 
@@ -158,7 +158,7 @@ def test_ctrl_c_leaves_a_report_and_the_way_on(whole, cache, tmp_path):
   command = f"--workdir={folder}", cache, *SMALL
   done = interrupt(command, (folder / "items.jsonl").exists)
   assert lines_in(folder) == 0
-  assert "no report: " in done.stderr
+  assert "interrupted: the same command goes on\nno report: " in done.stderr
   assert done.stdout == ""
   # In the middle, and of a cell.
   done = interrupt(command, lambda: lines_in(folder) >= 8)
