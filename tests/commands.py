@@ -60,7 +60,7 @@ def start(*arguments, program="tv_jax.main", limit="", **options):
 def ended(process):
   """What a process did, once it ended by itself."""
   with process:
-    out, error = process.communicate(timeout=180)
+    out, error = process.communicate(timeout=600)
   return subprocess.CompletedProcess(
     process.args, process.returncode, out, error
   )

@@ -37,7 +37,7 @@ def whole(cache, tmp_path_factory):
   return left, second, first.pid
 
 
-def wait(process, condition, seconds=120.0):
+def wait(process, condition, seconds=600.0):
   """Until something holds, or the process has ended."""
   limit = time.monotonic() + seconds
   while process.poll() is None and not condition():
