@@ -236,7 +236,7 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     trees="chain:1",
     timing__per_task=1,
     timing__rounds=2,
-    timing__stages=True,
+    timing__stages="chain:1",
   )
   evaluate.run(timed, tmp_path)
   timing = store.read(tmp_path).timing

@@ -47,12 +47,13 @@ class Timing:
   Attributes:
     per_task: Questions of each task; 0: measure no speed.
     rounds: How often each is asked.
-    stages: Whether to time the stages of a cycle as well.
+    stages: The trees on which the stages of a cycle are timed as well, and of
+      plain decoding; their programs take as long to compile as all others.
   """
 
   per_task: int
   rounds: int
-  stages: bool
+  stages: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,6 +157,9 @@ def from_config(config) -> Settings:
   raw = dict(config if isinstance(config, Mapping) else config.to_dict())
   for name in _NAMES:
     raw[name] = _names(raw.get(name, ()))
+  if isinstance(raw.get("timing"), Mapping):
+    stages = _names(raw["timing"].get("stages", ()))
+    raw["timing"] = {**raw["timing"], "stages": stages}
   settings = frozen.build(Settings, raw)
   faults = [*_wrong_names(settings), *_wrong_numbers(settings)]
   if faults:

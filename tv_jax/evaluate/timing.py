@@ -146,7 +146,9 @@ def _run(pair, settings, method, asked, longest):
 
 def _stages(pair, settings, method, asked, say) -> dict | None:
   """Milliseconds a cycle by stage, the stages programs of their own."""
-  if not settings.timing.stages:
+  trees = settings.timing.stages
+  plain = method.cell.verifier == cells.PLAIN
+  if method.cell.tree not in trees and not (plain and trees):
     return None
   say(f"timing: stages of {method.cell}")
   found = generation.profile(
