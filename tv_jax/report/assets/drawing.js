@@ -5,7 +5,7 @@
 Object.assign(
   window.explorer,
   (() => {
-    const { ROOT, number, pathTo, reach, treeOf, visible } = window.explorer;
+    const { ROOT, brief, pathTo, reach, treeOf, visible } = window.explorer;
 
     const LETTER = 6.9; // width of one, of the nodes' monospaced font
     const LONGEST = 10; // letters of a token that are shown
@@ -108,7 +108,7 @@ Object.assign(
         element("text", { x: box.x + box.indent, y: base }, box.label),
       );
       if (!compact && node !== ROOT && cycle.pieces[node] !== null) {
-        const [p, q] = [cycle.p[node], cycle.q[node]].map(number);
+        const [p, q] = [cycle.p[node], cycle.q[node]].map(brief);
         const line = { x: box.x + 5, y: box.y + 11, class: "laws" };
         made.append(element("text", line, `p ${p} q ${q}`));
       }

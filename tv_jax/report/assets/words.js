@@ -26,6 +26,13 @@ Object.assign(
       return x > 0.9995 && x < 1 ? x.toFixed(6) : x.toFixed(3);
     }
 
+    /** A probability where there is little room; the panel has its digits. */
+    function brief(x) {
+      if (x === null || x === 0 || x === 1) return number(x);
+      if (x < 0.0005) return "~0";
+      return x > 0.9995 ? "~1" : x.toFixed(3);
+    }
+
     /** A coin and a chance, with as many digits as tell them apart. */
     function apart(coin, chance) {
       for (let digits = 3; digits < 9; digits++) {
@@ -93,6 +100,6 @@ Object.assign(
       ];
     }
 
-    return { closing, number, numbersOf, opening, telling, tokens, visible };
+    return { brief, closing, number, numbersOf, opening, telling, tokens, visible };
   })(),
 );
