@@ -46,12 +46,15 @@ def main(argv):
     settings = evaluate.from_config(_CONFIG.value)
     workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
     evaluate.keep_programs(_CACHE.value)
-    sys.exit(_run(settings, workdir))
+    status = _run(settings, workdir)
   except (ValueError, OSError) as error:
-    sys.exit(_complain(error))
+    status = _complain(error)
   except KeyboardInterrupt:
+    status = _INTERRUPTED
     print("interrupted", file=sys.stderr)
-    sys.exit(_INTERRUPTED)
+  # All is done: one more Ctrl-C must not change how it ended.
+  signal.signal(signal.SIGINT, signal.SIG_IGN)
+  sys.exit(status)
 
 
 @contextlib.contextmanager
