@@ -29,9 +29,10 @@ from absl import flags
 
 import tv_jax
 from benchmarks import common
+from tv_jax import names
 from tv_jax import tree as tree_lib
 from tv_jax.metrics import Estimate
-from tv_jax.verifiers import VERIFIERS, lookup
+from tv_jax.verifiers import VERIFIERS
 
 FLAGS = flags.FlagValues()
 _string = functools.partial(flags.DEFINE_string, flag_values=FLAGS)
@@ -110,7 +111,7 @@ def methods_of(trees: list[str], rules: list[str], shared: dict) -> dict:
   methods = {PLAIN: shared | {"verifier": None}}
   for tree in trees:
     for rule in rules:
-      verifier = lookup(VERIFIERS, rule, "--verifiers")
+      verifier = names.lookup(VERIFIERS, rule, "--verifiers")
       if tree_lib.parse(tree).is_chain or not verifier.chains_only:
         methods[f"{tree} {rule}"] = shared | {"tree": tree, "verifier": rule}
   if len(methods) == 1:

@@ -28,11 +28,11 @@ import numpy as np
 from absl import app, flags
 
 from tv_jax import cycles as cycles_lib
-from tv_jax import merging, probs, replay
+from tv_jax import merging, names, probs, replay
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.verifiers import VERIFIERS, lookup
+from tv_jax.verifiers import VERIFIERS
 
 _VOCAB = flags.DEFINE_integer("vocab", 128256, "Vocabulary.", 256)
 _TREES = flags.DEFINE_string(
@@ -79,10 +79,11 @@ def whole_lengths(rule, tree, proposal, tokens, q, p):
   )
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def merge(tree, tokens, q, p):
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def merge(tree, proposal, tokens, q, p):
   """The cycles over merged alphabets."""
-  return jax.lax.map(lambda own: merging.merge(tree, own, q, p), tokens)
+  one = functools.partial(merging.merge, tree, distinct=proposal.distinct)
+  return jax.lax.map(lambda own: one(own, q, p), tokens)
 
 
 def as_cycles(tree, proposal, merged):
@@ -105,7 +106,7 @@ def measure(tree, proposal, kind, vocabulary, cycles, seed):
   rule = PROPOSALS[proposal]
   q, p = make_laws(tree, vocabulary, kind, seed)
   tokens = draw(tree, rule, q, cycles, seed)
-  own = as_cycles(tree, proposal, merge(tree, tokens, q, p))
+  own = as_cycles(tree, rule, merge(tree, rule, tokens, q, p))
   lengths = {
     name: (
       np.asarray(whole_lengths(VERIFIERS[name], tree, rule, tokens, q, p)),
@@ -132,8 +133,9 @@ def bytes_in_file(tree, kind, vocabulary, seed, cycles=6) -> float:
   merged = []
   for own in range(cycles):
     q, p = make_laws(tree, vocabulary, kind, [seed, own])
-    tokens = draw(tree, PROPOSALS[name], q, 1, own)
-    merged.append(jax.device_get(merge(tree, tokens, q, p)))
+    rule = PROPOSALS[name]
+    tokens = draw(tree, rule, q, 1, own)
+    merged.append(jax.device_get(merge(tree, rule, tokens, q, p)))
   sizes = []
   for some in (merged[:1], merged):
     arrays = [np.concatenate(column) for column in zip(*some, strict=True)]
@@ -205,7 +207,7 @@ def main(arguments):
   try:
     trees = {text: tree_lib.parse(text) for text in _TREES.value.split()}
     for name in _PROPOSALS.value:
-      lookup(PROPOSALS, name, "proposal")
+      names.lookup(PROPOSALS, name, "proposal")
   except ValueError as error:
     raise SystemExit(str(error)) from error
   report(_VOCAB.value, trees, _CYCLES.value, _SEED.value, _PROPOSALS.value)

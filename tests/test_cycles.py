@@ -5,7 +5,7 @@ import pytest
 
 from tv_jax import cycles as cycles_lib
 from tv_jax import tree as tree_lib
-from tv_jax.proposals import INVALID
+from tv_jax.proposals import INVALID, PROPOSALS
 
 TREE = tree_lib.from_parents([-1, 0, 0, 1])
 V = 5
@@ -45,7 +45,7 @@ def test_what_is_saved_is_read(tmp_path):
   content = arrays(rows=2)
   own = cycles_lib.Cycles(
     tree=TREE,
-    proposal="without_replacement",
+    proposal=PROPOSALS["without_replacement"],
     tokens=content["tokens"].astype(np.int32),
     q=content["q"],
     p=content["p"],

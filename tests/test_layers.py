@@ -18,6 +18,7 @@ FLOOR = {
   "tasks": 0,
   "store": 0,
   "frozen": 0,
+  "names": -1,
   "config_flag": 0,
   "proposals": 1,
   "models": 1,

@@ -11,7 +11,10 @@ the bin's sums. What is linear on a bin sums to the very same; of a sum whose
 threshold alpha / beta falls inside a bin, that bin's part alone is off.
 
 Each node has an alphabet of its own, and a node's token is a place in its
-PARENT's: tokens of different families cannot be compared, nor does any rule.
+PARENT's. Twins, nodes that hold the same path, follow the same text, and a rule
+may compare what was drawn below them: they share one alphabet, in which the
+children of all of them stand. Below different texts tokens cannot be compared,
+nor does any rule.
 """
 
 import functools
@@ -47,10 +50,22 @@ def edges(
 EDGES = edges()
 
 
-def size(tree: Tree, vocabulary: int, kept: int = KEPT, bins=EDGES) -> int:
+def size(
+  tree: Tree,
+  vocabulary: int,
+  kept: int = KEPT,
+  bins=EDGES,
+  distinct: bool = False,
+) -> int:
   """W."""
-  merged = max(kept, tree.children.shape[1]) + len(bins) + 1
-  return min(vocabulary, merged)
+  return min(vocabulary, _places(tree, kept, distinct) + len(bins) + 1)
+
+
+def _places(tree, kept, distinct):
+  """How many tokens stay: all that the children of one alphabet may hold."""
+  if distinct:
+    return max(kept, tree.children.shape[1])
+  return max(kept, *map(len, tree.levels))
 
 
 def merge(
@@ -61,6 +76,7 @@ def merge(
   *,
   kept: int = KEPT,
   bins: np.ndarray = EDGES,
+  distinct: bool = False,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
   """A drafted tree over merged alphabets.
 
@@ -71,6 +87,8 @@ def merge(
     p: [M, V] target laws of these nodes.
     kept: How many tokens stay as they are, at least.
     bins: Where bins begin; see `edges`.
+    distinct: Whether no two siblings hold the same token: then there are no
+      twins to look for.
 
   Returns:
     tokens [N], the root's being INVALID, and q and p [M, W]. A vocabulary that
@@ -82,24 +100,54 @@ def merge(
   drawn = (tree.inner == ROOT) | (tokens[tree.inner] != INVALID)
   first = jnp.zeros(V, q.dtype).at[0].set(1)
   q, p = (jnp.where(drawn[:, None], laws, first) for laws in (q, p))
-  if size(tree, V, kept, bins) == V:
+  if size(tree, V, kept, bins, distinct) == V:
     return tokens, q, p
   children = tree.children[tree.inner]
   drawn = jnp.where(children == NO_CHILD, INVALID, tokens[children])
-  own = max(kept, children.shape[1])
-  one = functools.partial(_merge, kept=own, bins=jnp.asarray(bins, q.dtype))
-  places, q, p = jax.vmap(one)(drawn, q, p)
+  weight = jnp.maximum(q, p)
+  if not distinct:
+    twins = _twins(tree, tokens)
+    # By one of them, for rounding may differ; with the children of all.
+    weight = weight[jnp.argmax(twins, axis=1)]
+    all_drawn = jnp.where(twins[:, :, None], drawn, INVALID)
+    weight = _first(weight, all_drawn.reshape(len(weight), -1))
+  one = functools.partial(
+    _merge,
+    kept=_places(tree, kept, distinct),
+    bins=jnp.asarray(bins, q.dtype),
+  )
+  places, q, p = jax.vmap(one)(drawn, _first(weight, drawn), q, p)
   family = np.zeros(len(tree), np.int32)
   family[tree.inner] = np.arange(len(tree.inner))
   places = places[family[tree.parent[1:]], tree.rank[1:]]
   return tokens.at[1:].set(places), q, p
 
 
-def _merge(drawn, q, p, *, kept, bins):
+def _twins(tree, tokens):
+  """[M, M] whether two inner nodes hold the same path."""
+  inner, depth = tree.inner, tree.depth[tree.inner]
+  same = jnp.zeros((len(inner), len(inner)), bool).at[ROOT, ROOT].set(True)
+  for level in range(1, depth.max() + 1):
+    own = np.flatnonzero(depth == level)  # a range: inner is in level order
+    above = np.searchsorted(inner, tree.parent[inner[own]])
+    token = tokens[inner[own]]
+    block = same[above][:, above] & (token[:, None] == token[None])
+    same = same.at[own[0] : own[-1] + 1, own[0] : own[-1] + 1].set(block)
+  return same
+
+
+def _first(weight, drawn):
+  """The weights [M, V] with more than all others' on the tokens [M, n]."""
+
+  def one(row, tokens):
+    place = jnp.where(tokens == INVALID, len(row), tokens)
+    return row.at[place].set(2, mode="drop")
+
+  return jax.vmap(one)(weight, drawn)
+
+
+def _merge(drawn, weight, q, p, *, kept, bins):
   """One family: its tokens [K] renamed, and its laws [W]."""
-  V = len(q)
-  weight = jnp.maximum(q, p)
-  weight = weight.at[jnp.where(drawn == INVALID, V, drawn)].set(2, mode="drop")
   own = jnp.sort(jax.lax.top_k(weight, kept)[1]).astype(jnp.int32)
   which = _bins_of(q, p, bins).at[own].set(len(bins) + 1)  # no bin's
   laws = jnp.stack([q, p], axis=-1)

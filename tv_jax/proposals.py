@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import probs
+from tv_jax import names, probs
 
 # The token of a node that could not be drawn: the draft's support had fewer
 # tokens than the node has children, or the node hangs below such a one.
@@ -50,6 +50,8 @@ class Proposal:
       nodes with different numbers of children can be drawn for together.
     ranks: Whether `draw` only ranks q: the draft is then left untempered, for
       a low temperature makes equals, zeros, of all but a few tokens.
+    distinct: Whether siblings never hold the same token.
+    name: What it is called where nothing else names it; see `resolve`.
   """
 
   draw: Callable[[jax.Array, jax.Array, int], jax.Array]
@@ -58,6 +60,8 @@ class Proposal:
   rest_from: int = 0
   nested: bool = False
   ranks: bool = False
+  distinct: bool = False
+  name: str = ""
 
 
 def _draw_without_replacement(key, q, k):
@@ -203,13 +207,16 @@ def _over_sum(weights):
 
 
 WITHOUT_REPLACEMENT = Proposal(
+  name="without_replacement",
   draw=_draw_without_replacement,
   laws=_laws_without_replacement,
   following=_following_without_replacement,
   nested=True,
   rest_from=1,
+  distinct=True,
 )
 WITH_REPLACEMENT = Proposal(
+  name="with_replacement",
   draw=_draw_with_replacement,
   laws=_laws_with_replacement,
   following=_following_with_replacement,
@@ -217,23 +224,57 @@ WITH_REPLACEMENT = Proposal(
   rest_from=NEVER,
 )
 TOP_K = Proposal(
+  name="top_k",
   draw=_draw_top_k,
   laws=_laws_top_k,
   following=_following_top_k,
   nested=True,
   ranks=True,
   rest_from=NEVER,
+  distinct=True,
 )
 SAMPLE_THEN_TOP = Proposal(
+  name="sample_then_top",
   draw=_draw_sample_then_top,
   laws=_laws_sample_then_top,
   following=_following_sample_then_top,
   rest_from=0,
+  distinct=True,
 )
 
 PROPOSALS = {
-  "without_replacement": WITHOUT_REPLACEMENT,
-  "with_replacement": WITH_REPLACEMENT,
-  "top_k": TOP_K,
-  "sample_then_top": SAMPLE_THEN_TOP,
+  one.name: one
+  for one in (WITHOUT_REPLACEMENT, WITH_REPLACEMENT, TOP_K, SAMPLE_THEN_TOP)
 }
+
+
+def resolve(proposal: Proposal | str) -> Proposal:
+  """The proposal that is meant, with a name.
+
+  Args:
+    proposal: A name of `PROPOSALS`; "package.module:name" of a `Proposal`,
+      imported with the current directory in sight; or a `Proposal`.
+
+  Returns:
+    The proposal. It is called as it was asked for by text; else "module:name",
+    where a module holds it; else by its own `name`.
+
+  Raises:
+    ValueError: Nothing is meant by it.
+  """
+  found, name = proposal, None
+  if isinstance(proposal, str):
+    found = names.find(PROPOSALS, proposal, "proposal")
+    name = proposal
+  if not isinstance(found, Proposal):
+    raise ValueError(
+      f"proposal {proposal!r}: give a name, module:name, or a Proposal"
+    )
+  if found in PROPOSALS.values():
+    return found
+  name = name or names.of(found) or found.name or names.of(found.draw)
+  if not name:
+    raise ValueError(
+      f'proposal {proposal!r} has no name: give it one, Proposal(name="mine")'
+    )
+  return dataclasses.replace(found, name=name)

@@ -21,9 +21,14 @@ from collections.abc import Iterable, Sequence
 import jax
 import numpy as np
 
+from tv_jax import names
+
 ROOT = 0
 NO_PARENT = -1
 NO_CHILD = -1
+
+# What `parse` reads with a colon, and is no module.
+_FORMS = ("chain", "kary", "branching", "grown")
 
 
 @jax.tree_util.register_dataclass
@@ -262,6 +267,15 @@ def grown(
   return from_paths(paths)
 
 
+def resolve(tree: Tree | str) -> Tree:
+  """A tree, or what `parse` reads."""
+  if isinstance(tree, Tree):
+    return tree
+  if isinstance(tree, str):
+    return parse(tree)
+  raise ValueError(f'tree {tree!r}: give a Tree or a text like "chain:5"')
+
+
 def parse(text: str) -> Tree:
   """The tree that a short text names; see the error for the forms."""
   try:
@@ -281,11 +295,21 @@ def parse(text: str) -> Tree:
     raise ValueError(f"tree {text!r}: {error.strerror}") from error
   except ValueError as error:
     raise ValueError(f"tree {text!r}: {error}") from error
+  if names.is_foreign(text) and text.partition(":")[0] not in _FORMS:
+    return _imported(text)
   raise ValueError(
     f'tree {text!r}: write "chain:5", "kary:2x5", "eagle",'
-    ' "branching:4,2,2,1", "grown:768" or the name of a JSON file (a list of'
-    " parents, or of paths of ranks)"
+    ' "branching:4,2,2,1", "grown:768", the name of a JSON file (a list of'
+    " parents, or of paths of ranks), or package.module:name of a Tree"
   )
+
+
+def _imported(text: str) -> Tree:
+  """The tree that a module holds."""
+  found = names.load(text, "tree")
+  if not isinstance(found, Tree):
+    raise ValueError(f"tree {text!r} is {found!r}: it should be a Tree")
+  return found
 
 
 def _from_json(path: pathlib.Path) -> Tree:

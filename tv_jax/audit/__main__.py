@@ -19,7 +19,8 @@ from absl import app, flags, logging
 from tv_jax import tree as tree_lib
 from tv_jax.audit import cases, exact, report, statistics
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS, find, lookup
+from tv_jax.proposals import resolve as resolve_proposal
+from tv_jax.verifiers import VERIFIERS, resolve
 
 _VERIFIER = flags.DEFINE_list(
   "verifier", list(VERIFIERS), "Rules, by name or package.module:function."
@@ -86,13 +87,12 @@ def main(argv):
 
 def _plan():
   """The cases by name; those that share a program stand together."""
-  rules = {name: find(name) for name in _VERIFIER.value}
+  rules = {name: resolve(name) for name in _VERIFIER.value}
   trees = {text: tree_lib.parse(text) for text in _TREES.value.split()}
   for name in _DRAFTS.value:
     if name not in ("llama", "eagle"):
       raise ValueError(f"draft {name!r}: not one of llama, eagle")
-  for proposal in _PROPOSALS.value:
-    lookup(PROPOSALS, proposal, "proposal")
+  drawn = {name: resolve_proposal(name) for name in _PROPOSALS.value}
   temperatures = _numbers(_TEMPERATURES)
   top_ps = _numbers(_TOP_P)
   if max(top_ps) > 1:
@@ -103,7 +103,7 @@ def _plan():
     drafts=_DRAFTS.value,
     trees=trees,
     verifiers=rules,
-    proposals=_PROPOSALS.value,
+    proposals=drawn,
     temperatures=temperatures,
     top_ps=top_ps,
   )

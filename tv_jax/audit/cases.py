@@ -16,9 +16,9 @@ import numpy as np
 
 from tv_jax import decoding, drafting
 from tv_jax.models import Config, Head, Model, eagle, llama
-from tv_jax.proposals import PROPOSALS, Proposal
+from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
-from tv_jax.verifiers import Verifier
+from tv_jax.verifiers import Verifier, misfit
 
 VOCABULARY = 4
 # The first of a single token: nothing comes before its root.
@@ -82,7 +82,7 @@ def grid(
   drafts: Sequence[str],
   trees: dict[str, Tree],
   verifiers: dict[str, Verifier],
-  proposals: Sequence[str],
+  proposals: dict[str, Proposal],
   temperatures: Sequence[float],
   top_ps: Sequence[float],
 ) -> list[tuple[tuple[str, ...], Case]]:
@@ -93,7 +93,7 @@ def grid(
       Case(
         draft_kind=kind,
         tree=trees[shape],
-        proposal=PROPOSALS[proposal],
+        proposal=proposals[proposal],
         verifier=verifiers[name],
         temperature=temperature,
         top_p=top_p,
@@ -102,7 +102,7 @@ def grid(
     for shape, kind, name, proposal, top_p, temperature in itertools.product(
       trees, drafts, verifiers, proposals, top_ps, temperatures
     )
-    if trees[shape].is_chain or not verifiers[name].chains_only
+    if not misfit(verifiers[name], trees[shape], proposals[proposal])
   ]
 
 

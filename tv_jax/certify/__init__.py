@@ -6,6 +6,7 @@ for one verifier, proposal and tree, `output_law` the exact law for given laws.
 
 import numpy as np
 
+from tv_jax import proposals
 from tv_jax.certify import cases, drafts, exact
 from tv_jax.certify.cases import Case, num_contexts
 from tv_jax.certify.check import (
@@ -24,9 +25,9 @@ from tv_jax.certify.report import (
   table,
   text,
 )
-from tv_jax.proposals import PROPOSALS, Proposal
+from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
-from tv_jax.verifiers import Verifier, lookup, resolve
+from tv_jax.verifiers import Verifier, resolve
 
 
 def output_law(
@@ -50,8 +51,7 @@ def output_law(
   Returns:
     The law, the target's, the expected gain, and what else is wrong.
   """
-  if isinstance(proposal, str):
-    proposal = lookup(PROPOSALS, proposal, "proposal")
+  proposal = proposals.resolve(proposal)
   p, q = np.asarray(p), np.asarray(q)
   contexts = num_contexts(p.shape[-1], tree.max_depth) if p.ndim == 2 else 0
   if p.shape != q.shape or p.dtype != q.dtype or len(p) != contexts:

@@ -12,7 +12,8 @@ from absl import app, flags, logging
 
 from tv_jax import certify, tree
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS, find, lookup
+from tv_jax.proposals import resolve as resolve_proposal
+from tv_jax.verifiers import VERIFIERS, misfit, resolve
 
 _VERIFIER = flags.DEFINE_list(
   "verifier",
@@ -94,17 +95,15 @@ def _plan():
   if _CASES.value < 1:
     raise ValueError(f"--cases={_CASES.value}: give 1 or more")
   names = _VERIFIER.value or list(VERIFIERS)
-  rules = {name: find(name) for name in names}
-  proposals = {
-    name: lookup(PROPOSALS, name, "proposal") for name in _PROPOSALS.value
-  }
+  rules = {name: resolve(name) for name in names}
+  proposals = {name: resolve_proposal(name) for name in _PROPOSALS.value}
   trees = {text: _parse(text) for text in _TREES.value.split()}
   plan = [
     (name, proposal, shape, rules[name], proposals[proposal], trees[shape])
     for name in rules
     for proposal in proposals
     for shape in trees
-    if trees[shape].is_chain or not rules[name].chains_only
+    if not misfit(rules[name], trees[shape], proposals[proposal])
   ]
   if not plan:
     raise ValueError("nothing to certify: no rule is defined on these trees")

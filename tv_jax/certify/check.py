@@ -12,7 +12,7 @@ from tv_jax.certify import cases as cases_lib
 from tv_jax.certify import drafts, exact, sampled
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
-from tv_jax.verifiers import VERIFIERS, Verifier
+from tv_jax.verifiers import VERIFIERS, Verifier, misfit
 
 # Decisions a case may take before drafts are sampled instead of enumerated.
 BUDGET = 300_000
@@ -181,7 +181,7 @@ def smallest_failure(
 ) -> Failure:
   """A failure on the least tree and vocabulary that shows one."""
   for tree, V in _ladder(known.tree):
-    if verifier.chains_only and not tree.is_chain:
+    if misfit(verifier, tree, proposal):
       continue
     smaller = settings._replace(vocabulary=V, cases=18)
     try:

@@ -10,27 +10,32 @@ import json
 
 import numpy as np
 
+from tv_jax import names
 from tv_jax import tree as tree_lib
 from tv_jax.cycles.data import Cycles
-from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 
 # How far a row may sum from 1 before it is taken for something else.
 TOLERANCE = 1e-3
 
 
-def cycles(arrays: dict[str, np.ndarray]) -> Cycles:
-  """The cycles, or what is wrong with these arrays."""
+def cycles(
+  arrays: dict[str, np.ndarray], proposal: Proposal | None = None
+) -> Cycles:
+  """The cycles, or what is wrong with these arrays.
+
+  Args:
+    arrays: By name.
+    proposal: What drew the siblings, if it is one of somebody's own: a file is
+      data, and what it names is never imported.
+  """
   needed = ("parents", "proposal", "tokens", "q", "p")
   missing = [name for name in needed if name not in arrays]
   if missing:
     raise ValueError(f"holds no {', '.join(map(repr, missing))}")
   parents = _integers(arrays, "parents", (None,))
   tree = tree_lib.from_parents(parents.tolist())
-  proposal = str(arrays["proposal"])
-  if proposal not in PROPOSALS:
-    raise ValueError(
-      f"proposal {proposal!r}: not one of {', '.join(PROPOSALS)}"
-    )
+  proposal = _proposal(arrays, proposal)
   N, inner = len(tree), tree.inner
   tokens = _integers(arrays, "tokens", (None, N))
   C = len(tokens)
@@ -63,6 +68,21 @@ def cycles(arrays: dict[str, np.ndarray]) -> Cycles:
     expected=dict(zip(panel, expected if panel else [], strict=True)),
     meta=_meta(arrays),
   )
+
+
+def _proposal(arrays, given) -> Proposal:
+  """What drew the siblings: a built-in by name, or what was given."""
+  name = str(arrays["proposal"])
+  if given is None:
+    if name in PROPOSALS:
+      return PROPOSALS[name]
+    raise ValueError(
+      f"proposal {name!r}: not one of {', '.join(PROPOSALS)}; one's own must be"
+      f" given: --proposal={name if names.is_foreign(name) else 'module:name'}"
+    )
+  if given.name != name:
+    raise ValueError(f"siblings were drawn by {name!r}, not by {given.name!r}")
+  return given
 
 
 def _meta(arrays) -> dict:
@@ -128,7 +148,7 @@ def _check_tokens(tree, proposal, tokens, V):
       f"cycle {cycle}, node {node}: a token below node {tree.parent[node]},"
       f" which has none ({INVALID})"
     )
-  if proposal == "with_replacement":
+  if not proposal.distinct:
     return
   for node in range(1, len(tree)):
     elders = [e for e in range(1, node) if tree.parent[e] == tree.parent[node]]
@@ -137,7 +157,7 @@ def _check_tokens(tree, proposal, tokens, V):
     for cycle in np.flatnonzero(twins)[:1]:
       raise ValueError(
         f"cycle {cycle}, node {node}: token {tokens[cycle, node]} is an elder"
-        f" sibling's; {proposal} draws no token twice"
+        f" sibling's; {proposal.name} draws no token twice"
       )
 
 

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from tv_jax.proposals import PROPOSALS, Proposal
+from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 
 
@@ -20,7 +20,7 @@ class Cycles:
 
   Attributes:
     tree: Of all cycles.
-    proposal: The name of how siblings were drawn.
+    proposal: How siblings were drawn.
     tokens: [C, N] int32; the root's is ignored.
     q: [C, M, V] float32 draft laws.
     p: [C, M, V] float32 target laws.
@@ -34,7 +34,7 @@ class Cycles:
   """
 
   tree: Tree
-  proposal: str
+  proposal: Proposal
   tokens: np.ndarray
   q: np.ndarray
   p: np.ndarray
@@ -49,8 +49,3 @@ class Cycles:
   def __len__(self) -> int:
     """C."""
     return len(self.tokens)
-
-  @property
-  def drawn_by(self) -> Proposal:
-    """How siblings were drawn."""
-    return PROPOSALS[self.proposal]

@@ -12,6 +12,7 @@ import numpy as np
 
 from tv_jax.cycles import checks
 from tv_jax.cycles.data import Cycles
+from tv_jax.proposals import Proposal
 
 # Arrays that are written only if there is something to write.
 _OPTIONAL = ("verifier", "temperature", "accepted")
@@ -22,7 +23,7 @@ def save(path, cycles: Cycles) -> None:
   path = pathlib.Path(path)
   arrays = {
     "parents": np.array(cycles.tree.parents, np.int32),
-    "proposal": np.array(cycles.proposal),
+    "proposal": np.array(cycles.proposal.name),
     "meta": np.array(json.dumps(cycles.meta)),
     "panel": np.array([*cycles.expected], np.str_),
     "expected": np.array([*cycles.expected.values()], np.float32),
@@ -41,14 +42,18 @@ def save(path, cycles: Cycles) -> None:
     partial.unlink(missing_ok=True)
 
 
-def load(path) -> Cycles:
+def load(path, proposal: Proposal | None = None) -> Cycles:
   """Reads and checks a file of `record`, or of another program.
+
+  Args:
+    path: The file.
+    proposal: What drew the siblings, if it is not a built-in.
 
   Raises:
     ValueError: In one line, the file and what is wrong with it.
   """
   try:
-    return checks.cycles(_arrays(path))
+    return checks.cycles(_arrays(path), proposal)
   except OSError as error:
     reason = error.strerror or error
   except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):

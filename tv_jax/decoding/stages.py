@@ -98,19 +98,20 @@ def verify(
     return Verdicts(jnp.zeros_like(tokens), tokens, fault, {}, None)
   how = plan.speculation
   gained = jnp.asarray(how.tree.depth + 1, laws.dtype)
+  rules = how.verifier, *how.others
+  more = max(rule.num_coins(how.tree) for rule in rules) - plan.nodes
 
-  def decide(tree, proposal, *arguments):
-    rules = [
-      functools.partial(rule.decide, tree, proposal)
-      for rule in (how.verifier, *how.others)
-    ]
-    return jax.lax.switch(request.rule, rules, *arguments)
-
-  decide = decide if how.others else how.verifier.decide
+  def decide(*arguments):
+    ways = [functools.partial(_decide, rule, *arguments[:2]) for rule in rules]
+    if len(ways) == 1:
+      return ways[0](*arguments[2:])
+    return jax.lax.switch(request.rule, ways, *arguments[2:])
 
   def one(key, tokens, q, p):
     q = drafting.spread(how.tree, q)
-    verdict = toss_and_draw(key, decide, how.tree, how.proposal, tokens, q, p)
+    verdict = toss_and_draw(
+      key, decide, how.tree, how.proposal, tokens, q, p, more=more
+    )
     stop = {
       name: stop_law(how.tree, how.proposal, tokens, q, p)
       for name, stop_law in plan.panel
@@ -134,6 +135,13 @@ def verify(
     return jax.lax.map(lambda row: one(*row), rows)
   only = one(*jax.tree.map(lambda array: array[0], rows))
   return jax.tree.map(lambda array: array[None], only)
+
+
+def _decide(rule, tree, proposal, tokens, q, p, eta):
+  """A rule's decision, but for what differs in size from rule to rule."""
+  eta = eta[: rule.num_coins(tree)]
+  decision = rule.decide(tree, proposal, tokens, q, p, eta)
+  return dataclasses.replace(decision, accept=None)
 
 
 def commit(

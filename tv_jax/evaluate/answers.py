@@ -75,7 +75,7 @@ class Answerer:
     """How to decode in a cell."""
     options = cell.options(self.settings)
     if cell.verifier != cells.PLAIN:
-      rules = rules_on(self.settings, cell.tree)
+      rules = rules_on(self.settings, cell.tree, cell.proposal)
       options |= {
         "among": rules,
         "panel": (self.settings.baseline,),

@@ -58,7 +58,7 @@ def grid(settings: Settings) -> list[Cell]:
   ways += [
     (tree, proposal, rule)
     for tree, proposal in itertools.product(settings.trees, settings.proposals)
-    for rule in rules_on(settings, tree)
+    for rule in rules_on(settings, tree, proposal)
   ]
   return [
     Cell(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping
 
-from tv_jax import frozen, prompts, verifiers
+from tv_jax import frozen, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.pair import DRAFT_KINDS
 from tv_jax.prompts import Question
-from tv_jax.proposals import PROPOSALS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -191,13 +191,10 @@ def questions(settings: Settings) -> tuple[Question, ...]:
   return prompts.limit(found, per_task=settings.per_task or None)
 
 
-def rules_on(settings: Settings, tree: str) -> tuple[str, ...]:
-  """The verifiers that are defined on a tree."""
-  chain = tree_lib.parse(tree).is_chain
+def rules_on(settings: Settings, tree: str, proposal: str) -> tuple[str, ...]:
+  """The verifiers that are defined on a tree and for a proposal."""
   return tuple(
-    name
-    for name in settings.verifiers
-    if chain or not verifiers.find(name).chains_only
+    name for name in settings.verifiers if not _misfit(name, tree, proposal)
   )
 
 
@@ -232,17 +229,13 @@ def _wrong_names(settings: Settings):
       yield f"{name} is empty"
     for value in sorted({v for v in values if values.count(v) > 1}):
       yield f"{name} holds {value!r} twice"
-  yield from _refused(tree_lib.parse, "trees", settings.trees)
   rules = (*settings.verifiers, settings.baseline)
-  bad = [*_refused(verifiers.find, "verifiers", dict.fromkeys(rules))]
-  yield from bad
-  yield from (
-    f"proposals: {name!r} is not one of {', '.join(PROPOSALS)}"
-    for name in settings.proposals
-    if name not in PROPOSALS
-  )
-  if not bad:
-    yield from _useless(settings)
+  bad = [
+    *_refused(tree_lib.parse, "trees", settings.trees),
+    *_refused(verifiers.resolve, "verifiers", dict.fromkeys(rules)),
+    *_refused(proposals.resolve, "proposals", settings.proposals),
+  ]
+  yield from bad or _useless(settings)
 
 
 def _refused(function, name, values):
@@ -256,17 +249,27 @@ def _refused(function, name, values):
 
 def _useless(settings):
   """Rules that would never run, and a baseline that expects nothing."""
-  if verifiers.find(settings.baseline).stop_law is None:
-    yield f"baseline={settings.baseline!r} has no stop law to compare with"
-  if list(_refused(tree_lib.parse, "trees", settings.trees)):
-    return
-  used = {rule for tree in settings.trees for rule in rules_on(settings, tree)}
-  for rule in settings.verifiers:
-    if rule not in used:
-      yield (
-        f"verifiers: {rule!r} is defined for chains only, and no tree is one:"
-        ' give one like "chain:5"'
-      )
+  baseline = verifiers.resolve(settings.baseline)
+  if baseline.stop_law is None:
+    yield (
+      f"baseline={settings.baseline!r} has no stop law to compare with: give a"
+      " Verifier(decide=.., stop_law=..)"
+    )
+  places = [*itertools.product(settings.trees, settings.proposals)]
+  used = {name for place in places for name in rules_on(settings, *place)}
+  for name in settings.verifiers:
+    if name not in used:
+      yield f"verifiers: {name!r} would never run: {_misfit(name, *places[0])}"
+  for place in places:
+    if reason := _misfit(settings.baseline, *place):
+      yield f"baseline: {reason}"
+
+
+def _misfit(name, tree, proposal):
+  """Why a rule is not defined for a tree and a proposal; None: it is."""
+  return verifiers.misfit(
+    verifiers.resolve(name), tree_lib.parse(tree), proposals.resolve(proposal)
+  )
 
 
 def _wrong_numbers(settings: Settings):

@@ -120,7 +120,8 @@ def _options(settings, cell) -> dict:
     options["panel"] = None
     # There a branch costs nothing, and to compile costs most of a short run.
     if jax.default_backend() == "cpu":
-      options["among"] = rules_on(settings, cell.tree)
+      rules = rules_on(settings, cell.tree, cell.proposal)
+      options["among"] = rules
   return options
 
 

@@ -33,7 +33,7 @@ class Generation:
     seconds: Of decoding, prompts included, without compilation.
     compile_seconds: Of compilation; 0 if it was compiled before.
     settings: What was asked for.
-    pair: What was asked.
+    pair: What was asked; None in what was pickled, which has the text.
   """
 
   tokens: list[list[int]]
@@ -45,7 +45,7 @@ class Generation:
   seconds: float
   compile_seconds: float
   settings: Settings
-  pair: Pair
+  pair: Pair | None
 
   @functools.cached_property
   def text(self) -> list[str]:
@@ -91,6 +91,13 @@ class Generation:
   def tokens_per_second(self) -> float:
     """New tokens that were kept, over all prompts, per second."""
     return sum(map(len, self.tokens)) / self.seconds
+
+  def __getstate__(self) -> dict:
+    """What is pickled: all but the models, with the text that they decoded."""
+    state = dict(self.__dict__, pair=None)
+    if self.pair is not None and self.pair.path is not None:
+      state["text"] = self.text
+    return state
 
   def __repr__(self) -> str:
     """The summary."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from tv_jax import decoding, drafting, proposals, verifiers
+from tv_jax import decoding, drafting, names, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.pair import Pair
 from tv_jax.tree import Tree
@@ -16,10 +16,6 @@ from tv_jax.verifiers import Verifier
 
 # Below this a draft's law underflows to a few tokens, and trees to chains.
 COLDEST_DRAFT = 0.1
-
-# The form of a rule that takes the same decisions with less work, and the rows
-# of a batch one after the other: what a CPU is good at.
-CPU_FORMS = {"traversal": "traversal_loop", "token_level": "token_level_loop"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,7 +26,7 @@ class Settings:
     plan: What the program is compiled for.
     name: Of the verifier; None in plain decoding.
     rule: Which of the plan's rules it is; None if there is only one.
-    proposal: Its name.
+    proposal: The name of how siblings are drawn.
     temperature: Of the target.
     draft_temperature: Of the draft.
     limit: New tokens at most, for each prompt.
@@ -62,9 +58,9 @@ def resolve(
   max_new_tokens: int = 128,
   seed: int = 0,
   batch_size: int = 16,
-  panel: Sequence[str] | None = (),
+  panel: Sequence[Verifier | Callable | str] | None = (),
   ends: Sequence[int] | None = None,
-  among: Sequence[str] = (),
+  among: Sequence[Verifier | Callable | str] = (),
   trace: int = 0,
 ) -> Settings:
   """Resolves and checks what `generate` was asked for; see there."""
@@ -80,31 +76,29 @@ def resolve(
     raise ValueError(f"seed={seed!r}: give an integer")
   cpu = jax.default_backend() == "cpu"
   speculation, name, chosen, laws = None, None, None, ()
-  if isinstance(proposal, str):
-    kind = proposal
-    proposal = verifiers.lookup(proposals.PROPOSALS, proposal, "proposal")
-  else:
-    kind = "a proposal of its own"
+  proposal = proposals.resolve(proposal)
   if verifier is not None:
     if pair.draft is None:
       raise ValueError(
         "the pair has no draft to speculate with: give verifier=None for"
         " plain decoding, or load a draft"
       )
-    tree = tree_lib.parse(tree) if isinstance(tree, str) else tree
-    if not isinstance(tree, Tree):
-      raise ValueError(f'tree={tree!r}: give a Tree or a text like "chain:5"')
-    name, rule = _rule(verifier, tree, cpu)
-    rules, chosen = _among(verifier, rule, among, tree, cpu)
+    tree = tree_lib.resolve(tree)
+    rule = _suiting(verifier, tree, proposal)
+    rules = _among(rule, among, tree, proposal)
+    name, chosen = rule.name, None
+    if len(rules) > 1:
+      chosen = [other.name for other in rules].index(name)
     if panel is not None:
-      own = dict(zip(among or (name,), rules, strict=True))
-      laws = _panel(own, panel, tree, cpu)
+      laws = _panel(rules, panel, tree, proposal, cpu)
+    # On a CPU, rows are verified one after the other.
+    rules = [_form(other, cpu) for other in rules]
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
       tree=tree,
       proposal=proposal,
       verifier=rules[0],
-      others=rules[1:],
+      others=tuple(rules[1:]),
     )
   elif panel:
     raise ValueError("panel: plain decoding drafts nothing to verify")
@@ -130,7 +124,7 @@ def resolve(
     plan=plan,
     name=name,
     rule=chosen,
-    proposal=kind,
+    proposal=proposal.name,
     temperature=float(temperature),
     draft_temperature=float(draft_temperature),
     limit=int(max_new_tokens),
@@ -154,40 +148,52 @@ def _check_sampling(temperature, draft_temperature, top_k, top_p):
     raise ValueError(f"top_p={top_p}: give a number in (0, 1]; 1 is no limit")
 
 
-def _rule(verifier, tree, cpu) -> tuple[str, Verifier]:
-  """A verifier's name, and the form of it that suits the machine."""
+def _suiting(verifier, tree, proposal) -> Verifier:
+  """The rule that is meant, if it is defined here."""
   rule = verifiers.resolve(verifier)
-  if rule.chains_only and not tree.is_chain:
-    raise ValueError(
-      f"verifier {verifier!r} is defined for chains only, and the tree is"
-      f' {tree!r}: give tree="chain:{tree.max_depth}", or another verifier'
-    )
-  if isinstance(verifier, str):
-    form = CPU_FORMS.get(verifier, verifier) if cpu else verifier
-    return verifier, verifiers.resolve(form)
-  function = rule.decide
-  name = getattr(function, "__name__", None) or repr(function)
-  if name == "decide":
-    name = function.__module__.rpartition(".")[2]
-  return name, rule
+  if reason := verifiers.misfit(rule, tree, proposal):
+    raise ValueError(reason)
+  return rule
 
 
-def _among(verifier, rule, among, tree, cpu):
-  """All rules that the program is to hold, and which is the one asked for."""
+def _form(rule: Verifier, cpu: bool) -> Verifier:
+  return rule.loop if cpu and rule.loop else rule
+
+
+def _among(rule, among, tree, proposal) -> tuple[Verifier, ...]:
+  """All rules that the program is to hold."""
   if not among:
-    return (rule,), None
-  if isinstance(among, str) or verifier not in among:
-    raise ValueError(f"among={among!r}: give a list with {verifier!r} in it")
-  rules = tuple(_rule(other, tree, cpu)[1] for other in among)
-  return rules, None if len(rules) == 1 else list(among).index(verifier)
+    return (rule,)
+  if isinstance(among, str):
+    raise ValueError(f"among={among!r}: give a list of rules")
+  rules = [_suiting(other, tree, proposal) for other in among]
+  if rule not in rules:
+    raise ValueError(
+      f"among={[other.name for other in rules]}: {rule.name!r}, which is to"
+      " decide, must be one of them"
+    )
+  return (*_unique(rules),)
 
 
-def _panel(own, others, tree, cpu):
+def _panel(rules, others, tree, proposal, cpu):
   """The stop laws to compute on each draft, the program's own rules first."""
-  laws = {name: rule.stop_law for name, rule in own.items() if rule.stop_law}
+  if isinstance(others, str | Verifier):
+    raise ValueError(f"panel={others!r}: give a list of rules")
+  others = [_suiting(other, tree, proposal) for other in others]
   for other in others:
-    known, law = _rule(other, tree, cpu)
-    if law.stop_law is None:
-      raise ValueError(f"panel: {other!r} has no stop law")
-    laws.setdefault(known, law.stop_law)
-  return tuple(laws.items())
+    if other.stop_law is None:
+      raise ValueError(
+        f"panel: {other.name!r} has no stop law to expect lengths from: give a"
+        " Verifier(decide=.., stop_law=..)"
+      )
+  return tuple(
+    (rule.name, _form(rule, cpu).stop_law)
+    for rule in _unique([*rules, *others])
+    if rule.stop_law
+  )
+
+
+def _unique(rules) -> list[Verifier]:
+  """The rules, each once; refuses two of one name."""
+  named = [(rule.name, rule) for rule in rules]
+  return [*names.unique(named, "verifier").values()]

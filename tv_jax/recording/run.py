@@ -12,9 +12,8 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from tv_jax import cycles, decoding, generation, merging
+from tv_jax import cycles, decoding, generation, merging, names
 from tv_jax.pair import Pair
-from tv_jax.proposals import PROPOSALS
 from tv_jax.recording import step as step_lib
 from tv_jax.recording.step import Seen
 
@@ -45,7 +44,7 @@ def record(
     template: As in `generate`.
     items: As in `generate`; replays group the cycles by them.
     progress: As in `generate`.
-    **options: As in `generate`. The proposal must be one that has a name.
+    **options: As in `generate`.
 
   Returns:
     What `generate` returns.
@@ -57,10 +56,6 @@ def record(
   settings = generation.resolve(pair, **options)
   if settings.plan.speculation is None:
     raise ValueError("verifier=None drafts nothing that could be recorded")
-  if settings.proposal not in PROPOSALS:
-    raise ValueError(
-      f"a file names its proposal: give one of {', '.join(PROPOSALS)}"
-    )
   recording = _Recording(pair, settings, path)
   complete = False
   try:
@@ -137,7 +132,7 @@ class _Recording:
       self.path,
       cycles.Cycles(
         tree=how.plan.speculation.tree,
-        proposal=how.proposal,
+        proposal=how.plan.speculation.proposal,
         tokens=seen.tokens,
         q=seen.q,
         p=seen.p,
@@ -157,6 +152,12 @@ class _Recording:
     how, config = self.settings, self.pair.target.config
     return {
       "complete": complete,
+      "sources": names.sources(
+        {
+          how.name: how.plan.speculation.verifier,
+          how.proposal: how.plan.speculation.proposal,
+        }
+      ),
       "left_out_for_nan": self.left_out,
       "vocabulary": config.vocab_size,
       "target": str(self.pair.target.source),

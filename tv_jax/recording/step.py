@@ -29,7 +29,8 @@ def step(plan, params, request, state):
   """A cycle, and what is kept of it."""
   after, draft, laws = decoding.observe(plan, params, request, state)
   tree = plan.speculation.tree
-  merge = functools.partial(merging.merge, tree)
+  distinct = plan.speculation.proposal.distinct
+  merge = functools.partial(merging.merge, tree, distinct=distinct)
   rows = draft.tokens, draft.laws, laws[:, tree.inner]
   if plan.one_by_one:
     tokens, q, p = jax.lax.map(lambda row: merge(*row), rows)

@@ -9,9 +9,10 @@ import rich.progress
 from absl import app, flags, logging
 
 from tv_jax import cycles as cycles_lib
+from tv_jax import proposals
 from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report
-from tv_jax.verifiers import VERIFIERS, find
+from tv_jax.verifiers import VERIFIERS, misfit, resolve
 
 _VERIFIER = flags.DEFINE_multi_string(
   "verifier",
@@ -19,6 +20,12 @@ _VERIFIER = flags.DEFINE_multi_string(
   f"Rules to replay: {', '.join(VERIFIERS)}, or package.module:function, a"
   " `decide` or a `Verifier`; several with commas, or by giving the flag"
   " again. Default: all that suit the tree.",
+)
+_PROPOSAL = flags.DEFINE_string(
+  "proposal",
+  None,
+  "How siblings were drawn, package.module:name, where a file names a proposal"
+  " of one's own.",
 )
 _COINS = flags.DEFINE_integer(
   "coins", 64, "Runs on each cycle of a rule that has no stop law."
@@ -40,7 +47,8 @@ def main(argv):
         raise ValueError(f"--{flag.name}={flag.value}: give {least} or more")
     logging.set_verbosity(logging.WARNING)
     # All files are checked before the first is worked on.
-    files = {path: cycles_lib.load(path) for path in paths}
+    drawn = _PROPOSAL.value and proposals.resolve(_PROPOSAL.value)
+    files = {path: cycles_lib.load(path, drawn) for path in paths}
     own = {path: _suiting(path, files[path], rules) for path in paths}
     for i, path in enumerate(files):
       print("\n" * (i > 0), end="")
@@ -54,7 +62,7 @@ def _rules():
   if not _VERIFIER.value:
     return None
   names = [name for text in _VERIFIER.value for name in text.split(",")]
-  return {name: find(name) for name in names}
+  return {name: resolve(name) for name in names}
 
 
 def _suiting(path, cycles, rules):
@@ -63,14 +71,11 @@ def _suiting(path, cycles, rules):
     return {
       name: rule
       for name, rule in VERIFIERS.items()
-      if cycles.tree.is_chain or not rule.chains_only
+      if not misfit(rule, cycles.tree, cycles.proposal)
     }
-  for name, rule in rules.items():
-    if rule.chains_only and not cycles.tree.is_chain:
-      raise ValueError(
-        f"{path}: verifier {name!r} is defined for chains only, and the tree"
-        f" is {cycles.tree!r}"
-      )
+  for rule in rules.values():
+    if reason := misfit(rule, cycles.tree, cycles.proposal):
+      raise ValueError(f"{path}: {reason}")
   return rules
 
 

@@ -45,8 +45,8 @@ def expected_lengths(
     ValueError: The rule is for chains, and the tree is none.
   """
   rule = verifiers.resolve(verifier)
-  if rule.chains_only and not cycles.tree.is_chain:
-    raise ValueError(f"is defined for chains only, not for {cycles.tree!r}")
+  if reason := verifiers.misfit(rule, cycles.tree, cycles.proposal):
+    raise ValueError(reason)
   _, M, V = cycles.q.shape
   size = min(CHUNK, max(1, BYTES // (8 * M * V)), len(cycles))
   key, lengths = jax.random.key(seed), []
@@ -57,7 +57,7 @@ def expected_lengths(
     own = _lengths(
       rule,
       cycles.tree,
-      cycles.drawn_by,
+      cycles.proposal,
       coins,
       jax.random.fold_in(key, start),
       cycles.tokens[rows],
@@ -82,7 +82,7 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
       return rule.stop_law(tree, proposal, tokens, q, p) @ gained
 
     def toss(key):
-      eta = jax.random.uniform(key, tokens.shape, q.dtype)
+      eta = jax.random.uniform(key, (rule.num_coins(tree),), q.dtype)
       return gained[rule.decide(tree, proposal, tokens, q, p, eta).node]
 
     return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)))

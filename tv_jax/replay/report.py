@@ -73,7 +73,7 @@ def describe(path, cycles: Cycles) -> str:
   """What the file holds, in a line or two."""
   lines = [
     f"{path}: {len(cycles)} cycles of {len(np.unique(cycles.item))} items,"
-    f" {cycles.proposal} on {cycles.tree!r}"
+    f" {cycles.proposal.name} on {cycles.tree!r}"
   ]
   if cycles.verifier is not None:
     line = f"run by {cycles.verifier}"

@@ -6,13 +6,15 @@ A new rule is one file and one line in `VERIFIERS`.
 """
 
 from tv_jax.verifiers.decision import (
+  DOWN,
   NOT_OFFERED,
+  UP,
   Decision,
   Verifier,
   settle,
 )
 from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.table import VERIFIERS, find, lookup, resolve
+from tv_jax.verifiers.table import VERIFIERS, misfit, resolve
 from tv_jax.verifiers.verify import (
   Verdict,
   check_draft,
@@ -22,14 +24,15 @@ from tv_jax.verifiers.verify import (
 )
 
 __all__ = [
+  "DOWN",
   "NOT_OFFERED",
+  "UP",
   "VERIFIERS",
   "Decision",
   "Verdict",
   "Verifier",
   "check_draft",
-  "find",
-  "lookup",
+  "misfit",
   "positive",
   "resolve",
   "settle",

@@ -3,6 +3,8 @@
 Axes: N nodes, K children of a node, V vocabulary.
 """
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable
 
@@ -16,6 +18,9 @@ from tv_jax.verifiers.residual import Residual, largest, positive
 # The threshold of a coin that was not tossed: no probability.
 NOT_OFFERED = -1.0
 
+# `Verifier.direction`.
+DOWN, UP = "down", "up"
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,13 +29,14 @@ class Decision:
 
   node: jax.Array  # [] int32 the accepted node; the root: nothing was accepted
   residual: jax.Array  # [V] the law of the bonus token
-  accept: jax.Array  # [N] what coin i was compared with, or NOT_OFFERED
+  accept: jax.Array  # [N] what coin i was compared with, or NOT_OFFERED; longer
+  # where the rule wants more coins
   fault: jax.Array  # [] bool: a NaN was met; one plain step instead
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verifier:
-  """A verification rule.
+  """A verification rule: everything that there is to say of it.
 
   Attributes:
     decide: `(tree, proposal, tokens [N], q [N, V], p [N, V], eta [N]) ->
@@ -38,12 +44,30 @@ class Verifier:
       former before any adjustment for siblings; `eta` are uniforms in [0, 1).
     stop_law: `(tree, proposal, tokens, q, p) -> [N]`: the chance of each node
       to be the accepted one, given the draft; None if it has no closed form.
+    name: What it is called where nothing else names it; see `table.resolve`.
+    direction: `DOWN` if it offers a node's children in draw order and goes to
+      the one that is taken, `UP` if it offers nodes in post-order, until one is
+      taken; "" for any other walk. The report draws the first two.
     chains_only: Whether the rule is defined for chains alone.
+    proposals: Names of the proposals that it is defined for; empty: all.
+    loop: A form that takes the same decisions with less work where rows are
+      verified one after the other, as on a CPU.
+    coins: `tree -> int`: how many coins it wants beside one a node. `eta` and
+      `Decision.accept` are then so much longer. None: no more.
   """
 
   decide: Callable[..., Decision]
   stop_law: Callable[..., jax.Array] | None = None
+  name: str = ""
+  direction: str = ""
   chains_only: bool = False
+  proposals: tuple[str, ...] = ()
+  loop: Verifier | None = None
+  coins: Callable[[tree_lib.Tree], int] | None = None
+
+  def num_coins(self, tree: tree_lib.Tree) -> int:
+    """The length of `eta`, on this tree."""
+    return len(tree) + (self.coins(tree) if self.coins else 0)
 
 
 def conclude(

@@ -1,8 +1,13 @@
 """The rules by name."""
 
-import importlib
+from __future__ import annotations
+
+import dataclasses
 from collections.abc import Callable
 
+from tv_jax import names
+from tv_jax.proposals import Proposal
+from tv_jax.tree import Tree
 from tv_jax.verifiers import (
   block,
   token_level,
@@ -10,66 +15,110 @@ from tv_jax.verifiers import (
   traversal,
   traversal_loop,
 )
-from tv_jax.verifiers.decision import Verifier
+from tv_jax.verifiers.decision import DOWN, UP, Verifier
+
+_TOKEN_LEVEL_LOOP = Verifier(
+  name="token_level_loop",
+  decide=token_level_loop.decide,
+  stop_law=token_level_loop.stop_law,
+  direction=DOWN,
+)
+_TRAVERSAL_LOOP = Verifier(
+  name="traversal_loop",
+  decide=traversal_loop.decide,
+  stop_law=traversal_loop.stop_law,
+  direction=UP,
+)
 
 VERIFIERS = {
-  "token_level": Verifier(
-    decide=token_level.decide, stop_law=token_level.stop_law
-  ),
-  "token_level_loop": Verifier(
-    decide=token_level_loop.decide, stop_law=token_level_loop.stop_law
-  ),
-  "traversal": Verifier(decide=traversal.decide, stop_law=traversal.stop_law),
-  "traversal_loop": Verifier(
-    decide=traversal_loop.decide, stop_law=traversal_loop.stop_law
-  ),
-  "block": Verifier(
-    decide=block.decide, stop_law=block.stop_law, chains_only=True
-  ),
+  rule.name: rule
+  for rule in (
+    Verifier(
+      name="token_level",
+      decide=token_level.decide,
+      stop_law=token_level.stop_law,
+      direction=DOWN,
+      loop=_TOKEN_LEVEL_LOOP,
+    ),
+    _TOKEN_LEVEL_LOOP,
+    Verifier(
+      name="traversal",
+      decide=traversal.decide,
+      stop_law=traversal.stop_law,
+      direction=UP,
+      loop=_TRAVERSAL_LOOP,
+    ),
+    _TRAVERSAL_LOOP,
+    Verifier(
+      name="block",
+      decide=block.decide,
+      stop_law=block.stop_law,
+      direction=UP,
+      chains_only=True,
+    ),
+  )
 }
 
 
 def resolve(verifier: Verifier | Callable | str) -> Verifier:
-  """The rule of this name, or this `decide` as a rule."""
-  if isinstance(verifier, Verifier):
-    return verifier
+  """The rule that is meant, with a name.
+
+  Args:
+    verifier: A name of `VERIFIERS`; "package.module:name" of a `Verifier` or a
+      `decide`, imported with the current directory in sight; or one of these
+      themselves.
+
+  Returns:
+    The rule. It is called as it was asked for by text; else "module:name",
+    where a module holds it; else by its own `name`.
+
+  Raises:
+    ValueError: Nothing is meant by it.
+  """
   if isinstance(verifier, str):
-    return lookup(VERIFIERS, verifier, "verifier")
-  if callable(verifier):
-    return Verifier(decide=verifier)
-  raise ValueError(
-    f"verifier {verifier!r}: give a name, a Verifier or a decide function"
-  )
-
-
-def find(name: str) -> Verifier:
-  """The rule of a name, or of package.module:function, which is imported."""
-  if ":" not in name:
-    try:
-      return lookup(VERIFIERS, name, "verifier")
-    except ValueError as error:
-      raise ValueError(f"{error}, nor module:function") from error
-  module, _, attribute = name.partition(":")
-  try:
-    found = getattr(importlib.import_module(module), attribute)
-    if not (isinstance(found, Verifier) or callable(found)):
-      raise ValueError(
-        f"verifier {name!r}: {found!r} is neither a function nor a Verifier"
-      )
-    return resolve(found)
-  except ImportError as error:
+    found = names.find(VERIFIERS, verifier, "verifier")
+    return _named(_rule(found, verifier), verifier)
+  rule = _rule(verifier, verifier)
+  if rule in VERIFIERS.values():
+    return rule
+  name = names.of(verifier) or rule.name or names.of(rule.decide)
+  if not name:
     raise ValueError(
-      f"verifier {name!r}: {error}; run from the module's folder, or set"
-      " PYTHONPATH"
-    ) from error
-  except AttributeError as error:
+      f"verifier {verifier!r} has no name: give it one, as in"
+      ' Verifier(name="mine", decide=...)'
+    )
+  return _named(rule, name)
+
+
+def _rule(thing, told) -> Verifier:
+  """A `Verifier`, or a `decide` as one; a built-in's `decide` is that rule."""
+  if isinstance(thing, Verifier):
+    return thing
+  if not callable(thing) or isinstance(thing, type):
     raise ValueError(
-      f"verifier {name!r}: {module} has no {attribute!r}"
-    ) from error
+      f"verifier {told!r}: give a name, module:name, a Verifier or a decide"
+      " function"
+    )
+  for rule in VERIFIERS.values():
+    if rule.decide is thing:
+      return rule
+  return Verifier(decide=thing)
 
 
-def lookup(table: dict, name: str, kind: str):
-  """table[name], or an error that lists the names."""
-  if name not in table:
-    raise ValueError(f"{kind} {name!r}: not one of {', '.join(table)}")
-  return table[name]
+def _named(rule, name):
+  return rule if rule.name == name else dataclasses.replace(rule, name=name)
+
+
+def misfit(rule: Verifier, tree: Tree, proposal: Proposal) -> str | None:
+  """Why a rule is not defined for a tree and a proposal; None: it is."""
+  if rule.chains_only and not tree.is_chain:
+    return (
+      f"verifier {rule.name!r} is defined for chains only, and the tree is"
+      f' {tree!r}: give tree="chain:{tree.max_depth}", or another verifier'
+    )
+  if rule.proposals and proposal.name not in rule.proposals:
+    return (
+      f"verifier {rule.name!r} is defined for {', '.join(rule.proposals)} only,"
+      f" and the proposal is {proposal.name!r}"
+    )
+  return None

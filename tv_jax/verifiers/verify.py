@@ -11,8 +11,8 @@ import numpy as np
 from tv_jax import probs, proposals
 from tv_jax.proposals import INVALID
 from tv_jax.tree import Tree
-from tv_jax.verifiers.decision import Verifier
-from tv_jax.verifiers.table import lookup, resolve
+from tv_jax.verifiers.decision import Decision, Verifier
+from tv_jax.verifiers.table import misfit, resolve
 
 # How far a row may sum from 1 before it is taken for something else.
 TOLERANCE = 1e-3
@@ -29,9 +29,15 @@ class Verdict:
   fault: jax.Array  # [] bool, as in `Decision`
 
 
-def toss(key: jax.Array, count: int, dtype) -> jax.Array:
-  """[count] the coins of one verification with randomness from `key`."""
+def toss(key: jax.Array, count: int, dtype, more: int = 0) -> jax.Array:
+  """[count + more] the coins of one verification with randomness from `key`.
+
+  The first `count` do not depend on how many more there are.
+  """
   coins, _ = jax.random.split(key)
+  if more:
+    rest = toss(jax.random.fold_in(coins, more), more, dtype)
+    return jnp.concatenate([toss(key, count, dtype), rest])
   # One draw has 23 bits in float32: any threshold above 0 would be passed by at
   # least 1 coin in 2^23. A second one fills in the digits below.
   coarse, fine = jax.random.uniform(coins, (2, count), dtype)
@@ -41,16 +47,21 @@ def toss(key: jax.Array, count: int, dtype) -> jax.Array:
 
 def toss_and_draw(
   key: jax.Array,
-  decide,
+  decide: Callable[..., Decision],
   tree: Tree,
   proposal: proposals.Proposal,
   tokens: jax.Array,
   q: jax.Array,
   p: jax.Array,
+  *,
+  more: int = 0,
 ) -> Verdict:
-  """One verification with randomness from `key`; pure, for jitted code."""
+  """One verification with randomness from `key`; pure, for jitted code.
+
+  `decide` is given `more` coins than one a node: see `Verifier.coins`.
+  """
   _, bonus = jax.random.split(key)
-  eta = toss(key, len(tokens), p.dtype)
+  eta = toss(key, len(tokens), p.dtype, more)
   decision = decide(tree, proposal, tokens, q, p, eta)
   return Verdict(
     node=decision.node,
@@ -60,7 +71,12 @@ def toss_and_draw(
   )
 
 
-_jitted = functools.partial(jax.jit, static_argnums=(1, 2, 3))(toss_and_draw)
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def _jitted(key, rule, tree, proposal, tokens, q, p):
+  more = rule.num_coins(tree) - len(tree)
+  return toss_and_draw(
+    key, rule.decide, tree, proposal, tokens, q, p, more=more
+  )
 
 
 def check_draft(tree: Tree, tokens, q, p) -> None:
@@ -142,11 +158,11 @@ def verify(
     ValueError: The draft is malformed (checked where the arrays are concrete,
       so not under `jit`), or the rule is not defined for this tree.
   """
-  if isinstance(proposal, str):
-    proposal = lookup(proposals.PROPOSALS, proposal, "proposal")
+  proposal, rule = proposals.resolve(proposal), resolve(verifier)
   if not any(isinstance(array, jax.core.Tracer) for array in (tokens, q, p)):
     check_draft(tree, tokens, q, p)
-  decide = resolve(verifier).decide
+  if reason := misfit(rule, tree, proposal):
+    raise ValueError(reason)
   tokens = jnp.asarray(tokens, jnp.int32)
   q, p = jnp.asarray(q), jnp.asarray(p)
-  return _jitted(key, decide, tree, proposal, tokens, q, p)
+  return _jitted(key, rule, tree, proposal, tokens, q, p)
