@@ -161,7 +161,11 @@ def test_the_explorer_gets_what_it_shows_and_no_more():
   text = explorer([item | {"tokens": [1, 2, 3]}])
   (found,) = re.findall(r"<script[^>]*>(.*)</script>", text)
   data = json.loads(found)
-  assert data == {"traces": [item], "colors": {"traversal": "blue"}}
+  assert data == {
+    "traces": [item],
+    "undrawn": {},
+    "colors": {"traversal": "blue"},
+  }
 
 
 def test_the_page_is_the_same_each_time():

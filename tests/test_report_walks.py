@@ -9,7 +9,7 @@ from tests import test_verifiers, traces
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.report import walks
-from tv_jax.verifiers import NOT_OFFERED
+from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, VERIFIERS
 
 TREES = {
   name: test_verifiers.TREES[name] for name in ("lopsided", "binary", "chain")
@@ -27,6 +27,7 @@ def cycle_of(t, tokens, coins, stop, rule):
     "pieces": ["", *(None if x == INVALID else str(x) for x in tokens[1:])],
     "coins": coins.tolist(),
     "stop": {rule: stop.tolist()},
+    "direction": {rule: VERIFIERS[rule].direction},
   }
 
 
@@ -94,10 +95,51 @@ def test_what_is_certain_is_never_missed():
     assert walks.walk(case, rule).node == 1
 
 
-def test_top_down_rules_are_known_by_name():
-  assert walks.is_top_down("token_level_loop")
-  assert not walks.is_top_down("traversal")
-  assert not walks.is_top_down("my_rule")
+def renamed(trace, rule, name, direction):
+  """The trace as if a rule were called otherwise, and said so of itself."""
+
+  def change(cycle):
+    stop = {name if r == rule else r: law for r, law in cycle["stop"].items()}
+    said = {r: direction if r == name else DOWN for r in stop}
+    return cycle | {"stop": stop, "direction": said}
+
+  ran = trace["verifier"]
+  return trace | {
+    "verifier": name if ran == rule else ran,
+    "cycles": [change(cycle) for cycle in trace["cycles"]],
+  }
+
+
+@pytest.mark.parametrize("rule", ["token_level", "traversal"])
+def test_a_rule_is_drawn_by_its_direction_whatever_its_name(rule):
+  trace = traces.trace("kary:2x2", verifier=rule, cycles=40)
+  assert walks.undrawn([trace]) == ({}, 0)
+  direction = VERIFIERS[rule].direction
+  assert walks.undrawn([renamed(trace, rule, "mine", direction)]) == ({}, 0)
+  wrong = renamed(trace, rule, "mine", UP if direction == DOWN else DOWN)
+  reasons, missed = walks.undrawn([wrong])
+  assert missed > 4
+  assert f"{missed} of 40 cycles ended at another node" in reasons["mine"]
+
+
+def test_a_rule_that_says_no_direction_is_not_drawn():
+  trace = traces.trace("chain:2")
+  reasons, missed = walks.undrawn([renamed(trace, "traversal", "mine", "")])
+  assert missed == 0
+  assert [*reasons] == ["mine"]
+  assert "does not say in which direction" in reasons["mine"]
+
+
+def test_traces_of_before_have_the_directions_of_the_rules_of_then():
+  trace = traces.trace("kary:2x2", verifier="token_level", cycles=9)
+  for cycle in trace["cycles"]:
+    del cycle["direction"]
+  assert walks.undrawn([trace]) == ({}, 0)
+  directed = walks.directed(trace["cycles"][0])["direction"]
+  assert directed == {"token_level": DOWN, "traversal": UP}
+  (cycle, *_) = renamed(trace, "token_level", "my_rule", "")["cycles"]
+  del cycle["direction"]
+  assert walks.direction(cycle, "my_rule") == ""
 
 
 def test_expected_lengths():

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tv_jax import generation, prompts, store, tasks
-from tv_jax import tree as tree_lib
 from tv_jax.evaluate import cells, lines
 from tv_jax.evaluate.cells import Cell
 from tv_jax.evaluate.settings import Settings, rules_on
@@ -154,7 +153,7 @@ class Answerer:
       result["prompt"] = asked.text
       result["trace"] = lines.traced(
         generation.trace_of(records, row),
-        tree_lib.parse(cell.tree),
+        how,
         answer["tokens"],
         self.pieces,
       )

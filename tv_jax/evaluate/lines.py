@@ -10,7 +10,6 @@ import numpy as np
 from tv_jax import decoding, generation
 from tv_jax.decoding import Trace
 from tv_jax.proposals import INVALID
-from tv_jax.tree import Tree
 
 
 def line(
@@ -50,19 +49,26 @@ class Pieces:
     return self.known[token]
 
 
-def traced(trace: Trace, tree: Tree, tokens: list[int], pieces: Pieces) -> list:
+def traced(
+  trace: Trace,
+  how: generation.Settings,
+  tokens: list[int],
+  pieces: Pieces,
+) -> list:
   """The trees of an answer's first cycles, for somebody to look at.
 
   Args:
     trace: Its arrays, [cycles, N].
-    tree: Of all cycles.
+    how: It was decoded so.
     tokens: The answer's.
     pieces: Of the tokenizer.
 
   Returns:
     A dict of each cycle.
   """
+  tree = how.plan.speculation.tree
   parents = [*tree.parents]
+  directions = {rule.name: rule.direction for rule in how.rules}
   cycles, end = [], 0
   for i, node in enumerate(trace.node.tolist()):
     drawn = trace.tokens[i]
@@ -81,6 +87,7 @@ def traced(trace: Trace, tree: Tree, tokens: list[int], pieces: Pieces) -> list:
         "drawn": _laws(trace.drawn[i], missing),
         "coins": _numbers(trace.coins[i]),
         "stop": {name: _numbers(law[i]) for name, law in trace.stop.items()},
+        "direction": {name: directions[name] for name in trace.stop},
         "node": node,
         "bonus": bonus,
       }

@@ -26,6 +26,7 @@ class Settings:
     plan: What the program is compiled for.
     name: Of the verifier; None in plain decoding.
     rule: Which of the plan's rules it is; None if there is only one.
+    rules: All that decide, or that the panel has, with their names.
     proposal: The name of how siblings are drawn.
     temperature: Of the target.
     draft_temperature: Of the draft.
@@ -37,6 +38,7 @@ class Settings:
   plan: decoding.Plan
   name: str | None
   rule: int | None
+  rules: tuple[Verifier, ...]
   proposal: str
   temperature: float
   draft_temperature: float
@@ -75,7 +77,7 @@ def resolve(
   if not isinstance(seed, int | np.integer):
     raise ValueError(f"seed={seed!r}: give an integer")
   cpu = jax.default_backend() == "cpu"
-  speculation, name, chosen, laws = None, None, None, ()
+  speculation, name, chosen, known, laws = None, None, None, (), ()
   proposal = proposals.resolve(proposal)
   if verifier is not None:
     if pair.draft is None:
@@ -89,8 +91,13 @@ def resolve(
     name, chosen = rule.name, None
     if len(rules) > 1:
       chosen = [other.name for other in rules].index(name)
+    known = _unique([*rules, *_panel(panel or (), tree, proposal)])
     if panel is not None:
-      laws = _panel(rules, panel, tree, proposal, cpu)
+      laws = tuple(
+        (rule.name, _form(rule, cpu).stop_law)
+        for rule in known
+        if rule.stop_law
+      )
     # On a CPU, rows are verified one after the other.
     rules = [_form(other, cpu) for other in rules]
     speculation = decoding.Speculation(
@@ -124,6 +131,7 @@ def resolve(
     plan=plan,
     name=name,
     rule=chosen,
+    rules=tuple(known),
     proposal=proposal.name,
     temperature=float(temperature),
     draft_temperature=float(draft_temperature),
@@ -175,22 +183,18 @@ def _among(rule, among, tree, proposal) -> tuple[Verifier, ...]:
   return (*_unique(rules),)
 
 
-def _panel(rules, others, tree, proposal, cpu):
-  """The stop laws to compute on each draft, the program's own rules first."""
+def _panel(others, tree, proposal) -> list[Verifier]:
+  """Rules whose stop laws are to be computed on each draft."""
   if isinstance(others, str | Verifier):
     raise ValueError(f"panel={others!r}: give a list of rules")
-  others = [_suiting(other, tree, proposal) for other in others]
-  for other in others:
-    if other.stop_law is None:
+  rules = [_suiting(other, tree, proposal) for other in others]
+  for rule in rules:
+    if rule.stop_law is None:
       raise ValueError(
-        f"panel: {other.name!r} has no stop law to expect lengths from: give a"
+        f"panel: {rule.name!r} has no stop law to expect lengths from: give a"
         " Verifier(decide=.., stop_law=..)"
       )
-  return tuple(
-    (rule.name, _form(rule, cpu).stop_law)
-    for rule in _unique([*rules, *others])
-    if rule.stop_law
-  )
+  return rules
 
 
 def _unique(rules) -> list[Verifier]:

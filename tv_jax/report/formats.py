@@ -36,7 +36,8 @@ def markdown(table: Table) -> str:
   lines = [
     f"| {' | '.join(map(str.ljust, row, widths))} |".rstrip() for row in cells
   ]
-  return "\n".join([f"### {table.title}", "", *lines, ""])
+  notes = [part for note in table.notes for part in (note, "")]
+  return "\n".join([f"### {table.title}", "", *lines, "", *notes])
 
 
 def comma_separated(header: Sequence, rows: Iterable[Sequence]) -> str:
@@ -77,7 +78,7 @@ def html(table: Table) -> str:
   """A section's table."""
   return fragments.table(
     table.header, table.rows, caption=table.title, groups=table.groups
-  )
+  ) + "".join(map(fragments.paragraph, table.notes))
 
 
 def terminal(table: Table, width: int) -> list[rich.table.Table]:
@@ -87,19 +88,22 @@ def terminal(table: Table, width: int) -> list[rich.table.Table]:
     max(map(len, column)) + 3 for column in zip(wide, *table.rows, strict=True)
   )
   if needed <= width or len(table.groups) < 3:
-    return [_rich(table.title, wide, table.rows)]
+    return [_rich(table.title, wide, table.rows, table.notes)]
   tables, place = [], 1
   for name, span in table.groups[1:]:
     own = [0, *range(place, place + span)]
     header = [table.header[i] for i in own]
     rows = [[row[i] for i in own] for row in table.rows]
-    tables.append(_rich(f"{table.title}; {name}", header, rows))
+    notes = table.notes if place + span == len(table.header) else ()
+    tables.append(_rich(f"{table.title}; {name}", header, rows, notes))
     place += span
   return tables
 
 
-def _rich(title, header, rows) -> rich.table.Table:
+def _rich(title, header, rows, notes) -> rich.table.Table:
   result = rich.table.Table(title=title, title_justify="left")
+  if notes:
+    result.caption, result.caption_justify = "\n".join(notes), "left"
   for name, *column in zip(header, *rows, strict=True):
     words = any(cell[:1].isalpha() for cell in column)
     result.add_column(name, justify="left" if words else "right")

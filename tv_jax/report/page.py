@@ -7,7 +7,7 @@ import string
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tv_jax.report import palette
+from tv_jax.report import palette, walks
 from tv_jax.report.fragments import embedded, escape, paragraph
 
 _ASSETS = pathlib.Path(__file__).parent / "assets"
@@ -93,7 +93,8 @@ def explorer(traces: Iterable[dict]) -> str:
       `walks` for what a cycle holds. Without cycles there is nothing to see.
   """
   kept = [
-    {name: trace[name] for name in (*_TRACE, "cycles") if name in trace}
+    {name: trace[name] for name in _TRACE if name in trace}
+    | {"cycles": [walks.directed(cycle) for cycle in trace["cycles"]]}
     for trace in traces
     if trace["cycles"]
   ]
@@ -108,6 +109,7 @@ def explorer(traces: Iterable[dict]) -> str:
   colors = palette.of_verifiers(rules)
   data = {
     "traces": kept,
+    "undrawn": walks.undrawn(kept)[0],
     "colors": {rule: color.name for rule, color in colors.items()},
   }
   return _asset("explorer.html") + embedded(data, "explorer-data")

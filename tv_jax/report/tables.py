@@ -51,6 +51,7 @@ class Table(NamedTuple):
   groups: list[tuple[str, int]]  # what stands over columns, from the left
   header: list[str]
   rows: list[list[str]]
+  notes: tuple[str, ...] = ()  # what must be said right below it
 
 
 class Way(NamedTuple):
@@ -146,11 +147,13 @@ def paired(found: dict[tuple, Cell], way: Way, baseline: str) -> Table:
     "items",
     "cycles",
   ]
-  rows = []
+  rows, silent = [], {}
   for tree, rules in _trees(found, way).items():
     for rule in rules:
       cell = _get(found, ALL, tree, way, rule)
       relative = NOTHING
+      if cell.cycles and cell.expected is None:
+        silent[rule] = None
       if cell.gain and cell.expected:
         base = cell.expected.mean - cell.gain.mean
         relative = f"{cell.gain.mean / base:+.2%}"
@@ -167,7 +170,13 @@ def paired(found: dict[tuple, Cell], way: Way, baseline: str) -> Table:
           str(cell.cycles),
         ]
       )
-  return Table(f"The same drafts: {way}", [], header, rows)
+  notes = tuple(
+    f"{rule} has no stop law, so that nothing is expected of a draft without"
+    " tossing coins: give a Verifier(decide=.., stop_law=..) and name that"
+    " (docs/new-verifier.md, section 5)."
+    for rule in silent
+  )
+  return Table(f"The same drafts: {way}", [], header, rows, notes)
 
 
 def exact_match(found: dict[tuple, Cell]) -> Table | None:

@@ -7,22 +7,29 @@ A rule that offers one node after the other accepts the next one with
 
     chance = (mass of what is accepted now) / (mass of what is still possible).
 
-Bottom-up rules (traversal, block) offer children before parents, and a node is
-accepted itself. Top-down rules (token-level) offer a node's children in draw
-order, and a child stands for all that is below it; where no child is taken, the
-node is accepted. What is still possible is summed up from what is left, never
-as 1 minus what is gone: so the last chance is 1 to the last bit.
+Which way a rule walks is said by its `Verifier.direction`, and kept with each
+cycle. Bottom-up rules (traversal, block) offer children before parents, and a
+node is accepted itself. Top-down rules (token-level) offer a node's children in
+draw order, and a child stands for all that is below it; where no child is
+taken, the node is accepted. What is still possible is summed up from what is
+left, never as 1 minus what is gone: so the last chance is 1 to the last bit.
+
+A rule that walks otherwise, or that says the wrong direction, does not end
+where the run did: `undrawn` finds such, and their walks are not shown.
 
 A cycle is a dictionary as in a run's traces: "parents", "pieces" (None where no
-token was drawn), "coins", "stop" by rule. `assets/walks.js` is the same for the
-page.
+token was drawn), "coins", "stop" and "direction" by rule. `assets/walks.js` is
+the same for the page.
 """
 
+import collections
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from tv_jax.tree import ROOT, Tree
+from tv_jax.verifiers import DOWN, UP
 
 
 class Step(NamedTuple):
@@ -41,16 +48,75 @@ class Walk(NamedTuple):
   node: int
 
 
-def is_top_down(rule: str) -> bool:
-  """Whether the rule of this name walks from the root down."""
-  return rule.startswith("token_level")
+# Of traces that were written before they said it: these rules' directions.
+_BUILT_IN = {
+  "token_level": DOWN,
+  "token_level_loop": DOWN,
+  "traversal": UP,
+  "traversal_loop": UP,
+  "block": UP,
+}
+# A coin this near its chance may have fallen on either side of it.
+_CLOSE = 1e-5
+
+
+def direction(cycle: dict, rule: str) -> str:
+  """DOWN, UP, or "" where it is not known how the rule walks."""
+  return cycle.get("direction", _BUILT_IN).get(rule, "")
+
+
+def directed(cycle: dict) -> dict:
+  """The cycle, with the direction of each of its rules."""
+  return cycle | {
+    "direction": {rule: direction(cycle, rule) for rule in cycle["stop"]}
+  }
+
+
+def undrawn(traces: Iterable[dict]) -> tuple[dict[str, str], int]:
+  """The rules whose walks are not to be shown, with the reason.
+
+  Args:
+    traces: Items' keys with their "cycles".
+
+  Returns:
+    The reason by rule, and how many cycles a rule with a direction ran in that
+    did not end where its walk does.
+  """
+  reasons, ran, missed = {}, collections.Counter(), collections.Counter()
+  for trace in traces:
+    for cycle in trace["cycles"]:
+      for rule in cycle["stop"]:
+        if not direction(cycle, rule):
+          reasons[rule] = (
+            f"{rule} does not say in which direction it walks, so that its walk"
+            " cannot be told from its stop law"
+          )
+      rule = trace["verifier"]
+      if rule in cycle["stop"] and direction(cycle, rule):
+        ran[rule] += 1
+        missed[rule] += not _fits(cycle, rule)
+  for rule, count in missed.items():
+    if count:
+      reasons[rule] = (
+        f"{rule} does not walk as its direction says: {count} of {ran[rule]}"
+        " cycles ended at another node than the walk told from its stop law"
+      )
+  return reasons, sum(missed.values())
+
+
+def _fits(cycle, rule):
+  """Whether the run ended where the walk does, but for rounding."""
+  found = walk(cycle, rule)
+  return found.node == cycle["node"] or any(
+    abs(step.coin - step.chance) < _CLOSE for step in found.steps
+  )
 
 
 def chances(cycle: dict, rule: str) -> np.ndarray:
   """[N] the chance of each node when it is offered; NaN where it never is."""
   tree, stop = Tree(tuple(cycle["parents"])), cycle["stop"][rule]
   now, left = np.array(stop, np.float64), np.zeros(len(tree))
-  if is_top_down(rule):
+  if direction(cycle, rule) == DOWN:
     now = tree.ancestors.T @ now
     for children in _families(tree):
       after = stop[tree.parent[children[0]]]
@@ -79,7 +145,7 @@ def walk(cycle: dict, rule: str) -> Walk:
         return node
     return None
 
-  if not is_top_down(rule):
+  if direction(cycle, rule) == UP:
     node = first_hit(tree.postorder)
     return Walk(tuple(steps), ROOT if node is None else node)
   node, below = ROOT, ROOT

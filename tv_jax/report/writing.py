@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tv_jax import store
 from tv_jax.metrics import Cell, Estimate
-from tv_jax.report import formats, fragments, page, plots, speed, tables
+from tv_jax.report import formats, fragments, page, plots, speed, tables, walks
 from tv_jax.report.tables import Table
 
 _ESTIMATES = {
@@ -110,6 +110,9 @@ def _warnings(unit, found: dict[tuple, Cell]) -> list[str]:
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
   if faults := sum(cell.faults for _, cell in cells):
     lines.append(f"NaN IN {faults} CYCLES: the models' logits are broken.")
+  reasons, missed = walks.undrawn(_traces(unit))
+  if missed:
+    lines.append(f"NOT DRAWN in the explorer: {'; '.join(reasons.values())}.")
   for (_, tree, _, rule, _), cell in cells:
     # Of few cycles the error is not known well enough to say so.
     if cell.cycles >= 100 and not _sound(cell.check):
@@ -123,6 +126,13 @@ def _warnings(unit, found: dict[tuple, Cell]) -> list[str]:
   if len(kept) > 1:
     lines.append(f"Answers are of {len(kept)} environments; see below.")
   return lines
+
+
+def _traces(unit) -> list[dict]:
+  """The items of which trees were kept."""
+  return [
+    item | {"cycles": item["trace"]} for item in unit.items if "trace" in item
+  ]
 
 
 def _sound(check: Estimate | None) -> bool:
@@ -194,9 +204,7 @@ def _plots(unit, ways) -> dict[str, tuple[str, str]]:
 
 
 def _page(unit, found, shown, drawn, warnings) -> str:
-  traces = [
-    item | {"cycles": item["trace"]} for item in unit.items if "trace" in item
-  ]
+  traces = _traces(unit)
   # The last tree, and a rule that is not the baseline, are what opens.
   traces.sort(
     key=lambda item: (
@@ -252,9 +260,10 @@ def _lead(unit) -> str:
 
 def _figures(found, unit) -> list[tuple[str, str]]:
   """The gains that a reader came for, largest first."""
+  several = len(tables.ways(found)) > 1
   gains = [
-    (cell, rule, tree)
-    for (task, tree, _, rule, _), cell in found.items()
+    (cell, rule, f"{tree}, {tables.Way(proposal, t)}" if several else tree)
+    for (task, tree, proposal, rule, t), cell in found.items()
     if task == tables.ALL and cell.gain
   ]
   gains.sort(key=lambda one: -one[0].gain.mean)
@@ -270,7 +279,6 @@ def _figures(found, unit) -> list[tuple[str, str]]:
     rows = [row for row in speed.rows(unit.timing) if row[5] is not None]
     best = max(rows, key=lambda row: row[5], default=None)
     if best:
-      figures.append(
-        (f"{best[4]:.0f}/s", f"tokens at batch 1: {best[2]}, {best[0]}")
-      )
+      name = tables.method_name(*best[:4], several)
+      figures.append((f"{best[4]:.0f}/s", f"tokens at batch 1: {name}"))
   return figures

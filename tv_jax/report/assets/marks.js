@@ -22,7 +22,7 @@ Object.assign(
       let kept = ROOT;
       for (const step of course.steps.slice(0, position)) {
         if (step.accepted) {
-          if (isTopDown(rule)) {
+          if (isTopDown(cycle, rule)) {
             // Younger siblings are never offered.
             const siblings = children[cycle.parents[step.node]];
             const younger = siblings.filter((n) => n > step.node);
@@ -34,7 +34,7 @@ Object.assign(
           kept = step.node;
         } else {
           marks[step.node].add("rejected");
-          if (isTopDown(rule)) {
+          if (isTopDown(cycle, rule)) {
             mark(below(children, step.node).slice(1), "gone");
           }
         }

@@ -34,16 +34,22 @@ Object.assign(
      *
      * It calls `act(name)` for a button and `go(position)` for a jump. To
      * `show(end)` is to show how it ended; `look(by)` moves to another node.
+     * With a reason `why` not, no step is shown: only where the rule ended, if
+     * it ran.
      */
-    function panel(cycle, rule, { color, ran, compact, act, go, title }) {
-      const course = walk(cycle, rule, ran ? cycle.node : undefined);
-      const chance = chances(cycle, rule);
+    function panel(cycle, rule, { color, ran, why, compact, act, go, title }) {
+      const course = why
+        ? { node: ran ? cycle.node : ROOT, steps: [] }
+        : walk(cycle, rule, ran ? cycle.node : undefined);
+      const chance = why
+        ? cycle.parents.map(() => null)
+        : chances(cycle, rule);
       const { depth, postorder } = treeOf(cycle.parents);
       const drawing = draw(cycle, rule, course.node, { compact, ran });
-      const order = isTopDown(rule)
+      const order = why || isTopDown(cycle, rule)
         ? course.steps.map((step) => step.node)
         : postorder.filter((n) => n !== ROOT && cycle.pieces[n] !== null);
-      const end = course.steps.length + 1;
+      const end = why && !ran ? 0 : course.steps.length + 1;
       let position = 0;
       let inspected = null;
 
@@ -77,7 +83,7 @@ Object.assign(
           expectedLength(cycle, rule).toFixed(3),
         ),
         ", gained ",
-        element("b", { class: "gained" }, String(gained)),
+        element("b", { class: "gained" }, end ? String(gained) : "–"),
       );
       const root = element(
         "section",
@@ -89,7 +95,7 @@ Object.assign(
           element(
             "span",
             { class: "badge" },
-            ran ? "ran" : "on the same coins",
+            ran ? "ran" : why ? "did not run" : "on the same coins",
           ),
           numbers,
         ),
@@ -113,7 +119,7 @@ Object.assign(
       drawing.svg.setAttribute(
         "aria-label",
         `Drafted tree of ${cycle.parents.length} nodes;` +
-          ` ${rule} accepts node ${course.node}, ${tokens(gained)}`,
+          (end ? ` ${rule} accepts node ${course.node}, ${tokens(gained)}` : ""),
       );
 
       function inspect(node) {
@@ -166,14 +172,19 @@ Object.assign(
           const current = !at.ended && at.now?.node === node;
           chip.classList.toggle("current", current);
         });
-        said.textContent = at.ended
-          ? closing(cycle, rule, course.node, ran)
+        const ended = at.ended ? closing(cycle, rule, course.node, ran) : "";
+        said.textContent = why
+          ? `Not drawn: ${why}. ${ended}`
+          : at.ended
+          ? ended
           : at.now
             ? telling(cycle, rule, at.now)
             : opening(cycle, rule, order[0]);
-        count.textContent = at.ended
-          ? `all ${end - 1}`
-          : `${position} of ${end - 1}`;
+        count.textContent = why
+          ? ""
+          : at.ended
+            ? `all ${end - 1}`
+            : `${position} of ${end - 1}`;
         for (const button of buttons) {
           const name = button.dataset.act;
           if (name === "play") button.textContent = playing ? "Pause" : "Play";

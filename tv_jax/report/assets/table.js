@@ -16,9 +16,11 @@ Object.assign(
     }
 
     /** The head and the body of the table of all nodes. */
-    function nodesTable(cycle, rules) {
+    function nodesTable(cycle, rules, undrawn) {
       const laws = rules.flatMap((rule) => [
-        [`chance, ${rule}`, chances(cycle, rule)],
+        ...(rule in undrawn
+          ? []
+          : [[`chance, ${rule}`, chances(cycle, rule)]]),
         [`stops here, ${rule}`, cycle.stop[rule]],
       ]);
       const columns = [

@@ -5,7 +5,7 @@
 window.explorer = (() => {
   const ROOT = 0;
 
-  const isTopDown = (rule) => rule.startsWith("token_level");
+  const isTopDown = (cycle, rule) => cycle.direction[rule] === "down";
 
   /** Of a list of parents: children, depths and the post-order. */
   function treeOf(parents) {
@@ -49,7 +49,7 @@ window.explorer = (() => {
     const offer = (node, now, left) => {
       if (left > 0) chance[node] = now / left;
     };
-    if (!isTopDown(rule)) {
+    if (!isTopDown(cycle, rule)) {
       let left = 0;
       for (const node of [...postorder].reverse()) {
         left += stop[node];
@@ -83,7 +83,7 @@ window.explorer = (() => {
     const steps = [];
     const accepts = (node) => {
       if (known === undefined) return cycle.coins[node] < chance[node];
-      return isTopDown(rule) ? taken.includes(node) : node === known;
+      return isTopDown(cycle, rule) ? taken.includes(node) : node === known;
     };
     const firstHit = (nodes) =>
       nodes.find((node) => {
@@ -93,7 +93,7 @@ window.explorer = (() => {
         steps.push({ node, coin, chance: chance[node], accepted });
         return accepted;
       });
-    if (!isTopDown(rule)) return { node: firstHit(postorder) ?? ROOT, steps };
+    if (!isTopDown(cycle, rule)) return { node: firstHit(postorder) ?? ROOT, steps };
     let node = ROOT;
     for (let next = ROOT; next !== undefined; next = firstHit(children[node])) {
       node = next;

@@ -49,7 +49,7 @@ Object.assign(
     /** What stands before the first coin. */
     function opening(cycle, rule, first) {
       if (first === undefined) return "No node was drawn: nothing is offered.";
-      return isTopDown(rule)
+      return isTopDown(cycle, rule)
         ? `From the root down: node ${first} is the first child to be offered.`
         : `Children before parents: node ${first} is the first to be offered.`;
     }
@@ -63,7 +63,7 @@ Object.assign(
       const below = step.coin < step.chance;
       const sign = below ? "<" : "≥";
       let verdict = accepted ? "accepted" : "rejected";
-      if (isTopDown(rule)) {
+      if (isTopDown(cycle, rule)) {
         verdict += accepted ? ", step down" : ", with all below it";
       } else if (accepted && cycle.parents[node] !== ROOT) {
         verdict += ", with all above it";
