@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import pickle
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ import pytest
 
 import tv_jax
 from tests import checkpoints
-from tv_jax import decoding, models, tree
+from tv_jax import decoding, models, prompts, tree
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
 from tv_jax.pair import Pair
@@ -460,3 +462,94 @@ class TestLoading:
   def test_what_is_wrong_is_said(self, saved, draft, kind, words):
     with pytest.raises(ValueError, match=words):
       tv_jax.load(draft and saved / draft, saved / "target", draft_kind=kind)
+
+
+class TestRulesOfOnesOwn:
+  """A rule is named by text, or is itself, and is the same rule."""
+
+  @pytest.fixture
+  def module(self, tmp_path, monkeypatch):
+    (tmp_path / "own_rule.py").write_text(
+      "from tv_jax.verifiers import Verifier, traversal_loop\n\n"
+      "def decide(*draft):\n  return traversal_loop.decide(*draft)\n\n"
+      "rule = Verifier(decide=decide, stop_law=traversal_loop.stop_law)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    yield "own_rule"
+    sys.modules.pop("own_rule", None)
+
+  def test_by_text_and_by_itself_it_does_what_it_is(self, module):
+    built_in = generate(panel=["token_level"])
+    own = generate(verifier="own_rule:rule", panel=["token_level"])
+    assert own.tokens == built_in.tokens
+    assert own.settings.name == "own_rule:rule"
+    assert [*own.expected] == ["own_rule:rule", "token_level"]
+    np.testing.assert_allclose(
+      np.concatenate(own.expected["own_rule:rule"]),
+      np.concatenate(built_in.expected["traversal"]),
+      rtol=1e-6,
+    )
+    rule = sys.modules[module].rule
+    again = settings_lib.resolve(pair(), tree="kary:2x2", verifier=rule)
+    by_text = settings_lib.resolve(
+      pair(), tree="kary:2x2", verifier="own_rule:rule"
+    )
+    assert again.plan == by_text.plan  # so that nothing is compiled anew
+
+  def test_a_function_among_names(self, module):
+    settings_lib.resolve(pair(), verifier="own_rule:rule")
+    decide = sys.modules[module].decide
+    how = settings_lib.resolve(
+      pair(), verifier="traversal", among=[decide, "traversal"]
+    )
+    assert (how.rule, how.name) == (1, "traversal")
+    assert [r.name for r in how.rules] == ["own_rule:decide", "traversal"]
+
+  def test_two_rules_of_one_name_are_refused(self):
+    def make(stop_law):
+      def decide(*draft):
+        return VERIFIERS["traversal"].decide(*draft)
+
+      return Verifier(decide=decide, stop_law=stop_law)
+
+    laws = [VERIFIERS[name].stop_law for name in ("traversal", "token_level")]
+    one, two = map(make, laws)
+    with pytest.raises(ValueError, match="two verifiers are called"):
+      settings_lib.resolve(pair(), verifier=one, panel=[two])
+    one, two = (
+      dataclasses.replace(rule, name=name)
+      for rule, name in ((one, "one"), (two, "two"))
+    )
+    how = settings_lib.resolve(pair(), verifier=one, panel=[two])
+    assert len(how.plan.panel) == 2
+
+  @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+      ({"panel": ["own_rule:decide"]}, "has no stop law to expect lengths"),
+      ({"panel": "traversal"}, "give a list of rules"),
+      ({"among": "traversal"}, "give a list of rules"),
+      ({"among": ["token_level"]}, "'traversal', which is to decide"),
+      ({"panel": ["block"]}, "defined for chains only"),
+      ({"among": ["traversal", "block"]}, "defined for chains only"),
+      ({"verifier": "own_rule:nothing"}, "own_rule has no 'nothing'"),
+      ({"proposal": "own_rule:rule"}, "give a name, module:name, or a Prop"),
+      ({"tree": "own_rule:rule"}, "it should be a Tree"),
+    ],
+    ids=str,
+  )
+  def test_what_serves_nothing_is_refused(self, module, options, message):
+    with pytest.raises(ValueError, match=message):
+      settings_lib.resolve(pair(), **{"tree": "kary:2x2", **options})
+
+
+def test_a_pickled_result_has_its_text_and_not_the_weights():
+  bundled = tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
+  options = {"tree": "chain:2", "max_new_tokens": 8}
+  result = tv_jax.generate(bundled, ["Once"], **options)
+  data = pickle.dumps(result)
+  assert len(data) < 100_000
+  again = pickle.loads(data)
+  assert again.pair is None
+  assert (again.tokens, again.text) == (result.tokens, result.text)
+  assert str(again) == str(result)

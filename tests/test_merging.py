@@ -56,7 +56,8 @@ def shifts(tree, rules, proposal, seeds=(0, 1, 2)):
       ]
     )
 
-  found, run = [], jax.jit(functools.partial(merging.merge, tree))
+  one = functools.partial(merging.merge, tree, distinct=proposal.distinct)
+  found, run = [], jax.jit(one)
   for seed in seeds:
     q, p = random_laws(len(tree.inner), seed)
     tokens = drafted(tree, proposal, q, seed)
@@ -169,3 +170,55 @@ def test_one_bin_is_too_few():
   _, small_q, small_p = merge(TREE, TOKENS, q, p, bins=few)
   whole = positive(p - q).sum(axis=1)
   assert (positive(small_p - small_q).sum(axis=1) < 0.9 * whole).all()
+
+
+# Two children of the root, one child below each, and one below these.
+BRANCHES = tree_lib.branching([2, 1, 1])
+
+
+def branches_of(*, twins, vocabulary=V):
+  """Laws that follow the text, and rows in which two branches are the same."""
+  q, p = (np.array(x) for x in random_laws(len(BRANCHES.inner), 3))
+  tokens = np.array([0, 9, 9 if twins else 8, 700, 4000, 5, 6], np.int32)
+  if twins:  # the same text has the same laws, but for rounding
+    q[2], p[2] = q[1] * (1 + 1e-6), p[1] * (1 - 1e-6)
+  return (jnp.asarray(x) for x in (tokens, q, p))
+
+
+def test_twins_share_an_alphabet():
+  """A rule that compares what was drawn below twins is judged as on whole."""
+  tokens, q, p = branches_of(twins=True)
+  renamed, small_q, small_p = merge(BRANCHES, tokens, q, p)
+  assert renamed[1] == renamed[2]
+  assert renamed[3] != renamed[4]
+  for node, row, place in ((1, 700, renamed[3]), (1, 4000, renamed[4])):
+    for twin in (node, 2):
+      # Either's child has a place of its own in the laws of both.
+      np.testing.assert_array_equal(small_q[twin, place], q[twin, row])
+      np.testing.assert_array_equal(small_p[twin, place], p[twin, row])
+  same = branches_of(twins=True)
+  tokens, q, p = same
+  again = merge(BRANCHES, tokens.at[4].set(700), q, p)[0]
+  assert again[3] == again[4]
+
+
+def test_without_twins_nothing_is_shared():
+  tokens, q, p = branches_of(twins=False)
+  shared = merge(BRANCHES, tokens, q, p)
+  alone = merge(BRANCHES, tokens, q, p, distinct=True)
+  for ours, theirs in zip(shared, alone, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_rule_that_compares_across_twins_is_judged_right():
+  """How many different paths there are, which is no sum over one family."""
+
+  def paths(tokens):
+    first = tokens[1] == tokens[2]
+    return 4 - (first & (tokens[3] == tokens[4]))
+
+  for fourth, wanted in ((700, 3), (4000, 4)):
+    tokens, q, p = branches_of(twins=True)
+    tokens = tokens.at[4].set(fourth)
+    assert paths(tokens) == wanted
+    assert paths(merge(BRANCHES, tokens, q, p)[0]) == wanted

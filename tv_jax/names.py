@@ -66,10 +66,10 @@ def load(text: str, kind: str):
     ValueError: In one line, what is wrong: with the text, with the module
       (whatever it raised), or that there is no such name in it.
   """
-  if not is_foreign(text):
-    hint = ""
-    if (module := text.partition(":")[0]).endswith(".py"):
-      hint = f"; a module is named without .py: {pathlib.Path(module).stem}:.."
+  hint = ""
+  if (module := text.partition(":")[0]).endswith(".py"):
+    hint = f"; a module is named without .py: {pathlib.Path(module).stem}:.."
+  if hint or not is_foreign(text):
     raise ValueError(
       f"{kind} {text!r}: write package.module:name, as Python imports it{hint}"
     )
