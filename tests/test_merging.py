@@ -215,7 +215,7 @@ def test_a_rule_that_compares_across_twins_is_judged_right():
 
   def paths(tokens):
     first = tokens[1] == tokens[2]
-    return 4 - (first & (tokens[3] == tokens[4]))
+    return 4 - int(first & (tokens[3] == tokens[4]))
 
   for fourth, wanted in ((700, 3), (4000, 4)):
     tokens, q, p = branches_of(twins=True)
