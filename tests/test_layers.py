@@ -19,6 +19,7 @@ FLOOR = {
   "store": 0,
   "frozen": 0,
   "config_flag": 0,
+  "endings": 0,
   "proposals": 1,
   "models": 1,
   "metrics": 1,

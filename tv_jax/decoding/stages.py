@@ -19,7 +19,8 @@ from tv_jax.decoding.plan import Caches, Params, Plan, Request, State
 from tv_jax.decoding.trace import Trace, look
 from tv_jax.drafting import Draft, News
 from tv_jax.models import Cache, compact, mask
-from tv_jax.verifiers import toss_and_draw
+from tv_jax.proposals import INVALID
+from tv_jax.verifiers import checked, toss_and_draw
 
 
 class Scored(NamedTuple):
@@ -99,16 +100,19 @@ def verify(
   how = plan.speculation
   gained = jnp.asarray(how.tree.depth + 1, laws.dtype)
 
-  def decide(tree, proposal, *arguments):
-    rules = [
-      functools.partial(rule.decide, tree, proposal)
-      for rule in (how.verifier, *how.others)
-    ]
-    return jax.lax.switch(request.rule, rules, *arguments)
+  rules = [checked(rule.decide) for rule in (how.verifier, *how.others)]
 
-  decide = decide if how.others else how.verifier.decide
+  def decide(*arguments):
+    if not how.others:
+      return rules[0](*arguments)
+    draft, arrays = arguments[:2], arguments[2:]
+    branches = [functools.partial(rule, *draft) for rule in rules]
+    return jax.lax.switch(request.rule, branches, *arrays)
 
   def one(key, tokens, q, p):
+    # A law with a NaN in it is NaN throughout. Nothing is drawn from it, or
+    # nonsense: the first a rule need not see.
+    undefined = jnp.isnan(q[:, 0]) & (tokens[how.tree.inner] != INVALID)
     q = drafting.spread(how.tree, q)
     verdict = toss_and_draw(key, decide, how.tree, how.proposal, tokens, q, p)
     stop = {
@@ -122,7 +126,7 @@ def verify(
     return Verdicts(
       node=verdict.node,
       token=verdict.token,
-      fault=verdict.fault,
+      fault=verdict.fault | jnp.any(undefined),
       expected={name: law @ gained for name, law in stop.items()},
       trace=seen,
     )

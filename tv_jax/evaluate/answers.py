@@ -123,6 +123,16 @@ class Answerer:
     ]
     if not any(left):
       return
+    records = None
+    if any(row.tokens for row, new in zip(rows, left, strict=True) if new):
+      records = self.decode(how, turn, rows, left, longest)
+    for i, (row, new) in enumerate(zip(rows, left, strict=True)):
+      if new:
+        self.keep(cell, how, turn, row, records, i)
+        self.advance(1)
+
+  def decode(self, how, turn, rows: list[Asked], left, longest: int):
+    """A batch's records; what is not `left` to be decoded is padding."""
     batch = batches.assemble(
       self.pair,
       how,
@@ -136,10 +146,7 @@ class Answerer:
     # What is donated is gone if the program fails.
     caches, self.caches = self.caches, None
     records, self.caches, _ = generation.decode(how, batch, caches)
-    for i, (row, new) in enumerate(zip(rows, left, strict=True)):
-      if new:
-        self.keep(cell, how, turn, row, records, i)
-        self.advance(1)
+    return records
 
   def keep(self, cell, how, turn, asked: Asked, records, row: int) -> None:
     """Writes an answer, or the error in its place."""

@@ -81,7 +81,8 @@ def run(
         say(f"{i}/{len(cells)} {_told(cell, results, begin)}")
     if settings.timing.per_task and not (folder / "timing.json").exists():
       measured = timing_lib.measure(pair, settings, questions, say)
-      results.save_timing(measured)
+      if measured:
+        results.save_timing(measured)
     results.finish()
 
 

@@ -38,7 +38,7 @@ def measure(
   settings: Settings,
   questions: Sequence[Question],
   say: Callable[[str], None],
-) -> dict:
+) -> dict | None:
   """Times the cells of the first seed on some questions' first turns.
 
   Args:
@@ -48,12 +48,13 @@ def measure(
     say: Told what is going on.
 
   Returns:
-    What is kept as a run's timing.
+    What is kept as a run's timing; None if there is nothing to time.
   """
   timed = prompts.limit(questions, per_task=settings.timing.per_task)
   asked = _encode(pair, settings, timed)
   if not asked:
-    raise ValueError("timing: no question leaves room for an answer")
+    say("timing: none, for no question leaves room for an answer")
+    return None
   methods = [
     _method(pair, settings, cell)
     for cell in cells.grid(settings)

@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from tv_jax import store
+from tv_jax import metrics, store
 from tv_jax.metrics import Cell, Estimate
 from tv_jax.report import formats, fragments, page, plots, speed, tables
 from tv_jax.report.tables import Table
@@ -35,6 +35,7 @@ class Report(NamedTuple):
   definitions: tuple[str, ...]  # of what stands in the tables
   warnings: list[str]
   complete: bool
+  all_failed: bool  # there is no answer but errors
 
 
 def write(folder: str | os.PathLike) -> Report:
@@ -93,6 +94,7 @@ def write(folder: str | os.PathLike) -> Report:
     definitions=definitions,
     warnings=warnings,
     complete=unit.done,
+    all_failed=all("error" in item for item in unit.items),
   )
 
 
@@ -109,7 +111,7 @@ def _warnings(unit, found: dict[tuple, Cell]) -> list[str]:
     why = next(item["error"] for item in unit.items if "error" in item)
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
   if faults := sum(cell.faults for _, cell in cells):
-    lines.append(f"NaN IN {faults} CYCLES: the models' logits are broken.")
+    lines.append(f"NaN IN {faults} CYCLES: {metrics.FAULT}.")
   for (_, tree, _, rule, _), cell in cells:
     # Of few cycles the error is not known well enough to say so.
     if cell.cycles >= 100 and not _sound(cell.check):

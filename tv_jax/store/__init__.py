@@ -11,7 +11,7 @@ One process writes, any number read. What is told to be written is on the disk:
 after a crash at any moment the same command continues with the next item.
 """
 
-from tv_jax.store.files import StoreError, write_atomic
+from tv_jax.store.files import StoreError, clear, write_atomic
 from tv_jax.store.records import KEY, key
 from tv_jax.store.unit import Unit, read, unit_id
 from tv_jax.store.writer import Store
@@ -21,6 +21,7 @@ __all__ = [
   "Store",
   "StoreError",
   "Unit",
+  "clear",
   "key",
   "read",
   "unit_id",

@@ -16,6 +16,7 @@ from tv_jax.verifiers.table import VERIFIERS, find, lookup, resolve
 from tv_jax.verifiers.verify import (
   Verdict,
   check_draft,
+  checked,
   toss,
   toss_and_draw,
   verify,
@@ -28,6 +29,7 @@ __all__ = [
   "Verdict",
   "Verifier",
   "check_draft",
+  "checked",
   "find",
   "lookup",
   "positive",

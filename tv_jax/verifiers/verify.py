@@ -10,9 +10,9 @@ import numpy as np
 
 from tv_jax import probs, proposals
 from tv_jax.proposals import INVALID
-from tv_jax.tree import Tree
-from tv_jax.verifiers.decision import Verifier
-from tv_jax.verifiers.table import lookup, resolve
+from tv_jax.tree import ROOT, Tree
+from tv_jax.verifiers.decision import Decision, Verifier, settle
+from tv_jax.verifiers.table import VERIFIERS, lookup, resolve
 
 # How far a row may sum from 1 before it is taken for something else.
 TOLERANCE = 1e-3
@@ -37,6 +37,38 @@ def toss(key: jax.Array, count: int, dtype) -> jax.Array:
   coarse, fine = jax.random.uniform(coins, (2, count), dtype)
   eta = coarse + fine * jnp.finfo(dtype).eps
   return jnp.minimum(eta, 1 - jnp.finfo(dtype).epsneg)
+
+
+@functools.lru_cache(maxsize=256)  # what is jitted stays one function
+def checked(decide: Callable[..., Decision]) -> Callable[..., Decision]:
+  """A rule of which what can be no decision is a fault, and a plain step.
+
+  That is a node that is none of the tree's or holds no token, or a residual
+  that is no law. The rules that are here see to it themselves, where it costs
+  no reduction more.
+  """
+  if any(decide is own.decide for own in VERIFIERS.values()):
+    return decide
+
+  def sound_or_plain(tree, proposal, tokens, q, p, eta):
+    made = decide(tree, proposal, tokens, q, p, eta)
+    node = jnp.asarray(made.node, jnp.int32)
+    made = dataclasses.replace(made, node=node)
+    total = jnp.sum(made.residual)
+    inside = (node >= ROOT) & (node < len(tokens))
+    drawn = tokens[jnp.where(inside, node, ROOT)] != INVALID
+    sound = inside & (drawn | (node == ROOT))
+    sound &= (total > 0) & (total < jnp.inf) & (jnp.min(made.residual) >= 0)
+    plain = settle(
+      node=jnp.full_like(node, ROOT),
+      weights=p[ROOT],
+      p=p,
+      accept=made.accept,
+      fault=jnp.array(True),
+    )
+    return jax.tree.map(lambda x, y: jnp.where(sound, x, y), made, plain)
+
+  return sound_or_plain
 
 
 def toss_and_draw(
@@ -146,7 +178,7 @@ def verify(
     proposal = lookup(proposals.PROPOSALS, proposal, "proposal")
   if not any(isinstance(array, jax.core.Tracer) for array in (tokens, q, p)):
     check_draft(tree, tokens, q, p)
-  decide = resolve(verifier).decide
+  decide = checked(resolve(verifier).decide)
   tokens = jnp.asarray(tokens, jnp.int32)
   q, p = jnp.asarray(q), jnp.asarray(p)
   return _jitted(key, decide, tree, proposal, tokens, q, p)
