@@ -23,6 +23,7 @@ FLOOR = {
   "proposals": 1,
   "models": 1,
   "metrics": 1,
+  "runs": 1,
   "verifiers": 2,
   "drafting": 2,
   "pair": 2,

@@ -15,13 +15,11 @@ from tv_jax import generation, prompts, store, tasks
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate import cells, lines
 from tv_jax.evaluate.cells import Cell
+from tv_jax.evaluate.selecting import TURNS
 from tv_jax.evaluate.settings import Settings, rules_on
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
 from tv_jax.prompts import Question
-
-# A question's turns draw from keys of their own.
-TURNS = 16
 
 
 class Asked(NamedTuple):
@@ -102,8 +100,7 @@ class Answerer:
       question, [answer["text"] for answer in before]
     )
     try:
-      template = self.settings.models.template
-      tokens = prompts.encode(template, self.pair.tokenizer, turns)
+      tokens = encode(self.pair, self.settings, turns)
       room = positions(self.pair, self.settings) - len(tokens)
       if room < 1:
         raise ValueError(
@@ -172,6 +169,16 @@ class Answerer:
     if not self.settings.exact_match or turn >= len(question.references):
       return None
     return any(tasks.score(text, one) for one in question.references[turn])
+
+
+def encode(pair: Pair, settings: Settings, turns: Sequence[str]) -> list[int]:
+  """A conversation as tokens; a ValueError says why there are none."""
+  try:
+    "".join(turns).encode()
+  except UnicodeEncodeError as error:  # JSON can write halves of characters
+    found = error.object[error.start]
+    raise ValueError(f"the text holds {found!r}, half a character") from None
+  return prompts.encode(settings.models.template, pair.tokenizer, turns)
 
 
 def positions(pair: Pair, settings: Settings) -> int:

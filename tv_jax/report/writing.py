@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from tv_jax import metrics, store
+from tv_jax import metrics, runs, store
 from tv_jax.metrics import Cell, Estimate
 from tv_jax.report import formats, fragments, page, plots, speed, tables
 from tv_jax.report.tables import Table
@@ -52,7 +52,7 @@ def write(folder: str | os.PathLike) -> Report:
     OSError: It cannot be written to.
   """
   folder = pathlib.Path(folder)
-  unit = store.read(folder)
+  unit = runs.read(folder)
   if not unit.items:
     raise ValueError(f"{folder}: there are no answers yet to report on")
   baseline = unit.config["baseline"]
@@ -167,11 +167,12 @@ def _table_csv(found, ways, baseline) -> str:
     for way, table in zip(ways, made, strict=True)
     for row in table.rows
   ]
-  return formats.comma_separated([*header, *formats.names(made[0])], rows)
+  header += formats.names(made[0]) if made else ["task"]
+  return formats.comma_separated(header, rows)
 
 
 def _markdown(made, warnings) -> str:
-  lines = [f"**{line}**\n" for line in warnings]
+  lines = [f"**{formats.markdown_text(line)}**\n" for line in warnings]
   lines += map(formats.markdown, made)
   lines += ["### Definitions", "", *(f"- {x}" for x in tables.DEFINITIONS), ""]
   return "\n".join(lines)

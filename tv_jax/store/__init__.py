@@ -2,6 +2,7 @@
 
     config.json   what was asked for
     env.json      every environment that wrote here
+    sources.json  hashes of what was read
     items.jsonl   one line for each finished item
     timing.json   speed, once it was measured
     DONE          there when nothing is left to do
