@@ -38,18 +38,9 @@ _LATEX = str.maketrans(
 _NUMBER = re.compile(r"[+-]?[\d.]+(%|x)?( ± ([\d.]+%?|\?))?")
 
 
-def plain(text: str) -> str:
-  """A text on one line, of characters that can be seen: others by number."""
-  text = text.encode("utf-8", "backslashreplace").decode()
-  return "".join(
-    one if one.isprintable() else one.encode("unicode_escape").decode()
-    for one in text
-  )
-
-
 def markdown_text(text: str) -> str:
   """A text that begins neither a cell of a table nor HTML."""
-  return plain(text).replace("|", r"\|").replace("<", "&lt;")
+  return fragments.plain(text).replace("|", r"\|").replace("<", "&lt;")
 
 
 def markdown(table: Table) -> str:
@@ -78,7 +69,7 @@ def _field(value):
   """A value of a CSV file; a text that would be a formula is quoted."""
   if not isinstance(value, str):
     return value
-  value = plain(value)
+  value = fragments.plain(value)
   formula = value[:1] in {*"=+-@"} and not _NUMBER.fullmatch(value)
   return f"'{value}" if formula else value
 
@@ -90,11 +81,11 @@ def latex(table: Table) -> str:
     return " & ".join(map(text, cells)) + r" \\"
 
   def text(cell):
-    return plain(cell).translate(_LATEX)
+    return fragments.plain(cell).translate(_LATEX)
 
   columns = "l" + "r" * (len(table.header) - 1)
   parts = [
-    rf"% {plain(table.title)}",
+    rf"% {fragments.plain(table.title)}",
     rf"\begin{{tabular}}{{{columns}}}",
     r"\toprule",
   ]
@@ -140,13 +131,19 @@ def terminal(table: Table, width: int) -> list[rich.table.Table]:
 
 def _rich(title, header, rows) -> rich.table.Table:
   # As text: a name may look like markup.
-  result = rich.table.Table(title=Text(plain(title)), title_justify="left")
+  result = rich.table.Table(
+    title=Text(fragments.plain(title)), title_justify="left"
+  )
   for name, *column in zip(header, *rows, strict=True):
     words = any(cell[:1].isalpha() for cell in column)
-    result.add_column(Text(plain(name)), justify="left" if words else "right")
+    result.add_column(
+      Text(fragments.plain(name)), justify="left" if words else "right"
+    )
   last = len(rows) - 1 if rows[-1][0] == "All" else 0
   for i, row in enumerate(rows, 1):
-    result.add_row(*(Text(plain(x)) for x in row), end_section=i == last)
+    result.add_row(
+      *(Text(fragments.plain(x)) for x in row), end_section=i == last
+    )
   return result
 
 
