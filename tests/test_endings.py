@@ -153,3 +153,32 @@ def test_a_reader_that_is_gone_changes_no_status():
   return 4
   """
   assert outcome(body) == (4, "", "")
+
+
+COMMANDS = [
+  *(ROOT / "tv_jax").glob("*/__main__.py"),
+  ROOT / "tv_jax" / "main.py",
+]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.parent.stem)
+def test_every_command_ends_so(path):
+  last = path.read_text().partition('if __name__ == "__main__":\n')[2]
+  assert last.lstrip().startswith("endings.run(")
+
+
+TRAINING = """
+import os, runpy, signal, sys
+from absl import app
+app.run = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
+sys.argv = ["tv_jax.train"]
+runpy.run_module("tv_jax.train", run_name="__main__")
+"""
+
+
+def test_a_command_that_pre_emption_ends():
+  done = subprocess.run(
+    [sys.executable, "-c", TRAINING], cwd=ROOT, capture_output=True, text=True
+  )
+  told = done.returncode, done.stdout, done.stderr
+  assert told == (143, "", "interrupted by SIGTERM\n")

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests import test_report, traces
+from tests import test_report
 from tests.stores import one_line
 from tv_jax import report, runs
 from tv_jax.report import formats, progress
@@ -31,12 +31,24 @@ def timing():
   return {"environment": {}, "methods": [method]}
 
 
+CYCLE = {
+  "cycle": 0,
+  "parents": [-1, 0],
+  "pieces": [" the", " fox"],
+  **{name: [None, 0.5] for name in ("p", "q", "drawn")},
+  "coins": [0.1, 0.9],
+  "stop": {"traversal": [0.5, 0.5]},
+  "node": 0,
+  "bonus": ".",
+}
+
+
 def whole(folder):
   """A finished run with traces and times."""
-  made = [*test_report.items(questions=range(1, 4))]
+  made = [*test_report.items(questions=[1])]
   for item in made:
-    if item["tree"] == "eagle" and item["question"] == 1:
-      item["trace"], item["prompt"] = traces.trace("eagle")["cycles"], "What?"
+    if item["tree"] == "eagle":
+      item["trace"], item["prompt"] = [CYCLE], "What?"
   test_report.unit(folder, made)
   (folder / "timing.json").write_text(json.dumps(timing()))
   return folder
