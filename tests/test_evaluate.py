@@ -228,7 +228,7 @@ def test_half_a_character_fails_its_item_alone(tmp_path):
     (question(1, turns=17), "question 1 has 17 turns: 16 at most"),
     (question(1, category="all"), "category 'all' is what tables call all of"),
     (question(1, category="a\nb"), r"category 'a\\nb' holds what cannot be"),
-    (question(1, category="\ud800"), "holds what cannot be printed"),
+    (question(1, category="\ud800"), r"category '\\ud800' holds what cannot"),
   ],
 )
 def test_a_question_that_no_answer_can_be_kept_of_is_refused(
