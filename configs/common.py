@@ -67,7 +67,7 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   result.timing = ml_collections.ConfigDict()
   result.timing.per_task = 1
   result.timing.rounds = 1
-  result.timing.stages = "chain:5 kary:2x5 eagle"
+  result.timing.stages = "all"  # trees; or "first", or "" for none
 
   result.explorer = ml_collections.ConfigDict()
   result.explorer.per_task = 1

@@ -21,4 +21,4 @@ from configs import common
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
   """The run; no argument is known."""
-  return common.bundled("quickstart", arg, timing={"stages": "chain:5"})
+  return common.bundled("quickstart", arg, timing={"stages": "first"})

@@ -16,7 +16,7 @@ import sys
 import rich.console
 
 from experiments import paper
-from tv_jax import metrics, store
+from tv_jax import metrics, runs, store
 from tv_jax.report import formats, tables
 from tv_jax.report.tables import ALL, NOTHING, TASKS, Table, Way
 
@@ -37,7 +37,7 @@ def main(arguments) -> int:
   parser.add_argument("--paper", choices=[*PAPER], help="which of its tables")
   given = parser.parse_args(arguments)
   try:
-    unit = store.read(given.folder)
+    unit = runs.read(given.folder)
     beside = PAPER[given.paper or closest(unit.config["models"]["target"])]
     made = make(unit, beside)
     write(given.folder, unit, beside, made)

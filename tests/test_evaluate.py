@@ -11,7 +11,7 @@ import pytest
 import tv_jax
 from configs import quickstart
 from tv_jax import evaluate, prompts, report, store
-from tv_jax.evaluate import answers
+from tv_jax.evaluate import selecting
 from tv_jax.report import walks
 
 
@@ -96,7 +96,7 @@ def test_an_answer_is_what_generate_says(finished, pair):
     theirs = tv_jax.generate(
       pair,
       [prompts.encode("chat", pair.tokenizer, turns)],
-      items=[answers.TURNS + turn],
+      items=[selecting.TURNS + turn],
       tree="kary:2x2",
       panel=["token_level"],
       max_new_tokens=12,
@@ -169,6 +169,85 @@ def test_a_finished_run_loads_nothing(finished, monkeypatch):
 def test_another_config_is_refused(finished):
   with pytest.raises(ValueError, match=r"max_new_tokens: 12 there, 13 now"):
     evaluate.run(config(max_new_tokens=13), finished)
+
+
+def test_what_has_changed_since_is_refused(finished, tmp_path, monkeypatch):
+  folder = tmp_path / "run"
+  shutil.copytree(finished, folder)
+  kept = json.loads((folder / "sources.json").read_text())
+  assert {"questions", "target/model.safetensors"} < {*kept}
+  for name in ("questions", "draft/model.safetensors"):
+    (folder / "sources.json").write_text(json.dumps(kept | {name: "other"}))
+    with pytest.raises(ValueError, match=rf"run began: {name}: put back"):
+      evaluate.run(config(), folder)
+  (folder / "sources.json").unlink()  # as an older version left it
+  evaluate.run(config(), folder)
+  assert json.loads((folder / "sources.json").read_text()) == kept
+
+
+def test_an_answer_that_lacks_something_is_named(finished, tmp_path):
+  folder = tmp_path / "run"
+  shutil.copytree(finished, folder)
+  items = folder / "items.jsonl"
+  items.write_text(items.read_text().replace('"text":', '"test":', 1))
+  for read in (report.write, lambda folder: evaluate.run(config(), folder)):
+    with pytest.raises(ValueError, match=r"task mt_bench, .* text is missing"):
+      read(folder)
+
+
+def questions_file(folder, *rows):
+  path = folder / "questions.jsonl"
+  path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+  return str(path)
+
+
+def question(number, text="What?", category="qa", turns=1):
+  turns = [text] * turns
+  return {"question_id": number, "category": category, "turns": turns}
+
+
+def test_half_a_character_fails_its_item_alone(tmp_path):
+  path = questions_file(tmp_path, question(1, "a \ud800 b"), question(2))
+  only = {"tasks": "", "trees": "chain:1", "verifiers": "traversal"}
+  timed = {"timing__per_task": 2, "timing__stages": ""}
+  evaluate.run(
+    config(questions=path, plain=False, **only, **timed), tmp_path / "run"
+  )
+  unit = store.read(tmp_path / "run")
+  found = {item["question"]: item.get("error") for item in unit.items}
+  assert found == {1: r"the text holds '\ud800', half a character", 2: None}
+  assert unit.timing["methods"][0]["questions"] == [2]
+  report.write(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+  ("row", "message"),
+  [
+    (question(-1), "question_id -1 must be 0 or more, and below 268435456"),
+    (question(2**28), "question_id 268435456 must be 0 or more"),
+    (question(1, turns=17), "question 1 has 17 turns: 16 at most"),
+    (question(1, category="all"), "category 'all' is what tables call all of"),
+    (question(1, category="a\nb"), r"category 'a\\nb' holds what cannot be"),
+    (question(1, category="\ud800"), r"category '\\ud800' holds what cannot"),
+  ],
+)
+def test_a_question_that_no_answer_can_be_kept_of_is_refused(
+  tmp_path, row, message
+):
+  path = questions_file(tmp_path, question(5), row)
+  with pytest.raises(ValueError, match=rf"questions.jsonl: {message}"):
+    evaluate.from_config(config(questions=path, tasks=""))
+
+
+def test_stages_may_be_named_by_place():
+  def stages(text):
+    both = config(trees="chain:1 chain:2", timing__stages=text)
+    return evaluate.from_config(both).timing.stages
+
+  assert stages("all") == ("chain:1", "chain:2")
+  assert stages("first") == ("chain:1",)
+  assert stages("chain:2") == ("chain:2",)
+  assert stages("") == ()
 
 
 def test_failures_are_records_and_the_rest_goes_on(tmp_path):
@@ -279,6 +358,14 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     ({"tasks": "maths"}, "tasks: 'maths' is none of the questions': mt_bench"),
     ({"questions": "nowhere.jsonl"}, "nowhere.jsonl cannot be read"),
     ({"experiment": "a/b"}, "experiment='a/b' must be a name"),
+    ({"experiment": ".."}, "experiment='..' must be a name"),
+    ({"experiment": " "}, "experiment=' ' must be a name"),
+    ({"temperatures": (1e-38,)}, "temperatures: 1e-38 must be .* least 1e-30"),
+    ({"draft_temperature": 1e-38}, "draft_temperature=1e-38 must be 0, for"),
+    (
+      {"timing__per_task": 1, "timing__stages": "chain:5"},
+      "timing.stages: 'chain:5' is none of the trees kary:2x2: give some of",
+    ),
     ({"models__template": "x"}, "models.template='x' is not one of"),
     ({"models__draft_kind": "none"}, "models.draft_kind='none' is not one of"),
     ({"models__draft": ""}, "models.draft is empty"),

@@ -337,10 +337,13 @@ class TestRefusals:
       ({"max_new_tokens": 0}, "max_new_tokens=0"),
       ({"batch_size": 0}, "batch_size=0"),
       ({"seed": "x"}, "seed='x'"),
+      ({"seed": 2**32}, "seed=4294967296: give an integer from 0 to 2^32 - 1"),
+      ({"seed": -1}, "seed=-1"),
       ({"panel": ["nobody"]}, "nobody"),
       ({"panel": ["block"]}, "chains only"),
       ({"items": [1]}, "items=[1]"),
       ({"items": [0, 1, 2, -3]}, "items="),
+      ({"items": [0, 1, 2, 2**32]}, "from 0 to 2^32 - 1"),
     ],
   )
   def test_of_options(self, options, words):

@@ -137,22 +137,24 @@ def test_lines_that_are_missing_anywhere_come_again(whole, cache, tmp_path):
   assert left == {k: v for k, v in expected.items() if k != "items.jsonl"}
 
 
-def interrupt(command, ready, pauses=()):
-  """Ctrl-C once `ready`, and again after each pause."""
+def interrupt(command, ready, pauses=(), number=signal.SIGINT):
+  """Ctrl-C, or its like, once `ready`, and again after each pause."""
   process = start(*command)
   wait(process, ready)
-  process.send_signal(signal.SIGINT)
+  process.send_signal(number)
   for pause in pauses:
     time.sleep(pause)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
   done = ended(process)
-  assert done.returncode == 130, done.stderr
+  assert done.returncode == 128 + number, done.stderr
   assert "Traceback" not in done.stderr
   assert "interrupted" in done.stderr
   return done
 
 
-def test_ctrl_c_leaves_a_report_and_the_way_on(whole, cache, tmp_path):
+def test_ctrl_c_and_pre_emption_leave_a_report_and_the_way_on(
+  whole, cache, tmp_path
+):
   expected, _, _ = whole
   folder = tmp_path / "run"
   command = f"--workdir={folder}", cache, *SMALL
@@ -160,8 +162,11 @@ def test_ctrl_c_leaves_a_report_and_the_way_on(whole, cache, tmp_path):
   assert lines_in(folder) == 0
   assert "interrupted: the same command goes on\nno report: " in done.stderr
   assert done.stdout == ""
-  # In the middle, and of a cell.
-  done = interrupt(command, lambda: lines_in(folder) >= 8)
+  # In the middle, and of a cell; by what pre-emption sends.
+  done = interrupt(
+    command, lambda: lines_in(folder) >= 8, number=signal.SIGTERM
+  )
+  assert "interrupted by SIGTERM: the same command goes on\n" in done.stderr
   there = lines_in(folder)
   assert 8 <= there < LINES
   unfinished = f"THE RUN IS NOT FINISHED: {there} answers are there; the same"

@@ -1,7 +1,12 @@
-"""The flag --config: a file, with what is wrong in it told in one line."""
+"""The flag --config: a file, with what is wrong in it told in one line.
+
+A user's own file is looked for first, then the bundled ones: configs/smoke.py
+and smoke are the same, wherever the command is given.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import pathlib
 import re
@@ -14,10 +19,19 @@ from absl import flags
 from ml_collections import config_dict
 
 HELP = (
-  "A file with get_config(), and after a colon what this is given. Its fields"
+  "A file with get_config(), or the name of a bundled one, and after a colon"
+  " what this is given. Its fields"
   " are set one by one: --config.some.field=value, a list as 0,1."
 )
 _MODULE = "tv_jax_config_file"
+_PACKAGE = "configs"
+
+
+def folder() -> pathlib.Path:
+  """Where the bundled configs are: in the package, or beside it in sources."""
+  here = pathlib.Path(__file__).parent
+  inside = here / _PACKAGE
+  return inside if inside.is_dir() else here.parent / _PACKAGE
 
 
 def parse(argv: list[str], default: str | None = None) -> list[str]:
@@ -44,9 +58,9 @@ class _Parser(flags.ArgumentParser):
 
   def parse(self, argument: str) -> config_dict.ConfigDict:
     """The config, locked."""
-    path, *rest = argument.split(":", 1)
+    name, *rest = argument.split(":", 1)
     try:
-      config = _run(path, rest)
+      config = _run(_place(name), rest)
       for field in _overridden():
         _check_field(config, field)
     except ValueError as error:
@@ -68,6 +82,16 @@ def _overridden() -> Iterator[str]:
       yield found[1]
 
 
+def _place(name: str) -> str:
+  """A config file's path: one's own, or else a bundled one's."""
+  path = pathlib.Path(name)
+  bundled = folder() / f"{path.name.removesuffix('.py')}.py"
+  is_short = str(path.parent) in (".", _PACKAGE)
+  if is_short and not path.is_file() and bundled.is_file():
+    return str(bundled)
+  return name
+
+
 def _run(path: str, arguments: list[str]) -> config_dict.ConfigDict:
   """What a file's get_config returns."""
   module = types.ModuleType(_MODULE)
@@ -78,10 +102,11 @@ def _run(path: str, arguments: list[str]) -> config_dict.ConfigDict:
   except OSError as error:
     raise ValueError(f"{path!r} cannot be read: {error.strerror}") from error
   try:
-    exec(compile(source, path, "exec"), vars(module))
-    if not hasattr(module, "get_config"):
-      raise ValueError("there is no get_config() in it")
-    config = module.get_config(*arguments)
+    with _configs(path):
+      exec(compile(source, path, "exec"), vars(module))
+      if not hasattr(module, "get_config"):
+        raise ValueError("there is no get_config() in it")
+      config = module.get_config(*arguments)
     if not isinstance(config, config_dict.ConfigDict):
       raise ValueError(
         f"get_config() returns no ConfigDict, but {type(config).__name__}"
@@ -89,6 +114,31 @@ def _run(path: str, arguments: list[str]) -> config_dict.ConfigDict:
   except Exception as error:
     raise ValueError(_told(path, error)) from error
   return config
+
+
+@contextlib.contextmanager
+def _configs(path: str):
+  """What config files import as `configs`: a file's own folder, the bundled.
+
+  A bundled one must not find what a user happens to call `configs`, nor the
+  other way round; but one's own may import from the bundled ones.
+  """
+  package = types.ModuleType(_PACKAGE)
+  own = pathlib.Path(path).absolute().parent
+  places = [own if own.name == _PACKAGE else own / _PACKAGE, folder()]
+  package.__path__ = [str(place) for place in dict.fromkeys(places)]
+
+  def take():
+    names = [name for name in sys.modules if name.split(".")[0] == _PACKAGE]
+    return {name: sys.modules.pop(name) for name in names}
+
+  before = take()
+  sys.modules[_PACKAGE] = package
+  try:
+    yield
+  finally:
+    take()
+    sys.modules.update(before)
 
 
 def _told(path, error) -> str:

@@ -3,21 +3,14 @@
 The same command again goes on where it was.
 """
 
-import _thread
-import contextlib
+import functools
 import os
-import pathlib
-import signal
 import sys
-import threading
 
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-from tv_jax import config_flag
-
-_ROOT = pathlib.Path(__file__).parents[1]
-_INTERRUPTED = 128 + signal.SIGINT
+from tv_jax import config_flag, endings
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, config_flag.HELP)
 _WORKDIR = flags.DEFINE_string(
@@ -33,81 +26,54 @@ _CACHE = flags.DEFINE_string(
 )
 
 
-def main(argv):
-  """Runs; exits with 2 and one line for what the user can mend."""
+def main(heard, argv):
+  """Runs; the exit status is 2, after one line, for what the user can mend."""
   logging.set_verbosity(logging.WARNING)
-  sys.unraisablehook = raise_again
   try:
     if argv[1:]:
       raise ValueError(f"unexpected argument {argv[1]!r}; flags start with --")
-    with _deaf():
+    with heard.deaf():
       # Slow to import: a bad flag is answered before.
       from tv_jax import evaluate
     settings = evaluate.from_config(_CONFIG.value)
     workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
     evaluate.keep_programs(_CACHE.value)
-    status = _run(settings, workdir)
+    return _run(heard, settings, workdir)
   except (ValueError, OSError) as error:
-    status = _complain(error)
-  except KeyboardInterrupt:
-    status = _INTERRUPTED
-    print("interrupted", file=sys.stderr)
-  # All is done: one more Ctrl-C must not change how it ended.
-  signal.signal(signal.SIGINT, signal.SIG_IGN)
-  sys.exit(status)
+    if heard.status:
+      raise
+    return _complain(error)
 
 
-@contextlib.contextmanager
-def _deaf():
-  """A Ctrl-C waits: one amid an import of jaxlib crashes the process."""
-  before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _run(heard, settings, workdir) -> int:
+  """The run and its report; one that was told to end has a report too."""
+  with heard.deaf():
+    from tv_jax import evaluate, report, store
+    from tv_jax.report import progress
   try:
-    yield
-  finally:
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def raise_again(unraisable) -> None:
-  """A hook: a Ctrl-C that came where nothing can be raised comes once more.
-
-  In a destructor or a callback of the garbage collector it would be printed,
-  and forgotten.
-  """
-  if isinstance(unraisable.exc_value, KeyboardInterrupt):
-    threading.Timer(0.1, _thread.interrupt_main).start()
-  else:
-    sys.__unraisablehook__(unraisable)
-
-
-def _run(settings, workdir) -> int:
-  """The run and its report; an interrupted one has a report too."""
-  from tv_jax import evaluate, report
-  from tv_jax.report import progress
-
-  status = 0
-  with progress.shown() as shown:
-    try:
+    with progress.shown() as shown:
       evaluate.run(settings, workdir, shown.say, shown.advance)
-    except KeyboardInterrupt:
-      # A second one is for those who do not want to wait for the report.
-      status = _INTERRUPTED
-  if status:
-    print("interrupted: the same command goes on", file=sys.stderr)
+  except BaseException:
+    if not heard.status:
+      raise
+    endings.tell(f"{heard.word()}: the same command goes on")
+  # The next signal is of those who do not want to wait for the report.
+  heard.leave = functools.partial(store.clear, workdir)
+  heard.at_once = True
   try:
     made = report.write(workdir)
-  except ValueError as error:
-    if not status:
+    progress.show(made)
+  except (ValueError, OSError) as error:
+    if not heard.status:
       raise
-    print(f"no report: {error}", file=sys.stderr)
-    return status
-  progress.show(made)
-  return status
+    endings.tell(f"no report: {error}")
+    return heard.status
+  return heard.status or int(made.all_failed)
 
 
 def _parse(argv):
   """Reads the flags; a config file runs as it is read, and may raise."""
-  sys.path.insert(0, str(_ROOT))  # config files may import one another
-  default = _ROOT / "configs" / "quickstart.py"
+  default = config_flag.folder() / "quickstart.py"
   try:
     return config_flag.parse(argv, str(default))
   except Exception as error:
@@ -124,4 +90,6 @@ def _complain(error) -> int:
 
 
 if __name__ == "__main__":
-  app.run(main, flags_parser=_parse)
+  endings.run(
+    lambda heard: app.run(functools.partial(main, heard), flags_parser=_parse)
+  )

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+# What it means that a cycle is counted among the faults.
+FAULT = "the logits of the target or of the draft are broken there, or the rule"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
@@ -84,7 +87,7 @@ class Cell:
       reference.
     items: How many.
     cycles: How many.
-    faults: Cycles that met a NaN.
+    faults: Cycles that met a NaN, or what is no decision.
     failed: Answers that are missing, for an error.
   """
 

@@ -8,6 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+# Below this logits over the temperature would overflow float32. What is so cold
+# has all of its mass on one token long before.
+COLDEST = 1e-30
+
 
 def law(
   logits: jax.Array,
@@ -23,7 +27,7 @@ def law(
   Args:
     logits: [..., V] of any float dtype.
     temperature: 0 puts everything on the likeliest token (the lowest id among
-      equals). A traced temperature must be positive.
+      equals). Any other must be COLDEST at least, a traced one too.
     top_k: Keep the k likeliest tokens and all that equal the k-th; 0: all.
     top_p: Keep the fewest likeliest tokens that reach this mass; 1: all.
 
@@ -46,6 +50,11 @@ def law(
   if top_p < 1:
     logits = jnp.where(_nucleus(logits, top_p), logits, -jnp.inf)
   return jax.nn.softmax(logits, axis=-1)
+
+
+def is_temperature(value: float) -> bool:
+  """Whether laws can have this temperature."""
+  return value == 0 or COLDEST <= value < float("inf")
 
 
 def normalise(weights: jax.Array, fallback: jax.Array) -> jax.Array:
@@ -161,8 +170,10 @@ def _nucleus(logits, top_p):
 
 
 def _check(temperature, top_k, top_p):
-  if isinstance(temperature, float) and not 0 <= temperature < jnp.inf:
-    raise ValueError(f"temperature={temperature}: give 0 or a positive number")
+  if isinstance(temperature, float) and not is_temperature(temperature):
+    raise ValueError(
+      f"temperature={temperature}: give 0, or a number of {COLDEST:g} or more"
+    )
   if top_k < 0:
     raise ValueError(f"top_k={top_k}: give 0 (no limit) or a positive number")
   if not 0 < top_p <= 1:

@@ -16,6 +16,7 @@ import rich.console
 import rich.table
 from absl import app, flags, logging
 
+from tv_jax import endings
 from tv_jax import tree as tree_lib
 from tv_jax.audit import cases, exact, report, statistics
 from tv_jax.proposals import PROPOSALS
@@ -150,4 +151,4 @@ def _parse_flags(argv):
 
 
 if __name__ == "__main__":
-  app.run(main, flags_parser=_parse_flags)
+  endings.run(lambda heard: app.run(main, flags_parser=_parse_flags))

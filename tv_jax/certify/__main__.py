@@ -10,7 +10,7 @@ import rich.console
 import rich.progress
 from absl import app, flags, logging
 
-from tv_jax import certify, tree
+from tv_jax import certify, endings, tree
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
 from tv_jax.verifiers import VERIFIERS, misfit, resolve
@@ -167,4 +167,4 @@ def _parse_flags(argv):
 
 
 if __name__ == "__main__":
-  app.run(main, flags_parser=_parse_flags)
+  endings.run(lambda heard: app.run(main, flags_parser=_parse_flags))

@@ -19,7 +19,8 @@ from tv_jax.decoding.plan import Caches, Params, Plan, Request, State
 from tv_jax.decoding.trace import Trace, look
 from tv_jax.drafting import Draft, News
 from tv_jax.models import Cache, compact, mask
-from tv_jax.verifiers import toss_and_draw
+from tv_jax.proposals import INVALID
+from tv_jax.verifiers import checked, toss_and_draw
 
 
 class Scored(NamedTuple):
@@ -108,6 +109,9 @@ def verify(
     return jax.lax.switch(request.rule, ways, *arguments[2:])
 
   def one(key, tokens, q, p):
+    # A law with a NaN in it is NaN throughout. Nothing is drawn from it, or
+    # nonsense: the first a rule need not see.
+    undefined = jnp.isnan(q[:, 0]) & (tokens[how.tree.inner] != INVALID)
     q = drafting.spread(how.tree, q)
     verdict = toss_and_draw(
       key, decide, how.tree, how.proposal, tokens, q, p, more=more
@@ -123,7 +127,7 @@ def verify(
     return Verdicts(
       node=verdict.node,
       token=verdict.token,
-      fault=verdict.fault,
+      fault=verdict.fault | jnp.any(undefined),
       expected={name: law @ gained for name, law in stop.items()},
       trace=seen,
     )
@@ -140,7 +144,7 @@ def verify(
 def _decide(rule, tree, proposal, tokens, q, p, eta):
   """A rule's decision, but for what differs in size from rule to rule."""
   eta = eta[: rule.num_coins(tree)]
-  decision = rule.decide(tree, proposal, tokens, q, p, eta)
+  decision = checked(rule.decide)(tree, proposal, tokens, q, p, eta)
   return dataclasses.replace(decision, accept=None)
 
 

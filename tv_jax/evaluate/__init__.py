@@ -3,7 +3,8 @@
 from tv_jax.evaluate.cells import NONE, PLAIN, Cell, grid
 from tv_jax.evaluate.programs import keep_programs
 from tv_jax.evaluate.run import load, run
-from tv_jax.evaluate.settings import Settings, from_config, questions, to_dict
+from tv_jax.evaluate.selecting import questions
+from tv_jax.evaluate.settings import Settings, from_config, to_dict
 
 __all__ = [
   "NONE",

@@ -14,13 +14,11 @@ from typing import NamedTuple
 from tv_jax import generation, prompts, store, tasks
 from tv_jax.evaluate import cells, lines
 from tv_jax.evaluate.cells import Cell
+from tv_jax.evaluate.selecting import TURNS
 from tv_jax.evaluate.settings import Settings, rules_on
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
 from tv_jax.prompts import Question
-
-# A question's turns draw from keys of their own.
-TURNS = 16
 
 
 class Asked(NamedTuple):
@@ -101,8 +99,7 @@ class Answerer:
       question, [answer["text"] for answer in before]
     )
     try:
-      template = self.settings.models.template
-      tokens = prompts.encode(template, self.pair.tokenizer, turns)
+      tokens = encode(self.pair, self.settings, turns)
       room = positions(self.pair, self.settings) - len(tokens)
       if room < 1:
         raise ValueError(
@@ -122,6 +119,16 @@ class Answerer:
     ]
     if not any(left):
       return
+    records = None
+    if any(row.tokens for row, new in zip(rows, left, strict=True) if new):
+      records = self.decode(how, turn, rows, left, longest)
+    for i, (row, new) in enumerate(zip(rows, left, strict=True)):
+      if new:
+        self.keep(cell, how, turn, row, records, i)
+        self.advance(1)
+
+  def decode(self, how, turn, rows: list[Asked], left, longest: int):
+    """A batch's records; what is not `left` to be decoded is padding."""
     batch = batches.assemble(
       self.pair,
       how,
@@ -135,10 +142,7 @@ class Answerer:
     # What is donated is gone if the program fails.
     caches, self.caches = self.caches, None
     records, self.caches, _ = generation.decode(how, batch, caches)
-    for i, (row, new) in enumerate(zip(rows, left, strict=True)):
-      if new:
-        self.keep(cell, how, turn, row, records, i)
-        self.advance(1)
+    return records
 
   def keep(self, cell, how, turn, asked: Asked, records, row: int) -> None:
     """Writes an answer, or the error in its place."""
@@ -164,6 +168,16 @@ class Answerer:
     if not self.settings.exact_match or turn >= len(question.references):
       return None
     return any(tasks.score(text, one) for one in question.references[turn])
+
+
+def encode(pair: Pair, settings: Settings, turns: Sequence[str]) -> list[int]:
+  """A conversation as tokens; a ValueError says why there are none."""
+  try:
+    "".join(turns).encode()
+  except UnicodeEncodeError as error:  # JSON can write halves of characters
+    found = error.object[error.start]
+    raise ValueError(f"the text holds {found!r}, half a character") from None
+  return prompts.encode(settings.models.template, pair.tokenizer, turns)
 
 
 def positions(pair: Pair, settings: Settings) -> int:

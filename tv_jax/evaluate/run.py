@@ -10,17 +10,16 @@ from collections.abc import Callable
 import jax
 
 import tv_jax.pair
-from tv_jax import metrics, prompts, store
-from tv_jax.evaluate import environment
+from tv_jax import metrics, prompts, runs, store
+from tv_jax.evaluate import environment, selecting
 from tv_jax.evaluate import settings as settings_lib
+from tv_jax.evaluate import sources as sources_lib
 from tv_jax.evaluate import timing as timing_lib
 from tv_jax.evaluate.answers import Answerer
 from tv_jax.evaluate.cells import grid
 from tv_jax.evaluate.settings import Settings
 from tv_jax.models import sharding
 from tv_jax.pair import Pair
-
-BUNDLED = "bundled/"
 
 
 def run(
@@ -46,7 +45,7 @@ def run(
   if not isinstance(config, Settings):
     settings = settings_lib.from_config(config)
   folder = pathlib.Path(workdir)
-  questions = settings_lib.questions(settings)
+  questions = selecting.questions(settings)
   described = environment.describe()
   with store.Store.open(
     folder, settings_lib.to_dict(settings), described
@@ -56,10 +55,13 @@ def run(
         "the answers that are there are of another environment: "
         + "; ".join(results.environment_changes)
       )
+    runs.check(folder, results.items, settings.trees)
     cells = grid(settings)
     turns = sum(len(question.turns) for question in questions)
     count = turns * len(cells)
-    if (folder / "DONE").exists() and len(results.items) == count:
+    finished = (folder / "DONE").exists() and len(results.items) == count
+    results.keep_sources(sources_lib.sources(settings, questions, finished))
+    if finished:
       say(f"{count} answers are all there")
       return
     pair = load(settings)
@@ -81,7 +83,8 @@ def run(
         say(f"{i}/{len(cells)} {_told(cell, results, begin)}")
     if settings.timing.per_task and not (folder / "timing.json").exists():
       measured = timing_lib.measure(pair, settings, questions, say)
-      results.save_timing(measured)
+      if measured:
+        results.save_timing(measured)
     results.finish()
 
 
@@ -114,8 +117,8 @@ def load(settings: Settings) -> Pair:
       )
     mesh = sharding.mesh(jax.devices()[: models.devices])
   return tv_jax.pair.load(
-    _place(models.draft),
-    _place(models.target),
+    sources_lib.place_of(models.draft),
+    sources_lib.place_of(models.target),
     draft_kind=models.draft_kind,
     dtype=models.dtype or None,
     mesh=mesh,
@@ -123,10 +126,3 @@ def load(settings: Settings) -> Pair:
     draft_revision=models.draft_revision or None,
     revision=models.revision or None,
   )
-
-
-def _place(name: str) -> str:
-  """Where a model is; the bundled ones come with the package."""
-  if name.startswith(BUNDLED):
-    return str(prompts.BUNDLED / name.removeprefix(BUNDLED))
-  return name

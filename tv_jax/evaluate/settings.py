@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Mapping
 
-from tv_jax import frozen, prompts, proposals, verifiers
+from tv_jax import frozen, probs, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
+from tv_jax.evaluate import selecting
 from tv_jax.pair import DRAFT_KINDS
-from tv_jax.prompts import Question
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +47,8 @@ class Timing:
     per_task: Questions of each task; 0: measure no speed.
     rounds: How often each is asked.
     stages: The trees on which the stages of a cycle are timed as well, and of
-      plain decoding; their programs take as long to compile as all others.
+      plain decoding; their programs take as long to compile as all others. In a
+      config "all" stands for all trees, "first" for the first.
   """
 
   per_task: int
@@ -159,36 +159,20 @@ def from_config(config) -> Settings:
     raw[name] = _names(raw.get(name, ()))
   if isinstance(raw.get("timing"), Mapping):
     stages = _names(raw["timing"].get("stages", ()))
+    short = {("all",): raw["trees"], ("first",): raw["trees"][:1]}
+    stages = short.get(stages, stages) if isinstance(stages, tuple) else stages
     raw["timing"] = {**raw["timing"], "stages": stages}
   settings = frozen.build(Settings, raw)
   faults = [*_wrong_names(settings), *_wrong_numbers(settings)]
   if faults:
     raise ValueError("; ".join(faults))
-  questions(settings)
+  selecting.questions(settings)
   return settings
 
 
 def to_dict(settings: Settings) -> dict:
   """What is kept with the results; `from_config` reads it again."""
   return dataclasses.asdict(settings)
-
-
-def questions(settings: Settings) -> tuple[Question, ...]:
-  """The questions that are asked."""
-  kind, colon, path = settings.questions.partition(":")
-  if kind == "spec_bench" and colon:
-    found = prompts.load_spec_bench(path)
-  else:
-    found = prompts.load_questions(settings.questions)
-  there = list(dict.fromkeys(question.task for question in found))
-  for task in settings.tasks:
-    if task not in there:
-      raise ValueError(
-        f"tasks: {task!r} is none of the questions': {', '.join(there)}"
-      )
-  if settings.tasks:
-    found = [question for question in found if question.task in settings.tasks]
-  return prompts.limit(found, per_task=settings.per_task or None)
 
 
 def rules_on(settings: Settings, tree: str, proposal: str) -> tuple[str, ...]:
@@ -221,14 +205,25 @@ def _wrong_names(settings: Settings):
   for name in ("target", "draft"):
     if not getattr(models, name):
       yield f"models.{name} is empty: give a directory or a hub repository"
-  if not settings.experiment or "/" in settings.experiment:
-    yield f"experiment={settings.experiment!r} must be a name without slashes"
+  experiment = settings.experiment
+  if not experiment.strip(". ") or not _is_name(experiment):
+    yield (
+      f"experiment={experiment!r} must be a name without slashes, and not dots"
+      " alone"
+    )
   for name in (*_NAMES, "temperatures", "seeds"):
     values = getattr(settings, name)
     if not values and name != "tasks":
       yield f"{name} is empty"
     for value in sorted({v for v in values if values.count(v) > 1}):
       yield f"{name} holds {value!r} twice"
+  for tree in settings.timing.stages if settings.timing.per_task else ():
+    if tree not in settings.trees:
+      yield (
+        f"timing.stages: {tree!r} is none of the trees"
+        f' {" ".join(settings.trees)}: give some of these, "first", "all", or'
+        ' "" for none'
+      )
   rules = (*settings.verifiers, settings.baseline)
   bad = [
     *_refused(tree_lib.parse, "trees", settings.trees),
@@ -236,6 +231,11 @@ def _wrong_names(settings: Settings):
     *_refused(proposals.resolve, "proposals", settings.proposals),
   ]
   yield from bad or _useless(settings)
+
+
+def _is_name(text) -> bool:
+  """Whether a folder in runs/ can be called so."""
+  return "/" not in text and text.isprintable()
 
 
 def _refused(function, name, values):
@@ -281,12 +281,18 @@ def _wrong_numbers(settings: Settings):
     if value < least:
       yield f"{path}={value} must be {least} or more"
   for value in settings.temperatures:
-    if not 0 <= value < math.inf:
-      yield f"temperatures: {value} must be 0 or a positive number"
+    if not probs.is_temperature(value):
+      yield (
+        f"temperatures: {value} must be 0 or a positive number, at least"
+        f" {probs.COLDEST:g}"
+      )
   for value in settings.seeds:
     if not 0 <= value < 2**32:
       yield f"seeds: {value} must be 0 or more, and below 2^32"
-  if not 0 <= settings.draft_temperature < math.inf:
-    yield f"draft_temperature={settings.draft_temperature} must be 0 or more"
+  if not probs.is_temperature(settings.draft_temperature):
+    yield (
+      f"draft_temperature={settings.draft_temperature} must be 0, for the"
+      f" target's, or at least {probs.COLDEST:g}"
+    )
   if not 0 < settings.top_p <= 1:
     yield f"top_p={settings.top_p} must be above 0, and 1 at most"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import jax
 
 from tv_jax import generation, prompts
-from tv_jax.evaluate import answers, cells, environment
+from tv_jax.evaluate import answers, cells, environment, selecting
 from tv_jax.evaluate.cells import Cell
 from tv_jax.evaluate.settings import Settings, rules_on
 from tv_jax.generation import batches
@@ -38,7 +38,7 @@ def measure(
   settings: Settings,
   questions: Sequence[Question],
   say: Callable[[str], None],
-) -> dict:
+) -> dict | None:
   """Times the cells of the first seed on some questions' first turns.
 
   Args:
@@ -48,12 +48,13 @@ def measure(
     say: Told what is going on.
 
   Returns:
-    What is kept as a run's timing.
+    What is kept as a run's timing; None if there is nothing to time.
   """
   timed = prompts.limit(questions, per_task=settings.timing.per_task)
   asked = _encode(pair, settings, timed)
   if not asked:
-    raise ValueError("timing: no question leaves room for an answer")
+    say("timing: none, for no question leaves room for an answer")
+    return None
   methods = [
     _method(pair, settings, cell)
     for cell in cells.grid(settings)
@@ -100,9 +101,10 @@ def _encode(pair, settings, questions):
   room = answers.positions(pair, settings)
   asked = []
   for question in questions:
-    tokens = prompts.encode(
-      settings.models.template, pair.tokenizer, [question.turns[0]]
-    )
+    try:
+      tokens = answers.encode(pair, settings, [question.turns[0]])
+    except ValueError:  # which the answer's record says
+      continue
     if 0 < len(tokens) < room:
       asked.append((question, tokens))
   return asked
@@ -133,7 +135,7 @@ def _run(pair, settings, method, asked, longest):
     pair,
     method.how,
     [tokens],
-    [question.question_id * answers.TURNS],
+    [question.question_id * selecting.TURNS],
     1,
     longest,
     [min(settings.max_new_tokens, limit)],

@@ -86,9 +86,9 @@ def numbers(items: Sequence[int] | None, count: int) -> list[int]:
   if items is None:
     return [*range(count)]
   items = [operator.index(item) for item in items]
-  if len(items) != count or min(items) < 0:
+  if len(items) != count or min(items) < 0 or max(items) >= 2**32:
     raise ValueError(
-      f"items={items}: give {count} numbers, one a prompt, none negative"
+      f"items={items}: give {count} numbers, one a prompt, from 0 to 2^32 - 1"
     )
   return items
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tv_jax.decoding import Trace
 from tv_jax.generation.settings import Settings
-from tv_jax.metrics import Estimate
+from tv_jax.metrics import FAULT, Estimate
 from tv_jax.pair import Pair
 from tv_jax.tree import Tree
 
@@ -28,7 +28,7 @@ class Generation:
     expected: By verifier of the panel, what it expects of each of these cycles,
       given the draft.
     stops: [N] how often each node was the accepted one.
-    faults: Cycles in which a NaN was met.
+    faults: Cycles in which a law was NaN, or the rule's decision none.
     trace: Of each prompt, its first cycles' trees [cycles, N], if asked for.
     seconds: Of decoding, prompts included, without compilation.
     compile_seconds: Of compilation; 0 if it was compiled before.
@@ -122,7 +122,7 @@ class Generation:
       f" {self.compile_seconds:.1f} s of compilation",
     )
     if self.faults:
-      yield "NaN", f"IN {self.faults} CYCLES: the models' logits are broken"
+      yield "NaN", f"IN {self.faults} CYCLES: {FAULT}"
 
   def _panel(self):
     expected = {k: np.concatenate(v) for k, v in self.expected.items()}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 
-from tv_jax import decoding
+from tv_jax import decoding, metrics
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
 from tv_jax.generation.results import Generation
@@ -123,8 +123,7 @@ def decode_batches(
   result = _result(pair, settings, records, len(tokens), seconds, compiling)
   if result.faults:
     warnings.warn(
-      f"{result.faults} cycles met a NaN: the models' logits are broken there,"
-      " and plain decoding took their place",
+      f"{result.faults} cycles met a NaN: {metrics.FAULT}",
       RuntimeWarning,
       stacklevel=3,
     )

@@ -74,8 +74,8 @@ def resolve(
       raise ValueError(f"{name}={value!r}: give a positive integer")
   if not isinstance(trace, int | np.integer) or trace < 0:
     raise ValueError(f"trace={trace!r}: give a number of cycles, or 0")
-  if not isinstance(seed, int | np.integer):
-    raise ValueError(f"seed={seed!r}: give an integer")
+  if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+    raise ValueError(f"seed={seed!r}: give an integer from 0 to 2^32 - 1")
   cpu = jax.default_backend() == "cpu"
   speculation, name, chosen, known, laws = None, None, None, (), ()
   proposal = proposals.resolve(proposal)

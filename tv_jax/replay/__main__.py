@@ -9,7 +9,7 @@ import rich.progress
 from absl import app, flags, logging
 
 from tv_jax import cycles as cycles_lib
-from tv_jax import proposals
+from tv_jax import endings, proposals
 from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report
 from tv_jax.verifiers import VERIFIERS, misfit, resolve
@@ -139,4 +139,4 @@ def _parse_flags(argv):
 
 
 if __name__ == "__main__":
-  app.run(main, flags_parser=_parse_flags)
+  endings.run(lambda heard: app.run(main, flags_parser=_parse_flags))

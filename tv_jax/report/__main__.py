@@ -2,7 +2,7 @@
 
 import sys
 
-from tv_jax import report
+from tv_jax import endings, report
 
 
 def main(arguments) -> int:
@@ -19,4 +19,4 @@ def main(arguments) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main(sys.argv[1:]))
+  endings.run(lambda heard: main(sys.argv[1:]))

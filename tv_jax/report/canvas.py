@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
+from tv_jax.report import fragments
 from tv_jax.report.palette import INK, MUTED, RULE
 
 WIDTH = 7.2  # inches
@@ -77,7 +78,7 @@ def panels(
       axes = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
       for title, own in zip(titles, axes, strict=False):
         draw(title, own)
-        own.set_title(title, loc="left")
+        own.set_title(fragments.plain(title), loc="left")
         own.tick_params(length=0)
       for spare in axes[len(titles) :]:
         spare.set_axis_off()

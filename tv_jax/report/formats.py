@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 
 import rich.table
+from rich.text import Text
 
 from tv_jax.report import fragments
 from tv_jax.report.tables import Table
@@ -21,48 +23,77 @@ _LATEX = str.maketrans(
     "{": r"\{",
     "}": r"\}",
     "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "[": "{[}",  # after a line's end it would begin an option
     "±": r"$\pm$",
     "\u2013": "--",
   }
 )
 
+# What a spreadsheet may read as it likes: it computes nothing.
+_NUMBER = re.compile(r"[+-]?[\d.]+(%|x)?( ± ([\d.]+%?|\?))?")
+
+
+def markdown_text(text: str) -> str:
+  """A text that begins neither a cell of a table nor HTML."""
+  return fragments.plain(text).replace("|", r"\|").replace("<", "&lt;")
+
 
 def markdown(table: Table) -> str:
   """With a heading; groups become part of the columns' names."""
   header = names(table)
-  cells = [header, *table.rows]
+  cells = [[*map(markdown_text, row)] for row in (header, *table.rows)]
   widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
   cells.insert(1, ["-" * width for width in widths])
   lines = [
     f"| {' | '.join(map(str.ljust, row, widths))} |".rstrip() for row in cells
   ]
-  notes = [part for note in table.notes for part in (note, "")]
-  return "\n".join([f"### {table.title}", "", *lines, "", *notes])
+  notes = [part for note in table.notes for part in (markdown_text(note), "")]
+  title = markdown_text(table.title)
+  return "\n".join([f"### {title}", "", *lines, "", *notes])
 
 
 def comma_separated(header: Sequence, rows: Iterable[Sequence]) -> str:
   """Rows of values as CSV; None is an empty field."""
   text = io.StringIO()
   writer = csv.writer(text, lineterminator="\n")
-  writer.writerow(header)
-  writer.writerows(rows)
+  writer.writerow(map(_field, header))
+  writer.writerows(map(_field, row) for row in rows)
   return text.getvalue()
+
+
+def _field(value):
+  """A value of a CSV file; a text that would be a formula is quoted."""
+  if not isinstance(value, str):
+    return value
+  value = fragments.plain(value)
+  formula = value[:1] in {*"=+-@"} and not _NUMBER.fullmatch(value)
+  return f"'{value}" if formula else value
 
 
 def latex(table: Table) -> str:
   """A tabular in booktabs' manner."""
 
   def line(cells):
-    return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
+    return " & ".join(map(text, cells)) + r" \\"
+
+  def text(cell):
+    return fragments.plain(cell).translate(_LATEX)
 
   columns = "l" + "r" * (len(table.header) - 1)
-  parts = [rf"% {table.title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+  parts = [
+    rf"% {fragments.plain(table.title)}",
+    rf"\begin{{tabular}}{{{columns}}}",
+    r"\toprule",
+  ]
   if table.groups:
     parts.append(
       " & ".join(
-        rf"\multicolumn{{{span}}}{{c}}{{{name.translate(_LATEX)}}}"
-        if name
-        else ""
+        rf"\multicolumn{{{span}}}{{c}}{{{text(name)}}}" if name else ""
         for name, span in table.groups
       )
       + r" \\"
@@ -101,15 +132,23 @@ def terminal(table: Table, width: int) -> list[rich.table.Table]:
 
 
 def _rich(title, header, rows, notes) -> rich.table.Table:
-  result = rich.table.Table(title=title, title_justify="left")
+  # As text: a name may look like markup.
+  result = rich.table.Table(
+    title=Text(fragments.plain(title)), title_justify="left"
+  )
   if notes:
-    result.caption, result.caption_justify = "\n".join(notes), "left"
+    result.caption = Text(fragments.plain(" ".join(notes)))
+    result.caption_justify = "left"
   for name, *column in zip(header, *rows, strict=True):
     words = any(cell[:1].isalpha() for cell in column)
-    result.add_column(name, justify="left" if words else "right")
+    result.add_column(
+      Text(fragments.plain(name)), justify="left" if words else "right"
+    )
   last = len(rows) - 1 if rows[-1][0] == "All" else 0
   for i, row in enumerate(rows, 1):
-    result.add_row(*row, end_section=i == last)
+    result.add_row(
+      *(Text(fragments.plain(x)) for x in row), end_section=i == last
+    )
   return result
 
 

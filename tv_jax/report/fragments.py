@@ -17,6 +17,15 @@ def escape(text) -> str:
   return html.escape(sound.replace("\0", "\ufffd"))
 
 
+def plain(text: str) -> str:
+  """A text on one line, of characters that can be seen: others by number."""
+  text = text.encode("utf-8", "backslashreplace").decode()
+  return "".join(
+    one if one.isprintable() else one.encode("unicode_escape").decode()
+    for one in text
+  )
+
+
 def paragraph(text: str) -> str:
   """A paragraph of text."""
   return f"<p>{escape(text)}</p>"

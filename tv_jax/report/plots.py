@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tv_jax.report import canvas, palette
+from tv_jax.report import canvas, fragments, palette
 
 _MARKERS = "osD^vP"
 
@@ -43,9 +43,9 @@ def acceptance_by_task(
           marker=_MARKERS[i % len(_MARKERS)],
           markersize=4,
           linewidth=1.2,
-          label=verifier,
+          label=fragments.plain(verifier),
         )
-    axes.set_yticks(range(len(tasks)), tasks)
+    axes.set_yticks(range(len(tasks)), [*map(fragments.plain, tasks)])
     axes.set_ylim(len(tasks) - 0.5, -0.5)
     axes.margins(x=0.08)
     axes.grid(axis="x")
@@ -77,7 +77,7 @@ def length_histograms(
         share[1:],
         0.88 * width,
         color=color.light,
-        label=verifier,
+        label=fragments.plain(verifier),
       )
     axes.set_xticks(range(1, longest + 1))
     axes.grid(axis="y")
@@ -111,7 +111,7 @@ def acceptance_by_depth(
           markersize=4,
           linewidth=1.4,
           clip_on=False,
-          label=verifier,
+          label=fragments.plain(verifier),
         )
     axes.set_xticks(depths)
     axes.set_ylim(0, 1)

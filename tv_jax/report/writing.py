@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from tv_jax import store
+from tv_jax import metrics, runs, store
 from tv_jax.metrics import Cell, Estimate
 from tv_jax.report import formats, fragments, page, plots, speed, tables, walks
 from tv_jax.report.tables import Table
@@ -35,6 +35,7 @@ class Report(NamedTuple):
   definitions: tuple[str, ...]  # of what stands in the tables
   warnings: list[str]
   complete: bool
+  all_failed: bool  # there is no answer but errors
 
 
 def write(folder: str | os.PathLike) -> Report:
@@ -51,7 +52,7 @@ def write(folder: str | os.PathLike) -> Report:
     OSError: It cannot be written to.
   """
   folder = pathlib.Path(folder)
-  unit = store.read(folder)
+  unit = runs.read(folder)
   if not unit.items:
     raise ValueError(f"{folder}: there are no answers yet to report on")
   baseline = unit.config["baseline"]
@@ -93,6 +94,7 @@ def write(folder: str | os.PathLike) -> Report:
     definitions=definitions,
     warnings=warnings,
     complete=unit.done,
+    all_failed=all("error" in item for item in unit.items),
   )
 
 
@@ -109,7 +111,7 @@ def _warnings(unit, found: dict[tuple, Cell]) -> list[str]:
     why = next(item["error"] for item in unit.items if "error" in item)
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
   if faults := sum(cell.faults for _, cell in cells):
-    lines.append(f"NaN IN {faults} CYCLES: the models' logits are broken.")
+    lines.append(f"NaN IN {faults} CYCLES: {metrics.FAULT}.")
   reasons, missed = walks.undrawn(_traces(unit))
   if missed:
     lines.append(f"NOT DRAWN in the explorer: {'; '.join(reasons.values())}.")
@@ -175,11 +177,12 @@ def _table_csv(found, ways, baseline) -> str:
     for way, table in zip(ways, made, strict=True)
     for row in table.rows
   ]
-  return formats.comma_separated([*header, *formats.names(made[0])], rows)
+  header += formats.names(made[0]) if made else ["task"]
+  return formats.comma_separated(header, rows)
 
 
 def _markdown(made, warnings) -> str:
-  lines = [f"**{line}**\n" for line in warnings]
+  lines = [f"**{formats.markdown_text(line)}**\n" for line in warnings]
   lines += map(formats.markdown, made)
   lines += ["### Definitions", "", *(f"- {x}" for x in tables.DEFINITIONS), ""]
   return "\n".join(lines)

@@ -2,6 +2,7 @@
 
     config.json   what was asked for
     env.json      every environment that wrote here
+    sources.json  hashes of what was read
     items.jsonl   one line for each finished item
     timing.json   speed, once it was measured
     DONE          there when nothing is left to do
@@ -11,7 +12,7 @@ One process writes, any number read. What is told to be written is on the disk:
 after a crash at any moment the same command continues with the next item.
 """
 
-from tv_jax.store.files import StoreError, write_atomic
+from tv_jax.store.files import StoreError, clear, write_atomic
 from tv_jax.store.records import KEY, key
 from tv_jax.store.unit import Unit, read, unit_id
 from tv_jax.store.writer import Store
@@ -21,6 +22,7 @@ __all__ = [
   "Store",
   "StoreError",
   "Unit",
+  "clear",
   "key",
   "read",
   "unit_id",

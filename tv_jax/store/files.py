@@ -73,7 +73,7 @@ def write_atomic(path: str | os.PathLike, text: str) -> None:
 
 def write_bytes(path: pathlib.Path, data: bytes) -> None:
   """As `write_atomic`."""
-  partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.partial")
+  partial = path.with_name(_partial(path.name, os.urandom(4).hex()))
   with explained(f"{path} cannot be written"):
     try:
       with partial.open("xb") as file:
@@ -84,6 +84,17 @@ def write_bytes(path: pathlib.Path, data: bytes) -> None:
     finally:
       partial.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def clear(folder: str | os.PathLike) -> None:
+  """Removes what this process has begun to write: to be called as it ends."""
+  for partial in pathlib.Path(folder).glob(_partial("*", "*")):
+    partial.unlink(missing_ok=True)
+
+
+def _partial(name, which):
+  """The name of a file of this process that is not whole yet."""
+  return f".{name}.{os.getpid()}-{which}.partial"
 
 
 def sync_folder(folder: pathlib.Path) -> None:

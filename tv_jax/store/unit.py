@@ -10,6 +10,7 @@ from tv_jax.store import files, records
 
 CONFIG = "config.json"
 ENVIRONMENTS = "env.json"
+SOURCES = "sources.json"
 ITEMS = "items.jsonl"
 TIMING = "timing.json"
 DONE = "DONE"

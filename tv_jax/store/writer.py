@@ -108,6 +108,16 @@ class Store:
     self._size += len(line)
     self._records[key] = files.from_bytes(line)
 
+  def keep_sources(self, sources: dict[str, str]) -> None:
+    """Keeps what items are made of: a hash by name, "group/name" or "group".
+
+    Raises:
+      ValueError: Items are there, and were made of something else.
+      StoreError: It could not be written.
+    """
+    self._check_open()
+    opening.keep_sources(sources, self.folder, empty=not self._records)
+
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json, all of it; errors as in `append`."""
     self._check_open()

@@ -6,7 +6,7 @@ import sys
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-from tv_jax import config_flag
+from tv_jax import config_flag, endings
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, config_flag.HELP)
 _WORKDIR = flags.DEFINE_string(
@@ -48,4 +48,4 @@ def _complain(error):
 
 
 if __name__ == "__main__":
-  app.run(main, flags_parser=_parse)
+  endings.run(lambda heard: app.run(main, flags_parser=_parse))

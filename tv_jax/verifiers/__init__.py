@@ -18,6 +18,7 @@ from tv_jax.verifiers.table import VERIFIERS, misfit, resolve
 from tv_jax.verifiers.verify import (
   Verdict,
   check_draft,
+  checked,
   toss,
   toss_and_draw,
   verify,
@@ -32,6 +33,7 @@ __all__ = [
   "Verdict",
   "Verifier",
   "check_draft",
+  "checked",
   "misfit",
   "positive",
   "resolve",

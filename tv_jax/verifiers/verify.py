@@ -10,9 +10,9 @@ import numpy as np
 
 from tv_jax import probs, proposals
 from tv_jax.proposals import INVALID
-from tv_jax.tree import Tree
-from tv_jax.verifiers.decision import Decision, Verifier
-from tv_jax.verifiers.table import misfit, resolve
+from tv_jax.tree import ROOT, Tree
+from tv_jax.verifiers.decision import Decision, Verifier, settle
+from tv_jax.verifiers.table import VERIFIERS, misfit, resolve
 
 # How far a row may sum from 1 before it is taken for something else.
 TOLERANCE = 1e-3
@@ -45,6 +45,38 @@ def toss(key: jax.Array, count: int, dtype, more: int = 0) -> jax.Array:
   return jnp.minimum(eta, 1 - jnp.finfo(dtype).epsneg)
 
 
+@functools.lru_cache(maxsize=256)  # what is jitted stays one function
+def checked(decide: Callable[..., Decision]) -> Callable[..., Decision]:
+  """A rule of which what can be no decision is a fault, and a plain step.
+
+  That is a node that is none of the tree's or holds no token, or a residual
+  that is no law. The rules that are here see to it themselves, where it costs
+  no reduction more.
+  """
+  if any(decide is own.decide for own in VERIFIERS.values()):
+    return decide
+
+  def sound_or_plain(tree, proposal, tokens, q, p, eta):
+    made = decide(tree, proposal, tokens, q, p, eta)
+    node = jnp.asarray(made.node, jnp.int32)
+    made = dataclasses.replace(made, node=node)
+    total = jnp.sum(made.residual)
+    inside = (node >= ROOT) & (node < len(tokens))
+    drawn = tokens[jnp.where(inside, node, ROOT)] != INVALID
+    sound = inside & (drawn | (node == ROOT))
+    sound &= (total > 0) & (total < jnp.inf) & (jnp.min(made.residual) >= 0)
+    plain = settle(
+      node=jnp.full_like(node, ROOT),
+      weights=p[ROOT],
+      p=p,
+      accept=made.accept,
+      fault=jnp.array(True),
+    )
+    return jax.tree.map(lambda x, y: jnp.where(sound, x, y), made, plain)
+
+  return sound_or_plain
+
+
 def toss_and_draw(
   key: jax.Array,
   decide: Callable[..., Decision],
@@ -74,9 +106,8 @@ def toss_and_draw(
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def _jitted(key, rule, tree, proposal, tokens, q, p):
   more = rule.num_coins(tree) - len(tree)
-  return toss_and_draw(
-    key, rule.decide, tree, proposal, tokens, q, p, more=more
-  )
+  decide = checked(rule.decide)
+  return toss_and_draw(key, decide, tree, proposal, tokens, q, p, more=more)
 
 
 def check_draft(tree: Tree, tokens, q, p) -> None:

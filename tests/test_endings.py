@@ -1,0 +1,184 @@
+"""How commands end when they are told to; each in a process of its own."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.stores import ROOT
+
+# As in tests/stores.py: without jax a process starts in no time.
+PREAMBLE = f"""
+import contextlib, os, signal, sys, time, types
+package = types.ModuleType("tv_jax")
+package.__path__ = [{str(ROOT / "tv_jax")!r}]
+sys.modules["tv_jax"] = package
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tv_jax import endings
+
+def send(number=signal.SIGINT):
+  os.kill(os.getpid(), number)
+"""
+
+
+def outcome(body, before=""):
+  """Exit status, output and errors of a command with this body."""
+  parts = [
+    PREAMBLE,
+    before,
+    "def command(heard):",
+    textwrap.indent(textwrap.dedent(body), "  "),
+    "endings.run(command)",
+  ]
+  done = subprocess.run(
+    [sys.executable, "-I", "-c", "\n".join(parts)],
+    capture_output=True,
+    text=True,
+    timeout=60,
+  )
+  return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+  ("number", "word"),
+  [
+    (signal.SIGINT, "interrupted"),
+    (signal.SIGTERM, "interrupted by SIGTERM"),
+    (signal.SIGHUP, "interrupted by SIGHUP"),
+  ],
+)
+def test_a_signal_is_one_line_and_its_status(number, word):
+  body = f"""
+  try:
+    send({int(number)})
+  finally:
+    print("closed")
+  """
+  assert outcome(body) == (128 + number, "closed\n", word + "\n")
+
+
+def test_a_command_ends_by_itself_too():
+  assert outcome("return None") == (0, "", "")
+  assert outcome("return 2") == (2, "", "")
+  assert outcome("sys.exit(1)") == (1, "", "")
+  status, _, told = outcome("raise RuntimeError('a bug')")
+  assert status == 1
+  assert "Traceback" in told
+
+
+def test_a_second_signal_is_the_end_wherever_it_comes():
+  body = """
+  heard.leave = lambda: print("left", flush=True)
+  try:
+    send(signal.SIGTERM)
+  except KeyboardInterrupt:
+    # As what imports parts of it, and wonders.
+    try:
+      send()
+    except BaseException as error:
+      raise ImportError("matplotlib is broken") from error
+  """
+  end = 128 + signal.SIGTERM, "left\n", "interrupted by SIGTERM\n"
+  assert outcome(body) == end
+
+
+def test_the_first_one_is_the_end_where_it_is_said_to_be():
+  body = """
+  heard.at_once = True
+  with contextlib.suppress(BaseException):
+    send()
+  print("never")
+  """
+  assert outcome(body) == (130, "", "interrupted\n")
+
+
+def test_what_else_is_raised_on_the_way_changes_nothing():
+  body = """
+  try:
+    send()
+  except BaseException:
+    raise ImportError("numpy is broken") from None
+  """
+  assert outcome(body) == (130, "", "interrupted\n")
+
+
+def test_a_signal_waits_where_nothing_may_be_raised():
+  body = """
+  with heard.deaf():
+    send()
+    print("on")
+  print("never")
+  """
+  assert outcome(body) == (130, "on\n", "interrupted\n")
+
+
+def test_what_nohup_ignores_stays_ignored():
+  before = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+  assert outcome("send(signal.SIGHUP); print('on')", before) == (0, "on\n", "")
+
+
+def test_a_signal_after_the_end_changes_nothing():
+  before = "import atexit; atexit.register(send)"
+  assert outcome("return 3", before) == (3, "", "")
+
+
+@pytest.mark.parametrize(
+  ("error", "end"),
+  [
+    ("KeyboardInterrupt", (130, "", "interrupted\n")),
+    ("OSError('no')", (0, "unheard\n", "OSError: no\n")),
+  ],
+)
+def test_a_signal_is_heard_even_where_nothing_can_be_raised(error, end):
+  body = f"""
+  class Deaf:
+    def __del__(self):
+      {"send()" if error == "KeyboardInterrupt" else f"raise {error}"}
+  Deaf()
+  time.sleep(10 if {error == "KeyboardInterrupt"} else 0)
+  print("unheard")
+  """
+  status, out, told = outcome(body)
+  assert (status, out) == end[:2]
+  assert told.endswith(end[2])
+  assert ("Traceback" in told) == (status == 0)
+
+
+def test_a_reader_that_is_gone_changes_no_status():
+  body = """
+  os.close(1)
+  sys.stdout.write("nobody reads this")
+  return 4
+  """
+  assert outcome(body) == (4, "", "")
+
+
+COMMANDS = [
+  *(ROOT / "tv_jax").glob("*/__main__.py"),
+  ROOT / "tv_jax" / "main.py",
+]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.parent.stem)
+def test_every_command_ends_so(path):
+  last = path.read_text().partition('if __name__ == "__main__":\n')[2]
+  assert last.lstrip().startswith("endings.run(")
+
+
+TRAINING = """
+import os, runpy, signal, sys
+from absl import app
+app.run = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
+sys.argv = ["tv_jax.train"]
+runpy.run_module("tv_jax.train", run_name="__main__")
+"""
+
+
+def test_a_command_that_pre_emption_ends():
+  done = subprocess.run(
+    [sys.executable, "-c", TRAINING], cwd=ROOT, capture_output=True, text=True
+  )
+  told = done.returncode, done.stdout, done.stderr
+  assert told == (143, "", "interrupted by SIGTERM\n")

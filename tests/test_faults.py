@@ -1,0 +1,186 @@
+"""What is broken is counted and said, whoever broke it: models and rules."""
+
+import dataclasses
+import functools
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tv_jax
+from tests import checkpoints
+from tv_jax import decoding, drafting, probs, verifiers
+from tv_jax import tree as tree_lib
+from tv_jax.pair import Pair
+from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.verifiers import VERIFIERS, Decision, Verifier
+
+
+def first(tree, proposal, tokens, q, p, eta):
+  """A decision quickly compiled: the first node is accepted."""
+  return Decision(
+    node=jnp.array(1, jnp.int32),
+    residual=p[1],
+    accept=eta,
+    fault=jnp.array(False),
+  )
+
+
+@functools.cache
+def sound_pair():
+  target = checkpoints.ours(checkpoints.tiny(), 0)
+  draft = checkpoints.ours(checkpoints.tiny(num_hidden_layers=1), 1)
+  return Pair(target=target, draft=draft, draft_kind="llama")
+
+
+def generate(pair, **options):
+  options = {"tree": "chain:2", "max_new_tokens": 6, "ends": (), **options}
+  return tv_jax.generate(pair, [[1], [2, 3]], **options)
+
+
+def far(made):
+  return dataclasses.replace(made, node=jnp.full_like(made.node, 10**6))
+
+
+def nan(made):
+  return dataclasses.replace(made, residual=made.residual * jnp.nan)
+
+
+def nothing(made):
+  return dataclasses.replace(made, residual=made.residual * 0)
+
+
+def negative(made):
+  law = made.residual.at[0].set(-0.1)
+  return dataclasses.replace(made, residual=law)
+
+
+def endless(made):
+  law = made.residual.at[0].set(jnp.inf)
+  return dataclasses.replace(made, residual=law)
+
+
+def before(made):
+  return dataclasses.replace(made, node=jnp.full_like(made.node, -1))
+
+
+def spoiled(by):
+  def rule(*arguments):
+    return by(first(*arguments))
+
+  return rule
+
+
+def test_a_broken_draft_is_counted_and_said():
+  pair = sound_pair()
+  params = jax.tree.map(lambda x: x * jnp.nan, pair.draft.params)
+  draft = dataclasses.replace(pair.draft, params=params)
+  broken = dataclasses.replace(pair, draft=draft)
+  with pytest.warns(RuntimeWarning, match="12 cycles met a NaN: the logits of"):
+    result = generate(broken)
+  assert result.faults == result.cycles == 12
+  assert "NaN        IN 12 CYCLES" in repr(result)
+  assert all((own == 1).all() for own in result.accepted)
+
+
+def test_a_broken_rule_is_counted_and_decodes_plainly():
+  with pytest.warns(RuntimeWarning, match="or the rule"):
+    result = generate(sound_pair(), verifier=spoiled(far))
+  assert result.faults == result.cycles == 12
+  assert result.stops.tolist() == [12, 0, 0]
+
+
+def test_a_law_counts_where_something_was_drawn_from_it():
+  """Rows: all sound, the root's law, a node's, that of a node without token."""
+
+  def root(*arguments):
+    made, p = first(*arguments), arguments[4]
+    node = jnp.zeros_like(made.node)
+    return dataclasses.replace(made, node=node, residual=p[0])
+
+  shape, tokens, _, p = draft()
+  how = decoding.Speculation(
+    drafter=None,
+    tree=shape,
+    proposal=PROPOSALS["top_k"],
+    verifier=Verifier(decide=root),
+  )
+  tokens = jnp.stack([tokens.at[2].set(2)] * 3 + [tokens.at[1].set(INVALID)])
+  laws = np.full((4, 2, 5), 0.2, np.float32)
+  for row, node in ((1, 0), (2, 1), (3, 1)):
+    laws[row, node] = np.nan
+  plan = decoding.Plan(target=None, speculation=how)
+  request = types.SimpleNamespace(keys=jax.random.split(jax.random.key(0), 4))
+  state = types.SimpleNamespace(cycle=jnp.array(0))
+
+  @jax.jit
+  def faults(tokens, laws, p):
+    drafted = drafting.Draft(tokens=tokens, laws=laws)
+    return decoding.verify(plan, request, state, drafted, p).fault
+
+  found = faults(tokens, laws, jnp.stack([jnp.asarray(p)] * 4))
+  assert found.tolist() == [False, True, True, False]
+
+
+@functools.cache
+def draft():
+  """A chain of which the last node could not be drawn, and its laws."""
+  rng = np.random.default_rng(0)
+  q, p = rng.dirichlet(np.ones(5), (2, 3)).astype(np.float32)
+  return tree_lib.parse("chain:2"), jnp.array([0, 1, INVALID]), q, p
+
+
+def verify(rule):
+  shape, tokens, q, p = draft()
+  return verifiers.verify(
+    jax.random.key(0), rule, shape, "without_replacement", tokens, q, p
+  )
+
+
+@pytest.mark.parametrize(
+  "by", [far, before, nan, nothing, negative, endless], ids=lambda f: f.__name__
+)
+def test_what_is_no_decision_is_a_fault(by):
+  verdict = verify(spoiled(by))
+  assert verdict.fault
+  assert (verdict.node, verdict.length) == (0, 1)
+  # The bonus token is that of plain decoding: from the root's own law.
+  _, bonus = jax.random.split(jax.random.key(0))
+  assert verdict.token == probs.draw(bonus, jnp.asarray(draft()[3][0]))
+
+
+def test_a_node_without_a_token_is_no_decision():
+  def last(made):
+    return dataclasses.replace(made, node=jnp.full_like(made.node, 2))
+
+  assert verify(spoiled(last)).fault
+
+
+def test_a_sound_rule_is_left_alone():
+  verdict = verify(first)
+  assert not verdict.fault
+  assert (verdict.node, verdict.length) == (1, 2)
+  _, bonus = jax.random.split(jax.random.key(0))
+  assert verdict.token == probs.draw(bonus, jnp.asarray(draft()[3][1]))
+
+
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_the_rules_here_pay_for_no_check(name):
+  decide = VERIFIERS[name].decide
+  assert verifiers.checked(decide) is decide
+  own = spoiled(far)
+  assert verifiers.checked(own) is verifiers.checked(own) is not own
+
+
+@pytest.mark.parametrize("temperature", [1e-38, 1e-45, 9e-31])
+def test_so_cold_that_logits_would_overflow(temperature):
+  with pytest.raises(ValueError, match="give 0, or a number of 1e-30 or more"):
+    probs.law(jnp.zeros(3), temperature=temperature)
+
+
+def test_the_coldest_law_is_one():
+  logits = jnp.array([[-1e5, 1e5, 9e4], [0.0, 1e-3, 0.0]])
+  law = probs.law(logits, temperature=probs.COLDEST)
+  np.testing.assert_array_equal(law, [[0, 1, 0], [0, 1, 0]])

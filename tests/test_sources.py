@@ -1,0 +1,167 @@
+"""What a run reads is hashed: every change shows, and nothing else does."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from tests import test_evaluate
+from tests.stores import enter, item, one_line
+from tv_jax import evaluate, prompts
+from tv_jax.evaluate import sources as sources_lib
+
+
+def hashes(**fields):
+  settings = evaluate.from_config(test_evaluate.config(**fields))
+  return sources_lib.sources(settings, evaluate.questions(settings))
+
+
+def different(before, now):
+  return sorted(
+    name for name in {*before, *now} if before.get(name) != now.get(name)
+  )
+
+
+@pytest.fixture
+def pair(tmp_path):
+  """A copy of the bundled pair, and of the questions."""
+  shutil.copytree(prompts.BUNDLED, tmp_path / "pair")
+  return tmp_path / "pair"
+
+
+def read(pair):
+  models = {
+    "models__target": f"{pair}/target",
+    "models__draft": f"{pair}/draft",
+  }
+  return hashes(**models, questions=str(pair / "minibench.jsonl"))
+
+
+def test_a_place_or_a_date_is_no_difference(pair, tmp_path):
+  os.utime(pair / "target" / "model.safetensors", (0, 0))
+  bundled = hashes()
+  assert read(pair) == bundled
+  assert [*bundled] == [
+    "questions",
+    "trees/kary:2x2",
+    "target/config.json",
+    "target/model.safetensors",
+    "target/generation_config.json",
+    "target/tokenizer.json",
+    "target/tokenizer_config.json",
+    "target/chat_template.jinja",
+    "draft/config.json",
+    "draft/model.safetensors",
+  ]
+
+
+def edit_weights(path):
+  data = bytearray(path.read_bytes())
+  data[-1] ^= 1
+  path.write_bytes(data)
+
+
+def edit_json(path):
+  path.write_text(json.dumps(json.loads(path.read_text()) | {"more": 1}))
+
+
+def edit_question(path):
+  lines = path.read_text().splitlines(keepends=True)
+  row = json.loads(lines[0])
+  row["turns"][0] += "?"
+  path.write_text("".join([json.dumps(row) + "\n", *lines[1:]]))
+
+
+def append(path):
+  with path.open("a") as file:
+    file.write(" ")
+
+
+@pytest.mark.parametrize(
+  ("name", "edit", "changed"),
+  [
+    ("minibench.jsonl", edit_question, ["questions"]),
+    ("target/model.safetensors", edit_weights, ["target/model.safetensors"]),
+    ("draft/model.safetensors", edit_weights, ["draft/model.safetensors"]),
+    ("target/config.json", edit_json, ["target/config.json"]),
+    ("target/tokenizer.json", edit_json, ["target/tokenizer.json"]),
+    ("target/chat_template.jinja", append, ["target/chat_template.jinja"]),
+    ("draft/tokenizer.json", edit_json, []),  # the target's serves both
+    ("target/config.json", append, []),  # the same value
+  ],
+)
+def test_a_change_is_found_by_name(pair, name, edit, changed):
+  before = read(pair)
+  edit(pair / name)
+  assert different(before, read(pair)) == changed
+
+
+def test_questions_that_are_not_asked_may_change(pair):
+  before = read(pair)
+  path = pair / "minibench.jsonl"
+  more = {"question_id": 999, "category": "qa", "turns": ["Why?"]}
+  path.write_text(path.read_text() + json.dumps(more) + "\n")
+  assert read(pair) == before
+
+
+@pytest.mark.parametrize("place", ["a", "b", "its last"])
+def test_any_tensor_of_a_large_file_that_changes_shows(
+  pair, monkeypatch, place
+):
+  monkeypatch.setattr(sources_lib, "WHOLE", 1000)
+  path = pair / "draft" / "model.safetensors"
+  values = {
+    "a": np.zeros(9000),
+    "b": np.ones((3, 5000)),
+    "its last": np.ones(2),
+  }
+  save_file(values, path)
+  before = read(pair)
+  assert read(pair) == before
+  save_file(values | {place: values[place] + 1}, path)
+  assert different(before, read(pair)) == ["draft/model.safetensors"]
+
+
+def test_what_is_no_safetensors_is_left_to_whoever_loads_it(pair, monkeypatch):
+  monkeypatch.setattr(sources_lib, "WHOLE", 10)
+  path = pair / "draft" / "model.safetensors"
+  for data in (b"\xff" * 99, b"\2" + b"\0" * 7 + b"[]" + b"x" * 99):
+    path.write_bytes(data)
+    assert len(read(pair)["draft/model.safetensors"]) == 16
+
+
+BEGUN = {"questions": "1", "target/config.json": "2", "target/weights": "3"}
+
+
+def keep(folder, sources):
+  with enter(folder) as store:
+    store.keep_sources(sources)
+
+
+def test_a_difference_is_refused_by_name(tmp_path):
+  keep(tmp_path, {"questions": "0"})
+  keep(tmp_path, BEGUN)  # nothing was made of the others
+  with enter(tmp_path) as store:
+    store.append(item(1))
+  keep(tmp_path, BEGUN)
+  changed = {"questions": "x", "target/config.json": "2", "target/more": "4"}
+  with pytest.raises(ValueError, match="changed since") as error:
+    keep(tmp_path, changed)
+  assert (
+    "changed since this run began: questions, target/more, target/weights: put"
+    in one_line(error)
+  )
+  kept = json.loads((tmp_path / "sources.json").read_text())
+  assert kept == BEGUN
+
+
+def test_what_is_not_known_of_both_starts_is_no_difference(tmp_path):
+  with enter(tmp_path) as store:
+    store.append(item(1))  # by a version that kept no sources
+  keep(tmp_path, BEGUN)
+  keep(tmp_path, {"questions": "1", "rules/my_rule:decide": "5"})
+  kept = json.loads((tmp_path / "sources.json").read_text())
+  assert kept == BEGUN | {"rules/my_rule:decide": "5"}

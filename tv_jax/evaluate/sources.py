@@ -1,0 +1,148 @@
+"""What a run reads, as named hashes: a change between two starts is refused.
+
+Paths are in the config; here is what stood there. No name holds a place or a
+date, so that a copy on another machine is the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterator, Sequence
+
+from tv_jax import names, prompts, proposals, verifiers
+from tv_jax import tree as tree_lib
+from tv_jax.evaluate.settings import Settings
+from tv_jax.models import storage
+from tv_jax.prompts import Question
+
+BUNDLED = "bundled/"
+
+# Larger files of weights are read in part: a piece at the beginning and one in
+# the middle of each tensor.
+WHOLE = 64 << 20
+_PIECE = 4096
+# What tokens are made by, and what ends an answer.
+_TEXTS = (
+  "generation_config.json",
+  "tokenizer*",
+  "chat_template*",
+  "special_tokens_map.json",
+  "added_tokens.json",
+  "vocab.*",
+  "merges.txt",
+)
+
+
+def sources(
+  settings: Settings, questions: Sequence[Question], finished: bool = False
+) -> dict[str, str]:
+  """What a run reads.
+
+  Args:
+    settings: The run's.
+    questions: Those that are asked.
+    finished: Whether models that are not at hand may be left out.
+
+  Returns:
+    A hash by name; the part before a slash is a group.
+
+  Raises:
+    ValueError: A model is not to be had.
+  """
+  asked = [dataclasses.asdict(question) for question in questions]
+  found = {"questions": _of_value(asked)}
+  for name in settings.trees:
+    found[f"trees/{name}"] = _of_value([*tree_lib.parse(name).parents])
+  rules = dict.fromkeys((*settings.verifiers, settings.baseline))
+  for group, texts, resolve in (
+    ("verifiers", rules, verifiers.resolve),
+    ("proposals", settings.proposals, proposals.resolve),
+  ):
+    own = names.sources({text: resolve(text) for text in texts})
+    found |= {f"{group}/{text}": value for text, value in own.items()}
+  models = settings.models
+  for name, place, revision in (
+    ("target", models.target, models.revision),
+    ("draft", models.draft, models.draft_revision),
+  ):
+    directory = pathlib.Path(place_of(place)).expanduser()
+    if directory.is_dir() or not finished:
+      found |= _model(name, place_of(place), revision or None)
+  return found
+
+
+def place_of(name: str) -> str:
+  """Where a model is; the bundled ones come with the package."""
+  if name.startswith(BUNDLED):
+    return str(prompts.BUNDLED / name.removeprefix(BUNDLED))
+  return name
+
+
+def _model(name, place, revision) -> dict[str, str]:
+  """A checkpoint's files; of a hub's repository its commit says it all."""
+  directory = storage.resolve(place, revision)
+  if not pathlib.Path(place).expanduser().is_dir():
+    return {name: directory.name}
+  found = {f"{name}/{path.name}": path for path in _files(name, directory)}
+  return {
+    each: _of_weights(path) if path.suffix == ".safetensors" else _of_text(path)
+    for each, path in found.items()
+  }
+
+
+def _files(name, directory) -> Iterator[pathlib.Path]:
+  """Of the draft there is no tokenizer: the target's serves both."""
+  yield directory / "config.json"
+  yield from sorted(directory.glob("*.safetensors"))
+  for pattern in _TEXTS if name == "target" else ():
+    yield from sorted(directory.glob(pattern))
+
+
+def _of_value(value) -> str:
+  text = json.dumps(value, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _of_text(path) -> str:
+  """Of a JSON file its value: how it is laid out is no difference."""
+  if not path.is_file():
+    return "nothing"
+  data = path.read_bytes()
+  if path.suffix == ".json":
+    try:
+      return _of_value(json.loads(data))
+    except (ValueError, RecursionError):  # whoever loads it says so
+      pass
+  return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _of_weights(path) -> str:
+  """Of a large file its size, its header, and pieces of every tensor."""
+  with path.open("rb") as file:
+    size = path.stat().st_size
+    if size <= WHOLE:
+      return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    length = int.from_bytes(file.read(8), "little")
+    header = file.read(min(length, WHOLE))
+    digest = hashlib.sha256(f"{size} {len(header)} ".encode() + header)
+    for begin, end in _tensors(header):
+      for at in (begin, (begin + end) // 2):
+        file.seek(8 + length + at)
+        digest.update(file.read(min(_PIECE, end - at)))
+  return digest.hexdigest()[:16]
+
+
+def _tensors(header) -> list[tuple[int, int]]:
+  """Where each tensor is; none in what is no header: loading says so."""
+  try:
+    entries = json.loads(header)
+    return [
+      (int(entry["data_offsets"][0]), int(entry["data_offsets"][1]))
+      for name, entry in sorted(entries.items())
+      if name != "__metadata__"
+    ]
+  except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    return []
