@@ -12,6 +12,7 @@ PACKAGE = pathlib.Path(tv_jax.__file__).parent
 # A module may import from floors strictly below its own, and from its own
 # folder.
 FLOOR = {
+  "reading": -1,
   "tree": 0,
   "probs": 0,
   "prompts": 0,

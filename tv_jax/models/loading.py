@@ -1,13 +1,15 @@
 """Checkpoints to models and heads, and back."""
 
 import dataclasses
+import os
 import pathlib
 
 import numpy as np
 from jax.sharding import Mesh
 
+from tv_jax import reading
 from tv_jax.models import config as configs
-from tv_jax.models import layout, sharding, storage
+from tv_jax.models import fields, folders, layout, sharding, storage
 from tv_jax.models.config import Config
 from tv_jax.models.eagle import Eagle
 from tv_jax.models.llama import Llama
@@ -29,7 +31,7 @@ def _dtype(name, config):
 
 def _source(path_or_repo, directory: pathlib.Path) -> str:
   """What was loaded, in words: the hub's cache names directories by commit."""
-  if pathlib.Path(path_or_repo).expanduser() == directory:
+  if pathlib.Path(os.path.expanduser(path_or_repo)) == directory:
     return str(directory)
   return f"{path_or_repo}@{directory.name}"
 
@@ -55,8 +57,8 @@ def load(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  directory = storage.resolve(path_or_repo, revision)
-  raw = configs.read_json(directory / "config.json")
+  directory = folders.resolve(path_or_repo, revision)
+  raw = reading.json_object(directory / "config.json")
   config = configs.from_dict(raw, str(directory / "config.json"))
   config = dataclasses.replace(config, dtype=_dtype(dtype, config))
   sharding.check(config, mesh)
@@ -99,11 +101,15 @@ def load_eagle(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  directory = storage.resolve(path_or_repo, revision)
+  directory = folders.resolve(path_or_repo, revision)
   where = str(directory / "config.json")
-  raw = configs.read_json(directory / "config.json")
+  raw = reading.json_object(directory / "config.json")
   # Published heads have a bias unless their config says otherwise.
-  bias = raw.pop("bias", True)
+  faults = []
+  bias = fields.flag(raw, "bias", faults, True)
+  if faults:
+    raise ValueError(f"{where}: {faults[0]}")
+  raw.pop("bias", None)
   config = configs.from_dict(raw, where)
   check_vocabularies(target.config, config)
   if config.num_hidden_layers != 1 or (

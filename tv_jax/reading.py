@@ -1,0 +1,126 @@
+"""Files that somebody else wrote: read whole, or refused in one line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import reprlib
+import stat
+
+# Text files that are larger than this are none that this project reads.
+LARGEST = 1 << 29
+
+# Of many faults of one kind, so many are named.
+NAMED = 8
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
+
+
+def brief(value) -> str:
+  """A value as errors show it: on one line, and not long."""
+  return " ".join(_SHORT.repr(value).split())
+
+
+def shown(text) -> str:
+  """A name as errors show it."""
+  return brief(str(text))[1:-1]
+
+
+def listed(texts, between: str = ", ") -> str:
+  """Some of many texts, and how many more there are."""
+  texts = [*texts]
+  more = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
+  return between.join(texts[:NAMED]) + more
+
+
+def regular(path) -> pathlib.Path:
+  """The path, if it is that of a file that can be read to its end.
+
+  Raises:
+    ValueError: It is not there, a directory, a pipe, a device, or forbidden.
+  """
+  path = pathlib.Path(path)
+  try:
+    kind = path.stat().st_mode
+  except FileNotFoundError:
+    if path.is_symlink():
+      raise ValueError(f"{path} is a link to nothing") from None
+    raise ValueError(f"{path} does not exist") from None
+  except (OSError, ValueError) as error:
+    raise ValueError(f"{path} cannot be read: {_reason(error)}") from None
+  if not stat.S_ISREG(kind):
+    what = "a directory" if stat.S_ISDIR(kind) else "a pipe or a device"
+    raise ValueError(f"{path} is {what}, and not a file")
+  if not os.access(path, os.R_OK):
+    raise ValueError(f"{path} cannot be read: Permission denied")
+  return path
+
+
+def text(path) -> str:
+  """A file's text, without the mark that some editors begin it with."""
+  path = regular(path)
+  try:
+    if path.stat().st_size > LARGEST:
+      raise ValueError(f"{path} is larger than {LARGEST >> 20} MB")
+    return path.read_text(encoding="utf-8-sig")
+  except OSError as error:
+    raise ValueError(f"{path} cannot be read: {_reason(error)}") from None
+  except UnicodeDecodeError:
+    raise ValueError(f"{path} is not a text file in UTF-8") from None
+
+
+def json_object(path) -> dict:
+  """The object that a JSON file holds."""
+  return parse_object(text(path), str(path))
+
+
+def parse_object(source: str, where: str) -> dict:
+  """The object that a JSON text is; `where` is what errors call it."""
+  value = parse(source, where)
+  if not isinstance(value, dict):
+    raise ValueError(f"{where} holds no JSON object, but {brief(value)}")
+  return value
+
+
+def parse(source: str, where: str):
+  """The value of a JSON text: every name once, every number finite.
+
+  What one program reads as NaN, or takes of two equal names, another does not.
+  """
+  try:
+    return json.loads(
+      source,
+      object_pairs_hook=_once,
+      parse_constant=_no_number,
+      parse_float=_finite,
+    )
+  except RecursionError:
+    raise ValueError(f"{where} is nested too deeply") from None
+  except ValueError as error:
+    raise ValueError(f"{where} is not JSON: {error}") from None
+
+
+def _once(pairs):
+  found = dict(pairs)
+  if len(found) < len(pairs):
+    names = [name for name, _ in pairs]
+    twice = next(name for name in names if names.count(name) > 1)
+    raise ValueError(f"{brief(twice)} is there twice")
+  return found
+
+
+def _no_number(name):
+  raise ValueError(f"{name} is no number")
+
+
+def _finite(digits):
+  if not math.isfinite(number := float(digits)):
+    raise ValueError(f"{brief(digits)} is out of range")
+  return number
+
+
+def _reason(error) -> str:
+  return getattr(error, "strerror", None) or str(error)
