@@ -63,7 +63,7 @@ def test_tasks():
   ("second", "message"),
   [
     ('{"question_id": 6, "cat', r"line 2 is not JSON .*cut short"),
-    ("", r"line 2 is not JSON"),
+    ("x", r"line 2 is not JSON"),
     ("[1]", r"line 2 is not an object with question_id, category, turns"),
     ({"question_id": 6, "category": "qa"}, r"line 2 lacks turns"),
     ({"category": "qa", "turns": ["a"]}, r"line 2 lacks question_id"),

@@ -45,17 +45,14 @@ def regular(path) -> pathlib.Path:
   path = pathlib.Path(path)
   try:
     kind = path.stat().st_mode
-  except FileNotFoundError:
-    if path.is_symlink():
-      raise ValueError(f"{path} is a link to nothing") from None
-    raise ValueError(f"{path} does not exist") from None
   except (OSError, ValueError) as error:
-    raise ValueError(f"{path} cannot be read: {_reason(error)}") from None
+    linked = path.is_symlink() and "it is a link to nothing"
+    raise _unread(path, linked or _reason(error)) from None
   if not stat.S_ISREG(kind):
-    what = "a directory" if stat.S_ISDIR(kind) else "a pipe or a device"
-    raise ValueError(f"{path} is {what}, and not a file")
+    pipe = "it is a pipe or a device"
+    raise _unread(path, "Is a directory" if stat.S_ISDIR(kind) else pipe)
   if not os.access(path, os.R_OK):
-    raise ValueError(f"{path} cannot be read: Permission denied")
+    raise _unread(path, "Permission denied")
   return path
 
 
@@ -64,10 +61,10 @@ def text(path) -> str:
   path = regular(path)
   try:
     if path.stat().st_size > LARGEST:
-      raise ValueError(f"{path} is larger than {LARGEST >> 20} MB")
+      raise _unread(path, f"it is larger than {LARGEST >> 20} MB")
     return path.read_text(encoding="utf-8-sig")
   except OSError as error:
-    raise ValueError(f"{path} cannot be read: {_reason(error)}") from None
+    raise _unread(path, _reason(error)) from None
   except UnicodeDecodeError:
     raise ValueError(f"{path} is not a text file in UTF-8") from None
 
@@ -100,7 +97,7 @@ def parse(source: str, where: str):
   except RecursionError:
     raise ValueError(f"{where} is nested too deeply") from None
   except ValueError as error:
-    raise ValueError(f"{where} is not JSON: {error}") from None
+    raise ValueError(f"{where} is not JSON ({error})") from None
 
 
 def _once(pairs):
@@ -120,6 +117,10 @@ def _finite(digits):
   if not math.isfinite(number := float(digits)):
     raise ValueError(f"{brief(digits)} is out of range")
   return number
+
+
+def _unread(path, reason) -> ValueError:
+  return ValueError(f"{shown(path)} cannot be read ({reason})")
 
 
 def _reason(error) -> str:

@@ -29,6 +29,13 @@ def _dtype(name, config):
   return known
 
 
+def _config(directory: pathlib.Path) -> dict:
+  path = directory / "config.json"
+  if not os.path.lexists(path):
+    raise ValueError(f"{path} does not exist: is it a checkpoint?")
+  return reading.json_object(path)
+
+
 def _source(path_or_repo, directory: pathlib.Path) -> str:
   """What was loaded, in words: the hub's cache names directories by commit."""
   if pathlib.Path(os.path.expanduser(path_or_repo)) == directory:
@@ -58,7 +65,7 @@ def load(
     ValueError: In one line, all that is wrong with the checkpoint.
   """
   directory = folders.resolve(path_or_repo, revision)
-  raw = reading.json_object(directory / "config.json")
+  raw = _config(directory)
   config = configs.from_dict(raw, str(directory / "config.json"))
   config = dataclasses.replace(config, dtype=_dtype(dtype, config))
   sharding.check(config, mesh)
@@ -103,7 +110,7 @@ def load_eagle(
   """
   directory = folders.resolve(path_or_repo, revision)
   where = str(directory / "config.json")
-  raw = reading.json_object(directory / "config.json")
+  raw = _config(directory)
   # Published heads have a bias unless their config says otherwise.
   faults = []
   bias = fields.flag(raw, "bias", faults, True)
