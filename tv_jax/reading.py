@@ -12,11 +12,14 @@ import stat
 # Text files that are larger than this are none that this project reads.
 LARGEST = 1 << 29
 
+# Names of more letters are shown in part.
+LONGEST = 300
+
 # Of many faults of one kind, so many are named.
 NAMED = 8
 
 _SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def brief(value) -> str:
@@ -25,8 +28,11 @@ def brief(value) -> str:
 
 
 def shown(text) -> str:
-  """A name as errors show it."""
-  return brief(str(text))[1:-1]
+  """A name as errors show it: as it is, unless that is long or odd."""
+  text = str(text)
+  if len(text) <= LONGEST and text.isprintable():
+    return text
+  return brief(text)[1:-1]
 
 
 def listed(texts, between: str = ", ") -> str:
@@ -46,7 +52,7 @@ def regular(path) -> pathlib.Path:
   try:
     kind = path.stat().st_mode
   except (OSError, ValueError) as error:
-    linked = path.is_symlink() and "it is a link to nothing"
+    linked = os.path.islink(path) and "it is a link to nothing"
     raise _unread(path, linked or _reason(error)) from None
   if not stat.S_ISREG(kind):
     pipe = "it is a pipe or a device"

@@ -140,7 +140,8 @@ def from_dict(raw: dict, where: str) -> Config:
   padding = raw.get("pad_token_id")
   if padding != -1:
     padding = fields.token(raw, "pad_token_id", faults, vocabulary)
-  dtype = raw.get("dtype") or raw.get("torch_dtype") or "float32"
+  dtypes = [raw.get("dtype"), raw.get("torch_dtype"), "float32"]
+  dtype = next(dtype for dtype in dtypes if dtype is not None)
   if dtype not in DTYPES:
     faults.append(f"dtype={brief(dtype)} is not one of {', '.join(DTYPES)}")
   if not faults:
@@ -169,8 +170,8 @@ def _foreign(raw):
       got != value or type(got) is not type(value)
     ):
       yield f"{name}={brief(got)} is not supported, only {value!r}"
-  architectures = raw.get("architectures") or ["LlamaForCausalLM"]
-  if architectures != ["LlamaForCausalLM"]:
+  architectures = raw.get("architectures")
+  if architectures not in (None, ["LlamaForCausalLM"]):
     yield f"architectures={brief(architectures)} is not a causal Llama"
   known = HARMLESS | OPTIONAL | {*FIXED, *REQUIRED, "architectures"}
   for name in sorted(set(raw) - known):

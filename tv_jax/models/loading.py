@@ -108,6 +108,8 @@ def load_eagle(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
+  if not isinstance(target, Model):
+    raise ValueError(f"target={target!r}: give a model, as `load` returns it")
   directory = folders.resolve(path_or_repo, revision)
   where = str(directory / "config.json")
   raw = _config(directory)

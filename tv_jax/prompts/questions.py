@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Sequence
 
 from tv_jax import reading
-from tv_jax.reading import brief
+from tv_jax.reading import brief, shown
 
 # Where Spec-Bench's questions are to be had.
 SOURCE = (
@@ -149,7 +149,7 @@ def load_spec_bench(path) -> tuple[Question, ...]:
   """Reads Spec-Bench's own question.jsonl, and checks that it is whole."""
   if not os.path.lexists(_path(path)):
     raise ValueError(
-      f"{path} is not there: download {SOURCE} to that place, or give the path "
+      f"{shown(path)} is not there: download {SOURCE} to that place, or give the path "
       "of one that you have, as spec_bench:PATH"
     )
   questions = load_questions(path)

@@ -63,7 +63,9 @@ def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
     raise ValueError(
       f"template {brief(template)} is not one of {', '.join(TEMPLATES)}"
     )
-  if not all(isinstance(turn, str) for turn in turns):
+  if not isinstance(turns, Sequence) or not all(
+    isinstance(turn, str) for turn in turns
+  ):
     raise ValueError(f"a conversation holds texts only, not {brief(turns)}")
   if len(turns) % 2 == 0:
     raise ValueError(

@@ -68,7 +68,7 @@ def end_tokens(
   for name in ("generation_config.json", "config.json"):
     path = _file(path_or_repo, name, revision)
     ends = reading.json_object(path).get("eos_token_id") if path else None
-    if ends is None:
+    if ends is None or ends == []:
       continue
     found = ends if isinstance(ends, list) else [ends]
     if not all(type(token) is int and token >= 0 for token in found):
@@ -111,7 +111,7 @@ def _file(path_or_repo, name: str, revision) -> pathlib.Path | None:
 
 def _told(error) -> str:
   """An error on one line; where it says little, with its kind."""
-  line = " ".join(str(error).split())
+  line = " ".join(str(error).split())[: 2 * reading.LONGEST]
   if isinstance(error, OSError | ValueError):
     return line
   return f"{type(error).__name__}: {shown(line)}"
