@@ -19,6 +19,7 @@ FLOOR = {
   "tasks": 0,
   "store": 0,
   "frozen": 0,
+  "memory": 0,
   "config_flag": 0,
   "proposals": 1,
   "models": 1,

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from tv_jax import frozen, prompts, verifiers
+from tv_jax import frozen, probs, prompts, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.pair import DRAFT_KINDS
 from tv_jax.prompts import Question
@@ -280,6 +280,9 @@ def _wrong_numbers(settings: Settings):
   for value in settings.temperatures:
     if not 0 <= value < math.inf:
       yield f"temperatures: {value} must be 0 or a positive number"
+  for value in (*settings.temperatures, settings.draft_temperature):
+    if 0 < value < probs.COLDEST:
+      yield f"temperature {value} is too low for float32: give 0 for greedy"
   for value in settings.seeds:
     if not 0 <= value < 2**32:
       yield f"seeds: {value} must be 0 or more, and below 2^32"

@@ -4,10 +4,11 @@ import dataclasses
 import os
 import pathlib
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from tv_jax import reading
+from tv_jax import memory, reading
 from tv_jax.models import config as configs
 from tv_jax.models import fields, folders, layout, sharding, storage
 from tv_jax.models.config import Config
@@ -34,6 +35,13 @@ def _config(directory: pathlib.Path) -> dict:
   if not os.path.lexists(path):
     raise ValueError(f"{path} does not exist: is it a checkpoint?")
   return reading.json_object(path)
+
+
+def _check_memory(source, leaves, config, mesh) -> None:
+  """Refuses weights that do not fit before any is read."""
+  devices = [jax.devices()[0]] if mesh is None else [*mesh.devices.flat]
+  weights = layout.size(leaves, config) // len(devices)
+  memory.check({"weights": weights}, devices, f"{source} in {config.dtype}")
 
 
 def _source(path_or_repo, directory: pathlib.Path) -> str:
@@ -71,6 +79,7 @@ def load(
   sharding.check(config, mesh)
   leaves = layout.llama(config)
   found = storage.contents(directory, path_or_repo)
+  _check_memory(path_or_repo, leaves, config, mesh)
   tied = config.tie_word_embeddings
   storage.check(path_or_repo, found, leaves, ["lm_head.weight"] if tied else [])
   if tied and "lm_head.weight" in found:

@@ -149,8 +149,8 @@ def load_spec_bench(path) -> tuple[Question, ...]:
   """Reads Spec-Bench's own question.jsonl, and checks that it is whole."""
   if not os.path.lexists(_path(path)):
     raise ValueError(
-      f"{shown(path)} is not there: download {SOURCE} to that place, or give the path "
-      "of one that you have, as spec_bench:PATH"
+      f"{shown(path)} is not there: download {SOURCE} to that place, or give"
+      " the path of one that you have, as spec_bench:PATH"
     )
   questions = load_questions(path)
   counts = collections.Counter(question.category for question in questions)
