@@ -11,7 +11,7 @@ import jax
 
 import tv_jax.pair
 from tv_jax import metrics, prompts, store
-from tv_jax.evaluate import environment
+from tv_jax.evaluate import environment, memory
 from tv_jax.evaluate import settings as settings_lib
 from tv_jax.evaluate import timing as timing_lib
 from tv_jax.evaluate.answers import Answerer
@@ -113,9 +113,11 @@ def load(settings: Settings) -> Pair:
         f"models.devices={models.devices}: there are only {there} devices"
       )
     mesh = sharding.mesh(jax.devices()[: models.devices])
+  draft, target = _place(models.draft), _place(models.target)
+  memory.check(settings, target, draft)
   return tv_jax.pair.load(
-    _place(models.draft),
-    _place(models.target),
+    draft,
+    target,
     draft_kind=models.draft_kind,
     dtype=models.dtype or None,
     mesh=mesh,

@@ -57,7 +57,7 @@ def estimate(
   N, D = (len(tree), tree.max_depth) if tree else (1, 0)
   M = len(tree.inner) if tree else 0
   S = slots(tree, prompt, new)
-  own = 1 if draft_kind == "eagle" or not split_draft else devices
+  own = devices if split_draft else 1
   weights = parameters(target, "llama") // devices
   caches = _cache(target, rows, S) // devices
   if draft is not None:

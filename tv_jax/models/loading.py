@@ -30,11 +30,41 @@ def _dtype(name, config):
   return known
 
 
-def _config(directory: pathlib.Path) -> dict:
-  path = directory / "config.json"
+def read_config(directory, dtype=None) -> Config:
+  """What a directory's config.json says, without the weights.
+
+  Args:
+    directory: Of a Llama.
+    dtype: As of `load`.
+
+  Returns:
+    The configuration, with the dtype that it would be loaded in.
+
+  Raises:
+    ValueError: In one line, all that is wrong with the file.
+  """
+  path, raw = _raw(directory)
+  config = configs.from_dict(raw, str(path))
+  return dataclasses.replace(config, dtype=_dtype(dtype, config))
+
+
+def read_eagle_config(directory) -> tuple[Config, bool]:
+  """The same of an EAGLE head, and whether its fusing product has a bias."""
+  path, raw = _raw(directory)
+  faults = []
+  # Published heads have one unless their config says otherwise.
+  bias = fields.flag(raw, "bias", faults, True)
+  if faults:
+    raise ValueError(f"{path}: {faults[0]}")
+  raw.pop("bias", None)
+  return configs.from_dict(raw, str(path)), bias
+
+
+def _raw(directory):
+  path = pathlib.Path(directory) / "config.json"
   if not os.path.lexists(path):
     raise ValueError(f"{path} does not exist: is it a checkpoint?")
-  return reading.json_object(path)
+  return path, reading.json_object(path)
 
 
 def _check_memory(source, leaves, config, mesh) -> None:
@@ -73,15 +103,13 @@ def load(
     ValueError: In one line, all that is wrong with the checkpoint.
   """
   directory = folders.resolve(path_or_repo, revision)
-  raw = _config(directory)
-  config = configs.from_dict(raw, str(directory / "config.json"))
-  config = dataclasses.replace(config, dtype=_dtype(dtype, config))
+  config = read_config(directory, dtype)
   sharding.check(config, mesh)
   leaves = layout.llama(config)
   found = storage.contents(directory, path_or_repo)
-  _check_memory(path_or_repo, leaves, config, mesh)
   tied = config.tie_word_embeddings
   storage.check(path_or_repo, found, leaves, ["lm_head.weight"] if tied else [])
+  _check_memory(path_or_repo, leaves, config, mesh)
   if tied and "lm_head.weight" in found:
     pair = ("lm_head.weight", "model.embed_tokens.weight")
     if not np.array_equal(*(storage.tensor(found, name) for name in pair)):
@@ -121,14 +149,7 @@ def load_eagle(
     raise ValueError(f"target={target!r}: give a model, as `load` returns it")
   directory = folders.resolve(path_or_repo, revision)
   where = str(directory / "config.json")
-  raw = _config(directory)
-  # Published heads have a bias unless their config says otherwise.
-  faults = []
-  bias = fields.flag(raw, "bias", faults, True)
-  if faults:
-    raise ValueError(f"{where}: {faults[0]}")
-  raw.pop("bias", None)
-  config = configs.from_dict(raw, where)
+  config, bias = read_eagle_config(directory)
   check_vocabularies(target.config, config)
   if config.num_hidden_layers != 1 or (
     config.hidden_size != target.config.hidden_size
