@@ -120,7 +120,7 @@ def test_code_is_neither_run_nor_asked_for(saved, monkeypatch, name):
 )
 def test_a_template_that_fails(saved, template):
   (saved / "chat_template.jinja").write_text(template)
-  refused(saved, "template of", "mine")
+  refused(saved, "chat template", "mine")
 
 
 @pytest.mark.parametrize("template", [3, {"a": 1}, ["x"], [{"name": "x"}]])
