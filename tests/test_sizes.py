@@ -158,6 +158,23 @@ def test_a_run_that_fits_is_not_refused(draft, monkeypatch):
     check(settings, str(place / "target"), str(place / draft))
 
 
+@pytest.mark.parametrize(
+  ("words", "kind", "match"),
+  [
+    ("RESOURCE_EXHAUSTED: 9\nGB", ValueError, "out of memory .*: choose"),
+    ("INTERNAL: x", jax.errors.JaxRuntimeError, "INTERNAL"),
+  ],
+)
+def test_what_runs_out_of_memory(pair, monkeypatch, words, kind, match):
+  def run(*_):
+    raise jax.errors.JaxRuntimeError(words)
+
+  monkeypatch.setattr(decoding, "compile", lambda *_: run)
+  with pytest.raises(kind, match=match) as error:
+    generate(pair)
+  assert "\n" not in str(error.value)
+
+
 def test_more_cycles_than_tokens_are_not_traced(pair):
   settings = settings_lib.resolve(pair, tree="chain:2", trace=10**9)
   assert settings.plan.trace == settings.limit
@@ -272,8 +289,9 @@ class TestMachine:
     [
       (5, "0.005 kB"),
       (123456, "123 kB"),
+      (999999, "1000 kB"),
       (2 * 10**9, "2 GB"),
-      (10**30, "1000000000000000 PB"),
+      (10**30, "1e+15 PB"),
     ],
   )
   def test_words(self, size, words):

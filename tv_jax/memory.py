@@ -96,5 +96,5 @@ def told(size: int) -> str:
   """Bytes in words."""
   place = min(max((len(str(size)) - 1) // 3, 1), len(_UNITS))
   amount = size / 1000**place
-  digits = ".3g" if amount < 1000 else ".0f"
+  digits = ".0f" if 100 <= amount < 1000 else ".3g"
   return f"{amount:{digits}} {_UNITS[place - 1]}"

@@ -6,10 +6,9 @@ V vocabulary, or what it was merged to.
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
+from tv_jax import reading
 from tv_jax import tree as tree_lib
 from tv_jax.cycles.data import Cycles
 from tv_jax.proposals import INVALID, PROPOSALS
@@ -67,8 +66,8 @@ def cycles(arrays: dict[str, np.ndarray]) -> Cycles:
 
 def _meta(arrays) -> dict:
   try:
-    return dict(json.loads(str(arrays.get("meta", "{}"))))
-  except (TypeError, ValueError):
+    return reading.parse_object(str(arrays.get("meta", "{}")), "it")
+  except ValueError:
     raise ValueError("'meta' is no JSON object") from None
 
 
