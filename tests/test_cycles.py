@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+from tests import bad
 from tv_jax import cycles as cycles_lib
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS
@@ -108,6 +109,7 @@ def changed(name, place, value):
     ({"accepted": np.array(["a"] * 3)}, "'accepted' is of <U1"),
     ({"panel": np.array(["block"])}, r"'expected' is not \[1, 3\]"),
     ({"meta": "[1]"}, "'meta' is no JSON object"),
+    ({"meta": "[" * 100_000}, "'meta' is no JSON object"),
     ({"tokens": np.array([None] * 3)}, "allow_pickle"),
   ],
   ids=str,
@@ -161,3 +163,10 @@ def test_what_is_no_file_is_refused(tmp_path):
   np.save(tmp_path / "a.npy", np.zeros(3))
   with pytest.raises(ValueError, match="a single array"):
     cycles_lib.load(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_has_no_end_is_no_file(tmp_path, kind):
+  bad.place(tmp_path / "a.npz", kind)
+  with pytest.raises(ValueError, match=r"a\.npz: a pipe or a device"):
+    cycles_lib.load(tmp_path / "a.npz")

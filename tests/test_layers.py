@@ -12,6 +12,7 @@ PACKAGE = pathlib.Path(tv_jax.__file__).parent
 # A module may import from floors strictly below its own, and from its own
 # folder.
 FLOOR = {
+  "reading": -1,
   "tree": 0,
   "probs": 0,
   "prompts": 0,
@@ -19,6 +20,7 @@ FLOOR = {
   "store": 0,
   "frozen": 0,
   "names": -1,
+  "memory": 0,
   "config_flag": 0,
   "endings": 0,
   "proposals": 1,

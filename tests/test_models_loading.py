@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from tests import checkpoints
-from tv_jax import models
+from tv_jax import models, reading
 from tv_jax.models import config as configs
 
 CONFIG = checkpoints.tiny()
@@ -221,7 +221,7 @@ def test_old_configurations_mean_what_they_meant(saved):
     max_sequence_length=2048,
   )
   config = configs.from_dict(
-    configs.read_json(saved / "config.json"), "config.json"
+    reading.json_object(saved / "config.json"), "config.json"
   )
   assert config == checkpoints.tiny(num_key_value_heads=4, rope_theta=10000.0)
 

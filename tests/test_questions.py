@@ -3,6 +3,7 @@ import os
 
 import pytest
 
+from tests import bad
 from tv_jax import prompts
 from tv_jax.prompts import Question
 
@@ -63,7 +64,7 @@ def test_tasks():
   ("second", "message"),
   [
     ('{"question_id": 6, "cat', r"line 2 is not JSON .*cut short"),
-    ("", r"line 2 is not JSON"),
+    ("x", r"line 2 is not JSON"),
     ("[1]", r"line 2 is not an object with question_id, category, turns"),
     ({"question_id": 6, "category": "qa"}, r"line 2 lacks turns"),
     ({"category": "qa", "turns": ["a"]}, r"line 2 lacks question_id"),
@@ -177,3 +178,46 @@ def test_the_second_turn_holds_the_first_answer():
   assert prompts.conversation(question, ["x"]) == ["a", "x", "b"]
   with pytest.raises(ValueError, match="question 3 has 2 turns: none is left"):
     prompts.conversation(question, ["x", "y"])
+
+
+def test_a_mark_and_blank_lines_are_not_read(path):
+  rows = [json.dumps(ROW | {"question_id": i}) for i in (1, 2)]
+  path.write_text("\ufeff" + "\r\n\n \n".join(rows) + "\n\n", "utf-8")
+  assert ids(prompts.load_questions(path)) == [1, 2]
+  path.write_text("\n \n")
+  with pytest.raises(ValueError, match="the file is empty"):
+    prompts.load_questions(path)
+
+
+@pytest.mark.parametrize("kind", bad.PLACES)
+def test_what_is_no_file_of_questions(path, kind):
+  bad.place(path, kind)
+  with pytest.raises(ValueError, match="cannot be read") as error:
+    prompts.load_questions(path)
+  bad.one_line(error, str(path))
+
+
+@pytest.mark.parametrize(
+  "line",
+  [
+    "[" * 100_000,
+    '{"question_id": NaN}',
+    '{"question_id": ' + "9" * 5000 + "}",
+    '{"question_id": 1, "question_id": 2}',
+    json.dumps(ROW | {"question_id": True}),
+    json.dumps(ROW | {"turns": [["a"] * 1000]}),
+  ],
+)
+def test_a_line_that_json_cannot_say(path, line):
+  path.write_text(line)
+  with pytest.raises(ValueError, match="line 1") as error:
+    prompts.load_questions(path)
+  bad.one_line(error, str(path))
+
+
+@pytest.mark.parametrize("source", [None, 3, [], "a\0b", "a" * 5000])
+def test_what_is_no_path(source):
+  for read in (prompts.load_questions, prompts.load_spec_bench):
+    with pytest.raises(ValueError, match=r"\S") as error:
+      read(source)
+    bad.one_line(error)

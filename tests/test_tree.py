@@ -293,3 +293,65 @@ def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
 def test_a_missing_file_is_refused_by_name(tmp_path):
   with pytest.raises(ValueError, match=r"absent\.json.*No such file"):
     tree.parse(str(tmp_path / "absent.json"))
+
+
+@pytest.mark.parametrize(
+  ("text", "words"),
+  [
+    ("chain:100000", "100000 levels: 256 are the most"),
+    ("branching:5000", "5000 children of a node: 256"),
+    ("kary:2x12", "at least 8191 nodes: 4096"),
+    ("kary:10x10", "nodes: 4096"),
+    ("kary:2x99999999999999999999", "levels: 256"),
+    ("kary:99999999999999999999x2", "children of a node: 256"),
+    ("grown:1000000", "1000000 nodes: 4096"),
+    ("chain:" + "9" * 5000, "tree 'chain:999"),
+    ("branching:" + ",".join("1" * 5000), "levels: 256"),
+  ],
+)
+def test_an_absurd_size_is_refused_before_it_is_built(text, words, monkeypatch):
+  monkeypatch.setattr(tree, "from_parents", None)
+  monkeypatch.setattr(tree, "from_paths", None)
+  with pytest.raises(ValueError, match=words) as error:
+    tree.parse(text)
+  assert len(str(error.value)) < 300
+
+
+def test_an_absurd_file_is_refused(tmp_path):
+  path = tmp_path / "mine.json"
+  for parents in ([-1, *[0] * 10**5], [-1, *range(10**5)]):
+    path.write_text(json.dumps(parents))
+    with pytest.raises(ValueError, match="100001 nodes: 4096 are the most"):
+      tree.parse(str(path))
+  path.write_text(json.dumps([[0] * n for n in range(1, 400)]))
+  with pytest.raises(ValueError, match="399 levels: 256 are the most"):
+    tree.parse(str(path))
+  path.write_text("[" * 100_000)
+  with pytest.raises(ValueError, match=r"mine\.json is nested too deeply"):
+    tree.parse(str(path))
+
+
+@pytest.mark.parametrize("text", ["kary:2x10", "chain:256", "grown:768"])
+def test_a_large_tree_is_a_tree(text):
+  assert len(tree.parse(text)) in (2047, 257, 768)
+
+
+def test_a_parent_beyond_the_last_node_is_no_way_up():
+  with pytest.raises(ValueError, match="node 2 has parent 50"):
+    tree.from_parents([-1, 2, 50])
+
+
+def test_validation_looks_at_each_node_a_few_times():
+  """Of a chain from the leaf up: each step used to walk all the way."""
+
+  class Counted(tuple):
+    looks = 0
+
+    def __getitem__(self, place):
+      Counted.looks += 1
+      return super().__getitem__(place)
+
+  nodes = 4000
+  with pytest.raises(ValueError, match="levels"):
+    tree._validate(Counted([-1, *range(nodes - 1)]))
+  assert Counted.looks < 10 * nodes

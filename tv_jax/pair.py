@@ -11,6 +11,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tv_jax import models, prompts
 from tv_jax.models import Head, Model
+from tv_jax.reading import brief
 
 DRAFT_KINDS = ("llama", "eagle", "none")
 
@@ -97,7 +98,8 @@ def load(
     )
   if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
-  target = os.path.expanduser(target)  # what reads tokenizers does not
+  if isinstance(target, str | os.PathLike):
+    target = os.path.expanduser(target)  # what reads tokenizers does not
   model = models.load(target, dtype, mesh, revision)
   if draft_kind == "eagle":
     drafter = models.load_eagle(draft, model, draft_revision)
@@ -122,7 +124,11 @@ def load(
 
 def _ends(target, revision, model) -> tuple[int, ...]:
   """The end tokens that the checkpoint names; a random model may name none."""
-  try:
-    return prompts.end_tokens(target, revision)
-  except ValueError:
-    return model.config.eos_token_id
+  ends = prompts.end_tokens(target, revision, default=())
+  for token in ends:
+    if token >= model.config.vocab_size:
+      raise ValueError(
+        f"{target} names the end token {brief(token)}: the vocabulary is 0 to"
+        f" {model.config.vocab_size - 1}"
+      )
+  return ends

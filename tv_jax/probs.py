@@ -4,9 +4,13 @@ A law is an array of V probabilities in float32 (float64 stays float64),
 whatever the dtype of the logits.
 """
 
+import numbers
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from tv_jax.reading import brief
 
 # Below this logits over the temperature would overflow float32. What is so cold
 # has all of its mass on one token long before.
@@ -169,11 +173,25 @@ def _nucleus(logits, top_p):
   return jnp.take_along_axis(kept, place, axis=-1)
 
 
-def _check(temperature, top_k, top_p):
-  if isinstance(temperature, float) and not is_temperature(temperature):
+def is_number(value) -> bool:
+  """Whether it is a real number; True is one, but hardly ever meant so."""
+  return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def check_temperature(name: str, value) -> None:
+  """Refuses what is no temperature, or too low a one."""
+  if not is_number(value) or not 0 <= value < COLDEST**-1:
+    raise ValueError(f"{name}={brief(value)}: give 0 or a positive number")
+  if 0 < value < COLDEST:
     raise ValueError(
-      f"temperature={temperature}: give 0, or a number of {COLDEST:g} or more"
+      f"{name}={value}: logits over less than {COLDEST:g} overflow; give 0 for"
+      " greedy decoding"
     )
+
+
+def _check(temperature, top_k, top_p):
+  if isinstance(temperature, float):
+    check_temperature("temperature", temperature)
   if top_k < 0:
     raise ValueError(f"top_k={top_k}: give 0 (no limit) or a positive number")
   if not 0 < top_p <= 1:

@@ -12,7 +12,6 @@ import collections
 import dataclasses
 import functools
 import heapq
-import json
 import operator
 import pathlib
 import re
@@ -21,7 +20,8 @@ from collections.abc import Iterable, Sequence
 import jax
 import numpy as np
 
-from tv_jax import names
+from tv_jax import names, reading
+from tv_jax.reading import brief
 
 ROOT = 0
 NO_PARENT = -1
@@ -29,6 +29,12 @@ NO_CHILD = -1
 
 # What `parse` reads with a colon, and is no module.
 _FORMS = ("chain", "kary", "branching", "grown")
+
+# Programs are unrolled over levels and over siblings, and a pass is over all
+# nodes: larger trees would be compiled for hours. Real ones are far smaller.
+MOST_NODES = 4096
+MOST_LEVELS = 256
+MOST_CHILDREN = 256
 
 
 @jax.tree_util.register_dataclass
@@ -197,6 +203,8 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
   wanted = {tuple(operator.index(rank) for rank in path) for path in paths} - {
     ()
   }
+  _check_nodes(len(wanted) + 1)
+  _check_levels(max(map(len, wanted), default=0))
   for path in sorted(wanted):
     elder = (*path[:-1], path[-1] - 1)
     if path[-1] < 0 or (path[-1] > 0 and elder not in wanted):
@@ -217,8 +225,16 @@ def branching(widths: Sequence[int]) -> Tree:
   """The tree whose nodes at depth d all have `widths[d]` children."""
   if not widths or min(widths) < 1:
     raise ValueError(
-      f"branching {list(widths)}: give one positive width per level"
+      f"branching {brief(list(widths))}: give one positive width per level"
     )
+  _check_levels(len(widths))
+  _check_children(max(widths))
+  nodes = level = 1
+  for width in widths:
+    level *= width
+    nodes += level
+    if nodes > MOST_NODES:
+      _check_nodes(nodes, "at least ")
   parents, level = [NO_PARENT], [ROOT]
   for width in widths:
     first = len(parents)
@@ -229,6 +245,7 @@ def branching(widths: Sequence[int]) -> Tree:
 
 def kary(width: int, depth: int) -> Tree:
   """The full tree of `depth` levels below the root, `width` children each."""
+  _check_levels(depth)
   return branching([width] * depth)
 
 
@@ -253,6 +270,7 @@ def grown(
       f"grown tree of {nodes} nodes, acceptance {tuple(acceptance)}: needs at"
       " least 2 nodes and chances above 0 that sum to at most 1"
     )
+  _check_nodes(nodes)
   acceptance = sorted(acceptance, reverse=True)
   paths: list[tuple[int, ...]] = []
   heap = [(-acceptance[0], (0,))]
@@ -291,14 +309,12 @@ def parse(text: str) -> Tree:
       return grown(int(match[1]))
     if text.endswith(".json"):
       return _from_json(pathlib.Path(text))
-  except OSError as error:
-    raise ValueError(f"tree {text!r}: {error.strerror}") from error
   except ValueError as error:
-    raise ValueError(f"tree {text!r}: {error}") from error
+    raise ValueError(f"tree {brief(text)}: {error}") from error
   if names.is_foreign(text) and text.partition(":")[0] not in _FORMS:
     return _imported(text)
   raise ValueError(
-    f'tree {text!r}: write "chain:5", "kary:2x5", "eagle",'
+    f'tree {brief(text)}: write "chain:5", "kary:2x5", "eagle",'
     ' "branching:4,2,2,1", "grown:768", the name of a JSON file (a list of'
     " parents, or of paths of ranks), or package.module:name of a Tree"
   )
@@ -313,7 +329,7 @@ def _imported(text: str) -> Tree:
 
 
 def _from_json(path: pathlib.Path) -> Tree:
-  content = json.loads(path.read_text())
+  content = reading.parse(reading.text(path), str(path))
   if not isinstance(content, list) or not content:
     raise ValueError("the file holds no list of parents or of paths")
   if all(type(entry) is int for entry in content):
@@ -338,21 +354,17 @@ def _validate(parents: tuple[int, ...]) -> None:
     raise ValueError(f"node 0 must be the root: its parent is {NO_PARENT}")
   if len(parents) == 1:
     raise ValueError("node 0 is the root and has no child: nothing is drafted")
+  _check_nodes(len(parents))
   for node, parent in enumerate(parents[1:], start=1):
     if parent == NO_PARENT:
       raise ValueError(f"node {node} is a second root: give it a parent")
     if not 0 <= parent < len(parents):
       raise ValueError(
-        f"node {node} has parent {parent}, which is not among the"
+        f"node {node} has parent {brief(parent)}, which is not among the"
         f" {len(parents)} nodes"
       )
-    seen, above = {node}, parent
-    while above > ROOT and above not in seen:
-      seen.add(above)
-      above = parents[above]
-    if above != ROOT and above in seen:
-      raise ValueError(f"node {node} leads into a cycle, not to the root")
-  depth = [0] * len(parents)
+  _check_ways_up(parents)
+  depth, seen = [0] * len(parents), {NO_PARENT}
   for node, parent in enumerate(parents[1:], start=1):
     if parent >= node:
       raise ValueError(
@@ -364,11 +376,50 @@ def _validate(parents: tuple[int, ...]) -> None:
         f"node {node} at depth {depth[node]} follows a node at depth"
         f" {depth[node - 1]}: use level order"
       )
-    if parent != parents[node - 1] and parent in parents[1 : node - 1]:
+    if parent != parents[node - 1] and parent in seen:
       raise ValueError(
         f"node {node} stands apart from its siblings below {parent}: make"
         " siblings adjacent"
       )
+    seen.add(parent)
+  _check_levels(depth[-1])
+  _check_children(max(collections.Counter(parents).values()))
+
+
+def _check_ways_up(parents) -> None:
+  """Refuses a node from which no way leads to the root."""
+  sound = {ROOT}
+  for node in range(1, len(parents)):
+    way, above = {node}, parents[node]
+    while above not in sound and above not in way:
+      way.add(above)
+      above = parents[above]
+    if above not in sound:
+      raise ValueError(f"node {node} leads into a cycle, not to the root")
+    sound |= way
+
+
+def _check_nodes(nodes: int, least: str = "") -> None:
+  if nodes > MOST_NODES:
+    raise ValueError(
+      f"{least}{brief(nodes)} nodes: {MOST_NODES} are the most that a tree may"
+      " have"
+    )
+
+
+def _check_levels(levels: int) -> None:
+  if levels > MOST_LEVELS:
+    raise ValueError(
+      f"{brief(levels)} levels: {MOST_LEVELS} are the most that a tree may have"
+    )
+
+
+def _check_children(width: int) -> None:
+  if width > MOST_CHILDREN:
+    raise ValueError(
+      f"{brief(width)} children of a node: {MOST_CHILDREN} are the most that it"
+      " may have"
+    )
 
 
 # EAGLE-1's sparse tree (mc_sim_7b_63 in its code): 25 drafted nodes, depth 5.

@@ -6,11 +6,9 @@ V vocabulary, or what it was merged to.
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
-from tv_jax import names
+from tv_jax import names, reading
 from tv_jax import tree as tree_lib
 from tv_jax.cycles.data import Cycles
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
@@ -87,8 +85,8 @@ def _proposal(arrays, given) -> Proposal:
 
 def _meta(arrays) -> dict:
   try:
-    return dict(json.loads(str(arrays.get("meta", "{}"))))
-  except (TypeError, ValueError):
+    return reading.parse_object(str(arrays.get("meta", "{}")), "it")
+  except ValueError:
     raise ValueError("'meta' is no JSON object") from None
 
 

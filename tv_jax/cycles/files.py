@@ -53,7 +53,7 @@ def load(path, proposal: Proposal | None = None) -> Cycles:
     ValueError: In one line, the file and what is wrong with it.
   """
   try:
-    return checks.cycles(_arrays(path), proposal)
+    return checks.cycles(_arrays(pathlib.Path(path)), proposal)
   except OSError as error:
     reason = error.strerror or error
   except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
@@ -65,7 +65,9 @@ def load(path, proposal: Proposal | None = None) -> Cycles:
 
 
 def _arrays(path) -> dict[str, np.ndarray]:
-  with pathlib.Path(path).open("rb") as raw:
+  if path.exists() and not (path.is_file() or path.is_dir()):
+    raise ValueError("a pipe or a device, and no file")
+  with path.open("rb") as raw:
     try:
       file = np.load(raw, allow_pickle=False)
     except ValueError:  # what is no NumPy file is taken for a pickle

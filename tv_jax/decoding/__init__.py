@@ -8,6 +8,7 @@ from tv_jax.decoding.plan import (
   Request,
   Speculation,
   State,
+  slots,
 )
 from tv_jax.decoding.program import (
   CHUNK,
@@ -47,5 +48,6 @@ __all__ = [
   "prefill",
   "score",
   "shapes_of",
+  "slots",
   "verify",
 ]

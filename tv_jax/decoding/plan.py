@@ -84,7 +84,13 @@ class Plan:
     The last cycle may commit D tokens too many; while a row waits for the
     others its cycles go on, each writing a tree, or catching up.
     """
-    return prompt + new + self.depth + max(self.nodes, self.depth + 1) + 1
+    return slots(self.speculation and self.speculation.tree, prompt, new)
+
+
+def slots(tree: Tree | None, prompt: int, new: int) -> int:
+  """The cache slots of any plan with this tree; see `Plan.slots`."""
+  nodes, depth = (len(tree), tree.max_depth) if tree else (1, 0)
+  return prompt + new + depth + max(nodes, depth + 1) + 1
 
 
 class Request(NamedTuple):

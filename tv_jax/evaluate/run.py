@@ -11,7 +11,7 @@ import jax
 
 import tv_jax.pair
 from tv_jax import metrics, prompts, runs, store
-from tv_jax.evaluate import environment, selecting
+from tv_jax.evaluate import environment, memory, selecting
 from tv_jax.evaluate import settings as settings_lib
 from tv_jax.evaluate import sources as sources_lib
 from tv_jax.evaluate import timing as timing_lib
@@ -116,9 +116,11 @@ def load(settings: Settings) -> Pair:
         f"models.devices={models.devices}: there are only {there} devices"
       )
     mesh = sharding.mesh(jax.devices()[: models.devices])
+  draft, target = map(sources_lib.place_of, (models.draft, models.target))
+  memory.check(settings, target, draft)
   return tv_jax.pair.load(
-    sources_lib.place_of(models.draft),
-    sources_lib.place_of(models.target),
+    draft,
+    target,
     draft_kind=models.draft_kind,
     dtype=models.dtype or None,
     mesh=mesh,

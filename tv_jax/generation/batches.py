@@ -5,7 +5,6 @@ Axes: B batch, P prompt length, W new tokens at most, S cache slots.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,9 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import decoding, prompts
+from tv_jax.generation import options, sizes
 from tv_jax.generation.settings import Settings
 from tv_jax.models import sharding
 from tv_jax.pair import Pair
+from tv_jax.reading import brief
 
 
 class Batch(NamedTuple):
@@ -40,7 +41,7 @@ def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
   Returns:
     Token ids.
   """
-  if isinstance(texts, str):
+  if isinstance(texts, str | bytes) or not hasattr(texts, "__iter__"):
     raise ValueError("prompts: give a list, even of a single prompt")
   config = pair.target.config
   encoded = []
@@ -57,7 +58,7 @@ def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
     outside = [t for t in tokens if not 0 <= t < config.vocab_size]
     if outside:
       raise ValueError(
-        f"prompt {i} holds token {outside[0]}: the vocabulary is 0 to"
+        f"prompt {i} holds token {brief(outside[0])}: the vocabulary is 0 to"
         f" {config.vocab_size - 1}"
       )
     if len(tokens) + limit > config.max_position_embeddings:
@@ -74,21 +75,30 @@ def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
 
 def _integers(i, tokens) -> list[int]:
   try:
-    return [operator.index(token) for token in np.asarray(tokens).tolist()]
-  except TypeError:
-    raise ValueError(
-      f"prompt {i} is {tokens!r}: give a string or a list of token ids"
-    ) from None
+    found = np.asarray(tokens).tolist()
+    if all(options.is_integer(token) for token in found):
+      return found
+  except (TypeError, ValueError):  # no list, or a ragged one
+    pass
+  raise ValueError(
+    f"prompt {i} is {brief(tokens)}: give a string or a list of token ids"
+  )
 
 
 def numbers(items: Sequence[int] | None, count: int) -> list[int]:
   """The number of each of `count` prompts; by default its place."""
   if items is None:
     return [*range(count)]
-  items = [operator.index(item) for item in items]
-  if len(items) != count or min(items) < 0 or max(items) >= 2**32:
+  items = np.asarray(items).tolist()
+  if not (
+    isinstance(items, list)
+    and len(items) == count
+    and all(options.is_integer(item) for item in items)
+    and 0 <= min(items) <= max(items) < options.SEEDS
+  ):
     raise ValueError(
-      f"items={items}: give {count} numbers, one a prompt, from 0 to 2^32 - 1"
+      f"items={brief(items)}: give {count} numbers, one a prompt, none negative"
+      f" or above {options.SEEDS - 1}"
     )
   return items
 
@@ -132,10 +142,12 @@ def assemble(
   Returns:
     The batch.
   """
+  P = prompt_slots(max(longest, *map(len, tokens)))
+  new = new_slots(settings.limit)
+  sizes.check(pair, settings.plan, size, P, new)
   rest = size - len(tokens)
   limits = [*(limits or [settings.limit] * len(tokens)), *[0] * rest]
   length = np.array([*map(len, tokens), *[0] * rest], np.int32)
-  P = prompt_slots(max(longest, int(length.max())))
   padded = np.zeros((size, P + 1), np.int32)
   for row, own in zip(padded, tokens, strict=False):
     row[: len(own)] = own
@@ -153,14 +165,13 @@ def assemble(
   if pair.target.mesh is not None:  # the same on every device
     whole = sharding.placement("", pair.target.mesh)
     request = jax.device_put(request, whole)
-  new = new_slots(settings.limit)
-  slots = settings.plan.slots(P + 1, new)
-  draft = pair.draft if settings.plan.speculation else None
+  speculation = settings.plan.speculation
+  draft = pair.draft if speculation else None
   return Batch(
     params=decoding.Params(pair.target.params, draft and draft.params),
     request=request,
     new=new,
-    slots=-(-slots // 128) * 128,
+    slots=sizes.slots(speculation and speculation.tree, P, new),
   )
 
 

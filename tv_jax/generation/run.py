@@ -16,6 +16,7 @@ from tv_jax.generation import settings as settings_lib
 from tv_jax.generation.results import Generation
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
+from tv_jax.reading import shown
 
 
 def generate(
@@ -136,8 +137,17 @@ def decode(settings, batch, caches, items=()):
   begin = time.perf_counter()
   run = _compile(settings.plan, batch, caches)
   compiling = time.perf_counter() - begin
-  records, caches = run(batch.params, batch.request, caches)
-  return jax.device_get(records), caches, compiling
+  try:
+    records, caches = run(batch.params, batch.request, caches)
+    return jax.device_get(records), caches, compiling
+  except jax.errors.JaxRuntimeError as error:
+    # The estimate before was of the least; temporaries came on top.
+    if "RESOURCE_EXHAUSTED" not in str(error):
+      raise
+    raise ValueError(
+      f"out of memory ({shown(error)}): choose a smaller batch_size or tree, or"
+      " fewer max_new_tokens"
+    ) from None
 
 
 def _compile(plan, batch, caches):

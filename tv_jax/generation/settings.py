@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import jax
-import numpy as np
 
 from tv_jax import decoding, drafting, names, proposals, verifiers
 from tv_jax import tree as tree_lib
+from tv_jax.generation import options
 from tv_jax.pair import Pair
 from tv_jax.tree import Tree
 from tv_jax.verifiers import Verifier
@@ -66,16 +66,16 @@ def resolve(
   trace: int = 0,
 ) -> Settings:
   """Resolves and checks what `generate` was asked for; see there."""
-  for name, value in (
-    ("max_new_tokens", max_new_tokens),
-    ("batch_size", batch_size),
-  ):
-    if not isinstance(value, int | np.integer) or value < 1:
-      raise ValueError(f"{name}={value!r}: give a positive integer")
-  if not isinstance(trace, int | np.integer) or trace < 0:
-    raise ValueError(f"trace={trace!r}: give a number of cycles, or 0")
-  if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-    raise ValueError(f"seed={seed!r}: give an integer from 0 to 2^32 - 1")
+  options.check(
+    max_new_tokens=max_new_tokens,
+    batch_size=batch_size,
+    trace=trace,
+    seed=seed,
+    temperature=temperature,
+    draft_temperature=draft_temperature,
+    top_k=top_k,
+    top_p=top_p,
+  )
   cpu = jax.default_backend() == "cpu"
   speculation, name, chosen, known, laws = None, None, None, (), ()
   proposal = proposals.resolve(proposal)
@@ -111,7 +111,6 @@ def resolve(
     raise ValueError("panel: plain decoding drafts nothing to verify")
   if verifier is None and (trace or among):
     raise ValueError("plain decoding has no rules (among) and no trees (trace)")
-  _check_sampling(temperature, draft_temperature, top_k, top_p)
   if draft_temperature is None:
     # A ranking needs no temperature, and loses its tail to a low one.
     coldest = max(temperature, COLDEST_DRAFT)
@@ -123,8 +122,11 @@ def resolve(
     greedy=temperature == 0,
     top_k=int(top_k),
     top_p=float(top_p),
-    ends=tuple(pair.ends if ends is None else ends),
-    trace=int(trace),
+    ends=pair.ends
+    if ends is None
+    else options.ends(ends, pair.target.config.vocab_size),
+    # A cycle gains a token at least: there are no more to record.
+    trace=min(int(trace), int(max_new_tokens)),
     one_by_one=cpu,
   )
   return Settings(
@@ -139,21 +141,6 @@ def resolve(
     seed=int(seed),
     batch_size=int(batch_size),
   )
-
-
-def _check_sampling(temperature, draft_temperature, top_k, top_p):
-  """Refuses what is no temperature, top-k or top-p."""
-  if not 0 <= temperature < np.inf:
-    raise ValueError(f"temperature={temperature}: give 0 or a positive number")
-  if draft_temperature is not None and not 0 < draft_temperature < np.inf:
-    raise ValueError(
-      f"draft_temperature={draft_temperature}: give a positive number (at 0 the"
-      " draft would have one token to offer)"
-    )
-  if not isinstance(top_k, int | np.integer) or top_k < 0:
-    raise ValueError(f"top_k={top_k}: give 0 (no limit) or a positive integer")
-  if not 0 < top_p <= 1:
-    raise ValueError(f"top_p={top_p}: give a number in (0, 1]; 1 is no limit")
 
 
 def _suiting(verifier, tree, proposal) -> Verifier:

@@ -6,6 +6,8 @@ from tv_jax.models.loading import (
   check_vocabularies,
   load,
   load_eagle,
+  read_config,
+  read_eagle_config,
   save,
 )
 from tv_jax.models.model import Head, Model
@@ -19,5 +21,7 @@ __all__ = [
   "compact",
   "load",
   "load_eagle",
+  "read_config",
+  "read_eagle_config",
   "save",
 ]

@@ -8,12 +8,15 @@ extra. What loads and saves is in loading.py; this is the command.
 
 import argparse
 import json
+import os
 import pathlib
 import shutil
 import sys
+import zipfile
 
-from tv_jax.models import storage
-from tv_jax.models.config import read_json
+from tv_jax import reading
+from tv_jax.models import folders, storage
+from tv_jax.reading import listed, shown
 
 SINGLE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"
@@ -27,6 +30,17 @@ def convert(source, destination, revision: str | None = None) -> None:
     destination: A directory, made if need be.
     revision: Of a repository: a commit.
   """
+  source = folders.resolve(source, revision, ["*.bin", "*.model"])
+  destination = pathlib.Path(destination)
+  if destination.exists() and destination.samefile(source):
+    raise ValueError(f"{destination} is the source itself: name another")
+  names = [SINGLE]
+  if os.path.lexists(source / INDEX):
+    names = folders.indexed(source / INDEX, ".bin")
+  absent = [name for name in names if not (source / name).exists()]
+  if absent:
+    raise ValueError(f"{source} lacks {listed(map(shown, absent))}")
+  files = [reading.regular(source / name) for name in names]
   try:
     import torch
     from safetensors.torch import save_file
@@ -35,28 +49,14 @@ def convert(source, destination, revision: str | None = None) -> None:
       "converting needs PyTorch: pip install 'tv-jax[parity]'"
     ) from None
 
-  source = storage.resolve(source, revision, ["*.bin", "*.model"])
-  destination = pathlib.Path(destination)
-  if destination.exists() and destination.samefile(source):
-    raise ValueError(f"{destination} is the source itself: name another")
-  if (source / INDEX).exists():
-    files = sorted(set(read_json(source / INDEX)["weight_map"].values()))
-  else:
-    files = [SINGLE]
-  absent = [name for name in files if not (source / name).exists()]
-  if absent:
-    raise ValueError(f"{source} lacks {', '.join(absent)}")
-
   destination.mkdir(parents=True, exist_ok=True)
   where = {}
-  for name in files:
-    tensors = torch.load(
-      source / name, map_location="cpu", weights_only=True, mmap=True
-    )
+  for path in files:
+    tensors = _tensors(torch, path)
     renamed = (
       storage.SINGLE
       if len(files) == 1
-      else name.replace("pytorch_", "").replace(".bin", ".safetensors")
+      else path.name.replace("pytorch_", "").replace(".bin", ".safetensors")
     )
     # Cloned: tied tensors share memory, which safetensors refuses.
     save_file(
@@ -71,8 +71,34 @@ def convert(source, destination, revision: str | None = None) -> None:
     )
   copied = {".json", ".model", ".txt", ".jinja"}
   for path in source.iterdir():
-    if path.suffix in copied and path.name != INDEX:
+    if path.suffix in copied and path.name != INDEX and path.is_file():
       shutil.copyfile(path, destination / path.name)
+
+
+def _tensors(torch, path: pathlib.Path) -> dict:
+  """The tensors of a .bin file, by name; nothing in it is executed."""
+  try:
+    found = torch.load(
+      path,
+      map_location="cpu",
+      weights_only=True,
+      mmap=zipfile.is_zipfile(path),  # the older format has no other way
+    )
+  except Exception as error:  # a foreign file can fail anywhere
+    reason = str(error).partition(".")[0]
+    raise ValueError(
+      f"{path} is truncated or holds no PyTorch tensors"
+      f" ({type(error).__name__}: {shown(reason)}): download it again"
+    ) from None
+  if not isinstance(found, dict) or not all(
+    isinstance(name, str)
+    and isinstance(value, torch.Tensor)
+    and value.layout == torch.strided
+    and not value.is_quantized
+    for name, value in found.items()
+  ):
+    raise ValueError(f"{path} does not hold plain tensors by name")
+  return found
 
 
 def main(arguments=None) -> None:
@@ -85,8 +111,8 @@ def main(arguments=None) -> None:
   command.add_argument("--revision", help="of a repository: a commit")
   try:
     convert(**vars(parser.parse_args(arguments)))
-  except ValueError as error:
-    sys.exit(str(error))
+  except (ValueError, OSError) as error:
+    sys.exit(" ".join(str(error).split()))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,9 @@ stand for what every model did before they existed.
 """
 
 import dataclasses
-import json
-import pathlib
 
-from tv_jax.models import rope
+from tv_jax.models import fields, rope
+from tv_jax.reading import brief
 
 # Written by some library, without a say in what the model computes.
 HARMLESS = frozenset(
@@ -72,6 +71,18 @@ OPTIONAL = frozenset(
   }
 )
 
+# Those that are counts, but for the layers, of which no model has many.
+COUNTS = (
+  "vocab_size",
+  "hidden_size",
+  "intermediate_size",
+  "num_attention_heads",
+  "num_key_value_heads",
+  "head_dim",
+  "max_position_embeddings",
+)
+MOST_LAYERS = 1000
+
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -115,57 +126,78 @@ def from_dict(raw: dict, where: str) -> Config:
   Raises:
     ValueError: All that is missing, unknown or unsupported, by name.
   """
-  faults = [
-    f"{name}={raw.get(name)!r} is not supported, only {value!r}"
-    for name, value in FIXED.items()
-    if (name in raw or name in FIXED_REQUIRED) and raw.get(name) != value
-  ]
-  architectures = raw.get("architectures") or ["LlamaForCausalLM"]
-  if architectures != ["LlamaForCausalLM"]:
-    faults.append(f"architectures={architectures} is not a causal Llama")
-  faults += [
-    f"unknown attribute {name}={raw[name]!r}: remove it from the file if it "
-    "changes nothing that the model computes"
-    for name in sorted(
-      set(raw)
-      - HARMLESS
-      - set(FIXED)
-      - set(REQUIRED)
-      - OPTIONAL
-      - {"architectures"}
-    )
-  ]
+  faults = [*_foreign(raw)]
   faults += [f"{name} is missing" for name in REQUIRED if raw.get(name) is None]
+  values = {name: fields.count(raw, name, faults) for name in COUNTS}
+  layers = fields.count(raw, "num_hidden_layers", faults, MOST_LAYERS)
+  epsilon = fields.number(raw, "rms_norm_eps", faults)
   theta, scaling = rope.from_dict(raw, faults)
-  dtype = raw.get("dtype") or raw.get("torch_dtype") or "float32"
+  tied = fields.flag(raw, "tie_word_embeddings", faults, False)
+  vocabulary = values["vocab_size"]
+  begin = fields.token(raw, "bos_token_id", faults, vocabulary)
+  ends = fields.tokens(raw, "eos_token_id", faults, vocabulary)
+  # Some of the first checkpoints have -1 here, for none.
+  padding = raw.get("pad_token_id")
+  if padding != -1:
+    padding = fields.token(raw, "pad_token_id", faults, vocabulary)
+  dtypes = [raw.get("dtype"), raw.get("torch_dtype"), "float32"]
+  dtype = next(dtype for dtype in dtypes if dtype is not None)
   if dtype not in DTYPES:
-    faults.append(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}")
+    faults.append(f"dtype={brief(dtype)} is not one of {', '.join(DTYPES)}")
+  if not faults:
+    faults += _heads(values)
   if faults:
     raise ValueError(f"{where}: " + "; ".join(faults))
-
-  heads = raw["num_attention_heads"]
-  groups = raw.get("num_key_value_heads") or heads
-  channels = raw.get("head_dim") or raw["hidden_size"] // heads
-  if heads % groups or channels % 2:
-    raise ValueError(
-      f"{where}: num_attention_heads={heads} must be a multiple of "
-      f"num_key_value_heads={groups}, and head_dim={channels} even"
-    )
-  ends = raw.get("eos_token_id")
   return Config(
-    **{name: raw[name] for name in REQUIRED},
-    num_key_value_heads=groups,
-    head_dim=channels,
+    **values,
+    num_hidden_layers=layers,
+    rms_norm_eps=epsilon,
     rope_theta=theta,
     rope_scaling=scaling,
-    tie_word_embeddings=bool(raw.get("tie_word_embeddings", False)),
+    tie_word_embeddings=tied,
     dtype=dtype,
-    bos_token_id=raw.get("bos_token_id"),
-    eos_token_id=tuple(
-      ends if isinstance(ends, list) else [] if ends is None else [ends]
-    ),
-    pad_token_id=raw.get("pad_token_id"),
+    bos_token_id=begin,
+    eos_token_id=ends,
+    pad_token_id=padding,
   )
+
+
+def _foreign(raw):
+  """What no Llama has, or not so."""
+  for name, value in FIXED.items():
+    got = raw.get(name)
+    if (name in raw or name in FIXED_REQUIRED) and (
+      got != value or type(got) is not type(value)
+    ):
+      yield f"{name}={brief(got)} is not supported, only {value!r}"
+  architectures = raw.get("architectures")
+  if architectures not in (None, ["LlamaForCausalLM"]):
+    yield f"architectures={brief(architectures)} is not a causal Llama"
+  known = HARMLESS | OPTIONAL | {*FIXED, *REQUIRED, "architectures"}
+  for name in sorted(set(raw) - known):
+    yield (
+      f"unknown attribute {brief(name)[1:-1]}={brief(raw[name])}: remove it"
+      " from the file if it changes nothing that the model computes"
+    )
+
+
+def _heads(values):
+  """Fills in what follows from the number of heads; yields what does not."""
+  heads, width = values["num_attention_heads"], values["hidden_size"]
+  groups = values["num_key_value_heads"] = (
+    values["num_key_value_heads"] or heads
+  )
+  if values["head_dim"] is None and width % heads:
+    yield (
+      f"hidden_size={width} must be a multiple of num_attention_heads={heads}"
+      " where head_dim is missing"
+    )
+  channels = values["head_dim"] = values["head_dim"] or width // heads
+  if heads % groups or channels % 2:
+    yield (
+      f"num_attention_heads={heads} must be a multiple of "
+      f"num_key_value_heads={groups}, and head_dim={channels} even"
+    )
 
 
 def to_dict(config: Config) -> dict:
@@ -176,13 +208,3 @@ def to_dict(config: Config) -> dict:
   raw["eos_token_id"] = list(ends) if len(ends) > 1 else next(iter(ends), None)
   raw["torch_dtype"] = raw.pop("dtype")
   return raw | FIXED | {"architectures": ["LlamaForCausalLM"]}
-
-
-def read_json(path: pathlib.Path) -> dict:
-  """A JSON file's contents, or one clear line."""
-  try:
-    return json.loads(path.read_text())
-  except FileNotFoundError:
-    raise ValueError(f"{path} does not exist: is it a checkpoint?") from None
-  except json.JSONDecodeError as error:
-    raise ValueError(f"{path} is not JSON: {error}") from None

@@ -136,6 +136,12 @@ def llama(config: Config) -> list[Leaf]:
   return leaves
 
 
+def size(leaves: list[Leaf], config: Config) -> int:
+  """Bytes of these parameters in the configuration's dtype."""
+  itemsize = 4 if config.dtype == "float32" else 2
+  return itemsize * sum(leaf.size for leaf in leaves)
+
+
 def eagle(config: Config, *, bias: bool) -> list[Leaf]:
   """The parameters of an EAGLE-1 head that are its own."""
   E = config.hidden_size

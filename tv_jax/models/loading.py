@@ -1,13 +1,16 @@
 """Checkpoints to models and heads, and back."""
 
 import dataclasses
+import os
 import pathlib
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from tv_jax import memory, reading
 from tv_jax.models import config as configs
-from tv_jax.models import layout, sharding, storage
+from tv_jax.models import fields, folders, layout, sharding, storage
 from tv_jax.models.config import Config
 from tv_jax.models.eagle import Eagle
 from tv_jax.models.llama import Llama
@@ -27,9 +30,53 @@ def _dtype(name, config):
   return known
 
 
+def read_config(directory, dtype=None) -> Config:
+  """What a directory's config.json says, without the weights.
+
+  Args:
+    directory: Of a Llama.
+    dtype: As of `load`.
+
+  Returns:
+    The configuration, with the dtype that it would be loaded in.
+
+  Raises:
+    ValueError: In one line, all that is wrong with the file.
+  """
+  path, raw = _raw(directory)
+  config = configs.from_dict(raw, str(path))
+  return dataclasses.replace(config, dtype=_dtype(dtype, config))
+
+
+def read_eagle_config(directory) -> tuple[Config, bool]:
+  """The same of an EAGLE head, and whether its fusing product has a bias."""
+  path, raw = _raw(directory)
+  faults = []
+  # Published heads have one unless their config says otherwise.
+  bias = fields.flag(raw, "bias", faults, True)
+  if faults:
+    raise ValueError(f"{path}: {faults[0]}")
+  raw.pop("bias", None)
+  return configs.from_dict(raw, str(path)), bias
+
+
+def _raw(directory):
+  path = pathlib.Path(directory) / "config.json"
+  if not os.path.lexists(path):
+    raise ValueError(f"{path} does not exist: is it a checkpoint?")
+  return path, reading.json_object(path)
+
+
+def _check_memory(source, leaves, config, mesh) -> None:
+  """Refuses weights that do not fit before any is read."""
+  devices = [jax.devices()[0]] if mesh is None else [*mesh.devices.flat]
+  weights = layout.size(leaves, config) // len(devices)
+  memory.check({"weights": weights}, devices, f"{source} in {config.dtype}")
+
+
 def _source(path_or_repo, directory: pathlib.Path) -> str:
   """What was loaded, in words: the hub's cache names directories by commit."""
-  if pathlib.Path(path_or_repo).expanduser() == directory:
+  if pathlib.Path(os.path.expanduser(path_or_repo)) == directory:
     return str(directory)
   return f"{path_or_repo}@{directory.name}"
 
@@ -55,15 +102,14 @@ def load(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  directory = storage.resolve(path_or_repo, revision)
-  raw = configs.read_json(directory / "config.json")
-  config = configs.from_dict(raw, str(directory / "config.json"))
-  config = dataclasses.replace(config, dtype=_dtype(dtype, config))
+  directory = folders.resolve(path_or_repo, revision)
+  config = read_config(directory, dtype)
   sharding.check(config, mesh)
   leaves = layout.llama(config)
   found = storage.contents(directory, path_or_repo)
   tied = config.tie_word_embeddings
   storage.check(path_or_repo, found, leaves, ["lm_head.weight"] if tied else [])
+  _check_memory(path_or_repo, leaves, config, mesh)
   if tied and "lm_head.weight" in found:
     pair = ("lm_head.weight", "model.embed_tokens.weight")
     if not np.array_equal(*(storage.tensor(found, name) for name in pair)):
@@ -99,12 +145,11 @@ def load_eagle(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  directory = storage.resolve(path_or_repo, revision)
+  if not isinstance(target, Model):
+    raise ValueError(f"target={target!r}: give a model, as `load` returns it")
+  directory = folders.resolve(path_or_repo, revision)
   where = str(directory / "config.json")
-  raw = configs.read_json(directory / "config.json")
-  # Published heads have a bias unless their config says otherwise.
-  bias = raw.pop("bias", True)
-  config = configs.from_dict(raw, where)
+  config, bias = read_eagle_config(directory)
   check_vocabularies(target.config, config)
   if config.num_hidden_layers != 1 or (
     config.hidden_size != target.config.hidden_size

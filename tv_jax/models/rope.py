@@ -10,6 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.models import fields
+from tv_jax.reading import brief
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinearScaling:
@@ -42,35 +45,60 @@ def from_dict(raw: dict, faults: list[str]) -> tuple[float, Scaling | None]:
   Returns:
     Theta, and None where frequencies are not scaled.
   """
-  newer = dict(raw.get("rope_parameters") or {})
-  older = dict(raw.get("rope_scaling") or {})
+  newer = fields.group(raw, "rope_parameters", faults)
+  older = fields.group(raw, "rope_scaling", faults)
   if newer and older:
     faults.append("rope_parameters and rope_scaling are both given")
   values = newer or older
-  thetas = {newer.pop("rope_theta", None), raw.get("rope_theta")} - {None}
+  thetas = {
+    fields.number(place, "rope_theta", faults) for place in (newer, raw)
+  } - {None}
+  newer.pop("rope_theta", None)
   if len(thetas) > 1:
     faults.append(f"rope_theta is given twice: {sorted(thetas)}")
-  theta = float(min(thetas, default=10000.0))
+  theta = min(thetas, default=10000.0)
 
-  kinds = {values.pop("rope_type", None), values.pop("type", None)} - {None}
-  kind = min(kinds, default="default")
-  if kind == "default":
-    if values:
-      faults.append(f"unknown RoPE settings {sorted(values)}")
-    return theta, None
-  if kind not in SCALINGS or len(kinds) > 1:
+  kinds = [values.pop(name, None) for name in ("rope_type", "type")]
+  kinds = [kind for kind in kinds if kind is not None] or ["default"]
+  kind = kinds[0]
+  if kinds[-1] != kind or kind not in ("default", *SCALINGS):
     faults.append(
-      f"RoPE scaling {sorted(kinds)} is not supported, only default, "
+      f"RoPE scaling {brief(kinds)} is not supported, only default, "
       f"{', '.join(SCALINGS)}"
     )
     return theta, None
+  if kind == "default":
+    if values:
+      faults.append(f"unknown RoPE settings {brief(sorted(values))}")
+    return theta, None
+  return theta, _scaling(kind, values, faults)
+
+
+def _scaling(kind, values, faults) -> Scaling | None:
+  """A scaling with the numbers that it needs."""
   names = {field.name for field in dataclasses.fields(SCALINGS[kind])}
   if names != set(values):
     faults.append(
-      f"RoPE scaling {kind!r} needs {sorted(names)}, got {sorted(values)}"
+      f"RoPE scaling {kind!r} needs {sorted(names)}, got"
+      f" {brief(sorted(values))}"
     )
-    return theta, None
-  return theta, SCALINGS[kind](**values)
+    return None
+  before = len(faults)
+  numbers = {
+    name: (fields.count if name.startswith("original") else fields.number)(
+      values, name, faults
+    )
+    for name in values
+  }
+  faults += [f"{name} is missing" for name in values if values[name] is None]
+  if len(faults) > before:
+    return None
+  scaling = SCALINGS[kind](**numbers)
+  if isinstance(scaling, Llama3Scaling):
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    if low >= high:
+      faults.append(f"low_freq_factor={low} must be below {high}, the high one")
+  return scaling
 
 
 def to_dict(scaling: Scaling | None) -> dict | None:

@@ -64,6 +64,10 @@ def check(config: Config, mesh: Mesh | None) -> None:
   """Whether `config` can be split over `mesh`."""
   if mesh is None:
     return
+  if not isinstance(mesh, Mesh):
+    raise ValueError(
+      f"mesh={mesh!r}: make one with tv_jax.models.sharding.mesh(devices)"
+    )
   if mesh.axis_names != (AXIS,):
     raise ValueError(
       f"the mesh has axes {mesh.axis_names}, not ({AXIS!r},): make it with "

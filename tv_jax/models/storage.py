@@ -5,8 +5,9 @@ more than what the devices hold.
 """
 
 import json
+import os
 import pathlib
-import re
+from typing import NamedTuple
 
 import jax
 import ml_dtypes  # noqa: F401  (teaches NumPy the name of bfloat16)
@@ -15,62 +16,31 @@ import safetensors
 from jax.sharding import Mesh
 from safetensors.numpy import save_file
 
-from tv_jax.models import sharding
-from tv_jax.models.config import read_json
+from tv_jax import reading
+from tv_jax.models import folders, sharding
 from tv_jax.models.layout import IGNORED, Leaf
+from tv_jax.reading import listed, shown
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
-REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+# What weights can be stored as, by safetensors' names. Others are quantised:
+# their numbers mean nothing without scales that are kept elsewhere.
+FLOATS = ("F64", "F32", "BF16", "F16")
 
 
-def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
-  """A directory that holds the checkpoint.
+class Stored(NamedTuple):
+  """Where a tensor is, and what the file says of it."""
 
-  Args:
-    path_or_repo: A directory, or a repository's name on the Hugging Face hub.
-    revision: Of the repository: a commit, tag or branch.
-    patterns: More files that are wanted from a repository.
-
-  Returns:
-    The directory itself, or the hub cache's directory of that revision.
-  """
-  directory = pathlib.Path(path_or_repo).expanduser()
-  if directory.is_dir():
-    if revision is not None:
-      raise ValueError(
-        f"{directory} is a directory and has no revision {revision!r}: a "
-        "revision goes with a hub repository"
-      )
-    return directory
-  if not REPOSITORY.fullmatch(str(path_or_repo)) or directory.exists():
-    raise ValueError(
-      f"{path_or_repo} is neither a directory nor the name of a hub "
-      "repository (owner/name)"
-    )
-  import huggingface_hub
-
-  try:
-    return pathlib.Path(
-      huggingface_hub.snapshot_download(
-        str(path_or_repo),
-        revision=revision,
-        allow_patterns=["*.json", "*.safetensors", "tokenizer*", *patterns],
-      )
-    )
-  except (OSError, ValueError) as error:
-    reason = " ".join(str(error).split())
-    raise ValueError(
-      f"{path_or_repo} is not a directory, and could not be had from the hub "
-      f"at revision {revision or 'main'}: {reason}"
-    ) from None
+  path: pathlib.Path
+  shape: tuple[int, ...]
+  dtype: str
 
 
 def shards(directory: pathlib.Path, source) -> list[pathlib.Path]:
   """The safetensors files of a checkpoint, all of them there."""
-  if (directory / INDEX).exists():
-    names = sorted(set(read_json(directory / INDEX)["weight_map"].values()))
-  elif (directory / SINGLE).exists():
+  if os.path.lexists(directory / INDEX):
+    names = folders.indexed(directory / INDEX, ".safetensors")
+  elif os.path.lexists(directory / SINGLE):
     names = [SINGLE]
   else:
     raise ValueError(
@@ -81,25 +51,24 @@ def shards(directory: pathlib.Path, source) -> list[pathlib.Path]:
   absent = [name for name in names if not (directory / name).exists()]
   if absent:
     raise ValueError(
-      f"{source} lacks {', '.join(absent)}, which {INDEX} names: download "
-      "them again"
+      f"{source} lacks {listed(map(shown, absent))}, which {INDEX} names:"
+      " download them again"
     )
-  return [directory / name for name in names]
+  return [reading.regular(directory / name) for name in names]
 
 
 def _open(path):
   try:
     return safetensors.safe_open(path, framework="numpy")
-  except safetensors.SafetensorError as error:
+  except (safetensors.SafetensorError, OSError) as error:
+    reason = " ".join(str(error).split())
     raise ValueError(
-      f"{path} is truncated or is not safetensors ({error}): download it again"
+      f"{path} is truncated or is not safetensors ({reason}): download it again"
     ) from None
 
 
-def contents(
-  directory: pathlib.Path, source
-) -> dict[str, tuple[pathlib.Path, tuple[int, ...]]]:
-  """The file and the shape of each tensor, by name.
+def contents(directory: pathlib.Path, source) -> dict[str, Stored]:
+  """What there is of each tensor, by name.
 
   Args:
     directory: What `resolve` returned.
@@ -112,7 +81,13 @@ def contents(
   for path in shards(directory, source):
     with _open(path) as file:
       for name in file.keys():  # noqa: SIM118  (not a mapping)
-        found[name] = path, tuple(file.get_slice(name).get_shape())
+        if name in found:
+          raise ValueError(
+            f"{path} holds {shown(name)}, and so does {found[name].path.name}:"
+            " remove one or the other"
+          )
+        about = file.get_slice(name)
+        found[name] = Stored(path, tuple(about.get_shape()), about.get_dtype())
   return found
 
 
@@ -126,26 +101,35 @@ def check(where, found, leaves: list[Leaf], others=()) -> None:
     others: Names of tensors that may be there as well.
   """
   wanted = {part.name: part.shape for leaf in leaves for part in leaf.parts}
-  faults = [f"missing: {name}" for name in wanted if name not in found]
-  faults += [
-    f"unknown: {name}"
-    for name in found
-    if name not in wanted and name not in others and not IGNORED.fullmatch(name)
+  faults = [
+    [f"missing: {shown(name)}" for name in wanted if name not in found],
+    [
+      f"unknown: {shown(name)}"
+      for name in found
+      if not (name in wanted or name in others or IGNORED.fullmatch(name))
+    ],
+    [
+      f"wrong shape: {name} is {list(found[name].shape)}, not {list(shape)}"
+      for name, shape in wanted.items()
+      if name in found and found[name].shape != shape
+    ],
+    [
+      f"no floating-point weights: {name} is {found[name].dtype} (quantised"
+      " ones are not supported)"
+      for name in (*wanted, *others)
+      if name in found and found[name].dtype not in FLOATS
+    ],
   ]
-  faults += [
-    f"wrong shape: {name} is {list(found[name][1])}, not {list(shape)}"
-    for name, shape in wanted.items()
-    if name in found and found[name][1] != shape
-  ]
-  if faults:
+  if any(faults):
     raise ValueError(
-      f"{where} does not hold what its config.json says: " + "; ".join(faults)
+      f"{where} does not hold what its config.json says: "
+      + "; ".join(listed(kind, "; ") for kind in faults if kind)
     )
 
 
 def tensor(found, name: str) -> np.ndarray:
   """One tensor; its file is closed again, so that no pages stay mapped."""
-  with _open(found[name][0]) as file:
+  with _open(found[name].path) as file:
     return file.get_tensor(name)
 
 

@@ -10,14 +10,9 @@ from tv_jax.prompts.questions import (
   load_questions,
   load_spec_bench,
 )
-from tv_jax.prompts.templates import (
-  DATE,
-  TEMPLATES,
-  VICUNA_SYSTEM,
-  encode,
-  end_tokens,
-  load_tokenizer,
-)
+from tv_jax.prompts.rendering import DATE
+from tv_jax.prompts.templates import TEMPLATES, VICUNA_SYSTEM, encode
+from tv_jax.prompts.tokenizers import end_tokens, load_tokenizer
 
 __all__ = [
   "BUNDLED",

@@ -2,9 +2,12 @@
 
 import collections
 import dataclasses
-import json
+import os
 import pathlib
 from collections.abc import Sequence
+
+from tv_jax import reading
+from tv_jax.reading import brief, shown
 
 # Where Spec-Bench's questions are to be had.
 SOURCE = (
@@ -68,23 +71,20 @@ def load_questions(source) -> tuple[Question, ...]:
   Raises:
     ValueError: In one line, the file and the line that is wrong, and how.
   """
-  path = pathlib.Path(source).expanduser()
+  path = _path(source)
   if str(source) == "minibench":
     path = BUNDLED / "minibench.jsonl"
   try:
     # Not splitlines, which breaks at characters that JSON has inside strings.
-    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-  except OSError as error:
+    lines = reading.text(path).split("\n")
+  except ValueError as error:
     raise ValueError(
-      f"{path} cannot be read ({error.strerror}): give the path of a questions "
-      "file, or minibench"
+      f"{error}: give the path of a questions file, or minibench"
     ) from None
-  except UnicodeDecodeError:
-    raise ValueError(f"{path} is not a text file in UTF-8") from None
-  if lines == [""]:
-    raise ValueError(f"{path}, line 1: the file is empty")
   questions = {}
   for number, line in enumerate(lines, 1):
+    if not line.strip():
+      continue
     question = _question(line, f"{path}, line {number}")
     if question.question_id in questions:
       raise ValueError(
@@ -92,17 +92,23 @@ def load_questions(source) -> tuple[Question, ...]:
         "twice"
       )
     questions[question.question_id] = question
+  if not questions:
+    raise ValueError(f"{path}, line 1: the file is empty")
   return tuple(questions.values())
+
+
+def _path(source) -> pathlib.Path:
+  if not isinstance(source, str | os.PathLike):
+    raise ValueError(f"{brief(source)} is no path of a questions file")
+  return pathlib.Path(os.path.expanduser(source))
 
 
 def _question(line: str, where: str) -> Question:
   """Reads one line; `where` is what errors call it."""
   try:
-    row = json.loads(line)
-  except json.JSONDecodeError as error:
-    raise ValueError(
-      f"{where} is not JSON ({error.msg}): was the file cut short?"
-    ) from None
+    row = reading.parse(line, where)
+  except ValueError as error:
+    raise ValueError(f"{error}: was the file cut short?") from None
   wanted = {"question_id": int, "category": str, "turns": list}
   if not isinstance(row, dict):
     raise ValueError(f"{where} is not an object with {', '.join(wanted)}")
@@ -111,17 +117,19 @@ def _question(line: str, where: str) -> Question:
       raise ValueError(f"{where} lacks {name}")
     if type(row[name]) is not kind or not (row[name] or kind is int):
       raise ValueError(
-        f"{where}: {name}={row[name]!r} must be of type {kind.__name__}, and "
-        "not empty"
+        f"{where}: {name}={brief(row[name])} must be of type"
+        f" {kind.__name__}, and not empty"
       )
   if not _is_texts(row["turns"]):
-    raise ValueError(f"{where}: turns={row['turns']!r} must hold strings only")
+    raise ValueError(
+      f"{where}: turns={brief(row['turns'])} must hold strings only"
+    )
   references = row.get("reference") or []
   if not isinstance(references, list) or not all(
     isinstance(one, str) or _is_texts(one) for one in references
   ):
     raise ValueError(
-      f"{where}: reference={references!r} must be a list of strings"
+      f"{where}: reference={brief(references)} must be a list of strings"
     )
   return Question(
     question_id=row["question_id"],
@@ -139,10 +147,10 @@ def _is_texts(value) -> bool:
 
 def load_spec_bench(path) -> tuple[Question, ...]:
   """Reads Spec-Bench's own question.jsonl, and checks that it is whole."""
-  if not pathlib.Path(path).expanduser().exists():
+  if not os.path.lexists(_path(path)):
     raise ValueError(
-      f"{path} is not there: download {SOURCE} to that place, or give the path "
-      "of one that you have, as spec_bench:PATH"
+      f"{shown(path)} is not there: download {SOURCE} to that place, or give"
+      " the path of one that you have, as spec_bench:PATH"
     )
   questions = load_questions(path)
   counts = collections.Counter(question.category for question in questions)

@@ -1,12 +1,13 @@
-"""Tokenizers, chat templates, and the tokens that end an answer.
+"""Templates: from conversations to tokens.
 
 A conversation is a list of turns: the user's, the assistant's, the user's,
 and so on, the user's last.
 """
 
-import json
-import pathlib
 from collections.abc import Sequence
+
+from tv_jax.prompts import rendering
+from tv_jax.reading import brief, shown
 
 # What Vicuna v1.1 to v1.5 were trained with.
 VICUNA_SYSTEM = (
@@ -14,9 +15,6 @@ VICUNA_SYSTEM = (
   "The assistant gives helpful, detailed, and polite answers to the user's "
   "questions."
 )
-
-# Some templates print today's date: then no run could be repeated.
-DATE = "26 Jul 2024"
 
 
 def raw(tokenizer, turns: Sequence[str]) -> list[int]:
@@ -40,11 +38,9 @@ def chat(tokenizer, turns: Sequence[str]) -> list[int]:
       f"{', '.join(name for name in TEMPLATES if name != 'chat')}"
     )
   roles = ("user", "assistant")
-  text = tokenizer.apply_chat_template(
+  text = rendering.render(
+    tokenizer,
     [{"role": roles[i % 2], "content": t} for i, t in enumerate(turns)],
-    tokenize=False,
-    add_generation_prompt=True,
-    date_string=DATE,
   )
   return tokenizer(text, add_special_tokens=False).input_ids
 
@@ -63,58 +59,29 @@ def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
   Returns:
     Token ids.
   """
-  if template not in TEMPLATES:
+  if not isinstance(template, str) or template not in TEMPLATES:
     raise ValueError(
-      f"template {template!r} is not one of {', '.join(TEMPLATES)}"
+      f"template {brief(template)} is not one of {', '.join(TEMPLATES)}"
     )
+  if not isinstance(turns, Sequence) or not all(
+    isinstance(turn, str) for turn in turns
+  ):
+    raise ValueError(f"a conversation holds texts only, not {brief(turns)}")
   if len(turns) % 2 == 0:
     raise ValueError(
       f"a conversation of {len(turns)} turns does not end with the user's"
     )
-  return TEMPLATES[template](tokenizer, turns)
-
-
-def load_tokenizer(path_or_repo, revision: str | None = None):
-  """A checkpoint's tokenizer."""
-  import transformers
-
-  try:
-    return transformers.AutoTokenizer.from_pretrained(
-      path_or_repo, revision=revision or "main"
-    )
-  except (OSError, ValueError) as error:
-    raise ValueError(
-      f"no tokenizer could be loaded from {path_or_repo}: "
-      + " ".join(str(error).split())
-    ) from None
-
-
-def end_tokens(path_or_repo, revision: str | None = None) -> tuple[int, ...]:
-  """The tokens that end an answer, all of them.
-
-  Instruction-tuned models have several, and list them in
-  generation_config.json alone; without that file, config.json's count.
-  """
-  from transformers.utils import cached_file
-
-  for name in ("generation_config.json", "config.json"):
-    try:
-      path = cached_file(
-        path_or_repo,
-        name,
-        revision=revision,
-        _raise_exceptions_for_missing_entries=False,
-      )
-    except OSError as error:
+  for turn in turns:
+    if any("\ud800" <= letter <= "\udfff" for letter in turn):
       raise ValueError(
-        f"{name} of {path_or_repo} could not be had: "
-        + " ".join(str(error).split())
-      ) from None
-    ends = json.loads(pathlib.Path(path).read_text()) if path else {}
-    ends = ends.get("eos_token_id")
-    if ends is not None:
-      return tuple(ends) if isinstance(ends, list) else (ends,)
-  raise ValueError(
-    f"{path_or_repo} names no eos_token_id in generation_config.json or "
-    "config.json: nothing would end an answer"
-  )
+        f"the text {brief(turn)} holds half of a character (a lone surrogate)"
+      )
+  try:
+    return TEMPLATES[template](tokenizer, turns)
+  except ValueError:
+    raise
+  except Exception as error:  # tokenizers' own are of no common kind
+    raise ValueError(
+      f"the tokenizer of {tokenizer.name_or_path} fails"
+      f" ({type(error).__name__}: {shown(error)})"
+    ) from None

@@ -141,9 +141,7 @@ def _rich(title, header, rows, notes) -> rich.table.Table:
     result.add_column(_escaped(name), justify="left" if words else "right")
   last = len(rows) - 1 if rows[-1][0] == "All" else 0
   for i, row in enumerate(rows, 1):
-    result.add_row(
-      *(Text(fragments.plain(x)) for x in row), end_section=i == last
-    )
+    result.add_row(*map(_escaped, row), end_section=i == last)
   return result
 
 

@@ -1,0 +1,298 @@
+"""What cannot fit is refused before anything is compiled, with the remedy."""
+
+import dataclasses
+import logging
+import types
+
+import jax
+import numpy as np
+import pytest
+
+import tv_jax
+from configs import quickstart
+from tests import bad, checkpoints
+from tv_jax import decoding, evaluate, memory, models, prompts, tree
+from tv_jax.generation import batches, sizes
+from tv_jax.generation import settings as settings_lib
+from tv_jax.pair import Pair
+
+PROMPTS = [[1, 2, 3]]
+
+
+@pytest.fixture(scope="module")
+def pair():
+  config = checkpoints.tiny(max_position_embeddings=2**30)
+  target = checkpoints.ours(config)
+  draft = checkpoints.ours(dataclasses.replace(config, num_hidden_layers=1))
+  return Pair(target=target, draft=draft, draft_kind="llama")
+
+
+@pytest.fixture
+def nothing_runs(monkeypatch):
+  """Whatever would be compiled, or read, is an error."""
+  monkeypatch.setattr(decoding, "compile", None)
+  monkeypatch.setattr(models, "load", None)
+
+
+def generate(pair, **options):
+  defaults = {"tree": "chain:2", "max_new_tokens": 4}
+  return tv_jax.generate(pair, PROMPTS, **(defaults | options))
+
+
+def test_the_estimate_is_what_there_is(pair):
+  shape = tree.kary(2, 2)
+  settings = settings_lib.resolve(
+    pair, tree=shape, max_new_tokens=40, panel=["token_level"], trace=3
+  )
+  batch = batches.assemble(pair, settings, PROMPTS * 5, range(5), 5)
+  caches = batches.caches(pair, batch)
+  found = sizes.estimate(
+    pair.target.config,
+    pair.draft.config,
+    "llama",
+    shape,
+    rows=5,
+    prompt=16,
+    new=batch.new,
+    panel=2,
+    trace=3,
+  )
+
+  def size(tree):
+    leaves = jax.tree.leaves(tree)
+    return sum(np.prod(x.shape) * x.dtype.itemsize for x in leaves)
+
+  assert found["weights"] == size(batch.params)
+  lengths = caches.target.length, caches.draft.length
+  assert found["caches"] == size(caches) - size(lengths)
+  assert found["laws"] == 4 * 5 * (7 + 3) * 48
+  assert found["masks"] == 4 * 5 * 16 * batch.slots
+  records, _ = jax.eval_shape(
+    lambda *arguments: decoding.generate(settings.plan, *arguments, batch.new),
+    batch.params,
+    batch.request,
+    caches,
+  )
+  assert found["records"] == pytest.approx(
+    size(records) + size(batch.request.prompts), rel=0.05
+  )
+
+
+def test_an_eagle_head_has_no_embedding_and_one_layer(pair):
+  head = checkpoints.ours_head(pair.target)
+  params = {
+    name: value
+    for name, value in head.params["params"].items()
+    if name not in ("embedding", "unembedding")
+  }
+  own = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
+  assert sizes.parameters(head.config, "eagle") == own
+
+
+def test_devices_share_what_is_split(pair):
+  def of(**how):
+    return sizes.estimate(
+      pair.target.config,
+      pair.draft.config,
+      "llama",
+      tree.chain(2),
+      rows=4,
+      prompt=16,
+      new=16,
+      **how,
+    )
+
+  alone, split = of(), of(devices=2, split_draft=True)
+  assert split["weights"] == pytest.approx(alone["weights"] / 2)
+  assert split["caches"] == alone["caches"] / 2
+  assert alone["laws"] == split["laws"]
+  assert of(devices=2)["caches"] > split["caches"]
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize(
+  ("options", "remedy"),
+  [
+    ({"max_new_tokens": 10**9}, "fewer max_new_tokens"),
+    ({"tree": "kary:2x10", "batch_size": 10**9}, "a smaller batch_size"),
+  ],
+)
+def test_generate_refuses(pair, options, remedy, monkeypatch):
+  monkeypatch.setattr(memory, "available", lambda devices: 10**9)
+  rows = PROMPTS * 2000
+  with pytest.raises(ValueError, match=r"needs .* of memory at least") as error:
+    tv_jax.generate(pair, rows, **({"tree": "chain:2"} | options))
+  bad.one_line(error, "weights", "caches", remedy)
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize(
+  "fields",
+  [
+    {"batch_size": 10**9},
+    {"batch_size": 10**30},
+    {"max_new_tokens": 10**9},
+    {"padded_to": 10**9},
+    {"max_new_tokens": 10**6, "explorer": {"per_task": 1, "cycles": 10**9}},
+    {"trees": "kary:2x10", "batch_size": 4000},
+  ],
+)
+def test_a_run_refuses_before_it_reads_a_weight(tmp_path, fields):
+  settings = evaluate.from_config(quickstart.get_config().to_dict() | fields)
+  with pytest.raises(ValueError, match=r"needs .* of memory at least") as error:
+    evaluate.run(settings, tmp_path / "run")
+  bad.one_line(error, "choose")
+
+
+@pytest.mark.parametrize("draft", ["draft", "eagle"])
+def test_a_run_that_fits_is_not_refused(draft, monkeypatch):
+  raw = quickstart.get_config().to_dict()
+  kind = "eagle" if draft == "eagle" else "llama"
+  raw["models"] |= {"draft": f"bundled/{draft}", "draft_kind": kind}
+  settings = evaluate.from_config(raw)
+  place = prompts.BUNDLED
+  check = evaluate.memory.check
+  check(settings, str(place / "target"), str(place / draft))
+  monkeypatch.setattr(memory, "available", lambda devices: 2 * 10**7)
+  with pytest.raises(ValueError, match=r"and there are 20 MB: choose"):
+    check(settings, str(place / "target"), str(place / draft))
+
+
+@pytest.mark.parametrize(
+  ("words", "kind", "match"),
+  [
+    ("RESOURCE_EXHAUSTED: 9\nGB", ValueError, "out of memory .*: choose"),
+    ("INTERNAL: x", jax.errors.JaxRuntimeError, "INTERNAL"),
+  ],
+)
+def test_what_runs_out_of_memory(pair, monkeypatch, words, kind, match):
+  def run(*_):
+    raise jax.errors.JaxRuntimeError(words)
+
+  monkeypatch.setattr(decoding, "compile", lambda *_: run)
+  with pytest.raises(kind, match=match) as error:
+    generate(pair)
+  assert "\n" not in str(error.value)
+
+
+def test_more_cycles_than_tokens_are_not_traced(pair):
+  settings = settings_lib.resolve(pair, tree="chain:2", trace=10**9)
+  assert settings.plan.trace == settings.limit
+
+
+def test_a_large_tree_is_announced_once(pair, caplog):
+  sizes.announce.cache_clear()
+  with caplog.at_level(logging.WARNING):
+    for shape in ("eagle", "chain:5", "kary:2x10", "kary:2x10", "chain:64"):
+      sizes.announce(tree.parse(shape))
+  assert [record.args[0] for record in caplog.records] == [
+    "2047 nodes",
+    "64 levels",
+  ]
+
+
+@pytest.mark.parametrize(
+  ("option", "value"),
+  [
+    ("ends", [1.5]),
+    ("ends", [True]),
+    ("ends", ["a"]),
+    ("ends", "ab"),
+    ("ends", 3),
+    ("ends", [48]),
+    ("ends", [-1]),
+    ("seed", 2**32),
+    ("seed", -1),
+    ("seed", True),
+    ("seed", 1.0),
+    ("temperature", 1e-38),
+    ("temperature", 1e-45),
+    ("temperature", "1"),
+    ("temperature", True),
+    ("temperature", [1]),
+    ("temperature", 10**400),
+    ("draft_temperature", 1e-38),
+    ("draft_temperature", "1"),
+    ("top_p", "1"),
+    ("top_p", None),
+    ("top_k", 1.0),
+    ("top_k", True),
+    ("max_new_tokens", True),
+    ("batch_size", 1.0),
+    ("trace", True),
+    ("items", [2**32]),
+    ("items", [1.5]),
+    ("items", [True]),
+    ("items", 3),
+  ],
+)
+@pytest.mark.usefixtures("nothing_runs")
+def test_an_option_of_a_wrong_kind(pair, option, value):
+  with pytest.raises(ValueError, match=f"^{option}=") as error:
+    generate(pair, **{option: value})
+  bad.one_line(error)
+
+
+@pytest.mark.parametrize(
+  "texts", [None, 3, b"a", [3], [[True]], [[1, [2]]], [[1.0]], [[2**70]]]
+)
+@pytest.mark.usefixtures("nothing_runs")
+def test_what_is_no_list_of_prompts(pair, texts):
+  with pytest.raises(ValueError, match="prompt") as error:
+    tv_jax.generate(pair, texts)
+  bad.one_line(error)
+
+
+def test_the_coldest_temperatures_of_a_config():
+  raw = quickstart.get_config().to_dict()
+  for fields in ({"temperatures": (1e-38,)}, {"draft_temperature": 1e-38}):
+    with pytest.raises(ValueError, match="1e-38 is too low"):
+      evaluate.from_config(raw | fields)
+
+
+class TestMachine:
+  def test_a_device_says_itself(self):
+    device = types.SimpleNamespace(memory_stats=lambda: {"bytes_limit": 7})
+    assert memory.available([device]) == 7
+
+  def test_nobody_knows(self):
+    device = types.SimpleNamespace(memory_stats=lambda: None, platform="gpu")
+    assert memory.available([device]) is None
+    memory.check({"weights": 10**18}, [device], "it")
+
+  def test_processors_share_the_machine(self, monkeypatch):
+    monkeypatch.setattr(memory, "host", lambda: 1000)
+    assert memory.available(jax.devices()[:2]) == 500
+
+  @pytest.mark.parametrize(
+    ("group", "file"),
+    [("0::/a/b", "a/memory.max"), ("4:memory:/a/b", "memory/a/{}")],
+  )
+  def test_a_container_allows_less(self, monkeypatch, tmp_path, group, file):
+    own, limit = (
+      tmp_path / "own",
+      tmp_path / file.format("memory.limit_in_bytes"),
+    )
+    own.write_text(f"1:name=systemd:/x\n{group}\n")
+    limit.parent.mkdir(parents=True)
+    limit.write_text("123456\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    monkeypatch.setattr(memory, "_OWN", own)
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
+    assert memory.host() == 123456
+
+  def test_this_machine_has_some(self):
+    assert memory.host() > 10**8
+
+  @pytest.mark.parametrize(
+    ("size", "words"),
+    [
+      (5, "0.005 kB"),
+      (123456, "123 kB"),
+      (999999, "1000 kB"),
+      (2 * 10**9, "2 GB"),
+      (10**30, "1e+15 PB"),
+    ],
+  )
+  def test_words(self, size, words):
+    assert memory.told(size) == words

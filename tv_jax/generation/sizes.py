@@ -1,0 +1,151 @@
+"""What a batch takes of memory and of patience, before anything is compiled.
+
+Axes: B batch, N nodes, M nodes that have children, D depth, P prompt length,
+W new tokens at most, S cache slots, V vocabulary, T tokens of a pass.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+
+import jax
+import numpy as np
+
+from tv_jax import decoding, memory
+from tv_jax.models import Config, layout
+from tv_jax.tree import Tree
+
+# To compile a larger tree takes minutes. Levels and siblings are unrolled.
+LARGE = {"nodes": 128, "levels": 12, "children": 8}
+
+
+def estimate(
+  target: Config,
+  draft: Config | None,
+  draft_kind: str,
+  tree: Tree | None,
+  *,
+  rows: int,
+  prompt: int,
+  new: int,
+  panel: int = 0,
+  trace: int = 0,
+  devices: int = 1,
+  split_draft: bool = False,
+) -> dict[str, int]:
+  """Bytes on each device that a batch takes at least.
+
+  What must be there at the same time, and no more: temporaries come on top.
+
+  Args:
+    target: The target's configuration, with the dtype that it is loaded in.
+    draft: Of the draft; None in plain decoding.
+    draft_kind: "llama" or "eagle".
+    tree: What is drafted; None in plain decoding.
+    rows: B.
+    prompt: P.
+    new: W.
+    panel: Verifiers whose stop laws are computed.
+    trace: Cycles of which trees are recorded.
+    devices: That the target is split over.
+    split_draft: Whether the draft is, too.
+
+  Returns:
+    By what takes it.
+  """
+  N, D = (len(tree), tree.max_depth) if tree else (1, 0)
+  M = len(tree.inner) if tree else 0
+  S = slots(tree, prompt, new)
+  own = devices if split_draft else 1
+  weights = parameters(target, "llama") // devices
+  caches = _cache(target, rows, S) // devices
+  if draft is not None:
+    weights += parameters(draft, draft_kind) // own
+    caches += _cache(draft, rows, S) // own
+  T = max(N, min(prompt, decoding.CHUNK))
+  columns = new * (2 + panel) + D + 1 + N
+  traced = (trace + 1) * N * (5 + panel) if trace else 0
+  return {
+    "weights": weights,
+    "caches": caches,
+    "laws": 4 * rows * (N + M) * target.vocab_size,
+    "masks": 4 * rows * T * S,
+    "records": 4 * rows * (prompt + columns + traced),
+  }
+
+
+def slots(tree: Tree | None, prompt: int, new: int) -> int:
+  """S, in full blocks."""
+  return -(-decoding.slots(tree, prompt + 1, new) // 128) * 128
+
+
+@functools.lru_cache(maxsize=64)
+def parameters(config: Config, kind: str) -> int:
+  """Bytes of a model's own parameters."""
+  if kind == "eagle":
+    return layout.size(layout.eagle(config, bias=True), config)
+  return layout.size(layout.llama(config), config)
+
+
+def _cache(config, rows, slots) -> int:
+  width = config.num_key_value_heads * config.head_dim
+  itemsize = 4 if config.dtype == "float32" else 2
+  return 2 * config.num_hidden_layers * rows * slots * width * itemsize
+
+
+def check(pair, plan: decoding.Plan, rows: int, prompt: int, new: int) -> None:
+  """Refuses a batch that does not fit, and says what will take long.
+
+  Args:
+    pair: The models.
+    plan: What the program is compiled for.
+    rows: B.
+    prompt: P.
+    new: W.
+
+  Raises:
+    ValueError: It needs more memory than there is.
+  """
+  tree = plan.speculation and plan.speculation.tree
+  mesh = pair.target.mesh
+  devices = [jax.devices()[0]] if mesh is None else [*mesh.devices.flat]
+  parts = estimate(
+    pair.target.config,
+    pair.draft.config if tree else None,
+    pair.draft_kind,
+    tree,
+    rows=rows,
+    prompt=prompt,
+    new=new,
+    panel=len(plan.panel),
+    trace=plan.trace,
+    devices=len(devices),
+    split_draft=bool(tree) and pair.draft.mesh is not None,
+  )
+  memory.check(parts, devices, describe(rows, prompt, new, tree))
+  if tree:
+    announce(tree)
+
+
+def describe(rows: int, prompt: int, new: int, tree: Tree | None) -> str:
+  """A batch in words, for errors."""
+  what = f"{rows} rows of {prompt} and {new} tokens"
+  return f"{what}, with trees of {len(tree)} nodes," if tree else what
+
+
+@functools.lru_cache(maxsize=256)
+def announce(tree: Tree) -> None:
+  """Says once of a large tree that it takes long to compile."""
+  size = {
+    "nodes": len(tree),
+    "levels": tree.max_depth,
+    "children": int(np.max(tree.num_children)),
+  }
+  large = [f"{size[name]} {name}" for name in LARGE if size[name] > LARGE[name]]
+  if large:
+    logging.getLogger(__name__).warning(
+      "a tree of %s takes minutes to compile, and longer the larger it is (on"
+      " two busy cores: kary:2x10 3 minutes, chain:64 4, grown:768 6)",
+      ", ".join(large),
+    )

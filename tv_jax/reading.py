@@ -1,0 +1,133 @@
+"""Files that somebody else wrote: read whole, or refused in one line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import reprlib
+import stat
+
+# Text files that are larger than this are none that this project reads.
+LARGEST = 1 << 29
+
+# Names of more letters are shown in part.
+LONGEST = 300
+
+# Of many faults of one kind, so many are named.
+NAMED = 8
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def brief(value) -> str:
+  """A value as errors show it: on one line, and not long."""
+  return " ".join(_SHORT.repr(value).split())
+
+
+def shown(text) -> str:
+  """A name as errors show it: as it is, unless that is long or odd."""
+  text = str(text)
+  if len(text) <= LONGEST and text.isprintable():
+    return text
+  return brief(text)[1:-1]
+
+
+def listed(texts, between: str = ", ") -> str:
+  """Some of many texts, and how many more there are."""
+  texts = [*texts]
+  more = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
+  return between.join(texts[:NAMED]) + more
+
+
+def regular(path) -> pathlib.Path:
+  """The path, if it is that of a file that can be read to its end.
+
+  Raises:
+    ValueError: It is not there, a directory, a pipe, a device, or forbidden.
+  """
+  path = pathlib.Path(path)
+  try:
+    kind = path.stat().st_mode
+  except (OSError, ValueError) as error:
+    linked = os.path.islink(path) and "it is a link to nothing"
+    raise _unread(path, linked or _reason(error)) from None
+  if not stat.S_ISREG(kind):
+    pipe = "it is a pipe or a device"
+    raise _unread(path, "Is a directory" if stat.S_ISDIR(kind) else pipe)
+  if not os.access(path, os.R_OK):
+    raise _unread(path, "Permission denied")
+  return path
+
+
+def text(path) -> str:
+  """A file's text, without the mark that some editors begin it with."""
+  path = regular(path)
+  try:
+    if path.stat().st_size > LARGEST:
+      raise _unread(path, f"it is larger than {LARGEST >> 20} MB")
+    return path.read_text(encoding="utf-8-sig")
+  except OSError as error:
+    raise _unread(path, _reason(error)) from None
+  except UnicodeDecodeError:
+    raise ValueError(f"{path} is not a text file in UTF-8") from None
+
+
+def json_object(path) -> dict:
+  """The object that a JSON file holds."""
+  return parse_object(text(path), str(path))
+
+
+def parse_object(source: str, where: str) -> dict:
+  """The object that a JSON text is; `where` is what errors call it."""
+  value = parse(source, where)
+  if not isinstance(value, dict):
+    raise ValueError(f"{where} holds no JSON object, but {brief(value)}")
+  return value
+
+
+def parse(source: str, where: str):
+  """The value of a JSON text: every name once, every number finite.
+
+  What one program reads as NaN, or takes of two equal names, another does not.
+  """
+  try:
+    return json.loads(
+      source,
+      object_pairs_hook=_once,
+      parse_constant=_no_number,
+      parse_float=_finite,
+    )
+  except RecursionError:
+    raise ValueError(f"{where} is nested too deeply") from None
+  except ValueError as error:
+    raise ValueError(f"{where} is not JSON ({error})") from None
+
+
+def _once(pairs):
+  found = dict(pairs)
+  if len(found) < len(pairs):
+    names = [name for name, _ in pairs]
+    twice = next(name for name in names if names.count(name) > 1)
+    raise ValueError(f"{brief(twice)} is there twice")
+  return found
+
+
+def _no_number(name):
+  raise ValueError(f"{name} is no number")
+
+
+def _finite(digits):
+  if not math.isfinite(number := float(digits)):
+    raise ValueError(f"{brief(digits)} is out of range")
+  return number
+
+
+def _unread(path, reason) -> ValueError:
+  return ValueError(f"{shown(path)} cannot be read ({reason})")
+
+
+def _reason(error) -> str:
+  return getattr(error, "strerror", None) or str(error)
