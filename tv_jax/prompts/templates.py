@@ -8,6 +8,8 @@ import json
 import pathlib
 from collections.abc import Sequence
 
+from tv_jax.prompts.library import import_transformers
+
 # What Vicuna v1.1 to v1.5 were trained with.
 VICUNA_SYSTEM = (
   "A chat between a curious user and an artificial intelligence assistant. "
@@ -76,8 +78,7 @@ def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
 
 def load_tokenizer(path_or_repo, revision: str | None = None):
   """A checkpoint's tokenizer."""
-  import transformers
-
+  transformers = import_transformers()
   try:
     return transformers.AutoTokenizer.from_pretrained(
       path_or_repo, revision=revision or "main"
@@ -95,8 +96,7 @@ def end_tokens(path_or_repo, revision: str | None = None) -> tuple[int, ...]:
   Instruction-tuned models have several, and list them in
   generation_config.json alone; without that file, config.json's count.
   """
-  from transformers.utils import cached_file
-
+  cached_file = import_transformers().utils.cached_file
   for name in ("generation_config.json", "config.json"):
     try:
       path = cached_file(
