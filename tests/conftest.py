@@ -12,6 +12,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import pytest
 
+from tests import needs
 from tv_jax import decoding
 
 _FLAGS = ["--xla_force_host_platform_device_count=2"]
@@ -23,11 +24,27 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+def pytest_addoption(parser):
+  parser.addoption(
+    "--need",
+    default="",
+    metavar="MARKS",
+    help="fail the tests of these marks where they would be skipped",
+  )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+  marks = {mark.name for mark in item.iter_markers()}
+  needs.check(marks, item.config.getoption("need").split(","))
+  quick = marks.isdisjoint({"optimised", "gpu_program"})
+  jax.config.update("jax_disable_most_optimizations", quick)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _own_programs(request):
   """Thousands of live executables crash a process; a module needs its own."""
   optimised = request.node.get_closest_marker("optimised") is not None
-  jax.config.update("jax_disable_most_optimizations", not optimised)
   if optimised:
     decoding.compile.cache_clear()
   yield

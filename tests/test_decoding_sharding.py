@@ -172,9 +172,6 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
 
 
 @pytest.mark.gpu_program
-@pytest.mark.skipif(
-  not gpu_program.available(), reason="the CUDA plugin is not installed"
-)
 def test_70b_over_eight_h200():
   few = pair_over_eight(1, shard_draft=False)
   many = pair_over_eight(2, shard_draft=True)

@@ -13,14 +13,6 @@ from tv_jax.pair import Pair
 PROMPTS = [[1, 5, 9], [7], [3, 4, 5, 6, 7, 8, 9, 10, 11], [2, 30, 31]]
 
 
-@pytest.fixture(autouse=True)
-def _quick_programs():
-  """The numbers are tested, not the machine code: half the compile time."""
-  jax.config.update("jax_disable_most_optimizations", True)
-  yield
-  jax.config.update("jax_disable_most_optimizations", False)
-
-
 def random_pair(kind):
   small = checkpoints.tiny(num_hidden_layers=1)
   target = checkpoints.ours(small)
