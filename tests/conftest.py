@@ -1,8 +1,8 @@
 """Every test runs strict: no silent promotion, warnings are errors.
 
-And most run quickly compiled: nearly all of the time is that of compiling, and
-without LLVM's optimiser it is a third. Where machine code is what is tested, or
-where it runs for longer than it is compiled, a module is marked `optimised`.
+And most are compiled quickly (tests/quick.py). Where machine code is what is
+tested, or where it runs for longer than it is compiled, a module is marked
+`optimised`.
 """
 
 import os
@@ -12,13 +12,12 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import pytest
 
-from tests import needs
+from tests import needs, quick
 from tv_jax import decoding
 
-_FLAGS = ["--xla_force_host_platform_device_count=2"]
-if jax.__version_info__ < (0, 11):  # where it can still be chosen
-  _FLAGS.append("--xla_cpu_use_fusion_emitters=false")
-os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_FLAGS])
+os.environ["XLA_FLAGS"] = " ".join(
+  [os.environ.get("XLA_FLAGS", ""), quick.flags(devices=2)]
+)
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -37,8 +36,7 @@ def pytest_addoption(parser):
 def pytest_runtest_setup(item):
   marks = {mark.name for mark in item.iter_markers()}
   needs.check(marks, item.config.getoption("need").split(","))
-  quick = marks.isdisjoint({"optimised", "gpu_program"})
-  jax.config.update("jax_disable_most_optimizations", quick)
+  quick.choose(marks.isdisjoint({"optimised", "gpu_program"}))
 
 
 @pytest.fixture(autouse=True, scope="module")

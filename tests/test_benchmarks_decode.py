@@ -29,6 +29,7 @@ def cells(markdown, row):
   ]
 
 
+@pytest.mark.long
 def test_decode_writes_every_row(pair, tmp_path, capsys):
   path = tmp_path / "decode.md"
   flags = [

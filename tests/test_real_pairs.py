@@ -13,7 +13,7 @@ import sentencepiece
 from safetensors.numpy import load_file
 
 from configs import llama2_68m_7b, llama3_1b_8b, vicuna_eagle
-from tests import published
+from tests import published, quick
 from tv_jax import evaluate, models, prompts, report, store
 from tv_jax.models import checkpoint
 
@@ -140,7 +140,7 @@ def finished(folder, count, failed):
   return items
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", quick.shorter([*PAIRS]))
 def test_a_run_from_published_files(name, own, tmp_path, request):
   pair = request.getfixturevalue(name)
   config = overridden(PAIRS[name].get_config(), pair, own, padded_to=256)
@@ -149,6 +149,7 @@ def test_a_run_from_published_files(name, own, tmp_path, request):
   finished(tmp_path, 9, failed={(82, 0), (82, 1)})
 
 
+@pytest.mark.long
 @pytest.mark.spec_bench
 def test_all_of_spec_bench(spec_bench, llama3, tmp_path):
   """The command itself."""
