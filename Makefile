@@ -3,14 +3,25 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# A file's tests stay together: they share models and compiled programs.
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile -rs
 
-.PHONY: run test lint clean
+.PHONY: run test check lint clean
 
 run: $(READY)
 	$(BIN)/python -m tv_jax.main --config=configs/quickstart.py
 
+# What to run while working: some minutes on two cores. Every room, every rule
+# by enumeration, a run, a kill, a page, the documents' commands. What needs
+# more than make installs (PyTorch, the CUDA plugin, Chromium) is skipped.
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
+	$(PYTEST) -m "not long"
+
+# Every test: also 200,000 rows a law, long enumerations, the paper's pairs,
+# and with what is installed (.ci/run has how) PyTorch's numbers, GPU programs
+# (PYTHONPATH=.gpu) and the page in a browser.
+check: $(READY)
+	$(PYTEST)
 
 lint: $(READY)
 	$(BIN)/ruff check .

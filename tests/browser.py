@@ -9,10 +9,7 @@ import subprocess
 import urllib.error
 import urllib.request
 
-CHROMIUM, DRIVER = (
-  shutil.which(name) or f"/usr/bin/{name}"
-  for name in ("chromium", "chromedriver")
-)
+CHROMIUM, DRIVER = "chromium", "chromedriver"
 FLAGS = [
   "--headless=new",
   "--no-sandbox",
@@ -36,9 +33,9 @@ KEYS = {
 
 def missing():
   """Which of the programs is not installed, or None."""
-  for path in (CHROMIUM, DRIVER):
-    if shutil.which(path) is None:
-      return path
+  for name in (CHROMIUM, DRIVER):
+    if shutil.which(name) is None:
+      return name
   return None
 
 
@@ -121,7 +118,7 @@ def browser():
           break
       address = f"http://127.0.0.1:{found[1]}"
       options = {
-        "goog:chromeOptions": {"binary": CHROMIUM, "args": FLAGS},
+        "goog:chromeOptions": {"binary": shutil.which(CHROMIUM), "args": FLAGS},
         "goog:loggingPrefs": {"browser": "ALL"},
       }
       body = {"capabilities": {"alwaysMatch": options}}

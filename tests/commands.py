@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 
+from tests import quick
 from tests.stores import ROOT
 
 SMALL = (
@@ -39,10 +40,14 @@ def start(*arguments, program="tv_jax.main", limit="", **options):
     limit: Bytes that no file may outgrow.
     **options: Of Popen.
   """
-  told = {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
   # The tests' own devices, or cache, are not a user's.
-  dropped = ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR")
-  kept = {k: v for k, v in os.environ.items() if k not in dropped}
+  told = {
+    "PYTHONPATH": str(ROOT),
+    "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": quick.flags(),
+  }
+  dropped = "JAX_COMPILATION_CACHE_DIR"
+  kept = {k: v for k, v in os.environ.items() if k != dropped}
   prepare = [sys.executable, "-I", "-S", "-c", _PREPARE, str(limit)]
   defaults = {
     "cwd": ROOT,

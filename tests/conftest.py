@@ -1,24 +1,54 @@
-"""Every test runs strict: no silent promotion, warnings are errors."""
+"""Every test runs strict: no silent promotion, warnings are errors.
+
+And most are compiled quickly (tests/quick.py). Where machine code is what is
+tested, or where it runs for longer than it is compiled, a module is marked
+`optimised`.
+"""
 
 import os
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["XLA_FLAGS"] = (
-  os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
-)
 
 import jax
 import pytest
+
+from tests import needs, quick
+from tv_jax import decoding
+
+os.environ["XLA_FLAGS"] = " ".join(
+  [os.environ.get("XLA_FLAGS", ""), quick.flags(devices=2)]
+)
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+def pytest_addoption(parser):
+  parser.addoption(
+    "--need",
+    default="",
+    metavar="MARKS",
+    help="fail the tests of these marks where they would be skipped",
+  )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+  marks = {mark.name for mark in item.iter_markers()}
+  needs.check(marks, item.config.getoption("need").split(","))
+  quick.choose(marks.isdisjoint({"optimised", "gpu_program"}))
+
+
 @pytest.fixture(autouse=True, scope="module")
-def _drop_compiled_programs():
+def _own_programs(request):
   """Thousands of live executables crash a process; a module needs its own."""
+  optimised = request.node.get_closest_marker("optimised") is not None
+  if optimised:
+    decoding.compile.cache_clear()
   yield
   jax.clear_caches()
+  if optimised:
+    decoding.compile.cache_clear()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import quick
 from tv_jax import drafting, probs, tree
 from tv_jax.audit import cases, exact, report, statistics
 from tv_jax.decoding import stages
@@ -120,19 +121,21 @@ class TestStatistics:
 
 @pytest.mark.parametrize(
   "settings",
-  [
-    ("llama", "kary:2x2", "traversal", "without_replacement", 0.5, 0.8),
-    ("eagle", "branching:3,1", "token_level_loop", "sample_then_top", 1.0, 1.0),
-    ("eagle", "chain:2", "block", "with_replacement", 0.5, 1.0),
-    ("llama", "branching:3,1", "traversal_loop", "top_k", 1.0, 1.0),
-    # Here laws so sharp were met that float32 could not hold what they are
-    # multiplied with; the traversal was far off (p = 1e-50).
-    ("eagle", "kary:2x2", "traversal", "without_replacement", 1.0, 1.0),
-  ],
-  ids=lambda settings: " ".join(map(str, settings)),
+  quick.shorter(
+    [
+      # Here laws so sharp were met that float32 could not hold what they are
+      # multiplied with; the traversal was far off (p = 1e-50).
+      "eagle kary:2x2 traversal without_replacement 1.0 1.0",
+      "llama kary:2x2 traversal without_replacement 0.5 0.8",
+      "eagle branching:3,1 token_level_loop sample_then_top 1.0 1.0",
+      "eagle chain:2 block with_replacement 0.5 1.0",
+      "llama branching:3,1 traversal_loop top_k 1.0 1.0",
+    ]
+  ),
 )
 def test_the_law_of_what_is_generated(settings):
-  chosen = case(*settings)
+  *names, temperature, top_p = settings.split()
+  chosen = case(*names, float(temperature), float(top_p))
   assert p_value(chosen) > 1e-3
   assert exact.drift(chosen, rows=4) < report.LARGEST_DRIFT
 
@@ -169,6 +172,7 @@ class TestPlanted:
   def test_a_bonus_drawn_without_temperature(self):
     assert p_value(untempered(case())) < 1e-12
 
+  @pytest.mark.long
   def test_a_key_for_every_cycle_alike(self, monkeypatch):
     def keys(request, state):
       del state
@@ -177,6 +181,7 @@ class TestPlanted:
     monkeypatch.setattr(stages, "_keys", keys)
     assert p_value(case()) < 1e-12
 
+  @pytest.mark.long
   def test_one_key_to_draft_and_to_verify(self, monkeypatch):
     right = stages._keys
 
@@ -199,7 +204,7 @@ class TestPlanted:
     assert p_value(chosen) < 1e-12
     assert exact.drift(chosen, rows=8) > 10 * report.LARGEST_DRIFT
 
-  @pytest.mark.parametrize("kind", ["llama", "eagle"])
+  @pytest.mark.parametrize("kind", quick.shorter(["llama", "eagle"]))
   def test_a_draft_that_skips_a_position(self, monkeypatch, kind):
     """Lossless all the same, for any draft is: but not the draft's own law."""
     right = drafting.KINDS[kind]
@@ -216,6 +221,7 @@ class TestPlanted:
     chosen = case(kind, temperature=1.0)
     assert exact.drift(chosen, rows=8) > 10 * report.LARGEST_DRIFT
 
+  @pytest.mark.long
   def test_a_draft_that_forgets_what_was_accepted(self, monkeypatch):
     """The last accepted token is not read again: its row is another's."""
 
@@ -278,15 +284,17 @@ def test_the_command(tmp_path):
 
 @pytest.mark.parametrize(
   ("flag", "words"),
-  [
-    ("--verifier=nobody", "verifier 'nobody'"),
-    ("--trees=chain:zero", "chain:zero"),
-    ("--drafts=medusa", "draft 'medusa': not one of llama, eagle"),
-    ("--top_p=1.5", "--top_p=1.5"),
-    ("--temperatures=0", "--temperatures=0"),
-    ("--markdown=/nowhere/at/all.md", "no such folder"),
-    ("--rowz=3", "rowz"),
-  ],
+  quick.shorter(
+    [
+      ("--verifier=nobody", "verifier 'nobody'"),
+      ("--trees=chain:zero", "chain:zero"),
+      ("--drafts=medusa", "draft 'medusa': not one of llama, eagle"),
+      ("--top_p=1.5", "--top_p=1.5"),
+      ("--temperatures=0", "--temperatures=0"),
+      ("--markdown=/nowhere/at/all.md", "no such folder"),
+      ("--rowz=3", "rowz"),
+    ]
+  ),
 )
 def test_a_wrong_flag_is_one_line(flag, words):
   done = run(flag)

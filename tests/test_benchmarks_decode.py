@@ -2,21 +2,12 @@ import json
 import subprocess
 import sys
 
-import jax
 import numpy as np
 import pytest
 
 from benchmarks import common, decode, peers
 from tests import checkpoints
 from tv_jax import models
-
-
-@pytest.fixture(autouse=True)
-def _quick_programs():
-  """The commands are tested, not the machine code: half the compile time."""
-  jax.config.update("jax_disable_most_optimizations", True)
-  yield
-  jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +29,7 @@ def cells(markdown, row):
   ]
 
 
+@pytest.mark.long
 def test_decode_writes_every_row(pair, tmp_path, capsys):
   path = tmp_path / "decode.md"
   flags = [
@@ -71,7 +63,6 @@ def test_decode_writes_every_row(pair, tmp_path, capsys):
 
 @pytest.mark.parity
 def test_peers_write_every_row(pair, tmp_path, capsys):
-  pytest.importorskip("torch")
   path = tmp_path / "peers.md"
   flags = [
     *pair,
@@ -111,7 +102,8 @@ def test_peers_write_every_row(pair, tmp_path, capsys):
 @pytest.mark.parity
 def test_both_sides_decode_greedily_alike(pair):
   """The same weights: what is timed is the same work."""
-  torch = pytest.importorskip("torch")
+  import torch
+
   import tv_jax
 
   target, draft = (flag.partition("=")[2] for flag in pair)
@@ -131,7 +123,9 @@ def test_both_sides_decode_greedily_alike(pair):
   assert peer.assisted(5, 1, 0.0, prompts[:1]) == 12
 
 
-@pytest.mark.parametrize("command", [decode, peers])
+@pytest.mark.parametrize(
+  "command", [decode, pytest.param(peers, marks=pytest.mark.parity)]
+)
 @pytest.mark.parametrize(
   ("flags", "message"),
   [
@@ -147,8 +141,6 @@ def test_both_sides_decode_greedily_alike(pair):
   ],
 )
 def test_what_is_wrong_is_said_in_one_line(command, flags, message):
-  if command is peers:
-    pytest.importorskip("torch")
   with pytest.raises(SystemExit, match=message) as error:
     command.main(["command", *flags])
   assert "\n" not in error.value.code  # printed, with exit status 1

@@ -6,24 +6,45 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from benchmarks import gpu, gpu_shapes
+from tests import quick
 from tv_jax import tree
 
 ROOT = pathlib.Path(__file__).parents[1]
 
 
-def test_from_end_to_end(tmp_path):
+PARTS = [
+  "bandwidth",
+  "forms",
+  "certificate",
+  "engine",
+  "cycles",
+  "verification",
+  "passes",
+  "more cycles",
+]
+
+
+@pytest.mark.parametrize(
+  "parts", quick.shorter([["bandwidth", "passes"], PARTS]), ids=len
+)
+def test_from_end_to_end(tmp_path, parts):
   env = os.environ | {
     "JAX_PLATFORMS": "cpu",
     "JAX_NUMPY_DTYPE_PROMOTION": "strict",
-    # To compile is most of the work here.
-    "XLA_FLAGS": (
-      "--xla_backend_optimization_level=0"
-      " --xla_llvm_disable_expensive_passes=true"
-    ),
+    "XLA_FLAGS": quick.flags(),
   }
   run = subprocess.run(
-    [sys.executable, "-m", "benchmarks.gpu", "--toy", f"--out={tmp_path}"],
+    [
+      sys.executable,
+      "-m",
+      "benchmarks.gpu",
+      "--toy",
+      f"--parts={','.join(parts)}",
+      f"--out={tmp_path}",
+    ],
     env=env,
     capture_output=True,
     text=True,
@@ -34,17 +55,8 @@ def test_from_end_to_end(tmp_path):
   (path,) = tmp_path.glob("*.json")
   found = json.loads(path.read_text())
   assert not found["skipped"]
-  parts = [row["part"] for row in found["rows"]]
-  assert list(dict.fromkeys(parts)) == [
-    "bandwidth",
-    "forms",
-    "certificate",
-    "engine",
-    "cycles",
-    "verification",
-    "passes",
-    "more cycles",
-  ]
+  done = [row["part"] for row in found["rows"]]
+  assert list(dict.fromkeys(done)) == parts
   table = path.with_suffix(".md").read_text()
   for row in found["rows"]:
     assert f"| {row['case']} |" in table

@@ -90,7 +90,6 @@ def test_the_tokenizers_are_the_same_and_name_the_end(name, tokenizer):
 @pytest.mark.parity
 @pytest.mark.parametrize("name", ["target", "draft"])
 def test_transformers_gives_our_logits(name, ids):
-  pytest.importorskip("torch")
   import torch
   import transformers
 
@@ -104,7 +103,6 @@ def test_transformers_gives_our_logits(name, ids):
 
 @pytest.mark.parity
 def test_transformers_answers_as_we_do(target, tokenizer):
-  pytest.importorskip("torch")
   import torch
   import transformers
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import faulty
+from tests import faulty, quick
 from tv_jax import certify, tree
 from tv_jax.certify import cases, drafts, exact
 from tv_jax.proposals import PROPOSALS
@@ -285,16 +285,18 @@ def test_the_command_catches_a_rule_of_ones_own():
 
 @pytest.mark.parametrize(
   ("flag", "message"),
-  [
-    ("--verifier=traversl", "verifier 'traversl': not one of token_level"),
-    ("--verifier=nowhere:rule", "No module named 'nowhere'"),
-    ("--verifier=tests.faulty:rule", "tests.faulty has no 'rule'"),
-    ("--proposals=greedy", "proposal 'greedy': not one of"),
-    ("--trees=chain:x", "tree 'chain:x': write"),
-    ("--verifier=tests.faulty:FAULTS", "neither a function nor a Verifier"),
-    ("--verifier=rule.py", "nor module:function"),
-    ("--vocab=1", "--vocab=1: give 2 or more"),
-  ],
+  quick.shorter(
+    [
+      ("--verifier=traversl", "verifier 'traversl': not one of token_level"),
+      ("--verifier=nowhere:rule", "No module named 'nowhere'"),
+      ("--verifier=tests.faulty:rule", "tests.faulty has no 'rule'"),
+      ("--proposals=greedy", "proposal 'greedy': not one of"),
+      ("--trees=chain:x", "tree 'chain:x': write"),
+      ("--verifier=tests.faulty:FAULTS", "neither a function nor a Verifier"),
+      ("--verifier=rule.py", "nor module:function"),
+      ("--vocab=1", "--vocab=1: give 2 or more"),
+    ]
+  ),
 )
 def test_a_bad_flag_is_one_line(flag, message):
   done = command(flag)

@@ -10,12 +10,7 @@ from benchmarks import gpu_program, gpu_shapes
 from tv_jax import decoding
 from tv_jax.verifiers import VERIFIERS
 
-pytestmark = [
-  pytest.mark.gpu_program,
-  pytest.mark.skipif(
-    not gpu_program.available(), reason="the CUDA plugin is not installed"
-  ),
-]
+pytestmark = pytest.mark.gpu_program
 
 V, SLOTS, NEW = 128256, 4096, 128
 STAGES = r"while/body/((?:draft|target|verify|commit)(?:/(?:Llama|Eagle))?)"

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import pytest
 
 from benchmarks import gpu_program, gpu_shapes
-from tests import checkpoints
+from tests import checkpoints, quick
 from tv_jax import decoding, models
 from tv_jax.models import sharding
 
@@ -64,6 +64,7 @@ print("equal")
 """
 
 
+@pytest.mark.long
 def test_eight_devices_decode_as_one(tmp_path):
   from tests.test_models_eagle import published
 
@@ -81,11 +82,7 @@ def test_eight_devices_decode_as_one(tmp_path):
   published(tmp_path / "head", config, bias=True)
   env = os.environ | {
     "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": (
-      "--xla_force_host_platform_device_count=8"
-      " --xla_backend_optimization_level=0"
-      " --xla_llvm_disable_expensive_passes=true"
-    ),
+    "XLA_FLAGS": quick.flags(devices=8),
   }
   run = subprocess.run(
     [
@@ -172,9 +169,6 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
 
 
 @pytest.mark.gpu_program
-@pytest.mark.skipif(
-  not gpu_program.available(), reason="the CUDA plugin is not installed"
-)
 def test_70b_over_eight_h200():
   few = pair_over_eight(1, shard_draft=False)
   many = pair_over_eight(2, shard_draft=True)

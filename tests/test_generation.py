@@ -62,10 +62,12 @@ class TestGreedy:
   @pytest.mark.parametrize(
     ("kind", "shape", "verifier"),
     [
-      ("llama", "eagle", "traversal"),
-      ("eagle", "kary:2x3", "token_level"),
+      pytest.param("llama", "eagle", "traversal", marks=pytest.mark.long),
+      ("eagle", "kary:2x2", "token_level"),
       ("self", "chain:3", "block"),
-      ("self", "branching:2,1,2", "traversal_loop"),
+      pytest.param(
+        "self", "branching:2,1,2", "traversal_loop", marks=pytest.mark.long
+      ),
     ],
   )
   def test_temperature_0_is_greedy_decoding(self, kind, shape, verifier):
@@ -88,7 +90,9 @@ class TestGreedy:
 class TestCompany:
   """A row's tokens do not depend on what else is in the batch."""
 
-  @pytest.mark.parametrize("kind", ["llama", "eagle"])
+  @pytest.mark.parametrize(
+    "kind", ["llama", pytest.param("eagle", marks=pytest.mark.long)]
+  )
   def test_of_other_prompts(self, kind):
     first = generate(kind)
     others = [[40, 41], [7] * 9, [33, 2, 1], [47] * 16]
@@ -97,17 +101,18 @@ class TestCompany:
       company[row] = PROMPTS[row]
       assert generate(kind, company).tokens[row] == first.tokens[row]
 
-  def test_of_the_size_of_the_batch(self):
-    together = generate()
-    alone = generate(batch_size=1)
-    uneven = generate(batch_size=3)  # the last batch has two rows of padding
-    assert together.tokens == alone.tokens == uneven.tokens
+  # In threes the last batch has two rows of padding.
+  @pytest.mark.parametrize("size", [3, pytest.param(1, marks=pytest.mark.long)])
+  def test_of_the_size_of_the_batch(self, size):
+    assert generate(batch_size=size).tokens == generate().tokens
 
+  @pytest.mark.long
   def test_of_a_longer_neighbour(self):
     # Another bucket: other shapes, and rounding may differ, but not by much.
     longer = generate(prompts=[*PROMPTS[:3], [*range(40)]])
     assert longer.tokens[:3] == generate().tokens[:3]
 
+  @pytest.mark.long
   def test_of_padding(self):
     run = functools.partial(_records, pair())
     clean, dirty = run(filler=0), run(filler=17)
@@ -145,7 +150,9 @@ def _records(pair, filler):
 
 
 class TestLengths:
-  @pytest.mark.parametrize("limit", [1, 2, 7, 15, 16, 17])
+  @pytest.mark.parametrize(
+    "limit", [1, 2, 7, 15, 16, pytest.param(17, marks=pytest.mark.long)]
+  )
   def test_a_limit_in_the_middle_of_a_path(self, limit):
     result = generate(
       "self", temperature=0, max_new_tokens=limit, ends=(), tree="chain:3"
@@ -156,11 +163,11 @@ class TestLengths:
       assert accepted.sum() >= len(own) > accepted[:-1].sum()
 
   def test_an_end_inside_an_accepted_path(self):
-    texts = [own[:40] for own in greedy()]
+    texts = [own[:16] for own in greedy()]
     # For each prompt, some token that it reaches in the midst of a path.
     ends = {own[place] for own, place in zip(texts, (5, 6, 9, 14), strict=True)}
     result = generate(
-      "self", temperature=0, max_new_tokens=40, ends=[*ends], tree="chain:3"
+      "self", temperature=0, max_new_tokens=16, ends=[*ends], tree="chain:3"
     )
     cut = [next(i for i, t in enumerate(own) if t in ends) for own in texts]
     expected = [own[: i + 1] for own, i in zip(texts, cut, strict=True)]
@@ -172,20 +179,30 @@ class TestLengths:
   def test_the_checkpoints_ends_are_the_default(self):
     own = dataclasses.replace(pair(), ends=(greedy()[0][3],))
     result = tv_jax.generate(
-      own, PROMPTS[:1], tree="chain:2", temperature=0, max_new_tokens=24
+      own, PROMPTS[:1], tree="chain:1", temperature=0, max_new_tokens=24
     )
     place = greedy()[0].index(own.ends[0])
     assert result.tokens == [greedy()[0][: place + 1]]
 
   @pytest.mark.parametrize("kind", ["llama", "eagle"])
-  @pytest.mark.parametrize("length", [1, 2, 15, 16, 17, 33])
-  def test_prompts_that_fill_their_bucket(self, kind, length):
-    prompt = [[(7 * i) % 48 for i in range(length)]]
-    plain = generate(kind, prompt, verifier=None, temperature=0, ends=())
-    speculative = generate(kind, prompt, temperature=0, ends=())
+  @pytest.mark.parametrize(
+    "lengths",
+    [
+      (1, 2, 15, 16),
+      pytest.param((17, 18, 31, 32), marks=pytest.mark.long),
+      pytest.param((33,), marks=pytest.mark.long),
+    ],
+  )
+  def test_prompts_that_fill_their_bucket(self, kind, lengths):
+    prompts = [[(7 * i) % 48 for i in range(length)] for length in lengths]
+    run = functools.partial(
+      generate, kind, prompts, tree="chain:1", temperature=0, ends=()
+    )
+    plain, speculative = run(verifier=None), run()
     assert plain.tokens == speculative.tokens
-    assert len(plain.tokens[0]) == 24
+    assert {len(own) for own in plain.tokens} == {24}
 
+  @pytest.mark.long
   def test_prompts_that_are_read_in_pieces(self, monkeypatch):
     prompt = [[(5 * i) % 48 for i in range(60)], [3, 4]]
     whole = generate("eagle", prompt)
@@ -219,7 +236,9 @@ class TestStatistics:
     ("kind", "verifier", "proposal"),
     [
       ("llama", "traversal", "without_replacement"),
-      ("eagle", "token_level", "sample_then_top"),
+      pytest.param(
+        "eagle", "token_level", "sample_then_top", marks=pytest.mark.long
+      ),
     ],
   )
   def test_realised_and_expected_lengths_agree(self, kind, verifier, proposal):
@@ -240,13 +259,15 @@ class TestStatistics:
     for words in ("realised - expected", verifier, "tokens/s", "compilation"):
       assert words in text
 
+  @pytest.mark.long
   def test_a_draft_that_is_the_target_is_always_right(self):
-    result = generate("self", tree="chain:3", max_new_tokens=64, ends=())
+    # 16 tokens are four whole cycles.
+    result = generate("self", tree="chain:3", max_new_tokens=16, ends=())
     assert result.acceptance_length.mean > 3.99
     np.testing.assert_allclose(result.depth_acceptance, 1, atol=0.01)
 
   def test_counts_by_node_and_depth(self):
-    result = generate(tree="kary:2x2", max_new_tokens=64, ends=())
+    result = generate(tree="kary:2x2")
     assert result.stops.sum() == result.cycles
     shape = tree.parse("kary:2x2")
     gained = result.stops @ (shape.depth + 1)
@@ -263,29 +284,30 @@ class TestStatistics:
     assert bare.tokens == full.tokens
 
   def test_a_rule_of_ones_own(self):
+    small = functools.partial(generate, tree="chain:1")
     rule = VERIFIERS["token_level_loop"]
-    named = generate(verifier="token_level")
-    bare = generate(verifier=rule.decide)
+    named = small(verifier="token_level")
+    bare = small(verifier=rule.decide)
     assert bare.tokens == named.tokens
     assert bare.settings.name == "token_level_loop"
     assert bare.expected == {}  # there is no stop law
     assert "token_level_loop" in repr(bare)
-    own = generate(
-      verifier=Verifier(decide=rule.decide, stop_law=rule.stop_law)
-    )
+    own = small(verifier=Verifier(decide=rule.decide, stop_law=rule.stop_law))
     assert own.check is not None
 
   def test_a_nan_is_said_aloud(self):
     target = pair().target
     params = jax.tree.map(lambda x: x * jnp.nan, target.params)
-    broken = dataclasses.replace(pair(), draft=target)
     broken = dataclasses.replace(
-      broken, target=dataclasses.replace(target, params=params)
+      pair(), target=dataclasses.replace(target, params=params)
     )
     with pytest.warns(RuntimeWarning, match="met a NaN"):
-      result = tv_jax.generate(broken, [[1]], tree="chain:2", max_new_tokens=4)
-    assert len(result.tokens[0]) == 4
-    assert result.faults == 4
+      result = tv_jax.generate(
+        broken, PROMPTS, tree="kary:2x2", max_new_tokens=24
+      )
+    assert result.tokens[0]
+    # Each gained one token, drawn from nothing known.
+    assert result.faults == result.cycles == sum(map(len, result.tokens))
     assert "NaN" in repr(result)
 
 
@@ -364,13 +386,18 @@ class TestRefusals:
 
 class TestProgram:
   def test_it_is_compiled_once(self):
+    small = functools.partial(generate, tree="chain:1")
     decoding.compile.cache_clear()
     for seed, temperature, limit in [(0, 1.0, 24), (1, 0.7, 20), (2, 1.3, 32)]:
-      generate(seed=seed, temperature=temperature, max_new_tokens=limit)
-    generate(prompts=[[3] * 9, [1], [2], [1, 2]])
+      small(seed=seed, temperature=temperature, max_new_tokens=limit)
+    small(prompts=[[3] * 9, [1], [2], [1, 2]])
     assert decoding.compile.cache_info().misses == 1
-    result = generate()
-    assert result.compile_seconds < 0.1
+    assert small().compile_seconds < 0.1
+
+  @pytest.mark.long
+  def test_what_it_is_compiled_anew_for(self):
+    decoding.compile.cache_clear()
+    generate()
     generate(tree="chain:2")
     generate(verifier="token_level")
     generate(prompts=[[3] * 17, [1], [2], [1, 2]])
@@ -429,16 +456,20 @@ def saved(tmp_path_factory):
 
 class TestLoading:
   @pytest.mark.parametrize(
-    ("draft", "kind"), [("draft", "llama"), ("head", "eagle")]
+    ("draft", "kind"),
+    [
+      ("draft", "llama"),
+      pytest.param("head", "eagle", marks=pytest.mark.long),
+    ],
   )
   def test_a_saved_pair_generates_the_same(self, saved, draft, kind):
     loaded = tv_jax.load(saved / draft, saved / "target", draft_kind=kind)
     assert loaded.ends == (2,)
     assert kind in repr(loaded)
     result = tv_jax.generate(
-      loaded, PROMPTS, tree="kary:2x2", max_new_tokens=24, ends=()
+      loaded, PROMPTS, tree="kary:2x2", max_new_tokens=24
     )
-    assert result.tokens == generate(kind, ends=()).tokens
+    assert result.tokens == generate(kind).tokens
 
   def test_a_home_is_found(self, saved, monkeypatch):
     monkeypatch.setenv("HOME", str(saved))

@@ -14,23 +14,38 @@ from tv_jax.verifiers import VERIFIERS
 RULES = ("token_level", "traversal", "block")
 
 
-def test_a_program_of_several_rules_decides_as_each_alone():
-  options = {"tree": "chain:3", "panel": ("token_level", "traversal")}
+SEVERAL = {"tree": "chain:3", "panel": ("token_level", "traversal")}
+
+
+@pytest.fixture(scope="module")
+def several():
+  """What each rule gives in a program of them all."""
   decoding.compile.cache_clear()
-  found = [generate(verifier=v, among=RULES, **options) for v in RULES]
+  found = {v: generate(verifier=v, among=RULES, **SEVERAL) for v in RULES}
   assert decoding.compile.cache_info().misses == 1
-  alone = [generate(verifier=v, **options) for v in RULES]
-  for one, other in zip(found, alone, strict=True):
-    assert one.tokens == other.tokens
-    assert one.settings.name == other.settings.name
-    assert [*one.expected] == [*RULES]
-    for name in other.expected:
-      for mine, theirs in zip(
-        one.expected[name], other.expected[name], strict=True
-      ):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
-  # They are three rules: else nothing was seen.
-  assert found[0].tokens != found[1].tokens
+  # They are three rules: else nothing is seen.
+  assert found["token_level"].tokens != found["traversal"].tokens
+  return found
+
+
+@pytest.mark.parametrize(
+  "rule",
+  [
+    "block",
+    pytest.param("token_level", marks=pytest.mark.long),
+    pytest.param("traversal", marks=pytest.mark.long),
+  ],
+)
+def test_a_program_of_several_rules_decides_as_each_alone(rule, several):
+  one, other = several[rule], generate(verifier=rule, **SEVERAL)
+  assert one.tokens == other.tokens
+  assert one.settings.name == other.settings.name
+  assert [*one.expected] == [*RULES]
+  for name in other.expected:
+    for mine, theirs in zip(
+      one.expected[name], other.expected[name], strict=True
+    ):
+      np.testing.assert_allclose(mine, theirs, rtol=1e-5)
 
 
 @pytest.mark.parametrize("among", [("token_level",), "traversal", ["block"]])
@@ -53,7 +68,17 @@ def test_a_trace_has_a_number_of_cycles(cycles):
 
 @pytest.mark.parametrize(
   ("kind", "proposal"),
-  [*(("llama", name) for name in PROPOSALS), ("eagle", "without_replacement")],
+  [
+    ("llama", "without_replacement"),
+    *(
+      pytest.param(kind, name, marks=pytest.mark.long)
+      for kind, name in (
+        *(("llama", name) for name in PROPOSALS),
+        ("eagle", "without_replacement"),
+      )
+      if (kind, name) != ("llama", "without_replacement")
+    ),
+  ],
 )
 def test_a_trace_says_what_happened(kind, proposal):
   """Cycle by cycle, from the whole laws, which `observe` gives out."""
@@ -129,6 +154,7 @@ def test_a_trace_says_what_happened(kind, proposal):
   assert missing > 0 or proposal == "with_replacement"
 
 
+@pytest.mark.long
 def test_a_trace_changes_nothing():
   with_trace, without = generate(trace=2), generate()
   assert with_trace.tokens == without.tokens

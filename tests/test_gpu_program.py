@@ -4,12 +4,7 @@ import pytest
 
 from benchmarks import gpu_program
 
-pytestmark = [
-  pytest.mark.gpu_program,
-  pytest.mark.skipif(
-    not gpu_program.available(), reason="the CUDA plugin is not installed"
-  ),
-]
+pytestmark = pytest.mark.gpu_program
 
 
 @pytest.mark.parametrize("target", ["h200", "a6000"])

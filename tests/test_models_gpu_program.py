@@ -12,12 +12,7 @@ from benchmarks import gpu_program, gpu_shapes
 from tv_jax.models import Cache, compact, llama, mask, sharding
 from tv_jax.models import cache as caches
 
-pytestmark = [
-  pytest.mark.gpu_program,
-  pytest.mark.skipif(
-    not gpu_program.available(), reason="the CUDA plugin is not installed"
-  ),
-]
+pytestmark = pytest.mark.gpu_program
 
 SLOTS = 2048
 CONFIG = gpu_shapes.config("Llama-3.1-8B", "bfloat16", layers=2)

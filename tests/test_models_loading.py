@@ -253,7 +253,8 @@ class TestConverting:
   @pytest.fixture
   def binary(self, saved):
     """The same checkpoint in PyTorch's format, in two files, tensors shared."""
-    torch = pytest.importorskip("torch")
+    import torch
+
     tensors = {
       name: torch.from_numpy(value)
       for name, value in load_file(saved / SINGLE).items()
@@ -283,7 +284,8 @@ class TestConverting:
     assert not list((binary / "new").glob("*.bin*"))
 
   def test_one_file(self, good, saved):
-    torch = pytest.importorskip("torch")
+    import torch
+
     from tv_jax.models import checkpoint
 
     tensors = load_file(saved / SINGLE)
@@ -299,7 +301,6 @@ class TestConverting:
     ("where", "fragment"), [("new", "lacks pytorch_model.bin"), ("", "itself")]
   )
   def test_refusals(self, saved, where, fragment):
-    pytest.importorskip("torch")
     from tv_jax.models import checkpoint
 
     with pytest.raises(SystemExit, match=fragment):

@@ -13,7 +13,6 @@ from tv_jax.models import mask, rope
 from tv_jax.models.config import from_dict
 from tv_jax.models.llama import Llama
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
 
 LENGTH = 512

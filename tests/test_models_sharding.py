@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import checkpoints
+from tests import checkpoints, quick
 from tv_jax import models
 from tv_jax.models import cache as caches
 from tv_jax.models import layout, llama, mask, sharding
@@ -188,7 +188,7 @@ def test_eight_devices_equal_one(tmp_path):
   models.save(tmp_path / "target", checkpoints.ours(config))
   published(tmp_path / "head", config, bias=True)
   env = os.environ | {
-    "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+    "XLA_FLAGS": quick.flags(devices=8),
     "JAX_PLATFORMS": "cpu",
   }
   run = subprocess.run(

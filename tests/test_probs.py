@@ -72,8 +72,9 @@ def test_law_is_what_the_warpers_say(temperature, top_k, top_p):
 
 @pytest.mark.parity
 def test_law_is_what_transformers_samples_with():
-  torch = pytest.importorskip("torch")
-  process = pytest.importorskip("transformers.generation.logits_process")
+  import torch
+  from transformers.generation import logits_process as process
+
   for temperature, top_k, top_p in GRID:
     logits = random_logits(1)
     warpers = [process.TemperatureLogitsWarper(temperature)]
@@ -92,8 +93,9 @@ def test_law_is_what_transformers_samples_with():
 
 @pytest.mark.parity
 def test_ties_at_the_kth_place_are_kept_as_transformers_does():
-  torch = pytest.importorskip("torch")
-  process = pytest.importorskip("transformers.generation.logits_process")
+  import torch
+  from transformers.generation import logits_process as process
+
   logits = np.float32([[2, 1, 1, 0, 1], [0, 0, 0, 0, 0]])
   scores = process.TopKLogitsWarper(2)(None, torch.from_numpy(logits))
   law = probs.law(jnp.asarray(logits), top_k=2)

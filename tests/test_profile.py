@@ -5,20 +5,12 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints
+from tests import checkpoints, quick
 from tv_jax.models import eagle
 from tv_jax.models.model import Head
 from tv_jax.pair import Pair
 
 PROMPTS = [[1, 5, 9], [7], [3, 4, 5, 6, 7, 8, 9, 10, 11], [2, 30, 31]]
-
-
-@pytest.fixture(autouse=True)
-def _quick_programs():
-  """The numbers are tested, not the machine code: half the compile time."""
-  jax.config.update("jax_disable_most_optimizations", True)
-  yield
-  jax.config.update("jax_disable_most_optimizations", False)
 
 
 def random_pair(kind):
@@ -42,19 +34,21 @@ def random_pair(kind):
 
 @pytest.mark.parametrize(
   ("kind", "stages", "options"),
-  [
-    (
-      "llama",
-      ["draft", "target", "verify", "commit", "rest"],
-      {"tree": "branching:2,1"},
-    ),
-    (
-      "eagle",
-      ["draft", "target", "verify", "commit", "rest"],
-      {"tree": "chain:1", "verifier": "token_level", "panel": None},
-    ),
-    ("none", ["target", "draw", "commit", "rest"], {"verifier": None}),
-  ],
+  quick.shorter(
+    [
+      (
+        "eagle",
+        ["draft", "target", "verify", "commit", "rest"],
+        {"tree": "chain:1", "verifier": "token_level", "panel": None},
+      ),
+      (
+        "llama",
+        ["draft", "target", "verify", "commit", "rest"],
+        {"tree": "branching:2,1"},
+      ),
+      ("none", ["target", "draw", "commit", "rest"], {"verifier": None}),
+    ]
+  ),
 )
 def test_the_stages_apart_do_what_generate_does(kind, stages, options):
   pair = random_pair(kind)

@@ -1,9 +1,12 @@
 import json
+import subprocess
+import sys
 
 import pytest
 import tokenizers
 import transformers
 
+from tests.stores import ROOT
 from tv_jax import prompts
 
 TURNS = ["hi there", "hello", "bye"]
@@ -87,6 +90,33 @@ def test_a_conversation_that_ends_with_an_answer(tokenizer):
 def test_no_tokenizer(tmp_path):
   with pytest.raises(ValueError, match=f"no tokenizer .* {tmp_path}"):
     prompts.load_tokenizer(tmp_path)
+
+
+# Without PyTorch even where it is installed.
+WITHOUT_TORCH = """
+import importlib.util, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: (
+  None if name == "torch" else find(name, *rest)
+)
+from tv_jax import prompts
+{0}(prompts.BUNDLED / "target")
+import transformers
+assert not transformers.is_torch_available()
+transformers.utils.logging.get_logger("transformers").warning("a real one")
+"""
+
+
+@pytest.mark.parametrize("first", ["load_tokenizer", "end_tokens"])
+def test_that_pytorch_is_missing_is_told_to_nobody(first):
+  done = subprocess.run(
+    [sys.executable, "-c", WITHOUT_TORCH.format(f"prompts.{first}")],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  )
+  assert (done.returncode, done.stdout) == (0, "")
+  assert done.stderr == "[transformers] a real one\n"
 
 
 @pytest.mark.parametrize(

@@ -139,11 +139,9 @@ def test_where_spec_bench_comes_from(tmp_path):
     prompts.load_spec_bench(path)
 
 
+@pytest.mark.spec_bench
 def test_spec_bench():
-  path = os.environ.get("SPEC_BENCH_QUESTIONS")
-  if not path:
-    pytest.skip("SPEC_BENCH_QUESTIONS names no file")
-  questions = prompts.load_spec_bench(path)
+  questions = prompts.load_spec_bench(os.environ["SPEC_BENCH_QUESTIONS"])
   assert [question.question_id for question in questions] == list(
     range(81, 561)
   )

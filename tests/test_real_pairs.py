@@ -13,7 +13,7 @@ import sentencepiece
 from safetensors.numpy import load_file
 
 from configs import llama2_68m_7b, llama3_1b_8b, vicuna_eagle
-from tests import published
+from tests import published, quick
 from tv_jax import evaluate, models, prompts, report, store
 from tv_jax.models import checkpoint
 
@@ -52,10 +52,7 @@ OWN = [
 @pytest.fixture(scope="module")
 def spec_bench():
   """Spec-Bench's own questions."""
-  path = os.environ.get("SPEC_BENCH_QUESTIONS")
-  if not path:
-    pytest.skip("SPEC_BENCH_QUESTIONS names no file")
-  return path
+  return os.environ["SPEC_BENCH_QUESTIONS"]
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +140,7 @@ def finished(folder, count, failed):
   return items
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", quick.shorter([*PAIRS]))
 def test_a_run_from_published_files(name, own, tmp_path, request):
   pair = request.getfixturevalue(name)
   config = overridden(PAIRS[name].get_config(), pair, own, padded_to=256)
@@ -152,6 +149,8 @@ def test_a_run_from_published_files(name, own, tmp_path, request):
   finished(tmp_path, 9, failed={(82, 0), (82, 1)})
 
 
+@pytest.mark.long
+@pytest.mark.spec_bench
 def test_all_of_spec_bench(spec_bench, llama3, tmp_path):
   """The command itself."""
   overrides = SHORT | {
@@ -221,7 +220,6 @@ def test_a_legacy_tokenizer_reads_as_its_own_library_does(vicuna):
 
 @pytest.mark.parity
 def test_what_is_published_as_bin_is_converted(vicuna, tmp_path, texts):
-  pytest.importorskip("torch")
   target, head = tmp_path / "vicuna", tmp_path / "eagle"
   published.vicuna_7b(target, texts, max_position_embeddings=POSITIONS)
   published.eagle_vicuna(head, target)

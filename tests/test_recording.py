@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints
+from tests import checkpoints, quick
 from tv_jax import cycles as cycles_lib
 from tv_jax import replay
 from tv_jax.proposals import INVALID, PROPOSALS
@@ -60,7 +60,9 @@ def check_replays(path, result):
 
 @pytest.mark.parametrize(
   ("kind", "proposal"),
-  [("llama", "without_replacement"), ("eagle", "sample_then_top")],
+  quick.shorter(
+    [("llama", "without_replacement"), ("eagle", "sample_then_top")]
+  ),
 )
 def test_it_runs_the_cycles_of_generate(pairs, tmp_path, kind, proposal):
   path, options = tmp_path / "run.npz", OPTIONS | {"proposal": proposal}
@@ -84,6 +86,7 @@ def test_it_runs_the_cycles_of_generate(pairs, tmp_path, kind, proposal):
       )
 
 
+@pytest.mark.long
 def test_chains_and_truncated_laws_replay(pairs, tmp_path):
   path = tmp_path / "run.npz"
   options = {

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import test_cycles
+from tests import quick, test_cycles
 from tv_jax import cycles as cycles_lib
 from tv_jax import replay
 from tv_jax import tree as tree_lib
@@ -111,16 +111,18 @@ def test_the_command_prints_a_table(tmp_path):
 
 @pytest.mark.parametrize(
   ("arguments", "message"),
-  [
-    ([], "give the files to replay"),
-    (["b.npz"], "b.npz: No such file"),
-    (["a.npz", "--verifier=oak"], "verifier 'oak': not one of"),
-    (["a.npz", "--verifier=mine:nothing"], "mine has no 'nothing'"),
-    (["a.npz", "--verifier=mine:broken"], "'mine:broken': two lines"),
-    (["a.npz", "--verifier=block"], "a.npz: verifier 'block' is defined for"),
-    (["a.npz", "--coins=0"], "--coins=0: give 1 or more"),
-    (["a.npz", "--speed=3"], "Unknown command line flag 'speed'"),
-  ],
+  quick.shorter(
+    [
+      (["b.npz"], "b.npz: No such file"),
+      ([], "give the files to replay"),
+      (["a.npz", "--verifier=oak"], "verifier 'oak': not one of"),
+      (["a.npz", "--verifier=mine:nothing"], "mine has no 'nothing'"),
+      (["a.npz", "--verifier=mine:broken"], "'mine:broken': two lines"),
+      (["a.npz", "--verifier=block"], "a.npz: verifier 'block' is defined for"),
+      (["a.npz", "--coins=0"], "--coins=0: give 1 or more"),
+      (["a.npz", "--speed=3"], "Unknown command line flag 'speed'"),
+    ]
+  ),
   ids=str,
 )
 def test_the_command_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
@@ -136,7 +138,8 @@ def test_the_command_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
 
 @pytest.mark.parity
 def test_the_documented_pytorch_program_is_read(tmp_path, monkeypatch):
-  torch = pytest.importorskip("torch")
+  import torch
+
   (block,) = re.findall(
     r"^```python\n(.*?)^```$", DOCS.read_text(), re.M | re.S
   )

@@ -10,12 +10,7 @@ from tests import traces
 from tv_jax.report import fragments, palette, plots, walks
 from tv_jax.report.page import Section, explorer, page
 
-pytestmark = [
-  pytest.mark.browser,
-  pytest.mark.skipif(
-    browsers.missing() is not None, reason=f"{browsers.missing()} is missing"
-  ),
-]
+pytestmark = pytest.mark.browser
 
 HOSTILE = "<img src=x onerror='window.hacked=1'></script>"
 PHONE = 390, 844

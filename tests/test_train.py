@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from configs import train_bundled
+from tests import quick
 from tv_jax import models, prompts
 from tv_jax.train import (
   checkpoint,
@@ -89,6 +90,7 @@ def fifty(whole):
   return train
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_weights(fifty, tmp_path):
   one, other = (jax.tree.leaves(fifty(tmp_path / name)) for name in "ab")
   assert all(map(jnp.array_equal, one, other))
@@ -112,6 +114,7 @@ def environment():
   return os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
 
 
+@pytest.mark.long
 def test_a_killed_run_ends_in_the_same_weights(whole, tmp_path):
   """Killed where it hurts: while it trains, after some checkpoint."""
   (config := tmp_path / "config.py").write_text(
@@ -263,15 +266,17 @@ def test_fields_that_are_unknown_missing_or_of_another_type():
 
 @pytest.mark.parametrize(
   ("arguments", "message"),
-  [
-    ([], "--config=configs/train_bundled.py is missing"),
-    (["--config=nowhere.py"], "nowhere.py"),
-    (["--config=configs/train_bundled.py:big"], "'big' is not smoke"),
-    (["--config=configs/train_bundled.py", "--config.spede=1"], "spede"),
-    (["--config=configs/train_bundled.py", "--config.seed=x"], "seed"),
-    (["--config=configs/train_bundled.py", "--config.seed=-1"], "seed=-1"),
-    (["--config=configs/train_bundled.py", "more"], "argument 'more'"),
-  ],
+  quick.shorter(
+    [
+      ([], "--config=configs/train_bundled.py is missing"),
+      (["--config=nowhere.py"], "nowhere.py"),
+      (["--config=configs/train_bundled.py:big"], "'big' is not smoke"),
+      (["--config=configs/train_bundled.py", "--config.spede=1"], "spede"),
+      (["--config=configs/train_bundled.py", "--config.seed=x"], "seed"),
+      (["--config=configs/train_bundled.py", "--config.seed=-1"], "seed=-1"),
+      (["--config=configs/train_bundled.py", "more"], "argument 'more'"),
+    ]
+  ),
 )
 def test_a_bad_command_is_one_line(arguments, message, tmp_path):
   done = subprocess.run(

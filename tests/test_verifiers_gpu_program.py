@@ -8,12 +8,7 @@ from benchmarks import gpu_program
 from tv_jax import proposals, tree
 from tv_jax.verifiers import VERIFIERS
 
-pytestmark = [
-  pytest.mark.gpu_program,
-  pytest.mark.skipif(
-    not gpu_program.available(), reason="the CUDA plugin is not installed"
-  ),
-]
+pytestmark = pytest.mark.gpu_program
 
 V = 128256
 # Kernels of a decision as measured; launches are most of its cost.

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 from tv_jax import reading
+from tv_jax.prompts.library import import_transformers
 from tv_jax.reading import brief, shown
 
 # What a tokenizer is made of; transformers' own complaints do not name them.
@@ -24,8 +25,7 @@ def load_tokenizer(path_or_repo, revision: str | None = None):
       _refuse_code(path, reading.json_object(path))
   if path := _file(path_or_repo, "config.json", revision):
     _refuse_code(path, reading.json_object(path))
-  import transformers
-
+  transformers = import_transformers()
   try:
     return transformers.AutoTokenizer.from_pretrained(
       path_or_repo, revision=revision or "main", trust_remote_code=False
@@ -93,7 +93,7 @@ def _file(path_or_repo, name: str, revision) -> pathlib.Path | None:
     # Whatever has the name: a broken link is no missing file.
     path = pathlib.Path(path_or_repo) / name
     return path if os.path.lexists(path) else None
-  from transformers.utils import cached_file
+  cached_file = import_transformers().utils.cached_file
 
   try:
     path = cached_file(

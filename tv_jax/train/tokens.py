@@ -6,6 +6,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from tv_jax import tasks
+from tv_jax.prompts import library
 from tv_jax.tasks import Conversation
 
 # In this order they are the first ids.
@@ -72,9 +73,7 @@ def train(
 
 def save(tokenizer: tokenizers.Tokenizer, directory, length: int) -> None:
   """Writes it as transformers' AutoTokenizer reads it."""
-  import transformers
-
-  wrapped = transformers.PreTrainedTokenizerFast(
+  wrapped = library.import_transformers().PreTrainedTokenizerFast(
     tokenizer_object=tokenizer,
     bos_token=SPECIAL[BOS],
     eos_token=SPECIAL[END],

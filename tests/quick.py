@@ -1,0 +1,36 @@
+"""Programs that are compiled in a third of the time, and run more slowly.
+
+Nearly all of the tests' time is that of compiling, most of it in LLVM.
+"""
+
+import os
+
+import jax
+import pytest
+
+_OPTION = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+
+
+def flags(devices=1):
+  """XLA_FLAGS of a process that compiles quickly, or may."""
+  found = [f"--xla_force_host_platform_device_count={devices}"]
+  if jax.__version_info__ < (0, 11):  # where it can still be chosen
+    found.append("--xla_cpu_use_fusion_emitters=false")
+  return " ".join(found)
+
+
+def choose(wanted):
+  """Whether this process, and all that it starts, compile so from now on."""
+  os.environ[_OPTION] = str(int(wanted))
+  jax.config.update(_OPTION.lower(), wanted)
+
+
+def shorter(cases, keep=1):
+  """Parameters of which `make test` tries the first, `make check` all."""
+  rest = (
+    pytest.param(
+      *(case if isinstance(case, tuple) else [case]), marks=pytest.mark.long
+    )
+    for case in cases[keep:]
+  )
+  return [*cases[:keep], *rest]
