@@ -7,8 +7,8 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 
+import rich.markup
 import rich.table
-from rich.text import Text
 
 from tv_jax.report import fragments
 from tv_jax.report.tables import Table
@@ -130,21 +130,19 @@ def terminal(table: Table, width: int) -> list[rich.table.Table]:
 
 
 def _rich(title, header, rows) -> rich.table.Table:
-  # As text: a name may look like markup.
-  result = rich.table.Table(
-    title=Text(fragments.plain(title)), title_justify="left"
-  )
+  result = rich.table.Table(title=_escaped(title), title_justify="left")
   for name, *column in zip(header, *rows, strict=True):
     words = any(cell[:1].isalpha() for cell in column)
-    result.add_column(
-      Text(fragments.plain(name)), justify="left" if words else "right"
-    )
+    result.add_column(_escaped(name), justify="left" if words else "right")
   last = len(rows) - 1 if rows[-1][0] == "All" else 0
   for i, row in enumerate(rows, 1):
-    result.add_row(
-      *(Text(fragments.plain(x)) for x in row), end_section=i == last
-    )
+    result.add_row(*map(_escaped, row), end_section=i == last)
   return result
+
+
+def _escaped(name: str) -> str:
+  """A name that is no markup, whatever it looks like."""
+  return rich.markup.escape(fragments.plain(name))
 
 
 def names(table: Table) -> list[str]:
