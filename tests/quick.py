@@ -9,13 +9,19 @@ import jax
 import pytest
 
 _OPTION = "JAX_DISABLE_MOST_OPTIMIZATIONS"
+_EMITTERS = "xla_cpu_use_fusion_emitters"
+_CHOICE = jax.__version_info__ < (0, 11)  # there are none but these later
+
+# Compiler options with which a program of a test that is marked `optimised` is
+# what users get.
+AS_USERS = {_EMITTERS: True} if _CHOICE else {}
 
 
 def flags(devices=1):
   """XLA_FLAGS of a process that compiles quickly, or may."""
   found = [f"--xla_force_host_platform_device_count={devices}"]
-  if jax.__version_info__ < (0, 11):  # where it can still be chosen
-    found.append("--xla_cpu_use_fusion_emitters=false")
+  if _CHOICE:
+    found.append(f"--{_EMITTERS}=false")
   return " ".join(found)
 
 

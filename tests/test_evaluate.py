@@ -10,6 +10,7 @@ import pytest
 
 import tv_jax
 from configs import quickstart
+from tests import quick
 from tv_jax import evaluate, prompts, report, store
 from tv_jax.evaluate import selecting
 from tv_jax.report import walks
@@ -144,7 +145,7 @@ def test_traces_are_of_the_first_question_of_each_task(finished):
     assert item["text"].lstrip().startswith(text.strip().split("<|")[0])
 
 
-@pytest.mark.parametrize("lost", [1, 3])
+@pytest.mark.parametrize("lost", quick.shorter([1, 3]))
 def test_what_is_lost_comes_again_to_the_byte(finished, tmp_path, lost):
   """Rows that are there are padding to the others of their batch."""
   folder = tmp_path / "again"
@@ -299,6 +300,7 @@ def test_a_turn_after_a_failed_one_fails(tmp_path, monkeypatch):
   assert found[2, 0] is None
 
 
+@pytest.mark.long
 def test_greedy_answers_are_the_same_whoever_verifies(tmp_path):
   evaluate.run(config(temperatures=(0.0,), tasks="qa rag"), tmp_path)
   unit = store.read(tmp_path)
@@ -308,6 +310,7 @@ def test_greedy_answers_are_the_same_whoever_verifies(tmp_path):
   assert [len(found) for found in texts.values()] == [1] * 4
 
 
+@pytest.mark.long
 def test_speed_is_measured_apart_and_once(tmp_path):
   timed = config(
     tasks="qa rag",

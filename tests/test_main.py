@@ -4,13 +4,15 @@ import concurrent.futures
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from tests.commands import SMALL, contents, refused, run
+from tests.commands import SMALL, contents, ended, refused, run, start
 from tests.stores import ROOT
+from tests.test_main_crashes import lines_in, wait
 from tv_jax.prompts import BUNDLED
 
 PAIR = "target={0}/target", "draft={0}/draft"
@@ -285,6 +287,23 @@ def test_another_config_is_refused_by_its_difference(finished):
   assert contents(folder) == before
 
 
+def test_a_kill_changes_nothing(finished, cache, tmp_path):
+  whole, folder = contents(finished[1]), tmp_path / "run"
+  command = f"--workdir={folder}", cache, *SMALL
+  process = start(*command)
+  wait(process, lambda: lines_in(folder) >= 4)
+  process.kill()
+  assert ended(process).returncode == -signal.SIGKILL
+  there = (folder / "items.jsonl").read_bytes()
+  there = there[: there.rfind(b"\n") + 1]
+  assert there
+  assert whole["items.jsonl"].startswith(there)
+  done = run(*command)
+  assert done.returncode == 0, done.stderr
+  assert contents(folder) | {"config.json": whole["config.json"]} == whole
+
+
+@pytest.mark.long
 def test_a_full_disk_loses_nothing(finished, cache, tmp_path):
   whole = contents(finished[1])
   folder, lines = tmp_path / "run", whole["items.jsonl"]

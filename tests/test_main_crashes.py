@@ -11,6 +11,8 @@ import pytest
 
 from tests.commands import SMALL, contents, ended, refused, run, start
 
+pytestmark = pytest.mark.long  # tests/test_main.py has a kill of its own
+
 KILLS = 10  # of each of two runs
 LINES = 18
 

@@ -7,9 +7,6 @@ import pytest
 
 from tv_jax import probs
 
-# The numbers are tested, not the machine code: half the compile time.
-QUICK = {"xla_backend_optimization_level": 0}
-
 # How close a cumulated mass may come to the edge of a nucleus before float32
 # could put it on either side: no case here does.
 MARGIN = 1e-5
@@ -22,7 +19,7 @@ GRID = [
 ]
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3), compiler_options=QUICK)
+@functools.partial(jax.jit, static_argnums=(2, 3))
 def jitted_law(logits, temperature, top_k, top_p):
   return probs.law(logits, temperature=temperature, top_k=top_k, top_p=top_p)
 

@@ -8,9 +8,6 @@ import pytest
 
 from tv_jax.proposals import INVALID, NEVER, PROPOSALS, Proposal
 
-# The numbers are tested, not the machine code: half the compile time.
-QUICK = {"xla_backend_optimization_level": 0}
-
 # Small laws in float64 with every awkward feature: no zeros, zeros, ties among
 # the likeliest and among the least, one token left, near-deterministic.
 LAWS = {
@@ -87,7 +84,7 @@ def test_following_is_the_table_of_the_design():
 
 @functools.lru_cache
 def jitted_laws(proposal):
-  return jax.jit(jax.vmap(proposal.laws), compiler_options=QUICK)
+  return jax.jit(jax.vmap(proposal.laws))
 
 
 def padded(array, length=512):
@@ -180,7 +177,7 @@ def test_laws_keep_small_numbers_when_one_token_has_most_of_the_mass(name):
   np.testing.assert_allclose(at[tail, tail], 0.75, rtol=1e-6, atol=0)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 3, 4), compiler_options=QUICK)
+@functools.partial(jax.jit, static_argnums=(0, 3, 4))
 def jitted_draws(name, key, q, k, n):
   keys = jax.random.split(key, n)
   return jax.vmap(PROPOSALS[name].draw, (0, None, None))(keys, q, k)
