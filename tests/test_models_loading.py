@@ -297,6 +297,19 @@ class TestConverting:
     again = load_file(saved / "new" / SINGLE)
     assert all(np.array_equal(again[n], tensors[n]) for n in tensors)
 
+  def test_the_format_before_zip(self, saved):
+    torch = pytest.importorskip("torch")
+    from tv_jax.models import checkpoint
+
+    tensors = load_file(saved / SINGLE)
+    torch.save(
+      {n: torch.from_numpy(x) for n, x in tensors.items()},
+      saved / "pytorch_model.bin",
+      _use_new_zipfile_serialization=False,
+    )
+    checkpoint.convert(saved, saved / "new")
+    assert load_file(saved / "new" / SINGLE).keys() == tensors.keys()
+
   @pytest.mark.parametrize(
     ("where", "fragment"), [("new", "lacks pytorch_model.bin"), ("", "itself")]
   )
