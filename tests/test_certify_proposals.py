@@ -93,7 +93,9 @@ class TestTheBound:
     n = 500
     for p in (1e-5, 0.01, 0.3, 0.5, 0.97, 1.0):
       x = np.arange(n + 1)
-      tails = 2 * np.minimum(stats.binom.cdf(x, n, p), stats.binom.sf(x - 1, n, p))
+      tails = 2 * np.minimum(
+        stats.binom.cdf(x, n, p), stats.binom.sf(x - 1, n, p)
+      )
       bound = 2 * np.exp(-n * draws.divergence(x / n, np.full(n + 1, p)))
       assert (bound >= np.minimum(tails, 1) * (1 - 1e-9)).all()
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tv_jax import names, proposals, verifiers
+from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Tree
@@ -82,5 +82,5 @@ def _parse(text):
   try:
     return tree_lib.parse(text)
   except ValueError as error:
-    hint = "" if names.is_foreign(text) else "; separate trees by spaces"
+    hint = "; separate trees by spaces" if "," in text else ""
     raise ValueError(f"{error}{hint}") from error

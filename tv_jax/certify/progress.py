@@ -34,8 +34,9 @@ class Shown:
       self._bar.start()
 
   def stop(self) -> None:
-    """Takes the bar away."""
-    self._bar.stop()
+    """Takes the bar away, if it was there: that leaves an empty line."""
+    if self._bar.live.is_started:
+      self._bar.stop()
 
 
 @contextlib.contextmanager

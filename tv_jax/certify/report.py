@@ -38,7 +38,7 @@ _PROPOSAL_COLUMNS = (
   "allowed",
   "draws",
   "chance",
-  "allowed",
+  "alarm below",
   "verdict",
 )
 
