@@ -11,7 +11,7 @@ import pytest
 from tests import documents
 from tv_jax import certify, tree
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import Verifier, resolve
+from tv_jax.verifiers import DOWN, Verifier, resolve
 
 TUTORIAL = documents.DOCS / "new-verifier.md"
 PROPOSAL = documents.DOCS / "new-proposal.md"
@@ -44,7 +44,10 @@ def check(rule, shape, proposal="with_replacement", cases=9):
 def test_the_rule_is_lossless(modules, proposal, x64):
   rule = modules["my_rule"].kseq
   assert rule == Verifier(
-    decide=modules["my_rule"].decide, stop_law=modules["my_rule"].stop_law
+    name="kseq",
+    decide=modules["my_rule"].decide,
+    stop_law=modules["my_rule"].stop_law,
+    direction=DOWN,
   )
   found = check(rule, tree.from_parents([-1, 0, 0, 1]), proposal)
   assert found.lossless, certify.spell_out(found.failure)
@@ -61,7 +64,8 @@ def test_the_broken_rule_is_caught_at_two_children(modules, x64):
   assert check(rule, tree.chain(2)).lossless
   found = check(rule, tree.kary(2, 1))
   assert not found.lossless
-  assert not found.failure.faults  # it is the law that is wrong
+  assert found.failure.law_broken
+  assert not found.failure.contract_broken
   assert found.distance > 1e-2
 
 

@@ -1,5 +1,6 @@
 """The smallest case that shows what is wrong with a rule."""
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 
@@ -15,7 +16,10 @@ from tv_jax.verifiers import Verifier, misfit
 def smallest_failure(
   verifier: Verifier, proposal: Proposal, known: Failure, settings: Settings
 ) -> Failure:
-  """A failure on the least tree and vocabulary that shows one."""
+  """A failure on the least tree and vocabulary that shows one.
+
+  If the law is broken, that is what it shows; its faults are then those known.
+  """
   if known.case is None:  # nothing was run
     return known
   for tree, V in _ladder(known.tree):
@@ -27,7 +31,8 @@ def smallest_failure(
     except Exception:  # the rule itself refuses such a tree
       continue
     if found.failure is not None and _alike(found.failure, known):
-      return found.failure
+      faults = known.faults if known.law_broken else found.failure.faults
+      return dataclasses.replace(found.failure, faults=faults)
   return known
 
 
@@ -37,10 +42,8 @@ def _alike(small: Failure, known: Failure) -> bool:
   Not only that a distance is past the bound: one near rounding would be printed
   with two equal probabilities.
   """
-  if known.contract_broken and not small.contract_broken:
-    return False
   if not known.law_broken:
-    return True
+    return small.contract_broken
   enough = min(1e-2, 0.1 * known.distance)
   return bool(small.law_broken) and small.distance >= enough
 
