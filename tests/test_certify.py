@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import re
 import subprocess
 import sys
@@ -11,10 +12,17 @@ import numpy as np
 import pytest
 
 from tests import faulty, quick
+from tests.stores import ROOT
 from tv_jax import certify, tree
-from tv_jax.certify import cases, drafts, exact
+from tv_jax.certify import cases, drafts, exact, plan
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, Verifier, resolve
+from tv_jax.verifiers import (
+  NOT_OFFERED,
+  VERIFIERS,
+  Verifier,
+  misfit,
+  resolve,
+)
 
 LOPSIDED = tree.from_parents([-1, 0, 0, 1])
 FORK = tree.from_parents([-1, 0, 0, 1, 1, 2])
@@ -24,8 +32,14 @@ def settings(**changes):
   return certify.Settings(**{"cases": 18, **changes})
 
 
-@pytest.mark.parametrize("name", VERIFIERS)
-@pytest.mark.parametrize("proposal", PROPOSALS)
+@pytest.mark.parametrize(
+  ("name", "proposal"),
+  [
+    (name, drawn)
+    for name, drawn in itertools.product(VERIFIERS, PROPOSALS)
+    if not misfit(VERIFIERS[name], tree.chain(1), PROPOSALS[drawn])
+  ],
+)
 class TestEveryRule:
   """Each entry of VERIFIERS, by being listed."""
 
@@ -81,8 +95,11 @@ def test_planted_fault_is_caught(walk, fault, x64):
   assert not check.lossless
   if fault == "<=":
     assert any("threshold 0" in text for text in check.failure.faults)
+    assert check.verdict == "CONTRACT BROKEN (law intact)"
   else:
     assert check.distance > 1e-3
+    assert check.failure.law_broken
+    assert check.verdict == "NOT LOSSLESS"
 
 
 def test_block_that_stops_at_the_first_rejection_is_caught(x64):
@@ -107,6 +124,11 @@ def test_accept_that_lies_is_caught(x64):
   check = certify.check(rule, proposal, LOPSIDED, settings())
   assert not check.lossless
   assert any("accept lies" in text for text in check.failure.faults)
+  # Under the thresholds that it tells the law is right; under real coins not.
+  assert check.failure.tossed
+  assert check.failure.law_broken
+  assert check.verdict == "NOT LOSSLESS, CONTRACT BROKEN"
+  assert "with coins tossed" in certify.spell_out(check.failure)
 
 
 def test_a_coin_used_in_secret_is_caught(x64):
@@ -150,14 +172,100 @@ def test_a_wrong_bonus_deep_in_a_large_tree_is_caught(x64):
   assert not check.lossless
 
 
-def test_a_wrong_stop_law_is_caught(x64):
+def test_a_wrong_stop_law_is_caught_and_leaves_the_law_intact(x64):
   rule = Verifier(
+    name="stops",
     decide=VERIFIERS["traversal"].decide,
     stop_law=VERIFIERS["token_level"].stop_law,
   )
-  proposal = PROPOSALS["without_replacement"]
-  check = certify.check(rule, proposal, LOPSIDED, settings())
+  check = certify.check(rule, "without_replacement", LOPSIDED, settings())
+  assert not check.lossless
   assert any("stop_law" in text for text in check.failure.faults)
+  assert len(check.failure.faults) == 1  # of all cases
+  assert check.failure.contract_broken
+  assert not check.failure.law_broken
+  assert not check.failure.tossed
+  assert check.verdict == "CONTRACT BROKEN (law intact)"
+  text = certify.spell_out(check.failure)
+  assert "the output's law is the target's" in text
+  assert "the output begins" not in text
+  assert check.verdict in certify.text(
+    certify.table([("stops", "without", "tree", check)])
+  )
+
+
+def altered(**changes):
+  """The traversal with fields of its decision replaced."""
+
+  def decide(shape, proposal, tokens, q, p, eta):
+    rule = VERIFIERS["traversal"].decide
+    decision = rule(shape, proposal, tokens, q, p, eta)
+    new = {name: f(decision, tokens) for name, f in changes.items()}
+    return dataclasses.replace(decision, **new)
+
+  return Verifier(name="altered", decide=decide)
+
+
+@pytest.mark.parametrize(
+  ("changes", "fault", "law_broken"),
+  [
+    ({"fault": lambda d, t: d.node == 0}, "fault is raised", False),
+    ({"residual": lambda d, t: 2 * d.residual}, "residual is no law", True),
+    ({"node": lambda d, t: d.node + 9}, "node is not a node", True),
+    ({"accept": lambda d, t: d.accept + 2}, "is no probability", False),
+    (
+      {"node": lambda d, t: jnp.where(t[2] < 0, 2, d.node)},
+      "INVALID) is accepted",
+      True,
+    ),
+    ({"accept": lambda d, t: d.accept[1:]}, "accept is float64[3], not", None),
+    (
+      {"residual": lambda d, t: d.residual.astype(jnp.float32)},
+      "residual is float32[3], not float64[3]",
+      None,
+    ),
+    (
+      {"node": lambda d, t: d.node.astype(jnp.float32)},
+      "node is float32[], not int32[]",
+      None,
+    ),
+  ],
+)
+def test_what_is_broken_is_told(changes, fault, law_broken, x64):
+  rule = altered(**changes)
+  check = certify.check(
+    rule, "without_replacement", LOPSIDED, settings(cases=9)
+  )
+  assert not check.lossless
+  assert any(fault in text for text in check.failure.faults)
+  assert check.failure.contract_broken
+  assert check.failure.law_broken == law_broken
+  assert (
+    check.verdict
+    == {
+      None: "CONTRACT BROKEN (law not run)",
+      False: "CONTRACT BROKEN (law intact)",
+      True: "NOT LOSSLESS, CONTRACT BROKEN",
+    }[law_broken]
+  )
+  assert fault in certify.spell_out(check.failure)
+
+
+def test_contract_and_law_are_told_of_all_cases(x64):
+  """One is broken where q is one-hot, the other elsewhere."""
+
+  def decide(shape, proposal, tokens, q, p, eta):
+    rule = VERIFIERS["traversal"].decide
+    decision = rule(shape, proposal, tokens, q, p, eta)
+    sure = q[0].max() == 1
+    wrong = jnp.where(sure, decision.residual, p[0])
+    return dataclasses.replace(decision, fault=sure, residual=wrong)
+
+  rule = Verifier(name="both", decide=decide)
+  check = certify.check(rule, "with_replacement", "chain:1", settings(cases=9))
+  assert check.verdict == "NOT LOSSLESS, CONTRACT BROKEN"
+  assert check.failure.law is not None
+  assert check.failure.distance > 1e-3
 
 
 @pytest.mark.long
@@ -254,12 +362,13 @@ def test_what_is_no_law_is_refused(change, message):
     certify.output_law("traversal", "top_k", tree.chain(1), *change(p, p))
 
 
-def command(*flags):
+def command(*flags, cwd=ROOT):
   return subprocess.run(
     [sys.executable, "-m", "tv_jax.certify", *flags],
     capture_output=True,
     text=True,
     check=False,
+    cwd=cwd,
   )
 
 
@@ -285,26 +394,115 @@ def test_the_command_catches_a_rule_of_ones_own():
   assert "the output begins" in done.stdout
 
 
+def test_the_command_certifies_a_proposal_of_ones_own_first():
+  done = command(
+    "--verifier=traversal",
+    "--trees=chain:1",
+    "--cases=2",
+    "--proposals=tests.faulty_proposals:sorted_by_id top_k",
+  )
+  assert done.returncode == 1, done.stderr
+  proposals, rules = done.stdout.split(" verifier ")
+  assert re.search(r"faulty_proposals:sorted_by_id .* WRONG", proposals)
+  assert "top_k" not in proposals  # which is built in, and a rule was named
+  assert re.search(r"sorted_by_id .* not run .* NOT RUN", rules)
+  assert re.search(r"top_k .* LOSSLESS", rules)
+  assert "WRONG: proposal tests.faulty_proposals:sorted_by_id" in done.stdout
+  assert "fault: draw(key, q, 2) from q = [" in done.stdout
+  assert "0 of 1 proposals are sound, 1 of 2 rows are lossless" in done.stdout
+
+
 @pytest.mark.parametrize(
   ("flag", "message"),
-  quick.shorter(
-    [
-      ("--verifier=traversl", "verifier 'traversl': not one of token_level"),
-      ("--verifier=nowhere:rule", "No module named 'nowhere'"),
-      ("--verifier=tests.faulty:rule", "tests.faulty has no 'rule'"),
-      ("--proposals=greedy", "proposal 'greedy': not one of"),
-      ("--trees=chain:x", "tree 'chain:x': write"),
-      ("--verifier=tests.faulty:FAULTS", "neither a function nor a Verifier"),
-      ("--verifier=rule.py", "nor module:function"),
-      ("--vocab=1", "--vocab=1: give 2 or more"),
-    ]
-  ),
+  [
+    ("--verifier=modules:exits", "it exits when it is imported"),
+    ("--verifier=rule_raises:decide", "of range (rule_raises.py, line 3)"),
+    ("--vocab=1", "--vocab=1: give 2 or more"),
+  ],
 )
-def test_a_bad_flag_is_one_line(flag, message):
-  done = command(flag)
+def test_a_bad_flag_is_one_line(flag, message, tmp_path):
+  (tmp_path / "modules.py").write_text("raise SystemExit(0)\n")
+  (tmp_path / "rule_raises.py").write_text(
+    "def decide(tree, proposal, tokens, q, p, eta):\n"
+    "  some = [1]\n"
+    "  return some[len(tree)]\n"
+  )
+  done = command(flag, "--proposals=top_k", "--trees=chain:2", cwd=tmp_path)
   assert done.returncode == 2
-  assert message in done.stderr
-  assert len(done.stderr.strip().splitlines()) == 1
+  assert message in " ".join(done.stderr.split()), done.stderr
+  assert len(done.stderr.splitlines()) == 1
+  assert done.stdout == ""
+
+
+class TestWhatIsNamed:
+  """`plan.make`, which is given the command's flags."""
+
+  @pytest.mark.parametrize(
+    ("rules", "drawn", "trees", "message"),
+    [
+      (["traversl"], None, "chain:2", "verifier 'traversl': not one of token"),
+      (["nowhere:rule"], None, "chain:2", "No module named 'nowhere'"),
+      (["tests.faulty:rule"], None, "chain:2", "tests.faulty has no 'rule'"),
+      (["tests.faulty:FAULTS"], None, "chain:2", "a Verifier or a decide"),
+      (["rule.py"], None, "chain:2", "nor module:name"),
+      ([".rule:decide"], None, "chain:2", "write package.module:name"),
+      (["raises:rule"], None, "chain:2", r"raises.py, line 2\): KeyError: 'x'"),
+      (["exits:rule"], None, "chain:2", "it exits when it is imported"),
+      (None, ["greedy"], "chain:2", "proposal 'greedy': not one of"),
+      (None, [".mine:one"], "chain:2", "write package.module:name"),
+      (None, ["raises:mine"], "chain:2", r"raises.py, line 2\): KeyError"),
+      (None, ["exits:mine"], "chain:2", "it exits when it is imported"),
+      (None, ["tests.faulty:FAULTS"], "chain:2", "or a Proposal"),
+      (None, None, "chain:x", "tree 'chain:x': write .* of a Tree$"),
+      (None, None, "chain:2,eagle", "separate trees by spaces$"),
+      (None, None, "exits:tree", "it exits when it is imported$"),
+      (None, None, "tests.faulty:FAULTS", "should be a Tree"),
+      (None, None, "", "nothing to certify: give --verifier"),
+      (["block"], None, "kary:2x2", "nothing to certify: verifier 'block' is"),
+    ],
+  )
+  def test_what_cannot_be_is_refused_in_one_line(
+    self, rules, drawn, trees, message, tmp_path, monkeypatch
+  ):
+    (tmp_path / "raises.py").write_text("names = {}\nnames['x']\n")
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message) as caught:
+      plan.make(rules, drawn, trees)
+    assert "\n" not in str(caught.value)
+
+  def test_modules_in_the_current_directory(self, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+      "import dataclasses\n"
+      "from tv_jax import tree\n"
+      "from tv_jax.proposals import TOP_K\n"
+      "from tv_jax.verifiers import VERIFIERS, Verifier\n"
+      "drawn = dataclasses.replace(TOP_K, name='')\n"
+      "rule = Verifier(\n"
+      "  decide=VERIFIERS['traversal'].decide,\n"
+      "  proposals=('mine:drawn', 'top_k'),\n"
+      "  chains_only=True,\n"
+      ")\n"
+      "fork = tree.from_parents([-1, 0, 0])\n"
+      "chain = tree.chain(2)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    made = plan.make(["mine:rule"], None, "mine:fork mine:chain")
+    assert [row.names for row in made.rows] == [
+      ("mine:rule", "top_k", "mine:chain"),
+      ("mine:rule", "mine:drawn", "mine:chain"),
+    ]
+    assert [one.name for one in made.to_certify] == ["mine:drawn"]
+    assert made.widths == (1, 2)
+
+  def test_built_in_proposals_are_certified_if_no_rule_is_named(self):
+    every = plan.make(None, None, "chain:2")
+    assert [one.name for one in every.to_certify] == [*PROPOSALS]
+    assert plan.make(["traversal"], None, "chain:2").to_certify == []
+
+  def test_check_takes_all_by_name(self, x64):
+    found = certify.check("block", "top_k", "chain:1", settings(cases=2))
+    assert found.lossless
 
 
 @pytest.mark.parametrize("proposal", ["without_replacement", "sample_then_top"])

@@ -1,7 +1,6 @@
-"""The tutorial's files run, and are certified as it says."""
+"""The tutorials' files run, and their commands print what they say."""
 
 import importlib
-import pathlib
 import re
 import sys
 
@@ -9,28 +8,20 @@ import jax
 import numpy as np
 import pytest
 
+from tests import documents
 from tv_jax import certify, tree
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import Verifier, resolve
+from tv_jax.verifiers import DOWN, Verifier, resolve
 
-TUTORIAL = pathlib.Path(__file__).parents[1] / "docs" / "new-verifier.md"
-
-
-def files_of(text):
-  """{name: content} of the fenced blocks; a continuation is appended."""
-  files = {}
-  for block in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S):
-    name, continued = re.match(r"# (\w+)\.py(, continued)?\n", block).groups()
-    assert (name in files) == bool(continued)
-    files[name] = files.get(name, "") + block
-  return files
+TUTORIAL = documents.DOCS / "new-verifier.md"
+PROPOSAL = documents.DOCS / "new-proposal.md"
 
 
 @pytest.fixture(scope="module")
 def modules(tmp_path_factory):
   """The tutorial's files, imported: {name: module}."""
   folder = tmp_path_factory.mktemp("tutorial")
-  files = files_of(TUTORIAL.read_text())
+  files = documents.files_of(TUTORIAL.read_text())
   for name, content in files.items():
     (folder / f"{name}.py").write_text(content)
   sys.path.insert(0, str(folder))
@@ -53,7 +44,10 @@ def check(rule, shape, proposal="with_replacement", cases=9):
 def test_the_rule_is_lossless(modules, proposal, x64):
   rule = modules["my_rule"].kseq
   assert rule == Verifier(
-    decide=modules["my_rule"].decide, stop_law=modules["my_rule"].stop_law
+    name="kseq",
+    decide=modules["my_rule"].decide,
+    stop_law=modules["my_rule"].stop_law,
+    direction=DOWN,
   )
   found = check(rule, tree.from_parents([-1, 0, 0, 1]), proposal)
   assert found.lossless, certify.spell_out(found.failure)
@@ -70,7 +64,8 @@ def test_the_broken_rule_is_caught_at_two_children(modules, x64):
   assert check(rule, tree.chain(2)).lossless
   found = check(rule, tree.kary(2, 1))
   assert not found.lossless
-  assert not found.failure.faults  # it is the law that is wrong
+  assert found.failure.law_broken
+  assert not found.failure.contract_broken
   assert found.distance > 1e-2
 
 
@@ -96,3 +91,40 @@ def test_the_commands_name_what_there_is(modules):
   for shapes in re.findall(r'--trees="([^"]*)"', text):
     for shape in shapes.split():
       tree.parse(shape)
+
+
+# Those that are quick; the others' numbers are looked at above, and what needs
+# a checkout of one's own is not run.
+QUICK = [
+  (TUTORIAL, "python laws.py"),
+  (TUTORIAL, "--verifier=my_rule:decide "),
+  (TUTORIAL, "--verifier=broken_rule:decide "),
+  *(
+    (PROPOSAL, command.text)
+    for command in documents.commands_of(PROPOSAL.read_text())
+  ),
+]
+
+
+@pytest.mark.parametrize(("document", "begun"), QUICK)
+def test_a_command_prints_what_the_document_says(document, begun, tmp_path):
+  text = document.read_text()
+  documents.write_files(text, tmp_path)
+  (command,) = [one for one in documents.commands_of(text) if begun in one.text]
+  done = documents.run(command, tmp_path)
+  caught = "NOT LOSSLESS" in command.printed or "WRONG" in command.printed
+  assert done.returncode == caught, done.stderr
+  assert "Traceback" not in done.stderr
+  assert command.printed.strip()
+  assert documents.missing(command, done) == []
+
+
+def test_every_command_of_a_document_is_read():
+  commands = documents.commands_of(PROPOSAL.read_text())
+  assert [one.text.split()[2] for one in commands if "-m" in one.text] == [
+    "tv_jax.certify",
+    "tv_jax.certify",
+    "tv_jax.main",
+  ]
+  assert commands[-1].text == "python ask.py"
+  assert "check realised" in " ".join(commands[-1].printed.split())

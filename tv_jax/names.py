@@ -120,6 +120,20 @@ def _told(module, error) -> str:
   return f"{module} cannot be imported{where}: {reason}"
 
 
+def raised(error: Exception) -> str:
+  """What a user's function raised, in one line, with the line that did."""
+  package, lines, inside = pathlib.Path(__file__).parent, [], False
+  for frame in traceback.extract_tb(error.__traceback__):
+    path = pathlib.Path(frame.filename).resolve()
+    inside |= path.is_relative_to(package)  # from here on: who called it?
+    if inside and not _installed(path):
+      lines.append(f" ({path.name}, line {frame.lineno})")
+  reason = " ".join(str(error).split())
+  if lines or not isinstance(error, ValueError):
+    reason = f"{type(error).__name__}: {reason}"
+  return reason + "".join(lines[-1:])
+
+
 def _parents(module):
   parts = module.split(".")
   return {".".join(parts[:n]) for n in range(1, len(parts) + 1)}

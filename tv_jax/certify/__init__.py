@@ -1,30 +1,31 @@
 """The certificate: is a verification rule lossless, and how long does it run?
 
 `python -m tv_jax.certify --help` is the command line; `check` is its function
-for one verifier, proposal and tree, `output_law` the exact law for given laws.
+for one verifier, proposal and tree, `check_proposal` the one for a proposal
+itself, `output_law` the exact law for given laws.
 """
 
 import numpy as np
 
 from tv_jax import proposals
-from tv_jax.certify import cases, drafts, exact
+from tv_jax import tree as tree_lib
+from tv_jax.certify import cases, contract, drafts, exact
 from tv_jax.certify.cases import Case, num_contexts
-from tv_jax.certify.check import (
-  Check,
-  Failure,
-  Settings,
-  check,
-  enumerable,
-  smallest_failure,
-)
+from tv_jax.certify.check import check, enumerable
 from tv_jax.certify.exact import Outcome
+from tv_jax.certify.findings import Check, Failure
+from tv_jax.certify.proposal import ProposalCheck, check_proposal
 from tv_jax.certify.report import (
   LEGEND,
+  PROPOSAL_LEGEND,
+  proposal_table,
   save_picture,
   spell_out,
   table,
   text,
 )
+from tv_jax.certify.settings import Settings
+from tv_jax.certify.smaller import smallest_failure
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.verifiers import Verifier, resolve
@@ -33,7 +34,7 @@ from tv_jax.verifiers import Verifier, resolve
 def output_law(
   verifier: Verifier | str,
   proposal: Proposal | str,
-  tree: Tree,
+  tree: Tree | str,
   p: np.ndarray,
   q: np.ndarray,
 ) -> Outcome:
@@ -42,7 +43,7 @@ def output_law(
   Args:
     verifier: A name, a `Verifier`, or a `decide` function.
     proposal: A name, or a `Proposal`.
-    tree: Small enough to enumerate.
+    tree: Small enough to enumerate, or what `tree.parse` reads.
     p: [contexts, V] the target's law after each path of up to `depth` tokens,
       in the order of `num_contexts`: context c leads by token t to
       c * V + t + 1. Float32 or float64.
@@ -51,7 +52,8 @@ def output_law(
   Returns:
     The law, the target's, the expected gain, and what else is wrong.
   """
-  proposal = proposals.resolve(proposal)
+  rule, proposal = resolve(verifier), proposals.resolve(proposal)
+  tree = tree_lib.resolve(tree)
   p, q = np.asarray(p), np.asarray(q)
   contexts = num_contexts(p.shape[-1], tree.max_depth) if p.ndim == 2 else 0
   if p.shape != q.shape or p.dtype != q.dtype or len(p) != contexts:
@@ -64,25 +66,31 @@ def output_law(
     if wrong.any():
       row = int(wrong.argmax())
       raise ValueError(f"{name}[{row}] = {laws[row]} is no law")
-  rule = resolve(verifier)
-  run = exact.make_runner(rule, proposal, tree, p.dtype.type, p.shape[1])
+  dtype, V = p.dtype.type, p.shape[1]
+  if faults := [*contract.faults(rule, proposal, tree, dtype, V)]:
+    raise ValueError("; ".join(faults))
+  run = exact.make_runner(rule, proposal, tree, dtype, V)
   return run(Case("given", p, q))
 
 
 __all__ = [
   "LEGEND",
+  "PROPOSAL_LEGEND",
   "Case",
   "Check",
   "Failure",
   "Outcome",
+  "ProposalCheck",
   "Settings",
   "cases",
   "check",
+  "check_proposal",
   "drafts",
   "enumerable",
   "exact",
   "num_contexts",
   "output_law",
+  "proposal_table",
   "save_picture",
   "smallest_failure",
   "spell_out",

@@ -7,22 +7,29 @@ import time
 import jax
 import numpy as np
 import rich.console
-import rich.progress
 from absl import app, flags, logging
 
-from tv_jax import certify, endings, tree
+from tv_jax import certify, endings, names
+from tv_jax.certify import plan as plan_lib
+from tv_jax.certify import progress
 from tv_jax.proposals import PROPOSALS
-from tv_jax.proposals import resolve as resolve_proposal
-from tv_jax.verifiers import VERIFIERS, misfit, resolve
+from tv_jax.verifiers import VERIFIERS
 
-_VERIFIER = flags.DEFINE_list(
+_NAMED = "package.module:name, or several with commas or spaces between"
+_VERIFIER = flags.DEFINE_spaceseplist(
   "verifier",
   None,
-  f"Rules to certify: {', '.join(VERIFIERS)}, or package.module:function, a"
-  " `decide` or a `Verifier`. Default: all.",
+  f"Rules to certify: {', '.join(VERIFIERS)}, or a `decide` or `Verifier` of"
+  f" your own as {_NAMED}. Default: all.",
+  comma_compat=True,
 )
-_PROPOSALS = flags.DEFINE_list(
-  "proposals", list(PROPOSALS), "How siblings are drawn."
+_PROPOSALS = flags.DEFINE_spaceseplist(
+  "proposals",
+  None,
+  f"How siblings are drawn: {', '.join(PROPOSALS)}, or a `Proposal` of your own"
+  f" as {_NAMED}. One of your own is certified itself, first. Default: all that"
+  " the rules are defined for.",
+  comma_compat=True,
 )
 _TREES = flags.DEFINE_string(
   "trees",
@@ -40,51 +47,46 @@ _SVG = flags.DEFINE_string(
 )
 _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
 
-# A progress bar appears when the work takes longer than this.
-_PATIENCE = 2.0
-
 
 def main(argv):
   """Prints the certificate; exits with 1 if a rule fails, 2 on a bad flag."""
+  started = time.monotonic()
   try:
     if argv[1:]:
       raise ValueError(f"unexpected argument {argv[1]!r}; flags start with --")
-    plan, settings = _plan()
+    settings = _settings()
+    plan = plan_lib.make(_VERIFIER.value, _PROPOSALS.value, _TREES.value)
   except ValueError as error:
     sys.exit(_complain(error))
   logging.set_verbosity(logging.WARNING)
   jax.config.update("jax_enable_x64", not _F32.value)
-  started = time.monotonic()
-  rows = _run(plan, settings)
-  console = rich.console.Console()
-  result = certify.table(row[:4] for row in rows)
-  # A table that would be broken over lines is easier to read and to pipe whole.
-  if console.is_terminal:
-    console.print(result)
-  else:
-    print(certify.text(result))
-  print(certify.LEGEND)
-  if _SVG.value:
-    certify.save_picture(result, _SVG.value)
-  failed = [row for row in rows if not row[3].lossless]
-  for name, proposal, shape, check, rule in failed:
-    failure = certify.smallest_failure(
-      rule, PROPOSALS[proposal], check.failure, settings
-    )
-    print(
-      f"\nNOT LOSSLESS: {name}, {proposal}, {shape}; smallest failing case:"
-    )
-    print(certify.spell_out(failure))
-  print(
-    f"\n{len(rows) - len(failed)} of {len(rows)} rows are lossless, in"
-    f" {'float32' if _F32.value else 'float64'},"
-    f" {time.monotonic() - started:.0f} s"
-  )
-  sys.exit(1 if failed or not rows else 0)
+  total = settings.cases * len(plan.rows)
+  with progress.shown(total + len(plan.to_certify)) as shown:
+    proposals = _certify_proposals(plan, settings, shown)
+    rows = _certify_rules(plan, settings, shown)
+  if proposals:
+    _show(certify.proposal_table(proposals), certify.PROPOSAL_LEGEND)
+    if rows:
+      print()
+  if rows:
+    result = certify.table((*row.names, check) for row, check in rows)
+    _show(result, certify.LEGEND)
+    if _SVG.value:
+      certify.save_picture(result, _SVG.value)
+  for name, check in proposals:
+    if not check.sound:
+      print(f"\nWRONG: proposal {name}")
+      print("\n".join(f"  fault: {fault}" for fault in check.faults))
+  for row, check in rows:
+    _explain(row, check, settings)
+  seconds = time.monotonic() - started
+  print(f"\n{_summary(proposals, rows)}, {seconds:.0f} s")
+  sound = all(check.sound for _, check in proposals)
+  sys.exit(0 if sound and all(check.lossless for _, check in rows) else 1)
 
 
-def _plan():
-  """The rows to make, and how much to check; refuses what it can't do."""
+def _settings():
+  """How much to check; refuses what it can't do."""
   for flag in (_VOCAB, _DRAFTS):
     if flag.value < 2:
       raise ValueError(f"--{flag.name}={flag.value}: give 2 or more")
@@ -94,68 +96,84 @@ def _plan():
     raise ValueError(f"--svg={_SVG.value}: there is no such folder")
   if _CASES.value < 1:
     raise ValueError(f"--cases={_CASES.value}: give 1 or more")
-  names = _VERIFIER.value or list(VERIFIERS)
-  rules = {name: resolve(name) for name in names}
-  proposals = {name: resolve_proposal(name) for name in _PROPOSALS.value}
-  trees = {text: _parse(text) for text in _TREES.value.split()}
-  plan = [
-    (name, proposal, shape, rules[name], proposals[proposal], trees[shape])
-    for name in rules
-    for proposal in proposals
-    for shape in trees
-    if not misfit(rules[name], trees[shape], proposals[proposal])
-  ]
-  if not plan:
-    raise ValueError("nothing to certify: no rule is defined on these trees")
-  settings = certify.Settings(
+  return certify.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value,
     drafts=_DRAFTS.value,
     dtype=np.float32 if _F32.value else np.float64,
     seed=_SEED.value,
   )
-  return plan, settings
 
 
-def _parse(text):
-  try:
-    return tree.parse(text)
-  except ValueError as error:
-    raise ValueError(f"{error}; separate trees by spaces") from error
+def _certify_proposals(plan, settings, shown):
+  """(name, what was found) of each that is to be certified."""
+  found = []
+  for proposal in plan.to_certify:
+    shown.say(proposal.name)
+    check = certify.check_proposal(proposal, settings, plan.widths)
+    found.append((proposal.name, check))
+    shown.advance()
+  return found
 
 
-def _run(plan, settings):
-  """The rows: names, what was found, and the rule."""
-  rows = []
-  progress = rich.progress.Progress(
-    *rich.progress.Progress.get_default_columns(),
-    console=rich.console.Console(stderr=True),
-    transient=True,
+def _certify_rules(plan, settings, shown):
+  """(row, what was found) of each."""
+  found = []
+  for row in plan.rows:
+    shown.say(", ".join(row.names))
+    try:
+      check = certify.check(
+        row.rule,
+        row.proposal,
+        row.tree,
+        settings,
+        shown.advance,
+        widths=plan.widths,
+      )
+    except Exception as error:  # whatever a stranger's rule raises
+      shown.stop()
+      place = f"{row.names[0]} on {row.names[2]}"
+      sys.exit(_complain(f"{place}: {names.raised(error)}"))
+    found.append((row, check))
+  return found
+
+
+def _show(table, legend):
+  # A table that would be broken over lines is easier to read and to pipe whole.
+  console = rich.console.Console()
+  if console.is_terminal:
+    console.print(table)
+  else:
+    print(certify.text(table))
+  print(legend)
+
+
+def _explain(row, check, settings):
+  """What is wrong with a rule, at its smallest."""
+  if check.lossless or check.failure.proposal_wrong:
+    return
+  failure = certify.smallest_failure(
+    row.rule, row.proposal, check.failure, settings
   )
-  task = progress.add_task("", total=len(plan) * settings.cases)
-  started = time.monotonic()
+  what = "; smallest failing case" if failure.case else ""
+  print(f"\n{check.verdict}: {', '.join(row.names)}{what}:")
+  print(certify.spell_out(failure))
 
-  def tick():
-    progress.advance(task)
-    if time.monotonic() - started > _PATIENCE:
-      progress.start()
 
-  try:
-    for name, proposal_name, shape, rule, proposal, parsed in plan:
-      progress.update(task, description=f"{name}, {proposal_name}, {shape}")
-      try:
-        check = certify.check(rule, proposal, parsed, settings, tick)
-      except (TypeError, ValueError) as error:
-        progress.stop()
-        sys.exit(_complain(f"{name} on {shape}: {error}"))
-      rows.append((name, proposal_name, shape, check, rule))
-  finally:
-    progress.stop()
-  return rows
+def _summary(proposals, rows):
+  told = []
+  if proposals:
+    sound = sum(check.sound for _, check in proposals)
+    told.append(f"{sound} of {len(proposals)} proposals are sound")
+  if rows:
+    good = sum(check.lossless for _, check in rows)
+    told.append(f"{good} of {len(rows)} rows are lossless")
+  told.append(f"in {'float32' if _F32.value else 'float64'}")
+  return ", ".join(told)
 
 
 def _complain(error) -> int:
-  print(f"certify: {error}", file=sys.stderr)
+  print("certify:", " ".join(str(error).split()), file=sys.stderr)
   return 2
 
 

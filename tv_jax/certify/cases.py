@@ -70,7 +70,8 @@ def _disjoint(rng, V):
 def _peaked(rng, V):
   """One token has nearly all, in p, in q, or in both."""
   laws = rng.dirichlet(np.ones(V), size=2)
-  for law in laws[rng.permutation(2)[: rng.integers(1, 3)]]:
+  for index in rng.permutation(2)[: rng.integers(1, 3)]:
+    law = laws[index]
     law *= 10.0 ** -rng.integers(3, 7)
     top = rng.integers(V)
     law[top] = 0

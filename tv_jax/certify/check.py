@@ -1,114 +1,138 @@
 """One row of the certificate: a verifier, a proposal, a tree."""
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases as cases_lib
-from tv_jax.certify import drafts, exact, sampled
-from tv_jax.proposals import Proposal
+from tv_jax.certify import contract, drafts, exact, sampled
+from tv_jax.certify.findings import Check, Failure, not_run
+from tv_jax.certify.proposal import check_proposal
+from tv_jax.certify.settings import DEFAULT, Settings
+from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Tree
-from tv_jax.verifiers import VERIFIERS, Verifier, misfit
+from tv_jax.verifiers import VERIFIERS, Verifier, resolve
 
 # Decisions a case may take before drafts are sampled instead of enumerated.
 BUDGET = 300_000
+# Coins of a decision, likewise.
+_COINS = 20
 # Rows in the tables of laws of a sampled case.
 _ROWS = 257
+# Cases that are tossed, and drafts of each, where thresholds lie.
+_TOSSED, _TOSSES = 9, 4000
 
 
-class Settings(NamedTuple):
-  """How much to check."""
-
-  vocabulary: int = 3
-  cases: int = 27
-  drafts: int = 1000  # where they are sampled
-  dtype: type = np.float64
-  seed: int = 0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Failure:
-  """A case in which a rule was caught."""
-
-  tree: Tree
-  case: cases_lib.Case
-  faults: tuple[str, ...]
-  law: np.ndarray  # of the output's first tokens, under the rule
-  target: np.ndarray  # the same under the target
-  tokens: np.ndarray | None = None  # [N] of one draft on the way to the worst
-  stop: np.ndarray | None = None  # [N] which node is accepted on that draft
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Check:
-  """What was found."""
-
-  method: str  # how the law was had
-  cases: int
-  distance: float  # the largest total variation from the target
-  bound: str  # what it was held against
-  expected: float  # tokens gained in a cycle, mean over cases
-  gain: float  # over token-level on the same drafts, relative
-  shorter: int  # cases in which it gains less than token-level
-  shortfall: float  # by how many tokens at most
-  failure: Failure | None
-
-  @property
-  def lossless(self) -> bool:
-    """Whether nothing was found against the rule."""
-    return self.failure is None
-
-
-def enumerable(tree: Tree, proposal: Proposal, settings: Settings) -> bool:
+def enumerable(
+  tree: Tree,
+  proposal: Proposal,
+  settings: Settings,
+  verifier: Verifier = VERIFIERS["token_level"],
+) -> bool:
   """Whether all drafts and coins of a case fit into the budget."""
   V, widest = settings.vocabulary, int(tree.num_children.max())
   contexts = cases_lib.num_contexts(V, tree.max_depth)
-  if len(tree) > 20 or V**widest > BUDGET or contexts * V > BUDGET:
+  if V**widest > BUDGET or contexts * V > BUDGET:
+    return False
+  if verifier.num_coins(tree) > _COINS:
     return False
   outcomes = drafts.count_outcomes(tree, proposal, V)
-  return outcomes * exact.decisions(tree) <= BUDGET
+  return outcomes * exact.decisions(verifier, tree) <= BUDGET
 
 
 def check(
-  verifier: Verifier,
-  proposal: Proposal,
-  tree: Tree,
-  settings: Settings,
+  verifier: Verifier | Callable | str,
+  proposal: Proposal | str,
+  tree: Tree | str,
+  settings: Settings = DEFAULT,
   tick: Callable[[], None] = lambda: None,
+  *,
+  widths: tuple[int, ...] = (),
 ) -> Check:
-  """Certifies one combination; `tick` is called after each case."""
-  method = _exact if enumerable(tree, proposal, settings) else _sampled
-  return method(verifier, proposal, tree, settings, tick)
+  """Certifies one combination.
+
+  Args:
+    verifier: A name, module:name, a `Verifier` or a `decide`.
+    proposal: A name, module:name or a `Proposal`. One that is not built in is
+      certified first; the rule is not run if it is wrong.
+    tree: A `Tree`, or what `tree.parse` reads.
+    settings: How much to look at.
+    tick: Called after each case.
+    widths: Numbers of siblings that the proposal is certified for, beside 1 to
+      3 and the tree's.
+
+  Returns:
+    What was found.
+  """
+  rule, proposal = resolve(verifier), proposals.resolve(proposal)
+  tree = tree_lib.resolve(tree)
+  if proposal not in PROPOSALS.values():
+    own = {*widths, *map(int, tree.num_children[tree.inner])}
+    found = check_proposal(proposal, settings, tuple(sorted(own)))
+    if not found.sound:
+      return not_run(tree, [*found.faults], proposal_wrong=True)
+  V, dtype = settings.vocabulary, settings.dtype
+  if faults := [*contract.faults(rule, proposal, tree, dtype, V)]:
+    return not_run(tree, faults)
+  small = enumerable(tree, proposal, settings, rule)
+  return (enumerated if small else _sampled)(
+    rule, proposal, tree, settings, tick
+  )
 
 
-def _exact(verifier, proposal, tree, settings, tick) -> Check:
+def enumerated(verifier, proposal, tree, settings, tick) -> Check:
+  """Certifies by enumeration what is small enough."""
   dtype, V = settings.dtype, settings.vocabulary
   run = exact.make_runner(verifier, proposal, tree, dtype, V)
   baseline = exact.make_lengths(VERIFIERS["token_level"], proposal, tree, dtype)
   bound = exact.tolerance(dtype)
-  found, lengths, others, failure = [], [], [], None
+  found, lengths, others, failures, believed = [], [], [], [], True
   for case in _cases(tree, settings):
     outcome = run(case)
     found.append(outcome.distance)
     lengths.append(outcome.expected)
     others.append(baseline(case, outcome.drafts))
-    if failure is None and (outcome.faults or not outcome.distance <= bound):
-      draft = _telling_draft(outcome, settings.vocabulary, tree.max_depth)
-      failure = Failure(
-        tree=tree,
-        case=case,
-        faults=outcome.faults,
-        law=outcome.law,
-        target=outcome.target,
-        tokens=outcome.drafts.tokens[draft],
-        stop=outcome.nodes[draft],
+    believed &= outcome.believed
+    broken = not outcome.distance <= bound
+    if outcome.faults or broken:
+      draft = _telling_draft(outcome, V, tree.max_depth)
+      failures.append(
+        Failure(
+          tree=tree,
+          case=case,
+          faults=outcome.faults,
+          law_broken=broken,
+          law=outcome.law,
+          target=outcome.target,
+          tokens=outcome.drafts.tokens[draft],
+          stop=outcome.nodes[draft],
+        )
       )
     tick()
-  return _summary("exact", found, f"{bound:g}", lengths, others, failure, bound)
+  if not believed:
+    return _tossed(verifier, proposal, tree, settings, failures)
+  return _summary(
+    "exact", found, f"{bound:g}", lengths, others, failures, bound
+  )
+
+
+def _tossed(verifier, proposal, tree, settings, failures) -> Check:
+  """The law where it can't be enumerated, by real coins."""
+  bare = dataclasses.replace(verifier, stop_law=None)
+  few = settings._replace(
+    cases=min(settings.cases, _TOSSED), drafts=max(settings.drafts, _TOSSES)
+  )
+  found = _sampled(bare, proposal, tree, few, lambda: None)
+  broken = bool(found.failure and found.failure.law_broken)
+  shown = found.failure if broken else failures[0]
+  failure = dataclasses.replace(
+    shown, law_broken=broken, tossed=True, faults=_all_faults(failures)
+  )
+  return dataclasses.replace(found, failure=failure)
 
 
 def _telling_draft(outcome: exact.Outcome, V: int, depth: int) -> int:
@@ -129,7 +153,7 @@ def _sampled(verifier, proposal, tree, settings, tick) -> Check:
     VERIFIERS["token_level"], proposal, tree, settings.dtype
   )
   V = settings.vocabulary
-  sigmas, lengths, others, failure = [], [], [], None
+  sigmas, lengths, others, failures = [], [], [], []
   for index, case in enumerate(
     cases_lib.generate(settings.seed, settings.cases, V, _ROWS)
   ):
@@ -137,26 +161,34 @@ def _sampled(verifier, proposal, tree, settings, tick) -> Check:
     sigmas.append(outcome.sigmas)
     lengths.append(outcome.expected)
     others.append(baseline(case, outcome))
-    if failure is None and (
-      outcome.faults or not outcome.sigmas <= sampled.SIGMAS
-    ):
-      failure = Failure(
-        tree=tree,
-        case=case,
-        faults=outcome.faults,
-        law=outcome.law.ravel(),
-        target=outcome.target.ravel(),
+    broken = not outcome.sigmas <= sampled.SIGMAS
+    if outcome.faults or broken:
+      failures.append(
+        Failure(
+          tree=tree,
+          case=case,
+          faults=outcome.faults,
+          law_broken=broken,
+          law=outcome.law.ravel(),
+          target=outcome.target.ravel(),
+        )
       )
     tick()
   bound = f"{sampled.SIGMAS:g} sigma"
   return _summary(
-    f"{count} drafts", sigmas, bound, lengths, others, failure, 1e-9
+    f"{count} drafts", sigmas, bound, lengths, others, failures, 1e-9
   )
 
 
-def _summary(method, found, bound, lengths, others, failure, rounding) -> Check:
+def _summary(
+  method, found, bound, lengths, others, failures, rounding
+) -> Check:
   lengths, others = np.array(lengths), np.array(others)
   behind = others - lengths
+  failure = None
+  if failures:  # the first in which as much as possible is wrong
+    worst = max(failures, key=lambda one: (one.law_broken, bool(one.faults)))
+    failure = dataclasses.replace(worst, faults=_all_faults(failures))
   return Check(
     method=method,
     cases=len(found),
@@ -170,52 +202,16 @@ def _summary(method, found, bound, lengths, others, failure, rounding) -> Check:
   )
 
 
+def _all_faults(failures: Iterable[Failure]) -> tuple[str, ...]:
+  """Of all cases; those that differ in numbers alone are one."""
+  told: dict[str, str] = {}
+  for failure in failures:
+    for fault in failure.faults:
+      told.setdefault(re.sub(r"[\d.e+-]+", "", fault), fault)
+  return tuple(told.values())
+
+
 def _cases(tree, settings) -> list[cases_lib.Case]:
   V = settings.vocabulary
   contexts = cases_lib.num_contexts(V, tree.max_depth)
   return cases_lib.generate(settings.seed, settings.cases, V, contexts)
-
-
-def smallest_failure(
-  verifier: Verifier, proposal: Proposal, known: Failure, settings: Settings
-) -> Failure:
-  """A failure on the least tree and vocabulary that shows one."""
-  for tree, V in _ladder(known.tree):
-    if misfit(verifier, tree, proposal):
-      continue
-    smaller = settings._replace(vocabulary=V, cases=18)
-    try:
-      failure = _exact(verifier, proposal, tree, smaller, lambda: None).failure
-    except ValueError:  # the rule itself refuses such a tree
-      continue
-    if failure is not None and _alike(failure, known):
-      return failure
-  return known
-
-
-def _alike(small: Failure, known: Failure) -> bool:
-  """Whether a smaller failure shows what is wrong in the known one.
-
-  Not only that a distance is past the bound: one near rounding would be printed
-  with two equal probabilities.
-  """
-  if small.faults:
-    return True
-  distance, other = (
-    0.5 * abs(failure.law - failure.target).sum() for failure in (small, known)
-  )
-  return distance >= min(1e-2, 0.1 * other)
-
-
-def _ladder(tree: Tree) -> Iterator[tuple[Tree, int]]:
-  """Trees smaller than this one, from the least."""
-  trees = [
-    tree_lib.chain(1),
-    tree_lib.kary(2, 1),
-    tree_lib.chain(2),
-    tree_lib.from_parents([-1, 0, 1, 1]),
-    tree_lib.from_parents([-1, 0, 0, 1]),
-    tree_lib.kary(2, 2),
-  ]
-  smaller = [other for other in trees if len(other) < len(tree)]
-  return itertools.product(smaller, (2, 3))

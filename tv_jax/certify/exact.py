@@ -1,6 +1,7 @@
 """The exact law of what a rule puts out, by enumeration.
 
-Axes: O outcomes of drafting, E patterns of coins, N nodes, V vocabulary.
+Axes: O outcomes of drafting, E patterns of coins, N nodes, M coins: one a node
+and a rule's further ones, V vocabulary.
 
 Every draft, and on each draft every pattern of coins in {0, just under 1}: a
 coin of 0 passes any threshold above 0, a coin just under 1 passes only a
@@ -22,9 +23,9 @@ import numpy as np
 from tv_jax.certify import cases as cases_lib
 from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
-from tv_jax.proposals import Proposal
+from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
-from tv_jax.verifiers import NOT_OFFERED, Decision, Verifier
+from tv_jax.verifiers import NOT_OFFERED, Verifier
 
 # Decisions that a compiled call makes at once.
 _BATCH = 1 << 14
@@ -38,7 +39,8 @@ class Outcome(NamedTuple):
   law: np.ndarray  # [V ** (depth + 1)] of the output's first depth + 1 tokens
   target: np.ndarray  # the same under the target
   expected: float  # tokens gained in a cycle
-  faults: tuple[str, ...]  # what is wrong beside the law; none if all is well
+  faults: tuple[str, ...]  # what of the contract is broken
+  believed: bool  # whether `accept` is what decides, as the law here takes it
   drafts: drafts_lib.Drafts
   nodes: np.ndarray  # [O, N] law of the accepted node, by draft
 
@@ -53,25 +55,23 @@ class _Decided(NamedTuple):
 
   node: np.ndarray  # [O, E]
   residual: np.ndarray  # [O, E, V]
-  accept: np.ndarray  # [O, E, N]
+  accept: np.ndarray  # [O, E, M]
   fault: np.ndarray  # [O, E]
   honest: np.ndarray  # [O, E] whether coins at their edges change nothing
   closed: np.ndarray  # [O, E] whether nothing but the thresholds matters
 
 
-def decisions(tree: Tree) -> int:
+def decisions(verifier: Verifier, tree: Tree) -> int:
   """How many patterns of coins there are."""
-  return 2 ** (len(tree) - 1)
+  return 2 ** (verifier.num_coins(tree) - 1)
 
 
 def make_runner(
   verifier: Verifier, proposal: Proposal, tree: Tree, dtype, V: int
 ):
   """A function that certifies one case on this tree; compiled once."""
-  _check_shapes(verifier, proposal, tree, dtype, V)
-  N = len(tree)
   high = np.nextafter(dtype(1), dtype(0))
-  coins = itertools.product((0, high), repeat=N - 1)
+  coins = itertools.product((0, high), repeat=verifier.num_coins(tree) - 1)
   patterns = np.array([(high, *rest) for rest in coins], dtype)
   outcomes = drafts_lib.count_outcomes(tree, proposal, V)
   chunk = max(1, min(outcomes, _BATCH // len(patterns)))
@@ -114,35 +114,6 @@ def make_runner(
     return _judge(tree, drafts, decided, patterns == 0, stop, p)
 
   return run
-
-
-def _check_shapes(verifier, proposal, tree, dtype, V):
-  """Refuses a rule that does not give a `Decision` of the right shapes."""
-  N = len(tree)
-  law = jax.ShapeDtypeStruct((N, V), dtype)
-  given = jax.eval_shape(
-    lambda *args: verifier.decide(tree, proposal, *args),
-    jax.ShapeDtypeStruct((N,), np.int32),
-    law,
-    law,
-    jax.ShapeDtypeStruct((N,), dtype),
-  )
-  if not isinstance(given, Decision):
-    raise TypeError(
-      f"decide returned {type(given).__name__}: return a tv_jax.verifiers"
-      " Decision(node=, residual=, accept=, fault=)"
-    )
-  for name, shape in (
-    ("node", ()),
-    ("residual", (V,)),
-    ("accept", (N,)),
-    ("fault", ()),
-  ):
-    found = getattr(given, name).shape
-    if found != shape:
-      raise TypeError(
-        f"Decision.{name} has shape {list(found)} on {tree}, not {list(shape)}"
-      )
 
 
 def _on_its_side(eta, accept, high):
@@ -218,19 +189,19 @@ def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
   factor[..., ROOT] = 1
   weight = factor.prod(axis=-1)  # [O, E]
   residual = decided.residual.astype(float)
-  faults = list(
-    _faults(tree, drafts, decided, offered, accept, weight, residual)
-  )
+  lies = [*_lies(tree, decided, offered, accept, weight)]
   decided = decided._replace(node=np.clip(decided.node, 0, len(tree) - 1))
   nodes = np.zeros(drafts.tokens.shape)
   outcome = np.arange(len(nodes))[:, None]
   np.add.at(nodes, (outcome, decided.node), weight)
+  faults = [*lies, *_faults(tree, drafts, decided, accept, weight, residual)]
   if stop is not None:
     gap = np.abs(np.nan_to_num(stop, nan=np.inf) - nodes).max()
     if gap > tolerance(decided.accept.dtype):
       faults.append(f"stop_law differs from the decisions by {gap:.1e}")
   # What the output begins with: the accepted path and the bonus token, ..
-  weight = weight * drafts.chance[:, None]
+  tokens = np.take_along_axis(drafts.tokens, decided.node, axis=1)
+  weight = weight * drafts.chance[:, None] * (tokens != INVALID)
   begun = np.zeros(p.shape)
   context = drafts.context[outcome, decided.node]
   np.add.at(begun, context, weight[..., None] * residual)
@@ -248,36 +219,50 @@ def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
     target=target,
     expected=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
     faults=tuple(faults),
+    believed=not lies,
     drafts=drafts,
     nodes=nodes,
   )
 
 
-def _faults(tree, drafts, decided, offered, accept, weight, residual):
-  """What is wrong with decisions whatever the law."""
-  if (np.isnan(accept) | (offered & ((accept < 0) | (accept > 1)))).any():
+def _lies(tree, decided, offered, accept, weight):
+  """Why the thresholds are not what decides."""
+  odd = np.isnan(accept) | (offered & ((accept < 0) | (accept > 1)))
+  if odd.any():
     yield "accept holds what is no probability"
   live = weight > 0
   if (decided.node[live] < 0).any() or (decided.node[live] >= len(tree)).any():
     yield "node is not a node of the tree"
-    return
   if (live & ~decided.honest).any():
     yield "accept lies: a coin moved to its edge changes the decision"
   if (live & ~decided.closed).any():
     yield "accept hides something: more than its thresholds decides"
+  sums = weight.sum(axis=1)
+  if not odd.any() and (abs(sums - 1) > tolerance(np.float64)).any():
+    worst = sums[abs(sums - 1).argmax()]
+    yield f"accept contradicts itself: a draft's paths have chance {worst:.6g}"
+
+
+def _faults(tree, drafts, decided, accept, weight, residual):
+  """What else is wrong with decisions whatever the law."""
+  live = weight > 0
   at_node = np.take_along_axis(accept, decided.node[..., None], -1)[..., 0]
   # Whatever the path's weight, which such a coin makes 0.
   if ((decided.node != ROOT) & (at_node == 0)).any():
     yield "a node is accepted with threshold 0"
   tokens = np.take_along_axis(drafts.tokens, decided.node, axis=1)
-  if (live & (tokens < 0)).any():
+  if (live & (tokens == INVALID)).any():
     yield "a node that could not be drawn (INVALID) is accepted"
-  error = np.abs(residual.sum(axis=-1) - 1)
-  improper = ~(error < 1e-3) | ~(residual >= 0).all(axis=-1)
-  if (live & improper).any():
+  if (live & improper(residual)).any():
     yield "residual is no law"
   if (live & decided.fault).any():
     yield "fault is raised on sound laws"
+
+
+def improper(residual: np.ndarray) -> np.ndarray:
+  """Which rows [.., V] are no laws."""
+  error = np.abs(residual.sum(axis=-1) - 1)
+  return ~(error < 1e-3) | ~(residual >= 0).all(axis=-1)
 
 
 def tolerance(dtype) -> float:

@@ -10,8 +10,11 @@ import rich.box
 import rich.console
 import rich.table
 
-from tv_jax.certify.cases import below
-from tv_jax.certify.check import Check, Failure
+from tv_jax.certify import words
+from tv_jax.certify.cases import below, num_contexts
+from tv_jax.certify.draws import ALARM
+from tv_jax.certify.findings import Check, Failure
+from tv_jax.certify.proposal import ProposalCheck
 from tv_jax.tree import ROOT
 
 _COLUMNS = (
@@ -27,6 +30,24 @@ _COLUMNS = (
   "verdict",
 )
 
+_PROPOSAL_COLUMNS = (
+  "proposal",
+  "siblings",
+  "tuples",
+  "error of laws",
+  "allowed",
+  "draws",
+  "chance",
+  "alarm below",
+  "verdict",
+)
+
+PROPOSAL_LEGEND = """\
+error of laws  of `laws` against `following`, relative, the largest over all
+               tuples of siblings that `following` can draw
+chance         that right draws would be as far from `following` as these are,
+               at most; all that was counted taken together"""
+
 LEGEND = """\
 largest error  total variation between the law of the output's first depth + 1
                tokens and the target's, the largest over the cases; for sampled
@@ -34,7 +55,9 @@ largest error  total variation between the law of the output's first depth + 1
                of random functions of the tokens at every depth
 length         expected tokens gained in a cycle with the bonus, mean over cases
 shorter in     cases in which it gains less than token_level on the same drafts,
-               and by how many tokens at most"""
+               and by how many tokens at most
+verdict        NOT LOSSLESS: the output's law is not the target's; CONTRACT
+               BROKEN: the rule does not do what a rule must, as spelled out"""
 
 
 def table(rows: Iterable[tuple[str, str, str, Check]]) -> rich.table.Table:
@@ -43,17 +66,45 @@ def table(rows: Iterable[tuple[str, str, str, Check]]) -> rich.table.Table:
   for column in _COLUMNS:
     result.add_column(column, overflow="fold")
   for *names, check in rows:
-    sampled = check.method != "exact"
+    colour = "" if check.lossless else "[bold red]"
+    result.add_row(*names, *_numbers(check), f"{colour}{check.verdict}")
+  return result
+
+
+def _numbers(check):
+  """The columns between the names and the verdict."""
+  if not check.cases:
+    return [check.method, *"-----"]
+  sampled = check.method != "exact"
+  return [
+    f"{check.method}, {check.cases} cases",
+    f"{check.distance:.1f} sigma" if sampled else f"{check.distance:.1e}",
+    check.bound,
+    f"{check.expected:.4f}",
+    f"{round(check.gain, 4) + 0.0:+.2%}",
+    f"{check.shorter}/{check.cases}"
+    + (f", {check.shortfall:.1e}" if check.shorter else ""),
+  ]
+
+
+def proposal_table(
+  rows: Iterable[tuple[str, ProposalCheck]],
+) -> rich.table.Table:
+  """The proposals by name, and what was found, as a table."""
+  result = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
+  for column in _PROPOSAL_COLUMNS:
+    result.add_column(column, overflow="fold")
+  for name, check in rows:
     result.add_row(
-      *names,
-      f"{check.method}, {check.cases} cases",
-      f"{check.distance:.1f} sigma" if sampled else f"{check.distance:.1e}",
-      check.bound,
-      f"{check.expected:.4f}",
-      f"{round(check.gain, 4) + 0.0:+.2%}",
-      f"{check.shorter}/{check.cases}"
-      + (f", {check.shortfall:.1e}" if check.shorter else ""),
-      "LOSSLESS" if check.lossless else "[bold red]NOT LOSSLESS[/]",
+      name,
+      " ".join(map(str, check.sizes)) or "-",
+      str(check.tuples),
+      f"{check.error:.1e}",
+      f"{check.bound:g}",
+      str(check.draws),
+      f"{check.chance:.0e}" if check.chance < 1 else "1",
+      f"{ALARM:g}",
+      "SOUND" if check.sound else "[bold red]WRONG",
     )
   return result
 
@@ -76,55 +127,61 @@ def save_picture(renderable, path: str) -> None:
 
 
 def spell_out(failure: Failure) -> str:
-  """The case, its laws, and where the output's law goes wrong."""
+  """The case, its laws, what is broken, and where the law goes wrong."""
   tree, case = failure.tree, failure.case
+  if case is None:
+    lines = [f"tree {list(tree.parents)} (parents)"]
+    return "\n".join(lines + [f"  fault: {fault}" for fault in failure.faults])
   V = case.p.shape[1]
   lines = [
     f"tree {list(tree.parents)} (parents), vocabulary"
-    f" {' '.join(_name(token) for token in range(V))}, case of kind"
+    f" {' '.join(words.name(token) for token in range(V))}, case of kind"
     f" {case.kind!r}",
   ]
   lines += [f"  fault: {fault}" for fault in failure.faults]
+  lines.append(f"  the output's law is {_law(failure)}")
   length = round(np.log(len(failure.law)) / np.log(V))
-  if length == tree.max_depth + 1:  # the laws are tables over all contexts
+  if len(case.p) == num_contexts(V, tree.max_depth):
     for path in _paths(V, tree.max_depth):
       context = ROOT
       for token in path:
         context = below(context, token, V)
       lines.append(
-        f"  after {_word(path):6} p = {_row(case.p[context])}"
-        f"   q = {_row(case.q[context])}"
+        f"  after {words.word(path):6} p = {words.row(case.p[context])}"
+        f"   q = {words.row(case.q[context])}"
       )
+  if failure.law_broken:
+    lines += _where(failure, V, length)
+  return "\n".join(lines)
+
+
+def _law(failure):
+  """What is known of the output's law."""
+  how = ", with coins tossed: those thresholds can't be enumerated"
+  how = how if failure.tossed else ""
+  if not failure.law_broken:
+    return f"the target's{how}"
+  return f"{failure.distance:.2g} from the target's (total variation){how}"
+
+
+def _where(failure, V, length):
+  """Where the law goes wrong."""
   worst = int(np.abs(failure.law - failure.target).argmax())
   path = np.unravel_index(worst, (V,) * length)
-  lines.append(
-    f"  the output begins {_word(path)} with probability"
+  lines = [
+    f"  the output begins {words.word(path)} with probability"
     f" {failure.law[worst]:.9g}, under the target {failure.target[worst]:.9g}:"
     f" {failure.law[worst] - failure.target[worst]:+.2g}"
-  )
+  ]
   if failure.tokens is not None:
-    names = ["."] + [
-      _name(token) if token >= 0 else "INVALID" for token in failure.tokens[1:]
-    ]
+    names = [".", *map(words.name, failure.tokens[1:])]
     lines.append(
       f"  a draft on the way there: tokens [{' '.join(names)}], accepted node"
-      f" 0 to {len(names) - 1} with chances {_row(failure.stop)}"
+      f" 0 to {len(names) - 1} with chances {words.numbers(failure.stop)}"
     )
-  return "\n".join(lines)
+  return lines
 
 
 def _paths(V, depth):
   for length in range(depth + 1):
     yield from np.ndindex(*(V,) * length)
-
-
-def _name(token) -> str:
-  return chr(ord("a") + token) if token < 26 else f"<{token}>"
-
-
-def _word(path) -> str:
-  return repr("".join(_name(int(token)) for token in path))
-
-
-def _row(law) -> str:
-  return "[" + " ".join(f"{x:.6g}" for x in law) + "]"

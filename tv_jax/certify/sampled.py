@@ -6,19 +6,21 @@ Drafts are drawn by the proposal's own `draw`. On each, the law of the accepted
 node is the rule's closed form (`stop_law`), so only the drafting is left to
 chance; the law of the output's first two tokens, averaged over drafts, must be
 the target's within 5 standard errors. A rule without a closed form tosses its
-coins. Either way its coins are tossed once more, and what comes out is held
+coins, and so does one with further coins, whose bonus law depends on them as
+well. Either way its coins are tossed once more, and what comes out is held
 against the closed form, by its length, and against the target at every depth:
 given what was put out before, a token's law is the target's, so that any
 function of it, less its mean under the target, must average to 0.
 """
 
+import dataclasses
 import functools
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from tv_jax.certify import compiling
+from tv_jax.certify import compiling, exact
 from tv_jax.certify.cases import Case
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
@@ -29,6 +31,15 @@ SIGMAS = 5.0
 _FAMILIES = 4096
 # Random functions of a token that are averaged at every depth.
 _SIGNS = 8
+# A rule's chance to end at a node, from which on forced coins must lead there.
+_SOME = 1e-6
+
+_FAULTS = (
+  "fault is raised on sound laws",
+  "node is not a node of the tree",
+  "a node that could not be drawn (INVALID) is accepted",
+  "residual is no law",
+)
 
 
 class Sample(NamedTuple):
@@ -112,6 +123,9 @@ def make_runner(
     jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
   )
   batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
+  on_drafts = functools.partial(
+    _on_drafts, verifier, tree, decide_all, stop_all
+  )
 
   def run(case: Case, seed: int) -> Sample:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
@@ -122,9 +136,9 @@ def make_runner(
     for start in range(0, count, batch):
       own = np.resize(np.arange(start, min(start + batch, count)), batch)
       given = tokens[own], q[rows[own]], p[rows[own]]
-      part = _on_drafts(tree, decide_all, stop_all, given, rng, p, rows[own])
+      part = on_drafts(given, rng, p, rows[own])
       parts.append([x[: min(batch, count - start)] for x in part])
-    first_two, expected, realised, variance, fault, surprise = (
+    first_two, expected, realised, variance, surprise, *broken = (
       np.concatenate(part) for part in zip(*parts, strict=True)
     )
     root = p[row_of(np.ones(1, np.uint64), len(p))[0]].astype(float)
@@ -137,9 +151,9 @@ def make_runner(
     sigmas = np.abs(mean - target) / (error + 3 / count)
     error = surprise.std(axis=0, ddof=1) / np.sqrt(count)
     deeper = np.abs(surprise.mean(axis=0)) / (error + 6 / count)
-    faults = []
-    if fault.any():
-      faults.append("fault is raised on sound laws")
+    faults = [
+      text for text, own in zip(_FAULTS, broken, strict=True) if own.any()
+    ]
     spread = float(np.sqrt(variance.sum())) + 1.0
     off = abs(float((realised - expected).sum())) / spread
     if off > SIGMAS:
@@ -172,27 +186,29 @@ def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
   return run
 
 
-def _on_drafts(tree, decide_all, stop_all, given, rng, p, rows):
+def _on_drafts(verifier, tree, decide_all, stop_all, given, rng, p, rows):
   """By draft: law of the first two tokens, and of the length its moments."""
   tokens = given[0]
   S, V = len(tokens), p.shape[1]
   length = tree.depth + 1.0
-  eta = rng.random((S, len(tree))).astype(p.dtype)
+  eta = rng.random((S, verifier.num_coins(tree))).astype(p.dtype)
   tossed = jax.tree.map(np.asarray, decide_all(*given, eta))
+  outside = (tossed.node < 0) | (tossed.node >= len(tree))
+  tossed = dataclasses.replace(tossed, node=np.where(outside, 0, tossed.node))
+  ended = np.eye(len(tree))[tossed.node]
+  stop, law = ended, None
   if stop_all:
     stop = np.asarray(stop_all(*given)).astype(float)
-    residuals = _residuals(tree, decide_all, given, eta.dtype)
+    if not verifier.coins:
+      law = _residuals(tree, decide_all, given, stop, eta.dtype)
+  if law:
+    ended, residuals = stop, law
   else:
-    stop = np.eye(len(tree))[tossed.node]
-    residuals = {
-      node: tossed.residual
-      for node in range(len(tree))
-      if tree.depth[node] <= 1
-    }
+    residuals = [tossed.residual] * (1 + tree.num_children[ROOT])
   first_two = np.zeros((S, V, V))
   draft = np.arange(S)
   for node in range(len(tree)):
-    chance = stop[:, node]
+    chance = ended[:, node]
     path = np.flatnonzero(tree.ancestors[node])[1:3]  # below the root
     if node == ROOT:
       after = row_of(code_below(np.ones(1, np.uint64), np.arange(V)), len(p))
@@ -212,8 +228,11 @@ def _on_drafts(tree, decide_all, stop_all, given, rng, p, rows):
     expected,
     length[tossed.node],
     np.maximum(variance, 0),
-    tossed.fault,
     surprise,
+    tossed.fault,
+    outside,
+    tokens[draft, tossed.node] == INVALID,
+    exact.improper(tossed.residual),
   )
 
 
@@ -243,13 +262,19 @@ def _surprise(tree, tossed, tokens, p, rows):
   return surprise
 
 
-def _residuals(tree, decide_all, given, dtype):
-  """The bonus law at the root and at each node below it, by forced coins."""
+def _residuals(tree, decide_all, given, stop, dtype):
+  """The bonus law at the root and at each node below it, by forced coins.
+
+  None where such coins do not lead there: the rule walks in a way of its own.
+  """
   high = np.nextafter(dtype.type(1), dtype.type(0))
-  residuals = {}
+  residuals = []
   for node in range(1 + tree.num_children[ROOT]):
     eta = np.full((len(given[0]), len(tree)), high, dtype)
     if node != ROOT:
       eta[:, node] = 0
-    residuals[node] = np.asarray(decide_all(*given, eta).residual)
+    decided = decide_all(*given, eta)
+    if ((stop[:, node] > _SOME) & (np.asarray(decided.node) != node)).any():
+      return None
+    residuals.append(np.asarray(decided.residual))
   return residuals

@@ -1,0 +1,85 @@
+"""What a tutorial holds: files, and commands with what they printed."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+from tests.stores import ROOT
+
+DOCS = ROOT / "docs"
+
+
+class Command(NamedTuple):
+  """A command of a document, and the output below it."""
+
+  text: str
+  printed: str
+
+
+def files_of(text):
+  """{name: content} of the fenced blocks; a continuation is appended."""
+  files = {}
+  for block in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S):
+    name, continued = re.match(r"# (\w+)\.py(, continued)?\n", block).groups()
+    assert (name in files) == bool(continued)
+    files[name] = files.get(name, "") + block
+  return files
+
+
+def write_files(text, folder):
+  """The document's files, in a folder, and the configs that it names."""
+  for name, content in files_of(text).items():
+    (folder / f"{name}.py").write_text(content)
+  (folder / "configs").symlink_to(ROOT / "configs")
+
+
+def commands_of(text):
+  """All that follow a dollar sign, in order."""
+  found, lines = [], text.splitlines()
+  while lines:
+    line = lines.pop(0)
+    if not line.startswith("    $ "):
+      continue
+    told = line[6:]
+    while told.endswith("\\"):
+      told = told[:-1] + lines.pop(0).strip()
+    printed = []
+    while lines and not re.match(r"    \$ |\S", lines[0]):
+      printed.append(lines.pop(0))
+    found.append(Command(told, "\n".join(printed)))
+  return found
+
+
+def run(command, folder):
+  """The command as it stands, by the shell."""
+  environment = os.environ | {
+    "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+    "PYTHONPATH": str(ROOT),
+    "JAX_PLATFORMS": "cpu",
+    # To compile takes longer than to run.
+    "XLA_FLAGS": "--xla_backend_optimization_level=0",
+    "COLUMNS": "300",
+  }
+  return subprocess.run(
+    ["bash", "-c", command.text],
+    cwd=folder,
+    env=environment,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+def missing(command, done):
+  """What a document says was printed, and was not."""
+  printed = _plain(done.stdout + "\n" + done.stderr)
+  told = [_plain(part) for part in re.split(r"\.\.\.|\n", command.printed)]
+  return [part for part in told if part not in printed]
+
+
+def _plain(text):
+  """As one line; the seconds that it took are anyone's."""
+  return re.sub(r", \d+ s\b", ", some s", " ".join(text.split()))

@@ -1,0 +1,128 @@
+"""The certificate of proposals passes what agrees and catches what does not."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests import faulty_proposals
+from tv_jax import certify, tree
+from tv_jax.certify import draws, siblings
+from tv_jax.proposals import PROPOSALS, Proposal
+
+FEW = certify.Settings(cases=9)
+
+
+@pytest.mark.parametrize("name", PROPOSALS)
+class TestEveryProposal:
+  """Each entry of PROPOSALS, by being listed."""
+
+  def test_is_sound_in_float64(self, name, x64):
+    found = certify.check_proposal(PROPOSALS[name], FEW, (2, 4))
+    assert found.faults == ()
+    assert found.sound
+    assert found.sizes == (1, 2, 3, 4)
+    assert found.error <= found.bound == 1e-12
+    assert found.draws > 50_000
+
+  def test_is_sound_in_float32(self, name):
+    own = FEW._replace(dtype=np.float32)
+    assert certify.check_proposal(PROPOSALS[name], own).faults == ()
+
+
+@pytest.mark.parametrize("fault", faulty_proposals.PLANTED)
+def test_planted_fault_is_caught(fault, x64):
+  proposal, sign = faulty_proposals.PLANTED[fault]
+  found = certify.check_proposal(proposal, FEW)
+  assert not found.sound
+  assert any(sign in text for text in found.faults), found.faults
+
+
+def test_what_float32_loses_is_seen_in_float32():
+  laws = faulty_proposals.laws_by_subtraction
+  proposal = faulty_proposals.change(
+    PROPOSALS["without_replacement"], laws=laws, rest_from=4
+  )
+  found = certify.check_proposal(proposal, FEW._replace(dtype=np.float32))
+  assert any("by laws" in text for text in found.faults)
+
+
+def test_a_proposal_that_draws_wrongly_passes_no_exact_case(x64):
+  wrong = faulty_proposals.sorted_by_id
+  check = certify.check("traversal", wrong, tree.kary(2, 1), FEW)
+  assert not check.lossless
+  assert check.failure.proposal_wrong
+  assert not check.failure.contract_broken  # of the rule
+  assert check.failure.law_broken is None
+  assert check.verdict == "NOT RUN (wrong proposal)"
+  assert "draw(key, q, 2)" in certify.spell_out(check.failure)
+  sound = faulty_proposals.sound
+  assert certify.check("traversal", sound, tree.kary(2, 1), FEW).lossless
+
+
+def test_siblings_beyond_what_can_be_enumerated_are_left_out(x64):
+  proposal = PROPOSALS["with_replacement"]
+  found = certify.check_proposal(proposal, FEW._replace(cases=1), (1000,))
+  assert found.sound
+  assert found.sizes == (1, 2, 3)
+
+
+def test_a_law_that_is_no_multiple_of_q_is_refused_in_one_line(x64):
+  found = certify.check_proposal(faulty_proposals.flattened, FEW)
+  (fault,) = found.faults
+  assert "\n" not in fault
+  assert "rely on q_j = scale_j q" in fault
+
+
+def test_families_are_all_ways_to_draw_them():
+  q = np.array([0.5, 0.25, 0.25, 0])
+  own = siblings.family(PROPOSALS["without_replacement"], q, 2)
+  law = siblings.table(own)
+  assert law == {
+    (0, 1): 0.25,
+    (0, 2): 0.25,
+    (1, 0): 0.25 * (0.5 / 0.75),
+    (1, 2): 0.25 * (0.25 / 0.75),
+    (2, 0): 0.25 * (0.5 / 0.75),
+    (2, 1): 0.25 * (0.25 / 0.75),
+  }
+
+
+class TestTheBound:
+  def test_is_above_the_binomial_tails(self):
+    n = 500
+    for p in (1e-5, 0.01, 0.3, 0.5, 0.97, 1.0):
+      x = np.arange(n + 1)
+      tails = 2 * np.minimum(
+        stats.binom.cdf(x, n, p), stats.binom.sf(x - 1, n, p)
+      )
+      bound = 2 * np.exp(-n * draws.divergence(x / n, np.full(n + 1, p)))
+      assert (bound >= np.minimum(tails, 1) * (1 - 1e-9)).all()
+
+  def test_right_draws_are_far_from_an_alarm(self):
+    rng = np.random.default_rng(0)
+    own = siblings.family(
+      PROPOSALS["with_replacement"], np.array([0.6, 0.3, 0.1]), 2
+    )
+    least = 1.0
+    for _ in range(200):
+      drawn = own.tokens[rng.choice(len(own.tokens), 2000, p=own.chance)]
+      looked, bound, _ = draws.judge(own, drawn)
+      assert looked == 3 + 9
+      least = min(least, looked * bound)
+    assert least > 1e-4
+
+  def test_a_law_a_few_percent_off_is_seen(self):
+    rng = np.random.default_rng(1)
+    q = np.array([0.5, 0.3, 0.2])
+    own = siblings.family(PROPOSALS["with_replacement"], q, 1)
+    drawn = rng.choice(3, (4000, 1), p=[0.42, 0.34, 0.24])
+    _, bound, told = draws.judge(own, drawn)
+    assert bound < 1e-15
+    assert "gave (a)" in told
+
+
+def test_a_rule_with_a_shape_of_its_own_is_no_proposal():
+  with pytest.raises(ValueError, match="give a name, module:name, or a Prop"):
+    certify.check("traversal", jnp.zeros, "chain:1", FEW)
+  assert isinstance(faulty_proposals.sound, Proposal)

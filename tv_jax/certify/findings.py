@@ -1,0 +1,112 @@
+"""What a row of the certificate found."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from tv_jax.certify.cases import Case
+from tv_jax.tree import Tree
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Failure:
+  """How a rule was caught.
+
+  Attributes:
+    tree: On which.
+    faults: What of the contract is broken, in words: thresholds that are not
+      the ones used, shapes, a stop law that differs, ..
+    law_broken: Whether the output's law is not the target's; None if that was
+      not looked at.
+    proposal_wrong: Whether it is the proposal that is wrong: nothing was run.
+    tossed: Whether the law was sampled, as the thresholds are not to be
+      believed.
+    case: In which it was caught; None if nothing was run, and then all that
+      follows.
+    law: Of the output's first tokens, under the rule.
+    target: The same under the target.
+    tokens: [N] of one draft on the way to the worst.
+    stop: [N] which node is accepted on that draft.
+  """
+
+  tree: Tree
+  faults: tuple[str, ...] = ()
+  law_broken: bool | None = None
+  proposal_wrong: bool = False
+  tossed: bool = False
+  case: Case | None = None
+  law: np.ndarray | None = None
+  target: np.ndarray | None = None
+  tokens: np.ndarray | None = None
+  stop: np.ndarray | None = None
+
+  @property
+  def contract_broken(self) -> bool:
+    """Whether the rule does not do as it should, whatever its law."""
+    return bool(self.faults) and not self.proposal_wrong
+
+  @property
+  def distance(self) -> float:
+    """Total variation of the law from the target's; 0 if nothing was run."""
+    if self.law is None:
+      return 0.0
+    return 0.5 * float(abs(self.law - self.target).sum())
+
+  @property
+  def verdict(self) -> str:
+    """What was broken, in capitals."""
+    if self.proposal_wrong:
+      return "NOT RUN (wrong proposal)"
+    if self.law_broken:
+      more = ", CONTRACT BROKEN" if self.faults else ""
+      return f"NOT LOSSLESS{more}"
+    state = "not run" if self.law_broken is None else "intact"
+    return f"CONTRACT BROKEN (law {state})"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Check:
+  """What was found.
+
+  Attributes:
+    method: How the law was had.
+    cases: How many there were; 0 if the rule was not run.
+    distance: The largest total variation from the target, or what `method`
+      measures.
+    bound: What it was held against.
+    expected: Tokens gained in a cycle, mean over cases.
+    gain: The same over token-level on the same drafts, relative.
+    shorter: Cases in which it gains less than token-level.
+    shortfall: By how many tokens at most.
+    failure: None if nothing was found against the rule.
+  """
+
+  method: str
+  cases: int
+  distance: float = np.nan
+  bound: str = ""
+  expected: float = np.nan
+  gain: float = np.nan
+  shorter: int = 0
+  shortfall: float = 0.0
+  failure: Failure | None = None
+
+  @property
+  def lossless(self) -> bool:
+    """Whether nothing was found: neither law nor contract is broken."""
+    return self.failure is None
+
+  @property
+  def verdict(self) -> str:
+    """In capitals."""
+    return "LOSSLESS" if self.failure is None else self.failure.verdict
+
+
+def not_run(tree: Tree, faults: list[str], *, proposal_wrong=False) -> Check:
+  """Of a rule that need not be run."""
+  failure = Failure(
+    tree=tree, faults=tuple(faults), proposal_wrong=proposal_wrong
+  )
+  return Check(method="not run", cases=0, failure=failure)

@@ -1,0 +1,86 @@
+"""What the command is to certify."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tv_jax import proposals, verifiers
+from tv_jax import tree as tree_lib
+from tv_jax.proposals import PROPOSALS, Proposal
+from tv_jax.tree import Tree
+from tv_jax.verifiers import VERIFIERS, Verifier
+
+
+class Row(NamedTuple):
+  """A rule, a proposal and a tree."""
+
+  names: tuple[str, str, str]
+  rule: Verifier
+  proposal: Proposal
+  tree: Tree
+
+
+class Plan(NamedTuple):
+  """All of it."""
+
+  rows: list[Row]
+  to_certify: list[Proposal]  # for themselves
+  widths: tuple[int, ...]  # how many siblings there are in the trees
+
+
+def make(
+  rules: Sequence[str] | None, drawn: Sequence[str] | None, trees: str
+) -> Plan:
+  """Everything by its name.
+
+  Args:
+    rules: Of the user's; None: the built-in ones.
+    drawn: Proposals; None: the built-in ones, and those that rules say they
+      are for.
+    trees: With spaces between.
+
+  Returns:
+    A row for each combination for which the rule is defined. A proposal that
+    is built in is certified only if no rule is named.
+
+  Raises:
+    ValueError: Something is not there, or there is nothing to do.
+  """
+  found = {text: verifiers.resolve(text) for text in rules or VERIFIERS}
+  if drawn is None:
+    declared = itertools.chain(*(rule.proposals for rule in found.values()))
+    drawn = [*dict.fromkeys([*PROPOSALS, *declared])]
+  ways = {text: proposals.resolve(text) for text in drawn}
+  shapes = {text: _parse(text) for text in trees.split()}
+  rows, reasons = [], []
+  for name, way, shape in itertools.product(found, ways, shapes):
+    row = Row((name, way, shape), found[name], ways[way], shapes[shape])
+    if reason := verifiers.misfit(row.rule, row.tree, row.proposal):
+      reasons.append((name, reason))
+    else:
+      rows.append(row)
+  used = {row.names[0] for row in rows}
+  for name, reason in reasons:
+    if name not in used and (rules or not rows):
+      raise ValueError(f"nothing to certify: {reason}")
+  if not rows:
+    raise ValueError(
+      "nothing to certify: give --verifier, --proposals, --trees"
+    )
+  foreign = [one for one in ways.values() if one not in PROPOSALS.values()]
+  widths = {int(k) for tree in shapes.values() for k in tree.num_children if k}
+  return Plan(
+    rows=rows,
+    to_certify=foreign if rules else [*ways.values()],
+    widths=tuple(sorted(widths)),
+  )
+
+
+def _parse(text):
+  try:
+    return tree_lib.parse(text)
+  except ValueError as error:
+    hint = "; separate trees by spaces" if "," in text else ""
+    raise ValueError(f"{error}{hint}") from error

@@ -1,0 +1,213 @@
+"""The certificate of a proposal: `draw`, `following` and `laws` agree.
+
+The laws of a rule's rows are those of `laws`, and their drafts are enumerated
+by `following`: only here is `draw` seen, which is what a run calls.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tv_jax import names
+from tv_jax.certify import cases, draws, exact, siblings
+from tv_jax.certify.settings import Settings
+from tv_jax.proposals import Proposal
+
+# Draws from each law, and from each law of a large vocabulary.
+_DRAWS, _FEWER = 2048, 1024
+# No fewer numbers than these are taken to have been counted.
+_COUNTED = 100_000
+# A vocabulary in which few tokens are drawn in another way than by one race.
+_LARGE = 64
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProposalCheck:
+  """What was found.
+
+  Attributes:
+    sizes: The numbers of siblings.
+    tuples: How many tuples of siblings `laws` was compared on.
+    error: The largest relative error of `laws`.
+    bound: What it was held against.
+    draws: How many tuples were drawn.
+    chance: A bound on the chance that right draws would be as far off as the
+      worst of these, all that was looked at taken together.
+    faults: What is wrong, in words; empty if nothing is.
+  """
+
+  sizes: tuple[int, ...]
+  tuples: int
+  error: float
+  bound: float
+  draws: int
+  chance: float
+  faults: tuple[str, ...]
+
+  @property
+  def sound(self) -> bool:
+    """Whether nothing was found against the proposal."""
+    return not self.faults
+
+
+class _Families(NamedTuple):
+  """Families of one size, from laws over one vocabulary."""
+
+  k: int
+  laws: np.ndarray  # [L, V] of the dtype that is drawn from
+  draws: int  # from each
+
+
+@functools.lru_cache(maxsize=64)
+def check_proposal(
+  proposal: Proposal,
+  settings: Settings,
+  widths: tuple[int, ...] = (),
+) -> ProposalCheck:
+  """Certifies one proposal, for families of 1 to 3 siblings and of `widths`.
+
+  Args:
+    proposal: The proposal.
+    settings: Of these the vocabulary (two more tokens are taken), the number
+      of cases (laws of each size), the dtype and the seed.
+    widths: Further numbers of siblings; those that exceed the vocabulary, or
+      have too many tuples, are left out.
+  """
+  found = _Found(settings, proposal)
+  for plan in _plan(settings, widths):
+    try:
+      found.look(plan)
+    except Exception as error:  # whatever a stranger's functions raise
+      found.faults.append(names.raised(error))
+    if found.faults or found.chance < draws.ALARM:
+      break
+  return found.summary()
+
+
+class _Found:
+  """What was found so far."""
+
+  def __init__(self, settings, proposal):
+    self.settings, self.proposal = settings, proposal
+    self.laws = siblings.Laws(proposal, settings.dtype)
+    self.bound = exact.tolerance(settings.dtype)
+    self.faults: list[str] = []
+    self.sizes: set[int] = set()
+    self.error, self.tuples, self.drawn = 0.0, 0, 0
+    self.least, self.told, self.looked = 1.0, "", 0
+
+  def look(self, plan):
+    """Adds families of one size."""
+    families = []
+    for q in plan.laws:
+      own = siblings.family(self.proposal, q, plan.k)
+      if own is None:
+        return
+      families.append(own)
+    self.sizes.add(plan.k)
+    for own in families:
+      self.faults += self._faults(own)
+      if self.faults:
+        return
+    drawn = draws.draw(
+      self.proposal, plan.laws, plan.k, plan.draws, self.settings.seed
+    )
+    for own, tokens in zip(families, drawn, strict=True):
+      looked, least, told = draws.judge(own, tokens)
+      self.looked += looked
+      self.drawn += len(tokens)
+      if least < self.least:
+        self.least, self.told = least, told
+
+  def _faults(self, own) -> Iterator[str]:
+    """What is wrong with `laws` and the fields, first things first."""
+    if told := siblings.misshapen(own):
+      yield told
+      return
+    for width in (own.k, own.k + 2):
+      if told := self.laws.fault(width):
+        yield told
+        return
+      full, finite = self.laws(own, width)
+      if not finite:
+        yield f"laws of {own.k} siblings hold a NaN or an infinity"
+        return
+      error, told = siblings.disagreement(own, full)
+      self.error = max(self.error, error)
+      if not error <= self.bound:
+        more = width - own.k
+        absent = f", padded by {more} absent siblings" if more else ""
+        yield f"{told}{absent}"
+        return
+    self.tuples += len(own.tokens)
+    yield from self._reads_rest(own, full)
+    yield from siblings.broken_promises(self.proposal, own)
+
+  def _reads_rest(self, own, full):
+    unread = min(self.proposal.rest_from, own.k)
+    if unread:
+      other, _ = self.laws(own, own.k + 2, rest=0.123)
+      if (other[:, :unread] != full[:, :unread]).any():
+        yield (
+          f"rest_from={self.proposal.rest_from}, but laws of the first {unread}"
+          " siblings change with rest"
+        )
+
+  @property
+  def chance(self) -> float:
+    """`ProposalCheck.chance`; for _COUNTED numbers, however few they still are.
+
+    So that it may be looked at at any time.
+    """
+    return min(1.0, self.least * max(self.looked, _COUNTED))
+
+  def summary(self) -> ProposalCheck:
+    """All of it; one fault more if draws are too far off."""
+    chance, faults = self.chance, self.faults
+    if chance < draws.ALARM:
+      odds = f" (right draws: chance below {chance:.0e})" if chance else ""
+      faults = [*faults, self.told + odds]
+    return ProposalCheck(
+      sizes=tuple(sorted(self.sizes)),
+      tuples=self.tuples,
+      error=self.error,
+      bound=self.bound,
+      draws=self.drawn,
+      chance=chance,
+      faults=tuple(faults),
+    )
+
+
+def _plan(settings, widths) -> list[_Families]:
+  """Families to look at, the smallest first."""
+  few = settings.vocabulary + 2  # two tokens beside the siblings'
+  plan = [
+    _Families(k, _laws(settings, few), _DRAWS)
+    for k in sorted({1, 2, 3, *widths})
+    if k <= few
+  ]
+  plan.append(_Families(3, _laws(settings, 2), _DRAWS))
+  small = _laws(settings, 4)
+  large = np.zeros((len(small), _LARGE), small.dtype)
+  large[:, [2, 3, 40, _LARGE - 1]] = small
+  plan.append(_Families(3, large, _FEWER))
+  if settings.dtype == np.float64:  # and once as a run draws
+    plan.append(_Families(2, _laws(settings, few).astype(np.float32), _DRAWS))
+  return plan
+
+
+def _laws(settings, V) -> np.ndarray:
+  """[L, V] drafts' laws of all kinds, and flat ones: ties of everything."""
+  drawn = cases.generate(settings.seed, settings.cases, V, 1)
+  laws = [case.q[0] for case in drawn]
+  laws += [
+    np.full(V, 1 / V),
+    np.eye(V)[V - 1],
+    np.arange(V) / np.arange(V).sum(),
+  ]
+  return np.stack(laws).astype(settings.dtype)

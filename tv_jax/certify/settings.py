@@ -1,0 +1,18 @@
+"""How much a certificate looks at."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Settings(NamedTuple):
+  """How much to check."""
+
+  vocabulary: int = 3
+  cases: int = 27
+  drafts: int = 1000  # where they are sampled
+  dtype: type = np.float64
+  seed: int = 0
+
+
+DEFAULT = Settings()

@@ -1,0 +1,224 @@
+"""Whether `laws` and the fields of a proposal say what `following` says.
+
+`Proposal.following` is the definition: how each of k siblings is drawn from a
+law q, given its elders. From it come all tuples of siblings, each with its
+chance, and on each of them the others are held against it.
+
+Axes: T tuples, K siblings, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from tv_jax.certify import compiling, words
+from tv_jax.proposals import INVALID, Proposal
+
+# Ways to draw a family, above which it is not looked at.
+WAYS = 5000
+# A law of the next sibling sums to 1 but for the rounding of a float32 q.
+_SUM = 1e-5
+# Tuples whose laws a compiled call computes at once.
+_CHUNK = 128
+# Below this probability an error counts as an absolute one.
+_FLOOR = 1e-3
+
+
+class Family(NamedTuple):
+  """All ways to draw k siblings from one law."""
+
+  q: np.ndarray  # [V] float64
+  k: int
+  tokens: np.ndarray  # [T, k] int32
+  chance: np.ndarray  # [T]
+  steps: np.ndarray  # [T, k, V] what each sibling was drawn from; 0 for none
+
+
+def family(proposal: Proposal, q: np.ndarray, k: int) -> Family | None:
+  """By `following`; None if there are too many ways to draw them.
+
+  Raises:
+    ValueError: It gives no laws.
+  """
+  q = q.astype(float)
+  q.setflags(write=False)
+  found = [((), 1.0, ())]
+  for _ in range(k):
+    grown = []
+    for drawn, chance, steps in found:
+      step = _step(proposal, q, drawn, k)
+      tokens = np.flatnonzero(step)
+      if not len(tokens):
+        grown.append(((*drawn, INVALID), chance, (*steps, step)))
+      grown += [
+        ((*drawn, int(token)), chance * float(step[token]), (*steps, step))
+        for token in tokens
+      ]
+    found = grown
+    if len(found) > WAYS:
+      return None
+  tokens, chance, steps = zip(*found, strict=True)
+  tokens = np.array(tokens, np.int32)
+  return Family(q, k, tokens, np.array(chance), np.array(steps))
+
+
+def _step(proposal, q, drawn, k):
+  """The law of the next sibling, or zeros."""
+  step = np.asarray(proposal.following(q, drawn, k))
+  what = f"following(q, {words.siblings(drawn)}, {k}) for q = {words.row(q)}"
+  if step.shape != q.shape:
+    raise ValueError(f"{what} has shape {list(step.shape)}, not [{len(q)}]")
+  sound = (step >= 0).all() and (step.any() <= (abs(step.sum() - 1) < _SUM))
+  if not sound:
+    raise ValueError(f"{what} is {words.row(step)}: no law, and not all zeros")
+  return step.astype(float)
+
+
+def misshapen(own: Family) -> str | None:
+  """Where a law is no multiple of q off the siblings' own tokens."""
+  off = np.ones((len(own.tokens), len(own.q)), bool)
+  rows, places = np.nonzero(own.tokens != INVALID)
+  off[rows, own.tokens[rows, places]] = False
+  some = own.q > 0
+  ratio = own.steps / np.where(some, own.q, 1)
+  ratio = np.where(some, ratio, np.where(own.steps > 0, np.inf, np.nan))
+  ratio = np.where(off[:, None], ratio, np.nan)
+  high = np.fmax.reduce(ratio, axis=-1, initial=-1.0)
+  low = np.fmin.reduce(ratio, axis=-1, initial=np.inf)
+  wrong = np.isinf(high) | ((high > low) & ~(high - low <= 1e-9 * high))
+  if not wrong.any():
+    return None
+  row, j = np.argwhere(wrong)[0]
+  drawn = own.tokens[row]
+  return (
+    f"the law of sibling {j + 1} of {words.siblings(drawn)},"
+    f" {words.row(own.steps[row, j])}, is no multiple of q ="
+    f" {words.row(own.q)} off their tokens: no rule here can verify such"
+    " siblings, as all of them rely on q_j = scale_j q there"
+  )
+
+
+class Laws:
+  """A proposal's `laws`, over many tuples at once."""
+
+  def __init__(self, proposal: Proposal, dtype):
+    """Compiles nothing yet."""
+    self._laws, self._dtype = proposal.laws, dtype
+    self._compiled = compiling.jit(jax.vmap(proposal.laws))
+
+  def fault(self, K: int) -> str | None:
+    """What is wrong with their shapes."""
+    own = functools.partial(jax.ShapeDtypeStruct, dtype=self._dtype)
+    exists = jax.ShapeDtypeStruct((K,), bool)
+    given = jax.eval_shape(self._laws, own((K,)), own(()), exists)
+    found = [(x.shape, x.dtype) for x in jax.tree.leaves(given)]
+    if found != [((K,), self._dtype), ((K, K), self._dtype)]:
+      told = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in found)
+      name = np.dtype(self._dtype).name
+      return f"laws gives {told}, not {name}[{K}], {name}[{K}, {K}]"
+    return None
+
+  def __call__(self, own: Family, width: int, rest=None):
+    """Of these tuples, padded to `width` siblings.
+
+    Args:
+      own: The tuples.
+      width: K; the siblings beyond k are not there.
+      rest: In place of the mass of q off the tokens.
+
+    Returns:
+      All laws written out, [T, k, V], and whether all numbers are finite.
+    """
+    more = ((0, 0), (0, width - own.k))
+    tokens = np.pad(own.tokens, more, constant_values=INVALID)
+    exists = tokens != INVALID
+    held = np.zeros((len(tokens), len(own.q)), bool)
+    rows, places = np.nonzero(exists)
+    held[rows, tokens[rows, places]] = True
+    off = np.where(held, 0, own.q).sum(axis=1)
+    if rest is not None:
+      off = np.full_like(off, rest)
+    q_at = np.where(exists, own.q[tokens], 0)
+    scale, at = self._numbers(q_at, off, exists)
+    full = scale[:, : own.k, None] * own.q
+    for i in range(own.k):
+      row = np.flatnonzero(exists[:, i])
+      full[row, :, tokens[row, i]] = at[row, : own.k, i]
+    return full, bool(np.isfinite(scale).all() and np.isfinite(at).all())
+
+  def _numbers(self, q_at, off, exists):
+    """What `laws` gives, in pieces of one size: a program for each K."""
+    parts = []
+    for start in range(0, len(off), _CHUNK):
+      own = slice(start, start + _CHUNK)
+      given = [
+        np.resize(array[own], (_CHUNK, *array.shape[1:])).astype(dtype)
+        for array, dtype in (
+          (q_at, self._dtype),
+          (off, self._dtype),
+          (exists, bool),
+        )
+      ]
+      parts.append([np.asarray(x, float) for x in self._compiled(*given)])
+    return [np.concatenate(x)[: len(off)] for x in zip(*parts, strict=True)]
+
+
+def disagreement(own: Family, full: np.ndarray):
+  """The largest error of laws written out, and where it is, in words."""
+  drawn = (own.tokens != INVALID)[..., None]
+  error = abs(full - own.steps) / np.maximum(own.steps, _FLOOR)
+  error = np.where(drawn, np.nan_to_num(error, nan=np.inf), 0).max(axis=-1)
+  row, j = np.unravel_index(error.argmax(), error.shape)
+  return float(error[row, j]), (
+    f"the law of sibling {j + 1} of {words.siblings(own.tokens[row])} from q ="
+    f" {words.row(own.q)} is {words.row(full[row, j])} by laws, and"
+    f" {words.row(own.steps[row, j])} by following"
+  )
+
+
+def broken_promises(proposal: Proposal, own: Family) -> Iterator[str]:
+  """What the fields say that `following` does not."""
+  at = f"{own.k} siblings from q = {words.row(own.q)}"
+  if proposal.distinct:
+    for drawn in own.tokens:
+      held = drawn[drawn != INVALID]
+      if len({*held.tolist()}) < len(held):
+        told = words.siblings(drawn)
+        yield f"distinct=True, but {at} can be {told}"
+        break
+  if proposal.nested and own.k > 1:
+    fewer = table(family(proposal, own.q, own.k - 1))
+    if told := _differ(table(own, own.k - 1), fewer):
+      yield (
+        f"nested=True, but the first {own.k - 1} of {at} are not drawn as"
+        f" {own.k - 1} are: {told}"
+      )
+  if proposal.ranks:
+    squared = own.q**2 / (own.q**2).sum()
+    if told := _differ(table(own), table(family(proposal, squared, own.k))):
+      yield (
+        f"ranks=True, but {at} are drawn otherwise where q is squared, which"
+        f" ranks its tokens alike: {told}"
+      )
+
+
+def table(own: Family, length: int | None = None) -> dict[tuple, float]:
+  """The chance of each tuple of the first `length` siblings."""
+  law: dict[tuple, float] = {}
+  for drawn, chance in zip(own.tokens.tolist(), own.chance, strict=True):
+    begun = tuple(drawn[:length])
+    law[begun] = law.get(begun, 0.0) + float(chance)
+  return law
+
+
+def _differ(one, other):
+  for drawn in {**one, **other}:
+    a, b = one.get(drawn, 0.0), other.get(drawn, 0.0)
+    if abs(a - b) > _SUM:
+      return f"{words.siblings(drawn)} has chance {a:.6g}, and {b:.6g}"
+  return None
