@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from tv_jax import names, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate.settings import Settings
-from tv_jax.models import storage
+from tv_jax.models import folders
 from tv_jax.prompts import Question
 
 BUNDLED = "bundled/"
@@ -83,7 +83,7 @@ def place_of(name: str) -> str:
 
 def _model(name, place, revision) -> dict[str, str]:
   """A checkpoint's files; of a hub's repository its commit says it all."""
-  directory = storage.resolve(place, revision)
+  directory = folders.resolve(place, revision)
   if not pathlib.Path(place).expanduser().is_dir():
     return {name: directory.name}
   found = {f"{name}/{path.name}": path for path in _files(name, directory)}
