@@ -1,6 +1,7 @@
 """The tutorials' files run, and their commands print what they say."""
 
 import importlib
+import json
 import re
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 from tests import documents
 from tv_jax import certify, tree
 from tv_jax.proposals import PROPOSALS
+from tv_jax.report import walks
 from tv_jax.verifiers import DOWN, Verifier, resolve
 
 TUTORIAL = documents.DOCS / "new-verifier.md"
@@ -117,6 +119,41 @@ def test_a_command_prints_what_the_document_says(document, begun, tmp_path):
   assert "Traceback" not in done.stderr
   assert command.printed.strip()
   assert documents.missing(command, done) == []
+
+
+def test_a_rule_of_ones_own_in_a_run_a_recording_and_a_replay(tmp_path):
+  text = TUTORIAL.read_text()
+  documents.write_files(text, tmp_path)
+  words = ("tv_jax.main", "use.py", "tv_jax.replay")
+  commands = [
+    one
+    for one in documents.commands_of(text)
+    if any(word in one.text for word in words)
+  ]
+  assert len(commands) == 3
+  for command in commands:
+    done = documents.run(command, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert documents.missing(command, done) == []
+  items = [
+    json.loads(line)
+    for line in (tmp_path / "runs/kseq/items.jsonl").read_text().splitlines()
+  ]
+  traces = [
+    item | {"cycles": item["trace"]} for item in items if "trace" in item
+  ]
+  assert {"my_rule:kseq", "token_level"} == {t["verifier"] for t in traces}
+  # Each of its walks ends where the run did, so all are drawn.
+  assert walks.undrawn(traces) == ({}, 0)
+  page = (tmp_path / "runs/kseq/report.html").read_text()
+  assert "NOT DRAWN" not in page
+  (again, *_) = commands
+  with (tmp_path / "my_rule.py").open("a") as source:
+    source.write("# another rule\n")
+  done = documents.run(again, tmp_path)
+  assert done.returncode == 2
+  assert "my_rule:kseq" in done.stderr
+  assert len(done.stderr.splitlines()) == 1
 
 
 def test_every_command_of_a_document_is_read():
