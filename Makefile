@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# A file's tests stay together: they share models and compiled programs.
-PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile -rs
+# A file's tests stay together: they share models and compiled programs. Those
+# that take longest come first (tests/conftest.py), and keep all cores busy.
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile \
+  --no-loadscope-reorder -rs
 
 .PHONY: run test check lint clean
 

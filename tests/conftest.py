@@ -32,6 +32,29 @@ def pytest_addoption(parser):
   )
 
 
+# Files that take long, the longest first.
+LONGEST = (
+  "test_generation",
+  "test_main_crashes",
+  "test_certify",
+  "test_evaluate",
+  "test_verifiers",
+  "test_main",
+  "test_generation_trace",
+  "test_audit",
+)
+
+
+def pytest_collection_modifyitems(items):
+  """Long files first: none of them is to keep one process busy at the end."""
+
+  def place(item):
+    name = item.path.stem
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST)
+
+  items.sort(key=place)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
   marks = {mark.name for mark in item.iter_markers()}
