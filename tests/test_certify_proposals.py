@@ -67,6 +67,12 @@ def test_siblings_beyond_what_can_be_enumerated_are_left_out(x64):
   assert found.sizes == (1, 2, 3)
 
 
+def test_a_large_vocabulary_hides_nothing(x64):
+  wrong = faulty_proposals.sorted_by_id
+  own = FEW._replace(cases=1, vocabulary=100)
+  assert not certify.check_proposal(wrong, own).sound
+
+
 def test_a_law_that_is_no_multiple_of_q_is_refused_in_one_line(x64):
   found = certify.check_proposal(faulty_proposals.flattened, FEW)
   (fault,) = found.faults

@@ -583,6 +583,17 @@ class TestRulesOfOnesOwn:
       settings_lib.resolve(pair(), **{"tree": "kary:2x2", **options})
 
 
+def test_compiled_programs_can_be_forgotten():
+  options = {"prompts": PROMPTS[:1], "tree": "chain:1", "max_new_tokens": 4}
+  first = generate(**options)
+  assert generate(**options).compile_seconds < 0.1
+  tv_jax.forget_programs()
+  assert decoding.compile.cache_info().currsize == 0
+  again = generate(**options)
+  assert again.tokens == first.tokens
+  assert decoding.compile.cache_info().misses == 1
+
+
 def test_a_pickled_result_has_its_text_and_not_the_weights():
   bundled = tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
   options = {"tree": "chain:2", "max_new_tokens": 8}

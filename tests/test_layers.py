@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import re
 
 import pytest
 
@@ -77,6 +78,23 @@ def violations(own, source):
 )
 def test_imports_point_down(path):
   assert list(violations(room(path), path.read_text())) == []
+
+
+def test_the_readme_s_map_names_every_room():
+  readme = (PACKAGE.parent / "README.md").read_text()
+  drawn = readme[readme.index("## The house") :]
+  for path in PACKAGE.iterdir():
+    if path.suffix == ".py" and not path.stem.startswith("__"):
+      assert path.name in drawn
+    elif path.is_dir() and (path / "__init__.py").exists():
+      assert f"{path.name}/" in drawn
+  # And no others: rooms stand left of what they are for.
+  named = re.findall(r"^    (\S.*?)  ", drawn, re.M)
+  rooms = {
+    path.stem for path in (*PACKAGE.iterdir(), *PACKAGE.parent.iterdir())
+  }
+  found = {*re.findall(r"(\w+)(?:/|\.py)", " ".join(named))}
+  assert found <= rooms | {"tv_jax"}
 
 
 def test_an_upward_import_is_seen():

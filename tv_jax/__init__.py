@@ -4,7 +4,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-  from tv_jax.generation import Generation, Profile, generate, profile
+  from tv_jax.generation import (
+    Generation,
+    Profile,
+    forget_programs,
+    generate,
+    profile,
+  )
   from tv_jax.pair import Pair, load
   from tv_jax.recording import record
 
@@ -14,6 +20,7 @@ __all__ = [
   "Generation",
   "Pair",
   "Profile",
+  "forget_programs",
   "generate",
   "load",
   "profile",

@@ -22,6 +22,8 @@ from tv_jax.proposals import Proposal
 _DRAWS, _FEWER = 2048, 1024
 # No fewer numbers than these are taken to have been counted.
 _COUNTED = 100_000
+# Tokens of an ordinary one at most: all tuples of them are enumerated.
+_FEW = 6
 # A vocabulary in which few tokens are drawn in another way than by one race.
 _LARGE = 64
 
@@ -73,8 +75,8 @@ def check_proposal(
 
   Args:
     proposal: The proposal.
-    settings: Of these the vocabulary (two more tokens are taken), the number
-      of cases (laws of each size), the dtype and the seed.
+    settings: Of these the vocabulary (with two more tokens, but 6 at most),
+      the number of cases (laws of each size), the dtype and the seed.
     widths: Further numbers of siblings; those that exceed the vocabulary, or
       have too many tuples, are left out.
   """
@@ -185,7 +187,7 @@ class _Found:
 
 def _plan(settings, widths) -> list[_Families]:
   """Families to look at, the smallest first."""
-  few = settings.vocabulary + 2  # two tokens beside the siblings'
+  few = min(settings.vocabulary + 2, _FEW)  # two beside the siblings' tokens
   plan = [
     _Families(k, _laws(settings, few), _DRAWS)
     for k in sorted({1, 2, 3, *widths})

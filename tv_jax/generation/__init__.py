@@ -1,6 +1,7 @@
 """The Python API: prompts in, tokens and statistics out."""
 
 from tv_jax.generation.profile import Profile, profile
+from tv_jax.generation.programs import forget as forget_programs
 from tv_jax.generation.results import Generation
 from tv_jax.generation.run import decode, decode_batches, generate, trace_of
 from tv_jax.generation.settings import Settings, resolve
@@ -11,6 +12,7 @@ __all__ = [
   "Settings",
   "decode",
   "decode_batches",
+  "forget_programs",
   "generate",
   "profile",
   "resolve",
