@@ -23,7 +23,7 @@ The questions are Spec-Bench's, looked for where one stands:
     https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
 
 or --config.questions=spec_bench:/path/question.jsonl. The target is gated: ask
-for access on its page at huggingface.co, then `huggingface-cli login`. The
+for access on its page at huggingface.co, then `hf auth login`. The
 draft's weights are in PyTorch's format, and are converted once, with the parity
 extra:
 

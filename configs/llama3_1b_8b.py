@@ -23,7 +23,7 @@ The questions are Spec-Bench's, looked for where one stands:
 
 or --config.questions=spec_bench:/path/question.jsonl. The checkpoints are
 gated: ask for access on each one's page at huggingface.co, then
-`huggingface-cli login`; or have them in directories:
+`hf auth login`; or have them in directories:
 
   --config.models.target=/path/8B --config.models.draft=/path/1B
 
