@@ -129,11 +129,10 @@ def shift(whole, merged) -> tuple[float, float]:
 
 def bytes_in_file(tree, kind, vocabulary, seed, cycles=6) -> float:
   """What a cycle adds to a file."""
-  name = "without_replacement"
+  rule = PROPOSALS["without_replacement"]
   merged = []
   for own in range(cycles):
     q, p = make_laws(tree, vocabulary, kind, [seed, own])
-    rule = PROPOSALS[name]
     tokens = draw(tree, rule, q, 1, own)
     merged.append(jax.device_get(merge(tree, rule, tokens, q, p)))
   sizes = []
@@ -141,7 +140,7 @@ def bytes_in_file(tree, kind, vocabulary, seed, cycles=6) -> float:
     arrays = [np.concatenate(column) for column in zip(*some, strict=True)]
     with tempfile.TemporaryDirectory() as folder:
       path = pathlib.Path(folder, "cycles.npz")
-      cycles_lib.save(path, as_cycles(tree, name, arrays))
+      cycles_lib.save(path, as_cycles(tree, rule, arrays))
       sizes.append(path.stat().st_size)
   return (sizes[1] - sizes[0]) / (cycles - 1)
 

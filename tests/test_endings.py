@@ -16,6 +16,8 @@ package = types.ModuleType("tv_jax")
 package.__path__ = [{str(ROOT / "tv_jax")!r}]
 sys.modules["tv_jax"] = package
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGHUP):  # the tests' own may be ignored
+  signal.signal(number, signal.SIG_DFL)
 from tv_jax import endings
 
 def send(number=signal.SIGINT):

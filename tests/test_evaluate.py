@@ -351,7 +351,7 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     ({"verifiers": "travesal"}, "verifiers: verifier 'travesal': not one of"),
     ({"verifiers": "no_such:rule"}, "verifiers: verifier 'no_such:rule': No"),
     ({"verifiers": "block"}, "'block' is defined for chains only"),
-    ({"proposals": "best"}, "proposals: 'best' is not one of"),
+    ({"proposals": "best"}, "proposals: proposal 'best': not one of"),
     ({"temperatures": (-1.0,)}, "temperatures: -1.0 must be"),
     ({"temperatures": ()}, "temperatures is empty"),
     ({"seeds": (-1,)}, "seeds: -1 must be"),

@@ -50,7 +50,9 @@ def test_a_program_of_several_rules_decides_as_each_alone(rule, several):
 
 @pytest.mark.parametrize("among", [("token_level",), "traversal", ["block"]])
 def test_among_must_hold_the_rule(among):
-  with pytest.raises(ValueError, match="give a list with 'traversal' in it"):
+  with pytest.raises(
+    ValueError, match="'traversal', which is to decide|give a list of rules"
+  ):
     generate(tree="chain:2", among=among)
 
 

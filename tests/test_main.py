@@ -100,7 +100,7 @@ def test_bad_values_are_all_told(tmp_path):
   for part in (
     "trees: tree 'chain:x': write",
     "verifier 'tranversal': not one of token_level",
-    "proposals: 'with_luck' is not one of without_replacement",
+    "proposal 'with_luck': not one of without_replacement",
     "temperatures: -1.0 must be 0 or a positive number",
     "seeds: -1 must be 0 or more",
     "batch_size=0 must be 1 or more",

@@ -291,7 +291,7 @@ def resolve(tree: Tree | str) -> Tree:
     return tree
   if isinstance(tree, str):
     return parse(tree)
-  raise ValueError(f'tree {tree!r}: give a Tree or a text like "chain:5"')
+  raise ValueError(f'tree={tree!r}: give a Tree or a text like "chain:5"')
 
 
 def parse(text: str) -> Tree:

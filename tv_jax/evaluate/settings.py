@@ -256,6 +256,8 @@ def _useless(settings):
       " Verifier(decide=.., stop_law=..)"
     )
   places = [*itertools.product(settings.trees, settings.proposals)]
+  if not places:  # which is said of itself
+    return
   used = {name for place in places for name in rules_on(settings, *place)}
   for name in settings.verifiers:
     if name not in used:

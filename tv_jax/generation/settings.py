@@ -159,7 +159,7 @@ def _among(rule, among, tree, proposal) -> tuple[Verifier, ...]:
   """All rules that the program is to hold."""
   if not among:
     return (rule,)
-  if isinstance(among, str):
+  if not isinstance(among, list | tuple):
     raise ValueError(f"among={among!r}: give a list of rules")
   rules = [_suiting(other, tree, proposal) for other in among]
   if rule not in rules:
@@ -172,7 +172,7 @@ def _among(rule, among, tree, proposal) -> tuple[Verifier, ...]:
 
 def _panel(others, tree, proposal) -> list[Verifier]:
   """Rules whose stop laws are to be computed on each draft."""
-  if isinstance(others, str | Verifier):
+  if not isinstance(others, list | tuple):
     raise ValueError(f"panel={others!r}: give a list of rules")
   rules = [_suiting(other, tree, proposal) for other in others]
   for rule in rules:
