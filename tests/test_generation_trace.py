@@ -48,10 +48,10 @@ def test_a_program_of_several_rules_decides_as_each_alone(rule, several):
       np.testing.assert_allclose(mine, theirs, rtol=1e-5)
 
 
-@pytest.mark.parametrize("among", [("token_level",), "traversal", ["block"]])
+@pytest.mark.parametrize("among", [("token_level",), "traversal", ["block"], 3])
 def test_among_must_hold_the_rule(among):
   with pytest.raises(
-    ValueError, match="'traversal', which is to decide|give a list of rules"
+    ValueError, match=r"'traversal', which is to decide|give a list of rules"
   ):
     generate(tree="chain:2", among=among)
 
