@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+from tests import quick
 from tests.stores import ROOT
 
 DOCS = ROOT / "docs"
@@ -59,8 +60,7 @@ def run(command, folder):
     "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
     "PYTHONPATH": str(ROOT),
     "JAX_PLATFORMS": "cpu",
-    # To compile takes longer than to run.
-    "XLA_FLAGS": "--xla_backend_optimization_level=0",
+    "XLA_FLAGS": quick.flags(),
     "COLUMNS": "300",
   }
   return subprocess.run(
