@@ -100,6 +100,7 @@ def test_a_random_path_is_sampled_on_large_trees(x64):
   assert not check(random_path.UNFAIR, shape, own).lossless
 
 
+@pytest.mark.long
 def test_a_random_path_decodes_with_the_targets_law():
   case = cases.Case(
     draft_kind="llama",

@@ -25,6 +25,7 @@ class TestEveryProposal:
     assert found.error <= found.bound == 1e-12
     assert found.draws > 50_000
 
+  @pytest.mark.long
   def test_is_sound_in_float32(self, name):
     own = FEW._replace(dtype=np.float32)
     assert certify.check_proposal(PROPOSALS[name], own).faults == ()
