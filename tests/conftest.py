@@ -37,11 +37,13 @@ LONGEST = (
   "test_generation",
   "test_main_crashes",
   "test_certify",
-  "test_evaluate",
   "test_verifiers",
+  "test_docs",
+  "test_evaluate",
   "test_main",
-  "test_generation_trace",
   "test_audit",
+  "test_generation_trace",
+  "test_certify_proposals",
 )
 
 

@@ -121,18 +121,17 @@ class TestStatistics:
 
 @pytest.mark.parametrize(
   "settings",
-  quick.shorter(
-    [
-      "eagle chain:2 block with_replacement 0.5 1.0",
-      # Here laws so sharp were met that float32 could not hold what they are
-      # multiplied with; the traversal was far off (p = 1e-50).
-      "eagle kary:2x2 traversal without_replacement 1.0 1.0",
-      "llama kary:2x2 traversal without_replacement 0.5 0.8",
-      "eagle branching:3,1 token_level_loop sample_then_top 1.0 1.0",
-      "llama branching:3,1 traversal_loop top_k 1.0 1.0",
-    ]
-  ),
+  [
+    "eagle chain:2 block with_replacement 0.5 1.0",
+    # Here laws so sharp were met that float32 could not hold what they are
+    # multiplied with; the traversal was far off (p = 1e-50).
+    "eagle kary:2x2 traversal without_replacement 1.0 1.0",
+    "llama kary:2x2 traversal without_replacement 0.5 0.8",
+    "eagle branching:3,1 token_level_loop sample_then_top 1.0 1.0",
+    "llama branching:3,1 traversal_loop top_k 1.0 1.0",
+  ],
 )
+@pytest.mark.long
 def test_the_law_of_what_is_generated(settings):
   *names, temperature, top_p = settings.split()
   chosen = case(*names, float(temperature), float(top_p))
@@ -265,6 +264,7 @@ def run(*flags):
   )
 
 
+@pytest.mark.long
 def test_the_command(tmp_path):
   page = tmp_path / "audit.md"
   done = run(

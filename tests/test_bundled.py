@@ -128,11 +128,13 @@ def test_most_of_minibench_is_answered_right(target, tokenizer):
   assert shares["all"] > 0.5
 
 
+@pytest.mark.long
 def test_held_out_conversations_are_as_likely_as_in_training(target, tokenizer):
   nats = measure.loss(target, tokenizer, measure.held_out(4))
   assert 0.2 < nats < 0.6
 
 
+@pytest.mark.long
 def test_the_draft_and_the_head_agree_with_the_target(target, tokenizer):
   """On what the target itself says: its law shares most with theirs."""
   draft = models.load(BUNDLED / "draft", dtype="float32")

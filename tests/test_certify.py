@@ -55,7 +55,7 @@ class TestEveryRule:
       yield check
 
   @pytest.mark.parametrize(
-    "plan", quick.shorter([[(LOPSIDED, 3, 144)], [(FORK, 2, 360)]]), ids=str
+    "plan", quick.shorter([[(LOPSIDED, 3, 54)], [(FORK, 2, 450)]]), ids=str
   )
   def test_is_lossless_in_float64(self, name, proposal, plan, x64):
     for check in self.checks(name, proposal, plan, np.float64):
@@ -281,6 +281,7 @@ def test_a_wrong_stop_law_is_caught_on_sampled_drafts(x64):
   assert any("stop_law" in text for text in check.failure.faults)
 
 
+@pytest.mark.long
 def test_a_fault_on_a_tree_too_large_to_enumerate_is_caught(x64):
   own = settings(cases=2, drafts=400)
   proposal = PROPOSALS["without_replacement"]

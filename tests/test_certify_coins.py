@@ -91,6 +91,7 @@ def test_coins_count_in_the_budget():
   assert not certify.enumerable(FORK, proposal, own, many)
 
 
+@pytest.mark.long
 def test_a_random_path_is_sampled_on_large_trees(x64):
   own = FEW._replace(cases=2, drafts=6000)
   shape = tree.from_parents([-1, 0, 0, *range(1, 13)])

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests import documents, quick
+from tests import documents
 from tv_jax import certify, tree
 from tv_jax.proposals import PROPOSALS
 from tv_jax.report import walks
@@ -114,7 +114,7 @@ QUICK = [
 ]
 
 
-@pytest.mark.parametrize(("document", "begun"), quick.shorter(QUICK, keep=5))
+@pytest.mark.parametrize(("document", "begun"), QUICK)
 def test_a_command_prints_what_the_document_says(document, begun, tmp_path):
   text = document.read_text()
   documents.write_files(text, tmp_path)
@@ -137,7 +137,6 @@ def test_what_was_not_printed_is_seen():
   assert documents.missing(other, done, numbers=False) == ["last 8"]
 
 
-@pytest.mark.long
 def test_a_rule_of_ones_own_in_a_run_a_recording_and_a_replay(tmp_path):
   text = TUTORIAL.read_text()
   documents.write_files(text, tmp_path)

@@ -10,7 +10,6 @@ import pytest
 
 import tv_jax
 from configs import quickstart
-from tests import quick
 from tv_jax import evaluate, prompts, report, store
 from tv_jax.evaluate import selecting
 from tv_jax.report import walks
@@ -145,7 +144,8 @@ def test_traces_are_of_the_first_question_of_each_task(finished):
     assert item["text"].lstrip().startswith(text.strip().split("<|")[0])
 
 
-@pytest.mark.parametrize("lost", quick.shorter([1, 3]))
+@pytest.mark.long
+@pytest.mark.parametrize("lost", [1, 3])
 def test_what_is_lost_comes_again_to_the_byte(finished, tmp_path, lost):
   """Rows that are there are padding to the others of their batch."""
   folder = tmp_path / "again"
@@ -251,6 +251,7 @@ def test_stages_may_be_named_by_place():
   assert stages("") == ()
 
 
+@pytest.mark.long
 def test_failures_are_records_and_the_rest_goes_on(tmp_path):
   # Some prompts are longer; and a second turn needs its first.
   told = []
@@ -280,6 +281,7 @@ def test_a_template_that_serves_no_question_is_refused(tmp_path, monkeypatch):
   assert not store.read(tmp_path).items
 
 
+@pytest.mark.long
 def test_a_turn_after_a_failed_one_fails(tmp_path, monkeypatch):
   encode = prompts.encode
 

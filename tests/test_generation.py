@@ -176,6 +176,7 @@ class TestLengths:
     accepted = [own.sum() for own in result.accepted]
     assert any(a > len(t) for a, t in zip(accepted, expected, strict=True))
 
+  @pytest.mark.long
   def test_the_checkpoints_ends_are_the_default(self):
     own = dataclasses.replace(pair(), ends=(greedy()[0][3],))
     result = tv_jax.generate(
@@ -277,12 +278,14 @@ class TestStatistics:
       result.acceptance_length.mean
     )
 
+  @pytest.mark.long
   def test_without_a_panel_nothing_is_expected(self):
     bare, full = generate(panel=None), generate()
     assert bare.expected == {}
     assert bare.check is None
     assert bare.tokens == full.tokens
 
+  @pytest.mark.long
   def test_a_rule_of_ones_own(self):
     small = functools.partial(generate, tree="chain:1")
     rule = VERIFIERS["token_level_loop"]
@@ -301,6 +304,7 @@ class TestStatistics:
     own = small(verifier=Verifier(decide=decide, stop_law=rule.stop_law))
     assert own.check is not None
 
+  @pytest.mark.long
   def test_a_nan_is_said_aloud(self):
     target = pair().target
     params = jax.tree.map(lambda x: x * jnp.nan, target.params)
@@ -521,6 +525,7 @@ class TestRulesOfOnesOwn:
     yield "own_rule"
     sys.modules.pop("own_rule", None)
 
+  @pytest.mark.long
   def test_by_text_and_by_itself_it_does_what_it_is(self, module):
     built_in = generate(panel=["token_level"])
     own = generate(verifier="own_rule:rule", panel=["token_level"])
@@ -586,6 +591,7 @@ class TestRulesOfOnesOwn:
       settings_lib.resolve(pair(), **{"tree": "kary:2x2", **options})
 
 
+@pytest.mark.long
 def test_compiled_programs_can_be_forgotten():
   options = {"prompts": PROMPTS[:1], "tree": "chain:1", "max_new_tokens": 4}
   first = generate(**options)
@@ -597,6 +603,7 @@ def test_compiled_programs_can_be_forgotten():
   assert decoding.compile.cache_info().misses == 1
 
 
+@pytest.mark.long
 def test_a_pickled_result_has_its_text_and_not_the_weights():
   bundled = tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
   options = {"tree": "chain:2", "max_new_tokens": 8}

@@ -28,14 +28,8 @@ def several():
   return found
 
 
-@pytest.mark.parametrize(
-  "rule",
-  [
-    "block",
-    pytest.param("token_level", marks=pytest.mark.long),
-    pytest.param("traversal", marks=pytest.mark.long),
-  ],
-)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.long
 def test_a_program_of_several_rules_decides_as_each_alone(rule, several):
   one, other = several[rule], generate(verifier=rule, **SEVERAL)
   assert one.tokens == other.tokens

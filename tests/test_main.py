@@ -145,6 +145,7 @@ def test_a_missing_checkpoint_may_be_mended(tmp_path):
     assert message in refused(run(workdir, *SMALL, *arguments))
 
 
+@pytest.mark.long
 def test_what_cannot_be_read_or_written(tmp_path):
   (tmp_path / "file").write_text("")
   for arguments, message in (

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests import quick
 from tv_jax import merging, probs
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
@@ -142,7 +143,7 @@ def test_truncated_laws_have_bins_of_their_own():
   np.testing.assert_allclose(merged, only_p, rtol=1e-4)
 
 
-@pytest.mark.parametrize("proposal", PROPOSALS)
+@pytest.mark.parametrize("proposal", quick.shorter([*PROPOSALS]))
 def test_rules_judge_alike_on_trees(proposal):
   rules = ("token_level", "traversal")
   assert shifts(TREE, rules, proposal).max() < WANTED

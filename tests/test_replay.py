@@ -155,6 +155,7 @@ def test_the_documented_pytorch_program_is_read(tmp_path, monkeypatch):
   assert (cycles.tree, len(cycles)) == (tree, 2)
 
 
+@pytest.mark.long
 def test_the_benchmark_prints_shifts_and_bytes():
   arguments = [
     "--vocab=300",

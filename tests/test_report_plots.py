@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from tests import traces
+from tests import quick, traces
 from tv_jax.report import palette, plots
 
 PLOTS = {
@@ -40,7 +40,7 @@ def test_a_plot_says_what_is_on_it(plot):
     assert {"qa", "translation"} <= said
 
 
-@every_plot
+@pytest.mark.parametrize("plot", quick.shorter([*PLOTS.values()]), ids=PLOTS)
 def test_a_plot_is_the_same_to_the_byte(plot):
   items = traces.items()
   svg = plot(items)

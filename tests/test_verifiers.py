@@ -1001,7 +1001,7 @@ def test_float32_keeps_to_the_bounds(rule):
 # Batches, compilation.
 
 
-@pytest.mark.parametrize("rule", quick.shorter([*METHOD][::-1], keep=2))
+@pytest.mark.parametrize("rule", quick.shorter([*METHOD][::-1]))
 def test_eager_is_the_same_as_compiled(x64, rule):
   # Eager code compiles operation by operation: the smallest trees.
   t = tree_lib.kary(2, 1) if rule == "token_level" else tree_lib.chain(1)
