@@ -155,6 +155,7 @@ def test_a_residual_that_looks_at_a_coin_is_caught(x64):
   assert any("accept hides" in text for text in check.failure.faults)
 
 
+@pytest.mark.long
 def test_a_wrong_bonus_deep_in_a_large_tree_is_caught(x64):
   def deep(shape, proposal, tokens, q, p, eta):
     rule = VERIFIERS["traversal"].decide

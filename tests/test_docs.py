@@ -101,7 +101,9 @@ def test_the_commands_name_what_there_is(modules):
 QUICK = [
   (TUTORIAL, "python laws.py"),
   (TUTORIAL, "--verifier=my_rule:decide "),
-  (TUTORIAL, "--verifier=broken_rule:decide "),
+  pytest.param(
+    TUTORIAL, "--verifier=broken_rule:decide ", marks=pytest.mark.long
+  ),
   *(
     pytest.param(
       PROPOSAL,

@@ -83,6 +83,7 @@ def test_every_turn_of_every_cell_is_answered(finished):
   }
 
 
+@pytest.mark.long
 def test_an_answer_is_what_generate_says(finished, pair):
   unit = store.read(finished)
   question = prompts.load_questions("minibench")[0]
@@ -207,6 +208,7 @@ def question(number, text="What?", category="qa", turns=1):
   return {"question_id": number, "category": category, "turns": turns}
 
 
+@pytest.mark.long
 def test_half_a_character_fails_its_item_alone(tmp_path):
   path = questions_file(tmp_path, question(1, "a \ud800 b"), question(2))
   only = {"tasks": "", "trees": "chain:1", "verifiers": "traversal"}

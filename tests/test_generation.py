@@ -39,7 +39,7 @@ def generate(kind="llama", prompts=PROMPTS, **options):
 
 
 @functools.cache
-def greedy(tokens=256):
+def greedy(tokens=128):
   """Plain greedy decoding, one causal pass over the whole text for a token."""
   target, texts = pair().target, []
   width = max(map(len, PROMPTS)) + tokens
@@ -76,13 +76,13 @@ class TestGreedy:
       tree=shape,
       verifier=verifier,
       temperature=0,
-      max_new_tokens=256,
+      max_new_tokens=128,
       ends=(),
     )
     assert result.tokens == greedy()
 
   def test_plain_decoding_too(self):
-    result = generate(verifier=None, temperature=0, max_new_tokens=256, ends=())
+    result = generate(verifier=None, temperature=0, max_new_tokens=128, ends=())
     assert result.tokens == greedy()
     assert all((own == 1).all() for own in result.accepted)
 
@@ -102,7 +102,8 @@ class TestCompany:
       assert generate(kind, company).tokens[row] == first.tokens[row]
 
   # In threes the last batch has two rows of padding.
-  @pytest.mark.parametrize("size", [3, pytest.param(1, marks=pytest.mark.long)])
+  @pytest.mark.parametrize("size", [3, 1])
+  @pytest.mark.long
   def test_of_the_size_of_the_batch(self, size):
     assert generate(batch_size=size).tokens == generate().tokens
 
@@ -470,11 +471,9 @@ def saved(tmp_path_factory):
 class TestLoading:
   @pytest.mark.parametrize(
     ("draft", "kind"),
-    [
-      ("draft", "llama"),
-      pytest.param("head", "eagle", marks=pytest.mark.long),
-    ],
+    [("draft", "llama"), ("head", "eagle")],
   )
+  @pytest.mark.long
   def test_a_saved_pair_generates_the_same(self, saved, draft, kind):
     loaded = tv_jax.load(saved / draft, saved / "target", draft_kind=kind)
     assert loaded.ends == (2,)

@@ -131,6 +131,7 @@ def without(folder, *names):
   return [f"--config.models.{one.format(folder)}" for one in PAIR]
 
 
+@pytest.mark.long
 def test_a_missing_checkpoint_may_be_mended(tmp_path):
   """What kept a run from beginning is no part of its config."""
   workdir = f"--workdir={tmp_path / 'run'}"

@@ -112,7 +112,7 @@ def renamed(trace, rule, name, direction):
   }
 
 
-@pytest.mark.parametrize("rule", ["token_level", "traversal"])
+@pytest.mark.parametrize("rule", quick.shorter(["token_level", "traversal"]))
 def test_a_rule_is_drawn_by_its_direction_whatever_its_name(rule):
   trace = traces.trace("kary:2x2", verifier=rule, cycles=40)
   assert walks.undrawn([trace]) == ({}, 0)

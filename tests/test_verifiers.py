@@ -420,7 +420,7 @@ def test_the_oracles_block_is_its_traversal_on_chains(proposal):
       certain |= block.threshold == 1
 
 
-@every_tree_rule
+@pytest.mark.parametrize("rule", quick.shorter(TREE_RULES))
 @pytest.mark.parametrize(
   "proposal", quick.shorter(["without_replacement", "with_replacement"])
 )
