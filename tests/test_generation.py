@@ -39,7 +39,7 @@ def generate(kind="llama", prompts=PROMPTS, **options):
 
 
 @functools.cache
-def greedy(tokens=128):
+def greedy(tokens=256):
   """Plain greedy decoding, one causal pass over the whole text for a token."""
   target, texts = pair().target, []
   width = max(map(len, PROMPTS)) + tokens
@@ -76,13 +76,13 @@ class TestGreedy:
       tree=shape,
       verifier=verifier,
       temperature=0,
-      max_new_tokens=128,
+      max_new_tokens=256,
       ends=(),
     )
     assert result.tokens == greedy()
 
   def test_plain_decoding_too(self):
-    result = generate(verifier=None, temperature=0, max_new_tokens=128, ends=())
+    result = generate(verifier=None, temperature=0, max_new_tokens=256, ends=())
     assert result.tokens == greedy()
     assert all((own == 1).all() for own in result.accepted)
 
