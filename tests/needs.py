@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 
 import pytest
 
@@ -32,3 +33,8 @@ def check(marks, needed):
   for mark in sorted(marks):
     if reason := missing(mark):
       (pytest.fail if mark in needed else pytest.skip)(reason)
+
+
+if __name__ == "__main__":  # newcomers have none of it, nor has make test
+  there = [mark for mark in ("parity", "gpu_program") if not missing(mark)]
+  sys.exit(f"what {' and '.join(there)} needs is here" if there else 0)

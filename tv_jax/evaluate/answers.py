@@ -99,7 +99,8 @@ class Answerer:
       question, [answer["text"] for answer in before]
     )
     try:
-      tokens = encode(self.pair, self.settings, turns)
+      template = self.settings.models.template
+      tokens = prompts.encode(template, self.pair.tokenizer, turns)
       room = positions(self.pair, self.settings) - len(tokens)
       if room < 1:
         raise ValueError(
@@ -168,16 +169,6 @@ class Answerer:
     if not self.settings.exact_match or turn >= len(question.references):
       return None
     return any(tasks.score(text, one) for one in question.references[turn])
-
-
-def encode(pair: Pair, settings: Settings, turns: Sequence[str]) -> list[int]:
-  """A conversation as tokens; a ValueError says why there are none."""
-  try:
-    "".join(turns).encode()
-  except UnicodeEncodeError as error:  # JSON can write halves of characters
-    found = error.object[error.start]
-    raise ValueError(f"the text holds {found!r}, half a character") from None
-  return prompts.encode(settings.models.template, pair.tokenizer, turns)
 
 
 def positions(pair: Pair, settings: Settings) -> int:

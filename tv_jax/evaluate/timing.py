@@ -102,7 +102,9 @@ def _encode(pair, settings, questions):
   asked = []
   for question in questions:
     try:
-      tokens = answers.encode(pair, settings, [question.turns[0]])
+      tokens = prompts.encode(
+        settings.models.template, pair.tokenizer, [question.turns[0]]
+      )
     except ValueError:  # which the answer's record says
       continue
     if 0 < len(tokens) < room:

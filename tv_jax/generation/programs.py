@@ -12,7 +12,7 @@ from tv_jax import decoding
 
 
 def forget() -> None:
-  """Gives back the memory of compiled programs: the next call compiles anew.
+  """Gives back the memory of `generate`'s programs: the next compiles anew.
 
   Every tree, batch size and bucket of lengths that a process has decoded with
   keeps a program, and the allocator keeps what compiling took.
