@@ -54,11 +54,11 @@ def commands_of(text):
   return found
 
 
-def run(command, folder):
-  """The command as it stands, by the shell."""
+def run(command, folder, path=ROOT):
+  """The command as it stands, by the shell; `path` is where tv_jax lies."""
   environment = os.environ | {
     "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": str(path),
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": quick.flags(),
     "COLUMNS": "300",

@@ -1,0 +1,167 @@
+"""Every other command and program of the documents runs as it stands.
+
+The tutorials' commands, below which stands what they print, are in
+test_docs.py.
+"""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests import documents
+from tests.stores import ROOT
+
+DOCUMENTS = [ROOT / "README.md", *sorted(documents.DOCS.glob("*.md"))]
+# What is added to a command, so that it takes a minute: fewer questions, which
+# its config asks 96 of.
+FEWER = " --config.per_task=1 --config.timing.per_task=0"
+RUN = {
+  "python -m tv_jax.certify --verifier=my_rule:kseq": "",
+  "python -m tv_jax.main --config=configs/quickstart.py "
+  '--config.temperatures="(0.6, 1.0)" --workdir=runs/mine': FEWER,
+  "python -m tv_jax.main --config=configs/eagle_bundled.py": FEWER,
+  "python -m tv_jax.main --config=configs/quickstart.py --workdir=runs/wide "
+  '--config.trees="chain:2 eagle grown:64" '
+  '--config.verifiers="token_level traversal my_rule:decide" '
+  '--config.temperatures="(0.5, 1.0)" --config.seeds="(0, 1, 2)"': FEWER,
+  "python -m tv_jax.replay run.npz": "",
+  "python -m tv_jax.replay run.npz --verifier=traversal,my_rule:decide": "",
+}
+# What needs a network, a GPU, hours or a newcomer's machine, and who tries it.
+ELSEWHERE = {
+  "make run": "test_make_run_is_the_quickstart",
+  "make test": ".ci/run",
+  "hf auth login": "nobody: it asks for a key",
+  "curl -L --create-dirs -o data/spec_bench/question.jsonl "
+  "https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/"
+  "spec_bench/question.jsonl": "nobody: it asks the network",
+  "python -m tv_jax.main --config=configs/llama3_1b_8b.py:smoke": (
+    "test_real_pairs, with checkpoints of that layout"
+  ),
+  "python -m tv_jax.main --config=configs/llama3_1b_8b.py": "test_real_pairs",
+  "python -m experiments.main_table runs/llama3_1b_8b": "test_paper",
+  "python -m tv_jax.audit": "test_audit, with fewer rows",
+  "python -m tv_jax.models.checkpoint convert SRC DST [--revision COMMIT]": (
+    "test_models_loading"
+  ),
+  "python -m tv_jax.main [--config=configs/quickstart.py] "
+  "[--config.field=value ...] [--workdir=DIR]": "a form, not a command",
+}
+
+
+def plain(text):
+  """The commands that stand alone in a line, without a dollar sign."""
+  found, lines = [], text.splitlines()
+  while lines:
+    line = lines.pop(0)
+    if not re.match(r"    (python|make|curl|hf|pip) ", line):
+      continue
+    while line.endswith("\\"):
+      line = line[:-1].rstrip() + " " + lines.pop(0).strip()
+    found.append(re.sub(r"\s+# .*", "", line.strip()))
+  return found
+
+
+def test_every_command_is_run_by_a_test():
+  found = [c for path in DOCUMENTS for c in plain(path.read_text())]
+  assert set(found) == {*RUN, *ELSEWHERE}
+
+
+def test_make_run_is_the_quickstart():
+  done = subprocess.run(
+    ["make", "--dry-run", "run"], cwd=ROOT, capture_output=True, text=True
+  )
+  last = done.stdout.splitlines()[-1]
+  assert last.endswith("-m tv_jax.main --config=configs/quickstart.py")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  """A user's own, with the tutorial's rule and a recording."""
+  folder = tmp_path_factory.mktemp("own")
+  tutorial = (documents.DOCS / "new-verifier.md").read_text()
+  for name, content in documents.files_of(tutorial).items():
+    (folder / f"{name}.py").write_text(content)
+  done = documents.run(documents.Command("python use.py", ""), folder)
+  assert done.returncode == 0, done.stderr
+  return folder
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", RUN)
+def test_a_command_runs_as_it_stands(command, folder):
+  told = documents.Command(command + RUN[command], "")
+  done = documents.run(told, folder)
+  assert done.returncode == 0, done.stderr
+  assert "Traceback" not in done.stderr
+  assert done.stdout.strip()
+  if "my_rule" in command and "main" not in command:
+    assert re.search(r"my_rule:\w+", done.stdout)
+  if workdir := re.search(r"--workdir=(\S+)", command):
+    run = folder / workdir[1]
+    assert (run / "DONE").exists()
+    assert (run / "report.html").exists()
+    if "my_rule" in command:
+      assert "my_rule:decide" in (run / "cells.csv").read_text()
+
+
+def programs():
+  """(document, block) of each Python program that is not a tutorial's file."""
+  return [
+    pytest.param(path.name, block, id=f"{path.name}-{i}")
+    for path in DOCUMENTS
+    for i, block in enumerate(
+      re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.M | re.S)
+    )
+    if not re.match(r"# (\w+)\.py(, continued)?\n", block)
+    and path.name != "replay.md"  # another program's: test_replay has it
+  ]
+
+
+# What a program is given that its document leaves to the reader.
+GIVEN = {
+  "models.md": """
+import jax.numpy as jnp
+from tv_jax import models, prompts
+from tv_jax.models import mask as masks
+real = models.load, models.load_eagle
+paths = {"path/or/owner/name": "target", "another": "draft"}
+models.load = lambda path, **_: real[0](prompts.BUNDLED / paths[path])
+models.load_eagle = lambda _, target: real[1](prompts.BUNDLED/"eagle", target)
+tokens = jnp.ones((4, 3), int)
+positions = jnp.broadcast_to(jnp.arange(3), (4, 3))
+mask = masks.causal(jnp.zeros(4, int), 3, 2048)
+""",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("document", "program"), programs())
+def test_a_program_runs_as_it_stands(document, program, tmp_path):
+  (tmp_path / "program.py").write_text(GIVEN.get(document, "") + program)
+  told = documents.Command("python program.py", "")
+  done = documents.run(told, tmp_path)
+  assert done.returncode == 0, done.stderr
+
+
+def named():
+  """The modules that a document names as commands."""
+  texts = [path.read_text() for path in DOCUMENTS]
+  found = re.findall(r"python -m ([\w.]+\w)", "\n".join(texts))
+  return sorted(set(found) - {"pytest"})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("module", named())
+def test_a_named_command_has_help(module):
+  done = subprocess.run(
+    [sys.executable, "-m", module, "--help"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode in (0, 1), done.stderr  # absl's --help is 1
+  assert "Traceback" not in done.stderr
+  assert len(done.stdout) > 100
