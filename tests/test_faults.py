@@ -117,7 +117,7 @@ def test_a_law_counts_where_something_was_drawn_from_it():
 
   @jax.jit
   def faults(tokens, laws, p):
-    drafted = drafting.Draft(tokens=tokens, laws=laws)
+    drafted = drafting.Drafted(tokens, laws, None, None, None)
     return decoding.verify(plan, request, state, drafted, p).fault
 
   found = faults(tokens, laws, jnp.stack([jnp.asarray(p)] * 4))

@@ -15,7 +15,7 @@ import heapq
 import operator
 import pathlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import jax
 import numpy as np
@@ -28,7 +28,7 @@ NO_PARENT = -1
 NO_CHILD = -1
 
 # What `parse` reads with a colon, and is no module.
-_FORMS = ("chain", "kary", "branching", "grown")
+_FORMS = ("chain", "kary", "branching", "grown", "adaptive")
 
 # Programs are unrolled over levels and over siblings, and a pass is over all
 # nodes: larger trees would be compiled for hours. Real ones are far smaller.
@@ -42,14 +42,17 @@ MOST_CHILDREN = 256
 class Topology:
   """A tree as int32 arrays, for programs that take the tree as an argument.
 
-  Trees that share N and K share one compiled program; `Tree.topology` pads to
-  a common size. A padded node is nobody's child and is never visited.
+  Trees that share N, K and D share one compiled program; `Tree.topology` pads
+  to a common size. A padded node is nobody's child and is never visited.
   """
 
   parent: jax.Array  # [N]
   rank: jax.Array  # [N]
   children: jax.Array  # [N, K]
-  postorder: jax.Array  # [N]
+  postorder: jax.Array  # [N]; then the root again
+  depth: jax.Array  # [N]
+  ancestors: jax.Array  # [N, N] bool
+  paths: jax.Array  # [N, D + 1]
 
 
 @jax.tree_util.register_static
@@ -157,6 +160,11 @@ class Tree:
     )
 
   @property
+  def max_children(self) -> int:
+    """K."""
+    return self.children.shape[1]
+
+  @property
   def max_depth(self) -> int:
     """Edges on the longest path from the root."""
     return int(self.depth[-1])
@@ -185,7 +193,97 @@ class Tree:
         self.children, (pad, (0, width - K)), constant_values=NO_CHILD
       ),
       postorder=np.pad(self.postorder, pad),
+      depth=np.pad(self.depth, pad),
+      ancestors=np.pad(self.ancestors, pad),
+      paths=np.pad(self.paths, (pad, (0, 0)), constant_values=ROOT),
     )
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Adaptive:
+  """Trees that take their shape while they are drafted: another one each time.
+
+  What is known beforehand are places, `widths[d]` of them at depth d + 1, of
+  which some may stay empty: the fields below are those of a `Tree`, as far as
+  they are known. The policy says which nodes have how many children.
+
+  Attributes:
+    widths: How many nodes each level below the root has at most.
+    most: How many children a node has at most.
+    policy: `(laws [n, V], worth [n], most) -> [n, most]`: what the next
+      children of a level's nodes are worth, from the nodes' own draft laws and
+      what they were worth themselves (1 at the root). The level below gets the
+      children worth most, elders first, and none that is worth 0. It never sees
+      the token of a child: a tree whose shape depends on that is not verified
+      losslessly. None: `drafting.adaptive.by_confidence`.
+  """
+
+  widths: tuple[int, ...]
+  most: int = 4
+  policy: Callable | None = None
+
+  def __post_init__(self):
+    """Refuses places that could never be filled."""
+    if not self.widths or min(self.widths) < 1 or self.most < 1:
+      raise ValueError(
+        f"adaptive tree of widths {brief(list(self.widths))}, {self.most}"
+        " children at most: give one positive width for each level"
+      )
+    _check_levels(len(self.widths))
+    _check_children(self.most)
+    _check_nodes(len(self))
+    above = 1
+    for depth, width in enumerate(self.widths, start=1):
+      if width > above * self.most:
+        raise ValueError(
+          f"adaptive tree: {width} nodes at depth {depth}, below {above} nodes"
+          f" of {self.most} children at most"
+        )
+      above = width
+
+  def __len__(self) -> int:
+    """The number of places, the root included."""
+    return 1 + sum(self.widths)
+
+  def __repr__(self) -> str:
+    """Places, depth, and how many places each level has."""
+    sizes = " ".join(map(str, (1, *self.widths)))
+    return f"Adaptive({len(self)} nodes, depth {self.max_depth}: {sizes})"
+
+  @functools.cached_property
+  def levels(self) -> tuple[range, ...]:
+    """The places of each depth."""
+    stops = np.cumsum([1, *self.widths]).tolist()
+    return tuple(
+      range(start, stop)
+      for start, stop in zip([0, *stops[:-1]], stops, strict=True)
+    )
+
+  @functools.cached_property
+  def depth(self) -> np.ndarray:
+    """[N] int32."""
+    return _frozen(np.repeat(np.arange(len(self.levels)), (1, *self.widths)))
+
+  @functools.cached_property
+  def inner(self) -> np.ndarray:
+    """[M] int32: the places whose nodes may have children."""
+    return _frozen(np.arange(self.levels[-1].start))
+
+  @property
+  def max_children(self) -> int:
+    """K."""
+    return self.most
+
+  @property
+  def max_depth(self) -> int:
+    """Edges on the longest path from the root."""
+    return len(self.widths)
+
+  @property
+  def is_chain(self) -> bool:
+    """Whether no node has more than one child, ever."""
+    return self.most == 1
 
 
 def from_parents(parents: Iterable[int]) -> Tree:
@@ -285,16 +383,16 @@ def grown(
   return from_paths(paths)
 
 
-def resolve(tree: Tree | str) -> Tree:
+def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
   """A tree, or what `parse` reads."""
-  if isinstance(tree, Tree):
+  if isinstance(tree, Tree | Adaptive):
     return tree
   if isinstance(tree, str):
     return parse(tree)
   raise ValueError(f'tree={tree!r}: give a Tree or a text like "chain:5"')
 
 
-def parse(text: str) -> Tree:
+def parse(text: str) -> Tree | Adaptive:
   """The tree that a short text names; see the error for the forms."""
   try:
     if text == "eagle":
@@ -307,6 +405,8 @@ def parse(text: str) -> Tree:
       return branching([int(width) for width in match[1].split(",")])
     if match := re.fullmatch(r"grown:(\d+)", text):
       return grown(int(match[1]))
+    if match := re.fullmatch(r"adaptive:(\d+(,\d+)*)", text):
+      return Adaptive(tuple(int(width) for width in match[1].split(",")))
     if text.endswith(".json"):
       return _from_json(pathlib.Path(text))
   except ValueError as error:
@@ -315,15 +415,16 @@ def parse(text: str) -> Tree:
     return _imported(text)
   raise ValueError(
     f'tree {brief(text)}: write "chain:5", "kary:2x5", "eagle",'
-    ' "branching:4,2,2,1", "grown:768", the name of a JSON file (a list of'
-    " parents, or of paths of ranks), or package.module:name of a Tree"
+    ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4", the name of a'
+    " JSON file (a list of parents, or of paths of ranks), or"
+    " package.module:name of a Tree"
   )
 
 
-def _imported(text: str) -> Tree:
+def _imported(text: str) -> Tree | Adaptive:
   """The tree that a module holds."""
   found = names.load(text, "tree")
-  if not isinstance(found, Tree):
+  if not isinstance(found, Tree | Adaptive):
     raise ValueError(f"tree {text!r} is {found!r}: it should be a Tree")
   return found
 

@@ -16,7 +16,7 @@ from tv_jax.decoding.trace import Trace
 from tv_jax.drafting import Independent, News, OnFeatures
 from tv_jax.models import Cache
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier
 
 
@@ -26,7 +26,7 @@ class Speculation:
 
   Attributes:
     drafter: The draft model's functions.
-    tree: What it grows.
+    tree: What it grows: a tree, or what shapes another one in each row.
     proposal: How siblings are drawn.
     verifier: The rule.
     others: Rules that the program holds as well. `Request.rule` says which of
@@ -34,7 +34,7 @@ class Speculation:
   """
 
   drafter: Independent | OnFeatures
-  tree: Tree
+  tree: Tree | Adaptive
   proposal: Proposal
   verifier: Verifier
   others: tuple[Verifier, ...] = ()
@@ -87,7 +87,7 @@ class Plan:
     return slots(self.speculation and self.speculation.tree, prompt, new)
 
 
-def slots(tree: Tree | None, prompt: int, new: int) -> int:
+def slots(tree: Tree | Adaptive | None, prompt: int, new: int) -> int:
   """The cache slots of any plan with this tree; see `Plan.slots`."""
   nodes, depth = (len(tree), tree.max_depth) if tree else (1, 0)
   return prompt + new + depth + max(nodes, depth + 1) + 1

@@ -22,6 +22,7 @@ from tv_jax.decoding.plan import (
 from tv_jax.decoding.trace import Trace
 from tv_jax.drafting import News
 from tv_jax.models import mask
+from tv_jax.tree import Adaptive
 
 # A prompt is read in pieces of at most this many tokens.
 CHUNK = 256
@@ -147,6 +148,7 @@ def _no_trace(plan, rows) -> Trace:
     coins=law,
     stop={name: law for name, _ in plan.panel},
     node=tokens[..., 0],
+    parent=tokens if isinstance(plan.speculation.tree, Adaptive) else None,
   )
 
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from tv_jax import drafting, probs
 from tv_jax.decoding.plan import Caches, Params, Plan, Request, State
 from tv_jax.decoding.trace import Trace, look
-from tv_jax.drafting import Draft, News
+from tv_jax.drafting import Drafted, Growing, News
 from tv_jax.models import Cache, compact, mask
 from tv_jax.proposals import INVALID
 from tv_jax.verifiers import checked, toss_and_draw
@@ -43,19 +43,20 @@ class Verdicts(NamedTuple):
 
 def draft(
   plan: Plan, params: Params, request: Request, state: State
-) -> tuple[Draft, jax.Array, Cache]:
-  """Drafts a tree for each row; see `drafting.grow`."""
+) -> Drafted:
+  """Drafts a tree for each row; without a drafter, the root alone."""
   how = plan.speculation
+  if not how:
+    return plain(state)
+  growing = Growing(
+    drafter=how.drafter,
+    params=params.draft,
+    proposal=how.proposal,
+    law=_law(plan, request.draft_temperature),
+    keys=_keys(request, state)[:, 0],
+  )
   return drafting.grow(
-    how.drafter,
-    params.draft,
-    how.tree,
-    how.proposal,
-    _law(plan, request.draft_temperature),
-    _keys(request, state)[:, 0],
-    state.news,
-    state.length,
-    state.caches.draft,
+    growing, how.tree, state.news, state.length, state.caches.draft
   )
 
 
@@ -64,18 +65,19 @@ def score(
   params: Params,
   request: Request,
   state: State,
-  tokens: jax.Array,  # [B, N]
+  draft: Drafted,
 ) -> Scored:
   """One pass of the target over whole trees, roots included."""
   cache = state.caches.target
   if plan.speculation:
     tree = plan.speculation.tree
-    depth, ancestors = jnp.asarray(tree.depth), jnp.asarray(tree.ancestors)
+    depth = jnp.asarray(tree.depth)
+    ancestors = jnp.asarray((draft.topology or tree).ancestors)
   else:
     depth, ancestors = jnp.zeros(1, jnp.int32), jnp.ones((1, 1), bool)
   logits, features, cache = plan.target(
     params.target,
-    tokens,
+    draft.tokens,
     cache.length[:, None] + depth[None],
     mask.tree(cache.length, ancestors, cache.slots),
     cache,
@@ -88,7 +90,7 @@ def verify(
   plan: Plan,
   request: Request,
   state: State,
-  draft: Draft,
+  draft: Drafted,
   laws: jax.Array,  # [B, N, V]
 ) -> Verdicts:
   """What is accepted of each row's tree, and its bonus token."""
@@ -103,27 +105,24 @@ def verify(
   more = max(rule.num_coins(how.tree) for rule in rules) - plan.nodes
 
   def decide(*arguments):
-    ways = [functools.partial(_decide, rule, *arguments[:2]) for rule in rules]
+    ways = [
+      functools.partial(_decide, rule, rule.num_coins(how.tree), *arguments[:2])
+      for rule in rules
+    ]
     if len(ways) == 1:
       return ways[0](*arguments[2:])
     return jax.lax.switch(request.rule, ways, *arguments[2:])
 
-  def one(key, tokens, q, p):
+  def one(key, topology, tokens, q, p):
+    tree = topology or how.tree
     # A law with a NaN in it is NaN throughout. Nothing is drawn from it, or
     # nonsense: the first a rule need not see.
     undefined = jnp.isnan(q[:, 0]) & (tokens[how.tree.inner] != INVALID)
     q = drafting.spread(how.tree, q)
-    verdict = toss_and_draw(
-      key, decide, how.tree, how.proposal, tokens, q, p, more=more
-    )
-    stop = {
-      name: stop_law(how.tree, how.proposal, tokens, q, p)
-      for name, stop_law in plan.panel
-    }
-    seen = None
-    if plan.trace:
-      draft = how.tree, how.proposal, tokens, q, p
-      seen = look(key, *draft, stop, verdict.node)
+    given = tree, how.proposal, tokens, q, p
+    verdict = toss_and_draw(key, decide, *given, more=more)
+    stop = {name: stop_law(*given) for name, stop_law in plan.panel}
+    seen = look(key, *given, stop, verdict.node) if plan.trace else None
     return Verdicts(
       node=verdict.node,
       token=verdict.token,
@@ -132,7 +131,7 @@ def verify(
       trace=seen,
     )
 
-  rows = keys, draft.tokens, draft.laws, laws
+  rows = keys, draft.topology, draft.tokens, draft.laws, laws
   if not plan.one_by_one:
     return jax.vmap(one)(*rows)
   if len(keys) > 1:
@@ -141,10 +140,9 @@ def verify(
   return jax.tree.map(lambda array: array[None], only)
 
 
-def _decide(rule, tree, proposal, tokens, q, p, eta):
+def _decide(rule, coins, tree, proposal, tokens, q, p, eta):
   """A rule's decision, but for what differs in size from rule to rule."""
-  eta = eta[: rule.num_coins(tree)]
-  decision = checked(rule.decide)(tree, proposal, tokens, q, p, eta)
+  decision = checked(rule.decide)(tree, proposal, tokens, q, p, eta[:coins])
   return dataclasses.replace(decision, accept=None)
 
 
@@ -152,9 +150,7 @@ def commit(
   plan: Plan,
   request: Request,
   state: State,
-  draft: Draft,
-  root: jax.Array,
-  draft_cache: Cache | None,
+  draft: Drafted,
   scored: Scored,
   verdicts: Verdicts,
 ) -> State:
@@ -165,21 +161,19 @@ def commit(
     request: The batch.
     state: Before the cycle.
     draft: What was drafted.
-    root: [B] the slot of the root in the draft's cache.
-    draft_cache: As drafting left it.
     scored: What the target said.
     verdicts: What the verifier said.
 
   Returns:
     The state after the cycle.
   """
-  node, active = verdicts.node, ~state.done
+  node, active, draft_cache = verdicts.node, ~state.done, draft.cache
   if plan.speculation:
     tree = plan.speculation.tree
-    path = jnp.asarray(tree.paths)[node]  # [B, D + 1]
+    path = _paths(tree, draft.topology, node)
     gain = jnp.where(active, jnp.asarray(tree.depth)[node] + 1, 0)
     draft_cache = plan.speculation.drafter.commit(
-      draft_cache, tree, root, path, gain
+      draft_cache, tree, draft.root, path, gain
     )
     # The root's slot in the draft's cache stays a finished row's last.
   else:
@@ -206,6 +200,13 @@ def commit(
   )
 
 
+def _paths(tree, topology, node):
+  """[B, D + 1] the nodes from the roots down to the accepted ones."""
+  if topology is None:
+    return jnp.asarray(tree.paths)[node]
+  return jnp.take_along_axis(topology.paths, node[:, None, None], axis=1)[:, 0]
+
+
 def cycle(plan: Plan, params: Params, request: Request, state: State) -> State:
   """Draft, score, verify, commit."""
   return observe(plan, params, request, state)[0]
@@ -213,29 +214,30 @@ def cycle(plan: Plan, params: Params, request: Request, state: State) -> State:
 
 def observe(
   plan: Plan, params: Params, request: Request, state: State
-) -> tuple[State, Draft, jax.Array]:
+) -> tuple[State, Drafted, jax.Array]:
   """A cycle; and what was drafted, and the target's laws [B, N, V] there."""
-  if plan.speculation:
-    with jax.named_scope("draft"):
-      drafted, root, draft_cache = draft(plan, params, request, state)
-  else:
-    drafted, root, draft_cache = plain(state), None, None
+  with jax.named_scope("draft"):
+    drafted = draft(plan, params, request, state)
   with jax.named_scope("target"):
-    scored = score(plan, params, request, state, drafted.tokens)
+    scored = score(plan, params, request, state, drafted)
   with jax.named_scope("verify"):
     verdicts = verify(plan, request, state, drafted, scored.laws)
   with jax.named_scope("commit"):
-    state = commit(
-      plan, request, state, drafted, root, draft_cache, scored, verdicts
-    )
+    state = commit(plan, request, state, drafted, scored, verdicts)
   return state, drafted, scored.laws
 
 
-def plain(state: State) -> Draft:
+def plain(state: State) -> Drafted:
   """The tree of plain decoding: its root, the last committed token."""
   place = jnp.maximum(state.news.gain, 1)[:, None]
   root = jnp.take_along_axis(state.news.tokens, place, axis=1)
-  return Draft(tokens=root, laws=jnp.zeros((len(root), 0, 0)))
+  return Drafted(
+    tokens=root,
+    laws=jnp.zeros((len(root), 0, 0)),
+    topology=None,
+    root=state.length - 1,
+    cache=None,
+  )
 
 
 def _record(plan, request, state, tokens, gain, verdicts):

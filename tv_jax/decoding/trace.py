@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tv_jax import verifiers
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Tree
+from tv_jax.tree import Topology, Tree
 from tv_jax.verifiers import drafted
 
 
@@ -30,11 +31,12 @@ class Trace(NamedTuple):
   coins: jax.Array  # [N] what the rule compared its chances with
   stop: dict[str, jax.Array]  # [N] by verifier: where it would stop
   node: jax.Array  # [] int32 the accepted node
+  parent: jax.Array | None  # [N] int32; None where the plan's tree says it
 
 
 def look(
   key: jax.Array,
-  tree: Tree,
+  tree: Tree | Topology,
   proposal: Proposal,
   tokens: jax.Array,  # [N]
   q: jax.Array,  # [N, V]
@@ -44,7 +46,8 @@ def look(
 ) -> Trace:
   """A drafted tree as it is verified with randomness from `key`."""
   draft = drafted.gather(tree, tokens, q, p)
-  inner = jnp.asarray(tree.inner)
+  known = isinstance(tree, Tree)
+  inner = jnp.asarray(tree.inner if known else np.arange(len(tokens)))
 
   def family(node):
     rest = drafted.sum_off(draft.q[node], draft.tokens[node])
@@ -52,7 +55,7 @@ def look(
     return jnp.diagonal(own.laws.at)
 
   at = jnp.zeros_like(draft.q_at).at[inner].set(jax.vmap(family)(inner))
-  parent, rank = tree.parent[1:], tree.rank[1:]
+  parent, rank = draft.topology.parent[1:], draft.topology.rank[1:]
 
   def spread(values):
     values = jnp.where(tokens[1:] >= 0, values[parent, rank], 0)
@@ -66,4 +69,5 @@ def look(
     coins=verifiers.toss(key, len(tokens), p.dtype),
     stop=stop,
     node=node,
+    parent=None if known else tree.parent,
   )

@@ -1,14 +1,17 @@
 """Drafting: what a draft model does, and the trees that it grows."""
 
-from tv_jax.drafting.grow import Draft, grow, spread
+from tv_jax.drafting.adaptive import by_confidence
+from tv_jax.drafting.grow import Drafted, Growing, grow, spread
 from tv_jax.drafting.kinds import KINDS, Independent, News, OnFeatures
 
 __all__ = [
   "KINDS",
-  "Draft",
+  "Drafted",
+  "Growing",
   "Independent",
   "News",
   "OnFeatures",
+  "by_confidence",
   "grow",
   "spread",
 ]

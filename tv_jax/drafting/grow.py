@@ -1,6 +1,7 @@
 """Trees of drafted tokens, grown level by level.
 
-Axes: B batch, N nodes, M nodes that have children, V vocabulary.
+Axes: B batch, N nodes, M nodes that have children, n nodes of a level,
+K children of a node, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,54 +15,66 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.drafting import adaptive
 from tv_jax.drafting.kinds import Independent, News, OnFeatures, place_of
 from tv_jax.models import Cache, mask
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import NO_CHILD, ROOT, Tree
+from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Adaptive, Topology, Tree
 
 
-class Draft(NamedTuple):
-  """A tree of drafted tokens, and the laws that they were drawn from."""
+class Drafted(NamedTuple):
+  """What a grower leaves behind."""
 
   tokens: jax.Array  # [B, N] int32; the root is the last committed token
   laws: jax.Array  # [B, M, V] of the token after each inner node
+  topology: Topology | None  # [B, ..] of each row; None: that of the plan
+  root: jax.Array  # [B] the root's slot in the draft's cache
+  cache: Cache | None  # the draft's
+
+
+class Growing(NamedTuple):
+  """What every grower is given."""
+
+  drafter: Independent | OnFeatures  # one of `KINDS`, with its model's apply
+  params: dict  # the model's
+  proposal: Proposal  # how siblings are drawn
+  law: Callable[[jax.Array], jax.Array]  # logits [.., V] to what is drawn from
+  keys: jax.Array  # [B] one of each row; a node's is folded from its row's
 
 
 def grow(
-  drafter: Independent | OnFeatures,
-  params,
-  tree: Tree,
-  proposal: Proposal,
-  law: Callable[[jax.Array], jax.Array],
-  keys: jax.Array,
+  how: Growing,
+  tree: Tree | Adaptive,
   news: News,
   length: jax.Array,
   cache: Cache,
-) -> tuple[Draft, jax.Array, Cache]:
+) -> Drafted:
   """Drafts a tree for each row.
 
   Args:
-    drafter: One of `KINDS`, with its model's apply.
-    params: The model's.
-    tree: The tree.
-    proposal: How siblings are drawn.
-    law: From logits [.., V] to what is drawn from, and handed on as it is.
-    keys: [B] one of each row; a node's is folded from its row's.
+    how: By what, and how.
+    tree: Its shape, or what shapes it.
     news: What was committed since the last draft.
     length: [B] how many tokens are committed.
     cache: The draft's.
 
   Returns:
-    The draft, the slot [B] of the root, and the cache.
+    The trees.
   """
-  logits, features, cache = drafter.begin(params, news, length, cache)
-  root = cache.length - 1
+  logits, features, cache = how.drafter.begin(how.params, news, length, cache)
   last = jnp.maximum(news.gain, 1)[:, None]
-  drawn = jnp.take_along_axis(news.tokens, last, axis=1)
+  token = jnp.take_along_axis(news.tokens, last, axis=1)
+  grower = _adaptive if isinstance(tree, Adaptive) else _static
+  return grower(how, tree, token, logits, features, cache)
+
+
+def _static(how, tree, drawn, logits, features, cache) -> Drafted:
+  """A tree that is known beforehand."""
+  root = cache.length - 1
   tokens, laws, inner = [drawn], [], np.array([ROOT])
   for above, level in itertools.pairwise(tree.levels):
-    laws.append(law(logits))
-    below = _draw(proposal, tree, keys, inner, laws[-1])
+    laws.append(how.law(logits))
+    below = _draw(how.proposal, tree, how.keys, inner, laws[-1])
     # Nothing hangs below what could not be drawn.
     parents = drawn[:, tree.parent[np.array(level)] - above.start]
     drawn = jnp.where(parents == INVALID, INVALID, below)
@@ -71,21 +84,75 @@ def grow(
       break
     depth = int(tree.depth[level.start])
     related = jnp.asarray(tree.ancestors[inner][:, tree.inner])
-    logits, features, cache = drafter.extend(
-      params,
+    logits, features, cache = how.drafter.extend(
+      how.params,
       drawn[:, inner - level.start],
       features[:, np.searchsorted(before, tree.parent[inner])],
       jnp.broadcast_to((root + depth)[:, None], (len(root), len(inner))),
       mask.tree(root, related, cache.slots),
       cache,
     )
-  draft = Draft(
-    tokens=jnp.concatenate(tokens, axis=1), laws=jnp.concatenate(laws, axis=1)
+  return Drafted(
+    tokens=jnp.concatenate(tokens, axis=1),
+    laws=jnp.concatenate(laws, axis=1),
+    topology=None,
+    root=root,
+    cache=cache,
   )
-  return draft, root, cache
 
 
-def spread(tree: Tree, laws: jax.Array) -> jax.Array:
+def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
+  """Trees that the laws shape, another one in each row.
+
+  A level is chosen before any of its tokens is drawn. All places but those of
+  the last level are processed, whether anything is there or not.
+  """
+  root, rows = cache.length - 1, len(drawn)
+  M = len(shape.inner)
+  tokens, laws = [drawn], []
+  parent, rank = [jnp.full_like(drawn, NO_PARENT)], [jnp.zeros_like(drawn)]
+  worth = jnp.ones(drawn.shape, jnp.float32)
+  related = jnp.zeros((rows, 1, M), bool).at[:, :, ROOT].set(True)
+  for depth, (above, level) in enumerate(itertools.pairwise(shape.levels), 1):
+    laws.append(how.law(logits))
+    chosen = jax.vmap(functools.partial(adaptive.choose, shape, depth))(
+      laws[-1], worth
+    )
+    below = _draw_chosen(how, shape, above, laws[-1], chosen)
+    drawn = jnp.where(chosen.there, below, INVALID)
+    worth = jnp.where(drawn == INVALID, 0, chosen.worth)
+    tokens.append(drawn)
+    parent.append(
+      jnp.where(chosen.there, chosen.above + above.start, NO_PARENT)
+    )
+    rank.append(chosen.rank)
+    if level.stop > M:
+      break
+    # A node's own slot is that of its place.
+    own = np.eye(M, dtype=bool)[level.start : level.stop]
+    over = chosen.above[..., None]
+    related = jnp.take_along_axis(related, over, axis=1) | own
+    logits, features, cache = how.drafter.extend(
+      how.params,
+      drawn,
+      jnp.take_along_axis(features, over, axis=1),
+      jnp.broadcast_to((root + depth)[:, None], (rows, len(level))),
+      mask.tree(root, related, cache.slots),
+      cache,
+    )
+  parent, rank = (jnp.concatenate(x, axis=1) for x in (parent, rank))
+  return Drafted(
+    tokens=jnp.concatenate(tokens, axis=1),
+    laws=jnp.concatenate(laws, axis=1),
+    topology=jax.vmap(functools.partial(adaptive.topology, shape))(
+      parent, rank
+    ),
+    root=root,
+    cache=cache,
+  )
+
+
+def spread(tree: Tree | Adaptive, laws: jax.Array) -> jax.Array:
   """[.., N, V] the laws [.., M, V] of inner nodes; leaves get any row."""
   return laws[..., place_of(tree), :]
 
@@ -97,10 +164,7 @@ def _draw(proposal, tree, keys, nodes, laws):
   rows, children = [], []
   for k in sizes:
     own = np.flatnonzero((counts == k) | proposal.nested).astype(np.int32)
-    fold = jax.vmap(jax.random.fold_in, (None, 0))
-    node_keys = jax.vmap(fold, (0, None))(keys, nodes[own])
-    draw = functools.partial(proposal.draw, k=int(k))
-    drawn = jax.vmap(jax.vmap(draw))(node_keys, laws[:, own])
+    drawn = _draw_families(proposal, keys, nodes[own], laws[:, own], int(k))
     rows.append(drawn.reshape(len(keys), -1))
     children.append(tree.children[nodes[own], :k].ravel())
   children = np.concatenate(children)
@@ -108,3 +172,35 @@ def _draw(proposal, tree, keys, nodes, laws):
   order = np.argsort(children, kind="stable").astype(np.int32)
   order = order[children[order] != NO_CHILD]
   return jnp.concatenate(rows, axis=1)[:, order]
+
+
+def _draw_families(proposal, keys, nodes, laws, k: int) -> jax.Array:
+  """[B, n, k] children of the nodes [n], each from a key of its own."""
+  fold = jax.vmap(jax.random.fold_in, (None, 0))
+  node_keys = jax.vmap(fold, (0, None))(keys, nodes)
+  draw = functools.partial(proposal.draw, k=k)
+  return jax.vmap(jax.vmap(draw))(node_keys, laws)
+
+
+def _draw_chosen(how, shape, above, laws, chosen) -> jax.Array:
+  """[B, n] the tokens of the chosen children; `laws` [B, m, V] of the above."""
+  nodes = np.array(above, np.int32)
+  families = functools.partial(
+    _draw_families, how.proposal, how.keys, nodes, laws
+  )
+  if how.proposal.nested:
+    drawn = families(shape.most)
+  else:  # what the first is drawn from depends on how many there are
+    rows = jnp.arange(len(laws), dtype=jnp.int32)[:, None]
+    count = jnp.zeros(laws.shape[:2], jnp.int32)
+    count = count.at[rows, chosen.above].add(chosen.there.astype(jnp.int32))
+    drawn = jnp.full((*laws.shape[:2], shape.most), INVALID, jnp.int32)
+    for k in range(1, shape.most + 1):
+      some = jnp.pad(
+        families(k),
+        [(0, 0)] * 2 + [(0, shape.most - k)],
+        constant_values=INVALID,
+      )
+      drawn = jnp.where((count == k)[..., None], some, drawn)
+  place = chosen.above * shape.most + chosen.rank
+  return jnp.take_along_axis(drawn.reshape(len(laws), -1), place, axis=1)

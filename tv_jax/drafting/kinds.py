@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.models import Cache, compact, mask
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
 
 
 class News(NamedTuple):
@@ -107,7 +107,9 @@ class Independent:
     del features
     return self.apply(params, tokens, positions, seen, cache)
 
-  def commit(self, cache: Cache, tree: Tree, root, path, gain) -> Cache:
+  def commit(
+    self, cache: Cache, tree: Tree | Adaptive, root, path, gain
+  ) -> Cache:
     """Keeps the accepted path but its last node.
 
     Args:
@@ -170,7 +172,9 @@ class OnFeatures:
     """Processes the nodes of a level; `features` are their parents'."""
     return self.apply(params, tokens, features, positions, seen, cache)
 
-  def commit(self, cache: Cache, tree: Tree, root, path, gain) -> Cache:
+  def commit(
+    self, cache: Cache, tree: Tree | Adaptive, root, path, gain
+  ) -> Cache:
     """Drops all that was drafted; see `Independent.commit`."""
     del tree, path, gain
     return dataclasses.replace(cache, length=root + 1)
@@ -181,7 +185,7 @@ KINDS = {"llama": Independent, "eagle": OnFeatures}
 
 
 @functools.lru_cache(maxsize=256)
-def place_of(tree: Tree) -> np.ndarray:
+def place_of(tree: Tree | Adaptive) -> np.ndarray:
   """[N] the place of an inner node among the inner ones; 0 for a leaf."""
   place = np.zeros(len(tree), np.int32)
   place[tree.inner] = np.arange(len(tree.inner))

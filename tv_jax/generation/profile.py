@@ -201,9 +201,9 @@ class _Stages:
     params, request = self.batch.params, self.batch.request
     caches = state.caches
     state = dataclasses.replace(state, caches=Caches(None, None))
-    drafted = root = draft_cache = None
+    drafted = draft_cache = None
     if self.plan.speculation:
-      drafted, root, draft_cache = self._time(
+      drafted, draft_cache = self._time(
         "draft", _draft, (params, request, state, caches.draft), (3,)
       )
     drafted, laws, features, cache = self._time(
@@ -214,9 +214,9 @@ class _Stages:
       decoding.verify,
       (request, state, drafted, laws),
     )
-    arguments = request, state, drafted, root, draft_cache
+    arguments = request, state, drafted, draft_cache
     return self._time(
-      "commit", _commit, (*arguments, features, cache, verdicts), (4, 6)
+      "commit", _commit, (*arguments, features, cache, verdicts), (3, 5)
     )
 
   def _time(self, name: str, function: Callable, arguments, donated=()):
@@ -268,21 +268,21 @@ def _prefill(new):
 
 def _draft(plan, params, request, state, cache):
   state = dataclasses.replace(state, caches=Caches(None, cache))
-  return decoding.draft(plan, params, request, state)
+  drafted = decoding.draft(plan, params, request, state)
+  return drafted._replace(cache=None), drafted.cache
 
 
 def _target(plan, params, request, state, drafted, cache):
   state = dataclasses.replace(state, caches=Caches(cache, None))
   drafted = decoding.plain(state) if drafted is None else drafted
-  scored = decoding.score(plan, params, request, state, drafted.tokens)
+  scored = decoding.score(plan, params, request, state, drafted)
   return drafted, *scored
 
 
 def _commit(
-  plan, request, state, drafted, root, draft_cache, features, cache, verdicts
+  plan, request, state, drafted, draft_cache, features, cache, verdicts
 ):
   # The laws are not read: the tokens are drawn.
   scored = Scored(None, features, cache)
-  return decoding.commit(
-    plan, request, state, drafted, root, draft_cache, scored, verdicts
-  )
+  drafted = drafted._replace(cache=draft_cache)
+  return decoding.commit(plan, request, state, drafted, scored, verdicts)

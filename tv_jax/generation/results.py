@@ -14,7 +14,7 @@ from tv_jax.decoding import Trace
 from tv_jax.generation.settings import Settings
 from tv_jax.metrics import FAULT, Estimate
 from tv_jax.pair import Pair
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,8 +54,8 @@ class Generation:
     return [decode(own, skip_special_tokens=True) for own in self.tokens]
 
   @property
-  def tree(self) -> Tree | None:
-    """The tree that was drafted."""
+  def tree(self) -> Tree | Adaptive | None:
+    """The tree that was drafted, or what shaped them."""
     how = self.settings.plan.speculation
     return how and how.tree
 
@@ -80,12 +80,15 @@ class Generation:
   @property
   def node_acceptance(self) -> np.ndarray:
     """[N] the share of cycles in which each node was kept."""
+    if isinstance(self.tree, Adaptive):
+      raise ValueError("a place of an adaptive tree is no node: see `trace`")
     return self.stops @ self.tree.ancestors / max(self.cycles, 1)
 
   @property
   def depth_acceptance(self) -> np.ndarray:
     """[D + 1] the share of cycles in which some node of a depth was kept."""
-    return np.bincount(self.tree.depth, weights=self.node_acceptance)
+    here = np.bincount(self.tree.depth, weights=self.stops)
+    return here[::-1].cumsum()[::-1] / max(self.cycles, 1)
 
   @property
   def tokens_per_second(self) -> float:

@@ -11,7 +11,7 @@ from tv_jax import decoding, drafting, names, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.generation import options
 from tv_jax.pair import Pair
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier
 
 # Below this a draft's law underflows to a few tokens, and trees to chains.
@@ -50,7 +50,7 @@ class Settings:
 def resolve(
   pair: Pair,
   *,
-  tree: Tree | str = "eagle",
+  tree: Tree | Adaptive | str = "eagle",
   verifier: Verifier | Callable | str | None = "traversal",
   proposal: proposals.Proposal | str = "without_replacement",
   temperature: float = 1.0,
@@ -94,12 +94,12 @@ def resolve(
     known = _unique([*rules, *_panel(panel or (), tree, proposal)])
     if panel is not None:
       laws = tuple(
-        (rule.name, _form(rule, cpu).stop_law)
+        (rule.name, _form(rule, tree, cpu).stop_law)
         for rule in known
         if rule.stop_law
       )
     # On a CPU, rows are verified one after the other.
-    rules = [_form(other, cpu) for other in rules]
+    rules = [_form(other, tree, cpu) for other in rules]
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
       tree=tree,
@@ -151,8 +151,10 @@ def _suiting(verifier, tree, proposal) -> Verifier:
   return rule
 
 
-def _form(rule: Verifier, cpu: bool) -> Verifier:
-  return rule.loop if cpu and rule.loop else rule
+def _form(rule: Verifier, tree: Tree | Adaptive, cpu: bool) -> Verifier:
+  """The form that decides: on trees not known beforehand it is the loop."""
+  suits = cpu or (rule.static_only and isinstance(tree, Adaptive))
+  return rule.loop if suits and rule.loop else rule
 
 
 def _among(rule, among, tree, proposal) -> tuple[Verifier, ...]:

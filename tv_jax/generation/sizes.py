@@ -10,11 +10,10 @@ import functools
 import logging
 
 import jax
-import numpy as np
 
 from tv_jax import decoding, memory
 from tv_jax.models import Config, layout
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
 
 # To compile a larger tree takes minutes. Levels and siblings are unrolled.
 LARGE = {"nodes": 128, "levels": 12, "children": 8}
@@ -24,7 +23,7 @@ def estimate(
   target: Config,
   draft: Config | None,
   draft_kind: str,
-  tree: Tree | None,
+  tree: Tree | Adaptive | None,
   *,
   rows: int,
   prompt: int,
@@ -75,7 +74,7 @@ def estimate(
   }
 
 
-def slots(tree: Tree | None, prompt: int, new: int) -> int:
+def slots(tree: Tree | Adaptive | None, prompt: int, new: int) -> int:
   """S, in full blocks."""
   return -(-decoding.slots(tree, prompt + 1, new) // 128) * 128
 
@@ -128,19 +127,21 @@ def check(pair, plan: decoding.Plan, rows: int, prompt: int, new: int) -> None:
     announce(tree)
 
 
-def describe(rows: int, prompt: int, new: int, tree: Tree | None) -> str:
+def describe(
+  rows: int, prompt: int, new: int, tree: Tree | Adaptive | None
+) -> str:
   """A batch in words, for errors."""
   what = f"{rows} rows of {prompt} and {new} tokens"
   return f"{what}, with trees of {len(tree)} nodes," if tree else what
 
 
 @functools.lru_cache(maxsize=256)
-def announce(tree: Tree) -> None:
+def announce(tree: Tree | Adaptive) -> None:
   """Says once of a large tree that it takes long to compile."""
   size = {
     "nodes": len(tree),
     "levels": tree.max_depth,
-    "children": int(np.max(tree.num_children)),
+    "children": tree.max_children,
   }
   large = [f"{size[name]} {name}" for name in LARGE if size[name] > LARGE[name]]
   if large:

@@ -21,16 +21,21 @@ def tree(start: jax.Array, ancestors: jax.Array, slots: int) -> jax.Array:
   Args:
     start: [B] the slot of each row's root; all slots before it are seen.
     ancestors: [T, N] bool: whether the query sees node n, in slot start + n.
-      A node is its own ancestor.
+      A node is its own ancestor. Or [B, T, N], where rows have other trees.
     slots: S, of the cache.
 
   Returns:
     [B, T, S] float32: 0 where seen, HIDDEN elsewhere.
   """
-  N = ancestors.shape[1]
+  N = ancestors.shape[-1]
   node = jnp.arange(slots, dtype=jnp.int32)[None, :] - start[:, None]
   inside = (node >= 0) & (node < N)
-  related = jnp.take(ancestors, jnp.clip(node, 0, N - 1), axis=1)  # [T, B, S]
+  place = jnp.clip(node, 0, N - 1)
+  if ancestors.ndim == 3:
+    related = jnp.take_along_axis(ancestors, place[:, None], axis=2)
+    seen = jnp.where(inside[:, None], related, (node < 0)[:, None])
+    return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32)
+  related = jnp.take(ancestors, place, axis=1)  # [T, B, S]
   seen = jnp.where(inside[None], related, (node < 0)[None])
   return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32).swapaxes(0, 1)
 

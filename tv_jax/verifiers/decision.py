@@ -50,6 +50,8 @@ class Verifier:
       taken; "" for any other walk. The report draws the first two.
     chains_only: Whether the rule is defined for chains alone.
     proposals: Names of the proposals that it is defined for; empty: all.
+    static_only: Whether the tree must be known when the rule is compiled. If
+      not, it takes a traced `Topology` as well, and so adaptive trees.
     loop: A form that takes the same decisions with less work where rows are
       verified one after the other, as on a CPU.
     coins: `tree -> int`: how many coins it wants beside one a node. `eta` and
@@ -62,6 +64,7 @@ class Verifier:
   direction: str = ""
   chains_only: bool = False
   proposals: tuple[str, ...] = ()
+  static_only: bool = True
   loop: Verifier | None = None
   coins: Callable[[tree_lib.Tree], int] | None = None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tv_jax import names
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import (
   block,
   token_level,
@@ -22,12 +22,14 @@ _TOKEN_LEVEL_LOOP = Verifier(
   decide=token_level_loop.decide,
   stop_law=token_level_loop.stop_law,
   direction=DOWN,
+  static_only=False,
 )
 _TRAVERSAL_LOOP = Verifier(
   name="traversal_loop",
   decide=traversal_loop.decide,
   stop_law=traversal_loop.stop_law,
   direction=UP,
+  static_only=False,
 )
 
 VERIFIERS = {
@@ -109,12 +111,20 @@ def _named(rule, name):
   return rule if rule.name == name else dataclasses.replace(rule, name=name)
 
 
-def misfit(rule: Verifier, tree: Tree, proposal: Proposal) -> str | None:
+def misfit(
+  rule: Verifier, tree: Tree | Adaptive, proposal: Proposal
+) -> str | None:
   """Why a rule is not defined for a tree and a proposal; None: it is."""
   if rule.chains_only and not tree.is_chain:
     return (
       f"verifier {rule.name!r} is defined for chains only, and the tree is"
       f' {tree!r}: give tree="chain:{tree.max_depth}", or another verifier'
+    )
+  forms = [own for own in (rule, rule.loop) if own]
+  if isinstance(tree, Adaptive) and all(own.static_only for own in forms):
+    return (
+      f"verifier {rule.name!r} is defined for trees that are known beforehand"
+      f" (static_only), and the tree is {tree!r}"
     )
   if rule.proposals and proposal.name not in rule.proposals:
     return (

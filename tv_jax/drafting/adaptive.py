@@ -1,0 +1,119 @@
+"""Trees that take their shape while they are drafted.
+
+Axes: N places, n places of a level, K children of a node at most, D depth,
+V vocabulary.
+
+Which nodes have children, and how many, is decided from the laws after the
+nodes that are there already, before any child of theirs is drawn: a predictable
+policy. Every verifier stays lossless under one. To draw first and then to keep
+what looks good by its own token is another law, which none of them knows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Adaptive, Topology
+
+# What a child is thought to be worth where the draft knows nothing.
+_LEAST = 0.5
+
+
+class Chosen(NamedTuple):
+  """The nodes of a level, in level order; places left empty come last."""
+
+  above: jax.Array  # [n] the place of each one's parent among the level above
+  rank: jax.Array  # [n]
+  there: jax.Array  # [n] bool
+  worth: jax.Array  # [n]
+
+
+def by_confidence(laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
+  """Children of a node are worth more the surer the draft is of one token.
+
+  The eldest is thought to be accepted with chance s = (1 + max q) / 2, each
+  next one with s of what its elders have left. It is not calibrated: what s
+  should be depends on the pair.
+
+  Args:
+    laws: [n, V] the draft's, after each node of a level.
+    worth: [n] what these are worth.
+    most: K.
+
+  Returns:
+    [n, K]
+  """
+  sure = _LEAST + (1 - _LEAST) * jnp.max(laws, axis=-1)
+  rank = np.arange(most)
+  return (worth * sure)[:, None] * (1 - sure)[:, None] ** rank
+
+
+def choose(
+  shape: Adaptive,
+  depth: int,
+  laws: jax.Array,  # [m, V] after each node of the level above
+  worth: jax.Array,  # [m] of these; 0 where there is none
+) -> Chosen:
+  """The nodes at `depth`: of all children, elders first, those worth most."""
+  policy = shape.policy or by_confidence
+  width, most = shape.widths[depth - 1], shape.most
+  children = policy(laws, worth, most)
+  # A NaN is worth nothing; no child is worth more than its elder, nor than its
+  # parent, and none hangs below what is not there.
+  children = jnp.where(children > 0, children, 0)
+  children = jax.lax.cummin(jnp.minimum(children, worth[:, None]), axis=1)
+  # Equals are taken from the left: an elder before a younger one.
+  value, place = jax.lax.top_k(children.ravel(), width)
+  there = value > 0
+  place = jnp.sort(jnp.where(there, place, children.size))
+  there = place < children.size
+  place = jnp.where(there, place, 0)
+  return Chosen(
+    above=(place // most).astype(jnp.int32),
+    rank=jnp.where(there, place % most, 0).astype(jnp.int32),
+    there=there,
+    worth=jnp.where(there, children.ravel()[place], 0),
+  )
+
+
+def topology(shape: Adaptive, parent: jax.Array, rank: jax.Array) -> Topology:
+  """The tree of these parents [N] (NO_PARENT: nothing is there) and ranks."""
+  N, K = len(shape), shape.most
+  place = np.arange(N, dtype=np.int32)
+  there = (parent != NO_PARENT) | (place == ROOT)
+  above = jnp.maximum(parent, ROOT)
+  dropped = jnp.where(there & (place != ROOT), above, N)
+  children = jnp.full((N, K), NO_CHILD, jnp.int32)
+  children = children.at[dropped, rank].set(place, mode="drop")
+  ancestors = jnp.asarray(np.eye(N, dtype=bool))
+  paths = jnp.full((N, shape.max_depth + 1), ROOT, jnp.int32)
+  size = there.astype(jnp.int32)
+  for depth, level in enumerate(shape.levels[1:], start=1):
+    own = slice(level.start, level.stop)
+    ancestors = ancestors.at[own].max(ancestors[above[own]])
+    down = paths[above[own]].at[:, depth].set(place[own])
+    paths = paths.at[own].set(down)
+  for level in shape.levels[:0:-1]:
+    own = slice(level.start, level.stop)
+    size = size.at[above[own]].add(size[own])
+  # A node is left after its own subtree and those of its elder siblings.
+  sizes = jnp.where(children == NO_CHILD, 0, size[jnp.maximum(children, 0)])
+  elder = (jnp.cumsum(sizes, axis=1) - sizes)[above, rank]
+  first = jnp.zeros(N, jnp.int32)
+  for level in shape.levels[1:]:
+    own = slice(level.start, level.stop)
+    first = first.at[own].set(first[above[own]] + elder[own])
+  left = jnp.where(there, first + size - 1, N)
+  return Topology(
+    parent=jnp.where(there, parent, NO_PARENT),
+    rank=rank,
+    children=children,
+    postorder=jnp.full(N, ROOT, jnp.int32).at[left].set(place, mode="drop"),
+    depth=jnp.asarray(shape.depth),
+    ancestors=ancestors,
+    paths=paths,
+  )
