@@ -383,6 +383,13 @@ def grown(
   return from_paths(paths)
 
 
+def family_sizes(tree: Tree | Adaptive) -> tuple[int, ...]:
+  """How many children nodes may have, in rising order."""
+  if isinstance(tree, Adaptive):
+    return tuple(range(1, tree.most + 1))
+  return tuple(np.unique(tree.num_children[tree.inner]).tolist())
+
+
 def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
   """A tree, or what `parse` reads."""
   if isinstance(tree, Tree | Adaptive):

@@ -27,14 +27,14 @@ from tv_jax.certify.report import (
 from tv_jax.certify.settings import Settings
 from tv_jax.certify.smaller import smallest_failure
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Tree
-from tv_jax.verifiers import Verifier, resolve
+from tv_jax.tree import Adaptive, Tree
+from tv_jax.verifiers import Verifier, form, resolve
 
 
 def output_law(
   verifier: Verifier | str,
   proposal: Proposal | str,
-  tree: Tree | str,
+  tree: Tree | Adaptive | str,
   p: np.ndarray,
   q: np.ndarray,
 ) -> Outcome:
@@ -52,8 +52,8 @@ def output_law(
   Returns:
     The law, the target's, the expected gain, and what else is wrong.
   """
-  rule, proposal = resolve(verifier), proposals.resolve(proposal)
-  tree = tree_lib.resolve(tree)
+  proposal, tree = proposals.resolve(proposal), tree_lib.resolve(tree)
+  rule = form(resolve(verifier), tree)
   p, q = np.asarray(p), np.asarray(q)
   contexts = num_contexts(p.shape[-1], tree.max_depth) if p.ndim == 2 else 0
   if p.shape != q.shape or p.dtype != q.dtype or len(p) != contexts:

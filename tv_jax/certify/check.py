@@ -9,13 +9,13 @@ import numpy as np
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases as cases_lib
-from tv_jax.certify import contract, drafts, exact, sampled
+from tv_jax.certify import contract, drafts, exact, growing, sampled
 from tv_jax.certify.findings import Check, Failure, not_run
 from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.settings import DEFAULT, Settings
 from tv_jax.proposals import PROPOSALS, Proposal
-from tv_jax.tree import Tree
-from tv_jax.verifiers import VERIFIERS, Verifier, resolve
+from tv_jax.tree import Adaptive, Tree
+from tv_jax.verifiers import VERIFIERS, Verifier, form, resolve
 
 # Decisions a case may take before drafts are sampled instead of enumerated.
 BUDGET = 300_000
@@ -34,7 +34,7 @@ def enumerable(
   verifier: Verifier = VERIFIERS["token_level"],
 ) -> bool:
   """Whether all drafts and coins of a case fit into the budget."""
-  V, widest = settings.vocabulary, int(tree.num_children.max())
+  V, widest = settings.vocabulary, tree.max_children
   contexts = cases_lib.num_contexts(V, tree.max_depth)
   if V**widest > BUDGET or contexts * V > BUDGET:
     return False
@@ -68,10 +68,10 @@ def check(
   Returns:
     What was found.
   """
-  rule, proposal = resolve(verifier), proposals.resolve(proposal)
-  tree = tree_lib.resolve(tree)
+  proposal, tree = proposals.resolve(proposal), tree_lib.resolve(tree)
+  rule = form(resolve(verifier), tree)
   if proposal not in PROPOSALS.values():
-    own = {*widths, *map(int, tree.num_children[tree.inner])}
+    own = {*widths, *tree_lib.family_sizes(tree)}
     found = check_proposal(proposal, settings, tuple(sorted(own)))
     if not found.sound:
       return not_run(tree, [*found.faults], proposal_wrong=True)
@@ -79,6 +79,11 @@ def check(
   if faults := [*contract.faults(rule, proposal, tree, dtype, V)]:
     return not_run(tree, faults)
   small = enumerable(tree, proposal, settings, rule)
+  if not small and isinstance(tree, Adaptive):
+    raise ValueError(
+      f"{tree!r} is too large to enumerate: certify a smaller one, such as"
+      " adaptive:2,2,2"
+    )
   return (enumerated if small else _sampled)(
     rule, proposal, tree, settings, tick
   )
@@ -88,7 +93,8 @@ def enumerated(verifier, proposal, tree, settings, tick) -> Check:
   """Certifies by enumeration what is small enough."""
   dtype, V = settings.dtype, settings.vocabulary
   run = exact.make_runner(verifier, proposal, tree, dtype, V)
-  baseline = exact.make_lengths(VERIFIERS["token_level"], proposal, tree, dtype)
+  other = form(VERIFIERS["token_level"], tree)
+  baseline = exact.make_lengths(other, proposal, tree, dtype)
   bound = exact.tolerance(dtype)
   found, lengths, others, failures, believed = [], [], [], [], True
   for case in _cases(tree, settings):
@@ -100,16 +106,17 @@ def enumerated(verifier, proposal, tree, settings, tick) -> Check:
     broken = not outcome.distance <= bound
     if outcome.faults or broken:
       draft = _telling_draft(outcome, V, tree.max_depth)
+      drawn, places = growing.outcome(tree, outcome.drafts, draft)
       failures.append(
         Failure(
-          tree=tree,
+          tree=drawn,
           case=case,
           faults=outcome.faults,
           law_broken=broken,
           law=outcome.law,
           target=outcome.target,
-          tokens=outcome.drafts.tokens[draft],
-          stop=outcome.nodes[draft],
+          tokens=outcome.drafts.tokens[draft, places],
+          stop=outcome.nodes[draft, places],
         )
       )
     tick()

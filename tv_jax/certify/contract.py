@@ -1,17 +1,19 @@
 """What can be seen of a rule before it is run: shapes and dtypes."""
 
+import functools
 from collections.abc import Iterator
 
 import jax
 import numpy as np
 
+from tv_jax.drafting import adaptive
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Decision, Verifier
 
 
 def faults(
-  verifier: Verifier, proposal: Proposal, tree: Tree, dtype, V: int
+  verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype, V: int
 ) -> Iterator[str]:
   """What is wrong with what `decide`, `stop_law` and `coins` give."""
   N = len(tree)
@@ -22,9 +24,14 @@ def faults(
       return
   M = verifier.num_coins(tree)
   law = jax.ShapeDtypeStruct((N, V), dtype)
-  draft = jax.ShapeDtypeStruct((N,), np.int32), law, law
+  tokens = jax.ShapeDtypeStruct((N,), np.int32)
+  topology = None
+  if isinstance(tree, Adaptive):
+    grown = functools.partial(adaptive.topology, tree)
+    topology = jax.eval_shape(grown, tokens, tokens)
+  draft = topology, tokens, law, law
   given = jax.eval_shape(
-    lambda *args: verifier.decide(tree, proposal, *args),
+    lambda known, *args: verifier.decide(known or tree, proposal, *args),
     *draft,
     jax.ShapeDtypeStruct((M,), dtype),
   )
@@ -43,7 +50,8 @@ def faults(
     yield from _differs(f"Decision.{name}", getattr(given, name), shape, kind)
   if verifier.stop_law:
     given = jax.eval_shape(
-      lambda *args: verifier.stop_law(tree, proposal, *args), *draft
+      lambda known, *args: verifier.stop_law(known or tree, proposal, *args),
+      *draft,
     )
     yield from _differs("stop_law", given, (N,), dtype)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tv_jax.certify.cases import below
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import NO_CHILD, ROOT, Tree
+from tv_jax.tree import NO_CHILD, ROOT, Adaptive, Topology, Tree
 
 
 class Drafts(NamedTuple):
@@ -19,6 +19,7 @@ class Drafts(NamedTuple):
   tokens: np.ndarray  # [O, N] int32
   context: np.ndarray  # [O, N] of each node; the root's where INVALID
   chance: np.ndarray  # [O]
+  topology: Topology | None = None  # [O, ..] of each; None: they share a tree
 
 
 def sibling_tuples(proposal: Proposal, q: np.ndarray, k: int):
@@ -37,8 +38,10 @@ def sibling_tuples(proposal: Proposal, q: np.ndarray, k: int):
   return np.array(tokens, np.int32).reshape(-1, k), np.array(chances)
 
 
-def count_outcomes(tree: Tree, proposal: Proposal, V: int) -> int:
-  """How many drafts there are when no token is ruled out."""
+def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
+  """How many drafts there are when no token is ruled out, or more."""
+  if isinstance(tree, Adaptive):
+    return V ** (len(tree) - 1)
   uniform = np.full(V, 1 / V)
   families = tree.num_children[tree.num_children > 0]
   size = {

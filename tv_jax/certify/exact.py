@@ -21,10 +21,10 @@ import jax
 import numpy as np
 
 from tv_jax.certify import cases as cases_lib
-from tv_jax.certify import compiling
+from tv_jax.certify import compiling, growing
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import ROOT, Tree
+from tv_jax.tree import ROOT, Adaptive, Tree
 from tv_jax.verifiers import NOT_OFFERED, Verifier
 
 # Decisions that a compiled call makes at once.
@@ -61,7 +61,7 @@ class _Decided(NamedTuple):
   closed: np.ndarray  # [O, E] whether nothing but the thresholds matters
 
 
-def decisions(verifier: Verifier, tree: Tree) -> int:
+def decisions(verifier: Verifier, tree: Tree | Adaptive) -> int:
   """How many patterns of coins there are."""
   return 2 ** (verifier.num_coins(tree) - 1)
 
@@ -76,18 +76,17 @@ def make_runner(
   outcomes = drafts_lib.count_outcomes(tree, proposal, V)
   chunk = max(1, min(outcomes, _BATCH // len(patterns)))
 
-  def decide(tokens, q, p, eta):
-    return verifier.decide(tree, proposal, tokens, q, p, eta)
+  def decide(topology, tokens, q, p, eta):
+    return verifier.decide(topology or tree, proposal, tokens, q, p, eta)
 
-  each_pattern = jax.vmap(decide, in_axes=(None, None, None, 0))
+  each_pattern = jax.vmap(decide, in_axes=(None, None, None, None, 0))
   compiled = compiling.jit(jax.vmap(each_pattern))
-  stop_law = verifier.stop_law and compiling.jit(
-    jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
-  )
+  stop_law = verifier.stop_law and _jitted_stop_law(verifier, proposal, tree)
 
-  def decide_and_probe(tokens, q, p) -> _Decided:
+  def decide_and_probe(topology, tokens, q, p) -> _Decided:
     def at(eta):
-      decision = jax.tree.map(np.asarray, compiled(tokens, q, p, eta))
+      decided = compiled(topology, tokens, q, p, eta)
+      decision = jax.tree.map(np.asarray, decided)
       return decision.node, decision.residual, decision.accept, decision.fault
 
     eta = np.broadcast_to(patterns, (len(tokens), *patterns.shape))
@@ -100,12 +99,16 @@ def make_runner(
 
   def run(case: cases_lib.Case) -> Outcome:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
+    enumerate_all = drafts_lib.enumerate_drafts
+    if isinstance(tree, Adaptive):
+      enumerate_all = growing.enumerate_grown
+    drafts = enumerate_all(tree, proposal, q.astype(float))
     parts, stops = [], []
-    for tokens, context in _chunks(chunk, drafts.tokens, drafts.context):
-      parts.append(decide_and_probe(tokens, q[context], p[context]))
+    for topology, tokens, context in _chunks(chunk, drafts):
+      given = topology, tokens, q[context], p[context]
+      parts.append(decide_and_probe(*given))
       if stop_law:
-        stops.append(np.asarray(stop_law(tokens, q[context], p[context])))
+        stops.append(np.asarray(stop_law(*given)))
     count = len(drafts.chance)
     decided = _Decided(
       *(np.concatenate(part)[:count] for part in zip(*parts, strict=True))
@@ -139,20 +142,27 @@ def _same(first, second):
 @functools.lru_cache(maxsize=64)
 def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
   """A function that gives a rule's expected gain on given drafts of a case."""
-  stop_law = compiling.jit(
-    jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
-  )
+  stop_law = _jitted_stop_law(verifier, proposal, tree)
 
   def run(case: cases_lib.Case, drafts: drafts_lib.Drafts) -> float:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
     stops = [
-      np.asarray(stop_law(tokens, q[context], p[context]))
-      for tokens, context in _chunks(_DRAFTS, drafts.tokens, drafts.context)
+      np.asarray(stop_law(topology, tokens, q[context], p[context]))
+      for topology, tokens, context in _chunks(_DRAFTS, drafts)
     ]
     stop = np.concatenate(stops)[: len(drafts.chance)].astype(float)
     return float(drafts.chance @ (stop @ (tree.depth + 1.0)))
 
   return run
+
+
+def _jitted_stop_law(verifier, proposal, tree):
+  """Over drafts, each with its topology where the tree is not known."""
+
+  def stop_law(topology, tokens, q, p):
+    return verifier.stop_law(topology or tree, proposal, tokens, q, p)
+
+  return compiling.jit(jax.vmap(stop_law))
 
 
 def _at_the_edge(eta, accept):
@@ -167,15 +177,13 @@ def _at_the_edge(eta, accept):
   return np.where(movable, edge, np.where(accept == 0, 0, eta))
 
 
-def _chunks(size, *arrays):
-  """Slices of `size` rows, the last one padded with its first row."""
-  for start in range(0, len(arrays[0]), size):
-    parts = [array[start : start + size] for array in arrays]
-    missing = size - len(parts[0])
-    yield [
-      np.concatenate([part, np.repeat(part[:1], missing, axis=0)])
-      for part in parts
-    ]
+def _chunks(size, drafts):
+  """(topology, tokens, context) of `size` drafts, the last ones padded."""
+  whole = drafts.topology, drafts.tokens, drafts.context
+  for start in range(0, len(drafts.tokens), size):
+    rows = np.arange(start, start + size)
+    rows[rows >= len(drafts.tokens)] = start
+    yield jax.tree.map(lambda array, rows=rows: array[rows], whole)
 
 
 def _judge(tree, drafts, decided, low, stop, p) -> Outcome:

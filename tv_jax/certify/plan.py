@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import PROPOSALS, Proposal
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import VERIFIERS, Verifier
 
 
@@ -19,7 +19,7 @@ class Row(NamedTuple):
   names: tuple[str, str, str]
   rule: Verifier
   proposal: Proposal
-  tree: Tree
+  tree: Tree | Adaptive
 
 
 class Plan(NamedTuple):
@@ -70,7 +70,7 @@ def make(
       "nothing to certify: give --verifier, --proposals, --trees"
     )
   foreign = [one for one in ways.values() if one not in PROPOSALS.values()]
-  widths = {int(k) for tree in shapes.values() for k in tree.num_children if k}
+  widths = {k for tree in shapes.values() for k in tree_lib.family_sizes(tree)}
   return Plan(
     rows=rows,
     to_certify=foreign if rules else [*ways.values()],

@@ -22,7 +22,7 @@ def smallest_failure(
   """
   if known.case is None:  # nothing was run
     return known
-  for tree, V in _ladder(known.tree):
+  for tree, V in _ladder(known.tree):  # those that are known beforehand
     if misfit(verifier, tree, proposal):
       continue
     smaller = settings._replace(vocabulary=V, cases=18)

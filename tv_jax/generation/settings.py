@@ -94,12 +94,12 @@ def resolve(
     known = _unique([*rules, *_panel(panel or (), tree, proposal)])
     if panel is not None:
       laws = tuple(
-        (rule.name, _form(rule, tree, cpu).stop_law)
+        (rule.name, verifiers.form(rule, tree, cpu).stop_law)
         for rule in known
         if rule.stop_law
       )
     # On a CPU, rows are verified one after the other.
-    rules = [_form(other, tree, cpu) for other in rules]
+    rules = [verifiers.form(other, tree, cpu) for other in rules]
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
       tree=tree,
@@ -149,12 +149,6 @@ def _suiting(verifier, tree, proposal) -> Verifier:
   if reason := verifiers.misfit(rule, tree, proposal):
     raise ValueError(reason)
   return rule
-
-
-def _form(rule: Verifier, tree: Tree | Adaptive, cpu: bool) -> Verifier:
-  """The form that decides: on trees not known beforehand it is the loop."""
-  suits = cpu or (rule.static_only and isinstance(tree, Adaptive))
-  return rule.loop if suits and rule.loop else rule
 
 
 def _among(rule, among, tree, proposal) -> tuple[Verifier, ...]:

@@ -14,7 +14,7 @@ from tv_jax.verifiers.decision import (
   settle,
 )
 from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.table import VERIFIERS, misfit, resolve
+from tv_jax.verifiers.table import VERIFIERS, form, misfit, resolve
 from tv_jax.verifiers.verify import (
   Verdict,
   check_draft,
@@ -34,6 +34,7 @@ __all__ = [
   "Verifier",
   "check_draft",
   "checked",
+  "form",
   "misfit",
   "positive",
   "resolve",

@@ -111,6 +111,12 @@ def _named(rule, name):
   return rule if rule.name == name else dataclasses.replace(rule, name=name)
 
 
+def form(rule: Verifier, tree: Tree | Adaptive, cpu: bool = False) -> Verifier:
+  """The form of a rule that decides: on trees that take shape, the loop."""
+  suits = cpu or (rule.static_only and isinstance(tree, Adaptive))
+  return rule.loop if suits and rule.loop else rule
+
+
 def misfit(
   rule: Verifier, tree: Tree | Adaptive, proposal: Proposal
 ) -> str | None:
