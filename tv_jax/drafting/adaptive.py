@@ -48,7 +48,7 @@ def by_confidence(laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
     [n, K]
   """
   sure = _LEAST + (1 - _LEAST) * jnp.max(laws, axis=-1)
-  rank = np.arange(most)
+  rank = jnp.arange(most, dtype=sure.dtype)[None]
   return (worth * sure)[:, None] * (1 - sure)[:, None] ** rank
 
 

@@ -131,7 +131,7 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
     # A node's own slot is that of its place.
     own = np.eye(M, dtype=bool)[level.start : level.stop]
     over = chosen.above[..., None]
-    related = jnp.take_along_axis(related, over, axis=1) | own
+    related = jnp.take_along_axis(related, over, axis=1) | own[None]
     logits, features, cache = how.drafter.extend(
       how.params,
       drawn,
