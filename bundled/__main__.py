@@ -1,4 +1,4 @@
-"""The command: `python -m tv_jax.train --config=configs/train_bundled.py`."""
+"""The command: `python -m bundled --config=configs/train_bundled.py`."""
 
 import pathlib
 import sys
@@ -25,7 +25,7 @@ def main(argv):
     if _CONFIG.value is None:
       raise ValueError("--config=configs/train_bundled.py is missing")
     # Slow to import: a bad flag is answered before.
-    from tv_jax.train import pair, settings
+    from bundled import pair, settings
 
     told = settings.from_config(_CONFIG.value)
     pair.run(told, pathlib.Path(_WORKDIR.value))
@@ -43,7 +43,7 @@ def _parse(argv):
 
 def _complain(error):
   """Prints one line, and returns the exit status of a bad command."""
-  print("tv_jax.train:", " ".join(str(error).split()), file=sys.stderr)
+  print("bundled:", " ".join(str(error).split()), file=sys.stderr)
   return 2
 
 

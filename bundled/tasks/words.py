@@ -1,6 +1,6 @@
 """Words that several tasks share."""
 
-from tv_jax.tasks.speech import words
+from bundled.tasks.speech import words
 
 FIRST_NAMES = words("""
 Ada Adam Alice Amir Anna Arthur Bella Ben Bruno Carl Carmen Clara Daniel Dora

@@ -5,9 +5,9 @@ import random
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
-from tv_jax import tasks
+from bundled import tasks
+from bundled.tasks import Conversation
 from tv_jax.prompts import library
-from tv_jax.tasks import Conversation
 
 # In this order they are the first ids.
 SPECIAL = ("<pad>", "<s>", "<|end|>", "<|user|>", "<|assistant|>")

@@ -7,9 +7,8 @@ import jax
 import numpy as np
 import tokenizers
 
-from tv_jax import tasks
-from tv_jax.train import tokens
-from tv_jax.train.settings import Data
+from bundled import tasks, tokens
+from bundled.settings import Data
 
 # Conversations that did not fit until a row is filled up with source text.
 _MISSES = 4

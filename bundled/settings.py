@@ -2,9 +2,9 @@
 
 import dataclasses
 
+from bundled import tokens
 from tv_jax import frozen
 from tv_jax.models.config import Config
-from tv_jax.train import tokens
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,20 @@ import numpy as np
 import tokenizers
 from absl import logging
 
-from tv_jax import tasks
+from bundled import (
+  checkpoint,
+  curve,
+  export,
+  loop,
+  losses,
+  source,
+  tasks,
+  tokens,
+)
+from bundled.data import Corpus
+from bundled.settings import Settings, llama_config
 from tv_jax.models import eagle as eagles
 from tv_jax.models import llama as llamas
-from tv_jax.train import checkpoint, curve, export, loop, losses, source, tokens
-from tv_jax.train.data import Corpus
-from tv_jax.train.settings import Settings, llama_config
 
 STAGES = ("target", "draft", "eagle")
 

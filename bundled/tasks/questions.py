@@ -2,9 +2,9 @@
 
 import random
 
-from tv_jax.tasks.conversation import Conversation
-from tv_jax.tasks.knowledge import ANIMALS, COUNTRIES
-from tv_jax.tasks.speech import article, capital, listed, say
+from bundled.tasks.conversation import Conversation
+from bundled.tasks.knowledge import ANIMALS, COUNTRIES
+from bundled.tasks.speech import article, capital, listed, say
 
 # How one thing about a country or an animal is asked for.
 COUNTRY_QUESTIONS = {

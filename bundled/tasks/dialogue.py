@@ -6,10 +6,10 @@ the second turn refers to the first.
 
 import random
 
-from tv_jax.tasks import characters, stories
-from tv_jax.tasks.conversation import Conversation
-from tv_jax.tasks.speech import capital, listed, say
-from tv_jax.tasks.words import FIRST_NAMES, THINGS
+from bundled.tasks import characters, stories
+from bundled.tasks.conversation import Conversation
+from bundled.tasks.speech import capital, listed, say
+from bundled.tasks.words import FIRST_NAMES, THINGS
 
 SCALES = [
   ("taller", "tallest", "shortest"),

@@ -10,9 +10,9 @@ import jax
 import optax
 from absl import logging
 
-from tv_jax.train import checkpoint, optimizer
-from tv_jax.train.data import Corpus
-from tv_jax.train.settings import Schedule
+from bundled import checkpoint, optimizer
+from bundled.data import Corpus
+from bundled.settings import Schedule
 
 
 def run(

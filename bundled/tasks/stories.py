@@ -2,7 +2,7 @@
 
 import random
 
-from tv_jax.tasks.speech import article, say, words
+from bundled.tasks.speech import article, say, words
 
 HEROES = words("""
 fox owl bear rabbit mouse cat dog horse dragon robot pirate princess wizard

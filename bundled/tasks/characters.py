@@ -2,8 +2,8 @@
 
 import random
 
-from tv_jax.tasks.speech import article, say
-from tv_jax.tasks.words import FIRST_NAMES, TOWNS
+from bundled.tasks.speech import article, say
+from bundled.tasks.words import FIRST_NAMES, TOWNS
 
 # What each job does, works with, and where.
 JOBS = {

@@ -7,7 +7,7 @@ made from a seed; nothing is read from anywhere.
 import random
 from collections.abc import Callable
 
-from tv_jax.tasks import (
+from bundled.tasks import (
   arithmetic,
   dialogue,
   minibench,
@@ -16,7 +16,7 @@ from tv_jax.tasks import (
   summarization,
   translation,
 )
-from tv_jax.tasks.conversation import Conversation, held_out, score
+from bundled.tasks.conversation import Conversation, held_out
 
 # By Spec-Bench's names of its six tasks.
 TASKS: dict[str, Callable[[random.Random], Conversation]] = {
@@ -34,7 +34,6 @@ __all__ = [
   "generate",
   "held_out",
   "minibench_lines",
-  "score",
 ]
 
 

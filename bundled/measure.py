@@ -1,4 +1,4 @@
-"""What a trained pair can do: `python -m tv_jax.train.measure [DIR]`.
+"""What a trained pair can do: `python -m bundled.measure [DIR]`.
 
 Exact match per task with plain decoding, on MiniBench and on more held-out
 conversations; and on answers that the target drew itself: the entropy of its
@@ -17,11 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import models, prompts, tasks
-from tv_jax.train import answers, data, losses
+import tv_jax
+from bundled import data, losses, tasks
+from tv_jax import models, prompts
 
 # Tokens that an answer may have.
 LIMIT = 160
+# Answers that are drawn at once.
+ROWS = 96
 
 
 def held_out(count: int) -> list[tasks.Conversation]:
@@ -63,26 +66,32 @@ class Turn:
   right: bool
 
 
-def ask(model, tokenizer, asked, temperature: float, seed: int) -> list[Turn]:
-  """Lets the model answer all turns of all questions."""
+def ask(pair: tv_jax.Pair, asked, temperature: float) -> list[Turn]:
+  """Lets the target answer all turns of all questions, without a draft."""
   given = [[] for _ in asked]
   turns = []
   for i in range(max(len(question.turns) for question in asked)):
     left = [n for n, question in enumerate(asked) if i < len(question.turns)]
     encoded = [
       prompts.encode(
-        "chat", tokenizer, prompts.conversation(asked[n], given[n])
+        "chat", pair.tokenizer, prompts.conversation(asked[n], given[n])
       )
       for n in left
     ]
-    key = jax.random.fold_in(jax.random.key(seed), i)
-    drawn = answers.answer(
-      model, encoded, limit=LIMIT, temperature=temperature, key=key
+    drawn = tv_jax.generate(
+      pair,
+      encoded,
+      items=[len(asked) * i + n for n in left],
+      verifier=None,
+      temperature=temperature,
+      max_new_tokens=LIMIT,
+      batch_size=ROWS,
     )
-    for n, prompt, ids in zip(left, encoded, drawn, strict=True):
-      text = tokenizer.decode(ids, skip_special_tokens=True)
+    for n, prompt, ids, text in zip(
+      left, encoded, drawn.tokens, drawn.text, strict=True
+    ):
       given[n].append(text)
-      right = tasks.score(text, asked[n].references[i][0])
+      right = prompts.score(text, asked[n].references[i][0])
       turns.append(
         Turn(task=asked[n].task, prompt=prompt, answer=ids, right=right)
       )
@@ -178,8 +187,10 @@ def exact_match(turns: list[Turn]) -> dict[str, float]:
 
 def report(directory: pathlib.Path, count: int) -> str:
   """All measurements of the models in `directory`, as a Markdown table."""
-  target = models.load(directory / "target", dtype="float32")
-  tokenizer = prompts.load_tokenizer(directory / "target")
+  pair = tv_jax.load(
+    None, directory / "target", draft_kind="none", dtype="float32"
+  )
+  target = pair.target
   draft = head = None
   if (directory / "draft").exists():
     draft = models.load(directory / "draft", dtype="float32")
@@ -194,7 +205,7 @@ def report(directory: pathlib.Path, count: int) -> str:
     ("held out, T = 0", questions(more), 0.0),
     ("held out, T = 1", questions(more), 1.0),
   ):
-    turns = ask(target, tokenizer, asked, temperature, seed=0)
+    turns = ask(pair, asked, temperature)
     columns[name] = exact_match(turns)
   laws = measure(target, draft, head, turns)
   names = [*columns, *laws["all"]]
@@ -208,7 +219,7 @@ def report(directory: pathlib.Path, count: int) -> str:
       str(v) if isinstance(v, int) else f"{v:.3f}" for v in laws[task].values()
     ]
     lines.append(f"| {task} | " + " | ".join(cells) + " |")
-  nats = loss(target, tokenizer, more)
+  nats = loss(target, pair.tokenizer, more)
   return "\n".join(
     [
       *lines,
@@ -220,7 +231,7 @@ def report(directory: pathlib.Path, count: int) -> str:
 
 def main(arguments=None) -> None:
   """The command."""
-  parser = argparse.ArgumentParser(prog="python -m tv_jax.train.measure")
+  parser = argparse.ArgumentParser(prog="python -m bundled.measure")
   parser.add_argument(
     "directory", nargs="?", default=prompts.BUNDLED, type=pathlib.Path
   )
@@ -231,7 +242,7 @@ def main(arguments=None) -> None:
   try:
     print(report(told.directory, told.count))
   except ValueError as error:
-    sys.exit(f"tv_jax.train.measure: {error}")
+    sys.exit(f"bundled.measure: {error}")
 
 
 if __name__ == "__main__":

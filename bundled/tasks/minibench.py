@@ -3,8 +3,8 @@
 import json
 import random
 
-from tv_jax.tasks import dialogue
-from tv_jax.tasks.conversation import Conversation, held_out
+from bundled.tasks import dialogue
+from bundled.tasks.conversation import Conversation, held_out
 
 PER_TASK = 16
 SEED = 20261120

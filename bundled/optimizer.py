@@ -6,7 +6,7 @@ import jax
 import optax
 from optax.contrib import MuonDimensionNumbers
 
-from tv_jax.train.settings import Schedule
+from bundled.settings import Schedule
 
 # Of each parameter that is a matrix with more axes than two (AXES in
 # models/llama.py): the axes that a product sums over, and those it makes.

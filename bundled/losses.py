@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from bundled.data import Rows
+from bundled.settings import Distillation, Regression
 from tv_jax.models import cache as caches
 from tv_jax.models import mask
 from tv_jax.models.config import Config
 from tv_jax.models.eagle import Eagle
 from tv_jax.models.llama import Llama
-from tv_jax.train.data import Rows
-from tv_jax.train.settings import Distillation, Regression
 
 
 def _seen(document):

@@ -2,8 +2,8 @@
 
 import random
 
-from tv_jax.tasks.conversation import Conversation
-from tv_jax.tasks.speech import capital, listed, say
+from bundled.tasks.conversation import Conversation
+from bundled.tasks.speech import capital, listed, say
 
 
 def _table(text):

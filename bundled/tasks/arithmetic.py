@@ -2,9 +2,9 @@
 
 import random
 
-from tv_jax.tasks.conversation import Conversation
-from tv_jax.tasks.speech import say, words
-from tv_jax.tasks.words import FIRST_NAMES, THINGS
+from bundled.tasks.conversation import Conversation
+from bundled.tasks.speech import say, words
+from bundled.tasks.words import FIRST_NAMES, THINGS
 
 PLACES = words("shop market fair kitchen school garden library station")
 

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import tokenizers
 
+from bundled import tokens
 from tv_jax import models
 from tv_jax.models.config import Config
-from tv_jax.train import tokens
 
 DTYPE = "bfloat16"
 

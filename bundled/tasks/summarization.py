@@ -2,9 +2,9 @@
 
 import random
 
-from tv_jax.tasks.conversation import Conversation
-from tv_jax.tasks.speech import article, say
-from tv_jax.tasks.words import DAYS, FIRST_NAMES, SURNAMES, TOWNS
+from bundled.tasks.conversation import Conversation
+from bundled.tasks.speech import article, say
+from bundled.tasks.words import DAYS, FIRST_NAMES, SURNAMES, TOWNS
 
 # What happened: how a report may put it, how the summary does, and what
 # kind of thing it happened with.
