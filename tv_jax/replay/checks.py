@@ -10,8 +10,8 @@ import numpy as np
 
 from tv_jax import names, reading
 from tv_jax import tree as tree_lib
-from tv_jax.cycles.data import Cycles
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
+from tv_jax.replay.data import Cycles
 
 # How far a row may sum from 1 before it is taken for something else.
 TOLERANCE = 1e-3

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from tv_jax import cycles, decoding, generation, merging, names
+from tv_jax import decoding, generation, names
 from tv_jax.pair import Pair
-from tv_jax.recording import step as step_lib
-from tv_jax.recording.step import Seen
+from tv_jax.replay import files, merging
+from tv_jax.replay import step as step_lib
+from tv_jax.replay.data import Cycles
+from tv_jax.replay.step import Seen
 
 # What was recorded is written after a batch, when so many seconds have passed.
 SAVE_EVERY = 600.0
@@ -128,9 +130,9 @@ class _Recording:
       lambda *arrays: np.concatenate(arrays), *self.seen[:count]
     )
     how = self.settings
-    cycles.save(
+    files.save(
       self.path,
-      cycles.Cycles(
+      Cycles(
         tree=how.plan.speculation.tree,
         proposal=how.plan.speculation.proposal,
         tokens=seen.tokens,

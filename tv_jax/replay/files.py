@@ -10,9 +10,9 @@ import zlib
 
 import numpy as np
 
-from tv_jax.cycles import checks
-from tv_jax.cycles.data import Cycles
 from tv_jax.proposals import Proposal
+from tv_jax.replay import checks
+from tv_jax.replay.data import Cycles
 
 # Arrays that are written only if there is something to write.
 _OPTIONAL = ("verifier", "temperature", "accepted")

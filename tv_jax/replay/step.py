@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import jax
 
-from tv_jax import decoding, merging
+from tv_jax import decoding
+from tv_jax.replay import merging
 
 
 class Seen(NamedTuple):
