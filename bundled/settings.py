@@ -3,7 +3,7 @@
 import dataclasses
 
 from bundled import tokens
-from tv_jax import frozen
+from tv_jax.evaluate import frozen
 from tv_jax.models.config import Config
 
 

@@ -158,7 +158,7 @@ def test_a_reader_that_is_gone_changes_no_status():
 
 
 COMMANDS = [
-  *(ROOT / "tv_jax").glob("*/__main__.py"),
+  *(ROOT / "tv_jax").rglob("__main__.py"),
   ROOT / "bundled" / "__main__.py",
   ROOT / "tv_jax" / "main.py",
 ]

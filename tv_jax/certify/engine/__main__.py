@@ -18,7 +18,7 @@ from absl import app, flags, logging
 
 from tv_jax import endings
 from tv_jax import tree as tree_lib
-from tv_jax.audit import cases, exact, report, statistics
+from tv_jax.certify.engine import cases, exact, report, statistics
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
 from tv_jax.verifiers import VERIFIERS, resolve

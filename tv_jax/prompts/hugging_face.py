@@ -1,4 +1,4 @@
-"""transformers, imported when it is first needed."""
+"""Hugging Face's transformers, imported when it is first needed."""
 
 import logging
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax.audit import statistics
+from tv_jax.certify.engine import statistics
 
 # The chance that a sound engine fails, over all cases.
 LEVEL = 0.01
