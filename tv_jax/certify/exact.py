@@ -101,16 +101,15 @@ def make_runner(
   def run(case: cases_lib.Case) -> Outcome:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
     drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
-    parts, stops = [], []
-    for tokens, context in _chunks(chunk, drafts.tokens, drafts.context):
-      parts.append(decide_and_probe(tokens, q[context], p[context]))
-      if stop_law:
-        stops.append(np.asarray(stop_law(tokens, q[context], p[context])))
-    count = len(drafts.chance)
-    decided = _Decided(
-      *(np.concatenate(part)[:count] for part in zip(*parts, strict=True))
-    )
-    stop = np.concatenate(stops)[:count] if stops else None
+
+    def on_drafts(tokens, context):
+      given = tokens, q[context], p[context]
+      stop = (stop_law(*given),) if stop_law else ()
+      return *decide_and_probe(*given), *stop
+
+    found = compiling.in_pieces(on_drafts, chunk, drafts.tokens, drafts.context)
+    decided = _Decided(*found[: len(_Decided._fields)])
+    stop = found[-1] if stop_law else None
     return _judge(tree, drafts, decided, patterns == 0, stop, p)
 
   return run
@@ -145,11 +144,13 @@ def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
 
   def run(case: cases_lib.Case, drafts: drafts_lib.Drafts) -> float:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    stops = [
-      np.asarray(stop_law(tokens, q[context], p[context]))
-      for tokens, context in _chunks(_DRAFTS, drafts.tokens, drafts.context)
-    ]
-    stop = np.concatenate(stops)[: len(drafts.chance)].astype(float)
+    (stop,) = compiling.in_pieces(
+      lambda tokens, context: (stop_law(tokens, q[context], p[context]),),
+      _DRAFTS,
+      drafts.tokens,
+      drafts.context,
+    )
+    stop = stop.astype(float)
     return float(drafts.chance @ (stop @ (tree.depth + 1.0)))
 
   return run
@@ -165,17 +166,6 @@ def _at_the_edge(eta, accept):
   edge = np.where(eta == 0, under, accept)
   movable = (accept > 0) & (accept < 1)
   return np.where(movable, edge, np.where(accept == 0, 0, eta))
-
-
-def _chunks(size, *arrays):
-  """Slices of `size` rows, the last one padded with its first row."""
-  for start in range(0, len(arrays[0]), size):
-    parts = [array[start : start + size] for array in arrays]
-    missing = size - len(parts[0])
-    yield [
-      np.concatenate([part, np.repeat(part[:1], missing, axis=0)])
-      for part in parts
-    ]
 
 
 def _judge(tree, drafts, decided, low, stop, p) -> Outcome:

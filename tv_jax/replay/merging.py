@@ -117,9 +117,7 @@ def merge(
     bins=jnp.asarray(bins, q.dtype),
   )
   places, q, p = jax.vmap(one)(drawn, _first(weight, drawn), q, p)
-  family = np.zeros(len(tree), np.int32)
-  family[tree.inner] = np.arange(len(tree.inner))
-  places = places[family[tree.parent[1:]], tree.rank[1:]]
+  places = places[tree.family[tree.parent[1:]], tree.rank[1:]]
   return tokens.at[1:].set(places), q, p
 
 
