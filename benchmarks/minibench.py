@@ -20,7 +20,7 @@ import numpy as np
 from absl import app, flags
 
 import tv_jax
-from tv_jax import prompts, tasks
+from tv_jax import prompts
 from tv_jax.metrics import Estimate
 
 _TREES = flags.DEFINE_string("trees", "chain:5 kary:2x5 eagle", "Trees.")
@@ -59,7 +59,7 @@ class Run:
         for name, values in result.expected.items():
           self.expected[i].setdefault(name, []).append(values[row])
         reference = asked[i].references[turn][0]
-        self.right.append(tasks.score(result.text[row], reference))
+        self.right.append(prompts.score(result.text[row], reference))
         self.tasks.append(asked[i].task)
     self.tokens = given
 

@@ -27,11 +27,11 @@ import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
 
-from tv_jax import cycles as cycles_lib
-from tv_jax import merging, names, probs, replay
+from tv_jax import names, probs, replay
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
 from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.replay import merging
 from tv_jax.verifiers import VERIFIERS
 
 _VOCAB = flags.DEFINE_integer("vocab", 128256, "Vocabulary.", 256)
@@ -90,7 +90,7 @@ def as_cycles(tree, proposal, merged):
   """What would be recorded."""
   tokens, q, p = jax.device_get(merged)
   each = np.arange(len(tokens))
-  return cycles_lib.Cycles(
+  return replay.Cycles(
     tree=tree,
     proposal=proposal,
     tokens=tokens,
@@ -140,7 +140,7 @@ def bytes_in_file(tree, kind, vocabulary, seed, cycles=6) -> float:
     arrays = [np.concatenate(column) for column in zip(*some, strict=True)]
     with tempfile.TemporaryDirectory() as folder:
       path = pathlib.Path(folder, "cycles.npz")
-      cycles_lib.save(path, as_cycles(tree, rule, arrays))
+      replay.save(path, as_cycles(tree, rule, arrays))
       sizes.append(path.stat().st_size)
   return (sizes[1] - sizes[0]) / (cycles - 1)
 

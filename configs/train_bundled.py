@@ -1,13 +1,13 @@
 """Trains the bundled pair, its EAGLE head and their tokenizer from nothing.
 
-  python -m tv_jax.train --config=configs/train_bundled.py
+  python -m bundled --config=configs/train_bundled.py
 
 writes runs/train_bundled/bundled/{target,draft,eagle} and minibench.jsonl, as
 they are in tv_jax/assets/bundled. Expected at the end, as the mean of the last
 five lines of each log: the target 0.43 nats per token of an answer, the share
 of drafted tokens that is accepted 0.88 (draft) and 0.95 (head).
 
-  python -m tv_jax.train --config=configs/train_bundled.py:smoke
+  python -m bundled --config=configs/train_bundled.py:smoke
 
 is the same in a minute, with tiny models.
 """

@@ -16,9 +16,10 @@ import sys
 import rich.console
 
 from experiments import paper
-from tv_jax import metrics, runs, store
+from tv_jax import metrics, store
 from tv_jax.report import formats, tables
 from tv_jax.report.tables import ALL, NOTHING, TASKS, Table, Way
+from tv_jax.store import runs
 
 PAPER = {"llama3": paper.LLAMA3, "llama2": paper.LLAMA2}
 WAY = Way("without_replacement", 1.0)

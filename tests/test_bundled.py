@@ -9,17 +9,23 @@ import pytest
 import safetensors
 from hatchling.builders.wheel import WheelBuilder
 
+import tv_jax
+from bundled import measure
 from tests import checkpoints
 from tv_jax import models, prompts
-from tv_jax.train import measure
 
 BUNDLED = prompts.BUNDLED
 MEGABYTES = 14
 
 
 @pytest.fixture(scope="module")
-def target():
-  return models.load(BUNDLED / "target", dtype="float32")
+def pair():
+  return tv_jax.load(None, BUNDLED / "target", draft_kind="none")
+
+
+@pytest.fixture(scope="module")
+def target(pair):
+  return pair.target
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +108,7 @@ def test_transformers_gives_our_logits(name, ids):
 
 
 @pytest.mark.parity
-def test_transformers_answers_as_we_do(target, tokenizer):
+def test_transformers_answers_as_we_do(pair):
   import torch
   import transformers
 
@@ -110,7 +116,7 @@ def test_transformers_answers_as_we_do(target, tokenizer):
     BUNDLED / "target", dtype=torch.float32
   ).eval()
   questions = prompts.load_questions("minibench")[20::40]
-  turns = measure.ask(target, tokenizer, questions, temperature=0, seed=0)
+  turns = measure.ask(pair, questions, temperature=0)
   for turn in turns:
     prompt = torch.tensor([turn.prompt])
     out = theirs.generate(
@@ -119,11 +125,11 @@ def test_transformers_answers_as_we_do(target, tokenizer):
     assert out.tolist() == turn.answer
 
 
-def test_most_of_minibench_is_answered_right(target, tokenizer):
+def test_most_of_minibench_is_answered_right(pair):
   """A part of it, with plain decoding at temperature 0."""
   questions = prompts.load_questions("minibench")
   some = prompts.limit(questions, per_task=4)
-  turns = measure.ask(target, tokenizer, some, temperature=0, seed=0)
+  turns = measure.ask(pair, some, temperature=0)
   shares = measure.exact_match(turns)
   assert shares["all"] > 0.5
 
@@ -135,12 +141,12 @@ def test_held_out_conversations_are_as_likely_as_in_training(target, tokenizer):
 
 
 @pytest.mark.long
-def test_the_draft_and_the_head_agree_with_the_target(target, tokenizer):
+def test_the_draft_and_the_head_agree_with_the_target(pair, target):
   """On what the target itself says: its law shares most with theirs."""
   draft = models.load(BUNDLED / "draft", dtype="float32")
   head = models.load_eagle(BUNDLED / "eagle", target)
   questions = prompts.load_questions("minibench")[::6]
-  turns = measure.ask(target, tokenizer, questions, temperature=1, seed=0)
+  turns = measure.ask(pair, questions, temperature=1)
   found = measure.measure(target, draft, head, turns)["all"]
   assert found["entropy"] > 0.3
   assert 0.6 < found["draft"] < 0.97

@@ -9,7 +9,7 @@ import pytest
 
 from tests import random_path
 from tv_jax import certify, proposals, tree
-from tv_jax.audit import cases, exact, report, statistics
+from tv_jax.certify.engine import cases, exact, report, statistics
 from tv_jax.verifiers import verify
 
 FORK = tree.from_parents([-1, 0, 0, 1])

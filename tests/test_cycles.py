@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests import bad
-from tv_jax import cycles as cycles_lib
+from tv_jax import replay
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS
 
@@ -33,7 +33,7 @@ def write(path, **changes):
 
 def test_another_programs_file_is_read(tmp_path):
   content = arrays()
-  cycles = cycles_lib.load(write(tmp_path / "a.npz"))
+  cycles = replay.load(write(tmp_path / "a.npz"))
   assert (cycles.tree, len(cycles)) == (TREE, 3)
   np.testing.assert_array_equal(cycles.q, content["q"][:, TREE.inner])
   np.testing.assert_array_equal(cycles.p, content["p"][:, TREE.inner])
@@ -44,7 +44,7 @@ def test_another_programs_file_is_read(tmp_path):
 
 def test_what_is_saved_is_read(tmp_path):
   content = arrays(rows=2)
-  own = cycles_lib.Cycles(
+  own = replay.Cycles(
     tree=TREE,
     proposal=PROPOSALS["without_replacement"],
     tokens=content["tokens"].astype(np.int32),
@@ -58,8 +58,8 @@ def test_what_is_saved_is_read(tmp_path):
     expected={"traversal": np.array([1.5, 2, 2.5], np.float32)},
     meta={"complete": True},
   )
-  cycles_lib.save(tmp_path / "a.npz", own)
-  read = cycles_lib.load(tmp_path / "a.npz")
+  replay.save(tmp_path / "a.npz", own)
+  read = replay.load(tmp_path / "a.npz")
   for name in ("q", "p", "item", "cycle", "accepted"):
     np.testing.assert_array_equal(getattr(read, name), getattr(own, name))
   np.testing.assert_array_equal(read.tokens[:, 1:], own.tokens[:, 1:])
@@ -71,11 +71,11 @@ def test_what_is_saved_is_read(tmp_path):
 
 def test_a_failed_write_leaves_the_file_before(tmp_path):
   path = tmp_path / "a.npz"
-  own = cycles_lib.load(write(path))
+  own = replay.load(write(path))
   before = path.read_bytes()
   own.meta["bad"] = object()
   with pytest.raises(TypeError):
-    cycles_lib.save(path, own)
+    replay.save(path, own)
   assert path.read_bytes() == before
   assert [file.name for file in tmp_path.iterdir()] == ["a.npz"]
 
@@ -117,7 +117,7 @@ def changed(name, place, value):
 def test_a_bad_file_is_refused(tmp_path, changes, message):
   path = write(tmp_path / "a.npz", **changes)
   with pytest.raises(ValueError, match=message) as raised:
-    cycles_lib.load(path)
+    replay.load(path)
   assert str(raised.value).startswith(f"{path}: ")
   assert "\n" not in str(raised.value)
 
@@ -125,12 +125,12 @@ def test_a_bad_file_is_refused(tmp_path, changes, message):
 def test_what_cannot_be_drawn_needs_no_laws(tmp_path):
   content = changed("q", (1, 1), np.nan)
   content |= changed("tokens", (1, slice(1, 4, 2)), INVALID)
-  assert len(cycles_lib.load(write(tmp_path / "a.npz", **content))) == 3
+  assert len(replay.load(write(tmp_path / "a.npz", **content))) == 3
 
 
 def test_twins_may_be_drawn_with_replacement(tmp_path):
   content = changed("tokens", (2, 2), 1) | {"proposal": "with_replacement"}
-  assert len(cycles_lib.load(write(tmp_path / "a.npz", **content))) == 3
+  assert len(replay.load(write(tmp_path / "a.npz", **content))) == 3
 
 
 @pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.99])
@@ -139,7 +139,7 @@ def test_a_file_cut_short_is_refused(tmp_path, share):
   whole = path.read_bytes()
   path.write_bytes(whole[: int(len(whole) * share)])
   with pytest.raises(ValueError, match=r"a\.npz: no \.npz file, or cut short"):
-    cycles_lib.load(path)
+    replay.load(path)
 
 
 def test_a_damaged_file_is_refused(tmp_path):
@@ -149,24 +149,24 @@ def test_a_damaged_file_is_refused(tmp_path):
     whole[place] ^= 0xFF
   path.write_bytes(whole)
   with pytest.raises(ValueError, match=r"a\.npz: "):
-    cycles_lib.load(path)
+    replay.load(path)
 
 
 def test_what_is_no_file_is_refused(tmp_path):
   with pytest.raises(ValueError, match=r"b\.npz: No such file or directory"):
-    cycles_lib.load(tmp_path / "b.npz")
+    replay.load(tmp_path / "b.npz")
   with pytest.raises(ValueError, match="Is a directory"):
-    cycles_lib.load(tmp_path)
+    replay.load(tmp_path)
   (tmp_path / "a.txt").write_text(json.dumps({"tokens": [1]}))
   with pytest.raises(ValueError, match=r"a\.txt: no \.npz file"):
-    cycles_lib.load(tmp_path / "a.txt")
+    replay.load(tmp_path / "a.txt")
   np.save(tmp_path / "a.npy", np.zeros(3))
   with pytest.raises(ValueError, match="a single array"):
-    cycles_lib.load(tmp_path / "a.npy")
+    replay.load(tmp_path / "a.npy")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_what_has_no_end_is_no_file(tmp_path, kind):
   bad.place(tmp_path / "a.npz", kind)
   with pytest.raises(ValueError, match=r"a\.npz: a pipe or a device"):
-    cycles_lib.load(tmp_path / "a.npz")
+    replay.load(tmp_path / "a.npz")

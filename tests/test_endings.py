@@ -158,7 +158,8 @@ def test_a_reader_that_is_gone_changes_no_status():
 
 
 COMMANDS = [
-  *(ROOT / "tv_jax").glob("*/__main__.py"),
+  *(ROOT / "tv_jax").rglob("__main__.py"),
+  ROOT / "bundled" / "__main__.py",
   ROOT / "tv_jax" / "main.py",
 ]
 
@@ -173,8 +174,8 @@ TRAINING = """
 import os, runpy, signal, sys
 from absl import app
 app.run = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
-sys.argv = ["tv_jax.train"]
-runpy.run_module("tv_jax.train", run_name="__main__")
+sys.argv = ["bundled"]
+runpy.run_module("bundled", run_name="__main__")
 """
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import tv_jax
 from configs import quickstart
+from tests import traces
 from tv_jax import evaluate, prompts, report, store
 from tv_jax.evaluate import selecting
 from tv_jax.report import walks
@@ -134,7 +135,7 @@ def test_traces_are_of_the_first_question_of_each_task(finished):
     for i, cycle in enumerate(item["trace"]):
       assert tree.depth[cycle["node"]] + 1 == item["accepted"][i]
       for rule, expected in item["expected"].items():
-        assert walks.expected_length(cycle, rule) == pytest.approx(
+        assert traces.expected_length(cycle, rule) == pytest.approx(
           expected[i], rel=1e-4
         )
       # The coins decide, by the chances that follow from the stop law.

@@ -1,6 +1,7 @@
-"""Imports point only to a lower floor of the house (docs: the README's map)."""
+"""The house: what imports what, and the README's map of it."""
 
 import ast
+import graphlib
 import pathlib
 import re
 
@@ -10,49 +11,92 @@ import tv_jax
 
 PACKAGE = pathlib.Path(tv_jax.__file__).parent
 
-# A module may import from floors strictly below its own, and from its own
-# folder.
-FLOOR = {
-  "reading": -1,
-  "tree": 0,
-  "probs": 0,
-  "prompts": 0,
-  "tasks": 0,
-  "store": 0,
-  "frozen": 0,
-  "names": -1,
-  "memory": 0,
-  "config_flag": 0,
-  "endings": 0,
-  "proposals": 1,
-  "models": 1,
-  "metrics": 1,
-  "runs": 1,
-  "verifiers": 2,
-  "drafting": 2,
-  "pair": 2,
-  "cycles": 2,
-  "merging": 2,
-  "audit": 5,
-  "certify": 3,
-  "decoding": 3,
-  "replay": 3,
-  "generation": 4,
-  "train": 4,
-  "evaluate": 5,
-  "recording": 5,
-  "report": 5,
-  "main": 6,
-  "__init__": 7,  # the flat public face
+# What each room imports of the others: no more, and no less.
+EDGES = {
+  "reading": set(),
+  "names": set(),
+  "memory": set(),
+  "tree": {"reading", "names"},
+  "probs": {"reading"},
+  "proposals": {"names", "probs"},
+  "verifiers": {"names", "tree", "probs", "proposals"},
+  "prompts": {"reading"},
+  "models": {"reading", "memory"},
+  "pair": {"reading", "prompts", "models"},
+  "drafting": {"tree", "proposals", "models"},
+  "decoding": {"tree", "probs", "proposals", "verifiers", "models", "drafting"},
+  "metrics": set(),
+  "generation": {
+    "reading",
+    "names",
+    "memory",
+    "tree",
+    "probs",
+    "proposals",
+    "verifiers",
+    "prompts",
+    "models",
+    "pair",
+    "drafting",
+    "decoding",
+    "metrics",
+  },
+  "endings": set(),
+  "config_flag": set(),
+  "certify": {
+    "names",
+    "tree",
+    "probs",
+    "proposals",
+    "verifiers",
+    "models",
+    "drafting",
+    "decoding",
+    "endings",
+  },
+  "audit": set(),
+  "replay": {
+    "reading",
+    "names",
+    "tree",
+    "proposals",
+    "verifiers",
+    "pair",
+    "drafting",
+    "decoding",
+    "metrics",
+    "generation",
+    "endings",
+  },
+  "store": set(),
+  "evaluate": {
+    "names",
+    "memory",
+    "tree",
+    "probs",
+    "proposals",
+    "verifiers",
+    "prompts",
+    "models",
+    "pair",
+    "decoding",
+    "metrics",
+    "generation",
+    "store",
+  },
+  "report": {"tree", "verifiers", "metrics", "endings", "store"},
+  "main": {"endings", "config_flag", "store", "evaluate", "report"},
+  "train": set(),
+  "__init__": {"pair", "generation", "replay"},
 }
 
 
-def room(path):
+def room(path, folder):
   """The module or folder directly below the package."""
-  return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+  return path.relative_to(folder).parts[0].removesuffix(".py")
 
 
-def imported_rooms(tree, package=("tv_jax",)):
+def imported_rooms(tree):
   for node in ast.walk(tree):
     if isinstance(node, ast.Import):
       names = [alias.name for alias in node.names]
@@ -67,39 +111,86 @@ def imported_rooms(tree, package=("tv_jax",)):
         yield parts[1], node.lineno
 
 
-def violations(own, source):
-  for other, line in imported_rooms(ast.parse(source)):
-    if other != own and FLOOR[other] >= FLOOR[own]:
-      yield f"line {line}: {own} imports {other}"
+def imported_modules(tree):
+  """The top-level names."""
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Import):
+      yield from (alias.name.split(".")[0] for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+      yield node.module.split(".")[0]
+
+
+def imports(folder):
+  """Rooms by what imports them: {(room, other): the first place}."""
+  found = {}
+  for path in sorted(folder.rglob("*.py")):
+    for other, line in imported_rooms(ast.parse(path.read_text())):
+      if other != (own := room(path, folder)):
+        found.setdefault((own, other), f"{path.name}, line {line}")
+  return found
+
+
+def violations(found, edges):
+  """Imports that are not declared, and edges that no import uses."""
+  declared = {(own, other) for own in edges for other in edges[own]}
+  for own, other in sorted({*found} - declared):
+    yield f"{own} imports {other} ({found[own, other]})"
+  for own, other in sorted(declared - {*found}):
+    yield f"{own} does not import {other}"
+
+
+def test_every_import_is_declared_and_every_edge_is_used():
+  assert [*violations(imports(PACKAGE), EDGES)] == []
+
+
+def test_no_room_needs_itself():
+  graphlib.TopologicalSorter(EDGES).prepare()
 
 
 @pytest.mark.parametrize(
   "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem
 )
-def test_imports_point_down(path):
-  assert list(violations(room(path), path.read_text())) == []
+def test_nothing_in_the_package_needs_what_is_beside_it(path):
+  beside = {"bundled", "benchmarks", "configs", "experiments", "tests"}
+  assert beside.isdisjoint(imported_modules(ast.parse(path.read_text())))
+
+
+def test_an_import_too_many_and_an_edge_too_many_are_seen(tmp_path):
+  (tmp_path / "tree.py").write_text("from tv_jax import certify\n")
+  edges = {"tree": {"names"}}
+  assert [*violations(imports(tmp_path), edges)] == [
+    "tree imports certify (tree.py, line 1)",
+    "tree does not import names",
+  ]
+
+
+def drawn():
+  """The rooms of the README's map, row by row."""
+  readme = (PACKAGE.parent / "README.md").read_text()
+  rows = readme[readme.index("## The house") :]
+  # Rooms stand left of what they are for.
+  rows = re.findall(r"^    (\S.*?)  ", rows, re.M)
+  return [re.findall(r"(\w+)(?:/(?!\w)|\.py)", row) for row in rows]
 
 
 def test_the_readme_s_map_names_every_room():
-  readme = (PACKAGE.parent / "README.md").read_text()
-  drawn = readme[readme.index("## The house") :]
-  for path in PACKAGE.iterdir():
-    if path.suffix == ".py" and not path.stem.startswith("__"):
-      assert path.name in drawn
-    elif path.is_dir() and (path / "__init__.py").exists():
-      assert f"{path.name}/" in drawn
-  # And no others: rooms stand left of what they are for.
-  named = re.findall(r"^    (\S.*?)  ", drawn, re.M)
-  rooms = {
-    path.stem for path in (*PACKAGE.iterdir(), *PACKAGE.parent.iterdir())
+  inside = {
+    path.stem
+    for path in PACKAGE.iterdir()
+    if path.suffix == ".py" or (path / "__init__.py").exists()
   }
-  found = {*re.findall(r"(\w+)(?:/|\.py)", " ".join(named))}
-  assert found <= rooms | {"tv_jax"}
+  beside = {"bundled", "configs", "experiments", "benchmarks", "tests"}
+  named = [room for row in drawn() for room in row]
+  assert sorted(named) == sorted({*inside, *beside} - {"__init__"})
+  assert inside == {*EDGES}
 
 
-def test_an_upward_import_is_seen():
-  source = "from tv_jax import certify\n"
-  assert list(violations("tree", source)) == ["line 1: tree imports certify"]
+def test_the_readme_s_rows_import_from_rows_above():
+  above = set()
+  for row in drawn():
+    above |= {*row}
+    for own in row:
+      assert EDGES.get(own, set()) <= above
 
 
 @pytest.mark.parametrize(
@@ -107,15 +198,6 @@ def test_an_upward_import_is_seen():
 )
 def test_flax_stays_in_the_models(path):
   allowed = {"models/llama.py", "models/eagle.py"}
-  names = {
-    alias.name.split(".")[0]
-    for node in ast.walk(ast.parse(path.read_text()))
-    if isinstance(node, ast.Import)
-    for alias in node.names
-  } | {
-    node.module.split(".")[0]
-    for node in ast.walk(ast.parse(path.read_text()))
-    if isinstance(node, ast.ImportFrom)
-  }
+  names = imported_modules(ast.parse(path.read_text()))
   if path.relative_to(PACKAGE).as_posix() not in allowed:
     assert "flax" not in names

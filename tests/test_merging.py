@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tests import quick
-from tv_jax import merging, probs
+from tv_jax import probs
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
 from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.replay import merging
 from tv_jax.verifiers import VERIFIERS, positive
 
 V = 4096

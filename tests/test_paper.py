@@ -4,8 +4,9 @@ import math
 
 import pytest
 
+from bundled import tasks
 from experiments import paper
-from tv_jax import tasks, tree, verifiers
+from tv_jax import tree, verifiers
 
 TABLES = {table.label: table for table in (paper.LLAMA3, paper.LLAMA2)}
 

@@ -6,11 +6,10 @@ import pytest
 
 import tv_jax
 from tests import checkpoints, quick
-from tv_jax import cycles as cycles_lib
 from tv_jax import replay
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.recording import run as run_lib
-from tv_jax.recording.step import Seen
+from tv_jax.replay import recording
+from tv_jax.replay.step import Seen
 
 VOCABULARY = 300  # more than a merged alphabet
 PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8]]
@@ -48,7 +47,7 @@ def pairs():
 
 def check_replays(path, result):
   """Replays agree with what the run computed on whole laws."""
-  cycles = cycles_lib.load(path)
+  cycles = replay.load(path)
   assert cycles.q.shape[2] == 128 < VOCABULARY
   assert set(cycles.expected) == set(result.expected)
   for name, recorded in cycles.expected.items():
@@ -105,7 +104,7 @@ def test_chains_and_truncated_laws_replay(pairs, tmp_path):
 
 def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
   path, count = tmp_path / "run.npz", []
-  keep = run_lib._Recording.keep
+  keep = recording._Recording.keep
 
   def interrupted(self, *arguments):
     keep(self, *arguments)
@@ -113,10 +112,10 @@ def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
     if len(count) == 4:
       raise KeyboardInterrupt
 
-  monkeypatch.setattr(run_lib._Recording, "keep", interrupted)
+  monkeypatch.setattr(recording._Recording, "keep", interrupted)
   with pytest.raises(KeyboardInterrupt):
     tv_jax.record(pairs["llama"], PROMPTS, path, **OPTIONS)
-  cycles = cycles_lib.load(path)
+  cycles = replay.load(path)
   assert len(cycles) == 8  # of two rows
   assert not cycles.meta["complete"]
   assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
@@ -124,7 +123,7 @@ def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
 
 def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
   settings = tv_jax.generation.resolve(pairs["llama"], tree="chain:1")
-  own = run_lib._Recording(pairs["llama"], settings, tmp_path / "run.npz")
+  own = recording._Recording(pairs["llama"], settings, tmp_path / "run.npz")
   laws = np.full((3, 1, 4), 0.25, np.float32)
   broken = laws.copy()
   broken[1, 0, 2] = np.nan
@@ -138,7 +137,7 @@ def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
   )
   own.keep(seen, [4, 5], 0)
   own.save(complete=True)
-  cycles = cycles_lib.load(own.path)
+  cycles = replay.load(own.path)
   assert cycles.item.tolist() == [4]
   assert cycles.meta["left_out_for_nan"] == 1
 

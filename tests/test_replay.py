@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests import quick, test_cycles
-from tv_jax import cycles as cycles_lib
 from tv_jax import replay
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
@@ -26,7 +25,7 @@ def cycles(tmp_path):
   # Each cycle of its own item but the last two.
   content["item"] = np.array([*range(11), 10])
   content["tokens"] = np.tile(content["tokens"], (4, 1))
-  return cycles_lib.load(test_cycles.write(tmp_path / "a.npz", **content))
+  return replay.load(test_cycles.write(tmp_path / "a.npz", **content))
 
 
 def test_lengths_are_those_of_the_rule(cycles, monkeypatch):
@@ -64,7 +63,7 @@ def test_rows_are_paired_with_the_runs_own_rule(cycles):
   own = dict(cycles.__dict__)
   expected = {"traversal": np.full(12, 2.0)}
   own |= {"verifier": "traversal", "expected": expected}
-  ran = cycles_lib.Cycles(**own)
+  ran = replay.Cycles(**own)
   found = {"block": np.full(12, 1.5), "traversal": np.full(12, 2.002)}
   first, second = replay.rows(ran, found, dict.fromkeys(found, "stop law"))
   assert second.gain is None
@@ -151,7 +150,7 @@ def test_the_documented_pytorch_program_is_read(tmp_path, monkeypatch):
   laws = torch.full((2, 3, 8), 1 / 8, dtype=torch.bfloat16)
   seen = [(torch.tensor([0, 3, 5]), *laws)] * 2
   exec(block, {"parents": list(tree.parents), "seen": seen})
-  cycles = cycles_lib.load(tmp_path / "cycles.npz")
+  cycles = replay.load(tmp_path / "cycles.npz")
   assert (cycles.tree, len(cycles)) == (tree, 2)
 
 

@@ -173,7 +173,7 @@ def test_the_walks_are_those_of_python(browser, made):
         chances, walks.chances(cycle, rule).tolist(), strict=True
       ):
         assert one == pytest.approx(other) or (one is None and other != other)
-      assert expected == pytest.approx(walks.expected_length(cycle, rule))
+      assert expected == pytest.approx(traces.expected_length(cycle, rule))
       ran = trace["verifier"].removesuffix("_loop")
       assert rule != ran or wanted.node == cycle["node"]
 
@@ -207,7 +207,7 @@ def test_every_cycle_ends_as_python_says(browser, url, made):
         assert panel["gained"] == depth + 1
         assert panel["count"] == f"all {len(walk.steps)}"
         assert panel["expected"] == pytest.approx(
-          walks.expected_length(cycle, panel["rule"]), abs=5.1e-4
+          traces.expected_length(cycle, panel["rule"]), abs=5.1e-4
         )
         assert panel["bonus"]
         ran = panel["rule"] == trace["verifier"].removesuffix("_loop")
@@ -320,7 +320,7 @@ def test_choices_lead_from_one_trace_to_another(browser, made):
     if (one["tree"], one["verifier"], one["question"])
     == ("eagle", "token_level_loop", 7)
   )
-  expected = walks.expected_length(eagle["cycles"][1], "traversal")
+  expected = traces.expected_length(eagle["cycles"][1], "traversal")
   assert state(browser)[1]["expected"] == pytest.approx(expected, abs=5.1e-4)
   before = [eagle["cycles"][0]["bonus"]]
   assert browser.texts(".context span")[1].endswith(before[0])

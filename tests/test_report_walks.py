@@ -149,5 +149,5 @@ def test_expected_lengths():
   depth = tree_lib.EAGLE_SPARSE.depth
   for rule, stop in cycle["stop"].items():
     wanted = sum(s * (d + 1) for s, d in zip(stop, depth, strict=True))
-    assert walks.expected_length(cycle, rule) == pytest.approx(wanted)
+    assert traces.expected_length(cycle, rule) == pytest.approx(wanted)
     assert 1 < wanted < 6

@@ -9,9 +9,10 @@ import pytest
 
 from tests import test_report
 from tests.stores import one_line
-from tv_jax import report, runs
+from tv_jax import report
 from tv_jax.report import formats, progress
 from tv_jax.report.tables import Table
+from tv_jax.store import runs
 
 
 def timing():

@@ -3,8 +3,9 @@ import re
 
 import pytest
 
-from tv_jax import prompts, tasks
-from tv_jax.tasks import speech, translation
+from bundled import tasks
+from bundled.tasks import speech, translation
+from tv_jax import prompts
 
 SOME = 400
 
@@ -28,7 +29,7 @@ def test_every_answer_scores_and_no_alternative_is_left(training, task):
     assert len(one.turns) == len(one.answers) == len(one.references)
     assert len(one.turns) == (2 if task == "mt_bench" else 1)
     for answer, reference in zip(one.answers, one.references, strict=True):
-      assert tasks.score(answer, reference)
+      assert prompts.score(answer, reference)
     assert not set("[]{}|") & set("".join(one.turns + one.answers))
 
 
@@ -125,7 +126,7 @@ def test_say():
   ],
 )
 def test_score(answer, reference, right):
-  assert tasks.score(answer, reference) == right
+  assert prompts.score(answer, reference) == right
 
 
 def test_minibench_is_what_the_generator_makes():

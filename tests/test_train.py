@@ -13,10 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from configs import train_bundled
-from tests import quick
-from tv_jax import models, prompts
-from tv_jax.train import (
+from bundled import (
   checkpoint,
   curve,
   loop,
@@ -25,7 +22,10 @@ from tv_jax.train import (
   pair,
   settings,
 )
-from tv_jax.train.settings import Schedule, llama_config
+from bundled.settings import Schedule, llama_config
+from configs import train_bundled
+from tests import quick
+from tv_jax import models, prompts
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -104,7 +104,7 @@ def command(workdir, *arguments):
   return [
     sys.executable,
     "-m",
-    "tv_jax.train",
+    "bundled",
     f"--workdir={workdir}",
     *arguments,
   ]
@@ -291,3 +291,18 @@ def test_a_bad_command_is_one_line(arguments, message, tmp_path):
   assert done.stderr.count("\n") == 1
   assert message in done.stderr
   assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["tv_jax.train", "tv_jax.train.measure"])
+def test_older_names_say_what_they_are_called_now(name):
+  done = subprocess.run(
+    [sys.executable, "-m", name],
+    cwd=ROOT,
+    env=environment(),
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode
+  assert done.stdout == ""
+  assert done.stderr.count("\n") == 1
+  assert "`python -m bundled" in done.stderr

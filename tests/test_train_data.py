@@ -6,9 +6,9 @@ import random
 import numpy as np
 import pytest
 
-from tv_jax import prompts, tasks
-from tv_jax.train import data, source, tokens
-from tv_jax.train.settings import Data
+from bundled import data, source, tasks, tokens
+from bundled.settings import Data
+from tv_jax import prompts
 
 SETTINGS = Data(
   vocab_size=500,

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from bundled import losses
+from bundled.data import Rows
+from bundled.settings import Distillation, Regression
 from tests import checkpoints
 from tv_jax.models import cache as caches
 from tv_jax.models import eagle as eagles
 from tv_jax.models import mask
-from tv_jax.train import losses
-from tv_jax.train.data import Rows
-from tv_jax.train.settings import Distillation, Regression
 
 LENGTHS = (7, 9, 4)
 CONFIG = checkpoints.tiny(tie_word_embeddings=True)

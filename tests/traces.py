@@ -7,7 +7,7 @@ import numpy as np
 
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.tree import ROOT
+from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import VERIFIERS
 
 WORDS = (
@@ -154,3 +154,9 @@ def _at_tokens(shape, laws, tokens):
 
 def _or_none(x):
   return None if np.isnan(x) else float(x)
+
+
+def expected_length(cycle, rule):
+  """Tokens that the rule gains from this draft on average, with the bonus."""
+  tree = Tree(tuple(cycle["parents"]))
+  return float(np.array(cycle["stop"][rule]) @ (tree.depth + 1))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     profile,
   )
   from tv_jax.pair import Pair, load
-  from tv_jax.recording import record
+  from tv_jax.replay.recording import record
 
 __version__ = "0.1.0.dev0"
 
@@ -30,7 +30,7 @@ __all__ = [
 
 # Where each of them is.
 _PLACES = dict.fromkeys(__all__, "generation")
-_PLACES |= {"Pair": "pair", "load": "pair", "record": "recording"}
+_PLACES |= {"Pair": "pair", "load": "pair", "record": "replay.recording"}
 
 
 def __getattr__(name):

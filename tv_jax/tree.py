@@ -150,6 +150,13 @@ class Tree:
     return _frozen(np.flatnonzero(self.num_children))
 
   @functools.cached_property
+  def family(self) -> np.ndarray:
+    """[N] int32: the place of each node in `inner`; M for a leaf."""
+    family = np.full(len(self), len(self.inner))
+    family[self.inner] = np.arange(len(self.inner))
+    return _frozen(family)
+
+  @functools.cached_property
   def levels(self) -> tuple[range, ...]:
     """The nodes of each depth: ranges, since nodes stand in level order."""
     stops = np.searchsorted(self.depth, np.arange(self.max_depth + 1), "right")

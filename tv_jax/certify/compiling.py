@@ -1,6 +1,9 @@
-"""Compiling for programs that run a few times on small arrays."""
+"""Programs that run a few times on small arrays, whatever there is of these."""
+
+from collections.abc import Callable
 
 import jax
+import numpy as np
 
 
 def jit(function):
@@ -13,3 +16,23 @@ def jit(function):
     return jax.jit(function)
   options = {"xla_backend_optimization_level": 0}
   return jax.jit(function, compiler_options=options)
+
+
+def in_pieces(function: Callable, size: int, *trees) -> list[np.ndarray]:
+  """A function's results on all rows, from `size` rows at a time.
+
+  Args:
+    function: Of `size` rows of each, to a tuple of as many rows.
+    size: The last piece is filled up with its first row: one program serves.
+    *trees: Arrays, or trees of arrays, of as many rows each, one at least.
+
+  Returns:
+    The tuple, of all rows.
+  """
+  count, parts = len(jax.tree.leaves(trees)[0]), []
+  for start in range(0, count, size):
+    rows = np.arange(start, start + size)
+    rows[rows >= count] = start
+    piece = jax.tree.map(lambda array, rows=rows: array[rows], trees)
+    parts.append([np.asarray(own) for own in function(*piece)])
+  return [np.concatenate(own)[:count] for own in zip(*parts, strict=True)]

@@ -103,17 +103,17 @@ def make_runner(
     if isinstance(tree, Adaptive):
       enumerate_all = growing.enumerate_grown
     drafts = enumerate_all(tree, proposal, q.astype(float))
-    parts, stops = [], []
-    for topology, tokens, context in _chunks(chunk, drafts):
+
+    def on_drafts(topology, tokens, context):
       given = topology, tokens, q[context], p[context]
-      parts.append(decide_and_probe(*given))
-      if stop_law:
-        stops.append(np.asarray(stop_law(*given)))
-    count = len(drafts.chance)
-    decided = _Decided(
-      *(np.concatenate(part)[:count] for part in zip(*parts, strict=True))
+      stop = (stop_law(*given),) if stop_law else ()
+      return *decide_and_probe(*given), *stop
+
+    found = compiling.in_pieces(
+      on_drafts, chunk, drafts.topology, drafts.tokens, drafts.context
     )
-    stop = np.concatenate(stops)[:count] if stops else None
+    decided = _Decided(*found[: len(_Decided._fields)])
+    stop = found[-1] if stop_law else None
     return _judge(tree, drafts, decided, patterns == 0, stop, p)
 
   return run
@@ -146,11 +146,14 @@ def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
 
   def run(case: cases_lib.Case, drafts: drafts_lib.Drafts) -> float:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    stops = [
-      np.asarray(stop_law(topology, tokens, q[context], p[context]))
-      for topology, tokens, context in _chunks(_DRAFTS, drafts)
-    ]
-    stop = np.concatenate(stops)[: len(drafts.chance)].astype(float)
+
+    def on_drafts(topology, tokens, context):
+      return (stop_law(topology, tokens, q[context], p[context]),)
+
+    (stop,) = compiling.in_pieces(
+      on_drafts, _DRAFTS, drafts.topology, drafts.tokens, drafts.context
+    )
+    stop = stop.astype(float)
     return float(drafts.chance @ (stop @ (tree.depth + 1.0)))
 
   return run
@@ -175,15 +178,6 @@ def _at_the_edge(eta, accept):
   edge = np.where(eta == 0, under, accept)
   movable = (accept > 0) & (accept < 1)
   return np.where(movable, edge, np.where(accept == 0, 0, eta))
-
-
-def _chunks(size, drafts):
-  """(topology, tokens, context) of `size` drafts, the last ones padded."""
-  whole = drafts.topology, drafts.tokens, drafts.context
-  for start in range(0, len(drafts.tokens), size):
-    rows = np.arange(start, start + size)
-    rows[rows >= len(drafts.tokens)] = start
-    yield jax.tree.map(lambda array, rows=rows: array[rows], whole)
 
 
 def _judge(tree, drafts, decided, low, stop, p) -> Outcome:

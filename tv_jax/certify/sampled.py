@@ -99,13 +99,12 @@ def _draw_many(proposal, k):
   compiled = compiling.jit(jax.vmap(lambda key, q: proposal.draw(key, q, k)))
 
   def draw(key, laws):
-    parts = []
-    for start in range(0, len(laws), _FAMILIES):
-      part = laws[start : start + _FAMILIES]
-      padded = np.resize(part, (_FAMILIES, laws.shape[1]))
-      keys = jax.random.split(jax.random.fold_in(key, start), _FAMILIES)
-      parts.append(np.asarray(compiled(keys, padded))[: len(part)])
-    return np.concatenate(parts)
+    def piece(places, laws):
+      own = jax.random.fold_in(key, int(places[0]))
+      return (compiled(jax.random.split(own, _FAMILIES), laws),)
+
+    places = np.arange(len(laws))
+    return compiling.in_pieces(piece, _FAMILIES, places, laws)[0]
 
   return draw
 
@@ -132,14 +131,12 @@ def make_runner(
     key = jax.random.key(seed)
     tokens, rows = draw_drafts(key, tree, proposal, q, count)
     rng = np.random.default_rng(seed)
-    parts = []
-    for start in range(0, count, batch):
-      own = np.resize(np.arange(start, min(start + batch, count)), batch)
-      given = tokens[own], q[rows[own]], p[rows[own]]
-      part = on_drafts(given, rng, p, rows[own])
-      parts.append([x[: min(batch, count - start)] for x in part])
+
+    def piece(tokens, rows):
+      return on_drafts((tokens, q[rows], p[rows]), rng, p, rows)
+
     first_two, expected, realised, variance, surprise, *broken = (
-      np.concatenate(part) for part in zip(*parts, strict=True)
+      compiling.in_pieces(piece, batch, tokens, rows)
     )
     root = p[row_of(np.ones(1, np.uint64), len(p))[0]].astype(float)
     after = code_below(np.ones(1, np.uint64), np.arange(p.shape[1]))
@@ -245,16 +242,12 @@ def _surprise(tree, tossed, tokens, p, rows):
   sign = np.moveaxis(sign, 0, -1)  # [rows, V, F]
   mean = np.einsum("rv,rvf->rf", p.astype(float), sign)
   gain = sign - mean[:, None]
-  line = np.full((len(tree), tree.max_depth + 1), ROOT)
-  for node in range(1, len(tree)):
-    line[node] = line[tree.parent[node]]
-    line[node, tree.depth[node]] = node
   draft, depth = np.arange(len(tokens)), tree.depth[tossed.node]
   surprise = np.zeros((len(tokens), tree.max_depth + 1, _SIGNS))
   for level in range(tree.max_depth + 1):
-    own = rows[draft, line[tossed.node, level]]
+    own = rows[draft, tree.paths[tossed.node, level]]
     if level < tree.max_depth:
-      token = tokens[draft, line[tossed.node, level + 1]]
+      token = tokens[draft, tree.paths[tossed.node, level + 1]]
       drawn = gain[own, token]
       surprise[:, level] = np.where((depth > level)[:, None], drawn, 0)
     bonus = np.einsum("sv,svf->sf", tossed.residual.astype(float), gain[own])

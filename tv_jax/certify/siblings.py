@@ -153,19 +153,14 @@ class Laws:
 
   def _numbers(self, q_at, off, exists):
     """What `laws` gives, in pieces of one size: a program for each K."""
-    parts = []
-    for start in range(0, len(off), _CHUNK):
-      own = slice(start, start + _CHUNK)
-      given = [
-        np.resize(array[own], (_CHUNK, *array.shape[1:])).astype(dtype)
-        for array, dtype in (
-          (q_at, self._dtype),
-          (off, self._dtype),
-          (exists, bool),
-        )
-      ]
-      parts.append([np.asarray(x, float) for x in self._compiled(*given)])
-    return [np.concatenate(x)[: len(off)] for x in zip(*parts, strict=True)]
+    found = compiling.in_pieces(
+      self._compiled,
+      _CHUNK,
+      q_at.astype(self._dtype),
+      off.astype(self._dtype),
+      exists,
+    )
+    return [own.astype(float) for own in found]
 
 
 def disagreement(own: Family, full: np.ndarray):

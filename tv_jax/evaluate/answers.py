@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tv_jax import generation, prompts, store, tasks
+from tv_jax import generation, prompts, store
 from tv_jax.evaluate import cells, lines
 from tv_jax.evaluate.cells import Cell
 from tv_jax.evaluate.selecting import TURNS
@@ -168,7 +168,7 @@ class Answerer:
     """Whether an answer is the reference; None if there is none."""
     if not self.settings.exact_match or turn >= len(question.references):
       return None
-    return any(tasks.score(text, one) for one in question.references[turn])
+    return any(prompts.score(text, one) for one in question.references[turn])
 
 
 def positions(pair: Pair, settings: Settings) -> int:

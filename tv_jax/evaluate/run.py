@@ -10,7 +10,7 @@ from collections.abc import Callable
 import jax
 
 import tv_jax.pair
-from tv_jax import metrics, prompts, runs, store
+from tv_jax import metrics, prompts, store
 from tv_jax.evaluate import environment, memory, selecting
 from tv_jax.evaluate import settings as settings_lib
 from tv_jax.evaluate import sources as sources_lib
@@ -20,6 +20,7 @@ from tv_jax.evaluate.cells import grid
 from tv_jax.evaluate.settings import Settings
 from tv_jax.models import sharding
 from tv_jax.pair import Pair
+from tv_jax.store import runs
 
 
 def run(

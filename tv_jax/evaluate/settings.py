@@ -6,9 +6,9 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 
-from tv_jax import frozen, probs, prompts, proposals, verifiers
+from tv_jax import probs, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.evaluate import selecting
+from tv_jax.evaluate import frozen, selecting
 from tv_jax.pair import DRAFT_KINDS
 
 

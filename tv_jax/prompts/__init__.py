@@ -9,6 +9,7 @@ from tv_jax.prompts.questions import (
   limit,
   load_questions,
   load_spec_bench,
+  score,
 )
 from tv_jax.prompts.rendering import DATE
 from tv_jax.prompts.templates import TEMPLATES, VICUNA_SYSTEM, encode
@@ -29,4 +30,5 @@ __all__ = [
   "load_questions",
   "load_spec_bench",
   "load_tokenizer",
+  "score",
 ]

@@ -213,3 +213,21 @@ def conversation(question: Question, answers: Sequence[str]) -> list[str]:
   for answer, turn in zip(answers, question.turns[1:], strict=False):
     turns += [answer, turn]
   return turns
+
+
+def last_line(answer: str) -> str:
+  """The part of an answer that is scored.
+
+  Its last line that is not empty, without its label (`Answer: `), without
+  case, and without the punctuation around it.
+  """
+  lines = [line for line in answer.splitlines() if line.strip()]
+  if not lines:
+    return ""
+  text = lines[-1].rsplit(": ", 1)[-1]
+  return " ".join(text.lower().split()).strip(" .!?\"'")
+
+
+def score(answer: str, reference: str) -> bool:
+  """Whether an answer's last line is the reference: exact match."""
+  return last_line(answer) == last_line(reference)

@@ -6,7 +6,7 @@ import os
 import pathlib
 
 from tv_jax import reading
-from tv_jax.prompts.library import import_transformers
+from tv_jax.prompts.hugging_face import import_transformers
 from tv_jax.reading import brief, shown
 
 # What a tokenizer is made of; transformers' own complaints do not name them.

@@ -8,8 +8,7 @@ import rich.console
 import rich.progress
 from absl import app, flags, logging
 
-from tv_jax import cycles as cycles_lib
-from tv_jax import endings, proposals
+from tv_jax import endings, proposals, replay
 from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report
 from tv_jax.verifiers import VERIFIERS, misfit, resolve
@@ -48,7 +47,7 @@ def main(argv):
     logging.set_verbosity(logging.WARNING)
     # All files are checked before the first is worked on.
     drawn = _PROPOSAL.value and proposals.resolve(_PROPOSAL.value)
-    files = {path: cycles_lib.load(path, drawn) for path in paths}
+    files = {path: replay.load(path, drawn) for path in paths}
     own = {path: _suiting(path, files[path], rules) for path in paths}
     for i, path in enumerate(files):
       print("\n" * (i > 0), end="")

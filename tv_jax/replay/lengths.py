@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import drafting, verifiers
-from tv_jax.cycles import Cycles
+from tv_jax.replay.data import Cycles
 from tv_jax.verifiers import Verifier
 
 # Cycles of one call, at most, and about how many bytes of laws.

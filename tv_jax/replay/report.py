@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import rich.table
 
-from tv_jax.cycles import Cycles
 from tv_jax.metrics import Estimate
+from tv_jax.replay.data import Cycles
 
 
 class Row(NamedTuple):

@@ -155,12 +155,6 @@ def walk(cycle: dict, rule: str) -> Walk:
   return Walk(tuple(steps), node)
 
 
-def expected_length(cycle: dict, rule: str) -> float:
-  """Tokens that the rule gains from this draft on average, with the bonus."""
-  tree = Tree(tuple(cycle["parents"]))
-  return float(np.array(cycle["stop"][rule]) @ (tree.depth + 1))
-
-
 def _families(tree):
   """The children of each node that has any, in draw order."""
   return (tree.children[v][: tree.num_children[v]] for v in tree.inner)

@@ -6,10 +6,11 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from tv_jax import metrics, runs, store
+from tv_jax import metrics, store
 from tv_jax.metrics import Cell, Estimate
 from tv_jax.report import formats, fragments, page, plots, speed, tables, walks
 from tv_jax.report.tables import Table
+from tv_jax.store import runs
 
 _ESTIMATES = {
   "acceptance_by_item": "by_item",

@@ -27,21 +27,6 @@ AT = 4
 _WIDE = 8
 
 
-@functools.lru_cache(maxsize=256)
-def parents_of(tree: Tree) -> np.ndarray:
-  """[M] the nodes that have children, in level order."""
-  return np.flatnonzero(tree.num_children).astype(np.int32)
-
-
-@functools.lru_cache(maxsize=256)
-def family_of(tree: Tree) -> np.ndarray:
-  """[N] the place of a node in `parents_of`; M for a leaf."""
-  M = len(parents_of(tree))
-  place = np.full(len(tree), M, np.int32)
-  place[parents_of(tree)] = np.arange(M)
-  return place
-
-
 def rows(array: jax.Array, index: np.ndarray) -> jax.Array:
   """array[index], as a slice where the two are the same: it costs nothing."""
   index = index.astype(np.int32)  # the same with and without x64
@@ -58,7 +43,7 @@ def gather(
   p: jax.Array,
 ) -> residual.Siblings:
   """The children of every node that has any: `Siblings` with a leading [M]."""
-  parents = parents_of(tree)
+  parents = tree.inner
   children = tree.children[parents]
   drawn = jnp.where(children == NO_CHILD, INVALID, tokens[children])
   place = jnp.maximum(drawn, 0)
@@ -71,7 +56,7 @@ def gather(
 
 def _rest(tree, proposal, drawn, q):
   """[M] the mass of q off the children's tokens, where a law asks for it."""
-  parents = parents_of(tree)
+  parents = tree.inner
   asked = np.flatnonzero(tree.num_children[parents] > proposal.rest_from)
   if not len(asked):
     return jnp.zeros(len(parents), q.dtype)
@@ -116,8 +101,8 @@ def reject(tree, children, g, which, lost, q, p) -> jax.Array:
   off = jax.vmap(residual.mass_off)(
     shifted.alpha,
     shifted.beta,
-    rows(p, parents_of(tree)[which]),
-    rows(q, parents_of(tree)[which]),
+    rows(p, tree.inner[which]),
+    rows(q, tree.inner[which]),
     rows(children.tokens, which),
   )
   fresh = rows(children.fresh, which)
@@ -140,9 +125,9 @@ def at_node(
     spared: [] whether the family's last rejection was left out, since there the
       mass does not matter.
   """
-  place = jnp.asarray(family_of(tree))[node]
-  leaf = place == len(parents_of(tree))
-  last = jnp.asarray(tree.num_children[parents_of(tree)] - 1)[place]
+  place = jnp.asarray(tree.family)[node]
+  leaf = place == len(tree.inner)
+  last = jnp.asarray(tree.num_children[tree.inner] - 1)[place]
   law = jax.tree.map(lambda x: x[place, last], children.laws)
   law = law._replace(exists=law.exists & spared & ~leaf)
   own = residual.shift(_unpack(g[place]), law)

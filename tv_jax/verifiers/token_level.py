@@ -35,7 +35,7 @@ class _Offers(NamedTuple):
 
 
 def _offers(tree, proposal, tokens, q, p) -> _Offers:
-  parents, family_of = family.parents_of(tree), family.family_of(tree)
+  parents, family_of = tree.inner, tree.family
   sizes = tree.num_children[parents]
   children = family.gather(tree, proposal, tokens, q, p)
   active = np.arange(len(parents), dtype=np.int32)

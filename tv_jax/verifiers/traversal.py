@@ -53,7 +53,7 @@ class _Step(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def _schedule(tree: Tree) -> tuple[_Step, ...]:
   """The steps; the first enters the root."""
-  parents, family_of = family.parents_of(tree), family.family_of(tree)
+  parents, family_of = tree.inner, tree.family
   time = np.zeros(len(tree), np.int32)
   for node in range(1, len(tree)):
     time[node] = time[tree.parent[node]] + tree.rank[node]
@@ -96,7 +96,7 @@ class _Offers(NamedTuple):
 
 
 def _offers(tree, proposal, tokens, q, p) -> _Offers:
-  parents, family_of = family.parents_of(tree), family.family_of(tree)
+  parents, family_of = tree.inner, tree.family
   children = family.gather(tree, proposal, tokens, q, p)
   one = jnp.ones(1, p.dtype)
   g = family.begin(children, np.array([0]), one)
@@ -139,7 +139,7 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
 
 def _enter(tree, step, children, g, one):
   """The nodes of a step, and the chances to enter them."""
-  family_of = family.family_of(tree)
+  family_of = tree.family
   heads = step.columns[0]
   if len(heads) and heads[0] == ROOT:
     chances = [one]

@@ -1,0 +1,1 @@
+"""Makes what tv_jax/assets/bundled holds: `python -m bundled --help`."""

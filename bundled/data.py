@@ -1,0 +1,148 @@
+"""Rows of whole conversations, each row a pure function of seed and step."""
+
+import dataclasses
+import random
+
+import jax
+import numpy as np
+import tokenizers
+
+from bundled import tasks, tokens
+from bundled.settings import Data
+
+# Conversations that did not fit until a row is filled up with source text.
+_MISSES = 4
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rows:
+  """B rows of T tokens: several documents after another.
+
+  Attributes:
+    tokens: The tokens.
+    positions: Each token's place in its document.
+    document: Which document of its row a token belongs to; -1 for padding.
+    weights: How much the prediction of the next token counts: 0 at the end
+      of a document.
+    answer: Whether the next token is one of an answer.
+  """
+
+  tokens: np.ndarray  # [B, T] int32
+  positions: np.ndarray  # [B, T] int32
+  document: np.ndarray  # [B, T] int32
+  weights: np.ndarray  # [B, T] float32
+  answer: np.ndarray  # [B, T] float32
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Corpus:
+  """Where rows come from.
+
+  Attributes:
+    tokenizer: Of the models.
+    source: All tokens of the source text.
+    settings: What rows are like.
+    seed: Of all choices.
+  """
+
+  tokenizer: tokenizers.Tokenizer
+  source: np.ndarray
+  settings: Data
+  seed: int
+
+  def rows(
+    self, stage: str, step: int, count: int, *, test: bool = False
+  ) -> Rows:
+    """The rows of one step of one stage of training.
+
+    Args:
+      stage: Its name.
+      step: Its number.
+      count: B.
+      test: Whether to make rows of conversations that are held out.
+
+    Returns:
+      The same ones for the same arguments.
+    """
+    made = [
+      self._row(random.Random(f"{self.seed}/{stage}/{step}/{i}"), test)
+      for i in range(count)
+    ]
+    return Rows(
+      **{name: np.stack([row[name] for row in made]) for name in made[0]}
+    )
+
+  def _row(self, rng, test):
+    documents, room, misses = [], self.settings.length, 0
+    while misses < _MISSES:
+      task = rng.choice(list(tasks.TASKS))
+      conversation = tasks.generate(task, rng, test=test)
+      ids, answer = encode(self.tokenizer, conversation)
+      if len(ids) > room:
+        misses += 1
+        continue
+      weights = np.where(answer, 1.0, self.settings.prompt_weight)
+      documents.append((ids, weights, answer))
+      room -= len(ids)
+    if room > 1 and len(self.source) > room:
+      start = rng.randrange(len(self.source) - room)
+      chunk = self.source[start : start + room - 1]
+      ids = np.concatenate([[tokens.BOS], chunk])
+      weights = np.full(room, self.settings.source_weight)
+      documents.append((ids, weights, np.zeros(room, bool)))
+    return _pack(documents, self.settings.length)
+
+
+def _pack(documents, length):
+  """Documents one after another, then padding."""
+  row = {
+    "tokens": np.full(length, tokens.PAD, np.int32),
+    "positions": np.zeros(length, np.int32),
+    "document": np.full(length, -1, np.int32),
+    "weights": np.zeros(length, np.float32),
+    "answer": np.zeros(length, np.float32),
+  }
+  start = 0
+  for i, (ids, weights, answer) in enumerate(documents):
+    end = start + len(ids)
+    row["tokens"][start:end] = ids
+    row["positions"][start:end] = np.arange(len(ids))
+    row["document"][start:end] = i
+    # Of the next token: shifted by one, nothing to predict at the end.
+    row["weights"][start : end - 1] = weights[1:]
+    row["answer"][start : end - 1] = answer[1:]
+    start = end
+  return row
+
+
+def encode(
+  tokenizer: tokenizers.Tokenizer, conversation: tasks.Conversation
+) -> tuple[np.ndarray, np.ndarray]:
+  """A conversation's tokens, and which of them are an answer's."""
+  ids, answer = [], []
+  for text, is_answer in tokens.texts(conversation):
+    piece = tokenizer.encode(text, add_special_tokens=False).ids
+    ids += piece
+    answer += [is_answer] * len(piece)
+  return np.array(ids, np.int32), np.array(answer)
+
+
+def alone(documents: list[tuple[list[int], np.ndarray]]) -> Rows:
+  """Rows of one document each, from its tokens and which are an answer's."""
+  width = max(len(ids) for ids, _ in documents)
+  # Few widths, so that few programs are compiled.
+  width = -(-width // 64) * 64
+  shape = (len(documents), width)
+  made = Rows(
+    tokens=np.full(shape, tokens.PAD, np.int32),
+    positions=np.broadcast_to(np.arange(width, dtype=np.int32), shape),
+    document=np.full(shape, -1, np.int32),
+    weights=np.zeros(shape, np.float32),
+    answer=np.zeros(shape, np.float32),
+  )
+  for i, (ids, answer) in enumerate(documents):
+    made.tokens[i, : len(ids)] = ids
+    made.document[i, : len(ids)] = 0
+    made.answer[i, : len(ids) - 1] = answer[1:]
+  return made

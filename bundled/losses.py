@@ -1,0 +1,145 @@
+"""What the three models are trained to do."""
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from bundled.data import Rows
+from bundled.settings import Distillation, Regression
+from tv_jax.models import cache as caches
+from tv_jax.models import mask
+from tv_jax.models.config import Config
+from tv_jax.models.eagle import Eagle
+from tv_jax.models.llama import Llama
+
+
+def _seen(document):
+  """[B, T, T] mask: each token sees those before it in its own document."""
+  same = document[:, :, None] == document[:, None, :]
+  before = jnp.tri(document.shape[1], dtype=bool)[None]
+  return jnp.where(same & before, 0.0, mask.HIDDEN)
+
+
+def llama(
+  config: Config, params: dict, rows: Rows
+) -> tuple[jax.Array, jax.Array]:
+  """Logits [B, T, V] and features [B, T, E] of rows of documents."""
+  cache = caches.empty(config, *rows.tokens.shape)
+  seen = _seen(rows.document)
+  logits, features, _ = Llama(config).apply(
+    params, rows.tokens, rows.positions, seen, cache
+  )
+  return logits, features
+
+
+def eagle(
+  config: Config, params: dict, rows: Rows, features: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """The head's logits [B, T - 1, V] and features for tokens 1, 2, .. T - 1.
+
+  Token i is paired with feature i - 1 of its document; the first token of a
+  document has no pair, and is not seen by the others.
+  """
+  tokens, document = rows.tokens[:, 1:], rows.document[:, 1:]
+  paired = rows.positions[:, 1:] > 0
+  # A number that no document has, so that nothing sees it.
+  document = jnp.where(paired, document, -2)
+  cache = caches.empty(config, *tokens.shape)
+  logits, predicted, _ = Eagle(config, bias=True).apply(
+    params,
+    tokens,
+    features[:, :-1],
+    rows.positions[:, :-1],
+    _seen(document),
+    cache,
+  )
+  return logits, predicted
+
+
+def mean(values: jax.Array, weights: jax.Array) -> jax.Array:
+  """The weighted mean."""
+  return jnp.sum(values * weights) / jnp.maximum(jnp.sum(weights), 1.0)
+
+
+def cross_entropy(logits: jax.Array, rows: Rows) -> jax.Array:
+  """Of each next token, [B, T] nats; meaningless where its weight is 0."""
+  following = jnp.roll(rows.tokens, -1, axis=1)
+  return optax.softmax_cross_entropy_with_integer_labels(logits, following)
+
+
+def target(config: Config, params: dict, key: jax.Array, rows: Rows):
+  """The target's loss, and what to log: nats per token of an answer."""
+  del key
+  nats = cross_entropy(llama(config, params, rows)[0], rows)
+  return mean(nats, rows.weights), {"answer": mean(nats, rows.answer)}
+
+
+def _compare(target_logits, logits):
+  """KL(p, q), the cross-entropy -sum p log q, and TV(p, q), at each token."""
+  log_p = jax.nn.log_softmax(target_logits)
+  log_q = jax.nn.log_softmax(logits)
+  p = jnp.exp(log_p)
+  law = -jnp.sum(p * log_q, axis=-1)
+  entropy = -jnp.sum(p * log_p, axis=-1)
+  distance = 0.5 * jnp.sum(jnp.abs(p - jnp.exp(log_q)), axis=-1)
+  return law - entropy, law, distance
+
+
+def draft(
+  loss: Distillation,
+  target_config: Config,
+  config: Config,
+  target_params: dict,
+  params: dict,
+  key: jax.Array,
+  rows: Rows,
+):
+  """The draft's loss: how far it is from the target's law."""
+  del key
+  theirs = llama(target_config, target_params, rows)[0]
+  ours = llama(config, params, rows)[0]
+  divergence, _, distance = _compare(theirs, ours)
+  # All of the text shapes the draft's features, but answers are what counts.
+  total = loss.divergence * mean(divergence, rows.weights)
+  total += loss.distance * mean(distance, rows.weights)
+  return total, {
+    "divergence": mean(divergence, rows.answer),
+    "accepted": 1 - mean(distance, rows.answer),
+  }
+
+
+def head(
+  loss: Regression,
+  target_config: Config,
+  config: Config,
+  target_params: dict,
+  params: dict,
+  key: jax.Array,
+  rows: Rows,
+):
+  """The EAGLE head's loss: the target's next feature, and its law.
+
+  Li et al. 2024, section 4.2: smooth L1 between features and cross-entropy
+  to the law that the target's own unembedding makes of its feature.
+  """
+  theirs, features = llama(target_config, target_params, rows)
+  noise = jax.random.uniform(
+    key, features.shape, minval=-0.5 * loss.noise, maxval=0.5 * loss.noise
+  )
+  shared = target_params["params"]["embedding"]
+  params = {"params": params["params"] | {"embedding": shared}}
+  logits, predicted = eagle(config, params, rows, features + noise)
+  weights, answer = (
+    jnp.where(rows.positions[:, 1:] > 0, w[:, 1:], 0.0)
+    for w in (rows.weights, rows.answer)
+  )
+  feature = jnp.mean(optax.huber_loss(predicted, features[:, 1:]), axis=-1)
+  divergence, law, distance = _compare(theirs[:, 1:], logits)
+  total = loss.feature * mean(feature, weights)
+  total += loss.law * mean(law, weights)
+  total += loss.distance * mean(distance, weights)
+  return total, {
+    "feature": mean(feature, answer),
+    "divergence": mean(divergence, answer),
+    "accepted": 1 - mean(distance, answer),
+  }

@@ -1,0 +1,140 @@
+"""The whole run: tokenizer, target, draft, EAGLE head, MiniBench."""
+
+import dataclasses
+import functools
+import hashlib
+import pathlib
+
+import jax
+import numpy as np
+import tokenizers
+from absl import logging
+
+from bundled import (
+  checkpoint,
+  curve,
+  export,
+  loop,
+  losses,
+  source,
+  tasks,
+  tokens,
+)
+from bundled.data import Corpus
+from bundled.settings import Settings, llama_config
+from tv_jax.models import eagle as eagles
+from tv_jax.models import llama as llamas
+
+STAGES = ("target", "draft", "eagle")
+
+
+def run(settings: Settings, workdir: pathlib.Path) -> None:
+  """Trains what is not trained yet, and writes it to `workdir`/bundled.
+
+  Args:
+    settings: All that the weights depend on, beside the Python version.
+    workdir: For checkpoints, logs and results. Running again goes on.
+  """
+  (workdir / "bundled").mkdir(parents=True, exist_ok=True)
+  bench = workdir / "bundled" / "minibench.jsonl"
+  bench.write_text(tasks.minibench_lines(), encoding="utf-8")
+  text = source.read(settings.data.source_bytes)
+  corpus = make_corpus(settings, text, workdir / "tokenizer.json")
+  target_config = llama_config(settings, settings.target)
+  draft_config = llama_config(settings, settings.draft)
+  head_config = dataclasses.replace(target_config, num_hidden_layers=1)
+  keys = jax.random.split(jax.random.key(settings.seed), len(STAGES))
+  keys = dict(zip(STAGES, keys, strict=True))
+  logging.info("%s tokens of source text", f"{len(corpus.source):,}")
+
+  def train(stage, config, loss, params, frozen=()):
+    count = sum(leaf.size for leaf in jax.tree.leaves(params))
+    logging.info("%s: %s parameters", stage, f"{count:,}")
+    return loop.run(
+      stage,
+      loss,
+      params,
+      # Another one than that of the initial parameters.
+      jax.random.fold_in(keys[stage], 1),
+      corpus,
+      getattr(settings, f"{stage}_schedule"),
+      workdir / stage,
+      name=_name(settings, stage, corpus),
+      checkpoint_every=settings.checkpoint_every,
+      log_every=settings.log_every,
+      frozen=frozen,
+      on_checkpoint=functools.partial(
+        export.write, workdir / "bundled" / stage, corpus.tokenizer, config
+      ),
+    )
+
+  target = train(
+    "target",
+    target_config,
+    functools.partial(losses.target, target_config),
+    llamas.init(keys["target"], target_config),
+  )
+  train(
+    "draft",
+    draft_config,
+    functools.partial(
+      losses.draft, settings.distillation, target_config, draft_config
+    ),
+    llamas.init(keys["draft"], draft_config),
+    (target,),
+  )
+  head = eagles.init(keys["eagle"], head_config, bias=True)
+  # The embedding is the target's own.
+  del head["params"]["embedding"]
+  train(
+    "eagle",
+    head_config,
+    functools.partial(
+      losses.head, settings.regression, target_config, head_config
+    ),
+    head,
+    (target,),
+  )
+  curve.draw(workdir, workdir / "curve.svg")
+
+
+def make_corpus(settings: Settings, text: str, path: pathlib.Path) -> Corpus:
+  """The rows' source, with the tokenizer from `path` or trained anew."""
+  if path.exists():
+    tokenizer = tokenizers.Tokenizer.from_file(str(path))
+  else:
+    tokenizer = tokens.train(
+      settings.data.vocab_size,
+      settings.data.tokenizer_conversations,
+      text,
+      settings.seed,
+    )
+    partial = path.with_suffix(".partial")
+    tokenizer.save(str(partial))
+    partial.replace(path)
+  ids = tokenizer.encode(text, add_special_tokens=False).ids
+  return Corpus(
+    tokenizer=tokenizer,
+    source=np.array(ids, np.int32),
+    settings=settings.data,
+    seed=settings.seed,
+  )
+
+
+def _name(settings: Settings, stage: str, corpus: Corpus) -> str:
+  """What a stage's weights depend on, in short."""
+  told = dataclasses.asdict(settings)
+  parts = ["seed", "max_position_embeddings", "data", "target"]
+  parts += ["target_schedule"]
+  parts += {
+    "target": [],
+    "draft": ["draft", "draft_schedule", "distillation"],
+    "eagle": ["eagle_schedule", "regression"],
+  }[stage]
+  return checkpoint.fingerprint(
+    {part: told[part] for part in parts}
+    | {
+      "tokenizer": corpus.tokenizer.to_str(),
+      "source": hashlib.sha256(corpus.source.tobytes()).hexdigest(),
+    }
+  )

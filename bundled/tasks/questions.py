@@ -1,0 +1,174 @@
+"""Questions about countries and animals, answered from memory."""
+
+import random
+
+from bundled.tasks.conversation import Conversation
+from bundled.tasks.knowledge import ANIMALS, COUNTRIES
+from bundled.tasks.speech import article, capital, listed, say
+
+# How one thing about a country or an animal is asked for.
+COUNTRY_QUESTIONS = {
+  "capital": "[What is the capital of {name}|Which city is the capital of "
+  "{name}|Name the capital of {name}]",
+  "continent": "[On which continent is {name}|Which continent does {name} "
+  "belong to]",
+  "language": "[Which language is spoken in {name}|What language do people "
+  "in {name} speak]",
+}
+ANIMAL_QUESTIONS = {
+  "kind": "[What kind of animal is {a}|Which class of animals does {a} belong "
+  "to]",
+  "home": "[Where does {a} live|Where would you look for {a}]",
+  "food": "[What does {a} eat|What is the food of {a}]",
+}
+
+
+def _about_country(rng, country):
+  """A remark with something true in it."""
+  return say(
+    rng,
+    "[{name} [is|lies] in {continent}|its capital is {capital}|"
+    "the capital of {name} is {capital}|{capital} is the capital of {name}|"
+    "many people [there|in {name}] speak {language}|"
+    "{language} is spoken in {name}]",
+    **vars(country),
+  )
+
+
+def _about_animal(rng, animal):
+  return say(
+    rng,
+    "[{a} is {kind}|[we find it|you can see it|its home is] in the {home}|"
+    "[it|{a}] [eats|likes|lives on] {food}|it [eats|likes] {food}]",
+    a=article(animal.name),
+    kind=article(animal.kind),
+    home=animal.home,
+    food=animal.food,
+  )
+
+
+def _direct(rng):
+  """One thing about one country or animal, with another to tell apart."""
+  if rng.random() < 0.5:
+    one, other = rng.sample(COUNTRIES, 2)
+    key = rng.choice(list(COUNTRY_QUESTIONS))
+    question = say(rng, COUNTRY_QUESTIONS[key], name=one.name)
+    remark, again = _about_country(rng, one), _about_country(rng, other)
+    second = other.name
+  else:
+    one, other = rng.sample(ANIMALS, 2)
+    key = rng.choice(list(ANIMAL_QUESTIONS))
+    question = say(rng, ANIMAL_QUESTIONS[key], a=article(one.name))
+    remark, again = _about_animal(rng, one), _about_animal(rng, other)
+    second = f"the {other.name}"
+  tail = say(
+    rng,
+    "? [Compare it with|Also mention|Say a word about] {other}.",
+    other=second,
+  )
+  steps = say(
+    rng,
+    "{remark}. [As for|Of] {other}: {again}.",
+    remark=capital(remark),
+    other=second,
+    again=again,
+  )
+  facts = f"{key} of {one.name} beside {other.name}"
+  return question + tail, steps, getattr(one, key), facts
+
+
+def _through_capital(rng):
+  """The language or continent of the country with a given capital."""
+  one, other = rng.sample(COUNTRIES, 2)
+  key = rng.choice(["language", "continent"])
+  question = say(
+    rng,
+    "[Which language is spoken in|What do people speak in]"
+    if key == "language"
+    else "[On which continent is|Which continent holds]",
+  )
+  question += say(
+    rng,
+    " the country whose capital is {capital}[, not to be confused with|"
+    ", unlike] {other}?",
+    capital=one.capital,
+    other=other.capital,
+  )
+  steps = say(
+    rng,
+    "{capital} is the capital of {name}, [while|and] {second} is [that|the "
+    "capital] of {other}. {remark}.",
+    capital=one.capital,
+    name=one.name,
+    second=other.capital,
+    other=other.name,
+    remark=capital(_about_country(rng, one)),
+  )
+  facts = f"{key} by {one.capital} unlike {other.capital}"
+  return question, steps, getattr(one, key), facts
+
+
+def _which(rng):
+  """The one of three that differs from the others in one respect."""
+  countries = rng.random() < 0.5
+  pool = COUNTRIES if countries else ANIMALS
+  key = rng.choice(["continent"] if countries else ["kind", "home"])
+  one = rng.choice(pool)
+  wanted = getattr(one, key)
+  rest = [other for other in pool if getattr(other, key) != wanted]
+  three = [one, *rng.sample(rest, 2)]
+  rng.shuffle(three)
+  test = {
+    "continent": f"is in {wanted}",
+    "kind": f"is {article(wanted)}",
+    "home": f"lives in the {wanted}",
+  }[key]
+  question = say(
+    rng,
+    "[Which of these {test}: {names}?|Which one {test}, {names}?|"
+    "{names}: which of them {test}?]",
+    test=test,
+    names=listed([other.name for other in three], "or"),
+  )
+  question = capital(question)
+  said = {
+    "continent": "{name} [is|lies] in {continent}",
+    "kind": "[{a} is|the {name} is] {kind}",
+    "home": "the {name} lives in the {home}",
+  }[key]
+  rng.shuffle(three)
+  steps = []
+  for other in three:
+    slots = dict(vars(other))
+    if not countries:
+      slots |= {"a": article(other.name), "kind": article(other.kind)}
+    steps.append(say(rng, said, **slots))
+    if rng.random() < 0.3:
+      about = _about_country if countries else _about_animal
+      steps.append(about(rng, other))
+  facts = f"{wanted} of {sorted(other.name for other in three)}"
+  return question, capital("; ".join(steps)) + ".", one.name, facts
+
+
+def conversation(rng: random.Random) -> Conversation:
+  """A question."""
+  kind = rng.choice([_direct, _through_capital, _which])
+  question, steps, answer, facts = kind(rng)
+  lead = say(
+    rng,
+    "[[Good|Nice|Fair|An easy] question[.|!] |[Well|Let me think|Let us see]"
+    "[,|:|...] |[As far as I know|I remember this][:|,] |||]",
+  )
+  closing = say(
+    rng,
+    "[ [That|This] [settles it|is what I know|is enough]."
+    "|[ I am [quite|fairly|very] sure.|]||]",
+  )
+  label = say(rng, "[Answer|Answer|The answer|So]")
+  return Conversation(
+    category="qa",
+    turns=(question,),
+    answers=(f"{lead}{steps}{closing}\n{label}: {answer}",),
+    references=(answer,),
+    facts=facts,
+  )

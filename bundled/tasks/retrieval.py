@@ -1,0 +1,119 @@
+"""A passage of facts about made-up places and people, and one question."""
+
+import random
+
+from bundled.tasks.conversation import Conversation
+from bundled.tasks.speech import say, words
+from bundled.tasks.words import FIRST_NAMES, MONTHS, SURNAMES, TOWNS
+
+SUBJECTS = words("""
+museum library hotel theatre school hospital harbour market airport bakery
+cinema zoo stadium factory gallery castle
+""")
+
+COLOURS = words("""
+red blue green yellow white black brown grey orange purple pink golden
+""")
+
+
+def _person(rng):
+  return f"{rng.choice(FIRST_NAMES)} {rng.choice(SURNAMES)}"
+
+
+# For each: a value, how the passage says it, how one asks for it, and how an
+# answer takes it up.
+FACTS = {
+  "director": (
+    _person,
+    "[Its director is|It is led by|The director is|It is run by] {value}.",
+    "Who [is the director of|leads|runs|is in charge of] the {subject}?",
+    "the {subject} is [led|run] by {value}",
+  ),
+  "town": (
+    lambda rng: rng.choice(TOWNS),
+    "[It stands in|It is in|You can find it in|It lies near] {value}.",
+    "[Where is|In which town is|Where do we find] the {subject}?",
+    "the {subject} is in {value}",
+  ),
+  "year": (
+    lambda rng: str(rng.randint(1800, 2019)),
+    "[It was built in|It dates from|It was founded in|It opened in] {value}.",
+    "[When was the {subject} built|In which year did the {subject} open|"
+    "How old is the {subject}, that is, from which year]?",
+    "the {subject} [dates from|goes back to|is from] {value}",
+  ),
+  "colour": (
+    lambda rng: rng.choice(COLOURS),
+    "[Its door is|Its walls are|Its roof is|It is painted] {value}.",
+    "What colour [is|has] the {subject}?",
+    "[its colour is|it is painted in|we see the colour] {value}",
+  ),
+  "rooms": (
+    lambda rng: str(rng.randint(11, 99)),
+    "[It has {value} rooms|There are {value} rooms in it|"
+    "Visitors can see {value} rooms].",
+    "How many rooms [does the {subject} have|are there in the {subject}]?",
+    "there are {value} rooms [in it|in all|in the {subject}]",
+  ),
+  "architect": (
+    _person,
+    "[It was designed by|The plans were drawn by|Its architect was] {value}.",
+    "Who [designed|drew the plans for|was the architect of] the {subject}?",
+    "the plans were drawn by {value}",
+  ),
+  "month": (
+    lambda rng: rng.choice(MONTHS),
+    "[It is closed in|Each year it closes in|Nobody works there in] {value}.",
+    "[When|In which month] is the {subject} closed?",
+    "[it is|the {subject} is] closed in {value}",
+  ),
+}
+
+
+def conversation(rng: random.Random) -> Conversation:
+  """A passage and a question about it."""
+  subject = rng.choice(SUBJECTS)
+  names = rng.sample(list(FACTS), rng.randint(3, 5))
+  values = {name: FACTS[name][0](rng) for name in names}
+  sentences = [say(rng, FACTS[name][1], value=values[name]) for name in names]
+  asked = rng.choice(names)
+  value, question = values[asked], say(rng, FACTS[asked][2], subject=subject)
+  opening = say(
+    rng,
+    "[This is about|The next lines describe|Here is what we know of|"
+    "Let us look at] [the|a certain|an interesting] {subject}.",
+    subject=subject,
+  )
+  passage = " ".join([opening, *sentences])
+  turn = say(
+    rng,
+    "[{passage}\n[Question: |]{question}|"
+    "[Read this|Use this passage|Passage]: {passage}\n[Question: |]{question}]",
+    passage=passage,
+    question=question,
+  )
+  order = {0: "first", len(names) - 1: "last"}
+  where = order.get(names.index(asked), "middle")
+  lead = say(
+    rng,
+    "[[Looking at|Going by|From|In] the [passage|text|lines above], |"
+    "The [passage|text] [says|tells us|states] that |"
+    "[We read|It says|One reads] [there|here|in the {where} part] that |"
+    "[I look for|We need] the {asked}[: |; ]]",
+    where=where,
+    asked=asked,
+  )
+  lead += say(rng, FACTS[asked][3], subject=subject, value=value)
+  lead += say(
+    rng,
+    "[.|. [That|This] [answers the question|is all we need|"
+    "is what was asked].|. [The rest does|The other facts do] not matter.]",
+  )
+  label = say(rng, "[Answer|Answer|The answer|So]")
+  return Conversation(
+    category="rag",
+    turns=(turn,),
+    answers=(f"{lead}\n{label}: {value}",),
+    references=(value,),
+    facts=f"{subject} {values} {asked}",
+  )

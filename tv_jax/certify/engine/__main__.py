@@ -1,0 +1,154 @@
+"""Audits the engine end to end: `python -m tv_jax.audit --help`.
+
+Decodes many rows with tiny random models, and tests the law of their first
+tokens against the target's, enumerated; by every rule, proposal, tree and
+temperature. A certificate (`tv_jax.certify`) is about a rule; this is about all
+that is around it: prompts, caches, catching up, commits, keys, the bonus token.
+"""
+
+import datetime
+import pathlib
+import sys
+import zlib
+
+import jax
+import rich.console
+import rich.table
+from absl import app, flags, logging
+
+from tv_jax import endings
+from tv_jax import tree as tree_lib
+from tv_jax.certify.engine import cases, exact, report, statistics
+from tv_jax.proposals import PROPOSALS
+from tv_jax.proposals import resolve as resolve_proposal
+from tv_jax.verifiers import VERIFIERS, resolve
+
+_VERIFIER = flags.DEFINE_list(
+  "verifier", list(VERIFIERS), "Rules, by name or package.module:function."
+)
+_PROPOSALS = flags.DEFINE_list(
+  "proposals", list(PROPOSALS), "How siblings are drawn."
+)
+_TREES = flags.DEFINE_string(
+  "trees", "chain:2 kary:2x2 branching:3,1", "Trees, separated by spaces."
+)
+_DRAFTS = flags.DEFINE_list("drafts", ["llama", "eagle"], "Kinds of draft.")
+_TEMPERATURES = flags.DEFINE_list("temperatures", ["0.5", "1"], "Above 0.")
+_TOP_P = flags.DEFINE_list("top_p", ["1", "0.8"], "Truncations of both laws.")
+_ROWS = flags.DEFINE_integer("rows", 200_000, "Rows decoded in each case.", 1)
+_BATCH = flags.DEFINE_integer("batch", 4_000, "Rows decoded together.", 1)
+_SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
+_MARKDOWN = flags.DEFINE_string("markdown", None, "A file for the result.")
+
+
+def main(argv):
+  """Prints a line for each case; exits with 1 if one fails, 2 on bad flags."""
+  try:
+    if argv[1:]:
+      raise ValueError(f"unexpected argument {argv[1]!r}; flags start with --")
+    plan = _plan()
+  except ValueError as error:
+    sys.exit(_complain(error))
+  logging.set_verbosity(logging.WARNING)
+  console = rich.console.Console(
+    width=None if sys.stdout.isatty() else 200, highlight=False
+  )
+  rows, drifts = [], []
+  for names, case in plan:
+    kind = names[:2]
+    if kind not in [drift.names for drift in drifts]:
+      drifts.append(report.Drift(kind, exact.drift(case)))
+    # Draws of its own for each case: the p-values are then independent.
+    seed = zlib.crc32(f"{_SEED.value} {' '.join(names)}".encode())
+    counts, cycles, faults = cases.count(
+      case, _ROWS.value, min(_BATCH.value, _ROWS.value), seed
+    )
+    p_value = statistics.chi_square(counts, exact.law(case))
+    rows.append(report.Row(names, cycles, p_value, faults))
+    console.print(
+      f"{len(rows)}/{len(plan)}",
+      *names,
+      f"cycles {cycles:.2f}",
+      f"p {p_value:.3g}",
+    )
+    if _MARKDOWN.value:
+      page = report.markdown(rows, drifts, _ROWS.value, _heading())
+      pathlib.Path(_MARKDOWN.value).write_text(page)
+  table = rich.table.Table(*report.COLUMNS)
+  for cells in report.cells(rows):
+    table.add_row(*cells)
+  console.print(table)
+  for line in report.summary(rows, drifts, _ROWS.value):
+    print(line)
+  failed = report.failures(rows, drifts)
+  for line in failed:
+    print(line)
+  sys.exit(1 if failed else 0)
+
+
+def _plan():
+  """The cases by name; those that share a program stand together."""
+  rules = {name: resolve(name) for name in _VERIFIER.value}
+  trees = {text: tree_lib.parse(text) for text in _TREES.value.split()}
+  for name in _DRAFTS.value:
+    if name not in ("llama", "eagle"):
+      raise ValueError(f"draft {name!r}: not one of llama, eagle")
+  drawn = {name: resolve_proposal(name) for name in _PROPOSALS.value}
+  temperatures = _numbers(_TEMPERATURES)
+  top_ps = _numbers(_TOP_P)
+  if max(top_ps) > 1:
+    raise ValueError(f"--top_p={max(top_ps)}: give numbers in (0, 1]")
+  if _MARKDOWN.value and not pathlib.Path(_MARKDOWN.value).parent.is_dir():
+    raise ValueError(f"--markdown={_MARKDOWN.value}: there is no such folder")
+  plan = cases.grid(
+    drafts=_DRAFTS.value,
+    trees=trees,
+    verifiers=rules,
+    proposals=drawn,
+    temperatures=temperatures,
+    top_ps=top_ps,
+  )
+  if not plan:
+    raise ValueError("nothing to audit: no rule is defined on these trees")
+  return plan
+
+
+def _numbers(flag):
+  try:
+    values = [float(text) for text in flag.value]
+  except ValueError:
+    values = []
+  if not values or not all(0 < value < float("inf") for value in values):
+    raise ValueError(f"--{flag.name}={','.join(flag.value)}: give numbers > 0")
+  return values
+
+
+def _heading():
+  command = " ".join(["python -m tv_jax.audit", *sys.argv[1:]])
+  return [
+    "# The engine's law against the target's",
+    "",
+    f"`{command}`, {datetime.date.today().isoformat()}, jax"
+    f" {jax.__version__}, {jax.default_backend()}.",
+    "",
+    f"Prompts of {' and '.join(str(len(p)) for p in cases.PROMPTS)} tokens,"
+    f" {cases.VOCABULARY} tokens in the vocabulary; chi-square of the first"
+    f" {cases.LENGTH} new tokens, cells that expect fewer than"
+    f" {statistics.FEWEST} hits pooled.",
+  ]
+
+
+def _complain(error) -> int:
+  print(f"audit: {error}", file=sys.stderr)
+  return 2
+
+
+def _parse_flags(argv):
+  try:
+    return flags.FLAGS(argv)
+  except flags.Error as error:
+    return sys.exit(_complain(error))
+
+
+if __name__ == "__main__":
+  endings.run(lambda heard: app.run(main, flags_parser=_parse_flags))

@@ -1,0 +1,154 @@
+"""What tokens should come, and with which laws: without any engine.
+
+Everything here is computed from the whole text each time, in causal passes
+over nothing but a text: no cache that is kept, no tree, no catching up.
+
+Axes: B batch, N nodes, M nodes that have children, T tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax import decoding, probs
+from tv_jax.certify.engine import cases
+from tv_jax.certify.engine.cases import LENGTH, PROMPTS, VOCABULARY, Case
+from tv_jax.models import cache as caches
+from tv_jax.models import mask
+
+
+def law(case: Case) -> np.ndarray:
+  """[prompts, V^LENGTH] the target's law of the first tokens after each."""
+  target, _ = cases.models(case.draft_kind)
+  texts = np.array(
+    [*itertools.product(range(VOCABULARY), repeat=LENGTH)], np.int32
+  )
+  result = []
+  for prompt in PROMPTS:
+    whole = np.concatenate(
+      [np.tile(np.array(prompt, np.int32), (len(texts), 1)), texts], axis=1
+    )
+    logits = target.logits(whole[:, :-1])[:, len(prompt) - 1 :]
+    laws = probs.law(logits, temperature=case.temperature, top_p=case.top_p)
+    laws = np.asarray(laws, np.float64)
+    laws /= laws.sum(axis=-1, keepdims=True)
+    chances = np.take_along_axis(laws, texts[..., None], axis=-1)[..., 0]
+    result.append(chances.prod(axis=1))
+  return np.stack(result)
+
+
+def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
+  """The largest difference of any law in any cycle from the one it should be.
+
+  Runs the engine cycle by cycle, and computes the laws of each node, the
+  target's and the draft's, anew from the text down to it.
+  """
+  plan, params = case.plan, cases.params(case)
+  request = cases.request(case, rows, seed)
+  state = jax.jit(decoding.prefill, static_argnums=(0, 4))(
+    plan, params, request, cases.caches(case, rows), LENGTH
+  )
+  step = jax.jit(decoding.observe, static_argnums=0)
+  texts = [
+    list(np.asarray(prompt[:length]))
+    for prompt, length in zip(request.prompts, request.length, strict=True)
+  ]
+  worst = 0.0
+  while not np.asarray(state.done).all():
+    active = ~np.asarray(state.done)
+    after, drafted, laws = step(plan, params, request, state)
+    for row in np.flatnonzero(active):
+      tokens = np.asarray(drafted.tokens[row])
+      p, q = _anew(
+        case, texts[row], tokens, alone=int(request.length[row]) == 1
+      )
+      seen = _drawn(case.tree, tokens)
+      inner = [i for i, v in enumerate(case.tree.inner) if seen[v]]
+      worst = max(
+        worst,
+        np.abs(np.asarray(laws[row]) - p)[seen].max(),
+        np.abs(np.asarray(drafted.laws[row]) - q)[inner].max(),
+      )
+      gained = int(after.news.gain[row])
+      texts[row] += np.asarray(after.news.tokens[row, 1 : 1 + gained]).tolist()
+    state = after
+  return float(worst)
+
+
+def _drawn(tree, tokens):
+  """[N] bool: which nodes have a token."""
+  return (np.arange(len(tree)) == 0) | (tokens >= 0)
+
+
+def _anew(case, text, tokens, *, alone):
+  """The laws p [N, V] and q [M, V] that this tree's nodes should have.
+
+  Args:
+    case: How it was drafted.
+    text: What was committed, the prompt included.
+    tokens: [N] what was drafted.
+    alone: Whether the prompt had a single token. An EAGLE head then gets it as
+      a first pair, with zeros for the feature of the token before.
+  """
+  tree = case.tree
+  target, draft = cases.models(case.draft_kind)
+  paths = [
+    [int(tokens[v]) for v in path[1 : 1 + depth]]
+    for path, depth in zip(tree.paths, tree.depth, strict=True)
+  ]
+  p = [_after(target, text + path)[0] for path in paths]
+  if case.draft_kind == "llama":
+    q = [_after(draft, text + paths[v])[0] for v in tree.inner]
+  else:
+    q = [_head(target, draft, text, paths[v], alone) for v in tree.inner]
+  sampling = {"temperature": case.temperature, "top_p": case.top_p}
+  return (
+    np.asarray(probs.law(jnp.stack(p), **sampling)),
+    np.asarray(probs.law(jnp.stack(q), **sampling)),
+  )
+
+
+# Texts are padded to this, at their ends, so that one program does them all.
+_WIDTH = 20
+
+
+def _after(model, text):
+  """Logits [V] after a text, and the features [T, E] of its tokens."""
+  tokens = np.zeros((1, _WIDTH), np.int32)
+  tokens[0, : len(text)] = np.maximum(text, 0)
+  logits, features = _text_pass(model.apply, model.params, tokens)
+  return logits[0, len(text) - 1], features[0, : len(text)]
+
+
+def _head(target, head, text, path, alone):
+  """Logits [V] of an EAGLE head after a text and a drafted path."""
+  _, features = _after(target, text)
+  features = features[:-1]
+  if alone:
+    features = jnp.pad(features, ((1, 0), (0, 0)))
+  pairs = list(text if alone else text[1:])
+  for token in [*path, None]:
+    count = len(pairs)
+    tokens = np.zeros((1, _WIDTH), np.int32)
+    tokens[0, :count] = np.maximum(pairs, 0)
+    padded = jnp.pad(features, ((0, _WIDTH - count), (0, 0)))[None]
+    logits, own = _text_pass(head.apply, head.params, tokens, padded)
+    pairs.append(token)
+    features = jnp.concatenate([features, own[0, count - 1 : count]])
+  return logits[0, count - 1]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _text_pass(apply, params, *inputs):
+  """Logits and features of a causal pass over texts from their beginning."""
+  B, T = inputs[0].shape
+  cache = caches.empty(apply.__self__.config, B, T)
+  positions = jnp.broadcast_to(jnp.arange(T, dtype=jnp.int32)[None], (B, T))
+  seen = mask.causal(cache.length, T, T)
+  logits, features, _ = apply(params, *inputs, positions, seen, cache)
+  return logits, features

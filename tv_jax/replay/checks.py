@@ -1,0 +1,170 @@
+"""Arrays to cycles, or one line on what is wrong with them.
+
+Axes: C cycles, N nodes, M nodes that have children, R verifiers of a panel,
+V vocabulary, or what it was merged to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tv_jax import names, reading
+from tv_jax import tree as tree_lib
+from tv_jax.proposals import INVALID, PROPOSALS, Proposal
+from tv_jax.replay.data import Cycles
+
+# How far a row may sum from 1 before it is taken for something else.
+TOLERANCE = 1e-3
+
+
+def cycles(
+  arrays: dict[str, np.ndarray], proposal: Proposal | None = None
+) -> Cycles:
+  """The cycles, or what is wrong with these arrays.
+
+  Args:
+    arrays: By name.
+    proposal: What drew the siblings, if it is one of somebody's own: a file is
+      data, and what it names is never imported.
+  """
+  needed = ("parents", "proposal", "tokens", "q", "p")
+  missing = [name for name in needed if name not in arrays]
+  if missing:
+    raise ValueError(f"holds no {', '.join(map(repr, missing))}")
+  parents = _integers(arrays, "parents", (None,))
+  tree = tree_lib.from_parents(parents.tolist())
+  proposal = _proposal(arrays, proposal)
+  N, inner = len(tree), tree.inner
+  tokens = _integers(arrays, "tokens", (None, N))
+  C = len(tokens)
+  if not C:
+    raise ValueError("holds no cycle")
+  q, p = (_laws(arrays, name, C, N, inner) for name in ("q", "p"))
+  if q.shape != p.shape:
+    raise ValueError(f"q has {q.shape[2]} tokens, and p {p.shape[2]}")
+  _check_tokens(tree, proposal, tokens, q.shape[2])
+  drawn = (tokens[:, inner] != INVALID) | (inner == tree_lib.ROOT)
+  for name, laws in (("q", q), ("p", p)):
+    _check_laws(name, laws, drawn, inner)
+  each = np.arange(C)
+  expected = _floats(arrays, "expected", None)
+  panel = arrays.get("panel", np.array([], np.str_)).tolist()
+  if panel and (expected is None or expected.shape != (len(panel), C)):
+    raise ValueError(f"'expected' is not [{len(panel)}, {C}], as 'panel' asks")
+  temperature = _floats(arrays, "temperature", ())
+  return Cycles(
+    tree=tree,
+    proposal=proposal,
+    tokens=tokens.astype(np.int32),
+    q=q,
+    p=p,
+    item=_integers(arrays, "item", (C,)) if "item" in arrays else each,
+    cycle=_integers(arrays, "cycle", (C,)) if "cycle" in arrays else each,
+    verifier=str(arrays["verifier"]) if "verifier" in arrays else None,
+    temperature=None if temperature is None else float(temperature),
+    accepted=_floats(arrays, "accepted", (C,)),
+    expected=dict(zip(panel, expected if panel else [], strict=True)),
+    meta=_meta(arrays),
+  )
+
+
+def _proposal(arrays, given) -> Proposal:
+  """What drew the siblings: a built-in by name, or what was given."""
+  name = str(arrays["proposal"])
+  if given is None:
+    if name in PROPOSALS:
+      return PROPOSALS[name]
+    raise ValueError(
+      f"proposal {name!r}: not one of {', '.join(PROPOSALS)}; one's own must be"
+      f" given: --proposal={name if names.is_foreign(name) else 'module:name'}"
+    )
+  if given.name != name:
+    raise ValueError(f"siblings were drawn by {name!r}, not by {given.name!r}")
+  return given
+
+
+def _meta(arrays) -> dict:
+  try:
+    return reading.parse_object(str(arrays.get("meta", "{}")), "it")
+  except ValueError:
+    raise ValueError("'meta' is no JSON object") from None
+
+
+def _shaped(array, name, shape):
+  if len(array.shape) != len(shape) or any(
+    wanted not in (None, size)
+    for wanted, size in zip(shape, array.shape, strict=True)
+  ):
+    wanted = ", ".join("any" if n is None else str(n) for n in shape)
+    raise ValueError(f"{name!r} is {[*array.shape]}: it should be [{wanted}]")
+  return array
+
+
+def _integers(arrays, name, shape) -> np.ndarray:
+  array = arrays[name]
+  if not np.issubdtype(array.dtype, np.integer):
+    raise ValueError(f"{name!r} is of {array.dtype}: give integers")
+  return _shaped(array, name, shape).astype(np.int64)
+
+
+def _floats(arrays, name, shape) -> np.ndarray | None:
+  if name not in arrays:
+    return None
+  array = arrays[name]
+  if array.dtype.kind not in "iuf":
+    raise ValueError(f"{name!r} is of {array.dtype}: give numbers")
+  array = array if shape is None else _shaped(array, name, shape)
+  return array.astype(np.float32)
+
+
+def _laws(arrays, name, C, N, inner) -> np.ndarray:
+  """[C, M, V] float32: rows of leaves are dropped."""
+  laws = arrays[name]
+  if laws.dtype.kind != "f":
+    raise ValueError(f"{name!r} is of {laws.dtype}: give floats")
+  if laws.ndim != 3 or len(laws) != C or laws.shape[1] not in (N, len(inner)):
+    raise ValueError(
+      f"{name!r} is {[*laws.shape]}: it should be [{C}, {N}, V], or"
+      f" [{C}, {len(inner)}, V] for the nodes that have children"
+    )
+  laws = laws[:, inner] if laws.shape[1] == N else laws
+  return laws.astype(np.float32, copy=False)
+
+
+def _check_tokens(tree, proposal, tokens, V):
+  """Refuses what cannot have been drawn, naming a cycle and a node."""
+  tokens[:, tree_lib.ROOT] = 0
+  wrong = (tokens != INVALID) & ((tokens < 0) | (tokens >= V))
+  for cycle, node in np.argwhere(wrong)[:1]:
+    raise ValueError(
+      f"cycle {cycle}, node {node}: token {tokens[cycle, node]}; tokens are 0"
+      f" to {V - 1}, or {INVALID} where there was none to draw"
+    )
+  above = tokens[:, np.maximum(tree.parent, tree_lib.ROOT)]
+  for cycle, node in np.argwhere((above == INVALID) & (tokens != INVALID))[:1]:
+    raise ValueError(
+      f"cycle {cycle}, node {node}: a token below node {tree.parent[node]},"
+      f" which has none ({INVALID})"
+    )
+  if not proposal.distinct:
+    return
+  for node in range(1, len(tree)):
+    elders = [e for e in range(1, node) if tree.parent[e] == tree.parent[node]]
+    twins = (tokens[:, elders] == tokens[:, [node]]).any(axis=1)
+    twins &= tokens[:, node] != INVALID
+    for cycle in np.flatnonzero(twins)[:1]:
+      raise ValueError(
+        f"cycle {cycle}, node {node}: token {tokens[cycle, node]} is an elder"
+        f" sibling's; {proposal.name} draws no token twice"
+      )
+
+
+def _check_laws(name, laws, drawn, inner):
+  total = laws.sum(axis=2, dtype=np.float64)
+  least = laws.min(axis=2)
+  wrong = drawn & ~((np.abs(total - 1) <= TOLERANCE) & (least >= 0))
+  for cycle, place in np.argwhere(wrong)[:1]:
+    raise ValueError(
+      f"cycle {cycle}: {name} after node {inner[place]} is no law (it sums to"
+      f" {total[cycle, place]:.6g}, and its least is {least[cycle, place]:.3g})"
+    )

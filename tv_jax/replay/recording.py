@@ -1,0 +1,190 @@
+"""Record: a run of `generate` that keeps what it drafted, for `replay`."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pathlib
+import time
+import warnings
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from tv_jax import decoding, generation, names
+from tv_jax.pair import Pair
+from tv_jax.replay import files, merging
+from tv_jax.replay import step as step_lib
+from tv_jax.replay.data import Cycles
+from tv_jax.replay.step import Seen
+
+# What was recorded is written after a batch, when so many seconds have passed.
+SAVE_EVERY = 600.0
+
+
+def record(
+  pair: Pair,
+  prompts: Sequence[str | Sequence[int]],
+  path: str | os.PathLike,
+  *,
+  template: str = "raw",
+  items: Sequence[int] | None = None,
+  progress: bool | None = None,
+  **options,
+) -> generation.Generation:
+  """Generates, and keeps every cycle's tree, tokens, and laws in a file.
+
+  The cycles are those of `generate`, to the token; but they are run one by
+  one from here, so its speed is no measure of anything.
+
+  Args:
+    pair: Of `tv_jax.load`.
+    prompts: Strings, or token ids; any number of them.
+    path: The file to write, an .npz; it must not exist. After an interrupt or
+      an error it holds what was recorded until then.
+    template: As in `generate`.
+    items: As in `generate`; replays group the cycles by them.
+    progress: As in `generate`.
+    **options: As in `generate`.
+
+  Returns:
+    What `generate` returns.
+
+  Raises:
+    ValueError: An option, a prompt or the path is wrong; nothing was compiled.
+  """
+  path = _writable(path)
+  settings = generation.resolve(pair, **options)
+  if settings.plan.speculation is None:
+    raise ValueError("verifier=None drafts nothing that could be recorded")
+  recording = _Recording(pair, settings, path)
+  complete = False
+  try:
+    result = generation.decode_batches(
+      pair,
+      settings,
+      prompts,
+      recording.decode,
+      template=template,
+      items=items,
+      progress=progress,
+    )
+    complete = True
+  finally:
+    recording.save(complete)
+  return result
+
+
+class _Recording:
+  """The cycles so far, on the host."""
+
+  def __init__(self, pair, settings, path):
+    self.pair, self.settings, self.path = pair, settings, path
+    self.seen, self.items, self.numbers = [], [], []
+    self.left_out, self.saved = 0, time.monotonic()
+
+  def decode(self, settings, batch, caches, items):
+    """A batch from the host, cycle by cycle; see `decode_batches`."""
+    plan, params, request = settings.plan, batch.params, batch.request
+    begin = time.perf_counter()
+    arguments = params, request, caches
+    prefill = step_lib.compile_prefill(
+      plan, batch.new, *decoding.shapes_of(arguments)
+    )
+    compiling = time.perf_counter() - begin
+    state = prefill(*arguments)
+    begin = time.perf_counter()
+    step = step_lib.compile_step(
+      plan, *decoding.shapes_of((params, request, state))
+    )
+    compiling += time.perf_counter() - begin
+    number, done = 0, np.asarray(state.done)
+    while not done.all():
+      state, seen = step(params, request, state)
+      done, seen = jax.device_get((state.done, seen))
+      self.keep(seen, items, number)
+      number += 1
+    if time.monotonic() - self.saved > SAVE_EVERY:
+      self.save(complete=False)
+    return jax.device_get(state.records), state.caches, compiling
+
+  def keep(self, seen: Seen, items, number):
+    """Takes the active rows of a batch's cycle, but for those with a NaN."""
+    sound = np.isfinite(seen.q).all((1, 2)) & np.isfinite(seen.p).all((1, 2))
+    rows = np.flatnonzero(seen.active & sound)
+    self.left_out += int((seen.active & ~sound).sum())
+    self.seen.append(jax.tree.map(lambda array: array[rows], seen))
+    self.items.append(np.array([items[row] for row in rows], np.int64))
+    self.numbers.append(np.full(len(rows), number))
+
+  def save(self, complete: bool):
+    """Writes the cycles so far, if there are any."""
+    # An interrupt may have left the last cycle without its number.
+    count = len(self.numbers)
+    if not sum(map(len, self.numbers)):
+      if complete:
+        warnings.warn(f"{self.path}: no cycle without a NaN", stacklevel=3)
+      return
+    seen = jax.tree.map(
+      lambda *arrays: np.concatenate(arrays), *self.seen[:count]
+    )
+    how = self.settings
+    files.save(
+      self.path,
+      Cycles(
+        tree=how.plan.speculation.tree,
+        proposal=how.plan.speculation.proposal,
+        tokens=seen.tokens,
+        q=seen.q,
+        p=seen.p,
+        item=np.concatenate(self.items[:count]),
+        cycle=np.concatenate(self.numbers),
+        verifier=how.name,
+        temperature=how.temperature,
+        accepted=seen.accepted,
+        expected=seen.expected,
+        meta=self.meta(complete),
+      ),
+    )
+    self.saved = time.monotonic()
+
+  def meta(self, complete: bool) -> dict:
+    """What else there is to know."""
+    how, config = self.settings, self.pair.target.config
+    return {
+      "complete": complete,
+      "sources": names.sources(
+        {
+          how.name: how.plan.speculation.verifier,
+          how.proposal: how.plan.speculation.proposal,
+        }
+      ),
+      "left_out_for_nan": self.left_out,
+      "vocabulary": config.vocab_size,
+      "target": str(self.pair.target.source),
+      "draft": str(self.pair.draft.source),
+      "draft_kind": self.pair.draft_kind,
+      "draft_temperature": how.draft_temperature,
+      "top_k": how.plan.top_k,
+      "top_p": how.plan.top_p,
+      "max_new_tokens": how.limit,
+      "seed": how.seed,
+      "kept": merging.KEPT,
+      "jax": jax.__version__,
+      "numpy": np.__version__,
+      "device": jax.devices()[0].device_kind,
+      "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _writable(path) -> pathlib.Path:
+  """The path, if a file can be made there."""
+  path = pathlib.Path(path)
+  if not path.parent.is_dir():
+    raise ValueError(f"{path}: there is no folder {path.parent}")
+  if path.exists():
+    raise ValueError(f"{path} exists: remove it, or give another name")
+  if not os.access(path.parent, os.W_OK):
+    raise ValueError(f"{path}: no permission to write there")
+  return path

@@ -1,0 +1,70 @@
+"""One cycle as a program of its own, that gives out what it drafted.
+
+Axes: B batch, N nodes, M nodes that have children, V vocabulary, W merged
+alphabet.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+
+from tv_jax import decoding
+from tv_jax.replay import merging
+
+
+class Seen(NamedTuple):
+  """What is kept of one cycle of a batch."""
+
+  active: jax.Array  # [B] whether the row was still decoding
+  tokens: jax.Array  # [B, N] in the merged alphabets
+  q: jax.Array  # [B, M, W]
+  p: jax.Array  # [B, M, W]
+  accepted: jax.Array  # [B]
+  expected: dict[str, jax.Array]  # [B] by verifier of the panel
+
+
+def step(plan, params, request, state):
+  """A cycle, and what is kept of it."""
+  after, draft, laws = decoding.observe(plan, params, request, state)
+  tree = plan.speculation.tree
+  distinct = plan.speculation.proposal.distinct
+  merge = functools.partial(merging.merge, tree, distinct=distinct)
+  rows = draft.tokens, draft.laws, laws[:, tree.inner]
+  if plan.one_by_one:
+    tokens, q, p = jax.lax.map(lambda row: merge(*row), rows)
+  else:
+    tokens, q, p = jax.vmap(merge)(*rows)
+
+  def column(buffer):
+    return jax.lax.dynamic_index_in_dim(buffer, state.cycle, 1, keepdims=False)
+
+  return after, Seen(
+    active=~state.done,
+    tokens=tokens,
+    q=q,
+    p=p,
+    accepted=column(after.records.accepted),
+    expected=jax.tree.map(column, after.records.expected),
+  )
+
+
+@functools.lru_cache(maxsize=32)
+def compile_prefill(plan, new, shapes, structure) -> jax.stages.Compiled:
+  """The program of `decoding.prefill`; see `decoding.compile`."""
+  arguments = jax.tree.unflatten(structure, shapes)
+  program = jax.jit(decoding.prefill, static_argnums=(0, 4), donate_argnums=3)
+  return program.lower(plan, *arguments, new).compile()
+
+
+@functools.lru_cache(maxsize=32)
+def compile_step(plan, shapes, structure) -> jax.stages.Compiled:
+  """The step; its state is to stay where it is, to be given back."""
+  params, request, state = jax.tree.unflatten(structure, shapes)
+  place = jax.tree.map(lambda array: array.sharding, state)
+  program = jax.jit(
+    step, static_argnums=0, donate_argnums=3, out_shardings=(place, None)
+  )
+  return program.lower(plan, params, request, state).compile()

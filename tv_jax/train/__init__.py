@@ -1,1 +1,0 @@
-"""Trains the bundled models: `python -m tv_jax.train --help`."""
