@@ -14,6 +14,7 @@ PACKAGE = pathlib.Path(tv_jax.__file__).parent
 # folder.
 FLOOR = {
   "reading": -1,
+  "records": -1,
   "tree": 0,
   "probs": 0,
   "prompts": 0,
