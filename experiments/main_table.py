@@ -10,6 +10,7 @@ numbers are there for their pattern alone.
 """
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 
@@ -22,6 +23,7 @@ from tv_jax.report import formats, tables
 from tv_jax.report.tables import ALL, NOTHING, TASKS, Table
 
 PAPER = {"llama3": paper.LLAMA3, "llama2": paper.LLAMA2}
+PAPERS = Method(proposal="without_replacement", temperature=1.0)
 HEADER = ("task", "Tok.V", "Tra.V", "Delta", "same drafts")
 BESIDE = ("Tok.V", "Tra.V", "Delta")
 
@@ -86,13 +88,7 @@ def _table(unit, found, tree, beside) -> Table:
 def _methods(tree) -> list[Method]:
   """The paper's two rules, as it drew trees for them."""
   return [
-    Method(
-      tree=tree,
-      proposal="without_replacement",
-      verifier=rule,
-      temperature=1.0,
-      seed=None,
-    )
+    dataclasses.replace(PAPERS, tree=tree, verifier=rule)
     for rule in paper.VERIFIERS
   ]
 
@@ -127,9 +123,7 @@ def _speeds(timing, tree, beside) -> list[list[str]]:
   theirs = [printed.token_level.mean, printed.traversal.mean]
   ups = [f"{value / beside.plain.mean:.2f}x" for value in theirs]
   speeds = {
-    Method.of({"seed": None} | one): metrics.speeds(
-      one["tokens"], one["seconds"]
-    )[0]
+    Method.of(one): metrics.speeds(one["tokens"], one["seconds"])[0]
     for one in (timing or {"methods": []})["methods"]
   }
   methods = _methods(tree)

@@ -71,6 +71,26 @@ def test_an_empty_unit_is_read(folder):
   )
 
 
+def test_all_units_below_a_folder_are_read(tmp_path, filled):
+  other = fill(tmp_path / "runs" / "b")
+  with enter(other) as store:
+    store.finish()
+  model = tmp_path / "runs" / "model"
+  model.mkdir()
+  (model / "config.json").write_text('{"model_type": "llama"}')
+  units = store_lib.read_many(tmp_path / "runs")
+  assert [unit.folder for unit in units] == [other, filled]
+  assert [unit.done for unit in units] == [True, False]
+  assert units[1] == store_lib.read(filled)
+  assert store_lib.read_many(str(other)) == units[:1]
+  assert store_lib.read_many(model) == ()
+  with pytest.raises(StoreError, match="nowhere cannot be read: No such"):
+    store_lib.read_many(tmp_path / "nowhere")
+  (filled / "config.json").unlink()
+  with pytest.raises(ValueError, match=r"unit is no unit .* no config\.json"):
+    store_lib.read_many(tmp_path)
+
+
 def test_the_order_of_items_is_not_that_of_the_lines(tmp_path):
   questions = ["b", 10, 9, "a", 2.5]
   orders = itertools.permutations(questions)

@@ -19,8 +19,8 @@ NONE = "none"  # its tree and its proposal
 class Method:
   """A way to decode: a point of the grid.
 
-  A field is None where methods that differ in it are taken together. One that
-  came later has a default: what was done before it was there.
+  None stands for all values of a field, where methods that differ in it are
+  taken together. A later field's default is what was done before it was there.
 
   Attributes:
     tree: As the config names it.
@@ -30,15 +30,15 @@ class Method:
     seed: Of all draws.
   """
 
-  tree: str | None
-  proposal: str | None
-  verifier: str | None
-  temperature: float | None
-  seed: int | None
+  tree: str | None = None
+  proposal: str | None = None
+  verifier: str | None = None
+  temperature: float | None = None
+  seed: int | None = None
 
   @classmethod
   def of(cls, fields: Mapping) -> Method:
-    """The method among a line's fields, which may lack what has a default."""
+    """The method among a line's fields; what they lack has its default."""
     return cls(**{name: fields[name] for name in AXES if name in fields})
 
   @property
@@ -80,12 +80,6 @@ class Method:
 
 
 AXES = tuple(field.name for field in dataclasses.fields(Method))
-# What lines of older versions lack.
-_LATER = {
-  field.name
-  for field in dataclasses.fields(Method)
-  if field.default is not dataclasses.MISSING
-}
 
 
 class Key(NamedTuple):
@@ -179,7 +173,6 @@ class Answer:
     return self.key.fields | kept
 
 
-_NUMBER = (int, float)
 _UNKNOWN = (int, float, type(None))
 _RESULTS = {
   "tokens": [int],
@@ -202,7 +195,9 @@ def _key(line) -> Key:
     raise ValueError("an item must be a dict")
   asked = Key._fields[:-1]
   names = *asked, *AXES
-  if missing := [name for name in names if name not in {*line, *_LATER}]:
+  missing = [name for name in names if name not in line]
+  # An axis that came later has a default, which is what older lines mean.
+  if missing := [one for one in missing if getattr(Method, one, None) is None]:
     raise ValueError(f"an item without {', '.join(missing)}")
   for name in names:
     if not isinstance(line.get(name, 0), str | int | float):

@@ -68,16 +68,7 @@ def read(folder: str | os.PathLike) -> store.Unit:
 def check(
   folder: str | os.PathLike, answers: Iterable[Answer], trees: Iterable[str]
 ) -> None:
-  """Refuses answers on trees that are none of the run's.
-
-  Args:
-    folder: The run's, for the error.
-    answers: Of its store.
-    trees: The run's.
-
-  Raises:
-    ValueError: In a line, which answer it is.
-  """
+  """Refuses answers on trees that are none of the run's, in a line."""
   trees = {*trees}
   for answer in answers:
     method = answer.method

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tv_jax import generation, prompts, store, tasks
 from tv_jax.evaluate import lines, methods
 from tv_jax.evaluate.selecting import TURNS
-from tv_jax.evaluate.settings import Run, rules_on
+from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
 from tv_jax.prompts import Question
@@ -77,12 +77,8 @@ class Answerer:
     """How to decode."""
     options = methods.options(self.settings, method)
     if not method.plain:
-      rules = rules_on(self.settings, method.tree, method.proposal)
-      options |= {
-        "among": rules,
-        "panel": (self.settings.baseline,),
-        "trace": self.settings.explorer.cycles if self.shown else 0,
-      }
+      options["panel"] = (self.settings.baseline,)
+      options["trace"] = self.settings.explorer.cycles if self.shown else 0
     return generation.resolve(
       self.pair, batch_size=self.settings.batch_size, **options
     )

@@ -32,6 +32,8 @@ def options(settings: Run, method: Method) -> dict:
   if method.plain:
     del own["tree"], own["proposal"]
     own["verifier"] = None
+  else:
+    own["among"] = rules_on(settings, method.tree, method.proposal)
   return {
     "draft_temperature": settings.draft_temperature or None,
     "top_k": settings.top_k,

@@ -10,6 +10,7 @@ from tv_jax import frozen, probs, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate import selecting
 from tv_jax.pair import DRAFT_KINDS
+from tv_jax.records import AXES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -211,7 +212,7 @@ def _wrong_names(settings: Run):
       f"experiment={experiment!r} must be a name without slashes, and not dots"
       " alone"
     )
-  for name in (*_NAMES, "temperatures", "seeds"):
+  for name in ("tasks", *(f"{axis}s" for axis in AXES)):
     values = getattr(settings, name)
     if not values and name != "tasks":
       yield f"{name} is empty"

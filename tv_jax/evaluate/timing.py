@@ -14,7 +14,7 @@ import jax
 
 from tv_jax import generation, prompts
 from tv_jax.evaluate import answers, environment, methods, selecting
-from tv_jax.evaluate.settings import Run, rules_on
+from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
 from tv_jax.prompts import Question
@@ -27,9 +27,9 @@ class Clock:
 
   method: Method
   how: generation.Settings
-  seconds: list[float]
-  tokens: list[int]
-  cycles: list[int]
+  seconds: list[float] = dataclasses.field(default_factory=list)
+  tokens: list[int] = dataclasses.field(default_factory=list)
+  cycles: list[int] = dataclasses.field(default_factory=list)
   compile_seconds: float = 0.0
 
 
@@ -55,11 +55,12 @@ def measure(
   if not asked:
     say("timing: none, for no question leaves room for an answer")
     return None
-  clocks = [
-    _clock(pair, settings, method)
-    for method in methods.grid(settings)
-    if method.seed == settings.seeds[0]
-  ]
+  clocks = []
+  for method in methods.grid(settings):
+    if method.seed == settings.seeds[0]:
+      options = _options(settings, method)
+      how = generation.resolve(pair, batch_size=1, **options)
+      clocks.append(Clock(method=method, how=how))
   longest = max(len(tokens) for _, tokens in asked)
   for clock in clocks:
     say(f"timing: {clock.method} (compiling)")
@@ -73,15 +74,14 @@ def measure(
         clock.seconds.append(seconds)
         clock.tokens.append(kept)
         clock.cycles.append(cycles)
+  timed = [question for question, _ in asked] * settings.timing.rounds
   return {
     "environment": environment.describe(),
     "methods": [
       {
         **clock.method.pooled("seed").fields,
-        "questions": [question.question_id for question, _ in asked]
-        * settings.timing.rounds,
-        "tasks": [question.task for question, _ in asked]
-        * settings.timing.rounds,
+        "questions": [question.question_id for question in timed],
+        "tasks": [question.task for question in timed],
         "seconds": clock.seconds,
         "tokens": clock.tokens,
         "cycles": clock.cycles,
@@ -109,20 +109,14 @@ def _encode(pair, settings, questions):
   return asked
 
 
-def _clock(pair, settings, method) -> Clock:
-  how = generation.resolve(pair, batch_size=1, **_options(settings, method))
-  return Clock(method=method, how=how, seconds=[], tokens=[], cycles=[])
-
-
 def _options(settings, method) -> dict:
   """What `generate` is to do: to decode, and nothing else."""
   options = methods.options(settings, method)
   if not method.plain:
     options["panel"] = None
-    # There a branch costs nothing, and to compile costs most of a short run.
-    if jax.default_backend() == "cpu":
-      rules = rules_on(settings, method.tree, method.proposal)
-      options["among"] = rules
+    # On a CPU a branch costs nothing, and to compile most of a short run.
+    if jax.default_backend() != "cpu":
+      options["among"] = ()
   return options
 
 

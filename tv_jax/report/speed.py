@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
-
 from tv_jax import metrics
 from tv_jax.records import Method
 from tv_jax.report import formats, tables
@@ -23,98 +20,69 @@ DEFINITIONS = (
 )
 
 
-class Speed(NamedTuple):
-  """How fast a method is; None where it is not known."""
-
-  method: Method  # of any seed
-  tokens_per_second: float
-  speedup: float | None
-  tokens_per_second_by_question: float
-  speedup_by_question: float | None
-  tokens_per_cycle: float
-  questions: int
-  compile_seconds: float
-  shares: dict[str, float | None]  # of a cycle, by stage
-
-
-_COLUMNS = Speed._fields[1:-1]
-
-
-def speeds(timing: dict) -> list[Speed]:
-  """Of each method of a run's timing."""
-  timed = [
-    (
-      Method.of({"seed": None} | one),
-      one,
-      metrics.speeds(one["tokens"], one["seconds"]),
-    )
-    for one in timing["methods"]
-  ]
-  plain = {method: own for method, _, own in timed if method.plain}
-  result = []
-  for method, one, (ours, theirs) in timed:
-    base = plain.get(method.undrafted)
-    result.append(
-      Speed(
-        method=method,
-        tokens_per_second=round(ours, 2),
-        speedup=base and round(ours / base[0], 4),
-        tokens_per_second_by_question=round(theirs, 2),
-        speedup_by_question=base and round(theirs / base[1], 4),
-        tokens_per_cycle=round(sum(one["tokens"]) / sum(one["cycles"]), 4),
-        questions=len(one["seconds"]),
-        compile_seconds=round(one["compile_seconds"], 2),
-        shares=_shares(one["stages"]),
-      )
-    )
-  return result
+def speeds(timing: dict) -> dict[Method, dict[str, float | None]]:
+  """What is known of each method's speed, by column of timing.csv."""
+  timed = {Method.of(one): one for one in timing["methods"]}
+  both = {
+    method: metrics.speeds(one["tokens"], one["seconds"])
+    for method, one in timed.items()
+  }
+  found = {}
+  for method, one in timed.items():
+    ours, theirs = both[method]
+    base = both.get(method.undrafted)
+    found[method] = {
+      "tokens_per_second": round(ours, 2),
+      "speedup": base and round(ours / base[0], 4),
+      "tokens_per_second_by_question": round(theirs, 2),
+      "speedup_by_question": base and round(theirs / base[1], 4),
+      "tokens_per_cycle": round(sum(one["tokens"]) / sum(one["cycles"]), 4),
+      "questions": len(one["seconds"]),
+      "compile_seconds": round(one["compile_seconds"], 2),
+      **_shares(one["stages"]),
+    }
+  return found
 
 
 def _shares(stages) -> dict[str, float | None]:
   """Of the stages of plain decoding, drawing a token is its verification."""
-  if not stages:
-    return dict.fromkeys(STAGES)
-  stages = {"verify": stages.get("draw"), "draft": 0.0} | stages
-  total = sum(stages[name] for name in STAGES)
-  return {name: round(stages[name] / total, 4) for name in STAGES}
+  shares = dict.fromkeys(STAGES)
+  if stages:
+    stages = {"verify": stages.get("draw"), "draft": 0.0} | stages
+    total = sum(stages[name] for name in STAGES)
+    shares = {name: round(stages[name] / total, 4) for name in STAGES}
+  return {f"{name}_share": share for name, share in shares.items()}
 
 
-def comma_separated(found: Iterable[Speed]) -> str:
+def comma_separated(found: dict[Method, dict]) -> str:
   """As CSV."""
-  header = [*tables.AXES, *_COLUMNS, *(f"{stage}_share" for stage in STAGES)]
+  header = [*tables.AXES, *next(iter(found.values()), ())]
   rows = [
-    [*one.method.fields.values(), *one[1:-1], *one.shares.values()]
-    for one in found
+    [*method.fields.values(), *row.values()] for method, row in found.items()
   ]
   return formats.comma_separated(header, rows)
 
 
-def table(found: Sequence[Speed]) -> Table:
+def table(found: dict[Method, dict]) -> Table:
   """The same, to be read."""
-  header = [
-    "method",
-    "tokens/s",
-    "speed-up",
-    "by question",
-    "speed-up",
-    "compile s",
-    *STAGES,
-  ]
-  several = len(tables.conditions(one.method for one in found)) > 1
+  header = ["method"]
+  header += ["tokens/s", "speed-up", "by question", "speed-up", "compile s"]
+  several = len(tables.conditions(found)) > 1
   rows = [
     [
-      tables.name(one.method, several),
-      f"{one.tokens_per_second:.1f}",
-      _times(one.speedup),
-      f"{one.tokens_per_second_by_question:.1f}",
-      _times(one.speedup_by_question),
-      f"{one.compile_seconds:.1f}",
-      *(NOTHING if x is None else f"{x:.0%}" for x in one.shares.values()),
+      tables.name(method, several),
+      f"{row['tokens_per_second']:.1f}",
+      _told(row["speedup"], ".2f", "x"),
+      f"{row['tokens_per_second_by_question']:.1f}",
+      _told(row["speedup_by_question"], ".2f", "x"),
+      f"{row['compile_seconds']:.1f}",
+      *(_told(row[f"{name}_share"], ".0%") for name in STAGES),
     ]
-    for one in found
+    for method, row in found.items()
   ]
-  return Table("Speed at batch 1, and shares of a cycle", [], header, rows)
+  title = "Speed at batch 1, and shares of a cycle"
+  return Table(title, [], [*header, *STAGES], rows)
 
 
-def _times(speedup) -> str:
-  return NOTHING if speedup is None else f"{speedup:.2f}x"
+def _told(value, spec, unit="") -> str:
+  return NOTHING if value is None else f"{value:{spec}}{unit}"
