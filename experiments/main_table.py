@@ -10,6 +10,7 @@ numbers are there for their pattern alone.
 """
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 
@@ -17,12 +18,13 @@ import rich.console
 
 from experiments import paper
 from tv_jax import metrics, store
+from tv_jax.records import Method
 from tv_jax.report import formats, tables
-from tv_jax.report.tables import ALL, NOTHING, TASKS, Table, Way
+from tv_jax.report.tables import ALL, NOTHING, TASKS, Table
 from tv_jax.store import runs
 
 PAPER = {"llama3": paper.LLAMA3, "llama2": paper.LLAMA2}
-WAY = Way("without_replacement", 1.0)
+PAPERS = Method(proposal="without_replacement", temperature=1.0)
 HEADER = ("task", "Tok.V", "Tra.V", "Delta", "same drafts")
 BESIDE = ("Tok.V", "Tra.V", "Delta")
 
@@ -64,7 +66,7 @@ def closest(target: str) -> str:
 def make(unit: store.Unit, beside: paper.MainTable) -> list[Table]:
   """A table for each of the paper's trees."""
   found = tables.cells(unit.items, unit.config)
-  if not any(key[1] in paper.TREES for key in found):
+  if not any(method.tree in paper.TREES for method in found[ALL]):
     raise ValueError(
       f"the run has none of the paper's trees: {', '.join(paper.TREES)}"
     )
@@ -84,12 +86,17 @@ def _table(unit, found, tree, beside) -> Table:
   return Table(tree, groups, [*HEADER, *BESIDE], rows)
 
 
-def _ours(found, task, tree) -> list[str]:
-  """Both rules of separate runs, their difference, and the paired gain."""
-  own = [
-    found.get((task, tree, WAY.proposal, rule, WAY.temperature))
+def _methods(tree) -> list[Method]:
+  """The paper's two rules, as it drew trees for them."""
+  return [
+    dataclasses.replace(PAPERS, tree=tree, verifier=rule)
     for rule in paper.VERIFIERS
   ]
+
+
+def _ours(found, task, tree) -> list[str]:
+  """Both rules of separate runs, their difference, and the paired gain."""
+  own = [found.get(task, {}).get(one) for one in _methods(tree)]
   cells = [tables.estimate(cell and cell.by_item) for cell in own]
   delta = gain = NOTHING
   if all(cell and cell.items for cell in own):
@@ -117,13 +124,12 @@ def _speeds(timing, tree, beside) -> list[list[str]]:
   theirs = [printed.token_level.mean, printed.traversal.mean]
   ups = [f"{value / beside.plain.mean:.2f}x" for value in theirs]
   speeds = {
-    (method["tree"], method["verifier"]): metrics.speeds(method)[0]
-    for method in (timing or {"methods": []})["methods"]
-    if method["temperature"] == WAY.temperature
-    and method["proposal"] in (WAY.proposal, "none")
+    Method.of(one): metrics.speeds(one["tokens"], one["seconds"])[0]
+    for one in (timing or {"methods": []})["methods"]
   }
-  own = [speeds.get((tree, rule)) for rule in paper.VERIFIERS]
-  plain = speeds.get(("none", tables.PLAIN))
+  methods = _methods(tree)
+  own = [speeds.get(method) for method in methods]
+  plain = speeds.get(methods[0].undrafted)
   ours = [NOTHING if value is None else f"{value:.1f}" for value in own]
   delta = f"{own[1] / own[0] - 1:+.1%}" if all(own) else NOTHING
   speedups = [f"{x / plain:.2f}x" if x and plain else NOTHING for x in own]

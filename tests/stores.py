@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 
+from tv_jax.records import Answer, Method
 from tv_jax.store import Store
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -22,18 +23,24 @@ from tv_jax import store
 """
 
 
-def item(question, size=10):
-  return {
-    "task": "qa",
-    "question": question,
-    "turn": 0,
-    "tree": "eagle",
-    "proposal": "top_k",
-    "verifier": "traversal",
-    "temperature": 1.0,
-    "seed": 0,
+METHOD = Method(
+  tree="eagle",
+  proposal="top_k",
+  verifier="traversal",
+  temperature=1.0,
+  seed=0,
+)
+
+
+def item(question, size=10, **fields):
+  """As a reader finds it: with lists."""
+  own = {
     "text": f"{question}Ä" * size,
+    **{name: [] for name in ("tokens", "accepted", "stops")},
   }
+  return Answer(
+    task="qa", question=question, turn=0, method=METHOD, **own | fields
+  )
 
 
 def enter(folder, config=CONFIG, environment=ENVIRONMENT):

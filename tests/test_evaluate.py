@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import shutil
-import sys
 
 import numpy as np
 import pytest
@@ -61,9 +60,7 @@ def pair():
 
 def answer_of(unit, **names):
   (found,) = [
-    item
-    for item in unit.items
-    if all(item[name] == value for name, value in names.items())
+    item for item in unit.items if names.items() <= item.key.fields.items()
   ]
   return found
 
@@ -77,7 +74,7 @@ def test_every_turn_of_every_cell_is_answered(finished):
   )
   assert turns == 8  # two dialogues have two turns
   assert len(unit.items) == 3 * turns
-  assert {item["verifier"] for item in unit.items} == {
+  assert {item.method.verifier for item in unit.items} == {
     "plain",
     "token_level",
     "traversal",
@@ -91,7 +88,7 @@ def test_an_answer_is_what_generate_says(finished, pair):
   first = answer_of(unit, question=1, turn=0, verifier="traversal")
   asked = [
     prompts.conversation(question, []),
-    prompts.conversation(question, [first["text"]]),
+    prompts.conversation(question, [first.text]),
   ]
   for turn, turns in enumerate(asked):
     ours = answer_of(unit, question=1, turn=turn, verifier="traversal")
@@ -103,25 +100,27 @@ def test_an_answer_is_what_generate_says(finished, pair):
       panel=["token_level"],
       max_new_tokens=12,
     )
-    assert ours["tokens"] == theirs.tokens[0]
-    assert ours["text"] == theirs.text[0]
-    assert ours["accepted"] == theirs.accepted[0].tolist()
-    assert ours["stops"] == theirs.stops.tolist()
+    assert ours.tokens == theirs.tokens[0]
+    assert ours.text == theirs.text[0]
+    assert ours.accepted == theirs.accepted[0].tolist()
+    assert ours.stops == theirs.stops.tolist()
     for name, expected in theirs.expected.items():
-      np.testing.assert_allclose(ours["expected"][name], expected[0], rtol=1e-4)
+      np.testing.assert_allclose(ours.expected[name], expected[0], rtol=1e-4)
 
 
 def test_plain_answers_have_a_token_a_cycle(finished):
   for item in store.read(finished).items:
-    if item["verifier"] == "plain":
-      assert item["accepted"] == [1] * len(item["tokens"])
-      assert item["expected"] == {}
-      assert (item["tree"], item["proposal"]) == ("none", "none")
+    if item.method.plain:
+      assert item.accepted == [1] * len(item.tokens)
+      assert item.expected == {}
+      assert (item.method.tree, item.method.proposal) == ("none", "none")
 
 
 def test_traces_are_of_the_first_question_of_each_task(finished):
-  traced = [item for item in store.read(finished).items if "trace" in item]
-  assert {(item["task"], item["turn"]) for item in traced} == {
+  traced = [
+    item for item in store.read(finished).items if item.trace is not None
+  ]
+  assert {(item.task, item.turn) for item in traced} == {
     ("mt_bench", 0),
     ("qa", 0),
     ("rag", 0),
@@ -129,21 +128,21 @@ def test_traces_are_of_the_first_question_of_each_task(finished):
   assert len(traced) == 6  # both rules
   tree = tv_jax.tree.parse("kary:2x2")
   for item in traced:
-    assert item["prompt"]
-    assert len(item["trace"]) == min(2, len(item["accepted"]))
+    assert item.prompt
+    assert len(item.trace) == min(2, len(item.accepted))
     text = ""
-    for i, cycle in enumerate(item["trace"]):
-      assert tree.depth[cycle["node"]] + 1 == item["accepted"][i]
-      for rule, expected in item["expected"].items():
+    for i, cycle in enumerate(item.trace):
+      assert tree.depth[cycle["node"]] + 1 == item.accepted[i]
+      for rule, expected in item.expected.items():
         assert traces.expected_length(cycle, rule) == pytest.approx(
           expected[i], rel=1e-4
         )
       # The coins decide, by the chances that follow from the stop law.
-      assert walks.walk(cycle, item["verifier"]).node == cycle["node"]
+      assert walks.walk(cycle, item.method.verifier).node == cycle["node"]
       path = tree.paths[cycle["node"]][1 : tree.depth[cycle["node"]] + 1]
       text += "".join(cycle["pieces"][node] for node in path)
       text += cycle["bonus"] or ""
-    assert item["text"].lstrip().startswith(text.strip().split("<|")[0])
+    assert item.text.lstrip().startswith(text.strip().split("<|")[0])
 
 
 @pytest.mark.long
@@ -162,7 +161,7 @@ def test_what_is_lost_comes_again_to_the_byte(finished, tmp_path, lost):
 
 def test_a_finished_run_loads_nothing(finished, monkeypatch):
   monkeypatch.setattr(
-    sys.modules["tv_jax.evaluate.run"], "load", lambda _: pytest.fail("loaded")
+    "tv_jax.evaluate.running.load", lambda _: pytest.fail("loaded")
   )
   told = []
   evaluate.run(config(), finished, told.append)
@@ -218,7 +217,7 @@ def test_half_a_character_fails_its_item_alone(tmp_path):
     config(questions=path, plain=False, **only, **timed), tmp_path / "run"
   )
   unit = store.read(tmp_path / "run")
-  found = {item["question"]: item.get("error") for item in unit.items}
+  found = {item.question: item.error for item in unit.items}
   assert found[1].startswith(r"the text 'a \ud800 b' holds half of a character")
   assert found[2] is None
   assert unit.timing["methods"][0]["questions"] == [2]
@@ -264,12 +263,12 @@ def test_failures_are_records_and_the_rest_goes_on(tmp_path):
   )
   evaluate.run(small, tmp_path, told.append)
   unit = store.read(tmp_path)
-  failed = [item for item in unit.items if "error" in item]
-  sound = [item for item in unit.items if "error" not in item]
+  failed = [item for item in unit.items if item.error is not None]
+  sound = [item for item in unit.items if item.error is None]
   assert unit.done
   assert sound
-  assert any("leaves no room" in item["error"] for item in failed)
-  assert all(len(item["tokens"]) <= 12 and item["accepted"] for item in sound)
+  assert any("leaves no room" in item.error for item in failed)
+  assert all(len(item.tokens) <= 12 and item.accepted for item in sound)
   assert any("FAILED" in line for line in told)
   made = report.write(tmp_path)
   assert any("ANSWERS FAILED" in line for line in made.warnings)
@@ -298,7 +297,7 @@ def test_a_turn_after_a_failed_one_fails(tmp_path, monkeypatch):
   small = config(tasks="mt_bench", verifiers="traversal", plain=False)
   evaluate.run(small, tmp_path)
   found = {
-    (item["question"], item["turn"]): item.get("error")
+    (item.question, item.turn): item.error
     for item in store.read(tmp_path).items
   }
   assert found[1, 0] == "no template for mice"
@@ -312,7 +311,7 @@ def test_greedy_answers_are_the_same_whoever_verifies(tmp_path):
   unit = store.read(tmp_path)
   texts = {}
   for item in unit.items:
-    texts.setdefault(item["question"], set()).add(tuple(item["tokens"]))
+    texts.setdefault(item.question, set()).add(tuple(item.tokens))
   assert [len(found) for found in texts.values()] == [1] * 4
 
 

@@ -4,22 +4,23 @@ import numpy as np
 import pytest
 
 from tv_jax import metrics
+from tv_jax.records import Answer, Method
 
 
-def record(question=1, accepted=(2, 4), **fields):
-  return {
-    "question": question,
-    "turn": 0,
-    "seed": 0,
-    "verifier": "traversal",
-    "accepted": [*accepted],
-    "expected": {
-      "traversal": [x - 0.5 for x in accepted],
-      "token_level": [x - 1 for x in accepted],
-    },
-    "right": None,
-    "faults": 0,
-  } | fields
+def record(question=1, accepted=(2, 4), verifier="traversal", seed=0, **fields):
+  expected = {
+    "traversal": [x - 0.5 for x in accepted],
+    "token_level": [x - 1 for x in accepted],
+  }
+  method = Method(
+    tree="eagle",
+    proposal="top_k",
+    verifier=verifier,
+    temperature=1.0,
+    seed=seed,
+  )
+  given = {"turn": 0, "accepted": accepted, "expected": expected} | fields
+  return Answer(task="qa", question=question, method=method, **given)
 
 
 def test_errors_are_clustered():
@@ -86,7 +87,7 @@ def test_exact_match_is_over_questions():
 
 
 def test_failures_and_faults_are_counted_and_never_a_zero():
-  failed = {"question": 9, "turn": 0, "seed": 0, "verifier": "x", "error": "no"}
+  failed = record(9, error="no")
   cell = metrics.cell([record(1, (2, 4)), record(2, (3,), faults=2), failed])
   assert (cell.failed, cell.faults, cell.items) == (1, 2, 2)
   assert cell.by_item.mean == pytest.approx(3)
@@ -117,7 +118,5 @@ def test_two_runs_are_compared_item_by_item():
 
 
 def test_two_speeds():
-  method = {"tokens": [10, 30], "seconds": [1.0, 1.0]}
-  assert metrics.speeds(method) == pytest.approx((20, 20))
-  method = {"tokens": [10, 30], "seconds": [1.0, 2.0]}
-  assert metrics.speeds(method) == pytest.approx((40 / 3, 12.5))
+  assert metrics.speeds([10, 30], [1.0, 1.0]) == pytest.approx((20, 20))
+  assert metrics.speeds([10, 30], [1.0, 2.0]) == pytest.approx((40 / 3, 12.5))

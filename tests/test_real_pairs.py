@@ -121,17 +121,17 @@ def finished(folder, count, failed):
   unit = store.read(folder)
   assert unit.done
   assert len(unit.items) == count
-  items = {(item["question"], item["turn"]): item for item in unit.items}
+  items = {(item.question, item.turn): item for item in unit.items}
   assert len(items) == count
-  wrong = {key for key, item in items.items() if "error" in item}
+  wrong = {key for key, item in items.items() if item.error is not None}
   assert wrong == failed
   for key in items.keys() - failed:
-    assert 0 < len(items[key]["tokens"]) <= SHORT["max_new_tokens"]
-    assert items[key]["faults"] == 0
+    assert 0 < len(items[key].tokens) <= SHORT["max_new_tokens"]
+    assert items[key].faults == 0
   for key in failed:
     too_long = f"leaves no room for an answer in {POSITIONS}"
     why = "an earlier turn failed" if key[1] else too_long
-    assert why in items[key]["error"]
+    assert why in items[key].error
   assert (folder / "report.html").exists()
   with (folder / "cells.csv").open() as file:
     rows = list(csv.DictReader(file))

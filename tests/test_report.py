@@ -12,6 +12,7 @@ import pytest
 from experiments import main_table, paper
 from tests import test_evaluate, traces
 from tv_jax import evaluate, metrics, report, store
+from tv_jax.records import Answer
 from tv_jax.report import formats, progress, tables
 from tv_jax.report.tables import Table
 
@@ -69,11 +70,15 @@ def unit(folder, answers, finish=True, **config):
   settings = test_evaluate.config(trees="chain:5 eagle", **config)
   kept = evaluate.to_dict(evaluate.from_config(settings))
   with store.Store.open(folder, kept, {"jax": "1"}) as results:
-    for answer in answers:
-      results.append(answer)
+    for line in answers:
+      results.append(Answer.of(line))
     if finish:
       results.finish()
   return folder
+
+
+def failed(line, why):
+  return Answer.of(line).key.fields | {"error": why}
 
 
 def rows_of(path):
@@ -93,7 +98,7 @@ def test_cells_are_the_metrics_of_the_lines(tmp_path):
       if row["task"] in ("all", item["task"])
       and all(row[k] == str(item[k]) for k in ("tree", "verifier"))
     ]
-    cell = metrics.cell(own, "token_level")
+    cell = metrics.cell(map(Answer.of, own), "token_level")
     for name, found in (
       ("acceptance_by_item", cell.by_item),
       ("acceptance_by_token", cell.by_token),
@@ -172,19 +177,14 @@ def test_a_wrong_check_is_loud(tmp_path):
 def test_failures_and_nans_are_loud(tmp_path):
   made = [*items()]
   made[3]["faults"] = 2
-  broken = {name: made[8][name] for name in store.KEY}
-  made[8] = broken | {"error": "the prompt is too long"}
+  made[8] = failed(made[8], "the prompt is too long")
   lines = report.write(unit(tmp_path, made)).warnings
   assert "1 ANSWERS FAILED, the first one because: the prompt is" in lines[0]
   assert "NaN IN 2 CYCLES" in lines[1]
 
 
 def test_a_run_of_which_all_failed_has_a_report(tmp_path):
-  made = [
-    {name: item[name] for name in store.KEY} | {"error": "no"}
-    for item in items()
-  ]
-  report.write(unit(tmp_path, made))
+  report.write(unit(tmp_path, [failed(item, "no") for item in items()]))
   rows = rows_of(tmp_path / "cells.csv")
   assert all(row["acceptance_by_item"] == "" for row in rows)
   assert "nan" not in (tmp_path / "table.md").read_text()
@@ -222,6 +222,8 @@ def test_the_page_holds_the_traces(tmp_path):
   first = data["traces"][0]
   assert (first["tree"], first["verifier"]) == ("eagle", "traversal")
   assert first["cycles"] == json.loads(json.dumps(cycles))
+  shown = Answer.of(made[0]).key.fields
+  assert [*first] == [*shown, "prompt", "cycles"]
 
 
 def test_the_report_as_a_command(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from tests import browser as browsers
 from tests import traces
 from tv_jax.report import fragments, palette, plots, walks
-from tv_jax.report.page import Section, explorer, page
+from tv_jax.report.page import Section, explorer, render
 
 pytestmark = pytest.mark.browser
 
@@ -43,7 +43,7 @@ def url(made, tmp_path_factory):
   )
   settings = {"a.path": "/x" * 60, HOSTILE: HOSTILE}
   setup = fragments.definitions(settings, caption="Config")
-  text = page(
+  text = render(
     title=f"A {'long' * 20} title {HOSTILE}",
     lead=[HOSTILE],
     figures=[("5.06 ± 0.06", "tokens a cycle")],

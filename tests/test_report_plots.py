@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -92,19 +93,22 @@ def test_any_grid_is_drawn(plot, grid):
 @every_plot
 def test_nothing_gained_and_nothing_done(plot):
   items = traces.items()
-  alone = [dict(items[1], accepted=[1, 1])]
-  assert items[1]["tree"] in texts(plot(alone))
-  nothing = [items[0], items[-1], dict(items[1], accepted=[])]
+  alone = [dataclasses.replace(items[1], accepted=[1, 1])]
+  assert items[1].method.tree in texts(plot(alone))
+  empty = dataclasses.replace(items[1], accepted=[])
+  nothing = [items[0], items[-1], empty]
   assert "nothing to show yet" in texts(plot(nothing))
 
 
 def test_a_question_is_one_item():
   """Turns and seeds are pooled, by cycles; errors are over questions."""
-  of = {"task": "qa", "tree": "eagle", "verifier": "traversal"}
   items = [
-    {**of, "question": 1, "turn": 0, "accepted": [1, 1, 1]},
-    {**of, "question": 1, "turn": 1, "accepted": [5]},
-    {**of, "question": 2, "turn": 0, "accepted": [4]},
+    traces.answer("qa", question, "eagle", "traversal", accepted, turn)
+    for question, turn, accepted in (
+      (1, 0, [1, 1, 1]),
+      (1, 1, [5]),
+      (2, 0, [4]),
+    )
   ]
   cells = plots._lengths(items)
   mean, error = plots._estimate(cells, "eagle", "traversal", "qa")

@@ -99,7 +99,7 @@ def test_all_that_a_report_reads_may_be_missing(tmp_path):
     "config.json: models.target is missing",
     "timing.json: methods[].seconds is missing",
     "timing.json: traversal on eagle has other numbers of times",
-    "items.jsonl (item task mt_bench, question 1, turn 0, tree eagle",
+    "items.jsonl, line 1: item task mt_bench, question 1, turn 0, tree none",
     "accepted is missing",
     "expected.token_level has not a number for each cycle",
     "trace[].stop is missing",

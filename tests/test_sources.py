@@ -16,7 +16,7 @@ from tv_jax.evaluate import sources as sources_lib
 
 def hashes(**fields):
   settings = evaluate.from_config(test_evaluate.config(**fields))
-  return sources_lib.sources(settings, evaluate.questions(settings))
+  return sources_lib.hashes(settings, evaluate.questions(settings))
 
 
 def different(before, now):

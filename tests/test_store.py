@@ -18,7 +18,7 @@ from tests.stores import (
   run,
 )
 from tv_jax import store as store_lib
-from tv_jax.store import KEY, StoreError, unit_id, write_atomic
+from tv_jax.store import StoreError, unit_id, write_atomic
 
 SEPARATORS = "a\u2028b\u2029c\x85d\x1ce\rf\ng\0h"
 
@@ -41,10 +41,10 @@ def test_a_unit_is_written_and_read(folder):
     store.save_timing({"methods": []})
     assert not store_lib.read(folder).done
     store.finish()
-    assert store.get(store_lib.key(item(1))) == item(1)
-    assert store_lib.key(item(1)) in store
-    assert store.get(store_lib.key(item(3))) is None
-    assert store_lib.key(item(3)) not in store
+    assert store.get(item(1).key) == item(1)
+    assert item(1).key in store
+    assert store.get(item(3).key) is None
+    assert item(3).key not in store
   lines = (folder / "items.jsonl").read_bytes().split(b"\n")
   assert [json.loads(line)["question"] for line in lines[:-1]] == [2, 0, 1]
   assert lines[-1] == b""
@@ -61,19 +61,34 @@ def test_a_unit_is_written_and_read(folder):
 
 def test_an_empty_unit_is_read(folder):
   enter(folder).close()
-  assert store_lib.read(folder) == (CONFIG, [ENVIRONMENT], (), None, False)
+  assert store_lib.read(folder) == store_lib.Unit(
+    folder=folder,
+    config=CONFIG,
+    environments=[ENVIRONMENT],
+    items=(),
+    timing=None,
+    done=False,
+  )
 
 
-def test_the_key_of_an_item():
-  assert store_lib.key(item(3)) == tuple(item(3)[field] for field in KEY)
-  lacking = {**item(3)}
-  del lacking["turn"], lacking["seed"]
-  with pytest.raises(ValueError, match="without turn, seed"):
-    store_lib.key(lacking)
-  with pytest.raises(ValueError, match=r"tree must be .* \['chain', 5\]"):
-    store_lib.key({**item(3), "tree": ["chain", 5]})
-  with pytest.raises(ValueError, match="must be a dict"):
-    store_lib.key(None)
+def test_all_units_below_a_folder_are_read(tmp_path, filled):
+  other = fill(tmp_path / "runs" / "b")
+  with enter(other) as store:
+    store.finish()
+  model = tmp_path / "runs" / "model"
+  model.mkdir()
+  (model / "config.json").write_text('{"model_type": "llama"}')
+  units = store_lib.read_many(tmp_path / "runs")
+  assert [unit.folder for unit in units] == [other, filled]
+  assert [unit.done for unit in units] == [True, False]
+  assert units[1] == store_lib.read(filled)
+  assert store_lib.read_many(str(other)) == units[:1]
+  assert store_lib.read_many(model) == ()
+  with pytest.raises(StoreError, match="nowhere cannot be read: No such"):
+    store_lib.read_many(tmp_path / "nowhere")
+  (filled / "config.json").unlink()
+  with pytest.raises(ValueError, match=r"unit is no unit .* no config\.json"):
+    store_lib.read_many(tmp_path)
 
 
 def test_the_order_of_items_is_not_that_of_the_lines(tmp_path):
@@ -84,7 +99,7 @@ def test_the_order_of_items_is_not_that_of_the_lines(tmp_path):
     with enter(folder) as store:
       for question in order:
         store.append(item(question))
-    found = [one["question"] for one in store.items]
+    found = [one.question for one in store.items]
     assert found == [2.5, 9, 10, "a", "b"]
     assert store_lib.read(folder).items == store.items
 
@@ -93,18 +108,18 @@ def test_any_text_survives(folder):
   texts = [SEPARATORS, "\ud83d half a pair", "日本語 ß 🦊", '"\\', ""]
   with enter(folder) as store:
     for number, text in enumerate(texts):
-      store.append({**item(number), "text": text})
+      store.append(item(number, text=text))
   assert (folder / "items.jsonl").read_bytes().count(b"\n") == len(texts)
   assert "日本語".encode() in (folder / "items.jsonl").read_bytes()
-  assert [one["text"] for one in store_lib.read(folder).items] == texts
+  assert [one.text for one in store_lib.read(folder).items] == texts
   with enter(folder) as store:
-    assert [one["text"] for one in store.items] == texts
+    assert [one.text for one in store.items] == texts
 
 
 def test_a_record_is_kept_as_a_reader_sees_it(folder):
   with enter(folder) as store:
-    store.append({**item(0), "tokens": (1, 2)})
-    assert store.items[0]["tokens"] == [1, 2]
+    store.append(item(0, tokens=(1, 2)))
+    assert store.items[0].tokens == [1, 2]
   assert store_lib.read(folder).items == store.items
 
 
@@ -117,7 +132,7 @@ def test_what_is_no_json_is_refused(folder, value):
     store.append(item(0))
     before = (folder / "items.jsonl").read_bytes()
     with pytest.raises(ValueError, match=r"question 1, .* is no JSON"):
-      store.append({**item(1), "expected": value})
+      store.append(item(1, expected=value))
     with pytest.raises(ValueError, match="the timing is no JSON"):
       store.save_timing({"seconds": value})
     assert (folder / "items.jsonl").read_bytes() == before
@@ -129,7 +144,7 @@ def test_what_is_no_json_is_refused(folder, value):
 def test_an_item_is_written_once(filled):
   with enter(filled) as store:
     with pytest.raises(ValueError, match=r"question 1, .* is there already"):
-      store.append({**item(1), "text": "another"})
+      store.append(item(1, text="another"))
     assert store_lib.read(filled).items == store.items
 
 
@@ -322,10 +337,14 @@ def test_a_file_has_the_usual_permissions(tmp_path):
 
 
 def test_only_the_standard_library():
-  for path in (ROOT / "tv_jax" / "store").glob("*.py"):
+  package = ROOT / "tv_jax"
+  for path in ((package / "records.py"), *(package / "store").glob("*.py")):
     for node in ast.walk(ast.parse(path.read_text())):
       if isinstance(node, ast.Import):
         assert {one.name for one in node.names} <= sys.stdlib_module_names
       elif isinstance(node, ast.ImportFrom):
         top, *below = node.module.split(".")
-        assert top in sys.stdlib_module_names or below[0] == "store"
+        assert top in sys.stdlib_module_names or below[0] in (
+          "store",
+          "records",
+        )

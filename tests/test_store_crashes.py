@@ -70,7 +70,7 @@ def test_bytes_that_are_no_json_are_cut(filled, tail):
 def test_a_writer_that_does_not_cut_is_caught(filled):
   def careless(folder):
     with (folder / "items.jsonl").open("ab") as file:
-      file.write(json.dumps(item(2), ensure_ascii=False).encode() + b"\n")
+      file.write(json.dumps(item(2).line, ensure_ascii=False).encode() + b"\n")
 
   resume_torn(filled, 0, careless)
   with pytest.raises(AssertionError):
@@ -112,7 +112,7 @@ if sys.argv[3] == "slow":  # a disk that takes its time: kills tear lines
 with enter(sys.argv[1]) as unit:
   for question in range(int(sys.argv[2])):
     one = item(question, 1 + question * 7919 % 20_000)
-    if store.key(one) not in unit:
+    if one.key not in unit:
       unit.append(one)
   unit.finish()
 """
@@ -131,7 +131,9 @@ def kill(process, path, size, moment):
 def test_a_killed_writer_loses_nothing(folder):
   count, kills = 300, 0
   undisturbed = "".join(
-    json.dumps(item(question, 1 + question * 7919 % 20_000), ensure_ascii=False)
+    json.dumps(
+      item(question, 1 + question * 7919 % 20_000).line, ensure_ascii=False
+    )
     + "\n"
     for question in range(count)
   ).encode()
@@ -212,7 +214,7 @@ def test_a_file_that_may_not_grow(filled, room):
   message = run(FULL, filled, limit)
   ends, end = [], 0
   for question in range(100):
-    end += len(json.dumps(item(question), ensure_ascii=False).encode()) + 1
+    end += len(json.dumps(item(question).line, ensure_ascii=False).encode()) + 1
     ends.append(end)
   count = sum(end <= limit for end in ends)
   assert message.count("\n") == 1

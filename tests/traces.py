@@ -1,5 +1,6 @@
 """Items and traces as a run writes them, of random laws on a few words."""
 
+import dataclasses
 import functools
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.records import Answer, Method
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import VERIFIERS
 
@@ -84,28 +86,27 @@ def items(
   made = []
   for task in tasks:
     for question in range(questions):
-      made.append(_item(task, question, "none", "plain", [1] * 9))
+      made.append(answer(task, question, "none", "plain", [1] * 9))
       for tree in trees:
         for skill, verifier in enumerate(verifiers):
           gained = 1 + rng.binomial(5, 0.5 + 0.05 * skill, cycles)
-          own = _item(task, question, tree, verifier, gained.tolist())
+          own = answer(task, question, tree, verifier, gained.tolist())
           made.append(own)
-  failed = _item(tasks[0], 99, trees[0], verifiers[0], [])
-  return [*made, {**failed, "error": "out of memory"}]
+  failed = answer(tasks[0], 99, trees[0], verifiers[0], [])
+  return [*made, dataclasses.replace(failed, error="out of memory")]
 
 
-def _item(task, question, tree, verifier, accepted):
-  return {
-    "task": task,
-    "question": question,
-    "turn": 0,
-    "tree": tree,
-    "proposal": "without_replacement",
-    "verifier": verifier,
-    "temperature": 1.0,
-    "seed": 0,
-    "accepted": accepted,
-  }
+def answer(task, question, tree, verifier, accepted, turn=0):
+  method = Method(
+    tree=tree,
+    proposal="without_replacement",
+    verifier=verifier,
+    temperature=1.0,
+    seed=0,
+  )
+  return Answer(
+    task=task, question=question, turn=turn, method=method, accepted=accepted
+  )
 
 
 def _draft(rng, shape, proposal):

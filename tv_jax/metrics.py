@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from tv_jax.records import Answer
+
 # What it means that a cycle is counted among the faults.
 FAULT = "the logits of the target or of the draft are broken there, or the rule"
 
@@ -103,22 +105,22 @@ class Cell:
   failed: int
 
 
-def cell(records: Iterable[dict], baseline: str | None = None) -> Cell:
-  """The cell of these records.
+def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
+  """The cell of these answers.
 
   Args:
-    records: Lines of a store, of one way to decode.
+    answers: Of one method, its seeds pooled.
     baseline: The rule to compare with on the same drafts.
 
   Returns:
     The cell.
   """
-  records = list(records)
-  sound = [record for record in records if "error" not in record]
-  accepted = [np.array(record["accepted"]) for record in sound]
-  item = _repeat([record["question"] for record in sound], accepted)
+  answers = list(answers)
+  sound = _sound(answers)
+  accepted = [np.array(answer.accepted) for answer in sound]
+  item = _repeat([answer.question for answer in sound], accepted)
   realised = _flat(accepted)
-  own = _expected(sound, lambda record: record["verifier"])
+  own = _expected(sound, lambda answer: answer.method.verifier)
   base = _expected(sound, lambda _: baseline)
   by_item = list(_by_item(sound).values())
   return Cell(
@@ -130,42 +132,44 @@ def cell(records: Iterable[dict], baseline: str | None = None) -> Cell:
     exact_match=_exact_match(sound),
     items=len(by_item),
     cycles=len(realised),
-    faults=sum(record["faults"] for record in sound),
-    failed=len(records) - len(sound),
+    faults=sum(answer.faults for answer in sound),
+    failed=len(answers) - len(sound),
   )
 
 
-def difference(records: Iterable[dict], others: Iterable[dict]) -> Estimate:
+def difference(answers: Iterable[Answer], others: Iterable[Answer]) -> Estimate:
   """Tokens a cycle of two separate runs, item by item: the first's gain."""
-  ours, theirs = (
-    _by_item([record for record in run if "error" not in record])
-    for run in (records, others)
-  )
+  ours, theirs = (_by_item(_sound(run)) for run in (answers, others))
   both = sorted(set(ours) & set(theirs))
   return Estimate.of([ours[item] - theirs[item] for item in both])
 
 
-def speeds(method: dict) -> tuple[float, float]:
+def speeds(tokens, seconds) -> tuple[float, float]:
   """Tokens a second: over all time, and the mean over questions' own speeds.
 
   Args:
-    method: One of a store's timed methods.
+    tokens: Of each question.
+    seconds: Likewise.
 
   Returns:
     All tokens by all seconds, which is ours; and Spec-Bench's.
   """
-  tokens, seconds = np.array(method["tokens"]), np.array(method["seconds"])
+  tokens, seconds = np.array(tokens), np.array(seconds)
   return float(tokens.sum() / seconds.sum()), float((tokens / seconds).mean())
 
 
-def _by_item(records: Sequence[dict]) -> dict[int, float]:
+def _sound(answers) -> list[Answer]:
+  return [answer for answer in answers if answer.error is None]
+
+
+def _by_item(answers: Sequence[Answer]) -> dict[int, float]:
   """Tokens a cycle of each question: its turns pooled, its seeds' mean."""
   pooled: dict[int, dict[int, list[int]]] = {}
-  for record in records:
-    seeds = pooled.setdefault(record["question"], {})
-    total = seeds.setdefault(record["seed"], [0, 0])
-    total[0] += sum(record["accepted"])
-    total[1] += len(record["accepted"])
+  for answer in answers:
+    seeds = pooled.setdefault(answer.question, {})
+    total = seeds.setdefault(answer.method.seed, [0, 0])
+    total[0] += sum(answer.accepted)
+    total[1] += len(answer.accepted)
   return {
     question: float(np.mean([gained / n for gained, n in seeds.values() if n]))
     for question, seeds in pooled.items()
@@ -173,27 +177,27 @@ def _by_item(records: Sequence[dict]) -> dict[int, float]:
   }
 
 
-def _exact_match(records) -> Estimate | None:
+def _exact_match(answers) -> Estimate | None:
   """Over questions, each the mean of its answers."""
   right: dict[int, list[bool]] = {}
-  for record in records:
-    if record["right"] is not None:
-      right.setdefault(record["question"], []).append(record["right"])
+  for answer in answers:
+    if answer.right is not None:
+      right.setdefault(answer.question, []).append(answer.right)
   if not right:
     return None
   return Estimate.of([np.mean(own) for own in right.values()])
 
 
-def _expected(records, name) -> np.ndarray | None:
+def _expected(answers, name) -> np.ndarray | None:
   """What a rule expects, over all cycles; None if it is not known of all."""
-  if not records or any(name(r) not in r["expected"] for r in records):
+  if not answers or any(name(one) not in one.expected for one in answers):
     return None
   # None, where a NaN was met, becomes one again.
-  return _flat([np.array(r["expected"][name(r)], float) for r in records])
+  return _flat([np.array(one.expected[name(one)], float) for one in answers])
 
 
-def _gain(records, own, base, item, baseline):
-  if own is None or base is None or records[0]["verifier"] == baseline:
+def _gain(answers, own, base, item, baseline):
+  if own is None or base is None or answers[0].method.verifier == baseline:
     return None
   return Estimate.clustered(own - base, item)
 

@@ -1,16 +1,13 @@
 """Runs: a config's whole grid, into a folder from which tables are made."""
 
-from tv_jax.evaluate.cells import NONE, PLAIN, Cell, grid
+from tv_jax.evaluate.methods import grid
 from tv_jax.evaluate.programs import keep_programs
-from tv_jax.evaluate.run import load, run
+from tv_jax.evaluate.running import load, run
 from tv_jax.evaluate.selecting import questions
-from tv_jax.evaluate.settings import Settings, from_config, to_dict
+from tv_jax.evaluate.settings import Run, from_config, to_dict
 
 __all__ = [
-  "NONE",
-  "PLAIN",
-  "Cell",
-  "Settings",
+  "Run",
   "from_config",
   "grid",
   "keep_programs",

@@ -9,11 +9,11 @@ import jax
 
 from tv_jax import memory, models
 from tv_jax import tree as tree_lib
-from tv_jax.evaluate.settings import Settings
+from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches, sizes
 
 
-def check(settings: Settings, target: str, draft: str) -> None:
+def check(settings: Run, target: str, draft: str) -> None:
   """Refuses a run of which some batch cannot fit.
 
   Checkpoints on the hub are no files here yet: what they take is checked once

@@ -8,7 +8,7 @@ from tv_jax import prompts
 from tv_jax.prompts import Question
 
 if TYPE_CHECKING:
-  from tv_jax.evaluate.settings import Settings
+  from tv_jax.evaluate.settings import Run
 
 # A question's turns draw from keys of their own: 32 bits hold both numbers.
 TURNS = 16
@@ -17,7 +17,7 @@ IDS = 2**32 // TURNS
 ALL = "all"
 
 
-def questions(settings: Settings) -> tuple[Question, ...]:
+def questions(settings: Run) -> tuple[Question, ...]:
   """The questions that are asked."""
   kind, colon, path = settings.questions.partition(":")
   if kind == "spec_bench" and colon:

@@ -10,6 +10,7 @@ from tv_jax import probs, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate import frozen, selecting
 from tv_jax.pair import DRAFT_KINDS
+from tv_jax.records import AXES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,7 +71,7 @@ class Explorer:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
+class Run:
   """A whole run: every field of a config.
 
   Attributes:
@@ -141,7 +142,7 @@ _LEAST = {
 }
 
 
-def from_config(config) -> Settings:
+def from_config(config) -> Run:
   """Checks a config, all of it, and freezes it.
 
   Args:
@@ -162,7 +163,7 @@ def from_config(config) -> Settings:
     short = {("all",): raw["trees"], ("first",): raw["trees"][:1]}
     stages = short.get(stages, stages) if isinstance(stages, tuple) else stages
     raw["timing"] = {**raw["timing"], "stages": stages}
-  settings = frozen.build(Settings, raw)
+  settings = frozen.build(Run, raw)
   faults = [*_wrong_names(settings), *_wrong_numbers(settings)]
   if faults:
     raise ValueError("; ".join(faults))
@@ -170,12 +171,12 @@ def from_config(config) -> Settings:
   return settings
 
 
-def to_dict(settings: Settings) -> dict:
+def to_dict(settings: Run) -> dict:
   """What is kept with the results; `from_config` reads it again."""
   return dataclasses.asdict(settings)
 
 
-def rules_on(settings: Settings, tree: str, proposal: str) -> tuple[str, ...]:
+def rules_on(settings: Run, tree: str, proposal: str) -> tuple[str, ...]:
   """The verifiers that are defined on a tree and for a proposal."""
   return tuple(
     name for name in settings.verifiers if not _misfit(name, tree, proposal)
@@ -191,7 +192,7 @@ def _names(value):
   return value
 
 
-def _wrong_names(settings: Settings):
+def _wrong_names(settings: Run):
   """What is no name of anything."""
   models = settings.models
   choices = (
@@ -211,7 +212,7 @@ def _wrong_names(settings: Settings):
       f"experiment={experiment!r} must be a name without slashes, and not dots"
       " alone"
     )
-  for name in (*_NAMES, "temperatures", "seeds"):
+  for name in ("tasks", *(f"{axis}s" for axis in AXES)):
     values = getattr(settings, name)
     if not values and name != "tasks":
       yield f"{name} is empty"
@@ -274,7 +275,7 @@ def _misfit(name, tree, proposal):
   )
 
 
-def _wrong_numbers(settings: Settings):
+def _wrong_numbers(settings: Run):
   """What is out of range."""
   for path, least in _LEAST.items():
     value = settings

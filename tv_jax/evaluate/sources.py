@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from tv_jax import names, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.evaluate.settings import Settings
+from tv_jax.evaluate.settings import Run
 from tv_jax.models import folders
 from tv_jax.prompts import Question
 
@@ -36,8 +36,8 @@ _TEXTS = (
 )
 
 
-def sources(
-  settings: Settings, questions: Sequence[Question], finished: bool = False
+def hashes(
+  settings: Run, questions: Sequence[Question], finished: bool = False
 ) -> dict[str, str]:
   """What a run reads.
 

@@ -13,33 +13,33 @@ from collections.abc import Callable, Sequence
 import jax
 
 from tv_jax import generation, prompts
-from tv_jax.evaluate import answers, cells, environment, selecting
-from tv_jax.evaluate.cells import Cell
-from tv_jax.evaluate.settings import Settings, rules_on
+from tv_jax.evaluate import answers, environment, methods, selecting
+from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
 from tv_jax.prompts import Question
+from tv_jax.records import Method
 
 
 @dataclasses.dataclass
-class Method:
-  """One way to decode, and its times so far."""
+class Clock:
+  """A method, and its times so far."""
 
-  cell: Cell
+  method: Method
   how: generation.Settings
-  seconds: list[float]
-  tokens: list[int]
-  cycles: list[int]
+  seconds: list[float] = dataclasses.field(default_factory=list)
+  tokens: list[int] = dataclasses.field(default_factory=list)
+  cycles: list[int] = dataclasses.field(default_factory=list)
   compile_seconds: float = 0.0
 
 
 def measure(
   pair: Pair,
-  settings: Settings,
+  settings: Run,
   questions: Sequence[Question],
   say: Callable[[str], None],
 ) -> dict | None:
-  """Times the cells of the first seed on some questions' first turns.
+  """Times the methods of the first seed on some questions' first turns.
 
   Args:
     pair: The models.
@@ -55,43 +55,40 @@ def measure(
   if not asked:
     say("timing: none, for no question leaves room for an answer")
     return None
-  methods = [
-    _method(pair, settings, cell)
-    for cell in cells.grid(settings)
-    if cell.seed == settings.seeds[0]
-  ]
+  clocks = []
+  for method in methods.grid(settings):
+    if method.seed == settings.seeds[0]:
+      options = _options(settings, method)
+      how = generation.resolve(pair, batch_size=1, **options)
+      clocks.append(Clock(method=method, how=how))
   longest = max(len(tokens) for _, tokens in asked)
-  for method in methods:
-    say(f"timing: {method.cell} (compiling)")
-    *_, method.compile_seconds = _run(pair, settings, method, asked[0], longest)
-  say(f"timing: {len(methods)} methods in turn on {len(asked)} questions")
+  for clock in clocks:
+    say(f"timing: {clock.method} (compiling)")
+    *_, clock.compile_seconds = _run(pair, settings, clock, asked[0], longest)
+  say(f"timing: {len(clocks)} methods in turn on {len(asked)} questions")
   for turn in range(settings.timing.rounds):
     for place, one in enumerate(asked):
-      first = (turn + place) % len(methods)
-      for method in (*methods[first:], *methods[:first]):
-        seconds, kept, cycles, _ = _run(pair, settings, method, one, longest)
-        method.seconds.append(seconds)
-        method.tokens.append(kept)
-        method.cycles.append(cycles)
+      first = (turn + place) % len(clocks)
+      for clock in (*clocks[first:], *clocks[:first]):
+        seconds, kept, cycles, _ = _run(pair, settings, clock, one, longest)
+        clock.seconds.append(seconds)
+        clock.tokens.append(kept)
+        clock.cycles.append(cycles)
+  timed = [question for question, _ in asked] * settings.timing.rounds
   return {
     "environment": environment.describe(),
     "methods": [
       {
-        "tree": method.cell.tree,
-        "proposal": method.cell.proposal,
-        "verifier": method.cell.verifier,
-        "temperature": method.cell.temperature,
-        "questions": [question.question_id for question, _ in asked]
-        * settings.timing.rounds,
-        "tasks": [question.task for question, _ in asked]
-        * settings.timing.rounds,
-        "seconds": method.seconds,
-        "tokens": method.tokens,
-        "cycles": method.cycles,
-        "compile_seconds": method.compile_seconds,
-        "stages": _stages(pair, settings, method, asked, say),
+        **clock.method.pooled("seed").fields,
+        "questions": [question.question_id for question in timed],
+        "tasks": [question.task for question in timed],
+        "seconds": clock.seconds,
+        "tokens": clock.tokens,
+        "cycles": clock.cycles,
+        "compile_seconds": clock.compile_seconds,
+        "stages": _stages(pair, settings, clock.method, asked, say),
       }
-      for method in methods
+      for clock in clocks
     ],
   }
 
@@ -112,30 +109,24 @@ def _encode(pair, settings, questions):
   return asked
 
 
-def _method(pair, settings, cell) -> Method:
-  how = generation.resolve(pair, batch_size=1, **_options(settings, cell))
-  return Method(cell=cell, how=how, seconds=[], tokens=[], cycles=[])
-
-
-def _options(settings, cell) -> dict:
+def _options(settings, method) -> dict:
   """What `generate` is to do: to decode, and nothing else."""
-  options = cell.options(settings)
-  if cell.verifier != cells.PLAIN:
+  options = methods.options(settings, method)
+  if not method.plain:
     options["panel"] = None
-    # There a branch costs nothing, and to compile costs most of a short run.
-    if jax.default_backend() == "cpu":
-      rules = rules_on(settings, cell.tree, cell.proposal)
-      options["among"] = rules
+    # On a CPU a branch costs nothing, and to compile most of a short run.
+    if jax.default_backend() != "cpu":
+      options["among"] = ()
   return options
 
 
-def _run(pair, settings, method, asked, longest):
+def _run(pair, settings, clock, asked, longest):
   """Seconds, tokens and cycles of an answer; seconds of compilation."""
   question, tokens = asked
   limit = answers.positions(pair, settings) - len(tokens)
   batch = batches.assemble(
     pair,
-    method.how,
+    clock.how,
     [tokens],
     [question.question_id * selecting.TURNS],
     1,
@@ -144,7 +135,7 @@ def _run(pair, settings, method, asked, longest):
   )
   caches = batches.caches(pair, batch)
   begin = time.perf_counter()
-  records, _, compiling = generation.decode(method.how, batch, caches)
+  records, _, compiling = generation.decode(clock.how, batch, caches)
   seconds = time.perf_counter() - begin - compiling
   return seconds, int(records.kept[0]), int(records.cycles[0]), compiling
 
@@ -152,15 +143,14 @@ def _run(pair, settings, method, asked, longest):
 def _stages(pair, settings, method, asked, say) -> dict | None:
   """Milliseconds a cycle by stage, the stages programs of their own."""
   trees = settings.timing.stages
-  plain = method.cell.verifier == cells.PLAIN
-  if method.cell.tree not in trees and not (plain and trees):
+  if method.tree not in trees and not (method.plain and trees):
     return None
-  say(f"timing: stages of {method.cell}")
+  say(f"timing: stages of {method}")
   found = generation.profile(
     pair,
     [asked[0][1]],
     batch_size=1,
     progress=False,
-    **_options(settings, method.cell),
+    **_options(settings, method),
   )
   return found.milliseconds

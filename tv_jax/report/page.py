@@ -22,17 +22,6 @@ _SCRIPTS = (
   "choosing.js",
   "explorer.js",
 )
-_TRACE = (
-  "task",
-  "question",
-  "turn",
-  "tree",
-  "proposal",
-  "verifier",
-  "temperature",
-  "seed",
-  "prompt",
-)
 
 
 class Section(NamedTuple):
@@ -43,7 +32,7 @@ class Section(NamedTuple):
   html: str  # made by `fragments`, or by `explorer`
 
 
-def page(
+def render(
   *,
   title: str,
   lead: Sequence[str] = (),
@@ -93,8 +82,7 @@ def explorer(traces: Iterable[dict]) -> str:
       `walks` for what a cycle holds. Without cycles there is nothing to see.
   """
   kept = [
-    {name: trace[name] for name in _TRACE if name in trace}
-    | {"cycles": [walks.directed(cycle) for cycle in trace["cycles"]]}
+    trace | {"cycles": [walks.directed(cycle) for cycle in trace["cycles"]]}
     for trace in traces
     if trace["cycles"]
   ]

@@ -1,32 +1,33 @@
 """The plots of a run: from the lines of its items to SVG.
 
-Each function takes dictionaries as `items.jsonl` holds them, of ONE proposal
-and ONE temperature: the caller picks them. Plain decoding and items that failed
-are left out; the order of the items does not matter. `trees` is the order of
-the panels, by default that of their names. An item is a question: its
-turns and seeds are pooled.
+Each function takes answers that stand in ONE table: the caller picks them.
+Plain decoding and answers that failed are left out; the order of the answers
+does not matter. `trees` is the order of the panels, by default that of their
+names. An item is a question: its turns and seeds are pooled.
 """
 
 import collections
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from tv_jax.records import Answer
 from tv_jax.report import canvas, fragments, palette
 
 _MARKERS = "osD^vP"
 
 
 def acceptance_by_task(
-  items: Iterable[dict], trees: Sequence[str] | None = None
+  answers: Iterable[Answer], trees: Sequence[str] | None = None
 ) -> str:
   """Tokens gained in a cycle, by task and verifier, a panel for each tree.
 
   The points are means over questions, the bars their standard errors.
   """
-  cells = _lengths(items)
-  tasks = _sorted({task for *_, task, _ in cells})
+  cells = _lengths(answers)
+  tasks = _sorted({item.task for item in cells})
   colors = _colors(cells)
 
   def draw(tree, axes):
@@ -60,10 +61,10 @@ def acceptance_by_task(
 
 
 def length_histograms(
-  items: Iterable[dict], trees: Sequence[str] | None = None
+  answers: Iterable[Answer], trees: Sequence[str] | None = None
 ) -> str:
   """The share of cycles by tokens gained, a panel for each tree."""
-  cells = _lengths(items)
+  cells = _lengths(answers)
   colors = _colors(cells)
 
   def draw(tree, axes):
@@ -92,10 +93,10 @@ def length_histograms(
 
 
 def acceptance_by_depth(
-  items: Iterable[dict], trees: Sequence[str] | None = None
+  answers: Iterable[Answer], trees: Sequence[str] | None = None
 ) -> str:
   """The share of cycles that accepted d drafted tokens or more, by depth d."""
-  cells = _lengths(items)
+  cells = _lengths(answers)
   colors = _colors(cells)
 
   def draw(tree, axes):
@@ -126,29 +127,46 @@ def acceptance_by_depth(
   )
 
 
-def _lengths(items):
-  """(tree, verifier, task, question) -> what its cycles gained, in order."""
+class _Item(NamedTuple):
+  tree: str
+  verifier: str
+  task: str
+  question: int
+
+
+def _lengths(answers) -> dict[_Item, np.ndarray]:
+  """What the cycles of each item gained, in order."""
   cells = collections.defaultdict(list)
-  for item in items:
-    if "error" not in item and item["verifier"] != "plain" and item["accepted"]:
-      key = ("tree", "verifier", "task", "question")
-      cells[tuple(item[name] for name in key)] += item["accepted"]
-  return {key: np.array(cells[key]) for key in sorted(cells)}
+  for answer in answers:
+    method = answer.method
+    if answer.error is None and not method.plain and answer.accepted:
+      place = method.tree, method.verifier, answer.task, answer.question
+      cells[_Item(*place)] += answer.accepted
+  return {item: np.array(cells[item]) for item in sorted(cells)}
+
+
+def _of(cells, **names) -> list[np.ndarray]:
+  """Those of the items with these names."""
+  return [
+    lengths
+    for item, lengths in cells.items()
+    if names.items() <= item._asdict().items()
+  ]
 
 
 def _pooled(cells, tree, verifier):
-  own = [value for key, value in cells.items() if key[:2] == (tree, verifier)]
+  own = _of(cells, tree=tree, verifier=verifier)
   return np.concatenate([np.zeros(0, int), *own])
 
 
 def _longest(cells, tree):
-  return max(int(value.max()) for key, value in cells.items() if key[0] == tree)
+  return max(int(lengths.max()) for lengths in _of(cells, tree=tree))
 
 
 def _estimate(cells, tree, verifier, task):
   """The mean over questions, and its standard error; NaN where unknown."""
-  wanted = tree, verifier, task
-  own = [value.mean() for key, value in cells.items() if key[:3] == wanted]
+  found = _of(cells, tree=tree, verifier=verifier, task=task)
+  own = [lengths.mean() for lengths in found]
   if not own:
     return np.nan, np.nan
   error = np.std(own, ddof=1) / len(own) ** 0.5 if len(own) > 1 else np.nan
@@ -157,12 +175,12 @@ def _estimate(cells, tree, verifier, task):
 
 def _trees(cells, order) -> list[str]:
   """The trees in this order, or in that of their names."""
-  there = {tree for tree, *_ in cells}
+  there = {item.tree for item in cells}
   return [t for t in order if t in there] if order else _sorted(there)
 
 
 def _colors(cells):
-  return palette.of_verifiers(verifier for _, verifier, *_ in cells)
+  return palette.of_verifiers(item.verifier for item in cells)
 
 
 def _sorted(names: Iterable[str]) -> list[str]:

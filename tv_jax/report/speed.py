@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 from tv_jax import metrics
-from tv_jax.report.tables import NOTHING, PLAIN, Table, method_name
+from tv_jax.records import Method
+from tv_jax.report import formats, tables
+from tv_jax.report.tables import NOTHING, Table
 
 STAGES = ("draft", "target", "verify", "commit", "rest")
-
-COLUMNS = (
-  "tree",
-  "proposal",
-  "verifier",
-  "temperature",
-  "tokens_per_second",
-  "speedup",
-  "tokens_per_second_by_question",
-  "speedup_by_question",
-  "tokens_per_cycle",
-  "questions",
-  "compile_seconds",
-  *(f"{stage}_share" for stage in STAGES),
-)
 
 DEFINITIONS = (
   "Speed: one question at a time (batch 1), prompts included, after warm-up;"
@@ -33,68 +20,69 @@ DEFINITIONS = (
 )
 
 
-def rows(timing: dict) -> list[list]:
-  """A row of COLUMNS for each method; None where nothing is known."""
-  plain = {
-    method["temperature"]: metrics.speeds(method)
-    for method in timing["methods"]
-    if method["verifier"] == PLAIN
+def speeds(timing: dict) -> dict[Method, dict[str, float | None]]:
+  """What is known of each method's speed, by column of timing.csv."""
+  timed = {Method.of(one): one for one in timing["methods"]}
+  both = {
+    method: metrics.speeds(one["tokens"], one["seconds"])
+    for method, one in timed.items()
   }
-  result = []
-  for method in timing["methods"]:
-    ours, theirs = metrics.speeds(method)
-    base = plain.get(method["temperature"])
-    result.append(
-      [
-        *(method[name] for name in COLUMNS[:4]),
-        round(ours, 2),
-        base and round(ours / base[0], 4),
-        round(theirs, 2),
-        base and round(theirs / base[1], 4),
-        round(sum(method["tokens"]) / sum(method["cycles"]), 4),
-        len(method["seconds"]),
-        round(method["compile_seconds"], 2),
-        *_shares(method["stages"]),
-      ]
-    )
-  return result
+  found = {}
+  for method, one in timed.items():
+    ours, theirs = both[method]
+    base = both.get(method.undrafted)
+    found[method] = {
+      "tokens_per_second": round(ours, 2),
+      "speedup": base and round(ours / base[0], 4),
+      "tokens_per_second_by_question": round(theirs, 2),
+      "speedup_by_question": base and round(theirs / base[1], 4),
+      "tokens_per_cycle": round(sum(one["tokens"]) / sum(one["cycles"]), 4),
+      "questions": len(one["seconds"]),
+      "compile_seconds": round(one["compile_seconds"], 2),
+      **_shares(one["stages"]),
+    }
+  return found
 
 
-def _shares(stages) -> list[float | None]:
+def _shares(stages) -> dict[str, float | None]:
   """Of the stages of plain decoding, drawing a token is its verification."""
-  if not stages:
-    return [None] * len(STAGES)
-  stages = {"verify": stages.get("draw"), "draft": 0.0} | stages
-  total = sum(stages[name] for name in STAGES)
-  return [round(stages[name] / total, 4) for name in STAGES]
+  shares = dict.fromkeys(STAGES)
+  if stages:
+    stages = {"verify": stages.get("draw"), "draft": 0.0} | stages
+    total = sum(stages[name] for name in STAGES)
+    shares = {name: round(stages[name] / total, 4) for name in STAGES}
+  return {f"{name}_share": share for name, share in shares.items()}
 
 
-def table(timing: dict) -> Table:
-  """The same, to be read."""
-  header = [
-    "method",
-    "tokens/s",
-    "speed-up",
-    "by question",
-    "speed-up",
-    "compile s",
-    *(f"{stage}" for stage in STAGES),
+def comma_separated(found: dict[Method, dict]) -> str:
+  """As CSV."""
+  header = [*tables.AXES, *next(iter(found.values()), ())]
+  rows = [
+    [*method.fields.values(), *row.values()] for method, row in found.items()
   ]
-  made, found = [], rows(timing)
-  several = len({(row[1], row[3]) for row in found if row[2] != PLAIN}) > 1
-  for row in found:
-    tree, proposal, rule, temperature, *numbers = row
-    name = method_name(tree, proposal, rule, temperature, several)
-    ours, up, theirs, up_theirs, _, _, compiling, *shares = numbers
-    made.append(
-      [
-        name,
-        f"{ours:.1f}",
-        NOTHING if up is None else f"{up:.2f}x",
-        f"{theirs:.1f}",
-        NOTHING if up_theirs is None else f"{up_theirs:.2f}x",
-        f"{compiling:.1f}",
-        *(NOTHING if x is None else f"{x:.0%}" for x in shares),
-      ]
-    )
-  return Table("Speed at batch 1, and shares of a cycle", [], header, made)
+  return formats.comma_separated(header, rows)
+
+
+def table(found: dict[Method, dict]) -> Table:
+  """The same, to be read."""
+  header = ["method"]
+  header += ["tokens/s", "speed-up", "by question", "speed-up", "compile s"]
+  several = len(tables.conditions(found)) > 1
+  rows = [
+    [
+      tables.name(method, several),
+      f"{row['tokens_per_second']:.1f}",
+      _told(row["speedup"], ".2f", "x"),
+      f"{row['tokens_per_second_by_question']:.1f}",
+      _told(row["speedup_by_question"], ".2f", "x"),
+      f"{row['compile_seconds']:.1f}",
+      *(_told(row[f"{name}_share"], ".0%") for name in STAGES),
+    ]
+    for method, row in found.items()
+  ]
+  title = "Speed at batch 1, and shares of a cycle"
+  return Table(title, [], [*header, *STAGES], rows)
+
+
+def _told(value, spec, unit="") -> str:
+  return NOTHING if value is None else f"{value:{spec}}{unit}"

@@ -7,13 +7,21 @@ the same items are there.
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from tv_jax import metrics
+from tv_jax import metrics, records
 from tv_jax.metrics import Cell, Estimate
+from tv_jax.records import Answer, Method
 
-PLAIN = "plain"
+# By task, ALL among them, and by method, the seeds pooled.
+Cells = dict[str, dict[Method, Cell]]
+
+AXES = tuple(name for name in records.AXES if name != "seed")
+# What is one and the same in a table; trees and rules are beside each other.
+FIXED = tuple(name for name in AXES if name not in ("tree", "verifier"))
+_ORDER = (*FIXED, "tree", "verifier")
+
 # Spec-Bench's six, in the paper's order and under its names.
 TASKS = {
   "mt_bench": "Multi-turn",
@@ -54,88 +62,85 @@ class Table(NamedTuple):
   notes: tuple[str, ...] = ()  # what must be said right below it
 
 
-class Way(NamedTuple):
-  """How trees were drawn, and from how hot a law."""
-
-  proposal: str
-  temperature: float
-
-  def __str__(self) -> str:
-    """For a title."""
-    return f"{self.proposal}, temperature {self.temperature:g}"
-
-
-def cells(items: Iterable[dict], config: dict) -> dict[tuple, Cell]:
-  """By (task, tree, proposal, verifier, temperature); task ALL for all.
+def cells(answers: Iterable[Answer], config: dict) -> Cells:
+  """The cells of a run.
 
   Args:
-    items: Lines of a store.
+    answers: Lines of its store.
     config: The run's, in whose order cells come; plain decoding comes first.
 
   Returns:
     The cells.
   """
-  grouped = collections.defaultdict(list)
-  for item in items:
-    names = tuple(item[k] for k in ("tree", "proposal", "verifier"))
+  grouped: dict[str, dict[Method, list[Answer]]] = {}
+  for answer in answers:
+    method = answer.method.pooled("seed")
     # Once, where a category is called so, too.
-    for task in dict.fromkeys((item["task"], ALL)):
-      grouped[(task, *names, item["temperature"])].append(item)
-  names = ("trees", "proposals", "verifiers", "temperatures")
-  orders = [[*TASKS], *(config[name] for name in names)]
+    for task in dict.fromkeys((answer.task, ALL)):
+      grouped.setdefault(task, {}).setdefault(method, []).append(answer)
+  tasks = [*TASKS]
 
-  def place(key):
-    # What is in no list comes first; but such tasks come last, ALL at the end.
-    task, tree, proposal, verifier, temperature = key
-    values = (task, tree, proposal, verifier, temperature)
-    places = [
-      order.index(value) if value in order else -1
-      for order, value in zip(orders, values, strict=True)
+  def place_of_task(task):
+    other = len(tasks) + (task == ALL)
+    return tasks.index(task) if task in tasks else other, task
+
+  def place(method):
+    # What is in no list comes first.
+    values = {name: config.get(f"{name}s", []) for name in _ORDER}
+    return [
+      own.index(value) if (value := getattr(method, name)) in own else -1
+      for name, own in values.items()
     ]
-    other = (len(TASKS) + (task == ALL), task)
-    first = (places[0], task) if task in TASKS else other
-    return first, places[2], places[4], places[1], places[3]
 
   return {
-    key: metrics.cell(grouped[key], config["baseline"])
-    for key in sorted(grouped, key=place)
+    task: {
+      method: metrics.cell(grouped[task][method], config["baseline"])
+      for method in sorted(grouped[task], key=place)
+    }
+    for task in sorted(grouped, key=place_of_task)
   }
 
 
-def ways(found: dict[tuple, Cell]) -> list[Way]:
-  """The proposals and temperatures of all speculative cells."""
+def conditions(methods: Iterable[Method]) -> list[Method]:
+  """What each table is of: all trees and rules of a proposal and the like."""
   return list(
-    dict.fromkeys(
-      Way(proposal, temperature)
-      for _, _, proposal, verifier, temperature in found
-      if verifier != PLAIN
-    )
+    dict.fromkeys(condition(method) for method in methods if not method.plain)
   )
 
 
-def main(found: dict[tuple, Cell], way: Way, baseline: str) -> Table:
+def condition(method: Method) -> Method:
+  """What is fixed in the table that a method stands in."""
+  return method.pooled("tree", "verifier", "seed")
+
+
+def main(found: Cells, fixed: Method, baseline: str) -> Table:
   """The paper's main table: acceptance by item, trees side by side."""
-  trees = _trees(found, way)
+  trees = _trees(found, fixed)
   groups, header = [("", 1)], ["task"]
-  for tree, rules in trees.items():
+  compared = {}
+  for tree, methods in trees.items():
+    rules = [method.verifier for method in methods]
     others = [rule for rule in rules if rule != baseline]
-    compared = others if baseline in rules else []
-    groups.append((tree, len(rules) + len(compared)))
-    header += [*rules, *(_delta(rule, compared) for rule in compared)]
+    compared[tree] = others if baseline in rules else []
+    groups.append((tree, len(rules) + len(compared[tree])))
+    header += [
+      *rules,
+      *(_delta(rule, compared[tree]) for rule in compared[tree]),
+    ]
   rows = []
-  for task in _tasks(found):
+  for task, by_method in found.items():
     row = ["All" if task == ALL else TASKS.get(task, task)]
-    for tree, rules in trees.items():
-      own = {rule: _get(found, task, tree, way, rule) for rule in rules}
-      row += [estimate(own[rule] and own[rule].by_item) for rule in rules]
-      if baseline in rules:
-        base = own[baseline]
-        row += [_percent(own[r], base) for r in rules if r != baseline]
+    for tree, methods in trees.items():
+      own = {one.verifier: by_method.get(one) for one in methods}
+      row += [estimate(cell and cell.by_item) for cell in own.values()]
+      row += [_percent(own[rule], own[baseline]) for rule in compared[tree]]
     rows.append(row)
-  return Table(f"Acceptance length by item: {way}", groups, header, rows)
+  return Table(
+    f"Acceptance length by item: {title(fixed)}", groups, header, rows
+  )
 
 
-def paired(found: dict[tuple, Cell], way: Way, baseline: str) -> Table:
+def paired(found: Cells, fixed: Method, baseline: str) -> Table:
   """What every rule expects, its gain on the same drafts, and the check."""
   header = [
     "tree",
@@ -149,19 +154,19 @@ def paired(found: dict[tuple, Cell], way: Way, baseline: str) -> Table:
     "cycles",
   ]
   rows, silent = [], {}
-  for tree, rules in _trees(found, way).items():
-    for rule in rules:
-      cell = _get(found, ALL, tree, way, rule)
+  for tree, methods in _trees(found, fixed).items():
+    for method in methods:
+      cell = found[ALL][method]
       relative = NOTHING
       if cell.cycles and cell.expected is None:
-        silent[rule] = None
+        silent[method.verifier] = None
       if cell.gain and cell.expected:
         base = cell.expected.mean - cell.gain.mean
         relative = f"{cell.gain.mean / base:+.2%}"
       rows.append(
         [
           tree,
-          rule,
+          method.verifier,
           estimate(cell.by_token, ".3f"),
           estimate(cell.expected, ".3f"),
           estimate(cell.gain, "+.3f"),
@@ -177,29 +182,36 @@ def paired(found: dict[tuple, Cell], way: Way, baseline: str) -> Table:
     " (docs/new-verifier.md, section 5)."
     for rule in silent
   )
-  return Table(f"The same drafts: {way}", [], header, rows, notes)
+  return Table(f"The same drafts: {title(fixed)}", [], header, rows, notes)
 
 
-def exact_match(found: dict[tuple, Cell]) -> Table | None:
+def exact_match(found: Cells) -> Table | None:
   """Right answers by task; None if nothing has a reference."""
-  tasks = _tasks(found)
-  rows, several = [], len(ways(found)) > 1
-  for method in dict.fromkeys(key[1:] for key in found):
-    own = [found.get((task, *method)) for task in tasks]
+  methods = dict.fromkeys(one for own in found.values() for one in own)
+  rows, several = [], len(conditions(methods)) > 1
+  for method in methods:
+    own = [by_method.get(method) for by_method in found.values()]
     shares = [cell and cell.exact_match for cell in own]
     if any(shares):
       row = [estimate(share, ".2f") for share in shares]
-      rows.append([method_name(*method, several), *row])
-  header = ["", *(TASKS.get(task, "All") for task in tasks)]
+      rows.append([name(method, several), *row])
+  header = ["", *(TASKS.get(task, "All") for task in found)]
   return Table("Exact match", [], header, rows) if rows else None
 
 
-def method_name(tree, proposal, rule, temperature, several: bool) -> str:
-  """A row's name; `several` is whether there are several ways to draw."""
-  name = rule if rule == PLAIN else f"{rule}, {tree}"
-  if several and rule != PLAIN:
-    name += f", {proposal}"
-  return f"{name}, T = {temperature:g}" if several else name
+def title(fixed: Method) -> str:
+  """For example "without_replacement, temperature 1"."""
+  proposal, *others = fixed.fields.items()
+  told = [f"{axis} {records.text(value)}" for axis, value in others]
+  return ", ".join([proposal[1], *told])
+
+
+def name(method: Method, several: bool) -> str:
+  """A row's name; `several` is whether there are several conditions."""
+  parts = [method.verifier]
+  if not method.plain:
+    parts += [method.tree, method.proposal][: 1 + several]
+  return ", ".join(parts + method.numbers * several)
 
 
 def estimate(value: Estimate | None, spec: str = ".2f") -> str:
@@ -209,21 +221,13 @@ def estimate(value: Estimate | None, spec: str = ".2f") -> str:
   return f"{value:{spec}}"
 
 
-def _trees(found, way) -> dict[str, list[str]]:
-  """The trees, and the rules on each."""
+def _trees(found, fixed) -> dict[str, list[Method]]:
+  """The trees, and the methods on each."""
   result = collections.defaultdict(list)
-  for task, tree, proposal, rule, temperature in found:
-    if task == ALL and rule != PLAIN and way == (proposal, temperature):
-      result[tree].append(rule)
+  for method in found[ALL]:
+    if not method.plain and condition(method) == fixed:
+      result[method.tree].append(method)
   return dict(result)
-
-
-def _tasks(found) -> Sequence[str]:
-  return list(dict.fromkeys(task for task, *_ in found))
-
-
-def _get(found, task, tree, way, rule) -> Cell | None:
-  return found.get((task, tree, way.proposal, rule, way.temperature))
 
 
 def _delta(rule, compared) -> str:

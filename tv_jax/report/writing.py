@@ -6,10 +6,10 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from tv_jax import metrics, store
-from tv_jax.metrics import Cell, Estimate
+from tv_jax import metrics, records, store
+from tv_jax.metrics import Estimate
 from tv_jax.report import formats, fragments, page, plots, speed, tables, walks
-from tv_jax.report.tables import Table
+from tv_jax.report.tables import ALL, Cells, Table
 from tv_jax.store import runs
 
 _ESTIMATES = {
@@ -58,14 +58,12 @@ def write(folder: str | os.PathLike) -> Report:
     raise ValueError(f"{folder}: there are no answers yet to report on")
   baseline = unit.config["baseline"]
   found = tables.cells(unit.items, unit.config)
-  ways = tables.ways(found)
+  conditions = tables.conditions(found[ALL])
+  main = [tables.main(found, one, baseline) for one in conditions]
   made = [
     table
-    for way in ways
-    for table in (
-      tables.main(found, way, baseline),
-      tables.paired(found, way, baseline),
-    )
+    for one, own in zip(conditions, main, strict=True)
+    for table in (own, tables.paired(found, one, baseline))
   ]
   match = tables.exact_match(found)
   made += [match] if match else []
@@ -73,19 +71,17 @@ def write(folder: str | os.PathLike) -> Report:
   files = {
     "cells.csv": _cells_csv(found),
     "table.md": _markdown(made, warnings),
-    "table.csv": _table_csv(found, ways, baseline),
-    "table.tex": "\n".join(
-      formats.latex(tables.main(found, way, baseline)) for way in ways
-    ),
+    "table.csv": _table_csv(conditions, main),
+    "table.tex": "\n".join(map(formats.latex, main)),
   }
-  drawn = _plots(unit, ways)
+  drawn = _plots(unit, conditions)
   files |= {f"{name}.svg": svg for name, (svg, _) in drawn.items()}
-  shown = [*made]
+  shown, speeds = [*made], {}
   if unit.timing:
-    header, rows = speed.COLUMNS, speed.rows(unit.timing)
-    files["timing.csv"] = formats.comma_separated(header, rows)
-    shown.append(speed.table(unit.timing))
-  files["report.html"] = _page(unit, found, shown, drawn, warnings)
+    speeds = speed.speeds(unit.timing)
+    files["timing.csv"] = speed.comma_separated(speeds)
+    shown.append(speed.table(speeds))
+  files["report.html"] = _page(unit, found, shown, speeds, drawn, warnings)
   for name, text in files.items():
     store.write_atomic(folder / name, text)
   definitions = tables.DEFINITIONS + (speed.DEFINITIONS if unit.timing else ())
@@ -95,11 +91,11 @@ def write(folder: str | os.PathLike) -> Report:
     definitions=definitions,
     warnings=warnings,
     complete=unit.done,
-    all_failed=all("error" in item for item in unit.items),
+    all_failed=all(item.error is not None for item in unit.items),
   )
 
 
-def _warnings(unit, found: dict[tuple, Cell]) -> list[str]:
+def _warnings(unit, found: Cells) -> list[str]:
   """What a reader must know before any number."""
   lines = []
   if not unit.done:
@@ -107,21 +103,21 @@ def _warnings(unit, found: dict[tuple, Cell]) -> list[str]:
       f"THE RUN IS NOT FINISHED: {len(unit.items)} answers are there; the same"
       " command continues."
     )
-  cells = [(key, cell) for key, cell in found.items() if key[0] == tables.ALL]
-  if failed := sum(cell.failed for _, cell in cells):
-    why = next(item["error"] for item in unit.items if "error" in item)
+  cells = found[ALL].values()
+  if failed := sum(cell.failed for cell in cells):
+    why = next(item.error for item in unit.items if item.error is not None)
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
-  if faults := sum(cell.faults for _, cell in cells):
+  if faults := sum(cell.faults for cell in cells):
     lines.append(f"NaN IN {faults} CYCLES: {metrics.FAULT}.")
   reasons, missed = walks.undrawn(_traces(unit))
   if missed:
     lines.append(f"NOT DRAWN in the explorer: {'; '.join(reasons.values())}.")
-  for (_, tree, _, rule, _), cell in cells:
+  for method, cell in found[ALL].items():
     # Of few cycles the error is not known well enough to say so.
     if cell.cycles >= 100 and not _sound(cell.check):
       lines.append(
-        f"CHECK FAILED: {rule} on {tree}: realised - expected ="
-        f" {cell.check:+.3f}"
+        f"CHECK FAILED: {method.verifier} on {method.tree}: realised - expected"
+        f" = {cell.check:+.3f}"
       )
   kept = [
     {k: v for k, v in one.items() if k != "date"} for one in unit.environments
@@ -132,9 +128,11 @@ def _warnings(unit, found: dict[tuple, Cell]) -> list[str]:
 
 
 def _traces(unit) -> list[dict]:
-  """The items of which trees were kept."""
+  """What the explorer shows of the answers of which trees were kept."""
   return [
-    item | {"cycles": item["trace"]} for item in unit.items if "trace" in item
+    item.key.fields | {"prompt": item.prompt, "cycles": item.trace}
+    for item in unit.items
+    if item.trace is not None
   ]
 
 
@@ -143,13 +141,14 @@ def _sound(check: Estimate | None) -> bool:
   return check is None or abs(check.mean) <= 4 * check.error + 1e-4
 
 
-def _cells_csv(found: dict[tuple, Cell]) -> str:
-  header = ["task", "tree", "proposal", "verifier", "temperature"]
+def _cells_csv(found: Cells) -> str:
+  header = ["task", *tables.AXES]
   for name in _ESTIMATES:
     header += [name, f"{name}_se", f"{name}_n"]
   rows = [
     [
-      *key,
+      task,
+      *method.fields.values(),
       *(
         value
         for name in _ESTIMATES.values()
@@ -157,7 +156,8 @@ def _cells_csv(found: dict[tuple, Cell]) -> str:
       ),
       *(getattr(cell, name) for name in _COUNTS),
     ]
-    for key, cell in found.items()
+    for task, by_method in found.items()
+    for method, cell in by_method.items()
   ]
   return formats.comma_separated([*header, *_COUNTS], rows)
 
@@ -170,16 +170,14 @@ def _values(estimate: Estimate | None) -> list:
   return [round(estimate.mean, 6), error, estimate.n]
 
 
-def _table_csv(found, ways, baseline) -> str:
-  made = [tables.main(found, way, baseline) for way in ways]
-  header = ["proposal", "temperature"]
+def _table_csv(conditions, made) -> str:
   rows = [
-    [way.proposal, way.temperature, *row]
-    for way, table in zip(ways, made, strict=True)
+    [*fixed.fields.values(), *row]
+    for fixed, table in zip(conditions, made, strict=True)
     for row in table.rows
   ]
-  header += formats.names(made[0]) if made else ["task"]
-  return formats.comma_separated(header, rows)
+  columns = formats.names(made[0]) if made else ["task"]
+  return formats.comma_separated([*tables.FIXED, *columns], rows)
 
 
 def _markdown(made, warnings) -> str:
@@ -189,25 +187,26 @@ def _markdown(made, warnings) -> str:
   return "\n".join(lines)
 
 
-def _plots(unit, ways) -> dict[str, tuple[str, str]]:
+def _plots(unit, conditions) -> dict[str, tuple[str, str]]:
   """SVGs by the file's name, each with its caption."""
   drawn = {}
-  for way in ways:
+  for fixed in conditions:
     own = [
       item
       for item in unit.items
-      if (item["proposal"], item["temperature"]) == way and "error" not in item
+      if tables.condition(item.method) == fixed and item.error is None
     ]
     for name, (plot, caption) in _PLOTS.items():
-      if len(ways) > 1:
-        name = f"{name}-{way.proposal}-{way.temperature:g}"
+      if len(conditions) > 1:
+        values = map(records.text, fixed.fields.values())
+        name = "-".join([name, *values])
       if own:
         svg = plot(own, unit.config["trees"])
-        drawn[name] = svg, f"{caption} Drawn {way}."
+        drawn[name] = svg, f"{caption} Drawn {tables.title(fixed)}."
   return drawn
 
 
-def _page(unit, found, shown, drawn, warnings) -> str:
+def _page(unit, found, shown, speeds, drawn, warnings) -> str:
   traces = _traces(unit)
   # The last tree, and a rule that is not the baseline, are what opens.
   traces.sort(
@@ -245,16 +244,19 @@ def _page(unit, found, shown, drawn, warnings) -> str:
       ),
     ),
   ]
-  return page.page(
+  return page.render(
     title=f"tv_jax: {unit.config['experiment']}",
     lead=[*warnings, _lead(unit)],
-    figures=_figures(found, unit),
+    figures=_figures(unit, found, speeds),
     sections=sections,
   )
 
 
 def _lead(unit) -> str:
-  models, questions = unit.config["models"], {i["question"] for i in unit.items}
+  models, questions = (
+    unit.config["models"],
+    {one.question for one in unit.items},
+  )
   return (
     f"{models['target']} with {models['draft']} ({models['draft_kind']}), on"
     f" {len(questions)} questions of {unit.config['questions']}. Every number"
@@ -262,27 +264,26 @@ def _lead(unit) -> str:
   )
 
 
-def _figures(found, unit) -> list[tuple[str, str]]:
+def _figures(unit, found, speeds) -> list[tuple[str, str]]:
   """The gains that a reader came for, largest first."""
-  several = len(tables.ways(found)) > 1
-  gains = [
-    (cell, rule, f"{tree}, {tables.Way(proposal, t)}" if several else tree)
-    for (task, tree, proposal, rule, t), cell in found.items()
-    if task == tables.ALL and cell.gain
-  ]
-  gains.sort(key=lambda one: -one[0].gain.mean)
-  figures = [
-    (
-      f"{cell.gain:+.3f}",
-      f"tokens a cycle: {rule} over {unit.config['baseline']} on the same"
-      f" drafts, {tree}",
+  several = len(tables.conditions(found[ALL])) > 1
+  gains = {one: cell.gain for one, cell in found[ALL].items() if cell.gain}
+  figures = []
+  for method in sorted(gains, key=lambda one: -gains[one].mean)[:3]:
+    where = method.tree
+    if several:
+      where += f", {tables.title(tables.condition(method))}"
+    figures.append(
+      (
+        f"{gains[method]:+.3f}",
+        f"tokens a cycle: {method.verifier} over {unit.config['baseline']} on"
+        f" the same drafts, {where}",
+      )
     )
-    for cell, rule, tree in gains[:3]
-  ]
-  if unit.timing:
-    rows = [row for row in speed.rows(unit.timing) if row[5] is not None]
-    best = max(rows, key=lambda row: row[5], default=None)
-    if best:
-      name = tables.method_name(*best[:4], several)
-      figures.append((f"{best[4]:.0f}/s", f"tokens at batch 1: {name}"))
+  known = [one for one in speeds if speeds[one]["speedup"] is not None]
+  if known:
+    best = max(known, key=lambda one: speeds[one]["speedup"])
+    number = f"{speeds[best]['tokens_per_second']:.0f}/s"
+    name = tables.name(best, several)
+    figures.append((number, f"tokens at batch 1: {name}"))
   return figures

@@ -13,18 +13,16 @@ after a crash at any moment the same command continues with the next item.
 """
 
 from tv_jax.store.files import StoreError, clear, write_atomic
-from tv_jax.store.records import KEY, key
-from tv_jax.store.unit import Unit, read, unit_id
+from tv_jax.store.unit import Unit, read, read_many, unit_id
 from tv_jax.store.writer import Store
 
 __all__ = [
-  "KEY",
   "Store",
   "StoreError",
   "Unit",
   "clear",
-  "key",
   "read",
+  "read_many",
   "unit_id",
   "write_atomic",
 ]

@@ -6,7 +6,8 @@ import os
 import pathlib
 import socket
 
-from tv_jax.store import files, records, unit
+from tv_jax.records import Answer, Key
+from tv_jax.store import files, unit
 
 
 def make(folder: pathlib.Path) -> None:
@@ -143,7 +144,7 @@ def note_environment(
 
 def open_items(
   path: pathlib.Path, resources: contextlib.ExitStack
-) -> tuple[int, dict[tuple, dict], int]:
+) -> tuple[int, dict[Key, Answer], int]:
   """Opens items.jsonl to append, and cuts off a last line that is torn.
 
   Args:
@@ -151,7 +152,7 @@ def open_items(
     resources: Closes the descriptor.
 
   Returns:
-    The descriptor, the records by key, and the bytes that they take.
+    The descriptor, the answers by key, and the bytes that they take.
   """
   with files.explained(f"{path} cannot be opened"):
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
@@ -159,7 +160,7 @@ def open_items(
     resources.callback(os.close, descriptor)
     files.sync_folder(path.parent)
     data = path.read_bytes()
-  found, size = records.parse(data, path)
+  found, size = unit.parse(data, path)
   if size < len(data):
     with files.explained(f"{path}: its torn last line cannot be cut off"):
       cut(descriptor, size)

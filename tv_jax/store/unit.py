@@ -1,12 +1,15 @@
 """What is in a unit's folder, for readers."""
 
+from __future__ import annotations
+
+import dataclasses
 import hashlib
 import json
 import os
 import pathlib
-from typing import NamedTuple
 
-from tv_jax.store import files, records
+from tv_jax.records import Answer, Key
+from tv_jax.store import files
 
 CONFIG = "config.json"
 ENVIRONMENTS = "env.json"
@@ -16,13 +19,24 @@ TIMING = "timing.json"
 DONE = "DONE"
 
 
-class Unit(NamedTuple):
-  """A unit's folder, read."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Unit:
+  """A unit's folder, read.
 
+  Attributes:
+    folder: Where it is.
+    config: What was asked for.
+    environments: All that wrote here.
+    items: By rising key, see `in_order`.
+    timing: None until speed was measured.
+    done: Whether nothing is left to do.
+  """
+
+  folder: pathlib.Path
   config: dict
   environments: list[dict]
-  items: tuple[dict, ...]  # by rising key, see records.in_order
-  timing: dict | None  # None until speed was measured
+  items: tuple[Answer, ...]
+  timing: dict | None
   done: bool
 
 
@@ -48,14 +62,96 @@ def read(folder: str | os.PathLike) -> Unit:
   # Before the rest: what a writer finished is not finished by half here.
   done = _bytes(folder / DONE) is not None
   path = folder / ITEMS
-  items, _ = records.parse(_bytes(path) or b"", path)
+  items, _ = parse(_bytes(path) or b"", path)
   return Unit(
+    folder=folder,
     config=config,
     environments=load(folder / ENVIRONMENTS, list) or [],
-    items=records.in_order(items),
+    items=in_order(items),
     timing=load(folder / TIMING, dict),
     done=done,
   )
+
+
+def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
+  """Reads all units in a folder and below it, sorted by path.
+
+  Args:
+    root: Above them, as runs/; other folders in it are left out.
+
+  Returns:
+    The units; those that are not finished say so (`done`).
+
+  Raises:
+    ValueError: There is no such folder, or a unit is damaged.
+    StoreError: A file could not be read.
+  """
+
+  def refuse(error):
+    raise files.StoreError(f"{error.filename} cannot be read: {error.strerror}")
+
+  # A folder with nothing but a config.json is a model's, say.
+  found = [
+    pathlib.Path(folder)
+    for folder, _, names in os.walk(root, onerror=refuse)
+    if {ITEMS, ENVIRONMENTS} & {*names}
+  ]
+  return tuple(map(read, sorted(found)))
+
+
+def parse(data: bytes, path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
+  """The answers in a file's bytes, but for a last line that is torn.
+
+  A crash tears the last line only. It then lacks its newline or, when the
+  machine went down as well, is as long as it should be and holds zeros.
+
+  Args:
+    data: The file's bytes.
+    path: The file, for the errors.
+
+  Returns:
+    The answers by key, in the file's order, and the bytes that they take.
+
+  Raises:
+    ValueError: A line that a crash cannot explain.
+  """
+  found, numbers, size = {}, {}, 0
+  # Only b"\n" ends a line: a string may hold other separators, like U+2028.
+  *lines, rest = data.split(b"\n")
+  for number, line in enumerate(lines, 1):
+    wrong = "no JSON: "
+    try:
+      value = files.from_bytes(line)
+      wrong = ""
+      answer = Answer.of(value)
+    except ValueError as error:
+      if wrong and number == len(lines) and not rest:
+        break
+      raise ValueError(
+        f"{path}, line {number}: {wrong}{error}; remove the line, and its item"
+        " is made again"
+      ) from error
+    key = answer.key
+    if key in found:
+      raise ValueError(
+        f"{path}, lines {numbers[key]} and {number}: the same {key}; remove one"
+        " of them"
+      )
+    found[key], numbers[key] = answer, number
+    size += len(line) + 1
+  return found, size
+
+
+def in_order(found: dict[Key, Answer]) -> tuple[Answer, ...]:
+  """The answers by rising key, field by field: numbers first, then strings.
+
+  So whatever is made of them does not depend on the order of the lines.
+  """
+
+  def rank(key):
+    return [(isinstance(value, str), value) for value in key.fields.values()]
+
+  return tuple(found[key] for key in sorted(found, key=rank))
 
 
 def unit_id(config: dict) -> str:

@@ -6,7 +6,8 @@ import contextlib
 import os
 import pathlib
 
-from tv_jax.store import files, opening, records, unit
+from tv_jax.records import Answer, Key
+from tv_jax.store import files, opening, unit
 
 
 class Store:
@@ -24,7 +25,7 @@ class Store:
     self.folder: pathlib.Path = folder
     self.environments: list[dict] = environments
     self.environment_changes: list[str] = changes
-    self._descriptor, self._records, self._size = items
+    self._descriptor, self._answers, self._size = items
     self._resources: contextlib.ExitStack = resources
     self._closed = False
     self._done = os.path.exists(folder / unit.DONE)
@@ -73,40 +74,41 @@ class Store:
     self._closed = True
     self._resources.close()
 
-  def __contains__(self, key: tuple) -> bool:
+  def __contains__(self, key: Key) -> bool:
     """Whether the item is there."""
-    return key in self._records
+    return key in self._answers
 
-  def get(self, key: tuple) -> dict | None:
-    """The item's record, or None."""
-    return self._records.get(key)
+  def get(self, key: Key) -> Answer | None:
+    """The item, or None."""
+    return self._answers.get(key)
 
   @property
-  def items(self) -> tuple[dict, ...]:
-    """All records by rising key, whatever the order they were written in."""
-    return records.in_order(self._records)
+  def items(self) -> tuple[Answer, ...]:
+    """All by rising key, whatever the order they were written in."""
+    return unit.in_order(self._answers)
 
-  def append(self, record: dict) -> None:
+  def append(self, answer: Answer) -> None:
     """Writes an item; on return it is on the disk.
 
     There is no writing of several at once: a crash could then tear more than
     the last line, and a write costs nothing next to making an item.
 
     Args:
-      record: The KEY fields, and whatever JSON else.
+      answer: Of whatever can be JSON: a reader finds lists for tuples.
 
     Raises:
       ValueError: It is there already, or is no JSON.
       StoreError: It could not be written. All items before it are safe.
     """
     self._check_open()
-    key = records.key(record)
-    if key in self._records:
-      raise ValueError(f"{self.folder}: {records.name(key)} is there already")
-    line = files.to_bytes(record, records.name(key))
-    self._write(line, records.name(key))
+    key, what = answer.key, str(answer.key)
+    if key in self._answers:
+      raise ValueError(f"{self.folder}: {what} is there already")
+    line = files.to_bytes(answer.line, what)
+    kept = Answer.of(files.from_bytes(line))
+    self._write(line, what)
     self._size += len(line)
-    self._records[key] = files.from_bytes(line)
+    self._answers[key] = kept
 
   def keep_sources(self, sources: dict[str, str]) -> None:
     """Keeps what items are made of: a hash by name, "group/name" or "group".
@@ -116,7 +118,7 @@ class Store:
       StoreError: It could not be written.
     """
     self._check_open()
-    opening.keep_sources(sources, self.folder, empty=not self._records)
+    opening.keep_sources(sources, self.folder, empty=not self._answers)
 
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json, all of it; errors as in `append`."""
@@ -158,6 +160,6 @@ class Store:
         opening.cut(self._descriptor, self._size)
       raise files.StoreError(
         f"{path}: cannot write {what}: {error.strerror}; the"
-        f" {len(self._records)} items before it are safe, and the same command"
+        f" {len(self._answers)} items before it are safe, and the same command"
         " continues after them"
       ) from error

@@ -16,8 +16,8 @@ from tv_jax.evaluate import settings as settings_lib
 from tv_jax.evaluate import sources as sources_lib
 from tv_jax.evaluate import timing as timing_lib
 from tv_jax.evaluate.answers import Answerer
-from tv_jax.evaluate.cells import grid
-from tv_jax.evaluate.settings import Settings
+from tv_jax.evaluate.methods import grid
+from tv_jax.evaluate.settings import Run
 from tv_jax.models import sharding
 from tv_jax.pair import Pair
 from tv_jax.store import runs
@@ -32,7 +32,7 @@ def run(
   """Runs what is left of a config's grid.
 
   Args:
-    config: As a file in configs/ returns it, or `Settings`.
+    config: As a file in configs/ returns it, or a `Run`.
     workdir: The run's folder; one that has been begun is continued.
     say: Told what is going on, a line at a time.
     advance: Told how many answers there are, and how many there will be.
@@ -43,7 +43,7 @@ def run(
     OSError: In one line, why the folder cannot be written to.
   """
   settings = config
-  if not isinstance(config, Settings):
+  if not isinstance(config, Run):
     settings = settings_lib.from_config(config)
   folder = pathlib.Path(workdir)
   questions = selecting.questions(settings)
@@ -57,11 +57,11 @@ def run(
         + "; ".join(results.environment_changes)
       )
     runs.check(folder, results.items, settings.trees)
-    cells = grid(settings)
+    methods = grid(settings)
     turns = sum(len(question.turns) for question in questions)
-    count = turns * len(cells)
+    count = turns * len(methods)
     finished = (folder / "DONE").exists() and len(results.items) == count
-    results.keep_sources(sources_lib.sources(settings, questions, finished))
+    results.keep_sources(sources_lib.hashes(settings, questions, finished))
     if finished:
       say(f"{count} answers are all there")
       return
@@ -69,7 +69,7 @@ def run(
     # A template that serves no question is no fault of single questions.
     prompts.encode(settings.models.template, pair.tokenizer, ["a"])
     done = len(results.items)
-    say(f"{count} answers in {len(cells)} cells, {done} are there")
+    say(f"{count} answers in {len(methods)} cells, {done} are there")
 
     def tick(number):
       nonlocal done
@@ -77,11 +77,11 @@ def run(
       advance(done, count)
 
     answer = Answerer(pair, settings, questions, results, tick)
-    for i, cell in enumerate(cells, 1):
+    for i, method in enumerate(methods, 1):
       begin, before = time.perf_counter(), done
-      answer(cell)
+      answer(method)
       if done > before:
-        say(f"{i}/{len(cells)} {_told(cell, results, begin)}")
+        say(f"{i}/{len(methods)} {_told(method, results, begin)}")
     if settings.timing.per_task and not (folder / "timing.json").exists():
       measured = timing_lib.measure(pair, settings, questions, say)
       if measured:
@@ -89,16 +89,10 @@ def run(
     results.finish()
 
 
-def _told(cell, results, begin) -> str:
-  """A line about a cell that is done."""
-  same = ("tree", "proposal", "verifier", "temperature", "seed")
-  own = [
-    item
-    for item in results.items
-    if all(item[name] == getattr(cell, name) for name in same)
-  ]
-  found = metrics.cell(own)
-  line = f"{cell}: {found.by_item:.2f} tokens a cycle"
+def _told(method, results, begin) -> str:
+  """A line about a method that is done with."""
+  found = metrics.cell(one for one in results.items if one.method == method)
+  line = f"{method}: {found.by_item:.2f} tokens a cycle"
   if found.failed:
     line += f", {found.failed} FAILED"
   if found.faults:
@@ -106,7 +100,7 @@ def _told(cell, results, begin) -> str:
   return f"{line} ({time.perf_counter() - begin:.0f} s)"
 
 
-def load(settings: Settings) -> Pair:
+def load(settings: Run) -> Pair:
   """The pair of a run's settings."""
   models = settings.models
   mesh = None
