@@ -390,6 +390,20 @@ def grown(
   return from_paths(paths)
 
 
+def placed(parent: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
+  """The parents of one row's tree of `Adaptive`, and its nodes' places [n].
+
+  Args:
+    parent: [N] of each place, `NO_PARENT` where nothing is.
+  """
+  there = np.asarray(parent) != NO_PARENT
+  there[ROOT] = True
+  number = np.cumsum(there) - 1
+  places = np.flatnonzero(there)
+  above = number[parent[places[1:]]]
+  return (NO_PARENT, *above.tolist()), places
+
+
 def family_sizes(tree: Tree | Adaptive) -> tuple[int, ...]:
   """How many children nodes may have, in rising order."""
   if isinstance(tree, Adaptive):

@@ -9,12 +9,13 @@ import itertools
 import jax
 import numpy as np
 
+from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling
 from tv_jax.certify.cases import below
 from tv_jax.certify.drafts import Drafts, sibling_tuples
 from tv_jax.drafting import adaptive
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import NO_PARENT, ROOT, Adaptive, Tree, from_parents
+from tv_jax.tree import NO_PARENT, ROOT, Adaptive, Tree
 
 
 def enumerate_grown(
@@ -106,9 +107,5 @@ def outcome(
   """One draft's tree, and which places [n] its nodes have."""
   if isinstance(shape, Tree):
     return shape, np.arange(len(shape))
-  parent = drafts.topology.parent[draft]
-  places = np.flatnonzero((parent != NO_PARENT) | (np.arange(len(parent)) == 0))
-  number = np.zeros(len(parent), int)
-  number[places] = np.arange(len(places))
-  above = number[parent[places[1:]]]
-  return from_parents([NO_PARENT, *above.tolist()]), places
+  parents, places = tree_lib.placed(drafts.topology.parent[draft])
+  return Tree(parents), places

@@ -5,11 +5,13 @@ Axes: N nodes.
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 
 from tv_jax import decoding, generation
 from tv_jax.decoding import Trace
 from tv_jax.proposals import INVALID
+from tv_jax.tree import Tree, placed
 
 
 def line(
@@ -67,26 +69,31 @@ def traced(
     A dict of each cycle.
   """
   tree = how.plan.speculation.tree
-  parents = [*tree.parents]
   directions = {rule.name: rule.direction for rule in how.rules}
   cycles, end = [], 0
   for i, node in enumerate(trace.node.tolist()):
-    drawn = trace.tokens[i]
-    gained = int(tree.depth[node]) + 1
-    end += gained
+    end += int(tree.depth[node]) + 1
+    own = jax.tree.map(lambda array, i=i: array[i], trace)
+    if isinstance(tree, Tree):
+      parents = tree.parents
+    else:  # without the places where nothing is
+      parents, places = placed(own.parent)
+      node = int(np.searchsorted(places, node))
+      own = jax.tree.map(lambda x, at=places: x[at] if x.ndim else x, own)
+    drawn = own.tokens
     # Where the end or the limit cut, the bonus was not kept.
     bonus = pieces(tokens[end - 1]) if end <= len(tokens) else None
     missing = drawn == INVALID
     cycles.append(
       {
         "cycle": i,
-        "parents": parents,
+        "parents": [*parents],
         "pieces": [None if t == INVALID else pieces(t) for t in drawn.tolist()],
-        "p": _laws(trace.p[i], missing),
-        "q": _laws(trace.q[i], missing),
-        "drawn": _laws(trace.drawn[i], missing),
-        "coins": _numbers(trace.coins[i]),
-        "stop": {name: _numbers(law[i]) for name, law in trace.stop.items()},
+        "p": _laws(own.p, missing),
+        "q": _laws(own.q, missing),
+        "drawn": _laws(own.drawn, missing),
+        "coins": _numbers(own.coins),
+        "stop": {name: _numbers(law) for name, law in own.stop.items()},
         "direction": {name: directions[name] for name in trace.stop},
         "node": node,
         "bonus": bonus,

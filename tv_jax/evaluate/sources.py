@@ -17,6 +17,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.evaluate.settings import Run
 from tv_jax.models import folders
 from tv_jax.prompts import Question
+from tv_jax.tree import Adaptive, Tree
 
 BUNDLED = "bundled/"
 
@@ -55,7 +56,7 @@ def hashes(
   asked = [dataclasses.asdict(question) for question in questions]
   found = {"questions": _of_value(asked)}
   for name in settings.trees:
-    found[f"trees/{name}"] = _of_value([*tree_lib.parse(name).parents])
+    found[f"trees/{name}"] = _of_value(_shape(tree_lib.parse(name), name))
   rules = dict.fromkeys((*settings.verifiers, settings.baseline))
   for group, texts, resolve in (
     ("verifiers", rules, verifiers.resolve),
@@ -72,6 +73,13 @@ def hashes(
     if directory.is_dir() or not finished:
       found |= _model(name, place_of(place), revision or None)
   return found
+
+
+def _shape(tree: Tree | Adaptive, name: str) -> list:
+  """What a tree is, or what shapes it."""
+  if isinstance(tree, Tree):
+    return [*tree.parents]
+  return [*tree.widths, tree.most, names.source_hash(tree.policy, name)]
 
 
 def place_of(name: str) -> str:
