@@ -10,7 +10,7 @@ import pytest
 
 import tv_jax
 from tests import quick
-from tv_jax import certify, drafting, generation, prompts, verifiers
+from tv_jax import certify, drafting, generation, prompts, replay, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify import growing
@@ -49,7 +49,7 @@ def test_a_topology_is_that_of_the_tree():
   rng, sizes = np.random.default_rng(0), set()
   for _ in range(60):
     parent, rank = random_tree(rng, shape)
-    found = jax.tree.map(np.asarray, make(parent, rank))
+    found = jax.tree.map(np.asarray, make(parent))
     places = np.flatnonzero((parent != NO_PARENT) | (np.arange(13) == 0))
     if len(places) == 1:
       continue
@@ -59,6 +59,7 @@ def test_a_topology_is_that_of_the_tree():
     above = [NO_PARENT, *number[parent[places[1:]]]]
     tree = tree_lib.from_parents(above)  # refuses what is no level order
     np.testing.assert_array_equal(found.rank[places], tree.rank)
+    np.testing.assert_array_equal(found.rank, rank)
     np.testing.assert_array_equal(found.depth[places], tree.depth)
     np.testing.assert_array_equal(
       found.ancestors[places][:, places], tree.ancestors
@@ -186,14 +187,11 @@ def pruned(shape, proposal, q):
   nodes = np.concatenate([np.tile([0, 1, 2], (len(rows), 1)), kept], axis=1)
   parent = np.tile(np.array([NO_PARENT, 0, 0, 0, 0], np.int32), (len(rows), 1))
   parent[:, 3:] = tree.parent[kept]
-  rank = np.zeros_like(parent)
-  rank[:, 2] = 1
-  rank[:, 4] = parent[:, 3] == parent[:, 4]
   return drafts_lib.Drafts(
     tokens=whole.tokens[rows, nodes],
     context=whole.context[rows, nodes],
     chance=whole.chance,
-    topology=growing._of_each(growing._topology(shape), parent, rank),
+    topology=growing._of_each(growing._topology(shape), parent),
   )
 
 
@@ -284,6 +282,61 @@ def test_a_policy_of_ones_own(pair):
     np.testing.assert_array_equal(one.parent, [[-1, 0, 0, 1, 1]] * 4)
   with pytest.raises(ValueError, match="no node"):
     _ = result.node_acceptance
+
+
+@pytest.mark.parametrize(
+  "proposal", quick.shorter(["without_replacement", "with_replacement"])
+)
+def test_recorded_and_replayed(pair, tmp_path, proposal):
+  path = tmp_path / "run.npz"
+  result = tv_jax.record(
+    pair,
+    ASKED,
+    path,
+    template="chat",
+    tree="adaptive:3,4,3",
+    proposal=proposal,
+    panel=["token_level"],
+    max_new_tokens=16,
+  )
+  cycles = replay.load(path)
+  assert cycles.tree == Adaptive((3, 4, 3))
+  assert len(np.unique(cycles.parents, axis=0)) > 3
+  for rule in ("traversal", "token_level"):
+    ran = np.concatenate(result.expected[rule])
+    again = replay.expected_lengths(rule, cycles)
+    np.testing.assert_allclose(sorted(again), sorted(ran), rtol=1e-3)
+  with pytest.raises(ValueError, match="known beforehand"):
+    replay.expected_lengths(lambda *_: None, cycles)
+
+
+@pytest.mark.parametrize(
+  ("node", "parent", "words"),
+  [
+    (2, 5, "node 2: parent 5"),  # a later one
+    (3, 0, "node 3: parent 0"),  # two levels up
+    (4, -1, "node 4: a token, but no parent"),
+    (1, -1, "node 2"),  # a place left empty before another
+  ],
+)
+def test_a_file_of_what_is_no_tree_is_refused(tmp_path, node, parent, words):
+  parents = np.tile(np.array([-1, 0, 0, 1, 2, -1], np.int32), (2, 1))
+  q = np.full((2, 3, 4), 0.25, np.float32)
+  content = {
+    "parents": parents,
+    "widths": np.array([2, 3]),
+    "most": np.array(2),
+    "proposal": np.array("with_replacement"),
+    "tokens": np.where(parents == -1, -1, 1),
+    "q": q,
+    "p": q,
+  }
+  np.savez(tmp_path / "a.npz", **content)
+  assert len(replay.load(tmp_path / "a.npz")) == 2
+  parents[1, node] = parent
+  np.savez(tmp_path / "a.npz", **content)
+  with pytest.raises(ValueError, match=words):
+    replay.load(tmp_path / "a.npz")
 
 
 def test_growers_share_a_record():

@@ -28,7 +28,7 @@ def faults(
   topology = None
   if isinstance(tree, Adaptive):
     grown = functools.partial(adaptive.topology, tree)
-    topology = jax.eval_shape(grown, tokens, tokens)
+    topology = jax.eval_shape(grown, tokens)
   draft = topology, tokens, law, law
   given = jax.eval_shape(
     lambda known, *args: verifier.decide(known or tree, proposal, *args),

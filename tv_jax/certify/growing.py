@@ -30,7 +30,6 @@ def enumerate_grown(
     "tokens": np.full((1, len(shape)), INVALID, np.int32),
     "context": np.zeros((1, len(shape)), int),
     "parent": np.full((1, len(shape)), NO_PARENT, np.int32),
-    "rank": np.zeros((1, len(shape)), np.int32),
     "worth": np.zeros((1, len(shape)), q.dtype),
     "chance": np.ones(1),
   }
@@ -44,7 +43,6 @@ def enumerate_grown(
     )
     place = chosen.above + above.start
     grown["parent"][:, own] = np.where(chosen.there, place, NO_PARENT)
-    grown["rank"][:, own] = chosen.rank
     grown["worth"][:, own] = chosen.worth
     for node in above:
       grown = _drawn(grown, node, own, proposal, q)
@@ -53,7 +51,7 @@ def enumerate_grown(
     tokens=grown["tokens"],
     context=grown["context"],
     chance=grown["chance"],
-    topology=_of_each(_topology(shape), grown["parent"], grown["rank"]),
+    topology=_of_each(_topology(shape), grown["parent"]),
   )
 
 

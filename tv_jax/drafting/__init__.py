@@ -1,8 +1,14 @@
 """Drafting: what a draft model does, and the trees that it grows."""
 
-from tv_jax.drafting.adaptive import by_confidence
+from tv_jax.drafting.adaptive import by_confidence, topology
 from tv_jax.drafting.grow import Drafted, Growing, grow, spread
-from tv_jax.drafting.kinds import KINDS, Independent, News, OnFeatures
+from tv_jax.drafting.kinds import (
+  KINDS,
+  Independent,
+  News,
+  OnFeatures,
+  place_of,
+)
 
 __all__ = [
   "KINDS",
@@ -13,5 +19,7 @@ __all__ = [
   "OnFeatures",
   "by_confidence",
   "grow",
+  "place_of",
   "spread",
+  "topology",
 ]

@@ -80,10 +80,13 @@ def choose(
   )
 
 
-def topology(shape: Adaptive, parent: jax.Array, rank: jax.Array) -> Topology:
-  """The tree of these parents [N] (NO_PARENT: nothing is there) and ranks."""
+def topology(shape: Adaptive, parent: jax.Array) -> Topology:
+  """The tree of these parents [N], siblings adjacent; NO_PARENT: nothing."""
   N, K = len(shape), shape.most
   place = np.arange(N, dtype=np.int32)
+  first = jnp.append(True, parent[1:] != parent[:-1])
+  eldest = jax.lax.cummax(jnp.where(first, place, 0))
+  rank = jnp.where(parent == NO_PARENT, 0, place - eldest)
   there = (parent != NO_PARENT) | (place == ROOT)
   above = jnp.maximum(parent, ROOT)
   dropped = jnp.where(there & (place != ROOT), above, N)
@@ -103,11 +106,11 @@ def topology(shape: Adaptive, parent: jax.Array, rank: jax.Array) -> Topology:
   # A node is left after its own subtree and those of its elder siblings.
   sizes = jnp.where(children == NO_CHILD, 0, size[jnp.maximum(children, 0)])
   elder = (jnp.cumsum(sizes, axis=1) - sizes)[above, rank]
-  first = jnp.zeros(N, jnp.int32)
+  begun = jnp.zeros(N, jnp.int32)
   for level in shape.levels[1:]:
     own = slice(level.start, level.stop)
-    first = first.at[own].set(first[above[own]] + elder[own])
-  left = jnp.where(there, first + size - 1, N)
+    begun = begun.at[own].set(begun[above[own]] + elder[own])
+  left = jnp.where(there, begun + size - 1, N)
   return Topology(
     parent=jnp.where(there, parent, NO_PARENT),
     rank=rank,

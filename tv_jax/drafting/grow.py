@@ -110,7 +110,7 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
   root, rows = cache.length - 1, len(drawn)
   M = len(shape.inner)
   tokens, laws = [drawn], []
-  parent, rank = [jnp.full_like(drawn, NO_PARENT)], [jnp.zeros_like(drawn)]
+  parent = [jnp.full_like(drawn, NO_PARENT)]
   worth = jnp.ones(drawn.shape, jnp.float32)
   related = jnp.zeros((rows, 1, M), bool).at[:, :, ROOT].set(True)
   for depth, (above, level) in enumerate(itertools.pairwise(shape.levels), 1):
@@ -125,7 +125,6 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
     parent.append(
       jnp.where(chosen.there, chosen.above + above.start, NO_PARENT)
     )
-    rank.append(chosen.rank)
     if level.stop > M:
       break
     # A node's own slot is that of its place.
@@ -140,13 +139,11 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
       mask.tree(root, related, cache.slots),
       cache,
     )
-  parent, rank = (jnp.concatenate(x, axis=1) for x in (parent, rank))
+  of_each = jax.vmap(functools.partial(adaptive.topology, shape))
   return Drafted(
     tokens=jnp.concatenate(tokens, axis=1),
     laws=jnp.concatenate(laws, axis=1),
-    topology=jax.vmap(functools.partial(adaptive.topology, shape))(
-      parent, rank
-    ),
+    topology=of_each(jnp.concatenate(parent, axis=1)),
     root=root,
     cache=cache,
   )

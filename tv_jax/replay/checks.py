@@ -6,12 +6,15 @@ V vocabulary, or what it was merged to.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from tv_jax import names, reading
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.replay.data import Cycles
+from tv_jax.tree import Adaptive, Tree
 
 # How far a row may sum from 1 before it is taken for something else.
 TOLERANCE = 1e-3
@@ -31,18 +34,20 @@ def cycles(
   missing = [name for name in needed if name not in arrays]
   if missing:
     raise ValueError(f"holds no {', '.join(map(repr, missing))}")
-  parents = _integers(arrays, "parents", (None,))
-  tree = tree_lib.from_parents(parents.tolist())
+  tree, parents = _trees(arrays)
   proposal = _proposal(arrays, proposal)
   N, inner = len(tree), tree.inner
-  tokens = _integers(arrays, "tokens", (None, N))
+  tokens = _integers(
+    arrays, "tokens", (None if parents is None else len(parents), N)
+  )
   C = len(tokens)
   if not C:
     raise ValueError("holds no cycle")
   q, p = (_laws(arrays, name, C, N, inner) for name in ("q", "p"))
   if q.shape != p.shape:
     raise ValueError(f"q has {q.shape[2]} tokens, and p {p.shape[2]}")
-  _check_tokens(tree, proposal, tokens, q.shape[2])
+  of_each = np.asarray(tree.parents)[None] if parents is None else parents
+  _check_tokens(of_each, proposal, tokens, q.shape[2])
   drawn = (tokens[:, inner] != INVALID) | (inner == tree_lib.ROOT)
   for name, laws in (("q", q), ("p", p)):
     _check_laws(name, laws, drawn, inner)
@@ -58,6 +63,7 @@ def cycles(
     tokens=tokens.astype(np.int32),
     q=q,
     p=p,
+    parents=parents,
     item=_integers(arrays, "item", (C,)) if "item" in arrays else each,
     cycle=_integers(arrays, "cycle", (C,)) if "cycle" in arrays else each,
     verifier=str(arrays["verifier"]) if "verifier" in arrays else None,
@@ -66,6 +72,40 @@ def cycles(
     expected=dict(zip(panel, expected if panel else [], strict=True)),
     meta=_meta(arrays),
   )
+
+
+def _trees(arrays) -> tuple[Tree | Adaptive, np.ndarray | None]:
+  """The tree of all cycles; or what shaped them, and each one's parents."""
+  if np.ndim(arrays["parents"]) < 2:
+    parents = _integers(arrays, "parents", (None,))
+    return tree_lib.from_parents(parents.tolist()), None
+  missing = [name for name in ("widths", "most") if name not in arrays]
+  if missing:
+    raise ValueError(
+      "'parents' has a row for each cycle, and then it needs"
+      f" {', '.join(map(repr, missing))}"
+    )
+  widths = _integers(arrays, "widths", (None,)).tolist()
+  shape = Adaptive(tuple(widths), int(_integers(arrays, "most", ())))
+  parents = _integers(arrays, "parents", (None, len(shape)))
+  for above, level in itertools.pairwise(shape.levels):
+    own = parents[:, level.start : level.stop]
+    there = own != tree_lib.NO_PARENT
+    wrong = there & ((own < above.start) | (own >= above.stop))
+    wrong[:, 1:] |= there[:, 1:] & (~there[:, :-1] | (own[:, 1:] < own[:, :-1]))
+    # A parent that is not there itself, or one with too many children.
+    over = np.take_along_axis(parents, np.maximum(own, 0), axis=1)
+    wrong |= there & (own > 0) & (over == tree_lib.NO_PARENT)
+    k = shape.most
+    wrong[:, k:] |= there[:, k:] & (
+      own[:, k:] == own[:, : max(own.shape[1] - k, 0)]
+    )
+    for cycle, place in np.argwhere(wrong)[:1]:
+      raise ValueError(
+        f"cycle {cycle}, node {level.start + place}: parent"
+        f" {own[cycle, place]} makes no tree in level order of these widths"
+      )
+  return shape, parents.astype(np.int32)
 
 
 def _proposal(arrays, given) -> Proposal:
@@ -131,8 +171,15 @@ def _laws(arrays, name, C, N, inner) -> np.ndarray:
   return laws.astype(np.float32, copy=False)
 
 
-def _check_tokens(tree, proposal, tokens, V):
-  """Refuses what cannot have been drawn, naming a cycle and a node."""
+def _check_tokens(parents, proposal, tokens, V):
+  """Refuses what cannot have been drawn, naming a cycle and a node.
+
+  Args:
+    parents: [C, N], or [1, N] if all have the same.
+    proposal: How siblings were drawn.
+    tokens: [C, N].
+    V: Tokens are below.
+  """
   tokens[:, tree_lib.ROOT] = 0
   wrong = (tokens != INVALID) & ((tokens < 0) | (tokens >= V))
   for cycle, node in np.argwhere(wrong)[:1]:
@@ -140,18 +187,25 @@ def _check_tokens(tree, proposal, tokens, V):
       f"cycle {cycle}, node {node}: token {tokens[cycle, node]}; tokens are 0"
       f" to {V - 1}, or {INVALID} where there was none to draw"
     )
-  above = tokens[:, np.maximum(tree.parent, tree_lib.ROOT)]
+  parents = np.broadcast_to(parents, tokens.shape)
+  nowhere = (parents == tree_lib.NO_PARENT) & (tokens != INVALID)
+  nowhere[:, tree_lib.ROOT] = False
+  for cycle, node in np.argwhere(nowhere)[:1]:
+    raise ValueError(f"cycle {cycle}, node {node}: a token, but no parent")
+  over = np.maximum(parents, tree_lib.ROOT)
+  above = np.take_along_axis(tokens, over, axis=1)
   for cycle, node in np.argwhere((above == INVALID) & (tokens != INVALID))[:1]:
     raise ValueError(
-      f"cycle {cycle}, node {node}: a token below node {tree.parent[node]},"
+      f"cycle {cycle}, node {node}: a token below node {parents[cycle, node]},"
       f" which has none ({INVALID})"
     )
   if not proposal.distinct:
     return
-  for node in range(1, len(tree)):
-    elders = [e for e in range(1, node) if tree.parent[e] == tree.parent[node]]
-    twins = (tokens[:, elders] == tokens[:, [node]]).any(axis=1)
-    twins &= tokens[:, node] != INVALID
+  for node in range(1, tokens.shape[1]):
+    elders = slice(1, node)
+    twins = parents[:, elders] == parents[:, [node]]
+    twins &= tokens[:, elders] == tokens[:, [node]]
+    twins = twins.any(axis=1) & (tokens[:, node] != INVALID)
     for cycle in np.flatnonzero(twins)[:1]:
       raise ValueError(
         f"cycle {cycle}, node {node}: token {tokens[cycle, node]} is an elder"

@@ -21,8 +21,16 @@ _OPTIONAL = ("verifier", "temperature", "accepted")
 def save(path, cycles: Cycles) -> None:
   """Writes a file, all of it or nothing."""
   path = pathlib.Path(path)
-  arrays = {
-    "parents": np.array(cycles.tree.parents, np.int32),
+  tree = cycles.tree
+  if cycles.parents is None:
+    shape = {"parents": np.array(tree.parents, np.int32)}
+  else:
+    shape = {
+      "parents": np.asarray(cycles.parents, np.int32),
+      "widths": np.array(tree.widths, np.int32),
+      "most": np.array(tree.most, np.int32),
+    }
+  arrays = shape | {
     "proposal": np.array(cycles.proposal.name),
     "meta": np.array(json.dumps(cycles.meta)),
     "panel": np.array([*cycles.expected], np.str_),

@@ -47,6 +47,7 @@ def expected_lengths(
   rule = verifiers.resolve(verifier)
   if reason := verifiers.misfit(rule, cycles.tree, cycles.proposal):
     raise ValueError(reason)
+  rule = verifiers.form(rule, cycles.tree)
   _, M, V = cycles.q.shape
   size = min(CHUNK, max(1, BYTES // (8 * M * V)), len(cycles))
   key, lengths = jax.random.key(seed), []
@@ -60,6 +61,7 @@ def expected_lengths(
       cycles.proposal,
       coins,
       jax.random.fold_in(key, start),
+      cycles.parents if cycles.parents is None else cycles.parents[rows],
       cycles.tokens[rows],
       cycles.q[rows],
       cycles.p[rows],
@@ -70,24 +72,25 @@ def expected_lengths(
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
+def _lengths(rule, shape, proposal, coins, key, parents, tokens, q, p):
   """[chunk] the expected lengths."""
-  gained = jnp.asarray(tree.depth + 1, q.dtype)
+  gained = jnp.asarray(shape.depth + 1, q.dtype)
 
   def one(cycle):
-    key, tokens, q, p = cycle
+    key, parents, tokens, q, p = cycle
     # Leaves get any law: nobody is to read it.
-    q, p = (drafting.spread(tree, laws) for laws in (q, p))
+    q, p = (drafting.spread(shape, laws) for laws in (q, p))
+    tree = shape if parents is None else drafting.topology(shape, parents)
     if rule.stop_law is not None:
       return rule.stop_law(tree, proposal, tokens, q, p) @ gained
 
     def toss(key):
-      eta = jax.random.uniform(key, (rule.num_coins(tree),), q.dtype)
+      eta = jax.random.uniform(key, (rule.num_coins(shape),), q.dtype)
       return gained[rule.decide(tree, proposal, tokens, q, p, eta).node]
 
     return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)))
 
-  rows = jax.random.split(key, len(tokens)), tokens, q, p
+  rows = jax.random.split(key, len(tokens)), parents, tokens, q, p
   if jax.default_backend() == "cpu":  # where rows need not wait for each other
     return jax.lax.map(one, rows)
   return jax.vmap(one)(rows)

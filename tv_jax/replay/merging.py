@@ -23,8 +23,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax import drafting
 from tv_jax.proposals import INVALID
-from tv_jax.tree import NO_CHILD, ROOT, Tree
+from tv_jax.tree import NO_CHILD, ROOT, Adaptive, Topology, Tree
 
 # How many of a node's tokens stay as they are: the children's, and then those
 # with the largest max(p, q).
@@ -51,7 +52,7 @@ EDGES = edges()
 
 
 def size(
-  tree: Tree,
+  tree: Tree | Adaptive,
   vocabulary: int,
   kept: int = KEPT,
   bins=EDGES,
@@ -64,12 +65,12 @@ def size(
 def _places(tree, kept, distinct):
   """How many tokens stay: all that the children of one alphabet may hold."""
   if distinct:
-    return max(kept, tree.children.shape[1])
+    return max(kept, tree.max_children)
   return max(kept, *map(len, tree.levels))
 
 
 def merge(
-  tree: Tree,
+  tree: Tree | Adaptive,
   tokens: jax.Array,
   q: jax.Array,
   p: jax.Array,
@@ -77,11 +78,12 @@ def merge(
   kept: int = KEPT,
   bins: np.ndarray = EDGES,
   distinct: bool = False,
+  topology: Topology | None = None,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
   """A drafted tree over merged alphabets.
 
   Args:
-    tree: The tree.
+    tree: The tree, or what shaped it.
     tokens: [N] int32, INVALID where there is none; the root's is ignored.
     q: [M, V] draft laws of the nodes that have children.
     p: [M, V] target laws of these nodes.
@@ -89,6 +91,7 @@ def merge(
     bins: Where bins begin; see `edges`.
     distinct: Whether no two siblings hold the same token: then there are no
       twins to look for.
+    topology: What it was shaped to.
 
   Returns:
     tokens [N], the root's being INVALID, and q and p [M, W]. A vocabulary that
@@ -102,11 +105,12 @@ def merge(
   q, p = (jnp.where(drawn[:, None], laws, first) for laws in (q, p))
   if size(tree, V, kept, bins, distinct) == V:
     return tokens, q, p
-  children = tree.children[tree.inner]
+  known = topology or tree
+  children = jnp.asarray(known.children)[tree.inner]
   drawn = jnp.where(children == NO_CHILD, INVALID, tokens[children])
   weight = jnp.maximum(q, p)
   if not distinct:
-    twins = _twins(tree, tokens)
+    twins = _twins(jnp.asarray(known.paths), tree, tokens)
     # By one of them, for rounding may differ; with the children of all.
     weight = weight[jnp.argmax(twins, axis=1)]
     all_drawn = jnp.where(twins[:, :, None], drawn, INVALID)
@@ -117,21 +121,19 @@ def merge(
     bins=jnp.asarray(bins, q.dtype),
   )
   places, q, p = jax.vmap(one)(drawn, _first(weight, drawn), q, p)
-  places = places[tree.family[tree.parent[1:]], tree.rank[1:]]
+  family = jnp.asarray(drafting.place_of(tree))
+  parent, rank = (jnp.asarray(x)[1:] for x in (known.parent, known.rank))
+  places = places[family[jnp.maximum(parent, ROOT)], rank]
+  places = jnp.where(tokens[1:] == INVALID, INVALID, places)
   return tokens.at[1:].set(places), q, p
 
 
-def _twins(tree, tokens):
+def _twins(paths, tree, tokens):
   """[M, M] whether two inner nodes hold the same path."""
-  inner, depth = tree.inner, tree.depth[tree.inner]
-  same = jnp.zeros((len(inner), len(inner)), bool).at[ROOT, ROOT].set(True)
-  for level in range(1, depth.max() + 1):
-    own = np.flatnonzero(depth == level)  # a range: inner is in level order
-    above = np.searchsorted(inner, tree.parent[inner[own]])
-    token = tokens[inner[own]]
-    block = same[above][:, above] & (token[:, None] == token[None])
-    same = same.at[own[0] : own[-1] + 1, own[0] : own[-1] + 1].set(block)
-  return same
+  depth = tree.depth[tree.inner]
+  text = tokens[paths[tree.inner]]  # beyond a node's depth: the root's
+  same = (text[:, None] == text[None]).all(axis=-1)
+  return same & (depth[:, None] == depth[None])
 
 
 def _first(weight, drawn):

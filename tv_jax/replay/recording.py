@@ -138,6 +138,7 @@ class _Recording:
         tokens=seen.tokens,
         q=seen.q,
         p=seen.p,
+        parents=seen.parents,
         item=np.concatenate(self.items[:count]),
         cycle=np.concatenate(self.numbers),
         verifier=how.name,

@@ -22,6 +22,7 @@ class Seen(NamedTuple):
   tokens: jax.Array  # [B, N] in the merged alphabets
   q: jax.Array  # [B, M, W]
   p: jax.Array  # [B, M, W]
+  parents: jax.Array | None  # [B, N] where rows have trees of their own
   accepted: jax.Array  # [B]
   expected: dict[str, jax.Array]  # [B] by verifier of the panel
 
@@ -31,12 +32,14 @@ def step(plan, params, request, state):
   after, draft, laws = decoding.observe(plan, params, request, state)
   tree = plan.speculation.tree
   distinct = plan.speculation.proposal.distinct
-  merge = functools.partial(merging.merge, tree, distinct=distinct)
-  rows = draft.tokens, draft.laws, laws[:, tree.inner]
-  if plan.one_by_one:
-    tokens, q, p = jax.lax.map(lambda row: merge(*row), rows)
-  else:
-    tokens, q, p = jax.vmap(merge)(*rows)
+
+  def merge(row):
+    topology, *drawn = row
+    return merging.merge(tree, *drawn, distinct=distinct, topology=topology)
+
+  rows = draft.topology, draft.tokens, draft.laws, laws[:, tree.inner]
+  each = functools.partial(jax.lax.map if plan.one_by_one else _at_once, merge)
+  tokens, q, p = each(rows)
 
   def column(buffer):
     return jax.lax.dynamic_index_in_dim(buffer, state.cycle, 1, keepdims=False)
@@ -46,9 +49,14 @@ def step(plan, params, request, state):
     tokens=tokens,
     q=q,
     p=p,
+    parents=draft.topology and draft.topology.parent,
     accepted=column(after.records.accepted),
     expected=jax.tree.map(column, after.records.expected),
   )
+
+
+def _at_once(function, rows):
+  return jax.vmap(function)(rows)
 
 
 @functools.lru_cache(maxsize=32)
