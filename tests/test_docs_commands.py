@@ -27,6 +27,8 @@ RUN = {
   '--config.trees="chain:2 grown:16" '
   '--config.verifiers="token_level traversal my_rule:decide" '
   '--config.temperatures="(0.5, 1.0)" --config.seeds="(0, 1)"': FEWER,
+  'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
+  'adaptive:4,6,6,5,4" --workdir=runs/adaptive': FEWER,
   "python -m tv_jax.replay run.npz": "",
   "python -m tv_jax.replay run.npz --verifier=traversal,my_rule:decide": "",
 }
