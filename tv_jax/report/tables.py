@@ -116,17 +116,14 @@ def condition(method: Method) -> Method:
 def main(found: Cells, fixed: Method, baseline: str) -> Table:
   """The paper's main table: acceptance by item, trees side by side."""
   trees = _trees(found, fixed)
-  groups, header = [("", 1)], ["task"]
-  compared = {}
+  groups, header, compared = [("", 1)], ["task"], {}
   for tree, methods in trees.items():
     rules = [method.verifier for method in methods]
     others = [rule for rule in rules if rule != baseline]
     compared[tree] = others if baseline in rules else []
     groups.append((tree, len(rules) + len(compared[tree])))
-    header += [
-      *rules,
-      *(_delta(rule, compared[tree]) for rule in compared[tree]),
-    ]
+    header += rules
+    header += [_delta(rule, compared[tree]) for rule in compared[tree]]
   rows = []
   for task, by_method in found.items():
     row = ["All" if task == ALL else TASKS.get(task, task)]
@@ -135,9 +132,8 @@ def main(found: Cells, fixed: Method, baseline: str) -> Table:
       row += [estimate(cell and cell.by_item) for cell in own.values()]
       row += [_percent(own[rule], own[baseline]) for rule in compared[tree]]
     rows.append(row)
-  return Table(
-    f"Acceptance length by item: {title(fixed)}", groups, header, rows
-  )
+  heading = f"Acceptance length by item: {title(fixed)}"
+  return Table(heading, groups, header, rows)
 
 
 def paired(found: Cells, fixed: Method, baseline: str) -> Table:
