@@ -126,7 +126,7 @@ def main(found: Cells, fixed: Method, baseline: str) -> Table:
     header += [_delta(rule, compared[tree]) for rule in compared[tree]]
   rows = []
   for task, by_method in found.items():
-    row = ["All" if task == ALL else TASKS.get(task, task)]
+    row = [_task(task)]
     for tree, methods in trees.items():
       own = {one.verifier: by_method.get(one) for one in methods}
       row += [estimate(cell and cell.by_item) for cell in own.values()]
@@ -191,7 +191,7 @@ def exact_match(found: Cells) -> Table | None:
     if any(shares):
       row = [estimate(share, ".2f") for share in shares]
       rows.append([name(method, several), *row])
-  header = ["", *(TASKS.get(task, "All") for task in found)]
+  header = ["", *map(_task, found)]
   return Table("Exact match", [], header, rows) if rows else None
 
 
@@ -224,6 +224,10 @@ def _trees(found, fixed) -> dict[str, list[Method]]:
     if not method.plain and condition(method) == fixed:
       result[method.tree].append(method)
   return dict(result)
+
+
+def _task(task) -> str:
+  return "All" if task == ALL else TASKS.get(task, task)
 
 
 def _delta(rule, compared) -> str:
