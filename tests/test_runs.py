@@ -196,6 +196,13 @@ def test_markdown_has_as_many_cells_whatever_they_hold(named):
   assert "<script>" not in text
 
 
+def test_every_category_has_its_name_over_its_exact_matches(named):
+  text = (named / "table.md").read_text()
+  (header,) = re.findall("### Exact match\n\n(.*)", text)
+  assert r"a\|b" in header
+  assert header.count(" All ") == 1
+
+
 def test_a_spreadsheet_computes_nothing(named):
   with (named / "cells.csv").open() as file:
     tasks = {row["task"] for row in csv.DictReader(file)}

@@ -150,8 +150,8 @@ class Answer:
     key = _key(line)
     if found := [*dict.fromkeys(_faults_of(line))][:3]:
       raise ValueError(f"{key}: {'; '.join(found)}")
-    names = {field.name for field in dataclasses.fields(cls)}
-    own = {name: line[name] for name in line if name in names}
+    names = (field.name for field in dataclasses.fields(cls))
+    own = {name: line[name] for name in names if name in line}
     return cls(**own | key._asdict())
 
   @property
@@ -228,15 +228,9 @@ def _faults_of(line) -> Iterator[str]:
 
 
 def faults(kind, value, where: str = "") -> Iterator[str]:
-  """What a JSON value lacks to be of a kind.
+  """What a JSON value, called `where`, lacks to be of a kind.
 
-  Args:
-    kind: A type or several; a list of a kind; or a dict with these fields.
-    value: Of `json.loads`.
-    where: Its name, for the errors.
-
-  Yields:
-    A line for each fault.
+  A kind is a type or several; a list of a kind; or a dict with these fields.
   """
   if isinstance(kind, dict):
     if not isinstance(value, Mapping):
@@ -254,16 +248,11 @@ def faults(kind, value, where: str = "") -> Iterator[str]:
       return
     for one in value:
       yield from faults(kind[0], one, f"{where}[]")
-  elif not _is(kind, value):
-    yield f"{where}={value!r} is of a wrong type"
-
-
-def _is(kind, value) -> bool:
-  """Whether a value is of the type; True is no number."""
-  kinds = kind if isinstance(kind, tuple) else (kind,)
-  return isinstance(value, kinds) and (
-    not isinstance(value, bool) or bool in kinds
-  )
+  else:
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    # True is an int, but no number.
+    if type(value) not in kinds:
+      yield f"{where}={value!r} is of a wrong type"
 
 
 def text(value) -> str:

@@ -116,28 +116,24 @@ def condition(method: Method) -> Method:
 def main(found: Cells, fixed: Method, baseline: str) -> Table:
   """The paper's main table: acceptance by item, trees side by side."""
   trees = _trees(found, fixed)
-  groups, header = [("", 1)], ["task"]
-  compared = {}
+  groups, header, compared = [("", 1)], ["task"], {}
   for tree, methods in trees.items():
     rules = [method.verifier for method in methods]
     others = [rule for rule in rules if rule != baseline]
     compared[tree] = others if baseline in rules else []
     groups.append((tree, len(rules) + len(compared[tree])))
-    header += [
-      *rules,
-      *(_delta(rule, compared[tree]) for rule in compared[tree]),
-    ]
+    header += rules
+    header += [_delta(rule, compared[tree]) for rule in compared[tree]]
   rows = []
   for task, by_method in found.items():
-    row = ["All" if task == ALL else TASKS.get(task, task)]
+    row = [_task(task)]
     for tree, methods in trees.items():
       own = {one.verifier: by_method.get(one) for one in methods}
       row += [estimate(cell and cell.by_item) for cell in own.values()]
       row += [_percent(own[rule], own[baseline]) for rule in compared[tree]]
     rows.append(row)
-  return Table(
-    f"Acceptance length by item: {title(fixed)}", groups, header, rows
-  )
+  heading = f"Acceptance length by item: {title(fixed)}"
+  return Table(heading, groups, header, rows)
 
 
 def paired(found: Cells, fixed: Method, baseline: str) -> Table:
@@ -195,7 +191,7 @@ def exact_match(found: Cells) -> Table | None:
     if any(shares):
       row = [estimate(share, ".2f") for share in shares]
       rows.append([name(method, several), *row])
-  header = ["", *(TASKS.get(task, "All") for task in found)]
+  header = ["", *map(_task, found)]
   return Table("Exact match", [], header, rows) if rows else None
 
 
@@ -228,6 +224,10 @@ def _trees(found, fixed) -> dict[str, list[Method]]:
     if not method.plain and condition(method) == fixed:
       result[method.tree].append(method)
   return dict(result)
+
+
+def _task(task) -> str:
+  return "All" if task == ALL else TASKS.get(task, task)
 
 
 def _delta(rule, compared) -> str:

@@ -119,11 +119,8 @@ def _warnings(unit, found: Cells) -> list[str]:
         f"CHECK FAILED: {method.verifier} on {method.tree}: realised - expected"
         f" = {cell.check:+.3f}"
       )
-  kept = [
-    {k: v for k, v in one.items() if k != "date"} for one in unit.environments
-  ]
-  if len(kept) > 1:
-    lines.append(f"Answers are of {len(kept)} environments; see below.")
+  if (kept := len(unit.environments)) > 1:
+    lines.append(f"Answers are of {kept} environments; see below.")
   return lines
 
 
@@ -253,10 +250,8 @@ def _page(unit, found, shown, speeds, drawn, warnings) -> str:
 
 
 def _lead(unit) -> str:
-  models, questions = (
-    unit.config["models"],
-    {one.question for one in unit.items},
-  )
+  models = unit.config["models"]
+  questions = {item.question for item in unit.items}
   return (
     f"{models['target']} with {models['draft']} ({models['draft_kind']}), on"
     f" {len(questions)} questions of {unit.config['questions']}. Every number"
@@ -270,20 +265,16 @@ def _figures(unit, found, speeds) -> list[tuple[str, str]]:
   gains = {one: cell.gain for one, cell in found[ALL].items() if cell.gain}
   figures = []
   for method in sorted(gains, key=lambda one: -gains[one].mean)[:3]:
-    where = method.tree
-    if several:
-      where += f", {tables.title(tables.condition(method))}"
-    figures.append(
-      (
-        f"{gains[method]:+.3f}",
-        f"tokens a cycle: {method.verifier} over {unit.config['baseline']} on"
-        f" the same drafts, {where}",
-      )
+    what = (
+      f"tokens a cycle: {method.verifier} over {unit.config['baseline']} on the"
+      f" same drafts, {method.tree}"
     )
-  known = [one for one in speeds if speeds[one]["speedup"] is not None]
-  if known:
-    best = max(known, key=lambda one: speeds[one]["speedup"])
-    number = f"{speeds[best]['tokens_per_second']:.0f}/s"
-    name = tables.name(best, several)
-    figures.append((number, f"tokens at batch 1: {name}"))
+    if several:
+      what += f", {tables.title(tables.condition(method))}"
+    figures.append((f"{gains[method]:+.3f}", what))
+  ups = {one: row["speedup"] for one, row in speeds.items() if row["speedup"]}
+  if ups:
+    best = max(ups, key=ups.get)
+    name = f"tokens at batch 1: {tables.name(best, several)}"
+    figures.append((f"{speeds[best]['tokens_per_second']:.0f}/s", name))
   return figures
