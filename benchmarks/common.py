@@ -23,7 +23,7 @@ from rich.table import Table as RichTable
 import tv_jax
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
-from tv_jax.models import eagle, layout, llama
+from tv_jax.models import decoder, eagle, families
 from tv_jax.models.config import Config
 from tv_jax.models.model import Head, Model
 from tv_jax.pair import Pair
@@ -131,8 +131,8 @@ def _config(hidden: int, mlp: int, layers: int, heads: int) -> Config:
 def random_model(config: Config, seed: int) -> Model:
   """A Llama of random weights."""
   rng = np.random.default_rng(seed)
-  size, params = llama.sizes(config), {}
-  for leaf in layout.llama(config):
+  size, params = decoder.sizes(config), {}
+  for leaf in families.leaves(config):
     shape = tuple(size[axis] for axis in leaf.axes)
     node = params
     for name in leaf.path[:-1]:
@@ -142,7 +142,7 @@ def random_model(config: Config, seed: int) -> Model:
   return Model(
     config=config,
     params={"params": params},
-    apply=llama.Llama(config).apply,
+    apply=families.apply(config),
     mesh=None,
     source="random weights",
   )

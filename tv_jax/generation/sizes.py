@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from tv_jax import decoding, memory
-from tv_jax.models import Config, layout
+from tv_jax.models import Config, eagle, families, layout
 from tv_jax.tree import Tree
 
 # To compile a larger tree takes minutes. Levels and siblings are unrolled.
@@ -84,8 +84,8 @@ def slots(tree: Tree | None, prompt: int, new: int) -> int:
 def parameters(config: Config, kind: str) -> int:
   """Bytes of a model's own parameters."""
   if kind == "eagle":
-    return layout.size(layout.eagle(config, bias=True), config)
-  return layout.size(layout.llama(config), config)
+    return layout.size(eagle.leaves(config, bias=True), config)
+  return layout.size(families.leaves(config), config)
 
 
 def _cache(config, rows, slots) -> int:
