@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import tv_jax
+from tv_jax import drafting
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
 from tv_jax.models import decoder, eagle, families
@@ -98,12 +99,14 @@ def load(draft: str | None, target: str | None, kind: str) -> Pair:
 def random_pair(kind: str) -> Pair:
   """A pair of random weights in the shape of the bundled one."""
   target = random_model(_config(256, 640, layers=5, heads=4), seed=0)
-  if kind == "llama":
+  way = drafting.KINDS.get(kind)
+  if way is drafting.Independent:
     draft = random_model(_config(64, 192, layers=2, heads=2), seed=1)
-  elif kind == "eagle":
+  elif way is drafting.OnFeatures:
     draft = random_head(target)
   else:
-    raise ValueError(f"--draft_kind={kind}: not one of llama, eagle")
+    known = ", ".join(drafting.KINDS)
+    raise ValueError(f"--draft_kind={kind}: not one of {known}")
   return Pair(target=target, draft=draft, draft_kind=kind)
 
 

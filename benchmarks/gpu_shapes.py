@@ -241,7 +241,7 @@ def plan(
   """What `tv_jax.generate` would compile on a GPU; plain without a draft."""
   speculation = None
   if draft is not None:
-    kind = "eagle" if isinstance(draft, Head) else "llama"
+    kind = "eagle" if isinstance(draft, Head) else "independent"
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[kind](draft.apply),
       tree=tree_lib.parse(tree) if isinstance(tree, str) else tree,

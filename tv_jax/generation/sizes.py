@@ -12,8 +12,8 @@ import logging
 import jax
 import numpy as np
 
-from tv_jax import decoding, memory
-from tv_jax.models import Config, eagle, families, layout
+from tv_jax import decoding, drafting, memory
+from tv_jax.models import Config, families, layout
 from tv_jax.tree import Tree
 
 # To compile a larger tree takes minutes. Levels and siblings are unrolled.
@@ -41,7 +41,7 @@ def estimate(
   Args:
     target: The target's configuration, with the dtype that it is loaded in.
     draft: Of the draft; None in plain decoding.
-    draft_kind: "llama" or "eagle".
+    draft_kind: One of `drafting.KINDS`.
     tree: What is drafted; None in plain decoding.
     rows: B.
     prompt: P.
@@ -58,7 +58,7 @@ def estimate(
   M = len(tree.inner) if tree else 0
   S = slots(tree, prompt, new)
   own = devices if split_draft else 1
-  weights = parameters(target, "llama") // devices
+  weights = layout.size(families.leaves(target), target) // devices
   caches = _cache(target, rows, S) // devices
   if draft is not None:
     weights += parameters(draft, draft_kind) // own
@@ -82,10 +82,8 @@ def slots(tree: Tree | None, prompt: int, new: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def parameters(config: Config, kind: str) -> int:
-  """Bytes of a model's own parameters."""
-  if kind == "eagle":
-    return layout.size(eagle.leaves(config, bias=True), config)
-  return layout.size(families.leaves(config), config)
+  """Bytes of a draft's own parameters."""
+  return layout.size(drafting.KINDS[kind].leaves(config), config)
 
 
 def _cache(config, rows, slots) -> int:
