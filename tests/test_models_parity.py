@@ -1,7 +1,6 @@
 """Hugging Face's PyTorch models are the definition of right."""
 
 import dataclasses
-import tempfile
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ import pytest
 import tv_jax
 from tests import checkpoints
 from tv_jax import models
-from tv_jax.models import decoder, families, mask, rope
+from tv_jax.models import checkpoint, decoder, families, mask, rope
 from tv_jax.models.families import qwen3
 
 pytestmark = pytest.mark.parity
@@ -101,11 +100,10 @@ PARENTS = [-1, 0, 0, 1, 1, 2, 5]
 
 
 @pytest.mark.parametrize("family", ["grouped", "qwen3", "qwen3-tied"])
-def test_a_tree_is_all_of_its_paths(family):
+def test_a_tree_is_all_of_its_paths(family, tmp_path):
   theirs = checkpoints.hugging_face(family)
-  with tempfile.TemporaryDirectory() as directory:
-    theirs.save_pretrained(directory)
-    model = models.load(directory)
+  theirs.save_pretrained(tmp_path)
+  model = models.load(tmp_path)
   prompt, drafted = checkpoints.tokens(1, 30), checkpoints.tokens(1, 7, seed=1)
   ancestors = np.eye(7, dtype=bool)
   for node, parent in enumerate(PARENTS[1:], 1):
@@ -279,3 +277,16 @@ def test_what_we_save_loads_there(pairs, family, tmp_path):
   again = checkpoints.logits(theirs.eval(), tokens)
   assert np.array_equal(again, exact)
   assert models.load(tmp_path).config == model.config
+
+
+@pytest.mark.parametrize("family", ["qwen3", "qwen3-tied"])
+def test_a_converted_checkpoint(pairs, family, tmp_path):
+  import torch
+
+  _, tokens, exact = pairs(family)
+  theirs = checkpoints.hugging_face(family)
+  theirs.config.save_pretrained(tmp_path)
+  torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+  checkpoint.convert(tmp_path, tmp_path / "new")
+  ours = models.load(tmp_path / "new").logits(tokens)
+  assert checkpoints.error(ours, exact) <= TOLERANCE
