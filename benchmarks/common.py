@@ -21,9 +21,10 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 import tv_jax
+from tv_jax import drafting
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
-from tv_jax.models import eagle, layout, llama
+from tv_jax.models import decoder, eagle, families
 from tv_jax.models.config import Config
 from tv_jax.models.model import Head, Model
 from tv_jax.pair import Pair
@@ -98,12 +99,14 @@ def load(draft: str | None, target: str | None, kind: str) -> Pair:
 def random_pair(kind: str) -> Pair:
   """A pair of random weights in the shape of the bundled one."""
   target = random_model(_config(256, 640, layers=5, heads=4), seed=0)
-  if kind == "llama":
+  way = drafting.KINDS.get(kind)
+  if way is drafting.Independent:
     draft = random_model(_config(64, 192, layers=2, heads=2), seed=1)
-  elif kind == "eagle":
+  elif way is drafting.OnFeatures:
     draft = random_head(target)
   else:
-    raise ValueError(f"--draft_kind={kind}: not one of llama, eagle")
+    known = ", ".join(drafting.KINDS)
+    raise ValueError(f"--draft_kind={kind}: not one of {known}")
   return Pair(target=target, draft=draft, draft_kind=kind)
 
 
@@ -131,8 +134,8 @@ def _config(hidden: int, mlp: int, layers: int, heads: int) -> Config:
 def random_model(config: Config, seed: int) -> Model:
   """A Llama of random weights."""
   rng = np.random.default_rng(seed)
-  size, params = llama.sizes(config), {}
-  for leaf in layout.llama(config):
+  size, params = decoder.sizes(config), {}
+  for leaf in families.leaves(config):
     shape = tuple(size[axis] for axis in leaf.axes)
     node = params
     for name in leaf.path[:-1]:
@@ -142,7 +145,7 @@ def random_model(config: Config, seed: int) -> Model:
   return Model(
     config=config,
     params={"params": params},
-    apply=llama.Llama(config).apply,
+    apply=families.apply(config),
     mesh=None,
     source="random weights",
   )

@@ -40,7 +40,7 @@ _list = functools.partial(flags.DEFINE_list, flag_values=FLAGS)
 _integer = functools.partial(flags.DEFINE_integer, flag_values=FLAGS)
 _DRAFT = _string("draft", None, "The draft: a directory or a repository.")
 _TARGET = _string("target", None, "The target.")
-_KIND = _string("draft_kind", "llama", "llama or eagle.")
+_KIND = _string("draft_kind", "independent", "independent or eagle.")
 _TREES = _string("trees", "chain:5,kary:2x5,eagle", "As tree.parse reads them.")
 _VERIFIERS = _list("verifiers", ["token_level", "traversal"], "Rules by name.")
 _PROPOSAL = _string(

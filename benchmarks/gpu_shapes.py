@@ -14,11 +14,9 @@ import jax.numpy as jnp
 
 from tv_jax import decoding, drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.models import Head, Model, layout, llama, sharding
+from tv_jax.models import Head, Model, decoder, eagle, families, sharding
 from tv_jax.models import cache as caches
-from tv_jax.models import config as configs
 from tv_jax.models.config import Config
-from tv_jax.models.eagle import Eagle
 from tv_jax.models.loading import shared
 from tv_jax.tree import Tree
 
@@ -161,12 +159,12 @@ def config(name: str, dtype: str, layers: int | None = None) -> Config:
   }
   if layers:
     raw["num_hidden_layers"] = layers
-  return configs.from_dict(raw, name)
+  return families.from_dict(raw, name)
 
 
 def parameters(config: Config, leaves, make: Callable) -> dict:
   """Parameters, each `make(leaf, shape)`."""
-  size, params = llama.sizes(config) | {"I": 2 * config.hidden_size}, {}
+  size, params = decoder.sizes(config) | {"I": 2 * config.hidden_size}, {}
   for leaf in leaves:
     node = params
     for name in leaf.path[:-1]:
@@ -207,8 +205,8 @@ def model(config: Config, make: Callable, mesh=None) -> Model:
   """A Llama of parameters that `make` makes."""
   return Model(
     config=config,
-    params={"params": parameters(config, layout.llama(config), make)},
-    apply=llama.Llama(config, mesh).apply,
+    params={"params": parameters(config, families.leaves(config), make)},
+    apply=families.apply(config, mesh),
     mesh=mesh,
     source="random",
   )
@@ -217,12 +215,12 @@ def model(config: Config, make: Callable, mesh=None) -> Model:
 def head(target: Model, make: Callable) -> Head:
   """An EAGLE-1 head for `target`: one layer of the same kind, with a bias."""
   own = dataclasses.replace(target.config, num_hidden_layers=1)
-  leaves = layout.eagle(own, bias=True)
+  leaves = eagle.leaves(own, bias=True)
   params = parameters(own, leaves, make) | shared(target.params["params"])
   return Head(
     config=own,
     params={"params": params},
-    apply=Eagle(own, True, target.mesh).apply,
+    apply=eagle.Eagle(own, True, target.mesh).apply,
     bias=True,
     mesh=target.mesh,
     source="random",
@@ -243,7 +241,7 @@ def plan(
   """What `tv_jax.generate` would compile on a GPU; plain without a draft."""
   speculation = None
   if draft is not None:
-    kind = "eagle" if isinstance(draft, Head) else "llama"
+    kind = "eagle" if isinstance(draft, Head) else "independent"
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[kind](draft.apply),
       tree=tree_lib.parse(tree) if isinstance(tree, str) else tree,

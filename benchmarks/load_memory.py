@@ -53,9 +53,9 @@ def write(directory: pathlib.Path, raw: dict) -> None:
   import ml_dtypes
   from safetensors.numpy import save_file
 
-  from tv_jax.models import config, layout
+  from tv_jax.models import families
 
-  leaves = layout.llama(config.from_dict(raw, "RAW"))
+  leaves = families.leaves(families.from_dict(raw, "RAW"))
   rng = np.random.default_rng(0)
   tensors = {
     part.name: rng.integers(0, 1 << 14, part.shape, np.uint16).view(

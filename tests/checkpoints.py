@@ -32,16 +32,24 @@ FAMILIES = {
     "rope_parameters": ROPE["llama3"],
     "tie_word_embeddings": True,
   },
+  "qwen3": {"model_type": "qwen3", "head_dim": 24},
+  "qwen3-tied": {
+    "model_type": "qwen3",
+    "num_key_value_heads": 1,
+    "head_dim": 16,
+    "tie_word_embeddings": True,
+  },
 }
 
 
-def hugging_face(family, **changes):
-  """A LlamaForCausalLM whose logits are sensitive to every setting."""
+def hugging_face(family, seed=0, **changes):
+  """A model of theirs whose logits are sensitive to every setting."""
   import torch
   import transformers
 
-  torch.manual_seed(0)
+  torch.manual_seed(seed)
   settings = {
+    "model_type": "llama",
     "vocab_size": 96,
     "hidden_size": 64,
     "intermediate_size": 112,
@@ -55,11 +63,15 @@ def hugging_face(family, **changes):
     "initializer_range": 0.2,
     "attn_implementation": "eager",
   }
-  config = transformers.LlamaConfig(**(settings | FAMILIES[family] | changes))
-  model = transformers.LlamaForCausalLM(config).eval()
+  settings |= FAMILIES[family] | changes
+  config = transformers.AutoConfig.for_model(**settings)
+  model = transformers.AutoModelForCausalLM.from_config(config).eval()
   with torch.no_grad():
     # As small as trained ones are, or epsilon would not matter.
     model.model.embed_tokens.weight.mul_(0.1)
+    for name, weight in model.named_parameters():
+      if name.endswith(("q_norm.weight", "k_norm.weight")):  # else all ones
+        weight.normal_(1.2, 0.4)
   return model
 
 
@@ -122,10 +134,10 @@ def random_params(leaves, config, seed):
   """
   import jax.numpy as jnp
 
-  from tv_jax.models import llama
+  from tv_jax.models import decoder
 
   rng = np.random.default_rng(seed)
-  size, params = llama.sizes(config), {}
+  size, params = decoder.sizes(config), {}
   size["I"] = 2 * size["E"]  # what an EAGLE head fuses
   for leaf in leaves:
     shape = tuple(size[axis] for axis in leaf.axes)
@@ -140,13 +152,13 @@ def random_params(leaves, config, seed):
 
 def ours(config, seed=0):
   """A random model of ours."""
-  from tv_jax.models import layout, llama
+  from tv_jax.models import families
   from tv_jax.models.model import Model
 
   return Model(
     config=config,
-    params={"params": random_params(layout.llama(config), config, seed)},
-    apply=llama.Llama(config).apply,
+    params={"params": random_params(families.leaves(config), config, seed)},
+    apply=families.apply(config),
     mesh=None,
     source="random",
   )
@@ -154,11 +166,11 @@ def ours(config, seed=0):
 
 def ours_head(target, seed=1):
   """A random EAGLE head on a target of ours."""
-  from tv_jax.models import eagle, layout
+  from tv_jax.models import eagle
   from tv_jax.models.model import Head
 
   config = dataclasses.replace(target.config, num_hidden_layers=1)
-  params = random_params(layout.eagle(config, bias=True), config, seed)
+  params = random_params(eagle.leaves(config, bias=True), config, seed)
   shared = {
     name: value
     for name, value in target.params["params"].items()

@@ -22,7 +22,7 @@ EDGES = {
   "verifiers": {"names", "tree", "probs", "proposals"},
   "prompts": {"reading"},
   "models": {"reading", "memory"},
-  "pair": {"reading", "prompts", "models"},
+  "pair": {"reading", "prompts", "models", "drafting"},
   "drafting": {"tree", "proposals", "models"},
   "decoding": {"tree", "probs", "proposals", "verifiers", "models", "drafting"},
   "records": set(),
@@ -80,6 +80,7 @@ EDGES = {
     "prompts",
     "models",
     "pair",
+    "drafting",
     "decoding",
     "metrics",
     "generation",
@@ -199,7 +200,6 @@ def test_the_readme_s_rows_import_from_rows_above():
   "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem
 )
 def test_flax_stays_in_the_models(path):
-  allowed = {"models/llama.py", "models/eagle.py"}
   names = imported_modules(ast.parse(path.read_text()))
-  if path.relative_to(PACKAGE).as_posix() not in allowed:
+  if path.relative_to(PACKAGE).parts[0] != "models":
     assert "flax" not in names

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from benchmarks import gpu_program, gpu_shapes
-from tv_jax.models import Cache, compact, llama, mask, sharding
+from tv_jax.models import Cache, compact, families, mask, sharding
 from tv_jax.models import cache as caches
 
 pytestmark = pytest.mark.gpu_program
@@ -20,7 +20,7 @@ CONFIG = gpu_shapes.config("Llama-3.1-8B", "bfloat16", layers=2)
 
 def shapes(config, batch):
   params = jax.eval_shape(
-    functools.partial(llama.init, config=config), jax.random.key(0)
+    functools.partial(families.init, config=config), jax.random.key(0)
   )
   cache = jax.eval_shape(functools.partial(caches.empty, config, batch, SLOTS))
   return params, cache
@@ -38,7 +38,7 @@ def decode_step(layers, batch, queries, heads=32):
     steps = jnp.arange(queries, dtype=jnp.int32)[None]
     seen = mask.causal(cache.length, queries, SLOTS)
     positions = cache.length[:, None] + steps
-    return llama.Llama(config).apply(params, tokens, positions, seen, cache)
+    return families.apply(config)(params, tokens, positions, seen, cache)
 
   program = gpu_program.compile_for(
     step,
@@ -110,11 +110,12 @@ def test_two_all_reduces_per_layer():
   def count(layers):
     config = dataclasses.replace(CONFIG, num_hidden_layers=layers)
     params, cache = shapes(config, 1)
+    axes = {leaf.path[-1]: leaf.axes for leaf in families.leaves(config)}
     params = jax.tree_util.tree_map_with_path(
       lambda path, x: jax.ShapeDtypeStruct(
         x.shape,
         x.dtype,
-        sharding=sharding.placement(llama.AXES[path[-1].key], on),
+        sharding=sharding.placement(axes[path[-1].key], on),
       ),
       params,
     )
@@ -127,7 +128,7 @@ def test_two_all_reduces_per_layer():
       keys=split(cache.keys), values=split(cache.values), length=cache.length
     )
     program = gpu_program.compile_for(
-      llama.Llama(config, on).apply,
+      families.apply(config, on),
       params,
       jax.ShapeDtypeStruct((1, 26), jnp.int32),
       jax.ShapeDtypeStruct((1, 26), jnp.int32),

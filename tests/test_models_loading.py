@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests import checkpoints
 from tv_jax import models, reading
-from tv_jax.models import config as configs
+from tv_jax.models import families
 
 CONFIG = checkpoints.tiny()
 SINGLE = "model.safetensors"
@@ -65,7 +65,7 @@ def test_what_was_saved_is_loaded(good, saved):
 @pytest.mark.parametrize("ends", [(), (2,), (2, 5)])
 def test_a_configuration_is_written_as_it_was_read(ends):
   config = checkpoints.tiny(eos_token_id=ends)
-  assert configs.from_dict(configs.to_dict(config), "ours") == config
+  assert families.from_dict(families.to_dict(config), "ours") == config
 
 
 def test_shards_are_read(good, saved):
@@ -220,7 +220,7 @@ def test_old_configurations_mean_what_they_meant(saved):
     use_cache=True,
     max_sequence_length=2048,
   )
-  config = configs.from_dict(
+  config = families.from_dict(
     reading.json_object(saved / "config.json"), "config.json"
   )
   assert config == checkpoints.tiny(num_key_value_heads=4, rope_theta=10000.0)

@@ -1,4 +1,4 @@
-"""Hugging Face's PyTorch Llama is the definition of right."""
+"""Hugging Face's PyTorch models are the definition of right."""
 
 import dataclasses
 
@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import tv_jax
 from tests import checkpoints
 from tv_jax import models
-from tv_jax.models import mask, rope
-from tv_jax.models.config import from_dict
-from tv_jax.models.llama import Llama
+from tv_jax.models import checkpoint, decoder, families, mask, rope
+from tv_jax.models.families import qwen3
 
 pytestmark = pytest.mark.parity
 
@@ -65,7 +65,7 @@ def in_chunks(model, tokens, lengths):
 def changed(model, **changes):
   """The same parameters under another configuration."""
   config = dataclasses.replace(model.config, **changes)
-  return dataclasses.replace(model, config=config, apply=Llama(config).apply)
+  return dataclasses.replace(model, config=config, apply=families.apply(config))
 
 
 @pytest.mark.parametrize("family", checkpoints.FAMILIES)
@@ -95,7 +95,93 @@ def test_any_split_into_chunks(pairs, family):
     assert checkpoints.error(ours, theirs) <= TOLERANCE, lengths
 
 
-@pytest.mark.parametrize("family", ["grouped", "llama3"])
+# Root, two children, three grandchildren, one more below the last of these.
+PARENTS = [-1, 0, 0, 1, 1, 2, 5]
+
+
+@pytest.mark.parametrize("family", ["grouped", "qwen3", "qwen3-tied"])
+def test_a_tree_is_all_of_its_paths(family, tmp_path):
+  theirs = checkpoints.hugging_face(family)
+  theirs.save_pretrained(tmp_path)
+  model = models.load(tmp_path)
+  prompt, drafted = checkpoints.tokens(1, 30), checkpoints.tokens(1, 7, seed=1)
+  ancestors = np.eye(7, dtype=bool)
+  for node, parent in enumerate(PARENTS[1:], 1):
+    ancestors[node] |= ancestors[parent]
+  depth = ancestors.sum(axis=1, dtype=np.int32) - 1
+  _, cache = step(
+    model.apply, model.params, jnp.asarray(prompt), model.init_cache(1, 64)
+  )
+  logits, _, cache = model.apply(
+    model.params,
+    jnp.asarray(drafted),
+    cache.length[:, None] + depth[None],
+    mask.tree(cache.length, jnp.asarray(ancestors), 64),
+    cache,
+  )
+  for node in range(7):
+    path = np.flatnonzero(ancestors[node])
+    text = np.concatenate([prompt, drafted[:, path]], axis=1)
+    alone = checkpoints.logits(theirs, text)[:, -1]
+    assert checkpoints.error(logits[:, node], alone) <= TOLERANCE
+
+
+@pytest.mark.parametrize("fault", ["none", "swapped", "late"])
+def test_planted_faults_of_heads_are_seen(pairs, fault, monkeypatch):
+  """Not normalised; each by the other's scale; scaled after the rotation."""
+  model, tokens, theirs = pairs("qwen3")
+  scales, weight, rotate = [], decoder.weight, rope.rotate
+
+  def instead(layer, name, axes):
+    if fault == "swapped" and axes == "C":
+      name = {"q_norm": "k_norm", "k_norm": "q_norm"}[name]
+    scales.append(weight(layer, name, axes))
+    return jnp.ones_like(scales[-1]) if fault == "late" else scales[-1]
+
+  def later(x, turn):
+    scale = jnp.stack([*[scales[-2]] * (x.shape[-2] - 1), scales[-1]])
+    return rotate(x, turn) * scale[None, None, None]
+
+  def heads(layer, qkv):
+    if fault == "none":
+      return qkv
+    with monkeypatch.context() as patch:
+      patch.setattr(decoder, "weight", instead)
+      return qwen3.norm_heads(layer, qkv)
+
+  if fault == "late":
+    monkeypatch.setattr(rope, "rotate", later)
+  apply = decoder.Decoder(model.config, None, heads).apply
+  model = dataclasses.replace(model, apply=apply)
+  assert checkpoints.error(model.logits(tokens), theirs) > 10 * TOLERANCE
+
+
+def test_a_pair_decodes_greedily_as_theirs(tmp_path):
+  import torch
+
+  target = checkpoints.hugging_face("qwen3-tied")
+  draft = checkpoints.hugging_face("qwen3", seed=1, num_hidden_layers=1)
+  for name, model in (("target", target), ("draft", draft)):
+    model.save_pretrained(tmp_path / name)
+  pair = tv_jax.load(tmp_path / "draft", tmp_path / "target")
+  prompts = [checkpoints.tokens(1, n, seed=n)[0].tolist() for n in (1, 5, 12)]
+  result = tv_jax.generate(
+    pair, prompts, tree="kary:2x3", temperature=0, max_new_tokens=48, ends=()
+  )
+  for prompt, tokens in zip(prompts, result.tokens, strict=True):
+    asked = torch.tensor([prompt])
+    with torch.no_grad():
+      told = target.generate(
+        asked,
+        attention_mask=torch.ones_like(asked),
+        do_sample=False,
+        max_new_tokens=48,
+        pad_token_id=0,
+      )
+    assert list(tokens) == told[0, len(prompt) :].tolist()
+
+
+@pytest.mark.parametrize("family", ["grouped", "llama3", "qwen3"])
 @pytest.mark.parametrize(
   "fault", ["theta", "scaling", "interleaved", "epsilon"]
 )
@@ -124,7 +210,7 @@ def test_planted_faults_are_seen(pairs, family, fault, monkeypatch):
   assert checkpoints.error(model.logits(tokens), theirs) > 10 * TOLERANCE
 
 
-@pytest.mark.parametrize("family", ["grouped", "llama3-tied"])
+@pytest.mark.parametrize("family", ["grouped", "llama3-tied", "qwen3"])
 def test_half_precision_is_as_close_as_theirs(family, tmp_path):
   theirs = checkpoints.hugging_face(family)
   theirs.save_pretrained(tmp_path)
@@ -152,7 +238,7 @@ def test_frequencies_to_the_last_bit(theta, channels, scaling):
   theirs = transformers.LlamaConfig(
     head_dim=channels, rope_parameters=dict(settings)
   )
-  ours = from_dict(theirs.to_dict(), "theirs")
+  ours = families.from_dict(theirs.to_dict(), "theirs")
   expected = modeling_llama.LlamaRotaryEmbedding(theirs).inv_freq.numpy()
   frequency = rope.frequencies(
     ours.rope_theta, ours.head_dim, ours.rope_scaling
@@ -160,12 +246,14 @@ def test_frequencies_to_the_last_bit(theta, channels, scaling):
   assert np.array_equal(frequency, expected)
 
 
-def test_shards_and_the_older_spelling_of_rope(pairs, tmp_path):
-  _, tokens, exact = pairs("llama3")
-  theirs = checkpoints.hugging_face("llama3")
+@pytest.mark.parametrize("family", ["llama3", "qwen3"])
+def test_shards_and_the_older_spelling_of_rope(pairs, family, tmp_path):
+  _, tokens, exact = pairs(family)
+  theirs = checkpoints.hugging_face(family)
   theirs.save_pretrained(tmp_path, max_shard_size="60KB")
   assert len(list(tmp_path.glob("*.safetensors"))) > 2
-  scaling = dict(checkpoints.ROPE["llama3"])
+  changed = checkpoints.FAMILIES[family].get("rope_parameters")
+  scaling = dict(changed or checkpoints.ROPE["default"])
   theta = scaling.pop("rope_theta")
   checkpoints.rewrite(
     tmp_path, rope_parameters=None, rope_theta=theta, rope_scaling=scaling
@@ -174,16 +262,31 @@ def test_shards_and_the_older_spelling_of_rope(pairs, tmp_path):
   assert checkpoints.error(ours, exact) <= TOLERANCE
 
 
-@pytest.mark.parametrize("family", ["linear", "llama3-tied", "wide-heads"])
+@pytest.mark.parametrize(
+  "family", ["linear", "llama3-tied", "wide-heads", "qwen3", "qwen3-tied"]
+)
 def test_what_we_save_loads_there(pairs, family, tmp_path):
   import transformers
 
   model, tokens, exact = pairs(family)
   models.save(tmp_path, model)
-  theirs, report = transformers.LlamaForCausalLM.from_pretrained(
+  theirs, report = transformers.AutoModelForCausalLM.from_pretrained(
     tmp_path, attn_implementation="eager", output_loading_info=True
   )
   assert not any(report.values()), report
   again = checkpoints.logits(theirs.eval(), tokens)
   assert np.array_equal(again, exact)
   assert models.load(tmp_path).config == model.config
+
+
+@pytest.mark.parametrize("family", ["qwen3", "qwen3-tied"])
+def test_a_converted_checkpoint(pairs, family, tmp_path):
+  import torch
+
+  _, tokens, exact = pairs(family)
+  theirs = checkpoints.hugging_face(family)
+  theirs.config.save_pretrained(tmp_path)
+  torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+  checkpoint.convert(tmp_path, tmp_path / "new")
+  ours = models.load(tmp_path / "new").logits(tokens)
+  assert checkpoints.error(ours, exact) <= TOLERANCE

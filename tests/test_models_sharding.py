@@ -15,7 +15,7 @@ import pytest
 from tests import checkpoints, quick
 from tv_jax import models
 from tv_jax.models import cache as caches
-from tv_jax.models import layout, llama, mask, sharding
+from tv_jax.models import decoder, families, mask, sharding
 
 LLAMA_70B = {
   "vocab_size": 128256,
@@ -38,7 +38,7 @@ COUNTS = {
 
 def shapes(config):
   return jax.eval_shape(
-    functools.partial(llama.init, config=config), jax.random.key(0)
+    functools.partial(families.init, config=config), jax.random.key(0)
   )
 
 
@@ -56,23 +56,24 @@ def test_parameter_counts(count):
     tie_word_embeddings=tied,
   )
   assert sum(x.size for x in jax.tree.leaves(shapes(config))) == count
-  assert sum(leaf.size for leaf in layout.llama(config)) == count
+  assert sum(leaf.size for leaf in families.leaves(config)) == count
 
 
 def test_the_table_of_tensors_is_the_model():
   config = checkpoints.tiny(num_hidden_layers=3)
   params = shapes(config)["params"]
-  leaves = layout.llama(config)
+  leaves = families.leaves(config)
   assert len(jax.tree.leaves(params)) == len(leaves)
   for leaf in leaves:
     value = functools.reduce(lambda node, key: node[key], leaf.path, params)
-    assert leaf.axes == llama.AXES[leaf.path[-1]]
+    size = decoder.sizes(config)
+    assert value.shape == tuple(size[axis] for axis in leaf.axes)
     assert value.size == leaf.size
 
 
 def test_random_parameters():
   config = checkpoints.tiny()
-  params = llama.init(jax.random.key(0), config)["params"]
+  params = families.init(jax.random.key(0), config)["params"]
   assert (params["norm"] == 1).all()
   assert float(params["layers_0"]["qkv"].std()) == pytest.approx(0.02, rel=0.1)
 
@@ -80,9 +81,9 @@ def test_random_parameters():
 def test_70b_over_8_devices():
   config = checkpoints.tiny(**LLAMA_70B)
   mesh = jax.sharding.AbstractMesh((8,), (sharding.AXIS,))
-  size = llama.sizes(config)
+  size = decoder.sizes(config)
   total = here = 0
-  for leaf in layout.llama(config):
+  for leaf in families.leaves(config):
     shape = tuple(size[axis] for axis in leaf.axes)
     share = sharding.placement(leaf.axes, mesh).shard_shape(shape)
     if len(shape) > 1:
@@ -102,9 +103,9 @@ def step(apply, params, tokens, cache):
 
 def lowered(mesh, layers, batch):
   config = checkpoints.tiny(num_hidden_layers=layers)
-  size = llama.sizes(config)
+  size = decoder.sizes(config)
   params = {}
-  for leaf in layout.llama(config):
+  for leaf in families.leaves(config):
     node = params
     for name in leaf.path[:-1]:
       node = node.setdefault(name, {})
@@ -124,7 +125,7 @@ def lowered(mesh, layers, batch):
   )
   tokens = jax.ShapeDtypeStruct([batch, 4], jnp.int32, sharding=whole)
   run = jax.jit(step, static_argnums=0)
-  apply = llama.Llama(config, mesh).apply
+  apply = families.apply(config, mesh)
   return run.lower(apply, {"params": params}, tokens, cache)
 
 

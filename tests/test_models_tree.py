@@ -9,11 +9,11 @@ import pytest
 
 from tests import checkpoints
 from tv_jax.models import cache as caches
-from tv_jax.models import compact, llama, mask
+from tv_jax.models import compact, families, mask
 
 CONFIG = checkpoints.tiny()
 SLOTS = 64
-APPLY = jax.jit(llama.Llama(CONFIG).apply)
+APPLY = jax.jit(families.apply(CONFIG))
 B, N = 3, 9
 
 
@@ -47,7 +47,7 @@ def causal_pass(params, tokens):
   cache = caches.empty(CONFIG, 1, T)
   positions = jnp.arange(T, dtype=jnp.int32)[None]
   seen = mask.causal(zero, T, T)
-  return llama.Llama(CONFIG).apply(params, tokens, positions, seen, cache)
+  return families.apply(CONFIG)(params, tokens, positions, seen, cache)
 
 
 def alone(params, sequence):

@@ -72,12 +72,12 @@ def fifty(whole):
   )
 
   def train(folder):
-    from tv_jax.models import llama
+    from tv_jax.models import families
 
     return loop.run(
       "target",
       lambda *arguments: losses.target(config, *arguments),
-      llama.init(jax.random.key(0), config),
+      families.init(jax.random.key(0), config),
       jax.random.key(1),
       corpus,
       schedule,

@@ -7,13 +7,11 @@ import functools
 import os
 
 import jax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
-from tv_jax import models, prompts
+from tv_jax import drafting, models, prompts
 from tv_jax.models import Head, Model
 from tv_jax.reading import brief
-
-DRAFT_KINDS = ("llama", "eagle", "none")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,7 +21,7 @@ class Pair:
   Attributes:
     target: The model whose law is kept.
     draft: What drafts for it; None for plain decoding alone.
-    draft_kind: "llama", "eagle" or "none".
+    draft_kind: One of `drafting.KINDS`, or "none".
     ends: The tokens that end an answer.
     path: Where the target's tokenizer is; None if there is none.
     revision: Of that, if it is a hub's.
@@ -58,7 +56,7 @@ def load(
   draft,
   target,
   *,
-  draft_kind: str = "llama",
+  draft_kind: str = "independent",
   dtype=None,
   mesh: Mesh | None = None,
   shard_draft: bool = False,
@@ -71,13 +69,14 @@ def load(
     draft: A directory in Hugging Face's layout, or a hub repository; not read
       if `draft_kind` is "none".
     target: Likewise.
-    draft_kind: "llama" for a language model of its own, "eagle" for an EAGLE-1
-      head on the target's features, "none" for plain decoding.
+    draft_kind: "independent" for a language model of its own ("llama" is its
+      older name), "eagle" for an EAGLE-1 head on the target's features, "none"
+      for plain decoding.
     dtype: Of both; by default as stored, but float32 on a CPU, where half
       precision is several times slower.
     mesh: The devices to split the target over (`models.sharding.mesh`).
-    shard_draft: Whether a "llama" draft is split over them as well; else each
-      device holds all of it. An EAGLE head always follows its target.
+    shard_draft: Whether an independent draft is split over them as well; else
+      each device holds all of it. An EAGLE head always follows its target.
     draft_revision: A commit of the draft's repository.
     revision: A commit of the target's repository.
 
@@ -87,9 +86,10 @@ def load(
   Raises:
     ValueError: In one line, what is wrong with a checkpoint.
   """
-  if draft_kind not in DRAFT_KINDS:
+  known = (*drafting.KINDS, "none")
+  if draft_kind not in known:
     raise ValueError(
-      f"draft_kind={draft_kind!r} is not one of {', '.join(DRAFT_KINDS)}"
+      f"draft_kind={draft_kind!r} is not one of {', '.join(known)}"
     )
   if draft_kind != "none" and draft is None:
     raise ValueError(
@@ -101,20 +101,14 @@ def load(
   if isinstance(target, str | os.PathLike):
     target = os.path.expanduser(target)  # what reads tokenizers does not
   model = models.load(target, dtype, mesh, revision)
-  if draft_kind == "eagle":
-    drafter = models.load_eagle(draft, model, draft_revision)
-  elif draft_kind == "llama":
-    split = mesh if shard_draft else None
-    drafter = models.load(draft, dtype, split, draft_revision)
-    if mesh is not None and not shard_draft:
-      whole = NamedSharding(mesh, PartitionSpec())
-      params = jax.device_put(drafter.params, whole)
-      drafter = dataclasses.replace(drafter, params=params)
-  else:
-    drafter = None
+  loaded = None
+  if draft_kind != "none":
+    loaded = drafting.KINDS[draft_kind].load(
+      draft, model, dtype=dtype, split=shard_draft, revision=draft_revision
+    )
   return Pair(
     target=model,
-    draft=drafter,
+    draft=loaded,
     draft_kind=draft_kind,
     ends=_ends(target, revision, model),
     path=str(target),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 
 from tv_jax.decoding.trace import Trace
-from tv_jax.drafting import Independent, News, OnFeatures
+from tv_jax.drafting import Drafter, News
 from tv_jax.models import Cache
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
@@ -33,7 +33,7 @@ class Speculation:
       (verifier, *others) decides: one compilation serves all of them.
   """
 
-  drafter: Independent | OnFeatures
+  drafter: Drafter
   tree: Tree | Adaptive
   proposal: Proposal
   verifier: Verifier

@@ -1,18 +1,14 @@
 """Drafting: what a draft model does, and the trees that it grows."""
 
 from tv_jax.drafting.adaptive import by_confidence, topology
+from tv_jax.drafting.drafter import Drafter, News
 from tv_jax.drafting.grow import Drafted, Growing, grow, spread
-from tv_jax.drafting.kinds import (
-  KINDS,
-  Independent,
-  News,
-  OnFeatures,
-  place_of,
-)
+from tv_jax.drafting.kinds import KINDS, Independent, OnFeatures, place_of
 
 __all__ = [
   "KINDS",
   "Drafted",
+  "Drafter",
   "Growing",
   "Independent",
   "News",

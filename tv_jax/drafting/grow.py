@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.drafting import adaptive
-from tv_jax.drafting.kinds import Independent, News, OnFeatures, place_of
+from tv_jax.drafting.drafter import Drafter, News
+from tv_jax.drafting.kinds import place_of
 from tv_jax.models import Cache, mask
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Adaptive, Topology, Tree
@@ -35,7 +36,7 @@ class Drafted(NamedTuple):
 class Growing(NamedTuple):
   """What every grower is given."""
 
-  drafter: Independent | OnFeatures  # one of `KINDS`, with its model's apply
+  drafter: Drafter  # with its model's apply
   params: dict  # the model's
   proposal: Proposal  # how siblings are drawn
   law: Callable[[jax.Array], jax.Array]  # logits [.., V] to what is drawn from

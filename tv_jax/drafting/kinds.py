@@ -1,14 +1,6 @@
-"""Draft models: how they read prompts, keep up, and forget.
+"""Ways of drafting: how a model is loaded, reads, keeps up, and forgets.
 
-Axes: B batch, N nodes, D depth, V vocabulary, E embedding, T query length.
-
-Two kinds of draft model, with the same functions: `prefill` reads the prompt,
-`begin` reads what the last cycle committed and gives the law after the tree's
-root, `extend` processes a level, `commit` forgets what was rejected.
-
-A node that has no children is never processed. Rows of the cache during a
-cycle: the root in the last slot of what is committed, and behind it the other
-inner nodes in level order.
+Axes as in drafter.py, where what each function does is said.
 """
 
 from __future__ import annotations
@@ -16,27 +8,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
-from tv_jax.models import Cache, compact, mask
+from tv_jax import models
+from tv_jax.drafting.drafter import Drafter, News
+from tv_jax.models import Cache, compact, eagle, families, mask
 from tv_jax.tree import Adaptive, Tree
-
-
-class News(NamedTuple):
-  """What a cycle committed, the token before it first.
-
-  In a tree of depth 3, after two accepted nodes and a bonus token:
-  tokens = [old root, first, second, bonus, -], gain = 3; features = those of
-  [old root, first, second, -], each to be paired with the token after it.
-  """
-
-  tokens: jax.Array  # [B, D + 2] int32
-  features: jax.Array  # [B, D + 1, E] the target's, of the token before each
-  gain: jax.Array  # [B] int32: how many tokens are new; 0 in a finished row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,20 +31,32 @@ class Independent:
   """
 
   apply: Callable
+  follows_target: ClassVar[bool] = False
+
+  @staticmethod
+  def load(path, target, *, dtype, split, revision) -> models.Model:
+    """Loads a language model; each device holds all of it unless `split`."""
+    mesh = target.mesh
+    model = models.load(path, dtype, mesh if split else None, revision)
+    if mesh is None or split:
+      return model
+    whole = NamedSharding(mesh, PartitionSpec())
+    params = jax.device_put(model.params, whole)
+    return dataclasses.replace(model, params=params)
+
+  @staticmethod
+  def read_config(directory, target, dtype) -> models.Config:
+    """It has a config.json of its own."""
+    del target
+    return models.read_config(directory, dtype)
+
+  @staticmethod
+  def leaves(config):
+    """All parameters."""
+    return families.leaves(config)
 
   def prefill(self, params, tokens, following, features, cache: Cache):
-    """Reads T tokens of a prompt.
-
-    Args:
-      params: The draft's.
-      tokens: [B, T].
-      following: [B, T] the token after each.
-      features: [B, T, E] of each, by the target.
-      cache: In which the tokens before these are.
-
-    Returns:
-      The cache.
-    """
+    """Reads T tokens of a prompt."""
     del following, features
     seen = mask.causal(cache.length, tokens.shape[1], cache.slots)
     positions = cache.length[:, None] + _counting(tokens.shape[1])
@@ -77,10 +71,6 @@ class Independent:
 
     With 10 tokens committed it takes tokens 8 and 9, into slots 8 and 9; from a
     single token, that one twice.
-
-    Returns:
-      The logits [B, 1, V] and features [B, 1, E] of the root, and the cache, in
-      whose last slot the root is.
     """
     start = jnp.maximum(length - 2, 0)
     last = jnp.maximum(news.gain, 1)[:, None]
@@ -110,18 +100,7 @@ class Independent:
   def commit(
     self, cache: Cache, tree: Tree | Adaptive, root, path, gain
   ) -> Cache:
-    """Keeps the accepted path but its last node.
-
-    Args:
-      cache: With inner node i of the tree in slot root + i.
-      tree: The tree.
-      root: [B] the slot of the root.
-      path: [B, D + 1] the accepted nodes, from the root down.
-      gain: [B] how many of them are accepted.
-
-    Returns:
-      The cache.
-    """
+    """Keeps the accepted path but its last node."""
     kept = jnp.maximum(gain - 1, 0)
     if tree.is_chain:  # it lies where it is to stay
       return dataclasses.replace(cache, length=root + kept)
@@ -137,9 +116,32 @@ class OnFeatures:
   """
 
   apply: Callable
+  follows_target: ClassVar[bool] = True
+
+  @staticmethod
+  def load(path, target, *, dtype, split, revision) -> models.Head:
+    """Loads a head, in the target's dtype, on its devices."""
+    del dtype, split
+    return models.load_eagle(path, target, revision)
+
+  @staticmethod
+  def read_config(directory, target, dtype) -> models.Config:
+    """What depends on the target is the target's."""
+    del dtype
+    config, _ = models.read_eagle_config(directory)
+    return dataclasses.replace(
+      config,
+      dtype=target.dtype,
+      tie_word_embeddings=target.tie_word_embeddings,
+    )
+
+  @staticmethod
+  def leaves(config):
+    """Those of the head; most have the bias."""
+    return eagle.leaves(config, bias=True)
 
   def prefill(self, params, tokens, following, features, cache: Cache):
-    """Reads a prompt; see `Independent.prefill`."""
+    """Reads pairs of a prompt."""
     seen = mask.causal(cache.length, tokens.shape[1], cache.slots)
     positions = cache.length[:, None] + _counting(tokens.shape[1])
     return self.apply(params, following, features, positions, seen, cache)[2]
@@ -149,7 +151,7 @@ class OnFeatures:
     return jnp.maximum(length - 2, 0)
 
   def begin(self, params, news: News, length, cache: Cache):
-    """Catches up; see `Independent.begin`."""
+    """Catches up."""
     del length
     T = news.features.shape[1]
     start = cache.length
@@ -175,13 +177,18 @@ class OnFeatures:
   def commit(
     self, cache: Cache, tree: Tree | Adaptive, root, path, gain
   ) -> Cache:
-    """Drops all that was drafted; see `Independent.commit`."""
+    """Drops all that was drafted."""
     del tree, path, gain
     return dataclasses.replace(cache, length=root + 1)
 
 
-# By `draft_kind`: what makes a draft model of a model's `apply`.
-KINDS = {"llama": Independent, "eagle": OnFeatures}
+# By `draft_kind`. An independent model was called "llama" at first: folders of
+# runs have it so, and go on under that name.
+KINDS: dict[str, type[Drafter]] = {
+  "independent": Independent,
+  "eagle": OnFeatures,
+  "llama": Independent,
+}
 
 
 @functools.lru_cache(maxsize=256)

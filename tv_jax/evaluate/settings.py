@@ -6,10 +6,9 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 
-from tv_jax import probs, prompts, proposals, verifiers
+from tv_jax import drafting, probs, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate import frozen, selecting
-from tv_jax.pair import DRAFT_KINDS
 from tv_jax.records import AXES
 
 
@@ -20,13 +19,13 @@ class Models:
   Attributes:
     target: A directory, a hub repository, or "bundled/target".
     draft: Likewise; "bundled/draft" or "bundled/eagle".
-    draft_kind: "llama" or "eagle".
+    draft_kind: One of `drafting.KINDS`.
     dtype: Of both; "": as stored, but float32 on a CPU.
     revision: A commit of the target's repository; "": the newest.
     draft_revision: Likewise.
     template: How questions become prompts: "chat", "vicuna" or "raw".
     devices: To split the target over; 1: no splitting.
-    shard_draft: Whether to split a "llama" draft as well.
+    shard_draft: Whether to split an independent draft as well.
   """
 
   target: str
@@ -196,7 +195,7 @@ def _wrong_names(settings: Run):
   """What is no name of anything."""
   models = settings.models
   choices = (
-    ("models.draft_kind", models.draft_kind, DRAFT_KINDS[:2]),
+    ("models.draft_kind", models.draft_kind, [*drafting.KINDS]),
     ("models.template", models.template, [*prompts.TEMPLATES]),
     ("models.dtype", models.dtype, ("", "float32", "bfloat16", "float16")),
   )

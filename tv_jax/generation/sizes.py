@@ -11,8 +11,8 @@ import logging
 
 import jax
 
-from tv_jax import decoding, memory
-from tv_jax.models import Config, layout
+from tv_jax import decoding, drafting, memory
+from tv_jax.models import Config, families, layout
 from tv_jax.tree import Adaptive, Tree
 
 # To compile a larger tree takes minutes. Levels and siblings are unrolled.
@@ -40,7 +40,7 @@ def estimate(
   Args:
     target: The target's configuration, with the dtype that it is loaded in.
     draft: Of the draft; None in plain decoding.
-    draft_kind: "llama" or "eagle".
+    draft_kind: One of `drafting.KINDS`.
     tree: What is drafted; None in plain decoding.
     rows: B.
     prompt: P.
@@ -57,7 +57,7 @@ def estimate(
   M = len(tree.inner) if tree else 0
   S = slots(tree, prompt, new)
   own = devices if split_draft else 1
-  weights = parameters(target, "llama") // devices
+  weights = layout.size(families.leaves(target), target) // devices
   caches = _cache(target, rows, S) // devices
   if draft is not None:
     weights += parameters(draft, draft_kind) // own
@@ -81,10 +81,8 @@ def slots(tree: Tree | Adaptive | None, prompt: int, new: int) -> int:
 
 @functools.lru_cache(maxsize=64)
 def parameters(config: Config, kind: str) -> int:
-  """Bytes of a model's own parameters."""
-  if kind == "eagle":
-    return layout.size(layout.eagle(config, bias=True), config)
-  return layout.size(layout.llama(config), config)
+  """Bytes of a draft's own parameters."""
+  return layout.size(drafting.KINDS[kind].leaves(config), config)
 
 
 def _cache(config, rows, slots) -> int:

@@ -1,4 +1,4 @@
-"""Llama models and EAGLE heads: load, run, save."""
+"""Language models and EAGLE heads: load, run, save."""
 
 from tv_jax.models.cache import Cache, compact
 from tv_jax.models.config import Config

@@ -1,4 +1,4 @@
-"""What a Llama is, read from Hugging Face's config.json and written back.
+"""What a model is, read from Hugging Face's config.json and written back.
 
 Nothing has a default here that a checkpoint could contradict. An attribute
 that is missing means what the format says it means: those younger than the
@@ -9,6 +9,7 @@ stand for what every model did before they existed.
 import dataclasses
 
 from tv_jax.models import fields, rope
+from tv_jax.models.family import Family
 from tv_jax.reading import brief
 
 # Written by some library, without a say in what the model computes.
@@ -36,15 +37,6 @@ HARMLESS = frozenset(
     "use_cache",
   }
 )
-
-# Options that this Llama does not have: only these values are its own.
-FIXED = {
-  "model_type": "llama",
-  "hidden_act": "silu",
-  "attention_bias": False,
-  "mlp_bias": False,
-}
-FIXED_REQUIRED = frozenset({"model_type", "hidden_act"})
 
 REQUIRED = (
   "vocab_size",
@@ -88,7 +80,7 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-  """A Llama's shape and constants, under Hugging Face's own names."""
+  """A model's shape and constants, under Hugging Face's own names."""
 
   vocab_size: int  # V
   hidden_size: int  # E
@@ -106,6 +98,9 @@ class Config:
   bos_token_id: int | None
   eos_token_id: tuple[int, ...]
   pad_token_id: int | None
+  # The one field that no shape or constant depends on: who makes a model of
+  # their own makes a Llama.
+  model_type: str = "llama"
 
   @property
   def heads_per_group(self) -> int:
@@ -113,12 +108,13 @@ class Config:
     return self.num_attention_heads // self.num_key_value_heads
 
 
-def from_dict(raw: dict, where: str) -> Config:
+def from_dict(raw: dict, where: str, family: Family) -> Config:
   """Reads the contents of a config.json.
 
   Args:
     raw: The parsed file.
     where: What errors call it.
+    family: The one that its `model_type` names.
 
   Returns:
     The configuration.
@@ -126,8 +122,9 @@ def from_dict(raw: dict, where: str) -> Config:
   Raises:
     ValueError: All that is missing, unknown or unsupported, by name.
   """
-  faults = [*_foreign(raw)]
-  faults += [f"{name} is missing" for name in REQUIRED if raw.get(name) is None]
+  faults = [*_foreign(raw, family)]
+  required = (*REQUIRED, *family.required)
+  faults += [f"{name} is missing" for name in required if raw.get(name) is None]
   values = {name: fields.count(raw, name, faults) for name in COUNTS}
   layers = fields.count(raw, "num_hidden_layers", faults, MOST_LAYERS)
   epsilon = fields.number(raw, "rms_norm_eps", faults)
@@ -144,6 +141,7 @@ def from_dict(raw: dict, where: str) -> Config:
   dtype = next(dtype for dtype in dtypes if dtype is not None)
   if dtype not in DTYPES:
     faults.append(f"dtype={brief(dtype)} is not one of {', '.join(DTYPES)}")
+  family.check(raw, faults)
   if not faults:
     faults += _heads(values)
   if faults:
@@ -159,21 +157,22 @@ def from_dict(raw: dict, where: str) -> Config:
     bos_token_id=begin,
     eos_token_id=ends,
     pad_token_id=padding,
+    model_type=raw["model_type"],
   )
 
 
-def _foreign(raw):
-  """What no Llama has, or not so."""
-  for name, value in FIXED.items():
-    got = raw.get(name)
-    if (name in raw or name in FIXED_REQUIRED) and (
-      got != value or type(got) is not type(value)
-    ):
+def _foreign(raw, family):
+  """What no model of the family has, or not so."""
+  for name, value in family.fixed.items():
+    # A switch that is missing is off.
+    got = raw.get(name, False) if value is False else raw.get(name)
+    if got != value or type(got) is not type(value):
       yield f"{name}={brief(got)} is not supported, only {value!r}"
   architectures = raw.get("architectures")
-  if architectures not in (None, ["LlamaForCausalLM"]):
-    yield f"architectures={brief(architectures)} is not a causal Llama"
-  known = HARMLESS | OPTIONAL | {*FIXED, *REQUIRED, "architectures"}
+  if architectures not in (None, [family.architecture]):
+    yield f"architectures={brief(architectures)} is not a causal {family.name}"
+  known = {"model_type", "architectures", *REQUIRED, *OPTIONAL, *HARMLESS}
+  known |= {*family.fixed, *family.required, *family.optional}
   for name in sorted(set(raw) - known):
     yield (
       f"unknown attribute {brief(name)[1:-1]}={brief(raw[name])}: remove it"
@@ -200,11 +199,12 @@ def _heads(values):
     )
 
 
-def to_dict(config: Config) -> dict:
+def to_dict(config: Config, family: Family) -> dict:
   """The contents of a config.json, in the spelling that all versions read."""
   raw = dataclasses.asdict(config)
   raw["rope_scaling"] = rope.to_dict(config.rope_scaling)
   ends = config.eos_token_id
   raw["eos_token_id"] = list(ends) if len(ends) > 1 else next(iter(ends), None)
   raw["torch_dtype"] = raw.pop("dtype")
-  return raw | FIXED | {"architectures": ["LlamaForCausalLM"]}
+  raw["model_type"] = raw.pop("model_type")
+  return raw | family.fixed | {"architectures": [family.architecture]}

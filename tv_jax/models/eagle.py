@@ -9,7 +9,7 @@ Published heads count positions from the first pair: token i, which is paired
 with feature i - 1, has position i - 1. Rotations see differences alone, so
 that any count that steps with the tokens does.
 
-Letters as in llama.py.
+Letters as in decoder.py.
 """
 
 import functools
@@ -20,9 +20,12 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
-from tv_jax.models import llama, sharding
+from tv_jax.models import decoder, layout, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
+
+# Of targets and of the head's own layer: published heads are of this kind.
+FAMILY = "llama"
 
 
 class Eagle(nn.Module):
@@ -64,7 +67,7 @@ class Eagle(nn.Module):
     """
     E = self.config.hidden_size
     dtype = jnp.dtype(self.config.dtype)
-    embedding = llama.weight(self, "embedding")
+    embedding = decoder.weight(self, "embedding", "VE")
     with jax.named_scope("fuse"):
       x = sharding.rows(embedding, tokens, self.mesh)
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
@@ -75,8 +78,8 @@ class Eagle(nn.Module):
         bias = self.param("fc_bias", nn.initializers.zeros, (E,), dtype)
         x += bias[None, None]
       x = sharding.replicate(x, self.mesh)
-    turn = llama.rotation(self.config, positions)
-    layer = llama.Layer(
+    turn = decoder.rotation(self.config, positions)
+    layer = decoder.Layer(
       self.config, self.mesh, attention_norm=False, name="layer"
     )
     x, keys, values = layer(
@@ -84,8 +87,10 @@ class Eagle(nn.Module):
     )
     with jax.named_scope("unembed"):
       tied = self.config.tie_word_embeddings
-      unembedding = embedding if tied else llama.weight(self, "unembedding")
-      logits = sharding.replicate(llama.unembed(x, unembedding), self.mesh)
+      unembedding = (
+        embedding if tied else decoder.weight(self, "unembedding", "VE")
+      )
+      logits = sharding.replicate(decoder.unembed(x, unembedding), self.mesh)
     return (
       logits,
       x,
@@ -105,3 +110,14 @@ def init(key: jax.Array, config: Config, *, bias: bool) -> dict:
   cache = caches.empty(config, 1, 1)
   mask = jnp.zeros([1, 1, 1])
   return Eagle(config, bias).init(key, one, feature, one, mask, cache)
+
+
+def leaves(config: Config, *, bias: bool) -> list[layout.Leaf]:
+  """The parameters that are the head's own."""
+  E = config.hidden_size
+  own = [layout.whole(("fc",), "EI", "fc.weight", (E, 2 * E))]
+  if bias:
+    own.append(layout.whole(("fc_bias",), "E", "fc.bias", (E,)))
+  return own + layout.layer(
+    config, ("layer",), "layers.0.", attention_norm=False
+  )

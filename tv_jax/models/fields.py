@@ -18,12 +18,16 @@ def _is_integer(value) -> bool:
   return isinstance(value, int) and not isinstance(value, bool)
 
 
-def count(raw: dict, name: str, faults: list[str], most: int = MOST):
-  """An integer from 1 to `most`."""
+def count(
+  raw: dict, name: str, faults: list[str], most: int = MOST, *, least: int = 1
+) -> int | None:
+  """An integer from `least` to `most`."""
   value = raw.get(name)
-  if value is None or (_is_integer(value) and 1 <= value <= most):
+  if value is None or (_is_integer(value) and least <= value <= most):
     return value
-  faults.append(f"{name}={brief(value)} must be an integer from 1 to {most}")
+  faults.append(
+    f"{name}={brief(value)} must be an integer from {least} to {most}"
+  )
   return None
 
 

@@ -7,11 +7,14 @@ reshape and concatenation alone.
 
 import dataclasses
 import re
+from collections.abc import Callable
 
 import numpy as np
 
 from tv_jax.models.config import Config
 
+EMBEDDING = "model.embed_tokens.weight"
+UNEMBEDDING = "lm_head.weight"  # not there if it is the embedding
 # Old conversions stored what is computed from the configuration.
 IGNORED = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq")
 
@@ -37,7 +40,7 @@ class Leaf:
 
   Attributes:
     path: Where it is in the tree of parameters.
-    axes: A letter for each axis, as in llama.py.
+    axes: A letter for each axis, as in decoder.py.
     parts: What it is made of, in order.
     join: The axis along which the parts are concatenated.
   """
@@ -76,13 +79,22 @@ def whole(path: tuple[str, ...], axes: str, name: str, shape, view=None):
   return Leaf(path=path, axes=axes, parts=(part,))
 
 
-def layer(config: Config, path: tuple[str, ...], prefix: str) -> list[Leaf]:
-  """A layer's parameters but the norm of its attention's input."""
+def layer(
+  config: Config,
+  path: tuple[str, ...],
+  prefix: str,
+  *,
+  attention_norm: bool = True,
+) -> list[Leaf]:
+  """The parameters of `decoder.Layer`."""
   E, F = config.hidden_size, config.intermediate_size
   G, R, C = config.num_key_value_heads, config.heads_per_group, config.head_dim
   H = config.num_attention_heads
   heads = {"q": R, "k": 1, "v": 1}
+  norm = f"{prefix}input_layernorm.weight"
+  first = [whole((*path, "attention_norm"), "E", norm, (E,))]
   return [
+    *(first if attention_norm else []),
     Leaf(
       path=(*path, "qkv"),
       axes="GPCE",
@@ -119,20 +131,19 @@ def layer(config: Config, path: tuple[str, ...], prefix: str) -> list[Leaf]:
   ]
 
 
-def llama(config: Config) -> list[Leaf]:
-  """The parameters of a Llama."""
+def decoder(
+  config: Config, layer: Callable[[Config, tuple[str, ...], str], list] = layer
+) -> list[Leaf]:
+  """The parameters of `decoder.Decoder`, those of each layer by `layer`."""
   V, E = config.vocab_size, config.hidden_size
   leaves = [
-    whole(("embedding",), "VE", "model.embed_tokens.weight", (V, E)),
+    whole(("embedding",), "VE", EMBEDDING, (V, E)),
     whole(("norm",), "E", "model.norm.weight", (E,)),
   ]
   if not config.tie_word_embeddings:
-    leaves.append(whole(("unembedding",), "VE", "lm_head.weight", (V, E)))
+    leaves.append(whole(("unembedding",), "VE", UNEMBEDDING, (V, E)))
   for i in range(config.num_hidden_layers):
-    path, prefix = (f"layers_{i}",), f"model.layers.{i}."
-    norm = f"{prefix}input_layernorm.weight"
-    leaves.append(whole((*path, "attention_norm"), "E", norm, (E,)))
-    leaves += layer(config, path, prefix)
+    leaves += layer(config, (f"layers_{i}",), f"model.layers.{i}.")
   return leaves
 
 
@@ -140,12 +151,3 @@ def size(leaves: list[Leaf], config: Config) -> int:
   """Bytes of these parameters in the configuration's dtype."""
   itemsize = 4 if config.dtype == "float32" else 2
   return itemsize * sum(leaf.size for leaf in leaves)
-
-
-def eagle(config: Config, *, bias: bool) -> list[Leaf]:
-  """The parameters of an EAGLE-1 head that are its own."""
-  E = config.hidden_size
-  leaves = [whole(("fc",), "EI", "fc.weight", (E, 2 * E))]
-  if bias:
-    leaves.append(whole(("fc_bias",), "E", "fc.bias", (E,)))
-  return leaves + layer(config, ("layer",), "layers.0.")

@@ -10,10 +10,17 @@ from jax.sharding import Mesh
 
 from tv_jax import memory, reading
 from tv_jax.models import config as configs
-from tv_jax.models import fields, folders, layout, sharding, storage
+from tv_jax.models import (
+  eagle,
+  families,
+  fields,
+  folders,
+  layout,
+  sharding,
+  storage,
+)
 from tv_jax.models.config import Config
-from tv_jax.models.eagle import Eagle
-from tv_jax.models.llama import Llama
+from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
 from tv_jax.models.model import Head, Model
 
 
@@ -34,7 +41,7 @@ def read_config(directory, dtype=None) -> Config:
   """What a directory's config.json says, without the weights.
 
   Args:
-    directory: Of a Llama.
+    directory: Of a model of any family.
     dtype: As of `load`.
 
   Returns:
@@ -44,7 +51,7 @@ def read_config(directory, dtype=None) -> Config:
     ValueError: In one line, all that is wrong with the file.
   """
   path, raw = _raw(directory)
-  config = configs.from_dict(raw, str(path))
+  config = families.from_dict(raw, str(path))
   return dataclasses.replace(config, dtype=_dtype(dtype, config))
 
 
@@ -57,7 +64,18 @@ def read_eagle_config(directory) -> tuple[Config, bool]:
   if faults:
     raise ValueError(f"{path}: {faults[0]}")
   raw.pop("bias", None)
-  return configs.from_dict(raw, str(path)), bias
+  config = families.from_dict(raw, str(path))
+  _check_family(config, path, "an EAGLE-1 head")
+  return config, bias
+
+
+def _check_family(config, where, what) -> None:
+  """Whether heads are known of this family: their layer is Llama's."""
+  if config.model_type != eagle.FAMILY:
+    raise ValueError(
+      f"{where}: {what} of model_type={config.model_type!r} is not supported,"
+      f" only {eagle.FAMILY!r}: draft with an independent model instead"
+    )
 
 
 def _raw(directory):
@@ -87,7 +105,7 @@ def load(
   mesh: Mesh | None = None,
   revision: str | None = None,
 ) -> Model:
-  """Loads a Llama.
+  """Loads a model of any of `families.FAMILIES`.
 
   Args:
     path_or_repo: A directory in Hugging Face's layout, or a repository on the
@@ -105,22 +123,22 @@ def load(
   directory = folders.resolve(path_or_repo, revision)
   config = read_config(directory, dtype)
   sharding.check(config, mesh)
-  leaves = layout.llama(config)
+  leaves = families.leaves(config)
   found = storage.contents(directory, path_or_repo)
   tied = config.tie_word_embeddings
-  storage.check(path_or_repo, found, leaves, ["lm_head.weight"] if tied else [])
+  storage.check(path_or_repo, found, leaves, [UNEMBEDDING] if tied else [])
   _check_memory(path_or_repo, leaves, config, mesh)
-  if tied and "lm_head.weight" in found:
-    pair = ("lm_head.weight", "model.embed_tokens.weight")
+  if tied and UNEMBEDDING in found:
+    pair = (UNEMBEDDING, EMBEDDING)
     if not np.array_equal(*(storage.tensor(found, name) for name in pair)):
       raise ValueError(
-        f"{directory}: tie_word_embeddings is true, but lm_head.weight is not "
-        "model.embed_tokens.weight: remove one or the other"
+        f"{directory}: tie_word_embeddings is true, but {UNEMBEDDING} is not "
+        f"{EMBEDDING}: remove one or the other"
       )
   return Model(
     config=config,
     params={"params": storage.read(found, leaves, config.dtype, mesh)},
-    apply=Llama(config, mesh).apply,
+    apply=families.apply(config, mesh),
     mesh=mesh,
     source=_source(path_or_repo, directory),
   )
@@ -147,6 +165,7 @@ def load_eagle(
   """
   if not isinstance(target, Model):
     raise ValueError(f"target={target!r}: give a model, as `load` returns it")
+  _check_family(target.config, target.source, "an EAGLE-1 head's target")
   directory = folders.resolve(path_or_repo, revision)
   where = str(directory / "config.json")
   config, bias = read_eagle_config(directory)
@@ -165,14 +184,14 @@ def load_eagle(
     tie_word_embeddings=target.config.tie_word_embeddings,
   )
   sharding.check(config, target.mesh)
-  leaves = layout.eagle(config, bias=bias)
+  leaves = eagle.leaves(config, bias=bias)
   found = storage.contents(directory, path_or_repo)
   storage.check(path_or_repo, found, leaves, ["embed_tokens.weight"])
   own = storage.read(found, leaves, config.dtype, target.mesh)
   return Head(
     config=config,
     params={"params": own | shared(target.params["params"])},
-    apply=Eagle(config, bias, target.mesh).apply,
+    apply=eagle.Eagle(config, bias, target.mesh).apply,
     bias=bias,
     mesh=target.mesh,
     source=_source(path_or_repo, directory),
@@ -203,10 +222,10 @@ def save(directory, model: Model | Head) -> None:
   A head is written as published ones are, less their copy of the target's
   embedding.
   """
-  raw = configs.to_dict(model.config)
+  raw = families.to_dict(model.config)
   if isinstance(model, Head):
-    leaves = layout.eagle(model.config, bias=model.bias)
+    leaves = eagle.leaves(model.config, bias=model.bias)
     raw["bias"] = model.bias
   else:
-    leaves = layout.llama(model.config)
+    leaves = families.leaves(model.config)
   storage.write(directory, model.params["params"], leaves, raw)

@@ -15,13 +15,13 @@ from tv_jax.models.config import Config
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Model:
-  """A Llama.
+  """A language model.
 
   Attributes:
     config: Its shape and constants; `config.dtype` is that of the parameters.
     params: What `apply` takes first.
     apply: (params, tokens, positions, mask, cache) to (logits, features,
-      cache); see `Llama.__call__`. It holds no parameters, and is hashable.
+      cache); see `Decoder.__call__`. It holds no parameters, and is hashable.
     mesh: The devices that it is split over, if more than one.
     source: Where it was loaded from: a directory, or repository@commit.
   """
@@ -45,7 +45,7 @@ class Model:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Head:
-  """An EAGLE-1 head on top of a Llama.
+  """An EAGLE-1 head on top of a model.
 
   Attributes:
     config: Its shape and constants.

@@ -1,0 +1,128 @@
+"""Ways of drafting: one class and one line of `KINDS` each."""
+
+import inspect
+
+import jax
+import pytest
+
+import tv_jax
+from configs import quickstart
+from tests import checkpoints
+from tv_jax import drafting, evaluate, models
+from tv_jax.generation import sizes
+from tv_jax.models import sharding
+
+PROMPTS = [[5], [1, 2, 3]]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+  """A target, a draft and a head on disk."""
+  folder = tmp_path_factory.mktemp("pair")
+  target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=True))
+  models.save(folder / "target", target)
+  draft = checkpoints.ours(checkpoints.tiny(num_hidden_layers=1), seed=1)
+  models.save(folder / "independent", draft)
+  models.save(folder / "llama", draft)
+  models.save(folder / "eagle", checkpoints.ours_head(target))
+  return folder
+
+
+@pytest.mark.parametrize("kind", drafting.KINDS)
+def test_each_is_a_drafter(kind):
+  way = drafting.KINDS[kind]
+  for name, function in inspect.getmembers(drafting.Drafter, callable):
+    if not name.startswith("_"):
+      asked = inspect.signature(function).parameters
+      given = inspect.signature(getattr(way, name)).parameters
+      assert list(given) == list(asked), name
+  assert isinstance(way.follows_target, bool)
+  assert hash(way(len)) == hash(way(len))
+
+
+@pytest.mark.parametrize("kind", drafting.KINDS)
+@pytest.mark.parametrize("dtype", [None, "bfloat16"])
+def test_what_is_told_before_loading_is_what_is_loaded(saved, kind, dtype):
+  pair = tv_jax.load(
+    saved / kind, saved / "target", draft_kind=kind, dtype=dtype
+  )
+  way = drafting.KINDS[kind]
+  config = way.read_config(saved / kind, pair.target.config, dtype)
+  assert config == pair.draft.config
+  shared = {"embedding", "unembedding"} if kind == "eagle" else set()
+  own = [
+    leaf
+    for name, value in pair.draft.params["params"].items()
+    if name not in shared
+    for leaf in jax.tree.leaves(value)
+  ]
+  assert sizes.parameters(config, kind) == sum(leaf.nbytes for leaf in own)
+
+
+@pytest.mark.parametrize("kind", drafting.KINDS)
+@pytest.mark.parametrize("split", [False, True])
+def test_what_is_split(saved, kind, split):
+  mesh = sharding.mesh(jax.devices()[:2])
+  pair = tv_jax.load(
+    saved / kind,
+    saved / "target",
+    draft_kind=kind,
+    mesh=mesh,
+    shard_draft=split,
+  )
+  follows = drafting.KINDS[kind].follows_target
+  assert (pair.draft.mesh is mesh) is (split or follows)
+  for leaf in jax.tree.leaves(pair.draft.params):
+    assert leaf.sharding.device_set == {*mesh.devices.flat}
+
+
+def test_the_older_name_is_the_same(saved):
+  pairs = [
+    tv_jax.load(saved / "independent", saved / "target", **name)
+    for name in ({}, {"draft_kind": "llama"})
+  ]
+  assert [pair.draft_kind for pair in pairs] == ["independent", "llama"]
+  one, other = (
+    tv_jax.generate(pair, PROMPTS, tree="chain:2", max_new_tokens=8)
+    for pair in pairs
+  )
+  assert one.tokens == other.tokens
+
+
+@pytest.mark.parametrize("kind", ["independent", "llama"])
+def test_a_config_keeps_the_word_that_it_has(kind):
+  raw = quickstart.get_config().to_dict()
+  raw["models"]["draft_kind"] = kind
+  told = evaluate.from_config(raw).models.draft_kind
+  assert told == kind
+
+
+def test_a_third_way_is_one_line(saved, monkeypatch):
+  """The target drafts for itself, from the same weights."""
+
+  class Itself(drafting.Independent):
+    @staticmethod
+    def load(path, target, *, dtype, split, revision):
+      del path, dtype, split, revision
+      return target
+
+  monkeypatch.setitem(drafting.KINDS, "itself", Itself)
+  raw = quickstart.get_config().to_dict()
+  raw["models"]["draft_kind"] = "itself"
+  evaluate.from_config(raw)
+  pair = tv_jax.load("", saved / "target", draft_kind="itself")
+  result = tv_jax.generate(
+    pair,
+    PROMPTS,
+    tree="chain:2",
+    temperature=0,
+    max_new_tokens=9,
+    ends=(),
+  )
+  assert all(set(gained) == {3} for gained in result.accepted)
+
+
+@pytest.mark.parametrize("kind", ["medusa", "", None, ["eagle"]])
+def test_what_is_no_way(saved, kind):
+  with pytest.raises(ValueError, match="is not one of independent, eagle"):
+    tv_jax.load(saved / "llama", saved / "target", draft_kind=kind)

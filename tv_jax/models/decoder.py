@@ -1,0 +1,221 @@
+"""The decoder of Llama (Touvron et al. 2023), and of what varies it, in Linen.
+
+The caller gives positions and an additive mask, so a prompt, one token, a
+level of a tree and a whole tree are the same call. The cache goes in and
+comes out.
+
+B batch, T query length, S cache length, V vocabulary, E embedding, F columns
+of the MLP, H query heads, G key and value heads, R = H / G query heads of one
+of those, P = R + 2 projections of one of those (its queries, its key, its
+value), C channels of a head; Q = T R; X all of a weight's axes but its last.
+
+Weights keep PyTorch's [out, in], so that loading moves bytes and transposes
+none. Norms, rotations, attention weights and logits are computed in float32
+whatever the dtype of the weights.
+"""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jax.sharding import Mesh
+
+from tv_jax.models import cache as caches
+from tv_jax.models import rope, sharding
+from tv_jax.models.cache import Cache
+from tv_jax.models.config import Config
+
+Heads = Callable[[nn.Module, jax.Array], jax.Array]
+
+
+def sizes(config: Config) -> dict[str, int]:
+  """The length of each axis."""
+  return {
+    "V": config.vocab_size,
+    "E": config.hidden_size,
+    "F": config.intermediate_size,
+    "G": config.num_key_value_heads,
+    "R": config.heads_per_group,
+    "P": config.heads_per_group + 2,
+    "C": config.head_dim,
+    "2": 2,
+  }
+
+
+def weight(module: nn.Module, name: str, axes: str) -> jax.Array:
+  """A parameter of `module`, with a letter for each axis."""
+  size = sizes(module.config)
+  norm = name.endswith("norm")
+  return module.param(
+    name,
+    nn.initializers.ones if norm else nn.initializers.normal(0.02),
+    tuple(size[axis] for axis in axes),
+    jnp.dtype(module.config.dtype),
+  )
+
+
+def rotation(config: Config, positions: jax.Array) -> jax.Array:
+  """What `rope.rotate` needs to know of `positions` [B, T]."""
+  frequency = rope.frequencies(
+    config.rope_theta, config.head_dim, config.rope_scaling
+  )
+  return rope.rotation(positions, frequency)
+
+
+def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
+  """Root mean square norm of `x` over its last axis; `scale` has its last."""
+  wide = x.astype(jnp.float32)
+  wide *= jax.lax.rsqrt(jnp.mean(wide**2, axis=-1, keepdims=True) + epsilon)
+  scale = jnp.expand_dims(scale, tuple(range(x.ndim - scale.ndim)))
+  return (wide * scale.astype(jnp.float32)).astype(x.dtype)
+
+
+def attend(
+  queries: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array
+) -> jax.Array:
+  """Attention of `queries` [B, T, G, R, C] over all slots of the cache."""
+  B, T, G, R, C = queries.shape
+  # One plain batched product each: given more axes, XLA transposes the cache.
+  # T before R, or XLA finds no tiles where T is not a power of two.
+  queries = queries.swapaxes(1, 2).reshape(B, G, T * R, C)
+  scores = jnp.einsum(
+    "BGQC,BGSC->BGQS", queries, keys, preferred_element_type=jnp.float32
+  )
+  scores = scores.reshape(B, G, T, R, -1) * C**-0.5 + mask[:, None, :, None]
+  weights = jax.nn.softmax(scores, axis=-1).astype(values.dtype)
+  weights = weights.reshape(B, G, T * R, -1)
+  y = jnp.einsum("BGQS,BGSC->BGQC", weights, values)
+  return y.reshape(B, G, T, R, C).swapaxes(1, 2)
+
+
+def project(x: jax.Array, weights: jax.Array) -> jax.Array:
+  """Contracts `x` [B, T, E] with `weights` [.., E], as [B, T, ..].
+
+  As a plain product of matrices: given more axes, XLA transposes weights.
+  """
+  B, T, E = x.shape
+  y = jnp.einsum("BTE,XE->BTX", x, weights.reshape(-1, E))
+  return y.reshape(B, T, *weights.shape[:-1])
+
+
+def unembed(features: jax.Array, unembedding: jax.Array) -> jax.Array:
+  """Logits [B, T, V] in float32."""
+  return jnp.einsum(
+    "BTE,VE->BTV",
+    features,
+    unembedding,
+    preferred_element_type=jnp.float32,
+  )
+
+
+class Layer(nn.Module):
+  """Attention and MLP, each added to its own input.
+
+  Attributes:
+    config: The model's.
+    mesh: The devices that it is split over, if more than one.
+    heads: As of `Decoder`.
+    attention_norm: Whether the attention's input is normalised first.
+  """
+
+  config: Config
+  mesh: Mesh | None
+  heads: Heads | None = None
+  attention_norm: bool = True
+
+  @nn.compact
+  def __call__(self, x, turn, mask, keys, values, start):
+    """Returns x [B, T, E] and the layer's keys and values."""
+    R = self.config.heads_per_group
+    norm = functools.partial(rms_norm, epsilon=self.config.rms_norm_eps)
+
+    with jax.named_scope("attention"):
+      y = (
+        norm(x, weight(self, "attention_norm", "E"))
+        if self.attention_norm
+        else x
+      )
+      qkv = project(y, weight(self, "qkv", "GPCE"))
+      if self.heads is not None:
+        qkv = self.heads(self, qkv)
+      turned = rope.rotate(qkv[..., : R + 1, :], turn)
+      new_keys, new_values = turned[..., R, :], qkv[..., R + 1, :]
+      keys = caches.write(keys, new_keys.swapaxes(1, 2), start)
+      values = caches.write(values, new_values.swapaxes(1, 2), start)
+      y = attend(turned[..., :R, :], keys, values, mask)
+      out = weight(self, "out", "EGRC")
+      y = project(y.reshape(*y.shape[:2], -1), out.reshape(out.shape[0], -1))
+      x = sharding.replicate(x + y, self.mesh)
+
+    with jax.named_scope("mlp"):
+      y = norm(x, weight(self, "mlp_norm", "E"))
+      y = project(y, weight(self, "gate_up", "F2E"))
+      y = project(nn.silu(y[..., 0]) * y[..., 1], weight(self, "down", "EF"))
+      x = sharding.replicate(x + y, self.mesh)
+
+    return x, keys, values
+
+
+class Decoder(nn.Module):
+  """The model.
+
+  Attributes:
+    config: Its shape and constants.
+    mesh: The devices that it is split over, if more than one.
+    heads: What is done to queries, keys and values [B, T, G, P, C] before
+      positions are; it takes the layer first, whose parameters it may use.
+  """
+
+  config: Config
+  mesh: Mesh | None = None
+  heads: Heads | None = None
+
+  @nn.compact
+  def __call__(
+    self,
+    tokens: jax.Array,
+    positions: jax.Array,
+    mask: jax.Array,
+    cache: Cache,
+  ) -> tuple[jax.Array, jax.Array, Cache]:
+    """Processes T tokens of each row.
+
+    Args:
+      tokens: [B, T] int32.
+      positions: [B, T] int32.
+      mask: [B, T, S] float32, added to the attention's scores.
+      cache: Their keys and values are written to it from its length on.
+
+    Returns:
+      Logits [B, T, V] float32, features [B, T, E] (after the final norm), and
+      the cache, longer by T.
+    """
+    embedding = weight(self, "embedding", "VE")
+    with jax.named_scope("embed"):
+      x = sharding.rows(embedding, tokens, self.mesh)
+      turn = rotation(self.config, positions)
+    keys, values = [], []
+    layers = range(self.config.num_hidden_layers)
+    for i, *past in zip(layers, cache.keys, cache.values, strict=True):
+      layer = Layer(self.config, self.mesh, self.heads, name=f"layers_{i}")
+      x, k, v = layer(x, turn, mask, *past, cache.length)
+      keys.append(k)
+      values.append(v)
+    with jax.named_scope("unembed"):
+      features = rms_norm(
+        x, weight(self, "norm", "E"), self.config.rms_norm_eps
+      )
+      tied = self.config.tie_word_embeddings
+      unembedding = embedding if tied else weight(self, "unembedding", "VE")
+      logits = sharding.replicate(unembed(features, unembedding), self.mesh)
+    return (
+      logits,
+      features,
+      Cache(
+        keys=tuple(keys),
+        values=tuple(values),
+        length=cache.length + tokens.shape[1],
+      ),
+    )

@@ -1,0 +1,55 @@
+"""Kinds of models, by `model_type`: a file and a line of `FAMILIES` each."""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from tv_jax.models import cache as caches
+from tv_jax.models import config as configs
+from tv_jax.models.config import Config
+from tv_jax.models.families import llama, qwen3
+from tv_jax.models.layout import Leaf
+from tv_jax.reading import brief
+
+FAMILIES = {
+  "llama": llama.FAMILY,
+  "qwen3": qwen3.FAMILY,
+}
+
+
+def from_dict(raw: dict, where: str) -> Config:
+  """Reads the contents of any family's config.json; see config.py."""
+  kind = raw.get("model_type")
+  if not isinstance(kind, str) or kind not in FAMILIES:
+    raise ValueError(
+      f"{where}: model_type={brief(kind)} is not supported, only"
+      f" {', '.join(map(repr, FAMILIES))}"
+    )
+  return configs.from_dict(raw, where, FAMILIES[kind])
+
+
+def to_dict(config: Config) -> dict:
+  """The contents of a config.json, in the spelling that all versions read."""
+  return configs.to_dict(config, FAMILIES[config.model_type])
+
+
+def leaves(config: Config) -> list[Leaf]:
+  """The parameters, and which tensors of a checkpoint they are."""
+  return FAMILIES[config.model_type].leaves(config)
+
+
+def apply(config: Config, mesh: Mesh | None = None) -> Callable:
+  """What runs the model; see `decoder.Decoder.__call__`."""
+  return FAMILIES[config.model_type].module(config, mesh).apply
+
+
+@functools.partial(jax.jit, static_argnames="config")
+def init(key: jax.Array, config: Config) -> dict:
+  """Random parameters, as `apply(config)` takes them."""
+  one = jnp.zeros([1, 1], jnp.int32)
+  cache = caches.empty(config, 1, 1)
+  module = FAMILIES[config.model_type].module(config)
+  return module.init(key, one, one, jnp.zeros([1, 1, 1]), cache)
