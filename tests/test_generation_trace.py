@@ -102,14 +102,7 @@ def test_a_trace_says_what_happened(kind, proposal):
       if cycle >= len(trace.node):
         assert len(trace.node) == len(result.accepted[row]) < kept
         continue
-      seen = type(trace)(
-        *(
-          {name: law[cycle] for name, law in field.items()}
-          if isinstance(field, dict)
-          else field[cycle]
-          for field in trace
-        )
-      )
+      seen = jax.tree.map(lambda array, i=cycle: array[i], trace)
       np.testing.assert_array_equal(seen.tokens[1:], drafted.tokens[row, 1:])
       inner = {int(v): i for i, v in enumerate(shape.inner)}
       for v in range(1, len(shape)):
