@@ -9,8 +9,8 @@ from bundled.settings import Distillation, Regression
 from tv_jax.models import cache as caches
 from tv_jax.models import mask
 from tv_jax.models.config import Config
+from tv_jax.models.decoder import Decoder
 from tv_jax.models.eagle import Eagle
-from tv_jax.models.llama import Llama
 
 
 def _seen(document):
@@ -26,7 +26,7 @@ def llama(
   """Logits [B, T, V] and features [B, T, E] of rows of documents."""
   cache = caches.empty(config, *rows.tokens.shape)
   seen = _seen(rows.document)
-  logits, features, _ = Llama(config).apply(
+  logits, features, _ = Decoder(config).apply(
     params, rows.tokens, rows.positions, seen, cache
   )
   return logits, features

@@ -9,7 +9,7 @@ from optax.contrib import MuonDimensionNumbers
 from bundled.settings import Schedule
 
 # Of each parameter that is a matrix with more axes than two (AXES in
-# models/llama.py): the axes that a product sums over, and those it makes.
+# models/decoder.py): the axes that a product sums over, and those it makes.
 MATRICES = {
   "qkv": MuonDimensionNumbers((3,), (0, 1, 2)),
   "out": MuonDimensionNumbers((1, 2, 3), (0,)),

@@ -23,7 +23,7 @@ from bundled import (
 from bundled.data import Corpus
 from bundled.settings import Settings, llama_config
 from tv_jax.models import eagle as eagles
-from tv_jax.models import llama as llamas
+from tv_jax.models import families
 
 STAGES = ("target", "draft", "eagle")
 
@@ -72,7 +72,7 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
     "target",
     target_config,
     functools.partial(losses.target, target_config),
-    llamas.init(keys["target"], target_config),
+    families.init(keys["target"], target_config),
   )
   train(
     "draft",
@@ -80,7 +80,7 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
     functools.partial(
       losses.draft, settings.distillation, target_config, draft_config
     ),
-    llamas.init(keys["draft"], draft_config),
+    families.init(keys["draft"], draft_config),
     (target,),
   )
   head = eagles.init(keys["eagle"], head_config, bias=True)

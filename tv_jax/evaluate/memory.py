@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 
 import jax
 
-from tv_jax import memory, models
+from tv_jax import drafting, memory, models
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches, sizes
@@ -35,11 +34,8 @@ def check(settings: Run, target: str, draft: str) -> None:
   if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
   target_config = models.read_config(target, dtype)
-  if kind == "eagle":
-    draft_config, _ = models.read_eagle_config(draft)
-    draft_config = dataclasses.replace(draft_config, dtype=target_config.dtype)
-  else:
-    draft_config = models.read_config(draft, dtype)
+  way = drafting.KINDS[kind]
+  draft_config = way.read_config(draft, target_config, dtype)
   count = settings.models.devices
   prompt = batches.prompt_slots(max(settings.padded_to, 1))
   new = batches.new_slots(settings.max_new_tokens)
@@ -56,7 +52,7 @@ def check(settings: Run, target: str, draft: str) -> None:
       panel=len({*settings.verifiers, settings.baseline}) if tree else 0,
       trace=min(traced, settings.max_new_tokens) if tree else 0,
       devices=count,
-      split_draft=kind == "eagle" or settings.models.shard_draft,
+      split_draft=way.follows_target or settings.models.shard_draft,
     )
     what = sizes.describe(settings.batch_size, prompt, new, tree)
     memory.check(parts, jax.devices()[:count], what)

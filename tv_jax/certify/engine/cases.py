@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import decoding, drafting
-from tv_jax.models import Config, Head, Model, eagle, llama
+from tv_jax.models import Config, Head, Model, decoder, eagle, families
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.verifiers import Verifier, misfit
@@ -114,8 +114,10 @@ def models(draft_kind: str) -> tuple[Model, Model | Head]:
   """
   target = Model(
     config=_TARGET,
-    params=_random(jax.random.key(0), llama.init(jax.random.key(0), _TARGET)),
-    apply=llama.Llama(_TARGET).apply,
+    params=_random(
+      jax.random.key(0), families.init(jax.random.key(0), _TARGET)
+    ),
+    apply=decoder.Decoder(_TARGET).apply,
     mesh=None,
     source="random",
   )
@@ -125,8 +127,8 @@ def models(draft_kind: str) -> tuple[Model, Model | Head]:
     made = eagle.init(key, config, bias=True)
     kind, apply = functools.partial(Head, bias=True), eagle.Eagle(config, True)
   else:
-    made = llama.init(key, config)
-    kind, apply = Model, llama.Llama(config)
+    made = families.init(key, config)
+    kind, apply = Model, decoder.Decoder(config)
   own = _random(key, made)["params"]
   if draft_kind == "eagle":
     own |= {name: target.params["params"][name] for name in _SHARED}
