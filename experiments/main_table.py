@@ -17,7 +17,7 @@ import sys
 import rich.console
 
 from experiments import paper
-from tv_jax import metrics, store
+from tv_jax import cli, metrics, store
 from tv_jax.records import Method
 from tv_jax.report import formats, tables
 from tv_jax.report.tables import ALL, NOTHING, TASKS, Table
@@ -45,9 +45,7 @@ def main(arguments) -> int:
     made = make(unit, beside)
     write(given.folder, unit, beside, made)
   except (ValueError, OSError) as error:
-    text = " ".join(str(error).split())
-    print(f"experiments.main_table: {text}", file=sys.stderr)
-    return 2
+    return cli.complain("experiments.main_table", error)
   console = rich.console.Console(
     width=None if sys.stdout.isatty() else 150, highlight=False
   )

@@ -18,7 +18,7 @@ sys.modules["tv_jax"] = package
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGTERM, signal.SIGHUP):  # the tests' own may be ignored
   signal.signal(number, signal.SIG_DFL)
-from tv_jax import endings
+from tv_jax.cli import endings
 
 def send(number=signal.SIGINT):
   os.kill(os.getpid(), number)
@@ -167,7 +167,7 @@ COMMANDS = [
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.parent.stem)
 def test_every_command_ends_so(path):
   last = path.read_text().partition('if __name__ == "__main__":\n')[2]
-  assert last.lstrip().startswith("endings.run(")
+  assert last.lstrip().startswith(("cli.run(", "cli.until_told("))
 
 
 TRAINING = """

@@ -42,8 +42,7 @@ EDGES = {
     "decoding",
     "metrics",
   },
-  "endings": set(),
-  "config_flag": set(),
+  "cli": set(),
   "certify": {
     "names",
     "tree",
@@ -53,7 +52,7 @@ EDGES = {
     "models",
     "drafting",
     "decoding",
-    "endings",
+    "cli",
   },
   "audit": set(),
   "replay": {
@@ -67,7 +66,7 @@ EDGES = {
     "decoding",
     "metrics",
     "generation",
-    "endings",
+    "cli",
   },
   "store": {"records"},
   "evaluate": {
@@ -87,8 +86,9 @@ EDGES = {
     "records",
     "store",
   },
-  "report": {"tree", "verifiers", "metrics", "endings", "records", "store"},
-  "main": {"endings", "config_flag", "store", "evaluate", "report"},
+  "report": {"tree", "verifiers", "metrics", "cli", "records", "store"},
+  "__main__": {"cli"},
+  "main": {"cli", "store", "evaluate", "report"},
   "train": set(),
   "__init__": {"pair", "generation", "replay"},
 }

@@ -133,7 +133,7 @@ def test_the_command_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
   run = command(*arguments, cwd=tmp_path)
   assert run.returncode == 2
   assert run.stdout == ""
-  assert run.stderr.startswith("replay: ")
+  assert run.stderr.startswith("tv_jax.replay: ")
   assert message in run.stderr
   assert run.stderr.count("\n") == 1
 

@@ -1,40 +1,37 @@
 """Certifies verification rules: `python -m tv_jax.certify --help`."""
 
 import pathlib
-import sys
 import time
 
 import jax
 import numpy as np
 import rich.console
-from absl import app, flags, logging
+from absl import flags, logging
 
-from tv_jax import certify, endings, names
+from tv_jax import certify, cli, names
 from tv_jax.certify import plan as plan_lib
 from tv_jax.certify import progress
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import VERIFIERS
 
 _NAMED = "package.module:name, or several with commas or spaces between"
-_VERIFIER = flags.DEFINE_spaceseplist(
+_VERIFIER = cli.define_names(
   "verifier",
   None,
   f"Rules to certify: {', '.join(VERIFIERS)}, or a `decide` or `Verifier` of"
   f" your own as {_NAMED}. Default: all.",
-  comma_compat=True,
 )
-_PROPOSALS = flags.DEFINE_spaceseplist(
+_PROPOSALS = cli.define_names(
   "proposals",
   None,
   f"How siblings are drawn: {', '.join(PROPOSALS)}, or a `Proposal` of your own"
   f" as {_NAMED}. One of your own is certified itself, first. Default: all that"
   " the rules are defined for.",
-  comma_compat=True,
 )
-_TREES = flags.DEFINE_string(
+_TREES = cli.define_names(
   "trees",
   "chain:3 kary:2x2 eagle",
-  "Trees, separated by spaces, in any form that tree.parse reads.",
+  "Trees, in any form that tree.parse reads.",
 )
 _VOCAB = flags.DEFINE_integer("vocab", 3, "Tokens in the vocabulary.")
 _CASES = flags.DEFINE_integer("cases", 27, "Random laws for each row.")
@@ -48,16 +45,14 @@ _SVG = flags.DEFINE_string(
 _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
 
 
-def main(argv):
-  """Prints the certificate; exits with 1 if a rule fails, 2 on a bad flag."""
+def main(heard, arguments) -> int:
+  """Prints the certificate; 1 if a rule or a proposal fails."""
+  del heard
   started = time.monotonic()
-  try:
-    if argv[1:]:
-      raise ValueError(f"unexpected argument {argv[1]!r}; flags start with --")
-    settings = _settings()
-    plan = plan_lib.make(_VERIFIER.value, _PROPOSALS.value, _TREES.value)
-  except ValueError as error:
-    sys.exit(_complain(error))
+  cli.no_arguments(arguments)
+  settings = _settings()
+  named = (cli.split(one.value) for one in (_VERIFIER, _PROPOSALS, _TREES))
+  plan = plan_lib.make(*named)
   logging.set_verbosity(logging.WARNING)
   jax.config.update("jax_enable_x64", not _F32.value)
   total = settings.cases * len(plan.rows)
@@ -82,7 +77,7 @@ def main(argv):
   seconds = time.monotonic() - started
   print(f"\n{_summary(proposals, rows)}, {seconds:.0f} s")
   sound = all(check.sound for _, check in proposals)
-  sys.exit(0 if sound and all(check.lossless for _, check in rows) else 1)
+  return 0 if sound and all(check.lossless for _, check in rows) else 1
 
 
 def _settings():
@@ -133,7 +128,7 @@ def _certify_rules(plan, settings, shown):
     except Exception as error:  # whatever a stranger's rule raises
       shown.stop()
       place = f"{row.names[0]} on {row.names[2]}"
-      sys.exit(_complain(f"{place}: {names.raised(error)}"))
+      raise ValueError(f"{place}: {names.raised(error)}") from error
     found.append((row, check))
   return found
 
@@ -172,17 +167,5 @@ def _summary(proposals, rows):
   return ", ".join(told)
 
 
-def _complain(error) -> int:
-  print("certify:", " ".join(str(error).split()), file=sys.stderr)
-  return 2
-
-
-def _parse_flags(argv):
-  try:
-    return flags.FLAGS(argv)
-  except flags.Error as error:
-    return sys.exit(_complain(error))
-
-
 if __name__ == "__main__":
-  endings.run(lambda heard: app.run(main, flags_parser=_parse_flags))
+  cli.run("tv_jax.certify", main)

@@ -31,7 +31,9 @@ class Plan(NamedTuple):
 
 
 def make(
-  rules: Sequence[str] | None, drawn: Sequence[str] | None, trees: str
+  rules: Sequence[str] | None,
+  drawn: Sequence[str] | None,
+  trees: Sequence[str],
 ) -> Plan:
   """Everything by its name.
 
@@ -39,7 +41,7 @@ def make(
     rules: Of the user's; None: the built-in ones.
     drawn: Proposals; None: the built-in ones, and those that rules say they
       are for.
-    trees: With spaces between.
+    trees: As `tree.parse` reads them.
 
   Returns:
     A row for each combination for which the rule is defined. A proposal that
@@ -53,7 +55,7 @@ def make(
     declared = itertools.chain(*(rule.proposals for rule in found.values()))
     drawn = [*dict.fromkeys([*PROPOSALS, *declared])]
   ways = {text: proposals.resolve(text) for text in drawn}
-  shapes = {text: _parse(text) for text in trees.split()}
+  shapes = {text: tree_lib.parse(text) for text in trees}
   rows, reasons = [], []
   for name, way, shape in itertools.product(found, ways, shapes):
     row = Row((name, way, shape), found[name], ways[way], shapes[shape])
@@ -76,11 +78,3 @@ def make(
     to_certify=foreign if rules else [*ways.values()],
     widths=tuple(sorted(widths)),
   )
-
-
-def _parse(text):
-  try:
-    return tree_lib.parse(text)
-  except ValueError as error:
-    hint = "; separate trees by spaces" if "," in text else ""
-    raise ValueError(f"{error}{hint}") from error

@@ -1,24 +1,22 @@
 """Any verifier on recorded cycles: `python -m tv_jax.replay --help`."""
 
 import contextlib
-import sys
 import time
 
 import rich.console
 import rich.progress
-from absl import app, flags, logging
+from absl import flags, logging
 
-from tv_jax import endings, proposals, replay
+from tv_jax import cli, proposals, replay
 from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report
 from tv_jax.verifiers import VERIFIERS, misfit, resolve
 
-_VERIFIER = flags.DEFINE_multi_string(
+_VERIFIER = cli.define_names(
   "verifier",
   None,
   f"Rules to replay: {', '.join(VERIFIERS)}, or package.module:function, a"
-  " `decide` or a `Verifier`; several with commas, or by giving the flag"
-  " again. Default: all that suit the tree.",
+  " `decide` or a `Verifier`. Default: all that suit the tree.",
 )
 _PROPOSAL = flags.DEFINE_string(
   "proposal",
@@ -35,33 +33,29 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of these runs' coins.")
 _PATIENCE = 2.0
 
 
-def main(argv):
-  """Prints a table for each file; exits with 2 on a bad flag or file."""
-  try:
-    paths, rules = argv[1:], _rules()
-    if not paths:
-      raise ValueError("give the files to replay, as tv_jax.record writes them")
-    for flag in (_COINS, _SEED):
-      if flag.value < (least := int(flag is _COINS)):
-        raise ValueError(f"--{flag.name}={flag.value}: give {least} or more")
-    logging.set_verbosity(logging.WARNING)
-    # All files are checked before the first is worked on.
-    drawn = _PROPOSAL.value and proposals.resolve(_PROPOSAL.value)
-    files = {path: replay.load(path, drawn) for path in paths}
-    own = {path: _suiting(path, files[path], rules) for path in paths}
-    for i, path in enumerate(files):
-      print("\n" * (i > 0), end="")
-      _replay(path, files[path], own[path])
-  except ValueError as error:
-    sys.exit(_complain(error))
+def main(heard, paths) -> None:
+  """Prints a table for each file."""
+  del heard
+  rules = _rules()
+  if not paths:
+    raise ValueError("give the files to replay, as tv_jax.record writes them")
+  for flag in (_COINS, _SEED):
+    if flag.value < (least := int(flag is _COINS)):
+      raise ValueError(f"--{flag.name}={flag.value}: give {least} or more")
+  logging.set_verbosity(logging.WARNING)
+  # All files are checked before the first is worked on.
+  drawn = _PROPOSAL.value and proposals.resolve(_PROPOSAL.value)
+  files = {path: replay.load(path, drawn) for path in paths}
+  own = {path: _suiting(path, files[path], rules) for path in paths}
+  for i, path in enumerate(files):
+    print("\n" * (i > 0), end="")
+    _replay(path, files[path], own[path])
 
 
 def _rules():
   """The rules that were asked for, by name; None: no one was."""
-  if not _VERIFIER.value:
-    return None
-  names = [name for text in _VERIFIER.value for name in text.split(",")]
-  return {name: resolve(name) for name in names}
+  names = cli.split(_VERIFIER.value)
+  return names and {name: resolve(name) for name in names}
 
 
 def _suiting(path, cycles, rules):
@@ -125,17 +119,5 @@ def _bar(total):
       progress.stop()
 
 
-def _complain(error) -> int:
-  print(f"replay: {error}", file=sys.stderr)
-  return 2
-
-
-def _parse_flags(argv):
-  try:
-    return flags.FLAGS(argv)
-  except flags.Error as error:
-    return sys.exit(_complain(error))
-
-
 if __name__ == "__main__":
-  endings.run(lambda heard: app.run(main, flags_parser=_parse_flags))
+  cli.run("tv_jax.replay", main)

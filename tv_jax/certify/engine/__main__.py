@@ -14,25 +14,25 @@ import zlib
 import jax
 import rich.console
 import rich.table
-from absl import app, flags, logging
+from absl import flags, logging
 
-from tv_jax import endings
+from tv_jax import cli
 from tv_jax import tree as tree_lib
 from tv_jax.certify.engine import cases, exact, report, statistics
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
 from tv_jax.verifiers import VERIFIERS, resolve
 
-_VERIFIER = flags.DEFINE_list(
-  "verifier", list(VERIFIERS), "Rules, by name or package.module:function."
+_VERIFIER = cli.define_names(
+  "verifier", " ".join(VERIFIERS), "Rules, by name or package.module:function."
 )
-_PROPOSALS = flags.DEFINE_list(
-  "proposals", list(PROPOSALS), "How siblings are drawn."
+_PROPOSALS = cli.define_names(
+  "proposals", " ".join(PROPOSALS), "How siblings are drawn."
 )
-_TREES = flags.DEFINE_string(
-  "trees", "chain:2 kary:2x2 branching:3,1", "Trees, separated by spaces."
+_TREES = cli.define_names(
+  "trees", "chain:2 kary:2x2 branching:3,1", "As tree.parse reads them."
 )
-_DRAFTS = flags.DEFINE_list("drafts", ["llama", "eagle"], "Kinds of draft.")
+_DRAFTS = cli.define_names("drafts", "llama eagle", "Kinds of draft.")
 _TEMPERATURES = flags.DEFINE_list("temperatures", ["0.5", "1"], "Above 0.")
 _TOP_P = flags.DEFINE_list("top_p", ["1", "0.8"], "Truncations of both laws.")
 _ROWS = flags.DEFINE_integer("rows", 200_000, "Rows decoded in each case.", 1)
@@ -41,14 +41,11 @@ _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
 _MARKDOWN = flags.DEFINE_string("markdown", None, "A file for the result.")
 
 
-def main(argv):
-  """Prints a line for each case; exits with 1 if one fails, 2 on bad flags."""
-  try:
-    if argv[1:]:
-      raise ValueError(f"unexpected argument {argv[1]!r}; flags start with --")
-    plan = _plan()
-  except ValueError as error:
-    sys.exit(_complain(error))
+def main(heard, arguments) -> int:
+  """Prints a line for each case; 1 if one fails."""
+  del heard
+  cli.no_arguments(arguments)
+  plan = _plan()
   logging.set_verbosity(logging.WARNING)
   console = rich.console.Console(
     width=None if sys.stdout.isatty() else 200, highlight=False
@@ -83,17 +80,18 @@ def main(argv):
   failed = report.failures(rows, drifts)
   for line in failed:
     print(line)
-  sys.exit(1 if failed else 0)
+  return 1 if failed else 0
 
 
 def _plan():
   """The cases by name; those that share a program stand together."""
-  rules = {name: resolve(name) for name in _VERIFIER.value}
-  trees = {text: tree_lib.parse(text) for text in _TREES.value.split()}
-  for name in _DRAFTS.value:
+  rules = {name: resolve(name) for name in cli.split(_VERIFIER.value)}
+  trees = {text: tree_lib.parse(text) for text in cli.split(_TREES.value)}
+  drafts = cli.split(_DRAFTS.value)
+  for name in drafts:
     if name not in ("llama", "eagle"):
       raise ValueError(f"draft {name!r}: not one of llama, eagle")
-  drawn = {name: resolve_proposal(name) for name in _PROPOSALS.value}
+  drawn = {name: resolve_proposal(name) for name in cli.split(_PROPOSALS.value)}
   temperatures = _numbers(_TEMPERATURES)
   top_ps = _numbers(_TOP_P)
   if max(top_ps) > 1:
@@ -101,7 +99,7 @@ def _plan():
   if _MARKDOWN.value and not pathlib.Path(_MARKDOWN.value).parent.is_dir():
     raise ValueError(f"--markdown={_MARKDOWN.value}: there is no such folder")
   plan = cases.grid(
-    drafts=_DRAFTS.value,
+    drafts=drafts,
     trees=trees,
     verifiers=rules,
     proposals=drawn,
@@ -138,17 +136,5 @@ def _heading():
   ]
 
 
-def _complain(error) -> int:
-  print(f"audit: {error}", file=sys.stderr)
-  return 2
-
-
-def _parse_flags(argv):
-  try:
-    return flags.FLAGS(argv)
-  except flags.Error as error:
-    return sys.exit(_complain(error))
-
-
 if __name__ == "__main__":
-  endings.run(lambda heard: app.run(main, flags_parser=_parse_flags))
+  cli.run("tv_jax.audit", main)

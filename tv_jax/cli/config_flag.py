@@ -29,7 +29,7 @@ _PACKAGE = "configs"
 
 def folder() -> pathlib.Path:
   """Where the bundled configs are: in the package, or beside it in sources."""
-  here = pathlib.Path(__file__).parent
+  here = pathlib.Path(__file__).parents[1]
   inside = here / _PACKAGE
   return inside if inside.is_dir() else here.parent / _PACKAGE
 

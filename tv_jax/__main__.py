@@ -1,0 +1,39 @@
+"""The commands, in a list; or one of them: `python -m tv_jax certify`."""
+
+import importlib
+import runpy
+import sys
+
+from tv_jax import cli
+
+COMMANDS = {
+  "main": "runs a config's grid, and reports on it",
+  "report": "writes a run's tables, plots and page again",
+  "certify": "computes the exact law of a rule's output, or catches the rule",
+  "replay": "gives any rule's expected length on recorded drafts",
+  "audit": "tests the law of what the engine decodes",
+  "models.checkpoint": "converts PyTorch's .bin files",
+}
+
+
+def main(heard: cli.Heard) -> int | None:
+  """The exit status."""
+  if not sys.argv[1:] or sys.argv[1] in ("-h", "--help"):
+    width = max(map(len, COMMANDS))
+    for name, what in COMMANDS.items():
+      print(f"python -m tv_jax.{name:{width}}  {what}")
+    print("\nEach has --help. In Python: tv_jax.load, .generate, .record.")
+    return 0
+  name = sys.argv.pop(1)
+  if name not in COMMANDS:
+    return cli.complain("tv_jax", f"{name!r} is none of {', '.join(COMMANDS)}")
+  if name != "main":  # which imports what it needs when it needs it
+    with heard.deaf():
+      importlib.import_module(f"tv_jax.{name}")
+  sys.argv[0] = f"tv_jax.{name}"
+  runpy.run_module(f"tv_jax.{name}", run_name="__main__")
+  return 0
+
+
+if __name__ == "__main__":
+  cli.until_told(main)

@@ -1,0 +1,95 @@
+"""How all commands read flags, complain and end: in one way.
+
+A list of names is one text, with spaces between, or commas. What a user can
+mend is one line, that begins with the command, and the exit status 2. A signal
+is one line, too, and 128 and its number.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable
+
+from absl import app, flags
+
+from tv_jax.cli.endings import Heard, tell
+from tv_jax.cli.endings import run as until_told
+
+__all__ = [
+  "Heard",
+  "complain",
+  "define_names",
+  "no_arguments",
+  "run",
+  "split",
+  "tell",
+  "until_told",
+]
+
+
+def run(
+  name: str,
+  main: Callable[[Heard, list[str]], int | None],
+  parse: Callable[[list[str]], list[str]] = flags.FLAGS,
+) -> None:
+  """Runs a command, and exits.
+
+  Args:
+    name: As it is called after `python -m`.
+    main: Of what is heard of signals, and what is left of the command line, to
+      the exit status. Its ValueErrors and OSErrors are the user's to mend.
+    parse: Reads the flags.
+  """
+
+  def read(argv):
+    try:
+      return parse(argv)
+    except Exception as error:  # a config file runs as it is read
+      # What it raised comes with its traceback for a message.
+      while "Traceback" in str(error) and error.__context__:
+        error = error.__context__
+      sys.exit(complain(name, error))
+
+  def command(heard, argv):
+    try:
+      return main(heard, argv[1:])
+    except (ValueError, OSError) as error:
+      if heard.status:
+        raise
+      return complain(name, error)
+
+  until_told(
+    lambda heard: app.run(functools.partial(command, heard), flags_parser=read)
+  )
+
+
+def complain(name: str, error) -> int:
+  """Prints one line, and returns the exit status of a bad command."""
+  print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
+  return 2
+
+
+def no_arguments(arguments: list[str]) -> None:
+  """Refuses what is no flag."""
+  if arguments:
+    raise ValueError(
+      f"unexpected argument {arguments[0]!r}; flags start with --"
+    )
+
+
+def define_names(name: str, default: str | None, told: str) -> flags.FlagHolder:
+  """A flag that holds names; given again, it holds those as well."""
+  return flags.DEFINE_multi_string(name, default, told)
+
+
+def split(texts: list[str] | str | None) -> list[str] | None:
+  """The names in such a flag's value, or in a text; None: none was given.
+
+  The commas of branching:4,2,1 separate nothing: no name begins with a digit.
+  """
+  if texts is None:
+    return None
+  text = texts if isinstance(texts, str) else " ".join(texts)
+  return [name for name in re.split(r"\s+|,(?!\d)", text) if name]
