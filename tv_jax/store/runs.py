@@ -10,7 +10,8 @@ import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 
-from tv_jax import store
+from tv_jax.store import records
+from tv_jax.store import unit as unit_lib
 
 PLAIN = "plain"
 _NUMBER = (int, float)
@@ -51,7 +52,7 @@ _METHOD = {
 }
 
 
-def read(folder: str | os.PathLike) -> store.Unit:
+def read(folder: str | os.PathLike) -> unit_lib.Unit:
   """Reads a run's folder.
 
   Args:
@@ -65,7 +66,7 @@ def read(folder: str | os.PathLike) -> store.Unit:
     OSError: A file could not be read.
   """
   folder = pathlib.Path(folder)
-  unit = store.read(folder)
+  unit = unit_lib.read(folder)
   _refuse(folder / "config.json", _faults(_CONFIG, unit.config))
   _refuse(folder / "env.json", _faults([{}], unit.environments))
   check(folder, unit.items, unit.config["trees"])
@@ -96,7 +97,7 @@ def check(
   trees = {*trees}
   for item in items:
     if faults := [*_wrong(item, trees)]:
-      key = ", ".join(f"{name} {item[name]}" for name in store.KEY)
+      key = ", ".join(f"{name} {item[name]}" for name in records.KEY)
       _refuse(pathlib.Path(folder) / "items.jsonl", faults, f" (item {key})")
 
 
