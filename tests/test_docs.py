@@ -1,5 +1,6 @@
 """The tutorials' files run, and their commands print what they say."""
 
+import contextlib
 import importlib
 import json
 import re
@@ -31,7 +32,9 @@ def modules(tmp_path_factory):
     (folder / f"{name}.py").write_text(content)
   sys.path.insert(0, str(folder))
   try:
-    yield {name: importlib.import_module(name) for name in files}
+    with contextlib.chdir(folder):  # use.py writes its recording here
+      made = {name: importlib.import_module(name) for name in files}
+    yield made
   finally:
     sys.path.remove(str(folder))
     for name in files:

@@ -10,8 +10,9 @@ import os
 import pathlib
 from collections.abc import Iterable
 
-from tv_jax import records, store
+from tv_jax import records
 from tv_jax.records import Answer
+from tv_jax.store import unit as unit_lib
 
 _NUMBER = (int, float)
 # Kinds as `records.faults` reads them.
@@ -36,7 +37,7 @@ _TIMED = {
 }
 
 
-def read(folder: str | os.PathLike) -> store.Unit:
+def read(folder: str | os.PathLike) -> unit_lib.Unit:
   """Reads a run's folder.
 
   Args:
@@ -50,7 +51,7 @@ def read(folder: str | os.PathLike) -> store.Unit:
     OSError: A file could not be read.
   """
   folder = pathlib.Path(folder)
-  unit = store.read(folder)
+  unit = unit_lib.read(folder)
   _refuse(folder / "config.json", records.faults(_CONFIG, unit.config))
   _refuse(folder / "env.json", records.faults([{}], unit.environments))
   check(folder, unit.items, unit.config["trees"])
