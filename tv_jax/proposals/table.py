@@ -1,0 +1,49 @@
+"""The ways to draw siblings, by name."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tv_jax import names
+from tv_jax.proposals.proposal import Proposal
+from tv_jax.proposals.sample_then_top import SAMPLE_THEN_TOP
+from tv_jax.proposals.top_k import TOP_K
+from tv_jax.proposals.with_replacement import WITH_REPLACEMENT
+from tv_jax.proposals.without_replacement import WITHOUT_REPLACEMENT
+
+PROPOSALS = {
+  one.name: one
+  for one in (WITHOUT_REPLACEMENT, WITH_REPLACEMENT, TOP_K, SAMPLE_THEN_TOP)
+}
+
+
+def resolve(proposal: Proposal | str) -> Proposal:
+  """The proposal that is meant, with a name.
+
+  Args:
+    proposal: A name of `PROPOSALS`; "package.module:name" of a `Proposal`,
+      imported with the current directory in sight; or a `Proposal`.
+
+  Returns:
+    The proposal. It is called as it was asked for by text; else "module:name",
+    where a module holds it; else by its own `name`.
+
+  Raises:
+    ValueError: Nothing is meant by it.
+  """
+  found, name = proposal, None
+  if isinstance(proposal, str):
+    found = names.find(PROPOSALS, proposal, "proposal")
+    name = proposal
+  if not isinstance(found, Proposal):
+    raise ValueError(
+      f"proposal {proposal!r}: give a name, module:name, or a Proposal"
+    )
+  if found in PROPOSALS.values():
+    return found
+  name = name or names.of(found) or found.name or names.of(found.draw)
+  if not name:
+    raise ValueError(
+      f'proposal {proposal!r} has no name: give it one, Proposal(name="mine")'
+    )
+  return dataclasses.replace(found, name=name)
