@@ -2,7 +2,9 @@
 
 import dataclasses
 import functools
+import inspect
 import pickle
+import re
 import sys
 
 import jax
@@ -613,3 +615,15 @@ def test_a_pickled_result_has_its_text_and_not_the_weights():
   assert again.pair is None
   assert (again.tokens, again.text) == (result.tokens, result.text)
   assert str(again) == str(result)
+
+
+@pytest.mark.parametrize("name", ["generate", "profile", "record"])
+def test_every_option_is_in_the_signature(name):
+  shown = inspect.signature(getattr(tv_jax, name)).parameters
+  assert shown["tree"].default == "eagle"
+  assert shown["temperature"].default == 1.0
+  assert shown["template"].default == "raw"
+  assert "options" not in shown
+  told = tv_jax.generate.__doc__
+  for option in shown.keys() - {"path"}:
+    assert re.search(rf"\b{option}( \(|:|\.)", told)

@@ -15,7 +15,7 @@ from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.settings import DEFAULT, Settings
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import VERIFIERS, Verifier, form, resolve
+from tv_jax.verifiers import VERIFIERS, Decide, Verifier, form, resolve
 
 # Decisions a case may take before drafts are sampled instead of enumerated.
 BUDGET = 300_000
@@ -45,7 +45,7 @@ def enumerable(
 
 
 def check(
-  verifier: Verifier | Callable | str,
+  verifier: Verifier | Decide | str,
   proposal: Proposal | str,
   tree: Tree | str,
   settings: Settings = DEFAULT,

@@ -4,7 +4,7 @@ from tv_jax.generation.profile import Profile, profile
 from tv_jax.generation.programs import forget as forget_programs
 from tv_jax.generation.results import Generation
 from tv_jax.generation.run import decode, decode_batches, generate, trace_of
-from tv_jax.generation.settings import Settings, resolve
+from tv_jax.generation.settings import Settings, resolve, with_options
 
 __all__ = [
   "Generation",
@@ -17,4 +17,5 @@ __all__ = [
   "profile",
   "resolve",
   "trace_of",
+  "with_options",
 ]

@@ -86,6 +86,7 @@ class Profile:
     return "\n".join(lines)
 
 
+@settings_lib.with_options
 def profile(
   pair: Pair,
   prompts: Sequence[str | Sequence[int]],

@@ -19,6 +19,7 @@ from tv_jax.pair import Pair
 from tv_jax.reading import shown
 
 
+@settings_lib.with_options
 def generate(
   pair: Pair,
   prompts: Sequence[str | Sequence[int]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Sequence
 
 import jax
@@ -12,7 +13,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.generation import options
 from tv_jax.pair import Pair
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import Verifier
+from tv_jax.verifiers import Decide, Verifier
 
 # Below this a draft's law underflows to a few tokens, and trees to chains.
 COLDEST_DRAFT = 0.1
@@ -51,7 +52,7 @@ def resolve(
   pair: Pair,
   *,
   tree: Tree | Adaptive | str = "eagle",
-  verifier: Verifier | Callable | str | None = "traversal",
+  verifier: Verifier | Decide | str | None = "traversal",
   proposal: proposals.Proposal | str = "without_replacement",
   temperature: float = 1.0,
   draft_temperature: float | None = None,
@@ -60,9 +61,9 @@ def resolve(
   max_new_tokens: int = 128,
   seed: int = 0,
   batch_size: int = 16,
-  panel: Sequence[Verifier | Callable | str] | None = (),
+  panel: Sequence[Verifier | Decide | str] | None = (),
   ends: Sequence[int] | None = None,
-  among: Sequence[Verifier | Callable | str] = (),
+  among: Sequence[Verifier | Decide | str] = (),
   trace: int = 0,
 ) -> Settings:
   """Resolves and checks what `generate` was asked for; see there."""
@@ -141,6 +142,20 @@ def resolve(
     seed=int(seed),
     batch_size=int(batch_size),
   )
+
+
+def with_options(function: Callable) -> Callable:
+  """The function, whose **options are those of `resolve`, shown as such.
+
+  Help and editors then see every option with its default, which stands in one
+  place alone.
+  """
+  own = inspect.signature(function)
+  *named, _ = own.parameters.values()  # the last one is **options
+  options = inspect.signature(resolve).parameters.values()
+  named += [one for one in options if one.kind == one.KEYWORD_ONLY]
+  function.__signature__ = own.replace(parameters=named)
+  return function
 
 
 def _suiting(verifier, tree, proposal) -> Verifier:

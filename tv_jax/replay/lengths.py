@@ -15,14 +15,14 @@ import numpy as np
 
 from tv_jax import drafting, verifiers
 from tv_jax.replay.data import Cycles
-from tv_jax.verifiers import Verifier
+from tv_jax.verifiers import Decide, Verifier
 
 # Cycles of one call, at most, and about how many bytes of laws.
 CHUNK, BYTES = 256, 1 << 28
 
 
 def expected_lengths(
-  verifier: Verifier | Callable | str,
+  verifier: Verifier | Decide | str,
   cycles: Cycles,
   *,
   coins: int = 64,

@@ -23,6 +23,7 @@ from tv_jax.replay.step import Seen
 SAVE_EVERY = 600.0
 
 
+@generation.with_options
 def record(
   pair: Pair,
   prompts: Sequence[str | Sequence[int]],

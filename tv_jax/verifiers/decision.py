@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from tv_jax import tree as tree_lib
-from tv_jax.proposals import INVALID
+from tv_jax.proposals import INVALID, Proposal
 from tv_jax.verifiers.residual import Residual, largest, positive
 
 # The threshold of a coin that was not tossed: no probability.
@@ -32,6 +32,31 @@ class Decision:
   accept: jax.Array  # [N] what coin i was compared with, or NOT_OFFERED; longer
   # where the rule wants more coins
   fault: jax.Array  # [] bool: a NaN was met; one plain step instead
+
+
+# `(tree, proposal, tokens [N], q [N, V], p [N, V], eta [N]) -> Decision`
+Decide = Callable[
+  [
+    tree_lib.Tree | tree_lib.Topology,
+    Proposal,
+    jax.Array,
+    jax.Array,
+    jax.Array,
+    jax.Array,
+  ],
+  Decision,
+]
+# `(tree, proposal, tokens, q, p) -> [N]`
+StopLaw = Callable[
+  [
+    tree_lib.Tree | tree_lib.Topology,
+    Proposal,
+    jax.Array,
+    jax.Array,
+    jax.Array,
+  ],
+  jax.Array,
+]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,8 +83,8 @@ class Verifier:
       `Decision.accept` are then so much longer. None: no more.
   """
 
-  decide: Callable[..., Decision]
-  stop_law: Callable[..., jax.Array] | None = None
+  decide: Decide
+  stop_law: StopLaw | None = None
   name: str = ""
   direction: str = ""
   chains_only: bool = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 from tv_jax import names
 from tv_jax.proposals import Proposal
@@ -15,7 +14,7 @@ from tv_jax.verifiers import (
   traversal,
   traversal_loop,
 )
-from tv_jax.verifiers.decision import DOWN, UP, Verifier
+from tv_jax.verifiers.decision import DOWN, UP, Decide, Verifier
 
 _TOKEN_LEVEL_LOOP = Verifier(
   name="token_level_loop",
@@ -62,7 +61,7 @@ VERIFIERS = {
 }
 
 
-def resolve(verifier: Verifier | Callable | str) -> Verifier:
+def resolve(verifier: Verifier | Decide | str) -> Verifier:
   """The rule that is meant, with a name.
 
   Args:

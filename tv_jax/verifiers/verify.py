@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ import numpy as np
 from tv_jax import probs, proposals
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT, Tree
-from tv_jax.verifiers.decision import Decision, Verifier, settle
+from tv_jax.verifiers.decision import Decide, Verifier, settle
 from tv_jax.verifiers.table import VERIFIERS, misfit, resolve
 
 # How far a row may sum from 1 before it is taken for something else.
@@ -46,7 +45,7 @@ def toss(key: jax.Array, count: int, dtype, more: int = 0) -> jax.Array:
 
 
 @functools.lru_cache(maxsize=256)  # what is jitted stays one function
-def checked(decide: Callable[..., Decision]) -> Callable[..., Decision]:
+def checked(decide: Decide) -> Decide:
   """A rule of which what can be no decision is a fault, and a plain step.
 
   That is a node that is none of the tree's or holds no token, or a residual
@@ -79,7 +78,7 @@ def checked(decide: Callable[..., Decision]) -> Callable[..., Decision]:
 
 def toss_and_draw(
   key: jax.Array,
-  decide: Callable[..., Decision],
+  decide: Decide,
   tree: Tree,
   proposal: proposals.Proposal,
   tokens: jax.Array,
@@ -163,7 +162,7 @@ def check_draft(tree: Tree, tokens, q, p) -> None:
 
 def verify(
   key: jax.Array,
-  verifier: Verifier | Callable | str,
+  verifier: Verifier | Decide | str,
   tree: Tree,
   proposal: proposals.Proposal | str,
   tokens: jax.Array,
