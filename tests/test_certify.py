@@ -456,7 +456,6 @@ class TestWhatIsNamed:
       (None, ["exits:mine"], "chain:2", "it exits when it is imported"),
       (None, ["tests.faulty:FAULTS"], "chain:2", "or a Proposal"),
       (None, None, "chain:x", "tree 'chain:x': write .* of a Tree$"),
-      (None, None, "chain:2,eagle", "separate trees by spaces$"),
       (None, None, "exits:tree", "it exits when it is imported$"),
       (None, None, "tests.faulty:FAULTS", "should be a Tree"),
       (None, None, "", "nothing to certify: give --verifier"),
@@ -470,7 +469,7 @@ class TestWhatIsNamed:
     (tmp_path / "exits.py").write_text("import sys\nsys.exit(3)\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=message) as caught:
-      plan.make(rules, drawn, trees)
+      plan.make(rules, drawn, trees.split())
     assert "\n" not in str(caught.value)
 
   def test_modules_in_the_current_directory(self, tmp_path, monkeypatch):
@@ -489,7 +488,7 @@ class TestWhatIsNamed:
       "chain = tree.chain(2)\n"
     )
     monkeypatch.chdir(tmp_path)
-    made = plan.make(["mine:rule"], None, "mine:fork mine:chain")
+    made = plan.make(["mine:rule"], None, ["mine:fork", "mine:chain"])
     assert [row.names for row in made.rows] == [
       ("mine:rule", "top_k", "mine:chain"),
       ("mine:rule", "mine:drawn", "mine:chain"),
@@ -498,9 +497,9 @@ class TestWhatIsNamed:
     assert made.widths == (1, 2)
 
   def test_built_in_proposals_are_certified_if_no_rule_is_named(self):
-    every = plan.make(None, None, "chain:2")
+    every = plan.make(None, None, ["chain:2"])
     assert [one.name for one in every.to_certify] == [*PROPOSALS]
-    assert plan.make(["traversal"], None, "chain:2").to_certify == []
+    assert plan.make(["traversal"], None, ["chain:2"]).to_certify == []
 
   def test_check_takes_all_by_name(self, x64):
     found = certify.check("block", "top_k", "chain:1", settings(cases=2))

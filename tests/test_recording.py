@@ -132,6 +132,7 @@ def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
     tokens=np.array([[INVALID, 2]] * 3, np.int32),
     q=laws,
     p=broken,
+    parents=None,
     accepted=np.array([1, 1, 0], np.int32),
     expected={"traversal": np.ones(3, np.float32)},
   )

@@ -161,7 +161,7 @@ def test_a_topology_holds_the_tree_and_its_padding(t):
   N, K = t.children.shape
   padded = t.topology(nodes=N + 3, width=K + 2)
   plain = t.topology()
-  for name in ("parent", "rank", "children", "postorder"):
+  for name in ("parent", "rank", "children", "postorder", "depth", "ancestors"):
     assert np.array_equal(getattr(plain, name), getattr(t, name)), name
   assert padded.children.shape == (N + 3, K + 2)
   assert np.array_equal(padded.children[:N, :K], t.children)
@@ -170,9 +170,10 @@ def test_a_topology_holds_the_tree_and_its_padding(t):
   assert np.array_equal(padded.parent[:N], t.parent)
   assert np.all(padded.parent[N:] == tree.NO_PARENT)
   assert np.array_equal(padded.postorder[:N], t.postorder)
-  assert {leaf.dtype for leaf in jax.tree.leaves(padded)} == {
-    np.dtype(np.int32)
-  }
+  assert np.array_equal(plain.paths[:, : t.max_depth + 1], t.paths)
+  dtypes = {leaf.dtype for leaf in jax.tree.leaves(padded)}
+  assert dtypes == {np.dtype(np.int32), np.dtype(bool)}
+  assert padded.ancestors.dtype == bool
 
 
 def test_a_topology_that_is_too_small_is_refused():

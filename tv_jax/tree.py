@@ -42,8 +42,8 @@ MOST_CHILDREN = 256
 class Topology:
   """A tree as int32 arrays, for programs that take the tree as an argument.
 
-  Trees that share N, K and D share one compiled program; `Tree.topology` pads
-  to a common size. A padded node is nobody's child and is never visited.
+  Trees that share N and K share one compiled program; `Tree.topology` pads to
+  a common size. A padded node is nobody's child and is never visited.
   """
 
   parent: jax.Array  # [N]
@@ -52,7 +52,7 @@ class Topology:
   postorder: jax.Array  # [N]; then the root again
   depth: jax.Array  # [N]
   ancestors: jax.Array  # [N, N] bool
-  paths: jax.Array  # [N, D + 1]
+  paths: jax.Array  # [N, D + 1]; of `Tree.topology` [N, N], whatever its D
 
 
 @jax.tree_util.register_static
@@ -192,7 +192,7 @@ class Tree:
         f"a tree of {N} nodes with up to {K} children does not fit in"
         f" nodes={nodes}, width={width}; ask for at least its own size"
       )
-    pad = (0, nodes - N)
+    pad, more = (0, nodes - N), (0, nodes - 1 - self.max_depth)
     return Topology(
       parent=np.pad(self.parent, pad, constant_values=NO_PARENT),
       rank=np.pad(self.rank, pad),
@@ -202,7 +202,11 @@ class Tree:
       postorder=np.pad(self.postorder, pad),
       depth=np.pad(self.depth, pad),
       ancestors=np.pad(self.ancestors, pad),
-      paths=np.pad(self.paths, (pad, (0, 0)), constant_values=ROOT),
+      paths=np.pad(
+        self.paths,
+        (pad, (0, nodes - self.paths.shape[1])),
+        constant_values=ROOT,
+      ),
     )
 
 

@@ -15,10 +15,19 @@ from tv_jax.verifiers import residual
 from tv_jax.verifiers.decision import Decision, settle
 
 
+class Walked(NamedTuple):
+  """What of a tree a walk reads, as arrays."""
+
+  parent: jax.Array  # [N]
+  rank: jax.Array  # [N]
+  children: jax.Array  # [N, K]
+  postorder: jax.Array  # [N]
+
+
 class Draft(NamedTuple):
   """The tree, and the numbers at the drafted tokens."""
 
-  topology: Topology
+  topology: Walked
   tokens: jax.Array  # [N, K] of the children; INVALID where there is none
   p_at: jax.Array  # [N, K] the parent's target law at them
   q_at: jax.Array  # [N, K] the parent's base draft law at them
@@ -28,8 +37,8 @@ class Draft(NamedTuple):
 
 def gather(tree: Tree | Topology, tokens, q, p) -> Draft:
   """The draft over a tree, known or traced."""
-  topology = tree.topology() if isinstance(tree, Tree) else tree
-  topology = jax.tree.map(jnp.asarray, topology)
+  arrays = (jnp.asarray(getattr(tree, name)) for name in Walked._fields)
+  topology = Walked(*arrays)
   absent = topology.children == NO_CHILD
   drawn = jnp.where(absent, INVALID, tokens[jnp.maximum(topology.children, 0)])
   node = jnp.arange(len(drawn), dtype=jnp.int32)[:, None]
