@@ -202,11 +202,7 @@ class Tree:
       postorder=np.pad(self.postorder, pad),
       depth=np.pad(self.depth, pad),
       ancestors=np.pad(self.ancestors, pad),
-      paths=np.pad(
-        self.paths,
-        (pad, (0, nodes - self.paths.shape[1])),
-        constant_values=ROOT,
-      ),
+      paths=np.pad(self.paths, (pad, more), constant_values=ROOT),
     )
 
 
