@@ -13,7 +13,7 @@ from tv_jax.verifiers import VERIFIERS
 pytestmark = pytest.mark.gpu_program
 
 V, SLOTS, NEW = 128256, 4096, 128
-STAGES = r"while/body/((?:draft|target|verify|commit)(?:/(?:Llama|Eagle))?)"
+STAGES = r"while/body/((?:draft|target|verify|commit)(?:/(?:Decoder|Eagle))?)"
 
 
 class Case:

@@ -178,7 +178,7 @@ def test_70b_over_eight_h200():
     # Nothing is exchanged but inside of the models (several sums at once have
     # no name): the rest is the same on every device, and so is what the loop
     # goes on by.
-    assert all("/Llama/" in name for _, _, name in found if name), found
+    assert all("/Decoder/" in name for _, _, name in found if name), found
     assert {kind for kind, _, _ in found} <= {"all-reduce", "all-gather"}
     gathered = [size for kind, size, _ in found if kind == "all-gather"]
     # Logits of a tree at most: less than any weight or cache.
