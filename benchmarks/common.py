@@ -28,6 +28,7 @@ from tv_jax.models import decoder, eagle, families
 from tv_jax.models.config import Config
 from tv_jax.models.model import Head, Model
 from tv_jax.pair import Pair
+from tv_jax.tree import Tree, parse
 
 RANDOM = (
   "RANDOM WEIGHTS: times are those of this shape; acceptance means nothing."
@@ -47,6 +48,14 @@ TEXTS = (
 
 
 # Flags. Benchmarks have flags of the same names, hence each a set of its own.
+
+
+def tree(text: str) -> Tree:
+  """A tree that is known beforehand."""
+  found = parse(text)
+  if not isinstance(found, Tree):
+    raise ValueError(f"tree {text!r}: give one that is known beforehand")
+  return found
 
 
 def read_flags(values: flags.FlagValues, arguments: Sequence[str], text: str):

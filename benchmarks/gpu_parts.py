@@ -16,10 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import gpu_shapes
+from benchmarks import common, gpu_shapes
 from benchmarks.gpu_program import CAPTURE
 from tv_jax import certify, decoding, probs, proposals
-from tv_jax import tree as tree_lib
 from tv_jax.models import mask
 from tv_jax.verifiers import VERIFIERS, toss_and_draw
 
@@ -204,7 +203,7 @@ def forms(scale: Scale) -> Iterator[Case]:
   """The level-parallel forms against the loops, coin for coin."""
 
   def compare(tree, proposal, names):
-    tree, proposal = tree_lib.parse(tree), proposals.PROPOSALS[proposal]
+    tree, proposal = common.tree(tree), proposals.PROPOSALS[proposal]
     tokens, q, p, eta = random_drafts(
       tree, proposal, scale.drafts_vocabulary, scale.drafts, seed=len(tree)
     )
@@ -258,7 +257,7 @@ def certificate(scale: Scale) -> Iterator[Case]:
     found = certify.check(
       VERIFIERS[rule],
       proposals.PROPOSALS[proposal],
-      tree_lib.parse("branching:2,1"),
+      common.tree("branching:2,1"),
       settings,
     )
     if not found.lossless:
@@ -432,7 +431,7 @@ def passes(scale: Scale) -> Iterator[Case]:
     seconds = per_iteration(scale, body, carry, model.params)
     return against_limit(seconds, gpu_shapes.bytes_of_pass(model, scale.slots))
 
-  trees = [tree_lib.parse(tree) for tree in scale.trees]
+  trees = [common.tree(tree) for tree in scale.trees]
   for draft, target in scale.pairs[:1]:
     for T in sorted({1, *map(len, trees)}):
       yield f"{target}, T = {T}", functools.partial(one, target, T)
@@ -456,7 +455,7 @@ def verification(scale: Scale) -> Iterator[Case]:
     return tokens, q, p
 
   def verdict(tree, rule, *, logits):
-    tree = tree_lib.parse(tree)
+    tree = common.tree(tree)
     tokens, q, p = laws(tree)
     decide = VERIFIERS[rule].decide
     p = p if logits else probs.law(p)
@@ -472,7 +471,7 @@ def verification(scale: Scale) -> Iterator[Case]:
     return against_limit(seconds, 4 * V * (len(tree) + len(tree.inner)))
 
   def draw(tree):
-    tree = tree_lib.parse(tree)
+    tree = common.tree(tree)
     q, k = laws(tree)[1][: len(tree.inner)], tree.children.shape[1]
 
     def body(i, carry, q):
@@ -485,7 +484,7 @@ def verification(scale: Scale) -> Iterator[Case]:
     return against_limit(seconds, 4 * V * len(q))
 
   for tree in scale.trees:
-    chain = tree_lib.parse(tree).is_chain
+    chain = common.tree(tree).is_chain
     forms = [*scale.rules, *(f"{rule}_loop" for rule in scale.rules)]
     for rule in forms + ["block"] * chain:
       yield (

@@ -27,8 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
 
+from benchmarks import common
 from tv_jax import names, probs, replay
-from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import merging
@@ -204,7 +204,7 @@ def main(arguments):
   if arguments[1:]:
     raise SystemExit(f"unexpected argument {arguments[1]!r}")
   try:
-    trees = {text: tree_lib.parse(text) for text in _TREES.value.split()}
+    trees = {text: common.tree(text) for text in _TREES.value.split()}
     for name in _PROPOSALS.value:
       names.lookup(PROPOSALS, name, "proposal")
   except ValueError as error:

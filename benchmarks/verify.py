@@ -40,9 +40,8 @@ from absl import app, flags
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import gpu_program
+from benchmarks import common, gpu_program
 from tv_jax import probs, proposals
-from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD, ROOT, Tree
 from tv_jax.verifiers import VERIFIERS
@@ -729,7 +728,7 @@ def parse_trees(text: str) -> dict[str, Tree]:
   """Trees by name; "branching:4,2" holds a comma of its own."""
   try:
     return {
-      name: tree_lib.parse(name) for name in re.split(r",(?!\d)", text.strip())
+      name: common.tree(name) for name in re.split(r",(?!\d)", text.strip())
     }
   except ValueError as error:
     raise ValueError(f"--trees: {error}") from error

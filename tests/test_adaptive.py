@@ -14,8 +14,10 @@ from tv_jax import certify, drafting, generation, prompts, replay, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify import growing
+from tv_jax.certify.engine import cases, exact
 from tv_jax.drafting import adaptive
 from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.report import walks
 from tv_jax.tree import NO_CHILD, NO_PARENT, Adaptive
 
 SMALL = Adaptive((2, 2), most=2)
@@ -123,6 +125,19 @@ class TestChoice:
     assert self.chosen(worths, above=(1.0, 0.0)) == [(0, 0), (0, 1), (0, 2)]
 
 
+def test_a_policy_of_another_width_is_refused():
+  with pytest.raises(ValueError, match=r"gave \[2, 2\] worths: it should give"):
+    TestChoice.chosen([[0.5, 0.4]] * 2)
+
+
+def test_widths_are_integers_that_can_be_hashed():
+  shape = Adaptive([2, np.int64(3)], np.int64(2))
+  assert shape == Adaptive((2, 3), 2)
+  assert hash(shape) == hash(Adaptive((2, 3), 2))
+  with pytest.raises(TypeError):
+    Adaptive((2.5,))
+
+
 @pytest.mark.parametrize(
   ("text", "words"),
   [
@@ -146,6 +161,46 @@ def test_a_rule_for_known_trees_alone_is_refused():
     assert not verifiers.form(rule, shape).static_only
   bare = verifiers.Verifier(decide=lambda *_: None, name="mine")
   assert "known beforehand" in verifiers.misfit(bare, shape, proposal)
+  with pytest.raises(ValueError, match="known beforehand"):
+    certify.check(bare, proposal, shape)
+  # Of two forms, the one that takes such trees.
+  both = dataclasses.replace(bare, static_only=False, loop=bare)
+  assert verifiers.form(both, shape, cpu=True) is both
+  assert verifiers.form(both, tree_lib.chain(1), cpu=True) is bare
+
+
+def test_what_is_too_large_to_enumerate_is_refused_first(x64):
+  with pytest.raises(ValueError, match="too large to enumerate"):
+    certify.check("traversal", "top_k", "adaptive:4,6,6,5,4")
+
+
+@pytest.mark.parametrize("rule", ["traversal", "token_level"])
+def test_a_cycle_that_drafted_nothing_is_drawn(rule):
+  parents, places = tree_lib.placed(np.array([-1, -1, -1]))
+  assert (parents, places.tolist()) == ((-1,), [0])
+  cycle = {
+    "parents": [-1],
+    "pieces": ["a"],
+    "coins": [0.5],
+    "stop": {rule: [1.0]},
+    "direction": {rule: verifiers.resolve(rule).direction},
+    "node": 0,
+  }
+  assert walks.walk(cycle, rule) == walks.Walk((), 0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["llama", "eagle"])
+def test_every_law_is_that_of_the_whole_text(kind):
+  (_, case), *_ = cases.grid(
+    drafts=[kind],
+    trees={"adaptive": Adaptive((2, 3, 2))},
+    verifiers={"traversal": verifiers.resolve("traversal")},
+    proposals={"without_replacement": PROPOSALS["without_replacement"]},
+    temperatures=[1.0],
+    top_ps=[1.0],
+  )
+  assert exact.drift(case) < 1e-5
 
 
 CERTIFIED = [
@@ -318,6 +373,7 @@ def test_recorded_and_replayed(pair, tmp_path, proposal):
     (3, 0, "node 3: parent 0"),  # two levels up
     (4, -1, "node 4: a token, but no parent"),
     (1, -1, "node 2"),  # a place left empty before another
+    (0, 0, "cycle 1: node 0 must be the root"),
   ],
 )
 def test_a_file_of_what_is_no_tree_is_refused(tmp_path, node, parent, words):

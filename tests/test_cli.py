@@ -24,10 +24,10 @@ def run(*arguments):
   [
     (None, None),
     ([], []),
-    ("chain:5 kary:2x5", ["chain:5", "kary:2x5"]),
-    ("chain:5,kary:2x5", ["chain:5", "kary:2x5"]),
+    (["chain:5 kary:2x5"], ["chain:5", "kary:2x5"]),
+    (["chain:5,kary:2x5"], ["chain:5", "kary:2x5"]),
     (["branching:4,2,1, eagle", "a:b"], ["branching:4,2,1", "eagle", "a:b"]),
-    ("block,my_rule:kseq\ttraversal", ["block", "my_rule:kseq", "traversal"]),
+    (["block,a:b\ttraversal"], ["block", "a:b", "traversal"]),
   ],
 )
 def test_names_stand_with_spaces_or_commas_between(given, wanted):
@@ -46,6 +46,11 @@ def test_a_command_is_run_by_its_name():
   done = run("tv_jax", "certify", "--vocab=1")
   assert (done.returncode, done.stdout) == (2, "")
   assert done.stderr == "tv_jax.certify: --vocab=1: give 2 or more\n"
+  done = run("tv_jax", "audit", "--rows=0")
+  assert done.returncode == 2
+  assert len(done.stderr.splitlines()) == 1
+  done = run("tv_jax", "report", "--help")
+  assert "Writes a run's report again" in done.stdout
   done = run("tv_jax", "bake")
   assert done.returncode == 2
   assert done.stderr.startswith("tv_jax: 'bake' is none of main, report,")

@@ -42,7 +42,7 @@ EDGES = {
     "decoding",
     "metrics",
   },
-  "cli": set(),
+  "cli": {"names"},
   "certify": {
     "names",
     "tree",

@@ -14,6 +14,14 @@ COMMANDS = {
   "audit": "tests the law of what the engine decodes",
   "models.checkpoint": "converts PyTorch's .bin files",
 }
+# What takes long to import, where a signal waits; `main` does so by itself.
+STANDS_ON = {
+  "report": ("report",),
+  "certify": ("certify",),
+  "replay": ("replay",),
+  "audit": ("certify", "decoding"),
+  "models.checkpoint": ("models",),
+}
 
 
 def main(heard: cli.Heard) -> int | None:
@@ -27,11 +35,10 @@ def main(heard: cli.Heard) -> int | None:
   name = sys.argv.pop(1)
   if name not in COMMANDS:
     return cli.complain("tv_jax", f"{name!r} is none of {', '.join(COMMANDS)}")
-  if name != "main":  # which imports what it needs when it needs it
-    with heard.deaf():
-      importlib.import_module(f"tv_jax.{name}")
-  sys.argv[0] = f"tv_jax.{name}"
-  runpy.run_module(f"tv_jax.{name}", run_name="__main__")
+  with heard.deaf():
+    for room in STANDS_ON.get(name, ()):
+      importlib.import_module(f"tv_jax.{room}")
+  runpy.run_module(f"tv_jax.{name}", run_name="__main__", alter_sys=True)
   return 0
 
 

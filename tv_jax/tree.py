@@ -232,6 +232,9 @@ class Adaptive:
 
   def __post_init__(self):
     """Refuses places that could never be filled."""
+    widths = tuple(map(operator.index, self.widths))
+    object.__setattr__(self, "widths", widths)
+    object.__setattr__(self, "most", operator.index(self.most))
     if not self.widths or min(self.widths) < 1 or self.most < 1:
       raise ValueError(
         f"adaptive tree of widths {brief(list(self.widths))}, {self.most}"

@@ -53,6 +53,8 @@ def main(heard, arguments) -> int:
   settings = _settings()
   named = (cli.split(one.value) for one in (_VERIFIER, _PROPOSALS, _TREES))
   plan = plan_lib.make(*named)
+  for row in plan.rows:  # before the first is worked on
+    certify.check_size(row.rule, row.proposal, row.tree, settings)
   logging.set_verbosity(logging.WARNING)
   jax.config.update("jax_enable_x64", not _F32.value)
   total = settings.cases * len(plan.rows)

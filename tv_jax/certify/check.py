@@ -15,7 +15,7 @@ from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.settings import DEFAULT, Settings
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import VERIFIERS, Decide, Verifier, form, resolve
+from tv_jax.verifiers import VERIFIERS, Decide, Verifier, form, misfit, resolve
 
 # Decisions a case may take before drafts are sampled instead of enumerated.
 BUDGET = 300_000
@@ -44,6 +44,18 @@ def enumerable(
   return outcomes * exact.decisions(verifier, tree) <= BUDGET
 
 
+def check_size(
+  rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, settings: Settings
+) -> None:
+  """Refuses an adaptive tree that is too large: its drafts are not sampled."""
+  small = enumerable(tree, proposal, settings, form(rule, tree))
+  if isinstance(tree, Adaptive) and not small:
+    raise ValueError(
+      f"{tree!r} is too large to enumerate: certify a smaller one, such as"
+      " adaptive:2,2,2"
+    )
+
+
 def check(
   verifier: Verifier | Decide | str,
   proposal: Proposal | str,
@@ -69,7 +81,10 @@ def check(
     What was found.
   """
   proposal, tree = proposals.resolve(proposal), tree_lib.resolve(tree)
-  rule = form(resolve(verifier), tree)
+  rule = resolve(verifier)
+  if reason := misfit(rule, tree, proposal):
+    raise ValueError(reason)
+  rule = form(rule, tree)
   if proposal not in PROPOSALS.values():
     own = {*widths, *tree_lib.family_sizes(tree)}
     found = check_proposal(proposal, settings, tuple(sorted(own)))
@@ -78,12 +93,8 @@ def check(
   V, dtype = settings.vocabulary, settings.dtype
   if faults := [*contract.faults(rule, proposal, tree, dtype, V)]:
     return not_run(tree, faults)
+  check_size(rule, proposal, tree, settings)
   small = enumerable(tree, proposal, settings, rule)
-  if not small and isinstance(tree, Adaptive):
-    raise ValueError(
-      f"{tree!r} is too large to enumerate: certify a smaller one, such as"
-      " adaptive:2,2,2"
-    )
   return (enumerated if small else _sampled)(
     rule, proposal, tree, settings, tick
   )

@@ -105,5 +105,10 @@ def outcome(
   """One draft's tree, and which places [n] its nodes have."""
   if isinstance(shape, Tree):
     return shape, np.arange(len(shape))
+  # A bare root is no tree; and the first place's node is never another's.
+  drawn = drafts.topology.parent[:, 1] != NO_PARENT
+  draft = draft if drawn[draft] else int(drawn.argmax())
+  if not drawn.any():
+    return tree_lib.chain(1), np.arange(2)
   parents, places = tree_lib.placed(drafts.topology.parent[draft])
   return Tree(parents), places

@@ -8,12 +8,12 @@ is one line, too, and 128 and its number.
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable
 
 from absl import app, flags
 
+from tv_jax import names
 from tv_jax.cli.endings import Heard, tell
 from tv_jax.cli.endings import run as until_told
 
@@ -84,12 +84,6 @@ def define_names(name: str, default: str | None, told: str) -> flags.FlagHolder:
   return flags.DEFINE_multi_string(name, default, told)
 
 
-def split(texts: list[str] | str | None) -> list[str] | None:
-  """The names in such a flag's value, or in a text; None: none was given.
-
-  The commas of branching:4,2,1 separate nothing: no name begins with a digit.
-  """
-  if texts is None:
-    return None
-  text = texts if isinstance(texts, str) else " ".join(texts)
-  return [name for name in re.split(r"\s+|,(?!\d)", text) if name]
+def split(texts: list[str] | None) -> list[str] | None:
+  """The names in such a flag's value; None: none was given."""
+  return texts if texts is None else names.split(" ".join(texts))

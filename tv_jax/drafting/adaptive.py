@@ -62,6 +62,11 @@ def choose(
   policy = shape.policy or by_confidence
   width, most = shape.widths[depth - 1], shape.most
   children = policy(laws, worth, most)
+  if jnp.shape(children) != (wanted := (len(laws), most)):
+    raise ValueError(
+      f"the policy of {shape!r} gave {list(jnp.shape(children))} worths: it"
+      f" should give {list(wanted)}, one for each of the most children"
+    )
   # A NaN is worth nothing; no child is worth more than its elder, nor than its
   # parent, and none hangs below what is not there.
   children = jnp.where(children > 0, children, 0)

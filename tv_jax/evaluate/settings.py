@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping
 
-from tv_jax import drafting, probs, prompts, proposals, verifiers
+from tv_jax import drafting, names, probs, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate import frozen, selecting
 from tv_jax.records import AXES
@@ -185,9 +185,9 @@ def rules_on(settings: Run, tree: str, proposal: str) -> tuple[str, ...]:
 def _names(value):
   """Names of which several may be in one text."""
   if isinstance(value, str):
-    return tuple(value.split())
+    return tuple(names.split(value))
   if all(isinstance(one, str) for one in value):
-    return tuple(name for one in value for name in one.split())
+    return tuple(name for one in value for name in names.split(one))
   return value
 
 

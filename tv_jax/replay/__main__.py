@@ -55,7 +55,7 @@ def main(heard, paths) -> None:
 def _rules():
   """The rules that were asked for, by name; None: no one was."""
   names = cli.split(_VERIFIER.value)
-  return names and {name: resolve(name) for name in names}
+  return {name: resolve(name) for name in names} if names else None
 
 
 def _suiting(path, cycles, rules):

@@ -114,6 +114,8 @@ def _fits(cycle, rule):
 
 def chances(cycle: dict, rule: str) -> np.ndarray:
   """[N] the chance of each node when it is offered; NaN where it never is."""
+  if len(cycle["parents"]) == 1:  # nothing was drafted
+    return np.ones(1)
   tree, stop = Tree(tuple(cycle["parents"])), cycle["stop"][rule]
   now, left = np.array(stop, np.float64), np.zeros(len(tree))
   if direction(cycle, rule) == DOWN:
@@ -130,6 +132,8 @@ def chances(cycle: dict, rule: str) -> np.ndarray:
 
 def walk(cycle: dict, rule: str) -> Walk:
   """What the rule decides with the cycle's coins."""
+  if len(cycle["parents"]) == 1:
+    return Walk((), ROOT)
   tree = Tree(tuple(cycle["parents"]))
   chance, steps = chances(cycle, rule), []
 

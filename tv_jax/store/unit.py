@@ -83,8 +83,8 @@ def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
     The units; those that are not finished say so (`done`).
 
   Raises:
-    ValueError: There is no such folder, or a unit is damaged.
-    StoreError: A file could not be read.
+    ValueError: A unit is damaged.
+    StoreError: There is no such folder, or a file could not be read.
   """
 
   def refuse(error):

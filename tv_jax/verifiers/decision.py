@@ -80,7 +80,8 @@ class Verifier:
     loop: A form that takes the same decisions with less work where rows are
       verified one after the other, as on a CPU.
     coins: `tree -> int`: how many coins it wants beside one a node. `eta` and
-      `Decision.accept` are then so much longer. None: no more.
+      `Decision.accept` are then so much longer. None: no more. It is given an
+      `Adaptive` where that shapes the trees.
   """
 
   decide: Decide
@@ -91,9 +92,9 @@ class Verifier:
   proposals: tuple[str, ...] = ()
   static_only: bool = True
   loop: Verifier | None = None
-  coins: Callable[[tree_lib.Tree], int] | None = None
+  coins: Callable[[tree_lib.Tree | tree_lib.Adaptive], int] | None = None
 
-  def num_coins(self, tree: tree_lib.Tree) -> int:
+  def num_coins(self, tree: tree_lib.Tree | tree_lib.Adaptive) -> int:
     """The length of `eta`, on this tree."""
     return len(tree) + (self.coins(tree) if self.coins else 0)
 

@@ -111,9 +111,14 @@ def _named(rule, name):
 
 
 def form(rule: Verifier, tree: Tree | Adaptive, cpu: bool = False) -> Verifier:
-  """The form of a rule that decides: on trees that take shape, the loop."""
-  suits = cpu or (rule.static_only and isinstance(tree, Adaptive))
-  return rule.loop if suits and rule.loop else rule
+  """The form of a rule that decides: on a CPU the loop, if it has one.
+
+  On trees that take shape, one that takes these.
+  """
+  forms = [own for own in (rule, rule.loop) if own]
+  if isinstance(tree, Adaptive):
+    forms = [own for own in forms if not own.static_only] or forms
+  return forms[-1] if cpu else forms[0]
 
 
 def misfit(

@@ -19,6 +19,7 @@ from absl import flags, logging
 from tv_jax import cli
 from tv_jax import tree as tree_lib
 from tv_jax.certify.engine import cases, exact, report, statistics
+from tv_jax.names import raised
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
 from tv_jax.verifiers import VERIFIERS, resolve
@@ -53,13 +54,16 @@ def main(heard, arguments) -> int:
   rows, drifts = [], []
   for names, case in plan:
     kind = names[:2]
-    if kind not in [drift.names for drift in drifts]:
-      drifts.append(report.Drift(kind, exact.drift(case)))
     # Draws of its own for each case: the p-values are then independent.
     seed = zlib.crc32(f"{_SEED.value} {' '.join(names)}".encode())
-    counts, cycles, faults = cases.count(
-      case, _ROWS.value, min(_BATCH.value, _ROWS.value), seed
-    )
+    try:
+      if kind not in [drift.names for drift in drifts]:
+        drifts.append(report.Drift(kind, exact.drift(case)))
+      counts, cycles, faults = cases.count(
+        case, _ROWS.value, min(_BATCH.value, _ROWS.value), seed
+      )
+    except Exception as error:  # whatever a stranger's rule raises
+      raise ValueError(f"{' '.join(names)}: {raised(error)}") from error
     p_value = statistics.chi_square(counts, exact.law(case))
     rows.append(report.Row(names, cycles, p_value, faults))
     console.print(

@@ -17,8 +17,8 @@ import numpy as np
 from tv_jax import decoding, drafting
 from tv_jax.models import Config, Head, Model, decoder, eagle, families
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Tree
-from tv_jax.verifiers import Verifier, misfit
+from tv_jax.tree import Adaptive, Tree
+from tv_jax.verifiers import Verifier, form, misfit
 
 VOCABULARY = 4
 # The first of a single token: nothing comes before its root.
@@ -55,7 +55,7 @@ class Case:
   """One way to decode."""
 
   draft_kind: str
-  tree: Tree
+  tree: Tree | Adaptive
   proposal: Proposal
   verifier: Verifier
   temperature: float
@@ -80,7 +80,7 @@ class Case:
 def grid(
   *,
   drafts: Sequence[str],
-  trees: dict[str, Tree],
+  trees: dict[str, Tree | Adaptive],
   verifiers: dict[str, Verifier],
   proposals: dict[str, Proposal],
   temperatures: Sequence[float],
@@ -94,7 +94,7 @@ def grid(
         draft_kind=kind,
         tree=trees[shape],
         proposal=proposals[proposal],
-        verifier=verifiers[name],
+        verifier=form(verifiers[name], trees[shape]),
         temperature=temperature,
         top_p=top_p,
       ),

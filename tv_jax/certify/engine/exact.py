@@ -64,9 +64,10 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
     after, drafted, laws = step(plan, params, request, state)
     for row in np.flatnonzero(active):
       tokens = np.asarray(drafted.tokens[row])
-      p, q = _anew(
-        case, texts[row], tokens, alone=int(request.length[row]) == 1
-      )
+      own = drafted.topology
+      paths = case.tree.paths if own is None else np.asarray(own.paths[row])
+      alone = int(request.length[row]) == 1
+      p, q = _anew(case, texts[row], tokens, paths, alone=alone)
       seen = _drawn(case.tree, tokens)
       inner = [i for i, v in enumerate(case.tree.inner) if seen[v]]
       worst = max(
@@ -85,13 +86,14 @@ def _drawn(tree, tokens):
   return (np.arange(len(tree)) == 0) | (tokens >= 0)
 
 
-def _anew(case, text, tokens, *, alone):
+def _anew(case, text, tokens, paths, *, alone):
   """The laws p [N, V] and q [M, V] that this tree's nodes should have.
 
   Args:
     case: How it was drafted.
     text: What was committed, the prompt included.
     tokens: [N] what was drafted.
+    paths: [N, D + 1] the nodes down to each; of no account where nothing is.
     alone: Whether the prompt had a single token. An EAGLE head then gets it as
       a first pair, with zeros for the feature of the token before.
   """
@@ -99,7 +101,7 @@ def _anew(case, text, tokens, *, alone):
   target, draft = cases.models(case.draft_kind)
   paths = [
     [int(tokens[v]) for v in path[1 : 1 + depth]]
-    for path, depth in zip(tree.paths, tree.depth, strict=True)
+    for path, depth in zip(paths, tree.depth, strict=True)
   ]
   p = [_after(target, text + path)[0] for path in paths]
   if case.draft_kind == "llama":

@@ -70,11 +70,17 @@ def windows(raw: dict, faults: list[str]) -> None:
     return
   # What is missing is not null: the format has a width and a layer for it.
   endless = raw.get("sliding_window", ...) is None
-  if used and not endless and (first is None or first < layers):
+  if used and not endless and _below(first, layers):
     faults.append(
       "use_sliding_window=True is not supported, only False: layers from"
       f" max_window_layers={first} on would have a window"
     )
+
+
+def _below(first, layers) -> bool:
+  """Whether some layer comes after the first ones; unless that is unknown."""
+  known = isinstance(first, int) and isinstance(layers, int)
+  return first is None or (known and first < layers)
 
 
 FAMILY = Family(
