@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -203,11 +204,15 @@ def test_every_law_is_that_of_the_whole_text(kind):
   assert exact.drift(case) < 1e-5
 
 
+QUICK = {
+  ("traversal", "without_replacement", "adaptive:2,2"),
+  ("token_level", "with_replacement", "adaptive:2,2"),
+}
 CERTIFIED = [
-  pytest.param(rule, proposal, text, marks=[] if quickly else pytest.mark.long)
-  for text, quickly in (("adaptive:2,2", True), ("adaptive:1,2,2", False))
-  for rule in ("traversal", "token_level")
-  for proposal in PROPOSALS
+  pytest.param(*case, marks=[] if case in QUICK else pytest.mark.long)
+  for case in itertools.product(
+    ("traversal", "token_level"), PROPOSALS, ("adaptive:2,2", "adaptive:1,2,2")
+  )
 ]
 
 
@@ -251,7 +256,7 @@ def pruned(shape, proposal, q):
   )
 
 
-@pytest.mark.parametrize("rule", ["traversal", "token_level"])
+@pytest.mark.parametrize("rule", quick.shorter(["token_level", "traversal"]))
 def test_pruning_by_a_childs_own_token_is_caught(rule, monkeypatch, x64):
   monkeypatch.setattr(growing, "enumerate_grown", pruned)
   found = certify.check(
@@ -284,8 +289,8 @@ def test_rows_have_trees_of_their_own_in_one_program(pair):
     template="chat",
     tree="adaptive:3,4,3",
     panel=["token_level"],
-    trace=8,
-    max_new_tokens=32,
+    trace=6,
+    max_new_tokens=20,
   )
   shapes = [{tuple(row) for row in one.parent.tolist()} for one in result.trace]
   assert len(set().union(*shapes)) > 5
@@ -299,7 +304,7 @@ def test_rows_have_trees_of_their_own_in_one_program(pair):
     items=[1],
     template="chat",
     tree="adaptive:3,4,3",
-    max_new_tokens=32,
+    max_new_tokens=20,
   )
   assert alone.tokens[0] == result.tokens[1]
 
@@ -324,6 +329,7 @@ def test_one_place_a_level_is_a_chain(pair):
   assert grown.tokens == chain.tokens
 
 
+@pytest.mark.long
 def test_a_policy_of_ones_own(pair):
   def below_the_first(laws, worth, most):
     eldest = np.zeros((len(laws), most), np.float32)

@@ -74,7 +74,10 @@ def test_every_command_is_run_by_a_test():
 
 def test_make_run_is_the_quickstart():
   done = subprocess.run(
-    ["make", "--dry-run", "run"], cwd=ROOT, capture_output=True, text=True
+    ["make", "--no-print-directory", "--dry-run", "run"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
   )
   last = done.stdout.splitlines()[-1]
   assert last.endswith("-m tv_jax.main --config=configs/quickstart.py")

@@ -76,6 +76,7 @@ def test_what_is_split(saved, kind, split):
     assert leaf.sharding.device_set == {*mesh.devices.flat}
 
 
+@pytest.mark.long
 def test_the_older_name_is_the_same(saved):
   pairs = [
     tv_jax.load(saved / "independent", saved / "target", **name)

@@ -284,6 +284,7 @@ THIRD = dataclasses.replace(
 )
 
 
+@pytest.mark.long
 def test_a_third_family_is_one_line(monkeypatch, tmp_path):
   monkeypatch.setitem(families.FAMILIES, "third", THIRD)
   config = checkpoints.tiny(model_type="third")
