@@ -346,8 +346,9 @@ def test_a_policy_of_ones_own(pair):
     _ = result.node_acceptance
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-  "proposal", quick.shorter(["without_replacement", "with_replacement"])
+  "proposal", ["without_replacement", "with_replacement"]
 )
 def test_recorded_and_replayed(pair, tmp_path, proposal):
   path = tmp_path / "run.npz"

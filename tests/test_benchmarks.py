@@ -84,6 +84,7 @@ def test_siblings_are_drawn_without_replacement():
   assert sorted(verify._draw_siblings(rng, np.cumsum(law), 3)) == [0, 2, 3]
 
 
+@pytest.mark.long
 def test_the_report_measures_everything(capsys):
   verify.report(
     [64],

@@ -109,11 +109,12 @@ QUICK = [
   pytest.param(
     TUTORIAL, "--verifier=broken_rule:decide ", marks=pytest.mark.long
   ),
-  *(
-    (PROPOSAL, command.text)
-    for command in documents.commands_of(PROPOSAL.read_text())
-    if "certify" in command.text
+  pytest.param(
+    PROPOSAL,
+    "--verifier=traversal,token_level --proposals",
+    marks=pytest.mark.long,
   ),
+  (PROPOSAL, "--verifier=traversal --proposals"),
 ]
 
 

@@ -65,17 +65,11 @@ def test_a_trace_has_a_number_of_cycles(cycles):
 @pytest.mark.parametrize(
   ("kind", "proposal"),
   [
-    ("llama", "without_replacement"),
-    *(
-      pytest.param(kind, name, marks=pytest.mark.long)
-      for kind, name in (
-        *(("llama", name) for name in PROPOSALS),
-        ("eagle", "without_replacement"),
-      )
-      if (kind, name) != ("llama", "without_replacement")
-    ),
+    *(("llama", name) for name in PROPOSALS),
+    ("eagle", "without_replacement"),
   ],
 )
+@pytest.mark.long  # a run's traces are walked in tests/test_evaluate.py
 def test_a_trace_says_what_happened(kind, proposal):
   """Cycle by cycle, from the whole laws, which `observe` gives out."""
   kept = 3

@@ -10,7 +10,7 @@ from tests import traces
 from tv_jax.report import fragments, palette, plots, walks
 from tv_jax.report.page import Section, explorer, render
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 HOSTILE = "<img src=x onerror='window.hacked=1'></script>"
 PHONE = 390, 844

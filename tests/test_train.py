@@ -28,6 +28,7 @@ from tests import quick
 from tv_jax import models, prompts
 
 ROOT = pathlib.Path(__file__).parents[1]
+pytestmark = pytest.mark.long  # few train; test_train_losses has the parts
 
 
 def tiny(**changes):
