@@ -125,6 +125,7 @@ def test_transformers_answers_as_we_do(pair):
     assert out.tolist() == turn.answer
 
 
+@pytest.mark.long
 def test_most_of_minibench_is_answered_right(pair):
   """A part of it, with plain decoding at temperature 0."""
   questions = prompts.load_questions("minibench")

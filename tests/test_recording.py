@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints, quick
+from tests import checkpoints
 from tv_jax import replay
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import recording
@@ -57,11 +57,10 @@ def check_replays(path, result):
   return cycles
 
 
+@pytest.mark.long  # a tutorial's run is recorded and replayed in test_docs
 @pytest.mark.parametrize(
   ("kind", "proposal"),
-  quick.shorter(
-    [("llama", "without_replacement"), ("eagle", "sample_then_top")]
-  ),
+  [("llama", "without_replacement"), ("eagle", "sample_then_top")],
 )
 def test_it_runs_the_cycles_of_generate(pairs, tmp_path, kind, proposal):
   path, options = tmp_path / "run.npz", OPTIONS | {"proposal": proposal}
