@@ -11,7 +11,7 @@ import pytest
 
 import tv_jax
 from tests import quick
-from tv_jax import certify, drafting, generation, prompts, replay, verifiers
+from tv_jax import certify, generation, prompts, replay, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify import growing
@@ -401,9 +401,3 @@ def test_a_file_of_what_is_no_tree_is_refused(tmp_path, node, parent, words):
   np.savez(tmp_path / "a.npz", **content)
   with pytest.raises(ValueError, match=words):
     replay.load(tmp_path / "a.npz")
-
-
-def test_growers_share_a_record():
-  fields = {field.name for field in dataclasses.fields(tree_lib.Topology)}
-  assert fields >= {"depth", "ancestors", "paths"}
-  assert drafting.Drafted._fields[-1] == "cache"
