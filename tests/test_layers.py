@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import importlib
 import pathlib
 import re
 
@@ -203,3 +204,19 @@ def test_flax_stays_in_the_models(path):
   names = imported_modules(ast.parse(path.read_text()))
   if path.relative_to(PACKAGE).parts[0] != "models":
     assert "flax" not in names
+
+
+def test_nothing_has_the_name_of_the_module_that_it_shadows():
+  """`certify.check` is a function or a module, never one behind the other."""
+  shadowed = []
+  for path in sorted(PACKAGE.rglob("*.py")):
+    name = ".".join(
+      ("tv_jax", *path.relative_to(PACKAGE).with_suffix("").parts)
+    )
+    if path.stem.startswith("__") or name in ("tv_jax.audit", "tv_jax.train"):
+      continue
+    module = importlib.import_module(name)
+    package = importlib.import_module(name.rpartition(".")[0])
+    if getattr(package, path.stem) is not module:
+      shadowed.append(name)
+  assert not shadowed

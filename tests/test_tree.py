@@ -311,8 +311,8 @@ def test_a_missing_file_is_refused_by_name(tmp_path):
   ],
 )
 def test_an_absurd_size_is_refused_before_it_is_built(text, words, monkeypatch):
-  monkeypatch.setattr(tree, "from_parents", None)
-  monkeypatch.setattr(tree, "from_paths", None)
+  monkeypatch.setattr(tree.shapes, "from_parents", None)
+  monkeypatch.setattr(tree.shapes, "from_paths", None)
   with pytest.raises(ValueError, match=words) as error:
     tree.parse(text)
   assert len(str(error.value)) < 300
@@ -354,5 +354,5 @@ def test_validation_looks_at_each_node_a_few_times():
 
   nodes = 4000
   with pytest.raises(ValueError, match="levels"):
-    tree._validate(Counted([-1, *range(nodes - 1)]))
+    tree.limits.validate(Counted([-1, *range(nodes - 1)]))
   assert Counted.looks < 10 * nodes

@@ -11,7 +11,7 @@ from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, contract, drafts, exact
 from tv_jax.certify.cases import Case, num_contexts
-from tv_jax.certify.check import check, check_size, enumerable
+from tv_jax.certify.certificate import check, check_size, enumerable
 from tv_jax.certify.exact import Outcome
 from tv_jax.certify.findings import Check, Failure
 from tv_jax.certify.proposal import ProposalCheck, check_proposal

@@ -72,7 +72,7 @@ def make(
       "nothing to certify: give --verifier, --proposals, --trees"
     )
   foreign = [one for one in ways.values() if one not in PROPOSALS.values()]
-  widths = {k for tree in shapes.values() for k in tree_lib.family_sizes(tree)}
+  widths = {k for tree in shapes.values() for k in tree.family_sizes}
   return Plan(
     rows=rows,
     to_certify=foreign if rules else [*ways.values()],

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator
 
 from tv_jax import tree as tree_lib
-from tv_jax.certify.check import enumerated
+from tv_jax.certify.certificate import enumerated
 from tv_jax.certify.findings import Failure
 from tv_jax.certify.settings import Settings
 from tv_jax.proposals import Proposal

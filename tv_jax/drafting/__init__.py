@@ -2,7 +2,7 @@
 
 from tv_jax.drafting.adaptive import by_confidence, topology
 from tv_jax.drafting.drafter import Drafter, News
-from tv_jax.drafting.grow import Drafted, Growing, grow, spread
+from tv_jax.drafting.growers import Drafted, Growing, grow, spread
 from tv_jax.drafting.kinds import KINDS, Independent, OnFeatures, place_of
 
 __all__ = [

@@ -1,10 +1,10 @@
 """The Python API: prompts in, tokens and statistics out."""
 
-from tv_jax.generation.profile import Profile, profile
 from tv_jax.generation.programs import forget as forget_programs
 from tv_jax.generation.results import Generation
 from tv_jax.generation.run import decode, decode_batches, generate, trace_of
 from tv_jax.generation.settings import Settings, resolve, with_options
+from tv_jax.generation.staged import Profile, profile
 
 __all__ = [
   "Generation",

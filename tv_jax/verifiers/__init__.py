@@ -14,9 +14,7 @@ from tv_jax.verifiers.decision import (
   Verifier,
   settle,
 )
-from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.table import VERIFIERS, form, misfit, resolve
-from tv_jax.verifiers.verify import (
+from tv_jax.verifiers.eager import (
   Verdict,
   check_draft,
   checked,
@@ -24,6 +22,8 @@ from tv_jax.verifiers.verify import (
   toss_and_draw,
   verify,
 )
+from tv_jax.verifiers.residual import positive
+from tv_jax.verifiers.table import VERIFIERS, form, misfit, resolve
 
 __all__ = [
   "DOWN",

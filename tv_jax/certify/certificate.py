@@ -86,7 +86,7 @@ def check(
     raise ValueError(reason)
   rule = form(rule, tree)
   if proposal not in PROPOSALS.values():
-    own = {*widths, *tree_lib.family_sizes(tree)}
+    own = {*widths, *tree.family_sizes}
     found = check_proposal(proposal, settings, tuple(sorted(own)))
     if not found.sound:
       return not_run(tree, [*found.faults], proposal_wrong=True)

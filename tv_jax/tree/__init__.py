@@ -1,0 +1,34 @@
+"""Draft trees: known when a program is compiled, or shaped while drafted."""
+
+from tv_jax.tree.adaptive import Adaptive, placed
+from tv_jax.tree.limits import NO_CHILD, NO_PARENT, ROOT
+from tv_jax.tree.naming import parse, resolve
+from tv_jax.tree.shapes import (
+  EAGLE_SPARSE,
+  branching,
+  chain,
+  from_parents,
+  from_paths,
+  grown,
+  kary,
+)
+from tv_jax.tree.static import Topology, Tree
+
+__all__ = [
+  "EAGLE_SPARSE",
+  "NO_CHILD",
+  "NO_PARENT",
+  "ROOT",
+  "Adaptive",
+  "Topology",
+  "Tree",
+  "branching",
+  "chain",
+  "from_parents",
+  "from_paths",
+  "grown",
+  "kary",
+  "parse",
+  "placed",
+  "resolve",
+]

@@ -1,0 +1,83 @@
+"""Trees by name."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+from tv_jax import names, reading
+from tv_jax.reading import brief
+from tv_jax.tree.adaptive import Adaptive
+from tv_jax.tree.shapes import (
+  EAGLE_SPARSE,
+  branching,
+  chain,
+  from_parents,
+  from_paths,
+  grown,
+  kary,
+)
+from tv_jax.tree.static import Tree
+
+# What `parse` reads with a colon, and is no module.
+_FORMS = ("chain", "kary", "branching", "grown", "adaptive")
+
+
+def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
+  """A tree, or what `parse` reads."""
+  if isinstance(tree, Tree | Adaptive):
+    return tree
+  if isinstance(tree, str):
+    return parse(tree)
+  raise ValueError(f'tree={tree!r}: give a Tree or a text like "chain:5"')
+
+
+def parse(text: str) -> Tree | Adaptive:
+  """The tree that a short text names; see the error for the forms."""
+  try:
+    if text == "eagle":
+      return EAGLE_SPARSE
+    if match := re.fullmatch(r"chain:(\d+)", text):
+      return chain(int(match[1]))
+    if match := re.fullmatch(r"kary:(\d+)x(\d+)", text):
+      return kary(int(match[1]), int(match[2]))
+    if match := re.fullmatch(r"branching:(\d+(,\d+)*)", text):
+      return branching([int(width) for width in match[1].split(",")])
+    if match := re.fullmatch(r"grown:(\d+)", text):
+      return grown(int(match[1]))
+    if match := re.fullmatch(r"adaptive:(\d+(,\d+)*)", text):
+      return Adaptive(tuple(int(width) for width in match[1].split(",")))
+    if text.endswith(".json"):
+      return _from_json(pathlib.Path(text))
+  except ValueError as error:
+    raise ValueError(f"tree {brief(text)}: {error}") from error
+  if names.is_foreign(text) and text.partition(":")[0] not in _FORMS:
+    return _imported(text)
+  raise ValueError(
+    f'tree {brief(text)}: write "chain:5", "kary:2x5", "eagle",'
+    ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4", the name of a'
+    " JSON file (a list of parents, or of paths of ranks), or"
+    " package.module:name of a Tree"
+  )
+
+
+def _imported(text: str) -> Tree | Adaptive:
+  """The tree that a module holds."""
+  found = names.load(text, "tree")
+  if not isinstance(found, Tree | Adaptive):
+    raise ValueError(f"tree {text!r} is {found!r}: it should be a Tree")
+  return found
+
+
+def _from_json(path: pathlib.Path) -> Tree:
+  content = reading.parse(reading.text(path), str(path))
+  if not isinstance(content, list) or not content:
+    raise ValueError("the file holds no list of parents or of paths")
+  if all(type(entry) is int for entry in content):
+    return from_parents(content)
+  if all(
+    isinstance(entry, list) and all(type(rank) is int for rank in entry)
+    for entry in content
+  ):
+    return from_paths(content)
+  raise ValueError("entries must be all integers, or all lists of integers")

@@ -1,0 +1,118 @@
+"""Trees by what they are made of."""
+
+from __future__ import annotations
+
+import heapq
+import operator
+from collections.abc import Iterable, Sequence
+
+from tv_jax.reading import brief
+from tv_jax.tree import limits
+from tv_jax.tree.limits import MOST_NODES, NO_PARENT, ROOT
+from tv_jax.tree.static import Tree
+
+
+def from_parents(parents: Iterable[int]) -> Tree:
+  """The tree in which node i hangs below `parents[i]`; the root's is -1."""
+  return Tree(tuple(operator.index(parent) for parent in parents))
+
+
+def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
+  """The tree of these paths of ranks, as EAGLE and Medusa list them.
+
+  Args:
+    paths: For each drafted node, the ranks on the way to it: `[0, 2]` is the
+      third child of the root's first child. Any order.
+  """
+  wanted = {tuple(operator.index(rank) for rank in path) for path in paths} - {
+    ()
+  }
+  limits.nodes(len(wanted) + 1)
+  limits.levels(max(map(len, wanted), default=0))
+  for path in sorted(wanted):
+    elder = (*path[:-1], path[-1] - 1)
+    if path[-1] < 0 or (path[-1] > 0 and elder not in wanted):
+      raise ValueError(
+        f"node {list(path)} has no elder sibling {list(elder)}: ranks count"
+        " from 0 without gaps"
+      )
+    if len(path) > 1 and path[:-1] not in wanted:
+      raise ValueError(
+        f"node {list(path)} has no parent: add the path {list(path[:-1])}"
+      )
+  ordered = [(), *sorted(wanted, key=lambda path: (len(path), path))]
+  index = {path: node for node, path in enumerate(ordered)}
+  return from_parents([NO_PARENT, *(index[path[:-1]] for path in ordered[1:])])
+
+
+def branching(widths: Sequence[int]) -> Tree:
+  """The tree whose nodes at depth d all have `widths[d]` children."""
+  if not widths or min(widths) < 1:
+    raise ValueError(
+      f"branching {brief(list(widths))}: give one positive width per level"
+    )
+  limits.levels(len(widths))
+  limits.children(max(widths))
+  nodes = level = 1
+  for width in widths:
+    level *= width
+    nodes += level
+    if nodes > MOST_NODES:
+      limits.nodes(nodes, "at least ")
+  parents, level = [NO_PARENT], [ROOT]
+  for width in widths:
+    first = len(parents)
+    parents += [node for node in level for _ in range(width)]
+    level = range(first, len(parents))
+  return from_parents(parents)
+
+
+def kary(width: int, depth: int) -> Tree:
+  """The full tree of `depth` levels below the root, `width` children each."""
+  limits.levels(depth)
+  return branching([width] * depth)
+
+
+def chain(depth: int) -> Tree:
+  """One path of `depth` drafted nodes."""
+  return kary(1, depth)
+
+
+def grown(
+  nodes: int, *, acceptance: Sequence[float] = (0.8, 0.16, 0.032, 0.0064)
+) -> Tree:
+  """The tree of `nodes` nodes with the most tokens expected a cycle.
+
+  Sequoia's model: the child of rank j is accepted with chance `acceptance[j]`,
+  wherever it hangs. A node is then worth the product along its path, and the
+  best tree is made of the nodes worth most. The default is the chance
+  0.8 * 0.2^j of a draft that agrees 80% of the time.
+  """
+  sound = acceptance and all(0 < a < 1 for a in acceptance)
+  if nodes < 2 or not sound or sum(acceptance) > 1:
+    raise ValueError(
+      f"grown tree of {nodes} nodes, acceptance {tuple(acceptance)}: needs at"
+      " least 2 nodes and chances above 0 that sum to at most 1"
+    )
+  limits.nodes(nodes)
+  acceptance = sorted(acceptance, reverse=True)
+  paths: list[tuple[int, ...]] = []
+  heap = [(-acceptance[0], (0,))]
+  while len(paths) < nodes - 1:
+    worth, path = heapq.heappop(heap)
+    paths.append(path)
+    heapq.heappush(heap, (worth * acceptance[0], (*path, 0)))
+    rank = path[-1]
+    if rank + 1 < len(acceptance):
+      worth *= acceptance[rank + 1] / acceptance[rank]
+      heapq.heappush(heap, (worth, (*path[:-1], rank + 1)))
+  return from_paths(paths)
+
+
+# EAGLE-1's sparse tree (mc_sim_7b_63 in its code): 25 drafted nodes, depth 5.
+# fmt: off
+EAGLE_SPARSE = from_parents([
+  NO_PARENT, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 4, 5, 5, 5, 6, 6, 7, 7, 8, 13, 13,
+  13, 21, 21,
+])
+# fmt: on
