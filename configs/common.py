@@ -77,12 +77,18 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
 
 
 def bundled(experiment: str, arg: str, **fields) -> ml_collections.ConfigDict:
-  """A run of the bundled pair on MiniBench; no argument is known."""
-  if arg:
-    raise ValueError(f"config argument {arg!r}: {experiment} takes none")
+  """A run of the bundled pair on MiniBench; with arg `weak`, the weak draft's.
+
+  No argument is known where `fields` name the models.
+  """
+  weak = "models" not in fields
+  if arg not in ("", "weak" if weak else ""):
+    known = "weak, or none" if weak else "none"
+    raise ValueError(f"config argument {arg!r}: {experiment} takes {known}")
+  draft = "bundled/draft_weak" if arg else "bundled/draft"
   result = config(
-    experiment,
-    models={"target": "bundled/target", "draft": "bundled/draft"},
+    f"{experiment}_{arg}" if arg else experiment,
+    models={"target": "bundled/target", "draft": draft},
     exact_match=True,
     padded_to=128,
   )

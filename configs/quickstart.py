@@ -20,5 +20,5 @@ from configs import common
 
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
-  """The run; no argument is known."""
+  """The run, or with arg `weak` that of the weaker draft."""
   return common.bundled("quickstart", arg, timing={"stages": "first"})

@@ -20,7 +20,7 @@ from configs import common
 
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
-  """The run; no argument is known."""
+  """The run, or with arg `weak` that of the weaker draft."""
   return common.bundled(
     "smoke",
     arg,

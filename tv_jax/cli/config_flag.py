@@ -34,7 +34,11 @@ def folder() -> pathlib.Path:
   return inside if inside.is_dir() else here.parent / _PACKAGE
 
 
-def parse(argv: list[str], default: str | None = None) -> list[str]:
+def parse(
+  argv: list[str],
+  default: str | None = None,
+  values: flags.FlagValues = flags.FLAGS,
+) -> list[str]:
   """Reads all flags; "config" is one, defined without a default.
 
   A config file runs as it is read. Hence the default is read here, and not
@@ -43,14 +47,15 @@ def parse(argv: list[str], default: str | None = None) -> list[str]:
   Args:
     argv: The command line.
     default: The config file if none is given.
+    values: What the flags are set in.
 
   Returns:
     What is left of the command line.
   """
-  flags.FLAGS["config"].parser = _Parser()
+  values["config"].parser = _Parser()
   if default is not None:
-    flags.FLAGS.set_default("config", default)
-  return flags.FLAGS(argv)
+    values.set_default("config", default)
+  return values(argv)
 
 
 class _Parser(flags.ArgumentParser):

@@ -23,11 +23,37 @@ from tv_jax.pair import Pair
 from tv_jax.store import runs
 
 
+def load(settings: Run) -> Pair:
+  """The pair of a run's settings."""
+  models = settings.models
+  mesh = None
+  if models.devices > 1:
+    there = len(jax.devices())
+    if there < models.devices:
+      raise ValueError(
+        f"models.devices={models.devices}: there are only {there} devices"
+      )
+    mesh = sharding.mesh(jax.devices()[: models.devices])
+  draft, target = map(sources_lib.place_of, (models.draft, models.target))
+  memory.check(settings, target, draft)
+  return tv_jax.pair.load(
+    draft,
+    target,
+    draft_kind=models.draft_kind,
+    dtype=models.dtype or None,
+    mesh=mesh,
+    shard_draft=models.shard_draft,
+    draft_revision=models.draft_revision or None,
+    revision=models.revision or None,
+  )
+
+
 def run(
   config,
   workdir: str | os.PathLike,
   say: Callable[[str], None] = lambda line: None,
   advance: Callable[[int, int], None] = lambda done, count: None,
+  load: Callable[[Run], Pair] = load,
 ) -> None:
   """Runs what is left of a config's grid.
 
@@ -36,6 +62,7 @@ def run(
     workdir: The run's folder; one that has been begun is continued.
     say: Told what is going on, a line at a time.
     advance: Told how many answers there are, and how many there will be.
+    load: Has the pair; another one if several runs share it.
 
   Raises:
     ValueError: In one line, what is wrong with the config, the folder or a
@@ -98,28 +125,3 @@ def _told(method, results, begin) -> str:
   if found.faults:
     line += f", NaN IN {found.faults} CYCLES"
   return f"{line} ({time.perf_counter() - begin:.0f} s)"
-
-
-def load(settings: Run) -> Pair:
-  """The pair of a run's settings."""
-  models = settings.models
-  mesh = None
-  if models.devices > 1:
-    there = len(jax.devices())
-    if there < models.devices:
-      raise ValueError(
-        f"models.devices={models.devices}: there are only {there} devices"
-      )
-    mesh = sharding.mesh(jax.devices()[: models.devices])
-  draft, target = map(sources_lib.place_of, (models.draft, models.target))
-  memory.check(settings, target, draft)
-  return tv_jax.pair.load(
-    draft,
-    target,
-    draft_kind=models.draft_kind,
-    dtype=models.dtype or None,
-    mesh=mesh,
-    shard_draft=models.shard_draft,
-    draft_revision=models.draft_revision or None,
-    revision=models.revision or None,
-  )

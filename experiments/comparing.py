@@ -1,0 +1,157 @@
+"""The paper's two rules beside each other: what several experiments show."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments import paper
+from experiments.experiment import Group
+from tv_jax import metrics
+from tv_jax.metrics import Cell, Estimate
+from tv_jax.records import Answer, Method
+from tv_jax.report import tables
+from tv_jax.report.tables import NOTHING
+
+# As the paper drew trees.
+PROPOSAL = "without_replacement"
+HEADER = ("Tok.V", "Tra.V", "Delta", "same drafts", "check")
+BESIDE = ("Tok.V", "Tra.V", "Delta")
+
+
+class Compared(NamedTuple):
+  """Both rules on one tree; None where a run is missing."""
+
+  token_level: Cell | None
+  traversal: Cell | None
+
+  @property
+  def gain(self) -> Estimate | None:
+    """On the traversal's drafts, its gain in percent of token-level's."""
+    cell = self.traversal
+    if not (cell and cell.gain and cell.expected):
+      return None
+    base = cell.expected.mean - cell.gain.mean
+    return Estimate(
+      mean=100 * cell.gain.mean / base,
+      error=100 * cell.gain.error / base,
+      n=cell.gain.n,
+    )
+
+  @property
+  def delta(self) -> float | None:
+    """The gain of separate runs, in percent: the paper's."""
+    cells = self.token_level, self.traversal
+    if not all(cell and cell.items for cell in cells):
+      return None
+    base, best = (cell.by_item.mean for cell in cells)
+    return 100 * (best / base - 1)
+
+  @property
+  def row(self) -> list[str]:
+    """The cells under HEADER."""
+    delta = NOTHING if self.delta is None else f"{self.delta:+.1f}%"
+    check = self.traversal and self.traversal.check
+    return [
+      *(tables.estimate(cell and cell.by_item) for cell in self),
+      delta,
+      percent(self.gain),
+      tables.estimate(check, "+.3f"),
+    ]
+
+
+def compare(answers: Iterable[Answer], method: Method) -> Compared:
+  """Both rules; None of the method's fields stands for all."""
+  wanted = dataclasses.replace(method, verifier=None).fields
+  found: dict[str, list[Answer]] = {rule: [] for rule in paper.VERIFIERS}
+  for answer in answers:
+    own = answer.method
+    if own.verifier in found and wanted.items() <= own.fields.items():
+      found[own.verifier].append(answer)
+  return Compared(
+    *(
+      metrics.cell(own, paper.VERIFIERS[0]) if own else None
+      for own in found.values()
+    )
+  )
+
+
+def on(method: Method, tree: str) -> Method:
+  """The method on a tree."""
+  return dataclasses.replace(method, tree=tree)
+
+
+def percent(value: Estimate | None) -> str:
+  """For example +2.8 ± 0.3 %."""
+  return NOTHING if value is None else f"{value:+.1f} %"
+
+
+def printed(cells: paper.Comparison | None, digits: int = 2) -> list[str]:
+  """The paper's cells under BESIDE."""
+  if cells is None:
+    return [NOTHING] * len(BESIDE)
+  both = cells.token_level, cells.traversal
+  told = [f"{one.mean:.{digits}f} ± {one.error:.{digits}f}" for one in both]
+  return [*told, f"{cells.delta:+.1f}%"]
+
+
+def notes(group: Group) -> list[str]:
+  """What the numbers of a group are of."""
+  asked = {(a.task, a.question) for a in group.answers}
+  lines = [
+    f"{group.name}: {group.models}; {len(asked)} questions, seeds"
+    f" {', '.join(map(str, sorted(_seeds(group))))}."
+  ]
+  failed = sum(answer.error is not None for answer in group.answers)
+  if failed:
+    lines.append(f"{group.name}: {failed} ANSWERS FAILED.")
+  if group.missing:
+    lines.append(f"{group.name}: NOT FINISHED: {', '.join(group.missing)}.")
+  return lines
+
+
+def _seeds(group) -> set[int]:
+  return {seed for unit in group.units for seed in unit.config["seeds"]}
+
+
+DEFINITIONS = (
+  "Tok.V and Tra.V: tokens gained in a cycle, in each question first, its"
+  " seeds pooled, then over questions; ± is the standard error over questions"
+  " (ddof 1). Delta: of separate runs. Same drafts: the traversal's expected"
+  " length over token-level's, on the drafts of the traversal's run, clustered"
+  " by question; no coin is tossed. Check: the traversal's realised less"
+  " expected length, 0 within its error, or there is a bug.",
+)
+
+
+def exact(value: float) -> Estimate:
+  """A number whose error is not known."""
+  return Estimate(mean=value, error=float("nan"), n=1)
+
+
+def slope(found: Mapping[float, Estimate]) -> Estimate | None:
+  """The weighted straight line's, through three points or more."""
+  sound = {x: e for x, e in found.items() if e.error > 0}
+  if len(sound) < 3:
+    return None
+  x = np.array([*sound], float)
+  y = np.array([estimate.mean for estimate in sound.values()])
+  weight = np.array([estimate.error**-2 for estimate in sound.values()])
+  middle = np.average(x, weights=weight)
+  spread = weight @ (x - middle) ** 2
+  return Estimate(
+    mean=float(weight @ ((x - middle) * y) / spread),
+    error=float(spread**-0.5),
+    n=len(sound),
+  )
+
+
+def word(value: Estimate) -> str:
+  """How sure it is that a number is not 0."""
+  sigmas = value.mean / value.error
+  if abs(sigmas) < 2:
+    return f"0 within its error ({sigmas:+.1f} sigma)"
+  return f"{sigmas:+.1f} sigma"

@@ -1,0 +1,144 @@
+"""What an experiment is: what to run, and what is made of it.
+
+A shard is a part of a config's grid with a folder of its own: a run that can be
+killed, continued and moved to another machine by itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import ml_collections
+
+from tv_jax import store
+from tv_jax.records import Answer
+from tv_jax.report.tables import Table
+from tv_jax.store import runs
+
+
+class Shard(NamedTuple):
+  """A run of an experiment.
+
+  Attributes:
+    name: Of its folder.
+    overrides: Of the config's fields, by dotted name.
+  """
+
+  name: str
+  overrides: dict
+
+  def of(self, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """The config of this run."""
+    own = config.copy_and_resolve_references()
+    own.unlock()
+    own.update_from_flattened_dict(self.overrides)
+    return own.lock()
+
+
+class Group(NamedTuple):
+  """The runs of one config: one pair of models.
+
+  Attributes:
+    name: The config's.
+    units: Of the shards, as far as they have begun.
+    missing: The shards that have not, or are not finished.
+  """
+
+  name: str
+  units: tuple[store.Unit, ...]
+  missing: tuple[str, ...] = ()
+
+  @property
+  def config(self) -> dict:
+    """The first run's; shards differ in what `sweep` sets."""
+    return self.units[0].config
+
+  @property
+  def answers(self) -> list[Answer]:
+    """Of all runs."""
+    return [answer for unit in self.units for answer in unit.items]
+
+  @property
+  def models(self) -> str:
+    """Which they are."""
+    models = self.config["models"]
+    return f"{models['target']} with {models['draft']}"
+
+
+class Artefact(NamedTuple):
+  """What an experiment comes to.
+
+  Attributes:
+    reading: What it shows, in sentences, with errors.
+    tables: Of all groups.
+    figures: SVG, by name.
+    notes: What the numbers are of.
+  """
+
+  reading: Sequence[str]
+  tables: Sequence[Table]
+  figures: dict[str, str]
+  notes: Sequence[str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+  """An experiment.
+
+  Attributes:
+    name: Of its module.
+    title: A line.
+    sweep: `(config, smoke) -> shards`: what to run of a config; `smoke`: as
+      little as shows that it works.
+    render: What is made of all groups that there are.
+    configs: Bundled ones, to run where none is asked for.
+    base: Overrides of all its runs.
+  """
+
+  name: str
+  title: str
+  sweep: Callable[[ml_collections.ConfigDict, bool], Iterator[Shard]]
+  render: Callable[[Sequence[Group]], Artefact]
+  configs: tuple[str, ...] = ("quickstart",)
+  base: dict = dataclasses.field(default_factory=dict)
+
+
+# What a smoke run makes of any config: everything happens, nothing takes long.
+SMOKE = {
+  "per_task": 1,
+  "seeds": (0,),
+  "max_new_tokens": 16,
+  "timing.per_task": 0,
+  "timing.stages": "",
+}
+
+
+def shards(
+  experiment: Experiment, config: ml_collections.ConfigDict, smoke: bool
+) -> list[Shard]:
+  """What to run of a config, with everything that is set in it."""
+  little = SMOKE if smoke else {}
+  return [
+    Shard(one.name, {**experiment.base, **one.overrides, **little})
+    for one in experiment.sweep(config, smoke)
+  ]
+
+
+def seeds(config: ml_collections.ConfigDict) -> tuple[int, ...]:
+  """Those of a config that has several; else the paper's three runs."""
+  return tuple(config.seeds) if len(config.seeds) > 1 else (0, 1, 2)
+
+
+def read(folder: pathlib.Path, name: str, wanted: Sequence[str] = ()) -> Group:
+  """The runs in a folder, or the one that it is."""
+  units = tuple(runs.read(unit.folder) for unit in store.read_many(folder))
+  if not units:
+    raise ValueError(f"{folder}: there is no run in it")
+  done = {unit.folder.name for unit in units if unit.done}
+  missing = [one for one in wanted if one not in done]
+  if not wanted:
+    missing = [unit.folder.name for unit in units if not unit.done]
+  return Group(name, units, tuple(missing))

@@ -1,0 +1,79 @@
+"""The paper's two ways to average, with an EAGLE head for a draft.
+
+python -m experiments.statistics
+python -m experiments.statistics --config=configs/vicuna_eagle.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from experiments import command, comparing, experiment, main_table, paper
+from experiments.experiment import Artefact, Group, Shard
+from tv_jax.report import tables
+from tv_jax.report.tables import NOTHING, Table
+
+HEADER = ("by token", "by item", "Speed-up")
+RULES = {"token_level": "Tok.V", "traversal": "Tra.V"}
+
+
+def sweep(config, smoke: bool) -> Iterator[Shard]:
+  """As the main table's: the first seed is timed."""
+  yield from main_table.sweep(config, smoke)
+
+
+def render(groups: Sequence[Group]) -> Artefact:
+  """A row for each tree and rule."""
+  made, reading, notes = [], [], []
+  for group in groups:
+    made.append(_table(group))
+    reading += main_table.reading(group)
+    notes += comparing.notes(group)
+  notes += [
+    "By token: over all cycles of all questions, as Spec-Bench has it; by item:"
+    " in each question first, as the paper has it. ± is the standard error over"
+    " questions, by token clustered by question. The paper's are of"
+    " EAGLE-Vicuna-7B-v1.3 with Vicuna-7B-v1.3, printed without errors.",
+  ]
+  return Artefact(reading, made, {}, notes)
+
+
+def _table(group) -> Table:
+  speeds = main_table.speeds_of(group)
+  plain = speeds.get(("none", "plain"))
+  rows = []
+  for tree in paper.TREES:
+    both = comparing.compare(
+      group.answers, comparing.on(main_table.AT_ONE, tree)
+    )
+    for rule, name in RULES.items():
+      cell, speed = getattr(both, rule), speeds.get((tree, rule))
+      printed = paper.STATISTICS[tree][rule]
+      rows.append(
+        [
+          tree,
+          name,
+          tables.estimate(cell and cell.by_token),
+          tables.estimate(cell and cell.by_item),
+          f"{speed / plain:.2f}x" if speed and plain else NOTHING,
+          f"{printed.by_token:.2f}",
+          f"{printed.by_item:.2f}",
+          f"{printed.speedup:.2f}x",
+        ]
+      )
+  groups = [("", 2), ("this run", len(HEADER)), ("the paper", len(HEADER))]
+  return Table(group.name, groups, ["tree", "rule", *HEADER, *HEADER], rows)
+
+
+EXPERIMENT = experiment.Experiment(
+  name="statistics",
+  title="By token and by item, with an EAGLE head",
+  sweep=sweep,
+  render=render,
+  configs=("eagle_bundled",),
+  base=main_table.EXPERIMENT.base,
+)
+
+
+if __name__ == "__main__":
+  command.run(EXPERIMENT)

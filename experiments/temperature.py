@@ -1,0 +1,112 @@
+"""The paper's table of temperatures: the gain grows with the temperature.
+
+python -m experiments.temperature
+python -m experiments.temperature --config=configs/llama3_1b_8b.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from experiments import command, comparing, drawing, experiment, paper
+from experiments.experiment import Artefact, Group, Shard
+from tv_jax.records import Method
+from tv_jax.report.tables import Table
+
+BASE = Method(proposal=comparing.PROPOSAL)
+
+
+def sweep(config, smoke: bool) -> Iterator[Shard]:
+  """A shard for each temperature."""
+  del config
+  hot = [*paper.TEMPERATURES]
+  for temperature in (hot[0], hot[-1]) if smoke else hot:
+    yield Shard(
+      f"temperature-{temperature:g}", {"temperatures": (temperature,)}
+    )
+
+
+def render(groups: Sequence[Group]) -> Artefact:
+  """A table for each tree of each group, and the gains as a figure."""
+  made, reading, notes, figures = [], [], [], {}
+  for group in groups:
+    found = {
+      tree: {
+        hot: comparing.compare(
+          group.answers, dataclasses.replace(BASE, tree=tree, temperature=hot)
+        )
+        for hot in paper.TEMPERATURES
+      }
+      for tree in paper.TREES
+    }
+    made += [_table(group, tree, own) for tree, own in found.items()]
+    reading += [_reading(group, tree, own) for tree, own in found.items()]
+    notes += comparing.notes(group)
+    figures[f"temperature-{group.name}"] = _figure(found)
+  notes += [
+    "The paper: its table of temperatures, Llama-3.2-1B-Instruct with"
+    " Llama-3.1-8B-Instruct; with other models its numbers are there for their"
+    " pattern alone. In the figure its gains are those of separate runs.",
+    *comparing.DEFINITIONS,
+  ]
+  return Artefact([*filter(None, reading)], made, figures, notes)
+
+
+def _table(group, tree, found) -> Table:
+  rows = [
+    [
+      f"{hot:g}",
+      *own.row,
+      *comparing.printed(paper.TEMPERATURES[hot][tree]),
+    ]
+    for hot, own in found.items()
+  ]
+  groups = [("", 1), ("this run", len(comparing.HEADER))]
+  groups.append(("the paper", len(comparing.BESIDE)))
+  header = ["temperature", *comparing.HEADER, *comparing.BESIDE]
+  return Table(f"{group.name}, {tree}", groups, header, rows)
+
+
+def _reading(group, tree, found) -> str | None:
+  gains = {hot: own.gain for hot, own in found.items() if own.gain}
+  slope = comparing.slope(gains)
+  if slope is None:
+    return None
+  ends = [
+    f"{comparing.percent(gains[hot])} at {hot:g}"
+    for hot in (min(gains), max(gains))
+  ]
+  return (
+    f"{group.models}, {tree}: the gain on the same drafts goes from"
+    f" {' to '.join(ends)}; {comparing.percent(slope)} for one degree of"
+    f" temperature, which is {comparing.word(slope)}."
+  )
+
+
+def _figure(found) -> str:
+  lines = {
+    tree: {
+      "this run": {hot: own.gain for hot, own in cells.items() if own.gain},
+      "the paper": {
+        hot: comparing.exact(row[tree].delta)
+        for hot, row in paper.TEMPERATURES.items()
+      },
+    }
+    for tree, cells in found.items()
+  }
+  return drawing.lines(lines, x="temperature", y="gain over token-level, %")
+
+
+EXPERIMENT = experiment.Experiment(
+  name="temperature",
+  title="Temperatures: the paper's table of them, and the gain as a figure",
+  sweep=sweep,
+  render=render,
+  configs=("quickstart", "quickstart:weak"),
+  base={"plain": False, "timing.per_task": 0, "explorer.per_task": 0},
+)
+
+
+if __name__ == "__main__":
+  command.run(EXPERIMENT)
