@@ -8,10 +8,20 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile \
   --no-loadscope-reorder -rs
 
-.PHONY: run test check lint clean
+.PHONY: run experiments test check lint clean
 
 run: $(READY)
 	$(BIN)/python -m tv_jax.main --config=configs/quickstart.py
+
+# Every table and figure, and the page of them all. SMOKE=1: as little as shows
+# that it works, into a folder of its own.
+SMOKE ?=
+EXPERIMENTS := runs/experiments$(if $(SMOKE),_smoke)
+experiments: $(READY)
+	$(BIN)/python -m experiments --workdir=$(EXPERIMENTS) \
+	  $(if $(SMOKE),--smoke)
+	$(BIN)/python -m experiments.results --workdir=$(EXPERIMENTS) \
+	  --out=$(if $(SMOKE),$(EXPERIMENTS)/results.md,docs/results.md)
 
 # What to run while working: some minutes on two cores. Every room, every rule
 # by enumeration, a run, a kill, a page, the documents' commands. What needs

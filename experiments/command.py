@@ -34,6 +34,8 @@ def run(experiment: Experiment) -> None:
   configs = []
 
   def parse(argv):
+    if not experiment.configs:  # nothing is asked of models
+      return flags.FLAGS(argv)
     left = _parse(flags.FLAGS, argv, experiment.configs[0])
     configs.append(flags.FLAGS.config)
     if not flags.FLAGS["config"].present:
