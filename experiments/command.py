@@ -50,13 +50,13 @@ def run(experiment: Experiment) -> None:
     logging.set_verbosity(logging.WARNING)
     place = pathlib.Path(flags.FLAGS.workdir) / experiment.name
     if folders:
-      groups = [_group(pathlib.Path(folder)) for folder in folders]
+      groups = [group(pathlib.Path(folder)) for folder in folders]
       place = pathlib.Path(folders[0])
     else:
       groups = _run(heard, experiment, configs, place)
     if heard.status:
       return heard.status
-    _show(experiment, experiment.render(groups), place)
+    make(experiment, groups, place)
     return 0
 
   cli.run(f"experiments.{experiment.name}", main, parse)
@@ -88,8 +88,9 @@ def _parse(values, argv, default):
   return config_flag.parse(argv, f"{path}{colon}{arg}", values)
 
 
-def _group(folder: pathlib.Path) -> Group:
-  return experiment_lib.read(folder, folder.name)
+def group(folder: pathlib.Path) -> Group:
+  """The finished runs in a folder."""
+  return experiment_lib.read(folder, folder.absolute().name)
 
 
 def _run(heard, experiment, configs, place) -> list[Group]:
@@ -128,8 +129,11 @@ def _run(heard, experiment, configs, place) -> list[Group]:
   ]
 
 
-def _show(experiment: Experiment, made: Artefact, place: pathlib.Path) -> None:
-  """The tables on standard output, and all of it in files."""
+def make(
+  experiment: Experiment, groups: Sequence[Group], place: pathlib.Path
+) -> Artefact:
+  """The tables on standard output, and all of it in files of a folder."""
+  made = experiment.render(groups)
   console = rich.console.Console(
     width=None if sys.stdout.isatty() else _WIDTH, highlight=False
   )
@@ -142,8 +146,4 @@ def _show(experiment: Experiment, made: Artefact, place: pathlib.Path) -> None:
   console.print(
     f"{place}: {', '.join(path.name for path in written)}", markup=False
   )
-
-
-def main(experiment: Experiment, folders: Sequence[str]) -> Artefact:
-  """What the command makes of finished runs: for other programs."""
-  return experiment.render([_group(pathlib.Path(one)) for one in folders])
+  return made

@@ -122,8 +122,7 @@ EXPERIMENT = experiment.Experiment(
   base={
     "temperatures": (1.0,),
     "plain": False,
-    "timing.per_task": 0,
-    "explorer.per_task": 0,
+    **experiment.LENGTHS_ALONE,
   },
 )
 

@@ -62,6 +62,12 @@ class Group(NamedTuple):
     return [answer for unit in self.units for answer in unit.items]
 
   @property
+  def trees(self) -> list[str]:
+    """Of all runs, in the order of their configs."""
+    found = [tree for unit in self.units for tree in unit.config["trees"]]
+    return [*dict.fromkeys(found)]
+
+  @property
   def models(self) -> str:
     """Which they are."""
     models = self.config["models"]
@@ -106,13 +112,14 @@ class Experiment:
   base: dict = dataclasses.field(default_factory=dict)
 
 
+# Of runs in which nothing but lengths and answers is asked for.
+LENGTHS_ALONE = {"timing.per_task": 0, "explorer.per_task": 0}
 # What a smoke run makes of any config: everything happens, nothing takes long.
 SMOKE = {
   "per_task": 1,
   "seeds": (0,),
   "max_new_tokens": 16,
-  "timing.per_task": 0,
-  "timing.stages": "",
+  **LENGTHS_ALONE,
 }
 
 
@@ -122,7 +129,7 @@ def shards(
   """What to run of a config, with everything that is set in it."""
   little = SMOKE if smoke else {}
   return [
-    Shard(one.name, {**experiment.base, **one.overrides, **little})
+    Shard(one.name, {**experiment.base, **little, **one.overrides})
     for one in experiment.sweep(config, smoke)
   ]
 

@@ -13,9 +13,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
+import jax
+
 from experiments import command, comparing, experiment, outputs
 from experiments.experiment import Artefact, Group, Shard
-from tv_jax import metrics
+from tv_jax import certify, metrics, proposals, verifiers
+from tv_jax import tree as tree_lib
 from tv_jax.records import Answer, Method
 from tv_jax.report import tables
 from tv_jax.report.tables import NOTHING, Table
@@ -23,6 +26,7 @@ from tv_jax.report.tables import NOTHING, Table
 CHAIN = "chain:5"
 RULES = ("token_level", "traversal", "block")
 AT_ONE = Method(tree=CHAIN, proposal=comparing.PROPOSAL, temperature=1.0)
+SETTINGS = certify.Settings(cases=9)
 # Answers of each question by each method: what the test of outputs compares.
 SEEDS = tuple(range(8))
 
@@ -51,9 +55,6 @@ def render(groups: Sequence[Group]) -> Artefact:
 
 def certificate() -> tuple[Table, str]:
   """Every rule under every proposal on small trees, by enumeration."""
-  from tv_jax import certify, proposals, verifiers
-  from tv_jax import tree as tree_lib
-
   rows, worst, faults = [], 0.0, 0
   for name in RULES:
     for tree in ("chain:2", "kary:2x2"):
@@ -62,7 +63,8 @@ def certificate() -> tuple[Table, str]:
         shape = tree_lib.parse(tree)
         if verifiers.misfit(rule, shape, proposals.resolve(proposal)):
           continue
-        found = certify.check(rule, proposal, shape, certify.Settings(cases=9))
+        with jax.enable_x64(True):
+          found = certify.check(rule, proposal, shape, SETTINGS)
         rows.append(
           [
             name,
@@ -144,8 +146,7 @@ EXPERIMENT = experiment.Experiment(
     "temperatures": (1.0,),
     "trees": f"{CHAIN} eagle",
     "verifiers": " ".join(RULES),
-    "timing.per_task": 0,
-    "explorer.per_task": 0,
+    **experiment.LENGTHS_ALONE,
   },
 )
 

@@ -139,7 +139,7 @@ EXPERIMENT = experiment.Experiment(
   sweep=sweep,
   render=render,
   configs=("quickstart", "quickstart:weak"),
-  base={"temperatures": (1.0,), "timing.stages": ""},
+  base={"temperatures": (1.0,), "timing.stages": "", "explorer.per_task": 0},
 )
 
 

@@ -13,7 +13,6 @@ NAMES = (
   "depth",
   "statistics",
   "losslessness",
-  "quality",
   "as_published",
 )
 

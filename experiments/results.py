@@ -1,8 +1,9 @@
 """All artefacts on one page: `python -m experiments.results`.
 
-Reads the folders that the experiments left (--workdir) and writes docs/results.md
-(--out) with the figures beside it: every table and figure with its command, and
-when and on which machine it was made. What was not run is said.
+Reads the folders that the experiments left (--workdir) and writes
+docs/results.md (--out) with the figures beside it: every table and figure with
+its command, and when and on which machine it was made. What was not run is so
+said.
 """
 
 from __future__ import annotations

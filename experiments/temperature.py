@@ -38,7 +38,7 @@ def render(groups: Sequence[Group]) -> Artefact:
         )
         for hot in paper.TEMPERATURES
       }
-      for tree in paper.TREES
+      for tree in group.trees
     }
     made += [_table(group, tree, own) for tree, own in found.items()]
     reading += [_reading(group, tree, own) for tree, own in found.items()]
@@ -58,7 +58,7 @@ def _table(group, tree, found) -> Table:
     [
       f"{hot:g}",
       *own.row,
-      *comparing.printed(paper.TEMPERATURES[hot][tree]),
+      *comparing.printed(paper.TEMPERATURES[hot].get(tree)),
     ]
     for hot, own in found.items()
   ]
@@ -91,6 +91,7 @@ def _figure(found) -> str:
       "the paper": {
         hot: comparing.exact(row[tree].delta)
         for hot, row in paper.TEMPERATURES.items()
+        if tree in row
       },
     }
     for tree, cells in found.items()
@@ -104,7 +105,7 @@ EXPERIMENT = experiment.Experiment(
   sweep=sweep,
   render=render,
   configs=("quickstart", "quickstart:weak"),
-  base={"plain": False, "timing.per_task": 0, "explorer.per_task": 0},
+  base={"plain": False, **experiment.LENGTHS_ALONE},
 )
 
 

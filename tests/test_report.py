@@ -9,11 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from experiments import main_table, paper
 from tests import test_evaluate, traces
 from tv_jax import evaluate, metrics, report, store
 from tv_jax.records import Answer
-from tv_jax.report import formats, progress, tables
+from tv_jax.report import formats, progress
 from tv_jax.report.tables import Table
 
 RULES = ("token_level", "traversal")
@@ -67,7 +66,8 @@ def items(trees=("chain:5", "eagle"), questions=range(1, 13), seed=0):
 
 
 def unit(folder, answers, finish=True, **config):
-  settings = test_evaluate.config(trees="chain:5 eagle", **config)
+  config = {"trees": "chain:5 eagle"} | config
+  settings = test_evaluate.config(**config)
   kept = evaluate.to_dict(evaluate.from_config(settings))
   with store.Store.open(folder, kept, {"jax": "1"}) as results:
     for line in answers:
@@ -255,41 +255,3 @@ def test_what_latex_reads_as_commands_is_escaped():
   table = Table("t", [], ["a_b", "c"], [["50%", r"\x {1} & $"]])
   line = formats.latex(table).splitlines()[5]
   assert line == r"50\% & \textbackslash{}x \{1\} \& \$ \\"
-
-
-def test_the_papers_numbers_stand_beside_ones_own(tmp_path, capsys):
-  unit(tmp_path, items())
-  assert main_table.main([str(tmp_path)]) == 0
-  rows = rows_of(tmp_path / "main_table.csv")
-  assert len(rows) == 3 * (6 + 3)
-  by = {(row["tree"], row["task"]): row for row in rows}
-  for tree in paper.TREES:
-    for task in paper.TASKS:
-      printed = paper.LLAMA3.acceptance[task][tree]
-      row = by[tree, tables.TASKS[task]]
-      assert (
-        row["the paper Tra.V"].split()[0] == f"{printed.traversal.mean:.2f}"
-      )
-      assert row["the paper Delta"] == f"{printed.delta:+.1f}%"
-  own = [
-    np.mean(item["accepted"])
-    for item in items()
-    if (item["tree"], item["verifier"]) == ("eagle", "traversal")
-  ]
-  assert by["eagle", "Avg. accept."]["this run Tra.V"].startswith(
-    f"{np.mean(own):.2f}"
-  )
-  assert by["kary:2x5", "QA"]["this run Tra.V"] == "\u2013"
-  assert by["chain:5", "Speed-up"]["the paper Tra.V"] == "1.52x"
-  assert "RTX A6000" in capsys.readouterr().out
-
-
-def test_which_of_the_papers_tables_is_closest():
-  assert main_table.closest("meta-llama/Llama-2-7b-hf") == "llama2"
-  assert main_table.closest("meta-llama/Llama-3.1-8B-Instruct") == "llama3"
-  assert main_table.closest("bundled/target") == "llama3"
-
-
-def test_a_folder_without_a_run_is_one_line(tmp_path, capsys):
-  assert main_table.main([str(tmp_path)]) == 2
-  assert capsys.readouterr().err.count("\n") == 1

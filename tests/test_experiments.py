@@ -1,0 +1,477 @@
+"""Experiments: what they make of answers that are made by hand."""
+
+import csv
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from experiments import (
+  as_published,
+  command,
+  comparing,
+  depth,
+  experiment,
+  losslessness,
+  main_table,
+  names,
+  outputs,
+  paper,
+  published,
+  results,
+  statistics,
+  temperature,
+  two_samples,
+  worked_example,
+)
+from tests import test_report
+from tv_jax import certify, store
+from tv_jax.metrics import Estimate
+from tv_jax.records import Answer, Method
+from tv_jax.report import tables
+
+
+def unit(folder, answers, finish=True, **config):
+  trees = [*dict.fromkeys(one["tree"] for one in answers)]
+  config = {"trees": " ".join(t for t in trees if t != "none")} | config
+  return test_report.unit(folder, answers, finish, **config)
+
+
+def group(folder):
+  return command.group(folder)
+
+
+def rows_of(path):
+  with path.open() as file:
+    return list(csv.DictReader(file))
+
+
+def made(name, folder):
+  return names.find(name).render([group(folder)])
+
+
+def test_the_papers_numbers_stand_beside_ones_own(tmp_path, capsys):
+  answers = [*test_report.items()]
+  test_report.unit(tmp_path, answers)
+  command.make(main_table.EXPERIMENT, [group(tmp_path)], tmp_path)
+  rows = rows_of(tmp_path / "main_table.csv")
+  assert len(rows) == 3 * (6 + 3)
+  by = {(row["table"].split(", ")[1], row["task"]): row for row in rows}
+  for tree in paper.TREES:
+    for task in paper.TASKS:
+      printed = paper.LLAMA3.acceptance[task][tree]
+      row = by[tree, tables.TASKS[task]]
+      assert (
+        row["the paper Tra.V"].split()[0] == f"{printed.traversal.mean:.2f}"
+      )
+      assert row["the paper Delta"] == f"{printed.delta:+.1f}%"
+  own = [
+    np.mean(item["accepted"])
+    for item in answers
+    if (item["tree"], item["verifier"]) == ("eagle", "traversal")
+  ]
+  assert by["eagle", "Avg. accept."]["this run Tra.V"].startswith(
+    f"{np.mean(own):.2f}"
+  )
+  assert by["kary:2x5", "QA"]["this run Tra.V"] == "\u2013"
+  assert by["chain:5", "Speed-up"]["the paper Tra.V"] == "1.52x"
+  assert "RTX A6000" in capsys.readouterr().out
+  assert (tmp_path / "main_table.tex").read_text().count("tabular") == 6
+
+
+@pytest.mark.parametrize(
+  ("target", "draft", "label"),
+  [
+    ("meta-llama/Llama-2-7b-hf", "JackFram/llama-68m", "main_table_llama2"),
+    ("meta-llama/Llama-3.1-8B-Instruct", "x", "main_table_llama3"),
+    ("bundled/target", "bundled/draft", "main_table_llama3"),
+    ("bundled/target", "bundled/draft_weak", "main_table_llama2"),
+  ],
+)
+def test_which_of_the_papers_tables_is_closest(target, draft, label):
+  config = {"models": {"target": target, "draft": draft}}
+  one = store.Unit(
+    folder=None,
+    config=config,
+    environments=[],
+    items=(),
+    timing=None,
+    done=True,
+  )
+  assert main_table.closest(experiment.Group("a", (one,))).label == label
+
+
+def test_a_folder_without_a_run_is_one_line(tmp_path):
+  with pytest.raises(ValueError, match="there is no run in it"):
+    group(tmp_path)
+
+
+def planted(trees, gains, temperatures=(1.0,), seeds=(0,), questions=20):
+  """Answers in which the traversal expects so much more on the same drafts."""
+  rng = np.random.default_rng(1)
+  for tree, hot, seed, question, rule in itertools.product(
+    trees, temperatures, seeds, range(1, questions + 1), test_report.RULES
+  ):
+    expected = rng.uniform(2, 4, 30)
+    gain = gains(tree, hot) * expected * rng.uniform(0.5, 1.5, 30)
+    own = {"token_level": expected, "traversal": expected + gain}
+    base = own[rule] - own[rule].astype(int)
+    yield {
+      "task": "qa",
+      "question": question,
+      "turn": 0,
+      "tree": tree,
+      "proposal": "without_replacement",
+      "verifier": rule,
+      "temperature": hot,
+      "seed": seed,
+      "tokens": [1, 2],
+      "text": "a",
+      "right": True,
+      "stops": [1],
+      "faults": 0,
+      "accepted": (own[rule].astype(int) + (rng.random(30) < base)).tolist(),
+      "expected": {name: values.tolist() for name, values in own.items()},
+    }
+
+
+def test_a_gain_that_grows_with_temperature_is_found(tmp_path):
+  hot = tuple(paper.TEMPERATURES)
+  answers = planted(["chain:5"], lambda tree, t: 0.05 * t, hot)
+  unit(tmp_path, [*answers], temperatures=hot)
+  found = made("temperature", tmp_path)
+  (line,) = found.reading
+  assert "+1.0 ± " in line.split(" to ")[0]
+  assert "+5.0 ± " in line.split(" to ")[1]
+  assert "0 within" not in line
+  (table,) = found.tables
+  assert [row[0] for row in table.rows] == ["0.2", "0.4", "0.6", "0.8", "1"]
+  assert all(row[-1].endswith("%") for row in table.rows)  # the paper's
+  (svg,) = found.figures.values()
+  assert svg.count("the paper") >= 1
+
+
+def test_no_growth_is_called_none(tmp_path):
+  hot = tuple(paper.TEMPERATURES)
+  answers = planted(["chain:5"], lambda tree, t: 0.03, hot)
+  unit(tmp_path, [*answers], temperatures=hot)
+  (line,) = made("temperature", tmp_path).reading
+  assert "0 within its error" in line
+
+
+def test_depths_are_in_order_and_what_is_missing_is_a_dash(tmp_path):
+  trees = ["chain:2", "chain:4", "chain:8", "kary:2x5"]
+  unit(tmp_path, [*planted(trees, lambda tree, t: len(tree) / 400)])
+  found = made("depth", tmp_path)
+  chains, binary = found.tables
+  assert [row[:2] for row in chains.rows] == [
+    ["chain:2", "2"],
+    ["chain:4", "4"],
+    ["chain:6", "6"],
+    ["chain:8", "8"],
+  ]
+  assert chains.rows[2][2:7] == [tables.NOTHING] * 5
+  assert all(cell != tables.NOTHING for cell in binary.rows[3])
+  assert "4.73" in binary.rows[3][-2]
+  assert len(found.figures) == 2
+
+
+def test_both_ways_to_average_are_those_of_the_metrics(tmp_path):
+  answers = [*planted(["eagle"], lambda tree, t: 0.03, questions=5)]
+  for one in answers[:2]:  # a long answer counts more by token
+    one["accepted"] += [6] * 200
+    one["expected"] = {k: v + [6.0] * 200 for k, v in one["expected"].items()}
+  unit(tmp_path, answers)
+  (table,) = made("statistics", tmp_path).tables
+  row = next(r for r in table.rows if r[:2] == ["eagle", "Tra.V"])
+  own = [a["accepted"] for a in answers if a["verifier"] == "traversal"]
+  assert row[2].startswith(f"{np.mean(np.concatenate(own)):.2f}")
+  assert row[3].startswith(f"{np.mean([np.mean(a) for a in own]):.2f}")
+  assert row[5:] == ["3.26", "3.16", "2.04x"]
+
+
+def test_seeds_are_pooled_by_question(tmp_path):
+  """More seeds of the same questions are no more questions."""
+  answers = [*planted(["eagle"], lambda tree, t: 0.03, questions=4)]
+  again = [one | {"seed": 1} for one in answers]
+  unit(tmp_path / "one", answers)
+  unit(tmp_path / "two", again, seeds=(1,))
+  method = dataclasses.replace(main_table.AT_ONE, tree="eagle")
+  both = comparing.compare(group(tmp_path).answers, method)
+  alone = comparing.compare(group(tmp_path / "one").answers, method)
+  assert both.traversal.by_item.n == both.gain.n == 4
+  assert both.traversal.cycles == 2 * alone.traversal.cycles
+  for pooled, own in zip(both, alone, strict=True):
+    assert pooled.by_item.mean == pytest.approx(own.by_item.mean)
+    assert pooled.by_item.error == pytest.approx(own.by_item.error)
+  assert both.gain.error == pytest.approx(alone.gain.error)
+
+
+def test_an_unfinished_run_and_failed_answers_are_said(tmp_path):
+  answers = [*planted(["eagle"], lambda tree, t: 0.03)]
+  answers[0] = test_report.failed(answers[0], "too long")
+  unit(tmp_path / "seed-0", answers, finish=False)
+  said = " ".join(made("main_table", tmp_path).notes)
+  assert "NOT FINISHED: seed-0" in said
+  assert "1 ANSWERS FAILED" in said
+  asked = experiment.read(tmp_path, "a", ["seed-0", "seed-1"])
+  assert asked.missing == ("seed-0", "seed-1")
+
+
+@pytest.mark.parametrize("name", names.NAMES)
+def test_shards_are_runs_of_the_config(name):
+  """Every one is valid, none twice, and a smoke run has fewer or as many."""
+  from configs import eagle_bundled, llama3_1b_8b, quickstart
+  from tv_jax import evaluate
+
+  one = names.find(name)
+  for module in (quickstart, eagle_bundled, llama3_1b_8b):
+    config = module.get_config()
+    if module is llama3_1b_8b:
+      config.questions = "minibench"
+    for smoke in (False, True):
+      shards = experiment.shards(one, config, smoke)
+      assert len({shard.name for shard in shards}) == len(shards)
+      grids = [evaluate.from_config(shard.of(config)) for shard in shards]
+      assert len(set(map(str, grids))) == len(shards)
+      cells = [m for grid in grids for m in evaluate.grid(grid)]
+      assert len(set(cells)) == len(cells)
+      if smoke:
+        assert all(grid.per_task == 1 for grid in grids)
+
+
+def test_the_sweeps_are_the_papers():
+  from configs import llama3_1b_8b
+
+  config = llama3_1b_8b.get_config()
+  assert config.seeds == (0, 1, 2)
+  found = {
+    one.name: [s.overrides for s in one.sweep(config, False)]
+    for one in names.all_of_them()
+  }
+  hot = [own["temperatures"] for own in found["temperature"]]
+  assert hot == [(t,) for t in paper.TEMPERATURES]
+  assert [own["trees"] for own in found["depth"]] == [
+    *(f"chain:{d}" for d in (2, 4, 6, 8)),
+    *(f"kary:2x{d}" for d in (2, 3, 4, 5)),
+  ]
+  assert [own["seeds"] for own in found["main_table"]] == [(0,), (1,), (2,)]
+  config.seeds = (5, 6)
+  assert [s.name for s in main_table.sweep(config, False)] == [
+    "seed-5",
+    "seed-6",
+  ]
+
+
+def test_the_worked_example_is_the_papers():
+  assert worked_example.single_token() == pytest.approx(
+    worked_example.TABLE_1, abs=1e-6
+  )
+  walk = worked_example.offers("traversal")
+  assert [*walk] == ["X3", "X4", "X1", "X5", "X2"]
+  exact = [2 / 3, 7 / 11, 0, 1 / 2, 1]
+  assert [*walk.values()] == pytest.approx(exact, abs=1e-6)
+  assert worked_example.reached("token_level") == pytest.approx(0.5, abs=1e-6)
+  assert worked_example.siblings() == pytest.approx({"b": 4 / 9, "c": 1})
+  found = worked_example.render([])
+  assert not [row for row in found.tables[0].rows if row[1:4] != row[4:]]
+
+
+def test_the_rule_as_published_is_caught(x64):
+  own = certify.Settings(cases=9)
+  bad, sound = (
+    certify.check(rule, comparing.PROPOSAL, as_published.SMALL, own)
+    for rule in (published.AT_0_6, published.AT_1)
+  )
+  assert "NOT LOSSLESS" in bad.verdict
+  assert bad.distance > 1e-2
+  assert sound.lossless
+
+
+def test_as_published_only_the_bonus_below_a_leaf_is_changed():
+  import jax.numpy as jnp
+
+  from tv_jax import proposals, verifiers
+  from tv_jax import tree as tree_lib
+
+  tree, V = tree_lib.chain(1), 3
+  p = jnp.asarray([[0.5, 0.3, 0.2]] * 2, jnp.float32)
+  q = jnp.asarray([[0.2, 0.5, 0.3]] * 2, jnp.float32)
+  rule = published.at_temperature(0.5)
+  for coin, leaf in ((0.0, True), (0.99, False)):
+    eta = jnp.full(2, coin, jnp.float32)
+    given = (tree, proposals.WITH_REPLACEMENT, jnp.asarray([0, 1], jnp.int32))
+    found, sound = (
+      one.decide(*given, q, p, eta)
+      for one in (rule, verifiers.VERIFIERS["token_level"])
+    )
+    assert int(found.node) == int(sound.node) == leaf
+    law = np.sqrt(np.asarray(p[0]))
+    wanted = law / law.sum() if leaf else np.asarray(sound.residual)
+    assert np.asarray(found.residual) == pytest.approx(wanted, abs=1e-6)
+    assert found.residual.shape == (V,)
+
+
+def samples(rng, law, questions, each):
+  return {
+    question: [rng.choice(len(law), 12, p=law).tolist() for _ in range(each)]
+    for question in range(questions)
+  }
+
+
+def test_chances_are_uniform_where_the_laws_are_one():
+  rng = np.random.default_rng(0)
+  law = [0.5, 0.3, 0.2]
+  chances = [
+    two_samples.compare(samples(rng, law, 3, 3), samples(rng, law, 3, 3)).chance
+    for _ in range(60)
+  ]
+  # Kolmogorov's distance of 60 uniforms is above 0.25 once in a thousand.
+  chances = np.sort(chances)
+  steps = np.arange(61) / 60
+  assert max(steps[1:] - chances) < 0.25
+  assert max(chances - steps[:-1]) < 0.25 + 1 / 20  # 20 splits of 3 and 3
+
+
+def test_another_law_is_seen():
+  rng = np.random.default_rng(0)
+  found = two_samples.compare(
+    samples(rng, [0.5, 0.3, 0.2], 20, 4), samples(rng, [0.3, 0.4, 0.3], 20, 4)
+  )
+  assert found.chance == 1 / (1 + two_samples.SHUFFLES)
+  assert found.distance > 0
+  assert (found.questions, found.answers) == (20, 160)
+
+
+def test_the_distance_is_that_of_its_definition():
+  ours, theirs = {7: [[1, 2, 1], [1, 1]]}, {7: [[2, 2, 2, 1], [1, 2]]}
+  answers = [*ours[7], *theirs[7]]
+
+  def cosine(a, b, n):
+    counts = [
+      {
+        run: list(zip(*(x[i:] for i in range(n)), strict=False)).count(run)
+        for run in zip(*(x[i:] for i in range(n)), strict=False)
+      }
+      for x in (a, b)
+    ]
+    dot = sum(counts[0][run] * counts[1].get(run, 0) for run in counts[0])
+    norms = [sum(v * v for v in own.values()) ** 0.5 for own in counts]
+    return dot / (norms[0] * norms[1]) if all(norms) else 0
+
+  k = [
+    [np.mean([cosine(a, b, n) for n in (1, 2, 3)]) for b in answers]
+    for a in answers
+  ]
+  wanted = (
+    k[0][1] + k[2][3] - 2 * np.mean([k[i][j] for i in (0, 1) for j in (2, 3)])
+  )
+  assert two_samples.compare(ours, theirs).distance == pytest.approx(wanted)
+
+
+def test_questions_with_too_few_answers_are_left_out():
+  assert two_samples.compare({1: [[1], [2]]}, {1: [[1]]}) is None
+  assert two_samples.compare({1: [[1], [2]]}, {2: [[1], [2]]}) is None
+
+
+def test_a_test_takes_other_seeds_of_plain_decoding():
+  method = Method(
+    tree="eagle", proposal="a", verifier="b", temperature=1.0, seed=0
+  )
+
+  def answer(seed, plain, tokens):
+    own = dataclasses.replace(method, seed=seed)
+    own = own.undrafted if plain else own
+    return Answer(task="qa", question=1, turn=0, method=own, tokens=tokens)
+
+  answers = [
+    answer(seed, plain, [seed, 10 + plain, *[5] * (seed + 1)])
+    for seed in range(4)
+    for plain in (False, True)
+  ]
+  seen = []
+  real = two_samples.compare
+  try:
+    two_samples.compare = lambda *given: seen.append(given)
+    outputs.test(answers, method.pooled("seed"))
+  finally:
+    two_samples.compare = real
+  ours, theirs = seen[0]
+  assert [tokens[:2] for tokens in ours[1]] == [[0, 10], [2, 10]]
+  assert [tokens[:2] for tokens in theirs[1]] == [[1, 11], [3, 11]]
+
+
+def test_chains_that_agree_are_counted(tmp_path):
+  answers = [*planted(["chain:5"], lambda tree, t: 0.03, questions=6)]
+  blocks = [
+    one
+    | {"verifier": "block", "expected": one["expected"] | {"block": [0.0] * 30}}
+    for one in answers
+    if one["verifier"] == "traversal"
+  ]
+  blocks[0] = blocks[0] | {"accepted": [6] * 30}
+  unit(tmp_path, answers + blocks, verifiers="token_level traversal block")
+  _, told = losslessness._chains(group(tmp_path))
+  assert any("same lengths in 5 of 6 answers" in line for line in told)
+
+
+def test_the_page_has_every_experiment_and_says_what_was_not_run(
+  tmp_path, capsys
+):
+  work = tmp_path / "work"
+  hot = tuple(paper.TEMPERATURES)
+  answers = [*planted(["chain:5"], lambda tree, t: 0.05 * t, hot)]
+  config = unit(tmp_path / "made", answers, temperatures=hot, experiment="mine")
+  place = work / "temperature" / "mine"
+  place.mkdir(parents=True)
+  config.rename(place / "all")
+  (place / "all" / "env.json").write_text(
+    '[{"date": "2026-01-02", "devices": 1, "device": "cpu", "cores": 2,'
+    ' "cpu": "a CPU", "jax": "9"}]'
+  )
+  out = tmp_path / "page" / "results.md"
+  assert results.main([f"--workdir={work}", f"--out={out}"]) == 0
+  text = out.read_text()
+  for one in names.all_of_them():
+    assert f"## {one.title}" in text
+  assert text.count("Not run.") == len(names.NAMES) - 2
+  assert "mine: 2026-01-02, 2 cores of a CPU, jax 9." in text
+  for line in text.splitlines():
+    if line.startswith("!["):
+      assert (out.parent / line.split("(")[1].rstrip(")")).is_file()
+  before = out.read_bytes()
+  assert results.main([f"--workdir={work}", f"--out={out}"]) == 0
+  assert out.read_bytes() == before
+
+
+def test_a_slope_is_the_weighted_lines():
+  points = {
+    0.0: Estimate(mean=1.0, error=0.1, n=9),
+    1.0: Estimate(mean=3.0, error=0.2, n=9),
+    3.0: Estimate(mean=7.0, error=0.1, n=9),
+  }
+  found = comparing.slope(points)
+  assert found.mean == pytest.approx(2.0)
+  weight = np.diag([100, 25, 100])
+  design = np.array([[1, 0], [1, 1], [1, 3]])
+  wanted = np.linalg.inv(design.T @ weight @ design)[1, 1] ** 0.5
+  assert found.error == pytest.approx(wanted)
+  assert comparing.slope({0.0: points[0.0], 1.0: points[1.0]}) is None
+
+
+def test_what_is_imported_here_is_all_there_is():
+  """Every experiment is in the list that runs and shows them."""
+  there = {
+    one.EXPERIMENT.name
+    for one in (
+      as_published,
+      depth,
+      losslessness,
+      main_table,
+      statistics,
+      temperature,
+      worked_example,
+    )
+  }
+  assert there <= set(names.NAMES)
