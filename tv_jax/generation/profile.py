@@ -7,9 +7,8 @@ goes through in one program, and waits for each.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -192,9 +191,10 @@ class _Stages:
     """The prompts read."""
     return self._time(
       "prefill",
-      _prefill(self.batch.new),
+      decoding.prefill,
       (self.batch.params, self.batch.request, caches),
       (2,),
+      new=self.batch.new,
     )
 
   def cycle(self, state: decoding.State) -> decoding.State:
@@ -220,31 +220,23 @@ class _Stages:
       "commit", _commit, (*arguments, features, cache, verdicts), (3, 5)
     )
 
-  def _time(self, name: str, function: Callable, arguments, donated=()):
+  def _time(self, name, function, arguments, donated=(), **static):
     """Runs a stage and waits for it."""
     if name not in self.programs:
-      self.programs[name] = self._compile(name, function, arguments, donated)
+      begin = time.perf_counter()
+      self.programs[name] = decoding.compile(
+        function,
+        self.plan if name == "verify" else _of_any_rule(self.plan),
+        *decoding.shapes_of(*arguments),
+        donated=donated,
+        **static,
+      )
+      self.run.compiling += time.perf_counter() - begin
     begin = time.perf_counter()
     results = jax.block_until_ready(self.programs[name](*arguments))
     spent = 1e3 * (time.perf_counter() - begin)
     self.spent[name] = self.spent.get(name, 0.0) + spent
     return results
-
-  def _compile(self, name, function, arguments, donated):
-    """A program for these arguments."""
-    plan = self.plan if name == "verify" else _of_any_rule(self.plan)
-    begin = time.perf_counter()
-    program = _program(function, plan, donated, *decoding.shapes_of(arguments))
-    self.run.compiling += time.perf_counter() - begin
-    return program
-
-
-@functools.lru_cache(maxsize=64)
-def _program(function, plan, donated, shapes, structure):
-  """A stage's program; another run with the same stage compiles none."""
-  arguments = jax.tree.unflatten(structure, shapes)
-  bound = functools.partial(function, plan)
-  return jax.jit(bound, donate_argnums=donated).lower(*arguments).compile()
 
 
 def _of_any_rule(plan: decoding.Plan) -> decoding.Plan:
@@ -259,12 +251,6 @@ def _undecided(*_):
 
 
 _NO_RULE = Verifier(decide=_undecided)
-
-
-@functools.cache
-def _prefill(new):
-  """One function for each number, that programs can be found by."""
-  return functools.partial(decoding.prefill, new=new)
 
 
 def _draft(plan, params, request, state, cache):
