@@ -18,7 +18,7 @@ from tv_jax.decoding import Caches
 from tv_jax.decoding.stages import Scored
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
-from tv_jax.generation.run import generate
+from tv_jax.generation.run import decode_batches, generate
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
 from tv_jax.verifiers import Verifier
@@ -112,23 +112,13 @@ def profile(
     Where the time goes.
   """
   settings = settings_lib.resolve(pair, **options)
-  encoded = batches.encode(pair, prompts, template, settings.limit)
-  items = batches.numbers(items, len(encoded))
-  size = min(settings.batch_size, len(encoded))
-  longest = max(map(len, encoded))
   run = _Staged(settings.plan)
-  tokens, caches = [], None
-  for i in range(0, len(encoded), size):
-    group = slice(i, i + size)
-    batch = batches.assemble(
-      pair, settings, encoded[group], items[group], size, longest
-    )
-    caches = batches.caches(pair, batch, caches)
-    records, caches = run(batch, caches)
-    rows = zip(records.tokens, records.kept, strict=True)
-    tokens += [row[:kept].tolist() for row, kept in rows]
+  how = {"template": template, "items": items}
+  staged = decode_batches(
+    pair, settings, prompts, run.decode, progress=False, **how
+  )
   first, again = (
-    generate(pair, encoded, items=items, progress=progress, **options)
+    generate(pair, prompts, progress=progress, **how, **options)
     for _ in range(2)
   )
   decoding_ms = 1e3 * again.seconds - run.prefill
@@ -139,7 +129,7 @@ def profile(
     cycles=run.cycles,
     compile_seconds=run.compiling,
     whole_compile_seconds=first.compile_seconds,
-    tokens=tokens[: len(encoded)],
+    tokens=staged.tokens,
     settings=settings,
   )
 
@@ -159,8 +149,9 @@ class _Staged:
     )
     self.stages = dict.fromkeys((*names, "rest"), 0.0)
 
-  def __call__(self, batch: batches.Batch, caches: Caches):
-    """Decodes a batch: its records, and the caches."""
+  def decode(self, settings, batch: batches.Batch, caches: Caches, items):
+    """A batch, stage by stage; see `decode_batches`."""
+    del settings, items
     stages = _Stages(self, batch)
     # All programs are compiled and warm once a first cycle is thrown away.
     state = stages.cycle(stages.prefill(caches))
@@ -176,7 +167,7 @@ class _Staged:
     for name, ms in stages.spent.items():
       self.stages[name] += ms
     self.stages["rest"] += total - sum(stages.spent.values())
-    return jax.device_get(state.records), state.caches
+    return jax.device_get(state.records), state.caches, 0.0
 
 
 class _Stages:
