@@ -111,7 +111,7 @@ def engine(scale: Scale) -> Iterator[tuple]:
 
 
 def _repeated(tree):
-  run, _ = small_run(64, 4, 24, tree, "traversal")
+  run, _ = _small_run(64, 4, 24, tree, "traversal")
   first, second = run(graphs())
   row = {"cycles": int(first.cycles.sum())}
   _same(first, second, "a second run of the same program")
@@ -128,7 +128,7 @@ def _same(one, other, what):
 
 def _greedy(tree, rule):
   plain, own = (
-    small_run(64, 4, 24, shape, rule, greedy=True)[0](graphs())[0]
+    _small_run(64, 4, 24, shape, rule, greedy=True)[0](graphs())[0]
     for shape in (None, tree)
   )
   if not np.array_equal(plain.tokens[:, :24], own.tokens[:, :24]):
@@ -138,7 +138,7 @@ def _greedy(tree, rule):
 
 def _sampled(tree, rule, rows):
   V, L = 8, 3
-  run, (target, prompt) = small_run(V, rows, L, tree, rule)
+  run, (target, prompt) = _small_run(V, rows, L, tree, rule)
   got = run(graphs())[0].tokens[:, :L]
   counts = np.bincount(got @ V ** np.arange(L)[::-1], minlength=V**L)
   texts = np.array([*itertools.product(range(V), repeat=L)], np.int32)
@@ -173,7 +173,7 @@ def _small_pair(vocabulary: int):
   return target, dataclasses.replace(other, params=mixed)
 
 
-def small_run(vocabulary, rows, limit, tree, rule, *, greedy=False):
+def _small_run(vocabulary, rows, limit, tree, rule, *, greedy=False):
   """A function from compiler options to the records of two runs."""
   target, draft = _small_pair(vocabulary)
   draft = draft if tree else None

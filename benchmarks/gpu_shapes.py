@@ -18,6 +18,7 @@ from tv_jax.models import Head, Model, decoder, eagle, families, sharding
 from tv_jax.models import cache as caches
 from tv_jax.models.config import Config
 from tv_jax.models.loading import shared
+from tv_jax.pair import Pair
 from tv_jax.tree import Tree
 
 
@@ -163,6 +164,21 @@ def head(target: Model, make: Callable) -> Head:
   )
 
 
+def random_pair(kind: str) -> Pair:
+  """A pair of random weights in the shape of the bundled one."""
+  if kind not in drafting.KINDS:
+    known = ", ".join(drafting.KINDS)
+    raise ValueError(f"--draft_kind={kind}: not one of {known}")
+  shape = config("bundled", "float32")
+  target = random_model(shape, seed=0, scale=0.1)
+  if drafting.KINDS[kind] is drafting.OnFeatures:
+    draft = head(target, random_of(shape, 1, 0.1))
+  else:
+    shape = config("bundled draft", "float32")
+    draft = random_model(shape, seed=1, scale=0.1)
+  return Pair(target=target, draft=draft, draft_kind=kind)
+
+
 # Programs.
 
 
@@ -180,7 +196,7 @@ def plan(
     kind = "eagle" if isinstance(draft, Head) else "independent"
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[kind](draft.apply),
-      tree=tree_lib.parse(tree) if isinstance(tree, str) else tree,
+      tree=tree_lib.resolve(tree),
       proposal=proposals.PROPOSALS[proposal],
       verifier=verifiers.VERIFIERS[verifier],
     )
