@@ -1,4 +1,4 @@
-"""What the benchmarks of decoding share: models, prompts, tables, a setting."""
+"""What benchmarks share: flags, models, prompts, tables, a setting."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ import json
 import os
 import pathlib
 import platform
+import re
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import flags
 from rich.console import Console
 from rich.table import Table as RichTable
 
 import tv_jax
-from tv_jax import drafting
+from benchmarks import gpu_shapes
+from tv_jax.evaluate import environment
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
-from tv_jax.models import decoder, eagle, families
-from tv_jax.models.config import Config
-from tv_jax.models.model import Head, Model
 from tv_jax.pair import Pair
 from tv_jax.tree import Tree, parse
 
@@ -47,15 +45,30 @@ TEXTS = (
 )
 
 
-# Flags. Benchmarks have flags of the same names, hence each a set of its own.
+# Flags. Those that are defined here are listed as the benchmark's own.
+
+flags.disclaim_key_flags()
 
 
-def tree(text: str) -> Tree:
-  """A tree that is known beforehand."""
-  found = parse(text)
-  if not isinstance(found, Tree):
-    raise ValueError(f"tree {text!r}: give one that is known beforehand")
-  return found
+def flags_of_pairs() -> flags.FlagValues:
+  """A set of flags, with those that every benchmark of decoding has."""
+  values = flags.FlagValues()
+  for name, default, text in (
+    ("draft", None, "The draft: a directory or a repository."),
+    ("target", None, "The target."),
+    ("trees", "chain:5,kary:2x5,eagle", "As tree.parse reads them."),
+    ("prompts", None, "JSON lines as Spec-Bench's, or text lines."),
+    ("template", "raw", "raw, chat or vicuna."),
+    ("markdown", None, "A file to write the tables to."),
+  ):
+    flags.DEFINE_string(name, default, text, values)
+  for name, default, text, least in (
+    ("tokens", 128, "New tokens of each row.", 1),
+    ("rounds", 7, "How often each has its turn.", 1),
+    ("seed", 0, "Of the draws and the orders.", 0),
+  ):
+    flags.DEFINE_integer(name, default, text, least, flag_values=values)
+  return values
 
 
 def read_flags(values: flags.FlagValues, arguments: Sequence[str], text: str):
@@ -71,6 +84,10 @@ def read_flags(values: flags.FlagValues, arguments: Sequence[str], text: str):
     sys.exit(" ".join(str(error).split()))
   if len(rest) > 1:
     sys.exit(f"unexpected argument {rest[1]!r}; flags begin with --")
+  # A file that could not be written is refused before hours of work.
+  path = values.markdown
+  if path and not pathlib.Path(path).absolute().parent.is_dir():
+    sys.exit(f"--markdown={path}: there is no such folder")
 
 
 def numbers(name: str, texts: Sequence[str], kind: type, least) -> list:
@@ -87,93 +104,34 @@ def numbers(name: str, texts: Sequence[str], kind: type, least) -> list:
   return found
 
 
-def check_markdown(path: str | None) -> None:
-  """Refuses a file that could not be written, before hours of work."""
-  if path and not pathlib.Path(path).absolute().parent.is_dir():
-    raise ValueError(f"--markdown={path}: there is no such folder")
+def tree(text: str) -> Tree:
+  """A tree that is known beforehand."""
+  found = parse(text)
+  if not isinstance(found, Tree):
+    raise ValueError(f"tree {text!r}: give one that is known beforehand")
+  return found
+
+
+def parse_trees(text: str, read: Callable = parse) -> dict:
+  """Trees by name; "branching:4,2" holds a comma of its own."""
+  try:
+    return {name: read(name) for name in re.split(r",(?!\d)", text.strip())}
+  except ValueError as error:
+    raise ValueError(f"--trees: {error}") from error
 
 
 # Models.
 
 
-def load(draft: str | None, target: str | None, kind: str) -> Pair:
-  """The pair of the flags; of random weights if neither path is given."""
-  if target is None and draft is None:
-    return random_pair(kind)
-  if target is None or draft is None:
+def read_pair(values: flags.FlagValues, kind: str) -> tuple[Pair, list]:
+  """The pair of the flags, random if no path is given; and prompts."""
+  if (values.target is None) != (values.draft is None):
     raise ValueError("give both --draft and --target, or neither")
-  return tv_jax.load(draft, target, draft_kind=kind)
-
-
-def random_pair(kind: str) -> Pair:
-  """A pair of random weights in the shape of the bundled one."""
-  target = random_model(_config(256, 640, layers=5, heads=4), seed=0)
-  way = drafting.KINDS.get(kind)
-  if way is drafting.Independent:
-    draft = random_model(_config(64, 192, layers=2, heads=2), seed=1)
-  elif way is drafting.OnFeatures:
-    draft = random_head(target)
+  if values.target is None:
+    pair = gpu_shapes.random_pair(kind)
   else:
-    known = ", ".join(drafting.KINDS)
-    raise ValueError(f"--draft_kind={kind}: not one of {known}")
-  return Pair(target=target, draft=draft, draft_kind=kind)
-
-
-def _config(hidden: int, mlp: int, layers: int, heads: int) -> Config:
-  return Config(
-    vocab_size=4096,
-    hidden_size=hidden,
-    intermediate_size=mlp,
-    num_hidden_layers=layers,
-    num_attention_heads=heads,
-    num_key_value_heads=heads,
-    head_dim=hidden // heads,
-    rms_norm_eps=1e-5,
-    rope_theta=10000.0,
-    rope_scaling=None,
-    tie_word_embeddings=True,
-    max_position_embeddings=1024,
-    dtype="float32",
-    bos_token_id=1,
-    eos_token_id=(2,),
-    pad_token_id=0,
-  )
-
-
-def random_model(config: Config, seed: int) -> Model:
-  """A Llama of random weights."""
-  rng = np.random.default_rng(seed)
-  size, params = decoder.sizes(config), {}
-  for leaf in families.leaves(config):
-    shape = tuple(size[axis] for axis in leaf.axes)
-    node = params
-    for name in leaf.path[:-1]:
-      node = node.setdefault(name, {})
-    value = rng.normal(0, 0.1, shape) if len(shape) > 1 else np.ones(shape)
-    node[leaf.path[-1]] = jnp.asarray(value, config.dtype)
-  return Model(
-    config=config,
-    params={"params": params},
-    apply=families.apply(config),
-    mesh=None,
-    source="random weights",
-  )
-
-
-def random_head(target: Model) -> Head:
-  """An EAGLE head of random weights for a target."""
-  config = dataclasses.replace(target.config, num_hidden_layers=1)
-  own = eagle.init(jax.random.key(0), config, bias=True)["params"]
-  shared = target.params["params"]
-  own = {name: shared.get(name, value) for name, value in own.items()}
-  return Head(
-    config=config,
-    params={"params": own},
-    apply=eagle.Eagle(config, True).apply,
-    bias=True,
-    mesh=None,
-    source="random weights",
-  )
+    pair = tv_jax.load(values.draft, values.target, draft_kind=kind)
+  return pair, read_prompts(values.prompts, pair, values.template)
 
 
 # Prompts.
@@ -264,13 +222,13 @@ def rows_of(encoded: list, count: int, turn: int) -> tuple[list, list[int]]:
 # Measurement.
 
 
-def race(methods: dict, rounds: int, seed: int, say: Callable = print) -> dict:
+def race(methods: dict, rounds: int, seed, say: Callable = print) -> dict:
   """Results of the methods [rounds], each round in a new random order.
 
   Args:
     methods: Functions of the round's number; all are warm.
     rounds: How many.
-    seed: Of the orders.
+    seed: Of the orders, or a generator.
     say: Told about progress.
 
   Returns:
@@ -324,27 +282,24 @@ class Table:
     return "\n".join([f"### {self.title}", "", *lines])
 
 
+def versions() -> str:
+  """When, with what, and on what, in short."""
+  return (
+    f"{datetime.date.today()}, jax {jax.__version__}, NumPy {np.__version__},"
+    f" {jax.default_backend()}, {os.cpu_count()} CPU cores"
+  )
+
+
 def setting(module: str, arguments: Sequence[str], more: str = "") -> list[str]:
   """When, on what, with what, and the command."""
-  cores = (
-    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-  )
   device = jax.devices()[0].device_kind
   return [
-    f"{datetime.date.today()}; {device}; {_cpu()},"
-    f" {cores or os.cpu_count()} cores",
+    f"{datetime.date.today()}; {device}; {environment.cpu()},"
+    f" {environment.cores()} cores",
     f"tv_jax {tv_jax.__version__}, jax {jax.__version__}, NumPy"
     f" {np.__version__}, Python {platform.python_version()}{more}",
     f"    python -m {module} {shlex.join(arguments)}".rstrip(),
   ]
-
-
-def _cpu() -> str:
-  """The processor's name, where the system tells it."""
-  path = pathlib.Path("/proc/cpuinfo")
-  lines = path.read_text().splitlines() if path.exists() else []
-  names = [x.partition(":")[2] for x in lines if x.startswith("model name")]
-  return names[0].strip() if names else platform.processor() or "unknown CPU"
 
 
 def write_markdown(

@@ -85,8 +85,10 @@ def setting() -> dict:
   import jax
   import numpy
 
+  from benchmarks import gpu_scale
+
   device = jax.devices()[0]
-  chip = importlib.import_module("benchmarks.gpu_parts").bandwidth_of_chip()
+  chip = gpu_scale.bandwidth_of_chip()
   return {
     "date": datetime.date.today().isoformat(),
     "device": device.device_kind,
@@ -114,7 +116,7 @@ def run(parts: dict, scale, budget: float, save) -> tuple[list, list]:
   """
   rows, skipped, begin = [], [], time.perf_counter()
   for part, cases in parts.items():
-    for name, case in cases(scale):
+    for name, case, *arguments in cases(scale):
       now = time.perf_counter() - begin
       if now > budget:
         skipped.append(f"{part}: {name}")
@@ -122,7 +124,7 @@ def run(parts: dict, scale, budget: float, save) -> tuple[list, list]:
       print(f"[{now:5.0f} s] {part}: {name}", file=sys.stderr, flush=True)
       row = {"part": part, "case": name}
       try:
-        row |= case()
+        row |= case(*arguments)
       except Exception as error:  # whatever it is: the others are to go on
         traceback.print_exc()
         row["error"] = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -185,7 +187,8 @@ def main(arguments: list[str] | None = None) -> int:
       file=sys.stderr,
     )
     return 2
-  from benchmarks import gpu_parts  # only now: it needs what was missing
+  # Only now: they need what was missing.
+  from benchmarks import gpu_parts, gpu_scale
 
   parts = gpu_parts.PARTS
   if flags.parts:
@@ -198,7 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
       )
       return 2
     parts = {name: parts[name] for name in flags.parts.split(",")}
-  if not gpu_parts.on_gpu() and not flags.toy:
+  if not gpu_scale.on_gpu() and not flags.toy:
     print("jax sees no GPU here: give --toy to try it out", file=sys.stderr)
     return 2
   found = {"setting": setting() | {"toy": flags.toy}}
@@ -211,7 +214,7 @@ def main(arguments: list[str] | None = None) -> int:
     path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
     path.with_suffix(".md").write_text(markdown(found))
 
-  scale = gpu_parts.TOY if flags.toy else gpu_parts.FULL
+  scale = gpu_scale.TOY if flags.toy else gpu_scale.Scale()
   rows, skipped = run(parts, scale, flags.budget, save)
   failed = [f"{row['part']}: {row['case']}" for row in rows if "error" in row]
   for name in failed:

@@ -1,4 +1,4 @@
-"""The paper's models as shapes, chips as figures, and programs made of both.
+"""The paper's models as shapes, and what programs are made of.
 
 Nothing here needs a checkpoint: parameters are random, or mere shapes.
 """
@@ -18,132 +18,68 @@ from tv_jax.models import Head, Model, decoder, eagle, families, sharding
 from tv_jax.models import cache as caches
 from tv_jax.models.config import Config
 from tv_jax.models.loading import shared
+from tv_jax.pair import Pair
 from tv_jax.tree import Tree
 
-LLAMA_3 = {
-  "vocab_size": 128256,
-  "num_key_value_heads": 8,
-  "rms_norm_eps": 1e-5,
-  "rope_theta": 500000.0,
-  "max_position_embeddings": 131072,
-  "tie_word_embeddings": False,
-}
 
-
-def _scaling(factor):
+def _llama(hidden, mlp, layers, heads, vocabulary, positions, **others):
+  """What a config.json says, its dtype apart."""
   return {
-    "rope_type": "llama3",
-    "factor": factor,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
+    "model_type": "llama",
+    "hidden_act": "silu",
+    "hidden_size": hidden,
+    "intermediate_size": mlp,
+    "num_hidden_layers": layers,
+    "num_attention_heads": heads,
+    "vocab_size": vocabulary,
+    "max_position_embeddings": positions,
+    "rms_norm_eps": 1e-5,
+    **others,
   }
 
 
-# From the config.json of the repository on the Hugging Face hub that is named
+def _llama_3(*sizes, scaling, tied=False):
+  return _llama(
+    *sizes,
+    num_key_value_heads=8,
+    rope_theta=500000.0,
+    rope_scaling={
+      "rope_type": "llama3",
+      "factor": scaling,
+      "low_freq_factor": 1.0,
+      "high_freq_factor": 4.0,
+      "original_max_position_embeddings": 8192,
+    },
+    tie_word_embeddings=tied,
+  )
+
+
+def _bundled(*sizes):
+  ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+  return _llama(*sizes, 4096, 1024, tie_word_embeddings=True, **ids)
+
+
+# Hidden size, the MLP's, layers, heads, vocabulary, positions. The paper's are
+# from the config.json of the repository on the Hugging Face hub that is named
 # beside each.
 MODELS = {
   # meta-llama/Llama-3.1-70B-Instruct
-  "Llama-3.1-70B": LLAMA_3
-  | {
-    "hidden_size": 8192,
-    "intermediate_size": 28672,
-    "num_hidden_layers": 80,
-    "num_attention_heads": 64,
-    "rope_scaling": _scaling(8.0),
-  },
+  "Llama-3.1-70B": _llama_3(8192, 28672, 80, 64, 128256, 131072, scaling=8.0),
   # meta-llama/Llama-3.1-8B-Instruct
-  "Llama-3.1-8B": LLAMA_3
-  | {
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "rope_scaling": _scaling(8.0),
-  },
+  "Llama-3.1-8B": _llama_3(4096, 14336, 32, 32, 128256, 131072, scaling=8.0),
   # meta-llama/Llama-3.2-1B-Instruct
-  "Llama-3.2-1B": LLAMA_3
-  | {
-    "hidden_size": 2048,
-    "intermediate_size": 8192,
-    "num_hidden_layers": 16,
-    "num_attention_heads": 32,
-    "rope_scaling": _scaling(32.0),
-    "tie_word_embeddings": True,
-  },
+  "Llama-3.2-1B": _llama_3(
+    2048, 8192, 16, 32, 128256, 131072, scaling=32.0, tied=True
+  ),
   # meta-llama/Llama-2-7b-hf
-  "Llama-2-7B": {
-    "vocab_size": 32000,
-    "hidden_size": 4096,
-    "intermediate_size": 11008,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "rms_norm_eps": 1e-5,
-    "max_position_embeddings": 4096,
-  },
+  "Llama-2-7B": _llama(4096, 11008, 32, 32, 32000, 4096),
   # JackFram/llama-68m
-  "Llama-68M": {
-    "vocab_size": 32000,
-    "hidden_size": 768,
-    "intermediate_size": 3072,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 12,
-    "rms_norm_eps": 1e-6,
-    "max_position_embeddings": 2048,
-  },
-  # Two that a laptop decodes with in no time.
-  "toy": {
-    "vocab_size": 64,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "rms_norm_eps": 1e-5,
-    "max_position_embeddings": 512,
-  },
-  "toy draft": {
-    "vocab_size": 64,
-    "hidden_size": 16,
-    "intermediate_size": 24,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "rms_norm_eps": 1e-5,
-    "max_position_embeddings": 512,
-  },
-}
-
-# Bytes a second from and to memory, by jax's name of the device: from the data
-# sheets of their makers.
-CHIPS = {
-  "NVIDIA B200": 8.0e12,
-  "NVIDIA H200": 4.8e12,
-  "NVIDIA H100 80GB HBM3": 3.35e12,
-  "NVIDIA H100 PCIe": 2.0e12,
-  "NVIDIA A100-SXM4-80GB": 2.039e12,
-  "NVIDIA A100-SXM4-40GB": 1.555e12,
-  "NVIDIA RTX A6000": 0.768e12,
-  "NVIDIA L40S": 0.864e12,
-  "NVIDIA L4": 0.3e12,
-  "NVIDIA GeForce RTX 4090": 1.008e12,
-  "NVIDIA GeForce RTX 3090": 0.936e12,
-  "Tesla T4": 0.32e12,
-}
-
-# Weng et al. 2025, tables 1 and 2: tokens gained in a cycle, mean over the six
-# tasks at temperature 1, by draft and target, tree, verifier.
-PAPER = {
-  ("Llama-3.2-1B", "Llama-3.1-8B"): {
-    "chain:5": {"token_level": 3.88, "traversal": 3.99},
-    "kary:2x5": {"token_level": 4.63, "traversal": 4.73},
-    "eagle": {"token_level": 4.49, "traversal": 4.60},
-  },
-  ("Llama-68M", "Llama-2-7B"): {
-    "chain:5": {"token_level": 1.99, "traversal": 2.10},
-    "kary:2x5": {"token_level": 2.44, "traversal": 2.56},
-    "eagle": {"token_level": 2.52, "traversal": 2.62},
-  },
+  "Llama-68M": _llama(768, 3072, 2, 12, 32000, 2048, rms_norm_eps=1e-6),
+  # The shapes of the bundled pair, and two that a laptop runs in no time.
+  "bundled": _bundled(256, 640, 5, 4),
+  "bundled draft": _bundled(64, 192, 2, 2),
+  "toy": _llama(32, 48, 2, 4, 64, 512, num_key_value_heads=2),
+  "toy draft": _llama(16, 24, 1, 2, 64, 512, num_key_value_heads=2),
 }
 
 
@@ -152,11 +88,7 @@ PAPER = {
 
 def config(name: str, dtype: str, layers: int | None = None) -> Config:
   """One of `MODELS`; of fewer layers, if their number is given."""
-  raw = MODELS[name] | {
-    "model_type": "llama",
-    "hidden_act": "silu",
-    "dtype": dtype,
-  }
+  raw = MODELS[name] | {"dtype": dtype}
   if layers:
     raw["num_hidden_layers"] = layers
   return families.from_dict(raw, name)
@@ -212,6 +144,11 @@ def model(config: Config, make: Callable, mesh=None) -> Model:
   )
 
 
+def random_model(config: Config, seed: int, scale: float = 0.02) -> Model:
+  """A Llama of random weights."""
+  return model(config, random_of(config, seed, scale))
+
+
 def head(target: Model, make: Callable) -> Head:
   """An EAGLE-1 head for `target`: one layer of the same kind, with a bias."""
   own = dataclasses.replace(target.config, num_hidden_layers=1)
@@ -225,6 +162,21 @@ def head(target: Model, make: Callable) -> Head:
     mesh=target.mesh,
     source="random",
   )
+
+
+def random_pair(kind: str) -> Pair:
+  """A pair of random weights in the shape of the bundled one."""
+  if kind not in drafting.KINDS:
+    known = ", ".join(drafting.KINDS)
+    raise ValueError(f"--draft_kind={kind}: not one of {known}")
+  shape = config("bundled", "float32")
+  target = random_model(shape, seed=0, scale=0.1)
+  if drafting.KINDS[kind] is drafting.OnFeatures:
+    draft = head(target, random_of(shape, 1, 0.1))
+  else:
+    shape = config("bundled draft", "float32")
+    draft = random_model(shape, seed=1, scale=0.1)
+  return Pair(target=target, draft=draft, draft_kind=kind)
 
 
 # Programs.
@@ -244,7 +196,7 @@ def plan(
     kind = "eagle" if isinstance(draft, Head) else "independent"
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[kind](draft.apply),
-      tree=tree_lib.parse(tree) if isinstance(tree, str) else tree,
+      tree=tree_lib.resolve(tree),
       proposal=proposals.PROPOSALS[proposal],
       verifier=verifiers.VERIFIERS[verifier],
     )
@@ -277,6 +229,13 @@ def empty_caches(
     caches.empty(target, batch, slots),
     draft and caches.empty(draft, batch, slots),
   )
+
+
+def compiled(plan: decoding.Plan, arguments, new: int, options=None):
+  """The program of a generation; its caches are donated."""
+  generate = functools.partial(decoding.generate, plan, new=new)
+  lowered = jax.jit(generate, donate_argnums=2).lower(*arguments)
+  return lowered.compile(compiler_options=options)
 
 
 # Bytes.

@@ -13,25 +13,14 @@ import subprocess
 import sys
 import tempfile
 
+import ml_dtypes
 import numpy as np
+from safetensors.numpy import save_file
 
-# Llama-3.2-1B's config.json, less what changes no weight's shape.
-RAW = {
-  "architectures": ["LlamaForCausalLM"],
-  "model_type": "llama",
-  "hidden_act": "silu",
-  "hidden_size": 2048,
-  "intermediate_size": 8192,
-  "max_position_embeddings": 131072,
-  "num_attention_heads": 32,
-  "num_hidden_layers": 16,
-  "num_key_value_heads": 8,
-  "rms_norm_eps": 1e-05,
-  "rope_theta": 500000.0,
-  "tie_word_embeddings": True,
-  "torch_dtype": "bfloat16",
-  "vocab_size": 128256,
-}
+from benchmarks import gpu_shapes
+from tv_jax.models import families
+
+RAW = gpu_shapes.MODELS["Llama-3.2-1B"] | {"dtype": "bfloat16"}
 
 CHILD = """
 import json, re, sys, jax
@@ -48,14 +37,9 @@ print(json.dumps({"size": size, "peak": status("VmHWM") - before}))
 """
 
 
-def write(directory: pathlib.Path, raw: dict) -> None:
+def write(directory: pathlib.Path) -> None:
   """A random checkpoint in one file."""
-  import ml_dtypes
-  from safetensors.numpy import save_file
-
-  from tv_jax.models import families
-
-  leaves = families.leaves(families.from_dict(raw, "RAW"))
+  leaves = families.leaves(families.from_dict(RAW, "RAW"))
   rng = np.random.default_rng(0)
   tensors = {
     part.name: rng.integers(0, 1 << 14, part.shape, np.uint16).view(
@@ -65,13 +49,13 @@ def write(directory: pathlib.Path, raw: dict) -> None:
     for part in leaf.parts
   }
   save_file(tensors, directory / "model.safetensors")
-  (directory / "config.json").write_text(json.dumps(raw))
+  (directory / "config.json").write_text(json.dumps(RAW))
 
 
-def measure(raw: dict) -> dict:
+def measure() -> dict:
   """Bytes of the weights, and of the peak above what was used before."""
   with tempfile.TemporaryDirectory() as directory:
-    write(pathlib.Path(directory), raw)
+    write(pathlib.Path(directory))
     run = subprocess.run(
       [sys.executable, "-c", CHILD, directory],
       capture_output=True,
@@ -82,6 +66,6 @@ def measure(raw: dict) -> dict:
 
 
 if __name__ == "__main__":
-  result = measure(RAW)
+  result = measure()
   ratio = result["peak"] / result["size"]
   print(f"{result['size'] / 1e9:.2f} GB of weights, peak {ratio:.2f}x")

@@ -22,10 +22,8 @@ ratios travel from one machine to another.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
-import os
 import sys
 import tempfile
 import time
@@ -36,46 +34,23 @@ from absl import flags
 
 import tv_jax
 from benchmarks import common
-from benchmarks.decode import parse_trees
 from tv_jax import models
-from tv_jax.pair import Pair
+from tv_jax.evaluate import environment
 
-FLAGS = flags.FlagValues()
-_string = functools.partial(flags.DEFINE_string, flag_values=FLAGS)
-_list = functools.partial(flags.DEFINE_list, flag_values=FLAGS)
-_integer = functools.partial(flags.DEFINE_integer, flag_values=FLAGS)
-_DRAFT = _string("draft", None, "The draft, a Llama: a directory.")
-_TARGET = _string("target", None, "The target: a directory.")
-_TREES = _string("trees", "chain:5,kary:2x5,eagle", "As tree.parse reads them.")
-_VERIFIER = _string("verifier", "traversal", "Our rule.")
-_TEMPERATURES = _list("temperatures", ["1", "0"], "0 is greedy.")
-_TOKENS = _integer("tokens", 128, "New tokens of each row.", 1)
-_ROWS = _integer("rows", 16, "Rows of the batch that is set beside one row.", 2)
-_ROUNDS = _integer("rounds", 7, "How often each has its turn.", 1)
-_PROMPTS = _string(
-  "prompts", None, "JSON lines as Spec-Bench's, or text lines."
+FLAGS = common.flags_of_pairs()
+flags.DEFINE_string("verifier", "traversal", "Our rule.", FLAGS)
+flags.DEFINE_list("temperatures", ["1", "0"], "0 is greedy.", FLAGS)
+flags.DEFINE_integer(
+  "rows",
+  16,
+  "Rows of the batch that is set beside one row.",
+  2,
+  flag_values=FLAGS,
 )
-_TEMPLATE = _string("template", "raw", "raw, chat or vicuna.")
-_SEED = _integer("seed", 0, "Of the draws and the orders.", 0)
-_MARKDOWN = _string("markdown", None, "A file to write the tables to.")
 
 OURS, THEIRS = "tv_jax", "transformers"
 # Assistant tokens a cycle: its own choice, or 5 always.
 ASSISTED = {"default": None, "constant 5": 5}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Work:
-  """What is to be measured."""
-
-  pair: Pair
-  prompts: list[list[int]]
-  trees: list[str]
-  verifier: str
-  tokens: int
-  rows: int
-  rounds: int
-  seed: int
 
 
 class Peer:
@@ -136,74 +111,63 @@ class Peer:
     return (out.shape[1] - length) * len(prompts)
 
 
-def _cores() -> int:
-  if hasattr(os, "sched_getaffinity"):
-    return len(os.sched_getaffinity(0))
-  return os.cpu_count() or 1
-
-
-def contestants(work: Work, peer: Peer, temperature: float) -> dict:
+def contestants(pair, prompts, peer: Peer, temperature: float) -> dict:
   """Functions of a round's number that generate, by name; tokens come back."""
 
-  def ours(rows, options, turn):
-    prompts, items = common.rows_of(work.prompts, rows, turn)
+  def ours(rows, turn, **options):
+    own, items = common.rows_of(prompts, rows, turn)
     run = tv_jax.generate(
-      work.pair,
-      prompts,
+      pair,
+      own,
       items=items,
       batch_size=rows,
       panel=None,
       temperature=temperature,
-      max_new_tokens=work.tokens,
-      seed=work.seed,
+      max_new_tokens=FLAGS.tokens,
+      seed=FLAGS.seed,
       ends=(),
       **options,
     )
     return sum(map(len, run.tokens))
 
   def theirs(rows, method, threads, turn):
-    prompts, _ = common.rows_of(work.prompts, rows, turn)
-    return method(threads, temperature, prompts)
+    own, _ = common.rows_of(prompts, rows, turn)
+    return method(threads, temperature, own)
 
-  plain, rows = {"verifier": None}, work.rows
-  found = {f"{OURS}, plain": functools.partial(ours, 1, plain)}
-  for tree in work.trees:
-    options = {"tree": tree, "verifier": work.verifier}
-    found[f"{OURS}, {tree}"] = functools.partial(ours, 1, options)
-  found[f"{OURS}, plain, {rows} rows"] = functools.partial(ours, rows, plain)
-  for threads in sorted({_cores(), 1}):
+  rows, bound = FLAGS.rows, functools.partial
+  found = {f"{OURS}, plain": bound(ours, 1, verifier=None)}
+  for tree in common.parse_trees(FLAGS.trees):
+    run = bound(ours, 1, tree=tree, verifier=FLAGS.verifier)
+    found[f"{OURS}, {tree}"] = run
+  found[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
+  for threads in sorted({environment.cores(), 1}):
     end = f"{threads} thread{'s' * (threads > 1)}"
-    found[f"{THEIRS}, plain, {end}"] = functools.partial(
-      theirs, 1, peer.plain, threads
-    )
+    run = bound(theirs, 1, peer.plain, threads)
+    found[f"{THEIRS}, plain, {end}"] = run
     for name, fixed in ASSISTED.items():
-      method = functools.partial(peer.assisted, fixed)
-      found[f"{THEIRS}, assisted, {name}, {end}"] = functools.partial(
-        theirs, 1, method, threads
-      )
-    found[f"{THEIRS}, plain, {end}, {rows} rows"] = functools.partial(
-      theirs, rows, peer.plain, threads
-    )
+      run = bound(theirs, 1, bound(peer.assisted, fixed), threads)
+      found[f"{THEIRS}, assisted, {name}, {end}"] = run
+    run = bound(theirs, rows, peer.plain, threads)
+    found[f"{THEIRS}, plain, {end}, {rows} rows"] = run
   return found
 
 
-def measure(work: Work, peer: Peer, temperature: float) -> dict:
+def measure(runs: dict[str, Callable], temperature: float) -> dict:
   """Tokens per second [rounds] by name."""
 
   def timed(run: Callable, turn: int) -> float:
     begin = time.perf_counter()
     tokens = run(turn)
     seconds = time.perf_counter() - begin
-    if tokens % work.tokens:
-      raise RuntimeError(f"{tokens} tokens, not {work.tokens} of each row")
+    if tokens % FLAGS.tokens:
+      raise RuntimeError(f"{tokens} tokens, not {FLAGS.tokens} of each row")
     return tokens / seconds
 
-  runs = contestants(work, peer, temperature)
   for name, run in runs.items():
     common.say(f"warming {name}, temperature {temperature:g}")
     run(0)
   methods = {name: functools.partial(timed, run) for name, run in runs.items()}
-  speeds = common.race(methods, work.rounds, work.seed, common.say)
+  speeds = common.race(methods, FLAGS.rounds, FLAGS.seed, common.say)
   return {name: np.array(values) for name, values in speeds.items()}
 
 
@@ -232,9 +196,9 @@ def table(speeds: dict, temperature: float) -> common.Table:
   )
 
 
-def goals(speeds: dict, work: Work, temperature: float) -> common.Table:
+def goals(speeds: dict, temperature: float) -> common.Table:
   """What is wanted, beside what was measured."""
-  many = f"{work.rows} rows"
+  many = f"{FLAGS.rows} rows"
   plain, rows = f"{OURS}, plain", f"{OURS}, plain, {many}"
   trees = {k: v for k, v in speeds.items() if k != plain}
   wanted = [
@@ -258,27 +222,16 @@ def goals(speeds: dict, work: Work, temperature: float) -> common.Table:
   )
 
 
-def _work() -> tuple[Work, list[float]]:
-  """What the flags ask for; refuses what can't be done."""
-  common.check_markdown(_MARKDOWN.value)
-  temperatures = common.numbers("temperatures", _TEMPERATURES.value, float, 0)
-  trees = parse_trees(_TREES.value)
-  pair = common.load(_DRAFT.value, _TARGET.value, "llama")
-  work = Work(
-    pair=pair,
-    prompts=common.read_prompts(_PROMPTS.value, pair, _TEMPLATE.value),
-    trees=trees,
-    verifier=_VERIFIER.value,
-    tokens=_TOKENS.value,
-    rows=_ROWS.value,
-    rounds=_ROUNDS.value,
-    seed=_SEED.value,
-  )
+def _work() -> tuple:
+  """Pair, prompts, temperatures; refuses what can't be done."""
+  temperatures = common.numbers("temperatures", FLAGS.temperatures, float, 0)
+  trees = common.parse_trees(FLAGS.trees)
+  pair, prompts = common.read_pair(FLAGS, "llama")
   for tree in trees:
-    options = {"tree": tree, "verifier": work.verifier}
-    options["max_new_tokens"] = work.tokens
-    common.check(pair, work.prompts, options)
-  return work, temperatures
+    options = {"tree": tree, "verifier": FLAGS.verifier}
+    options["max_new_tokens"] = FLAGS.tokens
+    common.check(pair, prompts, options)
+  return pair, prompts, temperatures
 
 
 def main(arguments: list[str]) -> None:
@@ -290,28 +243,29 @@ def main(arguments: list[str]) -> None:
   except ImportError:
     sys.exit("the peer needs PyTorch: pip install -e '.[parity]'")
   try:
-    work, temperatures = _work()
+    pair, prompts, temperatures = _work()
   except ValueError as error:
     sys.exit(f"{error}")
   versions = (
     f", torch {torch.__version__}, transformers {transformers.__version__}"
   )
   lines = common.setting("benchmarks.peers", arguments[1:], versions)
-  lines.append(common.describe(work.pair, _TARGET.value is None))
+  lines.append(common.describe(pair, FLAGS.target is None))
   print("\n".join(lines))
   parts = []
   with tempfile.TemporaryDirectory() as folder:
     # As they are here, so that both sides have the same numbers.
     for name in ("target", "draft"):
-      models.save(f"{folder}/{name}", getattr(work.pair, name))
-    peer = Peer(f"{folder}/target", f"{folder}/draft", work.tokens)
+      models.save(f"{folder}/{name}", getattr(pair, name))
+    peer = Peer(f"{folder}/target", f"{folder}/draft", FLAGS.tokens)
   for temperature in temperatures:
-    speeds = measure(work, peer, temperature)
-    shown = table(speeds, temperature), goals(speeds, work, temperature)
+    runs = contestants(pair, prompts, peer, temperature)
+    speeds = measure(runs, temperature)
+    shown = table(speeds, temperature), goals(speeds, temperature)
     for found in shown:
       found.show()
       parts.append(found.markdown())
-  common.write_markdown(_MARKDOWN.value, "Beside transformers", lines, parts)
+  common.write_markdown(FLAGS.markdown, "Beside transformers", lines, parts)
 
 
 if __name__ == "__main__":

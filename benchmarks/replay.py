@@ -16,9 +16,7 @@ as shares of the expected length.
 Bytes. What one more cycle adds to a file, when every cycle has laws of its own.
 """
 
-import datetime
 import functools
-import os
 import pathlib
 import tempfile
 
@@ -29,7 +27,6 @@ from absl import app, flags
 
 from benchmarks import common
 from tv_jax import names, probs, replay
-from tv_jax.drafting import spread
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import merging
 from tv_jax.verifiers import VERIFIERS
@@ -69,16 +66,6 @@ def draw(tree, proposal, q, cycles, seed):
   return tokens
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def whole_lengths(rule, tree, proposal, tokens, q, p):
-  """[cycles] expected lengths on laws that all cycles share."""
-  gained = jnp.asarray(tree.depth + 1, q.dtype)
-  q, p = (spread(tree, laws) for laws in (q, p))
-  return jax.lax.map(
-    lambda own: rule.stop_law(tree, proposal, own, q, p) @ gained, tokens
-  )
-
-
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def merge(tree, proposal, tokens, q, p):
   """The cycles over merged alphabets."""
@@ -86,9 +73,8 @@ def merge(tree, proposal, tokens, q, p):
   return jax.lax.map(lambda own: one(own, q, p), tokens)
 
 
-def as_cycles(tree, proposal, merged):
+def as_cycles(tree, proposal, tokens, q, p):
   """What would be recorded."""
-  tokens, q, p = jax.device_get(merged)
   each = np.arange(len(tokens))
   return replay.Cycles(
     tree=tree,
@@ -106,12 +92,12 @@ def measure(tree, proposal, kind, vocabulary, cycles, seed):
   rule = PROPOSALS[proposal]
   q, p = make_laws(tree, vocabulary, kind, seed)
   tokens = draw(tree, rule, q, cycles, seed)
-  own = as_cycles(tree, rule, merge(tree, rule, tokens, q, p))
+  merged = jax.device_get(merge(tree, rule, tokens, q, p))
+  # All cycles share the whole laws: copies of them are made in use.
+  shared = (np.broadcast_to(laws, (cycles, *laws.shape)) for laws in (q, p))
+  both = [as_cycles(tree, rule, *own) for own in ((tokens, *shared), merged)]
   lengths = {
-    name: (
-      np.asarray(whole_lengths(VERIFIERS[name], tree, rule, tokens, q, p)),
-      replay.expected_lengths(name, own),
-    )
+    name: [replay.expected_lengths(name, own) for own in both]
     for name in RULES
     if tree.is_chain or not VERIFIERS[name].chains_only
   }
@@ -140,7 +126,7 @@ def bytes_in_file(tree, kind, vocabulary, seed, cycles=6) -> float:
     arrays = [np.concatenate(column) for column in zip(*some, strict=True)]
     with tempfile.TemporaryDirectory() as folder:
       path = pathlib.Path(folder, "cycles.npz")
-      replay.save(path, as_cycles(tree, rule, arrays))
+      replay.save(path, as_cycles(tree, rule, *arrays))
       sizes.append(path.stat().st_size)
   return (sizes[1] - sizes[0]) / (cycles - 1)
 
@@ -153,9 +139,7 @@ def row(*cells):
 def report(vocabulary, trees, cycles, seed, names):
   """Prints everything, as Markdown."""
   print(
-    f"{datetime.date.today()}, jax {jax.__version__}, NumPy"
-    f" {np.__version__}, {jax.default_backend()}, {os.cpu_count()} CPU cores;"
-    f" V = {vocabulary}, {cycles} cycles a row, seed {seed}"
+    f"{common.versions()}; V = {vocabulary}, {cycles} cycles a row, seed {seed}"
   )
   largest = 0.0, 0.0
   for kind, (scale, noise) in KINDS.items():

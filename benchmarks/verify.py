@@ -22,29 +22,25 @@ can only add. Large trees get fewer decisions. Only ratios travel from one
 machine to another.
 """
 
-import bisect
-import dataclasses
-import datetime
 import functools
-import os
-import re
 import sys
-import time
-from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks import common, gpu_program
-from tv_jax import probs, proposals
-from tv_jax.proposals import INVALID
-from tv_jax.tree import NO_CHILD, ROOT, Tree
-from tv_jax.verifiers import VERIFIERS
+from benchmarks.decisions import (
+  NUMPY_TOKEN_LEVEL,
+  NUMPY_TRAVERSAL,
+  TOKEN_LEVEL,
+  TRAVERSAL,
+  Measured,
+  measure,
+  on_laws,
+)
+from tv_jax.tree import Tree
 
 _VOCAB = flags.DEFINE_list("vocab", ["128256", "32000"], "Vocabulary sizes.")
 _TREES = flags.DEFINE_string(
@@ -58,400 +54,12 @@ _GPU = flags.DEFINE_boolean(
   "gpu", True, "Compile for an H200 as well, if the CUDA plugin is there."
 )
 
-SCALE, NOISE = 5.0, 0.6
-REPEATS = 4
-PROPOSAL = proposals.WITHOUT_REPLACEMENT
-TRAVERSAL = ("traversal", "traversal_loop")
-TOKEN_LEVEL = ("token_level", "token_level_loop")
 LEVEL_FORMS = ("traversal", "token_level")
-NUMPY_TRAVERSAL, NUMPY_TOKEN_LEVEL = "numpy traversal", "numpy token-level"
 # Who must accept the same node, given the same coins.
 RULES = (
   ("block", NUMPY_TRAVERSAL, *TRAVERSAL),
   (NUMPY_TOKEN_LEVEL, *TOKEN_LEVEL),
 )
-
-
-# Drafts.
-
-
-class Drafts(NamedTuple):
-  """The rows of one tree, and many draws of its tokens."""
-
-  draft: np.ndarray  # [M, V] logits of the nodes that have children
-  target: np.ndarray  # [N, V] logits
-  tokens: np.ndarray  # [decisions, N]
-  distance: float  # mean TV(p, q) over the nodes that have children
-
-
-def make_drafts(tree: Tree, vocabulary: int, decisions: int, seed) -> Drafts:
-  """Random drafts, made row by row: nothing else is as large as the logits."""
-  rng = np.random.default_rng(seed)
-  target = np.empty((len(tree), vocabulary), np.float32)
-  for row in target:
-    rng.standard_normal(out=row, dtype=np.float32)
-    row *= SCALE
-  inner = np.flatnonzero(tree.num_children)
-  draft = np.empty((len(inner), vocabulary), np.float32)
-  tokens = np.full((decisions, len(tree)), INVALID, np.int32)
-  distance = []
-  for node, row in zip(inner, draft, strict=True):
-    rng.standard_normal(out=row, dtype=np.float32)
-    row *= NOISE
-    row += target[node]
-    q = _softmax(row)
-    distance.append(np.abs(_softmax(target[node]) - q).sum() / 2)
-    cumulative = np.cumsum(q, dtype=np.float64)
-    children = tree.children[node, : tree.num_children[node]]
-    for drawn in tokens:
-      drawn[children] = _draw_siblings(rng, cumulative, len(children))
-  return Drafts(draft, target, tokens, float(np.mean(distance)))
-
-
-def _softmax(logits):
-  weights = np.exp(logits - logits.max())
-  return weights / weights.sum()
-
-
-def _draw_siblings(rng, cumulative, k) -> list[int]:
-  """Draws k tokens by inversion; those drawn are cut out of the interval."""
-  cuts, tokens = [], []
-  for _ in range(k):
-    left = cumulative[-1] - sum(stop - start for start, stop in cuts)
-    point = rng.random() * left
-    for start, stop in cuts:  # ascending
-      if point >= start:
-        point += stop - start
-    last = len(cumulative) - 1
-    token = min(int(np.searchsorted(cumulative, point, side="right")), last)
-    start = cumulative[token - 1] if token else 0.0
-    bisect.insort(cuts, (start, cumulative[token]))
-    tokens.append(token)
-  return tokens
-
-
-def to_laws(tree: Tree, draft: jax.Array, target: jax.Array):
-  """The laws q, p [N, V] from logits; a leaf's row of q is never read."""
-  inner = np.flatnonzero(tree.num_children)
-  q = (
-    jnp.zeros_like(target)
-    .at[inner]
-    .set(probs.law(draft), unique_indices=True, indices_are_sorted=True)
-  )
-  return q, probs.law(target)
-
-
-# The two walks in NumPy.
-
-
-class Walk:
-  """A tree and the buffers of a walk; results live until the next one.
-
-  Siblings are taken to be drawn without replacement.
-  """
-
-  def __init__(self, tree: Tree, vocabulary: int, dtype=np.float32):
-    """Prepares all that does not depend on the draft."""
-    self.children = [
-      [child for child in row if child != NO_CHILD]
-      for row in tree.children.tolist()
-    ]
-    # A maximum with an array of zeros takes a quarter of the time of one with
-    # the number 0, and a product with ones a third of that of a sum.
-    self.zeros = np.zeros(vocabulary, dtype)
-    self.ones = np.ones(vocabulary, dtype)
-    self.weights = np.empty(vocabulary, dtype)
-
-  def traversal(self, tokens, q, p, eta) -> tuple[int, np.ndarray]:
-    """The accepted node and the law of the bonus token."""
-    self._load(tokens, q, p, eta)
-    return self._visit(ROOT, 1.0)
-
-  def token_level(self, tokens, q, p, eta) -> tuple[int, np.ndarray]:
-    """The accepted node and the law of the bonus token."""
-    self._load(tokens, q, p, eta)
-    node, following = ROOT, ROOT
-    while following is not None:
-      node, following = following, None
-      family = _Family(self, node, 1.0)
-      for j, child in enumerate(family.children):
-        if self.eta[child] < family.entry(j):
-          following = child
-          break
-        family.reject(j, weigh=j + 1 < len(family.children))
-    return node, family.law()
-
-  def _load(self, tokens, q, p, eta):
-    self.tokens, self.eta = tokens.tolist(), eta.tolist()
-    self.q, self.p, self.holder = q, p, None
-
-  def _visit(self, node, chance):
-    """The first node in post-order that is accepted at or below this one."""
-    family = _Family(self, node, chance)
-    for j, child in enumerate(family.children):
-      entry = family.entry(j)
-      if entry > 0 and (found := self._visit(child, entry)):
-        return found
-      last = j + 1 == len(family.children)
-      family.reject(j, weigh=not (last and node == ROOT))
-    if node == ROOT or self.eta[node] < family.mass:
-      return node, family.law()
-    return None
-
-
-class _Family:
-  """A node's g = [alpha p - beta q]_+, but `at` on its children's tokens."""
-
-  def __init__(self, walk: Walk, node: int, chance: float):
-    self.walk, self.node = walk, node
-    tokens = walk.tokens
-    self.children = [c for c in walk.children[node] if tokens[c] != INVALID]
-    self.tokens = [tokens[child] for child in self.children]
-    self.q_at = [walk.q.item(node, token) for token in self.tokens]
-    self.at = [chance * walk.p.item(node, token) for token in self.tokens]
-    self.alpha = self.mass = chance
-    self.beta, self.deficit = 0.0, 1 - chance
-    self.rest = None  # the mass of q off the tokens, once it is needed
-
-  def entry(self, j: int) -> float:
-    return min(1.0, self.at[j] / (self._scale(j) * self.q_at[j]))
-
-  def reject(self, j: int, *, weigh: bool):
-    """Takes child j out of g; without `weigh` g is right up to its scale."""
-    before = self.beta, self.at
-    scale = self._scale(j)
-    self.beta += scale
-    self.at = self.at[:j] + [
-      max(g - scale * q, 0.0)
-      for g, q in zip(self.at[j:], self.q_at[j:], strict=True)
-    ]
-    self.walk.holder = None
-    if not weigh:
-      return
-    kept = self.alpha * self._weigh()
-    size = kept + self.deficit
-    if size <= 0:  # g = q_j: a rejection that had no chance
-      self.beta, self.at = before
-      return
-    self.alpha /= size
-    self.beta /= size
-    self.at = [g / size for g in self.at]
-    self.mass, self.deficit = kept / size, self.deficit / size
-
-  def law(self) -> np.ndarray:
-    weights, p = self.walk.weights, self.walk.p[self.node]
-    if self.beta == 0:
-      return p
-    # The walk's last pass is most often the one that is wanted here.
-    total = self.total if self.walk.holder is self else self._weigh()
-    if total <= 0:
-      return p
-    return np.multiply(weights, 1 / total, out=weights)
-
-  def _weigh(self) -> float:
-    """Writes g / alpha, and sums it: the pass over the vocabulary."""
-    walk, node = self.walk, self.node
-    weights = walk.weights
-    np.multiply(walk.q[node], self.beta / self.alpha, out=weights)
-    np.subtract(walk.p[node], weights, out=weights)
-    np.maximum(weights, walk.zeros, out=weights)
-    for token, value in zip(self.tokens, self.at, strict=True):
-      weights[token] = value / self.alpha
-    walk.holder, self.total = self, float(weights.dot(walk.ones))
-    return self.total
-
-  def _scale(self, j):
-    """q_j is this multiple of q."""
-    if j == 0:
-      return 1.0
-    if self.rest is None:
-      self.rest = self._rest()
-    return 1 / (self.rest + sum(self.q_at[j:]))
-
-  def _rest(self):
-    """Sums between the tokens: 1 minus theirs would lose what is left."""
-    row, ones = self.walk.q[self.node], self.walk.ones
-    rest, start = 0.0, 0
-    for stop in [*sorted(self.tokens), len(row)]:
-      rest += float(row[start:stop].dot(ones[start:stop]))
-      start = stop + 1
-    return rest
-
-
-# Measurement.
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Measured:
-  """What was measured on one tree at one vocabulary."""
-
-  tree: Tree
-  distance: float  # mean TV(p, q)
-  bare: dict[str, np.ndarray]  # [decisions] ms by method
-  whole: dict[str, np.ndarray]  # [fewer] ms by method, with logits to laws
-  nodes: dict[str, np.ndarray]  # [decisions] the accepted node by method
-  temporaries: dict[str, int]  # bytes by verifier
-  inputs: int  # bytes of the laws
-
-
-def measure(tree: Tree, vocabulary: int, decisions: int, seed) -> Measured:
-  """Times all methods on one tree."""
-  drafts = make_drafts(tree, vocabulary, decisions, seed)
-  rng = np.random.default_rng([seed, 1])
-  eta = rng.random((decisions, len(tree)), dtype=np.float32)
-  coins = list(zip(drafts.tokens, eta, strict=True))
-  logits = jnp.asarray(drafts.draft), jnp.asarray(drafts.target)
-  distance = drafts.distance
-  del drafts  # each copy of a large tree's rows is most of a gigabyte
-  whole, _ = _race(
-    {
-      name: _bound(_compile(_from_logits(name, tree), coins, logits), logits)
-      for name in (*TRAVERSAL, *TOKEN_LEVEL)
-    },
-    coins[: -(-decisions // 8)],  # mostly softmax, which hardly varies
-    rng,
-  )
-  laws = jax.jit(functools.partial(to_laws, tree))(*logits)
-  del logits
-  programs = {
-    name: _compile(_decide(name, tree), coins, laws)
-    for name, verifier in VERIFIERS.items()
-    if tree.is_chain or not verifier.chains_only
-  }
-  methods = {name: _bound(run, laws) for name, run in programs.items()}
-  bare, nodes = _race(methods | _numpy_methods(tree, laws), coins, rng)
-  return Measured(
-    tree=tree,
-    distance=distance,
-    bare=bare,
-    whole=whole,
-    nodes=nodes,
-    temporaries={
-      name: run.memory_analysis().temp_size_in_bytes
-      for name, run in programs.items()
-    },
-    inputs=sum(rows.nbytes for rows in laws),
-  )
-
-
-def _decide(name: str, tree: Tree) -> Callable:
-  decide = functools.partial(VERIFIERS[name].decide, tree, PROPOSAL)
-  return lambda tokens, eta, q, p: decide(tokens, q, p, eta)
-
-
-def _from_logits(name: str, tree: Tree) -> Callable:
-  decide = _decide(name, tree)
-  return lambda tokens, eta, draft, target: decide(
-    tokens, eta, *to_laws(tree, draft, target)
-  )
-
-
-def _compile(function, coins, rows):
-  return jax.jit(function).lower(*coins[0], *rows).compile()
-
-
-def _bound(program, rows) -> Callable:
-  """A method: `prepare(tokens, eta)`, untimed, gives what is timed."""
-
-  def prepare(tokens, eta):
-    tokens, eta = jax.device_put((tokens, eta))
-    return lambda: jax.block_until_ready(program(tokens, eta, *rows)).node
-
-  return prepare
-
-
-def _numpy_methods(tree, laws) -> dict[str, Callable]:
-  # Views on a CPU; for another device the walks' rows are on the host.
-  q, p = map(np.asarray, laws)
-  walk = Walk(tree, q.shape[1])
-
-  def method(rule):
-    return lambda tokens, eta: lambda: rule(tokens, q, p, eta)[0]
-
-  return {
-    NUMPY_TRAVERSAL: method(walk.traversal),
-    NUMPY_TOKEN_LEVEL: method(walk.token_level),
-  }
-
-
-def _race(methods, coins, rng):
-  """Milliseconds and accepted nodes by method, [decisions], same coins."""
-  names = list(methods)
-  times = np.zeros((len(names), REPEATS, len(coins)))
-  nodes = np.zeros((len(names), len(coins)), int)
-  for prepare in methods.values():
-    prepare(*coins[0])()  # warm
-  for repeat, decision in np.ndindex(REPEATS, len(coins)):
-    for place in rng.permutation(len(names)):  # none always has a warm cache
-      run = methods[names[place]](*coins[decision])
-      start = time.perf_counter()
-      node = run()
-      times[place, repeat, decision] = 1e3 * (time.perf_counter() - start)
-      nodes[place, decision] = int(node)
-  least = times.min(axis=1)
-  return dict(zip(names, least, strict=True)), dict(
-    zip(names, nodes, strict=True)
-  )
-
-
-def decisions_for(tree: Tree, decisions: int) -> int:
-  """Fewer on large trees, yet enough for a mean."""
-  return max(min(decisions, 24), min(decisions, decisions * 64 // len(tree)))
-
-
-# GPU programs.
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class GpuProgram:
-  """What one level-parallel decision is on an H200."""
-
-  kernels: int
-  temporaries: int  # bytes
-  vocabulary_sized: tuple[str, ...]  # values of V elements or more, not laws
-
-
-def compile_for_gpu(name: str, tree: Tree, vocabulary: int) -> GpuProgram:
-  """Compiles one verifier for an H200, which need not be there."""
-  N = len(tree)
-  row = jax.ShapeDtypeStruct((N,), jnp.float32)
-  rows = jax.ShapeDtypeStruct((N, vocabulary), jnp.float32)
-  tokens = jax.ShapeDtypeStruct((N,), jnp.int32)
-  program = gpu_program.compile_for(
-    _decide(name, tree), tokens, row, rows, rows, target="h200"
-  )
-  temporaries = program.memory.temp_size_in_bytes
-  large = temporaries >= 4 * vocabulary
-  return GpuProgram(
-    kernels=len(program.kernels),
-    temporaries=temporaries,
-    vocabulary_sized=values_of(program.hlo, vocabulary) if large else (),
-  )
-
-
-def values_of(hlo: str, size: int) -> tuple[str, ...]:
-  """What a module's main computation writes of `size` elements or more.
-
-  Neither its arguments nor its results: what is left are temporaries.
-  """
-  main = hlo[hlo.index("\nENTRY") :].split("\n}")[0].splitlines()[1:]
-  results = next(line for line in main if line.lstrip().startswith("ROOT"))
-  found = []
-  for line in main:
-    match = re.match(r"\s+%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\(", line)
-    if not match or match[3] in ("parameter", "bitcast", "get-tuple-element"):
-      continue
-    shapes = re.findall(r"\[([\d,]+)\]", match[2])
-    largest = max(
-      (int(np.prod([int(n) for n in shape.split(",")])) for shape in shapes),
-      default=1,
-    )
-    if largest >= size and not re.search(rf"%?{match[1]}\b", results):
-      found.append(f"{match[1]} {re.sub('{.*?}', '', match[2])}")
-  return tuple(found)
-
-
-# Report.
 
 
 def report(
@@ -463,153 +71,59 @@ def report(
   gpu: bool,
 ) -> None:
   """Measures and prints everything; the first vocabulary has the goals."""
-  _print_setting()
+  print(common.versions())
   results = {}
   for vocabulary in vocabularies:
     results[vocabulary] = of = {}
     for name, tree in trees.items():
-      _say(f"measuring {name} at V = {vocabulary}")
+      common.say(f"measuring {name} at V = {vocabulary}")
       few = decisions_for(tree, decisions)
       of[name] = measure(tree, vocabulary, few, seed)
-    _print_times(vocabulary, of)
-    _print_ratios(vocabulary, of)
-    _print_memory(vocabulary, of)
+    ratios = functools.partial(_ratios, eagle=of.get("eagle"))
+    for title, cells in (
+      ("milliseconds per decision, mean (median)", _times),
+      ("ratios of means, the better form of each", ratios),
+      ("peak temporaries (and over the inputs)", _memory),
+    ):
+      columns = {name: cells(measured) for name, measured in of.items()}
+      _show(f"V = {vocabulary}: {title}", columns)
   first = vocabularies[0]
   programs = _gpu_programs(trees, first) if gpu else {}
-  _print_goals(first, goals(results[first], programs))
+  common.Table(
+    title=f"Goals at V = {first}",
+    header=["", "measured", ""],
+    rows=goals(results[first], programs.get("eagle"), first),
+  ).show()
 
 
-def _gpu_programs(trees, vocabulary) -> dict[str, dict[str, GpuProgram]]:
-  if reason := _why_no_gpu():
-    print(f"\nNothing about an H200: {reason}.")
-    return {}
-  programs = {}
-  for name, tree in trees.items():
-    _say(f"compiling {name} for an H200")
-    programs[name] = {
-      form: compile_for_gpu(form, tree, vocabulary) for form in LEVEL_FORMS
-    }
-  _print_gpu(vocabulary, programs)
-  return programs
+def decisions_for(tree: Tree, decisions: int) -> int:
+  """Fewer on large trees, yet enough for a mean."""
+  return max(min(decisions, 24), min(decisions, decisions * 64 // len(tree)))
 
 
-def _say(text):
-  print(f"{text} ..", file=sys.stderr, flush=True)
-
-
-def _print_setting():
-  print(
-    f"{datetime.date.today()}, jax {jax.__version__}, NumPy {np.__version__},"
-    f" {jax.default_backend()}, {os.cpu_count()} CPU cores"
-  )
-
-
-def _why_no_gpu() -> str:
-  """What keeps this process from compiling for a GPU that is not there."""
-  if not gpu_program.available():
-    return (
-      "that needs jax-cuda13-plugin and jax-cuda13-pjrt of jaxlib's version,"
-      " installed with --no-deps, but no GPU"
-    )
-  if jax.default_backend() != "cpu":
-    return "set JAX_PLATFORMS=cpu to compile for a GPU that is not there"
-  return ""
-
-
-def _print_times(vocabulary, of: dict[str, Measured]):
-  names = dict.fromkeys(
-    name for measured in of.values() for name in measured.bare
-  )
-  rows = {
-    "decisions": lambda m: str(len(m.bare[NUMPY_TRAVERSAL])),
-    "mean TV(p, q)": lambda m: f"{m.distance:.3f}",
-    "tokens, traversal": lambda m: _tokens(m, NUMPY_TRAVERSAL),
-    "tokens, token-level": lambda m: _tokens(m, NUMPY_TOKEN_LEVEL),
-    "same decisions": _agreement,
-  }
-  for name in names:
-    rows[name] = lambda m, name=name: _time(m.bare.get(name))
-  for name in (*TRAVERSAL, *TOKEN_LEVEL):
-    rows[f"logits, {name}"] = lambda m, name=name: _time(m.whole[name])
-  _print_table(
-    f"V = {vocabulary}: milliseconds per decision, mean (median)", of, rows
-  )
-
-
-def _print_ratios(vocabulary, of):
-  def against_eagle(measured):
-    time, nodes = growth(measured, of["eagle"])
-    return f"{time:.3g} : {nodes:.3g}"
-
-  rows = {
-    "traversal / token-level": lambda m: f"{cost(m):.2f}",
-    "the same with logits": lambda m: f"{cost_with_logits(m):.2f}",
-    "traversal / NumPy's": lambda m: (
-      f"{_best(m.bare, TRAVERSAL) / np.mean(m.bare[NUMPY_TRAVERSAL]):.2f}"
-    ),
-    "token-level / NumPy's": lambda m: (
-      f"{_best(m.bare, TOKEN_LEVEL) / np.mean(m.bare[NUMPY_TOKEN_LEVEL]):.2f}"
-    ),
-  }
-  if "eagle" in of:
-    rows["time : nodes, over EAGLE"] = against_eagle
-  _print_table(
-    f"V = {vocabulary}: ratios of means, the better form of each", of, rows
-  )
-
-
-def _print_memory(vocabulary, of):
-  names = dict.fromkeys(name for m in of.values() for name in m.temporaries)
-  rows = {"p and q": lambda m: _bytes(m.inputs)}
-  for name in names:
-    rows[name] = lambda m, name=name: (
-      f"{_bytes(m.temporaries[name])} ({m.temporaries[name] / m.inputs:.2f})"
-      if name in m.temporaries
-      else "-"
-    )
-  _print_table(
-    f"V = {vocabulary}: peak temporaries (and over the inputs)", of, rows
-  )
-
-
-def _print_gpu(vocabulary, of: dict[str, dict[str, GpuProgram]]):
-  rows = {}
-  for form in LEVEL_FORMS:
-    rows[f"{form}: kernels"] = lambda of, form=form: str(of[form].kernels)
-    rows[f"{form}: temporaries"] = lambda of, form=form: _bytes(
-      of[form].temporaries
-    )
-    rows[f"{form}: V-sized ones"] = lambda of, form=form: (
-      ", ".join(of[form].vocabulary_sized) or "none"
-    )
-  _print_table(f"V = {vocabulary}: compiled for an H200", of, rows)
-
-
-def _print_table(title: str, columns: dict, rows: dict[str, Callable]):
-  """A row is a function from a column's value to a cell."""
-  cells = [
-    [name, *(cell(value) for value in columns.values())]
-    for name, cell in rows.items()
+def _show(title: str, columns: dict[str, dict[str, str]]):
+  """Columns are cells by row; the longest one has all rows."""
+  rows = [
+    [row, *(own.get(row, "-") for own in columns.values())]
+    for row in max(columns.values(), key=len)
   ]
-  header = ["", *columns]
-  if sys.stdout.isatty():
-    table = Table(*header, title=title)
-    for row in cells:
-      table.add_row(*row)
-    Console().print(table)
-    return
-  widths = [
-    max(map(len, column)) for column in zip(header, *cells, strict=True)
-  ]
-  print(f"\n### {title}\n")
-  for row in (header, ["-" * width for width in widths], *cells):
-    print("|", " | ".join(map(str.ljust, row, widths)), "|")
+  common.Table(title=title, header=["", *columns], rows=rows).show()
 
 
-def _time(milliseconds) -> str:
-  if milliseconds is None:
-    return "-"
-  return f"{np.mean(milliseconds):.3g} ({np.median(milliseconds):.3g})"
+def _times(measured) -> dict[str, str]:
+  times = measured.bare | {
+    f"logits, {name}": own for name, own in measured.whole.items()
+  }
+  return {
+    "decisions": str(len(measured.bare[NUMPY_TRAVERSAL])),
+    "mean TV(p, q)": f"{measured.distance:.3f}",
+    "tokens, traversal": _tokens(measured, NUMPY_TRAVERSAL),
+    "tokens, token-level": _tokens(measured, NUMPY_TOKEN_LEVEL),
+    "same decisions": _agreement(measured),
+  } | {
+    name: f"{np.mean(ms):.3g} ({np.median(ms):.3g})"
+    for name, ms in times.items()
+  }
 
 
 def _tokens(measured, method) -> str:
@@ -626,27 +140,28 @@ def _agreement(measured) -> str:
   return f"{same.sum()} of {len(same)}"
 
 
-def _bytes(count: int) -> str:
-  unit = min(int(np.log10(max(count, 1))) // 3, 3)
-  return f"{count / 1000**unit:.3g} {('B', 'kB', 'MB', 'GB')[unit]}"
+def _ratios(measured, eagle) -> dict[str, str]:
+  bare, whole = measured.bare, measured.whole
+  cells = {
+    "traversal / token-level": ratio(bare, TRAVERSAL, TOKEN_LEVEL),
+    "the same with logits": ratio(whole, TRAVERSAL, TOKEN_LEVEL),
+    "traversal / NumPy's": ratio(bare, TRAVERSAL, [NUMPY_TRAVERSAL]),
+    "token-level / NumPy's": ratio(bare, TOKEN_LEVEL, [NUMPY_TOKEN_LEVEL]),
+  }
+  cells = {name: f"{value:.2f}" for name, value in cells.items()}
+  if eagle:
+    time, nodes = growth(measured, eagle)
+    cells["time : nodes, over EAGLE"] = f"{time:.3g} : {nodes:.3g}"
+  return cells
 
 
-# Goals.
+def ratio(times: dict[str, np.ndarray], forms, others) -> float:
+  """A rule's time over another's, the better form of each."""
+  return _best(times, forms) / _best(times, others)
 
 
-def _best(times: dict[str, np.ndarray], forms: tuple[str, ...]) -> float:
-  """Mean milliseconds of the better form."""
+def _best(times, forms):
   return min(float(np.mean(times[form])) for form in forms)
-
-
-def cost(measured: Measured) -> float:
-  """Traversal's time over token-level's."""
-  return _best(measured.bare, TRAVERSAL) / _best(measured.bare, TOKEN_LEVEL)
-
-
-def cost_with_logits(measured: Measured) -> float:
-  """The same when both make their laws from logits."""
-  return _best(measured.whole, TRAVERSAL) / _best(measured.whole, TOKEN_LEVEL)
 
 
 def growth(measured: Measured, eagle: Measured) -> tuple[float, float]:
@@ -655,18 +170,71 @@ def growth(measured: Measured, eagle: Measured) -> tuple[float, float]:
   return time, len(measured.tree) / len(eagle.tree)
 
 
-class Goal(NamedTuple):
-  """What is wanted, what was measured, and whether that will do."""
+def _memory(measured) -> dict[str, str]:
+  return {"p and q": _bytes(measured.inputs)} | {
+    name: f"{_bytes(size)} ({size / measured.inputs:.2f})"
+    for name, size in measured.temporaries.items()
+  }
 
-  wanted: str
-  measured: str = "not measured"
-  met: bool | None = None
+
+def _bytes(count: int) -> str:
+  unit = min(int(np.log10(max(count, 1))) // 3, 3)
+  return f"{count / 1000**unit:.3g} {('B', 'kB', 'MB', 'GB')[unit]}"
+
+
+# GPU programs.
+
+
+def _gpu_programs(trees, vocabulary) -> dict:
+  """Programs by tree and form, compiled for an H200, and shown."""
+  if reason := gpu_program.why_not():
+    print(f"\nNothing about an H200: {reason}.")
+    return {}
+  programs, columns = {}, {}
+  for name, tree in trees.items():
+    common.say(f"compiling {name} for an H200")
+    programs[name], columns[name] = {}, {}
+    for form in LEVEL_FORMS:
+      own = programs[name][form] = compile_for_gpu(form, tree, vocabulary)
+      columns[name] |= {
+        f"{form}: kernels": str(len(own.kernels)),
+        f"{form}: temporaries": _bytes(own.memory.temp_size_in_bytes),
+        f"{form}: V-sized ones": ", ".join(own.temporaries(vocabulary))
+        or "none",
+      }
+  _show(f"V = {vocabulary}: compiled for an H200", columns)
+  return programs
+
+
+def compile_for_gpu(
+  name: str, tree: Tree, vocabulary: int
+) -> gpu_program.Program:
+  """Compiles one verifier for an H200, which need not be there."""
+  N = len(tree)
+  row = jax.ShapeDtypeStruct((N,), jnp.float32)
+  rows = jax.ShapeDtypeStruct((N, vocabulary), jnp.float32)
+  tokens = jax.ShapeDtypeStruct((N,), jnp.int32)
+  return gpu_program.compile_for(on_laws(name, tree), tokens, row, rows, rows)
+
+
+# Goals.
 
 
 def goals(
-  of: dict[str, Measured], programs: dict[str, dict[str, GpuProgram]]
-) -> list[Goal]:
-  """The goals beside what was measured, at one vocabulary."""
+  of: dict[str, Measured],
+  programs: dict[str, gpu_program.Program] | None,
+  vocabulary: int,
+) -> list[list[str]]:
+  """What is wanted, what was measured, and whether that will do.
+
+  Args:
+    of: By tree.
+    programs: The EAGLE tree's by form, if there are any.
+    vocabulary: V.
+
+  Returns:
+    Rows of a table.
+  """
   eagle, large = of.get("eagle"), of.get("grown:768")
   wanted = {
     "cost": "EAGLE: traversal <= 2 x token-level",
@@ -679,10 +247,11 @@ def goals(
   }
   found = {}
   if eagle:
-    found["cost"] = f"{cost(eagle):.2f} x", cost(eagle) <= 2
-    whole = cost_with_logits(eagle)
+    cost = ratio(eagle.bare, TRAVERSAL, TOKEN_LEVEL)
+    found["cost"] = f"{cost:.2f} x", cost <= 2
+    whole = ratio(eagle.whole, TRAVERSAL, TOKEN_LEVEL)
     found["whole"] = f"{whole:.2f} x", whole <= 1.25
-    walk = _best(eagle.bare, TRAVERSAL) / np.mean(eagle.bare[NUMPY_TRAVERSAL])
+    walk = ratio(eagle.bare, TRAVERSAL, [NUMPY_TRAVERSAL])
     found["numpy"] = f"{walk:.2f} x its time", walk < 1
   if large:
     name = max(large.temporaries, key=large.temporaries.get)
@@ -691,26 +260,18 @@ def goals(
   if eagle and large:
     time, nodes = growth(large, eagle)
     found["growth"] = f"{time:.3g} x, nodes {nodes:.3g} x", time <= nodes
-  if program := programs.get("eagle"):
-    walks = program["traversal"], program["token_level"]
-    kernels = [walk.kernels for walk in walks]
-    found["kernels"] = (
-      f"{kernels[0]} and {kernels[1]}",
-      kernels[0] <= 37 and kernels[1] <= 14,
-    )
-    rows = [row for walk in walks for row in walk.vocabulary_sized]
+  if programs:
+    walks = [programs[form] for form in LEVEL_FORMS]
+    one, two = (len(walk.kernels) for walk in walks)
+    found["kernels"] = f"{one} and {two}", one <= 37 and two <= 14
+    rows = [row for walk in walks for row in walk.temporaries(vocabulary)]
     found["no rows"] = ", ".join(rows) or "none", not rows
-  return [Goal(text, *found.get(name, ())) for name, text in wanted.items()]
-
-
-def _print_goals(vocabulary, goals: list[Goal]):
-  columns = {"measured": lambda g: g.measured, "": lambda g: _verdict(g.met)}
-  rows = {goal.wanted: lambda column, goal=goal: column(goal) for goal in goals}
-  _print_table(f"Goals at V = {vocabulary}", columns, rows)
-
-
-def _verdict(met: bool | None) -> str:
-  return {True: "met", False: "missed", None: "-"}[met]
+  verdict = {True: "met", False: "missed", None: "-"}
+  lines = []
+  for name, text in wanted.items():
+    measured, met = found.get(name, ("not measured", None))
+    lines.append([text, measured, verdict[met]])
+  return lines
 
 
 # The command.
@@ -722,16 +283,6 @@ def parse_vocabularies(texts: list[str]) -> list[int]:
     if not (text.isdecimal() and int(text) >= 16):
       raise ValueError(f"--vocab={text}: give whole numbers of 16 or more")
   return sorted({int(text) for text in texts}, reverse=True)
-
-
-def parse_trees(text: str) -> dict[str, Tree]:
-  """Trees by name; "branching:4,2" holds a comma of its own."""
-  try:
-    return {
-      name: common.tree(name) for name in re.split(r",(?!\d)", text.strip())
-    }
-  except ValueError as error:
-    raise ValueError(f"--trees: {error}") from error
 
 
 def check_siblings(trees: dict[str, Tree], vocabulary: int) -> None:
@@ -749,7 +300,7 @@ def main(arguments: list[str]) -> None:
     sys.exit(f"unexpected argument {arguments[1]!r}; flags begin with --")
   try:
     vocabularies = parse_vocabularies(_VOCAB.value)
-    trees = parse_trees(_TREES.value)
+    trees = common.parse_trees(_TREES.value, common.tree)
     check_siblings(trees, vocabularies[-1])
   except ValueError as error:
     sys.exit(str(error))

@@ -13,8 +13,8 @@ import tv_jax
 from tests import quick
 from tv_jax import certify, generation, prompts, replay, verifiers
 from tv_jax import tree as tree_lib
+from tv_jax.certify import compiling, growing
 from tv_jax.certify import drafts as drafts_lib
-from tv_jax.certify import growing
 from tv_jax.certify.engine import cases, exact
 from tv_jax.drafting import adaptive
 from tv_jax.proposals import INVALID, PROPOSALS
@@ -252,7 +252,7 @@ def pruned(shape, proposal, q):
     tokens=whole.tokens[rows, nodes],
     context=whole.context[rows, nodes],
     chance=whole.chance,
-    topology=growing._of_each(growing._topology(shape), parent),
+    topology=compiling.in_pieces(growing._topology(shape), None, parent),
   )
 
 

@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import verify
+from benchmarks import common, decisions, gpu_program, verify
+from benchmarks.numpy_walks import Walk
 from tv_jax import tree as tree_lib
 from tv_jax.verifiers import VERIFIERS
 
@@ -38,15 +39,15 @@ def test_the_numpy_walks_decide_as_the_package(rule, x64):
   accepted = set()
   for seed in range(100):
     tree = TREES[seed % len(TREES)]
-    drafts = verify.make_drafts(tree, V, decisions=4, seed=seed)
+    drafts = decisions.make_drafts(tree, V, decisions=4, seed=seed)
     q, p = laws(tree, drafts)
     topology = tree.topology(nodes=NODES, width=WIDTH)
-    walk = getattr(verify.Walk(tree, V, np.float64), rule)
+    walk = getattr(Walk(tree, V, np.float64), rule)
     etas = np.random.default_rng(seed).random(drafts.tokens.shape)
     for tokens, eta in zip(drafts.tokens, etas, strict=True):
       node, law = walk(tokens, q, p, eta)
       decision = decide(
-        topology, verify.PROPOSAL, *map(padded, (tokens, q, p, eta))
+        topology, decisions.PROPOSAL, *map(padded, (tokens, q, p, eta))
       )
       assert node == decision.node
       np.testing.assert_allclose(law, decision.residual, rtol=0, atol=1e-12)
@@ -58,14 +59,14 @@ def test_the_numpy_walks_decide_as_the_package(rule, x64):
 def test_the_numpy_walks_decide_as_the_level_forms(rule, x64):
   tree = tree_lib.branching([3, 2])
   decide = jax.jit(VERIFIERS[rule].decide, static_argnums=(0, 1))
-  walk = getattr(verify.Walk(tree, V, np.float64), rule)
+  walk = getattr(Walk(tree, V, np.float64), rule)
   for seed in range(50):
-    drafts = verify.make_drafts(tree, V, decisions=4, seed=seed)
+    drafts = decisions.make_drafts(tree, V, decisions=4, seed=seed)
     q, p = laws(tree, drafts)
     etas = np.random.default_rng(seed).random(drafts.tokens.shape)
     for tokens, eta in zip(drafts.tokens, etas, strict=True):
       node, law = walk(tokens, q, p, eta)
-      decision = decide(tree, verify.PROPOSAL, tokens, q, p, eta)
+      decision = decide(tree, decisions.PROPOSAL, tokens, q, p, eta)
       assert node == decision.node
       np.testing.assert_allclose(law, decision.residual, rtol=0, atol=1e-12)
 
@@ -74,14 +75,14 @@ def test_siblings_are_drawn_without_replacement():
   rng = np.random.default_rng(0)
   law = np.array([0.5, 0.0, 0.3, 0.2])
   drawn = np.array(
-    [verify._draw_siblings(rng, np.cumsum(law), 2) for _ in range(20000)]
+    [decisions._draw_siblings(rng, np.cumsum(law), 2) for _ in range(20000)]
   )
   for first, second in [(0, 2), (0, 3), (2, 0), (2, 3), (3, 0), (3, 2)]:
     chance = law[first] * law[second] / (1 - law[first])
     share = np.mean((drawn == [first, second]).all(axis=1))
     error = np.sqrt(chance * (1 - chance) / len(drawn))
     assert abs(share - chance) < 5 * error
-  assert sorted(verify._draw_siblings(rng, np.cumsum(law), 3)) == [0, 2, 3]
+  assert sorted(decisions._draw_siblings(rng, np.cumsum(law), 3)) == [0, 2, 3]
 
 
 @pytest.mark.long
@@ -110,7 +111,7 @@ ENTRY %main (p: f32[2,64]) -> (f32[64], s32[]) {
   ROOT %out = (f32[64]{0}, s32[]) tuple(%row, %node)
 }
 """
-  assert verify.values_of(hlo, 64) == ("sums (f32[2], f32[2,64])",)
+  assert gpu_program.values_of(hlo, 64) == ("sums (f32[2], f32[2,64])",)
 
 
 @pytest.mark.parametrize("text", ["12", "many", "-5", ""])
@@ -121,7 +122,7 @@ def test_a_bad_vocabulary_is_refused(text):
 
 def test_a_bad_tree_is_refused():
   with pytest.raises(ValueError, match="--trees: tree 'oak': write"):
-    verify.parse_trees("eagle,oak")
+    common.parse_trees("eagle,oak", common.tree)
 
 
 def test_more_siblings_than_tokens_are_refused():
@@ -131,5 +132,5 @@ def test_more_siblings_than_tokens_are_refused():
 
 
 def test_trees_may_hold_commas():
-  trees = verify.parse_trees("branching:4,2,eagle")
+  trees = common.parse_trees("branching:4,2,eagle", common.tree)
   assert list(trees) == ["branching:4,2", "eagle"]

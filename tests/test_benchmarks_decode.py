@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import common, decode, peers
+from benchmarks import common, decode, gpu_shapes, peers
 from tests import checkpoints
 from tv_jax import models
 
@@ -184,7 +184,7 @@ def test_without_pytorch_the_extra_is_named(monkeypatch):
 
 def test_random_weights_are_labelled():
   for kind in ("llama", "eagle"):
-    pair = common.random_pair(kind)
+    pair = gpu_shapes.random_pair(kind)
     assert common.RANDOM in common.describe(pair, True)
     prompts = common.read_prompts(None, pair, "raw")
     common.check(pair, prompts, {"max_new_tokens": 128})

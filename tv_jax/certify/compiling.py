@@ -18,21 +18,23 @@ def jit(function):
   return jax.jit(function, compiler_options=options)
 
 
-def in_pieces(function: Callable, size: int, *trees) -> list[np.ndarray]:
+def in_pieces(function: Callable, size: int | None, *trees):
   """A function's results on all rows, from `size` rows at a time.
 
   Args:
-    function: Of `size` rows of each, to a tuple of as many rows.
+    function: Of `size` rows of each, to a tree of as many rows.
     size: The last piece is filled up with its first row: one program serves.
+      None takes all at once, their number rounded up to a power of two.
     *trees: Arrays, or trees of arrays, of as many rows each, one at least.
 
   Returns:
-    The tuple, of all rows.
+    The tree, of all rows.
   """
   count, parts = len(jax.tree.leaves(trees)[0]), []
+  size = size or 1 << (count - 1).bit_length()
   for start in range(0, count, size):
     rows = np.arange(start, start + size)
     rows[rows >= count] = start
     piece = jax.tree.map(lambda array, rows=rows: array[rows], trees)
-    parts.append([np.asarray(own) for own in function(*piece)])
-  return [np.concatenate(own)[:count] for own in zip(*parts, strict=True)]
+    parts.append(jax.tree.map(np.asarray, function(*piece)))
+  return jax.tree.map(lambda *own: np.concatenate(own)[:count], *parts)

@@ -36,8 +36,9 @@ def enumerate_grown(
   grown["worth"][:, ROOT] = 1
   for depth, (above, level) in enumerate(itertools.pairwise(shape.levels), 1):
     over, own = (slice(one.start, one.stop) for one in (above, level))
-    chosen = _of_each(
+    chosen = compiling.in_pieces(
       _chooser(shape, depth),
+      None,
       q[grown["context"][:, over]],
       grown["worth"][:, over],
     )
@@ -51,7 +52,7 @@ def enumerate_grown(
     tokens=grown["tokens"],
     context=grown["context"],
     chance=grown["chance"],
-    topology=_of_each(_topology(shape), grown["parent"]),
+    topology=compiling.in_pieces(_topology(shape), None, grown["parent"]),
   )
 
 
@@ -64,14 +65,6 @@ def _chooser(shape, depth):
 @functools.cache
 def _topology(shape):
   return compiling.jit(jax.vmap(functools.partial(adaptive.topology, shape)))
-
-
-def _of_each(function, *arrays):
-  """What a function says of every outcome, their number rounded up."""
-  count = len(arrays[0])
-  rows = np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)
-  found = function(*(array[rows] for array in arrays))
-  return jax.tree.map(lambda array: np.asarray(array)[:count], found)
 
 
 def _drawn(grown: dict, node: int, level: slice, proposal, q) -> dict:

@@ -6,6 +6,7 @@ W new tokens at most.
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -170,26 +171,44 @@ def generate(
   return state.records, state.caches
 
 
-@functools.lru_cache(maxsize=32)
-def compile(plan: Plan, new: int, shapes, structure) -> jax.stages.Compiled:
-  """The program of `generate` for arguments like these.
+@functools.lru_cache(maxsize=64)
+def compile(
+  function: Callable,
+  plan: Plan,
+  shapes: tuple,
+  structure,
+  *,
+  donated: tuple[int, ...] = (),
+  replaced: int | None = None,
+  **static,
+) -> jax.stages.Compiled:
+  """The program of `function(plan, *arguments, **static)`, made once.
 
   Args:
+    function: `generate`, or a part of it.
     plan: The plan.
-    new: W.
-    shapes: A ShapeDtypeStruct, with sharding, of each array.
-    structure: The tree that these are the leaves of: (params, request, caches).
+    shapes: A ShapeDtypeStruct, with sharding, of each array of the arguments.
+    structure: The tree that these are the leaves of.
+    donated: Which arguments are not needed any more.
+    replaced: The argument, if any, that the first of two results lies where it
+      lay, to be given instead of it.
+    **static: What is no array.
 
   Returns:
-    A function of params, request and caches; donate the latter.
+    A function of the arguments.
   """
   arguments = jax.tree.unflatten(structure, shapes)
-  program = jax.jit(generate, static_argnums=(0, 4), donate_argnums=3)
-  return program.lower(plan, *arguments, new).compile()
+  places = {}
+  if replaced is not None:
+    place = jax.tree.map(lambda array: array.sharding, arguments[replaced])
+    places["out_shardings"] = (place, None)
+  bound = functools.partial(function, plan, **static)
+  program = jax.jit(bound, donate_argnums=donated, **places)
+  return program.lower(*arguments).compile()
 
 
-def shapes_of(arguments) -> tuple:
-  """What `compile` wants to know of its arguments."""
+def shapes_of(*arguments) -> tuple:
+  """What `compile` wants to know of the arguments."""
   leaves, structure = jax.tree.flatten(arguments)
   shapes = tuple(
     jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding) for x in leaves

@@ -136,10 +136,17 @@ def decode(settings, batch, caches, items=()):
   """A batch as one program; see `decode_batches`."""
   del items
   begin = time.perf_counter()
-  run = _compile(settings.plan, batch, caches)
+  arguments = batch.params, batch.request, caches
+  run = decoding.compile(
+    decoding.generate,
+    settings.plan,
+    *decoding.shapes_of(*arguments),
+    donated=(2,),
+    new=batch.new,
+  )
   compiling = time.perf_counter() - begin
   try:
-    records, caches = run(batch.params, batch.request, caches)
+    records, caches = run(*arguments)
     return jax.device_get(records), caches, compiling
   except jax.errors.JaxRuntimeError as error:
     # The estimate before was of the least; temporaries came on top.
@@ -149,11 +156,6 @@ def decode(settings, batch, caches, items=()):
       f"out of memory ({shown(error)}): choose a smaller batch_size or tree, or"
       " fewer max_new_tokens"
     ) from None
-
-
-def _compile(plan, batch, caches):
-  shapes, structure = decoding.shapes_of((batch.params, batch.request, caches))
-  return decoding.compile(plan, batch.new, shapes, structure)
 
 
 def _result(pair, settings, records, count, seconds, compiling) -> Generation:

@@ -7,9 +7,8 @@ goes through in one program, and waits for each.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -19,7 +18,7 @@ from tv_jax.decoding import Caches
 from tv_jax.decoding.stages import Scored
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
-from tv_jax.generation.run import generate
+from tv_jax.generation.run import decode_batches, generate
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
 from tv_jax.verifiers import Verifier
@@ -113,23 +112,13 @@ def profile(
     Where the time goes.
   """
   settings = settings_lib.resolve(pair, **options)
-  encoded = batches.encode(pair, prompts, template, settings.limit)
-  items = batches.numbers(items, len(encoded))
-  size = min(settings.batch_size, len(encoded))
-  longest = max(map(len, encoded))
   run = _Staged(settings.plan)
-  tokens, caches = [], None
-  for i in range(0, len(encoded), size):
-    group = slice(i, i + size)
-    batch = batches.assemble(
-      pair, settings, encoded[group], items[group], size, longest
-    )
-    caches = batches.caches(pair, batch, caches)
-    records, caches = run(batch, caches)
-    rows = zip(records.tokens, records.kept, strict=True)
-    tokens += [row[:kept].tolist() for row, kept in rows]
+  how = {"template": template, "items": items}
+  staged = decode_batches(
+    pair, settings, prompts, run.decode, progress=False, **how
+  )
   first, again = (
-    generate(pair, encoded, items=items, progress=progress, **options)
+    generate(pair, prompts, progress=progress, **how, **options)
     for _ in range(2)
   )
   decoding_ms = 1e3 * again.seconds - run.prefill
@@ -140,7 +129,7 @@ def profile(
     cycles=run.cycles,
     compile_seconds=run.compiling,
     whole_compile_seconds=first.compile_seconds,
-    tokens=tokens[: len(encoded)],
+    tokens=staged.tokens,
     settings=settings,
   )
 
@@ -160,8 +149,9 @@ class _Staged:
     )
     self.stages = dict.fromkeys((*names, "rest"), 0.0)
 
-  def __call__(self, batch: batches.Batch, caches: Caches):
-    """Decodes a batch: its records, and the caches."""
+  def decode(self, settings, batch: batches.Batch, caches: Caches, items):
+    """A batch, stage by stage; see `decode_batches`."""
+    del settings, items
     stages = _Stages(self, batch)
     # All programs are compiled and warm once a first cycle is thrown away.
     state = stages.cycle(stages.prefill(caches))
@@ -177,7 +167,7 @@ class _Staged:
     for name, ms in stages.spent.items():
       self.stages[name] += ms
     self.stages["rest"] += total - sum(stages.spent.values())
-    return jax.device_get(state.records), state.caches
+    return jax.device_get(state.records), state.caches, 0.0
 
 
 class _Stages:
@@ -192,9 +182,10 @@ class _Stages:
     """The prompts read."""
     return self._time(
       "prefill",
-      _prefill(self.batch.new),
+      decoding.prefill,
       (self.batch.params, self.batch.request, caches),
       (2,),
+      new=self.batch.new,
     )
 
   def cycle(self, state: decoding.State) -> decoding.State:
@@ -220,31 +211,23 @@ class _Stages:
       "commit", _commit, (*arguments, features, cache, verdicts), (3, 5)
     )
 
-  def _time(self, name: str, function: Callable, arguments, donated=()):
+  def _time(self, name, function, arguments, donated=(), **static):
     """Runs a stage and waits for it."""
     if name not in self.programs:
-      self.programs[name] = self._compile(name, function, arguments, donated)
+      begin = time.perf_counter()
+      self.programs[name] = decoding.compile(
+        function,
+        self.plan if name == "verify" else _of_any_rule(self.plan),
+        *decoding.shapes_of(*arguments),
+        donated=donated,
+        **static,
+      )
+      self.run.compiling += time.perf_counter() - begin
     begin = time.perf_counter()
     results = jax.block_until_ready(self.programs[name](*arguments))
     spent = 1e3 * (time.perf_counter() - begin)
     self.spent[name] = self.spent.get(name, 0.0) + spent
     return results
-
-  def _compile(self, name, function, arguments, donated):
-    """A program for these arguments."""
-    plan = self.plan if name == "verify" else _of_any_rule(self.plan)
-    begin = time.perf_counter()
-    program = _program(function, plan, donated, *decoding.shapes_of(arguments))
-    self.run.compiling += time.perf_counter() - begin
-    return program
-
-
-@functools.lru_cache(maxsize=64)
-def _program(function, plan, donated, shapes, structure):
-  """A stage's program; another run with the same stage compiles none."""
-  arguments = jax.tree.unflatten(structure, shapes)
-  bound = functools.partial(function, plan)
-  return jax.jit(bound, donate_argnums=donated).lower(*arguments).compile()
 
 
 def _of_any_rule(plan: decoding.Plan) -> decoding.Plan:
@@ -259,12 +242,6 @@ def _undecided(*_):
 
 
 _NO_RULE = Verifier(decide=_undecided)
-
-
-@functools.cache
-def _prefill(new):
-  """One function for each number, that programs can be found by."""
-  return functools.partial(decoding.prefill, new=new)
 
 
 def _draft(plan, params, request, state, cache):

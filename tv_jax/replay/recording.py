@@ -89,15 +89,22 @@ class _Recording:
     """A batch from the host, cycle by cycle; see `decode_batches`."""
     plan, params, request = settings.plan, batch.params, batch.request
     begin = time.perf_counter()
-    arguments = params, request, caches
-    prefill = step_lib.compile_prefill(
-      plan, batch.new, *decoding.shapes_of(arguments)
+    prefill = decoding.compile(
+      decoding.prefill,
+      plan,
+      *decoding.shapes_of(params, request, caches),
+      donated=(2,),
+      new=batch.new,
     )
     compiling = time.perf_counter() - begin
-    state = prefill(*arguments)
+    state = prefill(params, request, caches)
     begin = time.perf_counter()
-    step = step_lib.compile_step(
-      plan, *decoding.shapes_of((params, request, state))
+    step = decoding.compile(
+      step_lib.step,
+      plan,
+      *decoding.shapes_of(params, request, state),
+      donated=(2,),
+      replaced=2,
     )
     compiling += time.perf_counter() - begin
     number, done = 0, np.asarray(state.done)

@@ -57,22 +57,3 @@ def step(plan, params, request, state):
 
 def _at_once(function, rows):
   return jax.vmap(function)(rows)
-
-
-@functools.lru_cache(maxsize=32)
-def compile_prefill(plan, new, shapes, structure) -> jax.stages.Compiled:
-  """The program of `decoding.prefill`; see `decoding.compile`."""
-  arguments = jax.tree.unflatten(structure, shapes)
-  program = jax.jit(decoding.prefill, static_argnums=(0, 4), donate_argnums=3)
-  return program.lower(plan, *arguments, new).compile()
-
-
-@functools.lru_cache(maxsize=32)
-def compile_step(plan, shapes, structure) -> jax.stages.Compiled:
-  """The step; its state is to stay where it is, to be given back."""
-  params, request, state = jax.tree.unflatten(structure, shapes)
-  place = jax.tree.map(lambda array: array.sharding, state)
-  program = jax.jit(
-    step, static_argnums=0, donate_argnums=3, out_shardings=(place, None)
-  )
-  return program.lower(plan, params, request, state).compile()

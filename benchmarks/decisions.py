@@ -1,0 +1,201 @@
+"""Random drafts, and how long every verifier takes to decide on them."""
+
+import bisect
+import dataclasses
+import functools
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import common
+from benchmarks.numpy_walks import Walk
+from tv_jax import drafting, probs, proposals
+from tv_jax.proposals import INVALID
+from tv_jax.tree import Tree
+from tv_jax.verifiers import VERIFIERS
+
+SCALE, NOISE = 5.0, 0.6
+REPEATS = 4
+PROPOSAL = proposals.WITHOUT_REPLACEMENT
+TRAVERSAL = ("traversal", "traversal_loop")
+TOKEN_LEVEL = ("token_level", "token_level_loop")
+NUMPY_TRAVERSAL, NUMPY_TOKEN_LEVEL = "numpy traversal", "numpy token-level"
+
+
+class Drafts(NamedTuple):
+  """The rows of one tree, and many draws of its tokens."""
+
+  draft: np.ndarray  # [M, V] logits of the nodes that have children
+  target: np.ndarray  # [N, V] logits
+  tokens: np.ndarray  # [decisions, N]
+  distance: float  # mean TV(p, q) over the nodes that have children
+
+
+def make_drafts(tree: Tree, vocabulary: int, decisions: int, seed) -> Drafts:
+  """Random drafts, made row by row: nothing else is as large as the logits."""
+  rng = np.random.default_rng(seed)
+  target = np.empty((len(tree), vocabulary), np.float32)
+  for row in target:
+    rng.standard_normal(out=row, dtype=np.float32)
+    row *= SCALE
+  inner = tree.inner
+  draft = np.empty((len(inner), vocabulary), np.float32)
+  tokens = np.full((decisions, len(tree)), INVALID, np.int32)
+  distance = []
+  for node, row in zip(inner, draft, strict=True):
+    rng.standard_normal(out=row, dtype=np.float32)
+    row *= NOISE
+    row += target[node]
+    q = _softmax(row)
+    distance.append(np.abs(_softmax(target[node]) - q).sum() / 2)
+    cumulative = np.cumsum(q, dtype=np.float64)
+    children = tree.children[node, : tree.num_children[node]]
+    for drawn in tokens:
+      drawn[children] = _draw_siblings(rng, cumulative, len(children))
+  return Drafts(draft, target, tokens, float(np.mean(distance)))
+
+
+def _softmax(logits):
+  weights = np.exp(logits - logits.max())
+  return weights / weights.sum()
+
+
+def _draw_siblings(rng, cumulative, k) -> list[int]:
+  """Draws k tokens by inversion; those drawn are cut out of the interval."""
+  cuts, tokens = [], []
+  for _ in range(k):
+    left = cumulative[-1] - sum(stop - start for start, stop in cuts)
+    point = rng.random() * left
+    for start, stop in cuts:  # ascending
+      if point >= start:
+        point += stop - start
+    last = len(cumulative) - 1
+    token = min(int(np.searchsorted(cumulative, point, side="right")), last)
+    start = cumulative[token - 1] if token else 0.0
+    bisect.insort(cuts, (start, cumulative[token]))
+    tokens.append(token)
+  return tokens
+
+
+def to_laws(tree: Tree, draft: jax.Array, target: jax.Array):
+  """The laws q, p [N, V] from logits; a leaf's row of q is never read."""
+  return drafting.spread(tree, probs.law(draft)), probs.law(target)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measured:
+  """What was measured on one tree at one vocabulary."""
+
+  tree: Tree
+  distance: float  # mean TV(p, q)
+  bare: dict[str, np.ndarray]  # [decisions] ms by method
+  whole: dict[str, np.ndarray]  # [fewer] ms by method, with logits to laws
+  nodes: dict[str, np.ndarray]  # [decisions] the accepted node by method
+  temporaries: dict[str, int]  # bytes by verifier
+  inputs: int  # bytes of the laws
+
+
+def measure(tree: Tree, vocabulary: int, decisions: int, seed) -> Measured:
+  """Times all methods on one tree."""
+  drafts = make_drafts(tree, vocabulary, decisions, seed)
+  rng = np.random.default_rng([seed, 1])
+  eta = rng.random((decisions, len(tree)), dtype=np.float32)
+  coins = list(zip(drafts.tokens, eta, strict=True))
+  logits = jnp.asarray(drafts.draft), jnp.asarray(drafts.target)
+  distance = drafts.distance
+  del drafts  # each copy of a large tree's rows is most of a gigabyte
+
+  def compiled(function, rows):
+    return jax.jit(function).lower(*coins[0], *rows).compile()
+
+  whole, _ = _race(
+    {
+      name: _bound(compiled(_from_logits(name, tree), logits), logits)
+      for name in (*TRAVERSAL, *TOKEN_LEVEL)
+    },
+    coins[: -(-decisions // 8)],  # mostly softmax, which hardly varies
+    rng,
+  )
+  laws = jax.jit(functools.partial(to_laws, tree))(*logits)
+  del logits
+  programs = {
+    name: compiled(on_laws(name, tree), laws)
+    for name, verifier in VERIFIERS.items()
+    if tree.is_chain or not verifier.chains_only
+  }
+  methods = {name: _bound(run, laws) for name, run in programs.items()}
+  bare, nodes = _race(methods | _numpy_methods(tree, laws), coins, rng)
+  return Measured(
+    tree=tree,
+    distance=distance,
+    bare=bare,
+    whole=whole,
+    nodes=nodes,
+    temporaries={
+      name: run.memory_analysis().temp_size_in_bytes
+      for name, run in programs.items()
+    },
+    inputs=sum(rows.nbytes for rows in laws),
+  )
+
+
+def on_laws(name: str, tree: Tree) -> Callable:
+  """A verifier as a function of tokens, coins, q and p."""
+  decide = functools.partial(VERIFIERS[name].decide, tree, PROPOSAL)
+  return lambda tokens, eta, q, p: decide(tokens, q, p, eta)
+
+
+def _from_logits(name, tree):
+  decide = on_laws(name, tree)
+  return lambda tokens, eta, draft, target: decide(
+    tokens, eta, *to_laws(tree, draft, target)
+  )
+
+
+def _bound(program, rows) -> Callable:
+  """A method: `prepare(tokens, eta)`, untimed, gives what is timed."""
+
+  def prepare(tokens, eta):
+    tokens, eta = jax.device_put((tokens, eta))
+    return lambda: jax.block_until_ready(program(tokens, eta, *rows)).node
+
+  return prepare
+
+
+def _numpy_methods(tree, laws) -> dict[str, Callable]:
+  # Views on a CPU; for another device the walks' rows are on the host.
+  q, p = map(np.asarray, laws)
+  walk = Walk(tree, q.shape[1])
+
+  def method(rule):
+    return lambda tokens, eta: lambda: rule(tokens, q, p, eta)[0]
+
+  return {
+    NUMPY_TRAVERSAL: method(walk.traversal),
+    NUMPY_TOKEN_LEVEL: method(walk.token_level),
+  }
+
+
+def _race(methods, coins, rng):
+  """Milliseconds and accepted nodes by method, [decisions], same coins."""
+
+  def timed(prepare, turn):
+    run = prepare(*coins[turn % len(coins)])
+    start = time.perf_counter()
+    node = run()
+    return 1e3 * (time.perf_counter() - start), int(node)
+
+  methods = {k: functools.partial(timed, own) for k, own in methods.items()}
+  for run in methods.values():
+    run(0)  # warm
+  # In new orders: none always has a warm cache.
+  found = common.race(methods, REPEATS * len(coins), rng, say=lambda text: None)
+  times, nodes = {}, {}
+  for name, turns in found.items():
+    ms, node = np.array(turns).T.reshape(2, REPEATS, len(coins))
+    times[name], nodes[name] = ms.min(axis=0), node[0].astype(int)
+  return times, nodes

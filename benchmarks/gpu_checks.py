@@ -1,0 +1,201 @@
+"""The parts of `benchmarks.gpu` that check: a check that fails raises.
+
+A part is a function of a scale that gives its cases, each a name, a function
+that returns a row of results, and its arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import common, gpu_shapes
+from benchmarks.gpu_scale import Scale, graphs, on_gpu
+from tv_jax import certify, decoding, probs, proposals
+from tv_jax.verifiers import VERIFIERS
+
+
+def random_drafts(tree, proposal, vocabulary, count, seed):
+  """[count, ..] tokens, q, p, coins: laws with a few likely tokens."""
+
+  def one(key):
+    draws, noise, target, coins = jax.random.split(key, 4)
+    N = len(tree)
+    p = 4 * jax.random.normal(target, (N, vocabulary))
+    q = probs.law(p + jax.random.normal(noise, (N, vocabulary)))
+    tokens = jnp.zeros(N, jnp.int32)
+    for node, key in zip(
+      tree.inner, jax.random.split(draws, len(tree.inner)), strict=True
+    ):
+      k = int(tree.num_children[node])
+      drawn = proposal.draw(key, q[int(node)], k)
+      tokens = tokens.at[tree.children[node, :k]].set(drawn)
+    return tokens, q, probs.law(p), jax.random.uniform(coins, (N,))
+
+  return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(seed), count))
+
+
+def forms(scale: Scale) -> Iterator[tuple]:
+  """The level-parallel forms against the loops, coin for coin."""
+  tree = scale.trees[0]
+  for proposal in scale.proposals:
+    for rule in scale.rules:
+      name = f"{rule}, {proposal}, {tree}: level = loop"
+      yield name, _compare, scale, tree, proposal, (rule, f"{rule}_loop")
+  rules = "traversal", "traversal_loop", "block"
+  name = f"{' = '.join(rules)}, chain:5"
+  yield name, _compare, scale, "chain:5", "without_replacement", rules
+
+
+def _compare(scale, tree, proposal, names):
+  tree, proposal = common.tree(tree), proposals.PROPOSALS[proposal]
+  drafts = random_drafts(
+    tree, proposal, scale.drafts_vocabulary, scale.drafts, seed=len(tree)
+  )
+
+  @jax.jit
+  def decide(drafts):
+    return [
+      jax.lax.map(
+        lambda row, name=name: VERIFIERS[name].decide(tree, proposal, *row),
+        drafts,
+      )
+      for name in names
+    ]
+
+  first, *others = (jax.device_get(own) for own in decide(drafts))
+  # Entries that one form offers and another knows to be 0 differ in `accept`.
+  differ = sum(np.sum(own.node != first.node) for own in others)
+  apart = max(
+    np.abs(own.residual - first.residual)[own.node == first.node].max()
+    for own in others
+  )
+  faults = any(own.fault.any() for own in (first, *others))
+  if differ or not apart <= 1e-4 or faults:
+    raise AssertionError(
+      f"{differ} of {scale.drafts} decisions differ, residuals by {apart}"
+    )
+  return {"drafts": scale.drafts, "residuals differ by": float(apart)}
+
+
+def certificate(scale: Scale) -> Iterator[tuple]:
+  """Exact laws by enumeration, on the device that is to be trusted."""
+  for rule in scale.rules:
+    for proposal in scale.proposals[:2]:
+      yield f"{rule}, {proposal}", _certify, rule, proposal
+
+
+def _certify(rule, proposal):
+  settings = certify.Settings(vocabulary=2, cases=3, dtype=np.float32)
+  found = certify.check(rule, proposal, "branching:2,1", settings)
+  if not found.lossless:
+    raise AssertionError(f"{found.failure.faults}: {found.distance}")
+  return {"distance": found.distance, "bound": found.bound}
+
+
+def engine(scale: Scale) -> Iterator[tuple]:
+  """Whole generations of a small pair in float32."""
+  tree = scale.trees[0]
+  yield "the same twice, with CUDA graphs and without", _repeated, tree
+  for rule in scale.rules:
+    yield f"temperature 0 is plain greedy, {rule}", _greedy, tree, rule
+  for rule in scale.rules:
+    name = f"the target's law, {rule}, sampled"
+    yield name, _sampled, tree, rule, scale.rows
+
+
+def _repeated(tree):
+  run, _ = _small_run(64, 4, 24, tree, "traversal")
+  first, second = run(graphs())
+  row = {"cycles": int(first.cycles.sum())}
+  _same(first, second, "a second run of the same program")
+  if not on_gpu():
+    return row | {"note": "no CUDA, no graphs"}
+  _same(first, run(None)[0], "a program without CUDA graphs")
+  return row
+
+
+def _same(one, other, what):
+  if not jax.tree.all(jax.tree.map(np.array_equal, one, other)):
+    raise AssertionError(f"{what} gave other records")
+
+
+def _greedy(tree, rule):
+  plain, own = (
+    _small_run(64, 4, 24, shape, rule, greedy=True)[0](graphs())[0]
+    for shape in (None, tree)
+  )
+  if not np.array_equal(plain.tokens[:, :24], own.tokens[:, :24]):
+    raise AssertionError("not the tokens of plain greedy decoding")
+  return {"tokens": int(own.kept.sum()), "cycles": int(own.cycles.sum())}
+
+
+def _sampled(tree, rule, rows):
+  V, L = 8, 3
+  run, (target, prompt) = _small_run(V, rows, L, tree, rule)
+  got = run(graphs())[0].tokens[:, :L]
+  counts = np.bincount(got @ V ** np.arange(L)[::-1], minlength=V**L)
+  texts = np.array([*itertools.product(range(V), repeat=L)], np.int32)
+  begin = np.tile(prompt, (len(texts), 1))
+  with jax.default_matmul_precision("highest"):
+    p = probs.law(target.logits(np.concatenate([begin, texts[:, :-1]], axis=1)))
+  p = np.asarray(p, np.float64)[:, len(prompt) - 1 :]  # after the prompt
+  expected = np.take_along_axis(p, texts[..., None], axis=2).prod((1, 2)) * rows
+  order = np.argsort(expected)
+  # Rare outcomes count together, at least five expected in each group.
+  group = np.minimum(np.cumsum(expected[order]) // 5, rows // 5)
+  _, group = np.unique(group, return_inverse=True)
+  mine, theirs = (np.bincount(group, x[order]) for x in (counts, expected))
+  df = len(mine) - 1
+  chi = float(((mine - theirs) ** 2 / theirs).sum())
+  sigmas = (chi - df) / (2 * df) ** 0.5
+  if not sigmas < 5:
+    raise AssertionError(f"chi-square {chi:.1f} on {df}: {sigmas:.1f} sigma")
+  return {"samples": rows, "outcomes": df + 1, "sigma": sigmas}
+
+
+@functools.cache
+def _small_pair(vocabulary: int):
+  """A small target and a draft, float32, with laws far from uniform."""
+  own = gpu_shapes.config("toy", "float32")
+  own = dataclasses.replace(own, vocab_size=vocabulary)
+  target, other = (gpu_shapes.random_model(own, seed, 0.2) for seed in range(2))
+  # Near enough to the target that some of what it drafts is accepted.
+  mixed = jax.tree.map(
+    lambda one, two: one + 0.3 * two, target.params, other.params
+  )
+  return target, dataclasses.replace(other, params=mixed)
+
+
+def _small_run(vocabulary, rows, limit, tree, rule, *, greedy=False):
+  """A function from compiler options to the records of two runs."""
+  target, draft = _small_pair(vocabulary)
+  draft = draft if tree else None
+  plan = gpu_shapes.plan(target, draft, tree, rule, greedy=greedy)
+  request = gpu_shapes.request(rows, 5, limit, vocabulary)
+  same = jnp.broadcast_to(request.prompts[:1], request.prompts.shape)
+  request = request._replace(prompts=same)
+  if greedy:
+    request = request._replace(draft_temperature=jnp.float32(0.5))
+  params = decoding.Params(target.params, draft and draft.params)
+  slots = -(-plan.slots(6, limit) // 128) * 128
+
+  def run(options=None):
+    caches = gpu_shapes.empty_caches(
+      target.config, draft and draft.config, rows, slots
+    )
+    with jax.default_matmul_precision("highest"):  # float32 is to be float32
+      program = gpu_shapes.compiled(
+        plan, (params, request, caches), limit, options
+      )
+    first, caches = program(params, request, caches)
+    second, _ = program(params, request, caches)
+    return jax.device_get(first), jax.device_get(second)
+
+  return run, (target, np.asarray(request.prompts[0, :5]))
