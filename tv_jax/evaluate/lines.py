@@ -3,7 +3,8 @@
 Axes: N nodes.
 """
 
-from __future__ import annotations
+import functools
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -33,40 +34,32 @@ def line(
   }
 
 
-class Pieces:
+def pieces(tokenizer) -> Callable[[int], str]:
   """What single tokens look like inside a text."""
+  # A piece shows its leading space only after another one.
+  before = tokenizer("a", add_special_tokens=False).input_ids
 
-  def __init__(self, tokenizer):
-    """A piece shows its leading space only after another one."""
-    self.decode = tokenizer.decode
-    self.before = tokenizer("a", add_special_tokens=False).input_ids
-    self.known = {}
+  @functools.cache
+  def piece(token):
+    text = tokenizer.decode([*before, token])
+    return text[len(tokenizer.decode(before)) :]
 
-  def __call__(self, token: int) -> str:
-    """The text of a token."""
-    if token not in self.known:
-      alone = self.decode(self.before)
-      text = self.decode([*self.before, token])
-      self.known[token] = text[len(alone) :]
-    return self.known[token]
+  return piece
 
 
 def traced(
   trace: Trace,
   how: generation.Settings,
   tokens: list[int],
-  pieces: Pieces,
-) -> list:
+  piece: Callable[[int], str],
+) -> list[dict]:
   """The trees of an answer's first cycles, for somebody to look at.
 
   Args:
     trace: Its arrays, [cycles, N].
     how: It was decoded so.
     tokens: The answer's.
-    pieces: Of the tokenizer.
-
-  Returns:
-    A dict of each cycle.
+    piece: Of `pieces`.
   """
   tree = how.plan.speculation.tree
   directions = {rule.name: rule.direction for rule in how.rules}
@@ -82,13 +75,13 @@ def traced(
       own = jax.tree.map(lambda x, at=places: x[at] if x.ndim else x, own)
     drawn = own.tokens
     # Where the end or the limit cut, the bonus was not kept.
-    bonus = pieces(tokens[end - 1]) if end <= len(tokens) else None
+    bonus = piece(tokens[end - 1]) if end <= len(tokens) else None
     missing = drawn == INVALID
     cycles.append(
       {
         "cycle": i,
         "parents": [*parents],
-        "pieces": [None if t == INVALID else pieces(t) for t in drawn.tolist()],
+        "pieces": [None if t == INVALID else piece(t) for t in drawn.tolist()],
         "p": _laws(own.p, missing),
         "q": _laws(own.q, missing),
         "drawn": _laws(own.drawn, missing),

@@ -1,10 +1,10 @@
 """The grid of a run: its methods, in the order in which they are tried."""
 
-from __future__ import annotations
-
 import itertools
 
-from tv_jax.evaluate.settings import Run, rules_on
+from tv_jax import proposals, verifiers
+from tv_jax import tree as tree_lib
+from tv_jax.evaluate.settings import Run
 from tv_jax.records import AXES, NONE, PLAIN, Method
 
 
@@ -40,3 +40,17 @@ def options(settings: Run, method: Method) -> dict:
     "top_p": settings.top_p,
     "max_new_tokens": settings.max_new_tokens,
   } | own
+
+
+def rules_on(settings: Run, tree: str, proposal: str) -> tuple[str, ...]:
+  """The verifiers that are defined on a tree and for a proposal."""
+  return tuple(
+    name for name in settings.verifiers if not misfit(name, tree, proposal)
+  )
+
+
+def misfit(name: str, tree: str, proposal: str) -> str | None:
+  """Why a rule is not defined for a tree and a proposal; None: it is."""
+  return verifiers.misfit(
+    verifiers.resolve(name), tree_lib.parse(tree), proposals.resolve(proposal)
+  )

@@ -1,20 +1,13 @@
-"""The questions of a run, and which of them no answer could be kept of."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+"""The questions of a run, refused if no answer could be kept of one."""
 
 from tv_jax import prompts
+from tv_jax.evaluate.settings import Run
 from tv_jax.prompts import Question
-
-if TYPE_CHECKING:
-  from tv_jax.evaluate.settings import Run
+from tv_jax.records import ALL
 
 # A question's turns draw from keys of their own: 32 bits hold both numbers.
 TURNS = 16
 IDS = 2**32 // TURNS
-# What tables call all tasks together.
-ALL = "all"
 
 
 def questions(settings: Run) -> tuple[Question, ...]:

@@ -4,22 +4,19 @@ Paths are in the config; here is what stood there. No name holds a place or a
 date, so that a copy on another machine is the same.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
 import pathlib
 from collections.abc import Iterator, Sequence
 
-from tv_jax import names, prompts, proposals, verifiers
+from tv_jax import names, proposals, verifiers
 from tv_jax import tree as tree_lib
+from tv_jax.evaluate.loading import place_of
 from tv_jax.evaluate.settings import Run
 from tv_jax.models import folders
 from tv_jax.prompts import Question
 from tv_jax.tree import Adaptive, Tree
-
-BUNDLED = "bundled/"
 
 # Larger files of weights are read in part: a piece at the beginning and one in
 # the middle of each tensor.
@@ -80,13 +77,6 @@ def _shape(tree: Tree | Adaptive, name: str) -> list:
   if isinstance(tree, Tree):
     return [*tree.parents]
   return [*tree.widths, tree.most, names.source_hash(tree.policy, name)]
-
-
-def place_of(name: str) -> str:
-  """Where a model is; the bundled ones come with the package."""
-  if name.startswith(BUNDLED):
-    return str(prompts.BUNDLED / name.removeprefix(BUNDLED))
-  return name
 
 
 def _model(name, place, revision) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tv_jax import metrics, records
 from tv_jax.metrics import Cell, Estimate
-from tv_jax.records import Answer, Method
+from tv_jax.records import ALL, Answer, Method
 
 # By task, ALL among them, and by method, the seeds pooled.
 Cells = dict[str, dict[Method, Cell]]
@@ -31,7 +31,6 @@ TASKS = {
   "math_reasoning": "Math",
   "rag": "RAG",
 }
-ALL = "all"
 NOTHING = "\u2013"
 
 DEFINITIONS = (

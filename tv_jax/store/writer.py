@@ -78,6 +78,10 @@ class Store:
     """Whether the item is there."""
     return key in self._answers
 
+  def __len__(self) -> int:
+    """How many items are there."""
+    return len(self._answers)
+
   def get(self, key: Key) -> Answer | None:
     """The item, or None."""
     return self._answers.get(key)
