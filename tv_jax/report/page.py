@@ -7,6 +7,7 @@ import string
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from tv_jax.records import Method
 from tv_jax.report import palette, walks
 from tv_jax.report.fragments import embedded, escape, paragraph
 
@@ -95,8 +96,12 @@ def explorer(traces: Iterable[dict]) -> str:
     for rule in cycle["stop"]
   }
   colors = palette.of_verifiers(rules)
+  methods = map(Method.of, kept)
   data = {
     "traces": kept,
+    "runs": [
+      ", ".join([own.verifier, own.proposal, *own.numbers]) for own in methods
+    ],
     "undrawn": walks.undrawn(kept)[0],
     "colors": {rule: color.name for rule, color in colors.items()},
   }
