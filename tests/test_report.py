@@ -69,7 +69,7 @@ def items(trees=("chain:5", "eagle"), questions=range(1, 13), seed=0):
 def unit(folder, answers, finish=True, **config):
   settings = test_evaluate.config(trees="chain:5 eagle", **config)
   kept = evaluate.to_dict(evaluate.from_config(settings))
-  with store.Store.open(folder, kept, {"jax": "1"}) as results:
+  with store.Store(folder, kept, {"jax": "1"}) as results:
     for line in answers:
       results.append(Answer.of(line))
     if finish:

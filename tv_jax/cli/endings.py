@@ -7,8 +7,6 @@ that of the first, 128 and its number, whatever else is raised on the way:
 a Ctrl-C amid an import may come out as any error.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -40,7 +40,7 @@ def run(
   folder = pathlib.Path(workdir)
   questions = selecting.questions(settings)
   described = environment.describe()
-  with store.Store.open(folder, to_dict(settings), described) as results:
+  with store.Store(folder, to_dict(settings), described) as results:
     if results.environment_changes:
       say(
         "the answers that are there are of another environment: "

@@ -1,7 +1,5 @@
 """Chat templates, which are programs: run for a while, and believed little."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

@@ -1,7 +1,5 @@
 """What a checkpoint says of its text: the tokenizer, and the end tokens."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 

@@ -1,7 +1,5 @@
 """Cycles in a file; docs/replay.md has the layout."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Record: a run of `generate` that keeps what it drafted, for `replay`."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """The table of a replay."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

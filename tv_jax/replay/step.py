@@ -4,8 +4,6 @@ Axes: B batch, N nodes, M nodes that have children, V vocabulary, W merged
 alphabet.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

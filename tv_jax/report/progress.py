@@ -1,7 +1,5 @@
 """What a run shows while it runs, and what it prints at its end."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 

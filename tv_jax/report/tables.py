@@ -4,8 +4,6 @@ Nothing about speed is in these, so that they are the same to the byte whenever
 the same items are there.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable
 from typing import NamedTuple

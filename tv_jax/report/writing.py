@@ -1,7 +1,5 @@
 """The report of a run: every file of it, from what is in its folder."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 from typing import NamedTuple
