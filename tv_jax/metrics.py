@@ -34,11 +34,7 @@ class Estimate:
   @classmethod
   def of(cls, values) -> Estimate:
     """The estimate from independent values."""
-    values = np.asarray(values, np.float64)
-    n = len(values)
-    error = values.std(ddof=1) / n**0.5 if n > 1 else float("nan")
-    mean = values.mean() if n else float("nan")
-    return cls(mean=float(mean), error=float(error), n=n)
+    return cls.clustered(values, np.arange(len(values)))
 
   @classmethod
   def clustered(cls, values, cluster) -> Estimate:

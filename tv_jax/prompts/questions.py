@@ -60,13 +60,7 @@ class Question:
 
 
 def load_questions(source) -> tuple[Question, ...]:
-  """Reads a questions file.
-
-  Args:
-    source: A file in Spec-Bench's format, or "minibench" for the bundled one.
-
-  Returns:
-    The questions, in the file's order.
+  """Reads a file in Spec-Bench's format, or "minibench", the bundled one.
 
   Raises:
     ValueError: In one line, the file and the line that is wrong, and how.

@@ -20,13 +20,6 @@ class _StoppedError(Exception):
 def render(tokenizer, messages: list[dict[str, str]]) -> str:
   """What the tokenizer's own template makes of a conversation.
 
-  Args:
-    tokenizer: With a template.
-    messages: Roles and contents, the user's last.
-
-  Returns:
-    The text.
-
   Raises:
     ValueError: In one line, how the template fails.
   """

@@ -49,16 +49,7 @@ TEMPLATES = {"raw": raw, "vicuna": vicuna, "chat": chat}
 
 
 def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
-  """A conversation as tokens, up to where the next answer begins.
-
-  Args:
-    template: One of TEMPLATES.
-    tokenizer: Of `load_tokenizer`.
-    turns: The conversation, an odd number of turns.
-
-  Returns:
-    Token ids.
-  """
+  """A conversation as tokens, up to where the next answer begins."""
   if not isinstance(template, str) or template not in TEMPLATES:
     raise ValueError(
       f"template {brief(template)} is not one of {', '.join(TEMPLATES)}"

@@ -86,11 +86,10 @@ def _trees(arrays) -> tuple[Tree | Adaptive, np.ndarray | None]:
   widths = _integers(arrays, "widths", (None,)).tolist()
   shape = Adaptive(tuple(widths), int(_integers(arrays, "most", ())))
   parents = _integers(arrays, "parents", (None, len(shape)))
-  for cycle in np.flatnonzero(parents[:, tree_lib.ROOT] != tree_lib.NO_PARENT)[
-    :1
-  ]:
+  wrong = parents[:, tree_lib.ROOT] != tree_lib.NO_PARENT
+  if wrong.any():
     raise ValueError(
-      f"cycle {cycle}: node 0 must be the root: its parent is"
+      f"cycle {wrong.argmax()}: node 0 must be the root: its parent is"
       f" {tree_lib.NO_PARENT}"
     )
   for above, level in itertools.pairwise(shape.levels):

@@ -114,7 +114,7 @@ class _Recording:
     rows = np.flatnonzero(seen.active & sound)
     self.left_out += int((seen.active & ~sound).sum())
     self.seen.append(jax.tree.map(lambda array: array[rows], seen))
-    self.items.append(np.array([items[row] for row in rows], np.int64))
+    self.items.append(np.array(items, np.int64)[rows])
     self.numbers.append(np.full(len(rows), number))
 
   def save(self, complete: bool):

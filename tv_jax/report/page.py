@@ -40,17 +40,16 @@ def render(
   figures: Sequence[tuple[str, str]] = (),
   sections: Sequence[Section] = (),
 ) -> str:
-  """The whole page.
+  """The whole page, which may be saved and sent as it is.
+
+  Its scripts are named by their hashes, so that no other can run, whatever a
+  model wrote.
 
   Args:
     title: Its title.
     lead: Paragraphs of text below it.
     figures: Key figures: (number, what it is).
     sections: In order.
-
-  Returns:
-    HTML. It may be saved and sent as it is. Its scripts are named by their
-    hashes, so that no other can run, whatever a model wrote.
   """
   scripts = [_asset(name) for name in _SCRIPTS]
   contents = [

@@ -60,26 +60,17 @@ class Table(NamedTuple):
 
 
 def cells(answers: Iterable[Answer], config: dict) -> Cells:
-  """The cells of a run.
-
-  Args:
-    answers: Lines of its store.
-    config: The run's, in whose order cells come; plain decoding comes first.
-
-  Returns:
-    The cells.
-  """
+  """The cells of a run, in the order of its config; plain decoding first."""
   grouped: dict[str, dict[Method, list[Answer]]] = {}
   for answer in answers:
     method = answer.method.pooled("seed")
     # Once, where a category is called so, too.
     for task in dict.fromkeys((answer.task, ALL)):
       grouped.setdefault(task, {}).setdefault(method, []).append(answer)
-  tasks = [*TASKS]
 
   def place_of_task(task):
-    other = len(tasks) + (task == ALL)
-    return tasks.index(task) if task in tasks else other, task
+    known = [*TASKS, task]  # what is not known comes after
+    return task == ALL, known.index(task), task
 
   def place(method):
     # What is in no list comes first.
