@@ -107,23 +107,22 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
   Args:
     answers: Of one method, its seeds pooled.
     baseline: The rule to compare with on the same drafts.
-
-  Returns:
-    The cell.
   """
   answers = list(answers)
   sound = _sound(answers)
-  accepted = [np.array(answer.accepted) for answer in sound]
-  item = _repeat([answer.question for answer in sound], accepted)
-  realised = _flat(accepted)
-  own = _expected(sound, lambda answer: answer.method.verifier)
+  item = [one.question for one in sound for _ in one.accepted]
+  realised = np.array([gained for one in sound for gained in one.accepted])
+  own = _expected(sound, lambda one: one.method.verifier)
   base = _expected(sound, lambda _: baseline)
+  gain = None
+  if not (own is None or base is None or sound[0].method.verifier == baseline):
+    gain = Estimate.clustered(own - base, item)
   by_item = list(_by_item(sound).values())
   return Cell(
     by_item=Estimate.of(by_item),
     by_token=Estimate.clustered(realised, item),
     expected=None if own is None else Estimate.clustered(own, item),
-    gain=_gain(sound, own, base, item, baseline),
+    gain=gain,
     check=None if own is None else Estimate.of(realised - own),
     exact_match=_exact_match(sound),
     items=len(by_item),
@@ -163,13 +162,11 @@ def _by_item(answers: Sequence[Answer]) -> dict[int, float]:
   pooled: dict[int, dict[int, list[int]]] = {}
   for answer in answers:
     seeds = pooled.setdefault(answer.question, {})
-    total = seeds.setdefault(answer.method.seed, [0, 0])
-    total[0] += sum(answer.accepted)
-    total[1] += len(answer.accepted)
+    seeds.setdefault(answer.method.seed, []).extend(answer.accepted)
   return {
-    question: float(np.mean([gained / n for gained, n in seeds.values() if n]))
+    question: float(np.mean([sum(x) / len(x) for x in seeds.values() if x]))
     for question, seeds in pooled.items()
-    if any(n for _, n in seeds.values())
+    if any(seeds.values())
   }
 
 
@@ -188,19 +185,5 @@ def _expected(answers, name) -> np.ndarray | None:
   """What a rule expects, over all cycles; None if it is not known of all."""
   if not answers or any(name(one) not in one.expected for one in answers):
     return None
-  # None, where a NaN was met, becomes one again.
-  return _flat([np.array(one.expected[name(one)], float) for one in answers])
-
-
-def _gain(answers, own, base, item, baseline):
-  if own is None or base is None or answers[0].method.verifier == baseline:
-    return None
-  return Estimate.clustered(own - base, item)
-
-
-def _repeat(values, rows) -> np.ndarray:
-  return np.repeat(np.array(values, np.int64), [*map(len, rows)])
-
-
-def _flat(rows) -> np.ndarray:
-  return np.concatenate(rows) if rows else np.zeros(0)
+  values = [x for one in answers for x in one.expected[name(one)]]
+  return np.array(values, float)  # None, where a NaN was met, is one again

@@ -73,35 +73,28 @@ def traced(
       parents, places = placed(own.parent)
       node = int(np.searchsorted(places, node))
       own = jax.tree.map(lambda x, at=places: x[at] if x.ndim else x, own)
-    drawn = own.tokens
-    # Where the end or the limit cut, the bonus was not kept.
-    bonus = piece(tokens[end - 1]) if end <= len(tokens) else None
-    missing = drawn == INVALID
+    drawn = own.tokens.tolist()
+    # The root was not drawn here.
+    missing = np.array([True, *(token == INVALID for token in drawn[1:])])
+    laws = {
+      name: _numbers(np.where(missing, np.nan, getattr(own, name)))
+      for name in ("p", "q", "drawn")
+    }
     cycles.append(
       {
         "cycle": i,
         "parents": [*parents],
-        "pieces": [None if t == INVALID else piece(t) for t in drawn.tolist()],
-        "p": _laws(own.p, missing),
-        "q": _laws(own.q, missing),
-        "drawn": _laws(own.drawn, missing),
+        "pieces": [None if t == INVALID else piece(t) for t in drawn],
+        **laws,
         "coins": _numbers(own.coins),
         "stop": {name: _numbers(law) for name, law in own.stop.items()},
         "direction": {name: directions[name] for name in trace.stop},
         "node": node,
-        "bonus": bonus,
+        # Where the end or the limit cut, the bonus was not kept.
+        "bonus": piece(tokens[end - 1]) if end <= len(tokens) else None,
       }
     )
   return cycles
-
-
-def _laws(values, missing) -> list:
-  """[N] None at the root, and where nothing was drawn."""
-  nothing = missing | (np.arange(len(values)) == 0)
-  return [
-    None if none else number
-    for none, number in zip(nothing.tolist(), _numbers(values), strict=True)
-  ]
 
 
 def _numbers(values) -> list[float | None]:

@@ -23,10 +23,8 @@ def cycles(
 ) -> Cycles:
   """The cycles, or what is wrong with these arrays.
 
-  Args:
-    arrays: By name.
-    proposal: What drew the siblings, if it is one of somebody's own: a file is
-      data, and what it names is never imported.
+  What drew the siblings must be given if it is one of somebody's own: a file
+  is data, and what it names is never imported.
   """
   needed = ("parents", "proposal", "tokens", "q", "p")
   missing = [name for name in needed if name not in arrays]

@@ -111,7 +111,8 @@ def main(found: Cells, fixed: Method, baseline: str) -> Table:
     compared[tree] = others if baseline in rules else []
     groups.append((tree, len(rules) + len(compared[tree])))
     header += rules
-    header += [_delta(rule, compared[tree]) for rule in compared[tree]]
+    several = len(compared[tree]) > 1
+    header += [f"Delta {rule}" * several or "Delta" for rule in compared[tree]]
   rows = []
   for task, by_method in found.items():
     row = [_task(task)]
@@ -216,10 +217,6 @@ def _trees(found, fixed) -> dict[str, list[Method]]:
 
 def _task(task) -> str:
   return "All" if task == ALL else TASKS.get(task, task)
-
-
-def _delta(rule, compared) -> str:
-  return "Delta" if len(compared) == 1 else f"Delta {rule}"
 
 
 def _percent(cell, base) -> str:
