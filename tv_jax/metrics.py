@@ -40,14 +40,8 @@ class Estimate:
   def clustered(cls, values, cluster) -> Estimate:
     """The estimate from values of which those of a cluster go together.
 
-    The error is that of a ratio of the clusters' sums.
-
-    Args:
-      values: One a cycle.
-      cluster: What each belongs to, as its item's number.
-
-    Returns:
-      The mean over values; n counts clusters.
+    The error is that of a ratio of the clusters' sums; n counts clusters, which
+    are named value by value, as by the item's number.
     """
     values = np.asarray(values, np.float64)
     if not len(values):
@@ -102,11 +96,9 @@ class Cell:
 
 
 def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
-  """The cell of these answers.
+  """The cell of one method's answers, its seeds pooled.
 
-  Args:
-    answers: Of one method, its seeds pooled.
-    baseline: The rule to compare with on the same drafts.
+  The baseline is the rule to compare with on the same drafts.
   """
   answers = list(answers)
   sound = _sound(answers)
@@ -140,15 +132,7 @@ def difference(answers: Iterable[Answer], others: Iterable[Answer]) -> Estimate:
 
 
 def speeds(tokens, seconds) -> tuple[float, float]:
-  """Tokens a second: over all time, and the mean over questions' own speeds.
-
-  Args:
-    tokens: Of each question.
-    seconds: Likewise.
-
-  Returns:
-    All tokens by all seconds, which is ours; and Spec-Bench's.
-  """
+  """Tokens a second: all by all, and Spec-Bench's mean over the questions."""
   tokens, seconds = np.array(tokens), np.array(seconds)
   return float(tokens.sum() / seconds.sum()), float((tokens / seconds).mean())
 

@@ -38,10 +38,6 @@ def parse(argv: list[str], default: str | None = None) -> list[str]:
   A config file runs as it is read. Hence the default is read here, and not
   where the flag is defined: whoever calls this can catch what it raises.
 
-  Args:
-    argv: The command line.
-    default: The config file if none is given.
-
   Returns:
     What is left of the command line.
   """

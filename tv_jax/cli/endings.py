@@ -110,8 +110,7 @@ class Heard:
 def run(command: Callable[[Heard], int | None]) -> None:
   """Runs a command, and exits with its status, or with a signal's.
 
-  Args:
-    command: It is given what is heard, and may exit by itself.
+  It is given what is heard, and may exit by itself.
   """
   heard = Heard()
   heard.listen()

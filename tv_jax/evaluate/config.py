@@ -28,14 +28,9 @@ _LEAST = {
 
 
 def from_config(config) -> Run:
-  """Checks a config, all of it, and freezes it.
+  """Checks a config, a ConfigDict or a dict, all of it, and freezes it.
 
-  Args:
-    config: As a file in configs/ returns it, or a dict. Lists of names may be
-      one text, with spaces between.
-
-  Returns:
-    The settings.
+  Lists of names may be one text, with spaces between.
 
   Raises:
     ValueError: All that is wrong, by name.

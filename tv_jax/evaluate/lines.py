@@ -48,19 +48,12 @@ def pieces(tokenizer) -> Callable[[int], str]:
 
 
 def traced(
-  trace: Trace,
+  trace: Trace,  # its arrays, [cycles, N]
   how: generation.Settings,
   tokens: list[int],
   piece: Callable[[int], str],
 ) -> list[dict]:
-  """The trees of an answer's first cycles, for somebody to look at.
-
-  Args:
-    trace: Its arrays, [cycles, N].
-    how: It was decoded so.
-    tokens: The answer's.
-    piece: Of `pieces`.
-  """
+  """The trees of an answer's first cycles, for somebody to look at."""
   tree = how.plan.speculation.tree
   directions = {rule.name: rule.direction for rule in how.rules}
   cycles, end = [], 0

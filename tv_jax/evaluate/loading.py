@@ -52,11 +52,6 @@ def check(settings: Run, target: str, draft: str) -> None:
   Checkpoints on the hub are no files here yet: what they take is checked once
   they are loaded, for each batch before it is compiled.
 
-  Args:
-    settings: The run's.
-    target: Where the target is.
-    draft: Where the draft is.
-
   Raises:
     ValueError: In one line, the estimate and the remedy, or what is wrong with
       a config.json.

@@ -35,12 +35,6 @@ def measure(
 ) -> dict | None:
   """Times the methods of the first seed on some questions' first turns.
 
-  Args:
-    pair: The models.
-    settings: The run's.
-    questions: All of the run's.
-    say: Told what is going on.
-
   Returns:
     What is kept as a run's timing; None if there is nothing to time.
   """

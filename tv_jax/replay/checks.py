@@ -174,13 +174,9 @@ def _laws(arrays, name, C, N, inner) -> np.ndarray:
 
 
 def _check_tokens(parents, proposal, tokens, V):
-  """Refuses what cannot have been drawn, naming a cycle and a node.
+  """Refuses tokens [C, N] that cannot have been drawn.
 
-  Args:
-    parents: [C, N], or [1, N] if all have the same.
-    proposal: How siblings were drawn.
-    tokens: [C, N].
-    V: Tokens are below.
+  The parents are [C, N], or [1, N] if all have the same.
   """
   tokens[:, tree_lib.ROOT] = 0
   wrong = (tokens != INVALID) & ((tokens < 0) | (tokens >= V))

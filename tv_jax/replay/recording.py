@@ -42,10 +42,10 @@ def record(
     prompts: Strings, or token ids; any number of them.
     path: The file to write, an .npz; it must not exist. After an interrupt or
       an error it holds what was recorded until then.
-    template: As in `generate`.
-    items: As in `generate`; replays group the cycles by them.
-    progress: As in `generate`.
-    **options: As in `generate`.
+    template: As in `generate`, like all that follows.
+    items: By these, replays group the cycles.
+    progress: Whether to show a bar.
+    **options: What to do.
 
   Returns:
     What `generate` returns.

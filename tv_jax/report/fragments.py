@@ -88,13 +88,7 @@ def table(
 
 
 def figure(svg: str, caption: str, *, name: str) -> str:
-  """An SVG file's text in the page, in the page's colours.
-
-  Args:
-    svg: As `plots` makes it.
-    caption: What it shows.
-    name: An identifier, no other figure's of the page.
-  """
+  """An SVG of `plots` in the page, in its colours and under a name there."""
   drawing = re.search(r"<svg.*</svg>", svg, re.DOTALL)[0]
   # In a page its rules would hold for everything, and names are the page's.
   drawing = re.sub(r"<style.*?</style>", "", drawing, flags=re.DOTALL)

@@ -75,9 +75,6 @@ def directed(cycle: dict) -> dict:
 def undrawn(traces: Iterable[dict]) -> tuple[dict[str, str], int]:
   """The rules whose walks are not to be shown, with the reason.
 
-  Args:
-    traces: Items' keys with their "cycles".
-
   Returns:
     The reason by rule, and how many cycles a rule with a direction ran in that
     did not end where its walk does.
