@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tv_jax import generation, prompts, store
-from tv_jax.evaluate import lines, methods
-from tv_jax.evaluate.selecting import TURNS
+from tv_jax.evaluate import asking, lines
 from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
@@ -90,7 +89,7 @@ class Answerer:
 
   def how(self, method: Method) -> generation.Settings:
     """How to decode."""
-    options = methods.options(self.settings, method)
+    options = asking.options(self.settings, method)
     if not method.plain:
       options["panel"] = (self.settings.baseline,)
       options["trace"] = self.settings.explorer.cycles if self.shown else 0
@@ -129,7 +128,7 @@ class Answerer:
       self.pair,
       how,
       tokens,
-      [row.key.question * TURNS + row.key.turn for row in rows],
+      [row.key.question * asking.TURNS + row.key.turn for row in rows],
       self.settings.batch_size,
       longest,
       [row.limit for row in rows],

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tv_jax import drafting, names, probs, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.evaluate import frozen, methods, selecting
+from tv_jax.evaluate import asking, frozen
 from tv_jax.evaluate.settings import Run
 from tv_jax.records import AXES
 
@@ -47,7 +47,7 @@ def from_config(config) -> Run:
   faults = [*_wrong_names(settings), *_wrong_numbers(settings)]
   if faults:
     raise ValueError("; ".join(faults))
-  selecting.questions(settings)
+  asking.questions(settings)
   return settings
 
 
@@ -125,14 +125,14 @@ def _useless(settings):
   if not places:  # which is said of itself
     return
   used = {
-    name for place in places for name in methods.rules_on(settings, *place)
+    name for place in places for name in asking.rules_on(settings, *place)
   }
   for name in settings.verifiers:
     if name not in used:
-      reason = methods.misfit(name, *places[0])
+      reason = asking.misfit(name, *places[0])
       yield f"verifiers: {name!r} would never run: {reason}"
   for place in places:
-    if reason := methods.misfit(settings.baseline, *place):
+    if reason := asking.misfit(settings.baseline, *place):
       yield f"baseline: {reason}"
 
 

@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 
 from tv_jax import metrics, prompts, store
+from tv_jax.evaluate import asking, environment, sources, timing
 from tv_jax.evaluate import config as config_lib
-from tv_jax.evaluate import environment, selecting, sources, timing
 from tv_jax.evaluate.answers import Answerer
 from tv_jax.evaluate.loading import load
-from tv_jax.evaluate.methods import grid
 from tv_jax.evaluate.settings import Run, to_dict
 from tv_jax.store import runs
 
@@ -38,7 +37,7 @@ def run(
   if not isinstance(config, Run):
     settings = config_lib.from_config(config)
   folder = pathlib.Path(workdir)
-  questions = selecting.questions(settings)
+  questions = asking.questions(settings)
   described = environment.describe()
   with store.Store(folder, to_dict(settings), described) as results:
     if results.environment_changes:
@@ -47,7 +46,7 @@ def run(
         + "; ".join(results.environment_changes)
       )
     runs.check(folder, results.items, settings.trees)
-    methods = grid(settings)
+    methods = asking.grid(settings)
     turns = sum(len(question.turns) for question in questions)
     count = turns * len(methods)
     finished = (folder / "DONE").exists() and len(results) == count

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 
 from tv_jax import generation, prompts
-from tv_jax.evaluate import answers, environment, methods, selecting
+from tv_jax.evaluate import answers, asking, environment
 from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
@@ -48,7 +48,7 @@ def measure(
     return None
   hows = {
     method: generation.resolve(pair, batch_size=1, **_options(settings, method))
-    for method in methods.grid(settings)
+    for method in asking.grid(settings)
     if method.seed == settings.seeds[0]
   }
   longest = max(len(tokens) for _, tokens, _ in asked)
@@ -84,7 +84,7 @@ def measure(
 
 def _options(settings, method) -> dict:
   """What `generate` is to do: to decode, and nothing else."""
-  options = methods.options(settings, method)
+  options = asking.options(settings, method)
   if not method.plain:
     options["panel"] = None
     # On a CPU a branch costs nothing, and to compile most of a short run.
@@ -96,7 +96,7 @@ def _options(settings, method) -> dict:
 def _time(pair, how, asked, longest) -> tuple[Timed, float]:
   """An answer, and the seconds of compilation."""
   question, tokens, limit = asked
-  number = question.question_id * selecting.TURNS
+  number = question.question_id * asking.TURNS
   batch = batches.assemble(pair, how, [tokens], [number], 1, longest, [limit])
   caches = batches.caches(pair, batch)
   begin = time.perf_counter()

@@ -80,7 +80,7 @@ class _Recording:
 
   def __init__(self, pair, settings, path):
     self.pair, self.settings, self.path = pair, settings, path
-    self.seen, self.items, self.numbers = [], [], []
+    self.kept = []  # of each cycle of a batch: what was seen, items, numbers
     self.left_out, self.saved = 0, time.monotonic()
 
   def decode(self, settings, batch, caches, items):
@@ -113,20 +113,18 @@ class _Recording:
     sound = np.isfinite(seen.q).all((1, 2)) & np.isfinite(seen.p).all((1, 2))
     rows = np.flatnonzero(seen.active & sound)
     self.left_out += int((seen.active & ~sound).sum())
-    self.seen.append(jax.tree.map(lambda array: array[rows], seen))
-    self.items.append(np.array(items, np.int64)[rows])
-    self.numbers.append(np.full(len(rows), number))
+    seen = jax.tree.map(lambda array: array[rows], seen)
+    items = np.array(items, np.int64)[rows]
+    self.kept.append((seen, items, np.full(len(rows), number)))
 
   def save(self, complete: bool):
     """Writes the cycles so far, if there are any."""
-    # An interrupt may have left the last cycle without its number.
-    count = len(self.numbers)
-    if not sum(map(len, self.numbers)):
+    if not any(len(items) for _, items, _ in self.kept):
       if complete:
         warnings.warn(f"{self.path}: no cycle without a NaN", stacklevel=3)
       return
-    seen = jax.tree.map(
-      lambda *arrays: np.concatenate(arrays), *self.seen[:count]
+    seen, items, numbers = jax.tree.map(
+      lambda *arrays: np.concatenate(arrays), *self.kept
     )
     how = self.settings
     files.save(
@@ -138,8 +136,8 @@ class _Recording:
         q=seen.q,
         p=seen.p,
         parents=seen.parents,
-        item=np.concatenate(self.items[:count]),
-        cycle=np.concatenate(self.numbers),
+        item=items,
+        cycle=numbers,
         verifier=how.name,
         temperature=how.temperature,
         accepted=seen.accepted,

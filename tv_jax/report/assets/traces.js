@@ -15,6 +15,8 @@ Object.assign(
       const { task, question, turn, tree, ...run } = keyOf(trace);
       return Object.values(run).join("/");
     }
+    // Of the selects, each of which offers what those before it leave.
+    const VALUES = { tree: (one) => one.tree, question: askedOf, run: runOf };
 
     /**
      * Pairs (value, text) of what each select offers beside a trace.
@@ -27,11 +29,7 @@ Object.assign(
         ...new Map(own.map((one) => [value(one), text(one)])),
       ];
       return {
-        tree: pairs(
-          traces,
-          (one) => one.tree,
-          (one) => one.tree,
-        ),
+        tree: pairs(traces, VALUES.tree, VALUES.tree),
         question: pairs(sameTree, askedOf, (one) => {
           const turn = one.turn ? `, turn ${one.turn + 1}` : "";
           return `${one.task} ${one.question}${turn}`;
@@ -46,22 +44,12 @@ Object.assign(
 
     /** The trace that has this tree, question or run, and differs least. */
     function chosen(traces, trace, name, value) {
-      const valueOf = {
-        tree: (one) => one.tree,
-        question: askedOf,
-        run: runOf,
-      };
-      const before = {
-        tree: [],
-        question: ["tree"],
-        run: ["tree", "question"],
-      };
+      const names = Object.keys(VALUES);
+      const above = names.slice(0, names.indexOf(name));
       const fits = traces.filter(
         (one) =>
-          valueOf[name](one) === value &&
-          before[name].every(
-            (above) => valueOf[above](one) === valueOf[above](trace),
-          ),
+          VALUES[name](one) === value &&
+          above.every((own) => VALUES[own](one) === VALUES[own](trace)),
       );
       const fields = Object.keys(keyOf(trace));
       const alike = (one) =>
