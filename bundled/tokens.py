@@ -7,7 +7,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from bundled import tasks
 from bundled.tasks import Conversation
-from tv_jax.prompts import hugging_face
+from tv_jax.prompts.tokenizers import import_transformers
 
 # In this order they are the first ids.
 SPECIAL = ("<pad>", "<s>", "<|end|>", "<|user|>", "<|assistant|>")
@@ -73,7 +73,7 @@ def train(
 
 def save(tokenizer: tokenizers.Tokenizer, directory, length: int) -> None:
   """Writes it as transformers' AutoTokenizer reads it."""
-  wrapped = hugging_face.import_transformers().PreTrainedTokenizerFast(
+  wrapped = import_transformers().PreTrainedTokenizerFast(
     tokenizer_object=tokenizer,
     bos_token=SPECIAL[BOS],
     eos_token=SPECIAL[END],

@@ -37,18 +37,18 @@ def write_files(text, folder):
   (folder / "configs").symlink_to(ROOT / "configs")
 
 
-def commands_of(text):
-  """All that follow a dollar sign, in order."""
+def commands_of(text, begin=r"\$ "):
+  """All that begin so, in order; by default those after a dollar sign."""
   found, lines = [], text.splitlines()
   while lines:
     line = lines.pop(0)
-    if not line.startswith("    $ "):
+    if not (begun := re.match(f"    {begin}", line)):
       continue
-    told = line[6:]
+    told = line[begun.end() :]
     while told.endswith("\\"):
       told = told[:-1] + lines.pop(0).strip()
     printed = []
-    while lines and not re.match(r"    \$ |\S", lines[0]):
+    while lines and not re.match(rf"    {begin}|\S", lines[0]):
       printed.append(lines.pop(0))
     found.append(Command(told, "\n".join(printed)))
   return found

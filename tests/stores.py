@@ -44,7 +44,7 @@ def item(question, size=10, **fields):
 
 
 def enter(folder, config=CONFIG, environment=ENVIRONMENT):
-  return Store.open(folder, config, environment)
+  return Store(folder, config, environment)
 
 
 def fill(folder):

@@ -9,7 +9,7 @@ import pytest
 import tv_jax.pair
 from tests import bad, checkpoints
 from tv_jax import models, prompts
-from tv_jax.prompts import rendering
+from tv_jax.prompts import templates
 
 FILES = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
 
@@ -131,7 +131,7 @@ def test_a_template_that_is_no_text(saved, template):
 
 
 def test_a_template_that_loops_is_stopped(saved, monkeypatch):
-  monkeypatch.setattr(rendering, "PATIENCE", 0.3)
+  monkeypatch.setattr(templates, "PATIENCE", 0.3)
   nested = "{% for i in range(99999) %}" * 3 + "{% endfor %}" * 3
   (saved / "chat_template.jinja").write_text(nested)
   before = sys.gettrace()

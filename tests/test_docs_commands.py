@@ -54,21 +54,13 @@ ELSEWHERE = {
 }
 
 
-def plain(text):
-  """The commands that stand alone in a line, without a dollar sign."""
-  found, lines = [], text.splitlines()
-  while lines:
-    line = lines.pop(0)
-    if not re.match(r"    (python|make|curl|hf|pip) ", line):
-      continue
-    while line.endswith("\\"):
-      line = line[:-1].rstrip() + " " + lines.pop(0).strip()
-    found.append(re.sub(r"\s+# .*", "", line.strip()))
-  return found
-
-
 def test_every_command_is_run_by_a_test():
-  found = [c for path in DOCUMENTS for c in plain(path.read_text())]
+  alone = r"(?=(?:python|make|curl|hf|pip) )"  # without a dollar sign
+  found = [
+    re.sub(r"\s+# .*", "", command.text)
+    for path in DOCUMENTS
+    for command in documents.commands_of(path.read_text(), alone)
+  ]
   assert set(found) == {*RUN, *ELSEWHERE}
 
 

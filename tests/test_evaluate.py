@@ -11,7 +11,7 @@ import tv_jax
 from configs import quickstart
 from tests import traces
 from tv_jax import evaluate, prompts, report, store
-from tv_jax.evaluate import selecting
+from tv_jax.evaluate import asking
 from tv_jax.report import walks
 
 
@@ -95,7 +95,7 @@ def test_an_answer_is_what_generate_says(finished, pair):
     theirs = tv_jax.generate(
       pair,
       [prompts.encode("chat", pair.tokenizer, turns)],
-      items=[selecting.TURNS + turn],
+      items=[asking.TURNS + turn],
       tree="kary:2x2",
       panel=["token_level"],
       max_new_tokens=12,

@@ -100,7 +100,7 @@ importlib.util.find_spec = lambda name, *rest: (
   None if name == "torch" else find(name, *rest)
 )
 from tv_jax import prompts
-from tv_jax.prompts import hugging_face
+from tv_jax.prompts import tokenizers
 {0}
 import transformers
 assert not transformers.is_torch_available()
@@ -112,7 +112,7 @@ transformers.utils.logging.get_logger("transformers").warning("a real one")
   "first",
   [
     'prompts.load_tokenizer(prompts.BUNDLED / "target")',
-    "hugging_face.import_transformers()",
+    "tokenizers.import_transformers()",
   ],
 )
 def test_that_pytorch_is_missing_is_told_to_nobody(first):

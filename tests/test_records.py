@@ -80,7 +80,7 @@ unit = store.read(old)
 assert {one.method.top_p for one in unit.items} == {1.0}
 config = json.loads((pathlib.Path(old) / "config.json").read_text())
 config["top_ps"] = [1.0, 0.9]
-with store.Store.open(new, config, {}) as results:
+with store.Store(new, config, {}) as results:
   for one in unit.items:
     results.append(one)
     if not one.method.plain:

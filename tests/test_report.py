@@ -69,7 +69,7 @@ def unit(folder, answers, finish=True, **config):
   config = {"trees": "chain:5 eagle"} | config
   settings = test_evaluate.config(**config)
   kept = evaluate.to_dict(evaluate.from_config(settings))
-  with store.Store.open(folder, kept, {"jax": "1"}) as results:
+  with store.Store(folder, kept, {"jax": "1"}) as results:
     for line in answers:
       results.append(Answer.of(line))
     if finish:

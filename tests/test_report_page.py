@@ -163,6 +163,7 @@ def test_the_explorer_gets_what_it_shows():
   data = json.loads(found)
   assert data == {
     "traces": [item],
+    "runs": ["traversal, without_replacement, T = 1, seed 0"],
     "undrawn": {},
     "colors": {"traversal": "blue"},
   }

@@ -45,8 +45,8 @@ def _run(heard, settings, workdir) -> int:
     from tv_jax import evaluate, report, store
     from tv_jax.report import progress
   try:
-    with progress.shown() as shown:
-      evaluate.run(settings, workdir, shown.say, shown.advance)
+    with progress.shown() as (say, advance):
+      evaluate.run(settings, workdir, say, advance)
   except BaseException:
     if not heard.status:
       raise

@@ -34,24 +34,14 @@ class Estimate:
   @classmethod
   def of(cls, values) -> Estimate:
     """The estimate from independent values."""
-    values = np.asarray(values, np.float64)
-    n = len(values)
-    error = values.std(ddof=1) / n**0.5 if n > 1 else float("nan")
-    mean = values.mean() if n else float("nan")
-    return cls(mean=float(mean), error=float(error), n=n)
+    return cls.clustered(values, np.arange(len(values)))
 
   @classmethod
   def clustered(cls, values, cluster) -> Estimate:
     """The estimate from values of which those of a cluster go together.
 
-    The error is that of a ratio of the clusters' sums.
-
-    Args:
-      values: One a cycle.
-      cluster: What each belongs to, as its item's number.
-
-    Returns:
-      The mean over values; n counts clusters.
+    The error is that of a ratio of the clusters' sums; n counts clusters, which
+    are named value by value, as by the item's number.
     """
     values = np.asarray(values, np.float64)
     if not len(values):
@@ -106,28 +96,25 @@ class Cell:
 
 
 def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
-  """The cell of these answers.
+  """The cell of one method's answers, its seeds pooled.
 
-  Args:
-    answers: Of one method, its seeds pooled.
-    baseline: The rule to compare with on the same drafts.
-
-  Returns:
-    The cell.
+  The baseline is the rule to compare with on the same drafts.
   """
   answers = list(answers)
   sound = _sound(answers)
-  accepted = [np.array(answer.accepted) for answer in sound]
-  item = _repeat([answer.question for answer in sound], accepted)
-  realised = _flat(accepted)
-  own = _expected(sound, lambda answer: answer.method.verifier)
+  item = [one.question for one in sound for _ in one.accepted]
+  realised = np.array([gained for one in sound for gained in one.accepted])
+  own = _expected(sound, lambda one: one.method.verifier)
   base = _expected(sound, lambda _: baseline)
+  gain = None
+  if not (own is None or base is None or sound[0].method.verifier == baseline):
+    gain = Estimate.clustered(own - base, item)
   by_item = list(_by_item(sound).values())
   return Cell(
     by_item=Estimate.of(by_item),
     by_token=Estimate.clustered(realised, item),
     expected=None if own is None else Estimate.clustered(own, item),
-    gain=_gain(sound, own, base, item, baseline),
+    gain=gain,
     check=None if own is None else Estimate.of(realised - own),
     exact_match=_exact_match(sound),
     items=len(by_item),
@@ -145,15 +132,7 @@ def difference(answers: Iterable[Answer], others: Iterable[Answer]) -> Estimate:
 
 
 def speeds(tokens, seconds) -> tuple[float, float]:
-  """Tokens a second: over all time, and the mean over questions' own speeds.
-
-  Args:
-    tokens: Of each question.
-    seconds: Likewise.
-
-  Returns:
-    All tokens by all seconds, which is ours; and Spec-Bench's.
-  """
+  """Tokens a second: all by all, and Spec-Bench's mean over the questions."""
   tokens, seconds = np.array(tokens), np.array(seconds)
   return float(tokens.sum() / seconds.sum()), float((tokens / seconds).mean())
 
@@ -167,13 +146,11 @@ def _by_item(answers: Sequence[Answer]) -> dict[int, float]:
   pooled: dict[int, dict[int, list[int]]] = {}
   for answer in answers:
     seeds = pooled.setdefault(answer.question, {})
-    total = seeds.setdefault(answer.method.seed, [0, 0])
-    total[0] += sum(answer.accepted)
-    total[1] += len(answer.accepted)
+    seeds.setdefault(answer.method.seed, []).extend(answer.accepted)
   return {
-    question: float(np.mean([gained / n for gained, n in seeds.values() if n]))
+    question: float(np.mean([sum(x) / len(x) for x in seeds.values() if x]))
     for question, seeds in pooled.items()
-    if any(n for _, n in seeds.values())
+    if any(seeds.values())
   }
 
 
@@ -192,19 +169,5 @@ def _expected(answers, name) -> np.ndarray | None:
   """What a rule expects, over all cycles; None if it is not known of all."""
   if not answers or any(name(one) not in one.expected for one in answers):
     return None
-  # None, where a NaN was met, becomes one again.
-  return _flat([np.array(one.expected[name(one)], float) for one in answers])
-
-
-def _gain(answers, own, base, item, baseline):
-  if own is None or base is None or answers[0].method.verifier == baseline:
-    return None
-  return Estimate.clustered(own - base, item)
-
-
-def _repeat(values, rows) -> np.ndarray:
-  return np.repeat(np.array(values, np.int64), [*map(len, rows)])
-
-
-def _flat(rows) -> np.ndarray:
-  return np.concatenate(rows) if rows else np.zeros(0)
+  values = [x for one in answers for x in one.expected[name(one)]]
+  return np.array(values, float)  # None, where a NaN was met, is one again

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 PLAIN = "plain"  # the verifier of decoding without a draft
 NONE = "none"  # its tree and its proposal
+ALL = "all"  # what tables call all tasks together
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,6 @@ mend is one line, that begins with the command, and the exit status 2. A signal
 is one line, too, and 128 and its number.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable

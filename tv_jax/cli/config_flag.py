@@ -4,8 +4,6 @@ A user's own file is looked for first, then the bundled ones: configs/smoke.py
 and smoke are the same, wherever the command is given.
 """
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import pathlib

@@ -7,8 +7,6 @@ that of the first, 128 and its number, whatever else is raised on the way:
 a Ctrl-C amid an import may come out as any error.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -112,8 +110,7 @@ class Heard:
 def run(command: Callable[[Heard], int | None]) -> None:
   """Runs a command, and exits with its status, or with a signal's.
 
-  Args:
-    command: It is given what is heard, and may exit by itself.
+  It is given what is heard, and may exit by itself.
   """
   heard = Heard()
   heard.listen()

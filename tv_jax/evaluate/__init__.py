@@ -1,10 +1,11 @@
 """Runs: a config's whole grid, into a folder from which tables are made."""
 
-from tv_jax.evaluate.methods import grid
-from tv_jax.evaluate.programs import keep_programs
-from tv_jax.evaluate.running import load, run
-from tv_jax.evaluate.selecting import questions
-from tv_jax.evaluate.settings import Run, from_config, to_dict
+from tv_jax.evaluate.asking import grid, questions
+from tv_jax.evaluate.config import from_config
+from tv_jax.evaluate.environment import keep_programs
+from tv_jax.evaluate.loading import load
+from tv_jax.evaluate.running import run
+from tv_jax.evaluate.settings import Run, to_dict
 
 __all__ = [
   "Run",

@@ -6,14 +6,11 @@ old place, with padding where answers are there already: a row does not depend
 on its neighbours, so that every line comes out as it would have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tv_jax import generation, prompts, store
-from tv_jax.evaluate import lines, methods
-from tv_jax.evaluate.selecting import TURNS
+from tv_jax.evaluate import asking, lines
 from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
@@ -22,14 +19,33 @@ from tv_jax.records import Answer, Key, Method
 
 
 class Asked(NamedTuple):
-  """One turn of a question, with all that came before."""
+  """One turn of a question, with all that came before; or why it is not."""
 
   key: Key
   question: Question
-  tokens: list[int]  # the prompt; empty where there is none
-  text: str  # what the user says
-  limit: int  # new tokens at most
-  error: str | None
+  tokens: Sequence[int] = ()  # the prompt
+  limit: int = 0  # new tokens at most
+  error: str | None = None
+
+
+def encode(
+  pair: Pair, settings: Run, turns: Sequence[str]
+) -> tuple[list[int], int]:
+  """A conversation as tokens, and how many more there may be.
+
+  Raises:
+    ValueError: It cannot be asked, or there is no room for an answer.
+  """
+  tokens = prompts.encode(settings.models.template, pair.tokenizer, turns)
+  models = [pair.target, pair.draft]
+  most = min(model.config.max_position_embeddings for model in models)
+  most = min(most, settings.max_tokens or most)
+  if len(tokens) >= most:
+    raise ValueError(
+      f"a prompt of {len(tokens)} tokens leaves no room for an answer in {most}"
+    )
+  batches.encode(pair, [tokens], "raw", 1)
+  return tokens, min(settings.max_new_tokens, most - len(tokens))
 
 
 class Answerer:
@@ -41,19 +57,17 @@ class Answerer:
     settings: Run,
     questions: Sequence[Question],
     results: store.Store,
-    advance: Callable[[int], None],
+    advance: Callable[[], None],
   ):
-    """Nothing is asked yet; `advance` is told of finished items."""
+    """Nothing is asked yet; `advance` is called after each answer."""
     self.pair, self.settings, self.results = pair, settings, results
     self.questions, self.advance = questions, advance
     self.caches = None
-    self.pieces = lines.Pieces(pair.tokenizer)
-    shown, self.shown = {}, set()
-    for question in questions:
-      seen = shown.setdefault(question.task, [])
-      if len(seen) < settings.explorer.per_task:
-        seen.append(question)
-        self.shown.add(question.question_id)
+    self.piece = lines.pieces(pair.tokenizer)
+    shown = ()
+    if settings.explorer.per_task:
+      shown = prompts.limit(questions, per_task=settings.explorer.per_task)
+    self.shown = {question.question_id for question in shown}
 
   def __call__(self, method: Method) -> None:
     """Answers what is not answered yet, turn by turn."""
@@ -75,7 +89,7 @@ class Answerer:
 
   def how(self, method: Method) -> generation.Settings:
     """How to decode."""
-    options = methods.options(self.settings, method)
+    options = asking.options(self.settings, method)
     if not method.plain:
       options["panel"] = (self.settings.baseline,)
       options["trace"] = self.settings.explorer.cycles if self.shown else 0
@@ -89,46 +103,32 @@ class Answerer:
       self.results.get(key._replace(turn=earlier))
       for earlier in range(key.turn)
     ]
-    text = question.turns[key.turn]
     if any(answer.error is not None for answer in before):
-      return Asked(key, question, [], text, 0, "an earlier turn failed")
+      return Asked(key, question, error="an earlier turn failed")
     turns = prompts.conversation(question, [answer.text for answer in before])
     try:
-      template = self.settings.models.template
-      tokens = prompts.encode(template, self.pair.tokenizer, turns)
-      room = positions(self.pair, self.settings) - len(tokens)
-      if room < 1:
-        raise ValueError(
-          f"a prompt of {len(tokens)} tokens leaves no room for an answer in"
-          f" {room + len(tokens)}"
-        )
-      batches.encode(self.pair, [tokens], "raw", 1)
+      return Asked(key, question, *encode(self.pair, self.settings, turns))
     except ValueError as error:
-      told = " ".join(str(error).split())
-      return Asked(key, question, [], text, 0, told)
-    limit = min(self.settings.max_new_tokens, room)
-    return Asked(key, question, tokens, text, limit, None)
+      return Asked(key, question, error=" ".join(str(error).split()))
 
   def batch(self, how, rows: list[Asked], longest: int) -> None:
     """Decodes those of a batch's rows that are not in the store."""
-    left = [row.key not in self.results for row in rows]
-    if not any(left):
-      return
+    tokens = [() if row.key in self.results else row.tokens for row in rows]
     records = None
-    if any(row.tokens for row, new in zip(rows, left, strict=True) if new):
-      records = self.decode(how, rows, left, longest)
-    for i, (row, new) in enumerate(zip(rows, left, strict=True)):
-      if new:
+    if any(tokens):
+      records = self.decode(how, rows, tokens, longest)
+    for i, row in enumerate(rows):
+      if row.key not in self.results:
         self.results.append(self.answer(how, row, records, i))
-        self.advance(1)
+        self.advance()
 
-  def decode(self, how, rows: list[Asked], left, longest: int):
-    """A batch's records; what is not `left` to be decoded is padding."""
+  def decode(self, how, rows: list[Asked], tokens, longest: int):
+    """A batch's records; rows without tokens are padding."""
     batch = batches.assemble(
       self.pair,
       how,
-      [row.tokens if new else [] for row, new in zip(rows, left, strict=True)],
-      [row.key.question * TURNS + row.key.turn for row in rows],
+      tokens,
+      [row.key.question * asking.TURNS + row.key.turn for row in rows],
       self.settings.batch_size,
       longest,
       [row.limit for row in rows],
@@ -141,27 +141,16 @@ class Answerer:
 
   def answer(self, how, asked: Asked, records, row: int) -> Answer:
     """An answer, or the error in its place."""
-    key = asked.key
+    key, question = asked.key, asked.question
     if asked.error:
       return Answer(**key._asdict(), error=asked.error)
     found = lines.line(records, row, how, self.pair.tokenizer)
-    found["right"] = self.right(asked.question, key.turn, found["text"])
+    if self.settings.exact_match and key.turn < len(question.references):
+      known = question.references[key.turn]
+      found["right"] = any(prompts.score(found["text"], one) for one in known)
     if how.plan.trace and key.turn == 0 and key.question in self.shown:
-      found["prompt"] = asked.text
+      found["prompt"] = question.turns[0]
       found["trace"] = lines.traced(
-        generation.trace_of(records, row), how, found["tokens"], self.pieces
+        generation.trace_of(records, row), how, found["tokens"], self.piece
       )
     return Answer(**key._asdict(), **found)
-
-  def right(self, question: Question, turn: int, text: str) -> bool | None:
-    """Whether an answer is the reference; None if there is none."""
-    if not self.settings.exact_match or turn >= len(question.references):
-      return None
-    return any(prompts.score(text, one) for one in question.references[turn])
-
-
-def positions(pair: Pair, settings: Run) -> int:
-  """Tokens that a prompt and its answer may have together."""
-  models = [pair.target, pair.draft]
-  least = min(model.config.max_position_embeddings for model in models)
-  return min(least, settings.max_tokens or least)

@@ -1,8 +1,7 @@
-"""What a run ran on."""
-
-from __future__ import annotations
+"""What a run runs on, and the programs that were compiled for it."""
 
 import datetime
+import hashlib
 import importlib.metadata
 import os
 import pathlib
@@ -17,6 +16,10 @@ _PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
 def describe() -> dict:
   """Versions, devices and the date; `date` alone differs from run to run."""
   devices = jax.devices()
+  if hasattr(os, "sched_getaffinity"):  # what this process may use
+    cores = len(os.sched_getaffinity(0))
+  else:
+    cores = os.cpu_count() or 0
   return {
     "tv_jax": importlib.metadata.version("tv_jax"),
     "revision": _revision(),
@@ -25,27 +28,35 @@ def describe() -> dict:
     "system": platform.system(),
     "device": devices[0].device_kind,
     "devices": len(devices),
-    "cpu": cpu(),
-    "cores": cores(),
+    "cpu": _cpu(),
+    "cores": cores,
     "date": datetime.date.today().isoformat(),
   }
 
 
-def cores() -> int:
-  """The cores that this process may use."""
-  if hasattr(os, "sched_getaffinity"):
-    return len(os.sched_getaffinity(0))
-  return os.cpu_count() or 0
+def keep_programs(folder: str | None = None) -> None:
+  """Lets jax keep compiled programs from one start to the next.
+
+  Args:
+    folder: Where; "" for nowhere. By default what JAX_COMPILATION_CACHE_DIR
+      says, or a folder of this kind of machine in the user's cache: programs
+      for one processor may crash on another that shares the home.
+  """
+  if folder is None:
+    if jax.config.jax_compilation_cache_dir:
+      return
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    kind = f"{jax.__version__} {_cpu()} {_told('flags')}"
+    digest = hashlib.sha256(kind.encode()).hexdigest()[:12]
+    folder = str(pathlib.Path(home).expanduser() / "tv_jax" / digest)
+  jax.config.update("jax_compilation_cache_dir", folder or None)
+  # A start compiles many small programs: together they take as long as a large.
+  jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
-def cpu() -> str:
+def _cpu() -> str:
   """The processor's name, where the system tells it."""
   return _told("model name") or platform.processor() or "unknown CPU"
-
-
-def features() -> str:
-  """What the processor can do, where the system tells it."""
-  return _told("flags")
 
 
 def _told(name: str) -> str:

@@ -3,7 +3,8 @@
 Axes: N nodes.
 """
 
-from __future__ import annotations
+import functools
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -33,41 +34,26 @@ def line(
   }
 
 
-class Pieces:
+def pieces(tokenizer) -> Callable[[int], str]:
   """What single tokens look like inside a text."""
+  # A piece shows its leading space only after another one.
+  before = tokenizer("a", add_special_tokens=False).input_ids
 
-  def __init__(self, tokenizer):
-    """A piece shows its leading space only after another one."""
-    self.decode = tokenizer.decode
-    self.before = tokenizer("a", add_special_tokens=False).input_ids
-    self.known = {}
+  @functools.cache
+  def piece(token):
+    text = tokenizer.decode([*before, token])
+    return text[len(tokenizer.decode(before)) :]
 
-  def __call__(self, token: int) -> str:
-    """The text of a token."""
-    if token not in self.known:
-      alone = self.decode(self.before)
-      text = self.decode([*self.before, token])
-      self.known[token] = text[len(alone) :]
-    return self.known[token]
+  return piece
 
 
 def traced(
-  trace: Trace,
+  trace: Trace,  # its arrays, [cycles, N]
   how: generation.Settings,
   tokens: list[int],
-  pieces: Pieces,
-) -> list:
-  """The trees of an answer's first cycles, for somebody to look at.
-
-  Args:
-    trace: Its arrays, [cycles, N].
-    how: It was decoded so.
-    tokens: The answer's.
-    pieces: Of the tokenizer.
-
-  Returns:
-    A dict of each cycle.
-  """
+  piece: Callable[[int], str],
+) -> list[dict]:
+  """The trees of an answer's first cycles, for somebody to look at."""
   tree = how.plan.speculation.tree
   directions = {rule.name: rule.direction for rule in how.rules}
   cycles, end = [], 0
@@ -80,35 +66,28 @@ def traced(
       parents, places = placed(own.parent)
       node = int(np.searchsorted(places, node))
       own = jax.tree.map(lambda x, at=places: x[at] if x.ndim else x, own)
-    drawn = own.tokens
-    # Where the end or the limit cut, the bonus was not kept.
-    bonus = pieces(tokens[end - 1]) if end <= len(tokens) else None
-    missing = drawn == INVALID
+    drawn = own.tokens.tolist()
+    # The root was not drawn here.
+    missing = np.array([True, *(token == INVALID for token in drawn[1:])])
+    laws = {
+      name: _numbers(np.where(missing, np.nan, getattr(own, name)))
+      for name in ("p", "q", "drawn")
+    }
     cycles.append(
       {
         "cycle": i,
         "parents": [*parents],
-        "pieces": [None if t == INVALID else pieces(t) for t in drawn.tolist()],
-        "p": _laws(own.p, missing),
-        "q": _laws(own.q, missing),
-        "drawn": _laws(own.drawn, missing),
+        "pieces": [None if t == INVALID else piece(t) for t in drawn],
+        **laws,
         "coins": _numbers(own.coins),
         "stop": {name: _numbers(law) for name, law in own.stop.items()},
         "direction": {name: directions[name] for name in trace.stop},
         "node": node,
-        "bonus": bonus,
+        # Where the end or the limit cut, the bonus was not kept.
+        "bonus": piece(tokens[end - 1]) if end <= len(tokens) else None,
       }
     )
   return cycles
-
-
-def _laws(values, missing) -> list:
-  """[N] None at the root, and where nothing was drawn."""
-  nothing = missing | (np.arange(len(values)) == 0)
-  return [
-    None if none else number
-    for none, number in zip(nothing.tolist(), _numbers(values), strict=True)
-  ]
 
 
 def _numbers(values) -> list[float | None]:

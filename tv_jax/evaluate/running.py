@@ -1,51 +1,18 @@
 """A whole run: the grid's answers, then speed, into one folder."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import time
 from collections.abc import Callable
 
-import jax
-
-import tv_jax.pair
 from tv_jax import metrics, prompts, store
-from tv_jax.evaluate import environment, memory, selecting
-from tv_jax.evaluate import settings as settings_lib
-from tv_jax.evaluate import sources as sources_lib
-from tv_jax.evaluate import timing as timing_lib
+from tv_jax.evaluate import asking, environment, sources, timing
+from tv_jax.evaluate import config as config_lib
 from tv_jax.evaluate.answers import Answerer
-from tv_jax.evaluate.methods import grid
-from tv_jax.evaluate.settings import Run
-from tv_jax.models import sharding
+from tv_jax.evaluate.loading import load
+from tv_jax.evaluate.settings import Run, to_dict
 from tv_jax.pair import Pair
 from tv_jax.store import runs
-
-
-def load(settings: Run) -> Pair:
-  """The pair of a run's settings."""
-  models = settings.models
-  mesh = None
-  if models.devices > 1:
-    there = len(jax.devices())
-    if there < models.devices:
-      raise ValueError(
-        f"models.devices={models.devices}: there are only {there} devices"
-      )
-    mesh = sharding.mesh(jax.devices()[: models.devices])
-  draft, target = map(sources_lib.place_of, (models.draft, models.target))
-  memory.check(settings, target, draft)
-  return tv_jax.pair.load(
-    draft,
-    target,
-    draft_kind=models.draft_kind,
-    dtype=models.dtype or None,
-    mesh=mesh,
-    shard_draft=models.shard_draft,
-    draft_revision=models.draft_revision or None,
-    revision=models.revision or None,
-  )
 
 
 def run(
@@ -71,46 +38,39 @@ def run(
   """
   settings = config
   if not isinstance(config, Run):
-    settings = settings_lib.from_config(config)
+    settings = config_lib.from_config(config)
   folder = pathlib.Path(workdir)
-  questions = selecting.questions(settings)
+  questions = asking.questions(settings)
   described = environment.describe()
-  with store.Store.open(
-    folder, settings_lib.to_dict(settings), described
-  ) as results:
+  with store.Store(folder, to_dict(settings), described) as results:
     if results.environment_changes:
       say(
         "the answers that are there are of another environment: "
         + "; ".join(results.environment_changes)
       )
     runs.check(folder, results.items, settings.trees)
-    methods = grid(settings)
+    methods = asking.grid(settings)
     turns = sum(len(question.turns) for question in questions)
     count = turns * len(methods)
-    finished = (folder / "DONE").exists() and len(results.items) == count
-    results.keep_sources(sources_lib.hashes(settings, questions, finished))
+    finished = (folder / "DONE").exists() and len(results) == count
+    results.keep_sources(sources.hashes(settings, questions, finished))
     if finished:
       say(f"{count} answers are all there")
       return
     pair = load(settings)
     # A template that serves no question is no fault of single questions.
     prompts.encode(settings.models.template, pair.tokenizer, ["a"])
-    done = len(results.items)
-    say(f"{count} answers in {len(methods)} cells, {done} are there")
-
-    def tick(number):
-      nonlocal done
-      done += number
-      advance(done, count)
-
-    answer = Answerer(pair, settings, questions, results, tick)
+    say(f"{count} answers in {len(methods)} cells, {len(results)} are there")
+    answer = Answerer(
+      pair, settings, questions, results, lambda: advance(len(results), count)
+    )
     for i, method in enumerate(methods, 1):
-      begin, before = time.perf_counter(), done
+      begin, before = time.perf_counter(), len(results)
       answer(method)
-      if done > before:
+      if len(results) > before:
         say(f"{i}/{len(methods)} {_told(method, results, begin)}")
     if settings.timing.per_task and not (folder / "timing.json").exists():
-      measured = timing_lib.measure(pair, settings, questions, say)
+      measured = timing.measure(pair, settings, questions, say)
       if measured:
         results.save_timing(measured)
     results.finish()

@@ -4,22 +4,19 @@ Paths are in the config; here is what stood there. No name holds a place or a
 date, so that a copy on another machine is the same.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from tv_jax import names, prompts, proposals, verifiers
+from tv_jax import names, proposals, verifiers
 from tv_jax import tree as tree_lib
+from tv_jax.evaluate.loading import place_of
 from tv_jax.evaluate.settings import Run
 from tv_jax.models import folders
 from tv_jax.prompts import Question
 from tv_jax.tree import Adaptive, Tree
-
-BUNDLED = "bundled/"
 
 # Larger files of weights are read in part: a piece at the beginning and one in
 # the middle of each tensor.
@@ -40,18 +37,11 @@ _TEXTS = (
 def hashes(
   settings: Run, questions: Sequence[Question], finished: bool = False
 ) -> dict[str, str]:
-  """What a run reads.
-
-  Args:
-    settings: The run's.
-    questions: Those that are asked.
-    finished: Whether models that are not at hand may be left out.
-
-  Returns:
-    A hash by name; the part before a slash is a group.
+  """What a run reads, by name; the part before a slash is a group.
 
   Raises:
-    ValueError: A model is not to be had.
+    ValueError: A model is not to be had; if the run is finished, it is left
+      out instead.
   """
   asked = [dataclasses.asdict(question) for question in questions]
   found = {"questions": _of_value(asked)}
@@ -82,31 +72,19 @@ def _shape(tree: Tree | Adaptive, name: str) -> list:
   return [*tree.widths, tree.most, names.source_hash(tree.policy, name)]
 
 
-def place_of(name: str) -> str:
-  """Where a model is; the bundled ones come with the package."""
-  if name.startswith(BUNDLED):
-    return str(prompts.BUNDLED / name.removeprefix(BUNDLED))
-  return name
-
-
 def _model(name, place, revision) -> dict[str, str]:
   """A checkpoint's files; of a hub's repository its commit says it all."""
   directory = folders.resolve(place, revision)
   if not pathlib.Path(place).expanduser().is_dir():
     return {name: directory.name}
-  found = {f"{name}/{path.name}": path for path in _files(name, directory)}
-  return {
-    each: _of_weights(path) if path.suffix == ".safetensors" else _of_text(path)
-    for each, path in found.items()
-  }
-
-
-def _files(name, directory) -> Iterator[pathlib.Path]:
-  """Of the draft there is no tokenizer: the target's serves both."""
-  yield directory / "config.json"
-  yield from sorted(directory.glob("*.safetensors"))
+  found = {f"{name}/config.json": _of_text(directory / "config.json")}
+  for path in sorted(directory.glob("*.safetensors")):
+    found[f"{name}/{path.name}"] = _of_weights(path)
+  # Of the draft there is no tokenizer: the target's serves both.
   for pattern in _TEXTS if name == "target" else ():
-    yield from sorted(directory.glob(pattern))
+    for path in sorted(directory.glob(pattern)):
+      found[f"{name}/{path.name}"] = _of_text(path)
+  return found
 
 
 def _of_value(value) -> str:

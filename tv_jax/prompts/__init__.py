@@ -11,8 +11,7 @@ from tv_jax.prompts.questions import (
   load_spec_bench,
   score,
 )
-from tv_jax.prompts.rendering import DATE
-from tv_jax.prompts.templates import TEMPLATES, VICUNA_SYSTEM, encode
+from tv_jax.prompts.templates import DATE, TEMPLATES, VICUNA_SYSTEM, encode
 from tv_jax.prompts.tokenizers import end_tokens, load_tokenizer
 
 __all__ = [

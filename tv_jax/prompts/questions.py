@@ -60,13 +60,7 @@ class Question:
 
 
 def load_questions(source) -> tuple[Question, ...]:
-  """Reads a questions file.
-
-  Args:
-    source: A file in Spec-Bench's format, or "minibench" for the bundled one.
-
-  Returns:
-    The questions, in the file's order.
+  """Reads a file in Spec-Bench's format, or "minibench", the bundled one.
 
   Raises:
     ValueError: In one line, the file and the line that is wrong, and how.
@@ -174,17 +168,7 @@ def limit(
   last: int | None = None,
   per_task: int | None = None,
 ) -> tuple[Question, ...]:
-  """Some of the questions, in their order.
-
-  Args:
-    questions: All of them.
-    first: How many to keep from the beginning.
-    last: How many of those to keep from the end.
-    per_task: How many of each task to keep of those, at most.
-
-  Returns:
-    At least one question.
-  """
+  """The first questions, the last of these, and of those so many a task."""
   limits = {"first": first, "last": last, "per_task": per_task}
   for name, value in limits.items():
     if value is not None and value < 1:

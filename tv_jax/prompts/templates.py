@@ -4,10 +4,18 @@ A conversation is a list of turns: the user's, the assistant's, the user's,
 and so on, the user's last.
 """
 
+import contextlib
+import sys
+import time
 from collections.abc import Sequence
 
-from tv_jax.prompts import rendering
 from tv_jax.reading import brief, shown
+
+# A template takes milliseconds. One that loops is stopped after these seconds.
+PATIENCE = 10.0
+
+# Some templates print today's date: then no run could be repeated.
+DATE = "26 Jul 2024"
 
 # What Vicuna v1.1 to v1.5 were trained with.
 VICUNA_SYSTEM = (
@@ -38,27 +46,71 @@ def chat(tokenizer, turns: Sequence[str]) -> list[int]:
       f"{', '.join(name for name in TEMPLATES if name != 'chat')}"
     )
   roles = ("user", "assistant")
-  text = rendering.render(
+  text = _render(
     tokenizer,
     [{"role": roles[i % 2], "content": t} for i, t in enumerate(turns)],
   )
   return tokenizer(text, add_special_tokens=False).input_ids
 
 
+class _StoppedError(Exception):
+  """A template was stopped."""
+
+
+def _render(tokenizer, messages: list[dict[str, str]]) -> str:
+  """What the tokenizer's own template makes of roles and contents.
+
+  It is a program: run for a while, and believed little.
+  """
+  where = f"the chat template of {tokenizer.name_or_path}"
+  text = _run(where, tokenizer, messages)
+  if not isinstance(text, str) or not text.strip():
+    raise ValueError(f"{where} gives no text, but {shown(repr(text))}")
+  if messages[-1]["content"].strip() not in text:
+    # It may have changed how it is written. A plain word has one spelling.
+    probe = [*messages[:-1], messages[-1] | {"content": "word"}]
+    if "word" not in _run(where, tokenizer, probe):
+      raise ValueError(
+        f"{where} leaves out what the user says: {shown(text)} is all it gives"
+      )
+  return text
+
+
+def _run(where, tokenizer, messages):
+  try:
+    with _watched():
+      return tokenizer.apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True, date_string=DATE
+      )
+  except _StoppedError:
+    reason = f"it was stopped after {PATIENCE:g} seconds"
+  except Exception as error:  # a template can raise whatever it likes
+    reason = f"{type(error).__name__}: {shown(error)}"
+  raise ValueError(f"{where} fails ({reason}): mend it, or use another")
+
+
+@contextlib.contextmanager
+def _watched():
+  """Stops Python code, line by line, that takes too long."""
+  end, before = time.monotonic() + PATIENCE, sys.gettrace()
+
+  def watch(*_):
+    if time.monotonic() > end:
+      raise _StoppedError
+    return watch
+
+  sys.settrace(watch)
+  try:
+    yield
+  finally:
+    sys.settrace(before)
+
+
 TEMPLATES = {"raw": raw, "vicuna": vicuna, "chat": chat}
 
 
 def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
-  """A conversation as tokens, up to where the next answer begins.
-
-  Args:
-    template: One of TEMPLATES.
-    tokenizer: Of `load_tokenizer`.
-    turns: The conversation, an odd number of turns.
-
-  Returns:
-    Token ids.
-  """
+  """A conversation as tokens, up to where the next answer begins."""
   if not isinstance(template, str) or template not in TEMPLATES:
     raise ValueError(
       f"template {brief(template)} is not one of {', '.join(TEMPLATES)}"

@@ -1,12 +1,10 @@
 """What a checkpoint says of its text: the tokenizer, and the end tokens."""
 
-from __future__ import annotations
-
+import logging
 import os
 import pathlib
 
 from tv_jax import reading
-from tv_jax.prompts.hugging_face import import_transformers
 from tv_jax.reading import brief, shown
 
 # What a tokenizer is made of; transformers' own complaints do not name them.
@@ -16,15 +14,33 @@ FILES = (
   "special_tokens_map.json",
   "added_tokens.json",
 )
+_ADVICE = "PyTorch was not found"
+
+
+def import_transformers():
+  """Hugging Face's transformers, without its advice to install PyTorch.
+
+  Only its tokenizers and files are used here, which need no PyTorch. All else
+  that it has to say is heard.
+  """
+
+  def is_no_advice(record):
+    return not record.getMessage().startswith(_ADVICE)
+
+  logger = logging.getLogger("transformers")
+  logger.addFilter(is_no_advice)
+  try:
+    import transformers
+  finally:
+    logger.removeFilter(is_no_advice)
+  return transformers
 
 
 def load_tokenizer(path_or_repo, revision: str | None = None):
   """A checkpoint's tokenizer; code that comes with one is never run."""
-  for name in FILES:
+  for name in (*FILES, "config.json"):
     if path := _file(path_or_repo, name, revision):
       _refuse_code(path, reading.json_object(path))
-  if path := _file(path_or_repo, "config.json", revision):
-    _refuse_code(path, reading.json_object(path))
   transformers = import_transformers()
   try:
     return transformers.AutoTokenizer.from_pretrained(
@@ -55,15 +71,8 @@ def end_tokens(
   """The tokens that end an answer, all of them.
 
   Instruction-tuned models have several, and list them in
-  generation_config.json alone; without that file, config.json's count.
-
-  Args:
-    path_or_repo: A directory, or a repository on the hub.
-    revision: Of a repository.
-    default: What there is where neither file names any; None: an error.
-
-  Returns:
-    Token ids.
+  generation_config.json alone; without that file, config.json's count. Where
+  neither names any it is the default, or with None an error.
   """
   for name in ("generation_config.json", "config.json"):
     path = _file(path_or_repo, name, revision)
@@ -93,10 +102,8 @@ def _file(path_or_repo, name: str, revision) -> pathlib.Path | None:
     # Whatever has the name: a broken link is no missing file.
     path = pathlib.Path(path_or_repo) / name
     return path if os.path.lexists(path) else None
-  cached_file = import_transformers().utils.cached_file
-
   try:
-    path = cached_file(
+    path = import_transformers().utils.cached_file(
       path_or_repo,
       name,
       revision=revision,

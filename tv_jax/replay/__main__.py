@@ -36,7 +36,8 @@ _PATIENCE = 2.0
 def main(heard, paths) -> None:
   """Prints a table for each file."""
   del heard
-  rules = _rules()
+  named = cli.split(_VERIFIER.value)
+  rules = {name: resolve(name) for name in named} if named else None
   if not paths:
     raise ValueError("give the files to replay, as tv_jax.record writes them")
   for flag in (_COINS, _SEED):
@@ -52,14 +53,8 @@ def main(heard, paths) -> None:
     _replay(path, files[path], own[path])
 
 
-def _rules():
-  """The rules that were asked for, by name; None: no one was."""
-  names = cli.split(_VERIFIER.value)
-  return {name: resolve(name) for name in names} if names else None
-
-
 def _suiting(path, cycles, rules):
-  """The rules to replay on a file."""
+  """The rules to replay on a file: those asked for, or all that suit it."""
   if rules is None:
     return {
       name: rule

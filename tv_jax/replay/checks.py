@@ -4,8 +4,6 @@ Axes: C cycles, N nodes, M nodes that have children, R verifiers of a panel,
 V vocabulary, or what it was merged to.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -25,10 +23,8 @@ def cycles(
 ) -> Cycles:
   """The cycles, or what is wrong with these arrays.
 
-  Args:
-    arrays: By name.
-    proposal: What drew the siblings, if it is one of somebody's own: a file is
-      data, and what it names is never imported.
+  What drew the siblings must be given if it is one of somebody's own: a file
+  is data, and what it names is never imported.
   """
   needed = ("parents", "proposal", "tokens", "q", "p")
   missing = [name for name in needed if name not in arrays]
@@ -88,11 +84,10 @@ def _trees(arrays) -> tuple[Tree | Adaptive, np.ndarray | None]:
   widths = _integers(arrays, "widths", (None,)).tolist()
   shape = Adaptive(tuple(widths), int(_integers(arrays, "most", ())))
   parents = _integers(arrays, "parents", (None, len(shape)))
-  for cycle in np.flatnonzero(parents[:, tree_lib.ROOT] != tree_lib.NO_PARENT)[
-    :1
-  ]:
+  wrong = parents[:, tree_lib.ROOT] != tree_lib.NO_PARENT
+  if wrong.any():
     raise ValueError(
-      f"cycle {cycle}: node 0 must be the root: its parent is"
+      f"cycle {wrong.argmax()}: node 0 must be the root: its parent is"
       f" {tree_lib.NO_PARENT}"
     )
   for above, level in itertools.pairwise(shape.levels):
@@ -179,13 +174,9 @@ def _laws(arrays, name, C, N, inner) -> np.ndarray:
 
 
 def _check_tokens(parents, proposal, tokens, V):
-  """Refuses what cannot have been drawn, naming a cycle and a node.
+  """Refuses tokens [C, N] that cannot have been drawn.
 
-  Args:
-    parents: [C, N], or [1, N] if all have the same.
-    proposal: How siblings were drawn.
-    tokens: [C, N].
-    V: Tokens are below.
+  The parents are [C, N], or [1, N] if all have the same.
   """
   tokens[:, tree_lib.ROOT] = 0
   wrong = (tokens != INVALID) & ((tokens < 0) | (tokens >= V))

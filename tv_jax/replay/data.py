@@ -4,8 +4,6 @@ Axes: C cycles, N nodes, M nodes that have children, V vocabulary, or what it
 was merged to.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

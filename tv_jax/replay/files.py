@@ -1,7 +1,5 @@
 """Cycles in a file; docs/replay.md has the layout."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib
@@ -53,9 +51,7 @@ def save(path, cycles: Cycles) -> None:
 def load(path, proposal: Proposal | None = None) -> Cycles:
   """Reads and checks a file of `record`, or of another program.
 
-  Args:
-    path: The file.
-    proposal: What drew the siblings, if it is not a built-in.
+  What drew the siblings must be given if it is no built-in.
 
   Raises:
     ValueError: In one line, the file and what is wrong with it.

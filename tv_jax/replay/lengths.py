@@ -4,8 +4,6 @@ Axes: C cycles, N nodes, M nodes that have children, V vocabulary or what it was
 merged to.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 
@@ -29,7 +27,9 @@ def expected_lengths(
   seed: int = 0,
   tick: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
-  """What a rule expects to gain in each cycle.
+  """What a rule expects to gain in each cycle, [C] float32.
+
+  That is by its stop law, or else the mean over runs.
 
   Args:
     verifier: A name, a `Verifier`, or a `decide` function.
@@ -38,11 +38,8 @@ def expected_lengths(
     seed: Of these coins.
     tick: Called with a number of cycles when these are done.
 
-  Returns:
-    [C] float32: by the stop law, or the mean over `coins` runs.
-
   Raises:
-    ValueError: The rule is for chains, and the tree is none.
+    ValueError: The rule is not defined for the tree or the proposal.
   """
   rule = verifiers.resolve(verifier)
   if reason := verifiers.misfit(rule, cycles.tree, cycles.proposal):

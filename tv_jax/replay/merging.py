@@ -32,23 +32,21 @@ from tv_jax.tree import NO_CHILD, ROOT, Adaptive, Topology, Tree
 KEPT = 64
 
 
-def edges(
-  below: int = 16, above: int = 44, furthest: float = 8.0
-) -> np.ndarray:
+def _edges() -> np.ndarray:
   """Ratios p / q at which bins begin, apart from the first bin.
 
   Tokens with p = 0 and with q = 0 have bins of their own. In between, up to a
-  factor exp(furthest) from 1, bins widen with the distance of log p / q from 0.
-  An edge is at 1, which makes a first rejection, [p - q]_+, exact; and most
-  bins are above, since the rules here weigh with ratios of 1 and more.
+  factor exp(8) from 1, bins widen with the distance of log p / q from 0. An
+  edge is at 1, which makes a first rejection, [p - q]_+, exact; and most bins
+  are above, since the rules here weigh with ratios of 1 and more.
   """
-  place = np.linspace(-1, 0, below + 1)[:-1], np.linspace(0, 1, above + 1)
-  logs = furthest * np.sinh(3 * np.concatenate(place)) / np.sinh(3)
+  place = np.linspace(-1, 0, 17)[:-1], np.linspace(0, 1, 45)
+  logs = 8.0 * np.sinh(3 * np.concatenate(place)) / np.sinh(3)
   tiny = np.finfo(np.float32).tiny
   return np.array([tiny, *np.exp(logs), np.inf], np.float32)
 
 
-EDGES = edges()
+EDGES = _edges()
 
 
 def size(
@@ -88,7 +86,7 @@ def merge(
     q: [M, V] draft laws of the nodes that have children.
     p: [M, V] target laws of these nodes.
     kept: How many tokens stay as they are, at least.
-    bins: Where bins begin; see `edges`.
+    bins: Where bins begin, as EDGES.
     distinct: Whether no two siblings hold the same token: then there are no
       twins to look for.
     topology: What it was shaped to.

@@ -1,7 +1,5 @@
 """Record: a run of `generate` that keeps what it drafted, for `replay`."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import pathlib
@@ -44,10 +42,10 @@ def record(
     prompts: Strings, or token ids; any number of them.
     path: The file to write, an .npz; it must not exist. After an interrupt or
       an error it holds what was recorded until then.
-    template: As in `generate`.
-    items: As in `generate`; replays group the cycles by them.
-    progress: As in `generate`.
-    **options: As in `generate`.
+    template: As in `generate`, like all that follows.
+    items: By these, replays group the cycles.
+    progress: Whether to show a bar.
+    **options: What to do.
 
   Returns:
     What `generate` returns.
@@ -82,7 +80,7 @@ class _Recording:
 
   def __init__(self, pair, settings, path):
     self.pair, self.settings, self.path = pair, settings, path
-    self.seen, self.items, self.numbers = [], [], []
+    self.kept = []  # of each cycle of a batch: what was seen, items, numbers
     self.left_out, self.saved = 0, time.monotonic()
 
   def decode(self, settings, batch, caches, items):
@@ -122,20 +120,18 @@ class _Recording:
     sound = np.isfinite(seen.q).all((1, 2)) & np.isfinite(seen.p).all((1, 2))
     rows = np.flatnonzero(seen.active & sound)
     self.left_out += int((seen.active & ~sound).sum())
-    self.seen.append(jax.tree.map(lambda array: array[rows], seen))
-    self.items.append(np.array([items[row] for row in rows], np.int64))
-    self.numbers.append(np.full(len(rows), number))
+    seen = jax.tree.map(lambda array: array[rows], seen)
+    items = np.array(items, np.int64)[rows]
+    self.kept.append((seen, items, np.full(len(rows), number)))
 
   def save(self, complete: bool):
     """Writes the cycles so far, if there are any."""
-    # An interrupt may have left the last cycle without its number.
-    count = len(self.numbers)
-    if not sum(map(len, self.numbers)):
+    if not any(len(items) for _, items, _ in self.kept):
       if complete:
         warnings.warn(f"{self.path}: no cycle without a NaN", stacklevel=3)
       return
-    seen = jax.tree.map(
-      lambda *arrays: np.concatenate(arrays), *self.seen[:count]
+    seen, items, numbers = jax.tree.map(
+      lambda *arrays: np.concatenate(arrays), *self.kept
     )
     how = self.settings
     files.save(
@@ -147,8 +143,8 @@ class _Recording:
         q=seen.q,
         p=seen.p,
         parents=seen.parents,
-        item=np.concatenate(self.items[:count]),
-        cycle=np.concatenate(self.numbers),
+        item=items,
+        cycle=numbers,
         verifier=how.name,
         temperature=how.temperature,
         accepted=seen.accepted,

@@ -1,7 +1,5 @@
 """The table of a replay."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -39,25 +37,19 @@ def rows(
     if name in cycles.expected:
       recorded = cycles.expected[name].mean(dtype=np.float64)
       shift = float(own.mean(dtype=np.float64) / recorded - 1)
-    gain = Estimate.clustered(own - lengths[base], cycles.item)
-    made.append(
-      Row(
-        name=name,
-        length=Estimate.clustered(own, cycles.item),
-        gain=None if name == base else gain,
-        by=by[name],
-        shift=shift,
-      )
-    )
+    length, gain = Estimate.clustered(own, cycles.item), None
+    if name != base:
+      gain = Estimate.clustered(own - lengths[base], cycles.item)
+    made.append(Row(name, length, gain, by[name], shift))
   return made
 
 
 def table(cycles: Cycles, made: list[Row]) -> rich.table.Table:
   """The rows as a table."""
   base = base_of(cycles, [row.name for row in made])
-  result = rich.table.Table("verifier", "expected length", f"minus {base}")
-  result.add_column("by")
-  result.add_column("shift by merging")
+  result = rich.table.Table(
+    "verifier", "expected length", f"minus {base}", "by", "shift by merging"
+  )
   for row in made:
     result.add_row(
       row.name,

@@ -4,9 +4,6 @@ Axes: B batch, N nodes, M nodes that have children, V vocabulary, W merged
 alphabet.
 """
 
-from __future__ import annotations
-
-import functools
 from typing import NamedTuple
 
 import jax
@@ -38,8 +35,10 @@ def step(plan, params, request, state):
     return merging.merge(tree, *drawn, distinct=distinct, topology=topology)
 
   rows = draft.topology, draft.tokens, draft.laws, laws[:, tree.inner]
-  each = functools.partial(jax.lax.map if plan.one_by_one else _at_once, merge)
-  tokens, q, p = each(rows)
+  if plan.one_by_one:
+    tokens, q, p = jax.lax.map(merge, rows)
+  else:
+    tokens, q, p = jax.vmap(merge)(rows)
 
   def column(buffer):
     return jax.lax.dynamic_index_in_dim(buffer, state.cycle, 1, keepdims=False)
@@ -53,7 +52,3 @@ def step(plan, params, request, state):
     accepted=column(after.records.accepted),
     expected=jax.tree.map(column, after.records.expected),
   )
-
-
-def _at_once(function, rows):
-  return jax.vmap(function)(rows)

@@ -63,7 +63,7 @@ def panels(
     y: What the vertical axis is.
 
   Returns:
-    An SVG file's text. Its background is clear, its text is text.
+    SVG. Its background is clear, its text is text.
   """
   from matplotlib import style
   from matplotlib.backends.backend_svg import FigureCanvasSVG

@@ -1,7 +1,5 @@
 """A table as Markdown, CSV, LaTeX, HTML, and for a terminal."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -84,21 +84,11 @@ def table(
     f"<table><thead>{_group_row(groups)}{head}</thead>"
     f"<tbody>{''.join(body)}</tbody></table>"
   )
-  return (
-    f'<figure class="table"><figcaption>{escape(caption)}</figcaption>'
-    + _scrolling(content, caption)
-    + "</figure>"
-  )
+  return _figure('class="table"', caption, _scrolling(content, caption))
 
 
 def figure(svg: str, caption: str, *, name: str) -> str:
-  """An SVG file's text in the page, in the page's colours.
-
-  Args:
-    svg: As `plots` makes it.
-    caption: What it shows.
-    name: An identifier, no other figure's of the page.
-  """
+  """An SVG of `plots` in the page, in its colours and under a name there."""
   drawing = re.search(r"<svg.*</svg>", svg, re.DOTALL)[0]
   # In a page its rules would hold for everything, and names are the page's.
   drawing = re.sub(r"<style.*?</style>", "", drawing, flags=re.DOTALL)
@@ -109,12 +99,8 @@ def figure(svg: str, caption: str, *, name: str) -> str:
   drawing = re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", drawing)
   label = f'role="img" aria-label="{escape(caption)}" stroke-linejoin="round"'
   drawing = drawing.replace("<svg", f"<svg {label}", 1)
-  return (
-    f'<figure class="plot" id="{escape(name)}"><figcaption>{escape(caption)}'
-    "</figcaption>"
-    + _scrolling(palette.follow_the_page(drawing), caption)
-    + "</figure>"
-  )
+  drawing = _scrolling(palette.follow_the_page(drawing), caption)
+  return _figure(f'class="plot" id="{escape(name)}"', caption, drawing)
 
 
 def definitions(values: Mapping, *, caption: str) -> str:
@@ -123,11 +109,9 @@ def definitions(values: Mapping, *, caption: str) -> str:
     f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
     for name, value in _flat(values)
   ]
-  return (
-    f'<figure class="definitions"><figcaption>{escape(caption)}</figcaption>'
-    f'<table class="definitions"><tbody>{"".join(lines)}</tbody></table>'
-    "</figure>"
-  )
+  kind = 'class="definitions"'
+  content = f"<table {kind}><tbody>{''.join(lines)}</tbody></table>"
+  return _figure(kind, caption, content)
 
 
 def embedded(data, name: str) -> str:
@@ -135,6 +119,13 @@ def embedded(data, name: str) -> str:
   text = json.dumps(_finite(data), separators=(",", ":"), allow_nan=False)
   text = text.replace("<", "\\u003c")
   return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _figure(attributes, caption, content):
+  return (
+    f"<figure {attributes}><figcaption>{escape(caption)}</figcaption>{content}"
+    "</figure>"
+  )
 
 
 def _row(cells):

@@ -7,6 +7,7 @@ import string
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from tv_jax.records import Method
 from tv_jax.report import palette, walks
 from tv_jax.report.fragments import embedded, escape, paragraph
 
@@ -39,17 +40,16 @@ def render(
   figures: Sequence[tuple[str, str]] = (),
   sections: Sequence[Section] = (),
 ) -> str:
-  """The whole page.
+  """The whole page, which may be saved and sent as it is.
+
+  Its scripts are named by their hashes, so that no other can run, whatever a
+  model wrote.
 
   Args:
     title: Its title.
     lead: Paragraphs of text below it.
     figures: Key figures: (number, what it is).
     sections: In order.
-
-  Returns:
-    HTML. It may be saved and sent as it is. Its scripts are named by their
-    hashes, so that no other can run, whatever a model wrote.
   """
   scripts = [_asset(name) for name in _SCRIPTS]
   contents = [
@@ -95,8 +95,12 @@ def explorer(traces: Iterable[dict]) -> str:
     for rule in cycle["stop"]
   }
   colors = palette.of_verifiers(rules)
+  methods = map(Method.of, kept)
   data = {
     "traces": kept,
+    "runs": [
+      ", ".join([own.verifier, own.proposal, *own.numbers]) for own in methods
+    ],
     "undrawn": walks.undrawn(kept)[0],
     "colors": {rule: color.name for rule, color in colors.items()},
   }

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tv_jax.metrics import Estimate
 from tv_jax.records import Answer
 from tv_jax.report import canvas, fragments, palette
 
@@ -28,24 +29,16 @@ def acceptance_by_task(
   """
   cells = _lengths(answers)
   tasks = _sorted({item.task for item in cells})
-  colors = _colors(cells)
+  rules = _rules(cells)
 
   def draw(tree, axes):
-    for i, (verifier, color) in enumerate(colors.items()):
-      # Rows run downwards; verifiers stand next to each other in a row.
-      shift = (i - (len(colors) - 1) / 2) * min(0.24, 0.7 / len(colors))
-      found = [_estimate(cells, tree, verifier, task) for task in tasks]
-      for row, (mean, error) in enumerate(found):
-        axes.errorbar(
-          mean,
-          row + shift,
-          xerr=error,
-          color=color.light,
-          marker=_MARKERS[i % len(_MARKERS)],
-          markersize=4,
-          linewidth=1.2,
-          label=fragments.plain(verifier),
-        )
+    # Rows run downwards; verifiers stand next to each other in a row.
+    pitch = min(0.24, 0.7 / len(rules))
+    for rule in rules:
+      for row, task in enumerate(tasks):
+        mean, error = _estimate(cells, tree, rule.name, task)
+        place = row + rule.place * pitch
+        axes.errorbar(mean, place, xerr=error, linewidth=1.2, **rule.line)
     axes.set_yticks(range(len(tasks)), [*map(fragments.plain, tasks)])
     axes.set_ylim(len(tasks) - 0.5, -0.5)
     axes.margins(x=0.08)
@@ -65,21 +58,16 @@ def length_histograms(
 ) -> str:
   """The share of cycles by tokens gained, a panel for each tree."""
   cells = _lengths(answers)
-  colors = _colors(cells)
+  rules = _rules(cells)
 
   def draw(tree, axes):
     longest = _longest(cells, tree)
-    width = 0.8 / len(colors)
-    for i, (verifier, color) in enumerate(colors.items()):
-      lengths = _pooled(cells, tree, verifier)
+    width = 0.8 / len(rules)
+    for rule in rules:
+      lengths = _pooled(cells, tree, rule.name)
       share = np.bincount(lengths, minlength=longest + 1) / max(len(lengths), 1)
-      axes.bar(
-        np.arange(1, longest + 1) + (i - (len(colors) - 1) / 2) * width,
-        share[1:],
-        0.88 * width,
-        color=color.light,
-        label=fragments.plain(verifier),
-      )
+      places = np.arange(1, longest + 1) + rule.place * width
+      axes.bar(places, share[1:], 0.88 * width, **rule.looks)
     axes.set_xticks(range(1, longest + 1))
     axes.grid(axis="y")
 
@@ -97,23 +85,15 @@ def acceptance_by_depth(
 ) -> str:
   """The share of cycles that accepted d drafted tokens or more, by depth d."""
   cells = _lengths(answers)
-  colors = _colors(cells)
+  rules = _rules(cells)
 
   def draw(tree, axes):
     depths = np.arange(1, max(_longest(cells, tree), 2))
-    for i, (verifier, color) in enumerate(colors.items()):
-      lengths = _pooled(cells, tree, verifier)
+    for rule in rules:
+      lengths = _pooled(cells, tree, rule.name)
       if len(lengths):
-        axes.plot(
-          depths,
-          (lengths[:, None] > depths).mean(axis=0),
-          color=color.light,
-          marker=_MARKERS[i % len(_MARKERS)],
-          markersize=4,
-          linewidth=1.4,
-          clip_on=False,
-          label=fragments.plain(verifier),
-        )
+        share = (lengths[:, None] > depths).mean(axis=0)
+        axes.plot(depths, share, linewidth=1.4, clip_on=False, **rule.line)
     axes.set_xticks(depths)
     axes.set_ylim(0, 1)
     axes.grid(axis="y")
@@ -145,6 +125,26 @@ def _lengths(answers) -> dict[_Item, np.ndarray]:
   return {item: np.array(cells[item]) for item in sorted(cells)}
 
 
+class _Rule(NamedTuple):
+  """How a verifier is drawn."""
+
+  name: str
+  place: float  # from the middle of all
+  looks: dict
+  line: dict  # the same, with a marker
+
+
+def _rules(cells) -> list[_Rule]:
+  """The verifiers, in the order of legends."""
+  colors = palette.of_verifiers(item.verifier for item in cells)
+  made = []
+  for i, (name, color) in enumerate(colors.items()):
+    looks = {"color": color.light, "label": fragments.plain(name)}
+    marker = {"marker": _MARKERS[i % len(_MARKERS)], "markersize": 4}
+    made.append(_Rule(name, i - (len(colors) - 1) / 2, looks, looks | marker))
+  return made
+
+
 def _of(cells, **names) -> list[np.ndarray]:
   """Those of the items with these names."""
   return [
@@ -166,21 +166,14 @@ def _longest(cells, tree):
 def _estimate(cells, tree, verifier, task):
   """The mean over questions, and its standard error; NaN where unknown."""
   found = _of(cells, tree=tree, verifier=verifier, task=task)
-  own = [lengths.mean() for lengths in found]
-  if not own:
-    return np.nan, np.nan
-  error = np.std(own, ddof=1) / len(own) ** 0.5 if len(own) > 1 else np.nan
-  return np.mean(own), error
+  own = Estimate.of([lengths.mean() for lengths in found])
+  return own.mean, own.error
 
 
 def _trees(cells, order) -> list[str]:
   """The trees in this order, or in that of their names."""
   there = {item.tree for item in cells}
   return [t for t in order if t in there] if order else _sorted(there)
-
-
-def _colors(cells):
-  return palette.of_verifiers(item.verifier for item in cells)
 
 
 def _sorted(names: Iterable[str]) -> list[str]:

@@ -1,7 +1,5 @@
 """What a run shows while it runs, and what it prints at its end."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 
@@ -14,38 +12,32 @@ from tv_jax.report.writing import Report
 _WIDTH = 150  # where nobody says how wide the place is
 
 
-class Shown:
-  """A bar below lines on a terminal; lines alone elsewhere."""
-
-  def __init__(self, console: rich.console.Console):
-    """Nothing is shown yet."""
-    self.console = console
-    self.bar = rich.progress.Progress(
-      rich.progress.TextColumn("answers"),
-      rich.progress.BarColumn(),
-      rich.progress.MofNCompleteColumn(),
-      rich.progress.TimeElapsedColumn(),
-      console=console,
-      disable=not console.is_terminal,
-      transient=True,
-    )
-    self.task = self.bar.add_task("answers", total=None)
-
-  def say(self, line: str) -> None:
-    """A line."""
-    self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-  def advance(self, done: int, count: int) -> None:
-    """So many answers of all are there."""
-    self.bar.update(self.task, completed=done, total=count)
-
-
 @contextlib.contextmanager
 def shown():
-  """What a run can tell things to."""
-  result = Shown(rich.console.Console(stderr=True))
-  with result.bar:
-    yield result
+  """What a run tells lines to, and how many answers of all are there.
+
+  A bar below lines on a terminal; lines alone elsewhere.
+  """
+  console = rich.console.Console(stderr=True)
+  bar = rich.progress.Progress(
+    rich.progress.TextColumn("answers"),
+    rich.progress.BarColumn(),
+    rich.progress.MofNCompleteColumn(),
+    rich.progress.TimeElapsedColumn(),
+    console=console,
+    disable=not console.is_terminal,
+    transient=True,
+  )
+  task = bar.add_task("answers", total=None)
+
+  def say(line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+  def advance(done: int, count: int) -> None:
+    bar.update(task, completed=done, total=count)
+
+  with bar:
+    yield say, advance
 
 
 def show(made: Report) -> None:

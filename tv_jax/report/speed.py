@@ -1,7 +1,5 @@
 """Speed: what a run's timing says."""
 
-from __future__ import annotations
-
 from tv_jax import metrics
 from tv_jax.records import Method
 from tv_jax.report import formats, tables

@@ -4,15 +4,13 @@ Nothing about speed is in these, so that they are the same to the byte whenever
 the same items are there.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from tv_jax import metrics, records
 from tv_jax.metrics import Cell, Estimate
-from tv_jax.records import Answer, Method
+from tv_jax.records import ALL, Answer, Method
 
 # By task, ALL among them, and by method, the seeds pooled.
 Cells = dict[str, dict[Method, Cell]]
@@ -31,7 +29,6 @@ TASKS = {
   "math_reasoning": "Math",
   "rag": "RAG",
 }
-ALL = "all"
 NOTHING = "\u2013"
 
 DEFINITIONS = (
@@ -63,26 +60,17 @@ class Table(NamedTuple):
 
 
 def cells(answers: Iterable[Answer], config: dict) -> Cells:
-  """The cells of a run.
-
-  Args:
-    answers: Lines of its store.
-    config: The run's, in whose order cells come; plain decoding comes first.
-
-  Returns:
-    The cells.
-  """
+  """The cells of a run, in the order of its config; plain decoding first."""
   grouped: dict[str, dict[Method, list[Answer]]] = {}
   for answer in answers:
     method = answer.method.pooled("seed")
     # Once, where a category is called so, too.
     for task in dict.fromkeys((answer.task, ALL)):
       grouped.setdefault(task, {}).setdefault(method, []).append(answer)
-  tasks = [*TASKS]
 
   def place_of_task(task):
-    other = len(tasks) + (task == ALL)
-    return tasks.index(task) if task in tasks else other, task
+    known = [*TASKS, task]  # what is not known comes after
+    return task == ALL, known.index(task), task
 
   def place(method):
     # What is in no list comes first.
@@ -123,7 +111,8 @@ def main(found: Cells, fixed: Method, baseline: str) -> Table:
     compared[tree] = others if baseline in rules else []
     groups.append((tree, len(rules) + len(compared[tree])))
     header += rules
-    header += [_delta(rule, compared[tree]) for rule in compared[tree]]
+    several = len(compared[tree]) > 1
+    header += [f"Delta {rule}" * several or "Delta" for rule in compared[tree]]
   rows = []
   for task, by_method in found.items():
     row = [_task(task)]
@@ -228,10 +217,6 @@ def _trees(found, fixed) -> dict[str, list[Method]]:
 
 def _task(task) -> str:
   return "All" if task == ALL else TASKS.get(task, task)
-
-
-def _delta(rule, compared) -> str:
-  return "Delta" if len(compared) == 1 else f"Delta {rule}"
 
 
 def _percent(cell, base) -> str:

@@ -75,9 +75,6 @@ def directed(cycle: dict) -> dict:
 def undrawn(traces: Iterable[dict]) -> tuple[dict[str, str], int]:
   """The rules whose walks are not to be shown, with the reason.
 
-  Args:
-    traces: Items' keys with their "cycles".
-
   Returns:
     The reason by rule, and how many cycles a rule with a direction ran in that
     did not end where its walk does.
@@ -120,9 +117,9 @@ def chances(cycle: dict, rule: str) -> np.ndarray:
   now, left = np.array(stop, np.float64), np.zeros(len(tree))
   if direction(cycle, rule) == DOWN:
     now = tree.ancestors.T @ now
-    for children in _families(tree):
-      after = stop[tree.parent[children[0]]]
-      left[children] = after + now[children][::-1].cumsum()[::-1]
+    for node in tree.inner:
+      children = tree.children[node, : tree.num_children[node]]
+      left[children] = stop[node] + now[children][::-1].cumsum()[::-1]
     left[ROOT] = now[ROOT]
   else:
     order = tree.postorder
@@ -157,8 +154,3 @@ def walk(cycle: dict, rule: str) -> Walk:
     node = below
     below = first_hit(np.flatnonzero(tree.parent == node))
   return Walk(tuple(steps), node)
-
-
-def _families(tree):
-  """The children of each node that has any, in draw order."""
-  return (tree.children[v][: tree.num_children[v]] for v in tree.inner)

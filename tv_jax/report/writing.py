@@ -1,7 +1,5 @@
 """The report of a run: every file of it, from what is in its folder."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 from typing import NamedTuple
@@ -40,13 +38,7 @@ class Report(NamedTuple):
 
 
 def write(folder: str | os.PathLike) -> Report:
-  """Writes a run's tables, plots and page into its folder.
-
-  Args:
-    folder: A run's, finished or not; it is only read but for the report.
-
-  Returns:
-    The report.
+  """Writes a run's tables, plots and page into its folder, finished or not.
 
   Raises:
     ValueError: The folder holds no run, or no answers yet.
@@ -212,40 +204,31 @@ def _page(unit, found, shown, speeds, drawn, warnings) -> str:
       item["verifier"] == unit.config["baseline"],
     )
   )
-  section = page.Section
-  sections = [
-    section("tables", "Tables", "".join(map(formats.html, shown))),
-    section("explorer", "The trees themselves", page.explorer(traces)),
-    section(
-      "plots",
-      "Plots",
-      "".join(
-        fragments.figure(svg, caption, name=name)
-        for name, (svg, caption) in drawn.items()
-      ),
-    ),
-    section(
-      "definitions",
-      "Definitions",
-      "".join(
-        map(fragments.paragraph, (*tables.DEFINITIONS, *speed.DEFINITIONS))
-      ),
-    ),
-    section(
-      "settings",
-      "Config and environment",
-      fragments.definitions(unit.config, caption="Config")
-      + "".join(
-        fragments.definitions(one, caption="Environment")
-        for one in unit.environments
-      ),
-    ),
+  plotted = [
+    fragments.figure(svg, caption, name=name)
+    for name, (svg, caption) in drawn.items()
   ]
+  defined = (*tables.DEFINITIONS, *speed.DEFINITIONS)
+  settings = [("Config", unit.config)]
+  settings += [("Environment", one) for one in unit.environments]
+  sections = {
+    ("tables", "Tables"): map(formats.html, shown),
+    ("explorer", "The trees themselves"): [page.explorer(traces)],
+    ("plots", "Plots"): plotted,
+    ("definitions", "Definitions"): map(fragments.paragraph, defined),
+    ("settings", "Config and environment"): [
+      fragments.definitions(values, caption=caption)
+      for caption, values in settings
+    ],
+  }
   return page.render(
     title=f"tv_jax: {unit.config['experiment']}",
     lead=[*warnings, _lead(unit)],
     figures=_figures(unit, found, speeds),
-    sections=sections,
+    sections=[
+      page.Section(name, heading, "".join(parts))
+      for (name, heading), parts in sections.items()
+    ],
   )
 
 

@@ -21,18 +21,10 @@ def explained(what: str):
 
 
 def to_bytes(value, what: str, *, indent: int | None = None) -> bytes:
-  """A value as JSON in UTF-8; with an indent, its keys are sorted.
-
-  Args:
-    value: Of dicts, lists, strings, numbers, booleans and None.
-    what: What the value is, for the error.
-    indent: None for a single line.
-
-  Returns:
-    The bytes, with a newline at the end and, without indent, nowhere else.
+  """A value as JSON in UTF-8: a line or, with an indent, in order of the keys.
 
   Raises:
-    ValueError: The value is no JSON; a NaN and an infinity are none.
+    ValueError: `what` is no JSON; a NaN and an infinity are none.
   """
   try:
     text = json.dumps(
@@ -58,21 +50,21 @@ def round_trip(value, what: str):
   return from_bytes(to_bytes(value, what))
 
 
-def write_atomic(path: str | os.PathLike, text: str) -> None:
-  """Writes a file durably; nobody ever sees a half of it.
+def write_json(path: pathlib.Path, value, what: str) -> None:
+  """As `write_atomic`; `what` is what errors call the value."""
+  _write(path, to_bytes(value, what, indent=2))
 
-  Args:
-    path: The file; one that is there is replaced.
-    text: All of its content.
+
+def write_atomic(path: str | os.PathLike, text: str) -> None:
+  """Writes a file durably, or replaces it; nobody ever sees a half of it.
 
   Raises:
     StoreError: It could not be written; what was there before is as it was.
   """
-  write_bytes(pathlib.Path(path), _encode(text))
+  _write(pathlib.Path(path), _encode(text))
 
 
-def write_bytes(path: pathlib.Path, data: bytes) -> None:
-  """As `write_atomic`."""
+def _write(path, data):
   partial = path.with_name(_partial(path.name, os.urandom(4).hex()))
   with explained(f"{path} cannot be written"):
     try:

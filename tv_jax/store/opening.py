@@ -75,7 +75,7 @@ def keep_config(config: dict, folder: pathlib.Path) -> None:
   with files.explained(f"{items} cannot be read"):
     empty = not os.path.exists(items) or not os.path.getsize(items)
   if there is None or (changes and empty):
-    files.write_bytes(path, files.to_bytes(config, "the config", indent=2))
+    files.write_json(path, config, "the config")
   elif changes:
     raise ValueError(
       f"{folder} was made with another config: {'; '.join(changes)}: give the"
@@ -112,7 +112,7 @@ def keep_sources(sources: dict[str, str], folder: pathlib.Path, empty: bool):
       " put back what was there, or give another --workdir"
     )
   if unit.load(path, dict) != (now := there | sources):
-    files.write_bytes(path, files.to_bytes(now, "the sources", indent=2))
+    files.write_json(path, now, "the sources")
 
 
 def note_environment(
@@ -120,12 +120,9 @@ def note_environment(
 ) -> tuple[list[dict], list[str]]:
   """Adds the environment to those that wrote here, unless it is among them.
 
-  Args:
-    environment: Of this process; its "date" is no difference.
-    folder: The unit's folder.
-
   Returns:
-    All environments, and how a new one differs from the last before it.
+    All environments, and how a new one differs from the last before it; the
+    "date" is no difference.
   """
 
   def changes(one):
@@ -137,8 +134,7 @@ def note_environment(
   if not all(map(changes, before)):
     return before, []
   environments = [*before, environment]
-  data = files.to_bytes(environments, "the environment", indent=2)
-  files.write_bytes(path, data)
+  files.write_json(path, environments, "the environment")
   return environments, changes(before[-1]) if before else []
 
 
@@ -147,12 +143,9 @@ def open_items(
 ) -> tuple[int, dict[Key, Answer], int]:
   """Opens items.jsonl to append, and cuts off a last line that is torn.
 
-  Args:
-    path: The file.
-    resources: Closes the descriptor.
-
   Returns:
-    The descriptor, the answers by key, and the bytes that they take.
+    The descriptor, which `resources` close, the answers by key, and the bytes
+    that they take.
   """
   with files.explained(f"{path} cannot be opened"):
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT

@@ -4,8 +4,6 @@ The store knows answers; here is what must be in a run's other files. Whoever
 edits a folder, or brings one of another program, is told in a line.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 from collections.abc import Iterable
@@ -38,13 +36,7 @@ _TIMED = {
 
 
 def read(folder: str | os.PathLike) -> unit_lib.Unit:
-  """Reads a run's folder.
-
-  Args:
-    folder: One that `tv_jax.main` has begun, finished or not.
-
-  Returns:
-    What is in it.
+  """Reads a folder that `tv_jax.main` has begun, finished or not.
 
   Raises:
     ValueError: In a line, what a file lacks.

@@ -1,7 +1,5 @@
 """What is in a unit's folder, for readers."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -43,11 +41,7 @@ class Unit:
 def read(folder: str | os.PathLike) -> Unit:
   """Reads a unit's folder, whether or not a process is writing there.
 
-  Args:
-    folder: The unit's folder.
-
-  Returns:
-    What is in it; a torn last line is not.
+  A torn last line is left out.
 
   Raises:
     ValueError: The folder is no unit, or a file in it is damaged.
@@ -76,11 +70,7 @@ def read(folder: str | os.PathLike) -> Unit:
 def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
   """Reads all units in a folder and below it, sorted by path.
 
-  Args:
-    root: Above them, as runs/; other folders in it are left out.
-
-  Returns:
-    The units; those that are not finished say so (`done`).
+  Other folders are left out; units that are not finished say so (`done`).
 
   Raises:
     ValueError: A unit is damaged.
@@ -104,10 +94,6 @@ def parse(data: bytes, path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
 
   A crash tears the last line only. It then lacks its newline or, when the
   machine went down as well, is as long as it should be and holds zeros.
-
-  Args:
-    data: The file's bytes.
-    path: The file, for the errors.
 
   Returns:
     The answers by key, in the file's order, and the bytes that they take.

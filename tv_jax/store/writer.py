@@ -1,7 +1,5 @@
 """The one process that writes a unit."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib
@@ -11,7 +9,7 @@ from tv_jax.store import files, opening, unit
 
 
 class Store:
-  """A unit's folder, held for writing; make it with `open`, as a context.
+  """A unit's folder, held for writing; use it as a context.
 
   Attributes:
     folder: The folder.
@@ -20,21 +18,10 @@ class Store:
       that wrote here; empty if there is nothing to warn of.
   """
 
-  def __init__(self, folder, environments, changes, items, resources):
-    """Not to be called: a store is made by `open`."""
-    self.folder: pathlib.Path = folder
-    self.environments: list[dict] = environments
-    self.environment_changes: list[str] = changes
-    self._descriptor, self._answers, self._size = items
-    self._resources: contextlib.ExitStack = resources
-    self._closed = False
-    self._done = os.path.exists(folder / unit.DONE)
-
-  @classmethod
-  def open(
-    cls, folder: str | os.PathLike, config: dict, environment: dict
-  ) -> Store:
-    """Makes a unit's folder, or continues in it.
+  def __init__(
+    self, folder: str | os.PathLike, config: dict, environment: dict
+  ):
+    """Makes a unit's folder, or continues in it, and holds its lock.
 
     A last line that a crash has torn is cut off.
 
@@ -43,25 +30,28 @@ class Store:
       config: What the unit is to hold; it never changes.
       environment: What makes the items: versions, device, "date".
 
-    Returns:
-      The store, which holds the folder's lock until it is closed.
-
     Raises:
       ValueError: The unit has another config, or a damaged file.
       StoreError: Another process is writing there, or writing is impossible.
     """
-    folder = pathlib.Path(folder)
+    self.folder = folder = pathlib.Path(folder)
     config = files.round_trip(config, "the config")
     environment = files.round_trip(environment, "the environment")
     opening.make(folder)
     with contextlib.ExitStack() as resources:
       opening.lock(folder, resources)
       opening.keep_config(config, folder)
-      environments, changes = opening.note_environment(environment, folder)
-      items = opening.open_items(folder / unit.ITEMS, resources)
-      return cls(folder, environments, changes, items, resources.pop_all())
+      self.environments, self.environment_changes = opening.note_environment(
+        environment, folder
+      )
+      self._descriptor, self._answers, self._size = opening.open_items(
+        folder / unit.ITEMS, resources
+      )
+      self._resources = resources.pop_all()
+    self._closed = False
+    self._done = os.path.exists(folder / unit.DONE)
 
-  def __enter__(self) -> Store:
+  def __enter__(self):
     """The store itself."""
     return self
 
@@ -78,6 +68,10 @@ class Store:
     """Whether the item is there."""
     return key in self._answers
 
+  def __len__(self) -> int:
+    """How many items are there."""
+    return len(self._answers)
+
   def get(self, key: Key) -> Answer | None:
     """The item, or None."""
     return self._answers.get(key)
@@ -88,13 +82,10 @@ class Store:
     return unit.in_order(self._answers)
 
   def append(self, answer: Answer) -> None:
-    """Writes an item; on return it is on the disk.
+    """Writes an item; on return it is on the disk, with lists for tuples.
 
     There is no writing of several at once: a crash could then tear more than
     the last line, and a write costs nothing next to making an item.
-
-    Args:
-      answer: Of whatever can be JSON: a reader finds lists for tuples.
 
     Raises:
       ValueError: It is there already, or is no JSON.
@@ -123,8 +114,7 @@ class Store:
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json, all of it; errors as in `append`."""
     self._check_open()
-    data = files.to_bytes(timing, "the timing", indent=2)
-    files.write_bytes(self.folder / unit.TIMING, data)
+    files.write_json(self.folder / unit.TIMING, timing, "the timing")
 
   def finish(self) -> None:
     """Marks the unit as done; one more item unmarks it."""

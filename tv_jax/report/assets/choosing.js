@@ -17,8 +17,8 @@ Object.assign(
     }
 
     /** Fills the selects; `part(name)` is a part of the explorer. */
-    function fillChoices(part, traces, { trace, cycle }) {
-      const { tree, question, run } = choices(traces, trace);
+    function fillChoices(part, traces, runs, { trace, cycle }) {
+      const { tree, question, run } = choices(traces, trace, runs);
       fill(part("tree"), tree, trace.tree);
       fill(part("question"), question, askedOf(trace));
       fill(part("run"), run, runOf(trace));

@@ -8,7 +8,7 @@
   const { addressOf, chosen, element, fillChoices, fillContext, nodesTable } =
     window.explorer;
   const { pair, panel, ranRule, stateAt } = window.explorer;
-  const { traces, colors, undrawn } = JSON.parse(source.textContent);
+  const { traces, runs, colors, undrawn } = JSON.parse(source.textContent);
   const home = document.getElementById("explorer");
   const part = (name) => home.querySelector(`[data-part="${name}"]`);
 
@@ -51,7 +51,7 @@
     pause();
     const cycle = cycleNow();
     state.rules = pair(rulesNow(), state.rules, ranNow());
-    fillChoices(part, traces, state);
+    fillChoices(part, traces, runs, state);
     fillContext(part("context"), state);
     const narrow = part("panels").clientWidth < NARROW;
     panels = state.rules.map((rule, place) =>

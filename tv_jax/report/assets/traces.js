@@ -1,33 +1,35 @@
 "use strict";
 
 // Which traces there are, what to offer of them, and what they say.
-// Pure functions; a trace is as in a run's items, with the item's key.
+// Pure functions; a trace is as in a run's items: all that it has beside its
+// prompt and its cycles is the item's key, whatever the axes of the grid.
 Object.assign(
   window.explorer,
   (() => {
     const { pathTo } = window.explorer;
 
-    const ASKED = ["task", "question", "turn"];
-    const RUN = ["proposal", "verifier", "temperature", "seed"];
-    const KEY = [...ASKED, "tree", ...RUN];
+    const keyOf = ({ prompt, cycles, ...key }) => key;
+    const nameOf = (trace) => Object.values(keyOf(trace)).join("/");
+    const askedOf = ({ task, question, turn }) => `${task}/${question}/${turn}`;
+    function runOf(trace) {
+      const { task, question, turn, tree, ...run } = keyOf(trace);
+      return Object.values(run).join("/");
+    }
+    // Of the selects, each of which offers what those before it leave.
+    const VALUES = { tree: (one) => one.tree, question: askedOf, run: runOf };
 
-    const keyOf = (trace, names) => names.map((name) => trace[name]).join("/");
-    const nameOf = (trace) => keyOf(trace, KEY);
-    const askedOf = (trace) => keyOf(trace, ASKED);
-    const runOf = (trace) => keyOf(trace, RUN);
-
-    /** Pairs (value, text) of what each select offers beside a trace. */
-    function choices(traces, trace) {
+    /**
+     * Pairs (value, text) of what each select offers beside a trace.
+     *
+     * `runs` has the words for each trace's run.
+     */
+    function choices(traces, trace, runs) {
       const sameTree = traces.filter((one) => one.tree === trace.tree);
       const pairs = (own, value, text) => [
         ...new Map(own.map((one) => [value(one), text(one)])),
       ];
       return {
-        tree: pairs(
-          traces,
-          (one) => one.tree,
-          (one) => one.tree,
-        ),
+        tree: pairs(traces, VALUES.tree, VALUES.tree),
         question: pairs(sameTree, askedOf, (one) => {
           const turn = one.turn ? `, turn ${one.turn + 1}` : "";
           return `${one.task} ${one.question}${turn}`;
@@ -35,34 +37,23 @@ Object.assign(
         run: pairs(
           sameTree.filter((one) => askedOf(one) === askedOf(trace)),
           runOf,
-          (one) =>
-            `${one.verifier}, ${one.proposal}, T = ${one.temperature},` +
-            ` seed ${one.seed}`,
+          (one) => runs[traces.indexOf(one)],
         ),
       };
     }
 
     /** The trace that has this tree, question or run, and differs least. */
     function chosen(traces, trace, name, value) {
-      const valueOf = {
-        tree: (one) => one.tree,
-        question: askedOf,
-        run: runOf,
-      };
-      const before = {
-        tree: [],
-        question: ["tree"],
-        run: ["tree", "question"],
-      };
+      const names = Object.keys(VALUES);
+      const above = names.slice(0, names.indexOf(name));
       const fits = traces.filter(
         (one) =>
-          valueOf[name](one) === value &&
-          before[name].every(
-            (above) => valueOf[above](one) === valueOf[above](trace),
-          ),
+          VALUES[name](one) === value &&
+          above.every((own) => VALUES[own](one) === VALUES[own](trace)),
       );
+      const fields = Object.keys(keyOf(trace));
       const alike = (one) =>
-        KEY.filter((field) => one[field] === trace[field]).length;
+        fields.filter((field) => one[field] === trace[field]).length;
       return fits.reduce((a, b) => (alike(b) > alike(a) ? b : a));
     }
 
