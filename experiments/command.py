@@ -7,12 +7,12 @@ With folders it only makes these, of the runs that are in them.
 
 from __future__ import annotations
 
-import functools
 import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import ml_collections
 import rich.console
 from absl import flags, logging
 from ml_collections import config_flags
@@ -94,39 +94,82 @@ def group(folder: pathlib.Path) -> Group:
 
 
 def _run(heard, experiment, configs, place) -> list[Group]:
-  """Runs what is left; all groups, once they are there."""
+  """Runs what is left; all groups, if it was not told to end."""
   with heard.deaf():
     # Slow to import: a bad flag is answered before.
     from tv_jax import evaluate
     from tv_jax.report import progress
-  smoke = flags.FLAGS.smoke
-  planned = [
-    (config, shard, evaluate.from_config(shard.of(config)))
-    for config in configs
-    for shard in experiment_lib.shards(experiment, config, smoke)
-  ]  # all is checked before anything runs
   evaluate.keep_programs(flags.FLAGS.compilation_cache)
-  load = functools.lru_cache(maxsize=1)(evaluate.load)
   try:
     with progress.shown() as shown:
-      for i, (config, shard, settings) in enumerate(planned, 1):
-        folder = place / config.experiment / shard.name
-        shown.say(f"{i}/{len(planned)} {folder}")
-        evaluate.run(settings, folder, shown.say, shown.advance, load)
+      return execute(
+        experiment,
+        configs,
+        place,
+        smoke=flags.FLAGS.smoke,
+        say=shown.say,
+        advance=shown.advance,
+      )
   except BaseException:
     if not heard.status:
       raise
     cli.tell(f"{heard.word()}: the same command goes on")
     return []
-  return [
-    experiment_lib.read(
-      place / config.experiment,
-      config.experiment,
-      [s.name for other, s, _ in planned if other is config],
-    )
+
+
+def execute(
+  experiment: Experiment,
+  configs: Sequence[ml_collections.ConfigDict],
+  place: pathlib.Path,
+  *,
+  smoke: bool = False,
+  say: Callable[[str], None] = lambda line: None,
+  advance: Callable[[int, int], None] = lambda done, count: None,
+) -> list[Group]:
+  """Runs what is left of an experiment: all of its groups.
+
+  Args:
+    experiment: Which.
+    configs: What to run it of; a group is a folder of the config's name.
+    place: For the groups' folders.
+    smoke: Whether to do as little as shows that it works.
+    say: Told what is going on, a line at a time.
+    advance: Told of each run how many answers there are, and will be.
+
+  Returns:
+    The groups.
+  """
+  from tv_jax import evaluate
+
+  planned = [
+    (config, shard, evaluate.from_config(shard.of(config)))
     for config in configs
-    if any(other is config for other, _, _ in planned)
+    for shard in experiment_lib.shards(experiment, config, smoke)
+  ]  # all is checked before anything runs
+  load = _once(evaluate.load)
+  names = {}
+  for i, (config, shard, settings) in enumerate(planned, 1):
+    folder = place / config.experiment / shard.name
+    say(f"{i}/{len(planned)} {folder}")
+    evaluate.run(settings, folder, say, advance, load)
+    names.setdefault(config.experiment, []).append(shard.name)
+  return [
+    experiment_lib.read(place / name, name, shards)
+    for name, shards in names.items()
   ]
+
+
+def _once(load):
+  """Loads a pair that was loaded last no second time."""
+  last = {}
+
+  def same_or_loaded(settings):
+    if settings.models not in last:
+      last.clear()  # two pairs may not fit
+      last[settings.models] = load(settings)
+    return last[settings.models]
+
+  return same_or_loaded
 
 
 def make(

@@ -13,6 +13,7 @@ NAMES = (
   "depth",
   "statistics",
   "losslessness",
+  "quality",
   "as_published",
 )
 

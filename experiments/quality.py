@@ -1,0 +1,153 @@
+"""The paper's table of quality, and beside it what needs no judge.
+
+  python -m experiments.quality
+  python -m experiments.judge runs/experiments/quality --judge_url=URL \
+    --judge_model=MODEL --judge_key=NAME
+  python -m experiments.quality
+
+Exact match: the share of right answers of each rule less plain decoding's,
+question by question, with an interval of 95 %. A judge's ratings are in the
+table once there are any: the second command asks for them, the third shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments import command, comparing, experiment
+from experiments.experiment import Artefact, Group, Shard
+from experiments.judge import exams, grades, kept, rendering
+from tv_jax.metrics import Estimate
+from tv_jax.records import Answer, Method
+from tv_jax.report import tables
+from tv_jax.report.tables import NOTHING, Table
+
+HEADER = ("rule", "tree", "exact match", "less plain", "95 %", "questions")
+# Two sides of a normal law.
+SIGMAS = 1.96
+
+
+class Share(NamedTuple):
+  """Right answers of a method."""
+
+  method: Method
+  own: Estimate | None  # over questions
+  less_plain: Estimate | None  # over the questions that both answered
+
+
+def sweep(config, smoke: bool) -> Iterator[Shard]:
+  """A shard for each seed."""
+  for seed in experiment.seeds(config)[: 1 if smoke else None]:
+    yield Shard(f"seed-{seed}", {"seeds": (seed,)})
+
+
+def render(groups: Sequence[Group]) -> Artefact:
+  """Exact match of each group, and what judges said of it."""
+  made, told, notes = [], [], []
+  for group in groups:
+    shares = exact_match(group.answers)
+    made.append(_table(group, shares))
+    told += _reading(group, shares)
+    judged = _judged(group)
+    made += judged
+    if not judged:
+      told.append(
+        f"{group.name}: no judge has rated these answers"
+        " (python -m experiments.judge)."
+      )
+    notes += comparing.notes(group)
+  notes += [
+    "Exact match: an answer's last line is the reference; by question, its turns"
+    " and seeds pooled. Less plain: question by question.",
+    *rendering.DEFINITIONS,
+  ]
+  return Artefact(told, made, {}, notes)
+
+
+def exact_match(answers: Sequence[Answer]) -> list[Share]:
+  """Of every method, plain decoding first."""
+  right: dict[Method, dict[int, list[bool]]] = {}
+  for answer in answers:
+    own = right.setdefault(answer.method.pooled("seed"), {})
+    if answer.error is None and answer.right is not None:
+      own.setdefault(answer.question, []).append(answer.right)
+  shares = {
+    method: {question: np.mean(given) for question, given in own.items()}
+    for method, own in right.items()
+  }
+  found = []
+  for method in sorted(shares, key=lambda one: not one.plain):
+    own, plain = shares[method], shares.get(method.undrafted, {})
+    both = sorted(own.keys() & plain.keys())
+    less = None
+    if both and not method.plain:
+      less = Estimate.of([own[one] - plain[one] for one in both])
+    share = Estimate.of([*own.values()]) if own else None
+    found.append(Share(method, share, less))
+  return found
+
+
+def _table(group, shares) -> Table:
+  rows = []
+  for method, own, less in shares:
+    interval = NOTHING
+    if less and less.n > 1:
+      ends = [less.mean + sign * SIGMAS * less.error for sign in (-1, 1)]
+      interval = " to ".join(f"{100 * end:+.1f}" for end in ends)
+    rows.append(
+      [
+        method.verifier,
+        NOTHING if method.plain else method.tree,
+        _percent(own),
+        _percent(less, "+.1f"),
+        interval,
+        str(own.n) if own else "0",
+      ]
+    )
+  return Table(f"{group.name}: exact match, %", [], [*HEADER], rows)
+
+
+def _percent(value, spec=".1f") -> str:
+  if value is None:
+    return NOTHING
+  own = Estimate(mean=100 * value.mean, error=100 * value.error, n=value.n)
+  return tables.estimate(own, spec)
+
+
+def _reading(group, shares) -> Iterator[str]:
+  less = [one.less_plain for one in shares if one.less_plain]
+  sure = [one for one in less if one.error > 0]
+  if sure:
+    worst = max(sure, key=lambda one: abs(one.mean / one.error))
+    yield (
+      f"{group.models}: of {len(less)} methods none is further from plain"
+      f" decoding's exact match than {_percent(worst, '+.1f')} points,"
+      f" {abs(worst.mean / worst.error):.1f} sigma."
+    )
+
+
+def _judged(group) -> list[Table]:
+  """A table for each judge that has rated answers of the group."""
+  judges = {key.judge for unit in group.units for key in kept.read(unit.folder)}
+  found = []
+  for judge in sorted(judges):
+    own = [exams.exam(unit) for unit in group.units]
+    rows = grades.table([one for one in own if one.methods], judge)
+    found += rendering.rendered(rows, f"{group.name}, by {judge}")
+  return found
+
+
+EXPERIMENT = experiment.Experiment(
+  name="quality",
+  title="Quality: exact match, and a judge's ratings",
+  sweep=sweep,
+  render=render,
+  base={"temperatures": (1.0,), **experiment.LENGTHS_ALONE},
+)
+
+
+if __name__ == "__main__":
+  command.run(EXPERIMENT)

@@ -1,0 +1,115 @@
+"""Experiments as they are run: commands, kills, and the paper's pairs."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from experiments import names
+from tests.commands import ended
+
+ROOT = pathlib.Path(__file__).parents[1]
+# Four shards of small trees, of two questions.
+DEPTH = (
+  "experiments.depth",
+  "--smoke",
+  "--config=configs/smoke.py",
+)
+
+
+def start(*arguments, **options):
+  return subprocess.Popen(
+    [sys.executable, "-m", *map(str, arguments)],
+    cwd=ROOT,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    **options,
+  )
+
+
+def run(*arguments):
+  return ended(start(*arguments))
+
+
+def contents(folder):
+  """What is the same to the byte wherever and whenever it was run."""
+  return {
+    str(path.relative_to(folder)): path.read_bytes()
+    for path in sorted(folder.rglob("*"))
+    if path.is_file() and path.name not in ("env.json", "lock")
+  }
+
+
+@pytest.mark.parametrize(
+  ("arguments", "says"),
+  [
+    (["experiments", "nothing"], "'nothing' is not one of worked_example"),
+    (["experiments.depth", "--config=no_such.py"], "no_such.py"),
+    (["experiments.depth", "--config.trees=a"], "tree 'a': write"),
+    (["experiments.depth", "no/folder"], "no/folder"),
+    (["experiments.depth", "--no_such_flag"], "no_such_flag"),
+    (["experiments.results", "--workdir=no", "--out=/dev/null/x"], "/dev/null"),
+  ],
+  ids=lambda value: str(value)[:40],
+)
+def test_what_is_wrong_is_a_line(arguments, says):
+  done = run(*arguments)
+  assert done.returncode == 2, done.stderr
+  assert done.stderr.count("\n") == 1
+  assert says in done.stderr
+
+
+@pytest.mark.long
+def test_a_kill_in_the_middle_changes_no_byte(tmp_path):
+  cache = f"--compilation_cache={tmp_path / 'programs'}"
+  whole, killed = tmp_path / "whole", tmp_path / "killed"
+  done = run(*DEPTH, cache, f"--workdir={whole}")
+  assert done.returncode == 0, done.stderr
+  told = "depth.md, depth.tex, depth.csv, depth-smoke.svg, depth-gain-smoke.svg"
+  assert told in done.stdout
+  third = killed / "depth" / "smoke" / "kary-2x2" / "items.jsonl"
+  process = start(*DEPTH, cache, f"--workdir={killed}")
+  while not (third.exists() and third.stat().st_size):
+    assert process.poll() is None
+    time.sleep(0.01)
+  process.send_signal(signal.SIGKILL)
+  process.communicate()
+  before = contents(killed)
+  assert not any(name.endswith(".md") for name in before)
+  stopped = start(*DEPTH, cache, f"--workdir={killed}")
+  time.sleep(1)
+  stopped.send_signal(signal.SIGTERM)
+  stopped.communicate()
+  assert stopped.returncode == 143
+  done = run(*DEPTH, cache, f"--workdir={killed}")
+  assert done.returncode == 0, done.stderr
+  assert contents(killed) == contents(whole)
+  again = run(*DEPTH, cache, f"--workdir={killed}")
+  assert "answers are all there" in again.stderr
+  assert contents(killed) == contents(whole)
+
+
+@pytest.mark.long
+def test_all_of_them_as_little_as_shows_that_they_work(tmp_path):
+  """SMOKE=1 make experiments, in this environment."""
+  place = tmp_path / "runs"
+  shutil.rmtree(place, ignore_errors=True)
+  done = run("experiments", "--smoke", f"--workdir={place}")
+  assert done.returncode == 0, done.stderr
+  page = tmp_path / "results.md"
+  done = run("experiments.results", f"--workdir={place}", f"--out={page}")
+  assert done.returncode == 0, done.stderr
+  text = page.read_text()
+  assert "Not run" not in text
+  for one in names.all_of_them():
+    assert f"python -m experiments.{one.name}" in text
+    assert (place / one.name / f"{one.name}.md").exists()
+  figures = {path.name for path in (tmp_path / "results").iterdir()}
+  assert len(figures) == 6
+  assert os.sep not in "".join(figures)
