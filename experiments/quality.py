@@ -6,8 +6,8 @@
   python -m experiments.quality
 
 Exact match: the share of right answers of each rule less plain decoding's,
-question by question, with an interval of 95 %. A judge's ratings are in the
-table once there are any: the second command asks for them, the third shows them.
+question by question, with an interval of 95 %. A judge's ratings are shown once
+there are any: the second command asks for them, the third shows them.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def render(groups: Sequence[Group]) -> Artefact:
       )
     notes += comparing.notes(group)
   notes += [
-    "Exact match: an answer's last line is the reference; by question, its turns"
-    " and seeds pooled. Less plain: question by question.",
+    "Exact match: an answer's last line is the reference; by question, its"
+    " turns and seeds pooled. Less plain: question by question.",
     *rendering.DEFINITIONS,
   ]
   return Artefact(told, made, {}, notes)

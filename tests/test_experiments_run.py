@@ -1,40 +1,17 @@
 """Experiments as they are run: commands, kills, and the paper's pairs."""
 
 import os
-import pathlib
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
 from experiments import names
-from tests.commands import ended
+from tests.commands import run, start
 
-ROOT = pathlib.Path(__file__).parents[1]
 # Four shards of small trees, of two questions.
-DEPTH = (
-  "experiments.depth",
-  "--smoke",
-  "--config=configs/smoke.py",
-)
-
-
-def start(*arguments, **options):
-  return subprocess.Popen(
-    [sys.executable, "-m", *map(str, arguments)],
-    cwd=ROOT,
-    stdout=subprocess.PIPE,
-    stderr=subprocess.PIPE,
-    text=True,
-    **options,
-  )
-
-
-def run(*arguments):
-  return ended(start(*arguments))
+DEPTH = ("--smoke", "--config=configs/smoke.py")
 
 
 def contents(folder):
@@ -59,7 +36,8 @@ def contents(folder):
   ids=lambda value: str(value)[:40],
 )
 def test_what_is_wrong_is_a_line(arguments, says):
-  done = run(*arguments)
+  program, *others = arguments
+  done = run(*others, program=program)
   assert done.returncode == 2, done.stderr
   assert done.stderr.count("\n") == 1
   assert says in done.stderr
@@ -69,12 +47,14 @@ def test_what_is_wrong_is_a_line(arguments, says):
 def test_a_kill_in_the_middle_changes_no_byte(tmp_path):
   cache = f"--compilation_cache={tmp_path / 'programs'}"
   whole, killed = tmp_path / "whole", tmp_path / "killed"
-  done = run(*DEPTH, cache, f"--workdir={whole}")
+  done = run(*DEPTH, cache, f"--workdir={whole}", program="experiments.depth")
   assert done.returncode == 0, done.stderr
   told = "depth.md, depth.tex, depth.csv, depth-smoke.svg, depth-gain-smoke.svg"
   assert told in done.stdout
   third = killed / "depth" / "smoke" / "kary-2x2" / "items.jsonl"
-  process = start(*DEPTH, cache, f"--workdir={killed}")
+  process = start(
+    *DEPTH, cache, f"--workdir={killed}", program="experiments.depth"
+  )
   while not (third.exists() and third.stat().st_size):
     assert process.poll() is None
     time.sleep(0.01)
@@ -82,15 +62,17 @@ def test_a_kill_in_the_middle_changes_no_byte(tmp_path):
   process.communicate()
   before = contents(killed)
   assert not any(name.endswith(".md") for name in before)
-  stopped = start(*DEPTH, cache, f"--workdir={killed}")
+  stopped = start(
+    *DEPTH, cache, f"--workdir={killed}", program="experiments.depth"
+  )
   time.sleep(1)
   stopped.send_signal(signal.SIGTERM)
   stopped.communicate()
   assert stopped.returncode == 143
-  done = run(*DEPTH, cache, f"--workdir={killed}")
+  done = run(*DEPTH, cache, f"--workdir={killed}", program="experiments.depth")
   assert done.returncode == 0, done.stderr
   assert contents(killed) == contents(whole)
-  again = run(*DEPTH, cache, f"--workdir={killed}")
+  again = run(*DEPTH, cache, f"--workdir={killed}", program="experiments.depth")
   assert "answers are all there" in again.stderr
   assert contents(killed) == contents(whole)
 
@@ -100,10 +82,12 @@ def test_all_of_them_as_little_as_shows_that_they_work(tmp_path):
   """SMOKE=1 make experiments, in this environment."""
   place = tmp_path / "runs"
   shutil.rmtree(place, ignore_errors=True)
-  done = run("experiments", "--smoke", f"--workdir={place}")
+  done = run("--smoke", f"--workdir={place}", program="experiments")
   assert done.returncode == 0, done.stderr
   page = tmp_path / "results.md"
-  done = run("experiments.results", f"--workdir={place}", f"--out={page}")
+  done = run(
+    f"--workdir={place}", f"--out={page}", program="experiments.results"
+  )
   assert done.returncode == 0, done.stderr
   text = page.read_text()
   assert "Not run" not in text
