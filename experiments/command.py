@@ -47,6 +47,7 @@ def run(experiment: Experiment) -> None:
     return left
 
   def main(heard, folders):
+    _refuse_what_is_swept(experiment, configs)
     logging.set_verbosity(logging.WARNING)
     place = pathlib.Path(flags.FLAGS.workdir) / experiment.name
     if folders:
@@ -86,6 +87,22 @@ def _parse(values, argv, default):
   name, colon, arg = default.partition(":")
   path = config_flag.folder() / f"{name}.py"
   return config_flag.parse(argv, f"{path}{colon}{arg}", values)
+
+
+def _refuse_what_is_swept(experiment, configs) -> None:
+  """A field that is set from outside must not be without effect."""
+  shards = [
+    shard
+    for config in configs
+    for shard in experiment_lib.shards(experiment, config, flags.FLAGS.smoke)
+  ]
+  swept = {field for shard in shards for field in shard.overrides} - {"seeds"}
+  for field in config_flag.overridden():
+    if field in swept:
+      raise ValueError(
+        f"config.{field} is set by the experiment itself: leave it out, or run"
+        " the config with tv_jax.main"
+      )
 
 
 def group(folder: pathlib.Path) -> Group:

@@ -28,7 +28,11 @@ def contents(folder):
   [
     (["experiments", "nothing"], "'nothing' is not one of worked_example"),
     (["experiments.depth", "--config=no_such.py"], "no_such.py"),
-    (["experiments.depth", "--config.trees=a"], "tree 'a': write"),
+    (["experiments.temperature", "--config.trees=a"], "tree 'a': write"),
+    (
+      ["experiments.depth", "--config.trees=eagle"],
+      "config.trees is set by the experiment itself",
+    ),
     (["experiments.depth", "no/folder"], "no/folder"),
     (["experiments.depth", "--no_such_flag"], "no_such_flag"),
     (["experiments.results", "--workdir=no", "--out=/dev/null/x"], "/dev/null"),
@@ -65,7 +69,7 @@ def test_a_kill_in_the_middle_changes_no_byte(tmp_path):
   stopped = start(
     *DEPTH, cache, f"--workdir={killed}", program="experiments.depth"
   )
-  time.sleep(1)
+  assert stopped.stderr.readline().startswith("1/4 ")
   stopped.send_signal(signal.SIGTERM)
   stopped.communicate()
   assert stopped.returncode == 143

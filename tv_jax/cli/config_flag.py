@@ -64,7 +64,7 @@ class _Parser(flags.ArgumentParser):
     name, *rest = argument.split(":", 1)
     try:
       config = _run(_place(name), rest)
-      for field in _overridden():
+      for field in overridden():
         _check_field(config, field)
     except ValueError as error:
       # A ValueError would come out with the flag before what says it all.
@@ -77,7 +77,7 @@ class _Parser(flags.ArgumentParser):
     return "config file"
 
 
-def _overridden() -> Iterator[str]:
+def overridden() -> Iterator[str]:
   """The fields that the command line sets."""
   argv = flags.FLAGS.read_flags_from_files(sys.argv[1:], force_gnu=False)
   for argument in argv:
