@@ -27,10 +27,9 @@ gated: ask for access on each one's page at huggingface.co, then
 
   --config.models.target=/path/8B --config.models.draft=/path/1B
 
-Where memory is short: --config.batch_size=4.
+Where memory is short: --config.batch_size=4. The paper's other tables and its
+figure are experiments of this config: docs/experiments.md.
 """
-
-from collections.abc import Iterator
 
 import ml_collections
 
@@ -47,13 +46,3 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
       "draft": "meta-llama/Llama-3.2-1B-Instruct",
     },
   )
-
-
-def sweep() -> Iterator[dict]:
-  """The paper's table of temperatures, then its figure of depths."""
-  for temperature in (0.2, 0.4, 0.6, 0.8, 1.0):
-    yield {"temperatures": (temperature,)}
-  for depth in (2, 4, 6, 8):
-    yield {"trees": f"chain:{depth}"}
-  for depth in (2, 3, 4, 5):
-    yield {"trees": f"kary:2x{depth}"}

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from configs import llama3_1b_8b
 from experiments import paper
 from tv_jax import evaluate
 
@@ -104,22 +103,6 @@ def test_the_command_says_what_is_wrong_in_a_line(arguments, says):
   assert done.stderr.startswith("tv_jax.main: ")
   assert done.stderr.endswith(f"{says}\n")
   assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("overrides", [*llama3_1b_8b.sweep()], ids=str)
-def test_a_sweep_changes_the_config(overrides):
-  config = llama3_1b_8b.get_config()
-  before = checked(config)
-  config.update_from_flattened_dict(overrides)
-  assert checked(config) != before or overrides == {"temperatures": (1.0,)}
-
-
-def test_the_sweep_is_the_papers():
-  swept = [*llama3_1b_8b.sweep()]
-  found = {tuple(one) for one in swept}
-  assert found == {("temperatures",), ("trees",)}
-  hot = [one["temperatures"][0] for one in swept if "temperatures" in one]
-  assert hot == [*paper.TEMPERATURES]
 
 
 @pytest.mark.parametrize(
