@@ -53,8 +53,7 @@ def hashes(
   Raises:
     ValueError: A model is not to be had.
   """
-  asked = [dataclasses.asdict(question) for question in questions]
-  found = {"questions": _of_value(asked)}
+  found = {"questions": of_questions(questions)}
   for name in settings.trees:
     found[f"trees/{name}"] = _of_value(_shape(tree_lib.parse(name), name))
   rules = dict.fromkeys((*settings.verifiers, settings.baseline))
@@ -73,6 +72,11 @@ def hashes(
     if directory.is_dir() or not finished:
       found |= _model(name, place_of(place), revision or None)
   return found
+
+
+def of_questions(questions: Sequence[Question]) -> str:
+  """The hash of what is asked."""
+  return _of_value([dataclasses.asdict(question) for question in questions])
 
 
 def _shape(tree: Tree | Adaptive, name: str) -> list:

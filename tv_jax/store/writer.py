@@ -8,6 +8,7 @@ import pathlib
 
 from tv_jax.records import Answer, Key
 from tv_jax.store import files, opening, unit
+from tv_jax.store.lines import Lines
 
 
 class Store:
@@ -20,12 +21,12 @@ class Store:
       that wrote here; empty if there is nothing to warn of.
   """
 
-  def __init__(self, folder, environments, changes, items, resources):
+  def __init__(self, folder, environments, changes, lines, resources):
     """Not to be called: a store is made by `open`."""
     self.folder: pathlib.Path = folder
     self.environments: list[dict] = environments
     self.environment_changes: list[str] = changes
-    self._descriptor, self._answers, self._size = items
+    self._lines: Lines = lines
     self._resources: contextlib.ExitStack = resources
     self._closed = False
     self._done = os.path.exists(folder / unit.DONE)
@@ -58,8 +59,8 @@ class Store:
       opening.lock(folder, resources)
       opening.keep_config(config, folder)
       environments, changes = opening.note_environment(environment, folder)
-      items = opening.open_items(folder / unit.ITEMS, resources)
-      return cls(folder, environments, changes, items, resources.pop_all())
+      lines = Lines.open(folder / unit.ITEMS, Answer.of, resources)
+      return cls(folder, environments, changes, lines, resources.pop_all())
 
   def __enter__(self) -> Store:
     """The store itself."""
@@ -76,16 +77,16 @@ class Store:
 
   def __contains__(self, key: Key) -> bool:
     """Whether the item is there."""
-    return key in self._answers
+    return key in self._lines.found
 
   def get(self, key: Key) -> Answer | None:
     """The item, or None."""
-    return self._answers.get(key)
+    return self._lines.found.get(key)
 
   @property
   def items(self) -> tuple[Answer, ...]:
     """All by rising key, whatever the order they were written in."""
-    return unit.in_order(self._answers)
+    return unit.in_order(self._lines.found)
 
   def append(self, answer: Answer) -> None:
     """Writes an item; on return it is on the disk.
@@ -101,14 +102,7 @@ class Store:
       StoreError: It could not be written. All items before it are safe.
     """
     self._check_open()
-    key, what = answer.key, str(answer.key)
-    if key in self._answers:
-      raise ValueError(f"{self.folder}: {what} is there already")
-    line = files.to_bytes(answer.line, what)
-    kept = Answer.of(files.from_bytes(line))
-    self._write(line, what)
-    self._size += len(line)
-    self._answers[key] = kept
+    self._lines.append(answer, self._unmark)
 
   def keep_sources(self, sources: dict[str, str]) -> None:
     """Keeps what items are made of: a hash by name, "group/name" or "group".
@@ -118,7 +112,7 @@ class Store:
       StoreError: It could not be written.
     """
     self._check_open()
-    opening.keep_sources(sources, self.folder, empty=not self._answers)
+    opening.keep_sources(sources, self.folder, empty=not self._lines.found)
 
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json, all of it; errors as in `append`."""
@@ -136,30 +130,8 @@ class Store:
     if self._closed:
       raise ValueError(f"{self.folder}: the store is closed")
 
-  def _write(self, line, what):
-    """Appends the line, or leaves the file as it was."""
-    path = self.folder / unit.ITEMS
-    with files.explained(f"{path} is gone"):
-      there = path.stat()
-    own = os.fstat(self._descriptor)
-    if not os.path.samestat(there, own) or own.st_size != self._size:
-      raise files.StoreError(
-        f"{path} is not as this process left it: give the same command again"
-      )
-    try:
-      if self._done:
-        (self.folder / unit.DONE).unlink(missing_ok=True)
-        files.sync_folder(self.folder)
-        self._done = False
-      # One write. A full disk takes a part of it; asking again tells why.
-      while line:
-        line = line[os.write(self._descriptor, line) :]
-      os.fsync(self._descriptor)
-    except OSError as error:
-      with contextlib.suppress(OSError):
-        opening.cut(self._descriptor, self._size)
-      raise files.StoreError(
-        f"{path}: cannot write {what}: {error.strerror}; the"
-        f" {len(self._answers)} items before it are safe, and the same command"
-        " continues after them"
-      ) from error
+  def _unmark(self):
+    if self._done:
+      (self.folder / unit.DONE).unlink(missing_ok=True)
+      files.sync_folder(self.folder)
+      self._done = False
