@@ -17,11 +17,11 @@ _WIDTH = 150  # where nobody says how wide the place is
 class Shown:
   """A bar below lines on a terminal; lines alone elsewhere."""
 
-  def __init__(self, console: rich.console.Console):
-    """Nothing is shown yet."""
+  def __init__(self, console: rich.console.Console, what: str = "answers"):
+    """Nothing is shown yet; `what` is counted."""
     self.console = console
     self.bar = rich.progress.Progress(
-      rich.progress.TextColumn("answers"),
+      rich.progress.TextColumn(what),
       rich.progress.BarColumn(),
       rich.progress.MofNCompleteColumn(),
       rich.progress.TimeElapsedColumn(),
@@ -29,21 +29,21 @@ class Shown:
       disable=not console.is_terminal,
       transient=True,
     )
-    self.task = self.bar.add_task("answers", total=None)
+    self.task = self.bar.add_task(what, total=None)
 
   def say(self, line: str) -> None:
     """A line."""
     self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
   def advance(self, done: int, count: int) -> None:
-    """So many answers of all are there."""
+    """So many of all are there."""
     self.bar.update(self.task, completed=done, total=count)
 
 
 @contextlib.contextmanager
-def shown():
-  """What a run can tell things to."""
-  result = Shown(rich.console.Console(stderr=True))
+def shown(what: str = "answers"):
+  """What can be told things to; `what` is counted."""
+  result = Shown(rich.console.Console(stderr=True), what)
   with result.bar:
     yield result
 
