@@ -171,6 +171,9 @@ def test_other_questions_are_refused(folder):
   path.write_text(path.read_text().replace("limerick", "sonnet"))
   with pytest.raises(ValueError, match="are not those that were answered"):
     exam(folder)
+  path.unlink()
+  with pytest.raises(ValueError, match=r"one: .*s\.jsonl cannot be read"):
+    exam(folder)
 
 
 # What is kept and counted.

@@ -11,13 +11,14 @@ import time
 
 import pytest
 
-from experiments.judge import exams, kept
+from experiments.judge import command, exams, kept
+from experiments.judge.endpoint import endpoint
 from tests.commands import ended, start
 from tests.judges import KEY, MODEL, NAME, double, finished_run, reply, trouble
 from tests.stores import ROOT
 from tests.test_judge_client import unused
 from tests.test_main_crashes import wait
-from tv_jax import store
+from tv_jax import cli, store
 
 PROGRAM = "experiments.judge"
 GRADES = 2 * 12  # runs of the judge, and answers
@@ -95,18 +96,12 @@ def lines(folder):
 
 
 GIVEN = ["runs", "--judge_url=http://h", f"--judge_model={MODEL}"]
+# What is wrong with an endpoint is in tests/test_judge_client.py.
 BAD = [
   (["--judge_model=m", "--judge_url=http://h"], "give the folder of a run"),
-  (["a", "b"], "give the folder of a run"),
-  (["runs", "--judge_model=m"], "--judge_url is missing"),
-  (["runs", "--judge_url=http://h"], "--judge_model is missing"),
   ([*GIVEN, f"--judge_key={KEY}"], "there is no such variable"),
   ([*GIVEN, "--judge_runs=0"], "--judge_runs=0: give 1 or more"),
-  ([*GIVEN, "--judge_runs=x"], "flag --judge_runs=x"),
-  ([*GIVEN, "--judge_workers=0"], "--judge_workers=0: give 1 or more"),
   ([*GIVEN, "--judge_keys=x"], "Unknown command line flag 'judge_keys'"),
-  (["/nowhere", *GIVEN[1:]], "/nowhere cannot be read: No such file"),
-  (["docs", *GIVEN[1:]], "docs: there is no run in it"),
 ]
 
 
@@ -120,10 +115,36 @@ def test_a_bad_command_is_one_line():
       assert KEY not in line
 
 
-def test_a_run_without_such_answers_is_one_line(tmp_path):
-  folder = finished_run(tmp_path / "run", tasks="qa")
-  line = one_line(run(*flags(folder, "http://127.0.0.1")))
-  assert "no answers of mt_bench, but of qa: give --judge_tasks" in line
+def test_help_has_all_flags():
+  done = run("--help")
+  names = ("url", "model", "key", "runs", "workers", "timeout", "tasks")
+  assert all(f"--judge_{name}:" in done.stdout for name in names)
+
+
+def test_a_bad_flag_is_answered_before_anything_slow_is_imported():
+  body = (
+    "import sys, experiments.judge.__main__; sys.exit('jax' in sys.modules)"
+  )
+  assert subprocess.run([sys.executable, "-c", body], cwd=ROOT).returncode == 0
+
+
+def inside(folder, url="http://127.0.0.1", **options):
+  """The command's exit status, in this process."""
+  place = endpoint(url, MODEL, NAME, 10.0)
+  own = {"runs": 2, "sleep": lambda seconds: None} | options
+  return command.run(cli.Heard(), folder, place, **own)
+
+
+def test_a_folder_with_nothing_to_grade(tmp_path):
+  (tmp_path / "empty").mkdir()
+  finished_run(tmp_path / "other" / "run", tasks="qa")
+  for name, told in (
+    ("nowhere", "nowhere cannot be read: No such file"),
+    ("empty", "empty: there is no run in it"),
+    ("other", "no answers of mt_bench, but of qa: give --judge_tasks"),
+  ):
+    with pytest.raises((ValueError, OSError), match=told):
+      inside(tmp_path / name)
 
 
 def test_a_wrong_key_is_one_line(folder):
@@ -144,21 +165,30 @@ def test_nobody_there_is_one_line(folder):
   assert unseen(folder, done)
 
 
-def test_grades_that_are_missing_are_told(folder):
+def test_grades_that_are_missing_are_told(folder, capsys):
   def respond(body, number):
     hard = "(81, 1)" in body["messages"][0]["content"]
     return trouble(502, f"no {KEY}") if hard else reply(f"I saw {KEY}: [[6]]")
 
+  (folder / "DONE").unlink()
   with double(respond) as server:
-    done = quickly(*flags(folder, server.url, "--judge_workers=1"))
-  assert done.returncode == 1
-  assert done.stderr.splitlines()[-1] == (
+    assert inside(folder.parent, server.url, workers=1) == 1
+  told = capsys.readouterr()
+  first, *_, last = told.err.splitlines()
+  assert first == f"{folder}: THE RUN IS NOT FINISHED"
+  assert last == (
     "6 GRADES ARE MISSING: the same command asks for them again; the last one"
     " because: HTTP 502: no [key] (6 attempts)"
   )
-  assert "6.00 ± 0.00" in done.stdout
-  assert "6.77" in done.stdout
-  assert unseen(folder, done)
+  assert "bundled/target by a-judge, without_replacement, T = 1" in told.out
+  (row,) = [x for x in told.out.splitlines() if "traversal" in x]
+  cells = [cell.strip() for cell in row.strip("│").split("│")]
+  assert cells == [
+    *("chain:5", "traversal", "6.00 ± 0.00", "+0.00 ± 0.00"),
+    *("2", "6", "0", "2", "0", "6.77"),
+  ]
+  assert KEY not in told.out + told.err
+  assert unseen(folder)
 
 
 def slowly(body, number):
@@ -176,8 +206,8 @@ def asked_of(folder):
 
 def test_a_kill_asks_nothing_twice_that_was_answered(folder):
   with double(slowly) as server:
-    command = flags(folder, server.url)
-    process = start(*command, program=PROGRAM)
+    given = flags(folder, server.url)
+    process = start(*given, program=PROGRAM)
     wait(process, lambda: len(lines(folder)) >= 5)
     process.kill()
     assert ended(process).returncode == -signal.SIGKILL
@@ -189,7 +219,7 @@ def test_a_kill_asks_nothing_twice_that_was_answered(folder):
     path = folder / kept.FILE
     path.write_bytes(path.read_bytes() + b'{"task": "mt_be')
     server.asked.clear()
-    done = run(*command)
+    done = run(*given)
     assert done.returncode == 0, done.stderr
     assert len(server.asked) == GRADES - len(there)
     every = asked_of(folder)
@@ -205,7 +235,11 @@ def test_a_kill_asks_nothing_twice_that_was_answered(folder):
 @pytest.mark.parametrize(
   ("number", "word"),
   [
-    (signal.SIGINT, "interrupted: the same command goes on"),
+    pytest.param(
+      signal.SIGINT,
+      "interrupted: the same command goes on",
+      marks=pytest.mark.long,
+    ),
     (signal.SIGTERM, "interrupted by SIGTERM: the same command goes on"),
   ],
 )
@@ -221,7 +255,7 @@ def test_a_signal_ends_it_at_once_and_loses_nothing(folder, number, word):
     begin = time.monotonic()
     process.send_signal(number)
     done = ended(process)
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 60  # half of the time-out
   assert done.returncode == 128 + number
   assert done.stderr.splitlines()[-1] == word
   assert "Traceback" not in done.stderr

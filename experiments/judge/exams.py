@@ -26,8 +26,13 @@ def exam(unit: store.Unit, tasks: Sequence[str] = TASKS) -> Exam:
   Raises:
     ValueError: The questions are not to be had any more.
   """
-  settings = evaluate.from_config(unit.config)
-  asked = evaluate.questions(settings)
+  if not any(answer.task in tasks for answer in unit.items):
+    return Exam(unit.folder, (), {}, ())
+  try:
+    settings = evaluate.from_config(unit.config)
+    asked = evaluate.questions(settings)
+  except ValueError as error:
+    raise ValueError(f"{unit.folder}: {error}") from error
   kept = unit_lib.load(unit.folder / unit_lib.SOURCES, dict) or {}
   if kept.get("questions", now := sources.of_questions(asked)) != now:
     raise ValueError(
@@ -50,5 +55,5 @@ def exam(unit: store.Unit, tasks: Sequence[str] = TASKS) -> Exam:
     else:
       texts = [one.text for one in turns]
       chats[key] = prompts.messages(questions[key.question], texts)
-  methods = tuple(evaluate.grid(settings)) if chats or failed else ()
+  methods = tuple(evaluate.grid(settings))
   return Exam(unit.folder, methods, chats, tuple(failed))

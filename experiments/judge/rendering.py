@@ -21,6 +21,7 @@ HEADER = (
   "unparsed",
   "missing",
   "failed",
+  "the paper",
 )
 DEFINITIONS = (
   "Rating: from 1 to 10, the mean over questions, in each over its turns, seeds"
@@ -62,8 +63,7 @@ def _table(rows, fixed: Method, title, beside) -> Table:
   proposal = [] if fixed.plain else [fixed.proposal]
   heading = ", ".join([title, *proposal, *plain.numbers])
   body = [[*_ours(row), _theirs(row.method, beside)] for row in own]
-  groups = [("", 2), ("this run", len(HEADER) - 2), ("the paper", 1)]
-  return Table(heading, groups, [*HEADER, "rating"], body)
+  return Table(heading, [], [*HEADER], body)
 
 
 def _ours(row: Row) -> list[str]:
