@@ -118,14 +118,14 @@ def _run(heard, experiment, configs, place) -> list[Group]:
     from tv_jax.report import progress
   evaluate.keep_programs(flags.FLAGS.compilation_cache)
   try:
-    with progress.shown() as shown:
+    with progress.shown() as (say, advance):
       return execute(
         experiment,
         configs,
         place,
         smoke=flags.FLAGS.smoke,
-        say=shown.say,
-        advance=shown.advance,
+        say=say,
+        advance=advance,
       )
   except BaseException:
     if not heard.status:

@@ -91,6 +91,25 @@ class Key(NamedTuple):
   turn: int
   method: Method
 
+  @classmethod
+  def of(cls, line) -> Key:
+    """The key of a line; ValueError if it has none."""
+    if not isinstance(line, dict):
+      raise ValueError("an item must be a dict")
+    asked = cls._fields[:-1]
+    names = *asked, *AXES
+    missing = [name for name in names if name not in line]
+    # An axis that came later has a default: older lines mean that.
+    missing = [one for one in missing if getattr(Method, one, None) is None]
+    if missing:
+      raise ValueError(f"an item without {', '.join(missing)}")
+    for name in names:
+      if not isinstance(line.get(name, 0), str | int | float):
+        raise ValueError(
+          f"an item's {name} must be a string or a number, not {line[name]!r}"
+        )
+    return cls(*(line[name] for name in asked), Method.of(line))
+
   @property
   def fields(self) -> dict:
     """By name, the method's among them: with these a line begins."""
@@ -148,7 +167,7 @@ class Answer:
     Raises:
       ValueError: In one line, all that is missing or of a wrong type.
     """
-    key = _key(line)
+    key = Key.of(line)
     if found := [*dict.fromkeys(_faults_of(line))][:3]:
       raise ValueError(f"{key}: {'; '.join(found)}")
     names = (field.name for field in dataclasses.fields(cls))
@@ -188,24 +207,6 @@ _CYCLE = {
   "stop": {},
   "node": int,
 }
-
-
-def _key(line) -> Key:
-  """The key of a line."""
-  if not isinstance(line, dict):
-    raise ValueError("an item must be a dict")
-  asked = Key._fields[:-1]
-  names = *asked, *AXES
-  missing = [name for name in names if name not in line]
-  # An axis that came later has a default, which is what older lines mean.
-  if missing := [one for one in missing if getattr(Method, one, None) is None]:
-    raise ValueError(f"an item without {', '.join(missing)}")
-  for name in names:
-    if not isinstance(line.get(name, 0), str | int | float):
-      raise ValueError(
-        f"an item's {name} must be a string or a number, not {line[name]!r}"
-      )
-  return Key(*(line[name] for name in asked), Method.of(line))
 
 
 def _faults_of(line) -> Iterator[str]:

@@ -79,6 +79,7 @@ def no_arguments(arguments: list[str]) -> None:
 
 def define_names(name: str, default: str | None, told: str) -> flags.FlagHolder:
   """A flag that holds names; given again, it holds those as well."""
+  flags.disclaim_key_flags()  # --help shows those of the module that calls
   return flags.DEFINE_multi_string(name, default, told)
 
 

@@ -43,8 +43,7 @@ def hashes(
     ValueError: A model is not to be had; if the run is finished, it is left
       out instead.
   """
-  asked = [dataclasses.asdict(question) for question in questions]
-  found = {"questions": _of_value(asked)}
+  found = {"questions": of_questions(questions)}
   for name in settings.trees:
     found[f"trees/{name}"] = _of_value(_shape(tree_lib.parse(name), name))
   rules = dict.fromkeys((*settings.verifiers, settings.baseline))
@@ -63,6 +62,11 @@ def hashes(
     if directory.is_dir() or not finished:
       found |= _model(name, place_of(place), revision or None)
   return found
+
+
+def of_questions(questions: Sequence[Question]) -> str:
+  """The hash of what is asked."""
+  return _of_value([dataclasses.asdict(question) for question in questions])
 
 
 def _shape(tree: Tree | Adaptive, name: str) -> list:

@@ -13,14 +13,14 @@ _WIDTH = 150  # where nobody says how wide the place is
 
 
 @contextlib.contextmanager
-def shown():
-  """What a run tells lines to, and how many answers of all are there.
+def shown(what: str = "answers"):
+  """What a run tells lines to, and how many of all are there.
 
   A bar below lines on a terminal; lines alone elsewhere.
   """
   console = rich.console.Console(stderr=True)
   bar = rich.progress.Progress(
-    rich.progress.TextColumn("answers"),
+    rich.progress.TextColumn(what),
     rich.progress.BarColumn(),
     rich.progress.MofNCompleteColumn(),
     rich.progress.TimeElapsedColumn(),
@@ -28,7 +28,7 @@ def shown():
     disable=not console.is_terminal,
     transient=True,
   )
-  task = bar.add_task("answers", total=None)
+  task = bar.add_task(what, total=None)
 
   def say(line: str) -> None:
     console.print(line, highlight=False, markup=False, soft_wrap=True)

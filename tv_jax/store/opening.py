@@ -6,7 +6,6 @@ import os
 import pathlib
 import socket
 
-from tv_jax.records import Answer, Key
 from tv_jax.store import files, unit
 
 
@@ -21,15 +20,26 @@ def make(folder: pathlib.Path) -> None:
       files.sync_folder(one.parent)
 
 
-def lock(folder: pathlib.Path, resources: contextlib.ExitStack) -> None:
+def lock(
+  folder: pathlib.Path,
+  resources: contextlib.ExitStack,
+  name: str = "lock",
+  remedy: str = "wait for it, or give another --workdir",
+) -> None:
   """Takes the lock; the kernel gives it back when the process ends.
+
+  Args:
+    folder: What is locked.
+    resources: Gives the lock back.
+    name: The lock's file.
+    remedy: What whoever does not get it is told to do.
 
   Raises:
     StoreError: Another process has it; or the folder cannot be written in.
   """
   with files.explained(f"{folder} cannot be written in"):
     # Not emptied by opening it: another holder's name is in it.
-    file = resources.enter_context((folder / "lock").open("ab+", buffering=0))
+    file = resources.enter_context((folder / name).open("ab+", buffering=0))
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
       holder = None
@@ -41,10 +51,7 @@ def lock(folder: pathlib.Path, resources: contextlib.ExitStack) -> None:
       own = {"host": socket.gethostname(), "pid": os.getpid()}
       file.write(files.to_bytes(own, "the holder"))
   if holder is not None:
-    raise files.StoreError(
-      f"{folder} is being written by {holder}: wait for it, or give another"
-      " --workdir"
-    )
+    raise files.StoreError(f"{folder} is being written by {holder}: {remedy}")
 
 
 def _holder(data):
@@ -136,31 +143,3 @@ def note_environment(
   environments = [*before, environment]
   files.write_json(path, environments, "the environment")
   return environments, changes(before[-1]) if before else []
-
-
-def open_items(
-  path: pathlib.Path, resources: contextlib.ExitStack
-) -> tuple[int, dict[Key, Answer], int]:
-  """Opens items.jsonl to append, and cuts off a last line that is torn.
-
-  Returns:
-    The descriptor, which `resources` close, the answers by key, and the bytes
-    that they take.
-  """
-  with files.explained(f"{path} cannot be opened"):
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-    descriptor = os.open(path, flags, 0o666)
-    resources.callback(os.close, descriptor)
-    files.sync_folder(path.parent)
-    data = path.read_bytes()
-  found, size = unit.parse(data, path)
-  if size < len(data):
-    with files.explained(f"{path}: its torn last line cannot be cut off"):
-      cut(descriptor, size)
-  return descriptor, found, size
-
-
-def cut(descriptor: int, size: int) -> None:
-  """Durably cuts a file to so many bytes."""
-  os.ftruncate(descriptor, size)
-  os.fsync(descriptor)

@@ -7,7 +7,7 @@ import os
 import pathlib
 
 from tv_jax.records import Answer, Key
-from tv_jax.store import files
+from tv_jax.store import files, lines
 
 CONFIG = "config.json"
 ENVIRONMENTS = "env.json"
@@ -56,7 +56,7 @@ def read(folder: str | os.PathLike) -> Unit:
   # Before the rest: what a writer finished is not finished by half here.
   done = _bytes(folder / DONE) is not None
   path = folder / ITEMS
-  items, _ = parse(_bytes(path) or b"", path)
+  items, _ = lines.parse(_bytes(path) or b"", path, Answer.of)
   return Unit(
     folder=folder,
     config=config,
@@ -87,45 +87,6 @@ def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
     if {ITEMS, ENVIRONMENTS} & {*names}
   ]
   return tuple(map(read, sorted(found)))
-
-
-def parse(data: bytes, path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
-  """The answers in a file's bytes, but for a last line that is torn.
-
-  A crash tears the last line only. It then lacks its newline or, when the
-  machine went down as well, is as long as it should be and holds zeros.
-
-  Returns:
-    The answers by key, in the file's order, and the bytes that they take.
-
-  Raises:
-    ValueError: A line that a crash cannot explain.
-  """
-  found, numbers, size = {}, {}, 0
-  # Only b"\n" ends a line: a string may hold other separators, like U+2028.
-  *lines, rest = data.split(b"\n")
-  for number, line in enumerate(lines, 1):
-    wrong = "no JSON: "
-    try:
-      value = files.from_bytes(line)
-      wrong = ""
-      answer = Answer.of(value)
-    except ValueError as error:
-      if wrong and number == len(lines) and not rest:
-        break
-      raise ValueError(
-        f"{path}, line {number}: {wrong}{error}; remove the line, and its item"
-        " is made again"
-      ) from error
-    key = answer.key
-    if key in found:
-      raise ValueError(
-        f"{path}, lines {numbers[key]} and {number}: the same {key}; remove one"
-        " of them"
-      )
-    found[key], numbers[key] = answer, number
-    size += len(line) + 1
-  return found, size
 
 
 def in_order(found: dict[Key, Answer]) -> tuple[Answer, ...]:

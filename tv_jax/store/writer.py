@@ -6,6 +6,7 @@ import pathlib
 
 from tv_jax.records import Answer, Key
 from tv_jax.store import files, opening, unit
+from tv_jax.store.lines import Lines
 
 
 class Store:
@@ -44,9 +45,7 @@ class Store:
       self.environments, self.environment_changes = opening.note_environment(
         environment, folder
       )
-      self._descriptor, self._answers, self._size = opening.open_items(
-        folder / unit.ITEMS, resources
-      )
+      self._lines = Lines.open(folder / unit.ITEMS, Answer.of, resources)
       self._resources = resources.pop_all()
     self._closed = False
     self._done = os.path.exists(folder / unit.DONE)
@@ -66,20 +65,20 @@ class Store:
 
   def __contains__(self, key: Key) -> bool:
     """Whether the item is there."""
-    return key in self._answers
+    return key in self._lines.found
 
   def __len__(self) -> int:
     """How many items are there."""
-    return len(self._answers)
+    return len(self._lines.found)
 
   def get(self, key: Key) -> Answer | None:
     """The item, or None."""
-    return self._answers.get(key)
+    return self._lines.found.get(key)
 
   @property
   def items(self) -> tuple[Answer, ...]:
     """All by rising key, whatever the order they were written in."""
-    return unit.in_order(self._answers)
+    return unit.in_order(self._lines.found)
 
   def append(self, answer: Answer) -> None:
     """Writes an item; on return it is on the disk, with lists for tuples.
@@ -92,14 +91,7 @@ class Store:
       StoreError: It could not be written. All items before it are safe.
     """
     self._check_open()
-    key, what = answer.key, str(answer.key)
-    if key in self._answers:
-      raise ValueError(f"{self.folder}: {what} is there already")
-    line = files.to_bytes(answer.line, what)
-    kept = Answer.of(files.from_bytes(line))
-    self._write(line, what)
-    self._size += len(line)
-    self._answers[key] = kept
+    self._lines.append(answer, self._unmark)
 
   def keep_sources(self, sources: dict[str, str]) -> None:
     """Keeps what items are made of: a hash by name, "group/name" or "group".
@@ -109,7 +101,7 @@ class Store:
       StoreError: It could not be written.
     """
     self._check_open()
-    opening.keep_sources(sources, self.folder, empty=not self._answers)
+    opening.keep_sources(sources, self.folder, empty=not self._lines.found)
 
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json, all of it; errors as in `append`."""
@@ -126,30 +118,8 @@ class Store:
     if self._closed:
       raise ValueError(f"{self.folder}: the store is closed")
 
-  def _write(self, line, what):
-    """Appends the line, or leaves the file as it was."""
-    path = self.folder / unit.ITEMS
-    with files.explained(f"{path} is gone"):
-      there = path.stat()
-    own = os.fstat(self._descriptor)
-    if not os.path.samestat(there, own) or own.st_size != self._size:
-      raise files.StoreError(
-        f"{path} is not as this process left it: give the same command again"
-      )
-    try:
-      if self._done:
-        (self.folder / unit.DONE).unlink(missing_ok=True)
-        files.sync_folder(self.folder)
-        self._done = False
-      # One write. A full disk takes a part of it; asking again tells why.
-      while line:
-        line = line[os.write(self._descriptor, line) :]
-      os.fsync(self._descriptor)
-    except OSError as error:
-      with contextlib.suppress(OSError):
-        opening.cut(self._descriptor, self._size)
-      raise files.StoreError(
-        f"{path}: cannot write {what}: {error.strerror}; the"
-        f" {len(self._answers)} items before it are safe, and the same command"
-        " continues after them"
-      ) from error
+  def _unmark(self):
+    if self._done:
+      (self.folder / unit.DONE).unlink(missing_ok=True)
+      files.sync_folder(self.folder)
+      self._done = False

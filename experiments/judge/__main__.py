@@ -1,0 +1,66 @@
+r"""Has a judge grade the answers of finished runs, and prints its ratings.
+
+  export JUDGE_KEY=...
+  python -m experiments.judge runs/llama3_1b_8b \
+    --judge_url=https://api.openai.com/v1 --judge_model=gpt-4o \
+    --judge_key=JUDGE_KEY
+
+Any endpoint with OpenAI's chat completions will do, one's own as well. Every
+grade goes to grades.jsonl in the run's folder, with all that the judge said;
+the same command asks only for what is not there.
+"""
+
+from absl import flags, logging
+
+from experiments.judge import endpoint as endpoint_lib
+from tv_jax import cli
+
+_URL = flags.DEFINE_string(
+  "judge_url",
+  "",
+  "The endpoint's base, as http://localhost:8000 or https://api.openai.com/v1.",
+)
+_MODEL = flags.DEFINE_string("judge_model", "", "The model that judges.")
+_KEY = flags.DEFINE_string(
+  "judge_key",
+  "",
+  "NAME of the variable of the environment that holds the key, which is"
+  " written nowhere; without it none is sent.",
+)
+_RUNS = flags.DEFINE_integer("judge_runs", 3, "How often to grade each answer.")
+_WORKERS = flags.DEFINE_integer("judge_workers", 4, "Requests at a time.")
+_TIMEOUT = flags.DEFINE_float(
+  "judge_timeout", 120.0, "Seconds that a request may take."
+)
+_TASKS = cli.define_names("judge_tasks", "mt_bench", "Whose answers to grade.")
+
+
+def main(heard, arguments) -> int:
+  """Grades, and prints tables; 1 if grades are missing in the end."""
+  logging.set_verbosity(logging.WARNING)
+  if len(arguments) != 1:
+    raise ValueError(
+      "give the folder of a run, or of several: python -m experiments.judge"
+      " FOLDER"
+    )
+  for flag in (_RUNS, _WORKERS):
+    if flag.value < 1:
+      raise ValueError(f"--{flag.name}={flag.value}: give 1 or more")
+  endpoint = endpoint_lib.endpoint(
+    _URL.value, _MODEL.value, _KEY.value, _TIMEOUT.value
+  )
+  with heard.deaf():
+    # Slow to import: a bad flag is answered before.
+    from experiments.judge import command
+  return command.run(
+    heard,
+    arguments[0],
+    endpoint,
+    tasks=cli.split(_TASKS.value),
+    runs=_RUNS.value,
+    workers=_WORKERS.value,
+  )
+
+
+if __name__ == "__main__":
+  cli.run("experiments.judge", main)

@@ -1,0 +1,107 @@
+"""What the command does once its flags are read."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+
+import rich.console
+
+from experiments.judge import exams, grades, grading, rendering
+from experiments.judge.endpoint import Endpoint
+from experiments.judge.grades import Exam
+from tv_jax import cli, store
+from tv_jax.report import formats, progress
+from tv_jax.store import runs as runs_lib
+
+_WIDTH = 150  # where nobody says how wide the place is
+
+
+def run(
+  heard: cli.Heard,
+  folder: str | os.PathLike,
+  endpoint: Endpoint,
+  *,
+  tasks: Sequence[str] = exams.TASKS,
+  runs: int = grades.RUNS,
+  workers: int = grading.WORKERS,
+  sleep: Callable[[float], object] | None = None,
+) -> int:
+  """Grades the runs in a folder, and prints the ratings.
+
+  Args:
+    heard: What is heard of signals.
+    folder: A run's, or one above several.
+    endpoint: The judge's.
+    tasks: Whose answers.
+    runs: How often each answer is graded.
+    workers: Requests at a time.
+    sleep: Waits so many seconds.
+
+  Returns:
+    The exit status: 1 if grades are missing in the end.
+  """
+  found = find(folder, tasks)
+  try:
+    with progress.shown("grades") as (say, advance):
+      missing = grading.grade(
+        [exam for _, exam in found],
+        endpoint,
+        runs=runs,
+        workers=workers,
+        say=say,
+        advance=advance,
+        sleep=sleep,
+      )
+  except BaseException:
+    if not heard.status:
+      raise
+    cli.tell(f"{heard.word()}: the same command goes on")
+    return heard.status
+  show(found, endpoint.model, runs, tasks)
+  if missing:
+    cli.tell(
+      f"{len(missing)} GRADES ARE MISSING: the same command asks for them"
+      f" again; the last one because: {missing[-1]}"
+    )
+  return int(bool(missing))
+
+
+def find(
+  folder: str | os.PathLike, tasks: Sequence[str]
+) -> list[tuple[dict, Exam]]:
+  """Configs of the runs that were asked of the tasks, with what to grade."""
+  folder = pathlib.Path(folder)
+  found = [runs_lib.read(unit.folder) for unit in store.read_many(folder)]
+  if not found:
+    raise ValueError(f"{folder}: there is no run in it")
+  pairs = [(unit.config, exams.exam(unit, tasks)) for unit in found]
+  if not any(exam.methods for _, exam in pairs):
+    there = {answer.task for unit in found for answer in unit.items}
+    raise ValueError(
+      f"{folder}: there are no answers of {' '.join(tasks)}, but of"
+      f" {' '.join(sorted(there)) or 'nothing'}: give --judge_tasks"
+    )
+  for unit in found:
+    if not unit.done:
+      cli.tell(f"{unit.folder}: THE RUN IS NOT FINISHED")
+  return [(config, exam) for config, exam in pairs if exam.methods]
+
+
+def show(
+  found: Sequence[tuple[dict, Exam]], judge: str, runs: int, tasks
+) -> None:
+  """Prints a table for each group of runs, and what is in them."""
+  console = rich.console.Console(
+    width=None if sys.stdout.isatty() else _WIDTH, highlight=False
+  )
+  for config, own in rendering.groups(found):
+    title = f"{config['models']['target']} by {judge}"
+    rows = grades.table(own, judge, runs)
+    for table in rendering.rendered(rows, title, [*tasks] == [*exams.TASKS]):
+      for part in formats.terminal(table, console.width):
+        console.print(part)
+  for line in rendering.DEFINITIONS:
+    console.print(line, style="dim", markup=False)

@@ -1,0 +1,115 @@
+"""The table of what a judge thinks, the paper's numbers beside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from experiments import paper
+from experiments.judge.grades import Exam, Row
+from tv_jax.records import AXES, Method
+from tv_jax.report import tables
+from tv_jax.report.tables import NOTHING, Table
+
+HEADER = (
+  "tree",
+  "verifier",
+  "rating",
+  "less plain",
+  "questions",
+  "ratings",
+  "unparsed",
+  "missing",
+  "failed",
+  "the paper",
+)
+DEFINITIONS = (
+  "Rating: from 1 to 10, the mean over questions, in each over its turns, seeds"
+  " and the judge's runs; ± is the standard error over questions (ddof 1). Less"
+  " plain: question by question. Unparsed: replies without a rating; missing:"
+  " grades that there are not yet; failed: answers that there are not. None of"
+  " these is in a mean.",
+  "The paper's numbers (arXiv 2505.12398) are Gemini-2.5-Flash's, of"
+  " Llama-3.1-8B-Instruct's answers to MT-Bench; of other models they are there"
+  " for their pattern alone.",
+)
+
+
+def rendered(rows: Sequence[Row], title: str, beside: bool = True) -> list:
+  """A table for each proposal and temperature.
+
+  Args:
+    rows: Of `grades.table`.
+    title: What is graded, by whom.
+    beside: Whether the paper's numbers are of the same questions.
+
+  Returns:
+    The tables.
+  """
+  methods = [row.method for row in rows]
+  fixed = tables.conditions(methods) or [m for m in methods if m.plain]
+  return [_table(rows, one, title, beside) for one in fixed]
+
+
+def _table(rows, fixed: Method, title, beside) -> Table:
+  """The methods that differ in tree and rule alone, and plain decoding."""
+  plain = fixed.undrafted.pooled("seed")
+  own = [
+    row
+    for row in rows
+    if row.method == plain
+    or (not row.method.plain and tables.condition(row.method) == fixed)
+  ]
+  proposal = [] if fixed.plain else [fixed.proposal]
+  heading = ", ".join([title, *proposal, *plain.numbers])
+  body = [[*_ours(row), _theirs(row.method, beside)] for row in own]
+  return Table(heading, [], [*HEADER], body)
+
+
+def _ours(row: Row) -> list[str]:
+  return [
+    NOTHING if row.method.plain else row.method.tree,
+    row.method.verifier,
+    tables.estimate(row.rating),
+    tables.estimate(row.less_plain, "+.2f"),
+    str(row.rating.n),
+    *(str(n) for n in (row.ratings, row.unparsed, row.missing, row.failed)),
+  ]
+
+
+def _theirs(method: Method, beside: bool) -> str:
+  """The paper's rating of the same tree and rule, sampled as it did."""
+  value = None
+  if beside and method.temperature == 1:
+    if method.plain:
+      value = paper.PLAIN_QUALITY
+    elif method.proposal == "without_replacement":
+      value = paper.QUALITY.get(method.tree, {}).get(method.verifier)
+  return NOTHING if value is None else f"{value:.2f}"
+
+
+# What may differ between runs of which the answers are taken together: parts
+# of one grid, and what answers do not depend on.
+_OWN = (
+  "experiment",
+  "tasks",
+  "per_task",
+  *(f"{axis}s" for axis in AXES),
+  "plain",
+  "baseline",
+  "batch_size",
+  "padded_to",
+  "timing",
+  "explorer",
+  "exact_match",
+)
+
+
+def groups(pairs: Sequence[tuple[dict, Exam]]) -> list[tuple[dict, list[Exam]]]:
+  """Exams of runs that belong together, with a config of theirs."""
+  found = {}
+  for config, exam in pairs:
+    same = {k: v for k, v in config.items() if k not in _OWN}
+    name = json.dumps(same, sort_keys=True)
+    found.setdefault(name, (config, []))[1].append(exam)
+  return [*found.values()]

@@ -1,0 +1,200 @@
+"""A double of a judge's endpoint, and runs with answers for it to grade."""
+
+import collections
+import contextlib
+import http.server
+import json
+import socket
+import struct
+import threading
+
+from configs import smoke
+from tests.stores import ENVIRONMENT
+from tv_jax import evaluate
+from tv_jax.evaluate import sources
+from tv_jax.records import Answer
+from tv_jax.store import Store
+
+MODEL = "a-judge"
+KEY = "sk-not-to-be-seen-anywhere"
+NAME = "JUDGE_KEY_OF_TESTS"
+
+QUESTIONS = (
+  {
+    "question_id": 81,
+    "category": "writing",
+    "turns": ["Write a limerick.", "Now without rhymes."],
+  },
+  {
+    "question_id": 111,
+    "category": "math",
+    "turns": ["What is 6 times 7?", "And 8 times 9?"],
+    "reference": ["42", "72"],
+  },
+  {"question_id": 7, "category": "qa", "turns": ["Who wrote Emma?"]},
+)
+
+
+def reply(content="Good. [[7]]", status=200, headers=(), **fields):
+  """A reply of the API's: its status, headers and body."""
+  message = {"role": "assistant", "content": content}
+  choice = {"index": 0, "message": message, "finish_reason": "stop"}
+  body = {"model": f"{MODEL}-2026", "choices": [choice]} | fields
+  return status, dict(headers), json.dumps(body).encode()
+
+
+def trouble(status, message="so it is", **headers):
+  """An error of the API's."""
+  headers = {name.replace("_", "-"): value for name, value in headers.items()}
+  return status, headers, json.dumps({"error": {"message": message}}).encode()
+
+
+def reset(handler):
+  """Breaks the connection off, as a proxy that dies."""
+  linger = struct.pack("ii", 1, 0)
+  handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+  handler.connection.close()
+
+
+def drop(handler):
+  """Closes the connection without a word."""
+  handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def cut_short(handler):
+  """Ends before the body does."""
+  handler.send_response(200)
+  handler.send_header("Content-Length", "1000")
+  handler.end_headers()
+  handler.wfile.write(reply()[2])
+
+
+def hang(handler):
+  """Says nothing until the double ends."""
+  handler.server.ending.wait()
+
+
+def trickle(handler):
+  """A body that never ends, and is never late."""
+  handler.send_response(200)
+  handler.end_headers()
+  while not handler.server.ending.wait(0.02):
+    handler.wfile.write(b" ")
+
+
+class Double(http.server.ThreadingHTTPServer):
+  """An endpoint in this process.
+
+  Attributes:
+    respond: Of a request's body and its number, from 0, to what `reply` gives,
+      or to a function that does something to the connection.
+    asked: The requests: path, headers and body.
+    ending: Set when nobody waits any more.
+  """
+
+  daemon_threads = True
+
+  def __init__(self, respond=lambda body, number: reply()):
+    super().__init__(("127.0.0.1", 0), _Handler)
+    self.respond, self.asked = respond, []
+    self.ending, self.lock = threading.Event(), threading.Lock()
+
+  @property
+  def url(self):
+    return f"http://127.0.0.1:{self.server_port}"
+
+  def handle_error(self, *_):
+    """Nobody waits for what comes too late."""
+
+  @property
+  def prompts(self):
+    """How often each was asked."""
+    return collections.Counter(
+      body["messages"][0]["content"] for _, _, body in self.asked
+    )
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+  def do_POST(self):
+    size = int(self.headers["Content-Length"])
+    body = json.loads(self.rfile.read(size))
+    with self.server.lock:
+      number = len(self.server.asked)
+      self.server.asked.append((self.path, dict(self.headers), body))
+    what = self.server.respond(body, number)
+    if callable(what):
+      what(self)
+      return
+    status, headers, data = what
+    self.send_response(status)
+    for name, value in headers.items():
+      self.send_header(name, value)
+    self.send_header("Content-Length", str(len(data)))
+    self.end_headers()
+    self.wfile.write(data)
+
+  def do_GET(self):
+    """What a redirected POST would become."""
+    self.server.asked.append((self.path, dict(self.headers), {}))
+    self.send_error(500)
+
+  def log_message(self, *_):
+    """Nothing is told."""
+
+
+@contextlib.contextmanager
+def double(respond=lambda body, number: reply()):
+  with Double(respond) as server:
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+      yield server
+    finally:
+      server.ending.set()
+      server.shutdown()
+      thread.join()
+
+
+def scripted(*script):
+  """Responds by a script, and with its last line ever after."""
+  return lambda body, number: script[min(number, len(script) - 1)]
+
+
+def finished_run(folder, seeds=(0,), text="answer", errors=(), **fields):
+  """A finished run's folder: plain decoding and two rules on chain:5.
+
+  Args:
+    folder: Of the run.
+    seeds: Of its draws.
+    text: What answers begin with.
+    errors: (question, turn, verifier) of answers that failed.
+    **fields: Of the config.
+  """
+  asked = folder.parent / "questions.jsonl"
+  folder.parent.mkdir(parents=True, exist_ok=True)
+  asked.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
+  config = smoke.get_config()
+  given = {"questions": str(asked), "tasks": "", "per_task": 0}
+  config.update(given | {"trees": "chain:5", "seeds": seeds} | fields)
+  settings = evaluate.from_config(config)
+  questions = evaluate.questions(settings)
+  with Store(folder, evaluate.to_dict(settings), ENVIRONMENT) as store:
+    store.keep_sources({"questions": sources.of_questions(questions)})
+    for method in evaluate.grid(settings):
+      for question in questions:
+        for turn in range(len(question.turns)):
+          own = question.question_id, turn
+          failed = (*own, method.verifier) in errors
+          told = f"{text} of {method} to {own}"
+          store.append(
+            Answer(
+              task=question.task,
+              question=question.question_id,
+              turn=turn,
+              method=method,
+              text=told,
+              error="out of memory" if failed else None,
+            )
+          )
+    store.finish()
+  return folder

@@ -1,0 +1,298 @@
+"""The judge's client against a double: what passes, and what is the end."""
+
+import email.utils
+import socket
+import time
+
+import pytest
+
+from experiments.judge import client
+from experiments.judge.client import PATIENCE, ask
+from experiments.judge.endpoint import endpoint
+from experiments.judge.troubles import EndpointError, UnansweredError
+from tests import judges
+from tests.judges import KEY, MODEL, NAME, double, reply, scripted, trouble
+from tests.stores import one_line
+
+CHAT = [{"role": "user", "content": "How good is “that”?"}]
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch):
+  monkeypatch.setenv(NAME, KEY)
+  monkeypatch.setenv("no_proxy", "*")
+
+
+@pytest.fixture
+def slept():
+  return []
+
+
+def place(url, timeout=10.0):
+  return endpoint(url, MODEL, NAME, timeout)
+
+
+def asked(slept, *script, timeout=10.0):
+  """The reply after a double's script, and what it was asked."""
+  with double(scripted(*script)) as server:
+    return ask(place(server.url, timeout), CHAT, slept.append), server.asked
+
+
+def refused(error, slept, *script, **options):
+  """The one line that it ends with, and how often was asked before."""
+  with double(scripted(*script)) as server:
+    with pytest.raises(error) as caught:
+      ask(place(server.url, **options), CHAT, slept.append)
+    assert KEY not in one_line(caught)
+    return one_line(caught), len(server.asked)
+
+
+def test_a_question_and_its_reply(slept):
+  found, ((path, headers, body),) = asked(slept, reply("Fine: [[8]]"))
+  assert found == ("Fine: [[8]]", "stop", f"{MODEL}-2026")
+  assert path == "/v1/chat/completions"
+  assert body == {"model": MODEL, "messages": CHAT, "temperature": 0}
+  assert headers["Authorization"] == f"Bearer {KEY}"
+  assert slept == []
+
+
+def test_no_key_is_sent_where_none_is_given(slept):
+  with double() as server:
+    ask(endpoint(server.url, MODEL), CHAT, slept.append)
+  assert "Authorization" not in server.asked[0][1]
+
+
+@pytest.mark.parametrize(
+  "bad",
+  [
+    *(trouble(status) for status in (408, 429, 500, 502, 503, 529)),
+    (200, {}, b""),
+    (200, {}, b" \n"),
+    (200, {}, b'{"choices": [{"mess'),
+    (200, {}, b"<html>busy</html>"),
+    (200, {}, b"\xff\xfe"),
+    (200, {}, b"[" * 100_000),
+    (200, {}, b"[]"),
+    (200, {}, b"{}"),
+    (200, {}, b"null"),
+    (200, {}, b'{"choices": []}'),
+    (200, {}, b'{"choices": [{"message": null}]}'),
+    (200, {}, b'{"choices": [{"message": {"content": 7}}]}'),
+    (200, {}, b'{"error": {"message": "overloaded"}}'),
+    judges.reset,
+    judges.drop,
+    judges.cut_short,
+  ],
+  ids=lambda bad: getattr(bad, "__name__", None) or f"{bad[0]} {bad[2][:20]}",
+)
+def test_what_may_pass_is_asked_again(bad, slept):
+  found, requests = asked(slept, bad, bad, reply())
+  assert found.text == "Good. [[7]]"
+  assert len(requests) == 3
+  assert 0.5 <= slept[0] <= 1 <= slept[1] <= 2
+
+
+@pytest.mark.parametrize("bad", [judges.hang, judges.trickle])
+def test_a_reply_that_does_not_come_is_asked_for_again(bad, slept):
+  found, requests = asked(slept, bad, reply(), timeout=0.3)
+  assert (found.text, len(requests)) == ("Good. [[7]]", 2)
+
+
+@pytest.mark.parametrize(
+  ("script", "told"),
+  [
+    ([trouble(503, "later")], "HTTP 503: later"),
+    ([trouble(429), (200, {}, b"")], "an empty body"),
+    ([(200, {}, b'{"error": "no money"}')], "without choices: no money"),
+    ([judges.reset], "the connection broke"),
+  ],
+)
+def test_it_is_not_asked_for_ever(script, told, slept):
+  line, count = refused(UnansweredError, slept, *script)
+  assert told in line
+  assert line.endswith("(6 attempts)")
+  assert count == 6
+  assert len(slept) == 5
+  for number, seconds in enumerate(slept):
+    assert 2**number / 2 <= seconds <= 2**number
+
+
+def test_pauses_differ_and_end_growing():
+  pauses = {client.pause(20) for _ in range(20)}
+  assert len(pauses) > 1
+  assert max(pauses) <= client.LONGEST
+
+
+@pytest.mark.parametrize(
+  ("after", "least", "most"),
+  [
+    ("7", 7, 8.5),
+    ("0.25", 0.25, 1.5),
+    (100, 90, 101.5),
+    (-100, 0, 1.5),
+    *((odd, 0, 1.5) for odd in ("-5", "soon", "nan", "inf", "")),
+  ],
+)
+def test_it_waits_as_long_as_it_is_told_to(after, least, most, slept):
+  if isinstance(after, int):  # a date so many seconds from now
+    after = email.utils.formatdate(time.time() + after, usegmt=True)
+  asked(slept, trouble(429, Retry_After=after), reply())
+  (seconds,) = slept
+  assert least <= seconds <= most
+
+
+def test_it_does_not_wait_for_hours(slept):
+  busy = trouble(429, "daily quota", Retry_After=str(int(PATIENCE) + 1))
+  line, count = refused(EndpointError, slept, busy)
+  assert "wants no requests for 301 s (HTTP 429: daily quota)" in line
+  assert (count, slept) == (1, [])
+
+
+@pytest.mark.parametrize(
+  ("bad", "told"),
+  [
+    (trouble(401, f"bad key {KEY[:9]}***"), "refuses the key (HTTP 401): give"),
+    (
+      trouble(403, f"{KEY} is of another land"),
+      "key in (HTTP 403: [key] is",
+    ),
+    (trouble(404, "no such model"), f"no model {MODEL} (HTTP 404: no such mod"),
+    (
+      trouble(400, "a\nlong\tone"),
+      "the request (HTTP 400: a long one)",
+    ),
+    ((402, {}, b"<p>pay</p>"), "refuses the request (HTTP 402: <p>pay</p>)"),
+    ((413, {}, b""), "refuses the request (HTTP 413)"),
+  ],
+)
+def test_what_cannot_pass_is_the_end_at_once(bad, told, slept):
+  line, count = refused(EndpointError, slept, bad)
+  assert told in line
+  assert KEY[:9] not in line
+  assert (count, slept) == (1, [])
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_nobody_else_is_sent_the_key(status, slept):
+  with double() as other:
+    goal = f"{other.url}/v1/chat/completions?secret"
+    line, _ = refused(EndpointError, slept, trouble(status, "", Location=goal))
+    assert f"sends requests on to {other.url}/v1" in line
+    assert "secret" not in line
+    assert other.asked == []
+
+
+def unused():
+  """A port of nobody's."""
+  with socket.socket() as one:
+    one.bind(("127.0.0.1", 0))
+    return one.getsockname()[1]
+
+
+def test_a_refused_connection_is_the_end_after_all_attempts(slept):
+  url = f"http://127.0.0.1:{unused()}"
+  with pytest.raises(EndpointError) as caught:
+    ask(place(url), CHAT, slept.append)
+  assert one_line(caught) == (
+    f"{url}/v1/chat/completions cannot be reached: Connection refused"
+    " (6 attempts)"
+  )
+  assert len(slept) == 5
+
+
+def test_a_name_that_nobody_knows_is_the_end(slept, monkeypatch):
+  def nobody(*_, **__):
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+  monkeypatch.setattr(socket, "getaddrinfo", nobody)
+  with pytest.raises(EndpointError) as caught:
+    ask(place("https://judge.invalid"), CHAT, slept.append)
+  assert "reached: Name or service not known (6 attempts)" in one_line(caught)
+
+
+@pytest.mark.parametrize(
+  ("content", "text"),
+  [
+    (None, ""),
+    ("", ""),
+    ([{"type": "thinking"}, {"type": "text", "text": "[[4]]"}], "[[4]]"),
+    (f"Your key is {KEY}", "Your key is [key]"),
+  ],
+)
+def test_what_a_judge_says(content, text, slept):
+  found, _ = asked(slept, reply(content))
+  assert found.text == text
+
+
+@pytest.mark.parametrize(
+  ("url", "completions"),
+  [
+    ("http://localhost:8000", "http://localhost:8000/v1/chat/completions"),
+    ("http://h/v1/", "http://h/v1/chat/completions"),
+    ("https://h/openai/v1", "https://h/openai/v1/chat/completions"),
+    (
+      "https://h/v1beta/openai/",
+      "https://h/v1beta/openai/chat/completions",
+    ),
+    ("http://h/chat/completions", "http://h/chat/completions"),
+    ("http://h/v1?a=b", "http://h/v1/chat/completions?a=b"),
+    ("http://[::1]:80/x", "http://[::1]:80/x/v1/chat/completions"),
+  ],
+)
+def test_urls(url, completions):
+  found = endpoint(url, MODEL)
+  assert found.url == completions
+  assert found.place == completions.partition("?")[0]
+
+
+@pytest.mark.parametrize(
+  ("given", "told"),
+  [
+    ({"url": ""}, "--judge_url is missing"),
+    ({"url": "localhost:8000"}, "--judge_url is no URL"),
+    ({"url": "ftp://h"}, "--judge_url is no URL"),
+    ({"url": "http://"}, "--judge_url is no URL"),
+    ({"url": "http://h:99999"}, "--judge_url is no URL"),
+    ({"url": "http://h:x"}, "--judge_url is no URL"),
+    ({"url": "http://a..b/"}, "--judge_url is no URL"),
+    ({"url": "http://h/ö"}, "--judge_url is no URL"),
+    ({"url": "http://h/a b"}, "--judge_url is no URL"),
+    ({"url": "http://me:secret@h/v1"}, "holds a name or a password"),
+    ({"model": " "}, "--judge_model is missing"),
+    ({"key": KEY}, "there is no such variable in the environment"),
+    ({"key": "EMPTY_ONE"}, "there is no such variable in the environment"),
+    ({"key": "ODD_ONE"}, "what the variable holds is no key"),
+    ({"timeout": 0}, "--judge_timeout=0: give"),
+    ({"timeout": float("nan")}, "--judge_timeout=nan: give"),
+  ],
+)
+def test_what_is_no_endpoint(given, told, monkeypatch):
+  monkeypatch.setenv("EMPTY_ONE", " \n")
+  monkeypatch.setenv("ODD_ONE", "two secret\nlines")
+  with pytest.raises(ValueError, match="--judge") as caught:
+    endpoint(**{"url": "http://h", "model": MODEL} | given)
+  line = one_line(caught)
+  assert told in line
+  assert "secret" not in line
+  assert KEY not in line
+
+
+def test_a_key_is_in_no_repr(monkeypatch):
+  monkeypatch.setenv(NAME, f" {KEY}\n")
+  found = place("http://h")
+  assert found.key == KEY
+  assert KEY not in repr(found) + str(found)
+
+
+def test_a_word_for_a_key_is_not_hidden(monkeypatch):
+  monkeypatch.setenv(NAME, "none")
+  assert place("http://h").hidden("none of it") == "none of it"
+
+
+def test_text_of_any_kind_is_sent(slept):
+  texts = ["日本語 🦊", "\ud83d half a pair", "\u2028\0"]
+  with double() as server:
+    for text in texts:
+      chat = [{"role": "user", "content": text}]
+      ask(place(server.url), chat, slept.append)
+  assert [b["messages"][0]["content"] for *_, b in server.asked] == texts
