@@ -82,7 +82,7 @@ def test_an_unknown_argument_is_refused(name):
   [
     (
       ["--config=configs/smoke.py:no-such"],
-      "config argument 'no-such': smoke takes none",
+      "config argument 'no-such': smoke takes weak, or none",
     ),
     (
       ["--config=configs/vicuna_eagle.py:smoke", "--config.questions=no/file"],

@@ -1,6 +1,7 @@
 """The paper's pairs, from files laid out as theirs to a report."""
 
 import csv
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import sentencepiece
 from safetensors.numpy import load_file
 
 from configs import llama2_68m_7b, llama3_1b_8b, vicuna_eagle
+from experiments import command, names
 from tests import published, quick
 from tv_jax import evaluate, models, prompts, report, store
 from tv_jax.models import checkpoint
@@ -183,6 +185,33 @@ def test_all_of_spec_bench(spec_bench, llama3, tmp_path):
   assert 0 < len(long) < 48  # a tenth
   items = finished(tmp_path, 560, failed={(number, 0) for number in long})
   assert {number for number, _ in items} == set(range(81, 561))
+
+
+@pytest.mark.long
+@pytest.mark.spec_bench
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize(
+  "name", [one for one in names.NAMES if one != "worked_example"]
+)
+def test_an_experiment_of_a_real_pair(
+  name, pair, spec_bench, tmp_path, request
+):
+  """All 480 questions are read, one of each task is asked."""
+  one = names.find(name)
+  target, draft = request.getfixturevalue(pair)
+  config = PAIRS[pair].get_config()
+  config.models.target, config.models.draft = str(target), str(draft)
+  config.questions = f"spec_bench:{spec_bench}"
+  few = dataclasses.replace(one, base=one.base | {"max_new_tokens": 3})
+  groups = command.execute(few, [config], tmp_path, smoke=True)
+  made = command.make(few, groups, tmp_path)
+  (group,) = groups
+  assert not group.missing
+  asked = {answer.question for answer in group.answers}
+  assert len(asked) == len(TASKS) == 6
+  assert all(answer.error is None for answer in group.answers)
+  assert len(made.tables) > 0
+  assert str(target) in " ".join(made.notes)
 
 
 def test_the_pairs_are_what_their_files_say(llama3, llama2, vicuna):
