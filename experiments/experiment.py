@@ -129,7 +129,7 @@ def shards(
   """What to run of a config, with everything that is set in it."""
   little = SMOKE if smoke else {}
   return [
-    Shard(one.name, {**experiment.base, **little, **one.overrides})
+    Shard(one.name, {**little, **experiment.base, **one.overrides})
     for one in experiment.sweep(config, smoke)
   ]
 
