@@ -31,15 +31,7 @@ class Compared(NamedTuple):
   @property
   def gain(self) -> Estimate | None:
     """On the traversal's drafts, its gain in percent of token-level's."""
-    cell = self.traversal
-    if not (cell and cell.gain and cell.expected):
-      return None
-    base = cell.expected.mean - cell.gain.mean
-    return Estimate(
-      mean=100 * cell.gain.mean / base,
-      error=100 * cell.gain.error / base,
-      n=cell.gain.n,
-    )
+    return self.traversal and self.traversal.relative
 
   @property
   def delta(self) -> float | None:
@@ -86,7 +78,7 @@ def on(method: Method, tree: str) -> Method:
 
 def percent(value: Estimate | None) -> str:
   """For example +2.8 ± 0.3 %."""
-  return NOTHING if value is None else f"{value:+.1f} %"
+  return tables.percent(value, "+.1f")
 
 
 def printed(cells: paper.Comparison | None, digits: int = 2) -> list[str]:

@@ -49,7 +49,7 @@ def lines(found: Lines, *, x: str, y: str) -> str:
     places = sorted({place for own in found[panel].values() for place in own})
     axes.set_xticks(places)
     axes.grid(axis="y")
-    if "gain" in y:
+    if "gain over" in y:
       axes.axhline(0, color=MUTED.light, linewidth=0.8)
 
   return canvas.panels([*found], draw, height=2.1, x=x, y=y)

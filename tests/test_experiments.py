@@ -26,7 +26,7 @@ from experiments import (
   worked_example,
 )
 from tests import test_report
-from tv_jax import certify, store
+from tv_jax import certify, metrics, store
 from tv_jax.metrics import Estimate
 from tv_jax.records import Answer, Method
 from tv_jax.report import tables
@@ -475,3 +475,26 @@ def test_what_is_imported_here_is_all_there_is():
     )
   }
   assert there <= set(names.NAMES)
+
+
+def test_a_relative_gain_is_a_ratio_of_sums():
+  """By the jackknife over questions, which needs no formula of errors."""
+  answers = [
+    Answer.of(one)
+    for one in planted(["eagle"], lambda tree, t: 0.03, questions=40)
+    if one["verifier"] == "traversal"
+  ]
+
+  def ratio(some):
+    own, base = (
+      np.concatenate([answer.expected[rule] for answer in some]).sum()
+      for rule in ("traversal", "token_level")
+    )
+    return 100 * (own / base - 1)
+
+  found = metrics.cell(answers, "token_level").relative
+  left_out = [ratio(answers[:i] + answers[i + 1 :]) for i in range(40)]
+  error = (39 / 40 * np.sum((left_out - np.mean(left_out)) ** 2)) ** 0.5
+  assert found.mean == pytest.approx(ratio(answers))
+  assert found.error == pytest.approx(error, rel=0.02)
+  assert found.n == 40

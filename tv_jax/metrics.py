@@ -72,6 +72,7 @@ class Cell:
     by_token: Tokens a cycle, over all cycles. Spec-Bench's.
     expected: Tokens a cycle that the rule expects, given each draft.
     gain: `expected` less what the baseline expects of the very same drafts.
+    relative: The same in percent of what the baseline expects.
     check: Realised less expected length, by cycle: 0 within its error. A
       cycle's is 0 in the mean whatever came before, so that cycles need no
       clustering here.
@@ -87,6 +88,7 @@ class Cell:
   by_token: Estimate
   expected: Estimate | None
   gain: Estimate | None
+  relative: Estimate | None
   check: Estimate | None
   exact_match: Estimate | None
   items: int
@@ -106,15 +108,17 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
   realised = np.array([gained for one in sound for gained in one.accepted])
   own = _expected(sound, lambda one: one.method.verifier)
   base = _expected(sound, lambda _: baseline)
-  gain = None
+  gain = relative = None
   if not (own is None or base is None or sound[0].method.verifier == baseline):
     gain = Estimate.clustered(own - base, item)
+    relative = _relative(own, base, item)
   by_item = list(_by_item(sound).values())
   return Cell(
     by_item=Estimate.of(by_item),
     by_token=Estimate.clustered(realised, item),
     expected=None if own is None else Estimate.clustered(own, item),
     gain=gain,
+    relative=relative,
     check=None if own is None else Estimate.of(realised - own),
     exact_match=_exact_match(sound),
     items=len(by_item),
@@ -122,6 +126,18 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
     faults=sum(answer.faults for answer in sound),
     failed=len(answers) - len(sound),
   )
+
+
+def _relative(own, base, item) -> Estimate:
+  """The mean of `own` over that of `base`, in percent above 1.
+
+  The error is that of a ratio of clusters' sums, in which both vary.
+  """
+  ratio = own.sum() / base.sum()
+  scale = 100 / base.mean()
+  around = Estimate.clustered(scale * (own - ratio * base), item)
+  mean = 100 * (float(ratio) - 1)
+  return Estimate(mean=mean, error=around.error, n=around.n)
 
 
 def difference(answers: Iterable[Answer], others: Iterable[Answer]) -> Estimate:

@@ -142,12 +142,8 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
   for tree, methods in _trees(found, fixed).items():
     for method in methods:
       cell = found[ALL][method]
-      relative = NOTHING
       if cell.cycles and cell.expected is None:
         silent[method.verifier] = None
-      if cell.gain and cell.expected:
-        base = cell.expected.mean - cell.gain.mean
-        relative = f"{cell.gain.mean / base:+.2%}"
       rows.append(
         [
           tree,
@@ -155,7 +151,7 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
           estimate(cell.by_token, ".3f"),
           estimate(cell.expected, ".3f"),
           estimate(cell.gain, "+.3f"),
-          relative,
+          percent(cell.relative),
           estimate(cell.check, "+.3f"),
           str(cell.items),
           str(cell.cycles),
@@ -204,6 +200,11 @@ def estimate(value: Estimate | None, spec: str = ".2f") -> str:
   if value is None or value.n == 0:
     return NOTHING
   return f"{value:{spec}}"
+
+
+def percent(value: Estimate | None, spec: str = "+.2f") -> str:
+  """For example +2.81 ± 0.30 %."""
+  return NOTHING if value is None else f"{value:{spec}} %"
 
 
 def _trees(found, fixed) -> dict[str, list[Method]]:

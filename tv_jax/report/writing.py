@@ -245,16 +245,16 @@ def _lead(unit) -> str:
 def _figures(unit, found, speeds) -> list[tuple[str, str]]:
   """The gains that a reader came for, largest first."""
   several = len(tables.conditions(found[ALL])) > 1
-  gains = {one: cell.gain for one, cell in found[ALL].items() if cell.gain}
+  gains = {one: cell.relative for one, cell in found[ALL].items() if cell.gain}
   figures = []
   for method in sorted(gains, key=lambda one: -gains[one].mean)[:3]:
     what = (
-      f"tokens a cycle: {method.verifier} over {unit.config['baseline']} on the"
-      f" same drafts, {method.tree}"
+      f"tokens a cycle on the same drafts: {method.verifier} over"
+      f" {unit.config['baseline']}, {method.tree}"
     )
     if several:
       what += f", {tables.title(tables.condition(method))}"
-    figures.append((f"{gains[method]:+.3f}", what))
+    figures.append((tables.percent(gains[method], "+.1f"), what))
   ups = {one: row["speedup"] for one, row in speeds.items() if row["speedup"]}
   if ups:
     best = max(ups, key=ups.get)
