@@ -9,7 +9,15 @@ import time
 import pytest
 
 from experiments import paper
-from experiments.judge import exams, grades, grading, kept, prompts, rendering
+from experiments.judge import (
+  exams,
+  grades,
+  grading,
+  kept,
+  parallel,
+  prompts,
+  rendering,
+)
 from experiments.judge.endpoint import endpoint
 from experiments.judge.troubles import EndpointError
 from tests import judges
@@ -449,6 +457,26 @@ def test_requests_are_parallel_and_not_too_many(folder):
   with double(respond) as server:
     grade(folder, server, workers=3)
   assert most == 3
+
+
+def test_no_more_is_begun_than_is_kept():
+  """What a kill may lose are as many replies as there are workers."""
+  begun = []
+  results = parallel.each(begun.append, range(20), 3)
+  for taken in range(1, 21):
+    next(results)
+    time.sleep(0.01)
+    assert len(begun) <= taken + 2
+  assert [*results] == []
+  assert sorted(begun) == [*range(20)]
+
+
+def test_what_was_graded_meanwhile_is_not_asked_for(folder, monkeypatch):
+  with double() as server:
+    grade(folder, server)
+    monkeypatch.setattr(kept, "read", lambda folder: {})
+    assert grade(folder, server) == []
+  assert len(server.asked) == len(lines(folder)) == ANSWERS
 
 
 def test_a_second_process_is_refused(folder):
