@@ -20,7 +20,7 @@ from ml_collections import config_flags
 from experiments import experiment as experiment_lib
 from experiments import writing
 from experiments.experiment import Artefact, Experiment, Group
-from tv_jax import cli
+from tv_jax import cli, store
 from tv_jax.cli import config_flag
 from tv_jax.report import formats
 
@@ -30,29 +30,36 @@ _WIDTH = 150  # where nobody says how wide the place is
 
 def run(experiment: Experiment) -> None:
   """Runs the command of an experiment, and exits."""
-  _define(flags.FLAGS)
+  flags.disclaim_key_flags()  # --help shows them as the experiment's
+  config_flags.DEFINE_config_file("config", None, config_flag.HELP)
+  flags.DEFINE_string("workdir", WORKDIR, "For results.")
+  flags.DEFINE_bool("smoke", False, "As little as shows that it works.")
+  flags.DEFINE_bool("render", False, "Make the tables of what is there alone.")
+  flags.DEFINE_string(
+    "compilation_cache",
+    None,
+    "Where compiled programs are kept, as of tv_jax.main.",
+  )
   configs = []
 
   def parse(argv):
     if not experiment.configs:  # nothing is asked of models
       return flags.FLAGS(argv)
-    left = _parse(flags.FLAGS, argv, experiment.configs[0])
-    configs.append(flags.FLAGS.config)
-    if not flags.FLAGS["config"].present:
-      for other in experiment.configs[1:]:
-        values = flags.FlagValues()
-        _define(values)
-        _parse(values, argv, other)
-        configs.append(values.config)
+    left = config_flag.parse(argv, experiment.configs[0])
+    configs.extend(config_flag.several(argv, experiment.configs).values())
     return left
 
   def main(heard, folders):
-    _refuse_what_is_swept(experiment, configs)
+    experiment_lib.refuse_what_is_swept(
+      experiment, configs, config_flag.overridden(), flags.FLAGS.smoke
+    )
     logging.set_verbosity(logging.WARNING)
     place = pathlib.Path(flags.FLAGS.workdir) / experiment.name
     if folders:
       groups = [group(pathlib.Path(folder)) for folder in folders]
       place = pathlib.Path(folders[0])
+    elif flags.FLAGS.render:
+      groups = there(experiment, place)
     else:
       groups = _run(heard, experiment, configs, place)
     if heard.status:
@@ -63,46 +70,13 @@ def run(experiment: Experiment) -> None:
   cli.run(f"experiments.{experiment.name}", main, parse)
 
 
-def _define(values: flags.FlagValues) -> None:
-  config_flags.DEFINE_config_file(
-    "config", None, config_flag.HELP, flag_values=values
-  )
-  flags.DEFINE_string("workdir", WORKDIR, "For results.", flag_values=values)
-  flags.DEFINE_bool(
-    "smoke",
-    False,
-    "As little as shows that it works.",
-    flag_values=values,
-  )
-  flags.DEFINE_string(
-    "compilation_cache",
-    None,
-    "Where compiled programs are kept, as of tv_jax.main.",
-    flag_values=values,
-  )
-
-
-def _parse(values, argv, default):
-  """Reads the flags; what is missing of --config is a bundled one's name."""
-  name, colon, arg = default.partition(":")
-  path = config_flag.folder() / f"{name}.py"
-  return config_flag.parse(argv, f"{path}{colon}{arg}", values)
-
-
-def _refuse_what_is_swept(experiment, configs) -> None:
-  """A field that is set from outside must not be without effect."""
-  shards = [
-    shard
-    for config in configs
-    for shard in experiment_lib.shards(experiment, config, flags.FLAGS.smoke)
-  ]
-  swept = {field for shard in shards for field in shard.overrides} - {"seeds"}
-  for field in config_flag.overridden():
-    if field in swept:
-      raise ValueError(
-        f"config.{field} is set by the experiment itself: leave it out, or run"
-        " the config with tv_jax.main"
-      )
+def there(experiment: Experiment, place: pathlib.Path) -> list[Group]:
+  """The configs that an experiment was run of."""
+  inside = sorted(place.iterdir()) if place.is_dir() else []
+  found = [one for one in inside if one.is_dir() and store.read_many(one)]
+  if experiment.configs and not found:
+    raise ValueError(f"{place}: there is no run in it")
+  return [group(one) for one in found]
 
 
 def group(folder: pathlib.Path) -> Group:

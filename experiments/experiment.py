@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import ml_collections
 
 from tv_jax import store
 from tv_jax.records import Answer
-from tv_jax.report.tables import Table
 from tv_jax.store import runs
+
+if TYPE_CHECKING:  # a launcher reads sweeps, and does without jax
+  from tv_jax.report.tables import Table
 
 
 class Shard(NamedTuple):
@@ -132,6 +134,27 @@ def shards(
     Shard(one.name, {**little, **experiment.base, **one.overrides})
     for one in experiment.sweep(config, smoke)
   ]
+
+
+def refuse_what_is_swept(
+  experiment: Experiment,
+  configs: Iterable[ml_collections.ConfigDict],
+  fields: Iterable[str],
+  smoke: bool,
+) -> None:
+  """A field that is set from outside must not be without effect."""
+  swept = {
+    field
+    for config in configs
+    for shard in shards(experiment, config, smoke)
+    for field in shard.overrides
+  }
+  for field in fields:
+    if field in swept - {"seeds"}:
+      raise ValueError(
+        f"config.{field} is set by the experiment itself: leave it out, or run"
+        " the config with tv_jax.main"
+      )
 
 
 def seeds(config: ml_collections.ConfigDict) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from experiments import command, experiment, names, writing
+from experiments import command, names, writing
 from experiments.experiment import Experiment, Group
 from tv_jax import cli, store
 
@@ -57,10 +57,10 @@ def _section(
 ) -> Iterator[str]:
   """An experiment's part of the page."""
   yield f"## {one.title}\n\n    python -m experiments.{one.name}\n"
-  groups = list(_groups(folder))
-  if one.configs and not groups:
+  if one.configs and not folder.is_dir():
     yield "Not run.\n"
     return
+  groups = command.there(one, folder)
   made = one.render(groups)
   for group in groups:
     yield _where(group)
@@ -70,14 +70,6 @@ def _section(
   for name, svg in made.figures.items():
     store.write_atomic(figures / f"{name}.svg", svg)
   yield writing.markdown(made, f"{out.stem}/")
-
-
-def _groups(folder: pathlib.Path) -> Iterator[Group]:
-  """The configs that an experiment was run of."""
-  inside = sorted(folder.iterdir()) if folder.is_dir() else []
-  for place in inside:
-    if place.is_dir() and store.read_many(place):
-      yield experiment.read(place, place.name)
 
 
 def _where(group: Group) -> str:

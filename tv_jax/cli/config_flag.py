@@ -11,10 +11,10 @@ import re
 import sys
 import traceback
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from absl import flags
-from ml_collections import config_dict
+from ml_collections import config_dict, config_flags
 
 HELP = (
   "A file with get_config(), or the name of a bundled one, and after a colon"
@@ -23,6 +23,7 @@ HELP = (
 )
 _MODULE = "tv_jax_config_file"
 _PACKAGE = "configs"
+_OVERRIDE = re.compile(r"--?(?:no)?config\.([^=\[]+)")
 
 
 def folder() -> pathlib.Path:
@@ -32,11 +33,7 @@ def folder() -> pathlib.Path:
   return inside if inside.is_dir() else here.parent / _PACKAGE
 
 
-def parse(
-  argv: list[str],
-  default: str | None = None,
-  values: flags.FlagValues = flags.FLAGS,
-) -> list[str]:
+def parse(argv: list[str], default: str | None = None) -> list[str]:
   """Reads all flags; "config" is one, defined without a default.
 
   A config file runs as it is read. Hence the default is read here, and not
@@ -45,15 +42,39 @@ def parse(
   Args:
     argv: The command line.
     default: The config file if none is given.
-    values: What the flags are set in.
 
   Returns:
     What is left of the command line.
   """
-  values["config"].parser = _Parser()
+  flags.FLAGS["config"].parser = _Parser()
   if default is not None:
-    values.set_default("config", default)
-  return values(argv)
+    flags.FLAGS.set_default("config", default)
+  return flags.FLAGS(argv)
+
+
+def several(
+  argv: list[str], names: Sequence[str]
+) -> dict[str, config_dict.ConfigDict]:
+  """The config that is asked for, or else those of these names.
+
+  Args:
+    argv: The command line; what it sets is set in each.
+    names: Of bundled ones.
+
+  Returns:
+    By name, as --config takes it.
+  """
+  found = {}
+  for name in names:
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_file("config", None, HELP, flag_values=values)
+    values["config"].parser = _Parser()
+    values.set_default("config", name)
+    values(argv, known_only=True)
+    if values["config"].present:
+      return {values["config"].config_filename: values.config}
+    found[name] = values.config
+  return found
 
 
 class _Parser(flags.ArgumentParser):
@@ -81,8 +102,17 @@ def overridden() -> Iterator[str]:
   """The fields that the command line sets."""
   argv = flags.FLAGS.read_flags_from_files(sys.argv[1:], force_gnu=False)
   for argument in argv:
-    if found := re.match(r"--?(?:no)?config\.([^=\[]+)", argument):
+    if found := _OVERRIDE.match(argument):
       yield found[1]
+
+
+def told() -> Iterator[str]:
+  """What sets them, as it was given."""
+  argv = flags.FLAGS.read_flags_from_files(sys.argv[1:], force_gnu=False)
+  for argument, after in zip(argv, [*argv[1:], "-"], strict=True):
+    if _OVERRIDE.match(argument):
+      alone = "=" in argument or after.startswith("-")
+      yield argument if alone else f"{argument}={after}"
 
 
 def _place(name: str) -> str:

@@ -1,0 +1,1 @@
+"""Sweeps: from an experiment to finished runs, through crashes, to tables."""

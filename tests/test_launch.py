@@ -1,0 +1,201 @@
+"""Sweeps: what is run, and that it is what the experiment itself would run."""
+
+import ast
+import pathlib
+import shlex
+import subprocess
+import sys
+import time
+
+import pytest
+
+from configs import eagle_bundled, quickstart
+from experiments import experiment, names
+from launch import here, units
+from launch.units import Pair, Unit
+from tests.commands import run, start
+from tests.test_experiments_run import DEPTH, contents
+from tv_jax import evaluate
+
+CONFIGS = {
+  "quickstart": quickstart.get_config(),
+  "quickstart:weak": quickstart.get_config("weak"),
+  "eagle_bundled": eagle_bundled.get_config(),
+}
+
+
+def overridden(config, command):
+  """What a command line sets, read as ml_collections reads it."""
+  for argument in command:
+    if argument.startswith("--config."):
+      field, _, text = argument.removeprefix("--config.").partition("=")
+      value = text
+      if type(old := _field(config, field)) is not str:
+        value = type(old)(ast.literal_eval(text))
+      config.update_from_flattened_dict({field: value})
+  return config
+
+
+def _field(config, field):
+  for part in field.split("."):
+    config = config[part]
+  return config
+
+
+@pytest.mark.parametrize("name", names.NAMES)
+@pytest.mark.parametrize("smoke", [False, True])
+def test_units_are_what_the_experiment_runs(name, smoke):
+  one = names.find(name)
+  pairs = [Pair(key, CONFIGS[key], ()) for key in one.configs]
+  found = units.expand(one, pairs, pathlib.Path("runs"), smoke)
+  wanted = [
+    (pair, shard)
+    for pair in pairs
+    for shard in experiment.shards(one, pair.config, smoke)
+  ]
+  assert len(found) == len(wanted)
+  for unit, (pair, shard) in zip(found, wanted, strict=True):
+    theirs = evaluate.from_config(shard.of(pair.config))
+    config = pair.config.copy_and_resolve_references()
+    ours = evaluate.from_config(overridden(config.unlock(), unit.command))
+    assert ours == theirs
+    assert unit.folder == pathlib.Path("runs", unit.name)
+    assert shlex.split(unit.line)[1:] == unit.command[1:]
+
+
+def test_two_units_in_one_folder_are_refused():
+  one = names.find("depth")
+  pair = Pair("quickstart", CONFIGS["quickstart"], ())
+  with pytest.raises(ValueError, match="depth/quickstart/chain-2 is 2 units"):
+    units.expand(one, [pair, pair], pathlib.Path("runs"))
+
+
+def test_a_thousand_units_expand_at_once():
+  one = names.find("depth")
+  config = CONFIGS["quickstart"]
+  pairs = []
+  for i in range(125):
+    own = config.copy_and_resolve_references().unlock()
+    own.experiment = f"pair-{i}"
+    pairs.append(Pair("quickstart", own, ()))
+  begin = time.process_time()
+  found = units.expand(one, pairs, pathlib.Path("runs"))
+  assert [unit.line for unit in found]
+  assert len(found) == 1000
+  assert time.process_time() - begin < 2
+
+
+class Heard:
+  status = 0
+
+
+def unit(folder, body):
+  """A unit that does something else."""
+
+  class Other(Unit):
+    @property
+    def command(self):
+      return [sys.executable, "-c", body]
+
+  return Other(folder.name, "", (), {}, folder)
+
+
+DO = "import os, pathlib, sys; folder = pathlib.Path({folder!r}); "
+
+
+def lines_of(tmp_path, body, retries=2):
+  """What is said of a unit that does this, and whether it failed."""
+  one = unit(tmp_path / "one", DO.format(folder=str(tmp_path / "one")) + body)
+  said = []
+  failed = here.run([one], Heard(), retries=retries, say=said.append)
+  return said, bool(failed)
+
+
+def test_a_unit_that_cannot_work_is_tried_once(tmp_path):
+  said, failed = lines_of(tmp_path, "print('a reason'); sys.exit(2)")
+  assert failed
+  assert len(said) == 2
+  assert "FAILED (status 2" in said[1]
+  assert said[1].endswith("a reason")
+
+
+def test_a_unit_that_was_killed_is_tried_again(tmp_path):
+  body = "os.kill(os.getpid(), 9) if not os.path.exists(folder / 'x') and "
+  body += "(folder / 'x').touch() is None else (folder / 'DONE').touch()"
+  said, failed = lines_of(tmp_path, body)
+  assert not failed
+  assert "FAILED (SIGKILL" in said[1]
+  assert said[2] == "one: again, 2 tries are left"
+  assert ": done, 0 answers" in said[3]
+
+
+def test_no_unit_is_tried_for_ever(tmp_path):
+  said, failed = lines_of(tmp_path, "os.kill(os.getpid(), 9)", retries=3)
+  assert failed
+  assert sum("FAILED (SIGKILL" in line for line in said) == 4
+
+
+def test_what_is_done_is_left_out(tmp_path):
+  (tmp_path / "one").mkdir()
+  (tmp_path / "one" / "DONE").touch()
+  said, failed = lines_of(tmp_path, "sys.exit(2)")
+  assert not failed
+  assert said == ["1 of 1 units are done"]
+
+
+def test_the_launcher_imports_no_jax():
+  body = "import sys, launch.units, launch.here; sys.exit('jax' in sys.modules)"
+  done = subprocess.run([sys.executable, "-c", body], check=False)
+  assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+  ("arguments", "says"),
+  [
+    ([], "give --experiment"),
+    (["--experiment=nothing"], "'nothing' is not one of"),
+    (
+      ["--experiment=depth", "--config.trees=eagle"],
+      "config.trees is set by the experiment itself",
+    ),
+    (["--experiment=depth", "more"], "unexpected argument 'more'"),
+  ],
+)
+def test_what_is_wrong_is_a_line(arguments, says):
+  done = run(*arguments, program="launch")
+  assert done.returncode == 2
+  assert done.stderr.count("\n") == 1
+  assert says in done.stderr
+
+
+@pytest.mark.long
+def test_a_sweep_ends_in_the_bytes_of_the_experiment(tmp_path):
+  """The launcher is killed in the middle: no unit outlives it."""
+  sweep = ("--experiment=depth", *DEPTH, f"--workdir={tmp_path / 'sweep'}")
+  process = start(*sweep, program="launch")
+  assert process.stdout.readline().startswith("1/4 ")
+  process.kill()
+  process.communicate()
+  folder = tmp_path / "sweep" / "depth" / "smoke"
+  limit = time.monotonic() + 60
+  while True:  # the lock is free once the orphan has ended
+    done = run(*sweep, program="launch")
+    if "is being written by process" not in done.stdout:
+      break
+    assert time.monotonic() < limit
+  assert done.returncode == 0, done.stdout + done.stderr
+  whole = tmp_path / "whole"
+  alone = run(*DEPTH, f"--workdir={whole}", program="experiments.depth")
+  assert alone.returncode == 0, alone.stderr
+
+  def items(place):
+    kept = contents(place)
+    return {k: v for k, v in kept.items() if k.endswith(("items.jsonl", ".md"))}
+
+  theirs = items(whole / "depth" / "smoke")
+  assert len(theirs) == 4
+  ours = items(folder)
+  assert {k: ours[k] for k in theirs} == theirs
+  for name in ("depth.md", "depth.csv"):
+    made = tmp_path / "sweep" / "depth" / name
+    assert made.read_bytes() == (whole / "depth" / name).read_bytes()
