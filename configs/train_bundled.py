@@ -33,13 +33,15 @@ def get_config(arg: str = "") -> ConfigDict:
   config.data.source_bytes = 4_000_000
   config.data.length = 256
   config.data.prompt_weight = 0.2
-  config.data.source_weight = 0.2
+  config.data.source_rows = 0.12
+  config.data.source_weight = 0.4
 
   config.target = shape(hidden=256, mlp=640, layers=5, heads=4)
-  config.target_schedule = schedule(steps=900, rate=6e-3, decay=400)
+  config.target_schedule = schedule(steps=1400, rate=6e-3, decay=600)
   config.draft = shape(hidden=64, mlp=192, layers=2, heads=2)
   config.draft_schedule = schedule(steps=1300, rate=6e-3, decay=900, rows=8)
-  config.distillation = ConfigDict({"divergence": 1.0, "distance": 1.0})
+  config.draft_weak = shape(hidden=32, mlp=96, layers=1, heads=1)
+  config.draft_weak_schedule = schedule(steps=600, rate=6e-3, decay=400, rows=8)
   config.eagle_schedule = schedule(steps=700, rate=4e-3, decay=500, rows=8)
   config.regression = ConfigDict(
     {"feature": 1.0, "law": 1.0, "distance": 1.0, "noise": 0.2}
@@ -52,7 +54,8 @@ def get_config(arg: str = "") -> ConfigDict:
     config.data.source_bytes = 100_000
     config.target = shape(hidden=32, mlp=64, layers=2, heads=2)
     config.draft = shape(hidden=16, mlp=32, layers=1, heads=1)
-    for name in ("target", "draft", "eagle"):
+    config.draft_weak = shape(hidden=8, mlp=16, layers=1, heads=1)
+    for name in ("target", "draft", "draft_weak", "eagle"):
       small = schedule(steps=20, rate=4e-3, decay=5, rows=2, warmup=5)
       config[f"{name}_schedule"] = small
   return config
