@@ -37,7 +37,7 @@ def get_config(arg: str = "") -> ConfigDict:
   config.data.source_weight = 0.4
 
   config.target = shape(hidden=256, mlp=640, layers=5, heads=4)
-  config.target_schedule = schedule(steps=1400, rate=6e-3, decay=600)
+  config.target_schedule = schedule(steps=1000, rate=6e-3, decay=450)
   config.draft = shape(hidden=64, mlp=192, layers=2, heads=2)
   config.draft_schedule = schedule(steps=1300, rate=6e-3, decay=900, rows=8)
   config.draft_weak = shape(hidden=32, mlp=96, layers=1, heads=1)

@@ -1,10 +1,13 @@
+import pathlib
 import random
 import re
 
 import pytest
 
-from bundled import tasks
-from bundled.tasks import speech, translation, words
+import tv_jax
+from bundled import source, tasks
+from bundled.tasks import sources, speech, translation, words
+from bundled.tasks.wording import LISTS
 from tv_jax import prompts
 
 SOME = 400
@@ -113,6 +116,15 @@ def test_say():
     speech.say(random.Random(i), "[a|b[c|d]] {x}", x="[e|f]") for i in range(50)
   }
   assert said == {"a [e|f]", "bc [e|f]", "bd [e|f]"}
+  listed = {speech.say(random.Random(i), "<praise>") for i in range(300)}
+  assert listed == {*LISTS["praise"]}
+
+
+def test_a_list_fits_behind_an_article():
+  for name, words_of in LISTS.items():
+    assert len({*words_of}) == len(words_of) >= 10
+    if name in ("look", "praise", "who"):
+      assert not [word for word in words_of if word[0] in "aeio"]
 
 
 @pytest.mark.parametrize(
@@ -158,3 +170,34 @@ def test_training_never_sees_a_question_of_minibench(training):
     for one in seen:
       assert not tasks.held_out(one)
       assert one.turns[0] not in turns
+
+
+def test_beginnings_of_functions():
+  body = "".join(f"  some_{i} = call(more_{i})\n" for i in range(20))
+  text = f"X = 1\n\n\ndef one(a):\n{body}\n\ndef two():\n  return 3\n"
+  (piece,) = sources.beginnings(text)
+  assert text[text.index("def one") :].startswith(piece)
+  assert sources.SHORTEST <= len(piece) <= sources.LONGEST
+  assert piece[-1] == ")"
+  assert not [*sources.beginnings(text.replace("def one", "class One"))]
+
+
+def test_the_same_files_give_the_same_python():
+  package = pathlib.Path(tv_jax.__file__).parent
+  text = sources.lines(package)
+  assert text == sources.lines(package)
+  assert text.count("\n") == sources.COUNT
+
+
+def test_python_is_apart_from_the_six_tasks():
+  questions = prompts.load_questions("python")
+  assert len(questions) == sources.COUNT
+  seen = source.read(4_000_000)
+  for question in questions:
+    assert question.task == "python"
+    assert question.task not in tasks.TASKS
+    assert question.references == ()
+    (turn,) = question.turns
+    assert turn.startswith("def ")
+    assert turn not in seen
+    assert not turn.endswith("\n")

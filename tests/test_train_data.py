@@ -15,6 +15,7 @@ SETTINGS = Data(
   tokenizer_conversations=120,
   source_bytes=30_000,
   length=256,
+  source_rows=0.25,
   prompt_weight=0.25,
   source_weight=0.5,
 )
