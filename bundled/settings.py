@@ -46,20 +46,28 @@ class Schedule:
   """How long, in which steps.
 
   Attributes:
-    steps: How many.
+    steps: How many, in the first round.
+    again: How many in a second round, in which the rate rises once more within
+      `warmup` steps and then falls to 0; 0: there is none.
     rows: B, in each step.
     learning_rate: Its highest value.
     warmup: Steps until it is reached.
-    decay: The last so many steps, in which it falls to 0.
+    decay: The first round's last so many steps, in which it falls to 0.
     weight_decay: Of matrices.
   """
 
   steps: int
+  again: int
   rows: int
   learning_rate: float
   warmup: int
   decay: int
   weight_decay: float
+
+  @property
+  def total(self) -> int:
+    """Steps of both rounds."""
+    return self.steps + self.again
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,6 +126,7 @@ class Settings:
 # What may be 0; everything else must be positive.
 _MAY_BE_ZERO = {
   "seed",
+  "again",
   "source_bytes",
   "source_rows",
   "prompt_weight",
@@ -175,6 +184,11 @@ def from_config(config) -> Settings:
       faults.append(
         f"{name}_schedule: warmup={schedule.warmup} and "
         f"decay={schedule.decay} must fit into steps={schedule.steps}"
+      )
+    if schedule.again and schedule.warmup >= schedule.again:
+      faults.append(
+        f"{name}_schedule: warmup={schedule.warmup} must be less than "
+        f"again={schedule.again}"
       )
   data = settings.data
   if data.vocab_size < 300:

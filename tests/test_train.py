@@ -1,5 +1,6 @@
 """Runs of training: their settings, and that they can be interrupted."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -69,7 +70,13 @@ def fifty(whole):
   corpus = pair.make_corpus(told, "", whole / "tokenizer.json")
   config = llama_config(told, told.target)
   schedule = Schedule(
-    steps=50, rows=2, learning_rate=0.01, warmup=5, decay=20, weight_decay=0.1
+    steps=50,
+    again=0,
+    rows=2,
+    learning_rate=0.01,
+    warmup=5,
+    decay=20,
+    weight_decay=0.1,
   )
 
   def train(folder):
@@ -223,13 +230,23 @@ def test_a_state_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_the_rate_rises_stays_and_falls():
-  rate = optimizer.learning_rate(
-    Schedule(
-      steps=100, rows=1, learning_rate=2.0, warmup=10, decay=40, weight_decay=0
-    )
+  once = Schedule(
+    steps=100,
+    again=0,
+    rows=1,
+    learning_rate=2.0,
+    warmup=10,
+    decay=40,
+    weight_decay=0,
   )
-  values = [float(rate(i)) for i in (0, 5, 10, 60, 80, 100)]
-  assert values == pytest.approx([0, 1, 2, 2, 1, 0])
+  rate = optimizer.learning_rate(once)
+  values = [float(rate(i)) for i in (0, 5, 10, 60, 80, 100, 105)]
+  assert values == pytest.approx([0, 1, 2, 2, 1, 0, 0])
+  twice = dataclasses.replace(once, again=50)
+  assert twice.total == 150
+  rate = optimizer.learning_rate(twice)
+  values = [float(rate(i)) for i in (0, 60, 80, 100, 105, 110, 130, 150)]
+  assert values == pytest.approx([0, 2, 1, 0, 1, 2, 1, 0])
 
 
 def test_all_that_is_wrong_is_said_in_one_line():
