@@ -41,9 +41,9 @@ def get_config(arg: str = "") -> ConfigDict:
     steps=1000, rate=6e-3, decay=450, again=500
   )
   config.draft = shape(hidden=64, mlp=192, layers=2, heads=2)
-  config.draft_schedule = schedule(steps=1300, rate=6e-3, decay=900, rows=8)
-  config.draft_weak = shape(hidden=32, mlp=96, layers=1, heads=1)
-  config.draft_weak_schedule = schedule(steps=600, rate=6e-3, decay=400, rows=8)
+  config.draft_schedule = schedule(steps=1000, rate=6e-3, decay=700, rows=8)
+  config.draft_weak = shape(hidden=24, mlp=72, layers=1, heads=1)
+  config.draft_weak_schedule = schedule(steps=450, rate=6e-3, decay=300, rows=8)
   config.eagle_schedule = schedule(steps=500, rate=4e-3, decay=350, rows=8)
   config.regression = ConfigDict(
     {"feature": 1.0, "law": 1.0, "distance": 1.0, "noise": 0.2}
