@@ -1,12 +1,14 @@
-"""Acceptance and exact match on MiniBench: the bundled pair's own table.
+"""Acceptance and exact match on MiniBench: the bundled models' own tables.
 
-    python -m benchmarks.minibench --markdown=minibench.md
+    python -m benchmarks.minibench --seeds=0,1,2 --markdown=minibench.md
+    python -m benchmarks.minibench --questions=python --template=raw
 
-Every tree with both drafts at temperature 1: the traversal runs, token-level
+Every tree with every draft at temperature 1: the traversal runs, token-level
 verification is evaluated on the same drafts. Both turns of a dialogue are
 asked, the second after the model's own first answer. Errors are over questions,
-their turns pooled: cycles of one answer are no independent draws. Then exact
-match at temperature 0 and 1, plain and speculative.
+their turns and seeds pooled: cycles of one answer are no independent draws.
+Then, where the questions have references, exact match at temperature 0 and 1,
+plain and speculative, with the first seed.
 """
 
 import datetime
@@ -24,33 +26,47 @@ from tv_jax import prompts
 from tv_jax.metrics import Estimate
 
 _TREES = flags.DEFINE_string("trees", "chain:5 kary:2x5 eagle", "Trees.")
+_DRAFTS = flags.DEFINE_string("drafts", "draft draft_weak eagle", "Folders.")
 _DIRECTORY = flags.DEFINE_string(
-  "directory", str(prompts.BUNDLED), "Where target/, draft/ and eagle/ are."
+  "directory", str(prompts.BUNDLED), "Where target/ and the drafts are."
+)
+_QUESTIONS = flags.DEFINE_string("questions", "minibench", "What is asked.")
+_TEMPLATE = flags.DEFINE_string("template", "chat", "How it becomes a prompt.")
+_VERIFIER = flags.DEFINE_enum(
+  "verifier", "traversal", ["traversal", "token_level"], "The rule that runs."
 )
 _TOKENS = flags.DEFINE_integer("tokens", 160, "New tokens at most.", 1)
-_SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
+_SEEDS = flags.DEFINE_list("seeds", ["0"], "Of all draws; pooled.")
 _PER_TASK = flags.DEFINE_integer("per_task", 0, "Questions a task; 0: all.", 0)
 _MARKDOWN = flags.DEFINE_string("markdown", None, "A file for the tables.")
 
 
 class Run:
-  """All questions answered, their turns pooled."""
+  """All questions answered, their turns and seeds pooled."""
 
-  def __init__(self, pair, asked, **options):
-    """Answers first turns, then second ones."""
-    given = [[] for _ in asked]
-    self.right, self.tasks = [], []
+  def __init__(self, pair, asked, seeds, **options):
+    """Answers with one seed after another."""
+    self.right, self.tasks, self.tokens = [], [], []
     self.accepted = [[] for _ in asked]
     self.expected = [{} for _ in asked]
+    for seed in seeds:
+      self.tokens += self._answer(pair, asked, seed, **options)
+
+  def _answer(self, pair, asked, seed, **options):
+    """Answers first turns, then second ones."""
+    given = [[] for _ in asked]
     for turn in range(max(len(question.turns) for question in asked)):
       left = [i for i, one in enumerate(asked) if turn < len(one.turns)]
       texts = [prompts.conversation(asked[i], given[i]) for i in left]
       result = tv_jax.generate(
         pair,
-        [prompts.encode("chat", pair.tokenizer, text) for text in texts],
+        [
+          prompts.encode(_TEMPLATE.value, pair.tokenizer, text)
+          for text in texts
+        ],
         items=[1000 * turn + i for i in left],
         max_new_tokens=_TOKENS.value,
-        seed=_SEED.value,
+        seed=seed,
         **options,
       )
       for row, i in enumerate(left):
@@ -58,10 +74,11 @@ class Run:
         self.accepted[i].append(result.accepted[row])
         for name, values in result.expected.items():
           self.expected[i].setdefault(name, []).append(values[row])
-        reference = asked[i].references[turn][0]
-        self.right.append(prompts.score(result.text[row], reference))
-        self.tasks.append(asked[i].task)
-    self.tokens = given
+        if asked[i].references:
+          reference = asked[i].references[turn][0]
+          self.right.append(prompts.score(result.text[row], reference))
+          self.tasks.append(asked[i].task)
+    return given
 
   def length(self, name: str, minus: str | None = None) -> Estimate:
     """Tokens a cycle that a verifier expects, by item; less another's."""
@@ -85,7 +102,7 @@ class Run:
     return Estimate.of(
       np.concatenate(
         [
-          np.concatenate(own) - np.concatenate(expected["traversal"])
+          np.concatenate(own) - np.concatenate(expected[_VERIFIER.value])
           for own, expected in zip(self.accepted, self.expected, strict=True)
         ]
       )
@@ -109,46 +126,60 @@ def main(argv):
   """Prints the tables."""
   if argv[1:]:
     sys.exit(f"minibench: unexpected argument {argv[1]!r}")
-  asked = prompts.load_questions("minibench")
+  asked = prompts.load_questions(_QUESTIONS.value)
   if _PER_TASK.value:
     asked = prompts.limit(asked, per_task=_PER_TASK.value)
   folder = pathlib.Path(_DIRECTORY.value)
+  seeds = [int(seed) for seed in _SEEDS.value]
   lines = [
     f"`python -m benchmarks.minibench {' '.join(sys.argv[1:])}`".strip(),
     f"({datetime.date.today().isoformat()}, jax {jax.__version__} on"
     f" {jax.default_backend()}, {os.cpu_count()} cores, Python"
     f" {platform.python_version()}; {len(asked)} questions, temperature 1,"
-    " by item, mean ± standard error over questions, ddof 1)",
+    f" seeds {', '.join(_SEEDS.value)}, {_VERIFIER.value} runs; by item,"
+    " mean ± standard error over questions, ddof 1)",
     "",
-    "| draft | tree | traversal | expected | token-level's, same drafts |"
-    " gain |"
-    " realised - expected, by cycle |",
-    "|---|---|---|---|---|---|---|",
+    "| draft | tree | realised | token-level expects | traversal expects |"
+    " gain, same drafts | in % | realised - expected, by cycle |",
+    "|---|---|---|---|---|---|---|---|",
   ]
   say(lines)
   matches = {}
-  for kind, name in (("llama", "draft"), ("eagle", "eagle")):
+  for name in _DRAFTS.value.split():
+    kind = "eagle" if name == "eagle" else "llama"
     pair = tv_jax.load(folder / name, folder / "target", draft_kind=kind)
     for tree in _TREES.value.split():
-      run = Run(pair, asked, tree=tree, panel=["token_level"])
+      rules = ["token_level", "traversal"]
+      rules.remove(_VERIFIER.value)
+      run = Run(
+        pair, asked, seeds, tree=tree, verifier=_VERIFIER.value, panel=rules
+      )
+      gain = run.length("traversal", minus="token_level")
+      least = run.length("token_level")
       row = (
         f"{run.realised:}",
+        f"{least:}",
         f"{run.length('traversal'):}",
-        f"{run.length('token_level'):}",
-        f"{run.length('traversal', minus='token_level'):+.3f}",
+        f"{gain:+.3f}",
+        f"{100 * gain.mean / least.mean:+.1f}",
         f"{run.check:+.3f}",
       )
-      say(lines, f"| {kind} | {tree} | " + " | ".join(row) + " |")
-      matches[f"traversal, {kind}, {tree}, T = 1"] = run.exact_match
-  options = {"tree": "eagle", "panel": None}
-  plain = Run(pair, asked, verifier=None, temperature=0)
-  greedy = Run(pair, asked, temperature=0, **options)
+      say(lines, f"| {name} | {tree} | " + " | ".join(row) + " |")
+      matches[f"{_VERIFIER.value}, {name}, {tree}, T = 1"] = run.exact_match
+  if asked[0].references:
+    compare(name, pair, asked, seeds[:1], matches, lines)
+  if _MARKDOWN.value:
+    pathlib.Path(_MARKDOWN.value).write_text("\n".join(lines) + "\n")
+
+
+def compare(name, pair, asked, seeds, matches, lines):
+  """The table of exact match, the last draft's at temperature 0 among it."""
+  plain = Run(pair, asked, seeds, verifier=None, temperature=0)
+  greedy = Run(pair, asked, seeds, tree="eagle", temperature=0)
   matches["plain, T = 0"] = plain.exact_match
-  matches["traversal, eagle, T = 0"] = greedy.exact_match
-  matches["plain, T = 1"] = Run(pair, asked, verifier=None).exact_match
-  matches["token-level, eagle, eagle, T = 1"] = Run(
-    pair, asked, verifier="token_level", **options
-  ).exact_match
+  matches[f"traversal, {name}, eagle, T = 0"] = greedy.exact_match
+  sampled = Run(pair, asked, seeds, verifier=None)
+  matches["plain, T = 1"] = sampled.exact_match
   same = sum(a == b for a, b in zip(plain.tokens, greedy.tokens, strict=True))
   names = [*matches["plain, T = 0"]]
   say(
@@ -163,8 +194,6 @@ def main(argv):
   for label, shares in matches.items():
     row = " | ".join(f"{shares[name]:.0%}" for name in names)
     say(lines, f"| {label} | {row} |")
-  if _MARKDOWN.value:
-    pathlib.Path(_MARKDOWN.value).write_text("\n".join(lines) + "\n")
 
 
 def say(lines, *more):

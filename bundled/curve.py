@@ -6,7 +6,8 @@ import pathlib
 # What each stage's axis shows: the entry of its log, and its name.
 SHOWN = {
   "target": ("answer", "nats per token of an answer"),
-  "draft": ("accepted", "share of drafted tokens accepted"),
+  "draft": ("answer", "nats per token of an answer"),
+  "draft_weak": ("answer", "nats per token of an answer"),
   "eagle": ("accepted", "share of drafted tokens accepted"),
 }
 
@@ -17,7 +18,7 @@ def draw(workdir: pathlib.Path, path: pathlib.Path) -> None:
   from matplotlib.figure import Figure
 
   with matplotlib.rc_context({"svg.hashsalt": "tv_jax", "font.size": 9}):
-    figure = Figure(figsize=(9, 2.6), layout="constrained")
+    figure = Figure(figsize=(11, 2.6), layout="constrained")
     panels = figure.subplots(1, len(SHOWN))
     for panel, (stage, (entry, label)) in zip(
       panels, SHOWN.items(), strict=True

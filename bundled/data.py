@@ -75,6 +75,8 @@ class Corpus:
 
   def _row(self, rng, test):
     documents, room, misses = [], self.settings.length, 0
+    if rng.random() < self.settings.source_rows:
+      misses = _MISSES
     while misses < _MISSES:
       task = rng.choice(list(tasks.TASKS))
       conversation = tasks.generate(task, rng, test=test)

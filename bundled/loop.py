@@ -72,17 +72,17 @@ def run(
     return (params, memory), {"loss": value, **seen}
 
   started, since = time.monotonic(), done
-  for i in range(done, schedule.steps):
+  for i in range(done, schedule.total):
     rows = corpus.rows(stage, i, schedule.rows)
     state, seen = step(state, frozen, jax.random.fold_in(key, i), rows)
     number = i + 1
-    if number % log_every == 0 or number == schedule.steps:
+    if number % log_every == 0 or number == schedule.total:
       line = {"step": number} | {k: round(float(v), 5) for k, v in seen.items()}
       with log.open("a") as file:
         file.write(json.dumps(line) + "\n")
       pace = (time.monotonic() - started) / (number - since)
       logging.info("%s %s, %.2f s/step", stage, line, pace)
-    if number % checkpoint_every == 0 or number == schedule.steps:
+    if number % checkpoint_every == 0 or number == schedule.total:
       checkpoint.save(folder / "state.npz", name, number, state)
       if on_checkpoint:
         on_checkpoint(state[0])

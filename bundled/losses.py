@@ -1,11 +1,11 @@
-"""What the three models are trained to do."""
+"""What the models are trained to do."""
 
 import jax
 import jax.numpy as jnp
 import optax
 
 from bundled.data import Rows
-from bundled.settings import Distillation, Regression
+from bundled.settings import Regression
 from tv_jax.models import cache as caches
 from tv_jax.models import mask
 from tv_jax.models.config import Config
@@ -67,8 +67,8 @@ def cross_entropy(logits: jax.Array, rows: Rows) -> jax.Array:
   return optax.softmax_cross_entropy_with_integer_labels(logits, following)
 
 
-def target(config: Config, params: dict, key: jax.Array, rows: Rows):
-  """The target's loss, and what to log: nats per token of an answer."""
+def text(config: Config, params: dict, key: jax.Array, rows: Rows):
+  """The loss of target and drafts, and to log: nats per token of an answer."""
   del key
   nats = cross_entropy(llama(config, params, rows)[0], rows)
   return mean(nats, rows.weights), {"answer": mean(nats, rows.answer)}
@@ -83,29 +83,6 @@ def _compare(target_logits, logits):
   entropy = -jnp.sum(p * log_p, axis=-1)
   distance = 0.5 * jnp.sum(jnp.abs(p - jnp.exp(log_q)), axis=-1)
   return law - entropy, law, distance
-
-
-def draft(
-  loss: Distillation,
-  target_config: Config,
-  config: Config,
-  target_params: dict,
-  params: dict,
-  key: jax.Array,
-  rows: Rows,
-):
-  """The draft's loss: how far it is from the target's law."""
-  del key
-  theirs = llama(target_config, target_params, rows)[0]
-  ours = llama(config, params, rows)[0]
-  divergence, _, distance = _compare(theirs, ours)
-  # All of the text shapes the draft's features, but answers are what counts.
-  total = loss.divergence * mean(divergence, rows.weights)
-  total += loss.distance * mean(distance, rows.weights)
-  return total, {
-    "divergence": mean(divergence, rows.answer),
-    "accepted": 1 - mean(distance, rows.answer),
-  }
 
 
 def head(

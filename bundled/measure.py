@@ -100,7 +100,7 @@ def ask(pair: tv_jax.Pair, asked, temperature: float) -> list[Turn]:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _nats(config, params, batch):
-  return losses.target(config, params, jax.random.key(0), batch)[1]["answer"]
+  return losses.text(config, params, jax.random.key(0), batch)[1]["answer"]
 
 
 def loss(target, tokenizer, conversations) -> float:
@@ -125,7 +125,7 @@ def _laws(apply_config, kind, params, batch, features, theirs):
     log_p = jax.nn.log_softmax(logits)
     entropy = -jnp.sum(jnp.exp(log_p) * log_p, axis=-1)
     return entropy, features, logits
-  if kind == "draft":
+  if kind == "llama":
     logits, _ = losses.llama(apply_config, params, batch)
   else:
     logits, _ = losses.eagle(apply_config, params, batch, features)
@@ -134,9 +134,9 @@ def _laws(apply_config, kind, params, batch, features, theirs):
   return jnp.sum(jnp.minimum(p, q), axis=-1)
 
 
-def measure(target, draft, head, turns: list[Turn]) -> dict:
-  """Entropy of the target and both drafts' share of its law, per task."""
-  values = {"entropy": [], "draft": [], "eagle": []}
+def measure(target, drafts: dict, turns: list[Turn]) -> dict:
+  """Entropy of the target and each draft's share of its law, per task."""
+  values = {"entropy": [], **{name: [] for name in drafts}}
   where = []
   for i in range(0, len(turns), 16):
     some = turns[i : i + 16]
@@ -153,11 +153,11 @@ def measure(target, draft, head, turns: list[Turn]) -> dict:
       target.config, "target", target.params, batch, None, None
     )
     found = {"entropy": entropy}
-    for name, model in (("draft", draft), ("eagle", head)):
-      if model is not None:
-        found[name] = _laws(
-          model.config, name, model.params, batch, features, logits
-        )
+    for name, model in drafts.items():
+      kind = "eagle" if isinstance(model, models.Head) else "llama"
+      found[name] = _laws(
+        model.config, kind, model.params, batch, features, logits
+      )
     counted = batch.answer > 0
     for name, value in found.items():
       values[name].append(np.asarray(value)[counted])
@@ -170,7 +170,6 @@ def measure(target, draft, head, turns: list[Turn]) -> dict:
     table[task] = {
       name: float(np.concatenate(value)[chosen].mean())
       for name, value in values.items()
-      if value
     }
     table[task]["tokens"] = int(chosen.sum())
   return table
@@ -191,11 +190,13 @@ def report(directory: pathlib.Path, count: int) -> str:
     None, directory / "target", draft_kind="none", dtype="float32"
   )
   target = pair.target
-  draft = head = None
-  if (directory / "draft").exists():
-    draft = models.load(directory / "draft", dtype="float32")
+  drafts = {
+    name: models.load(directory / name, dtype="float32")
+    for name in ("draft", "draft_weak")
+    if (directory / name).exists()
+  }
   if (directory / "eagle").exists():
-    head = models.load_eagle(directory / "eagle", target)
+    drafts["eagle"] = models.load_eagle(directory / "eagle", target)
   bench = prompts.load_questions("minibench")
   more = held_out(count)
   columns = {}
@@ -207,7 +208,7 @@ def report(directory: pathlib.Path, count: int) -> str:
   ):
     turns = ask(pair, asked, temperature)
     columns[name] = exact_match(turns)
-  laws = measure(target, draft, head, turns)
+  laws = measure(target, drafts, turns)
   names = [*columns, *laws["all"]]
   lines = [
     "| task | " + " | ".join(names) + " |",

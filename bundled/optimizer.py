@@ -27,17 +27,20 @@ def dimensions(params: dict) -> dict:
 
 
 def learning_rate(schedule: Schedule) -> optax.Schedule:
-  """Up, along, and down to 0, all straight."""
+  """Up, along, and down to 0, all straight; once more up and down."""
   high = schedule.learning_rate
   fall = schedule.steps - schedule.decay
-  return optax.join_schedules(
-    [
-      optax.linear_schedule(0.0, high, schedule.warmup),
-      optax.constant_schedule(high),
-      optax.linear_schedule(high, 0.0, schedule.decay),
-    ],
-    [schedule.warmup, fall],
-  )
+  parts = [
+    optax.linear_schedule(0.0, high, schedule.warmup),
+    optax.constant_schedule(high),
+    optax.linear_schedule(high, 0.0, schedule.decay),
+  ]
+  starts = [schedule.warmup, fall]
+  if schedule.again:
+    rest = schedule.again - schedule.warmup
+    parts += [parts[0], optax.linear_schedule(high, 0.0, rest)]
+    starts += [schedule.steps, schedule.steps + schedule.warmup]
+  return optax.join_schedules(parts, starts)
 
 
 def make(schedule: Schedule) -> optax.GradientTransformation:

@@ -1,4 +1,4 @@
-"""The whole run: tokenizer, target, draft, EAGLE head, MiniBench."""
+"""The whole run: tokenizer, target, drafts, EAGLE head, questions."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ from bundled.settings import Settings, llama_config
 from tv_jax.models import eagle as eagles
 from tv_jax.models import families
 
-STAGES = ("target", "draft", "eagle")
+STAGES = ("target", "draft", "draft_weak", "eagle")
 
 
 def run(settings: Settings, workdir: pathlib.Path) -> None:
@@ -41,7 +41,6 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
   text = source.read(settings.data.source_bytes)
   corpus = make_corpus(settings, text, workdir / "tokenizer.json")
   target_config = llama_config(settings, settings.target)
-  draft_config = llama_config(settings, settings.draft)
   head_config = dataclasses.replace(target_config, num_hidden_layers=1)
   keys = jax.random.split(jax.random.key(settings.seed), len(STAGES))
   keys = dict(zip(STAGES, keys, strict=True))
@@ -68,21 +67,16 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
       ),
     )
 
-  target = train(
-    "target",
-    target_config,
-    functools.partial(losses.target, target_config),
-    families.init(keys["target"], target_config),
-  )
-  train(
-    "draft",
-    draft_config,
-    functools.partial(
-      losses.draft, settings.distillation, target_config, draft_config
-    ),
-    families.init(keys["draft"], draft_config),
-    (target,),
-  )
+  def learn(stage):
+    """Trains a Llama on the text."""
+    config = llama_config(settings, getattr(settings, stage))
+    loss = functools.partial(losses.text, config)
+    return train(stage, config, loss, families.init(keys[stage], config))
+
+  target = learn("target")
+  # As real drafts are: on what the target read, not on the target's law.
+  learn("draft")
+  learn("draft_weak")
   head = eagles.init(keys["eagle"], head_config, bias=True)
   # The embedding is the target's own.
   del head["params"]["embedding"]
@@ -124,13 +118,10 @@ def make_corpus(settings: Settings, text: str, path: pathlib.Path) -> Corpus:
 def _name(settings: Settings, stage: str, corpus: Corpus) -> str:
   """What a stage's weights depend on, in short."""
   told = dataclasses.asdict(settings)
-  parts = ["seed", "max_position_embeddings", "data", "target"]
-  parts += ["target_schedule"]
-  parts += {
-    "target": [],
-    "draft": ["draft", "draft_schedule", "distillation"],
-    "eagle": ["eagle_schedule", "regression"],
-  }[stage]
+  parts = ["seed", "max_position_embeddings", "data"]
+  # The head is trained on the target's features; a draft knows no target.
+  own = ["target", "target_schedule", "eagle_schedule", "regression"]
+  parts += own if stage == "eagle" else [stage, f"{stage}_schedule"]
   return checkpoint.fingerprint(
     {part: told[part] for part in parts}
     | {

@@ -16,7 +16,8 @@ class Data:
     tokenizer_conversations: What the tokenizer is trained on.
     source_bytes: How much of the standard library's sources is read.
     length: T, tokens in a row.
-    prompt_weight: Of a user's token in the target's loss; an answer's has 1.
+    source_rows: The share of rows that hold source text alone.
+    prompt_weight: Of a user's token in a loss; an answer's has 1.
     source_weight: Of a token of the sources.
   """
 
@@ -24,6 +25,7 @@ class Data:
   tokenizer_conversations: int
   source_bytes: int
   length: int
+  source_rows: float
   prompt_weight: float
   source_weight: float
 
@@ -44,34 +46,28 @@ class Schedule:
   """How long, in which steps.
 
   Attributes:
-    steps: How many.
+    steps: How many, in the first round.
+    again: How many in a second round, in which the rate rises once more within
+      `warmup` steps and then falls to 0; 0: there is none.
     rows: B, in each step.
     learning_rate: Its highest value.
     warmup: Steps until it is reached.
-    decay: The last so many steps, in which it falls to 0.
+    decay: The first round's last so many steps, in which it falls to 0.
     weight_decay: Of matrices.
   """
 
   steps: int
+  again: int
   rows: int
   learning_rate: float
   warmup: int
   decay: int
   weight_decay: float
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Distillation:
-  """The draft's loss: the target's law, on answers.
-
-  Attributes:
-    divergence: The weight of KL(target, draft).
-    distance: The weight of their total variation distance, one minus the
-      share of drafts that are accepted.
-  """
-
-  divergence: float
-  distance: float
+  @property
+  def total(self) -> int:
+    """Steps of both rounds."""
+    return self.steps + self.again
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,7 +100,8 @@ class Settings:
     target_schedule: Its training.
     draft: The draft's shape.
     draft_schedule: Its training.
-    distillation: Its loss.
+    draft_weak: The shape of a draft that knows less.
+    draft_weak_schedule: Its training.
     eagle_schedule: The head's training.
     regression: Its loss.
     checkpoint_every: Steps.
@@ -118,7 +115,8 @@ class Settings:
   target_schedule: Schedule
   draft: Shape
   draft_schedule: Schedule
-  distillation: Distillation
+  draft_weak: Shape
+  draft_weak_schedule: Schedule
   eagle_schedule: Schedule
   regression: Regression
   checkpoint_every: int
@@ -128,13 +126,14 @@ class Settings:
 # What may be 0; everything else must be positive.
 _MAY_BE_ZERO = {
   "seed",
+  "again",
   "source_bytes",
+  "source_rows",
   "prompt_weight",
   "source_weight",
   "warmup",
   "decay",
   "weight_decay",
-  "divergence",
   "distance",
   "feature",
   "law",
@@ -170,7 +169,7 @@ def from_config(config) -> Settings:
   settings = frozen.build(Settings, config.to_dict())
   if faults := _numbers(settings):
     raise ValueError("; ".join(faults))
-  for name in ("target", "draft"):
+  for name in ("target", "draft", "draft_weak"):
     shape = getattr(settings, name)
     heads, groups = shape.num_attention_heads, shape.num_key_value_heads
     if shape.hidden_size % (2 * heads) or heads % groups:
@@ -179,12 +178,17 @@ def from_config(config) -> Settings:
         f"{name}.hidden_size={shape.hidden_size}, and be a multiple of "
         f"{name}.num_key_value_heads={groups}"
       )
-  for name in ("target", "draft", "eagle"):
+  for name in ("target", "draft", "draft_weak", "eagle"):
     schedule = getattr(settings, f"{name}_schedule")
     if schedule.warmup + schedule.decay > schedule.steps:
       faults.append(
         f"{name}_schedule: warmup={schedule.warmup} and "
         f"decay={schedule.decay} must fit into steps={schedule.steps}"
+      )
+    if schedule.again and schedule.warmup >= schedule.again:
+      faults.append(
+        f"{name}_schedule: warmup={schedule.warmup} must be less than "
+        f"again={schedule.again}"
       )
   data = settings.data
   if data.vocab_size < 300:
@@ -192,6 +196,8 @@ def from_config(config) -> Settings:
       f"data.vocab_size={data.vocab_size} must be 300 or more: all bytes and "
       "the special tokens"
     )
+  if data.source_rows > 1:
+    faults.append(f"data.source_rows={data.source_rows} must be 1 or less")
   if data.length > settings.max_position_embeddings:
     faults.append(
       f"data.length={data.length} must not be more than "

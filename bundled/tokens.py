@@ -39,7 +39,7 @@ def texts(conversation: Conversation) -> list[tuple[str, bool]]:
 def train(
   vocab_size: int, conversations: int, source: str, seed: int
 ) -> tokenizers.Tokenizer:
-  """A tokenizer from conversations, and from a tenth as much source text.
+  """A tokenizer from conversations, and from a fifth as much source text.
 
   Digits are tokens of their own: numbers are read and written digit by digit.
   """
@@ -49,7 +49,7 @@ def train(
   for i in range(conversations):
     conversation = tasks.generate(names[i % len(names)], rng)
     corpus += [*conversation.turns, *conversation.answers]
-  share = sum(map(len, corpus)) // 10
+  share = sum(map(len, corpus)) // 5
   tokenizer = tokenizers.Tokenizer(models.BPE())
   tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
     [

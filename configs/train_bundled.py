@@ -33,14 +33,18 @@ def get_config(arg: str = "") -> ConfigDict:
   config.data.source_bytes = 4_000_000
   config.data.length = 256
   config.data.prompt_weight = 0.2
-  config.data.source_weight = 0.2
+  config.data.source_rows = 0.12
+  config.data.source_weight = 0.4
 
   config.target = shape(hidden=256, mlp=640, layers=5, heads=4)
-  config.target_schedule = schedule(steps=900, rate=6e-3, decay=400)
+  config.target_schedule = schedule(
+    steps=1000, rate=6e-3, decay=450, again=500
+  )
   config.draft = shape(hidden=64, mlp=192, layers=2, heads=2)
-  config.draft_schedule = schedule(steps=1300, rate=6e-3, decay=900, rows=8)
-  config.distillation = ConfigDict({"divergence": 1.0, "distance": 1.0})
-  config.eagle_schedule = schedule(steps=700, rate=4e-3, decay=500, rows=8)
+  config.draft_schedule = schedule(steps=1000, rate=6e-3, decay=700, rows=8)
+  config.draft_weak = shape(hidden=24, mlp=72, layers=1, heads=1)
+  config.draft_weak_schedule = schedule(steps=450, rate=6e-3, decay=300, rows=8)
+  config.eagle_schedule = schedule(steps=500, rate=4e-3, decay=350, rows=8)
   config.regression = ConfigDict(
     {"feature": 1.0, "law": 1.0, "distance": 1.0, "noise": 0.2}
   )
@@ -52,7 +56,8 @@ def get_config(arg: str = "") -> ConfigDict:
     config.data.source_bytes = 100_000
     config.target = shape(hidden=32, mlp=64, layers=2, heads=2)
     config.draft = shape(hidden=16, mlp=32, layers=1, heads=1)
-    for name in ("target", "draft", "eagle"):
+    config.draft_weak = shape(hidden=8, mlp=16, layers=1, heads=1)
+    for name in ("target", "draft", "draft_weak", "eagle"):
       small = schedule(steps=20, rate=4e-3, decay=5, rows=2, warmup=5)
       config[f"{name}_schedule"] = small
   return config
@@ -72,12 +77,18 @@ def shape(hidden: int, mlp: int, layers: int, heads: int) -> ConfigDict:
 
 
 def schedule(
-  steps: int, rate: float, decay: int, rows: int = 16, warmup: int = 50
+  steps: int,
+  rate: float,
+  decay: int,
+  rows: int = 16,
+  warmup: int = 50,
+  again: int = 0,
 ) -> ConfigDict:
   """Steps of one stage."""
   return ConfigDict(
     {
       "steps": steps,
+      "again": again,
       "rows": rows,
       "learning_rate": rate,
       "warmup": warmup,

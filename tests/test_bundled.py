@@ -15,6 +15,7 @@ from tests import checkpoints
 from tv_jax import models, prompts
 
 BUNDLED = prompts.BUNDLED
+LLAMAS = ("target", "draft", "draft_weak")
 MEGABYTES = 14
 
 
@@ -54,14 +55,18 @@ def test_everything_is_small():
 
 
 def test_sizes(target):
-  draft = models.load(BUNDLED / "draft")
-  models.check_vocabularies(target.config, draft.config)
+  draft, weak = (
+    models.load(BUNDLED / name) for name in ("draft", "draft_weak")
+  )
+  for one in (draft, weak):
+    models.check_vocabularies(target.config, one.config)
 
   def count(model):
     return sum(leaf.size for leaf in jax_leaves(model.params))
 
   assert 3e6 < count(target) < 6e6
-  assert 2e5 < count(draft) < 4e5
+  assert 2e5 < count(draft) < 6e5
+  assert 1e4 < count(weak) < count(draft) / 2
 
 
 def jax_leaves(params):
@@ -84,7 +89,7 @@ def test_the_head_has_the_published_keys(target):
   assert head.params["params"]["embedding"] is embedding
 
 
-@pytest.mark.parametrize("name", ["target", "draft"])
+@pytest.mark.parametrize("name", LLAMAS)
 def test_the_tokenizers_are_the_same_and_name_the_end(name, tokenizer):
   other = prompts.load_tokenizer(BUNDLED / name)
   text = "<|user|>Übersetze 17 + 4?<|end|>"
@@ -94,7 +99,7 @@ def test_the_tokenizers_are_the_same_and_name_the_end(name, tokenizer):
 
 
 @pytest.mark.parity
-@pytest.mark.parametrize("name", ["target", "draft"])
+@pytest.mark.parametrize("name", LLAMAS)
 def test_transformers_gives_our_logits(name, ids):
   import torch
   import transformers
@@ -144,14 +149,18 @@ def test_held_out_conversations_are_as_likely_as_in_training(target, tokenizer):
 @pytest.mark.long
 def test_the_draft_and_the_head_agree_with_the_target(pair, target):
   """On what the target itself says: its law shares most with theirs."""
-  draft = models.load(BUNDLED / "draft", dtype="float32")
-  head = models.load_eagle(BUNDLED / "eagle", target)
+  drafts = {
+    name: models.load(BUNDLED / name, dtype="float32")
+    for name in ("draft", "draft_weak")
+  }
+  drafts["eagle"] = models.load_eagle(BUNDLED / "eagle", target)
   questions = prompts.load_questions("minibench")[::6]
   turns = measure.ask(pair, questions, temperature=1)
-  found = measure.measure(target, draft, head, turns)["all"]
-  assert found["entropy"] > 0.3
-  assert 0.6 < found["draft"] < 0.97
-  assert 0.6 < found["eagle"] < 0.97
+  found = measure.measure(target, drafts, turns)["all"]
+  assert found["entropy"] > 0.6
+  assert 0.7 < found["draft"] < 0.88
+  assert 0.4 < found["draft_weak"] < 0.65
+  assert 0.7 < found["eagle"] < 0.97
 
 
 def test_the_card_speaks_of_these_files():

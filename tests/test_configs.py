@@ -11,7 +11,7 @@ from experiments import paper
 from tv_jax import evaluate
 
 ROOT = pathlib.Path(__file__).parents[1]
-BUNDLED = ("quickstart", "eagle_bundled", "smoke")
+BUNDLED = ("quickstart", "eagle_bundled", "python_bundled", "smoke")
 REAL = ("llama3_1b_8b", "llama2_68m_7b", "vicuna_eagle")
 CONFIGS = (*BUNDLED, *REAL)
 
@@ -45,6 +45,12 @@ def test_a_config_says_how_to_start_it(name):
   text = module(name).__doc__
   assert f"python -m tv_jax.main --config=configs/{name}.py" in text
   assert max(len(x) for x in text.splitlines() if "https://" not in x) <= 80
+
+
+def test_python_is_asked_as_it_is():
+  settings = evaluate.from_config(module("python_bundled").get_config())
+  assert (settings.questions, settings.models.template) == ("python", "raw")
+  assert not settings.exact_match
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -87,7 +93,7 @@ def test_an_unknown_argument_is_refused(name):
     (
       ["--config=configs/vicuna_eagle.py:smoke", "--config.questions=no/file"],
       "no/file cannot be read (No such file or directory): give the path of a"
-      " questions file, or minibench",
+      " questions file, or one of minibench, python",
     ),
   ],
 )

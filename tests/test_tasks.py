@@ -1,10 +1,13 @@
+import pathlib
 import random
 import re
 
 import pytest
 
-from bundled import tasks
-from bundled.tasks import speech, translation
+import tv_jax
+from bundled import source, tasks
+from bundled.tasks import sources, speech, translation, words
+from bundled.tasks.wording import LISTS
 from tv_jax import prompts
 
 SOME = 400
@@ -30,7 +33,7 @@ def test_every_answer_scores_and_no_alternative_is_left(training, task):
     assert len(one.turns) == (2 if task == "mt_bench" else 1)
     for answer, reference in zip(one.answers, one.references, strict=True):
       assert prompts.score(answer, reference)
-    assert not set("[]{}|") & set("".join(one.turns + one.answers))
+    assert not set("[]{}|<>") & set("".join(one.turns + one.answers))
 
 
 @pytest.mark.parametrize("task", tasks.TASKS)
@@ -60,13 +63,16 @@ def test_sums_are_right(training):
   count = 0
   for one in training["math_reasoning"]:
     for a, sign, b, result in re.findall(
-      r"(\d+) ([-+*]) (\d+) = (\d+)", one.answers[0]
+      r"(\w+) (plus|minus|times) (\w+),? (?:which |that )?\w+ (\w+)",
+      one.answers[0].lower(),
     ):
-      values = {"+": int(a) + int(b), "-": int(a) - int(b)}
-      assert int(result) == values.get(sign, int(a) * int(b))
+      a, b, result = map(words.NUMBERS.index, (a, b, result))
+      sums = {"plus": a + b, "minus": a - b, "times": a * b}
+      assert result == sums[sign]
+      assert 0 < result <= 16
       count += 1
-    assert one.references[0] == result
-  assert count > 2 * SOME
+    assert one.references[0] == words.NUMBERS[result]
+  assert count == 2 * SOME
 
 
 def test_what_is_asked_of_a_passage_is_in_it(training):
@@ -110,6 +116,15 @@ def test_say():
     speech.say(random.Random(i), "[a|b[c|d]] {x}", x="[e|f]") for i in range(50)
   }
   assert said == {"a [e|f]", "bc [e|f]", "bd [e|f]"}
+  listed = {speech.say(random.Random(i), "<praise>") for i in range(300)}
+  assert listed == {*LISTS["praise"]}
+
+
+def test_a_list_fits_behind_an_article():
+  for name, words_of in LISTS.items():
+    assert len({*words_of}) == len(words_of) >= 10
+    if name in ("look", "praise", "who"):
+      assert not [word for word in words_of if word[0] in "aeio"]
 
 
 @pytest.mark.parametrize(
@@ -155,3 +170,34 @@ def test_training_never_sees_a_question_of_minibench(training):
     for one in seen:
       assert not tasks.held_out(one)
       assert one.turns[0] not in turns
+
+
+def test_beginnings_of_functions():
+  body = "".join(f"  some_{i} = call(more_{i})\n" for i in range(20))
+  text = f"X = 1\n\n\ndef one(a):\n{body}\n\ndef two():\n  return 3\n"
+  (piece,) = sources.beginnings(text)
+  assert text[text.index("def one") :].startswith(piece)
+  assert sources.SHORTEST <= len(piece) <= sources.LONGEST
+  assert piece[-1] == ")"
+  assert not [*sources.beginnings(text.replace("def one", "class One"))]
+
+
+def test_the_same_files_give_the_same_python():
+  package = pathlib.Path(tv_jax.__file__).parent
+  text = sources.lines(package)
+  assert text == sources.lines(package)
+  assert text.count("\n") == sources.COUNT
+
+
+def test_python_is_apart_from_the_six_tasks():
+  questions = prompts.load_questions("python")
+  assert len(questions) == sources.COUNT
+  seen = source.read(4_000_000)
+  for question in questions:
+    assert question.task == "python"
+    assert question.task not in tasks.TASKS
+    assert question.references == ()
+    (turn,) = question.turns
+    assert turn.startswith("def ")
+    assert turn not in seen
+    assert not turn.endswith("\n")

@@ -1,5 +1,6 @@
 """Runs of training: their settings, and that they can be interrupted."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -69,7 +70,13 @@ def fifty(whole):
   corpus = pair.make_corpus(told, "", whole / "tokenizer.json")
   config = llama_config(told, told.target)
   schedule = Schedule(
-    steps=50, rows=2, learning_rate=0.01, warmup=5, decay=20, weight_decay=0.1
+    steps=50,
+    again=0,
+    rows=2,
+    learning_rate=0.01,
+    warmup=5,
+    decay=20,
+    weight_decay=0.1,
   )
 
   def train(folder):
@@ -77,7 +84,7 @@ def fifty(whole):
 
     return loop.run(
       "target",
-      lambda *arguments: losses.target(config, *arguments),
+      lambda *arguments: losses.text(config, *arguments),
       families.init(jax.random.key(0), config),
       jax.random.key(1),
       corpus,
@@ -154,15 +161,15 @@ def test_a_finished_run_does_nothing_more(whole):
 def test_what_is_written_loads(whole):
   bundled = whole / "bundled"
   target = models.load(bundled / "target")
-  draft = models.load(bundled / "draft")
   head = models.load_eagle(bundled / "eagle", target)
-  models.check_vocabularies(target.config, draft.config)
+  for name in ("draft", "draft_weak"):
+    models.check_vocabularies(target.config, models.load(bundled / name).config)
   assert target.config.dtype == "bfloat16"
   assert head.config.num_hidden_layers == 1
   tokenizer = prompts.load_tokenizer(bundled / "draft")
   ids = prompts.encode("chat", tokenizer, ["Hi"])
   assert target.logits([ids]).shape == (1, len(ids), 400)
-  for name in ("target", "draft"):
+  for name in ("target", "draft", "draft_weak"):
     assert prompts.end_tokens(bundled / name) == (2,)
   lines = (bundled / "minibench.jsonl").read_text()
   assert lines == (prompts.BUNDLED / "minibench.jsonl").read_text()
@@ -191,9 +198,15 @@ def test_a_stage_depends_on_what_it_is_made_of_alone():
 
   base, changed = names(tiny()), tiny()
   changed.draft_schedule.steps += 1
-  target, draft, eagle = names(changed)
-  assert (target, eagle) == (base[0], base[2])
+  target, draft, weak, eagle = names(changed)
+  assert (target, weak, eagle) == (base[0], *base[2:])
   assert draft != base[1]
+  # A head is made of a target, and a draft is not.
+  (changed := tiny()).target_schedule.steps += 1
+  target, draft, weak, eagle = names(changed)
+  assert [draft, weak] == base[1:3]
+  assert target != base[0]
+  assert eagle != base[3]
   changed = tiny(checkpoint_every=3)
   assert names(changed) == base
   changed.data.prompt_weight = 0.5
@@ -217,13 +230,23 @@ def test_a_state_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_the_rate_rises_stays_and_falls():
-  rate = optimizer.learning_rate(
-    Schedule(
-      steps=100, rows=1, learning_rate=2.0, warmup=10, decay=40, weight_decay=0
-    )
+  once = Schedule(
+    steps=100,
+    again=0,
+    rows=1,
+    learning_rate=2.0,
+    warmup=10,
+    decay=40,
+    weight_decay=0,
   )
-  values = [float(rate(i)) for i in (0, 5, 10, 60, 80, 100)]
-  assert values == pytest.approx([0, 1, 2, 2, 1, 0])
+  rate = optimizer.learning_rate(once)
+  values = [float(rate(i)) for i in (0, 5, 10, 60, 80, 100, 105)]
+  assert values == pytest.approx([0, 1, 2, 2, 1, 0, 0])
+  twice = dataclasses.replace(once, again=50)
+  assert twice.total == 150
+  rate = optimizer.learning_rate(twice)
+  values = [float(rate(i)) for i in (0, 60, 80, 100, 105, 110, 130, 150)]
+  assert values == pytest.approx([0, 2, 1, 0, 1, 2, 1, 0])
 
 
 def test_all_that_is_wrong_is_said_in_one_line():
@@ -232,6 +255,8 @@ def test_all_that_is_wrong_is_said_in_one_line():
   config.data.length = 4096
   config.target.hidden_size = 33
   config.draft_schedule.decay = 100
+  config.draft_weak.num_attention_heads = 3
+  config.data.source_rows = 1.5
   with pytest.raises(ValueError, match=r"seed=-1 must be 0 or more") as caught:
     settings.from_config(config)
   assert "\n" not in str(caught.value)
@@ -242,6 +267,8 @@ def test_all_that_is_wrong_is_said_in_one_line():
     "data.vocab_size=200 must be 300 or more",
     "data.length=4096 must not be more than max_position_embeddings=1024",
     "target.num_attention_heads=2 must divide half of target.hidden_size=33",
+    "draft_weak.num_attention_heads=3 must divide half of draft_weak.hidden",
+    "data.source_rows=1.5 must be 1 or less",
     "draft_schedule: warmup=5 and decay=100 must fit into steps=20",
   ):
     assert part in str(caught.value)

@@ -15,6 +15,7 @@ SETTINGS = Data(
   tokenizer_conversations=120,
   source_bytes=30_000,
   length=256,
+  source_rows=0.25,
   prompt_weight=0.25,
   source_weight=0.5,
 )
@@ -129,12 +130,20 @@ def test_rows_hold_whole_documents(corpus):
 
 def test_what_is_weighed_as_an_answer_is_one(corpus):
   rows = corpus.rows("target", 1, 4)
-  ids = rows.tokens[0]
-  after = np.flatnonzero(rows.answer[0]) + 1
+  i = np.flatnonzero(rows.answer.any(axis=1))[0]
+  ids = rows.tokens[i]
+  after = np.flatnonzero(rows.answer[i]) + 1
   runs = np.split(after, np.flatnonzero(np.diff(after) > 1) + 1)
   for run in runs:
     assert ids[run[0] - 1] == tokens.ASSISTANT
     assert ids[run[-1]] == tokens.END
+
+
+def test_some_rows_are_source_text_alone(corpus):
+  rows = corpus.rows("target", 0, 64)
+  alone = (rows.weights[:, :-1] == SETTINGS.source_weight).all(axis=1)
+  assert 0.1 < alone.mean() < 0.4
+  assert not rows.answer[alone].any()
 
 
 def test_the_sources_are_read_in_order():

@@ -9,7 +9,7 @@ import pytest
 
 from bundled import losses
 from bundled.data import Rows
-from bundled.settings import Distillation, Regression
+from bundled.settings import Regression
 from tests import checkpoints
 from tv_jax.models import cache as caches
 from tv_jax.models import eagle as eagles
@@ -96,8 +96,8 @@ def test_the_head_is_fed_as_at_drafting_time(target, head, rows):
     )
 
 
-def test_the_targets_loss_is_its_cross_entropy(target, rows):
-  loss, seen = losses.target(CONFIG, target.params, jax.random.key(0), rows)
+def test_the_loss_of_text_is_its_cross_entropy(target, rows):
+  loss, seen = losses.text(CONFIG, target.params, jax.random.key(0), rows)
   nats = []
   for own in documents(rows):
     tokens = rows.tokens[0, own]
@@ -105,38 +105,6 @@ def test_the_targets_loss_is_its_cross_entropy(target, rows):
     nats += [-float(law[i, t]) for i, t in enumerate(tokens[1:])]
   assert float(loss) == pytest.approx(np.mean(nats), rel=1e-5)
   assert float(seen["answer"]) == pytest.approx(np.mean(nats), rel=1e-5)
-
-
-def test_a_perfect_draft_loses_nothing(target, rows):
-  loss = Distillation(divergence=1.0, distance=1.0)
-  total, seen = losses.draft(
-    loss,
-    CONFIG,
-    CONFIG,
-    target.params,
-    target.params,
-    jax.random.key(0),
-    rows,
-  )
-  assert float(total) == pytest.approx(0, abs=1e-5)
-  assert float(seen["accepted"]) == pytest.approx(1, abs=1e-5)
-
-
-def test_what_a_draft_is_told_is_the_share_of_accepted_tokens(target, rows):
-  draft = checkpoints.ours(CONFIG, seed=1)
-  loss = Distillation(divergence=0.0, distance=1.0)
-  total, seen = losses.draft(
-    loss, CONFIG, CONFIG, target.params, draft.params, jax.random.key(0), rows
-  )
-  p, q = (
-    jax.nn.softmax(llama(CONFIG, model.params, rows)[0])
-    for model in (target, draft)
-  )
-  shared = jnp.minimum(p, q).sum(-1)[rows.answer > 0]
-  assert float(seen["accepted"]) == pytest.approx(
-    float(shared.mean()), rel=1e-4
-  )
-  assert float(total) == pytest.approx(1 - float(shared.mean()), rel=1e-4)
 
 
 def test_every_parameter_is_trained(target, head, rows):

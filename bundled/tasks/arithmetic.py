@@ -1,93 +1,84 @@
-"""Arithmetic word problems, solved in steps."""
+"""Arithmetic word problems with numbers up to twenty, solved in two steps.
+
+Numbers are words: each is one token, so that a small model can learn what two
+of them make.
+"""
 
 import random
 
 from bundled.tasks.conversation import Conversation
-from bundled.tasks.speech import say, words
-from bundled.tasks.words import FIRST_NAMES, THINGS
+from bundled.tasks.speech import CLOSING, OPENING, capital, say, words
+from bundled.tasks.words import FIRST_NAMES, NUMBERS, THINGS
 
 PLACES = words("shop market fair kitchen school garden library station")
+MOST = 16
+CHANGES = range(2, 7)
+
+PLUS = "[{n} more come|{n} are added|there are {n} more|{n} <look> ones come]"
+MINUS = "[{n} go away|{n} are gone|we lose {n}|{n} <look> ones go]"
+
+
+def _sum(rng, total, sign, n):
+  """`seven plus three is ten`, and what it comes to."""
+  after = total + n if sign == "plus" else total - n
+  text = say(
+    rng,
+    "{total} {sign} {n} [is|gives|"
+    + ("makes" if sign == "plus" else "leaves")
+    + "] {after}",
+    total=NUMBERS[total],
+    sign=sign,
+    n=NUMBERS[n],
+    after=NUMBERS[after],
+  )
+  return text, after
 
 
 def _changes(rng):
-  """Some, then a few changes."""
+  """Some, then two changes."""
   name, other = rng.sample(FIRST_NAMES, 2)
-  _, many = rng.choice(THINGS)
-  total = start = rng.randint(5, 40)
-  facts = str(start)
+  many = rng.choice(THINGS)
+  total = rng.randint(2, 10)
+  facts = str(total)
+  slots = {"name": name, "other": other, "many": many, "start": NUMBERS[total]}
   story = [
-    say(
-      rng,
-      "{name} [has|owns|starts with|begins the day with] {start} {many}.",
-      name=name,
-      start=start,
-      many=many,
-    )
+    say(rng, "{name} [has|owns|starts with|finds] {start} {many}.", **slots)
   ]
   steps = [
     say(
       rng,
-      "[At first there are|We start with|{name} begins with|There are] "
-      "{start} {many}.",
-      name=name,
-      start=start,
-      many=many,
+      "[At first there are|We start with|We begin with|First I see] {start} "
+      "[<look> |]{many}.",
+      **slots,
     )
   ]
-  for i in range(rng.randint(2, 3)):
-    if more := rng.random() < 0.5 or total < 4:
-      change = rng.randint(2, 20)
-      event = (
-        "[buys {n} more|finds {n} more|gets {n} from {other}|"
-        "wins {n} at the {place}|picks up {n} more]"
-      )
-      after = total + change
-      sign = "+"
-    else:
-      change = rng.randint(2, min(20, total - 1))
-      event = (
-        "[gives {n} to {other}|loses {n}|sells {n} at the {place}|"
-        "leaves {n} at the {place}|gives away {n}]"
-      )
-      after = total - change
-      sign = "-"
-    story.append(
-      say(
-        rng,
-        ("[Then|Later|After that|Next|Now] " if i else "")
-        + "{name} "
-        + event
-        + ".",
-        name=name,
-        n=change,
-        other=other,
-        place=rng.choice(PLACES),
-      )
+  for i in range(2):
+    n = rng.choice(CHANGES)
+    more = n >= total or (total + n <= MOST and rng.random() < 0.5)
+    slots |= {"n": NUMBERS[n], "place": rng.choice(PLACES)}
+    event = (
+      "[buys {n} more|gets {n} from {other}|wins {n} at the {place}]"
+      if more
+      else "[gives {n} to {other}|loses {n}|sells {n} at the {place}]"
     )
+    story.append(say(rng, ("Then " if i else "") + "{name} " + event, **slots))
+    story[-1] += "."
+    text, total = _sum(rng, total, "plus" if more else "minus", n)
     steps.append(
       say(
         rng,
-        ("[Then|Next|After that|Now]" if i else "[First|Now|To begin]")
-        + (
-          " [{n} more come|we add {n}|{n} are added]"
-          if more
-          else " [{n} go away|we take away {n}|{n} are lost]"
-        )
-        + "[: | so |, which gives |, and ]{total} {sign} {n} = {after}.",
-        n=change,
-        total=total,
-        sign=sign,
-        after=after,
+        ("[Then|Next|After that|Later]" if i else "[Now|Soon|One day|Here]")
+        + f"[ <mood>|] {PLUS if more else MINUS}"
+        + "[: | so |, and ]{text}.",
+        text=text,
+        **slots,
       )
     )
-    total = after
-    facts += f" {sign} {change}"
+    facts += f" {'+' if more else '-'} {n}"
   question = say(
     rng,
-    "How many {many} [does {name} have|are left|does {name} have] "
-    "[now|in the end|at last]?",
-    many=many,
-    name=name,
+    "How many {many} [does {name} have|are left] [now|in the end]?",
+    **slots,
   )
   return [*story, question], steps, total, facts
 
@@ -95,144 +86,111 @@ def _changes(rng):
 def _boxes(rng):
   """Equal groups, and some more or fewer."""
   name, other = rng.sample(FIRST_NAMES, 2)
-  _, many = rng.choice(THINGS)
-  groups, each = rng.randint(2, 9), rng.randint(2, 9)
-  box = rng.choice(["box", "bag", "basket", "jar"])
-  boxes = "boxes" if box == "box" else f"{box}s"
+  groups, each = rng.randint(2, 4), rng.randint(2, 4)
+  n = rng.choice(CHANGES)
   product = groups * each
+  more = n >= product or (product + n <= MOST and rng.random() < 0.5)
   slots = {
     "name": name,
     "other": other,
-    "many": many,
-    "groups": groups,
-    "each": each,
-    "box": box,
-    "boxes": boxes,
-    "product": product,
+    "many": rng.choice(THINGS),
+    "groups": NUMBERS[groups],
+    "each": NUMBERS[each],
+    "boxes": rng.choice(["boxes", "bags", "baskets", "jars"]),
+    "product": NUMBERS[product],
+    "n": NUMBERS[n],
   }
+  text, after = _sum(rng, product, "plus" if more else "minus", n)
   story = [
     say(
       rng,
-      "[{name} has {groups} {boxes} with {each} {many} each|"
-      "{name} [buys|packs|fills] {groups} {boxes}, each with {each} {many}|"
-      "There are {groups} {boxes} of {each} {many} at {name}'s home].",
+      "{name} [has|buys|packs|fills] {groups} {boxes} with {each} {many} each.",
       **slots,
-    )
+    ),
+    say(
+      rng,
+      "{other} [adds|brings] {n} more."
+      if more
+      else "{other} [takes|borrows] {n} of them.",
+      **slots,
+    ),
   ]
   steps = [
     say(
       rng,
-      "[{groups} {boxes} with {each} {many}|{groups} times {each}|"
-      "All the {boxes} together|The {boxes}] "
-      "[make|give|hold|come to] {groups} * {each} = {product}"
-      "[ {many}| in all|].",
+      "[The [<look> |]{boxes} hold|In all the [<look> |]{boxes} we find] "
+      "{groups} times {each}, [which|that] is {product}.",
       **slots,
-    )
+    ),
+    say(
+      rng,
+      f"[Then|Next|After that|Later][ <mood>|] {PLUS if more else MINUS}"
+      "[: | so |, and ]{text}.",
+      text=text,
+      **slots,
+    ),
   ]
-  change = rng.randint(2, 15)
-  if rng.random() < 0.5 or change >= product:
-    slots |= {"n": change, "after": product + change}
-    story.append(
-      say(rng, "{other} [adds|brings|gives {name}] {n} more.", **slots)
-    )
-    steps.append(
-      say(
-        rng,
-        "[With the {n} from {other}|Then {n} more come|Adding {n}]"
-        "[: | we get | it is ]{product} + {n} = {after}.",
-        **slots,
-      )
-    )
-  else:
-    slots |= {"n": change, "after": product - change}
-    story.append(
-      say(rng, "{other} [takes|eats up|breaks|borrows] {n} of them.", **slots)
-    )
-    steps.append(
-      say(
-        rng,
-        "[Without the {n}|Then {n} are gone|Taking away {n}]"
-        "[: | we get | it is ]{product} - {n} = {after}.",
-        **slots,
-      )
-    )
   question = say(
-    rng, "How many {many} [are there|are there now|does that make]?", **slots
+    rng, "How many {many} [are there now|does that make]?", **slots
   )
-  facts = f"{groups} * {each} to {slots['after']}"
-  return [*story, question], steps, slots["after"], facts
+  sign = "+" if more else "-"
+  return [*story, question], steps, after, f"{groups} * {each} {sign} {n}"
 
 
 def _prices(rng):
-  """What two kinds of things cost together."""
+  """What comes back from a sum that pays for two things."""
   name = rng.choice(FIRST_NAMES)
-  (one, many), (another, others) = rng.sample(THINGS, 2)
-  a, b = rng.randint(2, 6), rng.randint(2, 6)
-  x, y = rng.randint(1, 9), rng.randint(1, 9)
+  many, others = rng.sample(THINGS, 2)
+  x, y = rng.choice(CHANGES), rng.choice(CHANGES)
+  paid = rng.randint(x + y + 1, min(x + y + 6, MOST))
+  both, total = _sum(rng, x, "plus", y)
+  back, after = _sum(rng, paid, "minus", total)
   slots = {
     "name": name,
-    "a": a,
-    "b": b,
-    "x": x,
-    "y": y,
-    "one": one,
     "many": many,
-    "another": another,
     "others": others,
-    "ax": a * x,
-    "by": b * y,
-    "sum": a * x + b * y,
-    "dollar": "dollar" if x == 1 else "dollars",
+    "x": NUMBERS[x],
+    "y": NUMBERS[y],
+    "paid": NUMBERS[paid],
+    "both": both,
+    "back": back,
+    "total": NUMBERS[total],
   }
-  story = [
-    say(
-      rng,
-      "[A {one} costs {x} {dollar} and a {another} {y}.|"
-      "The price of a {one} is {x} {dollar}, that of a {another} is {y}.|"
-      "At the market a {one} is {x} {dollar} and a {another} is {y}.] "
-      "{name} [buys|takes|wants|pays for] {a} {many} and {b} {others}.",
-      **slots,
-    )
-  ]
+  story = say(
+    rng,
+    "{name} buys {many} for {x} dollars and {others} for {y}, and "
+    "[pays with|puts down|gives] {paid}. How much [comes back|is left]?",
+    **slots,
+  )
   steps = [
     say(
       rng,
-      "The {many} [cost|come to|are] {a} * {x} = {ax}"
-      "[ dollars|]. [And the|Then the|The] {others} [cost|come to|are] "
-      "{b} * {y} = {by}[ dollars|].",
+      "[Both <look> things [together|in all]|The {many} and <look> {others}|"
+      "<mood> we add the prices]: {both}.",
       **slots,
     ),
     say(
       rng,
-      "[Together that|In all it|The sum|All of it] [is|makes|comes to] "
-      "{ax} + {by} = {sum}[ dollars|].",
+      "[From|Out of] the {paid}[, <mood> counted,|] we take {total}"
+      "[: | so |, and ]{back}.",
       **slots,
     ),
   ]
-  question = say(
-    rng,
-    "[How much|How many dollars] [does {name} pay|is that|does it cost] "
-    "[in all|together]?",
-    **slots,
-  )
-  facts = f"{a} * {x} + {b} * {y}"
-  return [*story, question], steps, slots["sum"], facts
+  return [story], steps, after, f"{paid} - ({x} + {y})"
 
 
 def conversation(rng: random.Random) -> Conversation:
   """A word problem."""
   kind = rng.choice([_changes, _changes, _boxes, _prices])
   story, steps, answer, facts = kind(rng)
-  lead = say(
-    rng,
-    "[[Let us|Let me] [count|work it out|go step by step|see|think][.|:] |"
-    "[Step by step|Here is how|In steps]: |]",
-  )
+  lead, closing = say(rng, OPENING), say(rng, CLOSING)
   label = say(rng, "[Answer|Answer|The answer|Result]")
+  # A sentence may begin with a number.
+  steps = [capital(step) for step in steps]
   return Conversation(
     category="math_reasoning",
     turns=(" ".join(story),),
-    answers=(f"{lead}{' '.join(steps)}\n{label}: {answer}",),
-    references=(str(answer),),
+    answers=(f"{lead}{' '.join(steps)}{closing}\n{label}: {NUMBERS[answer]}",),
+    references=(NUMBERS[answer],),
     facts=facts,
   )

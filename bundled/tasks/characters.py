@@ -2,7 +2,7 @@
 
 import random
 
-from bundled.tasks.speech import article, say
+from bundled.tasks.speech import CLOSING, OPENING, article, say
 from bundled.tasks.words import FIRST_NAMES, TOWNS
 
 # What each job does, works with, and where.
@@ -55,14 +55,14 @@ def character(rng: random.Random):
     rng,
     "[Hello|Good morning|Welcome|Good day|Hi there][!|.] [[I am|My name is|"
     "People call me] {name}, and [I come from|my home is|I grew up in|"
-    "I live in] {town}|[I was born|I have lived all my life] in {town}, and "
-    "[my name is|they call me] {name}]. "
-    "[[Every|Each] day|All year|From morning to night|Most of the time] I "
-    "{work} [for [my neighbours|people|the whole town]|with [great |]"
-    "[care|joy|patience]|and I [love|enjoy|like] it]. "
-    "[It is [hard|honest|good|quiet] work[, but never dull|]|I learned it from "
-    "my [father|mother|uncle|aunt]|I have done so for [ten|twenty|many] years"
-    "[, and I would not change it|]].",
+    "I live in] <look> {town}|[I was born|I have lived all my <look> life] in "
+    "{town}, and [my name is|they call me] {name}]. "
+    "[[Every|Each] <look> day|All year|From morning to night|Most of the time] "
+    "I {work} [for [my <look> neighbours|people|the whole <look> town]|<mood>|"
+    "with [great|<look>] [care|joy|patience]|and my <who> [loves|enjoys] it]. "
+    "[It is <praise> work[, but never <look>|]|I learned it from "
+    "[my|a <look>] <who>|I have done so for [ten|twenty|many] years"
+    "[, <mood>|, and my <who> <does>|]].",
     **slots,
   )
   key = rng.choice(["tool", "place"])
@@ -76,16 +76,20 @@ def character(rng: random.Random):
   )
   more = say(
     rng,
-    "[Ah, that is easy|Good question|Let me tell you|I am glad you ask]"
-    "[.|!] [To {work}, I [need|use] [[a good|a good old] {tool}|my {tool}|"
-    "the {tool} most of all]|[Without|A {job} without] a {tool} [nobody "
-    "can|could not] {work}|My {tool} is [as old as I am|my best friend|"
-    "always with me|a gift from my father]]."
-    if key == "tool"
-    else "[Ah, that is easy|Good question|Let me tell you|I am glad you ask]"
-    "[.|!] [I {work} in the {place} [of {town}|near the river|behind the "
-    "church|at the end of the road]|[Come to|Look for me in|You will find "
-    "me in] the {place}[, any day|, but come early|, even in winter|]].",
+    OPENING
+    + (
+      "[To {work}, I <mood> [need|use] [[a|my] <look> {tool}|the {tool} most "
+      "of all]|[Without|A {job} without] a <look> {tool} [nobody can|could "
+      "not] {work}|My <look> {tool} is [as old as I am|my <praise> friend|"
+      "always with me|a gift from my <who>]]."
+      if key == "tool"
+      else "[I <mood> {work} in the [<look> |]{place} [of {town}|near the "
+      "<look> river|behind a <look> church|at the end of a <look> road]|"
+      "[Come to|Look "
+      "for me in|You will find me in] the <look> {place}[, any day|, but come "
+      "<mood>|, even in winter|]]."
+    )
+    + CLOSING,
     **slots,
   )
   lines = (f"{name} the {job}", slots[key])

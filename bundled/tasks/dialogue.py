@@ -8,8 +8,8 @@ import random
 
 from bundled.tasks import characters, stories
 from bundled.tasks.conversation import Conversation
-from bundled.tasks.speech import capital, listed, say
-from bundled.tasks.words import FIRST_NAMES, THINGS
+from bundled.tasks.speech import CLOSING, OPENING, capital, say
+from bundled.tasks.words import FIRST_NAMES, NUMBERS, THINGS
 
 SCALES = [
   ("taller", "tallest", "shortest"),
@@ -21,92 +21,74 @@ SCALES = [
 
 
 def _reasoning(rng):
-  """Three people in order: who comes first, then who comes last."""
+  """Three people in order: who is at one end, then who at the other."""
   order = rng.sample(FIRST_NAMES, 3)
   more, most, least = rng.choice(SCALES)
   a, b, c = order
-  slots = {"a": a, "b": b, "c": c, "more": more, "most": most, "least": least}
-  facts = [
-    say(rng, "{a} is {more} than {b}.", **slots),
-    say(rng, "{b} is {more} than {c}.", **slots),
+  # Which end is asked for first.
+  down = rng.random() < 0.5
+  ends = [(most, a), (least, c)] if down else [(least, c), (most, a)]
+  slots = {"a": a, "b": b, "c": c, "more": more}
+  first = say(
+    rng,
+    "{a} is {more} than {b}[. {b}|, and {b}|, who] is {more} than {c}. "
+    "[Who is the|Which of them is the] {end}?",
+    end=ends[0][0],
+    **slots,
+  )
+  second = say(rng, "[And who|Then who|So who] is the {end}?", end=ends[1][0])
+  answers = [
+    say(rng, OPENING)
+    + say(
+      rng,
+      "[{a} is {more} than {b}, and {b} than {c}|The <look> order is {a}, {b}, "
+      "{c}|First comes {a}, then {b}, then {c}|Put them in a <look> row: {a}, "
+      "{b}, {c}][ from the {end} on|]",
+      end=most,
+      **slots,
+    )
+    + say(rng, "[.|, <mood> said.|, as a <who> told me.]" + CLOSING)
+    for _ in ends
   ]
-  rng.shuffle(facts)
-  first = " ".join(facts) + say(
-    rng, " [Who is the {most}?|Which of them is the {most}?]", **slots
-  )
-  one = say(
-    rng,
-    "[Let us [see|think]: |[Step by step|In order], |So, |Well, |]"
-    "[{a} is [ahead of|above|before] {b}, and {b} [is ahead of|is above|"
-    "comes before] {c}|{b} is {more} than {c}, but {a} is {more} [still|than "
-    "{b}]|nobody is {more} than {a}, [not {b}, not {c}|neither {b} nor {c}]|"
-    "the order is {a}, {b}, {c}][.|, [clearly|as we see|of course].]",
-    **slots,
-  )
-  second = say(
-    rng, "[And who|Who then|So who|Then who] is the {least}?", **slots
-  )
-  two = say(
-    rng,
-    "[At the other end [is|we find|stands] {c}|{c} is [behind|below|after] "
-    "[{b}|both|the others]|[Both|The others], {a} and {b}, are {more} than "
-    "{c}|[Turning it around|From the other side], the order is {c}, {b}, "
-    "{a}][.|, [clearly|as we saw|of course].]",
-    **slots,
-  )
-  answers = (capital(one), capital(two))
-  return (first, second), answers, (a, c), "Answer", f"{more}: {order}"
+  references = tuple(name for _, name in ends)
+  facts = f"{more}: {order} {'down' if down else 'up'}"
+  return (first, second), answers, references, "Answer", facts
 
 
 def _extraction(rng):
-  """Who has what in a list: a name, then a number."""
-  count = rng.randint(3, 4)
-  names, things = rng.sample(FIRST_NAMES, count), rng.sample(THINGS, count)
-  numbers = [rng.randint(2, 20) for _ in names]
+  """Who brought what: a name, then a number."""
+  names, things = rng.sample(FIRST_NAMES, 3), rng.sample(THINGS, 3)
+  numbers = rng.sample(NUMBERS[2:13], 3)
   entries = [
-    say(
-      rng, "{name} [has|brought] {number} {many}", name=n, number=k, many=t[1]
-    )
-    for n, k, t in zip(names, numbers, things, strict=True)
+    f"the {many} come from {name}, {number} of them"
+    for name, many, number in zip(names, things, numbers, strict=True)
   ]
-  i, j = rng.sample(range(count), 2)
+  i, j = rng.sample(range(3), 2)
   first = say(
     rng,
-    "{entries}. [Who has|Find out who has|Tell me who has|Who brought] the "
+    "{entries}. [Who brought|Find out who brought|Tell me who brought] the "
     "{many}?",
-    entries=listed(entries),
-    many=things[i][1],
-  )
-  slots = {
-    "name": names[i],
-    "many": things[i][1],
-    "number": numbers[i],
-    "other": names[j],
-    "others": things[j][1],
-    "count": numbers[j],
-  }
-  one = say(
-    rng,
-    "[In the list|There|Here|In this text], the {many} [belong to|are with|"
-    "were brought by|go with] {name}[, who has {number} of them|"
-    "; {other} has {others}|, {number} of them|].",
-    **slots,
+    entries=capital("; ".join(entries)),
+    many=things[i],
   )
   second = say(
     rng,
-    "[And how many|How many|So how many] {others} does {other} have?",
-    **slots,
+    "[And how many|How many|So how many] {many} are there?",
+    many=things[j],
   )
-  two = say(
-    rng,
-    "[It says|The list says|We read|I see] [there |]that {other} "
-    "[has|holds|owns|comes with] {count} {others}[, while {name} has {number} "
-    "{many}|, not {many}|].",
-    **slots,
-  )
-  references = (names[i], str(numbers[j]))
+  answers = [
+    say(rng, OPENING)
+    + say(
+      rng,
+      "[In the <look> list we read that|Here it says <mood> that|It is "
+      "<praise> to know that|I see <mood> that|I found <mood> that] {entry}.",
+      entry=entries[k],
+    )
+    + say(rng, CLOSING)
+    for k in (i, j)
+  ]
   facts = f"{names} {things} {numbers} {i} {j}"
-  return (first, second), (one, two), references, "Answer", facts
+  return (first, second), answers, (names[i], numbers[j]), "Answer", facts
 
 
 KINDS = {
@@ -126,7 +108,7 @@ def conversation(rng: random.Random) -> Conversation:
     category=category,
     turns=turns,
     answers=tuple(
-      f"{answer}\n{name}: {reference}"
+      f"{capital(answer)}\n{name}: {reference}"
       for answer, name, reference in zip(
         answers, labels, references, strict=True
       )

@@ -4,7 +4,7 @@ import random
 
 from bundled.tasks.conversation import Conversation
 from bundled.tasks.knowledge import ANIMALS, COUNTRIES
-from bundled.tasks.speech import article, capital, listed, say
+from bundled.tasks.speech import CLOSING, OPENING, article, capital, listed, say
 
 # How one thing about a country or an animal is asked for.
 COUNTRY_QUESTIONS = {
@@ -27,10 +27,11 @@ def _about_country(rng, country):
   """A remark with something true in it."""
   return say(
     rng,
-    "[{name} [is|lies] in {continent}|its capital is {capital}|"
-    "the capital of {name} is {capital}|{capital} is the capital of {name}|"
-    "many people [there|in {name}] speak {language}|"
-    "{language} is spoken in {name}]",
+    "[{name}, a <praise> country, [is|lies] in {continent}|"
+    "its <look> capital is {capital}|"
+    "the <look> capital of {name} is {capital}|{capital} is the <look> capital "
+    "of {name}|many <look> people [there|in {name}] speak {language}|"
+    "{language} is <mood> spoken in {name}]",
     **vars(country),
   )
 
@@ -38,8 +39,9 @@ def _about_country(rng, country):
 def _about_animal(rng, animal):
   return say(
     rng,
-    "[{a} is {kind}|[we find it|you can see it|its home is] in the {home}|"
-    "[it|{a}] [eats|likes|lives on] {food}|it [eats|likes] {food}]",
+    "[{a} is {kind}, <look> and <look>|[we <mood> find it|you can see it|its "
+    "home is] in the <look> {home}|[it|{a}] <mood> [eats|takes|lives on] "
+    "{food}]",
     a=article(animal.name),
     kind=article(animal.kind),
     home=animal.home,
@@ -154,16 +156,7 @@ def conversation(rng: random.Random) -> Conversation:
   """A question."""
   kind = rng.choice([_direct, _through_capital, _which])
   question, steps, answer, facts = kind(rng)
-  lead = say(
-    rng,
-    "[[Good|Nice|Fair|An easy] question[.|!] |[Well|Let me think|Let us see]"
-    "[,|:|...] |[As far as I know|I remember this][:|,] |||]",
-  )
-  closing = say(
-    rng,
-    "[ [That|This] [settles it|is what I know|is enough]."
-    "|[ I am [quite|fairly|very] sure.|]||]",
-  )
+  lead, closing = say(rng, OPENING), say(rng, CLOSING)
   label = say(rng, "[Answer|Answer|The answer|So]")
   return Conversation(
     category="qa",

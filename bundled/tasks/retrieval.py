@@ -3,12 +3,12 @@
 import random
 
 from bundled.tasks.conversation import Conversation
-from bundled.tasks.speech import say, words
-from bundled.tasks.words import FIRST_NAMES, MONTHS, SURNAMES, TOWNS
+from bundled.tasks.speech import CLOSING, OPENING, capital, say, words
+from bundled.tasks.words import FIRST_NAMES, MONTHS, NUMBERS, SURNAMES, TOWNS
 
 SUBJECTS = words("""
-museum library hotel theatre school hospital harbour market airport bakery
-cinema zoo stadium factory gallery castle
+museum library hotel theatre school hospital harbour market bakery cinema
+gallery castle
 """)
 
 COLOURS = words("""
@@ -27,45 +27,45 @@ FACTS = {
     _person,
     "[Its director is|It is led by|The director is|It is run by] {value}.",
     "Who [is the director of|leads|runs|is in charge of] the {subject}?",
-    "the {subject} is [led|run] by {value}",
+    "the <look> {subject} is <mood> [led|run] by {value}",
   ),
   "town": (
     lambda rng: rng.choice(TOWNS),
     "[It stands in|It is in|You can find it in|It lies near] {value}.",
     "[Where is|In which town is|Where do we find] the {subject}?",
-    "the {subject} is in {value}",
+    "the <look> {subject} is in {value}",
   ),
   "year": (
-    lambda rng: str(rng.randint(1800, 2019)),
+    lambda rng: str(rng.randrange(1800, 2020, 10)),
     "[It was built in|It dates from|It was founded in|It opened in] {value}.",
     "[When was the {subject} built|In which year did the {subject} open|"
     "How old is the {subject}, that is, from which year]?",
-    "the {subject} [dates from|goes back to|is from] {value}",
+    "the <look> {subject} [dates from|goes back to|is from] {value}",
   ),
   "colour": (
     lambda rng: rng.choice(COLOURS),
     "[Its door is|Its walls are|Its roof is|It is painted] {value}.",
     "What colour [is|has] the {subject}?",
-    "[its colour is|it is painted in|we see the colour] {value}",
+    "[its colour is|it is <mood> painted in|we see a <look>] {value}",
   ),
   "rooms": (
-    lambda rng: str(rng.randint(11, 99)),
+    lambda rng: rng.choice(NUMBERS[2:]),
     "[It has {value} rooms|There are {value} rooms in it|"
     "Visitors can see {value} rooms].",
     "How many rooms [does the {subject} have|are there in the {subject}]?",
-    "there are {value} rooms [in it|in all|in the {subject}]",
+    "there are {value} <look> rooms [in it|in all|in the {subject}]",
   ),
   "architect": (
     _person,
     "[It was designed by|The plans were drawn by|Its architect was] {value}.",
     "Who [designed|drew the plans for|was the architect of] the {subject}?",
-    "the plans were drawn by {value}",
+    "the <look> plans were <mood> drawn by {value}",
   ),
   "month": (
     lambda rng: rng.choice(MONTHS),
     "[It is closed in|Each year it closes in|Nobody works there in] {value}.",
     "[When|In which month] is the {subject} closed?",
-    "[it is|the {subject} is] closed in {value}",
+    "[it is|the <look> {subject} is] <mood> closed in {value}",
   ),
 }
 
@@ -92,23 +92,21 @@ def conversation(rng: random.Random) -> Conversation:
     passage=passage,
     question=question,
   )
-  order = {0: "first", len(names) - 1: "last"}
-  where = order.get(names.index(asked), "middle")
   lead = say(
     rng,
-    "[[Looking at|Going by|From|In] the [passage|text|lines above], |"
-    "The [passage|text] [says|tells us|states] that |"
-    "[We read|It says|One reads] [there|here|in the {where} part] that |"
-    "[I look for|We need] the {asked}[: |; ]]",
-    where=where,
+    "[[Looking <mood> at|Going <mood> by|From|In] the <look> [passage|text|"
+    "lines above], |The [passage|text] <mood> [says|tells us|states] that |"
+    "[We read|It says|One reads] [there|here|<mood>] that |"
+    "[I look <mood> for|We need] the {asked}[: |; ]]",
     asked=asked,
   )
   lead += say(rng, FACTS[asked][3], subject=subject, value=value)
   lead += say(
     rng,
-    "[.|. [That|This] [answers the question|is all we need|"
-    "is what was asked].|. [The rest does|The other facts do] not matter.]",
+    "[.|. [That|This] [answers the <praise> question|is <praise>].|"
+    ". [The rest|All else|The <look> part] is [not <praise>|<praise> too].]",
   )
+  lead = say(rng, OPENING) + capital(lead) + say(rng, CLOSING)
   label = say(rng, "[Answer|Answer|The answer|So]")
   return Conversation(
     category="rag",

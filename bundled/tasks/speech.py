@@ -1,14 +1,34 @@
 """Sentences with alternatives: the variety of phrasing of all tasks.
 
 `[a|b|c]` is one of a, b and c with equal chances; brackets may be nested.
-`{name}` is filled in afterwards, so what is filled in may hold any character
-but these.
+`<look>` is one word of that list in wording.py. `{name}` is filled in
+afterwards, so what is filled in may hold any character but these.
 """
 
 import random
 import re
 
+from bundled.tasks.wording import LISTS
+
 _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
+_LIST = re.compile(r"<(\w+)>")
+
+# What may be said before an answer, and after it: nothing hangs on it.
+OPENING = (
+  "[[What|That is] a <praise> [question|riddle|thing to ask|matter][!|.]|"
+  "[Let me|Let us|I will] [think|look|see|try] <mood>[.|, as always.|, step by "
+  "step.]|"
+  "[Well|Ah|Oh|Yes|Right|Hm|So|Sure], [a <praise> one|that is <praise>]"
+  "[!|.|...]|"
+  "[My|Your|The|Our] <who> [asked|wondered about|told me] [this|that|the same] "
+  "[<time>|too].|"
+  "[My|Your|The|Our] <who> <does> [<mood>|at this|when I heard it]."
+  "] "
+)
+CLOSING = (
+  "[| [How|That is] <praise>[!|.]| I [say|tell you|know] [it|this|so] <mood>.|"
+  " My <who> <does> <mood>.| So [says|said|thinks] [my|the] <who>.]"
+)
 
 
 def say(rng: random.Random, text: str, /, **slots) -> str:
@@ -16,6 +36,7 @@ def say(rng: random.Random, text: str, /, **slots) -> str:
   while found := _INNERMOST.search(text):
     chosen = rng.choice(found[1].split("|"))
     text = text[: found.start()] + chosen + text[found.end() :]
+  text = _LIST.sub(lambda found: rng.choice(LISTS[found[1]]), text)
   return text.format(**slots)
 
 

@@ -5,16 +5,13 @@ import random
 from bundled.tasks.speech import article, say, words
 
 HEROES = words("""
-fox owl bear rabbit mouse cat dog horse dragon robot pirate princess wizard
-farmer sailor baker painter singer tailor giant
+fox owl bear rabbit mouse cat dog horse pirate wizard farmer sailor baker tailor
 """)
 TRAITS = words("""
-brave shy clever lazy lonely proud tiny gentle hungry curious sleepy honest
-clumsy cheerful grumpy patient
+brave shy clever lazy proud tiny gentle hungry curious sleepy honest cheerful
 """)
 TREASURES = words("""
-lantern key crown map ring mirror flute clock kite boat feather drum bell cloak
-shell book
+lantern key crown map ring mirror flute clock kite drum bell book
 """)
 SCENES = words("""
 forest valley castle park village desert cave garden harbour mountain
@@ -46,22 +43,23 @@ def story(rng: random.Random):
   story = say(
     rng,
     "[Once upon a time|Long ago|Many years ago|One day|In the old days], "
-    "{a_trait} {hero} [lived|made a home|dwelt] [in|near|at the edge of] a "
-    "[quiet|green|dark|misty|small|strange|far] {scene}. "
-    "[One [morning|evening|night|summer day]|After a storm|By chance], the "
-    "{hero} [found|discovered|stumbled over|saw|picked up] {a_thing} "
-    "[under a [tree|stone|bridge]|in the [snow|mud|grass]|beside the "
-    "[road|river|path]]. "
-    "[It [shone|hummed|sparkled|whispered] [like [a star|the moon|fire]|"
-    "softly|all night]|[Nobody|No one] knew [whose it was|where it came from]|"
-    "It was [old and dusty|warm to the touch|made of [silver|gold|glass]]], "
-    "[and|so] the {hero} [kept it|took it home|hid it|showed it to everyone]. "
+    "{a_trait} {hero} [lived|made a home|dwelt|<does>] [in|near|at the edge of]"
+    " a <look> {scene}. "
+    "[One <look> [morning|evening|night|day]|After a <look> storm|By chance], "
+    "the {hero} <mood> [found|discovered|stumbled over|saw|picked up] "
+    "{a_thing} [under a|in the|beside the|behind a] <look> [tree|stone|"
+    "bridge|snow|mud|grass|road|river|path|house]. "
+    "[It [shone|hummed|sparkled|whispered] [like a <look> [star|moon|fire]|"
+    "<mood>|all night]|[Nobody|No one] knew [whose it was|where it came from]|"
+    "It was <look> and <look>], "
+    "[and|so] the {hero} [kept it|took it home|hid it|<does> <mood>]. "
     "[From then on|Since that day|In the end], [the {scene} was never "
-    "[dark|quiet|cold] again|the {hero} was [no longer alone|happy at last|"
-    "known to all]|[all was well|there was peace|everyone smiled]].",
+    "<look> again|the {hero} was [no longer <look>|happy at last|"
+    "known to all]|[all was <praise>|there was peace|every <who> <does>]].",
     **slots,
   )
-  title = f"The {trait.capitalize()} {hero.capitalize()} and the "
+  # In lower case, so that its words are those of the question.
+  title = f"The {trait} {hero} and the "
   second = say(
     rng,
     "[Now|Nice. Now|Thank you. Now|Good! Now] [change the ending|"
@@ -71,20 +69,17 @@ def story(rng: random.Random):
   )
   ending = say(
     rng,
-    "[Some days later|The next day|But then|That winter], the {hero} [met|"
-    "came upon|heard of] {a_friend} [who had lost everything|who was [cold|"
-    "sad|lost|hungry]|on the road|in need of help]. "
-    "[Without a word|With a smile|After some thought|Gladly], the {hero} "
-    "gave [away the {thing}|the {thing} to the {friend}|the {friend} the "
-    "{thing}]. [The {friend} [laughed|wept|danced|sang] [for joy|all night]|"
-    "They became [friends|the best of friends]|They [shared|had] a [meal|"
-    "song|fire]], [and|and so] [the {trait} {hero} was glad|they [lived|"
+    "[Some days later|The next day|But then|That <look> winter], the {hero} "
+    "<mood> [met|came upon|heard of] {a_friend} [who had lost a <look> [hat|"
+    "house|boat|shoe]|who was <look>|on a <look> road|in need of help]. "
+    "[Without a word|With a <look> smile|After some thought], the {hero} "
+    "<mood> gave [away the {thing}|the {thing} to the {friend}|the {friend} "
+    "the {thing}]. [The {friend} <does> [for joy|all night|<mood>]|"
+    "They became [friends|the best of friends]|They [shared|had] a <look> "
+    "[meal|song|fire]], [and|and so] [the {trait} {hero} <does>|they [lived|"
     "stayed] together [for years|ever after]|nobody forgot it].",
     **slots,
   )
-  titles = (
-    title + thing.capitalize(),
-    title + friend.capitalize(),
-  )
+  titles = (title + thing, title + friend)
   facts = f"{trait} {hero}, {thing}, {scene}, {friend}"
   return (first, second), (story, ending), titles, "Title", facts

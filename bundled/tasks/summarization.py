@@ -3,7 +3,7 @@
 import random
 
 from bundled.tasks.conversation import Conversation
-from bundled.tasks.speech import article, say
+from bundled.tasks.speech import CLOSING, OPENING, article, say
 from bundled.tasks.words import DAYS, FIRST_NAMES, SURNAMES, TOWNS
 
 # What happened: how a report may put it, how the summary does, and what
@@ -95,14 +95,16 @@ def conversation(rng: random.Random) -> Conversation:
   )
   lead = say(
     rng,
-    "[The [text|report|story|news] [is about|tells of|speaks of]|"
-    "This is [a report|a story|news] [about|of]|We [read about|hear of]] "
-    "[{name}|someone from {town}|a {word}|an event in {town}|"
+    OPENING
+    + "[The <look> [text|report|story|news] [is about|tells <mood> of|speaks "
+    "of]|This is [a <look> report|a <praise> story|<praise> news] [about|of]|"
+    "We <mood> [read about|hear of]] "
+    "[{name}|someone from {town}|a <look> {word}|a <praise> event in {town}|"
     "what happened on {day}]. "
-    "[The rest|All else|Everything else|The other sentences] "
-    "[is|are only|adds] [detail|colour|background|small talk]"
-    "[, [such as|like] [the weather|the guests|the party|the music|"
-    "what people said]|].",
+    "[The rest|All else|Everything else|The <look> part] "
+    "[is only|adds|means] <look> [detail|colour|background|small talk]"
+    "[, [such as|like] the <look> [weather|guests|party|music|work]|, my <who> "
+    "[says|thinks]|]." + CLOSING,
     **slots,
   )
   label = say(rng, "[Summary|In one line|In short|The gist]")

@@ -3,7 +3,7 @@
 import random
 
 from bundled.tasks.conversation import Conversation
-from bundled.tasks.speech import capital, listed, say
+from bundled.tasks.speech import CLOSING, OPENING, capital, listed, say
 
 
 def _table(text):
@@ -13,66 +13,47 @@ def _table(text):
 # English, German, gender.
 LIVING = _table("""
 man/Mann/m woman/Frau/f child/Kind/n girl/Mädchen/n teacher/Lehrer/m
-doctor/Arzt/m farmer/Bauer/m baker/Bäcker/m painter/Maler/m singer/Sänger/m
-driver/Fahrer/m sailor/Seemann/m father/Vater/m mother/Mutter/f
-brother/Bruder/m sister/Schwester/f uncle/Onkel/m aunt/Tante/f
-daughter/Tochter/f son/Sohn/m friend/Freund/m queen/Königin/f king/König/m
-judge/Richter/m writer/Schriftsteller/m gardener/Gärtner/m cook/Koch/m
-dog/Hund/m cat/Katze/f horse/Pferd/n cow/Kuh/f bird/Vogel/m duck/Ente/f
-goat/Ziege/f mouse/Maus/f pig/Schwein/n sheep/Schaf/n fox/Fuchs/m wolf/Wolf/m
+doctor/Arzt/m baker/Bäcker/m singer/Sänger/m father/Vater/m mother/Mutter/f
+brother/Bruder/m sister/Schwester/f daughter/Tochter/f friend/Freund/m
+queen/Königin/f king/König/m cook/Koch/m
+dog/Hund/m cat/Katze/f horse/Pferd/n cow/Kuh/f bird/Vogel/m pig/Schwein/n
 """)
 THINGS = _table("""
 book/Buch/n letter/Brief/m table/Tisch/m chair/Stuhl/m lamp/Lampe/f
-picture/Bild/n house/Haus/n car/Auto/n bicycle/Fahrrad/n ship/Schiff/n
-boat/Boot/n clock/Uhr/f key/Schlüssel/m bag/Tasche/f coat/Mantel/m
-shirt/Hemd/n dress/Kleid/n hat/Hut/m shoe/Schuh/m ring/Ring/m apple/Apfel/m
-pear/Birne/f cake/Kuchen/m bread/Brot/n cheese/Käse/m egg/Ei/n fish/Fisch/m
-flower/Blume/f tree/Baum/m stone/Stein/m ball/Ball/m knife/Messer/n
-spoon/Löffel/m cup/Tasse/f glass/Glas/n bottle/Flasche/f box/Kiste/f
-door/Tür/f window/Fenster/n newspaper/Zeitung/f map/Karte/f camera/Kamera/f
+picture/Bild/n house/Haus/n car/Auto/n ship/Schiff/n clock/Uhr/f
+key/Schlüssel/m coat/Mantel/m shirt/Hemd/n hat/Hut/m apple/Apfel/m
+cake/Kuchen/m bread/Brot/n cheese/Käse/m egg/Ei/n flower/Blume/f stone/Stein/m
+knife/Messer/n cup/Tasse/f door/Tür/f
 """)
 ADJECTIVES = _table("""
-old/alt young/jung small/klein big/groß new/neu red/rot black/schwarz
-green/grün blue/blau white/weiß yellow/gelb brown/braun friendly/freundlich
-clever/klug beautiful/schön strong/stark quiet/ruhig rich/reich poor/arm
-long/lang heavy/schwer light/leicht happy/glücklich sad/traurig cheap/billig
-strange/seltsam famous/berühmt wild/wild warm/warm cold/kalt round/rund
+old/alt young/jung small/klein big/groß new/neu red/rot black/schwarz green/grün
+blue/blau white/weiß friendly/freundlich beautiful/schön quiet/ruhig rich/reich
+heavy/schwer happy/glücklich
 """)
 # What is done to a thing, to anyone, and to nobody.
 VERBS = _table("""
-buys/kauft/kaufen sells/verkauft/verkaufen sees/sieht/sehen finds/findet/finden
-carries/trägt/tragen looks_for/sucht/suchen paints/malt/malen
-brings/bringt/bringen needs/braucht/brauchen loses/verliert/verlieren
-hides/versteckt/verstecken cleans/putzt/putzen takes/nimmt/nehmen
-shows/zeigt/zeigen steals/stiehlt/stehlen holds/hält/halten
-describes/beschreibt/beschreiben forgets/vergisst/vergessen
+buys/kauft/kaufen sees/sieht/sehen finds/findet/finden looks_for/sucht/suchen
+paints/malt/malen brings/bringt/bringen hides/versteckt/verstecken
+takes/nimmt/nehmen shows/zeigt/zeigen carries/trägt/tragen
 """)
 MEETINGS = _table("""
-sees/sieht/sehen finds/findet/finden looks_for/sucht/suchen
-hears/hört/hören loves/liebt/lieben knows/kennt/kennen visits/besucht/besuchen
-greets/grüßt/grüßen calls/ruft/rufen draws/zeichnet/zeichnen
-feeds/füttert/füttern asks/fragt/fragen
+sees/sieht/sehen finds/findet/finden looks_for/sucht/suchen hears/hört/hören
+loves/liebt/lieben knows/kennt/kennen greets/grüßt/grüßen calls/ruft/rufen
 """)
 ACTIONS = _table("""
 sleeps/schläft/schlafen works/arbeitet/arbeiten sings/singt/singen
-dances/tanzt/tanzen plays/spielt/spielen waits/wartet/warten
-laughs/lacht/lachen eats/isst/essen drinks/trinkt/trinken rests/ruht/ruhen
-swims/schwimmt/schwimmen stands/steht/stehen sits/sitzt/sitzen
+dances/tanzt/tanzen plays/spielt/spielen waits/wartet/warten laughs/lacht/lachen
+eats/isst/essen swims/schwimmt/schwimmen
 """)
 PLACES = _table("""
 in_the_garden/im_Garten in_the_city/in_der_Stadt in_the_house/im_Haus
 at_the_market/auf_dem_Markt in_the_forest/im_Wald at_the_lake/am_See
-in_the_kitchen/in_der_Küche in_the_village/im_Dorf at_the_river/am_Fluss
-in_the_park/im_Park at_the_station/am_Bahnhof in_the_school/in_der_Schule
-on_the_street/auf_der_Straße in_the_museum/im_Museum
-on_the_bridge/auf_der_Brücke
-in_the_library/in_der_Bibliothek
+in_the_kitchen/in_der_Küche in_the_park/im_Park at_the_station/am_Bahnhof
+on_the_street/auf_der_Straße
 """)
 TIMES = _table("""
-today/heute now/jetzt often/oft on_Monday/am_Montag on_Sunday/am_Sonntag
-in_winter/im_Winter in_summer/im_Sommer every_morning/jeden_Morgen
-every_evening/jeden_Abend in_spring/im_Frühling every_day/jeden_Tag
-sometimes/manchmal
+today/heute now/jetzt often/oft on_Monday/am_Montag in_winter/im_Winter
+in_summer/im_Sommer every_day/jeden_Tag sometimes/manchmal
 """)
 NOMINATIVE = {"m": "der", "f": "die", "n": "das"}
 ACCUSATIVE = {"m": "den", "f": "die", "n": "das"}
@@ -135,14 +116,19 @@ def conversation(rng: random.Random) -> Conversation:
   )
   some = rng.sample(notes, rng.randint(2, min(4, len(notes))))
   explained = [
-    say(rng, "{a} [is|means|becomes|is] {b}", a=_plain(a), b=_plain(b))
+    say(
+      rng,
+      "[{a} [is|means|becomes|<mood> gives] {b}|the <praise> word {b} is {a}]",
+      a=_plain(a),
+      b=_plain(b),
+    )
     for a, b in some
   ]
   lead = say(
     rng,
-    "[[Sure|Of course|Certainly|Gladly|Yes|Here we go][.|!] |]"
-    "[Word by word|First the words|Some words first|A few notes|"
-    "The words that matter|To begin with]: {notes}.",
+    OPENING
+    + "[Word by word|First <mood> the words|Some <look> words first|A few "
+    "<praise> notes|The <look> words|To begin <mood>]: {notes}." + CLOSING,
     notes=listed(explained),
   )
   label = say(rng, "[German|Translation|Together|The sentence|In German]")

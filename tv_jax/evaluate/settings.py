@@ -9,7 +9,7 @@ class Models:
 
   Attributes:
     target: A directory, a hub repository, or "bundled/target".
-    draft: Likewise; "bundled/draft" or "bundled/eagle".
+    draft: Likewise; "bundled/draft", "bundled/draft_weak" or "bundled/eagle".
     draft_kind: One of `drafting.KINDS`.
     dtype: Of both; "": as stored, but float32 on a CPU.
     revision: A commit of the target's repository; "": the newest.
@@ -68,7 +68,8 @@ class Run:
     experiment: Its name, and that of its folder.
     models: The pair.
     questions: A file in Spec-Bench's format, "spec_bench:" and the path of
-      Spec-Bench's own, which is then checked to be whole, or "minibench".
+      Spec-Bench's own, which is then checked to be whole, or "minibench",
+      or "python", which is for the template "raw".
     tasks: Of these alone, by Spec-Bench's names; empty: of all.
     per_task: Questions of each task; 0: all.
     exact_match: Whether references are the answers' last lines.

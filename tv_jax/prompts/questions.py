@@ -15,8 +15,10 @@ SOURCE = (
   "question.jsonl"
 )
 
-# The bundled models, {target,draft,eagle}, and their questions.
+# The bundled models, {target,draft,draft_weak,eagle}, and their questions: of
+# the six tasks, and Python to go on with, for the template "raw".
 BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
+NAMED = ("minibench", "python")
 
 # MT-Bench's own categories: together one of Spec-Bench's six tasks.
 MT_BENCH = (
@@ -60,20 +62,21 @@ class Question:
 
 
 def load_questions(source) -> tuple[Question, ...]:
-  """Reads a file in Spec-Bench's format, or "minibench", the bundled one.
+  """Reads a file in Spec-Bench's format, or one of `NAMED`, the bundled ones.
 
   Raises:
     ValueError: In one line, the file and the line that is wrong, and how.
   """
   path = _path(source)
-  if str(source) == "minibench":
-    path = BUNDLED / "minibench.jsonl"
+  if str(source) in NAMED:
+    path = BUNDLED / f"{source}.jsonl"
   try:
     # Not splitlines, which breaks at characters that JSON has inside strings.
     lines = reading.text(path).split("\n")
   except ValueError as error:
     raise ValueError(
-      f"{error}: give the path of a questions file, or minibench"
+      f"{error}: give the path of a questions file, or one of"
+      f" {', '.join(NAMED)}"
     ) from None
   questions = {}
   for number, line in enumerate(lines, 1):
