@@ -37,9 +37,7 @@ def get_config(arg: str = "") -> ConfigDict:
   config.data.source_weight = 0.4
 
   config.target = shape(hidden=256, mlp=640, layers=5, heads=4)
-  config.target_schedule = schedule(
-    steps=1000, rate=6e-3, decay=450, again=500
-  )
+  config.target_schedule = schedule(steps=1000, rate=6e-3, decay=450, again=500)
   config.draft = shape(hidden=64, mlp=192, layers=2, heads=2)
   config.draft_schedule = schedule(steps=1000, rate=6e-3, decay=700, rows=8)
   config.draft_weak = shape(hidden=24, mlp=72, layers=1, heads=1)
