@@ -255,6 +255,7 @@ def test_all_that_is_wrong_is_said_in_one_line():
   config.data.length = 4096
   config.target.hidden_size = 33
   config.draft_schedule.decay = 100
+  config.target_schedule.again = 5
   config.draft_weak.num_attention_heads = 3
   config.data.source_rows = 1.5
   with pytest.raises(ValueError, match=r"seed=-1 must be 0 or more") as caught:
@@ -270,6 +271,7 @@ def test_all_that_is_wrong_is_said_in_one_line():
     "draft_weak.num_attention_heads=3 must divide half of draft_weak.hidden",
     "data.source_rows=1.5 must be 1 or less",
     "draft_schedule: warmup=5 and decay=100 must fit into steps=20",
+    "target_schedule: warmup=5 must be less than again=5",
   ):
     assert part in str(caught.value)
 
