@@ -44,7 +44,16 @@ ELSEWHERE = {
     "test_real_pairs, with checkpoints of that layout"
   ),
   "python -m tv_jax.main --config=configs/llama3_1b_8b.py": "test_real_pairs",
-  "python -m experiments.main_table runs/llama3_1b_8b": "test_paper",
+  "python -m experiments.main_table runs/llama3_1b_8b": "test_experiments",
+  "make experiments": "test_experiments_run, as little as shows that it works",
+  "SMOKE=1 make experiments": "test_experiments_run",
+  "python -m experiments.temperature": "test_experiments_run",
+  "python -m experiments.temperature --config=configs/llama3_1b_8b.py "
+  "--workdir=runs/paper": "test_real_pairs",
+  "python -m experiments.quality": "test_experiments_run",
+  "python -m experiments.judge runs/experiments/quality "
+  "--judge_url=http://localhost:8000 --judge_model=NAME "
+  "--judge_key=JUDGE_KEY": "test_judge_command, with a double for the judge",
   "python -m tv_jax.audit": "test_audit, with fewer rows",
   "python -m tv_jax.models.checkpoint convert SRC DST [--revision COMMIT]": (
     "test_models_loading"
@@ -55,7 +64,9 @@ ELSEWHERE = {
 
 
 def test_every_command_is_run_by_a_test():
-  alone = r"(?=(?:python|make|curl|hf|pip) )"  # without a dollar sign
+  alone = (
+    r"(?=(?:SMOKE=1 )?(?:python|make|curl|hf|pip) )"  # without a dollar sign
+  )
   found = [
     re.sub(r"\s+# .*", "", command.text)
     for path in DOCUMENTS

@@ -3,10 +3,12 @@
 import csv
 import dataclasses
 import itertools
+import re
 
 import numpy as np
 import pytest
 
+from configs import quickstart
 from experiments import (
   as_published,
   command,
@@ -26,6 +28,7 @@ from experiments import (
   worked_example,
 )
 from tests import test_report
+from tests.stores import ROOT
 from tv_jax import certify, metrics, store
 from tv_jax.metrics import Estimate
 from tv_jax.records import Answer, Method
@@ -475,6 +478,21 @@ def test_what_is_imported_here_is_all_there_is():
     )
   }
   assert there <= set(names.NAMES)
+
+
+def test_the_documents_experiment_is_one(tmp_path):
+  text = (ROOT / "docs" / "experiments.md").read_text()
+  (program,) = re.findall(r"```python\n(.*?)```", text, re.S)
+  scope = {}
+  exec(program, scope)
+  one = scope["EXPERIMENT"]
+  shards = experiment.shards(one, quickstart.get_config(), False)
+  trees = [shard.overrides["trees"] for shard in shards]
+  assert trees == ["branching:2,1", "branching:4,1", "branching:8,1"]
+  unit(tmp_path, [*planted(trees, lambda tree, t: 0.03)])
+  (table,) = one.render([group(tmp_path)]).tables
+  assert [row[0] for row in table.rows] == trees
+  assert all(cell != tables.NOTHING for row in table.rows for cell in row)
 
 
 def test_a_relative_gain_is_a_ratio_of_sums():
