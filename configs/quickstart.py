@@ -1,17 +1,23 @@
 """The paper's main table in minutes, with the bundled models, on any machine.
 
 python -m tv_jax.main --config=configs/quickstart.py
+python -m tv_jax.main --config=configs/quickstart.py:weak
 
-Expected: tokens gained a cycle by item, ± standard errors over 96 questions,
-and the traversal's gain in what is expected of the same drafts:
+The second is of a draft that agrees less. Expected: tokens gained a cycle, and
+the traversal's gain in what is expected of the same drafts, ± standard errors
+over 96 questions; from three seeds of benchmarks.minibench on 2026-11-22, a run
+has one:
 
-  tree      token_level  traversal    same drafts
-  chain:5   4.60 ± 0.09  4.61 ± 0.08  +0.039 ± 0.010
-  kary:2x5  5.15 ± 0.06  5.13 ± 0.06  +0.033 ± 0.012
-  eagle     4.91 ± 0.06  4.97 ± 0.06  +0.026 ± 0.006
+  draft       tree      token_level  traversal    same drafts
+  draft       chain:5   3.98 ± 0.04  4.05 ± 0.04  +0.071 ± 0.007
+  draft       kary:2x5  4.54 ± 0.04  4.60 ± 0.04  +0.059 ± 0.009
+  draft       eagle     4.45 ± 0.03  4.51 ± 0.03  +0.058 ± 0.005
+  draft_weak  chain:5   2.14 ± 0.03  2.18 ± 0.03  +0.040 ± 0.005
+  draft_weak  kary:2x5  2.75 ± 0.04  2.78 ± 0.04  +0.035 ± 0.006
+  draft_weak  eagle     2.83 ± 0.04  2.87 ± 0.04  +0.043 ± 0.005
 
-Measured on 2026-11-21 on two cores of a busy machine, from an empty compilation
-cache: just under 3 minutes, most of them to compile.
+With models of these sizes the first took just under 3 minutes on two cores of a
+busy machine, from an empty compilation cache, most of them to compile.
 """
 
 import ml_collections
