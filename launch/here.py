@@ -7,7 +7,6 @@ like, and after a SIGKILL the kernel tells it.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -21,7 +20,24 @@ from tv_jax import cli
 # What a user has to mend, and what no second try helps: of `tv_jax.main`, every
 # answer failed, or there is one line that says what is wrong.
 HOPELESS = (1, 2)
-_PR_SET_PDEATHSIG = 1
+# In the child, before it is the unit: on Linux it is to be told with SIGTERM
+# once its parent is gone. As a program, for to fork under jax's threads is not
+# safe, which some experiments start.
+_PREPARE = [
+  sys.executable,
+  "-I",
+  "-S",
+  "-c",
+  """
+import ctypes, os, signal, sys
+parent, *command = sys.argv[1:]
+if sys.platform == "linux":
+  PR_SET_PDEATHSIG = 1
+  ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+if os.getppid() == int(parent):
+  os.execv(command[0], command)
+""",
+]
 
 
 def run(
@@ -76,12 +92,11 @@ def _child(unit, heard) -> int:
   unit.folder.mkdir(parents=True, exist_ok=True)
   with unit.log.open("ab") as log:
     process = subprocess.Popen(
-      unit.command,
+      [*_PREPARE, str(os.getpid()), *unit.command],
       stdin=subprocess.DEVNULL,
       stdout=log,
       stderr=subprocess.STDOUT,
       start_new_session=True,  # a terminal's Ctrl-C is ours to pass on
-      preexec_fn=_die_with_parent if sys.platform == "linux" else None,
     )
   try:
     return process.wait()
@@ -89,11 +104,3 @@ def _child(unit, heard) -> int:
     process.send_signal(signal.SIGTERM)
     process.wait()
     raise
-
-
-def _die_with_parent():
-  """In the child, before it is the unit."""
-  parent = os.getppid()
-  ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-  if os.getppid() != parent:  # it was quicker
-    os._exit(1)

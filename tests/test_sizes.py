@@ -169,7 +169,7 @@ def test_what_runs_out_of_memory(pair, monkeypatch, words, kind, match):
   def run(*_):
     raise jax.errors.JaxRuntimeError(words)
 
-  monkeypatch.setattr(decoding, "compile", lambda *_: run)
+  monkeypatch.setattr(decoding, "compile", lambda *_, **__: run)
   with pytest.raises(kind, match=match) as error:
     generate(pair)
   assert "\n" not in str(error.value)
