@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from tv_jax import metrics
 from tv_jax.metrics import Cell, Estimate
 from tv_jax.records import Answer, Method
 from tv_jax.report import tables
-from tv_jax.report.tables import NOTHING
+from tv_jax.report.tables import NOTHING, Table
 
 # As the paper drew trees.
 PROPOSAL = "without_replacement"
@@ -88,6 +88,39 @@ def printed(cells: paper.Comparison | None, digits: int = 2) -> list[str]:
   both = cells.token_level, cells.traversal
   told = [f"{one.mean:.{digits}f} ± {one.error:.{digits}f}" for one in both]
   return [*told, f"{cells.delta:+.1f}%"]
+
+
+def table(title: str, first: Sequence[str], rows: list[list[str]]) -> Table:
+  """Rows of `first`, a run's numbers, and the paper's."""
+  groups = [("", len(first)), ("this run", len(HEADER))]
+  groups.append(("the paper", len(BESIDE)))
+  return Table(title, groups, [*first, *HEADER, *BESIDE], rows)
+
+
+def growth(
+  group: Group, kind: str, found: Mapping[float, Compared], at: str, step: str
+) -> list[str]:
+  """How the gain changes along an axis, in a sentence; none of few points.
+
+  Args:
+    group: Whose.
+    kind: Of which trees.
+    found: By place on the axis.
+    at: What a place is called, before its number.
+    step: What one more is called.
+  """
+  gains = {place: both.gain for place, both in found.items() if both.gain}
+  line = slope(gains)
+  if line is None:
+    return []
+  ends = [
+    f"{percent(gains[place])} at {at}{place:g}"
+    for place in (min(gains), max(gains))
+  ]
+  return [
+    f"{group.models}, {kind}: the gain on the same drafts goes from"
+    f" {' to '.join(ends)}; {percent(line)} for {step}, which is {word(line)}."
+  ]
 
 
 def notes(group: Group) -> list[str]:

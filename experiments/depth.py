@@ -47,7 +47,9 @@ def render(groups: Sequence[Group]) -> Artefact:
     beside = main_table.closest(group).average_acceptance
     for kind, own in found.items():
       made.append(_table(group, kind, own, beside))
-      reading.append(_reading(group, kind, own))
+      reading += comparing.growth(
+        group, kind, _depths(own), "depth ", "one level more"
+      )
     notes += comparing.notes(group)
     figures |= _figures(group, found)
   notes += [
@@ -55,7 +57,7 @@ def render(groups: Sequence[Group]) -> Artefact:
     " main table.",
     *comparing.DEFINITIONS,
   ]
-  return Artefact([*filter(None, reading)], made, figures, notes)
+  return Artefact(reading, made, figures, notes)
 
 
 def _table(group, kind, found, beside) -> Table:
@@ -63,31 +65,12 @@ def _table(group, kind, found, beside) -> Table:
   for tree, own in found.items():
     nodes = str(len(tree_lib.parse(tree)) - 1)
     rows.append([tree, nodes, *own.row, *comparing.printed(beside.get(tree))])
-  groups = [("", 2), ("this run", len(comparing.HEADER))]
-  groups.append(("the paper", len(comparing.BESIDE)))
-  header = ["tree", "drafted", *comparing.HEADER, *comparing.BESIDE]
-  return Table(f"{group.name}, {kind}", groups, header, rows)
+  return comparing.table(f"{group.name}, {kind}", ["tree", "drafted"], rows)
 
 
 def _depths(found):
   """By depth, what is there."""
   return {tree_lib.parse(tree).max_depth: own for tree, own in found.items()}
-
-
-def _reading(group, kind, found) -> str | None:
-  gains = {d: own.gain for d, own in _depths(found).items() if own.gain}
-  slope = comparing.slope(gains)
-  if slope is None:
-    return None
-  ends = [
-    f"{comparing.percent(gains[depth])} at depth {depth}"
-    for depth in (min(gains), max(gains))
-  ]
-  return (
-    f"{group.models}, {kind}: the gain on the same drafts goes from"
-    f" {' to '.join(ends)}; {comparing.percent(slope)} for one level more,"
-    f" which is {comparing.word(slope)}."
-  )
 
 
 def _figures(group, found) -> dict[str, str]:

@@ -95,11 +95,7 @@ def _table(group, tree, beside) -> Table:
     name = TASKS.get(task, "Avg. accept.")
     rows.append([name, *own.row, *comparing.printed(theirs)])
   rows += _speeds(group, tree, beside)
-  header = [*comparing.HEADER, *comparing.BESIDE]
-  spans = [("this run", len(comparing.HEADER))]
-  spans.append(("the paper", len(comparing.BESIDE)))
-  title = f"{group.name}, {tree}"
-  return Table(title, [("", 1), *spans], ["task", *header], rows)
+  return comparing.table(f"{group.name}, {tree}", ["task"], rows)
 
 
 def _speeds(group, tree, beside) -> list[list[str]]:

@@ -41,7 +41,10 @@ def render(groups: Sequence[Group]) -> Artefact:
       for tree in group.trees
     }
     made += [_table(group, tree, own) for tree, own in found.items()]
-    reading += [_reading(group, tree, own) for tree, own in found.items()]
+    for tree, own in found.items():
+      reading += comparing.growth(
+        group, tree, own, "", "one degree of temperature"
+      )
     notes += comparing.notes(group)
     figures[f"temperature-{group.name}"] = _figure(found)
   notes += [
@@ -50,7 +53,7 @@ def render(groups: Sequence[Group]) -> Artefact:
     " pattern alone. In the figure its gains are those of separate runs.",
     *comparing.DEFINITIONS,
   ]
-  return Artefact([*filter(None, reading)], made, figures, notes)
+  return Artefact(reading, made, figures, notes)
 
 
 def _table(group, tree, found) -> Table:
@@ -62,26 +65,7 @@ def _table(group, tree, found) -> Table:
     ]
     for hot, own in found.items()
   ]
-  groups = [("", 1), ("this run", len(comparing.HEADER))]
-  groups.append(("the paper", len(comparing.BESIDE)))
-  header = ["temperature", *comparing.HEADER, *comparing.BESIDE]
-  return Table(f"{group.name}, {tree}", groups, header, rows)
-
-
-def _reading(group, tree, found) -> str | None:
-  gains = {hot: own.gain for hot, own in found.items() if own.gain}
-  slope = comparing.slope(gains)
-  if slope is None:
-    return None
-  ends = [
-    f"{comparing.percent(gains[hot])} at {hot:g}"
-    for hot in (min(gains), max(gains))
-  ]
-  return (
-    f"{group.models}, {tree}: the gain on the same drafts goes from"
-    f" {' to '.join(ends)}; {comparing.percent(slope)} for one degree of"
-    f" temperature, which is {comparing.word(slope)}."
-  )
+  return comparing.table(f"{group.name}, {tree}", ["temperature"], rows)
 
 
 def _figure(found) -> str:
