@@ -75,7 +75,8 @@ class Corpus:
 
   def _row(self, rng, test):
     documents, room, misses = [], self.settings.length, 0
-    if rng.random() < self.settings.source_rows:
+    alone = rng.random() < self.settings.source_rows
+    if alone and len(self.source) > room:
       misses = _MISSES
     while misses < _MISSES:
       task = rng.choice(list(tasks.TASKS))

@@ -22,6 +22,7 @@ from bundled import (
   optimizer,
   pair,
   settings,
+  source,
 )
 from bundled.settings import Schedule, llama_config
 from configs import train_bundled
@@ -67,7 +68,8 @@ def same(one, other, stage):
 def fifty(whole):
   """A function that trains a tiny target for 50 steps."""
   told = settings.from_config(tiny())
-  corpus = pair.make_corpus(told, "", whole / "tokenizer.json")
+  text = source.read(told.data.source_bytes)
+  corpus = pair.make_corpus(told, text, whole / "tokenizer.json")
   config = llama_config(told, told.target)
   schedule = Schedule(
     steps=50,
