@@ -6,12 +6,12 @@ Expected: tokens gained a cycle by item, ± standard errors over 16 questions,
 and the traversal's gain in what is expected of the same drafts:
 
   tree      token_level  traversal    same drafts
-  chain:2   2.77 ± 0.03  2.76 ± 0.04  +0.008 ± 0.007
-  kary:2x2  2.83 ± 0.04  2.84 ± 0.04  +0.004 ± 0.008
+  chain:2   2.49 ± 0.05  2.43 ± 0.05  +0.003 ± 0.002
+  kary:2x2  2.65 ± 0.04  2.65 ± 0.04  +0.007 ± 0.005
 
-Measured on 2026-11-21 on two cores that others kept busy, from an empty
-compilation cache: 79 seconds, of which it computed for 52, most of that to
-compile. With the cache that this leaves, a second run: 24 and 15.
+Measured on 2026-11-22 on two cores that others kept busy, without a compilation
+cache: 92 seconds, most of them to compile. On the day before, with a cache that
+was there, a run of models of the same sizes took 24.
 """
 
 import ml_collections
