@@ -16,10 +16,6 @@ _PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
 def describe() -> dict:
   """Versions, devices and the date; `date` alone differs from run to run."""
   devices = jax.devices()
-  if hasattr(os, "sched_getaffinity"):  # what this process may use
-    cores = len(os.sched_getaffinity(0))
-  else:
-    cores = os.cpu_count() or 0
   return {
     "tv_jax": importlib.metadata.version("tv_jax"),
     "revision": _revision(),
@@ -28,8 +24,8 @@ def describe() -> dict:
     "system": platform.system(),
     "device": devices[0].device_kind,
     "devices": len(devices),
-    "cpu": _cpu(),
-    "cores": cores,
+    "cpu": cpu(),
+    "cores": cores(),
     "date": datetime.date.today().isoformat(),
   }
 
@@ -46,7 +42,7 @@ def keep_programs(folder: str | None = None) -> None:
     if jax.config.jax_compilation_cache_dir:
       return
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    kind = f"{jax.__version__} {_cpu()} {_told('flags')}"
+    kind = f"{jax.__version__} {cpu()} {_told('flags')}"
     digest = hashlib.sha256(kind.encode()).hexdigest()[:12]
     folder = str(pathlib.Path(home).expanduser() / "tv_jax" / digest)
   jax.config.update("jax_compilation_cache_dir", folder or None)
@@ -54,7 +50,14 @@ def keep_programs(folder: str | None = None) -> None:
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
-def _cpu() -> str:
+def cores() -> int:
+  """The cores that this process may use."""
+  if hasattr(os, "sched_getaffinity"):
+    return len(os.sched_getaffinity(0))
+  return os.cpu_count() or 0
+
+
+def cpu() -> str:
   """The processor's name, where the system tells it."""
   return _told("model name") or platform.processor() or "unknown CPU"
 
