@@ -32,7 +32,7 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
     own = {
       "temperatures": (temperature,),
       "verifiers": f"token_level {rule}",
-      "seeds": asked[: 2 if smoke else None],
+      "seeds": asked[: 4 if smoke else None],
     }
     yield Shard(f"temperature-{temperature:g}", own)
 

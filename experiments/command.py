@@ -46,7 +46,8 @@ def run(experiment: Experiment) -> None:
     if not experiment.configs:  # nothing is asked of models
       return flags.FLAGS(argv)
     left = config_flag.parse(argv, experiment.configs[0])
-    configs.extend(config_flag.several(argv, experiment.configs).values())
+    own = experiment.configs[: 1 if flags.FLAGS.smoke else None]
+    configs.extend(config_flag.several(argv, own).values())
     return left
 
   def main(heard, folders):
@@ -177,7 +178,6 @@ def make(
   for line in (*made.reading, *made.notes):
     console.print(line, markup=False)
   written = writing.write(experiment, made, place)
-  console.print(
-    f"{place}: {', '.join(path.name for path in written)}", markup=False
-  )
+  told = f"{place}: {', '.join(path.name for path in written)}"
+  console.print(told, markup=False, soft_wrap=True)
   return made

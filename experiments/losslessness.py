@@ -34,7 +34,7 @@ SEEDS = tuple(range(8))
 def sweep(config, smoke: bool) -> Iterator[Shard]:
   """A shard for each seed."""
   asked = tuple(config.seeds) if len(config.seeds) > 1 else SEEDS
-  for seed in asked[: 2 if smoke else None]:
+  for seed in asked[: 4 if smoke else None]:
     yield Shard(f"seed-{seed}", {"seeds": (seed,)})
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from experiments import two_samples
 from experiments.experiment import Group
 from tv_jax.records import Answer
-from tv_jax.report.tables import Table
+from tv_jax.report.tables import NOTHING, Table
 
 DEFINITION = (
   "Outputs: answers to the first turns of all questions, by each rule and by"
@@ -59,8 +59,9 @@ def table(group: Group) -> Tested:
       f" smallest chance is {min(chances):.3f}, and so small a one or smaller"
       f" comes with a chance of about {whole:.2f} if none differs."
     ]
+  nothing = [[NOTHING] * len(header)]  # too few seeds
   title = f"{group.name}: whole outputs against plain decoding"
-  return Tested(Table(title, [], header, rows), reading)
+  return Tested(Table(title, [], header, rows or nothing), reading)
 
 
 def methods(answers: Iterable[Answer]):

@@ -45,7 +45,7 @@ ELSEWHERE = {
   ),
   "python -m tv_jax.main --config=configs/llama3_1b_8b.py": "test_real_pairs",
   "python -m experiments.main_table runs/llama3_1b_8b": "test_experiments",
-  "make experiments": "test_experiments_run, as little as shows that it works",
+  "make experiments": "test_experiments_run, two of them, in little",
   "SMOKE=1 make experiments": "test_experiments_run",
   "python -m experiments.temperature": "test_experiments_run",
   "python -m experiments.temperature --config=configs/llama3_1b_8b.py "

@@ -137,7 +137,7 @@ def _rich(title, header, rows, notes) -> rich.table.Table:
   for name, *column in zip(header, *rows, strict=True):
     words = any(cell[:1].isalpha() for cell in column)
     result.add_column(_escaped(name), justify="left" if words else "right")
-  last = len(rows) - 1 if rows[-1][0] == "All" else 0
+  last = len(rows) - 1 if rows and rows[-1][0] == "All" else 0
   for i, row in enumerate(rows, 1):
     result.add_row(*map(_escaped, row), end_section=i == last)
   return result
