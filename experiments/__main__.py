@@ -7,14 +7,13 @@ running, and the exit status says so.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 from experiments import names
 from tv_jax import cli
 
 
-def main(heard, arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:
   """Runs them; the status of the first that failed."""
   if arguments[:1] in (["--help"], ["-h"]):
     print(f"{__doc__}\n{', '.join(names.NAMES)}")
@@ -30,9 +29,7 @@ def main(heard, arguments: list[str]) -> int:
   for name in wanted or names.NAMES:
     command = [sys.executable, "-m", f"experiments.{name}", *given]
     print(f"python -m experiments.{' '.join([name, *given])}", flush=True)
-    status = subprocess.run(command, check=False).returncode
-    if heard.status:
-      return heard.status
+    status = cli.run_child(command)
     if status:
       print(f"experiments.{name} failed: {status}", file=sys.stderr)
     failed = failed or status
@@ -40,4 +37,4 @@ def main(heard, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-  cli.until_told(lambda heard: main(heard, sys.argv[1:]))
+  cli.until_told(lambda heard: main(sys.argv[1:]))

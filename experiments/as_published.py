@@ -43,9 +43,9 @@ def render(groups: Sequence[Group]) -> Artefact:
   made, notes = [table], []
   for group in groups:
     made.append(_lengths(group))
-    tested = outputs.table(group)
+    tested = outputs.tested(group)
     made.append(tested.table)
-    told += _reading(group)
+    told += _reading(group, tested.found)
     notes += comparing.notes(group)
   notes.append(outputs.DEFINITION)
   return Artefact(told, made, {}, notes)
@@ -73,8 +73,7 @@ def certificate() -> tuple[Table, list[str]]:
 def _lengths(group) -> Table:
   rows = []
   for method in outputs.methods(group.answers):
-    own = [a for a in group.answers if a.method.pooled("seed") == method]
-    cell = metrics.cell(own)
+    cell = metrics.cell(comparing.of(group.answers, method))
     rows.append(
       [
         f"{method.temperature:g}",
@@ -88,16 +87,14 @@ def _lengths(group) -> Table:
   return Table(f"{group.name}: lengths", [], header, rows)
 
 
-def _reading(group) -> Iterator[str]:
+def _reading(group, found) -> Iterator[str]:
   """How the outputs of the faulty rule, and of the sound one, differ."""
-  for method in outputs.methods(group.answers):
-    found = outputs.test(group.answers, method)
-    if found is not None:
-      seen = "differ" if found.chance < outputs.SMALL else "do not differ"
-      yield (
-        f"{group.models}: {method}: whole outputs {seen} from plain decoding's"
-        f" (chance {found.chance:.3f})."
-      )
+  for method, one in found.items():
+    seen = "differ" if one.chance < outputs.SMALL else "do not differ"
+    yield (
+      f"{group.models}: {method}: whole outputs {seen} from plain decoding's"
+      f" (chance {one.chance:.3f})."
+    )
 
 
 EXPERIMENT = experiment.Experiment(

@@ -46,7 +46,7 @@ def run(experiment: Experiment) -> None:
     if not experiment.configs:  # nothing is asked of models
       return flags.FLAGS(argv)
     left = config_flag.parse(argv, experiment.configs[0])
-    own = experiment.configs[: 1 if flags.FLAGS.smoke else None]
+    own = experiment_lib.asked_of(experiment, flags.FLAGS.smoke)
     configs.extend(config_flag.several(argv, own).values())
     return left
 

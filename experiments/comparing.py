@@ -18,6 +18,8 @@ from tv_jax.report.tables import NOTHING, Table
 
 # As the paper drew trees.
 PROPOSAL = "without_replacement"
+# The rule that gains are over.
+BASELINE = paper.VERIFIERS[0]
 HEADER = ("Tok.V", "Tra.V", "Delta", "same drafts", "check")
 BESIDE = ("Tok.V", "Tra.V", "Delta")
 
@@ -57,18 +59,20 @@ class Compared(NamedTuple):
 
 def compare(answers: Iterable[Answer], method: Method) -> Compared:
   """Both rules; None of the method's fields stands for all."""
-  wanted = dataclasses.replace(method, verifier=None).fields
-  found: dict[str, list[Answer]] = {rule: [] for rule in paper.VERIFIERS}
-  for answer in answers:
-    own = answer.method
-    if own.verifier in found and wanted.items() <= own.fields.items():
-      found[own.verifier].append(answer)
-  return Compared(
-    *(
-      metrics.cell(own, paper.VERIFIERS[0]) if own else None
-      for own in found.values()
-    )
+  answers = [*answers]
+  found = (
+    of(answers, dataclasses.replace(method, verifier=rule))
+    for rule in paper.VERIFIERS
   )
+  return Compared(
+    *(metrics.cell(own, BASELINE) if own else None for own in found)
+  )
+
+
+def of(answers: Iterable[Answer], method: Method) -> list[Answer]:
+  """A method's; None of its fields stands for all."""
+  wanted = method.fields.items()
+  return [one for one in answers if wanted <= one.method.fields.items()]
 
 
 def on(method: Method, tree: str) -> Method:
@@ -176,7 +180,9 @@ def slope(found: Mapping[float, Estimate]) -> Estimate | None:
 
 def word(value: Estimate) -> str:
   """How sure it is that a number is not 0."""
+  if not value.error > 0:
+    return "of an error that is not known"
   sigmas = value.mean / value.error
   if abs(sigmas) < 2:
-    return f"0 within its error ({sigmas:+.1f} sigma)"
+    return f"0 within its error, {sigmas:+.1f} sigma"
   return f"{sigmas:+.1f} sigma"

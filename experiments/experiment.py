@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import ml_collections
 
 from tv_jax import store
-from tv_jax.records import Answer
+from tv_jax.records import AXES, Answer
 from tv_jax.store import runs
+from tv_jax.store import unit as unit_lib
 
 if TYPE_CHECKING:  # a launcher reads sweeps, and does without jax
   from tv_jax.report.tables import Table
@@ -114,6 +115,17 @@ class Experiment:
   base: dict = dataclasses.field(default_factory=dict)
 
 
+# In these the runs of one grid may differ; answers do not depend on the rest.
+_OF_A_SHARD = (
+  "experiment",
+  *(f"{axis}s" for axis in AXES),
+  "plain",
+  "baseline",
+  "batch_size",
+  "padded_to",
+  "timing",
+  "explorer",
+)
 # Of runs in which nothing but lengths and answers is asked for.
 LENGTHS_ALONE = {"timing.per_task": 0, "explorer.per_task": 0}
 # What a smoke run makes of any config: everything happens, nothing takes long.
@@ -162,13 +174,49 @@ def seeds(config: ml_collections.ConfigDict) -> tuple[int, ...]:
   return tuple(config.seeds) if len(config.seeds) > 1 else (0, 1, 2)
 
 
+def asked_of(experiment: Experiment, smoke: bool) -> tuple[str, ...]:
+  """The configs where none is asked for; a smoke run does with one."""
+  return experiment.configs[: 1 if smoke else None]
+
+
+def common(config: dict, *more: str) -> dict:
+  """What is alike in runs of which the answers are taken together.
+
+  Args:
+    config: A run's.
+    *more: Further fields that do not matter.
+  """
+  own = {*_OF_A_SHARD, *more}
+  return {name: value for name, value in config.items() if name not in own}
+
+
 def read(folder: pathlib.Path, name: str, wanted: Sequence[str] = ()) -> Group:
-  """The runs in a folder, or the one that it is."""
-  units = tuple(runs.read(unit.folder) for unit in store.read_many(folder))
+  """The runs in a folder, or the one that it is.
+
+  Args:
+    folder: Of a config's shards.
+    name: The config's.
+    wanted: The shards; others that are there are of another sweep. By default
+      all that are there.
+
+  Raises:
+    ValueError: There is none, or they are no parts of one grid.
+  """
+  units = tuple(
+    runs.read(unit.folder)
+    for unit in store.read_many(folder)
+    if not wanted or unit.folder.name in wanted
+  )
   if not units:
     raise ValueError(f"{folder}: there is no run in it")
+  first = units[0]
+  for unit in units[1:]:
+    other = unit_lib.differences(common(first.config), common(unit.config))
+    if other:
+      raise ValueError(
+        f"{first.folder} and {unit.folder} are not of one config:"
+        f" {'; '.join(other)}: give one of the two"
+      )
   done = {unit.folder.name for unit in units if unit.done}
-  missing = [one for one in wanted if one not in done]
-  if not wanted:
-    missing = [unit.folder.name for unit in units if not unit.done]
-  return Group(name, units, tuple(missing))
+  wanted = wanted or [unit.folder.name for unit in units]
+  return Group(name, units, tuple(one for one in wanted if one not in done))

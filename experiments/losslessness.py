@@ -21,7 +21,7 @@ from tv_jax import certify, metrics, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.records import Answer, Method
 from tv_jax.report import tables
-from tv_jax.report.tables import NOTHING, Table
+from tv_jax.report.tables import Table
 
 CHAIN = "chain:5"
 RULES = ("token_level", "traversal", "block")
@@ -46,7 +46,7 @@ def render(groups: Sequence[Group]) -> Artefact:
     optimal, said = _chains(group)
     made.append(optimal)
     told += [f"{group.models}: {one}" for one in said]
-    tested = outputs.table(group)
+    tested = outputs.tested(group)
     made.append(tested.table)
     told += [f"{group.models}: {one}" for one in tested.reading]
     notes += comparing.notes(group)
@@ -88,15 +88,15 @@ def certificate() -> tuple[Table, str]:
 
 def _chains(group) -> tuple[Table, list[str]]:
   """What each rule expects on the same drafts, and whose decisions agree."""
-  own = {rule: [] for rule in RULES}
-  for answer in group.answers:
-    method = answer.method
-    wanted = dataclasses.replace(AT_ONE, verifier=method.verifier).fields
-    if method.verifier in own and wanted.items() <= method.fields.items():
-      own[method.verifier].append(answer)
+  own = {
+    rule: comparing.of(
+      group.answers, dataclasses.replace(AT_ONE, verifier=rule)
+    )
+    for rule in RULES
+  }
   rows, told = [], []
   for rule, answers in own.items():
-    cell = metrics.cell(answers, "token_level") if answers else None
+    cell = metrics.cell(answers, comparing.BASELINE) if answers else None
     rows.append(
       [
         rule,
@@ -119,7 +119,7 @@ def _chains(group) -> tuple[Table, list[str]]:
     )
   header = ["rule", "by item", "expected", "less token-level, same drafts"]
   title = f"{group.name}: {CHAIN}"
-  return Table(title, [], [*header, "check"], rows or [[NOTHING] * 5]), told
+  return Table(title, [], [*header, "check"], rows), told
 
 
 def _alike(ours: list[Answer], theirs: list[Answer]) -> tuple[int, int]:

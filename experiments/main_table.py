@@ -75,7 +75,7 @@ def reading(group) -> Iterator[str]:
     for tree in paper.TREES
   }
   told = [
-    f"{comparing.percent(gain)} on {tree} ({gain.mean / gain.error:.1f} sigma)"
+    f"{comparing.percent(gain)} on {tree} ({comparing.word(gain)})"
     for tree, gain in gains.items()
     if gain
   ]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from experiments import two_samples
 from experiments.experiment import Group
-from tv_jax.records import Answer
+from tv_jax.records import Answer, Method
 from tv_jax.report.tables import NOTHING, Table
 
 DEFINITION = (
@@ -23,48 +23,50 @@ SMALL = 0.01
 
 
 class Tested(NamedTuple):
-  """The table, and it in words."""
+  """The tests of a group: a table, it in words, and by method."""
 
   table: Table
   reading: list[str]
+  found: dict[Method, two_samples.Found]
 
 
-def table(group: Group) -> Tested:
+def tested(group: Group) -> Tested:
   """All drafting methods of a group, each against plain decoding."""
-  rows, chances = [], []
-  for method in methods(group.answers):
-    found = test(group.answers, method)
-    if found is None:
-      continue
-    chances.append(found.chance)
-    rows.append(
-      [
-        method.verifier,
-        method.tree,
-        f"{method.temperature:g}",
-        f"{found.distance:+.5f}",
-        f"{found.chance:.3f}",
-        str(found.questions),
-        str(found.answers),
-      ]
-    )
+  found = {
+    method: one
+    for method in methods(group.answers)
+    if (one := test(group.answers, method))
+  }
+  rows = [
+    [
+      method.verifier,
+      method.tree,
+      f"{method.temperature:g}",
+      f"{one.distance:+.5f}",
+      f"{one.chance:.3f}",
+      str(one.questions),
+      str(one.answers),
+    ]
+    for method, one in found.items()
+  ]
   header = ["rule", "tree", "temperature", "distance", "chance"]
   header += ["questions", "answers"]
   reading = []
-  if chances:
-    # Of k independent chances the smallest is below x with 1 - (1 - x)^k.
-    whole = 1 - (1 - min(chances)) ** len(chances)
+  if found:
+    least = min(one.chance for one in found.values())
+    # Whatever they have in common: Bonferroni.
+    bound = min(1.0, least * len(found))
     reading = [
-      f"whole outputs of {len(chances)} methods against plain decoding: the"
-      f" smallest chance is {min(chances):.3f}, and so small a one or smaller"
-      f" comes with a chance of about {whole:.2f} if none differs."
+      f"whole outputs of {len(found)} methods against plain decoding: the"
+      f" smallest chance is {least:.3f}, and that any is so small has a chance"
+      f" of {bound:.2f} at most if none differs."
     ]
   nothing = [[NOTHING] * len(header)]  # too few seeds
   title = f"{group.name}: whole outputs against plain decoding"
-  return Tested(Table(title, [], header, rows or nothing), reading)
+  return Tested(Table(title, [], header, rows or nothing), reading, found)
 
 
-def methods(answers: Iterable[Answer]):
+def methods(answers: Iterable[Answer]) -> list[Method]:
   """The drafting methods, seeds pooled, in the order in which they come."""
   found = (a.method.pooled("seed") for a in answers if not a.method.plain)
   return [*dict.fromkeys(found)]

@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from experiments import command, comparing, experiment
 from experiments.experiment import Artefact, Group, Shard
 from experiments.judge import exams, grades, kept, rendering
+from tv_jax import metrics
 from tv_jax.metrics import Estimate
 from tv_jax.records import Answer, Method
 from tv_jax.report import tables
@@ -69,15 +68,10 @@ def render(groups: Sequence[Group]) -> Artefact:
 
 def exact_match(answers: Sequence[Answer]) -> list[Share]:
   """Of every method, plain decoding first."""
-  right: dict[Method, dict[int, list[bool]]] = {}
+  given: dict[Method, list[Answer]] = {}
   for answer in answers:
-    own = right.setdefault(answer.method.pooled("seed"), {})
-    if answer.error is None and answer.right is not None:
-      own.setdefault(answer.question, []).append(answer.right)
-  shares = {
-    method: {question: np.mean(given) for question, given in own.items()}
-    for method, own in right.items()
-  }
+    given.setdefault(answer.method.pooled("seed"), []).append(answer)
+  shares = {method: metrics.right(own) for method, own in given.items()}
   found = []
   for method in sorted(shares, key=lambda one: not one.plain):
     own, plain = shares[method], shares.get(method.undrafted, {})
@@ -123,9 +117,9 @@ def _reading(group, shares) -> Iterator[str]:
   if sure:
     worst = max(sure, key=lambda one: abs(one.mean / one.error))
     yield (
-      f"{group.models}: of {len(less)} methods none is further from plain"
-      f" decoding's exact match than {_percent(worst, '+.1f')} points,"
-      f" {abs(worst.mean / worst.error):.1f} sigma."
+      f"{group.models}: of {len(less)} methods the one whose exact match is"
+      " furthest from plain decoding's, by its own error, is"
+      f" {_percent(worst, '+.1f')} points from it ({comparing.word(worst)})."
     )
 
 

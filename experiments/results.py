@@ -72,9 +72,14 @@ def _section(
   yield writing.markdown(made, f"{out.stem}/")
 
 
+# Of an environment; an older version may not have told all of it.
+_TOLD = ("date", "devices", "device", "cores", "cpu", "jax")
+
+
 def _where(group: Group) -> str:
   """When a group was run, and on what."""
   seen = [one for unit in group.units for one in unit.environments]
+  seen = [dict.fromkeys(_TOLD, "?") | one for one in seen]
   dates = sorted({one["date"] for one in seen})
   devices = {
     f"{one['devices']} {one['device']}"

@@ -1,6 +1,6 @@
 """Runs an experiment's units somewhere, and makes its tables.
 
-  python -m launch --experiment=temperature --workdir=runs/sweep
+  python -m launch --experiment=temperature
   python -m launch --experiment=all --config=configs/llama3_1b_8b.py \
     --backend=print
 
@@ -13,7 +13,6 @@ the commands alone.
 from __future__ import annotations
 
 import pathlib
-import subprocess
 import sys
 
 from absl import flags
@@ -31,7 +30,7 @@ _EXPERIMENT = cli.define_names(
   "experiment", None, f"Which: {', '.join(names.NAMES)}; or all."
 )
 _BACKEND = flags.DEFINE_enum("backend", "here", BACKENDS, "Where to run.")
-_WORKDIR = flags.DEFINE_string("workdir", "runs/sweep", "For all units.")
+_WORKDIR = flags.DEFINE_string("workdir", "runs/experiments", "For all units.")
 _RETRIES = flags.DEFINE_integer(
   "retries", 2, "Of a unit that was killed, or crashed.", lower_bound=0
 )
@@ -42,6 +41,7 @@ config_flags.DEFINE_config_file("config", None, config_flag.HELP)
 
 def main(heard, arguments) -> int:
   """Runs the units; 1 if one failed, or a table could not be made."""
+  del heard  # a signal is passed on to the unit that runs
   cli.no_arguments(arguments)
   wanted = cli.split(_EXPERIMENT.value)
   if not wanted:
@@ -56,7 +56,7 @@ def main(heard, arguments) -> int:
     for unit in found:
       print(unit.line if not unit.done else f"# done: {unit.name}")
     return 0
-  failed = here.run(found, heard, retries=_RETRIES.value, say=_say)
+  failed = here.run(found, retries=_RETRIES.value, say=_say)
   status = int(bool(failed))
   if failed:
     _say(f"{len(failed)} of {len(found)} units FAILED: give the same command")
@@ -64,13 +64,15 @@ def main(heard, arguments) -> int:
     for one in experiments:
       command = [sys.executable, "-m", f"experiments.{one.name}", "--render"]
       command.append(f"--workdir={workdir}")
-      status = subprocess.run(command, check=False).returncode or status
+      status = cli.run_child(command) or status
   return status
 
 
 def _units(one, workdir) -> list[units.Unit]:
   """Of the config that is asked for, or of the experiment's own."""
-  configs = config_flag.several(sys.argv, one.configs)
+  configs = config_flag.several(
+    sys.argv, experiment.asked_of(one, _SMOKE.value)
+  )
   fields, told = [*config_flag.overridden()], tuple(config_flag.told())
   experiment.refuse_what_is_swept(one, configs.values(), fields, _SMOKE.value)
   pairs = [Pair(name, config, told) for name, config in configs.items()]

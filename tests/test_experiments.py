@@ -13,7 +13,6 @@ from experiments import (
   as_published,
   command,
   comparing,
-  depth,
   experiment,
   losslessness,
   main_table,
@@ -22,8 +21,6 @@ from experiments import (
   paper,
   published,
   results,
-  statistics,
-  temperature,
   two_samples,
   worked_example,
 )
@@ -463,21 +460,34 @@ def test_a_slope_is_the_weighted_lines():
   assert comparing.slope({0.0: points[0.0], 1.0: points[1.0]}) is None
 
 
-def test_what_is_imported_here_is_all_there_is():
-  """Every experiment is in the list that runs and shows them."""
+def test_every_experiment_is_in_the_list():
+  """Which is what runs and shows them."""
+  folder = ROOT / "experiments"
   there = {
-    one.EXPERIMENT.name
-    for one in (
-      as_published,
-      depth,
-      losslessness,
-      main_table,
-      statistics,
-      temperature,
-      worked_example,
-    )
+    path.stem
+    for path in folder.glob("*.py")
+    if re.search("^EXPERIMENT = ", path.read_text(), re.M)
   }
-  assert there <= set(names.NAMES)
+  assert there == {*names.NAMES}
+  assert [one.name for one in names.all_of_them()] == [*names.NAMES]
+
+
+def test_runs_of_two_configs_are_not_put_together(tmp_path):
+  answers = [*planted(["eagle"], lambda tree, t: 0.03, questions=3)]
+  again = [one | {"seed": 1} for one in answers]
+  unit(tmp_path / "seed-0", answers)
+  unit(tmp_path / "seed-1", again, seeds=(1,), max_new_tokens=7)
+  with pytest.raises(ValueError, match=r"max_new_tokens: \d+ there, 7 now"):
+    group(tmp_path)
+  # Of another sweep: not looked at.
+  own = experiment.read(tmp_path, "a", ["seed-0"])
+  assert [one.folder.name for one in own.units] == ["seed-0"]
+
+
+def test_a_gain_without_an_error_is_said_to_have_none(tmp_path):
+  unit(tmp_path, [*planted(["eagle"], lambda tree, t: 0.0)])
+  (line,) = made("main_table", tmp_path).reading
+  assert "an error that is not known" in line
 
 
 def test_the_documents_experiment_is_one(tmp_path):

@@ -1,8 +1,11 @@
 """Sweeps: what is run, and that it is what the experiment itself would run."""
 
 import ast
+import contextlib
+import json
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +17,7 @@ from experiments import experiment, names
 from launch import here, units
 from launch.units import Pair, Unit
 from tests.commands import run, start
+from tests.stores import ROOT
 from tests.test_experiments_run import DEPTH, contents
 from tv_jax import evaluate
 
@@ -46,7 +50,8 @@ def _field(config, field):
 @pytest.mark.parametrize("smoke", [False, True])
 def test_units_are_what_the_experiment_runs(name, smoke):
   one = names.find(name)
-  pairs = [Pair(key, CONFIGS[key], ()) for key in one.configs]
+  asked = experiment.asked_of(one, smoke)
+  pairs = [Pair(key, CONFIGS[key], ()) for key in asked]
   found = units.expand(one, pairs, pathlib.Path("runs"), smoke)
   wanted = [
     (pair, shard)
@@ -85,10 +90,6 @@ def test_a_thousand_units_expand_at_once():
   assert time.process_time() - begin < 2
 
 
-class Heard:
-  status = 0
-
-
 def unit(folder, body):
   """A unit that does something else."""
 
@@ -107,7 +108,7 @@ def lines_of(tmp_path, body, retries=2):
   """What is said of a unit that does this, and whether it failed."""
   one = unit(tmp_path / "one", DO.format(folder=str(tmp_path / "one")) + body)
   said = []
-  failed = here.run([one], Heard(), retries=retries, say=said.append)
+  failed = here.run([one], retries=retries, say=said.append)
   return said, bool(failed)
 
 
@@ -168,21 +169,59 @@ def test_what_is_wrong_is_a_line(arguments, says):
   assert says in done.stderr
 
 
+def until(look, seconds=120):
+  """What is seen, once it is there."""
+  limit = time.monotonic() + seconds
+  while time.monotonic() < limit:
+    with contextlib.suppress(OSError):
+      if seen := look():
+        return seen
+    time.sleep(0.01)
+  raise AssertionError("it was waited for in vain")
+
+
+def gone(pid):
+  """Whether there is no such process, or nothing of it but its number."""
+  try:
+    state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+  except OSError:
+    return True
+  return state.split()[0] == "Z"
+
+
+def test_a_unit_is_told_of_a_signal_and_waited_for():
+  body = "import signal, sys, time; signal.signal(15, lambda *_: (print('well'"
+  body += (
+    ", flush=True), sys.exit(0))); print('up', flush=True); time.sleep(99)"
+  )
+  program = f"""
+import sys
+from tv_jax import cli
+cli.until_told(lambda heard: cli.run_child([sys.executable, "-c", {body!r}]))
+"""
+  process = subprocess.Popen(
+    [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT
+  )
+  assert process.stdout.readline() == "up\n"
+  process.send_signal(signal.SIGINT)
+  out, _ = process.communicate(timeout=60)
+  assert out == "well\n"
+  assert process.returncode == 130
+
+
 @pytest.mark.long
 def test_a_sweep_ends_in_the_bytes_of_the_experiment(tmp_path):
   """The launcher is killed in the middle: no unit outlives it."""
   sweep = ("--experiment=depth", *DEPTH, f"--workdir={tmp_path / 'sweep'}")
+  folder = tmp_path / "sweep" / "depth" / "smoke"
   process = start(*sweep, program="launch")
-  assert process.stdout.readline().startswith("1/4 ")
+  # The unit has the store open, and is far from done.
+  own = until(lambda: (folder / "chain-2" / "lock").read_bytes())
   process.kill()
   process.communicate()
-  folder = tmp_path / "sweep" / "depth" / "smoke"
-  limit = time.monotonic() + 60
-  while True:  # the lock is free once the orphan has ended
-    done = run(*sweep, program="launch")
-    if "is being written by process" not in done.stdout:
-      break
-    assert time.monotonic() < limit
+  until(lambda: gone(json.loads(own)["pid"]))
+  assert not (folder / "chain-2" / "DONE").exists()
+  done = run(*sweep, program="launch")
   assert done.returncode == 0, done.stdout + done.stderr
   whole = tmp_path / "whole"
   alone = run(*DEPTH, f"--workdir={whole}", program="experiments.depth")

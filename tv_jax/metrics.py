@@ -170,15 +170,19 @@ def _by_item(answers: Sequence[Answer]) -> dict[int, float]:
   }
 
 
-def _exact_match(answers) -> Estimate | None:
-  """Over questions, each the mean of its answers."""
-  right: dict[int, list[bool]] = {}
-  for answer in answers:
+def right(answers: Iterable[Answer]) -> dict[int, float]:
+  """By question that has a reference, the share of right answers."""
+  found: dict[int, list[bool]] = {}
+  for answer in _sound(answers):
     if answer.right is not None:
-      right.setdefault(answer.question, []).append(answer.right)
-  if not right:
-    return None
-  return Estimate.of([np.mean(own) for own in right.values()])
+      found.setdefault(answer.question, []).append(answer.right)
+  return {question: float(np.mean(own)) for question, own in found.items()}
+
+
+def _exact_match(answers) -> Estimate | None:
+  """Over questions."""
+  shares = right(answers)
+  return Estimate.of([*shares.values()]) if shares else None
 
 
 def _expected(answers, name) -> np.ndarray | None:

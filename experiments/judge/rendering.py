@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from experiments import paper
+from experiments import experiment, paper
 from experiments.judge.grades import Exam, Row
-from tv_jax.records import AXES, Method
+from tv_jax.records import Method
 from tv_jax.report import tables
 from tv_jax.report.tables import NOTHING, Table
 
@@ -88,28 +88,14 @@ def _theirs(method: Method, beside: bool) -> str:
   return NOTHING if value is None else f"{value:.2f}"
 
 
-# What may differ between runs of which the answers are taken together: parts
-# of one grid, and what answers do not depend on.
-_OWN = (
-  "experiment",
-  "tasks",
-  "per_task",
-  *(f"{axis}s" for axis in AXES),
-  "plain",
-  "baseline",
-  "batch_size",
-  "padded_to",
-  "timing",
-  "explorer",
-  "exact_match",
-)
+# Beside what parts of one grid differ in: a judge may read any of the answers.
+_OWN = ("tasks", "per_task", "exact_match")
 
 
 def groups(pairs: Sequence[tuple[dict, Exam]]) -> list[tuple[dict, list[Exam]]]:
   """Exams of runs that belong together, with a config of theirs."""
   found = {}
   for config, exam in pairs:
-    same = {k: v for k, v in config.items() if k not in _OWN}
-    name = json.dumps(same, sort_keys=True)
+    name = json.dumps(experiment.common(config, *_OWN), sort_keys=True)
     found.setdefault(name, (config, []))[1].append(exam)
   return [*found.values()]

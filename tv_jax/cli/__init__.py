@@ -12,6 +12,7 @@ from collections.abc import Callable
 from absl import app, flags
 
 from tv_jax import names
+from tv_jax.cli.children import run_child
 from tv_jax.cli.endings import Heard, tell
 from tv_jax.cli.endings import run as until_told
 
@@ -21,6 +22,7 @@ __all__ = [
   "define_names",
   "no_arguments",
   "run",
+  "run_child",
   "split",
   "tell",
   "until_told",

@@ -50,9 +50,9 @@ class Adaptive:
         f"adaptive tree of widths {brief(list(self.widths))}, {self.most}"
         " children at most: give one positive width for each level"
       )
-    limits.levels(len(self.widths))
-    limits.children(self.most)
-    limits.nodes(len(self))
+    limits.check_levels(len(self.widths))
+    limits.check_children(self.most)
+    limits.check_nodes(len(self))
     above = 1
     for depth, width in enumerate(self.widths, start=1):
       if width > above * self.most:

@@ -21,7 +21,7 @@ def validate(parents: tuple[int, ...]) -> None:
     raise ValueError(f"node 0 must be the root: its parent is {NO_PARENT}")
   if len(parents) == 1:
     raise ValueError("node 0 is the root and has no child: nothing is drafted")
-  nodes(len(parents))
+  check_nodes(len(parents))
   for node, parent in enumerate(parents[1:], start=1):
     if parent == NO_PARENT:
       raise ValueError(f"node {node} is a second root: give it a parent")
@@ -49,8 +49,8 @@ def validate(parents: tuple[int, ...]) -> None:
         " siblings adjacent"
       )
     seen.add(parent)
-  levels(depth[-1])
-  children(max(collections.Counter(parents).values()))
+  check_levels(depth[-1])
+  check_children(max(collections.Counter(parents).values()))
 
 
 def _check_ways_up(parents) -> None:
@@ -66,7 +66,7 @@ def _check_ways_up(parents) -> None:
     sound |= way
 
 
-def nodes(count: int, least: str = "") -> None:
+def check_nodes(count: int, least: str = "") -> None:
   """Refuses too many nodes."""
   if count > MOST_NODES:
     raise ValueError(
@@ -75,7 +75,7 @@ def nodes(count: int, least: str = "") -> None:
     )
 
 
-def levels(count: int) -> None:
+def check_levels(count: int) -> None:
   """Refuses too many levels."""
   if count > MOST_LEVELS:
     raise ValueError(
@@ -83,7 +83,7 @@ def levels(count: int) -> None:
     )
 
 
-def children(count: int) -> None:
+def check_children(count: int) -> None:
   """Refuses too many children of a node."""
   if count > MOST_CHILDREN:
     raise ValueError(

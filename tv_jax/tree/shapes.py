@@ -27,8 +27,8 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
   wanted = {tuple(operator.index(rank) for rank in path) for path in paths} - {
     ()
   }
-  limits.nodes(len(wanted) + 1)
-  limits.levels(max(map(len, wanted), default=0))
+  limits.check_nodes(len(wanted) + 1)
+  limits.check_levels(max(map(len, wanted), default=0))
   for path in sorted(wanted):
     elder = (*path[:-1], path[-1] - 1)
     if path[-1] < 0 or (path[-1] > 0 and elder not in wanted):
@@ -51,14 +51,14 @@ def branching(widths: Sequence[int]) -> Tree:
     raise ValueError(
       f"branching {brief(list(widths))}: give one positive width per level"
     )
-  limits.levels(len(widths))
-  limits.children(max(widths))
+  limits.check_levels(len(widths))
+  limits.check_children(max(widths))
   nodes = level = 1
   for width in widths:
     level *= width
     nodes += level
     if nodes > MOST_NODES:
-      limits.nodes(nodes, "at least ")
+      limits.check_nodes(nodes, "at least ")
   parents, level = [NO_PARENT], [ROOT]
   for width in widths:
     first = len(parents)
@@ -69,7 +69,7 @@ def branching(widths: Sequence[int]) -> Tree:
 
 def kary(width: int, depth: int) -> Tree:
   """The full tree of `depth` levels below the root, `width` children each."""
-  limits.levels(depth)
+  limits.check_levels(depth)
   return branching([width] * depth)
 
 
@@ -94,7 +94,7 @@ def grown(
       f"grown tree of {nodes} nodes, acceptance {tuple(acceptance)}: needs at"
       " least 2 nodes and chances above 0 that sum to at most 1"
     )
-  limits.nodes(nodes)
+  limits.check_nodes(nodes)
   acceptance = sorted(acceptance, reverse=True)
   paths: list[tuple[int, ...]] = []
   heap = [(-acceptance[0], (0,))]

@@ -14,16 +14,10 @@ from tv_jax.verifiers.decision import (
   Verifier,
   settle,
 )
-from tv_jax.verifiers.eager import (
-  Verdict,
-  check_draft,
-  checked,
-  toss,
-  toss_and_draw,
-  verify,
-)
+from tv_jax.verifiers.eager import check_draft, verify
 from tv_jax.verifiers.residual import positive
 from tv_jax.verifiers.table import VERIFIERS, form, misfit, resolve
+from tv_jax.verifiers.verdict import Verdict, checked, toss, toss_and_draw
 
 __all__ = [
   "DOWN",

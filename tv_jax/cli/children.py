@@ -1,0 +1,45 @@
+"""Commands that run commands: a child ends with its parent, whatever ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+# In the child, before it is the command: on Linux it is to be told with SIGTERM
+# once its parent is gone. As a program, for to fork under jax's threads is not
+# safe.
+_PREPARE = """
+import ctypes, os, signal, sys
+parent, *command = sys.argv[1:]
+if sys.platform == "linux":
+  PR_SET_PDEATHSIG = 1
+  ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+if os.getppid() == int(parent):
+  os.execv(command[0], command)
+"""
+
+
+def run_child(command: Sequence[str], **options) -> int:
+  """Runs a command to its end; its exit status, as of `Popen`.
+
+  A signal that this process hears meanwhile is passed on as SIGTERM, and the
+  child waited for: it has its own way to end well.
+
+  Args:
+    command: The program, by its path, and its arguments.
+    **options: Of `Popen`.
+  """
+  prepare = [sys.executable, "-I", "-S", "-c", _PREPARE, str(os.getpid())]
+  # A session of its own: a terminal's Ctrl-C would reach it a second time.
+  process = subprocess.Popen(
+    [*prepare, *command], start_new_session=True, **options
+  )
+  try:
+    return process.wait()
+  except BaseException:
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    raise
