@@ -1,4 +1,4 @@
-"""Commands that run commands: a child ends with its parent, whatever ends it."""
+"""Commands that run commands: a child ends with its parent, whatever happens."""
 
 from __future__ import annotations
 
