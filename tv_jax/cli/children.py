@@ -1,4 +1,4 @@
-"""Commands that run commands: a child ends with its parent, whatever happens."""
+"""Commands that run commands: a child ends when its parent does."""
 
 from __future__ import annotations
 
