@@ -52,6 +52,7 @@ def run(
     methods = asking.grid(settings)
     turns = sum(len(question.turns) for question in questions)
     count = turns * len(methods)
+    results.expect(count)
     finished = (folder / "DONE").exists() and len(results) == count
     results.keep_sources(sources.hashes(settings, questions, finished))
     if finished:
