@@ -153,10 +153,15 @@ def of(config: ml_collections.ConfigDict) -> Estimate:
   What is wrong with a config is for the run to say: here it is a reason.
   """
   try:
-    pair, memory, hours = _asked(config)
+    return _of(config)
   except (AttributeError, KeyError, TypeError) as error:
     reason = f"no config of a run: {' '.join(str(error).split())}"
     return Estimate(None, reason, None, reason)
+
+
+def _of(config) -> Estimate:
+  """Of a config with the fields of a run."""
+  pair, memory, hours = _asked(config)
   rest = [] if config.padded_to else ["where prompts are short"]
   if config.models.devices > 1:
     rest.append(f"on each of {config.models.devices} devices")

@@ -15,7 +15,7 @@ from experiments import experiment, main_table, names, paper
 from launch import estimates, shapes, units
 from launch.units import Pair
 from tests import checkpoints, published
-from tv_jax import evaluate, extents, memory, prompts, tree, verifiers
+from tv_jax import drafting, evaluate, extents, memory, prompts, tree, verifiers
 from tv_jax.models import families, layout
 
 FIELDS = {
@@ -188,6 +188,12 @@ def test_a_tree_in_a_file(content, tmp_path):
   path = tmp_path / "tree.json"
   path.write_text(json.dumps(content))
   assert shapes.of(str(path)) == extents.shape(tree.parse(str(path)))
+
+
+def test_every_kind_of_draft_is_known():
+  follow = {kind: way.follows_target for kind, way in drafting.KINDS.items()}
+  assert follow == estimates.HEADS
+  assert {*families.FAMILIES} == {*estimates.NORMS}
 
 
 def test_what_never_runs_on_trees():
