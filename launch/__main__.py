@@ -83,7 +83,7 @@ def main(heard, arguments) -> int:
     for unit in units.expand(one, own, workdir, _SMOKE.value, _GPUS.value)
   ]  # all is checked before anything runs
   if _BACKEND.value == PRINT:
-    _print(found, pairs)
+    _print(found, experiments, pairs)
     return 0
   workdir.mkdir(parents=True, exist_ok=True)
   told = {
@@ -139,9 +139,19 @@ def _pairs(one) -> list[Pair]:
   return [Pair(name, config, told) for name, config in configs.items()]
 
 
-def _print(found, pairs) -> None:
-  for unit in found:
-    print(unit.line if not unit.done else f"# done: {unit.name}")
+def _print(found, experiments, pairs) -> None:
+  """The commands, and what each takes."""
+  from launch import estimates
+
+  runs = [
+    run
+    for one, own in zip(experiments, pairs, strict=True)
+    for run in units.runs(one, own, _SMOKE.value, _GPUS.value)
+  ]
+  for unit, run in zip(found, runs, strict=True):
+    takes = "done" if unit.done else estimates.of(run.config).line
+    print(f"# {unit.name}: {takes}")
+    print(unit.line)
 
 
 def _run(heard, sweep) -> list[units.Unit]:

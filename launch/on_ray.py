@@ -23,7 +23,7 @@ _TAKEN = ("JAX_", "XLA_", "HF_", "PYTHONPATH")
 _GRACE = 150.0  # for units to end, after they were told
 
 
-class Failed(Exception):
+class TryAgainError(Exception):
   """A unit ended in a way that another try may help."""
 
 
@@ -121,7 +121,7 @@ def _task(ray, retries, cpus, token) -> Callable[[Unit], object]:
   remote = ray.remote(
     max_calls=1,
     max_retries=retries,
-    retry_exceptions=[Failed],
+    retry_exceptions=[TryAgainError],
     num_cpus=cpus,
   )(work)
   taken = {k: v for k, v in os.environ.items() if k.startswith(_TAKEN)}
@@ -168,7 +168,7 @@ def work(
   """A task: a line about a unit, and whether it ended well.
 
   Raises:
-    Failed: Another try may help.
+    TryAgainError: It may help.
   """
   if not token.exists():
     return (
@@ -181,7 +181,7 @@ def work(
   line = attempt.ended(unit, status, time.monotonic() - begin)
   well = attempt.succeeded(unit, status)
   if not well and status not in attempt.HOPELESS:
-    raise Failed(line)
+    raise TryAgainError(line)
   return line, well
 
 

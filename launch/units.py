@@ -11,13 +11,13 @@ import hashlib
 import pathlib
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import ml_collections
 
 from experiments import experiment as experiment_lib
-from experiments.experiment import Experiment
+from experiments.experiment import Experiment, Shard
 from launch import tries
 from tv_jax.cli import config_flag
 from tv_jax.store import unit as unit_lib
@@ -122,6 +122,28 @@ class Pair(NamedTuple):
   told: tuple[str, ...]
 
 
+class Run(NamedTuple):
+  """What a unit is to run: a shard of a pair, and the config that it makes."""
+
+  pair: Pair
+  shard: Shard
+  config: ml_collections.ConfigDict
+
+
+def runs(
+  experiment: Experiment,
+  pairs: Sequence[Pair],
+  smoke: bool = False,
+  gpus: int | None = None,
+) -> Iterator[Run]:
+  """What the units of an experiment are to run; arguments as of `expand`."""
+  for pair in pairs:
+    for shard in experiment_lib.shards(experiment, pair.config, smoke):
+      if gpus and gpus != pair.config.models.devices:
+        shard = shard._replace(overrides={**shard.overrides, _DEVICES: gpus})
+      yield Run(pair, shard, shard.of(pair.config))
+
+
 def expand(
   experiment: Experiment,
   pairs: Sequence[Pair],
@@ -142,31 +164,25 @@ def expand(
     ValueError: Two units have one folder.
   """
   units = []
-  for pair in pairs:
-    for shard in experiment_lib.shards(experiment, pair.config, smoke):
-      overrides = dict(shard.overrides)
-      if gpus and gpus != pair.config.models.devices:
-        overrides[_DEVICES] = gpus
-      config = shard._replace(overrides=overrides).of(pair.config)
-      name = f"{experiment.name}/{pair.config.experiment}/{shard.name}"
-      # A tuple that is given twice is both: what is swept is given once.
-      told = [
-        flag
-        for flag in pair.told
-        if config_flag.field_of(flag) not in overrides
-      ]
-      flags = [f"--config.{key}={value}" for key, value in overrides.items()]
-      units.append(
-        Unit(
-          name,
-          pair.name,
-          (*told, *flags),
-          workdir / name,
-          _id(config),
-          config.models.devices if gpus is None else gpus,
-          any(":" in rules for rules in (config.verifiers, config.proposals)),
-        )
-      )
+  for pair, shard, config in runs(experiment, pairs, smoke, gpus):
+    name = f"{experiment.name}/{config.experiment}/{shard.name}"
+    # A tuple that is given twice is both: what is swept is given once.
+    told = [
+      flag
+      for flag in pair.told
+      if config_flag.field_of(flag) not in shard.overrides
+    ]
+    own = [f"--config.{key}={value}" for key, value in shard.overrides.items()]
+    unit = Unit(
+      name,
+      pair.name,
+      (*told, *own),
+      workdir / name,
+      _id(config),
+      config.models.devices if gpus is None else gpus,
+      any(":" in rules for rules in (config.verifiers, config.proposals)),
+    )
+    units.append(unit)
   counted = collections.Counter(unit.name for unit in units)
   name, count = max(counted.items(), key=lambda pair: pair[1], default=("", 0))
   if count > 1:

@@ -199,11 +199,17 @@ def test_a_folder_is_waited_for(tmp_path, monkeypatch):
 
 
 def test_the_launcher_imports_no_jax():
-  body = (
-    "import sys, launch.__main__, launch.here, launch.on_ray, launch.on_slurm,"
-    " launch.states, launch.task, launch.verbs; sys.exit('jax' in sys.modules)"
-  )
-  done = subprocess.run([sys.executable, "-c", body], check=False)
+  """With the sweeps of all experiments, and every backend."""
+  body = """
+import sys
+from experiments import names
+from launch import estimates, here, on_ray, on_slurm, states, task, verbs
+import launch.__main__
+for name in names.NAMES:
+  names.find(name)
+sys.exit(bool({"jax", "flax", "ray", "matplotlib"} & {*sys.modules}))
+"""
+  done = subprocess.run([sys.executable, "-c", body], check=False, cwd=ROOT)
   assert done.returncode == 0
 
 
