@@ -8,6 +8,7 @@ SLURM; SLURM is only asked what is waiting.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import pprint
@@ -211,10 +212,17 @@ def cancel(sweep: Sweep, say: Callable[[str], None]) -> None:
   there = {job for job, _, _ in _queue()}
   left = [job.id for job in jobs(sweep) if job.id in there]
   if left:
-    # The batch shell hears it as well: there a unit ends.
-    _command("scancel", "--full", "--signal=TERM", "--state=RUNNING", *left)
-    _command("scancel", "--state=PENDING", *left)
-  say(f"{len(left)} jobs cancelled")
+    # First what waits, or it would start in the place of what ends.
+    _scancel("--state=PENDING", *left)
+    # To the batch shell, where a unit closes its store and ends.
+    _scancel("--state=RUNNING", "--batch", "--signal=TERM", *left)
+  say(f"{sweep.folder}: {len(left)} jobs are told to end")
+
+
+def _scancel(*arguments: str) -> None:
+  """It fails of a job that ended meanwhile, too: the queue is what counts."""
+  with contextlib.suppress(ValueError):
+    _command("scancel", *arguments)
 
 
 def _queue() -> list[tuple[str, str, str]]:
