@@ -14,7 +14,8 @@ import pytest
 
 from configs import eagle_bundled, quickstart
 from experiments import experiment, names
-from launch import attempt, here, tries, units
+from launch import attempt, here, on_ray, on_slurm, tries, units
+from launch.sweep import Sweep
 from launch.units import Pair, Unit
 from tests.commands import run, start
 from tests.stores import ROOT
@@ -211,6 +212,17 @@ sys.exit(bool({"jax", "flax", "ray", "matplotlib"} & {*sys.modules}))
 """
   done = subprocess.run([sys.executable, "-c", body], check=False, cwd=ROOT)
   assert done.returncode == 0
+
+
+def test_an_engine_that_is_not_here_is_a_line(tmp_path, monkeypatch):
+  monkeypatch.setitem(sys.modules, "ray", None)
+  with pytest.raises(
+    ValueError, match=r"needs Ray: pip install 'tv-jax\[ray\]"
+  ):
+    on_ray.run([], workdir=tmp_path, retries=0, say=print)
+  monkeypatch.setenv("PATH", str(tmp_path))
+  with pytest.raises(ValueError, match="there is no squeue here"):
+    on_slurm.queue(Sweep(tmp_path, {}, ()))
 
 
 @pytest.mark.parametrize(
