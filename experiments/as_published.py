@@ -31,6 +31,8 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
       "verifiers": f"token_level {rule}",
       "seeds": asked[: 4 if smoke else None],
     }
+    if smoke:
+      own["trees"] = "chain:5"
     yield Shard(f"temperature-{temperature:g}", own)
 
 
