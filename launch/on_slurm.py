@@ -26,6 +26,7 @@ from tv_jax.store import files
 JOBS = "jobs.jsonl"
 # A unit hears of its end so many seconds before, and closes its store.
 _NOTICE = 120
+_PATIENCE = 10.0  # seconds, with scancel
 
 
 class Job(NamedTuple):
@@ -220,9 +221,12 @@ def cancel(sweep: Sweep, say: Callable[[str], None]) -> None:
 
 
 def _scancel(*arguments: str) -> None:
-  """It fails of a job that ended meanwhile, too: the queue is what counts."""
-  with contextlib.suppress(ValueError):
-    _command("scancel", *arguments)
+  """Told at once; then it asks for a minute whether what has ended has ended.
+
+  It fails of that, too: the queue is what counts.
+  """
+  with contextlib.suppress(ValueError, subprocess.TimeoutExpired):
+    _command("scancel", *arguments, timeout=_PATIENCE)
 
 
 def _queue() -> list[tuple[str, str, str]]:
@@ -253,14 +257,16 @@ def _note(sweep, job) -> None:
     file.write(json.dumps(job._asdict()) + "\n")
 
 
-def _command(*command: str) -> str:
+def _command(*command: str, timeout: float | None = None) -> str:
   """What one of SLURM's commands prints.
 
   Raises:
     ValueError: It is not there, or refuses.
   """
   try:
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(
+      command, capture_output=True, text=True, timeout=timeout
+    )
   except FileNotFoundError as error:
     raise ValueError(
       f"there is no {command[0]} here: --backend=slurm is for a machine from"

@@ -74,12 +74,12 @@ class Unit(NamedTuple):
 
     What was finished with another config, or by something else than a launcher,
     or with a rule that may have changed since, is started: the run itself knows
-    whether that is a difference.
+    whether that is a difference. So is what ended before its report was there.
     """
     if self.own_rules or not self.finished:
       return False
     last = tries.last(self.folder)
-    return last is not None and last.id == self.id
+    return last is not None and last.id == self.id and last.status == 0
 
   @property
   def answers(self) -> int:

@@ -90,7 +90,8 @@ ELSEWHERE = {
 
 
 def test_every_command_is_run_by_a_test():
-  alone = r"(?=(?:SMOKE=1 )?(?:\S*python|make|curl|hf|pip|git|ray) )"  # without a dollar sign
+  # Without a dollar sign before it.
+  alone = r"(?=(?:SMOKE=1 )?(?:\S*python|make|curl|hf|pip|git|ray) )"
   found = [
     re.sub(r"\s+# .*", "", command.text)
     for path in DOCUMENTS
