@@ -279,7 +279,7 @@ def _command(*command: str, timeout: float | None = None) -> str:
 
 
 def state(job: str) -> str:
-  """SLURM's word for a job of this user; empty if it has none."""
+  """SLURM's word for an element, as 12_3; empty if it has none."""
   try:
     return _command("squeue", "--noheader", "-o", "%T", "-j", job).strip()
   except ValueError:  # it is forgotten

@@ -35,7 +35,9 @@ def _requeued(found, unit) -> str:
   """What becomes of a unit that was told to end."""
   if (found.folder / sweep.CANCELLED).exists():
     return "cancelled"
-  job = os.environ.get("SLURM_JOB_ID")
+  # Not SLURM_JOB_ID: that of an array's last element is the whole array's.
+  own = [os.environ.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK")]
+  job = "_".join(own) if all(own) else ""
   if not job or on_slurm.state(job) != "RUNNING":
     return "not started again"
   last = tries.last(unit.folder)

@@ -251,7 +251,8 @@ def signal_batch(unit):
 
 def queue():
   asked = ["squeue", "--noheader", "--array"]
-  return subprocess.run(asked, capture_output=True, text=True).stdout
+  done = subprocess.run(asked, capture_output=True, text=True)
+  return done.stdout or done.stderr
 
 
 def test_a_sweep_that_is_no_sweep_is_a_line(tmp_path):
