@@ -162,15 +162,11 @@ def join(told: str | None, interrupted: Callable[[], bool]) -> Hosts:
 def _options(told):
   """What `jax.distributed.initialize` calls the parts of the flag."""
   found = re.fullmatch(r"(\S+:(\d+)),(\d+),(\d+)", told)
-  if not found:
-    raise ValueError(
-      f"--distributed={told}: give auto, or HOST:PORT,COUNT,INDEX: where"
-      " process 0 is to be found, how many there are, and which this is"
-    )
-  port, count, index = map(int, found.groups()[1:])
+  port, count, index = map(int, found.groups()[1:]) if found else (0, 0, 0)
   if index >= count:
     raise ValueError(
-      f"--distributed={told}: of {count}, the last is {count - 1}"
+      f"--distributed={told}: give auto, or HOST:PORT,COUNT,INDEX: where"
+      " process 0 is to be found, how many there are, and which this is, from 0"
     )
   if index == 0:  # of a port that is taken jax would crash
     try:
