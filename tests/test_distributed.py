@@ -1,6 +1,7 @@
 """A run on two processes: the bytes of one, one writer, one end for both."""
 
 import json
+import os
 import signal
 import socket
 import time
@@ -148,9 +149,31 @@ def test_what_is_not_the_same_in_both_is_refused(tmp_path, port):
 
 
 @pytest.mark.long
-def test_all_devices_are_used_or_none(tmp_path, port):
-  line = refused(both(port, f"--workdir={tmp_path}", *TINY))
+def test_all_devices_are_used_or_none(tmp_path, port, monkeypatch):
+  """Of processes that SLURM, or what speaks like it, has started."""
+  job = {"JOB_ID": 1, "STEP_NODELIST": "127.0.0.1", "NTASKS": 2}
+  for name, value in job.items():
+    monkeypatch.setenv(f"SLURM_{name}", str(value))
+  monkeypatch.setenv("JAX_COORDINATOR_PORT", str(port))
+  processes = []
+  for index in "01":
+    monkeypatch.setenv("SLURM_PROCID", index)
+    monkeypatch.setenv("SLURM_LOCALID", index)
+    told = "--distributed=auto", f"--workdir={tmp_path}", *TINY
+    processes.append(start(*told))
+  line = refused([*map(ended, processes)])
   assert line.startswith("models.devices=1: the 2 processes have 2 devices")
+
+
+@pytest.mark.long
+def test_auto_without_a_launcher_is_refused(monkeypatch):
+  for name in [name for name in os.environ if name.startswith("SLURM_")]:
+    monkeypatch.delenv(name)
+  done = run("--distributed=auto")
+  assert done.returncode == 2
+  assert done.stderr.startswith("tv_jax.main: --distributed=auto: ")
+  assert done.stderr.endswith(" Or give HOST:PORT,COUNT,INDEX\n")
+  assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.long
@@ -168,7 +191,7 @@ def test_two_processes_write_the_bytes_of_one(one, cache, tmp_path, port):
   assert "report" not in second.stdout
   first, second = both(port, *command)
   assert (first.returncode, second.returncode) == (0, 0)
-  assert first.stderr == f"{LINES} answers are all there\n"
+  assert first.stderr.endswith(f"{LINES} answers are all there\n")
 
 
 @pytest.mark.long

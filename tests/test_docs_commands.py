@@ -54,6 +54,11 @@ ELSEWHERE = {
   "python -m experiments.judge runs/experiments/quality "
   "--judge_url=http://localhost:8000 --judge_model=NAME "
   "--judge_key=JUDGE_KEY": "test_judge_command, with a double for the judge",
+  **{
+    "python -m tv_jax.main --config.models.devices=2 "
+    f"--distributed=127.0.0.1:9876,2,{index}": "test_distributed"
+    for index in range(2)
+  },
   "python -m tv_jax.audit": "test_audit, with fewer rows",
   "python -m tv_jax.models.checkpoint convert SRC DST [--revision COMMIT]": (
     "test_models_loading"
