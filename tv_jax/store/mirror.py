@@ -8,7 +8,7 @@ class Mirror:
   """What is in the store that process 0 writes; nothing is written here.
 
   Attributes:
-    environment_changes: None: process 0 tells them.
+    environment_changes: Empty: process 0 tells them.
   """
 
   environment_changes = ()
