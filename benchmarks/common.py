@@ -22,6 +22,7 @@ from rich.table import Table as RichTable
 
 import tv_jax
 from benchmarks import gpu_shapes
+from tv_jax import extents
 from tv_jax.evaluate import environment
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
@@ -156,7 +157,7 @@ def read_prompts(path: str | None, pair: Pair, template: str) -> list:
     rng = np.random.default_rng(0)
     return rng.integers(3, pair.target.config.vocab_size, (8, 40)).tolist()
   encoded = batches.encode(pair, texts, template, limit=1)
-  size = [batches.prompt_slots(len(tokens)) for tokens in encoded]
+  size = [extents.prompt_slots(len(tokens)) for tokens in encoded]
   (common, _), *_ = Counter(size).most_common(1)
   kept = zip(encoded, size, strict=True)
   return [tokens for tokens, own in kept if own == common]

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 
 from experiments import command, comparing, drawing, experiment, main_table
 from experiments.experiment import Artefact, Group, Shard
-from tv_jax import tree as tree_lib
 from tv_jax.report.tables import Table
 
 SHAPES = {
@@ -63,14 +62,21 @@ def render(groups: Sequence[Group]) -> Artefact:
 def _table(group, kind, found, beside) -> Table:
   rows = []
   for tree, own in found.items():
-    nodes = str(len(tree_lib.parse(tree)) - 1)
+    nodes = str(len(_parsed(tree)) - 1)
     rows.append([tree, nodes, *own.row, *comparing.printed(beside.get(tree))])
   return comparing.table(f"{group.name}, {kind}", ["tree", "drafted"], rows)
 
 
 def _depths(found):
   """By depth, what is there."""
-  return {tree_lib.parse(tree).max_depth: own for tree, own in found.items()}
+  return {_parsed(tree).max_depth: own for tree, own in found.items()}
+
+
+def _parsed(name):
+  # Here, as it imports jax, which a launcher of sweeps does without.
+  from tv_jax import tree
+
+  return tree.parse(name)
 
 
 def _figures(group, found) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import ml_collections
 
-from tv_jax import store
+from tv_jax import names, store
 from tv_jax.records import AXES, Answer
 from tv_jax.store import runs
 from tv_jax.store import unit as unit_lib
@@ -141,11 +141,19 @@ def shards(
   experiment: Experiment, config: ml_collections.ConfigDict, smoke: bool
 ) -> list[Shard]:
   """What to run of a config, with everything that is set in it."""
-  little = SMOKE if smoke else {}
+  little = _little(config) if smoke else {}
   return [
     Shard(one.name, {**little, **experiment.base, **one.overrides})
     for one in experiment.sweep(config, smoke)
   ]
+
+
+def _little(config) -> dict:
+  """A smoke run's; of three trees and more it has the first and the last."""
+  trees = names.split(config.trees)
+  if not trees[2:]:
+    return SMOKE
+  return {**SMOKE, "trees": f"{trees[0]} {trees[-1]}"}
 
 
 def refuse_what_is_swept(

@@ -3,11 +3,13 @@
   python -m launch --experiment=temperature
   python -m launch --experiment=all --config=configs/llama3_1b_8b.py \
     --backend=print
+  python -m launch status|cancel|resume WORKDIR
 
 A unit is a run of `tv_jax.main`: a pair of models and a shard of the
 experiment's grid. What is done already is left out, and the same command goes
-on after whatever happened. Backends: `here`, one unit after the other; `print`,
-the commands alone.
+on after whatever happened. Backends: `here`, one unit after the other; `ray`,
+on all GPUs of this machine or a cluster; `slurm`, as job arrays; `print`, the
+commands alone. docs/sweeps.md has each from nothing to a table.
 """
 
 from __future__ import annotations
@@ -19,20 +21,43 @@ from absl import flags
 from ml_collections import config_flags
 
 from experiments import experiment, names
-from launch import here, units
+from launch import sweep as sweep_lib
+from launch import units
 from launch.units import Pair
 from tv_jax import cli
 from tv_jax.cli import config_flag
 
-BACKENDS = ("here", "print")
+HERE, RAY, SLURM, PRINT = BACKENDS = ("here", "ray", "slurm", "print")
 
 _EXPERIMENT = cli.define_names(
   "experiment", None, f"Which: {', '.join(names.NAMES)}; or all."
 )
-_BACKEND = flags.DEFINE_enum("backend", "here", BACKENDS, "Where to run.")
+_BACKEND = flags.DEFINE_enum("backend", HERE, BACKENDS, "Where to run.")
 _WORKDIR = flags.DEFINE_string("workdir", "runs/experiments", "For all units.")
+_GPUS = flags.DEFINE_integer(
+  "gpus_per_unit",
+  None,
+  "Over which a unit's target is split; by default the config's"
+  " models.devices. 0: units run on CPUs.",
+  lower_bound=0,
+)
+_CPUS = flags.DEFINE_float("cpus_per_unit", 1, "With ray.", lower_bound=0)
+_PARALLEL = flags.DEFINE_integer(
+  "max_parallel", None, "Units at once, with ray and slurm.", lower_bound=1
+)
 _RETRIES = flags.DEFINE_integer(
   "retries", 2, "Of a unit that was killed, or crashed.", lower_bound=0
+)
+_ADDRESS = flags.DEFINE_string(
+  "address", None, "Of a Ray cluster, or auto; by default Ray is started here."
+)
+_GPUS_HERE = flags.DEFINE_integer(
+  "gpus", None, "Of this machine, where Ray cannot tell.", lower_bound=0
+)
+_TIME = flags.DEFINE_string("time", None, "SLURM's limit of a job: 12:00:00.")
+_PARTITION = flags.DEFINE_string("partition", None, "SLURM's.")
+_SBATCH = flags.DEFINE_string(
+  "sbatch", "", 'More options of sbatch: "--account=mine --mem=64G".'
 )
 _SMOKE = flags.DEFINE_bool("smoke", False, "As little as shows that it works.")
 _RENDER = flags.DEFINE_bool("render", True, "Whether to make tables at last.")
@@ -41,47 +66,151 @@ config_flags.DEFINE_config_file("config", None, config_flag.HELP)
 
 def main(heard, arguments) -> int:
   """Runs the units; 1 if one failed, or a table could not be made."""
-  del heard  # a signal is passed on to the unit that runs
-  cli.no_arguments(arguments)
+  if arguments:
+    return _verb(arguments)
   wanted = cli.split(_EXPERIMENT.value)
   if not wanted:
     raise ValueError(f"give --experiment: {', '.join(names.NAMES)}, or all")
   wanted = names.NAMES if wanted == ["all"] else wanted
   experiments = [names.find(one) for one in wanted]
   workdir = pathlib.Path(_WORKDIR.value)
+  if _BACKEND.value in (RAY, SLURM):  # other processes have other folders
+    workdir = workdir.absolute()
+  pairs = [_pairs(one) for one in experiments]
   found = [
-    unit for one in experiments for unit in _units(one, workdir)
+    unit
+    for one, own in zip(experiments, pairs, strict=True)
+    for unit in units.expand(one, own, workdir, _SMOKE.value, _GPUS.value)
   ]  # all is checked before anything runs
-  if _BACKEND.value == "print":
-    for unit in found:
-      print(unit.line if not unit.done else f"# done: {unit.name}")
+  if _BACKEND.value == PRINT:
+    _print(found, experiments, pairs)
     return 0
-  failed = here.run(found, retries=_RETRIES.value, say=_say)
-  status = int(bool(failed))
-  if failed:
-    _say(f"{len(failed)} of {len(found)} units FAILED: give the same command")
-  if _RENDER.value:
-    for one in experiments:
-      command = [sys.executable, "-m", f"experiments.{one.name}", "--render"]
-      command.append(f"--workdir={workdir}")
+  workdir.mkdir(parents=True, exist_ok=True)
+  told = {
+    "arguments": sys.argv[1:],
+    "experiments": [*wanted],
+    "backend": _BACKEND.value,
+    "retries": _RETRIES.value,
+  }
+  sweep = sweep_lib.keep(workdir, found, told)
+  render = [
+    [
+      *(sys.executable, "-m", f"experiments.{one.name}", "--render"),
+      f"--workdir={workdir}",
+    ]
+    for one in (experiments if _RENDER.value else ())
+  ]
+  with sweep_lib.held(sweep):
+    if _BACKEND.value == SLURM:
+      return _submit(sweep, [one for own in pairs for one in own], render)
+    try:
+      failed = _run(heard, sweep)
+    except KeyboardInterrupt:
+      cli.tell(
+        f"the same command goes on, or python -m launch resume {workdir}"
+      )
+      raise
+    status = int(bool(failed))
+    if failed:
+      cli.tell(f"{len(failed)} of {len(found)} units FAILED: {sweep.folder}")
+    for command in render:
       status = cli.run_child(command) or status
   return status
 
 
-def _units(one, workdir) -> list[units.Unit]:
-  """Of the config that is asked for, or of the experiment's own."""
+def _verb(arguments) -> int:
+  from launch import verbs
+
+  verb, *rest = arguments
+  if verb not in verbs.VERBS:
+    cli.no_arguments(arguments)
+  if len(rest) != 1:
+    raise ValueError(f"give a folder: python -m launch {verb} WORKDIR")
+  return verbs.VERBS[verb](pathlib.Path(rest[0]))
+
+
+def _pairs(one) -> list[Pair]:
+  """The config that is asked for, or the experiment's own."""
   configs = config_flag.several(
     sys.argv, experiment.asked_of(one, _SMOKE.value)
   )
   fields, told = [*config_flag.overridden()], tuple(config_flag.told())
   experiment.refuse_what_is_swept(one, configs.values(), fields, _SMOKE.value)
-  pairs = [Pair(name, config, told) for name, config in configs.items()]
-  return units.expand(one, pairs, workdir, _SMOKE.value)
+  return [Pair(name, config, told) for name, config in configs.items()]
+
+
+def _print(found, experiments, pairs) -> None:
+  """The commands, and what each takes."""
+  from launch import estimates
+
+  runs = [
+    run
+    for one, own in zip(experiments, pairs, strict=True)
+    for run in units.runs(one, own, _SMOKE.value, _GPUS.value)
+  ]
+  for unit, run in zip(found, runs, strict=True):
+    takes = "done" if unit.done else estimates.of(run.config).line
+    print(f"# {unit.name}: {takes}")
+    print(unit.line)
+
+
+def _run(heard, sweep) -> list[units.Unit]:
+  """Runs what is left; the units that failed."""
+  from launch import here, on_ray, states
+
+  left = [unit for unit in sweep.units if not unit.done]
+  with states.watched(sweep.units) as say:
+    if len(left) < len(sweep.units):
+      say(
+        f"{len(sweep.units) - len(left)} of {len(sweep.units)} units are done"
+      )
+    if not left:
+      return []
+    if _BACKEND.value == HERE:
+      return here.run(left, retries=_RETRIES.value, say=say)
+    return on_ray.run(
+      left,
+      workdir=sweep.workdir,
+      retries=_RETRIES.value,
+      say=say,
+      address=_ADDRESS.value,
+      gpus=_GPUS.value,
+      cpus=_CPUS.value,
+      max_parallel=_PARALLEL.value,
+      machine_gpus=_GPUS_HERE.value,
+      listen=heard.listen,
+    )
+
+
+def _submit(sweep, pairs, render) -> int:
+  from launch import on_slurm
+
+  asked = on_slurm.Asked(
+    time=_TIME.value,
+    partition=_PARTITION.value,
+    more=_SBATCH.value,
+    max_parallel=_PARALLEL.value,
+  )
+  sweep = on_slurm.snapshot(sweep, pairs)
+  on_slurm.submit(sweep, render, asked, _say)
+  return 0
 
 
 def _say(line: str) -> None:
   print(line, flush=True)
 
 
+def _parse(argv):
+  """Flags, of which a word may be set off by a dash too: --gpus-per-unit."""
+  program, *rest = argv
+  rest = [
+    name.replace("-", "_").replace("__", "--", 1) + sign + value
+    if name.startswith("--") and not name.startswith("--config")
+    else name + sign + value
+    for name, sign, value in (one.partition("=") for one in rest)
+  ]
+  return config_flag.parse([program, *rest], "quickstart")
+
+
 if __name__ == "__main__":
-  cli.run("launch", main, lambda argv: config_flag.parse(argv, "quickstart"))
+  cli.run("launch", main, _parse)

@@ -1,23 +1,28 @@
 """What a sweep is made of: units, each one run of `tv_jax.main`.
 
 A unit is a pair of models and a shard of an experiment's grid. Its folder says
-whether it is done; no list of a scheduler is asked. Nothing here imports jax.
+how far it is; no list of a scheduler is asked. Nothing here imports jax.
 """
 
 from __future__ import annotations
 
 import collections
+import hashlib
 import pathlib
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import ml_collections
 
 from experiments import experiment as experiment_lib
-from experiments.experiment import Experiment
+from experiments.experiment import Experiment, Shard
+from launch import tries
+from tv_jax.cli import config_flag
 from tv_jax.store import unit as unit_lib
+
+_DEVICES = "models.devices"
 
 
 class Unit(NamedTuple):
@@ -26,16 +31,20 @@ class Unit(NamedTuple):
   Attributes:
     name: experiment/config/shard, which is its folder below the sweep's, too.
     config: As --config takes it.
-    told: What the user set in it: `--config.field=value`, as it was given.
-    overrides: What the shard sets, by dotted name.
+    flags: What is set in it: `--config.field=value`.
     folder: Where it is run.
+    id: Of its config, with all that is set in it.
+    gpus: That it needs.
+    own_rules: Whether it has a rule that is no built-in one.
   """
 
   name: str
   config: str
-  told: tuple[str, ...]
-  overrides: dict
+  flags: tuple[str, ...]
   folder: pathlib.Path
+  id: str = ""
+  gpus: int = 1
+  own_rules: bool = False
 
   @property
   def command(self) -> list[str]:
@@ -45,8 +54,7 @@ class Unit(NamedTuple):
       "-m",
       "tv_jax.main",
       f"--config={self.config}",
-      *self.told,
-      *(f"--config.{field}={value}" for field, value in self.overrides.items()),
+      *self.flags,
       f"--workdir={self.folder}",
     ]
 
@@ -56,9 +64,22 @@ class Unit(NamedTuple):
     return shlex.join(["python", *self.command[1:]])
 
   @property
-  def done(self) -> bool:
-    """Whether nothing is left to do."""
+  def finished(self) -> bool:
+    """Whether its store says so."""
     return (self.folder / unit_lib.DONE).exists()
+
+  @property
+  def done(self) -> bool:
+    """Whether there is no need to start it, not even to see that.
+
+    What was finished with another config, or by something else than a launcher,
+    or with a rule that may have changed since, is started: the run itself knows
+    whether that is a difference. So is what ended before its report was there.
+    """
+    if self.own_rules or not self.finished:
+      return False
+    last = tries.last(self.folder)
+    return last is not None and last.id == self.id and last.status == 0
 
   @property
   def answers(self) -> int:
@@ -70,13 +91,22 @@ class Unit(NamedTuple):
       return 0
 
   @property
+  def expected(self) -> int | None:
+    """How many there will be; None as long as it has not said so."""
+    try:
+      return int((self.folder / unit_lib.COUNT).read_text())
+    except (OSError, ValueError):
+      return None
+
+  @property
   def last_words(self) -> str:
-    """The last line of its log that says something."""
+    """The last lines of its log that say something."""
     try:
       lines = self.log.read_text(errors="replace").splitlines()
     except OSError:
       return "it said nothing"
-    return next((line for line in reversed(lines) if line.strip()), "nothing")
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1] if said else "it said nothing"
 
   @property
   def log(self) -> pathlib.Path:
@@ -92,24 +122,67 @@ class Pair(NamedTuple):
   told: tuple[str, ...]
 
 
+class Run(NamedTuple):
+  """What a unit is to run: a shard of a pair, and the config that it makes."""
+
+  pair: Pair
+  shard: Shard
+  config: ml_collections.ConfigDict
+
+
+def runs(
+  experiment: Experiment,
+  pairs: Sequence[Pair],
+  smoke: bool = False,
+  gpus: int | None = None,
+) -> Iterator[Run]:
+  """What the units of an experiment are to run; arguments as of `expand`."""
+  for pair in pairs:
+    for shard in experiment_lib.shards(experiment, pair.config, smoke):
+      if gpus and gpus != pair.config.models.devices:
+        shard = shard._replace(overrides={**shard.overrides, _DEVICES: gpus})
+      yield Run(pair, shard, shard.of(pair.config))
+
+
 def expand(
   experiment: Experiment,
   pairs: Sequence[Pair],
   workdir: pathlib.Path,
   smoke: bool = False,
+  gpus: int | None = None,
 ) -> list[Unit]:
   """All units of an experiment, of each pair.
+
+  Args:
+    experiment: Which.
+    pairs: The configs.
+    workdir: Where the units' folders are.
+    smoke: As little as shows that it works.
+    gpus: Of each unit; None: as many as its config says.
 
   Raises:
     ValueError: Two units have one folder.
   """
   units = []
-  for pair in pairs:
-    for shard in experiment_lib.shards(experiment, pair.config, smoke):
-      name = f"{experiment.name}/{pair.config.experiment}/{shard.name}"
-      units.append(
-        Unit(name, pair.name, pair.told, shard.overrides, workdir / name)
-      )
+  for pair, shard, config in runs(experiment, pairs, smoke, gpus):
+    name = f"{experiment.name}/{config.experiment}/{shard.name}"
+    # A tuple that is given twice is both: what is swept is given once.
+    told = [
+      flag
+      for flag in pair.told
+      if config_flag.field_of(flag) not in shard.overrides
+    ]
+    own = [f"--config.{key}={value}" for key, value in shard.overrides.items()]
+    unit = Unit(
+      name,
+      pair.name,
+      (*told, *own),
+      workdir / name,
+      _id(config),
+      config.models.devices if gpus is None else gpus,
+      any(":" in rules for rules in (config.verifiers, config.proposals)),
+    )
+    units.append(unit)
   counted = collections.Counter(unit.name for unit in units)
   name, count = max(counted.items(), key=lambda pair: pair[1], default=("", 0))
   if count > 1:
@@ -117,3 +190,9 @@ def expand(
       f"{name} is {count} units: give configs names of their own"
     )
   return units
+
+
+def _id(config) -> str:
+  """The same in every process."""
+  data = config.to_json(sort_keys=True).encode()
+  return hashlib.sha256(data).hexdigest()[:12]

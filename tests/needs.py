@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from benchmarks import gpu_program
-from tests import browser
+from tests import browser, slurm
 
 
 def missing(mark):
@@ -18,6 +18,10 @@ def missing(mark):
     return "the CUDA plugin is not installed"
   if mark == "browser" and browser.missing():
     return f"{browser.missing()} is not installed"
+  if mark == "ray" and importlib.util.find_spec("ray") is None:
+    return "Ray is not installed: it is the extra [ray]"
+  if mark == "slurm" and not slurm.there():
+    return "SLURM is not installed: slurm-wlm and munge"
   if mark == "spec_bench" and "SPEC_BENCH_QUESTIONS" not in os.environ:
     return "SPEC_BENCH_QUESTIONS names no file"
   return None
@@ -36,5 +40,6 @@ def check(marks, needed):
 
 
 if __name__ == "__main__":  # newcomers have none of it, nor has make test
-  there = [mark for mark in ("parity", "gpu_program") if not missing(mark)]
+  extras = "parity", "gpu_program", "ray"
+  there = [mark for mark in extras if not missing(mark)]
   sys.exit(f"what {' and '.join(there)} needs is here" if there else 0)

@@ -12,7 +12,7 @@ from tests import stores
 from tests.commands import ended, run, start
 from tests.test_main_crashes import lines_in, wait
 from tv_jax.evaluate import hosts
-from tv_jax.store import Mirror
+from tv_jax.store import Mirror, Store
 
 TINY = (
   "--config.models.target=bundled/draft",
@@ -117,6 +117,11 @@ def test_one_process_asks_nobody():
 
 
 def test_a_mirror_holds_what_the_store_does(tmp_path):
+  faces = [
+    {name for name in vars(kind) if not name.startswith("_")}
+    for kind in (Store, Mirror)
+  ]
+  assert faces[0] - {"close"} == faces[1] - {"environment_changes"}
   mirror, answers = Mirror(), [stores.item(2, tokens=(1, 2)), stores.item(0)]
   with stores.enter(tmp_path) as store:
     for answer in answers:

@@ -29,6 +29,8 @@ RUN = {
   '--config.temperatures="(0.5, 1.0)" --config.seeds="(0, 1)"': FEWER,
   'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
   'adaptive:4,6,6,5,4" --workdir=runs/adaptive': FEWER,
+  "python -m launch --experiment=all --config=configs/llama3_1b_8b.py "
+  "--backend=print": "",
   "python -m tv_jax.replay run.npz": "",
   "python -m tv_jax.replay run.npz --verifier=traversal,my_rule:decide": "",
 }
@@ -59,6 +61,30 @@ ELSEWHERE = {
     f"--distributed=127.0.0.1:9876,2,{index}": "test_distributed"
     for index in range(2)
   },
+  "git clone <this repository> && cd tv_jax && make .venv/.ready": ".ci/run",
+  ".venv/bin/python -m pip install -e '.[cuda13,ray]'": "nobody: it is of GPUs",
+  ".venv/bin/python -m pip install -e '.[cuda13]'": "nobody: it is of GPUs",
+  "python -m launch --experiment=temperature "
+  "--config=configs/llama3_1b_8b.py --backend=ray --workdir=runs/paper": (
+    "test_launch_engines, with the bundled models"
+  ),
+  "python -m launch --experiment=temperature --workdir=runs/mine": (
+    "test_launch_engines, another experiment"
+  ),
+  "ray start --head --port=6379": "test_launch_engines, by its own functions",
+  "ray start --address=FIRST:6379": "test_launch_engines, likewise",
+  "ray stop": "nobody: it ends all of a machine's clusters",
+  "python -m launch --experiment=all --config=configs/llama3_1b_8b.py "
+  "--backend=ray --address=auto --workdir=/shared/runs/paper": (
+    "test_launch_engines, with the bundled models"
+  ),
+  "python -m launch status /shared/runs/paper": "test_launch_engines",
+  "python -m launch --experiment=all --config=configs/llama3_1b_8b.py "
+  "--backend=slurm --gpus-per-unit=1 --time=12:00:00 --partition=gpu "
+  "--workdir=runs/paper": "test_launch_engines, with the bundled models",
+  "python -m launch status runs/paper": "test_launch_engines",
+  "python -m launch cancel runs/paper": "test_launch_engines",
+  "python -m launch resume runs/paper": "test_launch_engines",
   "python -m tv_jax.audit": "test_audit, with fewer rows",
   "python -m tv_jax.models.checkpoint convert SRC DST [--revision COMMIT]": (
     "test_models_loading"
@@ -69,9 +95,8 @@ ELSEWHERE = {
 
 
 def test_every_command_is_run_by_a_test():
-  alone = (
-    r"(?=(?:SMOKE=1 )?(?:python|make|curl|hf|pip) )"  # without a dollar sign
-  )
+  # Without a dollar sign before it.
+  alone = r"(?=(?:SMOKE=1 )?(?:\S*python|make|curl|hf|pip|git|ray) )"
   found = [
     re.sub(r"\s+# .*", "", command.text)
     for path in DOCUMENTS

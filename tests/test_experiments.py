@@ -13,6 +13,7 @@ from experiments import (
   as_published,
   command,
   comparing,
+  example,
   experiment,
   losslessness,
   main_table,
@@ -22,7 +23,6 @@ from experiments import (
   published,
   results,
   two_samples,
-  worked_example,
 )
 from tests import test_report
 from tests.stores import ROOT
@@ -265,16 +265,14 @@ def test_the_sweeps_are_the_papers():
 
 
 def test_the_worked_example_is_the_papers():
-  assert worked_example.single_token() == pytest.approx(
-    worked_example.TABLE_1, abs=1e-6
-  )
-  walk = worked_example.offers("traversal")
+  assert example.single_token() == pytest.approx(example.TABLE_1, abs=1e-6)
+  walk = example.offers("traversal")
   assert [*walk] == ["X3", "X4", "X1", "X5", "X2"]
   exact = [2 / 3, 7 / 11, 0, 1 / 2, 1]
   assert [*walk.values()] == pytest.approx(exact, abs=1e-6)
-  assert worked_example.reached("token_level") == pytest.approx(0.5, abs=1e-6)
-  assert worked_example.siblings() == pytest.approx({"b": 4 / 9, "c": 1})
-  found = worked_example.render([])
+  assert example.reached("token_level") == pytest.approx(0.5, abs=1e-6)
+  assert example.siblings() == pytest.approx({"b": 4 / 9, "c": 1})
+  found = example.render([])
   assert not [row for row in found.tables[0].rows if row[1:4] != row[4:]]
 
 

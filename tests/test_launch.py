@@ -14,7 +14,8 @@ import pytest
 
 from configs import eagle_bundled, quickstart
 from experiments import experiment, names
-from launch import here, units
+from launch import attempt, here, on_ray, on_slurm, tries, units
+from launch.sweep import Sweep
 from launch.units import Pair, Unit
 from tests.commands import run, start
 from tests.stores import ROOT
@@ -68,6 +69,16 @@ def test_units_are_what_the_experiment_runs(name, smoke):
     assert shlex.split(unit.line)[1:] == unit.command[1:]
 
 
+def test_a_field_that_is_swept_is_given_once():
+  """ml_collections adds a tuple to the same flag's before it."""
+  told = ("--config.seeds=0,1", "--config.per_task=2")
+  pair = Pair("quickstart", CONFIGS["quickstart"], told)
+  found = units.expand(names.find("main_table"), [pair], pathlib.Path("runs"))
+  for unit in found:
+    assert sum(flag.startswith("--config.seeds=") for flag in unit.flags) == 1
+    assert "--config.per_task=2" in unit.flags
+
+
 def test_two_units_in_one_folder_are_refused():
   one = names.find("depth")
   pair = Pair("quickstart", CONFIGS["quickstart"], ())
@@ -98,7 +109,7 @@ def unit(folder, body):
     def command(self):
       return [sys.executable, "-c", body]
 
-  return Other(folder.name, "", (), {}, folder)
+  return Other(folder.name, "", (), folder, "0")
 
 
 DO = "import os, pathlib, sys; folder = pathlib.Path({folder!r}); "
@@ -136,18 +147,83 @@ def test_no_unit_is_tried_for_ever(tmp_path):
   assert sum("FAILED (SIGKILL" in line for line in said) == 4
 
 
-def test_what_is_done_is_left_out(tmp_path):
-  (tmp_path / "one").mkdir()
-  (tmp_path / "one" / "DONE").touch()
-  said, failed = lines_of(tmp_path, "sys.exit(2)")
-  assert not failed
-  assert said == ["1 of 1 units are done"]
+def test_what_is_done_is_left_out_if_it_is_the_same(tmp_path):
+  one = unit(tmp_path / "one", "")
+  assert not one.done
+  one.folder.mkdir()
+  (one.folder / "DONE").touch()
+  assert not one.done  # nobody knows with which config
+  tries.begin(one.folder, "0", 0, None)
+  assert not one.done  # its report may be missing
+  tries.end(one.folder, 0)
+  assert one.done
+  assert not one._replace(id="1").done
+  assert not one._replace(own_rules=True).done
+
+
+def test_tries_are_read_as_they_are_written(tmp_path):
+  tries.begin(tmp_path, "a", 3, "0,1")
+  assert tries.last(tmp_path).alive
+  tries.end(tmp_path, -9)
+  with (tmp_path / tries.FILE).open("a") as file:
+    file.write('{"id": "a", "be')  # torn
+  tries.begin(tmp_path, "a", 5, None)
+  first, second = tries.read(tmp_path)
+  assert (first.id, first.answers, first.devices) == ("a", 3, "0,1")
+  assert (first.status, first.alive) == (-9, False)
+  assert (second.answers, second.devices, second.status) == (5, None, None)
+  assert second.end is None
+
+
+def test_a_try_whose_process_is_gone_is_not_alive(tmp_path):
+  tries.begin(tmp_path, "a", 0, None)
+  one = tries.last(tmp_path)
+  child = subprocess.Popen([sys.executable, "-c", ""])
+  child.wait()
+  assert not one._replace(pid=child.pid).alive
+  assert one._replace(pid=child.pid, host="elsewhere").alive
+
+
+def test_a_folder_is_waited_for(tmp_path, monkeypatch):
+  """The child of a launcher that was killed may still close its store."""
+  one = unit(tmp_path / "one", DO.format(folder=str(tmp_path / "one")))
+  one.folder.mkdir()
+  body = (
+    "import fcntl, sys, time; lock = open(sys.argv[1], 'ab'); "
+    "fcntl.flock(lock, fcntl.LOCK_EX); print(flush=True); time.sleep(1.5)"
+  )
+  command = [sys.executable, "-c", body, one.folder / "lock"]
+  holder = subprocess.Popen(command, stdout=subprocess.PIPE)
+  holder.stdout.readline()
+  assert attempt.once(one) == 0
+  assert holder.poll() == 0
+  holder.communicate()
 
 
 def test_the_launcher_imports_no_jax():
-  body = "import sys, launch.units, launch.here; sys.exit('jax' in sys.modules)"
-  done = subprocess.run([sys.executable, "-c", body], check=False)
+  """With the sweeps of all experiments, and every backend."""
+  body = """
+import sys
+from experiments import names
+from launch import estimates, here, on_ray, on_slurm, states, task, verbs
+import launch.__main__
+for name in names.NAMES:
+  names.find(name)
+sys.exit(bool({"jax", "flax", "ray", "matplotlib"} & {*sys.modules}))
+"""
+  done = subprocess.run([sys.executable, "-c", body], check=False, cwd=ROOT)
   assert done.returncode == 0
+
+
+def test_an_engine_that_is_not_here_is_a_line(tmp_path, monkeypatch):
+  monkeypatch.setitem(sys.modules, "ray", None)
+  with pytest.raises(
+    ValueError, match=r"needs Ray: pip install 'tv-jax\[ray\]"
+  ):
+    on_ray.run([], workdir=tmp_path, retries=0, say=print)
+  monkeypatch.setenv("PATH", str(tmp_path))
+  with pytest.raises(ValueError, match="there is no squeue here"):
+    on_slurm.queue(Sweep(tmp_path, {}, ()))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -21,6 +22,8 @@ if os.getppid() == int(parent):
   os.execv(command[0], command)
 """
 
+_LOOK_UP = 1.0  # seconds
+
 
 def run_child(command: Sequence[str], **options) -> int:
   """Runs a command to its end; its exit status, as of `Popen`.
@@ -38,8 +41,19 @@ def run_child(command: Sequence[str], **options) -> int:
     [*prepare, *command], start_new_session=True, **options
   )
   try:
-    return process.wait()
+    return _wait(process)
   except BaseException:
     process.send_signal(signal.SIGTERM)
-    process.wait()
+    _wait(process)
     raise
+
+
+def _wait(process) -> int:
+  """Its exit status; looks up every now and then.
+
+  A signal that comes just before the interpreter begins to wait for good is
+  heard only when the waiting is over.
+  """
+  while True:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+      return process.wait(_LOOK_UP)

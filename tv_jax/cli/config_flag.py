@@ -102,17 +102,23 @@ def overridden() -> Iterator[str]:
   """The fields that the command line sets."""
   argv = flags.FLAGS.read_flags_from_files(sys.argv[1:], force_gnu=False)
   for argument in argv:
-    if found := _OVERRIDE.match(argument):
-      yield found[1]
+    if field := field_of(argument):
+      yield field
 
 
 def told() -> Iterator[str]:
   """What sets them, as it was given."""
   argv = flags.FLAGS.read_flags_from_files(sys.argv[1:], force_gnu=False)
   for argument, after in zip(argv, [*argv[1:], "-"], strict=True):
-    if _OVERRIDE.match(argument):
+    if field_of(argument):
       alone = "=" in argument or after.startswith("-")
       yield argument if alone else f"{argument}={after}"
+
+
+def field_of(argument: str) -> str | None:
+  """The field that an argument of a command line sets, if it sets one."""
+  found = _OVERRIDE.match(argument)
+  return found and found[1]
 
 
 def _place(name: str) -> str:

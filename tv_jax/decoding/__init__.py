@@ -8,10 +8,8 @@ from tv_jax.decoding.plan import (
   Request,
   Speculation,
   State,
-  slots,
 )
 from tv_jax.decoding.program import (
-  CHUNK,
   compile,
   generate,
   prefill,
@@ -29,7 +27,6 @@ from tv_jax.decoding.stages import (
 from tv_jax.decoding.trace import Trace
 
 __all__ = [
-  "CHUNK",
   "Caches",
   "Params",
   "Plan",
@@ -48,6 +45,5 @@ __all__ = [
   "prefill",
   "score",
   "shapes_of",
-  "slots",
   "verify",
 ]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import jax
 
+from tv_jax import extents
 from tv_jax.decoding.trace import Trace
 from tv_jax.drafting import Drafter, News
 from tv_jax.models import Cache
@@ -79,18 +80,9 @@ class Plan:
     return self.speculation.tree.max_depth if self.speculation else 0
 
   def slots(self, prompt: int, new: int) -> int:
-    """The cache slots that `new` tokens after `prompt` need at most.
-
-    The last cycle may commit D tokens too many; while a row waits for the
-    others its cycles go on, each writing a tree, or catching up.
-    """
-    return slots(self.speculation and self.speculation.tree, prompt, new)
-
-
-def slots(tree: Tree | Adaptive | None, prompt: int, new: int) -> int:
-  """The cache slots of any plan with this tree; see `Plan.slots`."""
-  nodes, depth = (len(tree), tree.max_depth) if tree else (1, 0)
-  return prompt + new + depth + max(nodes, depth + 1) + 1
+    """The cache slots that `new` tokens after `prompt` need at most."""
+    shape = extents.shape(self.speculation and self.speculation.tree)
+    return extents.least_slots(shape, prompt, new)
 
 
 class Request(NamedTuple):

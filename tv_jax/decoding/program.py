@@ -22,11 +22,9 @@ from tv_jax.decoding.plan import (
 )
 from tv_jax.decoding.trace import Trace
 from tv_jax.drafting import News
+from tv_jax.extents import CHUNK
 from tv_jax.models import mask
 from tv_jax.tree import Adaptive
-
-# A prompt is read in pieces of at most this many tokens.
-CHUNK = 256
 
 
 def prefill(

@@ -5,10 +5,10 @@ import os
 import jax
 
 import tv_jax.pair
-from tv_jax import drafting, memory, models, prompts
+from tv_jax import drafting, extents, memory, models, prompts
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate.settings import Run
-from tv_jax.generation import batches, sizes
+from tv_jax.generation import sizes
 from tv_jax.models import sharding
 from tv_jax.pair import Pair
 
@@ -69,8 +69,8 @@ def check(settings: Run, target: str, draft: str) -> None:
     dtype = "float32"
   target_config = models.read_config(target, dtype)
   draft_config = way.read_config(draft, target_config, dtype)
-  prompt = batches.prompt_slots(max(settings.padded_to, 1))
-  new = batches.new_slots(settings.max_new_tokens)
+  prompt = extents.prompt_slots(max(settings.padded_to, 1))
+  new = extents.new_slots(settings.max_new_tokens)
   traced = settings.explorer.cycles if settings.explorer.per_task else 0
   for tree in (None, *map(tree_lib.parse, settings.trees)):
     parts = sizes.estimate(

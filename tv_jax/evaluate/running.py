@@ -63,6 +63,7 @@ def run(
     methods = asking.grid(settings)
     turns = sum(len(question.turns) for question in questions)
     count = turns * len(methods)
+    hosts.together(lambda: results.expect(count))
     finished = hosts.of_first(
       lambda: (folder / "DONE").exists() and len(results) == count
     )

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import decoding, prompts
+from tv_jax import decoding, extents, prompts
 from tv_jax.generation import options, sizes
 from tv_jax.generation.settings import Settings
 from tv_jax.models import sharding
@@ -103,20 +103,6 @@ def numbers(items: Sequence[int] | None, count: int) -> list[int]:
   return items
 
 
-def prompt_slots(length: int) -> int:
-  """P: a power of 2 from 16 up to a chunk, then a number of chunks."""
-  if length > decoding.CHUNK:
-    return -(-length // decoding.CHUNK) * decoding.CHUNK
-  return max(16, 1 << (length - 1).bit_length())
-
-
-def new_slots(limit: int) -> int:
-  """W: a power of 2 from 16 up to 128, then a multiple of 128."""
-  if limit > 128:
-    return -(-limit // 128) * 128
-  return max(16, 1 << (limit - 1).bit_length())
-
-
 def assemble(
   pair: Pair,
   settings: Settings,
@@ -142,8 +128,8 @@ def assemble(
   Returns:
     The batch.
   """
-  P = prompt_slots(max(longest, *map(len, tokens)))
-  new = new_slots(settings.limit)
+  P = extents.prompt_slots(max(longest, *map(len, tokens)))
+  new = extents.new_slots(settings.limit)
   sizes.check(pair, settings.plan, size, P, new)
   rest = size - len(tokens)
   limits = [*(limits or [settings.limit] * len(tokens)), *[0] * rest]
@@ -166,12 +152,13 @@ def assemble(
     whole = sharding.placement("", pair.target.mesh)
     request = sharding.put(request, whole)
   speculation = settings.plan.speculation
-  draft = pair.draft if speculation else None
+  tree = speculation and speculation.tree
+  draft = pair.draft if tree else None
   return Batch(
     params=decoding.Params(pair.target.params, draft and draft.params),
     request=request,
     new=new,
-    slots=sizes.slots(speculation and speculation.tree, P, new),
+    slots=extents.slots(extents.shape(tree), P, new),
   )
 
 

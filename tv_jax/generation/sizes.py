@@ -1,7 +1,6 @@
 """What a batch takes of memory and of patience, before anything is compiled.
 
-Axes: B batch, N nodes, M nodes that have children, D depth, P prompt length,
-W new tokens at most, S cache slots, V vocabulary, T tokens of a pass.
+Axes: B batch, P prompt length, W new tokens at most.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import logging
 
 import jax
 
-from tv_jax import decoding, drafting, memory
+from tv_jax import decoding, drafting, extents, memory
 from tv_jax.models import Config, families, layout
 from tv_jax.tree import Adaptive, Tree
 
@@ -33,9 +32,7 @@ def estimate(
   devices: int = 1,
   split_draft: bool = False,
 ) -> dict[str, int]:
-  """Bytes on each device that a batch takes at least.
-
-  What must be there at the same time, and no more: temporaries come on top.
+  """Bytes on each device that a batch takes at least: `extents.estimate`.
 
   Args:
     target: The target's configuration, with the dtype that it is loaded in.
@@ -53,42 +50,27 @@ def estimate(
   Returns:
     By what takes it.
   """
-  N, D = (len(tree), tree.max_depth) if tree else (1, 0)
-  M = len(tree.inner) if tree else 0
-  S = slots(tree, prompt, new)
-  own = devices if split_draft else 1
-  weights = layout.size(families.leaves(target), target) // devices
-  caches = _cache(target, rows, S) // devices
-  if draft is not None:
-    weights += parameters(draft, draft_kind) // own
-    caches += _cache(draft, rows, S) // own
-  T = max(N, min(prompt, decoding.CHUNK))
-  columns = new * (2 + panel) + D + 1 + N
-  traced = (trace + 1) * N * (5 + panel) if trace else 0
-  return {
-    "weights": weights,
-    "caches": caches,
-    "laws": 4 * rows * (N + M) * target.vocab_size,
-    "masks": 4 * rows * T * S,
-    "records": 4 * rows * (prompt + columns + traced),
-  }
-
-
-def slots(tree: Tree | Adaptive | None, prompt: int, new: int) -> int:
-  """S, in full blocks."""
-  return -(-decoding.slots(tree, prompt + 1, new) // 128) * 128
+  weights = layout.size(families.leaves(target), target)
+  own = 0 if draft is None else parameters(draft, draft_kind)
+  return extents.estimate(
+    target,
+    draft,
+    extents.shape(tree),
+    weights=(weights, own),
+    rows=rows,
+    prompt=prompt,
+    new=new,
+    panel=panel,
+    trace=trace,
+    devices=devices,
+    split_draft=split_draft,
+  )
 
 
 @functools.lru_cache(maxsize=64)
 def parameters(config: Config, kind: str) -> int:
   """Bytes of a draft's own parameters."""
   return layout.size(drafting.KINDS[kind].leaves(config), config)
-
-
-def _cache(config, rows, slots) -> int:
-  width = config.num_key_value_heads * config.head_dim
-  itemsize = 4 if config.dtype == "float32" else 2
-  return 2 * config.num_hidden_layers * rows * slots * width * itemsize
 
 
 def check(pair, plan: decoding.Plan, rows: int, prompt: int, new: int) -> None:

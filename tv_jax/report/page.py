@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tv_jax.records import Method
-from tv_jax.report import palette, walks
+from tv_jax.report import palette
 from tv_jax.report.fragments import embedded, escape, paragraph
 
 _ASSETS = pathlib.Path(__file__).parent / "assets"
@@ -81,6 +81,9 @@ def explorer(traces: Iterable[dict]) -> str:
     traces: Items' keys with "cycles" and, if it is known, the "prompt"; see
       `walks` for what a cycle holds. Without cycles there is nothing to see.
   """
+  # Here, as it imports jax: tables do without.
+  from tv_jax.report import walks
+
   kept = [
     trace | {"cycles": [walks.directed(cycle) for cycle in trace["cycles"]]}
     for trace in traces

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tv_jax import metrics, records, store
 from tv_jax.metrics import Estimate
-from tv_jax.report import formats, fragments, page, plots, speed, tables, walks
+from tv_jax.report import formats, fragments, page, plots, speed, tables
 from tv_jax.report.tables import ALL, Cells, Table
 from tv_jax.store import runs
 
@@ -101,6 +101,9 @@ def _warnings(unit, found: Cells) -> list[str]:
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
   if faults := sum(cell.faults for cell in cells):
     lines.append(f"NaN IN {faults} CYCLES: {metrics.FAULT}.")
+  # Here, as it imports jax: tables do without.
+  from tv_jax.report import walks
+
   reasons, missed = walks.undrawn(_traces(unit))
   if missed:
     lines.append(f"NOT DRAWN in the explorer: {'; '.join(reasons.values())}.")

@@ -5,6 +5,7 @@
     sources.json  hashes of what was read
     items.jsonl   one line for each finished item
     timing.json   speed, once it was measured
+    COUNT         how many items there will be
     DONE          there when nothing is left to do
     lock          who writes: host and process
 

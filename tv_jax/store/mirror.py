@@ -45,5 +45,8 @@ class Mirror:
   def save_timing(self, timing: dict) -> None:
     """Nothing: process 0 has its own."""
 
+  def expect(self, count: int) -> None:
+    """Nothing: process 0 says it."""
+
   def finish(self) -> None:
     """Nothing: process 0 does."""

@@ -14,6 +14,7 @@ ENVIRONMENTS = "env.json"
 SOURCES = "sources.json"
 ITEMS = "items.jsonl"
 TIMING = "timing.json"
+COUNT = "COUNT"
 DONE = "DONE"
 
 

@@ -108,6 +108,11 @@ class Store:
     self._check_open()
     files.write_json(self.folder / unit.TIMING, timing, "the timing")
 
+  def expect(self, count: int) -> None:
+    """Says how many items there will be, to whoever watches."""
+    self._check_open()
+    files.write_atomic(self.folder / unit.COUNT, f"{count}\n")
+
   def finish(self) -> None:
     """Marks the unit as done; one more item unmarks it."""
     self._check_open()

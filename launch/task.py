@@ -1,0 +1,55 @@
+"""An element of a SLURM array: `python -m launch.task SWEEP INDEX`.
+
+Told to end, by its time limit or for another job, it closes the store and asks
+SLURM to start it again later; not if it was cancelled, nor for ever without an
+answer more.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+
+from launch import attempt, on_slurm, sweep, tries
+from tv_jax import cli
+
+
+def main(heard, arguments) -> int:
+  """Runs the unit; 1 if it failed."""
+  if len(arguments) != 2 or not arguments[1].isdigit():
+    raise ValueError("give the folder of a sweep, and the number of a unit")
+  found = sweep.read(pathlib.Path(arguments[0]))
+  unit = found.units[int(arguments[1])]
+  if unit.done:
+    print(f"{unit.name}: done")
+    return 0
+  try:
+    return int(not attempt.until_done(unit, found.told["retries"], _say))
+  except KeyboardInterrupt:
+    _say(f"{unit.name}: {heard.word()}, {_requeued(found, unit)}")
+    raise
+
+
+def _requeued(found, unit) -> str:
+  """What becomes of a unit that was told to end."""
+  if (found.folder / sweep.CANCELLED).exists():
+    return "cancelled"
+  job = os.environ.get("SLURM_JOB_ID")
+  if not job or on_slurm.state(job) != "RUNNING":
+    return "not started again"
+  last = tries.last(unit.folder)
+  moved = last is not None and unit.answers > last.answers
+  count = int(os.environ.get("SLURM_RESTART_COUNT", 0))
+  if not moved and count >= found.told["retries"]:
+    return "FAILED: its time ends before an answer"
+  return "queued again" if on_slurm.requeue(job) else "not queued again"
+
+
+def _say(line: str) -> None:
+  print(line, flush=True)
+
+
+if __name__ == "__main__":
+  sys.path.insert(0, os.getcwd())
+  cli.run("launch.task", main)

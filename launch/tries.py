@@ -1,0 +1,108 @@
+"""What became of each try to run a unit, kept in its folder.
+
+Two lines a try: as it begins, and as it ends. One that has no second line is
+under way, or was killed together with whoever started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import time
+from typing import NamedTuple
+
+FILE = "tries.jsonl"
+# Told to end: no fault of the unit's.
+STOPPED = 143
+
+
+class Try(NamedTuple):
+  """A try.
+
+  Attributes:
+    id: Of the unit.
+    begin: Seconds since the epoch.
+    host: Where.
+    pid: Of the process that started it and waits for it.
+    devices: CUDA_VISIBLE_DEVICES; None where it is not set.
+    answers: That were there before.
+    end: Seconds since the epoch; None: it has not, or nobody is left to say.
+    status: The exit status, as of `Popen`.
+  """
+
+  id: str
+  begin: float
+  host: str
+  pid: int
+  devices: str | None
+  answers: int
+  end: float | None = None
+  status: int | None = None
+
+  @property
+  def alive(self) -> bool:
+    """Whether it is under way, as far as can be seen from this host."""
+    if self.end is not None:
+      return False
+    if self.host != socket.gethostname():
+      return True
+    try:
+      os.kill(self.pid, 0)
+    except ProcessLookupError:
+      return False
+    except PermissionError:
+      pass  # another user's
+    return True
+
+
+def begin(folder: pathlib.Path, id: str, answers: int, devices) -> None:
+  """Notes that a try begins."""
+  started = Try(
+    id, time.time(), socket.gethostname(), os.getpid(), devices, answers
+  )
+  unknown = "end", "status"
+  _append(
+    folder, {k: v for k, v in started._asdict().items() if k not in unknown}
+  )
+
+
+def end(folder: pathlib.Path, status: int) -> None:
+  """Notes that it has ended."""
+  _append(folder, {"end": time.time(), "status": status})
+
+
+def read(folder: pathlib.Path) -> list[Try]:
+  """All tries, the oldest first; a torn line is left out."""
+  try:
+    lines = (folder / FILE).read_text().splitlines()
+  except OSError:
+    return []
+  found = []
+  for line in lines:
+    with contextlib.suppress(ValueError, TypeError):
+      fields = json.loads(line)
+      if "begin" in fields:
+        found.append(Try(**fields))
+      elif found:
+        found[-1] = found[-1]._replace(**fields)
+  return found
+
+
+def last(folder: pathlib.Path) -> Try | None:
+  """The newest."""
+  return (read(folder) or [None])[-1]
+
+
+def _append(folder, fields):
+  """One write; after a torn line, on a line of its own."""
+  with (folder / FILE).open("ab+", buffering=0) as file:
+    torn = file.tell() and _last_byte(file) != b"\n"
+    file.write(b"\n" * bool(torn) + json.dumps(fields).encode() + b"\n")
+
+
+def _last_byte(file) -> bytes:
+  file.seek(-1, os.SEEK_END)
+  return file.read()

@@ -1,0 +1,89 @@
+"""What is done with sweeps that were launched: status, cancel, resume."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import socket
+import sys
+
+import rich.console
+
+from launch import on_slurm, states
+from launch import sweep as sweep_lib
+from launch.sweep import Sweep
+from tv_jax import cli
+
+
+def status(workdir: pathlib.Path) -> int:
+  """How far the sweeps of a folder are; 1 if a unit failed."""
+  # A table that is not for a terminal is not cut to one.
+  width = None if sys.stdout.isatty() else 150
+  console = rich.console.Console(highlight=False, width=width)
+  failed = False
+  for sweep in sweep_lib.read_all(workdir):
+    queued = _queue(sweep, console.print)
+    found = [
+      states.look(unit, queued.get(i, "")) for i, unit in enumerate(sweep.units)
+    ]
+    told = sweep.told
+    names = ", ".join(told["experiments"])
+    console.print(f"{sweep.folder}: {names}, {told['backend']}", markup=False)
+    console.print(states.table(found))
+    console.print(states.summary(found), markup=False)
+    failed = failed or any(state.word == states.FAILED for state in found)
+  return int(failed)
+
+
+def cancel(workdir: pathlib.Path) -> int:
+  """Ends what runs; finished answers stay. 1 if it could not be reached."""
+  reached = True
+  for sweep in sweep_lib.read_all(workdir):
+    if sweep.told["backend"] == "slurm":
+      on_slurm.cancel(sweep, _say)
+    elif holder := sweep.holder:
+      reached = _end(sweep, holder) and reached
+    else:
+      _say(f"{sweep.folder}: nothing runs")
+  return int(not reached)
+
+
+def resume(workdir: pathlib.Path) -> int:
+  """Gives the commands of unfinished sweeps again."""
+  result = 0
+  for sweep in sweep_lib.read_all(workdir):
+    if all(unit.done for unit in sweep.units):
+      _say(f"{sweep.folder}: all is done")
+      continue
+    command = [sys.executable, "-m", "launch", *sweep.told["arguments"]]
+    _say(" ".join(["python", *command[1:]]))
+    result = cli.run_child(command, cwd=sweep.told["folder"]) or result
+  return result
+
+
+VERBS = {"status": status, "cancel": cancel, "resume": resume}
+
+
+def _queue(sweep: Sweep, say) -> dict[int, str]:
+  if sweep.told["backend"] != "slurm":
+    return {}
+  try:
+    return on_slurm.queue(sweep)
+  except ValueError as error:
+    say(f"SLURM is not asked: {error}")
+    return {}
+
+
+def _end(sweep, holder) -> bool:
+  """Tells a launcher to end; whether it is one of this machine."""
+  if holder.get("host") != socket.gethostname():
+    _say(f"{sweep.folder}: the launcher is on {holder.get('host')}: go there")
+    return False
+  os.kill(holder["pid"], signal.SIGTERM)
+  _say(f"{sweep.folder}: process {holder['pid']} is told to end")
+  return True
+
+
+def _say(line: str) -> None:
+  print(line, flush=True)

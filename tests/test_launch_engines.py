@@ -1,0 +1,262 @@
+"""Eight runs by every engine, through kills: the same bytes as in one process.
+
+Ray and SLURM are real ones, on this machine, with GPUs that are none.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from launch import tries
+from tests import slurm
+from tests.commands import ended, run, start
+from tests.test_launch import gone, until
+
+pytestmark = pytest.mark.long
+
+# A model pair that is loaded fast, a tree that is compiled fast.
+SMALL = (
+  "--experiment=quality",
+  "--config=smoke",
+  "--config.tasks=qa",
+  "--config.per_task=2",
+  "--config.trees=chain:2",
+  "--config.max_new_tokens=16",
+  "--config.batch_size=1",
+)
+SEEDS = "--config.seeds=0,1,2,3,4,5,6,7"
+TABLES = ("quality.md", "quality.tex", "quality.csv")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+  """What one process makes of it, run by run."""
+  folder = tmp_path_factory.mktemp("whole")
+  done = run(
+    *SMALL[1:], SEEDS, f"--workdir={folder}", program="experiments.quality"
+  )
+  assert done.returncode == 0, done.stderr
+  for unit in units(folder):  # these are of a single run's report
+    assert run(unit, program="tv_jax.report").returncode == 0
+  return folder
+
+
+def units(folder):
+  """The folders of all runs."""
+  return sorted((folder / "quality" / "smoke").glob("seed-*"))
+
+
+def same(folder, whole, count=8):
+  """Whether all is there, and the same to the byte."""
+  found = units(folder)
+  assert len(found) == count
+  for unit in found:
+    assert (unit / "DONE").exists()
+    for name in ("items.jsonl", "cells.csv", "table.md", "config.json"):
+      expected = (whole / "quality" / "smoke" / unit.name / name).read_bytes()
+      if name == "items.jsonl":  # in the order in which they came
+        ours, theirs = (unit / name).read_bytes().splitlines(), expected
+        assert sorted(ours) == sorted(theirs.splitlines())
+        assert len(ours) == len({*ours})
+      else:
+        assert (unit / name).read_bytes() == expected
+  if count == 8:
+    for name in TABLES:
+      ours = (folder / "quality" / name).read_bytes()
+      assert ours == (whole / "quality" / name).read_bytes()
+
+
+def command(folder, *more):
+  """Of a sweep into this folder."""
+  return [*SMALL, f"--workdir={folder}", *more]
+
+
+def writing(folder, but=()):
+  """A run that has answers and is at work: (folder, pid)."""
+
+  def look():
+    for unit in units(folder):
+      if unit.name in but or (unit / "DONE").exists():
+        continue
+      last = tries.last(unit)
+      items = unit / "items.jsonl"
+      if last and last.alive and items.exists() and items.stat().st_size:
+        return unit, json.loads((unit / "lock").read_bytes())["pid"]
+    return None
+
+  return until(look, 300)
+
+
+def pids(folder):
+  """Of all that ever ran or waited in the sweep's folders."""
+  found = {one.pid for unit in units(folder) for one in tries.read(unit)}
+  for unit in units(folder):
+    if (unit / "lock").exists():
+      found.add(json.loads((unit / "lock").read_bytes())["pid"])
+  return found
+
+
+def nothing_is_left(folder):
+  for pid in pids(folder):
+    until(lambda pid=pid: gone(pid))
+
+
+def through_kills(folder, *more):
+  """A run, the launcher by Ctrl-C and by SIGKILL: then the same to the end."""
+  sweep = command(folder, SEEDS, *more)
+  process = start(*sweep, program="launch")
+  killed, pid = writing(folder)
+  os.kill(pid, signal.SIGKILL)  # it is started again
+  until(lambda: len(tries.read(killed)) > 1)
+  writing(folder, but=(killed.name,))
+  process.send_signal(signal.SIGINT)
+  done = ended(process)
+  assert done.returncode == 130, done.stderr
+  assert "the same command goes on" in done.stderr
+  nothing_is_left(folder)
+  process = start(*sweep, program="launch")
+  writing(folder)
+  process.send_signal(signal.SIGKILL)
+  process.communicate()
+  nothing_is_left(folder)
+  assert not all((unit / "DONE").exists() for unit in units(folder))
+  done = run(*sweep, program="launch")
+  assert done.returncode == 0, done.stderr
+  assert "units are done" in done.stdout
+  nothing_is_left(folder)
+  killed = [one.status for one in tries.read(killed)]
+  assert -signal.SIGKILL in killed
+  assert killed[-1] == 0
+
+
+def test_here(tmp_path, whole):
+  through_kills(tmp_path / "here")
+  same(tmp_path / "here", whole)
+
+
+@pytest.mark.ray
+def test_ray_on_one_machine(tmp_path, whole):
+  folder = tmp_path / "ray"
+  through_kills(folder, "--backend=ray", "--gpus=2", "--gpus-per-unit=1")
+  same(folder, whole)
+  # Each had one of the two, and no two had the same at the same time.
+  all_tries = [one for unit in units(folder) for one in tries.read(unit)]
+  assert {one.devices for one in all_tries} == {"0", "1"}
+  finished = [one for one in all_tries if one.end is not None]
+  for one in finished:
+    for other in finished:
+      overlap = one.begin < other.begin < one.end
+      assert not (overlap and one.devices == other.devices)
+
+
+@pytest.mark.ray
+def test_ray_goes_on_when_a_machine_is_lost(tmp_path, whole):
+  from ray.cluster_utils import Cluster
+
+  folder = tmp_path / "cluster"
+  cluster = Cluster(
+    initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 1}
+  )
+  try:
+    lost = cluster.add_node(num_cpus=1, num_gpus=1)
+    sweep = command(
+      folder,
+      "--config.seeds=0,1,2,3",
+      "--backend=ray",
+      f"--address={cluster.address}",
+    )
+    process = start(*sweep, program="launch")
+    until(
+      lambda: sum(bool(tries.last(unit)) for unit in units(folder)) > 1, 300
+    )
+    cluster.remove_node(lost, allow_graceful=False)
+    done = ended(process)
+  finally:
+    cluster.shutdown()
+  assert done.returncode == 0, done.stdout + done.stderr
+  assert "Ray: machines 2, GPUs 2" in done.stdout
+  same(folder, whole, count=4)
+  again = [tries.read(unit) for unit in units(folder)]
+  assert any(len(own) > 1 for own in again)
+  nothing_is_left(folder)
+
+
+@pytest.mark.slurm
+def test_slurm(tmp_path, whole):
+  """Split arrays; a kill, a pre-emption, a cancelled sweep, and resumed."""
+  folder = tmp_path / "slurm"
+  (tmp_path / "cluster").mkdir()
+  with slurm.running(tmp_path / "cluster", max_array=5):
+    sweep = command(folder, SEEDS, "--backend=slurm", "--gpus-per-unit=1")
+    done = run(*sweep, program="launch")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^job \d+: \d units$", done.stdout, re.M)) == 2
+    # One is killed, and started again; one is told to make room.
+    killed, pid = writing(folder)
+    os.kill(pid, signal.SIGKILL)
+    moved, _ = writing(folder, but=(killed.name,))
+    signal_batch(moved)
+    until(lambda: tries.last(moved).status == tries.STOPPED)
+    assert not (moved / "DONE").exists()
+    # The same command again submits nothing twice.
+    done = run(*sweep, program="launch")
+    assert "units are in SLURM's queue" in done.stdout
+    assert not re.search(r"^job", done.stdout, re.M)
+    told = run("status", folder, program="launch")
+    assert re.search(rf"{moved.name} +queued +[1-5]", told.stdout)
+    until(lambda: (killed / "DONE").exists(), 300)
+    assert run("cancel", folder, program="launch").returncode == 0
+    until(lambda: not queue(), 60)
+    nothing_is_left(folder)
+    assert not all((unit / "DONE").exists() for unit in units(folder))
+    assert run("resume", folder, program="launch").returncode == 0
+    until(lambda: not queue(), 600)
+  same(folder, whole)
+  last = [tries.read(unit)[-1] for unit in units(folder)]
+  assert {one.devices for one in last} == {"0", "1"}
+  assert -signal.SIGKILL in [one.status for one in tries.read(killed)]
+  told = run("status", folder, program="launch")
+  assert told.returncode == 0
+  assert "8 units: 8 done" in told.stdout
+
+
+@pytest.mark.slurm
+def test_a_unit_that_must_make_room_is_queued_again(tmp_path, whole):
+  """SLURM lets it wait for two minutes."""
+  folder = tmp_path / "slurm"
+  (tmp_path / "cluster").mkdir()
+  with slurm.running(tmp_path / "cluster"):
+    seeds = "--config.seeds=0,1"
+    sweep = command(folder, seeds, "--backend=slurm", "--gpus-per-unit=0")
+    assert run(*sweep, program="launch").returncode == 0
+    moved, _ = writing(folder)
+    signal_batch(moved)
+    until(lambda: not queue(), 600)
+  same(folder, whole, count=2)
+  statuses = [one.status for one in tries.read(moved)]
+  assert statuses == [tries.STOPPED, 0]
+
+
+def signal_batch(unit):
+  """As SLURM does before a time limit, and to make room: the shell's process.
+
+  Not by scancel: it asks for a minute whether what has ended has ended.
+  """
+  os.kill(tries.last(unit).pid, signal.SIGTERM)
+
+
+def queue():
+  asked = ["squeue", "--noheader", "--array"]
+  return subprocess.run(asked, capture_output=True, text=True).stdout
+
+
+def test_a_sweep_that_is_no_sweep_is_a_line(tmp_path):
+  for verb in ("status", "cancel", "resume"):
+    done = run(verb, tmp_path, program="launch")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "no sweep was launched into it" in done.stderr
