@@ -31,20 +31,21 @@ os.execv(command[0], command)
 """
 
 
-def start(*arguments, program="tv_jax.main", limit="", **options):
+def start(*arguments, program="tv_jax.main", limit="", devices=1, **options):
   """A process that hears SIGINT.
 
   Args:
     *arguments: Of the command.
     program: The module.
     limit: Bytes that no file may outgrow.
+    devices: That the processor is taken for.
     **options: Of Popen.
   """
   # The tests' own devices, or cache, are not a user's.
   told = {
     "PYTHONPATH": str(ROOT),
     "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": quick.flags(),
+    "XLA_FLAGS": quick.flags(devices),
   }
   dropped = "JAX_COMPILATION_CACHE_DIR"
   kept = {k: v for k, v in os.environ.items() if k != dropped}

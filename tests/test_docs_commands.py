@@ -56,6 +56,11 @@ ELSEWHERE = {
   "python -m experiments.judge runs/experiments/quality "
   "--judge_url=http://localhost:8000 --judge_model=NAME "
   "--judge_key=JUDGE_KEY": "test_judge_command, with a double for the judge",
+  **{
+    "python -m tv_jax.main --config.models.devices=2 "
+    f"--distributed=127.0.0.1:9876,2,{index}": "test_distributed"
+    for index in range(2)
+  },
   "git clone <this repository> && cd tv_jax && make .venv/.ready": ".ci/run",
   ".venv/bin/python -m pip install -e '.[cuda13,ray]'": "nobody: it is of GPUs",
   ".venv/bin/python -m pip install -e '.[cuda13]'": "nobody: it is of GPUs",

@@ -185,3 +185,29 @@ def test_a_command_that_pre_emption_ends():
   )
   told = done.returncode, done.stdout, done.stderr
   assert told == (143, "", "interrupted by SIGTERM\n")
+
+
+def test_deaf_within_deaf_is_deaf_to_the_end():
+  body = """
+  with heard.deaf():
+    with heard.deaf():
+      pass
+    send(signal.SIGTERM)
+    print("waited")
+  """
+  wanted = 143, "waited\n", "interrupted by SIGTERM\n"
+  assert outcome(body) == wanted
+
+
+def test_an_abrupt_end_waits_for_nobody():
+  body = """
+  import atexit
+  atexit.register(lambda: print("waited"))
+  heard.abrupt = True
+  """
+  assert outcome(body + "print('told')\n  return 2") == (2, "told\n", "")
+  assert outcome(body + "sys.exit(3)") == (3, "", "")
+  assert outcome(body + "send(signal.SIGTERM)")[:2] == (143, "")
+  status, out, told = outcome(body + "raise RuntimeError('a bug')")
+  assert (status, out) == (1, "")
+  assert "RuntimeError: a bug" in told

@@ -252,11 +252,15 @@ def test_the_coldest_temperatures_of_a_config():
 
 class TestMachine:
   def test_a_device_says_itself(self):
-    device = types.SimpleNamespace(memory_stats=lambda: {"bytes_limit": 7})
+    device = types.SimpleNamespace(
+      memory_stats=lambda: {"bytes_limit": 7}, process_index=0
+    )
     assert memory.available([device]) == 7
 
   def test_nobody_knows(self):
-    device = types.SimpleNamespace(memory_stats=lambda: None, platform="gpu")
+    device = types.SimpleNamespace(
+      memory_stats=lambda: None, platform="gpu", process_index=0
+    )
     assert memory.available([device]) is None
     memory.check({"weights": 10**18}, [device], "it")
 

@@ -3,6 +3,7 @@
 The same command again goes on where it was.
 """
 
+import contextlib
 import functools
 import os
 
@@ -24,6 +25,13 @@ _CACHE = flags.DEFINE_string(
   "Where compiled programs are kept for the next start; by default"
   " ~/.cache/tv_jax, or JAX_COMPILATION_CACHE_DIR. Empty: nowhere.",
 )
+_DISTRIBUTED = flags.DEFINE_string(
+  "distributed",
+  None,
+  "Runs as one of several processes, each given the same command: auto, as jax"
+  " finds them under SLURM or Open MPI, or HOST:PORT,COUNT,INDEX: where process"
+  " 0 is to be found, how many there are, and which this is.",
+)
 
 
 def main(heard, arguments):
@@ -33,24 +41,33 @@ def main(heard, arguments):
   with heard.deaf():
     # Slow to import: a bad flag is answered before.
     from tv_jax import evaluate
-  settings = evaluate.from_config(_CONFIG.value)
-  workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
-  evaluate.keep_programs(_CACHE.value)
-  return _run(heard, settings, workdir)
+  heard.abrupt = _DISTRIBUTED.value is not None
+  hosts = evaluate.join(_DISTRIBUTED.value, lambda: bool(heard.status))
+  with hosts.explained():
+    settings = hosts.together(lambda: evaluate.from_config(_CONFIG.value))
+    workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
+    evaluate.keep_programs(_CACHE.value)
+    return _run(heard, hosts, settings, workdir)
 
 
-def _run(heard, settings, workdir) -> int:
+def _run(heard, hosts, settings, workdir) -> int:
   """The run and its report; one that was told to end has a report too."""
   with heard.deaf():
     from tv_jax import evaluate, report, store
     from tv_jax.report import progress
   try:
-    with progress.shown() as (say, advance):
-      evaluate.run(settings, workdir, say, advance)
+    with contextlib.ExitStack() as held:
+      if hosts.several:  # a signal is for where they meet
+        held.enter_context(heard.deaf())
+      told = held.enter_context(progress.shown()) if hosts.first else ()
+      evaluate.run(settings, workdir, *told, hosts=hosts)
+      hosts.leave()
   except BaseException:
     if not heard.status:
       raise
     cli.tell(f"{heard.word()}: the same command goes on")
+  if not hosts.first:
+    return heard.status
   # The next signal is of those who do not want to wait for the report.
   heard.leave = functools.partial(store.clear, workdir)
   heard.at_once = True

@@ -27,8 +27,10 @@ REMEDIES = {
 def available(devices: Sequence[jax.Device]) -> int | None:
   """Bytes that one of these devices may use; None where nobody knows.
 
-  Devices that are this machine's processors share its memory.
+  Devices that are this machine's processors share its memory. Of devices that
+  are other machines' nothing is known; they are taken to be alike.
   """
+  devices = [one for one in devices if one.process_index == jax.process_index()]
   stats = devices[0].memory_stats() or {}
   if "bytes_limit" in stats:
     return stats["bytes_limit"]

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -24,12 +25,14 @@ class Heard:
     status: What to exit with; 0 as long as none was heard.
     at_once: Whether even the first one ends the process at once.
     leave: Called when it ends at once.
+    abrupt: Whether to end without the interpreter's own way out, where
+      something may wait for other processes.
   """
 
   def __init__(self):
     """None yet."""
     self.status = 0
-    self.at_once = False
+    self.at_once = self.abrupt = False
     self.leave: Callable[[], None] = lambda: None
     self._deaf = self._waiting = self._again = False
 
@@ -52,12 +55,12 @@ class Heard:
     Handlers run between two steps of the interpreter. To block signals would
     not do: another thread may take them.
     """
-    self._deaf = True
+    before, self._deaf = self._deaf, True
     try:
       yield
     finally:
-      self._deaf = False
-    if self._waiting:
+      self._deaf = before
+    if self._waiting and not before:
       self._waiting = False
       raise KeyboardInterrupt
 
@@ -121,11 +124,17 @@ def run(command: Callable[[Heard], int | None]) -> None:
       status = error.code
     heard.at_once = True
   except BaseException:
-    if not heard.status:
+    if heard.status:
+      tell(heard.word())
+    elif heard.abrupt:
+      traceback.print_exc()
+      status = 1
+    else:
       raise
-    tell(heard.word())
   heard.listen_no_more()
   _flush()
+  if heard.abrupt:
+    os._exit(heard.status or status or 0)
   sys.exit(heard.status or status)
 
 

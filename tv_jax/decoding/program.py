@@ -177,7 +177,7 @@ def compile(
   structure,
   *,
   donated: tuple[int, ...] = (),
-  replaced: int | None = None,
+  places: Callable | None = None,
   **static,
 ) -> jax.stages.Compiled:
   """The program of `function(plan, *arguments, **static)`, made once.
@@ -188,20 +188,19 @@ def compile(
     shapes: A ShapeDtypeStruct, with sharding, of each array of the arguments.
     structure: The tree that these are the leaves of.
     donated: Which arguments are not needed any more.
-    replaced: The argument, if any, that the first of two results lies where it
-      lay, to be given instead of it.
+    places: Of the arguments, to the shardings of the results: trees of them,
+      or one for a whole tree, or None where it is of no account.
     **static: What is no array.
 
   Returns:
     A function of the arguments.
   """
   arguments = jax.tree.unflatten(structure, shapes)
-  places = {}
-  if replaced is not None:
-    place = jax.tree.map(lambda array: array.sharding, arguments[replaced])
-    places["out_shardings"] = (place, None)
+  options = {}
+  if places is not None:
+    options["out_shardings"] = places(*arguments)
   bound = functools.partial(function, plan, **static)
-  program = jax.jit(bound, donate_argnums=donated, **places)
+  program = jax.jit(bound, donate_argnums=donated, **options)
   return program.lower(*arguments).compile()
 
 

@@ -13,11 +13,10 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
 
 from tv_jax import models
 from tv_jax.drafting.drafter import Drafter, News
-from tv_jax.models import Cache, compact, eagle, families, mask
+from tv_jax.models import Cache, compact, eagle, families, mask, sharding
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -40,8 +39,7 @@ class Independent:
     model = models.load(path, dtype, mesh if split else None, revision)
     if mesh is None or split:
       return model
-    whole = NamedSharding(mesh, PartitionSpec())
-    params = jax.device_put(model.params, whole)
+    params = sharding.put(model.params, sharding.placement("", mesh))
     return dataclasses.replace(model, params=params)
 
   @staticmethod

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tv_jax import generation, prompts, store
 from tv_jax.evaluate import asking, lines
+from tv_jax.evaluate.hosts import ALONE, Hosts
 from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
@@ -56,12 +57,14 @@ class Answerer:
     pair: Pair,
     settings: Run,
     questions: Sequence[Question],
-    results: store.Store,
+    results: store.Store | store.Mirror,
     advance: Callable[[], None],
+    hosts: Hosts = ALONE,
   ):
     """Nothing is asked yet; `advance` is called after each answer."""
     self.pair, self.settings, self.results = pair, settings, results
     self.questions, self.advance = questions, advance
+    self.hosts = hosts
     self.caches = None
     self.piece = lines.pieces(pair.tokenizer)
     shown = ()
@@ -117,6 +120,10 @@ class Answerer:
     records = None
     if any(tokens):
       records = self.decode(how, rows, tokens, longest)
+    self.hosts.together(lambda: self.keep(how, rows, records))
+
+  def keep(self, how, rows: list[Asked], records) -> None:
+    """Puts those answers of a batch into the store that are not there."""
     for i, row in enumerate(rows):
       if row.key not in self.results:
         self.results.append(self.answer(how, row, records, i))

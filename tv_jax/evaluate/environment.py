@@ -24,10 +24,17 @@ def describe() -> dict:
     "system": platform.system(),
     "device": devices[0].device_kind,
     "devices": len(devices),
+    **_processes(),
     "cpu": cpu(),
     "cores": cores(),
     "date": datetime.date.today().isoformat(),
   }
+
+
+def _processes() -> dict:
+  """How many there are, of a run on several."""
+  count = jax.process_count()
+  return {"processes": count} if count > 1 else {}
 
 
 def keep_programs(folder: str | None = None) -> None:

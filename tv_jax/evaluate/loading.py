@@ -25,8 +25,13 @@ def place_of(name: str) -> str:
 def load(settings: Run) -> Pair:
   """The pair of a run's settings."""
   own, mesh = settings.models, None
+  there, processes = jax.device_count(), jax.process_count()
+  if processes > 1 and own.devices != there:
+    raise ValueError(
+      f"models.devices={own.devices}: the {processes} processes have {there}"
+      f" devices, of which each must be used: give models.devices={there}"
+    )
   if own.devices > 1:
-    there = len(jax.devices())
     if there < own.devices:
       raise ValueError(
         f"models.devices={own.devices}: there are only {there} devices"

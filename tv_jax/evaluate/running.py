@@ -1,5 +1,7 @@
 """A whole run: the grid's answers, then speed, into one folder."""
 
+import contextlib
+import dataclasses
 import os
 import pathlib
 import time
@@ -9,10 +11,15 @@ from tv_jax import metrics, prompts, store
 from tv_jax.evaluate import asking, environment, sources, timing
 from tv_jax.evaluate import config as config_lib
 from tv_jax.evaluate.answers import Answerer
+from tv_jax.evaluate.hosts import ALONE, Hosts
 from tv_jax.evaluate.loading import load
 from tv_jax.evaluate.settings import Run, to_dict
 from tv_jax.pair import Pair
+from tv_jax.records import Answer
 from tv_jax.store import runs
+
+# What the programs that run in lockstep are made by.
+_ALIKE = ("tv_jax", "jax", "jaxlib", "flax", "transformers", "device")
 
 
 def run(
@@ -21,6 +28,7 @@ def run(
   say: Callable[[str], None] = lambda line: None,
   advance: Callable[[int, int], None] = lambda done, count: None,
   load: Callable[[Run], Pair] = load,
+  hosts: Hosts = ALONE,
 ) -> None:
   """Runs what is left of a config's grid.
 
@@ -30,6 +38,7 @@ def run(
     say: Told what is going on, a line at a time.
     advance: Told how many answers there are, and how many there will be.
     load: Has the pair; another one if several runs share it.
+    hosts: The processes that run it together.
 
   Raises:
     ValueError: In one line, what is wrong with the config, the folder or a
@@ -38,43 +47,86 @@ def run(
   """
   settings = config
   if not isinstance(config, Run):
-    settings = config_lib.from_config(config)
+    settings = hosts.together(lambda: config_lib.from_config(config))
   folder = pathlib.Path(workdir)
-  questions = asking.questions(settings)
+  questions = hosts.together(lambda: asking.questions(settings))
   described = environment.describe()
-  with store.Store(folder, to_dict(settings), described) as results:
+  alike = {name: described[name] for name in _ALIKE}
+  hosts.check_same({"config": to_dict(settings), "environment": alike})
+  with _opened(hosts, folder, to_dict(settings), described) as results:
     if results.environment_changes:
       say(
         "the answers that are there are of another environment: "
         + "; ".join(results.environment_changes)
       )
-    runs.check(folder, results.items, settings.trees)
+    hosts.together(lambda: runs.check(folder, results.items, settings.trees))
     methods = asking.grid(settings)
     turns = sum(len(question.turns) for question in questions)
     count = turns * len(methods)
-    results.expect(count)
-    finished = (folder / "DONE").exists() and len(results) == count
-    results.keep_sources(sources.hashes(settings, questions, finished))
+    hosts.together(lambda: results.expect(count))
+    finished = hosts.of_first(
+      lambda: (folder / "DONE").exists() and len(results) == count
+    )
+    read = hosts.together(lambda: sources.hashes(settings, questions, finished))
+    hosts.together(lambda: results.keep_sources(read))
     if finished:
       say(f"{count} answers are all there")
       return
-    pair = load(settings)
-    # A template that serves no question is no fault of single questions.
-    prompts.encode(settings.models.template, pair.tokenizer, ["a"])
+    hosts.check_same({"sources": read})
+    pair = hosts.together(lambda: _loaded(load, settings))
     say(f"{count} answers in {len(methods)} cells, {len(results)} are there")
     answer = Answerer(
-      pair, settings, questions, results, lambda: advance(len(results), count)
+      pair,
+      settings,
+      questions,
+      results,
+      lambda: advance(len(results), count),
+      hosts,
     )
     for i, method in enumerate(methods, 1):
       begin, before = time.perf_counter(), len(results)
       answer(method)
       if len(results) > before:
         say(f"{i}/{len(methods)} {_told(method, results, begin)}")
-    if settings.timing.per_task and not (folder / "timing.json").exists():
-      measured = timing.measure(pair, settings, questions, say)
+    timed = hosts.of_first((folder / "timing.json").exists)
+    if settings.timing.per_task and not timed:
+      measured = timing.measure(pair, settings, questions, say, hosts)
       if measured:
-        results.save_timing(measured)
-    results.finish()
+        hosts.together(lambda: results.save_timing(measured))
+    hosts.together(results.finish)
+
+
+@contextlib.contextmanager
+def _opened(hosts, folder, config, described):
+  """The store; in all processes but the first a mirror of it."""
+  with contextlib.ExitStack() as held:
+    results = hosts.together(
+      lambda: (
+        held.enter_context(store.Store(folder, config, described))
+        if hosts.first
+        else store.Mirror()
+      )
+    )
+    if hosts.several:
+      lines = hosts.of_first(
+        lambda: [_without_trace(answer) for answer in results.items]
+      )
+      for line in lines if not hosts.first else ():
+        results.append(Answer.of(line))
+    yield results
+
+
+def _without_trace(answer) -> dict:
+  """An answer's line as far as others are made from it."""
+  return dataclasses.replace(answer, trace=None).line
+
+
+def _loaded(load, settings) -> Pair:
+  """The pair."""
+  pair = load(settings)
+  # A template that serves no question is no fault of single questions.
+  prompts.encode(settings.models.template, pair.tokenizer, ["a"])
+  return pair
 
 
 def _told(method, results, begin) -> str:

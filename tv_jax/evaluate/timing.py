@@ -13,6 +13,7 @@ import jax
 
 from tv_jax import generation, prompts
 from tv_jax.evaluate import answers, asking, environment
+from tv_jax.evaluate.hosts import ALONE, Hosts
 from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
@@ -32,6 +33,7 @@ def measure(
   settings: Run,
   questions: Sequence[Question],
   say: Callable[[str], None],
+  hosts: Hosts = ALONE,
 ) -> dict | None:
   """Times the methods of the first seed on some questions' first turns.
 
@@ -54,6 +56,7 @@ def measure(
   longest = max(len(tokens) for _, tokens, _ in asked)
   compiling = {}
   for method, how in hows.items():
+    hosts.together()
     say(f"timing: {method} (compiling)")
     _, compiling[method] = _time(pair, how, asked[0], longest)
   say(f"timing: {len(hows)} methods in turn on {len(asked)} questions")
@@ -61,6 +64,7 @@ def measure(
   for turn in range(settings.timing.rounds):
     for place, one in enumerate(asked):
       first = (turn + place) % len(order)
+      hosts.together()
       for method in (*order[first:], *order[:first]):
         found[method].append(_time(pair, hows[method], one, longest)[0])
   timed = [question for question, *_ in asked] * settings.timing.rounds

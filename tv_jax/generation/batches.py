@@ -150,7 +150,7 @@ def assemble(
   )
   if pair.target.mesh is not None:  # the same on every device
     whole = sharding.placement("", pair.target.mesh)
-    request = jax.device_put(request, whole)
+    request = sharding.put(request, whole)
   speculation = settings.plan.speculation
   tree = speculation and speculation.tree
   draft = pair.draft if tree else None
@@ -177,5 +177,5 @@ def caches(
   if drafts:
     draft = pair.draft.init_cache(B, S)
     if pair.target.mesh is not None and pair.draft.mesh is None:
-      draft = jax.device_put(draft, sharding.placement("", pair.target.mesh))
+      draft = sharding.put(draft, sharding.placement("", pair.target.mesh))
   return decoding.Caches(pair.target.init_cache(B, S), draft)

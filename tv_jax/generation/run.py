@@ -142,6 +142,7 @@ def decode(settings, batch, caches, items=()):
     settings.plan,
     *decoding.shapes_of(*arguments),
     donated=(2,),
+    places=_places if _several(batch.request.length) else None,
     new=batch.new,
   )
   compiling = time.perf_counter() - begin
@@ -156,6 +157,16 @@ def decode(settings, batch, caches, items=()):
       f"out of memory ({shown(error)}): choose a smaller batch_size or tree, or"
       " fewer max_new_tokens"
     ) from None
+
+
+def _several(array) -> bool:
+  return len(array.sharding.device_set) > 1
+
+
+def _places(params, request, caches):
+  """Records on every device; caches where the next batch looks for them."""
+  del params
+  return request.length.sharding, jax.tree.map(lambda x: x.sharding, caches)
 
 
 def _result(pair, settings, records, count, seconds, compiling) -> Generation:

@@ -88,7 +88,7 @@ def check(pair, plan: decoding.Plan, rows: int, prompt: int, new: int) -> None:
   """
   tree = plan.speculation and plan.speculation.tree
   mesh = pair.target.mesh
-  devices = [jax.devices()[0]] if mesh is None else [*mesh.devices.flat]
+  devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
   parts = estimate(
     pair.target.config,
     pair.draft.config if tree else None,

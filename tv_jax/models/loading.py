@@ -87,7 +87,7 @@ def _raw(directory):
 
 def _check_memory(source, leaves, config, mesh) -> None:
   """Refuses weights that do not fit before any is read."""
-  devices = [jax.devices()[0]] if mesh is None else [*mesh.devices.flat]
+  devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
   weights = layout.size(leaves, config) // len(devices)
   memory.check({"weights": weights}, devices, f"{source} in {config.dtype}")
 

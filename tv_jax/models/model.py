@@ -76,9 +76,9 @@ def _init_cache(config, mesh, batch, length):
     return cache
   split = sharding.placement("BGSC", mesh)
   return Cache(
-    keys=jax.device_put(cache.keys, split),
-    values=jax.device_put(cache.values, split),
-    length=jax.device_put(cache.length, sharding.placement("B", mesh)),
+    keys=sharding.put(cache.keys, split),
+    values=sharding.put(cache.values, split),
+    length=sharding.put(cache.length, sharding.placement("B", mesh)),
   )
 
 

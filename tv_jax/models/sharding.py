@@ -29,6 +29,21 @@ def placement(axes: str, mesh: Mesh | None) -> NamedSharding | None:
   )
 
 
+def put(arrays, place: NamedSharding | None):
+  """Arrays of the host on devices, some of which may be another process's.
+
+  Every process is to have the same arrays, and puts what is for its devices.
+  """
+  if place is None or place.is_fully_addressable:
+    return jax.device_put(arrays, place)
+  return jax.tree.map(
+    lambda x: jax.make_array_from_callback(
+      x.shape, place, lambda index: x[index]
+    ),
+    arrays,
+  )
+
+
 def replicate(x: jax.Array, mesh: Mesh | None) -> jax.Array:
   """Makes `x` the same on every device: where partial sums are added up."""
   if mesh is None:

@@ -9,7 +9,6 @@ import os
 import pathlib
 from typing import NamedTuple
 
-import jax
 import ml_dtypes  # noqa: F401  (teaches NumPy the name of bfloat16)
 import numpy as np
 import safetensors
@@ -156,7 +155,7 @@ def read(found, leaves: list[Leaf], dtype, mesh: Mesh | None) -> dict:
     node = params
     for name in leaf.path[:-1]:
       node = node.setdefault(name, {})
-    node[leaf.path[-1]] = jax.device_put(
+    node[leaf.path[-1]] = sharding.put(
       value, sharding.placement(leaf.axes, mesh)
     )
   return params

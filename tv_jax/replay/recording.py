@@ -102,7 +102,7 @@ class _Recording:
       plan,
       *decoding.shapes_of(params, request, state),
       donated=(2,),
-      replaced=2,
+      places=_as_before,
     )
     compiling += time.perf_counter() - begin
     number, done = 0, np.asarray(state.done)
@@ -181,6 +181,12 @@ class _Recording:
       "device": jax.devices()[0].device_kind,
       "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+def _as_before(params, request, state):
+  """The next state where this one lies, to be given instead of it."""
+  del params, request
+  return jax.tree.map(lambda array: array.sharding, state), None
 
 
 def _writable(path) -> pathlib.Path:

@@ -14,10 +14,12 @@ after a crash at any moment the same command continues with the next item.
 """
 
 from tv_jax.store.files import StoreError, clear, write_atomic
+from tv_jax.store.mirror import Mirror
 from tv_jax.store.unit import Unit, read, read_many, unit_id
 from tv_jax.store.writer import Store
 
 __all__ = [
+  "Mirror",
   "Store",
   "StoreError",
   "Unit",
