@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import json
 import pathlib
 import shlex
 import signal
@@ -17,9 +16,8 @@ from experiments import experiment, names
 from launch import attempt, here, on_ray, on_slurm, tries, units
 from launch.sweep import Sweep
 from launch.units import Pair, Unit
-from tests.commands import run, start
+from tests.commands import run
 from tests.stores import ROOT
-from tests.test_experiments_run import DEPTH, contents
 from tv_jax import evaluate
 
 CONFIGS = {
@@ -283,34 +281,3 @@ cli.until_told(lambda heard: cli.run_child([sys.executable, "-c", {body!r}]))
   out, _ = process.communicate(timeout=60)
   assert out == "well\n"
   assert process.returncode == 130
-
-
-@pytest.mark.long
-def test_a_sweep_ends_in_the_bytes_of_the_experiment(tmp_path):
-  """The launcher is killed in the middle: no unit outlives it."""
-  sweep = ("--experiment=depth", *DEPTH, f"--workdir={tmp_path / 'sweep'}")
-  folder = tmp_path / "sweep" / "depth" / "smoke"
-  process = start(*sweep, program="launch")
-  # The unit has the store open, and is far from done.
-  own = until(lambda: (folder / "chain-2" / "lock").read_bytes())
-  process.kill()
-  process.communicate()
-  until(lambda: gone(json.loads(own)["pid"]))
-  assert not (folder / "chain-2" / "DONE").exists()
-  done = run(*sweep, program="launch")
-  assert done.returncode == 0, done.stdout + done.stderr
-  whole = tmp_path / "whole"
-  alone = run(*DEPTH, f"--workdir={whole}", program="experiments.depth")
-  assert alone.returncode == 0, alone.stderr
-
-  def items(place):
-    kept = contents(place)
-    return {k: v for k, v in kept.items() if k.endswith(("items.jsonl", ".md"))}
-
-  theirs = items(whole / "depth" / "smoke")
-  assert len(theirs) == 4
-  ours = items(folder)
-  assert {k: ours[k] for k in theirs} == theirs
-  for name in ("depth.md", "depth.csv"):
-    made = tmp_path / "sweep" / "depth" / name
-    assert made.read_bytes() == (whole / "depth" / name).read_bytes()

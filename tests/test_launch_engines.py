@@ -187,7 +187,7 @@ def test_ray_goes_on_when_a_machine_is_lost(tmp_path, whole):
 
 @pytest.mark.slurm
 def test_slurm(tmp_path, whole):
-  """Split arrays; a kill, a pre-emption, a cancelled sweep, and resumed."""
+  """Split arrays; a sweep cancelled and resumed; a kill, and a pre-emption."""
   folder = tmp_path / "slurm"
   (tmp_path / "cluster").mkdir()
   with slurm.running(tmp_path / "cluster", max_array=5):
@@ -195,6 +195,12 @@ def test_slurm(tmp_path, whole):
     done = run(*sweep, program="launch")
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^job \d+: \d units$", done.stdout, re.M)) == 2
+    writing(folder)
+    assert run("cancel", folder, program="launch").returncode == 0
+    until(lambda: not queue(), 60)
+    nothing_is_left(folder)
+    assert not all((unit / "DONE").exists() for unit in units(folder))
+    assert run("resume", folder, program="launch").returncode == 0
     # One is killed, and started again; one is told to make room.
     killed, pid = writing(folder)
     os.kill(pid, signal.SIGKILL)
@@ -208,37 +214,15 @@ def test_slurm(tmp_path, whole):
     assert not re.search(r"^job", done.stdout, re.M)
     told = run("status", folder, program="launch")
     assert re.search(rf"{moved.name} +queued +[1-5]", told.stdout)
-    until(lambda: (killed / "DONE").exists(), 300)
-    assert run("cancel", folder, program="launch").returncode == 0
-    until(lambda: not queue(), 60)
-    nothing_is_left(folder)
-    assert not all((unit / "DONE").exists() for unit in units(folder))
-    assert run("resume", folder, program="launch").returncode == 0
-    until(lambda: not queue(), 600)
+    until(lambda: not queue(), 600)  # it lets a unit wait for two minutes
   same(folder, whole)
   last = [tries.read(unit)[-1] for unit in units(folder)]
   assert {one.devices for one in last} == {"0", "1"}
   assert -signal.SIGKILL in [one.status for one in tries.read(killed)]
+  assert [one.status for one in tries.read(moved)][-2:] == [tries.STOPPED, 0]
   told = run("status", folder, program="launch")
   assert told.returncode == 0
   assert "8 units: 8 done" in told.stdout
-
-
-@pytest.mark.slurm
-def test_a_unit_that_must_make_room_is_queued_again(tmp_path, whole):
-  """SLURM lets it wait for two minutes."""
-  folder = tmp_path / "slurm"
-  (tmp_path / "cluster").mkdir()
-  with slurm.running(tmp_path / "cluster"):
-    seeds = "--config.seeds=0,1"
-    sweep = command(folder, seeds, "--backend=slurm", "--gpus-per-unit=0")
-    assert run(*sweep, program="launch").returncode == 0
-    moved, _ = writing(folder)
-    signal_batch(moved)
-    until(lambda: not queue(), 600)
-  same(folder, whole, count=2)
-  statuses = [one.status for one in tries.read(moved)]
-  assert statuses == [tries.STOPPED, 0]
 
 
 def signal_batch(unit):
