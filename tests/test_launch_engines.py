@@ -85,7 +85,9 @@ def writing(folder, but=()):
       last = tries.last(unit)
       items = unit / "items.jsonl"
       if last and last.alive and items.exists() and items.stat().st_size:
-        return unit, json.loads((unit / "lock").read_bytes())["pid"]
+        pid = json.loads((unit / "lock").read_bytes())["pid"]
+        if not gone(pid):  # it is no longer the try's before
+          return unit, pid
     return None
 
   return until(look, 300)

@@ -13,6 +13,8 @@ import pytest
 from configs import common, llama2_68m_7b, llama3_1b_8b, quickstart
 from experiments import experiment, main_table, names, paper
 from launch import estimates, shapes, units
+from launch import hours as hours_lib
+from launch import models as models_lib
 from launch.units import Pair
 from tests import checkpoints, published
 from tv_jax import drafting, evaluate, extents, memory, prompts, tree, verifiers
@@ -100,7 +102,7 @@ def test_models_of_any_shape(family, seed, tmp_path, monkeypatch):
   found = estimates.of(config)
   assert found.memory == of_a_run(config, monkeypatch)
   for one, folder in zip((target, draft), folders, strict=True):
-    own = estimates.read(folder / "config.json")
+    own = models_lib.read(folder / "config.json")
     assert own.weights == layout.size(families.leaves(one), one)
     assert own.dtype == one.dtype
 
@@ -143,7 +145,7 @@ def test_published_layouts(layouts, target, draft, kind, dtype, monkeypatch):
 )
 def test_published_sizes(name, count):
   """As the repositories' own pages count them."""
-  model = estimates.PUBLISHED[name]
+  model = models_lib.PUBLISHED[name]
   assert model.weights == count * extents.itemsize(model.dtype)
 
 
@@ -192,13 +194,13 @@ def test_a_tree_in_a_file(content, tmp_path):
 
 def test_every_kind_of_draft_is_known():
   follow = {kind: way.follows_target for kind, way in drafting.KINDS.items()}
-  assert follow == estimates.HEADS
-  assert {*families.FAMILIES} == {*estimates.NORMS}
+  assert follow == models_lib.HEADS
+  assert {*families.FAMILIES} == {*models_lib.NORMS}
 
 
 def test_what_never_runs_on_trees():
   found = [r.name for r in verifiers.VERIFIERS.values() if r.chains_only]
-  assert tuple(found) == estimates.CHAINS_ALONE
+  assert tuple(found) == hours_lib.CHAINS_ALONE
 
 
 @pytest.mark.parametrize(
@@ -326,7 +328,7 @@ def test_a_rule_that_the_paper_does_not_time():
 def test_a_copy_in_a_folder_is_timed(tmp_path):
   config = llama3_1b_8b.get_config()
   for kind in ("target", "draft"):
-    model = estimates.PUBLISHED[config.models[kind]]
+    model = models_lib.PUBLISHED[config.models[kind]]
     raw = model._asdict() | {"torch_dtype": model.dtype}
     del raw["dtype"]
     (tmp_path / kind).mkdir()
