@@ -10,8 +10,11 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile \
 
 .PHONY: run experiments test check lint clean
 
+# The draft that agrees, on all trees; then the one that does not, on chains.
 run: $(READY)
 	$(BIN)/python -m tv_jax.main --config=configs/quickstart.py
+	$(BIN)/python -m tv_jax.main --config=configs/quickstart.py:weak \
+	  --config.trees=chain:5 --config.plain=False --config.timing.per_task=0
 
 # Every table and figure, and the page of them all. SMOKE=1: as little as shows
 # that it works, into a folder of its own.

@@ -112,8 +112,9 @@ def test_make_run_is_the_quickstart():
     capture_output=True,
     text=True,
   )
-  last = done.stdout.splitlines()[-1]
-  assert last.endswith("-m tv_jax.main --config=configs/quickstart.py")
+  first, second, _ = done.stdout.splitlines()[-3:]
+  assert first.endswith("-m tv_jax.main --config=configs/quickstart.py")
+  assert "-m tv_jax.main --config=configs/quickstart.py:weak" in second
 
 
 @pytest.fixture(scope="module")
