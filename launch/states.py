@@ -13,6 +13,7 @@ from typing import NamedTuple
 import rich.console
 import rich.live
 import rich.table
+import rich.text
 
 from launch import attempt, tries
 from launch.units import Unit
@@ -137,7 +138,8 @@ def table(states: Sequence[State], rows: int | None = None):
     if state.expected:
       count += f"/{state.expected}"
     left = _duration(state.left) if state.left else ""
-    made.add_row(state.unit.name, state.word, count, left, state.told)
+    row = (state.unit.name, state.word, count, left, state.told)
+    made.add_row(*map(rich.text.Text, row))  # brackets are no markup
   return made
 
 

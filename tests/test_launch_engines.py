@@ -239,11 +239,3 @@ def queue():
   asked = ["squeue", "--noheader", "--array"]
   done = subprocess.run(asked, capture_output=True, text=True)
   return done.stdout or done.stderr
-
-
-def test_a_sweep_that_is_no_sweep_is_a_line(tmp_path):
-  for verb in ("status", "cancel", "resume"):
-    done = run(verb, tmp_path, program="launch")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "no sweep was launched into it" in done.stderr

@@ -1,0 +1,176 @@
+"""How far a sweep is, read from folders alone; its record, and the verbs."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import rich.console
+
+from launch import states, tries, verbs
+from launch import sweep as sweep_lib
+from launch.sweep import Sweep
+from launch.units import Unit
+from tests.commands import run
+from tests.test_launch import until
+from tv_jax import store
+
+
+def unit(place, name="one"):
+  folder = place / "depth" / "smoke" / name
+  folder.mkdir(parents=True)
+  return Unit(f"depth/smoke/{name}", "smoke", ("--config.x=1",), folder, "7")
+
+
+def begun(place, name="one", answers=0, count=None):
+  """A unit of which a try begins."""
+  own = unit(place, name)
+  tries.begin(own.folder, "7", 0, "1")
+  (own.folder / "items.jsonl").write_text("{}\n" * answers)
+  if count:
+    (own.folder / "COUNT").write_text(f"{count}\n")
+  return own
+
+
+def test_nothing_is_known_of_one_that_waits(tmp_path):
+  found = states.look(unit(tmp_path))
+  assert (found.word, found.answers, found.left) == (states.WAITING, 0, None)
+  assert states.look(found.unit, "PENDING").word == states.QUEUED
+
+
+def test_one_that_runs_says_where_and_how_long(tmp_path):
+  own = begun(tmp_path, answers=4, count=10)
+  time.sleep(0.01)
+  found = states.look(own)
+  assert found.word == states.RUNNING
+  assert found.told.endswith(", CUDA 1")
+  assert found.left == pytest.approx(6 / found.rate)
+  assert "about" in states.summary([found])
+  # A try of an element that waits again is over, whatever its process.
+  assert states.look(own, "PENDING").word == states.QUEUED
+
+
+@pytest.mark.parametrize(
+  ("status", "word", "told"),
+  [
+    (2, states.FAILED, "tv_jax.main: a reason [in brackets]"),
+    (1, states.FAILED, "tv_jax.main: a reason [in brackets]"),
+    (143, states.STOPPED, "was told to end"),
+    (-9, states.STOPPED, "status -9"),
+  ],
+)
+def test_one_that_ended_says_how(tmp_path, status, word, told):
+  own = begun(tmp_path, answers=3)
+  own.log.write_text("before\ntv_jax.main: a reason [in brackets]\n\n")
+  tries.end(own.folder, status)
+  found = states.look(own)
+  assert (found.word, found.told) == (word, told)
+  console = rich.console.Console(width=200, file=io.StringIO())
+  console.print(states.table([found]))
+  assert told in console.file.getvalue()
+
+
+def test_one_whose_launcher_was_killed_has_stopped(tmp_path):
+  own = begun(tmp_path)
+  child = subprocess.Popen([sys.executable, "-c", ""])
+  child.wait()
+  path = own.folder / tries.FILE
+  fields = json.loads(path.read_text()) | {"pid": child.pid}
+  path.write_text(json.dumps(fields) + "\n")
+  found = states.look(own)
+  assert (found.word, found.told) == (states.STOPPED, "was killed")
+
+
+def test_a_large_table_shows_first_what_is_under_way(tmp_path):
+  several = [unit(tmp_path, f"w{i}") for i in range(5)]
+  several.append(begun(tmp_path, "last"))
+  shown = states.table([states.look(one) for one in several], rows=2)
+  assert shown.row_count == 2
+  assert "last" in str(next(iter(shown.columns[0].cells)))
+
+
+def kept(place, units, **told):
+  told = {"experiments": ["depth"], "backend": "here", "retries": 2, **told}
+  return sweep_lib.keep(place, units, {"arguments": [], **told})
+
+
+def test_a_record_is_read_as_it_is_written(tmp_path):
+  own = [unit(tmp_path, "one"), unit(tmp_path, "two")]
+  first = kept(tmp_path, own)
+  (second,) = sweep_lib.read_all(tmp_path)
+  assert second == first
+  assert second.units == tuple(own)
+  # The same units are the same sweep, wherever it is moved to.
+  assert kept(tmp_path, own).folder == first.folder
+  moved = tmp_path.with_name(f"{tmp_path.name}-moved")
+  os.rename(tmp_path, moved)
+  (third,) = sweep_lib.read_all(moved)
+  assert third.units[0].folder == moved / "depth" / "smoke" / "one"
+
+
+def test_one_launcher_at_a_time(tmp_path):
+  sweep = kept(tmp_path, [unit(tmp_path)])
+  assert sweep.holder is None
+  with sweep_lib.held(sweep):
+    assert sweep.holder["pid"] == os.getpid()
+    with pytest.raises(store.StoreError, match="python -m launch cancel"):
+      sweep_lib.held(sweep).__enter__()
+  assert sweep.holder is None
+
+
+def test_cancel_tells_the_launcher(tmp_path, capsys):
+  sweep = kept(tmp_path, [unit(tmp_path)])
+  assert verbs.cancel(tmp_path) == 0
+  assert "nothing runs" in capsys.readouterr().out
+  body = (
+    "import pathlib, sys, time; from launch import sweep; "
+    "own = sweep.read(pathlib.Path(sys.argv[1]))\n"
+    "with sweep.held(own): print(flush=True); time.sleep(60)"
+  )
+  command = [sys.executable, "-c", body, sweep.folder]
+  child = subprocess.Popen(command, stdout=subprocess.PIPE)
+  child.stdout.readline()
+  assert verbs.cancel(tmp_path) == 0
+  assert child.wait(30) == -signal.SIGTERM
+  child.stdout.close()
+
+
+def test_a_launcher_elsewhere_is_not_reached(tmp_path, monkeypatch, capsys):
+  kept(tmp_path, [unit(tmp_path)])
+  elsewhere = property(lambda self: {"host": "elsewhere", "pid": 1})
+  monkeypatch.setattr(Sweep, "holder", elsewhere)
+  assert verbs.cancel(tmp_path) == 1
+  assert "the launcher is on elsewhere" in capsys.readouterr().out
+
+
+def test_status_says_all_and_fails_if_a_unit_did(tmp_path):
+  own = begun(tmp_path, answers=3, count=6)
+  kept(tmp_path, [own, unit(tmp_path, "two")])
+  done = run("status", tmp_path, program="launch")
+  assert done.returncode == 0, done.stderr
+  assert "1 running, 1 waiting" in done.stdout
+  assert "3/6" in done.stdout
+  tries.end(own.folder, 2)
+  done = run("status", tmp_path, program="launch")
+  assert done.returncode == 1
+  assert "1 failed, 1 waiting" in done.stdout
+
+
+@pytest.mark.parametrize("verb", ["status", "cancel", "resume"])
+def test_a_folder_without_a_sweep_is_a_line(tmp_path, verb):
+  done = run(verb, tmp_path, program="launch")
+  assert done.returncode == 2
+  assert done.stderr.count("\n") == 1
+  assert "no sweep was launched into it" in done.stderr
+
+
+def test_a_lock_that_is_torn_is_nobody_s_name(tmp_path):
+  sweep = kept(tmp_path, [unit(tmp_path)])
+  with sweep_lib.held(sweep):
+    (sweep.folder / "launcher").write_text("{")
+    assert sweep.holder == {}
+  assert until(lambda: sweep.holder is None)
