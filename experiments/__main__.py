@@ -1,39 +1,125 @@
-"""Several experiments, one after the other: `python -m experiments [NAME ..]`.
+"""Several experiments: `python -m experiments [NAME ..] [--jobs=N]`.
 
 Each is a process of its own, `python -m experiments.NAME`, and is given the
-flags; without a name, all are run. One that fails does not keep the others from
+other flags; without a name, all are run. Those that measure speed have the
+machine for themselves; of the others N run at once, and what they print comes
+when they end. By default that is 1 where JAX has a GPU to use, else as many as
+there are cores, and 4 at most. One that fails does not keep the others from
 running, and the exit status says so.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from experiments import names
 from tv_jax import cli
 
+_MOST = 4  # of processes of 2 GB each
+_JOBS = "--jobs="
+
+
+class Running(NamedTuple):
+  """An experiment under way: what it prints goes to a file."""
+
+  name: str
+  process: subprocess.Popen
+  output: object
+
 
 def main(arguments: list[str]) -> int:
-  """Runs them; the status of the first that failed."""
+  """Runs them; the status of one that failed."""
   if arguments[:1] in (["--help"], ["-h"]):
     print(f"{__doc__}\n{', '.join(names.NAMES)}")
     return 0
   wanted = [one for one in arguments if not one.startswith("-")]
   given = [one for one in arguments if one.startswith("-")]
   try:
-    for name in wanted:
-      names.check(name)
+    found = [names.find(name) for name in wanted or names.NAMES]
+    jobs = _jobs([one for one in given if one.startswith(_JOBS)])
   except ValueError as error:
     return cli.complain("experiments", error)
-  failed = 0
-  for name in wanted or names.NAMES:
-    command = [sys.executable, "-m", f"experiments.{name}", *given]
-    print(f"python -m experiments.{' '.join([name, *given])}", flush=True)
-    status = cli.run_child(command)
-    if status:
-      print(f"experiments.{name} failed: {status}", file=sys.stderr)
-    failed = failed or status
-  return failed
+  given = [one for one in given if not one.startswith(_JOBS)]
+  smoke = "--smoke" in given  # nothing is timed
+  alone = [one.name for one in found if one.measures_speed and not smoke]
+  others = [one.name for one in found if one.name not in alone]
+  statuses = []
+  if jobs == 1:
+    alone, others = [one.name for one in found], []
+  for name in alone:
+    print(f"python -m {' '.join(_command(name, given)[2:])}", flush=True)
+    statuses.append(_told(name, cli.run_child(_command(name, given))))
+  statuses += _at_once(others, given, jobs)
+  return next(filter(None, statuses), 0)
+
+
+def _at_once(
+  wanted: Sequence[str], given: Sequence[str], jobs: int
+) -> list[int]:
+  """Runs several at a time; the status of each."""
+  waiting, running, statuses = [*wanted], [], []
+  with contextlib.ExitStack() as files:
+    try:
+      while waiting or running:
+        while waiting and len(running) < jobs:
+          output = files.enter_context(tempfile.TemporaryFile())
+          running.append(_start(waiting.pop(0), given, output))
+        time.sleep(0.1)
+        for one in [one for one in running if one.process.poll() is not None]:
+          running.remove(one)
+          _show(one)
+          statuses.append(_told(one.name, one.process.returncode))
+    except BaseException:
+      cli.end_children(one.process for one in running)
+      raise
+  return statuses
+
+
+def _start(name: str, given: Sequence[str], output) -> Running:
+  command = _command(name, given)
+  print(f"python -m {' '.join(command[2:])}", flush=True)
+  process = cli.start_child(command, stdout=output, stderr=subprocess.STDOUT)
+  return Running(name, process, output)
+
+
+def _command(name: str, given: Sequence[str]) -> list[str]:
+  return [sys.executable, "-m", f"experiments.{name}", *given]
+
+
+def _show(one: Running) -> None:
+  """What it printed, as it was printed."""
+  print(f"experiments.{one.name}:", flush=True)
+  one.output.seek(0)
+  shutil.copyfileobj(one.output, sys.stdout.buffer)
+  sys.stdout.flush()
+
+
+def _told(name: str, status: int) -> int:
+  if status:
+    print(f"experiments.{name} failed: {status}", file=sys.stderr)
+  return status
+
+
+def _jobs(flags: Sequence[str]) -> int:
+  """How many at once."""
+  if flags:
+    number = flags[-1].removeprefix(_JOBS)
+    if not number.isdigit() or not int(number):
+      raise ValueError(f"{flags[-1]}: give a number of processes, from 1")
+    return int(number)
+  installed = {one.name for one in importlib.metadata.distributions()}
+  if any(name.startswith("jax-cuda") for name in installed):
+    return 1  # a process takes most of a GPU's memory
+  return min(_MOST, os.cpu_count() or 1)
 
 
 if __name__ == "__main__":

@@ -114,6 +114,11 @@ class Experiment:
   configs: tuple[str, ...] = ("quickstart",)
   base: dict = dataclasses.field(default_factory=dict)
 
+  @property
+  def measures_speed(self) -> bool:
+    """Whether other work on the same machine would change what it finds."""
+    return bool(self.configs) and self.base.get("timing.per_task") != 0
+
 
 # In these the runs of one grid may differ; answers do not depend on the rest.
 _OF_A_SHARD = (

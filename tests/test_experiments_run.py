@@ -25,6 +25,7 @@ def contents(folder):
   ("arguments", "says"),
   [
     (["experiments", "nothing"], "'nothing' is not one of worked_example"),
+    (["experiments", "--jobs=0"], "--jobs=0: give a number of processes"),
     (["experiments.depth", "--config=no_such.py"], "no_such.py"),
     (["experiments.temperature", "--config.trees=a"], "tree 'a': write"),
     (
@@ -83,8 +84,13 @@ def test_a_kill_in_the_middle_changes_no_byte(tmp_path):
 def test_two_of_them_as_little_as_shows_that_they_work(tmp_path):
   """As SMOKE=1 make experiments, which takes longer than a test may."""
   place, some = tmp_path / "runs", ("worked_example", "temperature")
-  done = run(*some, "--smoke", f"--workdir={place}", program="experiments")
+  told = (*some, "--smoke", "--jobs=2", f"--workdir={place}")
+  done = run(*told, program="experiments")
   assert done.returncode == 0, done.stderr
+  for name in some:  # both begin before what one of them prints
+    begin = done.stdout.index(f"python -m experiments.{name}")
+    assert begin < done.stdout.index("\nexperiments.")
+    assert f"{place / name}: {name}.md" in done.stdout
   page = tmp_path / "results.md"
   done = run(
     f"--workdir={place}", f"--out={page}", program="experiments.results"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from absl import app, flags
 
 from tv_jax import names
-from tv_jax.cli.children import run_child
+from tv_jax.cli.children import end_children, run_child, start_child
 from tv_jax.cli.endings import Heard, tell
 from tv_jax.cli.endings import run as until_told
 
@@ -20,10 +20,12 @@ __all__ = [
   "Heard",
   "complain",
   "define_names",
+  "end_children",
   "no_arguments",
   "run",
   "run_child",
   "split",
+  "start_child",
   "tell",
   "until_told",
 ]

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # In the child, before it is the command: on Linux it is to be told with SIGTERM
 # once its parent is gone. As a program, for to fork under jax's threads is not
@@ -35,17 +35,30 @@ def run_child(command: Sequence[str], **options) -> int:
     command: The program, by its path, and its arguments.
     **options: Of `Popen`.
   """
-  prepare = [sys.executable, "-I", "-S", "-c", _PREPARE, str(os.getpid())]
-  # A session of its own: a terminal's Ctrl-C would reach it a second time.
-  process = subprocess.Popen(
-    [*prepare, *command], start_new_session=True, **options
-  )
+  process = start_child(command, **options)
   try:
     return _wait(process)
   except BaseException:
-    process.send_signal(signal.SIGTERM)
-    _wait(process)
+    end_children([process])
     raise
+
+
+def start_child(command: Sequence[str], **options) -> subprocess.Popen:
+  """Starts a command, to be waited for; arguments as of `run_child`."""
+  prepare = [sys.executable, "-I", "-S", "-c", _PREPARE, str(os.getpid())]
+  # A session of its own: a terminal's Ctrl-C would reach it a second time.
+  return subprocess.Popen(
+    [*prepare, *command], start_new_session=True, **options
+  )
+
+
+def end_children(processes: Iterable[subprocess.Popen]) -> None:
+  """Tells all to end, and waits until they have."""
+  processes = [*processes]
+  for process in processes:
+    process.send_signal(signal.SIGTERM)
+  for process in processes:
+    _wait(process)
 
 
 def _wait(process) -> int:
