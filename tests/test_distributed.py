@@ -4,11 +4,13 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import pytest
 
-from tests import stores
+from tests import quick, slurm, stores
 from tests.commands import ended, run, start
 from tests.test_main_crashes import lines_in, wait
 from tv_jax.evaluate import hosts
@@ -197,6 +199,27 @@ def test_two_processes_write_the_bytes_of_one(one, cache, tmp_path, port):
   first, second = both(port, *command)
   assert (first.returncode, second.returncode) == (0, 0)
   assert first.stderr.endswith(f"{LINES} answers are all there\n")
+
+
+@pytest.mark.long
+@pytest.mark.slurm
+def test_srun_starts_them_and_jax_finds_them(one, cache, tmp_path, monkeypatch):
+  folder, cluster = tmp_path / "run", tmp_path / "cluster"
+  cluster.mkdir()
+  monkeypatch.delenv("JAX_COORDINATOR_BIND_ADDRESS")
+  monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+  monkeypatch.setenv("XLA_FLAGS", quick.flags())
+  command = ["srun", "--ntasks=2", "--overcommit", sys.executable]
+  command += ["-m", "tv_jax.main", "--distributed=auto", cache]
+  with slurm.running(cluster):
+    done = subprocess.run(
+      [*command, f"--workdir={folder}", *TINY, TWO, BOTH],
+      cwd=stores.ROOT,
+      capture_output=True,
+      text=True,
+    )
+  assert done.returncode == 0, done.stderr
+  assert (folder / "items.jsonl").read_bytes() == one
 
 
 @pytest.mark.long
