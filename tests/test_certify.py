@@ -102,6 +102,17 @@ def test_planted_fault_is_caught(walk, fault, x64):
     assert check.verdict == "NOT LOSSLESS"
 
 
+@pytest.mark.parametrize("shape", ["chain:2", "kary:2x2"])
+def test_of_drafts_without_chance_no_rule_gains(shape, x64):
+  """With top_k every lossless rule expects the same; else not all do."""
+  gains = [
+    certify.check("traversal", name, shape, settings()).gain
+    for name in ("top_k", "without_replacement")
+  ]
+  assert abs(gains[0]) < 1e-12
+  assert gains[1] > 1e-3
+
+
 def test_block_that_stops_at_the_first_rejection_is_caught(x64):
   rule = resolve(faulty.block_that_stops)
   proposal = PROPOSALS["without_replacement"]

@@ -83,6 +83,13 @@ class TestGreedy:
     )
     assert result.tokens == greedy()
 
+  def test_all_rules_expect_the_same(self):
+    rules = ["token_level", "traversal"]
+    options = {"panel": rules, "max_new_tokens": 32, "ends": ()}
+    cold = generate("llama", tree="kary:2x2", temperature=0, **options)
+    for ours, theirs in zip(*map(cold.expected.get, rules), strict=True):
+      np.testing.assert_array_equal(ours, theirs)
+
   def test_plain_decoding_too(self):
     result = generate(verifier=None, temperature=0, max_new_tokens=256, ends=())
     assert result.tokens == greedy()
