@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from experiments import names
 from tests import documents
 from tests.stores import ROOT
 
@@ -49,10 +50,13 @@ ELSEWHERE = {
   "python -m experiments.main_table runs/llama3_1b_8b": "test_experiments",
   "make experiments": "test_experiments_run, two of them, in little",
   "SMOKE=1 make experiments": "test_experiments_run",
-  "python -m experiments.temperature": "test_experiments_run",
+  # docs/results.md has all of them.
+  **{
+    f"python -m experiments.{name}": "test_experiments_run, test_real_pairs"
+    for name in names.NAMES
+  },
   "python -m experiments.temperature --config=configs/llama3_1b_8b.py "
   "--workdir=runs/paper": "test_real_pairs",
-  "python -m experiments.quality": "test_experiments_run",
   "python -m experiments.judge runs/experiments/quality "
   "--judge_url=http://localhost:8000 --judge_model=NAME "
   "--judge_key=JUDGE_KEY": "test_judge_command, with a double for the judge",
