@@ -93,16 +93,10 @@ def main(heard, arguments) -> int:
     "retries": _RETRIES.value,
   }
   sweep = sweep_lib.keep(workdir, found, told)
-  render = [
-    [
-      *(sys.executable, "-m", f"experiments.{one.name}", "--render"),
-      f"--workdir={workdir}",
-    ]
-    for one in (experiments if _RENDER.value else ())
-  ]
   with sweep_lib.held(sweep):
     if _BACKEND.value == SLURM:
-      return _submit(sweep, [one for own in pairs for one in own], render)
+      flat = [one for own in pairs for one in own]
+      return _submit(sweep, flat, _tables(experiments, workdir))
     try:
       failed = _run(heard, sweep)
     except KeyboardInterrupt:
@@ -113,9 +107,21 @@ def main(heard, arguments) -> int:
     status = int(bool(failed))
     if failed:
       cli.tell(f"{len(failed)} of {len(found)} units FAILED: {sweep.folder}")
-    for command in render:
+    # Of experiments of which there is nothing, there are no tables.
+    there = {unit.name.split("/")[0] for unit in found if unit.finished}
+    made = [one for one in experiments if one.name in there or not one.configs]
+    for command in _tables(made, workdir):
       status = cli.run_child(command) or status
   return status
+
+
+def _tables(experiments, workdir) -> list[list[str]]:
+  """The commands that make them, if they are asked for."""
+  module = [sys.executable, "-m"]
+  return [
+    [*module, f"experiments.{one.name}", "--render", f"--workdir={workdir}"]
+    for one in (experiments if _RENDER.value else ())
+  ]
 
 
 def _verb(arguments) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import socket
 import time
 from collections.abc import Callable, Sequence
 
@@ -63,6 +64,7 @@ def run(
   """
   ray = _ray()
   cluster = address or os.environ.get("RAY_ADDRESS") or LOCAL
+  _check_address(cluster)
   own = {"num_gpus": machine_gpus} if cluster == LOCAL else {}
   try:
     ray.init(
@@ -94,6 +96,20 @@ def _ray():
       " .venv/bin/python -m pip install -e '.[ray]'"
     ) from error
   return ray
+
+
+def _check_address(address) -> None:
+  """Ray itself tries for many minutes."""
+  host, _, port = address.rpartition("://")[2].rpartition(":")
+  if not port.isdigit():  # auto, or to be started here
+    return
+  try:
+    socket.create_connection((host, int(port)), timeout=10).close()
+  except (OSError, OverflowError) as error:
+    raise ValueError(
+      f"--address={address}: {error.strerror or error}: is that where"
+      " ray start --head said that it is?"
+    ) from error
 
 
 def _with_room(ray, units, gpus, cpus, say) -> list[Unit]:

@@ -5,6 +5,7 @@ import contextlib
 import pathlib
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -222,6 +223,29 @@ def test_an_engine_that_is_not_here_is_a_line(tmp_path, monkeypatch):
   monkeypatch.setenv("PATH", str(tmp_path))
   with pytest.raises(ValueError, match="there is no squeue here"):
     on_slurm.queue(Sweep(tmp_path, {}, ()))
+
+
+def test_nobody_at_an_address_is_a_line():
+  """Ray would try for minutes, and say so in its own words."""
+  with socket.create_server(("127.0.0.1", 0)) as server:
+    port = server.getsockname()[1]
+  with pytest.raises(
+    ValueError, match=rf"--address=127.0.0.1:{port}: .*refused"
+  ):
+    on_ray._check_address(f"127.0.0.1:{port}")
+  for there in ("auto", "local"):
+    on_ray._check_address(there)
+
+
+def test_a_sweep_of_which_nothing_works_says_why(tmp_path):
+  wrong = ("--config=smoke", "--config.models.target=/no/where", "--smoke")
+  told = ("--experiment=temperature", *wrong, f"--workdir={tmp_path}")
+  done = run(*told, program="launch")
+  assert done.returncode == 1
+  assert done.stdout.count("FAILED (status 2") == 2
+  assert done.stdout.count("/no/where is neither a directory") == 2
+  assert "2 of 2 units FAILED" in done.stderr
+  assert "Tok.V" not in done.stdout
 
 
 @pytest.mark.parametrize(
