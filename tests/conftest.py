@@ -34,8 +34,11 @@ def pytest_addoption(parser):
 
 # Files that take long, the longest first.
 LONGEST = (
+  "test_launch_engines",
   "test_generation",
   "test_main_crashes",
+  "test_distributed",
+  "test_experiments_run",
   "test_certify",
   "test_verifiers",
   "test_docs",
