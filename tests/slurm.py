@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scontrol")
@@ -159,3 +160,8 @@ def _free_port():
   with socket.socket() as found:
     found.bind(("127.0.0.1", 0))
     return found.getsockname()[1]
+
+
+if __name__ == "__main__":  # whether it starts on this machine
+  with tempfile.TemporaryDirectory() as folder, running(pathlib.Path(folder)):
+    print("SLURM starts, and ends")
