@@ -11,7 +11,7 @@ running, and the exit status says so.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -116,8 +116,8 @@ def _jobs(flags: Sequence[str]) -> int:
     if not number.isdigit() or not int(number):
       raise ValueError(f"{flags[-1]}: give a number of processes, from 1")
     return int(number)
-  installed = {one.name for one in importlib.metadata.distributions()}
-  if any(name.startswith("jax-cuda") for name in installed):
+  plugins = "jax_cuda12_plugin", "jax_cuda13_plugin"
+  if any(map(importlib.util.find_spec, plugins)):
     return 1  # a process takes most of a GPU's memory
   return min(_MOST, os.cpu_count() or 1)
 

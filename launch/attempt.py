@@ -57,16 +57,11 @@ def once(
   return status
 
 
-def until_done(
-  unit: Unit,
-  retries: int,
-  say: Callable[[str], None],
-  run: Callable[[Unit], int] = once,
-) -> bool:
+def until_done(unit: Unit, retries: int, say: Callable[[str], None]) -> bool:
   """Runs a unit, again if that can help; whether it is done in the end."""
   for left in range(retries, -1, -1):
     begin = time.monotonic()
-    status = run(unit)
+    status = once(unit)
     took = time.monotonic() - begin
     say(ended(unit, status, took))
     if succeeded(unit, status):

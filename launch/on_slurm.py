@@ -132,7 +132,7 @@ def submit(
 
 def _after(sweep, render, submitted, asked, say) -> None:
   """The job that makes the tables, whatever became of the units."""
-  lines = [_header(sweep, asked._replace(more="", time=None), "tables")]
+  lines = [_header(sweep, asked, "tables")]
   if submitted:
     lines.append(f"#SBATCH --dependency=afterany:{':'.join(submitted)}")
   lines += ["#SBATCH --open-mode=append", ""]

@@ -91,18 +91,18 @@ def _how(last) -> str:
   return f"status {last.status}"
 
 
-def summary(states: Sequence[State], parallel: int = 1) -> str:
+def summary(states: Sequence[State]) -> str:
   """A line: how many are how far, and how long it may take."""
   count = dict.fromkeys(WORDS, 0)
   for state in states:
     count[state.word] += 1
   said = [f"{count[word]} {word}" for word in WORDS if count[word]]
   line = f"{len(states)} units: {', '.join(said)}"
-  left = _left(states, parallel)
+  left = _left(states)
   return f"{line}; about {_duration(left)} left" if left else line
 
 
-def _left(states, parallel) -> float | None:
+def _left(states) -> float | None:
   """Seconds, if all go on like those that run."""
   rates = [state.rate for state in states if state.rate]
   known = [state.expected for state in states if state.expected]
@@ -111,7 +111,7 @@ def _left(states, parallel) -> float | None:
   usual = statistics.mean(known)
   open_ = [state for state in states if state.word not in (DONE, FAILED)]
   answers = sum((one.expected or usual) - one.answers for one in open_)
-  return answers / statistics.mean(rates) / max(len(rates), parallel)
+  return answers / statistics.mean(rates) / len(rates)
 
 
 def _duration(seconds: float) -> str:
@@ -144,9 +144,7 @@ def table(states: Sequence[State], rows: int | None = None):
 
 
 @contextlib.contextmanager
-def watched(
-  units: Sequence[Unit], parallel: int = 1
-) -> Iterator[Callable[[str], None]]:
+def watched(units: Sequence[Unit]) -> Iterator[Callable[[str], None]]:
   """Shows how far units are, meanwhile: a live table, or a line a minute.
 
   Yields:
@@ -163,7 +161,7 @@ def watched(
 
   def drawn():
     now = states()
-    return rich.console.Group(table(now, _ROWS), summary(now, parallel))
+    return rich.console.Group(table(now, _ROWS), summary(now))
 
   if console.is_terminal:
     with rich.live.Live(
@@ -175,7 +173,7 @@ def watched(
 
   def lines():
     while not over.wait(_EVERY):
-      _print(summary(states(), parallel))
+      _print(summary(states()))
 
   thread = threading.Thread(target=lines, daemon=True)
   thread.start()

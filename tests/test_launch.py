@@ -78,6 +78,17 @@ def test_a_field_that_is_swept_is_given_once():
     assert "--config.per_task=2" in unit.flags
 
 
+def test_gpus_of_a_unit_are_what_its_target_is_split_over():
+  one = names.find("depth")
+  pair = Pair("quickstart", CONFIGS["quickstart"], ())
+  found = units.expand(one, [pair], pathlib.Path("runs"), gpus=2)
+  usual = units.expand(one, [pair], pathlib.Path("runs"))
+  for two, own in zip(found, usual, strict=True):
+    assert two.gpus == 2
+    assert two.flags == (*own.flags, "--config.models.devices=2")
+    assert two.id != own.id
+
+
 def test_two_units_in_one_folder_are_refused():
   one = names.find("depth")
   pair = Pair("quickstart", CONFIGS["quickstart"], ())
