@@ -92,11 +92,12 @@ def main(heard, arguments) -> int:
     "backend": _BACKEND.value,
     "retries": _RETRIES.value,
   }
-  sweep = sweep_lib.keep(workdir, found, told)
+  sweep = sweep_lib.of(workdir, found, told)
   with sweep_lib.held(sweep):
     if _BACKEND.value == SLURM:
       flat = [one for own in pairs for one in own]
       return _submit(sweep, flat, _tables(experiments, workdir))
+    sweep_lib.write(sweep)
     try:
       failed = _run(heard, sweep)
     except KeyboardInterrupt:
@@ -198,6 +199,7 @@ def _submit(sweep, pairs, render) -> int:
     max_parallel=_PARALLEL.value,
   )
   sweep = on_slurm.snapshot(sweep, pairs)
+  sweep_lib.write(sweep)
   on_slurm.submit(sweep, render, asked, _say)
   return 0
 

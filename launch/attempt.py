@@ -70,6 +70,7 @@ def until_done(unit: Unit, retries: int, say: Callable[[str], None]) -> bool:
       return False
     if left:
       say(f"{unit.name}: again, {left} tries are left")
+  tries.give_up(unit.folder)
   return False
 
 

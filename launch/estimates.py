@@ -141,25 +141,21 @@ def _memory(
 ) -> dict[str, int]:
   """Of the batches that take the most, as a run refuses those too large."""
   pair = models.pair(target, draft, kind, dtype)
-  shared = {
-    "rows": rows,
-    "prompt": extents.prompt_slots(prompt),
-    "new": extents.new_slots(limit),
-    "devices": devices,
-  }
+  plain = extents.Batch(
+    rows=rows,
+    prompt=extents.prompt_slots(prompt),
+    new=extents.new_slots(limit),
+    devices=devices,
+  )
+  drafted = plain._replace(
+    panel=panel,
+    trace=min(trace, limit),
+    split_draft=HEADS[kind] or shard_draft,
+  )
   weights = pair[0].weights
-  found = [
-    extents.estimate(pair[0], None, PLAIN, weights=(weights, 0), **shared)
-  ]
+  found = [extents.estimate(pair[0], None, PLAIN, plain, (weights, 0))]
+  own = pair[1].head if HEADS[kind] else pair[1].weights
   for tree in trees:
-    parts = extents.estimate(
-      *pair,
-      shapes.of(tree),
-      weights=(weights, pair[1].head if HEADS[kind] else pair[1].weights),
-      panel=panel,
-      trace=min(trace, limit),
-      split_draft=HEADS[kind] or shard_draft,
-      **shared,
-    )
-    found.append(parts)
+    shape = shapes.of(tree)
+    found.append(extents.estimate(*pair, shape, drafted, (weights, own)))
   return max(found, key=lambda parts: sum(parts.values()))

@@ -15,7 +15,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
-from launch import attempt
+from launch import attempt, tries
 from launch.units import Unit
 
 LOCAL = "local"
@@ -164,6 +164,7 @@ def _run(ray, units, start, max_parallel, say) -> list[Unit]:
           line, well = ray.get(reference)
         except Exception as error:  # of Ray, or the last of all tries
           line, well = f"{unit.name}: FAILED: {_words(error)}", False
+          tries.give_up(unit.folder)
         say(line)
         if not well:
           failed.append(unit)

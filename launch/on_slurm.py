@@ -15,6 +15,7 @@ import pprint
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -70,9 +71,7 @@ def snapshot(sweep: Sweep, pairs: Sequence[Pair]) -> Sweep:
     files.write_atomic(path, text)
     places[pair.name] = str(path)
   units = [unit._replace(config=places[unit.config]) for unit in sweep.units]
-  kept = sweep._replace(units=tuple(units))
-  sweep_lib.write(kept)
-  return kept
+  return sweep._replace(units=tuple(units))
 
 
 _SNAPSHOT = '''"""The config {name}, as it was when its sweep was submitted."""
@@ -102,7 +101,13 @@ def submit(
   Raises:
     ValueError: SLURM is not there, or refuses.
   """
-  queued = queue(sweep)
+  if "\\" in str(sweep.workdir):  # it would leave them out
+    raise ValueError(
+      f"--workdir={sweep.workdir}: SLURM cannot write where there is a"
+      " backslash in the path: choose another"
+    )
+  there = _own(sweep)
+  queued = _units(there)
   (sweep.folder / sweep_lib.CANCELLED).unlink(missing_ok=True)
   left = [
     i for i, unit in enumerate(sweep.units) if not unit.done and i not in queued
@@ -120,62 +125,66 @@ def submit(
       for i in left
       if sweep.units[i].gpus == gpus and i - i % size == offset
     ]
-    script = _script(sweep, offset, gpus, own, asked)
-    job = Job(_sbatch(sweep, script, f"units-{offset}-{gpus}"), offset)
-    _note(sweep, job)
-    submitted.append(job.id)
-    say(f"job {job.id}: {len(own)} units")
-  if render and (submitted or not queued):
-    _after(sweep, render, submitted, asked, say)
+    job = _array(sweep, offset, gpus, own, asked)
+    submitted.append(job)
+    say(f"job {job}: {len(own)} units")
+  if render:
+    _after(sweep, render, there, submitted, asked, say)
   say(f"python -m launch status {sweep.workdir}")
 
 
-def _after(sweep, render, submitted, asked, say) -> None:
-  """The job that makes the tables, whatever became of the units."""
-  lines = [_header(sweep, asked, "tables")]
-  if submitted:
-    lines.append(f"#SBATCH --dependency=afterany:{':'.join(submitted)}")
-  lines += ["#SBATCH --open-mode=append", ""]
-  lines += [f"{shlex.join(command)}" for command in render]
-  job = _sbatch(sweep, "\n".join(lines) + "\n", "tables")
+def _after(sweep, render, there, submitted, asked, say) -> None:
+  """The job that makes the tables, whatever became of the units.
+
+  It waits for all of the sweep's, those of an earlier submission as well; one
+  that waits already is too early if there are new ones.
+  """
+  early = {
+    job.id for job, _, state in there if job.offset < 0 and state == "PENDING"
+  }
+  if early and not submitted:
+    return
+  others = {job.id: None for job, _, _ in there if job.id not in early}
+  options = _options(sweep, asked, "tables", "tables")
+  if awaited := [*others, *submitted]:
+    options.append(f"--dependency=afterany:{':'.join(awaited)}")
+  job = _sbatch(sweep, "tables", options, map(shlex.join, render))
   _note(sweep, Job(job, -1))
+  if early:
+    _scancel("--state=PENDING", *early)
   say(f"job {job}: the tables, after all others")
 
 
-def _header(sweep, asked, name) -> str:
-  lines = [
-    "#!/bin/bash",
-    f"#SBATCH --job-name={sweep.folder.name}-{name}",
-    f"#SBATCH --chdir={sweep.told['folder']}",
-    f"#SBATCH --output={sweep.folder}/{name}-%A_%a.out"
-    if name != "tables"
-    else f"#SBATCH --output={sweep.folder}/tables.out",
+def _array(sweep, offset, gpus, indices, asked) -> str:
+  """Submits units of one array; the job's id."""
+  parallel = f"%{asked.max_parallel}" if asked.max_parallel else ""
+  options = [
+    *_options(sweep, asked, "unit", "unit-%A_%a"),
+    f"--array={_ranges(indices)}{parallel}",
+    "--requeue",
+    f"--signal=B:TERM@{_NOTICE}",
+    *([f"--gres=gpu:{gpus}"] if gpus else []),
   ]
-  if asked.time:
-    lines.append(f"#SBATCH --time={asked.time}")
-  if asked.partition:
-    lines.append(f"#SBATCH --partition={asked.partition}")
-  lines += [f"#SBATCH {option}" for option in shlex.split(asked.more)]
-  return "\n".join(lines)
-
-
-def _script(sweep, offset, gpus, indices, asked) -> str:
-  array = _ranges(indices)
-  if asked.max_parallel:
-    array += f"%{asked.max_parallel}"
-  lines = [
-    _header(sweep, asked, "unit"),
-    f"#SBATCH --array={array}",
-    "#SBATCH --requeue",
-    "#SBATCH --open-mode=append",
-    f"#SBATCH --signal=B:TERM@{_NOTICE}",
-  ]
-  if gpus:
-    lines.append(f"#SBATCH --gres=gpu:{gpus}")
   # In the shell's place, so that SLURM's signal reaches it.
   command = [sys.executable, "-m", "launch.task", str(sweep.folder)]
-  task = f"{shlex.join(command)} $(({offset} + SLURM_ARRAY_TASK_ID))"
-  return "\n".join([*lines, "", f"exec {task}", ""])
+  task = f"exec {shlex.join(command)} $(({offset} + SLURM_ARRAY_TASK_ID))"
+  job = _sbatch(sweep, f"units-{offset}-{gpus}", options, [task])
+  _note(sweep, Job(job, offset))
+  return job
+
+
+def _options(sweep, asked, name, out) -> list[str]:
+  """What all jobs are given."""
+  folder = str(sweep.folder).replace("%", "%%")  # SLURM reads it as a pattern
+  return [
+    f"--job-name={sweep.folder.name}-{name}",
+    f"--chdir={sweep.told['folder']}",
+    f"--output={folder}/{out}.out",
+    "--open-mode=append",
+    *([f"--time={asked.time}"] if asked.time else []),
+    *([f"--partition={asked.partition}"] if asked.partition else []),
+    *shlex.split(asked.more),
+  ]
 
 
 def _ranges(indices: Sequence[int]) -> str:
@@ -199,19 +208,29 @@ def jobs(sweep: Sweep) -> list[Job]:
 
 def queue(sweep: Sweep) -> dict[int, str]:
   """SLURM's state of the units that are waiting, or running; by index."""
-  offsets = {job.id: job.offset for job in jobs(sweep) if job.offset >= 0}
-  found = {}
-  for job, element, state in _queue():
-    if job in offsets and element.isdigit():
-      found[offsets[job] + int(element)] = state
-  return found
+  return _units(_own(sweep))
+
+
+def _units(there) -> dict[int, str]:
+  return {
+    job.offset + int(element): state
+    for job, element, state in there
+    if job.offset >= 0 and element.isdigit()
+  }
+
+
+def _own(sweep) -> list[tuple[Job, str, str]]:
+  """(job, element, state) of each of the sweep's jobs that SLURM has."""
+  own = {job.id: job for job in jobs(sweep)}
+  return [
+    (own[job], element, state) for job, element, state in _queue() if job in own
+  ]
 
 
 def cancel(sweep: Sweep, say: Callable[[str], None]) -> None:
   """Takes all jobs of a sweep out of the queue."""
   (sweep.folder / sweep_lib.CANCELLED).touch()
-  there = {job for job, _, _ in _queue()}
-  left = [job.id for job in jobs(sweep) if job.id in there]
+  left = [*dict.fromkeys(job.id for job, _, _ in _own(sweep))]
   if left:
     # First what waits, or it would start in the place of what ends.
     _scancel("--state=PENDING", *left)
@@ -244,11 +263,16 @@ def _max_array_size() -> int:
   return 1001  # SLURM's default
 
 
-def _sbatch(sweep, script, name) -> str:
-  """The job's id."""
+def _sbatch(sweep, name, options, lines) -> str:
+  """Submits a script of these lines, which says how; the job's id.
+
+  Options are no lines of it: SLURM has its own way to read quotes there.
+  """
   path = sweep.folder / f"{name}.sh"
-  files.write_atomic(path, script)
-  out = _command("sbatch", "--parsable", str(path))
+  command = ["sbatch", "--parsable", *options, str(path)]
+  told = textwrap.indent(shlex.join(command), "# ")
+  files.write_atomic(path, "\n".join(["#!/bin/bash", told, *lines, ""]))
+  out = _command(*command)
   return out.strip().split(";")[0]  # a cluster's name may follow
 
 

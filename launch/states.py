@@ -73,6 +73,8 @@ def look(unit: Unit, queued: str = "") -> State:
     word, told = QUEUED, queued.lower()
   elif last and last.status in attempt.HOPELESS:
     word, told = FAILED, unit.last_words
+  elif last and last.given_up:
+    word, told = FAILED, f"{_how(last)}: {unit.last_words}"
   elif last:
     word, told = STOPPED, _how(last)
   return State(unit, word, answers, unit.expected, rate, told)

@@ -31,7 +31,7 @@ class Sweep(NamedTuple):
 
   Attributes:
     folder: Of its record.
-    told: As in sweep.json: what `keep` is given, the folder, the commit.
+    told: As in sweep.json: what `of` is given, the folder, the commit.
     units: In the order of their starts.
   """
 
@@ -57,8 +57,8 @@ class Sweep(NamedTuple):
     return None
 
 
-def keep(workdir: pathlib.Path, units: Sequence[Unit], told: dict) -> Sweep:
-  """Writes a sweep's record, or finds it and writes what is new in it.
+def of(workdir: pathlib.Path, units: Sequence[Unit], told: dict) -> Sweep:
+  """The sweep of these units; its record may be there, or is to be written.
 
   Args:
     workdir: For all units.
@@ -71,15 +71,15 @@ def keep(workdir: pathlib.Path, units: Sequence[Unit], told: dict) -> Sweep:
   names = told["experiments"]
   name = names[0] if len(names) == 1 else "several"
   folder = workdir / FOLDER / f"{name}-{own}"
-  folder.mkdir(parents=True, exist_ok=True)
   told = told | {"folder": os.getcwd(), "commit": _commit()}
-  sweep = Sweep(folder, told, tuple(units))
-  write(sweep)
-  return sweep
+  return Sweep(folder, told, tuple(units))
 
 
 def write(sweep: Sweep) -> None:
-  """Writes the record."""
+  """Writes the record, which is for who holds the sweep.
+
+  In one go, as it is to stay: an array's element may start at any time.
+  """
   lines = [_line(unit, sweep.workdir) + "\n" for unit in sweep.units]
   files.write_atomic(sweep.folder / UNITS, "".join(lines))
   text = json.dumps(sweep.told, indent=2) + "\n"
@@ -115,11 +115,12 @@ def read_all(workdir: pathlib.Path) -> list[Sweep]:
 
 @contextlib.contextmanager
 def held(sweep: Sweep) -> Iterator[None]:
-  """One launcher at a time.
+  """One launcher at a time, in the record's folder, which is made.
 
   Raises:
     StoreError: Another one is at work.
   """
+  sweep.folder.mkdir(parents=True, exist_ok=True)
   with contextlib.ExitStack() as resources:
     remedy = "wait for it, or end it with python -m launch cancel"
     opening.lock(sweep.folder, resources, _LOCK, remedy)

@@ -44,6 +44,7 @@ def _requeued(found, unit) -> str:
   moved = last is not None and unit.answers > last.answers
   count = int(os.environ.get("SLURM_RESTART_COUNT", 0))
   if not moved and count >= found.told["retries"]:
+    tries.give_up(unit.folder)
     return "FAILED: its time ends before an answer"
   return "queued again" if on_slurm.requeue(job) else "not queued again"
 

@@ -1,7 +1,8 @@
 """What became of each try to run a unit, kept in its folder.
 
 Two lines a try: as it begins, and as it ends. One that has no second line is
-under way, or was killed together with whoever started it.
+under way, or was killed together with whoever started it. A third one says that
+no other try is made.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Try(NamedTuple):
     answers: That were there before.
     end: Seconds since the epoch; None: it has not, or nobody is left to say.
     status: The exit status, as of `Popen`.
+    given_up: Whether no further one is made, as too many went wrong.
   """
 
   id: str
@@ -41,11 +43,12 @@ class Try(NamedTuple):
   answers: int
   end: float | None = None
   status: int | None = None
+  given_up: bool = False
 
   @property
   def alive(self) -> bool:
     """Whether it is under way, as far as can be seen from this host."""
-    if self.end is not None:
+    if self.end is not None or self.given_up:
       return False
     if self.host != socket.gethostname():
       return True
@@ -63,7 +66,7 @@ def begin(folder: pathlib.Path, id: str, answers: int, devices) -> None:
   started = Try(
     id, time.time(), socket.gethostname(), os.getpid(), devices, answers
   )
-  unknown = "end", "status"
+  unknown = "end", "status", "given_up"
   _append(
     folder, {k: v for k, v in started._asdict().items() if k not in unknown}
   )
@@ -72,6 +75,12 @@ def begin(folder: pathlib.Path, id: str, answers: int, devices) -> None:
 def end(folder: pathlib.Path, status: int) -> None:
   """Notes that it has ended."""
   _append(folder, {"end": time.time(), "status": status})
+
+
+def give_up(folder: pathlib.Path) -> None:
+  """Notes of the newest, if there is one, that it was the last."""
+  if last(folder):
+    _append(folder, {"given_up": True})
 
 
 def read(folder: pathlib.Path) -> list[Try]:

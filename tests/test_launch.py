@@ -282,7 +282,7 @@ def until(look, seconds=120):
   """What is seen, once it is there."""
   limit = time.monotonic() + seconds
   while time.monotonic() < limit:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # half written
       if seen := look():
         return seen
     time.sleep(0.01)

@@ -11,7 +11,7 @@ import pytest
 import tv_jax
 from configs import quickstart
 from tests import bad, checkpoints
-from tv_jax import decoding, evaluate, memory, models, prompts, tree
+from tv_jax import decoding, evaluate, extents, memory, models, prompts, tree
 from tv_jax.generation import batches, sizes
 from tv_jax.generation import settings as settings_lib
 from tv_jax.pair import Pair
@@ -51,11 +51,7 @@ def test_the_estimate_is_what_there_is(pair):
     pair.draft.config,
     "llama",
     shape,
-    rows=5,
-    prompt=16,
-    new=batch.new,
-    panel=2,
-    trace=3,
+    extents.Batch(rows=5, prompt=16, new=batch.new, panel=2, trace=3),
   )
 
   def size(tree):
@@ -96,10 +92,7 @@ def test_devices_share_what_is_split(pair):
       pair.draft.config,
       "llama",
       tree.chain(2),
-      rows=4,
-      prompt=16,
-      new=16,
-      **how,
+      extents.Batch(rows=4, prompt=16, new=16, **how),
     )
 
   alone, split = of(), of(devices=2, split_draft=True)

@@ -25,6 +25,28 @@ class Shape(NamedTuple):
 PLAIN = Shape()
 
 
+class Batch(NamedTuple):
+  """What a batch's size depends on, besides its models and its tree.
+
+  Attributes:
+    rows: B.
+    prompt: P.
+    new: W.
+    panel: Verifiers whose stop laws are computed.
+    trace: Cycles of which trees are recorded.
+    devices: That the target is split over.
+    split_draft: Whether the draft is, too.
+  """
+
+  rows: int
+  prompt: int
+  new: int
+  panel: int = 0
+  trace: int = 0
+  devices: int = 1
+  split_draft: bool = False
+
+
 def shape(tree) -> Shape:
   """Of a `Tree`, an `Adaptive`, or None."""
   return Shape(len(tree), len(tree.inner), tree.max_depth) if tree else PLAIN
@@ -64,18 +86,7 @@ def itemsize(dtype: str) -> int:
 
 
 def estimate(
-  target,
-  draft,
-  tree: Shape,
-  *,
-  weights: tuple[int, int],
-  rows: int,
-  prompt: int,
-  new: int,
-  panel: int = 0,
-  trace: int = 0,
-  devices: int = 1,
-  split_draft: bool = False,
+  target, draft, tree: Shape, batch: Batch, weights: tuple[int, int]
 ) -> dict[str, int]:
   """Bytes on each device that a batch takes at least.
 
@@ -86,19 +97,14 @@ def estimate(
       the dtype that it is loaded in.
     draft: Of the draft; None in plain decoding.
     tree: What is drafted.
+    batch: What it is made for.
     weights: Bytes of the target's parameters, and of the draft's own.
-    rows: B.
-    prompt: P.
-    new: W.
-    panel: Verifiers whose stop laws are computed.
-    trace: Cycles of which trees are recorded.
-    devices: That the target is split over.
-    split_draft: Whether the draft is, too.
 
   Returns:
     By what takes it.
   """
   N, M, D = tree
+  rows, prompt, new, panel, trace, devices, split_draft = batch
   S = slots(tree, prompt, new)
   own = devices if split_draft else 1
   caches = _cache(target, rows, S) // devices

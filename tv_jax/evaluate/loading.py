@@ -73,11 +73,7 @@ def check(settings: Run, target: str, draft: str) -> None:
   new = extents.new_slots(settings.max_new_tokens)
   traced = settings.explorer.cycles if settings.explorer.per_task else 0
   for tree in (None, *map(tree_lib.parse, settings.trees)):
-    parts = sizes.estimate(
-      target_config,
-      draft_config if tree else None,
-      own.draft_kind,
-      tree,
+    batch = extents.Batch(
       rows=settings.batch_size,
       prompt=prompt,
       new=new,
@@ -86,5 +82,7 @@ def check(settings: Run, target: str, draft: str) -> None:
       devices=own.devices,
       split_draft=way.follows_target or own.shard_draft,
     )
+    drafted = draft_config if tree else None
+    parts = sizes.estimate(target_config, drafted, own.draft_kind, tree, batch)
     what = sizes.describe(settings.batch_size, prompt, new, tree)
     memory.check(parts, jax.devices()[: own.devices], what)

@@ -23,14 +23,7 @@ def estimate(
   draft: Config | None,
   draft_kind: str,
   tree: Tree | Adaptive | None,
-  *,
-  rows: int,
-  prompt: int,
-  new: int,
-  panel: int = 0,
-  trace: int = 0,
-  devices: int = 1,
-  split_draft: bool = False,
+  batch: extents.Batch,
 ) -> dict[str, int]:
   """Bytes on each device that a batch takes at least: `extents.estimate`.
 
@@ -39,32 +32,15 @@ def estimate(
     draft: Of the draft; None in plain decoding.
     draft_kind: One of `drafting.KINDS`.
     tree: What is drafted; None in plain decoding.
-    rows: B.
-    prompt: P.
-    new: W.
-    panel: Verifiers whose stop laws are computed.
-    trace: Cycles of which trees are recorded.
-    devices: That the target is split over.
-    split_draft: Whether the draft is, too.
+    batch: What it is made for.
 
   Returns:
     By what takes it.
   """
   weights = layout.size(families.leaves(target), target)
   own = 0 if draft is None else parameters(draft, draft_kind)
-  return extents.estimate(
-    target,
-    draft,
-    extents.shape(tree),
-    weights=(weights, own),
-    rows=rows,
-    prompt=prompt,
-    new=new,
-    panel=panel,
-    trace=trace,
-    devices=devices,
-    split_draft=split_draft,
-  )
+  shape = extents.shape(tree)
+  return extents.estimate(target, draft, shape, batch, (weights, own))
 
 
 @functools.lru_cache(maxsize=64)
@@ -89,11 +65,7 @@ def check(pair, plan: decoding.Plan, rows: int, prompt: int, new: int) -> None:
   tree = plan.speculation and plan.speculation.tree
   mesh = pair.target.mesh
   devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
-  parts = estimate(
-    pair.target.config,
-    pair.draft.config if tree else None,
-    pair.draft_kind,
-    tree,
+  batch = extents.Batch(
     rows=rows,
     prompt=prompt,
     new=new,
@@ -102,6 +74,8 @@ def check(pair, plan: decoding.Plan, rows: int, prompt: int, new: int) -> None:
     devices=len(devices),
     split_draft=bool(tree) and pair.draft.mesh is not None,
   )
+  draft = pair.draft.config if tree else None
+  parts = estimate(pair.target.config, draft, pair.draft_kind, tree, batch)
   memory.check(parts, devices, describe(rows, prompt, new, tree))
   if tree:
     announce(tree)
