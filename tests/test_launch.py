@@ -155,6 +155,7 @@ def test_no_unit_is_tried_for_ever(tmp_path):
   said, failed = lines_of(tmp_path, "os.kill(os.getpid(), 9)", retries=3)
   assert failed
   assert sum("FAILED (SIGKILL" in line for line in said) == 4
+  assert tries.last(tmp_path / "one").given_up
 
 
 def test_what_is_done_is_left_out_if_it_is_the_same(tmp_path):

@@ -11,7 +11,7 @@ import time
 import pytest
 import rich.console
 
-from launch import states, tries, verbs
+from launch import on_slurm, states, task, tries, verbs
 from launch import sweep as sweep_lib
 from launch.sweep import Sweep
 from launch.units import Unit
@@ -85,6 +85,39 @@ def test_one_whose_launcher_was_killed_has_stopped(tmp_path):
   assert (found.word, found.told) == (states.STOPPED, "was killed")
 
 
+def test_one_of_which_no_try_is_left_has_failed(tmp_path):
+  own = begun(tmp_path)
+  own.log.write_text("a reason\n")
+  tries.end(own.folder, -9)
+  assert states.look(own).word == states.STOPPED
+  tries.give_up(own.folder)
+  found = states.look(own)
+  assert (found.word, found.told) == (states.FAILED, "status -9: a reason")
+  tries.begin(own.folder, "7", 0, None)  # the same command, once more
+  assert states.look(own).word == states.RUNNING
+  # Of a machine that is lost nobody hears how a try ended.
+  lost = tries.last(own.folder)._replace(host="elsewhere")
+  assert lost.alive
+  assert not lost._replace(given_up=True).alive
+
+
+def test_what_was_never_tried_is_not_given_up(tmp_path):
+  tries.give_up(tmp_path)
+  assert tries.read(tmp_path) == []
+
+
+def test_one_whose_time_is_too_short_has_failed(tmp_path, monkeypatch):
+  """SLURM would start it for ever."""
+  own = begun(tmp_path)
+  tries.end(own.folder, tries.STOPPED)
+  sweep = kept(tmp_path, [own])
+  for name in ("ARRAY_JOB_ID", "ARRAY_TASK_ID", "RESTART_COUNT"):
+    monkeypatch.setenv(f"SLURM_{name}", "2")
+  monkeypatch.setattr(on_slurm, "state", lambda job: "RUNNING")
+  assert task._requeued(sweep, own).startswith("FAILED")
+  assert states.look(own).word == states.FAILED
+
+
 def test_a_large_table_shows_first_what_is_under_way(tmp_path):
   several = [unit(tmp_path, f"w{i}") for i in range(5)]
   several.append(begun(tmp_path, "last"))
@@ -95,7 +128,10 @@ def test_a_large_table_shows_first_what_is_under_way(tmp_path):
 
 def kept(place, units, **told):
   told = {"experiments": ["depth"], "backend": "here", "retries": 2, **told}
-  return sweep_lib.keep(place, units, {"arguments": [], **told})
+  sweep = sweep_lib.of(place, units, {"arguments": [], **told})
+  sweep.folder.mkdir(parents=True, exist_ok=True)
+  sweep_lib.write(sweep)
+  return sweep
 
 
 def test_a_record_is_read_as_it_is_written(tmp_path):
