@@ -190,7 +190,7 @@ def _run(heard, sweep) -> list[units.Unit]:
 
 
 def _submit(sweep, pairs, render) -> int:
-  from launch import on_slurm
+  from launch import on_slurm, snapshot
 
   asked = on_slurm.Asked(
     time=_TIME.value,
@@ -198,7 +198,7 @@ def _submit(sweep, pairs, render) -> int:
     more=_SBATCH.value,
     max_parallel=_PARALLEL.value,
   )
-  sweep = on_slurm.snapshot(sweep, pairs)
+  sweep = snapshot.take(sweep, pairs)
   sweep_lib.write(sweep)
   on_slurm.submit(sweep, render, asked, _say)
   return 0

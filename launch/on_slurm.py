@@ -8,26 +8,22 @@ SLURM; SLURM is only asked what is waiting.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
-import pprint
 import shlex
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from launch import slurm
 from launch import sweep as sweep_lib
 from launch.sweep import Sweep
-from launch.units import Pair
 from tv_jax.store import files
 
 JOBS = "jobs.jsonl"
 # A unit hears of its end so many seconds before, and closes its store.
 _NOTICE = 120
-_PATIENCE = 10.0  # seconds, with scancel
 
 
 class Job(NamedTuple):
@@ -58,35 +54,6 @@ class Asked(NamedTuple):
   max_parallel: int | None
 
 
-def snapshot(sweep: Sweep, pairs: Sequence[Pair]) -> Sweep:
-  """The sweep with its configs as they are now: a job may start in a week."""
-  folder, places = sweep.folder / "configs", {}
-  folder.mkdir(exist_ok=True)
-  for pair in pairs:
-    fields = pair.config.copy_and_resolve_references().to_dict()
-    path = folder / f"{pair.config.experiment}.py"
-    text = _SNAPSHOT.format(
-      name=pair.name, fields=pprint.pformat(fields, sort_dicts=False)
-    )
-    files.write_atomic(path, text)
-    places[pair.name] = str(path)
-  units = [unit._replace(config=places[unit.config]) for unit in sweep.units]
-  return sweep._replace(units=tuple(units))
-
-
-_SNAPSHOT = '''"""The config {name}, as it was when its sweep was submitted."""
-
-import ml_collections
-
-FIELDS = {fields}
-
-
-def get_config():
-  """All fields."""
-  return ml_collections.ConfigDict(FIELDS)
-'''
-
-
 def submit(
   sweep: Sweep, render: Sequence[Sequence[str]], asked: Asked, say
 ) -> None:
@@ -114,7 +81,7 @@ def submit(
   ]
   if queued:
     say(f"{len(queued)} units are in SLURM's queue")
-  size = _max_array_size()
+  size = slurm.max_array_size()
   submitted = []
   # GPUs are a job's, so the units of a job need as many.
   for gpus, offset in sorted(
@@ -151,7 +118,7 @@ def _after(sweep, render, there, submitted, asked, say) -> None:
   job = _sbatch(sweep, "tables", options, map(shlex.join, render))
   _note(sweep, Job(job, -1))
   if early:
-    _scancel("--state=PENDING", *early)
+    slurm.scancel("--state=PENDING", *early)
   say(f"job {job}: the tables, after all others")
 
 
@@ -223,7 +190,9 @@ def _own(sweep) -> list[tuple[Job, str, str]]:
   """(job, element, state) of each of the sweep's jobs that SLURM has."""
   own = {job.id: job for job in jobs(sweep)}
   return [
-    (own[job], element, state) for job, element, state in _queue() if job in own
+    (own[job], element, state)
+    for job, element, state in slurm.queue()
+    if job in own
   ]
 
 
@@ -233,34 +202,10 @@ def cancel(sweep: Sweep, say: Callable[[str], None]) -> None:
   left = [*dict.fromkeys(job.id for job, _, _ in _own(sweep))]
   if left:
     # First what waits, or it would start in the place of what ends.
-    _scancel("--state=PENDING", *left)
+    slurm.scancel("--state=PENDING", *left)
     # To the batch shell, where a unit closes its store and ends.
-    _scancel("--state=RUNNING", "--batch", "--signal=TERM", *left)
+    slurm.scancel("--state=RUNNING", "--batch", "--signal=TERM", *left)
   say(f"{sweep.folder}: {len(left)} jobs are told to end")
-
-
-def _scancel(*arguments: str) -> None:
-  """Told at once; then it asks for a minute whether what has ended has ended.
-
-  It fails of that, too: the queue is what counts.
-  """
-  with contextlib.suppress(ValueError, subprocess.TimeoutExpired):
-    _command("scancel", *arguments, timeout=_PATIENCE)
-
-
-def _queue() -> list[tuple[str, str, str]]:
-  """(array, element, state) of each of the user's jobs."""
-  out = _command("squeue", "--me", "--noheader", "--array", "-o", "%F %K %T")
-  return [tuple(line.split(maxsplit=2)) for line in out.splitlines()]
-
-
-def _max_array_size() -> int:
-  """Elements are numbered below it."""
-  for line in _command("scontrol", "show", "config").splitlines():
-    name, _, value = line.partition("=")
-    if name.strip() == "MaxArraySize":
-      return int(value)
-  return 1001  # SLURM's default
 
 
 def _sbatch(sweep, name, options, lines) -> str:
@@ -272,48 +217,10 @@ def _sbatch(sweep, name, options, lines) -> str:
   command = ["sbatch", "--parsable", *options, str(path)]
   told = textwrap.indent(shlex.join(command), "# ")
   files.write_atomic(path, "\n".join(["#!/bin/bash", told, *lines, ""]))
-  out = _command(*command)
+  out = slurm.output(*command)
   return out.strip().split(";")[0]  # a cluster's name may follow
 
 
 def _note(sweep, job) -> None:
   with (sweep.folder / JOBS).open("a") as file:
     file.write(json.dumps(job._asdict()) + "\n")
-
-
-def _command(*command: str, timeout: float | None = None) -> str:
-  """What one of SLURM's commands prints.
-
-  Raises:
-    ValueError: It is not there, or refuses.
-  """
-  try:
-    done = subprocess.run(
-      command, capture_output=True, text=True, timeout=timeout
-    )
-  except FileNotFoundError as error:
-    raise ValueError(
-      f"there is no {command[0]} here: --backend=slurm is for a machine from"
-      " which jobs of SLURM are submitted"
-    ) from error
-  if done.returncode:
-    words = (done.stderr or done.stdout).strip().splitlines()
-    raise ValueError(f"{command[0]}: {words[-1] if words else 'failed'}")
-  return done.stdout
-
-
-def state(job: str) -> str:
-  """SLURM's word for an element, as 12_3; empty if it has none."""
-  try:
-    return _command("squeue", "--noheader", "-o", "%T", "-j", job).strip()
-  except ValueError:  # it is forgotten
-    return ""
-
-
-def requeue(job: str) -> bool:
-  """Puts a running element back into the queue; whether SLURM takes it."""
-  try:
-    _command("scontrol", "requeue", job)
-  except ValueError:
-    return False
-  return True

@@ -11,7 +11,7 @@ import os
 import pathlib
 import sys
 
-from launch import attempt, on_slurm, sweep, tries
+from launch import attempt, slurm, sweep, tries
 from tv_jax import cli
 
 
@@ -38,7 +38,7 @@ def _requeued(found, unit) -> str:
   # Not SLURM_JOB_ID: that of an array's last element is the whole array's.
   own = [os.environ.get(f"SLURM_ARRAY_{name}_ID") for name in ("JOB", "TASK")]
   job = "_".join(own) if all(own) else ""
-  if not job or on_slurm.state(job) != "RUNNING":
+  if not job or slurm.state(job) != "RUNNING":
     return "not started again"
   last = tries.last(unit.folder)
   moved = last is not None and unit.answers > last.answers
@@ -46,7 +46,7 @@ def _requeued(found, unit) -> str:
   if not moved and count >= found.told["retries"]:
     tries.give_up(unit.folder)
     return "FAILED: its time ends before an answer"
-  return "queued again" if on_slurm.requeue(job) else "not queued again"
+  return "queued again" if slurm.requeue(job) else "not queued again"
 
 
 def _say(line: str) -> None:

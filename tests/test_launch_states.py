@@ -11,7 +11,7 @@ import time
 import pytest
 import rich.console
 
-from launch import on_slurm, states, task, tries, verbs
+from launch import slurm, states, task, tries, verbs
 from launch import sweep as sweep_lib
 from launch.sweep import Sweep
 from launch.units import Unit
@@ -113,7 +113,7 @@ def test_one_whose_time_is_too_short_has_failed(tmp_path, monkeypatch):
   sweep = kept(tmp_path, [own])
   for name in ("ARRAY_JOB_ID", "ARRAY_TASK_ID", "RESTART_COUNT"):
     monkeypatch.setenv(f"SLURM_{name}", "2")
-  monkeypatch.setattr(on_slurm, "state", lambda job: "RUNNING")
+  monkeypatch.setattr(slurm, "state", lambda job: "RUNNING")
   assert task._requeued(sweep, own).startswith("FAILED")
   assert states.look(own).word == states.FAILED
 
