@@ -3,8 +3,8 @@
 Weng et al., "Traversal Verification for Speculative Tree Decoding": Algorithm 3
 with its deletions and its refreshed acceptance rates, (e1) to (e3) as printed;
 Algorithm 2 for token-level verification; and block verification (Sun et al.
-2025), the layer walk, GBV and K-SEQ from formulas of their own. Slow, exact, and independent: nothing here is
-shared with the package, not even the constants.
+2025), the layer walk, GBV and K-SEQ from formulas of their own. Slow, exact,
+and independent: nothing here is shared with the package, not even constants.
 
 A tree is a list of parents (-1 for the root, parents before children, siblings
 in draw order). A token of -1 could not be drawn: its node is not in the tree,

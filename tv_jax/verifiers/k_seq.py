@@ -6,16 +6,19 @@ with k children every child is offered with the same chance, whatever became of
 its elders:
 
     accept token x with chance  min(1, p(x) / (rho q(x)))
-    m   = sum [q - p / rho]_+            one child is rejected
-    rho = 1 + m + .. + m^(k - 1)         between 1 and k
+    m = sum [q - p / rho]_+         one child is rejected
     bonus from  [p - rho q]_+
 
-which is the paper's 1 - (1 - b)^k = rho b with b = 1 - m, divided by b: no
-difference of nearly equal numbers, and b = 0 is no exception. x comes out of
-the children with chance min(p / rho, q) (1 + m + ..), that is min(p, rho q) at
-this rho, and the bonus makes it p: lossless. A larger rho leaves more to the
-bonus and is lossless too, only shorter; a smaller one is not. The difference of
-the two sides, times b, rises with rho, so that it is found by halving.
+where rho, between 1 and k, is such that all children are rejected as often as
+the bonus is wanted: m^k = sum [p - rho q]_+. This is the paper's equation
+1 - (1 - b)^k = rho b for b = 1 - m, with both sides taken from 1: what is small
+is a sum of positive terms, also where p is nearly q and all roots nearly meet.
+
+Lossless: x comes out of the children with chance min(p / rho, q)
+(1 + m + .. + m^(k-1)), the bracket is (1 - m^k) / b = rho at the root, and so
+it is min(p, rho q); the rest of p is the bonus token's. The left side less the
+right one changes sign once: it is halved for. A larger rho takes less, a
+smaller one takes more than p has.
 
 All families of the tree at once; a halving is one pass over their rows of p
 and q, some 25 of them in float32 and 55 in float64. The walk is that of
@@ -32,7 +35,7 @@ import numpy as np
 
 from tv_jax import proposals
 from tv_jax.proposals import INVALID
-from tv_jax.tree import ROOT, Tree
+from tv_jax.tree import NO_CHILD, ROOT, Tree
 from tv_jax.verifiers import down, family
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
 from tv_jax.verifiers.residual import positive
@@ -53,10 +56,8 @@ def _offers(tree, tokens, q, p) -> _Offers:
   p_at, q_at = p[above, token], q[above, token]
   exists = (tokens[1:] != INVALID) & ~(q_at <= 0)
   exists = jnp.concatenate([jnp.zeros(1, bool), exists])
-  # How many were drawn: those that a full tree would have, or fewer.
-  count = jnp.zeros(len(tree), jnp.int32)
-  for children in tree.children.T:
-    count += (children >= 0) & exists[children]
+  there = (tree.children != NO_CHILD) & exists[tree.children]
+  count = jnp.sum(there, axis=1, dtype=jnp.int32)
   inner = tree.inner
   rho, missed = _solve(
     family.rows(q, inner), family.rows(p, inner), count[inner], tree
@@ -78,25 +79,18 @@ def _solve(q, p, count, tree):
   def miss(rho):
     return jnp.sum(positive(q - p / rho[:, None]), axis=1)
 
-  def tries(m):
-    """1 + m + .. + m^(count - 1): how many children are looked at."""
-    power, found = jnp.ones_like(m), jnp.ones_like(m)
-    for rank in range(1, tree.max_children):
-      power *= m
-      found += jnp.where(count > rank, power, 0)
-    return found
-
   def halve(_, ends):
     low, high = ends
     middle = (low + high) / 2
-    enough = middle >= tries(miss(middle))
+    left = jnp.sum(positive(p - middle[:, None] * q), axis=1)
+    enough = miss(middle) ** count >= left
     return jnp.where(enough, low, middle), jnp.where(enough, middle, high)
 
   # Until the ends are neighbours.
   digits = jnp.finfo(p.dtype).nmant + int(np.ceil(np.log2(tree.max_children)))
-  high = jnp.maximum(count, 1).astype(p.dtype)
-  low = jnp.ones_like(high)
-  _, rho = jax.lax.fori_loop(0, digits + 1, halve, (low, high))
+  count = jnp.maximum(count, 1).astype(p.dtype)
+  low = jnp.ones_like(count)
+  _, rho = jax.lax.fori_loop(0, digits + 1, halve, (low, count))
   return rho, miss(rho)
 
 
