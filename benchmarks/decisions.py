@@ -16,7 +16,7 @@ from benchmarks.numpy_walks import Walk
 from tv_jax import drafting, probs, proposals
 from tv_jax.proposals import INVALID
 from tv_jax.tree import Tree
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit
 
 SCALE, NOISE = 5.0, 0.6
 REPEATS = 4
@@ -124,8 +124,8 @@ def measure(tree: Tree, vocabulary: int, decisions: int, seed) -> Measured:
   del logits
   programs = {
     name: compiled(on_laws(name, tree), laws)
-    for name, verifier in VERIFIERS.items()
-    if tree.is_chain or not verifier.chains_only
+    for name in DEFAULT
+    if not misfit(VERIFIERS[name], tree, PROPOSAL)
   }
   methods = {name: _bound(run, laws) for name, run in programs.items()}
   bare, nodes = _race(methods | _numpy_methods(tree, laws), coins, rng)

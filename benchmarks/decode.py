@@ -27,9 +27,9 @@ from absl import flags
 
 import tv_jax
 from benchmarks import common
-from tv_jax import names
+from tv_jax import names, proposals
 from tv_jax.metrics import Estimate
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import VERIFIERS, misfit
 
 FLAGS = common.flags_of_pairs()
 flags.DEFINE_string("draft_kind", "independent", "independent or eagle.", FLAGS)
@@ -59,16 +59,17 @@ HEADER = [
 def methods_of(trees: dict, rules: list[str], shared: dict) -> dict:
   """Options of `generate` by name, plain first.
 
-  Rules for chains alone are left out elsewhere.
+  Rules are left out where they are not defined.
   """
+  proposal = proposals.resolve(shared["proposal"])
   methods = {PLAIN: shared | {"verifier": None}}
   for name, tree in trees.items():
     for rule in rules:
       verifier = names.lookup(VERIFIERS, rule, "--verifiers")
-      if tree.is_chain or not verifier.chains_only:
+      if not misfit(verifier, tree, proposal):
         methods[f"{name} {rule}"] = shared | {"tree": name, "verifier": rule}
   if len(methods) == 1:
-    raise ValueError("nothing to compare: these rules are for chains alone")
+    raise ValueError("nothing to compare: no rule is defined on these trees")
   return methods
 
 

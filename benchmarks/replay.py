@@ -29,7 +29,7 @@ from benchmarks import common
 from tv_jax import names, probs, replay
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import merging
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import VERIFIERS, misfit
 
 _VOCAB = flags.DEFINE_integer("vocab", 128256, "Vocabulary.", 256)
 _TREES = flags.DEFINE_string(
@@ -99,7 +99,7 @@ def measure(tree, proposal, kind, vocabulary, cycles, seed):
   lengths = {
     name: [replay.expected_lengths(name, own) for own in both]
     for name in RULES
-    if tree.is_chain or not VERIFIERS[name].chains_only
+    if not misfit(VERIFIERS[name], tree, rule)
   }
   distance = float(jnp.abs(q - p).sum(axis=1).mean() / 2)
   top = jax.lax.top_k(jnp.maximum(q, p), merging.KEPT)[1]

@@ -10,8 +10,8 @@ times a normal variate, which makes the mean total variation TV(p, q) about 0.2;
 what it was is printed. Siblings are drawn from q without replacement, anew for
 each decision, and so are the coins. All rows are float32.
 
-Methods. Every rule in `VERIFIERS`, and the two walks as one would write them
-in NumPy: one node after the other with early exit, work on the rows of the
+Methods. Every rule in `verifiers.DEFAULT`, and the two walks as one would write
+them in NumPy: one node after the other with early exit, work on the rows of the
 family at hand alone, every V-sized operation in place.
 
 Protocol. Everything is compiled and warmed before a clock starts. The methods

@@ -3,8 +3,8 @@
 Weng et al., "Traversal Verification for Speculative Tree Decoding": Algorithm 3
 with its deletions and its refreshed acceptance rates, (e1) to (e3) as printed;
 Algorithm 2 for token-level verification; and block verification (Sun et al.
-2025) from its own formulas. Slow, exact, and independent: nothing here is
-shared with the package, not even the constants.
+2025), the layer walk, GBV and K-SEQ from formulas of their own. Slow, exact,
+and independent: nothing here is shared with the package, not even constants.
 
 A tree is a list of parents (-1 for the root, parents before children, siblings
 in draw order). A token of -1 could not be drawn: its node is not in the tree,
@@ -13,6 +13,7 @@ and nothing below it is. Laws are tuples of `Fraction`.
 
 import dataclasses
 import functools
+import math
 from fractions import Fraction
 
 ROOT = 0
@@ -221,17 +222,174 @@ def block_offers(draft):
   return tuple(offers)
 
 
+# The layer walk, with whole laws and without a division by S.
+
+
+@functools.cache
+def layer_walk_offers(draft):
+  """Every coin rejected: from the last node of the deepest layer to the root.
+
+  In words of its own: what a node of a layer has left is kept given that all
+  children looked at so far were rejected, over pairs of a node and a token, so
+  that a rejection is the one step of RRSw on all pairs of the layer at once.
+  """
+  laws, depth = drawn_from(draft), depths(draft.parents)
+  entered = {ROOT: Fraction(1)}  # the chance to end at a node or below it
+  left = {}
+  for layer in range(max(depth) + 1):
+    nodes = [v for v in entered if depth[v] == layer]
+    g = {v: times(entered[v], draft.p[v]) for v in nodes}
+    none = 1 - sum(entered[v] for v in nodes)
+    whole = Fraction(1)
+    for child in range(len(draft.parents)):
+      if child not in laws or draft.parents[child] not in nodes:
+        continue
+      v, token = draft.parents[child], draft.tokens[child]
+      ratio = min(Fraction(1), g[v][token] / laws[child][token])
+      entered[child] = whole * ratio
+      whole *= 1 - ratio
+      lost = sum(surplus(laws[child], g[v]))
+      g[v] = surplus(g[v], laws[child])
+      if lost:
+        g = {u: times(1 / lost, law) for u, law in g.items()}
+        none /= lost
+    for v in nodes:
+      left[v] = (g[v], none)
+  offers, seen = [], {}
+  for v in sorted(left):
+    law, none = left[v]
+    seen[depth[v]] = seen.get(depth[v], none) + sum(law)
+    size = seen[depth[v]]
+    chance = sum(law) / size if size else Fraction(0)
+    residual = norm(law) if sum(law) else draft.p[v]
+    offers.append(Offer(v, Fraction(1) if v == ROOT else chance, residual))
+  return tuple(offers[::-1])
+
+
+# Greedy multi-path block verification, by counting.
+
+
+def greatest_law(draft, nodes, count):
+  """The law of the next token of the greatest of `count` paths, given these.
+
+  Of `count` independent paths, all that begin with what was chosen or below it:
+  every way that some of them are below, and that the others go on.
+  """
+  below, equal = Fraction(0), Fraction(1)
+  for node, child in zip(nodes, [*nodes[1:], None], strict=True):
+    q, p = draft.q[node], draft.p[node]
+    # In floats: any order will do, and equals are to be the same ones.
+    ratio = [float(p[x]) / (float(q[x]) or 1.0) for x in range(len(q))]
+    order = sorted(range(len(q)), key=lambda x: (ratio[x], x))
+    upto = {x: sum(q[y] for y in order[: i + 1]) for i, x in enumerate(order)}
+    if child is not None:
+      token = draft.tokens[child]
+      below += equal * (upto[token] - q[token])
+      equal *= q[token]
+  weights = []
+  for x in range(len(q)):
+    lower = below + equal * (upto[x] - q[x])
+    weights.append(
+      sum(  # exactly n of them go on with x, and all others are lower
+        math.comb(count, n) * (equal * q[x]) ** n * lower ** (count - n)
+        for n in range(1, count + 1)
+      )
+    )
+  return norm(weights), order
+
+
+@functools.cache
+def gbv_offers(draft):
+  """Block verification of the greatest path, as a chain of its own."""
+  laws = drawn_from(draft)
+  alive = {c: c for c in children_of(draft.parents, ROOT) if c in laws}
+  count, nodes, chosen_laws = len(alive), [ROOT], []
+  while alive:
+    law, order = greatest_law(draft, nodes, count)
+    best = max(order.index(draft.tokens[c]) for c in alive.values())
+    alive = {
+      chain: c
+      for chain, c in alive.items()
+      if order.index(draft.tokens[c]) == best
+    }
+    nodes.append(next(iter(alive.values())))
+    chosen_laws.append(law)
+    below = {
+      chain: child
+      for chain, c in alive.items()
+      for child in children_of(draft.parents, c)
+      if child in laws
+    }
+    alive = below
+  chain = Draft(
+    parents=tuple(range(-1, len(nodes) - 1)),
+    tokens=(NONE, *(draft.tokens[v] for v in nodes[1:])),
+    q=(*chosen_laws, draft.q[ROOT]),
+    p=tuple(draft.p[v] for v in nodes),
+    proposal="with_replacement",
+  )
+  return tuple(
+    dataclasses.replace(offer, node=nodes[offer.node])
+    for offer in block_offers(chain)
+  )
+
+
+# K-SEQ.
+
+
+@functools.cache
+def k_seq_offers(draft, node):
+  """SpecTr's rule below one node, every coin rejected; the node itself last."""
+  laws, p, q = drawn_from(draft), draft.p[node], draft.q[node]
+  children = [c for c in children_of(draft.parents, node) if c in laws]
+  k = len(children)
+  if not k:
+    return (Offer(node, Fraction(1), p),)
+
+  def sides(rho):
+    b = sum(min(x / rho, y) for x, y in zip(p, q, strict=True))
+    return 1 - (1 - b) ** k, rho * b
+
+  low, high = Fraction(1), Fraction(k)
+  for _ in range(60):  # the largest root, from above
+    middle = (low + high) / 2
+    hit, enough = sides(middle)
+    low, high = (low, middle) if hit <= enough else (middle, high)
+  rho = high
+  hit, _ = sides(rho)
+  b = sum(min(x / rho, y) for x, y in zip(p, q, strict=True))
+  share = hit / b if b else 0
+  left = surplus(
+    p, [min(x / rho, y) * share for x, y in zip(p, q, strict=True)]
+  )
+  offers = []
+  for child in children:
+    token = draft.tokens[child]
+    ratio = p[token] / (rho * q[token])
+    offers.append(Offer(child, min(ratio, Fraction(1)), draft.p[child]))
+  residual = norm(left) if sum(left) > Fraction(1, 10**15) else p
+  return (*offers, Offer(node, Fraction(1), residual))
+
+
 # What a method does with a draft.
+
+IN_ORDER = {
+  "traversal": traversal_offers,
+  "block": block_offers,
+  "layer_walk": layer_walk_offers,
+  "gbv": gbv_offers,
+}
+DOWN = {"token_level": token_level_offers, "k_seq": k_seq_offers}
 
 
 def in_order(draft, method):
-  return block_offers(draft) if method == "block" else traversal_offers(draft)
+  return IN_ORDER[method](draft)
 
 
 def decide(draft, method, eta):
   """(node, residual, {node: threshold} of the coins tossed)."""
-  if method == "token_level":
-    return _walk_down(draft, eta)
+  if method in DOWN:
+    return _walk_down(draft, DOWN[method], eta)
   tossed = {}
   for offer in in_order(draft, method):
     if offer.node == ROOT:
@@ -242,10 +400,10 @@ def decide(draft, method, eta):
   raise AssertionError("the root is always accepted")
 
 
-def _walk_down(draft, eta):
+def _walk_down(draft, offers_below, eta):
   node, tossed = ROOT, {}
   while True:
-    for offer in token_level_offers(draft, node):
+    for offer in offers_below(draft, node):
       if offer.node == node:
         return node, offer.residual, tossed
       tossed[offer.node] = offer.threshold
@@ -256,7 +414,7 @@ def _walk_down(draft, eta):
 
 def stop_law(draft, method):
   """{node: the chance that it is the accepted one}."""
-  if method != "token_level":
+  if method not in DOWN:
     law, left = {}, Fraction(1)
     for offer in in_order(draft, method):
       law[offer.node] = left * offer.threshold
@@ -265,7 +423,7 @@ def stop_law(draft, method):
   law, reach = {}, {ROOT: Fraction(1)}
   for node in range(len(draft.parents)):
     left = reach.get(node, Fraction(0))
-    for offer in token_level_offers(draft, node)[:-1]:
+    for offer in DOWN[method](draft, node)[:-1]:
       reach[offer.node] = left * offer.threshold
       left *= 1 - offer.threshold
     law[node] = left
@@ -274,8 +432,8 @@ def stop_law(draft, method):
 
 def residual_at(draft, method, node):
   """The law of the bonus token if `node` is accepted."""
-  if method == "token_level":
-    return token_level_offers(draft, node)[-1].residual
+  if method in DOWN:
+    return DOWN[method](draft, node)[-1].residual
   return next(o.residual for o in in_order(draft, method) if o.node == node)
 
 

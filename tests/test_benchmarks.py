@@ -6,7 +6,7 @@ import pytest
 from benchmarks import common, decisions, gpu_program, verify
 from benchmarks.numpy_walks import Walk
 from tv_jax import tree as tree_lib
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import DEFAULT, VERIFIERS
 
 NODES, WIDTH, V = 26, 4, 12
 TREES = [
@@ -95,7 +95,7 @@ def test_the_report_measures_everything(capsys):
     gpu=False,
   )
   printed = capsys.readouterr().out
-  for name in (*VERIFIERS, "numpy traversal", "logits, token_level"):
+  for name in (*DEFAULT, "numpy traversal", "logits, token_level"):
     assert f"| {name} " in printed
   assert "3 of 3" in printed  # all methods took the same decisions
   assert "not measured" in printed  # the goals are about other trees

@@ -46,8 +46,10 @@ class TestEveryRule:
   def checks(self, name, proposal, plan, dtype):
     rule = VERIFIERS[name]
     for shape, vocabulary, count in plan:
-      if rule.chains_only and not shape.is_chain:
-        shape = tree.chain(shape.max_depth)
+      if misfit(rule, shape, PROPOSALS[proposal]):
+        twins = tree.branching([2] + [1] * (shape.max_depth - 1))
+        fits = not misfit(rule, twins, PROPOSALS[proposal])
+        shape = twins if fits else tree.chain(shape.max_depth)
       own = settings(vocabulary=vocabulary, cases=count, dtype=dtype)
       assert certify.enumerable(shape, PROPOSALS[proposal], own)
       check = certify.check(rule, PROPOSALS[proposal], shape, own)
@@ -488,12 +490,12 @@ class TestWhatIsNamed:
       "import dataclasses\n"
       "from tv_jax import tree\n"
       "from tv_jax.proposals import TOP_K\n"
-      "from tv_jax.verifiers import VERIFIERS, Verifier\n"
+      "from tv_jax.verifiers import VERIFIERS, Verifier, chains_only\n"
       "drawn = dataclasses.replace(TOP_K, name='')\n"
       "rule = Verifier(\n"
       "  decide=VERIFIERS['traversal'].decide,\n"
       "  proposals=('mine:drawn', 'top_k'),\n"
-      "  chains_only=True,\n"
+      "  defined_on=chains_only,\n"
       ")\n"
       "fork = tree.from_parents([-1, 0, 0])\n"
       "chain = tree.chain(2)\n"

@@ -27,6 +27,7 @@ from tv_jax.tree import ROOT
 from tv_jax.verifiers import (
   NOT_OFFERED,
   VERIFIERS,
+  chains_only,
   check_draft,
   toss_and_draw,
   verify,
@@ -57,8 +58,9 @@ METHOD = {
   "token_level": "token_level",
   "token_level_loop": "token_level",
   "block": "block",
+  "layer_walk": "layer_walk",
 }
-LOOPS = ("traversal_loop", "token_level_loop")
+LOOPS = ("traversal_loop", "token_level_loop", "layer_walk")
 TREE_RULES = [name for name in METHOD if name != "block"]
 
 every_rule = pytest.mark.parametrize("rule", METHOD)
@@ -393,7 +395,9 @@ def test_table_1(x64, rule):
 
 
 @pytest.mark.parametrize("proposal", NAMES)
-@pytest.mark.parametrize("method", ["traversal", "token_level", "block"])
+@pytest.mark.parametrize(
+  "method", ["traversal", "token_level", "block", "layer_walk"]
+)
 def test_the_oracle_is_lossless(method, proposal):
   """Theorem 1, to the last digit: the oracle may judge."""
   chains = [(-1, 0), (-1, 0, 1)]
@@ -1294,7 +1298,7 @@ def test_verify_lists_the_names_it_knows():
 
 
 def test_block_is_refused_off_chains():
-  assert VERIFIERS["block"].chains_only
+  assert VERIFIERS["block"].defined_on is chains_only
   with pytest.raises(ValueError, match=r"for chains only, .* Tree\(6"):
     checked(*a_draft(), rule="block")
   verdict = checked(*a_draft(CHAIN), rule="block", t=CHAIN)

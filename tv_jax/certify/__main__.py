@@ -12,14 +12,14 @@ from tv_jax import certify, cli, names
 from tv_jax.certify import plan as plan_lib
 from tv_jax.certify import progress
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import DEFAULT, VERIFIERS
 
 _NAMED = "package.module:name, or several with commas or spaces between"
 _VERIFIER = cli.define_names(
   "verifier",
   None,
   f"Rules to certify: {', '.join(VERIFIERS)}, or a `decide` or `Verifier` of"
-  f" your own as {_NAMED}. Default: all.",
+  f" your own as {_NAMED}. Default: {', '.join(DEFAULT)}.",
 )
 _PROPOSALS = cli.define_names(
   "proposals",

@@ -10,7 +10,7 @@ from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import VERIFIERS, Verifier
+from tv_jax.verifiers import DEFAULT, Verifier
 
 
 class Row(NamedTuple):
@@ -38,7 +38,7 @@ def make(
   """Everything by its name.
 
   Args:
-    rules: Of the user's; None: the built-in ones.
+    rules: Of the user's; None: the usual ones, `verifiers.DEFAULT`.
     drawn: Proposals; None: the built-in ones, and those that rules say they
       are for.
     trees: As `tree.parse` reads them.
@@ -50,7 +50,7 @@ def make(
   Raises:
     ValueError: Something is not there, or there is nothing to do.
   """
-  found = {text: verifiers.resolve(text) for text in rules or VERIFIERS}
+  found = {text: verifiers.resolve(text) for text in rules or DEFAULT}
   if drawn is None:
     declared = itertools.chain(*(rule.proposals for rule in found.values()))
     drawn = [*dict.fromkeys([*PROPOSALS, *declared])]

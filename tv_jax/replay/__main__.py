@@ -10,13 +10,14 @@ from absl import flags, logging
 from tv_jax import cli, proposals, replay
 from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report
-from tv_jax.verifiers import VERIFIERS, misfit, resolve
+from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
 
 _VERIFIER = cli.define_names(
   "verifier",
   None,
   f"Rules to replay: {', '.join(VERIFIERS)}, or package.module:function, a"
-  " `decide` or a `Verifier`. Default: all that suit the tree.",
+  f" `decide` or a `Verifier`. Default: those of {', '.join(DEFAULT)} that suit"
+  " the tree.",
 )
 _PROPOSAL = flags.DEFINE_string(
   "proposal",
@@ -54,11 +55,12 @@ def main(heard, paths) -> None:
 
 
 def _suiting(path, cycles, rules):
-  """The rules to replay on a file: those asked for, or all that suit it."""
+  """The rules to replay on a file: those asked for, or usual ones that suit."""
   if rules is None:
+    usual = {name: VERIFIERS[name] for name in DEFAULT}
     return {
       name: rule
-      for name, rule in VERIFIERS.items()
+      for name, rule in usual.items()
       if not misfit(rule, cycles.tree, cycles.proposal)
     }
   for rule in rules.values():

@@ -12,14 +12,16 @@ from tv_jax.verifiers.decision import (
   Decide,
   Decision,
   Verifier,
+  chains_only,
   settle,
 )
 from tv_jax.verifiers.eager import check_draft, verify
 from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.table import VERIFIERS, form, misfit, resolve
+from tv_jax.verifiers.table import DEFAULT, VERIFIERS, form, misfit, resolve
 from tv_jax.verifiers.verdict import Verdict, checked, toss, toss_and_draw
 
 __all__ = [
+  "DEFAULT",
   "DOWN",
   "NOT_OFFERED",
   "UP",
@@ -28,6 +30,7 @@ __all__ = [
   "Decision",
   "Verdict",
   "Verifier",
+  "chains_only",
   "check_draft",
   "checked",
   "form",

@@ -25,7 +25,7 @@ from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
 
 
-class _Chain(NamedTuple):
+class Chain(NamedTuple):
   """Everything that no coin changes."""
 
   drawn: jax.Array  # [N] whether the chain reaches this node
@@ -36,7 +36,41 @@ class _Chain(NamedTuple):
   fault: jax.Array  # []
 
 
-def _chain(tree, proposal, tokens, q, p) -> _Chain:
+def judge(
+  drawn: jax.Array, tokens: jax.Array, q: jax.Array, p: jax.Array
+) -> Chain:
+  """The formulas above, whatever law the tokens were drawn from.
+
+  Args:
+    drawn: [N] whether the chain reaches this node.
+    tokens: [N - 1] of the nodes below the root; any where nothing was drawn.
+    q: [N - 1, V] the laws that they were drawn from.
+    p: [N, V] the target's laws after the nodes.
+  """
+  place = np.arange(len(tokens), dtype=np.int32), tokens
+  ratio = p[place] / jnp.where(q[place] <= 0, 1, q[place])
+  ratio = jnp.where(drawn[1:], ratio, 0)
+  reach = [jnp.ones_like(ratio[0])]
+  for r in ratio:
+    reach.append(jnp.minimum(reach[-1] * r, 1))
+  reach = jnp.stack(reach)
+  A = jnp.sum(_positive(reach[:-1, None] * p[:-1] - q), axis=1)
+  A = jnp.append(A, 0)
+  last = drawn & ~jnp.append(drawn[1:], False)
+  certain = (reach == 1) & (A == 0)
+  h = jnp.where(certain, 1, A / jnp.where(certain, 1, A + (1 - reach)))
+  h = jnp.where(last, reach, h)
+  return Chain(
+    drawn=drawn & (reach > 0),
+    h=h.at[ROOT].set(1),
+    last=last,
+    reach=reach,
+    q=q,
+    fault=jnp.any(jnp.isnan(h)),
+  )
+
+
+def _chain(tree, proposal, tokens, q, p) -> Chain:
   if not tree.is_chain:
     raise ValueError(
       f"block verification is defined on chains, not on {tree};"
@@ -51,26 +85,7 @@ def _chain(tree, proposal, tokens, q, p) -> _Chain:
   scale, at = jax.vmap(proposal.laws)(q[place][:, None], rest, drawn[1:, None])
   q = jnp.where(at_token, at[:, 0], scale * q[:-1])
   drawn = drawn.at[1:].set(drawn[1:] & ~(q[place] <= 0))
-  ratio = p[place] / jnp.where(q[place] <= 0, 1, q[place])
-  ratio = jnp.where(drawn[1:], ratio, 0)
-  reach = [jnp.ones_like(ratio[0])]
-  for r in ratio:
-    reach.append(jnp.minimum(reach[-1] * r, 1))
-  reach = jnp.stack(reach)
-  A = jnp.sum(_positive(reach[:-1, None] * p[:-1] - q), axis=1)
-  A = jnp.append(A, 0)
-  last = drawn & ~jnp.append(drawn[1:], False)
-  certain = (reach == 1) & (A == 0)
-  h = jnp.where(certain, 1, A / jnp.where(certain, 1, A + (1 - reach)))
-  h = jnp.where(last, reach, h)
-  return _Chain(
-    drawn=drawn & (reach > 0),
-    h=h.at[ROOT].set(1),
-    last=last,
-    reach=reach,
-    q=q,
-    fault=jnp.any(jnp.isnan(h)),
-  )
+  return judge(drawn, token, q, p)
 
 
 def decide(
@@ -82,8 +97,12 @@ def decide(
   eta: jax.Array,
 ) -> Decision:
   """See `decision.Verifier`."""
-  chain = _chain(tree, proposal, tokens, q, p)
-  depth = np.arange(len(tree), dtype=np.int32)
+  return toss(_chain(tree, proposal, tokens, q, p), p, eta)
+
+
+def toss(chain: Chain, p: jax.Array, eta: jax.Array) -> Decision:
+  """The decision on a chain with laws p [N, V] and coins [N]."""
+  depth = np.arange(len(p), dtype=np.int32)
   node = jnp.max(jnp.where(chain.drawn & (eta < chain.h), depth, ROOT))
   node = jnp.where(chain.fault, ROOT, node)
   row = jnp.minimum(node, len(chain.q) - 1)  # a leaf has no law of a child
@@ -107,7 +126,11 @@ def stop_law(
   p: jax.Array,
 ) -> jax.Array:
   """[N] the chance of each node to be the last with eta_i < h_i."""
-  chain = _chain(tree, proposal, tokens, q, p)
+  return last_hit_law(_chain(tree, proposal, tokens, q, p))
+
+
+def last_hit_law(chain: Chain) -> jax.Array:
+  """[N] the same of a chain."""
   hit = jnp.where(chain.drawn & ~chain.fault, chain.h, 0).at[ROOT].set(1)
   missed_below = jnp.cumprod(jnp.append(1 - hit[1:], 1)[::-1])[::-1]
   return hit * missed_below

@@ -73,7 +73,10 @@ class Verifier:
     direction: `DOWN` if it offers a node's children in draw order and goes to
       the one that is taken, `UP` if it offers nodes in post-order, until one is
       taken; "" for any other walk. The report draws the first two.
-    chains_only: Whether the rule is defined for chains alone.
+    defined_on: `tree -> str | None`: why the rule is not defined on a tree, as
+      what follows its name in a message; None where it is. It is given an
+      `Adaptive` where that shapes the trees. `chains_only` is one. None: it is
+      defined on all.
     proposals: Names of the proposals that it is defined for; empty: all.
     static_only: Whether the tree must be known when the rule is compiled. If
       not, it takes a traced `Topology` as well, and so adaptive trees.
@@ -88,7 +91,9 @@ class Verifier:
   stop_law: StopLaw | None = None
   name: str = ""
   direction: str = ""
-  chains_only: bool = False
+  defined_on: (
+    Callable[[tree_lib.Tree | tree_lib.Adaptive], str | None] | None
+  ) = None
   proposals: tuple[str, ...] = ()
   static_only: bool = True
   loop: Verifier | None = None
@@ -97,6 +102,16 @@ class Verifier:
   def num_coins(self, tree: tree_lib.Tree | tree_lib.Adaptive) -> int:
     """The length of `eta`, on this tree."""
     return len(tree) + (self.coins(tree) if self.coins else 0)
+
+
+def chains_only(tree: tree_lib.Tree | tree_lib.Adaptive) -> str | None:
+  """The `Verifier.defined_on` of a rule for chains alone."""
+  if tree.is_chain:
+    return None
+  return (
+    f"is defined for chains only, and the tree is {tree!r}: give"
+    f' tree="chain:{tree.max_depth}", or another verifier'
+  )
 
 
 def conclude(

@@ -9,12 +9,21 @@ from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import (
   block,
+  gbv,
+  k_seq,
+  layer_walk,
   token_level,
   token_level_loop,
   traversal,
   traversal_loop,
 )
-from tv_jax.verifiers.decision import DOWN, UP, Decide, Verifier
+from tv_jax.verifiers.decision import (
+  DOWN,
+  UP,
+  Decide,
+  Verifier,
+  chains_only,
+)
 
 _TOKEN_LEVEL_LOOP = Verifier(
   name="token_level_loop",
@@ -55,10 +64,40 @@ VERIFIERS = {
       decide=block.decide,
       stop_law=block.stop_law,
       direction=UP,
-      chains_only=True,
+      defined_on=chains_only,
+    ),
+    Verifier(
+      name="layer_walk",
+      decide=layer_walk.decide,
+      stop_law=layer_walk.stop_law,
+      static_only=False,
+    ),
+    Verifier(
+      name="gbv",
+      decide=gbv.decide,
+      stop_law=gbv.stop_law,
+      defined_on=gbv.chains_from_the_root,
+      proposals=("with_replacement",),
+    ),
+    Verifier(
+      name="k_seq",
+      decide=k_seq.decide,
+      stop_law=k_seq.stop_law,
+      direction=DOWN,
+      proposals=("with_replacement",),
     ),
   )
 }
+
+# What commands take where no rule is named: the paper's methods, in each form.
+# Others are taken by their names, so that a new one changes no old run.
+DEFAULT = (
+  "token_level",
+  "token_level_loop",
+  "traversal",
+  "traversal_loop",
+  "block",
+)
 
 
 def resolve(verifier: Verifier | Decide | str) -> Verifier:
@@ -125,11 +164,8 @@ def misfit(
   rule: Verifier, tree: Tree | Adaptive, proposal: Proposal
 ) -> str | None:
   """Why a rule is not defined for a tree and a proposal; None: it is."""
-  if rule.chains_only and not tree.is_chain:
-    return (
-      f"verifier {rule.name!r} is defined for chains only, and the tree is"
-      f' {tree!r}: give tree="chain:{tree.max_depth}", or another verifier'
-    )
+  if rule.defined_on and (reason := rule.defined_on(tree)):
+    return f"verifier {rule.name!r} {reason}"
   forms = [own for own in (rule, rule.loop) if own]
   if isinstance(tree, Adaptive) and all(own.static_only for own in forms):
     return (

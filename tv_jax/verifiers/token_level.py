@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import proposals
-from tv_jax.tree import NO_CHILD, ROOT, Tree
-from tv_jax.verifiers import family, residual
+from tv_jax.tree import Tree
+from tv_jax.verifiers import down, family, residual
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision, conclude
 
 
@@ -81,18 +81,7 @@ def decide(
 ) -> Decision:
   """See `decision.Verifier`."""
   offers = _offers(tree, proposal, tokens, q, p)
-  hit = offers.exists & (eta < offers.entry)
-  # Static tables and elementwise steps: on a GPU one kernel, not one for each.
-  elder_hit = jnp.zeros(len(tree), bool)
-  for elder in _elders(tree):
-    elder_hit |= (elder != NO_CHILD) & hit[elder]
-  chosen = (np.arange(len(tree)) == ROOT) | (hit & ~elder_hit)
-  above = jnp.ones(len(tree), bool)
-  for ancestor in _lines(tree):
-    above &= chosen[ancestor]
-  reached = above & chosen
-  node = jnp.argmax(jnp.where(reached, tree.depth, -1))
-  offered = above & offers.exists & ~elder_hit
+  node, offered = down.walk(tree, offers.entry, offers.exists, eta)
   own_tokens, own_g = family.at_node(
     tree, offers.children, offers.g, node, spared=True
   )
@@ -117,30 +106,4 @@ def stop_law(
   """[N] the chance to reach a node and to enter none of its children."""
   offers = _offers(tree, proposal, tokens, q, p)
   entry = jnp.where(offers.fault, 0, offers.entry)
-  missed = jnp.ones_like(entry)
-  for elder in _elders(tree):
-    missed *= jnp.where(elder != NO_CHILD, 1 - entry[elder], 1)
-  step = jnp.where(np.arange(len(tree)) == ROOT, 1, entry * missed)
-  reached = step
-  for ancestor in _lines(tree):
-    reached *= step[ancestor]
-  stay = jnp.ones_like(entry)
-  for child in tree.children.T:
-    stay *= jnp.where(child != NO_CHILD, 1 - entry[child], 1)
-  return reached * stay
-
-
-def _elders(tree):
-  """For each rank but the last, [N] a node's elder sibling of that rank."""
-  siblings = tree.children[tree.parent]  # the root's wrap, and are not used
-  none = (np.arange(siblings.shape[1]) >= tree.rank[:, None]).T
-  return np.where(none, NO_CHILD, siblings.T)[:-1]
-
-
-def _lines(tree):
-  """For each step up, [N] a node's ancestor; the root above the root."""
-  up = np.maximum(tree.parent, ROOT)
-  line = [up]
-  for _ in range(tree.max_depth - 1):
-    line.append(up[line[-1]])
-  return line
+  return down.stop_law(tree, entry)

@@ -22,10 +22,10 @@ from tv_jax.certify.engine import cases, exact, report, statistics
 from tv_jax.names import raised
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
-from tv_jax.verifiers import VERIFIERS, resolve
+from tv_jax.verifiers import DEFAULT, resolve
 
 _VERIFIER = cli.define_names(
-  "verifier", " ".join(VERIFIERS), "Rules, by name or package.module:function."
+  "verifier", " ".join(DEFAULT), "Rules, by name or package.module:function."
 )
 _PROPOSALS = cli.define_names(
   "proposals", " ".join(PROPOSALS), "How siblings are drawn."

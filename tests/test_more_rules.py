@@ -1,0 +1,357 @@
+"""The rules beyond the paper: exact arithmetic, their theorems, planted faults.
+
+`layer_walk` goes through all of tests/test_verifiers.py as well; `gbv` and
+`k_seq` are for siblings with replacement alone.
+"""
+
+import functools
+import itertools
+import random
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.optimize
+
+from tests import faulty, oracle, quick
+from tests import test_verifiers as battery
+from tv_jax import certify
+from tv_jax import tree as tree_lib
+from tv_jax.proposals import PROPOSALS
+from tv_jax.tree import ROOT
+from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, gbv, k_seq, misfit, resolve
+
+IID = "with_replacement"
+BUNDLE = tree_lib.branching([3, 1, 1])
+TREES = {"k_seq": battery.LOPSIDED, "gbv": BUNDLE}
+each_with_its_tree = pytest.mark.parametrize(("rule", "t"), TREES.items())
+
+
+@pytest.fixture(autouse=True)
+def _known_to_the_oracle(monkeypatch):
+  for rule in TREES:
+    monkeypatch.setitem(battery.METHOD, rule, rule)
+
+
+# Exact arithmetic.
+
+
+@pytest.mark.parametrize(
+  ("method", "parents"),
+  [
+    ("k_seq", (-1, 0, 0, 1)),
+    ("gbv", (-1, 0, 0, 1, 2)),
+    ("gbv", (-1, 0, 0, 0)),
+  ],
+)
+def test_the_oracle_is_lossless(method, parents):
+  for seed in range(2):
+    language = oracle.random_language(random.Random(seed), 3)
+    own = oracle.output_law(parents, IID, language, method)
+    target = oracle.target_output_law(parents, language)
+    words = {*own, *target}
+    error = max(abs(own.get(w, 0) - target.get(w, 0)) for w in words)
+    # Its rho is a root of a polynomial, and had by halving.
+    assert error <= (Fraction(1, 10**15) if method == "k_seq" else 0)
+
+
+@each_with_its_tree
+def test_oracle_agreement(x64, rule, t):
+  rng = random.Random(len(t))
+  drafts = [battery.random_draft(rng, t, IID) for _ in range(32)]
+  battery.assert_oracle_agrees(rule, t, drafts, IID)
+
+
+def test_oracle_agreement_of_gbv_on_other_bundles(x64):
+  for widths in ([1, 1], [4]):
+    t = tree_lib.branching(widths)
+    rng = random.Random(len(t))
+    drafts = [battery.random_draft(rng, t, IID) for _ in range(16)]
+    battery.assert_oracle_agrees("gbv", t, drafts, IID)
+
+
+@each_with_its_tree
+def test_a_nan_is_reported_or_was_not_read(x64, rule, t):
+  rng = np.random.default_rng(14)
+  lanes = battery.random_lanes(rng, t, 24, only=IID)
+  eta = rng.random((24, len(t))) ** 2
+  clean = battery.run(rule, t, lanes, eta, IID)
+  assert not clean.fault.any()
+  assert set(clean.node.tolist()) > {ROOT}
+  for place in itertools.product("qp", range(len(t)), [None, 0, 5]):
+    bad = battery.poisoned(lanes, *place)
+    found = battery.run(rule, t, bad, eta, IID)
+    for values in (found.node, found.residual, found.accept, found.stop):
+      assert not np.isnan(values).any(), place
+    np.testing.assert_allclose(found.residual.sum(axis=1), 1, atol=1e-12)
+    np.testing.assert_allclose(found.stop.sum(axis=1), 1, atol=1e-12)
+    assert (found.node[found.fault] == ROOT).all()
+    assert (found.accept[found.fault] == NOT_OFFERED).all()
+    for field in ("node", "residual", "accept"):
+      np.testing.assert_array_equal(
+        getattr(found, field)[~found.fault], getattr(clean, field)[~found.fault]
+      )
+    name, row, _ = place
+    if name == "q" and t.num_children[row] == 0:
+      assert not found.fault.any()  # rows of leaves are never read
+    if name == "p":  # the accepted row is
+      assert found.fault[clean.node == row].all()
+
+
+@each_with_its_tree
+def test_a_coin_of_zero_misses_what_has_no_chance(x64, rule, t):
+  half = np.arange(battery.V) < battery.V // 2
+  q = np.tile(half / half.sum(), (1, len(t), 1))
+  p = np.tile(~half / (~half).sum(), (1, len(t), 1))
+  tokens = np.full((1, len(t)), 1, np.int32)
+  lanes = battery.Lanes(tokens, q, p, np.full(1, battery.NAMES.index(IID)))
+  found = battery.run(rule, t, lanes, np.zeros((1, len(t))), IID)
+  assert found.node[0] == ROOT
+  assert np.isin(found.accept, [0, NOT_OFFERED]).all()
+  np.testing.assert_allclose(found.residual, p[:, 0], atol=1e-15)
+
+
+# Where rules are one.
+
+
+def coins_near(first, rng):
+  """Coins a hair above and below thresholds."""
+  accept = np.clip(first.accept, 0, battery.HIGH)
+  return accept * np.where(rng.random(accept.shape) < 0.5, 1 + 1e-9, 1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+  ("rule", "other", "t"),
+  [
+    ("gbv", "block", battery.CHAIN),
+    ("k_seq", "token_level", battery.CHAIN),
+    ("layer_walk", "block", battery.CHAIN),
+  ],
+)
+def test_on_chains_rules_are_one(x64, rule, other, t):
+  """Coin for coin."""
+  rng = np.random.default_rng(2)
+  only = None if rule == "layer_walk" else IID
+  lanes = battery.random_lanes(rng, t, 300, only=only)
+  high = np.full((300, len(t)), battery.HIGH)
+  first = battery.run(rule, t, lanes, high, only)
+  battery.assert_same(first, battery.run(other, t, lanes, high, only), lanes)
+  for coins in (rng.random(high.shape), coins_near(first, rng)):
+    own, theirs = (
+      battery.run(name, t, lanes, coins, only) for name in (rule, other)
+    )
+    battery.assert_same(own, theirs, lanes)
+
+
+def test_on_one_layer_the_walk_is_the_traversal(x64):
+  """It offers the last node first; what comes of it is the same."""
+  t, rng = tree_lib.kary(3, 1), np.random.default_rng(2)
+  lanes = battery.random_lanes(rng, t, 300)
+  high = np.full((300, len(t)), battery.HIGH)
+  own, other = (
+    battery.run(rule, t, lanes, high) for rule in ("layer_walk", "traversal")
+  )
+  np.testing.assert_allclose(own.stop, other.stop, atol=1e-12)
+  both = (own.node == ROOT) & (other.node == ROOT)
+  assert both.sum() > 100
+  np.testing.assert_allclose(
+    own.residual[both], other.residual[both], atol=1e-12
+  )
+
+
+# What is optimal.
+
+
+def best_single_step(p, q, k):
+  """1 + the least of p(H) - q(H)^k over the tokens of largest q / p first."""
+  order = sorted(range(len(p)), key=lambda x: p[x] / q[x] if q[x] else np.inf)
+  sums = np.cumsum(np.stack([p[order], q[order]]), axis=1)
+  return 1 + min(0, (sums[0] - sums[1] ** k).min())
+
+
+def by_linear_program(p, q, k):
+  """The same over all plans: who is taken of every tuple of tokens."""
+  V = len(p)
+  tuples = list(itertools.product(range(V), repeat=k))
+  chance = [np.prod(q[list(own)]) for own in tuples]
+  columns = [(i, x) for i, own in enumerate(tuples) for x in {*own}]
+  A = np.zeros((len(tuples) + V, len(columns)))
+  for column, (i, x) in enumerate(columns):
+    A[i, column] = A[len(tuples) + x, column] = 1
+  b = np.concatenate([chance, p])
+  solution = scipy.optimize.linprog(-np.ones(len(columns)), A_ub=A, b_ub=b)
+  assert solution.success, solution.message
+  return -solution.fun
+
+
+@pytest.mark.parametrize("k", quick.shorter([2, 3]))
+def test_no_rule_is_better_than_the_best_single_step(x64, k):
+  """And K-SEQ takes 1 - (1 - 1/k)^k of it at least (SpecTr, Theorem 2)."""
+  V = 3
+  shape, iid = tree_lib.kary(k, 1), PROPOSALS[IID]
+  runs = {
+    rule: certify.exact.make_lengths(VERIFIERS[rule], iid, shape, np.float64)
+    for rule in ("k_seq", "token_level", "gbv", "layer_walk")
+  }
+  ahead = dict.fromkeys(runs, 0)
+  contexts = certify.num_contexts(V, 1)
+  for case in certify.cases.generate(3, 27, V, contexts):
+    best = best_single_step(case.p[0], case.q[0], k)
+    program = by_linear_program(case.p[0], case.q[0], k)
+    assert best == pytest.approx(program, abs=1e-8)  # the program's accuracy
+    drawn = certify.drafts.enumerate_drafts(shape, iid, case.q)
+    gained = {rule: run(case, drawn) - 1 for rule, run in runs.items()}
+    assert max(gained.values()) <= best + 1e-12
+    assert gained["k_seq"] >= (1 - (1 - 1 / k) ** k) * best - 1e-12
+    assert gained["layer_walk"] == pytest.approx(
+      gained["token_level"], abs=1e-12
+    )
+    for rule, own in gained.items():
+      ahead[rule] += own > gained["token_level"] + 1e-9
+  assert ahead["k_seq"] > 0
+
+
+def test_k_seq_finds_the_root(x64):
+  """1 - (1 - b)^k = rho b to the last digits, or no draft is of use."""
+  rng = np.random.default_rng(5)
+  t = tree_lib.kary(4, 1)
+  solve = jax.jit(functools.partial(k_seq._solve, tree=t))
+  for case in certify.cases.generate(7, 60, 5, 1):
+    count = jnp.asarray([rng.integers(1, 5)], jnp.int32)
+    rho, missed = solve(case.q, case.p, count)
+    b = np.minimum(case.p / rho[0], case.q).sum()
+    k = int(count[0])
+    assert 1 <= rho[0] <= k
+    assert float(missed[0]) == pytest.approx(1 - b, abs=1e-14)
+    assert 1 - (1 - b) ** k == pytest.approx(float(rho[0] * b), abs=1e-14)
+
+
+# Planted faults.
+
+
+def caught(rule, proposal, shape, **changes):
+  own = certify.Settings(**{"cases": 9, **changes})
+  found = certify.check(rule, proposal, shape, own)
+  return found.distance > 1e-3 and not found.lossless
+
+
+def test_gbv_without_the_law_of_the_greatest_is_caught(x64, monkeypatch):
+  """Block-verified against q, as if the path had not been chosen."""
+  ones = lambda a, b, count, most: jnp.ones_like(a)  # noqa: E731
+  monkeypatch.setattr(gbv, "_ways", ones)
+  assert caught("gbv", IID, tree_lib.kary(2, 1))
+
+
+def test_k_seq_with_a_rho_below_the_root_is_caught(x64, monkeypatch):
+  """Of 1: too much is taken for any residual to make up for it."""
+
+  def one(q, p, count, tree):
+    rho = jnp.ones(len(count), p.dtype)
+    return rho, jnp.zeros_like(rho)
+
+  monkeypatch.setattr(k_seq, "_solve", one)
+  assert caught("k_seq", IID, tree_lib.kary(2, 1))
+
+
+@pytest.mark.parametrize("fault", quick.shorter(faulty.LAYER_FAULTS))
+def test_a_faulty_layer_walk_is_caught(x64, fault):
+  rule = resolve(functools.partial(faulty.layer_walk, fault=fault))
+  assert caught(rule, "without_replacement", battery.FIGURE_1, vocabulary=2)
+
+
+def test_the_plain_layer_walk_is_sound(x64):
+  rule = resolve(faulty.layer_walk)
+  own = certify.Settings(vocabulary=2, cases=9)
+  found = certify.check(rule, "without_replacement", battery.FIGURE_1, own)
+  assert found.lossless, certify.spell_out(found.failure)
+
+
+# Where they are defined.
+
+
+@pytest.mark.parametrize(
+  ("text", "remedy"),
+  [
+    ("chain:3", None),
+    ("branching:3,1,1", None),
+    ("kary:4x1", None),
+    ("kary:2x2", "branching:2,1"),
+    ("eagle", "branching:4,1,1,1,1"),
+    ("branching:1,2", "branching:1,1"),
+    ("adaptive:2,2", "branching:2,1"),
+  ],
+)
+def test_gbv_is_for_chains_from_the_root(text, remedy):
+  reason = misfit(VERIFIERS["gbv"], tree_lib.parse(text), PROPOSALS[IID])
+  assert (reason is None) == (remedy is None)
+  if remedy:
+    assert "\n" not in reason
+    assert f'give tree="{remedy}"' in reason
+    parsed = tree_lib.parse(remedy)
+    assert misfit(VERIFIERS["gbv"], parsed, PROPOSALS[IID]) is None
+
+
+def test_chains_of_two_lengths_are_refused():
+  uneven = tree_lib.from_parents([-1, 0, 0, 1])
+  assert "of one length" in misfit(VERIFIERS["gbv"], uneven, PROPOSALS[IID])
+
+
+@pytest.mark.parametrize("rule", TREES)
+def test_other_proposals_are_refused(rule):
+  for name, own in PROPOSALS.items():
+    reason = misfit(VERIFIERS[rule], tree_lib.chain(2), own)
+    assert (reason is None) == (name == IID)
+
+
+def test_the_layer_walk_takes_adaptive_trees(x64):
+  own = certify.Settings(vocabulary=2, cases=9)
+  found = certify.check("layer_walk", "with_replacement", "adaptive:2,1", own)
+  assert (found.method, found.lossless) == ("exact", True)
+
+
+# Float32, and trees too large to enumerate.
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+  ("rule", "tree"),
+  [
+    ("layer_walk", "kary:2x5"),
+    ("layer_walk", "eagle"),
+    ("k_seq", "eagle"),
+    ("gbv", "branching:4,1,1,1"),
+  ],
+)
+def test_large_trees_by_sampling(rule, tree):
+  found = certify.check(
+    rule, IID, tree, certify.Settings(cases=18, dtype=np.float32)
+  )
+  assert "drafts" in found.method
+  assert found.lossless, certify.spell_out(found.failure)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tail", [1e-20, 1e-29, 1e-31, 1e-36])
+@pytest.mark.parametrize(
+  ("rule", "proposal", "tree"),
+  [
+    ("layer_walk", "without_replacement", "kary:2x2"),
+    ("layer_walk", "sample_then_top", "kary:2x2"),
+    ("k_seq", IID, "kary:2x2"),
+    ("gbv", IID, "branching:3,1"),
+  ],
+)
+def test_a_sure_draft_in_float32(rule, proposal, tree, tail):
+  V, shape = 3, tree_lib.parse(tree)
+  contexts = certify.num_contexts(V, 2)
+  rng = np.random.default_rng(0)
+  p = rng.dirichlet(np.ones(V), contexts)
+  q = rng.dirichlet(np.ones(V), contexts) * tail
+  q[np.arange(contexts), rng.integers(V, size=contexts)] = 1
+  outcome = certify.output_law(
+    rule, proposal, shape, p.astype("f4"), q.astype("f4")
+  )
+  assert outcome.distance < 2e-6
+  assert outcome.faults == ()
