@@ -371,6 +371,119 @@ def k_seq_offers(draft, node):
   return (*offers, Offer(node, Fraction(1), residual))
 
 
+# Any joint plan for siblings, lifted; and plans for pairs.
+
+PAIR_LEAN = 4
+_ZETA, _SMALLEST, _LARGEST = map(Fraction, (1e-3, 1e-4, 1e4))
+
+
+def pair_chances(q):
+  """{(x, y): the chance to draw these two}; y is NONE where x is all of q."""
+  chances = {}
+  for x, first in enumerate(q):
+    rest = next_law("without_replacement", q, [x], 2)
+    seconds = enumerate(rest) if sum(rest) else [(NONE, Fraction(1))]
+    for y, second in seconds:
+      if first * second:
+        chances[x, y] = first * second
+  return chances
+
+
+def taken_by(plan, chances, V):
+  """f: how much of each token a plan {pair: (a_1, a_2)} takes."""
+  f = [Fraction(0)] * V
+  for pair, chance in chances.items():
+    for token, a in zip(pair, plan[pair], strict=True):
+      if token != NONE:
+        f[token] += chance * a
+  return f
+
+
+def transport_plan(g, chances, steps=0):
+  """As `verifiers/pairs.py` says it. Steps make fractions long."""
+  V = len(g)
+
+  def clip(z):
+    return min(max(z, _SMALLEST), _LARGEST)
+
+  def share(z):
+    plan = {}
+    for x, y in chances:
+      second = Fraction(0) if y == NONE else z[y]
+      whole = _ZETA + PAIR_LEAN * z[x] + second
+      plan[x, y] = PAIR_LEAN * z[x] / whole, second / whole
+    return plan
+
+  def over(a, b):
+    return a / b if b else Fraction(1)
+
+  q = [sum(c for (x, _), c in chances.items() if x == t) for t in range(V)]
+  z = [clip(over(a, b)) for a, b in zip(g, q, strict=True)]
+  for _ in range(steps):
+    f = taken_by(share(z), chances, V)
+    z = [clip(z[t] * over(g[t], f[t]) ** 2) for t in range(V)]
+  f = taken_by(share(z), chances, V)
+  cut = [min(Fraction(1), over(a, b)) for a, b in zip(g, f, strict=True)]
+  return {
+    (x, y): (a * cut[x], b * cut[y] if y != NONE else Fraction(0))
+    for (x, y), (a, b) in share(z).items()
+  }
+
+
+def lifted_offers(draft, make_plan):
+  """The traversal with a plan for each two siblings, every coin rejected.
+
+  Args:
+    draft: Drawn without replacement.
+    make_plan: `(g, chances) -> {pair: (a_1, a_2)}`.
+  """
+  laws, entered, left = drawn_from(draft), {ROOT: Fraction(1)}, {}
+  for node in range(len(draft.parents)):
+    chance = entered.get(node, Fraction(0))
+    g, none = times(chance, draft.p[node]), 1 - chance
+    siblings, drawn = children_of(draft.parents, node), []
+    while siblings and siblings[0] in laws:
+      own, siblings = siblings[:2], siblings[2:]
+      q = next_law("without_replacement", draft.q[node], drawn, 1)
+      tokens = [draft.tokens[c] if c in laws else NONE for c in own]
+      drawn += tokens
+      if len(own) == 1:
+        a = [min(Fraction(1), g[tokens[0]] / q[tokens[0]])]
+        f = [min(x, y) for x, y in zip(g, q, strict=True)]
+      else:
+        chances = pair_chances(q)
+        plan = make_plan(g, chances)
+        a, f = plan[tuple(tokens)], taken_by(plan, chances, len(g))
+      before = Fraction(0)
+      for child, take in zip(own, a, strict=True):
+        if child in laws:
+          entered[child] = take / (1 - before) if take else Fraction(0)
+        before += take
+      rest = surplus(g, f)
+      size = sum(rest) + none
+      if size:
+        g, none = times(1 / size, rest), none / size
+    left[node] = g
+  offers = []
+
+  def offer(node):
+    for child in children_of(draft.parents, node):
+      if child in laws:
+        offer(child)
+    g = left[node]
+    residual = norm(g) if sum(g) else draft.p[node]
+    threshold = Fraction(1) if node == ROOT else sum(g)
+    offers.append(Offer(node, threshold, residual))
+
+  offer(ROOT)
+  return tuple(offers)
+
+
+@functools.cache
+def ot_traversal_offers(draft):
+  return lifted_offers(draft, transport_plan)
+
+
 # What a method does with a draft.
 
 IN_ORDER = {
@@ -378,6 +491,7 @@ IN_ORDER = {
   "block": block_offers,
   "layer_walk": layer_walk_offers,
   "gbv": gbv_offers,
+  "ot_traversal": ot_traversal_offers,
 }
 DOWN = {"token_level": token_level_offers, "k_seq": k_seq_offers}
 

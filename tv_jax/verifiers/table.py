@@ -12,6 +12,7 @@ from tv_jax.verifiers import (
   gbv,
   k_seq,
   layer_walk,
+  ot_traversal,
   token_level,
   token_level_loop,
   traversal,
@@ -71,6 +72,13 @@ VERIFIERS = {
       decide=layer_walk.decide,
       stop_law=layer_walk.stop_law,
       static_only=False,
+    ),
+    Verifier(
+      name="ot_traversal",
+      decide=ot_traversal.decide,
+      stop_law=ot_traversal.stop_law,
+      direction=UP,
+      proposals=("without_replacement",),
     ),
     Verifier(
       name="gbv",

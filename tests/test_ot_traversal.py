@@ -1,0 +1,280 @@
+"""The traversal with pairs planned for: exact arithmetic, optima, faults."""
+
+import dataclasses
+import functools
+import random
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import oracle, quick
+from tests import test_verifiers as battery
+from tv_jax import certify
+from tv_jax import tree as tree_lib
+from tv_jax.proposals import PROPOSALS
+from tv_jax.tree import ROOT
+from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, misfit, ot_traversal, pairs
+
+RULE = VERIFIERS["ot_traversal"]
+WOR = "without_replacement"
+FEW = pairs.How(kept=2, steps=3)
+
+
+def planned(how, rule=RULE):
+  """The rule with pairs planned for in another way."""
+  return dataclasses.replace(
+    rule,
+    name="",
+    decide=functools.partial(ot_traversal.decide, how=how),
+    stop_law=functools.partial(ot_traversal.stop_law, how=how),
+  )
+
+
+@pytest.fixture
+def known(monkeypatch):
+  """The rule as the oracle has it."""
+  how = pairs.How(steps=0, lean=oracle.PAIR_LEAN)
+  monkeypatch.setitem(VERIFIERS, "ot_traversal", planned(how))
+  monkeypatch.setitem(battery.METHOD, "ot_traversal", "ot_traversal")
+
+
+# Exact arithmetic.
+
+
+@pytest.mark.parametrize(
+  "parents", [(-1, 0, 0), (-1, 0, 0, 1, 1), (-1, 0, 0, 0)]
+)
+def test_the_oracle_is_lossless(parents):
+  for seed in range(2):
+    language = oracle.random_language(random.Random(seed), 3, 4)
+    assert oracle.output_law(
+      parents, WOR, language, "ot_traversal"
+    ) == oracle.target_output_law(parents, language)
+
+
+def test_any_plan_lifts(monkeypatch):
+  """Plans at random, of which each takes no more than there is."""
+
+  def at_random(g, chances):
+    rng = random.Random(str(g))
+    plan = {}
+    for pair in chances:
+      a, b, _ = oracle.norm(
+        [Fraction(rng.randint(0, 9)) for _ in range(2)] + [1]
+      )
+      plan[pair] = a, b
+    f = oracle.taken_by(plan, chances, len(g))
+    cut = [
+      min(Fraction(1), x / y) if y else 1 for x, y in zip(g, f, strict=True)
+    ]
+    return {
+      (x, y): (a * cut[x], b * cut[y] if y != oracle.NONE else 0)
+      for (x, y), (a, b) in plan.items()
+    }
+
+  lift = functools.cache(lambda d: oracle.lifted_offers(d, at_random))
+  monkeypatch.setitem(oracle.IN_ORDER, "at random", lift)
+  parents = (-1, 0, 0, 0, 1)
+  for seed in range(2):
+    language = oracle.random_language(random.Random(seed), 3, 4)
+    assert oracle.output_law(
+      parents, WOR, language, "at random"
+    ) == oracle.target_output_law(parents, language)
+
+
+def drawable(draft):
+  """Whether no sibling is missing that can be drawn: no plan is for such."""
+  for node in range(len(draft.parents)):
+    missing = [
+      draft.tokens[child] == oracle.NONE
+      for child in oracle.children_of(draft.parents, node)
+    ]
+    if missing != sorted(missing):
+      return False
+  try:
+    return bool(oracle.ot_traversal_offers(draft))
+  except KeyError:
+    return False
+
+
+@pytest.mark.parametrize("t", [battery.FIGURE_1, battery.LOPSIDED])
+def test_oracle_agreement(x64, known, t):
+  rng = random.Random(len(t))
+  drafts = [battery.random_draft(rng, t, WOR) for _ in range(60)]
+  drafts = [draft for draft in drafts if drawable(draft)]
+  assert len(drafts) > 10
+  battery.assert_oracle_agrees("ot_traversal", t, drafts, WOR)
+
+
+def test_a_plan_is_the_oracles(x64):
+  """Of two steps, token for token, with tokens that share a z and without."""
+  rng = random.Random(0)
+  for _ in range(10):
+    g, q = (
+      oracle.norm([Fraction(rng.randint(0, 4)) for _ in range(4)] + [1])
+      for _ in range(2)
+    )
+    g = oracle.times(Fraction(rng.randint(1, 4), 4), g)
+    chances = oracle.pair_chances(q)
+    plan = oracle.transport_plan(g, chances, steps=2)
+    how = pairs.How(kept=8, steps=2, lean=oracle.PAIR_LEAN)
+    made = pairs.plan(*(jnp.array([*map(float, x)]) for x in (g, q)), how)
+    f = oracle.taken_by(plan, chances, len(q))
+    np.testing.assert_allclose(made.taken, [*map(float, f)], atol=1e-14)
+    for pair, (first, second) in plan.items():
+      exists = np.array(pair) != oracle.NONE
+      tokens = np.maximum(pair, 0).astype(np.int32)
+      own = pairs.enter(made, tokens, exists, how)
+      np.testing.assert_allclose(own[0], float(first), atol=1e-14)
+      if exists[1]:
+        np.testing.assert_allclose(
+          own[1] * (1 - own[0]), float(second), atol=1e-14
+        )
+
+
+def test_a_nan_is_reported_or_was_not_read(x64):
+  t, rng = battery.LOPSIDED, np.random.default_rng(14)
+  lanes = battery.random_lanes(rng, t, 24, only=WOR)
+  eta = rng.random((24, len(t))) ** 2
+  clean = battery.run("ot_traversal", t, lanes, eta, WOR)
+  assert not clean.fault.any()
+  assert set(clean.node.tolist()) > {ROOT}
+  for name in "qp":
+    for row in range(len(t)):
+      bad = battery.poisoned(lanes, name, row, 5)
+      found = battery.run("ot_traversal", t, bad, eta, WOR)
+      for values in (found.node, found.residual, found.accept, found.stop):
+        assert not np.isnan(values).any(), (name, row)
+      np.testing.assert_allclose(found.residual.sum(axis=1), 1, atol=1e-12)
+      assert (found.node[found.fault] == ROOT).all()
+      assert (found.accept[found.fault] == NOT_OFFERED).all()
+      if name == "q" and t.num_children[row] == 0:
+        assert not found.fault.any()  # rows of leaves are never read
+      if name == "p":  # the accepted row is
+        assert found.fault[clean.node == row].all()
+
+
+def test_on_chains_it_is_the_traversal(x64):
+  """Coin for coin."""
+  rng = np.random.default_rng(2)
+  lanes = battery.random_lanes(rng, battery.CHAIN, 300, only=WOR)
+  eta = rng.random((300, len(battery.CHAIN)))
+  found, other = (
+    battery.run(rule, battery.CHAIN, lanes, eta, WOR)
+    for rule in ("ot_traversal", "traversal")
+  )
+  battery.assert_same(found, other, lanes)
+
+
+# Lossless, and not when it is made wrong.
+
+SMALL = certify.Settings(cases=18)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("how", [pairs.USUAL, FEW], ids=["usual", "few"])
+@pytest.mark.parametrize(
+  "tree", quick.shorter(["kary:2x2", "branching:3,1", "branching:4"], keep=1)
+)
+def test_it_is_lossless(tree, how, dtype):
+  settings = SMALL._replace(dtype=dtype, vocabulary=4 if tree[-1] == "4" else 3)
+  with jax.enable_x64(dtype == np.float64):
+    found = certify.check(planned(how), WOR, tree, settings)
+  assert found.failure is None
+  assert found.method == "exact"
+
+
+def not_cut(made):
+  return made._replace(cut=jnp.ones_like(made.cut))
+
+
+def takes_more_than_it_says(made):
+  return made._replace(taken=made.taken / 2)
+
+
+def of_another_z(made):
+  return made._replace(z_others=made.z_others * 2)
+
+
+@pytest.mark.parametrize(
+  "fault", [not_cut, takes_more_than_it_says, of_another_z]
+)
+def test_a_wrong_plan_is_caught(monkeypatch, fault):
+  make = pairs.plan
+  monkeypatch.setattr(pairs, "plan", lambda *given: fault(make(*given)))
+  with jax.enable_x64(True):
+    found = certify.check(planned(FEW), WOR, "branching:2", SMALL)
+  assert found.failure is not None
+  assert found.failure.law_broken
+
+
+# How much it takes.
+
+
+def most(g, q):
+  """1 + min over j of g(H) - P(both in H), H the first j tokens by q / g."""
+  order = np.argsort(-q / np.maximum(g, 1e-300))
+  q, g = q[order], g[order]
+  after = np.cumsum(q / (1 - q)) * np.cumsum(q) - np.cumsum(q * q / (1 - q))
+  return min(1, 1 + (np.cumsum(g) - after).min())
+
+
+def some_laws(V, count=40):
+  rng = np.random.default_rng(V)
+  logits = 2 * rng.normal(size=(count, V))
+  other = logits + rng.normal(size=(count, V))
+  return (np.asarray(jax.nn.softmax(x)) for x in (logits, other))
+
+
+def test_a_plan_takes_nearly_the_most(x64):
+  """And never more; in turn the two siblings take much less."""
+  q, p = some_laws(30)
+  made = jax.jit(jax.vmap(pairs.plan))(p, q)
+  taken = np.asarray(made.taken).sum(axis=1)
+  bound = np.array([most(*laws) for laws in zip(p, q, strict=True)])
+  assert (taken <= bound + 1e-12).all()
+  assert taken.mean() > bound.mean() - 0.005
+  t = tree_lib.branching([2])
+  q, p, taken = q[:5], p[:5], taken[:5]
+  in_turn, planned_for = (
+    [expected(rule, t, *laws) - 1 for laws in zip(q, p, strict=True)]
+    for rule in (VERIFIERS["traversal"], RULE)
+  )
+  np.testing.assert_allclose(planned_for, taken, atol=1e-12)
+  assert np.mean(in_turn) < taken.mean() - 0.02
+
+
+def expected(rule, t, q, p):
+  """Over all drafts of a family of two."""
+  chances = q[:, None] * q[None] / (1 - q)[:, None]
+  first, second = np.nonzero(~np.eye(len(q), dtype=bool))
+  tokens = np.stack([0 * first, first, second], axis=1).astype(np.int32)
+  laws = jnp.stack([q] * len(t)), jnp.stack([p] * len(t))
+
+  @jax.jit
+  @jax.vmap
+  def stop(own):
+    return rule.stop_law(t, PROPOSALS[WOR], own, *laws)
+
+  return chances[first, second] @ (np.asarray(stop(tokens)) @ (t.depth + 1.0))
+
+
+def test_tokens_that_share_a_z_cost_little(x64):
+  q, p = some_laws(200)
+  whole, part = (
+    np.asarray(
+      jax.jit(
+        jax.vmap(functools.partial(pairs.plan, how=pairs.How(kept=kept)))
+      )(p, q).taken
+    ).sum(axis=1)
+    for kept in (200, 64)
+  )
+  assert part.mean() > whole.mean() - 0.01
+
+
+def test_it_says_what_it_is_for():
+  reason = misfit(RULE, tree_lib.chain(2), PROPOSALS["top_k"])
+  assert "is defined for without_replacement only" in reason

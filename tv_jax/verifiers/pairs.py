@@ -1,0 +1,181 @@
+"""A plan for two siblings at once, by optimal transport.
+
+Two tokens t_1, t_2 are drawn from q without replacement. A plan takes the first
+with chance a_1(t_1, t_2) or the second with chance a_2(t_1, t_2), such that
+
+    f(x) = E[a_1 1(t_1 = x) + a_2 1(t_2 = x)] <= g(x)     for all x.
+
+The most that a plan can take in all is a linear programme's value. Close to it
+comes, with a number z for each token,
+
+    a_1(x, y) = lean z_x / (zeta + lean z_x + z_y)
+    a_2(x, y) =      z_y / (zeta + lean z_x + z_y)
+
+after z <- z (g / f)^2 a few times, each a_i cut by min(1, g / f) of its token
+at the end. (The square takes half the steps.) A plan need not be good to be
+one: f is that of the plan that is used, whatever has become of z. `lean` gives
+what either could take to the elder, which carries the deeper subtree as a rule;
+in the limit nothing of the sum is lost by it.
+
+The likeliest tokens of q have a z of their own; all others share one. So f is
+had, exactly, by M^2 operations and a few passes over V.
+
+Axes: V vocabulary, M tokens with a z of their own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tv_jax.proposals import exhausted
+from tv_jax.verifiers.residual import positive
+
+_ZETA, _SMALLEST, _LARGEST = 1e-3, 1e-4, 1e4
+
+
+class How(NamedTuple):
+  """How a pair is planned for.
+
+  Attributes:
+    kept: M, at most.
+    steps: How often z is improved.
+    lean: How much more the elder is given of what either could take.
+  """
+
+  kept: int = 64
+  steps: int = 16
+  lean: float = 64.0
+
+
+USUAL = How()
+
+
+class Plan(NamedTuple):
+  """What of each pair is taken."""
+
+  token: jax.Array  # [M] those with a z of their own
+  z: jax.Array  # [M]
+  z_others: jax.Array  # []
+  cut: jax.Array  # [V] min(1, g / f)
+  taken: jax.Array  # [V] f, after the cut
+
+
+class _Law(NamedTuple):
+  """q, with the chance of y after x, q_y / (1 - q_x), in two factors."""
+
+  token: jax.Array  # [M]
+  q: jax.Array  # [M] of these
+  over: jax.Array  # [M] 1 / (1 - q); 0: there is no second token
+  others: jax.Array  # [V] q of all others
+  over_others: jax.Array  # [V]
+
+
+def over(left: jax.Array) -> jax.Array:
+  """1 / left; 0 where next to nothing is left to draw from."""
+  none = left <= exhausted(left.dtype)
+  return jnp.where(none, 0, 1 / jnp.where(none, 1, left))
+
+
+def plan(g: jax.Array, q: jax.Array, how: How = USUAL) -> Plan:
+  """A plan that takes at most g [V] of pairs drawn from q [V]."""
+  law = _split(q, how.kept)
+  g_kept = g[law.token]
+  g_others = jnp.sum(jnp.where(law.others > 0, g, 0))
+
+  def clip(z):
+    return jnp.clip(z, _SMALLEST, _LARGEST)
+
+  def improve(_, now):
+    z, z_others = now
+    kept, rest = _marginal(law, z, z_others, how.lean)
+    z_others *= _ratio(g_others, jnp.sum(rest)) ** 2
+    return clip(z * _ratio(g_kept, kept) ** 2), clip(z_others)
+
+  z = clip(_ratio(g_kept, law.q))
+  z_others = clip(_ratio(g_others, jnp.sum(law.others)))
+  z, z_others = jax.lax.fori_loop(0, how.steps, improve, (z, z_others))
+  kept, rest = _marginal(law, z, z_others, how.lean)
+  f = rest.at[law.token].set(kept)
+  return Plan(
+    token=law.token,
+    z=z,
+    z_others=z_others,
+    cut=jnp.minimum(1, _ratio(g, f)),
+    taken=jnp.minimum(g, f),
+  )
+
+
+def enter(
+  plan: Plan, tokens: jax.Array, exists: jax.Array, how: How = USUAL
+) -> jax.Array:
+  """[2] the chance to enter each of two siblings, once it is offered.
+
+  Args:
+    plan: Of their parent.
+    tokens: [2] of the vocabulary, whether they exist or not.
+    exists: [2]
+    how: As the plan was made.
+  """
+  same = plan.token[None] == tokens[:, None]
+  z = jnp.sum(jnp.where(same, plan.z, 0), axis=1)
+  z = jnp.where(jnp.any(same, axis=1), z, plan.z_others)
+  x, y = jnp.where(exists, z, 0)
+  cut, cut_second = plan.cut[tokens]
+  first, second = _share(x, y, how.lean)
+  # 1 - a_1, without its cancellation.
+  left = (_ZETA + how.lean * x * (1 - cut) + y) / (_ZETA + how.lean * x + y)
+  return jnp.stack([first * cut, second * cut_second / left])
+
+
+def _split(q, kept) -> _Law:
+  value, token = jax.lax.top_k(q, min(kept, len(q)))
+  others = q.at[token].set(0)
+  # Not 1 minus the likeliest, which float32 would lose.
+  left = jnp.sum(others) + jnp.sum(value[1:])
+  return _Law(
+    token=token,
+    q=value,
+    over=over(jnp.append(left, 1 - value[1:])),
+    others=others,
+    over_others=over(1 - others),
+  )
+
+
+def _share(x, y, lean):
+  """What of a pair with these z is taken before the cut: first, second."""
+  whole = _ZETA + lean * x + y
+  return lean * x / whole, y / whole
+
+
+def _marginal(law: _Law, z, z_others, lean):
+  """What is taken before the cut: of the kept [M], and of the others [V]."""
+  q, others = law.q, law.others
+  after = others * law.over_others
+  once, often = jnp.sum(others), jnp.sum(after)
+  first, second = _share(z[:, None], z[None, :], lean)
+  pair = (q * law.over)[:, None] * q[None, :]
+  pair *= 1 - jnp.eye(len(q), dtype=q.dtype)
+  kept = jnp.sum(pair * first, axis=1) + jnp.sum(pair * second, axis=0)
+  # One of the kept, one of the others, in either order.
+  first, other_second = _share(z, z_others, lean)
+  other_first, second = _share(z_others, z, lean)
+  kept += q * (once * law.over * first + often * second)
+  rest = after * jnp.sum(q * other_first)
+  rest += others * jnp.sum(q * law.over * other_second)
+  # Two of the others, which are not the same.
+  first, second = _share(z_others, z_others, lean)
+  rest += after * positive(once - others) * first
+  rest += others * positive(often - after) * second
+  # One that has all of q: nothing comes after it.
+  alone, _ = _share(z, jnp.zeros_like(z), lean)
+  kept += jnp.where(law.over == 0, q * alone, 0)
+  return kept, rest
+
+
+def _ratio(g, f):
+  """The ratio; where there is no f, any number would do."""
+  none = f <= 0
+  return jnp.where(none, 1, g / jnp.where(none, 1, f))
