@@ -64,6 +64,7 @@ def test_oracle_agreement(x64, rule, t):
   battery.assert_oracle_agrees(rule, t, drafts, IID)
 
 
+@pytest.mark.long
 def test_oracle_agreement_of_gbv_on_other_bundles(x64):
   for widths in ([1, 1], [4]):
     t = tree_lib.branching(widths)
@@ -305,6 +306,7 @@ def test_other_proposals_are_refused(rule):
     assert (reason is None) == (name == IID)
 
 
+@pytest.mark.long
 def test_the_layer_walk_takes_adaptive_trees(x64):
   own = certify.Settings(vocabulary=2, cases=9)
   found = certify.check("layer_walk", "with_replacement", "adaptive:2,1", own)
