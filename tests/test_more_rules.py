@@ -19,9 +19,18 @@ from tests import faulty, oracle, quick
 from tests import test_verifiers as battery
 from tv_jax import certify
 from tv_jax import tree as tree_lib
+from tv_jax.certify import plan
 from tv_jax.proposals import PROPOSALS
 from tv_jax.tree import ROOT
-from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, gbv, k_seq, misfit, resolve
+from tv_jax.verifiers import (
+  DEFAULT,
+  NOT_OFFERED,
+  VERIFIERS,
+  gbv,
+  k_seq,
+  misfit,
+  resolve,
+)
 
 IID = "with_replacement"
 BUNDLE = tree_lib.branching([3, 1, 1])
@@ -64,6 +73,7 @@ def test_oracle_agreement(x64, rule, t):
   battery.assert_oracle_agrees(rule, t, drafts, IID)
 
 
+@pytest.mark.long
 def test_oracle_agreement_of_gbv_on_other_bundles(x64):
   for widths in ([1, 1], [4]):
     t = tree_lib.branching(widths)
@@ -305,10 +315,23 @@ def test_other_proposals_are_refused(rule):
     assert (reason is None) == (name == IID)
 
 
+@pytest.mark.long
 def test_the_layer_walk_takes_adaptive_trees(x64):
   own = certify.Settings(vocabulary=2, cases=9)
   found = certify.check("layer_walk", "with_replacement", "adaptive:2,1", own)
   assert (found.method, found.lossless) == ("exact", True)
+
+
+def test_they_are_taken_by_name_alone():
+  usual = plan.make(None, None, ["chain:2", "kary:2x2"])
+  assert {row.names[0] for row in usual.rows} == {*DEFAULT}
+  assert {*DEFAULT}.isdisjoint({*TREES, "layer_walk"})
+  named = plan.make(["gbv", "k_seq", "layer_walk"], None, ["chain:2"])
+  assert [row.names[:2] for row in named.rows] == [
+    ("gbv", IID),
+    ("k_seq", IID),
+    *(("layer_walk", proposal) for proposal in PROPOSALS),
+  ]
 
 
 # Float32, and trees too large to enumerate.

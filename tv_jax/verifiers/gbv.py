@@ -70,7 +70,8 @@ class _State(NamedTuple):
 
 
 def _choose(tree, tokens, q, p) -> _Chosen:
-  paths = np.array(tree.levels[1:], np.int32)  # [D, C], see the order of nodes
+  # Each level has the chains in one order, as it stands by parents.
+  paths = np.array(tree.levels[1:], np.int32)  # [D, C]
   held = tokens[paths]
   place = jnp.maximum(held, 0)
   drawn = held != INVALID
