@@ -63,7 +63,7 @@ verdict        NOT LOSSLESS: the output's law is not the target's; CONTRACT
 
 BOUND_LEGEND = """\
 of what is     length over the largest one of any lossless rule on the same
-possible       drafts, by a linear programme; known where drafts are enumerated"""
+possible       drafts, by linear programme; known where these are enumerated"""
 
 
 def table(rows: Iterable[tuple[str, str, str, Check]]) -> rich.table.Table:

@@ -74,18 +74,18 @@ def _inside_without(q, k):
     return _inside_with(q, k)
   arrived = np.zeros((len(q), k, len(_TIMES)))  # P(i of them have), by time
   arrived[:, 0] = 1
-  edges = np.concatenate([[0], np.sqrt(_TIMES[1:] * _TIMES[:-1])])[
-    :, None, None
-  ]
-  left, found = np.ones(len(q)), [np.zeros(len(q))]
-  for rate in q.T:
+  edges = np.append(0, np.sqrt(_TIMES[1:] * _TIMES[:-1]))[:, None]
+  left = q[:, ::-1].cumsum(axis=1)[:, ::-1]  # exactly 0 where nothing is left
+  left = np.append(left, np.zeros((len(q), 1)), axis=1)[:, 1:]
+  found = [np.zeros(len(q))]
+  for rate, others in zip(q.T, left.T, strict=True):
     has = -np.expm1(-rate[:, None] * _TIMES)[:, None]
     before = np.concatenate([np.zeros_like(has), arrived[:, :-1]], axis=1)
     arrived = arrived * (1 - has) + before * has
-    left = np.maximum(left - rate, 0)
-    alone = np.exp(-left * edges)[:, 0]  # no other one has, by time
-    ended = alone - np.concatenate([alone[1:], np.zeros((1, len(q)))])
-    found.append((ended.T * (1 - arrived.sum(axis=1))).sum(axis=1))
+    alone = np.exp(-others * edges)  # no other one has, by time
+    ended = alone - np.append(alone[1:], np.zeros((1, len(q))), axis=0)
+    inside = (ended.T * (1 - arrived.sum(axis=1))).sum(axis=1)
+    found.append(np.where(others > 0, inside, 1))
   return np.stack(found, axis=1)
 
 
