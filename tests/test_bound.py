@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 from tests import quick, test_cycles
 from tests.test_replay import command
@@ -92,12 +93,49 @@ class TestLongest:
       best = longest(tree, proposal, case)
       assert best == pytest.approx(2 + min(least, 0), abs=1e-9)
 
+  @pytest.mark.parametrize("proposal", DRAWN)
+  def test_is_that_of_all_rules_with_all_bonus_laws(self, proposal):
+    """Written out: each draft's node and bonus token, and the output's law."""
+    tree = tree_lib.kary(2, 2)
+    for case in [*made(tree, 3, 3), *alike(tree, 3, 2)]:
+      best = longest(tree, proposal, case)
+      own = written_out(tree, proposal, case)
+      assert own == pytest.approx(best, abs=1e-7)
+
   def test_of_trees_that_take_shape(self, x64):
     tree = tree_lib.parse("adaptive:2,2")
     for case in alike(tree, 3, 2):
       best = longest(tree, "without_replacement", case)
       wide = longest("branching:2,2", "without_replacement", case)
       assert 1 < best <= wide + 1e-9
+
+
+def written_out(tree, proposal, case):
+  """The longest lossless rule that says of each draft where to end, and how."""
+  every = drafts.enumerate_drafts(tree, PROPOSALS[proposal], case.q)
+  V, depth = case.p.shape[1], tree.max_depth
+  first = cases.num_contexts(V, depth - 1)  # of the contexts of full depth
+  law = {c: np.eye(V**depth)[c - first] for c in range(first, len(case.p))}
+  for c in reversed(range(first)):  # of the first `depth` tokens after c
+    law[c] = sum(case.p[c, y] * law[c * V + y + 1] for y in range(V))
+  columns, gains, owners = [], [], []
+  for draft, chance in enumerate(every.chance):
+    for node in range(len(tree)):
+      if every.tokens[draft, node] == INVALID:
+        continue
+      c, inner = every.context[draft, node], tree.depth[node] < depth
+      for after in range(c * V + 1, c * V + V + 1) if inner else [c]:
+        columns.append(chance * law[after])
+        gains.append(chance * (tree.depth[node] + 1))
+        owners.append(draft)
+  owned = np.equal.outer(np.arange(len(every.chance)), owners)
+  found = scipy.optimize.linprog(
+    -np.array(gains),
+    A_eq=np.concatenate([np.stack(columns, axis=1), owned.astype(float)]),
+    b_eq=np.concatenate([law[0], np.ones(len(owned))]),
+  )
+  assert found.success, found.message
+  return -found.fun
 
 
 def as_cycles(tree, proposal, case):
@@ -217,8 +255,9 @@ class TestRecorded:
     ({"proposal": PROPOSALS["top_k"]}, "token_level"),
     ({"proposal": PROPOSALS["sample_then_top"]}, "drawn by sample_then_top"),
     ({"tree": tree_lib.parse("adaptive:2,2")}, "known beforehand"),
+    ({"p": np.zeros((1, 1, 5000))}, "5000 tokens"),
   ],
-  ids=["top_k", "another", "adaptive"],
+  ids=["top_k", "another", "adaptive", "large"],
 )
 def test_where_no_bound_is_known_a_line_says_so(changes, message):
   tree = tree_lib.kary(2, 1)

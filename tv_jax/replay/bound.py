@@ -60,6 +60,8 @@ from tv_jax.tree import NO_CHILD, ROOT, Adaptive
 # What P(a child is not in H) counts for at the root, and by what factor more
 # in each level below. The first ones are a chain's.
 _SCALES = tuple(itertools.product((1.0, 1.2, 1.5), (1.0, 0.85, 0.7)))
+# An alphabet that is larger takes too long: merged ones are far smaller.
+_LARGEST = 1 << 11
 # Cycles of which a family's laws are looked at together.
 _CHUNK = 1 << 11
 
@@ -104,6 +106,11 @@ def unknown(cycles: Cycles) -> str | None:
     return (
       f"a bound is known for {' and '.join(SIBLINGS)}, and siblings were drawn"
       f" by {cycles.proposal.name}: leave out --bound"
+    )
+  if (W := cycles.p.shape[2]) > _LARGEST:
+    return (
+      f"its laws are of {W} tokens, and a bound takes {_LARGEST} at most: merge"
+      " them first (tv_jax.replay.merge), or leave out --bound"
     )
   return None
 
