@@ -33,6 +33,7 @@ RUN = {
   "python -m launch --experiment=all --config=configs/llama3_1b_8b.py "
   "--backend=print": "",
   "python -m tv_jax.replay run.npz": "",
+  "python -m tv_jax.replay run.npz --bound": "",
   "python -m tv_jax.replay run.npz --verifier=traversal,my_rule:decide": "",
 }
 # What needs a network, a GPU, hours or a newcomer's machine, and who tries it.

@@ -9,13 +9,14 @@ import numpy as np
 
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
-from tv_jax.certify import cases, contract, drafts, exact
+from tv_jax.certify import bound, cases, contract, drafts, exact
 from tv_jax.certify.cases import Case, num_contexts
 from tv_jax.certify.certificate import check, check_size, enumerable
 from tv_jax.certify.exact import Outcome
 from tv_jax.certify.findings import Check, Failure
 from tv_jax.certify.proposal import ProposalCheck, check_proposal
 from tv_jax.certify.report import (
+  BOUND_LEGEND,
   LEGEND,
   PROPOSAL_LEGEND,
   proposal_table,
@@ -74,6 +75,7 @@ def output_law(
 
 
 __all__ = [
+  "BOUND_LEGEND",
   "LEGEND",
   "PROPOSAL_LEGEND",
   "Case",
@@ -82,6 +84,7 @@ __all__ = [
   "Outcome",
   "ProposalCheck",
   "Settings",
+  "bound",
   "cases",
   "check",
   "check_proposal",

@@ -43,6 +43,11 @@ _SVG = flags.DEFINE_string(
   "svg", None, "A file to save the table's picture in."
 )
 _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
+_BOUND = flags.DEFINE_bool(
+  "bound",
+  False,
+  "Say of each rule how much of what any lossless rule could gain it gains.",
+)
 
 
 def main(heard, arguments) -> int:
@@ -67,7 +72,10 @@ def main(heard, arguments) -> int:
       print()
   if rows:
     result = certify.table((*row.names, check) for row, check in rows)
-    _show(result, certify.LEGEND)
+    legend = certify.LEGEND
+    if _BOUND.value:
+      legend = f"{legend}\n{certify.BOUND_LEGEND}"
+    _show(result, legend)
     if _SVG.value:
       certify.save_picture(result, _SVG.value)
   for name, check in proposals:
@@ -99,6 +107,7 @@ def _settings():
     drafts=_DRAFTS.value,
     dtype=np.float32 if _F32.value else np.float64,
     seed=_SEED.value,
+    bound=_BOUND.value,
   )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
+from tv_jax.certify import bound as bound_lib
 from tv_jax.certify import cases as cases_lib
 from tv_jax.certify import contract, drafts, exact, growing, sampled
 from tv_jax.certify.findings import Check, Failure, not_run
@@ -108,11 +109,15 @@ def enumerated(verifier, proposal, tree, settings, tick) -> Check:
   baseline = exact.make_lengths(other, proposal, tree, dtype)
   bound = exact.tolerance(dtype)
   found, lengths, others, failures, believed = [], [], [], [], True
+  possible = []
   for case in _cases(tree, settings):
     outcome = run(case)
     found.append(outcome.distance)
     lengths.append(outcome.expected)
     others.append(baseline(case, outcome.drafts))
+    if settings.bound:
+      p = case.p.astype(dtype)
+      possible.append(bound_lib.on_drafts(p, outcome.drafts))
     believed &= outcome.believed
     broken = not outcome.distance <= bound
     if outcome.faults or broken:
@@ -133,9 +138,12 @@ def enumerated(verifier, proposal, tree, settings, tick) -> Check:
     tick()
   if not believed:
     return _tossed(verifier, proposal, tree, settings, failures)
-  return _summary(
+  check = _summary(
     "exact", found, f"{bound:g}", lengths, others, failures, bound
   )
+  if possible:
+    check = dataclasses.replace(check, possible=float(np.mean(possible)))
+  return check
 
 
 def _tossed(verifier, proposal, tree, settings, failures) -> Check:

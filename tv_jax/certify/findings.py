@@ -80,6 +80,8 @@ class Check:
     gain: The same over token-level on the same drafts, relative.
     shorter: Cases in which it gains less than token-level.
     shortfall: By how many tokens at most.
+    possible: The largest length of any lossless rule, mean over cases; NaN if
+      it was not asked for, or if drafts were too many to enumerate.
     failure: None if nothing was found against the rule.
   """
 
@@ -91,6 +93,7 @@ class Check:
   gain: float = np.nan
   shorter: int = 0
   shortfall: float = 0.0
+  possible: float = np.nan
   failure: Failure | None = None
 
   @property

@@ -29,6 +29,8 @@ _COLUMNS = (
   "shorter in",
   "verdict",
 )
+# Beside the length, where it was asked for.
+_POSSIBLE = "of what is possible"
 
 _PROPOSAL_COLUMNS = (
   "proposal",
@@ -59,15 +61,26 @@ shorter in     cases in which it gains less than token_level on the same drafts,
 verdict        NOT LOSSLESS: the output's law is not the target's; CONTRACT
                BROKEN: the rule does not do what a rule must, as spelled out"""
 
+BOUND_LEGEND = """\
+of what is     length over the largest one of any lossless rule on the same
+possible       drafts, by linear programme; known where these are enumerated"""
+
 
 def table(rows: Iterable[tuple[str, str, str, Check]]) -> rich.table.Table:
   """The rows (verifier, proposal, tree, what was found) as a table."""
+  rows = [*rows]
+  asked = any(not np.isnan(row[-1].possible) for row in rows)
   result = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
   for column in _COLUMNS:
     result.add_column(column, overflow="fold")
+    if asked and column == "length":
+      result.add_column(_POSSIBLE, overflow="fold")
   for *names, check in rows:
     colour = "" if check.lossless else "[bold red]"
-    result.add_row(*names, *_numbers(check), f"{colour}{check.verdict}")
+    numbers = _numbers(check)
+    if asked:
+      numbers.insert(4, _share(check))
+    result.add_row(*names, *numbers, f"{colour}{check.verdict}")
   return result
 
 
@@ -85,6 +98,14 @@ def _numbers(check):
     f"{check.shorter}/{check.cases}"
     + (f", {check.shortfall:.1e}" if check.shorter else ""),
   ]
+
+
+def _share(check):
+  """Of what any lossless rule could gain; of another rule it says nothing."""
+  broken = check.failure is not None
+  if broken or np.isnan(check.possible):
+    return "-"
+  return f"{check.expected / check.possible:.2%}"
 
 
 def proposal_table(

@@ -13,6 +13,7 @@ class Settings(NamedTuple):
   drafts: int = 1000  # where they are sampled
   dtype: type = np.float64
   seed: int = 0
+  bound: bool = False  # whether to ask what any lossless rule could gain
 
 
 DEFAULT = Settings()

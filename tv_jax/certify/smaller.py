@@ -25,7 +25,7 @@ def smallest_failure(
   for tree, V in _ladder(known.tree):  # those that are known beforehand
     if misfit(verifier, tree, proposal):
       continue
-    smaller = settings._replace(vocabulary=V, cases=18)
+    smaller = settings._replace(vocabulary=V, cases=18, bound=False)
     try:
       found = enumerated(verifier, proposal, tree, smaller, lambda: None)
     except Exception:  # the rule itself refuses such a tree

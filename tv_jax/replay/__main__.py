@@ -8,6 +8,7 @@ import rich.progress
 from absl import flags, logging
 
 from tv_jax import cli, proposals, replay
+from tv_jax.replay import bound as bound_lib
 from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
@@ -29,6 +30,12 @@ _COINS = flags.DEFINE_integer(
   "coins", 64, "Runs on each cycle of a rule that has no stop law."
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of these runs' coins.")
+_BOUND = flags.DEFINE_bool(
+  "bound",
+  False,
+  "Bound what any lossless rule can gain on such drafts, and say how much of it"
+  " each rule gains.",
+)
 
 # A progress bar appears when the work takes longer than this.
 _PATIENCE = 2.0
@@ -49,6 +56,9 @@ def main(heard, paths) -> None:
   drawn = _PROPOSAL.value and proposals.resolve(_PROPOSAL.value)
   files = {path: replay.load(path, drawn) for path in paths}
   own = {path: _suiting(path, files[path], rules) for path in paths}
+  for path, cycles in files.items():
+    if _BOUND.value and (reason := bound_lib.unknown(cycles)):
+      raise ValueError(f"{path}: {reason}")
   for i, path in enumerate(files):
     print("\n" * (i > 0), end="")
     _replay(path, files[path], own[path])
@@ -83,7 +93,8 @@ def _replay(path, cycles, rules):
         raise ValueError(f"{path}: verifier {name!r}: {line}") from error
       by[name] = "stop law" if rule.stop_law else f"{_COINS.value} runs"
   print(report.describe(path, cycles))
-  made = report.table(cycles, report.rows(cycles, lengths, by))
+  bounds = bound_lib.upper_bounds(cycles) if _BOUND.value else None
+  made = report.table(cycles, report.rows(cycles, lengths, by, bounds), bounds)
   console = rich.console.Console()
   if not console.is_terminal:
     # A table that would be broken over lines is easier to pipe whole.
@@ -91,6 +102,8 @@ def _replay(path, cycles, rules):
   console.print(made)
   if line := report.check(cycles, lengths):
     print(line)
+  if bounds is not None:
+    print(report.BOUND)
 
 
 @contextlib.contextmanager

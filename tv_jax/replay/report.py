@@ -1,5 +1,6 @@
 """The table of a replay."""
 
+import dataclasses
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -18,6 +19,12 @@ class Row(NamedTuple):
   gain: Estimate | None  # over the base, on the same cycles; None: it is this
   by: str  # how the lengths were found
   shift: float | None  # as a share of what the run itself computed
+  share: Estimate | None = None  # of what is possible at most, in percent
+
+
+BOUND = """\
+at most: no lossless rule's mean is above this one's, on drafts made as these
+were; what is best may be less. A share is the least that a rule reaches."""
 
 
 def base_of(cycles: Cycles, names: Iterable[str]) -> str:
@@ -27,9 +34,15 @@ def base_of(cycles: Cycles, names: Iterable[str]) -> str:
 
 
 def rows(
-  cycles: Cycles, lengths: dict[str, np.ndarray], by: dict[str, str]
+  cycles: Cycles,
+  lengths: dict[str, np.ndarray],
+  by: dict[str, str],
+  bounds: np.ndarray | None = None,
 ) -> list[Row]:
-  """The rows, from lengths [C] by verifier and how each was found."""
+  """The rows, from lengths [C] by verifier and how each was found.
+
+  With bounds [C], each rule's share of their mean.
+  """
   base = base_of(cycles, lengths)
   made = []
   for name, own in lengths.items():
@@ -40,24 +53,43 @@ def rows(
     length, gain = Estimate.clustered(own, cycles.item), None
     if name != base:
       gain = Estimate.clustered(own - lengths[base], cycles.item)
-    made.append(Row(name, length, gain, by[name], shift))
+    share = None if bounds is None else _share(own, bounds, cycles.item)
+    made.append(Row(name, length, gain, by[name], shift, share))
   return made
 
 
-def table(cycles: Cycles, made: list[Row]) -> rich.table.Table:
-  """The rows as a table."""
+def _share(own, bounds, item) -> Estimate:
+  """In percent; the error is that of a ratio in which both sides vary."""
+  own, bounds = own.astype(float), bounds.astype(float)
+  ratio = float(own.sum() / bounds.sum())
+  scale = 100 / bounds.mean()
+  around = Estimate.clustered(scale * (own - ratio * bounds), item)
+  return dataclasses.replace(around, mean=100 * ratio)
+
+
+def table(
+  cycles: Cycles, made: list[Row], bounds: np.ndarray | None = None
+) -> rich.table.Table:
+  """The rows as a table; below them the bound, if there is one."""
   base = base_of(cycles, [row.name for row in made])
+  asked = bounds is not None
   result = rich.table.Table(
-    "verifier", "expected length", f"minus {base}", "by", "shift by merging"
+    *("verifier", "expected length", f"minus {base}"),
+    *(["% of at most"] if asked else []),
+    *("by", "shift by merging"),
   )
   for row in made:
     result.add_row(
       row.name,
       f"{row.length:.4f}",
       "-" if row.gain is None else f"{row.gain:+.4f}",
+      *([f"{row.share:.2f}"] if asked else []),
       row.by,
       "-" if row.shift is None else f"{row.shift:+.4%}",
     )
+  if asked:
+    most = Estimate.clustered(bounds, cycles.item)
+    result.add_row("at most", f"{most:.4f}", "-", "100", "prices", "-")
   return result
 
 
