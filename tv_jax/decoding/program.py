@@ -31,6 +31,8 @@ _HURRY = {
   "xla_backend_optimization_level": 0,
   "xla_llvm_disable_expensive_passes": True,
 }
+if jax.__version_info__ < (0, 11):  # there is nothing else later
+  _HURRY["xla_cpu_use_fusion_emitters"] = False
 
 
 def prefill(

@@ -66,12 +66,23 @@ def wanted(
   return Wanted(int(nodes), int(depth), every, known)
 
 
+def check_room(tree: Tree, ask: Wanted) -> None:
+  """Refuses what no part of this tree can be."""
+  most = int((tree.depth <= ask.depth).sum()) - 1
+  if ask.nodes > most:
+    raise ValueError(
+      f"nodes={ask.nodes}: {tree!r} has {most} drafted nodes of depth"
+      f" {ask.depth} or less: give fewer, or a larger depth"
+    )
+
+
 class Found:
   """What a sample says of all trees."""
 
   def __init__(self, sample: Sample, ask: Wanted, proposal: Proposal):
     """Splits the sample, and finds the best of each number of nodes."""
     self.sample, self.ask = sample, ask
+    check_room(sample.tree, ask)
     self.tuning, self.others = sample.halves()
     self.best = choosing.best(sample.tree, self.tuning.mean, ask.depth)
     of = [
@@ -88,11 +99,6 @@ class Found:
         " the wide tree's families, and of smaller ones only nearly"
       )
     most = len(self.best) - 1
-    if ask.nodes > most:
-      raise ValueError(
-        f"nodes={ask.nodes}: {sample.tree!r} has {most} nodes of depth"
-        f" {ask.depth} at most: give fewer, or a larger depth"
-      )
     self.rows = {}
     for count in ask.budgets:
       if count <= most:
@@ -109,14 +115,20 @@ class Found:
     """A row of a tree, or of the wide tree's part."""
     if nodes is None:
       nodes = choosing.places(self.sample.tree, tree)
-    predicted = measured = None
+    predicted = measured = gain = None
     if nodes is not None:
       tree = choosing.part(self.sample.tree, nodes)
       predicted, measured = (
         half.length(nodes) for half in (self.tuning, self.others)
       )
+      gain = self.others.gain(nodes, self.best[self.ask.nodes])
     self.rows[name] = Row(
-      name=name, kind=kind, tree=tree, predicted=predicted, measured=measured
+      name=name,
+      kind=kind,
+      tree=tree,
+      predicted=predicted,
+      measured=measured,
+      gain=gain,
     )
 
   def result(self, said, clock=None) -> Tuned:
@@ -128,6 +140,7 @@ class Found:
     row = self.rows[asked]
     return Tuned(
       tree=row.tree,
+      name=asked,
       fastest=fastest,
       rows=(*self.rows.values(),),
       plain=plain,

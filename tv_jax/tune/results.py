@@ -24,6 +24,7 @@ class Row:
     predicted: Tokens a cycle by the prompts that it was tuned on; None of a
       tree that is no part of the wide one.
     measured: The same, by the other prompts.
+    gain: The same, less what the asked tree has in the same cycles.
     decoded: Tokens gained a cycle where it was run, on some of the others.
     seconds: Of a cycle; None where it was not timed.
   """
@@ -33,6 +34,7 @@ class Row:
   tree: Tree
   predicted: Estimate | None
   measured: Estimate | None
+  gain: Estimate | None
   decoded: Estimate | None = None
   seconds: float | None = None
 
@@ -53,6 +55,7 @@ class Tuned:
 
   Attributes:
     tree: The best of the number of nodes that was asked for.
+    name: Its row's.
     fastest: The tree of the most tokens a second here; None if none was timed.
     rows: All trees.
     plain: Seconds of a token of plain decoding; None if it was not timed.
@@ -65,6 +68,7 @@ class Tuned:
   """
 
   tree: Tree
+  name: str
   fastest: Tree | None
   rows: tuple[Row, ...]
   plain: float | None
@@ -84,11 +88,12 @@ class Tuned:
     """A row for each tree."""
     timed = self.plain is not None
     columns = ("tree", "nodes", "by depth", "predicted", "on other prompts")
+    columns += (f"minus {self.name}",)
     if timed:
       columns += ("decoded", "ms a cycle", "tokens/s", "over plain")
     table = rich.table.Table(*columns)
     if timed:
-      blank = [""] * 5
+      blank = [""] * 6
       table.add_row("plain", *blank, *self._times(self.plain, 1 / self.plain))
     for row in self.rows:
       cells = [
@@ -97,6 +102,7 @@ class Tuned:
         " ".join(str(len(level)) for level in row.tree.levels[1:]),
         _told(row.predicted),
         _told(row.measured),
+        "-" if row.name == self.name else _told(row.gain, "+.3f"),
       ]
       if timed:
         cells += [_told(row.decoded), *self._times(row.seconds, row.speed)]
@@ -112,7 +118,7 @@ class Tuned:
   def lines(self) -> list[str]:
     """What to know of the table."""
     lines = [
-      f"other prompts - predicted, of the tuned tree = {self.off:+.3f}",
+      f"other prompts - predicted, of {self.name} = {self.off:+.3f}",
     ]
     if self.check:
       lines.append(f"check: realised - expected = {self.check:+.3f}")
@@ -146,8 +152,8 @@ def difference(measured: Estimate, predicted: Estimate) -> Estimate:
   )
 
 
-def _told(estimate):
-  return "-" if estimate is None else f"{estimate:.3f}"
+def _told(estimate, spec=".3f"):
+  return "-" if estimate is None else f"{estimate:{spec}}"
 
 
 def _numbers(estimate):

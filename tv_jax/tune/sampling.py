@@ -52,6 +52,11 @@ class Sample:
     own = self.worth[:, [ROOT, *nodes]].sum(axis=1)
     return Estimate.clustered(own, self.item)
 
+  def gain(self, nodes: Sequence[int], base: Sequence[int]) -> Estimate:
+    """Less what a tree of other nodes has in the very same cycles, by item."""
+    own = self.worth[:, nodes].sum(axis=1) - self.worth[:, base].sum(axis=1)
+    return Estimate.clustered(own, self.item)
+
   @property
   def check(self) -> Estimate | None:
     """Realised less expected length: 0 within its error, or a bug."""
@@ -62,11 +67,7 @@ class Sample:
   def halves(self) -> tuple[Sample, Sample]:
     """Every other item, to tune on; and the others, to measure on."""
     items = np.unique(self.item)
-    if len(items) < 4:
-      raise ValueError(
-        f"{len(items)} prompts: give 4 or more, half to tune on and half to"
-        " measure on"
-      )
+    check_items(len(items))
     mine = np.isin(self.item, items[::2])
     return self._of(mine), self._of(~mine)
 
@@ -77,6 +78,14 @@ class Sample:
       worth=self.worth[cycles],
       item=self.item[cycles],
       accepted=accepted,
+    )
+
+
+def check_items(count: int) -> None:
+  """Refuses so few that of a half no error would be known."""
+  if count < 4:
+    raise ValueError(
+      f"{count} prompts: give 4 or more, half to tune on and half to measure on"
     )
 
 

@@ -63,10 +63,10 @@ def measure(
     return records, seconds
 
   names, items = [*hows], [*asked]
+  told = f"{', '.join(names)}, in turn on {len(items)} prompts"
+  say(f"timing {told}; each is compiled first")
   for name in names:
-    say(f"compiling {name}")
     run(hows[name], items[0], 1)
-  say(f"timing {', '.join(names)}, in turn on {len(items)} prompts")
   seconds = {name: [] for name in names}
   accepted = {name: [] for name in names}
   for place, item in enumerate(items):

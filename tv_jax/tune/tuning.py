@@ -16,7 +16,7 @@ from tv_jax.proposals import Proposal
 from tv_jax.replay import Cycles
 from tv_jax.tree import Tree
 from tv_jax.tune import sampling, timing
-from tv_jax.tune.finding import BUDGETS, TREES, Found, wanted
+from tv_jax.tune.finding import BUDGETS, TREES, Found, check_room, wanted
 from tv_jax.tune.results import Tuned
 from tv_jax.tune.widening import wide
 from tv_jax.verifiers import Decide, Verifier
@@ -84,6 +84,7 @@ def tune(
   how = generation.resolve(pair, tree=broad, trace=max_new_tokens, **shared)
   tokens = batches.encode(pair, prompts, template, how.limit)
   _check_prompts(tokens)
+  check_room(broad, ask)
   say(f"decoding {len(tokens)} prompts with {broad!r}")
   run = generation.decode_batches(
     pair, how, tokens, functools.partial(generation.decode, hurried=True)
@@ -159,7 +160,8 @@ def _plainly(own: dict) -> dict:
 
 
 def _check_prompts(tokens):
-  """Refuses what would be tuned and measured on the same text."""
+  """Refuses too few, and what would be tuned and measured on the same text."""
+  sampling.check_items(len(tokens))
   first = {}
   for i, own in enumerate(map(tuple, tokens)):
     if own in first:
