@@ -21,11 +21,11 @@ def write(out: str | os.PathLike, tuned: Tuned) -> list[pathlib.Path]:
   Returns:
     The files.
   """
-  out, rows = pathlib.Path(out), {row.tree: row for row in tuned.rows}
-  texts = {out: _text(tuned, rows[tuned.tree])}
+  out, rows = pathlib.Path(out), {row.name: row for row in tuned.rows}
+  texts = {out: _text(tuned, rows[tuned.name])}
   for row in tuned.rows:
-    if row.kind == TUNED and (count := row.name.partition(":")[2]):
-      texts[_beside(out, f".{count}.json")] = _text(tuned, row)
+    if row.kind == TUNED:
+      texts[_beside(out, f".{len(row.tree) - 1}.json")] = _text(tuned, row)
   if tuned.fastest is not None:
     own = max((row for row in tuned.rows if row.seconds), key=_speed)
     texts[_beside(out, ".fastest.json")] = _text(tuned, own)

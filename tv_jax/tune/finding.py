@@ -12,7 +12,7 @@ from tv_jax.proposals import Proposal
 from tv_jax.reading import brief
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing, results, sequoia, timing
-from tv_jax.tune.results import NAMED, SEQUOIA, TUNED, Row, Tuned
+from tv_jax.tune.results import FAST, NAMED, SEQUOIA, TUNED, Row, Tuned
 from tv_jax.tune.sampling import Sample
 from tv_jax.tune.timing import Timed
 from tv_jax.verifiers import Verifier
@@ -162,8 +162,8 @@ class Found:
     tree = choosing.part(self.sample.tree, nodes)
     same = [name for name, one in trees.items() if one == tree]
     if not same:
-      self.add("fast", TUNED, nodes=nodes)
-      trees["fast"] = tree
+      self.add(FAST, FAST, nodes=nodes)
+      trees[FAST] = tree
     timed = clock(trees, _MANY)
     plain = timed.pop("plain").cost
     for name, one in timed.items():

@@ -10,7 +10,7 @@ import rich.table
 from tv_jax.metrics import Estimate
 from tv_jax.tree import Tree
 
-TUNED, SEQUOIA, NAMED = "tuned", "sequoia", "named"
+TUNED, FAST, SEQUOIA, NAMED = "tuned", "fast", "sequoia", "named"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,8 @@ class Row:
 
   Attributes:
     name: Of it, as in the table.
-    kind: `TUNED`, `SEQUOIA`: the best by Sequoia's model, or `NAMED`.
+    kind: `TUNED`, the best of a number of nodes; `FAST`, thought to be the
+      fastest; `SEQUOIA`, the best by Sequoia's model; or `NAMED`.
     tree: The tree.
     predicted: Tokens a cycle by the prompts that it was tuned on; None of a
       tree that is no part of the wide one.

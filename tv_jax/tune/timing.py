@@ -79,6 +79,12 @@ def measure(
       more = cycles - int(once.cycles[0])
       seconds[name].append((after - before) / more if more else np.nan)
       accepted[name].append(whole.accepted[0, :cycles])
+  for name, own in seconds.items():
+    if np.isnan(own).all():
+      raise ValueError(
+        f"{name}: every answer took a single cycle, and none can be timed: give"
+        " more max_new_tokens"
+      )
   return {
     name: Timed(
       tree=how.plan.speculation and how.plan.speculation.tree,
