@@ -4,6 +4,7 @@ import functools
 import itertools
 import json
 import re
+import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints, quick, test_cycles
+from tests import checkpoints, commands, quick, test_cycles
 from tests.stores import ROOT
 from tv_jax import replay, tune, verifiers
 from tv_jax import tree as tree_lib
@@ -448,3 +449,35 @@ def test_the_command_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
   assert message in done.stderr
   assert "Traceback" not in done.stderr
   assert {*tmp_path.iterdir()} == before
+
+
+@pytest.mark.long
+def test_an_interrupted_command_is_a_line_and_leaves_nothing(tmp_path):
+  path = tmp_path / "tree.json"
+  arguments = f"--out={path}", "--config.per_task=1", "--compilation_cache="
+  process = commands.start(*arguments, program="tv_jax.tune")
+  assert process.stderr.readline().startswith("decoding 6 prompts")
+  process.send_signal(signal.SIGINT)
+  done = commands.ended(process)
+  assert (done.returncode, done.stdout) == (130, "")
+  assert done.stderr == "interrupted\n"
+  assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.long
+def test_the_command_tunes_the_bundled_pair(tmp_path):
+  done = commands.run(
+    f"--out={tmp_path / 'tree.json'}",
+    "--config.per_task=1",
+    "--config.trees=chain:2 kary:2x2",
+    "--nodes=4",
+    "--depth=2",
+    "--budgets=3",
+    "--tokens=16",
+    program="tv_jax.tune",
+  )
+  assert done.returncode == 0, done.stderr
+  assert re.search(r"fastest here: \S+, \d\.\d+ times plain", done.stdout)
+  names = {path.name for path in tmp_path.iterdir()}
+  assert {"tree.json", "tree.3.json", "tree.fastest.json"} < names
+  assert len(tree_lib.parse(str(tmp_path / "tree.json"))) == 5
