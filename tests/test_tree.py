@@ -281,8 +281,8 @@ def test_parse_reads_files(tmp_path, content):
   ("content", "message"),
   [
     ("{}", 'no "parents"'),
-    ('{"parents": 3}', '"parents" is 3: give integers'),
-    ('{"parents": [-1, true]}', "give integers"),
+    ('{"parents": 3}', '"parents" is 3: give a list of integers'),
+    ('{"parents": [-1, true]}', "give a list of integers"),
     ('{"parents": [-1, 3]}', "node 1 has parent 3"),
     ('{"parents": []}', "node 0 must be the root"),
     ("3", "no list"),

@@ -226,11 +226,11 @@ def timed(tree, cost):
 
 def test_costs_are_fitted_and_none_is_negative():
   wanted = timing.Cost(2.0, 0.5, 0.3, 0.01)
-  trees = None, tree_lib.chain(2), tree_lib.chain(5), tree_lib.EAGLE_SPARSE
-  trees += (tree_lib.kary(2, 3),)
+  trees = [tree_lib.chain(2), tree_lib.chain(5), tree_lib.EAGLE_SPARSE]
+  trees += [tree_lib.kary(2, 3), tree_lib.kary(2, 5)]
   found = timing.fit([timed(tree, wanted(tree)) for tree in trees])
   np.testing.assert_allclose(found, wanted, rtol=1e-9)
-  falling = [timed(tree, 5.0 - 0.1 * len(tree or ())) for tree in trees]
+  falling = [timed(tree, 9.0 - 0.1 * len(tree)) for tree in trees]
   assert min(timing.fit(falling)) >= 0
 
 

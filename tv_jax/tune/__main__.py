@@ -37,7 +37,7 @@ _PROPOSAL = flags.DEFINE_string(
 _TOKENS = flags.DEFINE_integer(
   "tokens", 32, "New tokens of each prompt at most."
 )
-_SPEED = flags.DEFINE_bool("speed", True, "Whether to time trees as well.")
+_TIMING = flags.DEFINE_bool("timing", True, "Whether to time trees as well.")
 _OUT = flags.DEFINE_string(
   "out",
   "tree.json",
@@ -124,7 +124,7 @@ def _of_config(settings, asked):
     top_p=settings.top_p,
     batch_size=settings.batch_size,
     max_new_tokens=min(_TOKENS.value, settings.max_new_tokens),
-    speed=_SPEED.value,
+    speed=_TIMING.value,
     say=lambda line: cli.tell(f"{line} .."),
     **asked,
   )

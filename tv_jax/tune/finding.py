@@ -157,7 +157,13 @@ class Found:
       for name, row in self.rows.items()
       if row.kind == NAMED or name == asked
     }
-    cost = timing.fit([*clock(trees, _FEW).values()])
+    if len({tree.max_depth for tree in trees.values() if tree}) == 1:
+      # Else what a level costs would not be known.
+      short = f"chain:{max(1, self.ask.depth // 2)}"
+      self.add(short, NAMED, tree=tree_lib.parse(short))
+      trees[short] = self.rows[short].tree
+    found = clock(trees, _FEW)
+    cost = timing.fit([one for one in found.values() if one.tree])
     nodes = self.candidate(cost)
     tree = choosing.part(self.sample.tree, nodes)
     same = [name for name, one in trees.items() if one == tree]

@@ -8,6 +8,7 @@ read the prompt. The results are waited for: they are fetched.
 
 from __future__ import annotations
 
+import concurrent.futures
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tv_jax import generation
+from tv_jax.evaluate import environment
 from tv_jax.generation import Settings, batches
 from tv_jax.metrics import Estimate
 from tv_jax.pair import Pair
@@ -65,8 +67,10 @@ def measure(
   names, items = [*hows], [*asked]
   told = f"{', '.join(names)}, in turn on {len(items)} prompts"
   say(f"timing {told}; each is compiled first")
-  for name in names:
-    run(hows[name], items[0], 1)
+  # Most of all this is to compile, of which hardly anything is Python's.
+  with concurrent.futures.ThreadPoolExecutor(environment.cores()) as pool:
+    for done in [pool.submit(run, how, items[0], 1) for how in hows.values()]:
+      done.result()
   seconds = {name: [] for name in names}
   accepted = {name: [] for name in names}
   for place, item in enumerate(items):
@@ -106,13 +110,13 @@ class Cost(NamedTuple):
   of_level: float
   of_node: float
 
-  def __call__(self, tree: Tree | None) -> float:
-    """Of a tree; None: plain decoding."""
+  def __call__(self, tree: Tree) -> float:
+    """Of a tree."""
     return float(np.dot(self, _shape(tree)))
 
 
 def fit(found: Sequence[Timed]) -> Cost:
-  """The least squares of shares of what was timed; no part is below 0.
+  """The least squares of shares of what trees took; no part is below 0.
 
   A pass of the draft for each level, and rows for each node: that a few more
   rows may cost nothing, on a GPU, is left to the timing of what it suggests.
@@ -130,6 +134,4 @@ def fit(found: Sequence[Timed]) -> Cost:
 
 
 def _shape(tree):
-  if tree is None:
-    return (1, 0, 0, 0)
   return (1, int(not tree.is_chain), tree.max_depth, len(tree) - 1)
