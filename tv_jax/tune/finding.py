@@ -96,7 +96,8 @@ class Found:
     if not proposal.nested:
       self.notes.append(
         f"{proposal.name} draws siblings by how many there are: W is that of"
-        " the wide tree's families, and of smaller ones only nearly"
+        " the wide tree's families, and of smaller ones an approximation:"
+        " believe what was decoded"
       )
     most = len(self.best) - 1
     self.rows = {}
