@@ -56,7 +56,7 @@ def test_a_command_is_run_by_its_name():
   assert done.stderr.startswith("tv_jax: 'bake' is none of main, report,")
 
 
-@pytest.mark.parametrize("name", ["main", "certify", "replay", "audit"])
+@pytest.mark.parametrize("name", ["main", "certify", "replay", "tune", "audit"])
 def test_all_complain_alike(name):
   done = run(f"tv_jax.{name}", "--speed=3")
   assert done.returncode == 2

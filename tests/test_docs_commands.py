@@ -34,6 +34,10 @@ RUN = {
   "--backend=print": "",
   "python -m tv_jax.replay run.npz": "",
   "python -m tv_jax.replay run.npz --bound": "",
+  "python -m tv_jax.tune": " --config.per_task=1 --config.trees=chain:2 "
+  "--nodes=3 --depth=2 --budgets=2 --tokens=8 --out=small.json",
+  'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
+  'tree.json" --workdir=runs/tuned': FEWER,
   "python -m tv_jax.replay run.npz --verifier=traversal,my_rule:decide": "",
 }
 # What needs a network, a GPU, hours or a newcomer's machine, and who tries it.
@@ -91,6 +95,14 @@ ELSEWHERE = {
   "python -m launch cancel runs/paper": "test_launch_engines",
   "python -m launch resume runs/paper": "test_launch_engines",
   "python -m tv_jax.audit": "test_audit, with fewer rows",
+  **{
+    f"python -m tv_jax.tune {told}": "test_tune, or as `python -m tv_jax.tune`"
+    for told in (
+      "--nodes=62 --depth=6 --out=trees/deep.json",
+      "--config=configs/quickstart.py:weak --verifier=token_level",
+      "wide.npz --nodes=16 --out=recorded.json",
+    )
+  },
   "python -m tv_jax.models.checkpoint convert SRC DST [--revision COMMIT]": (
     "test_models_loading"
   ),
@@ -124,11 +136,12 @@ def test_make_run_is_the_quickstart():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-  """A user's own, with the tutorial's rule and a recording."""
+  """A user's own, with the tutorial's rule, a recording and a tree."""
   folder = tmp_path_factory.mktemp("own")
   tutorial = (documents.DOCS / "new-verifier.md").read_text()
   for name, content in documents.files_of(tutorial).items():
     (folder / f"{name}.py").write_text(content)
+  (folder / "tree.json").write_text('{"parents": [-1, 0, 0, 1], "nodes": 3}')
   done = documents.run(documents.Command("python use.py", ""), folder)
   assert done.returncode == 0, done.stderr
   return folder

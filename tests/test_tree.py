@@ -263,7 +263,13 @@ def test_a_tree_of_nothing_is_refused_by_its_text(text):
 
 
 @pytest.mark.parametrize(
-  "content", [[-1, 0, 0, 1], [[0], [1], [0, 0]]], ids=["parents", "paths"]
+  "content",
+  [
+    [-1, 0, 0, 1],
+    [[0], [1], [0, 0]],
+    {"parents": [-1, 0, 0, 1], "predicted": {"length": 2.5}},
+  ],
+  ids=["parents", "paths", "object"],
 )
 def test_parse_reads_files(tmp_path, content):
   path = tmp_path / "mine.json"
@@ -274,7 +280,12 @@ def test_parse_reads_files(tmp_path, content):
 @pytest.mark.parametrize(
   ("content", "message"),
   [
-    ("{}", "no list"),
+    ("{}", 'no "parents"'),
+    ('{"parents": 3}', '"parents" is 3: give a list of integers'),
+    ('{"parents": [-1, true]}', "give a list of integers"),
+    ('{"parents": [-1, 3]}', "node 1 has parent 3"),
+    ('{"parents": []}', "node 0 must be the root"),
+    ("3", "no list"),
     ("[]", "no list"),
     ("[-1, true]", "all integers"),
     ("[-1, [0]]", "all integers"),

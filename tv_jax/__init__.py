@@ -25,11 +25,12 @@ __all__ = [
   "load",
   "profile",
   "record",
+  "tune",
 ]
 
 
-# Where each of them is.
-_PLACES = dict.fromkeys(__all__, "generation")
+# Where each of them is; `tune` is a module that can be called.
+_PLACES = dict.fromkeys({*__all__} - {"tune"}, "generation")
 _PLACES |= {"Pair": "pair", "load": "pair", "record": "replay.recording"}
 
 

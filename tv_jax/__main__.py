@@ -11,6 +11,7 @@ COMMANDS = {
   "report": "writes a run's tables, plots and page again",
   "certify": "computes the exact law of a rule's output, or catches the rule",
   "replay": "gives any rule's expected length on recorded drafts",
+  "tune": "finds the best tree for a pair and this machine",
   "audit": "tests the law of what the engine decodes",
   "models.checkpoint": "converts PyTorch's .bin files",
 }
@@ -19,6 +20,7 @@ STANDS_ON = {
   "report": ("report",),
   "certify": ("certify",),
   "replay": ("replay",),
+  "tune": ("tune", "evaluate"),
   "audit": ("certify", "decoding"),
   "models.checkpoint": ("models",),
 }
@@ -30,7 +32,9 @@ def main(heard: cli.Heard) -> int | None:
     width = max(map(len, COMMANDS))
     for name, what in COMMANDS.items():
       print(f"python -m tv_jax.{name:{width}}  {what}")
-    print("\nEach has --help. In Python: tv_jax.load, .generate, .record.")
+    print(
+      "\nEach has --help. In Python: tv_jax.load, .generate, .record, .tune."
+    )
     return 0
   name = sys.argv.pop(1)
   if name not in COMMANDS:

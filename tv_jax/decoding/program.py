@@ -26,6 +26,14 @@ from tv_jax.extents import CHUNK
 from tv_jax.models import mask
 from tv_jax.tree import Adaptive
 
+# Products of matrices, nearly all of a pass, are not LLVM's to make faster.
+_HURRY = {
+  "xla_backend_optimization_level": 0,
+  "xla_llvm_disable_expensive_passes": True,
+}
+if jax.__version_info__ < (0, 11):  # there is nothing else later
+  _HURRY["xla_cpu_use_fusion_emitters"] = False
+
 
 def prefill(
   plan: Plan, params: Params, request: Request, caches: Caches, new: int
@@ -178,6 +186,7 @@ def compile(
   *,
   donated: tuple[int, ...] = (),
   places: Callable | None = None,
+  hurried: bool = False,
   **static,
 ) -> jax.stages.Compiled:
   """The program of `function(plan, *arguments, **static)`, made once.
@@ -190,6 +199,8 @@ def compile(
     donated: Which arguments are not needed any more.
     places: Of the arguments, to the shardings of the results: trees of them,
       or one for a whole tree, or None where it is of no account.
+    hurried: Whether it runs so few times that to compile it would be most of
+      its time: on a CPU a third of that, for a program that is slower.
     **static: What is no array.
 
   Returns:
@@ -201,7 +212,8 @@ def compile(
     options["out_shardings"] = places(*arguments)
   bound = functools.partial(function, plan, **static)
   program = jax.jit(bound, donate_argnums=donated, **options)
-  return program.lower(*arguments).compile()
+  hurry = hurried and jax.default_backend() == "cpu"
+  return program.lower(*arguments).compile(_HURRY if hurry else None)
 
 
 def shapes_of(*arguments) -> tuple:

@@ -132,8 +132,8 @@ def decode_batches(
   return result
 
 
-def decode(settings, batch, caches, items=()):
-  """A batch as one program; see `decode_batches`."""
+def decode(settings, batch, caches, items=(), *, hurried=False):
+  """A batch as one program; see `decode_batches` and `decoding.compile`."""
   del items
   begin = time.perf_counter()
   arguments = batch.params, batch.request, caches
@@ -143,6 +143,7 @@ def decode(settings, batch, caches, items=()):
     *decoding.shapes_of(*arguments),
     donated=(2,),
     places=_places if _several(batch.request.length) else None,
+    hurried=hurried,
     new=batch.new,
   )
   compiling = time.perf_counter() - begin

@@ -1,4 +1,4 @@
-"""Expected lengths of recorded cycles.
+"""Where rules stop in recorded cycles, and what lengths they expect.
 
 Axes: C cycles, N nodes, M nodes that have children, V vocabulary or what it was
 merged to.
@@ -29,7 +29,23 @@ def expected_lengths(
 ) -> np.ndarray:
   """What a rule expects to gain in each cycle, [C] float32.
 
-  That is by its stop law, or else the mean over runs.
+  Arguments and errors are those of `stop_laws`.
+  """
+  laws = stop_laws(verifier, cycles, coins=coins, seed=seed, tick=tick)
+  return laws @ (cycles.tree.depth + 1).astype(np.float32)
+
+
+def stop_laws(
+  verifier: Verifier | Decide | str,
+  cycles: Cycles,
+  *,
+  coins: int = 64,
+  seed: int = 0,
+  tick: Callable[[int], None] = lambda count: None,
+) -> np.ndarray:
+  """The chance of each node to be the accepted one, [C, N] float32.
+
+  That is by the rule's stop law, or else the share of runs.
 
   Args:
     verifier: A name, a `Verifier`, or a `decide` function.
@@ -47,12 +63,12 @@ def expected_lengths(
   rule = verifiers.form(rule, cycles.tree)
   _, M, V = cycles.q.shape
   size = min(CHUNK, max(1, BYTES // (8 * M * V)), len(cycles))
-  key, lengths = jax.random.key(seed), []
+  key, laws = jax.random.key(seed), []
   for start in range(0, len(cycles), size):
     stop = min(start + size, len(cycles))
     # The last chunk is filled up, and all files of a shape share a program.
     rows = np.minimum(np.arange(start, start + size), stop - 1)
-    own = _lengths(
+    own = _stops(
       rule,
       cycles.tree,
       cycles.proposal,
@@ -63,15 +79,14 @@ def expected_lengths(
       cycles.q[rows],
       cycles.p[rows],
     )
-    lengths.append(np.asarray(own)[: stop - start])
+    laws.append(np.asarray(own)[: stop - start])
     tick(stop - start)
-  return np.concatenate(lengths)
+  return np.concatenate(laws)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _lengths(rule, shape, proposal, coins, key, parents, tokens, q, p):
-  """[chunk] the expected lengths."""
-  gained = jnp.asarray(shape.depth + 1, q.dtype)
+def _stops(rule, shape, proposal, coins, key, parents, tokens, q, p):
+  """[chunk, N] where the rule stops."""
 
   def one(cycle):
     key, parents, tokens, q, p = cycle
@@ -79,13 +94,14 @@ def _lengths(rule, shape, proposal, coins, key, parents, tokens, q, p):
     q, p = (drafting.spread(shape, laws) for laws in (q, p))
     tree = shape if parents is None else drafting.topology(shape, parents)
     if rule.stop_law is not None:
-      return rule.stop_law(tree, proposal, tokens, q, p) @ gained
+      return rule.stop_law(tree, proposal, tokens, q, p)
 
     def toss(key):
       eta = jax.random.uniform(key, (rule.num_coins(shape),), q.dtype)
-      return gained[rule.decide(tree, proposal, tokens, q, p, eta).node]
+      node = rule.decide(tree, proposal, tokens, q, p, eta).node
+      return jax.nn.one_hot(node, len(shape), dtype=q.dtype)
 
-    return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)))
+    return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)), axis=0)
 
   rows = jax.random.split(key, len(tokens)), parents, tokens, q, p
   if jax.default_backend() == "cpu":  # where rows need not wait for each other

@@ -56,8 +56,8 @@ def parse(text: str) -> Tree | Adaptive:
   raise ValueError(
     f'tree {brief(text)}: write "chain:5", "kary:2x5", "eagle",'
     ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4", the name of a'
-    " JSON file (a list of parents, or of paths of ranks), or"
-    " package.module:name of a Tree"
+    " JSON file (a list of parents, or of paths of ranks, or what tv_jax.tune"
+    " wrote), or package.module:name of a Tree"
   )
 
 
@@ -71,6 +71,17 @@ def _imported(text: str) -> Tree | Adaptive:
 
 def _from_json(path: pathlib.Path) -> Tree:
   content = reading.parse(reading.text(path), str(path))
+  if isinstance(content, dict):  # parents, and what else there is to say
+    if "parents" not in content:
+      raise ValueError('the object holds no "parents"')
+    parents = content["parents"]
+    if not isinstance(parents, list) or not all(
+      type(parent) is int for parent in parents
+    ):
+      raise ValueError(
+        f'"parents" is {brief(parents)}: give a list of integers'
+      )
+    return from_parents(parents)
   if not isinstance(content, list) or not content:
     raise ValueError("the file holds no list of parents or of paths")
   if all(type(entry) is int for entry in content):

@@ -1,0 +1,483 @@
+"""The best tree of a pair: what nodes are worth, and which are chosen."""
+
+import functools
+import itertools
+import json
+import re
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import jax
+import numpy as np
+import pytest
+
+import tv_jax
+from tests import checkpoints, commands, quick, test_cycles
+from tests.stores import ROOT
+from tv_jax import replay, tune, verifiers
+from tv_jax import tree as tree_lib
+from tv_jax.certify import cases, drafts, exact
+from tv_jax.proposals import PROPOSALS
+from tv_jax.tree import ROOT as TOP
+from tv_jax.tune import sampling, sequoia, timing
+from tv_jax.verifiers import VERIFIERS, misfit
+
+V = 3
+SMALL = tree_lib.from_parents([-1, 0, 0, 1])
+LARGE = tree_lib.from_parents([-1, 0, 0, 0, 1, 1, 2])
+RULES = ("traversal", "token_level")
+TINY = checkpoints.tiny(num_hidden_layers=1)
+PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8], [9, 3], [7, 7, 1], [30, 12]]
+
+
+@functools.cache
+def worlds(depth):
+  return cases.generate(0, 9, V, cases.num_contexts(V, depth))
+
+
+@functools.cache
+def stop_laws(name, proposal, tree):
+  law = functools.partial(VERIFIERS[name].stop_law, tree, PROPOSALS[proposal])
+  return jax.jit(jax.vmap(law))
+
+
+def exact_worth(name, proposal, tree, case, worth_of=sampling.worth_of):
+  """[N] W by enumeration of all drafts."""
+  found = drafts.enumerate_drafts(tree, PROPOSALS[proposal], case.q)
+  laws = case.q[found.context], case.p[found.context]
+  stop = stop_laws(name, proposal, tree)(found.tokens, *laws)
+  return found.chance @ worth_of(tree, np.asarray(stop))
+
+
+@functools.cache
+def exact_lengths(name, proposal, tree):
+  """What decisions gain in each world, by enumeration of drafts and coins."""
+  drawn = PROPOSALS[proposal]
+  run = exact.make_runner(VERIFIERS[name], drawn, tree, np.float64, V)
+  return [run(case).expected for case in worlds(tree.max_depth)]
+
+
+def off(name, proposal, tree, worth_of=sampling.worth_of):
+  """The largest difference between E[length] and 1 + sum W."""
+  sums = [
+    1 + exact_worth(name, proposal, tree, case, worth_of)[1:].sum()
+    for case in worlds(tree.max_depth)
+  ]
+  return np.max(np.abs(np.subtract(exact_lengths(name, proposal, tree), sums)))
+
+
+@pytest.mark.parametrize(
+  ("name", "proposal"),
+  quick.shorter(
+    [
+      (name, proposal)
+      for name, proposal in itertools.product(VERIFIERS, PROPOSALS)
+      if VERIFIERS[name].stop_law
+    ],
+    keep=4,
+  ),
+)
+def test_a_length_is_a_sum_over_nodes(name, proposal, x64):
+  tree = tree_lib.chain(2) if VERIFIERS[name].chains_only else SMALL
+  assert not misfit(VERIFIERS[name], tree, PROPOSALS[proposal])
+  assert off(name, proposal, tree) < 1e-12
+
+
+def test_a_worth_without_what_hangs_below_is_caught(x64):
+  def stops_alone(tree, stop):
+    return np.asarray(stop)
+
+  assert off("traversal", "without_replacement", SMALL, stops_alone) > 0.01
+
+
+@pytest.mark.parametrize(
+  ("name", "proposal"),
+  quick.shorter(
+    [
+      (name, proposal)
+      for name in RULES
+      for proposal, own in PROPOSALS.items()
+      if own.nested
+    ],
+    keep=2,
+  ),
+)
+def test_what_else_hangs_in_the_tree_changes_no_worth(name, proposal, x64):
+  places = [TOP, *tune.places(LARGE, SMALL)]
+  for case in worlds(2):
+    own = exact_worth(name, proposal, SMALL, case)
+    wide = exact_worth(name, proposal, LARGE, case)
+    np.testing.assert_allclose(wide[places], own, rtol=0, atol=1e-12)
+
+
+def test_for_a_proposal_that_counts_siblings_it_does(x64):
+  places = [TOP, *tune.places(LARGE, SMALL)]
+  differences = [
+    np.abs(
+      exact_worth("traversal", "sample_then_top", LARGE, case)[places]
+      - exact_worth("traversal", "sample_then_top", SMALL, case)
+    ).max()
+    for case in worlds(2)
+  ]
+  assert max(differences) > 0.01
+
+
+# Which nodes are chosen.
+
+
+def all_parts(tree):
+  """{n: all sets of n nodes closed under parent and elder sibling}."""
+  found = {}
+  for wanted in itertools.product([False, True], repeat=len(tree) - 1):
+    nodes = [node for node, own in enumerate(wanted, 1) if own]
+    if all(
+      tree.parent[node] in (TOP, *nodes)
+      and (tree.rank[node] == 0 or node - 1 in nodes)
+      for node in nodes
+    ):
+      found.setdefault(len(nodes), []).append(nodes)
+  return found
+
+
+def faults(tree, worth, chosen, depth=None):
+  """What is wrong with a choice, by brute force."""
+  shallow = tree.depth <= (depth or tree.max_depth)
+  for count, nodes in enumerate(chosen):
+    parts = all_parts(tree)[count]
+    if nodes not in parts:
+      yield f"{nodes} is no tree"
+      continue
+    sums = [worth[own].sum() for own in parts if shallow[own].all()]
+    if abs(worth[nodes].sum() - max(sums)) > 1e-12:
+      yield f"{nodes} is not best"
+
+
+@pytest.mark.parametrize(
+  "tree",
+  [
+    tree_lib.kary(2, 3),
+    tree_lib.branching([3, 2]),
+    tree_lib.from_parents([-1, 0, 0, 0, 0, 2, 2, 2, 5]),
+    tree_lib.chain(4),
+  ],
+  ids=repr,
+)
+def test_the_best_nodes_are_those_of_brute_force(tree):
+  rng = np.random.default_rng(0)
+  for _ in range(3):
+    worth = rng.normal(size=len(tree))  # in no order at all
+    chosen = tune.best(tree, worth)
+    assert len(chosen) == len(tree)
+    assert [*faults(tree, worth, chosen)] == []
+    shallow = tune.best(tree, worth, depth=2)
+    assert len(shallow) == sum(tree.depth <= 2)
+    assert [*faults(tree, worth, shallow, depth=2)] == []
+
+
+def test_a_choice_without_elder_siblings_is_caught():
+  tree = tree_lib.branching([3, 1])
+  worth = np.array([0, 0.1, 0.2, 0.9, 0.05, 0.1, 0.8])
+  largest = np.argsort(-worth)
+  chosen = [sorted(largest[:n].tolist()) for n in range(3)]
+  assert next(faults(tree, worth, chosen)) == "[3] is no tree"
+
+
+def test_the_largest_at_hand_is_not_always_best():
+  """As where the likeliest token is drawn last: a heap would go down."""
+  tree = tree_lib.branching([2, 1])
+  worth = np.array([0, 0.1, 0.9, 0.05, 0.5])
+  assert tune.best(tree, worth)[2:4] == [[1, 2], [1, 2, 4]]
+
+
+def test_a_part_has_its_places():
+  tree = tree_lib.kary(3, 3)
+  nodes = tune.places(tree, LARGE)
+  assert tune.part(tree, nodes) == LARGE
+  assert tune.places(tree, tree_lib.chain(4)) is None
+  assert tune.places(tree, tree_lib.branching([4])) is None
+
+
+def test_the_wide_tree_holds_what_it_is_to_hold():
+  rule = VERIFIERS["traversal"]
+  named = tree_lib.chain(7), tree_lib.EAGLE_SPARSE
+  tree = tune.wide(96, 5, rule, named)
+  assert all(tune.places(tree, own) for own in named)
+  assert len(tree) >= 97
+  assert tune.wide(40, 4, rule).max_depth == 4
+  assert tune.wide(96, 3, VERIFIERS["block"], named[:1]) == tree_lib.chain(7)
+
+
+def test_sequoia_s_model_is_right_where_it_holds():
+  tree, chance = tree_lib.branching([3, 2, 1]), np.array([0.6, 0.2, 0.1])
+  worth = np.ones(len(tree))
+  for node in range(1, len(tree)):
+    worth[node] = worth[tree.parent[node]] * chance[tree.rank[node]]
+  np.testing.assert_allclose(sequoia.worth(tree, worth), worth)
+
+
+# Costs.
+
+
+def timed(tree, cost):
+  return timing.Timed(tree, np.array([cost, np.nan, cost, 9.0]), None)
+
+
+def test_costs_are_fitted_and_none_is_negative():
+  wanted = timing.Cost(2.0, 0.5, 0.3, 0.01)
+  trees = [tree_lib.chain(2), tree_lib.chain(5), tree_lib.EAGLE_SPARSE]
+  trees += [tree_lib.kary(2, 3), tree_lib.kary(2, 5)]
+  found = timing.fit([timed(tree, wanted(tree)) for tree in trees])
+  np.testing.assert_allclose(found, wanted, rtol=1e-9)
+  falling = [timed(tree, 9.0 - 0.1 * len(tree)) for tree in trees]
+  assert min(timing.fit(falling)) >= 0
+
+
+# A whole run, with tiny random models.
+
+
+@pytest.fixture(scope="module")
+def pair():
+  target, draft = (checkpoints.ours(TINY, seed) for seed in (0, 0))
+  draft.params["params"]["unembedding"] = (
+    draft.params["params"]["unembedding"] / 2
+  )
+  return tv_jax.Pair(target=target, draft=draft, draft_kind="independent")
+
+
+OPTIONS = {
+  "nodes": 3,
+  "depth": 2,
+  "budgets": (2, 5),
+  "trees": ("chain:2", "chain:3", "adaptive:2,2"),
+  "max_new_tokens": 8,
+  "ends": (),
+}
+
+
+@pytest.fixture(scope="module")
+def tuned(pair):
+  return tv_jax.tune(pair, PROMPTS, **OPTIONS)
+
+
+def test_a_pair_is_tuned(tuned, tmp_path):
+  rows = {row.name: row for row in tuned.rows}
+  assert tuned.tree == rows["tuned:3"].tree
+  assert len(tuned.tree) == 4
+  assert {"tuned:2", "tuned:5", "sequoia:3", "chain:2", "chain:3"} <= {*rows}
+  assert "adaptive:2,2" not in rows
+  assert abs(tuned.check.mean) < 5 * tuned.check.error
+  own = rows["tuned:3"]
+  wanted = own.measured.mean - own.predicted.mean
+  assert tuned.off.mean == pytest.approx(wanted)
+  chain = rows["chain:2"]
+  wanted = chain.measured.mean - own.measured.mean
+  assert chain.gain.mean == pytest.approx(wanted)
+  assert own.predicted.mean >= rows["chain:2"].predicted.mean
+  timed = [row for row in tuned.rows if row.seconds]
+  assert {"tuned:3", "chain:2", "chain:3"} <= {row.name for row in timed}
+  fastest = max(timed, key=lambda row: row.speed)
+  assert tuned.fastest == fastest.tree
+  for part in ("tuned:3", "plain", "check: realised - expected", "fastest"):
+    assert part in repr(tuned)
+
+
+def test_what_is_written_is_read(tuned, tmp_path):
+  out = tmp_path / "tree.json"
+  written = tune.write(out, tuned)
+  assert {path.name for path in written} == {
+    "tree.json",
+    *(f"tree.{count}.json" for count in (2, 3, 5)),
+    "tree.fastest.json",
+    "tree.svg",
+  }
+  assert {*written} == {*tmp_path.iterdir()}
+  assert tree_lib.parse(str(out)) == tuned.tree
+  for row in tuned.rows:
+    if row.name in ("tuned:2", "tuned:5"):
+      path = tmp_path / f"tree.{row.name[6:]}.json"
+      assert tree_lib.parse(str(path)) == row.tree
+  fastest = tree_lib.parse(str(tmp_path / "tree.fastest.json"))
+  assert fastest == tuned.fastest
+  content = json.loads(out.read_text())
+  assert (content["nodes"], content["verifier"]) == (3, "traversal")
+  assert content["predicted"]["items"] == content["measured"]["items"] == 3
+  said = {
+    own.text
+    for own in ET.fromstring((tmp_path / "tree.svg").read_text()).iter(
+      "{http://www.w3.org/2000/svg}text"
+    )
+  }
+  assert {"predicted", "on other prompts", "tuned", "chain:2"} <= said
+
+
+@pytest.mark.parametrize(
+  ("changes", "message"),
+  [
+    ({"nodes": 0}, "nodes=0: give a positive integer"),
+    ({"budgets": (8, 2.5)}, "budgets=2.5: give a positive integer"),
+    ({"depth": True}, "depth=True: give a positive integer"),
+    ({"nodes": 5000}, "nodes: 4096 are the most"),
+    ({"trees": ("oak",)}, "tree 'oak': write"),
+    ({"verifier": "oak"}, "verifier 'oak': not one of"),
+    ({"nodes": 4, "verifier": "block"}, "nodes=4: Tree(4 nodes"),
+  ],
+  ids=str,
+)
+def test_what_is_wrong_is_one_line(pair, changes, message):
+  with pytest.raises(ValueError, match=re.escape(message)):
+    tv_jax.tune(pair, PROMPTS, **OPTIONS | changes)
+
+
+def test_prompts_must_be_other_ones(pair):
+  with pytest.raises(ValueError, match="prompts 0 and 6 are the same"):
+    tv_jax.tune(pair, [*PROMPTS, [5]], **OPTIONS)
+
+
+def test_few_prompts_are_refused_before_they_are_decoded(pair):
+  with pytest.raises(ValueError, match="3 prompts: give 4 or more"):
+    tv_jax.tune(pair, PROMPTS[:3], **OPTIONS)
+
+
+def test_a_recorded_file_says_the_same(pair, tmp_path):
+  options = {"max_new_tokens": 8, "ends": (), "batch_size": 4}
+  options |= {"tree": "branching:3,2", "panel": ()}
+  tv_jax.record(pair, PROMPTS, tmp_path / "run.npz", **options)
+  run = tv_jax.generate(pair, PROMPTS, trace=8, **options)
+  cycles = replay.load(tmp_path / "run.npz")
+  rule = verifiers.resolve("traversal")
+  ours, theirs = sampling.of_run(run), sampling.of_cycles(rule, cycles)
+  order = np.lexsort((cycles.cycle, cycles.item))
+  np.testing.assert_array_equal(theirs.item[order], ours.item)
+  np.testing.assert_array_equal(theirs.accepted[order], ours.accepted)
+  np.testing.assert_allclose(theirs.worth[order], ours.worth, atol=1e-5)
+
+
+def test_a_rule_without_a_stop_law_is_counted(pair):
+  bare = verifiers.Verifier(
+    name="bare", decide=VERIFIERS["token_level_loop"].decide
+  )
+  options = {"tree": "kary:2x2", "trace": 8, "max_new_tokens": 8, "ends": ()}
+  run = tv_jax.generate(pair, PROMPTS, verifier=bare, **options)
+  sample = sampling.of_run(run)
+  np.testing.assert_array_equal(sample.worth.sum(axis=1), sample.accepted)
+  np.testing.assert_allclose(sample.mean, run.node_acceptance)
+
+
+def test_the_module_can_be_called_and_has_help():
+  import inspect
+
+  names = [*inspect.signature(tv_jax.tune).parameters]
+  assert names[:4] == ["pair", "prompts", "nodes", "depth"]
+  assert "tune" in dir(tv_jax)
+
+
+# The command.
+
+
+def command(*arguments, cwd):
+  return subprocess.run(
+    [sys.executable, "-m", "tv_jax.tune", *map(str, arguments)],
+    cwd=cwd,
+    env={
+      "JAX_PLATFORMS": "cpu",
+      "PYTHONPATH": str(ROOT),
+      "PATH": "",
+      "XLA_FLAGS": quick.flags(),
+    },
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+def recorded(path):
+  return test_cycles.write(
+    path,
+    parents=np.array(SMALL.parents),
+    **{
+      name: np.tile(value, (4,) + (1,) * (value.ndim - 1))
+      for name, value in test_cycles.arrays().items()
+      if name in ("tokens", "q", "p")
+    },
+  )
+
+
+def test_the_command_takes_a_recorded_file(tmp_path):
+  recorded(tmp_path / "run.npz")
+  arguments = "run.npz", "--nodes=2", "--depth=2", "--budgets=1,3,9"
+  done = command(*arguments, cwd=tmp_path)
+  assert done.returncode == 0, done.stderr
+  assert "those of trees are not estimated" in done.stdout
+  assert re.search(r"tuned:2 .* 2 ", done.stdout)
+  assert "other prompts - predicted, of tuned:2 = " in done.stdout
+  names = {path.name for path in tmp_path.iterdir()}
+  made = {"tree.json", "tree.1.json", "tree.2.json", "tree.3.json", "tree.svg"}
+  assert names == {"run.npz", *made}
+  assert len(tree_lib.parse(str(tmp_path / "tree.json"))) == 3
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  quick.shorter(
+    [
+      (["--out=nowhere/tree.json"], "nowhere/tree.json: there is no folder"),
+      (["--nodes=0"], "nodes=0: give a positive integer"),
+      (["--budgets=few"], "--budgets=few: give numbers of nodes"),
+      (["--tokens=0"], "--tokens=0: give 1 or more"),
+      (["--verifier=oak"], "verifier 'oak': not one of"),
+      (["--out=tree.txt"], "tree.txt: give a name that ends in .json"),
+      (["--config.nn=1"], "unknown field config.nn"),
+      (["absent.npz"], "absent.npz: No such file"),
+      (["run.npz", "more.npz"], "unexpected argument 'more.npz'"),
+      (["run.npz", "--nodes=9"], "run.npz: nodes=9: Tree(4 nodes"),
+      (["run.npz", "--out=there.json"], "there.8.json exists: remove it"),
+      (["--speeed"], "Unknown command line flag 'speeed'"),
+    ],
+    keep=2,
+  ),
+  ids=str,
+)
+def test_the_command_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
+  recorded(tmp_path / "run.npz")
+  (tmp_path / "there.8.json").write_text("{}")
+  before = {*tmp_path.iterdir()}
+  done = command(*arguments, cwd=tmp_path)
+  assert done.returncode == 2, done.stderr
+  assert done.stderr.splitlines()[-1].startswith("tv_jax.tune: ")
+  assert message in done.stderr
+  assert "Traceback" not in done.stderr
+  assert {*tmp_path.iterdir()} == before
+
+
+@pytest.mark.long
+def test_an_interrupted_command_is_a_line_and_leaves_nothing(tmp_path):
+  path = tmp_path / "tree.json"
+  arguments = f"--out={path}", "--config.per_task=1", "--compilation_cache="
+  process = commands.start(*arguments, program="tv_jax.tune")
+  assert process.stderr.readline().startswith("decoding 6 prompts")
+  process.send_signal(signal.SIGINT)
+  done = commands.ended(process)
+  assert (done.returncode, done.stdout) == (130, "")
+  assert done.stderr == "interrupted\n"
+  assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.long
+def test_the_command_tunes_the_bundled_pair(tmp_path):
+  done = commands.run(
+    f"--out={tmp_path / 'tree.json'}",
+    "--config.per_task=1",
+    "--config.trees=chain:2 kary:2x2",
+    "--nodes=4",
+    "--depth=2",
+    "--budgets=3",
+    "--tokens=16",
+    program="tv_jax.tune",
+  )
+  assert done.returncode == 0, done.stderr
+  assert re.search(r"fastest here: \S+, \d\.\d+ times plain", done.stdout)
+  names = {path.name for path in tmp_path.iterdir()}
+  assert {"tree.json", "tree.3.json", "tree.fastest.json"} < names
+  assert len(tree_lib.parse(str(tmp_path / "tree.json"))) == 5

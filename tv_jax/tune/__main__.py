@@ -1,0 +1,138 @@
+"""The best tree for a pair and a machine: `python -m tv_jax.tune --help`.
+
+By default for the bundled pair; after a recorded file, for its cycles.
+"""
+
+import rich.console
+from absl import flags, logging
+from ml_collections import config_flags
+
+from tv_jax import cli, evaluate, prompts, proposals, replay, tune, verifiers
+from tv_jax.cli import config_flag
+from tv_jax.replay import report
+from tv_jax.tune import files, finding, tuning
+
+_CONFIG = config_flags.DEFINE_config_file(
+  "config",
+  None,
+  f"{config_flag.HELP} Its pair, its questions' first turns, its first"
+  " temperature and seed; its trees are compared with. Default: quickstart.",
+)
+_NODES = flags.DEFINE_integer("nodes", 25, "Drafted nodes of the tree.")
+_DEPTH = flags.DEFINE_integer("depth", 5, "Its levels at most.")
+_BUDGETS = flags.DEFINE_list(
+  "budgets",
+  [*map(str, finding.BUDGETS)],
+  "More numbers of nodes to find the best trees of.",
+)
+_VERIFIER = flags.DEFINE_string(
+  "verifier", "traversal", "The rule, by name or package.module:name."
+)
+_PROPOSAL = flags.DEFINE_string(
+  "proposal",
+  None,
+  "How siblings are drawn, by name or package.module:name. Default: the"
+  " config's first, or what a file names.",
+)
+_TOKENS = flags.DEFINE_integer(
+  "tokens", 32, "New tokens of each prompt at most."
+)
+_TIMING = flags.DEFINE_bool("timing", True, "Whether to time trees as well.")
+_OUT = flags.DEFINE_string(
+  "out",
+  "tree.json",
+  "The file for the tree; those of the budgets, of the fastest tree and of the"
+  " chart are written beside it.",
+)
+_CACHE = flags.DEFINE_string(
+  "compilation_cache",
+  None,
+  "Where compiled programs are kept, as in tv_jax.main. Empty: nowhere.",
+)
+
+
+def main(heard, paths) -> None:
+  """Tunes, prints the table, and writes the files."""
+  del heard
+  logging.set_verbosity(logging.WARNING)
+  budgets = _budgets()
+  files.check(_OUT.value, {*budgets, _NODES.value})
+  asked = {
+    "nodes": _NODES.value,
+    "depth": _DEPTH.value,
+    "budgets": budgets,
+    "verifier": verifiers.resolve(_VERIFIER.value),
+  }
+  if _TOKENS.value < 1:
+    raise ValueError(f"--tokens={_TOKENS.value}: give 1 or more")
+  settings = evaluate.from_config(_CONFIG.value)
+  asked["trees"] = settings.trees
+  finding.wanted(**asked)
+  found = _of_file(paths, asked) if paths else _of_config(settings, asked)
+  console = rich.console.Console()
+  if not console.is_terminal:
+    # A table that would be broken over lines is easier to pipe whole.
+    console = rich.console.Console(width=1000)
+  console.print(found.table())
+  print("\n".join(found.lines()))
+  written = files.write(_OUT.value, found)
+  print(f"written: {', '.join(map(str, written))}")
+
+
+def _budgets() -> tuple[int, ...]:
+  try:
+    return tuple(int(text) for text in _BUDGETS.value)
+  except ValueError:
+    raise ValueError(
+      f"--budgets={','.join(_BUDGETS.value)}: give numbers of nodes"
+    ) from None
+
+
+def _of_file(paths, asked):
+  """Of recorded cycles."""
+  if len(paths) > 1:
+    raise ValueError(
+      f"unexpected argument {paths[1]!r}: give one recorded file"
+    )
+  drawn = _PROPOSAL.value and proposals.resolve(_PROPOSAL.value)
+  cycles = replay.load(paths[0], drawn)
+  print(report.describe(paths[0], cycles))
+  print("no models, no speeds: those of trees are not estimated")
+  try:
+    return tuning.tune_recorded(cycles, **asked)
+  except ValueError as error:
+    raise ValueError(f"{paths[0]}: {error}") from error
+
+
+def _of_config(settings, asked):
+  """Of a config's pair."""
+  questions = evaluate.questions(settings)
+  evaluate.keep_programs(_CACHE.value)
+  pair = evaluate.load(settings)
+  texts = {
+    tuple(prompts.encode(settings.models.template, pair.tokenizer, first)): None
+    for first in (question.turns[:1] for question in questions)
+  }
+  return tune(
+    pair,
+    [[*tokens] for tokens in texts],
+    proposal=_PROPOSAL.value or settings.proposals[0],
+    temperature=settings.temperatures[0],
+    seed=settings.seeds[0],
+    draft_temperature=settings.draft_temperature or None,
+    top_k=settings.top_k,
+    top_p=settings.top_p,
+    batch_size=settings.batch_size,
+    max_new_tokens=min(_TOKENS.value, settings.max_new_tokens),
+    speed=_TIMING.value,
+    say=lambda line: cli.tell(f"{line} .."),
+    **asked,
+  )
+
+
+def _parse(argv):
+  return config_flag.parse(argv, str(config_flag.folder() / "quickstart.py"))
+
+
+if __name__ == "__main__":
+  cli.run("tv_jax.tune", main, _parse)

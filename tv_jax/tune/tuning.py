@@ -1,0 +1,172 @@
+"""Tune: the best tree for a pair, a rule and a machine."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+import numpy as np
+
+from tv_jax import generation, verifiers
+from tv_jax.generation import batches
+from tv_jax.pair import Pair
+from tv_jax.proposals import Proposal
+from tv_jax.replay import Cycles
+from tv_jax.tree import Tree
+from tv_jax.tune import sampling, timing
+from tv_jax.tune.finding import BUDGETS, TREES, Found, check_room, wanted
+from tv_jax.tune.results import Tuned
+from tv_jax.tune.widening import wide
+from tv_jax.verifiers import Decide, Verifier
+
+# The wide tree has at least so many nodes, and so many times the most that are
+# asked for: else there is little to choose from.
+_LEAST, _TIMES = 96, 1.5
+
+
+def tune(
+  pair: Pair,
+  prompts: Sequence[str | Sequence[int]],
+  *,
+  nodes: int = 25,
+  depth: int = 5,
+  verifier: Verifier | Decide | str = "traversal",
+  proposal: Proposal | str = "without_replacement",
+  budgets: Sequence[int] = BUDGETS,
+  trees: Sequence[str] | Mapping[str, Tree] = TREES,
+  template: str = "raw",
+  max_new_tokens: int = 32,
+  speed: bool = True,
+  say: Callable[[str], None] = lambda line: None,
+  **others,
+) -> Tuned:
+  """Finds the best tree for a pair, and the fastest here.
+
+  Args:
+    pair: Of `tv_jax.load`.
+    prompts: At least 4, no two alike. Every other one is tuned on, and what is
+      said to be measured is of the rest.
+    nodes: Drafted nodes of the tree, the root aside.
+    depth: Its levels at most.
+    verifier: The rule, as in `generate`.
+    proposal: How siblings are drawn, as in `generate`.
+    budgets: More numbers of nodes to find the best trees of.
+    trees: Trees to compare with, by name.
+    template: How strings become tokens.
+    max_new_tokens: Of each prompt.
+    speed: Whether to time trees, and to find the fastest.
+    say: Told what is going on, a line at a time.
+    **others: More of `generate`'s options: temperature, seed, batch_size, ..
+
+  Returns:
+    The trees, with their lengths and speeds.
+
+  Raises:
+    ValueError: Something is wrong with what is asked for.
+  """
+  rule = verifiers.resolve(verifier)
+  ask = wanted(nodes, depth, budgets, trees, rule)
+  broad = wide(
+    max(_LEAST, round(_TIMES * ask.budgets[-1])),
+    ask.depth,
+    rule,
+    # A tree that is far larger than all that is asked for is only run.
+    [one for one in ask.trees.values() if len(one) <= 2 * _LEAST],
+  )
+  shared = {
+    "verifier": verifier,
+    "proposal": proposal,
+    "max_new_tokens": max_new_tokens,
+    **others,
+  }
+  how = generation.resolve(pair, tree=broad, trace=max_new_tokens, **shared)
+  tokens = batches.encode(pair, prompts, template, how.limit)
+  _check_prompts(tokens)
+  check_room(broad, ask)
+  say(f"decoding {len(tokens)} prompts with {broad!r}")
+  run = generation.decode_batches(
+    pair, how, tokens, functools.partial(generation.decode, hurried=True)
+  )
+  found = Found(sampling.of_run(run), ask, how.plan.speculation.proposal)
+  said = {
+    "verifier": how.name,
+    "proposal": how.proposal,
+    "temperature": how.temperature,
+    "draft_temperature": how.draft_temperature,
+    "target": str(pair.target.source),
+    "draft": str(pair.draft.source),
+    "device": jax.devices()[0].device_kind,
+    "date": datetime.date.today().isoformat(),
+  }
+  if not speed:
+    return found.result(said)
+
+  def clock(trees: Mapping[str, Tree | None], count: int):
+    """Times trees on some of the prompts that none was tuned on."""
+    items = [*np.unique(found.others.item)]
+    items = items[:: max(1, len(items) // count)][:count]
+    own = shared | {"batch_size": 1, "panel": None}
+    hows = {
+      name: generation.resolve(pair, tree=tree, **own)
+      if tree
+      else generation.resolve(pair, **_plainly(own))
+      for name, tree in trees.items()
+    }
+    asked = {int(item): tokens[item] for item in items}
+    return timing.measure(pair, hows, asked, max(map(len, tokens)), say)
+
+  return found.result(said, clock)
+
+
+def tune_recorded(
+  cycles: Cycles,
+  *,
+  nodes: int = 25,
+  depth: int = 5,
+  verifier: Verifier | Decide | str = "traversal",
+  budgets: Sequence[int] = BUDGETS,
+  trees: Sequence[str] | Mapping[str, Tree] = TREES,
+) -> Tuned:
+  """Finds the best part of the tree of recorded cycles; times nothing.
+
+  Args:
+    cycles: Of `replay.load`.
+    nodes: As in `tune`, like all that follows.
+    depth: Levels at most.
+    verifier: The rule.
+    budgets: More numbers of nodes.
+    trees: To compare with.
+
+  Returns:
+    The trees, with their lengths.
+  """
+  rule = verifiers.resolve(verifier)
+  ask = wanted(nodes, depth, budgets, trees, rule)
+  sample = sampling.of_cycles(rule, cycles)
+  said = {
+    "verifier": rule.name,
+    "proposal": cycles.proposal.name,
+    "temperature": cycles.temperature,
+  }
+  found = Found(sample, ask, cycles.proposal)
+  return found.result(said)
+
+
+def _plainly(own: dict) -> dict:
+  """The options without what is of drafts."""
+  return {k: v for k, v in own.items() if k != "proposal"} | {"verifier": None}
+
+
+def _check_prompts(tokens):
+  """Refuses too few, and what would be tuned and measured on the same text."""
+  sampling.check_items(len(tokens))
+  first = {}
+  for i, own in enumerate(map(tuple, tokens)):
+    if own in first:
+      raise ValueError(
+        f"prompts {first[own]} and {i} are the same: a tree must be measured"
+        " on other prompts than it is tuned on"
+      )
+    first[own] = i
