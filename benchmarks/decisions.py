@@ -4,7 +4,7 @@ import bisect
 import dataclasses
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -99,8 +99,14 @@ class Measured:
   inputs: int  # bytes of the laws
 
 
-def measure(tree: Tree, vocabulary: int, decisions: int, seed) -> Measured:
-  """Times all methods on one tree."""
+def measure(
+  tree: Tree,
+  vocabulary: int,
+  decisions: int,
+  seed,
+  also: Sequence[str] = (),
+) -> Measured:
+  """Times all methods on one tree, and `also` these rules."""
   drafts = make_drafts(tree, vocabulary, decisions, seed)
   rng = np.random.default_rng([seed, 1])
   eta = rng.random((decisions, len(tree)), dtype=np.float32)
@@ -124,7 +130,7 @@ def measure(tree: Tree, vocabulary: int, decisions: int, seed) -> Measured:
   del logits
   programs = {
     name: compiled(on_laws(name, tree), laws)
-    for name in DEFAULT
+    for name in (*DEFAULT, *also)
     if not misfit(VERIFIERS[name], tree, PROPOSAL)
   }
   methods = {name: _bound(run, laws) for name, run in programs.items()}

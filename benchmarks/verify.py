@@ -10,9 +10,9 @@ times a normal variate, which makes the mean total variation TV(p, q) about 0.2;
 what it was is printed. Siblings are drawn from q without replacement, anew for
 each decision, and so are the coins. All rows are float32.
 
-Methods. Every rule in `verifiers.DEFAULT`, and the two walks as one would write
-them in NumPy: one node after the other with early exit, work on the rows of the
-family at hand alone, every V-sized operation in place.
+Methods. Every rule in `verifiers.DEFAULT` and of `--also`, and the two walks as
+one would write them in NumPy: one node after the other with early exit, work on
+the rows of the family at hand alone, every V-sized operation in place.
 
 Protocol. Everything is compiled and warmed before a clock starts. The methods
 then take turns, in a new random order for each decision, over the same tokens
@@ -24,6 +24,7 @@ machine to another.
 
 import functools
 import sys
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +42,7 @@ from benchmarks.decisions import (
   on_laws,
 )
 from tv_jax.tree import Tree
+from tv_jax.verifiers import DEFAULT, VERIFIERS
 
 _VOCAB = flags.DEFINE_list("vocab", ["128256", "32000"], "Vocabulary sizes.")
 _TREES = flags.DEFINE_string(
@@ -50,6 +52,7 @@ _DECISIONS = flags.DEFINE_integer(
   "decisions", 200, "Decisions on a small tree; large ones get fewer.", 1
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Of the drafts and the coins.", 0)
+_ALSO = flags.DEFINE_list("also", [], "More rules, by name.")
 _GPU = flags.DEFINE_boolean(
   "gpu", True, "Compile for an H200 as well, if the CUDA plugin is there."
 )
@@ -69,6 +72,7 @@ def report(
   decisions: int,
   seed: int,
   gpu: bool,
+  also: Sequence[str] = (),
 ) -> None:
   """Measures and prints everything; the first vocabulary has the goals."""
   print(common.versions())
@@ -78,7 +82,7 @@ def report(
     for name, tree in trees.items():
       common.say(f"measuring {name} at V = {vocabulary}")
       few = decisions_for(tree, decisions)
-      of[name] = measure(tree, vocabulary, few, seed)
+      of[name] = measure(tree, vocabulary, few, seed, also)
     ratios = functools.partial(_ratios, eagle=of.get("eagle"))
     for title, cells in (
       ("milliseconds per decision, mean (median)", _times),
@@ -254,7 +258,8 @@ def goals(
     walk = ratio(eagle.bare, TRAVERSAL, [NUMPY_TRAVERSAL])
     found["numpy"] = f"{walk:.2f} x its time", walk < 1
   if large:
-    name = max(large.temporaries, key=large.temporaries.get)
+    own = [name for name in DEFAULT if name in large.temporaries]
+    name = max(own, key=large.temporaries.get)
     share = large.temporaries[name] / large.inputs
     found["memory"] = f"{share:.2f} x ({name})", share < 3
   if eagle and large:
@@ -302,6 +307,9 @@ def main(arguments: list[str]) -> None:
     vocabularies = parse_vocabularies(_VOCAB.value)
     trees = common.parse_trees(_TREES.value, common.tree)
     check_siblings(trees, vocabularies[-1])
+    for name in _ALSO.value:
+      if name not in VERIFIERS:
+        raise ValueError(f"--also={name} is none of {', '.join(VERIFIERS)}")
   except ValueError as error:
     sys.exit(str(error))
   report(
@@ -310,6 +318,7 @@ def main(arguments: list[str]) -> None:
     decisions=_DECISIONS.value,
     seed=_SEED.value,
     gpu=_GPU.value,
+    also=_ALSO.value,
   )
 
 

@@ -93,9 +93,15 @@ def test_the_report_measures_everything(capsys):
     decisions=3,
     seed=0,
     gpu=False,
+    also=["ot_traversal"],
   )
   printed = capsys.readouterr().out
-  for name in (*DEFAULT, "numpy traversal", "logits, token_level"):
+  for name in (
+    *DEFAULT,
+    "ot_traversal",
+    "numpy traversal",
+    "logits, token_level",
+  ):
     assert f"| {name} " in printed
   assert "3 of 3" in printed  # all methods took the same decisions
   assert "not measured" in printed  # the goals are about other trees

@@ -21,6 +21,10 @@ FEWER = " --config.per_task=1 --config.timing.per_task=0"
 ONE_TREE = " --config.trees=chain:2"
 RUN = {
   "python -m tv_jax.certify --verifier=my_rule:kseq": "",
+  "python -m tv_jax.certify --verifier=ot_traversal": " --trees=branching:2",
+  "python -m tv_jax.main --config=configs/quickstart.py "
+  '--config.trees="kary:2x5 eagle" --config.verifiers=ot_traversal '
+  "--config.baseline=traversal --workdir=runs/pairs": FEWER + ONE_TREE,
   "python -m tv_jax.main --config=configs/quickstart.py "
   '--config.temperatures="(0.6, 1.0)" --workdir=runs/mine': FEWER + ONE_TREE,
   "python -m tv_jax.main --config=configs/eagle_bundled.py": FEWER + ONE_TREE,
