@@ -374,7 +374,7 @@ def k_seq_offers(draft, node):
 # Any joint plan for siblings, lifted; and plans for pairs.
 
 PAIR_LEAN = 4
-_ZETA, _SMALLEST, _LARGEST = map(Fraction, (1e-3, 1e-4, 1e4))
+_ZETA, _SMALLEST, _LARGEST = map(Fraction, (1e-3, 1e-6, 1e4))
 
 
 def pair_chances(q):

@@ -33,7 +33,7 @@ import jax.numpy as jnp
 from tv_jax.proposals import exhausted
 from tv_jax.verifiers.residual import positive
 
-_ZETA, _SMALLEST, _LARGEST = 1e-3, 1e-4, 1e4
+_ZETA, _SMALLEST, _LARGEST = 1e-3, 1e-6, 1e4
 
 
 class How(NamedTuple):
@@ -46,8 +46,8 @@ class How(NamedTuple):
   """
 
   kept: int = 64
-  steps: int = 16
-  lean: float = 64.0
+  steps: int = 24
+  lean: float = 1024.0
 
 
 USUAL = How()
