@@ -419,9 +419,9 @@ def transport_plan(g, chances, steps=0):
 
   q = [sum(c for (x, _), c in chances.items() if x == t) for t in range(V)]
   z = [clip(over(a, b)) for a, b in zip(g, q, strict=True)]
-  for _ in range(steps):
-    f = taken_by(share(z), chances, V)
-    z = [clip(z[t] * over(g[t], f[t]) ** 2) for t in range(V)]
+  for step in range(steps):
+    f, power = taken_by(share(z), chances, V), 1 if step % 3 == 2 else 2
+    z = [clip(z[t] * over(g[t], f[t]) ** power) for t in range(V)]
   f = taken_by(share(z), chances, V)
   cut = [min(Fraction(1), over(a, b)) for a, b in zip(g, f, strict=True)]
   return {

@@ -362,13 +362,15 @@ def test_large_trees_by_sampling(rule, tree):
   [
     ("layer_walk", "without_replacement", "kary:2x2"),
     ("layer_walk", "sample_then_top", "kary:2x2"),
+    ("ot_traversal", "without_replacement", "kary:2x2"),
+    ("ot_traversal", "without_replacement", "branching:3"),
     ("k_seq", IID, "kary:2x2"),
     ("gbv", IID, "branching:3,1"),
   ],
 )
 def test_a_sure_draft_in_float32(rule, proposal, tree, tail):
   V, shape = 3, tree_lib.parse(tree)
-  contexts = certify.num_contexts(V, 2)
+  contexts = certify.num_contexts(V, shape.max_depth)
   rng = np.random.default_rng(0)
   p = rng.dirichlet(np.ones(V), contexts)
   q = rng.dirichlet(np.ones(V), contexts) * tail

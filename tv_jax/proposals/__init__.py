@@ -1,6 +1,6 @@
 """How siblings are drawn, and the law that each was drawn from."""
 
-from tv_jax.proposals.drawing import exhausted
+from tv_jax.proposals.drawing import exhausted, over
 from tv_jax.proposals.proposal import INVALID, NEVER, Proposal
 from tv_jax.proposals.sample_then_top import SAMPLE_THEN_TOP
 from tv_jax.proposals.table import PROPOSALS, resolve
@@ -18,5 +18,6 @@ __all__ = [
   "WITH_REPLACEMENT",
   "Proposal",
   "exhausted",
+  "over",
   "resolve",
 ]

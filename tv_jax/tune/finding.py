@@ -60,7 +60,8 @@ def wanted(
   known = {
     name: tree
     for name, tree in trees.items()
-    if isinstance(tree, Tree) and (tree.is_chain or not verifier.chains_only)
+    if isinstance(tree, Tree)
+    and not (verifier.defined_on and verifier.defined_on(tree))
   }
   every = tuple(sorted({*map(int, budgets), int(nodes)}))
   return Wanted(int(nodes), int(depth), every, known)

@@ -29,11 +29,10 @@ def wide(
   Args:
     nodes: How many it has, the root and those of `beside` aside.
     depth: Of it, likewise.
-    verifier: One that is for chains alone gets a chain.
+    verifier: One that is not for such a tree gets a chain.
     beside: Trees that are to be parts of it, too.
   """
-  if verifier.chains_only:
-    return chain(max([depth, *(tree.max_depth for tree in beside)]))
+  beside = [*beside]
   limits.check_nodes(nodes + 1)
   limits.check_levels(depth)
   rates = np.array(
@@ -54,7 +53,10 @@ def wide(
       after.append(((*above, rank + 1), younger))
     for own, worth in after:
       heapq.heappush(heap, (-worth.max(), own, worth))
-  return from_paths(paths)
+  found = from_paths(paths)
+  if verifier.defined_on and verifier.defined_on(found):
+    return chain(max([depth, *(tree.max_depth for tree in beside)]))
+  return found
 
 
 def paths_of(tree: Tree) -> list[tuple[int, ...]]:

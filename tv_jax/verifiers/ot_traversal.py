@@ -34,7 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import proposals
-from tv_jax.proposals import INVALID, exhausted
+from tv_jax.proposals import INVALID, exhausted, over
 from tv_jax.tree import NO_CHILD, ROOT, Tree
 from tv_jax.verifiers import pairs
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
@@ -92,7 +92,7 @@ def _two(node: _Node, tokens, both, how):
     g=jnp.where(usable, left / size, node.g),
     mass=jnp.where(usable, kept / size, node.mass),
     deficit=jnp.where(usable, node.deficit / size, node.deficit),
-    q=rest * pairs.over(jnp.sum(rest)),
+    q=rest * over(jnp.sum(rest)),
   )
   return jnp.where(exists, chance, 0), after
 
