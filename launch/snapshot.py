@@ -1,4 +1,4 @@
-"""A sweep's configs, kept as they are: a job of SLURM may start in a week."""
+"""A sweep's configs, kept as they are when it is submitted."""
 
 from __future__ import annotations
 

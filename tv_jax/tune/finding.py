@@ -80,7 +80,9 @@ def check_room(tree: Tree, ask: Wanted) -> None:
 class Found:
   """What a sample says of all trees."""
 
-  def __init__(self, sample: Sample, ask: Wanted, proposal: Proposal):
+  def __init__(
+    self, sample: Sample, ask: Wanted, proposal: Proposal, verifier: Verifier
+  ):
     """Splits the sample, and finds the best of each number of nodes."""
     self.sample, self.ask = sample, ask
     check_room(sample.tree, ask)
@@ -99,6 +101,11 @@ class Found:
         f"{proposal.name} draws siblings by how many there are: W is that of"
         " the wide tree's families, and of smaller ones an approximation:"
         " believe what was decoded"
+      )
+    elif not verifier.by_path:
+      self.notes.append(
+        f"{verifier.name} may look at more than a node's own path: W of smaller"
+        " trees may differ from that of the wide tree: believe what was decoded"
       )
     most = len(self.best) - 1
     self.rows = {}

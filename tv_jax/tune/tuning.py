@@ -89,7 +89,8 @@ def tune(
   run = generation.decode_batches(
     pair, how, tokens, functools.partial(generation.decode, hurried=True)
   )
-  found = Found(sampling.of_run(run), ask, how.plan.speculation.proposal)
+  drafted = how.plan.speculation
+  found = Found(sampling.of_run(run), ask, drafted.proposal, drafted.verifier)
   said = {
     "verifier": how.name,
     "proposal": how.proposal,
@@ -150,7 +151,7 @@ def tune_recorded(
     "proposal": cycles.proposal.name,
     "temperature": cycles.temperature,
   }
-  found = Found(sample, ask, cycles.proposal)
+  found = Found(sample, ask, cycles.proposal, rule)
   return found.result(said)
 
 

@@ -78,6 +78,9 @@ class Verifier:
       `Adaptive` where that shapes the trees. `chains_only` is one. None: it is
       defined on all.
     proposals: Names of the proposals that it is defined for; empty: all.
+    by_path: Whether the chance to accept a node or one below it depends on what
+      was drawn on its path and before it alone, not on what else hangs in the
+      tree, where siblings are drawn one by one.
     static_only: Whether the tree must be known when the rule is compiled. If
       not, it takes a traced `Topology` as well, and so adaptive trees.
     loop: A form that takes the same decisions with less work where rows are
@@ -95,6 +98,7 @@ class Verifier:
     Callable[[tree_lib.Tree | tree_lib.Adaptive], str | None] | None
   ) = None
   proposals: tuple[str, ...] = ()
+  by_path: bool = False
   static_only: bool = True
   loop: Verifier | None = None
   coins: Callable[[tree_lib.Tree | tree_lib.Adaptive], int] | None = None

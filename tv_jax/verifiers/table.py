@@ -31,6 +31,7 @@ _TOKEN_LEVEL_LOOP = Verifier(
   decide=token_level_loop.decide,
   stop_law=token_level_loop.stop_law,
   direction=DOWN,
+  by_path=True,
   static_only=False,
 )
 _TRAVERSAL_LOOP = Verifier(
@@ -38,6 +39,7 @@ _TRAVERSAL_LOOP = Verifier(
   decide=traversal_loop.decide,
   stop_law=traversal_loop.stop_law,
   direction=UP,
+  by_path=True,
   static_only=False,
 )
 
@@ -49,6 +51,7 @@ VERIFIERS = {
       decide=token_level.decide,
       stop_law=token_level.stop_law,
       direction=DOWN,
+      by_path=True,
       loop=_TOKEN_LEVEL_LOOP,
     ),
     _TOKEN_LEVEL_LOOP,
@@ -57,6 +60,7 @@ VERIFIERS = {
       decide=traversal.decide,
       stop_law=traversal.stop_law,
       direction=UP,
+      by_path=True,
       loop=_TRAVERSAL_LOOP,
     ),
     _TRAVERSAL_LOOP,
@@ -65,6 +69,7 @@ VERIFIERS = {
       decide=block.decide,
       stop_law=block.stop_law,
       direction=UP,
+      by_path=True,
       defined_on=chains_only,
     ),
     Verifier(
