@@ -35,6 +35,7 @@ from benchmarks import common, gpu_program
 from benchmarks.decisions import (
   NUMPY_TOKEN_LEVEL,
   NUMPY_TRAVERSAL,
+  PROPOSAL,
   TOKEN_LEVEL,
   TRAVERSAL,
   Measured,
@@ -42,7 +43,7 @@ from benchmarks.decisions import (
   on_laws,
 )
 from tv_jax.tree import Tree
-from tv_jax.verifiers import DEFAULT, VERIFIERS
+from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit
 
 _VOCAB = flags.DEFINE_list("vocab", ["128256", "32000"], "Vocabulary sizes.")
 _TREES = flags.DEFINE_string(
@@ -310,6 +311,9 @@ def main(arguments: list[str]) -> None:
     for name in _ALSO.value:
       if name not in VERIFIERS:
         raise ValueError(f"--also={name} is none of {', '.join(VERIFIERS)}")
+      why = [misfit(VERIFIERS[name], t, PROPOSAL) for t in trees.values()]
+      if all(why):
+        raise ValueError(f"--also={name}: {why[0]}")
   except ValueError as error:
     sys.exit(str(error))
   report(
