@@ -9,8 +9,8 @@ the paper's rule on its tree of as many nodes, with the trees that were found,
 and with `ot_traversal` on both. All at temperature 1 and without replacement.
 
 Lengths are what the running rule expects of each cycle, no coin tossed, by
-item. Differences are of questions, each asked in every way: what they have in common
-drops out, but drafts are not the same.
+item. Differences are of questions, each asked in every way: what they have in
+common drops out, but drafts are not the same.
 """
 
 import datetime

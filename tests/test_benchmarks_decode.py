@@ -5,9 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import common, decode, gpu_shapes, peers
+from benchmarks import beyond, common, decode, gpu_shapes, peers
 from tests import checkpoints
-from tv_jax import models
+from tv_jax import models, prompts
 
 
 @pytest.fixture(scope="module")
@@ -237,3 +237,27 @@ def test_in_a_race_all_take_turns():
   rounds = np.array([name for _, name in order]).reshape(5, 4)
   assert [turn for turn, _ in order] == np.repeat(range(5), 4).tolist()
   assert len(set(map(tuple, rounds.tolist()))) > 1
+
+
+@pytest.mark.long
+def test_trees_are_tuned_on_other_questions(capsys):
+  beyond.report(
+    "draft",
+    ["chain:2"],
+    ["traversal"],
+    [0, 1],
+    tokens=6,
+    tuned_on=6,
+    per_task=2,
+  )
+  printed = capsys.readouterr().out
+  assert "6 questions tuned on, 6 others asked" in printed
+  ours, tuned = cells(printed, "2")
+  assert ours[:2] == tuned[:2] == ["2", "traversal"]
+  assert ours[2:4] == ["chain:2", "1 1"]
+  assert tuned[2] == "tuned"
+  assert 1 < float(ours[4].split()[0]) < 3
+  questions = prompts.load_questions("minibench")
+  half, others = beyond.halves(questions)
+  assert len(half) == len(others) == 48
+  assert not {*half} & {*others}
