@@ -5,9 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import beyond, common, decode, gpu_shapes, peers
-from tests import checkpoints
-from tv_jax import models, prompts
+from benchmarks import common, decode, gpu_shapes, peers
+from tests import checkpoints, commands
+from tv_jax import models
 
 
 @pytest.fixture(scope="module")
@@ -240,24 +240,20 @@ def test_in_a_race_all_take_turns():
 
 
 @pytest.mark.long
-def test_trees_are_tuned_on_other_questions(capsys):
-  beyond.report(
-    "draft",
-    ["chain:2"],
-    ["traversal"],
-    [0, 1],
-    tokens=6,
-    tuned_on=6,
-    per_task=2,
+def test_trees_are_tuned_on_other_questions():
+  done = commands.run(
+    "--trees=chain:2",
+    "--rules=traversal",
+    "--seeds=0,1",
+    "--tokens=6",
+    "--tuned_on=6",
+    "--per_task=2",
+    program="benchmarks.beyond",
   )
-  printed = capsys.readouterr().out
-  assert "6 questions tuned on, 6 others asked" in printed
-  ours, tuned = cells(printed, "2")
+  assert done.returncode == 0, done.stderr
+  assert "6 questions tuned on, 6 others asked" in done.stdout
+  ours, tuned = cells(done.stdout, "2")
   assert ours[:2] == tuned[:2] == ["2", "traversal"]
   assert ours[2:4] == ["chain:2", "1 1"]
   assert tuned[2] == "tuned"
   assert 1 < float(ours[4].split()[0]) < 3
-  questions = prompts.load_questions("minibench")
-  half, others = beyond.halves(questions)
-  assert len(half) == len(others) == 48
-  assert not {*half} & {*others}
