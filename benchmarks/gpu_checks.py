@@ -21,6 +21,17 @@ from tv_jax import certify, decoding, probs, proposals
 from tv_jax.verifiers import VERIFIERS
 
 
+def random_tokens(tree, proposal, key, q):
+  """[N] tokens, each family drawn from its parent's row of `q` [N, V]."""
+  tokens = jnp.zeros(len(tree), jnp.int32)
+  keys = jax.random.split(key, len(tree.inner))
+  for node, own in zip(tree.inner, keys, strict=True):
+    k = int(tree.num_children[node])
+    drawn = proposal.draw(own, q[int(node)], k)
+    tokens = tokens.at[tree.children[node, :k]].set(drawn)
+  return tokens
+
+
 def random_drafts(tree, proposal, vocabulary, count, seed):
   """[count, ..] tokens, q, p, coins: laws with a few likely tokens."""
 
@@ -29,13 +40,7 @@ def random_drafts(tree, proposal, vocabulary, count, seed):
     N = len(tree)
     p = 4 * jax.random.normal(target, (N, vocabulary))
     q = probs.law(p + jax.random.normal(noise, (N, vocabulary)))
-    tokens = jnp.zeros(N, jnp.int32)
-    for node, key in zip(
-      tree.inner, jax.random.split(draws, len(tree.inner)), strict=True
-    ):
-      k = int(tree.num_children[node])
-      drawn = proposal.draw(key, q[int(node)], k)
-      tokens = tokens.at[tree.children[node, :k]].set(drawn)
+    tokens = random_tokens(tree, proposal, draws, q)
     return tokens, q, probs.law(p), jax.random.uniform(coins, (N,))
 
   return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(seed), count))
@@ -86,9 +91,10 @@ def _compare(scale, tree, proposal, names):
 
 def certificate(scale: Scale) -> Iterator[tuple]:
   """Exact laws by enumeration, on the device that is to be trusted."""
-  for rule in scale.rules:
+  for rule in (*scale.rules, *scale.pair_rules):
     for proposal in scale.proposals[:2]:
-      yield f"{rule}, {proposal}", _certify, rule, proposal
+      if proposal in (VERIFIERS[rule].proposals or (proposal,)):
+        yield f"{rule}, {proposal}", _certify, rule, proposal
 
 
 def _certify(rule, proposal):

@@ -17,19 +17,12 @@ import jax
 from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
 
+from tv_jax import decoding
+
 TARGETS = pathlib.Path(__file__).parent / "targets"
 
-# Compiler options that put a whole loop, its condition too, into one CUDA
-# graph, where otherwise the host asks after every iteration whether to go on.
-# XLA_FLAGS says the same as --xla_gpu_enable_command_buffer=+WHILE; here all
-# kinds are named, those that are on by default too.
-CAPTURE = {
-  "xla_gpu_enable_command_buffer": (
-    "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,"
-    "CONDITIONAL,WHILE"
-  ),
-  "xla_gpu_graph_min_graph_size": 1,
-}
+# What `generate` asks of the compiler on a GPU.
+CAPTURE = decoding.CAPTURE
 
 
 def available() -> bool:

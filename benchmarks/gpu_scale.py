@@ -42,8 +42,12 @@ class Scale:
   dtype: str = "bfloat16"  # of their weights
   # What is drafted; the first is the one that most is done with.
   trees: tuple[str, ...] = ("eagle", "chain:5", "kary:2x5")
+  # And one that takes long to compile.
+  large: tuple[str, ...] = ("branching:3,5,5,3,2",)  # 768 nodes
   # Verifiers that have a level-parallel form and a loop.
   rules: tuple[str, ...] = ("traversal", "token_level")
+  pair_rules: tuple[str, ...] = ("ot_traversal",)  # that plan for siblings
+  batches: tuple[int, ...] = (4, 16)  # more rows than one
   vocabulary: int = 128256  # of the verifications that are timed
   slots: int = 1024  # S, of the caches
   prompt: int = 128  # tokens
@@ -54,13 +58,17 @@ class Scale:
   proposals: tuple[str, ...] = tuple(proposals.PROPOSALS)
   loops: int = 40  # iterations of a timed loop
   repeats: int = 3  # how often each time is taken; the least counts
+  workers: int = 8  # programs that are compiled at a time
+  patience: float = 120  # seconds that a part waits for its programs
 
 
 TOY = Scale(
   pairs=(("toy draft", "toy"),),
   dtype="float32",
   trees=("branching:2,1",),
+  large=("kary:2x2",),
   rules=("traversal",),
+  batches=(2,),
   vocabulary=64,
   slots=128,
   prompt=16,
@@ -71,6 +79,7 @@ TOY = Scale(
   proposals=("without_replacement",),
   loops=2,
   repeats=1,
+  workers=2,
 )
 
 

@@ -261,9 +261,9 @@ def bytes_of_pass(model: Model | Head, slots: int, batch: int = 1) -> int:
 
 
 def bytes_of_cycle(
-  target: Model, draft: Model | Head, tree: Tree, slots: int
+  target: Model, draft: Model | Head, tree: Tree, slots: int, batch: int = 1
 ) -> int:
-  """Of a cycle of one row: all passes, and each law read once."""
-  laws = 4 * target.config.vocab_size * (len(tree) + len(tree.inner))
-  passes = tree.max_depth * bytes_of_pass(draft, slots)
-  return bytes_of_pass(target, slots) + passes + laws
+  """Of a cycle: all passes, and each law of each row read once."""
+  laws = 4 * target.config.vocab_size * (len(tree) + len(tree.inner)) * batch
+  passes = tree.max_depth * bytes_of_pass(draft, slots, batch)
+  return bytes_of_pass(target, slots, batch) + passes + laws

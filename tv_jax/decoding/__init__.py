@@ -10,6 +10,7 @@ from tv_jax.decoding.plan import (
   State,
 )
 from tv_jax.decoding.program import (
+  CAPTURE,
   compile,
   generate,
   prefill,
@@ -27,6 +28,7 @@ from tv_jax.decoding.stages import (
 from tv_jax.decoding.trace import Trace
 
 __all__ = [
+  "CAPTURE",
   "Caches",
   "Params",
   "Plan",

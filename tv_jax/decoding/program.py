@@ -6,6 +6,7 @@ W new tokens at most.
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable
 
 import jax
@@ -33,6 +34,17 @@ _HURRY = {
 }
 if jax.__version_info__ < (0, 11):  # there is nothing else later
   _HURRY["xla_cpu_use_fusion_emitters"] = False
+
+# Options that put a whole loop, its condition too, into one CUDA graph, where
+# otherwise the host asks after every cycle whether to go on. Of the kinds of
+# commands all are named: those that are on by default too.
+CAPTURE = {
+  "xla_gpu_enable_command_buffer": (
+    "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,"
+    "CONDITIONAL,WHILE"
+  ),
+  "xla_gpu_graph_min_graph_size": 1,
+}
 
 
 def prefill(
@@ -212,8 +224,16 @@ def compile(
     options["out_shardings"] = places(*arguments)
   bound = functools.partial(function, plan, **static)
   program = jax.jit(bound, donate_argnums=donated, **options)
-  hurry = hurried and jax.default_backend() == "cpu"
-  return program.lower(*arguments).compile(_HURRY if hurry else None)
+  return program.lower(*arguments).compile(_compiler_options(hurried))
+
+
+def _compiler_options(hurried):
+  """For a CPU in a hurry; for an NVIDIA GPU, whose loops are to be graphs."""
+  if jax.default_backend() == "cpu":
+    return _HURRY if hurried else None
+  nvidia = "cuda" in jax.devices()[0].client.platform_version
+  wanted = os.environ.get("TV_JAX_CUDA_GRAPHS", "1") != "0"
+  return CAPTURE if nvidia and wanted else None
 
 
 def shapes_of(*arguments) -> tuple:

@@ -1,0 +1,209 @@
+"""How `benchmarks.gpu` takes times: first what is compiled, then the clock.
+
+Each function here compiles, and returns a function that times: the first may
+run beside others, the second must not.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks import gpu_shapes
+from benchmarks.gpu_scale import against_limit, graphs, on_gpu
+from tv_jax import decoding
+from tv_jax import tree as tree_lib
+
+_making = threading.Lock()
+
+
+def least(run: Callable, repeats: int) -> float:
+  """The least of some times, after a first run that counts for nothing."""
+  times = []
+  for _ in range(repeats + 1):
+    begin = time.perf_counter()
+    jax.block_until_ready(run())
+    times.append(time.perf_counter() - begin)
+  return min(times[1:])
+
+
+def per_iteration(scale, body: Callable, carry, *arguments) -> Callable:
+  """Seconds of one `body(i, carry, *arguments)` inside a loop on the device.
+
+  The difference of two loops, so that calls and their copies cancel.
+
+  Args:
+    scale: How often.
+    body: As `jax.lax.fori_loop` takes it, with more arguments.
+    carry: What it is given first, or its shapes.
+    *arguments: Likewise.
+
+  Returns:
+    A function of the carry and the arguments.
+  """
+
+  def loop(count, carry, *arguments):
+    return jax.lax.fori_loop(
+      0, count, lambda i, carry: body(i, carry, *arguments), carry
+    )
+
+  program = (
+    jax.jit(loop)
+    .lower(jnp.int32(0), carry, *arguments)
+    .compile(compiler_options=graphs())
+  )
+
+  def seconds(carry, *arguments):
+    def run(count):
+      return program(jnp.int32(count), carry, *arguments)
+
+    few, many = (
+      least(functools.partial(run, count), scale.repeats)
+      for count in (scale.loops, 4 * scale.loops)
+    )
+    return (many - few) / (3 * scale.loops)
+
+  return seconds
+
+
+@functools.lru_cache(maxsize=2)  # a pair: two may not fit
+def _weights(name: str, dtype: str):
+  return gpu_shapes.random_model(gpu_shapes.config(name, dtype), len(name))
+
+
+def weights(name: str, dtype: str):
+  """A random model of `MODELS`, made once."""
+  with _making:
+    return _weights(name, dtype)
+
+
+@functools.lru_cache(maxsize=1)
+def head(name: str, dtype: str):
+  """A random EAGLE head for it."""
+  target = weights(name, dtype)
+  return gpu_shapes.head(target, gpu_shapes.random_of(target.config, 7))
+
+
+def shapes(name: str, dtype: str):
+  """The same model, of shapes instead of arrays: all that compiling needs."""
+  config = gpu_shapes.config(name, dtype)
+  return gpu_shapes.model(config, gpu_shapes.shapes_on(config))
+
+
+class Generation:
+  """A generation at the paper's shapes: compiled when made, run when called.
+
+  Attributes:
+    moved: Bytes that a cycle must move.
+    compiling: Seconds that it took to compile.
+    program: What was compiled.
+  """
+
+  def __init__(
+    self, scale, pair, tree, rule="traversal", *, batch=1, options=None
+  ):
+    """Compiles `rule` on `tree`; `pair` with None for a draft is plain."""
+    self.scale, self.pair, self.batch = scale, pair, batch
+    target, draft = self._models(shapes, _head_shapes)
+    self.plan = gpu_shapes.plan(target, draft, tree or "eagle", rule)
+    needed = self.plan.slots(scale.prompt + 1, scale.new)
+    self.slots = max(scale.slots, -(-needed // 128) * 128)
+    self.moved = gpu_shapes.bytes_of_pass(target, self.slots, batch)
+    if draft is not None:
+      self.moved = gpu_shapes.bytes_of_cycle(
+        target, draft, tree_lib.resolve(tree), self.slots, batch
+      )
+    begin = time.perf_counter()
+    self.program = gpu_shapes.compiled(
+      self.plan,
+      (
+        decoding.Params(target.params, draft and draft.params),
+        jax.eval_shape(self._request),
+        jax.eval_shape(self._caches),
+      ),
+      scale.new,
+      options or graphs(),
+    )
+    self.compiling = time.perf_counter() - begin
+
+  def _models(self, make, make_head):
+    draft, target = self.pair
+    dtype = self.scale.dtype
+    if draft == HEAD:
+      return make(target, dtype), make_head(target, dtype)
+    return make(target, dtype), draft and make(draft, dtype)
+
+  def _request(self):
+    vocabulary = gpu_shapes.config(self.pair[1], self.scale.dtype).vocab_size
+    return gpu_shapes.request(
+      self.batch, self.scale.prompt, self.scale.new, vocabulary
+    )
+
+  def _caches(self):
+    target, draft = self._models(gpu_shapes.config, _head_config)
+    return gpu_shapes.empty_caches(target, draft, self.batch, self.slots)
+
+  def runner(self):
+    """Weights and caches made: a function of the new tokens to the records."""
+    target, draft = self._models(weights, head)
+    params = decoding.Params(target.params, draft and draft.params)
+    request, caches = self._request(), self._caches()
+
+    def run(limit):
+      nonlocal caches
+      asked = request._replace(limit=jnp.full(self.batch, limit, jnp.int32))
+      records, caches = self.program(params, asked, caches)
+      return records
+
+    return run
+
+  def __call__(self) -> dict:
+    """Milliseconds of a cycle, between long generations and short ones."""
+    run, times, counts = self.runner(), [], []
+    for limit in (1, self.scale.new):
+      times.append(least(functools.partial(run, limit), self.scale.repeats))
+      counts.append(int(run(limit).cycles.max()))
+    if counts[1] == counts[0]:
+      raise ValueError("all was accepted in one cycle: nothing to divide by")
+    seconds = (times[1] - times[0]) / (counts[1] - counts[0])
+    held = self.program.memory_analysis().temp_size_in_bytes
+    return against_limit(seconds, self.moved) | {
+      "cycles": counts[1],
+      "compile s": self.compiling,
+      "temporaries MB": held / 1e6,
+    }
+
+
+# What stands for a draft that is a head of the target's.
+HEAD = "EAGLE head"
+
+
+def _head_shapes(name, dtype):
+  target = shapes(name, dtype)
+  return gpu_shapes.head(target, gpu_shapes.shapes_on(target.config))
+
+
+def _head_config(name, dtype):
+  return _head_shapes(name, dtype).config
+
+
+def copy():
+  """What the memory gives to a copy, and to a sum."""
+  size = 1 << (31 if on_gpu() else 20)
+  array = jnp.zeros(size // 2, jnp.bfloat16)
+  both = jax.jit(lambda x: x + 1).lower(array).compile()
+  only = jax.jit(lambda x: x.reshape(256, -1).max(axis=1)).lower(array)
+  only = only.compile()
+  rows = {}
+  for name, program, moved in (
+    ("read and write", both, 2 * size),
+    ("read", only, size),
+  ):
+    seconds = least(functools.partial(program, array), 10)
+    rows[f"{name}, TB/s"] = moved / seconds / 1e12
+  return rows
