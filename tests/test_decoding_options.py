@@ -1,0 +1,45 @@
+"""What the compiler is told, by the kind of machine."""
+
+import types
+
+import jax
+import pytest
+
+from tv_jax import decoding
+from tv_jax.decoding import program
+
+
+@pytest.fixture
+def machine(monkeypatch):
+  """A machine of a backend whose client is of a version."""
+
+  def pretend(backend, version):
+    client = types.SimpleNamespace(platform_version=version)
+    device = types.SimpleNamespace(client=client)
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(jax, "devices", lambda: [device])
+
+  monkeypatch.delenv("TV_JAX_CUDA_GRAPHS", raising=False)
+  return pretend
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+def test_loops_are_cuda_graphs_where_there_is_cuda(machine, hurried):
+  machine("gpu", "PJRT C API\ncuda 13000")
+  assert program._compiler_options(hurried) == decoding.CAPTURE
+  machine("gpu", "PJRT C API\nrocm 70000")
+  assert program._compiler_options(hurried) is None
+
+
+def test_they_are_not_where_one_says_so(machine, monkeypatch):
+  machine("gpu", "PJRT C API\ncuda 13000")
+  monkeypatch.setenv("TV_JAX_CUDA_GRAPHS", "0")
+  assert program._compiler_options(hurried=False) is None
+  monkeypatch.setenv("TV_JAX_CUDA_GRAPHS", "1")
+  assert program._compiler_options(hurried=False) == decoding.CAPTURE
+
+
+def test_a_cpu_is_told_something_in_a_hurry_alone(machine):
+  machine("cpu", "cpu")
+  assert program._compiler_options(hurried=False) is None
+  assert program._compiler_options(hurried=True)
