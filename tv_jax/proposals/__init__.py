@@ -1,6 +1,7 @@
 """How siblings are drawn, and the law that each was drawn from."""
 
 from tv_jax.proposals.drawing import exhausted, over
+from tv_jax.proposals.gate import gated
 from tv_jax.proposals.proposal import INVALID, NEVER, Proposal
 from tv_jax.proposals.sample_then_top import SAMPLE_THEN_TOP
 from tv_jax.proposals.table import PROPOSALS, resolve
@@ -18,6 +19,7 @@ __all__ = [
   "WITH_REPLACEMENT",
   "Proposal",
   "exhausted",
+  "gated",
   "over",
   "resolve",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tv_jax import names
+from tv_jax.proposals import gate
 from tv_jax.proposals.proposal import Proposal
 from tv_jax.proposals.sample_then_top import SAMPLE_THEN_TOP
 from tv_jax.proposals.top_k import TOP_K
@@ -13,7 +14,13 @@ from tv_jax.proposals.without_replacement import WITHOUT_REPLACEMENT
 
 PROPOSALS = {
   one.name: one
-  for one in (WITHOUT_REPLACEMENT, WITH_REPLACEMENT, TOP_K, SAMPLE_THEN_TOP)
+  for one in (
+    WITHOUT_REPLACEMENT,
+    WITH_REPLACEMENT,
+    TOP_K,
+    SAMPLE_THEN_TOP,
+    gate.gated(),
+  )
 }
 
 
@@ -21,8 +28,9 @@ def resolve(proposal: Proposal | str) -> Proposal:
   """The proposal that is meant, with a name.
 
   Args:
-    proposal: A name of `PROPOSALS`; "package.module:name" of a `Proposal`,
-      imported with the current directory in sight; or a `Proposal`.
+    proposal: A name of `PROPOSALS`; one with a number, "gated:0.7";
+      "package.module:name" of a `Proposal`, imported with the current directory
+      in sight; or a `Proposal`.
 
   Returns:
     The proposal. It is called as it was asked for by text; else "module:name",
@@ -33,6 +41,8 @@ def resolve(proposal: Proposal | str) -> Proposal:
   """
   found, name = proposal, None
   if isinstance(proposal, str):
+    if own := gate.parse(proposal):
+      return own
     found = names.find(PROPOSALS, proposal, "proposal")
     name = proposal
   if not isinstance(found, Proposal):
