@@ -38,9 +38,14 @@ class Gate:
 
   tau: float
 
+  @property
+  def edge(self) -> float:
+    """tau in float32, so that a law of any precision is on one side of it."""
+    return float(np.float32(self.tau))
+
   def draw(self, key, q, k):
     """The likeliest token before samples of the others, or samples alone."""
-    top, sure = jnp.argmax(q), jnp.max(q) >= self.tau
+    top, sure = jnp.argmax(q), jnp.max(q) >= self.edge
     left = jnp.where(sure, q.at[top].set(0), q)
     drawn = WITHOUT_REPLACEMENT.draw(key, left, k)
     first = top.astype(drawn.dtype)[None]
@@ -50,13 +55,13 @@ class Gate:
     """Those without replacement, but for the first one's."""
     scale, at = WITHOUT_REPLACEMENT.laws(q_at, rest, exists)
     first = np.arange(len(q_at)) == 0
-    sure = first & exists[0] & (q_at[0] >= self.tau)
+    sure = first & exists[0] & (q_at[0] >= self.edge)
     one_hot = first.astype(at.dtype)
     return jnp.where(sure, 0, scale), jnp.where(sure[:, None], one_hot, at)
 
   def following(self, q, drawn, k):
     """The definition."""
-    if not drawn and q.max() >= self.tau:
+    if not drawn and q.max() >= self.edge:
       return drawing.one_hot_of_best(q, 0)
     return WITHOUT_REPLACEMENT.following(q, drawn, k)
 
