@@ -40,7 +40,7 @@ class Gate:
 
   @property
   def edge(self) -> float:
-    """tau in float32, so that a law of any precision is on one side of it."""
+    """Tau in float32, so that a law of any precision is on one side of it."""
     return float(np.float32(self.tau))
 
   def draw(self, key, q, k):
