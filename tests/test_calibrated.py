@@ -177,7 +177,7 @@ def test_its_trees_are_of_several_shapes(x64):
     ]
   )
   shapes = np.unique(grown[:, 3:], axis=0).tolist()
-  assert [[1, 1], [1, 2], [2, 2]] == [own for own in shapes if min(own) > 0]
+  assert [own for own in shapes if min(own) > 0] == [[1, 1], [1, 2], [2, 2]]
 
 
 def pruned(shape, proposal, q):

@@ -24,8 +24,7 @@ from tv_jax.proposals import drawing
 from tv_jax.proposals.proposal import Proposal
 from tv_jax.proposals.without_replacement import WITHOUT_REPLACEMENT
 
-# What `gated` is without a number.
-USUAL = 0.9
+EXAMPLE = "gated:0.7"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Gate:
 
 
 @functools.cache
-def gated(tau: float = USUAL) -> Proposal:
+def gated(tau: float) -> Proposal:
   """The proposal of this gate.
 
   Args:
@@ -77,7 +76,7 @@ def gated(tau: float = USUAL) -> Proposal:
     raise ValueError(f"gated:{tau:g}: give a chance above 0, and 1 at most")
   gate = Gate(tau)
   return Proposal(
-    name="gated" if tau == USUAL else f"gated:{tau:g}",
+    name=f"gated:{tau:g}",
     draw=gate.draw,
     laws=gate.laws,
     following=gate.following,
@@ -87,7 +86,7 @@ def gated(tau: float = USUAL) -> Proposal:
   )
 
 
-def parse(text: str) -> Proposal | None:
+def parse(name: str) -> Proposal | None:
   """The proposal that `gated:0.7` and the like name; None: none is meant."""
-  match = re.fullmatch(r"gated:(\d*\.?\d+)", text)
+  match = re.fullmatch(r"gated:(\d*\.?\d+)", name)
   return gated(float(match[1])) if match else None

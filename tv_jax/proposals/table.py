@@ -14,21 +14,20 @@ from tv_jax.proposals.without_replacement import WITHOUT_REPLACEMENT
 
 PROPOSALS = {
   one.name: one
-  for one in (
-    WITHOUT_REPLACEMENT,
-    WITH_REPLACEMENT,
-    TOP_K,
-    SAMPLE_THEN_TOP,
-    gate.gated(),
-  )
+  for one in (WITHOUT_REPLACEMENT, WITH_REPLACEMENT, TOP_K, SAMPLE_THEN_TOP)
 }
+
+
+def built_in(name: str) -> Proposal | None:
+  """A name of `PROPOSALS`, or one with a number; None: neither."""
+  return PROPOSALS.get(name) or gate.parse(name)
 
 
 def resolve(proposal: Proposal | str) -> Proposal:
   """The proposal that is meant, with a name.
 
   Args:
-    proposal: A name of `PROPOSALS`; one with a number, "gated:0.7";
+    proposal: A name of `PROPOSALS`, or one with a number, "gated:0.7";
       "package.module:name" of a `Proposal`, imported with the current directory
       in sight; or a `Proposal`.
 
@@ -41,9 +40,10 @@ def resolve(proposal: Proposal | str) -> Proposal:
   """
   found, name = proposal, None
   if isinstance(proposal, str):
-    if own := gate.parse(proposal):
+    if own := built_in(proposal):
       return own
-    found = names.find(PROPOSALS, proposal, "proposal")
+    there = [*PROPOSALS, gate.EXAMPLE]
+    found = names.find(dict.fromkeys(there), proposal, "proposal")
     name = proposal
   if not isinstance(found, Proposal):
     raise ValueError(
