@@ -2,6 +2,7 @@
 
 import functools
 import json
+import pathlib
 import re
 
 import jax
@@ -12,7 +13,7 @@ import pytest
 import tv_jax
 from launch import shapes
 from tests import quick
-from tv_jax import certify, prompts
+from tv_jax import certify, prompts, reading
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, compiling, exact, growing
 from tv_jax.certify import drafts as drafts_lib
@@ -89,6 +90,18 @@ def test_another_table_is_another_tree_to_a_run():
   assert said[0] != said[1] != said[2]
   assert said[0] == sources._shape(SMALL, "adaptive:2,2@b.json")
   json.dumps(said)
+
+
+@pytest.mark.parametrize("draft", ["draft", "draft_weak"])
+def test_bundled_ones_are_of_their_drafts(draft):
+  name = f"bundled/calibrations/{draft}.json"
+  shape = tree_lib.parse(f"adaptive:5,5,5,5,5@{name}")
+  assert shape.most == shape.policy.most == 6
+  said = json.loads(pathlib.Path(reading.place_of(name)).read_text())
+  assert said["draft"] == f"bundled/{draft}"
+  # The surer the draft is, the more its first child is worth.
+  first = [row[0] for row in shape.policy.chances]
+  assert first[-1] > first[0] + 0.2
 
 
 # What is measured.
