@@ -173,6 +173,18 @@ def test_it_is_lossless(rule, proposal, x64):
 
 @pytest.mark.long
 @pytest.mark.parametrize("rule", ["traversal", "token_level"])
+def test_a_branch_may_look_at_another(rule, x64):
+  """The third level's shape below one child depends on the other's child."""
+  shape = Adaptive((2, 2, 2), most=2, policy=POLICY)
+  own = certify.Settings(cases=9)
+  found = certify.check(rule, "without_replacement", shape, own)
+  assert found.lossless, certify.spell_out(found.failure)
+  assert found.method == "exact"
+  assert found.distance < 1e-12
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rule", ["traversal", "token_level"])
 def test_it_is_lossless_in_float32(rule):
   own = certify.Settings(cases=27, dtype=np.float32)
   found = certify.check(rule, "without_replacement", SMALL, own)

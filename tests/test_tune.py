@@ -358,7 +358,7 @@ def test_a_recorded_file_says_the_same(pair, tmp_path):
   np.testing.assert_array_equal(theirs.accepted[order], ours.accepted)
   np.testing.assert_allclose(theirs.worth[order], ours.worth, atol=1e-5)
   np.testing.assert_allclose(theirs.sure[order], ours.sure, atol=1e-6)
-  assert (ours.sure[:, ours.tree.inner] > 1 / 96).all()
+  assert (ours.sure[:, ours.tree.inner] > 1 / TINY.vocab_size).all()
 
 
 def test_a_rule_without_a_stop_law_is_counted(pair):
