@@ -35,6 +35,8 @@ def of(text: str) -> Shape:
   """
   if text == "eagle":
     return EAGLE
+  if text.startswith("adaptive:"):  # a policy changes no size
+    text = text.partition("@")[0]
   if text.endswith(".json"):
     return _from_file(text)
   if not (match := _FORM.fullmatch(text)):

@@ -19,6 +19,7 @@ import ml_collections
 from experiments import experiment as experiment_lib
 from experiments.experiment import Experiment, Shard
 from launch import tries
+from tv_jax import names
 from tv_jax.cli import config_flag
 from tv_jax.store import unit as unit_lib
 
@@ -180,7 +181,11 @@ def expand(
       workdir / name,
       _id(config),
       config.models.devices if gpus is None else gpus,
-      any(":" in rules for rules in (config.verifiers, config.proposals)),
+      any(
+        names.is_foreign(name)
+        for rules in (config.verifiers, config.proposals)
+        for name in names.split(rules)
+      ),
     )
     units.append(unit)
   counted = collections.Counter(unit.name for unit in units)

@@ -43,6 +43,17 @@ RUN = {
   'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
   'tree.json" --workdir=runs/tuned': FEWER,
   "python -m tv_jax.replay run.npz --verifier=traversal,my_rule:decide": "",
+  "python -m tv_jax.tune --calibrate=calibration.json": " --config.per_task=1 "
+  "--config.trees=chain:2 --nodes=3 --depth=2 --budgets=2 --tokens=8 "
+  "--notiming --out=calibrated.json",
+  'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
+  'adaptive:5,5,5,5,5@bundled/calibrations/draft.json" '
+  "--workdir=runs/calibrated": FEWER,
+  "python -m tv_jax.main --config=configs/quickstart.py:weak "
+  '--config.trees="kary:2x5 eagle" '
+  '--config.proposals="without_replacement gated:0.5 gated:0.7" '
+  "--config.verifiers=traversal --config.baseline=traversal "
+  "--workdir=runs/gated": FEWER + ONE_TREE,
 }
 # What needs a network, a GPU, hours or a newcomer's machine, and who tries it.
 ELSEWHERE = {

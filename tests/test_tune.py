@@ -357,6 +357,8 @@ def test_a_recorded_file_says_the_same(pair, tmp_path):
   np.testing.assert_array_equal(theirs.item[order], ours.item)
   np.testing.assert_array_equal(theirs.accepted[order], ours.accepted)
   np.testing.assert_allclose(theirs.worth[order], ours.worth, atol=1e-5)
+  np.testing.assert_allclose(theirs.sure[order], ours.sure, atol=1e-6)
+  assert (ours.sure[:, ours.tree.inner] > 1 / TINY.vocab_size).all()
 
 
 def test_a_rule_without_a_stop_law_is_counted(pair):
@@ -412,6 +414,7 @@ def recorded(path):
 def test_the_command_takes_a_recorded_file(tmp_path):
   recorded(tmp_path / "run.npz")
   arguments = "run.npz", "--nodes=2", "--depth=2", "--budgets=1,3,9"
+  arguments += ("--calibrate=mine.json",)
   done = command(*arguments, cwd=tmp_path)
   assert done.returncode == 0, done.stderr
   assert "those of trees are not estimated" in done.stdout
@@ -419,7 +422,9 @@ def test_the_command_takes_a_recorded_file(tmp_path):
   assert "other prompts - predicted, of tuned:2 = " in done.stdout
   names = {path.name for path in tmp_path.iterdir()}
   made = {"tree.json", "tree.1.json", "tree.2.json", "tree.3.json", "tree.svg"}
-  assert names == {"run.npz", *made}
+  assert names == {"run.npz", "mine.json", *made}
+  shape = tree_lib.parse(f"adaptive:2,2@{tmp_path / 'mine.json'}")
+  assert shape.most == 2  # the recorded tree's
   assert len(tree_lib.parse(str(tmp_path / "tree.json"))) == 3
 
 
@@ -438,6 +443,9 @@ def test_the_command_takes_a_recorded_file(tmp_path):
       (["run.npz", "more.npz"], "unexpected argument 'more.npz'"),
       (["run.npz", "--nodes=9"], "run.npz: nodes=9: Tree(4 nodes"),
       (["run.npz", "--out=there.json"], "there.8.json exists: remove it"),
+      (["--calibrate=there.8.json"], "there.8.json exists: remove it"),
+      (["--calibrate=a.txt"], "a.txt: give a name that ends in .json"),
+      (["--calibrate=no/a.json"], "there is no folder no to write to"),
       (["--speeed"], "Unknown command line flag 'speeed'"),
     ],
     keep=2,

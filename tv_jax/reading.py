@@ -9,6 +9,10 @@ import pathlib
 import reprlib
 import stat
 
+# What comes with the package; names of what is in it begin with a word.
+BUNDLED = pathlib.Path(__file__).parent / "assets" / "bundled"
+_NAMED = "bundled/"
+
 # Text files that are larger than this are none that this project reads.
 LARGEST = 1 << 29
 
@@ -20,6 +24,13 @@ NAMED = 8
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def place_of(name: str) -> str:
+  """Where something is that is named: bundled, or anywhere."""
+  if name.startswith(_NAMED):
+    return str(BUNDLED / name.removeprefix(_NAMED))
+  return name
 
 
 def brief(value) -> str:

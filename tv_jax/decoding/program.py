@@ -164,6 +164,7 @@ def _no_trace(plan, rows) -> Trace:
     p=law,
     q=law,
     drawn=law,
+    sure=law,
     coins=law,
     stop={name: law for name, _ in plan.panel},
     node=tokens[..., 0],

@@ -28,6 +28,7 @@ class Trace(NamedTuple):
   p: jax.Array  # [N] the target's law of a node's token
   q: jax.Array  # [N] the draft's base law of it
   drawn: jax.Array  # [N] the law that it was drawn from, siblings considered
+  sure: jax.Array  # [N] the largest chance of the law after a node; no leaf's
   coins: jax.Array  # [N] what the rule compared its chances with
   stop: dict[str, jax.Array]  # [N] by verifier: where it would stop
   node: jax.Array  # [] int32 the accepted node
@@ -66,6 +67,7 @@ def look(
     p=spread(draft.p_at),
     q=spread(draft.q_at),
     drawn=spread(at),
+    sure=jnp.zeros_like(q[:, 0]).at[inner].set(jnp.max(q[inner], axis=-1)),
     coins=verifiers.toss(key, len(tokens), p.dtype),
     stop=stop,
     node=node,

@@ -16,7 +16,7 @@ from tv_jax.evaluate.loading import place_of
 from tv_jax.evaluate.settings import Run
 from tv_jax.models import folders
 from tv_jax.prompts import Question
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Adaptive, Calibrated, Tree
 
 # Larger files of weights are read in part: a piece at the beginning and one in
 # the middle of each tensor.
@@ -73,7 +73,10 @@ def _shape(tree: Tree | Adaptive, name: str) -> list:
   """What a tree is, or what shapes it."""
   if isinstance(tree, Tree):
     return [*tree.parents]
-  return [*tree.widths, tree.most, names.source_hash(tree.policy, name)]
+  shape = [*tree.widths, tree.most]
+  if isinstance(tree.policy, Calibrated):
+    return [*shape, tree.policy.steps, tree.policy.chances]
+  return [*shape, names.source_hash(tree.policy, name)]
 
 
 def _model(name, place, revision) -> dict[str, str]:

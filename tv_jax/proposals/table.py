@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tv_jax import names
+from tv_jax.proposals import gate
 from tv_jax.proposals.proposal import Proposal
 from tv_jax.proposals.sample_then_top import SAMPLE_THEN_TOP
 from tv_jax.proposals.top_k import TOP_K
@@ -17,12 +18,18 @@ PROPOSALS = {
 }
 
 
+def built_in(name: str) -> Proposal | None:
+  """A name of `PROPOSALS`, or one with a number; None: neither."""
+  return PROPOSALS.get(name) or gate.parse(name)
+
+
 def resolve(proposal: Proposal | str) -> Proposal:
   """The proposal that is meant, with a name.
 
   Args:
-    proposal: A name of `PROPOSALS`; "package.module:name" of a `Proposal`,
-      imported with the current directory in sight; or a `Proposal`.
+    proposal: A name of `PROPOSALS`, or one with a number, "gated:0.7";
+      "package.module:name" of a `Proposal`, imported with the current directory
+      in sight; or a `Proposal`.
 
   Returns:
     The proposal. It is called as it was asked for by text; else "module:name",
@@ -33,7 +40,10 @@ def resolve(proposal: Proposal | str) -> Proposal:
   """
   found, name = proposal, None
   if isinstance(proposal, str):
-    found = names.find(PROPOSALS, proposal, "proposal")
+    if own := built_in(proposal):
+      return own
+    there = [*PROPOSALS, gate.EXAMPLE]
+    found = names.find(dict.fromkeys(there), proposal, "proposal")
     name = proposal
   if not isinstance(found, Proposal):
     raise ValueError(

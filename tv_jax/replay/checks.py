@@ -10,7 +10,7 @@ import numpy as np
 
 from tv_jax import names, reading
 from tv_jax import tree as tree_lib
-from tv_jax.proposals import INVALID, PROPOSALS, Proposal
+from tv_jax.proposals import INVALID, PROPOSALS, Proposal, built_in
 from tv_jax.replay.data import Cycles
 from tv_jax.tree import Adaptive, Tree
 
@@ -114,8 +114,8 @@ def _proposal(arrays, given) -> Proposal:
   """What drew the siblings: a built-in by name, or what was given."""
   name = str(arrays["proposal"])
   if given is None:
-    if name in PROPOSALS:
-      return PROPOSALS[name]
+    if own := built_in(name):
+      return own
     raise ValueError(
       f"proposal {name!r}: not one of {', '.join(PROPOSALS)}; one's own must be"
       f" given: --proposal={name if names.is_foreign(name) else 'module:name'}"

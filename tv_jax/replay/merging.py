@@ -47,6 +47,8 @@ def _edges() -> np.ndarray:
 
 
 EDGES = _edges()
+# The last tokens of a merged alphabet, which are no token's.
+BINS = len(EDGES) + 1
 
 
 def size(

@@ -1,6 +1,7 @@
 """Draft trees: known when a program is compiled, or shaped while drafted."""
 
 from tv_jax.tree.adaptive import Adaptive, placed
+from tv_jax.tree.calibrated import Calibrated
 from tv_jax.tree.limits import NO_CHILD, NO_PARENT, ROOT
 from tv_jax.tree.naming import parse, resolve
 from tv_jax.tree.shapes import (
@@ -20,6 +21,7 @@ __all__ = [
   "NO_PARENT",
   "ROOT",
   "Adaptive",
+  "Calibrated",
   "Topology",
   "Tree",
   "branching",

@@ -7,6 +7,7 @@ import re
 
 from tv_jax import names, reading
 from tv_jax.reading import brief
+from tv_jax.tree import calibrated
 from tv_jax.tree.adaptive import Adaptive
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
@@ -47,6 +48,10 @@ def parse(text: str) -> Tree | Adaptive:
       return grown(int(match[1]))
     if match := re.fullmatch(r"adaptive:(\d+(,\d+)*)", text):
       return Adaptive(tuple(int(width) for width in match[1].split(",")))
+    if match := re.fullmatch(r"adaptive:(\d+(,\d+)*)@(.+)", text):
+      widths = tuple(int(width) for width in match[1].split(","))
+      policy = calibrated.read(reading.place_of(match[3]))
+      return Adaptive(widths, policy.most, policy)
     if text.endswith(".json"):
       return _from_json(pathlib.Path(text))
   except ValueError as error:
@@ -55,9 +60,10 @@ def parse(text: str) -> Tree | Adaptive:
     return _imported(text)
   raise ValueError(
     f'tree {brief(text)}: write "chain:5", "kary:2x5", "eagle",'
-    ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4", the name of a'
-    " JSON file (a list of parents, or of paths of ranks, or what tv_jax.tune"
-    " wrote), or package.module:name of a Tree"
+    ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4" (and "@" before'
+    " the file of a calibrated policy), the name of a JSON file (a list of"
+    " parents, or of paths of ranks, or what tv_jax.tune wrote), or"
+    " package.module:name of a Tree"
   )
 
 

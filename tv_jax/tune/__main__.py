@@ -10,7 +10,7 @@ from ml_collections import config_flags
 from tv_jax import cli, evaluate, prompts, proposals, replay, tune, verifiers
 from tv_jax.cli import config_flag
 from tv_jax.replay import report
-from tv_jax.tune import files, finding, tuning
+from tv_jax.tune import calibrating, files, finding, tuning
 
 _CONFIG = config_flags.DEFINE_config_file(
   "config",
@@ -44,6 +44,12 @@ _OUT = flags.DEFINE_string(
   "The file for the tree; those of the budgets, of the fastest tree and of the"
   " chart are written beside it.",
 )
+_CALIBRATE = flags.DEFINE_string(
+  "calibrate",
+  None,
+  "A file to write as well: what children are worth by how sure the draft is,"
+  " for trees named adaptive:5,5,5,5,5@FILE.",
+)
 _CACHE = flags.DEFINE_string(
   "compilation_cache",
   None,
@@ -57,6 +63,8 @@ def main(heard, paths) -> None:
   logging.set_verbosity(logging.WARNING)
   budgets = _budgets()
   files.check(_OUT.value, {*budgets, _NODES.value})
+  if _CALIBRATE.value:
+    calibrating.check(_CALIBRATE.value)
   asked = {
     "nodes": _NODES.value,
     "depth": _DEPTH.value,
@@ -76,6 +84,8 @@ def main(heard, paths) -> None:
   console.print(found.table())
   print("\n".join(found.lines()))
   written = files.write(_OUT.value, found)
+  if _CALIBRATE.value:
+    written.append(calibrating.write(_CALIBRATE.value, found.policy, found.how))
   print(f"written: {', '.join(map(str, written))}")
 
 

@@ -11,7 +11,7 @@ from tv_jax.generation import options
 from tv_jax.proposals import Proposal
 from tv_jax.reading import brief
 from tv_jax.tree import Tree
-from tv_jax.tune import choosing, results, sequoia, timing
+from tv_jax.tune import calibrating, choosing, results, sequoia, timing
 from tv_jax.tune.results import FAST, NAMED, SEQUOIA, TUNED, Row, Tuned
 from tv_jax.tune.sampling import Sample
 from tv_jax.tune.timing import Timed
@@ -155,6 +155,7 @@ class Found:
       plain=plain,
       off=results.difference(row.measured, row.predicted),
       check=self.sample.check,
+      policy=calibrating.calibrate(self.tuning),
       how=said,
       notes=(*self.notes,),
     )

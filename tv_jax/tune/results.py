@@ -8,7 +8,7 @@ import numpy as np
 import rich.table
 
 from tv_jax.metrics import Estimate
-from tv_jax.tree import Tree
+from tv_jax.tree import Calibrated, Tree
 
 TUNED, FAST, SEQUOIA, NAMED = "tuned", "fast", "sequoia", "named"
 
@@ -64,6 +64,8 @@ class Tuned:
       predicted; the errors of both halves.
     check: Realised less expected length, of the wide tree's run: 0 within its
       error; None if it was not this rule that ran.
+    policy: What children are worth to an adaptive tree, by the prompts that
+      trees were tuned on.
     how: The rule, the proposal, the temperature, and what else files say.
     notes: What to know of these numbers.
   """
@@ -75,6 +77,7 @@ class Tuned:
   plain: float | None
   off: Estimate
   check: Estimate | None
+  policy: Calibrated
   how: dict
   notes: tuple[str, ...]
 

@@ -3,7 +3,7 @@
 W(v) = P(accepted node is v or below it), given a draft: the sum of the stop law
 over v and all below it.
 
-Axes: C cycles, N nodes.
+Axes: C cycles, N nodes, M nodes that have children, V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from tv_jax.generation import Generation
 from tv_jax.metrics import Estimate
-from tv_jax.replay import Cycles, stop_laws
+from tv_jax.replay import Cycles, merging, stop_laws
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import Verifier
 
@@ -28,12 +28,15 @@ class Sample:
   Attributes:
     tree: The tree.
     worth: [C, N] of each node in each cycle, given the draft; the root's is 1.
+    sure: [C, N] the largest chance of the draft's law after each node; no
+      leaf's.
     item: [C] the prompt's number.
     accepted: [C] tokens gained; None if nothing ran.
   """
 
   tree: Tree
   worth: np.ndarray
+  sure: np.ndarray
   item: np.ndarray
   accepted: np.ndarray | None
 
@@ -76,6 +79,7 @@ class Sample:
     return Sample(
       tree=self.tree,
       worth=self.worth[cycles],
+      sure=self.sure[cycles],
       item=self.item[cycles],
       accepted=accepted,
     )
@@ -94,6 +98,17 @@ def worth_of(tree: Tree, stop: np.ndarray) -> np.ndarray:
   return np.asarray(stop, np.float64) @ tree.ancestors.astype(np.float64)
 
 
+def sure_of(cycles: Cycles) -> np.ndarray:
+  """[C, N] the largest chance of the law after each node; no leaf's."""
+  tree, W = cycles.tree, cycles.q.shape[2]
+  # What is merged to one token is none.
+  merged = cycles.meta.get("vocabulary", W) != W
+  found = np.zeros(cycles.tokens.shape, np.float32)
+  own = cycles.q[..., : W - merging.BINS] if merged else cycles.q
+  found[:, tree.inner] = own.max(axis=2)
+  return found
+
+
 def of_run(run: Generation) -> Sample:
   """Of what `generate` traced, all cycles; items are the prompts' places."""
   name, tree = run.settings.name, run.tree
@@ -104,6 +119,7 @@ def of_run(run: Generation) -> Sample:
   return Sample(
     tree=tree,
     worth=worth_of(tree, np.concatenate(stop)),
+    sure=np.concatenate([trace.sure for trace in run.trace]),
     item=np.repeat(np.arange(len(stop)), [len(own) for own in stop]),
     accepted=np.concatenate(run.accepted),
   )
@@ -120,6 +136,7 @@ def of_cycles(verifier: Verifier, cycles: Cycles) -> Sample:
   return Sample(
     tree=cycles.tree,
     worth=worth_of(cycles.tree, stop_laws(verifier, cycles)),
+    sure=sure_of(cycles),
     item=cycles.item,
     accepted=cycles.accepted if ran else None,
   )
