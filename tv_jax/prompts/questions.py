@@ -16,9 +16,10 @@ SOURCE = (
 )
 
 # The bundled models, {target,draft,draft_weak,eagle}, and their questions: of
-# the six tasks, and Python to go on with, for the template "raw".
+# the six tasks, as many others to tune trees on, and Python to go on with, for
+# the template "raw".
 BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
-NAMED = ("minibench", "python")
+NAMED = ("minibench", "python", "tuning")
 
 # MT-Bench's own categories: together one of Spec-Bench's six tasks.
 MT_BENCH = (
