@@ -13,8 +13,7 @@ import tv_jax
 from bundled import measure
 from configs import quickstart
 from tests import checkpoints
-from tv_jax import evaluate, models, prompts
-from tv_jax.evaluate import sources
+from tv_jax import evaluate, models, prompts, reading
 
 BUNDLED = prompts.BUNDLED
 LLAMAS = ("target", "draft", "draft_weak")
@@ -181,7 +180,7 @@ def test_a_config_may_name_a_bundled_draft(name):
   config = quickstart.get_config()
   config.models.draft = f"bundled/{name}"
   settings = evaluate.from_config(config)
-  place = pathlib.Path(sources.place_of(settings.models.draft))
+  place = pathlib.Path(reading.place_of(settings.models.draft))
   assert place == BUNDLED / name
   assert (place / "model.safetensors").exists()
 

@@ -9,6 +9,11 @@ import pathlib
 import reprlib
 import stat
 
+# What comes with the package, {target,draft,draft_weak,eagle,trees} and
+# questions; names of what is in it begin with a word.
+BUNDLED = pathlib.Path(__file__).parent / "assets" / "bundled"
+_NAMED = "bundled/"
+
 # Text files that are larger than this are none that this project reads.
 LARGEST = 1 << 29
 
@@ -20,6 +25,21 @@ NAMED = 8
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
+
+
+def place_of(name: str) -> str:
+  """Where something is that is named: bundled, or anywhere."""
+  if name.startswith(_NAMED):
+    return str(BUNDLED / name.removeprefix(_NAMED))
+  return name
+
+
+def name_of(place: str | os.PathLike) -> str:
+  """What it is called: of something bundled no place on this machine."""
+  path = pathlib.Path(place)
+  if path.is_relative_to(BUNDLED):
+    return _NAMED + path.relative_to(BUNDLED).as_posix()
+  return str(place)
 
 
 def brief(value) -> str:
