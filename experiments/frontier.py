@@ -7,10 +7,10 @@
 
 At each number of drafted nodes the paper's tree of as many, and those that
 `tv_jax.tune` found for the bundled drafts (bundled/README.md has how), on
-questions that are none of these; all of five levels. The rules of a tree share
-a program, and each expects its length of the other's drafts, too. By default
-one seed: the other lines take more. Of another pair there are no tuned trees,
-and only the paper's are asked.
+questions that are none of these; all of five levels. One decode for each tree,
+by `ot_traversal`, of whose drafts the traversal expects its own length. By
+default one seed: the other lines take more. Of another pair there are no tuned
+trees, and only the paper's are asked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from experiments import command, comparing, drawing, experiment
 from experiments.experiment import Artefact, Group, Shard
 from tv_jax import metrics, reading
-from tv_jax.metrics import Cell, Estimate
+from tv_jax.metrics import Estimate
 from tv_jax.records import Method
 from tv_jax.report import tables
 from tv_jax.report.tables import NOTHING, Table
@@ -32,8 +32,8 @@ from tv_jax.report.tables import NOTHING, Table
 # By the most drafted nodes, the paper's tree of five levels.
 PAPERS = {8: "chain:5", 25: "eagle", 62: "kary:2x5"}
 BASE = "traversal"
-RULES = (BASE, "ot_traversal")
-ALSO = "token_level"  # expected of the same drafts
+RAN = "ot_traversal"
+RULES = (BASE, RAN)  # both expect a length of the drafts of RAN
 GOAL = 10  # percent, over the paper's rule on the paper's tree
 TREES = "bundled/trees/"
 
@@ -45,9 +45,9 @@ class Place(NamedTuple):
     nodes: The budget.
     tree: As the config names it.
     cooler: The draft's temperature; 0: the target's.
-    rule: That expects, and that ran; ALSO runs nowhere.
+    rule: That expects; RAN is what ran.
     by_item: By question, the tokens a cycle that it expects.
-    cell: What is said of the run.
+    check: Of the run: realised less expected length.
   """
 
   nodes: int
@@ -55,7 +55,7 @@ class Place(NamedTuple):
   cooler: float
   rule: str
   by_item: Mapping[int, float]
-  cell: Cell
+  check: Estimate | None
 
   @property
   def length(self) -> Estimate:
@@ -118,14 +118,13 @@ def render(groups: Sequence[Group]) -> Artefact:
   notes += [
     "Lengths: what a rule expects of each cycle, no coin tossed, in each"
     " question first, its seeds pooled, then over questions; ± is the standard"
-    " error over questions (ddof 1). The traversal and ot_traversal of their"
-    " own runs, token_level of the traversal's drafts. Gain: over the traversal"
-    " on the paper's tree of as many nodes, question by question; its drafts"
-    " are others. The best is the best on these very questions. Check: realised"
-    " less expected length, by cycle, of the rule's own run: 0 within its"
-    " error, or there is a bug. All trees have five levels: as many passes of"
-    " the draft. The paper has no tree of 8 nodes and five levels; its chain"
-    " has 5.",
+    f" error over questions (ddof 1). {RAN} runs, and the traversal expects of"
+    " the same drafts. Gain: over the traversal on the paper's tree of as many"
+    " nodes, question by question; of another tree drafts are others. The best"
+    " is the best on these very questions. Check: realised less expected"
+    " length, by cycle: 0 within its error, or there is a bug. All trees have"
+    " five levels: as many passes of the draft. Of eight nodes and five levels"
+    " the paper has no tree: its chain has five.",
   ]
   name = f"frontier-{'-'.join(group.name for group in groups)}"
   return Artefact(told, [first, *everything], {name: figure}, notes)
@@ -146,14 +145,12 @@ def _places(group, hot) -> Iterator[Place]:
   for nodes in PAPERS:
     known = trees(group.config["models"]["draft"], nodes)
     for tree, cooler in known.items():
-      for rule in (ALSO, *RULES):
-        ran = BASE if rule == ALSO else rule
-        method = dataclasses.replace(fixed, tree=tree, verifier=ran)
-        answers = comparing.of(group.answers, method)
-        by_item = metrics.expected_by_item(answers, rule)
-        if by_item:
-          cell = metrics.cell(answers, BASE)
-          yield Place(nodes, tree, cooler, rule, by_item, cell)
+      method = dataclasses.replace(fixed, tree=tree, verifier=RAN)
+      answers = comparing.of(group.answers, method)
+      for rule in RULES:
+        if by_item := metrics.expected_by_item(answers, rule):
+          check = metrics.cell(answers, BASE).check if rule == RAN else None
+          yield Place(nodes, tree, cooler, rule, by_item, check)
 
 
 def gain(place: Place, base: Place) -> Estimate:
@@ -192,7 +189,6 @@ def _table(title, found, bases) -> Table:
   for place in found:
     base = bases.get(place.nodes)
     over = place is not base and base and gain(place, base)
-    check = None if place.rule == ALSO else place.cell.check
     rows.append(
       [
         str(place.nodes),
@@ -201,7 +197,7 @@ def _table(title, found, bases) -> Table:
         place.rule,
         tables.estimate(place.length, ".3f"),
         comparing.percent(over or None),
-        tables.estimate(check, "+.3f"),
+        tables.estimate(place.check, "+.3f"),
       ]
     )
   header = ["drafted", "tree", "by level", "rule", "length", "gain", "check"]
@@ -241,7 +237,7 @@ def _reading(title, found, bases) -> Iterator[str]:
       f" ({comparing.word(over)}); the goal of {GOAL} % is {goal}."
       + (f" Of it, {', '.join(parts)}." if parts else "")
     )
-  checks = [p.cell.check for p in found if p.rule != ALSO and p.cell.check]
+  checks = [place.check for place in found if place.check]
   if checks:
     far = max(checks, key=lambda one: abs(one.mean / one.error))
     yield (
@@ -254,8 +250,6 @@ def _lines(found):
   """By rule and family, the longest of each number of drafted nodes."""
   lines = {}
   for place in found:
-    if place.rule == ALSO:
-      continue
     own = lines.setdefault(f"{place.rule}, {place.family}", {})
     nodes = _drafted(place.tree)
     if nodes not in own or own[nodes].mean < place.length.mean:
@@ -276,8 +270,8 @@ EXPERIMENT = experiment.Experiment(
   render=render,
   configs=("quickstart", "quickstart:weak"),
   base={
-    "verifiers": " ".join(RULES),
-    "baseline": ALSO,
+    "verifiers": RAN,
+    "baseline": BASE,
     "proposals": comparing.PROPOSAL,
     "plain": False,
     **experiment.LENGTHS_ALONE,

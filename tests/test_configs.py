@@ -93,7 +93,7 @@ def test_an_unknown_argument_is_refused(name):
     (
       ["--config=configs/vicuna_eagle.py:smoke", "--config.questions=no/file"],
       "no/file cannot be read (No such file or directory): give the path of a"
-      " questions file, or one of minibench, python",
+      " questions file, or one of minibench, python, tuning",
     ),
   ],
 )
