@@ -185,6 +185,16 @@ def test_a_config_may_name_a_bundled_draft(name):
   assert (place / "model.safetensors").exists()
 
 
+def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):
+  for name in ("bundled/draft", "bundled/trees/draft-traversal.25.json"):
+    place = reading.place_of(name)
+    assert pathlib.Path(place).exists()
+    assert reading.name_of(place) == name
+  assert reading.name_of(tmp_path) == reading.place_of(str(tmp_path))
+  for path in (BUNDLED / "trees").iterdir():
+    assert str(BUNDLED) not in path.read_text()
+
+
 def test_the_card_speaks_of_these_files():
   card = (BUNDLED / "README.md").read_text()
   raw = json.loads((BUNDLED / "target" / "config.json").read_text())
@@ -196,6 +206,8 @@ def test_the_card_speaks_of_these_files():
     "Limits",
     *LLAMAS,
     "python.jsonl",
+    "tuning.jsonl",
+    "trees/",
   ):
     assert word in card
 

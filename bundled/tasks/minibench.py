@@ -1,7 +1,7 @@
 """MiniBench: held-out questions of the six tasks, in Spec-Bench's format.
 
-And others of the same kind, TUNING, of facts that MiniBench does not ask for:
-a tree that is tuned on these may be measured on MiniBench.
+And others of the same kind, of facts that MiniBench does not ask for: a tree
+that is tuned on these may be measured on MiniBench.
 """
 
 import json
