@@ -40,7 +40,7 @@ TUNED = {
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
   """The run, or with arg `weak` that of the weaker draft.
 
-  With `tuned` and `weak_tuned` one more row of either, `ot_traversal` on a tuned
+  With `tuned` and `weak_tuned` one more row of it: `ot_traversal` on a tuned
   tree: a run of its own, since a grid asks every rule on every tree.
   """
   if arg not in TUNED:
