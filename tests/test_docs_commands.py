@@ -64,6 +64,15 @@ ELSEWHERE = {
     f"python -m experiments.{name}": "test_experiments_run, test_real_pairs"
     for name in names.NAMES
   },
+  **{
+    f"python -m experiments.frontier --config{told}": "test_frontier: its runs"
+    for told in (
+      '.seeds="(0, 1, 2)"',
+      '.temperatures="(0.6, 1.0)"',
+      "=configs/python_bundled.py",
+      "=configs/eagle_bundled.py",
+    )
+  },
   "python -m experiments.temperature --config=configs/llama3_1b_8b.py "
   "--workdir=runs/paper": "test_real_pairs",
   "python -m experiments.judge runs/experiments/quality "
