@@ -224,7 +224,7 @@ def _reading(title, found, bases) -> Iterator[str]:
     parts = [
       f"{what} {comparing.percent(gain(other, base))}"
       for what, other in (
-        ("that tree alone", own.get((best.tree, BASE))),
+        (_alone(best), own.get((best.tree, BASE))),
         ("that rule alone", own.get((base.tree, best.rule))),
       )
       if other and other is not base and other is not best
@@ -244,6 +244,13 @@ def _reading(title, found, bases) -> Iterator[str]:
       f"{title}: realised - expected is farthest from 0 at {far:+.3f}, in"
       f" {len(checks)} runs ({comparing.word(far)})."
     )
+
+
+def _alone(place):
+  """What but the rule is another than the paper's."""
+  if not place.cooler:
+    return "that tree alone"
+  return f"that tree and its draft at {place.cooler:g} alone"
 
 
 def _lines(found):

@@ -40,6 +40,12 @@ RUN = {
   "python -m tv_jax.replay run.npz --bound": "",
   "python -m tv_jax.tune": " --config.per_task=1 --config.trees=chain:2 "
   "--nodes=3 --depth=2 --budgets=2 --tokens=8 --out=small.json",
+  **{
+    f"python -m tv_jax.main --config=configs/quickstart.py:{told}": (
+      FEWER + ONE_TREE
+    )
+    for told in ("tuned", "weak_tuned")
+  },
   'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
   'tree.json" --workdir=runs/tuned': FEWER,
   "python -m tv_jax.replay run.npz --verifier=traversal,my_rule:decide": "",

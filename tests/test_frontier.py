@@ -173,11 +173,19 @@ def test_of_another_pair_the_papers_trees_alone_are_asked():
 
 def test_runs_may_differ_in_the_drafts_temperature_here_alone(tmp_path):
   cool = "bundled/trees/draft_weak_cool-traversal.25.json"
-  unit(tmp_path / "a", [*answers({"eagle": LENGTHS["eagle"]})])
+  weak = {"models__draft": WEAK}
+  unit(tmp_path / "a", [*answers({"eagle": LENGTHS["eagle"]})], **weak)
   unit(
-    tmp_path / "b", [*answers({cool: LENGTHS[TUNED]})], draft_temperature=0.5
+    tmp_path / "b",
+    [*answers({cool: LENGTHS[TUNED]})],
+    draft_temperature=0.55,
+    **weak,
   )
   apart = frontier.EXPERIMENT.apart
-  assert len(experiment.read(tmp_path, "one", apart=apart).units) == 2
+  both = experiment.read(tmp_path, "one", apart=apart)
+  found = frontier.render([both])
+  assert "that tree and its draft at 0.55 alone +5.0" in found.reading[0]
+  (svg,) = found.figures.values()
+  assert "ot_traversal, tuned, draft at 0.55" in svg
   with pytest.raises(ValueError, match="draft_temperature"):
     experiment.read(tmp_path, "one")
