@@ -38,6 +38,8 @@ def run(settings: Settings, workdir: pathlib.Path) -> None:
   (workdir / "bundled").mkdir(parents=True, exist_ok=True)
   bench = workdir / "bundled" / "minibench.jsonl"
   bench.write_text(tasks.minibench_lines(), encoding="utf-8")
+  more = workdir / "bundled" / "tuning.jsonl"
+  more.write_text(tasks.tuning_lines(), encoding="utf-8")
   text = source.read(settings.data.source_bytes)
   corpus = make_corpus(settings, text, workdir / "tokenizer.json")
   target_config = llama_config(settings, settings.target)

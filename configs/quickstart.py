@@ -16,6 +16,19 @@ has one:
   draft_weak  kary:2x5  2.75 ± 0.04  2.78 ± 0.04  +0.035 ± 0.006
   draft_weak  eagle     2.83 ± 0.04  2.87 ± 0.04  +0.043 ± 0.005
 
+And past the paper, one row each: `ot_traversal` on a tuned tree of as many
+nodes and levels as EAGLE's; what it expects beside the traversal on eagle, one
+seed, questions paired, draft_weak at a temperature of 0.55 (docs/beyond.md):
+
+python -m tv_jax.main --config=configs/quickstart.py:tuned
+python -m tv_jax.main --config=configs/quickstart.py:weak_tuned
+
+  draft       traversal on eagle  ot_traversal, tuned:25
+  draft       4.52 ± 0.05         4.79 ± 0.06             +6.0 ± 1.1 %
+  draft_weak  2.88 ± 0.05         3.25 ± 0.05             +12.8 ± 1.5 %
+
+These two are not in `make run`: 115 and 150 seconds of processor time.
+
 The first took 4 1/2 minutes on two cores on 2026-11-22, one of them busy in the
 first of these, from an empty compilation cache; most of it is to compile. What
 `make run` asks of the weaker draft after it, chains alone, took 37 seconds.
@@ -25,7 +38,36 @@ import ml_collections
 
 from configs import common
 
+# Past the paper, by argument: the draft, the tree that was tuned for it, of as
+# many nodes as EAGLE's, and the temperature that the draft had then.
+TUNED = {
+  "tuned": ("", "bundled/trees/draft-ot_traversal.25.json", 0.0),
+  "weak_tuned": (
+    "weak",
+    "bundled/trees/draft_weak_cool-traversal.25.json",
+    0.55,
+  ),
+}
+
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
-  """The run, or with arg `weak` that of the weaker draft."""
-  return common.bundled("quickstart", arg, timing={"stages": "first"})
+  """The run, or with arg `weak` that of the weaker draft.
+
+  With `tuned` and `weak_tuned` one more row of it: `ot_traversal` on a tuned
+  tree: a run of its own, since a grid asks every rule on every tree.
+  """
+  if arg not in TUNED:
+    return common.bundled("quickstart", arg, timing={"stages": "first"})
+  draft, tree, hot = TUNED[arg]
+  result = common.bundled(
+    "quickstart",
+    draft,
+    trees=tree,
+    verifiers="ot_traversal",
+    baseline="traversal",
+    draft_temperature=hot,
+    plain=False,
+    timing={"per_task": 0},
+  )
+  result.experiment = f"quickstart_{arg}"
+  return result

@@ -57,7 +57,9 @@ def run(experiment: Experiment) -> None:
     logging.set_verbosity(logging.WARNING)
     place = pathlib.Path(flags.FLAGS.workdir) / experiment.name
     if folders:
-      groups = [group(pathlib.Path(folder)) for folder in folders]
+      groups = [
+        group(pathlib.Path(folder), experiment.apart) for folder in folders
+      ]
       place = pathlib.Path(folders[0])
     elif flags.FLAGS.render:
       groups = there(experiment, place)
@@ -77,12 +79,12 @@ def there(experiment: Experiment, place: pathlib.Path) -> list[Group]:
   found = [one for one in inside if one.is_dir() and store.read_many(one)]
   if experiment.configs and not found:
     raise ValueError(f"{place}: there is no run in it")
-  return [group(one) for one in found]
+  return [group(one, experiment.apart) for one in found]
 
 
-def group(folder: pathlib.Path) -> Group:
+def group(folder: pathlib.Path, apart: Sequence[str] = ()) -> Group:
   """The finished runs in a folder."""
-  return experiment_lib.read(folder, folder.absolute().name)
+  return experiment_lib.read(folder, folder.absolute().name, apart=apart)
 
 
 def _run(heard, experiment, configs, place) -> list[Group]:
@@ -146,7 +148,7 @@ def execute(
     evaluate.run(settings, folder, say, advance, load)
     names.setdefault(config.experiment, []).append(shard.name)
   return [
-    experiment_lib.read(place / name, name, shards)
+    experiment_lib.read(place / name, name, shards, experiment.apart)
     for name, shards in names.items()
   ]
 

@@ -13,6 +13,8 @@ from tv_jax.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE
 _COLORS = {
   "Tok.V": ORANGE,
   "Tra.V": BLUE,
+  "token_level": ORANGE,
+  "traversal": BLUE,
   "this run": BLUE,
   "the paper": MUTED,
 }
@@ -23,11 +25,22 @@ _MARKERS = "osD^vP"
 Lines = Mapping[str, Mapping[str, Mapping[float, Estimate]]]
 
 
-def lines(found: Lines, *, x: str, y: str) -> str:
-  """An SVG of the lines; bars are standard errors, where they are known."""
+def _style(name) -> str:
+  """The paper's are broken, and dotted what has a draft of its own."""
+  if "the paper" in name:
+    return "--"
+  return ":" if "draft" in name else "-"
+
+
+def lines(found: Lines, *, x: str, y: str, alike: bool = True) -> str:
+  """An SVG of the lines; bars are standard errors, where they are known.
+
+  What stands before a comma has one colour.
+  """
   names = [*dict.fromkeys(name for own in found.values() for name in own)]
+  kinds = [*dict.fromkeys(name.partition(",")[0] for name in names)]
   free = iter(_FREE)
-  colors = {n: _COLORS[n] if n in _COLORS else next(free) for n in names}
+  colors = {n: _COLORS[n] if n in _COLORS else next(free) for n in kinds}
 
   def draw(panel, axes):
     for i, name in enumerate(names):
@@ -39,11 +52,11 @@ def lines(found: Lines, *, x: str, y: str) -> str:
         [*own],
         [estimate.mean for estimate in own.values()],
         yerr=errors,
-        color=colors[name].light,
+        color=colors[name.partition(",")[0]].light,
         marker=_MARKERS[i % len(_MARKERS)],
         markersize=4,
         linewidth=1.4,
-        linestyle="--" if name == "the paper" else "-",
+        linestyle=_style(name),
         label=name,
       )
     places = sorted({place for own in found[panel].values() for place in own})
@@ -52,4 +65,4 @@ def lines(found: Lines, *, x: str, y: str) -> str:
     if "gain over" in y:
       axes.axhline(0, color=MUTED.light, linewidth=0.8)
 
-  return canvas.panels([*found], draw, height=2.1, x=x, y=y)
+  return canvas.panels([*found], draw, height=2.1, x=x, y=y, alike=alike)

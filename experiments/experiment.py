@@ -105,6 +105,8 @@ class Experiment:
     render: What is made of all groups that there are.
     configs: Bundled ones, to run where none is asked for.
     base: Overrides of all its runs.
+    apart: Fields that are no axis of a grid, in which its runs differ all the
+      same: no two of them share a tree and a rule.
   """
 
   name: str
@@ -113,6 +115,7 @@ class Experiment:
   render: Callable[[Sequence[Group]], Artefact]
   configs: tuple[str, ...] = ("quickstart",)
   base: dict = dataclasses.field(default_factory=dict)
+  apart: tuple[str, ...] = ()
 
   @property
   def measures_speed(self) -> bool:
@@ -203,7 +206,12 @@ def common(config: dict, *more: str) -> dict:
   return {name: value for name, value in config.items() if name not in own}
 
 
-def read(folder: pathlib.Path, name: str, wanted: Sequence[str] = ()) -> Group:
+def read(
+  folder: pathlib.Path,
+  name: str,
+  wanted: Sequence[str] = (),
+  apart: Sequence[str] = (),
+) -> Group:
   """The runs in a folder, or the one that it is.
 
   Args:
@@ -211,6 +219,7 @@ def read(folder: pathlib.Path, name: str, wanted: Sequence[str] = ()) -> Group:
     name: The config's.
     wanted: The shards; others that are there are of another sweep. By default
       all that are there.
+    apart: As the experiment's.
 
   Raises:
     ValueError: There is none, or they are no parts of one grid.
@@ -224,7 +233,8 @@ def read(folder: pathlib.Path, name: str, wanted: Sequence[str] = ()) -> Group:
     raise ValueError(f"{folder}: there is no run in it")
   first = units[0]
   for unit in units[1:]:
-    other = unit_lib.differences(common(first.config), common(unit.config))
+    configs = (common(one.config, *apart) for one in (first, unit))
+    other = unit_lib.differences(*configs)
     if other:
       raise ValueError(
         f"{first.folder} and {unit.folder} are not of one config:"

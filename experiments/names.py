@@ -14,6 +14,7 @@ NAMES = (
   "statistics",
   "losslessness",
   "quality",
+  "frontier",
   "as_published",
 )
 

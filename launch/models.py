@@ -11,10 +11,9 @@ import pathlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tv_jax import extents, prompts, reading
+from tv_jax import extents, reading
 from tv_jax.reading import brief
 
-BUNDLED = "bundled/"
 DTYPES = ("float32", "bfloat16", "float16")
 # Numbers in a layer beside a Llama's, by model_type: norms of C channels.
 NORMS = {"llama": 0, "qwen3": 2}
@@ -120,9 +119,7 @@ def pair(target: str, draft: str, kind: str, dtype: str) -> tuple:
 
 def _model(name: str) -> Model:
   """A model in a folder, or one that is published."""
-  place = os.path.expanduser(name)
-  if name.startswith(BUNDLED):
-    place = prompts.BUNDLED / name.removeprefix(BUNDLED)
+  place = os.path.expanduser(reading.place_of(name))
   if os.path.isdir(place):
     return read(pathlib.Path(place, "config.json"))
   if name not in PUBLISHED:

@@ -82,9 +82,11 @@ def _grown(nodes) -> Shape:
 
 
 def _from_file(path) -> Shape:
-  """Of a list of parents, or of paths of ranks."""
-  content = reading.parse(reading.text(path), path)
+  """Of a list of parents, of paths of ranks, or of what tv_jax.tune wrote."""
+  content = reading.parse(reading.text(reading.place_of(path)), path)
   try:
+    if isinstance(content, dict):
+      content = content.get("parents")
     if not content:
       raise ValueError("it is empty")
     if all(type(entry) is int for entry in content):

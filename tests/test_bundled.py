@@ -13,8 +13,7 @@ import tv_jax
 from bundled import measure
 from configs import quickstart
 from tests import checkpoints
-from tv_jax import evaluate, models, prompts
-from tv_jax.evaluate import sources
+from tv_jax import evaluate, models, prompts, reading
 
 BUNDLED = prompts.BUNDLED
 LLAMAS = ("target", "draft", "draft_weak")
@@ -181,9 +180,19 @@ def test_a_config_may_name_a_bundled_draft(name):
   config = quickstart.get_config()
   config.models.draft = f"bundled/{name}"
   settings = evaluate.from_config(config)
-  place = pathlib.Path(sources.place_of(settings.models.draft))
+  place = pathlib.Path(reading.place_of(settings.models.draft))
   assert place == BUNDLED / name
   assert (place / "model.safetensors").exists()
+
+
+def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):
+  for name in ("bundled/draft", "bundled/trees/draft-traversal.25.json"):
+    place = reading.place_of(name)
+    assert pathlib.Path(place).exists()
+    assert reading.name_of(place) == name
+  assert reading.name_of(tmp_path) == reading.place_of(str(tmp_path))
+  for path in (BUNDLED / "trees").iterdir():
+    assert str(BUNDLED) not in path.read_text()
 
 
 def test_the_card_speaks_of_these_files():
@@ -197,6 +206,8 @@ def test_the_card_speaks_of_these_files():
     "Limits",
     *LLAMAS,
     "python.jsonl",
+    "tuning.jsonl",
+    "trees/",
   ):
     assert word in card
 

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from experiments import paper
-from tv_jax import evaluate
+from tv_jax import evaluate, reading
+from tv_jax import tree as tree_lib
 
 ROOT = pathlib.Path(__file__).parents[1]
 BUNDLED = ("quickstart", "eagle_bundled", "python_bundled", "smoke")
@@ -45,6 +46,21 @@ def test_a_config_says_how_to_start_it(name):
   text = module(name).__doc__
   assert f"python -m tv_jax.main --config=configs/{name}.py" in text
   assert max(len(x) for x in text.splitlines() if "https://" not in x) <= 80
+
+
+@pytest.mark.parametrize("arg", ["tuned", "weak_tuned"])
+def test_the_quickstart_s_tuned_tree_is_of_eagle_s_size(arg):
+  """And of the same draft, at the temperature that it was tuned at."""
+  settings = evaluate.from_config(module("quickstart").get_config(arg))
+  (name,) = settings.trees
+  assert len(tree_lib.parse(name)) == len(tree_lib.EAGLE_SPARSE)
+  assert tree_lib.parse(name).max_depth == tree_lib.EAGLE_SPARSE.max_depth
+  told = reading.json_object(reading.place_of(name))
+  assert settings.models.draft == told["draft"]
+  own = settings.draft_temperature or settings.temperatures[0]
+  assert own == told["draft_temperature"]
+  assert settings.experiment == f"quickstart_{arg}"
+  assert settings.verifiers == ("ot_traversal",)
 
 
 def test_python_is_asked_as_it_is():
@@ -93,7 +109,7 @@ def test_an_unknown_argument_is_refused(name):
     (
       ["--config=configs/vicuna_eagle.py:smoke", "--config.questions=no/file"],
       "no/file cannot be read (No such file or directory): give the path of a"
-      " questions file, or one of minibench, python",
+      " questions file, or one of minibench, python, tuning",
     ),
   ],
 )

@@ -40,6 +40,12 @@ RUN = {
   "python -m tv_jax.replay run.npz --bound": "",
   "python -m tv_jax.tune": " --config.per_task=1 --config.trees=chain:2 "
   "--nodes=3 --depth=2 --budgets=2 --tokens=8 --out=small.json",
+  **{
+    f"python -m tv_jax.main --config=configs/quickstart.py:{told}": (
+      FEWER + ONE_TREE
+    )
+    for told in ("tuned", "weak_tuned")
+  },
   'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
   'tree.json" --workdir=runs/tuned': FEWER,
   "python -m tv_jax.replay run.npz --verifier=traversal,my_rule:decide": "",
@@ -74,6 +80,15 @@ ELSEWHERE = {
   **{
     f"python -m experiments.{name}": "test_experiments_run, test_real_pairs"
     for name in names.NAMES
+  },
+  **{
+    f"python -m experiments.frontier --config{told}": "test_frontier: its runs"
+    for told in (
+      '.seeds="(0, 1, 2)"',
+      '.temperatures="(0.6, 1.0)"',
+      "=configs/python_bundled.py",
+      "=configs/eagle_bundled.py",
+    )
   },
   "python -m experiments.temperature --config=configs/llama3_1b_8b.py "
   "--workdir=runs/paper": "test_real_pairs",

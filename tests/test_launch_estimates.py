@@ -17,7 +17,16 @@ from launch import hours as hours_lib
 from launch import models as models_lib
 from launch.units import Pair
 from tests import checkpoints, published
-from tv_jax import drafting, evaluate, extents, memory, prompts, tree, verifiers
+from tv_jax import (
+  drafting,
+  evaluate,
+  extents,
+  memory,
+  prompts,
+  reading,
+  tree,
+  verifiers,
+)
 from tv_jax.models import families, layout
 
 FIELDS = {
@@ -43,7 +52,7 @@ def of_a_run(config, monkeypatch):
   with monkeypatch.context() as patch:
     patch.setattr(memory, "check", lambda parts, *_: seen.append(parts))
     places = map(
-      evaluate.loading.place_of, (settings.models.target, settings.models.draft)
+      reading.place_of, (settings.models.target, settings.models.draft)
     )
     evaluate.loading.check(settings, *places)
   return max(seen, key=lambda parts: sum(parts.values()))
@@ -184,7 +193,12 @@ def test_a_grown_tree_is_at_least_so_large(nodes):
 
 
 @pytest.mark.parametrize(
-  "content", [[-1, 0, 0, 1], [[0], [1], [0, 0], [0, 0, 0]]]
+  "content",
+  [
+    [-1, 0, 0, 1],
+    [[0], [1], [0, 0], [0, 0, 0]],
+    {"parents": [-1, 0, 0, 1], "rule": "traversal"},
+  ],
 )
 def test_a_tree_in_a_file(content, tmp_path):
   path = tmp_path / "tree.json"

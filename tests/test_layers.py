@@ -81,6 +81,7 @@ EDGES = {
   },
   "store": {"records"},
   "evaluate": {
+    "reading",
     "names",
     "memory",
     "extents",

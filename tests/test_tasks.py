@@ -149,6 +149,26 @@ def test_minibench_is_what_the_generator_makes():
   assert path.read_text(encoding="utf-8") == tasks.minibench_lines()
 
 
+def test_what_is_tuned_on_is_made_and_asked_nowhere_else():
+  """No fact of MiniBench's, no text, and none that was trained on."""
+  path = prompts.BUNDLED / "tuning.jsonl"
+  assert path.read_text(encoding="utf-8") == tasks.tuning_lines()
+  ours, theirs = map(prompts.load_questions, ("tuning", "minibench"))
+  turns = [{q.turns for q in some} for some in (ours, theirs)]
+  assert len(turns[0]) == len(ours) == 2 * len(theirs)
+  assert turns[0].isdisjoint(turns[1])
+  facts = [
+    {(one.category, one.facts) for one in some}
+    for some in (
+      tasks.minibench.for_tuning(tasks.TASKS),
+      tasks.minibench.conversations(tasks.TASKS),
+    )
+  ]
+  assert len(facts[0]) == len(ours)
+  assert facts[0].isdisjoint(facts[1])
+  assert all(map(tasks.held_out, tasks.minibench.for_tuning(tasks.TASKS)))
+
+
 def test_minibench_has_sixteen_questions_of_each_task():
   questions = prompts.load_questions("minibench")
   assert [question.question_id for question in questions] == list(range(1, 97))

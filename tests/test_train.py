@@ -173,8 +173,9 @@ def test_what_is_written_loads(whole):
   assert target.logits([ids]).shape == (1, len(ids), 400)
   for name in ("target", "draft", "draft_weak"):
     assert prompts.end_tokens(bundled / name) == (2,)
-  lines = (bundled / "minibench.jsonl").read_text()
-  assert lines == (prompts.BUNDLED / "minibench.jsonl").read_text()
+  for name in ("minibench.jsonl", "tuning.jsonl"):
+    lines = (bundled / name).read_text()
+    assert lines == (prompts.BUNDLED / name).read_text()
 
 
 def test_the_curve_is_drawn_the_same_each_time(whole, tmp_path):

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tv_jax import tree
+from tv_jax import reading, tree
+from tv_jax.tree import naming
 
 LOPSIDED = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6, 6, 7]
 
@@ -300,6 +301,32 @@ def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
   with pytest.raises(ValueError, match=message) as refusal:
     tree.parse(str(path))
   assert "mine.json" in str(refusal.value)
+
+
+def test_bundled_trees_have_names():
+  for path in (reading.BUNDLED / "trees").iterdir():
+    own, told = (
+      tree.parse(f"bundled/trees/{path.name}"),
+      json.loads(path.read_text()),
+    )
+    draft, rule = path.name.split(".")[0].split("-")
+    cool = draft.endswith("_cool")
+    assert told["draft"] == f"bundled/{draft.removesuffix('_cool')}"
+    assert told["target"] == "bundled/target"
+    assert told["verifier"] == rule
+    assert (told["draft_temperature"] < told["temperature"]) == cool
+    assert path.name.split(".")[1:] == [str(told["nodes"]), "json"]
+    assert len(own) - 1 == told["nodes"]
+    assert own.max_depth == told["depth"] == 5
+
+
+def test_of_bundled_trees_it_is_said_which_there_are():
+  assert tree.parse(naming.EXAMPLE) == tree.resolve(naming.EXAMPLE)
+  with pytest.raises(ValueError, match=r"there are draft-.*\.25\.json") as said:
+    tree.parse("bundled/trees/none.json")
+  assert "tree 'bundled/trees/none.json'" in str(said.value)
+  with pytest.raises(ValueError, match=naming.EXAMPLE):
+    tree.parse("nothing")
 
 
 def test_a_missing_file_is_refused_by_name(tmp_path):

@@ -7,7 +7,7 @@ context and are no independent draws, so that errors are over items.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -108,17 +108,17 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
   realised = np.array([gained for one in sound for gained in one.accepted])
   own = _expected(sound, lambda one: one.method.verifier)
   base = _expected(sound, lambda _: baseline)
-  gain = relative = None
+  gain = more = None
   if not (own is None or base is None or sound[0].method.verifier == baseline):
     gain = Estimate.clustered(own - base, item)
-    relative = _relative(own, base, item)
+    more = relative(own, base, item)
   by_item = list(_by_item(sound).values())
   return Cell(
     by_item=Estimate.of(by_item),
     by_token=Estimate.clustered(realised, item),
     expected=None if own is None else Estimate.clustered(own, item),
     gain=gain,
-    relative=relative,
+    relative=more,
     check=None if own is None else Estimate.of(realised - own),
     exact_match=_exact_match(sound),
     items=len(by_item),
@@ -128,10 +128,11 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
   )
 
 
-def _relative(own, base, item) -> Estimate:
+def relative(own, base, item) -> Estimate:
   """The mean of `own` over that of `base`, in percent above 1.
 
-  The error is that of a ratio of clusters' sums, in which both vary.
+  Both are arrays; values of one item go together. The error is that of a ratio
+  of clusters' sums, in which both vary.
   """
   ratio = own.sum() / base.sum()
   scale = 100 / base.mean()
@@ -157,12 +158,23 @@ def _sound(answers) -> list[Answer]:
   return [answer for answer in answers if answer.error is None]
 
 
-def _by_item(answers: Sequence[Answer]) -> dict[int, float]:
+def expected_by_item(answers: Iterable[Answer], rule: str) -> dict[int, float]:
+  """By question, the tokens a cycle that a rule of the panel expects."""
+  return _by_item(
+    [one for one in _sound(answers) if rule in one.expected],
+    lambda one: one.expected[rule],
+  )
+
+
+def _by_item(
+  answers: Sequence[Answer],
+  lengths: Callable[[Answer], Sequence[float]] = lambda one: one.accepted,
+) -> dict[int, float]:
   """Tokens a cycle of each question: its turns pooled, its seeds' mean."""
-  pooled: dict[int, dict[int, list[int]]] = {}
+  pooled: dict[int, dict[int, list[float]]] = {}
   for answer in answers:
     seeds = pooled.setdefault(answer.question, {})
-    seeds.setdefault(answer.method.seed, []).extend(answer.accepted)
+    seeds.setdefault(answer.method.seed, []).extend(lengths(answer))
   return {
     question: float(np.mean([sum(x) / len(x) for x in seeds.values() if x]))
     for question, seeds in pooled.items()

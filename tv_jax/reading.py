@@ -9,7 +9,8 @@ import pathlib
 import reprlib
 import stat
 
-# What comes with the package; names of what is in it begin with a word.
+# What comes with the package, {target,draft,draft_weak,eagle,trees,calibrations}
+# and questions; names of what is in it begin with a word.
 BUNDLED = pathlib.Path(__file__).parent / "assets" / "bundled"
 _NAMED = "bundled/"
 
@@ -31,6 +32,14 @@ def place_of(name: str) -> str:
   if name.startswith(_NAMED):
     return str(BUNDLED / name.removeprefix(_NAMED))
   return name
+
+
+def name_of(place: str | os.PathLike) -> str:
+  """What it is called: of something bundled no place on this machine."""
+  path = pathlib.Path(place)
+  if path.is_relative_to(BUNDLED):
+    return _NAMED + path.relative_to(BUNDLED).as_posix()
+  return str(place)
 
 
 def brief(value) -> str:

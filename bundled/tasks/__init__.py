@@ -34,6 +34,7 @@ __all__ = [
   "generate",
   "held_out",
   "minibench_lines",
+  "tuning_lines",
 ]
 
 
@@ -58,4 +59,9 @@ def generate(
 
 def minibench_lines() -> str:
   """The contents of minibench.jsonl."""
-  return minibench.lines(TASKS)
+  return minibench.lines(minibench.conversations(TASKS))
+
+
+def tuning_lines() -> str:
+  """The contents of tuning.jsonl."""
+  return minibench.lines(minibench.for_tuning(TASKS))

@@ -5,21 +5,13 @@ import os
 import jax
 
 import tv_jax.pair
-from tv_jax import drafting, extents, memory, models, prompts
+from tv_jax import drafting, extents, memory, models
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate.settings import Run
 from tv_jax.generation import sizes
 from tv_jax.models import sharding
 from tv_jax.pair import Pair
-
-BUNDLED = "bundled/"
-
-
-def place_of(name: str) -> str:
-  """Where a model is; the bundled ones come with the package."""
-  if name.startswith(BUNDLED):
-    return str(prompts.BUNDLED / name.removeprefix(BUNDLED))
-  return name
+from tv_jax.reading import place_of
 
 
 def load(settings: Run) -> Pair:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from tv_jax import names, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.evaluate.loading import place_of
 from tv_jax.evaluate.settings import Run
 from tv_jax.models import folders
 from tv_jax.prompts import Question
+from tv_jax.reading import place_of
 from tv_jax.tree import Adaptive, Calibrated, Tree
 
 # Larger files of weights are read in part: a piece at the beginning and one in

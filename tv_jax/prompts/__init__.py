@@ -1,7 +1,6 @@
 """Prompts: questions, tokenizers, templates, the tokens that end an answer."""
 
 from tv_jax.prompts.questions import (
-  BUNDLED,
   MT_BENCH,
   SPEC_BENCH,
   Question,
@@ -13,6 +12,7 @@ from tv_jax.prompts.questions import (
 )
 from tv_jax.prompts.templates import DATE, TEMPLATES, VICUNA_SYSTEM, encode
 from tv_jax.prompts.tokenizers import end_tokens, load_tokenizer
+from tv_jax.reading import BUNDLED
 
 __all__ = [
   "BUNDLED",

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Sequence
 
 from tv_jax import reading
-from tv_jax.reading import brief, shown
+from tv_jax.reading import BUNDLED, brief, shown
 
 # Where Spec-Bench's questions are to be had.
 SOURCE = (
@@ -15,10 +15,9 @@ SOURCE = (
   "question.jsonl"
 )
 
-# The bundled models, {target,draft,draft_weak,eagle}, and their questions: of
-# the six tasks, and Python to go on with, for the template "raw".
-BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
-NAMED = ("minibench", "python")
+# The bundled models' questions: of the six tasks, Python to go on with, for the
+# template "raw", and more of the six tasks to tune trees on.
+NAMED = ("minibench", "python", "tuning")
 
 # MT-Bench's own categories: together one of Spec-Bench's six tasks.
 MT_BENCH = (

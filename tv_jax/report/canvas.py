@@ -10,6 +10,7 @@ from tv_jax.report.palette import INK, MUTED, RULE
 
 WIDTH = 7.2  # inches
 COLUMNS = 3
+_LETTERS = 120  # of a row of the legend, with what is around each label
 
 # Text is measured in matplotlib's own font, and shown in the reader's.
 _FONTS = "system-ui, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
@@ -52,8 +53,9 @@ def panels(
   height: float,
   x: str,
   y: str = "",
+  alike: bool = True,
 ) -> str:
-  """One panel for each title, in rows of three, with one vertical scale.
+  """One panel for each title, in rows of three.
 
   Args:
     titles: Of the panels.
@@ -61,6 +63,7 @@ def panels(
     height: Of a panel, in inches.
     x: What the horizontal axis is.
     y: What the vertical axis is.
+    alike: Whether all panels have one vertical scale.
 
   Returns:
     SVG. Its background is clear, its text is text.
@@ -75,7 +78,7 @@ def panels(
     figure = Figure((WIDTH, rows * height + 0.35), layout="constrained")
     canvas = FigureCanvasSVG(figure)
     if titles:
-      axes = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+      axes = figure.subplots(rows, columns, sharey=alike, squeeze=False).ravel()
       for title, own in zip(titles, axes, strict=False):
         draw(title, own)
         own.set_title(fragments.plain(title), loc="left")
@@ -102,5 +105,8 @@ def _share_a_legend(figure, axes):
       found.setdefault(label, handle)
   if found:
     figure.legend(
-      found.values(), found, loc="outside upper left", ncols=len(found)
+      found.values(),
+      found,
+      loc="outside upper left",
+      ncols=min(len(found), _LETTERS // max(map(len, found))),
     )

@@ -20,6 +20,8 @@ from tv_jax.tree.shapes import (
 )
 from tv_jax.tree.static import Tree
 
+# One of those that come with the package.
+EXAMPLE = "bundled/trees/draft-traversal.25.json"
 # What `parse` reads with a colon, and is no module.
 _FORMS = ("chain", "kary", "branching", "grown", "adaptive")
 
@@ -53,7 +55,7 @@ def parse(text: str) -> Tree | Adaptive:
       policy = calibrated.read(reading.place_of(match[3]))
       return Adaptive(widths, policy.most, policy)
     if text.endswith(".json"):
-      return _from_json(pathlib.Path(text))
+      return _from_json(_place(text))
   except ValueError as error:
     raise ValueError(f"tree {brief(text)}: {error}") from error
   if names.is_foreign(text) and text.partition(":")[0] not in _FORMS:
@@ -62,8 +64,8 @@ def parse(text: str) -> Tree | Adaptive:
     f'tree {brief(text)}: write "chain:5", "kary:2x5", "eagle",'
     ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4" (and "@" before'
     " the file of a calibrated policy), the name of a JSON file (a list of"
-    " parents, or of paths of ranks, or what tv_jax.tune wrote), or"
-    " package.module:name of a Tree"
+    " parents, or of paths of ranks, or what tv_jax.tune wrote, as"
+    f" {EXAMPLE} is), or package.module:name of a Tree"
   )
 
 
@@ -73,6 +75,15 @@ def _imported(text: str) -> Tree | Adaptive:
   if not isinstance(found, Tree | Adaptive):
     raise ValueError(f"tree {text!r} is {found!r}: it should be a Tree")
   return found
+
+
+def _place(text: str) -> pathlib.Path:
+  """Where a file is; of bundled ones it is known which there are."""
+  path = pathlib.Path(reading.place_of(text))
+  if str(path) != text and not path.exists():
+    there = sorted(one.name for one in (reading.BUNDLED / "trees").iterdir())
+    raise ValueError(f"of bundled/trees/ there are {', '.join(there)}")
+  return path
 
 
 def _from_json(path: pathlib.Path) -> Tree:

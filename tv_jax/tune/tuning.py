@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 import numpy as np
 
-from tv_jax import generation, verifiers
+from tv_jax import generation, reading, verifiers
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
 from tv_jax.proposals import Proposal
@@ -96,8 +96,8 @@ def tune(
     "proposal": how.proposal,
     "temperature": how.temperature,
     "draft_temperature": how.draft_temperature,
-    "target": str(pair.target.source),
-    "draft": str(pair.draft.source),
+    "target": reading.name_of(pair.target.source),
+    "draft": reading.name_of(pair.draft.source),
     "device": jax.devices()[0].device_kind,
     "date": datetime.date.today().isoformat(),
   }

@@ -1,0 +1,291 @@
+"""How far past the paper: rules and trees at equal nodes and draft passes.
+
+  python -m experiments.frontier
+  python -m experiments.frontier --config.seeds="(0, 1, 2)"
+  python -m experiments.frontier --config.temperatures="(0.6, 1.0)"
+  python -m experiments.frontier --config=configs/python_bundled.py
+
+At each number of drafted nodes the paper's tree of as many, and those that
+`tv_jax.tune` found for the bundled drafts (bundled/README.md has how), on
+questions that are none of these; all of five levels. One decode for each tree,
+by `ot_traversal`, of whose drafts the traversal expects its own length. By
+default one seed: the other lines take more. Of another pair there are no tuned
+trees, and only the paper's are asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments import command, comparing, drawing, experiment
+from experiments.experiment import Artefact, Group, Shard
+from tv_jax import metrics, reading
+from tv_jax.metrics import Estimate
+from tv_jax.records import Method
+from tv_jax.report import tables
+from tv_jax.report.tables import NOTHING, Table
+
+# By the most drafted nodes, the paper's tree of five levels.
+PAPERS = {8: "chain:5", 25: "eagle", 62: "kary:2x5"}
+BASE = "traversal"
+RAN = "ot_traversal"
+RULES = (BASE, RAN)  # both expect a length of the drafts of RAN
+GOAL = 10  # percent, over the paper's rule on the paper's tree
+TREES = "bundled/trees/"
+
+
+class Place(NamedTuple):
+  """A rule on a tree, asked of all questions.
+
+  Attributes:
+    nodes: The budget.
+    tree: As the config names it.
+    cooler: The draft's temperature; 0: the target's.
+    rule: That expects; RAN is what ran.
+    by_item: By question, the tokens a cycle that it expects.
+    check: Of the run: realised less expected length.
+  """
+
+  nodes: int
+  tree: str
+  cooler: float
+  rule: str
+  by_item: Mapping[int, float]
+  check: Estimate | None
+
+  @property
+  def length(self) -> Estimate:
+    """Expected, over questions."""
+    return Estimate.of([*self.by_item.values()])
+
+  @property
+  def family(self) -> str:
+    """Whether it was tuned, and for a cooler draft."""
+    if not self.tree.startswith(TREES):
+      return "the paper's trees"
+    return f"tuned, draft at {self.cooler:g}" if self.cooler else "tuned"
+
+
+def trees(draft: str, nodes: int) -> dict[str, float]:
+  """The trees of so many nodes, each with the draft's temperature.
+
+  Those that are tuned for a draft, some of them at a temperature of its own,
+  come with the package. 0 is the target's.
+  """
+  found = {PAPERS[nodes]: 0.0}
+  for path in sorted((reading.BUNDLED / "trees").iterdir()):
+    tuned = reading.json_object(path)
+    if tuned["draft"] == draft and tuned["nodes"] == nodes:
+      own = tuned["draft_temperature"]
+      same = own == tuned["temperature"]
+      found[f"{TREES}{path.name}"] = 0.0 if same else own
+  return found
+
+
+def sweep(config, smoke: bool) -> Iterator[Shard]:
+  """A shard for each tree; at temperature 1 also those of a cooler draft."""
+  at_one = tuple(config.temperatures) == (1.0,)
+  for nodes in (25,) if smoke else PAPERS:
+    for tree, cooler in trees(config.models.draft, nodes).items():
+      if at_one or not cooler:
+        own = {"trees": tree, "draft_temperature": cooler}
+        yield Shard(_short(tree).replace(":", "-"), own)
+
+
+def render(groups: Sequence[Group]) -> Artefact:
+  """The winners, everything that was asked, and lengths against nodes."""
+  told, winners, everything, notes = [], [], [], []
+  lines = {}
+  for group in groups:
+    for hot in sorted({a.method.temperature for a in group.answers}):
+      title = f"{group.name}, T = {hot:g}"
+      found = [*_places(group, hot)]
+      bases = {p.nodes: p for p in found if _is_base(p)}
+      winners += _winners(title, found, bases)
+      everything.append(_table(title, found, bases))
+      told += _reading(f"{group.models}, T = {hot:g}", found, bases)
+      lines[title] = _lines(found)
+    notes += comparing.notes(group)
+  header = ["drafted", "the paper's", "length", "best rule", "tree", "length"]
+  first = Table("The best of each size", [], ["pair", *header, "gain"], winners)
+  figure = drawing.lines(
+    lines, x="drafted nodes", y="tokens a cycle", alike=False
+  )
+  notes += [
+    "Lengths: what a rule expects of each cycle, no coin tossed, in each"
+    " question first, its seeds pooled, then over questions; ± is the standard"
+    f" error over questions (ddof 1). {RAN} runs, and the traversal expects of"
+    " the same drafts. Gain: over the traversal on the paper's tree of as many"
+    " nodes, question by question; of another tree drafts are others. The best"
+    " is the best on these very questions. Check: realised less expected"
+    " length, by cycle: 0 within its error, or there is a bug. All trees have"
+    " five levels: as many passes of the draft. Of eight nodes and five levels"
+    " the paper has no tree: its chain has five.",
+  ]
+  name = f"frontier-{'-'.join(group.name for group in groups)}"
+  return Artefact(told, [first, *everything], {name: figure}, notes)
+
+
+def _short(tree):
+  """Without the folder that all of them are in."""
+  return tree.removeprefix(TREES).removesuffix(".json")
+
+
+def _is_base(place):
+  return place.rule == BASE and place.tree == PAPERS[place.nodes]
+
+
+def _places(group, hot) -> Iterator[Place]:
+  """Everything that was asked, size by size."""
+  fixed = Method(proposal=comparing.PROPOSAL, temperature=hot)
+  for nodes in PAPERS:
+    known = trees(group.config["models"]["draft"], nodes)
+    for tree, cooler in known.items():
+      method = dataclasses.replace(fixed, tree=tree, verifier=RAN)
+      answers = comparing.of(group.answers, method)
+      for rule in RULES:
+        if by_item := metrics.expected_by_item(answers, rule):
+          check = metrics.cell(answers, BASE).check if rule == RAN else None
+          yield Place(nodes, tree, cooler, rule, by_item, check)
+
+
+def gain(place: Place, base: Place) -> Estimate:
+  """In percent of the base, question by question."""
+  both = sorted({*place.by_item} & {*base.by_item})
+  own, theirs = (
+    np.array([one.by_item[item] for item in both]) for one in (place, base)
+  )
+  return metrics.relative(own, theirs, both)
+
+
+def _best(found, nodes) -> Place:
+  own = [place for place in found if place.nodes == nodes]
+  return max(own, key=lambda place: place.length.mean)
+
+
+def _winners(title, found, bases):
+  """A row for each size."""
+  for nodes, base in bases.items():
+    best = _best(found, nodes)
+    yield [
+      title,
+      str(nodes),
+      base.tree,
+      tables.estimate(base.length),
+      best.rule,
+      _short(best.tree),
+      tables.estimate(best.length),
+      NOTHING if best is base else comparing.percent(gain(best, base)),
+    ]
+
+
+def _table(title, found, bases) -> Table:
+  """A row for each rule on each tree."""
+  rows = []
+  for place in found:
+    base = bases.get(place.nodes)
+    over = place is not base and base and gain(place, base)
+    rows.append(
+      [
+        str(place.nodes),
+        _short(place.tree),
+        _levels(place.tree),
+        place.rule,
+        tables.estimate(place.length, ".3f"),
+        comparing.percent(over or None),
+        tables.estimate(place.check, "+.3f"),
+      ]
+    )
+  header = ["drafted", "tree", "by level", "rule", "length", "gain", "check"]
+  return Table(title, [], header, rows)
+
+
+def _levels(name):
+  """Nodes of each level."""
+  # Here, as it imports jax, which a launcher of sweeps does without.
+  from tv_jax import tree
+
+  return " ".join(str(len(level)) for level in tree.parse(name).levels[1:])
+
+
+def _reading(title, found, bases) -> Iterator[str]:
+  """What the best is worth, what of it is the rule's, and the check."""
+  for nodes, base in bases.items():
+    own = {(p.tree, p.rule): p for p in found if p.nodes == nodes}
+    best = _best(found, nodes)
+    over = gain(best, base)
+    if best is base:
+      yield f"{title}, {nodes} nodes: nothing is longer than the paper's."
+      continue
+    parts = [
+      f"{what} {comparing.percent(gain(other, base))}"
+      for what, other in (
+        (_alone(best), own.get((best.tree, BASE))),
+        ("that rule alone", own.get((base.tree, best.rule))),
+      )
+      if other and other is not base and other is not best
+    ]
+    short = GOAL - over.mean
+    goal = "reached" if short <= 0 else f"missed by {short:.1f}"
+    yield (
+      f"{title}, {nodes} nodes: {best.rule} on {_short(best.tree)} is"
+      f" {comparing.percent(over)} longer than {BASE} on {base.tree}"
+      f" ({comparing.word(over)}); the goal of {GOAL} % is {goal}."
+      + (f" Of it, {', '.join(parts)}." if parts else "")
+    )
+  checks = [place.check for place in found if place.check]
+  if checks:
+    far = max(checks, key=lambda one: abs(one.mean / one.error))
+    yield (
+      f"{title}: realised - expected is farthest from 0 at {far:+.3f}, in"
+      f" {len(checks)} runs ({comparing.word(far)})."
+    )
+
+
+def _alone(place):
+  """What but the rule is another than the paper's."""
+  if not place.cooler:
+    return "that tree alone"
+  return f"that tree and its draft at {place.cooler:g} alone"
+
+
+def _lines(found):
+  """By rule and family, the longest of each number of drafted nodes."""
+  lines = {}
+  for place in found:
+    own = lines.setdefault(f"{place.rule}, {place.family}", {})
+    nodes = _drafted(place.tree)
+    if nodes not in own or own[nodes].mean < place.length.mean:
+      own[nodes] = place.length
+  return lines
+
+
+def _drafted(name):
+  from tv_jax import tree
+
+  return len(tree.parse(name)) - 1
+
+
+EXPERIMENT = experiment.Experiment(
+  name="frontier",
+  title="Past the paper: rules and trees at equal nodes and draft passes",
+  sweep=sweep,
+  render=render,
+  configs=("quickstart", "quickstart:weak"),
+  base={
+    "verifiers": RAN,
+    "baseline": BASE,
+    "proposals": comparing.PROPOSAL,
+    "plain": False,
+    **experiment.LENGTHS_ALONE,
+  },
+  apart=("draft_temperature",),
+)
+
+
+if __name__ == "__main__":
+  command.run(EXPERIMENT)

@@ -1,0 +1,191 @@
+"""The frontier: of answers that are made by hand, the winners are known."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from configs import llama3_1b_8b, quickstart
+from experiments import experiment, frontier
+from tests.test_experiments import unit
+from tests.test_report import failed
+from tv_jax.report import tables
+
+DRAFT, WEAK = "bundled/draft", "bundled/draft_weak"
+TUNED = "bundled/trees/draft-traversal.25.json"
+# What each rule expects of each tree, in the mean.
+LENGTHS = {
+  "eagle": {"traversal": 4.0, "ot_traversal": 4.1},
+  TUNED: {"traversal": 4.2, "ot_traversal": 4.32},
+}
+
+
+def answers(lengths, questions=24, off=0.0, seed=0):
+  """Questions differ by far more than rules and trees do."""
+  rng = np.random.default_rng(seed)
+  of_question = rng.uniform(0.6, 1.4, questions)
+  of_question /= of_question.mean()
+  for (tree, by_rule), question in itertools.product(
+    lengths.items(), range(questions)
+  ):
+    scale = of_question[question] * rng.uniform(0.99, 1.01, 40)
+    own = {name: scale * mean for name, mean in by_rule.items()}
+    floor = np.floor(own[frontier.RAN] + off).astype(int)
+    more = rng.random(40) < own[frontier.RAN] + off - floor
+    yield {
+      "task": "qa",
+      "question": question + 1,
+      "turn": 0,
+      "tree": tree,
+      "proposal": "without_replacement",
+      "verifier": frontier.RAN,
+      "temperature": 1.0,
+      "seed": seed,
+      "tokens": [1, 2],
+      "text": "a",
+      "right": True,
+      "stops": [1],
+      "faults": 0,
+      "accepted": (floor + more).tolist(),
+      "expected": {name: values.tolist() for name, values in own.items()},
+    }
+
+
+def made(folder):
+  return frontier.render([experiment.read(folder, "one")])
+
+
+def test_the_winner_is_found_and_its_gain_is_paired(tmp_path):
+  unit(tmp_path, [*answers(LENGTHS)])
+  found = made(tmp_path)
+  winners, everything = found.tables
+  (row,) = winners.rows
+  assert row[:3] == ["one, T = 1", "25", "eagle"]
+  assert row[4:6] == ["ot_traversal", "draft-traversal.25"]
+  gain, error = map(float, row[-1].removesuffix(" %").split(" ± "))
+  assert gain == pytest.approx(8, abs=0.2)
+  assert error < 0.2  # of lengths it is 4 %
+  assert float(row[3].split(" ± ")[1]) > 0.1
+  assert [cells[1:4:2] for cells in everything.rows] == [
+    [tree, rule]
+    for tree in ("eagle", "draft-traversal.25")
+    for rule in ("traversal", "ot_traversal")
+  ]
+  by = {(cells[1], cells[3]): cells for cells in everything.rows}
+  assert by["eagle", "traversal"][5] == tables.NOTHING
+  assert by["eagle", "traversal"][6] == tables.NOTHING
+  assert by["eagle", "ot_traversal"][5].startswith("+2.5")
+  assert by["eagle", "traversal"][2] == "4 8 8 3 2"
+  line, check = found.reading
+  assert "the goal of 10 % is missed by 2.0" in line
+  assert "that tree alone +5.0" in line
+  assert "that rule alone +2.5" in line
+  assert "in 2 runs" in check
+
+
+def test_ten_percent_are_the_goal(tmp_path):
+  lengths = LENGTHS | {TUNED: {"traversal": 4.2, "ot_traversal": 4.48}}
+  unit(tmp_path, [*answers(lengths)])
+  assert "the goal of 10 % is reached" in made(tmp_path).reading[0]
+
+
+def test_where_nothing_is_longer_it_is_said(tmp_path):
+  lengths = {"eagle": {"traversal": 4.2, "ot_traversal": 4.1}}
+  unit(tmp_path, [*answers(lengths)])
+  found = made(tmp_path)
+  assert "nothing is longer than the paper's" in found.reading[0]
+  assert found.tables[0].rows[0][-1] == tables.NOTHING
+
+
+def test_a_rule_that_expects_too_little_is_seen(tmp_path):
+  unit(tmp_path, [*answers(LENGTHS, off=0.1)])
+  check = made(tmp_path).reading[-1]
+  sigmas = float(check.split("(")[-1].split()[0])
+  assert sigmas > 4
+  unit(tmp_path / "sound", [*answers(LENGTHS)])
+  check = made(tmp_path / "sound").reading[-1]
+  assert "0 within" in check or float(check.split("(")[-1].split()[0]) < 4
+
+
+def test_what_is_not_there_is_left_out(tmp_path):
+  """No base of 25 nodes: no gain, and no winner."""
+  some = [*answers({TUNED: LENGTHS[TUNED]})]
+  some[0] = failed(some[0], "too long")
+  unit(tmp_path, some)
+  winners, everything = (found := made(tmp_path)).tables
+  assert winners.rows == []
+  assert {row[5] for row in everything.rows} == {tables.NOTHING}
+  assert any("1 ANSWERS FAILED" in note for note in found.notes)
+
+
+def test_seeds_are_pooled_by_question(tmp_path):
+  one, other = ([*answers(LENGTHS, seed=seed)] for seed in (0, 1))
+  unit(tmp_path / "a", one)
+  unit(tmp_path / "b", other, seeds=(1,))
+  (row, *_) = made(tmp_path).tables[1].rows
+  means = [
+    np.mean([np.mean(a["expected"]["traversal"]) for a in own])
+    for own in (
+      [a for a in some if a["tree"] == "eagle"] for some in (one, other)
+    )
+  ]
+  assert float(row[4].split()[0]) == pytest.approx(np.mean(means), abs=1e-3)
+
+
+def test_the_figure_has_a_line_for_each_rule_and_family(tmp_path):
+  unit(tmp_path, [*answers(LENGTHS)])
+  (svg,) = made(tmp_path).figures.values()
+  for rule in frontier.RULES:
+    for family in ("the paper's trees", "tuned"):
+      assert f"{rule}, {family}" in svg
+
+
+def test_a_cooler_draft_is_asked_where_the_target_is_at_one():
+  config = quickstart.get_config("weak")
+  shards = experiment.shards(frontier.EXPERIMENT, config, False)
+  cool = [s for s in shards if s.overrides["draft_temperature"]]
+  assert cool
+  assert all("draft_weak_cool" in one.overrides["trees"] for one in cool)
+  assert all(0 < s.overrides["draft_temperature"] < 1 for s in cool)
+  config.temperatures = (0.6, 1.0)
+  again = experiment.shards(frontier.EXPERIMENT, config, False)
+  assert len(again) == len(shards) - len(cool)
+
+
+def test_all_trees_of_a_size_are_no_larger_and_as_deep():
+  from tv_jax import tree
+
+  for draft, nodes in itertools.product((DRAFT, WEAK), frontier.PAPERS):
+    known = frontier.trees(draft, nodes)
+    assert next(iter(known)) == frontier.PAPERS[nodes]
+    assert any("tuned" not in one and "trees/" in one for one in known)
+    for name in known:
+      assert len(tree.parse(name)) - 1 <= nodes
+      assert tree.parse(name).max_depth == 5
+
+
+def test_of_another_pair_the_papers_trees_alone_are_asked():
+  config = llama3_1b_8b.get_config()
+  shards = experiment.shards(frontier.EXPERIMENT, config, False)
+  trees = [shard.overrides["trees"] for shard in shards]
+  assert trees == [*frontier.PAPERS.values()]
+
+
+def test_runs_may_differ_in_the_drafts_temperature_here_alone(tmp_path):
+  cool = "bundled/trees/draft_weak_cool-traversal.25.json"
+  weak = {"models__draft": WEAK}
+  unit(tmp_path / "a", [*answers({"eagle": LENGTHS["eagle"]})], **weak)
+  unit(
+    tmp_path / "b",
+    [*answers({cool: LENGTHS[TUNED]})],
+    draft_temperature=0.55,
+    **weak,
+  )
+  apart = frontier.EXPERIMENT.apart
+  both = experiment.read(tmp_path, "one", apart=apart)
+  found = frontier.render([both])
+  assert "that tree and its draft at 0.55 alone +5.0" in found.reading[0]
+  (svg,) = found.figures.values()
+  assert "ot_traversal, tuned, draft at 0.55" in svg
+  with pytest.raises(ValueError, match="draft_temperature"):
+    experiment.read(tmp_path, "one")
