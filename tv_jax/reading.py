@@ -9,8 +9,8 @@ import pathlib
 import reprlib
 import stat
 
-# What comes with the package, {target,draft,draft_weak,eagle,trees,calibrations}
-# and questions; names of what is in it begin with a word.
+# What comes with the package: models, trees, calibrations and questions; names
+# of what is in it begin with a word.
 BUNDLED = pathlib.Path(__file__).parent / "assets" / "bundled"
 _NAMED = "bundled/"
 
