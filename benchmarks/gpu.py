@@ -110,7 +110,7 @@ def run(parts: dict, scale, budget: float, save) -> tuple[list, list]:
 
   The cases of a part are prepared side by side, which is to compile; then what
   is left of each is done, which is to time. What takes too long to prepare has
-  its turn after all parts.
+  its turn after all parts; a row says how many were prepared beside it.
 
   Args:
     parts: By name, functions of `scale` that give cases.
@@ -137,6 +137,8 @@ def run(parts: dict, scale, budget: float, save) -> tuple[list, list]:
       if found is None:
         raise TimeoutError
       row |= found() if callable(found) else found
+      if still := sum(not other.done() for *_, other in late):
+        row["compiling beside"] = still
     except TimeoutError:
       skipped.append(f"{part}: {name}")
       return
@@ -259,4 +261,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  status = main()
+  for stream in (sys.stdout, sys.stderr):
+    stream.flush()
+  os._exit(status)  # what is still compiled is not waited for

@@ -3,7 +3,7 @@
     python -m benchmarks.roofline
     python -m benchmarks.roofline --draft=DIR --target=DIR --trees=eagle
 
-First the machine: what its memory gives to a sum over more than its caches
+First the machine: what its memory gives to a maximum over more than its caches
 hold, and its arithmetic to a large product. Then passes of both models over T
 tokens, inside a loop, each beside its limit: the larger of weights and cache
 over the one, and of operations over the other. (Weights that fit in a cache are

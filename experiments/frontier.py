@@ -153,24 +153,28 @@ def _places(group, hot) -> Iterator[Place]:
           yield Place(nodes, tree, cooler, rule, by_item, check)
 
 
-def gain(place: Place, base: Place) -> Estimate:
-  """In percent of the base, question by question."""
+def gain(place: Place, base: Place) -> Estimate | None:
+  """In percent of the base, by the questions that both have; None: none."""
   both = sorted({*place.by_item} & {*base.by_item})
+  if not both:
+    return None
   own, theirs = (
     np.array([one.by_item[item] for item in both]) for one in (place, base)
   )
   return metrics.relative(own, theirs, both)
 
 
-def _best(found, nodes) -> Place:
-  own = [place for place in found if place.nodes == nodes]
-  return max(own, key=lambda place: place.length.mean)
+def _best(found, base) -> Place:
+  """By its gain: lengths may be of other questions, where some are missing."""
+  own = [place for place in found if place.nodes == base.nodes]
+  gains = [(gain(place, base), place) for place in own]
+  return max((one for one in gains if one[0]), key=lambda one: one[0].mean)[1]
 
 
 def _winners(title, found, bases):
   """A row for each size."""
   for nodes, base in bases.items():
-    best = _best(found, nodes)
+    best = _best(found, base)
     yield [
       title,
       str(nodes),
@@ -216,7 +220,7 @@ def _reading(title, found, bases) -> Iterator[str]:
   """What the best is worth, what of it is the rule's, and the check."""
   for nodes, base in bases.items():
     own = {(p.tree, p.rule): p for p in found if p.nodes == nodes}
-    best = _best(found, nodes)
+    best = _best(found, base)
     over = gain(best, base)
     if best is base:
       yield f"{title}, {nodes} nodes: nothing is longer than the paper's."
@@ -239,11 +243,18 @@ def _reading(title, found, bases) -> Iterator[str]:
     )
   checks = [place.check for place in found if place.check]
   if checks:
-    far = max(checks, key=lambda one: abs(one.mean / one.error))
+    far = max(checks, key=_sigmas)
     yield (
       f"{title}: realised - expected is farthest from 0 at {far:+.3f}, in"
       f" {len(checks)} runs ({comparing.word(far)})."
     )
+
+
+def _sigmas(check):
+  """How far from 0 it is, by its error."""
+  if not check.mean:
+    return 0.0
+  return abs(check.mean) / check.error if check.error > 0 else np.inf
 
 
 def _alone(place):

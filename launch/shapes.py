@@ -35,8 +35,8 @@ def of(text: str) -> Shape:
   """
   if text == "eagle":
     return EAGLE
-  if text.startswith("adaptive:"):  # a policy changes no size
-    text = text.partition("@")[0]
+  if text.startswith("adaptive:") and "@" in text:
+    return _calibrated(*text.split("@", 1))
   if text.endswith(".json"):
     return _from_file(text)
   if not (match := _FORM.fullmatch(text)):
@@ -52,6 +52,23 @@ def of(text: str) -> Shape:
   if form != "adaptive":
     widths = [*itertools.accumulate(widths, operator.mul)]
   return _levels(text, widths)
+
+
+def _calibrated(text, path) -> Shape:
+  """Of a tree whose policy is in a file: it changes no size, but limits it."""
+  try:
+    ranks = len(reading.json_object(reading.place_of(path))["chances"][0])
+  except (KeyError, IndexError, TypeError):
+    raise ValueError(f"{path} holds no table of chances") from None
+  shape, above = of(text), 1
+  for width in map(int, text.partition(":")[2].split(",")):
+    if width > above * ranks:
+      raise ValueError(
+        f"{text}: {width} nodes below {above}, and {path} knows of {ranks}"
+        " children at most"
+      )
+    above = width
+  return shape
 
 
 def is_chain(text: str) -> bool:

@@ -128,6 +128,7 @@ def test_what_takes_long_to_compile_keeps_nothing_else_waiting():
   )
   assert timed == ["quick", "next", "slow"]
   assert [row["case"] for row in rows] == timed
+  assert [row.get("compiling beside") for row in rows] == [1, 1, None]
   assert not skipped
 
 

@@ -26,20 +26,23 @@ def machine(monkeypatch):
 @pytest.mark.parametrize("hurried", [False, True])
 def test_loops_are_cuda_graphs_where_there_is_cuda(machine, hurried):
   machine("gpu", "PJRT C API\ncuda 13000")
-  assert program._compiler_options(hurried) == decoding.CAPTURE
+  assert program._compiler_options(hurried, loops=True) == decoding.CAPTURE
+  assert program._compiler_options(hurried, loops=False) is None
   machine("gpu", "PJRT C API\nrocm 70000")
-  assert program._compiler_options(hurried) is None
+  assert program._compiler_options(hurried, loops=True) is None
 
 
 def test_they_are_not_where_one_says_so(machine, monkeypatch):
   machine("gpu", "PJRT C API\ncuda 13000")
   monkeypatch.setenv("TV_JAX_CUDA_GRAPHS", "0")
-  assert program._compiler_options(hurried=False) is None
+  assert program._compiler_options(False, loops=True) is None
   monkeypatch.setenv("TV_JAX_CUDA_GRAPHS", "1")
-  assert program._compiler_options(hurried=False) == decoding.CAPTURE
+  assert program._compiler_options(False, loops=True) == decoding.CAPTURE
+  monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer=")
+  assert program._compiler_options(False, loops=True) is None
 
 
 def test_a_cpu_is_told_something_in_a_hurry_alone(machine):
   machine("cpu", "cpu")
-  assert program._compiler_options(hurried=False) is None
-  assert program._compiler_options(hurried=True)
+  assert program._compiler_options(False, loops=True) is None
+  assert program._compiler_options(True, loops=True)

@@ -97,6 +97,41 @@ def test_where_nothing_is_longer_it_is_said(tmp_path):
   assert found.tables[0].rows[0][-1] == tables.NOTHING
 
 
+def test_a_tree_that_was_asked_the_easy_questions_alone_wins_nothing(tmp_path):
+  paper = [*answers({"eagle": LENGTHS["eagle"]})]
+  worse = {name: 0.95 * mean for name, mean in LENGTHS["eagle"].items()}
+  tuned = [*answers({TUNED: worse})]
+  mean = {
+    one["question"]: np.mean(one["expected"]["traversal"]) for one in paper
+  }
+  easy = sorted(mean, key=mean.get)[-6:]
+  unit(tmp_path, [*paper, *(one for one in tuned if one["question"] in easy)])
+  (row,) = made(tmp_path).tables[0].rows
+  assert row[5] == "eagle"
+
+
+def test_trees_that_share_no_question_are_not_compared(tmp_path):
+  paper = [*answers({"eagle": LENGTHS["eagle"]})]
+  tuned = [
+    one | {"question": one["question"] + 100}
+    for one in answers({TUNED: LENGTHS[TUNED]})
+  ]
+  unit(tmp_path, [*paper, *tuned])
+  found = made(tmp_path)
+  assert found.tables[0].rows[0][5] == "eagle"
+  assert found.tables[1].rows[-1][5] == tables.NOTHING
+
+
+def test_where_nothing_is_left_to_chance_there_is_no_error(tmp_path):
+  sure = [
+    one | {"expected": dict.fromkeys(frontier.RULES, one["accepted"])}
+    for one in answers(LENGTHS)
+  ]
+  unit(tmp_path, sure)
+  text = " ".join(made(tmp_path).reading)
+  assert "farthest from 0 at +0.000" in text
+
+
 def test_a_rule_that_expects_too_little_is_seen(tmp_path):
   unit(tmp_path, [*answers(LENGTHS, off=0.1)])
   check = made(tmp_path).reading[-1]

@@ -68,6 +68,10 @@ def test_it_is_named_with_its_number():
   assert proposals.resolve(own) == own
   assert len({own, proposals.resolve(own), gated(0.6)}) == 2
   assert pickle.loads(pickle.dumps(own)).name == own.name
+  # Files hold the name alone.
+  for tau in (0.1234567, 0.12345671, 1e-5, 1 / 3, 1, np.nextafter(0.7, 1)):
+    assert proposals.resolve(gated(tau).name) == gated(tau)
+  assert len({gated(tau).name for tau in (0.1234567, 0.12345671)}) == 2
   for text in ("gated:0", "gated:1.5"):
     with pytest.raises(ValueError, match=f"{text}: give a chance above 0"):
       proposals.resolve(text)

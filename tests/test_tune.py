@@ -444,6 +444,8 @@ def test_the_command_takes_a_recorded_file(tmp_path):
       (["run.npz", "--nodes=9"], "run.npz: nodes=9: Tree(4 nodes"),
       (["run.npz", "--out=there.json"], "there.8.json exists: remove it"),
       (["--calibrate=there.8.json"], "there.8.json exists: remove it"),
+      (["--out=x.json", "--calibrate=x.json"], "a tree's file has that name"),
+      (["--out=x.json", "--calibrate=x.fastest.json"], "has that name"),
       (["--calibrate=a.txt"], "a.txt: give a name that ends in .json"),
       (["--calibrate=no/a.json"], "there is no folder no to write to"),
       (["--speeed"], "Unknown command line flag 'speeed'"),

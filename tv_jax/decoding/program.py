@@ -225,16 +225,22 @@ def compile(
     options["out_shardings"] = places(*arguments)
   bound = functools.partial(function, plan, **static)
   program = jax.jit(bound, donate_argnums=donated, **options)
-  return program.lower(*arguments).compile(_compiler_options(hurried))
+  options = _compiler_options(hurried, loops=function is generate)
+  return program.lower(*arguments).compile(options)
 
 
-def _compiler_options(hurried):
-  """For a CPU in a hurry; for an NVIDIA GPU, whose loops are to be graphs."""
+def _compiler_options(hurried, loops):
+  """For a CPU in a hurry; for an NVIDIA GPU, where loops are to be graphs.
+
+  Programs of less than a cycle are called again and again with other buffers: a
+  graph would be made anew each time. What XLA_FLAGS says of graphs stands.
+  """
   if jax.default_backend() == "cpu":
     return _HURRY if hurried else None
   nvidia = "cuda" in jax.devices()[0].client.platform_version
-  wanted = os.environ.get("TV_JAX_CUDA_GRAPHS", "1") != "0"
-  return CAPTURE if nvidia and wanted else None
+  told = "xla_gpu_enable_command_buffer" in os.environ.get("XLA_FLAGS", "")
+  wanted = os.environ.get("TV_JAX_CUDA_GRAPHS", "1") != "0" and not told
+  return CAPTURE if loops and nvidia and wanted else None
 
 
 def shapes_of(*arguments) -> tuple:

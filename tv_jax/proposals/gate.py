@@ -65,7 +65,6 @@ class Gate:
     return WITHOUT_REPLACEMENT.following(q, drawn, k)
 
 
-@functools.cache
 def gated(tau: float) -> Proposal:
   """The proposal of this gate.
 
@@ -74,9 +73,16 @@ def gated(tau: float) -> Proposal:
   """
   if not 0 < tau <= 1:
     raise ValueError(f"gated:{tau:g}: give a chance above 0, and 1 at most")
+  return _gated(float(tau))
+
+
+@functools.cache  # the same one for the same number: programs are kept by it
+def _gated(tau):
   gate = Gate(tau)
+  # In all its digits, since files hold the name alone, and no exponent.
+  digits = np.format_float_positional(gate.tau, trim="-")
   return Proposal(
-    name=f"gated:{tau:g}",
+    name=f"gated:{digits}",
     draw=gate.draw,
     laws=gate.laws,
     following=gate.following,

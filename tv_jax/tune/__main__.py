@@ -62,9 +62,10 @@ def main(heard, paths) -> None:
   del heard
   logging.set_verbosity(logging.WARNING)
   budgets = _budgets()
-  files.check(_OUT.value, {*budgets, _NODES.value})
+  trees = _OUT.value, {*budgets, _NODES.value}
+  files.check(*trees)
   if _CALIBRATE.value:
-    calibrating.check(_CALIBRATE.value)
+    calibrating.check(_CALIBRATE.value, files.named(*trees))
   asked = {
     "nodes": _NODES.value,
     "depth": _DEPTH.value,

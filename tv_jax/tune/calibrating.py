@@ -13,10 +13,12 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 
 from tv_jax.tree import NO_CHILD, Calibrated
+from tv_jax.tune import files
 from tv_jax.tune.sampling import Sample
 
 # Where the draft's largest chance makes another row. Rows are narrow where it
@@ -42,7 +44,9 @@ def calibrate(sample: Sample) -> Calibrated:
         np.add.at(there, own, sample.worth[:, node])
   overall = taken.sum(axis=0) / np.maximum(there.sum(axis=0), _PRIOR)
   chances = (taken + _PRIOR * overall) / (there + _PRIOR)
-  return Calibrated(STEPS, np.minimum(chances, 1).round(4).tolist())
+  # Four digits, and none of them 0: the place of a child that is worth nothing
+  # would stay empty.
+  return Calibrated(STEPS, np.clip(chances, 1e-4, 1).round(4).tolist())
 
 
 def write(
@@ -64,13 +68,17 @@ def write(
     "chances": [[*row] for row in policy.chances],
     **said,
   }
-  path.write_text(json.dumps(content, indent=1) + "\n")
+  files.put(path, json.dumps(content, indent=1) + "\n")
   return path
 
 
-def check(path: str | os.PathLike) -> None:
-  """Refuses a place where the file cannot be made."""
+def check(path: str | os.PathLike, taken: Sequence[pathlib.Path]) -> None:
+  """Refuses a place where the file cannot be made, or that others take."""
   path = pathlib.Path(path)
+  if path.absolute() in [other.absolute() for other in taken]:
+    raise ValueError(
+      f"--calibrate={path}: a tree's file has that name: give another"
+    )
   if path.suffix != ".json":
     raise ValueError(f"--calibrate={path}: give a name that ends in .json")
   if path.exists():

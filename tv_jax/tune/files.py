@@ -31,13 +31,25 @@ def write(out: str | os.PathLike, tuned: Tuned) -> list[pathlib.Path]:
     texts[_beside(out, ".fastest.json")] = _text(tuned, own)
   texts[_beside(out, ".svg")] = chart.draw(tuned)
   for path, text in texts.items():
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-      partial.write_text(text)
-      partial.replace(path)
-    finally:
-      partial.unlink(missing_ok=True)
+    put(path, text)
   return [*texts]
+
+
+def put(path: pathlib.Path, text: str) -> None:
+  """Writes a file whole, or not at all."""
+  partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+  try:
+    partial.write_text(text)
+    partial.replace(path)
+  finally:
+    partial.unlink(missing_ok=True)
+
+
+def named(out: str | os.PathLike, budgets: Sequence[int]) -> list[pathlib.Path]:
+  """What may be written."""
+  out = pathlib.Path(out)
+  ends = [f".{count}.json" for count in budgets] + [".fastest.json", ".svg"]
+  return [out, *(_beside(out, end) for end in ends)]
 
 
 def check(out: str | os.PathLike, budgets: Sequence[int]) -> None:
@@ -49,8 +61,7 @@ def check(out: str | os.PathLike, budgets: Sequence[int]) -> None:
     raise ValueError(f"{out}: there is no folder {out.parent}")
   if not os.access(out.parent, os.W_OK):
     raise ValueError(f"{out}: no permission to write there")
-  ends = [f".{count}.json" for count in budgets] + [".fastest.json", ".svg"]
-  for path in (out, *(_beside(out, end) for end in ends)):
+  for path in named(out, budgets):
     if path.exists():
       raise ValueError(f"{path} exists: remove it, or give another name")
 
