@@ -74,6 +74,9 @@ def _wait(tensor):
 
 def main(arguments: list[str]) -> int:
   """The command; returns its exit status."""
+  if {"--help", "-h"} & set(arguments):
+    print(__doc__.strip())
+    return 0
   if set(arguments) - {"--toy"}:
     print(f"unexpected arguments {arguments}: --toy, or none", file=sys.stderr)
     return 2

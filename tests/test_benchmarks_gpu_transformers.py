@@ -17,6 +17,12 @@ def test_milliseconds_of_one_row_and_of_several():
   assert all(float(each) > 0 for _, each in found)
 
 
+def test_help_says_how_it_is_used():
+  done = commands.run("--help", program="benchmarks.gpu_transformers")
+  assert done.returncode == 0, done.stderr
+  assert "python -m benchmarks.gpu_transformers" in done.stdout
+
+
 def test_what_it_cannot_do_is_said():
   done = commands.run(program="benchmarks.gpu_transformers")
   assert done.returncode == 2
