@@ -7,7 +7,6 @@ does: what comes before it, which is to compile, may run beside others.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 
@@ -19,7 +18,6 @@ from benchmarks.gpu_program import CAPTURE
 from benchmarks.gpu_scale import PAPER, Scale, against_limit, on_gpu
 from benchmarks.gpu_times import HEAD, Generation, per_iteration
 from tv_jax import probs, proposals
-from tv_jax.models import mask
 from tv_jax.verifiers import VERIFIERS, toss_and_draw
 
 
@@ -43,27 +41,11 @@ def passes(scale: Scale) -> Iterator[tuple]:
 def _pass(scale, name, T):
   model = gpu_times.shapes(name, scale.dtype)
   slots = scale.prompt + -(-T // 128) * 128 + scale.slots
-  start = jnp.full(1, scale.prompt, jnp.int32)
-
-  def body(i, carry, params):
-    del i
-    tokens, cache = carry
-    cache = dataclasses.replace(cache, length=start)
-    steps = start[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
-    seen = mask.causal(start, T, cache.slots)
-    logits, _, cache = model.apply(params, tokens, steps, seen, cache)
-    return jnp.argmax(logits, axis=-1).astype(jnp.int32), cache
-
-  def carry():
-    return jnp.zeros((1, T), jnp.int32), model.init_cache(1, slots)
-
-  time = per_iteration(scale, body, jax.eval_shape(carry), model.params)
+  time = gpu_times.one_pass(scale, model, 1, T, slots, scale.prompt)
 
   def row():
     params = gpu_times.weights(name, scale.dtype).params
-    return against_limit(
-      time(carry(), params), gpu_shapes.bytes_of_pass(model, slots)
-    )
+    return against_limit(time(params), gpu_shapes.bytes_of_pass(model, slots))
 
   return row
 

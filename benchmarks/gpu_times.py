@@ -6,6 +6,7 @@ run beside others, the second must not.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 import time
@@ -18,6 +19,7 @@ from benchmarks import gpu_shapes
 from benchmarks.gpu_scale import against_limit, graphs, on_gpu
 from tv_jax import decoding
 from tv_jax import tree as tree_lib
+from tv_jax.models import mask
 
 _making = threading.Lock()
 
@@ -69,6 +71,38 @@ def per_iteration(scale, body: Callable, carry, *arguments) -> Callable:
     return (many - few) / (3 * scale.loops)
 
   return seconds
+
+
+def one_pass(scale, model, rows: int, T: int, slots: int, length: int):
+  """Seconds of a pass over T tokens of each row, after `length` others.
+
+  Args:
+    scale: How often.
+    model: Of arrays, or of shapes.
+    rows: B.
+    T: Query length.
+    slots: S, of the cache.
+    length: Tokens that are in it.
+
+  Returns:
+    A function of the parameters.
+  """
+  start = jnp.full(rows, length, jnp.int32)
+  steps = start[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
+
+  def body(i, carry, params):
+    del i
+    tokens, cache = carry
+    cache = dataclasses.replace(cache, length=start)
+    seen = mask.causal(start, T, slots)
+    logits, _, cache = model.apply(params, tokens, steps, seen, cache)
+    return jnp.argmax(logits, axis=-1).astype(jnp.int32), cache
+
+  def carry():
+    return jnp.zeros((rows, T), jnp.int32), model.init_cache(rows, slots)
+
+  time = per_iteration(scale, body, jax.eval_shape(carry), model.params)
+  return lambda params: time(carry(), params)
 
 
 @functools.lru_cache(maxsize=2)  # a pair: two may not fit
@@ -193,7 +227,7 @@ def _head_config(name, dtype):
 
 
 def copy():
-  """What the memory gives to a copy, and to a sum."""
+  """What the memory gives to a copy, and to a maximum."""
   size = 1 << (31 if on_gpu() else 20)
   array = jnp.zeros(size // 2, jnp.bfloat16)
   both = jax.jit(lambda x: x + 1).lower(array).compile()

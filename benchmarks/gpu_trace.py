@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import jax
 
+from benchmarks.gpu_scale import on_gpu
 from benchmarks.gpu_times import Generation
 
 CYCLES = 8  # of them, or thereabouts: new tokens asked for
@@ -21,7 +22,7 @@ class Stages(Generation):
 
   def __init__(self, scale, pair, tree, rule="traversal"):
     """Compiles it so that the host launches each kernel."""
-    none = {"xla_gpu_enable_command_buffer": ""} if _on_gpu() else None
+    none = {"xla_gpu_enable_command_buffer": ""} if on_gpu() else None
     super().__init__(scale, pair, tree, rule, options=none)
 
   def __call__(self) -> dict:
@@ -50,10 +51,6 @@ class Stages(Generation):
         f"{stage} us": spent[stage] / 1e3 / cycles,
       }
     return row
-
-
-def _on_gpu() -> bool:
-  return jax.default_backend() == "gpu"
 
 
 def _kernels(folder: pathlib.Path) -> Iterator[tuple[str, float]]:

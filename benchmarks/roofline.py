@@ -25,8 +25,7 @@ import jax.numpy as jnp
 import tv_jax
 from benchmarks import common, gpu_shapes
 from benchmarks.gpu_scale import TOY
-from benchmarks.gpu_times import least, per_iteration
-from tv_jax.models import mask
+from benchmarks.gpu_times import least, one_pass
 
 FLAGS = common.flags_of_pairs()
 _SIZES = ((1, 1), (1, 2), (1, 4), (1, 6), (1, 8), (1, 16), (1, 26), (1, 63))
@@ -48,21 +47,8 @@ def machine(dtype) -> tuple[float, float]:
 
 def pass_time(model, rows: int, T: int) -> float:
   """Seconds of one pass over T tokens of each row."""
-  start = jnp.full(rows, _PROMPT, jnp.int32)
-  steps = start[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
-
-  def body(i, carry, params):
-    del i
-    tokens, cache = carry
-    cache = dataclasses.replace(cache, length=start)
-    seen = mask.causal(start, T, _SLOTS)
-    logits, _, cache = model.apply(params, tokens, steps, seen, cache)
-    return jnp.argmax(logits, axis=-1).astype(jnp.int32), cache
-
-  carry = jnp.zeros((rows, T), jnp.int32), model.init_cache(rows, _SLOTS)
   scale = dataclasses.replace(TOY, loops=10, repeats=FLAGS.rounds)
-  seconds = per_iteration(scale, body, carry, model.params)
-  return seconds(carry, model.params)
+  return one_pass(scale, model, rows, T, _SLOTS, _PROMPT)(model.params)
 
 
 def operations(model, rows: int, T: int) -> int:
