@@ -12,7 +12,7 @@ import pytest
 
 from tests.stores import enter, fill, item, one_line, program, run
 from tv_jax import store as store_lib
-from tv_jax.store import StoreError
+from tv_jax.store import StoreError, files
 
 
 @pytest.fixture
@@ -159,6 +159,48 @@ def test_a_killed_writer_loses_nothing(folder):
   assert path.read_bytes() == undisturbed
   assert len(store_lib.read(folder).items) == count
   assert store_lib.read(folder).done
+
+
+HALF = """
+import signal
+def dies(*_):
+  os.kill(os.getpid(), signal.SIGKILL)
+pathlib.Path.replace = dies
+if sys.argv[2] == "COUNT":
+  with enter(sys.argv[1]) as unit:
+    unit.expect(3)
+store.write_atomic(os.path.join(sys.argv[1], sys.argv[2]), "half")
+"""
+
+
+def partials(folder):
+  return sorted(path.name for path in folder.glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["COUNT", "table.md"])
+def test_what_a_killed_process_began_is_removed(filled, name):
+  with subprocess.Popen(program(HALF, filled, name)) as process:
+    assert process.wait() == -signal.SIGKILL
+  (left,) = partials(filled)
+  assert left.startswith(f".{name}.")
+  with enter(filled):
+    pass
+  assert not partials(filled)
+
+
+def test_what_others_may_be_writing_is_left(filled):
+  """A report may be made of a run that goes on; `own` files are the run's."""
+  host = files._host()
+  alive = f".table.md.{host}.{os.getpid()}-0a.partial"
+  away = ".table.md.another.1-0a.partial"
+  own = ".COUNT.another.1-0a.partial", f".DONE.{host}.{os.getpid()}-0a.partial"
+  foreign = ".notes.partial"
+  for one in (alive, away, foreign, *own):
+    (filled / one).write_bytes(b"")
+  with enter(filled):
+    assert partials(filled) == sorted([alive, away, foreign])
+  store_lib.clear(filled)
+  assert partials(filled) == sorted([away, foreign])
 
 
 HOLDER = """

@@ -5,6 +5,9 @@ import errno
 import json
 import os
 import pathlib
+import re
+import socket
+from collections.abc import Iterable
 
 
 class StoreError(OSError):
@@ -84,9 +87,43 @@ def clear(folder: str | os.PathLike) -> None:
     partial.unlink(missing_ok=True)
 
 
+def clear_dead(folder: pathlib.Path, own: Iterable[str] = ()) -> None:
+  """Removes what processes that were killed had begun to write.
+
+  Args:
+    folder: The folder.
+    own: Files that nobody else may be writing, wherever whoever began to
+      write them was killed. Of others, only what was begun on this host by a
+      process that lives no more goes.
+  """
+  for partial in folder.glob(".*.partial"):
+    if found := _PARTIAL.fullmatch(partial.name):
+      name, host, pid = found.groups()
+      dead = host == _host() and not _lives(int(pid))
+      if dead or name in own:
+        partial.unlink(missing_ok=True)
+
+
+_PARTIAL = re.compile(r"\.(.+)\.([^.]+)\.([0-9]+)-[0-9a-f]+\.partial")
+
+
 def _partial(name, which):
   """The name of a file of this process that is not whole yet."""
-  return f".{name}.{os.getpid()}-{which}.partial"
+  return f".{name}.{_host()}.{os.getpid()}-{which}.partial"
+
+
+def _host():
+  return re.sub("[^A-Za-z0-9-]", "-", socket.gethostname()) or "-"
+
+
+def _lives(pid):
+  try:
+    os.kill(pid, 0)
+  except ProcessLookupError:
+    return False
+  except OSError:  # it is another user's
+    return True
+  return True
 
 
 def sync_folder(folder: pathlib.Path) -> None:

@@ -16,6 +16,8 @@ ITEMS = "items.jsonl"
 TIMING = "timing.json"
 COUNT = "COUNT"
 DONE = "DONE"
+# What only the process that holds the lock writes, and replaces as a whole.
+OWN = CONFIG, ENVIRONMENTS, SOURCES, TIMING, COUNT, DONE
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

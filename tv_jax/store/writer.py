@@ -24,7 +24,8 @@ class Store:
   ):
     """Makes a unit's folder, or continues in it, and holds its lock.
 
-    A last line that a crash has torn is cut off.
+    A last line that a crash has torn is cut off, and files that were never
+    whole are removed.
 
     Args:
       folder: The unit's folder; parents are made too.
@@ -41,6 +42,7 @@ class Store:
     opening.make(folder)
     with contextlib.ExitStack() as resources:
       opening.lock(folder, resources)
+      files.clear_dead(folder, own=unit.OWN)
       opening.keep_config(config, folder)
       self.environments, self.environment_changes = opening.note_environment(
         environment, folder
