@@ -103,14 +103,19 @@ def compact(
   """
   slots = start[:, None] + nodes
 
-  def layer(buffer):
-    kept = jnp.take_along_axis(
+  def kept(buffer):
+    return jnp.take_along_axis(
       buffer, slots[:, None, :, None], axis=2, mode="clip"
     )
-    return write(buffer, kept, start)
 
+  # Gathered into one array, which is as few kernels as there may be: a GPU
+  # takes longer to start one than to move a path's rows.
+  buffers = (*cache.keys, *cache.values)
+  rows = lax.optimization_barrier(jnp.stack([*map(kept, buffers)]))
+  moved = [write(*pair, start) for pair in zip(buffers, rows, strict=True)]
+  half = len(cache.keys)
   return Cache(
-    keys=tuple(map(layer, cache.keys)),
-    values=tuple(map(layer, cache.values)),
+    keys=tuple(moved[:half]),
+    values=tuple(moved[half:]),
     length=start + count,
   )
