@@ -17,10 +17,12 @@ from tests.stores import ROOT
 DOCUMENTS = [ROOT / "README.md", *sorted(documents.DOCS.glob("*.md"))]
 # What is added to a command, so that it takes no minute: fewer questions, of
 # which its config asks 96, and where that is not its point fewer trees.
-FEWER = " --config.per_task=1 --config.timing.per_task=0"
+FEWER = (
+  " --config.per_task=1 --config.timing.per_task=0 --config.max_new_tokens=24"
+)
 ONE_TREE = " --config.trees=chain:2"
 RUN = {
-  "python -m tv_jax.certify --verifier=my_rule:kseq": "",
+  "python -m tv_jax.certify --verifier=my_rule:kseq": " --trees=branching:2",
   "python -m tv_jax.certify --verifier=ot_traversal": " --trees=branching:2",
   "python -m tv_jax.main --config=configs/quickstart.py "
   '--config.trees="kary:2x5 eagle" --config.verifiers=ot_traversal '
