@@ -2,6 +2,7 @@
 
     JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels
     JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels --chip=a6000
+    JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels --dtype=int8
 
 Compiles whole generations for a GPU that need not be there (it takes a minute a
 tree, and jax-cuda13-plugin and jax-cuda13-pjrt), counts the kernels of each
@@ -42,10 +43,10 @@ _SLOTS, _PROMPT, _NEW = 1024, 128, 128
 
 
 def program(
-  pair: tuple[str, str], tree: Tree, rule: str, chip: str
+  pair: tuple[str, str], dtype: str, tree: Tree, rule: str, chip: str
 ) -> gpu_program.Program:
-  """A generation in bfloat16, compiled for `chip`."""
-  draft, target = (_shapes(name) for name in pair)
+  """A generation, compiled for `chip`."""
+  draft, target = (_shapes(name, dtype) for name in pair)
   plan = gpu_shapes.plan(target, draft, tree, rule)
   caches = functools.partial(
     gpu_shapes.empty_caches, target.config, draft.config, 1, _SLOTS
@@ -64,14 +65,16 @@ def program(
   )
 
 
-def _shapes(name):
-  config = gpu_shapes.config(name, "bfloat16")
+def _shapes(name, dtype):
+  config = gpu_shapes.config(name, dtype)
   return gpu_shapes.model(config, gpu_shapes.shapes_on(config))
 
 
-def bytes_by_stage(pair: tuple[str, str], tree: Tree) -> dict[str, int]:
+def bytes_by_stage(
+  pair: tuple[str, str], dtype: str, tree: Tree
+) -> dict[str, int]:
   """What each stage must move."""
-  draft, target = (_shapes(name) for name in pair)
+  draft, target = (_shapes(name, dtype) for name in pair)
   law = 4 * target.config.vocab_size
   own = target.config, draft.config
   rows = sum(
@@ -93,10 +96,12 @@ def bytes_by_stage(pair: tuple[str, str], tree: Tree) -> dict[str, int]:
   }
 
 
-def estimate(pair, tree: Tree, rule: str, chip: str) -> common.Table:
+def estimate(
+  pair, dtype: str, tree: Tree, rule: str, chip: str
+) -> common.Table:
   """Kernels, bytes and the least time of each stage."""
-  kernels = program(pair, tree, rule, chip).kernels_by(_STAGE)
-  moved = bytes_by_stage(pair, tree)
+  kernels = program(pair, dtype, tree, rule, chip).kernels_by(_STAGE)
+  moved = bytes_by_stage(pair, dtype, tree)
   rows, whole = [], 0.0
   for stage in STAGES:
     by_bytes = moved[stage] / BANDWIDTH[chip]
@@ -118,7 +123,7 @@ def estimate(pair, tree: Tree, rule: str, chip: str) -> common.Table:
   rows.append(["cycle", count, total, "", "", f"{1e3 * whole:.3f}"])
   header = ["", "kernels", "GB", "ms by bytes", "ms by kernels", "at least"]
   return common.Table(
-    title=f"{' and '.join(pair)}, {rule} on {tree!r}, {chip}",
+    title=f"{' and '.join(pair)}, {dtype}, {rule} on {tree!r}, {chip}",
     header=header,
     rows=rows,
   )
@@ -134,6 +139,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
   parser.add_argument("--chip", choices=sorted(BANDWIDTH), default="h100")
   parser.add_argument("--trees", default="eagle,kary:2x5")
   parser.add_argument("--verifier", default="traversal")
+  parser.add_argument(
+    "--dtype", choices=["bfloat16", "int8"], default="bfloat16"
+  )
   parser.add_argument(
     "--draft", default="Llama-3.2-1B", choices=gpu_shapes.MODELS
   )
@@ -156,7 +164,7 @@ def main(arguments: list[str]) -> int:
     return 2
   for tree in trees.values():
     pair = flags.draft, flags.target
-    estimate(pair, tree, flags.verifier, flags.chip).show()
+    estimate(pair, flags.dtype, tree, flags.verifier, flags.chip).show()
   return 0
 
 

@@ -16,8 +16,9 @@ from tv_jax import decoding, drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.models import Head, Model, decoder, eagle, families, sharding
 from tv_jax.models import cache as caches
-from tv_jax.models.config import Config
+from tv_jax.models.config import INT8, Config
 from tv_jax.models.loading import shared
+from tv_jax.models.quantised import Quantised
 from tv_jax.pair import Pair
 from tv_jax.tree import Tree
 
@@ -87,16 +88,21 @@ MODELS = {
 
 
 def config(name: str, dtype: str, layers: int | None = None) -> Config:
-  """One of `MODELS`; of fewer layers, if their number is given."""
-  raw = MODELS[name] | {"dtype": dtype}
+  """One of `MODELS`; of fewer layers, if their number is given.
+
+  In int8 all but the weights of products is in bfloat16.
+  """
+  eight = dtype == INT8
+  raw = MODELS[name] | {"dtype": "bfloat16" if eight else dtype}
   if layers:
     raw["num_hidden_layers"] = layers
-  return families.from_dict(raw, name)
+  found = families.from_dict(raw, name)
+  return dataclasses.replace(found, quantised=eight)
 
 
 def parameters(config: Config, leaves, make: Callable) -> dict:
   """Parameters, each `make(leaf, shape)`."""
-  size, params = decoder.sizes(config) | {"I": 2 * config.hidden_size}, {}
+  size, params = decoder.sizes(config), {}
   for leaf in leaves:
     node = params
     for name in leaf.path[:-1]:
@@ -111,7 +117,14 @@ def shapes_on(config: Config, mesh=None) -> Callable:
 
   def make(leaf, shape):
     on = sharding.placement(leaf.axes, mesh)
-    return jax.ShapeDtypeStruct(shape, jnp.dtype(config.dtype), sharding=on)
+    if not (channels := leaf.channels(config)):
+      return jax.ShapeDtypeStruct(shape, jnp.dtype(config.dtype), sharding=on)
+    rows = shape[: len(channels)]
+    of_rows = sharding.placement(channels, mesh)
+    return Quantised(
+      jax.ShapeDtypeStruct(shape, jnp.int8, sharding=on),
+      jax.ShapeDtypeStruct(rows, jnp.float32, sharding=of_rows),
+    )
 
   return make
 

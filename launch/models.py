@@ -15,6 +15,7 @@ from tv_jax import extents, reading
 from tv_jax.reading import brief
 
 DTYPES = ("float32", "bfloat16", "float16")
+INT8 = "int8"  # asked for, never stored
 # Numbers in a layer beside a Llama's, by model_type: norms of C channels.
 NORMS = {"llama": 0, "qwen3": 2}
 # Draft kinds: whether the draft is a head on the target's features.
@@ -34,29 +35,44 @@ class Model(NamedTuple):
   head_dim: int
   tie_word_embeddings: bool
   dtype: str
+  quantised: bool = False
 
   @property
   def layer(self) -> int:
-    """How many numbers a layer's parameters are."""
-    E, C = self.hidden_size, self.head_dim
-    projections = 2 * self.num_attention_heads + 2 * self.num_key_value_heads
-    mlp = 3 * E * self.intermediate_size
-    return projections * C * E + mlp + 2 * E + NORMS[self.model_type] * C
+    """Bytes of a layer's parameters, but for its norms of E."""
+    E, C, F = self.hidden_size, self.head_dim, self.intermediate_size
+    heads, groups = self.num_attention_heads, self.num_key_value_heads
+    norms = NORMS[self.model_type] * C * extents.itemsize(self.dtype)
+    return norms + sum(
+      self.matrix(*shape)
+      for shape in (
+        ((heads + 2 * groups) * C, E),
+        (E, heads * C),
+        (2 * F, E),
+        (E, F),
+      )
+    )
+
+  def matrix(self, rows: int, columns: int) -> int:
+    """Bytes of one that is multiplied with: of eight bits, a scale a row."""
+    if self.quantised:
+      return rows * (columns + 4)
+    return rows * columns * extents.itemsize(self.dtype)
 
   @property
   def weights(self) -> int:
     """Bytes of all parameters."""
-    embeddings = 1 if self.tie_word_embeddings else 2
-    outside = embeddings * self.vocab_size * self.hidden_size + self.hidden_size
-    count = outside + self.num_hidden_layers * self.layer
-    return count * extents.itemsize(self.dtype)
+    E, V, size = self.hidden_size, self.vocab_size, extents.itemsize(self.dtype)
+    looked_up = 0 if self.tie_word_embeddings else V * E * size
+    layers = self.num_hidden_layers * (self.layer + 2 * E * size)
+    return looked_up + self.matrix(V, E) + E * size + layers
 
   @property
   def head(self) -> int:
     """Bytes of the parameters that are an EAGLE head's own."""
     E = self.hidden_size
-    fusing = 2 * E * E + E
-    return (fusing + self.layer - E) * extents.itemsize(self.dtype)
+    biased = 2 * E * extents.itemsize(self.dtype)  # and a norm
+    return self.matrix(E, 2 * E) + biased + self.layer
 
 
 def _llama(V, E, F, layers, heads, groups, dtype, tied=False) -> Model:
@@ -111,10 +127,16 @@ def pair(target: str, draft: str, kind: str, dtype: str) -> tuple:
   first, second = _model(target), _model(draft)
   if HEADS[kind] and {first.model_type, second.model_type} != {"llama"}:
     raise ValueError("EAGLE heads are known on Llamas alone")
-  first = first._replace(dtype=dtype or first.dtype)
+  first = _as_wanted(first, dtype)
   if HEADS[kind]:  # it has its target's
-    return first, second._replace(dtype=first.dtype)
-  return first, second._replace(dtype=dtype or second.dtype)
+    return first, second._replace(dtype=first.dtype, quantised=first.quantised)
+  return first, _as_wanted(second, dtype)
+
+
+def _as_wanted(model: Model, dtype: str) -> Model:
+  if dtype == INT8:
+    return model._replace(quantised=True)
+  return model._replace(dtype=dtype or model.dtype)
 
 
 def _model(name: str) -> Model:

@@ -6,10 +6,11 @@ from benchmarks import gpu_kernels, gpu_shapes
 from tv_jax import tree
 
 
-def test_bytes_of_the_stages_are_those_of_the_cycle():
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_bytes_of_the_stages_are_those_of_the_cycle(dtype):
   pair, shape = ("Llama-3.2-1B", "Llama-3.1-8B"), tree.parse("eagle")
-  found = gpu_kernels.bytes_by_stage(pair, shape)
-  draft, target = (gpu_kernels._shapes(name) for name in pair)
+  found = gpu_kernels.bytes_by_stage(pair, dtype, shape)
+  draft, target = (gpu_kernels._shapes(name, dtype) for name in pair)
   moved = gpu_shapes.bytes_of_cycle(target, draft, shape, gpu_kernels._SLOTS)
   laws = 4 * 128256 * (len(shape) + len(shape.inner))
   # There laws are counted once; here, where they are written as well.
@@ -20,9 +21,11 @@ def test_bytes_of_the_stages_are_those_of_the_cycle():
 
 
 @pytest.mark.gpu_program
-def test_the_table(capsys):
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_the_table(dtype, capsys):
   asked = ["--draft=toy draft", "--target=toy", "--trees=branching:2,1"]
-  assert gpu_kernels.main([*asked, "--chip=a6000"]) == 0
+  told = "--chip=a6000", f"--dtype={dtype}"
+  assert gpu_kernels.main([*asked, *told]) == 0
   lines = capsys.readouterr().out.splitlines()
   cells = {
     row[0]: row[1:]

@@ -27,10 +27,13 @@ def shapes(config, batch):
 
 
 @functools.cache
-def decode_step(layers, batch, queries, heads=32):
+def decode_step(layers, batch, queries, heads=32, quantised=False):
   """A pass over a chain of tokens, and its cache's size."""
   config = dataclasses.replace(
-    CONFIG, num_hidden_layers=layers, num_attention_heads=heads
+    CONFIG,
+    num_hidden_layers=layers,
+    num_attention_heads=heads,
+    quantised=quantised,
   )
   params, cache = shapes(config, batch)
 
@@ -64,6 +67,22 @@ def test_a_decode_step(batch, queries):
   logits = batch * queries * CONFIG.vocab_size * 4
   assert program.memory.temp_size_in_bytes < 100e6 + logits
   assert len(program.kernels) - len(shorter.kernels) <= 25
+
+
+@pytest.mark.parametrize("queries", [1, 26])
+def test_weights_of_eight_bits_are_read_as_they_are(queries):
+  """No weight is ever there in sixteen, and none of them costs a kernel."""
+  wide, _ = decode_step(2, 1, queries)
+  program, cache_bytes = decode_step(2, 1, queries, quantised=True)
+  smallest = 4096 * 4096
+  logits = queries * CONFIG.vocab_size * 4
+  assert program.memory.temp_size_in_bytes < smallest + logits
+  given = program.memory.argument_size_in_bytes - cache_bytes
+  embedding = 2 * CONFIG.vocab_size * 4096
+  theirs = wide.memory.argument_size_in_bytes - cache_bytes - embedding
+  assert 0.5 * theirs < given - embedding < 0.502 * theirs
+  # In a pass over one token a product with a vector is a sum of its own.
+  assert len(program.kernels) <= len(wide.kernels) + 4
 
 
 @pytest.mark.parametrize("heads", [24, 32])

@@ -73,7 +73,8 @@ def load(
       older name), "eagle" for an EAGLE-1 head on the target's features, "none"
       for plain decoding.
     dtype: Of both; by default as stored, but float32 on a CPU, where half
-      precision is several times slower.
+      precision is several times slower. With int8 weights have eight bits, and
+      the law that is kept is that of such a target.
     mesh: The devices to split the target over (`models.sharding.mesh`).
     shard_draft: Whether an independent draft is split over them as well; else
       each device holds all of it. An EAGLE head always follows its target.

@@ -8,6 +8,7 @@ from tv_jax import drafting, names, probs, prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate import asking, frozen
 from tv_jax.evaluate.settings import Run
+from tv_jax.models.config import DTYPES, INT8
 from tv_jax.records import AXES
 
 _NAMES = ("tasks", "trees", "verifiers", "proposals")
@@ -66,7 +67,7 @@ def _wrong_names(settings: Run):
   choices = (
     ("models.draft_kind", models.draft_kind, [*drafting.KINDS]),
     ("models.template", models.template, [*prompts.TEMPLATES]),
-    ("models.dtype", models.dtype, ("", "float32", "bfloat16", "float16")),
+    ("models.dtype", models.dtype, ("", *DTYPES, INT8)),
   )
   for name, value, known in choices:
     if value not in known:

@@ -11,7 +11,8 @@ class Models:
     target: A directory, a hub repository, or "bundled/target".
     draft: Likewise; "bundled/draft", "bundled/draft_weak" or "bundled/eagle".
     draft_kind: One of `drafting.KINDS`.
-    dtype: Of both; "": as stored, but float32 on a CPU.
+    dtype: Of both; "": as stored, but float32 on a CPU; "int8": of the weights
+      alone.
     revision: A commit of the target's repository; "": the newest.
     draft_revision: Likewise.
     template: How questions become prompts: "chat", "vicuna" or "raw".

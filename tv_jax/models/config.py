@@ -76,6 +76,7 @@ COUNTS = (
 MOST_LAYERS = 1000
 
 DTYPES = ("float32", "bfloat16", "float16")
+INT8 = "int8"  # of products' weights alone: see quantised.py
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,13 +95,14 @@ class Config:
   rope_scaling: rope.Scaling | None
   tie_word_embeddings: bool
   max_position_embeddings: int
-  dtype: str  # of the weights
+  dtype: str  # of the weights, or if they are quantised of all else
   bos_token_id: int | None
   eos_token_id: tuple[int, ...]
   pad_token_id: int | None
   # The one field that no shape or constant depends on: who makes a model of
   # their own makes a Llama.
   model_type: str = "llama"
+  quantised: bool = False  # never of a checkpoint: `load` does it
 
   @property
   def heads_per_group(self) -> int:
@@ -202,6 +204,7 @@ def _heads(values):
 def to_dict(config: Config, family: Family) -> dict:
   """The contents of a config.json, in the spelling that all versions read."""
   raw = dataclasses.asdict(config)
+  del raw["quantised"]
   raw["rope_scaling"] = rope.to_dict(config.rope_scaling)
   ends = config.eos_token_id
   raw["eos_token_id"] = list(ends) if len(ends) > 1 else next(iter(ends), None)

@@ -23,9 +23,10 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
-from tv_jax.models import rope, sharding
+from tv_jax.models import quantised, rope, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
+from tv_jax.models.quantised import Quantised
 
 Heads = Callable[[nn.Module, jax.Array], jax.Array]
 
@@ -40,20 +41,42 @@ def sizes(config: Config) -> dict[str, int]:
     "R": config.heads_per_group,
     "P": config.heads_per_group + 2,
     "C": config.head_dim,
+    "I": 2 * config.hidden_size,
     "2": 2,
   }
 
 
-def weight(module: nn.Module, name: str, axes: str) -> jax.Array:
+def weight(module: nn.Module, name: str, axes: str) -> jax.Array | Quantised:
   """A parameter of `module`, with a letter for each axis."""
   size = sizes(module.config)
+  shape = tuple(size[axis] for axis in axes)
+  channels = quantised.channels(name, axes, module.config)
+  if channels:  # as `load` makes it: there is nothing to begin from
+    rows = tuple(size[axis] for axis in channels)
+    return module.param(
+      name,
+      lambda _: Quantised(jnp.zeros(shape, jnp.int8), jnp.ones(rows)),
+    )
   norm = name.endswith("norm")
   return module.param(
     name,
     nn.initializers.ones if norm else nn.initializers.normal(0.02),
-    tuple(size[axis] for axis in axes),
+    shape,
     jnp.dtype(module.config.dtype),
   )
+
+
+def embed(
+  table: jax.Array | Quantised, tokens: jax.Array, config: Config, mesh
+) -> jax.Array:
+  """Rows [B, T, E] of an embedding."""
+  if not isinstance(table, Quantised):
+    return sharding.rows(table, tokens, mesh)
+  values, scale = (
+    sharding.rows(x, tokens, mesh).astype(jnp.float32)
+    for x in (table.values, table.scale[:, None])
+  )
+  return (values * scale).astype(config.dtype)
 
 
 def rotation(config: Config, positions: jax.Array) -> jax.Array:
@@ -90,24 +113,31 @@ def attend(
   return y.reshape(B, G, T, R, C).swapaxes(1, 2)
 
 
-def project(x: jax.Array, weights: jax.Array) -> jax.Array:
-  """Contracts `x` [B, T, E] with `weights` [.., E], as [B, T, ..].
+def project(
+  x: jax.Array, weights: jax.Array | Quantised, channels: int | None = None
+) -> jax.Array:
+  """Contracts `x` [B, T, I] with the last axes of `weights`.
 
   As a plain product of matrices: given more axes, XLA transposes weights.
+
+  Args:
+    x: What goes in.
+    weights: Of any axes, the last of which are I numbers together.
+    channels: How many axes come out; by default all but the last.
+
+  Returns:
+    [B, T, ..]
   """
-  B, T, E = x.shape
-  y = jnp.einsum("BTE,XE->BTX", x, weights.reshape(-1, E))
-  return y.reshape(B, T, *weights.shape[:-1])
+  kept = quantised.shape_of(weights)[: channels or -1]
+  matrix = quantised.as_matrix(weights, len(kept))
+  return quantised.product(x, matrix).reshape(*x.shape[:2], *kept)
 
 
-def unembed(features: jax.Array, unembedding: jax.Array) -> jax.Array:
+def unembed(
+  features: jax.Array, unembedding: jax.Array | Quantised
+) -> jax.Array:
   """Logits [B, T, V] in float32."""
-  return jnp.einsum(
-    "BTE,VE->BTV",
-    features,
-    unembedding,
-    preferred_element_type=jnp.float32,
-  )
+  return quantised.product(features, unembedding, jnp.float32)
 
 
 class Layer(nn.Module):
@@ -145,8 +175,8 @@ class Layer(nn.Module):
       keys = caches.write(keys, new_keys.swapaxes(1, 2), start)
       values = caches.write(values, new_values.swapaxes(1, 2), start)
       y = attend(turned[..., :R, :], keys, values, mask)
-      out = weight(self, "out", "EGRC")
-      y = project(y.reshape(*y.shape[:2], -1), out.reshape(out.shape[0], -1))
+      y = y.reshape(*y.shape[:2], -1)
+      y = project(y, weight(self, "out", "EGRC"), channels=1)
       x = sharding.replicate(x + y, self.mesh)
 
     with jax.named_scope("mlp"):
@@ -194,7 +224,7 @@ class Decoder(nn.Module):
     """
     embedding = weight(self, "embedding", "VE")
     with jax.named_scope("embed"):
-      x = sharding.rows(embedding, tokens, self.mesh)
+      x = embed(embedding, tokens, self.config, self.mesh)
       turn = rotation(self.config, positions)
     keys, values = [], []
     layers = range(self.config.num_hidden_layers)

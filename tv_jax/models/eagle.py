@@ -69,11 +69,9 @@ class Eagle(nn.Module):
     dtype = jnp.dtype(self.config.dtype)
     embedding = decoder.weight(self, "embedding", "VE")
     with jax.named_scope("fuse"):
-      x = sharding.rows(embedding, tokens, self.mesh)
+      x = decoder.embed(embedding, tokens, self.config, self.mesh)
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
-      normal = nn.initializers.normal(0.02)
-      fuse = self.param("fc", normal, (E, 2 * E), dtype)
-      x = jnp.einsum("BTI,EI->BTE", x, fuse)
+      x = decoder.project(x, decoder.weight(self, "fc", "EI"))
       if self.bias:
         bias = self.param("fc_bias", nn.initializers.zeros, (E,), dtype)
         x += bias[None, None]

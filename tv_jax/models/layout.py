@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tv_jax.models import quantised
 from tv_jax.models.config import Config
 
 EMBEDDING = "model.embed_tokens.weight"
@@ -54,6 +55,16 @@ class Leaf:
   def size(self) -> int:
     """How many numbers it holds."""
     return sum(int(np.prod(part.shape)) for part in self.parts)
+
+  def channels(self, config: Config) -> str:
+    """The axes of its scale, where its numbers have eight bits."""
+    return quantised.channels(self.path[-1], self.axes, config)
+
+  @property
+  def rows(self) -> int:
+    """How many scales it has, if it has any."""
+    kept = len(quantised.CHANNELS[self.axes])
+    return sum(int(np.prod(part.view[:kept])) for part in self.parts)
 
   def put_together(self, tensors: list[np.ndarray]) -> np.ndarray:
     """The parameter from its tensors."""
@@ -148,6 +159,9 @@ def decoder(
 
 
 def size(leaves: list[Leaf], config: Config) -> int:
-  """Bytes of these parameters in the configuration's dtype."""
+  """Bytes of these parameters as the configuration has them."""
   itemsize = 4 if config.dtype == "float32" else 2
-  return itemsize * sum(leaf.size for leaf in leaves)
+  return sum(
+    leaf.size + 4 * leaf.rows if leaf.channels(config) else itemsize * leaf.size
+    for leaf in leaves
+  )

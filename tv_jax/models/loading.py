@@ -24,17 +24,22 @@ from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
 from tv_jax.models.model import Head, Model
 
 
-def _dtype(name, config):
-  """The name of the wanted dtype, by default the stored one."""
+def _as_wanted(config: Config, name) -> Config:
+  """In the wanted dtype, by default the stored one."""
   if name is None:
-    return config.dtype
+    return config
+  if name == configs.INT8:
+    cpu = jax.default_backend() == "cpu"  # where half precision is slow
+    rest = "float32" if cpu else config.dtype
+    return dataclasses.replace(config, dtype=rest, quantised=True)
   try:
     known = np.dtype(name).name
   except TypeError:
     known = str(name)
   if known not in configs.DTYPES:
-    raise ValueError(f"dtype {known} is not one of {', '.join(configs.DTYPES)}")
-  return known
+    all_of_them = ", ".join((*configs.DTYPES, configs.INT8))
+    raise ValueError(f"dtype {known} is not one of {all_of_them}")
+  return dataclasses.replace(config, dtype=known)
 
 
 def read_config(directory, dtype=None) -> Config:
@@ -52,7 +57,7 @@ def read_config(directory, dtype=None) -> Config:
   """
   path, raw = _raw(directory)
   config = families.from_dict(raw, str(path))
-  return dataclasses.replace(config, dtype=_dtype(dtype, config))
+  return _as_wanted(config, dtype)
 
 
 def read_eagle_config(directory) -> tuple[Config, bool]:
@@ -89,7 +94,8 @@ def _check_memory(source, leaves, config, mesh) -> None:
   """Refuses weights that do not fit before any is read."""
   devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
   weights = layout.size(leaves, config) // len(devices)
-  memory.check({"weights": weights}, devices, f"{source} in {config.dtype}")
+  kept = configs.INT8 if config.quantised else config.dtype
+  memory.check({"weights": weights}, devices, f"{source} in {kept}")
 
 
 def _source(path_or_repo, directory: pathlib.Path) -> str:
@@ -110,7 +116,9 @@ def load(
   Args:
     path_or_repo: A directory in Hugging Face's layout, or a repository on the
       hub (from its local cache when it is there, or HF_HUB_OFFLINE is set).
-    dtype: float32, bfloat16 or float16; by default as stored.
+    dtype: float32, bfloat16 or float16; by default as stored. Or int8: of the
+      weights, with a scale a row (`quantised`), and all else as stored, or
+      float32 on a CPU.
     mesh: The devices to split it over (`sharding.mesh`); None for one device.
     revision: Of a repository: a commit, for runs that can be repeated.
 
@@ -137,7 +145,7 @@ def load(
       )
   return Model(
     config=config,
-    params={"params": storage.read(found, leaves, config.dtype, mesh)},
+    params={"params": storage.read(found, leaves, config, mesh)},
     apply=families.apply(config, mesh),
     mesh=mesh,
     source=_source(path_or_repo, directory),
@@ -181,13 +189,14 @@ def load_eagle(
   config = dataclasses.replace(
     config,
     dtype=target.config.dtype,
+    quantised=target.config.quantised,
     tie_word_embeddings=target.config.tie_word_embeddings,
   )
   sharding.check(config, target.mesh)
   leaves = eagle.leaves(config, bias=bias)
   found = storage.contents(directory, path_or_repo)
   storage.check(path_or_repo, found, leaves, ["embed_tokens.weight"])
-  own = storage.read(found, leaves, config.dtype, target.mesh)
+  own = storage.read(found, leaves, config, target.mesh)
   return Head(
     config=config,
     params={"params": own | shared(target.params["params"])},
@@ -221,7 +230,15 @@ def save(directory, model: Model | Head) -> None:
 
   A head is written as published ones are, less their copy of the target's
   embedding.
+
+  Raises:
+    ValueError: Its weights have eight bits: the layout knows of none.
   """
+  if model.config.quantised:
+    raise ValueError(
+      f"{model.source} was loaded as int8, which is not written: load it as it"
+      " is stored"
+    )
   raw = families.to_dict(model.config)
   if isinstance(model, Head):
     leaves = eagle.leaves(model.config, bias=model.bias)

@@ -16,8 +16,10 @@ from jax.sharding import Mesh
 from safetensors.numpy import save_file
 
 from tv_jax import reading
-from tv_jax.models import folders, sharding
+from tv_jax.models import folders, quantised, sharding
+from tv_jax.models.config import Config
 from tv_jax.models.layout import IGNORED, Leaf
+from tv_jax.models.quantised import Quantised
 from tv_jax.reading import listed, shown
 
 INDEX = "model.safetensors.index.json"
@@ -132,13 +134,13 @@ def tensor(found, name: str) -> np.ndarray:
     return file.get_tensor(name)
 
 
-def read(found, leaves: list[Leaf], dtype, mesh: Mesh | None) -> dict:
+def read(found, leaves: list[Leaf], config: Config, mesh: Mesh | None) -> dict:
   """Reads parameters to their devices.
 
   Args:
     found: What `contents` returned, and `check` passed.
     leaves: The parameters.
-    dtype: Of the result.
+    config: What they are to be: its dtype, or of eight bits.
     mesh: The devices to split them over; None for the default device.
 
   Returns:
@@ -146,6 +148,8 @@ def read(found, leaves: list[Leaf], dtype, mesh: Mesh | None) -> dict:
   """
   params = {}
   for leaf in sorted(leaves, key=lambda leaf: -leaf.size):
+    channels = leaf.channels(config)
+    dtype = np.dtype(np.float32 if channels else config.dtype)
     value = leaf.put_together(
       [
         tensor(found, part.name).astype(dtype, copy=False)
@@ -155,8 +159,14 @@ def read(found, leaves: list[Leaf], dtype, mesh: Mesh | None) -> dict:
     node = params
     for name in leaf.path[:-1]:
       node = node.setdefault(name, {})
-    node[leaf.path[-1]] = sharding.put(
-      value, sharding.placement(leaf.axes, mesh)
+    place = sharding.placement(leaf.axes, mesh)
+    if not channels:
+      node[leaf.path[-1]] = sharding.put(value, place)
+      continue
+    values, scale = quantised.quantise(value, len(channels))
+    node[leaf.path[-1]] = Quantised(
+      sharding.put(values, place),
+      sharding.put(scale, sharding.placement(channels, mesh)),
     )
   return params
 
