@@ -31,6 +31,7 @@ After --budget seconds no further case is begun; what was left out is named.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import importlib
 import importlib.util
@@ -74,6 +75,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
   )
   parser.add_argument(
     "--parts", help="some of the parts, with commas between (default: all)"
+  )
+  parser.add_argument(
+    "--dtype",
+    choices=["bfloat16", "int8"],
+    help="of the weights that are timed (default: bfloat16)",
   )
   parser.add_argument(
     "--toy", action="store_true", help="tiny shapes, for a machine without GPU"
@@ -240,6 +246,8 @@ def main(arguments: list[str] | None = None) -> int:
     print("jax sees no GPU here: give --toy to try it out", file=sys.stderr)
     return 2
   found = {"setting": setting() | {"toy": flags.toy}}
+  if flags.dtype:
+    found["setting"]["dtype"] = flags.dtype
   flags.out.mkdir(parents=True, exist_ok=True)
   device = re.sub(r"\W+", "-", found["setting"]["device"]).lower()
   path = flags.out / f"{found['setting']['date']}-gpu-{device}"
@@ -250,6 +258,8 @@ def main(arguments: list[str] | None = None) -> int:
     path.with_suffix(".md").write_text(markdown(found))
 
   scale = gpu_scale.TOY if flags.toy else gpu_scale.Scale()
+  if flags.dtype:
+    scale = dataclasses.replace(scale, dtype=flags.dtype)
   rows, skipped = run(parts, scale, flags.budget, save)
   failed = [f"{row['part']}: {row['case']}" for row in rows if "error" in row]
   for name in failed:

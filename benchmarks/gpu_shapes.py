@@ -14,7 +14,15 @@ import jax.numpy as jnp
 
 from tv_jax import decoding, drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.models import Head, Model, decoder, eagle, families, sharding
+from tv_jax.models import (
+  Head,
+  Model,
+  decoder,
+  eagle,
+  families,
+  quantised,
+  sharding,
+)
 from tv_jax.models import cache as caches
 from tv_jax.models.config import INT8, Config
 from tv_jax.models.loading import shared
@@ -134,10 +142,21 @@ def random_of(config: Config, seed: int, scale: float = 0.02) -> Callable:
   keys = iter(jax.random.split(jax.random.key(seed), 4096))
 
   def make(leaf, shape):
+    if channels := leaf.channels(config):
+      return _eight_bits(next(keys), shape, shape[: len(channels)], scale)
     norm = len(shape) == 1 and not leaf.path[-1].endswith("bias")
     return _normal(next(keys), shape, config.dtype, 1.0 if norm else 0.0, scale)
 
   return make
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def _eight_bits(key, shape, rows, scale):
+  """As of normal weights, of which the largest is four deviations."""
+  step = 4 * scale / quantised.MOST
+  values = jnp.round(scale / step * jax.random.normal(key, shape))
+  values = jnp.clip(values, -quantised.MOST, quantised.MOST)
+  return Quantised(values.astype(jnp.int8), jnp.full(rows, step))
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))

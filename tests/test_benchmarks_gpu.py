@@ -37,9 +37,16 @@ NONE = {"options", "another pair"}  # where no GPU is, and there is one pair
 
 
 @pytest.mark.parametrize(
-  "parts", quick.shorter([["bandwidth", "passes"], PARTS]), ids=len
+  ("parts", "dtype"),
+  quick.shorter(
+    [
+      (["bandwidth", "passes"], "bfloat16"),
+      (["cycles", "passes"], "int8"),
+      (PARTS, ""),
+    ]
+  ),
 )
-def test_from_end_to_end(tmp_path, parts):
+def test_from_end_to_end(tmp_path, parts, dtype):
   env = os.environ | {
     "JAX_PLATFORMS": "cpu",
     "JAX_NUMPY_DTYPE_PROMOTION": "strict",
@@ -53,6 +60,7 @@ def test_from_end_to_end(tmp_path, parts):
       "--toy",
       f"--parts={','.join(parts)}",
       f"--out={tmp_path}",
+      *([f"--dtype={dtype}"] if dtype else []),
     ],
     env=env,
     capture_output=True,
