@@ -209,7 +209,7 @@ def describe(pair: Pair, random: bool) -> str:
 
   text = (
     f"Target {shape(pair.target.config)}; draft ({pair.draft_kind})"
-    f" {shape(pair.draft.config)}; {pair.target.config.dtype}."
+    f" {shape(pair.draft.config)}; {pair.target.config.kept}."
   )
   return f"{text} {RANDOM}" if random else text
 

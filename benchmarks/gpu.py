@@ -79,7 +79,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
   parser.add_argument(
     "--dtype",
     choices=["bfloat16", "int8"],
-    help="of the weights that are timed (default: bfloat16)",
+    help="of the weights that are timed (default: bfloat16; a toy's float32)",
   )
   parser.add_argument(
     "--toy", action="store_true", help="tiny shapes, for a machine without GPU"
@@ -245,11 +245,16 @@ def main(arguments: list[str] | None = None) -> int:
   if not gpu_scale.on_gpu() and not flags.toy:
     print("jax sees no GPU here: give --toy to try it out", file=sys.stderr)
     return 2
-  found = {"setting": setting() | {"toy": flags.toy}}
+  scale = gpu_scale.TOY if flags.toy else gpu_scale.Scale()
+  usual = scale.dtype
   if flags.dtype:
-    found["setting"]["dtype"] = flags.dtype
+    scale = dataclasses.replace(scale, dtype=flags.dtype)
+  own = {"toy": flags.toy, "dtype": scale.dtype}
+  found = {"setting": setting() | own}
   flags.out.mkdir(parents=True, exist_ok=True)
   device = re.sub(r"\W+", "-", found["setting"]["device"]).lower()
+  if scale.dtype != usual:
+    device += f"-{scale.dtype}"
   path = flags.out / f"{found['setting']['date']}-gpu-{device}"
 
   def save(rows, skipped):
@@ -257,9 +262,6 @@ def main(arguments: list[str] | None = None) -> int:
     path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
     path.with_suffix(".md").write_text(markdown(found))
 
-  scale = gpu_scale.TOY if flags.toy else gpu_scale.Scale()
-  if flags.dtype:
-    scale = dataclasses.replace(scale, dtype=flags.dtype)
   rows, skipped = run(parts, scale, flags.budget, save)
   failed = [f"{row['part']}: {row['case']}" for row in rows if "error" in row]
   for name in failed:

@@ -26,6 +26,7 @@ import tv_jax
 from benchmarks import common, gpu_shapes
 from benchmarks.gpu_scale import TOY
 from benchmarks.gpu_times import least, one_pass
+from tv_jax.models import families
 
 FLAGS = common.flags_of_pairs()
 _SIZES = ((1, 1), (1, 2), (1, 4), (1, 6), (1, 8), (1, 16), (1, 26), (1, 63))
@@ -53,10 +54,10 @@ def pass_time(model, rows: int, T: int) -> float:
 
 def operations(model, rows: int, T: int) -> int:
   """Of its products: two for each weight and token."""
-  params = model.params["params"]
-  weights = sum(x.size for x in jax.tree.leaves(params) if x.ndim > 1)
+  leaves = families.leaves(model.config)
+  weights = sum(leaf.size for leaf in leaves if len(leaf.axes) > 1)
   if not model.config.tie_word_embeddings:
-    weights -= params["embedding"].size
+    weights -= model.config.vocab_size * model.config.hidden_size
   return 2 * weights * rows * T
 
 

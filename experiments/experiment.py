@@ -74,7 +74,8 @@ class Group(NamedTuple):
   def models(self) -> str:
     """Which they are."""
     models = self.config["models"]
-    return f"{models['target']} with {models['draft']}"
+    eight = ", weights of eight bits" * (models.get("dtype") == "int8")
+    return f"{models['target']} with {models['draft']}{eight}"
 
 
 class Artefact(NamedTuple):

@@ -84,7 +84,7 @@ def _timed(target: str, draft: str, kind: str, dtype: str) -> paper.MainTable:
     pair = models.pair(target, draft, kind, dtype)
   except ValueError:
     raise _no_speed("this pair") from None
-  shape = [one._replace(dtype="") for one in pair]
+  shape = [one._replace(dtype="", quantised=False) for one in pair]
   for *known, table in TIMED:
     theirs = [PUBLISHED[name]._replace(dtype="") for name in known]
     if shape == theirs and not HEADS[kind]:

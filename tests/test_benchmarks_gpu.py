@@ -70,7 +70,11 @@ def test_from_end_to_end(tmp_path, parts, dtype):
   )
   assert run.returncode == 0, run.stderr
   (path,) = tmp_path.glob("*.json")
+  # Another dtype's results of the same day stay.
+  kept = dtype or gpu_scale.TOY.dtype
+  assert path.stem.endswith(dtype)
   found = json.loads(path.read_text())
+  assert found["setting"]["dtype"] == kept
   assert not found["skipped"]
   done = {row["part"] for row in found["rows"]}
   assert done == set(parts) - NONE

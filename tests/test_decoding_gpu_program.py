@@ -27,12 +27,13 @@ class Case:
     tree="eagle",
     batch=1,
     prompt=256,
+    dtype="bfloat16",
     panel=(),
     options=gpu_program.CAPTURE,
     **others,
   ):
     def model(name, depth):
-      own = gpu_shapes.config(name, "bfloat16", depth)
+      own = gpu_shapes.config(name, dtype, depth)
       return gpu_shapes.model(own, gpu_shapes.shapes_on(own))
 
     self.target = model("Llama-3.1-8B", layers[0])
@@ -75,7 +76,7 @@ class Case:
   def check(self):
     """No copies, few temporaries, caches in place, one CUDA graph."""
     params = self.target.params, self.draft and self.draft.params
-    weights = [x.size for x in jax.tree.leaves(params) if x.ndim > 1]
+    weights = [x.size for x in jax.tree.leaves(params) if x.size > 1e6]
     rows = [x.size for x in jax.tree.leaves(self.caches) if x.ndim > 1]
     # In batches logits may be read in another order, inside of a fusion.
     moved = self.program.moved(min(weights + rows))
@@ -109,6 +110,7 @@ def test_the_whole_pair():
 
 
 CASES = {
+  "eight bits": {"draft": "llama", "dtype": "int8"},
   "chain": {"draft": "llama", "tree": "chain:5", "prompt": 512},
   "head": {
     "draft": "eagle",

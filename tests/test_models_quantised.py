@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import tv_jax
+from benchmarks import gpu_shapes
 from launch import models as launch_models
 from tests import checkpoints
-from tv_jax import models
+from tests.commands import run
+from tv_jax import decoding, drafting, extents, models
+from tv_jax.generation import sizes
 from tv_jax.models import eagle, families, layout, quantised, sharding
 from tv_jax.models.quantised import Quantised
 
@@ -63,7 +66,7 @@ def stored(tmp_path):
   return write
 
 
-def test_the_nearest_of_255_values():
+def test_the_nearest_of_255_values(monkeypatch):
   rng = np.random.default_rng(0)
   weights = rng.normal(size=(5, 3, 40)).astype(np.float32)
   weights[0, 0] = 0
@@ -81,6 +84,11 @@ def test_the_nearest_of_255_values():
   rest = np.ones((5, 3), bool)
   rest[0, 0] = False
   assert (np.abs(values).max(axis=-1)[rest] == 127).all()
+  # However many rows are taken at a time.
+  monkeypatch.setattr(quantised, "_AT_ONCE", 80)
+  again = quantised.quantise(weights, 2)
+  assert (again.values == values).all()
+  assert (again.scale == scale).all()
   back = values * scale[..., None]
   assert (np.abs(back - weights) <= scale[..., None] * 0.5001).all()
 
@@ -178,12 +186,96 @@ def test_speculation_keeps_its_law(kind, stored, tmp_path):
   assert [[*tokens] for tokens in told.tokens] == own
 
 
+def test_a_config_says_what_will_be_loaded(stored, tmp_path):
+  folder, _ = stored()
+  target = models.load(folder, "int8")
+  assert models.read_config(folder, "int8") == target.config
+  head = checkpoints.ours_head(checkpoints.ours(checkpoints.tiny()))
+  models.save(tmp_path / "head", head)
+  loaded = models.load_eagle(tmp_path / "head", target)
+  way = drafting.KINDS["eagle"]
+  found = way.read_config(tmp_path / "head", target.config, "int8")
+  assert found == loaded.config
+
+
+@pytest.mark.parametrize("name", ["int8", jnp.int8, np.int8, np.dtype("int8")])
+def test_every_spelling(name, stored):
+  folder, _ = stored()
+  model = models.load(folder, name)
+  assert model.config.kept == "int8"
+  assert model.source == f"{folder} in int8"
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_refused(value, stored):
+  folder, model = stored(dtype="bfloat16")
+  layer = model.params["params"]["layers_1"]
+  layer["down"] = layer["down"].at[3, 5].set(value)
+  models.save(folder, model)
+  models.load(folder)
+  with pytest.raises(ValueError, match=r"not finite, in .*layers.1.mlp.down"):
+    models.load(folder, "int8")
+
+
+def test_on_a_cpu_weights_are_widened_and_reckoned_with(stored):
+  folder, _ = stored(hidden_size=64, intermediate_size=256, vocab_size=512)
+  pair = tv_jax.load(None, folder, draft_kind="none", dtype="int8")
+  config = pair.target.config
+  batch = extents.Batch(
+    rows=1,
+    prompt=4,
+    new=8,
+    panel=0,
+    trace=0,
+    devices=1,
+    split_draft=False,
+  )
+  found = sizes.estimate(config, None, "none", None, batch)
+  held = sum(x.nbytes for x in jax.tree.leaves(pair.target.params))
+  numbers = sum(
+    x.values.size
+    for x in jax.tree.leaves(pair.target.params, is_leaf=is_quantised)
+    if is_quantised(x)
+  )
+  assert found["weights"] == held + 4 * numbers
+  plan = gpu_shapes.plan(pair.target, None, None, "traversal")
+  caches = decoding.Caches(pair.target.init_cache(1, 128), None)
+  given = (
+    decoding.Params(pair.target.params, None),
+    gpu_shapes.request(1, 4, 8, 512),
+    caches,
+  )
+  program = decoding.compile(
+    decoding.generate, plan, *decoding.shapes_of(*given), new=8
+  )
+  assert program.memory_analysis().temp_size_in_bytes > 4 * numbers
+
+
+def test_a_run_of_eight_bits(tmp_path):
+  folder = tmp_path / "run"
+  done = run(
+    "--config=configs/smoke.py",
+    "--config.models.dtype=int8",
+    "--config.tasks=qa",
+    "--config.per_task=1",
+    "--config.trees=chain:2",
+    "--config.max_new_tokens=8",
+    "--config.timing.per_task=0",
+    f"--workdir={folder}",
+  )
+  assert done.returncode == 0, done.stderr
+  assert "weights of eight bits" in (folder / "report.html").read_text()
+  again = run("--config=configs/smoke.py", f"--workdir={folder}")
+  assert again.returncode != 0
+  assert "dtype" in again.stderr
+
+
 def test_what_it_does_not_do_is_said(stored, tmp_path):
   folder, _ = stored()
   with pytest.raises(ValueError, match="bfloat16, float16, int8"):
     models.load(folder, "int4")
   model = models.load(folder, "int8")
-  with pytest.raises(ValueError, match="loaded as int8, which is not written"):
+  with pytest.raises(ValueError, match="in int8 is not written"):
     models.save(tmp_path / "again", model)
 
 

@@ -130,6 +130,7 @@ class OnFeatures:
     return dataclasses.replace(
       config,
       dtype=target.dtype,
+      quantised=target.quantised,
       tie_word_embeddings=target.tie_word_embeddings,
     )
 

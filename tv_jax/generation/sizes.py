@@ -37,7 +37,7 @@ def estimate(
   Returns:
     By what takes it.
   """
-  weights = layout.size(families.leaves(target), target)
+  weights = _held(families.leaves(target), target)
   own = 0 if draft is None else parameters(draft, draft_kind)
   shape = extents.shape(tree)
   return extents.estimate(target, draft, shape, batch, (weights, own))
@@ -46,7 +46,19 @@ def estimate(
 @functools.lru_cache(maxsize=64)
 def parameters(config: Config, kind: str) -> int:
   """Bytes of a draft's own parameters."""
-  return layout.size(drafting.KINDS[kind].leaves(config), config)
+  return _held(drafting.KINDS[kind].leaves(config), config)
+
+
+def _held(leaves, config: Config) -> int:
+  """Bytes of parameters while a program runs.
+
+  On a CPU XLA widens weights of eight bits, all of them, before the loop.
+  """
+  size = layout.size(leaves, config)
+  if not config.quantised or jax.default_backend() != "cpu":
+    return size
+  wide = extents.itemsize(config.dtype)
+  return size + wide * sum(x.size for x in leaves if x.channels(config))
 
 
 def check(pair, plan: decoding.Plan, rows: int, prompt: int, new: int) -> None:

@@ -102,12 +102,18 @@ class Config:
   # The one field that no shape or constant depends on: who makes a model of
   # their own makes a Llama.
   model_type: str = "llama"
-  quantised: bool = False  # never of a checkpoint: `load` does it
+  # Whether products' weights have eight bits: no checkpoint's have.
+  quantised: bool = False
 
   @property
   def heads_per_group(self) -> int:
     """R = H / G: query heads that share one key and value head."""
     return self.num_attention_heads // self.num_key_value_heads
+
+  @property
+  def kept(self) -> str:
+    """What the weights are kept in, in a word."""
+    return INT8 if self.quantised else self.dtype
 
 
 def from_dict(raw: dict, where: str, family: Family) -> Config:

@@ -7,7 +7,8 @@ comes out.
 B batch, T query length, S cache length, V vocabulary, E embedding, F columns
 of the MLP, H query heads, G key and value heads, R = H / G query heads of one
 of those, P = R + 2 projections of one of those (its queries, its key, its
-value), C channels of a head; Q = T R; X all of a weight's axes but its last.
+value), C channels of a head; Q = T R; X what comes out of a product, I what
+goes into it (as a weight's axis 2 E, what an EAGLE head fuses).
 
 Weights keep PyTorch's [out, in], so that loading moves bytes and transposes
 none. Norms, rotations, attention weights and logits are computed in float32

@@ -28,14 +28,14 @@ def _as_wanted(config: Config, name) -> Config:
   """In the wanted dtype, by default the stored one."""
   if name is None:
     return config
-  if name == configs.INT8:
-    cpu = jax.default_backend() == "cpu"  # where half precision is slow
-    rest = "float32" if cpu else config.dtype
-    return dataclasses.replace(config, dtype=rest, quantised=True)
   try:
     known = np.dtype(name).name
   except TypeError:
     known = str(name)
+  if known == configs.INT8:
+    cpu = jax.default_backend() == "cpu"  # where half precision is slow
+    rest = "float32" if cpu else config.dtype
+    return dataclasses.replace(config, dtype=rest, quantised=True)
   if known not in configs.DTYPES:
     all_of_them = ", ".join((*configs.DTYPES, configs.INT8))
     raise ValueError(f"dtype {known} is not one of {all_of_them}")
@@ -94,15 +94,18 @@ def _check_memory(source, leaves, config, mesh) -> None:
   """Refuses weights that do not fit before any is read."""
   devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
   weights = layout.size(leaves, config) // len(devices)
-  kept = configs.INT8 if config.quantised else config.dtype
-  memory.check({"weights": weights}, devices, f"{source} in {kept}")
+  memory.check({"weights": weights}, devices, f"{source} in {config.kept}")
 
 
-def _source(path_or_repo, directory: pathlib.Path) -> str:
-  """What was loaded, in words: the hub's cache names directories by commit."""
+def _source(path_or_repo, directory: pathlib.Path, config: Config) -> str:
+  """What was loaded, in words: the hub's cache names directories by commit.
+
+  What is quantised is another model than the one that is stored there.
+  """
+  own = f" in {config.kept}" if config.quantised else ""
   if pathlib.Path(os.path.expanduser(path_or_repo)) == directory:
-    return str(directory)
-  return f"{path_or_repo}@{directory.name}"
+    return f"{directory}{own}"
+  return f"{path_or_repo}@{directory.name}{own}"
 
 
 def load(
@@ -148,7 +151,7 @@ def load(
     params={"params": storage.read(found, leaves, config, mesh)},
     apply=families.apply(config, mesh),
     mesh=mesh,
-    source=_source(path_or_repo, directory),
+    source=_source(path_or_repo, directory, config),
   )
 
 
@@ -203,7 +206,7 @@ def load_eagle(
     apply=eagle.Eagle(config, bias, target.mesh).apply,
     bias=bias,
     mesh=target.mesh,
-    source=_source(path_or_repo, directory),
+    source=_source(path_or_repo, directory, config),
   )
 
 
@@ -235,10 +238,7 @@ def save(directory, model: Model | Head) -> None:
     ValueError: Its weights have eight bits: the layout knows of none.
   """
   if model.config.quantised:
-    raise ValueError(
-      f"{model.source} was loaded as int8, which is not written: load it as it"
-      " is stored"
-    )
+    raise ValueError(f"{model.source} is not written: load it as it is stored")
   raw = families.to_dict(model.config)
   if isinstance(model, Head):
     leaves = eagle.leaves(model.config, bias=model.bias)

@@ -18,7 +18,7 @@ class Model:
   """A language model.
 
   Attributes:
-    config: Its shape and constants; `config.dtype` is that of the parameters.
+    config: Its shape and constants; `config.kept` says what weights are in.
     params: What `apply` takes first.
     apply: (params, tokens, positions, mask, cache) to (logits, features,
       cache); see `Decoder.__call__`. It holds no parameters, and is hashable.

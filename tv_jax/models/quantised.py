@@ -22,6 +22,7 @@ import numpy as np
 from tv_jax.models.config import Config
 
 MOST = 127
+_AT_ONCE = 1 << 22  # numbers
 # By the axes of a weight, as in decoder.py, those that are channels.
 CHANNELS = {
   "GPCE": "GPC",
@@ -49,18 +50,39 @@ def channels(name: str, axes: str, config: Config) -> str:
 
 
 def quantise(weights: np.ndarray, channels: int) -> Quantised:
-  """To the nearest of 255 values; `channels` is how many axes are."""
+  """To the nearest of 255 values.
+
+  Some rows at a time: the host is never to hold all of them in float32.
+
+  Args:
+    weights: Of any floating type.
+    channels: How many axes are.
+
+  Raises:
+    ValueError: One of them is not finite.
+  """
   kept = weights.shape[:channels]
-  rows = weights.reshape(math.prod(kept), -1).astype(np.float32)
-  most = np.abs(rows).max(axis=1, initial=0)
-  scale = np.where(most > 0, most / MOST, 1).astype(np.float32)
-  values = np.rint(rows / scale[:, None]).astype(np.int8)
+  rows = weights.reshape(math.prod(kept), -1)
+  values = np.empty(rows.shape, np.int8)
+  scale = np.empty(len(rows), np.float32)
+  step = max(1, _AT_ONCE // max(1, rows.shape[1]))
+  for at in range(0, len(rows), step):
+    own = slice(at, at + step)
+    block = rows[own].astype(np.float32)
+    most = np.abs(block).max(axis=1, initial=0)
+    if not np.isfinite(most).all():
+      raise ValueError("a weight that is not finite")
+    scale[own] = np.where(most > 0, most / MOST, 1)
+    block /= scale[own, None]
+    values[own] = np.rint(block, out=block)
   return Quantised(values.reshape(weights.shape), scale.reshape(kept))
 
 
 def shape_of(weights: jax.Array | Quantised) -> tuple[int, ...]:
   """Of the parameter, whatever it is kept as."""
-  return jnp.shape(getattr(weights, "values", weights))
+  return jnp.shape(
+    weights.values if isinstance(weights, Quantised) else weights
+  )
 
 
 def product(

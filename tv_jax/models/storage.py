@@ -149,12 +149,13 @@ def read(found, leaves: list[Leaf], config: Config, mesh: Mesh | None) -> dict:
   params = {}
   for leaf in sorted(leaves, key=lambda leaf: -leaf.size):
     channels = leaf.channels(config)
-    dtype = np.dtype(np.float32 if channels else config.dtype)
+    tensors = [tensor(found, part.name) for part in leaf.parts]
+    # What is to be quantised is, from what is stored.
+    same = len({one.dtype for one in tensors}) == 1
+    dtype = np.float32 if channels else config.dtype
+    dtype = tensors[0].dtype if channels and same else np.dtype(dtype)
     value = leaf.put_together(
-      [
-        tensor(found, part.name).astype(dtype, copy=False)
-        for part in leaf.parts
-      ]
+      [one.astype(dtype, copy=False) for one in tensors]
     )
     node = params
     for name in leaf.path[:-1]:
@@ -163,7 +164,14 @@ def read(found, leaves: list[Leaf], config: Config, mesh: Mesh | None) -> dict:
     if not channels:
       node[leaf.path[-1]] = sharding.put(value, place)
       continue
-    values, scale = quantised.quantise(value, len(channels))
+    try:
+      values, scale = quantised.quantise(value, len(channels))
+    except ValueError as error:
+      first = leaf.parts[0].name
+      raise ValueError(
+        f"{found[first].path} holds {error}, in {first} or what is kept with"
+        " it: no eight bits stand for it"
+      ) from None
     node[leaf.path[-1]] = Quantised(
       sharding.put(values, place),
       sharding.put(scale, sharding.placement(channels, mesh)),

@@ -238,10 +238,13 @@ def _page(unit, found, shown, speeds, drawn, warnings) -> str:
 def _lead(unit) -> str:
   models = unit.config["models"]
   questions = {item.question for item in unit.items}
+  kind = models["draft_kind"]
+  if models.get("dtype") == "int8":
+    kind += ", weights of eight bits"
   return (
-    f"{models['target']} with {models['draft']} ({models['draft_kind']}), on"
-    f" {len(questions)} questions of {unit.config['questions']}. Every number"
-    " but speed is made from the items' lines alone."
+    f"{models['target']} with {models['draft']} ({kind}), on {len(questions)}"
+    f" questions of {unit.config['questions']}. Every number but speed is made"
+    " from the items' lines alone."
   )
 
 

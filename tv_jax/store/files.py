@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import pathlib
@@ -112,8 +113,15 @@ def _partial(name, which):
   return f".{name}.{_host()}.{os.getpid()}-{which}.partial"
 
 
+@functools.cache
 def _host():
-  return re.sub("[^A-Za-z0-9-]", "-", socket.gethostname()) or "-"
+  """Where a process's number means that process: a host, or a container."""
+  try:
+    space = os.readlink("/proc/self/ns/pid")
+  except OSError:  # not a Linux
+    space = ""
+  name = f"{socket.gethostname()}-{''.join(filter(str.isdigit, space))}"
+  return re.sub("[^A-Za-z0-9-]", "-", name)
 
 
 def _lives(pid):
