@@ -201,9 +201,11 @@ def goals(speeds: dict, temperature: float) -> common.Table:
   many = f"{FLAGS.rows} rows"
   plain, rows = f"{OURS}, plain", f"{OURS}, plain, {many}"
   trees = {k: v for k, v in speeds.items() if k != plain}
+  ours = best(trees, f"{OURS}, ")
   wanted = [
-    (2.5, plain, best(speeds, f"{THEIRS}, plain")),
-    (5.0, best(trees, f"{OURS}, "), best(speeds, f"{THEIRS}, assisted")),
+    (3.0, plain, best(speeds, f"{THEIRS}, plain")),
+    (5.0, ours, best(speeds, f"{THEIRS}, assisted")),
+    (1.5, ours, plain),
     (4.0, rows, plain),
     (None, rows, best(speeds, f"{THEIRS}, plain", many)),
   ]

@@ -29,9 +29,10 @@ python -m tv_jax.main --config=configs/quickstart.py:weak_tuned
 
 These two are not in `make run`: 115 and 150 seconds of processor time.
 
-The first took 4 1/2 minutes on two cores on 2026-11-22, one of them busy in the
-first of these, from an empty compilation cache; most of it is to compile. What
-`make run` asks of the weaker draft after it, chains alone, took 37 seconds.
+The first took 3 1/2 minutes on two idle cores on 2026-11-23 from an empty
+compilation cache, half of it to compile, and 1 min 50 s from a full one. What
+`make run` asks of the weaker draft after it, chains alone, took 37 seconds on
+2026-11-22.
 """
 
 import ml_collections
