@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from experiments import names
@@ -26,6 +26,9 @@ from tv_jax import cli
 
 _MOST = 4  # of processes of 2 GB each
 _JOBS = "--jobs="
+# These begin before the others, the longest first, so that none is left to run
+# by itself at the end.
+_LONG = ("frontier", "temperature", "depth", "losslessness", "quality")
 
 
 class Running(NamedTuple):
@@ -51,7 +54,7 @@ def main(arguments: list[str]) -> int:
   given = [one for one in given if not one.startswith(_JOBS)]
   smoke = "--smoke" in given  # nothing is timed
   alone = [one.name for one in found if one.measures_speed and not smoke]
-  others = [one.name for one in found if one.name not in alone]
+  others = _longest_first(one.name for one in found if one.name not in alone)
   statuses = []
   if jobs == 1:
     alone, others = [one.name for one in found], []
@@ -60,6 +63,12 @@ def main(arguments: list[str]) -> int:
     statuses.append(_told(name, cli.run_child(_command(name, given))))
   statuses += _at_once(others, given, jobs)
   return next(filter(None, statuses), 0)
+
+
+def _longest_first(wanted: Iterable[str]) -> list[str]:
+  return sorted(
+    wanted, key=lambda name: _LONG.index(name) if name in _LONG else len(_LONG)
+  )
 
 
 def _at_once(

@@ -143,6 +143,20 @@ def test_of_few_layers(name):
   assert case.loops == 1 + (name == "chain")  # its prompt is read in pieces
 
 
+def test_a_tree_of_768_nodes():
+  case = Case(draft="llama", tree="branching:3,5,5,3,2")
+  assert case.plan.nodes == 1 + 768
+  # All laws, the target's and the draft's, are 0.6 GB.
+  assert case.program.memory.temp_size_in_bytes < 2.5e9
+  held = gpu_shapes.bytes_of(case.caches)
+  assert case.program.memory.alias_size_in_bytes >= held - 8
+  params = case.target.params, case.draft.params
+  weights = gpu_shapes.bytes_of(params)
+  rest = case.program.memory.argument_size_in_bytes - held
+  assert weights <= rest < weights + 1e6
+  assert case.program.host_loops == ()
+
+
 def test_without_its_options_the_host_waits_in_each_cycle():
   case = Case(draft=None, options=None)
   assert len(case.program.host_loops) == 1

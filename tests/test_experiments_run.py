@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from experiments import __main__ as launcher
 from experiments import names
 from tests.commands import run, start
 
@@ -78,6 +79,14 @@ def test_a_kill_in_the_middle_changes_no_byte(tmp_path):
   again = run(*DEPTH, cache, f"--workdir={killed}", program="experiments.depth")
   assert "answers are all there" in again.stderr
   assert contents(killed) == contents(whole)
+
+
+def test_the_longest_begins_first():
+  """With the one that takes longest last, a core waits for it at the end."""
+  found = launcher._longest_first(names.NAMES)
+  assert found[:2] == ["frontier", "temperature"]
+  assert sorted(found) == sorted(names.NAMES)
+  assert set(launcher._LONG) < set(names.NAMES)
 
 
 @pytest.mark.long
