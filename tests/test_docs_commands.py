@@ -127,6 +127,10 @@ ELSEWHERE = {
   "python -m launch cancel runs/paper": "test_launch_engines",
   "python -m launch resume runs/paper": "test_launch_engines",
   "python -m tv_jax.audit": "test_audit, with fewer rows",
+  "python -m benchmarks.peers --draft=tv_jax/assets/bundled/draft "
+  "--target=tv_jax/assets/bundled/target "
+  "--prompts=tv_jax/assets/bundled/minibench.jsonl --rounds=9 --tokens=128 "
+  "--temperatures=1 --trees=chain:3,chain:5,eagle": "test_benchmarks_decode",
   **{
     f"python -m tv_jax.tune {told}": "test_tune, or as `python -m tv_jax.tune`"
     for told in (
