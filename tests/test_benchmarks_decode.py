@@ -93,7 +93,7 @@ def test_peers_write_every_row(pair, tmp_path, capsys):
     for line in written.splitlines()
     if ">= " in line
   ]
-  assert len(verdicts) == 3
+  assert len(verdicts) == 4
   assert set(verdicts) <= {"met", "missed"}
   assert "transformers 5." in written
   assert "Goals, temperature 0" in capsys.readouterr().out
