@@ -72,6 +72,7 @@ def test_the_nearest_of_255_values(monkeypatch):
   weights[0, 0] = 0
   weights[1, 1] *= 1e-30
   weights[2, 2, 0] = -9
+  weights[3, 1] = 1e-44  # of which no 127th part is left
   values, scale = quantised.quantise(weights, 2)
   assert (values.dtype, values.shape, scale.shape) == (
     np.int8,
@@ -82,7 +83,8 @@ def test_the_nearest_of_255_values(monkeypatch):
   assert scale[0, 0] == 1
   assert values[2, 2, 0] == -127
   rest = np.ones((5, 3), bool)
-  rest[0, 0] = False
+  rest[0, 0] = rest[3, 1] = False
+  assert (values[3, 1] == 0).all()
   assert (np.abs(values).max(axis=-1)[rest] == 127).all()
   # However many rows are taken at a time.
   monkeypatch.setattr(quantised, "_AT_ONCE", 80)

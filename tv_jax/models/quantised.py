@@ -72,7 +72,8 @@ def quantise(weights: np.ndarray, channels: int) -> Quantised:
     most = np.abs(block).max(axis=1, initial=0)
     if not np.isfinite(most).all():
       raise ValueError("a weight that is not finite")
-    scale[own] = np.where(most > 0, most / MOST, 1)
+    least = most / MOST
+    scale[own] = np.where(least > 0, least, 1)  # so little may be 0
     block /= scale[own, None]
     values[own] = np.rint(block, out=block)
   return Quantised(values.reshape(weights.shape), scale.reshape(kept))

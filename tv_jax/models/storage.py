@@ -149,13 +149,14 @@ def read(found, leaves: list[Leaf], config: Config, mesh: Mesh | None) -> dict:
   params = {}
   for leaf in sorted(leaves, key=lambda leaf: -leaf.size):
     channels = leaf.channels(config)
-    tensors = [tensor(found, part.name) for part in leaf.parts]
-    # What is to be quantised is, from what is stored.
-    same = len({one.dtype for one in tensors}) == 1
-    dtype = np.float32 if channels else config.dtype
-    dtype = tensors[0].dtype if channels and same else np.dtype(dtype)
+    # What is to be quantised stays as stored till then, if all parts are alike.
+    alike = len({found[part.name].dtype for part in leaf.parts}) == 1
+    dtype = "float32" if channels else config.dtype
     value = leaf.put_together(
-      [one.astype(dtype, copy=False) for one in tensors]
+      [
+        one if channels and alike else one.astype(dtype, copy=False)
+        for one in (tensor(found, part.name) for part in leaf.parts)
+      ]
     )
     node = params
     for name in leaf.path[:-1]:
