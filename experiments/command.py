@@ -145,7 +145,9 @@ def execute(
   for i, (config, shard, settings) in enumerate(planned, 1):
     folder = place / config.experiment / shard.name
     say(f"{i}/{len(planned)} {folder}")
-    evaluate.run(settings, folder, say, advance, load)
+    # What another experiment has decoded is the same here.
+    others = sorted(place.parent.glob("*/*/*/"))
+    evaluate.run(settings, folder, say, advance, load, others=others)
     names.setdefault(config.experiment, []).append(shard.name)
   return [
     experiment_lib.read(place / name, name, shards, experiment.apart)

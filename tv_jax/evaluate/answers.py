@@ -6,12 +6,12 @@ old place, with padding where answers are there already: a row does not depend
 on its neighbours, so that every line comes out as it would have.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tv_jax import generation, prompts, store
 from tv_jax.evaluate import asking, lines
-from tv_jax.evaluate.hosts import ALONE, Hosts
+from tv_jax.evaluate.hosts import Hosts
 from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
@@ -59,12 +59,25 @@ class Answerer:
     questions: Sequence[Question],
     results: store.Store | store.Mirror,
     advance: Callable[[], None],
-    hosts: Hosts = ALONE,
+    hosts: Hosts,
+    taken: Mapping[Key, Answer],
+    ahead: generation.Ahead,
   ):
-    """Nothing is asked yet; `advance` is called after each answer."""
+    """Nothing is asked yet.
+
+    Args:
+      pair: The models.
+      settings: The run's.
+      questions: What is asked.
+      results: Where answers are kept.
+      advance: Called after each.
+      hosts: The processes that decode together.
+      taken: Answers that need no decoding.
+      ahead: What compiles for methods to come.
+    """
     self.pair, self.settings, self.results = pair, settings, results
     self.questions, self.advance = questions, advance
-    self.hosts = hosts
+    self.hosts, self.taken, self.ahead = hosts, taken, ahead
     self.caches = None
     self.piece = lines.pieces(pair.tokenizer)
     shown = ()
@@ -72,23 +85,47 @@ class Answerer:
       shown = prompts.limit(questions, per_task=settings.explorer.per_task)
     self.shown = {question.question_id for question in shown}
 
+  def expect(self, methods: Sequence[Method]) -> None:
+    """Tells what compiles ahead of the first turns that are to be decoded."""
+    waiting = [
+      method
+      for method in methods
+      if not all(self.there(key) for key in self.turn(method, 0))
+    ]
+    if not waiting:
+      return
+    rows = [self.ask(*one) for one in self.turn(waiting[0], 0).items()]
+    hows = [self.how(method) for method in waiting]
+    self.ahead.expect(hows, self.settings.batch_size, self.longest(rows))
+
   def __call__(self, method: Method) -> None:
     """Answers what is not answered yet, turn by turn."""
     how = self.how(method)
     for turn in range(max(len(q.turns) for q in self.questions)):
-      asked = {
-        Key(question.task, question.question_id, turn, method): question
-        for question in self.questions
-        if turn < len(question.turns)
-      }
+      asked = self.turn(method, turn)
       if all(key in self.results for key in asked):
         continue
       rows = [self.ask(key, question) for key, question in asked.items()]
-      longest = max(len(row.tokens) for row in rows)
-      longest = max(longest, self.settings.padded_to, 1)
-      size = self.settings.batch_size
+      size, longest = self.settings.batch_size, self.longest(rows)
       for i in range(0, len(rows), size):
         self.batch(how, rows[i : i + size], longest)
+
+  def turn(self, method: Method, turn: int) -> dict[Key, Question]:
+    """The questions that have such a turn."""
+    return {
+      Key(question.task, question.question_id, turn, method): question
+      for question in self.questions
+      if turn < len(question.turns)
+    }
+
+  def there(self, key: Key) -> bool:
+    """Whether there is nothing to decode."""
+    return key in self.results or key in self.taken
+
+  def longest(self, rows: Sequence[Asked]) -> int:
+    """What all batches of a turn are padded to."""
+    longest = max(len(row.tokens) for row in rows)
+    return max(longest, self.settings.padded_to, 1)
 
   def how(self, method: Method) -> generation.Settings:
     """How to decode."""
@@ -116,9 +153,10 @@ class Answerer:
 
   def batch(self, how, rows: list[Asked], longest: int) -> None:
     """Decodes those of a batch's rows that are not in the store."""
-    tokens = [() if row.key in self.results else row.tokens for row in rows]
+    tokens = [() if self.there(row.key) else row.tokens for row in rows]
     records = None
     if any(tokens):
+      self.ahead.reach(how, self.settings.batch_size, longest)
       records = self.decode(how, rows, tokens, longest)
     self.hosts.together(lambda: self.keep(how, rows, records))
 
@@ -126,7 +164,8 @@ class Answerer:
     """Puts those answers of a batch into the store that are not there."""
     for i, row in enumerate(rows):
       if row.key not in self.results:
-        self.results.append(self.answer(how, row, records, i))
+        own = self.taken.get(row.key) or self.answer(how, row, records, i)
+        self.results.append(own)
         self.advance()
 
   def decode(self, how, rows: list[Asked], tokens, longest: int):

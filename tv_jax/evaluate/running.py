@@ -5,10 +5,10 @@ import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from tv_jax import metrics, prompts, store
-from tv_jax.evaluate import asking, environment, sources, timing
+from tv_jax import generation, metrics, prompts, store
+from tv_jax.evaluate import asking, environment, known, sources, timing
 from tv_jax.evaluate import config as config_lib
 from tv_jax.evaluate.answers import Answerer
 from tv_jax.evaluate.hosts import ALONE, Hosts
@@ -29,6 +29,7 @@ def run(
   advance: Callable[[int, int], None] = lambda done, count: None,
   load: Callable[[Run], Pair] = load,
   hosts: Hosts = ALONE,
+  others: Iterable[pathlib.Path] = (),
 ) -> None:
   """Runs what is left of a config's grid.
 
@@ -39,6 +40,8 @@ def run(
     advance: Told how many answers there are, and how many there will be.
     load: Has the pair; another one if several runs share it.
     hosts: The processes that run it together.
+    others: Folders of other runs: answers that one of them has, and that this
+      run would give again, are not decoded again. Of a process alone.
 
   Raises:
     ValueError: In one line, what is wrong with the config, the folder or a
@@ -74,24 +77,35 @@ def run(
       return
     hosts.check_same({"sources": read})
     pair = hosts.together(lambda: _loaded(load, settings))
-    say(f"{count} answers in {len(methods)} cells, {len(results)} are there")
-    answer = Answerer(
-      pair,
-      settings,
-      questions,
-      results,
-      lambda: advance(len(results), count),
-      hosts,
-    )
-    for i, method in enumerate(methods, 1):
-      begin, before = time.perf_counter(), len(results)
-      answer(method)
-      if len(results) > before:
-        say(f"{i}/{len(methods)} {_told(method, results, begin)}")
+    taken = {}
+    if not hosts.several:
+      found = known.answers(settings, described, read, others)
+      taken = {key: one for key, one in found.items() if key.method in methods}
+    told = f"{count} answers in {len(methods)} cells, {len(results)} are there"
+    say(f"{told}, {len(taken)} in other runs" if taken else told)
     timed = hosts.of_first((folder / "timing.json").exists)
-    if settings.timing.per_task and not timed:
-      measured = timing.measure(pair, settings, questions, say, hosts)
-      if measured:
+    speed = None if timed else timing.plan(pair, settings, questions, say)
+    with generation.Ahead(pair) as ahead:
+      answer = Answerer(
+        pair,
+        settings,
+        questions,
+        results,
+        lambda: advance(len(results), count),
+        hosts,
+        taken,
+        ahead,
+      )
+      answer.expect(methods)
+      if speed:
+        ahead.expect(speed.hows.values(), 1, speed.longest)
+      for i, method in enumerate(methods, 1):
+        begin, before = time.perf_counter(), len(results)
+        answer(method)
+        if len(results) > before:
+          say(f"{i}/{len(methods)} {_told(method, results, begin)}")
+      if speed:
+        measured = timing.measure(pair, settings, speed, say, ahead, hosts)
         hosts.together(lambda: results.save_timing(measured))
     hosts.together(results.finish)
 

@@ -6,7 +6,7 @@ of them alike. Nothing else is computed: no panel, no trace.
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -18,6 +18,7 @@ from tv_jax.evaluate.settings import Run
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
 from tv_jax.prompts import Question
+from tv_jax.records import Method
 
 
 class Timed(NamedTuple):
@@ -28,18 +29,33 @@ class Timed(NamedTuple):
   cycles: int
 
 
-def measure(
+class Plan(NamedTuple):
+  """What is to be timed.
+
+  Attributes:
+    asked: Questions, with their tokens and how many more there may be.
+    hows: How each method decodes.
+    longest: The longest prompt.
+  """
+
+  asked: Sequence[tuple[Question, Sequence[int], int]]
+  hows: Mapping[Method, generation.Settings]
+  longest: int
+
+
+def plan(
   pair: Pair,
   settings: Run,
   questions: Sequence[Question],
-  say: Callable[[str], None],
-  hosts: Hosts = ALONE,
-) -> dict | None:
-  """Times the methods of the first seed on some questions' first turns.
+  say: Callable[[str], None] = lambda line: None,
+) -> Plan | None:
+  """The methods of the first seed, and the first turns of some questions.
 
   Returns:
-    What is kept as a run's timing; None if there is nothing to time.
+    What to time; None if there is nothing.
   """
+  if not settings.timing.per_task:
+    return None
   asked = []
   for question in prompts.limit(questions, per_task=settings.timing.per_task):
     with contextlib.suppress(ValueError):  # which the answer's record says
@@ -53,14 +69,34 @@ def measure(
     for method in asking.grid(settings)
     if method.seed == settings.seeds[0]
   }
-  longest = max(len(tokens) for _, tokens, _ in asked)
+  return Plan(asked, hows, max(len(tokens) for _, tokens, _ in asked))
+
+
+def measure(
+  pair: Pair,
+  settings: Run,
+  planned: Plan,
+  say: Callable[[str], None],
+  ahead: generation.Ahead,
+  hosts: Hosts = ALONE,
+) -> dict:
+  """Times the methods; what is kept as a run's timing.
+
+  All programs that may be compiled ahead are asked for before the first clock
+  starts: nothing is compiled beside what is timed.
+  """
+  asked, hows, longest = planned
   compiling = {}
   for method, how in hows.items():
     hosts.together()
     say(f"timing: {method} (compiling)")
-    _, compiling[method] = _time(pair, how, asked[0], longest)
+    before = ahead.reach(how, 1, longest)
+    _, own = _time(pair, how, asked[0], longest)
+    compiling[method] = before or own
   say(f"timing: {len(hows)} methods in turn on {len(asked)} questions")
   order, found = [*hows], {method: [] for method in hows}
+  # Of the length that the whole programs are padded to: they are there.
+  staged = max((tokens for _, tokens, _ in asked), key=len)
   for turn in range(settings.timing.rounds):
     for place, one in enumerate(asked):
       first = (turn + place) % len(order)
@@ -79,7 +115,7 @@ def measure(
         "tokens": [one.tokens for one in found[method]],
         "cycles": [one.cycles for one in found[method]],
         "compile_seconds": compiling[method],
-        "stages": _stages(pair, settings, method, asked[0][1], say),
+        "stages": _stages(pair, settings, method, staged, say),
       }
       for method in order
     ],

@@ -1,5 +1,6 @@
 """The Python API: prompts in, tokens and statistics out."""
 
+from tv_jax.generation.ahead import Ahead
 from tv_jax.generation.programs import forget as forget_programs
 from tv_jax.generation.results import Generation
 from tv_jax.generation.run import decode, decode_batches, generate, trace_of
@@ -7,6 +8,7 @@ from tv_jax.generation.settings import Settings, resolve, with_options
 from tv_jax.generation.staged import Profile, profile
 
 __all__ = [
+  "Ahead",
   "Generation",
   "Profile",
   "Settings",

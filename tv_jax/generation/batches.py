@@ -179,3 +179,12 @@ def caches(
     if pair.target.mesh is not None and pair.draft.mesh is None:
       draft = sharding.put(draft, sharding.placement("", pair.target.mesh))
   return decoding.Caches(pair.target.init_cache(B, S), draft)
+
+
+def shapes(pair: Pair, batch: Batch) -> decoding.Caches:
+  """Of a batch's caches, where the models are on a single device."""
+  place = batch.request.length.sharding
+  return jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+    jax.eval_shape(lambda: caches(pair, batch)),
+  )

@@ -132,23 +132,27 @@ def decode_batches(
   return result
 
 
-def decode(settings, batch, caches, items=(), *, hurried=False):
-  """A batch as one program; see `decode_batches` and `decoding.compile`."""
-  del items
-  begin = time.perf_counter()
-  arguments = batch.params, batch.request, caches
-  run = decoding.compile(
+def program(settings, batch, caches, *, hurried=False) -> jax.stages.Compiled:
+  """What decodes such batches, made once; of the caches shapes are enough."""
+  return decoding.compile(
     decoding.generate,
     settings.plan,
-    *decoding.shapes_of(*arguments),
+    *decoding.shapes_of(batch.params, batch.request, caches),
     donated=(2,),
     places=_places if _several(batch.request.length) else None,
     hurried=hurried,
     new=batch.new,
   )
+
+
+def decode(settings, batch, caches, items=(), *, hurried=False):
+  """A batch as one program; see `decode_batches` and `decoding.compile`."""
+  del items
+  begin = time.perf_counter()
+  run = program(settings, batch, caches, hurried=hurried)
   compiling = time.perf_counter() - begin
   try:
-    records, caches = run(*arguments)
+    records, caches = run(batch.params, batch.request, caches)
     return jax.device_get(records), caches, compiling
   except jax.errors.JaxRuntimeError as error:
     # The estimate before was of the least; temporaries came on top.

@@ -1,0 +1,146 @@
+"""Programs that are compiled before they are asked for."""
+
+import threading
+
+import jax
+import pytest
+
+import tv_jax
+from tests.test_evaluate import config
+from tv_jax import decoding, evaluate, generation, prompts
+from tv_jax.evaluate import timing
+
+TREES = "chain:1", "chain:2", "kary:2x1", "chain:3", "kary:2x2", "chain:4"
+
+
+@pytest.fixture(scope="module")
+def pair():
+  folder = prompts.BUNDLED
+  return tv_jax.load(folder / "draft_weak", folder / "target")
+
+
+def hows(pair, trees=TREES):
+  return [
+    generation.resolve(pair, tree=tree, max_new_tokens=4, panel=None)
+    for tree in trees
+  ]
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+  """What is asked to be compiled, and in which thread; nothing is."""
+  found = []
+
+  def compile_(function, plan, *_, **__):
+    found.append((plan.speculation.tree, threading.current_thread()))
+
+  monkeypatch.setattr("tv_jax.generation.run.decoding.compile", compile_)
+  return found
+
+
+def test_they_come_in_order_a_few_at_a_time(pair, compiled):
+  asked = hows(pair)
+  with generation.Ahead(pair) as ahead:
+    ahead.expect([*asked, asked[1]], 2, 8)
+    assert not compiled  # until the first is asked for
+    assert ahead.reach(asked[0], 2, 8) == 0  # whoever runs it compiles it
+    assert ahead.reach(asked[0], 2, 8) == 0
+    *_, last = ahead.begun.values()
+    last.result()
+    trees = [how.plan.speculation.tree for how in asked]
+    assert [tree for tree, _ in compiled] == trees[1:5]
+    assert threading.main_thread() not in {thread for _, thread in compiled}
+    assert ahead.reach(asked[1], 2, 8) > 0
+    assert ahead.reach(asked[1], 2, 8) == 0
+    assert len(ahead.begun) == 4
+    assert not ahead.waiting
+    for how in asked[2:]:
+      ahead.reach(how, 2, 8)
+    assert not ahead.begun
+
+
+def test_what_is_compiled_is_what_decodes(pair):
+  (how,) = hows(pair, ["kary:2x1"])
+  decoding.compile.cache_clear()
+  with generation.Ahead(pair) as ahead:
+    ahead.expect([how], 2, 8)
+    ahead.reach(hows(pair, ["chain:1"])[0], 2, 8)  # begins with the other
+    assert ahead.reach(how, 2, 8) > 0
+  assert decoding.compile.cache_info().misses == 1
+  batch = generation.batches.assemble(pair, how, [[5, 6]], [0], 2, 8)
+  caches = generation.batches.caches(pair, batch)
+  generation.decode(how, batch, caches)
+  assert decoding.compile.cache_info().misses == 1
+
+
+def test_a_failure_is_left_to_whoever_runs_it(pair, monkeypatch):
+  def fail(*_, **__):
+    raise ValueError("too large")
+
+  monkeypatch.setattr("tv_jax.generation.batches.sizes.check", fail)
+  first, second = hows(pair, ["chain:1", "chain:2"])
+  with generation.Ahead(pair) as ahead:
+    ahead.expect([second], 2, 8)
+    ahead.reach(first, 2, 8)
+    assert ahead.reach(second, 2, 8) == 0
+
+
+def test_after_the_end_nothing_is_begun(pair, compiled):
+  asked, go = hows(pair), threading.Event()
+  with generation.Ahead(pair) as ahead:
+    ahead.pool.submit(go.wait)
+    ahead.expect(asked, 2, 8)
+    ahead.reach(asked[0], 2, 8)
+  go.set()
+  assert all(one.cancelled() for one in ahead.begun.values())
+  assert not compiled
+
+
+def test_on_a_gpu_nothing_is_compiled_ahead(pair, compiled, monkeypatch):
+  monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+  with generation.Ahead(pair) as ahead:
+    ahead.expect(hows(pair), 2, 8)
+    assert ahead.reach(hows(pair)[0], 2, 8) == 0
+    assert not ahead.begun
+  assert not compiled
+
+
+def test_nothing_is_compiled_beside_what_is_timed(tmp_path, monkeypatch):
+  """The whole programs of the stages are there as well."""
+  timed, time_, seen = [], timing._time, []
+  inside = generation.Ahead.__init__
+
+  def watched(self, pair):
+    inside(self, pair)
+    seen.append(self)
+
+  def clocked(*arguments):
+    found = time_(*arguments)
+    (ahead,) = seen
+    running = any(not one.done() for one in ahead.begun.values())
+    timed.append((found[1], running or bool(ahead.waiting)))
+    return found
+
+  monkeypatch.setattr(generation.Ahead, "__init__", watched)
+  monkeypatch.setattr(timing, "_time", clocked)
+  own = config(
+    tasks="qa rag",
+    per_task=1,
+    trees="chain:1 chain:2",
+    verifiers="traversal",
+    timing__per_task=1,
+    timing__stages="chain:1",
+  )
+  wholes, profile = [], generation.profile
+
+  def kept(*arguments, **options):
+    wholes.append(profile(*arguments, **options).whole_compile_seconds)
+    return profile(*arguments, **options)
+
+  monkeypatch.setattr(generation, "profile", kept)
+  evaluate.run(own, tmp_path)
+  assert len(timed) == 3 + 3 * 2
+  assert not any(running for _, running in timed[3:])
+  assert max(seconds for seconds, _ in timed[3:]) < 0.1
+  assert len(wholes) == 2
+  assert max(wholes) < 0.1

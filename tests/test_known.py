@@ -1,0 +1,150 @@
+"""Answers that another run has are taken, and are what would be decoded."""
+
+import json
+import shutil
+
+import pytest
+
+from tests.test_evaluate import config
+from tv_jax import evaluate, generation, store
+from tv_jax.evaluate import environment, known
+from tv_jax.records import Method
+from tv_jax.store import unit as unit_lib
+
+ENVIRONMENT = {"revision": "0123456789ab", "jax": "0", "date": "2026-01-01"}
+SOURCES = {"questions": "a", "target": "b", "draft": "c", "trees/kary:2x2": "d"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kept_programs(tmp_path_factory):
+  evaluate.keep_programs(str(tmp_path_factory.mktemp("programs")))
+  yield
+  evaluate.keep_programs("")
+
+
+@pytest.fixture
+def committed(monkeypatch):
+  """As in a clean checkout."""
+  own = {**environment.describe(), "revision": "0123456789ab"}
+  monkeypatch.setattr(environment, "describe", lambda: own)
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_second_run_decodes_what_the_first_has_not(tmp_path, monkeypatch):
+  first, alone, second = (tmp_path / name for name in ("a", "b", "c"))
+  wider = config(seeds=(1, 0), plain=False)
+  evaluate.run(config(), first)
+  evaluate.run(wider, alone)
+  decode, methods = generation.decode, []
+
+  def watched(how, *arguments):
+    methods.append((how.name, how.seed))
+    return decode(how, *arguments)
+
+  monkeypatch.setattr(generation, "decode", watched)
+  told = []
+  evaluate.run(wider, second, told.append, others=[tmp_path / "no", first])
+  assert {*methods} == {("token_level", 1), ("traversal", 1)}
+  assert any(
+    "32 answers in 4 cells, 0 are there, 16 in other" in t for t in told
+  )
+  for name in ("items.jsonl", "sources.json", "config.json", "COUNT", "DONE"):
+    assert (second / name).read_bytes() == (alone / name).read_bytes()
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_run_that_has_all_from_others_decodes_nothing(tmp_path, monkeypatch):
+  evaluate.run(config(), tmp_path / "a")
+
+  def fail(*_, **__):
+    raise AssertionError("decoded, or compiled")
+
+  monkeypatch.setattr(generation, "decode", fail)
+  monkeypatch.setattr("tv_jax.decoding.compile", fail)
+  one = config(seeds=(0,), plain=False)
+  evaluate.run(one, tmp_path / "b", others=[tmp_path / "a"])
+  assert store.read(tmp_path / "b").done
+
+
+@pytest.fixture
+def run(tmp_path):
+  """A finished run of one answer, and how to change it."""
+  method = Method(
+    tree="kary:2x2",
+    proposal="without_replacement",
+    verifier="traversal",
+    temperature=1.0,
+    seed=0,
+  )
+  asked = evaluate.to_dict(evaluate.from_config(config()))
+
+  def made(sources=SOURCES, done=True, place=ENVIRONMENT, **changes):
+    folder = tmp_path / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    line = {"task": "qa", "question": 1, "turn": 0, **method.fields}
+    line |= {"tokens": [1], "text": "a", "accepted": [1], "expected": {}}
+    line |= {"stops": [1], "faults": 0, "right": None}
+    folder.mkdir()
+    for name, value in (
+      (unit_lib.CONFIG, {**asked, **changes}),
+      (unit_lib.ENVIRONMENTS, [place] if place else []),
+      (unit_lib.SOURCES, sources),
+    ):
+      (folder / name).write_text(json.dumps(value))
+    (folder / unit_lib.ITEMS).write_text(json.dumps(line) + "\n")
+    if done:
+      (folder / unit_lib.DONE).touch()
+    return folder
+
+  return made
+
+
+def taken(folder, place=ENVIRONMENT):
+  settings = evaluate.from_config(config())
+  return len(known.answers(settings, place, SOURCES, [folder]))
+
+
+@pytest.mark.parametrize(
+  ("changes", "count"),
+  [
+    ({}, 1),
+    ({"experiment": "other", "plain": False, "timing": {}}, 1),
+    ({"trees": ["chain:2"], "seeds": [4], "temperatures": [0.5]}, 1),
+    ({"place": {**ENVIRONMENT, "date": "2026-01-02"}}, 1),
+    ({"sources": {**SOURCES, "trees/chain:2": "e"}}, 1),
+    ({"verifiers": ["traversal"]}, 0),  # another program
+    ({"baseline": "traversal"}, 0),
+    ({"batch_size": 5}, 0),
+    ({"padded_to": 65}, 0),
+    ({"max_new_tokens": 13}, 0),
+    ({"draft_temperature": 0.5}, 0),
+    ({"explorer": {"per_task": 1, "cycles": 3}}, 0),
+    ({"models": {}}, 0),
+    ({"done": False}, 0),
+    ({"place": {**ENVIRONMENT, "jax": "1"}}, 0),
+    ({"place": {**ENVIRONMENT, "revision": "ab0123456789"}}, 0),
+    ({"sources": {**SOURCES, "target": "e"}}, 0),
+    ({"sources": {**SOURCES, "trees/kary:2x2": "e"}}, 0),
+    ({"sources": {**SOURCES, "verifiers/a:b": "e"}}, 0),
+    ({"sources": {}}, 0),
+    ({"place": None}, 0),
+  ],
+  ids=str,
+)
+def test_only_what_would_be_the_same_is_taken(run, changes, count):
+  assert taken(run(**changes)) == count
+
+
+@pytest.mark.parametrize("revision", ["", "0123456789ab-dirty"])
+def test_code_that_is_no_commit_takes_nothing(run, revision):
+  place = {**ENVIRONMENT, "revision": revision}
+  assert not taken(run(place=place), place)
+
+
+@pytest.mark.parametrize(
+  "name", [unit_lib.CONFIG, unit_lib.SOURCES, "items.jsonl"]
+)
+def test_a_damaged_run_of_others_is_left_out(run, name):
+  folder = run()
+  (folder / name).write_text("{")
+  assert not taken(folder)

@@ -1,0 +1,81 @@
+"""Answers that other runs have, and this one would give again to the byte.
+
+What is decoded follows from the config, from what was read, from the code and
+from where it runs. A run that is alike in all of that, but for the points of
+its grid, has the very lines of the methods that both have. Of code that is no
+commit nobody knows whether it is the same: nothing is taken.
+"""
+
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+
+from tv_jax import store
+from tv_jax.evaluate.settings import Run, to_dict
+from tv_jax.records import AXES, Answer, Key
+from tv_jax.store import unit as unit_lib
+
+# In these runs may differ. Rules that share a program are not among them.
+_FREE = {
+  "experiment",
+  "plain",
+  "timing",
+  *(f"{axis}s" for axis in AXES if axis != "verifier"),
+}
+# Of what is read, that is used by some methods of a grid alone.
+_OF_METHODS = "trees/", "proposals/"
+
+
+def answers(
+  settings: Run,
+  environment: Mapping,
+  sources: Mapping[str, str],
+  folders: Iterable[pathlib.Path],
+) -> dict[Key, Answer]:
+  """The answers of all runs that are alike, where they are finished.
+
+  Args:
+    settings: Of the run that wants them.
+    environment: Where it runs.
+    sources: The hashes of what it reads.
+    folders: Of other runs; one that cannot be read is left out.
+
+  Returns:
+    By key; those of other points of a grid too.
+  """
+  revision = environment["revision"]
+  if not revision or revision.endswith("-dirty"):
+    return {}
+  config = _fixed(json.loads(json.dumps(to_dict(settings))))
+  found = {}
+  for folder in folders:
+    try:
+      if _fixed(unit_lib.load(folder / unit_lib.CONFIG, dict) or {}) != config:
+        continue
+      unit = store.read(folder)
+      theirs = unit_lib.load(folder / unit_lib.SOURCES, dict) or {}
+    except (ValueError, OSError):  # whoever runs it is told
+      continue
+    places = [_place(one) for one in unit.environments]
+    here = places and all(one == _place(environment) for one in places)
+    if unit.done and here and _alike(sources, theirs):
+      found |= {one.key: one for one in unit.items if one.error is None}
+  return found
+
+
+def _fixed(config: Mapping) -> dict:
+  """A config without what it may have of its own."""
+  return {name: config[name] for name in config if name not in _FREE}
+
+
+def _place(environment: Mapping) -> dict:
+  return {name: environment[name] for name in environment if name != "date"}
+
+
+def _alike(ours: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
+  """Whether the same was read, apart from what one of the two did not need."""
+  return all(
+    ours.get(name) == theirs.get(name)
+    for name in {*ours, *theirs}
+    if not name.startswith(_OF_METHODS) or (name in ours and name in theirs)
+  )

@@ -1,0 +1,102 @@
+"""Programs made beside what runs: the next ones, while one of them decodes.
+
+A thread compiles; decoding leaves it the processor whenever it waits. On a GPU
+there is none: what XLA times there to choose between kernels would compete with
+what is running, and with its memory.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import jax
+
+from tv_jax import decoding
+from tv_jax.generation import batches, run
+from tv_jax.generation.settings import Settings
+from tv_jax.pair import Pair
+
+# Programs that may wait, compiled, for their turn: they hold memory.
+_MOST = 4
+
+
+class Job(NamedTuple):
+  """What a program is made for.
+
+  Attributes:
+    plan: The plan.
+    size: Rows of its batches.
+    longest: Their longest prompt.
+    new: Tokens that there may be.
+  """
+
+  plan: decoding.Plan
+  size: int
+  longest: int
+  new: int
+
+
+class Ahead:
+  """Compiles a list of programs in order, a few before they are asked for."""
+
+  def __init__(self, pair: Pair):
+    """Nothing is to come yet."""
+    self.pair = pair
+    alone = jax.default_backend() == "cpu" and pair.target.mesh is None
+    self.pool = concurrent.futures.ThreadPoolExecutor(1) if alone else None
+    self.waiting: dict[Job, Settings] = {}
+    self.begun: dict[Job, concurrent.futures.Future] = {}
+
+  def __enter__(self) -> Ahead:
+    """Itself."""
+    return self
+
+  def __exit__(self, *_) -> None:
+    """No more is begun; what is under way ends by itself."""
+    if self.pool:
+      self.pool.shutdown(wait=False, cancel_futures=True)
+
+  def expect(self, settings: Iterable[Settings], size: int, longest: int):
+    """Programs that will be asked for, in this order, after those before."""
+    for one in settings if self.pool else ():
+      job = _job(one, size, longest)
+      if job not in self.begun:
+        self.waiting.setdefault(job, one)
+
+  def reach(self, settings: Settings, size: int, longest: int) -> float:
+    """Waits for a program, if it was begun; begins with the next.
+
+    Returns:
+      The seconds that it took to compile, if it was compiled ahead; else 0, and
+      whoever runs it compiles it.
+    """
+    job = _job(settings, size, longest)
+    self.waiting.pop(job, None)
+    found = self.begun.pop(job, None)
+    wait = found is not None and not found.cancel()
+    while self.waiting and len(self.begun) < _MOST:
+      job = next(iter(self.waiting))
+      self.begun[job] = self.pool.submit(
+        _compile, self.pair, self.waiting.pop(job), job
+      )
+    return found.result() if wait else 0.0
+
+
+def _job(settings, size, longest) -> Job:
+  return Job(settings.plan, size, longest, settings.limit)
+
+
+def _compile(pair, settings, job) -> float:
+  """Makes what `generation.decode` will find; the seconds."""
+  begin = time.perf_counter()
+  try:
+    batch = batches.assemble(
+      pair, settings, [()], [0], job.size, longest=job.longest
+    )
+    run.program(settings, batch, batches.shapes(pair, batch))
+  except Exception:  # whoever runs it meets it again, and says so
+    return 0.0
+  return time.perf_counter() - begin
