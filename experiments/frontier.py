@@ -7,10 +7,11 @@
 
 At each number of drafted nodes the paper's tree of as many, and those that
 `tv_jax.tune` found for the bundled drafts (bundled/README.md has how), on
-questions that are none of these; all of five levels. One decode for each tree,
-by `ot_traversal`, of whose drafts the traversal expects its own length. By
-default one seed: the other lines take more. Of another pair there are no tuned
-trees, and only the paper's are asked.
+questions that are none of these, and one that takes shape as it is drafted, by
+what `tv_jax.tune --calibrate` measured on such questions; all of five levels.
+One decode for each tree, by `ot_traversal`, of whose drafts the traversal
+expects its own length. By default one seed: the other lines take more. Of
+another pair there is nothing tuned, and only the paper's trees are asked.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ RAN = "ot_traversal"
 RULES = (BASE, RAN)  # both expect a length of the drafts of RAN
 GOAL = 10  # percent, over the paper's rule on the paper's tree
 TREES = "bundled/trees/"
+CALIBRATIONS = "bundled/calibrations/"
+# Places by level of the trees that take shape: as even as may be.
+PLACES = {8: "2,2,2,1,1", 25: "5,5,5,5,5", 62: "6,14,14,14,14"}
 
 
 class Place(NamedTuple):
@@ -65,6 +69,8 @@ class Place(NamedTuple):
   @property
   def family(self) -> str:
     """Whether it was tuned, and for a cooler draft."""
+    if CALIBRATIONS in self.tree:
+      return "taking shape"
     if not self.tree.startswith(TREES):
       return "the paper's trees"
     return f"tuned, draft at {self.cooler:g}" if self.cooler else "tuned"
@@ -73,8 +79,8 @@ class Place(NamedTuple):
 def trees(draft: str, nodes: int) -> dict[str, float]:
   """The trees of so many nodes, each with the draft's temperature.
 
-  Those that are tuned for a draft, some of them at a temperature of its own,
-  come with the package. 0 is the target's.
+  What is tuned for a draft, some of it at a temperature of its own, comes with
+  the package. 0 is the target's.
   """
   found = {PAPERS[nodes]: 0.0}
   for path in sorted((reading.BUNDLED / "trees").iterdir()):
@@ -83,6 +89,10 @@ def trees(draft: str, nodes: int) -> dict[str, float]:
       own = tuned["draft_temperature"]
       same = own == tuned["temperature"]
       found[f"{TREES}{path.name}"] = 0.0 if same else own
+  for path in sorted((reading.BUNDLED / "calibrations").iterdir()):
+    if reading.json_object(path)["draft"] == draft:
+      own = f"adaptive:{PLACES[nodes]}@{CALIBRATIONS}{path.name}"
+      found[own] = 0.0
   return found
 
 
@@ -93,7 +103,8 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
     for tree, cooler in trees(config.models.draft, nodes).items():
       if at_one or not cooler:
         own = {"trees": tree, "draft_temperature": cooler}
-        yield Shard(_short(tree).replace(":", "-"), own)
+        name = _short(tree).replace(":", "-").replace(",", "-")
+        yield Shard(name, own)
 
 
 def render(groups: Sequence[Group]) -> Artefact:
@@ -131,8 +142,8 @@ def render(groups: Sequence[Group]) -> Artefact:
 
 
 def _short(tree):
-  """Without the folder that all of them are in."""
-  return tree.removeprefix(TREES).removesuffix(".json")
+  """Without the folder that all of them are in, and the table of one draft."""
+  return tree.partition("@")[0].removeprefix(TREES).removesuffix(".json")
 
 
 def _is_base(place):

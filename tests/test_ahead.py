@@ -1,6 +1,7 @@
 """Programs that are compiled before they are asked for."""
 
 import threading
+import types
 
 import jax
 import pytest
@@ -65,6 +66,7 @@ def test_what_is_compiled_is_what_decodes(pair):
   with generation.Ahead(pair) as ahead:
     ahead.expect([how], 2, 8)
     ahead.reach(hows(pair, ["chain:1"])[0], 2, 8)  # begins with the other
+    next(iter(ahead.begun.values())).result()
     assert ahead.reach(how, 2, 8) > 0
   assert decoding.compile.cache_info().misses == 1
   batch = generation.batches.assemble(pair, how, [[5, 6]], [0], 2, 8)
@@ -82,6 +84,7 @@ def test_a_failure_is_left_to_whoever_runs_it(pair, monkeypatch):
   with generation.Ahead(pair) as ahead:
     ahead.expect([second], 2, 8)
     ahead.reach(first, 2, 8)
+    next(iter(ahead.begun.values())).result()
     assert ahead.reach(second, 2, 8) == 0
 
 
@@ -94,6 +97,24 @@ def test_after_the_end_nothing_is_begun(pair, compiled):
   go.set()
   assert all(one.cancelled() for one in ahead.begun.values())
   assert not compiled
+
+
+def test_what_is_settled_waits_for_nothing_more(pair, compiled):
+  """What was expected and never asked for does not stand in the way."""
+  asked, go = hows(pair), threading.Event()
+  with generation.Ahead(pair) as ahead:
+    ahead.expect(asked, 2, 8)
+    ahead.pool.submit(go.wait)
+    ahead.reach(asked[0], 2, 8)
+    go.set()
+    ahead.settle()
+    assert not ahead.begun
+    assert not ahead.waiting
+    count = len(compiled)
+    ahead.expect(asked[-1:], 2, 8)
+    ahead.reach(asked[0], 2, 8)
+    next(iter(ahead.begun.values())).result()
+    assert len(compiled) == count + 1
 
 
 def test_on_a_gpu_nothing_is_compiled_ahead(pair, compiled, monkeypatch):
@@ -144,3 +165,22 @@ def test_nothing_is_compiled_beside_what_is_timed(tmp_path, monkeypatch):
   assert max(seconds for seconds, _ in timed[3:]) < 0.1
   assert len(wholes) == 2
   assert max(wholes) < 0.1
+
+
+def test_stages_are_timed_on_a_question_that_has_room(monkeypatch):
+  """A long one may leave less room than all others, and then be refused."""
+  given = []
+
+  def profile(pair, prompts, **options):
+    given.append((prompts, options["max_new_tokens"]))
+    return types.SimpleNamespace(milliseconds={})
+
+  monkeypatch.setattr(generation, "profile", profile)
+  own = config(timing__per_task=1, timing__stages="kary:2x2")
+  settings = evaluate.from_config(own)
+  (method, *_) = evaluate.grid(settings)
+  sizes = (3, 12), (5, 12), (9, 4)
+  asked = [(None, [1] * size, limit) for size, limit in sizes]
+  timing._stages(None, settings, method, asked, lambda line: None)
+  timing._stages(None, settings, method, asked[2:], lambda line: None)
+  assert given == [([[1] * 5], 12), ([[1] * 9], 4)]

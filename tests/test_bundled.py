@@ -221,3 +221,13 @@ def test_the_wheel_holds_them(tmp_path):
   for file in BUNDLED.rglob("*"):
     if file.is_file():
       assert f"tv_jax/assets/bundled/{file.relative_to(BUNDLED)}" in packed
+
+
+def test_a_pair_is_loaded_by_the_names_that_configs_have():
+  pair = tv_jax.load("bundled/draft_weak", "bundled/target")
+  assert [pair.draft.source, pair.target.source] == [
+    str(BUNDLED / name) for name in ("draft_weak", "target")
+  ]
+  assert pair.tokenizer is not None
+  with pytest.raises(ValueError, match="no_such"):
+    tv_jax.load("bundled/no_such", "bundled/target")

@@ -211,3 +211,20 @@ def test_an_abrupt_end_waits_for_nobody():
   status, out, told = outcome(body + "raise RuntimeError('a bug')")
   assert (status, out) == (1, "")
   assert "RuntimeError: a bug" in told
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_does_not_wait_for_a_thread(number):
+  """Of a pool, for which the interpreter waits on its own way out."""
+  body = f"""
+  import concurrent.futures
+  pool = concurrent.futures.ThreadPoolExecutor(1)
+  pool.submit(time.sleep, 300)
+  try:
+    send({int(number)})
+  except KeyboardInterrupt:
+    print("report")  # and is seen
+  return None
+  """
+  status, out, _ = outcome(body)
+  assert (status, out) == (128 + number, "report\n")

@@ -9,6 +9,7 @@ from configs import llama3_1b_8b, quickstart
 from experiments import experiment, frontier
 from tests.test_experiments import unit
 from tests.test_report import failed
+from tv_jax import evaluate
 from tv_jax.report import tables
 
 DRAFT, WEAK = "bundled/draft", "bundled/draft_weak"
@@ -197,6 +198,21 @@ def test_all_trees_of_a_size_are_no_larger_and_as_deep():
     for name in known:
       assert len(tree.parse(name)) - 1 <= nodes
       assert tree.parse(name).max_depth == 5
+
+
+def test_trees_that_take_shape_are_among_them(tmp_path):
+  (name,) = (t for t in frontier.trees(DRAFT, 25) if "adaptive" in t)
+  config = quickstart.get_config()
+  shards = experiment.shards(frontier.EXPERIMENT, config, False)
+  (own,) = (s for s in shards if s.overrides["trees"] == name)
+  assert own.name == "adaptive-5-5-5-5-5"
+  assert evaluate.from_config(own.of(config)).trees == (name,)
+  unit(tmp_path, [*answers(LENGTHS | {name: LENGTHS[TUNED]})])
+  found = made(tmp_path)
+  row = found.tables[1].rows[-1]
+  assert row[1:4] == ["adaptive:5,5,5,5,5", "5 5 5 5 5", "ot_traversal"]
+  (svg,) = found.figures.values()
+  assert "ot_traversal, taking shape" in svg
 
 
 def test_of_another_pair_the_papers_trees_alone_are_asked():

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from configs import smoke
+from experiments import command, names
 from tests.test_evaluate import config
 from tv_jax import evaluate, generation, store
 from tv_jax.evaluate import environment, known
@@ -99,9 +101,11 @@ def run(tmp_path):
   return made
 
 
-def taken(folder, place=ENVIRONMENT):
+def taken(folder, *places):
   settings = evaluate.from_config(config())
-  return len(known.answers(settings, place, SOURCES, [folder]))
+  return len(
+    known.answers(settings, places or [ENVIRONMENT], SOURCES, [folder])
+  )
 
 
 @pytest.mark.parametrize(
@@ -141,10 +145,37 @@ def test_code_that_is_no_commit_takes_nothing(run, revision):
   assert not taken(run(place=place), place)
 
 
+def test_a_run_that_was_begun_elsewhere_takes_nothing(run):
+  """Its first turns are there; a second one would follow others."""
+  other = {**ENVIRONMENT, "jax": "1"}
+  assert taken(run(), ENVIRONMENT, {**ENVIRONMENT, "date": "2026-01-02"})
+  assert not taken(run(), other, ENVIRONMENT)
+  assert not taken(run(), ENVIRONMENT, other)
+
+
 @pytest.mark.parametrize(
-  "name", [unit_lib.CONFIG, unit_lib.SOURCES, "items.jsonl"]
+  ("name", "text"),
+  [
+    (unit_lib.CONFIG, "{"),
+    (unit_lib.SOURCES, "{"),
+    (unit_lib.ENVIRONMENTS, "[1]"),
+    ("items.jsonl", "{\n{}\n"),
+  ],
 )
-def test_a_damaged_run_of_others_is_left_out(run, name):
+def test_a_damaged_run_of_others_is_left_out(run, name, text):
   folder = run()
-  (folder / name).write_text("{")
+  (folder / name).write_text(text)
   assert not taken(folder)
+
+
+def test_an_experiment_looks_at_the_runs_of_all_others(tmp_path, monkeypatch):
+  there = tmp_path / "main_table" / "smoke" / "seed-0"
+  there.mkdir(parents=True)
+  given = []
+  monkeypatch.setattr(
+    evaluate, "run", lambda *_, others: given.append([*others])
+  )
+  monkeypatch.setattr("experiments.experiment.read", lambda *_: None)
+  tiny = smoke.get_config()
+  command.execute(names.find("depth"), [tiny], tmp_path / "depth", smoke=True)
+  assert given == [[there]] * 4

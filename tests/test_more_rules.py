@@ -368,6 +368,8 @@ def test_large_trees_by_sampling(rule, tree):
     ("layer_walk", "sample_then_top", "kary:2x2"),
     ("ot_traversal", "without_replacement", "kary:2x2"),
     ("ot_traversal", "without_replacement", "branching:3"),
+    ("ot_traversal_loop", "without_replacement", "kary:2x2"),
+    ("ot_traversal_loop", "without_replacement", "branching:3"),
     ("k_seq", IID, "kary:2x2"),
     ("gbv", IID, "branching:3,1"),
   ],

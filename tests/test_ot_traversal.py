@@ -16,20 +16,32 @@ from tv_jax import certify
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import PROPOSALS
 from tv_jax.tree import ROOT
-from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, misfit, ot_traversal, pairs
+from tv_jax.verifiers import (
+  NOT_OFFERED,
+  VERIFIERS,
+  misfit,
+  ot_traversal,
+  ot_traversal_loop,
+  pairs,
+)
 
 RULE = VERIFIERS["ot_traversal"]
+FORMS = {"ot_traversal": ot_traversal, "ot_traversal_loop": ot_traversal_loop}
 WOR = "without_replacement"
 FEW = pairs.How(kept=2, steps=3)
 
 
-def planned(how, rule=RULE):
+every_form = pytest.mark.parametrize("rule", FORMS)
+
+
+def planned(how, rule="ot_traversal"):
   """The rule with pairs planned for in another way."""
   return dataclasses.replace(
-    rule,
+    VERIFIERS[rule],
     name="",
-    decide=functools.partial(ot_traversal.decide, how=how),
-    stop_law=functools.partial(ot_traversal.stop_law, how=how),
+    decide=functools.partial(FORMS[rule].decide, how=how),
+    stop_law=functools.partial(FORMS[rule].stop_law, how=how),
+    loop=None,
   )
 
 
@@ -37,8 +49,9 @@ def planned(how, rule=RULE):
 def known(monkeypatch):
   """The rule as the oracle has it."""
   how = pairs.How(steps=0, lean=oracle.PAIR_LEAN)
-  monkeypatch.setitem(VERIFIERS, "ot_traversal", planned(how))
-  monkeypatch.setitem(battery.METHOD, "ot_traversal", "ot_traversal")
+  for rule in FORMS:
+    monkeypatch.setitem(VERIFIERS, rule, planned(how, rule))
+    monkeypatch.setitem(battery.METHOD, rule, "ot_traversal")
 
 
 # Exact arithmetic.
@@ -100,13 +113,14 @@ def drawable(draft):
     return False
 
 
+@every_form
 @pytest.mark.parametrize("t", [battery.FIGURE_1, battery.LOPSIDED])
-def test_oracle_agreement(x64, known, t):
+def test_oracle_agreement(x64, known, t, rule):
   rng = random.Random(len(t))
   drafts = [battery.random_draft(rng, t, WOR) for _ in range(60)]
   drafts = [draft for draft in drafts if drawable(draft)]
   assert len(drafts) > 10
-  battery.assert_oracle_agrees("ot_traversal", t, drafts, WOR)
+  battery.assert_oracle_agrees(rule, t, drafts, WOR)
 
 
 def test_a_plan_is_the_oracles(x64):
@@ -135,17 +149,18 @@ def test_a_plan_is_the_oracles(x64):
         )
 
 
-def test_a_nan_is_reported_or_was_not_read(x64):
+@every_form
+def test_a_nan_is_reported_or_was_not_read(x64, rule):
   t, rng = battery.LOPSIDED, np.random.default_rng(14)
   lanes = battery.random_lanes(rng, t, 24, only=WOR)
   eta = rng.random((24, len(t))) ** 2
-  clean = battery.run("ot_traversal", t, lanes, eta, WOR)
+  clean = battery.run(rule, t, lanes, eta, WOR)
   assert not clean.fault.any()
   assert set(clean.node.tolist()) > {ROOT}
   for name in "qp":
     for row in range(len(t)):
       bad = battery.poisoned(lanes, name, row, 5)
-      found = battery.run("ot_traversal", t, bad, eta, WOR)
+      found = battery.run(rule, t, bad, eta, WOR)
       for values in (found.node, found.residual, found.accept, found.stop):
         assert not np.isnan(values).any(), (name, row)
       np.testing.assert_allclose(found.residual.sum(axis=1), 1, atol=1e-12)
@@ -157,16 +172,47 @@ def test_a_nan_is_reported_or_was_not_read(x64):
         assert found.fault[clean.node == row].all()
 
 
-def test_on_chains_it_is_the_traversal(x64):
+@every_form
+def test_on_chains_it_is_the_traversal(x64, rule):
   """Coin for coin."""
   rng = np.random.default_rng(2)
   lanes = battery.random_lanes(rng, battery.CHAIN, 300, only=WOR)
   eta = rng.random((300, len(battery.CHAIN)))
   found, other = (
-    battery.run(rule, battery.CHAIN, lanes, eta, WOR)
-    for rule in ("ot_traversal", "traversal")
+    battery.run(one, battery.CHAIN, lanes, eta, WOR)
+    for one in (rule, "traversal")
   )
   battery.assert_same(found, other, lanes)
+
+
+@pytest.mark.parametrize("t", battery.TREES.values(), ids=battery.TREES)
+def test_both_forms_decide_alike(x64, t):
+  """The loop's tree is an argument, padded, with NaN where no node is."""
+  rng = np.random.default_rng(len(t))
+  lanes = battery.random_lanes(rng, t, 48, only=WOR)
+  eta = rng.random((48, len(t))) ** 2
+  found, other = (battery.run(rule, t, lanes, eta, WOR) for rule in FORMS)
+  assert not found.fault.any()
+  assert len({*found.node.tolist()}) > 2
+  battery.assert_same(found, other, lanes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_both_forms_decide_alike_in_float32(seed):
+  """Of sure drafts with tiny tails, where both round."""
+  t, rng = battery.LOPSIDED, np.random.default_rng(seed)
+  lanes = battery.random_lanes(rng, t, 256, only=WOR)
+
+  def harden(law):
+    law = law.astype(np.float32) ** rng.choice([1, 4, 12], (256, len(t), 1))
+    return (law / law.sum(axis=2, keepdims=True)).astype(np.float32)
+
+  lanes = dataclasses.replace(lanes, q=harden(lanes.q), p=harden(lanes.p))
+  eta = rng.random((256, len(t)))
+  found, other = (battery.run(rule, t, lanes, eta, WOR) for rule in FORMS)
+  assert not (found.fault | other.fault).any()
+  np.testing.assert_allclose(found.stop, other.stop, atol=1e-5)
+  assert (found.node == other.node).mean() > 0.99
 
 
 # Lossless, and not when it is made wrong.
@@ -174,15 +220,31 @@ def test_on_chains_it_is_the_traversal(x64):
 SMALL = certify.Settings(cases=18)
 
 
+@every_form
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("how", [pairs.USUAL, FEW], ids=["usual", "few"])
 @pytest.mark.parametrize(
   "tree", quick.shorter(["kary:2x2", "branching:3,1", "branching:4"], keep=1)
 )
-def test_it_is_lossless(tree, how, dtype):
+def test_it_is_lossless(tree, how, dtype, rule):
   settings = SMALL._replace(dtype=dtype, vocabulary=4 if tree[-1] == "4" else 3)
   with jax.enable_x64(dtype == np.float64):
-    found = certify.check(planned(how), WOR, tree, settings)
+    found = certify.check(planned(how, rule), WOR, tree, settings)
+  assert found.failure is None
+  assert found.method == "exact"
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+  "tree", quick.shorter(["adaptive:2,2", "adaptive:3,2", "adaptive:2,2,2"], 2)
+)
+def test_it_is_lossless_on_trees_that_take_shape(tree, dtype):
+  vocabulary = 4 if tree == "adaptive:3,2" else 3
+  settings = SMALL._replace(dtype=dtype, vocabulary=vocabulary)
+  with jax.enable_x64(dtype == np.float64):
+    found = certify.check(
+      planned(FEW, "ot_traversal_loop"), WOR, tree, settings
+    )
   assert found.failure is None
   assert found.method == "exact"
 
@@ -199,14 +261,15 @@ def of_another_z(made):
   return made._replace(z_others=made.z_others * 2)
 
 
+@every_form
 @pytest.mark.parametrize(
   "fault", [not_cut, takes_more_than_it_says, of_another_z]
 )
-def test_a_wrong_plan_is_caught(monkeypatch, fault):
+def test_a_wrong_plan_is_caught(monkeypatch, fault, rule):
   make = pairs.plan
   monkeypatch.setattr(pairs, "plan", lambda *given: fault(make(*given)))
   with jax.enable_x64(True):
-    found = certify.check(planned(FEW), WOR, "branching:2", SMALL)
+    found = certify.check(planned(FEW, rule), WOR, "branching:2", SMALL)
   assert found.failure is not None
   assert found.failure.law_broken
 

@@ -159,7 +159,7 @@ def run(rule, t, lanes, eta, proposal=None):
   N = len(t)
   q, p, tokens = lanes.q, lanes.p, lanes.tokens
   eta = np.asarray(eta, p.dtype)
-  loop = rule in LOOPS
+  loop = not VERIFIERS[rule].static_only
   if loop:  # padded nodes are never visited: their laws need not be any
     topology = t.topology(nodes=NODES, width=WIDTH)
     q, p = padded_nodes(q, np.nan), padded_nodes(p, np.nan)

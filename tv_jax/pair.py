@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from tv_jax import drafting, models, prompts
 from tv_jax.models import Head, Model
-from tv_jax.reading import brief
+from tv_jax.reading import brief, place_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,9 +66,10 @@ def load(
   """Loads a target and its draft.
 
   Args:
-    draft: A directory in Hugging Face's layout, or a hub repository; not read
-      if `draft_kind` is "none".
-    target: Likewise.
+    draft: A directory in Hugging Face's layout, a hub repository, or one of
+      those that come with the package: "bundled/draft", "bundled/draft_weak";
+      not read if `draft_kind` is "none".
+    target: Likewise; "bundled/target".
     draft_kind: "independent" for a language model of its own ("llama" is its
       older name), "eagle" for an EAGLE-1 head on the target's features, "none"
       for plain decoding.
@@ -99,8 +100,7 @@ def load(
     )
   if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
-  if isinstance(target, str | os.PathLike):
-    target = os.path.expanduser(target)  # what reads tokenizers does not
+  draft, target = map(_place, (draft, target))
   model = models.load(target, dtype, mesh, revision)
   loaded = None
   if draft_kind != "none":
@@ -115,6 +115,13 @@ def load(
     path=str(target),
     revision=revision,
   )
+
+
+def _place(given):
+  """Where a checkpoint is; what reads tokenizers does not know of ~."""
+  if isinstance(given, str):
+    return os.path.expanduser(place_of(given))
+  return os.path.expanduser(given) if isinstance(given, os.PathLike) else given
 
 
 def _ends(target, revision, model) -> tuple[int, ...]:

@@ -87,14 +87,16 @@ class Answerer:
 
   def expect(self, methods: Sequence[Method]) -> None:
     """Tells what compiles ahead of the first turns that are to be decoded."""
+    # A first turn is the same prompt whatever the method.
+    rows = [self.ask(*one) for one in self.turn(methods[0], 0).items()]
     waiting = [
       method
       for method in methods
-      if not all(self.there(key) for key in self.turn(method, 0))
+      if any(
+        row.tokens and not self.there(row.key._replace(method=method))
+        for row in rows
+      )
     ]
-    if not waiting:
-      return
-    rows = [self.ask(*one) for one in self.turn(waiting[0], 0).items()]
     hows = [self.how(method) for method in waiting]
     self.ahead.expect(hows, self.settings.batch_size, self.longest(rows))
 

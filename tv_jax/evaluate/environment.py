@@ -1,6 +1,7 @@
 """What a run runs on, and the programs that were compiled for it."""
 
 import datetime
+import functools
 import hashlib
 import importlib.metadata
 import os
@@ -78,8 +79,12 @@ def _told(name: str) -> str:
   return ""
 
 
+@functools.cache
 def _revision() -> str:
-  """The commit of the sources, where they are a git checkout."""
+  """The commit of the sources, where they are a git checkout.
+
+  As it was when this was first asked, soon after they were read.
+  """
   here = pathlib.Path(__file__).parents[2]
   if not (here / ".git").exists():
     return ""

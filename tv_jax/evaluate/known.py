@@ -1,18 +1,20 @@
-"""Answers that other runs have, and this one would give again to the byte.
+"""Answers that other runs have, and that this one would give again.
 
 What is decoded follows from the config, from what was read, from the code and
 from where it runs. A run that is alike in all of that, but for the points of
-its grid, has the very lines of the methods that both have. Of code that is no
-commit nobody knows whether it is the same: nothing is taken.
+its grid, has the very lines of the methods that both have: to the byte, where a
+program that is compiled twice is the same. Of code that is no commit nobody
+knows whether it is the same, and in a run that was begun elsewhere a second
+turn would follow another first: nothing is taken.
 """
 
 import json
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from tv_jax import store
 from tv_jax.evaluate.settings import Run, to_dict
 from tv_jax.records import AXES, Answer, Key
+from tv_jax.store import runs
 from tv_jax.store import unit as unit_lib
 
 # In these runs may differ. Rules that share a program are not among them.
@@ -28,7 +30,7 @@ _OF_METHODS = "trees/", "proposals/"
 
 def answers(
   settings: Run,
-  environment: Mapping,
+  environments: Sequence[Mapping],
   sources: Mapping[str, str],
   folders: Iterable[pathlib.Path],
 ) -> dict[Key, Answer]:
@@ -36,15 +38,18 @@ def answers(
 
   Args:
     settings: Of the run that wants them.
-    environment: Where it runs.
+    environments: Where it runs, and has run.
     sources: The hashes of what it reads.
     folders: Of other runs; one that cannot be read is left out.
 
   Returns:
     By key; those of other points of a grid too.
   """
-  revision = environment["revision"]
+  place, *others = map(_place, environments)
+  revision = place["revision"]
   if not revision or revision.endswith("-dirty"):
+    return {}
+  if any(other != place for other in others):
     return {}
   config = _fixed(json.loads(json.dumps(to_dict(settings))))
   found = {}
@@ -52,13 +57,12 @@ def answers(
     try:
       if _fixed(unit_lib.load(folder / unit_lib.CONFIG, dict) or {}) != config:
         continue
-      unit = store.read(folder)
+      unit = runs.read(folder)
       theirs = unit_lib.load(folder / unit_lib.SOURCES, dict) or {}
     except (ValueError, OSError):  # whoever runs it is told
       continue
-    places = [_place(one) for one in unit.environments]
-    here = places and all(one == _place(environment) for one in places)
-    if unit.done and here and _alike(sources, theirs):
+    here = [_place(one) == place for one in unit.environments]
+    if unit.done and here and all(here) and _alike(sources, theirs):
       found |= {one.key: one for one in unit.items if one.error is None}
   return found
 

@@ -79,8 +79,12 @@ def run(
     pair = hosts.together(lambda: _loaded(load, settings))
     taken = {}
     if not hosts.several:
-      found = known.answers(settings, described, read, others)
-      taken = {key: one for key, one in found.items() if key.method in methods}
+      found = known.answers(settings, results.environments, read, others)
+      taken = {
+        key: one
+        for key, one in found.items()
+        if key.method in methods and key not in results
+      }
     told = f"{count} answers in {len(methods)} cells, {len(results)} are there"
     say(f"{told}, {len(taken)} in other runs" if taken else told)
     timed = hosts.of_first((folder / "timing.json").exists)

@@ -47,7 +47,7 @@ def plan(
   pair: Pair,
   settings: Run,
   questions: Sequence[Question],
-  say: Callable[[str], None] = lambda line: None,
+  say: Callable[[str], None],
 ) -> Plan | None:
   """The methods of the first seed, and the first turns of some questions.
 
@@ -82,8 +82,7 @@ def measure(
 ) -> dict:
   """Times the methods; what is kept as a run's timing.
 
-  All programs that may be compiled ahead are asked for before the first clock
-  starts: nothing is compiled beside what is timed.
+  Nothing is compiled beside what is timed.
   """
   asked, hows, longest = planned
   compiling = {}
@@ -93,10 +92,9 @@ def measure(
     before = ahead.reach(how, 1, longest)
     _, own = _time(pair, how, asked[0], longest)
     compiling[method] = before or own
+  ahead.settle()
   say(f"timing: {len(hows)} methods in turn on {len(asked)} questions")
   order, found = [*hows], {method: [] for method in hows}
-  # Of the length that the whole programs are padded to: they are there.
-  staged = max((tokens for _, tokens, _ in asked), key=len)
   for turn in range(settings.timing.rounds):
     for place, one in enumerate(asked):
       first = (turn + place) % len(order)
@@ -115,7 +113,7 @@ def measure(
         "tokens": [one.tokens for one in found[method]],
         "cycles": [one.cycles for one in found[method]],
         "compile_seconds": compiling[method],
-        "stages": _stages(pair, settings, method, staged, say),
+        "stages": _stages(pair, settings, method, asked, say),
       }
       for method in order
     ],
@@ -146,13 +144,18 @@ def _time(pair, how, asked, longest) -> tuple[Timed, float]:
   return Timed(seconds, kept, cycles), compiling
 
 
-def _stages(pair, settings, method, tokens, say) -> dict | None:
-  """Milliseconds a cycle by stage, the stages programs of their own."""
+def _stages(pair, settings, method, asked, say) -> dict | None:
+  """Milliseconds a cycle by stage, the stages programs of their own.
+
+  Of the longest question that has room for a whole answer: what it is padded
+  to is most likely what all were, and the whole program is there.
+  """
   trees = settings.timing.stages
   if method.tree not in trees and not (method.plain and trees):
     return None
   say(f"timing: stages of {method}")
-  options = _options(settings, method)
+  _, tokens, limit = max(asked, key=lambda one: (one[2], len(one[1])))
+  options = _options(settings, method) | {"max_new_tokens": limit}
   return generation.profile(
     pair, [tokens], batch_size=1, progress=False, **options
   ).milliseconds

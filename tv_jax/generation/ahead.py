@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import jax
 
-from tv_jax import decoding
+from tv_jax import decoding, extents
 from tv_jax.generation import batches, run
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
@@ -29,13 +29,13 @@ class Job(NamedTuple):
   Attributes:
     plan: The plan.
     size: Rows of its batches.
-    longest: Their longest prompt.
+    prompt: What their prompts are padded to.
     new: Tokens that there may be.
   """
 
   plan: decoding.Plan
   size: int
-  longest: int
+  prompt: int
   new: int
 
 
@@ -59,7 +59,9 @@ class Ahead:
     if self.pool:
       self.pool.shutdown(wait=False, cancel_futures=True)
 
-  def expect(self, settings: Iterable[Settings], size: int, longest: int):
+  def expect(
+    self, settings: Iterable[Settings], size: int, longest: int
+  ) -> None:
     """Programs that will be asked for, in this order, after those before."""
     for one in settings if self.pool else ():
       job = _job(one, size, longest)
@@ -84,9 +86,18 @@ class Ahead:
       )
     return found.result() if wait else 0.0
 
+  def settle(self) -> None:
+    """Returns once nothing is being compiled; what has not begun is not."""
+    for one in self.begun.values():
+      if not one.cancel():
+        one.result()
+    self.begun.clear()
+    self.waiting.clear()
+
 
 def _job(settings, size, longest) -> Job:
-  return Job(settings.plan, size, longest, settings.limit)
+  prompt = extents.prompt_slots(longest)
+  return Job(settings.plan, size, prompt, settings.limit)
 
 
 def _compile(pair, settings, job) -> float:
@@ -94,7 +105,7 @@ def _compile(pair, settings, job) -> float:
   begin = time.perf_counter()
   try:
     batch = batches.assemble(
-      pair, settings, [()], [0], job.size, longest=job.longest
+      pair, settings, [()], [0], job.size, longest=job.prompt
     )
     run.program(settings, batch, batches.shapes(pair, batch))
   except Exception:  # whoever runs it meets it again, and says so

@@ -12,7 +12,7 @@ DEFINITIONS = (
   " compilation is apart, and all methods take turns on each question."
   " Tokens/s: all tokens by all seconds. By question (Spec-Bench's): the mean"
   " of the questions' own speeds. Speed-up: over plain decoding in the same"
-  " run. Compile: on a CPU while others decoded.",
+  " run. Compile: on a CPU others may have decoded meanwhile.",
   "Shares: of a cycle whose stages are programs of their own, one after the"
   " other; in one program they are faster.",
 )

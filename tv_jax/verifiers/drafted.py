@@ -136,7 +136,7 @@ def conclude(
   def reduced():
     ratio = jnp.minimum(g.beta / g.alpha, residual.largest(g.beta.dtype))
     row = residual.positive(draft.p[node] - ratio * draft.q[node])
-    row = _set(row, tokens, g.at / g.alpha)
+    row = put(row, tokens, g.at / g.alpha)
     total = jnp.sum(row)
     return sound(row, total, lambda: decided(row / total))
 
@@ -145,10 +145,10 @@ def conclude(
 
 def sum_off(row, tokens):
   """The sum of a row off the tokens: `residual.mass_off` as a CPU likes it."""
-  return jnp.sum(_set(row, tokens, jnp.zeros((), row.dtype)))
+  return jnp.sum(put(row, tokens, jnp.zeros((), row.dtype)))
 
 
-def _set(row, tokens, values):
+def put(row, tokens, values):
   """The row with `values` at the tokens, where there are any."""
   # -1 would wrap; and one place more than K keeps it a scatter at K = 1, which
   # becomes a copy of the row otherwise.

@@ -18,8 +18,8 @@ two by two, as `pairs.py` does it, and a last odd one by itself: on a chain the
 rule takes the decisions of the traversal.
 
 g is no longer a combination of p and q, so that each family has a row of its
-own. All families of a level at once; there is no walk that would spare the rows
-of nodes that are not reached.
+own. All families of a level at once; `ot_traversal_loop.py` takes the same
+decisions node by node, and plans for those alone that it comes to.
 
 Axes: N nodes, M nodes that have children, K children of a node, V vocabulary.
 """
@@ -42,13 +42,14 @@ from tv_jax.verifiers.residual import enter, positive
 from tv_jax.verifiers.traversal import first_hit_law
 
 
-class _Node(NamedTuple):
+class Node(NamedTuple):
   """A node, some of whose children were rejected."""
 
   g: jax.Array  # [V]
   mass: jax.Array  # [] sum(g)
   deficit: jax.Array  # [] 1 - sum(g), a number of its own
-  q: jax.Array  # [V] the law of the next child
+  rest: jax.Array  # [V] q off the children so far
+  scale: jax.Array  # [] times this it is the law of the next child
 
 
 class _Offers(NamedTuple):
@@ -60,7 +61,7 @@ class _Offers(NamedTuple):
   fault: jax.Array  # []
 
 
-def _two(node: _Node, tokens, both, how):
+def two(node: Node, tokens, both, how) -> tuple[jax.Array, Node]:
   """Two children, or one: the chances to enter them, and their parent after.
 
   Args:
@@ -69,30 +70,37 @@ def _two(node: _Node, tokens, both, how):
     both: [] whether two were to be drawn; None: there never are two.
     how: How they are planned for.
   """
+  q = node.rest * node.scale
   place = jnp.maximum(tokens, 0)
-  exists = (tokens != INVALID) & ~(node.q[place] <= 0)
-  first = enter(node.g[place[0]], node.q[place[0]], exists[0])
-  chance = jnp.stack([first, jnp.zeros_like(first)])
-  taken = jnp.minimum(node.g, node.q)
-  if both is not None:
-    plan = pairs.plan(node.g, node.q, how)
-    planned = pairs.enter(plan, place, exists, how)
-    chance = jnp.where(both, planned, chance)
-    taken = jnp.where(both, plan.taken, taken)
+  exists = (tokens != INVALID) & ~(q[place] <= 0)
+
+  def alone():
+    first = enter(node.g[place[0]], q[place[0]], exists[0])
+    chance = jnp.stack([first, jnp.zeros_like(first)])
+    return chance, jnp.minimum(node.g, q)
+
+  def together():
+    plan = pairs.plan(node.g, q, how)
+    return pairs.enter(plan, place, exists, how), plan.taken
+
+  chance, taken = (
+    alone() if both is None else jax.lax.cond(both, together, alone)
+  )
   left = positive(node.g - taken)
   kept = jnp.sum(left)
   size = kept + node.deficit
   # Nothing is left after what had no chance to fail: g stays as it was.
   usable = exists[0] & ~(size <= exhausted(size.dtype))
   size = jnp.where(usable, size, 1)
-  vocabulary = jnp.arange(len(node.q), dtype=jnp.int32)
+  vocabulary = jnp.arange(len(q), dtype=jnp.int32)
   drawn = (vocabulary == tokens[0]) | (vocabulary == tokens[1])
-  rest = jnp.where(drawn, 0, node.q)
-  after = _Node(
+  rest = jnp.where(drawn, 0, node.rest)
+  after = Node(
     g=jnp.where(usable, left / size, node.g),
     mass=jnp.where(usable, kept / size, node.mass),
     deficit=jnp.where(usable, node.deficit / size, node.deficit),
-    q=rest * over(jnp.sum(rest)),
+    rest=rest,
+    scale=over(jnp.sum(rest)),
   )
   return jnp.where(exists, chance, 0), after
 
@@ -109,11 +117,12 @@ def _family(how, most, size, tokens, q, p, chance):
     p: [V] the target's.
     chance: [] with which it was entered.
   """
-  node = _Node(g=chance * p, mass=chance, deficit=1 - chance, q=q)
+  one = jnp.ones_like(chance)
+  node = Node(g=chance * p, mass=chance, deficit=1 - chance, rest=q, scale=one)
   chances = []
   for begin in range(0, most, 2):
     both = size > begin + 1 if most > begin + 1 else None
-    own, node = _two(node, tokens[begin : begin + 2], both, how)
+    own, node = two(node, tokens[begin : begin + 2], both, how)
     chances.append(own)
   return jnp.concatenate(chances), node.g, node.mass
 

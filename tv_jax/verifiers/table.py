@@ -13,6 +13,7 @@ from tv_jax.verifiers import (
   k_seq,
   layer_walk,
   ot_traversal,
+  ot_traversal_loop,
   token_level,
   token_level_loop,
   traversal,
@@ -40,6 +41,14 @@ _TRAVERSAL_LOOP = Verifier(
   stop_law=traversal_loop.stop_law,
   direction=UP,
   by_path=True,
+  static_only=False,
+)
+_OT_TRAVERSAL_LOOP = Verifier(
+  name="ot_traversal_loop",
+  decide=ot_traversal_loop.decide,
+  stop_law=ot_traversal_loop.stop_law,
+  direction=UP,
+  proposals=("without_replacement",),
   static_only=False,
 )
 
@@ -84,7 +93,9 @@ VERIFIERS = {
       stop_law=ot_traversal.stop_law,
       direction=UP,
       proposals=("without_replacement",),
+      loop=_OT_TRAVERSAL_LOOP,
     ),
+    _OT_TRAVERSAL_LOOP,
     Verifier(
       name="gbv",
       decide=gbv.decide,
