@@ -145,24 +145,25 @@ def test_nothing_is_compiled_beside_what_is_timed(tmp_path, monkeypatch):
   monkeypatch.setattr(generation.Ahead, "__init__", watched)
   monkeypatch.setattr(timing, "_time", clocked)
   own = config(
-    tasks="qa rag",
+    tasks="qa",
     per_task=1,
-    trees="chain:1 chain:2",
-    verifiers="traversal",
+    trees="chain:1",
+    verifiers="token_level",
     timing__per_task=1,
     timing__stages="chain:1",
   )
   wholes, profile = [], generation.profile
 
   def kept(*arguments, **options):
-    wholes.append(profile(*arguments, **options).whole_compile_seconds)
-    return profile(*arguments, **options)
+    found = profile(*arguments, **options)
+    wholes.append(found.whole_compile_seconds)
+    return found
 
   monkeypatch.setattr(generation, "profile", kept)
   evaluate.run(own, tmp_path)
-  assert len(timed) == 3 + 3 * 2
-  assert not any(running for _, running in timed[3:])
-  assert max(seconds for seconds, _ in timed[3:]) < 0.1
+  assert len(timed) == 2 + 2  # each to compile it, and then the question
+  assert not any(running for _, running in timed[2:])
+  assert max(seconds for seconds, _ in timed[2:]) < 0.1
   assert len(wholes) == 2
   assert max(wholes) < 0.1
 

@@ -113,7 +113,10 @@ def taken(folder, *places):
   [
     ({}, 1),
     ({"experiment": "other", "plain": False, "timing": {}}, 1),
-    ({"trees": ["chain:2"], "seeds": [4], "temperatures": [0.5]}, 1),
+    (
+      {"trees": ["kary:2x2", "chain:2"], "seeds": [4], "temperatures": [0.5]},
+      1,
+    ),
     ({"place": {**ENVIRONMENT, "date": "2026-01-02"}}, 1),
     ({"sources": {**SOURCES, "trees/chain:2": "e"}}, 1),
     ({"verifiers": ["traversal"]}, 0),  # another program

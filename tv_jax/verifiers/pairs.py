@@ -135,7 +135,11 @@ def enter(
 
 
 def _split(q, kept) -> _Law:
-  value, token = jax.lax.top_k(q, min(kept, len(q)))
+  # XLA takes a part of a sorted row for the largest few, and does not sort, as
+  # long as no part of the part is asked for.
+  value, token = jax.lax.optimization_barrier(
+    jax.lax.top_k(q, min(kept, len(q)))
+  )
   others = q.at[token].set(0)
   # Not 1 minus the likeliest, which float32 would lose.
   left = jnp.sum(others) + jnp.sum(value[1:])
