@@ -134,6 +134,7 @@ def test_nothing_is_compiled_beside_what_is_timed(tmp_path, monkeypatch):
   def watched(self, pair):
     inside(self, pair)
     seen.append(self)
+    self.expect(hows(pair, ["kary:2x2"]), 1, 8)  # which nobody comes to
 
   def clocked(*arguments):
     found = time_(*arguments)

@@ -228,3 +228,12 @@ def test_a_signal_does_not_wait_for_a_thread(number):
   """
   status, out, _ = outcome(body)
   assert (status, out) == (128 + number, "report\n")
+
+
+def test_nor_does_what_the_user_can_mend():
+  body = """
+  import concurrent.futures
+  concurrent.futures.ThreadPoolExecutor(1).submit(time.sleep, 300)
+  return 2
+  """
+  assert outcome(body)[0] == 2

@@ -68,6 +68,27 @@ def test_a_run_that_has_all_from_others_decodes_nothing(tmp_path, monkeypatch):
   assert store.read(tmp_path / "b").done
 
 
+def test_where_it_was_begun_is_looked_at(tmp_path, monkeypatch):
+  """A run that goes on elsewhere tells of both places."""
+  folder, asked = tmp_path / "run", []
+  settings = evaluate.from_config(config())
+  began = {**environment.describe(), "revision": "another"}
+  with store.Store(folder, evaluate.to_dict(settings), began):
+    pass
+
+  def look(settings, environments, *_):
+    asked.extend(environments)
+    raise ValueError("enough")
+
+  monkeypatch.setattr(known, "answers", look)
+  with pytest.raises(ValueError, match="enough"):
+    evaluate.run(config(), folder)
+  assert [one["revision"] for one in asked] == [
+    "another",
+    environment.describe()["revision"],
+  ]
+
+
 @pytest.fixture
 def run(tmp_path):
   """A finished run of one answer, and how to change it."""

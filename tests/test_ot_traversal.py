@@ -168,6 +168,11 @@ def test_a_nan_is_reported_or_was_not_read(x64, rule):
       for values in (found.node, found.residual, found.accept, found.stop):
         assert not np.isnan(values).any(), (name, row)
       np.testing.assert_allclose(found.residual.sum(axis=1), 1, atol=1e-12)
+      sound = ~found.fault
+      np.testing.assert_array_equal(found.node[sound], clean.node[sound])
+      for field in ("residual", "accept"):
+        own, other = (getattr(x, field)[sound] for x in (found, clean))
+        np.testing.assert_allclose(own, other, atol=1e-12)
       assert (found.node[found.fault] == ROOT).all()
       assert (found.accept[found.fault] == NOT_OFFERED).all()
       if name == "q" and t.num_children[row] == 0:
@@ -199,6 +204,22 @@ def test_both_forms_decide_alike(x64, t):
   assert not found.fault.any()
   assert len({*found.node.tolist()}) > 2
   battery.assert_same(found, other, lanes)
+
+
+def test_both_forms_decide_alike_with_three_pairs_of_siblings(x64):
+  t, rng = tree_lib.branching([6, 1]), np.random.default_rng(3)
+  lanes = battery.random_lanes(rng, t, 200, only=WOR)
+  eta = rng.random((200, len(t))) ** 2
+
+  def decide(rule):
+    one = functools.partial(VERIFIERS[rule].decide, t, PROPOSALS[WOR])
+    return jax.jit(jax.vmap(one))(lanes.tokens, lanes.q, lanes.p, eta)
+
+  found, other = map(decide, FORMS)
+  assert {5, 6} & {*found.node.tolist()}
+  np.testing.assert_array_equal(found.node, other.node)
+  np.testing.assert_allclose(found.accept, other.accept, atol=1e-12)
+  np.testing.assert_allclose(found.residual, other.residual, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))

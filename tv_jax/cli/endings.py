@@ -25,8 +25,8 @@ class Heard:
     status: What to exit with; 0 as long as none was heard.
     at_once: Whether even the first one ends the process at once.
     leave: Called when it ends at once.
-    abrupt: Whether to end without the interpreter's own way out even where no
-      signal was heard: something may wait for other processes.
+    abrupt: Whether to end without the interpreter's own way out even where all
+      is well: something may wait for other processes.
   """
 
   def __init__(self):
@@ -133,7 +133,9 @@ def run(command: Callable[[Heard], int | None]) -> None:
       raise
   heard.listen_no_more()
   _flush()
-  if heard.abrupt or heard.status:  # what is still compiled is not waited for
+  if heard.status or (isinstance(status, int) and status):
+    heard.abrupt = True  # what is still compiled is not waited for
+  if heard.abrupt:
     os._exit(heard.status or status or 0)
   sys.exit(heard.status or status)
 

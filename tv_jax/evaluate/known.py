@@ -46,7 +46,7 @@ def answers(
     By key; those of other points of a grid too.
   """
   place, *others = map(_place, environments)
-  revision = place["revision"]
+  revision = place.get("revision")
   if not revision or revision.endswith("-dirty"):
     return {}
   if any(other != place for other in others):

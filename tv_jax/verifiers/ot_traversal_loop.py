@@ -106,8 +106,8 @@ def _walk(draft: drafted.Draft, eta, how) -> _State:
     return look_on(
       state._replace(
         unplanned=jnp.array(False),
-        done=fault,
-        fault=fault,
+        done=state.done | fault,  # of a lane that waits for others
+        fault=state.fault | fault,
         planned=state.planned.at[node].set(child + 2),
         chances=state.chances.at[node].set(chances),
         g=state.g.at[node].set(after.g),

@@ -19,13 +19,15 @@ what either could take to the elder, which carries the deeper subtree as a rule;
 in the limit nothing of the sum is lost by it.
 
 The likeliest tokens of q have a z of their own; all others share one. So f is
-had, exactly, by M^2 operations and a few passes over V.
+had, exactly, by M^2 operations and a few passes over V; and to improve z, which
+asks for the sum of f over the others alone, takes none of these.
 
 Axes: V vocabulary, M tokens with a z of their own.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple
 
 import jax
@@ -72,7 +74,26 @@ class _Law(NamedTuple):
   q: jax.Array  # [M] of these
   over: jax.Array  # [M] 1 / (1 - q); 0: there is no second token
   others: jax.Array  # [V] q of all others
-  over_others: jax.Array  # [V]
+  after: jax.Array  # [V] q / (1 - q) of these
+  once: jax.Array  # [] sum(others)
+  often: jax.Array  # [] sum(after)
+
+  @property
+  def another(self) -> tuple[jax.Array, jax.Array]:
+    """[V] of each of the others, that another of them is second; is first."""
+    return (
+      self.after * positive(self.once - self.others),
+      self.others * positive(self.often - self.after),
+    )
+
+
+class _Shares(NamedTuple):
+  """What is taken of each of the others, of four ways to be drawn."""
+
+  first: jax.Array  # [] with a kept one after it, a share of `after`
+  second: jax.Array  # [] after a kept one, a share of `others`
+  first_of_both: jax.Array  # [] of `another`
+  second_of_both: jax.Array  # []
 
 
 def plan(g: jax.Array, q: jax.Array, how: How = USUAL) -> Plan:
@@ -80,24 +101,28 @@ def plan(g: jax.Array, q: jax.Array, how: How = USUAL) -> Plan:
   law = _split(q, how.kept)
   g_kept = g[law.token]
   g_others = jnp.sum(jnp.where(law.others > 0, g, 0))
+  before, behind = law.another
+  ways = law.often, law.once, jnp.sum(before), jnp.sum(behind)
 
   def clip(z):
     return jnp.clip(z, _SMALLEST, _LARGEST)
 
   def improve(step, now):
     z, z_others = now
-    kept, rest = _marginal(law, z, z_others, how.lean)
-    kept, rest = _ratio(g_kept, kept), _ratio(g_others, jnp.sum(rest))
+    kept, shares = _marginal(law, z, z_others, how.lean)
+    rest = sum(map(operator.mul, shares, ways))
+    kept, rest = _ratio(g_kept, kept), _ratio(g_others, rest)
     twice = step % 3 != 2
     z *= jnp.where(twice, kept**2, kept)
     z_others *= jnp.where(twice, rest**2, rest)
     return clip(z), clip(z_others)
 
   z = clip(_ratio(g_kept, law.q))
-  z_others = clip(_ratio(g_others, jnp.sum(law.others)))
+  z_others = clip(_ratio(g_others, law.once))
   z, z_others = jax.lax.fori_loop(0, how.steps, improve, (z, z_others))
-  kept, rest = _marginal(law, z, z_others, how.lean)
-  f = rest.at[law.token].set(kept)
+  kept, shares = _marginal(law, z, z_others, how.lean)
+  ways = law.after, law.others, before, behind
+  f = sum(map(operator.mul, shares, ways)).at[law.token].set(kept)
   return Plan(
     token=law.token,
     last=law.over == 0,
@@ -142,13 +167,16 @@ def _split(q, kept) -> _Law:
   )
   others = q.at[token].set(0)
   # Not 1 minus the likeliest, which float32 would lose.
-  left = jnp.sum(others) + jnp.sum(value[1:])
+  once = jnp.sum(others)
+  after = others * over(1 - others)
   return _Law(
     token=token,
     q=value,
-    over=over(jnp.append(left, 1 - value[1:])),
+    over=over(jnp.append(once + jnp.sum(value[1:]), 1 - value[1:])),
     others=others,
-    over_others=over(1 - others),
+    after=after,
+    once=once,
+    often=jnp.sum(after),
   )
 
 
@@ -158,11 +186,9 @@ def _share(x, y, lean):
   return lean * x / whole, y / whole
 
 
-def _marginal(law: _Law, z, z_others, lean):
-  """What is taken before the cut: of the kept [M], and of the others [V]."""
-  q, others = law.q, law.others
-  after = others * law.over_others
-  once, often = jnp.sum(others), jnp.sum(after)
+def _marginal(law: _Law, z, z_others, lean) -> tuple[jax.Array, _Shares]:
+  """What is taken before the cut: of the kept [M], and of the others."""
+  q = law.q
   first, second = _share(z[:, None], z[None, :], lean)
   pair = (q * law.over)[:, None] * q[None, :]
   pair *= 1 - jnp.eye(len(q), dtype=q.dtype)
@@ -170,17 +196,15 @@ def _marginal(law: _Law, z, z_others, lean):
   # One of the kept, one of the others, in either order.
   first, other_second = _share(z, z_others, lean)
   other_first, second = _share(z_others, z, lean)
-  kept += q * (once * law.over * first + often * second)
-  rest = after * jnp.sum(q * other_first)
-  rest += others * jnp.sum(q * law.over * other_second)
-  # Two of the others, which are not the same.
-  first, second = _share(z_others, z_others, lean)
-  rest += after * positive(once - others) * first
-  rest += others * positive(often - after) * second
+  kept += q * (law.once * law.over * first + law.often * second)
   # One that has all of q: nothing comes after it.
   alone, _ = _share(z, jnp.zeros_like(z), lean)
   kept += jnp.where(law.over == 0, q * alone, 0)
-  return kept, rest
+  return kept, _Shares(
+    jnp.sum(q * other_first),
+    jnp.sum(q * law.over * other_second),
+    *_share(z_others, z_others, lean),
+  )
 
 
 def _ratio(g, f):
