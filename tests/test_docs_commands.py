@@ -57,6 +57,10 @@ RUN = {
   'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
   'adaptive:5,5,5,5,5@bundled/calibrations/draft.json" '
   "--workdir=runs/calibrated": FEWER,
+  'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
+  'adaptive:5,5,5,5,5@bundled/calibrations/draft.json" '
+  "--config.verifiers=ot_traversal --config.baseline=traversal "
+  "--workdir=runs/shaped": FEWER,
   "python -m tv_jax.main --config=configs/quickstart.py:weak "
   '--config.trees="kary:2x5 eagle" '
   '--config.proposals="without_replacement gated:0.5 gated:0.7" '
