@@ -133,9 +133,9 @@ def run(command: Callable[[Heard], int | None]) -> None:
       raise
   heard.listen_no_more()
   _flush()
-  if heard.status or (isinstance(status, int) and status):
-    heard.abrupt = True  # what is still compiled is not waited for
-  if heard.abrupt:
+  # After a failure, what is still being compiled is not waited for.
+  failed = heard.status or (isinstance(status, int) and status)
+  if heard.abrupt or failed:
     os._exit(heard.status or status or 0)
   sys.exit(heard.status or status)
 
