@@ -47,12 +47,15 @@ def random_drafts(tree, proposal, vocabulary, count, seed):
 
 
 def forms(scale: Scale) -> Iterator[tuple]:
-  """The level-parallel forms against the loops, coin for coin."""
+  """The level-parallel forms against the others, coin for coin."""
   tree = scale.trees[0]
   for proposal in scale.proposals:
     for rule in scale.rules:
       name = f"{rule}, {proposal}, {tree}: level = loop"
       yield name, _compare, scale, tree, proposal, (rule, f"{rule}_loop")
+    rules = "traversal", "traversal_kernel"
+    name = f"{' = '.join(rules)}, {proposal}, {tree}"
+    yield name, _compare, scale, tree, proposal, rules
   rules = "traversal", "traversal_loop", "block"
   name = f"{' = '.join(rules)}, chain:5"
   yield name, _compare, scale, "chain:5", "without_replacement", rules
@@ -91,7 +94,7 @@ def _compare(scale, tree, proposal, names):
 
 def certificate(scale: Scale) -> Iterator[tuple]:
   """Exact laws by enumeration, on the device that is to be trusted."""
-  for rule in (*scale.rules, *scale.pair_rules):
+  for rule in (*scale.rules, "traversal_kernel", *scale.pair_rules):
     for proposal in scale.proposals[:2]:
       if proposal in (VERIFIERS[rule].proposals or (proposal,)):
         yield f"{rule}, {proposal}", _certify, rule, proposal

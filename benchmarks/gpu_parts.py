@@ -58,7 +58,8 @@ def verification(scale: Scale) -> Iterator[tuple]:
   """One decision of one tree, in a loop on the device."""
   for name in scale.trees:
     tree = common.tree(name)
-    for rule in (*scale.rules, *["block"] * tree.is_chain):
+    own = "traversal_kernel", *["block"] * tree.is_chain
+    for rule in (*scale.rules, *own):
       yield f"{rule}, {name}", _verdict, scale, tree, rule, False
     yield f"all siblings of {name} in one draw", _draw, scale, tree
   first = common.tree(scale.trees[0])
@@ -128,7 +129,7 @@ def cycles(scale: Scale) -> Iterator[tuple]:
 def more_cycles(scale: Scale) -> Iterator[tuple]:
   """Other rules, and an EAGLE head."""
   pair, tree = scale.pairs[0], scale.trees[0]
-  for rule in scale.rules[1:]:
+  for rule in (*scale.rules[1:], "traversal_kernel"):
     yield _cycle(scale, pair, tree, rule)
   yield _cycle(scale, (HEAD, pair[1]), tree, "traversal")
 
@@ -142,7 +143,8 @@ def large(scale: Scale) -> Iterator[tuple]:
     yield _cycle(scale, pair, first, rule)
   for name in scale.large:
     tree = common.tree(name)
-    yield f"traversal, {name}", _verdict, scale, tree, "traversal", False
+    for rule in ("traversal", "traversal_kernel"):
+      yield f"{rule}, {name}", _verdict, scale, tree, rule, False
     yield f"{pair[1]}, T = {len(tree)}", _pass, scale, pair[1], len(tree)
     yield _cycle(scale, pair, name, "traversal")
 

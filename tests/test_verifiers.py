@@ -55,6 +55,7 @@ NAMES = list(PROPOSALS)
 METHOD = {
   "traversal": "traversal",
   "traversal_loop": "traversal",
+  "traversal_kernel": "traversal",
   "token_level": "token_level",
   "token_level_loop": "token_level",
   "block": "block",

@@ -141,16 +141,24 @@ def conclude(
   """
   node = jnp.where(fault, tree_lib.ROOT, node)
   p_row, q_row = p[node], q[node]
-  # g / alpha = [p - ratio q]_+: an untouched node's law is p to the last bit,
-  # and a leaf's row of q, which need not hold anything, has no say.
-  alpha = jnp.where(g.alpha > 0, g.alpha, 1)
-  ratio = jnp.where(fault, 0, jnp.minimum(g.beta / alpha, largest(p.dtype)))
+  ratio, values = relative(g, fault)
   weights = positive(p_row - jnp.where(ratio > 0, ratio * q_row, 0))
   vocabulary = jnp.arange(p.shape[1], dtype=jnp.int32)
   tokens = jnp.where(fault, INVALID, tokens)
-  for token, value in zip(tokens, g.at / alpha, strict=True):
+  for token, value in zip(tokens, values, strict=True):
     weights = jnp.where(vocabulary == token, value, weights)
   return settle(node=node, weights=weights, p=p, accept=accept, fault=fault)
+
+
+def relative(g: Residual, fault: jax.Array) -> tuple[jax.Array, jax.Array]:
+  """The ratio and the values with which g / alpha = [p - ratio q]_+.
+
+  So an untouched node's law is p to the last bit, and a leaf's row of q, which
+  need not hold anything, has no say.
+  """
+  alpha = jnp.where(g.alpha > 0, g.alpha, 1)
+  ratio = jnp.minimum(g.beta / alpha, largest(g.at.dtype))
+  return jnp.where(fault, 0, ratio), g.at / alpha
 
 
 def settle(
@@ -168,7 +176,7 @@ def settle(
   on the way (`node` and `weights` are the root's then); another may show only
   now, in the accepted node's row.
   """
-  weights = jnp.where(fault, _finite(weights), weights)
+  weights = jnp.where(fault, finite(weights), weights)
   total = jnp.sum(weights)
   late = ~jnp.isfinite(total)
   # Nothing left without a fault is rounding, after rejections that had no
@@ -186,11 +194,11 @@ def settle(
 
 def _finite_law(row):
   """What is finite in a row, renormalised; uniform if nothing is."""
-  finite = _finite(row)
-  total = jnp.sum(finite)
-  uniform = 1 / len(row)
-  return jnp.where(total > 0, finite / jnp.where(total > 0, total, 1), uniform)
+  row, uniform = finite(row), 1 / len(row)
+  total = jnp.sum(row)
+  return jnp.where(total > 0, row / jnp.where(total > 0, total, 1), uniform)
 
 
-def _finite(row):
+def finite(row: jax.Array) -> jax.Array:
+  """What is a positive number, and 0 in place of all else."""
   return jnp.where((row > 0) & (row < jnp.inf), row, 0)

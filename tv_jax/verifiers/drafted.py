@@ -97,7 +97,8 @@ def reject(draft: Draft, g, own, node, child, spared) -> residual.Residual:
   def rescaled():
     terms = shifted.alpha * draft.p[node] - shifted.beta * draft.q[node]
     off = sum_off(residual.positive(terms), own.tokens)
-    return residual.rescale(g, shifted, law, own.fresh, off)
+    kept = off + residual.mass_on(shifted, own.fresh)
+    return residual.rescale(g, shifted, law, kept)
 
   return jax.lax.cond(spared, lambda: shifted, rescaled)
 

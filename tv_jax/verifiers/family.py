@@ -9,6 +9,7 @@ The residuals at work are one array [n, 4 + K], a column for each number of
 """
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -35,12 +36,22 @@ def rows(array: jax.Array, index: np.ndarray) -> jax.Array:
   return array[index]
 
 
+def sums_off(q: jax.Array, nodes: np.ndarray, tokens: jax.Array) -> jax.Array:
+  """[n] the masses of q's rows of `nodes`, off the tokens [n, K] of each."""
+  q = rows(q, nodes)
+  one, zero = jnp.ones((), q.dtype), jnp.zeros((), q.dtype)
+  return jax.vmap(
+    lambda row, taken: residual.mass_off(one, zero, row, row, taken)
+  )(q, tokens)
+
+
 def gather(
   tree: Tree,
   proposal: proposals.Proposal,
   tokens: jax.Array,
   q: jax.Array,
   p: jax.Array,
+  sums_off: Callable[..., jax.Array] = sums_off,
 ) -> residual.Siblings:
   """The children of every node that has any: `Siblings` with a leading [M]."""
   parents = tree.inner
@@ -50,28 +61,24 @@ def gather(
   q_at = q[parents[:, None], place]
   p_at = p[parents[:, None], place]
   return jax.vmap(functools.partial(residual.siblings, proposal))(
-    drawn, p_at, q_at, _rest(tree, proposal, drawn, q)
+    drawn, p_at, q_at, _rest(tree, proposal, drawn, q, sums_off)
   )
 
 
-def _rest(tree, proposal, drawn, q):
+def _rest(tree, proposal, drawn, q, sums_off):
   """[M] the mass of q off the children's tokens, where a law asks for it."""
   parents = tree.inner
   asked = np.flatnonzero(tree.num_children[parents] > proposal.rest_from)
   if not len(asked):
     return jnp.zeros(len(parents), q.dtype)
-  q_asked = rows(q, parents[asked])
-  one, zero = jnp.ones((), q.dtype), jnp.zeros((), q.dtype)
-  rest = jax.vmap(
-    lambda row, taken: residual.mass_off(one, zero, row, row, taken)
-  )(q_asked, rows(drawn, asked))
+  rest = sums_off(q, parents[asked], rows(drawn, asked))
   return spread(rest, asked, len(parents))
 
 
 def begin(children: residual.Siblings, which, chance) -> jax.Array:
   """[n, 4 + K] the families `which`, entered with `chance` [n]."""
   p_at = rows(children.p_at, which)
-  return _pack(jax.vmap(residual.begin)(p_at, chance))
+  return pack(jax.vmap(residual.begin)(p_at, chance))
 
 
 def enter(children: residual.Siblings, g, own, which, rank) -> jax.Array:
@@ -95,9 +102,7 @@ def reject(tree, children, g, which, lost, q, p) -> jax.Array:
 
   One pass over a row of p and of q for each, all in one operation.
   """
-  before = _unpack(g)
-  law = jax.tree.map(lambda x: x[which, lost], children.laws)
-  shifted = jax.vmap(residual.shift)(before, law)
+  _, _, shifted = _shifted(children, g, which, lost)
   off = jax.vmap(residual.mass_off)(
     shifted.alpha,
     shifted.beta,
@@ -105,11 +110,23 @@ def reject(tree, children, g, which, lost, q, p) -> jax.Array:
     rows(q, tree.inner[which]),
     rows(children.tokens, which),
   )
-  fresh = rows(children.fresh, which)
-  after = _pack(jax.vmap(residual.rescale)(before, shifted, law, fresh, off))
+  after = rescaled(children, g, which, lost, off)
   if children.tokens.shape[1] > _WIDE:
     after = jax.lax.optimization_barrier(after)
   return after
+
+
+def rescaled(children, g, which, lost, off) -> jax.Array:
+  """What `reject` gives, once the masses `off` [n] are known."""
+  before, law, shifted = _shifted(children, g, which, lost)
+  kept = off + jax.vmap(residual.mass_on)(shifted, rows(children.fresh, which))
+  return pack(jax.vmap(residual.rescale)(before, shifted, law, kept))
+
+
+def _shifted(children, g, which, lost):
+  before = unpack(g)
+  law = jax.tree.map(lambda x: x[which, lost], children.laws)
+  return before, law, jax.vmap(residual.shift)(before, law)
 
 
 def at_node(
@@ -130,7 +147,7 @@ def at_node(
   last = jnp.asarray(tree.num_children[tree.inner] - 1)[place]
   law = jax.tree.map(lambda x: x[place, last], children.laws)
   law = law._replace(exists=law.exists & spared & ~leaf)
-  own = residual.shift(_unpack(g[place]), law)
+  own = residual.shift(unpack(g[place]), law)
   whole = Residual(alpha=1, beta=0, mass=1, deficit=0, at=0)
   own = jax.tree.map(lambda x, y: jnp.where(leaf, x, y), whole, own)
   return jnp.where(leaf, INVALID, children.tokens[place]), own
@@ -138,7 +155,7 @@ def at_node(
 
 def mass_of(g: jax.Array) -> jax.Array:
   """[n] the masses of packed residuals."""
-  return _unpack(g).mass
+  return unpack(g).mass
 
 
 def spread(values: jax.Array, index: np.ndarray, length: int) -> jax.Array:
@@ -150,9 +167,11 @@ def spread(values: jax.Array, index: np.ndarray, length: int) -> jax.Array:
   return jnp.concatenate([values, jnp.zeros_like(values[:1])])[place]
 
 
-def _pack(g: Residual) -> jax.Array:
+def pack(g: Residual) -> jax.Array:
+  """Residuals of n families as one array [n, 4 + K]."""
   return jnp.concatenate([jnp.stack(g[:AT], axis=-1), g.at], axis=-1)
 
 
-def _unpack(g: jax.Array) -> Residual:
+def unpack(g: jax.Array) -> Residual:
+  """The residuals in such an array."""
   return Residual(*(g[..., i] for i in range(AT)), at=g[..., AT:])

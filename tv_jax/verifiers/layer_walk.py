@@ -105,7 +105,7 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
     entry = residual.enter(g.at[rank], law.at[rank], law.exists)
     g = residual.shift(g, law)
     off = residual.mass_off(g.alpha, g.beta, p[v], q[v], own.tokens)
-    mass = off + residual.total(jnp.where(own.fresh, g.at, 0))
+    mass = off + residual.mass_on(g, own.fresh)
     mass = jnp.where(law.exists, mass, g.mass)
     w = state.missed[depth[node]] * entry
     return _State(

@@ -133,20 +133,26 @@ def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
   return jnp.sum(jnp.where(inside, 0, positive(alpha * p - beta * q)))
 
 
+def mass_on(g: Residual, fresh: jax.Array) -> jax.Array:
+  """The sum of g on the children's tokens, each token once."""
+  return total(jnp.where(fresh, g.at, 0))
+
+
 def shift(g: Residual, law: Law) -> Residual:
   """[g - q_j]_+, not rescaled; g itself if the child does not exist.
 
   All that is needed after the last rejection of a node that is accepted by
   construction: the shape is right, the mass no longer matters.
   """
+  at = g.at - law.at  # few numbers: a select is as good as `positive`
   return g._replace(
     beta=jnp.where(law.exists, g.beta + law.scale, g.beta),
-    at=jnp.where(law.exists, positive(g.at - law.at), g.at),
+    at=jnp.where(law.exists, jnp.where(at <= 0, 0, at), g.at),
   )
 
 
 def rescale(
-  g: Residual, shifted: Residual, law: Law, fresh: jax.Array, off: jax.Array
+  g: Residual, shifted: Residual, law: Law, kept: jax.Array
 ) -> Residual:
   """The residual after the rejection of a child.
 
@@ -154,10 +160,9 @@ def rescale(
     g: Before the rejection.
     shifted: `shift(g, law)`.
     law: What the child was drawn from.
-    fresh: [K] of the family.
-    off: `mass_off` with the alpha and beta of `shifted`.
+    kept: The mass of `shifted`: `mass_on`, and `mass_off` with its alpha and
+      beta.
   """
-  kept = off + total(jnp.where(fresh, shifted.at, 0))
   size = kept + g.deficit
   # g = q_j leaves 0 / 0, and a chain of tiny sizes would overflow: both only
   # after rejections that had no chance, or next to none. g stays as it was.

@@ -17,6 +17,7 @@ from tv_jax.verifiers import (
   token_level,
   token_level_loop,
   traversal,
+  traversal_kernel,
   traversal_loop,
 )
 from tv_jax.verifiers.decision import (
@@ -73,6 +74,13 @@ VERIFIERS = {
       loop=_TRAVERSAL_LOOP,
     ),
     _TRAVERSAL_LOOP,
+    Verifier(
+      name="traversal_kernel",
+      decide=traversal_kernel.decide,
+      stop_law=traversal_kernel.stop_law,
+      direction=UP,
+      by_path=True,
+    ),
     Verifier(
       name="block",
       decide=block.decide,

@@ -1,7 +1,8 @@
 """Traversal verification, all rows of a step at once.
 
 Weng et al., "Traversal Verification for Speculative Tree Decoding" (NeurIPS
-2025), Algorithm 3; `traversal_loop.py` is its literal form.
+2025), Algorithm 3; `traversal_loop.py` is its literal form, and in
+`traversal_kernel.py` what is done here has kernels of its own.
 
 Axes: N nodes, M nodes that have children, K children of a node, V vocabulary.
 
@@ -35,7 +36,7 @@ from tv_jax.verifiers import family, residual
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision, conclude
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
   """What happens at one time, as places in static arrays.
 
   Nodes are entered in columns: first those that come after a rejection, then
@@ -51,7 +52,7 @@ class _Step(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def _schedule(tree: Tree) -> tuple[_Step, ...]:
+def schedule(tree: Tree) -> tuple[Step, ...]:
   """The steps; the first enters the root."""
   parents, family_of = tree.inner, tree.family
   time = np.zeros(len(tree), np.int32)
@@ -73,7 +74,7 @@ def _schedule(tree: Tree) -> tuple[_Step, ...]:
     active = np.concatenate([new, stay])
     above = family_of[tree.parent[columns[0]]] if now else before
     steps.append(
-      _Step(
+      Step(
         columns=tuple(columns),
         own=np.array([place[which] for which in above], np.int32),
         kept=np.array([place[which] for which in stay], np.int32),
@@ -103,7 +104,7 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
   # All residuals that there ever are, and the last place of each family's.
   history, length, final = [g], 1, np.zeros(len(parents), np.int32)
   nodes, chances = [], []
-  for step in _schedule(tree):
+  for step in schedule(tree):
     entered, chance = _enter(tree, step, children, g, one)
     nodes.append(entered)
     chances.append(chance)

@@ -1,0 +1,138 @@
+"""The traversal by kernels of its own, interpreted: it is the traversal.
+
+Against the oracle it is tried with the other rules, in test_verifiers.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import test_generation
+from tv_jax import certify, probs, proposals, tree
+from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.tree import ROOT
+from tv_jax.verifiers import VERIFIERS, kernels
+
+CASES = [
+  ("chain:1", "without_replacement"),
+  ("chain:4", "with_replacement"),
+  ("kary:2x3", "top_k"),
+  ("branching:5,2", "sample_then_top"),
+  ("branching:1,3", "without_replacement"),
+  ("eagle", "with_replacement"),
+  pytest.param("eagle", "without_replacement", marks=pytest.mark.long),
+  pytest.param("eagle", "sample_then_top", marks=pytest.mark.long),
+]
+
+
+def drafts(t, proposal, V, count, seed=0):
+  """Random ones, drawn as the proposal draws: tokens, laws and coins."""
+
+  def one(key):
+    keys = jax.random.split(key, 4)
+    p = 3 * jax.random.normal(keys[0], (len(t), V))
+    q = probs.law(p + jax.random.normal(keys[1], (len(t), V)))
+    tokens = jnp.zeros(len(t), jnp.int32)
+    for node in t.inner:
+      own = t.children[node][: t.num_children[node]]
+      key = jax.random.fold_in(keys[2], node)
+      tokens = tokens.at[own].set(proposal.draw(key, q[node], len(own)))
+    return tokens, q, probs.law(p), jax.random.uniform(keys[3], (len(t),))
+
+  return jax.vmap(one)(jax.random.split(jax.random.key(seed), count))
+
+
+def judge(name, t, proposal, rows):
+  """Decisions and stop laws of a batch."""
+  rule = VERIFIERS[name]
+
+  @jax.jit
+  def run(rows):
+    decided = jax.vmap(lambda *row: rule.decide(t, proposal, *row))(*rows)
+    law = jax.vmap(lambda *row: rule.stop_law(t, proposal, *row))(*rows[:3])
+    return decided, law
+
+  return jax.device_get(run(rows))
+
+
+@pytest.mark.parametrize(("shape", "name"), CASES)
+def test_it_decides_as_the_traversal_does(monkeypatch, shape, name):
+  """Over several blocks, of which the last is not full."""
+  monkeypatch.setattr(kernels, "_BLOCK", 8)
+  t, proposal = tree.parse(shape), PROPOSALS[name]
+  rows = drafts(t, proposal, 21, 24)
+  wanted, wanted_law = judge("traversal", t, proposal, rows)
+  found, law = judge("traversal_kernel", t, proposal, rows)
+  np.testing.assert_array_equal(found.node, wanted.node)
+  assert len({*wanted.node.tolist()}) > 1
+  assert not found.fault.any()
+  np.testing.assert_allclose(found.residual, wanted.residual, atol=3e-6)
+  np.testing.assert_allclose(found.accept, wanted.accept, atol=3e-6)
+  np.testing.assert_allclose(law, wanted_law, atol=3e-6)
+
+
+def test_a_sum_that_loses_a_block_is_seen(monkeypatch):
+  """What the test above would catch."""
+  monkeypatch.setattr(kernels, "_BLOCK", 8)
+  whole = kernels._sum
+  monkeypatch.setattr(
+    kernels, "_sum", lambda rows, row, first, B: whole(rows, row, first, B - 1)
+  )
+  t, proposal = tree.parse("kary:2x3"), proposals.WITHOUT_REPLACEMENT
+  rows = drafts(t, proposal, 21, 24)
+  _, wanted = judge("traversal", t, proposal, rows)
+  _, law = judge("traversal_kernel", t, proposal, rows)
+  assert np.abs(law - wanted).max() > 1e-3
+
+
+@pytest.mark.parametrize("where", ["p", "q"])
+def test_a_nan_is_a_fault_and_a_plain_step(monkeypatch, where):
+  monkeypatch.setattr(kernels, "_BLOCK", 8)
+  t, proposal = tree.parse("kary:2x2"), proposals.WITHOUT_REPLACEMENT
+  tokens, q, p, eta = drafts(t, proposal, 21, 8)
+  if where == "p":
+    p = p.at[:, ROOT, 13].set(jnp.nan)
+  else:
+    q = q.at[:, ROOT, 13].set(jnp.nan)
+  found, _ = judge("traversal_kernel", t, proposal, (tokens, q, p, eta))
+  wanted, _ = judge("traversal", t, proposal, (tokens, q, p, eta))
+  assert found.fault.all()
+  assert (found.node == ROOT).all()
+  np.testing.assert_allclose(found.residual, wanted.residual, atol=1e-6)
+  np.testing.assert_array_equal(found.accept, wanted.accept)
+
+
+def test_what_could_not_be_drawn_is_not_offered():
+  t, proposal = tree.parse("branching:3,1"), proposals.WITHOUT_REPLACEMENT
+  tokens, q, p, eta = drafts(t, proposal, 21, 8)
+  tokens = tokens.at[:, jnp.array([2, 5])].set(INVALID)
+  found, law = judge("traversal_kernel", t, proposal, (tokens, q, p, eta))
+  wanted, _ = judge("traversal", t, proposal, (tokens, q, p, eta))
+  assert (law[:, [2, 5]] == 0).all()
+  np.testing.assert_array_equal(found.node, wanted.node)
+  np.testing.assert_allclose(law.sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+  "dtype", ["float32", pytest.param("float64", marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize(
+  "shape", ["chain:2", pytest.param("branching:2,1", marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize("name", PROPOSALS)
+def test_the_certificate(x64, name, shape, dtype):
+  settings = certify.Settings(vocabulary=3, cases=6, dtype=getattr(np, dtype))
+  found = certify.check("traversal_kernel", name, shape, settings)
+  assert found.lossless
+  assert found.distance < (2e-6 if dtype == "float32" else 1e-12)
+
+
+def test_the_engine_decodes_with_it():
+  options = {"tree": "branching:2,1", "max_new_tokens": 12, "ends": ()}
+  found = test_generation.generate(verifier="traversal_kernel", **options)
+  wanted = test_generation.generate(verifier="traversal", **options)
+  assert found.tokens == wanted.tokens
+  assert [own.tolist() for own in found.accepted] == [
+    own.tolist() for own in wanted.accepted
+  ]
