@@ -9,11 +9,15 @@ generation after a warm-up, for one row and for 16. It needs a PyTorch that sees
 the GPU, and a process of its own: both take the memory they find.
 """
 
+import importlib.util
 import sys
 import time
 
-import torch
 import transformers
+
+THERE = importlib.util.find_spec("torch") is not None
+if THERE:
+  import torch
 
 SHORT, LONG = 32, 128  # new tokens
 SHAPE = {
@@ -79,6 +83,9 @@ def main(arguments: list[str]) -> int:
     return 0
   if set(arguments) - {"--toy"}:
     print(f"unexpected arguments {arguments}: --toy, or none", file=sys.stderr)
+    return 2
+  if not THERE:
+    print("that needs PyTorch, which is not installed here", file=sys.stderr)
     return 2
   toy = bool(arguments)
   if not toy and not torch.cuda.is_available():

@@ -17,6 +17,7 @@ another pair there is nothing tuned, and only the paper's trees are asked.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -70,10 +71,12 @@ class Place(NamedTuple):
   def family(self) -> str:
     """Whether it was tuned, and for a cooler draft."""
     if CALIBRATIONS in self.tree:
-      return "taking shape"
-    if not self.tree.startswith(TREES):
-      return "the paper's trees"
-    return f"tuned, draft at {self.cooler:g}" if self.cooler else "tuned"
+      what = "taking shape"
+    elif self.tree.startswith(TREES):
+      what = "tuned"
+    else:
+      what = "the paper's trees"
+    return f"{what}, draft at {self.cooler:g}" if self.cooler else what
 
 
 def trees(draft: str, nodes: int) -> dict[str, float]:
@@ -86,14 +89,19 @@ def trees(draft: str, nodes: int) -> dict[str, float]:
   for path in sorted((reading.BUNDLED / "trees").iterdir()):
     tuned = reading.json_object(path)
     if tuned["draft"] == draft and tuned["nodes"] == nodes:
-      own = tuned["draft_temperature"]
-      same = own == tuned["temperature"]
-      found[f"{TREES}{path.name}"] = 0.0 if same else own
+      found[f"{TREES}{path.name}"] = _cooler(tuned)
   for path in sorted((reading.BUNDLED / "calibrations").iterdir()):
-    if reading.json_object(path)["draft"] == draft:
+    table = reading.json_object(path)
+    if table["draft"] == draft:
       own = f"adaptive:{PLACES[nodes]}@{CALIBRATIONS}{path.name}"
-      found[own] = 0.0
+      found[own] = _cooler(table)
   return found
+
+
+def _cooler(tuned):
+  """The draft's temperature that something is tuned for; 0: the target's."""
+  own = tuned["draft_temperature"]
+  return 0.0 if own == tuned["temperature"] else own
 
 
 def sweep(config, smoke: bool) -> Iterator[Shard]:
@@ -103,7 +111,7 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
     for tree, cooler in trees(config.models.draft, nodes).items():
       if at_one or not cooler:
         own = {"trees": tree, "draft_temperature": cooler}
-        name = _short(tree).replace(":", "-").replace(",", "-")
+        name = re.sub("[:,@]", "-", _short(tree))
         yield Shard(name, own)
 
 
@@ -142,8 +150,10 @@ def render(groups: Sequence[Group]) -> Artefact:
 
 
 def _short(tree):
-  """Without the folder that all of them are in, and the table of one draft."""
-  return tree.partition("@")[0].removeprefix(TREES).removesuffix(".json")
+  """Without the folders that all of them are in."""
+  for folder in (TREES, CALIBRATIONS):
+    tree = tree.replace(folder, "")
+  return tree.removesuffix(".json")
 
 
 def _is_base(place):

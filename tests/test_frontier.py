@@ -205,14 +205,25 @@ def test_trees_that_take_shape_are_among_them(tmp_path):
   config = quickstart.get_config()
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
   (own,) = (s for s in shards if s.overrides["trees"] == name)
-  assert own.name == "adaptive-5-5-5-5-5"
+  assert own.name == "adaptive-5-5-5-5-5-draft"
   assert evaluate.from_config(own.of(config)).trees == (name,)
   unit(tmp_path, [*answers(LENGTHS | {name: LENGTHS[TUNED]})])
   found = made(tmp_path)
   row = found.tables[1].rows[-1]
-  assert row[1:4] == ["adaptive:5,5,5,5,5", "5 5 5 5 5", "ot_traversal"]
+  assert row[1:4] == ["adaptive:5,5,5,5,5@draft", "5 5 5 5 5", "ot_traversal"]
   (svg,) = found.figures.values()
   assert "ot_traversal, taking shape" in svg
+
+
+def test_a_cooler_draft_has_a_table_of_its_own():
+  config = quickstart.get_config("weak")
+  shards = experiment.shards(frontier.EXPERIMENT, config, False)
+  names = [shard.name for shard in shards]
+  assert len({*names}) == len(names)
+  cooler = {s.name: s.overrides["draft_temperature"] for s in shards}
+  assert cooler["adaptive-5-5-5-5-5-draft_weak"] == 0
+  assert cooler["adaptive-5-5-5-5-5-draft_weak_cool"] == 0.55
+  assert cooler["draft_weak_cool-traversal.25"] == 0.55
 
 
 def test_of_another_pair_the_papers_trees_alone_are_asked():

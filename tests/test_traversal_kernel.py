@@ -4,6 +4,7 @@ Against the oracle it is tried with the other rules, in test_verifiers.
 """
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests import test_generation
 from tv_jax import certify, probs, proposals, tree
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import ROOT
-from tv_jax.verifiers import VERIFIERS, kernels
+from tv_jax.verifiers import VERIFIERS, blocks
 
 CASES = [
   ("chain:1", "without_replacement"),
@@ -59,7 +60,7 @@ def judge(name, t, proposal, rows):
 @pytest.mark.parametrize(("shape", "name"), CASES)
 def test_it_decides_as_the_traversal_does(monkeypatch, shape, name):
   """Over several blocks, of which the last is not full."""
-  monkeypatch.setattr(kernels, "_BLOCK", 8)
+  monkeypatch.setattr(blocks, "_BLOCK", 8)
   t, proposal = tree.parse(shape), PROPOSALS[name]
   rows = drafts(t, proposal, 21, 24)
   wanted, wanted_law = judge("traversal", t, proposal, rows)
@@ -74,10 +75,10 @@ def test_it_decides_as_the_traversal_does(monkeypatch, shape, name):
 
 def test_a_sum_that_loses_a_block_is_seen(monkeypatch):
   """What the test above would catch."""
-  monkeypatch.setattr(kernels, "_BLOCK", 8)
-  whole = kernels._sum
+  monkeypatch.setattr(blocks, "_BLOCK", 8)
+  whole = blocks.whole
   monkeypatch.setattr(
-    kernels, "_sum", lambda rows, row, first, B: whole(rows, row, first, B - 1)
+    blocks, "whole", lambda rows, row, first, B: whole(rows, row, first, B - 1)
   )
   t, proposal = tree.parse("kary:2x3"), proposals.WITHOUT_REPLACEMENT
   rows = drafts(t, proposal, 21, 24)
@@ -86,21 +87,74 @@ def test_a_sum_that_loses_a_block_is_seen(monkeypatch):
   assert np.abs(law - wanted).max() > 1e-3
 
 
-@pytest.mark.parametrize("where", ["p", "q"])
-def test_a_nan_is_a_fault_and_a_plain_step(monkeypatch, where):
-  monkeypatch.setattr(kernels, "_BLOCK", 8)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_no_law_is_a_fault_and_a_plain_step(monkeypatch, value):
+  """In any place of the root's rows: of p in the first lanes, of q in others."""
+  monkeypatch.setattr(blocks, "_BLOCK", 8)
   t, proposal = tree.parse("kary:2x2"), proposals.WITHOUT_REPLACEMENT
-  tokens, q, p, eta = drafts(t, proposal, 21, 8)
-  if where == "p":
-    p = p.at[:, ROOT, 13].set(jnp.nan)
-  else:
-    q = q.at[:, ROOT, 13].set(jnp.nan)
+  tokens, q, p, eta = drafts(t, proposal, 21, 42)
+  place = np.arange(21)
+  p = p.at[place, ROOT, place].set(value)
+  q = q.at[21 + place, ROOT, place].set(value)
   found, _ = judge("traversal_kernel", t, proposal, (tokens, q, p, eta))
   wanted, _ = judge("traversal", t, proposal, (tokens, q, p, eta))
-  assert found.fault.all()
-  assert (found.node == ROOT).all()
+  assert found.fault.mean() > 0.8
+  np.testing.assert_array_equal(found.fault, wanted.fault)
+  np.testing.assert_array_equal(found.node, wanted.node)
   np.testing.assert_allclose(found.residual, wanted.residual, atol=1e-6)
-  np.testing.assert_array_equal(found.accept, wanted.accept)
+  np.testing.assert_allclose(found.accept, wanted.accept, atol=3e-6)
+
+
+def lowered(shape, V, dtype=np.float32, batch=None):
+  """A decision, lowered for a GPU that need not be there; what was traced."""
+  t, proposal = tree.parse(shape), proposals.WITHOUT_REPLACEMENT
+  rule = VERIFIERS["traversal_kernel"]
+
+  def decide(*row):
+    return rule.decide(t, proposal, *row)
+
+  lead = () if batch is None else (batch,)
+  laws = jax.ShapeDtypeStruct((*lead, len(t), V), dtype)
+  tokens = jax.ShapeDtypeStruct((*lead, len(t)), np.int32)
+  eta = jax.ShapeDtypeStruct((*lead, len(t)), dtype)
+  traced = jax.jit(decide if batch is None else jax.vmap(decide)).trace(
+    tokens, laws, laws, eta
+  )
+  return traced.lower(lowering_platforms=("cuda",)).as_text(), traced.jaxpr
+
+
+@pytest.mark.parametrize(
+  ("shape", "V", "dtype", "batch"),
+  [
+    ("chain:1", 1000, np.float32, None),
+    ("branching:3,1", 128256, np.float32, 4),
+    ("branching:3", 5, np.float64, None),
+    ("branching:16,2", 1000, np.float32, None),
+  ],
+)
+def test_it_is_lowered_for_a_gpu(x64, shape, V, dtype, batch):
+  text, _ = lowered(shape, V, dtype, batch)
+  assert "triton" in text
+
+
+def test_kernels_take_no_least_and_no_largest_of_numbers():
+  """Of a NaN and a number Triton's are the number, and a fault goes unseen."""
+  _, jaxpr = lowered("branching:3,1", 1000)
+  found = [*_in_kernels(jaxpr.jaxpr, inside=False)]
+  assert {"mul", "select_n", "div"} <= {one.primitive.name for one in found}
+  for one in found:
+    if one.primitive.name in ("min", "max", "reduce_min", "reduce_max"):
+      assert all(np.issubdtype(x.aval.dtype, np.integer) for x in one.invars)
+
+
+def _in_kernels(jaxpr, inside):
+  """All operations in kernels."""
+  for one in jaxpr.eqns:
+    if inside:
+      yield one
+    for below in jax.extend.core.jaxprs_in_params(one.params):
+      own = inside or one.primitive.name == "pallas_call"
+      yield from _in_kernels(below, own)
 
 
 def test_what_could_not_be_drawn_is_not_offered():
@@ -108,10 +162,10 @@ def test_what_could_not_be_drawn_is_not_offered():
   tokens, q, p, eta = drafts(t, proposal, 21, 8)
   tokens = tokens.at[:, jnp.array([2, 5])].set(INVALID)
   found, law = judge("traversal_kernel", t, proposal, (tokens, q, p, eta))
-  wanted, _ = judge("traversal", t, proposal, (tokens, q, p, eta))
+  wanted, wanted_law = judge("traversal", t, proposal, (tokens, q, p, eta))
   assert (law[:, [2, 5]] == 0).all()
   np.testing.assert_array_equal(found.node, wanted.node)
-  np.testing.assert_allclose(law.sum(axis=1), 1, atol=1e-6)
+  np.testing.assert_allclose(law, wanted_law, atol=3e-6)
 
 
 @pytest.mark.parametrize(

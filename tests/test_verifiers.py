@@ -1400,7 +1400,9 @@ def test_a_law_that_needs_the_whole_mass_keeps_the_loops_exact(rule, x64):
   np.testing.assert_allclose(ours.accept, theirs.accept, atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["traversal", "traversal_loop"])
+@pytest.mark.parametrize(
+  "rule", ["traversal", "traversal_loop", "traversal_kernel"]
+)
 def test_a_tiny_chance_is_no_fault(rule):
   shape = tree_lib.from_parents([-1, 0, 1, 1, 1, 1])
   p = (
@@ -1418,7 +1420,9 @@ def test_a_tiny_chance_is_no_fault(rule):
 
 @pytest.mark.long
 @pytest.mark.optimised
-@pytest.mark.parametrize("rule", ["traversal", "token_level"])
+@pytest.mark.parametrize(
+  "rule", ["traversal", "token_level", "traversal_kernel"]
+)
 def test_a_wide_family_compiles_in_reason(rule):
   shape = tree_lib.kary(32, 1)
   proposal = PROPOSALS["without_replacement"]

@@ -157,7 +157,8 @@ def relative(g: Residual, fault: jax.Array) -> tuple[jax.Array, jax.Array]:
   need not hold anything, has no say.
   """
   alpha = jnp.where(g.alpha > 0, g.alpha, 1)
-  ratio = jnp.minimum(g.beta / alpha, largest(g.at.dtype))
+  ratio, most = g.beta / alpha, largest(g.at.dtype)
+  ratio = jnp.where(ratio > most, most, ratio)
   return jnp.where(fault, 0, ratio), g.at / alpha
 
 

@@ -78,7 +78,7 @@ def _rest(tree, proposal, drawn, q, sums_off):
 def begin(children: residual.Siblings, which, chance) -> jax.Array:
   """[n, 4 + K] the families `which`, entered with `chance` [n]."""
   p_at = rows(children.p_at, which)
-  return pack(jax.vmap(residual.begin)(p_at, chance))
+  return _pack(jax.vmap(residual.begin)(p_at, chance))
 
 
 def enter(children: residual.Siblings, g, own, which, rank) -> jax.Array:
@@ -102,7 +102,9 @@ def reject(tree, children, g, which, lost, q, p) -> jax.Array:
 
   One pass over a row of p and of q for each, all in one operation.
   """
-  _, _, shifted = _shifted(children, g, which, lost)
+  before = _unpack(g)
+  law = jax.tree.map(lambda x: x[which, lost], children.laws)
+  shifted = jax.vmap(residual.shift)(before, law)
   off = jax.vmap(residual.mass_off)(
     shifted.alpha,
     shifted.beta,
@@ -110,23 +112,11 @@ def reject(tree, children, g, which, lost, q, p) -> jax.Array:
     rows(q, tree.inner[which]),
     rows(children.tokens, which),
   )
-  after = rescaled(children, g, which, lost, off)
+  kept = off + jax.vmap(residual.mass_on)(shifted, rows(children.fresh, which))
+  after = _pack(jax.vmap(residual.rescale)(before, shifted, law, kept))
   if children.tokens.shape[1] > _WIDE:
     after = jax.lax.optimization_barrier(after)
   return after
-
-
-def rescaled(children, g, which, lost, off) -> jax.Array:
-  """What `reject` gives, once the masses `off` [n] are known."""
-  before, law, shifted = _shifted(children, g, which, lost)
-  kept = off + jax.vmap(residual.mass_on)(shifted, rows(children.fresh, which))
-  return pack(jax.vmap(residual.rescale)(before, shifted, law, kept))
-
-
-def _shifted(children, g, which, lost):
-  before = unpack(g)
-  law = jax.tree.map(lambda x: x[which, lost], children.laws)
-  return before, law, jax.vmap(residual.shift)(before, law)
 
 
 def at_node(
@@ -147,7 +137,7 @@ def at_node(
   last = jnp.asarray(tree.num_children[tree.inner] - 1)[place]
   law = jax.tree.map(lambda x: x[place, last], children.laws)
   law = law._replace(exists=law.exists & spared & ~leaf)
-  own = residual.shift(unpack(g[place]), law)
+  own = residual.shift(_unpack(g[place]), law)
   whole = Residual(alpha=1, beta=0, mass=1, deficit=0, at=0)
   own = jax.tree.map(lambda x, y: jnp.where(leaf, x, y), whole, own)
   return jnp.where(leaf, INVALID, children.tokens[place]), own
@@ -155,7 +145,7 @@ def at_node(
 
 def mass_of(g: jax.Array) -> jax.Array:
   """[n] the masses of packed residuals."""
-  return unpack(g).mass
+  return _unpack(g).mass
 
 
 def spread(values: jax.Array, index: np.ndarray, length: int) -> jax.Array:
@@ -167,11 +157,9 @@ def spread(values: jax.Array, index: np.ndarray, length: int) -> jax.Array:
   return jnp.concatenate([values, jnp.zeros_like(values[:1])])[place]
 
 
-def pack(g: Residual) -> jax.Array:
-  """Residuals of n families as one array [n, 4 + K]."""
+def _pack(g: Residual) -> jax.Array:
   return jnp.concatenate([jnp.stack(g[:AT], axis=-1), g.at], axis=-1)
 
 
-def unpack(g: jax.Array) -> Residual:
-  """The residuals in such an array."""
+def _unpack(g: jax.Array) -> Residual:
   return Residual(*(g[..., i] for i in range(AT)), at=g[..., AT:])

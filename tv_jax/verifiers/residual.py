@@ -102,8 +102,9 @@ def begin(p_at: jax.Array, chance: jax.Array) -> Residual:
 
 def enter(g_at: jax.Array, law_at: jax.Array, exists: jax.Array) -> jax.Array:
   """The chance to enter a child: min(1, g / q_j) at its token; 0 for none."""
-  chance = jnp.minimum(1, g_at / jnp.where(exists, law_at, 1))
-  return jnp.where(exists, chance, 0)
+  chance = g_at / jnp.where(exists, law_at, 1)
+  # Selects keep a NaN, which the least of two numbers does not on every chip.
+  return jnp.where(exists, jnp.where(chance > 1, 1, chance), 0)
 
 
 def positive(x: jax.Array) -> jax.Array:
@@ -144,7 +145,7 @@ def shift(g: Residual, law: Law) -> Residual:
   All that is needed after the last rejection of a node that is accepted by
   construction: the shape is right, the mass no longer matters.
   """
-  at = g.at - law.at  # few numbers: a select is as good as `positive`
+  at = g.at - law.at  # not `positive`: kernels hold no choice of platforms
   return g._replace(
     beta=jnp.where(law.exists, g.beta + law.scale, g.beta),
     at=jnp.where(law.exists, jnp.where(at <= 0, 0, at), g.at),
@@ -168,7 +169,8 @@ def rescale(
   # after rejections that had no chance, or next to none. g stays as it was.
   # Conditions are put so that a NaN passes on and is seen at the end.
   divisor = jnp.where(size <= 0, 1, size)
-  factor = jnp.maximum(shifted.alpha, shifted.beta) / divisor
+  most = jnp.where(shifted.beta > shifted.alpha, shifted.beta, shifted.alpha)
+  factor = most / divisor
   usable = law.exists & ~(size <= 0) & ~(factor > largest(factor.dtype))
   after = Residual(
     alpha=shifted.alpha / divisor,

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import proposals
-from tv_jax.tree import ROOT, Tree
+from tv_jax.tree import NO_CHILD, ROOT, Tree
 from tv_jax.verifiers import family, traversal
 from tv_jax.verifiers.decision import NOT_OFFERED, Decision
 
@@ -65,7 +65,7 @@ def _tables(tree: Tree) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
 
 
 def _origin(tree, which, lost, place):
-  """Where a family at work comes from: what `Step` calls place to path."""
+  """Where a family at work comes from: `Rejection`'s PLACE to RANK; PATH."""
   NONE = _kernels().NONE
   if lost:
     return (place[which, lost - 1], which, lost - 1, NONE), []
@@ -80,23 +80,36 @@ def _origin(tree, which, lost, place):
 
 
 def _offered(tree, proposal, tokens, q, p, eta):
+  """What is decided, and q's rows of inner nodes."""
   kernels = _kernels()
   steps, nodes = _tables(tree)
-  offspring = tree.children[tree.inner]
+  offspring = _offspring(tree)
+  # Of a law of every node the engine would write leaves' as well.
+  own_q = family.rows(q, tree.inner)
 
-  def sums_off(q, parents, _):
-    own = offspring[tree.family[parents]]
-    return kernels.sums_off(tokens, own, parents, q)
+  def sums_off(_, parents, __):
+    which = tree.family[parents].astype(np.int32)
+    return kernels.sums_off(tokens, offspring, which, own_q)
 
   children = family.gather(tree, proposal, tokens, q, p, sums_off)
   laws = kernels.pack(children)
   passed, first = sum(map(len, steps)), 0
   for step in steps:
-    passed = kernels.reject(step, first, passed, tokens, offspring, laws, q, p)
+    passed = kernels.reject(
+      step, first, passed, tokens, offspring, laws, own_q, p
+    )
     first += len(step)
   passed = passed if steps else None
   V = p.shape[1]
-  return kernels.offer(nodes, passed, tokens, offspring, laws, eta, V)
+  offered = kernels.offer(nodes, passed, tokens, offspring, laws, eta, V)
+  return offered, own_q
+
+
+def _offspring(tree):
+  """[M, W] the children of each family; `kernels.NONE` for none."""
+  children = tree.children[tree.inner].astype(np.int32)
+  more = _kernels().blocks.width(children.shape[1]) - children.shape[1]
+  return np.pad(children, [(0, 0), (0, more)], constant_values=NO_CHILD)
 
 
 def decide(
@@ -108,11 +121,12 @@ def decide(
   eta: jax.Array,
 ) -> Decision:
   """See `decision.Verifier`."""
-  offered = _offered(tree, proposal, tokens, q, p, eta)
-  law, size = _kernels().conclude(offered, q, p)
-  fault = (offered.chosen[1] != 0) | ~jnp.isfinite(size)
+  offered, own_q = _offered(tree, proposal, tokens, q, p, eta)
+  families = _tables(tree)[1][:, _kernels().Node.FAMILY]
+  law, size = _kernels().conclude(offered, families, own_q, p)
+  fault = (offered.node[1] != 0) | ~jnp.isfinite(size)
   return Decision(
-    node=jnp.where(fault, ROOT, offered.chosen[0]),
+    node=jnp.where(fault, ROOT, offered.node[0]),
     residual=law,
     accept=jnp.where(fault, NOT_OFFERED, offered.accept),
     fault=fault,
@@ -128,6 +142,6 @@ def stop_law(
 ) -> jax.Array:
   """[N] the chance of each node to be the first in post-order that is hit."""
   eta = jnp.zeros(len(tree), p.dtype)
-  offered = _offered(tree, proposal, tokens, q, p, eta)
+  offered, _ = _offered(tree, proposal, tokens, q, p, eta)
   postorder = jnp.asarray(tree.postorder)
   return traversal.first_hit_law(postorder, offered.mass)
