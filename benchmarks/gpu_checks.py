@@ -59,6 +59,28 @@ def forms(scale: Scale) -> Iterator[tuple]:
   rules = "traversal", "traversal_loop", "block"
   name = f"{' = '.join(rules)}, chain:5"
   yield name, _compare, scale, "chain:5", "without_replacement", rules
+  for rule in ("traversal", "traversal_kernel"):
+    yield f"a NaN is a fault, {rule}, chain:5", _faulty, scale, "chain:5", rule
+
+
+def _faulty(scale, tree, rule):
+  """A NaN anywhere in the target's law at the root."""
+  tree, proposal = common.tree(tree), proposals.WITHOUT_REPLACEMENT
+  V = scale.drafts_vocabulary
+  tokens, q, p, eta = random_drafts(tree, proposal, V, scale.drafts, seed=0)
+  place = jnp.linspace(0, V - 1, scale.drafts, dtype=int)
+  p = p.at[jnp.arange(scale.drafts), 0, place].set(jnp.nan)
+
+  @jax.jit
+  def decide(*drafts):
+    return jax.lax.map(
+      lambda row: VERIFIERS[rule].decide(tree, proposal, *row), drafts
+    )
+
+  found = jax.device_get(decide(tokens, q, p, eta))
+  if not found.fault.all() or found.node.any():
+    raise AssertionError(f"{(~found.fault).sum()} of {scale.drafts} unseen")
+  return {"drafts": scale.drafts}
 
 
 def _compare(scale, tree, proposal, names):

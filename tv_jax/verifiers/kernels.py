@@ -397,7 +397,7 @@ def _after(laws, passed, B, place, which, lost) -> Residual:
 
 
 def _masses_after(nodes, laws, passed, B, place):
-  """`_after(..).mass` of the nodes' families; `place`: their last rejections."""
+  """`_after(..).mass` of the nodes' families, after the rejection `place`."""
   n, W = nodes.shape[0], laws.shape[1]
   which = jnp.maximum(nodes[:, Node.FAMILY], 0)
   lost = jnp.maximum(nodes[:, Node.LOST], 0)
