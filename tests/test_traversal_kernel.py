@@ -89,7 +89,7 @@ def test_a_sum_that_loses_a_block_is_seen(monkeypatch):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_no_law_is_a_fault_and_a_plain_step(monkeypatch, value):
-  """In any place of the root's rows, of p in half of the lanes, of q in half."""
+  """In any place of the rows at the root, of p or of q."""
   monkeypatch.setattr(blocks, "_BLOCK", 8)
   t, proposal = tree.parse("kary:2x2"), proposals.WITHOUT_REPLACEMENT
   tokens, q, p, eta = drafts(t, proposal, 21, 42)
