@@ -129,7 +129,7 @@ def through_kills(folder, *more):
   process = start(*sweep, program="launch")
   killed, pid = writing(folder)
   os.kill(pid, signal.SIGKILL)  # it is started again
-  until(lambda: len(tries.read(killed)) > 1)
+  until(lambda: len(tries.read(killed)) > 1, 300)  # or after all others
   writing(folder)
   process.send_signal(signal.SIGINT)
   interrupted = ended(process)
