@@ -80,6 +80,7 @@ VERIFIERS = {
       stop_law=traversal_kernel.stop_law,
       direction=UP,
       by_path=True,
+      loop=_TRAVERSAL_LOOP,
     ),
     Verifier(
       name="block",
