@@ -28,7 +28,14 @@ _MOST = 4  # of processes of 2 GB each
 _JOBS = "--jobs="
 # These begin before the others, the longest first, so that none is left to run
 # by itself at the end.
-_LONG = ("frontier", "temperature", "depth", "losslessness", "quality")
+_LONG = (
+  "frontier",
+  "temperature",
+  "as_published",
+  "losslessness",
+  "depth",
+  "quality",
+)
 
 
 class Running(NamedTuple):

@@ -141,6 +141,11 @@ def taken(folder, *places):
     ({"place": {**ENVIRONMENT, "date": "2026-01-02"}}, 1),
     ({"sources": {**SOURCES, "trees/chain:2": "e"}}, 1),
     ({"verifiers": ["traversal"]}, 0),  # another program
+    ({"verifiers": ["traversal", "token_level"]}, 0),
+    # A rule that is not defined on the tree is in no program of it.
+    ({"verifiers": ["token_level", "traversal", "block"]}, 1),
+    ({"verifiers": ["token_level", "traversal", "layer_walk"]}, 0),
+    ({"verifiers": ["token_level", "traversal", "nowhere:rule"]}, 0),
     ({"baseline": "traversal"}, 0),
     ({"batch_size": 5}, 0),
     ({"padded_to": 65}, 0),
@@ -153,7 +158,7 @@ def taken(folder, *places):
     ({"place": {**ENVIRONMENT, "revision": "ab0123456789"}}, 0),
     ({"sources": {**SOURCES, "target": "e"}}, 0),
     ({"sources": {**SOURCES, "trees/kary:2x2": "e"}}, 0),
-    ({"sources": {**SOURCES, "verifiers/a:b": "e"}}, 0),
+    ({"sources": {**SOURCES, "verifiers/a:b": "e"}}, 1),  # of no rule here
     ({"sources": {}}, 0),
     ({"place": None}, 0),
   ],
@@ -161,6 +166,21 @@ def taken(folder, *places):
 )
 def test_only_what_would_be_the_same_is_taken(run, changes, count):
   assert taken(run(**changes)) == count
+
+
+@pytest.mark.usefixtures("committed")
+def test_of_a_run_of_other_rules_plain_answers_are_taken(tmp_path):
+  first = tmp_path / "a"
+  evaluate.run(config(), first)
+  other = config(verifiers="layer_walk", plain=True)
+  taken = known.answers(
+    evaluate.from_config(other),
+    store.read(first).environments,
+    json.loads((first / unit_lib.SOURCES).read_text()),
+    [first],
+  )
+  assert taken
+  assert all(key.method.plain for key in taken)
 
 
 @pytest.mark.parametrize("revision", ["", "0123456789ab-dirty"])

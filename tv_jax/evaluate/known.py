@@ -8,24 +8,22 @@ knows whether it is the same, and in a run that was begun elsewhere a second
 turn would follow another first: nothing is taken.
 """
 
+import dataclasses
+import itertools
 import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
+from tv_jax.evaluate import asking
 from tv_jax.evaluate.settings import Run, to_dict
 from tv_jax.records import AXES, Answer, Key
 from tv_jax.store import runs
 from tv_jax.store import unit as unit_lib
 
-# In these runs may differ. Rules that share a program are not among them.
-_FREE = {
-  "experiment",
-  "plain",
-  "timing",
-  *(f"{axis}s" for axis in AXES if axis != "verifier"),
-}
+# In these runs may differ.
+_FREE = {"experiment", "plain", "timing", *(f"{axis}s" for axis in AXES)}
 # Of what is read, that is used by some methods of a grid alone.
-_OF_METHODS = "trees/", "proposals/"
+_OF_METHODS = "trees/", "proposals/", "verifiers/"
 
 
 def answers(
@@ -55,16 +53,38 @@ def answers(
   found = {}
   for folder in folders:
     try:
-      if _fixed(unit_lib.load(folder / unit_lib.CONFIG, dict) or {}) != config:
+      own = unit_lib.load(folder / unit_lib.CONFIG, dict) or {}
+      if _fixed(own) != config:
         continue
+      places = _alike_programs(settings, own["verifiers"])
       unit = runs.read(folder)
       theirs = unit_lib.load(folder / unit_lib.SOURCES, dict) or {}
     except (ValueError, OSError):  # whoever runs it is told
       continue
     here = [_place(one) == place for one in unit.environments]
     if unit.done and here and all(here) and _alike(sources, theirs):
-      found |= {one.key: one for one in unit.items if one.error is None}
+      found |= {
+        one.key: one
+        for one in unit.items
+        if one.error is None
+        and (
+          one.method.plain or (one.method.tree, one.method.proposal) in places
+        )
+      }
   return found
+
+
+def _alike_programs(settings, theirs) -> set[tuple[str, str]]:
+  """The trees and proposals on which the same rules are defined.
+
+  All of these are in one program, and others would be in another.
+  """
+  other = dataclasses.replace(settings, verifiers=tuple(theirs))
+  return {
+    place
+    for place in itertools.product(settings.trees, settings.proposals)
+    if asking.rules_on(settings, *place) == asking.rules_on(other, *place)
+  }
 
 
 def _fixed(config: Mapping) -> dict:
