@@ -32,10 +32,13 @@ def _style(name) -> str:
   return ":" if "draft" in name else "-"
 
 
-def lines(found: Lines, *, x: str, y: str, alike: bool = True) -> str:
+def lines(
+  found: Lines, *, x: str, y: str, alike: bool = True, height: float = 2.1
+) -> str:
   """An SVG of the lines; bars are standard errors, where they are known.
 
-  What stands before a comma has one colour.
+  What stands before a comma has one colour. Of the height, in inches, the
+  names of the lines take what they need.
   """
   names = [*dict.fromkeys(name for own in found.values() for name in own)]
   kinds = [*dict.fromkeys(name.partition(",")[0] for name in names)]
@@ -65,4 +68,4 @@ def lines(found: Lines, *, x: str, y: str, alike: bool = True) -> str:
     if "gain over" in y:
       axes.axhline(0, color=MUTED.light, linewidth=0.8)
 
-  return canvas.panels([*found], draw, height=2.1, x=x, y=y, alike=alike)
+  return canvas.panels([*found], draw, height=height, x=x, y=y, alike=alike)

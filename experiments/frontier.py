@@ -132,7 +132,7 @@ def render(groups: Sequence[Group]) -> Artefact:
   header = ["drafted", "the paper's", "length", "best rule", "tree", "length"]
   first = Table("The best of each size", [], ["pair", *header, "gain"], winners)
   figure = drawing.lines(
-    lines, x="drafted nodes", y="tokens a cycle", alike=False
+    lines, x="drafted nodes", y="tokens a cycle", alike=False, height=4.0
   )
   notes += [
     "Lengths: what a rule expects of each cycle, no coin tossed, in each"
