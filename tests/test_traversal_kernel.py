@@ -17,6 +17,11 @@ from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import ROOT
 from tv_jax.verifiers import VERIFIERS, blocks
 
+# jax 0.11 says so of a program for GPUs; it still lowers and compiles it.
+pytestmark = pytest.mark.filterwarnings(
+  "ignore:The Pallas Triton backend is deprecated:DeprecationWarning"
+)
+
 CASES = [
   ("chain:1", "without_replacement"),
   ("chain:4", "with_replacement"),

@@ -8,7 +8,13 @@ from benchmarks import gpu_program
 from tv_jax import proposals, tree
 from tv_jax.verifiers import VERIFIERS
 
-pytestmark = pytest.mark.gpu_program
+pytestmark = [
+  pytest.mark.gpu_program,
+  # jax 0.11 says so of `traversal_kernel`; it still compiles it.
+  pytest.mark.filterwarnings(
+    "ignore:The Pallas Triton backend is deprecated:DeprecationWarning"
+  ),
+]
 
 V = 128256
 # Kernels of a decision as measured; launches are most of its cost.
