@@ -112,8 +112,8 @@ def test_what_is_no_law_is_a_fault_and_a_plain_step(monkeypatch, value):
   np.testing.assert_allclose(found.accept, wanted.accept, atol=3e-6)
 
 
-def lowered(shape, V, dtype=np.float32, batch=None):
-  """A decision, lowered for a GPU that need not be there; what was traced."""
+def traced(shape, V, dtype=np.float32, batch=None):
+  """A decision as it is traced."""
   t, proposal = tree.parse(shape), proposals.WITHOUT_REPLACEMENT
   rule = VERIFIERS["traversal_kernel"]
 
@@ -124,10 +124,9 @@ def lowered(shape, V, dtype=np.float32, batch=None):
   laws = jax.ShapeDtypeStruct((*lead, len(t), V), dtype)
   tokens = jax.ShapeDtypeStruct((*lead, len(t)), np.int32)
   eta = jax.ShapeDtypeStruct((*lead, len(t)), dtype)
-  traced = jax.jit(decide if batch is None else jax.vmap(decide)).trace(
+  return jax.jit(decide if batch is None else jax.vmap(decide)).trace(
     tokens, laws, laws, eta
   )
-  return traced.lower(lowering_platforms=("cuda",)).as_text(), traced.jaxpr
 
 
 @pytest.mark.parametrize(
@@ -140,13 +139,18 @@ def lowered(shape, V, dtype=np.float32, batch=None):
   ],
 )
 def test_it_is_lowered_for_a_gpu(x64, shape, V, dtype, batch):
-  text, _ = lowered(shape, V, dtype, batch)
-  assert "triton" in text
+  try:
+    own = traced(shape, V, dtype, batch).lower(lowering_platforms=("cuda",))
+  except RuntimeError as error:
+    if "No supported GPU devices" not in str(error):
+      raise
+    pytest.skip("this jax (0.11) lowers for a GPU that is there")
+  assert "triton" in own.as_text()
 
 
 def test_kernels_take_no_least_and_no_largest_of_numbers():
   """Of a NaN and a number Triton's are the number, and a fault goes unseen."""
-  _, jaxpr = lowered("branching:3,1", 1000)
+  jaxpr = traced("branching:3,1", 1000).jaxpr
   found = [*_in_kernels(jaxpr.jaxpr, inside=False)]
   assert {"mul", "select_n", "div"} <= {one.primitive.name for one in found}
   for one in found:
