@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks import gpu_checks
 from tests import test_generation
-from tv_jax import certify, probs, proposals, tree
+from tv_jax import certify, proposals, tree
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import ROOT
 from tv_jax.verifiers import VERIFIERS, blocks
@@ -34,21 +35,9 @@ CASES = [
 ]
 
 
-def drafts(t, proposal, V, count, seed=0):
-  """Random ones, drawn as the proposal draws: tokens, laws and coins."""
-
-  def one(key):
-    keys = jax.random.split(key, 4)
-    p = 3 * jax.random.normal(keys[0], (len(t), V))
-    q = probs.law(p + jax.random.normal(keys[1], (len(t), V)))
-    tokens = jnp.zeros(len(t), jnp.int32)
-    for node in t.inner:
-      own = t.children[node][: t.num_children[node]]
-      key = jax.random.fold_in(keys[2], node)
-      tokens = tokens.at[own].set(proposal.draw(key, q[node], len(own)))
-    return tokens, q, probs.law(p), jax.random.uniform(keys[3], (len(t),))
-
-  return jax.vmap(one)(jax.random.split(jax.random.key(seed), count))
+def drafts(t, proposal, V, count):
+  """Random ones: tokens, laws and coins."""
+  return gpu_checks.random_drafts(t, proposal, V, count, seed=0)
 
 
 def judge(name, t, proposal, rows):

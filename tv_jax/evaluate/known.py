@@ -56,7 +56,7 @@ def answers(
       own = unit_lib.load(folder / unit_lib.CONFIG, dict) or {}
       if _fixed(own) != config:
         continue
-      places = _alike_programs(settings, own["verifiers"])
+      places = _alike_programs(settings, own.get("verifiers") or ())
       unit = runs.read(folder)
       theirs = unit_lib.load(folder / unit_lib.SOURCES, dict) or {}
     except (ValueError, OSError):  # whoever runs it is told

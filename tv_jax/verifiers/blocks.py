@@ -110,11 +110,6 @@ def pick(values, place) -> jax.Array:
   return jnp.sum(jnp.where(here, values, 0))
 
 
-def positive(x) -> jax.Array:
-  """[x]_+, and NaN of NaN."""
-  return jnp.where(x <= 0, 0, x)
-
-
 def each(count: int, change: Callable, start):
   """change(count - 1, .. change(0, start)); few are written out."""
   if count > _FEW:

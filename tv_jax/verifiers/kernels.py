@@ -298,7 +298,7 @@ def conclude(offered: Offered, families, q, p) -> tuple[jax.Array, jax.Array]:
     row = blocks.load(p, node[0], block, V)
     own = jnp.maximum(families[node[0]], 0)
     less = ratio[0] * blocks.load(q, own, block, V)
-    own = blocks.positive(row - jnp.where(ratio[0] > 0, less, 0))
+    own = residual.select_positive(row - jnp.where(ratio[0] > 0, less, 0))
 
     def at(child, own):
       return jnp.where(index == tokens[child], values[child], own)
@@ -340,7 +340,7 @@ def conclude(offered: Offered, families, q, p) -> tuple[jax.Array, jax.Array]:
 def _off(tokens, offspring, which, terms, block, V):
   """The sum of a block of [terms]_+ off the tokens of a family."""
   index, inside = blocks.tokens(block, V)
-  terms = jnp.where(inside, blocks.positive(terms), 0)
+  terms = jnp.where(inside, residual.select_positive(terms), 0)
 
   def without(child, terms):
     node = offspring[which, child]

@@ -115,9 +115,14 @@ def positive(x: jax.Array) -> jax.Array:
   """
   return jax.lax.platform_dependent(
     x,
-    cpu=lambda x: jnp.where(x <= 0, 0, x),
+    cpu=select_positive,
     default=lambda x: jnp.maximum(x, 0),
   )
+
+
+def select_positive(x: jax.Array) -> jax.Array:
+  """The same by a select, everywhere: for few numbers, and in kernels."""
+  return jnp.where(x <= 0, 0, x)
 
 
 def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
@@ -145,10 +150,10 @@ def shift(g: Residual, law: Law) -> Residual:
   All that is needed after the last rejection of a node that is accepted by
   construction: the shape is right, the mass no longer matters.
   """
-  at = g.at - law.at  # not `positive`: kernels hold no choice of platforms
+  at = select_positive(g.at - law.at)
   return g._replace(
     beta=jnp.where(law.exists, g.beta + law.scale, g.beta),
-    at=jnp.where(law.exists, jnp.where(at <= 0, 0, at), g.at),
+    at=jnp.where(law.exists, at, g.at),
   )
 
 
