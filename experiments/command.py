@@ -91,8 +91,12 @@ def _run(heard, experiment, configs, place) -> list[Group]:
   """Runs what is left; all groups, if it was not told to end."""
   with heard.deaf():
     # Slow to import: a bad flag is answered before.
+    import jax
+
     from tv_jax import evaluate
     from tv_jax.report import progress
+  if flags.FLAGS.smoke:  # nearly all of whose time is that of compiling
+    jax.config.update("jax_disable_most_optimizations", True)
   evaluate.keep_programs(flags.FLAGS.compilation_cache)
   try:
     with progress.shown() as (say, advance):

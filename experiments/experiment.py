@@ -142,6 +142,7 @@ SMOKE = {
   "per_task": 1,
   "seeds": (0,),
   "max_new_tokens": 16,
+  "batch_size": 8,
   **LENGTHS_ALONE,
 }
 
