@@ -7,8 +7,10 @@ this package's stands the paper's, as printed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -114,8 +116,12 @@ def decide(name, tree, tokens, coin):
   laws = [jnp.asarray(np.tile(law, (nodes, 1)), jnp.float32) for law in (Q, P)]
   eta = np.full(nodes, ONE_UNDER if coin else 0, np.float32)
   drafted = jnp.asarray([0, *tokens], jnp.int32)
-  rule = VERIFIERS[name].decide
-  return rule(tree, WITHOUT_REPLACEMENT, drafted, *laws, jnp.asarray(eta))
+  return _decide(name, tree, drafted, *laws, jnp.asarray(eta))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _decide(name, tree, tokens, q, p, eta):
+  return VERIFIERS[name].decide(tree, WITHOUT_REPLACEMENT, tokens, q, p, eta)
 
 
 def _tokens():
