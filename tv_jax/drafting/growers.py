@@ -62,6 +62,10 @@ def grow(
   Returns:
     The trees.
   """
+  # All at once: a generator's loop for each level takes long to compile.
+  fold = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))
+  nodes = np.arange(np.max(tree.inner, initial=ROOT) + 1, dtype=np.int32)
+  how = how._replace(keys=fold(how.keys, nodes))
   logits, features, cache = how.drafter.begin(how.params, news, length, cache)
   last = jnp.maximum(news.gain, 1)[:, None]
   token = jnp.take_along_axis(news.tokens, last, axis=1)
@@ -174,10 +178,8 @@ def _draw(proposal, tree, keys, nodes, laws):
 
 def _draw_families(proposal, keys, nodes, laws, k: int) -> jax.Array:
   """[B, n, k] children of the nodes [n], each from a key of its own."""
-  fold = jax.vmap(jax.random.fold_in, (None, 0))
-  node_keys = jax.vmap(fold, (0, None))(keys, nodes)
   draw = functools.partial(proposal.draw, k=k)
-  return jax.vmap(jax.vmap(draw))(node_keys, laws)
+  return jax.vmap(jax.vmap(draw))(keys[:, nodes], laws)
 
 
 def _draw_chosen(how, shape, above, laws, chosen) -> jax.Array:
