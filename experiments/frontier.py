@@ -10,8 +10,11 @@ At each number of drafted nodes the paper's tree of as many, and those that
 questions that are none of these, and one that takes shape as it is drafted, by
 what `tv_jax.tune --calibrate` measured on such questions; all of five levels.
 One decode for each tree, by `ot_traversal`, of whose drafts the traversal
-expects its own length. By default one seed: the other lines take more. Of
-another pair there is nothing tuned, and only the paper's trees are asked.
+expects its own length. At EAGLE's number of nodes both rules run, on the
+paper's tree and on one that takes shape, and are timed in turn: what a longer
+cycle is worth in tokens a second is its length's gain less what it takes
+longer. By default one seed: the other lines take more. Of another pair there is
+nothing tuned, and only the paper's trees are asked.
 """
 
 from __future__ import annotations
@@ -39,6 +42,9 @@ RULES = (BASE, RAN)  # both expect a length of the drafts of RAN
 GOAL = 10  # percent, over the paper's rule on the paper's tree
 TREES = "bundled/trees/"
 CALIBRATIONS = "bundled/calibrations/"
+# Of so many nodes cycles are timed: two more programs for each tree.
+TIMED = 25
+ROUNDS = 3  # of one question of each task
 # Places by level of the trees that take shape: as even as may be.
 PLACES = {8: "2,2,2,1,1", 25: "5,5,5,5,5", 62: "6,14,14,14,14"}
 
@@ -53,6 +59,7 @@ class Place(NamedTuple):
     rule: That expects; RAN is what ran.
     by_item: By question, the tokens a cycle that it expects.
     check: Of the run: realised less expected length.
+    cycle: By question, the milliseconds that a cycle takes; of what was timed.
   """
 
   nodes: int
@@ -61,6 +68,7 @@ class Place(NamedTuple):
   rule: str
   by_item: Mapping[int, float]
   check: Estimate | None
+  cycle: Mapping[int, float]
 
   @property
   def length(self) -> Estimate:
@@ -105,11 +113,32 @@ def _cooler(tuned):
 
 
 def sweep(config, smoke: bool) -> Iterator[Shard]:
-  """A shard for each tree; at temperature 1 also those of a cooler draft."""
+  """A shard for each tree; at temperature 1 also those of a cooler draft.
+
+  And one for all that is timed, a cycle of which is as long at any temperature.
+  """
   at_one = tuple(config.temperatures) == (1.0,)
   for nodes in (25,) if smoke else PAPERS:
-    for tree, cooler in trees(config.models.draft, nodes).items():
-      if at_one or not cooler:
+    known = trees(config.models.draft, nodes)
+    timed = [
+      tree
+      for tree, cooler in known.items()
+      if nodes == TIMED and not cooler and not tree.startswith(TREES)
+    ]
+    if timed:
+      yield Shard(
+        f"timed-{nodes}",
+        {
+          "trees": " ".join(timed),
+          "verifiers": " ".join(RULES),
+          "draft_temperature": 0.0,
+          "timing.per_task": 0 if smoke else 1,
+          "timing.rounds": ROUNDS,
+          "timing.stages": "",
+        },
+      )
+    for tree, cooler in known.items():
+      if tree not in timed and (at_one or not cooler):
         own = {"trees": tree, "draft_temperature": cooler}
         name = re.sub("[:,@]", "-", _short(tree))
         yield Shard(name, own)
@@ -130,7 +159,8 @@ def render(groups: Sequence[Group]) -> Artefact:
       lines[title] = _lines(found)
     notes += comparing.notes(group)
   header = ["drafted", "the paper's", "length", "best rule", "tree", "length"]
-  first = Table("The best of each size", [], ["pair", *header, "gain"], winners)
+  header = ["pair", *header, "gain", "net gain"]
+  first = Table("The best of each size", [], header, winners)
   figure = drawing.lines(
     lines, x="drafted nodes", y="tokens a cycle", alike=False, height=4.0
   )
@@ -143,7 +173,10 @@ def render(groups: Sequence[Group]) -> Artefact:
     " is the best on these very questions. Check: realised less expected"
     " length, by cycle: 0 within its error, or there is a bug. All trees have"
     " five levels: as many passes of the draft. Of eight nodes and five levels"
-    " the paper has no tree: its chain has five.",
+    " the paper has no tree: its chain has five. Net gain: in tokens a second,"
+    " the gain in length less what a cycle takes longer; of one row at a time,"
+    " timed in turn on the same questions, by question, at the target's own"
+    " temperature, to which a cycle's time owes nothing.",
   ]
   name = f"frontier-{'-'.join(group.name for group in groups)}"
   return Artefact(told, [first, *everything], {name: figure}, notes)
@@ -163,6 +196,7 @@ def _is_base(place):
 def _places(group, hot) -> Iterator[Place]:
   """Everything that was asked, size by size."""
   fixed = Method(proposal=comparing.PROPOSAL, temperature=hot)
+  cycles = _cycles(group, hot)
   for nodes in PAPERS:
     known = trees(group.config["models"]["draft"], nodes)
     for tree, cooler in known.items():
@@ -171,7 +205,31 @@ def _places(group, hot) -> Iterator[Place]:
       for rule in RULES:
         if by_item := metrics.expected_by_item(answers, rule):
           check = metrics.cell(answers, BASE).check if rule == RAN else None
-          yield Place(nodes, tree, cooler, rule, by_item, check)
+          cycle = cycles.get((_shape(tree), rule), {})
+          yield Place(nodes, tree, cooler, rule, by_item, check, cycle)
+
+
+def _shape(tree):
+  """Of a tree that takes shape, its places: the table is not in its time."""
+  return tree.partition("@")[0]
+
+
+def _cycles(group, hot) -> dict[tuple[str, str], dict[int, float]]:
+  """By shape and rule the milliseconds a cycle, question by question."""
+  found = {}
+  for unit in group.units:
+    for one in (unit.timing or {"methods": []})["methods"]:
+      method = Method.of(one)
+      if method.temperature != hot or method.proposal != comparing.PROPOSAL:
+        continue
+      asked = np.array(one["questions"])
+      found[_shape(method.tree), method.verifier] = {
+        int(item): 1e3
+        * float(np.sum(one["seconds"], where=asked == item))
+        / float(np.sum(one["cycles"], where=asked == item))
+        for item in dict.fromkeys(one["questions"])
+      }
+  return found
 
 
 def gain(place: Place, base: Place) -> Estimate | None:
@@ -183,6 +241,28 @@ def gain(place: Place, base: Place) -> Estimate | None:
     np.array([one.by_item[item] for item in both]) for one in (place, base)
   )
   return metrics.relative(own, theirs, both)
+
+
+def slower(place: Place, base: Place) -> Estimate | None:
+  """What a cycle takes longer, in percent; None where either is not timed."""
+  both = sorted({*place.cycle} & {*base.cycle})
+  if not both:
+    return None
+  own, theirs = (
+    np.array([one.cycle[item] for item in both]) for one in (place, base)
+  )
+  return metrics.relative(own, theirs, both)
+
+
+def net(place: Place, base: Place) -> Estimate | None:
+  """The gain in tokens a second, in percent; None where it is not known."""
+  length, time = gain(place, base), slower(place, base)
+  if not (length and time):
+    return None
+  longer, later = 1 + length.mean / 100, 1 + time.mean / 100
+  error = np.hypot(length.error, time.error * longer / later) / later
+  mean = 100 * (longer / later - 1)
+  return Estimate(mean=mean, error=float(error), n=time.n)
 
 
 def _best(found, base) -> Place:
@@ -205,6 +285,7 @@ def _winners(title, found, bases):
       _short(best.tree),
       tables.estimate(best.length),
       NOTHING if best is base else comparing.percent(gain(best, base)),
+      NOTHING if best is base else comparing.percent(net(best, base)),
     ]
 
 
@@ -213,7 +294,7 @@ def _table(title, found, bases) -> Table:
   rows = []
   for place in found:
     base = bases.get(place.nodes)
-    over = place is not base and base and gain(place, base)
+    other = base if place is not base else None
     rows.append(
       [
         str(place.nodes),
@@ -221,12 +302,14 @@ def _table(title, found, bases) -> Table:
         _levels(place.tree),
         place.rule,
         tables.estimate(place.length, ".3f"),
-        comparing.percent(over or None),
+        comparing.percent(other and gain(place, other)),
         tables.estimate(place.check, "+.3f"),
+        f"{np.mean([*place.cycle.values()]):.2f}" if place.cycle else NOTHING,
+        comparing.percent(other and net(place, other)),
       ]
     )
   header = ["drafted", "tree", "by level", "rule", "length", "gain", "check"]
-  return Table(title, [], header, rows)
+  return Table(title, [], [*header, "ms a cycle", "net gain"], rows)
 
 
 def _levels(name):
@@ -262,6 +345,13 @@ def _reading(title, found, bases) -> Iterator[str]:
       f" ({comparing.word(over)}); the goal of {GOAL} % is {goal}."
       + (f" Of it, {', '.join(parts)}." if parts else "")
     )
+    worth = net(best, base)
+    if worth:
+      yield (
+        f"{title}, {nodes} nodes: a cycle of it takes"
+        f" {comparing.percent(slower(best, base))} longer; net, in tokens a"
+        f" second, {comparing.percent(worth)} ({comparing.word(worth)})."
+      )
   checks = [place.check for place in found if place.check]
   if checks:
     far = max(checks, key=_sigmas)

@@ -1,6 +1,7 @@
 """The frontier: of answers that are made by hand, the winners are known."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -63,7 +64,8 @@ def test_the_winner_is_found_and_its_gain_is_paired(tmp_path):
   (row,) = winners.rows
   assert row[:3] == ["one, T = 1", "25", "eagle"]
   assert row[4:6] == ["ot_traversal", "draft-traversal.25"]
-  gain, error = map(float, row[-1].removesuffix(" %").split(" ± "))
+  gain, error = map(float, row[-2].removesuffix(" %").split(" ± "))
+  assert row[-1] == tables.NOTHING  # no cycle was timed
   assert gain == pytest.approx(8, abs=0.2)
   assert error < 0.2  # of lengths it is 4 %
   assert float(row[3].split(" ± ")[1]) > 0.1
@@ -95,7 +97,7 @@ def test_where_nothing_is_longer_it_is_said(tmp_path):
   unit(tmp_path, [*answers(lengths)])
   found = made(tmp_path)
   assert "nothing is longer than the paper's" in found.reading[0]
-  assert found.tables[0].rows[0][-1] == tables.NOTHING
+  assert found.tables[0].rows[0][-2:] == [tables.NOTHING] * 2
 
 
 def test_a_tree_that_was_asked_the_easy_questions_alone_wins_nothing(tmp_path):
@@ -201,12 +203,13 @@ def test_all_trees_of_a_size_are_no_larger_and_as_deep():
 
 
 def test_trees_that_take_shape_are_among_them(tmp_path):
-  (name,) = (t for t in frontier.trees(DRAFT, 25) if "adaptive" in t)
   config = quickstart.get_config()
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
-  (own,) = (s for s in shards if s.overrides["trees"] == name)
-  assert own.name == "adaptive-5-5-5-5-5-draft"
-  assert evaluate.from_config(own.of(config)).trees == (name,)
+  for nodes, named in ((62, "adaptive-6-14-14-14-14-draft"), (25, "timed-25")):
+    (name,) = (t for t in frontier.trees(DRAFT, nodes) if "adaptive" in t)
+    (own,) = (s for s in shards if name in s.overrides["trees"].split())
+    assert own.name == named
+    assert evaluate.from_config(own.of(config)).trees[-1] == name
   unit(tmp_path, [*answers(LENGTHS | {name: LENGTHS[TUNED]})])
   found = made(tmp_path)
   row = found.tables[1].rows[-1]
@@ -221,9 +224,75 @@ def test_a_cooler_draft_has_a_table_of_its_own():
   names = [shard.name for shard in shards]
   assert len({*names}) == len(names)
   cooler = {s.name: s.overrides["draft_temperature"] for s in shards}
-  assert cooler["adaptive-5-5-5-5-5-draft_weak"] == 0
+  assert cooler["adaptive-6-14-14-14-14-draft_weak"] == cooler["timed-25"] == 0
   assert cooler["adaptive-5-5-5-5-5-draft_weak_cool"] == 0.55
   assert cooler["draft_weak_cool-traversal.25"] == 0.55
+
+
+def test_rules_are_timed_on_the_papers_tree_and_on_one_that_takes_shape():
+  for arg in ("", "weak"):
+    config = quickstart.get_config(arg)
+    shards = experiment.shards(frontier.EXPERIMENT, config, False)
+    (own,) = (s for s in shards if s.overrides["timing.per_task"])
+    settings = evaluate.from_config(own.of(config))
+    assert settings.verifiers == frontier.RULES
+    assert [tree.partition("@")[0] for tree in settings.trees] == [
+      "eagle",
+      "adaptive:5,5,5,5,5",
+    ]
+    smoke = experiment.shards(frontier.EXPERIMENT, config, True)
+    assert not any(s.overrides["timing.per_task"] for s in smoke)
+
+
+def timed(lengths):
+  """Each question has cycles of its own time, twice as long on the tuned."""
+  own = {
+    "task": "qa",
+    "proposal": "without_replacement",
+    "temperature": 1.0,
+    "questions": [1, 2, 3, 1, 2, 3],
+    "tasks": ["qa"] * 6,
+    "tokens": [10] * 6,
+    "cycles": [2, 4, 6, 4, 2, 6],
+  }
+  of_question = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
+  for tree, scale in lengths.items():
+    for rule in frontier.RULES:
+      more = scale * (1.05 if rule == frontier.RAN else 1)
+      seconds = 1e-3 * more * of_question * own["cycles"]
+      yield own | {
+        "tree": tree,
+        "verifier": rule,
+        "seconds": seconds.tolist(),
+        "compile_seconds": 1.0,
+        "stages": None,
+      }
+
+
+def test_the_net_gain_is_that_of_length_less_that_of_time(tmp_path):
+  shaped = "adaptive:5,5,5,5,5@bundled/calibrations/draft.json"
+  lengths = {"eagle": LENGTHS["eagle"], shaped: LENGTHS[TUNED]}
+  unit(tmp_path, [*answers(lengths)])
+  methods = [*timed({"eagle": 10.0, shaped: 9.0})]
+  told = {"environment": {"date": "2026-01-02"}, "methods": methods}
+  (tmp_path / "timing.json").write_text(json.dumps(told))
+  found = made(tmp_path)
+  winners, everything = found.tables
+  by = {(cells[1], cells[3]): cells for cells in everything.rows}
+  assert by["eagle", "traversal"][-2:] == ["20.00", tables.NOTHING]
+  name = "adaptive:5,5,5,5,5@draft"
+  assert by[name, "ot_traversal"][-2] == "18.90"
+  # 4.32 / 4.0 in length; 0.9 * 1.05 in time.
+  net, error = map(
+    float, by[name, "ot_traversal"][-1].removesuffix(" %").split(" ± ")
+  )
+  assert net == pytest.approx(100 * (1.08 / 0.945 - 1), abs=0.3)
+  assert error < 0.3  # paired: of cycles' times over questions it is 30 %
+  assert by["eagle", "ot_traversal"][-1].startswith("-2.")
+  (row,) = winners.rows
+  assert row[-1] == by[name, "ot_traversal"][-1]
+  (told,) = (line for line in found.reading if "net," in line)
+  assert "takes -5.5 ± 0.0 % longer" in told
 
 
 def test_of_another_pair_the_papers_trees_alone_are_asked():
