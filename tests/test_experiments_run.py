@@ -9,8 +9,9 @@ from experiments import __main__ as launcher
 from experiments import names
 from tests.commands import run, start
 
-# Four shards of small trees, of two questions.
-DEPTH = ("--smoke", "--config=configs/smoke.py")
+# Two shards of two questions: one temperature each, by the same programs.
+SMALL = ("--smoke", "--config=configs/smoke.py")
+PROGRAM = "experiments.temperature"
 
 
 def contents(folder):
@@ -51,32 +52,29 @@ def test_what_is_wrong_is_a_line(arguments, says):
 def test_a_kill_in_the_middle_changes_no_byte(tmp_path):
   cache = f"--compilation_cache={tmp_path / 'programs'}"
   whole, killed = tmp_path / "whole", tmp_path / "killed"
-  done = run(*DEPTH, cache, f"--workdir={whole}", program="experiments.depth")
+  done = run(*SMALL, cache, f"--workdir={whole}", program=PROGRAM)
   assert done.returncode == 0, done.stderr
-  told = "depth.md, depth.tex, depth.csv, depth-smoke.svg, depth-gain-smoke.svg"
-  assert told in done.stdout
-  third = killed / "depth" / "smoke" / "kary-2x2" / "items.jsonl"
-  process = start(
-    *DEPTH, cache, f"--workdir={killed}", program="experiments.depth"
-  )
-  while not (third.exists() and third.stat().st_size):
+  told = "temperature.md, temperature.tex, temperature.csv"
+  assert f"{told}, temperature-smoke.svg" in done.stdout
+  command = *SMALL, cache, f"--workdir={killed}"
+  second = killed / "temperature" / "smoke" / "temperature-1" / "items.jsonl"
+  process = start(*command, program=PROGRAM)
+  while not (second.exists() and second.stat().st_size):
     assert process.poll() is None
     time.sleep(0.01)
   process.send_signal(signal.SIGKILL)
   process.communicate()
   before = contents(killed)
   assert not any(name.endswith(".md") for name in before)
-  stopped = start(
-    *DEPTH, cache, f"--workdir={killed}", program="experiments.depth"
-  )
-  assert stopped.stderr.readline().startswith("1/4 ")
+  stopped = start(*command, program=PROGRAM)
+  assert stopped.stderr.readline().startswith("1/2 ")
   stopped.send_signal(signal.SIGTERM)
   stopped.communicate()
   assert stopped.returncode == 143
-  done = run(*DEPTH, cache, f"--workdir={killed}", program="experiments.depth")
+  done = run(*command, program=PROGRAM)
   assert done.returncode == 0, done.stderr
   assert contents(killed) == contents(whole)
-  again = run(*DEPTH, cache, f"--workdir={killed}", program="experiments.depth")
+  again = run(*command, program=PROGRAM)
   assert "answers are all there" in again.stderr
   assert contents(killed) == contents(whole)
 
