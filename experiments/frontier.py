@@ -345,13 +345,7 @@ def _reading(title, found, bases) -> Iterator[str]:
       f" ({comparing.word(over)}); the goal of {GOAL} % is {goal}."
       + (f" Of it, {', '.join(parts)}." if parts else "")
     )
-    worth = net(best, base)
-    if worth:
-      yield (
-        f"{title}, {nodes} nodes: a cycle of it takes"
-        f" {comparing.percent(slower(best, base))} longer; net, in tokens a"
-        f" second, {comparing.percent(worth)} ({comparing.word(worth)})."
-      )
+    yield from _worth(f"{title}, {nodes} nodes", own.values(), best, base)
   checks = [place.check for place in found if place.check]
   if checks:
     far = max(checks, key=_sigmas)
@@ -359,6 +353,34 @@ def _reading(title, found, bases) -> Iterator[str]:
       f"{title}: realised - expected is farthest from 0 at {far:+.3f}, in"
       f" {len(checks)} runs ({comparing.word(far)})."
     )
+
+
+def _worth(title, places, best, base) -> Iterator[str]:
+  """What the best's length is worth in time, and what is the fastest."""
+  if worth := net(best, base):
+    yield (
+      f"{title}: a cycle of it takes"
+      f" {comparing.percent(slower(best, base))} longer; net, in tokens a"
+      f" second, {comparing.percent(worth)} ({comparing.word(worth)})."
+    )
+  known = [
+    (found, one)
+    for one in places
+    if one is not base and (found := net(one, base))
+  ]
+  if known:
+    most, one = max(known, key=lambda both: both[0].mean)
+    what = f"{one.rule} on {_short(one.tree)}, net {comparing.percent(most)}"
+    if most.mean <= 0:
+      yield (
+        f"{title}: nothing that was timed is faster than {BASE} on {base.tree};"
+        f" nearest is {what} ({comparing.word(most)})."
+      )
+    elif one is not best:
+      yield (
+        f"{title}: the fastest of what was timed is {what}"
+        f" ({comparing.word(most)})."
+      )
 
 
 def _sigmas(check):
