@@ -2,8 +2,9 @@
 
 Each is a process of its own, `python -m experiments.NAME`, and is given the
 other flags; without a name, all are run. Those that measure speed have the
-machine for themselves; of the others N run at once, and what they print comes
-when they end. By default that is 1 where JAX has a GPU to use, else as many as
+machine for themselves (but for the frontier's few cycles, of which one is set
+beside the other); of the others N run at once, and what they print comes when
+they end. By default that is 1 where JAX has a GPU to use, else as many as
 there are cores, and 4 at most. One that fails does not keep the others from
 running, and the exit status says so.
 """

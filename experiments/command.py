@@ -95,7 +95,8 @@ def _run(heard, experiment, configs, place) -> list[Group]:
 
     from tv_jax import evaluate
     from tv_jax.report import progress
-  if flags.FLAGS.smoke:  # nearly all of whose time is that of compiling
+  # On a CPU nearly all of its time is that of compiling.
+  if flags.FLAGS.smoke and jax.default_backend() == "cpu":
     jax.config.update("jax_disable_most_optimizations", True)
   evaluate.keep_programs(flags.FLAGS.compilation_cache)
   try:

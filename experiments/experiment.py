@@ -61,8 +61,9 @@ class Group(NamedTuple):
 
   @property
   def answers(self) -> list[Answer]:
-    """Of all runs."""
-    return [answer for unit in self.units for answer in unit.items]
+    """Of all runs; one that several have is one."""
+    found = {one.key: one for unit in self.units for one in unit.items}
+    return [*found.values()]
 
   @property
   def trees(self) -> list[str]:
@@ -142,9 +143,9 @@ SMOKE = {
   "per_task": 1,
   "seeds": (0,),
   "max_new_tokens": 16,
-  "batch_size": 8,
   **LENGTHS_ALONE,
 }
+_ROWS = 8  # more would be padding
 
 
 def shards(
@@ -160,10 +161,12 @@ def shards(
 
 def _little(config) -> dict:
   """A smoke run's; of three trees and more it has the first and the last."""
-  trees = names.split(config.trees)
-  if not trees[2:]:
-    return SMOKE
-  return {**SMOKE, "trees": f"{trees[0]} {trees[-1]}"}
+  trees, little = names.split(config.trees), dict(SMOKE)
+  if trees[2:]:
+    little["trees"] = f"{trees[0]} {trees[-1]}"
+  if config.batch_size > _ROWS:
+    little["batch_size"] = _ROWS
+  return little
 
 
 def refuse_what_is_swept(

@@ -9,8 +9,8 @@ At each number of drafted nodes the paper's tree of as many, and those that
 `tv_jax.tune` found for the bundled drafts (bundled/README.md has how), on
 questions that are none of these, and one that takes shape as it is drafted, by
 what `tv_jax.tune --calibrate` measured on such questions; all of five levels.
-One decode for each tree, by `ot_traversal`, of whose drafts the traversal
-expects its own length. At EAGLE's number of nodes both rules run, on the
+Lengths are of one decode for each tree, by `ot_traversal`, of whose drafts the
+traversal expects its own. At EAGLE's number of nodes both rules run, on the
 paper's tree and on one that takes shape, and are timed in turn: what a longer
 cycle is worth in tokens a second is its length's gain less what it takes
 longer. By default one seed: the other lines take more. Of another pair there is
@@ -59,7 +59,8 @@ class Place(NamedTuple):
     rule: That expects; RAN is what ran.
     by_item: By question, the tokens a cycle that it expects.
     check: Of the run: realised less expected length.
-    cycle: By question, the milliseconds that a cycle takes; of what was timed.
+    cycle: By question, the milliseconds that a cycle takes, prompts included;
+      of what was timed in turn with the paper's.
   """
 
   nodes: int
@@ -115,7 +116,7 @@ def _cooler(tuned):
 def sweep(config, smoke: bool) -> Iterator[Shard]:
   """A shard for each tree; at temperature 1 also those of a cooler draft.
 
-  And one for all that is timed, a cycle of which is as long at any temperature.
+  And one for what is timed, which has to be one run's.
   """
   at_one = tuple(config.temperatures) == (1.0,)
   for nodes in (25,) if smoke else PAPERS:
@@ -174,9 +175,11 @@ def render(groups: Sequence[Group]) -> Artefact:
     " length, by cycle: 0 within its error, or there is a bug. All trees have"
     " five levels: as many passes of the draft. Of eight nodes and five levels"
     " the paper has no tree: its chain has five. Net gain: in tokens a second,"
-    " the gain in length less what a cycle takes longer; of one row at a time,"
-    " timed in turn on the same questions, by question, at the target's own"
-    " temperature, to which a cycle's time owes nothing.",
+    " the gain in length less what a cycle takes longer: the time of whole"
+    " answers, prompts included, over their cycles, one row at a time, methods"
+    f" in turn on a question of each task, {ROUNDS} times, clustered by"
+    " question. Where `make experiments` runs several at once, another ran"
+    " beside it. What is not timed so has none.",
   ]
   name = f"frontier-{'-'.join(group.name for group in groups)}"
   return Artefact(told, [first, *everything], {name: figure}, notes)
@@ -205,53 +208,56 @@ def _places(group, hot) -> Iterator[Place]:
       for rule in RULES:
         if by_item := metrics.expected_by_item(answers, rule):
           check = metrics.cell(answers, BASE).check if rule == RAN else None
-          cycle = cycles.get((_shape(tree), rule), {})
+          cycle = cycles.get((tree, rule), {})
           yield Place(nodes, tree, cooler, rule, by_item, check, cycle)
 
 
-def _shape(tree):
-  """Of a tree that takes shape, its places: the table is not in its time."""
-  return tree.partition("@")[0]
-
-
 def _cycles(group, hot) -> dict[tuple[str, str], dict[int, float]]:
-  """By shape and rule the milliseconds a cycle, question by question."""
-  found = {}
+  """By tree and rule the milliseconds a cycle, question by question.
+
+  Of the first run that has timed the traversal on the paper's tree of the size:
+  times of several runs are not compared.
+  """
   for unit in group.units:
+    found = {}
     for one in (unit.timing or {"methods": []})["methods"]:
       method = Method.of(one)
-      if method.temperature != hot or method.proposal != comparing.PROPOSAL:
-        continue
-      asked = np.array(one["questions"])
-      found[_shape(method.tree), method.verifier] = {
-        int(item): 1e3
-        * float(np.sum(one["seconds"], where=asked == item))
-        / float(np.sum(one["cycles"], where=asked == item))
-        for item in dict.fromkeys(one["questions"])
-      }
-  return found
+      if method.temperature == hot and method.proposal == comparing.PROPOSAL:
+        found[method.tree, method.verifier] = _by_question(one)
+    if (PAPERS[TIMED], BASE) in found:
+      return found
+  return {}
+
+
+def _by_question(timed):
+  asked = np.array(timed["questions"])
+  own = {int(item): asked == item for item in dict.fromkeys(timed["questions"])}
+  seconds, cycles = (
+    {item: np.sum(timed[name], where=here) for item, here in own.items()}
+    for name in ("seconds", "cycles")
+  )
+  return {item: 1e3 * float(seconds[item] / cycles[item]) for item in own}
 
 
 def gain(place: Place, base: Place) -> Estimate | None:
   """In percent of the base, by the questions that both have; None: none."""
-  both = sorted({*place.by_item} & {*base.by_item})
-  if not both:
-    return None
-  own, theirs = (
-    np.array([one.by_item[item] for item in both]) for one in (place, base)
-  )
-  return metrics.relative(own, theirs, both)
+  return _over(place.by_item, base.by_item)
 
 
 def slower(place: Place, base: Place) -> Estimate | None:
   """What a cycle takes longer, in percent; None where either is not timed."""
-  both = sorted({*place.cycle} & {*base.cycle})
+  return _over(place.cycle, base.cycle)
+
+
+def _over(ours, theirs) -> Estimate | None:
+  """One mapping's values over the other's, key by key."""
+  both = sorted({*ours} & {*theirs})
   if not both:
     return None
-  own, theirs = (
-    np.array([one.cycle[item] for item in both]) for one in (place, base)
+  own, other = (
+    np.array([one[item] for item in both]) for one in (ours, theirs)
   )
-  return metrics.relative(own, theirs, both)
+  return metrics.relative(own, other, both)
 
 
 def net(place: Place, base: Place) -> Estimate | None:
@@ -328,6 +334,7 @@ def _reading(title, found, bases) -> Iterator[str]:
     over = gain(best, base)
     if best is base:
       yield f"{title}, {nodes} nodes: nothing is longer than the paper's."
+      yield from _worth(f"{title}, {nodes} nodes", own.values(), best, base)
       continue
     parts = [
       f"{what} {comparing.percent(gain(other, base))}"
@@ -357,7 +364,7 @@ def _reading(title, found, bases) -> Iterator[str]:
 
 def _worth(title, places, best, base) -> Iterator[str]:
   """What the best's length is worth in time, and what is the fastest."""
-  if worth := net(best, base):
+  if best is not base and (worth := net(best, base)):
     yield (
       f"{title}: a cycle of it takes"
       f" {comparing.percent(slower(best, base))} longer; net, in tokens a"

@@ -51,6 +51,14 @@ def made(name, folder):
   return names.find(name).render([group(folder)])
 
 
+def test_a_smoke_run_has_no_more_rows_than_it_was_given():
+  config = quickstart.get_config()
+  for rows, left in ((16, 8), (4, 4)):
+    config.batch_size = rows
+    shard, *_ = experiment.shards(main_table.EXPERIMENT, config, True)
+    assert shard.of(config).batch_size == left
+
+
 def test_the_papers_numbers_stand_beside_ones_own(tmp_path, capsys):
   answers = [*test_report.items()]
   test_report.unit(tmp_path, answers)

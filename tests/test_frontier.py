@@ -245,7 +245,7 @@ def test_rules_are_timed_on_the_papers_tree_and_on_one_that_takes_shape():
 
 
 def timed(lengths):
-  """Each question has cycles of its own time, twice as long on the tuned."""
+  """Each question has cycles of its own time, longer in the second round."""
   own = {
     "task": "qa",
     "proposal": "without_replacement",
@@ -255,7 +255,8 @@ def timed(lengths):
     "tokens": [10] * 6,
     "cycles": [2, 4, 6, 4, 2, 6],
   }
-  of_question = np.array([1.0, 2.0, 3.0, 1.0, 2.0, 3.0])
+  # Over both rounds 1, 2 and 3, if seconds and cycles are summed.
+  of_question = np.array([0.5, 1.5, 2.5, 1.25, 3.0, 3.5])
   for tree, scale in lengths.items():
     for rule in frontier.RULES:
       more = scale * (1.05 if rule == frontier.RAN else 1)
@@ -298,13 +299,42 @@ def test_the_net_gain_is_that_of_length_less_that_of_time(tmp_path):
   assert "net +16." in fastest
 
 
+def test_times_of_two_runs_are_not_compared(tmp_path):
+  """Nor is a cooled draft's tree as fast as another draft's of its shape."""
+  shaped = "adaptive:5,5,5,5,5@bundled/calibrations/draft.json"
+  for name, tree, ms in (("a", "eagle", 10.0), ("b", shaped, 1.0)):
+    unit(tmp_path / name, [*answers({tree: LENGTHS["eagle"]})])
+    told = {"environment": {}, "methods": [*timed({tree: ms})]}
+    (tmp_path / name / "timing.json").write_text(json.dumps(told))
+  rows = made(tmp_path).tables[1].rows
+  by = {(cells[1], cells[3]): cells for cells in rows}
+  assert by["eagle", "ot_traversal"][-2] == "21.00"
+  other = by["adaptive:5,5,5,5,5@draft", "ot_traversal"]
+  assert other[-2:] == [tables.NOTHING] * 2
+
+
+def test_an_answer_that_two_runs_have_is_one(tmp_path):
+  one = [*answers({"eagle": LENGTHS["eagle"]})]
+  for name in ("a", "b"):
+    unit(tmp_path / name, one)
+  assert len(experiment.read(tmp_path, "one").answers) == len(one)
+
+
 def test_where_nothing_is_faster_it_is_said(tmp_path):
   unit(tmp_path, [*answers({"eagle": LENGTHS["eagle"]})])
   methods = [*timed({"eagle": 10.0})]
   told = {"environment": {"date": "2026-01-02"}, "methods": methods}
   (tmp_path / "timing.json").write_text(json.dumps(told))
-  (line,) = (one for one in made(tmp_path).reading if "nothing that was" in one)
+  found = made(tmp_path).reading
+  (line,) = (one for one in found if "nothing that was" in one)
   assert "nearest is ot_traversal on eagle, net -2." in line
+  worse = {name: 4.0 - 0.1 * i for i, name in enumerate(frontier.RULES)}
+  other = tmp_path / "worse"
+  unit(other, [*answers({"eagle": worse})])
+  (other / "timing.json").write_text(json.dumps(told))
+  longest, line, _ = made(other).reading
+  assert "nothing is longer than the paper's" in longest
+  assert "nothing that was timed is faster" in line
 
 
 def test_of_another_pair_the_papers_trees_alone_are_asked():

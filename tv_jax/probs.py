@@ -153,10 +153,10 @@ def _noise(key, rows, shape):
 
 
 def _gumbel(key, count, dtype):
-  """`jax.random.gumbel(key, count, dtype, mode="high")` of the same bits.
+  """`jax.random.gumbel(key, count, dtype, mode="high")` of the same draws.
 
   Drawn as one row. In two, as there, of some hundred numbers, LLVM writes out
-  every round of the generator: that was a third of a program's compilation.
+  every round of the generator, which took most of a draft's compilation.
   """
   info = jnp.finfo(dtype)
   high, low = jnp.split(jax.random.uniform(key, 2 * count, dtype), 2)

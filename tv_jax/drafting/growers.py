@@ -40,7 +40,7 @@ class Growing(NamedTuple):
   params: dict  # the model's
   proposal: Proposal  # how siblings are drawn
   law: Callable[[jax.Array], jax.Array]  # logits [.., V] to what is drawn from
-  keys: jax.Array  # [B] one of each row; a node's is folded from its row's
+  keys: jax.Array  # [B] one of each row; `grow` makes them [B, n], by node
 
 
 def grow(

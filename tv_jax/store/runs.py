@@ -28,6 +28,7 @@ _CONFIG = {
 _TIMED = {
   **dict.fromkeys(("tree", "proposal", "verifier"), str),
   **dict.fromkeys(("temperature", "compile_seconds"), _NUMBER),
+  "questions": [int],
   "seconds": [_NUMBER],
   "tokens": [int],
   "cycles": [int],
@@ -51,7 +52,10 @@ def read(folder: str | os.PathLike) -> unit_lib.Unit:
     timing = {"methods": [_TIMED], "environment": {}}
     _refuse(folder / "timing.json", records.faults(timing, unit.timing))
     for method in unit.timing["methods"]:
-      counts = {len(method[name]) for name in ("seconds", "tokens", "cycles")}
+      counts = {
+        len(method[name])
+        for name in ("questions", "seconds", "tokens", "cycles")
+      }
       if len(counts) > 1 or not all(method["cycles"]):
         name = f"{method['verifier']} on {method['tree']}"
         _refuse(folder / "timing.json", [f"{name} has other numbers of times"])
