@@ -222,4 +222,4 @@ def test_an_experiment_looks_at_the_runs_of_all_others(tmp_path, monkeypatch):
   monkeypatch.setattr("experiments.experiment.read", lambda *_: None)
   tiny = smoke.get_config()
   command.execute(names.find("depth"), [tiny], tmp_path / "depth", smoke=True)
-  assert given == [[there]] * 4
+  assert given == [[there]] * 2
