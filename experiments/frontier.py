@@ -199,12 +199,12 @@ def _is_base(place):
 def _places(group, hot) -> Iterator[Place]:
   """Everything that was asked, size by size."""
   fixed = Method(proposal=comparing.PROPOSAL, temperature=hot)
-  cycles = _cycles(group, hot)
+  everything, cycles = group.answers, _cycles(group, hot)
   for nodes in PAPERS:
     known = trees(group.config["models"]["draft"], nodes)
     for tree, cooler in known.items():
       method = dataclasses.replace(fixed, tree=tree, verifier=RAN)
-      answers = comparing.of(group.answers, method)
+      answers = comparing.of(everything, method)
       for rule in RULES:
         if by_item := metrics.expected_by_item(answers, rule):
           check = metrics.cell(answers, BASE).check if rule == RAN else None
@@ -230,13 +230,15 @@ def _cycles(group, hot) -> dict[tuple[str, str], dict[int, float]]:
 
 
 def _by_question(timed):
-  asked = np.array(timed["questions"])
-  own = {int(item): asked == item for item in dict.fromkeys(timed["questions"])}
-  seconds, cycles = (
-    {item: np.sum(timed[name], where=here) for item, here in own.items()}
-    for name in ("seconds", "cycles")
+  asked, seconds, cycles = (
+    np.array(timed[name]) for name in ("questions", "seconds", "cycles")
   )
-  return {item: 1e3 * float(seconds[item] / cycles[item]) for item in own}
+  return {
+    int(item): float(
+      1e3 * seconds[asked == item].sum() / cycles[asked == item].sum()
+    )
+    for item in np.unique(asked)
+  }
 
 
 def gain(place: Place, base: Place) -> Estimate | None:

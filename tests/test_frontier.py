@@ -300,7 +300,6 @@ def test_the_net_gain_is_that_of_length_less_that_of_time(tmp_path):
 
 
 def test_times_of_two_runs_are_not_compared(tmp_path):
-  """Nor is a cooled draft's tree as fast as another draft's of its shape."""
   shaped = "adaptive:5,5,5,5,5@bundled/calibrations/draft.json"
   for name, tree, ms in (("a", "eagle", 10.0), ("b", shaped, 1.0)):
     unit(tmp_path / name, [*answers({tree: LENGTHS["eagle"]})])

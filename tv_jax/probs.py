@@ -156,7 +156,7 @@ def _gumbel(key, count, dtype):
   """`jax.random.gumbel(key, count, dtype, mode="high")` of the same draws.
 
   Drawn as one row. In two, as there, of some hundred numbers, LLVM writes out
-  every round of the generator, which took most of a draft's compilation.
+  every round of the generator, which takes long to compile.
   """
   info = jnp.finfo(dtype)
   high, low = jnp.split(jax.random.uniform(key, 2 * count, dtype), 2)
