@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
+from collections.abc import Callable
 
 import jax
 
@@ -42,10 +43,10 @@ _STAGE = rf"while/body/({'|'.join(STAGES)})/"
 _SLOTS, _PROMPT, _NEW = 1024, 128, 128
 
 
-def program(
-  pair: tuple[str, str], dtype: str, tree: Tree, rule: str, chip: str
-) -> gpu_program.Program:
-  """A generation, compiled for `chip`."""
+def generation(
+  pair: tuple[str, str], dtype: str, tree: Tree, rule: str
+) -> tuple[Callable, tuple]:
+  """What decodes, and the shapes of what it is given."""
   draft, target = (_shapes(name, dtype) for name in pair)
   plan = gpu_shapes.plan(target, draft, tree, rule)
   caches = functools.partial(
@@ -54,11 +55,21 @@ def program(
   request = functools.partial(
     gpu_shapes.request, 1, _PROMPT, _NEW, target.config.vocab_size
   )
-  return gpu_program.compile_for(
-    functools.partial(decoding.generate, plan, new=_NEW),
+  return functools.partial(decoding.generate, plan, new=_NEW), (
     decoding.Params(target.params, draft.params),
     jax.eval_shape(request),
     jax.eval_shape(caches),
+  )
+
+
+def program(
+  pair: tuple[str, str], dtype: str, tree: Tree, rule: str, chip: str
+) -> gpu_program.Program:
+  """A generation, compiled for `chip`."""
+  function, arguments = generation(pair, dtype, tree, rule)
+  return gpu_program.compile_for(
+    function,
+    *arguments,
     target=chip,
     options=gpu_program.CAPTURE,
     donate_argnums=2,

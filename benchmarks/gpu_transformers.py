@@ -19,7 +19,8 @@ THERE = importlib.util.find_spec("torch") is not None
 if THERE:
   import torch
 
-SHORT, LONG = 32, 128  # new tokens
+LENGTHS = 32, 128  # new tokens
+TOY_LENGTHS = 4, 16
 SHAPE = {
   "hidden_size": 4096,
   "intermediate_size": 14336,
@@ -101,14 +102,15 @@ def main(arguments: list[str]) -> int:
   model = random_model(TOY if toy else SHAPE, device)
   vocabulary = model.config.vocab_size
   prompt = torch.randint(0, vocabulary, (1, 128), device=device)
+  few, new = TOY_LENGTHS if toy else LENGTHS
   for rows in (1, 16):
     many = prompt.repeat(rows, 1)
-    seconds(model, many, SHORT)
+    seconds(model, many, few)
     short, long = (
-      min(seconds(model, many, new) for _ in range(times))
-      for new, times in ((SHORT, 2), (LONG, 3))
+      min(seconds(model, many, length) for _ in range(times))
+      for length, times in ((few, 2), (new, 3))
     )
-    each = 1e3 * (long - short) / (LONG - SHORT)
+    each = 1e3 * (long - short) / (new - few)
     print(f"plain, {rows} rows: {each:.3f} ms a token of each", flush=True)
   return 0
 

@@ -1,9 +1,11 @@
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import common, decisions, gpu_program, verify
+from benchmarks import common, decisions, gpu_program, tracing, verify
 from benchmarks.numpy_walks import Walk
 from tv_jax import tree as tree_lib
 from tv_jax.verifiers import DEFAULT, VERIFIERS
@@ -140,3 +142,13 @@ def test_more_siblings_than_tokens_are_refused():
 def test_trees_may_hold_commas():
   trees = common.parse_trees("branching:4,2,eagle", common.tree)
   assert list(trees) == ["branching:4,2", "eagle"]
+
+
+def test_what_tracing_takes(capsys):
+  told = ["--draft=toy draft", "--target=toy", "--trees=chain:1"]
+  assert tracing.main([*told, "--rounds=1"]) == 0
+  printed = capsys.readouterr().out
+  (times,) = re.findall(r"chain:1\D+([\d.]+)\D+([\d.]+)", printed)
+  assert all(float(one) > 0 for one in times)
+  assert tracing.main([*told, "--trees=shrub"]) == 2
+  assert "shrub" in capsys.readouterr().err

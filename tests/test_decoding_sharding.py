@@ -55,10 +55,8 @@ def check(draft, kind, cases, **options):
       longest = max(longest, *a)
   assert longest > 1, "nothing was ever accepted"
 
-check(llama, "llama", [(3, 1.0, "traversal"), (1, 0.0, "token_level")])
-check(
-  llama, "llama", [(1, 1.0, level), (3, 0.0, "traversal")], shard_draft=True
-)
+check(llama, "llama", [(3, 1.0, "traversal")])
+check(llama, "llama", [(1, 1.0, level)], shard_draft=True)
 check(head, "eagle", [(1, 1.0, "token_level"), (3, 0.0, "traversal")])
 print("equal")
 """

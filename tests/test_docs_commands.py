@@ -15,12 +15,17 @@ from tests import documents
 from tests.stores import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted(documents.DOCS.glob("*.md"))]
-# What is added to a command, so that it takes no minute: fewer questions, of
-# which its config asks 96, and where that is not its point fewer trees.
+# What is added to a command, so that it takes no minute: one question, of the
+# 96 that its config asks, and where that is not its point fewer trees.
 FEWER = (
-  " --config.per_task=1 --config.timing.per_task=0 --config.max_new_tokens=24"
+  " --config.tasks=qa --config.per_task=1 --config.timing.per_task=0"
+  " --config.max_new_tokens=24"
 )
 ONE_TREE = " --config.trees=chain:2"
+LITTLE = (  # to tune
+  " --config.tasks=qa --config.per_task=1 --config.trees=chain:2 --nodes=3"
+  " --depth=2 --budgets=2 --tokens=8"
+)
 RUN = {
   "python -m tv_jax.certify --verifier=my_rule:kseq": " --trees=branching:2",
   "python -m tv_jax.certify --verifier=ot_traversal": " --trees=branching:2",
@@ -40,8 +45,7 @@ RUN = {
   "--backend=print": "",
   "python -m tv_jax.replay run.npz": "",
   "python -m tv_jax.replay run.npz --bound": "",
-  "python -m tv_jax.tune": " --config.per_task=1 --config.trees=chain:2 "
-  "--nodes=3 --depth=2 --budgets=2 --tokens=8 --out=small.json",
+  "python -m tv_jax.tune": f"{LITTLE} --out=small.json",
   **{
     f"python -m tv_jax.main --config=configs/quickstart.py:{told}": (
       FEWER + ONE_TREE
@@ -51,9 +55,9 @@ RUN = {
   'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
   'tree.json" --workdir=runs/tuned': FEWER,
   "python -m tv_jax.replay run.npz --verifier=traversal,my_rule:decide": "",
-  "python -m tv_jax.tune --calibrate=calibration.json": " --config.per_task=1 "
-  "--config.trees=chain:2 --nodes=3 --depth=2 --budgets=2 --tokens=8 "
-  "--notiming --out=calibrated.json",
+  "python -m tv_jax.tune --calibrate=calibration.json": (
+    f"{LITTLE} --notiming --out=calibrated.json"
+  ),
   'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
   'adaptive:5,5,5,5,5@bundled/calibrations/draft.json" '
   "--workdir=runs/calibrated": FEWER,

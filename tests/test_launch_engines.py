@@ -1,4 +1,4 @@
-"""Eight runs by every engine, through kills: the same bytes as in one process.
+"""Five runs by every engine, through kills: the same bytes as in one process.
 
 Ray and SLURM are real ones, on this machine, with GPUs that are none. A start
 takes seconds to import and to trace, though its programs are in the cache of
@@ -32,10 +32,9 @@ SMALL = (
   "--config.max_new_tokens=16",
   "--config.batch_size=1",
 )
-COUNT = 8
-SEEDS, HALF = (
-  f"--config.seeds={','.join(map(str, range(count)))}"
-  for count in (COUNT, COUNT // 2)
+COUNT, FEW = 5, 3
+SEEDS, FEWER = (
+  f"--config.seeds={','.join(map(str, range(count)))}" for count in (COUNT, FEW)
 )
 TABLES = ("quality.md", "quality.tex", "quality.csv")
 
@@ -179,7 +178,7 @@ def test_ray_goes_on_when_a_machine_is_lost(tmp_path, whole):
     address = next(
       line.split()[1] for line in cluster.stdout if line.startswith("at ")
     )
-    sweep = command(folder, HALF, "--backend=ray", f"--address={address}")
+    sweep = command(folder, FEWER, "--backend=ray", f"--address={address}")
     process = start(*sweep, program="launch")
     until(
       lambda: sum(bool(tries.last(unit)) for unit in units(folder)) > 1, 300
@@ -190,7 +189,7 @@ def test_ray_goes_on_when_a_machine_is_lost(tmp_path, whole):
     cluster.communicate()
   assert over.returncode == 0, over.stdout + over.stderr
   assert "Ray: machines 2, GPUs 2" in over.stdout
-  same(folder, whole, COUNT // 2)
+  same(folder, whole, FEW)
   again = [tries.read(unit) for unit in units(folder)]
   assert any(len(own) > 1 for own in again)
   nothing_is_left(folder)
@@ -201,11 +200,11 @@ def test_slurm(tmp_path, whole):
   """Split arrays; a sweep cancelled and resumed; a kill, and a pre-emption."""
   folder = tmp_path / "slurm"
   (tmp_path / "cluster").mkdir()
-  with slurm.running(tmp_path / "cluster", max_array=5):
+  with slurm.running(tmp_path / "cluster", max_array=3):
     sweep = command(folder, SEEDS, "--backend=slurm", "--gpus-per-unit=1")
     said = run(*sweep, program="launch")
     assert said.returncode == 0, said.stderr
-    assert re.findall(r"^job \d+: (\d) units$", said.stdout, re.M) == ["5", "3"]
+    assert re.findall(r"^job \d+: (\d) units$", said.stdout, re.M) == ["3", "2"]
     writing(folder)
     assert run("cancel", folder, program="launch").returncode == 0
     until(lambda: not queue(), 60)

@@ -13,7 +13,7 @@ from tests.commands import SMALL, contents, ended, refused, run, start
 
 pytestmark = pytest.mark.long  # tests/test_main.py has a kill of its own
 
-KILLS = 10  # of each of two runs
+KILLS = 6  # of each of two runs
 LINES = 18
 
 

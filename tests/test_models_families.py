@@ -274,6 +274,27 @@ def biased_layer(config, path, prefix):
   return [*layout.layer(config, path, prefix), bias]
 
 
+@pytest.mark.parametrize("model_type", ["llama", "qwen3"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_layers_are_traced_once(model_type, compiled, monkeypatch):
+  config = checkpoints.tiny(model_type=model_type, num_hidden_layers=5)
+  own, attend, traced = checkpoints.ours(config), decoder.attend, []
+
+  def seen(*given):
+    traced.append(given)
+    return attend(*given)
+
+  monkeypatch.setattr(decoder, "attend", seen)
+  jax.clear_caches()
+  apply = jax.jit(own.apply) if compiled else own.apply
+  size = (1, 7)  # as no other test has it
+  for _ in range(2):
+    zeros = jnp.zeros(size, jnp.int32)
+    seen_by = jnp.zeros((*size, 7))
+    apply(own.params, zeros, zeros, seen_by, own.init_cache(1, 7))
+  assert len(traced) == 1
+
+
 # All that a third family is, and the line that makes it known.
 THIRD = dataclasses.replace(
   llama.FAMILY,

@@ -181,11 +181,21 @@ def test_a_pair_decodes_greedily_as_theirs(tmp_path):
     assert list(tokens) == told[0, len(prompt) :].tolist()
 
 
+@pytest.fixture
+def traced_anew():
+  """A layer is traced once for all that are like it, a fault and all."""
+  jax.clear_caches()
+  yield
+  jax.clear_caches()
+
+
 @pytest.mark.parametrize("family", ["grouped", "llama3", "qwen3"])
 @pytest.mark.parametrize(
   "fault", ["theta", "scaling", "interleaved", "epsilon"]
 )
-def test_planted_faults_are_seen(pairs, family, fault, monkeypatch):
+def test_planted_faults_are_seen(
+  pairs, family, fault, monkeypatch, traced_anew
+):
   model, tokens, theirs = pairs(family)
   if fault == "theta":
     model = changed(model, rope_theta=model.config.rope_theta * 1.02)

@@ -156,6 +156,7 @@ class Layer(nn.Module):
   heads: Heads | None = None
   attention_norm: bool = True
 
+  @nn.jit  # traced and lowered once for all layers of a model
   @nn.compact
   def __call__(self, x, turn, mask, keys, values, start):
     """Returns x [B, T, E] and the layer's keys and values."""
