@@ -1,12 +1,11 @@
 """Several experiments: `python -m experiments [NAME ..] [--jobs=N]`.
 
 Each is a process of its own, `python -m experiments.NAME`, and is given the
-other flags; without a name, all are run. Those that measure speed have the
-machine for themselves (but for the frontier's few cycles, of which one is set
-beside the other); of the others N run at once, and what they print comes when
-they end. By default that is 1 where JAX has a GPU to use, else as many as
-there are cores, and 4 at most. One that fails does not keep the others from
-running, and the exit status says so.
+other flags; without a name, all are run. N run at once, and what they print
+comes when they end; times are left out, and taken when all have ended, by one
+experiment after the other with the machine for itself. By default N is 1 where
+JAX has a GPU to use, else as many as there are cores, and 4 at most. One that
+fails does not keep the others from running, and the exit status says so.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from experiments import names
@@ -27,14 +26,16 @@ from tv_jax import cli
 
 _MOST = 4  # of processes of 2 GB each
 _JOBS = "--jobs="
-# These begin before the others, the longest first, so that none is left to run
-# by itself at the end.
+# These begin before the others: the longest first, so that none is left to run
+# by itself at the end, and the one of whose answers others have many.
 _LONG = (
   "frontier",
+  "main_table",
   "temperature",
   "as_published",
   "losslessness",
   "depth",
+  "statistics",
   "quality",
 )
 
@@ -60,17 +61,21 @@ def main(arguments: list[str]) -> int:
   except ValueError as error:
     return cli.complain("experiments", error)
   given = [one for one in given if not one.startswith(_JOBS)]
-  smoke = "--smoke" in given  # nothing is timed
-  alone = [one.name for one in found if one.measures_speed and not smoke]
-  others = _longest_first(one.name for one in found if one.name not in alone)
-  statuses = []
+  waiting = _longest_first([one.name for one in found])
+  timed = [
+    one.name
+    for one in found
+    if one.measures_speed and "--smoke" not in given  # where nothing is timed
+  ]
   if jobs == 1:
-    alone, others = [one.name for one in found], []
-  for name in alone:
-    print(f"python -m {' '.join(_command(name, given)[2:])}", flush=True)
-    statuses.append(_told(name, cli.run_child(_command(name, given))))
-  statuses += _at_once(others, given, jobs)
-  return next(filter(None, statuses), 0)
+    waiting, timed = [], [one.name for one in found]
+  later = {name: [*given, "--notimes"] for name in timed}
+  statuses = _at_once({name: later.get(name, given) for name in waiting}, jobs)
+  for name in timed:
+    if not statuses.get(name):
+      print(f"python -m {' '.join(_command(name, given)[2:])}", flush=True)
+      statuses[name] = _told(name, cli.run_child(_command(name, given)))
+  return next(filter(None, statuses.values()), 0)
 
 
 def _longest_first(wanted: Iterable[str]) -> list[str]:
@@ -79,22 +84,20 @@ def _longest_first(wanted: Iterable[str]) -> list[str]:
   )
 
 
-def _at_once(
-  wanted: Sequence[str], given: Sequence[str], jobs: int
-) -> list[int]:
-  """Runs several at a time; the status of each."""
-  waiting, running, statuses = [*wanted], [], []
+def _at_once(wanted: Mapping[str, Sequence[str]], jobs: int) -> dict[str, int]:
+  """Runs several at a time, each with its flags; the status of each."""
+  waiting, running, statuses = [*wanted.items()], [], {}
   with contextlib.ExitStack() as files:
     try:
       while waiting or running:
         while waiting and len(running) < jobs:
           output = files.enter_context(tempfile.TemporaryFile())
-          running.append(_start(waiting.pop(0), given, output))
+          running.append(_start(*waiting.pop(0), output))
         time.sleep(0.1)
         for one in [one for one in running if one.process.poll() is not None]:
           running.remove(one)
           _show(one)
-          statuses.append(_told(one.name, one.process.returncode))
+          statuses[one.name] = _told(one.name, one.process.returncode)
     except BaseException:
       cli.end_children(one.process for one in running)
       raise

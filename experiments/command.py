@@ -35,6 +35,11 @@ def run(experiment: Experiment) -> None:
   flags.DEFINE_string("workdir", WORKDIR, "For results.")
   flags.DEFINE_bool("smoke", False, "As little as shows that it works.")
   flags.DEFINE_bool("render", False, "Make the tables of what is there alone.")
+  flags.DEFINE_bool(
+    "times",
+    True,
+    "Take times; --notimes leaves them, and all tables, to another call.",
+  )
   flags.DEFINE_string(
     "compilation_cache",
     None,
@@ -65,6 +70,8 @@ def run(experiment: Experiment) -> None:
       groups = there(experiment, place)
     else:
       groups = _run(heard, experiment, configs, place)
+      if not flags.FLAGS.times:
+        return heard.status
     if heard.status:
       return heard.status
     make(experiment, groups, place)
@@ -106,6 +113,7 @@ def _run(heard, experiment, configs, place) -> list[Group]:
         configs,
         place,
         smoke=flags.FLAGS.smoke,
+        times=flags.FLAGS.times,
         say=say,
         advance=advance,
       )
@@ -122,6 +130,7 @@ def execute(
   place: pathlib.Path,
   *,
   smoke: bool = False,
+  times: bool = True,
   say: Callable[[str], None] = lambda line: None,
   advance: Callable[[int, int], None] = lambda done, count: None,
 ) -> list[Group]:
@@ -132,6 +141,7 @@ def execute(
     configs: What to run it of; a group is a folder of the config's name.
     place: For the groups' folders.
     smoke: Whether to do as little as shows that it works.
+    times: Whether to take times, where the experiment asks for any.
     say: Told what is going on, a line at a time.
     advance: Told of each run how many answers there are, and will be.
 
@@ -152,7 +162,9 @@ def execute(
     say(f"{i}/{len(planned)} {folder}")
     # What another experiment has decoded is the same here.
     others = sorted(place.parent.glob("*/*/*/"))
-    evaluate.run(settings, folder, say, advance, load, others=others)
+    evaluate.run(
+      settings, folder, say, advance, load, others=others, times=times
+    )
     names.setdefault(config.experiment, []).append(shard.name)
   return [
     experiment_lib.read(place / name, name, shards, experiment.apart)

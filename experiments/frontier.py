@@ -44,6 +44,7 @@ TREES = "bundled/trees/"
 CALIBRATIONS = "bundled/calibrations/"
 # Of so many nodes cycles are timed: two more programs for each tree.
 TIMED = 25
+UNTIMED = {"timing.per_task": 0}
 ROUNDS = 3  # of one question of each task
 # Places by level of the trees that take shape: as even as may be.
 PLACES = {8: "2,2,2,1,1", 25: "5,5,5,5,5", 62: "6,14,14,14,14"}
@@ -140,7 +141,7 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
       )
     for tree, cooler in known.items():
       if tree not in timed and (at_one or not cooler):
-        own = {"trees": tree, "draft_temperature": cooler}
+        own = {"trees": tree, "draft_temperature": cooler, **UNTIMED}
         name = re.sub("[:,@]", "-", _short(tree))
         yield Shard(name, own)
 
@@ -178,8 +179,7 @@ def render(groups: Sequence[Group]) -> Artefact:
     " the gain in length less what a cycle takes longer: the time of whole"
     " answers, prompts included, over their cycles, one row at a time, methods"
     f" in turn on a question of each task, {ROUNDS} times, clustered by"
-    " question. Where `make experiments` runs several at once, another ran"
-    " beside it. What is not timed so has none.",
+    " question. What is not timed so has none.",
   ]
   name = f"frontier-{'-'.join(group.name for group in groups)}"
   return Artefact(told, [first, *everything], {name: figure}, notes)
@@ -434,7 +434,7 @@ EXPERIMENT = experiment.Experiment(
     "baseline": BASE,
     "proposals": comparing.PROPOSAL,
     "plain": False,
-    **experiment.LENGTHS_ALONE,
+    "explorer.per_task": 0,
   },
   apart=("draft_temperature",),
 )

@@ -10,8 +10,8 @@ import pytest
 import tv_jax
 from configs import quickstart
 from tests import traces
-from tv_jax import evaluate, prompts, report, store
-from tv_jax.evaluate import asking
+from tv_jax import evaluate, generation, prompts, report, store
+from tv_jax.evaluate import answers, asking
 from tv_jax.report import walks
 
 
@@ -345,6 +345,38 @@ def test_speed_is_measured_apart_and_once(tmp_path):
   rows = (tmp_path / "timing.csv").read_text().splitlines()
   assert len(rows) == 4
   assert rows[1].startswith("none,none,plain,1.0,")
+
+
+@pytest.mark.long
+def test_times_can_wait_for_another_call(tmp_path, monkeypatch):
+  timed = config(
+    tasks="qa",
+    per_task=1,
+    trees="chain:1",
+    timing__per_task=1,
+    timing__rounds=1,
+  )
+  evaluate.run(timed, tmp_path, times=False)
+  unit = store.read(tmp_path)
+  assert (unit.timing, unit.done, unit.answered) == (None, False, True)
+  compiled, reach = [], generation.Ahead.reach
+
+  def reached(*given):
+    compiled.append(given)
+    return reach(*given)
+
+  def fail(*_):
+    raise AssertionError("decoded again")
+
+  monkeypatch.setattr(generation.Ahead, "reach", reached)
+  monkeypatch.setattr(answers.Answerer, "decode", fail)
+  evaluate.run(timed, tmp_path, times=False)
+  assert len(compiled) == 3  # plain decoding, and two rules
+  assert not store.read(tmp_path).done
+  evaluate.run(timed, tmp_path)
+  again = store.read(tmp_path)
+  assert (again.items, again.done, again.answered) == (unit.items, True, True)
+  assert len(again.timing["methods"]) == 3
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,59 @@ def test_a_kill_in_the_middle_changes_no_byte(tmp_path):
 def test_the_longest_begins_first():
   """With the one that takes longest last, a core waits for it at the end."""
   found = launcher._longest_first(names.NAMES)
-  assert found[:2] == ["frontier", "temperature"]
+  assert found[:2] == ["frontier", "main_table"]
   assert sorted(found) == sorted(names.NAMES)
   assert set(launcher._LONG) < set(names.NAMES)
+
+
+@pytest.mark.parametrize("failing", [None, "statistics"])
+def test_times_are_taken_when_nothing_else_runs(failing, monkeypatch, capsys):
+  running, told = [], []
+
+  class Process:
+    returncode = None
+
+    def __init__(self, command, **_):
+      self.name, *self.flags = command[2:]
+      told.append((self.name, *self.flags))
+      running.append(self)
+
+    def poll(self):
+      self.returncode = int(f"experiments.{failing}" == self.name)
+      running.remove(self)
+      return self.returncode
+
+  def alone(command):
+    assert not running
+    told.append((*command[2:], "alone"))
+    return 0
+
+  monkeypatch.setattr(launcher.cli, "start_child", Process)
+  monkeypatch.setattr(launcher.cli, "run_child", alone)
+  monkeypatch.setattr(launcher, "_show", lambda one: None)
+  status = launcher.main(["--jobs=2", "--workdir=a"])
+  assert status == int(failing is not None)
+  timed = ["main_table", "statistics", "frontier"]
+  both = {(f"experiments.{name}", "--workdir=a") for name in names.NAMES}
+  later = {
+    (f"experiments.{name}", "--workdir=a", "--notimes") for name in timed
+  }
+  plain = {one for one in both if (*one, "--notimes") not in later}
+  assert {*told[: len(names.NAMES)]} == plain | later
+  assert told[len(names.NAMES) :] == [
+    (f"experiments.{name}", "--workdir=a", "alone")
+    for name in timed
+    if name != failing
+  ]
+
+
+def test_one_at_a_time_takes_its_times_itself(monkeypatch):
+  told = []
+  monkeypatch.setattr(
+    launcher.cli, "run_child", lambda command: told.append(command[2:]) or 0
+  )
+  assert launcher.main(["frontier", "depth", "--jobs=1"]) == 0
+  assert told == [["experiments.frontier"], ["experiments.depth"]]
 
 
 @pytest.mark.long

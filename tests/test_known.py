@@ -101,7 +101,9 @@ def run(tmp_path):
   )
   asked = evaluate.to_dict(evaluate.from_config(config()))
 
-  def made(sources=SOURCES, done=True, place=ENVIRONMENT, **changes):
+  def made(
+    sources=SOURCES, done=True, count=None, place=ENVIRONMENT, **changes
+  ):
     folder = tmp_path / "run"
     shutil.rmtree(folder, ignore_errors=True)
     line = {"task": "qa", "question": 1, "turn": 0, **method.fields}
@@ -115,6 +117,8 @@ def run(tmp_path):
     ):
       (folder / name).write_text(json.dumps(value))
     (folder / unit_lib.ITEMS).write_text(json.dumps(line) + "\n")
+    if count is not None:
+      (folder / unit_lib.COUNT).write_text(f"{count}\n")
     if done:
       (folder / unit_lib.DONE).touch()
     return folder
@@ -154,6 +158,8 @@ def taken(folder, *places):
     ({"explorer": {"per_task": 1, "cycles": 3}}, 0),
     ({"models": {}}, 0),
     ({"done": False}, 0),
+    ({"done": False, "count": 2}, 0),
+    ({"done": False, "count": 1}, 1),  # its times are still to be taken
     ({"place": {**ENVIRONMENT, "jax": "1"}}, 0),
     ({"place": {**ENVIRONMENT, "revision": "ab0123456789"}}, 0),
     ({"sources": {**SOURCES, "target": "e"}}, 0),
@@ -217,7 +223,7 @@ def test_an_experiment_looks_at_the_runs_of_all_others(tmp_path, monkeypatch):
   there.mkdir(parents=True)
   given = []
   monkeypatch.setattr(
-    evaluate, "run", lambda *_, others: given.append([*others])
+    evaluate, "run", lambda *_, others, times: given.append([*others])
   )
   monkeypatch.setattr("experiments.experiment.read", lambda *_: None)
   tiny = smoke.get_config()

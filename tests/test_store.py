@@ -68,6 +68,7 @@ def test_an_empty_unit_is_read(folder):
     items=(),
     timing=None,
     done=False,
+    answered=False,
   )
 
 

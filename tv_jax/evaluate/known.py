@@ -32,7 +32,7 @@ def answers(
   sources: Mapping[str, str],
   folders: Iterable[pathlib.Path],
 ) -> dict[Key, Answer]:
-  """The answers of all runs that are alike, where they are finished.
+  """The answers of all runs that are alike, where all of them are there.
 
   Args:
     settings: Of the run that wants them.
@@ -62,7 +62,7 @@ def answers(
     except (ValueError, OSError):  # whoever runs it is told
       continue
     here = [_place(one) == place for one in unit.environments]
-    if unit.done and here and all(here) and _alike(sources, theirs):
+    if unit.answered and here and all(here) and _alike(sources, theirs):
       found |= {
         one.key: one
         for one in unit.items

@@ -30,6 +30,7 @@ def run(
   load: Callable[[Run], Pair] = load,
   hosts: Hosts = ALONE,
   others: Iterable[pathlib.Path] = (),
+  times: bool = True,
 ) -> None:
   """Runs what is left of a config's grid.
 
@@ -42,6 +43,9 @@ def run(
     hosts: The processes that run it together.
     others: Folders of other runs: answers that one of them has, and that this
       run would give again, are not decoded again. Of a process alone.
+    times: Whether to take times, where the config asks for any. If not, a run
+      that lacks nothing else stays unfinished, its programs compiled: the
+      next call takes them, when the machine is quiet.
 
   Raises:
     ValueError: In one line, what is wrong with the config, the folder or a
@@ -108,6 +112,9 @@ def run(
         answer(method)
         if len(results) > before:
           say(f"{i}/{len(methods)} {_told(method, results, begin)}")
+      if speed and not times:
+        timing.compile_all(speed, ahead)
+        return
       if speed:
         measured = timing.measure(pair, settings, speed, say, ahead, hosts)
         hosts.together(lambda: results.save_timing(measured))

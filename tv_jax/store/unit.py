@@ -31,6 +31,7 @@ class Unit:
     items: By rising key, see `in_order`.
     timing: None until speed was measured.
     done: Whether nothing is left to do.
+    answered: Whether all answers are there; times may be still to be taken.
   """
 
   folder: pathlib.Path
@@ -39,6 +40,7 @@ class Unit:
   items: tuple[Answer, ...]
   timing: dict | None
   done: bool
+  answered: bool
 
 
 def read(folder: str | os.PathLike) -> Unit:
@@ -60,6 +62,7 @@ def read(folder: str | os.PathLike) -> Unit:
   done = _bytes(folder / DONE) is not None
   path = folder / ITEMS
   items, _ = lines.parse(_bytes(path) or b"", path, Answer.of)
+  count = _bytes(folder / COUNT)
   return Unit(
     folder=folder,
     config=config,
@@ -67,6 +70,7 @@ def read(folder: str | os.PathLike) -> Unit:
     items=in_order(items),
     timing=load(folder / TIMING, dict),
     done=done,
+    answered=done or (count or b"").strip() == b"%d" % len(items),
   )
 
 

@@ -73,6 +73,7 @@ class _Law(NamedTuple):
   token: jax.Array  # [M]
   q: jax.Array  # [M] of these
   over: jax.Array  # [M] 1 / (1 - q); 0: there is no second token
+  both: jax.Array  # [M, M] that the first and the second are these
   others: jax.Array  # [V] q of all others
   after: jax.Array  # [V] q / (1 - q) of these
   once: jax.Array  # [] sum(others)
@@ -169,10 +170,13 @@ def _split(q, kept) -> _Law:
   # Not 1 minus the likeliest, which float32 would lose.
   once = jnp.sum(others)
   after = others * over(1 - others)
+  follow = over(jnp.append(once + jnp.sum(value[1:]), 1 - value[1:]))
+  both = (value * follow)[:, None] * value[None, :]
   return _Law(
     token=token,
     q=value,
-    over=over(jnp.append(once + jnp.sum(value[1:]), 1 - value[1:])),
+    over=follow,
+    both=both * (1 - jnp.eye(len(value), dtype=q.dtype)),
     others=others,
     after=after,
     once=once,
@@ -189,10 +193,9 @@ def _share(x, y, lean):
 def _marginal(law: _Law, z, z_others, lean) -> tuple[jax.Array, _Shares]:
   """What is taken before the cut: of the kept [M], and of the others."""
   q = law.q
-  first, second = _share(z[:, None], z[None, :], lean)
-  pair = (q * law.over)[:, None] * q[None, :]
-  pair *= 1 - jnp.eye(len(q), dtype=q.dtype)
-  kept = jnp.sum(pair * first, axis=1) + jnp.sum(pair * second, axis=0)
+  # What the two have in common, by `_share`: one division, and no more.
+  both = law.both / (_ZETA + lean * z[:, None] + z[None, :])
+  kept = z * (lean * jnp.sum(both, axis=1) + jnp.sum(both, axis=0))
   # One of the kept, one of the others, in either order.
   first, other_second = _share(z, z_others, lean)
   other_first, second = _share(z_others, z, lean)
