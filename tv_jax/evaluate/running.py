@@ -113,7 +113,7 @@ def run(
         if len(results) > before:
           say(f"{i}/{len(methods)} {_told(method, results, begin)}")
       if speed and not times:
-        timing.compile_all(speed, ahead)
+        ahead.finish()
         return
       if speed:
         measured = timing.measure(pair, settings, speed, say, ahead, hosts)

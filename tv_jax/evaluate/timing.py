@@ -72,12 +72,6 @@ def plan(
   return Plan(asked, hows, max(len(tokens) for _, tokens, _ in asked))
 
 
-def compile_all(planned: Plan, ahead: generation.Ahead) -> None:
-  """Has all programs made that compile ahead, for whoever takes the times."""
-  for how in planned.hows.values():
-    ahead.reach(how, 1, planned.longest)
-
-
 def measure(
   pair: Pair,
   settings: Run,

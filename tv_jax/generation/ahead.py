@@ -79,12 +79,22 @@ class Ahead:
     self.waiting.pop(job, None)
     found = self.begun.pop(job, None)
     wait = found is not None and not found.cancel()
+    self._begin()
+    return found.result() if wait else 0.0
+
+  def finish(self) -> None:
+    """Returns once all that is expected is compiled."""
+    self._begin()
+    while self.begun:
+      self.begun.pop(next(iter(self.begun))).result()
+      self._begin()
+
+  def _begin(self) -> None:
     while self.waiting and len(self.begun) < _MOST:
       job = next(iter(self.waiting))
       self.begun[job] = self.pool.submit(
         _compile, self.pair, self.waiting.pop(job), job
       )
-    return found.result() if wait else 0.0
 
   def settle(self) -> None:
     """Returns once nothing is being compiled; what has not begun is not."""
