@@ -2,10 +2,11 @@
 
 Each is a process of its own, `python -m experiments.NAME`, and is given the
 other flags; without a name, all are run. N run at once, and what they print
-comes when they end; times are left out, and taken when all have ended, by one
-experiment after the other with the machine for itself. By default N is 1 where
-JAX has a GPU to use, else as many as there are cores, and 4 at most. One that
-fails does not keep the others from running, and the exit status says so.
+comes when they end. Of several at once none takes times: those that have any
+to take are run again when all have ended, one after the other. By default N is
+1 where JAX has a GPU to use, else as many as there are cores, and 4 at most.
+One that fails does not keep the others from running, and the exit status says
+so.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tv_jax import cli
 
 _MOST = 4  # of processes of 2 GB each
 _JOBS = "--jobs="
+_UNTIMED = {"--smoke", "--render", "--notimes"}  # with these no times are taken
 # These begin before the others: the longest first, so that none is left to run
 # by itself at the end, and the one of whose answers others have many.
 _LONG = (
@@ -62,12 +64,10 @@ def main(arguments: list[str]) -> int:
     return cli.complain("experiments", error)
   given = [one for one in given if not one.startswith(_JOBS)]
   waiting = _longest_first([one.name for one in found])
-  timed = [
-    one.name
-    for one in found
-    if one.measures_speed and "--smoke" not in given  # where nothing is timed
-  ]
-  if jobs == 1:
+  timed = [one.name for one in found if one.measures_speed]
+  if _UNTIMED & {*given}:
+    timed = []
+  if jobs == 1 or len(found) == 1:
     waiting, timed = [], [one.name for one in found]
   later = {name: [*given, "--notimes"] for name in timed}
   statuses = _at_once({name: later.get(name, given) for name in waiting}, jobs)

@@ -56,7 +56,7 @@ def check(draft, kind, cases, **options):
   assert longest > 1, "nothing was ever accepted"
 
 check(llama, "llama", [(3, 1.0, "traversal")])
-check(llama, "llama", [(1, 1.0, level)], shard_draft=True)
+check(llama, "llama", [(3, 0.0, level)], shard_draft=True)
 check(head, "eagle", [(1, 1.0, "token_level"), (3, 0.0, "traversal")])
 print("equal")
 """

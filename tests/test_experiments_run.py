@@ -128,13 +128,27 @@ def test_times_are_taken_when_nothing_else_runs(failing, monkeypatch, capsys):
   ]
 
 
-def test_one_at_a_time_takes_its_times_itself(monkeypatch):
-  told = []
+@pytest.mark.parametrize(
+  "told", [["frontier", "depth", "--jobs=1"], ["frontier", "--jobs=2"]]
+)
+def test_what_runs_alone_takes_its_times_itself(told, monkeypatch):
+  run = []
   monkeypatch.setattr(
-    launcher.cli, "run_child", lambda command: told.append(command[2:]) or 0
+    launcher.cli, "run_child", lambda command: run.append(command[2:]) or 0
   )
-  assert launcher.main(["frontier", "depth", "--jobs=1"]) == 0
-  assert told == [["experiments.frontier"], ["experiments.depth"]]
+  assert launcher.main(told) == 0
+  assert run == [[f"experiments.{name}"] for name in told[:-1]]
+
+
+@pytest.mark.parametrize("flag", ["--render", "--smoke", "--notimes"])
+def test_where_no_times_are_taken_all_run_once(flag, monkeypatch):
+  given = []
+  monkeypatch.setattr(
+    launcher, "_at_once", lambda wanted, jobs: given.append(wanted) or {}
+  )
+  monkeypatch.setattr(launcher.cli, "run_child", None)
+  assert launcher.main([flag, "--jobs=2"]) == 0
+  assert given == [{name: [flag] for name in names.NAMES}]
 
 
 @pytest.mark.long

@@ -295,6 +295,15 @@ def test_layers_are_traced_once(model_type, compiled, monkeypatch):
   assert len(traced) == 1
 
 
+def test_initial_weights_are_not_of_lifted_layers(monkeypatch):
+  """Which fold other numbers into keys: seeds of before would be others."""
+  config = checkpoints.tiny()
+  monkeypatch.setattr(decoder, "_TracedOnce", None)
+  jax.clear_caches()
+  params = families.init(jax.random.key(0), config)["params"]
+  assert params["layers_1"]["qkv"].shape == (2, 4, 8, 32)
+
+
 # All that a third family is, and the line that makes it known.
 THIRD = dataclasses.replace(
   llama.FAMILY,

@@ -126,8 +126,18 @@ def test_a_tree_is_all_of_its_paths(family, tmp_path):
     assert checkpoints.error(logits[:, node], alone) <= TOLERANCE
 
 
+@pytest.fixture
+def traced_anew():
+  """A layer is traced once for all that are like it, a fault and all."""
+  jax.clear_caches()
+  yield
+  jax.clear_caches()
+
+
 @pytest.mark.parametrize("fault", ["none", "swapped", "late"])
-def test_planted_faults_of_heads_are_seen(pairs, fault, monkeypatch):
+def test_planted_faults_of_heads_are_seen(
+  pairs, fault, monkeypatch, traced_anew
+):
   """Not normalised; each by the other's scale; scaled after the rotation."""
   model, tokens, theirs = pairs("qwen3")
   scales, weight, rotate = [], decoder.weight, rope.rotate
@@ -179,14 +189,6 @@ def test_a_pair_decodes_greedily_as_theirs(tmp_path):
         pad_token_id=0,
       )
     assert list(tokens) == told[0, len(prompt) :].tolist()
-
-
-@pytest.fixture
-def traced_anew():
-  """A layer is traced once for all that are like it, a fault and all."""
-  jax.clear_caches()
-  yield
-  jax.clear_caches()
 
 
 @pytest.mark.parametrize("family", ["grouped", "llama3", "qwen3"])

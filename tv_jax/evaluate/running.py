@@ -44,8 +44,9 @@ def run(
     others: Folders of other runs: answers that one of them has, and that this
       run would give again, are not decoded again. Of a process alone.
     times: Whether to take times, where the config asks for any. If not, a run
-      that lacks nothing else stays unfinished, its programs compiled: the
-      next call takes them, when the machine is quiet.
+      that lacks nothing else stays unfinished, its programs compiled: the next
+      call takes them, when the machine is quiet. What it says of compiling is
+      then what it takes to find them.
 
   Raises:
     ValueError: In one line, what is wrong with the config, the folder or a

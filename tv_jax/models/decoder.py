@@ -156,7 +156,6 @@ class Layer(nn.Module):
   heads: Heads | None = None
   attention_norm: bool = True
 
-  @nn.jit  # traced and lowered once for all layers of a model
   @nn.compact
   def __call__(self, x, turn, mask, keys, values, start):
     """Returns x [B, T, E] and the layer's keys and values."""
@@ -190,6 +189,16 @@ class Layer(nn.Module):
     return x, keys, values
 
 
+# Traced and lowered once for all layers of a model.
+_TracedOnce = nn.jit(Layer)
+
+
+def layer(module: nn.Module, **own) -> Layer:
+  """A layer of `module`, where it is called."""
+  # Lifted, it would draw other initial weights.
+  return (Layer if module.is_initializing() else _TracedOnce)(**own)
+
+
 class Decoder(nn.Module):
   """The model.
 
@@ -197,7 +206,8 @@ class Decoder(nn.Module):
     config: Its shape and constants.
     mesh: The devices that it is split over, if more than one.
     heads: What is done to queries, keys and values [B, T, G, P, C] before
-      positions are; it takes the layer first, whose parameters it may use.
+      positions are; it takes the layer first, whose parameters it may use. A
+      function that lives as long as the program: it is told by its address.
   """
 
   config: Config
@@ -231,8 +241,14 @@ class Decoder(nn.Module):
     keys, values = [], []
     layers = range(self.config.num_hidden_layers)
     for i, *past in zip(layers, cache.keys, cache.values, strict=True):
-      layer = Layer(self.config, self.mesh, self.heads, name=f"layers_{i}")
-      x, k, v = layer(x, turn, mask, *past, cache.length)
+      own = layer(
+        self,
+        config=self.config,
+        mesh=self.mesh,
+        heads=self.heads,
+        name=f"layers_{i}",
+      )
+      x, k, v = own(x, turn, mask, *past, cache.length)
       keys.append(k)
       values.append(v)
     with jax.named_scope("unembed"):

@@ -77,8 +77,12 @@ class Eagle(nn.Module):
         x += bias[None, None]
       x = sharding.replicate(x, self.mesh)
     turn = decoder.rotation(self.config, positions)
-    layer = decoder.Layer(
-      self.config, self.mesh, attention_norm=False, name="layer"
+    layer = decoder.layer(
+      self,
+      config=self.config,
+      mesh=self.mesh,
+      attention_norm=False,
+      name="layer",
     )
     x, keys, values = layer(
       x, turn, mask, cache.keys[0], cache.values[0], cache.length
