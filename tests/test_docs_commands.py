@@ -23,7 +23,7 @@ FEWER = (
 )
 ONE_TREE = " --config.trees=chain:2"
 LITTLE = (  # to tune
-  " --config.tasks=qa --config.per_task=1 --config.trees=chain:2 --nodes=3"
+  " --config.tasks=qa --config.per_task=4 --config.trees=chain:2 --nodes=3"
   " --depth=2 --budgets=2 --tokens=8"
 )
 RUN = {
