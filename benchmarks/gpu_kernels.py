@@ -30,6 +30,7 @@ from benchmarks import common, gpu_program, gpu_shapes
 from benchmarks.gpu_scale import CHIPS
 from tv_jax import decoding
 from tv_jax.tree import Tree
+from tv_jax.verifiers import VERIFIERS
 
 # Data sheets' bandwidth, by target description.
 BANDWIDTH = {
@@ -149,7 +150,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
   )
   parser.add_argument("--chip", choices=sorted(BANDWIDTH), default="h100")
   parser.add_argument("--trees", default="eagle,kary:2x5")
-  parser.add_argument("--verifier", default="traversal")
+  parser.add_argument("--verifier", default="traversal", choices=VERIFIERS)
   parser.add_argument(
     "--dtype", choices=["bfloat16", "int8"], default="bfloat16"
   )

@@ -16,6 +16,7 @@ import time
 import jax
 
 from benchmarks import common, gpu_kernels, gpu_shapes
+from tv_jax.verifiers import VERIFIERS
 
 
 def seconds(pair: tuple[str, str], tree, rule: str) -> tuple[float, float]:
@@ -39,7 +40,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
   for name, default in (("draft", "Llama-3.2-1B"), ("target", "Llama-3.1-8B")):
     parser.add_argument(f"--{name}", default=default, choices=gpu_shapes.MODELS)
   parser.add_argument("--trees", default="chain:5,eagle")
-  parser.add_argument("--verifier", default="traversal")
+  parser.add_argument("--verifier", default="traversal", choices=VERIFIERS)
   parser.add_argument("--rounds", type=int, default=3)
   flags = parser.parse_args(arguments)
   if flags.rounds < 1:

@@ -63,15 +63,15 @@ def main(arguments: list[str]) -> int:
   except ValueError as error:
     return cli.complain("experiments", error)
   given = [one for one in given if not one.startswith(_JOBS)]
-  waiting = _longest_first([one.name for one in found])
-  timed = [one.name for one in found if one.measures_speed]
+  several = _longest_first(one.name for one in found)
+  alone = [one.name for one in found if one.measures_speed]
   if _UNTIMED & {*given}:
-    timed = []
+    alone = []
   if jobs == 1 or len(found) == 1:
-    waiting, timed = [], [one.name for one in found]
-  later = {name: [*given, "--notimes"] for name in timed}
-  statuses = _at_once({name: later.get(name, given) for name in waiting}, jobs)
-  for name in timed:
+    several, alone = [], [one.name for one in found]
+  later = {name: [*given, "--notimes"] for name in alone}
+  statuses = _at_once({name: later.get(name, given) for name in several}, jobs)
+  for name in alone:
     if not statuses.get(name):
       print(f"python -m {' '.join(_command(name, given)[2:])}", flush=True)
       statuses[name] = _told(name, cli.run_child(_command(name, given)))

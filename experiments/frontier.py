@@ -44,7 +44,6 @@ TREES = "bundled/trees/"
 CALIBRATIONS = "bundled/calibrations/"
 # Of so many nodes cycles are timed: two more programs for each tree.
 TIMED = 25
-UNTIMED = {"timing.per_task": 0}
 ROUNDS = 3  # of one question of each task
 # Places by level of the trees that take shape: as even as may be.
 PLACES = {8: "2,2,2,1,1", 25: "5,5,5,5,5", 62: "6,14,14,14,14"}
@@ -141,7 +140,8 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
       )
     for tree, cooler in known.items():
       if tree not in timed and (at_one or not cooler):
-        own = {"trees": tree, "draft_temperature": cooler, **UNTIMED}
+        own = {"trees": tree, "draft_temperature": cooler}
+        own["timing.per_task"] = 0
         name = re.sub("[:,@]", "-", _short(tree))
         yield Shard(name, own)
 

@@ -152,3 +152,6 @@ def test_what_tracing_takes(capsys):
   assert all(float(one) > 0 for one in times)
   assert tracing.main([*told, "--trees=shrub"]) == 2
   assert "shrub" in capsys.readouterr().err
+  with pytest.raises(SystemExit):
+    tracing.main([*told, "--verifier=no_such"])
+  assert "no_such" in capsys.readouterr().err

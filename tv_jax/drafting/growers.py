@@ -179,7 +179,7 @@ def _draw(proposal, tree, keys, nodes, laws):
 def _draw_families(proposal, keys, nodes, laws, k: int) -> jax.Array:
   """[B, n, k] children of the nodes [n], each from a key of its own."""
   B, n, V = laws.shape
-  # All in one axis: to trace one within another takes twice as long.
+  # In one axis: one within another takes longer to trace.
   draw = jax.vmap(functools.partial(proposal.draw, k=k))
   drawn = draw(keys[:, nodes].reshape(B * n), laws.reshape(B * n, V))
   return drawn.reshape(B, n, k)
