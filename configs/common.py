@@ -56,7 +56,7 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   result.plain = True
   result.baseline = "token_level"
 
-  result.draft_temperature = 0.0  # the target's
+  result.draft_temperature = 0.0  # the target's, or the tuned tree's own
   result.top_k = 0  # all
   result.top_p = 1.0
   result.max_new_tokens = 160
@@ -91,6 +91,8 @@ def bundled(experiment: str, arg: str, **fields) -> ml_collections.ConfigDict:
     models={"target": "bundled/target", "draft": draft},
     exact_match=True,
     padded_to=128,
+    # Rows wait for the longest of their batch, and a CPU computes them all.
+    batch_size=8,
   )
   result.update(fields)
   return result

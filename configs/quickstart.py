@@ -40,15 +40,11 @@ import ml_collections
 
 from configs import common
 
-# Past the paper, by argument: the draft, the tree that was tuned for it, of as
-# many nodes as EAGLE's, and the temperature that the draft had then.
+# Past the paper, by argument: the draft and the tree that was tuned for it, of
+# as many nodes as EAGLE's. Its file says how cool the draft was then.
 TUNED = {
-  "tuned": ("", "bundled/trees/draft-ot_traversal.25.json", 0.0),
-  "weak_tuned": (
-    "weak",
-    "bundled/trees/draft_weak_cool-traversal.25.json",
-    0.55,
-  ),
+  "tuned": ("", "bundled/trees/draft-ot_traversal.25.json"),
+  "weak_tuned": ("weak", "bundled/trees/draft_weak_cool-traversal.25.json"),
 }
 
 
@@ -60,14 +56,13 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
   """
   if arg not in TUNED:
     return common.bundled("quickstart", arg, timing={"stages": "first"})
-  draft, tree, hot = TUNED[arg]
+  draft, tree = TUNED[arg]
   result = common.bundled(
     "quickstart",
     draft,
     trees=tree,
     verifiers="ot_traversal",
     baseline="traversal",
-    draft_temperature=hot,
     plain=False,
     timing={"per_task": 0},
   )

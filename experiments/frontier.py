@@ -11,10 +11,11 @@ questions that are none of these, and one that takes shape as it is drafted, by
 what `tv_jax.tune --calibrate` measured on such questions; all of five levels.
 Lengths are of one decode for each tree, by `ot_traversal`, of whose drafts the
 traversal expects its own. At EAGLE's number of nodes both rules run, on the
-paper's tree and on one that takes shape, and are timed in turn: what a longer
-cycle is worth in tokens a second is its length's gain less what it takes
-longer. By default one seed: the other lines take more. Of another pair there is
-nothing tuned, and only the paper's trees are asked.
+paper's tree, on what was tuned for the traversal and on what takes shape, and
+are timed in turn: what a longer cycle is worth in tokens a second is its
+length's gain less what it takes longer. By default one seed: the other lines
+take more. Of another pair there is nothing tuned, and only the paper's trees
+are asked.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ RULES = (BASE, RAN)  # both expect a length of the drafts of RAN
 GOAL = 10  # percent, over the paper's rule on the paper's tree
 TREES = "bundled/trees/"
 CALIBRATIONS = "bundled/calibrations/"
-# Of so many nodes cycles are timed: two more programs for each tree.
+# Of so many nodes cycles are timed: another program for each tree.
 TIMED = 25
 ROUNDS = 3  # of one question of each task
 # Places by level of the trees that take shape: as even as may be.
@@ -116,34 +117,28 @@ def _cooler(tuned):
 def sweep(config, smoke: bool) -> Iterator[Shard]:
   """A shard for each tree; at temperature 1 also those of a cooler draft.
 
-  And one for what is timed, which has to be one run's.
+  And one for what is timed, which has to be one run's; it asks no more
+  questions than it times.
   """
   at_one = tuple(config.temperatures) == (1.0,)
-  for nodes in (25,) if smoke else PAPERS:
+  for nodes in (TIMED,) if smoke else PAPERS:
     known = trees(config.models.draft, nodes)
-    timed = [
-      tree
-      for tree, cooler in known.items()
-      if nodes == TIMED and not cooler and not tree.startswith(TREES)
-    ]
-    if timed:
+    known = [tree for tree, cooler in known.items() if at_one or not cooler]
+    for tree in known:
+      name = re.sub("[:,@]", "-", _short(tree))
+      yield Shard(name, {"trees": tree, "timing.per_task": 0})
+    if nodes == TIMED:
       yield Shard(
         f"timed-{nodes}",
         {
-          "trees": " ".join(timed),
+          "trees": " ".join(tree for tree in known if RAN not in tree),
           "verifiers": " ".join(RULES),
-          "draft_temperature": 0.0,
+          "per_task": 1,
           "timing.per_task": 0 if smoke else 1,
           "timing.rounds": ROUNDS,
           "timing.stages": "",
         },
       )
-    for tree, cooler in known.items():
-      if tree not in timed and (at_one or not cooler):
-        own = {"trees": tree, "draft_temperature": cooler}
-        own["timing.per_task"] = 0
-        name = re.sub("[:,@]", "-", _short(tree))
-        yield Shard(name, own)
 
 
 def render(groups: Sequence[Group]) -> Artefact:
@@ -436,7 +431,7 @@ EXPERIMENT = experiment.Experiment(
     "plain": False,
     "explorer.per_task": 0,
   },
-  apart=("draft_temperature",),
+  apart=("per_task",),
 )
 
 

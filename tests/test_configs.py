@@ -50,15 +50,15 @@ def test_a_config_says_how_to_start_it(name):
 
 @pytest.mark.parametrize("arg", ["tuned", "weak_tuned"])
 def test_the_quickstart_s_tuned_tree_is_of_eagle_s_size(arg):
-  """And of the same draft, at the temperature that it was tuned at."""
+  """And of the same draft, which is to be as cool as it was then."""
   settings = evaluate.from_config(module("quickstart").get_config(arg))
   (name,) = settings.trees
   assert len(tree_lib.parse(name)) == len(tree_lib.EAGLE_SPARSE)
   assert tree_lib.parse(name).max_depth == tree_lib.EAGLE_SPARSE.max_depth
   told = reading.json_object(reading.place_of(name))
   assert settings.models.draft == told["draft"]
-  own = settings.draft_temperature or settings.temperatures[0]
-  assert own == told["draft_temperature"]
+  assert settings.draft_temperature == 0
+  assert settings.temperatures == (told["temperature"],)
   assert settings.experiment == f"quickstart_{arg}"
   assert settings.verifiers == ("ot_traversal",)
 

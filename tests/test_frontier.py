@@ -15,6 +15,13 @@ from tv_jax.report import tables
 
 DRAFT, WEAK = "bundled/draft", "bundled/draft_weak"
 TUNED = "bundled/trees/draft-traversal.25.json"
+COOL = [
+  *(f"bundled/trees/draft_weak_cool-traversal.{n}.json" for n in (8, 25, 62)),
+  *(
+    f"adaptive:{places}@bundled/calibrations/draft_weak_cool.json"
+    for places in frontier.PLACES.values()
+  ),
+]
 # What each rule expects of each tree, in the mean.
 LENGTHS = {
   "eagle": {"traversal": 4.0, "ot_traversal": 4.1},
@@ -181,13 +188,12 @@ def test_the_figure_has_a_line_for_each_rule_and_family(tmp_path):
 def test_a_cooler_draft_is_asked_where_the_target_is_at_one():
   config = quickstart.get_config("weak")
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
-  cool = [s for s in shards if s.overrides["draft_temperature"]]
-  assert cool
-  assert all("draft_weak_cool" in one.overrides["trees"] for one in cool)
-  assert all(0 < s.overrides["draft_temperature"] < 1 for s in cool)
+  cool = [s for s in shards if s.overrides["trees"] in COOL]
+  assert len(cool) == len(COOL)
   config.temperatures = (0.6, 1.0)
   again = experiment.shards(frontier.EXPERIMENT, config, False)
   assert len(again) == len(shards) - len(cool)
+  assert not any("cool" in shard.overrides["trees"] for shard in again)
 
 
 def test_all_trees_of_a_size_are_no_larger_and_as_deep():
@@ -205,11 +211,11 @@ def test_all_trees_of_a_size_are_no_larger_and_as_deep():
 def test_trees_that_take_shape_are_among_them(tmp_path):
   config = quickstart.get_config()
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
-  for nodes, named in ((62, "adaptive-6-14-14-14-14-draft"), (25, "timed-25")):
+  for nodes, places in ((62, "6,14,14,14,14"), (25, "5,5,5,5,5")):
     (name,) = (t for t in frontier.trees(DRAFT, nodes) if "adaptive" in t)
-    (own,) = (s for s in shards if name in s.overrides["trees"].split())
-    assert own.name == named
-    assert evaluate.from_config(own.of(config)).trees[-1] == name
+    (own,) = (s for s in shards if s.overrides["trees"] == name)
+    assert own.name == f"adaptive-{places.replace(',', '-')}-draft"
+    assert evaluate.from_config(own.of(config)).trees == (name,)
   unit(tmp_path, [*answers(LENGTHS | {name: LENGTHS[TUNED]})])
   found = made(tmp_path)
   row = found.tables[1].rows[-1]
@@ -218,30 +224,58 @@ def test_trees_that_take_shape_are_among_them(tmp_path):
   assert "ot_traversal, taking shape" in svg
 
 
-def test_a_cooler_draft_has_a_table_of_its_own():
+def test_the_draft_is_as_cool_as_a_tree_s_file_says():
+  """What the tables say of it is what a run does."""
+  from tv_jax import tree
+
   config = quickstart.get_config("weak")
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
   names = [shard.name for shard in shards]
   assert len({*names}) == len(names)
-  cooler = {s.name: s.overrides["draft_temperature"] for s in shards}
-  assert cooler["adaptive-6-14-14-14-14-draft_weak"] == cooler["timed-25"] == 0
-  assert cooler["adaptive-5-5-5-5-5-draft_weak_cool"] == 0.55
-  assert cooler["draft_weak_cool-traversal.25"] == 0.55
+  assert not any("draft_temperature" in shard.overrides for shard in shards)
+  for nodes in frontier.PAPERS:
+    for name, cooler in frontier.trees(WEAK, nodes).items():
+      tuned = tree.temperatures(name)
+      assert cooler == (0.55 if name in COOL else 0)
+      assert tuned == ((cooler or 1, 1) if "bundled" in name else None)
 
 
-def test_rules_are_timed_on_the_papers_tree_and_on_one_that_takes_shape():
-  for arg in ("", "weak"):
-    config = quickstart.get_config(arg)
-    shards = experiment.shards(frontier.EXPERIMENT, config, False)
-    (own,) = (s for s in shards if s.overrides["timing.per_task"])
-    settings = evaluate.from_config(own.of(config))
-    assert settings.verifiers == frontier.RULES
-    assert [tree.partition("@")[0] for tree in settings.trees] == [
-      "eagle",
-      "adaptive:5,5,5,5,5",
-    ]
-    smoke = experiment.shards(frontier.EXPERIMENT, config, True)
-    assert not any(s.overrides["timing.per_task"] for s in smoke)
+@pytest.mark.parametrize(
+  ("arg", "shaped"), [("", ["draft"]), ("weak", ["draft_weak_cool", WEAK[8:]])]
+)
+def test_rules_are_timed_on_trees_of_one_run(arg, shaped):
+  config = quickstart.get_config(arg)
+  shards = experiment.shards(frontier.EXPERIMENT, config, False)
+  (own,) = (s for s in shards if s.overrides["timing.per_task"])
+  settings = evaluate.from_config(own.of(config))
+  assert settings.verifiers == frontier.RULES
+  assert settings.trees[0] == "eagle"
+  assert {*settings.trees[1:]} == {
+    *(f"bundled/trees/{name}-traversal.25.json" for name in shaped),
+    *(
+      f"adaptive:5,5,5,5,5@bundled/calibrations/{name}.json" for name in shaped
+    ),
+  }
+  # Their lengths are of all questions, from runs of their own.
+  assert settings.per_task == 1
+  others = [s.overrides["trees"] for s in shards if s is not own]
+  assert {*settings.trees} < {*others}
+  smoke = experiment.shards(frontier.EXPERIMENT, config, True)
+  assert not any(s.overrides["timing.per_task"] for s in smoke)
+
+
+def test_how_many_questions_are_asked_is_the_user_s(tmp_path):
+  config = quickstart.get_config()
+  told = frontier.EXPERIMENT, [config], ["per_task"]
+  experiment.refuse_what_is_swept(*told, False)
+  config.per_task = 4
+  asked = [
+    evaluate.from_config(one.of(config)).per_task
+    for one in experiment.shards(frontier.EXPERIMENT, config, False)
+  ]
+  assert {*asked} == {1, 4}
+  with pytest.raises(ValueError, match=r"config\.per_task"):
+    experiment.refuse_what_is_swept(*told, True)
 
 
 def timed(lengths):
@@ -340,17 +374,17 @@ def test_of_another_pair_the_papers_trees_alone_are_asked():
   config = llama3_1b_8b.get_config()
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
   trees = [shard.overrides["trees"] for shard in shards]
-  assert trees == [*frontier.PAPERS.values()]
+  assert trees == ["chain:5", "eagle", "eagle", "kary:2x5"]
 
 
-def test_runs_may_differ_in_the_drafts_temperature_here_alone(tmp_path):
+def test_what_is_timed_may_ask_fewer_questions(tmp_path):
   cool = "bundled/trees/draft_weak_cool-traversal.25.json"
   weak = {"models__draft": WEAK}
   unit(tmp_path / "a", [*answers({"eagle": LENGTHS["eagle"]})], **weak)
   unit(
     tmp_path / "b",
     [*answers({cool: LENGTHS[TUNED]})],
-    draft_temperature=0.55,
+    per_task=1,
     **weak,
   )
   apart = frontier.EXPERIMENT.apart
@@ -359,5 +393,5 @@ def test_runs_may_differ_in_the_drafts_temperature_here_alone(tmp_path):
   assert "that tree and its draft at 0.55 alone +5.0" in found.reading[0]
   (svg,) = found.figures.values()
   assert "ot_traversal, tuned, draft at 0.55" in svg
-  with pytest.raises(ValueError, match="draft_temperature"):
+  with pytest.raises(ValueError, match="per_task"):
     experiment.read(tmp_path, "one")

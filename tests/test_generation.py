@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+import json
 import pickle
 import re
 import sys
@@ -634,3 +635,42 @@ def test_every_option_is_in_the_signature(name):
   told = tv_jax.generate.__doc__
   for option in shown.keys() - {"path"}:
     assert re.search(rf"\b{option}( \(|:|\.)", told)
+
+
+COOL = "bundled/trees/draft_weak_cool-traversal.25.json"  # tuned at 1 and 0.55
+SHAPED = "adaptive:2,2@bundled/calibrations/draft_weak_cool.json"
+
+
+@pytest.mark.parametrize(
+  ("options", "drawn"),
+  [
+    ({"tree": COOL}, 0.55),
+    ({"tree": SHAPED}, 0.55),
+    ({"tree": COOL, "temperature": 0.6}, 0.6 * 0.55),
+    ({"tree": COOL, "temperature": 0}, settings_lib.COLDEST_DRAFT),
+    ({"tree": COOL, "draft_temperature": 1.0}, 1.0),  # who says it, has it
+    ({"tree": COOL, "proposal": "top_k", "temperature": 0.6}, 1.0),
+    ({"tree": tree.parse(COOL)}, 1.0),
+    ({"tree": "bundled/trees/draft-traversal.25.json"}, 1.0),
+    ({"tree": "eagle", "temperature": 0.6}, 0.6),
+    ({"verifier": None, "temperature": 0.6}, 0.6),
+  ],
+  ids=str,
+)
+def test_a_draft_is_as_cool_as_the_tree_was_tuned_for(options, drawn):
+  settings = settings_lib.resolve(pair(), **options)
+  assert settings.draft_temperature == pytest.approx(drawn, rel=1e-15)
+
+
+def test_a_tuned_tree_is_tuned_at_what_it_was_tuned_at(tmp_path):
+  """A file that says nothing new: its draft is the target's, at any T."""
+  path = tmp_path / "own.json"
+  for own, target in ((0.1, 0), (0.1, 0.05), (0.7, 0.7)):
+    told = {"draft_temperature": own, "temperature": target}
+    path.write_text(json.dumps({"parents": [-1, 0]} | told))
+    for asked in (0, 0.05, 0.7, 1.3):
+      by_file, by_name = (
+        settings_lib.resolve(pair(), tree=named, temperature=asked)
+        for named in (str(path), "chain:1")
+      )
+      assert by_file.draft_temperature == by_name.draft_temperature

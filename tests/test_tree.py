@@ -315,9 +315,51 @@ def test_bundled_trees_have_names():
     assert told["target"] == "bundled/target"
     assert told["verifier"] == rule
     assert (told["draft_temperature"] < told["temperature"]) == cool
+    assert tree.temperatures(f"bundled/trees/{path.name}") == (
+      told["draft_temperature"],
+      told["temperature"],
+    )
     assert path.name.split(".")[1:] == [str(told["nodes"]), "json"]
     assert len(own) - 1 == told["nodes"]
     assert own.max_depth == told["depth"] == 5
+
+
+@pytest.mark.parametrize(
+  ("said", "found"),
+  [
+    ({}, None),
+    ({"draft_temperature": None, "temperature": 1}, None),
+    ({"draft_temperature": 0.5, "temperature": 1}, (0.5, 1)),
+    ({"draft_temperature": 0.1, "temperature": 0}, (0.1, 0)),
+    ({"draft_temperature": 0, "temperature": 1}, "[0, 1]"),
+    ({"draft_temperature": "1", "temperature": 1}, "['1', 1]"),
+    ({"draft_temperature": 1}, "[1, None]"),
+    ({"draft_temperature": 1, "temperature": -1}, "[1, -1]"),
+    ({"draft_temperature": True, "temperature": 1}, "[True, 1]"),
+  ],
+)
+@pytest.mark.parametrize("shaped", [False, True])
+def test_a_file_says_what_temperatures_it_was_tuned_at(
+  tmp_path, said, found, shaped
+):
+  path = tmp_path / "own.json"
+  content = {"parents": [-1, 0], "steps": [0.5], "chances": [[0.1], [0.9]]}
+  path.write_text(json.dumps(content | said))
+  name = f"adaptive:1,1@{path}" if shaped else str(path)
+  if not isinstance(found, str):
+    assert tree.parse(name).max_depth == 1 + shaped
+    assert tree.temperatures(name) == found
+    return
+  # What is refused is refused where the tree is named.
+  with pytest.raises(ValueError, match="the draft's above 0") as refusal:
+    tree.parse(name)
+  assert found in str(refusal.value)
+  assert "own.json" in str(refusal.value)
+
+
+def test_what_is_no_file_says_no_temperatures():
+  for name in ("eagle", "chain:5", "adaptive:2,2", tree.chain(3)):
+    assert tree.temperatures(name) is None
 
 
 def test_of_bundled_trees_it_is_said_which_there_are():

@@ -154,7 +154,7 @@ def _wrong_numbers(settings: Run):
   if not probs.is_temperature(settings.draft_temperature):
     yield (
       f"draft_temperature={settings.draft_temperature} must be 0, for the"
-      f" target's, or at least {probs.COLDEST:g}"
+      f" target's or the tuned tree's, or at least {probs.COLDEST:g}"
     )
   if not 0 < settings.top_p <= 1:
     yield f"top_p={settings.top_p} must be above 0, and 1 at most"

@@ -81,7 +81,8 @@ class Run:
     seeds: Of all draws.
     plain: Whether to decode plainly, too.
     baseline: The rule that all are compared with on the same drafts.
-    draft_temperature: 0: the target's, but not below a floor.
+    draft_temperature: 0: the target's, or what the file of a tuned tree says
+      in proportion to it, but not below a floor.
     top_k: 0: all tokens.
     top_p: 1: all tokens.
     max_new_tokens: In an answer.

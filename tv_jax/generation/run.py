@@ -46,8 +46,9 @@ def generate(
         for plain autoregressive decoding.
       proposal ("without_replacement"): how siblings are drawn.
       temperature (1.0): 0 is greedy decoding.
-      draft_temperature: by default the same, but at least 0.1; 1 for a
-        proposal that only ranks.
+      draft_temperature: by default the same, or in that proportion to it that
+        the file of a tuned tree says, but at least 0.1; 1 for a proposal that
+        only ranks.
       top_k (0), top_p (1.0): truncate both laws.
       max_new_tokens (128).
       seed (0).

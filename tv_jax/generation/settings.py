@@ -78,6 +78,7 @@ def resolve(
     top_p=top_p,
   )
   cpu = jax.default_backend() == "cpu"
+  asked = tree
   speculation, name, chosen, known, laws = None, None, None, (), ()
   proposal = proposals.resolve(proposal)
   if verifier is not None:
@@ -113,9 +114,7 @@ def resolve(
   if verifier is None and (trace or among):
     raise ValueError("plain decoding has no rules (among) and no trees (trace)")
   if draft_temperature is None:
-    # A ranking needs no temperature, and loses its tail to a low one.
-    coldest = max(temperature, COLDEST_DRAFT)
-    draft_temperature = 1.0 if proposal.ranks else coldest
+    draft_temperature = _draft_temperature(asked, temperature, proposal)
   plan = decoding.Plan(
     target=pair.target.apply,
     speculation=speculation,
@@ -164,6 +163,21 @@ def _suiting(verifier, tree, proposal) -> Verifier:
   if reason := verifiers.misfit(rule, tree, proposal):
     raise ValueError(reason)
   return rule
+
+
+def _draft_temperature(tree, temperature, proposal) -> float:
+  """Where none is given: the target's, or as the tree was tuned for.
+
+  In the same proportion to the target's as the two were then.
+  """
+  if proposal.ranks:
+    # A ranking needs no temperature, and loses its tail to a low one.
+    return 1.0
+  own = max(temperature, COLDEST_DRAFT)
+  if tuned := tree_lib.temperatures(tree):
+    draft, target = tuned
+    own *= draft / max(target, COLDEST_DRAFT)
+  return max(own, COLDEST_DRAFT)
 
 
 def _among(rule, among, tree, proposal) -> tuple[Verifier, ...]:

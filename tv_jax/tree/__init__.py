@@ -3,7 +3,7 @@
 from tv_jax.tree.adaptive import Adaptive, placed
 from tv_jax.tree.calibrated import Calibrated
 from tv_jax.tree.limits import NO_CHILD, NO_PARENT, ROOT
-from tv_jax.tree.naming import parse, resolve
+from tv_jax.tree.naming import parse, resolve, temperatures
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
   branching,
@@ -33,4 +33,5 @@ __all__ = [
   "parse",
   "placed",
   "resolve",
+  "temperatures",
 ]

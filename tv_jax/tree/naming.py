@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 
-from tv_jax import names, reading
+from tv_jax import names, probs, reading
 from tv_jax.reading import brief
 from tv_jax.tree import calibrated
 from tv_jax.tree.adaptive import Adaptive
@@ -53,6 +53,7 @@ def parse(text: str) -> Tree | Adaptive:
     if match := re.fullmatch(r"adaptive:(\d+(,\d+)*)@(.+)", text):
       widths = tuple(int(width) for width in match[1].split(","))
       policy = calibrated.read(reading.place_of(match[3]))
+      temperatures(text)
       return Adaptive(widths, policy.most, policy)
     if text.endswith(".json"):
       return _from_json(_place(text))
@@ -67,6 +68,35 @@ def parse(text: str) -> Tree | Adaptive:
     " parents, or of paths of ranks, or what tv_jax.tune wrote, as"
     f" {EXAMPLE} is), or package.module:name of a Tree"
   )
+
+
+def temperatures(tree: Tree | Adaptive | str) -> tuple[float, float] | None:
+  """Those of draft and target that a file's tree was tuned at, if it says so.
+
+  Args:
+    tree: As in `resolve`; what is no file says nothing.
+  """
+  if not isinstance(tree, str):
+    return None
+  shaped = re.fullmatch(r"adaptive:[\d,]+@(.+)", tree)
+  if not shaped and not tree.endswith(".json"):
+    return None
+  path = pathlib.Path(reading.place_of(shaped[1] if shaped else tree))
+  return _temperatures(reading.parse(reading.text(path), str(path)))
+
+
+def _temperatures(told) -> tuple[float, float] | None:
+  """Of a file's content."""
+  if not isinstance(told, dict) or told.get("draft_temperature") is None:
+    return None
+  own = told["draft_temperature"], told.get("temperature")
+  numbers = all(type(one) in (int, float) for one in own)
+  if not numbers or not all(map(probs.is_temperature, own)) or not own[0]:
+    raise ValueError(
+      f'"draft_temperature" and "temperature" are {brief([*own])}: give'
+      " temperatures, the draft's above 0"
+    )
+  return own
 
 
 def _imported(text: str) -> Tree | Adaptive:
@@ -98,6 +128,7 @@ def _from_json(path: pathlib.Path) -> Tree:
       raise ValueError(
         f'"parents" is {brief(parents)}: give a list of integers'
       )
+    _temperatures(content)
     return from_parents(parents)
   if not isinstance(content, list) or not content:
     raise ValueError("the file holds no list of parents or of paths")

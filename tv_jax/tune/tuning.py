@@ -95,7 +95,10 @@ def tune(
     "verifier": how.name,
     "proposal": how.proposal,
     "temperature": how.temperature,
-    "draft_temperature": how.draft_temperature,
+    # What only ranks has none that a tree could be tuned for.
+    "draft_temperature": None
+    if how.plan.speculation.proposal.ranks
+    else how.draft_temperature,
     "target": reading.name_of(pair.target.source),
     "draft": reading.name_of(pair.draft.source),
     "device": jax.devices()[0].device_kind,
