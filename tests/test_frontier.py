@@ -260,8 +260,10 @@ def test_rules_are_timed_on_trees_of_one_run(arg, shaped):
   assert settings.per_task == 1
   others = [s.overrides["trees"] for s in shards if s is not own]
   assert {*settings.trees} < {*others}
-  smoke = experiment.shards(frontier.EXPERIMENT, config, True)
-  assert not any(s.overrides["timing.per_task"] for s in smoke)
+  (smoke,) = experiment.shards(frontier.EXPERIMENT, config, True)
+  assert not smoke.overrides["timing.per_task"]
+  ends = settings.trees[0], settings.trees[-1]
+  assert evaluate.from_config(smoke.of(config)).trees == ends
 
 
 def test_how_many_questions_are_asked_is_the_user_s(tmp_path):
