@@ -3,8 +3,9 @@
   python -m experiments.as_published
 
 EAGLE-1's and Spec-Bench's code does so (experiments/published.py). The
-certificate says what it is, and whole outputs show it: beside the sound rule at
-temperature 0.6, where it matters, and at 1, where it must not.
+certificate says what it is. Whole outputs are compared beside the sound rule's
+at temperature 0.6, where it matters, and at 1, where it does not; of a few
+seeds of the bundled pair they need not show it.
 """
 
 from __future__ import annotations

@@ -61,9 +61,11 @@ class Group(NamedTuple):
 
   @property
   def answers(self) -> list[Answer]:
-    """Of all runs; one that several have is one."""
-    found = {one.key: one for unit in self.units for one in unit.items}
-    return [*found.values()]
+    """Of all runs; of one that several have, that of the run with the most."""
+    by_size = sorted(self.units, key=lambda unit: len(unit.items))
+    found = {one.key: one for unit in by_size for one in unit.items}
+    keys = dict.fromkeys(one.key for unit in self.units for one in unit.items)
+    return [found[key] for key in keys]
 
   @property
   def trees(self) -> list[str]:
@@ -108,7 +110,7 @@ class Experiment:
     configs: Bundled ones, to run where none is asked for.
     base: Overrides of all its runs.
     apart: Fields that are no axis of a grid, in which its runs differ all the
-      same: of a question and a method all of them have the same answer.
+      same: of a question and a method any of them has an answer of one law.
   """
 
   name: str

@@ -90,28 +90,27 @@ class Place(NamedTuple):
 
 
 def trees(draft: str, nodes: int) -> dict[str, float]:
-  """The trees of so many nodes, each with the draft's temperature.
+  """The trees of so many nodes, with the draft's share of the temperature.
 
-  What is tuned for a draft, some of it at a temperature of its own, comes with
-  the package. 0 is the target's.
+  What is tuned for a draft, some of it for a cooler one, comes with the
+  package; its files say how cool, and whoever names them draws so.
   """
-  found = {PAPERS[nodes]: 0.0}
+  found = {PAPERS[nodes]: 1.0}
   for path in sorted((reading.BUNDLED / "trees").iterdir()):
     tuned = reading.json_object(path)
     if tuned["draft"] == draft and tuned["nodes"] == nodes:
-      found[f"{TREES}{path.name}"] = _cooler(tuned)
+      found[f"{TREES}{path.name}"] = _share(tuned)
   for path in sorted((reading.BUNDLED / "calibrations").iterdir()):
     table = reading.json_object(path)
     if table["draft"] == draft:
       own = f"adaptive:{PLACES[nodes]}@{CALIBRATIONS}{path.name}"
-      found[own] = _cooler(table)
+      found[own] = _share(table)
   return found
 
 
-def _cooler(tuned):
-  """The draft's temperature that something is tuned for; 0: the target's."""
-  own = tuned["draft_temperature"]
-  return 0.0 if own == tuned["temperature"] else own
+def _share(tuned):
+  """The draft's temperature over the target's that something is tuned for."""
+  return tuned["draft_temperature"] / tuned["temperature"]
 
 
 def sweep(config, smoke: bool) -> Iterator[Shard]:
@@ -123,7 +122,7 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
   at_one = tuple(config.temperatures) == (1.0,)
   for nodes in (TIMED,) if smoke else PAPERS:
     known = trees(config.models.draft, nodes)
-    known = [tree for tree, cooler in known.items() if at_one or not cooler]
+    known = [tree for tree, share in known.items() if at_one or share == 1]
     for tree in known if not smoke else ():
       name = re.sub("[:,@]", "-", _short(tree))
       yield Shard(name, {"trees": tree, "timing.per_task": 0})
@@ -137,6 +136,7 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
           "trees": " ".join(timed),
           "verifiers": " ".join(RULES),
           "per_task": 1,
+          "seeds": (config.seeds[0],),
           "timing.per_task": 0 if smoke else 1,
           "timing.rounds": ROUNDS,
           "timing.stages": "",
@@ -200,7 +200,9 @@ def _places(group, hot) -> Iterator[Place]:
   everything, cycles = group.answers, _cycles(group, hot)
   for nodes in PAPERS:
     known = trees(group.config["models"]["draft"], nodes)
-    for tree, cooler in known.items():
+    for tree, share in known.items():
+      drawn = group.config.get("draft_temperature") or share * hot
+      cooler = 0.0 if drawn == hot else drawn
       method = dataclasses.replace(fixed, tree=tree, verifier=RAN)
       answers = comparing.of(everything, method)
       for rule in RULES:
@@ -433,6 +435,7 @@ EXPERIMENT = experiment.Experiment(
     "proposals": comparing.PROPOSAL,
     "plain": False,
     "explorer.per_task": 0,
+    "draft_temperature": 0.0,
   },
   apart=("per_task",),
 )

@@ -232,12 +232,12 @@ def test_the_draft_is_as_cool_as_a_tree_s_file_says():
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
   names = [shard.name for shard in shards]
   assert len({*names}) == len(names)
-  assert not any("draft_temperature" in shard.overrides for shard in shards)
+  assert not any(shard.overrides["draft_temperature"] for shard in shards)
   for nodes in frontier.PAPERS:
-    for name, cooler in frontier.trees(WEAK, nodes).items():
-      tuned = tree.temperatures(name)
-      assert cooler == (0.55 if name in COOL else 0)
-      assert tuned == ((cooler or 1, 1) if "bundled" in name else None)
+    for name, share in frontier.trees(WEAK, nodes).items():
+      assert share == (0.55 if name in COOL else 1)
+      tuned = (share, 1) if "bundled" in name else None
+      assert tree.temperatures(name) == tuned
 
 
 @pytest.mark.parametrize(
@@ -353,6 +353,36 @@ def test_an_answer_that_two_runs_have_is_one(tmp_path):
   for name in ("a", "b"):
     unit(tmp_path / name, one)
   assert len(experiment.read(tmp_path, "one").answers) == len(one)
+
+
+@pytest.mark.parametrize("first", ["whole", "little"])
+def test_of_two_runs_that_have_an_answer_the_larger_one_s_counts(
+  tmp_path, first
+):
+  one = [*answers({"eagle": LENGTHS["eagle"]})]
+  other = [line | {"accepted": [1] * 40} for line in one[:3]]
+  kinds = {"whole": one, "little": other}
+  second = next(name for name in kinds if name != first)
+  unit(tmp_path / "a", kinds[first])
+  unit(tmp_path / "b", kinds[second])
+  found = experiment.read(tmp_path, "one").answers
+  assert {a.question: [*a.accepted] for a in found} == {
+    line["question"]: line["accepted"] for line in one
+  }
+
+
+@pytest.mark.parametrize(
+  ("explicit", "hot", "said"),
+  [(0.0, 1.0, "at 0.55"), (0.0, 0.5, "at 0.275"), (0.7, 1.0, "at 0.7")],
+)
+def test_what_the_draft_drew_at_is_what_is_said(tmp_path, explicit, hot, said):
+  lines = answers({"eagle": LENGTHS["eagle"], COOL[1]: LENGTHS[TUNED]})
+  told = {"models__draft": WEAK, "draft_temperature": explicit}
+  unit(tmp_path, [one | {"temperature": hot} for one in lines], **told)
+  (svg,) = made(tmp_path).figures.values()
+  assert f"ot_traversal, tuned, draft {said}" in svg
+  papers = "ot_traversal, the paper's trees"
+  assert (f"{papers}, draft at 0.7" in svg) == bool(explicit)
 
 
 def test_where_nothing_is_faster_it_is_said(tmp_path):

@@ -662,8 +662,30 @@ def test_a_draft_is_as_cool_as_the_tree_was_tuned_for(options, drawn):
   assert settings.draft_temperature == pytest.approx(drawn, rel=1e-15)
 
 
-def test_a_tuned_tree_is_tuned_at_what_it_was_tuned_at(tmp_path):
-  """A file that says nothing new: its draft is the target's, at any T."""
+def test_of_greedy_decoding_nothing_is_in_proportion(tmp_path):
+  path = tmp_path / "own.json"
+  told = {"parents": [-1, 0], "draft_temperature": 0.8, "temperature": 0}
+  path.write_text(json.dumps(told))
+  for asked, drawn in ((0, 0.8), (0.1, 0.8), (1.0, 1.0)):
+    how = settings_lib.resolve(pair(), tree=str(path), temperature=asked)
+    assert how.draft_temperature == drawn
+
+
+def test_what_would_be_no_temperature_is_refused(tmp_path):
+  path = tmp_path / "own.json"
+  told = {"parents": [-1, 0], "draft_temperature": 1e20, "temperature": 1}
+  path.write_text(json.dumps(told))
+  with pytest.raises(ValueError, match="draft_temperature=1e"):
+    settings_lib.resolve(pair(), tree=str(path), temperature=1e20)
+
+
+def test_plain_decoding_reads_no_tree():
+  how = settings_lib.resolve(pair(), tree="missing.json", verifier=None)
+  assert how.draft_temperature == 1.0
+
+
+def test_a_file_that_says_nothing_new_changes_nothing(tmp_path):
+  """Its draft is at the target's temperature, at any."""
   path = tmp_path / "own.json"
   for own, target in ((0.1, 0), (0.1, 0.05), (0.7, 0.7)):
     told = {"draft_temperature": own, "temperature": target}

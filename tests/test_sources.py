@@ -99,6 +99,20 @@ def test_a_change_is_found_by_name(pair, name, edit, changed):
   assert different(before, read(pair)) == changed
 
 
+@pytest.mark.parametrize("shaped", [False, True])
+def test_how_cool_a_tree_has_the_draft_is_a_difference(tmp_path, shaped):
+  """And only that: a file that says what a run does anyway is as before."""
+  path = tmp_path / "own.json"
+  name = f"adaptive:1,1@{path}" if shaped else str(path)
+  content = {"parents": [-1, 0], "steps": [0.5], "chances": [[0.1], [0.9]]}
+  found = []
+  for told in ({}, {"draft_temperature": 1.0}, {"draft_temperature": 0.5}):
+    path.write_text(json.dumps(content | told | {"temperature": 1}))
+    found.append(hashes(trees=name))
+  assert found[0] == found[1]
+  assert different(*found[1:]) == [f"trees/{name}"]
+
+
 def test_questions_that_are_not_asked_may_change(pair):
   before = read(pair)
   path = pair / "minibench.jsonl"

@@ -1,6 +1,7 @@
 import functools
 import itertools
 import json
+import re
 
 import jax
 import jax.numpy as jnp
@@ -331,11 +332,14 @@ def test_bundled_trees_have_names():
     ({"draft_temperature": None, "temperature": 1}, None),
     ({"draft_temperature": 0.5, "temperature": 1}, (0.5, 1)),
     ({"draft_temperature": 0.1, "temperature": 0}, (0.1, 0)),
-    ({"draft_temperature": 0, "temperature": 1}, "[0, 1]"),
-    ({"draft_temperature": "1", "temperature": 1}, "['1', 1]"),
-    ({"draft_temperature": 1}, "[1, None]"),
-    ({"draft_temperature": 1, "temperature": -1}, "[1, -1]"),
-    ({"draft_temperature": True, "temperature": 1}, "[True, 1]"),
+    ({"draft_temperature": 0, "temperature": 1}, "draft_temperature=0: a dr"),
+    ({"draft_temperature": "1", "temperature": 1}, "draft_temperature='1'"),
+    ({"draft_temperature": 1}, " temperature=None: give"),
+    ({"draft_temperature": 1, "temperature": -1}, " temperature=-1: give"),
+    ({"draft_temperature": True, "temperature": 1}, "draft_temperature=True"),
+    ({"draft_temperature": 1e300, "temperature": 1}, "draft_temperature=1e+3"),
+    ({"draft_temperature": 10**400, "temperature": 1}, "draft_temperature=10"),
+    ({"draft_temperature": 1e-40, "temperature": 1}, "overflow"),
   ],
 )
 @pytest.mark.parametrize("shaped", [False, True])
@@ -351,9 +355,8 @@ def test_a_file_says_what_temperatures_it_was_tuned_at(
     assert tree.temperatures(name) == found
     return
   # What is refused is refused where the tree is named.
-  with pytest.raises(ValueError, match="the draft's above 0") as refusal:
+  with pytest.raises(ValueError, match=re.escape(found)) as refusal:
     tree.parse(name)
-  assert found in str(refusal.value)
   assert "own.json" in str(refusal.value)
 
 

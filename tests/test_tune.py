@@ -1,5 +1,6 @@
 """The best tree of a pair: what nodes are worth, and which are chosen."""
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -359,6 +360,38 @@ def test_a_recorded_file_says_the_same(pair, tmp_path):
   np.testing.assert_allclose(theirs.worth[order], ours.worth, atol=1e-5)
   np.testing.assert_allclose(theirs.sure[order], ours.sure, atol=1e-6)
   assert (ours.sure[:, ours.tree.inner] > 1 / TINY.vocab_size).all()
+
+
+@pytest.mark.parametrize(
+  ("meta", "kept"),
+  [
+    ({}, True),
+    ({"draft_temperature": "x"}, False),
+    ({"draft_temperature": 0}, 0),
+  ],
+)
+def test_a_recorded_draft_keeps_its_temperature(pair, tmp_path, meta, kept):
+  options = {"max_new_tokens": 8, "ends": (), "batch_size": 4}
+  options |= {"tree": "branching:3,2", "draft_temperature": 0.5}
+  tv_jax.record(pair, PROMPTS, tmp_path / "run.npz", **options)
+  cycles = replay.load(tmp_path / "run.npz")
+  cycles = dataclasses.replace(cycles, meta=cycles.meta | meta)
+  found = tune.tune_recorded(cycles, nodes=3, depth=2, budgets=(), trees=())
+  (path, *_) = tune.write(tmp_path / "tree.json", found)
+  told = (0.5, 1.0) if kept else None
+  assert tree_lib.temperatures(str(path)) == told
+
+
+def test_what_a_named_tree_has_for_a_draft_is_said(pair, tmp_path):
+  path = tmp_path / "cool.json"
+  told = {"parents": [-1, 0, 1], "temperature": 1, "draft_temperature": 0.5}
+  path.write_text(json.dumps(told))
+  own = OPTIONS | {"trees": (str(path), "chain:2"), "speed": False}
+  for draft, count in ((None, 1), (0.5, 0)):
+    found = tv_jax.tune(pair, PROMPTS, draft_temperature=draft, **own)
+    notes = [note for note in found.notes if str(path) in note]
+    assert len(notes) == count
+    assert all("0.5 with the target at 1; here all" in one for one in notes)
 
 
 def test_a_rule_without_a_stop_law_is_counted(pair):

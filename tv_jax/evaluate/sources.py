@@ -70,12 +70,14 @@ def of_questions(questions: Sequence[Question]) -> str:
 
 
 def _shape(tree: Tree | Adaptive, name: str) -> list:
-  """What a tree is, or what shapes it."""
+  """What a tree is, or what shapes it, and how cool it has the draft."""
+  draft, target = tree_lib.temperatures(name) or (1, 1)
+  cooled = [{"draft": draft, "target": target}] if draft != target else []
   if isinstance(tree, Tree):
-    return [*tree.parents]
+    return [*tree.parents, *cooled]
   shape = [*tree.widths, tree.most]
   if isinstance(tree.policy, Calibrated):
-    return [*shape, tree.policy.steps, tree.policy.chances]
+    return [*shape, tree.policy.steps, tree.policy.chances, *cooled]
   return [*shape, names.source_hash(tree.policy, name)]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 
-from tv_jax import decoding, drafting, names, proposals, verifiers
+from tv_jax import decoding, drafting, names, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.generation import options
 from tv_jax.pair import Pair
@@ -78,7 +78,7 @@ def resolve(
     top_p=top_p,
   )
   cpu = jax.default_backend() == "cpu"
-  asked = tree
+  asked = None if verifier is None else tree
   speculation, name, chosen, known, laws = None, None, None, (), ()
   proposal = proposals.resolve(proposal)
   if verifier is not None:
@@ -168,16 +168,19 @@ def _suiting(verifier, tree, proposal) -> Verifier:
 def _draft_temperature(tree, temperature, proposal) -> float:
   """Where none is given: the target's, or as the tree was tuned for.
 
-  In the same proportion to the target's as the two were then.
+  In the same proportion to the target's as the two were then; what was tuned
+  for greedy decoding is in proportion to nothing.
   """
   if proposal.ranks:
     # A ranking needs no temperature, and loses its tail to a low one.
     return 1.0
   own = max(temperature, COLDEST_DRAFT)
-  if tuned := tree_lib.temperatures(tree):
-    draft, target = tuned
-    own *= draft / max(target, COLDEST_DRAFT)
-  return max(own, COLDEST_DRAFT)
+  draft, target = tree_lib.temperatures(tree) or (1.0, 1.0)
+  if target <= COLDEST_DRAFT:
+    return draft if temperature <= COLDEST_DRAFT else own
+  own = max(own * draft / target, COLDEST_DRAFT)
+  probs.check_temperature("draft_temperature", own)
+  return own
 
 
 def _among(rule, among, tree, proposal) -> tuple[Verifier, ...]:

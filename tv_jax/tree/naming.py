@@ -24,6 +24,8 @@ from tv_jax.tree.static import Tree
 EXAMPLE = "bundled/trees/draft-traversal.25.json"
 # What `parse` reads with a colon, and is no module.
 _FORMS = ("chain", "kary", "branching", "grown", "adaptive")
+# Widths, and the file of a policy.
+_SHAPED = re.compile(r"adaptive:(\d+(?:,\d+)*)@(.+)")
 
 
 def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
@@ -50,9 +52,9 @@ def parse(text: str) -> Tree | Adaptive:
       return grown(int(match[1]))
     if match := re.fullmatch(r"adaptive:(\d+(,\d+)*)", text):
       return Adaptive(tuple(int(width) for width in match[1].split(",")))
-    if match := re.fullmatch(r"adaptive:(\d+(,\d+)*)@(.+)", text):
+    if match := _SHAPED.fullmatch(text):
       widths = tuple(int(width) for width in match[1].split(","))
-      policy = calibrated.read(reading.place_of(match[3]))
+      policy = calibrated.read(reading.place_of(match[2]))
       temperatures(text)
       return Adaptive(widths, policy.most, policy)
     if text.endswith(".json"):
@@ -78,10 +80,10 @@ def temperatures(tree: Tree | Adaptive | str) -> tuple[float, float] | None:
   """
   if not isinstance(tree, str):
     return None
-  shaped = re.fullmatch(r"adaptive:[\d,]+@(.+)", tree)
+  shaped = _SHAPED.fullmatch(tree)
   if not shaped and not tree.endswith(".json"):
     return None
-  path = pathlib.Path(reading.place_of(shaped[1] if shaped else tree))
+  path = reading.place_of(shaped[2] if shaped else tree)
   return _temperatures(reading.parse(reading.text(path), str(path)))
 
 
@@ -89,14 +91,12 @@ def _temperatures(told) -> tuple[float, float] | None:
   """Of a file's content."""
   if not isinstance(told, dict) or told.get("draft_temperature") is None:
     return None
-  own = told["draft_temperature"], told.get("temperature")
-  numbers = all(type(one) in (int, float) for one in own)
-  if not numbers or not all(map(probs.is_temperature, own)) or not own[0]:
-    raise ValueError(
-      f'"draft_temperature" and "temperature" are {brief([*own])}: give'
-      " temperatures, the draft's above 0"
-    )
-  return own
+  draft, target = told["draft_temperature"], told.get("temperature")
+  probs.check_temperature("draft_temperature", draft)
+  probs.check_temperature("temperature", target)
+  if not draft:
+    raise ValueError("draft_temperature=0: a draft has to draw")
+  return float(draft), float(target)
 
 
 def _imported(text: str) -> Tree | Adaptive:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 import numpy as np
 
-from tv_jax import generation, reading, verifiers
+from tv_jax import generation, probs, reading, verifiers
+from tv_jax import tree as tree_lib
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
 from tv_jax.proposals import Proposal
@@ -91,6 +92,7 @@ def tune(
   )
   drafted = how.plan.speculation
   found = Found(sampling.of_run(run), ask, drafted.proposal, drafted.verifier)
+  found.notes += _cooled_otherwise(trees, how)
   said = {
     "verifier": how.name,
     "proposal": how.proposal,
@@ -153,9 +155,31 @@ def tune_recorded(
     "verifier": rule.name,
     "proposal": cycles.proposal.name,
     "temperature": cycles.temperature,
+    "draft_temperature": _recorded(cycles),
   }
   found = Found(sample, ask, cycles.proposal, rule)
   return found.result(said)
+
+
+def _recorded(cycles) -> float | None:
+  """The draft's temperature, as far as the file says one."""
+  own = cycles.meta.get("draft_temperature")
+  known = probs.is_number(own) and probs.COLDEST <= own < probs.COLDEST**-1
+  return own if known and not cycles.proposal.ranks else None
+
+
+def _cooled_otherwise(trees, how):
+  """Of files that have the draft at another temperature than all have here."""
+  for name in trees if not isinstance(trees, Mapping) else ():
+    draft, target = tree_lib.temperatures(name) or (1.0, 1.0)
+    if draft != target and (
+      draft * how.temperature != target * how.draft_temperature
+    ):
+      yield (
+        f"{name} is of a draft at {draft:g} with the target at {target:g}; here"
+        f" all drafts are at {how.draft_temperature:g}, the target at"
+        f" {how.temperature:g}"
+      )
 
 
 def _plainly(own: dict) -> dict:
