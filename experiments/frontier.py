@@ -121,15 +121,22 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
   """
   at_one = tuple(config.temperatures) == (1.0,)
   for nodes in (TIMED,) if smoke else PAPERS:
-    known = trees(config.models.draft, nodes)
-    known = [tree for tree, share in known.items() if at_one or share == 1]
+    shares = trees(config.models.draft, nodes)
+    known = [tree for tree, share in shares.items() if at_one or share == 1]
     for tree in known if not smoke else ():
       name = re.sub("[:,@]", "-", _short(tree))
       yield Shard(name, {"trees": tree, "timing.per_task": 0})
     if nodes == TIMED:
-      timed = [tree for tree in known if RAN not in tree]
+      # Of a draft that is cooled for its trees those alone.
+      coolest = min(shares[tree] for tree in known)
+      timed = [PAPERS[nodes]]
+      timed += [
+        tree
+        for tree in known[1:]
+        if RAN not in tree and shares[tree] == coolest
+      ]
       if smoke:
-        timed = {timed[0]: None, timed[-1]: None}
+        timed = [*dict.fromkeys((timed[0], timed[-1]))]
       yield Shard(
         f"timed-{nodes}",
         {

@@ -241,21 +241,19 @@ def test_the_draft_is_as_cool_as_a_tree_s_file_says():
 
 
 @pytest.mark.parametrize(
-  ("arg", "shaped"), [("", ["draft"]), ("weak", ["draft_weak_cool", WEAK[8:]])]
+  ("arg", "name"), [("", "draft"), ("weak", "draft_weak_cool")]
 )
-def test_rules_are_timed_on_trees_of_one_run(arg, shaped):
+def test_rules_are_timed_on_trees_of_one_run(arg, name):
   config = quickstart.get_config(arg)
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
   (own,) = (s for s in shards if s.overrides["timing.per_task"])
   settings = evaluate.from_config(own.of(config))
   assert settings.verifiers == frontier.RULES
-  assert settings.trees[0] == "eagle"
-  assert {*settings.trees[1:]} == {
-    *(f"bundled/trees/{name}-traversal.25.json" for name in shaped),
-    *(
-      f"adaptive:5,5,5,5,5@bundled/calibrations/{name}.json" for name in shaped
-    ),
-  }
+  assert settings.trees == (
+    "eagle",
+    f"bundled/trees/{name}-traversal.25.json",
+    f"adaptive:5,5,5,5,5@bundled/calibrations/{name}.json",
+  )
   # Their lengths are of all questions, from runs of their own.
   assert settings.per_task == 1
   others = [s.overrides["trees"] for s in shards if s is not own]
@@ -264,6 +262,11 @@ def test_rules_are_timed_on_trees_of_one_run(arg, shaped):
   assert not smoke.overrides["timing.per_task"]
   ends = settings.trees[0], settings.trees[-1]
   assert evaluate.from_config(smoke.of(config)).trees == ends
+  config.temperatures = (0.6,)
+  shards = experiment.shards(frontier.EXPERIMENT, config, False)
+  (own,) = (s for s in shards if s.overrides["timing.per_task"])
+  assert "cool" not in own.overrides["trees"]
+  assert len(own.overrides["trees"].split()) == 3
 
 
 def test_how_many_questions_are_asked_is_the_user_s(tmp_path):
