@@ -18,8 +18,8 @@ EDGES = {
   "names": set(),
   "memory": set(),
   "extents": set(),
-  "tree": {"reading", "names"},
   "probs": {"reading"},
+  "tree": {"reading", "names", "probs"},
   "proposals": {"names", "probs"},
   "verifiers": {"names", "tree", "probs", "proposals"},
   "prompts": {"reading"},
@@ -103,6 +103,7 @@ EDGES = {
   "tune": {
     "reading",
     "tree",
+    "probs",
     "proposals",
     "verifiers",
     "prompts",
