@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import inspect
 import json
+import mmap
+import pathlib
 import pickle
 import re
 import sys
@@ -16,6 +18,7 @@ import pytest
 import tv_jax
 from tests import checkpoints
 from tv_jax import decoding, models, prompts, tree
+from tv_jax.decoding import program
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
 from tv_jax.pair import Pair
@@ -598,6 +601,30 @@ class TestRulesOfOnesOwn:
   def test_what_serves_nothing_is_refused(self, module, options, message):
     with pytest.raises(ValueError, match=message):
       settings_lib.resolve(pair(), **{"tree": "kary:2x2", **options})
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_programs_are_let_go_before_nothing_can_be_mapped(full, monkeypatch):
+  """Beyond its mappings a process is aborted: no error to catch."""
+  tv_jax.forget_programs()
+  monkeypatch.setattr(program, "_MAPPED", 0.0 if full else 0.99)
+  options = {"prompts": PROMPTS[:1], "max_new_tokens": 4}
+  first = generate(tree="chain:1", **options)
+  generate(tree="chain:2", **options)
+  assert decoding.compile.cache_info().currsize == (1 if full else 2)
+  assert generate(tree="chain:1", **options).tokens == first.tokens
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux counts mappings")
+def test_mappings_are_counted():
+  before, count = program._mapped(), 400
+  kinds = mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
+  # Neighbours of one kind would be one.
+  held = [mmap.mmap(-1, 4096, prot=kinds[i % 2]) for i in range(count)]
+  most = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text())
+  assert count / 2 < (program._mapped() - before) * most < 2 * count
+  assert 0 < before < 1
+  assert len(held) == count
 
 
 @pytest.mark.long

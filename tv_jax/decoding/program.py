@@ -6,7 +6,9 @@ W new tokens at most.
 
 import dataclasses
 import functools
+import gc
 import os
+import pathlib
 from collections.abc import Callable
 
 import jax
@@ -34,6 +36,9 @@ _HURRY = {
 }
 if jax.__version_info__ < (0, 11):  # there is nothing else later
   _HURRY["xla_cpu_use_fusion_emitters"] = False
+
+# A few programs may be under way at once.
+_MAPPED = 0.75
 
 # Options that put a whole loop, its condition too, into one CUDA graph, where
 # otherwise the host asks after every cycle whether to go on. Of the kinds of
@@ -219,6 +224,7 @@ def compile(
   Returns:
     A function of the arguments.
   """
+  _make_room()
   arguments = jax.tree.unflatten(structure, shapes)
   options = {}
   if places is not None:
@@ -227,6 +233,27 @@ def compile(
   program = jax.jit(bound, donate_argnums=donated, **options)
   options = _compiler_options(hurried, loops=function is generate)
   return program.lower(*arguments).compile(options)
+
+
+def _make_room() -> None:
+  """Lets go of all programs where a process may map hardly any more memory.
+
+  On a CPU each loop of a program is mapped by itself, one to three thousand for
+  a tree. Linux lets a process have 65,530, and XLA aborts it beyond.
+  """
+  if jax.default_backend() == "cpu" and _mapped() > _MAPPED:
+    compile.cache_clear()
+    gc.collect()
+
+
+def _mapped() -> float:
+  """The share of the mappings that a process may have, as far as is known."""
+  try:
+    most = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text())
+    own = pathlib.Path("/proc/self/maps").read_bytes().count(b"\n")
+  except (OSError, ValueError):  # no Linux
+    return 0.0
+  return own / most
 
 
 def _compiler_options(hurried, loops):
