@@ -45,7 +45,8 @@ def hashes(
   """
   found = {"questions": of_questions(questions)}
   for name in settings.trees:
-    found[f"trees/{name}"] = _of_value(_shape(tree_lib.parse(name), name))
+    shape = _shape(tree_lib.parse(name), name)
+    found[f"trees/{name}"] = _of_value([*shape, *_cooled(name)])
   rules = dict.fromkeys((*settings.verifiers, settings.baseline))
   for group, texts, resolve in (
     ("verifiers", rules, verifiers.resolve),
@@ -70,15 +71,19 @@ def of_questions(questions: Sequence[Question]) -> str:
 
 
 def _shape(tree: Tree | Adaptive, name: str) -> list:
-  """What a tree is, or what shapes it, and how cool it has the draft."""
-  draft, target = tree_lib.temperatures(name) or (1, 1)
-  cooled = [{"draft": draft, "target": target}] if draft != target else []
+  """What a tree is, or what shapes it."""
   if isinstance(tree, Tree):
-    return [*tree.parents, *cooled]
+    return [*tree.parents]
   shape = [*tree.widths, tree.most]
   if isinstance(tree.policy, Calibrated):
-    return [*shape, tree.policy.steps, tree.policy.chances, *cooled]
+    return [*shape, tree.policy.steps, tree.policy.chances]
   return [*shape, names.source_hash(tree.policy, name)]
+
+
+def _cooled(name: str) -> list:
+  """How cool a tree's file has the draft, if it is not as the target."""
+  draft, target = tree_lib.temperatures(name) or (1, 1)
+  return [{"draft": draft, "target": target}] if draft != target else []
 
 
 def _model(name, place, revision) -> dict[str, str]:
