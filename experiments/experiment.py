@@ -110,7 +110,7 @@ class Experiment:
     configs: Bundled ones, to run where none is asked for.
     base: Overrides of all its runs.
     apart: Fields that are no axis of a grid, in which its runs differ all the
-      same: of a question and a method any of them has an answer of one law.
+      same: the law of an answer, by question and method, is that of any run.
   """
 
   name: str

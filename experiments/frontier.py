@@ -43,7 +43,7 @@ RULES = (BASE, RAN)  # both expect a length of the drafts of RAN
 GOAL = 10  # percent, over the paper's rule on the paper's tree
 TREES = "bundled/trees/"
 CALIBRATIONS = "bundled/calibrations/"
-# Of so many nodes cycles are timed: another program for each tree.
+# Of so many nodes cycles are timed: two more programs for each such tree.
 TIMED = 25
 ROUNDS = 3  # of one question of each task
 # Places by level of the trees that take shape: as even as may be.

@@ -615,9 +615,11 @@ def test_programs_are_let_go_before_nothing_can_be_mapped(full, monkeypatch):
   assert generate(tree="chain:1", **options).tokens == first.tokens
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux counts mappings")
 def test_mappings_are_counted():
   before, count = program._mapped(), 400
+  if sys.platform != "linux":  # nobody counts them there
+    assert before == 0
+    return
   kinds = mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
   # Neighbours of one kind would be one.
   held = [mmap.mmap(-1, 4096, prot=kinds[i % 2]) for i in range(count)]

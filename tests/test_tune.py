@@ -367,7 +367,7 @@ def test_a_recorded_file_says_the_same(pair, tmp_path):
   [
     ({}, True),
     ({"draft_temperature": "x"}, False),
-    ({"draft_temperature": 0}, 0),
+    ({"draft_temperature": 0}, False),
   ],
 )
 def test_a_recorded_draft_keeps_its_temperature(pair, tmp_path, meta, kept):
