@@ -92,7 +92,7 @@ def test_another_table_is_another_tree_to_a_run():
   json.dumps(said)
 
 
-@pytest.mark.parametrize("draft", ["draft", "draft_weak"])
+@pytest.mark.parametrize("draft", ["draft", "draft_weak", "eagle"])
 def test_bundled_ones_are_of_their_drafts(draft):
   name = f"bundled/calibrations/{draft}.json"
   shape = tree_lib.parse(f"adaptive:5,5,5,5,5@{name}")
