@@ -3,6 +3,7 @@
   python -m experiments.frontier
   python -m experiments.frontier --config.seeds="(0, 1, 2)"
   python -m experiments.frontier --config.temperatures="(0.6, 1.0)"
+  python -m experiments.frontier --config.timing.per_task=4
   python -m experiments.frontier --config=configs/python_bundled.py
 
 At each number of drafted nodes the paper's tree of as many, and those that
@@ -45,7 +46,7 @@ TREES = "bundled/trees/"
 CALIBRATIONS = "bundled/calibrations/"
 # Of so many nodes cycles are timed: two more programs for each such tree.
 TIMED = 25
-ROUNDS = 3  # of one question of each task
+ROUNDS = 3  # of each question
 # Places by level of the trees that take shape: as even as may be.
 PLACES = {8: "2,2,2,1,1", 25: "5,5,5,5,5", 62: "6,14,14,14,14"}
 
@@ -117,16 +118,17 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
   """A shard for each tree; at temperature 1 also those of a cooler draft.
 
   And one for what is timed, which has to be one run's; it asks no more
-  questions than it times.
+  questions than it times, which are as many as the config wants timed.
   """
   at_one = tuple(config.temperatures) == (1.0,)
+  times = config.timing.per_task
   for nodes in (TIMED,) if smoke else PAPERS:
     shares = trees(config.models.draft, nodes)
     known = [tree for tree, share in shares.items() if at_one or share == 1]
     for tree in known if not smoke else ():
       name = re.sub("[:,@]", "-", _short(tree))
       yield Shard(name, {"trees": tree, "timing.per_task": 0})
-    if nodes == TIMED:
+    if nodes == TIMED and (smoke or times):
       # Of a draft that is cooled for its trees those alone.
       coolest = min(shares[tree] for tree in known)
       timed = [PAPERS[nodes]]
@@ -142,11 +144,8 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
         {
           "trees": " ".join(timed),
           "verifiers": " ".join(RULES),
-          "per_task": 1,
+          "per_task": 1 if smoke else min(times, config.per_task or times),
           "seeds": (config.seeds[0],),
-          "timing.per_task": 0 if smoke else 1,
-          "timing.rounds": ROUNDS,
-          "timing.stages": "",
         },
       )
 
@@ -183,7 +182,7 @@ def render(groups: Sequence[Group]) -> Artefact:
     " the paper has no tree: its chain has five. Net gain: in tokens a second,"
     " the gain in length less what a cycle takes longer: the time of whole"
     " answers, prompts included, over their cycles, one row at a time, methods"
-    f" in turn on a question of each task, {ROUNDS} times, clustered by"
+    f" in turn on the same questions, {ROUNDS} times each, clustered by"
     " question. What is not timed so has none.",
   ]
   name = f"frontier-{'-'.join(group.name for group in groups)}"
@@ -443,6 +442,8 @@ EXPERIMENT = experiment.Experiment(
     "plain": False,
     "explorer.per_task": 0,
     "draft_temperature": 0.0,
+    "timing.rounds": ROUNDS,
+    "timing.stages": "",
   },
   apart=("per_task",),
 )

@@ -252,6 +252,16 @@ def test_shards_are_runs_of_the_config(name):
         assert all(grid.per_task == 1 for grid in grids)
 
 
+def test_what_some_shards_leave_to_the_user_may_be_set():
+  main_table = names.find("main_table")
+  told = ["timing.per_task", "plain"]  # of its first seed
+  asked = [quickstart.get_config()]
+  experiment.refuse_what_is_swept(main_table, asked, told, False)
+  for field in ("temperatures", "explorer.per_task"):
+    with pytest.raises(ValueError, match=f"config.{field} is set by"):
+      experiment.refuse_what_is_swept(main_table, asked, [field], False)
+
+
 def test_the_sweeps_are_the_papers():
   from configs import llama3_1b_8b
 

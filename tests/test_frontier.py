@@ -246,7 +246,7 @@ def test_the_draft_is_as_cool_as_a_tree_s_file_says():
 def test_rules_are_timed_on_trees_of_one_run(arg, name):
   config = quickstart.get_config(arg)
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
-  (own,) = (s for s in shards if s.overrides["timing.per_task"])
+  (own,) = (s for s in shards if s.name == "timed-25")
   settings = evaluate.from_config(own.of(config))
   assert settings.verifiers == frontier.RULES
   assert settings.trees == (
@@ -255,7 +255,8 @@ def test_rules_are_timed_on_trees_of_one_run(arg, name):
     f"adaptive:5,5,5,5,5@bundled/calibrations/{name}.json",
   )
   # Their lengths are of all questions, from runs of their own.
-  assert settings.per_task == 1
+  assert settings.per_task == settings.timing.per_task == 1
+  assert settings.timing.rounds == frontier.ROUNDS
   others = [s.overrides["trees"] for s in shards if s is not own]
   assert {*settings.trees} < {*others}
   (smoke,) = experiment.shards(frontier.EXPERIMENT, config, True)
@@ -264,9 +265,31 @@ def test_rules_are_timed_on_trees_of_one_run(arg, name):
   assert evaluate.from_config(smoke.of(config)).trees == ends
   config.temperatures = (0.6,)
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
-  (own,) = (s for s in shards if s.overrides["timing.per_task"])
+  (own,) = (s for s in shards if s.name == "timed-25")
   assert "cool" not in own.overrides["trees"]
   assert len(own.overrides["trees"].split()) == 3
+
+
+@pytest.mark.parametrize(
+  ("asked", "times", "found"), [(0, 4, 4), (2, 4, 2), (4, 2, 2), (4, 0, None)]
+)
+def test_how_many_questions_are_timed_is_the_user_s(asked, times, found):
+  config = quickstart.get_config()
+  told = ["timing.per_task", "per_task"]
+  experiment.refuse_what_is_swept(frontier.EXPERIMENT, [config], told, False)
+  config.per_task, config.timing.per_task = asked, times
+  shards = experiment.shards(frontier.EXPERIMENT, config, False)
+  grids = [evaluate.from_config(shard.of(config)) for shard in shards]
+  timed = [grid for grid in grids if grid.timing.per_task]
+  assert [grid.per_task for grid in timed] == [found] * (found is not None)
+  assert {grid.per_task for grid in grids if grid not in timed} == {asked}
+
+
+@pytest.mark.parametrize("field", ["timing.rounds", "timing.stages"])
+def test_how_it_is_timed_is_not(field):
+  told = frontier.EXPERIMENT, [quickstart.get_config()], [field]
+  with pytest.raises(ValueError, match=f"config.{field} is set by"):
+    experiment.refuse_what_is_swept(*told, False)
 
 
 def test_how_many_questions_are_asked_is_the_user_s(tmp_path):
