@@ -96,6 +96,7 @@ ELSEWHERE = {
     for told in (
       '.seeds="(0, 1, 2)"',
       '.temperatures="(0.6, 1.0)"',
+      ".timing.per_task=5",
       "=configs/python_bundled.py",
       "=configs/eagle_bundled.py",
     )

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from configs import llama3_1b_8b, quickstart
+from configs import eagle_bundled, llama3_1b_8b, quickstart
 from experiments import experiment, frontier
 from tests.test_experiments import unit
 from tests.test_report import failed
@@ -433,6 +433,17 @@ def test_of_another_pair_the_papers_trees_alone_are_asked():
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
   trees = [shard.overrides["trees"] for shard in shards]
   assert trees == ["chain:5", "eagle", "eagle", "kary:2x5"]
+
+
+def test_of_the_eagle_head_trees_were_tuned():
+  config = eagle_bundled.get_config()
+  shards = experiment.shards(frontier.EXPERIMENT, config, False)
+  for shard in shards:
+    evaluate.from_config(shard.of(config))
+  (timed,) = (s.overrides["trees"] for s in shards if s.name == "timed-25")
+  shaped = "adaptive:5,5,5,5,5@bundled/calibrations/eagle.json"
+  assert timed == f"eagle bundled/trees/eagle-traversal.25.json {shaped}"
+  assert len(shards) == 1 + 3 * len(frontier.PAPERS)
 
 
 def test_what_is_timed_may_ask_fewer_questions(tmp_path):
