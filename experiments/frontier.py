@@ -122,12 +122,14 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
   """
   at_one = tuple(config.temperatures) == (1.0,)
   times = config.timing.per_task
+  # Where nothing is timed the config's own 0 stands, and is not refused.
+  untimed = {"timing.per_task": 0} if times else {}
   for nodes in (TIMED,) if smoke else PAPERS:
     shares = trees(config.models.draft, nodes)
     known = [tree for tree, share in shares.items() if at_one or share == 1]
     for tree in known if not smoke else ():
       name = re.sub("[:,@]", "-", _short(tree))
-      yield Shard(name, {"trees": tree, "timing.per_task": 0})
+      yield Shard(name, {"trees": tree, **untimed})
     if nodes == TIMED and (smoke or times):
       # Of a draft that is cooled for its trees those alone.
       coolest = min(shares[tree] for tree in known)

@@ -275,9 +275,9 @@ def test_rules_are_timed_on_trees_of_one_run(arg, name):
 )
 def test_how_many_questions_are_timed_is_the_user_s(asked, times, found):
   config = quickstart.get_config()
+  config.per_task, config.timing.per_task = asked, times
   told = ["timing.per_task", "per_task"]
   experiment.refuse_what_is_swept(frontier.EXPERIMENT, [config], told, False)
-  config.per_task, config.timing.per_task = asked, times
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
   grids = [evaluate.from_config(shard.of(config)) for shard in shards]
   timed = [grid for grid in grids if grid.timing.per_task]
