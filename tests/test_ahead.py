@@ -33,9 +33,10 @@ def compiled(monkeypatch):
   found = []
 
   def compile_(function, plan, *_, **__):
-    found.append((plan.speculation.tree, threading.current_thread()))
+    if function is decoding.advance:  # which another goes with
+      found.append((plan.speculation.tree, threading.current_thread()))
 
-  monkeypatch.setattr("tv_jax.generation.run.decoding.compile", compile_)
+  monkeypatch.setattr("tv_jax.generation.engine.decoding.compile", compile_)
   return found
 
 
@@ -60,19 +61,19 @@ def test_they_come_in_order_a_few_at_a_time(pair, compiled):
     assert not ahead.begun
 
 
-def test_what_is_compiled_is_what_decodes(pair):
+@pytest.mark.parametrize(("size", "programs"), [(2, 2), (1, 1)])
+def test_what_is_compiled_is_what_decodes(pair, size, programs):
   (how,) = hows(pair, ["kary:2x1"])
   decoding.compile.cache_clear()
   with generation.Ahead(pair) as ahead:
-    ahead.expect([how], 2, 8)
-    ahead.reach(hows(pair, ["chain:1"])[0], 2, 8)  # begins with the other
+    ahead.expect([how], size, 8)
+    ahead.reach(hows(pair, ["chain:1"])[0], size, 8)  # begins with the other
     next(iter(ahead.begun.values())).result()
-    assert ahead.reach(how, 2, 8) > 0
-  assert decoding.compile.cache_info().misses == 1
-  batch = generation.batches.assemble(pair, how, [[5, 6]], [0], 2, 8)
-  caches = generation.batches.caches(pair, batch)
-  generation.decode(how, batch, caches)
-  assert decoding.compile.cache_info().misses == 1
+    assert ahead.reach(how, size, 8) > 0
+  assert decoding.compile.cache_info().misses == programs
+  rows = generation.Rows(pair, size)
+  [*rows.decode(how, [generation.Prompt([5, 6], 0, 4)], 8)]
+  assert decoding.compile.cache_info().misses == programs
 
 
 def test_a_failure_is_left_to_whoever_runs_it(pair, monkeypatch):

@@ -32,10 +32,11 @@ rng = np.random.default_rng(0)
 prompts = [rng.integers(0, 48, size).tolist() for size in (9, 1, 16)]
 level = VERIFIERS["traversal"]
 
-def run(pair, rows, temperature, verifier):
+def run(pair, rows, temperature, verifier, size=3):
   return tv_jax.generate(
     pair, prompts[:rows], tree="kary:2x2", verifier=verifier,
     temperature=temperature, max_new_tokens=12, seed=1, ends=(), panel=None,
+    batch_size=size,
   )
 
 def check(draft, kind, cases, **options):
@@ -56,8 +57,12 @@ def check(draft, kind, cases, **options):
   assert longest > 1, "nothing was ever accepted"
 
 check(llama, "llama", [(3, 1.0, "traversal")])
-check(llama, "llama", [(3, 0.0, level)], shard_draft=True)
-check(head, "eagle", [(1, 1.0, "token_level"), (3, 0.0, "traversal")])
+check(llama, "llama", [(3, 0.0, level), (3, 1.0, level, 2)], shard_draft=True)
+check(
+  head,
+  "eagle",
+  [(1, 1.0, "token_level"), (3, 0.0, "traversal"), (3, 1.0, "traversal", 2)],
+)
 print("equal")
 """
 

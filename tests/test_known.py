@@ -37,13 +37,13 @@ def test_a_second_run_decodes_what_the_first_has_not(tmp_path, monkeypatch):
   wider = config(seeds=(1, 0), plain=False)
   evaluate.run(config(), first)
   evaluate.run(wider, alone)
-  decode, methods = generation.decode, []
+  decode, methods = generation.Rows.decode, []
 
-  def watched(how, *arguments):
+  def watched(self, how, *arguments):
     methods.append((how.name, how.seed))
-    return decode(how, *arguments)
+    return decode(self, how, *arguments)
 
-  monkeypatch.setattr(generation, "decode", watched)
+  monkeypatch.setattr(generation.Rows, "decode", watched)
   told = []
   evaluate.run(wider, second, told.append, others=[tmp_path / "no", first])
   assert {*methods} == {("token_level", 1), ("traversal", 1)}
@@ -61,7 +61,7 @@ def test_a_run_that_has_all_from_others_decodes_nothing(tmp_path, monkeypatch):
   def fail(*_, **__):
     raise AssertionError("decoded, or compiled")
 
-  monkeypatch.setattr(generation, "decode", fail)
+  monkeypatch.setattr(generation.Rows, "decode", fail)
   monkeypatch.setattr("tv_jax.decoding.compile", fail)
   one = config(seeds=(0,), plain=False)
   evaluate.run(one, tmp_path / "b", others=[tmp_path / "a"])

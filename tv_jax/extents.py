@@ -112,7 +112,7 @@ def estimate(
     caches += _cache(draft, rows, S) // own
   T = max(N, min(prompt, CHUNK))
   columns = new * (2 + panel) + D + 1 + N
-  traced = (trace + 1) * N * (6 + panel) if trace else 0
+  traced = trace * N * (6 + panel)
   return {
     "weights": weights[0] // devices + weights[1] // own,
     "caches": caches,

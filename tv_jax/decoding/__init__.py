@@ -6,15 +6,19 @@ from tv_jax.decoding.plan import (
   Plan,
   Records,
   Request,
+  Seat,
   Speculation,
   State,
 )
 from tv_jax.decoding.program import (
   CAPTURE,
+  advance,
   compile,
   generate,
   prefill,
+  seat,
   shapes_of,
+  vacant,
 )
 from tv_jax.decoding.stages import (
   commit,
@@ -34,9 +38,11 @@ __all__ = [
   "Plan",
   "Records",
   "Request",
+  "Seat",
   "Speculation",
   "State",
   "Trace",
+  "advance",
   "commit",
   "compile",
   "cycle",
@@ -46,6 +52,8 @@ __all__ = [
   "plain",
   "prefill",
   "score",
+  "seat",
   "shapes_of",
+  "vacant",
   "verify",
 ]

@@ -97,6 +97,16 @@ class Request(NamedTuple):
   rule: jax.Array | None = None  # [] int32; not read if there is a single one
 
 
+class Seat(NamedTuple):
+  """A prompt, and the row that it is to have."""
+
+  tokens: jax.Array  # [P + 1] int32, padded on the right
+  length: jax.Array  # [] int32
+  limit: jax.Array  # [] int32: new tokens at most
+  item: jax.Array  # [] uint32: its number, which its key is folded from
+  row: jax.Array  # [] int32
+
+
 class Params(NamedTuple):
   """Of both models; the draft's are None in plain decoding."""
 
@@ -123,19 +133,18 @@ class Records:
   expected: dict[str, jax.Array]  # [B, C] float32 by verifier of the panel
   stops: jax.Array  # [B, N] int32: how often each node was the accepted one
   faults: jax.Array  # [B] int32: cycles in which a NaN was met
-  trace: Trace | None  # [B, cycles traced + 1, ..]; the last one is rubbish
+  trace: Trace | None  # [B, cycles traced, ..]
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class State:
-  """Between two cycles.
+  """Between two cycles; all arrays are of rows, which know of no other.
 
   With `length` tokens committed, the target's cache holds all but the last,
   which is the root of the next tree. Nothing of a finished row changes.
   """
 
-  cycle: jax.Array  # [] int32: how many were run
   length: jax.Array  # [B] int32, the prompt included
   done: jax.Array  # [B] bool
   news: News  # what the draft has yet to read

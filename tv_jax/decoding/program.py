@@ -21,6 +21,7 @@ from tv_jax.decoding.plan import (
   Plan,
   Records,
   Request,
+  Seat,
   State,
 )
 from tv_jax.decoding.trace import Trace
@@ -93,7 +94,6 @@ def prefill(
   before_root = jnp.maximum(length - 1, 0)
   target = dataclasses.replace(caches.target, length=before_root)
   return State(
-    cycle=jnp.zeros((), jnp.int32),
     length=length,
     done=(length == 0) | (request.limit <= 0),
     news=_last(plan, request, feature),
@@ -161,8 +161,8 @@ def _nothing(plan, rows, new):
 
 
 def _no_trace(plan, rows) -> Trace:
-  """An empty trace, with a place for the cycles beyond."""
-  shape = rows, plan.trace + 1, plan.nodes
+  """An empty trace."""
+  shape = rows, plan.trace, plan.nodes
   tokens, law = jnp.zeros(shape, jnp.int32), jnp.zeros(shape)
   return Trace(
     tokens=tokens,
@@ -195,6 +195,81 @@ def generate(
   return state.records, state.caches
 
 
+def vacant(
+  plan: Plan, params: Params, request: Request, caches: Caches, new: int
+) -> State:
+  """A state without any prompt, of rows that are all done; see `prefill`."""
+  known = functools.partial(prefill, plan, new=new)
+  state = jax.tree.map(
+    lambda x: jnp.zeros(x.shape, x.dtype),
+    dataclasses.replace(
+      jax.eval_shape(known, params, request, caches), caches=None
+    ),
+  )
+  caches = Caches(
+    *(
+      cache and dataclasses.replace(cache, length=jnp.zeros_like(cache.length))
+      for cache in caches
+    )
+  )
+  done = jnp.ones_like(state.done)
+  return dataclasses.replace(state, done=done, caches=caches)
+
+
+def seat(
+  plan: Plan,
+  params: Params,
+  key: jax.Array,
+  prompt: Seat,
+  request: Request,
+  state: State,
+  new: int,
+) -> tuple[Request, State]:
+  """Reads a prompt into a row, whatever has been there.
+
+  Args:
+    plan: The plan.
+    params: Both models'.
+    key: [] the run's.
+    prompt: The prompt.
+    request: The batch.
+    state: Before the next cycle.
+    new: W.
+
+  Returns:
+    The batch and its state, where no other row has changed.
+  """
+
+  def own(array):
+    return jax.lax.dynamic_slice_in_dim(array, prompt.row, 1)
+
+  def put(array, own):
+    return jax.lax.dynamic_update_slice_in_dim(array, own, prompt.row, 0)
+
+  rows = {
+    "prompts": prompt.tokens[None],
+    "length": prompt.length[None],
+    "keys": jax.random.fold_in(key, prompt.item)[None],
+    "limit": prompt.limit[None],
+  }
+  caches = jax.tree.map(own, state.caches)
+  alone = prefill(plan, params, request._replace(**rows), caches, new)
+  rows = {name: put(getattr(request, name), row) for name, row in rows.items()}
+  return request._replace(**rows), jax.tree.map(put, state, alone)
+
+
+def advance(
+  plan: Plan, params: Params, request: Request, state: State, full: jax.Array
+) -> State:
+  """Cycles until all rows are done; until any is, if they are to be `full`."""
+
+  def going(state):
+    return jnp.where(full, ~jnp.any(state.done), ~jnp.all(state.done))
+
+  cycle = functools.partial(stages.cycle, plan, params, request)
+  return jax.lax.while_loop(going, cycle, state)
+
+
 @functools.lru_cache(maxsize=64)
 def compile(
   function: Callable,
@@ -210,7 +285,7 @@ def compile(
   """The program of `function(plan, *arguments, **static)`, made once.
 
   Args:
-    function: `generate`, or a part of it.
+    function: One of these, or a part of it.
     plan: The plan.
     shapes: A ShapeDtypeStruct, with sharding, of each array of the arguments.
     structure: The tree that these are the leaves of.
@@ -231,7 +306,8 @@ def compile(
     options["out_shardings"] = places(*arguments)
   bound = functools.partial(function, plan, **static)
   program = jax.jit(bound, donate_argnums=donated, **options)
-  options = _compiler_options(hurried, loops=function is generate)
+  loops = function in (generate, advance)
+  options = _compiler_options(hurried, loops)
   return program.lower(*arguments).compile(options)
 
 

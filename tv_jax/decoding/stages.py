@@ -191,7 +191,6 @@ def commit(
   else:  # all of a chain lies where it is to stay; to move it costs a copy
     target = dataclasses.replace(scored.cache, length=start + gain)
   return State(
-    cycle=state.cycle + 1,
     length=state.length + gain,
     done=done,
     news=News(tokens=tokens, features=features, gain=gain),
@@ -256,15 +255,12 @@ def _record(plan, request, state, tokens, gain, verdicts):
     return jax.lax.dynamic_update_slice(buffer, tokens, (at,))
 
   def column(buffer, values):
-    values = jnp.where(active, values, jnp.zeros_like(values))
-    return jax.lax.dynamic_update_slice(
-      buffer, values[:, None], (0, state.cycle)
-    )
-
-  def kept_in(buffer, values):
-    # Beyond the cycles that are traced this is the last place, for rubbish.
-    at = (0, state.cycle, *[0] * (values.ndim - 1))
-    return jax.lax.dynamic_update_slice(buffer, values[:, None], at)
+    # To choose everywhere is one kernel with what is chosen for, and rows may
+    # be in different cycles. There is no place for those beyond the traced.
+    cycle = jnp.arange(buffer.shape[1], dtype=jnp.int32)[None]
+    here = active[:, None] & (cycle == before.cycles[:, None])
+    here = here.reshape(*here.shape, *[1] * (values.ndim - 1))
+    return jnp.where(here, values[:, None], buffer)
 
   rows = jnp.arange(len(gain), dtype=jnp.int32)
   one = active.astype(jnp.int32)
@@ -277,7 +273,7 @@ def _record(plan, request, state, tokens, gain, verdicts):
     expected=jax.tree.map(column, before.expected, verdicts.expected),
     stops=before.stops.at[rows, verdicts.node].add(one),
     faults=before.faults + (verdicts.fault & active).astype(jnp.int32),
-    trace=jax.tree.map(kept_in, before.trace, verdicts.trace),
+    trace=jax.tree.map(column, before.trace, verdicts.trace),
   )
   return records, done
 
@@ -292,6 +288,6 @@ def _law(plan, temperature):
 
 
 def _keys(request, state):
-  """[B, 2] this cycle's: one to draft with, one to verify with."""
-  keys = jax.vmap(jax.random.fold_in, (0, None))(request.keys, state.cycle)
+  """[B, 2] of each row's cycle: one to draft with, one to verify with."""
+  keys = jax.vmap(jax.random.fold_in)(request.keys, state.records.cycles)
   return jax.vmap(jax.random.split)(keys)

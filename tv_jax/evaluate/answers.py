@@ -1,11 +1,12 @@
-"""The answers of one method: batch after batch, each line on disk at once.
+"""The answers of one method, in the order of the questions.
 
-A question's row in its batch, the batch's size and the padded length depend on
-the questions and the settings alone. What a crash left over is decoded in its
-old place, with padding where answers are there already: a row does not depend
-on its neighbours, so that every line comes out as it would have.
+How many rows there are and what prompts are padded to depend on the settings
+and on all questions, also those whose answers are there. What an answer is does
+not depend on its row, nor on the other rows: what a crash left over comes out
+as it would have. Of answers that wait for one before, a crash loses them.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -78,7 +79,7 @@ class Answerer:
     self.pair, self.settings, self.results = pair, settings, results
     self.questions, self.advance = questions, advance
     self.hosts, self.taken, self.ahead = hosts, taken, ahead
-    self.caches = None
+    self.rows = generation.Rows(pair, settings.batch_size)
     self.piece = lines.pieces(pair.tokenizer)
     shown = ()
     if settings.explorer.per_task:
@@ -108,9 +109,7 @@ class Answerer:
       if all(key in self.results for key in asked):
         continue
       rows = [self.ask(key, question) for key, question in asked.items()]
-      size, longest = self.settings.batch_size, self.longest(rows)
-      for i in range(0, len(rows), size):
-        self.batch(how, rows[i : i + size], longest)
+      self.answer_all(how, rows)
 
   def turn(self, method: Method, turn: int) -> dict[Key, Question]:
     """The questions that have such a turn."""
@@ -153,52 +152,50 @@ class Answerer:
     except ValueError as error:
       return Asked(key, question, error=" ".join(str(error).split()))
 
-  def batch(self, how, rows: list[Asked], longest: int) -> None:
-    """Decodes those of a batch's rows that are not in the store."""
-    tokens = [() if self.there(row.key) else row.tokens for row in rows]
-    records = None
-    if any(tokens):
+  def answer_all(self, how, asked: Sequence[Asked]) -> None:
+    """Puts those answers of a turn into the store that are not there."""
+    missing = [row for row in asked if row.key not in self.results]
+    decoded = iter(())
+    waiting = [row for row in missing if row.tokens and not self.there(row.key)]
+    if waiting:
+      longest = self.longest(asked)
       self.ahead.reach(how, self.settings.batch_size, longest)
-      records = self.decode(how, rows, tokens, longest)
-    self.hosts.together(lambda: self.keep(how, rows, records))
+      prompts = [
+        generation.Prompt(row.tokens, _number(row.key), row.limit)
+        for row in waiting
+      ]
+      decoded = self.rows.decode(how, prompts, longest)
+    for row in missing:
+      own = self.taken.get(row.key)
+      records = None
+      if own is None and row.tokens:
+        records = next(decoded)
+      self.hosts.together(functools.partial(self.keep, how, row, own, records))
+    # There is nothing more; what it holds can be used again.
+    next(decoded, None)
 
-  def keep(self, how, rows: list[Asked], records) -> None:
-    """Puts those answers of a batch into the store that are not there."""
-    for i, row in enumerate(rows):
-      if row.key not in self.results:
-        own = self.taken.get(row.key) or self.answer(how, row, records, i)
-        self.results.append(own)
-        self.advance()
+  def keep(self, how, row: Asked, own: Answer | None, records) -> None:
+    """Puts an answer into the store."""
+    self.results.append(own or self.answer(how, row, records))
+    self.advance()
 
-  def decode(self, how, rows: list[Asked], tokens, longest: int):
-    """A batch's records; rows without tokens are padding."""
-    batch = batches.assemble(
-      self.pair,
-      how,
-      tokens,
-      [row.key.question * asking.TURNS + row.key.turn for row in rows],
-      self.settings.batch_size,
-      longest,
-      [row.limit for row in rows],
-    )
-    self.caches = batches.caches(self.pair, batch, self.caches)
-    # What is donated is gone if the program fails.
-    caches, self.caches = self.caches, None
-    records, self.caches, _ = generation.decode(how, batch, caches)
-    return records
-
-  def answer(self, how, asked: Asked, records, row: int) -> Answer:
+  def answer(self, how, asked: Asked, records) -> Answer:
     """An answer, or the error in its place."""
     key, question = asked.key, asked.question
     if asked.error:
       return Answer(**key._asdict(), error=asked.error)
-    found = lines.line(records, row, how, self.pair.tokenizer)
+    found = lines.line(records, 0, how, self.pair.tokenizer)
     if self.settings.exact_match and key.turn < len(question.references):
       known = question.references[key.turn]
       found["right"] = any(prompts.score(found["text"], one) for one in known)
     if how.plan.trace and key.turn == 0 and key.question in self.shown:
       found["prompt"] = question.turns[0]
       found["trace"] = lines.traced(
-        generation.trace_of(records, row), how, found["tokens"], self.piece
+        generation.trace_of(records, 0), how, found["tokens"], self.piece
       )
     return Answer(**key._asdict(), **found)
+
+
+def _number(key: Key) -> int:
+  """What the draws of a turn are made from."""
+  return key.question * asking.TURNS + key.turn

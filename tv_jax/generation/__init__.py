@@ -1,9 +1,10 @@
 """The Python API: prompts in, tokens and statistics out."""
 
 from tv_jax.generation.ahead import Ahead
+from tv_jax.generation.engine import Prompt, Rows, decode
 from tv_jax.generation.programs import forget as forget_programs
 from tv_jax.generation.results import Generation
-from tv_jax.generation.run import decode, decode_batches, generate, trace_of
+from tv_jax.generation.run import decode_batches, generate, trace_of
 from tv_jax.generation.settings import Settings, resolve, with_options
 from tv_jax.generation.staged import Profile, profile
 
@@ -11,6 +12,8 @@ __all__ = [
   "Ahead",
   "Generation",
   "Profile",
+  "Prompt",
+  "Rows",
   "Settings",
   "decode",
   "decode_batches",

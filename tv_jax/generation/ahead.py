@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 
 from tv_jax import decoding, extents
-from tv_jax.generation import batches, run
+from tv_jax.generation import engine
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
 
@@ -111,13 +111,10 @@ def _job(settings, size, longest) -> Job:
 
 
 def _compile(pair, settings, job) -> float:
-  """Makes what `generation.decode` will find; the seconds."""
+  """Makes what `generation.Rows` will find; the seconds."""
   begin = time.perf_counter()
   try:
-    batch = batches.assemble(
-      pair, settings, [()], [0], job.size, longest=job.prompt
-    )
-    run.program(settings, batch, batches.shapes(pair, batch))
+    engine.prepare(pair, settings, job.size, job.prompt)
   except Exception:  # whoever runs it meets it again, and says so
     return 0.0
   return time.perf_counter() - begin

@@ -1,4 +1,4 @@
-"""Generate from prompts, batch after batch."""
+"""Generate from prompts, however many there are."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 import jax
 
 from tv_jax import decoding, metrics
-from tv_jax.generation import batches
+from tv_jax.generation import batches, engine
 from tv_jax.generation import settings as settings_lib
 from tv_jax.generation.results import Generation
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
-from tv_jax.reading import shown
 
 
 @settings_lib.with_options
@@ -52,7 +51,8 @@ def generate(
       top_k (0), top_p (1.0): truncate both laws.
       max_new_tokens (128).
       seed (0).
-      batch_size (16): prompts that are decoded together.
+      batch_size (16): prompts that are decoded together; where one ends, the
+        next begins.
       panel (()): more verifiers, by name, whose expected lengths are computed
         on the same drafts; None computes not even the verifier's own, and is
         fastest.
@@ -73,7 +73,6 @@ def generate(
     pair,
     settings,
     prompts,
-    decode,
     template=template,
     items=items,
     progress=progress,
@@ -84,20 +83,21 @@ def decode_batches(
   pair: Pair,
   settings: Settings,
   prompts: Sequence[str | Sequence[int]],
-  decode: Callable,
+  decode: Callable | None = None,
   *,
   template: str = "raw",
   items: Sequence[int] | None = None,
   progress: bool | None = None,
 ) -> Generation:
-  """Prompts to batches, and what these yield to one result.
+  """Prompts to tokens, and what they yield to one result.
 
   Args:
     pair: The models.
     settings: How to decode.
     prompts: As in `generate`.
     decode: `(settings, batch, caches, items) -> (records, caches, seconds)`,
-      with the records on the host and the seconds of compilation.
+      with the records on the host and the seconds of compilation: for batch
+      after batch. By default a row that is done takes the next prompt.
     template: As in `generate`.
     items: As in `generate`.
     progress: As in `generate`.
@@ -112,6 +112,17 @@ def decode_batches(
   groups = [slice(i, i + size) for i in range(0, len(tokens), size)]
   records, seconds, compiling, caches = [], 0.0, 0.0, None
   with _bar(len(tokens), progress, len(groups)) as advance:
+    if decode is None and len(groups) > 1:
+      rows, begin = engine.Rows(pair, size), time.perf_counter()
+      limits = [settings.limit] * len(tokens)
+      asked = [*map(engine.Prompt, tokens, items, limits)]
+      for own in rows.decode(settings, asked):
+        records.append(own)
+        advance([own])
+      compiling = rows.compile_seconds
+      seconds = time.perf_counter() - begin - compiling
+      groups = []
+    decode = decode or engine.decode
     for group in groups:
       batch = batches.assemble(
         pair, settings, tokens[group], items[group], size, longest
@@ -131,48 +142,6 @@ def decode_batches(
       stacklevel=3,
     )
   return result
-
-
-def program(settings, batch, caches, *, hurried=False) -> jax.stages.Compiled:
-  """What decodes such batches, made once; of the caches shapes are enough."""
-  return decoding.compile(
-    decoding.generate,
-    settings.plan,
-    *decoding.shapes_of(batch.params, batch.request, caches),
-    donated=(2,),
-    places=_places if _several(batch.request.length) else None,
-    hurried=hurried,
-    new=batch.new,
-  )
-
-
-def decode(settings, batch, caches, items=(), *, hurried=False):
-  """A batch as one program; see `decode_batches` and `decoding.compile`."""
-  del items
-  begin = time.perf_counter()
-  run = program(settings, batch, caches, hurried=hurried)
-  compiling = time.perf_counter() - begin
-  try:
-    records, caches = run(batch.params, batch.request, caches)
-    return jax.device_get(records), caches, compiling
-  except jax.errors.JaxRuntimeError as error:
-    # The estimate before was of the least; temporaries came on top.
-    if "RESOURCE_EXHAUSTED" not in str(error):
-      raise
-    raise ValueError(
-      f"out of memory ({shown(error)}): choose a smaller batch_size or tree, or"
-      " fewer max_new_tokens"
-    ) from None
-
-
-def _several(array) -> bool:
-  return len(array.sharding.device_set) > 1
-
-
-def _places(params, request, caches):
-  """Records on every device; caches where the next batch looks for them."""
-  del params
-  return request.length.sharding, jax.tree.map(lambda x: x.sharding, caches)
 
 
 def _result(pair, settings, records, count, seconds, compiling) -> Generation:
@@ -213,8 +182,7 @@ def _result(pair, settings, records, count, seconds, compiling) -> Generation:
 
 def trace_of(records: decoding.Records, row: int) -> decoding.Trace:
   """The trees of one row's first cycles, [cycles, N]."""
-  places = records.trace.node.shape[1] - 1  # beyond them is rubbish
-  cycles = min(places, int(records.cycles[row]))
+  cycles = int(records.cycles[row])
   return jax.tree.map(lambda array: array[row, :cycles], records.trace)
 
 

@@ -18,7 +18,8 @@ from tv_jax.decoding import Caches
 from tv_jax.decoding.stages import Scored
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
-from tv_jax.generation.run import decode_batches, generate
+from tv_jax.generation.engine import decode
+from tv_jax.generation.run import decode_batches
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
 from tv_jax.verifiers import Verifier
@@ -118,7 +119,7 @@ def profile(
     pair, settings, prompts, run.decode, progress=False, **how
   )
   first, again = (
-    generate(pair, prompts, progress=progress, **how, **options)
+    decode_batches(pair, settings, prompts, decode, progress=progress, **how)
     for _ in range(2)
   )
   decoding_ms = 1e3 * again.seconds - run.prefill

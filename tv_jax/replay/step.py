@@ -7,6 +7,7 @@ alphabet.
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from tv_jax import decoding
 from tv_jax.replay import merging
@@ -40,8 +41,9 @@ def step(plan, params, request, state):
   else:
     tokens, q, p = jax.vmap(merge)(rows)
 
-  def column(buffer):
-    return jax.lax.dynamic_index_in_dim(buffer, state.cycle, 1, keepdims=False)
+  def column(buffer):  # a row that is done has nothing to say
+    cycle = state.records.cycles[:, None]
+    return jnp.take_along_axis(buffer, cycle, axis=1, mode="clip")[:, 0]
 
   return after, Seen(
     active=~state.done,

@@ -1,0 +1,145 @@
+"""Rows that take the next prompt: what comes out is what batches give."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from tests.test_generation import PROMPTS, pair
+from tv_jax import decoding, generation
+
+# Of several lengths, so that rows end in another order than they began.
+TOKENS = [*PROMPTS, [9, 9], [40, 41], [7] * 9, [33, 2, 1], [47] * 16]
+LIMITS = [24, 1, 9, 17, 3, 24, 2, 0, 12]
+ITEMS = [3, 1, 4, 15, 9, 2, 6, 5, 2**32 - 1]
+ASKED = [*map(generation.Prompt, TOKENS, ITEMS, LIMITS)]
+
+
+def settings(kind="llama", **options):
+  options = {"tree": "kary:2x2", "panel": ("token_level",), **options}
+  return generation.resolve(pair(kind), max_new_tokens=24, **options)
+
+
+def one_by_one(kind, how, prompts=ASKED, size=2):
+  """Each prompt in a batch of its own, with nobody beside it."""
+  found = []
+  for tokens, item, limit in prompts:
+    batch = generation.batches.assemble(
+      pair(kind), how, [tokens], [item], size, 16, [limit]
+    )
+    caches = generation.batches.caches(pair(kind), batch)
+    records, *_ = generation.decode(how, batch, caches)
+    found.append(jax.tree.map(lambda array: array[:1], records))
+  return found
+
+
+def cut(records):
+  """A row's records, as far as they mean anything."""
+  kept, cycles = int(records.kept[0]), int(records.cycles[0])
+  return dataclasses.asdict(
+    dataclasses.replace(
+      records,
+      tokens=records.tokens[:, :kept],
+      accepted=records.accepted[:, :cycles],
+      expected={k: v[:, :cycles] for k, v in records.expected.items()},
+      trace=None
+      if records.trace is None
+      else generation.trace_of(records, 0)._asdict(),
+    )
+  )
+
+
+def same(ours, theirs):
+  assert len(ours) == len(theirs)
+  for one, other in zip(ours, theirs, strict=True):
+    jax.tree.map(np.testing.assert_array_equal, cut(one), cut(other))
+
+
+@pytest.mark.parametrize(
+  ("kind", "options"),
+  [
+    ("llama", {"trace": 3}),
+    ("llama", {"verifier": None, "panel": ()}),
+    pytest.param("eagle", {}, marks=pytest.mark.long),
+    pytest.param("llama", {"tree": "adaptive:3,2,2"}, marks=pytest.mark.long),
+    pytest.param(
+      "self",
+      {"tree": "chain:4", "among": ("block", "traversal"), "temperature": 0.6},
+      marks=pytest.mark.long,
+    ),
+  ],
+)
+def test_it_is_what_each_prompt_gives_alone(kind, options):
+  how = settings(kind, **options)
+  rows = generation.Rows(pair(kind), 2)
+  same([*rows.decode(how, ASKED)], one_by_one(kind, how))
+
+
+def test_a_row_does_not_wait_for_another():
+  """A long answer in one row, and meanwhile all the short ones in the other.
+
+  In batches of two it would be 24 cycles, 6 and 6.
+  """
+  how = generation.resolve(pair(), verifier=None, max_new_tokens=24, ends=())
+  limits, calls = [24, 6, 6, 6, 6], []
+  asked = [generation.Prompt([i], i, limit) for i, limit in enumerate(limits)]
+  rows = generation.Rows(pair(), 2)
+  run = decoding.compile
+
+  def counted(function, *arguments, **options):
+    program = run(function, *arguments, **options)
+    if function is not decoding.advance:
+      return program
+
+    def advance(params, request, state, full):
+      after = program(params, request, state, full)
+      calls.append(int(np.max(after.records.cycles)))
+      return after
+
+    return advance
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(decoding, "compile", counted)
+    found = [*rows.decode(how, asked)]
+  assert [int(own.cycles[0]) for own in found] == limits
+  # The long one's cycles when each short one ends, and its own last.
+  assert calls == [6, 12, 18, 24]
+
+
+def test_they_come_in_order_as_soon_as_they_can():
+  how, told = settings(), []
+  for own in generation.Rows(pair(), 3).decode(how, ASKED):
+    told.append(int(own.kept[0]))
+    assert told[-1] <= LIMITS[len(told) - 1]
+  assert len(told) == len(ASKED)
+
+
+def test_fewer_prompts_than_rows():
+  how, few = settings(), ASKED[:1]
+  rows = generation.Rows(pair(), 4)
+  same([*rows.decode(how, few, 16)], one_by_one("llama", how, few, 4))
+
+
+def test_what_is_left_in_the_middle_leaves_nothing_behind():
+  """Rows of another method, begun where one was given up, and again."""
+  how = settings()
+  rows = generation.Rows(pair(), 2)
+  next(rows.decode(how, ASKED))
+  first, again = ([*rows.decode(how, ASKED)] for _ in range(2))
+  assert rows.caches is not None
+  same(first, again)
+  same(first, one_by_one("llama", how))
+
+
+def test_nothing_is_compiled_twice():
+  how = settings()
+  decoding.compile.cache_clear()
+  rows = generation.Rows(pair(), 2)
+  [*rows.decode(how, ASKED)]
+  spent = rows.compile_seconds
+  assert spent > 0
+  assert decoding.compile.cache_info().misses == 2
+  [*rows.decode(how, ASKED)]
+  assert decoding.compile.cache_info().misses == 2
+  assert rows.compile_seconds < 2 * spent
