@@ -1,11 +1,12 @@
 import re
+import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import common, decisions, gpu_program, tracing, verify
+from benchmarks import common, decisions, gpu_program, rows, tracing, verify
 from benchmarks.numpy_walks import Walk
 from tv_jax import tree as tree_lib
 from tv_jax.verifiers import DEFAULT, VERIFIERS
@@ -142,6 +143,24 @@ def test_more_siblings_than_tokens_are_refused():
 def test_trees_may_hold_commas():
   trees = common.parse_trees("branching:4,2,eagle", common.tree)
   assert list(trees) == ["branching:4,2", "eagle"]
+
+
+def test_what_rows_are_worth(capsys):
+  told = ["--draft=bundled/draft_weak", "--rounds=1", "--per_task=1"]
+  assert rows.main([*told, "--trees=chain:1", "--rows=2"]) == 0
+  line = capsys.readouterr().out.splitlines()[-1].split("|")
+  assert line[1].strip() == "chain:1"
+  assert 50 <= int(line[2].strip().rstrip("%")) < 100
+  assert rows.main([*told, "--trees=shrub"]) == 2
+  assert "shrub" in capsys.readouterr().err
+  with pytest.raises(SystemExit):
+    rows.main(["--rows=0"])
+
+
+def test_what_batches_use():
+  accepted = [np.ones(size) for size in (4, 2, 3, 3, 1)]
+  found = types.SimpleNamespace(accepted=accepted)
+  assert rows.in_batches(found, 2) == 13 / (2 * (4 + 3 + 1))
 
 
 def test_what_tracing_takes(capsys):

@@ -20,18 +20,18 @@ TINY = (
   "--config.models.target=bundled/draft",
   "--config.models.draft=bundled/draft_weak",
   "--config.tasks=qa",
-  "--config.per_task=2",
+  "--config.per_task=3",
   "--config.trees=chain:2",
   "--config.verifiers=token_level",
   "--config.max_new_tokens=12",
-  "--config.batch_size=1",
+  "--config.batch_size=2",
   "--config.padded_to=16",
   "--config.timing.per_task=0",
   "--config.explorer.cycles=2",
 )
 TWO = "--config.models.devices=2"
 BOTH = "--config.temperatures=(0.0, 1.0)"
-LINES = 8  # of two questions, with and without a draft, at both temperatures
+LINES = 12  # of three questions, with and without a draft, at both temperatures
 
 
 @pytest.fixture(autouse=True)

@@ -113,7 +113,8 @@ def test_a_law_counts_where_something_was_drawn_from_it():
     laws[row, node] = np.nan
   plan = decoding.Plan(target=None, speculation=how)
   request = types.SimpleNamespace(keys=jax.random.split(jax.random.key(0), 4))
-  state = types.SimpleNamespace(cycle=jnp.array(0))
+  records = types.SimpleNamespace(cycles=jnp.zeros(4, jnp.int32))
+  state = types.SimpleNamespace(records=records)
 
   @jax.jit
   def faults(tokens, laws, p):

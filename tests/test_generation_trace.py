@@ -1,5 +1,7 @@
 """Programs that hold several rules, and what is traced of drafted trees."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -142,3 +144,37 @@ def test_a_trace_changes_nothing():
   with_trace, without = generate(trace=2), generate()
   assert with_trace.tokens == without.tokens
   assert without.trace is None
+
+
+@pytest.mark.parametrize("rule", ["ot_traversal", "token_level"])
+def test_a_law_that_is_asked_for_brings_its_decision(rule):
+  """One walk for both; and what two walks would have said."""
+  told = {
+    "tree": "kary:2x2",
+    "verifier": rule,
+    "among": ("token_level", "ot_traversal"),
+    "panel": ("ot_traversal",),
+  }
+  how = generation.resolve(pair(), max_new_tokens=24, **told)
+  drafts = how.plan.speculation
+  rules = drafts.verifier, *drafts.others
+  assert [bool(form.both) for form in rules].count(True) == 1
+
+  def apart(form):
+    return dataclasses.replace(form, both=None)
+
+  found = []
+  for change in (apart, lambda form: form):
+    own = dataclasses.replace(
+      how.plan,
+      speculation=dataclasses.replace(
+        drafts,
+        verifier=change(drafts.verifier),
+        others=tuple(map(change, drafts.others)),
+      ),
+    )
+    batch = batches.assemble(pair(), how, PROMPTS, range(4), 4)
+    run = jax.jit(decoding.generate, static_argnums=(0, 4))
+    caches = batches.caches(pair(), batch)
+    found.append(run(own, batch.params, batch.request, caches, batch.new)[0])
+  jax.tree.map(np.testing.assert_array_equal, *found)

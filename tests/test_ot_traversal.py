@@ -240,6 +240,37 @@ def test_both_forms_decide_alike_in_float32(seed):
   assert (found.node == other.node).mean() > 0.99
 
 
+@battery.every_tree
+@pytest.mark.parametrize("poison", [None, "q", "p"])
+def test_a_decision_and_its_law_of_one_walk(x64, t, poison):
+  """What either walk alone says, to the bit; a NaN behind the hit is unseen."""
+  rng = np.random.default_rng(len(t))
+  lanes = battery.random_lanes(rng, t, 32, only=WOR)
+  eta = rng.random((32, len(t))) ** 2
+  loop = VERIFIERS["ot_traversal_loop"]
+
+  @jax.jit
+  @jax.vmap
+  def alone(*lane):
+    given = t, PROPOSALS[WOR], *lane
+    return loop.decide(*given), loop.stop_law(*given[:-1])
+
+  @jax.jit
+  @jax.vmap
+  def together(*lane):
+    return loop.both(t, PROPOSALS[WOR], *lane)
+
+  faults = set()
+  for row in range(len(t)) if poison else [0]:
+    own = battery.poisoned(lanes, poison, row, 5) if poison else lanes
+    lane = own.tokens, own.q, own.p, eta
+    one, other = alone(*lane), together(*lane)
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+    faults |= {*np.asarray(one[0].fault).tolist()}
+  assert (True in faults) == bool(poison)
+  assert False in faults
+
+
 # Lossless, and not when it is made wrong.
 
 SMALL = certify.Settings(cases=18)

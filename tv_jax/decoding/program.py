@@ -208,7 +208,7 @@ def vacant(
   )
   caches = Caches(
     *(
-      cache and dataclasses.replace(cache, length=jnp.zeros_like(cache.length))
+      cache and dataclasses.replace(cache, length=jnp.zeros_like(state.length))
       for cache in caches
     )
   )

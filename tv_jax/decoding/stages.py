@@ -20,7 +20,7 @@ from tv_jax.decoding.trace import Trace, look
 from tv_jax.drafting import Drafted, Growing, News
 from tv_jax.models import Cache, compact, mask
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers import checked, toss_and_draw
+from tv_jax.verifiers import checked, toss, toss_and_draw
 
 
 class Scored(NamedTuple):
@@ -104,9 +104,13 @@ def verify(
   rules = how.verifier, *how.others
   more = max(rule.num_coins(how.tree) for rule in rules) - plan.nodes
 
-  def decide(*arguments):
+  def decide(known, *arguments):
     ways = [
-      functools.partial(_decide, rule, rule.num_coins(how.tree), *arguments[:2])
+      functools.partial(_known, known[rule])
+      if rule in known
+      else functools.partial(
+        _decide, rule, rule.num_coins(how.tree), *arguments[:2]
+      )
       for rule in rules
     ]
     if len(ways) == 1:
@@ -120,8 +124,20 @@ def verify(
     undefined = jnp.isnan(q[:, 0]) & (tokens[how.tree.inner] != INVALID)
     q = drafting.spread(how.tree, q)
     given = tree, how.proposal, tokens, q, p
-    verdict = toss_and_draw(key, decide, *given, more=more)
-    stop = {name: stop_law(*given) for name, stop_law in plan.panel}
+    coins = toss(key, len(tokens), p.dtype, more)
+    found = {
+      rule: rule.both(*given, coins[: rule.num_coins(how.tree)])
+      for rule in rules
+      if _at_once(plan, rule)
+    }
+    known = {rule: decision for rule, (decision, _) in found.items()}
+    laws = {rule.stop_law: law for rule, (_, law) in found.items()}
+    own = functools.partial(decide, known)
+    verdict = toss_and_draw(key, own, *given, more=more)
+    stop = {
+      name: laws[law] if law in laws else law(*given)
+      for name, law in plan.panel
+    }
     seen = look(key, *given, stop, verdict.node) if plan.trace else None
     return Verdicts(
       node=verdict.node,
@@ -138,6 +154,17 @@ def verify(
     return jax.lax.map(lambda row: one(*row), rows)
   only = one(*jax.tree.map(lambda array: array[0], rows))
   return jax.tree.map(lambda array: array[None], only)
+
+
+def _at_once(plan, rule) -> bool:
+  """Whether the rule's law is asked for anyway, and its decision with it."""
+  asked = any(law is rule.stop_law for _, law in plan.panel)
+  return bool(rule.both and asked and checked(rule.decide) is rule.decide)
+
+
+def _known(decision, *_):
+  """As `_decide`, of a rule that has decided."""
+  return dataclasses.replace(decision, accept=None)
 
 
 def _decide(rule, coins, tree, proposal, tokens, q, p, eta):

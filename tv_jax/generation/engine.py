@@ -73,8 +73,8 @@ def programs(settings: Settings, batch, state: State) -> Programs:
   """Those of such batches, made once; of the state shapes are enough."""
   params, request = batch.params, batch.request
   place = request.length.sharding
-  seat = jax.device_put(_seat(batch, Prompt((), 0, 0), 0), place)
-  full = jax.device_put(np.bool(True), place)
+  seat = sharding.put(_seat(batch, Prompt((), 0, 0), 0), place)
+  full = sharding.put(np.bool(True), place)
   several = _several(batch)
   return Programs(
     seat=decoding.compile(
@@ -139,7 +139,7 @@ class Rows:
     Yields:
       As soon as it and all before are done.
     """
-    longest = max(longest, *(len(prompt.tokens) for prompt in prompts))
+    longest = max([longest, *(len(prompt.tokens) for prompt in prompts)])
     # What is donated is gone if a program fails.
     caches, self.caches = self.caches, None
     if self.size > 1:
@@ -174,9 +174,9 @@ class Rows:
         for row in range(self.size):
           if waiting and row not in seated:
             seated[row], prompt = waiting.popleft()
-            own = jax.device_put(_seat(batch, prompt, row), whole)
+            own = sharding.put(_seat(batch, prompt, row), whole)
             request, state = run.seat(params, key, own, request, state)
-        full = jax.device_put(np.bool(bool(waiting)), whole)
+        full = sharding.put(np.bool(bool(waiting)), whole)
         state = run.advance(params, request, state, full)
         done, records = jax.device_get((state.done, state.records))
       for row in [row for row in seated if done[row]]:
@@ -196,7 +196,7 @@ def _assemble(pair, settings, prompts, size, longest):
 
 
 def _key(settings, place):
-  return jax.device_put(jax.random.key(settings.seed), place)
+  return sharding.put(jax.random.key(settings.seed), place)
 
 
 def _seat(batch, prompt, row) -> decoding.Seat:

@@ -83,6 +83,9 @@ class Verifier:
       tree, where siblings are drawn one by one.
     static_only: Whether the tree must be known when the rule is compiled. If
       not, it takes a traced `Topology` as well, and so adaptive trees.
+    both: `(tree, proposal, tokens, q, p, eta) -> (Decision, [N])`: `decide` and
+      `stop_law` at once, where that is less work than one after the other.
+      Used of the rules that are here alone, whose decisions need no check.
     loop: A form that takes the same decisions with less work where rows are
       verified one after the other, as on a CPU.
     coins: `tree -> int`: how many coins it wants beside one a node. `eta` and
@@ -92,6 +95,7 @@ class Verifier:
 
   decide: Decide
   stop_law: StopLaw | None = None
+  both: Callable[..., tuple[Decision, jax.Array]] | None = None
   name: str = ""
   direction: str = ""
   defined_on: (

@@ -149,15 +149,7 @@ def decide(
   del proposal  # without_replacement
   draft = drafted.gather(tree, tokens, q, p)
   end = _walk(draft, eta, how)
-  node = jnp.where(end.fault, ROOT, end.node)
-  inner = (draft.topology.children[node, 0] != NO_CHILD) & ~end.fault
-  return settle(
-    node=node,
-    weights=jnp.where(inner, end.g[node], p[node]),
-    p=p,
-    accept=end.accept,
-    fault=end.fault,
-  )
+  return _settled(draft, end, end.node, end.accept, end.fault)
 
 
 def stop_law(
@@ -172,7 +164,61 @@ def stop_law(
   """[N] from the thresholds of a walk in which every coin misses."""
   del proposal
   draft = drafted.gather(tree, tokens, q, p)
+  return _law(draft, _walk(draft, jnp.ones(len(tokens), p.dtype), how))
+
+
+def decide_and_stop(
+  tree: Tree | Topology,
+  proposal: proposals.Proposal,
+  tokens: jax.Array,
+  q: jax.Array,
+  p: jax.Array,
+  eta: jax.Array,
+  *,
+  how: pairs.How = pairs.USUAL,
+) -> tuple[Decision, jax.Array]:
+  """`decide` and `stop_law` of one walk, in which every coin misses.
+
+  Another walk is the same until its first hit, and what was planned for below a
+  node is not touched again once the node was offered.
+  """
+  del proposal
+  draft = drafted.gather(tree, tokens, q, p)
   end = _walk(draft, jnp.ones(len(tokens), p.dtype), how)
+  order = draft.topology.postorder
+  offered = end.accept != NOT_OFFERED
+  hits = (offered & (eta < end.accept))[order]
+  first = jnp.argmax(hits).astype(jnp.int32)
+  hit = hits[first]
+  later = (
+    jnp.zeros_like(offered)
+    .at[order]
+    .max(jnp.arange(len(order), dtype=jnp.int32) > first)
+  )
+  decision = _settled(
+    draft,
+    end,
+    node=jnp.where(hit, order[first], ROOT),
+    accept=jnp.where(hit & later, NOT_OFFERED, end.accept),
+    fault=end.fault & ~hit,
+  )
+  return decision, _law(draft, end)
+
+
+def _settled(draft, end, node, accept, fault) -> Decision:
+  """The decision for a node that the walk has been at."""
+  node = jnp.where(fault, ROOT, node)
+  inner = (draft.topology.children[node, 0] != NO_CHILD) & ~fault
+  return settle(
+    node=node,
+    weights=jnp.where(inner, end.g[node], draft.p[node]),
+    p=draft.p,
+    accept=accept,
+    fault=fault,
+  )
+
+
+def _law(draft, end) -> jax.Array:
   offered = (end.accept != NOT_OFFERED) & ~end.fault
   return first_hit_law(
     draft.topology.postorder, jnp.where(offered, end.accept, 0)

@@ -48,6 +48,7 @@ _OT_TRAVERSAL_LOOP = Verifier(
   name="ot_traversal_loop",
   decide=ot_traversal_loop.decide,
   stop_law=ot_traversal_loop.stop_law,
+  both=ot_traversal_loop.decide_and_stop,
   direction=UP,
   proposals=("without_replacement",),
   static_only=False,
