@@ -364,7 +364,7 @@ def test_times_can_wait_for_another_call(tmp_path, monkeypatch):
   def fail(*_):
     raise AssertionError("decoded again")
 
-  monkeypatch.setattr(answers.Answerer, "decode", fail)
+  monkeypatch.setattr(answers.Answerer, "answer_all", fail)
   compiled, make = [], ahead._compile
 
   def made(*given):
