@@ -27,13 +27,17 @@ def in_batches(results, size: int) -> float:
   return sum(cycles) / (size * sum(map(max, groups)))
 
 
-def measure(pair, asked, tree: str, rule: str, size: int, rounds: int) -> list:
+def measure(pair, asked, tree: str, flags: argparse.Namespace) -> list:
   """A line of the table."""
   how = generation.resolve(
-    pair, tree=tree, verifier=rule, batch_size=size, panel=None
+    pair,
+    tree=tree,
+    verifier=flags.verifier,
+    batch_size=flags.rows,
+    panel=(flags.panel,) if flags.panel else None,
   )
   ratios, seconds = [], []
-  for turn in range(rounds + 1):
+  for turn in range(flags.rounds + 1):
     waiting, refilled = (
       generation.decode_batches(
         pair, how, asked, decode, template="chat", progress=False
@@ -48,7 +52,7 @@ def measure(pair, asked, tree: str, rule: str, size: int, rounds: int) -> list:
   low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
   return [
     tree,
-    f"{in_batches(refilled, size):.0%}",
+    f"{in_batches(refilled, flags.rows):.0%}",
     f"{statistics.median(seconds):.2f}",
     f"{middle:.2f} ({low:.2f} to {high:.2f})",
   ]
@@ -65,6 +69,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
   parser.add_argument("--target", default="bundled/target")
   parser.add_argument("--trees", default="chain:5,eagle,kary:2x5")
   parser.add_argument("--verifier", default="traversal")
+  parser.add_argument("--panel", default="token_level", help="'': none")
   parser.add_argument("--rows", type=int, default=8)
   parser.add_argument("--per_task", type=int, default=8)
   parser.add_argument("--rounds", type=int, default=9)
@@ -85,10 +90,7 @@ def main(arguments: list[str]) -> int:
   try:
     trees = common.parse_trees(flags.trees, common.tree)
     pair = tv_jax.load(flags.draft, flags.target)
-    rows = [
-      measure(pair, asked, tree, flags.verifier, flags.rows, flags.rounds)
-      for tree in trees
-    ]
+    rows = [measure(pair, asked, tree, flags) for tree in trees]
   except (ValueError, OSError) as error:
     print(error, file=sys.stderr)
     return 2
@@ -98,7 +100,9 @@ def main(arguments: list[str]) -> int:
     "s",
     "batches / rows (quartiles)",
   ]
-  title = f"{len(asked)} prompts, {flags.rows} rows, {flags.verifier}"
+  beside = f", and {flags.panel}'s law" if flags.panel else ""
+  what = f"{flags.verifier}{beside}"
+  title = f"{len(asked)} prompts, {flags.rows} rows, {what}"
   common.Table(title=title, header=header, rows=rows).show()
   return 0
 

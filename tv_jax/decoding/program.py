@@ -199,12 +199,9 @@ def vacant(
   plan: Plan, params: Params, request: Request, caches: Caches, new: int
 ) -> State:
   """A state without any prompt, of rows that are all done; see `prefill`."""
-  known = functools.partial(prefill, plan, new=new)
+  shapes = shapes_of(params, request, caches)
   state = jax.tree.map(
-    lambda x: jnp.zeros(x.shape, x.dtype),
-    dataclasses.replace(
-      jax.eval_shape(known, params, request, caches), caches=None
-    ),
+    lambda x: jnp.zeros(x.shape, x.dtype), _prefilled(plan, *shapes, new)
   )
   caches = Caches(
     *(
@@ -214,6 +211,17 @@ def vacant(
   )
   done = jnp.ones_like(state.done)
   return dataclasses.replace(state, done=done, caches=caches)
+
+
+@functools.lru_cache(maxsize=64)
+def _prefilled(plan, shapes, structure, new) -> State:
+  """The shapes of what `prefill` returns, without caches.
+
+  To trace it takes as long as many cycles.
+  """
+  arguments = jax.tree.unflatten(structure, shapes)
+  state = jax.eval_shape(functools.partial(prefill, plan, new=new), *arguments)
+  return dataclasses.replace(state, caches=None)
 
 
 def seat(

@@ -124,7 +124,7 @@ def verify(
     undefined = jnp.isnan(q[:, 0]) & (tokens[how.tree.inner] != INVALID)
     q = drafting.spread(how.tree, q)
     given = tree, how.proposal, tokens, q, p
-    coins = toss(key, len(tokens), p.dtype, more)
+    coins = toss(key, len(tokens), p.dtype, more)  # as the verdict's
     found = {
       rule: rule.both(*given, coins[: rule.num_coins(how.tree)])
       for rule in rules
