@@ -273,12 +273,7 @@ def _over(ours, theirs) -> Estimate | None:
 def net(place: Place, base: Place) -> Estimate | None:
   """The gain in tokens a second, in percent; None where it is not known."""
   length, time = gain(place, base), slower(place, base)
-  if not (length and time):
-    return None
-  longer, later = 1 + length.mean / 100, 1 + time.mean / 100
-  error = np.hypot(length.error, time.error * longer / later) / later
-  mean = 100 * (longer / later - 1)
-  return Estimate(mean=mean, error=float(error), n=time.n)
+  return metrics.net(length, time) if length and time else None
 
 
 def _best(found, base) -> Place:

@@ -17,8 +17,18 @@ from collections.abc import Iterator, Sequence
 from experiments import command, comparing, experiment, paper
 from experiments.experiment import Artefact, Group, Shard
 from tv_jax import metrics
-from tv_jax.records import Method
+from tv_jax.metrics import Times
+from tv_jax.records import PLAIN, Method
+from tv_jax.report import tables
 from tv_jax.report.tables import ALL, NOTHING, TASKS, Table
+
+DEFINITIONS = (
+  "Token/s: one row at a time, prompts included, all methods in turn on the"
+  " same few questions of the first seed, ± as far as these differ; of separate"
+  " runs, so that in Delta is how long these few answers happened to be. Under"
+  " same drafts the gain in tokens a second without that: the gain in length on"
+  " the same drafts, of all questions, less what a cycle takes longer.",
+)
 
 AT_ONE = Method(proposal=comparing.PROPOSAL, temperature=1.0)
 
@@ -46,9 +56,8 @@ def render(groups: Sequence[Group]) -> Artefact:
       made.append(_table(group, tree, beside))
     told += reading(group)
     notes += [*comparing.notes(group), source(beside)]
-  return Artefact(
-    told, made, {}, [*dict.fromkeys([*notes, *comparing.DEFINITIONS])]
-  )
+  notes += [*comparing.DEFINITIONS, *DEFINITIONS]
+  return Artefact(told, made, {}, [*dict.fromkeys(notes)])
 
 
 def closest(group: Group) -> paper.MainTable:
@@ -87,46 +96,72 @@ def reading(group) -> Iterator[str]:
 
 
 def _table(group, tree, beside) -> Table:
-  rows = []
+  rows, gain = [], None
   for task in (*paper.TASKS, ALL):
     answers = [a for a in group.answers if task in (a.task, ALL)]
     own = comparing.compare(answers, comparing.on(AT_ONE, tree))
     theirs = beside.acceptance.get(task, beside.average_acceptance)[tree]
     name = TASKS.get(task, "Avg. accept.")
     rows.append([name, *own.row, *comparing.printed(theirs)])
-  rows += _speeds(group, tree, beside)
+    gain = own.gain  # in the end that of all tasks
+  rows += _speeds(group, tree, gain, beside)
   return comparing.table(f"{group.name}, {tree}", ["task"], rows)
 
 
-def _speeds(group, tree, beside) -> list[list[str]]:
+def _speeds(group, tree, gain, beside) -> list[list[str]]:
   """Tokens a second, and times plain decoding's."""
   printed = beside.tokens_per_second[tree]
   theirs = [printed.token_level.mean, printed.traversal.mean]
   ups = [f"{value / beside.plain.mean:.2f}x" for value in theirs]
-  speeds = speeds_of(group)
-  own = [speeds.get((tree, rule)) for rule in paper.VERIFIERS]
-  plain = speeds.get(("none", "plain"))
-  ours = [NOTHING if value is None else f"{value:.1f}" for value in own]
-  delta = f"{100 * (own[1] / own[0] - 1):+.1f}%" if all(own) else NOTHING
-  speedups = [f"{x / plain:.2f}x" if x and plain else NOTHING for x in own]
-  more = [NOTHING] * (len(comparing.HEADER) - 3)
+  times = times_of(group, tree)
+  own = [times.get(rule) for rule in paper.VERIFIERS]
+  plain = times.get(PLAIN)
+  delta = net = None
+  if all(own):
+    base, best = own
+    delta = f"{100 * (best.speedup(base).mean - 1):+.1f}%"
+    net = gain and metrics.net(gain, best.slower(base))
   return [
-    ["Avg. token/s", *ours, delta, *more, *comparing.printed(printed, 1)],
-    ["Speed-up", *speedups, NOTHING, *more, *ups, NOTHING],
+    [
+      "Avg. token/s",
+      *(tables.estimate(one and one.speed, ".1f") for one in own),
+      delta or NOTHING,
+      comparing.percent(net),
+      NOTHING,
+      *comparing.printed(printed, 1),
+    ],
+    [
+      "Speed-up",
+      *(speedup(one, plain) for one in own),
+      *[NOTHING] * (len(comparing.HEADER) - len(own)),
+      *ups,
+      NOTHING,
+    ],
   ]
 
 
-def speeds_of(group: Group) -> dict[tuple[str, str], float]:
-  """Tokens a second by tree and rule, at temperature 1, where measured."""
-  found = {}
+def speedup(times: Times | None, plain: Times | None) -> str:
+  """Over plain decoding, for example 1.44 ± 0.05x; a dash of what is not."""
+  return f"{times.speedup(plain):.2f}x" if times and plain else NOTHING
+
+
+def times_of(group: Group, tree: str) -> dict[str, Times]:
+  """By rule, plain decoding among them, what was timed on a tree.
+
+  Of the first run that has timed it, at temperature 1: times of several runs
+  are not compared.
+  """
   for unit in group.units:
+    found = {}
     for one in (unit.timing or {"methods": []})["methods"]:
       method = Method.of(one)
       drawn = method.plain or method.proposal == AT_ONE.proposal
-      if method.temperature == AT_ONE.temperature and drawn:
-        speed = metrics.speeds(one["tokens"], one["seconds"])[0]
-        found[method.tree, method.verifier] = speed
-  return found
+      known = method.plain or method.tree == tree
+      if method.temperature == AT_ONE.temperature and drawn and known:
+        found[method.verifier] = Times.of(one)
+    if {*found} - {PLAIN}:
+      return found
+  return {}
 
 
 EXPERIMENT = experiment.Experiment(

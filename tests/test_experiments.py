@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import itertools
+import json
 import re
 
 import numpy as np
@@ -26,7 +27,7 @@ from experiments import (
 )
 from tests import test_report
 from tests.stores import ROOT
-from tv_jax import certify, metrics, store
+from tv_jax import certify, metrics, report, store
 from tv_jax.metrics import Estimate
 from tv_jax.records import Answer, Method
 from tv_jax.report import tables
@@ -86,6 +87,57 @@ def test_the_papers_numbers_stand_beside_ones_own(tmp_path, capsys):
   assert by["chain:5", "Speed-up"]["the paper Tra.V"] == "1.52x"
   assert "RTX A6000" in capsys.readouterr().out
   assert (tmp_path / "main_table.tex").read_text().count("tabular") == 6
+
+
+def timed(tree, rule, tokens, seconds, cycles):
+  proposal = "none" if tree == "none" else "without_replacement"
+  return {
+    **{"tree": tree, "proposal": proposal, "verifier": rule},
+    **{"temperature": 1.0, "questions": [1, 2, 3], "tasks": ["qa"] * 3},
+    **{"tokens": tokens, "seconds": seconds, "cycles": cycles},
+    **{"compile_seconds": 1.0, "stages": None},
+  }
+
+
+def test_tokens_a_second_are_compared_without_the_luck_of_a_few_answers(
+  tmp_path,
+):
+  """Timed, the traversal's answers happen to be shorter: it is no slower."""
+  test_report.unit(tmp_path, [*test_report.items()])
+  methods = [
+    timed("none", "plain", [10, 10, 10], [0.1, 0.2, 0.3], [10, 10, 10]),
+    timed("eagle", "token_level", [20, 20, 20], [0.1, 0.2, 0.3], [5, 5, 5]),
+    timed("eagle", "traversal", [10, 10, 10], [0.1, 0.2, 0.3], [5, 5, 5]),
+  ]
+  told = {"environment": {"date": "2026-01-02"}, "methods": methods}
+  (tmp_path / "timing.json").write_text(json.dumps(told))
+  one = group(tmp_path)
+  found = main_table.render([one])
+  rows = {row[0]: row for row in found.tables[-1].rows}
+  gain = rows["Avg. accept."][4]
+  assert re.fullmatch(r"[+-]\d+\.\d ± \d+\.\d %", gain)
+  own = rows["Avg. token/s"]
+  assert own[1].startswith("100.0 ± ")
+  assert own[2].startswith("50.0 ± ")
+  assert own[3] == "-50.0%"
+  assert own[4] == gain  # no cycle took longer
+  assert rows["Speed-up"][1:3] == ["2.00 ± 0.00x", "1.00 ± 0.00x"]
+  assert found.tables[0].rows[-1][1:3] == [tables.NOTHING] * 2
+  report.write(tmp_path)
+  by = {
+    (row["tree"], row["verifier"]): row
+    for row in rows_of(tmp_path / "timing.csv")
+  }
+  net = by["eagle", "traversal"]
+  assert f"{float(net['net_gain']):+.1f}" == gain.split()[0]
+  assert float(net["milliseconds_per_cycle"]) == pytest.approx(40)
+  assert by["none", "plain"]["net_gain"] == ""
+  assert by["eagle", "token_level"]["net_gain"] == ""
+  # A method of other questions is none to compare with.
+  methods[1]["questions"] = [1, 2, 4]
+  (tmp_path / "timing.json").write_text(json.dumps(told))
+  with pytest.raises(ValueError, match="timed on other questions"):
+    report.write(tmp_path)
 
 
 @pytest.mark.parametrize(

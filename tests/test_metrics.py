@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tv_jax import metrics
+from tv_jax.metrics import Estimate
 from tv_jax.records import Answer, Method
 
 
@@ -117,6 +118,74 @@ def test_two_runs_are_compared_item_by_item():
   assert found.n == 2
 
 
+def times(**fields):
+  own = {"questions": [1, 2], "tokens": [10, 30], "seconds": [1.0, 2.0]}
+  return metrics.Times.of(own | {"cycles": [5, 10]} | fields)
+
+
 def test_two_speeds():
-  assert metrics.speeds([10, 30], [1.0, 1.0]) == pytest.approx((20, 20))
-  assert metrics.speeds([10, 30], [1.0, 2.0]) == pytest.approx((40 / 3, 12.5))
+  found = times(seconds=[1.0, 1.0])
+  assert found.speed.mean == pytest.approx(20)
+  assert found.speed_by_question.mean == pytest.approx(20)
+  assert times().speed.mean == pytest.approx(40 / 3)
+  assert times().speed_by_question.mean == pytest.approx(12.5)
+  assert times().cycle.mean == pytest.approx(200)
+
+
+def test_what_all_questions_share_is_no_error_of_a_comparison():
+  """Though each question has its own speed: they are compared pair by pair."""
+  base = times()
+  later = times(seconds=[1.1, 2.2])
+  assert base.speed.error > 1
+  slower = later.slower(base)
+  assert slower.mean == pytest.approx(10)
+  assert slower.error == pytest.approx(0, abs=1e-9)
+  longer = times(tokens=[20, 60]).speedup(base)
+  assert (longer.mean, longer.error) == pytest.approx((2, 0))
+
+
+def test_the_error_of_a_quotient_is_that_of_many_draws():
+  """Of four sums, beside how far the quotient of such draws is spread."""
+  rng = np.random.default_rng(0)
+  item = np.repeat(np.arange(200), 2)
+
+  def draw():
+    own = 1 + 0.3 * rng.random((200, 4)).repeat(2, 0)
+    return (own * (1 + 0.1 * rng.random((400, 4)))).T
+
+  draws = [
+    metrics.quotient(item, x[:2], x[2:]) for x in (draw() for _ in range(2000))
+  ]
+  means = np.array([one.mean for one in draws])
+  told = np.mean([one.error for one in draws])
+  assert told == pytest.approx(means.std(ddof=1), rel=0.05)
+  # The rounds of a question are no draws of their own.
+  apart = metrics.quotient(np.arange(400), *np.split(draw(), 2))
+  assert apart.error < 0.8 * told
+
+
+def test_a_quotient_of_two_sums_is_the_relative_gain():
+  own, base, item = np.array([2.0, 3, 4]), np.array([1.0, 3, 2]), [1, 1, 2]
+  found, other = (
+    metrics.quotient(item, [own], [base]),
+    metrics.relative(own, base, item),
+  )
+  assert 100 * (found.mean - 1) == pytest.approx(other.mean)
+  # By hand: residuals 2 - 1.5, 3 - 4.5 and 4 - 3, of items -1 and 1; over 6.
+  assert other.mean == pytest.approx(50)
+  assert other.error == pytest.approx(100 * np.sqrt(2 * (1 + 1)) / 6)
+
+
+def test_of_one_question_no_error_is_known():
+  found = times(questions=[1, 1])
+  assert found.speed.mean == pytest.approx(40 / 3)
+  assert np.isnan(found.speed.error)
+
+
+def test_the_net_gain_is_in_tokens_a_second():
+  longer = Estimate(mean=8.0, error=1.0, n=9)
+  found = metrics.net(longer, Estimate(mean=-10.0, error=0.0, n=3))
+  assert found.mean == pytest.approx(20)
+  assert found.error == pytest.approx(1 / 0.9)
+  found = metrics.net(longer, Estimate(mean=0.0, error=2.0, n=3))
+  assert found.error == pytest.approx(np.hypot(1, 2 * 1.08))

@@ -7,7 +7,8 @@ context and are no independent draws, so that errors are over items.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -134,11 +135,93 @@ def relative(own, base, item) -> Estimate:
   Both are arrays; values of one item go together. The error is that of a ratio
   of clusters' sums, in which both vary.
   """
-  ratio = own.sum() / base.sum()
-  scale = 100 / base.mean()
-  around = Estimate.clustered(scale * (own - ratio * base), item)
-  mean = 100 * (float(ratio) - 1)
-  return Estimate(mean=mean, error=around.error, n=around.n)
+  return _percent(quotient(item, [own], [base]))
+
+
+def quotient(item, over, under) -> Estimate:
+  """The product of the sums of `over`, by that of the sums of `under`.
+
+  Args:
+    item: Which item each value is of; values of one go together.
+    over: Arrays, each with as many values.
+    under: Likewise.
+
+  Returns:
+    The quotient, whose error is to the first order in the clusters' sums, all
+    of which vary.
+  """
+  own, base = (
+    np.array([np.asarray(x, np.float64) for x in one]) for one in (over, under)
+  )
+  sums, below = own.sum(1), base.sum(1)
+  # How much more each sum is worth; one may be 0, if none below is.
+  each = [np.delete(sums, k).prod() / below.prod() for k in range(len(sums))]
+  value = float(sums.prod() / below.prod())
+  around = each @ own - (value / below) @ base
+  found = Estimate.clustered(around * around.size, item)
+  return dataclasses.replace(found, mean=value)
+
+
+def net(longer: Estimate, slower: Estimate) -> Estimate:
+  """The gain in tokens a second, in percent.
+
+  Args:
+    longer: What a cycle gains more, in percent.
+    slower: What it takes longer, in percent, measured apart.
+  """
+  length, time = 1 + longer.mean / 100, 1 + slower.mean / 100
+  error = np.hypot(longer.error, slower.error * length / time) / time
+  mean = 100 * (length / time - 1)
+  return Estimate(mean=mean, error=float(error), n=slower.n)
+
+
+def _percent(value: Estimate) -> Estimate:
+  """Of a quotient, what it is above 1."""
+  mean, error = 100 * (value.mean - 1), 100 * value.error
+  return Estimate(mean=mean, error=error, n=value.n)
+
+
+class Times(NamedTuple):
+  """What was timed of a method, answer by answer; questions may come again.
+
+  Those of one run are of the same questions in the same order, and only such
+  are compared.
+  """
+
+  questions: np.ndarray
+  tokens: np.ndarray
+  seconds: np.ndarray
+  cycles: np.ndarray
+
+  @classmethod
+  def of(cls, timed: Mapping) -> Times:
+    """Of a method's timing, as a run keeps it."""
+    return cls(*(np.array(timed[name]) for name in cls._fields))
+
+  @property
+  def speed(self) -> Estimate:
+    """Tokens a second, all by all; clustered by question."""
+    return quotient(self.questions, [self.tokens], [self.seconds])
+
+  @property
+  def speed_by_question(self) -> Estimate:
+    """The mean of the answers' own speeds: Spec-Bench's."""
+    return Estimate.clustered(self.tokens / self.seconds, self.questions)
+
+  @property
+  def cycle(self) -> Estimate:
+    """Milliseconds a cycle, prompts included."""
+    return quotient(self.questions, [1e3 * self.seconds], [self.cycles])
+
+  def speedup(self, base: Times) -> Estimate:
+    """Tokens a second over the base's."""
+    over, under = [self.tokens, base.seconds], [self.seconds, base.tokens]
+    return quotient(self.questions, over, under)
+
+  def slower(self, base: Times) -> Estimate:
+    """What a cycle takes longer than the base's, in percent."""
+    over, under = [self.seconds, base.cycles], [self.cycles, base.seconds]
+    return _percent(quotient(self.questions, over, under))
 
 
 def difference(answers: Iterable[Answer], others: Iterable[Answer]) -> Estimate:
@@ -146,12 +229,6 @@ def difference(answers: Iterable[Answer], others: Iterable[Answer]) -> Estimate:
   ours, theirs = (_by_item(_sound(run)) for run in (answers, others))
   both = sorted(set(ours) & set(theirs))
   return Estimate.of([ours[item] - theirs[item] for item in both])
-
-
-def speeds(tokens, seconds) -> tuple[float, float]:
-  """Tokens a second: all by all, and Spec-Bench's mean over the questions."""
-  tokens, seconds = np.array(tokens), np.array(seconds)
-  return float(tokens.sum() / seconds.sum()), float((tokens / seconds).mean())
 
 
 def _sound(answers) -> list[Answer]:

@@ -70,9 +70,10 @@ def write(folder: str | os.PathLike) -> Report:
   files |= {f"{name}.svg": svg for name, (svg, _) in drawn.items()}
   shown, speeds = [*made], {}
   if unit.timing:
-    speeds = speed.speeds(unit.timing)
+    gains = {one: cell.relative for one, cell in found[ALL].items()}
+    speeds = speed.speeds(unit.timing, baseline, gains)
     files["timing.csv"] = speed.comma_separated(speeds)
-    shown.append(speed.table(speeds))
+    shown += speed.made(speeds)
   files["report.html"] = _page(unit, found, shown, speeds, drawn, warnings)
   for name, text in files.items():
     store.write_atomic(folder / name, text)

@@ -51,14 +51,19 @@ def read(folder: str | os.PathLike) -> unit_lib.Unit:
   if unit.timing is not None:
     timing = {"methods": [_TIMED], "environment": {}}
     _refuse(folder / "timing.json", records.faults(timing, unit.timing))
-    for method in unit.timing["methods"]:
+    methods = unit.timing["methods"]
+    for method in methods:
       counts = {
         len(method[name])
         for name in ("questions", "seconds", "tokens", "cycles")
       }
+      name = f"{method['verifier']} on {method['tree']}"
       if len(counts) > 1 or not all(method["cycles"]):
-        name = f"{method['verifier']} on {method['tree']}"
         _refuse(folder / "timing.json", [f"{name} has other numbers of times"])
+      if method["questions"] != methods[0]["questions"]:
+        _refuse(
+          folder / "timing.json", [f"{name} was timed on other questions"]
+        )
   return unit
 
 
