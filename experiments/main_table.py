@@ -26,8 +26,9 @@ DEFINITIONS = (
   "Token/s: one row at a time, prompts included, all methods in turn on the"
   " same few questions of the first seed, ± as far as these differ; of separate"
   " runs, so that in Delta is how long these few answers happened to be. Under"
-  " same drafts the gain in tokens a second without that: the gain in length on"
-  " the same drafts, of all questions, less what a cycle takes longer.",
+  " same drafts the gain in tokens a second without that, but for the prompts'"
+  " share of a cycle: the gain in length on the same drafts, of all questions,"
+  " less what a cycle takes longer.",
 )
 
 AT_ONE = Method(proposal=comparing.PROPOSAL, temperature=1.0)
@@ -96,15 +97,15 @@ def reading(group) -> Iterator[str]:
 
 
 def _table(group, tree, beside) -> Table:
-  rows, gain = [], None
+  rows = []
   for task in (*paper.TASKS, ALL):
     answers = [a for a in group.answers if task in (a.task, ALL)]
     own = comparing.compare(answers, comparing.on(AT_ONE, tree))
     theirs = beside.acceptance.get(task, beside.average_acceptance)[tree]
     name = TASKS.get(task, "Avg. accept.")
     rows.append([name, *own.row, *comparing.printed(theirs)])
-    gain = own.gain  # in the end that of all tasks
-  rows += _speeds(group, tree, gain, beside)
+  # The last is of all tasks.
+  rows += _speeds(group, tree, own.gain, beside)
   return comparing.table(f"{group.name}, {tree}", ["task"], rows)
 
 

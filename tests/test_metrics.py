@@ -189,3 +189,7 @@ def test_the_net_gain_is_in_tokens_a_second():
   assert found.error == pytest.approx(1 / 0.9)
   found = metrics.net(longer, Estimate(mean=0.0, error=2.0, n=3))
   assert found.error == pytest.approx(np.hypot(1, 2 * 1.08))
+  # What is known of one question has no error, whichever of the two it is.
+  for n in ((1, 9), (9, 1)):
+    longer, slower = (Estimate(mean=1.0, error=1.0, n=own) for own in n)
+    assert metrics.net(longer, slower).n == 1

@@ -172,7 +172,7 @@ def net(longer: Estimate, slower: Estimate) -> Estimate:
   length, time = 1 + longer.mean / 100, 1 + slower.mean / 100
   error = np.hypot(longer.error, slower.error * length / time) / time
   mean = 100 * (length / time - 1)
-  return Estimate(mean=mean, error=float(error), n=slower.n)
+  return Estimate(mean=mean, error=float(error), n=min(longer.n, slower.n))
 
 
 def _percent(value: Estimate) -> Estimate:

@@ -21,7 +21,7 @@ DEFINITIONS = (
   "Net gain: in tokens a second over the baseline on the same tree: the"
   " relative gain on the same drafts, of all questions, less what a cycle"
   " takes longer, of those timed, prompts included. How long the timed answers"
-  " happened to be is not in it.",
+  " happened to be is in it by their prompts' share of a cycle alone.",
   "Shares: of a cycle whose stages are programs of their own, one after the"
   " other; in one program they are faster.",
 )
