@@ -80,7 +80,9 @@ def rest(draft: Draft, proposal: proposals.Proposal, node, child, known):
   )
 
 
-def reject(draft: Draft, g, own, node, child, spared) -> residual.Residual:
+def reject(
+  draft: Draft, g, own, node, child, *, spared, where=True
+) -> residual.Residual:
   """The residual of `node` after the rejection of one child.
 
   Args:
@@ -90,17 +92,24 @@ def reject(draft: Draft, g, own, node, child, spared) -> residual.Residual:
     node: [] the parent.
     child: [] the rank of the rejected child.
     spared: [] whether the mass no longer matters, which saves the pass.
+    where: [] whether it was rejected; else g stays.
   """
   law = child_law(own, child)
   shifted = residual.shift(g, law)
 
-  def rescaled():
+  def off():
     terms = shifted.alpha * draft.p[node] - shifted.beta * draft.q[node]
-    off = sum_off(residual.positive(terms), own.tokens)
-    kept = off + residual.mass_on(shifted, own.fresh)
-    return residual.rescale(g, shifted, law, kept)
+    return sum_off(residual.positive(terms), own.tokens)
 
-  return jax.lax.cond(spared, lambda: shifted, rescaled)
+  # A number is all that the branch gives: more would be copied.
+  kept = jax.lax.cond(where & ~spared, off, lambda: jnp.zeros_like(g.mass))
+  kept += residual.mass_on(shifted, own.fresh)
+  after = jax.tree.map(
+    lambda ours, theirs: jnp.where(spared, ours, theirs),
+    shifted,
+    residual.rescale(g, shifted, law, kept),
+  )
+  return jax.tree.map(lambda new, old: jnp.where(where, new, old), after, g)
 
 
 def conclude(

@@ -69,9 +69,13 @@ def _reject(draft, own, state, rejected) -> _State:
   more = jnp.any((own.tokens != INVALID) & later)
   g = jax.lax.cond(
     rejected & own.laws.exists[state.child],
-    # After the last rejection the node is accepted, whatever its mass.
     lambda: drafted.reject(
-      draft, state.g, own, state.node, state.child, spared=~more
+      draft,
+      state.g,
+      own,
+      state.node,
+      state.child,
+      spared=~more,  # accepted, whatever its mass
     ),
     lambda: state.g,
   )

@@ -22,17 +22,54 @@ from tv_jax.verifiers.decision import NOT_OFFERED, Decision
 from tv_jax.verifiers.traversal import first_hit_law
 
 
+class _Known(NamedTuple):
+  """What the walk knows of one node."""
+
+  g: residual.Residual
+  rest: jax.Array  # [] q off the children's tokens, once it was needed
+  accept: jax.Array  # []
+
+
 class _State(NamedTuple):
-  """The walk looks at child `child` of `node`, or has just rejected it."""
+  """The walk looks at child `child` of `node`, or has just rejected it.
+
+  A step is a few hundred operations on numbers, of which a CPU does most of the
+  time's worth in going from one to the next: all that is known of a node is one
+  row, which is read and written at once.
+  """
 
   node: jax.Array  # [] the parent
   child: jax.Array  # [] the child's rank; past the last: none is left
   rejected: jax.Array  # [] whether that child was rejected
   done: jax.Array  # [] whether `node` was accepted, or a fault was met
   fault: jax.Array  # [] whether a NaN was met
-  g: residual.Residual  # [N, ..] of all nodes entered so far
-  rest: jax.Array  # [N] q off the children's tokens, once it was needed
-  accept: jax.Array  # [N]
+  rows: jax.Array  # [N, 6 + K] `_Known` of all nodes entered so far
+
+  @property
+  def accept(self) -> jax.Array:
+    """[N] thresholds."""
+    return jax.vmap(_known)(self.rows).accept
+
+
+def _row(known: _Known) -> jax.Array:
+  """[6 + K] the numbers in a row."""
+  *scalars, at = known.g
+  return jnp.append(jnp.stack([known.rest, known.accept, *scalars]), at)
+
+
+def _known(row: jax.Array) -> _Known:
+  """What `_row` has put together."""
+  rest, accept, *scalars = row[: 1 + len(residual.Residual._fields)]
+  at = row[len(scalars) + 2 :]
+  return _Known(residual.Residual(*scalars, at), rest, accept)
+
+
+def _enter(p_at, chance) -> jax.Array:
+  """The row of a node that is entered with `chance`."""
+  never = jnp.full_like(chance, NOT_OFFERED)
+  return _row(
+    _Known(residual.begin(p_at, chance), jnp.zeros_like(chance), never)
+  )
 
 
 def _walk(draft, proposal, eta) -> _State:
@@ -40,22 +77,39 @@ def _walk(draft, proposal, eta) -> _State:
   children = draft.topology.children
   N, K = children.shape
 
-  def look(state: _State) -> _State:
-    """Enters the child, skips it, or offers the node: scalars only."""
-    node, child = state.node, state.child
-    rest = drafted.rest(draft, proposal, node, child, state.rest[node])
+  def step(state: _State) -> _State:
+    """Takes a rejected child out of its parent's residual, and looks on."""
+    node, rejected = state.node, state.rejected
+    child = jnp.where(rejected, state.child + 1, state.child)
+    known = _known(state.rows[node])
+    rest = drafted.rest(draft, proposal, node, child, known.rest)
     own = drafted.family(draft, proposal, node, rest)
+    later = np.arange(K, dtype=np.int32) >= child
+    more = jnp.any((own.tokens != INVALID) & later)
+    g = drafted.reject(
+      draft,
+      known.g,
+      own,
+      node,
+      state.child,
+      where=rejected,
+      spared=(node == ROOT) & ~more,  # accepted, whatever its mass
+    )
+    # Enters the next child, skips it, or offers the node.
     target = jnp.where(child < K, children[node, child], NO_CHILD)
-    chance = drafted.enter(_of(state.g, node), own, child)
+    chance = drafted.enter(g, own, child)
     absent = target == NO_CHILD
     entered = ~absent & (chance > 0)
     # Drawn but never to be entered: rejected, with all that hangs below.
     lost = ~absent & own.laws.exists[child] & ~entered
-    mass = state.g.mass[node]
-    hit = absent & ((node == ROOT) | (eta[node] < mass))
+    hit = absent & ((node == ROOT) | (eta[node] < g.mass))
     missed = absent & ~hit
-    fresh = residual.begin(draft.p_at[target], chance)
     offered = absent & (node != ROOT)
+    fault = state.fault | jnp.isnan(chance) | jnp.isnan(g.mass)
+    accept = jnp.where(offered, g.mass, NOT_OFFERED)
+    rows = state.rows.at[node].set(_row(_Known(g, rest, accept)))
+    fresh = _enter(draft.p_at[target], chance)
+    fresh = jnp.where(entered, fresh, rows[target])
     return _State(
       node=jnp.select(
         [entered, missed], [target, draft.topology.parent[node]], node
@@ -66,53 +120,22 @@ def _walk(draft, proposal, eta) -> _State:
         child + 1,
       ),
       rejected=lost | missed,
-      done=hit | state.fault,
-      fault=state.fault | jnp.isnan(chance) | jnp.isnan(mass),
-      g=_set(state.g, target, fresh, where=entered),
-      rest=state.rest.at[node].set(rest),
-      accept=_set(state.accept, node, mass, where=offered),
+      done=hit | fault,
+      fault=fault,
+      rows=rows.at[target].set(fresh),
     )
 
-  def look_on(state: _State) -> _State:
-    return jax.lax.while_loop(lambda s: ~(s.rejected | s.done), look, state)
-
-  def reject(state: _State) -> _State:
-    """Takes the rejected child out of its parent's residual: one pass."""
-    node, child = state.node, state.child
-    own = drafted.family(draft, proposal, node, state.rest[node])
-    later = np.arange(K, dtype=np.int32) > child
-    more = jnp.any((own.tokens != INVALID) & later)
-    g = drafted.reject(
-      draft,
-      _of(state.g, node),
-      own,
-      node,
-      child,
-      spared=(node == ROOT) & ~more,  # accepted, whatever its mass
-    )
-    return look_on(
-      state._replace(
-        child=child + 1,
-        rejected=jnp.array(False),
-        g=_set(state.g, node, g, where=True),
-      )
-    )
-
-  zero = jnp.zeros((), jnp.int32)
-  zeros = jnp.zeros(N, draft.p.dtype)
-  g = jax.vmap(residual.begin)(draft.p_at, zeros)
-  whole = residual.begin(draft.p_at[ROOT], jnp.ones_like(zeros[0]))
+  zero, false = jnp.zeros((), jnp.int32), jnp.array(False)
+  chances = jnp.zeros(N, draft.p.dtype).at[ROOT].set(1)
   start = _State(
     node=zero,
     child=zero,
-    rejected=jnp.array(False),
-    done=jnp.array(False),
-    fault=jnp.array(False),
-    g=_set(g, ROOT, whole, where=True),
-    rest=zeros,
-    accept=jnp.full_like(zeros, NOT_OFFERED),
+    rejected=false,
+    done=false,
+    fault=false,
+    rows=jax.vmap(_enter)(draft.p_at, chances),
   )
-  return jax.lax.while_loop(lambda s: ~s.done, reject, look_on(start))
+  return jax.lax.while_loop(lambda state: ~state.done, step, start)
 
 
 def decide(
@@ -126,9 +149,8 @@ def decide(
   """See `decision.Verifier`."""
   draft = drafted.gather(tree, tokens, q, p)
   end = _walk(draft, proposal, eta)
-  return drafted.conclude(
-    draft, end.node, _of(end.g, end.node), end.accept, end.fault
-  )
+  g = _known(end.rows[end.node]).g
+  return drafted.conclude(draft, end.node, g, end.accept, end.fault)
 
 
 def stop_law(
@@ -145,16 +167,3 @@ def stop_law(
   return first_hit_law(
     draft.topology.postorder, jnp.where(offered, end.accept, 0)
   )
-
-
-def _of(items, node):
-  return jax.tree.map(lambda array: array[node], items)
-
-
-def _set(items, node, values, *, where):
-  """The items with `values` at `node`, or unchanged."""
-
-  def update(array, value):
-    return array.at[node].set(jnp.where(where, value, array[node]))
-
-  return jax.tree.map(update, items, values)
