@@ -33,12 +33,19 @@ def _style(name) -> str:
 
 
 def lines(
-  found: Lines, *, x: str, y: str, alike: bool = True, height: float = 2.1
+  found: Lines,
+  *,
+  x: str,
+  y: str,
+  alike: bool = True,
+  height: float = 2.1,
+  doubling: bool = False,
 ) -> str:
   """An SVG of the lines; bars are standard errors, where they are known.
 
   What stands before a comma has one colour. Of the height, in inches, the
-  names of the lines take what they need.
+  names of the lines take what they need. `doubling`: x and twice as much are
+  as far apart wherever x is.
   """
   names = [*dict.fromkeys(name for own in found.values() for name in own)]
   kinds = [*dict.fromkeys(name.partition(",")[0] for name in names)]
@@ -63,7 +70,10 @@ def lines(
         label=name,
       )
     places = sorted({place for own in found[panel].values() for place in own})
-    axes.set_xticks(places)
+    if doubling:
+      axes.set_xscale("log", base=2)
+      axes.minorticks_off()
+    axes.set_xticks(places, [f"{place:g}" for place in places])
     axes.grid(axis="y")
     if "gain over" in y:
       axes.axhline(0, color=MUTED.light, linewidth=0.8)

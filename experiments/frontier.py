@@ -10,6 +10,7 @@ At each number of drafted nodes the paper's tree of as many, and those that
 `tv_jax.tune` found for the bundled drafts (bundled/README.md has how), on
 questions that are none of these, and one that takes shape as it is drafted, by
 what `tv_jax.tune --calibrate` measured on such questions; all of five levels.
+More nodes than the paper has are experiments/wide.py's.
 Lengths are of one decode for each tree, by `ot_traversal`, of whose drafts the
 traversal expects its own. At EAGLE's number of nodes both rules run, on the
 paper's tree, on what was tuned for the traversal and on what takes shape, and
@@ -36,8 +37,17 @@ from tv_jax.records import Method
 from tv_jax.report import tables
 from tv_jax.report.tables import NOTHING, Table
 
-# By the most drafted nodes, the paper's tree of five levels.
-PAPERS = {8: "chain:5", 25: "eagle", 62: "kary:2x5"}
+# By the most drafted nodes, the paper's tree of five levels; of more than 62 it
+# has none, and full trees below a wider root stand for it.
+PAPERS = {
+  8: "chain:5",
+  25: "eagle",
+  62: "kary:2x5",
+  128: "branching:4,2,2,2,2",
+  256: "branching:8,2,2,2,2",
+  768: "branching:6,3,3,3,3",
+}
+SIZES = (8, 25, 62)
 BASE = "traversal"
 RAN = "ot_traversal"
 RULES = (BASE, RAN)  # both expect a length of the drafts of RAN
@@ -48,7 +58,14 @@ CALIBRATIONS = "bundled/calibrations/"
 TIMED = 25
 ROUNDS = 3  # of each question
 # Places by level of the trees that take shape: as even as may be.
-PLACES = {8: "2,2,2,1,1", 25: "5,5,5,5,5", 62: "6,14,14,14,14"}
+PLACES = {
+  8: "2,2,2,1,1",
+  25: "5,5,5,5,5",
+  62: "6,14,14,14,14",
+  128: "6,30,30,31,31",
+  256: "6,36,71,71,72",
+  768: "6,36,216,255,255",
+}
 
 
 class Place(NamedTuple):
@@ -124,12 +141,11 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
   times = config.timing.per_task
   # Where nothing is timed the config's own 0 stands, and is not refused.
   untimed = {"timing.per_task": 0} if times else {}
-  for nodes in (TIMED,) if smoke else PAPERS:
+  for nodes in (TIMED,) if smoke else SIZES:
     shares = trees(config.models.draft, nodes)
     known = [tree for tree, share in shares.items() if at_one or share == 1]
     for tree in known if not smoke else ():
-      name = re.sub("[:,@]", "-", _short(tree))
-      yield Shard(name, {"trees": tree, **untimed})
+      yield Shard(folder(tree), {"trees": tree, **untimed})
     if nodes == TIMED and (smoke or times):
       # Of a draft that is cooled for its trees those alone.
       coolest = min(shares[tree] for tree in known)
@@ -152,10 +168,15 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
       )
 
 
-def render(groups: Sequence[Group]) -> Artefact:
-  """The winners, everything that was asked, and lengths against nodes."""
+def render(groups: Sequence[Group], name: str = "frontier") -> Artefact:
+  """The winners, everything that was asked, and lengths against nodes.
+
+  Args:
+    groups: What there is.
+    name: Which experiment it is of.
+  """
   told, winners, everything, notes = [], [], [], []
-  lines = {}
+  lines, largest = {}, 0
   for group in groups:
     for hot in sorted({a.method.temperature for a in group.answers}):
       title = f"{group.name}, T = {hot:g}"
@@ -165,12 +186,18 @@ def render(groups: Sequence[Group]) -> Artefact:
       everything.append(_table(title, found, bases))
       told += _reading(f"{group.models}, T = {hot:g}", found, bases)
       lines[title] = _lines(found)
+      largest = max([largest, *(place.nodes for place in found)])
     notes += comparing.notes(group)
   header = ["drafted", "the paper's", "length", "best rule", "tree", "length"]
   header = ["pair", *header, "gain", "net gain"]
   first = Table("The best of each size", [], header, winners)
   figure = drawing.lines(
-    lines, x="drafted nodes", y="tokens a cycle", alike=False, height=4.0
+    lines,
+    x="drafted nodes",
+    y="tokens a cycle",
+    alike=False,
+    height=4.0,
+    doubling=largest > max(SIZES),
   )
   notes += [
     "Lengths: what a rule expects of each cycle, no coin tossed, in each"
@@ -187,14 +214,24 @@ def render(groups: Sequence[Group]) -> Artefact:
     f" in turn on the same questions, {ROUNDS} times each, clustered by"
     " question. What is not timed so has none.",
   ]
-  name = f"frontier-{'-'.join(group.name for group in groups)}"
-  return Artefact(told, [first, *everything], {name: figure}, notes)
+  if largest > max(SIZES):
+    notes.append(
+      f"Of more than {max(SIZES)} nodes the paper has no tree: full trees below"
+      " a wider root stand for it."
+    )
+  own = f"{name}-{'-'.join(group.name for group in groups)}"
+  return Artefact(told, [first, *everything], {own: figure}, notes)
+
+
+def folder(tree: str) -> str:
+  """The name of the shard that asks this tree."""
+  return re.sub("[:,@]", "-", _short(tree))
 
 
 def _short(tree):
   """Without the folders that all of them are in."""
-  for folder in (TREES, CALIBRATIONS):
-    tree = tree.replace(folder, "")
+  for place in (TREES, CALIBRATIONS):
+    tree = tree.replace(place, "")
   return tree.removesuffix(".json")
 
 

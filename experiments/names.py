@@ -15,6 +15,7 @@ NAMES = (
   "losslessness",
   "quality",
   "frontier",
+  "wide",
   "as_published",
 )
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from configs import eagle_bundled, llama3_1b_8b, quickstart
-from experiments import experiment, frontier
+from experiments import experiment, frontier, wide
 from tests.test_experiments import unit
 from tests.test_report import failed
 from tv_jax import evaluate
@@ -464,3 +464,65 @@ def test_what_is_timed_may_ask_fewer_questions(tmp_path):
   assert "ot_traversal, tuned, draft at 0.55" in svg
   with pytest.raises(ValueError, match="per_task"):
     experiment.read(tmp_path, "one")
+
+
+def test_wider_trees_are_asked_a_few_questions_of_each_task():
+  for arg, draft in (("", "draft"), ("weak", "draft_weak_cool")):
+    config = quickstart.get_config(arg)
+    shards = experiment.shards(wide.EXPERIMENT, config, False)
+    asked = [evaluate.from_config(shard.of(config)) for shard in shards]
+    found = {one.trees[0] for one in asked}
+    assert len(found) == len(asked)
+    assert {one.per_task for one in asked} == {wide.FEW}
+    assert not any(one.timing.per_task for one in asked)
+    for nodes in wide.SIZES:
+      places = frontier.PLACES[nodes]
+      assert {
+        frontier.PAPERS[nodes],
+        f"bundled/trees/{draft}-traversal.{nodes}.json",
+        f"adaptive:{places}@bundled/calibrations/{draft}.json",
+      } <= found
+    # Of a draft that draws cooler no trees of its warmer self.
+    assert not any("draft_weak.json" in one for one in found)
+
+
+def test_how_many_questions_wider_trees_are_asked_is_the_user_s():
+  config = quickstart.get_config()
+  config.per_task = 7
+  shards = experiment.shards(wide.EXPERIMENT, config, False)
+  assert {shard.of(config).per_task for shard in shards} == {7}
+  experiment.refuse_what_is_swept(
+    wide.EXPERIMENT, [config], ["per_task"], False
+  )
+  (one,) = experiment.shards(wide.EXPERIMENT, config, True)
+  assert one.of(config).per_task == 1
+
+
+def test_of_another_pair_wider_trees_are_full_ones():
+  config = llama3_1b_8b.get_config()
+  shards = experiment.shards(wide.EXPERIMENT, config, False)
+  assert [shard.overrides["trees"] for shard in shards] == [
+    frontier.PAPERS[nodes] for nodes in wide.SIZES
+  ]
+
+
+def test_wider_trees_have_tables_and_a_figure_of_their_own(tmp_path):
+  full, tuned = frontier.PAPERS[256], "bundled/trees/draft-traversal.256.json"
+  lengths = LENGTHS | {
+    full: {"traversal": 4.4, "ot_traversal": 4.4},
+    tuned: {"traversal": 4.7, "ot_traversal": 4.84},
+  }
+  unit(tmp_path, [*answers(lengths)])
+  found = wide.EXPERIMENT.render([experiment.read(tmp_path, "one")])
+  assert [row[1:3] for row in found.tables[0].rows] == [
+    ["25", "eagle"],
+    ["256", full],
+  ]
+  gain = float(found.tables[0].rows[1][-2].split()[0])
+  assert gain == pytest.approx(10, abs=0.2)
+  assert [*found.figures] == ["wide-one"]
+  (svg,) = found.figures.values()
+  assert all(f"<!-- {place} -->" in svg for place in (25, 256))
+  assert any("has no tree: full trees" in note for note in found.notes)
+  plain = frontier.render([experiment.read(tmp_path, "one")])
+  assert [*plain.figures] == ["frontier-one"]

@@ -1,0 +1,59 @@
+"""Wider than the paper: the frontier at 128, 256 and 768 drafted nodes.
+
+  python -m experiments.wide
+  python -m experiments.wide --config=configs/python_bundled.py
+  python -m experiments.wide --config.per_task=16
+
+What experiments/frontier.py asks, of as many passes of the draft and trees that
+are up to twelve times as large; beside them EAGLE's number of nodes and the
+binary tree's, on the same questions. Of so many nodes a pass takes long on a
+CPU: of each task the first questions are asked, and nothing is timed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from experiments import command, experiment, frontier
+from experiments.experiment import Shard
+
+SIZES = (25, 62, 128, 256, 768)
+FEW = 4  # questions of a task, where the config does not say how many
+
+
+def sweep(config, smoke: bool) -> Iterator[Shard]:
+  """A shard for each tree; at temperature 1 also those of a cooler draft.
+
+  Of a draft that has a cooler self the trees of that alone: the other ones are
+  the frontier's. A smoke run has the smallest of these sizes' first tree.
+  """
+  asked = {} if smoke or config.per_task else {"per_task": FEW}
+  for nodes in SIZES[:1] if smoke else SIZES:
+    for tree in asked_of(config, nodes)[: 1 if smoke else None]:
+      yield Shard(frontier.folder(tree), {"trees": tree, **asked})
+
+
+def asked_of(config, nodes: int) -> list[str]:
+  """The full tree, and of what was tuned that for the coolest draft."""
+  shares = frontier.trees(config.models.draft, nodes)
+  at_one = tuple(config.temperatures) == (1.0,)
+  known = {t: share for t, share in shares.items() if at_one or share == 1}
+  base, *others = known
+  coolest = min(known.values())
+  return [base, *(one for one in others if known[one] == coolest)]
+
+
+EXPERIMENT = experiment.Experiment(
+  name="wide",
+  title="Wider than the paper: as many draft passes, up to 768 nodes",
+  sweep=sweep,
+  render=functools.partial(frontier.render, name="wide"),
+  configs=frontier.EXPERIMENT.configs,
+  base={**frontier.EXPERIMENT.base, "timing.per_task": 0},
+  apart=frontier.EXPERIMENT.apart,
+)
+
+
+if __name__ == "__main__":
+  command.run(EXPERIMENT)
