@@ -26,10 +26,11 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
   """A shard for each tree; at temperature 1 also those of a cooler draft.
 
   Of a draft that has a cooler self the trees of that alone: the other ones are
-  the frontier's. A smoke run has the smallest of these sizes' first tree.
+  the frontier's. The widest begin: by the time that the others' turn comes the
+  frontier may have their answers. A smoke run has the smallest size's first.
   """
   asked = {} if smoke or config.per_task else {"per_task": FEW}
-  for nodes in SIZES[:1] if smoke else SIZES:
+  for nodes in SIZES[:1] if smoke else reversed(SIZES):
     for tree in asked_of(config, nodes)[: 1 if smoke else None]:
       yield Shard(frontier.folder(tree), {"trees": tree, **asked})
 

@@ -101,6 +101,8 @@ ELSEWHERE = {
       "=configs/eagle_bundled.py",
     )
   },
+  "python -m experiments.wide --config=configs/python_bundled.py "
+  "--config.per_task=24": "test_frontier: its runs",
   "python -m experiments.temperature --config=configs/llama3_1b_8b.py "
   "--workdir=runs/paper": "test_real_pairs",
   "python -m experiments.judge runs/experiments/quality "

@@ -502,8 +502,16 @@ def test_of_another_pair_wider_trees_are_full_ones():
   config = llama3_1b_8b.get_config()
   shards = experiment.shards(wide.EXPERIMENT, config, False)
   assert [shard.overrides["trees"] for shard in shards] == [
-    frontier.PAPERS[nodes] for nodes in wide.SIZES
+    frontier.PAPERS[nodes] for nodes in reversed(wide.SIZES)
   ]
+
+
+def test_of_the_eagle_head_as_many_as_were_tuned_are_asked():
+  config = eagle_bundled.get_config()
+  shards = experiment.shards(wide.EXPERIMENT, config, False)
+  asked = [shard.overrides["trees"] for shard in shards]
+  assert frontier.PAPERS[768] in asked
+  assert "bundled/trees/eagle-traversal.62.json" in asked
 
 
 def test_wider_trees_have_tables_and_a_figure_of_their_own(tmp_path):

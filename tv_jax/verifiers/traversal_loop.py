@@ -33,9 +33,9 @@ class _Known(NamedTuple):
 class _State(NamedTuple):
   """The walk looks at child `child` of `node`, or has just rejected it.
 
-  A step is a few hundred operations on numbers, of which a CPU does most of the
-  time's worth in going from one to the next: all that is known of a node is one
-  row, which is read and written at once.
+  A step is many small operations, and on a CPU most of its time goes into
+  getting from one to the next: so all that is known of a node is one row, which
+  is read and written at once.
   """
 
   node: jax.Array  # [] the parent
