@@ -32,6 +32,15 @@ def _style(name) -> str:
   return ":" if "draft" in name else "-"
 
 
+def _apart(places) -> list[float]:
+  """Those of which the numbers do not cover each other, the larger of two."""
+  kept = []
+  for place in sorted(places, reverse=True):
+    if not kept or 1.2 * place < kept[-1]:
+      kept.append(place)
+  return kept[::-1]
+
+
 def lines(
   found: Lines,
   *,
@@ -73,6 +82,7 @@ def lines(
     if doubling:
       axes.set_xscale("log", base=2)
       axes.minorticks_off()
+      places = _apart(places)
     axes.set_xticks(places, [f"{place:g}" for place in places])
     axes.grid(axis="y")
     if "gain over" in y:
