@@ -16,11 +16,13 @@ from tv_jax.report import tables
 DRAFT, WEAK = "bundled/draft", "bundled/draft_weak"
 TUNED = "bundled/trees/draft-traversal.25.json"
 COOL = [
-  *(f"bundled/trees/draft_weak_cool-traversal.{n}.json" for n in (8, 25, 62)),
-  *(
-    f"adaptive:{places}@bundled/calibrations/draft_weak_cool.json"
-    for places in frontier.PLACES.values()
-  ),
+  name
+  for nodes in frontier.SIZES
+  for name in (
+    f"bundled/trees/draft_weak_cool-traversal.{nodes}.json",
+    f"adaptive:{frontier.PLACES[nodes]}@bundled/calibrations/"
+    "draft_weak_cool.json",
+  )
 ]
 # What each rule expects of each tree, in the mean.
 LENGTHS = {
@@ -235,7 +237,7 @@ def test_the_draft_is_as_cool_as_a_tree_s_file_says():
   assert not any(shard.overrides["draft_temperature"] for shard in shards)
   for nodes in frontier.PAPERS:
     for name, share in frontier.trees(WEAK, nodes).items():
-      assert share == (0.55 if name in COOL else 1)
+      assert share == (0.55 if "weak_cool" in name else 1)
       tuned = (share, 1) if "bundled" in name else None
       assert tree.temperatures(name) == tuned
 
@@ -402,7 +404,7 @@ def test_of_two_runs_that_have_an_answer_the_larger_one_s_counts(
   [(0.0, 1.0, "at 0.55"), (0.0, 0.5, "at 0.275"), (0.7, 1.0, "at 0.7")],
 )
 def test_what_the_draft_drew_at_is_what_is_said(tmp_path, explicit, hot, said):
-  lines = answers({"eagle": LENGTHS["eagle"], COOL[1]: LENGTHS[TUNED]})
+  lines = answers({"eagle": LENGTHS["eagle"], COOL[2]: LENGTHS[TUNED]})
   told = {"models__draft": WEAK, "draft_temperature": explicit}
   unit(tmp_path, [one | {"temperature": hot} for one in lines], **told)
   (svg,) = made(tmp_path).figures.values()
@@ -443,7 +445,7 @@ def test_of_the_eagle_head_trees_were_tuned():
   (timed,) = (s.overrides["trees"] for s in shards if s.name == "timed-25")
   shaped = "adaptive:5,5,5,5,5@bundled/calibrations/eagle.json"
   assert timed == f"eagle bundled/trees/eagle-traversal.25.json {shaped}"
-  assert len(shards) == 1 + 3 * len(frontier.PAPERS)
+  assert len(shards) == 1 + 3 * len(frontier.SIZES)
 
 
 def test_what_is_timed_may_ask_fewer_questions(tmp_path):
@@ -531,7 +533,7 @@ def test_wider_trees_have_tables_and_a_figure_of_their_own(tmp_path):
   assert [*found.figures] == ["wide-one"]
   (svg,) = found.figures.values()
   # Of 248 and 256 the numbers would cover each other.
-  drawn = [f"<!-- {place} -->" in svg for place in (25, 248, 256)]
+  drawn = [f">{place}</text>" in svg for place in (25, 248, 256)]
   assert drawn == [True, False, True]
   assert any("has no tree: full trees" in note for note in found.notes)
   plain = frontier.render([experiment.read(tmp_path, "one")])
