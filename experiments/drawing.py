@@ -26,8 +26,8 @@ Lines = Mapping[str, Mapping[str, Mapping[float, Estimate]]]
 
 
 def _style(name) -> str:
-  """The paper's are broken, and dotted what has a draft of its own."""
-  if "the paper" in name:
+  """Of what is compared with broken, of a draft of its own dotted."""
+  if "the paper" in name or "full trees" in name:
     return "--"
   return ":" if "draft" in name else "-"
 
@@ -83,7 +83,9 @@ def lines(
       axes.set_xscale("log", base=2)
       axes.minorticks_off()
       places = _apart(places)
-    axes.set_xticks(places, [f"{place:g}" for place in places])
+      axes.set_xticks(places, [f"{place:g}" for place in places])
+    else:
+      axes.set_xticks(places)
     axes.grid(axis="y")
     if "gain over" in y:
       axes.axhline(0, color=MUTED.light, linewidth=0.8)

@@ -37,9 +37,10 @@ from tv_jax.records import Method
 from tv_jax.report import tables
 from tv_jax.report.tables import NOTHING, Table
 
-# By the most drafted nodes, the paper's tree of five levels; of more than 62 it
-# has none, and full trees below a wider root stand for it.
-PAPERS = {
+# By the most drafted nodes, the tree that others are compared with: the paper's
+# of five levels; of more than 62 nodes it has none, and a full tree below a
+# wider root stands for it.
+BASES = {
   8: "chain:5",
   25: "eagle",
   62: "kary:2x5",
@@ -102,6 +103,8 @@ class Place(NamedTuple):
       what = "taking shape"
     elif self.tree.startswith(TREES):
       what = "tuned"
+    elif self.nodes > max(SIZES):
+      what = "full trees"
     else:
       what = "the paper's trees"
     return f"{what}, draft at {self.cooler:g}" if self.cooler else what
@@ -113,7 +116,7 @@ def trees(draft: str, nodes: int) -> dict[str, float]:
   What is tuned for a draft, some of it for a cooler one, comes with the
   package; its files say how cool, and whoever names them draws so.
   """
-  found = {PAPERS[nodes]: 1.0}
+  found = {BASES[nodes]: 1.0}
   for path in sorted((reading.BUNDLED / "trees").iterdir()):
     tuned = reading.json_object(path)
     if tuned["draft"] == draft and tuned["nodes"] == nodes:
@@ -149,7 +152,7 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
     if nodes == TIMED and (smoke or times):
       # Of a draft that is cooled for its trees those alone.
       coolest = min(shares[tree] for tree in known)
-      timed = [PAPERS[nodes]]
+      timed = [BASES[nodes]]
       timed += [
         tree
         for tree in known[1:]
@@ -188,7 +191,7 @@ def render(groups: Sequence[Group], name: str = "frontier") -> Artefact:
       lines[title] = _lines(found)
       largest = max([largest, *(place.nodes for place in found)])
     notes += comparing.notes(group)
-  header = ["drafted", "beside", "length", "best rule", "tree", "length"]
+  header = ["drafted", "compared with", "length", "best rule", "tree", "length"]
   header = ["pair", *header, "gain", "net gain"]
   first = Table("The best of each size", [], header, winners)
   figure = drawing.lines(
@@ -203,8 +206,8 @@ def render(groups: Sequence[Group], name: str = "frontier") -> Artefact:
     "Lengths: what a rule expects of each cycle, no coin tossed, in each"
     " question first, its seeds pooled, then over questions; ± is the standard"
     f" error over questions (ddof 1). {RAN} runs, and the traversal expects of"
-    " the same drafts. Gain: over the traversal on the paper's tree of as many"
-    " nodes, question by question; of another tree drafts are others. The best"
+    " the same drafts. Gain: over the traversal on the size's first tree,"
+    " question by question; of another tree drafts are others. The best"
     " is the best on these very questions. Check: realised less expected"
     " length, by cycle: 0 within its error, or there is a bug. All trees have"
     " five levels: as many passes of the draft. Of eight nodes and five levels"
@@ -217,7 +220,7 @@ def render(groups: Sequence[Group], name: str = "frontier") -> Artefact:
   if largest > max(SIZES):
     notes.append(
       f"Of more than {max(SIZES)} nodes the paper has no tree: full trees below"
-      " a wider root stand for it."
+      " a wider root stand for it, which have some nodes less (124, 248, 726)."
     )
   own = f"{name}-{'-'.join(group.name for group in groups)}"
   return Artefact(told, [first, *everything], {own: figure}, notes)
@@ -236,14 +239,14 @@ def _short(tree):
 
 
 def _is_base(place):
-  return place.rule == BASE and place.tree == PAPERS[place.nodes]
+  return place.rule == BASE and place.tree == BASES[place.nodes]
 
 
 def _places(group, hot) -> Iterator[Place]:
   """Everything that was asked, size by size."""
   fixed = Method(proposal=comparing.PROPOSAL, temperature=hot)
   everything, cycles = group.answers, _cycles(group, hot)
-  for nodes in PAPERS:
+  for nodes in BASES:
     known = trees(group.config["models"]["draft"], nodes)
     for tree, share in known.items():
       drawn = group.config.get("draft_temperature") or share * hot
@@ -269,7 +272,7 @@ def _cycles(group, hot) -> dict[tuple[str, str], dict[int, float]]:
       method = Method.of(one)
       if method.temperature == hot and method.proposal == comparing.PROPOSAL:
         found[method.tree, method.verifier] = _by_question(one)
-    if (PAPERS[TIMED], BASE) in found:
+    if (BASES[TIMED], BASE) in found:
       return found
   return {}
 
@@ -375,7 +378,9 @@ def _reading(title, found, bases) -> Iterator[str]:
     best = _best(found, base)
     over = gain(best, base)
     if best is base:
-      yield f"{title}, {nodes} nodes: nothing is longer than the paper's."
+      yield (
+        f"{title}, {nodes} nodes: nothing is longer than {BASE} on {base.tree}."
+      )
       yield from _worth(f"{title}, {nodes} nodes", own.values(), best, base)
       continue
     parts = [

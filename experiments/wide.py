@@ -2,12 +2,13 @@
 
   python -m experiments.wide
   python -m experiments.wide --config=configs/python_bundled.py
-  python -m experiments.wide --config.per_task=16
+  python -m experiments.wide --config.per_task=100
 
 What experiments/frontier.py asks, of as many passes of the draft and trees that
 are up to twelve times as large; beside them EAGLE's number of nodes and the
 binary tree's, on the same questions. Of so many nodes a pass takes long on a
-CPU: of each task the first questions are asked, and nothing is timed.
+CPU: of each task the first four questions are asked, if the config does not
+name a number (100 is all of MiniBench's), and nothing is timed.
 """
 
 from __future__ import annotations
@@ -19,24 +20,23 @@ from experiments import command, experiment, frontier
 from experiments.experiment import Shard
 
 SIZES = (25, 62, 128, 256, 768)
-FEW = 4  # questions of a task, where the config does not say how many
+FEW = 4  # questions of a task, where the config asks all
 
 
 def sweep(config, smoke: bool) -> Iterator[Shard]:
-  """A shard for each tree; at temperature 1 also those of a cooler draft.
-
-  Of a draft that has a cooler self the trees of that alone: the other ones are
-  the frontier's. The widest begin: by the time that the others' turn comes the
-  frontier may have their answers. A smoke run has the smallest size's first.
-  """
+  """A shard for each tree; a smoke run has the first one."""
   asked = {} if smoke or config.per_task else {"per_task": FEW}
-  for nodes in SIZES[:1] if smoke else reversed(SIZES):
-    for tree in asked_of(config, nodes)[: 1 if smoke else None]:
+  for nodes in SIZES[:1] if smoke else SIZES:
+    for tree in trees(config, nodes)[: 1 if smoke else None]:
       yield Shard(frontier.folder(tree), {"trees": tree, **asked})
 
 
-def asked_of(config, nodes: int) -> list[str]:
-  """The full tree, and of what was tuned that for the coolest draft."""
+def trees(config, nodes: int) -> list[str]:
+  """The one to compare with, and what was tuned for the coolest draft.
+
+  Those are a cooled draft's where there are any, and the target is at a
+  temperature of 1; else the draft's own.
+  """
   shares = frontier.trees(config.models.draft, nodes)
   at_one = tuple(config.temperatures) == (1.0,)
   known = {t: share for t, share in shares.items() if at_one or share == 1}

@@ -6,7 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from configs import eagle_bundled, llama3_1b_8b, quickstart
+from configs import (
+  eagle_bundled,
+  llama3_1b_8b,
+  python_bundled,
+  quickstart,
+)
 from experiments import experiment, frontier, wide
 from tests.test_experiments import unit
 from tests.test_report import failed
@@ -105,7 +110,7 @@ def test_where_nothing_is_longer_it_is_said(tmp_path):
   lengths = {"eagle": {"traversal": 4.2, "ot_traversal": 4.1}}
   unit(tmp_path, [*answers(lengths)])
   found = made(tmp_path)
-  assert "nothing is longer than the paper's" in found.reading[0]
+  assert "nothing is longer than traversal on eagle" in found.reading[0]
   assert found.tables[0].rows[0][-2:] == [tables.NOTHING] * 2
 
 
@@ -201,9 +206,9 @@ def test_a_cooler_draft_is_asked_where_the_target_is_at_one():
 def test_all_trees_of_a_size_are_no_larger_and_as_deep():
   from tv_jax import tree
 
-  for draft, nodes in itertools.product((DRAFT, WEAK), frontier.PAPERS):
+  for draft, nodes in itertools.product((DRAFT, WEAK), frontier.BASES):
     known = frontier.trees(draft, nodes)
-    assert next(iter(known)) == frontier.PAPERS[nodes]
+    assert next(iter(known)) == frontier.BASES[nodes]
     assert any("tuned" not in one and "trees/" in one for one in known)
     for name in known:
       assert len(tree.parse(name)) - 1 <= nodes
@@ -235,7 +240,7 @@ def test_the_draft_is_as_cool_as_a_tree_s_file_says():
   names = [shard.name for shard in shards]
   assert len({*names}) == len(names)
   assert not any(shard.overrides["draft_temperature"] for shard in shards)
-  for nodes in frontier.PAPERS:
+  for nodes in frontier.BASES:
     for name, share in frontier.trees(WEAK, nodes).items():
       assert share == (0.55 if "weak_cool" in name else 1)
       tuned = (share, 1) if "bundled" in name else None
@@ -426,7 +431,7 @@ def test_where_nothing_is_faster_it_is_said(tmp_path):
   unit(other, [*answers({"eagle": worse})])
   (other / "timing.json").write_text(json.dumps(told))
   longest, line, _ = made(other).reading
-  assert "nothing is longer than the paper's" in longest
+  assert "nothing is longer than traversal on eagle" in longest
   assert "nothing that was timed is faster" in line
 
 
@@ -480,12 +485,13 @@ def test_wider_trees_are_asked_a_few_questions_of_each_task():
     for nodes in wide.SIZES:
       places = frontier.PLACES[nodes]
       assert {
-        frontier.PAPERS[nodes],
+        frontier.BASES[nodes],
         f"bundled/trees/{draft}-traversal.{nodes}.json",
         f"adaptive:{places}@bundled/calibrations/{draft}.json",
       } <= found
     # Of a draft that draws cooler no trees of its warmer self.
-    assert not any("draft_weak.json" in one for one in found)
+    warmer = "draft_weak.json", "draft_weak-"
+    assert not any(other in one for other in warmer for one in found)
 
 
 def test_how_many_questions_wider_trees_are_asked_is_the_user_s():
@@ -496,28 +502,44 @@ def test_how_many_questions_wider_trees_are_asked_is_the_user_s():
   experiment.refuse_what_is_swept(
     wide.EXPERIMENT, [config], ["per_task"], False
   )
-  (one,) = experiment.shards(wide.EXPERIMENT, config, True)
-  assert one.of(config).per_task == 1
+  for config.per_task in (0, 7):
+    (one,) = experiment.shards(wide.EXPERIMENT, config, True)
+    assert one.of(config).per_task == 1
 
 
 def test_of_another_pair_wider_trees_are_full_ones():
   config = llama3_1b_8b.get_config()
   shards = experiment.shards(wide.EXPERIMENT, config, False)
   assert [shard.overrides["trees"] for shard in shards] == [
-    frontier.PAPERS[nodes] for nodes in reversed(wide.SIZES)
+    frontier.BASES[nodes] for nodes in wide.SIZES
   ]
 
 
 def test_of_the_eagle_head_as_many_as_were_tuned_are_asked():
   config = eagle_bundled.get_config()
   shards = experiment.shards(wide.EXPERIMENT, config, False)
-  asked = [shard.overrides["trees"] for shard in shards]
-  assert frontier.PAPERS[768] in asked
-  assert "bundled/trees/eagle-traversal.62.json" in asked
+  wanted = []
+  for nodes in wide.SIZES:
+    wanted.append(frontier.BASES[nodes])
+    if nodes <= 62:
+      wanted.append(f"bundled/trees/eagle-traversal.{nodes}.json")
+    places = frontier.PLACES[nodes]
+    wanted.append(f"adaptive:{places}@bundled/calibrations/eagle.json")
+  assert [shard.overrides["trees"] for shard in shards] == wanted
+
+
+def test_the_runs_of_python_are_runs():
+  config = python_bundled.get_config()
+  for given, asked in ((0, wide.FEW), (24, 24)):
+    config.per_task = given
+    for shard in experiment.shards(wide.EXPERIMENT, config, False):
+      settings = evaluate.from_config(shard.of(config))
+      assert settings.per_task == asked
+      assert settings.questions == "python"
 
 
 def test_wider_trees_have_tables_and_a_figure_of_their_own(tmp_path):
-  full, tuned = frontier.PAPERS[256], "bundled/trees/draft-traversal.256.json"
+  full, tuned = frontier.BASES[256], "bundled/trees/draft-traversal.256.json"
   lengths = LENGTHS | {
     full: {"traversal": 4.4, "ot_traversal": 4.4},
     tuned: {"traversal": 4.7, "ot_traversal": 4.84},
@@ -531,6 +553,8 @@ def test_wider_trees_have_tables_and_a_figure_of_their_own(tmp_path):
   gain = float(found.tables[0].rows[1][-2].split()[0])
   assert gain == pytest.approx(10, abs=0.2)
   assert [*found.figures] == ["wide-one"]
+  assert "traversal, full trees" in found.figures["wide-one"]
+  assert "traversal, the paper's trees" in found.figures["wide-one"]
   (svg,) = found.figures.values()
   # Of 248 and 256 the numbers would cover each other.
   drawn = [f">{place}</text>" in svg for place in (25, 248, 256)]

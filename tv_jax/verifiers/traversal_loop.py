@@ -35,7 +35,8 @@ class _State(NamedTuple):
 
   A step is many small operations, and on a CPU most of its time goes into
   getting from one to the next: so all that is known of a node is one row, which
-  is read and written at once.
+  is read and written at once. (Under a vmap, as on GPUs, each step passes over
+  the vocabulary; the forms for all nodes at once are for that.)
   """
 
   node: jax.Array  # [] the parent
@@ -48,17 +49,17 @@ class _State(NamedTuple):
   @property
   def accept(self) -> jax.Array:
     """[N] thresholds."""
-    return jax.vmap(_known)(self.rows).accept
+    return jax.vmap(_unpack)(self.rows).accept
 
 
-def _row(known: _Known) -> jax.Array:
+def _pack(known: _Known) -> jax.Array:
   """[6 + K] the numbers in a row."""
   *scalars, at = known.g
   return jnp.append(jnp.stack([known.rest, known.accept, *scalars]), at)
 
 
-def _known(row: jax.Array) -> _Known:
-  """What `_row` has put together."""
+def _unpack(row: jax.Array) -> _Known:
+  """What `_pack` has put together."""
   rest, accept, *scalars = row[: 1 + len(residual.Residual._fields)]
   at = row[len(scalars) + 2 :]
   return _Known(residual.Residual(*scalars, at), rest, accept)
@@ -67,7 +68,7 @@ def _known(row: jax.Array) -> _Known:
 def _enter(p_at, chance) -> jax.Array:
   """The row of a node that is entered with `chance`."""
   never = jnp.full_like(chance, NOT_OFFERED)
-  return _row(
+  return _pack(
     _Known(residual.begin(p_at, chance), jnp.zeros_like(chance), never)
   )
 
@@ -81,7 +82,7 @@ def _walk(draft, proposal, eta) -> _State:
     """Takes a rejected child out of its parent's residual, and looks on."""
     node, rejected = state.node, state.rejected
     child = jnp.where(rejected, state.child + 1, state.child)
-    known = _known(state.rows[node])
+    known = _unpack(state.rows[node])
     rest = drafted.rest(draft, proposal, node, child, known.rest)
     own = drafted.family(draft, proposal, node, rest)
     later = np.arange(K, dtype=np.int32) >= child
@@ -105,9 +106,9 @@ def _walk(draft, proposal, eta) -> _State:
     hit = absent & ((node == ROOT) | (eta[node] < g.mass))
     missed = absent & ~hit
     offered = absent & (node != ROOT)
-    fault = state.fault | jnp.isnan(chance) | jnp.isnan(g.mass)
+    fault = jnp.isnan(chance) | jnp.isnan(g.mass)
     accept = jnp.where(offered, g.mass, NOT_OFFERED)
-    rows = state.rows.at[node].set(_row(_Known(g, rest, accept)))
+    rows = state.rows.at[node].set(_pack(_Known(g, rest, accept)))
     fresh = _enter(draft.p_at[target], chance)
     fresh = jnp.where(entered, fresh, rows[target])
     return _State(
@@ -149,7 +150,7 @@ def decide(
   """See `decision.Verifier`."""
   draft = drafted.gather(tree, tokens, q, p)
   end = _walk(draft, proposal, eta)
-  g = _known(end.rows[end.node]).g
+  g = _unpack(end.rows[end.node]).g
   return drafted.conclude(draft, end.node, g, end.accept, end.fault)
 
 
