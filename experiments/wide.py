@@ -1,6 +1,7 @@
 """Wider than the paper: the frontier at 128, 256 and 768 drafted nodes.
 
   python -m experiments.wide
+  python -m experiments.wide --config=configs/quickstart.py:weak
   python -m experiments.wide --config=configs/python_bundled.py
   python -m experiments.wide --config.per_task=100
 
@@ -50,7 +51,7 @@ EXPERIMENT = experiment.Experiment(
   title="Wider than the paper: as many draft passes, up to 768 nodes",
   sweep=sweep,
   render=functools.partial(frontier.render, name="wide"),
-  configs=frontier.EXPERIMENT.configs,
+  configs=("quickstart",),
   base={**frontier.EXPERIMENT.base, "timing.per_task": 0},
   apart=frontier.EXPERIMENT.apart,
 )

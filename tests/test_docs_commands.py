@@ -101,8 +101,12 @@ ELSEWHERE = {
       "=configs/eagle_bundled.py",
     )
   },
-  "python -m experiments.wide --config=configs/python_bundled.py "
-  "--config.per_task=24": "test_frontier: its runs",
+  **{
+    f"python -m experiments.wide --config=configs/{told}": (
+      "test_frontier: its runs"
+    )
+    for told in ("quickstart.py:weak", "python_bundled.py --config.per_task=24")
+  },
   "python -m experiments.temperature --config=configs/llama3_1b_8b.py "
   "--workdir=runs/paper": "test_real_pairs",
   "python -m experiments.judge runs/experiments/quality "
