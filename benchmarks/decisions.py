@@ -109,7 +109,13 @@ def measure(
   """Times all methods on one tree, and `also` these rules."""
   drafts = make_drafts(tree, vocabulary, decisions, seed)
   rng = np.random.default_rng([seed, 1])
-  eta = rng.random((decisions, len(tree)), dtype=np.float32)
+  rules = [
+    name
+    for name in (*DEFAULT, *also)
+    if not misfit(VERIFIERS[name], tree, proposal_of(name))
+  ]
+  most = max(VERIFIERS[name].num_coins(tree) for name in rules)
+  eta = rng.random((decisions, most), dtype=np.float32)
   coins = list(zip(drafts.tokens, eta, strict=True))
   logits = jnp.asarray(drafts.draft), jnp.asarray(drafts.target)
   distance = drafts.distance
@@ -128,11 +134,7 @@ def measure(
   )
   laws = jax.jit(functools.partial(to_laws, tree))(*logits)
   del logits
-  programs = {
-    name: compiled(on_laws(name, tree), laws)
-    for name in (*DEFAULT, *also)
-    if not misfit(VERIFIERS[name], tree, PROPOSAL)
-  }
+  programs = {name: compiled(on_laws(name, tree), laws) for name in rules}
   methods = {name: _bound(run, laws) for name, run in programs.items()}
   bare, nodes = _race(methods | _numpy_methods(tree, laws), coins, rng)
   return Measured(
@@ -149,10 +151,20 @@ def measure(
   )
 
 
+def proposal_of(name: str) -> proposals.Proposal:
+  """What a rule takes the siblings to be drawn by: `PROPOSAL`, if it can."""
+  known = VERIFIERS[name].proposals
+  if not known or PROPOSAL.name in known:
+    return PROPOSAL
+  return proposals.resolve(known[0])
+
+
 def on_laws(name: str, tree: Tree) -> Callable:
   """A verifier as a function of tokens, coins, q and p."""
-  decide = functools.partial(VERIFIERS[name].decide, tree, PROPOSAL)
-  return lambda tokens, eta, q, p: decide(tokens, q, p, eta)
+  rule = VERIFIERS[name]
+  decide = functools.partial(rule.decide, tree, proposal_of(name))
+  coins = rule.num_coins(tree)
+  return lambda tokens, eta, q, p: decide(tokens, q, p, eta[:coins])
 
 
 def _from_logits(name, tree):

@@ -8,7 +8,9 @@ log-normal: a few tokens hold most of the mass (the likeliest about 0.4 in the
 mean, from 0.05 to 0.99 over the nodes). Draft logits are the target's plus 0.6
 times a normal variate, which makes the mean total variation TV(p, q) about 0.2;
 what it was is printed. Siblings are drawn from q without replacement, anew for
-each decision, and so are the coins. All rows are float32.
+each decision, and so are the coins; a rule that is for another proposal alone
+(`k_seq`) decides on the same tokens as if they were drawn so. All rows are
+float32.
 
 Methods. Every rule in `verifiers.DEFAULT` and of `--also`, and the two walks as
 one would write them in NumPy: one node after the other with early exit, work on
@@ -35,12 +37,12 @@ from benchmarks import common, gpu_program
 from benchmarks.decisions import (
   NUMPY_TOKEN_LEVEL,
   NUMPY_TRAVERSAL,
-  PROPOSAL,
   TOKEN_LEVEL,
   TRAVERSAL,
   Measured,
   measure,
   on_laws,
+  proposal_of,
 )
 from tv_jax.tree import Tree
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit
@@ -311,7 +313,8 @@ def main(arguments: list[str]) -> None:
     for name in _ALSO.value:
       if name not in VERIFIERS:
         raise ValueError(f"--also={name} is none of {', '.join(VERIFIERS)}")
-      why = [misfit(VERIFIERS[name], t, PROPOSAL) for t in trees.values()]
+      own = VERIFIERS[name], proposal_of(name)
+      why = [misfit(own[0], tree, own[1]) for tree in trees.values()]
       if all(why):
         raise ValueError(f"--also={name}: {why[0]}")
   except ValueError as error:

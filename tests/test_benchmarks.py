@@ -96,12 +96,14 @@ def test_the_report_measures_everything(capsys):
     decisions=3,
     seed=0,
     gpu=False,
-    also=["ot_traversal"],
+    also=["ot_traversal", "k_seq", "gbv"],
   )
   printed = capsys.readouterr().out
   for name in (
     *DEFAULT,
     "ot_traversal",
+    "k_seq",  # for another proposal, and with more coins
+    "gbv",
     "numpy traversal",
     "logits, token_level",
   ):
