@@ -313,8 +313,8 @@ def main(arguments: list[str]) -> None:
     for name in _ALSO.value:
       if name not in VERIFIERS:
         raise ValueError(f"--also={name} is none of {', '.join(VERIFIERS)}")
-      own = VERIFIERS[name], proposal_of(name)
-      why = [misfit(own[0], tree, own[1]) for tree in trees.values()]
+      rule, proposal = VERIFIERS[name], proposal_of(name)
+      why = [misfit(rule, tree, proposal) for tree in trees.values()]
       if all(why):
         raise ValueError(f"--also={name}: {why[0]}")
   except ValueError as error:

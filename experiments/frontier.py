@@ -134,30 +134,35 @@ def _share(tuned):
   return tuned["draft_temperature"] / tuned["temperature"]
 
 
+def known_at(config, nodes: int) -> dict[str, float]:
+  """Of `trees` those that a config may ask: cooled ones at temperature 1."""
+  shares = trees(config.models.draft, nodes)
+  at_one = tuple(config.temperatures) == (1.0,)
+  return {t: share for t, share in shares.items() if at_one or share == 1}
+
+
+def coolest(known: Mapping[str, float]) -> list[str]:
+  """The first of them, and of the others those of the coolest draft."""
+  least = min(known.values())
+  base, *others = known
+  return [base, *(tree for tree in others if known[tree] == least)]
+
+
 def sweep(config, smoke: bool) -> Iterator[Shard]:
   """A shard for each tree; at temperature 1 also those of a cooler draft.
 
   And one for what is timed, which has to be one run's; it asks no more
   questions than it times, which are as many as the config wants timed.
   """
-  at_one = tuple(config.temperatures) == (1.0,)
   times = config.timing.per_task
   # Where nothing is timed the config's own 0 stands, and is not refused.
   untimed = {"timing.per_task": 0} if times else {}
   for nodes in (TIMED,) if smoke else SIZES:
-    shares = trees(config.models.draft, nodes)
-    known = [tree for tree, share in shares.items() if at_one or share == 1]
+    known = known_at(config, nodes)
     for tree in known if not smoke else ():
       yield Shard(folder(tree), {"trees": tree, **untimed})
     if nodes == TIMED and (smoke or times):
-      # Of a draft that is cooled for its trees those alone.
-      coolest = min(shares[tree] for tree in known)
-      timed = [BASES[nodes]]
-      timed += [
-        tree
-        for tree in known[1:]
-        if RAN not in tree and shares[tree] == coolest
-      ]
+      timed = [tree for tree in coolest(known) if RAN not in tree]
       if smoke:
         timed = [*dict.fromkeys((timed[0], timed[-1]))]
       yield Shard(

@@ -25,25 +25,15 @@ FEW = 4  # questions of a task, where the config asks all
 
 
 def sweep(config, smoke: bool) -> Iterator[Shard]:
-  """A shard for each tree; a smoke run has the first one."""
+  """A shard for each tree; a smoke run has the first one.
+
+  Of a draft that draws cooler for some trees those alone, and the size's first.
+  """
   asked = {} if smoke or config.per_task else {"per_task": FEW}
   for nodes in SIZES[:1] if smoke else SIZES:
-    for tree in trees(config, nodes)[: 1 if smoke else None]:
+    trees = frontier.coolest(frontier.known_at(config, nodes))
+    for tree in trees[: 1 if smoke else None]:
       yield Shard(frontier.folder(tree), {"trees": tree, **asked})
-
-
-def trees(config, nodes: int) -> list[str]:
-  """The one to compare with, and what was tuned for the coolest draft.
-
-  Those are a cooled draft's where there are any, and the target is at a
-  temperature of 1; else the draft's own.
-  """
-  shares = frontier.trees(config.models.draft, nodes)
-  at_one = tuple(config.temperatures) == (1.0,)
-  known = {t: share for t, share in shares.items() if at_one or share == 1}
-  base, *others = known
-  coolest = min(known.values())
-  return [base, *(one for one in others if known[one] == coolest)]
 
 
 EXPERIMENT = experiment.Experiment(
