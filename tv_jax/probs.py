@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax import threefry
 from tv_jax.reading import brief
 
 # Below this logits over the temperature would overflow float32. What is so cold
@@ -148,20 +149,8 @@ def _noise(key, rows, shape):
   """Gumbel noise for `shape` races of the rows, and as many within one."""
   blocks, width = rows.shape
   shape = *shape, blocks + width
-  noise = _gumbel(key, math.prod(shape), rows.dtype).reshape(shape)
+  noise = threefry.gumbel(key, math.prod(shape), rows.dtype).reshape(shape)
   return noise[..., :blocks], noise[..., blocks:]
-
-
-def _gumbel(key, count, dtype):
-  """`jax.random.gumbel(key, count, dtype, mode="high")` of the same draws.
-
-  Drawn as one row. In two, as there, of some hundred numbers, LLVM writes out
-  every round of the generator, which takes long to compile.
-  """
-  info = jnp.finfo(dtype)
-  high, low = jnp.split(jax.random.uniform(key, 2 * count, dtype), 2)
-  fine = high + 2.0**-info.nmant * low + info.tiny
-  return -jnp.log(-jnp.log1p(-jnp.where(high >= 0.5, high, fine)))
 
 
 def _greedy(logits):

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from tv_jax import threefry
 from tv_jax.decoding import stages
 from tv_jax.decoding.plan import (
   Caches,
@@ -257,7 +258,7 @@ def seat(
   rows = {
     "prompts": prompt.tokens[None],
     "length": prompt.length[None],
-    "keys": jax.random.fold_in(key, prompt.item)[None],
+    "keys": threefry.fold_in(key, prompt.item)[None],
     "limit": prompt.limit[None],
   }
   caches = jax.tree.map(own, state.caches)

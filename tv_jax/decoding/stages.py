@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tv_jax import drafting, probs
+from tv_jax import drafting, probs, threefry
 from tv_jax.decoding.plan import Caches, Params, Plan, Request, State
 from tv_jax.decoding.trace import Trace, look
 from tv_jax.drafting import Drafted, Growing, News
@@ -316,5 +316,5 @@ def _law(plan, temperature):
 
 def _keys(request, state):
   """[B, 2] of each row's cycle: one to draft with, one to verify with."""
-  keys = jax.vmap(jax.random.fold_in)(request.keys, state.records.cycles)
-  return jax.vmap(jax.random.split)(keys)
+  keys = jax.vmap(threefry.fold_in)(request.keys, state.records.cycles)
+  return jax.vmap(threefry.split)(keys)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import probs
+from tv_jax import probs, threefry
 from tv_jax.proposals import drawing
 from tv_jax.proposals.proposal import INVALID, Proposal
 
@@ -21,7 +21,7 @@ def _draw(key, q, k):
   """
 
   def race(key, q):
-    noise = jax.random.gumbel(key, q.shape, q.dtype, mode="high")
+    noise = threefry.gumbel(key, len(q), q.dtype)
     return drawing.best(jnp.log(q) + noise, k, -jnp.inf)
 
   def draws(key, q):
