@@ -11,8 +11,8 @@ value), C channels of a head; Q = T R; X what comes out of a product, I what
 goes into it (as a weight's axis 2 E, what an EAGLE head fuses).
 
 Weights keep PyTorch's [out, in], so that loading moves bytes and transposes
-none. Norms, rotations, attention weights and logits are computed in float32
-whatever the dtype of the weights.
+none, but on a CPU (products.py). Norms, rotations, attention weights and logits
+are computed in float32 whatever the dtype of the weights.
 """
 
 import functools
@@ -24,7 +24,7 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
-from tv_jax.models import quantised, rope, sharding
+from tv_jax.models import products, quantised, rope, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 from tv_jax.models.quantised import Quantised
@@ -48,9 +48,10 @@ def sizes(config: Config) -> dict[str, int]:
 
 
 def weight(module: nn.Module, name: str, axes: str) -> jax.Array | Quantised:
-  """A parameter of `module`, with a letter for each axis."""
+  """A parameter of `module`, with a letter for each axis, as it lies."""
   size = sizes(module.config)
-  shape = tuple(size[axis] for axis in axes)
+  order = products.order(name, axes, module.config)
+  shape = tuple(size[axis] for axis in order)
   channels = quantised.channels(name, axes, module.config)
   if channels:  # as `load` makes it: there is nothing to begin from
     rows = tuple(size[axis] for axis in channels)
@@ -72,6 +73,9 @@ def embed(
 ) -> jax.Array:
   """Rows [B, T, E] of an embedding."""
   if not isinstance(table, Quantised):
+    if products.order("embedding", "VE", config) == "EV":
+      columns = jnp.take(table, tokens, axis=1, mode="clip")
+      return jnp.moveaxis(columns, 0, -1)
     return sharding.rows(table, tokens, mesh)
   values, scale = (
     sharding.rows(x, tokens, mesh).astype(jnp.float32)
@@ -114,31 +118,39 @@ def attend(
   return y.reshape(B, G, T, R, C).swapaxes(1, 2)
 
 
-def project(
-  x: jax.Array, weights: jax.Array | Quantised, channels: int | None = None
-) -> jax.Array:
-  """Contracts `x` [B, T, I] with the last axes of `weights`.
+def project(module: nn.Module, x: jax.Array, name: str, axes: str) -> jax.Array:
+  """`x` [B, T, I] times a weight of `module`.
 
   As a plain product of matrices: given more axes, XLA transposes weights.
 
   Args:
+    module: What the weight is a parameter of.
     x: What goes in.
-    weights: Of any axes, the last of which are I numbers together.
-    channels: How many axes come out; by default all but the last.
+    name: Of the weight.
+    axes: Its letters, those of what comes out first.
 
   Returns:
-    [B, T, ..]
+    [B, T, ..] the axes that come out.
   """
-  kept = quantised.shape_of(weights)[: channels or -1]
-  matrix = quantised.as_matrix(weights, len(kept))
-  return quantised.product(x, matrix).reshape(*x.shape[:2], *kept)
+  weights = weight(module, name, axes)
+  size = sizes(module.config)
+  out = [size[axis] for axis in products.CHANNELS[axes]]
+  if products.order(name, axes, module.config) == axes:
+    y = quantised.product(x, quantised.as_matrix(weights, len(out)))
+  else:
+    y = jnp.einsum("BTI,IX->BTX", x, weights.reshape(x.shape[-1], -1))
+  return y.reshape(*x.shape[:2], *out)
 
 
 def unembed(
-  features: jax.Array, unembedding: jax.Array | Quantised
+  features: jax.Array, unembedding: jax.Array | Quantised, config: Config
 ) -> jax.Array:
   """Logits [B, T, V] in float32."""
-  return quantised.product(features, unembedding, jnp.float32)
+  if products.order("unembedding", "VE", config) == "VE":
+    return quantised.product(features, unembedding, jnp.float32)
+  return jnp.einsum(
+    "BTI,IX->BTX", features, unembedding, preferred_element_type=jnp.float32
+  )
 
 
 class Layer(nn.Module):
@@ -168,7 +180,7 @@ class Layer(nn.Module):
         if self.attention_norm
         else x
       )
-      qkv = project(y, weight(self, "qkv", "GPCE"))
+      qkv = project(self, y, "qkv", "GPCE")
       if self.heads is not None:
         qkv = self.heads(self, qkv)
       turned = rope.rotate(qkv[..., : R + 1, :], turn)
@@ -177,13 +189,13 @@ class Layer(nn.Module):
       values = caches.write(values, new_values.swapaxes(1, 2), start)
       y = attend(turned[..., :R, :], keys, values, mask)
       y = y.reshape(*y.shape[:2], -1)
-      y = project(y, weight(self, "out", "EGRC"), channels=1)
+      y = project(self, y, "out", "EGRC")
       x = sharding.replicate(x + y, self.mesh)
 
     with jax.named_scope("mlp"):
       y = norm(x, weight(self, "mlp_norm", "E"))
-      y = project(y, weight(self, "gate_up", "F2E"))
-      y = project(nn.silu(y[..., 0]) * y[..., 1], weight(self, "down", "EF"))
+      y = project(self, y, "gate_up", "F2E")
+      y = project(self, nn.silu(y[..., 0]) * y[..., 1], "down", "EF")
       x = sharding.replicate(x + y, self.mesh)
 
     return x, keys, values
@@ -257,7 +269,9 @@ class Decoder(nn.Module):
       )
       tied = self.config.tie_word_embeddings
       unembedding = embedding if tied else weight(self, "unembedding", "VE")
-      logits = sharding.replicate(unembed(features, unembedding), self.mesh)
+      logits = sharding.replicate(
+        unembed(features, unembedding, self.config), self.mesh
+      )
     return (
       logits,
       features,

@@ -1,8 +1,8 @@
 """Which tensors of a checkpoint make up which parameter, and how.
 
 One record per parameter, so that reading, checking and writing are loops over
-the same table. Weights keep PyTorch's [out, in]: tensors are put together by
-reshape and concatenation alone.
+the same table. Tensors are put together by reshape and concatenation alone:
+PyTorch's [out, in] is kept, or all of it turned (products.py).
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tv_jax.models import quantised
+from tv_jax.models import products, quantised
 from tv_jax.models.config import Config
 
 EMBEDDING = "model.embed_tokens.weight"
@@ -60,10 +60,15 @@ class Leaf:
     """The axes of its scale, where its numbers have eight bits."""
     return quantised.channels(self.path[-1], self.axes, config)
 
+  def order(self, config: Config) -> list[int]:
+    """Where the axes, as they lie, are among those of a checkpoint."""
+    name = self.path[-1]
+    return [*map(self.axes.index, products.order(name, self.axes, config))]
+
   @property
   def rows(self) -> int:
     """How many scales it has, if it has any."""
-    kept = len(quantised.CHANNELS[self.axes])
+    kept = len(products.CHANNELS[self.axes])
     return sum(int(np.prod(part.view[:kept])) for part in self.parts)
 
   def put_together(self, tensors: list[np.ndarray]) -> np.ndarray:

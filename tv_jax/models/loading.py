@@ -134,6 +134,9 @@ def load(
   directory = folders.resolve(path_or_repo, revision)
   config = read_config(directory, dtype)
   sharding.check(config, mesh)
+  turned = mesh is None and jax.default_backend() == "cpu"
+  turned = turned and not config.quantised
+  config = dataclasses.replace(config, turned=turned)
   leaves = families.leaves(config)
   found = storage.contents(directory, path_or_repo)
   tied = config.tie_word_embeddings
@@ -193,6 +196,7 @@ def load_eagle(
     config,
     dtype=target.config.dtype,
     quantised=target.config.quantised,
+    turned=target.config.turned,
     tie_word_embeddings=target.config.tie_word_embeddings,
   )
   sharding.check(config, target.mesh)
@@ -245,4 +249,4 @@ def save(directory, model: Model | Head) -> None:
     raw["bias"] = model.bias
   else:
     leaves = families.leaves(model.config)
-  storage.write(directory, model.params["params"], leaves, raw)
+  storage.write(directory, model.params["params"], leaves, model.config, raw)

@@ -19,19 +19,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.models import products
 from tv_jax.models.config import Config
 
 MOST = 127
 _AT_ONCE = 1 << 22  # numbers
-# By the axes of a weight, as in decoder.py, those that are channels.
-CHANNELS = {
-  "GPCE": "GPC",
-  "EGRC": "E",
-  "F2E": "F2",
-  "EF": "E",
-  "EI": "E",
-  "VE": "V",
-}
 
 
 class Quantised(NamedTuple):
@@ -43,10 +35,7 @@ class Quantised(NamedTuple):
 
 def channels(name: str, axes: str, config: Config) -> str:
   """The axes of a parameter's scale; none where it stays as it is."""
-  looked_up = name == "embedding" and not config.tie_word_embeddings
-  if not config.quantised or looked_up:
-    return ""
-  return CHANNELS.get(axes, "")
+  return products.channels(name, axes, config) if config.quantised else ""
 
 
 def quantise(weights: np.ndarray, channels: int) -> Quantised:

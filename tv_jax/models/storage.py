@@ -161,8 +161,9 @@ def read(found, leaves: list[Leaf], config: Config, mesh: Mesh | None) -> dict:
     node = params
     for name in leaf.path[:-1]:
       node = node.setdefault(name, {})
-    place = sharding.placement(leaf.axes, mesh)
+    place = sharding.placement(leaf.axes, mesh)  # turned, there is no mesh
     if not channels:
+      value = np.ascontiguousarray(value.transpose(leaf.order(config)))
       node[leaf.path[-1]] = sharding.put(value, place)
       continue
     try:
@@ -180,7 +181,9 @@ def read(found, leaves: list[Leaf], config: Config, mesh: Mesh | None) -> dict:
   return params
 
 
-def write(directory, params: dict, leaves: list[Leaf], raw: dict) -> None:
+def write(
+  directory, params: dict, leaves: list[Leaf], config: Config, raw: dict
+) -> None:
   """Writes parameters and a config.json in Hugging Face's layout."""
   directory = pathlib.Path(directory)
   directory.mkdir(parents=True, exist_ok=True)
@@ -189,6 +192,7 @@ def write(directory, params: dict, leaves: list[Leaf], raw: dict) -> None:
     value = params
     for name in leaf.path:
       value = value[name]
-    tensors |= leaf.take_apart(np.asarray(value))
+    back = np.argsort(leaf.order(config))
+    tensors |= leaf.take_apart(np.asarray(value).transpose(back))
   save_file(tensors, directory / SINGLE, metadata={"format": "pt"})
   (directory / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
