@@ -146,7 +146,11 @@ def _llama3(plain, scaling):
 def rotation(positions: jax.Array, frequency: np.ndarray) -> jax.Array:
   """Cosines and sines of `positions` [B, T], as [2, B, T, C / 2] float32."""
   angle = positions.astype(jnp.float32)[..., None] * frequency[None, None]
-  return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+  turn = jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+  # On a CPU fused with what each layer does for each head, and computed there.
+  return jax.lax.platform_dependent(
+    turn, cpu=jax.lax.optimization_barrier, default=lambda turn: turn
+  )
 
 
 def rotate(x: jax.Array, turn: jax.Array) -> jax.Array:
