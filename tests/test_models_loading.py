@@ -3,13 +3,15 @@
 import json
 import re
 
+import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import tv_jax
 from tests import checkpoints
 from tv_jax import models, reading
-from tv_jax.models import families
+from tv_jax.models import families, mask, sharding
 
 CONFIG = checkpoints.tiny()
 SINGLE = "model.safetensors"
@@ -60,6 +62,62 @@ def test_what_was_saved_is_loaded(good, saved):
   assert model.source == str(saved)
   tokens = checkpoints.tokens(2, 8, CONFIG.vocab_size)
   np.testing.assert_array_equal(model.logits(tokens), good.logits(tokens))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_turned_weights_are_the_same_model(tied, tmp_path):
+  given = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=tied))
+  models.save(tmp_path / "given", given)
+  turned = models.load(tmp_path / "given", turned=True)
+  own, old = (model.params["params"] for model in (turned, given))
+  assert own["layers_1"]["down"].shape == old["layers_1"]["down"].shape[::-1]
+  assert own["layers_1"]["qkv"].shape == (32, 2, 4, 8)
+  # What is looked up and nothing else lies as it did.
+  looked_up = old["embedding"].shape
+  assert own["embedding"].shape == (looked_up[::-1] if tied else looked_up)
+  tokens = checkpoints.tokens(2, 8, CONFIG.vocab_size)
+  ours, theirs = turned.logits(tokens), np.asarray(given.logits(tokens))
+  assert checkpoints.error(ours, theirs) < 2e-6
+  models.save(tmp_path / "again", turned)
+  for name in (SINGLE, "config.json"):
+    first, second = (tmp_path / at / name for at in ("given", "again"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_what_is_not_turned(saved):
+  assert not models.load(saved, "int8", turned=True).config.turned
+  mesh = sharding.mesh(jax.devices()[:2])
+  assert not models.load(saved, mesh=mesh, turned=True).config.turned
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_head_of_a_turned_target(tied, tmp_path):
+  target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=tied))
+  head = checkpoints.ours_head(target)
+  models.save(tmp_path / "target", target)
+  models.save(tmp_path / "head", head)
+
+  def features(turned):
+    own = models.load(tmp_path / "target", turned=turned)
+    head = models.load_eagle(tmp_path / "head", own)
+    assert head.config.turned == turned
+    cache = head.init_cache(1, 4)
+    rows = np.ones((1, 4), np.int32), np.ones((1, 4, 32), np.float32)
+    place = np.arange(4, dtype=np.int32)[None]
+    seen = mask.causal(cache.length, 4, 4)
+    logits, found, _ = head.apply(head.params, *rows, place, seen, cache)
+    return np.asarray(logits), np.asarray(found)
+
+  for ours, theirs in zip(features(True), features(False), strict=True):
+    assert checkpoints.error(ours, theirs) < 2e-6
+
+
+def test_a_cpu_has_them_turned(saved):
+  pair = tv_jax.load(saved, saved)
+  assert pair.target.config.turned
+  assert pair.draft.config.turned
+  split = tv_jax.load(saved, saved, mesh=sharding.mesh(jax.devices()[:2]))
+  assert not split.target.config.turned
 
 
 @pytest.mark.parametrize("ends", [(), (2,), (2, 5)])

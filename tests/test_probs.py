@@ -269,20 +269,6 @@ def test_draw_follows_the_law_of_many_tokens():
   assert abs(chi_square(counts, n * law)) < 4
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-def test_noise_is_that_of_jax(dtype):
-  """Of the same bits, though in one row, which is compiled in less time."""
-  with jax.enable_x64(dtype == jnp.float64):
-    for seed, count in enumerate((1, 7, 128, 4096)):
-      key = jax.random.key(seed)
-      np.testing.assert_allclose(
-        probs._gumbel(key, count, dtype),
-        jax.random.gumbel(key, (count,), dtype, mode="high"),
-        rtol=0,
-        atol=16 * jnp.finfo(dtype).eps,
-      )
-
-
 def test_distinct_draws_follow_one_another():
   law, n = many_tokens(1)
   keys = jax.random.split(jax.random.key(0), n)

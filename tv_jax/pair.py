@@ -101,7 +101,8 @@ def load(
   if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
   draft, target = map(_place, (draft, target))
-  model = models.load(target, dtype, mesh, revision)
+  turned = jax.default_backend() == "cpu"
+  model = models.load(target, dtype, mesh, revision, turned=turned)
   loaded = None
   if draft_kind != "none":
     loaded = drafting.KINDS[draft_kind].load(

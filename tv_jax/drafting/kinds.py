@@ -36,7 +36,13 @@ class Independent:
   def load(path, target, *, dtype, split, revision) -> models.Model:
     """Loads a language model; each device holds all of it unless `split`."""
     mesh = target.mesh
-    model = models.load(path, dtype, mesh if split else None, revision)
+    model = models.load(
+      path,
+      dtype,
+      mesh if split else None,
+      revision,
+      turned=target.config.turned,
+    )
     if mesh is None or split:
       return model
     params = sharding.put(model.params, sharding.placement("", mesh))

@@ -113,6 +113,8 @@ def load(
   dtype=None,
   mesh: Mesh | None = None,
   revision: str | None = None,
+  *,
+  turned: bool = False,
 ) -> Model:
   """Loads a model of any of `families.FAMILIES`.
 
@@ -124,6 +126,8 @@ def load(
       float32 on a CPU.
     mesh: The devices to split it over (`sharding.mesh`); None for one device.
     revision: Of a repository: a commit, for runs that can be repeated.
+    turned: Whether products' weights are to lie as a CPU reads them faster
+      (`products`). Those of eight bits, and those that are split, do not.
 
   Returns:
     The model.
@@ -134,9 +138,9 @@ def load(
   directory = folders.resolve(path_or_repo, revision)
   config = read_config(directory, dtype)
   sharding.check(config, mesh)
-  turned = mesh is None and jax.default_backend() == "cpu"
-  turned = turned and not config.quantised
-  config = dataclasses.replace(config, turned=turned)
+  config = dataclasses.replace(
+    config, turned=turned and mesh is None and not config.quantised
+  )
   leaves = families.leaves(config)
   found = storage.contents(directory, path_or_repo)
   tied = config.tie_word_embeddings
