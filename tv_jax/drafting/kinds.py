@@ -51,8 +51,7 @@ class Independent:
   @staticmethod
   def read_config(directory, target, dtype) -> models.Config:
     """It has a config.json of its own."""
-    del target
-    return models.read_config(directory, dtype)
+    return models.read_config(directory, dtype, turned=target.turned)
 
   @staticmethod
   def leaves(config):
@@ -137,6 +136,7 @@ class OnFeatures:
       config,
       dtype=target.dtype,
       quantised=target.quantised,
+      turned=target.turned,
       tie_word_embeddings=target.tie_word_embeddings,
     )
 

@@ -42,12 +42,13 @@ def _as_wanted(config: Config, name) -> Config:
   return dataclasses.replace(config, dtype=known)
 
 
-def read_config(directory, dtype=None) -> Config:
+def read_config(directory, dtype=None, *, turned: bool = False) -> Config:
   """What a directory's config.json says, without the weights.
 
   Args:
     directory: Of a model of any family.
     dtype: As of `load`.
+    turned: Likewise, of one device.
 
   Returns:
     The configuration, with the dtype that it would be loaded in.
@@ -56,8 +57,8 @@ def read_config(directory, dtype=None) -> Config:
     ValueError: In one line, all that is wrong with the file.
   """
   path, raw = _raw(directory)
-  config = families.from_dict(raw, str(path))
-  return _as_wanted(config, dtype)
+  config = _as_wanted(families.from_dict(raw, str(path)), dtype)
+  return dataclasses.replace(config, turned=turned and not config.quantised)
 
 
 def read_eagle_config(directory) -> tuple[Config, bool]:
@@ -136,11 +137,8 @@ def load(
     ValueError: In one line, all that is wrong with the checkpoint.
   """
   directory = folders.resolve(path_or_repo, revision)
-  config = read_config(directory, dtype)
+  config = read_config(directory, dtype, turned=turned and mesh is None)
   sharding.check(config, mesh)
-  config = dataclasses.replace(
-    config, turned=turned and mesh is None and not config.quantised
-  )
   leaves = families.leaves(config)
   found = storage.contents(directory, path_or_repo)
   tied = config.tie_word_embeddings
