@@ -242,12 +242,13 @@ def test_both_forms_decide_alike_in_float32(seed):
 
 @battery.every_tree
 @pytest.mark.parametrize("poison", [None, "q", "p"])
-def test_a_decision_and_its_law_of_one_walk(x64, t, poison):
+@pytest.mark.parametrize("name", ["ot_traversal_loop", "traversal_loop"])
+def test_a_decision_and_its_law_of_one_walk(x64, t, poison, name):
   """What either walk alone says, to the bit; a NaN behind the hit is unseen."""
   rng = np.random.default_rng(len(t))
   lanes = battery.random_lanes(rng, t, 32, only=WOR)
   eta = rng.random((32, len(t))) ** 2
-  loop = VERIFIERS["ot_traversal_loop"]
+  loop = VERIFIERS[name]
 
   @jax.jit
   @jax.vmap
@@ -264,7 +265,12 @@ def test_a_decision_and_its_law_of_one_walk(x64, t, poison):
   for row in range(len(t)) if poison else [0]:
     own = battery.poisoned(lanes, poison, row, 5) if poison else lanes
     lane = own.tokens, own.q, own.p, eta
-    one, other = alone(*lane), together(*lane)
+    one, other = ([*found(*lane)] for found in (alone, together))
+    if name == "traversal_loop":
+      # Only what the last division is fused with may differ.
+      decided = one[0].residual, other[0].residual
+      np.testing.assert_allclose(*decided, rtol=1e-15, atol=1e-16)
+      other[0] = dataclasses.replace(other[0], residual=one[0].residual)
     jax.tree.map(np.testing.assert_array_equal, one, other)
     faults |= {*np.asarray(one[0].fault).tolist()}
   assert (True in faults) == bool(poison)

@@ -12,7 +12,7 @@ from tv_jax import proposals
 from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD, ROOT, Topology, Tree
 from tv_jax.verifiers import residual
-from tv_jax.verifiers.decision import Decision, settle
+from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
 
 
 class Walked(NamedTuple):
@@ -110,6 +110,33 @@ def reject(
     residual.rescale(g, shifted, law, kept),
   )
   return jax.tree.map(lambda new, old: jnp.where(where, new, old), after, g)
+
+
+def first_hit(
+  draft: Draft, accept: jax.Array, eta: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """What a walk up would have come to, by thresholds of one that never hits.
+
+  Args:
+    draft: The draft.
+    accept: [N] thresholds; the root's is NOT_OFFERED.
+    eta: [N] coins.
+
+  Returns:
+    Whether any node is hit, the first of these in post-order, and the
+    thresholds up to that node.
+  """
+  order = draft.topology.postorder
+  hits = ((accept != NOT_OFFERED) & (eta < accept))[order]
+  first = jnp.argmax(hits).astype(jnp.int32)
+  later = (
+    jnp.zeros(len(accept), bool)
+    .at[order]
+    .max(jnp.arange(len(order), dtype=jnp.int32) > first)
+  )
+  hit = hits[first]
+  upto = jnp.where(hit & later, NOT_OFFERED, accept)
+  return hit, order[first], upto
 
 
 def conclude(

@@ -185,21 +185,12 @@ def decide_and_stop(
   del proposal
   draft = drafted.gather(tree, tokens, q, p)
   end = _walk(draft, jnp.ones(len(tokens), p.dtype), how)
-  order = draft.topology.postorder
-  offered = end.accept != NOT_OFFERED
-  hits = (offered & (eta < end.accept))[order]
-  first = jnp.argmax(hits).astype(jnp.int32)
-  hit = hits[first]
-  later = (
-    jnp.zeros_like(offered)
-    .at[order]
-    .max(jnp.arange(len(order), dtype=jnp.int32) > first)
-  )
+  hit, first, accept = drafted.first_hit(draft, end.accept, eta)
   decision = _settled(
     draft,
     end,
-    node=jnp.where(hit, order[first], ROOT),
-    accept=jnp.where(hit & later, NOT_OFFERED, end.accept),
+    node=jnp.where(hit, first, ROOT),
+    accept=accept,
     fault=end.fault & ~hit,
   )
   return decision, _law(draft, end)

@@ -40,6 +40,7 @@ _TRAVERSAL_LOOP = Verifier(
   name="traversal_loop",
   decide=traversal_loop.decide,
   stop_law=traversal_loop.stop_law,
+  both=traversal_loop.decide_and_stop,
   direction=UP,
   by_path=True,
   static_only=False,

@@ -163,7 +163,33 @@ def stop_law(
 ) -> jax.Array:
   """[N] from the thresholds of a walk in which every coin misses."""
   draft = drafted.gather(tree, tokens, q, p)
+  return _law(draft, _walk(draft, proposal, jnp.ones(len(tokens), p.dtype)))
+
+
+def decide_and_stop(
+  tree: Tree | Topology,
+  proposal: proposals.Proposal,
+  tokens: jax.Array,
+  q: jax.Array,
+  p: jax.Array,
+  eta: jax.Array,
+) -> tuple[Decision, jax.Array]:
+  """`decide` and `stop_law` of one walk, in which every coin misses.
+
+  Another walk is the same until its first hit, and what is known of a node does
+  not change once the node was offered.
+  """
+  draft = drafted.gather(tree, tokens, q, p)
   end = _walk(draft, proposal, jnp.ones(len(tokens), p.dtype))
+  hit, first, accept = drafted.first_hit(draft, end.accept, eta)
+  node = jnp.where(hit, first, end.node)
+  g = _unpack(end.rows[node]).g
+  fault = end.fault & ~hit
+  decision = drafted.conclude(draft, node, g, accept, fault)
+  return decision, _law(draft, end)
+
+
+def _law(draft, end) -> jax.Array:
   offered = (end.accept != NOT_OFFERED) & ~end.fault
   return first_hit_law(
     draft.topology.postorder, jnp.where(offered, end.accept, 0)
