@@ -80,6 +80,7 @@ def resolve(
   cpu = jax.default_backend() == "cpu"
   asked = None if verifier is None else tree
   speculation, name, chosen, known, laws = None, None, None, (), ()
+  together = False
   proposal = proposals.resolve(proposal)
   if verifier is not None:
     if pair.draft is None:
@@ -94,14 +95,19 @@ def resolve(
     if len(rules) > 1:
       chosen = [other.name for other in rules].index(name)
     known = _unique([*rules, *_panel(panel or (), tree, proposal)])
+    vocabulary = pair.target.config.vocab_size
+    forms = {
+      rule: verifiers.form(rule, tree, cpu, vocabulary) for rule in known
+    }
     if panel is not None:
       laws = tuple(
-        (rule.name, verifiers.form(rule, tree, cpu).stop_law)
-        for rule in known
-        if rule.stop_law
+        (rule.name, forms[rule].stop_law) for rule in known if rule.stop_law
       )
-    # On a CPU, rows are verified one after the other.
-    rules = [verifiers.form(other, tree, cpu) for other in rules]
+    used = known if panel is not None else rules
+    together = verifiers.together(
+      [forms[rule] for rule in used], tree, vocabulary
+    )
+    rules = [forms[rule] for rule in rules]
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
       tree=tree,
@@ -127,7 +133,7 @@ def resolve(
     else options.ends(ends, pair.target.config.vocab_size),
     # A cycle gains a token at least: there are no more to record.
     trace=min(int(trace), int(max_new_tokens)),
-    one_by_one=cpu,
+    one_by_one=cpu and not together,
   )
   return Settings(
     plan=plan,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from tv_jax import names
 from tv_jax.proposals import Proposal
@@ -65,6 +66,7 @@ VERIFIERS = {
       direction=DOWN,
       by_path=True,
       loop=_TOKEN_LEVEL_LOOP,
+      together=True,
     ),
     _TOKEN_LEVEL_LOOP,
     Verifier(
@@ -74,6 +76,7 @@ VERIFIERS = {
       direction=UP,
       by_path=True,
       loop=_TRAVERSAL_LOOP,
+      together=True,
     ),
     _TRAVERSAL_LOOP,
     Verifier(
@@ -91,6 +94,7 @@ VERIFIERS = {
       direction=UP,
       by_path=True,
       defined_on=chains_only,
+      together=True,
     ),
     Verifier(
       name="layer_walk",
@@ -123,6 +127,10 @@ VERIFIERS = {
     ),
   )
 }
+
+# Numbers of a law of each node up to which `Verifier.together` holds: by
+# measurement, before a batch of them is too large for caches (performance.md).
+SMALL = 1 << 20
 
 # What commands take where no rule is named: the paper's methods, in each form.
 # Others are taken by their names, so that a new one changes no old run.
@@ -184,15 +192,30 @@ def _named(rule, name):
   return rule if rule.name == name else dataclasses.replace(rule, name=name)
 
 
-def form(rule: Verifier, tree: Tree | Adaptive, cpu: bool = False) -> Verifier:
+def form(
+  rule: Verifier,
+  tree: Tree | Adaptive,
+  cpu: bool = False,
+  vocabulary: int | None = None,
+) -> Verifier:
   """The form of a rule that decides: on a CPU the loop, if it has one.
 
-  On trees that take shape, one that takes these.
+  Unless it is quicker `together`, on few nodes of a small vocabulary. On trees
+  that take shape, one that takes these.
   """
   forms = [own for own in (rule, rule.loop) if own]
   if isinstance(tree, Adaptive):
     forms = [own for own in forms if not own.static_only] or forms
-  return forms[-1] if cpu else forms[0]
+  loop = cpu and not together(forms[:1], tree, vocabulary)
+  return forms[-1] if loop else forms[0]
+
+
+def together(
+  forms: Sequence[Verifier], tree: Tree | Adaptive, vocabulary: int | None
+) -> bool:
+  """Whether a CPU verifies all rows of a batch at once, by these forms."""
+  small = vocabulary is not None and len(tree) * vocabulary <= SMALL
+  return small and all(own.together for own in forms)
 
 
 def misfit(
