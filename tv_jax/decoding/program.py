@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tv_jax import threefry
 from tv_jax.decoding import stages
@@ -201,8 +202,10 @@ def vacant(
 ) -> State:
   """A state without any prompt, of rows that are all done; see `prefill`."""
   shapes = shapes_of(params, request, caches)
+  # NumPy's: jax would compile a program for each of them.
   state = jax.tree.map(
-    lambda x: jnp.zeros(x.shape, x.dtype), _prefilled(plan, *shapes, new)
+    lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)),
+    _prefilled(plan, *shapes, new),
   )
   caches = Caches(
     *(
