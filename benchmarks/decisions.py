@@ -95,6 +95,7 @@ class Measured:
   bare: dict[str, np.ndarray]  # [decisions] ms by method
   whole: dict[str, np.ndarray]  # [fewer] ms by method, with logits to laws
   nodes: dict[str, np.ndarray]  # [decisions] the accepted node by method
+  inside: dict[str, float]  # ms by method: one of many, its token drawn too
   temporaries: dict[str, int]  # bytes by verifier
   inputs: int  # bytes of the laws
 
@@ -137,12 +138,14 @@ def measure(
   programs = {name: compiled(on_laws(name, tree), laws) for name in rules}
   methods = {name: _bound(run, laws) for name, run in programs.items()}
   bare, nodes = _race(methods | _numpy_methods(tree, laws), coins, rng)
+  inside = _race_inside(tree, laws, coins, rng)
   return Measured(
     tree=tree,
     distance=distance,
     bare=bare,
     whole=whole,
     nodes=nodes,
+    inside=inside,
     temporaries={
       name: run.memory_analysis().temp_size_in_bytes
       for name, run in programs.items()
@@ -196,6 +199,65 @@ def _numpy_methods(tree, laws) -> dict[str, Callable]:
     NUMPY_TRAVERSAL: method(walk.traversal),
     NUMPY_TOKEN_LEVEL: method(walk.token_level),
   }
+
+
+def inside(name: str, tree: Tree) -> Callable:
+  """Verifications one after the other, as a generation has them.
+
+  Args:
+    name: Of a rule.
+    tree: The tree.
+
+  Returns:
+    A function of tokens, coins and keys of many, and one q and p, to the
+    accepted nodes and what came after them.
+  """
+  decide = on_laws(name, tree)
+
+  def run(tokens, eta, keys, q, p):
+    def one(given):
+      tokens, eta, key = given
+      made = decide(tokens, eta, q, p)
+      return made.node, probs.draw(key, made.residual)
+
+    return jax.lax.map(one, (tokens, eta, keys))
+
+  return run
+
+
+def _race_inside(tree, laws, coins, rng) -> dict[str, float]:
+  """Milliseconds of one of many verifications inside a program, by method."""
+  tokens, eta = map(np.stack, zip(*coins, strict=True))
+  keys = jax.random.split(jax.random.key(0), len(coins))
+  given = *jax.device_put((tokens, eta, keys)), *laws
+  q, p = map(np.asarray, laws)
+  walk, points = Walk(tree, q.shape[1]), rng.random(len(coins))
+
+  def numpys():
+    for own, point in zip(coins, points, strict=True):
+      _, law = walk.traversal(own[0], q, p, own[1])
+      walk.draw(law, point)
+
+  def ours(name):
+    program = jax.jit(inside(name, tree)).lower(*given).compile()
+    return lambda: jax.block_until_ready(program(*given))
+
+  methods = {NUMPY_TRAVERSAL: numpys} | {n: ours(n) for n in TRAVERSAL}
+
+  def timed(run):
+    run()  # warm
+
+    def one(turn):
+      del turn
+      start = time.perf_counter()
+      run()
+      return 1e3 * (time.perf_counter() - start) / len(coins)
+
+    return one
+
+  methods = {name: timed(run) for name, run in methods.items()}
+  found = common.race(methods, REPEATS, rng, say=lambda text: None)
+  return {name: min(turns) for name, turns in found.items()}
 
 
 def _race(methods, coins, rng):

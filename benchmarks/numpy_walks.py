@@ -9,6 +9,8 @@ import numpy as np
 from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD, ROOT, Tree
 
+BLOCK = 256  # tokens
+
 
 class Walk:
   """A tree and the buffers of a walk; results live until the next one.
@@ -26,6 +28,7 @@ class Walk:
     # the number 0, and a product with ones a third of that of a sum.
     self.zeros = np.zeros(vocabulary, dtype)
     self.ones = np.ones(vocabulary, dtype)
+    self.block = np.ones(BLOCK, dtype)
     # Each node down to the one at hand holds one, a rejection one more.
     self.buffers = [np.empty_like(self.ones) for _ in range(tree.max_depth + 2)]
 
@@ -48,6 +51,20 @@ class Walk:
           break
         family.reject(j)
     return node, family.law()
+
+  def draw(self, law: np.ndarray, point: float) -> int:
+    """A token from a law, by inversion: first its block, then its place."""
+    blocks = law[: len(law) // BLOCK * BLOCK].reshape(-1, BLOCK)
+    masses = blocks.dot(self.block)
+    if rest := len(law) % BLOCK:
+      masses = np.append(masses, law[-rest:].sum())
+    ends = np.cumsum(masses)
+    point *= ends[-1]
+    block = min(int(np.searchsorted(ends, point, "right")), len(ends) - 1)
+    inside = np.cumsum(law[block * BLOCK : (block + 1) * BLOCK])
+    point -= ends[block - 1] if block else 0
+    place = int(np.searchsorted(inside, point, "right"))
+    return block * BLOCK + min(place, len(inside) - 1)
 
   def _load(self, tokens, q, p, eta):
     self.tokens, self.eta = tokens.tolist(), eta.tolist()

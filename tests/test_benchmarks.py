@@ -74,6 +74,32 @@ def test_the_numpy_walks_decide_as_the_level_forms(rule, x64):
       np.testing.assert_allclose(law, decision.residual, rtol=0, atol=1e-12)
 
 
+def test_the_numpy_draws_follow_the_law():
+  law = np.random.default_rng(0).random(700).astype(np.float32) ** 8
+  law[::3] = 0
+  walk = Walk(tree_lib.chain(1), len(law))
+  points = (np.arange(20000) + 0.5) / 20000
+  counts = np.bincount([walk.draw(law, x) for x in points], minlength=700)
+  assert not counts[law == 0].any()
+  np.testing.assert_allclose(counts / 20000, law / law.sum(), atol=2e-4)
+
+
+@pytest.mark.parametrize("name", decisions.TRAVERSAL)
+def test_what_is_decided_inside_a_program(name):
+  tree = tree_lib.kary(2, 2)
+  drafts = decisions.make_drafts(tree, V, decisions=6, seed=3)
+  q, p = (rows.astype(np.float32) for rows in laws(tree, drafts))
+  etas = np.random.default_rng(1).random(drafts.tokens.shape, np.float32)
+  keys = jax.random.split(jax.random.key(0), 6)
+  run = jax.jit(decisions.inside(name, tree))
+  nodes, bonus = run(drafts.tokens, etas, keys, q, p)
+  alone = jax.jit(decisions.on_laws(name, tree))
+  for i, (tokens, eta) in enumerate(zip(drafts.tokens, etas, strict=True)):
+    decision = alone(tokens, eta, q, p)
+    assert nodes[i] == decision.node
+    assert decision.residual[bonus[i]] > 0
+
+
 def test_siblings_are_drawn_without_replacement():
   rng = np.random.default_rng(0)
   law = np.array([0.5, 0.0, 0.3, 0.2])
@@ -106,6 +132,8 @@ def test_the_report_measures_everything(capsys):
     "gbv",
     "numpy traversal",
     "logits, token_level",
+    "inside, traversal_loop",
+    "inside, numpy traversal",
   ):
     assert f"| {name} " in printed
   assert "3 of 3" in printed  # all methods took the same decisions
