@@ -6,7 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from benchmarks import common, decisions, gpu_program, rows, tracing, verify
+from benchmarks import (
+  common,
+  cpu,
+  decisions,
+  gpu_program,
+  rows,
+  tracing,
+  verify,
+)
 from benchmarks.numpy_walks import Walk
 from tv_jax import tree as tree_lib
 from tv_jax.verifiers import DEFAULT, VERIFIERS
@@ -191,6 +199,16 @@ def test_what_batches_use():
   accepted = [np.ones(size) for size in (4, 2, 3, 3, 1)]
   found = types.SimpleNamespace(accepted=accepted)
   assert rows.in_batches(found, 2) == 13 / (2 * (4 + 3 + 1))
+
+
+def test_what_cpus_do_in_another_way(capsys):
+  assert cpu.main(["--short", "--rounds=2"]) == 0
+  printed = capsys.readouterr().out
+  for row in ("1 x 2", "64", "chain:2"):
+    (cells,) = re.findall(rf"^\| {row} +\|(.*)\|$", printed, re.M)
+    assert all(float(cell.split()[0]) > 0 for cell in cells.split("|"))
+  with pytest.raises(SystemExit):
+    cpu.main(["--rounds=0"])
 
 
 def test_what_tracing_takes(capsys):
