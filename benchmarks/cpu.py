@@ -5,9 +5,10 @@
 Passes of the bundled target with products' weights as checkpoints have them,
 [out, in], and turned, as `tv_jax.load` has them on a CPU. Numbers of a key, by
 jax and as `tv_jax.threefry` writes them out. Verifications of the rows of a
-batch, all laws and the decision, by the forms that loop, one row after the
-other, and by those that pass over all nodes, together. Each in a loop of one
-program; medians of --rounds turns, and quartiles of their ratios.
+batch, one after the other, both rules' laws and the decision: by the forms that
+walk, which larger laws are left to, and by those that pass over all nodes. Each
+in a loop of one program; medians of --rounds turns, and quartiles of their
+ratios.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def compare(title: str, what: str, cases: dict, rounds: int) -> common.Table:
         common.spread(old / new),
       ]
     )
-  header = [what, "us, as elsewhere", "us, as here", "times (quartiles)"]
+  header = [what, "us, the other way", "us, here", "times (quartiles)"]
   return common.Table(title=title, header=header, rows=lines)
 
 
@@ -126,28 +127,26 @@ def verifications(names: list[str], rows: int, V: int, loops: int) -> dict:
       sums = map(jnp.sum, (*laws, law, made.residual))
       return sum(sums) + made.node.astype(p.dtype)
 
-    def step(way, forms, own, i, total, *batch):
+    def step(forms, own, i, total, *batch):
       del i
       # Other numbers in each round, or it is computed once.
       tokens, eta, q, p = batch
       eta = eta + 1e-9 * total[:1, None]
       q, p = (rows * (1 + 0 * total[0]) for rows in (q, p))
       decide = functools.partial(one, forms, own)
-      return total + 1e-9 * way(decide)(tokens, eta, q, p)
-
-    def mapped(f):
-      return lambda *rows: jax.lax.map(lambda row: f(*row), rows)
+      rows = tokens, eta, q, p
+      return total + 1e-9 * jax.lax.map(lambda row: decide(*row), rows)
 
     level = [VERIFIERS[rule] for rule in _RULES]
     loop = [rule.loop for rule in level]
     cases[name] = [
       _timed(
-        functools.partial(step, way, forms, own),
+        functools.partial(step, forms, own),
         jnp.zeros(rows),
         batch,
         loops,
       )
-      for way, forms in ((mapped, loop), (jax.vmap, level))
+      for forms in (loop, level)
     ]
   return cases
 

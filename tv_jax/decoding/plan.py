@@ -56,8 +56,7 @@ class Plan:
     ends: The tokens that end an answer.
     trace: Of how many first cycles everything about the tree is recorded.
     one_by_one: Whether the rows of a batch are verified one after the other,
-      as it is best on a CPU for a rule that loops: in a vmapped loop every row
-      waits for the last.
+      as it is best on a CPU: in a vmapped loop every row waits for the last.
   """
 
   target: Callable

@@ -80,7 +80,6 @@ def resolve(
   cpu = jax.default_backend() == "cpu"
   asked = None if verifier is None else tree
   speculation, name, chosen, known, laws = None, None, None, (), ()
-  together = False
   proposal = proposals.resolve(proposal)
   if verifier is not None:
     if pair.draft is None:
@@ -103,10 +102,6 @@ def resolve(
       laws = tuple(
         (rule.name, forms[rule].stop_law) for rule in known if rule.stop_law
       )
-    used = known if panel is not None else rules
-    together = verifiers.together(
-      [forms[rule] for rule in used], tree, vocabulary
-    )
     rules = [forms[rule] for rule in rules]
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
@@ -133,7 +128,7 @@ def resolve(
     else options.ends(ends, pair.target.config.vocab_size),
     # A cycle gains a token at least: there are no more to record.
     trace=min(int(trace), int(max_new_tokens)),
-    one_by_one=cpu and not together,
+    one_by_one=cpu,
   )
   return Settings(
     plan=plan,

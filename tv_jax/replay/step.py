@@ -36,7 +36,7 @@ def step(plan, params, request, state):
     return merging.merge(tree, *drawn, distinct=distinct, topology=topology)
 
   rows = draft.topology, draft.tokens, draft.laws, laws[:, tree.inner]
-  if jax.default_backend() == "cpu":  # where it is less work
+  if plan.one_by_one:
     tokens, q, p = jax.lax.map(merge, rows)
   else:
     tokens, q, p = jax.vmap(merge)(rows)

@@ -17,14 +17,7 @@ from tv_jax.verifiers.decision import (
 )
 from tv_jax.verifiers.eager import check_draft, verify
 from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.table import (
-  DEFAULT,
-  VERIFIERS,
-  form,
-  misfit,
-  resolve,
-  together,
-)
+from tv_jax.verifiers.table import DEFAULT, VERIFIERS, form, misfit, resolve
 from tv_jax.verifiers.verdict import Verdict, checked, toss, toss_and_draw
 
 __all__ = [
@@ -45,7 +38,6 @@ __all__ = [
   "positive",
   "resolve",
   "settle",
-  "together",
   "toss",
   "toss_and_draw",
   "verify",

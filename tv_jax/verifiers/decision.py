@@ -88,9 +88,9 @@ class Verifier:
       Used of the rules that are here alone, whose decisions need no check.
     loop: A form that takes the same decisions with less work where rows are
       verified one after the other, as on a CPU.
-    together: Whether, on a CPU too, rows are verified together and without that
-      form where their laws are small: of a rule without loops, whose passes
-      over all nodes cost less there than a loop's steps.
+    at_once: Whether a CPU, too, does without that form where laws are small: of
+      a rule that passes over all nodes at once, which costs less there than a
+      loop's many steps.
     coins: `tree -> int`: how many coins it wants beside one a node. `eta` and
       `Decision.accept` are then so much longer. None: no more. It is given an
       `Adaptive` where that shapes the trees.
@@ -108,7 +108,7 @@ class Verifier:
   by_path: bool = False
   static_only: bool = True
   loop: Verifier | None = None
-  together: bool = False
+  at_once: bool = False
   coins: Callable[[tree_lib.Tree | tree_lib.Adaptive], int] | None = None
 
   def num_coins(self, tree: tree_lib.Tree | tree_lib.Adaptive) -> int:

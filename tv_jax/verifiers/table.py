@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from tv_jax import names
 from tv_jax.proposals import Proposal
@@ -66,7 +65,7 @@ VERIFIERS = {
       direction=DOWN,
       by_path=True,
       loop=_TOKEN_LEVEL_LOOP,
-      together=True,
+      at_once=True,
     ),
     _TOKEN_LEVEL_LOOP,
     Verifier(
@@ -76,7 +75,7 @@ VERIFIERS = {
       direction=UP,
       by_path=True,
       loop=_TRAVERSAL_LOOP,
-      together=True,
+      at_once=True,
     ),
     _TRAVERSAL_LOOP,
     Verifier(
@@ -94,7 +93,6 @@ VERIFIERS = {
       direction=UP,
       by_path=True,
       defined_on=chains_only,
-      together=True,
     ),
     Verifier(
       name="layer_walk",
@@ -128,8 +126,7 @@ VERIFIERS = {
   )
 }
 
-# Numbers of a law of each node up to which `Verifier.together` holds: by
-# measurement, before a batch of them is too large for caches (performance.md).
+# N V up to which `Verifier.at_once` holds: by measurement (performance.md).
 SMALL = 1 << 20
 
 # What commands take where no rule is named: the paper's methods, in each form.
@@ -200,22 +197,15 @@ def form(
 ) -> Verifier:
   """The form of a rule that decides: on a CPU the loop, if it has one.
 
-  Unless it is quicker `together`, on few nodes of a small vocabulary. On trees
-  that take shape, one that takes these.
+  Unless passing over all nodes `at_once` is less work, on few nodes of a small
+  vocabulary. On trees that take shape, one that takes these.
   """
   forms = [own for own in (rule, rule.loop) if own]
   if isinstance(tree, Adaptive):
     forms = [own for own in forms if not own.static_only] or forms
-  loop = cpu and not together(forms[:1], tree, vocabulary)
-  return forms[-1] if loop else forms[0]
-
-
-def together(
-  forms: Sequence[Verifier], tree: Tree | Adaptive, vocabulary: int | None
-) -> bool:
-  """Whether a CPU verifies all rows of a batch at once, by these forms."""
   small = vocabulary is not None and len(tree) * vocabulary <= SMALL
-  return small and all(own.together for own in forms)
+  loop = cpu and not (small and forms[0].at_once)
+  return forms[-1] if loop else forms[0]
 
 
 def misfit(
