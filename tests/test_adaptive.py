@@ -170,6 +170,30 @@ def test_a_rule_for_known_trees_alone_is_refused():
   assert verifiers.form(both, tree_lib.chain(1), cpu=True) is bare
 
 
+def test_a_cpu_walks_where_laws_are_large():
+  tree, rules = tree_lib.parse("eagle"), verifiers.VERIFIERS
+  for name in ("token_level", "traversal"):
+    form = functools.partial(verifiers.form, rules[name], tree)
+    assert form(cpu=True, vocabulary=4096) is rules[name]
+    assert form(cpu=True, vocabulary=128256) is rules[f"{name}_loop"]
+    assert form(cpu=True) is rules[f"{name}_loop"]
+    assert form(vocabulary=128256) is rules[name]
+    wide = tree_lib.parse("branching:3,5,5,3,2")
+    large = verifiers.form(rules[name], wide, cpu=True, vocabulary=4096)
+    assert large is rules[f"{name}_loop"]
+    # A walk that is asked for by its name, and one for trees that take shape.
+    walk = rules[f"{name}_loop"]
+    assert verifiers.form(walk, tree, cpu=True, vocabulary=64) is walk
+    shape = tree_lib.parse("adaptive:2,2")
+    own = verifiers.form(rules[name], shape, cpu=True, vocabulary=64)
+    assert own is walk
+  planned = rules["ot_traversal"]
+  assert (
+    verifiers.form(planned, tree, cpu=True, vocabulary=64)
+    is rules["ot_traversal_loop"]
+  )
+
+
 def test_what_is_too_large_to_enumerate_is_refused_first(x64):
   with pytest.raises(ValueError, match="too large to enumerate"):
     certify.check("traversal", "top_k", "adaptive:4,6,6,5,4")

@@ -210,3 +210,14 @@ def test_the_cache_of_another_model_is_refused(params):
   one = jnp.zeros([1, 1], jnp.int32)
   with pytest.raises(ValueError, match="zip"):
     APPLY(params, one, one, jnp.zeros([1, 1, 4]), cache)
+
+
+def test_a_cpu_computes_rotations_once(params):
+  """Not in every layer for every head, fused with what uses them."""
+  apply = families.apply(CONFIG)
+  rows = jnp.zeros([1, 3], jnp.int32)
+  cache = caches.empty(CONFIG, 1, 16)
+  seen = mask.causal(cache.length, 3, 16)
+  lowered = jax.jit(apply).lower(params, rows, rows, seen, cache)
+  text = lowered.compile().as_text()
+  assert text.count(" cosine(") == text.count(" sine(") == 1
