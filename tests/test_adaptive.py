@@ -170,28 +170,22 @@ def test_a_rule_for_known_trees_alone_is_refused():
   assert verifiers.form(both, tree_lib.chain(1), cpu=True) is bare
 
 
-def test_a_cpu_walks_where_laws_are_large():
-  tree, rules = tree_lib.parse("eagle"), verifiers.VERIFIERS
+def test_a_cpu_walks_but_on_chains_of_small_laws():
+  tree, rules = tree_lib.parse("chain:5"), verifiers.VERIFIERS
   for name in ("token_level", "traversal"):
     form = functools.partial(verifiers.form, rules[name], tree)
-    assert form(cpu=True, vocabulary=4096) is rules[name]
-    assert form(cpu=True, vocabulary=128256) is rules[f"{name}_loop"]
-    assert form(cpu=True) is rules[f"{name}_loop"]
-    assert form(vocabulary=128256) is rules[name]
-    wide = tree_lib.parse("branching:3,5,5,3,2")
-    large = verifiers.form(rules[name], wide, cpu=True, vocabulary=4096)
-    assert large is rules[f"{name}_loop"]
-    # A walk that is asked for by its name, and one for trees that take shape.
     walk = rules[f"{name}_loop"]
+    assert form(cpu=True, vocabulary=4096) is rules[name]
+    assert form(cpu=True, vocabulary=128256) is walk
+    assert form(cpu=True) is walk
+    assert form(vocabulary=128256) is rules[name]
+    for other in ("eagle", "adaptive:2,2"):
+      own = tree_lib.parse(other)
+      assert verifiers.form(rules[name], own, cpu=True, vocabulary=64) is walk
+    # It was asked for by its name.
     assert verifiers.form(walk, tree, cpu=True, vocabulary=64) is walk
-    shape = tree_lib.parse("adaptive:2,2")
-    own = verifiers.form(rules[name], shape, cpu=True, vocabulary=64)
-    assert own is walk
-  planned = rules["ot_traversal"]
-  assert (
-    verifiers.form(planned, tree, cpu=True, vocabulary=64)
-    is rules["ot_traversal_loop"]
-  )
+  planned = verifiers.form(rules["ot_traversal"], tree, True, vocabulary=64)
+  assert planned is rules["ot_traversal_loop"]
 
 
 def test_what_is_too_large_to_enumerate_is_refused_first(x64):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tv_jax import threefry
+from tv_jax import probs, threefry
 
 KEYS = [jax.random.key(seed) for seed in (0, 7, 2**31 - 1)]
 
@@ -87,6 +87,30 @@ def test_no_loop_is_left():
     )
   assert " while(" not in ours
   assert " while(" in jaxs
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_of_half_precision(dtype):
+  key = KEYS[1]
+  same(threefry.uniform(key, 9, dtype), jax.random.uniform(key, (9,), dtype))
+  law = jnp.array([0.5, 0.25, 0.25, 0], dtype)
+  assert int(probs.draw(key, law)) < 3
+
+
+def test_of_untyped_keys():
+  key = jax.random.PRNGKey(3)
+  same(threefry.fold_in(key, 2), jax.random.fold_in(key, 2))
+  same(threefry.split(key), jax.random.split(key))
+
+
+def test_of_numbers_that_are_none():
+  same(
+    threefry.fold_in(KEYS[0], 2**32 - 1),
+    jax.random.fold_in(KEYS[0], -1 % 2**32),
+  )
+  for number in (-1, 2**32):
+    with pytest.raises(OverflowError):
+      threefry.fold_in(KEYS[0], number)
 
 
 @pytest.mark.parametrize("kind", ["rbg", "unsafe_rbg"])

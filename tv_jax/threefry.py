@@ -1,10 +1,11 @@
 """What is drawn with a key: the numbers of `jax.random`, sooner on a CPU.
 
 There jax runs Threefry's rounds in a loop, whose steps XLA calls one by one:
-for the few hundred numbers of a draw that takes five times as long as here, and
-longer to compile. Written out, they are a part of whatever uses the numbers.
+the numbers of a draw take two to five times as long as here, and longer to
+compile. Written out, they are a part of whatever uses the numbers.
 
-Keys of another generator, and those of jax's older way to count, are jax's own.
+Keys of another generator, untyped ones, those of jax's older way to count, and
+numbers of half precision are left to jax.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def fold_in(key: jax.Array, number) -> jax.Array:
   """The key of a key and a number."""
   if not _known(key):
     return jax.random.fold_in(key, number)
-  number = jnp.asarray(number).astype(np.uint32)
+  number = jnp.asarray(number, np.uint32)
   return _wrap(_threefry(key, jnp.zeros_like(number), number))
 
 
@@ -35,7 +36,7 @@ def split(key: jax.Array) -> jax.Array:
 
 def uniform(key: jax.Array, count: int, dtype) -> jax.Array:
   """[count] numbers in [0, 1), as `jax.random.uniform` draws them."""
-  if not _known(key):
+  if not _known(key) or jnp.dtype(dtype).itemsize < 4:
     return jax.random.uniform(key, (count,), dtype)
   high, low = _count(key, count)
   if jnp.dtype(dtype).itemsize == 8:
@@ -60,7 +61,8 @@ def gumbel(key: jax.Array, count: int, dtype) -> jax.Array:
 def _known(key) -> bool:
   """Whether this generator is the one that is written out here."""
   return (
-    jax.random.key_impl(key) == "threefry2x32"
+    jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    and jax.random.key_impl(key) == "threefry2x32"
     and jax.config.jax_threefry_partitionable
   )
 

@@ -20,7 +20,7 @@ from tv_jax.decoding.trace import Trace, look
 from tv_jax.drafting import Drafted, Growing, News
 from tv_jax.models import Cache, compact, mask
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers import checked, toss, toss_and_draw
+from tv_jax.verifiers import VERIFIERS, checked, toss, toss_and_draw
 
 
 class Scored(NamedTuple):
@@ -159,7 +159,13 @@ def verify(
 def _at_once(plan, rule) -> bool:
   """Whether the rule's law is asked for anyway, and its decision with it."""
   asked = any(law is rule.stop_law for _, law in plan.panel)
-  return bool(rule.both and asked and checked(rule.decide) is rule.decide)
+  return asked and any(
+    own.both is rule.both
+    and own.decide is rule.decide
+    and own.stop_law is rule.stop_law
+    for own in VERIFIERS.values()
+    if own.both
+  )
 
 
 def _known(decision, *_):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 
@@ -95,14 +96,15 @@ def resolve(
       chosen = [other.name for other in rules].index(name)
     known = _unique([*rules, *_panel(panel or (), tree, proposal)])
     vocabulary = pair.target.config.vocab_size
-    forms = {
-      rule: verifiers.form(rule, tree, cpu, vocabulary) for rule in known
-    }
+    form = functools.partial(
+      verifiers.form, tree=tree, cpu=cpu, vocabulary=vocabulary
+    )
     if panel is not None:
       laws = tuple(
-        (rule.name, forms[rule].stop_law) for rule in known if rule.stop_law
+        (rule.name, form(rule).stop_law) for rule in known if rule.stop_law
       )
-    rules = [forms[rule] for rule in rules]
+    # On a CPU, rows are verified one after the other.
+    rules = [form(other) for other in rules]
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
       tree=tree,

@@ -1,9 +1,9 @@
 """Which weights what goes through a model is multiplied with, and how they lie.
 
 Checkpoints have them as PyTorch does, [out, in], and so they stay on a GPU. A
-CPU multiplies a few tokens with [in, out] in two thirds of the time: what XLA
-calls there packs a matrix before it multiplies, and this way it has less to
-move.
+CPU takes less for a few tokens where they lie [in, out] (`benchmarks.cpu`):
+what XLA calls there packs a matrix before it multiplies, and this way it has
+less to move.
 
 Letters as in decoder.py.
 """

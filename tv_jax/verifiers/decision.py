@@ -88,9 +88,9 @@ class Verifier:
       Used of the rules that are here alone, whose decisions need no check.
     loop: A form that takes the same decisions with less work where rows are
       verified one after the other, as on a CPU.
-    at_once: Whether a CPU, too, does without that form where laws are small: of
-      a rule that passes over all nodes at once, which costs less there than a
-      loop's many steps.
+    at_once: Whether a CPU, too, does without that form on chains where laws are
+      small: of a rule that passes over all nodes at once, which costs less
+      there than a loop's many steps.
     coins: `tree -> int`: how many coins it wants beside one a node. `eta` and
       `Decision.accept` are then so much longer. None: no more. It is given an
       `Adaptive` where that shapes the trees.

@@ -126,8 +126,7 @@ VERIFIERS = {
   )
 }
 
-# N V up to which `Verifier.at_once` holds: by measurement (performance.md), and
-# before the passes over a large tree take long to compile.
+# N V up to which `Verifier.at_once` holds: by measurement (performance.md).
 SMALL = 1 << 18
 
 # What commands take where no rule is named: the paper's methods, in each form.
@@ -198,14 +197,14 @@ def form(
 ) -> Verifier:
   """The form of a rule that decides: on a CPU the loop, if it has one.
 
-  Unless passing over all nodes `at_once` is less work, on few nodes of a small
+  Unless passing over all nodes `at_once` is less work, on chains and a small
   vocabulary. On trees that take shape, one that takes these.
   """
   forms = [own for own in (rule, rule.loop) if own]
   if isinstance(tree, Adaptive):
     forms = [own for own in forms if not own.static_only] or forms
   small = vocabulary is not None and len(tree) * vocabulary <= SMALL
-  loop = cpu and not (small and forms[0].at_once)
+  loop = cpu and not (small and tree.is_chain and forms[0].at_once)
   return forms[-1] if loop else forms[0]
 
 
