@@ -6,9 +6,9 @@ Passes of the bundled target with products' weights as checkpoints have them,
 [out, in], and turned, as `tv_jax.load` has them on a CPU. Numbers of a key, by
 jax and as `tv_jax.threefry` writes them out. Verifications of the rows of a
 batch, one after the other, both rules' laws and the decision: by the forms that
-walk, which larger laws are left to, and by those that pass over all nodes. Each
-in a loop of one program; medians of --rounds turns, and quartiles of their
-ratios.
+walk, and by those that pass over all nodes, which CPUs take for chains of small
+laws alone. Each in a loop of one program; medians of --rounds turns, and
+quartiles of their ratios.
 """
 
 from __future__ import annotations

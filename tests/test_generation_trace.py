@@ -1,6 +1,7 @@
 """Programs that hold several rules, and what is traced of drafted trees."""
 
 import dataclasses
+import types
 
 import jax
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import tv_jax
 from tests.test_generation import PROMPTS, generate, pair
 from tv_jax import decoding, generation, tree
+from tv_jax.decoding import stages
 from tv_jax.generation import batches
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import VERIFIERS
@@ -178,3 +180,12 @@ def test_a_law_that_is_asked_for_brings_its_decision(rule):
     caches = batches.caches(pair(), batch)
     found.append(run(own, batch.params, batch.request, caches, batch.new)[0])
   jax.tree.map(np.testing.assert_array_equal, *found)
+
+
+def test_a_law_of_ones_own_brings_no_decision():
+  """Though the rule it was put into has both of one walk."""
+  built_in = VERIFIERS["traversal_loop"]
+  mine = dataclasses.replace(built_in, stop_law=lambda *_: None)
+  for rule, brings in ((built_in, True), (mine, False)):
+    plan = types.SimpleNamespace(panel=(("it", rule.stop_law),))
+    assert stages._at_once(plan, rule) == brings
