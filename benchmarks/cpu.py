@@ -132,10 +132,10 @@ def verifications(names: list[str], rows: int, V: int, loops: int) -> dict:
       # Other numbers in each round, or it is computed once.
       tokens, eta, q, p = batch
       eta = eta + 1e-9 * total[:1, None]
-      q, p = (rows * (1 + 0 * total[0]) for rows in (q, p))
+      q, p = (laws * (1 + 0 * total[0]) for laws in (q, p))
       decide = functools.partial(one, forms, own)
-      rows = tokens, eta, q, p
-      return total + 1e-9 * jax.lax.map(lambda row: decide(*row), rows)
+      given = tokens, eta, q, p
+      return total + 1e-9 * jax.lax.map(lambda row: decide(*row), given)
 
     level = [VERIFIERS[rule] for rule in _RULES]
     loop = [rule.loop for rule in level]

@@ -188,4 +188,4 @@ def test_a_law_of_ones_own_brings_no_decision():
   mine = dataclasses.replace(built_in, stop_law=lambda *_: None)
   for rule, brings in ((built_in, True), (mine, False)):
     plan = types.SimpleNamespace(panel=(("it", rule.stop_law),))
-    assert stages._at_once(plan, rule) == brings
+    assert stages._of_one_walk(plan, rule) == brings

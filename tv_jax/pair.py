@@ -98,11 +98,11 @@ def load(
       f"draft_kind={draft_kind!r} needs a draft: give its path, or "
       'draft_kind="none" for plain decoding'
     )
-  if dtype is None and jax.default_backend() == "cpu":
+  cpu = jax.default_backend() == "cpu"
+  if dtype is None and cpu:
     dtype = "float32"
   draft, target = map(_place, (draft, target))
-  turned = jax.default_backend() == "cpu"
-  model = models.load(target, dtype, mesh, revision, turned=turned)
+  model = models.load(target, dtype, mesh, revision, turned=cpu)
   loaded = None
   if draft_kind != "none":
     loaded = drafting.KINDS[draft_kind].load(

@@ -128,7 +128,7 @@ def verify(
     found = {
       rule: rule.both(*given, coins[: rule.num_coins(how.tree)])
       for rule in rules
-      if _at_once(plan, rule)
+      if _of_one_walk(plan, rule)
     }
     known = {rule: decision for rule, (decision, _) in found.items()}
     laws = {rule.stop_law: law for rule, (_, law) in found.items()}
@@ -156,7 +156,7 @@ def verify(
   return jax.tree.map(lambda array: array[None], only)
 
 
-def _at_once(plan, rule) -> bool:
+def _of_one_walk(plan, rule) -> bool:
   """Whether the rule's law is asked for anyway, and its decision with it."""
   asked = any(law is rule.stop_law for _, law in plan.panel)
   return asked and any(

@@ -118,10 +118,27 @@ def attend(
   return y.reshape(B, G, T, R, C).swapaxes(1, 2)
 
 
-def project(module: nn.Module, x: jax.Array, name: str, axes: str) -> jax.Array:
-  """`x` [B, T, I] times a weight of `module`.
+def product(
+  x: jax.Array,
+  weights: jax.Array | Quantised,
+  name: str,
+  axes: str,
+  config: Config,
+  dtype=None,
+) -> jax.Array:
+  """`x` [B, T, I] times a weight, however it lies, as [B, T, X] in `dtype`.
 
   As a plain product of matrices: given more axes, XLA transposes weights.
+  """
+  if products.order(name, axes, config) == axes:
+    matrix = quantised.as_matrix(weights, len(products.CHANNELS[axes]))
+    return quantised.product(x, matrix, dtype)
+  matrix = weights.reshape(x.shape[-1], -1)
+  return jnp.einsum("BTI,IX->BTX", x, matrix, preferred_element_type=dtype)
+
+
+def project(module: nn.Module, x: jax.Array, name: str, axes: str) -> jax.Array:
+  """`x` [B, T, I] times a weight of `module`.
 
   Args:
     module: What the weight is a parameter of.
@@ -132,24 +149,19 @@ def project(module: nn.Module, x: jax.Array, name: str, axes: str) -> jax.Array:
   Returns:
     [B, T, ..] the axes that come out.
   """
-  weights = weight(module, name, axes)
+  y = product(x, weight(module, name, axes), name, axes, module.config)
   size = sizes(module.config)
-  out = [size[axis] for axis in products.CHANNELS[axes]]
-  if products.order(name, axes, module.config) == axes:
-    y = quantised.product(x, quantised.as_matrix(weights, len(out)))
-  else:
-    y = jnp.einsum("BTI,IX->BTX", x, weights.reshape(x.shape[-1], -1))
-  return y.reshape(*x.shape[:2], *out)
+  return y.reshape(
+    *x.shape[:2], *(size[axis] for axis in products.CHANNELS[axes])
+  )
 
 
 def unembed(
   features: jax.Array, unembedding: jax.Array | Quantised, config: Config
 ) -> jax.Array:
   """Logits [B, T, V] in float32."""
-  if products.order("unembedding", "VE", config) == "VE":
-    return quantised.product(features, unembedding, jnp.float32)
-  return jnp.einsum(
-    "BTI,IX->BTX", features, unembedding, preferred_element_type=jnp.float32
+  return product(
+    features, unembedding, "unembedding", "VE", config, jnp.float32
   )
 
 
