@@ -1,9 +1,12 @@
 """Every failure of loading is one clear line that names the remedy."""
 
+import itertools
 import json
+import math
 import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -11,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 import tv_jax
 from tests import checkpoints
 from tv_jax import models, reading
-from tv_jax.models import families, mask, sharding
+from tv_jax.models import families, mask, products, sharding
 
 CONFIG = checkpoints.tiny()
 SINGLE = "model.safetensors"
@@ -70,11 +73,12 @@ def test_turned_weights_are_the_same_model(tied, tmp_path):
   models.save(tmp_path / "given", given)
   turned = models.load(tmp_path / "given", turned=True)
   own, old = (model.params["params"] for model in (turned, given))
-  assert own["layers_1"]["down"].shape == old["layers_1"]["down"].shape[::-1]
-  assert own["layers_1"]["qkv"].shape == (32, 2, 4, 8)
+  shapes = [jax.tree.map(np.shape, x["layers_1"]["down"]) for x in (own, old)]
+  assert shapes[0].matrix == shapes[1][::-1]
+  assert own["layers_1"]["qkv"].matrix.shape == (32, 2 * 4 * 8)
   # What is looked up and nothing else lies as it did.
-  looked_up = old["embedding"].shape
-  assert own["embedding"].shape == (looked_up[::-1] if tied else looked_up)
+  looked_up = own["embedding"]
+  assert isinstance(looked_up, products.Turned) == tied
   tokens = checkpoints.tokens(2, 8, CONFIG.vocab_size)
   ours, theirs = turned.logits(tokens), np.asarray(given.logits(tokens))
   assert checkpoints.error(ours, theirs) < 2e-6
@@ -85,9 +89,40 @@ def test_turned_weights_are_the_same_model(tied, tmp_path):
 
 
 def test_what_is_not_turned(saved):
-  assert not models.load(saved, "int8", turned=True).config.turned
   mesh = sharding.mesh(jax.devices()[:2])
-  assert not models.load(saved, mesh=mesh, turned=True).config.turned
+  for own in ({"dtype": "int8"}, {"mesh": mesh}):
+    params = models.load(saved, **own, turned=True).params
+    assert not products.are_turned(params)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_no_pass_moves_a_turned_weight(tied, tmp_path):
+  """Neither for products nor to look tokens up; and no pass of a head does."""
+  target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=tied))
+  models.save(tmp_path / "target", target)
+  models.save(tmp_path / "head", checkpoints.ours_head(target))
+  own = models.load(tmp_path / "target", turned=True)
+  head = models.load_eagle(tmp_path / "head", own)
+  sizes = {
+    x.matrix.size
+    for model in (own, head)
+    for x in jax.tree.leaves(
+      model.params, is_leaf=lambda x: isinstance(x, products.Turned)
+    )
+    if isinstance(x, products.Turned)
+  }
+  for T, model in itertools.product((1, 3), (own, head)):
+    cache = model.init_cache(1, 8)
+    features = [] if model is own else [jnp.zeros((1, T, CONFIG.hidden_size))]
+    tokens = jnp.zeros((1, T), jnp.int32)
+    seen = mask.causal(cache.length, T, 8)
+    given = (model.params, tokens, *features, tokens, seen, cache)
+    text = jax.jit(model.apply).lower(*given).compile().as_text()
+    _, program = text.split("\nENTRY ")
+    made = re.findall(r"= \w+\[([\d,]*)\]\S* (?!parameter)\w+\(", program)
+    assert len(made) > 20
+    shapes = [[*map(int, filter(None, x.split(",")))] for x in made]
+    assert not sizes & {*map(math.prod, shapes)}
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -100,7 +135,7 @@ def test_a_head_of_a_turned_target(tied, tmp_path):
   def features(turned):
     own = models.load(tmp_path / "target", turned=turned)
     head = models.load_eagle(tmp_path / "head", own)
-    assert head.config.turned == turned
+    assert products.are_turned({"fc": head.params["params"]["fc"]}) == turned
     cache = head.init_cache(1, 4)
     rows = np.ones((1, 4), np.int32), np.ones((1, 4, 32), np.float32)
     place = np.arange(4, dtype=np.int32)[None]
@@ -114,10 +149,20 @@ def test_a_head_of_a_turned_target(tied, tmp_path):
 
 def test_a_cpu_has_them_turned(saved):
   pair = tv_jax.load(saved, saved)
-  assert pair.target.config.turned
-  assert pair.draft.config.turned
+  assert products.are_turned(pair.target.params)
+  assert products.are_turned(pair.draft.params)
+  assert pair.target.config == pair.draft.config == CONFIG
   split = tv_jax.load(saved, saved, mesh=sharding.mesh(jax.devices()[:2]))
-  assert not split.target.config.turned
+  assert not products.are_turned(split.target.params)
+  assert not products.are_turned(split.draft.params)
+
+
+def test_a_turned_weight_in_its_box():
+  weight = np.arange(24.0).reshape(2, 3, 4)
+  boxed = products.turn(weight, 2)
+  assert boxed.matrix.shape == (4, 6)
+  np.testing.assert_array_equal(boxed.unbox(), weight)
+  np.testing.assert_array_equal(boxed.replace_boxed(-weight).unbox(), -weight)
 
 
 @pytest.mark.parametrize("ends", [(), (2,), (2, 5)])

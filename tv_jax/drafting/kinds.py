@@ -16,7 +16,15 @@ import numpy as np
 
 from tv_jax import models
 from tv_jax.drafting.drafter import Drafter, News
-from tv_jax.models import Cache, compact, eagle, families, mask, sharding
+from tv_jax.models import (
+  Cache,
+  compact,
+  eagle,
+  families,
+  mask,
+  products,
+  sharding,
+)
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -41,7 +49,7 @@ class Independent:
       dtype,
       mesh if split else None,
       revision,
-      turned=target.config.turned,
+      turned=products.are_turned(target.params),
     )
     if mesh is None or split:
       return model
@@ -51,7 +59,8 @@ class Independent:
   @staticmethod
   def read_config(directory, target, dtype) -> models.Config:
     """It has a config.json of its own."""
-    return models.read_config(directory, dtype, turned=target.turned)
+    del target
+    return models.read_config(directory, dtype)
 
   @staticmethod
   def leaves(config):
@@ -136,7 +145,6 @@ class OnFeatures:
       config,
       dtype=target.dtype,
       quantised=target.quantised,
-      turned=target.turned,
       tie_word_embeddings=target.tie_word_embeddings,
     )
 

@@ -104,8 +104,6 @@ class Config:
   model_type: str = "llama"
   # Whether products' weights have eight bits: no checkpoint's have.
   quantised: bool = False
-  # Whether products' weights lie [in, out]: no checkpoint's do.
-  turned: bool = False
 
   @property
   def heads_per_group(self) -> int:
@@ -212,7 +210,7 @@ def _heads(values):
 def to_dict(config: Config, family: Family) -> dict:
   """The contents of a config.json, in the spelling that all versions read."""
   raw = dataclasses.asdict(config)
-  del raw["quantised"], raw["turned"]
+  del raw["quantised"]
   raw["rope_scaling"] = rope.to_dict(config.rope_scaling)
   ends = config.eos_token_id
   raw["eos_token_id"] = list(ends) if len(ends) > 1 else next(iter(ends), None)

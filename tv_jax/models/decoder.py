@@ -24,7 +24,7 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
-from tv_jax.models import products, quantised, rope, sharding
+from tv_jax.models import quantised, rope, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 from tv_jax.models.quantised import Quantised
@@ -48,10 +48,9 @@ def sizes(config: Config) -> dict[str, int]:
 
 
 def weight(module: nn.Module, name: str, axes: str) -> jax.Array | Quantised:
-  """A parameter of `module`, with a letter for each axis, as it lies."""
+  """A parameter of `module`, with a letter for each axis."""
   size = sizes(module.config)
-  order = products.order(name, axes, module.config)
-  shape = tuple(size[axis] for axis in order)
+  shape = tuple(size[axis] for axis in axes)
   channels = quantised.channels(name, axes, module.config)
   if channels:  # as `load` makes it: there is nothing to begin from
     rows = tuple(size[axis] for axis in channels)
@@ -73,9 +72,6 @@ def embed(
 ) -> jax.Array:
   """Rows [B, T, E] of an embedding."""
   if not isinstance(table, Quantised):
-    if products.order("embedding", "VE", config) == "EV":
-      columns = jnp.take(table, tokens, axis=1, mode="clip")
-      return jnp.moveaxis(columns, 0, -1)
     return sharding.rows(table, tokens, mesh)
   values, scale = (
     sharding.rows(x, tokens, mesh).astype(jnp.float32)
@@ -118,51 +114,31 @@ def attend(
   return y.reshape(B, G, T, R, C).swapaxes(1, 2)
 
 
-def product(
-  x: jax.Array,
-  weights: jax.Array | Quantised,
-  name: str,
-  axes: str,
-  config: Config,
-  dtype=None,
+def project(
+  x: jax.Array, weights: jax.Array | Quantised, channels: int | None = None
 ) -> jax.Array:
-  """`x` [B, T, I] times a weight, however it lies, as [B, T, X] in `dtype`.
+  """Contracts `x` [B, T, I] with the last axes of `weights`.
 
   As a plain product of matrices: given more axes, XLA transposes weights.
-  """
-  if products.order(name, axes, config) == axes:
-    matrix = quantised.as_matrix(weights, len(products.CHANNELS[axes]))
-    return quantised.product(x, matrix, dtype)
-  matrix = weights.reshape(x.shape[-1], -1)
-  return jnp.einsum("BTI,IX->BTX", x, matrix, preferred_element_type=dtype)
-
-
-def project(module: nn.Module, x: jax.Array, name: str, axes: str) -> jax.Array:
-  """`x` [B, T, I] times a weight of `module`.
 
   Args:
-    module: What the weight is a parameter of.
     x: What goes in.
-    name: Of the weight.
-    axes: Its letters, those of what comes out first.
+    weights: Of any axes, the last of which are I numbers together.
+    channels: How many axes come out; by default all but the last.
 
   Returns:
-    [B, T, ..] the axes that come out.
+    [B, T, ..]
   """
-  y = product(x, weight(module, name, axes), name, axes, module.config)
-  size = sizes(module.config)
-  return y.reshape(
-    *x.shape[:2], *(size[axis] for axis in products.CHANNELS[axes])
-  )
+  kept = quantised.shape_of(weights)[: channels or -1]
+  matrix = quantised.as_matrix(weights, len(kept))
+  return quantised.product(x, matrix).reshape(*x.shape[:2], *kept)
 
 
 def unembed(
-  features: jax.Array, unembedding: jax.Array | Quantised, config: Config
+  features: jax.Array, unembedding: jax.Array | Quantised
 ) -> jax.Array:
   """Logits [B, T, V] in float32."""
-  return product(
-    features, unembedding, "unembedding", "VE", config, jnp.float32
-  )
+  return quantised.product(features, unembedding, jnp.float32)
 
 
 class Layer(nn.Module):
@@ -192,7 +168,7 @@ class Layer(nn.Module):
         if self.attention_norm
         else x
       )
-      qkv = project(self, y, "qkv", "GPCE")
+      qkv = project(y, weight(self, "qkv", "GPCE"))
       if self.heads is not None:
         qkv = self.heads(self, qkv)
       turned = rope.rotate(qkv[..., : R + 1, :], turn)
@@ -201,13 +177,13 @@ class Layer(nn.Module):
       values = caches.write(values, new_values.swapaxes(1, 2), start)
       y = attend(turned[..., :R, :], keys, values, mask)
       y = y.reshape(*y.shape[:2], -1)
-      y = project(self, y, "out", "EGRC")
+      y = project(y, weight(self, "out", "EGRC"), channels=1)
       x = sharding.replicate(x + y, self.mesh)
 
     with jax.named_scope("mlp"):
       y = norm(x, weight(self, "mlp_norm", "E"))
-      y = project(self, y, "gate_up", "F2E")
-      y = project(self, nn.silu(y[..., 0]) * y[..., 1], "down", "EF")
+      y = project(y, weight(self, "gate_up", "F2E"))
+      y = project(nn.silu(y[..., 0]) * y[..., 1], weight(self, "down", "EF"))
       x = sharding.replicate(x + y, self.mesh)
 
     return x, keys, values
@@ -281,9 +257,7 @@ class Decoder(nn.Module):
       )
       tied = self.config.tie_word_embeddings
       unembedding = embedding if tied else weight(self, "unembedding", "VE")
-      logits = sharding.replicate(
-        unembed(features, unembedding, self.config), self.mesh
-      )
+      logits = sharding.replicate(unembed(features, unembedding), self.mesh)
     return (
       logits,
       features,

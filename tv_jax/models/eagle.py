@@ -71,7 +71,7 @@ class Eagle(nn.Module):
     with jax.named_scope("fuse"):
       x = decoder.embed(embedding, tokens, self.config, self.mesh)
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
-      x = decoder.project(self, x, "fc", "EI")
+      x = decoder.project(x, decoder.weight(self, "fc", "EI"))
       if self.bias:
         bias = self.param("fc_bias", nn.initializers.zeros, (E,), dtype)
         x += bias[None, None]
@@ -92,9 +92,7 @@ class Eagle(nn.Module):
       unembedding = (
         embedding if tied else decoder.weight(self, "unembedding", "VE")
       )
-      logits = sharding.replicate(
-        decoder.unembed(x, unembedding, self.config), self.mesh
-      )
+      logits = sharding.replicate(decoder.unembed(x, unembedding), self.mesh)
     return (
       logits,
       x,

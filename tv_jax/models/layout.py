@@ -1,8 +1,8 @@
 """Which tensors of a checkpoint make up which parameter, and how.
 
 One record per parameter, so that reading, checking and writing are loops over
-the same table. Tensors are put together by reshape and concatenation alone:
-PyTorch's [out, in] is kept, or all of it turned (products.py).
+the same table. Weights keep PyTorch's [out, in]: tensors are put together by
+reshape and concatenation alone. (products.py turns them after that.)
 """
 
 import dataclasses
@@ -60,10 +60,9 @@ class Leaf:
     """The axes of its scale, where its numbers have eight bits."""
     return quantised.channels(self.path[-1], self.axes, config)
 
-  def order(self, config: Config) -> list[int]:
-    """Where the axes, as they lie, are among those of a checkpoint."""
-    name = self.path[-1]
-    return [*map(self.axes.index, products.order(name, self.axes, config))]
+  def out(self, config: Config) -> int:
+    """How many of its axes come out of its product, if it is of one."""
+    return len(products.channels(self.path[-1], self.axes, config))
 
   @property
   def rows(self) -> int:

@@ -16,6 +16,7 @@ from tv_jax.models import (
   fields,
   folders,
   layout,
+  products,
   sharding,
   storage,
 )
@@ -42,13 +43,12 @@ def _as_wanted(config: Config, name) -> Config:
   return dataclasses.replace(config, dtype=known)
 
 
-def read_config(directory, dtype=None, *, turned: bool = False) -> Config:
+def read_config(directory, dtype=None) -> Config:
   """What a directory's config.json says, without the weights.
 
   Args:
     directory: Of a model of any family.
     dtype: As of `load`.
-    turned: Likewise, of one device.
 
   Returns:
     The configuration, with the dtype that it would be loaded in.
@@ -57,8 +57,8 @@ def read_config(directory, dtype=None, *, turned: bool = False) -> Config:
     ValueError: In one line, all that is wrong with the file.
   """
   path, raw = _raw(directory)
-  config = _as_wanted(families.from_dict(raw, str(path)), dtype)
-  return dataclasses.replace(config, turned=turned and not config.quantised)
+  config = families.from_dict(raw, str(path))
+  return _as_wanted(config, dtype)
 
 
 def read_eagle_config(directory) -> tuple[Config, bool]:
@@ -137,7 +137,7 @@ def load(
     ValueError: In one line, all that is wrong with the checkpoint.
   """
   directory = folders.resolve(path_or_repo, revision)
-  config = read_config(directory, dtype, turned=turned and mesh is None)
+  config = read_config(directory, dtype)
   sharding.check(config, mesh)
   leaves = families.leaves(config)
   found = storage.contents(directory, path_or_repo)
@@ -151,9 +151,10 @@ def load(
         f"{directory}: tie_word_embeddings is true, but {UNEMBEDDING} is not "
         f"{EMBEDDING}: remove one or the other"
       )
+  own = storage.read(found, leaves, config, mesh, turned=turned)
   return Model(
     config=config,
-    params={"params": storage.read(found, leaves, config, mesh)},
+    params={"params": own},
     apply=families.apply(config, mesh),
     mesh=mesh,
     source=_source(path_or_repo, directory, config),
@@ -198,14 +199,14 @@ def load_eagle(
     config,
     dtype=target.config.dtype,
     quantised=target.config.quantised,
-    turned=target.config.turned,
     tie_word_embeddings=target.config.tie_word_embeddings,
   )
   sharding.check(config, target.mesh)
   leaves = eagle.leaves(config, bias=bias)
   found = storage.contents(directory, path_or_repo)
   storage.check(path_or_repo, found, leaves, ["embed_tokens.weight"])
-  own = storage.read(found, leaves, config, target.mesh)
+  turned = products.are_turned(target.params)
+  own = storage.read(found, leaves, config, target.mesh, turned=turned)
   return Head(
     config=config,
     params={"params": own | shared(target.params["params"])},
@@ -251,4 +252,4 @@ def save(directory, model: Model | Head) -> None:
     raw["bias"] = model.bias
   else:
     leaves = families.leaves(model.config)
-  storage.write(directory, model.params["params"], leaves, model.config, raw)
+  storage.write(directory, model.params["params"], leaves, raw)

@@ -3,17 +3,21 @@
 Checkpoints have them as PyTorch does, [out, in], and so they stay on a GPU. A
 CPU takes less for a few tokens where they lie [in, out] (`benchmarks.cpu`):
 what XLA calls there packs a matrix before it multiplies, and this way it has
-less to move.
+less to move. Modules see them as checkpoints have them, either way.
 
 Letters as in decoder.py.
 """
 
 from __future__ import annotations
 
+import jax
+import numpy as np
+from flax import struct
+from flax.core import meta
+
 from tv_jax.models.config import Config
 
-# By the axes of a weight, as checkpoints have them, those that come out: a
-# channel is one of these.
+# By the axes of a weight those that come out: a channel is one of these.
 CHANNELS = {
   "GPCE": "GPC",
   "EGRC": "E",
@@ -33,7 +37,46 @@ def channels(name: str, axes: str, config: Config) -> str:
   return "" if looked_up else CHANNELS.get(axes, "")
 
 
-def order(name: str, axes: str, config: Config) -> str:
-  """The axes of a parameter in the order in which they lie."""
-  out = len(channels(name, axes, config))
-  return axes[out:] + axes[:out] if config.turned else axes
+class Turned(struct.PyTreeNode, meta.AxisMetadata):
+  """A weight that lies [in, out].
+
+  A module that asks for the parameter gets it unboxed, which moves nothing: in
+  a compiled program a product reads the matrix as it lies, and so does what
+  looks up some of its columns.
+
+  Attributes:
+    matrix: [I, X]
+    shape: Of the weight as checkpoints have it.
+  """
+
+  matrix: jax.Array
+  shape: tuple[int, ...] = struct.field(pytree_node=False)
+
+  def unbox(self):
+    """The weight as checkpoints have it; of NumPy's kind if the matrix is."""
+    return self.matrix.T.reshape(self.shape)
+
+  def replace_boxed(self, val):
+    """Another one of this shape."""
+    return self.replace(matrix=val.reshape(self.matrix.shape[::-1]).T)
+
+  def add_axis(self, index, params):
+    """Of a transformation that stacks parameters, which no model here has."""
+    raise NotImplementedError("turned weights are not stacked")
+
+  remove_axis = add_axis
+
+
+def turn(weight: np.ndarray, channels: int) -> Turned:
+  """A weight whose first axes, `channels` many, come out of its product."""
+  matrix = weight.reshape(int(np.prod(weight.shape[:channels])), -1)
+  return Turned(np.ascontiguousarray(matrix.T), weight.shape)
+
+
+def are_turned(params: dict) -> bool:
+  """Whether some of these parameters are."""
+
+  def is_turned(x):
+    return isinstance(x, Turned)
+
+  return any(map(is_turned, jax.tree.leaves(params, is_leaf=is_turned)))

@@ -9,14 +9,16 @@ import os
 import pathlib
 from typing import NamedTuple
 
+import jax
 import ml_dtypes  # noqa: F401  (teaches NumPy the name of bfloat16)
 import numpy as np
 import safetensors
+from flax.core import meta
 from jax.sharding import Mesh
 from safetensors.numpy import save_file
 
 from tv_jax import reading
-from tv_jax.models import folders, quantised, sharding
+from tv_jax.models import folders, products, quantised, sharding
 from tv_jax.models.config import Config
 from tv_jax.models.layout import IGNORED, Leaf
 from tv_jax.models.quantised import Quantised
@@ -134,7 +136,14 @@ def tensor(found, name: str) -> np.ndarray:
     return file.get_tensor(name)
 
 
-def read(found, leaves: list[Leaf], config: Config, mesh: Mesh | None) -> dict:
+def read(
+  found,
+  leaves: list[Leaf],
+  config: Config,
+  mesh: Mesh | None,
+  *,
+  turned: bool = False,
+) -> dict:
   """Reads parameters to their devices.
 
   Args:
@@ -142,6 +151,7 @@ def read(found, leaves: list[Leaf], config: Config, mesh: Mesh | None) -> dict:
     leaves: The parameters.
     config: What they are to be: its dtype, or of eight bits.
     mesh: The devices to split them over; None for the default device.
+    turned: As of `loading.load`.
 
   Returns:
     The tree of parameters.
@@ -161,9 +171,11 @@ def read(found, leaves: list[Leaf], config: Config, mesh: Mesh | None) -> dict:
     node = params
     for name in leaf.path[:-1]:
       node = node.setdefault(name, {})
-    place = sharding.placement(leaf.axes, mesh)  # turned, there is no mesh
+    place = sharding.placement(leaf.axes, mesh)
     if not channels:
-      value = np.ascontiguousarray(value.transpose(leaf.order(config)))
+      out = leaf.out(config)
+      if turned and out and mesh is None:
+        value = products.turn(value, out)
       node[leaf.path[-1]] = sharding.put(value, place)
       continue
     try:
@@ -181,9 +193,7 @@ def read(found, leaves: list[Leaf], config: Config, mesh: Mesh | None) -> dict:
   return params
 
 
-def write(
-  directory, params: dict, leaves: list[Leaf], config: Config, raw: dict
-) -> None:
+def write(directory, params: dict, leaves: list[Leaf], raw: dict) -> None:
   """Writes parameters and a config.json in Hugging Face's layout."""
   directory = pathlib.Path(directory)
   directory.mkdir(parents=True, exist_ok=True)
@@ -192,7 +202,7 @@ def write(
     value = params
     for name in leaf.path:
       value = value[name]
-    back = np.argsort(leaf.order(config))
-    tensors |= leaf.take_apart(np.asarray(value).transpose(back))
+    host = jax.tree.map(np.asarray, value)
+    tensors |= leaf.take_apart(meta.unbox(host))
   save_file(tensors, directory / SINGLE, metadata={"format": "pt"})
   (directory / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
