@@ -269,6 +269,24 @@ def test_draw_follows_the_law_of_many_tokens():
   assert abs(chi_square(counts, n * law)) < 4
 
 
+@pytest.mark.parametrize("count", [7, 100, 513, 4096, 70000])
+def test_draws_are_two_short_races(count):
+  """With as many numbers of the key as there are blocks and places in one."""
+  width = {7: 2, 100: 8, 513: 32, 4096: 64, 70000: 256}[count]
+  law = np.random.default_rng(count).dirichlet(np.full(count, 0.1))
+  rows = np.pad(law, (0, -count % width)).reshape(-1, width)
+  blocks = len(rows)
+  for seed in range(20):
+    key = jax.random.key(seed)
+    shape = 3, blocks + width
+    noise = np.asarray(jax.random.gumbel(key, shape, mode="high"))
+    with np.errstate(divide="ignore"):
+      block = np.argmax(np.log(rows.sum(axis=1)) + noise[:, :blocks], axis=1)
+      place = np.argmax(np.log(rows[block]) + noise[:, blocks:], axis=1)
+    drawn = probs.draw(key, jnp.asarray(law, jnp.float32), (3,))
+    np.testing.assert_array_equal(drawn, block * width + place)
+
+
 def test_distinct_draws_follow_one_another():
   law, n = many_tokens(1)
   keys = jax.random.split(jax.random.key(0), n)

@@ -69,6 +69,16 @@ def test_noise_is_that_of_jax(dtype):
       )
 
 
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_some_of_the_noise(impl):
+  key = jax.random.key(3, impl=impl)
+  places = jnp.array([[4, 0], [6, 9]], np.uint32)  # 9: past the last
+  some = threefry.gumbel(key, 7, jnp.float32, places)
+  every = threefry.gumbel(key, 7, jnp.float32)
+  same(some.ravel()[:3], every[np.array([4, 0, 6])])
+  assert np.isfinite(some).all()
+
+
 def test_no_loop_is_left():
   """Whose steps a CPU would be told one by one."""
 

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import itertools
 import random
+import re
 import time
 from fractions import Fraction
 
@@ -886,6 +887,24 @@ def test_a_coin_of_zero_misses_what_has_no_chance(x64, rule):
   assert np.isin(results.accept, [0, NOT_OFFERED]).all()
   np.testing.assert_allclose(results.residual, p[:, 0], atol=1e-15)
   np.testing.assert_array_equal(results.stop, [np.arange(len(t)) == ROOT] * 64)
+
+
+@pytest.mark.parametrize("rule", LOOPS)
+def test_on_a_cpu_a_loop_writes_its_law_once(rule):
+  """A row of 100k tokens takes longer than the walk that leads to it."""
+  decide = functools.partial(
+    VERIFIERS[rule].decide, CHAIN, PROPOSALS["without_replacement"]
+  )
+  V, N = 1009, len(CHAIN)
+  own = jax.ShapeDtypeStruct((N,), jnp.float32)
+  rows = jax.ShapeDtypeStruct((N, V), jnp.float32)
+  tokens = jax.ShapeDtypeStruct((N,), jnp.int32)
+  program = jax.jit(decide).lower(tokens, rows, rows, own).compile().as_text()
+  assert program.count(f" f32[{V}]") > 3
+  assert not re.search(rf"= f32\[{V}\]\S* copy\(", program)
+  # Nor is it read once to be summed, and again to be given.
+  untouched = re.search(rf"= f32\[1,{V}\]\S* fusion\(", program)
+  assert untouched is None
 
 
 @pytest.mark.parametrize("rule", LOOPS)

@@ -4,6 +4,7 @@ A law is an array of V probabilities in float32 (float64 stays float64),
 whatever the dtype of the logits.
 """
 
+import functools
 import math
 import numbers
 
@@ -148,9 +149,15 @@ def _blocks(law):
 def _noise(key, rows, shape):
   """Gumbel noise for `shape` races of the rows, and as many within one."""
   blocks, width = rows.shape
-  shape = *shape, blocks + width
-  noise = threefry.gumbel(key, math.prod(shape), rows.dtype).reshape(shape)
-  return noise[..., :blocks], noise[..., blocks:]
+  each = blocks + width
+  draw = functools.partial(threefry.gumbel, key, math.prod(shape) * each)
+  if each <= 512 or each % 8 == 0:
+    noise = draw(rows.dtype).reshape(*shape, each)
+  else:  # so many that fill no vectors of eight take a CPU four times as long
+    first = np.arange(math.prod(shape), dtype=np.uint32)[:, None] * each
+    inside = jax.lax.iota(np.uint32, each + -each % 8)[None]
+    noise = draw(rows.dtype, first + inside).reshape(*shape, -1)
+  return noise[..., :blocks], noise[..., blocks:each]
 
 
 def _greedy(logits):

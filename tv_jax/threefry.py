@@ -31,14 +31,19 @@ def split(key: jax.Array) -> jax.Array:
   """[2] keys of a key."""
   if not _known(key):
     return jax.random.split(key)
-  return _wrap(_count(key, 2))
+  return _wrap(_words(key, jax.lax.iota(np.uint32, 2)))
 
 
 def uniform(key: jax.Array, count: int, dtype) -> jax.Array:
   """[count] numbers in [0, 1), as `jax.random.uniform` draws them."""
   if not _known(key) or jnp.dtype(dtype).itemsize < 4:
     return jax.random.uniform(key, (count,), dtype)
-  high, low = _count(key, count)
+  return _uniform(key, jax.lax.iota(np.uint32, count), dtype)
+
+
+def _uniform(key, places, dtype):
+  """Those at `places` among as many as one likes."""
+  high, low = _words(key, places)
   if jnp.dtype(dtype).itemsize == 8:
     bits = high.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64)
   else:
@@ -50,10 +55,30 @@ def uniform(key: jax.Array, count: int, dtype) -> jax.Array:
   return jax.lax.bitcast_convert_type(bits, dtype) - np.ones((), dtype)
 
 
-def gumbel(key: jax.Array, count: int, dtype) -> jax.Array:
-  """[count] numbers, as `jax.random.gumbel(.., mode="high")` draws them."""
+def gumbel(
+  key: jax.Array, count: int, dtype, places: jax.Array | None = None
+) -> jax.Array:
+  """[count] numbers, as `jax.random.gumbel(.., mode="high")` draws them.
+
+  Args:
+    key: A key.
+    count: How many there are.
+    dtype: Of them.
+    places: [..] uint32: which are wanted, by default all; from `count` on they
+      are numbers of no account.
+
+  Returns:
+    [..] the numbers.
+  """
   info = jnp.finfo(dtype)
-  high, low = jnp.split(uniform(key, 2 * count, dtype), 2)
+  if places is not None and _known(key) and info.bits >= 32:
+    high = _uniform(key, places, dtype)
+    low = _uniform(key, places + np.uint32(count), dtype)
+  else:
+    high, low = jnp.split(uniform(key, 2 * count, dtype), 2)
+    if places is not None:
+      known = jnp.minimum(places, np.uint32(count - 1))
+      high, low = high[known], low[known]
   fine = high + 2.0**-info.nmant * low + info.tiny
   return -jnp.log(-jnp.log1p(-jnp.where(high >= 0.5, high, fine)))
 
@@ -71,10 +96,9 @@ def _wrap(pair):
   return jax.random.wrap_key_data(jnp.stack(pair, axis=-1), impl="threefry2x32")
 
 
-def _count(key, count):
-  """The two words of each number from 0 on, of fewer than 2^32."""
-  low = jax.lax.iota(np.uint32, count)
-  return _threefry(key, jnp.zeros_like(low), low)
+def _words(key, places):
+  """The two words of the numbers at `places` [..] uint32."""
+  return _threefry(key, jnp.zeros_like(places), places)
 
 
 def _threefry(key, high, low):

@@ -153,31 +153,35 @@ def conclude(
   """
   tokens = draft.tokens[node]
 
-  def sound(weights, total, law):
-    usable = ~fault & (total > 0) & (total < jnp.inf)
-    return jax.lax.cond(usable, law, lambda: unsound(weights))
-
-  def unsound(weights):
-    row = jnp.where(fault, draft.p[ROOT], weights)
-    return settle(node=node, weights=row, p=draft.p, accept=accept, fault=fault)
-
-  def decided(law):
-    return Decision(
-      node=node, residual=law, accept=accept, fault=jnp.array(False)
-    )
+  def sound(total):
+    return ~fault & (total > 0) & (total < jnp.inf)
 
   def untouched():
-    row = draft.p[node]
-    return sound(row, jnp.sum(row), lambda: decided(row))
+    row = jax.lax.optimization_barrier(draft.p[node])  # or it is read twice
+    return row, sound(jnp.sum(row))
 
   def reduced():
     ratio = jnp.minimum(g.beta / g.alpha, residual.largest(g.beta.dtype))
     row = residual.positive(draft.p[node] - ratio * draft.q[node])
     row = put(row, tokens, g.at / g.alpha)
     total = jnp.sum(row)
-    return sound(row, total, lambda: decided(row / total))
+    usable = sound(total)
+    return jax.lax.cond(usable, lambda: row / total, lambda: row), usable
 
-  return jax.lax.cond(jnp.all(tokens == INVALID), untouched, reduced)
+  law, usable = jax.lax.cond(jnp.all(tokens == INVALID), untouched, reduced)
+  found = Decision(
+    node=node, residual=law, accept=accept, fault=jnp.array(False)
+  )
+
+  def settled(state):
+    row = jnp.where(fault, draft.p[ROOT], state[1].residual)
+    own = settle(node=node, weights=row, p=draft.p, accept=accept, fault=fault)
+    return jnp.array(True), own
+
+  # It turns once or not at all; of two branches, one would copy the law.
+  start = usable, found
+  _, decision = jax.lax.while_loop(lambda state: ~state[0], settled, start)
+  return decision
 
 
 def sum_off(row, tokens):
