@@ -169,19 +169,43 @@ def conclude(
     return jax.lax.cond(usable, lambda: row / total, lambda: row), usable
 
   law, usable = jax.lax.cond(jnp.all(tokens == INVALID), untouched, reduced)
-  found = Decision(
-    node=node, residual=law, accept=accept, fault=jnp.array(False)
+
+  law, lost = _settled(usable, law, node, draft.p, accept, fault)
+  return Decision(
+    node=jnp.where(lost, ROOT, node),
+    residual=law,
+    accept=jnp.where(lost, NOT_OFFERED, accept),
+    fault=lost,
   )
 
-  def settled(state):
-    row = jnp.where(fault, draft.p[ROOT], state[1].residual)
-    own = settle(node=node, weights=row, p=draft.p, accept=accept, fault=fault)
-    return jnp.array(True), own
 
-  # It turns once or not at all; of two branches, one would copy the law.
-  start = usable, found
-  _, decision = jax.lax.while_loop(lambda state: ~state[0], settled, start)
-  return decision
+def _settle(usable, law, node, p, accept, fault):
+  """What is to be done where a law is not usable, and whether by a fault."""
+  row = jnp.where(fault, p[ROOT], law)
+  own = settle(node=node, weights=row, p=p, accept=accept, fault=fault)
+  return jnp.where(usable, law, own.residual), ~usable & own.fault
+
+
+@jax.custom_batching.custom_vmap
+def _settled(usable, law, *rest):
+  """`_settle` where the law is not usable.
+
+  In a loop that turns once or not at all: of two branches, one would copy it.
+  """
+
+  def turn(state):
+    return (jnp.array(True), *_settle(*state[:2], *rest))
+
+  start = usable, law, jnp.array(False)
+  return jax.lax.while_loop(lambda state: ~state[0], turn, start)[1:]
+
+
+@_settled.def_vmap
+def _(size, batched, *given):
+  """All rows do both anyway."""
+  del size
+  axes = [0 if own else None for own in batched]
+  return jax.vmap(_settle, axes)(*given), (True, True)
 
 
 def sum_off(row, tokens):
