@@ -287,6 +287,14 @@ def test_draws_are_two_short_races(count):
     np.testing.assert_array_equal(drawn, block * width + place)
 
 
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+@pytest.mark.parametrize("count", [100, 70000])
+def test_no_draw_at_all(count, impl):
+  law = jnp.full(count, 1 / count, jnp.float32)
+  key = jax.random.key(0, impl=impl)
+  assert probs.draw(key, law, (2, 0)).shape == (2, 0)
+
+
 def test_distinct_draws_follow_one_another():
   law, n = many_tokens(1)
   keys = jax.random.split(jax.random.key(0), n)

@@ -155,8 +155,9 @@ def _noise(key, rows, shape):
     noise = draw(rows.dtype).reshape(*shape, each)
   else:  # so many that fill no vectors of eight take a CPU four times as long
     first = np.arange(math.prod(shape), dtype=np.uint32)[:, None] * each
-    inside = jax.lax.iota(np.uint32, each + -each % 8)[None]
-    noise = draw(rows.dtype, first + inside).reshape(*shape, -1)
+    filled = each + -each % 8
+    inside = jax.lax.iota(np.uint32, filled)[None]
+    noise = draw(rows.dtype, first + inside).reshape(*shape, filled)
   return noise[..., :blocks], noise[..., blocks:each]
 
 

@@ -77,8 +77,8 @@ def gumbel(
   else:
     high, low = jnp.split(uniform(key, 2 * count, dtype), 2)
     if places is not None:
-      known = jnp.minimum(places, np.uint32(count - 1))
-      high, low = high[known], low[known]
+      clipped = jnp.minimum(places, np.uint32(max(count, 1) - 1))
+      high, low = high[clipped], low[clipped]
   fine = high + 2.0**-info.nmant * low + info.tiny
   return -jnp.log(-jnp.log1p(-jnp.where(high >= 0.5, high, fine)))
 
