@@ -889,7 +889,7 @@ def test_a_coin_of_zero_misses_what_has_no_chance(x64, rule):
   np.testing.assert_array_equal(results.stop, [np.arange(len(t)) == ROOT] * 64)
 
 
-@pytest.mark.parametrize("rule", LOOPS)
+@pytest.mark.parametrize("rule", ["traversal_loop", "token_level_loop"])
 def test_on_a_cpu_a_loop_writes_its_law_once(rule):
   """A row of 100k tokens takes longer than the walk that leads to it."""
   decide = functools.partial(
@@ -905,6 +905,29 @@ def test_on_a_cpu_a_loop_writes_its_law_once(rule):
   # Nor is it read once to be summed, and again to be given.
   untouched = re.search(rf"= f32\[1,{V}\]\S* fusion\(", program)
   assert untouched is None
+
+
+@pytest.mark.parametrize("rule", ["traversal_loop", "token_level_loop"])
+def test_what_is_for_one_row_on_a_cpu_is_there_alone(rule):
+  """The loop that spares a copy, and the barrier: they help nobody else."""
+  decide = functools.partial(
+    VERIFIERS[rule].decide, CHAIN, PROPOSALS["without_replacement"]
+  )
+  N, one, many = len(CHAIN), jax.jit(decide), jax.jit(jax.vmap(decide))
+
+  def text(program, lead, platform):
+    own = jax.ShapeDtypeStruct((*lead, N), jnp.float32)
+    rows = jax.ShapeDtypeStruct((*lead, N, V), jnp.float32)
+    tokens = jax.ShapeDtypeStruct((*lead, N), jnp.int32)
+    traced = program.trace(tokens, rows, rows, own)
+    return traced.lower(lowering_platforms=(platform,)).as_text()
+
+  loops = "stablehlo.while"
+  alone = text(one, (), "cpu").count(loops)
+  assert text(many, (3,), "cpu").count(loops) == alone - 1
+  barrier = "optimization_barrier"
+  assert text(one, (), "cpu").count(barrier) == 1
+  assert text(many, (3,), "cuda").count(barrier) == 0
 
 
 @pytest.mark.parametrize("rule", LOOPS)

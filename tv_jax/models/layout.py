@@ -60,7 +60,7 @@ class Leaf:
     """The axes of its scale, where its numbers have eight bits."""
     return quantised.channels(self.path[-1], self.axes, config)
 
-  def out(self, config: Config) -> int:
+  def num_out(self, config: Config) -> int:
     """How many of its axes come out of its product, if it is of one."""
     return len(products.channels(self.path[-1], self.axes, config))
 

@@ -42,7 +42,8 @@ class Turned(struct.PyTreeNode, meta.AxisMetadata):
 
   A module that asks for the parameter gets it unboxed, which moves nothing: in
   a compiled program a product reads the matrix as it lies, and so does what
-  looks up some of its columns.
+  looks up some of its columns. Its leaf is the matrix, not what is unboxed, as
+  Flax's own boxes have it: what is put on a device is what is read.
 
   Attributes:
     matrix: [I, X]

@@ -173,9 +173,9 @@ def read(
       node = node.setdefault(name, {})
     place = sharding.placement(leaf.axes, mesh)
     if not channels:
-      out = leaf.out(config)
-      if turned and out and mesh is None:
-        value = products.turn(value, out)
+      num_out = leaf.num_out(config)
+      if turned and num_out and mesh is None:
+        value = products.turn(value, num_out)
       node[leaf.path[-1]] = sharding.put(value, place)
       continue
     try:

@@ -157,7 +157,10 @@ def conclude(
     return ~fault & (total > 0) & (total < jnp.inf)
 
   def untouched():
-    row = jax.lax.optimization_barrier(draft.p[node])  # or it is read twice
+    # Or a CPU copies it twice: for the sum, and to be given.
+    row = jax.lax.platform_dependent(
+      draft.p[node], cpu=jax.lax.optimization_barrier, default=lambda row: row
+    )
     return row, sound(jnp.sum(row))
 
   def reduced():
@@ -169,7 +172,6 @@ def conclude(
     return jax.lax.cond(usable, lambda: row / total, lambda: row), usable
 
   law, usable = jax.lax.cond(jnp.all(tokens == INVALID), untouched, reduced)
-
   law, lost = _settled(usable, law, node, draft.p, accept, fault)
   return Decision(
     node=jnp.where(lost, ROOT, node),
