@@ -74,6 +74,51 @@ def test_the_estimate_is_what_there_is(pair):
   )
 
 
+@pytest.mark.parametrize(
+  "options",
+  [
+    {"tree": "chain:3"},
+    {"verifier": None},
+    pytest.param({"tree": "kary:2x2"}, marks=pytest.mark.long),
+    pytest.param({"tree": "adaptive:3,2,2"}, marks=pytest.mark.long),
+  ],
+)
+def test_no_slot_is_needed_that_is_not_counted(pair, options, monkeypatch):
+  # Beyond the last slot a row would be moved back, over what is still read.
+  # The longest prompt and answer; rows that wait, and one that follows another.
+  pair = dataclasses.replace(pair, draft=pair.target)  # whole paths are kept
+  texts = [[*range(1, 17)], [5, 3, 2], [7], [1, 2, 3, 4, 5, 6, 7, 8]]
+
+  def found(block):
+    monkeypatch.setattr(sizes, "block", lambda: block)
+    result = tv_jax.generate(
+      pair,
+      texts,
+      max_new_tokens=16,
+      temperature=0,
+      ends=(),
+      batch_size=3,
+      **options,
+    )
+    assert [len(own) for own in result.tokens] == [16] * 4
+    return result.tokens
+
+  assert found(1) == found(512)
+
+
+@pytest.mark.parametrize(
+  ("backend", "multiple"), [("cpu", 16), ("gpu", 128), ("tpu", 128)]
+)
+def test_slots_come_in_blocks(pair, backend, multiple, monkeypatch):
+  monkeypatch.setattr(jax, "default_backend", lambda: backend)
+  for limit in (1, 40, 300):
+    settings = settings_lib.resolve(pair, tree="chain:2", max_new_tokens=limit)
+    batch = batches.assemble(pair, settings, PROMPTS, range(1), 1)
+    least = settings.plan.slots(16 + 1, batch.new)
+    assert batch.slots % multiple == 0
+    assert least <= batch.slots < least + multiple
+
+
 def test_an_eagle_head_has_no_embedding_and_one_layer(pair):
   head = checkpoints.ours_head(pair.target)
   params = {

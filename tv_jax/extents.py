@@ -13,6 +13,9 @@ from typing import NamedTuple
 # A prompt is read in pieces of at most this many tokens.
 CHUNK = 256
 
+# A cache's slots come in blocks of so many, which is what a GPU's products take.
+BLOCK = 128
+
 
 class Shape(NamedTuple):
   """What there is of a tree; by default, of plain decoding."""
@@ -75,9 +78,9 @@ def least_slots(tree: Shape, prompt: int, new: int) -> int:
   return prompt + new + tree.depth + max(tree.nodes, tree.depth + 1) + 1
 
 
-def slots(tree: Shape, prompt: int, new: int) -> int:
+def slots(tree: Shape, prompt: int, new: int, block: int = BLOCK) -> int:
   """S, in full blocks."""
-  return -(-least_slots(tree, prompt + 1, new) // 128) * 128
+  return -(-least_slots(tree, prompt + 1, new) // block) * block
 
 
 def itemsize(dtype: str) -> int:
@@ -86,7 +89,12 @@ def itemsize(dtype: str) -> int:
 
 
 def estimate(
-  target, draft, tree: Shape, batch: Batch, weights: tuple[int, int]
+  target,
+  draft,
+  tree: Shape,
+  batch: Batch,
+  weights: tuple[int, int],
+  block: int = BLOCK,
 ) -> dict[str, int]:
   """Bytes on each device that a batch takes at least.
 
@@ -99,13 +107,14 @@ def estimate(
     tree: What is drafted.
     batch: What it is made for.
     weights: Bytes of the target's parameters, and of the draft's own.
+    block: Of a cache's slots.
 
   Returns:
     By what takes it.
   """
   N, M, D = tree
   rows, prompt, new, panel, trace, devices, split_draft = batch
-  S = slots(tree, prompt, new)
+  S = slots(tree, prompt, new, block)
   own = devices if split_draft else 1
   caches = _cache(target, rows, S) // devices
   if draft is not None:

@@ -158,7 +158,7 @@ def assemble(
     params=decoding.Params(pair.target.params, draft and draft.params),
     request=request,
     new=new,
-    slots=extents.slots(extents.shape(tree), P, new),
+    slots=extents.slots(extents.shape(tree), P, new, sizes.block()),
   )
 
 

@@ -40,7 +40,12 @@ def estimate(
   weights = _held(families.leaves(target), target)
   own = 0 if draft is None else parameters(draft, draft_kind)
   shape = extents.shape(tree)
-  return extents.estimate(target, draft, shape, batch, (weights, own))
+  return extents.estimate(target, draft, shape, batch, (weights, own), block())
+
+
+def block() -> int:
+  """The slots of a cache's block: few on a CPU, where every slot takes time."""
+  return 16 if jax.default_backend() == "cpu" else extents.BLOCK
 
 
 @functools.lru_cache(maxsize=64)
