@@ -13,7 +13,7 @@ from typing import NamedTuple
 # A prompt is read in pieces of at most this many tokens.
 CHUNK = 256
 
-# A cache's slots come in blocks of so many, which is what a GPU's products take.
+# Slots of a cache come in full blocks: so many suit the products of a GPU.
 BLOCK = 128
 
 
