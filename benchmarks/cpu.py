@@ -3,12 +3,13 @@
     python -m benchmarks.cpu
 
 Passes of the bundled target with products' weights as checkpoints have them,
-[out, in], and turned, as `tv_jax.load` has them on a CPU. Numbers of a key, by
-jax and as `tv_jax.threefry` writes them out. Verifications of the rows of a
-batch, one after the other, both rules' laws and the decision: by the forms that
-walk, and by those that pass over all nodes, which CPUs take for chains of small
-laws alone. Each in a loop of one program; medians of --rounds turns, and
-quartiles of their ratios.
+[out, in], and turned, as `tv_jax.load` has them on a CPU. Passes over caches of
+as many slots as a GPU's have, and as a CPU's. Numbers of a key, by jax and as
+`tv_jax.threefry` writes them out. Verifications of the rows of a batch, one
+after the other, both rules' laws and the decision: by the forms that walk, and
+by those that pass over all nodes, which CPUs take for chains of small laws
+alone. Each in a loop of one program; medians of --rounds turns, and quartiles
+of their ratios.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ import numpy as np
 from benchmarks import common, decisions
 from benchmarks.gpu_scale import TOY
 from benchmarks.gpu_times import one_pass
-from tv_jax import models, threefry, tree
+from tv_jax import extents, models, threefry, tree
+from tv_jax.generation.sizes import block as block_here
 from tv_jax.reading import BUNDLED
 from tv_jax.verifiers import VERIFIERS
 
@@ -73,17 +75,33 @@ def passes(sizes: list[tuple[int, int]]) -> dict:
   """Passes over T tokens of each row, by both ways that weights may lie."""
   target = BUNDLED / "target"
   both = [models.load(target, "float32", turned=way) for way in (False, True)]
-  scale = dataclasses.replace(TOY, loops=10, repeats=1)
-
-  def timed(model, rows, T):
-    run = one_pass(scale, model, rows, T, _SLOTS, _PROMPT)
-    run(model.params)
-    return lambda: run(model.params)
-
   return {
-    f"{rows} x {T}": [timed(model, rows, T) for model in both]
+    f"{rows} x {T}": [_pass(model, rows, T, _SLOTS) for model in both]
     for rows, T in sizes
   }
+
+
+def caches(sizes: list[tuple[int, int]]) -> dict:
+  """Passes over T tokens of each row, by the slots of 64 and 128 tokens."""
+  model = models.load(BUNDLED / "target", "float32", turned=True)
+  both = [
+    extents.slots(extents.PLAIN, 64, 128, block)
+    for block in (extents.BLOCK, block_here())
+  ]
+  return {
+    f"{rows} x {T}, {both[0]} and {both[1]}": [
+      _pass(model, rows, T, slots) for slots in both
+    ]
+    for rows, T in sizes
+  }
+
+
+def _pass(model, rows, T, slots):
+  """Seconds of a pass of a model."""
+  scale = dataclasses.replace(TOY, loops=10, repeats=1)
+  run = one_pass(scale, model, rows, T, slots, _PROMPT)
+  run(model.params)
+  return lambda: run(model.params)
 
 
 def numbers(counts: list[int], loops: int) -> dict:
@@ -190,14 +208,17 @@ def main(arguments: list[str]) -> int:
     parser.error("--rounds: give a positive number")
   sizes = [(1, 1), (1, 2), (1, 4), (1, 6), (1, 8), (1, 16), (1, 26), (1, 63)]
   sizes, counts = [*sizes, (16, 1), (8, 6)], [64, 256, 1024, 4096]
+  seen = [(1, 1), (1, 6), (1, 26), (16, 1)]
   trees, rows, V, loops = ["chain:5", "eagle", "kary:2x5"], 8, 4096, 20
   if flags.short:
     sizes, counts, trees, rows, V, loops = [(1, 2)], [64], ["chain:2"], 2, 32, 2
+    seen = sizes
   lines = common.setting("benchmarks.cpu", arguments)
   print("\n".join(lines), flush=True)
   of_rows = f"Verifications of {rows} rows, V = {V}"
   for title, what, cases in (
     ("Passes of the bundled target", "rows x T", passes(sizes)),
+    ("Slots of its cache", "rows x T, slots", caches(seen)),
     ("Numbers of a key", "how many", numbers(counts, 10 * loops)),
     (of_rows, "tree", verifications(trees, rows, V, loops)),
   ):

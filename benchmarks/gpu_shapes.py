@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tv_jax import decoding, drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
@@ -20,6 +21,7 @@ from tv_jax.models import (
   decoder,
   eagle,
   families,
+  products,
   quantised,
   sharding,
 )
@@ -150,6 +152,20 @@ def random_of(config: Config, seed: int, scale: float = 0.02) -> Callable:
   return make
 
 
+def as_loaded(config: Config, make: Callable) -> Callable:
+  """`make` of weights that lie as `tv_jax.load` has them on this machine."""
+  if jax.default_backend() != "cpu":
+    return make
+
+  def turned(leaf, shape):
+    found, num_out = make(leaf, shape), leaf.num_out(config)
+    if not num_out or config.quantised:
+      return found
+    return jax.tree.map(jnp.asarray, products.turn(np.asarray(found), num_out))
+
+  return turned
+
+
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def _eight_bits(key, shape, rows, scale):
   """As of normal weights, of which the largest is four deviations."""
@@ -197,17 +213,21 @@ def head(target: Model, make: Callable) -> Head:
 
 
 def random_pair(kind: str) -> Pair:
-  """A pair of random weights in the shape of the bundled one."""
+  """A pair of random weights in the shape of the bundled one, as loaded."""
+
+  def random(shape, seed):
+    return as_loaded(shape, random_of(shape, seed, 0.1))
+
   if kind not in drafting.KINDS:
     known = ", ".join(drafting.KINDS)
     raise ValueError(f"--draft_kind={kind}: not one of {known}")
   shape = config("bundled", "float32")
-  target = random_model(shape, seed=0, scale=0.1)
+  target = model(shape, random(shape, 0))
   if drafting.KINDS[kind] is drafting.OnFeatures:
-    draft = head(target, random_of(shape, 1, 0.1))
+    draft = head(target, random(shape, 1))
   else:
     shape = config("bundled draft", "float32")
-    draft = random_model(shape, seed=1, scale=0.1)
+    draft = model(shape, random(shape, 1))
   return Pair(target=target, draft=draft, draft_kind=kind)
 
 

@@ -204,7 +204,7 @@ def test_what_batches_use():
 def test_what_cpus_do_in_another_way(capsys):
   assert cpu.main(["--short", "--rounds=2"]) == 0
   printed = capsys.readouterr().out
-  for row in ("1 x 2", "64", "chain:2"):
+  for row in ("1 x 2", "1 x 2, 256 and 208", "64", "chain:2"):
     (cells,) = re.findall(rf"^\| {row} +\|(.*)\|$", printed, re.M)
     assert all(float(cell.split()[0]) > 0 for cell in cells.split("|"))
   with pytest.raises(SystemExit):

@@ -8,6 +8,7 @@ import pytest
 from benchmarks import common, decode, gpu_shapes, peers
 from tests import checkpoints, commands
 from tv_jax import models
+from tv_jax.models import products
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +187,9 @@ def test_random_weights_are_labelled():
   for kind in ("llama", "eagle"):
     pair = gpu_shapes.random_pair(kind)
     assert common.RANDOM in common.describe(pair, True)
+    # As `tv_jax.load` has them, or what is timed is not what people run.
+    assert products.are_turned(pair.target.params)
+    assert products.are_turned(pair.draft.params)
     prompts = common.read_prompts(None, pair, "raw")
     common.check(pair, prompts, {"max_new_tokens": 128})
 
