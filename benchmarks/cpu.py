@@ -62,13 +62,16 @@ def compare(title: str, what: str, cases: dict, rounds: int) -> common.Table:
     lines.append(
       [
         name,
-        f"{1e6 * statistics.median(old):.0f}",
-        f"{1e6 * statistics.median(new):.0f}",
+        *(_us(statistics.median(x)) for x in (old, new)),
         common.spread(old / new),
       ]
     )
   header = [what, "us, the other way", "us, here", "times (quartiles)"]
   return common.Table(title=title, header=header, rows=lines)
+
+
+def _us(seconds):
+  return f"{1e6 * seconds:.{0 if seconds > 1e-5 else 1}f}"
 
 
 def passes(sizes: list[tuple[int, int]]) -> dict:

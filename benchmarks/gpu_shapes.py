@@ -153,13 +153,13 @@ def random_of(config: Config, seed: int, scale: float = 0.02) -> Callable:
 
 
 def as_loaded(config: Config, make: Callable) -> Callable:
-  """`make` of weights that lie as `tv_jax.load` has them on this machine."""
+  """`make` of weights, none of eight bits, that lie as `tv_jax.load` has them."""
   if jax.default_backend() != "cpu":
     return make
 
   def turned(leaf, shape):
     found, num_out = make(leaf, shape), leaf.num_out(config)
-    if not num_out or config.quantised:
+    if not num_out:
       return found
     return jax.tree.map(jnp.asarray, products.turn(np.asarray(found), num_out))
 
@@ -215,19 +215,19 @@ def head(target: Model, make: Callable) -> Head:
 def random_pair(kind: str) -> Pair:
   """A pair of random weights in the shape of the bundled one, as loaded."""
 
-  def random(shape, seed):
-    return as_loaded(shape, random_of(shape, seed, 0.1))
+  def random(own, seed):
+    return as_loaded(own, random_of(own, seed, 0.1))
 
   if kind not in drafting.KINDS:
     known = ", ".join(drafting.KINDS)
     raise ValueError(f"--draft_kind={kind}: not one of {known}")
-  shape = config("bundled", "float32")
-  target = model(shape, random(shape, 0))
+  own = config("bundled", "float32")
+  target = model(own, random(own, 0))
   if drafting.KINDS[kind] is drafting.OnFeatures:
-    draft = head(target, random(shape, 1))
+    draft = head(target, random(own, 1))
   else:
-    shape = config("bundled draft", "float32")
-    draft = model(shape, random(shape, 1))
+    own = config("bundled draft", "float32")
+    draft = model(own, random(own, 1))
   return Pair(target=target, draft=draft, draft_kind=kind)
 
 

@@ -152,10 +152,11 @@ def _memory(
     trace=min(trace, limit),
     split_draft=HEADS[kind] or shard_draft,
   )
-  weights = pair[0].weights
-  found = [extents.estimate(pair[0], None, PLAIN, plain, (weights, 0))]
+  weights, block = pair[0].weights, extents.BLOCK
+  found = [extents.estimate(pair[0], None, PLAIN, plain, (weights, 0), block)]
   own = pair[1].head if HEADS[kind] else pair[1].weights
   for tree in trees:
     shape = shapes.of(tree)
-    found.append(extents.estimate(*pair, shape, drafted, (weights, own)))
+    both = weights, own
+    found.append(extents.estimate(*pair, shape, drafted, both, block))
   return max(found, key=lambda parts: sum(parts.values()))

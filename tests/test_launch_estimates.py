@@ -27,6 +27,7 @@ from tv_jax import (
   tree,
   verifiers,
 )
+from tv_jax.generation import sizes
 from tv_jax.models import families, layout
 
 FIELDS = {
@@ -51,6 +52,8 @@ def of_a_run(config, monkeypatch):
   settings = evaluate.from_config(config)
   with monkeypatch.context() as patch:
     patch.setattr(memory, "check", lambda parts, *_: seen.append(parts))
+    # A launcher reckons for GPUs.
+    patch.setattr(sizes, "block", lambda: extents.BLOCK)
     places = map(
       reading.place_of, (settings.models.target, settings.models.draft)
     )

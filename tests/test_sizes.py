@@ -1,6 +1,7 @@
 """What cannot fit is refused before anything is compiled, with the remedy."""
 
 import dataclasses
+import functools
 import logging
 import types
 
@@ -75,22 +76,24 @@ def test_the_estimate_is_what_there_is(pair):
 
 
 @pytest.mark.parametrize(
-  "options",
+  ("options", "fewer"),
   [
-    {"tree": "chain:3"},
-    {"verifier": None},
-    pytest.param({"tree": "kary:2x2"}, marks=pytest.mark.long),
-    pytest.param({"tree": "adaptive:3,2,2"}, marks=pytest.mark.long),
+    ({"tree": "chain:4"}, 9),  # the last cycle ends beyond the limit
+    ({"verifier": None}, 5),
+    pytest.param({"tree": "kary:2x2"}, 8, marks=pytest.mark.long),
+    pytest.param({"tree": "adaptive:3,2,2"}, 12, marks=pytest.mark.long),
   ],
 )
-def test_no_slot_is_needed_that_is_not_counted(pair, options, monkeypatch):
-  # Beyond the last slot a row would be moved back, over what is still read.
-  # The longest prompt and answer; rows that wait, and one that follows another.
+def test_no_slot_is_needed_that_is_not_counted(
+  pair, options, fewer, monkeypatch
+):
+  # Beyond the last slot what is written is moved back, over what is still
+  # read: here of the longest prompt and answer. With so many fewer it is seen.
   pair = dataclasses.replace(pair, draft=pair.target)  # whole paths are kept
   texts = [[*range(1, 17)], [5, 3, 2], [7], [1, 2, 3, 4, 5, 6, 7, 8]]
 
-  def found(block):
-    monkeypatch.setattr(sizes, "block", lambda: block)
+  def found(slots):
+    monkeypatch.setattr(extents, "slots", slots)
     result = tv_jax.generate(
       pair,
       texts,
@@ -103,7 +106,13 @@ def test_no_slot_is_needed_that_is_not_counted(pair, options, monkeypatch):
     assert [len(own) for own in result.tokens] == [16] * 4
     return result.tokens
 
-  assert found(1) == found(512)
+  def counted(tree, prompt, new, block, less=0):
+    del block
+    return extents.least_slots(tree, prompt + 1, new) - less
+
+  ample = found(lambda *_: 512)
+  assert found(counted) == ample
+  assert found(functools.partial(counted, less=fewer)) != ample
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def least_slots(tree: Shape, prompt: int, new: int) -> int:
   return prompt + new + tree.depth + max(tree.nodes, tree.depth + 1) + 1
 
 
-def slots(tree: Shape, prompt: int, new: int, block: int = BLOCK) -> int:
+def slots(tree: Shape, prompt: int, new: int, block: int) -> int:
   """S, in full blocks."""
   return -(-least_slots(tree, prompt + 1, new) // block) * block
 
@@ -94,7 +94,7 @@ def estimate(
   tree: Shape,
   batch: Batch,
   weights: tuple[int, int],
-  block: int = BLOCK,
+  block: int,
 ) -> dict[str, int]:
   """Bytes on each device that a batch takes at least.
 
