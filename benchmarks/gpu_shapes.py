@@ -153,7 +153,7 @@ def random_of(config: Config, seed: int, scale: float = 0.02) -> Callable:
 
 
 def as_loaded(config: Config, make: Callable) -> Callable:
-  """`make` of weights, none of eight bits, that lie as `tv_jax.load` has them."""
+  """`make` of weights that lie as `tv_jax.load` has them, not of eight bits."""
   if jax.default_backend() != "cpu":
     return make
 
