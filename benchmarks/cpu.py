@@ -85,7 +85,7 @@ def passes(sizes: list[tuple[int, int]]) -> dict:
 
 
 def caches(sizes: list[tuple[int, int]]) -> dict:
-  """Passes over T tokens of each row, by the slots of 64 and 128 tokens."""
+  """Passes over T tokens of each row, by the slots for 64 and 128 tokens."""
   model = models.load(BUNDLED / "target", "float32", turned=True)
   both = [
     extents.slots(extents.PLAIN, 64, 128, block)
@@ -100,7 +100,7 @@ def caches(sizes: list[tuple[int, int]]) -> dict:
 
 
 def _pass(model, rows, T, slots):
-  """Seconds of a pass of a model."""
+  """What runs a pass of a model, once warm, and gives its seconds."""
   scale = dataclasses.replace(TOY, loops=10, repeats=1)
   run = one_pass(scale, model, rows, T, slots, _PROMPT)
   run(model.params)
@@ -211,17 +211,17 @@ def main(arguments: list[str]) -> int:
     parser.error("--rounds: give a positive number")
   sizes = [(1, 1), (1, 2), (1, 4), (1, 6), (1, 8), (1, 16), (1, 26), (1, 63)]
   sizes, counts = [*sizes, (16, 1), (8, 6)], [64, 256, 1024, 4096]
-  seen = [(1, 1), (1, 6), (1, 26), (16, 1)]
+  few = [(1, 1), (1, 6), (1, 26), (16, 1)]
   trees, rows, V, loops = ["chain:5", "eagle", "kary:2x5"], 8, 4096, 20
   if flags.short:
     sizes, counts, trees, rows, V, loops = [(1, 2)], [64], ["chain:2"], 2, 32, 2
-    seen = sizes
+    few = sizes
   lines = common.setting("benchmarks.cpu", arguments)
   print("\n".join(lines), flush=True)
   of_rows = f"Verifications of {rows} rows, V = {V}"
   for title, what, cases in (
     ("Passes of the bundled target", "rows x T", passes(sizes)),
-    ("Slots of its cache", "rows x T, slots", caches(seen)),
+    ("Slots of its cache", "rows x T, slots", caches(few)),
     ("Numbers of a key", "how many", numbers(counts, 10 * loops)),
     (of_rows, "tree", verifications(trees, rows, V, loops)),
   ):
