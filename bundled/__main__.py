@@ -1,34 +1,100 @@
-"""The command: `python -m bundled --config=configs/train_bundled.py`."""
+"""Makes the bundled models from nothing: `python -m bundled [--smoke]`.
 
+Into runs/bundled/assets: {target,draft,draft_weak,eagle}, minibench.jsonl and
+tuning.jsonl, as they are in tv_jax/assets/bundled. 70 minutes on two cores; a
+minute with --smoke, which makes tiny models. The same command again goes on.
+Expected at the end of the logs: 0.82 nats per token of an answer (target), 1.14
+(draft) and 2.05 (draft_weak), and 0.92 of the head's tokens accepted.
+"""
+
+import argparse
+import dataclasses
+import functools
 import pathlib
 
-from absl import flags, logging
-from ml_collections import config_flags
+import jax
+import numpy as np
+import tokenizers
+from absl import logging
 
-from tv_jax import cli
-from tv_jax.cli import config_flag
+from bundled import losses, settings, tasks, tokens, training
+from bundled.data import Corpus
+from tv_jax.models import eagle as eagles
+from tv_jax.models import families
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, config_flag.HELP)
-_WORKDIR = flags.DEFINE_string(
-  "workdir",
-  "runs/train_bundled",
-  "For checkpoints, logs and results; the same command again goes on.",
-)
+STAGES = ("target", "draft", "draft_weak", "eagle")
 
 
-def main(heard, arguments):
-  """Trains."""
-  del heard
+def run(told: settings.Settings, workdir: pathlib.Path) -> None:
+  """Trains what is not trained yet."""
+  assets = workdir / "assets"
+  assets.mkdir(parents=True, exist_ok=True)
+  for name, text in (
+    ("minibench", tasks.minibench_lines()),
+    ("tuning", tasks.tuning_lines()),
+  ):
+    (assets / f"{name}.jsonl").write_text(text, encoding="utf-8")
+  corpus = make_corpus(told.data, workdir / "tokenizer.json")
+  keys = jax.random.split(jax.random.key(0), len(STAGES))
+  keys = dict(zip(STAGES, keys, strict=True))
+
+  def train(stage, config, loss, params, frozen=()):
+    trained = training.train(
+      stage,
+      loss,
+      params,
+      # Another one than that of the initial parameters.
+      jax.random.fold_in(keys[stage], 1),
+      corpus,
+      told.schedules[stage],
+      workdir / stage,
+      checkpoint_every=told.checkpoint_every,
+      log_every=told.log_every,
+      frozen=frozen,
+    )
+    training.export(assets / stage, corpus.tokenizer, config, trained)
+    return trained
+
+  trained = {}
+  for stage, shape in told.shapes.items():
+    # Drafts learn what the target read, as real ones do, not the target's law.
+    config = settings.llama_config(told.data, shape)
+    loss = functools.partial(losses.text, config)
+    start = families.init(keys[stage], config)
+    trained[stage] = train(stage, config, loss, start)
+  config = settings.llama_config(told.data, told.shapes["target"])
+  head = dataclasses.replace(config, num_hidden_layers=1)
+  params = eagles.init(keys["eagle"], head, bias=True)
+  # The embedding is the target's own.
+  del params["params"]["embedding"]
+  loss = functools.partial(losses.head, config, head)
+  train("eagle", head, loss, params, (trained["target"],))
+
+
+def make_corpus(data: settings.Data, path: pathlib.Path) -> Corpus:
+  """The rows' source, with the tokenizer from `path` or trained anew."""
+  text = tokens.read_source(data.source_bytes)
+  if path.exists():
+    tokenizer = tokenizers.Tokenizer.from_file(str(path))
+  else:
+    tokenizer = tokens.train(
+      data.vocab_size, data.tokenizer_conversations, text, seed=0
+    )
+    tokenizer.save(str(path))
+  ids = tokenizer.encode(text, add_special_tokens=False).ids
+  source = np.array(ids, np.int32)
+  return Corpus(tokenizer=tokenizer, source=source, settings=data, seed=0)
+
+
+def main() -> None:
+  """Runs the command."""
+  parser = argparse.ArgumentParser(prog="python -m bundled")
+  parser.add_argument("--smoke", action="store_true", help="tiny models")
+  parser.add_argument("--workdir", default="runs/bundled", type=pathlib.Path)
+  told = parser.parse_args()
   logging.set_verbosity(logging.INFO)
-  cli.no_arguments(arguments)
-  if _CONFIG.value is None:
-    raise ValueError("--config=configs/train_bundled.py is missing")
-  # Slow to import: a bad flag is answered before.
-  from bundled import pair, settings
-
-  told = settings.from_config(_CONFIG.value)
-  pair.run(told, pathlib.Path(_WORKDIR.value))
+  run(settings.SMOKE if told.smoke else settings.FULL, told.workdir)
 
 
 if __name__ == "__main__":
-  cli.run("bundled", main, config_flag.parse)
+  main()

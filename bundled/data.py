@@ -129,23 +129,3 @@ def encode(
     ids += piece
     answer += [is_answer] * len(piece)
   return np.array(ids, np.int32), np.array(answer)
-
-
-def alone(documents: list[tuple[list[int], np.ndarray]]) -> Rows:
-  """Rows of one document each, from its tokens and which are an answer's."""
-  width = max(len(ids) for ids, _ in documents)
-  # Few widths, so that few programs are compiled.
-  width = -(-width // 64) * 64
-  shape = (len(documents), width)
-  made = Rows(
-    tokens=np.full(shape, tokens.PAD, np.int32),
-    positions=np.broadcast_to(np.arange(width, dtype=np.int32), shape),
-    document=np.full(shape, -1, np.int32),
-    weights=np.zeros(shape, np.float32),
-    answer=np.zeros(shape, np.float32),
-  )
-  for i, (ids, answer) in enumerate(documents):
-    made.tokens[i, : len(ids)] = ids
-    made.document[i, : len(ids)] = 0
-    made.answer[i, : len(ids) - 1] = answer[1:]
-  return made

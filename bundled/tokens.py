@@ -1,6 +1,8 @@
 """The tokenizer: byte-level BPE, with a chat format of its own."""
 
+import pathlib
 import random
+import sysconfig
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
@@ -69,6 +71,22 @@ def train(
     single=f"{SPECIAL[BOS]} $A", special_tokens=[(SPECIAL[BOS], BOS)]
   )
   return tokenizer
+
+
+def read_source(size: int) -> str:
+  """Python's own standard library: its single-file modules, by name.
+
+  At most `size` bytes of text, which differs between versions of Python.
+  """
+  folder = pathlib.Path(sysconfig.get_path("stdlib"))
+  texts, left = [], size
+  for path in sorted(folder.glob("*.py")):
+    # Some are generated at installation, and different on each machine.
+    if left > 0 and not path.name.startswith("_sysconfigdata"):
+      raw = path.read_bytes()[:left]
+      texts.append(raw.decode("utf-8", errors="ignore"))
+      left -= len(raw)
+  return "\n".join(texts)
 
 
 def save(tokenizer: tokenizers.Tokenizer, directory, length: int) -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import tv_jax
-from bundled import source, tasks
+from bundled import tasks, tokens
 from bundled.tasks import sources, speech, translation, words
 from bundled.tasks.wording import LISTS
 from tv_jax import prompts
@@ -212,7 +212,7 @@ def test_the_same_files_give_the_same_python():
 def test_python_is_apart_from_the_six_tasks():
   questions = prompts.load_questions("python")
   assert len(questions) == sources.COUNT
-  seen = source.read(4_000_000)
+  seen = tokens.read_source(4_000_000)
   for question in questions:
     assert question.task == "python"
     assert question.task not in tasks.TASKS

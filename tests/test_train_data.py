@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from bundled import data, source, tasks, tokens
+from bundled import data, tasks, tokens
 from bundled.settings import Data
 from tv_jax import prompts
 
@@ -23,7 +23,7 @@ SETTINGS = Data(
 
 @pytest.fixture(scope="module")
 def corpus():
-  text = source.read(SETTINGS.source_bytes)
+  text = tokens.read_source(SETTINGS.source_bytes)
   tokenizer = tokens.train(
     SETTINGS.vocab_size, SETTINGS.tokenizer_conversations, text, seed=0
   )
@@ -49,7 +49,7 @@ def test_the_tokenizer_is_the_same_each_time(corpus):
   again = tokens.train(
     SETTINGS.vocab_size,
     SETTINGS.tokenizer_conversations,
-    source.read(SETTINGS.source_bytes),
+    tokens.read_source(SETTINGS.source_bytes),
     seed=0,
   )
   assert again.to_str() == corpus.tokenizer.to_str()
@@ -147,7 +147,7 @@ def test_some_rows_are_source_text_alone(corpus):
 
 
 def test_the_sources_are_read_in_order():
-  long = source.read(50_000)
-  assert long.startswith(source.read(20_000))
+  long = tokens.read_source(50_000)
+  assert long.startswith(tokens.read_source(20_000))
   assert 49_000 < len(long.encode()) <= 50_100
-  assert source.read(0) == ""
+  assert tokens.read_source(0) == ""

@@ -115,7 +115,7 @@ def test_bundled_configs_are_found_from_anywhere(named):
     "llama3_1b_8b:smoke llama3_1b_8b_smoke",
   ]
   assert "quickstart quickstart" in named
-  assert "train_bundled None" in named
+  assert "smoke smoke" in named
   assert len(named) == 8 + len(BUNDLED)
 
 
