@@ -81,7 +81,7 @@ EDGES = {
     "generation",
     "cli",
   },
-  "store": {"records"},
+  "store": {"reading", "records"},
   "evaluate": {
     "reading",
     "names",
