@@ -55,7 +55,7 @@ EDGES = {
     "decoding",
     "metrics",
   },
-  "cli": {"names"},
+  "cli": {"reading", "names"},
   "certify": {
     "names",
     "tree",

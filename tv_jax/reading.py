@@ -82,10 +82,12 @@ def regular(path) -> pathlib.Path:
   return path
 
 
-def data(path) -> bytes:
-  """A file's bytes, all of them."""
+def data(path, most: int | None = None) -> bytes:
+  """A file's bytes, all of them; more than `most` are refused."""
   path = regular(path)
   try:
+    if most is not None and path.stat().st_size > most:
+      raise _unread(path, f"it is larger than {most >> 20} MB")
     return path.read_bytes()
   except OSError as error:
     raise _unread(path, _reason(error)) from None
@@ -93,10 +95,8 @@ def data(path) -> bytes:
 
 def text(path) -> str:
   """A file's text, without the mark that some editors begin it with."""
-  if regular(path).stat().st_size > LARGEST:
-    raise _unread(path, f"it is larger than {LARGEST >> 20} MB")
   try:
-    return data(path).decode("utf-8-sig")
+    return data(path, LARGEST).decode("utf-8-sig")
   except UnicodeDecodeError:
     raise ValueError(f"{path} is not a text file in UTF-8") from None
 
