@@ -21,7 +21,7 @@ EDGES = {
   "threefry": set(),
   "probs": {"reading", "threefry"},
   "tree": {"reading", "names", "probs"},
-  "proposals": {"names", "probs", "threefry"},
+  "proposals": {"reading", "names", "probs", "threefry"},
   "verifiers": {"names", "tree", "probs", "proposals", "threefry"},
   "prompts": {"reading"},
   "models": {"reading", "memory"},
@@ -71,7 +71,9 @@ EDGES = {
   "replay": {
     "reading",
     "names",
+    "memory",
     "tree",
+    "probs",
     "proposals",
     "verifiers",
     "pair",

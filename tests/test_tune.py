@@ -472,7 +472,7 @@ def test_the_command_takes_a_recorded_file(tmp_path):
       (["--verifier=oak"], "verifier 'oak': not one of"),
       (["--out=tree.txt"], "tree.txt: give a name that ends in .json"),
       (["--config.nn=1"], "unknown field config.nn"),
-      (["absent.npz"], "absent.npz: No such file"),
+      (["absent.npz"], "absent.npz cannot be read (No such"),
       (["run.npz", "more.npz"], "unexpected argument 'more.npz'"),
       (["run.npz", "--nodes=9"], "run.npz: nodes=9: Tree(4 nodes"),
       (["run.npz", "--out=there.json"], "there.8.json exists: remove it"),

@@ -55,6 +55,12 @@ def shown(text) -> str:
   return brief(text)[1:-1]
 
 
+def line(message) -> str:
+  """A message as one line that a terminal takes for nothing but text."""
+  words = " ".join(str(message).split())
+  return "".join(x if x.isprintable() else repr(x)[1:-1] for x in words)
+
+
 def listed(texts, between: str = ", ") -> str:
   """Some of many texts, and how many more there are."""
   texts = [*texts]
