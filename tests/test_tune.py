@@ -529,3 +529,13 @@ def test_the_command_tunes_the_bundled_pair(tmp_path):
   names = {path.name for path in tmp_path.iterdir()}
   assert {"tree.json", "tree.3.json", "tree.fastest.json"} < names
   assert len(tree_lib.parse(str(tmp_path / "tree.json"))) == 5
+
+
+def test_a_small_alphabet_has_no_merged_tokens(tmp_path):
+  """Whatever a file says of the vocabulary that it comes from."""
+  cycles = replay.load(test_cycles.write(tmp_path / "a.npz"))
+  cycles.meta["vocabulary"] = 32000
+  sure = sampling.sure_of(cycles)
+  np.testing.assert_array_equal(
+    sure[:, cycles.tree.inner], cycles.q.max(axis=2)
+  )
