@@ -127,6 +127,27 @@ def test_a_padding_token_of_none(saved):
   assert models.load(saved).config.pad_token_id == -1
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_head_that_is_taken_for_a_model(tmp_path, told):
+  """Its config says it, or its weights do."""
+  models.save(tmp_path, checkpoints.ours_head(checkpoints.ours(CONFIG)))
+  if not told:
+    raw = json.loads((tmp_path / "config.json").read_text())
+    del raw["bias"]
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+  with pytest.raises(ValueError, match='draft_kind="eagle"') as error:
+    models.load(tmp_path)
+  bad.one_line(error, str(tmp_path))
+
+
+def test_a_model_that_is_taken_for_a_head(tmp_path):
+  model = checkpoints.ours(checkpoints.tiny(num_hidden_layers=2))
+  models.save(tmp_path, model)
+  with pytest.raises(ValueError, match='draft_kind="independent"') as error:
+    models.load_eagle(tmp_path, model)
+  bad.one_line(error, f"{tmp_path}/config.json")
+
+
 @pytest.mark.parametrize("value", ["yes", 1, [], {}])
 def test_a_bias_of_a_wrong_kind(tmp_path, value):
   target = checkpoints.ours(CONFIG)

@@ -56,6 +56,11 @@ def test_a_command_is_run_by_its_name():
   assert done.stderr.startswith("tv_jax: 'bake' is none of main, report,")
 
 
+def test_no_escape_of_a_name_reaches_the_terminal(capsys):
+  assert cli.complain("x", ValueError("a\33[2J\x9b1m\nb: \udcff é")) == 2
+  assert capsys.readouterr().err == "x: a\\x1b[2J\\x9b1m b: \\udcff é\n"
+
+
 @pytest.mark.parametrize("name", ["main", "certify", "replay", "tune", "audit"])
 def test_all_complain_alike(name):
   done = run(f"tv_jax.{name}", "--speed=3")

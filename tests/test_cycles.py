@@ -1,4 +1,6 @@
+import io
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from tests import bad
 from tv_jax import replay
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.replay import files
 
 TREE = tree_lib.from_parents([-1, 0, 0, 1])
 V = 5
@@ -86,6 +89,10 @@ def changed(name, place, value):
   return {name: array}
 
 
+def expected(length):
+  return {"panel": np.array(["a"]), "expected": np.array([[1, length, 1.0]])}
+
+
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
@@ -111,6 +118,30 @@ def changed(name, place, value):
     ({"meta": "[1]"}, "'meta' is no JSON object"),
     ({"meta": "[" * 100_000}, "'meta' is no JSON object"),
     ({"tokens": np.array([None] * 3)}, "allow_pickle"),
+    ({"tokens": np.full((3, 4), 2**64 - 1, np.uint64)}, "'tokens' holds 1844"),
+    ({"tokens": np.zeros(3, [("a", int)])}, "'tokens' is of"),
+    ({"parents": np.array(-1)}, r"'parents' is \[\]: it should be \[any\]"),
+    ({"parents": np.zeros((3, 4, 2), int)}, "and then it needs 'widths'"),
+    ({"q": np.ones((3, 4)), "p": np.ones((3, 4))}, r"'q' is \[3, 4\]: it"),
+    ({"q": np.ones((3, 4, 0)), "p": np.ones((3, 4, 0))}, "q has 0 tokens"),
+    ({"q": np.full((3, 4, V), 1e308)}, "cycle 0: q after node 0 is no law"),
+    ({"proposal": np.array(["top_k"])}, r"'proposal' is \[1\]: it should be"),
+    ({"proposal": 3}, "'proposal' is of int64: give a text"),
+    ({"proposal": "a\33[2J:b"}, r"'proposal' is 'a\\x1b\[2J:b': give a name"),
+    ({"verifier": "a\33]0;b"}, r"'verifier' is 'a\\x1b\]0;b': give a name"),
+    ({"panel": np.array("block")}, r"'panel' is \[\]: it should be \[any\]"),
+    ({"panel": np.array(["\33[2J"])}, r"'panel' is '\\x1b\[2J': give a name"),
+    ({"panel": np.array(["a", "a"])}, "'panel' is .*: give each rule once"),
+    ({"accepted": np.array([1, np.nan, 1])}, r"'accepted' holds nan, at \[1\]"),
+    ({"accepted": np.array([1, 1, -np.inf])}, "'accepted' holds -inf, at"),
+    ({"accepted": np.array([1, 1, 1e308])}, r"'accepted' holds 1e\+308, at"),
+    ({"accepted": np.array([1, 4, 1])}, "'accepted' holds 4, at .* 1 to 3"),
+    ({"accepted": np.array([1, -5, 1])}, "'accepted' holds -5, at .* 1 to 3"),
+    (expected(np.nan), r"'expected' holds nan, at \[0, 1\]: give finite"),
+    (expected(np.inf), r"'expected' holds inf, at \[0, 1\]: give finite"),
+    (expected(0), r"'expected' holds 0, at \[0, 1\]: a cycle of this tree"),
+    ({"temperature": np.array(np.nan)}, "'temperature' holds nan"),
+    ({"temperature": np.array(-1.0)}, "temperature=-1.0: give 0 or a positive"),
   ],
   ids=str,
 )
@@ -152,8 +183,84 @@ def test_a_damaged_file_is_refused(tmp_path):
     replay.load(path)
 
 
+def member(header, data=b""):
+  """An array's file, of which the header says what is not so."""
+  buffer = io.BytesIO()
+  np.lib.format.write_array_header_1_0(buffer, header)
+  return buffer.getvalue() + data
+
+
+def described(shape, descr="<f4"):
+  return {"descr": descr, "fortran_order": False, "shape": shape}
+
+
+@pytest.mark.parametrize(
+  ("data", "message"),
+  [
+    (b"", "'q' cannot be read"),
+    (b"not an array", "'q' cannot be read .the magic string is not correct"),
+    (b"\x93NUMPY\7\0", r"'q' cannot be read .it has version \(7, 0\)"),
+    (b"\x93NUMPY\1\0\4\0((((", "'q' cannot be read"),
+    (member(described((10**18, 10**18))), "its header says .* and 0 bytes"),
+    (member(described((-1, -4)), b"0" * 16), r"its header says \[-1, -4\]"),
+    (member(described((10**15,), "<U0")), "its header says .* of <U0"),
+    (member(described((3, 4, 5)), b"0" * 16), "its header says .* 16 bytes"),
+  ],
+)
+def test_a_member_that_is_no_array(tmp_path, data, message):
+  path = write(tmp_path / "a.npz", q=None)
+  with zipfile.ZipFile(path, "a") as file:
+    file.writestr("q.npy", data)
+  with pytest.raises(ValueError, match=message) as raised:
+    replay.load(path)
+  bad.one_line(raised, f"{path}: ")
+
+
+def test_a_member_without_its_ending_is_none(tmp_path):
+  path = write(tmp_path / "a.npz", q=None)
+  with zipfile.ZipFile(path, "a") as file:
+    file.writestr("q", b"1, 2, 3")
+  with pytest.raises(ValueError, match="holds no 'q'"):
+    replay.load(path)
+
+
+@pytest.mark.parametrize(
+  ("field", "value", "message"),
+  [("flags", 1, "password"), ("method", 99, "compression"), ("sum", 7, "CRC")],
+)
+def test_a_member_that_is_encrypted_or_damaged(tmp_path, field, value, message):
+  path = write(tmp_path / "a.npz")
+  data = bytearray(path.read_bytes())
+  with zipfile.ZipFile(path) as file:
+    # An entry begins with PK\1\2; its name is 46 bytes on.
+    entry = data.index(b"q.npy", file.start_dir) - 46
+    begin = file.getinfo("q.npy").header_offset
+  # The directory has each field two bytes after where a member's own head has.
+  place = {"flags": 6, "method": 8, "sum": 14}[field]
+  data[begin + place] = data[entry + place + 2] = value
+  path.write_bytes(data)
+  with pytest.raises(ValueError, match=f"'q' cannot be read .*{message}") as no:
+    replay.load(path)
+  bad.one_line(no, f"{path}: ")
+
+
+def test_what_would_not_fit_is_not_read(tmp_path, monkeypatch):
+  """A few compressed bytes may ask for all memory that there is."""
+  path = tmp_path / "a.npz"
+  zeros = np.zeros((3, 4, 1 << 18), np.float32)
+  np.savez_compressed(path, **arrays() | {"q": zeros, "p": zeros})
+  assert path.stat().st_size < zeros.nbytes / 50
+  monkeypatch.setattr(files.memory, "host", lambda: 4 * zeros.nbytes)
+  read = []
+  monkeypatch.setattr(np.lib.format, "read_array", read.append)
+  with pytest.raises(ValueError, match="its arrays need") as no:
+    replay.load(path)
+  bad.one_line(no, f"{path}: ")
+  assert not read
+
+
 def test_what_is_no_file_is_refused(tmp_path):
-  with pytest.raises(ValueError, match=r"b\.npz: No such file or directory"):
+  with pytest.raises(ValueError, match=r"b\.npz cannot be read .No such file"):
     replay.load(tmp_path / "b.npz")
   with pytest.raises(ValueError, match="Is a directory"):
     replay.load(tmp_path)
@@ -168,5 +275,5 @@ def test_what_is_no_file_is_refused(tmp_path):
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_what_has_no_end_is_no_file(tmp_path, kind):
   bad.place(tmp_path / "a.npz", kind)
-  with pytest.raises(ValueError, match=r"a\.npz: a pipe or a device"):
+  with pytest.raises(ValueError, match=r"a\.npz cannot be read .it is a pipe"):
     replay.load(tmp_path / "a.npz")

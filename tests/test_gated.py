@@ -72,9 +72,14 @@ def test_it_is_named_with_its_number():
   for tau in (0.1234567, 0.12345671, 1e-5, 1 / 3, 1, np.nextafter(0.7, 1)):
     assert proposals.resolve(gated(tau).name) == gated(tau)
   assert len({gated(tau).name for tau in (0.1234567, 0.12345671)}) == 2
-  for text in ("gated:0", "gated:1.5"):
+  assert proposals.resolve("gated:1e-3") is gated(0.001)
+  absurd = ("nan", "inf", "-1", "x", "", "0.5.5")
+  for text in ("gated:0", "gated:1.5", *(f"gated:{one}" for one in absurd)):
     with pytest.raises(ValueError, match=f"{text}: give a chance above 0"):
       proposals.resolve(text)
+  for tau in (None, np.nan, 10**400):
+    with pytest.raises(ValueError, match="give a chance above 0"):
+      gated(tau)
   with pytest.raises(ValueError, match=r"not one of .*, gated:0.7, nor module"):
     proposals.resolve("gated")
 

@@ -21,7 +21,7 @@ EDGES = {
   "threefry": set(),
   "probs": {"reading", "threefry"},
   "tree": {"reading", "names", "probs"},
-  "proposals": {"names", "probs", "threefry"},
+  "proposals": {"reading", "names", "probs", "threefry"},
   "verifiers": {"names", "tree", "probs", "proposals", "threefry"},
   "prompts": {"reading"},
   "models": {"reading", "memory"},
@@ -55,7 +55,7 @@ EDGES = {
     "decoding",
     "metrics",
   },
-  "cli": {"names"},
+  "cli": {"reading", "names"},
   "certify": {
     "names",
     "tree",
@@ -71,7 +71,9 @@ EDGES = {
   "replay": {
     "reading",
     "names",
+    "memory",
     "tree",
+    "probs",
     "proposals",
     "verifiers",
     "pair",
@@ -81,7 +83,7 @@ EDGES = {
     "generation",
     "cli",
   },
-  "store": {"records"},
+  "store": {"reading", "records"},
   "evaluate": {
     "reading",
     "names",

@@ -35,9 +35,10 @@ BAD_FLAGS = [
   (["--config.trees.first=x"], "config.trees is a value, and has no fields"),
   (["--noconfig.plan"], "did you mean config.plain?"),
   (["--config.max_new_tokens=few"], "--config.max_new_tokens=few: invalid"),
-  (["--config=nowhere.py"], "'nowhere.py' cannot be read: No such file"),
-  (["--config=nowhere.py", "--config.nn=1"], "'nowhere.py' cannot be read"),
-  (["--config=configs"], "'configs' cannot be read: Is a directory"),
+  (["--config=nowhere.py"], "nowhere.py cannot be read (No such file"),
+  (["--config=nowhere.py", "--config.nn=1"], "nowhere.py cannot be read"),
+  (["--config=configs"], "configs cannot be read (Is a directory)"),
+  (["--config=/dev/zero"], "/dev/zero cannot be read (it is a pipe or a"),
   (["--config=configs/quickstart.py:big"], "argument 'big'"),
 ]
 

@@ -123,23 +123,23 @@ def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
 def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
   settings = tv_jax.generation.resolve(pairs["llama"], tree="chain:1")
   own = recording._Recording(pairs["llama"], settings, tmp_path / "run.npz")
-  laws = np.full((3, 1, 4), 0.25, np.float32)
+  laws = np.full((4, 1, 4), 0.25, np.float32)
   broken = laws.copy()
   broken[1, 0, 2] = np.nan
   seen = Seen(
-    active=np.array([True, True, False]),
-    tokens=np.array([[INVALID, 2]] * 3, np.int32),
+    active=np.array([True, True, True, False]),
+    tokens=np.array([[INVALID, 2]] * 4, np.int32),
     q=laws,
     p=broken,
     parents=None,
-    accepted=np.array([1, 1, 0], np.int32),
-    expected={"traversal": np.ones(3, np.float32)},
+    accepted=np.array([1, 1, 1, 0], np.int32),
+    expected={"traversal": np.array([1, 1, np.nan, 1], np.float32)},
   )
-  own.keep(seen, [4, 5], 0)
+  own.keep(seen, [4, 5, 6], 0)
   own.save(complete=True)
   cycles = replay.load(own.path)
   assert cycles.item.tolist() == [4]
-  assert cycles.meta["left_out_for_nan"] == 1
+  assert cycles.meta["left_out_for_nan"] == 2
 
 
 def test_what_cannot_be_recorded_is_refused(pairs, tmp_path):

@@ -115,7 +115,7 @@ def test_the_command_prints_a_table(tmp_path):
   ("arguments", "message"),
   quick.shorter(
     [
-      (["b.npz"], "b.npz: No such file"),
+      (["b.npz"], "b.npz cannot be read (No such file"),
       ([], "give the files to replay"),
       (["a.npz", "--verifier=oak"], "verifier 'oak': not one of"),
       (["a.npz", "--verifier=mine:nothing"], "mine has no 'nothing'"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests import test_evaluate
+from tests import bad, test_evaluate
 from tests.stores import enter, item, one_line
 from tv_jax import evaluate, prompts
 from tv_jax.evaluate import sources as sources_lib
@@ -137,6 +137,15 @@ def test_any_tensor_of_a_large_file_that_changes_shows(
   assert read(pair) == before
   save_file(values | {place: values[place] + 1}, path)
   assert different(before, read(pair)) == ["draft/model.safetensors"]
+
+
+@pytest.mark.parametrize("kind", bad.PLACES)
+@pytest.mark.parametrize("name", ["model.safetensors", "more.safetensors"])
+def test_weights_that_are_no_file_are_refused(pair, name, kind):
+  bad.place(pair / "draft" / name, kind)
+  with pytest.raises(ValueError, match="cannot be read") as error:
+    read(pair)
+  bad.one_line(error, f"draft/{name}")
 
 
 def test_what_is_no_safetensors_is_left_to_whoever_loads_it(pair, monkeypatch):

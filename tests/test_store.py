@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests import bad
 from tests.stores import (
   CONFIG,
   ENVIRONMENT,
@@ -251,6 +252,8 @@ def edit(filled, change):
     (lambda lines: [*lines[:2], b"{}\n"], "line 3: an item without task"),
     (lambda lines: [*lines[:2], b"7\n"], "line 3: an item must be"),
     (lambda lines: [*lines[:2], b'{"task\n', b'{"ta'], "line 3: no JSON"),
+    (lambda lines: [*lines[:2], b"[" * 100_000 + b"\n", lines[2]], "deeply"),
+    (lambda lines: [*lines[:2], b'{"a": NaN}\n', lines[2]], "line 3: no JSON"),
     (lambda lines: [*lines, lines[0]], "lines 1 and 4: the same item task qa"),
   ],
 )
@@ -262,6 +265,15 @@ def test_what_no_crash_explains_is_told(filled, change, told):
       act(filled)
     assert str(path) in one_line(caught)
   assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
+def test_items_that_are_no_file(filled, kind):
+  bad.place(filled / "items.jsonl", kind)
+  for act in (enter, store_lib.read):
+    with pytest.raises(ValueError, match="cannot be read") as told:
+      act(filled)
+    one_line(told)
 
 
 def test_a_folder_that_is_gone(filled):
@@ -301,10 +313,15 @@ def test_what_is_no_unit(tmp_path, filled):
   for name in ("config.json", "env.json", "timing.json"):
     path = filled / name
     before = path.read_bytes() if path.exists() else b"{}"
-    for damage in (b'{"a":', b"7", b"\xff"):
+    for damage in (b'{"a":', b"7", b"\xff", b"[" * 100_000):
       path.write_bytes(damage)
       with pytest.raises(ValueError, match=name):
         store_lib.read(filled)
+    for kind in ("folder", "pipe", "device"):
+      bad.place(path, kind)
+      with pytest.raises(ValueError, match=f"{name} cannot be read"):
+        store_lib.read(filled)
+      (path.rmdir if kind == "folder" else path.unlink)()
     path.write_bytes(before)
   (filled / "config.json").unlink()
   with pytest.raises(ValueError, match=r"but no config\.json"):
@@ -338,12 +355,13 @@ def test_a_file_has_the_usual_permissions(tmp_path):
 
 
 def test_only_the_standard_library():
-  package = ROOT / "tv_jax"
-  for path in ((package / "records.py"), *(package / "store").glob("*.py")):
+  package, rooms = ROOT / "tv_jax", ("store", "records", "reading")
+  modules = package / "records.py", package / "reading.py"
+  for path in (*modules, *(package / "store").glob("*.py")):
     for node in ast.walk(ast.parse(path.read_text())):
       if isinstance(node, ast.Import):
         assert {one.name for one in node.names} <= sys.stdlib_module_names
       elif isinstance(node, ast.ImportFrom):
         names = [f"{node.module}.{one.name}" for one in node.names]
         top, room = names[0].split(".")[:2]
-        assert top in sys.stdlib_module_names or room in ("store", "records")
+        assert top in sys.stdlib_module_names or room in rooms

@@ -472,7 +472,7 @@ def test_the_command_takes_a_recorded_file(tmp_path):
       (["--verifier=oak"], "verifier 'oak': not one of"),
       (["--out=tree.txt"], "tree.txt: give a name that ends in .json"),
       (["--config.nn=1"], "unknown field config.nn"),
-      (["absent.npz"], "absent.npz: No such file"),
+      (["absent.npz"], "absent.npz cannot be read (No such"),
       (["run.npz", "more.npz"], "unexpected argument 'more.npz'"),
       (["run.npz", "--nodes=9"], "run.npz: nodes=9: Tree(4 nodes"),
       (["run.npz", "--out=there.json"], "there.8.json exists: remove it"),
@@ -529,3 +529,13 @@ def test_the_command_tunes_the_bundled_pair(tmp_path):
   names = {path.name for path in tmp_path.iterdir()}
   assert {"tree.json", "tree.3.json", "tree.fastest.json"} < names
   assert len(tree_lib.parse(str(tmp_path / "tree.json"))) == 5
+
+
+def test_a_small_alphabet_has_no_merged_tokens(tmp_path):
+  """Whatever a file says of the vocabulary that it comes from."""
+  cycles = replay.load(test_cycles.write(tmp_path / "a.npz"))
+  cycles.meta["vocabulary"] = 32000
+  sure = sampling.sure_of(cycles)
+  np.testing.assert_array_equal(
+    sure[:, cycles.tree.inner], cycles.q.max(axis=2)
+  )

@@ -55,6 +55,12 @@ def shown(text) -> str:
   return brief(text)[1:-1]
 
 
+def line(message) -> str:
+  """A message as one line that a terminal takes for nothing but text."""
+  words = " ".join(str(message).split())
+  return "".join(x if x.isprintable() else repr(x)[1:-1] for x in words)
+
+
 def listed(texts, between: str = ", ") -> str:
   """Some of many texts, and how many more there are."""
   texts = [*texts]
@@ -82,15 +88,21 @@ def regular(path) -> pathlib.Path:
   return path
 
 
-def text(path) -> str:
-  """A file's text, without the mark that some editors begin it with."""
+def data(path, most: int | None = None) -> bytes:
+  """A file's bytes, all of them; more than `most` are refused."""
   path = regular(path)
   try:
-    if path.stat().st_size > LARGEST:
-      raise _unread(path, f"it is larger than {LARGEST >> 20} MB")
-    return path.read_text(encoding="utf-8-sig")
+    if most is not None and path.stat().st_size > most:
+      raise _unread(path, f"it is larger than {most >> 20} MB")
+    return path.read_bytes()
   except OSError as error:
     raise _unread(path, _reason(error)) from None
+
+
+def text(path) -> str:
+  """A file's text, without the mark that some editors begin it with."""
+  try:
+    return data(path, LARGEST).decode("utf-8-sig")
   except UnicodeDecodeError:
     raise ValueError(f"{path} is not a text file in UTF-8") from None
 
@@ -109,9 +121,20 @@ def parse_object(source: str, where: str) -> dict:
 
 
 def parse(source: str, where: str):
+  """As `loads`, with what errors call the text."""
+  try:
+    return loads(source)
+  except ValueError as error:
+    raise ValueError(f"{where} is not JSON ({error})") from None
+
+
+def loads(source: str):
   """The value of a JSON text: every name once, every number finite.
 
   What one program reads as NaN, or takes of two equal names, another does not.
+
+  Raises:
+    ValueError: Why it is none.
   """
   try:
     return json.loads(
@@ -121,9 +144,7 @@ def parse(source: str, where: str):
       parse_float=_finite,
     )
   except RecursionError:
-    raise ValueError(f"{where} is nested too deeply") from None
-  except ValueError as error:
-    raise ValueError(f"{where} is not JSON ({error})") from None
+    raise ValueError("it is nested too deeply") from None
 
 
 def _once(pairs):

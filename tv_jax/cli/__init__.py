@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from absl import app, flags
 
-from tv_jax import names
+from tv_jax import names, reading
 from tv_jax.cli.children import end_children, run_child, start_child
 from tv_jax.cli.endings import Heard, tell
 from tv_jax.cli.endings import run as until_told
@@ -69,7 +69,7 @@ def run(
 
 def complain(name: str, error) -> int:
   """Prints one line, and returns the exit status of a bad command."""
-  print(f"{name}: {' '.join(str(error).split())}", file=sys.stderr)
+  print(f"{name}: {reading.line(error)}", file=sys.stderr)
   return 2
 
 

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from absl import flags
 from ml_collections import config_dict, config_flags
 
+from tv_jax import reading
+
 HELP = (
   "A file with get_config(), or the name of a bundled one, and after a colon"
   " what this is given. Its fields"
@@ -136,10 +138,7 @@ def _run(path: str, arguments: list[str]) -> config_dict.ConfigDict:
   module = types.ModuleType(_MODULE)
   module.__file__ = path
   sys.modules[_MODULE] = module  # for dataclasses in it
-  try:
-    source = pathlib.Path(path).read_bytes()
-  except OSError as error:
-    raise ValueError(f"{path!r} cannot be read: {error.strerror}") from error
+  source = reading.data(path, reading.LARGEST)
   try:
     with _configs(path):
       exec(compile(source, path, "exec"), vars(module))

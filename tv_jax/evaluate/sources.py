@@ -10,7 +10,7 @@ import json
 import pathlib
 from collections.abc import Sequence
 
-from tv_jax import names, proposals, verifiers
+from tv_jax import names, proposals, reading, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate.settings import Run
 from tv_jax.models import folders
@@ -110,18 +110,18 @@ def _of_text(path) -> str:
   """Of a JSON file its value: how it is laid out is no difference."""
   if not path.is_file():
     return "nothing"
-  data = path.read_bytes()
+  data = reading.data(path, reading.LARGEST)
   if path.suffix == ".json":
     try:
-      return _of_value(json.loads(data))
-    except (ValueError, RecursionError):  # whoever loads it says so
+      return _of_value(reading.loads(data.decode("utf-8-sig")))
+    except ValueError:  # whoever loads it says so
       pass
   return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _of_weights(path) -> str:
   """Of a large file its size, its header, and pieces of every tensor."""
-  with path.open("rb") as file:
+  with reading.regular(path).open("rb") as file:
     size = path.stat().st_size
     if size <= WHOLE:
       return hashlib.file_digest(file, "sha256").hexdigest()[:16]
@@ -138,11 +138,11 @@ def _of_weights(path) -> str:
 def _tensors(header) -> list[tuple[int, int]]:
   """Where each tensor is; none in what is no header: loading says so."""
   try:
-    entries = json.loads(header)
+    entries = reading.loads(header.decode())
     return [
       (int(entry["data_offsets"][0]), int(entry["data_offsets"][1]))
       for name, entry in sorted(entries.items())
       if name != "__metadata__"
     ]
-  except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+  except (ValueError, KeyError, TypeError, AttributeError):
     return []

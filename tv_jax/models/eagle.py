@@ -26,6 +26,8 @@ from tv_jax.models.config import Config
 
 # Of targets and of the head's own layer: published heads are of this kind.
 FAMILY = "llama"
+# The fusing product's weights, which nothing but a head has.
+FUSING = "fc.weight"
 
 
 class Eagle(nn.Module):
@@ -117,7 +119,7 @@ def init(key: jax.Array, config: Config, *, bias: bool) -> dict:
 def leaves(config: Config, *, bias: bool) -> list[layout.Leaf]:
   """The parameters that are the head's own."""
   E = config.hidden_size
-  own = [layout.whole(("fc",), "EI", "fc.weight", (E, 2 * E))]
+  own = [layout.whole(("fc",), "EI", FUSING, (E, 2 * E))]
   if bias:
     own.append(layout.whole(("fc_bias",), "E", "fc.bias", (E,)))
   return own + layout.layer(

@@ -57,6 +57,8 @@ def read_config(directory, dtype=None) -> Config:
     ValueError: In one line, all that is wrong with the file.
   """
   path, raw = _raw(directory)
+  if "bias" in raw and raw.get("model_type") == eagle.FAMILY:
+    raise _head(path)
   config = families.from_dict(raw, str(path))
   return _as_wanted(config, dtype)
 
@@ -73,6 +75,14 @@ def read_eagle_config(directory) -> tuple[Config, bool]:
   config = families.from_dict(raw, str(path))
   _check_family(config, path, "an EAGLE-1 head")
   return config, bias
+
+
+def _head(where) -> ValueError:
+  """What is said where a head is taken for a model of its own."""
+  return ValueError(
+    f"{where} is an EAGLE-1 head's, which drafts on a target's features: give"
+    ' it as the draft, with draft_kind="eagle"'
+  )
 
 
 def _check_family(config, where, what) -> None:
@@ -141,6 +151,8 @@ def load(
   sharding.check(config, mesh)
   leaves = families.leaves(config)
   found = storage.contents(directory, path_or_repo)
+  if eagle.FUSING in found:
+    raise _head(found[eagle.FUSING].path)
   tied = config.tie_word_embeddings
   storage.check(path_or_repo, found, leaves, [UNEMBEDDING] if tied else [])
   _check_memory(path_or_repo, leaves, config, mesh)
@@ -193,7 +205,8 @@ def load_eagle(
     raise ValueError(
       f"{where}: an EAGLE-1 head for this target has num_hidden_layers=1 and "
       f"hidden_size={target.config.hidden_size}, not "
-      f"{config.num_hidden_layers} and {config.hidden_size}"
+      f"{config.num_hidden_layers} and {config.hidden_size}; a model of its own"
+      ' drafts with draft_kind="independent"'
     )
   config = dataclasses.replace(
     config,

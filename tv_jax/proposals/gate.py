@@ -13,16 +13,18 @@ where it is shut, all are less.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-import re
 
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax import probs
 from tv_jax.proposals import drawing
 from tv_jax.proposals.proposal import Proposal
 from tv_jax.proposals.without_replacement import WITHOUT_REPLACEMENT
+from tv_jax.reading import brief
 
 EXAMPLE = "gated:0.7"
 
@@ -71,8 +73,9 @@ def gated(tau: float) -> Proposal:
   Args:
     tau: Above 0, and 1 at most.
   """
-  if not 0 < tau <= 1:
-    raise ValueError(f"gated:{tau:g}: give a chance above 0, and 1 at most")
+  if not probs.is_number(tau) or not 0 < tau <= 1:
+    told = f"{tau:g}" if isinstance(tau, float) else brief(tau).strip("'")
+    raise ValueError(f"gated:{told}: give a chance above 0, and 1 at most")
   return _gated(float(tau))
 
 
@@ -94,5 +97,9 @@ def _gated(tau):
 
 def parse(name: str) -> Proposal | None:
   """The proposal that `gated:0.7` and the like name; None: none is meant."""
-  match = re.fullmatch(r"gated:(\d*\.?\d+)", name)
-  return gated(float(match[1])) if match else None
+  kind, colon, tau = name.partition(":")
+  if kind != "gated" or not colon:
+    return None
+  with contextlib.suppress(ValueError):  # what is no number is refused there
+    tau = float(tau)
+  return gated(tau)

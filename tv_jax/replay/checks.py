@@ -8,9 +8,10 @@ import itertools
 
 import numpy as np
 
-from tv_jax import names, reading
+from tv_jax import names, probs, reading
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal, built_in
+from tv_jax.reading import brief
 from tv_jax.replay.data import Cycles
 from tv_jax.tree import Adaptive, Tree
 
@@ -18,6 +19,7 @@ from tv_jax.tree import Adaptive, Tree
 TOLERANCE = 1e-3
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused
 def cycles(
   arrays: dict[str, np.ndarray], proposal: Proposal | None = None
 ) -> Cycles:
@@ -40,7 +42,7 @@ def cycles(
   if not C:
     raise ValueError("holds no cycle")
   q, p = (_laws(arrays, name, C, N, inner) for name in ("q", "p"))
-  if q.shape != p.shape:
+  if q.shape != p.shape or not q.shape[2]:
     raise ValueError(f"q has {q.shape[2]} tokens, and p {p.shape[2]}")
   of_each = np.asarray(tree.parents)[None] if parents is None else parents
   _check_tokens(of_each, proposal, tokens, q.shape[2])
@@ -48,11 +50,15 @@ def cycles(
   for name, laws in (("q", q), ("p", p)):
     _check_laws(name, laws, drawn, inner)
   each = np.arange(C)
-  expected = _floats(arrays, "expected", None)
-  panel = arrays.get("panel", np.array([], np.str_)).tolist()
-  if panel and (expected is None or expected.shape != (len(panel), C)):
+  panel = _panel(arrays)
+  if panel and np.shape(arrays.get("expected")) != (len(panel), C):
     raise ValueError(f"'expected' is not [{len(panel)}, {C}], as 'panel' asks")
+  expected = (
+    _lengths(arrays, "expected", (len(panel), C), tree) if panel else ()
+  )
   temperature = _floats(arrays, "temperature", ())
+  if temperature is not None:
+    probs.check_temperature("temperature", float(temperature))
   return Cycles(
     tree=tree,
     proposal=proposal,
@@ -62,10 +68,10 @@ def cycles(
     parents=parents,
     item=_integers(arrays, "item", (C,)) if "item" in arrays else each,
     cycle=_integers(arrays, "cycle", (C,)) if "cycle" in arrays else each,
-    verifier=str(arrays["verifier"]) if "verifier" in arrays else None,
+    verifier=_text(arrays, "verifier") if "verifier" in arrays else None,
     temperature=None if temperature is None else float(temperature),
-    accepted=_floats(arrays, "accepted", (C,)),
-    expected=dict(zip(panel, expected if panel else [], strict=True)),
+    accepted=_lengths(arrays, "accepted", (C,), tree),
+    expected=dict(zip(panel, expected, strict=True)),
     meta=_meta(arrays),
   )
 
@@ -112,7 +118,7 @@ def _trees(arrays) -> tuple[Tree | Adaptive, np.ndarray | None]:
 
 def _proposal(arrays, given) -> Proposal:
   """What drew the siblings: a built-in by name, or what was given."""
-  name = str(arrays["proposal"])
+  name = _text(arrays, "proposal")
   if given is None:
     if own := built_in(name):
       return own
@@ -132,6 +138,29 @@ def _meta(arrays) -> dict:
     raise ValueError("'meta' is no JSON object") from None
 
 
+def _panel(arrays) -> list[str]:
+  panel = _texts(arrays, "panel", (None,)) if "panel" in arrays else []
+  if len({*panel}) < len(panel):
+    raise ValueError(f"'panel' is {brief(panel)}: give each rule once")
+  return panel
+
+
+def _text(arrays, name) -> str:
+  return _texts(arrays, name, ())
+
+
+def _texts(arrays, name, shape) -> str | list[str]:
+  """Names, which are printed."""
+  array = arrays[name]
+  if array.dtype.kind != "U":
+    raise ValueError(f"{name!r} is of {array.dtype}: give a text")
+  array = _shaped(array, name, shape)
+  for text in array.ravel().tolist():
+    if text != reading.shown(text):
+      raise ValueError(f"{name!r} is {brief(text)}: give a name to be printed")
+  return array.tolist()
+
+
 def _shaped(array, name, shape):
   if len(array.shape) != len(shape) or any(
     wanted not in (None, size)
@@ -144,8 +173,10 @@ def _shaped(array, name, shape):
 
 def _integers(arrays, name, shape) -> np.ndarray:
   array = arrays[name]
-  if not np.issubdtype(array.dtype, np.integer):
+  if array.dtype.kind not in "iu":
     raise ValueError(f"{name!r} is of {array.dtype}: give integers")
+  if (largest := array.max(initial=0)) > np.iinfo(np.int64).max:
+    raise ValueError(f"{name!r} holds {largest}: give integers of 64 bits")
   return _shaped(array, name, shape).astype(np.int64)
 
 
@@ -155,8 +186,26 @@ def _floats(arrays, name, shape) -> np.ndarray | None:
   array = arrays[name]
   if array.dtype.kind not in "iuf":
     raise ValueError(f"{name!r} is of {array.dtype}: give numbers")
-  array = array if shape is None else _shaped(array, name, shape)
-  return array.astype(np.float32)
+  found = _shaped(array, name, shape).astype(np.float32)
+  for place in np.argwhere(~np.isfinite(found))[:1]:
+    raise ValueError(
+      f"{name!r} holds {array[tuple(place)]}, at {place.tolist()}: give finite"
+      " numbers"
+    )
+  return found
+
+
+def _lengths(arrays, name, shape, tree) -> np.ndarray | None:
+  """Tokens gained: from the bonus token alone to one more than levels."""
+  found, most = _floats(arrays, name, shape), tree.max_depth + 1
+  if found is not None:
+    wrong = (found < 1 - TOLERANCE) | (found > most * (1 + TOLERANCE))
+    for place in np.argwhere(wrong)[:1]:
+      raise ValueError(
+        f"{name!r} holds {found[tuple(place)]:g}, at {place.tolist()}: a cycle"
+        f" of this tree gains 1 to {most} tokens"
+      )
+  return found
 
 
 def _laws(arrays, name, C, N, inner) -> np.ndarray:

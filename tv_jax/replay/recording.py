@@ -118,6 +118,8 @@ class _Recording:
   def keep(self, seen: Seen, items, number):
     """Takes the active rows of a batch's cycle, but for those with a NaN."""
     sound = np.isfinite(seen.q).all((1, 2)) & np.isfinite(seen.p).all((1, 2))
+    for expected in seen.expected.values():
+      sound &= np.isfinite(expected)
     rows = np.flatnonzero(seen.active & sound)
     self.left_out += int((seen.active & ~sound).sum())
     seen = jax.tree.map(lambda array: array[rows], seen)

@@ -8,6 +8,7 @@ import numpy as np
 import rich.table
 
 from tv_jax.metrics import Estimate
+from tv_jax.reading import shown
 from tv_jax.replay.data import Cycles
 
 
@@ -96,8 +97,8 @@ def table(
 def describe(path, cycles: Cycles) -> str:
   """What the file holds, in a line or two."""
   lines = [
-    f"{path}: {len(cycles)} cycles of {len(np.unique(cycles.item))} items,"
-    f" {cycles.proposal.name} on {cycles.tree!r}"
+    f"{shown(path)}: {len(cycles)} cycles of {len(np.unique(cycles.item))}"
+    f" items, {cycles.proposal.name} on {cycles.tree!r}"
   ]
   if cycles.verifier is not None:
     line = f"run by {cycles.verifier}"

@@ -10,6 +10,8 @@ import re
 import socket
 from collections.abc import Iterable
 
+from tv_jax import reading
+
 
 class StoreError(OSError):
   """What could not be read or written, and why: one line for the user."""
@@ -45,8 +47,7 @@ def to_bytes(value, what: str, *, indent: int | None = None) -> bytes:
 
 def from_bytes(data: bytes):
   """What `to_bytes` was given; ValueError if it is no JSON in UTF-8."""
-  # json.loads(bytes) would guess at other encodings.
-  return json.loads(data.decode())
+  return reading.loads(data.decode())
 
 
 def round_trip(value, what: str):

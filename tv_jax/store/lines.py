@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Protocol
 
+from tv_jax import reading
 from tv_jax.store import files
 
 
@@ -50,6 +51,8 @@ class Lines:
       ValueError: A line is damaged.
       StoreError: The file cannot be written to.
     """
+    if os.path.lexists(path):
+      reading.regular(path)
     with files.explained(f"{path} cannot be opened"):
       flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
       descriptor = os.open(path, flags, 0o666)

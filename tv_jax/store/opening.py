@@ -57,9 +57,9 @@ def lock(
 def _holder(data):
   try:
     own = files.from_bytes(data)
-  except ValueError:  # it is about to write its name
+    return f"process {own['pid']} on host {own['host']}"
+  except (ValueError, TypeError, KeyError):  # it is about to write its name
     return "another process"
-  return f"process {own['pid']} on host {own['host']}"
 
 
 def keep_config(config: dict, folder: pathlib.Path) -> None:

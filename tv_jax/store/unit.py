@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 
+from tv_jax import reading
 from tv_jax.records import Answer, Key
 from tv_jax.store import files, lines
 
@@ -156,6 +157,7 @@ def _text(mapping, field):
 def _bytes(path):
   with files.explained(f"{path} cannot be read"):
     try:
-      return path.read_bytes()
+      path.stat()
     except (FileNotFoundError, NotADirectoryError):
       return None
+  return reading.data(path)

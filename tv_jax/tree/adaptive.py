@@ -52,7 +52,7 @@ class Adaptive:
       )
     limits.check_levels(len(self.widths))
     limits.check_children(self.most)
-    limits.check_nodes(len(self))
+    limits.check_nodes(1 + sum(widths))  # which len could not always say
     above = 1
     for depth, width in enumerate(self.widths, start=1):
       if width > above * self.most:

@@ -102,7 +102,7 @@ def sure_of(cycles: Cycles) -> np.ndarray:
   """[C, N] the largest chance of the law after each node; no leaf's."""
   tree, W = cycles.tree, cycles.q.shape[2]
   # What is merged to one token is none.
-  merged = cycles.meta.get("vocabulary", W) != W
+  merged = W > merging.BINS and cycles.meta.get("vocabulary", W) != W
   found = np.zeros(cycles.tokens.shape, np.float32)
   own = cycles.q[..., : W - merging.BINS] if merged else cycles.q
   found[:, tree.inner] = own.max(axis=2)
