@@ -11,10 +11,20 @@ import time
 
 import pytest
 
-from experiments.judge import command, exams, kept
-from experiments.judge.endpoint import endpoint
+from experiments.judge import command, grades
+from experiments.judge.client import endpoint
+from experiments.judge.grades import Exam
 from tests.commands import ended, start
-from tests.judges import KEY, MODEL, NAME, double, finished_run, reply, trouble
+from tests.judges import (
+  KEY,
+  MODEL,
+  NAME,
+  at_once,
+  double,
+  finished_run,
+  reply,
+  trouble,
+)
 from tests.stores import ROOT
 from tests.test_judge_client import unused
 from tests.test_main_crashes import wait
@@ -91,7 +101,7 @@ def one_line(done):
 
 
 def lines(folder):
-  path = folder / kept.FILE
+  path = folder / grades.FILE
   return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
 
 
@@ -131,7 +141,7 @@ def test_a_bad_flag_is_answered_before_anything_slow_is_imported():
 def inside(folder, url="http://127.0.0.1", **options):
   """The command's exit status, in this process."""
   place = endpoint(url, MODEL, NAME, 10.0)
-  own = {"runs": 2, "sleep": lambda seconds: None} | options
+  own = {"runs": 2, "sleep": at_once} | options
   return command.run(cli.Heard(), folder, place, **own)
 
 
@@ -147,14 +157,16 @@ def test_a_folder_with_nothing_to_grade(tmp_path):
       inside(tmp_path / name)
 
 
+@pytest.mark.judge
 def test_a_wrong_key_is_one_line(folder):
   with double(lambda body, number: trouble(401, f"bad: {KEY}")) as server:
     done = run(*flags(folder, server.url))
-  assert "refuses the key (HTTP 401): give --judge_key=NAME" in one_line(done)
+  assert "(HTTP 401): give --judge_key=NAME, of the" in one_line(done)
   assert len(server.asked) <= 4
   assert unseen(folder, done)
 
 
+@pytest.mark.judge
 def test_nobody_there_is_one_line(folder):
   url = f"http://127.0.0.1:{unused()}"
   done = quickly(*flags(folder, url))
@@ -165,6 +177,7 @@ def test_nobody_there_is_one_line(folder):
   assert unseen(folder, done)
 
 
+@pytest.mark.judge
 def test_grades_that_are_missing_are_told(folder, capsys):
   def respond(body, number):
     hard = "(81, 1)" in body["messages"][0]["content"]
@@ -198,12 +211,13 @@ def slowly(body, number):
 
 def asked_of(folder):
   """How often each prompt has been answered, as the file has it."""
-  chats = exams.exam(store.read(folder)).prompts
+  chats = Exam.of(store.read(folder)).prompts
   return collections.Counter(
-    chats[key.answer][0]["content"] for key in kept.read(folder)
+    chats[key.answer][0]["content"] for key in grades.read(folder)
   )
 
 
+@pytest.mark.judge
 def test_a_kill_asks_nothing_twice_that_was_answered(folder):
   with double(slowly) as server:
     given = flags(folder, server.url)
@@ -216,7 +230,7 @@ def test_a_kill_asks_nothing_twice_that_was_answered(folder):
     assert 5 <= len(there) < GRADES
     assert len(server.asked) <= len(there) + 4
     # A kill may tear the last line, too.
-    path = folder / kept.FILE
+    path = folder / grades.FILE
     path.write_bytes(path.read_bytes() + b'{"task": "mt_be')
     server.asked.clear()
     done = run(*given)
@@ -232,6 +246,7 @@ def test_a_kill_asks_nothing_twice_that_was_answered(folder):
     assert unseen(folder, done)
 
 
+@pytest.mark.judge
 @pytest.mark.parametrize(
   ("number", "word"),
   [

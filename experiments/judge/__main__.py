@@ -12,7 +12,7 @@ the same command asks only for what is not there.
 
 from absl import flags, logging
 
-from experiments.judge import endpoint as endpoint_lib
+from experiments.judge import client
 from tv_jax import cli
 
 _URL = flags.DEFINE_string(
@@ -46,7 +46,7 @@ def main(heard, arguments) -> int:
   for flag in (_RUNS, _WORKERS):
     if flag.value < 1:
       raise ValueError(f"--{flag.name}={flag.value}: give 1 or more")
-  endpoint = endpoint_lib.endpoint(
+  endpoint = client.endpoint(
     _URL.value, _MODEL.value, _KEY.value, _TIMEOUT.value
   )
   with heard.deaf():

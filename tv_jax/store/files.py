@@ -45,8 +45,11 @@ def to_bytes(value, what: str, *, indent: int | None = None) -> bytes:
 
 def from_bytes(data: bytes):
   """What `to_bytes` was given; ValueError if it is no JSON in UTF-8."""
-  # json.loads(bytes) would guess at other encodings.
-  return json.loads(data.decode())
+  try:
+    # json.loads(bytes) would guess at other encodings.
+    return json.loads(data.decode())
+  except RecursionError:
+    raise ValueError("it is nested too deeply") from None
 
 
 def round_trip(value, what: str):
