@@ -75,7 +75,8 @@ def test_a_question_and_its_reply(slept):
   assert slept == []
 
 
-def test_no_key_is_sent_where_none_is_given(slept):
+def test_no_key_is_sent_where_none_is_given(slept, monkeypatch):
+  monkeypatch.setenv("OPENAI_API_KEY", "another endpoint's")
   with double() as server:
     ask(endpoint(server.url, MODEL), slept)
   assert "Authorization" not in server.asked[0][1]
@@ -98,6 +99,10 @@ def test_no_key_is_sent_where_none_is_given(slept):
     (200, {}, b'{"choices": [{"message": null}]}'),
     (200, {}, b'{"choices": [{"message": {"content": 7}}]}'),
     (200, {}, b'{"error": {"message": "overloaded"}}'),
+    (200, {"Content-Encoding": "gzip"}, b"no gzip"),
+    *(
+      (n, {"Content-Type": "text/plain; charset=hex"}, b"7") for n in (200, 503)
+    ),
     judges.reset,
     judges.drop,
     judges.cut_short,
@@ -127,8 +132,8 @@ def test_a_reply_that_does_not_come_is_asked_for_again(bad, slept):
   ("script", "told"),
   [
     ([trouble(503, "later")], "HTTP 503: later"),
-    ([trouble(429), (200, {}, b"")], "a body that is no JSON"),
-    ([(200, {}, b'{"error": "no money"}')], "without choices: no money"),
+    ([trouble(429), (200, {}, b"")], "a reply that is none: empty"),
+    ([(200, {}, b'{"error": "no money"}')], "that is none: no money"),
     ([judges.reset], "the connection broke"),
   ],
 )
@@ -262,6 +267,22 @@ def test_a_name_that_nobody_knows_is_the_end(slept, monkeypatch):
 def test_what_a_judge_says(content, text, slept):
   found, _ = asked(slept, reply(content))
   assert found.text == text
+
+
+@pytest.mark.parametrize(
+  ("url", "told"),
+  [("http://[v1.a]:1", "[v1.a]"), ("http://h/" + "a" * 70_000, "URL too long")],
+)
+def test_a_url_that_no_client_takes_is_one_line(url, told):
+  with pytest.raises(ValueError, match="there is no client for") as caught:
+    endpoint(url, MODEL).connect()
+  assert told in one_line(caught)
+  assert len(one_line(caught)) < 400
+
+
+def test_odd_words_beside_a_reply_are_left_out(slept):
+  found, _ = asked(slept, reply("[[5]]", model=17))
+  assert found == ("[[5]]", "stop", "")
 
 
 def test_text_of_any_kind_is_sent(slept):

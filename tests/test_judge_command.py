@@ -110,6 +110,7 @@ GIVEN = ["runs", "--judge_url=http://h", f"--judge_model={MODEL}"]
 BAD = [
   (["--judge_model=m", "--judge_url=http://h"], "give the folder of a run"),
   ([*GIVEN, f"--judge_key={KEY}"], "there is no such variable"),
+  ([*GIVEN, "--workdir=other"], "give the folder of a run"),
   ([*GIVEN, "--judge_runs=0"], "--judge_runs=0: give 1 or more"),
   ([*GIVEN, "--judge_keys=x"], "Unknown command line flag 'judge_keys'"),
 ]
@@ -129,6 +130,25 @@ def test_help_has_all_flags():
   done = run("--help")
   names = ("url", "model", "key", "runs", "workers", "timeout", "tasks")
   assert all(f"--judge_{name}:" in done.stdout for name in names)
+
+
+@pytest.mark.judge
+def test_names_that_other_commands_have_are_taken(folder):
+  with double() as server:
+    _, *given = flags(folder, server.url)
+    done = run(f"--workdir={folder}", "--tasks=qa", *given)
+  assert done.returncode == 0, done.stderr
+  assert len(server.asked) == len(lines(folder)) == 2 * 3
+
+
+def test_a_damaged_file_is_one_line(folder):
+  for text, told in (
+    ("[" * 100_000, "no JSON: it is nested too deeply"),
+    ('{"task": "mt_bench"}', "an item without"),
+  ):
+    (folder / grades.FILE).write_text(f"{text}\n")
+    line = one_line(run(*flags(folder, "http://h")))
+    assert f"{grades.FILE}, line 1: {told}" in line
 
 
 def test_a_bad_flag_is_answered_before_anything_slow_is_imported():

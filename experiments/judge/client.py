@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from experiments.judge import masking
+from tv_jax.reading import shown
 
 ATTEMPTS = 6  # requests for one reply, at most
 FIRST, LONGEST = 1.0, 60.0  # pauses, in seconds
@@ -64,13 +65,13 @@ class Reply(NamedTuple):
 
   Attributes:
     text: All of it; "" if it said nothing.
-    finish_reason: Why it ended there, as the endpoint has it.
-    model: Who said it, as the endpoint has it.
+    finish_reason: Why it ended there, as the endpoint has it; "" if it has not.
+    model: Who said it, likewise.
   """
 
   text: str
-  finish_reason: str | None
-  model: str | None
+  finish_reason: str
+  model: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,27 +103,30 @@ class Endpoint:
     """The client, for one event loop; it closes as a context.
 
     Raises:
-      ValueError: What it needs is not installed.
+      ValueError: There is none, as what it needs is not installed.
     """
     try:
       import openai  # an extra
-
-      # Nobody else is sent the key. How long all takes, `ask` knows.
-      http = openai.DefaultAsyncHttpxClient(follow_redirects=False)
     except ImportError as error:
       raise ValueError(
         f"a judge is asked by the openai package, and {error}: pip install -e"
         " '.[judge]'"
       ) from None
-    _, _, query = self.url.partition("?")
-    return openai.AsyncOpenAI(
-      base_url=self.place.removesuffix(_COMPLETIONS),
-      default_query=dict(urllib.parse.parse_qsl(query, True)),
-      api_key=self.key or "none",  # it would take another from the environment
-      max_retries=0,
-      timeout=openai.Timeout(None, connect=_CONNECTING),
-      http_client=http,
-    )
+    base, _, query = self.url.partition("?")
+    try:
+      return openai.AsyncOpenAI(
+        base_url=base.removesuffix(_COMPLETIONS),
+        default_query=dict(urllib.parse.parse_qsl(query, True)),
+        api_key=self.key or "none",  # it would take the environment's
+        max_retries=0,
+        timeout=openai.Timeout(None, connect=_CONNECTING),  # `ask` has the rest
+        # Nobody else is sent the key.
+        http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
+      )
+    except Exception as error:  # an odd URL, proxy or file of certificates
+      raise ValueError(
+        f"there is no client for {shown(self.place)}: {error}"
+      ) from None
 
 
 def endpoint(
@@ -253,6 +257,7 @@ async def _reply(client, endpoint, messages) -> Reply:
     for one in messages
   ]
   key = f"Bearer {endpoint.key}" if endpoint.key else openai.Omit()
+  response = None
   try:
     response = await client.chat.completions.with_raw_response.create(
       model=endpoint.model,
@@ -265,17 +270,18 @@ async def _reply(client, endpoint, messages) -> Reply:
     text = choice["message"].get("content") or ""
     if isinstance(text, list):  # of parts, as some have it
       text = "".join(str(part.get("text") or "") for part in text)
-    said = text, choice.get("finish_reason"), body.get("model")
-    return Reply(*(one and endpoint.hidden(one) for one in said))
+    words = choice.get("finish_reason"), body.get("model")
+    words = [word if isinstance(word, str) else "" for word in words]
+    return Reply(endpoint.hidden(text), *map(endpoint.hidden, words))
   except openai.APIStatusError as error:
-    raise _of_status(endpoint, error) from None
+    raise _of_status(endpoint, error.response) from None
   except openai.APIConnectionError as error:
     raise _of_connection(endpoint, error) from None
-  except (ValueError, RecursionError):
-    raise _PassingError("a body that is no JSON") from None
-  except (LookupError, TypeError, AttributeError):
-    told = _line(endpoint, response.text)
-    raise _PassingError(f"a reply without choices: {told}") from None
+  except Exception as error:  # there is no end of odd bodies
+    said = (
+      _line(endpoint, response.content) if response else type(error).__name__
+    )
+    raise _PassingError(f"a reply that is none: {said or 'empty'}") from None
 
 
 def _of_connection(endpoint: Endpoint, error: BaseException) -> Exception:
@@ -296,26 +302,25 @@ def _of_connection(endpoint: Endpoint, error: BaseException) -> Exception:
   return _PassingError(told or "nobody answers", offline=True)
 
 
-def _of_status(endpoint: Endpoint, error) -> Exception:
+def _of_status(endpoint: Endpoint, response) -> Exception:
   """What a status that is no success comes to."""
-  status, headers = error.status_code, error.response.headers
+  status, headers = response.status_code, response.headers
   told = f"HTTP {status}"
   # What is said to 401 may hold a part of the key.
-  if status != 401 and (said := _line(endpoint, error.response.text)):
+  if status != 401 and (said := _line(endpoint, response.content)):
     told += f": {said}"
   if status in _PASSES or status >= 500:
     return _PassingError(told, _after(headers.get("Retry-After", "")))
   remedy = _REMEDIES.get(status, "")
   if 300 <= status < 400:
-    goal = headers.get("Location", "elsewhere").partition("?")[0]
-    remedy = (
-      f": it sends on to {_line(endpoint, goal)}: give the right --judge_url"
-    )
+    goal = headers.get("Location", "?").partition("?")[0].encode()
+    remedy = f": it sends on to {_line(endpoint, goal)}: give --judge_url anew"
   return EndpointError(f"{endpoint.place} refuses the request ({told}){remedy}")
 
 
-def _line(endpoint: Endpoint, text: str) -> str:
+def _line(endpoint: Endpoint, data: bytes) -> str:
   """What an endpoint says, in a few words; of the API's errors the message."""
+  text = data.decode(errors="replace")
   with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
     found = json.loads(text)["error"]
     text = found if isinstance(found, str) else str(found["message"])
