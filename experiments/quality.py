@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from experiments import command, comparing, experiment
 from experiments.experiment import Artefact, Group, Shard
-from experiments.judge import grades, kept, rendering
+from experiments.judge import grades, rendering
 from tv_jax import metrics
 from tv_jax.metrics import Estimate
 from tv_jax.records import Answer, Method
@@ -125,13 +125,12 @@ def _reading(group, shares) -> Iterator[str]:
 
 def _judged(group) -> list[Table]:
   """A table for each judge that has rated answers of the group."""
-  # Here, as it imports jax, which a launcher of sweeps does without.
-  from experiments.judge import exams
-
-  judges = {key.judge for unit in group.units for key in kept.read(unit.folder)}
+  judges = {
+    key.judge for unit in group.units for key in grades.read(unit.folder)
+  }
   found = []
   for judge in sorted(judges):
-    own = [exams.exam(unit) for unit in group.units]
+    own = [grades.Exam.of(unit) for unit in group.units]
     rows = grades.table([one for one in own if one.methods], judge)
     found += rendering.rendered(rows, f"{group.name}, by {judge}")
   return found

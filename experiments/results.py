@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from experiments import command, names, writing
 from experiments.experiment import Experiment, Group
 from tv_jax import cli, store
+from tv_jax.report import formats
 
 HEAD = """# Results
 
@@ -90,7 +91,7 @@ def _where(group: Group) -> str:
   versions = {f"jax {one['jax']}" for one in seen}
   when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
   told = ", ".join([when, *sorted(devices), *sorted(versions)])
-  return f"{group.name}: {told}.\n"
+  return f"{formats.markdown_text(f'{group.name}: {told}.')}\n"
 
 
 if __name__ == "__main__":

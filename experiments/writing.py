@@ -37,8 +37,8 @@ def markdown(made: Artefact, folder: str = "") -> str:
   """Everything but the title; figures are looked for in `folder`."""
   figures = [f"![{one}]({folder}{one}.svg)\n" for one in made.figures]
   tables = [formats.markdown(table) for table in made.tables]
-  reading = [f"{line}\n" for line in made.reading]
-  notes = [f"*{line}*\n" for line in made.notes]
+  reading = [f"{formats.markdown_text(line)}\n" for line in made.reading]
+  notes = [f"*{formats.markdown_text(line)}*\n" for line in made.notes]
   return "\n".join([*reading, *figures, *tables, *notes])
 
 

@@ -74,12 +74,29 @@ def hang(handler):
   handler.server.ending.wait()
 
 
-def trickle(handler):
-  """A body that never ends, and is never late."""
-  handler.send_response(200)
-  handler.end_headers()
-  while not handler.server.ending.wait(0.02):
-    handler.wfile.write(b" ")
+def trickle(before, piece):
+  """Begins with something, goes on without an end, and is never late."""
+
+  def respond(handler):
+    handler.wfile.write(before)
+    while not handler.server.ending.wait(0.02):
+      handler.wfile.write(piece)
+
+  return respond
+
+
+ENDLESS = {
+  "status line": trickle(b"HTTP/1.1 200 O", b"K"),
+  "header": trickle(b"HTTP/1.1 200 OK\r\nX: ", b"y"),
+  "headers": trickle(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+  "continues": trickle(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+  "hints": trickle(b"", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
+  "body": trickle(b"HTTP/1.1 200 OK\r\n\r\n", b" "),
+  "chunks": trickle(
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"
+  ),
+  "error": trickle(b"HTTP/1.1 500 No\r\nContent-Length: 999\r\n\r\n", b"x"),
+}
 
 
 class Double(http.server.ThreadingHTTPServer):
@@ -120,13 +137,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     body = json.loads(self.rfile.read(size))
     with self.server.lock:
       number = len(self.server.asked)
-      self.server.asked.append((self.path, dict(self.headers), body))
+      self.server.asked.append((self.path, self.headers, body))
     what = self.server.respond(body, number)
     if callable(what):
       what(self)
       return
     status, headers, data = what
     self.send_response(status)
+    self.send_header("Content-Type", "application/json")
     for name, value in headers.items():
       self.send_header(name, value)
     self.send_header("Content-Length", str(len(data)))
@@ -135,7 +153,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
   def do_GET(self):
     """What a redirected POST would become."""
-    self.server.asked.append((self.path, dict(self.headers), {}))
+    self.server.asked.append((self.path, self.headers, {}))
     self.send_error(500)
 
   def log_message(self, *_):
@@ -158,6 +176,10 @@ def double(respond=lambda body, number: reply()):
 def scripted(*script):
   """Responds by a script, and with its last line ever after."""
   return lambda body, number: script[min(number, len(script) - 1)]
+
+
+async def at_once(seconds):
+  """Waits for nothing."""
 
 
 def finished_run(folder, seeds=(0,), text="answer", errors=(), **fields):

@@ -12,6 +12,8 @@ from tests import browser, slurm
 
 def missing(mark):
   """Why a test that is marked so can't run here, or None."""
+  if mark == "judge" and importlib.util.find_spec("openai") is None:
+    return "openai is not installed: it is the extra [judge]"
   if mark == "parity" and importlib.util.find_spec("torch") is None:
     return "PyTorch is not installed: it is the extra [parity]"
   if mark == "gpu_program" and not gpu_program.available():
@@ -40,6 +42,6 @@ def check(marks, needed):
 
 
 if __name__ == "__main__":  # newcomers have none of it, nor has make test
-  extras = "parity", "gpu_program", "ray"
+  extras = "parity", "gpu_program", "judge", "ray"
   there = [mark for mark in extras if not missing(mark)]
   sys.exit(f"what {' and '.join(there)} needs is here" if there else 0)

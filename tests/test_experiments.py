@@ -24,6 +24,7 @@ from experiments import (
   published,
   results,
   two_samples,
+  writing,
 )
 from tests import test_report
 from tests.stores import ROOT
@@ -597,3 +598,10 @@ def test_a_relative_gain_is_a_ratio_of_sums():
   assert found.mean == pytest.approx(ratio(answers))
   assert found.error == pytest.approx(error, rel=0.02)
   assert found.n == 40
+
+
+def test_names_in_what_is_said_are_no_markdown():
+  name = "<b>*a* [b](//c) `d`"
+  made = experiment.Artefact([name], [], {}, [name])
+  shown = r"&lt;b&gt;\*a\* \[b\](//c) \`d\`"
+  assert writing.markdown(made) == f"{shown}\n\n*{shown}*\n"

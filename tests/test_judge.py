@@ -1,33 +1,19 @@
-"""A judge's grades: what is asked, what is kept, and what it comes to."""
+"""What a judge is asked, and where; what is read of it; no judge is needed."""
 
-import collections
+import base64
 import json
-import re
-import threading
-import time
+import sys
+import urllib.parse
 
 import pytest
 
-from experiments import paper
-from experiments.judge import (
-  exams,
-  grades,
-  grading,
-  kept,
-  parallel,
-  prompts,
-  rendering,
-)
-from experiments.judge.endpoint import endpoint
-from experiments.judge.troubles import EndpointError
-from tests import judges
-from tests.judges import KEY, MODEL, NAME, double, finished_run, reply, trouble
+from experiments.judge import grades, masking, prompts
+from experiments.judge.client import endpoint
+from experiments.judge.grades import Exam
+from tests.judges import KEY, MODEL, NAME, finished_run
 from tests.stores import one_line
 from tv_jax import store
 from tv_jax.prompts import Question
-from tv_jax.records import Key
-from tv_jax.report import formats
-from tv_jax.report.tables import NOTHING
 
 ANSWERS = 3 * 4  # methods, and turns of two questions
 
@@ -44,25 +30,7 @@ def folder(tmp_path):
 
 
 def exam(folder):
-  return exams.exam(store.read(folder))
-
-
-def grade(folder, server, runs=1, **options):
-  """Grades with waits that are none; why grades are missing."""
-  place = endpoint(server.url, MODEL, NAME, 10.0)
-  own = {"sleep": lambda seconds: None} | options
-  return grading.grade([exam(folder)], place, runs=runs, **own)
-
-
-def rows(folder, runs=1):
-  """By rule."""
-  found = grades.table([exam(folder)], MODEL, runs)
-  return {row.method.verifier: row for row in found}
-
-
-def lines(folder):
-  path = folder / kept.FILE
-  return path.read_bytes().splitlines(True) if path.exists() else []
+  return Exam.of(store.read(folder))
 
 
 # What is asked, and what is read of it.
@@ -169,9 +137,9 @@ def test_every_answered_turn_is_graded(tmp_path):
 
 def test_other_tasks(folder):
   unit = store.read(folder)
-  assert len(exams.exam(unit, ["qa"]).prompts) == 3
-  assert len(exams.exam(unit, ["qa", "mt_bench"]).prompts) == ANSWERS + 3
-  assert exams.exam(unit, ["rag"]) == grades.Exam(folder, (), {}, ())
+  assert len(Exam.of(unit, ["qa"]).prompts) == 3
+  assert len(Exam.of(unit, ["qa", "mt_bench"]).prompts) == ANSWERS + 3
+  assert Exam.of(unit, ["rag"]) == grades.Exam(folder, (), {}, ())
 
 
 def test_other_questions_are_refused(folder):
@@ -184,331 +152,186 @@ def test_other_questions_are_refused(folder):
     exam(folder)
 
 
-# What is kept and counted.
+# Where it is asked.
 
 
-def judging(body, number):
-  """A judge with an opinion of its own."""
-  text = body["messages"][0]["content"]
-  rating = 5 + ("traversal on" in text) + 2 * ("42" not in text)
-  return reply(f"It is what it is.\nRating: [[{rating}]]")
+@pytest.mark.parametrize(
+  ("url", "completions"),
+  [
+    ("http://localhost:8000", "http://localhost:8000/v1/chat/completions"),
+    ("http://h/v1/", "http://h/v1/chat/completions"),
+    ("https://h/openai/v1", "https://h/openai/v1/chat/completions"),
+    (
+      "https://h/v1beta/openai/",
+      "https://h/v1beta/openai/chat/completions",
+    ),
+    ("http://h/chat/completions", "http://h/chat/completions"),
+    ("http://h/v1?a=b", "http://h/v1/chat/completions?a=b"),
+    ("http://[::1]:80/x", "http://[::1]:80/x/v1/chat/completions"),
+  ],
+)
+def test_urls(url, completions):
+  found = endpoint(url, MODEL)
+  assert found.url == completions
+  assert found.place == completions.partition("?")[0]
 
 
-def test_grades_are_kept_with_all_that_was_said(folder):
-  with double(judging) as server:
-    assert grade(folder, server, runs=2) == []
-  assert len(server.asked) == len(lines(folder)) == 2 * ANSWERS
-  found = kept.read(folder)
-  assert {key.run for key in found} == {0, 1}
-  for key, one in found.items():
-    assert key.judge == MODEL
-    assert key.prompt == prompts.digest(exam(folder).prompts[key.answer])
-    assert one.rating in (5, 6, 7, 8)
-    (said,) = one.replies
-    assert said["text"].startswith("It is what it is.\n")
-    assert said["model"] == f"{MODEL}-2026"
-  line = json.loads(lines(folder)[0])
-  assert Key.of(line) in exam(folder).prompts
-  # Once more, nothing is left to do.
-  before = lines(folder)
-  with double() as server:
-    assert grade(folder, server, runs=2) == []
-  assert (server.asked, lines(folder)) == ([], before)
+@pytest.mark.parametrize(
+  ("given", "told"),
+  [
+    ({"url": ""}, "--judge_url is missing"),
+    ({"url": "localhost:8000"}, "--judge_url is no URL"),
+    ({"url": "ftp://h"}, "--judge_url is no URL"),
+    ({"url": "http://"}, "--judge_url is no URL"),
+    ({"url": "http://h:99999"}, "--judge_url is no URL"),
+    ({"url": "http://h:x"}, "--judge_url is no URL"),
+    ({"url": "http://a..b/"}, "--judge_url is no URL"),
+    ({"url": "http://h/ö"}, "--judge_url is no URL"),
+    ({"url": "http://h/a b"}, "--judge_url is no URL"),
+    ({"url": "http://me:secret@h/v1"}, "holds a name or a password"),
+    ({"model": " "}, "--judge_model is missing"),
+    ({"key": KEY}, "there is no such variable in the environment"),
+    ({"key": "EMPTY_ONE"}, "there is no such variable in the environment"),
+    ({"key": "ODD_ONE"}, "what the variable holds is no key"),
+    ({"timeout": 0}, "--judge_timeout=0: give"),
+    ({"timeout": float("nan")}, "--judge_timeout=nan: give"),
+  ],
+)
+def test_what_is_no_endpoint(given, told, monkeypatch):
+  monkeypatch.setenv("EMPTY_ONE", " \n")
+  monkeypatch.setenv("ODD_ONE", "two secret\nlines")
+  with pytest.raises(ValueError, match="--judge") as caught:
+    endpoint(**{"url": "http://h", "model": MODEL} | given)
+  line = one_line(caught)
+  assert told in line
+  assert "secret" not in line
+  assert KEY not in line
 
 
-def test_means_and_their_errors(folder):
-  with double(judging) as server:
-    grade(folder, server, runs=3)
-  found = rows(folder, 3)
-  assert [*found] == ["plain", "token_level", "traversal"]
-  # Question 81 has no 42, and two points more.
-  for rule, more in (("plain", 0), ("token_level", 0), ("traversal", 1)):
-    row = found[rule]
-    assert row.by_question == {81: 7.0 + more, 111: 5.0 + more}
-    assert (row.rating.mean, row.rating.n) == (6.0 + more, 2)
-    assert row.rating.error == pytest.approx(1.0)
-    assert (row.ratings, row.unparsed, row.missing, row.failed) == (12, 0, 0, 0)
-  assert found["plain"].less_plain is None
-  assert found["token_level"].less_plain.mean == 0
-  less = found["traversal"].less_plain
-  assert (less.mean, less.error, less.n) == (1.0, 0.0, 2)
+def test_a_key_is_in_no_repr(monkeypatch):
+  monkeypatch.setenv(NAME, f" {KEY}\n")
+  found = endpoint("http://h", MODEL, NAME)
+  assert found.key == KEY
+  assert KEY not in repr(found) + str(found)
 
 
-def test_turns_weigh_the_same_whatever_is_missing(folder):
-  def respond(body, number):
-    text = body["messages"][0]["content"]
-    if "(81, 1)" in text:
-      # One of its three runs has a rating.
-      counted[text] += 1
-      return reply("[[10]]" if counted[text] == 1 else "no")
-    return reply("[[4]]")
-
-  counted = collections.Counter()
-  with double(respond) as server:
-    grade(folder, server, runs=3, workers=1)
-  row = rows(folder, 3)["plain"]
-  assert row.by_question == {81: 7.0, 111: 4.0}
-  assert (row.ratings, row.unparsed, row.missing) == (10, 2, 0)
+def test_a_word_for_a_key_is_not_hidden(monkeypatch):
+  monkeypatch.setenv(NAME, "none")
+  assert endpoint("http://h", MODEL, NAME).hidden("none of it") == "none of it"
 
 
-@pytest.mark.parametrize("said", ["It is fine.", "[[11]]", "[[0]]", None])
-def test_a_reply_without_a_rating_is_kept_as_one(folder, said):
-  def respond(body, number):
-    limerick = "(81, 0)" in body["messages"][0]["content"]
-    return reply(said if limerick else "[[9]]")
+# The key, in what others say.
 
-  with double(respond) as server:
-    assert grade(folder, server) == []
-  # Those of question 81, in both turns; asked twice more each.
-  assert len(server.asked) == ANSWERS + 2 * 6
-  without = [one for one in kept.read(folder).values() if one.rating is None]
-  assert len(without) == 6
-  for one in without:
-    assert [each["text"] for each in one.replies] == [said or ""] * 3
-  for row in rows(folder).values():
-    assert row.by_question == {111: 9.0}
-    assert (row.ratings, row.unparsed, row.missing) == (2, 2, 0)
-  with double() as server:
-    grade(folder, server)
-  assert server.asked == []
+FORMS = {
+  "as it is": KEY,
+  "capitals": KEY.upper(),
+  "title": KEY.title(),
+  "bearer": f"Bearer {KEY}",
+  "url": "".join(f"%{ord(one):02x}" for one in KEY),
+  "url twice": "".join(f"%25{ord(one):02X}" for one in KEY),
+  "json": json.dumps({"key": KEY}).replace("-", "\\u002d"),
+  "json twice": json.dumps(json.dumps({"key": KEY.replace("s", "\\u0073")})),
+  "python": "".join(f"\\x{ord(one):02x}" for one in KEY),
+  "html": "".join(f"&#{ord(one)};" for one in KEY),
+  "html, hex": "".join(f"&#x{ord(one):X};" for one in KEY),
+  "spaces": " ".join(KEY),
+  "lines": KEY[:9] + "\n" + KEY[9:17] + "\r\n\t" + KEY[17:],
+  "json's lines": KEY[:9] + "\\n" + KEY[9:],
+  "no hyphens": KEY.replace("-", ""),
+  "low lines": KEY.replace("-", "_"),
+  "quotes": "'" + KEY[:5] + "' + '" + KEY[5:] + "'",
+  "cut off": KEY[:-4] + "..",
+  "an end": ".." + KEY[5:],
+  "hex": KEY.encode().hex(),
+  "base64": base64.b64encode(KEY.encode()).decode(),
+  "base64, bearer": base64.b64encode(f"Bearer {KEY}".encode()).decode(),
+  "base64, basic": base64.b64encode(f":{KEY}\n".encode()).decode(),
+  "base64, url": urllib.parse.quote(
+    base64.urlsafe_b64encode(f"me:{KEY}".encode()).decode()
+  ),
+}
 
 
-def test_a_rating_may_come_when_asked_again(folder):
-  with double(judges.scripted(reply("Hm."), reply("[[3]]"))) as server:
-    grade(folder, server, workers=1)
-  first = next(iter(kept.read(folder).values()))
-  assert first.rating == 3
-  assert [one["text"] for one in first.replies] == ["Hm.", "[[3]]"]
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_key_is_masked_however_it_comes_back(form):
+  hidden = endpoint("http://h", MODEL, NAME).hidden(f"I saw «{form}»: [[7]]")
+  assert hidden.startswith("I saw «")
+  assert hidden.endswith("»: [[7]]")
+  assert "[key]" in hidden
+  # What is left of it are edges, and what it was wrapped in.
+  left = hidden[7:-8].replace("[key]", "")
+  assert len(left) <= 18, left
+  assert KEY[3:9] not in left.lower()
 
 
-def test_an_answer_that_changed_is_graded_again(folder):
-  with double() as server:
-    grade(folder, server)
-  path = folder / "items.jsonl"
-  text = path.read_text()
-  # A first turn's: the second's conversation is another one, too.
-  changed = re.sub(r'"answer (of plain.*?\(81, 0\))', r'"better \1', text)
-  assert changed != text
-  path.write_text(changed)
-  assert (rows(folder)["plain"].ratings, rows(folder)["plain"].missing) == (
-    2,
-    2,
+@pytest.mark.parametrize(
+  "key", ["a" * 8, "%41%41%41%41", "--------", "^$.*+?()[]", "k" * 3000, "é"]
+)
+def test_odd_keys_are_masked_and_nothing_else(key):
+  text = "The answer is good, 100% right \\n & fine: [[7]]"
+  assert masking.mask(text, key) == text
+  if key != "é":
+    assert masking.mask(f"<{key}>", key) == "<[key]>"
+
+
+def test_what_does_not_hold_the_key_is_as_it_was():
+  """Words of the key's are words."""
+  text = "Anywhere it is seen, or not to be.\n\\frac{1}{2} 50%25 &amp; ü [[7]]"
+  assert endpoint("http://h", MODEL, NAME).hidden(text) == text
+
+
+# Lines of grades.jsonl that somebody wrote.
+
+
+def line(rating):
+  key = {"task": "mt_bench", "question": 81, "turn": 0}
+  key |= {"tree": "chain:5", "proposal": "top_k", "verifier": "traversal"}
+  key |= {"temperature": 1.0, "seed": 0, "judge": MODEL, "run": 0}
+  own = {"prompt": "0" * 16, "rating": "?", "replies": [{"text": "so"}]}
+  return json.dumps(key | own).replace('"?"', rating)
+
+
+@pytest.mark.parametrize(
+  "rating",
+  [
+    *("1" + "0" * 400, "1" + "0" * 5000, "NaN", "1e308", "1e999", "-5", "0"),
+    *("10.001", "Infinity", "-Infinity", "true", '"7"', "[7]", "0.5"),
+  ],
+  ids=lambda rating: rating[:9],
+)
+@pytest.mark.parametrize("after", ["", line("7").replace("81", "111")])
+def test_a_rating_that_is_none_is_refused(tmp_path, rating, after):
+  path = tmp_path / grades.FILE
+  text = line("3").replace('"run": 0', '"run": 1')
+  path.write_text(f"{text}\n{line(rating)}\n{after}")
+  with pytest.raises(ValueError, match="line 2: ") as caught:
+    grades.read(tmp_path)
+  assert one_line(caught).startswith(f"{path}, line 2: ")
+  assert len(one_line(caught)) < 600
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, '{"a":' * 100_000])
+@pytest.mark.parametrize("after", ["", line("7") + "\n"])
+def test_a_deep_line_is_refused(tmp_path, deep, after):
+  path = tmp_path / grades.FILE
+  path.write_text(f"{deep}\n{after}")
+  with pytest.raises(ValueError, match="line 1: ") as caught:
+    grades.read(tmp_path)
+  assert one_line(caught) == (
+    f"{path}, line 1: no JSON: it is nested too deeply; remove the line, and"
+    " its item is made again"
   )
-  with double(judges.scripted(reply("[[1]]"))) as server:
-    grade(folder, server)
-  assert len(server.asked) == 2
-  assert rows(folder)["plain"].by_question == {81: 1.0, 111: 7.0}
-  assert len(lines(folder)) == ANSWERS + 2
 
 
-def test_other_judges_and_fewer_runs_are_told_apart(folder):
-  with double() as server:
-    grade(folder, server, runs=2)
-    other = endpoint(server.url, "another", NAME)
-    grading.grade([exam(folder)], other, runs=1)
-  assert len(lines(folder)) == 3 * ANSWERS
-  assert rows(folder, 1)["plain"].ratings == 4
-  assert rows(folder, 3)["plain"].missing == 4
-  (row, *_) = grades.table([exam(folder)], "another", 1)
-  assert row.ratings == 4
+@pytest.mark.parametrize("rating", ["1", "10", "7.5", "null"])
+def test_a_rating_that_is_one_is_read(tmp_path, rating):
+  (tmp_path / grades.FILE).write_text(f"{line(rating)}\n")
+  (found,) = grades.read(tmp_path).values()
+  assert found.rating == json.loads(rating)
 
 
-def test_runs_of_one_grid_are_taken_together(tmp_path):
-  folders = [
-    finished_run(tmp_path / "runs" / str(seed), seeds=(seed,))
-    for seed in (0, 1)
-  ]
-
-  def respond(body, number):
-    seed = 1 if "seed 1" in body["messages"][0]["content"] else 0
-    return reply(f"[[{4 + 2 * seed}]]")
-
-  own = [exam(folder) for folder in folders]
-  with double(respond) as server:
-    place = endpoint(server.url, MODEL)
-    assert grading.grade(own, place, runs=1) == []
-  plain, *_ = grades.table(own, MODEL, 1)
-  assert plain.by_question == {81: 5.0, 111: 5.0}
-  assert plain.ratings == 8
-  configs = [store.read(folder).config for folder in folders]
-  pairs = [*zip(configs, own, strict=True)]
-  assert rendering.groups(pairs) == [(configs[0], own)]
-  configs[1]["max_new_tokens"] += 1
-  assert len(rendering.groups(pairs)) == 2
-
-
-def test_the_paper_stands_beside_where_tree_and_rule_agree(folder):
-  with double(judging) as server:
-    grade(folder, server)
-  found = [*rows(folder).values()]
-  (table,) = rendering.rendered(found, "a target by a judge")
-  assert table.title == ("a target by a judge, without_replacement, T = 1")
-  beside = [(row[0], row[1], row[-1]) for row in table.rows]
-  own = {k: f"{v:.2f}" for k, v in paper.QUALITY["chain:5"].items()}
-  assert beside == [
-    (NOTHING, "plain", f"{paper.PLAIN_QUALITY:.2f}"),
-    ("chain:5", "token_level", own["token_level"]),
-    ("chain:5", "traversal", own["traversal"]),
-  ]
-  assert table.rows[2][2:9] == (
-    ["7.00 ± 1.00", "+1.00 ± 0.00", "2", "4", "0", "0", "0"]
-  )
-  assert "6.77" in formats.markdown(table)
-  (table,) = rendering.rendered(found, "another task", beside=False)
-  assert {row[-1] for row in table.rows} == {NOTHING}
-
-
-def test_a_table_without_grades_says_so(folder):
-  (table,) = rendering.rendered([*rows(folder).values()], "nothing")
-  for row in table.rows:
-    assert row[2:9] == [NOTHING, NOTHING, "0", "0", "0", "4", "0"]
-
-
-def test_other_temperatures_have_no_paper_beside(tmp_path):
-  folder = finished_run(tmp_path / "run", temperatures=(0.0, 1.0))
-  made = rendering.rendered(grades.table([exam(folder)], MODEL), "t")
-  assert [table.title[-5:] for table in made] == ["T = 0", "T = 1"]
-  assert [len(table.rows) for table in made] == [3, 3]
-  assert {row[-1] for row in made[0].rows} == {NOTHING}
-  assert NOTHING not in {row[-1] for row in made[1].rows}
-
-
-# Trouble.
-
-
-def test_one_question_without_a_reply_does_not_lose_the_others(folder):
-  def respond(body, number):
-    hard = "plain decoding" in body["messages"][0]["content"]
-    return trouble(500, "too hard") if hard else reply()
-
-  waits = []
-  with double(respond) as server:
-    missing = grade(folder, server, sleep=waits.append)
-    assert missing == ["HTTP 500: too hard (6 attempts)"] * 4
-    assert len(server.asked) == 8 + 6 * 4
-    assert len(waits) == 5 * 4
-    assert rows(folder)["plain"].missing == 4
-    server.respond = lambda body, number: reply()
-    assert grade(folder, server) == []
-  assert rows(folder)["plain"].missing == 0
-
-
-def test_an_endpoint_that_never_replies_is_given_up(folder):
-  with (
-    double(judges.scripted(trouble(503, "later"))) as server,
-    pytest.raises(EndpointError) as caught,
-  ):
-    grade(folder, server, runs=3)
-  assert "gave 8 times in a row no reply, the last time: HTTP 503: later" in (
-    one_line(caught)
-  )
-  assert lines(folder) == []
-
-
-def test_a_wrong_key_in_the_middle_ends_all_and_loses_nothing(folder):
-  def respond(body, number):
-    return reply() if number < 5 else trouble(401)
-
-  with double(respond) as server:
-    with pytest.raises(EndpointError, match="refuses the key"):
-      grade(folder, server, workers=1)
-    assert len(server.asked) == 6
-    assert len(lines(folder)) == 5
-    server.respond = lambda body, number: reply()
-    grade(folder, server)
-  assert len(server.asked) == 6 + ANSWERS - 5
-
-
-def test_nobody_is_asked_any_more_once_it_is_over(folder):
-  """Threads that wait to ask again do not, when another one ended all."""
-  waiting = threading.Event()
-
-  def respond(body, number):
-    if number == 0:
-      return trouble(429, Retry_After="200")
-    waiting.wait(10)
-    return trouble(403)
-
-  def sleep(seconds):
-    waiting.set()
-    time.sleep(0.3)
-
-  with double(respond) as server:
-    with pytest.raises(EndpointError, match="HTTP 403"):
-      grade(folder, server, workers=2, sleep=sleep)
-    asked = len(server.asked)
-    time.sleep(0.6)
-    assert len(server.asked) == asked
-
-
-def test_requests_are_parallel_and_not_too_many(folder):
-  busy, most, lock = 0, 0, threading.Lock()
-
-  def respond(body, number):
-    nonlocal busy, most
-    with lock:
-      busy += 1
-      most = max(most, busy)
-    time.sleep(0.05)
-    with lock:
-      busy -= 1
-    return reply()
-
-  with double(respond) as server:
-    grade(folder, server, workers=3)
-  assert most == 3
-
-
-def test_no_more_is_begun_than_is_kept():
-  """What a kill may lose are as many replies as there are workers."""
-  begun = []
-  results = parallel.each(begun.append, range(20), 3)
-  for taken in range(1, 21):
-    next(results)
-    time.sleep(0.01)
-    assert len(begun) <= taken + 2
-  assert [*results] == []
-  assert sorted(begun) == [*range(20)]
-
-
-def test_what_was_graded_meanwhile_is_not_asked_for(folder, monkeypatch):
-  with double() as server:
-    grade(folder, server)
-    monkeypatch.setattr(kept, "read", lambda folder: {})
-    assert grade(folder, server) == []
-  assert len(server.asked) == len(lines(folder)) == ANSWERS
-
-
-def test_a_second_process_is_refused(folder):
-  seen = []
-
-  def respond(body, number):
-    if number == 0:
-      with pytest.raises(store.StoreError, match=r"being written .* wait for"):
-        grade(folder, server)
-      seen.append(number)
-    return reply()
-
-  with double(respond) as server:
-    grade(folder, server)
-  assert seen == [0]
-
-
-@pytest.mark.parametrize("torn", [1, 40, b"\0" * 30 + b"\n"])
-def test_a_torn_last_line_is_cut_off(folder, torn):
-  with double() as server:
-    grade(folder, server)
-    before = lines(folder)
-    *whole, last = before
-    tail = torn if isinstance(torn, bytes) else last[:-torn]
-    (folder / kept.FILE).write_bytes(b"".join(whole) + tail)
-    assert len(kept.read(folder)) == ANSWERS - 1
-    grade(folder, server)
-  assert len(server.asked) == ANSWERS + 1
-  assert lines(folder) == before
-
-
-def test_a_damaged_line_is_told(folder):
-  (folder / kept.FILE).write_text('{"task": "mt_bench"}\n')
-  with pytest.raises(ValueError, match=r"grades\.jsonl, line 1: an item with"):
-    rows(folder)
+def test_without_openai_it_is_one_line(monkeypatch):
+  monkeypatch.setitem(sys.modules, "openai", None)
+  with pytest.raises(ValueError, match="openai") as caught:
+    endpoint("http://h", MODEL).connect()
+  assert one_line(caught).endswith("pip install -e '.[judge]'")

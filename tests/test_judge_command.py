@@ -11,10 +11,20 @@ import time
 
 import pytest
 
-from experiments.judge import command, exams, kept
-from experiments.judge.endpoint import endpoint
+from experiments.judge import command, grades
+from experiments.judge.client import endpoint
+from experiments.judge.grades import Exam
 from tests.commands import ended, start
-from tests.judges import KEY, MODEL, NAME, double, finished_run, reply, trouble
+from tests.judges import (
+  KEY,
+  MODEL,
+  NAME,
+  at_once,
+  double,
+  finished_run,
+  reply,
+  trouble,
+)
 from tests.stores import ROOT
 from tests.test_judge_client import unused
 from tests.test_main_crashes import wait
@@ -91,7 +101,7 @@ def one_line(done):
 
 
 def lines(folder):
-  path = folder / kept.FILE
+  path = folder / grades.FILE
   return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
 
 
@@ -100,6 +110,7 @@ GIVEN = ["runs", "--judge_url=http://h", f"--judge_model={MODEL}"]
 BAD = [
   (["--judge_model=m", "--judge_url=http://h"], "give the folder of a run"),
   ([*GIVEN, f"--judge_key={KEY}"], "there is no such variable"),
+  ([*GIVEN, "--workdir=other"], "give the folder of a run"),
   ([*GIVEN, "--judge_runs=0"], "--judge_runs=0: give 1 or more"),
   ([*GIVEN, "--judge_keys=x"], "Unknown command line flag 'judge_keys'"),
 ]
@@ -121,6 +132,25 @@ def test_help_has_all_flags():
   assert all(f"--judge_{name}:" in done.stdout for name in names)
 
 
+@pytest.mark.judge
+def test_names_that_other_commands_have_are_taken(folder):
+  with double() as server:
+    _, *given = flags(folder, server.url)
+    done = run(f"--workdir={folder}", "--tasks=qa", *given)
+  assert done.returncode == 0, done.stderr
+  assert len(server.asked) == len(lines(folder)) == 2 * 3
+
+
+def test_a_damaged_file_is_one_line(folder):
+  for text, told in (
+    ("[" * 100_000, "no JSON: it is nested too deeply"),
+    ('{"task": "mt_bench"}', "an item without"),
+  ):
+    (folder / grades.FILE).write_text(f"{text}\n")
+    line = one_line(run(*flags(folder, "http://h")))
+    assert f"{grades.FILE}, line 1: {told}" in line
+
+
 def test_a_bad_flag_is_answered_before_anything_slow_is_imported():
   body = (
     "import sys, experiments.judge.__main__; sys.exit('jax' in sys.modules)"
@@ -131,7 +161,7 @@ def test_a_bad_flag_is_answered_before_anything_slow_is_imported():
 def inside(folder, url="http://127.0.0.1", **options):
   """The command's exit status, in this process."""
   place = endpoint(url, MODEL, NAME, 10.0)
-  own = {"runs": 2, "sleep": lambda seconds: None} | options
+  own = {"runs": 2, "sleep": at_once} | options
   return command.run(cli.Heard(), folder, place, **own)
 
 
@@ -147,14 +177,16 @@ def test_a_folder_with_nothing_to_grade(tmp_path):
       inside(tmp_path / name)
 
 
+@pytest.mark.judge
 def test_a_wrong_key_is_one_line(folder):
   with double(lambda body, number: trouble(401, f"bad: {KEY}")) as server:
     done = run(*flags(folder, server.url))
-  assert "refuses the key (HTTP 401): give --judge_key=NAME" in one_line(done)
+  assert "(HTTP 401): give --judge_key=NAME, of the" in one_line(done)
   assert len(server.asked) <= 4
   assert unseen(folder, done)
 
 
+@pytest.mark.judge
 def test_nobody_there_is_one_line(folder):
   url = f"http://127.0.0.1:{unused()}"
   done = quickly(*flags(folder, url))
@@ -165,6 +197,7 @@ def test_nobody_there_is_one_line(folder):
   assert unseen(folder, done)
 
 
+@pytest.mark.judge
 def test_grades_that_are_missing_are_told(folder, capsys):
   def respond(body, number):
     hard = "(81, 1)" in body["messages"][0]["content"]
@@ -198,12 +231,13 @@ def slowly(body, number):
 
 def asked_of(folder):
   """How often each prompt has been answered, as the file has it."""
-  chats = exams.exam(store.read(folder)).prompts
+  chats = Exam.of(store.read(folder)).prompts
   return collections.Counter(
-    chats[key.answer][0]["content"] for key in kept.read(folder)
+    chats[key.answer][0]["content"] for key in grades.read(folder)
   )
 
 
+@pytest.mark.judge
 def test_a_kill_asks_nothing_twice_that_was_answered(folder):
   with double(slowly) as server:
     given = flags(folder, server.url)
@@ -216,7 +250,7 @@ def test_a_kill_asks_nothing_twice_that_was_answered(folder):
     assert 5 <= len(there) < GRADES
     assert len(server.asked) <= len(there) + 4
     # A kill may tear the last line, too.
-    path = folder / kept.FILE
+    path = folder / grades.FILE
     path.write_bytes(path.read_bytes() + b'{"task": "mt_be')
     server.asked.clear()
     done = run(*given)
@@ -232,6 +266,7 @@ def test_a_kill_asks_nothing_twice_that_was_answered(folder):
     assert unseen(folder, done)
 
 
+@pytest.mark.judge
 @pytest.mark.parametrize(
   ("number", "word"),
   [

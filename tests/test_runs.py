@@ -5,12 +5,13 @@ import csv
 import json
 import re
 
+import markdown_it
 import pytest
 
 from tests import test_report
 from tests.stores import one_line
 from tv_jax import report
-from tv_jax.report import formats, progress
+from tv_jax.report import formats, fragments, progress
 from tv_jax.report.tables import Table
 from tv_jax.store import runs
 
@@ -168,6 +169,23 @@ NAMES = (
   "<script>",
   "$x_1$ ^~\\",
   "half \ud800",
+  "**b** *i* __b__ _i_ ~~s~~",
+  "`code` ``a|b``",
+  r"a\|b \\| \*i\*",
+  "[a](javascript:x) ![b](//c) [d] [^1]",
+  "<javascript:x> <a@b.c> &lt;&#60;",
+  "https://a.b www.a.b me@a.b ftp://a",
+  "# h ## ",
+  "1. one",
+  "2) two",
+  "- three",
+  "+ four",
+  "---",
+  "===",
+  ":-:",
+  "> five",
+  "*six",
+  "a\u2028\x1b[1m",
 )
 
 
@@ -192,8 +210,44 @@ def test_markdown_has_as_many_cells_whatever_they_hold(named):
   assert {len(re.split(r"(?<!\\)\|", row)) for row in tasks} == {6}
   text = "\n".join(lines)
   assert r"a\|b" in text
-  assert r"line\nbreak" in text
+  assert r"line\\nbreak" in text
   assert "<script>" not in text
+
+
+def texts(markdown):
+  """The texts of headings, cells and paragraphs, in order; nothing else is in.
+
+  As Markdown for the web has it: tables, HTML, what is struck out.
+  """
+  parser = markdown_it.MarkdownIt("commonmark").enable(
+    ["table", "strikethrough"]
+  )
+  found = []
+  for block in parser.parse(markdown):
+    if block.type == "inline":
+      kinds = {piece.type for piece in block.children}
+      assert kinds <= {"text"}, (block.content, kinds)
+      found.append("".join(piece.content for piece in block.children))
+    else:
+      assert re.match(
+        "(table|thead|tbody|t[rhd]|heading|paragraph)_", block.type
+      ), block
+  return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_markdown_shows_any_text_as_it_is(name):
+  shown = fragments.plain(name).strip()
+  table = Table(name, [], ["x", name], [[name, "1"], ["y", name]], (name, "z"))
+  for text in texts(formats.markdown(table)):
+    assert text in (shown, "x", "y", "z", "1")
+  assert texts(formats.markdown(table)).count(shown) == 5
+
+
+def test_categories_of_a_table_are_as_they_are(named):
+  text = (named / "table.md").read_text()
+  found = texts(text[text.index("\n###") : text.index("### Definitions")])
+  assert {fragments.plain(name).strip() for name in NAMES} <= {*found}
 
 
 def test_every_category_has_its_name_over_its_exact_matches(named):
@@ -214,6 +268,12 @@ def test_a_spreadsheet_computes_nothing(named):
       assert not [cell for cell in line if re.match(r"[=@]|-\d\+", cell)]
 
 
+@pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
+def test_no_text_is_a_formula(sign):
+  text = f"{sign}cmd|' /C calc'!A0"
+  assert formats.comma_separated([text], []) == f"'{text}\n"
+
+
 def test_numbers_of_tables_stay_numbers():
   rows = [["+1.5%", "-0.02 ± 0.01", "+0.03 ± ?", -1.5, None, "\u2013", "1.2x"]]
   text = formats.comma_separated(["a"], rows)
@@ -230,9 +290,16 @@ def test_latex_has_as_many_cells_whatever_they_hold(named):
   assert r"line\textbackslash{}nbreak" in text
 
 
+@pytest.mark.parametrize("begin", "*[")
+def test_a_row_of_latex_takes_nothing_from_the_line_before(begin):
+  table = Table("t", [], ["x", "y"], [["a", "1"], [f"{begin}2pt]", "2"]])
+  row = formats.latex(table).splitlines()[6]
+  assert row == f"{{{begin}}}2pt] & 2 \\\\"
+
+
 def test_a_title_is_one_line():
   table = Table("a\nb|c", [], ["x"], [["1"]])
-  assert formats.markdown(table).startswith("### a\\nb\\|c\n")
+  assert formats.markdown(table).startswith("### a\\\\nb\\|c\n")
   assert formats.latex(table).startswith("% a\\nb|c\n")
 
 

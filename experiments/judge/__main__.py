@@ -1,5 +1,6 @@
 r"""Has a judge grade the answers of finished runs, and prints its ratings.
 
+  pip install -e '.[judge]'
   export JUDGE_KEY=...
   python -m experiments.judge runs/llama3_1b_8b \
     --judge_url=https://api.openai.com/v1 --judge_model=gpt-4o \
@@ -12,7 +13,7 @@ the same command asks only for what is not there.
 
 from absl import flags, logging
 
-from experiments.judge import endpoint as endpoint_lib
+from experiments.judge import client
 from tv_jax import cli
 
 _URL = flags.DEFINE_string(
@@ -30,15 +31,21 @@ _KEY = flags.DEFINE_string(
 _RUNS = flags.DEFINE_integer("judge_runs", 3, "How often to grade each answer.")
 _WORKERS = flags.DEFINE_integer("judge_workers", 4, "Requests at a time.")
 _TIMEOUT = flags.DEFINE_float(
-  "judge_timeout", 120.0, "Seconds that a request may take."
+  "judge_timeout", 120.0, "Seconds that a request may take, all in all."
 )
 _TASKS = cli.define_names("judge_tasks", "mt_bench", "Whose answers to grade.")
+# As other commands have it.
+_WORKDIR = flags.DEFINE_string(
+  "workdir", None, "The folder, in FOLDER's place."
+)
+flags.DEFINE_alias("tasks", _TASKS.name)
 
 
 def main(heard, arguments) -> int:
   """Grades, and prints tables; 1 if grades are missing in the end."""
   logging.set_verbosity(logging.WARNING)
-  if len(arguments) != 1:
+  folders = [*arguments, *filter(None, [_WORKDIR.value])]
+  if len(folders) != 1:
     raise ValueError(
       "give the folder of a run, or of several: python -m experiments.judge"
       " FOLDER"
@@ -46,7 +53,7 @@ def main(heard, arguments) -> int:
   for flag in (_RUNS, _WORKERS):
     if flag.value < 1:
       raise ValueError(f"--{flag.name}={flag.value}: give 1 or more")
-  endpoint = endpoint_lib.endpoint(
+  endpoint = client.endpoint(
     _URL.value, _MODEL.value, _KEY.value, _TIMEOUT.value
   )
   with heard.deaf():
@@ -54,7 +61,7 @@ def main(heard, arguments) -> int:
     from experiments.judge import command
   return command.run(
     heard,
-    arguments[0],
+    folders[0],
     endpoint,
     tasks=cli.split(_TASKS.value),
     runs=_RUNS.value,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import rich.console
 
-from experiments.judge import exams, grades, grading, rendering
-from experiments.judge.endpoint import Endpoint
+from experiments.judge import grades, grading, rendering
+from experiments.judge.client import Endpoint
 from experiments.judge.grades import Exam
 from tv_jax import cli, store
 from tv_jax.report import formats, progress
@@ -24,10 +24,8 @@ def run(
   folder: str | os.PathLike,
   endpoint: Endpoint,
   *,
-  tasks: Sequence[str] = exams.TASKS,
-  runs: int = grades.RUNS,
-  workers: int = grading.WORKERS,
-  sleep: Callable[[float], object] | None = None,
+  tasks: Sequence[str] = grades.TASKS,
+  **options,
 ) -> int:
   """Grades the runs in a folder, and prints the ratings.
 
@@ -36,9 +34,7 @@ def run(
     folder: A run's, or one above several.
     endpoint: The judge's.
     tasks: Whose answers.
-    runs: How often each answer is graded.
-    workers: Requests at a time.
-    sleep: Waits so many seconds.
+    **options: `grading.grade`'s.
 
   Returns:
     The exit status: 1 if grades are missing in the end.
@@ -49,18 +45,16 @@ def run(
       missing = grading.grade(
         [exam for _, exam in found],
         endpoint,
-        runs=runs,
-        workers=workers,
         say=say,
         advance=advance,
-        sleep=sleep,
+        **options,
       )
   except BaseException:
     if not heard.status:
       raise
     cli.tell(f"{heard.word()}: the same command goes on")
     return heard.status
-  show(found, endpoint.model, runs, tasks)
+  show(found, endpoint.model, options.get("runs", grades.RUNS), tasks)
   if missing:
     cli.tell(
       f"{len(missing)} GRADES ARE MISSING: the same command asks for them"
@@ -77,7 +71,7 @@ def find(
   found = [runs_lib.read(unit.folder) for unit in store.read_many(folder)]
   if not found:
     raise ValueError(f"{folder}: there is no run in it")
-  pairs = [(unit.config, exams.exam(unit, tasks)) for unit in found]
+  pairs = [(unit.config, Exam.of(unit, tasks)) for unit in found]
   if not any(exam.methods for _, exam in pairs):
     there = {answer.task for unit in found for answer in unit.items}
     raise ValueError(
@@ -100,7 +94,7 @@ def show(
   for config, own in rendering.groups(found):
     title = f"{config['models']['target']} by {judge}"
     rows = grades.table(own, judge, runs)
-    for table in rendering.rendered(rows, title, [*tasks] == [*exams.TASKS]):
+    for table in rendering.rendered(rows, title, [*tasks] == [*grades.TASKS]):
       for part in formats.terminal(table, console.width):
         console.print(part)
   for line in rendering.DEFINITIONS:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from experiments.judge import client, grades, kept, parallel, prompts
-from experiments.judge.endpoint import Endpoint
-from experiments.judge.grades import Exam
-from experiments.judge.kept import Grade, GradeKey
-from experiments.judge.troubles import EndpointError, UnansweredError
+from experiments.judge import client, grades, prompts
+from experiments.judge.client import Endpoint, EndpointError, UnansweredError
+from experiments.judge.grades import Exam, Grade
+from tv_jax.reading import shown
 from tv_jax.store import opening
 from tv_jax.store.lines import Lines
 
@@ -28,7 +27,7 @@ def grade(
   workers: int = WORKERS,
   say: Callable[[str], None] = lambda line: None,
   advance: Callable[[int, int], None] = lambda done, count: None,
-  sleep: Callable[[float], object] | None = None,
+  sleep: Callable[[float], Awaitable] = asyncio.sleep,
 ) -> list[str]:
   """Grades what is not graded yet; each grade is on the disk at once.
 
@@ -47,78 +46,72 @@ def grade(
 
   Raises:
     EndpointError: In one line, why the judge is not to be asked.
-    ValueError: A file is damaged.
+    ValueError: A file is damaged, or openai is not installed.
     StoreError: A folder cannot be written to.
   """
-  judge = endpoint.model
-  wanted = [[*exam.keys(judge, runs)] for exam in exams]
+  wanted = [[*exam.keys(endpoint.model, runs)] for exam in exams]
+  there = [grades.read(exam.folder).keys() for exam in exams]
   left = [
-    [key for key in keys if key not in there]
-    for keys, there in zip(
-      wanted, (kept.read(exam.folder) for exam in exams), strict=True
-    )
+    [key for key in keys if key not in own]
+    for keys, own in zip(wanted, there, strict=True)
   ]
   count = sum(map(len, wanted))
   done = count - sum(map(len, left))
   say(
-    f"{count} grades by {judge}: of {sum(len(e.prompts) for e in exams)}"
-    f" answers, {runs} each; {done} are there"
+    f"{count} grades by {shown(endpoint.model)}: of"
+    f" {sum(len(e.prompts) for e in exams)} answers, {runs} each; {done} are"
+    " there"
   )
-  stop, missing, row = threading.Event(), [], 0
+  missing, row = [], 0
 
-  def wait(seconds):
-    (sleep or stop.wait)(seconds)
-    if stop.is_set():
-      raise UnansweredError("it was not waited for")
-
-  try:
-    for exam, keys in zip(exams, left, strict=True):
-      for result in _graded(exam, keys, endpoint, workers, wait):
-        if isinstance(result, Grade):
-          done, row = done + 1, 0
-          advance(done, count)
-          continue
-        missing.append(str(result))
-        row += 1
-        if row >= HOPELESS:
+  async def work(exam, keys, lines, connection):
+    nonlocal done, row
+    # Another key is taken when the last one's grade is on the disk: a kill
+    # loses as many replies as there are workers, at most.
+    for key in keys:
+      # Another process may have been here since they were read.
+      if key not in lines.found:
+        chat = exam.prompts[key.answer]
+        try:
+          found = await _rated(connection, endpoint, chat, sleep)
+        except UnansweredError as error:
+          missing.append(str(error))
+          row += 1
+          if row < HOPELESS:
+            continue
           raise EndpointError(
             f"{endpoint.place} gave {row} times in a row no reply, the last"
-            f" time: {result}"
-          )
-  finally:
-    stop.set()
+            f" time: {error}"
+          ) from None
+        lines.append(Grade(key=key, **found))
+      done, row = done + 1, 0
+      advance(done, count)
+
+  async def all_of(exam, keys, lines):
+    keys = iter(keys)  # the workers share it
+    async with endpoint.connect() as connection:
+      try:
+        async with asyncio.TaskGroup() as group:
+          for _ in range(workers):
+            group.create_task(work(exam, keys, lines, connection))
+      except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+  for exam, keys in zip(exams, left, strict=True):
+    if keys:  # or nothing need be there but to be read
+      with contextlib.ExitStack() as resources:
+        opening.lock(exam.folder, resources, "grades.lock", "wait for it")
+        path = exam.folder / grades.FILE
+        lines = Lines.open(path, Grade.of, resources)
+        asyncio.run(all_of(exam, keys, lines))
   return missing
 
 
-def _graded(exam: Exam, keys: Sequence[GradeKey], endpoint, workers, wait):
-  """Yields grades that are on the disk, or why there is none."""
-  if not keys:  # then nothing need be there but to be read
-    return
-
-  def one(key):
-    try:
-      return _ask(key, exam.prompts[key.answer], endpoint, wait)
-    except UnansweredError as error:
-      return error
-
-  with contextlib.ExitStack() as resources:
-    opening.lock(exam.folder, resources, "grades.lock", "wait for it")
-    lines = Lines.open(exam.folder / kept.FILE, Grade.of, resources)
-    # Another process may have been here since they were read.
-    left = [key for key in keys if key not in lines.found]
-    yield from (lines.found[key] for key in keys if key in lines.found)
-    with contextlib.closing(parallel.each(one, left, workers)) as results:
-      for _, result in results:
-        if isinstance(result, Grade):
-          lines.append(result)
-        yield result
-
-
-def _ask(key: GradeKey, chat, endpoint, wait) -> Grade:
-  """A grade, with a rating if one is to be had."""
+async def _rated(connection, endpoint, chat, sleep) -> dict:
+  """A grade's rating, if one is to be had, and the replies."""
   replies, rating = [], None
   while rating is None and len(replies) <= AGAIN:
-    reply = client.ask(endpoint, chat, wait)
+    reply = await client.ask(connection, endpoint, chat, sleep)
     replies.append(reply._asdict())
     rating = prompts.rating(reply.text)
-  return Grade(key=key, rating=rating, replies=replies)
+  return {"rating": rating, "replies": replies}

@@ -1,6 +1,7 @@
 """A table as Markdown, CSV, LaTeX, HTML, and for a terminal."""
 
 import csv
+import html as html_lib
 import io
 import re
 from collections.abc import Iterable, Sequence
@@ -26,19 +27,33 @@ _LATEX = str.maketrans(
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    "[": "{[}",  # after a line's end it would begin an option
+    # After a line's end these would be that command's.
+    "[": "{[}",
+    "*": "{*}",
     "±": r"$\pm$",
     "\u2013": "--",
   }
 )
 
+# What Markdown reads as more than a letter: marks anywhere, low lines at the
+# edge of a word, what makes a link of an address, and what begins a line.
+_MARKUP = re.compile(
+  r"""[\\`*\[\]|~#$] | (?<![^\W_])_ | _(?![^\W_]) | ^[-+=:](?![\d.])
+  | :(?=//) | (?<=\bwww)\. | @(?=[\w-]+\.)""",
+  re.VERBOSE | re.IGNORECASE,
+)
+
+# What begins a formula, as some keyboards write it, too.
+_FORMULA = {*"=+-@\uff1d\uff0b\uff0d\uff20"}
 # What a spreadsheet may read as it likes: it computes nothing.
 _NUMBER = re.compile(r"[+-]?[\d.]+(%|x)?( ± ([\d.]+%?|\?))?")
 
 
 def markdown_text(text: str) -> str:
-  """A text that begins neither a cell of a table nor HTML."""
-  return fragments.plain(text).replace("|", r"\|").replace("<", "&lt;")
+  """A text that Markdown shows as it is, in a cell or at a line's beginning."""
+  text = html_lib.escape(fragments.plain(text), quote=False)
+  text = _MARKUP.sub(r"\\\g<0>", text)
+  return re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", text)  # no list's
 
 
 def markdown(table: Table) -> str:
@@ -69,7 +84,7 @@ def _field(value):
   if not isinstance(value, str):
     return value
   value = fragments.plain(value)
-  formula = value[:1] in {*"=+-@"} and not _NUMBER.fullmatch(value)
+  formula = value[:1] in _FORMULA and not _NUMBER.fullmatch(value)
   return f"'{value}" if formula else value
 
 

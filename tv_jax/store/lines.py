@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 from collections.abc import Callable
@@ -143,7 +144,9 @@ def parse(
       wrong = ""
       record = of(value)
     except ValueError as error:
-      if wrong and number == len(lines) and not rest:
+      # What is JSON as far as it goes, but cannot be read, was not torn.
+      torn = isinstance(error, json.JSONDecodeError | UnicodeDecodeError)
+      if wrong and torn and number == len(lines) and not rest:
         break
       raise ValueError(
         f"{path}, line {number}: {wrong}{error}; remove the line, and its item"
