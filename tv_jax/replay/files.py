@@ -1,13 +1,13 @@
 """Cycles in a file; docs/replay.md has the layout."""
 
 import json
-import os
 import pathlib
 import zipfile
 import zlib
 
 import numpy as np
 
+from tv_jax import store
 from tv_jax.proposals import Proposal
 from tv_jax.replay import checks
 from tv_jax.replay.data import Cycles
@@ -18,7 +18,6 @@ _OPTIONAL = ("verifier", "temperature", "accepted")
 
 def save(path, cycles: Cycles) -> None:
   """Writes a file, all of it or nothing."""
-  path = pathlib.Path(path)
   tree = cycles.tree
   if cycles.parents is None:
     shape = {"parents": np.array(tree.parents, np.int32)}
@@ -37,15 +36,8 @@ def save(path, cycles: Cycles) -> None:
   for name in ("tokens", "q", "p", "item", "cycle", *_OPTIONAL):
     if (value := getattr(cycles, name)) is not None:
       arrays[name] = np.asarray(value)
-  partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-  try:
-    with partial.open("wb") as file:
-      np.savez_compressed(file, **arrays)
-      file.flush()
-      os.fsync(file.fileno())
-    partial.replace(path)
-  finally:
-    partial.unlink(missing_ok=True)
+  with store.whole(path) as file:
+    np.savez_compressed(file, **arrays)
 
 
 def load(path, proposal: Proposal | None = None) -> Cycles:
