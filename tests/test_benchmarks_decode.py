@@ -156,7 +156,7 @@ def test_what_is_wrong_is_said_in_one_line(command, flags, message):
     (["--verifiers=block", "--trees=eagle"], "nothing to compare"),
     (["--proposal=luck"], "proposal 'luck': not one of"),
     (["--temperature=-1"], "temperature=-1.0: give 0"),
-    (["--draft_kind=owl"], "--draft_kind=owl: not one of"),
+    (["--draft_kind=owl"], "--draft_kinds=owl: not one of"),
     (["--tokens=5000"], "do not fit in the model's 1024 positions"),
   ],
 )
