@@ -137,7 +137,7 @@ def test_both_sides_decode_greedily_alike(pair):
     (["--draft=nowhere"], "give both --draft and --target"),
     (["--draft=no.where", "--target=no.where"], "neither a directory nor"),
     (["--prompts=nowhere.txt"], "--prompts=nowhere.txt: No such file"),
-    (["--markdown=no/where.md"], "--markdown=no/where.md: there is no such"),
+    (["--markdown=no/where.md"], "--out=no/where.md: there is no folder no"),
     (["extra"], "unexpected argument 'extra'"),
   ],
 )

@@ -10,6 +10,7 @@ from absl import flags
 from tests.stores import ROOT
 from tv_jax import __main__ as commands
 from tv_jax import cli
+from tv_jax.cli import config_flag
 
 
 def run(*arguments):
@@ -113,6 +114,22 @@ def test_numbers_stand_as_names_do(given, read):
   values = own_flags()
   values(["x", f"--budgets={given}", "--budgets=1"])
   assert cli.numbers(values["budgets"], int, least=1) == [*read, 1]
+
+
+@pytest.mark.parametrize(
+  ("given", "read"),
+  [
+    ("0.5 1", (0.5, 1)),
+    ("0.5,1", (0.5, 1)),
+    ("(0.5, 1)", (0.5, 1)),
+    ("1e-2", (0.01,)),
+  ],
+)
+def test_so_do_those_of_a_config(given, read, monkeypatch):
+  argv = ["x", f"--config.temperatures={given}"]
+  monkeypatch.setattr(sys, "argv", argv)
+  (config,) = config_flag.several(argv, ["smoke"]).values()
+  assert config.temperatures == read
 
 
 @pytest.mark.parametrize("given", ["", "0", "a few", "8 nan", "1e999", "2.5"])

@@ -33,12 +33,12 @@ RUN = {
   '--config.trees="kary:2x5 eagle" --config.verifiers=ot_traversal '
   "--config.baseline=traversal --workdir=runs/pairs": FEWER + ONE_TREE,
   "python -m tv_jax.main --config=configs/quickstart.py "
-  '--config.temperatures="(0.6, 1.0)" --workdir=runs/mine': FEWER + ONE_TREE,
+  '--config.temperatures="0.6 1.0" --workdir=runs/mine': FEWER + ONE_TREE,
   "python -m tv_jax.main --config=configs/eagle_bundled.py": FEWER + ONE_TREE,
   "python -m tv_jax.main --config=configs/quickstart.py --workdir=runs/wide "
   '--config.trees="chain:2 grown:16" '
   '--config.verifiers="token_level traversal my_rule:decide" '
-  '--config.temperatures="(0.5, 1.0)" --config.seeds="(0, 1)"': FEWER,
+  '--config.temperatures="0.5 1.0" --config.seeds="0 1"': FEWER,
   'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
   'adaptive:4,6,6,5,4" --workdir=runs/adaptive': FEWER,
   "python -m launch --experiments=all --config=configs/llama3_1b_8b.py "
@@ -94,8 +94,8 @@ ELSEWHERE = {
   **{
     f"python -m experiments.frontier --config{told}": "test_frontier: its runs"
     for told in (
-      '.seeds="(0, 1, 2)"',
-      '.temperatures="(0.6, 1.0)"',
+      '.seeds="0 1 2"',
+      '.temperatures="0.6 1.0"',
       ".timing.per_task=5",
       "=configs/python_bundled.py",
       "=configs/eagle_bundled.py",
