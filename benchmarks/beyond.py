@@ -20,20 +20,21 @@ import sys
 
 import jax
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 import tv_jax
-from tv_jax import prompts
+from tv_jax import cli, prompts
 from tv_jax.metrics import Estimate
 
 _DRAFT = flags.DEFINE_string("draft", "draft", "Of the bundled folder.")
-_TREES = flags.DEFINE_string(
+_TREES = cli.define_names(
   "trees", "eagle kary:2x5", "The paper's; for each, trees of as many nodes."
 )
-_RULES = flags.DEFINE_string("rules", "traversal ot_traversal", "Rules.")
+_VERIFIERS = cli.define_names("verifiers", "traversal ot_traversal", "Rules.")
+flags.DEFINE_alias("rules", "verifiers")
 _TOKENS = flags.DEFINE_integer("tokens", 160, "New tokens at most.", 1)
 _TUNED_ON = flags.DEFINE_integer("tuned_on", 32, "The same, to tune on.", 1)
-_SEEDS = flags.DEFINE_list("seeds", ["0"], "Of all draws; pooled.")
+_SEEDS = cli.define_names("seeds", "0", "Of all draws; pooled.")
 _PER_TASK = flags.DEFINE_integer("per_task", 0, "Questions a task; 0: all.", 0)
 
 
@@ -129,23 +130,20 @@ def report(draft, trees, rules, seeds, *, tokens, tuned_on, per_task) -> None:
         )
 
 
-def main(argv):
+def main(heard, arguments):
   """Reads the flags and runs."""
-  if argv[1:]:
-    sys.exit(f"beyond: unexpected argument {argv[1]!r}")
-  try:
-    report(
-      _DRAFT.value,
-      _TREES.value.split(),
-      _RULES.value.split(),
-      [int(seed) for seed in _SEEDS.value],
-      tokens=_TOKENS.value,
-      tuned_on=_TUNED_ON.value,
-      per_task=_PER_TASK.value,
-    )
-  except ValueError as error:
-    sys.exit(f"beyond: {error}")
+  del heard
+  cli.no_arguments(arguments)
+  report(
+    _DRAFT.value,
+    cli.split(_TREES.value),
+    cli.split(_VERIFIERS.value),
+    cli.numbers(_SEEDS, int, least=0),
+    tokens=_TOKENS.value,
+    tuned_on=_TUNED_ON.value,
+    per_task=_PER_TASK.value,
+  )
 
 
 if __name__ == "__main__":
-  app.run(main)
+  cli.run("benchmarks.beyond", main)

@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import platform
-import re
 import shlex
 import sys
 from collections import Counter
@@ -22,7 +21,7 @@ from rich.table import Table as RichTable
 
 import tv_jax
 from benchmarks import gpu_shapes
-from tv_jax import extents
+from tv_jax import cli, extents, names, store
 from tv_jax.evaluate import environment
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
@@ -57,12 +56,14 @@ def flags_of_pairs() -> flags.FlagValues:
   for name, default, text in (
     ("draft", None, "The draft: a directory or a repository."),
     ("target", None, "The target."),
-    ("trees", "chain:5,kary:2x5,eagle", "As tree.parse reads them."),
     ("prompts", None, "JSON lines as Spec-Bench's, or text lines."),
     ("template", "raw", "raw, chat or vicuna."),
-    ("markdown", None, "A file to write the tables to."),
+    ("out", None, "A file to write the tables to, an .md."),
   ):
     flags.DEFINE_string(name, default, text, values)
+  flags.DEFINE_alias("markdown", "out", values)
+  trees = "chain:5 kary:2x5 eagle"
+  cli.define_names("trees", trees, "As tree.parse reads them.", values)
   for name, default, text, least in (
     ("tokens", 128, "New tokens of each row.", 1),
     ("rounds", 7, "How often each has its turn.", 1),
@@ -80,29 +81,12 @@ def read_flags(values: flags.FlagValues, arguments: Sequence[str], text: str):
   for name in values:  # a process may ask twice
     values[name].unparse()
   try:
-    rest = values(list(arguments))
-  except flags.Error as error:
+    rest = values(cli.own_names(arguments, values))
+    if len(rest) > 1:
+      sys.exit(f"unexpected argument {rest[1]!r}; flags begin with --")
+    cli.check_place(values["out"], ".md", [*filter(None, [values.prompts])])
+  except (flags.Error, ValueError) as error:
     sys.exit(" ".join(str(error).split()))
-  if len(rest) > 1:
-    sys.exit(f"unexpected argument {rest[1]!r}; flags begin with --")
-  # A file that could not be written is refused before hours of work.
-  path = values.markdown
-  if path and not pathlib.Path(path).absolute().parent.is_dir():
-    sys.exit(f"--markdown={path}: there is no such folder")
-
-
-def numbers(name: str, texts: Sequence[str], kind: type, least) -> list:
-  """Numbers of a flag that is a list."""
-  try:
-    found = [kind(text) for text in texts]
-  except ValueError:
-    found = []
-  if not found or not all(least <= number < np.inf for number in found):
-    what = "whole numbers" if kind is int else "numbers"
-    raise ValueError(
-      f"--{name}={','.join(texts)}: give {what} of {least} or more"
-    )
-  return found
 
 
 def tree(text: str) -> Tree:
@@ -114,9 +98,9 @@ def tree(text: str) -> Tree:
 
 
 def parse_trees(text: str, read: Callable = parse) -> dict:
-  """Trees by name; "branching:4,2" holds a comma of its own."""
+  """Trees by name."""
   try:
-    return {name: read(name) for name in re.split(r",(?!\d)", text.strip())}
+    return {name: read(name) for name in names.split(text)}
   except ValueError as error:
     raise ValueError(f"--trees: {error}") from error
 
@@ -309,7 +293,7 @@ def write_markdown(
   """Writes what was printed to a file, if one is wanted."""
   if path:
     text = "\n\n".join([f"# {title}", *lines, *parts])
-    pathlib.Path(path).write_text(text + "\n")
+    store.write_atomic(path, text + "\n")
 
 
 def say(text: str) -> None:

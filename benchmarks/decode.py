@@ -1,7 +1,7 @@
 """Times decoding: plain and speculative, by tree, verifier and batch size.
 
   python -m benchmarks.decode --draft=DIR --target=DIR
-  python -m benchmarks.decode --draft=HEAD --target=DIR --draft_kind=eagle
+  python -m benchmarks.decode --draft=HEAD --target=DIR --draft_kinds=eagle
 
 Checkpoints are in Hugging Face's layout; without any, random weights of a
 small shape are timed, and nothing is to be learned about acceptance.
@@ -27,20 +27,20 @@ from absl import flags
 
 import tv_jax
 from benchmarks import common
-from tv_jax import names, proposals
+from tv_jax import cli, names, proposals
 from tv_jax.metrics import Estimate
 from tv_jax.verifiers import VERIFIERS, misfit
 
 FLAGS = common.flags_of_pairs()
-flags.DEFINE_string("draft_kind", "independent", "independent or eagle.", FLAGS)
 flags.DEFINE_string(
-  "proposal", "without_replacement", "How siblings are drawn.", FLAGS
+  "draft_kinds", "independent", "One: independent or eagle.", FLAGS
 )
-flags.DEFINE_list(
-  "verifiers", ["token_level", "traversal"], "Rules by name.", FLAGS
+cli.define_names(
+  "proposals", "without_replacement", "How siblings are drawn: one way.", FLAGS
 )
-flags.DEFINE_list("batches", ["1", "4", "16"], "Rows decoded together.", FLAGS)
-flags.DEFINE_float("temperature", 1.0, "0 is greedy.", flag_values=FLAGS)
+cli.define_names("verifiers", "token_level traversal", "Rules by name.", FLAGS)
+cli.define_names("batches", "1 4 16", "Rows decoded together.", FLAGS)
+flags.DEFINE_float("temperatures", 1.0, "One; 0 is greedy.", flag_values=FLAGS)
 flags.DEFINE_boolean(
   "profile", False, "Show where a cycle's time goes as well.", FLAGS
 )
@@ -107,7 +107,7 @@ def measure(pair, prompts, methods: dict[str, dict], rows: int) -> common.Table:
       [name, f"{speed:.0f}", ratio, length, check, f"{compiled:.1f}"]
     )
   return common.Table(
-    title=f"{rows} at a time, temperature {FLAGS.temperature:g}",
+    title=f"{rows} at a time, temperature {FLAGS.temperatures:g}",
     header=HEADER,
     rows=lines,
   )
@@ -129,17 +129,17 @@ def profiles(pair, prompts, methods: dict[str, dict], rows: int) -> list[str]:
 
 def _work() -> tuple:
   """Pair, prompts, methods, batches; refuses what can't be done."""
-  batches = common.numbers("batches", FLAGS.batches, int, 1)
+  batches = cli.numbers(FLAGS["batches"], int, least=1)
   shared = {
-    "temperature": FLAGS.temperature,
-    "proposal": FLAGS.proposal,
+    "temperature": FLAGS.temperatures,
+    "proposal": cli.only(FLAGS["proposals"]),
     "max_new_tokens": FLAGS.tokens,
     "seed": FLAGS.seed,
     "ends": (),
   }
-  trees = common.parse_trees(FLAGS.trees)
-  methods = methods_of(trees, FLAGS.verifiers, shared)
-  pair, prompts = common.read_pair(FLAGS, FLAGS.draft_kind)
+  trees = common.parse_trees(" ".join(FLAGS.trees))
+  methods = methods_of(trees, cli.split(FLAGS.verifiers), shared)
+  pair, prompts = common.read_pair(FLAGS, FLAGS.draft_kinds)
   for options in methods.values():
     common.check(pair, prompts, options)
   return pair, prompts, methods, batches
@@ -162,7 +162,7 @@ def main(arguments: list[str]) -> None:
     parts.append(found.markdown())
   if FLAGS.profile:
     parts += profiles(pair, prompts, methods, min(batches))
-  common.write_markdown(FLAGS.markdown, "Decoding", lines, parts)
+  common.write_markdown(FLAGS.out, "Decoding", lines, parts)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ and jax[cuda13] or jax[cuda12]: no checkpoints, no data, nothing else to
 install. It leaves a JSON file and a Markdown table in the directory. To compile
 takes most of its time: with 16 cores and an H100 the 440 seconds after which no
 case is begun by default were enough for the checks, cycles of the first pair,
-verification and passes; --budget=1200 is for all of it. On a laptop, for a look
-at it:
+verification and passes; --seconds=1200 is for all of it. On a laptop, for a
+look at it:
 
     JAX_PLATFORMS=cpu python -m benchmarks.gpu --toy --out=results
 
@@ -25,7 +25,7 @@ would give if it gained as many tokens as the paper reports (tables 1 and 2,
 the mean over tasks at temperature 1). It is not a measured speed.
 
 A case that fails is recorded, the others go on, and the exit status is 1.
-After --budget seconds no further case is begun; what was left out is named.
+After --seconds no further case is begun; what was left out is named.
 """
 
 from __future__ import annotations
@@ -68,13 +68,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     help="directory for the results (default: $OUT, or docs/measurements)",
   )
   parser.add_argument(
+    "--seconds",
     "--budget",
     type=float,
     default=440,
     help="seconds after which no case is begun (default: 440)",
   )
   parser.add_argument(
-    "--parts", help="some of the parts, with commas between (default: all)"
+    "--parts", help="some of the parts, with commas or spaces (default: all)"
   )
   parser.add_argument(
     "--dtype",
@@ -230,10 +231,12 @@ def main(arguments: list[str] | None = None) -> int:
     return 2
   # Only now: they need what was missing.
   from benchmarks import gpu_parts, gpu_scale
+  from tv_jax import names, store
 
   parts = gpu_parts.PARTS
   if flags.parts:
-    unknown = set(flags.parts.split(",")) - set(parts)
+    wanted = names.split(flags.parts)
+    unknown = {*wanted} - {*parts}
     if unknown:
       print(
         f"--parts={flags.parts}: {', '.join(sorted(unknown))} is not one of"
@@ -241,7 +244,7 @@ def main(arguments: list[str] | None = None) -> int:
         file=sys.stderr,
       )
       return 2
-    parts = {name: parts[name] for name in flags.parts.split(",")}
+    parts = {name: parts[name] for name in wanted}
   if not gpu_scale.on_gpu() and not flags.toy:
     print("jax sees no GPU here: give --toy to try it out", file=sys.stderr)
     return 2
@@ -259,10 +262,11 @@ def main(arguments: list[str] | None = None) -> int:
 
   def save(rows, skipped):
     found.update(rows=rows, skipped=skipped)
-    path.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
-    path.with_suffix(".md").write_text(markdown(found))
+    text = json.dumps(found, indent=1) + "\n"
+    store.write_atomic(path.with_suffix(".json"), text)
+    store.write_atomic(path.with_suffix(".md"), markdown(found))
 
-  rows, skipped = run(parts, scale, flags.budget, save)
+  rows, skipped = run(parts, scale, flags.seconds, save)
   failed = [f"{row['part']}: {row['case']}" for row in rows if "error" in row]
   for name in failed:
     print(f"FAILED {name}", file=sys.stderr)

@@ -150,7 +150,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
   )
   parser.add_argument("--chip", choices=sorted(BANDWIDTH), default="h100")
   parser.add_argument("--trees", default="eagle,kary:2x5")
-  parser.add_argument("--verifier", default="traversal", choices=VERIFIERS)
+  parser.add_argument("--verifiers", default="traversal", choices=VERIFIERS)
   parser.add_argument(
     "--dtype", choices=["bfloat16", "int8"], default="bfloat16"
   )
@@ -176,7 +176,7 @@ def main(arguments: list[str]) -> int:
     return 2
   for tree in trees.values():
     pair = flags.draft, flags.target
-    estimate(pair, flags.dtype, tree, flags.verifier, flags.chip).show()
+    estimate(pair, flags.dtype, tree, flags.verifiers, flags.chip).show()
   return 0
 
 

@@ -220,7 +220,7 @@ def random_pair(kind: str) -> Pair:
 
   if kind not in drafting.KINDS:
     known = ", ".join(drafting.KINDS)
-    raise ValueError(f"--draft_kind={kind}: not one of {known}")
+    raise ValueError(f"--draft_kinds={kind}: not one of {known}")
   own = config("bundled", "float32")
   target = model(own, random(own, 0))
   if drafting.KINDS[kind] is drafting.OnFeatures:

@@ -1,6 +1,6 @@
 """Acceptance and exact match on MiniBench: the bundled models' own tables.
 
-    python -m benchmarks.minibench --seeds=0,1,2 --markdown=minibench.md
+    python -m benchmarks.minibench --seeds=0,1,2 --out=minibench.md
     python -m benchmarks.minibench --questions=python --template=raw
 
 Every tree with every draft at temperature 1: the traversal runs, token-level
@@ -19,26 +19,27 @@ import sys
 
 import jax
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 import tv_jax
-from tv_jax import prompts
+from tv_jax import cli, prompts, store
 from tv_jax.metrics import Estimate
 
-_TREES = flags.DEFINE_string("trees", "chain:5 kary:2x5 eagle", "Trees.")
-_DRAFTS = flags.DEFINE_string("drafts", "draft draft_weak eagle", "Folders.")
+_TREES = cli.define_names("trees", "chain:5 kary:2x5 eagle", "Trees.")
+_DRAFTS = cli.define_names("drafts", "draft draft_weak eagle", "Folders.")
 _DIRECTORY = flags.DEFINE_string(
   "directory", str(prompts.BUNDLED), "Where target/ and the drafts are."
 )
 _QUESTIONS = flags.DEFINE_string("questions", "minibench", "What is asked.")
 _TEMPLATE = flags.DEFINE_string("template", "chat", "How it becomes a prompt.")
 _VERIFIER = flags.DEFINE_enum(
-  "verifier", "traversal", ["traversal", "token_level"], "The rule that runs."
+  "verifiers", "traversal", ["traversal", "token_level"], "The one that runs."
 )
 _TOKENS = flags.DEFINE_integer("tokens", 160, "New tokens at most.", 1)
-_SEEDS = flags.DEFINE_list("seeds", ["0"], "Of all draws; pooled.")
+_SEEDS = cli.define_names("seeds", "0", "Of all draws; pooled.")
 _PER_TASK = flags.DEFINE_integer("per_task", 0, "Questions a task; 0: all.", 0)
-_MARKDOWN = flags.DEFINE_string("markdown", None, "A file for the tables.")
+_OUT = flags.DEFINE_string("out", None, "A file for the tables, an .md.")
+flags.DEFINE_alias("markdown", "out")
 
 
 class Run:
@@ -122,21 +123,22 @@ class Run:
     return shares | {"all": float(np.mean([*shares.values()]))}
 
 
-def main(argv):
+def main(heard, arguments):
   """Prints the tables."""
-  if argv[1:]:
-    sys.exit(f"minibench: unexpected argument {argv[1]!r}")
+  del heard
+  cli.no_arguments(arguments)
+  cli.check_place(_OUT, ".md")
   asked = prompts.load_questions(_QUESTIONS.value)
   if _PER_TASK.value:
     asked = prompts.limit(asked, per_task=_PER_TASK.value)
   folder = pathlib.Path(_DIRECTORY.value)
-  seeds = [int(seed) for seed in _SEEDS.value]
+  seeds = cli.numbers(_SEEDS, int, least=0)
   lines = [
     f"`python -m benchmarks.minibench {' '.join(sys.argv[1:])}`".strip(),
     f"({datetime.date.today().isoformat()}, jax {jax.__version__} on"
     f" {jax.default_backend()}, {os.cpu_count()} cores, Python"
     f" {platform.python_version()}; {len(asked)} questions, temperature 1,"
-    f" seeds {', '.join(_SEEDS.value)}, {_VERIFIER.value} runs; by item,"
+    f" seeds {', '.join(map(str, seeds))}, {_VERIFIER.value} runs; by item,"
     " mean ± standard error over questions, ddof 1)",
     "",
     "| draft | tree | realised | token-level expects | traversal expects |"
@@ -145,10 +147,10 @@ def main(argv):
   ]
   say(lines)
   matches = {}
-  for name in _DRAFTS.value.split():
+  for name in cli.split(_DRAFTS.value):
     kind = "eagle" if name == "eagle" else "llama"
     pair = tv_jax.load(folder / name, folder / "target", draft_kind=kind)
-    for tree in _TREES.value.split():
+    for tree in cli.split(_TREES.value):
       rules = ["token_level", "traversal"]
       rules.remove(_VERIFIER.value)
       run = Run(
@@ -168,8 +170,8 @@ def main(argv):
       matches[f"{_VERIFIER.value}, {name}, {tree}, T = 1"] = run.exact_match
   if asked[0].references:
     compare(name, pair, asked, seeds[:1], matches, lines)
-  if _MARKDOWN.value:
-    pathlib.Path(_MARKDOWN.value).write_text("\n".join(lines) + "\n")
+  if _OUT.value:
+    store.write_atomic(_OUT.value, "\n".join(lines) + "\n")
 
 
 def compare(name, pair, asked, seeds, matches, lines):
@@ -203,4 +205,4 @@ def say(lines, *more):
 
 
 if __name__ == "__main__":
-  app.run(main)
+  cli.run("benchmarks.minibench", main)

@@ -34,12 +34,12 @@ from absl import flags
 
 import tv_jax
 from benchmarks import common
-from tv_jax import models
+from tv_jax import cli, models
 from tv_jax.evaluate import environment
 
 FLAGS = common.flags_of_pairs()
-flags.DEFINE_string("verifier", "traversal", "Our rule.", FLAGS)
-flags.DEFINE_list("temperatures", ["1", "0"], "0 is greedy.", FLAGS)
+cli.define_names("verifiers", "traversal", "Our rule: one.", FLAGS)
+cli.define_names("temperatures", "1 0", "0 is greedy.", FLAGS)
 flags.DEFINE_integer(
   "rows",
   16,
@@ -136,8 +136,9 @@ def contestants(pair, prompts, peer: Peer, temperature: float) -> dict:
 
   rows, bound = FLAGS.rows, functools.partial
   found = {f"{OURS}, plain": bound(ours, 1, verifier=None)}
-  for tree in common.parse_trees(FLAGS.trees):
-    run = bound(ours, 1, tree=tree, verifier=FLAGS.verifier)
+  rule = cli.only(FLAGS["verifiers"])
+  for tree in common.parse_trees(" ".join(FLAGS.trees)):
+    run = bound(ours, 1, tree=tree, verifier=rule)
     found[f"{OURS}, {tree}"] = run
   found[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
   for threads in sorted({environment.cores(), 1}):
@@ -226,11 +227,12 @@ def goals(speeds: dict, temperature: float) -> common.Table:
 
 def _work() -> tuple:
   """Pair, prompts, temperatures; refuses what can't be done."""
-  temperatures = common.numbers("temperatures", FLAGS.temperatures, float, 0)
-  trees = common.parse_trees(FLAGS.trees)
+  temperatures = cli.numbers(FLAGS["temperatures"], float, least=0)
+  rule = cli.only(FLAGS["verifiers"])
+  trees = common.parse_trees(" ".join(FLAGS.trees))
   pair, prompts = common.read_pair(FLAGS, "llama")
   for tree in trees:
-    options = {"tree": tree, "verifier": FLAGS.verifier}
+    options = {"tree": tree, "verifier": rule}
     options["max_new_tokens"] = FLAGS.tokens
     common.check(pair, prompts, options)
   return pair, prompts, temperatures
@@ -267,7 +269,7 @@ def main(arguments: list[str]) -> None:
     for found in shown:
       found.show()
       parts.append(found.markdown())
-  common.write_markdown(FLAGS.markdown, "Beside transformers", lines, parts)
+  common.write_markdown(FLAGS.out, "Beside transformers", lines, parts)
 
 
 if __name__ == "__main__":

@@ -23,20 +23,20 @@ import tempfile
 import jax
 import jax.numpy as jnp
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks import common
-from tv_jax import names, probs, replay
+from tv_jax import cli, names, probs, replay
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import merging
 from tv_jax.verifiers import VERIFIERS, misfit
 
 _VOCAB = flags.DEFINE_integer("vocab", 128256, "Vocabulary.", 256)
-_TREES = flags.DEFINE_string(
-  "trees", "chain:5 kary:2x5 eagle", "Trees, separated by spaces."
+_TREES = cli.define_names(
+  "trees", "chain:5 kary:2x5 eagle", "As tree.parse reads them."
 )
 _CYCLES = flags.DEFINE_integer("cycles", 16, "Cycles of each kind.", 1)
-_PROPOSALS = flags.DEFINE_list("proposals", list(PROPOSALS), "Their names.")
+_PROPOSALS = cli.define_names("proposals", " ".join(PROPOSALS), "Their names.")
 _SEED = flags.DEFINE_integer("seed", 0, "Of laws and tokens.", 0)
 
 # Scale of the target's logits, and of the draft's noise.
@@ -183,18 +183,16 @@ def report(vocabulary, trees, cycles, seed, names):
     )
 
 
-def main(arguments):
+def main(heard, arguments):
   """Reads the flags and runs."""
-  if arguments[1:]:
-    raise SystemExit(f"unexpected argument {arguments[1]!r}")
-  try:
-    trees = {text: common.tree(text) for text in _TREES.value.split()}
-    for name in _PROPOSALS.value:
-      names.lookup(PROPOSALS, name, "proposal")
-  except ValueError as error:
-    raise SystemExit(str(error)) from error
-  report(_VOCAB.value, trees, _CYCLES.value, _SEED.value, _PROPOSALS.value)
+  del heard
+  cli.no_arguments(arguments)
+  trees = common.parse_trees(" ".join(_TREES.value), common.tree)
+  drawn = cli.split(_PROPOSALS.value)
+  for name in drawn:
+    names.lookup(PROPOSALS, name, "proposal")
+  report(_VOCAB.value, trees, _CYCLES.value, _SEED.value, drawn)
 
 
 if __name__ == "__main__":
-  app.run(main)
+  cli.run("benchmarks.replay", main)

@@ -107,7 +107,7 @@ def main(arguments: Sequence[str]) -> None:
   """Reads the flags and runs."""
   common.read_flags(FLAGS, arguments, __doc__)
   try:
-    trees = common.parse_trees(FLAGS.trees)
+    trees = common.parse_trees(" ".join(FLAGS.trees))
     pair, asked = common.read_pair(FLAGS, "independent")
     for tree in trees.values():
       common.check(pair, asked, {"tree": tree, "max_new_tokens": FLAGS.tokens})
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str]) -> None:
     table.show()
     parts.append(table.markdown())
   parts += stages(pair, asked, trees)
-  common.write_markdown(FLAGS.markdown, "Roofline", lines, parts)
+  common.write_markdown(FLAGS.out, "Roofline", lines, parts)
 
 
 if __name__ == "__main__":

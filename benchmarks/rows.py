@@ -32,7 +32,7 @@ def measure(pair, asked, tree: str, flags: argparse.Namespace) -> list:
   how = generation.resolve(
     pair,
     tree=tree,
-    verifier=flags.verifier,
+    verifier=flags.verifiers,
     batch_size=flags.rows,
     panel=(flags.panel,) if flags.panel else None,
   )
@@ -68,7 +68,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
   parser.add_argument("--draft", default="bundled/draft")
   parser.add_argument("--target", default="bundled/target")
   parser.add_argument("--trees", default="chain:5,eagle,kary:2x5")
-  parser.add_argument("--verifier", default="traversal")
+  parser.add_argument("--verifiers", default="traversal")
   parser.add_argument("--panel", default="token_level", help="'': none")
   parser.add_argument("--rows", type=int, default=8)
   parser.add_argument("--per_task", type=int, default=8)
@@ -101,7 +101,7 @@ def main(arguments: list[str]) -> int:
     "batches / rows (quartiles)",
   ]
   beside = f", and {flags.panel}'s law" if flags.panel else ""
-  what = f"{flags.verifier}{beside}"
+  what = f"{flags.verifiers}{beside}"
   title = f"{len(asked)} prompts, {flags.rows} rows, {what}"
   common.Table(title=title, header=header, rows=rows).show()
   return 0

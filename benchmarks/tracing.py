@@ -40,7 +40,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
   for name, default in (("draft", "Llama-3.2-1B"), ("target", "Llama-3.1-8B")):
     parser.add_argument(f"--{name}", default=default, choices=gpu_shapes.MODELS)
   parser.add_argument("--trees", default="chain:5,eagle")
-  parser.add_argument("--verifier", default="traversal", choices=VERIFIERS)
+  parser.add_argument("--verifiers", default="traversal", choices=VERIFIERS)
   parser.add_argument("--rounds", type=int, default=3)
   flags = parser.parse_args(arguments)
   if flags.rounds < 1:
@@ -58,11 +58,11 @@ def main(arguments: list[str]) -> int:
     return 2
   pair, rows = (flags.draft, flags.target), []
   for name, tree in trees.items():
-    found = [seconds(pair, tree, flags.verifier) for _ in range(flags.rounds)]
+    found = [seconds(pair, tree, flags.verifiers) for _ in range(flags.rounds)]
     middle = map(statistics.median, zip(*found, strict=True))
     rows.append([name, *(f"{one:.2f}" for one in middle)])
   header = ["tree", "to trace, s", "to lower, s"]
-  title = f"{' and '.join(pair)}, {flags.verifier}: medians of {flags.rounds}"
+  title = f"{' and '.join(pair)}, {flags.verifiers}: medians of {flags.rounds}"
   common.Table(title=title, header=header, rows=rows).show()
   return 0
 

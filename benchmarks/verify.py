@@ -12,9 +12,10 @@ each decision, and so are the coins; a rule that is for another proposal alone
 (`k_seq`) decides on the same tokens as if they were drawn so. All rows are
 float32.
 
-Methods. Every rule in `verifiers.DEFAULT` and of `--also`, and the two walks as
-one would write them in NumPy: one node after the other with early exit, work on
-the rows of the family at hand alone, every V-sized operation in place.
+Methods. Every rule in `verifiers.DEFAULT` and of `--verifiers`, and the two
+walks as one would write them in NumPy: one node after the other with early
+exit, work on the rows of the family at hand alone, every V-sized operation in
+place.
 
 Inside. A generation calls no verification: it has one in every cycle of its
 loop. So all decisions of a tree are gone through in one program as well, each
@@ -31,13 +32,12 @@ machine to another.
 """
 
 import functools
-import sys
 from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from benchmarks import common, gpu_program
 from benchmarks.decisions import (
@@ -50,18 +50,20 @@ from benchmarks.decisions import (
   on_laws,
   proposal_of,
 )
+from tv_jax import cli, names
 from tv_jax.tree import Tree
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit
 
-_VOCAB = flags.DEFINE_list("vocab", ["128256", "32000"], "Vocabulary sizes.")
-_TREES = flags.DEFINE_string(
-  "trees", "chain:5,kary:2x5,eagle,grown:768", "Trees, as `tree.parse` reads."
+_VOCAB = cli.define_names("vocab", "128256 32000", "Vocabulary sizes.")
+_TREES = cli.define_names(
+  "trees", "chain:5 kary:2x5 eagle grown:768", "Trees, as `tree.parse` reads."
 )
 _DECISIONS = flags.DEFINE_integer(
   "decisions", 200, "Decisions on a small tree; large ones get fewer.", 1
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Of the drafts and the coins.", 0)
-_ALSO = flags.DEFINE_list("also", [], "More rules, by name.")
+_VERIFIERS = cli.define_names("verifiers", "", "More rules, by name.")
+flags.DEFINE_alias("also", "verifiers")
 _GPU = flags.DEFINE_boolean(
   "gpu", True, "Compile for an H200 as well, if the CUDA plugin is there."
 )
@@ -307,14 +309,6 @@ def goals(
 # The command.
 
 
-def parse_vocabularies(texts: list[str]) -> list[int]:
-  """Vocabulary sizes, largest first."""
-  for text in texts:
-    if not (text.isdecimal() and int(text) >= 16):
-      raise ValueError(f"--vocab={text}: give whole numbers of 16 or more")
-  return sorted({int(text) for text in texts}, reverse=True)
-
-
 def check_siblings(trees: dict[str, Tree], vocabulary: int) -> None:
   """Refuses a node with more children than there are tokens to draw."""
   for name, tree in trees.items():
@@ -324,32 +318,28 @@ def check_siblings(trees: dict[str, Tree], vocabulary: int) -> None:
       )
 
 
-def main(arguments: list[str]) -> None:
+def main(heard, arguments: list[str]) -> None:
   """Reads the flags and runs."""
-  if len(arguments) > 1:
-    sys.exit(f"unexpected argument {arguments[1]!r}; flags begin with --")
-  try:
-    vocabularies = parse_vocabularies(_VOCAB.value)
-    trees = common.parse_trees(_TREES.value, common.tree)
-    check_siblings(trees, vocabularies[-1])
-    for name in _ALSO.value:
-      if name not in VERIFIERS:
-        raise ValueError(f"--also={name} is none of {', '.join(VERIFIERS)}")
-      rule, proposal = VERIFIERS[name], proposal_of(name)
-      why = [misfit(rule, tree, proposal) for tree in trees.values()]
-      if all(why):
-        raise ValueError(f"--also={name}: {why[0]}")
-  except ValueError as error:
-    sys.exit(str(error))
+  del heard
+  cli.no_arguments(arguments)
+  vocabularies = sorted({*cli.numbers(_VOCAB, int, least=16)}, reverse=True)
+  trees = common.parse_trees(" ".join(_TREES.value), common.tree)
+  check_siblings(trees, vocabularies[-1])
+  also = cli.split(_VERIFIERS.value)
+  for name in also:
+    rule = names.lookup(VERIFIERS, name, "--verifiers")
+    why = [misfit(rule, tree, proposal_of(name)) for tree in trees.values()]
+    if all(why):
+      raise ValueError(f"--verifiers={name}: {why[0]}")
   report(
     vocabularies,
     trees,
     decisions=_DECISIONS.value,
     seed=_SEED.value,
     gpu=_GPU.value,
-    also=_ALSO.value,
+    also=also,
   )
 
 
 if __name__ == "__main__":
-  app.run(main)
+  cli.run("benchmarks.verify", main)

@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
   if arguments[:1] in (["--help"], ["-h"]):
     print(f"{__doc__}\n{', '.join(names.NAMES)}")
     return 0
-  wanted = [one for one in arguments if not one.startswith("-")]
+  wanted = cli.split([one for one in arguments if not one.startswith("-")])
   given = [one for one in arguments if one.startswith("-")]
   try:
     found = [names.find(name) for name in wanted or names.NAMES]

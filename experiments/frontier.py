@@ -1,8 +1,8 @@
 """How far past the paper: rules and trees at equal nodes and draft passes.
 
   python -m experiments.frontier
-  python -m experiments.frontier --config.seeds="(0, 1, 2)"
-  python -m experiments.frontier --config.temperatures="(0.6, 1.0)"
+  python -m experiments.frontier --config.seeds="0 1 2"
+  python -m experiments.frontier --config.temperatures="0.6 1.0"
   python -m experiments.frontier --config.timing.per_task=4
   python -m experiments.frontier --config=configs/python_bundled.py
 

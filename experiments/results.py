@@ -42,6 +42,8 @@ def main(arguments: list[str]) -> int:
   )
   given = parser.parse_args(arguments)
   try:
+    if given.out.suffix != ".md":  # it may be one of a run's own files
+      raise ValueError(f"--out={given.out}: give a name that ends in .md")
     parts = [HEAD]
     for one in names.all_of_them():
       parts += _section(one, given.workdir / one.name, given.out)

@@ -1,7 +1,7 @@
 """Runs an experiment's units somewhere, and makes its tables.
 
-  python -m launch --experiment=temperature
-  python -m launch --experiment=all --config=configs/llama3_1b_8b.py \
+  python -m launch --experiments=temperature
+  python -m launch --experiments=all --config=configs/llama3_1b_8b.py \
     --backend=print
   python -m launch status|cancel|resume WORKDIR
 
@@ -29,8 +29,8 @@ from tv_jax.cli import config_flag
 
 HERE, RAY, SLURM, PRINT = BACKENDS = ("here", "ray", "slurm", "print")
 
-_EXPERIMENT = cli.define_names(
-  "experiment", None, f"Which: {', '.join(names.NAMES)}; or all."
+_EXPERIMENTS = cli.define_names(
+  "experiments", None, f"Which: {', '.join(names.NAMES)}; or all."
 )
 _BACKEND = flags.DEFINE_enum("backend", HERE, BACKENDS, "Where to run.")
 _WORKDIR = flags.DEFINE_string("workdir", "runs/experiments", "For all units.")
@@ -68,9 +68,9 @@ def main(heard, arguments) -> int:
   """Runs the units; 1 if one failed, or a table could not be made."""
   if arguments:
     return _verb(arguments)
-  wanted = cli.split(_EXPERIMENT.value)
+  wanted = cli.split(_EXPERIMENTS.value)
   if not wanted:
-    raise ValueError(f"give --experiment: {', '.join(names.NAMES)}, or all")
+    raise ValueError(f"give --experiments: {', '.join(names.NAMES)}, or all")
   wanted = names.NAMES if wanted == ["all"] else wanted
   experiments = [names.find(one) for one in wanted]
   workdir = pathlib.Path(_WORKDIR.value)
@@ -209,15 +209,7 @@ def _say(line: str) -> None:
 
 
 def _parse(argv):
-  """Flags, of which a word may be set off by a dash too: --gpus-per-unit."""
-  program, *rest = argv
-  rest = [
-    name.replace("-", "_").replace("__", "--", 1) + sign + value
-    if name.startswith("--") and not name.startswith("--config")
-    else name + sign + value
-    for name, sign, value in (one.partition("=") for one in rest)
-  ]
-  return config_flag.parse([program, *rest], "quickstart")
+  return config_flag.parse(argv, "quickstart")
 
 
 if __name__ == "__main__":

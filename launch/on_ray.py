@@ -125,7 +125,7 @@ def _with_room(ray, units, gpus, cpus, say) -> list[Unit]:
     if unit.gpus > most:
       raise ValueError(
         f"{unit.name} needs {unit.gpus} GPUs, and no machine has more than"
-        f" {most}: give --gpus-per-unit"
+        f" {most}: give --gpus_per_unit"
       )
   if cpus > (there := max(node.get("CPU", 0) for node in nodes)):
     raise ValueError(f"--cpus-per-unit={cpus:g}: no machine has over {there:g}")

@@ -293,7 +293,7 @@ def test_the_command(tmp_path):
       ("--drafts=medusa", "draft 'medusa': not one of llama, eagle"),
       ("--top_p=1.5", "--top_p=1.5"),
       ("--temperatures=0", "--temperatures=0"),
-      ("--markdown=/nowhere/at/all.md", "no such folder"),
+      ("--markdown=/nowhere/at/all.md", "no folder /nowhere/at"),
       ("--rowz=3", "rowz"),
     ]
   ),

@@ -16,6 +16,7 @@ from benchmarks import (
   verify,
 )
 from benchmarks.numpy_walks import Walk
+from tests import commands
 from tv_jax import tree as tree_lib
 from tv_jax.verifiers import DEFAULT, VERIFIERS
 
@@ -163,8 +164,10 @@ ENTRY %main (p: f32[2,64]) -> (f32[64], s32[]) {
 
 @pytest.mark.parametrize("text", ["12", "many", "-5", ""])
 def test_a_bad_vocabulary_is_refused(text):
-  with pytest.raises(ValueError, match=f"--vocab={text}: give whole numbers"):
-    verify.parse_vocabularies(["128256", text])
+  done = commands.run(f"--vocab={text}", program="benchmarks.verify")
+  assert done.returncode == 2
+  told = f"benchmarks.verify: --vocab={text}: give whole numbers of 16 or more"
+  assert done.stderr.splitlines()[-1] == told
 
 
 def test_a_bad_tree_is_refused():

@@ -137,7 +137,7 @@ def test_both_sides_decode_greedily_alike(pair):
     (["--draft=nowhere"], "give both --draft and --target"),
     (["--draft=no.where", "--target=no.where"], "neither a directory nor"),
     (["--prompts=nowhere.txt"], "--prompts=nowhere.txt: No such file"),
-    (["--markdown=no/where.md"], "--markdown=no/where.md: there is no such"),
+    (["--markdown=no/where.md"], "--out=no/where.md: there is no folder no"),
     (["extra"], "unexpected argument 'extra'"),
   ],
 )
@@ -156,7 +156,7 @@ def test_what_is_wrong_is_said_in_one_line(command, flags, message):
     (["--verifiers=block", "--trees=eagle"], "nothing to compare"),
     (["--proposal=luck"], "proposal 'luck': not one of"),
     (["--temperature=-1"], "temperature=-1.0: give 0"),
-    (["--draft_kind=owl"], "--draft_kind=owl: not one of"),
+    (["--draft_kind=owl"], "--draft_kinds=owl: not one of"),
     (["--tokens=5000"], "do not fit in the model's 1024 positions"),
   ],
 )

@@ -71,7 +71,7 @@ def test_a_file_of_what_is_no_table_is_refused(tmp_path, content, message):
 
 def test_a_tree_is_named_with_its_file(tmp_path):
   path = tmp_path / "a.json"
-  calibrating.write(path, POLICY, {"draft": "mine"})
+  path.write_text(calibrating.text(POLICY, {"draft": "mine"}))
   text = f"adaptive:2,2@{path}"
   assert tree_lib.parse(text) == SMALL
   assert shapes.of(text) == shapes.of("adaptive:2,2")
@@ -269,7 +269,7 @@ def test_a_length_is_a_sum_over_places(x64):
 @pytest.mark.long
 def test_rows_have_trees_of_their_own(tmp_path):
   pair = tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
-  calibrating.write(tmp_path / "a.json", POLICY, {})
+  (tmp_path / "a.json").write_text(calibrating.text(POLICY, {}))
   asked = ["What does a fox eat?", "Which city is the capital of Spain?"]
   options = {
     "template": "chat",

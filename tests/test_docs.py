@@ -88,7 +88,7 @@ def test_the_comparison_runs(modules):
 
 def test_the_commands_name_what_there_is(modules):
   text = TUTORIAL.read_text()
-  named = re.findall(r"--verifier=(\S+)", text)
+  named = re.findall(r"--verifiers=(\S+)", text)
   assert named
   for name in ",".join(named).split(","):
     module, _, attribute = name.partition(":")
@@ -105,16 +105,16 @@ def test_the_commands_name_what_there_is(modules):
 # a checkout of one's own is not run.
 QUICK = [
   (TUTORIAL, "python laws.py"),
-  (TUTORIAL, "--verifier=my_rule:decide "),
+  (TUTORIAL, "--verifiers=my_rule:decide "),
   pytest.param(
-    TUTORIAL, "--verifier=broken_rule:decide ", marks=pytest.mark.long
+    TUTORIAL, "--verifiers=broken_rule:decide ", marks=pytest.mark.long
   ),
   pytest.param(
     PROPOSAL,
-    "--verifier=traversal,token_level --proposals",
+    "--verifiers=traversal,token_level --proposals",
     marks=pytest.mark.long,
   ),
-  (PROPOSAL, "--verifier=traversal --proposals"),
+  (PROPOSAL, "--verifiers=traversal --proposals"),
 ]
 
 
@@ -190,10 +190,10 @@ def test_a_proposal_of_ones_own_in_a_run_a_recording_and_a_replay(tmp_path):
   assert "my_proposal:mine" in page
   assert "NOT DRAWN" not in page
   # What a file names is not imported.
-  unnamed = replayed.text.replace("--proposal=my_proposal:mine", "")
+  unnamed = replayed.text.replace("--proposals=my_proposal:mine", "")
   done = documents.run(replayed._replace(text=unnamed), tmp_path)
   assert done.returncode == 2
-  assert "--proposal=my_proposal:mine" in done.stderr
+  assert "--proposals=my_proposal:mine" in done.stderr
   assert len(done.stderr.splitlines()) == 1
 
 

@@ -27,21 +27,21 @@ LITTLE = (  # to tune
   " --depth=2 --budgets=2 --tokens=8"
 )
 RUN = {
-  "python -m tv_jax.certify --verifier=my_rule:kseq": " --trees=branching:2",
-  "python -m tv_jax.certify --verifier=ot_traversal": " --trees=branching:2",
+  "python -m tv_jax.certify --verifiers=my_rule:kseq": " --trees=branching:2",
+  "python -m tv_jax.certify --verifiers=ot_traversal": " --trees=branching:2",
   "python -m tv_jax.main --config=configs/quickstart.py "
   '--config.trees="kary:2x5 eagle" --config.verifiers=ot_traversal '
   "--config.baseline=traversal --workdir=runs/pairs": FEWER + ONE_TREE,
   "python -m tv_jax.main --config=configs/quickstart.py "
-  '--config.temperatures="(0.6, 1.0)" --workdir=runs/mine': FEWER + ONE_TREE,
+  '--config.temperatures="0.6 1.0" --workdir=runs/mine': FEWER + ONE_TREE,
   "python -m tv_jax.main --config=configs/eagle_bundled.py": FEWER + ONE_TREE,
   "python -m tv_jax.main --config=configs/quickstart.py --workdir=runs/wide "
   '--config.trees="chain:2 grown:16" '
   '--config.verifiers="token_level traversal my_rule:decide" '
-  '--config.temperatures="(0.5, 1.0)" --config.seeds="(0, 1)"': FEWER,
+  '--config.temperatures="0.5 1.0" --config.seeds="0 1"': FEWER,
   'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
   'adaptive:4,6,6,5,4" --workdir=runs/adaptive': FEWER,
-  "python -m launch --experiment=all --config=configs/llama3_1b_8b.py "
+  "python -m launch --experiments=all --config=configs/llama3_1b_8b.py "
   "--backend=print": "",
   "python -m tv_jax.replay run.npz": "",
   "python -m tv_jax.replay run.npz --bound": "",
@@ -54,7 +54,7 @@ RUN = {
   },
   'python -m tv_jax.main --config=configs/quickstart.py --config.trees="eagle '
   'tree.json" --workdir=runs/tuned': FEWER,
-  "python -m tv_jax.replay run.npz --verifier=traversal,my_rule:decide": "",
+  "python -m tv_jax.replay run.npz --verifiers=traversal,my_rule:decide": "",
   "python -m tv_jax.tune --calibrate=calibration.json": (
     f"{LITTLE} --notiming --out=calibrated.json"
   ),
@@ -94,8 +94,8 @@ ELSEWHERE = {
   **{
     f"python -m experiments.frontier --config{told}": "test_frontier: its runs"
     for told in (
-      '.seeds="(0, 1, 2)"',
-      '.temperatures="(0.6, 1.0)"',
+      '.seeds="0 1 2"',
+      '.temperatures="0.6 1.0"',
       ".timing.per_task=5",
       "=configs/python_bundled.py",
       "=configs/eagle_bundled.py",
@@ -120,23 +120,23 @@ ELSEWHERE = {
   "git clone <this repository> && cd tv_jax && make .venv/.ready": ".ci/run",
   ".venv/bin/python -m pip install -e '.[cuda13,ray]'": "nobody: it is of GPUs",
   ".venv/bin/python -m pip install -e '.[cuda13]'": "nobody: it is of GPUs",
-  "python -m launch --experiment=temperature "
+  "python -m launch --experiments=temperature "
   "--config=configs/llama3_1b_8b.py --backend=ray --workdir=runs/paper": (
     "test_launch_engines, with the bundled models"
   ),
-  "python -m launch --experiment=temperature --workdir=runs/mine": (
+  "python -m launch --experiments=temperature --workdir=runs/mine": (
     "test_launch_engines, another experiment"
   ),
   "ray start --head --port=6379": "test_launch_engines, by its own functions",
   "ray start --address=FIRST:6379": "test_launch_engines, likewise",
   "ray stop": "nobody: it ends all of a machine's clusters",
-  "python -m launch --experiment=all --config=configs/llama3_1b_8b.py "
+  "python -m launch --experiments=all --config=configs/llama3_1b_8b.py "
   "--backend=ray --address=auto --workdir=/shared/runs/paper": (
     "test_launch_engines, with the bundled models"
   ),
   "python -m launch status /shared/runs/paper": "test_launch_engines",
-  "python -m launch --experiment=all --config=configs/llama3_1b_8b.py "
-  "--backend=slurm --gpus-per-unit=1 --time=12:00:00 --partition=gpu "
+  "python -m launch --experiments=all --config=configs/llama3_1b_8b.py "
+  "--backend=slurm --gpus_per_unit=1 --time=12:00:00 --partition=gpu "
   "--workdir=runs/paper": "test_launch_engines, with the bundled models",
   "python -m launch status runs/paper": "test_launch_engines",
   "python -m launch cancel runs/paper": "test_launch_engines",
@@ -150,7 +150,7 @@ ELSEWHERE = {
     f"python -m tv_jax.tune {told}": "test_tune, or as `python -m tv_jax.tune`"
     for told in (
       "--nodes=62 --depth=6 --out=trees/deep.json",
-      "--config=configs/quickstart.py:weak --verifier=token_level",
+      "--config=configs/quickstart.py:weak --verifiers=token_level",
       "wide.npz --nodes=16 --out=recorded.json",
     )
   },

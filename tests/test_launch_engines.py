@@ -24,7 +24,7 @@ pytestmark = pytest.mark.long
 
 # A model pair that is loaded fast, a tree that is compiled fast.
 SMALL = (
-  "--experiment=quality",
+  "--experiments=quality",
   "--config=smoke",
   "--config.tasks=qa",
   "--config.per_task=2",
@@ -238,7 +238,7 @@ def test_slurm(tmp_path, whole):
 
 # A user's own folder, with a rule in it.
 OWN = (
-  "--experiment=quality",
+  "--experiments=quality",
   "--config=smoke",
   "--smoke",
   "--config.tasks=qa",

@@ -147,6 +147,17 @@ def test_a_missing_checkpoint_may_be_mended(tmp_path):
     assert message in refused(run(workdir, *SMALL, *arguments))
 
 
+def test_questions_are_not_written_over(tmp_path):
+  path = tmp_path / "table.md"
+  path.write_text('{"question_id": 1, "category": "qa", "turns": ["Why?"]}\n')
+  (tmp_path / "link").symlink_to(".")
+  told = f"--workdir={tmp_path / 'link'}", f"--config.questions={path}"
+  assert "the run's files are written there" in refused(
+    run(*told, *SMALL, "--config.tasks=qa")
+  )
+  assert "Why?" in path.read_text()
+
+
 @pytest.mark.long
 def test_what_cannot_be_read_or_written(tmp_path):
   (tmp_path / "file").write_text("")

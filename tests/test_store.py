@@ -365,3 +365,13 @@ def test_only_the_standard_library():
         names = [f"{node.module}.{one.name}" for one in node.names]
         top, room = names[0].split(".")[:2]
         assert top in sys.stdlib_module_names or room in rooms
+
+
+def test_a_config_of_no_run_is_not_written_over(tmp_path):
+  """A model's folder has one, and no items."""
+  config = tmp_path / "config.json"
+  config.write_text('{"model_type": "llama"}')
+  with pytest.raises(ValueError, match="is of no run: give") as told:
+    enter(tmp_path)
+  assert str(tmp_path) in one_line(told)
+  assert config.read_text() == '{"model_type": "llama"}'

@@ -467,7 +467,7 @@ def test_the_command_takes_a_recorded_file(tmp_path):
     [
       (["--out=nowhere/tree.json"], "nowhere/tree.json: there is no folder"),
       (["--nodes=0"], "nodes=0: give a positive integer"),
-      (["--budgets=few"], "--budgets=few: give numbers of nodes"),
+      (["--budgets=few"], "--budgets=few: give whole numbers of 1 or more"),
       (["--tokens=0"], "--tokens=0: give 1 or more"),
       (["--verifier=oak"], "verifier 'oak': not one of"),
       (["--out=tree.txt"], "tree.txt: give a name that ends in .json"),
@@ -480,7 +480,17 @@ def test_the_command_takes_a_recorded_file(tmp_path):
       (["--out=x.json", "--calibrate=x.json"], "a tree's file has that name"),
       (["--out=x.json", "--calibrate=x.fastest.json"], "has that name"),
       (["--calibrate=a.txt"], "a.txt: give a name that ends in .json"),
-      (["--calibrate=no/a.json"], "there is no folder no to write to"),
+      (["--calibrate=no/a.json"], "no/a.json: there is no folder no"),
+      (["--out=d/x.json", "--calibrate=d/../d/x.json"], "has that name"),
+      (["--out=d/x.json", "--calibrate=link/x.8.json"], "has that name"),
+      (["--out=dangling.json"], "dangling.json exists: remove it"),
+      (["--calibrate=dangling.json"], "dangling.json exists: remove it"),
+      (["run.npz", "--out=run.npz"], "run.npz: give a name that ends in .json"),
+      (["--out=folder.json"], "folder.json: it is a folder"),
+      (
+        ["--verifiers=block traversal"],
+        "--verifiers=block traversal: give one",
+      ),
       (["--speeed"], "Unknown command line flag 'speeed'"),
     ],
     keep=2,
@@ -490,13 +500,31 @@ def test_the_command_takes_a_recorded_file(tmp_path):
 def test_the_command_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
   recorded(tmp_path / "run.npz")
   (tmp_path / "there.8.json").write_text("{}")
-  before = {*tmp_path.iterdir()}
+  (tmp_path / "d").mkdir()
+  (tmp_path / "folder.json").mkdir()
+  (tmp_path / "link").symlink_to("d")
+  (tmp_path / "dangling.json").symlink_to("absent.json")
+  before = {*tmp_path.rglob("*")}
   done = command(*arguments, cwd=tmp_path)
   assert done.returncode == 2, done.stderr
   assert done.stderr.splitlines()[-1].startswith("tv_jax.tune: ")
   assert message in done.stderr
   assert "Traceback" not in done.stderr
-  assert {*tmp_path.iterdir()} == before
+  assert {*tmp_path.rglob("*")} == before
+
+
+def test_a_full_disk_leaves_no_file(tmp_path):
+  """The chart does not fit: trees that were written before it go as well."""
+  recorded(tmp_path / "run.npz")
+  told = "--nodes=2", "--depth=2", "--budgets=1,3", "--calibrate=mine.json"
+  done = commands.run(
+    "run.npz", *told, program="tv_jax.tune", limit=8_000, cwd=tmp_path
+  )
+  assert done.returncode == 2, done.stderr
+  last = done.stderr.splitlines()[-1]
+  assert last == "tv_jax.tune: tree.svg cannot be written: File too large"
+  assert "Traceback" not in done.stderr
+  assert [path.name for path in tmp_path.iterdir()] == ["run.npz"]
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ The same command again goes on where it was.
 import contextlib
 import functools
 import os
+import pathlib
 
 from absl import flags, logging
 from ml_collections import config_flags
@@ -46,8 +47,22 @@ def main(heard, arguments):
   with hosts.explained():
     settings = hosts.together(lambda: evaluate.from_config(_CONFIG.value))
     workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
+    _keep(settings.questions, workdir)
     evaluate.keep_programs(_CACHE.value)
     return _run(heard, hosts, settings, workdir)
+
+
+def _keep(questions, workdir):
+  """Refuses what the report may be written over: it has no .jsonl."""
+  path = pathlib.Path(questions.removeprefix("spec_bench:"))
+  own = (
+    path.is_file() and path.parent.resolve() == pathlib.Path(workdir).resolve()
+  )
+  if own and path.suffix != ".jsonl":
+    raise ValueError(
+      f"questions={questions}: the run's files are written there: give another"
+      " --workdir, or a name that ends in .jsonl"
+    )
 
 
 def _run(heard, hosts, settings, workdir) -> int:

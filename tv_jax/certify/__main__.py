@@ -1,6 +1,5 @@
 """Certifies verification rules: `python -m tv_jax.certify --help`."""
 
-import pathlib
 import time
 
 import jax
@@ -15,8 +14,8 @@ from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import DEFAULT, VERIFIERS
 
 _NAMED = "package.module:name, or several with commas or spaces between"
-_VERIFIER = cli.define_names(
-  "verifier",
+_VERIFIERS = cli.define_names(
+  "verifiers",
   None,
   f"Rules to certify: {', '.join(VERIFIERS)}, or a `decide` or `Verifier` of"
   f" your own as {_NAMED}. Default: {', '.join(DEFAULT)}.",
@@ -39,9 +38,10 @@ _DRAFTS = flags.DEFINE_integer(
   "drafts", 1000, "Drafts where there are too many to enumerate."
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the laws and the drafts.")
-_SVG = flags.DEFINE_string(
-  "svg", None, "A file to save the table's picture in."
+_OUT = flags.DEFINE_string(
+  "out", None, "A file to save the table's picture in, an .svg."
 )
+flags.DEFINE_alias("svg", "out")
 _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
 _BOUND = flags.DEFINE_bool(
   "bound",
@@ -56,7 +56,7 @@ def main(heard, arguments) -> int:
   started = time.monotonic()
   cli.no_arguments(arguments)
   settings = _settings()
-  named = (cli.split(one.value) for one in (_VERIFIER, _PROPOSALS, _TREES))
+  named = (cli.split(one.value) for one in (_VERIFIERS, _PROPOSALS, _TREES))
   plan = plan_lib.make(*named)
   for row in plan.rows:  # before the first is worked on
     certify.check_size(row.rule, row.proposal, row.tree, settings)
@@ -76,8 +76,6 @@ def main(heard, arguments) -> int:
     if _BOUND.value:
       legend = f"{legend}\n{certify.BOUND_LEGEND}"
     _show(result, legend)
-    if _SVG.value:
-      certify.save_picture(result, _SVG.value)
   for name, check in proposals:
     if not check.sound:
       print(f"\nWRONG: proposal {name}")
@@ -86,6 +84,8 @@ def main(heard, arguments) -> int:
     _explain(row, check, settings)
   seconds = time.monotonic() - started
   print(f"\n{_summary(proposals, rows)}, {seconds:.0f} s")
+  if rows and _OUT.value:
+    certify.save_picture(result, _OUT.value)
   sound = all(check.sound for _, check in proposals)
   return 0 if sound and all(check.lossless for _, check in rows) else 1
 
@@ -97,8 +97,7 @@ def _settings():
       raise ValueError(f"--{flag.name}={flag.value}: give 2 or more")
   if _SEED.value < 0:
     raise ValueError(f"--seed={_SEED.value}: give 0 or more")
-  if _SVG.value and not pathlib.Path(_SVG.value).parent.is_dir():
-    raise ValueError(f"--svg={_SVG.value}: there is no such folder")
+  cli.check_place(_OUT, ".svg")
   if _CASES.value < 1:
     raise ValueError(f"--cases={_CASES.value}: give 1 or more")
   return certify.Settings(

@@ -69,7 +69,7 @@ def make(
       raise ValueError(f"nothing to certify: {reason}")
   if not rows:
     raise ValueError(
-      "nothing to certify: give --verifier, --proposals, --trees"
+      "nothing to certify: give --verifiers, --proposals, --trees"
     )
   foreign = [one for one in ways.values() if one not in PROPOSALS.values()]
   widths = {k for tree in shapes.values() for k in tree.family_sizes}

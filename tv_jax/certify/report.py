@@ -1,7 +1,6 @@
 """What the certificate prints: the table, and a failing case spelled out."""
 
 import io
-import pathlib
 import re
 from collections.abc import Iterable
 
@@ -10,6 +9,7 @@ import rich.box
 import rich.console
 import rich.table
 
+from tv_jax import store
 from tv_jax.certify import words
 from tv_jax.certify.cases import below, num_contexts
 from tv_jax.certify.draws import ALARM
@@ -144,7 +144,7 @@ def save_picture(renderable, path: str) -> None:
   picture = console.export_svg(title="python -m tv_jax.certify")
   # Rich names a font on a server; a picture should need none.
   picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
-  pathlib.Path(path).write_text(picture)
+  store.write_atomic(path, picture)
 
 
 def spell_out(failure: Failure) -> str:

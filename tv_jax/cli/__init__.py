@@ -1,8 +1,10 @@
 """How all commands read flags, complain and end: in one way.
 
-A list of names is one text, with spaces between, or commas. What a user can
-mend is one line, that begins with the command, and the exit status 2. A signal
-is one line, too, and 128 and its number.
+What things are called is called so in all commands, in the plural where one of
+them takes several; the singular will do. A list of them, or of numbers, is one
+text, with spaces between, or commas. What a user can mend is one line, that
+begins with the command, and the exit status 2. A signal is one line, too, and
+128 and its number.
 """
 
 import functools
@@ -11,17 +13,29 @@ from collections.abc import Callable
 
 from absl import app, flags
 
-from tv_jax import names, reading
+from tv_jax import reading
 from tv_jax.cli.children import end_children, run_child, start_child
 from tv_jax.cli.endings import Heard, tell
 from tv_jax.cli.endings import run as until_told
+from tv_jax.cli.values import (
+  check_place,
+  define_names,
+  numbers,
+  only,
+  own_names,
+  split,
+)
 
 __all__ = [
   "Heard",
+  "check_place",
   "complain",
   "define_names",
   "end_children",
   "no_arguments",
+  "numbers",
+  "only",
+  "own_names",
   "run",
   "run_child",
   "split",
@@ -47,7 +61,7 @@ def run(
 
   def read(argv):
     try:
-      return parse(argv)
+      return parse(own_names(argv))
     except Exception as error:  # a config file runs as it is read
       # What it raised comes with its traceback for a message.
       while "Traceback" in str(error) and error.__context__:
@@ -79,14 +93,3 @@ def no_arguments(arguments: list[str]) -> None:
     raise ValueError(
       f"unexpected argument {arguments[0]!r}; flags start with --"
     )
-
-
-def define_names(name: str, default: str | None, told: str) -> flags.FlagHolder:
-  """A flag that holds names; given again, it holds those as well."""
-  flags.disclaim_key_flags()  # --help shows those of the module that calls
-  return flags.DEFINE_multi_string(name, default, told)
-
-
-def split(texts: list[str] | None) -> list[str] | None:
-  """The names in such a flag's value; None: none was given."""
-  return texts if texts is None else names.split(" ".join(texts))

@@ -15,16 +15,18 @@ from collections.abc import Iterator, Sequence
 
 from absl import flags
 from ml_collections import config_dict, config_flags
+from ml_collections.config_flags import tuple_parser
 
 from tv_jax import reading
 
 HELP = (
   "A file with get_config(), or the name of a bundled one, and after a colon"
   " what this is given. Its fields"
-  " are set one by one: --config.some.field=value, a list as 0,1."
+  " are set one by one: --config.some.field=value, a list as 0,1 or '0 1'."
 )
 _MODULE = "tv_jax_config_file"
 _PACKAGE = "configs"
+_NUMBERS = re.compile(r"[\d\s.eE+-]+")
 _OVERRIDE = re.compile(r"--?(?:no)?config\.([^=\[]+)")
 
 
@@ -85,6 +87,7 @@ class _Parser(flags.ArgumentParser):
   def parse(self, argument: str) -> config_dict.ConfigDict:
     """The config, locked."""
     name, *rest = argument.split(":", 1)
+    config_flags.register_flag_parser_for_type(tuple, _Numbers())
     try:
       config = _run(_place(name), rest)
       for field in overridden():
@@ -98,6 +101,16 @@ class _Parser(flags.ArgumentParser):
   def flag_type(self) -> str:
     """For help."""
     return "config file"
+
+
+class _Numbers(tuple_parser.TupleParser):
+  """Reads a field's numbers, as flags': with spaces between, or commas."""
+
+  def parse(self, argument) -> tuple:
+    """Them."""
+    if isinstance(argument, str) and _NUMBERS.fullmatch(argument):
+      argument = ",".join(argument.split())
+    return super().parse(argument)
 
 
 def overridden() -> Iterator[str]:

@@ -13,18 +13,18 @@ from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
 
-_VERIFIER = cli.define_names(
-  "verifier",
+_VERIFIERS = cli.define_names(
+  "verifiers",
   None,
   f"Rules to replay: {', '.join(VERIFIERS)}, or package.module:function, a"
   f" `decide` or a `Verifier`. Default: those of {', '.join(DEFAULT)} that suit"
   " the tree.",
 )
-_PROPOSAL = flags.DEFINE_string(
-  "proposal",
+_PROPOSALS = cli.define_names(
+  "proposals",
   None,
-  "How siblings were drawn, package.module:name, where a file names a proposal"
-  " of one's own.",
+  "How siblings were drawn, one package.module:name, where a file names a"
+  " proposal of one's own.",
 )
 _COINS = flags.DEFINE_integer(
   "coins", 64, "Runs on each cycle of a rule that has no stop law."
@@ -44,7 +44,7 @@ _PATIENCE = 2.0
 def main(heard, paths) -> None:
   """Prints a table for each file."""
   del heard
-  named = cli.split(_VERIFIER.value)
+  named = cli.split(_VERIFIERS.value)
   rules = {name: resolve(name) for name in named} if named else None
   if not paths:
     raise ValueError("give the files to replay, as tv_jax.record writes them")
@@ -53,7 +53,8 @@ def main(heard, paths) -> None:
       raise ValueError(f"--{flag.name}={flag.value}: give {least} or more")
   logging.set_verbosity(logging.WARNING)
   # All files are checked before the first is worked on.
-  drawn = _PROPOSAL.value and proposals.resolve(_PROPOSAL.value)
+  drawn = cli.only(_PROPOSALS)
+  drawn = drawn and proposals.resolve(drawn)
   files = {path: replay.load(path, drawn) for path in paths}
   own = {path: _suiting(path, files[path], rules) for path in paths}
   for path, cycles in files.items():

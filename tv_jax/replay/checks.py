@@ -124,7 +124,7 @@ def _proposal(arrays, given) -> Proposal:
       return own
     raise ValueError(
       f"proposal {name!r}: not one of {', '.join(PROPOSALS)}; one's own must be"
-      f" given: --proposal={name if names.is_foreign(name) else 'module:name'}"
+      f" given: --proposals={name if names.is_foreign(name) else 'module:name'}"
     )
   if given.name != name:
     raise ValueError(f"siblings were drawn by {name!r}, not by {given.name!r}")

@@ -2,13 +2,11 @@
 
 import json
 import math
-import os
-import pathlib
 import zipfile
 
 import numpy as np
 
-from tv_jax import memory, reading
+from tv_jax import memory, reading, store
 from tv_jax.proposals import Proposal
 from tv_jax.replay import checks
 from tv_jax.replay.data import Cycles
@@ -23,7 +21,6 @@ _NAMES = (
 
 def save(path, cycles: Cycles) -> None:
   """Writes a file, all of it or nothing."""
-  path = pathlib.Path(path)
   tree = cycles.tree
   if cycles.parents is None:
     shape = {"parents": np.array(tree.parents, np.int32)}
@@ -42,15 +39,8 @@ def save(path, cycles: Cycles) -> None:
   for name in ("tokens", "q", "p", "item", "cycle", *_OPTIONAL):
     if (value := getattr(cycles, name)) is not None:
       arrays[name] = np.asarray(value)
-  partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-  try:
-    with partial.open("wb") as file:
-      np.savez_compressed(file, **arrays)
-      file.flush()
-      os.fsync(file.fileno())
-    partial.replace(path)
-  finally:
-    partial.unlink(missing_ok=True)
+  with store.whole(path) as file:
+    np.savez_compressed(file, **arrays)
 
 
 def load(path, proposal: Proposal | None = None) -> Cycles:

@@ -13,7 +13,7 @@ One process writes, any number read. What is told to be written is on the disk:
 after a crash at any moment the same command continues with the next item.
 """
 
-from tv_jax.store.files import StoreError, clear, write_atomic
+from tv_jax.store.files import StoreError, clear, whole, write_atomic
 from tv_jax.store.mirror import Mirror
 from tv_jax.store.unit import Unit, read, read_many, unit_id
 from tv_jax.store.writer import Store
@@ -27,5 +27,6 @@ __all__ = [
   "read",
   "read_many",
   "unit_id",
+  "whole",
   "write_atomic",
 ]

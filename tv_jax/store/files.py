@@ -66,15 +66,23 @@ def write_atomic(path: str | os.PathLike, text: str) -> None:
   Raises:
     StoreError: It could not be written; what was there before is as it was.
   """
-  _write(pathlib.Path(path), _encode(text))
+  _write(path, _encode(text))
 
 
 def _write(path, data):
+  with whole(path) as file:
+    file.write(data)
+
+
+@contextlib.contextmanager
+def whole(path: str | os.PathLike):
+  """Opens a file to write bytes to: it is there once it is whole; see above."""
+  path = pathlib.Path(path)
   partial = path.with_name(_partial(path.name, os.urandom(4).hex()))
   with explained(f"{path} cannot be written"):
     try:
       with partial.open("xb") as file:
-        file.write(data)
+        yield file
         file.flush()
         os.fsync(file.fileno())
       partial.replace(path)

@@ -69,7 +69,8 @@ def keep_config(config: dict, folder: pathlib.Path) -> None:
   item from being made goes on there.
 
   Raises:
-    ValueError: Items of another config are there; every difference is named.
+    ValueError: Items of another config are there, every difference is named;
+      or what is there is no run's config.
   """
   path, items = folder / unit.CONFIG, folder / unit.ITEMS
   there = unit.load(path, dict)
@@ -78,6 +79,8 @@ def keep_config(config: dict, folder: pathlib.Path) -> None:
       f"{folder} holds {unit.ITEMS}, but no {unit.CONFIG}: give another"
       " --workdir"
     )
+  if there and not {*there} & {*config}:  # a model's, say
+    raise ValueError(f"{path} is of no run: give another --workdir")
   changes = unit.differences(there or {}, config)
   with files.explained(f"{items} cannot be read"):
     empty = not os.path.exists(items) or not os.path.getsize(items)

@@ -20,18 +20,18 @@ _CONFIG = config_flags.DEFINE_config_file(
 )
 _NODES = flags.DEFINE_integer("nodes", 25, "Drafted nodes of the tree.")
 _DEPTH = flags.DEFINE_integer("depth", 5, "Its levels at most.")
-_BUDGETS = flags.DEFINE_list(
+_BUDGETS = cli.define_names(
   "budgets",
-  [*map(str, finding.BUDGETS)],
+  " ".join(map(str, finding.BUDGETS)),
   "More numbers of nodes to find the best trees of.",
 )
-_VERIFIER = flags.DEFINE_string(
-  "verifier", "traversal", "The rule, by name or package.module:name."
+_VERIFIERS = cli.define_names(
+  "verifiers", "traversal", "The rule, one name or package.module:name."
 )
-_PROPOSAL = flags.DEFINE_string(
-  "proposal",
+_PROPOSALS = cli.define_names(
+  "proposals",
   None,
-  "How siblings are drawn, by name or package.module:name. Default: the"
+  "How siblings are drawn, one name or package.module:name. Default: the"
   " config's first, or what a file names.",
 )
 _TOKENS = flags.DEFINE_integer(
@@ -63,14 +63,14 @@ def main(heard, paths) -> None:
   logging.set_verbosity(logging.WARNING)
   budgets = _budgets()
   trees = _OUT.value, {*budgets, _NODES.value}
-  files.check(*trees)
-  if _CALIBRATE.value:
-    calibrating.check(_CALIBRATE.value, files.named(*trees))
+  cli.check_place(_OUT, ".json")
+  cli.check_place(_CALIBRATE, ".json")
+  files.check([*files.named(*trees), *filter(None, [_CALIBRATE.value])])
   asked = {
     "nodes": _NODES.value,
     "depth": _DEPTH.value,
     "budgets": budgets,
-    "verifier": verifiers.resolve(_VERIFIER.value),
+    "verifier": verifiers.resolve(cli.only(_VERIFIERS)),
   }
   if _TOKENS.value < 1:
     raise ValueError(f"--tokens={_TOKENS.value}: give 1 or more")
@@ -84,19 +84,15 @@ def main(heard, paths) -> None:
     console = rich.console.Console(width=1000)
   console.print(found.table())
   print("\n".join(found.lines()))
-  written = files.write(_OUT.value, found)
+  texts = files.texts(_OUT.value, found)
   if _CALIBRATE.value:
-    written.append(calibrating.write(_CALIBRATE.value, found.policy, found.how))
-  print(f"written: {', '.join(map(str, written))}")
+    texts[_CALIBRATE.value] = calibrating.text(found.policy, found.how)
+  files.write(texts)
+  print(f"written: {', '.join(map(str, texts))}")
 
 
 def _budgets() -> tuple[int, ...]:
-  try:
-    return tuple(int(text) for text in _BUDGETS.value)
-  except ValueError:
-    raise ValueError(
-      f"--budgets={','.join(_BUDGETS.value)}: give numbers of nodes"
-    ) from None
+  return (*(cli.split(_BUDGETS.value) and cli.numbers(_BUDGETS, int, least=1)),)
 
 
 def _of_file(paths, asked):
@@ -105,7 +101,8 @@ def _of_file(paths, asked):
     raise ValueError(
       f"unexpected argument {paths[1]!r}: give one recorded file"
     )
-  drawn = _PROPOSAL.value and proposals.resolve(_PROPOSAL.value)
+  drawn = cli.only(_PROPOSALS)
+  drawn = drawn and proposals.resolve(drawn)
   cycles = replay.load(paths[0], drawn)
   print(report.describe(paths[0], cycles))
   print("no models, no speeds: those of trees are not estimated")
@@ -127,7 +124,7 @@ def _of_config(settings, asked):
   return tune(
     pair,
     [[*tokens] for tokens in texts],
-    proposal=_PROPOSAL.value or settings.proposals[0],
+    proposal=cli.only(_PROPOSALS) or settings.proposals[0],
     temperature=settings.temperatures[0],
     seed=settings.seeds[0],
     draft_temperature=settings.draft_temperature or None,

@@ -11,14 +11,10 @@ Axes: C cycles, N nodes.
 from __future__ import annotations
 
 import json
-import os
-import pathlib
-from collections.abc import Sequence
 
 import numpy as np
 
 from tv_jax.tree import NO_CHILD, Calibrated
-from tv_jax.tune import files
 from tv_jax.tune.sampling import Sample
 
 # Where the draft's largest chance makes another row. Rows are narrow where it
@@ -49,39 +45,11 @@ def calibrate(sample: Sample) -> Calibrated:
   return Calibrated(STEPS, np.clip(chances, 1e-4, 1).round(4).tolist())
 
 
-def write(
-  path: str | os.PathLike, policy: Calibrated, said: dict
-) -> pathlib.Path:
-  """Writes a file that `adaptive:..@FILE` takes.
-
-  Args:
-    path: Of a file that is not there yet; see `check`.
-    policy: What is written.
-    said: What else there is to say: the pair, the rule, ..
-
-  Returns:
-    The path.
-  """
-  path = pathlib.Path(path)
+def text(policy: Calibrated, said: dict) -> str:
+  """Of a file that `adaptive:..@FILE` takes, and what else there is to say."""
   content = {
     "steps": [*policy.steps],
     "chances": [[*row] for row in policy.chances],
     **said,
   }
-  files.put(path, json.dumps(content, indent=1) + "\n")
-  return path
-
-
-def check(path: str | os.PathLike, taken: Sequence[pathlib.Path]) -> None:
-  """Refuses a place where the file cannot be made, or that others take."""
-  path = pathlib.Path(path)
-  if path.absolute() in [other.absolute() for other in taken]:
-    raise ValueError(
-      f"--calibrate={path}: a tree's file has that name: give another"
-    )
-  if path.suffix != ".json":
-    raise ValueError(f"--calibrate={path}: give a name that ends in .json")
-  if path.exists():
-    raise ValueError(f"{path} exists: remove it, or give another name")
-  if not os.access(path.parent, os.W_OK):
-    raise ValueError(f"{path}: there is no folder {path.parent} to write to")
+  return json.dumps(content, indent=1) + "\n"

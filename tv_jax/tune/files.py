@@ -5,44 +5,46 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from tv_jax import store
 from tv_jax.tune import chart
 from tv_jax.tune.results import TUNED, Tuned
 
 
-def write(out: str | os.PathLike, tuned: Tuned) -> list[pathlib.Path]:
-  """Writes tree.json, tree.8.json for each budget, tree.fastest.json, tree.svg.
+def texts(out: str | os.PathLike, tuned: Tuned) -> dict[pathlib.Path, str]:
+  """Of tree.json, tree.8.json for each budget, tree.fastest.json, tree.svg.
 
   Args:
     out: The first of them; the others are called after it.
     tuned: What was found.
 
   Returns:
-    The files.
+    By path.
   """
   out, rows = pathlib.Path(out), {row.name: row for row in tuned.rows}
-  texts = {out: _text(tuned, rows[tuned.name])}
+  found = {out: _text(tuned, rows[tuned.name])}
   for row in tuned.rows:
     if row.kind == TUNED:
-      texts[_beside(out, f".{len(row.tree) - 1}.json")] = _text(tuned, row)
+      found[_beside(out, f".{len(row.tree) - 1}.json")] = _text(tuned, row)
   if tuned.fastest is not None:
     own = max((row for row in tuned.rows if row.seconds), key=_speed)
-    texts[_beside(out, ".fastest.json")] = _text(tuned, own)
-  texts[_beside(out, ".svg")] = chart.draw(tuned)
-  for path, text in texts.items():
-    put(path, text)
-  return [*texts]
+    found[_beside(out, ".fastest.json")] = _text(tuned, own)
+  found[_beside(out, ".svg")] = chart.draw(tuned)
+  return found
 
 
-def put(path: pathlib.Path, text: str) -> None:
-  """Writes a file whole, or not at all."""
-  partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+def write(texts: Mapping[str | os.PathLike, str]) -> None:
+  """Writes all of the files or, where a disk is full, none."""
+  done = []
   try:
-    partial.write_text(text)
-    partial.replace(path)
-  finally:
-    partial.unlink(missing_ok=True)
+    for path, text in texts.items():
+      store.write_atomic(path, text)
+      done.append(path)
+  except BaseException:
+    for path in done:
+      os.unlink(path)
+    raise
 
 
 def named(out: str | os.PathLike, budgets: Sequence[int]) -> list[pathlib.Path]:
@@ -52,18 +54,16 @@ def named(out: str | os.PathLike, budgets: Sequence[int]) -> list[pathlib.Path]:
   return [out, *(_beside(out, end) for end in ends)]
 
 
-def check(out: str | os.PathLike, budgets: Sequence[int]) -> None:
-  """Refuses a place where these files cannot be made."""
-  out = pathlib.Path(out)
-  if out.suffix != ".json":
-    raise ValueError(f"{out}: give a name that ends in .json")
-  if not out.parent.is_dir():
-    raise ValueError(f"{out}: there is no folder {out.parent}")
-  if not os.access(out.parent, os.W_OK):
-    raise ValueError(f"{out}: no permission to write there")
-  for path in named(out, budgets):
-    if path.exists():
+def check(paths: Iterable[str | os.PathLike]) -> None:
+  """Refuses files that are there, and two of one name; of folders that are."""
+  taken = set()
+  for path in map(pathlib.Path, paths):
+    if os.path.lexists(path):
       raise ValueError(f"{path} exists: remove it, or give another name")
+    folder = path.parent.stat()  # which may be reached by more than one path
+    if (place := (folder.st_dev, folder.st_ino, path.name)) in taken:
+      raise ValueError(f"{path}: a tree's file has that name: give another")
+    taken.add(place)
 
 
 def _beside(out, end):

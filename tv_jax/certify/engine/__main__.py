@@ -7,7 +7,6 @@ that is around it: prompts, caches, catching up, commits, keys, the bonus token.
 """
 
 import datetime
-import pathlib
 import sys
 import zlib
 
@@ -16,7 +15,7 @@ import rich.console
 import rich.table
 from absl import flags, logging
 
-from tv_jax import cli
+from tv_jax import cli, store
 from tv_jax import tree as tree_lib
 from tv_jax.certify.engine import cases, exact, report, statistics
 from tv_jax.names import raised
@@ -24,8 +23,8 @@ from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
 from tv_jax.verifiers import DEFAULT, resolve
 
-_VERIFIER = cli.define_names(
-  "verifier", " ".join(DEFAULT), "Rules, by name or package.module:function."
+_VERIFIERS = cli.define_names(
+  "verifiers", " ".join(DEFAULT), "Rules, by name or package.module:function."
 )
 _PROPOSALS = cli.define_names(
   "proposals", " ".join(PROPOSALS), "How siblings are drawn."
@@ -33,13 +32,15 @@ _PROPOSALS = cli.define_names(
 _TREES = cli.define_names(
   "trees", "chain:2 kary:2x2 branching:3,1", "As tree.parse reads them."
 )
-_DRAFTS = cli.define_names("drafts", "llama eagle", "Kinds of draft.")
-_TEMPERATURES = flags.DEFINE_list("temperatures", ["0.5", "1"], "Above 0.")
-_TOP_P = flags.DEFINE_list("top_p", ["1", "0.8"], "Truncations of both laws.")
+_KINDS = cli.define_names("draft_kinds", "llama eagle", "Kinds of draft.")
+flags.DEFINE_alias("drafts", "draft_kinds")
+_TEMPERATURES = cli.define_names("temperatures", "0.5 1", "Above 0.")
+_TOP_P = cli.define_names("top_p", "1 0.8", "Truncations of both laws.")
 _ROWS = flags.DEFINE_integer("rows", 200_000, "Rows decoded in each case.", 1)
 _BATCH = flags.DEFINE_integer("batch", 4_000, "Rows decoded together.", 1)
 _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
-_MARKDOWN = flags.DEFINE_string("markdown", None, "A file for the result.")
+_OUT = flags.DEFINE_string("out", None, "A file for the result, an .md.")
+flags.DEFINE_alias("markdown", "out")
 
 
 def main(heard, arguments) -> int:
@@ -72,9 +73,9 @@ def main(heard, arguments) -> int:
       f"cycles {cycles:.2f}",
       f"p {p_value:.3g}",
     )
-    if _MARKDOWN.value:
+    if _OUT.value:
       page = report.markdown(rows, drifts, _ROWS.value, _heading())
-      pathlib.Path(_MARKDOWN.value).write_text(page)
+      store.write_atomic(_OUT.value, page)
   table = rich.table.Table(*report.COLUMNS)
   for cells in report.cells(rows):
     table.add_row(*cells)
@@ -89,19 +90,18 @@ def main(heard, arguments) -> int:
 
 def _plan():
   """The cases by name; those that share a program stand together."""
-  rules = {name: resolve(name) for name in cli.split(_VERIFIER.value)}
+  rules = {name: resolve(name) for name in cli.split(_VERIFIERS.value)}
   trees = {text: tree_lib.parse(text) for text in cli.split(_TREES.value)}
-  drafts = cli.split(_DRAFTS.value)
+  drafts = cli.split(_KINDS.value)
   for name in drafts:
     if name not in ("llama", "eagle"):
       raise ValueError(f"draft {name!r}: not one of llama, eagle")
   drawn = {name: resolve_proposal(name) for name in cli.split(_PROPOSALS.value)}
-  temperatures = _numbers(_TEMPERATURES)
-  top_ps = _numbers(_TOP_P)
+  temperatures = cli.numbers(_TEMPERATURES, float, above=0)
+  top_ps = cli.numbers(_TOP_P, float, above=0)
   if max(top_ps) > 1:
     raise ValueError(f"--top_p={max(top_ps)}: give numbers in (0, 1]")
-  if _MARKDOWN.value and not pathlib.Path(_MARKDOWN.value).parent.is_dir():
-    raise ValueError(f"--markdown={_MARKDOWN.value}: there is no such folder")
+  cli.check_place(_OUT, ".md")
   plan = cases.grid(
     drafts=drafts,
     trees=trees,
@@ -113,16 +113,6 @@ def _plan():
   if not plan:
     raise ValueError("nothing to audit: no rule is defined on these trees")
   return plan
-
-
-def _numbers(flag):
-  try:
-    values = [float(text) for text in flag.value]
-  except ValueError:
-    values = []
-  if not values or not all(0 < value < float("inf") for value in values):
-    raise ValueError(f"--{flag.name}={','.join(flag.value)}: give numbers > 0")
-  return values
 
 
 def _heading():
