@@ -23,7 +23,7 @@ import numpy as np
 from absl import app, flags
 
 import tv_jax
-from tv_jax import prompts
+from tv_jax import cli, prompts
 from tv_jax.metrics import Estimate
 
 _DRAFT = flags.DEFINE_string("draft", "draft", "Of the bundled folder.")
@@ -148,4 +148,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-  app.run(main)
+  cli.until_told(lambda heard: app.run(main))

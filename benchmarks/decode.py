@@ -27,7 +27,7 @@ from absl import flags
 
 import tv_jax
 from benchmarks import common
-from tv_jax import names, proposals
+from tv_jax import cli, names, proposals
 from tv_jax.metrics import Estimate
 from tv_jax.verifiers import VERIFIERS, misfit
 
@@ -166,4 +166,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  main(sys.argv)
+  cli.until_told(lambda heard: main(sys.argv))

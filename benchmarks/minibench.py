@@ -22,7 +22,7 @@ import numpy as np
 from absl import app, flags
 
 import tv_jax
-from tv_jax import prompts
+from tv_jax import cli, prompts
 from tv_jax.metrics import Estimate
 
 _TREES = flags.DEFINE_string("trees", "chain:5 kary:2x5 eagle", "Trees.")
@@ -203,4 +203,4 @@ def say(lines, *more):
 
 
 if __name__ == "__main__":
-  app.run(main)
+  cli.until_told(lambda heard: app.run(main))

@@ -34,7 +34,7 @@ from absl import flags
 
 import tv_jax
 from benchmarks import common
-from tv_jax import models
+from tv_jax import cli, models
 from tv_jax.evaluate import environment
 
 FLAGS = common.flags_of_pairs()
@@ -271,4 +271,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  main(sys.argv)
+  cli.until_told(lambda heard: main(sys.argv))

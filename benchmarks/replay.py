@@ -26,7 +26,7 @@ import numpy as np
 from absl import app, flags
 
 from benchmarks import common
-from tv_jax import names, probs, replay
+from tv_jax import cli, names, probs, replay
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import merging
 from tv_jax.verifiers import VERIFIERS, misfit
@@ -197,4 +197,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-  app.run(main)
+  cli.until_told(lambda heard: app.run(main))

@@ -50,6 +50,7 @@ from benchmarks.decisions import (
   on_laws,
   proposal_of,
 )
+from tv_jax import cli
 from tv_jax.tree import Tree
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit
 
@@ -352,4 +353,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main)
+  cli.until_told(lambda heard: app.run(main))

@@ -13,7 +13,7 @@ from absl import app, flags
 
 from tv_jax import names
 from tv_jax.cli.children import end_children, run_child, start_child
-from tv_jax.cli.endings import Heard, tell
+from tv_jax.cli.endings import Heard, tell, unread
 from tv_jax.cli.endings import run as until_told
 
 __all__ = [
@@ -49,6 +49,8 @@ def run(
     try:
       return parse(argv)
     except Exception as error:  # a config file runs as it is read
+      if unread(error):
+        raise
       # What it raised comes with its traceback for a message.
       while "Traceback" in str(error) and error.__context__:
         error = error.__context__
@@ -58,7 +60,7 @@ def run(
     try:
       return main(heard, argv[1:])
     except (ValueError, OSError) as error:
-      if heard.status:
+      if heard.status or unread(error):
         raise
       return complain(name, error)
 
