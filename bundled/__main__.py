@@ -2,14 +2,14 @@
 
 import pathlib
 
-from absl import flags, logging
+from absl import logging
 from ml_collections import config_flags
 
 from tv_jax import cli
 from tv_jax.cli import config_flag
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, config_flag.HELP)
-_WORKDIR = flags.DEFINE_string(
+_WORKDIR = cli.define_folder(
   "workdir",
   "runs/train_bundled",
   "For checkpoints, logs and results; the same command again goes on.",

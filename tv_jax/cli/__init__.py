@@ -19,6 +19,7 @@ from tv_jax.cli.endings import run as until_told
 __all__ = [
   "Heard",
   "complain",
+  "define_folder",
   "define_names",
   "end_children",
   "no_arguments",
@@ -87,6 +88,16 @@ def define_names(name: str, default: str | None, told: str) -> flags.FlagHolder:
   """A flag that holds names; given again, it holds those as well."""
   flags.disclaim_key_flags()  # --help shows those of the module that calls
   return flags.DEFINE_multi_string(name, default, told)
+
+
+def define_folder(
+  name: str, default: str | None, told: str
+) -> flags.FlagHolder:
+  """A flag that holds a folder: an empty one would be the current one."""
+  flags.disclaim_key_flags()
+  found = flags.DEFINE_string(name, default, told)
+  flags.register_validator(name, lambda text: text != "", "give a folder")
+  return found
 
 
 def split(texts: list[str] | None) -> list[str] | None:
