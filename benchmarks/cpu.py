@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks import common, decisions
 from benchmarks.gpu_scale import TOY
 from benchmarks.gpu_times import one_pass
-from tv_jax import extents, models, threefry, tree
+from tv_jax import cli, extents, models, threefry, tree
 from tv_jax.generation.sizes import block as block_here
 from tv_jax.reading import BUNDLED
 from tv_jax.verifiers import VERIFIERS
@@ -230,4 +230,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main(sys.argv[1:]))
+  cli.until_told(lambda heard: main(sys.argv[1:]))

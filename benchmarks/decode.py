@@ -166,4 +166,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  main(sys.argv)
+  cli.until_told(lambda heard: main(sys.argv))

@@ -28,7 +28,7 @@ import jax
 
 from benchmarks import common, gpu_program, gpu_shapes
 from benchmarks.gpu_scale import CHIPS
-from tv_jax import decoding
+from tv_jax import cli, decoding
 from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS
 
@@ -181,4 +181,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main(sys.argv[1:]))
+  cli.until_told(lambda heard: main(sys.argv[1:]))

@@ -26,6 +26,7 @@ import tv_jax
 from benchmarks import common, gpu_shapes
 from benchmarks.gpu_scale import TOY
 from benchmarks.gpu_times import least, one_pass
+from tv_jax import cli
 from tv_jax.models import families
 
 FLAGS = common.flags_of_pairs()
@@ -132,4 +133,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-  main(sys.argv)
+  cli.until_told(lambda heard: main(sys.argv))

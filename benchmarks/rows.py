@@ -17,7 +17,7 @@ import numpy as np
 
 import tv_jax
 from benchmarks import common
-from tv_jax import generation, prompts
+from tv_jax import cli, generation, prompts
 
 
 def in_batches(results, size: int) -> float:
@@ -108,4 +108,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main(sys.argv[1:]))
+  cli.until_told(lambda heard: main(sys.argv[1:]))

@@ -16,6 +16,7 @@ import time
 import jax
 
 from benchmarks import common, gpu_kernels, gpu_shapes
+from tv_jax import cli
 from tv_jax.verifiers import VERIFIERS
 
 
@@ -68,4 +69,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main(sys.argv[1:]))
+  cli.until_told(lambda heard: main(sys.argv[1:]))

@@ -32,7 +32,7 @@ def run(experiment: Experiment) -> None:
   """Runs the command of an experiment, and exits."""
   flags.disclaim_key_flags()  # --help shows them as the experiment's
   config_flags.DEFINE_config_file("config", None, config_flag.HELP)
-  flags.DEFINE_string("workdir", WORKDIR, "For results.")
+  cli.define_folder("workdir", WORKDIR, "For results.")
   flags.DEFINE_bool("smoke", False, "As little as shows that it works.")
   flags.DEFINE_bool("render", False, "Make the tables of what is there alone.")
   flags.DEFINE_bool(

@@ -14,6 +14,7 @@ commands alone. docs/sweeps.md has each from nothing to a table.
 
 from __future__ import annotations
 
+import math
 import pathlib
 import sys
 
@@ -21,8 +22,8 @@ from absl import flags
 from ml_collections import config_flags
 
 from experiments import experiment, names
+from launch import left, units
 from launch import sweep as sweep_lib
-from launch import units
 from launch.units import Pair
 from tv_jax import cli
 from tv_jax.cli import config_flag
@@ -33,7 +34,7 @@ _EXPERIMENTS = cli.define_names(
   "experiments", None, f"Which: {', '.join(names.NAMES)}; or all."
 )
 _BACKEND = flags.DEFINE_enum("backend", HERE, BACKENDS, "Where to run.")
-_WORKDIR = flags.DEFINE_string("workdir", "runs/experiments", "For all units.")
+_WORKDIR = cli.define_folder("workdir", "runs/experiments", "For all units.")
 _GPUS = flags.DEFINE_integer(
   "gpus_per_unit",
   None,
@@ -42,6 +43,9 @@ _GPUS = flags.DEFINE_integer(
   lower_bound=0,
 )
 _CPUS = flags.DEFINE_float("cpus_per_unit", 1, "With ray.", lower_bound=0)
+flags.register_validator(
+  "cpus_per_unit", math.isfinite, "give a number of cores"
+)
 _PARALLEL = flags.DEFINE_integer(
   "max_parallel", None, "Units at once, with ray and slurm.", lower_bound=1
 )
@@ -131,7 +135,7 @@ def _verb(arguments) -> int:
   verb, *rest = arguments
   if verb not in verbs.VERBS:
     cli.no_arguments(arguments)
-  if len(rest) != 1:
+  if len(rest) != 1 or not rest[0]:
     raise ValueError(f"give a folder: python -m launch {verb} WORKDIR")
   return verbs.VERBS[verb](pathlib.Path(rest[0]))
 
@@ -155,28 +159,48 @@ def _print(found, experiments, pairs) -> None:
     for one, own in zip(experiments, pairs, strict=True)
     for run in units.runs(one, own, _SMOKE.value, _GPUS.value)
   ]
+  open_, taken = left.of(found), []
   for unit, run in zip(found, runs, strict=True):
-    takes = "done" if unit.done else estimates.of(run.config).line
+    takes = "done"
+    if unit in open_:
+      taken.append(estimates.of(run.config))
+      takes = taken[-1].line
     print(f"# {unit.name}: {takes}")
     print(unit.line)
+  print(f"# in all: {_totals(len(found), open_, taken)}")
+
+
+def _totals(count, open_, taken) -> str:
+  """What is left of so many units, and what that takes together."""
+  parts = [f"{count} units"]
+  if len(open_) < count:
+    parts.append(f"{count - len(open_)} are done")
+  if known := [one.hours for one in taken if one.hours is not None]:
+    parts.append(f"at most {sum(known):.3g} h of decoding")
+  if unknown := len(taken) - len(known):
+    parts.append(f"hours of {unknown} unknown")
+  if gpus := [unit.gpus for unit in open_]:
+    many = f"GPUs: {max(gpus)} at least, {sum(gpus)} for all at once"
+    parts.append(many if any(gpus) else "no GPUs")
+  return ", ".join(parts)
 
 
 def _run(heard, sweep) -> list[units.Unit]:
   """Runs what is left; the units that failed."""
   from launch import here, on_ray, states
 
-  left = [unit for unit in sweep.units if not unit.done]
+  open_ = left.of(sweep.units)
   with states.watched(sweep.units) as say:
-    if len(left) < len(sweep.units):
+    if len(open_) < len(sweep.units):
       say(
-        f"{len(sweep.units) - len(left)} of {len(sweep.units)} units are done"
+        f"{len(sweep.units) - len(open_)} of {len(sweep.units)} units are done"
       )
-    if not left:
+    if not open_:
       return []
     if _BACKEND.value == HERE:
-      return here.run(left, retries=_RETRIES.value, say=say)
+      return here.run(open_, retries=_RETRIES.value, say=say)
     return on_ray.run(
-      left,
+      open_,
       workdir=sweep.workdir,
       retries=_RETRIES.value,
       say=say,

@@ -16,7 +16,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from launch import slurm
+from launch import fields, slurm
+from launch import left as left_lib
 from launch import sweep as sweep_lib
 from launch.sweep import Sweep
 from tv_jax.store import files
@@ -24,6 +25,7 @@ from tv_jax.store import files
 JOBS = "jobs.jsonl"
 # A unit hears of its end so many seconds before, and closes its store.
 _NOTICE = 120
+_JOB = {"id": str, "offset": int}
 
 
 class Job(NamedTuple):
@@ -76,9 +78,9 @@ def submit(
   there = _own(sweep)
   queued = _units(there)
   (sweep.folder / sweep_lib.CANCELLED).unlink(missing_ok=True)
-  left = [
-    i for i, unit in enumerate(sweep.units) if not unit.done and i not in queued
-  ]
+  ours = [i for i in range(len(sweep.units)) if i not in queued]
+  open_ = left_lib.of([sweep.units[i] for i in ours])
+  left = [i for i in ours if sweep.units[i] in open_]
   if queued:
     say(f"{len(queued)} units are in SLURM's queue")
   size = slurm.max_array_size()
@@ -165,12 +167,20 @@ def _ranges(indices: Sequence[int]) -> str:
 
 
 def jobs(sweep: Sweep) -> list[Job]:
-  """All that were submitted."""
-  try:
-    lines = (sweep.folder / JOBS).read_text().splitlines()
-  except OSError:
+  """All that were submitted.
+
+  Raises:
+    ValueError: The file is damaged: which jobs are there, nobody knows.
+  """
+  path = sweep.folder / JOBS
+  if not path.exists():
     return []
-  return [Job(**json.loads(line)) for line in lines]
+  try:
+    return [
+      Job(one["id"], one["offset"]) for one in fields.of_lines(path, _JOB)
+    ]
+  except ValueError as error:
+    raise ValueError(f"{error}: mend the line, or remove it") from error
 
 
 def queue(sweep: Sweep) -> dict[int, str]:

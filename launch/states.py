@@ -63,7 +63,7 @@ def look(unit: Unit, queued: str = "") -> State:
   """
   last, answers = tries.last(unit.folder), unit.answers
   word, rate, told = WAITING, None, ""
-  if unit.finished:
+  if unit.finished and not (last and last.status in attempt.HOPELESS):
     word = DONE
   elif last and last.alive and queued in ("", "RUNNING"):
     word, told = RUNNING, _where(last)

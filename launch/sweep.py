@@ -16,7 +16,9 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from launch import fields
 from launch.units import Unit
+from tv_jax import reading
 from tv_jax.store import files, opening
 
 FOLDER = "sweeps"
@@ -24,6 +26,20 @@ TOLD = "sweep.json"
 UNITS = "units.jsonl"
 CANCELLED = "CANCELLED"
 _LOCK = "launcher"
+# Kinds as `records.faults` reads them.
+_TOLD = {
+  "experiments": [str],
+  "arguments": [str],
+  "backend": str,
+  "retries": int,
+  "folder": str,
+}
+_UNIT = {
+  **dict.fromkeys(("name", "config", "folder", "id"), str),
+  "flags": [str],
+  "gpus": int,
+}
+_HOLDER = {"host": str, "pid": int}
 
 
 class Sweep(NamedTuple):
@@ -51,8 +67,11 @@ class Sweep(NamedTuple):
       try:
         opening.lock(self.folder, resources, _LOCK)
       except files.StoreError:
-        with contextlib.suppress(OSError, ValueError):
-          return json.loads((self.folder / _LOCK).read_bytes())
+        path = self.folder / _LOCK
+        with contextlib.suppress(ValueError):
+          found = fields.of(reading.text(path), _HOLDER, str(path))
+          if 0 < found["pid"] < 2**31:  # others are of many processes, or none
+            return found
         return {}
     return None
 
@@ -93,12 +112,12 @@ def read(folder: pathlib.Path) -> Sweep:
     ValueError: There is none.
   """
   try:
-    told = json.loads((folder / TOLD).read_text())
-    lines = (folder / UNITS).read_text().splitlines()
-    units = [_unit(line, folder.parents[1]) for line in lines]
-  except (OSError, ValueError, TypeError, KeyError) as error:
+    told = fields.of(reading.text(folder / TOLD), _TOLD, str(folder / TOLD))
+    lines = fields.of_lines(folder / UNITS, _UNIT)
+    units = tuple(_unit(line, folder.parents[1]) for line in lines)
+  except ValueError as error:
     raise ValueError(f"{folder} is no record of a sweep: {error}") from error
-  return Sweep(folder, told, tuple(units))
+  return Sweep(folder, told, units)
 
 
 def read_all(workdir: pathlib.Path) -> list[Sweep]:
@@ -129,16 +148,16 @@ def held(sweep: Sweep) -> Iterator[None]:
 
 def _line(unit, workdir) -> str:
   """With the folder as seen from the sweep's, which may be moved."""
-  fields = unit._asdict()
-  fields["folder"] = os.path.relpath(unit.folder, workdir)
-  return json.dumps(fields)
+  own = unit._asdict()
+  own["folder"] = os.path.relpath(unit.folder, workdir)
+  return json.dumps(own)
 
 
 def _unit(line, workdir) -> Unit:
-  fields = json.loads(line)
-  fields["folder"] = workdir / fields["folder"]
-  fields["flags"] = tuple(fields["flags"])
-  return Unit(**fields)
+  own = {name: line[name] for name in _UNIT}
+  own["folder"] = workdir / own["folder"]
+  own["flags"] = tuple(own["flags"])
+  return Unit(**own)
 
 
 def _commit() -> str | None:

@@ -20,10 +20,9 @@ def main(heard, arguments) -> int:
   if len(arguments) != 2 or not arguments[1].isdigit():
     raise ValueError("give the folder of a sweep, and the number of a unit")
   found = sweep.read(pathlib.Path(arguments[0]))
+  if int(arguments[1]) >= len(found.units):
+    raise ValueError(f"{found.folder} has {len(found.units)} units, from 0")
   unit = found.units[int(arguments[1])]
-  if unit.done:
-    print(f"{unit.name}: done")
-    return 0
   try:
     return int(not attempt.until_done(unit, found.told["retries"], _say))
   except KeyboardInterrupt:

@@ -15,9 +15,21 @@ import socket
 import time
 from typing import NamedTuple
 
+from launch import fields
+from tv_jax import reading
+
 FILE = "tries.jsonl"
 # Told to end: no fault of the unit's.
 STOPPED = 143
+# Of a try that begins; kinds as `records.faults` reads them.
+_BEGIN = {
+  "id": str,
+  "begin": (int, float),
+  "host": str,
+  "pid": int,
+  "devices": (str, type(None)),
+  "answers": int,
+}
 
 
 class Try(NamedTuple):
@@ -54,7 +66,7 @@ class Try(NamedTuple):
       return True
     try:
       os.kill(self.pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
       return False
     except PermissionError:
       pass  # another user's
@@ -66,10 +78,7 @@ def begin(folder: pathlib.Path, id: str, answers: int, devices) -> None:
   started = Try(
     id, time.time(), socket.gethostname(), os.getpid(), devices, answers
   )
-  unknown = "end", "status", "given_up"
-  _append(
-    folder, {k: v for k, v in started._asdict().items() if k not in unknown}
-  )
+  _append(folder, {name: getattr(started, name) for name in _BEGIN})
 
 
 def end(folder: pathlib.Path, status: int) -> None:
@@ -84,19 +93,20 @@ def give_up(folder: pathlib.Path) -> None:
 
 
 def read(folder: pathlib.Path) -> list[Try]:
-  """All tries, the oldest first; a torn line is left out."""
-  try:
-    lines = (folder / FILE).read_text().splitlines()
-  except OSError:
-    return []
-  found = []
-  for line in lines:
-    with contextlib.suppress(ValueError, TypeError):
-      fields = json.loads(line)
-      if "begin" in fields:
-        found.append(Try(**fields))
+  """All tries, the oldest first; a torn line is left out.
+
+  Raises:
+    ValueError: The file is none of lines.
+  """
+  path, found = folder / FILE, []
+  for line in reading.text(path).splitlines() if path.exists() else ():
+    with contextlib.suppress(ValueError):
+      own = fields.of(line, {}, FILE)
+      if "begin" in own:
+        own = fields.of(line, _BEGIN, FILE)
+        found.append(Try(**{name: own[name] for name in _BEGIN}))
       elif found:
-        found[-1] = found[-1]._replace(**fields)
+        found[-1] = found[-1]._replace(**own)
   return found
 
 
@@ -105,11 +115,11 @@ def last(folder: pathlib.Path) -> Try | None:
   return (read(folder) or [None])[-1]
 
 
-def _append(folder, fields):
+def _append(folder, own):
   """One write; after a torn line, on a line of its own."""
   with (folder / FILE).open("ab+", buffering=0) as file:
     torn = file.tell() and _last_byte(file) != b"\n"
-    file.write(b"\n" * bool(torn) + json.dumps(fields).encode() + b"\n")
+    file.write(b"\n" * bool(torn) + json.dumps(own).encode() + b"\n")
 
 
 def _last_byte(file) -> bytes:

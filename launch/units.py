@@ -19,11 +19,12 @@ import ml_collections
 from experiments import experiment as experiment_lib
 from experiments.experiment import Experiment, Shard
 from launch import tries
-from tv_jax import names
+from tv_jax import reading
 from tv_jax.cli import config_flag
 from tv_jax.store import unit as unit_lib
 
 _DEVICES = "models.devices"
+_ENDLESS = 2**53  # answers: no run has so many
 
 
 class Unit(NamedTuple):
@@ -36,7 +37,6 @@ class Unit(NamedTuple):
     folder: Where it is run.
     id: Of its config, with all that is set in it.
     gpus: That it needs.
-    own_rules: Whether it has a rule that is no built-in one.
   """
 
   name: str
@@ -45,7 +45,6 @@ class Unit(NamedTuple):
   folder: pathlib.Path
   id: str = ""
   gpus: int = 1
-  own_rules: bool = False
 
   @property
   def command(self) -> list[str]:
@@ -71,13 +70,13 @@ class Unit(NamedTuple):
 
   @property
   def done(self) -> bool:
-    """Whether there is no need to start it, not even to see that.
+    """Whether this very command has finished it, with its report.
 
     What was finished with another config, or by something else than a launcher,
-    or with a rule that may have changed since, is started: the run itself knows
-    whether that is a difference. So is what ended before its report was there.
+    is started: the run itself knows whether that is a difference. `left` has
+    what read something that has changed since.
     """
-    if self.own_rules or not self.finished:
+    if not self.finished or self.expected not in (None, self.answers):
       return False
     last = tries.last(self.folder)
     return last is not None and last.id == self.id and last.status == 0
@@ -85,26 +84,27 @@ class Unit(NamedTuple):
   @property
   def answers(self) -> int:
     """How many there are."""
-    path = self.folder / unit_lib.ITEMS
     try:
+      path = reading.regular(self.folder / unit_lib.ITEMS)
       return path.read_bytes().count(b"\n")
-    except OSError:
+    except (OSError, ValueError):
       return 0
 
   @property
   def expected(self) -> int | None:
     """How many there will be; None as long as it has not said so."""
     try:
-      return int((self.folder / unit_lib.COUNT).read_text())
-    except (OSError, ValueError):
+      count = int(reading.text(self.folder / unit_lib.COUNT))
+    except ValueError:
       return None
+    return count if 0 < count < _ENDLESS else None
 
   @property
   def last_words(self) -> str:
     """The last lines of its log that say something."""
     try:
-      lines = self.log.read_text(errors="replace").splitlines()
-    except OSError:
+      lines = reading.regular(self.log).read_text(errors="replace").splitlines()
+    except (OSError, ValueError):
       return "it said nothing"
     said = [line.strip() for line in lines if line.strip()]
     return said[-1] if said else "it said nothing"
@@ -181,11 +181,6 @@ def expand(
       workdir / name,
       _id(config),
       config.models.devices if gpus is None else gpus,
-      any(
-        names.is_foreign(name)
-        for rules in (config.verifiers, config.proposals)
-        for name in names.split(rules)
-      ),
     )
     units.append(unit)
   counted = collections.Counter(unit.name for unit in units)

@@ -50,12 +50,9 @@ def cancel(workdir: pathlib.Path) -> int:
 
 
 def resume(workdir: pathlib.Path) -> int:
-  """Gives the commands of unfinished sweeps again."""
+  """Gives the commands again: each knows what is left, tables as well."""
   result = 0
   for sweep in sweep_lib.read_all(workdir):
-    if all(unit.done for unit in sweep.units):
-      _say(f"{sweep.folder}: all is done")
-      continue
     command = [sys.executable, "-m", "launch", *sweep.told["arguments"]]
     _say(" ".join(["python", *command[1:]]))
     result = cli.run_child(command, cwd=sweep.told["folder"]) or result

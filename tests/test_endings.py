@@ -157,6 +157,45 @@ def test_a_reader_that_is_gone_changes_no_status():
   assert outcome(body) == (4, "", "")
 
 
+# As `head` leaves a pipe; only a long text is written before the end.
+GONE = "ears, mouth = os.pipe(); os.close(ears); os.dup2(mouth, {})"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_reader_that_is_gone_ends_a_command_quietly(number):
+  body = f"""
+  {GONE.format(number)}
+  print("x" * 10**6, file=(sys.stdout, sys.stderr)[{number - 1}])
+  return 4
+  """
+  assert outcome(body) == (128 + signal.SIGPIPE, "", "")
+
+
+def test_another_pipe_that_breaks_is_no_reader_that_is_gone():
+  body = f"""
+  {GONE.format(9)}
+  os.write(9, b"nobody reads this")
+  """
+  status, _, told = outcome(body)
+  assert status == 1
+  assert "BrokenPipeError" in told
+
+
+@pytest.mark.parametrize(
+  "program", ["tv_jax.audit", "experiments", "launch", "benchmarks.verify"]
+)
+def test_help_that_nobody_reads_to_its_end(program):
+  body = f"{GONE.format(1)}; import runpy, sys; sys.argv = ['x', '--help']; "
+  body += f"runpy.run_module({program!r}, run_name='__main__', alter_sys=True)"
+  done = subprocess.run(
+    [sys.executable, "-c", f"import os; {body}"],
+    cwd=ROOT,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
 COMMANDS = [
   *(ROOT / "tv_jax").rglob("__main__.py"),
   ROOT / "bundled" / "__main__.py",

@@ -14,12 +14,13 @@ import pytest
 
 from configs import eagle_bundled, quickstart
 from experiments import experiment, names
-from launch import attempt, here, on_ray, on_slurm, tries, units
+from launch import attempt, here, left, on_ray, on_slurm, tries, units
 from launch.sweep import Sweep
 from launch.units import Pair, Unit
 from tests.commands import run
 from tests.stores import ROOT
-from tv_jax import evaluate
+from tv_jax import evaluate, reading, store
+from tv_jax.evaluate import sources
 
 CONFIGS = {
   "quickstart": quickstart.get_config(),
@@ -169,7 +170,76 @@ def test_what_is_done_is_left_out_if_it_is_the_same(tmp_path):
   tries.end(one.folder, 0)
   assert one.done
   assert not one._replace(id="1").done
-  assert not one._replace(own_rules=True).done
+  (one.folder / "COUNT").write_text("1\n")
+  assert not one.done  # an answer was taken out, to be made again
+  (one.folder / "items.jsonl").write_text("{}\n")
+  assert one.done
+
+
+MADE_OF = {
+  "tree.json": ("trees", "tree.json", "[-1, 0]"),
+  "policy.json": ("trees", "adaptive:2,2@policy.json", ""),
+  "own_tree.py": (
+    "trees",
+    "own_tree:TREE",
+    "from tv_jax import tree\nprint('noise')\nTREE = tree.chain(1)\n",
+  ),
+  "own_rule.py": (
+    "verifiers",
+    "own_rule:decide",
+    "from tv_jax.verifiers import VERIFIERS\n"
+    "decide = VERIFIERS['token_level'].decide\n"
+    "def mine(*arguments):\n  return decide(*arguments)\n"
+    "decide_of_mine, decide = decide, mine\n",
+  ),
+  "asked.jsonl": ("questions", "asked.jsonl", ""),
+}
+EDITS = {
+  "tree.json": ("[-1, 0]", "[-1, 0, 0]"),
+  "policy.json": ('"steps": ', '"steps": 1'),
+  "own_tree.py": ("chain(1)", "chain(2)"),
+  "own_rule.py": ("return", "\n  return"),
+  "asked.jsonl": ("?", "??"),
+}
+
+
+def finished(folder, field, value):
+  """A unit that a launcher has finished, as far as can be seen."""
+  own = CONFIGS["quickstart"].copy_and_resolve_references().unlock()
+  own.update_from_flattened_dict({"trees": "chain:2", field: value})
+  settings = evaluate.from_config(own)
+  one = unit(folder, "")
+  with store.Store(folder, evaluate.to_dict(settings), {}) as results:
+    asked = evaluate.questions(settings)
+    results.keep_sources(sources.hashes(settings, asked))
+    results.finish()
+  tries.begin(folder, one.id, 0, None)
+  tries.end(folder, 0)
+  return one
+
+
+def test_what_is_made_of_something_else_by_now_is_left(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setenv("PYTHONPATH", str(ROOT))
+  for name, source in (
+    ("policy.json", "calibrations/draft.json"),
+    ("asked.jsonl", "minibench.jsonl"),
+  ):
+    (tmp_path / name).write_bytes((reading.BUNDLED / source).read_bytes())
+  made = [finished(tmp_path / "same", "seeds", (0,))]
+  for name, (field, value, text) in MADE_OF.items():
+    if text:
+      (tmp_path / name).write_text(text)
+    made.append(finished(tmp_path / f"of-{name}", field, value))
+  assert left.of(made) == []
+  gone = made[-1].folder / "config.json"
+  for name, (old, new) in EDITS.items():
+    text = (tmp_path / name).read_text()
+    assert old in text
+    (tmp_path / name).write_text(text.replace(old, new, 1))
+  assert left.of(made) == made[1:]
+  gone.unlink()  # nobody knows: it is started
+  assert left.of([made[-1]]) == [made[-1]]
 
 
 def test_tries_are_read_as_they_are_written(tmp_path):
@@ -270,6 +340,10 @@ def test_a_sweep_of_which_nothing_works_says_why(tmp_path):
       "config.trees is set by the experiment itself",
     ),
     (["--experiment=depth", "more"], "unexpected argument 'more'"),
+    (["--experiment=depth", "--workdir="], "--workdir=: give a folder"),
+    (["status", ""], "give a folder: python -m launch status WORKDIR"),
+    (["--experiment=depth", "--cpus-per-unit=nan"], "=nan: give a number"),
+    (["--experiment=depth", "--cpus-per-unit=inf"], "=inf: give a number"),
   ],
 )
 def test_what_is_wrong_is_a_line(arguments, says):
@@ -277,6 +351,47 @@ def test_what_is_wrong_is_a_line(arguments, says):
   assert done.returncode == 2
   assert done.stderr.count("\n") == 1
   assert says in done.stderr
+
+
+@pytest.mark.parametrize("program", ["tv_jax.main", "experiments.depth"])
+def test_no_folder_is_not_the_current_one(program):
+  done = run("--workdir=", program=program)
+  told = f"{program}: flag --workdir=: give a folder\n"
+  assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
+@pytest.mark.parametrize(
+  ("more", "says"),
+  [
+    (["--experiment=depth"], "16 units, hours of 16 unknown, GPUs: 1 at least"),
+    (
+      [
+        "--experiment=temperature depth",
+        "--config=configs/llama3_1b_8b.py",
+        "--gpus-per-unit=2",
+      ],
+      "",
+    ),
+    (["--experiment=worked_example"], "0 units"),
+    (["--experiment=depth", "--gpus-per-unit=0"], "unknown, no GPUs"),
+  ],
+)
+def test_what_is_printed_ends_with_totals(more, says, tmp_path):
+  told = ("--backend=print", f"--workdir={tmp_path}")
+  done = run(*more, *told, program="launch")
+  *units_, last = done.stdout.splitlines()
+  hours = [
+    float(line.partition(" h of decoding")[0].rpartition(" ")[2])
+    for line in units_
+    if " h of decoding" in line
+  ]
+  count = sum(line.startswith("# ") for line in units_)
+  assert last.startswith(f"# in all: {count} units")
+  assert says in last
+  if hours:
+    said = float(last.partition(" h of decoding")[0].rpartition(" ")[2])
+    assert said == pytest.approx(sum(hours), abs=0.05 * len(hours) + 0.5)
+    assert f"GPUs: 2 at least, {2 * count} for all at once" in last
 
 
 def until(look, seconds=120):

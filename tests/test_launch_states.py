@@ -4,6 +4,7 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ import time
 import pytest
 import rich.console
 
-from launch import slurm, states, task, tries, verbs
+from launch import on_slurm, slurm, states, task, tries, verbs
 from launch import sweep as sweep_lib
 from launch.sweep import Sweep
 from launch.units import Unit
@@ -202,6 +203,146 @@ def test_a_folder_without_a_sweep_is_a_line(tmp_path, verb):
   assert done.returncode == 2
   assert done.stderr.count("\n") == 1
   assert "no sweep was launched into it" in done.stderr
+
+
+DEEP = b"[" * 100_000
+NOT_UTF8 = b"\xff\xfe{}\n"
+
+
+@pytest.mark.parametrize("name", [sweep_lib.TOLD, sweep_lib.UNITS])
+@pytest.mark.parametrize(
+  "content",
+  [
+    DEEP,
+    NOT_UTF8,
+    b'{"experi',
+    b"[]\n",
+    b"7\n",
+    b"{}\n",
+    b'{"experiments": "depth", "name": 1}\n',
+  ],
+)
+def test_a_record_of_a_wrong_shape_is_a_line_with_its_name(
+  name, content, tmp_path
+):
+  sweep = kept(tmp_path, [unit(tmp_path)])
+  (sweep.folder / name).write_bytes(content)
+  with pytest.raises(ValueError, match=f"is no record of a sweep: .*{name}"):
+    sweep_lib.read_all(tmp_path)
+
+
+def test_a_wrong_type_in_a_record_is_a_line(tmp_path):
+  sweep = kept(tmp_path, [unit(tmp_path)])
+  path = sweep.folder / sweep_lib.UNITS
+  path.write_text(path.read_text().replace('"gpus": 1', '"gpus": "1"'))
+  done = run("status", tmp_path, program="launch")
+  assert (done.returncode, done.stdout) == (2, "")
+  assert done.stderr.count("\n") == 1
+  assert "units.jsonl, line 1: gpus='1' is of a wrong type" in done.stderr
+
+
+@pytest.mark.parametrize(
+  "content",
+  [DEEP, NOT_UTF8, b'{"id": "1"', b"[]\n", b'{"id": 1, "offset": 0}\n', b"\n"],
+)
+def test_jobs_of_a_wrong_shape_are_a_line_with_their_file(content, tmp_path):
+  """Left out, they would be submitted a second time."""
+  sweep = kept(tmp_path, [unit(tmp_path)])
+  path = sweep.folder / on_slurm.JOBS
+  path.write_text('{"id": "1", "offset": 0, "more": 1}\n')
+  assert on_slurm.jobs(sweep) == [on_slurm.Job("1", 0)]
+  with path.open("ab") as file:
+    file.write(content)
+  with pytest.raises(ValueError, match=r"jobs\.jsonl.*mend the line") as caught:
+    on_slurm.jobs(sweep)
+  assert "\n" not in str(caught.value)
+
+
+def test_tries_that_are_no_text_are_a_line_with_their_file(tmp_path):
+  own = begun(tmp_path)
+  kept(tmp_path, [own])
+  path = own.folder / tries.FILE
+  path.write_bytes(path.read_bytes() + NOT_UTF8)
+  done = run("status", tmp_path, program="launch")
+  assert done.returncode == 2
+  assert done.stderr == f"launch: {path} is not a text file in UTF-8\n"
+
+
+@pytest.mark.parametrize(
+  "line",
+  [DEEP, b'"begin"', b"[1]", b'{"begin": 1}', b'{"begin": "x", "id": []}'],
+)
+def test_a_line_that_tells_of_no_try_is_left_out(line, tmp_path):
+  own = begun(tmp_path)
+  with (own.folder / tries.FILE).open("ab") as file:
+    file.write(line + b"\n")
+  tries.end(own.folder, 2)
+  (found,) = tries.read(own.folder)
+  assert found.status == 2
+
+
+@pytest.mark.parametrize("count", ["-5", "0", "1e3", "9" * 400, "9" * 9000])
+def test_a_count_that_is_none_is_not_known(count, tmp_path):
+  own = begun(tmp_path, answers=4, count=count)
+  time.sleep(0.01)
+  found = states.look(own)
+  assert (found.expected, found.left) == (None, None)
+  states.summary([found])
+
+
+def test_a_pipe_among_a_unit_s_files_is_not_waited_for(tmp_path):
+  own = begun(tmp_path)
+  (own.folder / "items.jsonl").unlink()
+  for path in (own.folder / "items.jsonl", own.folder / "COUNT", own.log):
+    os.mkfifo(path)
+  tries.end(own.folder, 2)
+  found = states.look(own)
+  told = found.answers, found.expected, found.told
+  assert told == (0, None, "it said nothing")
+
+
+def test_one_that_was_finished_and_then_refused_says_so(tmp_path):
+  own = begun(tmp_path, answers=1)
+  (own.folder / "DONE").touch()
+  tries.end(own.folder, 0)
+  assert states.look(own).word == states.DONE
+  own.log.write_text("changed since\n")
+  tries.begin(own.folder, "7", 1, None)
+  tries.end(own.folder, 2)
+  found = states.look(own)
+  assert (found.word, found.told) == (states.FAILED, "changed since")
+
+
+def test_a_unit_that_is_not_there_is_a_line(tmp_path):
+  sweep = kept(tmp_path, [unit(tmp_path)])
+  done = run(sweep.folder, 7, program="launch.task")
+  assert done.returncode == 2
+  assert done.stderr == f"launch.task: {sweep.folder} has 1 units, from 0\n"
+
+
+def test_resume_makes_tables_that_are_missing(tmp_path):
+  told = "--experiment=worked_example", f"--workdir={tmp_path}"
+  assert run(*told, program="launch").returncode == 0
+  table = tmp_path / "worked_example" / "worked_example.md"
+  before = table.read_bytes()
+  table.unlink()
+  done = run("resume", tmp_path, program="launch")
+  assert done.returncode == 0, done.stderr
+  assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+  "holder",
+  ['{"host": "%s", "pid": -1}', '{"host": "%s", "pid": "1"}', "[]", DEEP],
+)
+def test_no_launcher_is_told_to_end_but_a_process(holder, tmp_path):
+  """Of kill, -1 is everybody."""
+  sweep = kept(tmp_path, [unit(tmp_path)])
+  if isinstance(holder, str):
+    holder = holder.replace("%s", socket.gethostname()).encode()
+  with sweep_lib.held(sweep):
+    (sweep.folder / "launcher").write_bytes(holder)
+    assert sweep.holder == {}
 
 
 def test_a_lock_that_is_torn_is_nobody_s_name(tmp_path):

@@ -15,7 +15,7 @@ from tv_jax import cli
 from tv_jax.cli import config_flag
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, config_flag.HELP)
-_WORKDIR = flags.DEFINE_string(
+_WORKDIR = cli.define_folder(
   "workdir",
   None,
   "For results and the report; by default runs/ and the experiment's name.",

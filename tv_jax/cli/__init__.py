@@ -15,10 +15,11 @@ from absl import app, flags
 
 from tv_jax import reading
 from tv_jax.cli.children import end_children, run_child, start_child
-from tv_jax.cli.endings import Heard, tell
+from tv_jax.cli.endings import Heard, tell, unread
 from tv_jax.cli.endings import run as until_told
 from tv_jax.cli.values import (
   check_place,
+  define_folder,
   define_names,
   numbers,
   only,
@@ -30,6 +31,7 @@ __all__ = [
   "Heard",
   "check_place",
   "complain",
+  "define_folder",
   "define_names",
   "end_children",
   "no_arguments",
@@ -63,6 +65,8 @@ def run(
     try:
       return parse(own_names(argv))
     except Exception as error:  # a config file runs as it is read
+      if unread(error):
+        raise
       # What it raised comes with its traceback for a message.
       while "Traceback" in str(error) and error.__context__:
         error = error.__context__
@@ -72,7 +76,7 @@ def run(
     try:
       return main(heard, argv[1:])
     except (ValueError, OSError) as error:
-      if heard.status:
+      if heard.status or unread(error):
         raise
       return complain(name, error)
 

@@ -4,11 +4,13 @@ Ctrl-C, SIGTERM (pre-emption) and SIGHUP (a terminal that is gone) are one
 thing. The first raises KeyboardInterrupt where the command is, which it may
 catch to end well; another one ends the process at once. The exit status is
 that of the first, 128 and its number, whatever else is raised on the way:
-a Ctrl-C amid an import may come out as any error.
+a Ctrl-C amid an import may come out as any error. So ends what prints for a
+reader that is gone, as `head` goes, but without a word.
 """
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
@@ -123,9 +125,11 @@ def run(command: Callable[[Heard], int | None]) -> None:
     except SystemExit as error:
       status = error.code
     heard.at_once = True
-  except BaseException:
+  except BaseException as error:
     if heard.status:
       tell(heard.word())
+    elif unread(error):
+      status = 128 + signal.SIGPIPE
     elif heard.abrupt:
       traceback.print_exc()
       status = 1
@@ -138,6 +142,16 @@ def run(command: Callable[[Heard], int | None]) -> None:
   if heard.abrupt or failed:
     os._exit(heard.status or status or 0)
   sys.exit(heard.status or status)
+
+
+def unread(error: BaseException) -> bool:
+  """Whether it says that nobody reads any more what this process prints."""
+  if not isinstance(error, BrokenPipeError):
+    return False
+  printed = select.poll()
+  for number in (1, 2):
+    printed.register(number, 0)
+  return bool(printed.poll(0))  # else it was another pipe, or a connection
 
 
 def tell(line: str) -> None:

@@ -36,6 +36,16 @@ def _own_name(argument, values):
   return argument
 
 
+def define_folder(
+  name: str, default: str | None, told: str
+) -> flags.FlagHolder:
+  """A flag that holds a folder: an empty one would be the current one."""
+  flags.disclaim_key_flags()
+  found = flags.DEFINE_string(name, default, told)
+  flags.register_validator(name, lambda text: text != "", "give a folder")
+  return found
+
+
 def define_names(
   name: str,
   default: str | None,

@@ -5,7 +5,7 @@ from tv_jax.evaluate.config import from_config
 from tv_jax.evaluate.environment import keep_programs
 from tv_jax.evaluate.hosts import join
 from tv_jax.evaluate.loading import load
-from tv_jax.evaluate.running import run
+from tv_jax.evaluate.running import run, unchanged
 from tv_jax.evaluate.settings import Run, to_dict
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
   "questions",
   "run",
   "to_dict",
+  "unchanged",
 ]

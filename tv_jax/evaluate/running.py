@@ -17,6 +17,7 @@ from tv_jax.evaluate.settings import Run, to_dict
 from tv_jax.pair import Pair
 from tv_jax.records import Answer
 from tv_jax.store import runs
+from tv_jax.store import unit as unit_lib
 
 # What the programs that run in lockstep are made by.
 _ALIKE = ("tv_jax", "jax", "jaxlib", "flax", "transformers", "device")
@@ -120,6 +121,21 @@ def run(
         measured = timing.measure(pair, settings, speed, say, ahead, hosts)
         hosts.together(lambda: results.save_timing(measured))
     hosts.together(results.finish)
+
+
+def unchanged(folder: pathlib.Path) -> bool:
+  """Whether a finished run's sources are what they were, as `run` sees it.
+
+  Raises:
+    ValueError: Its config is none, or names what is not to be had any more.
+  """
+  there = unit_lib.load(folder / unit_lib.SOURCES, dict) or {}
+  settings = config_lib.from_config(
+    unit_lib.load(folder / unit_lib.CONFIG, dict) or {}
+  )
+  questions = asking.questions(settings)
+  now = sources.hashes(settings, questions, finished=True)
+  return not unit_lib.changed(there, now)
 
 
 @contextlib.contextmanager

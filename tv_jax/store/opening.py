@@ -96,26 +96,12 @@ def keep_config(config: dict, folder: pathlib.Path) -> None:
 def keep_sources(sources: dict[str, str], folder: pathlib.Path, empty: bool):
   """Writes the hashes of what is read, or refuses what has changed.
 
-  Names before a slash are groups. A group that is not known of both starts is
-  no difference: an older version may not have kept it, and what made a run that
-  is finished need not be there any more.
-
   Raises:
     ValueError: Items are there that were made of something else.
   """
-
-  def groups(names):
-    return {name.partition("/")[0] for name in names}
-
   path = folder / unit.SOURCES
   there = (unit.load(path, dict) or {}) if not empty else {}
-  both = groups(there) & groups(sources)
-  changed = [
-    name
-    for name in sorted({*there, *sources})
-    if groups([name]) <= both and there.get(name) != sources.get(name)
-  ]
-  if changed:
+  if changed := unit.changed(there, sources):
     more = f" and {len(changed) - 5} more" if changed[5:] else ""
     raise ValueError(
       f"{folder}: changed since this run began: {', '.join(changed[:5])}{more}:"

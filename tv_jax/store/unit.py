@@ -147,6 +147,25 @@ def differences(there: dict, now: dict, prefix: str = "") -> list[str]:
   return found
 
 
+def changed(there: dict[str, str], now: dict[str, str]) -> list[str]:
+  """The names of which two sets of sources have different hashes.
+
+  Names before a slash are groups. A group that is not known of both starts is
+  no difference: an older version may not have kept it, and what made a run that
+  is finished need not be there any more.
+  """
+
+  def groups(names):
+    return {name.partition("/")[0] for name in names}
+
+  both = groups(there) & groups(now)
+  return [
+    name
+    for name in sorted({*there, *now})
+    if groups([name]) <= both and there.get(name) != now.get(name)
+  ]
+
+
 def _text(mapping, field):
   """A field's value as JSON, which tells 1 from 1.0 and from true."""
   if field not in mapping:
