@@ -44,6 +44,7 @@ def questions(conversations: list[tasks.Conversation]):
       category=one.category,
       turns=one.turns,
       references=tuple((text,) for text in one.references),
+      mt_bench=one.category in prompts.MT_BENCH,
     )
     for i, one in enumerate(conversations)
   ]

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import tv_jax
-from bundled import source, tasks
+from bundled import measure, source, tasks
 from bundled.tasks import sources, speech, translation, words
 from bundled.tasks.wording import LISTS
 from tv_jax import prompts
@@ -39,9 +39,7 @@ def test_every_answer_scores_and_no_alternative_is_left(training, task):
 @pytest.mark.parametrize("task", tasks.TASKS)
 def test_categories_belong_to_their_task(training, task):
   for one in training[task]:
-    question = prompts.Question(
-      question_id=1, category=one.category, turns=one.turns, references=()
-    )
+    (question,) = measure.questions([one])
     assert question.task == task
 
 

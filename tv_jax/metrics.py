@@ -235,7 +235,9 @@ def _sound(answers) -> list[Answer]:
   return [answer for answer in answers if answer.error is None]
 
 
-def expected_by_item(answers: Iterable[Answer], rule: str) -> dict[int, float]:
+def expected_by_item(
+  answers: Iterable[Answer], rule: str
+) -> dict[int | str, float]:
   """By question, the tokens a cycle that a rule of the panel expects."""
   return _by_item(
     [one for one in _sound(answers) if rule in one.expected],
@@ -246,9 +248,9 @@ def expected_by_item(answers: Iterable[Answer], rule: str) -> dict[int, float]:
 def _by_item(
   answers: Sequence[Answer],
   lengths: Callable[[Answer], Sequence[float]] = lambda one: one.accepted,
-) -> dict[int, float]:
+) -> dict[int | str, float]:
   """Tokens a cycle of each question: its turns pooled, its seeds' mean."""
-  pooled: dict[int, dict[int, list[float]]] = {}
+  pooled: dict[int | str, dict[int, list[float]]] = {}
   for answer in answers:
     seeds = pooled.setdefault(answer.question, {})
     seeds.setdefault(answer.method.seed, []).extend(lengths(answer))
@@ -259,9 +261,9 @@ def _by_item(
   }
 
 
-def right(answers: Iterable[Answer]) -> dict[int, float]:
+def right(answers: Iterable[Answer]) -> dict[int | str, float]:
   """By question that has a reference, the share of right answers."""
-  found: dict[int, list[bool]] = {}
+  found: dict[int | str, list[bool]] = {}
   for answer in _sound(answers):
     if answer.right is not None:
       found.setdefault(answer.question, []).append(answer.right)

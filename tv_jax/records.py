@@ -87,7 +87,7 @@ class Key(NamedTuple):
   """Which answer it is."""
 
   task: str
-  question: int
+  question: int | str
   turn: int
   method: Method
 
@@ -127,7 +127,7 @@ class Answer:
 
   Attributes:
     task: The question's.
-    question: Its number.
+    question: Its number or name.
     turn: Of the question, from 0.
     method: How it was decoded.
     tokens: What was kept.
@@ -144,7 +144,7 @@ class Answer:
   """
 
   task: str
-  question: int
+  question: int | str
   turn: int
   method: Method
   tokens: Sequence[int] = ()

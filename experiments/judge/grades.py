@@ -61,7 +61,7 @@ class Row(NamedTuple):
   unparsed: int
   missing: int
   failed: int
-  by_question: dict[int, float]
+  by_question: dict[int | str, float]
 
 
 def table(
@@ -111,7 +111,7 @@ class _Pile:
 
   def __init__(self):
     self.ratings = self.unparsed = self.missing = self.failed = 0
-    self.values: dict[int, dict] = {}
+    self.values: dict[int | str, dict] = {}
 
   def add(self, answer: Key, grade: Grade | None) -> None:
     if grade is None:
@@ -124,7 +124,7 @@ class _Pile:
       turns = seeds.setdefault(answer.method.seed, {})
       turns.setdefault(answer.turn, []).append(grade.rating)
 
-  def by_question(self) -> dict[int, float]:
+  def by_question(self) -> dict[int | str, float]:
     return {
       question: _mean(
         _mean(_mean(ratings) for ratings in turns.values())

@@ -20,7 +20,8 @@ AXES = tuple(name for name in records.AXES if name != "seed")
 FIXED = tuple(name for name in AXES if name not in ("tree", "verifier"))
 _ORDER = (*FIXED, "tree", "verifier")
 
-# Spec-Bench's six, in the paper's order and under its names.
+# Spec-Bench's six, in the paper's order and under its names; beside tasks that
+# are none of these, they are some other file's and called what it calls them.
 TASKS = {
   "mt_bench": "Multi-turn",
   "translation": "Translation",
@@ -114,8 +115,8 @@ def main(found: Cells, fixed: Method, baseline: str) -> Table:
     several = len(compared[tree]) > 1
     header += [f"Delta {rule}" * several or "Delta" for rule in compared[tree]]
   rows = []
-  for task, by_method in found.items():
-    row = [_task(task)]
+  for task, by_method in zip(_tasks(found), found.values(), strict=True):
+    row = [task]
     for tree, methods in trees.items():
       own = {one.verifier: by_method.get(one) for one in methods}
       row += [estimate(cell and cell.by_item) for cell in own.values()]
@@ -176,7 +177,7 @@ def exact_match(found: Cells) -> Table | None:
     if any(shares):
       row = [estimate(share, ".2f") for share in shares]
       rows.append([name(method, several), *row])
-  header = ["", *map(_task, found)]
+  header = ["", *_tasks(found)]
   return Table("Exact match", [], header, rows) if rows else None
 
 
@@ -216,8 +217,10 @@ def _trees(found, fixed) -> dict[str, list[Method]]:
   return dict(result)
 
 
-def _task(task) -> str:
-  return "All" if task == ALL else TASKS.get(task, task)
+def _tasks(found) -> list[str]:
+  """What the tasks are called."""
+  names = TASKS if {*found} <= {*TASKS, ALL} else {}
+  return ["All" if task == ALL else names.get(task, task) for task in found]
 
 
 def _percent(cell, base) -> str:
