@@ -104,6 +104,7 @@ def test_an_answer_is_what_generate_says(finished, pair):
     assert ours.tokens == theirs.tokens[0]
     assert ours.text == theirs.text[0]
     assert ours.accepted == theirs.accepted[0].tolist()
+    assert ours.drafted == theirs.drafted[0].tolist()
     assert ours.stops == theirs.stops.tolist()
     for name, expected in theirs.expected.items():
       np.testing.assert_allclose(ours.expected[name], expected[0], rtol=1e-4)

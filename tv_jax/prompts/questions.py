@@ -19,8 +19,8 @@ SOURCE = (
 # template "raw", and more of the six tasks to tune trees on.
 NAMED = ("minibench", "python", "tuning")
 
-# MT-Bench's own categories: together one task of Spec-Bench. There
-# are ten questions of each, in this order, with numbers from 81.
+# MT-Bench's own categories: together one task of Spec-Bench. There are ten
+# questions of each, in this order, with numbers from 81.
 MT_BENCH = (
   "writing",
   "roleplay",

@@ -13,6 +13,7 @@ from tv_jax.store import runs
 _ESTIMATES = {
   "acceptance_by_item": "by_item",
   "acceptance_by_token": "by_token",
+  "drafted": "drafted",
   "expected": "expected",
   "exact_match": "exact_match",
   "gain": "gain",
@@ -55,13 +56,18 @@ def write(folder: str | os.PathLike) -> Report:
   made = [
     table
     for one, own in zip(conditions, main, strict=True)
-    for table in (own, tables.paired(found, one, baseline))
+    for table in (
+      own,
+      tables.paired(found, one, baseline),
+      tables.positions(found, one),
+    )
   ]
   match = tables.exact_match(found)
   made += [match] if match else []
   warnings = _warnings(unit, found)
   files = {
     "cells.csv": _cells_csv(found),
+    "positions.csv": _positions_csv(found),
     "table.md": _markdown(made, warnings),
     "table.csv": _table_csv(conditions, main),
     "table.tex": "\n".join(map(formats.latex, main)),
@@ -153,6 +159,21 @@ def _cells_csv(found: Cells) -> str:
     for method, cell in by_method.items()
   ]
   return formats.comma_separated([*header, *_COUNTS], rows)
+
+
+def _positions_csv(found: Cells) -> str:
+  header = ["task", *tables.AXES, "position"]
+  for share in ("reached", "conditional"):
+    header += [share, f"{share}_se", f"{share}_n"]
+  rows = [
+    [task, *method.fields.values(), d, *_values(here), *_values(given)]
+    for task, by_method in found.items()
+    for method, cell in by_method.items()
+    for d, (here, given) in enumerate(
+      zip(cell.reached, cell.conditional, strict=True), 1
+    )
+  ]
+  return formats.comma_separated(header, rows)
 
 
 def _values(estimate: Estimate | None) -> list:
