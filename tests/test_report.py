@@ -120,13 +120,41 @@ def test_cells_are_the_metrics_of_the_lines(tmp_path):
 def test_the_order_of_lines_changes_no_byte(tmp_path):
   made = [*items()]
   for name, lines in (("a", made), ("b", made[::-1])):
-    report.write(unit(tmp_path / name, lines))
-  names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    report.write(unit(tmp_path / name / "run", lines))
+  names = sorted(path.name for path in (tmp_path / "a" / "run").iterdir())
   assert len([name for name in names if name.endswith(".svg")]) == 3
   for name in names:
     if name not in ("items.jsonl", "lock"):
-      first = (tmp_path / "a" / name).read_bytes()
-      assert first == (tmp_path / "b" / name).read_bytes(), name
+      first = (tmp_path / "a" / "run" / name).read_bytes()
+      assert first == (tmp_path / "b" / "run" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+  ("folder", "experiment", "models", "title"),
+  [
+    (
+      "quickstart",
+      "quickstart",
+      {},
+      "quickstart: bundled/target with bundled/",
+    ),
+    ("wide", "mine & yours", {}, "mine &amp; yours, wide: bundled/target with"),
+    (
+      "wide",
+      "x",
+      {"target": "/a/b/c/8B", "draft": "meta/1B"},
+      "x, wide: c/8B with meta/1B",
+    ),
+  ],
+)
+def test_the_page_says_which_run_it_is(
+  tmp_path, folder, experiment, models, title
+):
+  made = {f"models__{name}": value for name, value in models.items()}
+  place = unit(tmp_path / folder, items(), experiment=experiment, **made)
+  page = report.write(place).page.read_text()
+  for tag in ("title", "h1"):
+    assert f"<{tag}>{title}" in page
 
 
 def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(

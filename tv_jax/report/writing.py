@@ -247,7 +247,7 @@ def _page(unit, found, shown, speeds, drawn, warnings) -> str:
     ],
   }
   return page.render(
-    title=f"tv_jax: {unit.config['experiment']}",
+    title=_title(unit),
     lead=[*warnings, _lead(unit)],
     figures=_figures(unit, found, speeds),
     sections=[
@@ -255,6 +255,16 @@ def _page(unit, found, shown, speeds, drawn, warnings) -> str:
       for (name, heading), parts in sections.items()
     ],
   )
+
+
+def _title(unit) -> str:
+  """Which run it is, among the pages that a reader has open."""
+  names = dict.fromkeys([unit.config["experiment"], unit.folder.resolve().name])
+  pair = (
+    "/".join(pathlib.PurePath(unit.config["models"][side]).parts[-2:])
+    for side in ("target", "draft")
+  )
+  return f"{', '.join(names)}: {' with '.join(pair)}"
 
 
 def _lead(unit) -> str:
