@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests import test_evaluate, traces
+from tests import documents, test_evaluate, traces
 from tv_jax import evaluate, metrics, report, store
 from tv_jax.records import Answer
 from tv_jax.report import formats, progress, tables
@@ -229,6 +229,20 @@ def test_acceptance_by_position(tmp_path):
   assert "### By position: without_replacement, temperature 1" in text
   assert "| reached 1 " in text
   assert "1 + accepted / drafts" in text
+
+
+def test_the_page_of_definitions_has_every_column(tmp_path):
+  report.write(unit(tmp_path, items()))
+  text = (documents.DOCS / "definitions.md").read_text()
+  named = set(re.findall(r"`(\w+)`", text))
+  (columns,) = {tuple(row) for row in rows_of(tmp_path / "positions.csv")}
+  lengths = {"acceptance_by_item", "acceptance_by_token", "drafted"}
+  assert lengths < {*rows_of(tmp_path / "cells.csv")[0]}
+  shares = {"position", "reached", "conditional"}
+  assert shares < {*columns}
+  assert lengths | shares <= named
+  for system in ("paper", "Spec-Bench", "EAGLE", "vLLM", "SGLang", "llama.cpp"):
+    assert f"| {system}" in text or f"| the {system}" in text
 
 
 def drafted(items, sizes):
