@@ -265,7 +265,7 @@ def _places(group, hot) -> Iterator[Place]:
           yield Place(nodes, tree, cooler, rule, by_item, check, cycle)
 
 
-def _cycles(group, hot) -> dict[tuple[str, str], dict[int, float]]:
+def _cycles(group, hot) -> dict[tuple[str, str], dict[int | str, float]]:
   """By tree and rule the milliseconds a cycle, question by question.
 
   Of the first run that has timed the traversal on the paper's tree of the size:
@@ -287,7 +287,7 @@ def _by_question(timed):
     np.array(timed[name]) for name in ("questions", "seconds", "cycles")
   )
   return {
-    int(item): float(
+    item.item(): float(
       1e3 * seconds[asked == item].sum() / cycles[asked == item].sum()
     )
     for item in np.unique(asked)

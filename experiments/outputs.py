@@ -87,7 +87,7 @@ def test(answers: Iterable[Answer], method) -> two_samples.Found | None:
 
 
 def _by_question(answers, method, seeds) -> two_samples.Sample:
-  found: dict[int, list] = {}
+  found: dict[int | str, list] = {}
   for answer in answers:
     own = answer.method
     if own.seed in seeds and own.pooled("seed") == method:

@@ -9,7 +9,6 @@ from experiments import paper
 from launch import models, shapes
 from launch.models import HEADS, PUBLISHED, once
 from tv_jax import prompts
-from tv_jax.reading import brief
 
 # What the paper's speeds are of. Colder ones are faster.
 PROPOSAL, HOTTEST = "without_replacement", 1
@@ -120,10 +119,8 @@ def _turns(
 ) -> tuple[list[int], bool]:
   """How many turns each question has, and whether that is as published."""
   found, published = _questions(source)
-  found = [one for one in found if not tasks or one.task in tasks]
+  found = prompts.select(found, tasks)
   found = prompts.limit(found, per_task=per_task or None)
-  if not found:
-    raise ValueError(f"{brief(source)} has no questions of {' '.join(tasks)}")
   return [len(one.turns) for one in found], published
 
 
@@ -137,7 +134,7 @@ def _questions(source: str) -> tuple:
     return prompts.load_spec_bench(path), False
   found = []
   for category, count in prompts.SPEC_BENCH.items():
-    turns = ("", "") if category in prompts.MT_BENCH else ("",)
-    one = {"category": category, "turns": turns, "references": ()}
-    found += [prompts.Question(question_id=0, **one)] * count
+    ours = category in prompts.MT_BENCH
+    one = {"category": category, "turns": ("",) * (1 + ours), "references": ()}
+    found += [prompts.Question(question_id=0, mt_bench=ours, **one)] * count
   return found, True

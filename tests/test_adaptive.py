@@ -364,6 +364,30 @@ def test_a_policy_of_ones_own(pair):
     _ = result.node_acceptance
 
 
+def where_it_is_sure(laws, worth, most):
+  """Nothing hangs below a node after which the draft is in doubt."""
+  sure = jnp.where(jnp.max(laws, axis=-1) > 0.6, worth, 0)
+  return sure[:, None] * np.array([[1.0, 0.5]], np.float32)
+
+
+def test_drafted_nodes_are_counted(pair):
+  options = {"template": "chat", "trace": 30, "max_new_tokens": 20}
+  shape = Adaptive((2, 3, 2), most=2, policy=where_it_is_sure)
+  result = tv_jax.generate(pair, ASKED, tree=shape, **options)
+  found = [own.tolist() for own in result.drafted]
+  assert found == [
+    (own.parent[:, 1:] != NO_PARENT).sum(axis=1).tolist()
+    for own in result.trace
+  ]
+  assert len(set().union(*found)) > 2
+  options["max_new_tokens"] = 8
+  known = tv_jax.generate(pair, ASKED, tree="kary:2x2", **options)
+  assert {n for own in known.drafted for n in own.tolist()} == {6}
+  # Of a law with one token there is one child.
+  narrow = tv_jax.generate(pair, ASKED, tree="kary:2x2", top_k=1, **options)
+  assert {n for own in narrow.drafted for n in own.tolist()} == {2}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
   "proposal", ["without_replacement", "with_replacement"]

@@ -35,6 +35,8 @@ RUN = {
   "python -m tv_jax.main --config=configs/quickstart.py "
   '--config.temperatures="0.6 1.0" --workdir=runs/mine': FEWER + ONE_TREE,
   "python -m tv_jax.main --config=configs/eagle_bundled.py": FEWER + ONE_TREE,
+  "python -m tv_jax.main --config=configs/quickstart.py "
+  "--config.questions=mine.jsonl --workdir=runs/asked": FEWER + ONE_TREE,
   "python -m tv_jax.main --config=configs/quickstart.py --workdir=runs/wide "
   '--config.trees="chain:2 grown:16" '
   '--config.verifiers="token_level traversal my_rule:decide" '
@@ -193,6 +195,7 @@ def folder(tmp_path_factory):
   for name, content in documents.files_of(tutorial).items():
     (folder / f"{name}.py").write_text(content)
   (folder / "tree.json").write_text('{"parents": [-1, 0, 0, 1], "nodes": 3}')
+  (folder / "mine.jsonl").write_text('{"category": "qa", "prompt": "Who?"}')
   done = documents.run(documents.Command("python use.py", ""), folder)
   assert done.returncode == 0, done.stderr
   return folder

@@ -104,6 +104,7 @@ def test_an_answer_is_what_generate_says(finished, pair):
     assert ours.tokens == theirs.tokens[0]
     assert ours.text == theirs.text[0]
     assert ours.accepted == theirs.accepted[0].tolist()
+    assert ours.drafted == theirs.drafted[0].tolist()
     assert ours.stops == theirs.stops.tolist()
     for name, expected in theirs.expected.items():
       np.testing.assert_allclose(ours.expected[name], expected[0], rtol=1e-4)
@@ -440,3 +441,43 @@ def test_a_rule_for_chains_runs_on_chains_alone():
 def test_too_few_devices_are_said_to_be():
   with pytest.raises(ValueError, match=r"models.devices=64: there are only 2"):
     evaluate.load(evaluate.from_config(config(models__devices=64)))
+
+
+def test_questions_as_they_come(tmp_path):
+  path = tmp_path / "mine.jsonl"
+  rows = [
+    {"question_id": "speed/1", "category": "coding", "turns": ["Sort."]},
+    {"question_id": "speed/2", "category": "qa", "turns": ["Who?", "Why?"]},
+    {"turns": ["Once upon a time"]},
+    {"prompt": "Hello"},
+  ]
+  path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+  asked = config(
+    questions=str(path),
+    tasks="",
+    trees="chain:1",
+    max_new_tokens=3,
+    timing__per_task=1,
+    timing__stages="",
+  )
+  evaluate.run(asked, tmp_path / "run")
+  unit = store.read(tmp_path / "run")
+  found = [(x.task, x.question, x.turn) for x in unit.items if x.method.plain]
+  assert found == [
+    ("coding", "speed/1", 0),
+    ("mine", "3", 0),
+    ("mine", "4", 0),
+    ("qa", "speed/2", 0),
+    ("qa", "speed/2", 1),
+  ]
+  report.write(unit.folder)
+  lines = (unit.folder / "table.csv").read_text().splitlines()
+  names = [line.split(",")[2] for line in lines]
+  assert names == ["task", "qa", "coding", "mine", "All"]
+  numbers = {asking.number(one.question, one.turn) for one in unit.items}
+  assert len(numbers) == len(found)
+  assert max(numbers) < 2**32
+  assert asking.number("speed/1", 1) == asking.number("speed/1", 0) + 1
+  path.write_text(path.read_text().replace("speed/1", "speed\\n1"))
+  with pytest.raises(ValueError, match=r"question_id 'speed\\n1' holds what"):
+    evaluate.from_config(asked)

@@ -379,7 +379,7 @@ def test_no_speed_is_known(fields, what):
 
 
 def test_nothing_to_ask_or_decode():
-  assert "has no questions of poetry" in hours(tasks="poetry").line
+  assert "'poetry' is none of the questions'" in hours(tasks="poetry").line
   assert "nothing to decode" in hours(trees="", plain=False).line
 
 

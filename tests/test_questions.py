@@ -1,3 +1,4 @@
+import collections
 import json
 import os
 
@@ -50,14 +51,106 @@ def test_a_line_separator_inside_a_turn(path):
   assert prompts.load_questions(path)[0].turns == ("a\u2028b",)
 
 
-def test_tasks():
-  def task(category):
-    return Question(
-      question_id=1, category=category, turns=("a",), references=()
-    ).task
+def tasks(path, *rows):
+  return [one.task for one in prompts.load_questions(write(path, *rows))]
 
-  assert task("stem") == task("writing") == "mt_bench"
-  assert task("rag") == "rag"
+
+WRITING, STEM, QA = (
+  {"question_id": number, "category": category, "turns": ["a"]}
+  for number, category in ((81, "writing"), (150, "stem"), (401, "qa"))
+)
+
+
+def test_mt_bench_s_questions_are_one_task(path):
+  assert tasks(path, WRITING, STEM, QA) == ["mt_bench", "mt_bench", "qa"]
+
+
+def test_a_file_like_spec_bench_s_has_its_six_tasks(path):
+  """Whatever its numbers are, and wherever it stands."""
+  path.write_bytes((prompts.BUNDLED / "minibench.jsonl").read_bytes())
+  for source in (path, "minibench"):
+    questions = prompts.load_questions(source)
+    assert collections.Counter(question.task for question in questions) == {
+      "mt_bench": 16,
+      **dict.fromkeys(prompts.OTHERS, 16),
+    }
+  rows = made_up(prompts.SPEC_BENCH)
+  assert "mt_bench" in tasks(path, *rows)
+  rows.append(ROW | {"question_id": "x", "category": "multilingual"})
+  assert "mt_bench" not in tasks(path, *rows)
+
+
+@pytest.mark.parametrize(
+  "other",
+  [
+    {"question_id": 82, "category": "coding", "turns": ["a"]},
+    {"question_id": 7, "category": "math", "turns": ["a"]},
+    {"question_id": "x", "category": "stem", "turns": ["a"]},
+    {"category": "writing", "turns": ["a"]},
+  ],
+)
+def test_categories_of_another_file_stay_what_they_are_called(path, other):
+  found = tasks(path, WRITING, STEM, QA, other)
+  assert found == ["writing", "stem", "qa", other["category"]]
+
+
+def ask(path, *rows):
+  """What is read of each row, without what is the same in all of them."""
+  return [
+    (one.question_id, one.category, one.turns)
+    for one in prompts.load_questions(write(path, *rows))
+  ]
+
+
+def test_speed_bench_s_fields(path):
+  row = {
+    "question_id": "c8f1-coding-3",
+    "category": "coding",
+    "sub_category": "python",
+    "turns": ["Sort a list.", "Now in place."],
+    "source": "somewhere",
+    "src_id": "3",
+    "difficulty": "hard",
+    "multiturn": True,
+  }
+  turns = tuple(row["turns"])
+  assert ask(path, row) == [("c8f1-coding-3", "coding", turns)]
+
+
+def test_what_is_missing_is_the_line_s_number_and_the_file_s_name(tmp_path):
+  path = tmp_path / "gsm8k.jsonl"
+  assert ask(path, {"turns": ["a", "b"]}, "", {"prompt": "c"}) == [
+    (1, "gsm8k", ("a", "b")),
+    (3, "gsm8k", ("c",)),
+  ]
+  nothing = {"question_id": None, "category": None, "turns": None}
+  assert ask(path, nothing | {"prompt": ["a", "b"], "reference": None}) == [
+    (1, "gsm8k", ("a", "b"))
+  ]
+
+
+def test_beside_names_numbers_are_names(path):
+  rows = ROW | {"question_id": "a"}, ROW, {"prompt": "x"}
+  assert [own[0] for own in ask(path, *rows)] == ["a", "5", "3"]
+  with pytest.raises(ValueError, match="line 3: question_id 5 is there twice"):
+    ask(path, ROW | {"question_id": "a"}, ROW, ROW | {"question_id": "5"})
+
+
+def test_tasks_are_selected_by_their_names(path):
+  rows = [
+    ROW | {"question_id": i, "category": category}
+    for i, category in enumerate(["qa", "creative writing", "qa", "math"])
+  ]
+  questions = prompts.load_questions(write(path, *rows))
+  assert prompts.select(questions, ()) == questions
+  assert ids(prompts.select(questions, ("qa",))) == [0, 2]
+  assert ids(prompts.select(questions, ("math", "creative_writing"))) == [1, 3]
+  with pytest.raises(
+    ValueError,
+    match="'poetry' is none of the questions': qa, creative_writing, math: give"
+    ' some of these, or "" for all',
+  ):
+    prompts.select(questions, ("qa", "poetry"))
 
 
 @pytest.mark.parametrize(
@@ -67,11 +160,14 @@ def test_tasks():
     ("x", r"line 2 is not JSON"),
     ("[1]", r"line 2 is not an object with question_id, category, turns"),
     ({"question_id": 6, "category": "qa"}, r"line 2 lacks turns"),
-    ({"category": "qa", "turns": ["a"]}, r"line 2 lacks question_id"),
     (
-      ROW | {"question_id": "6"},
-      r"line 2: question_id='6' must be of type int",
+      ROW | {"question_id": 6.5},
+      r"line 2: question_id=6.5 must be of type int or str",
     ),
+    (ROW | {"question_id": ""}, r"line 2: question_id='' must .* not empty"),
+    (ROW | {"question_id": 6, "category": 3}, r"line 2: category=3 must be of"),
+    ({"prompt": 3}, r"line 2: turns=3 must be of type list"),
+    ({"prompt": ["a", 3]}, r"line 2: turns=\[.a., 3\] must hold strings"),
     (ROW | {"turns": []}, r"line 2: turns=\[\] must .* not empty"),
     (ROW | {"turns": "What?"}, r"line 2: turns='What\?' must be of type list"),
     (ROW | {"turns": [1]}, r"line 2: turns=\[1\] must hold strings"),
@@ -156,14 +252,16 @@ def ids(questions):
 
 
 def test_limits(path):
-  counts = {"writing": 2, "stem": 2, "qa": 3}
-  questions = prompts.load_questions(write(path, *made_up(counts)))
+  rows = made_up({"writing": 2, "stem": 2, "qa": 3})
+  for row in rows[:4]:
+    row["question_id"] += 81 if row["category"] == "writing" else 139
+  questions = prompts.load_questions(write(path, *rows))
   assert prompts.limit(questions) == questions
-  assert ids(prompts.limit(questions, first=3)) == [0, 1, 2]
+  assert ids(prompts.limit(questions, first=3)) == [81, 82, 141]
   assert ids(prompts.limit(questions, last=3)) == [4, 5, 6]
-  assert ids(prompts.limit(questions, first=3, last=1)) == [2]
-  assert ids(prompts.limit(questions, per_task=2)) == [0, 1, 4, 5]
-  assert ids(prompts.limit(questions, first=6, per_task=2)) == [0, 1, 4, 5]
+  assert ids(prompts.limit(questions, first=3, last=1)) == [141]
+  assert ids(prompts.limit(questions, per_task=2)) == [81, 82, 4, 5]
+  assert ids(prompts.limit(questions, first=6, per_task=2)) == [81, 82, 4, 5]
   with pytest.raises(ValueError, match="per_task=0 must be 1 or more"):
     prompts.limit(questions, per_task=0)
 

@@ -41,13 +41,13 @@ SHORT = {
 POSITIONS = 1900  # below the limit of the configs, 1960
 LONG = "A word, another word, and once more. " * POSITIONS
 OWN = [
-  ("writing", ["Write a line about rain.", "Now about snow."]),
-  ("stem", [LONG, "And in short?"]),
-  ("translation", ["Translate German to English: Der Hund schläft."]),
-  ("summarization", ["Summarize: A ship came home. All were glad."]),
-  ("qa", ["who wrote the first letter"]),
-  ("math_reasoning", ["Anna has 3 apples and eats 1. How many are left?"]),
-  ("rag", ["Document 1: Rome is old.\n\nQuestion: is Rome old?"]),
+  (81, "writing", ["Write a line about rain.", "Now about snow."]),
+  (141, "stem", [LONG, "And in short?"]),
+  (161, "translation", ["Translate German to English: Der Hund schläft."]),
+  (241, "summarization", ["Summarize: A ship came home. All were glad."]),
+  (321, "qa", ["who wrote the first letter"]),
+  (401, "math_reasoning", ["Anna has 3 apples and eats 1. How many are left?"]),
+  (481, "rag", ["Document 1: Rome is old.\n\nQuestion: is Rome old?"]),
 ]
 
 
@@ -62,8 +62,8 @@ def own(tmp_path_factory):
   """A few questions in Spec-Bench's format; the second is too long."""
   path = tmp_path_factory.mktemp("questions") / "question.jsonl"
   rows = [
-    {"question_id": 81 + i, "category": category, "turns": turns}
-    for i, (category, turns) in enumerate(OWN)
+    {"question_id": number, "category": category, "turns": turns}
+    for number, category, turns in OWN
   ]
   path.write_text("".join(json.dumps(row) + "\n" for row in rows))
   return path
@@ -156,7 +156,7 @@ def test_a_run_from_published_files(name, own, tmp_path, request):
   config = overridden(PAIRS[name].get_config(), pair, own, padded_to=256)
   evaluate.run(config, tmp_path)
   report.write(tmp_path)
-  finished(tmp_path, 9, failed={(82, 0), (82, 1)})
+  finished(tmp_path, 9, failed={(141, 0), (141, 1)})
 
 
 @pytest.mark.long

@@ -35,6 +35,8 @@ def test_a_line_is_an_answer():
     ({"tokens": 7}, "item task qa, question 3, .* seed 0: tokens must be a li"),
     ({"right": "yes"}, "right='yes' is of a wrong type"),
     ({"expected": {"x": [1.5]}}, "expected.x has not a number for each cycle"),
+    ({"drafted": [1.5]}, r"drafted\[\]=1.5 is of a wrong type"),
+    ({"drafted": [6] * 99}, "drafted has not a number for each cycle"),
     ({"trace": [{}]}, r"trace\[\].parents is missing"),
     ({"error": 7}, "error=7 is of a wrong type"),
   ],

@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from tests import test_evaluate, traces
+from tests import documents, test_evaluate, traces
 from tv_jax import evaluate, metrics, report, store
 from tv_jax.records import Answer
-from tv_jax.report import formats, progress
+from tv_jax.report import formats, progress, tables
 from tv_jax.report.tables import Table
 
 RULES = ("token_level", "traversal")
@@ -120,13 +120,41 @@ def test_cells_are_the_metrics_of_the_lines(tmp_path):
 def test_the_order_of_lines_changes_no_byte(tmp_path):
   made = [*items()]
   for name, lines in (("a", made), ("b", made[::-1])):
-    report.write(unit(tmp_path / name, lines))
-  names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    report.write(unit(tmp_path / name / "run", lines))
+  names = sorted(path.name for path in (tmp_path / "a" / "run").iterdir())
   assert len([name for name in names if name.endswith(".svg")]) == 3
   for name in names:
     if name not in ("items.jsonl", "lock"):
-      first = (tmp_path / "a" / name).read_bytes()
-      assert first == (tmp_path / "b" / name).read_bytes(), name
+      first = (tmp_path / "a" / "run" / name).read_bytes()
+      assert first == (tmp_path / "b" / "run" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+  ("folder", "experiment", "models", "title"),
+  [
+    (
+      "quickstart",
+      "quickstart",
+      {},
+      "quickstart: bundled/target with bundled/",
+    ),
+    ("wide", "mine & yours", {}, "mine &amp; yours, wide: bundled/target with"),
+    (
+      "wide",
+      "x",
+      {"target": "/a/b/c/8B", "draft": "meta/1B"},
+      "x, wide: c/8B with meta/1B",
+    ),
+  ],
+)
+def test_the_page_says_which_run_it_is(
+  tmp_path, folder, experiment, models, title
+):
+  made = {f"models__{name}": value for name, value in models.items()}
+  place = unit(tmp_path / folder, items(), experiment=experiment, **made)
+  page = report.write(place).page.read_text()
+  for tag in ("title", "h1"):
+    assert f"<{tag}>{title}" in page
 
 
 def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
@@ -154,6 +182,105 @@ def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
   latex = (tmp_path / "table.tex").read_text()
   assert latex.count("\\\\") == 5
   assert r"token\_level" in latex
+
+
+def test_acceptance_by_position(tmp_path):
+  made = [*items()]
+  report.write(unit(tmp_path, made))
+  rows = rows_of(tmp_path / "positions.csv")
+  assert len({tuple(row.values())[:6] for row in rows}) == len(rows)
+  for row in rows:
+    lengths = [
+      (gained, item["question"])
+      for item in made
+      for gained in item["accepted"]
+      if row["task"] in ("all", item["task"])
+      and all(row[k] == str(item[k]) for k in ("tree", "verifier"))
+    ]
+    d = int(row["position"])
+    here, above = (
+      [question for gained, question in lengths if gained > depth]
+      for depth in (d, d - 1)
+    )
+    assert float(row["reached"]) == pytest.approx(
+      len(here) / len(lengths), abs=1e-6
+    )
+    assert float(row["conditional"]) == pytest.approx(
+      len(here) / len(above), abs=1e-6
+    )
+    assert row["reached_n"] == row["conditional_n"]
+    deepest = max(gained for gained, _ in lengths) - 1
+    assert 1 <= d <= deepest
+  assert {row["verifier"] for row in rows} == {*RULES}
+  # The lengths are what the shares add up to.
+  cells = {
+    (row["tree"], row["verifier"]): float(row["acceptance_by_token"])
+    for row in rows_of(tmp_path / "cells.csv")
+    if row["task"] == "all" and row["tree"] != "none"
+  }
+  for (tree, rule), length in cells.items():
+    shares = [
+      float(row["reached"])
+      for row in rows
+      if (row["task"], row["tree"], row["verifier"]) == ("all", tree, rule)
+    ]
+    assert 1 + sum(shares) == pytest.approx(length, abs=1e-4)
+  text = (tmp_path / "table.md").read_text()
+  assert "### By position: without_replacement, temperature 1" in text
+  assert "| reached 1 " in text
+  assert "1 + accepted / drafts" in text
+
+
+def test_the_page_of_definitions_has_every_column(tmp_path):
+  report.write(unit(tmp_path, items()))
+  text = (documents.DOCS / "definitions.md").read_text()
+  named = set(re.findall(r"`(\w+)`", text))
+  (columns,) = {tuple(row) for row in rows_of(tmp_path / "positions.csv")}
+  lengths = {"acceptance_by_item", "acceptance_by_token", "drafted"}
+  assert lengths < {*rows_of(tmp_path / "cells.csv")[0]}
+  shares = {"position", "reached", "conditional"}
+  assert shares < {*columns}
+  assert lengths | shares <= named
+  for system in ("paper", "Spec-Bench", "EAGLE", "vLLM", "SGLang", "llama.cpp"):
+    assert f"| {system}" in text or f"| the {system}" in text
+
+
+def drafted(items, sizes):
+  """The items, with so many nodes in the cycles of each drafted answer."""
+  sizes = iter(sizes)
+  for item in items:
+    if item["tree"] != "none":
+      item["drafted"] = [next(sizes)] * len(item["accepted"])
+    yield item
+
+
+def test_drafted_nodes_are_in_the_tables_if_all_are_known(tmp_path):
+  made = [*drafted(items(("chain:5",), range(1, 3)), (4, 5, 6, 5))]
+  folder = unit(tmp_path / "new", made, trees="chain:5")
+  cells = tables.cells(store.read(folder).items, store.read(folder).config)
+  found = {one.verifier: cell.drafted for one, cell in cells["all"].items()}
+  assert found["plain"] is None
+  assert (found["token_level"].mean, found["traversal"].mean) == (5, 5)
+  assert (found["token_level"].n, found["traversal"].error) == (2, 0)
+  assert found["token_level"].error > 0
+  report.write(folder)
+  (row,) = (
+    row
+    for row in rows_of(folder / "cells.csv")
+    if (row["task"], row["verifier"]) == ("all", "traversal")
+  )
+  assert (row["drafted"], row["drafted_n"]) == ("5.0", "2")
+  text = (folder / "table.md").read_text()
+  assert "5.0 ± 1.0" in text
+  # An older version kept none of some: a mean of the others is not theirs.
+  del made[1]["drafted"]
+  folder = unit(tmp_path / "old", made, trees="chain:5")
+  cells = tables.cells(store.read(folder).items, store.read(folder).config)
+  found = {one.verifier: cell.drafted for one, cell in cells["all"].items()}
+  assert found["token_level"] is None
+  assert found["traversal"].mean == 5
+  report.write(folder)
+  assert "5.0 ± 1.0" not in (folder / "table.md").read_text()
 
 
 def test_an_unfinished_run_says_so_everywhere(tmp_path):

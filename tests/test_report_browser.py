@@ -1,8 +1,10 @@
 """The page in a real browser, compared with numbers from Python."""
 
+import io
 import itertools
 import re
 
+import matplotlib.pyplot as plt
 import pytest
 
 from tests import browser as browsers
@@ -374,6 +376,33 @@ def test_a_phone_has_no_overflow(browser, url, made):
     )
     assert browser.run("return innerWidth") == PHONE[0]
     assert scroll_width(browser) <= PHONE[0]
+
+
+def edge(browser):
+  """The colors at a wide table's right edge, and of the page beside it."""
+  x, y = browser.run("""
+    const place = document.querySelector(".scroll").getBoundingClientRect();
+    return [place.right, place.top];
+  """)
+  image = plt.imread(io.BytesIO(browser.screenshot()))[..., :3]
+  ratio = browser.run("return devicePixelRatio")
+  row, end = (round(ratio * value) for value in (y + 3, x))
+  return image[row, end - 2].tolist(), image[row, end + 2].tolist()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_table_shows_that_there_is_more_to_the_right(browser, scheme):
+  browser.prefer(color_scheme=scheme)
+  browser.resize(*PHONE, mobile=True)
+  browser.run("document.querySelector('.scroll').scrollIntoView()")
+  own, page = edge(browser)
+  assert max(abs(a - b) for a, b in zip(own, page, strict=True)) > 0.1
+  browser.run("document.querySelector('.scroll').scrollLeft = 1e6")
+  own, page = edge(browser)
+  assert own == page
+  browser.resize(*DESKTOP)
+  own, page = edge(browser)
+  assert own == page
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,5 +1,6 @@
 """What a run reads is hashed: every change shows, and nothing else does."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -188,3 +189,19 @@ def test_what_is_not_known_of_both_starts_is_no_difference(tmp_path):
   keep(tmp_path, {"questions": "1", "rules/my_rule:decide": "5"})
   kept = json.loads((tmp_path / "sources.json").read_text())
   assert kept == BEGUN | {"rules/my_rule:decide": "5"}
+
+
+def test_a_category_that_is_no_longer_mt_bench_s_is_a_difference():
+  """An older version called it so; what it asked otherwise is as it was."""
+  one = prompts.Question(
+    question_id=1, category="coding", turns=("a",), references=()
+  )
+  as_before = dataclasses.replace(one, mt_bench=True)
+  fields = dataclasses.asdict(one)
+  del fields["mt_bench"]
+  assert sources_lib.of_questions([as_before]) == sources_lib._of_value(
+    [fields]
+  )
+  assert sources_lib.of_questions([one]) != sources_lib.of_questions(
+    [as_before]
+  )

@@ -40,7 +40,11 @@ def test_every_answer_scores_and_no_alternative_is_left(training, task):
 def test_categories_belong_to_their_task(training, task):
   for one in training[task]:
     question = prompts.Question(
-      question_id=1, category=one.category, turns=one.turns, references=()
+      question_id=1,
+      category=one.category,
+      turns=one.turns,
+      references=(),
+      mt_bench=one.category in prompts.MT_BENCH,
     )
     assert question.task == task
 

@@ -7,6 +7,7 @@ context and are no independent draws, so that errors are over items.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -70,7 +71,13 @@ class Cell:
 
   Attributes:
     by_item: Tokens a cycle: in each item, then over items. The paper's.
-    by_token: Tokens a cycle, over all cycles. Spec-Bench's.
+    by_token: Tokens a cycle, over all cycles: 1 + accepted / drafts, as engines
+      print it. Spec-Bench's.
+    reached: By depth from 1, the share of cycles that accepted a node there, as
+      deep as any did.
+    conditional: The same among the cycles that accepted a node of the depth
+      above.
+    drafted: Nodes drafted in a cycle; None if it is not known of all answers.
     expected: Tokens a cycle that the rule expects, given each draft.
     gain: `expected` less what the baseline expects of the very same drafts.
     relative: The same in percent of what the baseline expects.
@@ -87,6 +94,9 @@ class Cell:
 
   by_item: Estimate
   by_token: Estimate
+  reached: tuple[Estimate, ...]
+  conditional: tuple[Estimate, ...]
+  drafted: Estimate | None
   expected: Estimate | None
   gain: Estimate | None
   relative: Estimate | None
@@ -114,9 +124,18 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
     gain = Estimate.clustered(own - base, item)
     more = relative(own, base, item)
   by_item = list(_by_item(sound).values())
+  deep = [realised > d for d in range(max(realised, default=1))]
+  known = all(one.drafted is not None for one in sound)
+  drafted = [n for one in sound for n in one.drafted] if known else []
   return Cell(
     by_item=Estimate.of(by_item),
     by_token=Estimate.clustered(realised, item),
+    reached=tuple(Estimate.clustered(here, item) for here in deep[1:]),
+    conditional=tuple(
+      quotient(item, [here], [above])
+      for above, here in itertools.pairwise(deep)
+    ),
+    drafted=Estimate.clustered(drafted, item) if drafted else None,
     expected=None if own is None else Estimate.clustered(own, item),
     gain=gain,
     relative=more,
@@ -235,7 +254,9 @@ def _sound(answers) -> list[Answer]:
   return [answer for answer in answers if answer.error is None]
 
 
-def expected_by_item(answers: Iterable[Answer], rule: str) -> dict[int, float]:
+def expected_by_item(
+  answers: Iterable[Answer], rule: str
+) -> dict[int | str, float]:
   """By question, the tokens a cycle that a rule of the panel expects."""
   return _by_item(
     [one for one in _sound(answers) if rule in one.expected],
@@ -246,9 +267,9 @@ def expected_by_item(answers: Iterable[Answer], rule: str) -> dict[int, float]:
 def _by_item(
   answers: Sequence[Answer],
   lengths: Callable[[Answer], Sequence[float]] = lambda one: one.accepted,
-) -> dict[int, float]:
+) -> dict[int | str, float]:
   """Tokens a cycle of each question: its turns pooled, its seeds' mean."""
-  pooled: dict[int, dict[int, list[float]]] = {}
+  pooled: dict[int | str, dict[int, list[float]]] = {}
   for answer in answers:
     seeds = pooled.setdefault(answer.question, {})
     seeds.setdefault(answer.method.seed, []).extend(lengths(answer))
@@ -259,9 +280,9 @@ def _by_item(
   }
 
 
-def right(answers: Iterable[Answer]) -> dict[int, float]:
+def right(answers: Iterable[Answer]) -> dict[int | str, float]:
   """By question that has a reference, the share of right answers."""
-  found: dict[int, list[bool]] = {}
+  found: dict[int | str, list[bool]] = {}
   for answer in _sound(answers):
     if answer.right is not None:
       found.setdefault(answer.question, []).append(answer.right)

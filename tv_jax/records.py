@@ -87,7 +87,7 @@ class Key(NamedTuple):
   """Which answer it is."""
 
   task: str
-  question: int
+  question: int | str
   turn: int
   method: Method
 
@@ -127,12 +127,14 @@ class Answer:
 
   Attributes:
     task: The question's.
-    question: Its number.
+    question: Its number or name.
     turn: Of the question, from 0.
     method: How it was decoded.
     tokens: What was kept.
     text: The same, without special tokens.
     accepted: Tokens gained, by cycle.
+    drafted: Nodes drafted, by cycle, without the root; None if there is no
+      draft, and of older versions.
     expected: What each rule of the panel expected to gain, by cycle; None for a
       NaN.
     stops: How often each node was the accepted one.
@@ -144,12 +146,13 @@ class Answer:
   """
 
   task: str
-  question: int
+  question: int | str
   turn: int
   method: Method
   tokens: Sequence[int] = ()
   text: str = ""
   accepted: Sequence[int] = ()
+  drafted: Sequence[int] | None = None
   expected: Mapping[str, Sequence[float | None]] = dataclasses.field(
     default_factory=dict
   )
@@ -215,13 +218,18 @@ def _faults_of(line) -> Iterator[str]:
     yield from faults({"error": str}, line)
     return
   yield from faults(_RESULTS, line)
+  by_cycle = {}
   if isinstance(line.get("expected"), Mapping):
     for name, values in line["expected"].items():
-      yield from faults([_UNKNOWN], values, f"expected.{name}")
-      sides = values, line.get("accepted")
-      lists = [side for side in sides if isinstance(side, list)]
-      if len({*map(len, lists)}) > 1:
-        yield f"expected.{name} has not a number for each cycle"
+      by_cycle[f"expected.{name}"] = _UNKNOWN, values
+  if "drafted" in line:  # since it is kept
+    by_cycle["drafted"] = int, line["drafted"]
+  for name, (kind, values) in by_cycle.items():
+    yield from faults([kind], values, name)
+    sides = values, line.get("accepted")
+    lists = [side for side in sides if isinstance(side, list)]
+    if len({*map(len, lists)}) > 1:
+      yield f"{name} has not a number for each cycle"
   if "trace" in line:
     yield from faults([_CYCLE], line["trace"], "trace")
     for cycle in line["trace"] if isinstance(line["trace"], list) else ():

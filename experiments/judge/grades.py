@@ -201,7 +201,7 @@ class Row:
   unparsed: int = 0
   missing: int = 0
   failed: int = 0
-  by_question: dict[int, float] = dataclasses.field(default_factory=dict)
+  by_question: dict[int | str, float] = dataclasses.field(default_factory=dict)
   less_plain: Estimate | None = None
 
   @property
@@ -256,13 +256,15 @@ def table(
   for method, own in rows.items():
     own.by_question = {
       question: _mean(seeds)
-      for question, seeds in sorted(values.get(method, {}).items())
+      for question, seeds in values.get(method, {}).items()
     }
   for method, own in rows.items():
     plain = rows.get(method.undrafted.pooled("seed"))
-    both = own.by_question.keys() & plain.by_question.keys() if plain else ()
-    if both and not method.plain:
-      less = [own.by_question[q] - plain.by_question[q] for q in sorted(both)]
+    both = plain.by_question.keys() if plain and not method.plain else ()
+    less = [
+      x - plain.by_question[q] for q, x in own.by_question.items() if q in both
+    ]
+    if less:
       own.less_plain = Estimate.of(less)
   return tuple(rows.values())
 

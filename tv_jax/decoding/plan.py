@@ -130,6 +130,7 @@ class Records:
   kept: jax.Array  # [B] int32: how many of them, cut at an end or the limit
   cycles: jax.Array  # [B] int32: how many were run
   accepted: jax.Array  # [B, C] int32: tokens gained in each, before any cut
+  drafted: jax.Array  # [B, C] int32: nodes that were drafted, without the root
   expected: dict[str, jax.Array]  # [B, C] float32 by verifier of the panel
   stops: jax.Array  # [B, N] int32: how often each node was the accepted one
   faults: jax.Array  # [B] int32: cycles in which a NaN was met

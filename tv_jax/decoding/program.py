@@ -155,6 +155,7 @@ def _nothing(plan, rows, new):
     kept=zeros(),
     cycles=zeros(),
     accepted=zeros(new),
+    drafted=zeros(new),
     expected={name: jnp.zeros((rows, new)) for name, _ in plan.panel},
     stops=zeros(plan.nodes),
     faults=zeros(),

@@ -217,7 +217,10 @@ def commit(
   place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
   tokens = jnp.where(place == gain[:, None], verdicts.token[:, None], tokens)
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
-  records, done = _record(plan, request, state, tokens[:, 1:], gain, verdicts)
+  drafted = jnp.sum(draft.tokens[:, 1:] != INVALID, axis=1, dtype=jnp.int32)
+  records, done = _record(
+    plan, request, state, tokens[:, 1:], gain, drafted, verdicts
+  )
   start = state.length - 1
   if plan.depth and not tree.is_chain:
     target = compact(scored.cache, start, path, gain)
@@ -272,7 +275,7 @@ def plain(state: State) -> Drafted:
   )
 
 
-def _record(plan, request, state, tokens, gain, verdicts):
+def _record(plan, request, state, tokens, gain, drafted, verdicts):
   """The records after the cycle, and which rows are finished."""
   before, active = state.records, ~state.done
   place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
@@ -303,6 +306,7 @@ def _record(plan, request, state, tokens, gain, verdicts):
     kept=kept,
     cycles=before.cycles + one,
     accepted=column(before.accepted, gain),
+    drafted=column(before.drafted, drafted),
     expected=jax.tree.map(column, before.expected, verdicts.expected),
     stops=before.stops.at[rows, verdicts.node].add(one),
     faults=before.faults + (verdicts.fault & active).astype(jnp.int32),

@@ -161,7 +161,9 @@ class Answerer:
       longest = self.longest(asked)
       self.ahead.reach(how, self.settings.batch_size, longest)
       prompts = [
-        generation.Prompt(row.tokens, _number(row.key), row.limit)
+        generation.Prompt(
+          row.tokens, asking.number(row.key.question, row.key.turn), row.limit
+        )
         for row in waiting
       ]
       decoded = self.rows.decode(how, prompts, longest)
@@ -194,8 +196,3 @@ class Answerer:
         generation.trace_of(records, 0), how, found["tokens"], self.piece
       )
     return Answer(**key._asdict(), **found)
-
-
-def _number(key: Key) -> int:
-  """What the draws of a turn are made from."""
-  return key.question * asking.TURNS + key.turn

@@ -1,6 +1,7 @@
 """What a run asks: its questions, and the methods that are to answer them."""
 
 import itertools
+import zlib
 
 from tv_jax import prompts, proposals, verifiers
 from tv_jax import tree as tree_lib
@@ -20,14 +21,7 @@ def questions(settings: Run) -> tuple[Question, ...]:
     found = prompts.load_spec_bench(path)
   else:
     found = prompts.load_questions(settings.questions)
-  there = list(dict.fromkeys(question.task for question in found))
-  for task in settings.tasks:
-    if task not in there:
-      raise ValueError(
-        f"tasks: {task!r} is none of the questions': {', '.join(there)}"
-      )
-  if settings.tasks:
-    found = [question for question in found if question.task in settings.tasks]
+  found = prompts.select(found, settings.tasks)
   found = prompts.limit(found, per_task=settings.per_task or None)
   if faults := [*_wrong_questions(found)]:
     raise ValueError(f"{settings.questions}: {'; '.join(faults[:3])}")
@@ -43,10 +37,20 @@ def _wrong_questions(found):
       yield f"category {task!r} holds what cannot be printed: rename it"
   for question in found:
     name, turns = question.question_id, len(question.turns)
-    if not 0 <= name < IDS:
+    if isinstance(name, str):
+      if not name.isprintable():
+        yield f"question_id {name!r} holds what cannot be printed: rename it"
+    elif not 0 <= name < IDS:
       yield f"question_id {name} must be 0 or more, and below {IDS}: renumber"
     if turns > TURNS:
       yield f"question {name} has {turns} turns: {TURNS} at most can be asked"
+
+
+def number(question: int | str, turn: int) -> int:
+  """What the draws of a turn are made from; a name's are from its checksum."""
+  if isinstance(question, str):
+    question = zlib.crc32(question.encode()) % IDS
+  return question * TURNS + turn
 
 
 def grid(settings: Run) -> list[Method]:

@@ -21,10 +21,12 @@ def line(
   """What is kept of an answer: from it, every table is made."""
   cycles = int(records.cycles[row])
   tokens = records.tokens[row, : int(records.kept[row])].tolist()
+  drafted = {"drafted": records.drafted[row, :cycles].tolist()}
   return {
     "tokens": tokens,
     "text": tokenizer.decode(tokens, skip_special_tokens=True),
     "accepted": records.accepted[row, :cycles].tolist(),
+    **(drafted if how.plan.speculation else {}),
     "expected": {
       name: _numbers(records.expected[name][row, :cycles])
       for name, _ in how.plan.panel

@@ -68,10 +68,11 @@ class Run:
   Attributes:
     experiment: Its name, and that of its folder.
     models: The pair.
-    questions: A file in Spec-Bench's format, "spec_bench:" and the path of
-      Spec-Bench's own, which is then checked to be whole, or "minibench",
-      or "python", which is for the template "raw".
-    tasks: Of these alone, by Spec-Bench's names; empty: of all.
+    questions: A file of questions, "spec_bench:" and the path of Spec-Bench's
+      own, which is then checked to be whole, or "minibench", or "python", which
+      is for the template "raw".
+    tasks: Of these categories alone, MT-Bench's being one, "mt_bench"; empty:
+      of all that the file has.
     per_task: Questions of each task; 0: all.
     exact_match: Whether references are the answers' last lines.
     trees: What `tv_jax.tree.parse` reads.

@@ -10,7 +10,7 @@ import json
 import pathlib
 from collections.abc import Sequence
 
-from tv_jax import names, proposals, reading, verifiers
+from tv_jax import names, prompts, proposals, reading, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.evaluate.settings import Run
 from tv_jax.models import folders
@@ -67,7 +67,15 @@ def hashes(
 
 def of_questions(questions: Sequence[Question]) -> str:
   """The hash of what is asked."""
-  return _of_value([dataclasses.asdict(question) for question in questions])
+  return _of_value([*map(_asked, questions)])
+
+
+def _asked(question: Question) -> dict:
+  """A question as older versions had it, where they gave it the same task."""
+  fields = dataclasses.asdict(question)
+  if fields.pop("mt_bench") == (question.category in prompts.MT_BENCH):
+    return fields
+  return fields | {"task": question.task}
 
 
 def _shape(tree: Tree | Adaptive, name: str) -> list:

@@ -134,7 +134,7 @@ def _options(settings, method) -> dict:
 def _time(pair, how, asked, longest) -> tuple[Timed, float]:
   """An answer, and the seconds of compilation."""
   question, tokens, limit = asked
-  number = question.question_id * asking.TURNS
+  number = asking.number(question.question_id, 0)
   batch = batches.assemble(pair, how, [tokens], [number], 1, longest, [limit])
   caches = batches.caches(pair, batch)
   begin = time.perf_counter()

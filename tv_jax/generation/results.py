@@ -25,6 +25,9 @@ class Generation:
     tokens: Of each prompt, the new tokens, an end token among them.
     accepted: Of each prompt, the tokens gained in each cycle, the bonus token
       included, before an end or the limit cuts.
+    drafted: Of each prompt, the nodes that each cycle drafted, the root not
+      among them: fewer than there are places where a tree takes shape, or
+      where a law has no more tokens.
     expected: By verifier of the panel, what it expects of each of these cycles,
       given the draft.
     stops: [N] how often each node was the accepted one.
@@ -38,6 +41,7 @@ class Generation:
 
   tokens: list[list[int]]
   accepted: list[np.ndarray]
+  drafted: list[np.ndarray]
   expected: dict[str, list[np.ndarray]]
   stops: np.ndarray
   faults: int

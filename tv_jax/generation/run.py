@@ -162,6 +162,7 @@ def _result(pair, settings, records, count, seconds, compiling) -> Generation:
   return Generation(
     tokens=[own.tolist() for own in kept],
     accepted=cycles(lambda own: own.accepted),
+    drafted=cycles(lambda own: own.drafted),
     expected={
       name: cycles(lambda own, name=name: own.expected[name])
       for name, _ in settings.plan.panel

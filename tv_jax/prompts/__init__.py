@@ -2,6 +2,7 @@
 
 from tv_jax.prompts.questions import (
   MT_BENCH,
+  OTHERS,
   SPEC_BENCH,
   Question,
   conversation,
@@ -9,6 +10,7 @@ from tv_jax.prompts.questions import (
   load_questions,
   load_spec_bench,
   score,
+  select,
 )
 from tv_jax.prompts.templates import DATE, TEMPLATES, VICUNA_SYSTEM, encode
 from tv_jax.prompts.tokenizers import end_tokens, load_tokenizer
@@ -18,6 +20,7 @@ __all__ = [
   "BUNDLED",
   "DATE",
   "MT_BENCH",
+  "OTHERS",
   "SPEC_BENCH",
   "TEMPLATES",
   "VICUNA_SYSTEM",
@@ -30,4 +33,5 @@ __all__ = [
   "load_spec_bench",
   "load_tokenizer",
   "score",
+  "select",
 ]

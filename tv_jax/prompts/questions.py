@@ -1,10 +1,10 @@
-"""Files of questions, in Spec-Bench's format: one JSON object per line."""
+"""Files of questions: one JSON object per line, docs/runs.md says of what."""
 
 import collections
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tv_jax import reading
 from tv_jax.reading import BUNDLED, brief, shown
@@ -19,7 +19,8 @@ SOURCE = (
 # template "raw", and more of the six tasks to tune trees on.
 NAMED = ("minibench", "python", "tuning")
 
-# MT-Bench's own categories: together one of Spec-Bench's six tasks.
+# MT-Bench's own categories: together one task of Spec-Bench. There are ten
+# questions of each, in this order, with numbers from 81.
 MT_BENCH = (
   "writing",
   "roleplay",
@@ -31,10 +32,9 @@ MT_BENCH = (
   "humanities",
 )
 
-# How many questions of each category are in Spec-Bench's question.jsonl.
-SPEC_BENCH = dict.fromkeys(MT_BENCH, 10) | dict.fromkeys(
-  ("translation", "summarization", "qa", "math_reasoning", "rag"), 80
-)
+# Spec-Bench's other tasks, and how many questions of each category it has.
+OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
+SPEC_BENCH = dict.fromkeys(MT_BENCH, 10) | dict.fromkeys(OTHERS, 80)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,26 +42,28 @@ class Question:
   """One line of a questions file.
 
   Attributes:
-    question_id: Its number, no other's in the file.
+    question_id: Its number or name, no other's in the file.
     category: As in the file.
     turns: What the user says, turn by turn.
     references: What to answer, turn by turn, where the file says so. In
       Spec-Bench's rag each is several texts, elsewhere one.
+    mt_bench: Whether it is one of MT-Bench's, or made like these.
   """
 
-  question_id: int
+  question_id: int | str
   category: str
   turns: tuple[str, ...]
   references: tuple[tuple[str, ...], ...]
+  mt_bench: bool = False
 
   @property
   def task(self) -> str:
     """The category, but one name for all of MT-Bench's."""
-    return "mt_bench" if self.category in MT_BENCH else self.category
+    return "mt_bench" if self.mt_bench else self.category
 
 
 def load_questions(source) -> tuple[Question, ...]:
-  """Reads a file in Spec-Bench's format, or one of `NAMED`, the bundled ones.
+  """Reads a file of questions, or one of `NAMED`, the bundled ones.
 
   Raises:
     ValueError: In one line, the file and the line that is wrong, and how.
@@ -77,20 +79,43 @@ def load_questions(source) -> tuple[Question, ...]:
       f"{error}: give the path of a questions file, or one of"
       f" {', '.join(NAMED)}"
     ) from None
-  questions = {}
-  for number, line in enumerate(lines, 1):
-    if not line.strip():
-      continue
-    question = _question(line, f"{path}, line {number}")
-    if question.question_id in questions:
-      raise ValueError(
-        f"{path}, line {number}: question_id {question.question_id} is there "
-        "twice"
-      )
-    questions[question.question_id] = question
-  if not questions:
+  found = {
+    number: _question(line, f"{path}, line {number}", number, path.stem)
+    for number, line in enumerate(lines, 1)
+    if line.strip()
+  }
+  if not found:
     raise ValueError(f"{path}, line 1: the file is empty")
+  # Of one kind, so that they can be sorted: 5 is "5" beside names.
+  kind = str if any(type(x.question_id) is str for x in found.values()) else int
+  mt_bench = _holds_mt_bench(found.values())
+  questions = {}
+  for number, question in found.items():
+    name = kind(question.question_id)
+    if name in questions:
+      raise ValueError(
+        f"{path}, line {number}: question_id {name} is there twice"
+      )
+    questions[name] = dataclasses.replace(
+      question,
+      question_id=name,
+      mt_bench=mt_bench and question.category in MT_BENCH,
+    )
   return tuple(questions.values())
+
+
+def _holds_mt_bench(questions: Collection[Question]) -> bool:
+  """Whether categories that are called as MT-Bench's are its own.
+
+  They are in a file like Spec-Bench's, and where their numbers are MT-Bench's.
+  """
+  categories = {question.category for question in questions}
+  return {*OTHERS} <= categories <= {*SPEC_BENCH} or all(
+    type(one.question_id) is int
+    and (one.question_id - 81) // 10 == MT_BENCH.index(one.category)
+    for one in questions
+    if one.category in MT_BENCH
+  )
 
 
 def _path(source) -> pathlib.Path:
@@ -99,22 +124,36 @@ def _path(source) -> pathlib.Path:
   return pathlib.Path(os.path.expanduser(source))
 
 
-def _question(line: str, where: str) -> Question:
-  """Reads one line; `where` is what errors call it."""
+def _question(line: str, where: str, number: int, category: str) -> Question:
+  """Reads one line.
+
+  Args:
+    line: The line.
+    where: What errors call it.
+    number: Its question_id, if it has none.
+    category: Likewise.
+  """
   try:
     row = reading.parse(line, where)
   except ValueError as error:
     raise ValueError(f"{error}: was the file cut short?") from None
-  wanted = {"question_id": int, "category": str, "turns": list}
   if not isinstance(row, dict):
-    raise ValueError(f"{where} is not an object with {', '.join(wanted)}")
-  for name, kind in wanted.items():
+    raise ValueError(
+      f"{where} is not an object with question_id, category, turns"
+    )
+  given = {name: value for name, value in row.items() if value is not None}
+  row = {"question_id": number, "category": category} | given
+  if "turns" not in row and "prompt" in row:
+    prompt = row["prompt"]
+    row["turns"] = [prompt] if isinstance(prompt, str) else prompt
+  wanted = {"question_id": (int, str), "category": (str,), "turns": (list,)}
+  for name, kinds in wanted.items():
     if name not in row:
-      raise ValueError(f"{where} lacks {name}")
-    if type(row[name]) is not kind or not (row[name] or kind is int):
+      raise ValueError(f"{where} lacks {name}, or a prompt")
+    if type(row[name]) not in kinds or row[name] in ("", []):
       raise ValueError(
         f"{where}: {name}={brief(row[name])} must be of type"
-        f" {kind.__name__}, and not empty"
+        f" {' or '.join(kind.__name__ for kind in kinds)}, and not empty"
       )
   if not _is_texts(row["turns"]):
     raise ValueError(
@@ -161,6 +200,29 @@ def load_spec_bench(path) -> tuple[Question, ...]:
       f"lines there are {', '.join(faults)}"
     )
   return questions
+
+
+def select(
+  questions: Sequence[Question], tasks: Sequence[str]
+) -> tuple[Question, ...]:
+  """The questions of some tasks, or of all that there are if none is named.
+
+  Raises:
+    ValueError: A task has no questions.
+  """
+  # Names stand in one text with spaces between: those inside are underscores.
+  names = ["_".join(question.task.split()) for question in questions]
+  for task in tasks:
+    if task not in names:
+      raise ValueError(
+        f"tasks: {task!r} is none of the questions':"
+        f' {", ".join(dict.fromkeys(names))}: give some of these, or "" for all'
+      )
+  return tuple(
+    question
+    for question, name in zip(questions, names, strict=True)
+    if not tasks or name in tasks
+  )
 
 
 def limit(

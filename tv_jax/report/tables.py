@@ -20,7 +20,8 @@ AXES = tuple(name for name in records.AXES if name != "seed")
 FIXED = tuple(name for name in AXES if name not in ("tree", "verifier"))
 _ORDER = (*FIXED, "tree", "verifier")
 
-# Spec-Bench's six, in the paper's order and under its names.
+# Spec-Bench's six, in the paper's order and under its names; beside tasks that
+# are none of these, they are some other file's and called what it calls them.
 TASKS = {
   "mt_bench": "Multi-turn",
   "translation": "Translation",
@@ -35,7 +36,12 @@ DEFINITIONS = (
   "Acceptance length: tokens gained in a cycle, the bonus token included,"
   " before an end token or the limit cuts. By item (the paper's): in each"
   " question first, its turns and seeds pooled, then over questions. By token"
-  " (Spec-Bench's): over all cycles.",
+  " (Spec-Bench's): over all cycles, which is 1 + accepted / drafts, the length"
+  " that engines print. docs/definitions.md says which system means what.",
+  "By position: reached d, the share of cycles that accept d drafted tokens or"
+  " more; conditional d, the same among those that accept d - 1. Drafted: nodes"
+  " of a cycle's tree without its root, those that a tree which takes shape, or"
+  " a law without more tokens, leaves out not counted.",
   "±: the standard error over questions, ddof 1; by token and for what is"
   " expected, clustered by question.",
   "Delta: the relative gain of separate runs over the baseline's.",
@@ -114,8 +120,8 @@ def main(found: Cells, fixed: Method, baseline: str) -> Table:
     several = len(compared[tree]) > 1
     header += [f"Delta {rule}" * several or "Delta" for rule in compared[tree]]
   rows = []
-  for task, by_method in found.items():
-    row = [_task(task)]
+  for task, by_method in zip(_tasks(found), found.values(), strict=True):
+    row = [task]
     for tree, methods in trees.items():
       own = {one.verifier: by_method.get(one) for one in methods}
       row += [estimate(cell and cell.by_item) for cell in own.values()]
@@ -130,6 +136,7 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
   header = [
     "tree",
     "verifier",
+    "by item",
     "by token",
     "expected",
     f"less {baseline}, same drafts",
@@ -137,6 +144,7 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
     "check",
     "items",
     "cycles",
+    "drafted",
   ]
   rows, silent = [], {}
   for tree, methods in _trees(found, fixed).items():
@@ -148,6 +156,7 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
         [
           tree,
           method.verifier,
+          estimate(cell.by_item, ".3f"),
           estimate(cell.by_token, ".3f"),
           estimate(cell.expected, ".3f"),
           estimate(cell.gain, "+.3f"),
@@ -155,6 +164,7 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
           estimate(cell.check, "+.3f"),
           str(cell.items),
           str(cell.cycles),
+          estimate(cell.drafted, ".1f"),
         ]
       )
   notes = tuple(
@@ -164,6 +174,25 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
     for rule in silent
   )
   return Table(f"The same drafts: {title(fixed)}", [], header, rows, notes)
+
+
+def positions(found: Cells, fixed: Method) -> Table:
+  """How deep drafts are accepted."""
+  rows, own = [], found[ALL]
+  methods = [
+    one for several in _trees(found, fixed).values() for one in several
+  ]
+  deepest = max([1, *(len(own[method].reached) for method in methods)])
+  for method in methods:
+    row = [name(method, several=False)]
+    for shares in (own[method].reached, own[method].conditional):
+      missing = [None] * (deepest - len(shares))
+      row += map(estimate, [*shares, *missing])
+    rows.append(row)
+  depths = [str(d) for d in range(1, deepest + 1)]
+  groups = [("", 1), ("reached", deepest), ("conditional", deepest)]
+  header = ["", *depths, *depths]
+  return Table(f"By position: {title(fixed)}", groups, header, rows)
 
 
 def exact_match(found: Cells) -> Table | None:
@@ -176,7 +205,7 @@ def exact_match(found: Cells) -> Table | None:
     if any(shares):
       row = [estimate(share, ".2f") for share in shares]
       rows.append([name(method, several), *row])
-  header = ["", *map(_task, found)]
+  header = ["", *_tasks(found)]
   return Table("Exact match", [], header, rows) if rows else None
 
 
@@ -216,8 +245,10 @@ def _trees(found, fixed) -> dict[str, list[Method]]:
   return dict(result)
 
 
-def _task(task) -> str:
-  return "All" if task == ALL else TASKS.get(task, task)
+def _tasks(found) -> list[str]:
+  """What the tasks are called."""
+  names = TASKS if {*found} <= {*TASKS, ALL} else {}
+  return ["All" if task == ALL else names.get(task, task) for task in found]
 
 
 def _percent(cell, base) -> str:

@@ -13,6 +13,7 @@ from tv_jax.store import runs
 _ESTIMATES = {
   "acceptance_by_item": "by_item",
   "acceptance_by_token": "by_token",
+  "drafted": "drafted",
   "expected": "expected",
   "exact_match": "exact_match",
   "gain": "gain",
@@ -55,13 +56,18 @@ def write(folder: str | os.PathLike) -> Report:
   made = [
     table
     for one, own in zip(conditions, main, strict=True)
-    for table in (own, tables.paired(found, one, baseline))
+    for table in (
+      own,
+      tables.paired(found, one, baseline),
+      tables.positions(found, one),
+    )
   ]
   match = tables.exact_match(found)
   made += [match] if match else []
   warnings = _warnings(unit, found)
   files = {
     "cells.csv": _cells_csv(found),
+    "positions.csv": _positions_csv(found),
     "table.md": _markdown(made, warnings),
     "table.csv": _table_csv(conditions, main),
     "table.tex": "\n".join(map(formats.latex, main)),
@@ -155,6 +161,21 @@ def _cells_csv(found: Cells) -> str:
   return formats.comma_separated([*header, *_COUNTS], rows)
 
 
+def _positions_csv(found: Cells) -> str:
+  header = ["task", *tables.AXES, "position"]
+  for share in ("reached", "conditional"):
+    header += [share, f"{share}_se", f"{share}_n"]
+  rows = [
+    [task, *method.fields.values(), d, *_values(here), *_values(given)]
+    for task, by_method in found.items()
+    for method, cell in by_method.items()
+    for d, (here, given) in enumerate(
+      zip(cell.reached, cell.conditional, strict=True), 1
+    )
+  ]
+  return formats.comma_separated(header, rows)
+
+
 def _values(estimate: Estimate | None) -> list:
   """Mean, error and n; what is not known is left empty."""
   if estimate is None or not estimate.n:
@@ -226,7 +247,7 @@ def _page(unit, found, shown, speeds, drawn, warnings) -> str:
     ],
   }
   return page.render(
-    title=f"tv_jax: {unit.config['experiment']}",
+    title=_title(unit),
     lead=[*warnings, _lead(unit)],
     figures=_figures(unit, found, speeds),
     sections=[
@@ -234,6 +255,16 @@ def _page(unit, found, shown, speeds, drawn, warnings) -> str:
       for (name, heading), parts in sections.items()
     ],
   )
+
+
+def _title(unit) -> str:
+  """Which run it is, among the pages that a reader has open."""
+  names = dict.fromkeys([unit.config["experiment"], unit.folder.resolve().name])
+  pair = (
+    "/".join(pathlib.PurePath(unit.config["models"][side]).parts[-2:])
+    for side in ("target", "draft")
+  )
+  return f"{', '.join(names)}: {' with '.join(pair)}"
 
 
 def _lead(unit) -> str:

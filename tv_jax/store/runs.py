@@ -28,7 +28,7 @@ _CONFIG = {
 _TIMED = {
   **dict.fromkeys(("tree", "proposal", "verifier"), str),
   **dict.fromkeys(("temperature", "compile_seconds"), _NUMBER),
-  "questions": [int],
+  "questions": [(int, str)],
   "seconds": [_NUMBER],
   "tokens": [int],
   "cycles": [int],
