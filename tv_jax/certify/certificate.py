@@ -10,10 +10,11 @@ from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import bound as bound_lib
 from tv_jax.certify import cases as cases_lib
-from tv_jax.certify import contract, drafts, exact, growing, sampled
+from tv_jax.certify import drafts, exact, growing, sampled
 from tv_jax.certify.findings import Check, Failure, not_run
 from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.settings import DEFAULT, Settings
+from tv_jax.decoding import contract
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import VERIFIERS, Decide, Verifier, form, misfit, resolve
