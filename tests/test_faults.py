@@ -243,19 +243,26 @@ WRONG = [
 ]
 
 
+def tuned(rule, folder):
+  del folder
+  prompts = [[1], [2], [3], [1, 2]]
+  return tune.tune(sound_pair(), prompts, verifier=rule, trees=["chain:2"])
+
+
+def replayed(rule, folder):
+  file = test_cycles.write(folder / "a.npz", **test_cycles.arrays())
+  return replay.expected_lengths(rule, replay.load(file))
+
+
 @pytest.mark.parametrize(("fields", "told"), WRONG)
-@pytest.mark.parametrize("asked", ["generate", "replay", "tune"])
-def test_what_no_rule_gives_is_told_in_a_line(asked, fields, told, tmp_path):
+@pytest.mark.parametrize(
+  "use",
+  [lambda rule, _: generate(sound_pair(), verifier=rule), tuned, replayed],
+)
+def test_what_no_rule_gives_is_told_in_a_line(use, fields, told, tmp_path):
   rule = Verifier(**{"name": "mine", "decide": first, **fields})
   with pytest.raises(ValueError, match=told) as caught:
-    if asked == "generate":
-      generate(sound_pair(), verifier=rule)
-    elif asked == "tune":
-      prompts = [[1], [2], [3], [1, 2]]
-      tune.tune(sound_pair(), prompts, verifier=rule, trees=["chain:2"])
-    else:
-      file = test_cycles.write(tmp_path / "a.npz", **test_cycles.arrays())
-      replay.expected_lengths(rule, replay.load(file))
+    use(rule, tmp_path)
   line = str(caught.value)
   assert line.startswith("verifier 'mine'")
   assert "\n" not in line
