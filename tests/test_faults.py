@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints, test_cycles
+from tests import checkpoints, commands, test_cycles
 from tv_jax import certify, decoding, drafting, probs, replay, tune, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.pair import Pair
@@ -266,6 +266,23 @@ def test_what_no_rule_gives_is_told_in_a_line(use, fields, told, tmp_path):
   line = str(caught.value)
   assert line.startswith("verifier 'mine'")
   assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+  ("program", "flags"),
+  [
+    ("tv_jax.main", [*commands.SMALL, "--config.verifiers=mine:decide"]),
+    ("tv_jax.audit", ["--verifier=mine:decide", "--trees=chain:2"]),
+  ],
+)
+def test_the_command_names_the_rule_in_a_line(program, flags, tmp_path):
+  (tmp_path / "mine.py").write_text("def decide(*_):\n  return 3\n")
+  done = commands.run(*flags, program=program, cwd=tmp_path)
+  assert done.returncode == 2
+  assert "Traceback" not in done.stderr
+  line = done.stderr.splitlines()[-1]
+  assert line.startswith(f"{program}: verifier 'mine:decide' on Tree(3 nodes")
+  assert "decide returned int32[]: return a" in line
 
 
 @pytest.mark.parametrize(

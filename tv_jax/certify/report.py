@@ -62,10 +62,9 @@ verdict        NOT LOSSLESS: the output's law is not the target's; CONTRACT
                BROKEN: the rule does not do what a rule must, as spelled out"""
 
 SAMPLED_LEGEND = """\
-sampled        coins were tossed, and what the rule says of them not looked at: a
-               law that is off by less than the sample can tell passes; --drafts
-               and --cases make it larger. Without a stop law lengths are
-               realised ones"""
+sampled        coins were tossed, and thresholds not looked at: what is off by
+               less than the sample can tell passes, and --drafts and --cases
+               make it larger. Without a stop law lengths are realised ones"""
 
 BOUND_LEGEND = """\
 of what is     length over the largest one of any lossless rule on the same

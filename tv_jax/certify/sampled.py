@@ -7,10 +7,10 @@ node is the rule's closed form (`stop_law`), so only the drafting is left to
 chance; the law of the output's first two tokens, averaged over drafts, must be
 the target's within 5 standard errors. A rule without a closed form tosses its
 coins, and so does one with further coins, or with noise of its own, whose bonus
-law depends on them as well. Either way its coins are tossed once more, and what comes out is held
-against the closed form, by its length, and against the target at every depth:
-given what was put out before, a token's law is the target's, so that any
-function of it, less its mean under the target, must average to 0.
+law depends on them as well. Either way its coins are tossed once more, and what
+comes out is held against the closed form, by its length, and against the target
+at every depth: given what was put out before, a token's law is the target's, so
+that any function of it, less its mean under the target, must average to 0.
 """
 
 import dataclasses
