@@ -244,7 +244,7 @@ def test_the_verdict_names_what_is_wrong():
   for row, drift, words in [
     (good._replace(p_value=1e-5), fine, "NOT THE TARGET'S LAW"),
     (good._replace(cycles=2.9), fine, "shallower tree"),
-    (good._replace(faults=3), fine, "NaN in 3 cycles"),
+    (good._replace(faults=3), fine, "faults in 3 cycles"),
     (good, fine._replace(largest=0.1), "NOT THOSE OF THE TEXT"),
     (good, fine._replace(largest=float("nan")), "NOT THOSE OF THE TEXT"),
   ]:

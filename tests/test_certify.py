@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -166,6 +167,86 @@ def test_a_residual_that_looks_at_a_coin_is_caught(x64):
   proposal = PROPOSALS["without_replacement"]
   check = certify.check(resolve(peeking), proposal, LOPSIDED, settings())
   assert any("accept hides" in text for text in check.failure.faults)
+
+
+def noisy(shape, proposal, tokens, q, p, eta):
+  """The traversal, by coins that are drawn from a key made of its own."""
+  bits = jax.lax.bitcast_convert_type(eta.astype(jnp.float32), jnp.uint32)
+  key = jax.random.key(0)
+  for own in bits:
+    key = jax.random.fold_in(key, own)
+  eta = jax.random.uniform(key, eta.shape, eta.dtype)
+  made = VERIFIERS["traversal_loop"].decide(shape, proposal, tokens, q, p, eta)
+  hidden = jnp.full_like(made.accept, NOT_OFFERED)
+  return dataclasses.replace(made, accept=hidden)
+
+
+def noisy_and_wrong(*arguments):
+  made = noisy(*arguments)
+  return dataclasses.replace(made, residual=arguments[4][made.node])
+
+
+SAMPLED = certify.Settings(cases=4, sampled=True)
+
+
+def test_noise_that_is_no_coin_passes_if_it_is_sampled(x64):
+  drawn = "without_replacement"
+  found = certify.check(noisy, drawn, LOPSIDED, settings(cases=2))
+  assert found.verdict == "CONTRACT BROKEN (law intact)"
+  assert "there is --sampled" in certify.spell_out(found.failure)
+  found = certify.check(noisy, drawn, LOPSIDED, SAMPLED)
+  assert found.lossless
+  assert found.distance < 5
+  told = f"LOSSLESS (sampled, 16000 drafts, {found.distance:.1f} sigma)"
+  assert found.verdict == told
+  table = certify.text(certify.table([("noisy", drawn, "tree", found)]))
+  assert re.search(r"4000 drafts, 4 cases .* 5 sigma .* - +LOSSLESS \(s", table)
+
+
+def test_what_is_sampled_is_held_against_the_law_and_the_stop_law(x64):
+  drawn = "without_replacement"
+  found = certify.check(noisy_and_wrong, drawn, LOPSIDED, SAMPLED)
+  assert found.verdict == "NOT LOSSLESS"
+  small = certify.smallest_failure(
+    resolve(noisy_and_wrong), PROPOSALS[drawn], found.failure, SAMPLED
+  )
+  assert small.tree == tree.chain(1)
+  assert small.faults == ()  # of its thresholds nothing is said
+  laws = [VERIFIERS[name].stop_law for name in ("traversal", "token_level")]
+  right, wrong = (
+    certify.check(
+      Verifier(name="noisy", decide=noisy, stop_law=law),
+      drawn,
+      LOPSIDED,
+      SAMPLED,
+    )
+    for law in laws
+  )
+  assert right.lossless
+  assert wrong.verdict == "CONTRACT BROKEN (law intact)"
+  assert "sigma from the decisions" in wrong.failure.faults[0]
+
+
+def test_trees_that_take_shape_are_not_sampled(x64):
+  shape = tree.Adaptive((2, 2), 2)
+  loop = Verifier(name="noisy", decide=noisy, static_only=False)
+  with pytest.raises(ValueError, match="such drafts are not sampled: give"):
+    certify.check(loop, "top_k", shape, SAMPLED)
+
+
+def test_what_lies_on_a_tree_that_takes_shape_has_no_law(x64):
+  def secretive(*arguments):
+    made = VERIFIERS["traversal_loop"].decide(*arguments)
+    hidden = jnp.full_like(made.accept, NOT_OFFERED)
+    return dataclasses.replace(made, accept=hidden)
+
+  rule = Verifier(name="lies", decide=secretive, static_only=False)
+  found = certify.check(
+    rule, "top_k", tree.Adaptive((2,), 2), settings(cases=2)
+  )
+  assert found.verdict == "CONTRACT BROKEN (law not run)"
+  assert "Adaptive(3 nodes" in certify.spell_out(found.failure)
+  assert "accept hides" in certify.spell_out(found.failure)
 
 
 @pytest.mark.long
@@ -432,6 +513,7 @@ def test_the_command_certifies_a_proposal_of_ones_own_first():
   [
     ("--verifier=modules:exits", "it exits when it is imported"),
     ("--verifier=rule_raises:decide", "of range (rule_raises.py, line 3)"),
+    ("--verifier=rule_raises:counts", "by zero (rule_raises.py, line 4)"),
     ("--vocab=1", "--vocab=1: give 2 or more"),
   ],
 )
@@ -441,6 +523,9 @@ def test_a_bad_flag_is_one_line(flag, message, tmp_path):
     "def decide(tree, proposal, tokens, q, p, eta):\n"
     "  some = [1]\n"
     "  return some[len(tree)]\n"
+    "def more(tree): return 1 / 0\n"
+    "from tv_jax.verifiers import Verifier\n"
+    "counts = Verifier(decide=decide, coins=more)\n"
   )
   done = command(flag, "--proposals=top_k", "--trees=chain:2", cwd=tmp_path)
   assert done.returncode == 2

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints
-from tv_jax import decoding, drafting, probs, verifiers
+from tests import checkpoints, commands, test_cycles
+from tv_jax import certify, decoding, drafting, probs, replay, tune, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.pair import Pair
 from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.tree import Adaptive
 from tv_jax.verifiers import VERIFIERS, Decision, Verifier
 
 
@@ -78,10 +79,12 @@ def test_a_broken_draft_is_counted_and_said():
   params = jax.tree.map(lambda x: x * jnp.nan, pair.draft.params)
   draft = dataclasses.replace(pair.draft, params=params)
   broken = dataclasses.replace(pair, draft=draft)
-  with pytest.warns(RuntimeWarning, match="12 cycles met a NaN: the logits of"):
+  with pytest.warns(
+    RuntimeWarning, match="12 cycles met a fault: the logits of"
+  ):
     result = generate(broken)
   assert result.faults == result.cycles == 12
-  assert "NaN        IN 12 CYCLES" in repr(result)
+  assert "FAULTS     IN 12 CYCLES" in repr(result)
   assert all((own == 1).all() for own in result.accepted)
 
 
@@ -185,3 +188,162 @@ def test_the_coldest_law_is_one():
   logits = jnp.array([[-1e5, 1e5, 9e4], [0.0, 1e-3, 0.0]])
   law = probs.law(logits, temperature=probs.COLDEST)
   np.testing.assert_array_equal(law, [[0, 1, 0], [0, 1, 0]])
+
+
+def gives(*made):
+  return lambda *_: made[0]
+
+
+def raises(*_):
+  raise KeyError("nobody")
+
+
+def one_short(*arguments):
+  made = first(*arguments)
+  return dataclasses.replace(made, residual=made.residual[1:])
+
+
+def half(*arguments):
+  made = first(*arguments)
+  return dataclasses.replace(made, residual=made.residual.astype(jnp.float16))
+
+
+def without_accept(*arguments):
+  return dataclasses.replace(first(*arguments), accept=None)
+
+
+def branches(tree, proposal, tokens, q, p, eta):
+  return first(tree, proposal, tokens, q, p, eta) if p[0, 0] > 0 else None
+
+
+WRONG = [
+  ({"decide": gives(3)}, r"decide returned int32\[\]: return a tv_jax"),
+  ({"decide": gives(None)}, "decide returned None: return a"),
+  ({"decide": gives((1, 2))}, "decide returned tuple: return a"),
+  ({"decide": gives("node")}, "decide returned str: return a"),
+  ({"decide": raises}, r"KeyError: 'nobody' \(test_faults.py, line \d+\)$"),
+  ({"decide": 5}, "'int' object is not callable"),
+  ({"decide": one_short}, r"Decision.residual is float32\[\d+\], not float32"),
+  ({"decide": half}, r"Decision.residual is float16\[\d+\], not float32"),
+  ({"decide": without_accept}, r"Decision.accept is None, not float32\[\d+\]"),
+  ({"decide": branches}, r"with shape bool\[\]. \(test_faults.py, line \d+\)$"),
+  ({"stop_law": raises}, r"KeyError: 'nobody' \(test_faults.py, line \d+\)$"),
+  ({"stop_law": gives(None)}, r"stop_law is None, not float32\[\d+\]"),
+  (
+    {"stop_law": lambda *a: a[-1]},
+    r"stop_law is float32\[\d+, \d+\], not float",
+  ),
+  ({"coins": gives("x")}, "coins.tree. is 'x'"),
+  ({"coins": raises}, r"KeyError: 'nobody' \(test_faults.py, line \d+\)$"),
+  (
+    {"defined_on": raises},
+    r"defined_on\(tree\): KeyError: 'nobody' \(test_fau",
+  ),
+  ({"defined_on": gives(True)}, r"defined_on\(tree\) is True: give None, or"),
+]
+
+
+def tuned(rule, folder):
+  del folder
+  prompts = [[1], [2], [3], [1, 2]]
+  return tune.tune(sound_pair(), prompts, verifier=rule, trees=["chain:2"])
+
+
+def replayed(rule, folder):
+  file = test_cycles.write(folder / "a.npz", **test_cycles.arrays())
+  return replay.expected_lengths(rule, replay.load(file))
+
+
+@pytest.mark.parametrize(("fields", "told"), WRONG)
+@pytest.mark.parametrize(
+  "use",
+  [lambda rule, _: generate(sound_pair(), verifier=rule), tuned, replayed],
+)
+def test_what_no_rule_gives_is_told_in_a_line(use, fields, told, tmp_path):
+  rule = Verifier(**{"name": "mine", "decide": first, **fields})
+  with pytest.raises(ValueError, match=told) as caught:
+    use(rule, tmp_path)
+  line = str(caught.value)
+  assert line.startswith("verifier 'mine'")
+  assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+  ("program", "flags"),
+  [
+    ("tv_jax.main", [*commands.SMALL, "--config.verifiers=mine:decide"]),
+    ("tv_jax.audit", ["--verifier=mine:decide", "--trees=chain:2"]),
+  ],
+)
+def test_the_command_names_the_rule_in_a_line(program, flags, tmp_path):
+  (tmp_path / "mine.py").write_text("def decide(*_):\n  return 3\n")
+  done = commands.run(*flags, program=program, cwd=tmp_path)
+  assert done.returncode == 2
+  assert "Traceback" not in done.stderr
+  line = done.stderr.splitlines()[-1]
+  assert line.startswith(f"{program}: verifier 'mine:decide' on Tree(3 nodes")
+  assert "decide returned int32[]: return a" in line
+
+
+@pytest.mark.parametrize(
+  ("policy", "told"),
+  [
+    (raises, r"KeyError: 'nobody' \(test_faults.py, line \d+\)$"),
+    (gives(None), r"gave \[\] worths: it should give \[1, 2\]"),
+    (lambda laws, worth, most: worth, r"gave \[1\] worths: it should give"),
+  ],
+)
+def test_what_no_policy_gives_is_told_in_a_line(policy, told):
+  with pytest.raises(ValueError, match=told) as caught:
+    generate(sound_pair(), tree=Adaptive((2, 2), 2, policy))
+  assert str(caught.value).startswith("policy ")
+
+
+def test_what_no_proposal_draws_is_told_in_a_line():
+  whole = PROPOSALS["with_replacement"]
+  for draw, told in (
+    (raises, "KeyError: 'nobody'"),
+    (gives(None), r"draw\(key, q, 1\) for a float32 q is None, not int32\[1\]"),
+  ):
+    mine = dataclasses.replace(whole, name="mine", draw=draw)
+    with pytest.raises(ValueError, match=f"^proposal 'mine' on .*{told}"):
+      generate(sound_pair(), proposal=mine)
+
+
+def unsure(laws, worth, most):
+  return jnp.full((len(laws), most), jnp.nan)
+
+
+def idle(laws, worth, most):
+  return jnp.zeros((len(laws), most))
+
+
+def unsure_below(laws, worth, most):
+  found = drafting.by_confidence(laws, worth, most)
+  return jnp.where(worth[:, None] < 1, jnp.nan, found)
+
+
+def idle_below(laws, worth, most):
+  found = drafting.by_confidence(laws, worth, most)
+  return jnp.where(worth[:, None] < 1, 0, found)
+
+
+@pytest.mark.parametrize(
+  ("policy", "broken"),
+  [(unsure, True), (idle, True), (unsure_below, True), (idle_below, False)],
+)
+def test_a_policy_that_drafts_nothing_is_counted_and_said(policy, broken):
+  tree = Adaptive((2, 2), 2, policy)
+  if broken:
+    with pytest.warns(RuntimeWarning, match="or the policy that shapes"):
+      result = generate(sound_pair(), tree=tree)
+  else:
+    result = generate(sound_pair(), tree=tree)
+  assert result.faults == (result.cycles if broken else 0)
+  few = certify.Settings(cases=2, vocabulary=2, dtype=np.float32)
+  found = certify.check("traversal", "with_replacement", tree, few)
+  assert found.lossless == (not broken)
+  if broken:
+    assert found.verdict == "CONTRACT BROKEN (law intact)"
+    (fault,) = found.failure.faults
+    assert fault == "the tree's policy gives a NaN, or the root no child"

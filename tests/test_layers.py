@@ -28,6 +28,7 @@ EDGES = {
   "pair": {"reading", "prompts", "models", "drafting"},
   "drafting": {"tree", "proposals", "models", "threefry"},
   "decoding": {
+    "names",
     "extents",
     "threefry",
     "tree",

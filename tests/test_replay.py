@@ -1,3 +1,4 @@
+import dataclasses
 import pathlib
 import re
 import subprocess
@@ -52,6 +53,15 @@ def test_a_rule_without_a_stop_law_is_run(cycles):
   assert (abs(own - wanted) < 5 / runs**0.5).all()
   again = replay.expected_lengths(BARE, cycles, coins=runs)
   np.testing.assert_array_equal(own, again)
+
+
+def test_what_is_no_decision_is_a_plain_step_as_in_runs(cycles):
+  def far(*arguments):
+    made = BARE.decide(*arguments)
+    return dataclasses.replace(made, node=made.node + 99)
+
+  own = replay.expected_lengths(far, cycles, coins=2)
+  np.testing.assert_array_equal(own, 1)
 
 
 def test_a_rule_for_chains_is_refused_on_a_tree(cycles):

@@ -307,7 +307,7 @@ def test_failures_and_nans_are_loud(tmp_path):
   made[8] = failed(made[8], "the prompt is too long")
   lines = report.write(unit(tmp_path, made)).warnings
   assert "1 ANSWERS FAILED, the first one because: the prompt is" in lines[0]
-  assert "NaN IN 2 CYCLES" in lines[1]
+  assert "FAULTS IN 2 CYCLES" in lines[1]
 
 
 def test_a_run_of_which_all_failed_has_a_report(tmp_path):

@@ -16,7 +16,10 @@ import numpy as np
 from tv_jax.records import Answer
 
 # What it means that a cycle is counted among the faults.
-FAULT = "the logits of the target or of the draft are broken there, or the rule"
+FAULT = (
+  "the logits of the target or of the draft are broken there, or the rule, or"
+  " the policy that shapes the tree (a NaN, or no child of the root)"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,7 +91,7 @@ class Cell:
       reference.
     items: How many.
     cycles: How many.
-    faults: Cycles that met a NaN, or what is no decision.
+    faults: Cycles that met a NaN, or what is no decision or no draft.
     failed: Answers that are missing, for an error.
   """
 

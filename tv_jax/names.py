@@ -136,7 +136,9 @@ def raised(error: Exception) -> str:
     inside |= path.is_relative_to(package)  # from here on: who called it?
     if inside and not _installed(path):
       lines.append(f" ({path.name}, line {frame.lineno})")
-  reason = " ".join(str(error).split())
+  # jax goes on about where it was traced.
+  reason = str(error).partition("The error occurred while tracing")[0]
+  reason = " ".join(reason.split())
   if lines or not isinstance(error, ValueError):
     reason = f"{type(error).__name__}: {reason}"
   return reason + "".join(lines[-1:])

@@ -138,7 +138,7 @@ class Answer:
     expected: What each rule of the panel expected to gain, by cycle; None for a
       NaN.
     stops: How often each node was the accepted one.
-    faults: Cycles that met a NaN, or what is no decision.
+    faults: Cycles that met a NaN, or what is no decision or no draft.
     right: Whether the text is the reference; None if there is none.
     prompt: What the user said, where trees were kept.
     trace: The first cycles' trees, for the report's explorer.

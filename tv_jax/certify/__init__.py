@@ -9,7 +9,7 @@ import numpy as np
 
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
-from tv_jax.certify import bound, cases, contract, drafts, exact
+from tv_jax.certify import bound, cases, drafts, exact
 from tv_jax.certify.cases import Case, num_contexts
 from tv_jax.certify.certificate import check, check_size, enumerable
 from tv_jax.certify.exact import Outcome
@@ -19,6 +19,7 @@ from tv_jax.certify.report import (
   BOUND_LEGEND,
   LEGEND,
   PROPOSAL_LEGEND,
+  SAMPLED_LEGEND,
   proposal_table,
   save_picture,
   spell_out,
@@ -27,6 +28,7 @@ from tv_jax.certify.report import (
 )
 from tv_jax.certify.settings import Settings
 from tv_jax.certify.smaller import smallest_failure
+from tv_jax.decoding import contract
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier, form, resolve
@@ -78,6 +80,7 @@ __all__ = [
   "BOUND_LEGEND",
   "LEGEND",
   "PROPOSAL_LEGEND",
+  "SAMPLED_LEGEND",
   "Case",
   "Check",
   "Failure",

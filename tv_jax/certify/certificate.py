@@ -10,10 +10,11 @@ from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import bound as bound_lib
 from tv_jax.certify import cases as cases_lib
-from tv_jax.certify import contract, drafts, exact, growing, sampled
+from tv_jax.certify import drafts, exact, growing, sampled
 from tv_jax.certify.findings import Check, Failure, not_run
 from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.settings import DEFAULT, Settings
+from tv_jax.decoding import contract
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import VERIFIERS, Decide, Verifier, form, misfit, resolve
@@ -24,7 +25,8 @@ BUDGET = 300_000
 _COINS = 20
 # Rows in the tables of laws of a sampled case.
 _ROWS = 257
-# Cases that are tossed, and drafts of each, where thresholds lie.
+# Cases that are tossed, and drafts of each at least, where thresholds lie; so
+# many drafts, too, where that is asked for.
 _TOSSED, _TOSSES = 9, 4000
 
 
@@ -50,6 +52,11 @@ def check_size(
 ) -> None:
   """Refuses an adaptive tree that is too large: its drafts are not sampled."""
   small = enumerable(tree, proposal, settings, form(rule, tree))
+  if isinstance(tree, Adaptive) and settings.sampled:
+    raise ValueError(
+      f"{tree!r} takes shape as it is drafted, and such drafts are not sampled:"
+      " give trees that are known beforehand, such as kary:2x2"
+    )
   if isinstance(tree, Adaptive) and not small:
     raise ValueError(
       f"{tree!r} is too large to enumerate: certify a smaller one, such as"
@@ -95,14 +102,16 @@ def check(
   if faults := [*contract.faults(rule, proposal, tree, dtype, V)]:
     return not_run(tree, faults)
   check_size(rule, proposal, tree, settings)
-  small = enumerable(tree, proposal, settings, rule)
-  return (enumerated if small else _sampled)(
-    rule, proposal, tree, settings, tick
-  )
+  small = settings.sampled or enumerable(tree, proposal, settings, rule)
+  return (of_small if small else _sampled)(rule, proposal, tree, settings, tick)
 
 
-def enumerated(verifier, proposal, tree, settings, tick) -> Check:
-  """Certifies by enumeration what is small enough."""
+def of_small(verifier, proposal, tree, settings, tick) -> Check:
+  """Certifies by enumeration, for which it is small enough; or as asked."""
+  if settings.sampled:
+    more = settings._replace(drafts=max(settings.drafts, _TOSSES))
+    found = _sampled(verifier, proposal, tree, more, tick)
+    return dataclasses.replace(found, sampled=found.cases * more.drafts)
   dtype, V = settings.dtype, settings.vocabulary
   run = exact.make_runner(verifier, proposal, tree, dtype, V)
   other = form(VERIFIERS["token_level"], tree)
@@ -148,6 +157,8 @@ def enumerated(verifier, proposal, tree, settings, tick) -> Check:
 
 def _tossed(verifier, proposal, tree, settings, failures) -> Check:
   """The law where it can't be enumerated, by real coins."""
+  if isinstance(tree, Adaptive):  # whose drafts are not sampled
+    return not_run(tree, [*_all_faults(failures)])
   bare = dataclasses.replace(verifier, stop_law=None)
   few = settings._replace(
     cases=min(settings.cases, _TOSSED), drafts=max(settings.drafts, _TOSSES)
@@ -174,7 +185,9 @@ def _telling_draft(outcome: exact.Outcome, V: int, depth: int) -> int:
 
 def _sampled(verifier, proposal, tree, settings, tick) -> Check:
   count = settings.drafts
-  run = sampled.make_runner(verifier, proposal, tree, settings.dtype, count)
+  run = sampled.make_runner(
+    verifier, proposal, tree, settings.dtype, count, settings.sampled
+  )
   baseline = sampled.make_lengths(
     VERIFIERS["token_level"], proposal, tree, settings.dtype
   )

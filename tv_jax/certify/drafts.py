@@ -20,6 +20,9 @@ class Drafts(NamedTuple):
   context: np.ndarray  # [O, N] of each node; the root's where INVALID
   chance: np.ndarray  # [O]
   topology: Topology | None = None  # [O, ..] of each; None: they share a tree
+  fault: np.ndarray | None = (
+    None  # [O] bool: of what shaped each; None: nothing
+  )
 
 
 def sibling_tuples(proposal: Proposal, q: np.ndarray, k: int):

@@ -18,6 +18,7 @@ import numpy as np
 
 from tv_jax.certify import compiling, words
 from tv_jax.certify.siblings import Family, table
+from tv_jax.decoding import contract
 from tv_jax.proposals import INVALID, Proposal
 
 # The chance to call a proposal wrong that is right.
@@ -32,16 +33,8 @@ def draw(
   Raises:
     ValueError: They are no int32 [k].
   """
-  given = jax.eval_shape(
-    lambda key, q: proposal.draw(key, q, k),
-    jax.random.key(0),
-    jax.ShapeDtypeStruct(laws.shape[1:], laws.dtype),
-  )
-  if (given.shape, given.dtype) != ((k,), np.int32):
-    raise ValueError(
-      f"draw(key, q, {k}) gives {given.dtype}{list(given.shape)} for a"
-      f" {laws.dtype} q, not int32[{k}]"
-    )
+  if told := "; ".join(contract.drawn(proposal, k, laws.dtype, laws.shape[1])):
+    raise ValueError(told)
 
   def many(key, q):
     keys = jax.random.split(key, count)

@@ -197,6 +197,8 @@ def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
   outcome = np.arange(len(nodes))[:, None]
   np.add.at(nodes, (outcome, decided.node), weight)
   faults = [*lies, *_faults(tree, drafts, decided, accept, weight, residual)]
+  if drafts.fault is not None and drafts.fault.any():
+    faults.append("the tree's policy gives a NaN, or the root no child")
   if stop is not None:
     gap = np.abs(np.nan_to_num(stop, nan=np.inf) - nodes).max()
     if gap > tolerance(decided.accept.dtype):

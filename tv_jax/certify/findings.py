@@ -82,6 +82,7 @@ class Check:
     shortfall: By how many tokens at most.
     possible: The largest length of any lossless rule, mean over cases; NaN if
       it was not asked for, or if drafts were too many to enumerate.
+    sampled: Drafts of all cases, if coins were to be tossed; else 0.
     failure: None if nothing was found against the rule.
   """
 
@@ -94,6 +95,7 @@ class Check:
   shorter: int = 0
   shortfall: float = 0.0
   possible: float = np.nan
+  sampled: int = 0
   failure: Failure | None = None
 
   @property
@@ -104,7 +106,13 @@ class Check:
   @property
   def verdict(self) -> str:
     """In capitals."""
-    return "LOSSLESS" if self.failure is None else self.failure.verdict
+    if self.failure is not None:
+      return self.failure.verdict
+    if not self.sampled:
+      return "LOSSLESS"
+    return (
+      f"LOSSLESS (sampled, {self.sampled} drafts, {self.distance:.1f} sigma)"
+    )
 
 
 def not_run(tree: Tree, faults: list[str], *, proposal_wrong=False) -> Check:

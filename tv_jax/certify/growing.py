@@ -32,6 +32,7 @@ def enumerate_grown(
     "parent": np.full((1, len(shape)), NO_PARENT, np.int32),
     "worth": np.zeros((1, len(shape)), q.dtype),
     "chance": np.ones(1),
+    "fault": np.zeros(1, bool),
   }
   grown["worth"][:, ROOT] = 1
   for depth, (above, level) in enumerate(itertools.pairwise(shape.levels), 1):
@@ -42,6 +43,7 @@ def enumerate_grown(
       q[grown["context"][:, over]],
       grown["worth"][:, over],
     )
+    grown["fault"] |= chosen.fault
     place = chosen.above + above.start
     grown["parent"][:, own] = np.where(chosen.there, place, NO_PARENT)
     grown["worth"][:, own] = chosen.worth
@@ -53,6 +55,7 @@ def enumerate_grown(
     context=grown["context"],
     chance=grown["chance"],
     topology=compiling.in_pieces(_topology(shape), None, grown["parent"]),
+    fault=grown["fault"],
   )
 
 

@@ -15,7 +15,7 @@ from tv_jax.certify.cases import below, num_contexts
 from tv_jax.certify.draws import ALARM
 from tv_jax.certify.findings import Check, Failure
 from tv_jax.certify.proposal import ProposalCheck
-from tv_jax.tree import ROOT
+from tv_jax.tree import ROOT, Tree
 
 _COLUMNS = (
   "verifier",
@@ -61,6 +61,11 @@ shorter in     cases in which it gains less than token_level on the same drafts,
 verdict        NOT LOSSLESS: the output's law is not the target's; CONTRACT
                BROKEN: the rule does not do what a rule must, as spelled out"""
 
+SAMPLED_LEGEND = """\
+sampled        coins were tossed, and thresholds not looked at: what is off by
+               less than the sample can tell passes, and --drafts and --cases
+               make it larger. Without a stop law lengths are realised ones"""
+
 BOUND_LEGEND = """\
 of what is     length over the largest one of any lossless rule on the same
 possible       drafts, by linear programme; known where these are enumerated"""
@@ -95,7 +100,9 @@ def _numbers(check):
     check.bound,
     f"{check.expected:.4f}",
     f"{round(check.gain, 4) + 0.0:+.2%}",
-    f"{check.shorter}/{check.cases}"
+    "-"  # of what is realised a case is shorter by chance
+    if check.sampled
+    else f"{check.shorter}/{check.cases}"
     + (f", {check.shortfall:.1e}" if check.shorter else ""),
   ]
 
@@ -151,7 +158,8 @@ def spell_out(failure: Failure) -> str:
   """The case, its laws, what is broken, and where the law goes wrong."""
   tree, case = failure.tree, failure.case
   if case is None:
-    lines = [f"tree {list(tree.parents)} (parents)"]
+    known = isinstance(tree, Tree)
+    lines = [f"tree {list(tree.parents)} (parents)" if known else repr(tree)]
     return "\n".join(lines + [f"  fault: {fault}" for fault in failure.faults])
   V = case.p.shape[1]
   lines = [
@@ -181,7 +189,8 @@ def _law(failure):
   how = ", with coins tossed: those thresholds can't be enumerated"
   how = how if failure.tossed else ""
   if not failure.law_broken:
-    return f"the target's{how}"
+    more = "; for noise that is no coin there is --sampled" if how else ""
+    return f"the target's{how}{more}"
   return f"{failure.distance:.2g} from the target's (total variation){how}"
 
 

@@ -6,11 +6,11 @@ Drafts are drawn by the proposal's own `draw`. On each, the law of the accepted
 node is the rule's closed form (`stop_law`), so only the drafting is left to
 chance; the law of the output's first two tokens, averaged over drafts, must be
 the target's within 5 standard errors. A rule without a closed form tosses its
-coins, and so does one with further coins, whose bonus law depends on them as
-well. Either way its coins are tossed once more, and what comes out is held
-against the closed form, by its length, and against the target at every depth:
-given what was put out before, a token's law is the target's, so that any
-function of it, less its mean under the target, must average to 0.
+coins, and so does one with further coins, or with noise of its own, whose bonus
+law depends on them as well. Either way its coins are tossed once more, and what
+comes out is held against the closed form, by its length, and against the target
+at every depth: given what was put out before, a token's law is the target's, so
+that any function of it, less its mean under the target, must average to 0.
 """
 
 import dataclasses
@@ -110,9 +110,23 @@ def _draw_many(proposal, k):
 
 
 def make_runner(
-  verifier: Verifier, proposal: Proposal, tree: Tree, dtype, count: int
+  verifier: Verifier,
+  proposal: Proposal,
+  tree: Tree,
+  dtype,
+  count: int,
+  tossed: bool = False,
 ):
-  """A function that samples one case on this tree; compiled once."""
+  """A function that samples one case on this tree; compiled once.
+
+  Args:
+    verifier: The rule.
+    proposal: The proposal.
+    tree: The tree.
+    dtype: Of the laws.
+    count: S.
+    tossed: Whether nothing but tossed coins is to say what comes out.
+  """
 
   def decide(tokens, q, p, eta):
     return verifier.decide(tree, proposal, tokens, q, p, eta)
@@ -122,8 +136,9 @@ def make_runner(
     jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
   )
   batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
+  tossed = tossed or not verifier.stop_law or bool(verifier.coins)
   on_drafts = functools.partial(
-    _on_drafts, verifier, tree, decide_all, stop_all
+    _on_drafts, verifier, tree, decide_all, stop_all, tossed
   )
 
   def run(case: Case, seed: int) -> Sample:
@@ -183,7 +198,9 @@ def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
   return run
 
 
-def _on_drafts(verifier, tree, decide_all, stop_all, given, rng, p, rows):
+def _on_drafts(
+  verifier, tree, decide_all, stop_all, all_tossed, given, rng, p, rows
+):
   """By draft: law of the first two tokens, and of the length its moments."""
   tokens = given[0]
   S, V = len(tokens), p.shape[1]
@@ -196,7 +213,7 @@ def _on_drafts(verifier, tree, decide_all, stop_all, given, rng, p, rows):
   stop, law = ended, None
   if stop_all:
     stop = np.asarray(stop_all(*given)).astype(float)
-    if not verifier.coins:
+    if not all_tossed:
       law = _residuals(tree, decide_all, given, stop, eta.dtype)
   if law:
     ended, residuals = stop, law

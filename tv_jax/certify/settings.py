@@ -14,6 +14,7 @@ class Settings(NamedTuple):
   dtype: type = np.float64
   seed: int = 0
   bound: bool = False  # whether to ask what any lossless rule could gain
+  sampled: bool = False  # whether coins are tossed, thresholds not looked at
 
 
 DEFAULT = Settings()

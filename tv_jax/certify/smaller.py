@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator
 
 from tv_jax import tree as tree_lib
-from tv_jax.certify.certificate import enumerated
+from tv_jax.certify.certificate import of_small
 from tv_jax.certify.findings import Failure
 from tv_jax.certify.settings import Settings
 from tv_jax.proposals import Proposal
@@ -27,7 +27,7 @@ def smallest_failure(
       continue
     smaller = settings._replace(vocabulary=V, cases=18, bound=False)
     try:
-      found = enumerated(verifier, proposal, tree, smaller, lambda: None)
+      found = of_small(verifier, proposal, tree, smaller, lambda: None)
     except Exception:  # the rule itself refuses such a tree
       continue
     if found.failure is not None and _alike(found.failure, known):

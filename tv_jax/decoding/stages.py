@@ -117,11 +117,14 @@ def verify(
       return ways[0](*arguments[2:])
     return jax.lax.switch(request.rule, ways, *arguments[2:])
 
-  def one(key, topology, tokens, q, p):
+  def one(key, topology, tokens, q, p, misshapen):
     tree = topology or how.tree
     # A law with a NaN in it is NaN throughout. Nothing is drawn from it, or
     # nonsense: the first a rule need not see.
     undefined = jnp.isnan(q[:, 0]) & (tokens[how.tree.inner] != INVALID)
+    fault = jnp.any(undefined)
+    if misshapen is not None:
+      fault |= misshapen
     q = drafting.spread(how.tree, q)
     given = tree, how.proposal, tokens, q, p
     coins = toss(key, len(tokens), p.dtype, more)  # as the verdict's
@@ -142,12 +145,13 @@ def verify(
     return Verdicts(
       node=verdict.node,
       token=verdict.token,
-      fault=verdict.fault | jnp.any(undefined),
+      fault=fault | verdict.fault,
       expected={name: law @ gained for name, law in stop.items()},
       trace=seen,
     )
 
-  rows = keys, draft.topology, draft.tokens, draft.laws, laws
+  drafted = draft.topology, draft.tokens, draft.laws
+  rows = keys, *drafted, laws, draft.fault
   if not plan.one_by_one:
     return jax.vmap(one)(*rows)
   if len(keys) > 1:

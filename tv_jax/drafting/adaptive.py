@@ -30,6 +30,7 @@ class Chosen(NamedTuple):
   rank: jax.Array  # [n]
   there: jax.Array  # [n] bool
   worth: jax.Array  # [n]
+  fault: jax.Array  # [] bool: the policy gave a NaN, or the root no child
 
 
 def by_confidence(laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
@@ -62,11 +63,12 @@ def choose(
   policy = shape.policy or by_confidence
   width, most = shape.widths[depth - 1], shape.most
   children = policy(laws, worth, most)
-  if jnp.shape(children) != (wanted := (len(laws), most)):
+  if np.shape(children) != (wanted := (len(laws), most)):
     raise ValueError(
-      f"the policy of {shape!r} gave {list(jnp.shape(children))} worths: it"
-      f" should give {list(wanted)}, one for each of the most children"
+      f"the policy gave {list(np.shape(children))} worths: it should give"
+      f" {list(wanted)}, one for each of the most children"
     )
+  broken = jnp.any(jnp.isnan(children) & (worth > 0)[:, None])
   # A NaN is worth nothing; no child is worth more than its elder, nor than its
   # parent, and none hangs below what is not there.
   children = jnp.where(children > 0, children, 0)
@@ -76,12 +78,15 @@ def choose(
   there = value > 0
   place = jnp.sort(jnp.where(there, place, children.size))
   there = place < children.size
+  if depth == 1:
+    broken |= ~there[0]
   place = jnp.where(there, place, 0)
   return Chosen(
     above=(place // most).astype(jnp.int32),
     rank=jnp.where(there, place % most, 0).astype(jnp.int32),
     there=there,
     worth=jnp.where(there, children.ravel()[place], 0),
+    fault=broken,
   )
 
 

@@ -32,6 +32,7 @@ class Drafted(NamedTuple):
   topology: Topology | None  # [B, ..] of each row; None: that of the plan
   root: jax.Array  # [B] the root's slot in the draft's cache
   cache: Cache | None  # the draft's
+  fault: jax.Array | None = None  # [B] bool: of what shaped it; None: nothing
 
 
 class Growing(NamedTuple):
@@ -118,12 +119,14 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
   tokens, laws = [drawn], []
   parent = [jnp.full_like(drawn, NO_PARENT)]
   worth = jnp.ones(drawn.shape, jnp.float32)
+  fault = jnp.zeros(rows, bool)
   related = jnp.zeros((rows, 1, M), bool).at[:, :, ROOT].set(True)
   for depth, (above, level) in enumerate(itertools.pairwise(shape.levels), 1):
     laws.append(how.law(logits))
     chosen = jax.vmap(functools.partial(adaptive.choose, shape, depth))(
       laws[-1], worth
     )
+    fault |= chosen.fault
     below = _draw_chosen(how, shape, above, laws[-1], chosen)
     drawn = jnp.where(chosen.there, below, INVALID)
     worth = jnp.where(drawn == INVALID, 0, chosen.worth)
@@ -152,6 +155,7 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
     topology=of_each(jnp.concatenate(parent, axis=1)),
     root=root,
     cache=cache,
+    fault=fault,
   )
 
 

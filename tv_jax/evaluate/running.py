@@ -178,5 +178,5 @@ def _told(method, results, begin) -> str:
   if found.failed:
     line += f", {found.failed} FAILED"
   if found.faults:
-    line += f", NaN IN {found.faults} CYCLES"
+    line += f", FAULTS IN {found.faults} CYCLES"
   return f"{line} ({time.perf_counter() - begin:.0f} s)"

@@ -31,7 +31,8 @@ class Generation:
     expected: By verifier of the panel, what it expects of each of these cycles,
       given the draft.
     stops: [N] how often each node was the accepted one.
-    faults: Cycles in which a law was NaN, or the rule's decision none.
+    faults: Cycles in which a law was NaN, the rule's decision none, or the
+      policy's tree.
     trace: Of each prompt, its first cycles' trees [cycles, N], if asked for.
     seconds: Of decoding, prompts included, without compilation.
     compile_seconds: Of compilation; 0 if it was compiled before.
@@ -129,7 +130,7 @@ class Generation:
       f" {self.compile_seconds:.1f} s of compilation",
     )
     if self.faults:
-      yield "NaN", f"IN {self.faults} CYCLES: {FAULT}"
+      yield "FAULTS", f"IN {self.faults} CYCLES: {FAULT}"
 
   def _panel(self):
     expected = {k: np.concatenate(v) for k, v in self.expected.items()}

@@ -137,7 +137,7 @@ def decode_batches(
   result = _result(pair, settings, records, len(tokens), seconds, compiling)
   if result.faults:
     warnings.warn(
-      f"{result.faults} cycles met a NaN: {metrics.FAULT}",
+      f"{result.faults} cycles met a fault: {metrics.FAULT}",
       RuntimeWarning,
       stacklevel=3,
     )

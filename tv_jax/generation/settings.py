@@ -11,6 +11,7 @@ import jax
 
 from tv_jax import decoding, drafting, names, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
+from tv_jax.decoding import contract
 from tv_jax.generation import options
 from tv_jax.pair import Pair
 from tv_jax.tree import Adaptive, Tree
@@ -99,12 +100,15 @@ def resolve(
     form = functools.partial(
       verifiers.form, tree=tree, cpu=cpu, vocabulary=vocabulary
     )
+    forms = {rule: form(rule) for rule in known}
+    for own in forms.values():
+      contract.check(own, proposal, tree, vocabulary)
     if panel is not None:
       laws = tuple(
-        (rule.name, form(rule).stop_law) for rule in known if rule.stop_law
+        (rule.name, own.stop_law) for rule, own in forms.items() if own.stop_law
       )
     # On a CPU, rows are verified one after the other.
-    rules = [form(other) for other in rules]
+    rules = [forms[other] for other in rules]
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
       tree=tree,

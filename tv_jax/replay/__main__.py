@@ -89,9 +89,8 @@ def _replay(path, cycles, rules):
         lengths[name] = lengths_lib.expected_lengths(
           rule, cycles, coins=_COINS.value, seed=_SEED.value, tick=tick
         )
-      except (TypeError, ValueError, IndexError) as error:
-        line = " ".join(str(error).split())
-        raise ValueError(f"{path}: verifier {name!r}: {line}") from error
+      except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
       by[name] = "stop law" if rule.stop_law else f"{_COINS.value} runs"
   print(report.describe(path, cycles))
   bounds = bound_lib.upper_bounds(cycles) if _BOUND.value else None

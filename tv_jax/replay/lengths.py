@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import drafting, verifiers
+from tv_jax.decoding import contract
 from tv_jax.replay.data import Cycles
 from tv_jax.verifiers import Decide, Verifier
 
@@ -55,13 +56,15 @@ def stop_laws(
     tick: Called with a number of cycles when these are done.
 
   Raises:
-    ValueError: The rule is not defined for the tree or the proposal.
+    ValueError: The rule is not defined for the tree or the proposal, or gives
+      what no rule should.
   """
   rule = verifiers.resolve(verifier)
   if reason := verifiers.misfit(rule, cycles.tree, cycles.proposal):
     raise ValueError(reason)
   rule = verifiers.form(rule, cycles.tree)
   _, M, V = cycles.q.shape
+  contract.check(rule, cycles.proposal, cycles.tree, V, cycles.q.dtype)
   size = min(CHUNK, max(1, BYTES // (8 * M * V)), len(cycles))
   key, laws = jax.random.key(seed), []
   for start in range(0, len(cycles), size):
@@ -98,7 +101,8 @@ def _stops(rule, shape, proposal, coins, key, parents, tokens, q, p):
 
     def toss(key):
       eta = jax.random.uniform(key, (rule.num_coins(shape),), q.dtype)
-      node = rule.decide(tree, proposal, tokens, q, p, eta).node
+      decide = verifiers.checked(rule.decide)
+      node = decide(tree, proposal, tokens, q, p, eta).node
       return jax.nn.one_hot(node, len(shape), dtype=q.dtype)
 
     return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)), axis=0)

@@ -107,7 +107,7 @@ def _warnings(unit, found: Cells) -> list[str]:
     why = next(item.error for item in unit.items if item.error is not None)
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
   if faults := sum(cell.faults for cell in cells):
-    lines.append(f"NaN IN {faults} CYCLES: {metrics.FAULT}.")
+    lines.append(f"FAULTS IN {faults} CYCLES: {metrics.FAULT}.")
   # Here, as it imports jax: tables do without.
   from tv_jax.report import walks
 

@@ -15,7 +15,7 @@ from tv_jax.tune import calibrating, choosing, results, sequoia, timing
 from tv_jax.tune.results import FAST, NAMED, SEQUOIA, TUNED, Row, Tuned
 from tv_jax.tune.sampling import Sample
 from tv_jax.tune.timing import Timed
-from tv_jax.verifiers import Verifier
+from tv_jax.verifiers import Verifier, undefined
 
 BUDGETS = (8, 16, 32, 64)
 TREES = ("chain:5", "kary:2x5", "eagle")
@@ -60,8 +60,7 @@ def wanted(
   known = {
     name: tree
     for name, tree in trees.items()
-    if isinstance(tree, Tree)
-    and not (verifier.defined_on and verifier.defined_on(tree))
+    if isinstance(tree, Tree) and not undefined(verifier, tree)
   }
   every = tuple(sorted({*map(int, budgets), int(nodes)}))
   return Wanted(int(nodes), int(depth), every, known)

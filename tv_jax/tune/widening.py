@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tv_jax.tree import Tree, chain, from_paths, limits
-from tv_jax.verifiers import Verifier
+from tv_jax.verifiers import Verifier, undefined
 
 # Children of a node at most.
 MOST = 6
@@ -54,7 +54,7 @@ def wide(
     for own, worth in after:
       heapq.heappush(heap, (-worth.max(), own, worth))
   found = from_paths(paths)
-  if verifier.defined_on and verifier.defined_on(found):
+  if undefined(verifier, found):
     return chain(max([depth, *(tree.max_depth for tree in beside)]))
   return found
 

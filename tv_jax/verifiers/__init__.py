@@ -17,7 +17,14 @@ from tv_jax.verifiers.decision import (
 )
 from tv_jax.verifiers.eager import check_draft, verify
 from tv_jax.verifiers.residual import positive
-from tv_jax.verifiers.table import DEFAULT, VERIFIERS, form, misfit, resolve
+from tv_jax.verifiers.table import (
+  DEFAULT,
+  VERIFIERS,
+  form,
+  misfit,
+  resolve,
+  undefined,
+)
 from tv_jax.verifiers.verdict import Verdict, checked, toss, toss_and_draw
 
 __all__ = [
@@ -40,5 +47,6 @@ __all__ = [
   "settle",
   "toss",
   "toss_and_draw",
+  "undefined",
   "verify",
 ]

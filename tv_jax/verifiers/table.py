@@ -212,7 +212,7 @@ def misfit(
   rule: Verifier, tree: Tree | Adaptive, proposal: Proposal
 ) -> str | None:
   """Why a rule is not defined for a tree and a proposal; None: it is."""
-  if rule.defined_on and (reason := rule.defined_on(tree)):
+  if reason := undefined(rule, tree):
     return f"verifier {rule.name!r} {reason}"
   forms = [own for own in (rule, rule.loop) if own]
   if isinstance(tree, Adaptive) and all(own.static_only for own in forms):
@@ -226,3 +226,15 @@ def misfit(
       f" and the proposal is {proposal.name!r}"
     )
   return None
+
+
+def undefined(rule: Verifier, tree: Tree | Adaptive) -> str | None:
+  """What a rule's `defined_on` says of a tree, whoever wrote it."""
+  told = f"verifier {rule.name!r}: defined_on(tree)"
+  try:
+    reason = rule.defined_on(tree) if rule.defined_on else None
+  except Exception as error:
+    raise ValueError(f"{told}: {names.raised(error)}") from error
+  if not isinstance(reason, str | None):
+    raise ValueError(f"{told} is {reason!r}: give None, or why it is not")
+  return reason

@@ -18,6 +18,7 @@ from absl import flags, logging
 from tv_jax import cli, store
 from tv_jax import tree as tree_lib
 from tv_jax.certify.engine import cases, exact, report, statistics
+from tv_jax.decoding import contract
 from tv_jax.names import raised
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
@@ -112,6 +113,8 @@ def _plan():
   )
   if not plan:
     raise ValueError("nothing to audit: no rule is defined on these trees")
+  for _, case in plan:  # before the first is worked on
+    contract.check(case.verifier, case.proposal, case.tree, cases.VOCABULARY)
   return plan
 
 

@@ -53,7 +53,7 @@ def failures(rows: list[Row], drifts: list[Drift]) -> list[str]:
     if p < LEVEL:
       lines.append(f"NOT THE TARGET'S LAW: {name}: p = {row.p_value:.1e}")
     if row.faults:
-      lines.append(f"NaN in {row.faults} cycles: {name}")
+      lines.append(f"faults in {row.faults} cycles: {name}")
     if row.cycles < FEWEST_CYCLES:
       lines.append(
         f"only {row.cycles:.2f} cycles a row, not {FEWEST_CYCLES:g}: {name}:"
