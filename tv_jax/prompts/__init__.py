@@ -12,6 +12,7 @@ from tv_jax.prompts.questions import (
 )
 from tv_jax.prompts.templates import DATE, TEMPLATES, VICUNA_SYSTEM, encode
 from tv_jax.prompts.tokenizers import end_tokens, load_tokenizer
+from tv_jax.prompts.vocabularies import check_tokens
 from tv_jax.reading import BUNDLED
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
   "TEMPLATES",
   "VICUNA_SYSTEM",
   "Question",
+  "check_tokens",
   "conversation",
   "encode",
   "end_tokens",
