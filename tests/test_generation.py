@@ -725,3 +725,37 @@ def test_a_file_that_says_nothing_new_changes_nothing(tmp_path):
         for named in (str(path), "chain:1")
       )
       assert by_file.draft_temperature == by_name.draft_temperature
+
+
+@pytest.mark.parametrize("name", ["generate", "profile", "record"])
+@pytest.mark.parametrize(
+  ("option", "meant"),
+  [
+    ("max_tokens", "max_new_tokens"),
+    ("temp", "temperature"),
+    ("topk", "top_k"),
+    ("n_samples", "template"),  # whatever is nearest, or all there are
+    ("zzz", "max_new_tokens"),
+  ],
+)
+def test_an_option_that_there_is_not_is_named(name, option, meant):
+  arguments = (pair(), PROMPTS) + (("x.npz",) if name == "record" else ())
+  with pytest.raises(TypeError, match=rf"{name}\(\) has no option") as error:
+    getattr(tv_jax, name)(*arguments, **{option: 1})
+  message = str(error.value)
+  assert repr(option) in message
+  assert meant in message.partition(": ")[2]
+  assert "resolve" not in message
+
+
+def test_a_warning_is_of_the_line_that_asked():
+  target = pair().target
+  params = jax.tree.map(lambda x: x * jnp.nan, target.params)
+  broken = Pair(
+    target=dataclasses.replace(target, params=params),
+    draft=None,
+    draft_kind="none",
+  )
+  with pytest.warns(RuntimeWarning, match="met a NaN") as told:
+    tv_jax.generate(broken, PROMPTS[:1], verifier=None, max_new_tokens=1)
+  assert told[0].filename == __file__

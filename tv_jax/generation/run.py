@@ -139,7 +139,7 @@ def decode_batches(
     warnings.warn(
       f"{result.faults} cycles met a NaN: {metrics.FAULT}",
       RuntimeWarning,
-      stacklevel=3,
+      stacklevel=4,
     )
   return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -150,14 +151,27 @@ def with_options(function: Callable) -> Callable:
   """The function, whose **options are those of `resolve`, shown as such.
 
   Help and editors then see every option with its default, which stands in one
-  place alone.
+  place alone. One that there is not is refused by its name.
   """
   own = inspect.signature(function)
   *named, _ = own.parameters.values()  # the last one is **options
   options = inspect.signature(resolve).parameters.values()
   named += [one for one in options if one.kind == one.KEYWORD_ONLY]
-  function.__signature__ = own.replace(parameters=named)
-  return function
+  known = [one.name for one in named if one.kind == one.KEYWORD_ONLY]
+
+  @functools.wraps(function)
+  def checked(*arguments, **options):
+    for name in options.keys() - {one.name for one in named}:
+      close = [one for one in known if one.startswith(name)]
+      close = close or difflib.get_close_matches(name, known, 1)
+      hint = f"did you mean {' or '.join(close)}?"
+      if not close:
+        hint = f"it has {', '.join(known)}"
+      raise TypeError(f"{function.__name__}() has no option {name!r}: {hint}")
+    return function(*arguments, **options)
+
+  checked.__signature__ = own.replace(parameters=named)
+  return checked
 
 
 def _suiting(verifier, tree, proposal) -> Verifier:

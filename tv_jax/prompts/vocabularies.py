@@ -48,10 +48,11 @@ def check_tokens(draft, target) -> None:
       token in special and _free(own, texts[1]) and _free(other, texts[0])
     ):
       continue
+    names = [shown(name_of(path)) for path, _ in (draft, target)]
     raise ValueError(
-      f"token {token} is {brief(own)} to the draft {shown(name_of(draft[0]))}, and"
-      f" {brief(other)} to the target {shown(name_of(target[0]))}: choose a draft that"
-      " shares its tokenizer"
+      f"token {token} is {brief(own)} to the draft {names[0]}, and"
+      f" {brief(other)} to the target {names[1]}: choose a draft that shares"
+      " its tokenizer"
     )
 
 
