@@ -349,7 +349,10 @@ class TestRefusals:
     ("prompts", "words"),
     [
       ([], "no prompts"),
-      ("hello", "give a list"),
+      (b"hello", "prompts: give a text, messages, or a list"),
+      ({"role": "user", "content": "hello"}, "prompts: give a text, messages"),
+      ("hello", "no tokenizer"),
+      ([{"role": "user", "content": "hello"}], "no tokenizer"),
       ([[1], []], "prompt 1 is empty"),
       ([[1], [2, 48]], "prompt 1 holds token 48: the vocabulary is 0 to 47"),
       ([[-1]], "prompt 0 holds token -1"),
@@ -652,6 +655,34 @@ def test_a_pickled_result_has_its_text_and_not_the_weights():
   assert again.pair is None
   assert (again.tokens, again.text) == (result.tokens, result.text)
   assert str(again) == str(result)
+
+
+@pytest.fixture(scope="module")
+def bundled():
+  return tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
+
+
+@pytest.mark.parametrize(
+  ("asked", "count"),
+  [
+    ("What does a fox eat?", 1),
+    ([{"role": "user", "content": "What does a fox eat?"}], 1),
+    ([[{"role": "user", "content": "What does a fox eat?"}], "Yes", [5]], 3),
+  ],
+)
+def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
+  template = "chat" if count == 1 else "raw"
+  found = batches.encode(bundled, asked, template, 8)
+  chat = prompts.encode("chat", bundled.tokenizer, ["What does a fox eat?"])
+  assert found[0] == chat
+  assert len(found) == count
+  assert found[1:] in ([], [bundled.tokenizer("Yes").input_ids, [5]])
+
+
+def test_messages_are_not_for_another_template(bundled):
+  said = [[{"role": "user", "content": "What?"}]]
+  with pytest.raises(ValueError, match="the tokenizer's own template is for"):
+    tv_jax.generate(bundled, said, template="vicuna")
 
 
 @pytest.mark.parametrize("name", ["generate", "profile", "record"])

@@ -1,6 +1,7 @@
 """The Python API: prompts in, tokens and statistics out."""
 
 from tv_jax.generation.ahead import Ahead
+from tv_jax.generation.batches import Prompts
 from tv_jax.generation.engine import Prompt, Rows, decode
 from tv_jax.generation.programs import forget as forget_programs
 from tv_jax.generation.results import Generation
@@ -13,6 +14,7 @@ __all__ = [
   "Generation",
   "Profile",
   "Prompt",
+  "Prompts",
   "Rows",
   "Settings",
   "decode",

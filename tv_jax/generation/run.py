@@ -13,6 +13,7 @@ import jax
 from tv_jax import decoding, metrics
 from tv_jax.generation import batches, engine
 from tv_jax.generation import settings as settings_lib
+from tv_jax.generation.batches import Prompts
 from tv_jax.generation.results import Generation
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
@@ -21,7 +22,7 @@ from tv_jax.pair import Pair
 @settings_lib.with_options
 def generate(
   pair: Pair,
-  prompts: Sequence[str | Sequence[int]],
+  prompts: Prompts,
   *,
   template: str = "raw",
   items: Sequence[int] | None = None,
@@ -32,7 +33,9 @@ def generate(
 
   Args:
     pair: Of `tv_jax.load`.
-    prompts: Strings, or token ids; any number of them.
+    prompts: Any number of them, each a string, token ids, or messages
+      ({"role": .., "content": ..}), which go through the tokenizer's own
+      template; or a single string or conversation.
     template: How strings become tokens: "raw", "chat", "vicuna".
     items: A number for each prompt, which its draws are made from, with the
       seed; by default its place. Then what a prompt yields does not depend on
@@ -82,7 +85,7 @@ def generate(
 def decode_batches(
   pair: Pair,
   settings: Settings,
-  prompts: Sequence[str | Sequence[int]],
+  prompts: Prompts,
   decode: Callable | None = None,
   *,
   template: str = "raw",

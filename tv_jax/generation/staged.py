@@ -18,6 +18,7 @@ from tv_jax.decoding import Caches
 from tv_jax.decoding.stages import Scored
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
+from tv_jax.generation.batches import Prompts
 from tv_jax.generation.engine import decode
 from tv_jax.generation.run import decode_batches
 from tv_jax.generation.settings import Settings
@@ -89,7 +90,7 @@ class Profile:
 @settings_lib.with_options
 def profile(
   pair: Pair,
-  prompts: Sequence[str | Sequence[int]],
+  prompts: Prompts,
   *,
   template: str = "raw",
   items: Sequence[int] | None = None,

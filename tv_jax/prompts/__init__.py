@@ -10,7 +10,13 @@ from tv_jax.prompts.questions import (
   load_spec_bench,
   score,
 )
-from tv_jax.prompts.templates import DATE, TEMPLATES, VICUNA_SYSTEM, encode
+from tv_jax.prompts.templates import (
+  DATE,
+  TEMPLATES,
+  VICUNA_SYSTEM,
+  encode,
+  encode_messages,
+)
 from tv_jax.prompts.tokenizers import end_tokens, load_tokenizer
 from tv_jax.prompts.vocabularies import check_tokens
 from tv_jax.reading import BUNDLED
@@ -26,6 +32,7 @@ __all__ = [
   "check_tokens",
   "conversation",
   "encode",
+  "encode_messages",
   "end_tokens",
   "limit",
   "load_questions",
