@@ -168,6 +168,7 @@ def assemble(
     temperature=jnp.asarray(settings.temperature or 1.0, jnp.float32),
     draft_temperature=jnp.asarray(settings.draft_temperature, jnp.float32),
     rule=None if settings.rule is None else jnp.int32(settings.rule),
+    stop=_stop(pair, settings.stop),
   )
   if pair.target.mesh is not None:  # the same on every device
     whole = sharding.placement("", pair.target.mesh)
@@ -181,6 +182,13 @@ def assemble(
     new=new,
     slots=extents.slots(extents.shape(tree), P, new, sizes.block()),
   )
+
+
+def _stop(pair, stop) -> jax.Array | None:
+  if not stop:
+    return None
+  V = pair.target.config.vocab_size
+  return jnp.asarray(prompts.stops.table(pair.tokenizer, V, stop))
 
 
 def caches(

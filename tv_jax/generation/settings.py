@@ -10,10 +10,19 @@ from collections.abc import Callable, Sequence
 
 import jax
 
-from tv_jax import decoding, drafting, names, probs, proposals, verifiers
+from tv_jax import (
+  decoding,
+  drafting,
+  names,
+  probs,
+  prompts,
+  proposals,
+  verifiers,
+)
 from tv_jax import tree as tree_lib
 from tv_jax.generation import options
 from tv_jax.pair import Pair
+from tv_jax.reading import brief
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Decide, Verifier
 
@@ -36,6 +45,7 @@ class Settings:
     limit: New tokens at most, for each prompt.
     seed: What all draws come from, with the prompt's number.
     batch_size: Rows of a batch.
+    stop: Texts that end an answer.
   """
 
   plan: decoding.Plan
@@ -48,6 +58,7 @@ class Settings:
   limit: int
   seed: int
   batch_size: int
+  stop: tuple[str, ...]
 
 
 def resolve(
@@ -65,6 +76,8 @@ def resolve(
   batch_size: int = 16,
   panel: Sequence[Verifier | Decide | str] | None = (),
   ends: Sequence[int] | None = None,
+  stop: str | Sequence[str] | None = None,
+  logprobs: bool = False,
   among: Sequence[Verifier | Decide | str] = (),
   trace: int = 0,
 ) -> Settings:
@@ -78,7 +91,14 @@ def resolve(
     draft_temperature=draft_temperature,
     top_k=top_k,
     top_p=top_p,
+    logprobs=logprobs,
   )
+  stop = prompts.stops.texts(stop)
+  if stop and pair.path is None:
+    raise ValueError(
+      f"stop={brief([*stop])}: this pair has no tokenizer to find texts with:"
+      " give tokens, as ends"
+    )
   cpu = jax.default_backend() == "cpu"
   asked = None if verifier is None else tree
   speculation, name, chosen, known, laws = None, None, None, (), ()
@@ -129,6 +149,7 @@ def resolve(
     ends=pair.ends
     if ends is None
     else options.ends(ends, pair.target.config.vocab_size),
+    logprobs=bool(logprobs),
     # A cycle gains a token at least: there are no more to record.
     trace=min(int(trace), int(max_new_tokens)),
     one_by_one=cpu,
@@ -144,6 +165,7 @@ def resolve(
     limit=int(max_new_tokens),
     seed=int(seed),
     batch_size=int(batch_size),
+    stop=stop,
   )
 
 

@@ -200,7 +200,7 @@ class _Stages:
       drafted, draft_cache = self._time(
         "draft", _draft, (params, request, state, caches.draft), (3,)
       )
-    drafted, laws, features, cache = self._time(
+    drafted, laws, features, cache, logits = self._time(
       "target", _target, (params, request, state, drafted, caches.target), (4,)
     )
     verdicts = self._time(
@@ -210,7 +210,7 @@ class _Stages:
     )
     arguments = request, state, drafted, draft_cache
     return self._time(
-      "commit", _commit, (*arguments, features, cache, verdicts), (3, 5)
+      "commit", _commit, (*arguments, features, cache, verdicts, logits), (3, 5)
     )
 
   def _time(self, name, function, arguments, donated=(), **static):
@@ -260,9 +260,9 @@ def _target(plan, params, request, state, drafted, cache):
 
 
 def _commit(
-  plan, request, state, drafted, draft_cache, features, cache, verdicts
+  plan, request, state, drafted, draft_cache, features, cache, verdicts, logits
 ):
   # The laws are not read: the tokens are drawn.
-  scored = Scored(None, features, cache)
+  scored = Scored(None, features, cache, logits)
   drafted = drafted._replace(cache=draft_cache)
   return decoding.commit(plan, request, state, drafted, scored, verdicts)

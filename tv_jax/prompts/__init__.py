@@ -1,5 +1,6 @@
 """Prompts: questions, tokenizers, templates, the tokens that end an answer."""
 
+from tv_jax.prompts import stops
 from tv_jax.prompts.questions import (
   MT_BENCH,
   SPEC_BENCH,
@@ -39,4 +40,5 @@ __all__ = [
   "load_spec_bench",
   "load_tokenizer",
   "score",
+  "stops",
 ]
