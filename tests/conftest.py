@@ -19,6 +19,10 @@ os.environ["XLA_FLAGS"] = " ".join(
   [os.environ.get("XLA_FLAGS", ""), quick.flags(devices=2)]
 )
 
+# Nowhere, unless it is said where: else `generate` keeps them in the home.
+jax.config.update(
+  "jax_compilation_cache_dir", jax.config.jax_compilation_cache_dir or ""
+)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

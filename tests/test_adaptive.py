@@ -16,7 +16,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling, growing
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify.engine import cases, exact
-from tv_jax.drafting import adaptive
+from tv_jax.drafting import adaptive, growers
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.report import walks
 from tv_jax.tree import NO_CHILD, NO_PARENT, Adaptive
@@ -443,3 +443,67 @@ def test_a_file_of_what_is_no_tree_is_refused(tmp_path, node, parent, words):
   np.savez(tmp_path / "a.npz", **content)
   with pytest.raises(ValueError, match=words):
     replay.load(tmp_path / "a.npz")
+
+
+def while_sure(laws, worth, most):
+  """Children only where the draft is sure of one."""
+  sure = jnp.max(laws, axis=-1)
+  ranks = 0.5 ** jnp.arange(most, dtype=laws.dtype)
+  return jnp.where(sure > 0.6, worth * sure, 0)[:, None] * ranks[None]
+
+
+@pytest.mark.parametrize("kind", quick.shorter(["independent", "eagle"]))
+@pytest.mark.parametrize(
+  "rule", quick.shorter(["traversal", "token_level", "ot_traversal"])
+)
+def test_levels_without_a_node_are_skipped_and_nothing_changes(
+  kind, rule, monkeypatch
+):
+  name = "eagle" if kind == "eagle" else "draft"
+  own = tv_jax.load(
+    prompts.BUNDLED / name, prompts.BUNDLED / "target", draft_kind=kind
+  )
+  shape = Adaptive((2, 3, 3, 2), most=3, policy=while_sure)
+
+  def ask():
+    generation.forget_programs()
+    return tv_jax.generate(
+      own,
+      ASKED,
+      template="chat",
+      tree=shape,
+      verifier=rule,
+      max_new_tokens=32,
+      trace=32,
+    )
+
+  skipping = ask()
+  monkeypatch.setattr(growers, "_goes_on", lambda worth: jnp.bool(True))
+  whole = ask()
+  assert skipping.tokens == whole.tokens
+  np.testing.assert_array_equal(skipping.stops, whole.stops)
+  deepest = set()
+  for one, other in zip(skipping.trace, whole.trace, strict=True):
+    there = one.parent != NO_PARENT
+    deepest |= {*(there * shape.depth).max(axis=1).tolist()}
+    for field in ("parent", "tokens", "p", "q", "drawn", "coins", "node"):
+      np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+    np.testing.assert_array_equal(one.stop[rule], other.stop[rule])
+    np.testing.assert_array_equal(one.sure[there], other.sure[there])
+  assert deepest == {0, 1, 2, 3, 4}
+
+
+def test_what_stops_early_drafts_no_more(pair):
+  asked = []
+
+  def one_and_no_more(laws, worth, most):
+    jax.debug.callback(lambda _: asked.append(1), worth)
+    return jnp.where(worth > 0.9, 0.5, 0)[:, None] * jnp.ones((1, most))
+
+  shape = Adaptive((1,) * 5, most=1, policy=one_and_no_more)
+  result = tv_jax.generate(
+    pair, ASKED[:1], template="chat", tree=shape, max_new_tokens=12
+  )
+  jax.effects_barrier()
+  # The children of the root, and of its child, which is to have none.
+  assert len(asked) == 2 * result.cycles

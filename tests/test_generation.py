@@ -349,7 +349,10 @@ class TestRefusals:
     ("prompts", "words"),
     [
       ([], "no prompts"),
-      ("hello", "give a list"),
+      (b"hello", "prompts: give a text, messages, or a list"),
+      ({"role": "user", "content": "hello"}, "prompts: give a text, messages"),
+      ("hello", "no tokenizer"),
+      ([{"role": "user", "content": "hello"}], "no tokenizer"),
       ([[1], []], "prompt 1 is empty"),
       ([[1], [2, 48]], "prompt 1 holds token 48: the vocabulary is 0 to 47"),
       ([[-1]], "prompt 0 holds token -1"),
@@ -654,6 +657,34 @@ def test_a_pickled_result_has_its_text_and_not_the_weights():
   assert str(again) == str(result)
 
 
+@pytest.fixture(scope="module")
+def bundled():
+  return tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
+
+
+@pytest.mark.parametrize(
+  ("asked", "count"),
+  [
+    ("What does a fox eat?", 1),
+    ([{"role": "user", "content": "What does a fox eat?"}], 1),
+    ([[{"role": "user", "content": "What does a fox eat?"}], "Yes", [5]], 3),
+  ],
+)
+def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
+  template = "chat" if count == 1 else "raw"
+  found = batches.encode(bundled, asked, template, 8)
+  chat = prompts.encode("chat", bundled.tokenizer, ["What does a fox eat?"])
+  assert found[0] == chat
+  assert len(found) == count
+  assert found[1:] in ([], [bundled.tokenizer("Yes").input_ids, [5]])
+
+
+def test_messages_are_not_for_another_template(bundled):
+  said = [[{"role": "user", "content": "What?"}]]
+  with pytest.raises(ValueError, match="the tokenizer's own template is for"):
+    tv_jax.generate(bundled, said, template="vicuna")
+
+
 @pytest.mark.parametrize("name", ["generate", "profile", "record"])
 def test_every_option_is_in_the_signature(name):
   shown = inspect.signature(getattr(tv_jax, name)).parameters
@@ -725,3 +756,37 @@ def test_a_file_that_says_nothing_new_changes_nothing(tmp_path):
         for named in (str(path), "chain:1")
       )
       assert by_file.draft_temperature == by_name.draft_temperature
+
+
+@pytest.mark.parametrize("name", ["generate", "profile", "record"])
+@pytest.mark.parametrize(
+  ("option", "meant"),
+  [
+    ("max_tokens", "max_new_tokens"),
+    ("temp", "temperature"),
+    ("topk", "top_k"),
+    ("n_samples", "template"),  # whatever is nearest, or all there are
+    ("zzz", "max_new_tokens"),
+  ],
+)
+def test_an_option_that_there_is_not_is_named(name, option, meant):
+  arguments = (pair(), PROMPTS) + (("x.npz",) if name == "record" else ())
+  with pytest.raises(TypeError, match=rf"{name}\(\) has no option") as error:
+    getattr(tv_jax, name)(*arguments, **{option: 1})
+  message = str(error.value)
+  assert repr(option) in message
+  assert meant in message.partition(": ")[2]
+  assert "resolve" not in message
+
+
+def test_a_warning_is_of_the_line_that_asked():
+  target = pair().target
+  params = jax.tree.map(lambda x: x * jnp.nan, target.params)
+  broken = Pair(
+    target=dataclasses.replace(target, params=params),
+    draft=None,
+    draft_kind="none",
+  )
+  with pytest.warns(RuntimeWarning, match="met a NaN") as told:
+    tv_jax.generate(broken, PROMPTS[:1], verifier=None, max_new_tokens=1)
+  assert told[0].filename == __file__

@@ -70,6 +70,48 @@ def test_chat_is_the_same_on_every_day_and_begins_once(tokenizer):
   )
 
 
+def test_messages_are_turns_and_may_begin_with_the_systems(tokenizer):
+  roles = ("user", "assistant", "user")
+  said = [{"role": r, "content": t} for r, t in zip(roles, TURNS, strict=True)]
+  assert prompts.encode_messages(tokenizer, said) == prompts.encode(
+    "chat", tokenizer, TURNS
+  )
+  said = [{"role": "system", "content": "hello"}, *said]
+  assert tokenizer.decode(prompts.encode_messages(tokenizer, said)) == (
+    "<s>26 Jul 2024<system>hello"
+    "<user>hi there<assistant>hello<user>bye<assistant>"
+  )
+
+
+def test_a_template_that_drops_the_systems_message_is_refused(directory):
+  deaf = prompts.load_tokenizer(directory)
+  deaf.chat_template = "{{ messages[-1].content }}"
+  said = [
+    {"role": "system", "content": "hello"},
+    {"role": "user", "content": "bye"},
+  ]
+  with pytest.raises(ValueError, match="leaves out what the system says"):
+    prompts.encode_messages(deaf, said)
+
+
+@pytest.mark.parametrize(
+  "said",
+  [
+    [{"role": "user"}],
+    [{"content": "bye"}],
+    [{"role": "user", "content": [{"type": "text", "text": "bye"}]}],
+    [{"role": None, "content": "bye"}],
+    [{"role": "user", "content": "bye"}, "bye"],
+    [{"role": "user", "content": "\ud800"}],
+    [{"role": "assistant", "content": "bye"}],
+  ],
+)
+def test_what_is_no_message(tokenizer, said):
+  with pytest.raises(ValueError, match=r"message|surrogate") as error:
+    prompts.encode_messages(tokenizer, said)
+  assert "\n" not in str(error.value)
+
+
 def test_a_tokenizer_without_a_chat_template(directory):
   plain = prompts.load_tokenizer(directory)
   plain.chat_template = None

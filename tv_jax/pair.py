@@ -108,6 +108,7 @@ def load(
     loaded = drafting.KINDS[draft_kind].load(
       draft, model, dtype=dtype, split=shard_draft, revision=draft_revision
     )
+    prompts.check_tokens((draft, draft_revision), (target, revision))
   return Pair(
     target=model,
     draft=loaded,

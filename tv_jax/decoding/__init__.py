@@ -12,6 +12,7 @@ from tv_jax.decoding.plan import (
 )
 from tv_jax.decoding.program import (
   CAPTURE,
+  COMPILING,
   advance,
   compile,
   generate,
@@ -33,6 +34,7 @@ from tv_jax.decoding.trace import Trace
 
 __all__ = [
   "CAPTURE",
+  "COMPILING",
   "Caches",
   "Params",
   "Plan",

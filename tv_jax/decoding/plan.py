@@ -54,6 +54,7 @@ class Plan:
     top_k: Of both laws; 0: all.
     top_p: Of both laws; 1: all.
     ends: The tokens that end an answer.
+    logprobs: Whether the target's log-probability of each token is recorded.
     trace: Of how many first cycles everything about the tree is recorded.
     one_by_one: Whether the rows of a batch are verified one after the other,
       as it is best on a CPU: in a vmapped loop every row waits for the last.
@@ -66,6 +67,7 @@ class Plan:
   top_k: int = 0
   top_p: float = 1.0
   ends: tuple[int, ...] = ()
+  logprobs: bool = False
   trace: int = 0
   one_by_one: bool = False
 
@@ -95,6 +97,9 @@ class Request(NamedTuple):
   temperature: jax.Array  # [] float32; not read if the plan is greedy
   draft_temperature: jax.Array  # [] float32
   rule: jax.Array | None = None  # [] int32; not read if there is a single one
+  # [S, V] int16 from how far a text is that ends an answer, and a token, to how
+  # far it is then: negative where it is complete. None: there is no such text.
+  stop: jax.Array | None = None
 
 
 class Seat(NamedTuple):
@@ -134,6 +139,7 @@ class Records:
   expected: dict[str, jax.Array]  # [B, C] float32 by verifier of the panel
   stops: jax.Array  # [B, N] int32: how often each node was the accepted one
   faults: jax.Array  # [B] int32: cycles in which a NaN was met
+  logprobs: jax.Array | None  # [B, W + D + 1] float32, of the tokens
   trace: Trace | None  # [B, cycles traced, ..]
 
 
@@ -148,6 +154,7 @@ class State:
 
   length: jax.Array  # [B] int32, the prompt included
   done: jax.Array  # [B] bool
+  stopping: jax.Array | None  # [B] int32: how far a text is, of `Request.stop`
   news: News  # what the draft has yet to read
   caches: Caches
   records: Records

@@ -4,6 +4,8 @@ Axes: B batch, N nodes, D depth, E embedding, T query length, P prompt length,
 W new tokens at most.
 """
 
+import contextlib
+import contextvars
 import dataclasses
 import functools
 import gc
@@ -54,6 +56,11 @@ CAPTURE = {
   "xla_gpu_graph_min_graph_size": 1,
 }
 
+# What goes on around a program's compilation in this context.
+COMPILING: contextvars.ContextVar[Callable] = contextvars.ContextVar(
+  "COMPILING", default=contextlib.nullcontext
+)
+
 
 def prefill(
   plan: Plan, params: Params, request: Request, caches: Caches, new: int
@@ -98,6 +105,7 @@ def prefill(
   return State(
     length=length,
     done=(length == 0) | (request.limit <= 0),
+    stopping=None if request.stop is None else none,
     news=_last(plan, request, feature),
     caches=Caches(target, draft),
     records=_nothing(plan, len(length), new),
@@ -150,8 +158,9 @@ def _nothing(plan, rows, new):
   def zeros(*shape):
     return jnp.zeros((rows, *shape), jnp.int32)
 
+  tokens = zeros(new + plan.depth + 1)
   return Records(
-    tokens=zeros(new + plan.depth + 1),
+    tokens=tokens,
     kept=zeros(),
     cycles=zeros(),
     accepted=zeros(new),
@@ -159,6 +168,7 @@ def _nothing(plan, rows, new):
     expected={name: jnp.zeros((rows, new)) for name, _ in plan.panel},
     stops=zeros(plan.nodes),
     faults=zeros(),
+    logprobs=jnp.zeros(tokens.shape) if plan.logprobs else None,
     trace=_no_trace(plan, rows) if plan.trace else None,
   )
 
@@ -321,7 +331,9 @@ def compile(
   program = jax.jit(bound, donate_argnums=donated, **options)
   loops = function in (generate, advance)
   options = _compiler_options(hurried, loops)
-  return program.lower(*arguments).compile(options)
+  lowered = program.lower(*arguments)
+  with COMPILING.get()():
+    return lowered.compile(options)
 
 
 def _make_room() -> None:

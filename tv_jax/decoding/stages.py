@@ -29,6 +29,7 @@ class Scored(NamedTuple):
   laws: jax.Array  # [B, N, V] of the token after each node
   features: jax.Array  # [B, N, E]
   cache: Cache  # with node n in slot length - 1 + n
+  logits: jax.Array | None  # [B, N, V] if log-probabilities are recorded
 
 
 class Verdicts(NamedTuple):
@@ -83,7 +84,12 @@ def score(
     cache,
   )
   law = _law(plan, 0.0 if plan.greedy else request.temperature)
-  return Scored(laws=law(logits), features=features, cache=cache)
+  return Scored(
+    laws=law(logits),
+    features=features,
+    cache=cache,
+    logits=logits if plan.logprobs else None,
+  )
 
 
 def verify(
@@ -222,8 +228,21 @@ def commit(
   tokens = jnp.where(place == gain[:, None], verdicts.token[:, None], tokens)
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
   drafted = jnp.sum(draft.tokens[:, 1:] != INVALID, axis=1, dtype=jnp.int32)
+  logprobs = _logprobs(scored.logits, path, tokens) if plan.logprobs else None
+  ending, stopping = None, state.stopping
+  if request.stop is not None:
+    ending = _stopping(request, state, tokens[:, 1:])
+    stopping = _last(ending, gain, stopping)
   records, done = _record(
-    plan, request, state, tokens[:, 1:], gain, drafted, verdicts
+    plan,
+    request,
+    state,
+    tokens[:, 1:],
+    gain,
+    drafted,
+    verdicts,
+    ending,
+    logprobs,
   )
   start = state.length - 1
   if plan.depth and not tree.is_chain:
@@ -233,6 +252,7 @@ def commit(
   return State(
     length=state.length + gain,
     done=done,
+    stopping=stopping,
     news=News(tokens=tokens, features=features, gain=gain),
     caches=Caches(target=target, draft=draft_cache),
     records=records,
@@ -279,11 +299,42 @@ def plain(state: State) -> Drafted:
   )
 
 
-def _record(plan, request, state, tokens, gain, drafted, verdicts):
+def _logprobs(logits, path, tokens):
+  """[B, D + 1] of the token after each node of a path, by the target itself.
+
+  Whatever the temperature, and whatever tokens are left out.
+  """
+  logits = jnp.take_along_axis(logits, path[..., None], axis=1)
+  laws = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
+  return jnp.take_along_axis(laws, tokens[:, 1:, None], axis=-1)[..., 0]
+
+
+def _stopping(request, state, tokens):
+  """[B, D + 1] after each token, how far a text is that ends an answer."""
+
+  def follow(so_far, token):
+    so_far = request.stop[so_far, token].astype(jnp.int32)
+    return so_far, so_far
+
+  return jax.lax.scan(follow, state.stopping, tokens.T)[1].T
+
+
+def _last(stopping, gain, before):
+  """[B] after a cycle that gained so many tokens."""
+  last = jnp.maximum(gain - 1, 0)[:, None]
+  last = jnp.take_along_axis(stopping, last, axis=1)[:, 0]
+  return jnp.where(gain > 0, last, before)
+
+
+def _record(
+  plan, request, state, tokens, gain, drafted, verdicts, ending, logprobs
+):
   """The records after the cycle, and which rows are finished."""
   before, active = state.records, ~state.done
   place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
   ends = jnp.isin(tokens, jnp.array(plan.ends, jnp.int32))
+  if ending is not None:
+    ends |= ending < 0
   ends &= place < gain[:, None]
   # Up to and with the first end; the limit may come first.
   upto = jnp.where(ends.any(axis=1), jnp.argmax(ends, axis=1) + 1, gain)
@@ -314,6 +365,9 @@ def _record(plan, request, state, tokens, gain, drafted, verdicts):
     expected=jax.tree.map(column, before.expected, verdicts.expected),
     stops=before.stops.at[rows, verdicts.node].add(one),
     faults=before.faults + (verdicts.fault & active).astype(jnp.int32),
+    logprobs=logprobs
+    if logprobs is None
+    else jax.vmap(put)(before.logprobs, logprobs, before.kept),
     trace=jax.tree.map(column, before.trace, verdicts.trace),
   )
   return records, done

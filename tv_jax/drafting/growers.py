@@ -72,11 +72,12 @@ def grow(
   last = jnp.maximum(news.gain, 1)[:, None]
   token = jnp.take_along_axis(news.tokens, last, axis=1)
   grower = _adaptive if isinstance(tree, Adaptive) else _static
-  return grower(how, tree, token, logits, features, cache)
+  return grower(how, tree, news.gain > 0, token, logits, features, cache)
 
 
-def _static(how, tree, drawn, logits, features, cache) -> Drafted:
+def _static(how, tree, going, drawn, logits, features, cache) -> Drafted:
   """A tree that is known beforehand."""
+  del going
   root = cache.length - 1
   tokens, laws, inner = [drawn], [], np.array([ROOT])
   for above, level in itertools.pairwise(tree.levels):
@@ -108,55 +109,120 @@ def _static(how, tree, drawn, logits, features, cache) -> Drafted:
   )
 
 
-def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
+class _Level(NamedTuple):
+  """What a level leaves to the next."""
+
+  tokens: jax.Array  # [B, n]
+  parent: jax.Array  # [B, n] their parents' places
+  worth: jax.Array  # [B, n] 0 where nothing is
+  chosen: jax.Array  # [B, n] the place of each one's parent in the level above
+  fault: jax.Array  # [B] bool: of the policy
+
+
+def _adaptive(how, shape, going, drawn, logits, features, cache) -> Drafted:
   """Trees that the laws shape, another one in each row.
 
   A level is chosen before any of its tokens is drawn. All places but those of
-  the last level are processed, whether anything is there or not.
+  the last level are processed, whether anything is there or not, as long as
+  there is anything in some row that is `going`; what comes below is skipped.
   """
   root, rows = cache.length - 1, len(drawn)
   M = len(shape.inner)
-  tokens, laws = [drawn], []
-  parent = [jnp.full_like(drawn, NO_PARENT)]
-  worth = jnp.ones(drawn.shape, jnp.float32)
-  fault = jnp.zeros(rows, bool)
+  laws = [how.law(logits)]
+  worth = going[:, None].astype(jnp.float32)
+  found = [_below(how, shape, 1, laws[0], worth)]
   related = jnp.zeros((rows, 1, M), bool).at[:, :, ROOT].set(True)
-  for depth, (above, level) in enumerate(itertools.pairwise(shape.levels), 1):
-    laws.append(how.law(logits))
-    chosen = jax.vmap(functools.partial(adaptive.choose, shape, depth))(
-      laws[-1], worth
-    )
-    fault |= chosen.fault
-    below = _draw_chosen(how, shape, above, laws[-1], chosen)
-    drawn = jnp.where(chosen.there, below, INVALID)
-    worth = jnp.where(drawn == INVALID, 0, chosen.worth)
-    tokens.append(drawn)
-    parent.append(
-      jnp.where(chosen.there, chosen.above + above.start, NO_PARENT)
-    )
-    if level.stop > M:
-      break
+  for depth, level in enumerate(shape.levels[1:-1], 1):
+    before = found[-1]
     # A node's own slot is that of its place.
     own = np.eye(M, dtype=bool)[level.start : level.stop]
-    over = chosen.above[..., None]
+    over = before.chosen[..., None]
     related = jnp.take_along_axis(related, over, axis=1) | own[None]
-    logits, features, cache = how.drafter.extend(
-      how.params,
-      drawn,
-      jnp.take_along_axis(features, over, axis=1),
-      jnp.broadcast_to((root + depth)[:, None], (rows, len(level))),
-      mask.tree(root, related, cache.slots),
-      cache,
+
+    def go_on(
+      features, cache, depth=depth, before=before, over=over, related=related
+    ):
+      logits, features, cache = how.drafter.extend(
+        how.params,
+        before.tokens,
+        jnp.take_along_axis(features, over, axis=1),
+        jnp.broadcast_to((root + depth)[:, None], before.tokens.shape),
+        mask.tree(root, related, cache.slots),
+        cache,
+      )
+      law = how.law(logits)
+      return (
+        law,
+        _below(how, shape, depth + 1, law, before.worth),
+        features,
+        cache,
+      )
+
+    law, below, features, cache = _if(
+      _goes_on(before.worth), go_on, features, cache
     )
+    laws.append(law)
+    found.append(below)
+  first = jnp.full_like(drawn, NO_PARENT)
   of_each = jax.vmap(functools.partial(adaptive.topology, shape))
   return Drafted(
-    tokens=jnp.concatenate(tokens, axis=1),
+    tokens=jnp.concatenate([drawn, *(one.tokens for one in found)], axis=1),
     laws=jnp.concatenate(laws, axis=1),
-    topology=of_each(jnp.concatenate(parent, axis=1)),
+    topology=of_each(
+      jnp.concatenate([first, *(one.parent for one in found)], axis=1)
+    ),
     root=root,
     cache=cache,
-    fault=fault,
+    fault=functools.reduce(jnp.logical_or, (one.fault for one in found)),
   )
+
+
+def _below(how, shape, depth, laws, worth) -> _Level:
+  """The level at a depth, of the laws after the one above, and its worth."""
+  above = shape.levels[depth - 1]
+  chosen = jax.vmap(functools.partial(adaptive.choose, shape, depth))(
+    laws, worth
+  )
+  drawn = _draw_chosen(how, shape, above, laws, chosen)
+  drawn = jnp.where(chosen.there, drawn, INVALID)
+  return _Level(
+    tokens=drawn,
+    parent=jnp.where(chosen.there, chosen.above + above.start, NO_PARENT),
+    worth=jnp.where(drawn == INVALID, 0, chosen.worth),
+    chosen=chosen.above,
+    fault=chosen.fault,
+  )
+
+
+def _goes_on(worth) -> jax.Array:
+  """[] whether anything is in any row of a level."""
+  return jnp.any(worth > 0)
+
+
+def _if(wanted, go_on, features, cache):
+  """What `go_on` leaves, or else nothing, and the cache as it was.
+
+  A loop of one turn: a `cond` would copy the cache, which a loop updates where
+  it is. Where nothing is no law is read; uniform ones are laws, at no cost.
+  """
+  law, below, after, _ = jax.eval_shape(go_on, features, cache)
+  nothing = (
+    jnp.full(law.shape, 1 / law.shape[-1], law.dtype),
+    _Level(
+      tokens=jnp.full(below.tokens.shape, INVALID, jnp.int32),
+      parent=jnp.full(below.parent.shape, NO_PARENT, jnp.int32),
+      worth=jnp.zeros_like(below.worth),
+      chosen=jnp.zeros_like(below.chosen),
+      fault=jnp.zeros_like(below.fault),
+    ),
+    jnp.zeros_like(after),
+    cache,
+  )
+  return jax.lax.while_loop(
+    lambda carry: carry[0],
+    lambda carry: (jnp.bool(False), go_on(features, carry[1][-1])),
+    (wanted, nothing),
+  )[1]
 
 
 def spread(tree: Tree | Adaptive, laws: jax.Array) -> jax.Array:

@@ -2,11 +2,11 @@
 
 from tv_jax.evaluate.asking import grid, questions
 from tv_jax.evaluate.config import from_config
-from tv_jax.evaluate.environment import keep_programs
 from tv_jax.evaluate.hosts import join
 from tv_jax.evaluate.loading import load
 from tv_jax.evaluate.running import run, unchanged
 from tv_jax.evaluate.settings import Run, to_dict
+from tv_jax.generation import keep_programs
 
 __all__ = [
   "Run",

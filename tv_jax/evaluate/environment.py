@@ -2,7 +2,6 @@
 
 import datetime
 import functools
-import hashlib
 import importlib.metadata
 import os
 import pathlib
@@ -10,6 +9,8 @@ import platform
 import subprocess
 
 import jax
+
+from tv_jax.generation.programs import cpu
 
 _PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
 
@@ -38,45 +39,11 @@ def _processes() -> dict:
   return {"processes": count} if count > 1 else {}
 
 
-def keep_programs(folder: str | None = None) -> None:
-  """Lets jax keep compiled programs from one start to the next.
-
-  Args:
-    folder: Where; "" for nowhere. By default what JAX_COMPILATION_CACHE_DIR
-      says, or a folder of this kind of machine in the user's cache: programs
-      for one processor may crash on another that shares the home.
-  """
-  if folder is None:
-    if jax.config.jax_compilation_cache_dir:
-      return
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    kind = f"{jax.__version__} {cpu()} {_told('flags')}"
-    digest = hashlib.sha256(kind.encode()).hexdigest()[:12]
-    folder = str(pathlib.Path(home).expanduser() / "tv_jax" / digest)
-  jax.config.update("jax_compilation_cache_dir", folder or None)
-  # A start compiles many small programs: together they take as long as a large.
-  jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-
-
 def cores() -> int:
   """The cores that this process may use."""
   if hasattr(os, "sched_getaffinity"):
     return len(os.sched_getaffinity(0))
   return os.cpu_count() or 0
-
-
-def cpu() -> str:
-  """The processor's name, where the system tells it."""
-  return _told("model name") or platform.processor() or "unknown CPU"
-
-
-def _told(name: str) -> str:
-  """A field of the first processor."""
-  path = pathlib.Path("/proc/cpuinfo")
-  for line in path.read_text().splitlines() if path.exists() else ():
-    if line.startswith(name):
-      return line.partition(":")[2].strip()
-  return ""
 
 
 @functools.cache

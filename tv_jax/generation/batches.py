@@ -5,7 +5,7 @@ Axes: B batch, P prompt length, W new tokens at most, S cache slots.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -18,6 +18,9 @@ from tv_jax.generation.settings import Settings
 from tv_jax.models import sharding
 from tv_jax.pair import Pair
 from tv_jax.reading import brief
+
+# A text, messages or token ids; as a rule several of these.
+Prompts = str | Sequence[str | Sequence[int] | Sequence[Mapping[str, str]]]
 
 
 class Batch(NamedTuple):
@@ -34,20 +37,31 @@ def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
 
   Args:
     pair: The models.
-    texts: Strings or token ids.
+    texts: Strings, messages or token ids; or a single string or conversation.
     template: How strings become tokens.
     limit: New tokens at most.
 
   Returns:
     Token ids.
   """
-  if isinstance(texts, str | bytes) or not hasattr(texts, "__iter__"):
-    raise ValueError("prompts: give a list, even of a single prompt")
+  if isinstance(texts, str) or _is_messages(texts):
+    texts = [texts]
+  if isinstance(texts, bytes | Mapping) or not hasattr(texts, "__iter__"):
+    raise ValueError(
+      f"prompts: give a text, messages, or a list, not {brief(texts)}"
+    )
   config = pair.target.config
   encoded = []
   for i, text in enumerate(texts):
     if isinstance(text, str):
       tokens = prompts.encode(template, pair.tokenizer, [text])
+    elif _is_messages(text):
+      if template not in ("raw", "chat"):
+        raise ValueError(
+          f"prompt {i} is messages, which the tokenizer's own template is for,"
+          f' not {brief(template)}: give template="chat", or a text'
+        )
+      tokens = prompts.encode_messages(pair.tokenizer, text)
     else:
       tokens = _integers(i, text)
     if not tokens:
@@ -73,6 +87,12 @@ def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
   return encoded
 
 
+def _is_messages(prompt) -> bool:
+  return isinstance(prompt, list | tuple) and any(
+    isinstance(one, Mapping) for one in prompt
+  )
+
+
 def _integers(i, tokens) -> list[int]:
   try:
     found = np.asarray(tokens).tolist()
@@ -81,7 +101,8 @@ def _integers(i, tokens) -> list[int]:
   except (TypeError, ValueError):  # no list, or a ragged one
     pass
   raise ValueError(
-    f"prompt {i} is {brief(tokens)}: give a string or a list of token ids"
+    f"prompt {i} is {brief(tokens)}: give a string, messages, or a list of"
+    " token ids"
   )
 
 
@@ -147,6 +168,7 @@ def assemble(
     temperature=jnp.asarray(settings.temperature or 1.0, jnp.float32),
     draft_temperature=jnp.asarray(settings.draft_temperature, jnp.float32),
     rule=None if settings.rule is None else jnp.int32(settings.rule),
+    stop=_stop(pair, settings.stop),
   )
   if pair.target.mesh is not None:  # the same on every device
     whole = sharding.placement("", pair.target.mesh)
@@ -160,6 +182,13 @@ def assemble(
     new=new,
     slots=extents.slots(extents.shape(tree), P, new, sizes.block()),
   )
+
+
+def _stop(pair, stop) -> jax.Array | None:
+  if not stop:
+    return None
+  V = pair.target.config.vocab_size
+  return jnp.asarray(prompts.stops.table(pair.tokenizer, V, stop))
 
 
 def caches(

@@ -13,7 +13,7 @@ SEEDS = 2**32
 
 def check(
   *, max_new_tokens, batch_size, trace, seed, temperature, draft_temperature,
-  top_k, top_p,
+  top_k, top_p, logprobs,
 ) -> None:  # fmt: skip
   """Refuses what is no such option; see `generate`."""
   for name, value in (
@@ -44,6 +44,8 @@ def check(
     raise ValueError(
       f"top_p={brief(top_p)}: give a number in (0, 1]; 1 is no limit"
     )
+  if not isinstance(logprobs, bool | np.bool_):
+    raise ValueError(f"logprobs={brief(logprobs)}: give True or False")
 
 
 def ends(tokens, vocabulary: int) -> tuple[int, ...]:

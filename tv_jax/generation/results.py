@@ -14,6 +14,7 @@ from tv_jax.decoding import Trace
 from tv_jax.generation.settings import Settings
 from tv_jax.metrics import FAULT, Estimate
 from tv_jax.pair import Pair
+from tv_jax.prompts import stops
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -22,7 +23,8 @@ class Generation:
   """What `generate` returns; print it for a summary.
 
   Attributes:
-    tokens: Of each prompt, the new tokens, an end token among them.
+    tokens: Of each prompt, the new tokens, an end token among them, or all of
+      the one that completes a text of `stop`.
     accepted: Of each prompt, the tokens gained in each cycle, the bonus token
       included, before an end or the limit cuts.
     drafted: Of each prompt, the nodes that each cycle drafted, the root not
@@ -33,6 +35,9 @@ class Generation:
     stops: [N] how often each node was the accepted one.
     faults: Cycles in which a law was NaN, the rule's decision none, or the
       policy's tree.
+    logprobs: Of each prompt, the target's log-probability of each of its tokens
+      given all before, if asked for: by its law as it is, at temperature 1 and
+      with all tokens, whatever they were drawn at.
     trace: Of each prompt, its first cycles' trees [cycles, N], if asked for.
     seconds: Of decoding, prompts included, without compilation.
     compile_seconds: Of compilation; 0 if it was compiled before.
@@ -46,6 +51,7 @@ class Generation:
   expected: dict[str, list[np.ndarray]]
   stops: np.ndarray
   faults: int
+  logprobs: list[np.ndarray] | None
   trace: list[Trace] | None
   seconds: float
   compile_seconds: float
@@ -54,9 +60,12 @@ class Generation:
 
   @functools.cached_property
   def text(self) -> list[str]:
-    """The tokens as text, without special tokens."""
+    """The tokens as text without special tokens, up to what `stop` names."""
     decode = self.pair.tokenizer.decode
-    return [decode(own, skip_special_tokens=True) for own in self.tokens]
+    return [
+      stops.cut(decode(own, skip_special_tokens=True), self.settings.stop)
+      for own in self.tokens
+    ]
 
   @property
   def tree(self) -> Tree | Adaptive | None:

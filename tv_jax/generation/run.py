@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 import jax
 
 from tv_jax import decoding, metrics
-from tv_jax.generation import batches, engine
+from tv_jax.generation import batches, engine, programs
 from tv_jax.generation import settings as settings_lib
+from tv_jax.generation.batches import Prompts
 from tv_jax.generation.results import Generation
 from tv_jax.generation.settings import Settings
 from tv_jax.pair import Pair
@@ -21,7 +22,7 @@ from tv_jax.pair import Pair
 @settings_lib.with_options
 def generate(
   pair: Pair,
-  prompts: Sequence[str | Sequence[int]],
+  prompts: Prompts,
   *,
   template: str = "raw",
   items: Sequence[int] | None = None,
@@ -32,13 +33,15 @@ def generate(
 
   Args:
     pair: Of `tv_jax.load`.
-    prompts: Strings, or token ids; any number of them.
+    prompts: Any number of them, each a string, token ids, or messages
+      ({"role": .., "content": ..}), which go through the tokenizer's own
+      template; or a single string or conversation.
     template: How strings become tokens: "raw", "chat", "vicuna".
     items: A number for each prompt, which its draws are made from, with the
       seed; by default its place. Then what a prompt yields does not depend on
       what else is asked.
-    progress: Whether to show a bar; by default when there are several batches
-      and someone is looking.
+    progress: Whether to show a bar, and to say so when something is compiled;
+      by default when someone is looking, a bar if there are several batches.
     **options: What to do, all by keyword:
       tree ("eagle"): a `Tree`, or a text that `tv_jax.tree.parse` reads.
       verifier ("traversal"): a name, a `Verifier`, a `decide` function, or None
@@ -57,6 +60,10 @@ def generate(
         on the same drafts; None computes not even the verifier's own, and is
         fastest.
       ends: tokens that end an answer, by default the checkpoint's.
+      stop: texts that end an answer, and are cut off its text with all that
+        comes after; or a single one. Lengths are counted before the cut.
+      logprobs (False): whether to keep the target's log-probability of each
+        token, in the result's `logprobs`.
       among (()): names of rules, the verifier's own among them, that one
         program is to hold: to ask for another of them compiles nothing.
       trace (0): of how many first cycles of each prompt to keep the trees, with
@@ -82,7 +89,7 @@ def generate(
 def decode_batches(
   pair: Pair,
   settings: Settings,
-  prompts: Sequence[str | Sequence[int]],
+  prompts: Prompts,
   decode: Callable | None = None,
   *,
   template: str = "raw",
@@ -111,7 +118,12 @@ def decode_batches(
   longest = max(map(len, tokens))
   groups = [slice(i, i + size) for i in range(0, len(tokens), size)]
   records, seconds, compiling, caches = [], 0.0, 0.0, None
-  with _bar(len(tokens), progress, len(groups)) as advance:
+  programs.keep()
+  looking = sys.stderr.isatty() if progress is None else progress
+  with (
+    programs.announced(looking),
+    _bar(len(tokens), progress, len(groups)) as advance,
+  ):
     if decode is None and len(groups) > 1:
       rows, begin = engine.Rows(pair, size), time.perf_counter()
       limits = [settings.limit] * len(tokens)
@@ -139,7 +151,7 @@ def decode_batches(
     warnings.warn(
       f"{result.faults} cycles met a fault: {metrics.FAULT}",
       RuntimeWarning,
-      stacklevel=3,
+      stacklevel=4,
     )
   return result
 
@@ -158,9 +170,11 @@ def _result(pair, settings, records, count, seconds, compiling) -> Generation:
   def cycles(name):
     return rows(name, lambda own: own.cycles)
 
-  kept = rows(lambda own: own.tokens, lambda own: own.kept)
+  def kept(name):
+    return rows(name, lambda own: own.kept)
+
   return Generation(
-    tokens=[own.tolist() for own in kept],
+    tokens=[own.tolist() for own in kept(lambda own: own.tokens)],
     accepted=cycles(lambda own: own.accepted),
     drafted=cycles(lambda own: own.drafted),
     expected={
@@ -169,6 +183,7 @@ def _result(pair, settings, records, count, seconds, compiling) -> Generation:
     },
     stops=sum(own.stops.sum(axis=0) for own in records),
     faults=int(sum(own.faults.sum() for own in records)),
+    logprobs=kept(lambda own: own.logprobs) if settings.plan.logprobs else None,
     trace=[trace_of(own, i) for own in records for i in range(len(own.kept))][
       :count
     ]

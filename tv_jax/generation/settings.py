@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import inspect
 from collections.abc import Callable, Sequence
 
 import jax
 
-from tv_jax import decoding, drafting, names, probs, proposals, verifiers
+from tv_jax import (
+  decoding,
+  drafting,
+  names,
+  probs,
+  prompts,
+  proposals,
+  verifiers,
+)
 from tv_jax import tree as tree_lib
 from tv_jax.decoding import contract
 from tv_jax.generation import options
 from tv_jax.pair import Pair
+from tv_jax.reading import brief
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Decide, Verifier
 
@@ -36,6 +46,7 @@ class Settings:
     limit: New tokens at most, for each prompt.
     seed: What all draws come from, with the prompt's number.
     batch_size: Rows of a batch.
+    stop: Texts that end an answer.
   """
 
   plan: decoding.Plan
@@ -48,6 +59,7 @@ class Settings:
   limit: int
   seed: int
   batch_size: int
+  stop: tuple[str, ...]
 
 
 def resolve(
@@ -65,6 +77,8 @@ def resolve(
   batch_size: int = 16,
   panel: Sequence[Verifier | Decide | str] | None = (),
   ends: Sequence[int] | None = None,
+  stop: str | Sequence[str] | None = None,
+  logprobs: bool = False,
   among: Sequence[Verifier | Decide | str] = (),
   trace: int = 0,
 ) -> Settings:
@@ -78,7 +92,14 @@ def resolve(
     draft_temperature=draft_temperature,
     top_k=top_k,
     top_p=top_p,
+    logprobs=logprobs,
   )
+  stop = prompts.stops.texts(stop)
+  if stop and pair.path is None:
+    raise ValueError(
+      f"stop={brief([*stop])}: this pair has no tokenizer to find texts with:"
+      " give tokens, as ends"
+    )
   cpu = jax.default_backend() == "cpu"
   asked = None if verifier is None else tree
   speculation, name, chosen, known, laws = None, None, None, (), ()
@@ -132,6 +153,7 @@ def resolve(
     ends=pair.ends
     if ends is None
     else options.ends(ends, pair.target.config.vocab_size),
+    logprobs=bool(logprobs),
     # A cycle gains a token at least: there are no more to record.
     trace=min(int(trace), int(max_new_tokens)),
     one_by_one=cpu,
@@ -147,6 +169,7 @@ def resolve(
     limit=int(max_new_tokens),
     seed=int(seed),
     batch_size=int(batch_size),
+    stop=stop,
   )
 
 
@@ -154,14 +177,27 @@ def with_options(function: Callable) -> Callable:
   """The function, whose **options are those of `resolve`, shown as such.
 
   Help and editors then see every option with its default, which stands in one
-  place alone.
+  place alone. One that there is not is refused by its name.
   """
   own = inspect.signature(function)
   *named, _ = own.parameters.values()  # the last one is **options
   options = inspect.signature(resolve).parameters.values()
   named += [one for one in options if one.kind == one.KEYWORD_ONLY]
-  function.__signature__ = own.replace(parameters=named)
-  return function
+  known = [one.name for one in named if one.kind == one.KEYWORD_ONLY]
+
+  @functools.wraps(function)
+  def checked(*arguments, **options):
+    for name in options.keys() - {one.name for one in named}:
+      close = [one for one in known if one.startswith(name)]
+      close = close or difflib.get_close_matches(name, known, 1)
+      hint = f"did you mean {' or '.join(close)}?"
+      if not close:
+        hint = f"it has {', '.join(known)}"
+      raise TypeError(f"{function.__name__}() has no option {name!r}: {hint}")
+    return function(*arguments, **options)
+
+  checked.__signature__ = own.replace(parameters=named)
+  return checked
 
 
 def _suiting(verifier, tree, proposal) -> Verifier:

@@ -18,6 +18,7 @@ from tv_jax.decoding import Caches
 from tv_jax.decoding.stages import Scored
 from tv_jax.generation import batches
 from tv_jax.generation import settings as settings_lib
+from tv_jax.generation.batches import Prompts
 from tv_jax.generation.engine import decode
 from tv_jax.generation.run import decode_batches
 from tv_jax.generation.settings import Settings
@@ -89,7 +90,7 @@ class Profile:
 @settings_lib.with_options
 def profile(
   pair: Pair,
-  prompts: Sequence[str | Sequence[int]],
+  prompts: Prompts,
   *,
   template: str = "raw",
   items: Sequence[int] | None = None,
@@ -199,7 +200,7 @@ class _Stages:
       drafted, draft_cache = self._time(
         "draft", _draft, (params, request, state, caches.draft), (3,)
       )
-    drafted, laws, features, cache = self._time(
+    drafted, laws, features, cache, logits = self._time(
       "target", _target, (params, request, state, drafted, caches.target), (4,)
     )
     verdicts = self._time(
@@ -209,7 +210,7 @@ class _Stages:
     )
     arguments = request, state, drafted, draft_cache
     return self._time(
-      "commit", _commit, (*arguments, features, cache, verdicts), (3, 5)
+      "commit", _commit, (*arguments, features, cache, verdicts, logits), (3, 5)
     )
 
   def _time(self, name, function, arguments, donated=(), **static):
@@ -259,9 +260,9 @@ def _target(plan, params, request, state, drafted, cache):
 
 
 def _commit(
-  plan, request, state, drafted, draft_cache, features, cache, verdicts
+  plan, request, state, drafted, draft_cache, features, cache, verdicts, logits
 ):
   # The laws are not read: the tokens are drawn.
-  scored = Scored(None, features, cache)
+  scored = Scored(None, features, cache, logits)
   drafted = drafted._replace(cache=draft_cache)
   return decoding.commit(plan, request, state, drafted, scored, verdicts)

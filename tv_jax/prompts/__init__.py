@@ -1,5 +1,6 @@
 """Prompts: questions, tokenizers, templates, the tokens that end an answer."""
 
+from tv_jax.prompts import stops
 from tv_jax.prompts.questions import (
   MT_BENCH,
   OTHERS,
@@ -12,8 +13,15 @@ from tv_jax.prompts.questions import (
   score,
   select,
 )
-from tv_jax.prompts.templates import DATE, TEMPLATES, VICUNA_SYSTEM, encode
+from tv_jax.prompts.templates import (
+  DATE,
+  TEMPLATES,
+  VICUNA_SYSTEM,
+  encode,
+  encode_messages,
+)
 from tv_jax.prompts.tokenizers import end_tokens, load_tokenizer
+from tv_jax.prompts.vocabularies import check_tokens
 from tv_jax.reading import BUNDLED
 
 __all__ = [
@@ -25,8 +33,10 @@ __all__ = [
   "TEMPLATES",
   "VICUNA_SYSTEM",
   "Question",
+  "check_tokens",
   "conversation",
   "encode",
+  "encode_messages",
   "end_tokens",
   "limit",
   "load_questions",
@@ -34,4 +44,5 @@ __all__ = [
   "load_tokenizer",
   "score",
   "select",
+  "stops",
 ]

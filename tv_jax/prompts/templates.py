@@ -7,7 +7,7 @@ and so on, the user's last.
 import contextlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tv_jax.reading import brief, shown
 
@@ -40,16 +40,21 @@ def vicuna(tokenizer, turns: Sequence[str]) -> list[int]:
 
 def chat(tokenizer, turns: Sequence[str]) -> list[int]:
   """The tokenizer's own template, which writes its own first token."""
+  roles = ("user", "assistant")
+  return _own(
+    tokenizer,
+    [{"role": roles[i % 2], "content": t} for i, t in enumerate(turns)],
+  )
+
+
+def _own(tokenizer, messages: Sequence[Mapping[str, str]]) -> list[int]:
+  """What the tokenizer's own template makes of messages, as tokens."""
   if not tokenizer.chat_template:
     raise ValueError(
       f"{tokenizer.name_or_path} has no chat template: use one of "
       f"{', '.join(name for name in TEMPLATES if name != 'chat')}"
     )
-  roles = ("user", "assistant")
-  text = _render(
-    tokenizer,
-    [{"role": roles[i % 2], "content": t} for i, t in enumerate(turns)],
-  )
+  text = _render(tokenizer, messages)
   return tokenizer(text, add_special_tokens=False).input_ids
 
 
@@ -66,12 +71,16 @@ def _render(tokenizer, messages: list[dict[str, str]]) -> str:
   text = _run(where, tokenizer, messages)
   if not isinstance(text, str) or not text.strip():
     raise ValueError(f"{where} gives no text, but {shown(repr(text))}")
-  if messages[-1]["content"].strip() not in text:
+  for i, message in enumerate(messages):
+    if message["content"].strip() in text:
+      continue
     # It may have changed how it is written. A plain word has one spelling.
-    probe = [*messages[:-1], messages[-1] | {"content": "word"}]
+    probe = [*messages]
+    probe[i] = message | {"content": "word"}
     if "word" not in _run(where, tokenizer, probe):
       raise ValueError(
-        f"{where} leaves out what the user says: {shown(text)} is all it gives"
+        f"{where} leaves out what the {message['role']} says: {shown(text)} is"
+        " all it gives"
       )
   return text
 
@@ -123,13 +132,44 @@ def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
     raise ValueError(
       f"a conversation of {len(turns)} turns does not end with the user's"
     )
-  for turn in turns:
-    if any("\ud800" <= letter <= "\udfff" for letter in turn):
+  return _encoded(TEMPLATES[template], tokenizer, turns)
+
+
+def encode_messages(tokenizer, messages: Sequence[Mapping]) -> list[int]:
+  """Messages as tokens, by the tokenizer's own template.
+
+  Args:
+    tokenizer: The tokenizer.
+    messages: Each {"role": .., "content": ..}, such as a "system" one first.
+
+  Returns:
+    The tokens, up to where the next answer begins.
+  """
+  for message in messages:
+    if not isinstance(message, Mapping) or not all(
+      isinstance(message.get(name), str) for name in ("role", "content")
+    ):
       raise ValueError(
-        f"the text {brief(turn)} holds half of a character (a lone surrogate)"
+        f'a message is {{"role": .., "content": ..}}, two texts, not'
+        f" {brief(message)}"
+      )
+  if messages[-1]["role"] == "assistant":
+    raise ValueError(
+      "the last message is the assistant's: there is nothing to answer"
+    )
+  return _encoded(_own, tokenizer, [*map(dict, messages)])
+
+
+def _encoded(template, tokenizer, said: Sequence) -> list[int]:
+  """Turns or messages by a template, and what goes wrong in one line."""
+  for one in said:
+    text = one["content"] if isinstance(one, dict) else one
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+      raise ValueError(
+        f"the text {brief(text)} holds half of a character (a lone surrogate)"
       )
   try:
-    return TEMPLATES[template](tokenizer, turns)
+    return template(tokenizer, said)
   except ValueError:
     raise
   except Exception as error:  # tokenizers' own are of no common kind

@@ -24,7 +24,7 @@ SAVE_EVERY = 600.0
 @generation.with_options
 def record(
   pair: Pair,
-  prompts: Sequence[str | Sequence[int]],
+  prompts: generation.Prompts,
   path: str | os.PathLike,
   *,
   template: str = "raw",
@@ -39,7 +39,7 @@ def record(
 
   Args:
     pair: Of `tv_jax.load`.
-    prompts: Strings, or token ids; any number of them.
+    prompts: As of `generate`.
     path: The file to write, an .npz; it must not exist. After an interrupt or
       an error it holds what was recorded until then.
     template: As in `generate`, like all that follows.

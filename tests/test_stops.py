@@ -1,0 +1,218 @@
+"""Texts that end an answer, and the log-probabilities of what came out."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tokenizers
+import transformers
+
+import tv_jax
+from tests import checkpoints
+from tv_jax import prompts
+from tv_jax.generation import batches
+from tv_jax.pair import Pair
+from tv_jax.prompts import stops
+
+ASKED = [
+  "What does a fox eat?",
+  "Which city is the capital of Spain?",
+  "Tell me about a fox.",
+]
+
+
+@functools.cache
+def bundled(kind="independent"):
+  name = "eagle" if kind == "eagle" else "draft"
+  return tv_jax.load(
+    prompts.BUNDLED / name, prompts.BUNDLED / "target", draft_kind=kind
+  )
+
+
+@functools.cache
+def answers(kind="independent", **changes):
+  return generate(kind, **changes)
+
+
+def generate(kind="independent", **changes):
+  options = {"template": "chat", "tree": "chain:3", "max_new_tokens": 40}
+  return tv_jax.generate(bundled(kind), ASKED, **options | changes)
+
+
+def fewest(tokens, stop):
+  """How many tokens it takes to write one of the texts, or all of them."""
+  decode = bundled().tokenizer.decode
+  texts = (decode(tokens[:n]) for n in range(1, len(tokens) + 1))
+  found = (n for n, t in enumerate(texts, 1) if any(one in t for one in stop))
+  return next(found, len(tokens))
+
+
+@pytest.mark.parametrize(
+  "changes",
+  [
+    {},
+    {"batch_size": 2},
+    {"batch_size": 1},
+    {"verifier": None},
+    {"kind": "eagle"},
+  ],
+  ids=str,
+)
+def test_an_answer_ends_with_the_first_of_the_texts(changes):
+  free = answers(**changes)
+  # From the midst of one token to the midst of another; twice in the third.
+  stop = [free.text[0][12:21], free.text[2][5:12], free.text[2][3:7], "qqqq"]
+  assert [len(bundled().tokenizer(one).input_ids) > 2 for one in stop][:2]
+  held = generate(**changes, stop=stop)
+  for own, all_of_it in zip(held.text, free.text, strict=True):
+    at = [all_of_it.index(one) for one in stop if one in all_of_it]
+    assert own == all_of_it[: min(at)] if at else all_of_it
+  for own, whole in zip(held.tokens, free.tokens, strict=True):
+    assert own == whole[: fewest(whole, stop)]
+  for own, whole, tokens in zip(
+    held.accepted, free.accepted, held.tokens, strict=True
+  ):
+    # As with an end: counted before the cut, and no cycle comes after.
+    assert own.tolist() == whole[: len(own)].tolist()
+    assert own.sum() >= len(tokens) > own[:-1].sum()
+  assert len(held.tokens[0]) < len(free.tokens[0])
+
+
+def test_a_single_text_and_a_special_token_by_its_name():
+  assert generate(stop=" ").text == [t.split(" ")[0] for t in answers().text]
+  free = answers(ends=())  # goes on behind its end token
+  held = generate(ends=(), stop=["<|end|>"])
+  end = bundled().tokenizer.convert_tokens_to_ids("<|end|>")
+  assert any(end in own for own in free.tokens)
+  for own, whole in zip(held.tokens, free.tokens, strict=True):
+    assert own == whole[: whole.index(end) + 1 if end in whole else None]
+
+
+@pytest.mark.parametrize(
+  ("stop", "words"),
+  [
+    (3, "stop=3: give a list of texts"),
+    ([""], "none empty"),
+    ("", "none empty"),
+    ([b"x"], "give a list of texts"),
+    ([None], "give a list of texts"),
+    ({"x": 1}, "give a list of texts"),
+    (["\ud800"], "half of a character"),
+    (["x" * 200, "y" * 57], "257 bytes are too many, 256 at most"),
+  ],
+  ids=str,
+)
+def test_what_is_no_text_is_refused(stop, words):
+  with pytest.raises(ValueError, match=words) as error:
+    generate(stop=stop)
+  assert "\n" not in str(error.value)
+
+
+def test_without_a_tokenizer_there_are_no_texts():
+  target = checkpoints.ours(checkpoints.tiny(), 0)
+  alone = Pair(target=target, draft=None, draft_kind="none")
+  with pytest.raises(ValueError, match="no tokenizer to find texts with"):
+    tv_jax.generate(alone, [[1]], verifier=None, stop="x")
+
+
+def follow(tokenizer, tokens, stop):
+  """How many tokens the table takes to its end; all, if it does not."""
+  table = stops.table(tokenizer, len(tokenizer) + 3, tuple(stop))
+  state = 0
+  for n, token in enumerate(tokens, 1):
+    state = table[state, token]
+    if state == stops.STOPPED:
+      return n
+  return len(tokens)
+
+
+@pytest.fixture(scope="module")
+def pieces():
+  """A tokenizer as Llama 2's is: words begin with a bar, bytes are named."""
+  names = ["<s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+  names += [*"abcn\u2581", "\u2581a", "ab", "\u2581ab", "nn", "\u2581nan"]
+  vocabulary = {name: i for i, name in enumerate(names)}
+  model = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "<s>"))
+  model.decoder = tokenizers.decoders.Sequence(
+    [
+      tokenizers.decoders.Replace("\u2581", " "),
+      tokenizers.decoders.ByteFallback(),
+      tokenizers.decoders.Fuse(),
+    ]
+  )
+  return transformers.PreTrainedTokenizerFast(
+    tokenizer_object=model, bos_token="<s>"
+  )
+
+
+@pytest.mark.parametrize("kind", ["bytes", "pieces"])
+def test_the_table_finds_what_a_search_in_the_text_finds(kind, pieces):
+  tokenizer = bundled().tokenizer if kind == "bytes" else pieces
+  stop = ["ab", " ana", "nnan", "aab aab", "\u00e9", "\u20ac\n"]
+  rng = np.random.default_rng(0)
+  letters = [
+    token
+    for token in range(len(tokenizer))
+    if {*tokenizer.decode([token])} <= {*"abn \n"}
+  ]
+  found = 0
+  for _ in range(300):
+    tokens = rng.choice(letters, rng.integers(1, 12)).tolist()
+    if rng.random() < 0.3:  # characters of several tokens
+      tokens[1:1] = tokenizer("\u00e9", add_special_tokens=False).input_ids
+      if kind == "pieces":
+        tokens[1:2] = [1 + byte for byte in "\u00e9".encode()]
+    texts = [
+      tokenizer.decode(tokens[:n], skip_special_tokens=True)
+      for n in range(1, len(tokens) + 1)
+    ]
+    hits = [n for n, t in enumerate(texts, 1) if any(one in t for one in stop)]
+    found += bool(hits)
+    assert follow(tokenizer, tokens, stop) == (hits or [len(tokens)])[0]
+  assert 50 < found < 290
+
+
+@pytest.mark.parametrize("batch_size", [16, 2])
+@pytest.mark.parametrize(
+  "how",
+  [
+    {"tree": "kary:2x3", "temperature": 0.7, "top_p": 0.9},
+    {"temperature": 0},
+    {"verifier": None},
+    {"kind": "eagle", "tree": "adaptive:2,2"},
+  ],
+  ids=str,
+)
+def test_log_probabilities_are_those_of_a_pass_over_the_text(how, batch_size):
+  kind = how.get("kind", "independent")
+  bare = generate(**how, batch_size=batch_size)
+  result = generate(**how, batch_size=batch_size, logprobs=True)
+  assert bare.logprobs is None
+  assert result.tokens == bare.tokens
+  asked = batches.encode(bundled(kind), ASKED, "chat", 40)
+  assert [*map(len, result.logprobs)] == [*map(len, result.tokens)]
+  for prompt, new, own in zip(
+    asked, result.tokens, result.logprobs, strict=True
+  ):
+    logits = bundled(kind).target.logits(np.array([prompt + new]))[0]
+    laws = np.asarray(jax.nn.log_softmax(logits.astype(jnp.float32)))
+    known = laws[len(prompt) - 1 : -1][np.arange(len(new)), new]
+    np.testing.assert_allclose(own, known, atol=2e-5)
+
+
+def test_log_probabilities_are_wanted_or_not():
+  with pytest.raises(ValueError, match="logprobs=5: give True or False"):
+    generate(logprobs=5)
+
+
+def test_a_profile_and_a_record_take_both(tmp_path):
+  how = {"stop": answers().text[0][5:9], "logprobs": True, "template": "chat"}
+  how |= {"tree": "chain:3", "max_new_tokens": 40}
+  known = tv_jax.generate(bundled(), ASKED, **how)
+  assert tv_jax.profile(bundled(), ASKED, **how).tokens == known.tokens
+  kept = tv_jax.record(bundled(), ASKED, tmp_path / "run.npz", **how)
+  assert (kept.tokens, kept.text) == (known.tokens, known.text)
+  for own, other in zip(kept.logprobs, known.logprobs, strict=True):
+    np.testing.assert_allclose(own, other, atol=2e-5)
