@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Callable, Sequence
 
@@ -78,7 +77,6 @@ def resolve(
     top_k=top_k,
     top_p=top_p,
   )
-  cpu = jax.default_backend() == "cpu"
   asked = None if verifier is None else tree
   speculation, name, chosen, known, laws = None, None, None, (), ()
   proposal = proposals.resolve(proposal)
@@ -95,16 +93,10 @@ def resolve(
     if len(rules) > 1:
       chosen = [other.name for other in rules].index(name)
     known = _unique([*rules, *_panel(panel or (), tree, proposal)])
-    vocabulary = pair.target.config.vocab_size
-    form = functools.partial(
-      verifiers.form, tree=tree, cpu=cpu, vocabulary=vocabulary
-    )
     if panel is not None:
       laws = tuple(
-        (rule.name, form(rule).stop_law) for rule in known if rule.stop_law
+        (rule.name, rule.stop_law) for rule in known if rule.stop_law
       )
-    # On a CPU, rows are verified one after the other.
-    rules = [form(other) for other in rules]
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
       tree=tree,
@@ -130,7 +122,7 @@ def resolve(
     else options.ends(ends, pair.target.config.vocab_size),
     # A cycle gains a token at least: there are no more to record.
     trace=min(int(trace), int(max_new_tokens)),
-    one_by_one=cpu,
+    one_by_one=jax.default_backend() == "cpu",
   )
   return Settings(
     plan=plan,

@@ -60,7 +60,6 @@ def stop_laws(
   rule = verifiers.resolve(verifier)
   if reason := verifiers.misfit(rule, cycles.tree, cycles.proposal):
     raise ValueError(reason)
-  rule = verifiers.form(rule, cycles.tree)
   _, M, V = cycles.q.shape
   size = min(CHUNK, max(1, BYTES // (8 * M * V)), len(cycles))
   key, laws = jax.random.key(seed), []
