@@ -6,10 +6,9 @@ Passes of the bundled target with products' weights as checkpoints have them,
 [out, in], and turned, as `tv_jax.load` has them on a CPU. Passes over caches of
 as many slots as a GPU's have, and as a CPU's. Numbers of a key, by jax and as
 `tv_jax.threefry` writes them out. Verifications of the rows of a batch, one
-after the other, both rules' laws and the decision: by the forms that walk, and
-by those that pass over all nodes, which CPUs take for chains of small laws
-alone. Each in a loop of one program; medians of --rounds turns, and quartiles
-of their ratios.
+after the other, both rules' laws and the decision: by the loops over nodes, and
+by passes over all nodes. Each in a loop of one program; medians of --rounds
+turns, and quartiles of their ratios.
 """
 
 from __future__ import annotations
@@ -139,10 +138,8 @@ def verifications(names: list[str], rows: int, V: int, loops: int) -> dict:
 
     def one(forms, own, tokens, eta, q, p):
       given = own, decisions.PROPOSAL, tokens, q, p
-      if forms[-1].both:
-        made, law = forms[-1].both(*given, eta)
-      else:
-        made, law = forms[-1].decide(*given, eta), forms[-1].stop_law(*given)
+      decide, law = forms[-1].both(*given)
+      made, law = decide(eta), law()
       laws = [form.stop_law(*given) for form in forms[:-1]]
       # The whole law is wanted of a decision: a token is drawn from it.
       sums = map(jnp.sum, (*laws, law, made.residual))
@@ -159,7 +156,7 @@ def verifications(names: list[str], rows: int, V: int, loops: int) -> dict:
       return total + 1e-9 * jax.lax.map(lambda row: decide(*row), given)
 
     level = [VERIFIERS[rule] for rule in _RULES]
-    loop = [rule.loop for rule in level]
+    loop = [VERIFIERS[f"{rule}_loop"] for rule in _RULES]
     cases[name] = [
       _timed(
         functools.partial(step, forms, own),

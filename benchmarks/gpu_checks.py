@@ -53,14 +53,10 @@ def forms(scale: Scale) -> Iterator[tuple]:
     for rule in scale.rules:
       name = f"{rule}, {proposal}, {tree}: level = loop"
       yield name, _compare, scale, tree, proposal, (rule, f"{rule}_loop")
-    rules = "traversal", "traversal_kernel"
-    name = f"{' = '.join(rules)}, {proposal}, {tree}"
-    yield name, _compare, scale, tree, proposal, rules
   rules = "traversal", "traversal_loop", "block"
   name = f"{' = '.join(rules)}, chain:5"
   yield name, _compare, scale, "chain:5", "without_replacement", rules
-  for rule in ("traversal", "traversal_kernel"):
-    yield f"a NaN is a fault, {rule}, chain:5", _faulty, scale, "chain:5", rule
+  yield "a NaN is a fault, chain:5", _faulty, scale, "chain:5", "traversal"
 
 
 def _faulty(scale, tree, rule):
@@ -115,7 +111,7 @@ def _compare(scale, tree, proposal, names):
 
 def certificate(scale: Scale) -> Iterator[tuple]:
   """Exact laws by enumeration, on the device that is to be trusted."""
-  for rule in (*scale.rules, "traversal_kernel", *scale.pair_rules):
+  for rule in (*scale.rules, *scale.pair_rules):
     for proposal in scale.proposals[:2]:
       if proposal in (VERIFIERS[rule].proposals or (proposal,)):
         yield f"{rule}, {proposal}", _certify, rule, proposal

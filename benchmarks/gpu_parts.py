@@ -58,8 +58,7 @@ def verification(scale: Scale) -> Iterator[tuple]:
   """One decision of one tree, in a loop on the device."""
   for name in scale.trees:
     tree = common.tree(name)
-    own = "traversal_kernel", *["block"] * tree.is_chain
-    for rule in (*scale.rules, *own):
+    for rule in (*scale.rules, *["block"] * tree.is_chain):
       yield f"{rule}, {name}", _verdict, scale, tree, rule, False
     yield f"all siblings of {name} in one draw", _draw, scale, tree
   first = common.tree(scale.trees[0])
@@ -129,7 +128,7 @@ def cycles(scale: Scale) -> Iterator[tuple]:
 def more_cycles(scale: Scale) -> Iterator[tuple]:
   """Other rules, and an EAGLE head."""
   pair, tree = scale.pairs[0], scale.trees[0]
-  for rule in (*scale.rules[1:], "traversal_kernel"):
+  for rule in scale.rules[1:]:
     yield _cycle(scale, pair, tree, rule)
   yield _cycle(scale, (HEAD, pair[1]), tree, "traversal")
 
@@ -143,8 +142,7 @@ def large(scale: Scale) -> Iterator[tuple]:
     yield _cycle(scale, pair, first, rule)
   for name in scale.large:
     tree = common.tree(name)
-    for rule in ("traversal", "traversal_kernel"):
-      yield f"{rule}, {name}", _verdict, scale, tree, rule, False
+    yield f"traversal, {name}", _verdict, scale, tree, "traversal", False
     yield f"{pair[1]}, T = {len(tree)}", _pass, scale, pair[1], len(tree)
     yield _cycle(scale, pair, name, "traversal")
 

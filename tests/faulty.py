@@ -11,9 +11,7 @@ import jax.numpy as jnp
 
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import NO_CHILD, ROOT
-from tv_jax.verifiers import NOT_OFFERED, Decision
-from tv_jax.verifiers import block as block_lib
-from tv_jax.verifiers import traversal as traversal_lib
+from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, Decision
 
 _NAMES = {id(proposal): name for name, proposal in PROPOSALS.items()}
 
@@ -110,7 +108,9 @@ def plain(tree, proposal, tokens, q, p, eta, *, walk="traversal", fault=None):
 
 def block_that_stops(tree, proposal, tokens, q, p, eta):
   """Block verification read as: stop at the first rejection."""
-  honest = block_lib.decide(tree, proposal, tokens, q, p, jnp.ones_like(eta))
+  honest = VERIFIERS["block"].decide(
+    tree, proposal, tokens, q, p, jnp.ones_like(eta)
+  )
   h = honest.accept
   node, live = jnp.asarray(ROOT), jnp.asarray(True)
   accept = jnp.full_like(h, NOT_OFFERED)
@@ -121,7 +121,7 @@ def block_that_stops(tree, proposal, tokens, q, p, eta):
     node = jnp.where(live, v, node)
   # The residual of that node, from the honest rule by forced coins.
   forced = jnp.where(jnp.arange(len(tree)) <= node, 0.0, 1.0).astype(eta.dtype)
-  law = block_lib.decide(tree, proposal, tokens, q, p, forced).residual
+  law = VERIFIERS["block"].decide(tree, proposal, tokens, q, p, forced).residual
   return Decision(
     node=node.astype(jnp.int32),
     residual=law,
@@ -135,7 +135,7 @@ def siblings_sorted_by_q(tree, proposal, tokens, q, p, eta):
   assert tree.max_depth == 1
   score = jnp.where(tokens == INVALID, -1, q[ROOT][tokens])
   order = jnp.argsort(-score.at[ROOT].set(2)).astype(jnp.int32)
-  honest = traversal_lib.decide(
+  honest = VERIFIERS["traversal"].decide(
     tree, proposal, tokens[order], q, p[order], eta[order]
   )
   return Decision(
@@ -148,7 +148,7 @@ def siblings_sorted_by_q(tree, proposal, tokens, q, p, eta):
 
 def accept_that_lies(tree, proposal, tokens, q, p, eta):
   """The decisions of another rule, with the traversal's thresholds."""
-  honest = traversal_lib.decide(tree, proposal, tokens, q, p, eta**2)
+  honest = VERIFIERS["traversal"].decide(tree, proposal, tokens, q, p, eta**2)
   return honest
 
 

@@ -1,6 +1,5 @@
 """Trees that take their shape while they are drafted."""
 
-import dataclasses
 import functools
 import itertools
 
@@ -159,33 +158,11 @@ def test_a_rule_for_known_trees_alone_is_refused():
   for name in ("traversal", "token_level", "traversal_loop"):
     rule = verifiers.resolve(name)
     assert verifiers.misfit(rule, shape, proposal) is None
-    assert not verifiers.form(rule, shape).static_only
+    assert not rule.static_only
   bare = verifiers.Verifier(decide=lambda *_: None, name="mine")
   assert "known beforehand" in verifiers.misfit(bare, shape, proposal)
   with pytest.raises(ValueError, match="known beforehand"):
     certify.check(bare, proposal, shape)
-  # Of two forms, the one that takes such trees.
-  both = dataclasses.replace(bare, static_only=False, loop=bare)
-  assert verifiers.form(both, shape, cpu=True) is both
-  assert verifiers.form(both, tree_lib.chain(1), cpu=True) is bare
-
-
-def test_a_cpu_walks_but_on_chains_of_small_laws():
-  tree, rules = tree_lib.parse("chain:5"), verifiers.VERIFIERS
-  for name in ("token_level", "traversal"):
-    form = functools.partial(verifiers.form, rules[name], tree)
-    walk = rules[f"{name}_loop"]
-    assert form(cpu=True, vocabulary=4096) is rules[name]
-    assert form(cpu=True, vocabulary=128256) is walk
-    assert form(cpu=True) is walk
-    assert form(vocabulary=128256) is rules[name]
-    for other in ("eagle", "adaptive:2,2"):
-      own = tree_lib.parse(other)
-      assert verifiers.form(rules[name], own, cpu=True, vocabulary=64) is walk
-    # It was asked for by its name.
-    assert verifiers.form(walk, tree, cpu=True, vocabulary=64) is walk
-  planned = verifiers.form(rules["ot_traversal"], tree, True, vocabulary=64)
-  assert planned is rules["ot_traversal_loop"]
 
 
 def test_what_is_too_large_to_enumerate_is_refused_first(x64):

@@ -269,7 +269,7 @@ def test_the_command(tmp_path):
   page = tmp_path / "audit.md"
   done = run(
     "--rows=2000",
-    "--verifier=tv_jax.verifiers.block:decide",
+    "--verifier=tv_jax.verifiers.block:RULE",
     "--trees=chain:2",
     "--drafts=llama",
     "--proposals=top_k",
@@ -279,7 +279,7 @@ def test_the_command(tmp_path):
   )
   assert done.returncode == 0, done.stdout + done.stderr
   assert "1 cases of 2,000 rows" in done.stdout
-  assert "| llama | chain:2 | tv_jax.verifiers.block:decide |" in (
+  assert "| llama | chain:2 | tv_jax.verifiers.block:RULE |" in (
     page.read_text().replace("| chain:2 | llama |", "| llama | chain:2 |")
   )
 

@@ -172,10 +172,9 @@ def test_a_sound_rule_is_left_alone():
 
 @pytest.mark.parametrize("name", VERIFIERS)
 def test_the_rules_here_pay_for_no_check(name):
-  decide = VERIFIERS[name].decide
-  assert verifiers.checked(decide) is decide
-  own = spoiled(far)
-  assert verifiers.checked(own) is verifiers.checked(own) is not own
+  rule, own = VERIFIERS[name], Verifier(decide=spoiled(far))
+  assert verifiers.checked(rule) is rule.decide
+  assert verifiers.checked(own) is verifiers.checked(own) is not own.decide
 
 
 @pytest.mark.parametrize("temperature", [1e-38, 1e-45, 9e-31])

@@ -532,9 +532,10 @@ class TestRulesOfOnesOwn:
   @pytest.fixture
   def module(self, tmp_path, monkeypatch):
     (tmp_path / "own_rule.py").write_text(
-      "from tv_jax.verifiers import Verifier, traversal_loop\n\n"
-      "def decide(*draft):\n  return traversal_loop.decide(*draft)\n\n"
-      "rule = Verifier(decide=decide, stop_law=traversal_loop.stop_law)\n"
+      "from tv_jax.verifiers import VERIFIERS, Verifier\n\n"
+      "RULE = VERIFIERS['traversal']\n\n"
+      "def decide(*draft):\n  return RULE.decide(*draft)\n\n"
+      "rule = Verifier(decide=decide, stop_law=RULE.stop_law)\n"
     )
     monkeypatch.chdir(tmp_path)
     yield "own_rule"

@@ -1,6 +1,5 @@
 """The traversal with pairs planned for: exact arithmetic, optima, faults."""
 
-import dataclasses
 import functools
 import random
 from fractions import Fraction
@@ -10,51 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import oracle, quick
-from tests import test_verifiers as battery
+from tests import battery, oracle, quick
+from tests.battery import WOR, planned
 from tv_jax import certify
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import PROPOSALS
-from tv_jax.tree import ROOT
-from tv_jax.verifiers import (
-  NOT_OFFERED,
-  VERIFIERS,
-  misfit,
-  ot_traversal,
-  ot_traversal_loop,
-  pairs,
-)
+from tv_jax.verifiers import VERIFIERS, misfit, pairs
 
 RULE = VERIFIERS["ot_traversal"]
-FORMS = {"ot_traversal": ot_traversal, "ot_traversal_loop": ot_traversal_loop}
-WOR = "without_replacement"
+FORMS = "ot_traversal", "ot_traversal, traced"
 FEW = pairs.How(kept=2, steps=3)
-
-
-every_form = pytest.mark.parametrize("rule", FORMS)
-
-
-def planned(how, rule="ot_traversal"):
-  """The rule with pairs planned for in another way."""
-  return dataclasses.replace(
-    VERIFIERS[rule],
-    name="",
-    decide=functools.partial(FORMS[rule].decide, how=how),
-    stop_law=functools.partial(FORMS[rule].stop_law, how=how),
-    loop=None,
-  )
-
-
-@pytest.fixture
-def known(monkeypatch):
-  """The rule as the oracle has it."""
-  how = pairs.How(steps=0, lean=oracle.PAIR_LEAN)
-  for rule in FORMS:
-    monkeypatch.setitem(VERIFIERS, rule, planned(how, rule))
-    monkeypatch.setitem(battery.METHOD, rule, "ot_traversal")
-  battery.program.cache_clear()  # of the rules by these names
-  yield
-  battery.program.cache_clear()
 
 
 # Exact arithmetic.
@@ -101,31 +65,6 @@ def test_any_plan_lifts(monkeypatch):
     ) == oracle.target_output_law(parents, language)
 
 
-def drawable(draft):
-  """Whether no sibling is missing that can be drawn: no plan is for such."""
-  for node in range(len(draft.parents)):
-    missing = [
-      draft.tokens[child] == oracle.NONE
-      for child in oracle.children_of(draft.parents, node)
-    ]
-    if missing != sorted(missing):
-      return False
-  try:
-    return bool(oracle.ot_traversal_offers(draft))
-  except KeyError:
-    return False
-
-
-@every_form
-@pytest.mark.parametrize("t", [battery.FIGURE_1, battery.LOPSIDED])
-def test_oracle_agreement(x64, known, t, rule):
-  rng = random.Random(len(t))
-  drafts = [battery.random_draft(rng, t, WOR) for _ in range(60)]
-  drafts = [draft for draft in drafts if drawable(draft)]
-  assert len(drafts) > 10
-  battery.assert_oracle_agrees(rule, t, drafts, WOR)
-
-
 def test_a_plan_is_the_oracles(x64):
   """Of two steps, token for token, with tokens that share a z and without."""
   rng = random.Random(0)
@@ -153,69 +92,19 @@ def test_a_plan_is_the_oracles(x64):
         )
 
 
-@every_form
-def test_a_nan_is_reported_or_was_not_read(x64, rule):
-  t, rng = battery.LOPSIDED, np.random.default_rng(14)
-  lanes = battery.random_lanes(rng, t, 24, only=WOR)
-  eta = rng.random((24, len(t))) ** 2
-  clean = battery.run(rule, t, lanes, eta, WOR)
-  assert not clean.fault.any()
-  assert set(clean.node.tolist()) > {ROOT}
-  for name in "qp":
-    for row in range(len(t)):
-      bad = battery.poisoned(lanes, name, row, 5)
-      found = battery.run(rule, t, bad, eta, WOR)
-      for values in (found.node, found.residual, found.accept, found.stop):
-        assert not np.isnan(values).any(), (name, row)
-      np.testing.assert_allclose(found.residual.sum(axis=1), 1, atol=1e-12)
-      sound = ~found.fault
-      np.testing.assert_array_equal(found.node[sound], clean.node[sound])
-      for field in ("residual", "accept"):
-        own, other = (getattr(x, field)[sound] for x in (found, clean))
-        np.testing.assert_allclose(own, other, atol=1e-12)
-      assert (found.node[found.fault] == ROOT).all()
-      assert (found.accept[found.fault] == NOT_OFFERED).all()
-      if name == "q" and t.num_children[row] == 0:
-        assert not found.fault.any()  # rows of leaves are never read
-      if name == "p":  # the accepted row is
-        assert found.fault[clean.node == row].all()
-
-
-@every_form
-def test_on_chains_it_is_the_traversal(x64, rule):
-  """Coin for coin."""
-  rng = np.random.default_rng(2)
-  lanes = battery.random_lanes(rng, battery.CHAIN, 300, only=WOR)
-  eta = rng.random((300, len(battery.CHAIN)))
-  found, other = (
-    battery.run(one, battery.CHAIN, lanes, eta, WOR)
-    for one in (rule, "traversal")
-  )
-  battery.assert_same(found, other, lanes)
-
-
-@battery.every_tree
-def test_both_forms_decide_alike(x64, t):
-  """The loop's tree is an argument, padded, with NaN where no node is."""
-  rng = np.random.default_rng(len(t))
-  lanes = battery.random_lanes(rng, t, 48, only=WOR)
-  eta = rng.random((48, len(t))) ** 2
-  found, other = (battery.run(rule, t, lanes, eta, WOR) for rule in FORMS)
-  assert not found.fault.any()
-  assert len({*found.node.tolist()}) > 2
-  battery.assert_same(found, other, lanes)
-
-
 def test_both_forms_decide_alike_with_three_pairs_of_siblings(x64):
   t, rng = tree_lib.branching([6, 1]), np.random.default_rng(3)
-  lanes = battery.random_lanes(rng, t, 200, only=WOR)
+  lanes = battery.random_lanes(rng, t, 200, [WOR])
   eta = rng.random((200, len(t))) ** 2
 
-  def decide(rule):
-    one = functools.partial(VERIFIERS[rule].decide, t, PROPOSALS[WOR])
-    return jax.jit(jax.vmap(one))(lanes.tokens, lanes.q, lanes.p, eta)
+  def decide(tree):
+    def one(tree, *lane):
+      return RULE.decide(tree, PROPOSALS[WOR], *lane)
 
-  found, other = map(decide, FORMS)
+    lanes_of = jax.vmap(one, in_axes=(None, 0, 0, 0, 0))
+    return jax.jit(lanes_of)(tree, lanes.tokens, lanes.q, lanes.p, eta)
+
+  found, other = map(decide, (t, t.topology()))
   assert {5, 6} & {*found.node.tolist()}
   np.testing.assert_array_equal(found.node, other.node)
   np.testing.assert_allclose(found.accept, other.accept, atol=1e-12)
@@ -226,55 +115,12 @@ def test_both_forms_decide_alike_with_three_pairs_of_siblings(x64):
 def test_both_forms_decide_alike_in_float32(seed):
   """Of sure drafts with tiny tails, where both round."""
   t, rng = battery.LOPSIDED, np.random.default_rng(seed)
-  lanes = battery.random_lanes(rng, t, 256, only=WOR)
-
-  def harden(law):
-    law = law.astype(np.float32) ** rng.choice([1, 4, 12], (256, len(t), 1))
-    return (law / law.sum(axis=2, keepdims=True)).astype(np.float32)
-
-  lanes = dataclasses.replace(lanes, q=harden(lanes.q), p=harden(lanes.p))
+  lanes = battery.hardened(rng, battery.random_lanes(rng, t, 256, [WOR]))
   eta = rng.random((256, len(t)))
-  found, other = (battery.run(rule, t, lanes, eta, WOR) for rule in FORMS)
+  found, other = (battery.run(rule, t, lanes, eta) for rule in FORMS)
   assert not (found.fault | other.fault).any()
   np.testing.assert_allclose(found.stop, other.stop, atol=1e-5)
   assert (found.node == other.node).mean() > 0.99
-
-
-@battery.every_tree
-@pytest.mark.parametrize("poison", [None, "q", "p"])
-@pytest.mark.parametrize("name", ["ot_traversal_loop", "traversal_loop"])
-def test_a_decision_and_its_law_of_one_walk(x64, t, poison, name):
-  """What either walk alone says, to the bit; a NaN behind the hit is unseen."""
-  rng = np.random.default_rng(len(t))
-  lanes = battery.random_lanes(rng, t, 32, only=WOR)
-  eta = rng.random((32, len(t))) ** 2
-  loop = VERIFIERS[name]
-
-  @jax.jit
-  @jax.vmap
-  def alone(*lane):
-    given = t, PROPOSALS[WOR], *lane
-    return loop.decide(*given), loop.stop_law(*given[:-1])
-
-  @jax.jit
-  @jax.vmap
-  def together(*lane):
-    return loop.both(t, PROPOSALS[WOR], *lane)
-
-  faults = set()
-  for row in range(len(t)) if poison else [0]:
-    own = battery.poisoned(lanes, poison, row, 5) if poison else lanes
-    lane = own.tokens, own.q, own.p, eta
-    one, other = ([*found(*lane)] for found in (alone, together))
-    if name == "traversal_loop":
-      # Only what the last division is fused with may differ.
-      decided = one[0].residual, other[0].residual
-      np.testing.assert_allclose(*decided, rtol=1e-15, atol=1e-16)
-      other[0] = dataclasses.replace(other[0], residual=one[0].residual)
-    jax.tree.map(np.testing.assert_array_equal, one, other)
-    faults |= {*np.asarray(one[0].fault).tolist()}
-  assert (True in faults) == bool(poison)
-  assert False in faults
 
 
 # Lossless, and not when it is made wrong.
@@ -283,22 +129,14 @@ SMALL = certify.Settings(cases=18)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(
-  ("rule", "how"),
-  [
-    ("ot_traversal", pairs.USUAL),
-    ("ot_traversal", FEW),
-    ("ot_traversal_loop", FEW),  # of more steps it is held against the other
-  ],
-  ids=["usual", "few", "loop-few"],
-)
+@pytest.mark.parametrize("how", [pairs.USUAL, FEW], ids=["usual", "few"])
 @pytest.mark.parametrize(
   "tree", quick.shorter(["kary:2x2", "branching:3,1", "branching:4"], keep=1)
 )
-def test_it_is_lossless(tree, how, dtype, rule):
+def test_it_is_lossless(tree, how, dtype):
   settings = SMALL._replace(dtype=dtype, vocabulary=4 if tree[-1] == "4" else 3)
   with jax.enable_x64(dtype == np.float64):
-    found = certify.check(planned(how, rule), WOR, tree, settings)
+    found = certify.check(planned(how), WOR, tree, settings)
   assert found.failure is None
   assert found.method == "exact"
 
@@ -311,9 +149,7 @@ def test_it_is_lossless_on_trees_that_take_shape(tree, dtype):
   vocabulary = 4 if tree == "adaptive:3,2" else 3
   settings = SMALL._replace(dtype=dtype, vocabulary=vocabulary)
   with jax.enable_x64(dtype == np.float64):
-    found = certify.check(
-      planned(FEW, "ot_traversal_loop"), WOR, tree, settings
-    )
+    found = certify.check(planned(FEW), WOR, tree, settings)
   assert found.failure is None
   assert found.method == "exact"
 
@@ -330,15 +166,15 @@ def of_another_z(made):
   return made._replace(z_others=made.z_others * 2)
 
 
-@every_form
+@pytest.mark.parametrize("tree", ["branching:2", "adaptive:2"])
 @pytest.mark.parametrize(
   "fault", [not_cut, takes_more_than_it_says, of_another_z]
 )
-def test_a_wrong_plan_is_caught(monkeypatch, fault, rule):
+def test_a_wrong_plan_is_caught(monkeypatch, fault, tree):
   make = pairs.plan
   monkeypatch.setattr(pairs, "plan", lambda *given: fault(make(*given)))
   with jax.enable_x64(True):
-    found = certify.check(planned(FEW, rule), WOR, "branching:2", SMALL)
+    found = certify.check(planned(FEW), WOR, tree, SMALL)
   assert found.failure is not None
   assert found.failure.law_broken
 

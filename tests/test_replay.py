@@ -100,10 +100,10 @@ def command(*arguments, cwd):
 
 RULE = """
 from tv_jax.verifiers import VERIFIERS
-from tv_jax.verifiers import token_level_loop
 
 def decide(tree, proposal, tokens, q, p, eta):
-  return token_level_loop.decide(tree, proposal, tokens, q, p, eta)
+  rule = VERIFIERS["token_level_loop"]
+  return rule.decide(tree, proposal, tokens, q, p, eta)
 
 def broken(tree, proposal, tokens, q, p, eta):
   raise TypeError("two\\nlines")

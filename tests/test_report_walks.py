@@ -5,15 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests import quick, test_verifiers, traces
+from tests import battery, quick, traces
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.report import walks
 from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, VERIFIERS
 
-TREES = {
-  name: test_verifiers.TREES[name] for name in ("lopsided", "binary", "chain")
-}
+TREES = {name: battery.TREES[name] for name in ("lopsided", "binary", "chain")}
 CASES = [
   (rule, name) for name in TREES for rule in ("traversal", "token_level")
 ]
@@ -37,7 +35,7 @@ def cycle_of(t, tokens, coins, stop, rule):
 def test_a_walk_is_the_verifiers(rule, name):
   t = TREES[name]
   rng = np.random.default_rng([len(t), len(rule)])
-  drafts = test_verifiers.random_lanes(rng, t, LANES)
+  drafts = battery.random_lanes(rng, t, LANES)
   drafts = dataclasses.replace(
     drafts, q=drafts.q.astype(np.float32), p=drafts.p.astype(np.float32)
   )
@@ -45,7 +43,7 @@ def test_a_walk_is_the_verifiers(rule, name):
   assert set(drafts.which) == set(range(len(PROPOSALS)))
   coins = rng.random((LANES, len(t))) ** rng.choice([0.3, 1, 2], (LANES, 1))
   coins = coins.astype(np.float32)
-  results = test_verifiers.run(rule, t, drafts, coins)
+  results = battery.run(rule, t, drafts, coins)
   close = 0
   for lane in range(LANES):
     case = cycle_of(

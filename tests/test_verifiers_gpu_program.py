@@ -8,26 +8,17 @@ from benchmarks import gpu_program
 from tv_jax import proposals, tree
 from tv_jax.verifiers import VERIFIERS
 
-pytestmark = [
-  pytest.mark.gpu_program,
-  # jax 0.11 says so of `traversal_kernel`; it still compiles it.
-  pytest.mark.filterwarnings(
-    "ignore:The Pallas Triton backend is deprecated:DeprecationWarning"
-  ),
-]
+pytestmark = pytest.mark.gpu_program
 
 V = 128256
 # Kernels of a decision as measured; launches are most of its cost.
 KERNELS = {
-  ("traversal", "chain:5"): 15,
-  ("traversal", "kary:2x5"): 41,
-  ("traversal", "eagle"): 35,
-  ("traversal_kernel", "chain:5"): 7,
-  ("traversal_kernel", "kary:2x5"): 14,
-  ("traversal_kernel", "eagle"): 12,
-  ("token_level", "chain:5"): 11,
-  ("token_level", "kary:2x5"): 18,
-  ("token_level", "eagle"): 29,
+  ("traversal", "chain:5"): 14,
+  ("traversal", "kary:2x5"): 44,
+  ("traversal", "eagle"): 37,
+  ("token_level", "chain:5"): 12,
+  ("token_level", "kary:2x5"): 17,
+  ("token_level", "eagle"): 30,
 }
 
 
@@ -50,6 +41,4 @@ def test_few_kernels_and_no_vocabulary_sized_temporary(name, shape):
   )
   # A newer XLA may fuse a little differently.
   assert len(program.kernels) <= KERNELS[name, shape] + 4
-  # Kernels of our own take a copy of q's rows of inner nodes.
-  copied = len(topology.inner) if name == "traversal_kernel" else 0
-  assert program.memory.temp_size_in_bytes < 4 * V * (copied + 1 / 8)
+  assert program.memory.temp_size_in_bytes < 4 * V / 8

@@ -31,7 +31,7 @@ from tv_jax.certify.smaller import smallest_failure
 from tv_jax.decoding import contract
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import Verifier, form, resolve
+from tv_jax.verifiers import Verifier, resolve
 
 
 def output_law(
@@ -56,7 +56,7 @@ def output_law(
     The law, the target's, the expected gain, and what else is wrong.
   """
   proposal, tree = proposals.resolve(proposal), tree_lib.resolve(tree)
-  rule = form(resolve(verifier), tree)
+  rule = resolve(verifier)
   p, q = np.asarray(p), np.asarray(q)
   contexts = num_contexts(p.shape[-1], tree.max_depth) if p.ndim == 2 else 0
   if p.shape != q.shape or p.dtype != q.dtype or len(p) != contexts:

@@ -17,7 +17,7 @@ from tv_jax.certify.settings import DEFAULT, Settings
 from tv_jax.decoding import contract
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import VERIFIERS, Decide, Verifier, form, misfit, resolve
+from tv_jax.verifiers import VERIFIERS, Decide, Verifier, misfit, resolve
 
 # Decisions a case may take before drafts are sampled instead of enumerated.
 BUDGET = 300_000
@@ -51,7 +51,7 @@ def check_size(
   rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, settings: Settings
 ) -> None:
   """Refuses an adaptive tree that is too large: its drafts are not sampled."""
-  small = enumerable(tree, proposal, settings, form(rule, tree))
+  small = enumerable(tree, proposal, settings, rule)
   if isinstance(tree, Adaptive) and settings.sampled:
     raise ValueError(
       f"{tree!r} takes shape as it is drafted, and such drafts are not sampled:"
@@ -92,7 +92,6 @@ def check(
   rule = resolve(verifier)
   if reason := misfit(rule, tree, proposal):
     raise ValueError(reason)
-  rule = form(rule, tree)
   if proposal not in PROPOSALS.values():
     own = {*widths, *tree.family_sizes}
     found = check_proposal(proposal, settings, tuple(sorted(own)))
@@ -114,8 +113,7 @@ def of_small(verifier, proposal, tree, settings, tick) -> Check:
     return dataclasses.replace(found, sampled=found.cases * more.drafts)
   dtype, V = settings.dtype, settings.vocabulary
   run = exact.make_runner(verifier, proposal, tree, dtype, V)
-  other = form(VERIFIERS["token_level"], tree)
-  baseline = exact.make_lengths(other, proposal, tree, dtype)
+  baseline = exact.make_lengths(VERIFIERS["token_level"], proposal, tree, dtype)
   bound = exact.tolerance(dtype)
   found, lengths, others, failures, believed = [], [], [], [], True
   possible = []

@@ -20,7 +20,7 @@ from tv_jax.decoding.trace import Trace, look
 from tv_jax.drafting import Drafted, Growing, News
 from tv_jax.models import Cache, compact, mask
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers import VERIFIERS, checked, toss, toss_and_draw
+from tv_jax.verifiers import checked, toss_and_draw
 
 
 class Scored(NamedTuple):
@@ -110,18 +110,23 @@ def verify(
   rules = how.verifier, *how.others
   more = max(rule.num_coins(how.tree) for rule in rules) - plan.nodes
 
-  def decide(known, *arguments):
-    ways = [
-      functools.partial(_known, known[rule])
-      if rule in known
-      else functools.partial(
-        _decide, rule, rule.num_coins(how.tree), *arguments[:2]
-      )
-      for rule in rules
-    ]
+  def decide(judged, tree, proposal, *arguments):
+    def way(rule):
+      def decide(tokens, q, p, eta):
+        if rule in judged:
+          own = judged[rule][0](eta)
+        else:
+          eta = eta[: rule.num_coins(how.tree)]
+          own = checked(rule)(tree, proposal, tokens, q, p, eta)
+        # Its size differs from rule to rule.
+        return dataclasses.replace(own, accept=None)
+
+      return decide
+
+    ways = [way(rule) for rule in rules]
     if len(ways) == 1:
-      return ways[0](*arguments[2:])
-    return jax.lax.switch(request.rule, ways, *arguments[2:])
+      return ways[0](*arguments)
+    return jax.lax.switch(request.rule, ways, *arguments)
 
   def one(key, topology, tokens, q, p, misshapen):
     tree = topology or how.tree
@@ -133,18 +138,18 @@ def verify(
       fault |= misshapen
     q = drafting.spread(how.tree, q)
     given = tree, how.proposal, tokens, q, p
-    coins = toss(key, len(tokens), p.dtype, more)  # as the verdict's
-    found = {
-      rule: rule.both(*given, coins[: rule.num_coins(how.tree)])
+    # Where a rule's law is asked for anyway, its decision comes of the same.
+    asked = {law for _, law in plan.panel}
+    judged = {
+      rule: rule.both(*given)
       for rule in rules
-      if _of_one_walk(plan, rule)
+      if rule.both and rule.stop_law in asked
     }
-    known = {rule: decision for rule, (decision, _) in found.items()}
-    laws = {rule.stop_law: law for rule, (_, law) in found.items()}
-    own = functools.partial(decide, known)
+    laws = {rule.stop_law: both[1] for rule, both in judged.items()}
+    own = functools.partial(decide, judged)
     verdict = toss_and_draw(key, own, *given, more=more)
     stop = {
-      name: laws[law] if law in laws else law(*given)
+      name: laws[law]() if law in laws else law(*given)
       for name, law in plan.panel
     }
     seen = look(key, *given, stop, verdict.node) if plan.trace else None
@@ -164,29 +169,6 @@ def verify(
     return jax.lax.map(lambda row: one(*row), rows)
   only = one(*jax.tree.map(lambda array: array[0], rows))
   return jax.tree.map(lambda array: array[None], only)
-
-
-def _of_one_walk(plan, rule) -> bool:
-  """Whether the rule's law is asked for anyway, and its decision with it."""
-  asked = any(law is rule.stop_law for _, law in plan.panel)
-  return asked and any(
-    own.both is rule.both
-    and own.decide is rule.decide
-    and own.stop_law is rule.stop_law
-    for own in VERIFIERS.values()
-    if own.both
-  )
-
-
-def _known(decision, *_):
-  """As `_decide`, of a rule that has decided."""
-  return dataclasses.replace(decision, accept=None)
-
-
-def _decide(rule, coins, tree, proposal, tokens, q, p, eta):
-  """A rule's decision, but for what differs in size from rule to rule."""
-  decision = checked(rule.decide)(tree, proposal, tokens, q, p, eta[:coins])
-  return dataclasses.replace(decision, accept=None)
 
 
 def commit(

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tv_jax import verifiers
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Topology, Tree
-from tv_jax.verifiers import drafted
+from tv_jax.verifiers import family
 
 
 class Trace(NamedTuple):
@@ -46,27 +45,21 @@ def look(
   node: jax.Array,  # []
 ) -> Trace:
   """A drafted tree as it is verified with randomness from `key`."""
-  draft = drafted.gather(tree, tokens, q, p)
+  own = family.gather(tree, proposal, tokens, q, p)
   known = isinstance(tree, Tree)
-  inner = jnp.asarray(tree.inner if known else np.arange(len(tokens)))
+  inner = jnp.asarray(tree.inner) if known else jnp.arange(len(tokens))
+  parent, rank = jnp.asarray(tree.parent)[1:], jnp.asarray(tree.rank)[1:]
+  drawn = tokens[1:] >= 0
 
-  def family(node):
-    rest = drafted.sum_off(draft.q[node], draft.tokens[node])
-    own = drafted.family(draft, proposal, node, rest)
-    return jnp.diagonal(own.laws.at)
-
-  at = jnp.zeros_like(draft.q_at).at[inner].set(jax.vmap(family)(inner))
-  parent, rank = draft.topology.parent[1:], draft.topology.rank[1:]
-
-  def spread(values):
-    values = jnp.where(tokens[1:] >= 0, values[parent, rank], 0)
+  def of_tokens(values):
+    values = jnp.where(drawn, values, 0)
     return jnp.concatenate([jnp.zeros_like(values[:1]), values])
 
   return Trace(
     tokens=tokens,
-    p=spread(draft.p_at),
-    q=spread(draft.q_at),
-    drawn=spread(at),
+    p=of_tokens(own.p_at[parent, rank]),
+    q=of_tokens(q[parent, jnp.maximum(tokens[1:], 0)]),
+    drawn=of_tokens(own.laws.at[parent, rank, rank]),
     sure=jnp.zeros_like(q[:, 0]).at[inner].set(jnp.max(q[inner], axis=-1)),
     coins=verifiers.toss(key, len(tokens), p.dtype),
     stop=stop,

@@ -100,7 +100,6 @@ def resolve(
       f"stop={brief([*stop])}: this pair has no tokenizer to find texts with:"
       " give tokens, as ends"
     )
-  cpu = jax.default_backend() == "cpu"
   asked = None if verifier is None else tree
   speculation, name, chosen, known, laws = None, None, None, (), ()
   proposal = proposals.resolve(proposal)
@@ -118,18 +117,12 @@ def resolve(
       chosen = [other.name for other in rules].index(name)
     known = _unique([*rules, *_panel(panel or (), tree, proposal)])
     vocabulary = pair.target.config.vocab_size
-    form = functools.partial(
-      verifiers.form, tree=tree, cpu=cpu, vocabulary=vocabulary
-    )
-    forms = {rule: form(rule) for rule in known}
-    for own in forms.values():
+    for own in known:
       contract.check(own, proposal, tree, vocabulary)
     if panel is not None:
       laws = tuple(
-        (rule.name, own.stop_law) for rule, own in forms.items() if own.stop_law
+        (rule.name, rule.stop_law) for rule in known if rule.stop_law
       )
-    # On a CPU, rows are verified one after the other.
-    rules = [forms[other] for other in rules]
     speculation = decoding.Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
       tree=tree,
@@ -156,7 +149,7 @@ def resolve(
     logprobs=bool(logprobs),
     # A cycle gains a token at least: there are no more to record.
     trace=min(int(trace), int(max_new_tokens)),
-    one_by_one=cpu,
+    one_by_one=jax.default_backend() == "cpu",
   )
   return Settings(
     plan=plan,

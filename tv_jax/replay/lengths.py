@@ -62,7 +62,6 @@ def stop_laws(
   rule = verifiers.resolve(verifier)
   if reason := verifiers.misfit(rule, cycles.tree, cycles.proposal):
     raise ValueError(reason)
-  rule = verifiers.form(rule, cycles.tree)
   _, M, V = cycles.q.shape
   contract.check(rule, cycles.proposal, cycles.tree, V, cycles.q.dtype)
   size = min(CHUNK, max(1, BYTES // (8 * M * V)), len(cycles))

@@ -15,17 +15,23 @@ from tv_jax.verifiers.decision import (
   chains_only,
   settle,
 )
-from tv_jax.verifiers.eager import check_draft, verify
+from tv_jax.verifiers.offers import Offers, from_offers
 from tv_jax.verifiers.residual import positive
 from tv_jax.verifiers.table import (
   DEFAULT,
   VERIFIERS,
-  form,
   misfit,
   resolve,
   undefined,
 )
-from tv_jax.verifiers.verdict import Verdict, checked, toss, toss_and_draw
+from tv_jax.verifiers.verdict import (
+  Verdict,
+  check_draft,
+  checked,
+  toss,
+  toss_and_draw,
+  verify,
+)
 
 __all__ = [
   "DEFAULT",
@@ -35,12 +41,13 @@ __all__ = [
   "VERIFIERS",
   "Decide",
   "Decision",
+  "Offers",
   "Verdict",
   "Verifier",
   "chains_only",
   "check_draft",
   "checked",
-  "form",
+  "from_offers",
   "misfit",
   "positive",
   "resolve",

@@ -13,32 +13,17 @@ all coins are drawn, the last i with eta_i < h_i is accepted, and the bonus
 token comes from [p_i p - q]_+ normalised, or from p at the end of the chain.
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import proposals
 from tv_jax.proposals import INVALID
-from tv_jax.tree import ROOT, Tree
-from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
+from tv_jax.tree import ROOT
+from tv_jax.verifiers.decision import chains_only
+from tv_jax.verifiers.offers import Offers, from_offers
 
 
-class Chain(NamedTuple):
-  """Everything that no coin changes."""
-
-  drawn: jax.Array  # [N] whether the chain reaches this node
-  h: jax.Array  # [N] the threshold; the root's is 1
-  last: jax.Array  # [N] whether the chain ends here
-  reach: jax.Array  # [N] p_i
-  q: jax.Array  # [N - 1, V] the laws that the tokens were drawn from
-  fault: jax.Array  # []
-
-
-def judge(
-  drawn: jax.Array, tokens: jax.Array, q: jax.Array, p: jax.Array
-) -> Chain:
+def judge(drawn, tokens, q, p) -> Offers:
   """The formulas above, whatever law the tokens were drawn from.
 
   Args:
@@ -59,18 +44,18 @@ def judge(
   last = drawn & ~jnp.append(drawn[1:], False)
   certain = (reach == 1) & (A == 0)
   h = jnp.where(certain, 1, A / jnp.where(certain, 1, A + (1 - reach)))
-  h = jnp.where(last, reach, h)
-  return Chain(
-    drawn=drawn & (reach > 0),
-    h=h.at[ROOT].set(1),
-    last=last,
-    reach=reach,
-    q=q,
-    fault=jnp.any(jnp.isnan(h)),
-  )
+
+  def left(node):
+    row = jnp.minimum(node, len(q) - 1)  # a leaf has no law of a child
+    weights = _positive(reach[node] * p[node] - q[row])
+    return jnp.where(last[node], p[node], weights)
+
+  # To come up in a chain: the last one in it that is hit.
+  return Offers(jnp.where(last, reach, h), drawn & (reach > 0), left)
 
 
-def _chain(tree, proposal, tokens, q, p) -> Chain:
+def offers(tree, proposal, tokens, q, p) -> Offers:
+  """What no coin changes, on a chain."""
   if not tree.is_chain:
     raise ValueError(
       f"block verification is defined on chains, not on {tree};"
@@ -88,53 +73,8 @@ def _chain(tree, proposal, tokens, q, p) -> Chain:
   return judge(drawn, token, q, p)
 
 
-def decide(
-  tree: Tree,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-  eta: jax.Array,
-) -> Decision:
-  """See `decision.Verifier`."""
-  return toss(_chain(tree, proposal, tokens, q, p), p, eta)
-
-
-def toss(chain: Chain, p: jax.Array, eta: jax.Array) -> Decision:
-  """The decision on a chain with laws p [N, V] and coins [N]."""
-  depth = np.arange(len(p), dtype=np.int32)
-  node = jnp.max(jnp.where(chain.drawn & (eta < chain.h), depth, ROOT))
-  node = jnp.where(chain.fault, ROOT, node)
-  row = jnp.minimum(node, len(chain.q) - 1)  # a leaf has no law of a child
-  weights = _positive(chain.reach[node] * p[node] - chain.q[row])
-  # Coins above the accepted node were drawn as well, but no longer matter.
-  compared = chain.drawn & (depth >= node) & (depth != ROOT)
-  return settle(
-    node=node,
-    weights=jnp.where(chain.last[node] | chain.fault, p[node], weights),
-    p=p,
-    accept=jnp.where(compared, chain.h, NOT_OFFERED),
-    fault=chain.fault,
-  )
-
-
-def stop_law(
-  tree: Tree,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-) -> jax.Array:
-  """[N] the chance of each node to be the last with eta_i < h_i."""
-  return last_hit_law(_chain(tree, proposal, tokens, q, p))
-
-
-def last_hit_law(chain: Chain) -> jax.Array:
-  """[N] the same of a chain."""
-  hit = jnp.where(chain.drawn & ~chain.fault, chain.h, 0).at[ROOT].set(1)
-  missed_below = jnp.cumprod(jnp.append(1 - hit[1:], 1)[::-1])[::-1]
-  return hit * missed_below
-
-
 def _positive(x):
   return jnp.where(x <= 0, 0, x)  # not `maximum`, which may lose a NaN
+
+
+RULE = from_offers(offers, name="block", by_path=True, defined_on=chains_only)

@@ -32,11 +32,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import proposals
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT, Adaptive, Tree
 from tv_jax.verifiers import block
-from tv_jax.verifiers.decision import NOT_OFFERED, Decision
+from tv_jax.verifiers.offers import Offers, from_offers, last_first
 
 
 def chains_from_the_root(tree: Tree | Adaptive) -> str | None:
@@ -52,14 +51,6 @@ def chains_from_the_root(tree: Tree | Adaptive) -> str | None:
   )
 
 
-class _Chosen(NamedTuple):
-  """The greatest of the paths."""
-
-  nodes: jax.Array  # [D + 1] of it, the root first
-  p: jax.Array  # [D + 1, V] the target's laws after them
-  chain: block.Chain
-
-
 class _State(NamedTuple):
   """Where the choice stands."""
 
@@ -69,7 +60,9 @@ class _State(NamedTuple):
   equal: jax.Array  # [] Q / (lambda + Q)
 
 
-def _choose(tree, tokens, q, p) -> _Chosen:
+def offers(tree, proposal, tokens, q, p) -> Offers:
+  """What no coin changes: those of block verification on the chosen path."""
+  del proposal  # independent draws from q
   # Each level has the chains in one order, as it stands by parents.
   paths = np.array(tree.levels[1:], np.int32)  # [D, C]
   held = tokens[paths]
@@ -115,7 +108,13 @@ def _choose(tree, tokens, q, p) -> _Chosen:
   )
   nodes = jnp.concatenate([jnp.full_like(nodes[:1], ROOT), nodes])
   more = jnp.concatenate([jnp.ones(1, bool), more])
-  return _Chosen(nodes, p[nodes], block.judge(more, token, laws, p[nodes]))
+  chance, offered, left = block.judge(more, token, laws, p[nodes])
+  depth = jnp.asarray(tree.depth)
+  return Offers(
+    chance=jnp.zeros(len(tree), p.dtype).at[nodes].set(chance),
+    offered=jnp.zeros(len(tree), bool).at[nodes].set(offered),
+    left=lambda node: left(depth[node]),
+  )
 
 
 def _ways(a, b, count, most):
@@ -127,35 +126,11 @@ def _ways(a, b, count, most):
   return found
 
 
-def decide(
-  tree: Tree,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-  eta: jax.Array,
-) -> Decision:
-  """See `decision.Verifier`."""
-  del proposal  # independent draws from q
-  nodes, p_chosen, chain = _choose(tree, tokens, q, p)
-  made = block.toss(chain, p_chosen, eta[nodes])
-  accept = jnp.full(len(tree), NOT_OFFERED, p.dtype)
-  return Decision(
-    node=nodes[made.node],
-    residual=made.residual,
-    accept=accept.at[nodes].set(made.accept),
-    fault=made.fault,
-  )
-
-
-def stop_law(
-  tree: Tree,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-) -> jax.Array:
-  """[N] that of block verification on the chosen path, 0 elsewhere."""
-  del proposal
-  nodes, _, chain = _choose(tree, tokens, q, p)
-  return jnp.zeros(len(tree), p.dtype).at[nodes].set(block.last_hit_law(chain))
+RULE = from_offers(
+  offers,
+  name="gbv",
+  direction="",
+  order=last_first,  # what paths share stands in the first of them alone
+  defined_on=chains_from_the_root,
+  proposals=("with_replacement",),
+)

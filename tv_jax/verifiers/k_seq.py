@@ -27,50 +27,42 @@ and q, some 25 of them in float32 and 55 in float64. The walk is that of
 Axes: N nodes, M nodes that have children, K children of a node, V vocabulary.
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import proposals
 from tv_jax.proposals import INVALID
-from tv_jax.tree import NO_CHILD, ROOT, Tree
-from tv_jax.verifiers import down, family
-from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
+from tv_jax.tree import NO_CHILD
+from tv_jax.verifiers import family
+from tv_jax.verifiers.decision import DOWN
+from tv_jax.verifiers.offers import Offers, from_offers
 from tv_jax.verifiers.residual import positive
 
 
-class _Offers(NamedTuple):
-  """Everything that no coin changes."""
-
-  entry: jax.Array  # [N] the chance to enter a node once it is offered
-  exists: jax.Array  # [N] whether it can be offered
-  rho: jax.Array  # [N] of its children; 0 where there are none
-  fault: jax.Array  # []
-
-
-def _offers(tree, tokens, q, p) -> _Offers:
-  above = tree.parent[1:]
-  token = jnp.maximum(tokens[1:], 0)
+def offers(tree, proposal, tokens, q, p) -> Offers:
+  """What no coin changes."""
+  del proposal  # independent draws from q
+  above, token = tree.parent[1:], jnp.maximum(tokens[1:], 0)
   p_at, q_at = p[above, token], q[above, token]
   exists = (tokens[1:] != INVALID) & ~(q_at <= 0)
-  exists = jnp.concatenate([jnp.zeros(1, bool), exists])
-  there = (tree.children != NO_CHILD) & exists[tree.children]
-  count = jnp.sum(there, axis=1, dtype=jnp.int32)
-  inner = tree.inner
+  there = jnp.concatenate([jnp.zeros(1, bool), exists])[tree.children]
+  there &= tree.children != NO_CHILD
+  count, inner = jnp.sum(there, axis=1, dtype=jnp.int32), tree.inner
   rho, missed = _solve(
     family.rows(q, inner), family.rows(p, inner), count[inner], tree
   )
-  own = jnp.where(exists[1:], rho[tree.family[above]] * q_at, 1)
-  entry = jnp.where(exists[1:], jnp.minimum(1, p_at / own), 0)
-  some = count[inner] > 0
-  return _Offers(
-    entry=jnp.concatenate([jnp.zeros_like(entry[:1]), entry]),
-    exists=exists,
-    rho=family.spread(jnp.where(some, rho, 0), inner, len(tree)),
-    fault=jnp.any(jnp.isnan(entry)) | jnp.any(some & jnp.isnan(missed)),
-  )
+  rho = jnp.where(jnp.isnan(missed), missed, rho)  # or halving hides it
+  rho = jnp.where(count[inner] > 0, rho, 0)
+  own = jnp.where(exists, rho[tree.family[above]] * q_at, 1)
+  entry = jnp.where(exists, jnp.minimum(1, p_at / own), 0)
+  rho = family.spread(rho, inner, len(tree))
+
+  def left(node):
+    # A leaf's row of q, which need not hold anything, has no say.
+    return positive(p[node] - jnp.where(rho[node] > 0, rho[node] * q[node], 0))
+
+  entry = jnp.concatenate([jnp.zeros_like(entry[:1]), entry])
+  return Offers(chance=entry, offered=entry > 0, left=left)
 
 
 def _solve(q, p, count, tree):
@@ -94,38 +86,6 @@ def _solve(q, p, count, tree):
   return rho, miss(rho)
 
 
-def decide(
-  tree: Tree,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-  eta: jax.Array,
-) -> Decision:
-  """See `decision.Verifier`."""
-  del proposal  # independent draws from q
-  offers = _offers(tree, tokens, q, p)
-  node, offered = down.walk(tree, offers.entry, offers.exists, eta)
-  node = jnp.where(offers.fault, ROOT, node)
-  rho = jnp.where(offers.fault, 0, offers.rho[node])
-  # A leaf's row of q, which need not hold anything, has no say.
-  return settle(
-    node=node,
-    weights=positive(p[node] - jnp.where(rho > 0, rho * q[node], 0)),
-    p=p,
-    accept=jnp.where(offered, offers.entry, NOT_OFFERED),
-    fault=offers.fault,
-  )
-
-
-def stop_law(
-  tree: Tree,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-) -> jax.Array:
-  """[N] the chance to reach a node and to enter none of its children."""
-  del proposal
-  offers = _offers(tree, tokens, q, p)
-  return down.stop_law(tree, jnp.where(offers.fault, 0, offers.entry))
+RULE = from_offers(
+  offers, name="k_seq", direction=DOWN, proposals=("with_replacement",)
+)

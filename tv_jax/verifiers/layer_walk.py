@@ -51,11 +51,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import proposals
-from tv_jax.tree import NO_PARENT, ROOT, Topology, Tree
-from tv_jax.verifiers import drafted, residual
-from tv_jax.verifiers.decision import NOT_OFFERED, Decision, conclude
-from tv_jax.verifiers.traversal import first_hit_law
+from tv_jax.tree import NO_PARENT, ROOT
+from tv_jax.verifiers import family, residual
+from tv_jax.verifiers.offers import Offers, from_offers, last_first
 
 
 class _State(NamedTuple):
@@ -66,55 +64,38 @@ class _State(NamedTuple):
   mass: jax.Array  # [N] sum G
   at: jax.Array  # [N, K] G at the children's tokens
   missed: jax.Array  # [N] by depth: C, and once all are looked at 1 - sum w
-  fault: jax.Array  # []
 
 
-class _Offers(NamedTuple):
-  """Everything that no coin changes."""
-
-  draft: drafted.Draft
-  left: _State
-  threshold: jax.Array  # [N]
-  entered: jax.Array  # [N] whether the node can be offered at all
-  fault: jax.Array  # []
-
-
-def _offers(tree, proposal, tokens, q, p) -> _Offers:
-  draft = drafted.gather(tree, tokens, q, p)
-  depth = jnp.asarray(tree.depth)
-  N, K = draft.tokens.shape
-  rest = jnp.zeros(N, p.dtype)
-  if proposal.rest_from < K:
-    rest = jax.vmap(drafted.sum_off)(q, draft.tokens)
+def offers(tree, proposal, tokens, q, p) -> Offers:
+  """What no coin changes."""
+  own = family.gather(tree, proposal, tokens, q, p)
+  parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
+  depth, N = jnp.asarray(tree.depth), len(tokens)
 
   def look(node, state: _State) -> _State:
     """Takes a node's share out of what is left at its parent."""
-    v, rank = draft.topology.parent[node], draft.topology.rank[node]
+    v, child = parent[node], rank[node]
     there = v != NO_PARENT  # a place may be empty
-    own = drafted.family(draft, proposal, v, rest[v])
     layer = jnp.where(depth == depth[v], state.mass, 0)
     S = state.missed[depth[v]] + jnp.sum(layer)
-    law = drafted.child_law(own, rank)
+    law = family.law_of(own, v, child)
     at = S * law.at
     law = residual.Law(
-      scale=S * law.scale, at=at, exists=law.exists & there & ~(at[rank] <= 0)
+      scale=S * law.scale, at=at, exists=law.exists & there & ~(at[child] <= 0)
     )
-    g = residual.Residual(
-      state.alpha[v], state.beta[v], state.mass[v], 0, state.at[v]
-    )
-    entry = residual.enter(g.at[rank], law.at[rank], law.exists)
-    g = residual.shift(g, law)
-    off = residual.mass_off(g.alpha, g.beta, p[v], q[v], own.tokens)
-    mass = off + residual.mass_on(g, own.fresh)
+    before = _residual(state, v)
+    entry = residual.enter(before.at[child], law.at[child], law.exists)
+    g = residual.shift(before, law)
+    off = residual.mass_off(g.alpha, g.beta, p[v], q[v], own.tokens[v])
+    mass = off + jnp.sum(jnp.where(own.fresh[v], g.at, 0))
     mass = jnp.where(law.exists, mass, g.mass)
     w = state.missed[depth[node]] * entry
     return _State(
       alpha=state.alpha.at[node].set(w),
       beta=state.beta.at[v].set(g.beta),
       mass=state.mass.at[v].set(mass).at[node].set(w),
-      at=state.at.at[v].set(g.at).at[node].set(w * draft.p_at[node]),
+      at=state.at.at[v].set(g.at).at[node].set(w * own.p_at[node]),
       missed=state.missed.at[depth[node]].multiply(1 - entry),
-      fault=state.fault | jnp.isnan(entry) | jnp.isnan(mass),
     )
 
   whole = jnp.zeros(N, p.dtype).at[ROOT].set(1)
@@ -122,62 +103,31 @@ def _offers(tree, proposal, tokens, q, p) -> _Offers:
     alpha=whole,
     beta=jnp.zeros_like(whole),
     mass=whole,
-    at=jnp.zeros_like(draft.p_at).at[ROOT].set(draft.p_at[ROOT]),
+    at=jnp.zeros_like(own.p_at).at[ROOT].set(own.p_at[ROOT]),
     missed=1 - whole,  # the root misses nothing
-    fault=jnp.array(False),
   )
   left = jax.lax.fori_loop(1, N, look, start)
   same = depth[:, None] == depth[None, :]
   upto = same & (np.arange(N)[:, None] >= np.arange(N)[None, :])
   size = left.missed[depth] + jnp.sum(jnp.where(upto, left.mass[None], 0), 1)
-  return _Offers(
-    draft=draft,
-    left=left,
-    threshold=left.mass / jnp.where(size <= 0, 1, size),
-    entered=(left.alpha > 0) & (np.arange(N) != ROOT),
-    fault=left.fault,
+
+  def written(node):
+    g = _residual(left, node)
+    return residual.written(g, own.tokens[node], p[node], q[node])
+
+  return Offers(
+    chance=left.mass / jnp.where(size <= 0, 1, size),
+    offered=left.alpha > 0,
+    left=written,
   )
 
 
-def decide(
-  tree: Tree | Topology,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-  eta: jax.Array,
-) -> Decision:
-  """See `decision.Verifier`."""
-  offers = _offers(tree, proposal, tokens, q, p)
-  left, number = offers.left, np.arange(len(tokens), dtype=np.int32)
-  # Layers stand one after the other: the last node that is hit.
-  hit = offers.entered & (eta < offers.threshold)
-  node = jnp.max(jnp.where(hit, number, ROOT))
-  return conclude(
-    node=node,
-    g=residual.Residual(
-      left.alpha[node], left.beta[node], left.mass[node], 0, left.at[node]
-    ),
-    tokens=offers.draft.tokens[node],
-    q=q,
-    p=p,
-    accept=jnp.where(
-      offers.entered & (number >= node), offers.threshold, NOT_OFFERED
-    ),
-    fault=offers.fault,
+def _residual(state, node):
+  return residual.Residual(
+    state.alpha[node], state.beta[node], state.mass[node], 0, state.at[node]
   )
 
 
-def stop_law(
-  tree: Tree | Topology,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-) -> jax.Array:
-  """[N] the chance of each node to be the last that is hit."""
-  offers = _offers(tree, proposal, tokens, q, p)
-  return first_hit_law(
-    np.arange(len(tokens), dtype=np.int32)[::-1],
-    jnp.where(offers.entered & ~offers.fault, offers.threshold, 0),
-  )
+RULE = from_offers(
+  offers, name="layer_walk", direction="", order=last_first, static_only=False
+)

@@ -18,8 +18,8 @@ two by two, as `pairs.py` does it, and a last odd one by itself: on a chain the
 rule takes the decisions of the traversal.
 
 g is no longer a combination of p and q, so that each family has a row of its
-own. All families of a level at once; `ot_traversal_loop.py` takes the same
-decisions node by node, and plans for those alone that it comes to.
+own. All families of a level at once, or one by one where the tree is an
+argument.
 
 Axes: N nodes, M nodes that have children, K children of a node, V vocabulary.
 """
@@ -33,13 +33,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import proposals
 from tv_jax.proposals import INVALID, exhausted, over
 from tv_jax.tree import NO_CHILD, ROOT, Tree
 from tv_jax.verifiers import pairs
-from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
+from tv_jax.verifiers.offers import Offers, from_offers
 from tv_jax.verifiers.residual import enter, positive
-from tv_jax.verifiers.traversal import first_hit_law
 
 
 class Node(NamedTuple):
@@ -50,15 +48,6 @@ class Node(NamedTuple):
   deficit: jax.Array  # [] 1 - sum(g), a number of its own
   rest: jax.Array  # [V] q off the children so far
   scale: jax.Array  # [] times this it is the law of the next child
-
-
-class _Offers(NamedTuple):
-  """Everything that no coin changes."""
-
-  g: jax.Array  # [M, V] after all rejections
-  entered: jax.Array  # [N] whether the node can be offered at all
-  mass: jax.Array  # [N] the chance that it is accepted when it is offered
-  fault: jax.Array  # []
 
 
 def two(node: Node, tokens, both, how) -> tuple[jax.Array, Node]:
@@ -127,80 +116,64 @@ def _family(how, most, size, tokens, q, p, chance):
   return jnp.concatenate(chances), node.g, node.mass
 
 
-def _offers(tree, tokens, q, p, how) -> _Offers:
-  entry = jnp.zeros(len(tree), p.dtype).at[ROOT].set(1)
-  mass, rows = entry, []
-  for level in tree.levels[:-1]:
-    parents = np.array([node for node in level if tree.num_children[node]])
-    sizes = tree.num_children[parents]
-    most = int(sizes.max())
-    children = tree.children[parents, :most]
-    children = np.pad(
-      children, ((0, 0), (0, most % 2)), constant_values=NO_CHILD
-    )
-    absent = children == NO_CHILD
-    chances, g, mass_after = jax.vmap(functools.partial(_family, how, most))(
-      sizes,
-      jnp.where(absent, INVALID, tokens[children]),
-      q[parents],
-      p[parents],
-      entry[parents],
-    )
-    place = np.where(absent, len(tree), children)
-    entry = entry.at[place].set(chances, mode="drop")
-    mass = mass.at[parents].set(mass_after)
-    rows.append(g)
-  mass = jnp.where(tree.num_children == 0, entry, mass)
-  return _Offers(
-    g=jnp.concatenate(rows),
-    entered=(entry > 0) & (np.arange(len(tree)) != ROOT),
-    mass=mass,
-    fault=jnp.any(jnp.isnan(entry) | jnp.isnan(mass)),
-  )
-
-
-def decide(
-  tree: Tree,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-  eta: jax.Array,
-  *,
-  how: pairs.How = pairs.USUAL,
-) -> Decision:
-  """See `decision.Verifier`."""
+def offers(tree, proposal, tokens, q, p, *, how=pairs.USUAL) -> Offers:
+  """What no coin changes."""
   del proposal  # without_replacement
-  offers = _offers(tree, tokens, q, p, how)
-  hit = (np.arange(len(tree)) == ROOT) | (offers.entered & (eta < offers.mass))
-  order = jnp.asarray(tree.postorder)
-  place = jnp.argmax(hit[order])
-  node = jnp.where(offers.fault, ROOT, order[place])
-  family = jnp.asarray(tree.family)[node]
-  inner = (family < len(tree.inner)) & ~offers.fault
-  reached = np.argsort(tree.postorder) <= place
-  return settle(
-    node=node,
-    weights=jnp.where(inner, offers.g[family], p[node]),
-    p=p,
-    accept=jnp.where(reached & offers.entered, offers.mass, NOT_OFFERED),
-    fault=offers.fault,
+  known, N = isinstance(tree, Tree), len(tokens)
+  K = tree.children.shape[1]
+  children = jnp.pad(
+    jnp.asarray(tree.children), ((0, 0), (0, K % 2)), constant_values=NO_CHILD
+  )
+  absent = children == NO_CHILD
+  drawn = jnp.where(absent, INVALID, tokens[children])
+  place, sizes = (
+    jnp.where(absent, N, children),
+    jnp.sum(~absent, axis=1, dtype=jnp.int32),
   )
 
+  def families(which, most, entry):
+    own, width = functools.partial(_family, how, most), most + most % 2
+    given = sizes, drawn[:, :width], q, p, entry
+    return place[which, :width], own, [array[which] for array in given]
 
-def stop_law(
-  tree: Tree,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-  *,
-  how: pairs.How = pairs.USUAL,
-) -> jax.Array:
-  """[N] the chance of each node to be the first in post-order that is hit."""
-  del proposal
-  offers = _offers(tree, tokens, q, p, how)
-  return first_hit_law(
-    jnp.asarray(tree.postorder),
-    jnp.where(offers.entered & ~offers.fault, offers.mass, 0),
-  )
+  entry = jnp.zeros(N, p.dtype).at[ROOT].set(1)
+  if known:
+    mass, rows = entry, []
+    for level in tree.levels[:-1]:
+      which = np.array([node for node in level if tree.num_children[node]])
+      most = int(tree.num_children[which].max())
+      below, own, given = families(which, most, entry)
+      chances, g, after = jax.vmap(own)(*given)
+      entry = entry.at[below].set(chances, mode="drop")
+      mass = mass.at[which].set(after)
+      rows.append(g)
+    mass = jnp.where(tree.num_children == 0, entry, mass)
+    rows, row = jnp.concatenate(rows), jnp.asarray(tree.family)
+  else:
+
+    def visit(node, state):
+      entry, mass, rows = state
+      below, own, given = families(node, K, entry)
+      inner = ~absent[node, 0] & (entry[node] > 0)
+      idle = jnp.zeros(len(below), p.dtype), rows[node], entry[node]
+      chances, g, after = jax.lax.cond(inner, own, lambda *_: idle, *given)
+      entry = entry.at[below].set(chances, mode="drop")
+      return entry, mass.at[node].set(after), rows.at[node].set(g)
+
+    entry, mass, rows = jax.lax.fori_loop(
+      0, N, visit, (entry, entry, jnp.zeros_like(p))
+    )
+    row = jnp.arange(N, dtype=jnp.int32)
+
+  def left(node):
+    return jnp.where(absent[node, 0], p[node], rows[row[node]])
+
+  return Offers(chance=mass, offered=entry > 0, left=left)
+
+
+RULE = from_offers(
+  offers,
+  name="ot_traversal",
+  proposals=("without_replacement",),
+  static_only=False,
+)

@@ -115,33 +115,9 @@ def positive(x: jax.Array) -> jax.Array:
   """
   return jax.lax.platform_dependent(
     x,
-    cpu=select_positive,
+    cpu=lambda x: jnp.where(x <= 0, 0, x),
     default=lambda x: jnp.maximum(x, 0),
   )
-
-
-def select_positive(x: jax.Array) -> jax.Array:
-  """The same by a select, everywhere: for few numbers, and in kernels."""
-  return jnp.where(x <= 0, 0, x)
-
-
-def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
-  """The sum of [alpha p - beta q]_+ off the tokens: one pass over a row.
-
-  A masked sum of terms none of which is negative: to take a whole sum and
-  subtract the tokens' part would lose what is left in float32 whenever one
-  token holds most of the mass.
-  """
-  vocabulary = jnp.arange(len(p), dtype=jnp.int32)
-  inside = jnp.zeros_like(vocabulary, bool)
-  for token in tokens:  # K compares, fused into the sum
-    inside |= vocabulary == token
-  return jnp.sum(jnp.where(inside, 0, positive(alpha * p - beta * q)))
-
-
-def mass_on(g: Residual, fresh: jax.Array) -> jax.Array:
-  """The sum of g on the children's tokens, each token once."""
-  return total(jnp.where(fresh, g.at, 0))
 
 
 def shift(g: Residual, law: Law) -> Residual:
@@ -150,25 +126,26 @@ def shift(g: Residual, law: Law) -> Residual:
   All that is needed after the last rejection of a node that is accepted by
   construction: the shape is right, the mass no longer matters.
   """
-  at = select_positive(g.at - law.at)
+  at = g.at - law.at
   return g._replace(
     beta=jnp.where(law.exists, g.beta + law.scale, g.beta),
-    at=jnp.where(law.exists, at, g.at),
+    at=jnp.where(law.exists, jnp.where(at <= 0, 0, at), g.at),
   )
 
 
-def rescale(
-  g: Residual, shifted: Residual, law: Law, kept: jax.Array
-) -> Residual:
+def reject(g: Residual, law: Law, fresh: jax.Array, mass_off) -> Residual:
   """The residual after the rejection of a child.
 
   Args:
-    g: Before the rejection.
-    shifted: `shift(g, law)`.
+    g: Before it.
     law: What the child was drawn from.
-    kept: The mass of `shifted`: `mass_on`, and `mass_off` with its alpha and
-      beta.
+    fresh: [K] of the family.
+    mass_off: `(alpha, beta) -> []`: the function below, of the node's rows.
   """
+  shifted = shift(g, law)
+  kept = mass_off(shifted.alpha, shifted.beta)
+  # K - 1 additions: a GPU gives every reduction a kernel of its own.
+  kept += functools.reduce(operator.add, jnp.where(fresh, shifted.at, 0))
   size = kept + g.deficit
   # g = q_j leaves 0 / 0, and a chain of tiny sizes would overflow: both only
   # after rejections that had no chance, or next to none. g stays as it was.
@@ -187,10 +164,31 @@ def rescale(
   return jax.tree.map(lambda new, old: jnp.where(usable, new, old), after, g)
 
 
-def total(values: jax.Array) -> jax.Array:
-  """The sum of [K] values, as K - 1 additions.
+def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
+  """The sum of [alpha p - beta q]_+ off the tokens: one pass over a row.
 
-  A GPU gives every reduction a kernel of its own; additions disappear into
-  their neighbours, and launches are most of what a decision costs there.
+  A masked sum of terms none of which is negative: to take a whole sum and
+  subtract the tokens' part would lose what is left in float32 whenever one
+  token holds most of the mass.
   """
-  return functools.reduce(operator.add, values, jnp.zeros((), values.dtype))
+  vocabulary = jnp.arange(len(p), dtype=jnp.int32)
+  inside = jnp.zeros_like(vocabulary, bool)
+  for token in tokens:  # K compares, fused into the sum
+    inside |= vocabulary == token
+  return jnp.sum(jnp.where(inside, 0, positive(alpha * p - beta * q)))
+
+
+def written(g: Residual, tokens, p, q) -> jax.Array:
+  """[V] g / alpha = [p - ratio q]_+ off the tokens.
+
+  So an untouched node's law is p to the last bit, and a leaf's row of q, which
+  need not hold anything, has no say.
+  """
+  alpha = jnp.where(g.alpha > 0, g.alpha, 1)
+  ratio, most = g.beta / alpha, largest(g.at.dtype)
+  ratio = jnp.where(ratio > most, most, ratio)
+  weights = positive(p - jnp.where(ratio > 0, ratio * q, 0))
+  vocabulary = jnp.arange(len(p), dtype=jnp.int32)
+  for token, value in zip(tokens, g.at / alpha, strict=True):
+    weights = jnp.where(vocabulary == token, value, weights)
+  return weights

@@ -13,121 +13,25 @@ from tv_jax.verifiers import (
   k_seq,
   layer_walk,
   ot_traversal,
-  ot_traversal_loop,
   token_level,
-  token_level_loop,
   traversal,
-  traversal_kernel,
-  traversal_loop,
 )
-from tv_jax.verifiers.decision import (
-  DOWN,
-  UP,
-  Decide,
-  Verifier,
-  chains_only,
-)
-
-_TOKEN_LEVEL_LOOP = Verifier(
-  name="token_level_loop",
-  decide=token_level_loop.decide,
-  stop_law=token_level_loop.stop_law,
-  direction=DOWN,
-  by_path=True,
-  static_only=False,
-)
-_TRAVERSAL_LOOP = Verifier(
-  name="traversal_loop",
-  decide=traversal_loop.decide,
-  stop_law=traversal_loop.stop_law,
-  both=traversal_loop.decide_and_stop,
-  direction=UP,
-  by_path=True,
-  static_only=False,
-)
-_OT_TRAVERSAL_LOOP = Verifier(
-  name="ot_traversal_loop",
-  decide=ot_traversal_loop.decide,
-  stop_law=ot_traversal_loop.stop_law,
-  both=ot_traversal_loop.decide_and_stop,
-  direction=UP,
-  proposals=("without_replacement",),
-  static_only=False,
-)
+from tv_jax.verifiers.decision import Decide, Verifier
 
 VERIFIERS = {
   rule.name: rule
   for rule in (
-    Verifier(
-      name="token_level",
-      decide=token_level.decide,
-      stop_law=token_level.stop_law,
-      direction=DOWN,
-      by_path=True,
-      loop=_TOKEN_LEVEL_LOOP,
-      at_once=True,
-    ),
-    _TOKEN_LEVEL_LOOP,
-    Verifier(
-      name="traversal",
-      decide=traversal.decide,
-      stop_law=traversal.stop_law,
-      direction=UP,
-      by_path=True,
-      loop=_TRAVERSAL_LOOP,
-      at_once=True,
-    ),
-    _TRAVERSAL_LOOP,
-    Verifier(
-      name="traversal_kernel",
-      decide=traversal_kernel.decide,
-      stop_law=traversal_kernel.stop_law,
-      direction=UP,
-      by_path=True,
-      loop=_TRAVERSAL_LOOP,
-    ),
-    Verifier(
-      name="block",
-      decide=block.decide,
-      stop_law=block.stop_law,
-      direction=UP,
-      by_path=True,
-      defined_on=chains_only,
-    ),
-    Verifier(
-      name="layer_walk",
-      decide=layer_walk.decide,
-      stop_law=layer_walk.stop_law,
-      static_only=False,
-    ),
-    Verifier(
-      name="ot_traversal",
-      decide=ot_traversal.decide,
-      stop_law=ot_traversal.stop_law,
-      direction=UP,
-      proposals=("without_replacement",),
-      loop=_OT_TRAVERSAL_LOOP,
-    ),
-    _OT_TRAVERSAL_LOOP,
-    Verifier(
-      name="gbv",
-      decide=gbv.decide,
-      stop_law=gbv.stop_law,
-      defined_on=gbv.chains_from_the_root,
-      proposals=("with_replacement",),
-    ),
-    Verifier(
-      name="k_seq",
-      decide=k_seq.decide,
-      stop_law=k_seq.stop_law,
-      direction=DOWN,
-      proposals=("with_replacement",),
-    ),
+    token_level.RULE,
+    token_level.LOOP,
+    traversal.RULE,
+    traversal.LOOP,
+    block.RULE,
+    layer_walk.RULE,
+    ot_traversal.RULE,
+    gbv.RULE,
+    k_seq.RULE,
   )
 }
-
-# N V up to which `Verifier.at_once` holds: by measurement (performance.md).
-SMALL = 1 << 18
 
 # What commands take where no rule is named: the paper's methods, in each form.
 # Others are taken by their names, so that a new one changes no old run.
@@ -159,7 +63,7 @@ def resolve(verifier: Verifier | Decide | str) -> Verifier:
     found = names.find(VERIFIERS, verifier, "verifier")
     return _named(_rule(found, verifier), verifier)
   rule = _rule(verifier, verifier)
-  if rule in VERIFIERS.values():
+  if VERIFIERS.get(rule.name) == rule:
     return rule
   name = names.of(verifier) or rule.name or names.of(rule.decide)
   if not name:
@@ -171,7 +75,7 @@ def resolve(verifier: Verifier | Decide | str) -> Verifier:
 
 
 def _rule(thing, told) -> Verifier:
-  """A `Verifier`, or a `decide` as one; a built-in's `decide` is that rule."""
+  """A `Verifier`, or a `decide` as one."""
   if isinstance(thing, Verifier):
     return thing
   if not callable(thing) or isinstance(thing, type):
@@ -179,33 +83,11 @@ def _rule(thing, told) -> Verifier:
       f"verifier {told!r}: give a name, module:name, a Verifier or a decide"
       " function"
     )
-  for rule in VERIFIERS.values():
-    if rule.decide is thing:
-      return rule
   return Verifier(decide=thing)
 
 
 def _named(rule, name):
   return rule if rule.name == name else dataclasses.replace(rule, name=name)
-
-
-def form(
-  rule: Verifier,
-  tree: Tree | Adaptive,
-  cpu: bool = False,
-  vocabulary: int | None = None,
-) -> Verifier:
-  """The form of a rule that decides: on a CPU the loop, if it has one.
-
-  Unless passing over all nodes `at_once` is less work, on chains and a small
-  vocabulary. On trees that take shape, one that takes these.
-  """
-  forms = [own for own in (rule, rule.loop) if own]
-  if isinstance(tree, Adaptive):
-    forms = [own for own in forms if not own.static_only] or forms
-  small = vocabulary is not None and len(tree) * vocabulary <= SMALL
-  loop = cpu and not (small and tree.is_chain and forms[0].at_once)
-  return forms[-1] if loop else forms[0]
 
 
 def misfit(
@@ -214,8 +96,7 @@ def misfit(
   """Why a rule is not defined for a tree and a proposal; None: it is."""
   if reason := undefined(rule, tree):
     return f"verifier {rule.name!r} {reason}"
-  forms = [own for own in (rule, rule.loop) if own]
-  if isinstance(tree, Adaptive) and all(own.static_only for own in forms):
+  if isinstance(tree, Adaptive) and rule.static_only:
     return (
       f"verifier {rule.name!r} is defined for trees that are known beforehand"
       f" (static_only), and the tree is {tree!r}"

@@ -18,7 +18,7 @@ from tv_jax import decoding, drafting
 from tv_jax.models import Config, Head, Model, decoder, eagle, families
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import Verifier, form, misfit
+from tv_jax.verifiers import Verifier, misfit
 
 VOCABULARY = 4
 # The first of a single token: nothing comes before its root.
@@ -94,7 +94,7 @@ def grid(
         draft_kind=kind,
         tree=trees[shape],
         proposal=proposals[proposal],
-        verifier=form(verifiers[name], trees[shape]),
+        verifier=verifiers[name],
         temperature=temperature,
         top_p=top_p,
       ),

@@ -1,0 +1,67 @@
+"""The step at all nodes of a tree that is an argument: one after the other.
+
+Parents stand before their children and siblings in draw order: each node is
+entered, and then taken out of its parent's residual. A pass over two rows for
+each, but where nothing could come of it.
+
+Axes: N nodes, K children of a node, V vocabulary.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax.proposals import Proposal
+from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Topology, Tree
+from tv_jax.verifiers import family, residual
+from tv_jax.verifiers.offers import Offers
+
+
+def offers(
+  tree: Tree | Topology, proposal: Proposal, tokens, q, p, *, carried: bool
+) -> Offers:
+  """As `levels.offers`."""
+  own = family.gather(tree, proposal, tokens, q, p)
+  parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
+  children, N = jnp.asarray(tree.children), len(tokens)
+  ranks = np.arange(children.shape[1], dtype=np.int32)
+  one = jnp.ones((), p.dtype)
+
+  def spared(node):
+    return (node == ROOT) | (not carried)
+
+  def visit(node, state):
+    g, entry = state
+    above, child = parent[node], rank[node]
+    law = family.law_of(own, above, child)
+    law = law._replace(exists=law.exists & (above != NO_PARENT))
+    before = family.unpack(g[above])
+    chance = residual.enter(before.at[child], law.at[child], law.exists)
+    last = ~jnp.any((children[above] != NO_CHILD) & (ranks > child))
+    # Nothing below what is entered with chance 0 is ever offered.
+    tried = law.exists & ~(spared(above) & last) & ~(before.alpha <= 0)
+
+    def mass_off(alpha, beta):
+      rows = p[above], q[above], own.tokens[above]
+      return jax.lax.cond(
+        tried,
+        lambda: residual.mass_off(alpha, beta, *rows),
+        lambda: jnp.zeros_like(alpha),
+      )
+
+    law = law._replace(exists=tried)
+    after = residual.reject(before, law, own.fresh[above], mass_off)
+    begun = residual.begin(own.p_at[node], chance if carried else one)
+    g = g.at[above].set(family.pack(after)).at[node].set(family.pack(begun))
+    return g, entry.at[node].set(chance)
+
+  start = jnp.zeros(N, p.dtype).at[ROOT].set(1)
+  g = family.begin(own, np.arange(N), start)
+  g, entry = jax.lax.fori_loop(1, N, visit, (g, start))
+  return Offers(
+    chance=family.unpack(g).mass if carried else entry,
+    offered=entry > 0,
+    left=functools.partial(family.left, tree, own, g, q, p, spared),
+  )
