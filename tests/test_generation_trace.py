@@ -1,7 +1,6 @@
 """Programs that hold several rules, and what is traced of drafted trees."""
 
 import dataclasses
-import types
 
 import jax
 import numpy as np
@@ -10,10 +9,9 @@ import pytest
 import tv_jax
 from tests.test_generation import PROMPTS, generate, pair
 from tv_jax import decoding, generation, tree
-from tv_jax.decoding import stages
 from tv_jax.generation import batches
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import VERIFIERS, checked, derived
 
 RULES = ("token_level", "traversal", "block")
 
@@ -182,10 +180,13 @@ def test_a_law_that_is_asked_for_brings_its_decision(rule):
   jax.tree.map(np.testing.assert_array_equal, *found)
 
 
-def test_a_law_of_ones_own_brings_no_decision():
-  """Though the rule it was put into has both of one walk."""
-  built_in = VERIFIERS["traversal_loop"]
-  mine = dataclasses.replace(built_in, stop_law=lambda *_: None)
-  for rule, brings in ((built_in, True), (mine, False)):
-    plan = types.SimpleNamespace(panel=(("it", rule.stop_law),))
-    assert stages._of_one_walk(plan, rule) == brings
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_what_was_replaced_is_no_rule_here(name):
+  """Its decision is not taken from `both`, and is checked."""
+  rule = VERIFIERS[name]
+  assert derived(rule)
+  assert checked(rule) is rule.decide
+  for change in ("decide", "stop_law"):
+    own = dataclasses.replace(rule, **{change: lambda *_: None})
+    assert not derived(own)
+    assert checked(own) is not own.decide

@@ -10,7 +10,7 @@ import tokenizers
 import transformers
 
 import tv_jax
-from tests import checkpoints
+from tests import checkpoints, quick
 from tv_jax import prompts
 from tv_jax.generation import batches
 from tv_jax.pair import Pair
@@ -21,6 +21,8 @@ ASKED = [
   "Which city is the capital of Spain?",
   "Tell me about a fox.",
 ]
+
+EAGLE = {"kind": "eagle"}
 
 
 @functools.cache
@@ -51,13 +53,9 @@ def fewest(tokens, stop):
 
 @pytest.mark.parametrize(
   "changes",
-  [
-    {},
-    {"batch_size": 2},
-    {"batch_size": 1},
-    {"verifier": None},
-    {"kind": "eagle"},
-  ],
+  quick.shorter(
+    [{"batch_size": 2}, {}, {"batch_size": 1}, {"verifier": None}, EAGLE]
+  ),
   ids=str,
 )
 def test_an_answer_ends_with_the_first_of_the_texts(changes):
@@ -174,15 +172,17 @@ def test_the_table_finds_what_a_search_in_the_text_finds(kind, pieces):
   assert 50 < found < 290
 
 
-@pytest.mark.parametrize("batch_size", [16, 2])
+@pytest.mark.parametrize("batch_size", quick.shorter([2, 16]))
 @pytest.mark.parametrize(
   "how",
-  [
-    {"tree": "kary:2x3", "temperature": 0.7, "top_p": 0.9},
-    {"temperature": 0},
-    {"verifier": None},
-    {"kind": "eagle", "tree": "adaptive:2,2"},
-  ],
+  quick.shorter(
+    [
+      {"tree": "kary:2x2", "temperature": 0.7, "top_p": 0.9},
+      {"temperature": 0},
+      {"verifier": None},
+      {**EAGLE, "tree": "adaptive:2,2"},
+    ]
+  ),
   ids=str,
 )
 def test_log_probabilities_are_those_of_a_pass_over_the_text(how, batch_size):
@@ -207,6 +207,7 @@ def test_log_probabilities_are_wanted_or_not():
     generate(logprobs=5)
 
 
+@pytest.mark.long
 def test_a_profile_and_a_record_take_both(tmp_path):
   how = {"stop": answers().text[0][5:9], "logprobs": True, "template": "chat"}
   how |= {"tree": "chain:3", "max_new_tokens": 40}

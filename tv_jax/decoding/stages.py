@@ -20,7 +20,7 @@ from tv_jax.decoding.trace import Trace, look
 from tv_jax.drafting import Drafted, Growing, News
 from tv_jax.models import Cache, compact, mask
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers import checked, toss_and_draw
+from tv_jax.verifiers import checked, derived, toss_and_draw
 
 
 class Scored(NamedTuple):
@@ -143,7 +143,7 @@ def verify(
     judged = {
       rule: rule.both(*given)
       for rule in rules
-      if rule.both and rule.stop_law in asked
+      if derived(rule) and rule.stop_law in asked
     }
     laws = {rule.stop_law: both[1] for rule, both in judged.items()}
     own = functools.partial(decide, judged)

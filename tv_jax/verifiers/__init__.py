@@ -15,7 +15,7 @@ from tv_jax.verifiers.decision import (
   chains_only,
   settle,
 )
-from tv_jax.verifiers.offers import Offers, from_offers
+from tv_jax.verifiers.offers import Offers, derived, from_offers
 from tv_jax.verifiers.residual import positive
 from tv_jax.verifiers.table import (
   DEFAULT,
@@ -47,6 +47,7 @@ __all__ = [
   "chains_only",
   "check_draft",
   "checked",
+  "derived",
   "from_offers",
   "misfit",
   "positive",

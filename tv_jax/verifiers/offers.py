@@ -72,6 +72,14 @@ def from_offers(
   )
 
 
+def derived(rule: Verifier) -> bool:
+  """Whether what a rule says comes of its `both`, and nothing was replaced."""
+  own = rule.decide, rule.stop_law
+  return bool(rule.both) and all(
+    getattr(one, "args", ()) == (rule.both,) for one in own
+  )
+
+
 def _decide(both, tree, proposal, tokens, q, p, eta):
   return both(tree, proposal, tokens, q, p)[0](eta)
 

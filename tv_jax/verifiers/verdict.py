@@ -11,6 +11,7 @@ from tv_jax import probs, proposals, threefry
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers.decision import Decide, Verifier, settle
+from tv_jax.verifiers.offers import derived
 from tv_jax.verifiers.table import misfit, resolve
 
 # How far a row may sum from 1 before it is taken for something else.
@@ -52,7 +53,7 @@ def checked(rule: Verifier) -> Decide:
   that is no law. What was made `from_offers` can give none of these, and is
   spared the reduction.
   """
-  if rule.both:
+  if derived(rule):
     return rule.decide
 
   def sound_or_plain(tree, proposal, tokens, q, p, eta):
