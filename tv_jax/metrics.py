@@ -18,8 +18,11 @@ from tv_jax.records import Answer
 # What it means that a cycle is counted among the faults.
 FAULT = (
   "the logits of the target or of the draft are broken there, or the rule, or"
-  " the policy that shapes the tree (a NaN, or no child of the root)"
+  " the policy that shapes the tree"
 )
+
+# What it means that no cycle of a run drafted anything.
+IDLE = "the policy that shapes the tree wanted no child of any root"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ from tv_jax.certify.findings import Check, Failure, not_run
 from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.settings import DEFAULT, Settings
 from tv_jax.decoding import contract
-from tv_jax.proposals import PROPOSALS, Proposal
+from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import VERIFIERS, Decide, Verifier, misfit, resolve
 
@@ -116,9 +116,10 @@ def of_small(verifier, proposal, tree, settings, tick) -> Check:
   baseline = exact.make_lengths(VERIFIERS["token_level"], proposal, tree, dtype)
   bound = exact.tolerance(dtype)
   found, lengths, others, failures, believed = [], [], [], [], True
-  possible = []
+  possible, idle = [], isinstance(tree, Adaptive)
   for case in _cases(tree, settings):
     outcome = run(case)
+    idle &= bool((outcome.drafts.tokens[:, 1:] == INVALID).all())
     found.append(outcome.distance)
     lengths.append(outcome.expected)
     others.append(baseline(case, outcome.drafts))
@@ -143,6 +144,10 @@ def of_small(verifier, proposal, tree, settings, tick) -> Check:
         )
       )
     tick()
+  if idle and not failures:
+    return not_run(
+      tree, ["the tree's policy drafts nothing, whatever the laws"]
+    )
   if not believed:
     return _tossed(verifier, proposal, tree, settings, failures)
   check = _summary(

@@ -198,7 +198,7 @@ def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
   np.add.at(nodes, (outcome, decided.node), weight)
   faults = [*lies, *_faults(tree, drafts, decided, accept, weight, residual)]
   if drafts.fault is not None and drafts.fault.any():
-    faults.append("the tree's policy gives a NaN, or the root no child")
+    faults.append("the tree's policy gives a NaN")
   if stop is not None:
     gap = np.abs(np.nan_to_num(stop, nan=np.inf) - nodes).max()
     if gap > tolerance(decided.accept.dtype):

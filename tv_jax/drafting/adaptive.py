@@ -30,7 +30,7 @@ class Chosen(NamedTuple):
   rank: jax.Array  # [n]
   there: jax.Array  # [n] bool
   worth: jax.Array  # [n]
-  fault: jax.Array  # [] bool: the policy gave a NaN, or the root no child
+  fault: jax.Array  # [] bool: the policy gave a NaN
 
 
 def by_confidence(laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
@@ -78,8 +78,6 @@ def choose(
   there = value > 0
   place = jnp.sort(jnp.where(there, place, children.size))
   there = place < children.size
-  if depth == 1:
-    broken |= ~there[0]
   place = jnp.where(there, place, 0)
   return Chosen(
     above=(place // most).astype(jnp.int32),

@@ -12,7 +12,7 @@ import numpy as np
 
 from tv_jax.decoding import Trace
 from tv_jax.generation.settings import Settings
-from tv_jax.metrics import FAULT, Estimate
+from tv_jax.metrics import FAULT, IDLE, Estimate
 from tv_jax.pair import Pair
 from tv_jax.prompts import stops
 from tv_jax.tree import Adaptive, Tree
@@ -79,6 +79,12 @@ class Generation:
     return sum(map(len, self.accepted))
 
   @property
+  def idle(self) -> bool:
+    """Whether no cycle drafted anything, though no law was broken."""
+    wanted = self.tree and self.cycles and not self.faults
+    return bool(wanted) and not any(map(np.any, self.drafted))
+
+  @property
   def acceptance_length(self) -> Estimate:
     """Tokens gained in a cycle, over all cycles."""
     return Estimate.of(np.concatenate(self.accepted))
@@ -140,6 +146,8 @@ class Generation:
     )
     if self.faults:
       yield "FAULTS", f"IN {self.faults} CYCLES: {FAULT}"
+    if self.idle:
+      yield "NOTHING", f"WAS DRAFTED IN ANY CYCLE: {IDLE}"
 
   def _panel(self):
     expected = {k: np.concatenate(v) for k, v in self.expected.items()}

@@ -153,6 +153,12 @@ def decode_batches(
       RuntimeWarning,
       stacklevel=4,
     )
+  if result.idle:
+    warnings.warn(
+      f"none of {result.cycles} cycles drafted anything: {metrics.IDLE}",
+      RuntimeWarning,
+      stacklevel=4,
+    )
   return result
 
 

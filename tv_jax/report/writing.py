@@ -108,6 +108,13 @@ def _warnings(unit, found: Cells) -> list[str]:
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
   if faults := sum(cell.faults for cell in cells):
     lines.append(f"FAULTS IN {faults} CYCLES: {metrics.FAULT}.")
+  lines += [
+    f"NOTHING WAS DRAFTED in any cycle of {method}: {metrics.IDLE}."
+    for method, cell in found[ALL].items()
+    if not (method.plain or cell.faults)
+    and cell.drafted
+    and not cell.drafted.mean
+  ]
   # Here, as it imports jax: tables do without.
   from tv_jax.report import walks
 
