@@ -23,8 +23,10 @@ import numpy as np
 from absl import flags
 
 import tv_jax
-from tv_jax import cli, prompts
-from tv_jax.metrics import Estimate
+from tv_jax.edge import cli, reading
+from tv_jax.engine.estimates import Estimate
+from tv_jax.models import templates
+from tv_jax.runs import questions as questions_lib
 
 _DRAFT = flags.DEFINE_string("draft", "draft", "Of the bundled folder.")
 _TREES = cli.define_names(
@@ -49,8 +51,8 @@ def halves(questions):
 
 def encoded(pair, questions):
   """Their first turns as tokens."""
-  texts = [prompts.conversation(question, []) for question in questions]
-  return [prompts.encode("chat", pair.tokenizer, text) for text in texts]
+  texts = [questions_lib.conversation(question, []) for question in questions]
+  return [templates.encode("chat", pair.tokenizer, text) for text in texts]
 
 
 def lengths(pair, asked, rule, tree, seeds, tokens):
@@ -82,11 +84,11 @@ def lengths(pair, asked, rule, tree, seeds, tokens):
 
 def report(draft, trees, rules, seeds, *, tokens, tuned_on, per_task) -> None:
   """Tunes, asks, and prints the table."""
-  folder = prompts.BUNDLED
+  folder = reading.BUNDLED
   pair = tv_jax.load(folder / draft, folder / "target")
-  questions = prompts.load_questions("minibench")
+  questions = questions_lib.load_questions("minibench")
   if per_task:
-    questions = prompts.limit(questions, per_task=per_task)
+    questions = questions_lib.limit(questions, per_task=per_task)
   tuning, asked = (encoded(pair, half) for half in halves(questions))
   named = {name: tv_jax.tree.parse(name) for name in trees}
   print(

@@ -21,11 +21,11 @@ from rich.table import Table as RichTable
 
 import tv_jax
 from benchmarks import gpu_shapes
-from tv_jax import cli, extents, names, store
-from tv_jax.evaluate import environment
-from tv_jax.generation import batches
-from tv_jax.generation import settings as settings_lib
-from tv_jax.pair import Pair
+from tv_jax.edge import cli, disk, names
+from tv_jax.engine import batches, extents
+from tv_jax.engine import settings as settings_lib
+from tv_jax.engine.pair import Pair
+from tv_jax.runs import environment
 from tv_jax.tree import Tree, parse
 
 RANDOM = (
@@ -293,7 +293,7 @@ def write_markdown(
   """Writes what was printed to a file, if one is wanted."""
   if path:
     text = "\n\n".join([f"# {title}", *lines, *parts])
-    store.write_atomic(path, text + "\n")
+    disk.write_atomic(path, text + "\n")
 
 
 def say(text: str) -> None:

@@ -28,9 +28,11 @@ import numpy as np
 from benchmarks import common, decisions
 from benchmarks.gpu_scale import TOY
 from benchmarks.gpu_times import one_pass
-from tv_jax import cli, extents, models, threefry, tree
-from tv_jax.generation.sizes import block as block_here
-from tv_jax.reading import BUNDLED
+from tv_jax import models, threefry, tree
+from tv_jax.edge import cli
+from tv_jax.edge.reading import BUNDLED
+from tv_jax.engine import extents
+from tv_jax.engine.sizes import block as block_here
 from tv_jax.verifiers import VERIFIERS
 
 _RULES = ("token_level", "traversal")

@@ -27,8 +27,9 @@ from absl import flags
 
 import tv_jax
 from benchmarks import common
-from tv_jax import cli, names, proposals
-from tv_jax.metrics import Estimate
+from tv_jax import proposals
+from tv_jax.edge import cli, names
+from tv_jax.engine.estimates import Estimate
 from tv_jax.verifiers import VERIFIERS, misfit
 
 FLAGS = common.flags_of_pairs()

@@ -231,7 +231,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 2
   # Only now: they need what was missing.
   from benchmarks import gpu_parts, gpu_scale
-  from tv_jax import names, store
+  from tv_jax.edge import disk, names
 
   parts = gpu_parts.PARTS
   if flags.parts:
@@ -263,8 +263,8 @@ def main(arguments: list[str] | None = None) -> int:
   def save(rows, skipped):
     found.update(rows=rows, skipped=skipped)
     text = json.dumps(found, indent=1) + "\n"
-    store.write_atomic(path.with_suffix(".json"), text)
-    store.write_atomic(path.with_suffix(".md"), markdown(found))
+    disk.write_atomic(path.with_suffix(".json"), text)
+    disk.write_atomic(path.with_suffix(".md"), markdown(found))
 
   rows, skipped = run(parts, scale, flags.seconds, save)
   failed = [f"{row['part']}: {row['case']}" for row in rows if "error" in row]

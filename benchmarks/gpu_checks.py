@@ -17,7 +17,8 @@ import numpy as np
 
 from benchmarks import common, gpu_shapes
 from benchmarks.gpu_scale import Scale, graphs, on_gpu
-from tv_jax import certify, decoding, probs, proposals
+from tv_jax import certify, probs, proposals
+from tv_jax.engine import decoding
 from tv_jax.verifiers import VERIFIERS
 
 

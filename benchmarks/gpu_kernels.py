@@ -28,7 +28,8 @@ import jax
 
 from benchmarks import common, gpu_program, gpu_shapes
 from benchmarks.gpu_scale import CHIPS
-from tv_jax import cli, decoding
+from tv_jax.edge import cli
+from tv_jax.engine import decoding
 from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS
 

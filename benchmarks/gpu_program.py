@@ -17,7 +17,7 @@ import jax
 from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
 
-from tv_jax import decoding
+from tv_jax.engine import decoding
 
 TARGETS = pathlib.Path(__file__).parent / "targets"
 

@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import decoding, drafting, proposals, verifiers
+from tv_jax import drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
+from tv_jax.engine import decoding
+from tv_jax.engine.pair import Pair
 from tv_jax.models import (
   Head,
   Model,
@@ -29,7 +31,6 @@ from tv_jax.models import cache as caches
 from tv_jax.models.config import INT8, Config
 from tv_jax.models.loading import shared
 from tv_jax.models.quantised import Quantised
-from tv_jax.pair import Pair
 from tv_jax.tree import Tree
 
 

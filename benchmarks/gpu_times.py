@@ -17,8 +17,8 @@ import jax.numpy as jnp
 
 from benchmarks import gpu_shapes
 from benchmarks.gpu_scale import against_limit, graphs, on_gpu
-from tv_jax import decoding
 from tv_jax import tree as tree_lib
+from tv_jax.engine import decoding
 from tv_jax.models import mask
 
 _making = threading.Lock()

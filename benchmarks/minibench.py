@@ -22,13 +22,15 @@ import numpy as np
 from absl import flags
 
 import tv_jax
-from tv_jax import cli, prompts, store
-from tv_jax.metrics import Estimate
+from tv_jax.edge import cli, disk, reading
+from tv_jax.engine.estimates import Estimate
+from tv_jax.models import templates
+from tv_jax.runs import questions as questions_lib
 
 _TREES = cli.define_names("trees", "chain:5 kary:2x5 eagle", "Trees.")
 _DRAFTS = cli.define_names("drafts", "draft draft_weak eagle", "Folders.")
 _DIRECTORY = flags.DEFINE_string(
-  "directory", str(prompts.BUNDLED), "Where target/ and the drafts are."
+  "directory", str(reading.BUNDLED), "Where target/ and the drafts are."
 )
 _QUESTIONS = flags.DEFINE_string("questions", "minibench", "What is asked.")
 _TEMPLATE = flags.DEFINE_string("template", "chat", "How it becomes a prompt.")
@@ -58,11 +60,11 @@ class Run:
     given = [[] for _ in asked]
     for turn in range(max(len(question.turns) for question in asked)):
       left = [i for i, one in enumerate(asked) if turn < len(one.turns)]
-      texts = [prompts.conversation(asked[i], given[i]) for i in left]
+      texts = [questions_lib.conversation(asked[i], given[i]) for i in left]
       result = tv_jax.generate(
         pair,
         [
-          prompts.encode(_TEMPLATE.value, pair.tokenizer, text)
+          templates.encode(_TEMPLATE.value, pair.tokenizer, text)
           for text in texts
         ],
         items=[1000 * turn + i for i in left],
@@ -77,7 +79,7 @@ class Run:
           self.expected[i].setdefault(name, []).append(values[row])
         if asked[i].references:
           reference = asked[i].references[turn][0]
-          self.right.append(prompts.score(result.text[row], reference))
+          self.right.append(questions_lib.score(result.text[row], reference))
           self.tasks.append(asked[i].task)
     return given
 
@@ -128,9 +130,9 @@ def main(heard, arguments):
   del heard
   cli.no_arguments(arguments)
   cli.check_place(_OUT, ".md")
-  asked = prompts.load_questions(_QUESTIONS.value)
+  asked = questions_lib.load_questions(_QUESTIONS.value)
   if _PER_TASK.value:
-    asked = prompts.limit(asked, per_task=_PER_TASK.value)
+    asked = questions_lib.limit(asked, per_task=_PER_TASK.value)
   folder = pathlib.Path(_DIRECTORY.value)
   seeds = cli.numbers(_SEEDS, int, least=0)
   lines = [
@@ -171,7 +173,7 @@ def main(heard, arguments):
   if asked[0].references:
     compare(name, pair, asked, seeds[:1], matches, lines)
   if _OUT.value:
-    store.write_atomic(_OUT.value, "\n".join(lines) + "\n")
+    disk.write_atomic(_OUT.value, "\n".join(lines) + "\n")
 
 
 def compare(name, pair, asked, seeds, matches, lines):

@@ -34,8 +34,9 @@ from absl import flags
 
 import tv_jax
 from benchmarks import common
-from tv_jax import cli, models
-from tv_jax.evaluate import environment
+from tv_jax import models
+from tv_jax.edge import cli
+from tv_jax.runs import environment
 
 FLAGS = common.flags_of_pairs()
 cli.define_names("verifiers", "traversal", "Our rule: one.", FLAGS)

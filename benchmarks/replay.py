@@ -26,7 +26,8 @@ import numpy as np
 from absl import flags
 
 from benchmarks import common
-from tv_jax import cli, names, probs, replay
+from tv_jax import probs, replay
+from tv_jax.edge import cli, names
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import merging
 from tv_jax.verifiers import VERIFIERS, misfit

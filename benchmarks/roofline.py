@@ -26,7 +26,7 @@ import tv_jax
 from benchmarks import common, gpu_shapes
 from benchmarks.gpu_scale import TOY
 from benchmarks.gpu_times import least, one_pass
-from tv_jax import cli
+from tv_jax.edge import cli
 from tv_jax.models import families
 
 FLAGS = common.flags_of_pairs()

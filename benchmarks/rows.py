@@ -17,7 +17,9 @@ import numpy as np
 
 import tv_jax
 from benchmarks import common
-from tv_jax import cli, generation, prompts
+from tv_jax import engine
+from tv_jax.edge import cli
+from tv_jax.runs import questions as questions_lib
 
 
 def in_batches(results, size: int) -> float:
@@ -29,7 +31,7 @@ def in_batches(results, size: int) -> float:
 
 def measure(pair, asked, tree: str, flags: argparse.Namespace) -> list:
   """A line of the table."""
-  how = generation.resolve(
+  how = engine.resolve(
     pair,
     tree=tree,
     verifier=flags.verifiers,
@@ -39,10 +41,10 @@ def measure(pair, asked, tree: str, flags: argparse.Namespace) -> list:
   ratios, seconds = [], []
   for turn in range(flags.rounds + 1):
     waiting, refilled = (
-      generation.decode_batches(
+      engine.decode_batches(
         pair, how, asked, decode, template="chat", progress=False
       )
-      for decode in (generation.decode, None)
+      for decode in (engine.decode, None)
     )
     if waiting.tokens != refilled.tokens:
       raise AssertionError(f"{tree}: the answers differ")
@@ -83,8 +85,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
   """The command; returns its exit status."""
   flags = parse(arguments)
-  questions = prompts.limit(
-    prompts.load_questions("minibench"), per_task=flags.per_task
+  questions = questions_lib.limit(
+    questions_lib.load_questions("minibench"), per_task=flags.per_task
   )
   asked = [question.turns[0] for question in questions]
   try:

@@ -16,7 +16,7 @@ import time
 import jax
 
 from benchmarks import common, gpu_kernels, gpu_shapes
-from tv_jax import cli
+from tv_jax.edge import cli
 from tv_jax.verifiers import VERIFIERS
 
 

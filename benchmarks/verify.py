@@ -50,7 +50,7 @@ from benchmarks.decisions import (
   on_laws,
   proposal_of,
 )
-from tv_jax import cli, names
+from tv_jax.edge import cli, names
 from tv_jax.tree import Tree
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit
 

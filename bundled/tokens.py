@@ -9,7 +9,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from bundled import tasks
 from bundled.tasks import Conversation
-from tv_jax.prompts.tokenizers import import_transformers
+from tv_jax.models.tokenizers import import_transformers
 
 # In this order they are the first ids.
 SPECIAL = ("<pad>", "<s>", "<|end|>", "<|user|>", "<|assistant|>")

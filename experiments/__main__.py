@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from experiments import names
-from tv_jax import cli
+from tv_jax.edge import cli
 
 _MOST = 4  # of processes of 2 GB each
 _JOBS = "--jobs="

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 
 from experiments import command, comparing, experiment, outputs
 from experiments.experiment import Artefact, Group, Shard
-from tv_jax import metrics
-from tv_jax.report import tables
-from tv_jax.report.tables import Table
+from tv_jax.runs import metrics
+from tv_jax.runs.report import tables
+from tv_jax.runs.report.tables import Table
 
 RULES = {0.6: "experiments.published:AT_0_6", 1.0: "experiments.published:AT_1"}
 SEEDS = tuple(range(4))

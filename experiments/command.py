@@ -20,9 +20,9 @@ from ml_collections import config_flags
 from experiments import experiment as experiment_lib
 from experiments import writing
 from experiments.experiment import Artefact, Experiment, Group
-from tv_jax import cli, store
-from tv_jax.cli import config_flag
-from tv_jax.report import formats
+from tv_jax.edge import cli, config_flag
+from tv_jax.runs import store
+from tv_jax.runs.report import formats
 
 WORKDIR = os.path.join("runs", "experiments")
 _WIDTH = 150  # where nobody says how wide the place is
@@ -100,12 +100,12 @@ def _run(heard, experiment, configs, place) -> list[Group]:
     # Slow to import: a bad flag is answered before.
     import jax
 
-    from tv_jax import evaluate
-    from tv_jax.report import progress
+    from tv_jax import runs
+    from tv_jax.runs.report import progress
   # On a CPU nearly all of its time is that of compiling.
   if flags.FLAGS.smoke and jax.default_backend() == "cpu":
     jax.config.update("jax_disable_most_optimizations", True)
-  evaluate.keep_programs(flags.FLAGS.compilation_cache)
+  runs.keep_programs(flags.FLAGS.compilation_cache)
   try:
     with progress.shown() as (say, advance):
       return execute(
@@ -148,23 +148,21 @@ def execute(
   Returns:
     The groups.
   """
-  from tv_jax import evaluate
+  from tv_jax import runs
 
   planned = [
-    (config, shard, evaluate.from_config(shard.of(config)))
+    (config, shard, runs.from_config(shard.of(config)))
     for config in configs
     for shard in experiment_lib.shards(experiment, config, smoke)
   ]  # all is checked before anything runs
-  load = _once(evaluate.load)
+  load = _once(runs.load)
   names = {}
   for i, (config, shard, settings) in enumerate(planned, 1):
     folder = place / config.experiment / shard.name
     say(f"{i}/{len(planned)} {folder}")
     # What another experiment has decoded is the same here.
     others = sorted(place.parent.glob("*/*/*/"))
-    evaluate.run(
-      settings, folder, say, advance, load, others=others, times=times
-    )
+    runs.run(settings, folder, say, advance, load, others=others, times=times)
     names.setdefault(config.experiment, []).append(shard.name)
   return [
     experiment_lib.read(place / name, name, shards, experiment.apart)

@@ -10,11 +10,12 @@ import numpy as np
 
 from experiments import paper
 from experiments.experiment import Group
-from tv_jax import metrics
-from tv_jax.metrics import Cell, Estimate
-from tv_jax.records import Answer, Method
-from tv_jax.report import tables
-from tv_jax.report.tables import NOTHING, Table
+from tv_jax.engine.estimates import Estimate
+from tv_jax.runs import metrics
+from tv_jax.runs.metrics import Cell
+from tv_jax.runs.records import Answer, Method
+from tv_jax.runs.report import tables
+from tv_jax.runs.report.tables import NOTHING, Table
 
 # As the paper drew trees.
 PROPOSAL = "without_replacement"

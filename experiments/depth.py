@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from experiments import command, comparing, drawing, experiment, main_table
 from experiments.experiment import Artefact, Group, Shard
-from tv_jax.report.tables import Table
+from tv_jax.runs.report.tables import Table
 
 SHAPES = {
   "chain": [f"chain:{depth}" for depth in (2, 4, 6, 8)],

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tv_jax.metrics import Estimate
-from tv_jax.report import canvas
-from tv_jax.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE
+from tv_jax.engine.estimates import Estimate
+from tv_jax.runs.report import canvas
+from tv_jax.runs.report.palette import BLUE, GREEN, MUTED, ORANGE, PURPLE
 
 _COLORS = {
   "Tok.V": ORANGE,

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import ml_collections
 
-from tv_jax import names, store
-from tv_jax.records import AXES, Answer
-from tv_jax.store import runs
-from tv_jax.store import unit as unit_lib
+from tv_jax.edge import names
+from tv_jax.runs import store
+from tv_jax.runs.records import AXES, Answer
+from tv_jax.runs.store import checks
+from tv_jax.runs.store import unit as unit_lib
 
 if TYPE_CHECKING:  # a launcher reads sweeps, and does without jax
-  from tv_jax.report.tables import Table
+  from tv_jax.runs.report.tables import Table
 
 
 class Shard(NamedTuple):
@@ -235,7 +236,7 @@ def read(
     ValueError: There is none, or they are no parts of one grid.
   """
   units = tuple(
-    runs.read(unit.folder)
+    checks.read(unit.folder)
     for unit in store.read_many(folder)
     if not wanted or unit.folder.name in wanted
   )

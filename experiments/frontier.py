@@ -31,11 +31,12 @@ import numpy as np
 
 from experiments import command, comparing, drawing, experiment
 from experiments.experiment import Artefact, Group, Shard
-from tv_jax import metrics, reading
-from tv_jax.metrics import Estimate
-from tv_jax.records import Method
-from tv_jax.report import tables
-from tv_jax.report.tables import NOTHING, Table
+from tv_jax.edge import reading
+from tv_jax.engine.estimates import Estimate
+from tv_jax.runs import metrics
+from tv_jax.runs.records import Method
+from tv_jax.runs.report import tables
+from tv_jax.runs.report.tables import NOTHING, Table
 
 # By the most drafted nodes, the tree that others are compared with: the paper's
 # of five levels; of more than 62 nodes it has none, and a full tree below a

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 
 from experiments import command, comparing, experiment, outputs
 from experiments.experiment import Artefact, Group, Shard
-from tv_jax import metrics
-from tv_jax.records import Answer, Method
-from tv_jax.report import tables
-from tv_jax.report.tables import Table
+from tv_jax.runs import metrics
+from tv_jax.runs.records import Answer, Method
+from tv_jax.runs.report import tables
+from tv_jax.runs.report.tables import Table
 
 CHAIN = "chain:5"
 RULES = ("token_level", "traversal", "block")

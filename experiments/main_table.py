@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 
 from experiments import command, comparing, experiment, paper
 from experiments.experiment import Artefact, Group, Shard
-from tv_jax import metrics
-from tv_jax.metrics import Times
-from tv_jax.records import PLAIN, Method
-from tv_jax.report import tables
-from tv_jax.report.tables import ALL, NOTHING, TASKS, Table
+from tv_jax.runs import metrics
+from tv_jax.runs.metrics import Times
+from tv_jax.runs.records import PLAIN, Method
+from tv_jax.runs.report import tables
+from tv_jax.runs.report.tables import ALL, NOTHING, TASKS, Table
 
 DEFINITIONS = (
   "Token/s: one row at a time, prompts included, all methods in turn on the"

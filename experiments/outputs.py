@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from experiments import two_samples
 from experiments.experiment import Group
-from tv_jax.records import Answer, Method
-from tv_jax.report.tables import NOTHING, Table
+from tv_jax.runs.records import Answer, Method
+from tv_jax.runs.report.tables import NOTHING, Table
 
 DEFINITION = (
   "Outputs: answers to the first turns of all questions, by each rule and by"

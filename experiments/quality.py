@@ -18,11 +18,11 @@ from typing import NamedTuple
 from experiments import command, comparing, experiment
 from experiments.experiment import Artefact, Group, Shard
 from experiments.judge import grades, rendering
-from tv_jax import metrics
-from tv_jax.metrics import Estimate
-from tv_jax.records import Answer, Method
-from tv_jax.report import tables
-from tv_jax.report.tables import NOTHING, Table
+from tv_jax.engine.estimates import Estimate
+from tv_jax.runs import metrics
+from tv_jax.runs.records import Answer, Method
+from tv_jax.runs.report import tables
+from tv_jax.runs.report.tables import NOTHING, Table
 
 HEADER = ("rule", "tree", "exact match", "less plain", "95 %", "questions")
 # Two sides of a normal law.

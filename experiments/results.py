@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from experiments import command, names, writing
 from experiments.experiment import Experiment, Group
-from tv_jax import cli, store
-from tv_jax.report import formats
+from tv_jax.edge import cli, disk
+from tv_jax.runs.report import formats
 
 HEAD = """# Results
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     for one in names.all_of_them():
       parts += _section(one, given.workdir / one.name, given.out)
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    store.write_atomic(given.out, "\n".join(parts))
+    disk.write_atomic(given.out, "\n".join(parts))
   except (ValueError, OSError) as error:
     return cli.complain("experiments.results", error)
   print(given.out)
@@ -71,7 +71,7 @@ def _section(
   if made.figures:
     figures.mkdir(parents=True, exist_ok=True)
   for name, svg in made.figures.items():
-    store.write_atomic(figures / f"{name}.svg", svg)
+    disk.write_atomic(figures / f"{name}.svg", svg)
   yield writing.markdown(made, f"{out.stem}/")
 
 

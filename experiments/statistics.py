@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from experiments import command, comparing, experiment, main_table, paper
 from experiments.experiment import Artefact, Group, Shard
-from tv_jax.records import PLAIN
-from tv_jax.report import tables
-from tv_jax.report.tables import Table
+from tv_jax.runs.records import PLAIN
+from tv_jax.runs.report import tables
+from tv_jax.runs.report.tables import Table
 
 HEADER = ("by token", "by item", "Speed-up")
 RULES = {"token_level": "Tok.V", "traversal": "Tra.V"}

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from experiments import command, comparing, drawing, experiment, paper
 from experiments.experiment import Artefact, Group, Shard
-from tv_jax.records import Method
-from tv_jax.report.tables import Table
+from tv_jax.runs.records import Method
+from tv_jax.runs.report.tables import Table
 
 BASE = Method(proposal=comparing.PROPOSAL)
 

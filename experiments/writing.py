@@ -6,9 +6,9 @@ import pathlib
 from collections.abc import Iterator
 
 from experiments.experiment import Artefact, Experiment
-from tv_jax import store
-from tv_jax.report import formats
-from tv_jax.report.tables import Table
+from tv_jax.edge import disk
+from tv_jax.runs.report import formats
+from tv_jax.runs.report.tables import Table
 
 
 def write(
@@ -29,7 +29,7 @@ def write(
     texts[f"{figure}.svg"] = svg
   folder.mkdir(parents=True, exist_ok=True)
   for place, text in texts.items():
-    store.write_atomic(folder / place, text)
+    disk.write_atomic(folder / place, text)
   return [folder / place for place in texts]
 
 

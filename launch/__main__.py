@@ -25,8 +25,7 @@ from experiments import experiment, names
 from launch import left, units
 from launch import sweep as sweep_lib
 from launch.units import Pair
-from tv_jax import cli
-from tv_jax.cli import config_flag
+from tv_jax.edge import cli, config_flag
 
 HERE, RAY, SLURM, PRINT = BACKENDS = ("here", "ray", "slurm", "print")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from launch import tries
 from launch.units import Unit
-from tv_jax import cli
+from tv_jax.edge import cli
 
 # What no second try helps: of `tv_jax.main`, every answer failed, or there is a
 # line that says what is to be mended.

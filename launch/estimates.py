@@ -1,8 +1,8 @@
 """What a unit will take of memory and time, before anything is run.
 
-Memory is what `tv_jax.extents` reckons for a run, on a GPU, where weights are
-in the dtype that they are stored in; hours are of the paper's own speeds, where
-it printed any. Nothing here imports jax.
+Memory is what `tv_jax.engine.extents` reckons for a run, on a GPU, where
+weights are in the dtype that they are stored in; hours are of the paper's own
+speeds, where it printed any. Nothing here imports jax.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import ml_collections
 from launch import hours as hours_lib
 from launch import models, shapes
 from launch.models import HEADS, once
-from tv_jax import extents, names
-from tv_jax.extents import PLAIN
+from tv_jax.edge import names
+from tv_jax.engine import extents
+from tv_jax.engine.extents import PLAIN
 
 
 class Estimate(NamedTuple):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator
 
-from tv_jax import reading, records
+from tv_jax.edge import reading
+from tv_jax.runs import records
 
 
 def of(source: str, kinds: dict, where: str) -> dict:

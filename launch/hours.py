@@ -8,7 +8,7 @@ import os
 from experiments import paper
 from launch import models, shapes
 from launch.models import HEADS, PUBLISHED, once
-from tv_jax import prompts
+from tv_jax.runs import questions as questions_lib
 
 # What the paper's speeds are of. Colder ones are faster.
 PROPOSAL, HOTTEST = "without_replacement", 1
@@ -119,8 +119,8 @@ def _turns(
 ) -> tuple[list[int], bool]:
   """How many turns each question has, and whether that is as published."""
   found, published = _questions(source)
-  found = prompts.select(found, tasks)
-  found = prompts.limit(found, per_task=per_task or None)
+  found = questions_lib.select(found, tasks)
+  found = questions_lib.limit(found, per_task=per_task or None)
   return [len(one.turns) for one in found], published
 
 
@@ -129,12 +129,14 @@ def _questions(source: str) -> tuple:
   """The questions, or those of Spec-Bench as they are published."""
   kind, colon, path = source.partition(":")
   if kind != "spec_bench" or not colon:
-    return prompts.load_questions(source), False
+    return questions_lib.load_questions(source), False
   if os.path.exists(os.path.expanduser(path)):
-    return prompts.load_spec_bench(path), False
+    return questions_lib.load_spec_bench(path), False
   found = []
-  for category, count in prompts.SPEC_BENCH.items():
-    ours = category in prompts.MT_BENCH
+  for category, count in questions_lib.SPEC_BENCH.items():
+    ours = category in questions_lib.MT_BENCH
     one = {"category": category, "turns": ("",) * (1 + ours), "references": ()}
-    found += [prompts.Question(question_id=0, mt_bench=ours, **one)] * count
+    found += [
+      questions_lib.Question(question_id=0, mt_bench=ours, **one)
+    ] * count
   return found, True

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 
 from launch.units import Unit
-from tv_jax import cli
+from tv_jax.edge import cli
 
 
 def of(units: Sequence[Unit]) -> list[Unit]:
@@ -42,10 +42,10 @@ def main(heard, folders) -> None:
   same = []
   with contextlib.redirect_stdout(sys.stderr):  # rules may print
     with heard.deaf():
-      from tv_jax import evaluate
+      from tv_jax import runs
     for folder in folders:
       with contextlib.suppress(ValueError, OSError):
-        if evaluate.unchanged(pathlib.Path(folder)):
+        if runs.unchanged(pathlib.Path(folder)):
           same.append(folder)
   print(json.dumps(same))
 

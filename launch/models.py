@@ -11,8 +11,9 @@ import pathlib
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tv_jax import extents, reading
-from tv_jax.reading import brief
+from tv_jax.edge import reading
+from tv_jax.edge.reading import brief
+from tv_jax.engine import extents
 
 DTYPES = ("float32", "bfloat16", "float16")
 INT8 = "int8"  # asked for, never stored

@@ -20,7 +20,7 @@ from launch import fields, slurm
 from launch import left as left_lib
 from launch import sweep as sweep_lib
 from launch.sweep import Sweep
-from tv_jax.store import files
+from tv_jax.edge import disk as files
 
 JOBS = "jobs.jsonl"
 # A unit hears of its end so many seconds before, and closes its store.

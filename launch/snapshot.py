@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from launch.sweep import Sweep
 from launch.units import Pair
-from tv_jax.store import files
+from tv_jax.edge import disk as files
 
 
 def take(sweep: Sweep, pairs: Sequence[Pair]) -> Sweep:

@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 from launch import fields
 from launch.units import Unit
-from tv_jax import reading
-from tv_jax.store import files, opening
+from tv_jax.edge import disk as files
+from tv_jax.edge import reading
+from tv_jax.runs.store import opening
 
 FOLDER = "sweeps"
 TOLD = "sweep.json"

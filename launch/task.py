@@ -12,7 +12,7 @@ import pathlib
 import sys
 
 from launch import attempt, slurm, sweep, tries
-from tv_jax import cli
+from tv_jax.edge import cli
 
 
 def main(heard, arguments) -> int:

@@ -16,7 +16,7 @@ import time
 from typing import NamedTuple
 
 from launch import fields
-from tv_jax import reading
+from tv_jax.edge import reading
 
 FILE = "tries.jsonl"
 # Told to end: no fault of the unit's.

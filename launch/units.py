@@ -19,9 +19,8 @@ import ml_collections
 from experiments import experiment as experiment_lib
 from experiments.experiment import Experiment, Shard
 from launch import tries
-from tv_jax import reading
-from tv_jax.cli import config_flag
-from tv_jax.store import unit as unit_lib
+from tv_jax.edge import config_flag, reading
+from tv_jax.runs.store import unit as unit_lib
 
 _DEVICES = "models.devices"
 _ENDLESS = 2**53  # answers: no run has so many

@@ -13,7 +13,7 @@ import rich.console
 from launch import on_slurm, states
 from launch import sweep as sweep_lib
 from launch.sweep import Sweep
-from tv_jax import cli
+from tv_jax.edge import cli
 
 
 def status(workdir: pathlib.Path) -> int:

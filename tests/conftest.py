@@ -13,7 +13,7 @@ import jax
 import pytest
 
 from tests import needs, quick
-from tv_jax import decoding
+from tv_jax.engine import decoding
 
 os.environ["XLA_FLAGS"] = " ".join(
   [os.environ.get("XLA_FLAGS", ""), quick.flags(devices=2)]

@@ -10,10 +10,10 @@ import threading
 
 from configs import smoke
 from tests.stores import ENVIRONMENT
-from tv_jax import evaluate
-from tv_jax.evaluate import sources
-from tv_jax.records import Answer
-from tv_jax.store import Store
+from tv_jax import runs
+from tv_jax.runs import sources
+from tv_jax.runs.records import Answer
+from tv_jax.runs.store import Store
 
 MODEL = "a-judge"
 KEY = "sk-not-to-be-seen-anywhere"
@@ -198,11 +198,11 @@ def finished_run(folder, seeds=(0,), text="answer", errors=(), **fields):
   config = smoke.get_config()
   given = {"questions": str(asked), "tasks": "", "per_task": 0}
   config.update(given | {"trees": "chain:5", "seeds": seeds} | fields)
-  settings = evaluate.from_config(config)
-  questions = evaluate.questions(settings)
-  with Store(folder, evaluate.to_dict(settings), ENVIRONMENT) as store:
+  settings = runs.from_config(config)
+  questions = runs.read_questions(settings)
+  with Store(folder, runs.to_dict(settings), ENVIRONMENT) as store:
     store.keep_sources({"questions": sources.of_questions(questions)})
-    for method in evaluate.grid(settings):
+    for method in runs.grid(settings):
       for question in questions:
         for turn in range(len(question.turns)):
           own = question.question_id, turn

@@ -5,8 +5,8 @@ import subprocess
 import sys
 import textwrap
 
-from tv_jax.records import Answer, Method
-from tv_jax.store import Store
+from tv_jax.runs.records import Answer, Method
+from tv_jax.runs.store import Store
 
 ROOT = pathlib.Path(__file__).parents[1]
 CONFIG = {"seeds": [0], "tree": {"name": "eagle"}, "rate": 1.0}
@@ -19,7 +19,7 @@ package.__path__ = [{str(ROOT / "tv_jax")!r}]
 sys.modules["tv_jax"] = package
 sys.path.insert(0, {str(ROOT)!r})
 from tests.stores import enter, item
-from tv_jax import store
+from tv_jax.runs import store
 """
 
 

@@ -10,14 +10,15 @@ import pytest
 
 import tv_jax
 from tests import quick
-from tv_jax import certify, generation, prompts, replay, verifiers
+from tv_jax import certify, engine, replay, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling, growing
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify.engine import cases, exact
 from tv_jax.drafting import adaptive, growers
+from tv_jax.edge import reading
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.report import walks
+from tv_jax.runs.report import walks
 from tv_jax.tree import NO_CHILD, NO_PARENT, Adaptive
 
 SMALL = Adaptive((2, 2), most=2)
@@ -266,7 +267,7 @@ def test_pruning_by_a_childs_own_token_is_caught(rule, monkeypatch, x64):
 
 @pytest.fixture(scope="module")
 def pair():
-  return tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
+  return tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
 
 
 ASKED = [
@@ -277,7 +278,7 @@ ASKED = [
 
 
 def test_rows_have_trees_of_their_own_in_one_program(pair):
-  generation.forget_programs()
+  engine.forget_programs()
   result = tv_jax.generate(
     pair,
     ASKED,
@@ -306,8 +307,8 @@ def test_rows_have_trees_of_their_own_in_one_program(pair):
 
 @pytest.mark.parametrize("kind", quick.shorter(["llama", "eagle"]))
 def test_temperature_0_is_greedy_decoding(kind):
-  folder = prompts.BUNDLED / {"llama": "draft", "eagle": "eagle"}[kind]
-  own = tv_jax.load(folder, prompts.BUNDLED / "target", draft_kind=kind)
+  folder = reading.BUNDLED / {"llama": "draft", "eagle": "eagle"}[kind]
+  own = tv_jax.load(folder, reading.BUNDLED / "target", draft_kind=kind)
   options = {"template": "chat", "temperature": 0.0, "max_new_tokens": 40}
   plain = tv_jax.generate(own, ASKED, verifier=None, **options)
   grown = tv_jax.generate(own, ASKED, tree="adaptive:3,4,3", **options)
@@ -438,12 +439,12 @@ def test_levels_without_a_node_are_skipped_and_nothing_changes(
 ):
   name = "eagle" if kind == "eagle" else "draft"
   own = tv_jax.load(
-    prompts.BUNDLED / name, prompts.BUNDLED / "target", draft_kind=kind
+    reading.BUNDLED / name, reading.BUNDLED / "target", draft_kind=kind
   )
   shape = Adaptive((2, 3, 3, 2), most=3, policy=while_sure)
 
   def ask():
-    generation.forget_programs()
+    engine.forget_programs()
     return tv_jax.generate(
       own,
       ASKED,

@@ -8,21 +8,23 @@ import pytest
 
 import tv_jax
 from tests.test_evaluate import config
-from tv_jax import decoding, evaluate, generation, prompts
-from tv_jax.evaluate import timing
+from tv_jax import engine, runs
+from tv_jax.edge import reading
+from tv_jax.engine import decoding
+from tv_jax.runs import timing
 
 TREES = "chain:1", "chain:2", "kary:2x1", "chain:3", "kary:2x2", "chain:4"
 
 
 @pytest.fixture(scope="module")
 def pair():
-  folder = prompts.BUNDLED
+  folder = reading.BUNDLED
   return tv_jax.load(folder / "draft_weak", folder / "target")
 
 
 def hows(pair, trees=TREES):
   return [
-    generation.resolve(pair, tree=tree, max_new_tokens=4, panel=None)
+    engine.resolve(pair, tree=tree, max_new_tokens=4, panel=None)
     for tree in trees
   ]
 
@@ -36,13 +38,13 @@ def compiled(monkeypatch):
     if function is decoding.advance:  # which another goes with
       found.append((plan.speculation.tree, threading.current_thread()))
 
-  monkeypatch.setattr("tv_jax.generation.engine.decoding.compile", compile_)
+  monkeypatch.setattr("tv_jax.engine.driver.decoding.compile", compile_)
   return found
 
 
 def test_they_come_in_order_a_few_at_a_time(pair, compiled):
   asked = hows(pair)
-  with generation.Ahead(pair) as ahead:
+  with engine.Ahead(pair) as ahead:
     ahead.expect([*asked, asked[1]], 2, 8)
     assert not compiled  # until the first is asked for
     assert ahead.reach(asked[0], 2, 8) == 0  # whoever runs it compiles it
@@ -65,14 +67,14 @@ def test_they_come_in_order_a_few_at_a_time(pair, compiled):
 def test_what_is_compiled_is_what_decodes(pair, size, programs):
   (how,) = hows(pair, ["kary:2x1"])
   decoding.compile.cache_clear()
-  with generation.Ahead(pair) as ahead:
+  with engine.Ahead(pair) as ahead:
     ahead.expect([how], size, 8)
     ahead.reach(hows(pair, ["chain:1"])[0], size, 8)  # begins with the other
     next(iter(ahead.begun.values())).result()
     assert ahead.reach(how, size, 8) > 0
   assert decoding.compile.cache_info().misses == programs
-  rows = generation.Rows(pair, size)
-  [*rows.decode(how, [generation.Prompt([5, 6], 0, 4)], 8)]
+  rows = engine.Rows(pair, size)
+  [*rows.decode(how, [engine.Prompt([5, 6], 0, 4)], 8)]
   assert decoding.compile.cache_info().misses == programs
 
 
@@ -80,9 +82,9 @@ def test_a_failure_is_left_to_whoever_runs_it(pair, monkeypatch):
   def fail(*_, **__):
     raise ValueError("too large")
 
-  monkeypatch.setattr("tv_jax.generation.batches.sizes.check", fail)
+  monkeypatch.setattr("tv_jax.engine.batches.sizes.check", fail)
   first, second = hows(pair, ["chain:1", "chain:2"])
-  with generation.Ahead(pair) as ahead:
+  with engine.Ahead(pair) as ahead:
     ahead.expect([second], 2, 8)
     ahead.reach(first, 2, 8)
     next(iter(ahead.begun.values())).result()
@@ -91,7 +93,7 @@ def test_a_failure_is_left_to_whoever_runs_it(pair, monkeypatch):
 
 def test_after_the_end_nothing_is_begun(pair, compiled):
   asked, go = hows(pair), threading.Event()
-  with generation.Ahead(pair) as ahead:
+  with engine.Ahead(pair) as ahead:
     ahead.pool.submit(go.wait)
     ahead.expect(asked, 2, 8)
     ahead.reach(asked[0], 2, 8)
@@ -103,7 +105,7 @@ def test_after_the_end_nothing_is_begun(pair, compiled):
 def test_what_is_settled_waits_for_nothing_more(pair, compiled):
   """What was expected and never asked for does not stand in the way."""
   asked, go = hows(pair), threading.Event()
-  with generation.Ahead(pair) as ahead:
+  with engine.Ahead(pair) as ahead:
     ahead.expect(asked, 2, 8)
     ahead.pool.submit(go.wait)
     ahead.reach(asked[0], 2, 8)
@@ -120,7 +122,7 @@ def test_what_is_settled_waits_for_nothing_more(pair, compiled):
 
 def test_on_a_gpu_nothing_is_compiled_ahead(pair, compiled, monkeypatch):
   monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-  with generation.Ahead(pair) as ahead:
+  with engine.Ahead(pair) as ahead:
     ahead.expect(hows(pair), 2, 8)
     assert ahead.reach(hows(pair)[0], 2, 8) == 0
     assert not ahead.begun
@@ -130,7 +132,7 @@ def test_on_a_gpu_nothing_is_compiled_ahead(pair, compiled, monkeypatch):
 def test_nothing_is_compiled_beside_what_is_timed(tmp_path, monkeypatch):
   """The whole programs of the stages are there as well."""
   timed, time_, seen = [], timing._time, []
-  inside = generation.Ahead.__init__
+  inside = engine.Ahead.__init__
 
   def watched(self, pair):
     inside(self, pair)
@@ -144,7 +146,7 @@ def test_nothing_is_compiled_beside_what_is_timed(tmp_path, monkeypatch):
     timed.append((found[1], running or bool(ahead.waiting)))
     return found
 
-  monkeypatch.setattr(generation.Ahead, "__init__", watched)
+  monkeypatch.setattr(engine.Ahead, "__init__", watched)
   monkeypatch.setattr(timing, "_time", clocked)
   own = config(
     tasks="qa",
@@ -154,15 +156,15 @@ def test_nothing_is_compiled_beside_what_is_timed(tmp_path, monkeypatch):
     timing__per_task=1,
     timing__stages="chain:1",
   )
-  wholes, profile = [], generation.profile
+  wholes, profile = [], engine.profile
 
   def kept(*arguments, **options):
     found = profile(*arguments, **options)
     wholes.append(found.whole_compile_seconds)
     return found
 
-  monkeypatch.setattr(generation, "profile", kept)
-  evaluate.run(own, tmp_path)
+  monkeypatch.setattr(engine, "profile", kept)
+  runs.run(own, tmp_path)
   assert len(timed) == 2 + 2  # each to compile it, and then the question
   assert not any(running for _, running in timed[2:])
   assert max(seconds for seconds, _ in timed[2:]) < 0.1
@@ -178,10 +180,10 @@ def test_stages_are_timed_on_a_question_that_has_room(monkeypatch):
     given.append((prompts, options["max_new_tokens"]))
     return types.SimpleNamespace(milliseconds={})
 
-  monkeypatch.setattr(generation, "profile", profile)
+  monkeypatch.setattr(engine, "profile", profile)
   own = config(timing__per_task=1, timing__stages="kary:2x2")
-  settings = evaluate.from_config(own)
-  (method, *_) = evaluate.grid(settings)
+  settings = runs.from_config(own)
+  (method, *_) = runs.grid(settings)
   sizes = (3, 12), (5, 12), (9, 4)
   asked = [(None, [1] * size, limit) for size, limit in sizes]
   timing._stages(None, settings, method, asked, lambda line: None)

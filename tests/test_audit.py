@@ -13,7 +13,7 @@ import pytest
 from tests import quick
 from tv_jax import drafting, probs, tree
 from tv_jax.certify.engine import cases, exact, report, statistics
-from tv_jax.decoding import stages
+from tv_jax.engine import stages
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import DEFAULT, VERIFIERS, Verifier
 

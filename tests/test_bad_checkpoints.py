@@ -11,8 +11,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from tests import bad, checkpoints
-from tv_jax import memory, models
-from tv_jax.models import checkpoint, folders
+from tv_jax import models
+from tv_jax.models import checkpoint, folders, memory
 
 SINGLE = "model.safetensors"
 INDEX = f"{SINGLE}.index.json"

@@ -6,10 +6,11 @@ import sys
 
 import pytest
 
-import tv_jax.pair
+import tv_jax.engine.pair
 from tests import bad, checkpoints
-from tv_jax import models, prompts
-from tv_jax.prompts import templates
+from tv_jax import models
+from tv_jax.edge import reading
+from tv_jax.models import templates, tokenizers
 
 FILES = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
 
@@ -20,7 +21,7 @@ def whole(tmp_path_factory):
   config = checkpoints.tiny(vocab_size=4096, num_hidden_layers=1)
   models.save(folder, checkpoints.ours(config))
   for name in (*FILES, "chat_template.jinja"):
-    shutil.copy(prompts.BUNDLED / "target" / name, folder / name)
+    shutil.copy(reading.BUNDLED / "target" / name, folder / name)
   return folder
 
 
@@ -32,8 +33,8 @@ def saved(whole, tmp_path):
 
 def use(folder):
   """Loads a target, and asks it a question."""
-  pair = tv_jax.pair.load(None, folder, draft_kind="none")
-  return prompts.encode("chat", pair.tokenizer, ["What?"])
+  pair = tv_jax.engine.pair.load(None, folder, draft_kind="none")
+  return templates.encode("chat", pair.tokenizer, ["What?"])
 
 
 def refused(folder, *fragments):
@@ -94,7 +95,7 @@ def test_code_is_neither_run_nor_asked_for(saved, monkeypatch, name):
 
   monkeypatch.setattr("builtins.input", ask)
   with pytest.raises(ValueError, match="code of its own") as error:
-    prompts.load_tokenizer(saved)
+    tokenizers.load_tokenizer(saved)
   bad.one_line(error, f"mine/{name}")
   assert not hasattr(sys, "own_code_ran")
 
@@ -142,9 +143,9 @@ def test_a_template_that_loops_is_stopped(saved, monkeypatch):
 def test_a_template_may_write_a_text_in_its_own_way(saved):
   template = "{% for m in messages %}{{ m.content | upper }}{% endfor %}"
   (saved / "chat_template.jinja").write_text(template + " word")
-  pair = tv_jax.pair.load(None, saved, draft_kind="none")
+  pair = tv_jax.engine.pair.load(None, saved, draft_kind="none")
   text = pair.tokenizer.decode(
-    prompts.encode("chat", pair.tokenizer, ["what?"])
+    templates.encode("chat", pair.tokenizer, ["what?"])
   )
   assert "WHAT?" in text.replace(" ", "")
 
@@ -154,7 +155,7 @@ def test_a_template_may_write_a_text_in_its_own_way(saved):
   "turns", [None, 3, [3], [None], [b"a"], ["\ud800"], [], ["a", "b"]]
 )
 def test_what_is_no_conversation(whole, template, turns):
-  tokenizer = prompts.load_tokenizer(whole)
+  tokenizer = tokenizers.load_tokenizer(whole)
   with pytest.raises(ValueError, match=r"conversation|surrogate") as error:
-    prompts.encode(template, tokenizer, turns)
+    templates.encode(template, tokenizer, turns)
   bad.one_line(error)

@@ -12,9 +12,12 @@ from hatchling.builders.wheel import WheelBuilder
 import tv_jax
 from configs import quickstart
 from tests import checkpoints
-from tv_jax import evaluate, models, prompts, reading
+from tv_jax import models, runs
+from tv_jax.edge import reading
+from tv_jax.models import templates, tokenizers
+from tv_jax.runs import questions as questions_lib
 
-BUNDLED = prompts.BUNDLED
+BUNDLED = reading.BUNDLED
 LLAMAS = ("target", "draft", "draft_weak")
 MEGABYTES = 14
 
@@ -31,15 +34,15 @@ def target(pair):
 
 @pytest.fixture(scope="module")
 def tokenizer():
-  return prompts.load_tokenizer(BUNDLED / "target")
+  return tokenizers.load_tokenizer(BUNDLED / "target")
 
 
 @pytest.fixture(scope="module")
 def ids(tokenizer):
   """A question of MiniBench with its reference, as tokens [1, T]."""
-  question = prompts.load_questions("minibench")[-1]
+  question = questions_lib.load_questions("minibench")[-1]
   turns = [*question.turns, "So: " + question.references[0][0], "Thanks."]
-  return np.array([prompts.encode("chat", tokenizer, turns[:3])], np.int32)
+  return np.array([templates.encode("chat", tokenizer, turns[:3])], np.int32)
 
 
 def names(directory):
@@ -91,10 +94,10 @@ def test_the_head_has_the_published_keys(target):
 
 @pytest.mark.parametrize("name", LLAMAS)
 def test_the_tokenizers_are_the_same_and_name_the_end(name, tokenizer):
-  other = prompts.load_tokenizer(BUNDLED / name)
+  other = tokenizers.load_tokenizer(BUNDLED / name)
   text = "<|user|>Übersetze 17 + 4?<|end|>"
   assert other(text).input_ids == tokenizer(text).input_ids
-  (end,) = prompts.end_tokens(BUNDLED / name)
+  (end,) = tokenizers.end_tokens(BUNDLED / name)
   assert end == other.eos_token_id == tokenizer("<|end|>").input_ids[-1]
 
 
@@ -120,10 +123,10 @@ def test_transformers_answers_as_we_do(pair):
   theirs = transformers.AutoModelForCausalLM.from_pretrained(
     BUNDLED / "target", dtype=torch.float32
   ).eval()
-  questions = prompts.load_questions("minibench")[20::40]
+  questions = questions_lib.load_questions("minibench")[20::40]
   ours = answers(pair, questions, 48)
   for question, answer in zip(questions, ours.tokens, strict=True):
-    prompt = prompts.encode("chat", pair.tokenizer, question.turns[:1])
+    prompt = templates.encode("chat", pair.tokenizer, question.turns[:1])
     out = theirs.generate(
       torch.tensor([prompt]), do_sample=False, max_new_tokens=48
     )
@@ -144,10 +147,10 @@ def answers(pair, questions, limit):
 
 @pytest.mark.long
 def test_most_of_minibench_is_answered_right(pair):
-  questions = prompts.load_questions("minibench")
-  some = prompts.limit(questions, per_task=4)
+  questions = questions_lib.load_questions("minibench")
+  some = questions_lib.limit(questions, per_task=4)
   right = [
-    any(prompts.score(text, one) for one in question.references[0])
+    any(questions_lib.score(text, one) for one in question.references[0])
     for question, text in zip(some, answers(pair, some, 160).text, strict=True)
   ]
   assert np.mean(right) > 0.6
@@ -157,7 +160,7 @@ def test_most_of_minibench_is_answered_right(pair):
 def test_a_draft_goes_on_with_python(name):
   """Both are of one vocabulary with the target; no chat, no reference."""
   pair = tv_jax.load(BUNDLED / name, BUNDLED / "target", dtype="float32")
-  texts = [one.turns[0] for one in prompts.load_questions("python")[:2]]
+  texts = [one.turns[0] for one in questions_lib.load_questions("python")[:2]]
   result = tv_jax.generate(
     pair, texts, template="raw", tree="chain:2", max_new_tokens=8
   )
@@ -168,7 +171,7 @@ def test_a_draft_goes_on_with_python(name):
 def test_a_config_may_name_a_bundled_draft(name):
   config = quickstart.get_config()
   config.models.draft = f"bundled/{name}"
-  settings = evaluate.from_config(config)
+  settings = runs.from_config(config)
   place = pathlib.Path(reading.place_of(settings.models.draft))
   assert place == BUNDLED / name
   assert (place / "model.safetensors").exists()

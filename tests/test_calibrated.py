@@ -13,12 +13,13 @@ import pytest
 import tv_jax
 from launch import shapes
 from tests import quick
-from tv_jax import certify, prompts, reading
+from tv_jax import certify
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, compiling, exact, growing
 from tv_jax.certify import drafts as drafts_lib
-from tv_jax.evaluate import sources
+from tv_jax.edge import reading
 from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.runs import sources
 from tv_jax.tree import NO_PARENT, Adaptive, Calibrated
 from tv_jax.tune import calibrating, sampling
 from tv_jax.verifiers import VERIFIERS
@@ -268,7 +269,7 @@ def test_a_length_is_a_sum_over_places(x64):
 
 @pytest.mark.long
 def test_rows_have_trees_of_their_own(tmp_path):
-  pair = tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
+  pair = tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
   (tmp_path / "a.json").write_text(calibrating.text(POLICY, {}))
   asked = ["What does a fox eat?", "Which city is the capital of Spain?"]
   options = {

@@ -17,13 +17,7 @@ from tests.stores import ROOT
 from tv_jax import certify, tree
 from tv_jax.certify import cases, drafts, exact, plan
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import (
-  NOT_OFFERED,
-  VERIFIERS,
-  Verifier,
-  misfit,
-  resolve,
-)
+from tv_jax.verifiers import NOT_OFFERED, VERIFIERS, Verifier, misfit, resolve
 
 LOPSIDED = tree.from_parents([-1, 0, 0, 1])
 FORK = tree.from_parents([-1, 0, 0, 1, 1, 2])

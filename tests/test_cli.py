@@ -9,8 +9,7 @@ from absl import flags
 
 from tests.stores import ROOT
 from tv_jax import __main__ as commands
-from tv_jax import cli
-from tv_jax.cli import config_flag
+from tv_jax.edge import cli, config_flag
 
 
 def run(*arguments):

@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from experiments import paper
-from tv_jax import evaluate, reading
+from tv_jax import runs
 from tv_jax import tree as tree_lib
+from tv_jax.edge import reading
 
 ROOT = pathlib.Path(__file__).parents[1]
 BUNDLED = ("quickstart", "eagle_bundled", "python_bundled", "smoke")
@@ -24,7 +25,7 @@ def module(name):
 def checked(config):
   """The settings; Spec-Bench's questions need not be here."""
   config.questions = "minibench"
-  return evaluate.from_config(config)
+  return runs.from_config(config)
 
 
 def test_no_file_is_forgotten():
@@ -51,7 +52,7 @@ def test_a_config_says_how_to_start_it(name):
 @pytest.mark.parametrize("arg", ["tuned", "weak_tuned"])
 def test_the_quickstart_s_tuned_tree_is_of_eagle_s_size(arg):
   """And of the same draft, which is to be as cool as it was then."""
-  settings = evaluate.from_config(module("quickstart").get_config(arg))
+  settings = runs.from_config(module("quickstart").get_config(arg))
   (name,) = settings.trees
   assert len(tree_lib.parse(name)) == len(tree_lib.EAGLE_SPARSE)
   assert tree_lib.parse(name).max_depth == tree_lib.EAGLE_SPARSE.max_depth
@@ -64,7 +65,7 @@ def test_the_quickstart_s_tuned_tree_is_of_eagle_s_size(arg):
 
 
 def test_python_is_asked_as_it_is():
-  settings = evaluate.from_config(module("python_bundled").get_config())
+  settings = runs.from_config(module("python_bundled").get_config())
   assert (settings.questions, settings.models.template) == ("python", "raw")
   assert not settings.exact_match
 

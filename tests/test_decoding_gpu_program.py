@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from benchmarks import gpu_program, gpu_shapes
-from tv_jax import decoding
+from tv_jax.engine import decoding
 from tv_jax.verifiers import VERIFIERS
 
 pytestmark = pytest.mark.gpu_program

@@ -5,8 +5,7 @@ import types
 import jax
 import pytest
 
-from tv_jax import decoding
-from tv_jax.decoding import program
+from tv_jax.engine import decoding, program
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 
 from benchmarks import gpu_program, gpu_shapes
 from tests import checkpoints, quick
-from tv_jax import decoding, models
+from tv_jax import models
+from tv_jax.engine import decoding
 from tv_jax.models import sharding
 
 EIGHT = """

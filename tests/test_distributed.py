@@ -13,8 +13,8 @@ import pytest
 from tests import quick, slurm, stores
 from tests.commands import ended, run, start
 from tests.test_main_crashes import lines_in, wait
-from tv_jax.evaluate import hosts
-from tv_jax.store import Mirror, Store
+from tv_jax.runs import hosts
+from tv_jax.runs.store import Mirror, Store
 
 TINY = (
   "--config.models.target=bundled/draft",

@@ -15,7 +15,7 @@ import pytest
 from tests import documents
 from tv_jax import certify, tree
 from tv_jax.proposals import PROPOSALS
-from tv_jax.report import walks
+from tv_jax.runs.report import walks
 from tv_jax.verifiers import DOWN, resolve
 
 TUTORIAL = documents.DOCS / "new-verifier.md"

@@ -236,12 +236,13 @@ def programs():
 GIVEN = {
   "models.md": """
 import jax.numpy as jnp
-from tv_jax import models, prompts
+from tv_jax import models
+from tv_jax.edge import reading
 from tv_jax.models import mask as masks
 real = models.load, models.load_eagle
 paths = {"path/or/owner/name": "target", "another": "draft"}
-models.load = lambda path, **_: real[0](prompts.BUNDLED / paths[path])
-models.load_eagle = lambda _, target: real[1](prompts.BUNDLED/"eagle", target)
+models.load = lambda path, **_: real[0](reading.BUNDLED / paths[path])
+models.load_eagle = lambda _, target: real[1](reading.BUNDLED/"eagle", target)
 tokens = jnp.ones((4, 3), int)
 positions = jnp.broadcast_to(jnp.arange(3), (4, 3))
 mask = masks.causal(jnp.zeros(4, int), 3, 2048)

@@ -8,8 +8,8 @@ import pytest
 import tv_jax
 from configs import quickstart
 from tests import checkpoints
-from tv_jax import drafting, evaluate, models
-from tv_jax.generation import sizes
+from tv_jax import drafting, models, runs
+from tv_jax.engine import sizes
 from tv_jax.models import sharding
 
 PROMPTS = [[5], [1, 2, 3]]
@@ -94,7 +94,7 @@ def test_the_older_name_is_the_same(saved):
 def test_a_config_keeps_the_word_that_it_has(kind):
   raw = quickstart.get_config().to_dict()
   raw["models"]["draft_kind"] = kind
-  told = evaluate.from_config(raw).models.draft_kind
+  told = runs.from_config(raw).models.draft_kind
   assert told == kind
 
 
@@ -110,7 +110,7 @@ def test_a_third_way_is_one_line(saved, monkeypatch):
   monkeypatch.setitem(drafting.KINDS, "itself", Itself)
   raw = quickstart.get_config().to_dict()
   raw["models"]["draft_kind"] = "itself"
-  evaluate.from_config(raw)
+  runs.from_config(raw)
   pair = tv_jax.load("", saved / "target", draft_kind="itself")
   result = tv_jax.generate(
     pair,

@@ -10,10 +10,13 @@ import pytest
 import tv_jax
 from configs import quickstart
 from tests import traces
-from tv_jax import evaluate, prompts, report, store
-from tv_jax.evaluate import answers, asking
-from tv_jax.generation import ahead
-from tv_jax.report import walks
+from tv_jax import runs
+from tv_jax.edge import reading
+from tv_jax.engine import ahead
+from tv_jax.models import templates
+from tv_jax.runs import answers, asking, report, store
+from tv_jax.runs import questions as questions_lib
+from tv_jax.runs.report import walks
 
 
 def config(**fields):
@@ -41,21 +44,21 @@ def config(**fields):
 @pytest.fixture(autouse=True, scope="module")
 def _kept_programs(tmp_path_factory):
   """Each run loads its models anew, for which jax would compile anew."""
-  evaluate.keep_programs(str(tmp_path_factory.mktemp("programs")))
+  runs.keep_programs(str(tmp_path_factory.mktemp("programs")))
   yield
-  evaluate.keep_programs("")
+  runs.keep_programs("")
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
   folder = tmp_path_factory.mktemp("run")
-  evaluate.run(config(), folder)
+  runs.run(config(), folder)
   return folder
 
 
 @pytest.fixture(scope="module")
 def pair():
-  folder = prompts.BUNDLED
+  folder = reading.BUNDLED
   return tv_jax.load(folder / "draft", folder / "target")
 
 
@@ -71,7 +74,7 @@ def test_every_turn_of_every_cell_is_answered(finished):
   assert unit.done
   turns = sum(
     len(question.turns)
-    for question in evaluate.questions(evaluate.from_config(config()))
+    for question in runs.read_questions(runs.from_config(config()))
   )
   assert turns == 8  # two dialogues have two turns
   assert len(unit.items) == 3 * turns
@@ -85,17 +88,17 @@ def test_every_turn_of_every_cell_is_answered(finished):
 @pytest.mark.long
 def test_an_answer_is_what_generate_says(finished, pair):
   unit = store.read(finished)
-  question = prompts.load_questions("minibench")[0]
+  question = questions_lib.load_questions("minibench")[0]
   first = answer_of(unit, question=1, turn=0, verifier="traversal")
   asked = [
-    prompts.conversation(question, []),
-    prompts.conversation(question, [first.text]),
+    questions_lib.conversation(question, []),
+    questions_lib.conversation(question, [first.text]),
   ]
   for turn, turns in enumerate(asked):
     ours = answer_of(unit, question=1, turn=turn, verifier="traversal")
     theirs = tv_jax.generate(
       pair,
-      [prompts.encode("chat", pair.tokenizer, turns)],
+      [templates.encode("chat", pair.tokenizer, turns)],
       items=[asking.TURNS + turn],
       tree="kary:2x2",
       panel=["token_level"],
@@ -157,22 +160,22 @@ def test_what_is_lost_comes_again_to_the_byte(finished, tmp_path, lost):
   lines = items.read_bytes().splitlines(keepends=True)
   items.write_bytes(b"".join(lines[lost::2]))
   (folder / "DONE").unlink()
-  evaluate.run(config(), folder)
+  runs.run(config(), folder)
   assert sorted(items.read_bytes().splitlines(keepends=True)) == sorted(lines)
 
 
 def test_a_finished_run_loads_nothing(finished, monkeypatch):
   monkeypatch.setattr(
-    "tv_jax.evaluate.running.load", lambda _: pytest.fail("loaded")
+    "tv_jax.runs.running.load", lambda _: pytest.fail("loaded")
   )
   told = []
-  evaluate.run(config(), finished, told.append)
+  runs.run(config(), finished, told.append)
   assert told[-1] == "24 answers are all there"
 
 
 def test_another_config_is_refused(finished):
   with pytest.raises(ValueError, match=r"max_new_tokens: 12 there, 13 now"):
-    evaluate.run(config(max_new_tokens=13), finished)
+    runs.run(config(max_new_tokens=13), finished)
 
 
 def test_what_has_changed_since_is_refused(finished, tmp_path, monkeypatch):
@@ -183,9 +186,9 @@ def test_what_has_changed_since_is_refused(finished, tmp_path, monkeypatch):
   for name in ("questions", "draft/model.safetensors"):
     (folder / "sources.json").write_text(json.dumps(kept | {name: "other"}))
     with pytest.raises(ValueError, match=rf"run began: {name}: put back"):
-      evaluate.run(config(), folder)
+      runs.run(config(), folder)
   (folder / "sources.json").unlink()  # as an older version left it
-  evaluate.run(config(), folder)
+  runs.run(config(), folder)
   assert json.loads((folder / "sources.json").read_text()) == kept
 
 
@@ -194,7 +197,7 @@ def test_an_answer_that_lacks_something_is_named(finished, tmp_path):
   shutil.copytree(finished, folder)
   items = folder / "items.jsonl"
   items.write_text(items.read_text().replace('"text":', '"test":', 1))
-  for read in (report.write, lambda folder: evaluate.run(config(), folder)):
+  for read in (report.write, lambda folder: runs.run(config(), folder)):
     with pytest.raises(ValueError, match=r"task mt_bench, .* text is missing"):
       read(folder)
 
@@ -215,7 +218,7 @@ def test_half_a_character_fails_its_item_alone(tmp_path):
   path = questions_file(tmp_path, question(1, "a \ud800 b"), question(2))
   only = {"tasks": "", "trees": "chain:1", "verifiers": "traversal"}
   timed = {"timing__per_task": 2, "timing__stages": ""}
-  evaluate.run(
+  runs.run(
     config(questions=path, plain=False, **only, **timed), tmp_path / "run"
   )
   unit = store.read(tmp_path / "run")
@@ -242,13 +245,13 @@ def test_a_question_that_no_answer_can_be_kept_of_is_refused(
 ):
   path = questions_file(tmp_path, question(5), row)
   with pytest.raises(ValueError, match=rf"questions.jsonl: {message}"):
-    evaluate.from_config(config(questions=path, tasks=""))
+    runs.from_config(config(questions=path, tasks=""))
 
 
 def test_stages_may_be_named_by_place():
   def stages(text):
     both = config(trees="chain:1 chain:2", timing__stages=text)
-    return evaluate.from_config(both).timing.stages
+    return runs.from_config(both).timing.stages
 
   assert stages("all") == ("chain:1", "chain:2")
   assert stages("first") == ("chain:1",)
@@ -263,7 +266,7 @@ def test_failures_are_records_and_the_rest_goes_on(tmp_path):
   small = config(
     max_tokens=40, tasks="mt_bench rag", verifiers="traversal", plain=False
   )
-  evaluate.run(small, tmp_path, told.append)
+  runs.run(small, tmp_path, told.append)
   unit = store.read(tmp_path)
   failed = [item for item in unit.items if item.error is not None]
   sound = [item for item in unit.items if item.error is None]
@@ -280,24 +283,27 @@ def test_a_template_that_serves_no_question_is_refused(tmp_path, monkeypatch):
   def fail(*_):
     raise ValueError("there is no chat template")
 
-  monkeypatch.setitem(prompts.TEMPLATES, "chat", fail)
+  monkeypatch.setitem(templates.TEMPLATES, "chat", fail)
   with pytest.raises(ValueError, match="there is no chat template"):
-    evaluate.run(config(), tmp_path)
+    runs.run(config(), tmp_path)
   assert not store.read(tmp_path).items
 
 
 @pytest.mark.long
 def test_a_turn_after_a_failed_one_fails(tmp_path, monkeypatch):
-  encode, (first, *_) = prompts.encode, prompts.load_questions("minibench")
+  encode, (first, *_) = (
+    templates.encode,
+    questions_lib.load_questions("minibench"),
+  )
 
   def fail(template, tokenizer, turns):
     if turns == [first.turns[0]]:
       raise ValueError("no template\nfor mice")
     return encode(template, tokenizer, turns)
 
-  monkeypatch.setattr("tv_jax.prompts.encode", fail)
+  monkeypatch.setattr("tv_jax.models.templates.encode", fail)
   small = config(tasks="mt_bench", verifiers="traversal", plain=False)
-  evaluate.run(small, tmp_path)
+  runs.run(small, tmp_path)
   found = {
     (item.question, item.turn): item.error
     for item in store.read(tmp_path).items
@@ -309,7 +315,7 @@ def test_a_turn_after_a_failed_one_fails(tmp_path, monkeypatch):
 
 @pytest.mark.long
 def test_greedy_answers_are_the_same_whoever_verifies(tmp_path):
-  evaluate.run(config(temperatures=(0.0,), tasks="qa rag"), tmp_path)
+  runs.run(config(temperatures=(0.0,), tasks="qa rag"), tmp_path)
   unit = store.read(tmp_path)
   texts = {}
   for item in unit.items:
@@ -327,7 +333,7 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     timing__rounds=2,
     timing__stages="chain:1",
   )
-  evaluate.run(timed, tmp_path)
+  runs.run(timed, tmp_path)
   timing = store.read(tmp_path).timing
   kept = (tmp_path / "timing.json").read_bytes()
   names = [method["verifier"] for method in timing["methods"]]
@@ -341,7 +347,7 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     assert set(method["stages"]) >= {"target", "commit", "rest"}
   assert timing["methods"][0]["cycles"] == timing["methods"][0]["tokens"]
   (tmp_path / "DONE").unlink()
-  evaluate.run(timed, tmp_path)
+  runs.run(timed, tmp_path)
   assert (tmp_path / "timing.json").read_bytes() == kept
   report.write(tmp_path)
   rows = (tmp_path / "timing.csv").read_text().splitlines()
@@ -358,7 +364,7 @@ def test_times_can_wait_for_another_call(tmp_path, monkeypatch):
     timing__per_task=1,
     timing__rounds=1,
   )
-  evaluate.run(timed, tmp_path, times=False)
+  runs.run(timed, tmp_path, times=False)
   unit = store.read(tmp_path)
   assert (unit.timing, unit.done, unit.answered) == (None, False, True)
 
@@ -373,11 +379,11 @@ def test_times_can_wait_for_another_call(tmp_path, monkeypatch):
     return compiled[-1]
 
   monkeypatch.setattr(ahead, "_compile", made)
-  evaluate.run(timed, tmp_path, times=False)
+  runs.run(timed, tmp_path, times=False)
   assert len(compiled) == 2  # of plain decoding, and of both rules
   assert min(compiled) > 0
   assert not store.read(tmp_path).done
-  evaluate.run(timed, tmp_path)
+  runs.run(timed, tmp_path)
   again = store.read(tmp_path)
   assert (again.items, again.done, again.answered) == (unit.items, True, True)
   assert len(again.timing["methods"]) == 3
@@ -418,19 +424,19 @@ def test_times_can_wait_for_another_call(tmp_path, monkeypatch):
 )
 def test_what_is_wrong_is_said_before_anything_loads(fields, message):
   with pytest.raises(ValueError, match=message):
-    evaluate.from_config(config(**fields))
+    runs.from_config(config(**fields))
 
 
 def test_settings_can_be_kept_and_read_again():
-  settings = evaluate.from_config(config())
-  kept = json.loads(json.dumps(evaluate.to_dict(settings)))
-  assert evaluate.from_config(kept) == settings
+  settings = runs.from_config(config())
+  kept = json.loads(json.dumps(runs.to_dict(settings)))
+  assert runs.from_config(kept) == settings
   assert dataclasses.asdict(settings)["trees"] == ("kary:2x2",)
 
 
 def test_a_rule_for_chains_runs_on_chains_alone():
   mixed = config(trees="chain:2 eagle", verifiers="block traversal")
-  grid = evaluate.grid(evaluate.from_config(mixed))
+  grid = runs.grid(runs.from_config(mixed))
   assert [(c.tree, c.verifier) for c in grid[1:]] == [
     ("chain:2", "block"),
     ("chain:2", "traversal"),
@@ -440,7 +446,7 @@ def test_a_rule_for_chains_runs_on_chains_alone():
 
 def test_too_few_devices_are_said_to_be():
   with pytest.raises(ValueError, match=r"models.devices=64: there are only 2"):
-    evaluate.load(evaluate.from_config(config(models__devices=64)))
+    runs.load(runs.from_config(config(models__devices=64)))
 
 
 def test_questions_as_they_come(tmp_path):
@@ -460,7 +466,7 @@ def test_questions_as_they_come(tmp_path):
     timing__per_task=1,
     timing__stages="",
   )
-  evaluate.run(asked, tmp_path / "run")
+  runs.run(asked, tmp_path / "run")
   unit = store.read(tmp_path / "run")
   found = [(x.task, x.question, x.turn) for x in unit.items if x.method.plain]
   assert found == [
@@ -480,4 +486,4 @@ def test_questions_as_they_come(tmp_path):
   assert asking.number("speed/1", 1) == asking.number("speed/1", 0) + 1
   path.write_text(path.read_text().replace("speed/1", "speed\\n1"))
   with pytest.raises(ValueError, match=r"question_id 'speed\\n1' holds what"):
-    evaluate.from_config(asked)
+    runs.from_config(asked)

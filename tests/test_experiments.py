@@ -28,10 +28,11 @@ from experiments import (
 )
 from tests import test_report
 from tests.stores import ROOT
-from tv_jax import certify, metrics, report, store
-from tv_jax.metrics import Estimate
-from tv_jax.records import Answer, Method
-from tv_jax.report import tables
+from tv_jax import certify
+from tv_jax.engine.estimates import Estimate
+from tv_jax.runs import metrics, report, store
+from tv_jax.runs.records import Answer, Method
+from tv_jax.runs.report import tables
 
 
 def unit(folder, answers, finish=True, **config):
@@ -285,7 +286,7 @@ def test_an_unfinished_run_and_failed_answers_are_said(tmp_path):
 def test_shards_are_runs_of_the_config(name):
   """Every one is valid, none twice, and a smoke run has fewer or as many."""
   from configs import eagle_bundled, llama3_1b_8b, quickstart
-  from tv_jax import evaluate
+  from tv_jax import runs
 
   one = names.find(name)
   for module in (quickstart, eagle_bundled, llama3_1b_8b):
@@ -295,11 +296,11 @@ def test_shards_are_runs_of_the_config(name):
     for smoke in (False, True):
       shards = experiment.shards(one, config, smoke)
       assert len({shard.name for shard in shards}) == len(shards)
-      grids = [evaluate.from_config(shard.of(config)) for shard in shards]
+      grids = [runs.from_config(shard.of(config)) for shard in shards]
       assert len(set(map(str, grids))) == len(shards)
       # What is only timed asks some of what others ask.
       whole = [grid for grid in grids if grid.per_task == grids[0].per_task]
-      cells = [m for grid in whole for m in evaluate.grid(grid)]
+      cells = [m for grid in whole for m in runs.grid(grid)]
       assert len(set(cells)) == len(cells)
       if smoke:
         assert all(grid.per_task == 1 for grid in grids)

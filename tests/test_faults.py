@@ -13,9 +13,10 @@ import pytest
 
 import tv_jax
 from tests import checkpoints, commands, test_cycles
-from tv_jax import certify, decoding, drafting, probs, replay, tune, verifiers
+from tv_jax import certify, drafting, probs, replay, tune, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.pair import Pair
+from tv_jax.engine import decoding
+from tv_jax.engine.pair import Pair
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import Adaptive
 from tv_jax.verifiers import VERIFIERS, Decision, Verifier

@@ -15,8 +15,8 @@ from configs import (
 from experiments import experiment, frontier, wide
 from tests.test_experiments import unit
 from tests.test_report import failed
-from tv_jax import evaluate
-from tv_jax.report import tables
+from tv_jax import runs
+from tv_jax.runs.report import tables
 
 DRAFT, WEAK = "bundled/draft", "bundled/draft_weak"
 TUNED = "bundled/trees/draft-traversal.25.json"
@@ -222,7 +222,7 @@ def test_trees_that_take_shape_are_among_them(tmp_path):
     (name,) = (t for t in frontier.trees(DRAFT, nodes) if "adaptive" in t)
     (own,) = (s for s in shards if s.overrides["trees"] == name)
     assert own.name == f"adaptive-{places.replace(',', '-')}-draft"
-    assert evaluate.from_config(own.of(config)).trees == (name,)
+    assert runs.from_config(own.of(config)).trees == (name,)
   unit(tmp_path, [*answers(LENGTHS | {name: LENGTHS[TUNED]})])
   found = made(tmp_path)
   row = found.tables[1].rows[-1]
@@ -254,7 +254,7 @@ def test_rules_are_timed_on_trees_of_one_run(arg, name):
   config = quickstart.get_config(arg)
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
   (own,) = (s for s in shards if s.name == "timed-25")
-  settings = evaluate.from_config(own.of(config))
+  settings = runs.from_config(own.of(config))
   assert settings.verifiers == frontier.RULES
   assert settings.trees == (
     "eagle",
@@ -269,7 +269,7 @@ def test_rules_are_timed_on_trees_of_one_run(arg, name):
   (smoke,) = experiment.shards(frontier.EXPERIMENT, config, True)
   assert not smoke.overrides["timing.per_task"]
   ends = settings.trees[0], settings.trees[-1]
-  assert evaluate.from_config(smoke.of(config)).trees == ends
+  assert runs.from_config(smoke.of(config)).trees == ends
   config.temperatures = (0.6,)
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
   (own,) = (s for s in shards if s.name == "timed-25")
@@ -286,7 +286,7 @@ def test_how_many_questions_are_timed_is_the_user_s(asked, times, found):
   told = ["timing.per_task", "per_task"]
   experiment.refuse_what_is_swept(frontier.EXPERIMENT, [config], told, False)
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
-  grids = [evaluate.from_config(shard.of(config)) for shard in shards]
+  grids = [runs.from_config(shard.of(config)) for shard in shards]
   timed = [grid for grid in grids if grid.timing.per_task]
   assert [grid.per_task for grid in timed] == [found] * (found is not None)
   assert {grid.per_task for grid in grids if grid not in timed} == {asked}
@@ -305,7 +305,7 @@ def test_how_many_questions_are_asked_is_the_user_s(tmp_path):
   experiment.refuse_what_is_swept(*told, False)
   config.per_task = 4
   asked = [
-    evaluate.from_config(one.of(config)).per_task
+    runs.from_config(one.of(config)).per_task
     for one in experiment.shards(frontier.EXPERIMENT, config, False)
   ]
   assert {*asked} == {1, 4}
@@ -446,7 +446,7 @@ def test_of_the_eagle_head_trees_were_tuned():
   config = eagle_bundled.get_config()
   shards = experiment.shards(frontier.EXPERIMENT, config, False)
   for shard in shards:
-    evaluate.from_config(shard.of(config))
+    runs.from_config(shard.of(config))
   (timed,) = (s.overrides["trees"] for s in shards if s.name == "timed-25")
   shaped = "adaptive:5,5,5,5,5@bundled/calibrations/eagle.json"
   assert timed == f"eagle bundled/trees/eagle-traversal.25.json {shaped}"
@@ -477,7 +477,7 @@ def test_wider_trees_are_asked_a_few_questions_of_each_task():
   for arg, draft in (("", "draft"), ("weak", "draft_weak_cool")):
     config = quickstart.get_config(arg)
     shards = experiment.shards(wide.EXPERIMENT, config, False)
-    asked = [evaluate.from_config(shard.of(config)) for shard in shards]
+    asked = [runs.from_config(shard.of(config)) for shard in shards]
     found = {one.trees[0] for one in asked}
     assert len(found) == len(asked)
     assert {one.per_task for one in asked} == {wide.FEW}
@@ -533,7 +533,7 @@ def test_the_runs_of_python_are_runs():
   for given, asked in ((0, wide.FEW), (24, 24)):
     config.per_task = given
     for shard in experiment.shards(wide.EXPERIMENT, config, False):
-      settings = evaluate.from_config(shard.of(config))
+      settings = runs.from_config(shard.of(config))
       assert settings.per_task == asked
       assert settings.questions == "python"
 

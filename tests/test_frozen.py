@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tv_jax.evaluate import frozen
+from tv_jax.runs import frozen
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

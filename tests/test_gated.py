@@ -11,9 +11,10 @@ import pytest
 
 import tv_jax
 from tests import quick
-from tv_jax import certify, prompts, proposals, replay
+from tv_jax import certify, proposals, replay
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, exact
+from tv_jax.edge import reading
 from tv_jax.proposals import INVALID, WITHOUT_REPLACEMENT, gated
 from tv_jax.verifiers import VERIFIERS
 
@@ -155,7 +156,7 @@ def test_under_such_a_gate_a_rule_draws_from_another_law(x64):
 
 @pytest.mark.long
 def test_a_run_is_recorded_and_replayed(tmp_path):
-  pair = tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
+  pair = tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
   result = tv_jax.record(
     pair,
     ["What does a fox eat?", "Which city is the capital of Spain?"],

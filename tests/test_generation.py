@@ -17,11 +17,12 @@ import pytest
 
 import tv_jax
 from tests import checkpoints
-from tv_jax import decoding, models, prompts, tree
-from tv_jax.decoding import program
-from tv_jax.generation import batches
-from tv_jax.generation import settings as settings_lib
-from tv_jax.pair import Pair
+from tv_jax import models, tree
+from tv_jax.edge import reading
+from tv_jax.engine import batches, decoding, program
+from tv_jax.engine import settings as settings_lib
+from tv_jax.engine.pair import Pair
+from tv_jax.models import templates
 from tv_jax.verifiers import VERIFIERS, Verifier
 
 PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 11], [*range(16)]]
@@ -647,7 +648,7 @@ def test_compiled_programs_can_be_forgotten():
 
 @pytest.mark.long
 def test_a_pickled_result_has_its_text_and_not_the_weights():
-  bundled = tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
+  bundled = tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
   options = {"tree": "chain:2", "max_new_tokens": 8}
   result = tv_jax.generate(bundled, ["Once"], **options)
   data = pickle.dumps(result)
@@ -660,7 +661,7 @@ def test_a_pickled_result_has_its_text_and_not_the_weights():
 
 @pytest.fixture(scope="module")
 def bundled():
-  return tv_jax.load(prompts.BUNDLED / "draft", prompts.BUNDLED / "target")
+  return tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
 
 
 @pytest.mark.parametrize(
@@ -674,7 +675,7 @@ def bundled():
 def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
   template = "chat" if count == 1 else "raw"
   found = batches.encode(bundled, asked, template, 8)
-  chat = prompts.encode("chat", bundled.tokenizer, ["What does a fox eat?"])
+  chat = templates.encode("chat", bundled.tokenizer, ["What does a fox eat?"])
   assert found[0] == chat
   assert len(found) == count
   assert found[1:] in ([], [bundled.tokenizer("Yes").input_ids, [5]])

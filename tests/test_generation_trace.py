@@ -8,8 +8,8 @@ import pytest
 
 import tv_jax
 from tests.test_generation import PROMPTS, generate, pair
-from tv_jax import decoding, generation, tree
-from tv_jax.generation import batches
+from tv_jax import engine, tree
+from tv_jax.engine import batches, decoding
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import VERIFIERS, checked, derived
 
@@ -84,7 +84,7 @@ def test_a_trace_says_what_happened(kind, proposal):
   }
   result = tv_jax.generate(pair(kind), PROMPTS, trace=kept, **options)
   shape = tree.parse(options["tree"])
-  how = generation.resolve(pair(kind), **options)
+  how = engine.resolve(pair(kind), **options)
   batch = batches.assemble(pair(kind), how, PROMPTS, range(4), 4)
   caches = batches.caches(pair(kind), batch)
   prefill = jax.jit(decoding.prefill, static_argnums=(0, 4))
@@ -155,7 +155,7 @@ def test_a_law_that_is_asked_for_brings_its_decision(rule):
     "among": ("token_level", "ot_traversal"),
     "panel": ("ot_traversal",),
   }
-  how = generation.resolve(pair(), max_new_tokens=24, **told)
+  how = engine.resolve(pair(), max_new_tokens=24, **told)
   drafts = how.plan.speculation
   rules = drafts.verifier, *drafts.others
   assert all(form.both for form in rules)

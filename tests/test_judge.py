@@ -12,8 +12,8 @@ from experiments.judge.client import endpoint
 from experiments.judge.grades import Exam
 from tests.judges import KEY, MODEL, NAME, finished_run
 from tests.stores import one_line
-from tv_jax import store
-from tv_jax.prompts import Question
+from tv_jax.runs import store
+from tv_jax.runs.questions import Question
 
 ANSWERS = 3 * 4  # methods, and turns of two questions
 

@@ -28,7 +28,8 @@ from tests.judges import (
 from tests.stores import ROOT
 from tests.test_judge_client import unused
 from tests.test_main_crashes import wait
-from tv_jax import cli, store
+from tv_jax.edge import cli
+from tv_jax.runs import store
 
 PROGRAM = "experiments.judge"
 GRADES = 2 * 12  # runs of the judge, and answers

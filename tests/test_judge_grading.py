@@ -25,10 +25,11 @@ from tests.judges import (
   trouble,
 )
 from tests.stores import one_line
-from tv_jax import store
-from tv_jax.records import Key
-from tv_jax.report import formats
-from tv_jax.report.tables import NOTHING
+from tv_jax.edge import disk
+from tv_jax.runs import store
+from tv_jax.runs.records import Key
+from tv_jax.runs.report import formats
+from tv_jax.runs.report.tables import NOTHING
 
 pytestmark = pytest.mark.judge
 
@@ -374,7 +375,7 @@ def test_a_second_process_is_refused(folder):
 
   def respond(body, number):
     if number == 0:
-      with pytest.raises(store.StoreError, match=r"being written .* wait for"):
+      with pytest.raises(disk.StoreError, match=r"being written .* wait for"):
         grade(folder, server)
       seen.append(number)
     return reply()

@@ -10,7 +10,7 @@ import jax
 import pytest
 
 from tests.stores import ROOT
-from tv_jax.generation import programs
+from tv_jax.engine import programs
 
 ASK = """
 import json, sys, jax, tv_jax

@@ -8,10 +8,10 @@ import pytest
 from configs import smoke
 from experiments import command, names
 from tests.test_evaluate import config
-from tv_jax import evaluate, generation, store
-from tv_jax.evaluate import environment, known
-from tv_jax.records import Method
-from tv_jax.store import unit as unit_lib
+from tv_jax import engine, runs
+from tv_jax.runs import environment, known, store
+from tv_jax.runs.records import Method
+from tv_jax.runs.store import unit as unit_lib
 
 ENVIRONMENT = {"revision": "0123456789ab", "jax": "0", "date": "2026-01-01"}
 SOURCES = {"questions": "a", "target": "b", "draft": "c", "trees/kary:2x2": "d"}
@@ -19,9 +19,9 @@ SOURCES = {"questions": "a", "target": "b", "draft": "c", "trees/kary:2x2": "d"}
 
 @pytest.fixture(scope="module", autouse=True)
 def _kept_programs(tmp_path_factory):
-  evaluate.keep_programs(str(tmp_path_factory.mktemp("programs")))
+  runs.keep_programs(str(tmp_path_factory.mktemp("programs")))
   yield
-  evaluate.keep_programs("")
+  runs.keep_programs("")
 
 
 @pytest.fixture
@@ -35,17 +35,17 @@ def committed(monkeypatch):
 def test_a_second_run_decodes_what_the_first_has_not(tmp_path, monkeypatch):
   first, alone, second = (tmp_path / name for name in ("a", "b", "c"))
   wider = config(seeds=(1, 0), plain=False)
-  evaluate.run(config(), first)
-  evaluate.run(wider, alone)
-  decode, methods = generation.Rows.decode, []
+  runs.run(config(), first)
+  runs.run(wider, alone)
+  decode, methods = engine.Rows.decode, []
 
   def watched(self, how, *arguments):
     methods.append((how.name, how.seed))
     return decode(self, how, *arguments)
 
-  monkeypatch.setattr(generation.Rows, "decode", watched)
+  monkeypatch.setattr(engine.Rows, "decode", watched)
   told = []
-  evaluate.run(wider, second, told.append, others=[tmp_path / "no", first])
+  runs.run(wider, second, told.append, others=[tmp_path / "no", first])
   assert {*methods} == {("token_level", 1), ("traversal", 1)}
   assert any(
     "32 answers in 4 cells, 0 are there, 16 in other" in t for t in told
@@ -56,24 +56,24 @@ def test_a_second_run_decodes_what_the_first_has_not(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("committed")
 def test_a_run_that_has_all_from_others_decodes_nothing(tmp_path, monkeypatch):
-  evaluate.run(config(), tmp_path / "a")
+  runs.run(config(), tmp_path / "a")
 
   def fail(*_, **__):
     raise AssertionError("decoded, or compiled")
 
-  monkeypatch.setattr(generation.Rows, "decode", fail)
-  monkeypatch.setattr("tv_jax.decoding.compile", fail)
+  monkeypatch.setattr(engine.Rows, "decode", fail)
+  monkeypatch.setattr("tv_jax.engine.decoding.compile", fail)
   one = config(seeds=(0,), plain=False)
-  evaluate.run(one, tmp_path / "b", others=[tmp_path / "a"])
+  runs.run(one, tmp_path / "b", others=[tmp_path / "a"])
   assert store.read(tmp_path / "b").done
 
 
 def test_where_it_was_begun_is_looked_at(tmp_path, monkeypatch):
   """A run that goes on elsewhere tells of both places."""
   folder, asked = tmp_path / "run", []
-  settings = evaluate.from_config(config())
+  settings = runs.from_config(config())
   began = {**environment.describe(), "revision": "another"}
-  with store.Store(folder, evaluate.to_dict(settings), began):
+  with store.Store(folder, runs.to_dict(settings), began):
     pass
 
   def look(settings, environments, *_):
@@ -82,7 +82,7 @@ def test_where_it_was_begun_is_looked_at(tmp_path, monkeypatch):
 
   monkeypatch.setattr(known, "answers", look)
   with pytest.raises(ValueError, match="enough"):
-    evaluate.run(config(), folder)
+    runs.run(config(), folder)
   assert [one["revision"] for one in asked] == [
     "another",
     environment.describe()["revision"],
@@ -99,7 +99,7 @@ def run(tmp_path):
     temperature=1.0,
     seed=0,
   )
-  asked = evaluate.to_dict(evaluate.from_config(config()))
+  asked = runs.to_dict(runs.from_config(config()))
 
   def made(
     sources=SOURCES, done=True, count=None, place=ENVIRONMENT, **changes
@@ -127,7 +127,7 @@ def run(tmp_path):
 
 
 def taken(folder, *places):
-  settings = evaluate.from_config(config())
+  settings = runs.from_config(config())
   return len(
     known.answers(settings, places or [ENVIRONMENT], SOURCES, [folder])
   )
@@ -177,10 +177,10 @@ def test_only_what_would_be_the_same_is_taken(run, changes, count):
 @pytest.mark.usefixtures("committed")
 def test_of_a_run_of_other_rules_plain_answers_are_taken(tmp_path):
   first = tmp_path / "a"
-  evaluate.run(config(), first)
+  runs.run(config(), first)
   other = config(verifiers="layer_walk", plain=True)
   taken = known.answers(
-    evaluate.from_config(other),
+    runs.from_config(other),
     store.read(first).environments,
     json.loads((first / unit_lib.SOURCES).read_text()),
     [first],
@@ -223,7 +223,7 @@ def test_an_experiment_looks_at_the_runs_of_all_others(tmp_path, monkeypatch):
   there.mkdir(parents=True)
   given = []
   monkeypatch.setattr(
-    evaluate, "run", lambda *_, others, times: given.append([*others])
+    runs, "run", lambda *_, others, times: given.append([*others])
   )
   monkeypatch.setattr("experiments.experiment.read", lambda *_: None)
   tiny = smoke.get_config()

@@ -19,8 +19,9 @@ from launch.sweep import Sweep
 from launch.units import Pair, Unit
 from tests.commands import run
 from tests.stores import ROOT
-from tv_jax import evaluate, reading, store
-from tv_jax.evaluate import sources
+from tv_jax import runs
+from tv_jax.edge import reading
+from tv_jax.runs import sources, store
 
 CONFIGS = {
   "quickstart": quickstart.get_config(),
@@ -61,9 +62,9 @@ def test_units_are_what_the_experiment_runs(name, smoke):
   ]
   assert len(found) == len(wanted)
   for unit, (pair, shard) in zip(found, wanted, strict=True):
-    theirs = evaluate.from_config(shard.of(pair.config))
+    theirs = runs.from_config(shard.of(pair.config))
     config = pair.config.copy_and_resolve_references()
-    ours = evaluate.from_config(overridden(config.unlock(), unit.command))
+    ours = runs.from_config(overridden(config.unlock(), unit.command))
     assert ours == theirs
     assert unit.folder == pathlib.Path("runs", unit.name)
     assert shlex.split(unit.line)[1:] == unit.command[1:]
@@ -207,10 +208,10 @@ def finished(folder, field, value):
   """A unit that a launcher has finished, as far as can be seen."""
   own = CONFIGS["quickstart"].copy_and_resolve_references().unlock()
   own.update_from_flattened_dict({"trees": "chain:2", field: value})
-  settings = evaluate.from_config(own)
+  settings = runs.from_config(own)
   one = unit(folder, "")
-  with store.Store(folder, evaluate.to_dict(settings), {}) as results:
-    asked = evaluate.questions(settings)
+  with store.Store(folder, runs.to_dict(settings), {}) as results:
+    asked = runs.read_questions(settings)
     results.keep_sources(sources.hashes(settings, asked))
     results.finish()
   tries.begin(folder, one.id, 0, None)
@@ -421,7 +422,7 @@ def test_a_unit_is_told_of_a_signal_and_waited_for():
   )
   program = f"""
 import sys
-from tv_jax import cli
+from tv_jax.edge import cli
 cli.until_told(lambda heard: cli.run_child([sys.executable, "-c", {body!r}]))
 """
   process = subprocess.Popen(

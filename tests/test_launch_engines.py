@@ -18,7 +18,7 @@ from launch import tries
 from tests import slurm
 from tests.commands import ended, run, start
 from tests.test_launch import gone, until
-from tv_jax import report
+from tv_jax.runs import report
 
 pytestmark = pytest.mark.long
 

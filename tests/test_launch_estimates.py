@@ -17,18 +17,11 @@ from launch import hours as hours_lib
 from launch import models as models_lib
 from launch.units import Pair
 from tests import checkpoints, published
-from tv_jax import (
-  drafting,
-  evaluate,
-  extents,
-  memory,
-  prompts,
-  reading,
-  tree,
-  verifiers,
-)
-from tv_jax.generation import sizes
-from tv_jax.models import families, layout
+from tv_jax import drafting, runs, tree, verifiers
+from tv_jax.edge import reading
+from tv_jax.engine import extents, sizes
+from tv_jax.models import families, layout, memory
+from tv_jax.runs import questions as questions_lib
 
 FIELDS = {
   "batch_size": 3,
@@ -49,7 +42,7 @@ def made(target, draft, kind="llama", **fields):
 def of_a_run(config, monkeypatch):
   """What the run itself would refuse, or not: its largest batch."""
   seen = []
-  settings = evaluate.from_config(config)
+  settings = runs.from_config(config)
   with monkeypatch.context() as patch:
     patch.setattr(memory, "check", lambda parts, *_: seen.append(parts))
     # A launcher reckons for GPUs.
@@ -57,7 +50,7 @@ def of_a_run(config, monkeypatch):
     places = map(
       reading.place_of, (settings.models.target, settings.models.draft)
     )
-    evaluate.loading.check(settings, *places)
+    runs.loading.check(settings, *places)
   return max(seen, key=lambda parts: sum(parts.values()))
 
 
@@ -123,7 +116,9 @@ def test_models_of_any_shape(family, seed, tmp_path, monkeypatch):
 def layouts(tmp_path_factory):
   """Of every repository that configs/ names, its files at a small size."""
   folder = tmp_path_factory.mktemp("layouts")
-  texts = [t for q in prompts.load_questions("minibench") for t in q.turns]
+  texts = [
+    t for q in questions_lib.load_questions("minibench") for t in q.turns
+  ]
   for name in ("llama3_8b", "llama3_1b", "llama2_7b", "llama_68m", "vicuna_7b"):
     getattr(published, name)(folder / name, texts)
   published.eagle_vicuna(folder / "eagle_vicuna", folder / "vicuna_7b")

@@ -18,7 +18,7 @@ from launch.sweep import Sweep
 from launch.units import Unit
 from tests.commands import run
 from tests.test_launch import until
-from tv_jax import store
+from tv_jax.edge import disk
 
 
 def unit(place, name="one"):
@@ -154,7 +154,7 @@ def test_one_launcher_at_a_time(tmp_path):
   assert sweep.holder is None
   with sweep_lib.held(sweep):
     assert sweep.holder["pid"] == os.getpid()
-    with pytest.raises(store.StoreError, match="python -m launch cancel"):
+    with pytest.raises(disk.StoreError, match="python -m launch cancel"):
       sweep_lib.held(sweep).__enter__()
   assert sweep.holder is None
 

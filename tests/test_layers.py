@@ -1,7 +1,6 @@
-"""The house: what imports what, and the README's map of it."""
+"""The house: what imports what, and CONTRIBUTING's map of it."""
 
 import ast
-import graphlib
 import importlib
 import pathlib
 import re
@@ -11,122 +10,6 @@ import pytest
 import tv_jax
 
 PACKAGE = pathlib.Path(tv_jax.__file__).parent
-
-# What each room imports of the others: no more, and no less.
-EDGES = {
-  "reading": set(),
-  "names": set(),
-  "memory": set(),
-  "extents": set(),
-  "threefry": set(),
-  "probs": {"reading", "threefry"},
-  "tree": {"reading", "names", "probs"},
-  "proposals": {"reading", "names", "probs", "threefry"},
-  "verifiers": {"names", "tree", "probs", "proposals", "threefry"},
-  "prompts": {"reading"},
-  "models": {"reading", "memory"},
-  "pair": {"reading", "prompts", "models", "drafting"},
-  "drafting": {"tree", "proposals", "models", "threefry"},
-  "decoding": {
-    "names",
-    "extents",
-    "threefry",
-    "tree",
-    "probs",
-    "proposals",
-    "verifiers",
-    "models",
-    "drafting",
-  },
-  "records": set(),
-  "store": {"reading", "records"},
-  "metrics": {"records"},
-  "generation": {
-    "reading",
-    "names",
-    "memory",
-    "extents",
-    "tree",
-    "probs",
-    "proposals",
-    "verifiers",
-    "prompts",
-    "models",
-    "pair",
-    "drafting",
-    "decoding",
-    "metrics",
-  },
-  "cli": {"reading", "names"},
-  "certify": {
-    "names",
-    "tree",
-    "probs",
-    "proposals",
-    "verifiers",
-    "models",
-    "drafting",
-    "decoding",
-    "store",
-    "cli",
-  },
-  "audit": set(),
-  "replay": {
-    "reading",
-    "names",
-    "memory",
-    "tree",
-    "probs",
-    "proposals",
-    "verifiers",
-    "pair",
-    "drafting",
-    "decoding",
-    "metrics",
-    "generation",
-    "store",
-    "cli",
-  },
-  "evaluate": {
-    "reading",
-    "names",
-    "memory",
-    "extents",
-    "tree",
-    "probs",
-    "proposals",
-    "verifiers",
-    "prompts",
-    "models",
-    "pair",
-    "drafting",
-    "decoding",
-    "metrics",
-    "generation",
-    "records",
-    "store",
-  },
-  "report": {"tree", "verifiers", "metrics", "cli", "records", "store"},
-  "tune": {
-    "reading",
-    "tree",
-    "probs",
-    "proposals",
-    "verifiers",
-    "prompts",
-    "pair",
-    "metrics",
-    "generation",
-    "replay",
-    "store",
-    "evaluate",
-    "report",
-    "cli",
-  },
-  "__main__": {"cli"},
-  "main": {"cli", "store", "evaluate", "report"},
-  "__init__": {"pair", "generation", "replay"},
-}
 
 
 def room(path, folder):
@@ -168,21 +51,35 @@ def imports(folder):
   return found
 
 
-def violations(found, edges):
-  """Imports that are not declared, and edges that no import uses."""
-  declared = {(own, other) for own in edges for other in edges[own]}
-  for own, other in sorted({*found} - declared):
-    yield f"{own} imports {other} ({found[own, other]})"
-  for own, other in sorted(declared - {*found}):
-    yield f"{own} does not import {other}"
+def drawn():
+  """The rooms of CONTRIBUTING's map, row by row."""
+  text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
+  rows = text[text.index("## The house") :]
+  # Rooms stand left of what they are for.
+  rows = re.findall(r"^    (\S.*?)  ", rows, re.M)
+  return [re.findall(r"(\w+)(?:/(?!\w)|\.py)", row) for row in rows]
 
 
-def test_every_import_is_declared_and_every_edge_is_used():
-  assert [*violations(imports(PACKAGE), EDGES)] == []
+def violations(found, rows):
+  """Imports of what stands in no row above."""
+  above = {}
+  for number, row in enumerate(rows):
+    above |= dict.fromkeys(row, number)
+  for own, other in sorted(found):
+    if own != "__init__" and not above[other] < above[own]:
+      yield f"{own} imports {other} ({found[own, other]})"
 
 
-def test_no_room_needs_itself():
-  graphlib.TopologicalSorter(EDGES).prepare()
+def test_rooms_import_from_rows_above():
+  assert [*violations(imports(PACKAGE), drawn())] == []
+
+
+def test_an_import_from_below_is_seen(tmp_path):
+  (tmp_path / "tree.py").write_text("from tv_jax import certify\n")
+  rows = [["tree"], ["certify"]]
+  assert [*violations(imports(tmp_path), rows)] == [
+    "tree imports certify (tree.py, line 1)"
+  ]
 
 
 @pytest.mark.parametrize(
@@ -193,43 +90,15 @@ def test_nothing_in_the_package_needs_what_is_beside_it(path):
   assert beside.isdisjoint(imported_modules(ast.parse(path.read_text())))
 
 
-def test_an_import_too_many_and_an_edge_too_many_are_seen(tmp_path):
-  (tmp_path / "tree.py").write_text("from tv_jax import certify\n")
-  edges = {"tree": {"names"}}
-  assert [*violations(imports(tmp_path), edges)] == [
-    "tree imports certify (tree.py, line 1)",
-    "tree does not import names",
-  ]
-
-
-def drawn():
-  """The rooms of the README's map, row by row."""
-  readme = (PACKAGE.parent / "README.md").read_text()
-  rows = readme[readme.index("## The house") :]
-  # Rooms stand left of what they are for.
-  rows = re.findall(r"^    (\S.*?)  ", rows, re.M)
-  return [re.findall(r"(\w+)(?:/(?!\w)|\.py)", row) for row in rows]
-
-
-def test_the_readme_s_map_names_every_room():
+def test_the_map_names_every_room():
   inside = {
     path.stem
     for path in PACKAGE.iterdir()
     if path.suffix == ".py" or (path / "__init__.py").exists()
   }
   beside = {"bundled", "configs", "experiments", "launch", "benchmarks"}
-  beside |= {"tests"}
   named = [room for row in drawn() for room in row]
-  assert sorted(named) == sorted({*inside, *beside} - {"__init__"})
-  assert inside == {*EDGES}
-
-
-def test_the_readme_s_rows_import_from_rows_above():
-  above = set()
-  for row in drawn():
-    above |= {*row}
-    for own in row:
-      assert EDGES.get(own, set()) <= above
+  assert sorted(named) == sorted({*inside, *beside, "tests"} - {"__init__"})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from tests.commands import SMALL, contents, ended, refused, run, start
 from tests.stores import ROOT
 from tests.test_main_crashes import lines_in, wait
-from tv_jax.prompts import BUNDLED
+from tv_jax.edge.reading import BUNDLED
 
 PAIR = "target={0}/target", "draft={0}/draft"
 
@@ -288,7 +288,7 @@ def test_the_report_comes_again_from_the_items(finished):
   assert len(made) == 8
   for path in made:
     path.unlink()
-  done = run(folder, program="tv_jax.report")
+  done = run(folder, program="tv_jax.runs.report")
   assert (done.returncode, done.stdout) == (0, f"{page}\n")
   assert (contents(folder), page.read_bytes()) == (before, html)
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from tv_jax import metrics
-from tv_jax.metrics import Estimate
-from tv_jax.records import Answer, Method
+from tv_jax.engine import estimates
+from tv_jax.engine.estimates import Estimate
+from tv_jax.runs import metrics
+from tv_jax.runs.records import Answer, Method
 
 
 def record(question=1, accepted=(2, 4), verifier="traversal", seed=0, **fields):
@@ -28,20 +29,20 @@ def test_errors_are_clustered():
   rng = np.random.default_rng(0)
   item = np.repeat(np.arange(400), 5)
   values = rng.normal(size=400)[item] + 0.1 * rng.normal(size=2000)
-  found = metrics.Estimate.clustered(values, item)
+  found = estimates.Estimate.clustered(values, item)
   assert found.error == pytest.approx(1 / 20, rel=0.1)  # not 1 / sqrt(2000)
   assert found.n == 400
-  alone = metrics.Estimate.clustered(values, np.arange(2000))
+  alone = estimates.Estimate.clustered(values, np.arange(2000))
   assert alone.error == pytest.approx(values.std(ddof=1) / 2000**0.5)
-  assert f"{metrics.Estimate.clustered(values, 0 * item)}".endswith("± ?")
+  assert f"{estimates.Estimate.clustered(values, 0 * item)}".endswith("± ?")
 
 
 def test_how_an_estimate_prints():
-  found = metrics.Estimate(mean=1.23456, error=0.0123, n=3)
+  found = estimates.Estimate(mean=1.23456, error=0.0123, n=3)
   assert f"{found}" == "1.235 ± 0.012"
   assert f"{found:+.2f}" == "+1.23 ± 0.01"
-  assert f"{metrics.Estimate.of([1.0])}" == "1.000 ± ?"
-  assert f"{metrics.Estimate.of([])}" == "nan ± ?"
+  assert f"{estimates.Estimate.of([1.0])}" == "1.000 ± ?"
+  assert f"{estimates.Estimate.of([])}" == "nan ± ?"
 
 
 def test_by_item_and_by_token():

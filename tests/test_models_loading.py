@@ -13,7 +13,8 @@ from safetensors.numpy import load_file, save_file
 
 import tv_jax
 from tests import checkpoints
-from tv_jax import models, reading
+from tv_jax import models
+from tv_jax.edge import reading
 from tv_jax.models import families, mask, products, sharding
 
 CONFIG = checkpoints.tiny()

@@ -12,8 +12,8 @@ from benchmarks import gpu_shapes
 from launch import models as launch_models
 from tests import checkpoints
 from tests.commands import run
-from tv_jax import decoding, drafting, extents, models
-from tv_jax.generation import sizes
+from tv_jax import drafting, models
+from tv_jax.engine import decoding, extents, sizes
 from tv_jax.models import eagle, families, layout, quantised, sharding
 from tv_jax.models.quantised import Quantised
 

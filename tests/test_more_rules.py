@@ -21,14 +21,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.certify import plan
 from tv_jax.proposals import PROPOSALS
 from tv_jax.tree import ROOT
-from tv_jax.verifiers import (
-  DEFAULT,
-  VERIFIERS,
-  gbv,
-  k_seq,
-  misfit,
-  resolve,
-)
+from tv_jax.verifiers import DEFAULT, VERIFIERS, gbv, k_seq, misfit, resolve
 
 IID = "with_replacement"
 

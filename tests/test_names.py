@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from tv_jax import names, proposals, tree, verifiers
+from tv_jax import proposals, tree, verifiers
+from tv_jax.edge import names
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.verifiers import VERIFIERS, Verifier
 

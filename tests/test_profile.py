@@ -6,9 +6,9 @@ import pytest
 
 import tv_jax
 from tests import checkpoints, quick
+from tv_jax.engine.pair import Pair
 from tv_jax.models import eagle
 from tv_jax.models.model import Head
-from tv_jax.pair import Pair
 
 PROMPTS = [[1, 5, 9], [7], [3, 4, 5, 6, 7, 8, 9, 10, 11], [2, 30, 31]]
 

@@ -7,7 +7,8 @@ import tokenizers
 import transformers
 
 from tests.stores import ROOT
-from tv_jax import prompts
+from tv_jax.models import templates
+from tv_jax.models import tokenizers as tokenizers_lib
 
 TURNS = ["hi there", "hello", "bye"]
 TEMPLATE = (
@@ -44,27 +45,27 @@ def directory(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tokenizer(directory):
-  return prompts.load_tokenizer(directory)
+  return tokenizers_lib.load_tokenizer(directory)
 
 
 def test_raw(tokenizer):
-  ids = prompts.encode("raw", tokenizer, ["hi there"])
+  ids = templates.encode("raw", tokenizer, ["hi there"])
   assert ids[0] == 0
   assert tokenizer.decode(ids[1:]) == "hi there"
 
 
 def test_vicuna(tokenizer):
-  ids = prompts.encode("vicuna", tokenizer, TURNS)
+  ids = templates.encode("vicuna", tokenizer, TURNS)
   assert ids.count(0) == 1
   assert ids.count(1) == 1
   assert tokenizer.decode(ids) == (
-    f"<s>{prompts.VICUNA_SYSTEM} USER: hi there ASSISTANT: hello</s>"
+    f"<s>{templates.VICUNA_SYSTEM} USER: hi there ASSISTANT: hello</s>"
     "USER: bye ASSISTANT:"
   )
 
 
 def test_chat_is_the_same_on_every_day_and_begins_once(tokenizer):
-  ids = prompts.encode("chat", tokenizer, TURNS)
+  ids = templates.encode("chat", tokenizer, TURNS)
   assert tokenizer.decode(ids) == (
     "<s>26 Jul 2024<user>hi there<assistant>hello<user>bye<assistant>"
   )
@@ -73,25 +74,25 @@ def test_chat_is_the_same_on_every_day_and_begins_once(tokenizer):
 def test_messages_are_turns_and_may_begin_with_the_systems(tokenizer):
   roles = ("user", "assistant", "user")
   said = [{"role": r, "content": t} for r, t in zip(roles, TURNS, strict=True)]
-  assert prompts.encode_messages(tokenizer, said) == prompts.encode(
+  assert templates.encode_messages(tokenizer, said) == templates.encode(
     "chat", tokenizer, TURNS
   )
   said = [{"role": "system", "content": "hello"}, *said]
-  assert tokenizer.decode(prompts.encode_messages(tokenizer, said)) == (
+  assert tokenizer.decode(templates.encode_messages(tokenizer, said)) == (
     "<s>26 Jul 2024<system>hello"
     "<user>hi there<assistant>hello<user>bye<assistant>"
   )
 
 
 def test_a_template_that_drops_the_systems_message_is_refused(directory):
-  deaf = prompts.load_tokenizer(directory)
+  deaf = tokenizers_lib.load_tokenizer(directory)
   deaf.chat_template = "{{ messages[-1].content }}"
   said = [
     {"role": "system", "content": "hello"},
     {"role": "user", "content": "bye"},
   ]
   with pytest.raises(ValueError, match="leaves out what the system says"):
-    prompts.encode_messages(deaf, said)
+    templates.encode_messages(deaf, said)
 
 
 @pytest.mark.parametrize(
@@ -108,30 +109,30 @@ def test_a_template_that_drops_the_systems_message_is_refused(directory):
 )
 def test_what_is_no_message(tokenizer, said):
   with pytest.raises(ValueError, match=r"message|surrogate") as error:
-    prompts.encode_messages(tokenizer, said)
+    templates.encode_messages(tokenizer, said)
   assert "\n" not in str(error.value)
 
 
 def test_a_tokenizer_without_a_chat_template(directory):
-  plain = prompts.load_tokenizer(directory)
+  plain = tokenizers_lib.load_tokenizer(directory)
   plain.chat_template = None
   with pytest.raises(ValueError, match="no chat template: use one of raw, vi"):
-    prompts.encode("chat", plain, TURNS)
+    templates.encode("chat", plain, TURNS)
 
 
 def test_an_unknown_template(tokenizer):
   with pytest.raises(ValueError, match="'alpaca' is not one of raw, vicuna"):
-    prompts.encode("alpaca", tokenizer, TURNS)
+    templates.encode("alpaca", tokenizer, TURNS)
 
 
 def test_a_conversation_that_ends_with_an_answer(tokenizer):
   with pytest.raises(ValueError, match="2 turns does not end with the user"):
-    prompts.encode("vicuna", tokenizer, TURNS[:2])
+    templates.encode("vicuna", tokenizer, TURNS[:2])
 
 
 def test_no_tokenizer(tmp_path):
   with pytest.raises(ValueError, match=f"no tokenizer .* {tmp_path}"):
-    prompts.load_tokenizer(tmp_path)
+    tokenizers_lib.load_tokenizer(tmp_path)
 
 
 # Without PyTorch even where it is installed.
@@ -141,8 +142,7 @@ find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: (
   None if name == "torch" else find(name, *rest)
 )
-from tv_jax import prompts
-from tv_jax.prompts import tokenizers
+from tv_jax.models import tokenizers
 {0}
 import transformers
 assert not transformers.is_torch_available()
@@ -153,7 +153,7 @@ transformers.utils.logging.get_logger("transformers").warning("a real one")
 @pytest.mark.parametrize(
   "first",
   [
-    'prompts.load_tokenizer(prompts.BUNDLED / "target")',
+    'tokenizers_lib.load_tokenizer(prompts.BUNDLED / "target")',
     "tokenizers.import_transformers()",
   ],
 )
@@ -185,6 +185,6 @@ def test_end_tokens(tmp_path, generation, config, expected):
     path.write_text(json.dumps(generation))
   if expected is None:
     with pytest.raises(ValueError, match="names no eos_token_id"):
-      prompts.end_tokens(tmp_path)
+      tokenizers_lib.end_tokens(tmp_path)
   else:
-    assert prompts.end_tokens(tmp_path) == expected
+    assert tokenizers_lib.end_tokens(tmp_path) == expected

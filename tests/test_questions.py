@@ -5,8 +5,9 @@ import os
 import pytest
 
 from tests import bad
-from tv_jax import prompts
-from tv_jax.prompts import Question
+from tv_jax.edge import reading
+from tv_jax.runs import questions as questions_lib
+from tv_jax.runs.questions import Question
 
 ROW = {"question_id": 5, "category": "qa", "turns": ["What?"]}
 
@@ -35,7 +36,7 @@ def test_all_fields(path):
       "more": 1,
     },
   )
-  assert prompts.load_questions(path) == (
+  assert questions_lib.load_questions(path) == (
     Question(question_id=5, category="qa", turns=("What?",), references=()),
     Question(
       question_id=6,
@@ -48,11 +49,11 @@ def test_all_fields(path):
 
 def test_a_line_separator_inside_a_turn(path):
   path.write_text(json.dumps(ROW | {"turns": ["a\u2028b"]}, ensure_ascii=False))
-  assert prompts.load_questions(path)[0].turns == ("a\u2028b",)
+  assert questions_lib.load_questions(path)[0].turns == ("a\u2028b",)
 
 
 def tasks(path, *rows):
-  return [one.task for one in prompts.load_questions(write(path, *rows))]
+  return [one.task for one in questions_lib.load_questions(write(path, *rows))]
 
 
 WRITING, STEM, QA = (
@@ -67,14 +68,14 @@ def test_mt_bench_s_questions_are_one_task(path):
 
 def test_a_file_like_spec_bench_s_has_its_six_tasks(path):
   """Whatever its numbers are, and wherever it stands."""
-  path.write_bytes((prompts.BUNDLED / "minibench.jsonl").read_bytes())
+  path.write_bytes((reading.BUNDLED / "minibench.jsonl").read_bytes())
   for source in (path, "minibench"):
-    questions = prompts.load_questions(source)
+    questions = questions_lib.load_questions(source)
     assert collections.Counter(question.task for question in questions) == {
       "mt_bench": 16,
-      **dict.fromkeys(prompts.OTHERS, 16),
+      **dict.fromkeys(questions_lib.OTHERS, 16),
     }
-  rows = made_up(prompts.SPEC_BENCH)
+  rows = made_up(questions_lib.SPEC_BENCH)
   assert "mt_bench" in tasks(path, *rows)
   rows.append(ROW | {"question_id": "x", "category": "multilingual"})
   assert "mt_bench" not in tasks(path, *rows)
@@ -98,7 +99,7 @@ def ask(path, *rows):
   """What is read of each row, without what is the same in all of them."""
   return [
     (one.question_id, one.category, one.turns)
-    for one in prompts.load_questions(write(path, *rows))
+    for one in questions_lib.load_questions(write(path, *rows))
   ]
 
 
@@ -141,16 +142,19 @@ def test_tasks_are_selected_by_their_names(path):
     ROW | {"question_id": i, "category": category}
     for i, category in enumerate(["qa", "creative writing", "qa", "math"])
   ]
-  questions = prompts.load_questions(write(path, *rows))
-  assert prompts.select(questions, ()) == questions
-  assert ids(prompts.select(questions, ("qa",))) == [0, 2]
-  assert ids(prompts.select(questions, ("math", "creative_writing"))) == [1, 3]
+  questions = questions_lib.load_questions(write(path, *rows))
+  assert questions_lib.select(questions, ()) == questions
+  assert ids(questions_lib.select(questions, ("qa",))) == [0, 2]
+  assert ids(questions_lib.select(questions, ("math", "creative_writing"))) == [
+    1,
+    3,
+  ]
   with pytest.raises(
     ValueError,
     match="'poetry' is none of the questions': qa, creative_writing, math: give"
     ' some of these, or "" for all',
   ):
-    prompts.select(questions, ("qa", "poetry"))
+    questions_lib.select(questions, ("qa", "poetry"))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +185,7 @@ def test_tasks_are_selected_by_their_names(path):
 def test_a_wrong_line_is_named(path, second, message):
   write(path, ROW, second)
   with pytest.raises(ValueError, match=message) as caught:
-    prompts.load_questions(path)
+    questions_lib.load_questions(path)
   assert str(path) in str(caught.value)
   assert "\n" not in str(caught.value)
 
@@ -198,13 +202,13 @@ def test_a_file_that_is_none(path, content, message):
   if content is not None:
     path.write_bytes(content)
   with pytest.raises(ValueError, match=message) as caught:
-    prompts.load_questions(path)
+    questions_lib.load_questions(path)
   assert str(path) in str(caught.value)
 
 
 def test_a_directory(tmp_path):
   with pytest.raises(ValueError, match=r"cannot be read .Is a directory"):
-    prompts.load_questions(tmp_path)
+    questions_lib.load_questions(tmp_path)
 
 
 def made_up(counts):
@@ -217,13 +221,13 @@ def made_up(counts):
 
 
 def test_spec_bench_is_counted(path):
-  write(path, *made_up(prompts.SPEC_BENCH))
-  assert len(prompts.load_spec_bench(path)) == 480
-  write(path, *made_up(prompts.SPEC_BENCH | {"qa": 79, "poems": 1}))
+  write(path, *made_up(questions_lib.SPEC_BENCH))
+  assert len(questions_lib.load_spec_bench(path)) == 480
+  write(path, *made_up(questions_lib.SPEC_BENCH | {"qa": 79, "poems": 1}))
   with pytest.raises(
     ValueError, match=r"480 lines there are 79 of qa, not 80, 1 of poems, not 0"
   ):
-    prompts.load_spec_bench(path)
+    questions_lib.load_spec_bench(path)
 
 
 def test_where_spec_bench_comes_from(tmp_path):
@@ -232,12 +236,12 @@ def test_where_spec_bench_comes_from(tmp_path):
     ValueError,
     match=rf"{path} is not there: download https://.*question\.jsonl",
   ):
-    prompts.load_spec_bench(path)
+    questions_lib.load_spec_bench(path)
 
 
 @pytest.mark.spec_bench
 def test_spec_bench():
-  questions = prompts.load_spec_bench(os.environ["SPEC_BENCH_QUESTIONS"])
+  questions = questions_lib.load_spec_bench(os.environ["SPEC_BENCH_QUESTIONS"])
   assert [question.question_id for question in questions] == list(
     range(81, 561)
   )
@@ -255,41 +259,46 @@ def test_limits(path):
   rows = made_up({"writing": 2, "stem": 2, "qa": 3})
   for row in rows[:4]:
     row["question_id"] += 81 if row["category"] == "writing" else 139
-  questions = prompts.load_questions(write(path, *rows))
-  assert prompts.limit(questions) == questions
-  assert ids(prompts.limit(questions, first=3)) == [81, 82, 141]
-  assert ids(prompts.limit(questions, last=3)) == [4, 5, 6]
-  assert ids(prompts.limit(questions, first=3, last=1)) == [141]
-  assert ids(prompts.limit(questions, per_task=2)) == [81, 82, 4, 5]
-  assert ids(prompts.limit(questions, first=6, per_task=2)) == [81, 82, 4, 5]
+  questions = questions_lib.load_questions(write(path, *rows))
+  assert questions_lib.limit(questions) == questions
+  assert ids(questions_lib.limit(questions, first=3)) == [81, 82, 141]
+  assert ids(questions_lib.limit(questions, last=3)) == [4, 5, 6]
+  assert ids(questions_lib.limit(questions, first=3, last=1)) == [141]
+  assert ids(questions_lib.limit(questions, per_task=2)) == [81, 82, 4, 5]
+  assert ids(questions_lib.limit(questions, first=6, per_task=2)) == [
+    81,
+    82,
+    4,
+    5,
+  ]
   with pytest.raises(ValueError, match="per_task=0 must be 1 or more"):
-    prompts.limit(questions, per_task=0)
+    questions_lib.limit(questions, per_task=0)
 
 
 def test_the_second_turn_holds_the_first_answer():
   question = Question(
     question_id=3, category="math", turns=("a", "b"), references=()
   )
-  assert prompts.conversation(question, []) == ["a"]
-  assert prompts.conversation(question, ["x"]) == ["a", "x", "b"]
+  assert questions_lib.conversation(question, []) == ["a"]
+  assert questions_lib.conversation(question, ["x"]) == ["a", "x", "b"]
   with pytest.raises(ValueError, match="question 3 has 2 turns: none is left"):
-    prompts.conversation(question, ["x", "y"])
+    questions_lib.conversation(question, ["x", "y"])
 
 
 def test_a_mark_and_blank_lines_are_not_read(path):
   rows = [json.dumps(ROW | {"question_id": i}) for i in (1, 2)]
   path.write_text("\ufeff" + "\r\n\n \n".join(rows) + "\n\n", "utf-8")
-  assert ids(prompts.load_questions(path)) == [1, 2]
+  assert ids(questions_lib.load_questions(path)) == [1, 2]
   path.write_text("\n \n")
   with pytest.raises(ValueError, match="the file is empty"):
-    prompts.load_questions(path)
+    questions_lib.load_questions(path)
 
 
 @pytest.mark.parametrize("kind", bad.PLACES)
 def test_what_is_no_file_of_questions(path, kind):
   bad.place(path, kind)
   with pytest.raises(ValueError, match="cannot be read") as error:
-    prompts.load_questions(path)
+    questions_lib.load_questions(path)
   bad.one_line(error, str(path))
 
 
@@ -307,13 +316,13 @@ def test_what_is_no_file_of_questions(path, kind):
 def test_a_line_that_json_cannot_say(path, line):
   path.write_text(line)
   with pytest.raises(ValueError, match="line 1") as error:
-    prompts.load_questions(path)
+    questions_lib.load_questions(path)
   bad.one_line(error, str(path))
 
 
 @pytest.mark.parametrize("source", [None, 3, [], "a\0b", "a" * 5000])
 def test_what_is_no_path(source):
-  for read in (prompts.load_questions, prompts.load_spec_bench):
+  for read in (questions_lib.load_questions, questions_lib.load_spec_bench):
     with pytest.raises(ValueError, match=r"\S") as error:
       read(source)
     bad.one_line(error)

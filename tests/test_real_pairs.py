@@ -16,8 +16,11 @@ from safetensors.numpy import load_file
 from configs import llama2_68m_7b, llama3_1b_8b, vicuna_eagle
 from experiments import command, names
 from tests import published, quick
-from tv_jax import evaluate, models, prompts, report, store
-from tv_jax.models import checkpoint
+from tv_jax import models, runs
+from tv_jax.models import checkpoint, templates
+from tv_jax.models import tokenizers as tokenizers_lib
+from tv_jax.runs import questions as questions_lib
+from tv_jax.runs import report, store
 
 ROOT = pathlib.Path(__file__).parents[1]
 TASKS = [
@@ -72,7 +75,7 @@ def own(tmp_path_factory):
 @pytest.fixture(scope="module")
 def texts():
   """What the tokenizers are made from."""
-  return [t for q in prompts.load_questions("minibench") for t in q.turns]
+  return [t for q in questions_lib.load_questions("minibench") for t in q.turns]
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +157,7 @@ def finished(folder, count, failed):
 def test_a_run_from_published_files(name, own, tmp_path, request):
   pair = request.getfixturevalue(name)
   config = overridden(PAIRS[name].get_config(), pair, own, padded_to=256)
-  evaluate.run(config, tmp_path)
+  runs.run(config, tmp_path)
   report.write(tmp_path)
   finished(tmp_path, 9, failed={(141, 0), (141, 1)})
 
@@ -184,11 +187,12 @@ def test_all_of_spec_bench(spec_bench, llama3, tmp_path):
     timeout=600,
   )
   assert done.returncode == 0, done.stderr
-  tokenizer = prompts.load_tokenizer(llama3[0])
+  tokenizer = tokenizers_lib.load_tokenizer(llama3[0])
   long = {
     question.question_id
-    for question in prompts.load_spec_bench(spec_bench)
-    if len(prompts.encode("chat", tokenizer, [question.turns[0]])) >= POSITIONS
+    for question in questions_lib.load_spec_bench(spec_bench)
+    if len(templates.encode("chat", tokenizer, [question.turns[0]]))
+    >= POSITIONS
   }
   assert 0 < len(long) < 48  # a tenth
   items = finished(tmp_path, 560, failed={(number, 0) for number in long})
@@ -221,10 +225,8 @@ def test_an_experiment_of_a_real_pair(
 
 def test_the_pairs_are_what_their_files_say(llama3, llama2, vicuna):
   pairs = {
-    name: evaluate.load(
-      evaluate.from_config(
-        overridden(PAIRS[name].get_config(), files, "minibench")
-      )
+    name: runs.load(
+      runs.from_config(overridden(PAIRS[name].get_config(), files, "minibench"))
     )
     for name, files in (("llama3", llama3), ("llama2", llama2))
   }
@@ -246,8 +248,8 @@ def test_a_legacy_tokenizer_reads_as_its_own_library_does(vicuna):
   """Nothing but tokenizer.model is there."""
   path = str(vicuna[0] / "tokenizer.model")
   theirs = sentencepiece.SentencePieceProcessor(model_file=path)
-  ours = prompts.load_tokenizer(vicuna[0])
-  for question in prompts.load_questions("minibench")[::10]:
+  ours = tokenizers_lib.load_tokenizer(vicuna[0])
+  for question in questions_lib.load_questions("minibench")[::10]:
     for text in (*question.turns, "Zürich, 12°\n\n  日本"):
       assert ours(text).input_ids == [1, *theirs.encode(text)]
 

@@ -121,7 +121,7 @@ def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
 
 
 def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
-  settings = tv_jax.generation.resolve(pairs["llama"], tree="chain:1")
+  settings = tv_jax.engine.resolve(pairs["llama"], tree="chain:1")
   own = recording._Recording(pairs["llama"], settings, tmp_path / "run.npz")
   laws = np.full((4, 1, 4), 0.25, np.float32)
   broken = laws.copy()

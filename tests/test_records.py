@@ -9,8 +9,8 @@ import pytest
 
 from tests import test_report
 from tests.stores import ROOT, item, one_line
-from tv_jax import records
-from tv_jax.records import Answer
+from tv_jax.runs import records
+from tv_jax.runs.records import Answer
 
 LINE = item(3).line
 
@@ -69,13 +69,14 @@ def test_methods_in_words():
 # A later version: its records, in a process of their own.
 LATER = """
 import dataclasses, json, pathlib, sys, types
-source = pathlib.Path("tv_jax/records.py").read_text()
+source = pathlib.Path("tv_jax/runs/records.py").read_text()
 seed = "  seed: int | None = None\\n"
 assert seed in source
-later = sys.modules["tv_jax.records"] = types.ModuleType("tv_jax.records")
+name = "tv_jax.runs.records"
+later = sys.modules[name] = types.ModuleType(name)
 exec(source.replace(seed, seed + "  top_p: float = 1.0\\n"), vars(later))
 
-from tv_jax import report, store
+from tv_jax.runs import report, store
 
 old, new = sys.argv[1:]
 unit = store.read(old)

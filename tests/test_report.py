@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from tests import documents, test_evaluate, traces
-from tv_jax import evaluate, metrics, report, store
-from tv_jax.records import Answer
-from tv_jax.report import formats, progress, tables
-from tv_jax.report.tables import Table
+from tv_jax import runs
+from tv_jax.runs import metrics, report, store
+from tv_jax.runs.records import Answer
+from tv_jax.runs.report import formats, progress, tables
+from tv_jax.runs.report.tables import Table
 
 RULES = ("token_level", "traversal")
 
@@ -68,7 +69,7 @@ def items(trees=("chain:5", "eagle"), questions=range(1, 13), seed=0):
 def unit(folder, answers, finish=True, **config):
   config = {"trees": "chain:5 eagle"} | config
   settings = test_evaluate.config(**config)
-  kept = evaluate.to_dict(evaluate.from_config(settings))
+  kept = runs.to_dict(runs.from_config(settings))
   with store.Store(folder, kept, {"jax": "1"}) as results:
     for line in answers:
       results.append(Answer.of(line))
@@ -355,7 +356,7 @@ def test_the_page_holds_the_traces(tmp_path):
 
 def test_the_report_as_a_command(tmp_path):
   unit(tmp_path / "run", items())
-  command = [sys.executable, "-m", "tv_jax.report"]
+  command = [sys.executable, "-m", "tv_jax.runs.report"]
   done = subprocess.run(
     [*command, tmp_path / "run"], capture_output=True, text=True, check=True
   )

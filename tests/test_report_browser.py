@@ -9,8 +9,8 @@ import pytest
 
 from tests import browser as browsers
 from tests import traces
-from tv_jax.report import fragments, palette, plots, walks
-from tv_jax.report.page import Section, explorer, render
+from tv_jax.runs.report import fragments, palette, plots, walks
+from tv_jax.runs.report.page import Section, explorer, render
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 

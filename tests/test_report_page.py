@@ -8,8 +8,8 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 from tests import traces
-from tv_jax.report import fragments, palette, plots
-from tv_jax.report.page import Section, explorer, render
+from tv_jax.runs.report import fragments, palette, plots
+from tv_jax.runs.report.page import Section, explorer, render
 
 HOSTILE = "</script><script>x()</script> \"'<b>& \\1 ü狐\n\t\0\u2028-->"
 NAMESPACE = "http://www.w3.org/2000/svg"

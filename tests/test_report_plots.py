@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests import quick, traces
-from tv_jax.report import palette, plots
+from tv_jax.runs.report import palette, plots
 
 PLOTS = {
   name: getattr(plots, name)
@@ -51,7 +51,8 @@ def test_a_plot_is_the_same_to_the_byte(plot):
   assert plot(items) == plot(shuffled) == svg
   assert "Date" not in svg
   code = (
-    "import sys; from tests import traces; from tv_jax.report import plots;"
+    "import sys; from tests import traces;"
+    "from tv_jax.runs.report import plots;"
     "assert 'matplotlib' not in sys.modules;"
     f"sys.stdout.write(plots.{plot.__name__}(traces.items()));"
     "assert 'matplotlib.pyplot' not in sys.modules"

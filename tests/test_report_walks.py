@@ -8,7 +8,7 @@ import pytest
 from tests import battery, quick, traces
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.report import walks
+from tv_jax.runs.report import walks
 from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, VERIFIERS
 
 TREES = {name: battery.TREES[name] for name in ("lopsided", "binary", "chain")}

@@ -7,29 +7,30 @@ import numpy as np
 import pytest
 
 from tests.test_generation import PROMPTS, pair
-from tv_jax import decoding, generation
+from tv_jax import engine
+from tv_jax.engine import decoding
 
 # Of several lengths, so that rows end in another order than they began.
 TOKENS = [*PROMPTS, [9, 9], [40, 41], [7] * 9, [33, 2, 1], [47] * 16]
 LIMITS = [24, 1, 9, 17, 3, 24, 2, 0, 12]
 ITEMS = [3, 1, 4, 15, 9, 2, 6, 5, 2**32 - 1]
-ASKED = [*map(generation.Prompt, TOKENS, ITEMS, LIMITS)]
+ASKED = [*map(engine.Prompt, TOKENS, ITEMS, LIMITS)]
 
 
 def settings(kind="llama", **options):
   options = {"tree": "kary:2x2", "panel": ("token_level",), **options}
-  return generation.resolve(pair(kind), max_new_tokens=24, **options)
+  return engine.resolve(pair(kind), max_new_tokens=24, **options)
 
 
 def one_by_one(kind, how, prompts=ASKED, size=2):
   """Each prompt in a batch of its own, with nobody beside it."""
   found = []
   for tokens, item, limit in prompts:
-    batch = generation.batches.assemble(
+    batch = engine.batches.assemble(
       pair(kind), how, [tokens], [item], size, 16, [limit]
     )
-    caches = generation.batches.caches(pair(kind), batch)
-    records, *_ = generation.decode(how, batch, caches)
+    caches = engine.batches.caches(pair(kind), batch)
+    records, *_ = engine.decode(how, batch, caches)
     found.append(jax.tree.map(lambda array: array[:1], records))
   return found
 
@@ -45,7 +46,7 @@ def cut(records):
       expected={k: v[:, :cycles] for k, v in records.expected.items()},
       trace=None
       if records.trace is None
-      else generation.trace_of(records, 0)._asdict(),
+      else engine.trace_of(records, 0)._asdict(),
     )
   )
 
@@ -72,7 +73,7 @@ def same(ours, theirs):
 )
 def test_it_is_what_each_prompt_gives_alone(kind, options):
   how = settings(kind, **options)
-  rows = generation.Rows(pair(kind), 2)
+  rows = engine.Rows(pair(kind), 2)
   same([*rows.decode(how, ASKED)], one_by_one(kind, how))
 
 
@@ -81,10 +82,10 @@ def test_a_row_does_not_wait_for_another():
 
   In batches of two it would be 24 cycles, 6 and 6.
   """
-  how = generation.resolve(pair(), verifier=None, max_new_tokens=24, ends=())
+  how = engine.resolve(pair(), verifier=None, max_new_tokens=24, ends=())
   limits, calls = [24, 6, 6, 6, 6], []
-  asked = [generation.Prompt([i], i, limit) for i, limit in enumerate(limits)]
-  rows = generation.Rows(pair(), 2)
+  asked = [engine.Prompt([i], i, limit) for i, limit in enumerate(limits)]
+  rows = engine.Rows(pair(), 2)
   run = decoding.compile
 
   def counted(function, *arguments, **options):
@@ -109,7 +110,7 @@ def test_a_row_does_not_wait_for_another():
 
 def test_they_come_in_order_as_soon_as_they_can():
   how, told = settings(), []
-  for own in generation.Rows(pair(), 3).decode(how, ASKED):
+  for own in engine.Rows(pair(), 3).decode(how, ASKED):
     told.append(int(own.kept[0]))
     assert told[-1] <= LIMITS[len(told) - 1]
   assert len(told) == len(ASKED)
@@ -117,14 +118,14 @@ def test_they_come_in_order_as_soon_as_they_can():
 
 def test_fewer_prompts_than_rows():
   how, few = settings(), ASKED[:1]
-  rows = generation.Rows(pair(), 4)
+  rows = engine.Rows(pair(), 4)
   same([*rows.decode(how, few, 16)], one_by_one("llama", how, few, 4))
 
 
 def test_what_is_left_in_the_middle_leaves_nothing_behind():
   """Rows of another method, begun where one was given up, and again."""
   how = settings()
-  rows = generation.Rows(pair(), 2)
+  rows = engine.Rows(pair(), 2)
   next(rows.decode(how, ASKED))
   first, again = ([*rows.decode(how, ASKED)] for _ in range(2))
   assert rows.caches is not None
@@ -135,7 +136,7 @@ def test_what_is_left_in_the_middle_leaves_nothing_behind():
 def test_nothing_is_compiled_or_traced_twice(monkeypatch):
   how = settings()
   decoding.compile.cache_clear()
-  rows = generation.Rows(pair(), 2)
+  rows = engine.Rows(pair(), 2)
   [*rows.decode(how, ASKED)]
   assert rows.compile_seconds > 0
   assert decoding.compile.cache_info().misses == 2
@@ -144,6 +145,6 @@ def test_nothing_is_compiled_or_traced_twice(monkeypatch):
     raise AssertionError("traced again")
 
   for name in ("prefill", "seat", "advance"):
-    monkeypatch.setattr(f"tv_jax.decoding.program.{name}", fail)
+    monkeypatch.setattr(f"tv_jax.engine.program.{name}", fail)
   assert len([*rows.decode(how, ASKED)]) == len(ASKED)
   assert decoding.compile.cache_info().misses == 2

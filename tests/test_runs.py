@@ -10,10 +10,10 @@ import pytest
 
 from tests import test_report
 from tests.stores import one_line
-from tv_jax import report
-from tv_jax.report import formats, fragments, progress
-from tv_jax.report.tables import Table
-from tv_jax.store import runs
+from tv_jax.runs import report
+from tv_jax.runs.report import formats, fragments, progress
+from tv_jax.runs.report.tables import Table
+from tv_jax.runs.store import checks
 
 
 def timing():
@@ -131,7 +131,7 @@ def without_one(value):
 def refusal(folder):
   """What is said of a folder, if anything."""
   try:
-    runs.read(folder)
+    checks.read(folder)
   except ValueError as error:
     return [str(error)]
   return []

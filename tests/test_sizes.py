@@ -12,10 +12,12 @@ import pytest
 import tv_jax
 from configs import quickstart
 from tests import bad, checkpoints
-from tv_jax import decoding, evaluate, extents, memory, models, prompts, tree
-from tv_jax.generation import batches, sizes
-from tv_jax.generation import settings as settings_lib
-from tv_jax.pair import Pair
+from tv_jax import models, runs, tree
+from tv_jax.edge import reading
+from tv_jax.engine import batches, decoding, extents, sizes
+from tv_jax.engine import settings as settings_lib
+from tv_jax.engine.pair import Pair
+from tv_jax.models import memory
 
 PROMPTS = [[1, 2, 3]]
 
@@ -187,9 +189,9 @@ def test_generate_refuses(pair, options, remedy, monkeypatch):
   ],
 )
 def test_a_run_refuses_before_it_reads_a_weight(tmp_path, fields):
-  settings = evaluate.from_config(quickstart.get_config().to_dict() | fields)
+  settings = runs.from_config(quickstart.get_config().to_dict() | fields)
   with pytest.raises(ValueError, match=r"needs .* of memory at least") as error:
-    evaluate.run(settings, tmp_path / "run")
+    runs.run(settings, tmp_path / "run")
   bad.one_line(error, "choose")
 
 
@@ -198,9 +200,9 @@ def test_a_run_that_fits_is_not_refused(draft, monkeypatch):
   raw = quickstart.get_config().to_dict()
   kind = "eagle" if draft == "eagle" else "llama"
   raw["models"] |= {"draft": f"bundled/{draft}", "draft_kind": kind}
-  settings = evaluate.from_config(raw)
-  place = prompts.BUNDLED
-  check = evaluate.loading.check
+  settings = runs.from_config(raw)
+  place = reading.BUNDLED
+  check = runs.loading.check
   check(settings, str(place / "target"), str(place / draft))
   monkeypatch.setattr(memory, "available", lambda devices: 2 * 10**7)
   with pytest.raises(ValueError, match=r"and there are 20 MB: choose"):
@@ -296,7 +298,7 @@ def test_the_coldest_temperatures_of_a_config():
   raw = quickstart.get_config().to_dict()
   for fields in ({"temperatures": (1e-38,)}, {"draft_temperature": 1e-38}):
     with pytest.raises(ValueError, match="at least 1e-30"):
-      evaluate.from_config(raw | fields)
+      runs.from_config(raw | fields)
 
 
 class TestMachine:

@@ -11,13 +11,15 @@ from safetensors.numpy import save_file
 
 from tests import bad, test_evaluate
 from tests.stores import enter, item, one_line
-from tv_jax import evaluate, prompts
-from tv_jax.evaluate import sources as sources_lib
+from tv_jax import runs
+from tv_jax.edge import reading
+from tv_jax.runs import questions as questions_lib
+from tv_jax.runs import sources as sources_lib
 
 
 def hashes(**fields):
-  settings = evaluate.from_config(test_evaluate.config(**fields))
-  return sources_lib.hashes(settings, evaluate.questions(settings))
+  settings = runs.from_config(test_evaluate.config(**fields))
+  return sources_lib.hashes(settings, runs.read_questions(settings))
 
 
 def different(before, now):
@@ -29,7 +31,7 @@ def different(before, now):
 @pytest.fixture
 def pair(tmp_path):
   """A copy of the bundled pair, and of the questions."""
-  shutil.copytree(prompts.BUNDLED, tmp_path / "pair")
+  shutil.copytree(reading.BUNDLED, tmp_path / "pair")
   return tmp_path / "pair"
 
 
@@ -193,7 +195,7 @@ def test_what_is_not_known_of_both_starts_is_no_difference(tmp_path):
 
 def test_a_category_that_is_no_longer_mt_bench_s_is_a_difference():
   """An older version called it so; what it asked otherwise is as it was."""
-  one = prompts.Question(
+  one = questions_lib.Question(
     question_id=1, category="coding", turns=("a",), references=()
   )
   as_before = dataclasses.replace(one, mt_bench=True)

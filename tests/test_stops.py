@@ -11,10 +11,10 @@ import transformers
 
 import tv_jax
 from tests import checkpoints, quick
-from tv_jax import prompts
-from tv_jax.generation import batches
-from tv_jax.pair import Pair
-from tv_jax.prompts import stops
+from tv_jax.edge import reading
+from tv_jax.engine import batches
+from tv_jax.engine.pair import Pair
+from tv_jax.models import stops
 
 ASKED = [
   "What does a fox eat?",
@@ -29,7 +29,7 @@ EAGLE = {"kind": "eagle"}
 def bundled(kind="independent"):
   name = "eagle" if kind == "eagle" else "draft"
   return tv_jax.load(
-    prompts.BUNDLED / name, prompts.BUNDLED / "target", draft_kind=kind
+    reading.BUNDLED / name, reading.BUNDLED / "target", draft_kind=kind
   )
 
 

@@ -11,8 +11,10 @@ import time
 import pytest
 
 from tests.stores import enter, fill, item, one_line, program, run
-from tv_jax import store as store_lib
-from tv_jax.store import StoreError, files
+from tv_jax.edge import disk as disk_lib
+from tv_jax.edge import disk as files
+from tv_jax.edge.disk import StoreError
+from tv_jax.runs import store as store_lib
 
 
 @pytest.fixture
@@ -199,7 +201,7 @@ def test_what_others_may_be_writing_is_left(filled):
     (filled / one).write_bytes(b"")
   with enter(filled):
     assert partials(filled) == sorted([alive, away, foreign])
-  store_lib.clear(filled)
+  disk_lib.clear(filled)
   assert partials(filled) == sorted([away, foreign])
 
 

@@ -8,7 +8,8 @@ import tv_jax
 from bundled import tasks, tokens
 from bundled.tasks import sources, speech, translation, words
 from bundled.tasks.wording import LISTS
-from tv_jax import prompts
+from tv_jax.edge import reading
+from tv_jax.runs import questions as questions_lib
 
 SOME = 400
 
@@ -32,19 +33,19 @@ def test_every_answer_scores_and_no_alternative_is_left(training, task):
     assert len(one.turns) == len(one.answers) == len(one.references)
     assert len(one.turns) == (2 if task == "mt_bench" else 1)
     for answer, reference in zip(one.answers, one.references, strict=True):
-      assert prompts.score(answer, reference)
+      assert questions_lib.score(answer, reference)
     assert not set("[]{}|<>") & set("".join(one.turns + one.answers))
 
 
 @pytest.mark.parametrize("task", tasks.TASKS)
 def test_categories_belong_to_their_task(training, task):
   for one in training[task]:
-    question = prompts.Question(
+    question = questions_lib.Question(
       question_id=1,
       category=one.category,
       turns=one.turns,
       references=(),
-      mt_bench=one.category in prompts.MT_BENCH,
+      mt_bench=one.category in questions_lib.MT_BENCH,
     )
     assert question.task == task
 
@@ -145,19 +146,19 @@ def test_a_list_fits_behind_an_article():
   ],
 )
 def test_score(answer, reference, right):
-  assert prompts.score(answer, reference) == right
+  assert questions_lib.score(answer, reference) == right
 
 
 def test_minibench_is_what_the_generator_makes():
-  path = prompts.BUNDLED / "minibench.jsonl"
+  path = reading.BUNDLED / "minibench.jsonl"
   assert path.read_text(encoding="utf-8") == tasks.minibench_lines()
 
 
 def test_what_is_tuned_on_is_made_and_asked_nowhere_else():
   """No fact of MiniBench's, no text, and none that was trained on."""
-  path = prompts.BUNDLED / "tuning.jsonl"
+  path = reading.BUNDLED / "tuning.jsonl"
   assert path.read_text(encoding="utf-8") == tasks.tuning_lines()
-  ours, theirs = map(prompts.load_questions, ("tuning", "minibench"))
+  ours, theirs = map(questions_lib.load_questions, ("tuning", "minibench"))
   turns = [{q.turns for q in some} for some in (ours, theirs)]
   assert len(turns[0]) == len(ours) == 2 * len(theirs)
   assert turns[0].isdisjoint(turns[1])
@@ -174,7 +175,7 @@ def test_what_is_tuned_on_is_made_and_asked_nowhere_else():
 
 
 def test_minibench_has_sixteen_questions_of_each_task():
-  questions = prompts.load_questions("minibench")
+  questions = questions_lib.load_questions("minibench")
   assert [question.question_id for question in questions] == list(range(1, 97))
   for task in tasks.TASKS:
     chosen = [question for question in questions if question.task == task]
@@ -214,7 +215,7 @@ def test_the_same_files_give_the_same_python():
 
 
 def test_python_is_apart_from_the_six_tasks():
-  questions = prompts.load_questions("python")
+  questions = questions_lib.load_questions("python")
   assert len(questions) == sources.COUNT
   seen = tokens.read_source(4_000_000)
   for question in questions:

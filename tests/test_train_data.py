@@ -8,7 +8,7 @@ import pytest
 
 from bundled import data, tasks, tokens
 from bundled.settings import Data
-from tv_jax import prompts
+from tv_jax.models import templates, tokenizers
 
 SETTINGS = Data(
   vocab_size=500,
@@ -42,7 +42,7 @@ def automatic(corpus, tmp_path_factory):
   directory = tmp_path_factory.mktemp("tokenizer")
   tokens.save(corpus.tokenizer, directory, 1024)
   (directory / "config.json").write_text(json.dumps({"model_type": "llama"}))
-  return prompts.load_tokenizer(directory)
+  return tokenizers.load_tokenizer(directory)
 
 
 def test_the_tokenizer_is_the_same_each_time(corpus):
@@ -69,12 +69,12 @@ def test_a_chat_is_encoded_as_in_training(corpus, automatic, task):
   one = tasks.generate(task, random.Random(3))
   ids, answer = data.encode(corpus.tokenizer, one)
   turns = [one.turns[0]]
-  start = prompts.encode("chat", automatic, turns)
+  start = templates.encode("chat", automatic, turns)
   assert list(ids[: len(start)]) == start
   assert not answer[: len(start)].any()
   for reply, turn in zip(one.answers, one.turns[1:], strict=False):
     turns += [reply, turn]
-    start = prompts.encode("chat", automatic, turns)
+    start = templates.encode("chat", automatic, turns)
     assert list(ids[: len(start)]) == start
   reply = automatic.decode(ids[len(start) :], skip_special_tokens=True)
   assert reply == one.answers[-1]

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tv_jax import reading, tree
+from tv_jax import tree
+from tv_jax.edge import reading
 from tv_jax.tree import naming
 
 LOPSIDED = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6, 6, 7]

@@ -7,9 +7,11 @@ import pytest
 
 import tv_jax
 from tests import bad, checkpoints
-from tv_jax import models, prompts
+from tv_jax import models
+from tv_jax.edge import reading
+from tv_jax.models import vocabularies
 
-TARGET = prompts.BUNDLED / "target" / "tokenizer.json"
+TARGET = reading.BUNDLED / "target" / "tokenizer.json"
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,7 @@ def name(added, token, text):
 
 def test_the_same_file_is_not_read(saved, monkeypatch):
   monkeypatch.setattr("json.loads", None)
-  prompts.check_tokens((saved / "draft", None), (saved / "target", None))
+  vocabularies.check_tokens((saved / "draft", None), (saved / "target", None))
 
 
 @pytest.mark.parametrize(
@@ -118,16 +120,16 @@ def test_scored_tokens_are_read_too(saved, draft):
   texts = sorted(raw["model"]["vocab"], key=raw["model"]["vocab"].get)
   raw["model"]["vocab"] = [[text, -1.0] for text in texts]
   path.write_text(json.dumps(raw))
-  prompts.check_tokens((draft, None), (saved / "target", None))
+  vocabularies.check_tokens((draft, None), (saved / "target", None))
   raw["model"]["vocab"][9][0] = "?!"
   path.write_text(json.dumps(raw))
   with pytest.raises(ValueError, match="token 9 is '\\?!'"):
-    prompts.check_tokens((draft, None), (saved / "target", None))
+    vocabularies.check_tokens((draft, None), (saved / "target", None))
 
 
 def test_other_files_are_read_by_the_tokenizer_itself(saved, draft, caplog):
   (draft / TARGET.name).rename(draft / "vocab.json")
-  prompts.check_tokens((draft, None), (saved / "target", None))
+  vocabularies.check_tokens((draft, None), (saved / "target", None))
   assert "may not mean the same" in caplog.text
 
 
@@ -143,4 +145,4 @@ def test_of_a_repository_the_files_that_were_had_are_read(
   (folder / "refs").mkdir()
   (folder / "refs" / "main").write_text("abc")
   with pytest.raises(ValueError, match="token 5 is '#' to the draft some/dra"):
-    prompts.check_tokens(("some/draft", None), (saved / "target", None))
+    vocabularies.check_tokens(("some/draft", None), (saved / "target", None))

@@ -8,7 +8,7 @@ import numpy as np
 
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.records import Answer, Method
+from tv_jax.runs.records import Answer, Method
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import VERIFIERS
 

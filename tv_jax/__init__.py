@@ -4,14 +4,14 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-  from tv_jax.generation import (
+  from tv_jax.engine import (
     Generation,
     Profile,
     forget_programs,
     generate,
     profile,
   )
-  from tv_jax.pair import Pair, load
+  from tv_jax.engine.pair import Pair, load
   from tv_jax.replay.recording import record
 
 __version__ = "0.1.0.dev0"
@@ -30,8 +30,8 @@ __all__ = [
 
 
 # Where each of them is; `tune` is a module that can be called.
-_PLACES = dict.fromkeys({*__all__} - {"tune"}, "generation")
-_PLACES |= {"Pair": "pair", "load": "pair", "record": "replay.recording"}
+_PLACES = dict.fromkeys({*__all__} - {"tune"}, "engine")
+_PLACES |= {"Pair": "engine.pair", "load": "engine.pair", "record": "replay.recording"}
 
 
 def __getattr__(name):

@@ -4,11 +4,11 @@ import importlib
 import runpy
 import sys
 
-from tv_jax import cli
+from tv_jax.edge import cli
 
 COMMANDS = {
   "main": "runs a config's grid, and reports on it",
-  "report": "writes a run's tables, plots and page again",
+  "runs.report": "writes a run's tables, plots and page again",
   "certify": "computes the exact law of a rule's output, or catches the rule",
   "replay": "gives any rule's expected length on recorded drafts",
   "tune": "finds the best tree for a pair and this machine",
@@ -17,11 +17,11 @@ COMMANDS = {
 }
 # What takes long to import, where a signal waits; `main` does so by itself.
 STANDS_ON = {
-  "report": ("report",),
+  "runs.report": ("runs.report",),
   "certify": ("certify",),
   "replay": ("replay",),
-  "tune": ("tune", "evaluate"),
-  "audit": ("certify", "decoding"),
+  "tune": ("tune", "runs.running"),
+  "audit": ("certify", "engine.decoding"),
   "models.checkpoint": ("models",),
 }
 

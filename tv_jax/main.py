@@ -11,8 +11,7 @@ import pathlib
 from absl import flags, logging
 from ml_collections import config_flags
 
-from tv_jax import cli
-from tv_jax.cli import config_flag
+from tv_jax.edge import cli, config_flag
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, config_flag.HELP)
 _WORKDIR = cli.define_folder(
@@ -41,14 +40,14 @@ def main(heard, arguments):
   cli.no_arguments(arguments)
   with heard.deaf():
     # Slow to import: a bad flag is answered before.
-    from tv_jax import evaluate
+    from tv_jax import runs
   heard.abrupt = _DISTRIBUTED.value is not None
-  hosts = evaluate.join(_DISTRIBUTED.value, lambda: bool(heard.status))
+  hosts = runs.join(_DISTRIBUTED.value, lambda: bool(heard.status))
   with hosts.explained():
-    settings = hosts.together(lambda: evaluate.from_config(_CONFIG.value))
+    settings = hosts.together(lambda: runs.from_config(_CONFIG.value))
     workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
     _keep(settings.questions, workdir)
-    evaluate.keep_programs(_CACHE.value)
+    runs.keep_programs(_CACHE.value)
     return _run(heard, hosts, settings, workdir)
 
 
@@ -68,14 +67,16 @@ def _keep(questions, workdir):
 def _run(heard, hosts, settings, workdir) -> int:
   """The run and its report; one that was told to end has a report too."""
   with heard.deaf():
-    from tv_jax import evaluate, report, store
-    from tv_jax.report import progress
+    from tv_jax import runs
+    from tv_jax.edge import disk
+    from tv_jax.runs import report
+    from tv_jax.runs.report import progress
   try:
     with contextlib.ExitStack() as held:
       if hosts.several:  # a signal is for where they meet
         held.enter_context(heard.deaf())
       told = held.enter_context(progress.shown()) if hosts.first else ()
-      evaluate.run(settings, workdir, *told, hosts=hosts)
+      runs.run(settings, workdir, *told, hosts=hosts)
       hosts.leave()
   except BaseException:
     if not heard.status:
@@ -84,7 +85,7 @@ def _run(heard, hosts, settings, workdir) -> int:
   if not hosts.first:
     return heard.status
   # The next signal is of those who do not want to wait for the report.
-  heard.leave = functools.partial(store.clear, workdir)
+  heard.leave = functools.partial(disk.clear, workdir)
   heard.at_once = True
   try:
     made = report.write(workdir)

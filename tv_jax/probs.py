@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import threefry
-from tv_jax.reading import brief
+from tv_jax.edge.reading import brief
 
 # Below this logits over the temperature would overflow float32. What is so cold
 # has all of its mass on one token long before.

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 
 import tv_jax
-from tv_jax import prompts
+from tv_jax.edge import reading
 
 COUNT = 24
 SEED = 20261122
@@ -59,7 +59,7 @@ def lines(folder: pathlib.Path) -> str:
 def main() -> None:
   """Writes the bundled file anew."""
   package = pathlib.Path(tv_jax.__file__).parent
-  path = prompts.BUNDLED / "python.jsonl"
+  path = reading.BUNDLED / "python.jsonl"
   path.write_text(lines(package), encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ the same command asks only for what is not there.
 from absl import flags, logging
 
 from experiments.judge import client
-from tv_jax import cli
+from tv_jax.edge import cli
 
 _URL = flags.DEFINE_string(
   "judge_url",

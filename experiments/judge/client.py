@@ -28,7 +28,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from experiments.judge import masking
-from tv_jax.reading import shown
+from tv_jax.edge.reading import shown
 
 ATTEMPTS = 6  # requests for one reply, at most
 FIRST, LONGEST = 1.0, 60.0  # pauses, in seconds

@@ -12,9 +12,10 @@ import rich.console
 from experiments.judge import grades, grading, rendering
 from experiments.judge.client import Endpoint
 from experiments.judge.grades import Exam
-from tv_jax import cli, store
-from tv_jax.report import formats, progress
-from tv_jax.store import runs as runs_lib
+from tv_jax.edge import cli
+from tv_jax.runs import store
+from tv_jax.runs.report import formats, progress
+from tv_jax.runs.store import checks as runs_lib
 
 _WIDTH = 150  # where nobody says how wide the place is
 

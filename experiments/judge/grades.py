@@ -16,12 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.judge import prompts
-from tv_jax import records, store
-from tv_jax.metrics import Estimate
-from tv_jax.reading import brief
-from tv_jax.records import Key, Method
-from tv_jax.store import files, lines
-from tv_jax.store import unit as unit_lib
+from tv_jax.edge import disk as files
+from tv_jax.edge.reading import brief
+from tv_jax.engine.estimates import Estimate
+from tv_jax.runs import records, store
+from tv_jax.runs.records import Key, Method
+from tv_jax.runs.store import lines
+from tv_jax.runs.store import unit as unit_lib
 
 FILE = "grades.jsonl"
 RUNS = 3  # the paper's, as are these tasks
@@ -139,12 +140,12 @@ class Exam(NamedTuple):
     if not any(answer.task in tasks for answer in unit.items):
       return cls(unit.folder, (), {}, ())
     # Here, as it imports jax, which a launcher of sweeps does without.
-    from tv_jax import evaluate
-    from tv_jax.evaluate import sources
+    from tv_jax import runs
+    from tv_jax.runs import sources
 
     try:
-      settings = evaluate.from_config(unit.config)
-      asked = evaluate.questions(settings)
+      settings = runs.from_config(unit.config)
+      asked = runs.read_questions(settings)
     except ValueError as error:
       raise ValueError(f"{unit.folder}: {error}") from error
     kept = unit_lib.load(unit.folder / unit_lib.SOURCES, dict) or {}
@@ -170,7 +171,7 @@ class Exam(NamedTuple):
       else:
         texts = [one.text for one in turns]
         chats[key] = prompts.messages(questions[key.question], texts)
-    methods = tuple(evaluate.grid(settings))
+    methods = tuple(runs.grid(settings))
     return cls(unit.folder, methods, chats, tuple(failed))
 
   def keys(self, judge: str, runs: int) -> Iterator[GradeKey]:

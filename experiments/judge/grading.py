@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from experiments.judge import client, grades, prompts
 from experiments.judge.client import Endpoint, EndpointError, UnansweredError
 from experiments.judge.grades import Exam, Grade
-from tv_jax.reading import shown
-from tv_jax.store import opening
-from tv_jax.store.lines import Lines
+from tv_jax.edge.reading import shown
+from tv_jax.runs.store import opening
+from tv_jax.runs.store.lines import Lines
 
 WORKERS = 4
 AGAIN = 2  # how often a reply without a rating is asked for once more

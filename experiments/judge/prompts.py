@@ -13,8 +13,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from tv_jax import prompts
-from tv_jax.prompts import Question
+from tv_jax.runs import questions
+from tv_jax.runs.questions import Question
 
 LEAST, MOST = 1, 10
 
@@ -53,7 +53,7 @@ def messages(question: Question, answers: Sequence[str]) -> list[dict]:
     A chat of one message: not all endpoints know of others.
   """
   *earlier, last = answers
-  turns = [*prompts.conversation(question, earlier), last]
+  turns = [*questions.conversation(question, earlier), last]
   references = [
     (turn, "\n".join(texts))
     for turn, texts in enumerate(question.references[: len(answers)], 1)

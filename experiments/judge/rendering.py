@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from experiments import experiment, paper
 from experiments.judge.grades import Exam, Row
-from tv_jax.records import Method
-from tv_jax.report import tables
-from tv_jax.report.tables import NOTHING, Table
+from tv_jax.runs.records import Method
+from tv_jax.runs.report import tables
+from tv_jax.runs.report.tables import NOTHING, Table
 
 HEADER = (
   "tree",

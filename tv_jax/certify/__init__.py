@@ -28,7 +28,7 @@ from tv_jax.certify.report import (
 )
 from tv_jax.certify.settings import Settings
 from tv_jax.certify.smaller import smallest_failure
-from tv_jax.decoding import contract
+from tv_jax.engine import contract
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier, resolve

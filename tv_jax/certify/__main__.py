@@ -7,9 +7,10 @@ import numpy as np
 import rich.console
 from absl import flags, logging
 
-from tv_jax import certify, cli, names
+from tv_jax import certify
 from tv_jax.certify import plan as plan_lib
 from tv_jax.certify import progress
+from tv_jax.edge import cli, names
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import DEFAULT, VERIFIERS
 

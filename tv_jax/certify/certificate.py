@@ -14,7 +14,7 @@ from tv_jax.certify import drafts, exact, growing, sampled
 from tv_jax.certify.findings import Check, Failure, not_run
 from tv_jax.certify.proposal import check_proposal
 from tv_jax.certify.settings import DEFAULT, Settings
-from tv_jax.decoding import contract
+from tv_jax.engine import contract
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import VERIFIERS, Decide, Verifier, misfit, resolve

@@ -18,7 +18,7 @@ import numpy as np
 
 from tv_jax.certify import compiling, words
 from tv_jax.certify.siblings import Family, table
-from tv_jax.decoding import contract
+from tv_jax.engine import contract
 from tv_jax.proposals import INVALID, Proposal
 
 # The chance to call a proposal wrong that is right.

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax import names
 from tv_jax.certify import cases, draws, exact, siblings
 from tv_jax.certify.settings import Settings
+from tv_jax.edge import names
 from tv_jax.proposals import Proposal
 
 # Draws from each law, and from each law of a large vocabulary.

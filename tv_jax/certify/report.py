@@ -9,12 +9,12 @@ import rich.box
 import rich.console
 import rich.table
 
-from tv_jax import store
 from tv_jax.certify import words
 from tv_jax.certify.cases import below, num_contexts
 from tv_jax.certify.draws import ALARM
 from tv_jax.certify.findings import Check, Failure
 from tv_jax.certify.proposal import ProposalCheck
+from tv_jax.edge import disk
 from tv_jax.tree import ROOT, Tree
 
 _COLUMNS = (
@@ -151,7 +151,7 @@ def save_picture(renderable, path: str) -> None:
   picture = console.export_svg(title="python -m tv_jax.certify")
   # Rich names a font on a server; a picture should need none.
   picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
-  store.write_atomic(path, picture)
+  disk.write_atomic(path, picture)
 
 
 def spell_out(failure: Failure) -> str:

@@ -14,9 +14,9 @@ import shutil
 import sys
 import zipfile
 
-from tv_jax import reading
+from tv_jax.edge import reading
+from tv_jax.edge.reading import listed, shown
 from tv_jax.models import folders, storage
-from tv_jax.reading import listed, shown
 
 SINGLE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"

@@ -8,9 +8,9 @@ stand for what every model did before they existed.
 
 import dataclasses
 
+from tv_jax.edge.reading import brief
 from tv_jax.models import fields, rope
 from tv_jax.models.family import Family
-from tv_jax.reading import brief
 
 # Written by some library, without a say in what the model computes.
 HARMLESS = frozenset(

@@ -6,7 +6,7 @@ A wrong one is None too, and adds a line to `faults`.
 
 from __future__ import annotations
 
-from tv_jax.reading import brief
+from tv_jax.edge.reading import brief
 
 # What an axis of an array can have, and what float32 can hold.
 MOST = 2**31 - 1

@@ -4,8 +4,8 @@ import os
 import pathlib
 import re
 
-from tv_jax import reading
-from tv_jax.reading import brief, shown
+from tv_jax.edge import reading
+from tv_jax.edge.reading import brief, shown
 
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 

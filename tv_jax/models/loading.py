@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from tv_jax import memory, reading
+from tv_jax.edge import reading
 from tv_jax.models import config as configs
 from tv_jax.models import (
   eagle,
@@ -16,6 +16,7 @@ from tv_jax.models import (
   fields,
   folders,
   layout,
+  memory,
   products,
   sharding,
   storage,

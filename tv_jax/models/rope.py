@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.edge.reading import brief
 from tv_jax.models import fields
-from tv_jax.reading import brief
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -17,12 +17,12 @@ from flax.core import meta
 from jax.sharding import Mesh
 from safetensors.numpy import save_file
 
-from tv_jax import reading
+from tv_jax.edge import reading
+from tv_jax.edge.reading import listed, shown
 from tv_jax.models import folders, products, quantised, sharding
 from tv_jax.models.config import Config
 from tv_jax.models.layout import IGNORED, Leaf
 from tv_jax.models.quantised import Quantised
-from tv_jax.reading import listed, shown
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"

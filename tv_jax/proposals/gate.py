@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import probs
+from tv_jax.edge.reading import brief
 from tv_jax.proposals import drawing
 from tv_jax.proposals.proposal import Proposal
 from tv_jax.proposals.without_replacement import WITHOUT_REPLACEMENT
-from tv_jax.reading import brief
 
 EXAMPLE = "gated:0.7"
 

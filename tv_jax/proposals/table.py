@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tv_jax import names
+from tv_jax.edge import names
 from tv_jax.proposals import gate
 from tv_jax.proposals.proposal import Proposal
 from tv_jax.proposals.sample_then_top import SAMPLE_THEN_TOP

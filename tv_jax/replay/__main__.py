@@ -7,7 +7,8 @@ import rich.console
 import rich.progress
 from absl import flags, logging
 
-from tv_jax import cli, proposals, replay
+from tv_jax import proposals, replay
+from tv_jax.edge import cli
 from tv_jax.replay import bound as bound_lib
 from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report

@@ -8,10 +8,11 @@ import itertools
 
 import numpy as np
 
-from tv_jax import names, probs, reading
+from tv_jax import probs
 from tv_jax import tree as tree_lib
+from tv_jax.edge import names, reading
+from tv_jax.edge.reading import brief
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal, built_in
-from tv_jax.reading import brief
 from tv_jax.replay.data import Cycles
 from tv_jax.tree import Adaptive, Tree
 

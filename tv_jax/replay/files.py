@@ -6,7 +6,8 @@ import zipfile
 
 import numpy as np
 
-from tv_jax import memory, reading, store
+from tv_jax.edge import disk, reading
+from tv_jax.models import memory
 from tv_jax.proposals import Proposal
 from tv_jax.replay import checks
 from tv_jax.replay.data import Cycles
@@ -39,7 +40,7 @@ def save(path, cycles: Cycles) -> None:
   for name in ("tokens", "q", "p", "item", "cycle", *_OPTIONAL):
     if (value := getattr(cycles, name)) is not None:
       arrays[name] = np.asarray(value)
-  with store.whole(path) as file:
+  with disk.whole(path) as file:
     np.savez_compressed(file, **arrays)
 
 

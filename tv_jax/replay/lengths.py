@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import drafting, verifiers
-from tv_jax.decoding import contract
+from tv_jax.engine import contract
 from tv_jax.replay.data import Cycles
 from tv_jax.verifiers import Decide, Verifier
 

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from tv_jax import decoding, generation, names
-from tv_jax.pair import Pair
+from tv_jax import engine
+from tv_jax.edge import names
+from tv_jax.engine import decoding
+from tv_jax.engine.pair import Pair
 from tv_jax.replay import files, merging
 from tv_jax.replay import step as step_lib
 from tv_jax.replay.data import Cycles
@@ -21,17 +23,17 @@ from tv_jax.replay.step import Seen
 SAVE_EVERY = 600.0
 
 
-@generation.with_options
+@engine.with_options
 def record(
   pair: Pair,
-  prompts: generation.Prompts,
+  prompts: engine.Prompts,
   path: str | os.PathLike,
   *,
   template: str = "raw",
   items: Sequence[int] | None = None,
   progress: bool | None = None,
   **options,
-) -> generation.Generation:
+) -> engine.Generation:
   """Generates, and keeps every cycle's tree, tokens, and laws in a file.
 
   The cycles are those of `generate`, to the token; but they are run one by
@@ -54,13 +56,13 @@ def record(
     ValueError: An option, a prompt or the path is wrong; nothing was compiled.
   """
   path = _writable(path)
-  settings = generation.resolve(pair, **options)
+  settings = engine.resolve(pair, **options)
   if settings.plan.speculation is None:
     raise ValueError("verifier=None drafts nothing that could be recorded")
   recording = _Recording(pair, settings, path)
   complete = False
   try:
-    result = generation.decode_batches(
+    result = engine.decode_batches(
       pair,
       settings,
       prompts,

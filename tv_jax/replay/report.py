@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import rich.table
 
-from tv_jax.metrics import Estimate
-from tv_jax.reading import shown
+from tv_jax.edge.reading import shown
+from tv_jax.engine.estimates import Estimate
 from tv_jax.replay.data import Cycles
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tv_jax import decoding
+from tv_jax.engine import decoding
 from tv_jax.replay import merging
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from tv_jax.reading import brief
+from tv_jax.edge.reading import brief
 from tv_jax.tree import limits
 from tv_jax.tree.limits import NO_PARENT, ROOT
 from tv_jax.tree.static import frozen

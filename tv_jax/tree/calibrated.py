@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
-from tv_jax import reading
-from tv_jax.reading import brief
+from tv_jax.edge import reading
+from tv_jax.edge.reading import brief
 
 
 @dataclasses.dataclass(frozen=True)

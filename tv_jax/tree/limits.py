@@ -2,7 +2,7 @@
 
 import collections
 
-from tv_jax.reading import brief
+from tv_jax.edge.reading import brief
 
 ROOT = 0
 NO_PARENT = -1

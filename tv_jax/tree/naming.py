@@ -5,8 +5,9 @@ from __future__ import annotations
 import pathlib
 import re
 
-from tv_jax import names, probs, reading
-from tv_jax.reading import brief
+from tv_jax import probs
+from tv_jax.edge import names, reading
+from tv_jax.edge.reading import brief
 from tv_jax.tree import calibrated
 from tv_jax.tree.adaptive import Adaptive
 from tv_jax.tree.shapes import (

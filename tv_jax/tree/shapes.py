@@ -6,7 +6,7 @@ import heapq
 import operator
 from collections.abc import Iterable, Sequence
 
-from tv_jax.reading import brief
+from tv_jax.edge.reading import brief
 from tv_jax.tree import limits
 from tv_jax.tree.limits import MOST_NODES, NO_PARENT, ROOT
 from tv_jax.tree.static import Tree

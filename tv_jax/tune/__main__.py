@@ -7,8 +7,9 @@ import rich.console
 from absl import flags, logging
 from ml_collections import config_flags
 
-from tv_jax import cli, evaluate, prompts, proposals, replay, tune, verifiers
-from tv_jax.cli import config_flag
+from tv_jax import proposals, replay, runs, tune, verifiers
+from tv_jax.edge import cli, config_flag
+from tv_jax.models import templates
 from tv_jax.replay import report
 from tv_jax.tune import calibrating, files, finding, tuning
 
@@ -74,7 +75,7 @@ def main(heard, paths) -> None:
   }
   if _TOKENS.value < 1:
     raise ValueError(f"--tokens={_TOKENS.value}: give 1 or more")
-  settings = evaluate.from_config(_CONFIG.value)
+  settings = runs.from_config(_CONFIG.value)
   asked["trees"] = settings.trees
   finding.wanted(**asked)
   found = _of_file(paths, asked) if paths else _of_config(settings, asked)
@@ -114,11 +115,13 @@ def _of_file(paths, asked):
 
 def _of_config(settings, asked):
   """Of a config's pair."""
-  questions = evaluate.questions(settings)
-  evaluate.keep_programs(_CACHE.value)
-  pair = evaluate.load(settings)
+  questions = runs.read_questions(settings)
+  runs.keep_programs(_CACHE.value)
+  pair = runs.load(settings)
   texts = {
-    tuple(prompts.encode(settings.models.template, pair.tokenizer, first)): None
+    tuple(
+      templates.encode(settings.models.template, pair.tokenizer, first)
+    ): None
     for first in (question.turns[:1] for question in questions)
   }
   return tune(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tv_jax.report import canvas, fragments, palette
+from tv_jax.runs.report import canvas, fragments, palette
 from tv_jax.tune.results import NAMED, SEQUOIA, TUNED, Tuned
 
 _MEASURED, _PREDICTED = "on other prompts", "predicted"

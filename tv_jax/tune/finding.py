@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tv_jax import tree as tree_lib
-from tv_jax.generation import options
+from tv_jax.edge.reading import brief
+from tv_jax.engine import options
 from tv_jax.proposals import Proposal
-from tv_jax.reading import brief
 from tv_jax.tree import Tree
 from tv_jax.tune import calibrating, choosing, results, sequoia, timing
 from tv_jax.tune.results import FAST, NAMED, SEQUOIA, TUNED, Row, Tuned

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import rich.table
 
-from tv_jax.metrics import Estimate
+from tv_jax.engine.estimates import Estimate
 from tv_jax.tree import Calibrated, Tree
 
 TUNED, FAST, SEQUOIA, NAMED = "tuned", "fast", "sequoia", "named"

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tv_jax.generation import Generation
-from tv_jax.metrics import Estimate
+from tv_jax.engine import Generation
+from tv_jax.engine.estimates import Estimate
 from tv_jax.replay import Cycles, merging, stop_laws
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import Verifier

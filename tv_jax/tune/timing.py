@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax import generation
-from tv_jax.evaluate import environment
-from tv_jax.generation import Settings, batches
-from tv_jax.metrics import Estimate
-from tv_jax.pair import Pair
+from tv_jax import engine
+from tv_jax.engine import Settings, batches
+from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.pair import Pair
+from tv_jax.runs import environment
 from tv_jax.tree import Tree
 
 
@@ -60,7 +60,7 @@ def measure(
     batch = batches.assemble(pair, how, [tokens], [item], 1, longest, [limit])
     caches = batches.caches(pair, batch)
     begin = time.perf_counter()
-    records, _, compiling = generation.decode(how, batch, caches)
+    records, _, compiling = engine.decode(how, batch, caches)
     seconds = time.perf_counter() - begin - compiling
     return records, seconds
 

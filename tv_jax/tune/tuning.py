@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 import numpy as np
 
-from tv_jax import generation, probs, reading, verifiers
+from tv_jax import engine, probs, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.generation import batches
-from tv_jax.pair import Pair
+from tv_jax.edge import reading
+from tv_jax.engine import batches
+from tv_jax.engine.pair import Pair
 from tv_jax.proposals import Proposal
 from tv_jax.replay import Cycles
 from tv_jax.tree import Tree
@@ -82,13 +83,13 @@ def tune(
     "max_new_tokens": max_new_tokens,
     **others,
   }
-  how = generation.resolve(pair, tree=broad, trace=max_new_tokens, **shared)
+  how = engine.resolve(pair, tree=broad, trace=max_new_tokens, **shared)
   tokens = batches.encode(pair, prompts, template, how.limit)
   _check_prompts(tokens)
   check_room(broad, ask)
   say(f"decoding {len(tokens)} prompts with {broad!r}")
-  run = generation.decode_batches(
-    pair, how, tokens, functools.partial(generation.decode, hurried=True)
+  run = engine.decode_batches(
+    pair, how, tokens, functools.partial(engine.decode, hurried=True)
   )
   drafted = how.plan.speculation
   found = Found(sampling.of_run(run), ask, drafted.proposal, drafted.verifier)
@@ -115,9 +116,9 @@ def tune(
     items = items[:: max(1, len(items) // count)][:count]
     own = shared | {"batch_size": 1, "panel": None}
     hows = {
-      name: generation.resolve(pair, tree=tree, **own)
+      name: engine.resolve(pair, tree=tree, **own)
       if tree
-      else generation.resolve(pair, **_plainly(own))
+      else engine.resolve(pair, **_plainly(own))
       for name, tree in trees.items()
     }
     asked = {int(item): tokens[item] for item in items}

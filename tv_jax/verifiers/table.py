@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tv_jax import names
+from tv_jax.edge import names
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import (

@@ -15,11 +15,11 @@ import rich.console
 import rich.table
 from absl import flags, logging
 
-from tv_jax import cli, store
 from tv_jax import tree as tree_lib
 from tv_jax.certify.engine import cases, exact, report, statistics
-from tv_jax.decoding import contract
-from tv_jax.names import raised
+from tv_jax.edge import cli, disk
+from tv_jax.edge.names import raised
+from tv_jax.engine import contract
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
 from tv_jax.verifiers import DEFAULT, resolve
@@ -76,7 +76,7 @@ def main(heard, arguments) -> int:
     )
     if _OUT.value:
       page = report.markdown(rows, drifts, _ROWS.value, _heading())
-      store.write_atomic(_OUT.value, page)
+      disk.write_atomic(_OUT.value, page)
   table = rich.table.Table(*report.COLUMNS)
   for cells in report.cells(rows):
     table.add_row(*cells)

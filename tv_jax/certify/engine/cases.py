@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import decoding, drafting
+from tv_jax import drafting
+from tv_jax.engine import decoding
 from tv_jax.models import Config, Head, Model, decoder, eagle, families
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree

@@ -15,9 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import decoding, probs
+from tv_jax import probs
 from tv_jax.certify.engine import cases
 from tv_jax.certify.engine.cases import LENGTH, PROMPTS, VOCABULARY, Case
+from tv_jax.engine import decoding
 from tv_jax.models import cache as caches
 from tv_jax.models import mask
 

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from tv_jax.edge.reading import brief
 from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
 from tv_jax.models.config import Config
 from tv_jax.models.families import llama, qwen3
 from tv_jax.models.layout import Leaf
-from tv_jax.reading import brief
 
 FAMILIES = {
   "llama": llama.FAMILY,

@@ -9,10 +9,10 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from tv_jax.edge.reading import brief
 from tv_jax.models import decoder, fields, layout
 from tv_jax.models.config import Config
 from tv_jax.models.family import Family
-from tv_jax.reading import brief
 
 WINDOWS = (
   "use_sliding_window",

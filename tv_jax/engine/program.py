@@ -1,0 +1,380 @@
+"""Whole generations as one program: prompts in, records out.
+
+Axes: B batch, N nodes, D depth, E embedding, T query length, P prompt length,
+W new tokens at most.
+"""
+
+import contextlib
+import contextvars
+import dataclasses
+import functools
+import gc
+import os
+import pathlib
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax import threefry
+from tv_jax.drafting import News
+from tv_jax.engine import stages
+from tv_jax.engine.extents import CHUNK
+from tv_jax.engine.plan import (
+  Caches,
+  Params,
+  Plan,
+  Records,
+  Request,
+  Seat,
+  State,
+)
+from tv_jax.engine.trace import Trace
+from tv_jax.models import mask
+from tv_jax.tree import Adaptive
+
+# Products of matrices, nearly all of a pass, are not LLVM's to make faster.
+_HURRY = {
+  "xla_backend_optimization_level": 0,
+  "xla_llvm_disable_expensive_passes": True,
+}
+if jax.__version_info__ < (0, 11):  # there is nothing else later
+  _HURRY["xla_cpu_use_fusion_emitters"] = False
+
+# A few programs may be under way at once.
+_MAPPED = 0.75
+
+# Options that put a whole loop, its condition too, into one CUDA graph, where
+# otherwise the host asks after every cycle whether to go on. Of the kinds of
+# commands all are named: those that are on by default too.
+CAPTURE = {
+  "xla_gpu_enable_command_buffer": (
+    "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,"
+    "CONDITIONAL,WHILE"
+  ),
+  "xla_gpu_graph_min_graph_size": 1,
+}
+
+# What goes on around a program's compilation in this context.
+COMPILING: contextvars.ContextVar[Callable] = contextvars.ContextVar(
+  "COMPILING", default=contextlib.nullcontext
+)
+
+
+def prefill(
+  plan: Plan, params: Params, request: Request, caches: Caches, new: int
+) -> State:
+  """Reads the prompts up to their last tokens: the state to decode from.
+
+  Args:
+    plan: The plan.
+    params: Both models'.
+    request: The batch, its prompts padded to P + 1.
+    caches: Of enough slots; what they hold is of no account.
+    new: W.
+
+  Returns:
+    The state before the first cycle.
+  """
+  prompts, length = request.prompts, request.length
+  P = prompts.shape[1] - 1
+  size = min(P, CHUNK)
+  if P % size:
+    raise ValueError(f"prompts are padded to {P}: no multiple of {CHUNK}")
+  read = functools.partial(_read, plan, params, request, size)
+  none = jnp.zeros_like(length)
+  caches = Caches(
+    *(cache and dataclasses.replace(cache, length=none) for cache in caches)
+  )
+  feature = jnp.zeros_like(jax.eval_shape(lambda: read((caches, None), 0))[1])
+  carry = caches, feature
+  if size == P:
+    carry = read(carry, jnp.zeros((), jnp.int32))
+  else:
+    # Beyond the longest prompt's last token but one there is nothing to read.
+    pieces = -(-(jnp.max(length) - 1) // size)
+    carry = jax.lax.fori_loop(0, pieces, lambda i, c: read(c, i * size), carry)
+  caches, feature = carry
+  draft = caches.draft
+  if plan.speculation:
+    kept = plan.speculation.drafter.prefilled(length)
+    draft = dataclasses.replace(draft, length=kept)
+  before_root = jnp.maximum(length - 1, 0)
+  target = dataclasses.replace(caches.target, length=before_root)
+  return State(
+    length=length,
+    done=(length == 0) | (request.limit <= 0),
+    stopping=None if request.stop is None else none,
+    news=_last(plan, request, feature),
+    caches=Caches(target, draft),
+    records=_nothing(plan, len(length), new),
+  )
+
+
+def _read(plan, params, request, size, carry, at):
+  """Reads tokens `at` to `at + size`; keeps the feature before the root's."""
+  caches, feature = carry
+  tokens, following = (
+    jax.lax.dynamic_slice_in_dim(request.prompts, at + shift, size, axis=1)
+    for shift in (0, 1)
+  )
+  begin = caches.target.length
+  _, features, target = plan.target(
+    params.target,
+    tokens,
+    begin[:, None] + jnp.arange(size, dtype=jnp.int32)[None],
+    mask.causal(begin, size, caches.target.slots),
+    caches.target,
+  )
+  draft = caches.draft
+  if plan.speculation:
+    prefill = plan.speculation.drafter.prefill
+    draft = prefill(params.draft, tokens, following, features, draft)
+  place = request.length - 2 - at
+  inside = ((place >= 0) & (place < size))[:, None, None]
+  place = jnp.clip(place, 0, size - 1)[:, None, None]
+  own = jnp.take_along_axis(features, place, axis=1)
+  own = jnp.where(inside, own, jnp.zeros_like(own))
+  feature = own if feature is None else jnp.where(inside, own, feature)
+  return Caches(target, draft), feature
+
+
+def _last(plan, request, feature):
+  """The last two tokens of the prompts as news; a single one is both."""
+  last = request.length[:, None] - jnp.array([[2, 1]], jnp.int32)
+  tokens = jnp.take_along_axis(request.prompts, jnp.maximum(last, 0), axis=1)
+  D = plan.depth
+  return News(
+    tokens=jnp.pad(tokens, ((0, 0), (0, D))),
+    features=jnp.pad(feature, ((0, 0), (0, D), (0, 0))),
+    gain=jnp.ones_like(request.length),
+  )
+
+
+def _nothing(plan, rows, new):
+  """Records of `rows` rows, still empty."""
+
+  def zeros(*shape):
+    return jnp.zeros((rows, *shape), jnp.int32)
+
+  tokens = zeros(new + plan.depth + 1)
+  return Records(
+    tokens=tokens,
+    kept=zeros(),
+    cycles=zeros(),
+    accepted=zeros(new),
+    drafted=zeros(new),
+    expected={name: jnp.zeros((rows, new)) for name, _ in plan.panel},
+    stops=zeros(plan.nodes),
+    faults=zeros(),
+    logprobs=jnp.zeros(tokens.shape) if plan.logprobs else None,
+    trace=_no_trace(plan, rows) if plan.trace else None,
+  )
+
+
+def _no_trace(plan, rows) -> Trace:
+  """An empty trace."""
+  shape = rows, plan.trace, plan.nodes
+  tokens, law = jnp.zeros(shape, jnp.int32), jnp.zeros(shape)
+  return Trace(
+    tokens=tokens,
+    p=law,
+    q=law,
+    drawn=law,
+    sure=law,
+    coins=law,
+    stop={name: law for name, _ in plan.panel},
+    node=tokens[..., 0],
+    parent=tokens if isinstance(plan.speculation.tree, Adaptive) else None,
+  )
+
+
+def generate(
+  plan: Plan, params: Params, request: Request, caches: Caches, new: int
+) -> tuple[Records, Caches]:
+  """Decodes a batch; see `prefill` for the arguments.
+
+  Returns:
+    The records, and the caches, to be given to the next batch.
+  """
+  with jax.named_scope("prefill"):
+    state = prefill(plan, params, request, caches, new)
+  state = jax.lax.while_loop(
+    lambda state: jnp.any(~state.done),
+    functools.partial(stages.cycle, plan, params, request),
+    state,
+  )
+  return state.records, state.caches
+
+
+def vacant(
+  plan: Plan, params: Params, request: Request, caches: Caches, new: int
+) -> State:
+  """A state without any prompt, of rows that are all done; see `prefill`."""
+  shapes = shapes_of(params, request, caches)
+  # NumPy's: jax would compile a program for each of them.
+  state = jax.tree.map(
+    lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)),
+    _prefilled(plan, *shapes, new),
+  )
+  caches = Caches(
+    *(
+      cache and dataclasses.replace(cache, length=jnp.zeros_like(state.length))
+      for cache in caches
+    )
+  )
+  done = jnp.ones_like(state.done)
+  return dataclasses.replace(state, done=done, caches=caches)
+
+
+@functools.lru_cache(maxsize=64)
+def _prefilled(plan, shapes, structure, new) -> State:
+  """The shapes of what `prefill` returns, without caches.
+
+  To trace it takes as long as many cycles.
+  """
+  arguments = jax.tree.unflatten(structure, shapes)
+  state = jax.eval_shape(functools.partial(prefill, plan, new=new), *arguments)
+  return dataclasses.replace(state, caches=None)
+
+
+def seat(
+  plan: Plan,
+  params: Params,
+  key: jax.Array,
+  prompt: Seat,
+  request: Request,
+  state: State,
+  new: int,
+) -> tuple[Request, State]:
+  """Reads a prompt into a row, whatever has been there.
+
+  Args:
+    plan: The plan.
+    params: Both models'.
+    key: [] the run's.
+    prompt: The prompt.
+    request: The batch.
+    state: Before the next cycle.
+    new: W.
+
+  Returns:
+    The batch and its state, where no other row has changed.
+  """
+
+  def own(array):
+    return jax.lax.dynamic_slice_in_dim(array, prompt.row, 1)
+
+  def put(array, own):
+    return jax.lax.dynamic_update_slice_in_dim(array, own, prompt.row, 0)
+
+  rows = {
+    "prompts": prompt.tokens[None],
+    "length": prompt.length[None],
+    "keys": threefry.fold_in(key, prompt.item)[None],
+    "limit": prompt.limit[None],
+  }
+  caches = jax.tree.map(own, state.caches)
+  alone = prefill(plan, params, request._replace(**rows), caches, new)
+  rows = {name: put(getattr(request, name), row) for name, row in rows.items()}
+  return request._replace(**rows), jax.tree.map(put, state, alone)
+
+
+def advance(
+  plan: Plan, params: Params, request: Request, state: State, full: jax.Array
+) -> State:
+  """Cycles until all rows are done; until any is, if they are to be `full`."""
+
+  def going(state):
+    return jnp.where(full, ~jnp.any(state.done), ~jnp.all(state.done))
+
+  cycle = functools.partial(stages.cycle, plan, params, request)
+  return jax.lax.while_loop(going, cycle, state)
+
+
+@functools.lru_cache(maxsize=64)
+def compile(
+  function: Callable,
+  plan: Plan,
+  shapes: tuple,
+  structure,
+  *,
+  donated: tuple[int, ...] = (),
+  places: Callable | None = None,
+  hurried: bool = False,
+  **static,
+) -> jax.stages.Compiled:
+  """The program of `function(plan, *arguments, **static)`, made once.
+
+  Args:
+    function: One of these, or a part of it.
+    plan: The plan.
+    shapes: A ShapeDtypeStruct, with sharding, of each array of the arguments.
+    structure: The tree that these are the leaves of.
+    donated: Which arguments are not needed any more.
+    places: Of the arguments, to the shardings of the results: trees of them,
+      or one for a whole tree, or None where it is of no account.
+    hurried: Whether it runs so few times that to compile it would be most of
+      its time: on a CPU a third of that, for a program that is slower.
+    **static: What is no array.
+
+  Returns:
+    A function of the arguments.
+  """
+  _make_room()
+  arguments = jax.tree.unflatten(structure, shapes)
+  options = {}
+  if places is not None:
+    options["out_shardings"] = places(*arguments)
+  bound = functools.partial(function, plan, **static)
+  program = jax.jit(bound, donate_argnums=donated, **options)
+  loops = function in (generate, advance)
+  options = _compiler_options(hurried, loops)
+  lowered = program.lower(*arguments)
+  with COMPILING.get()():
+    return lowered.compile(options)
+
+
+def _make_room() -> None:
+  """Lets go of all programs where a process may map hardly any more memory.
+
+  On a CPU each loop of a program is mapped by itself, some 1,500 for the EAGLE
+  tree. Linux lets a process have 65,530, and XLA aborts it beyond.
+  """
+  if jax.default_backend() == "cpu" and _mapped() > _MAPPED:
+    compile.cache_clear()
+    gc.collect()
+
+
+def _mapped() -> float:
+  """The share of the mappings that a process may have, as far as is known."""
+  try:
+    most = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text())
+    own = pathlib.Path("/proc/self/maps").read_bytes().count(b"\n")
+  except (OSError, ValueError):  # no Linux
+    return 0.0
+  return own / most
+
+
+def _compiler_options(hurried, loops):
+  """For a CPU in a hurry; for an NVIDIA GPU, where loops are to be graphs.
+
+  Programs of less than a cycle are called again and again with other buffers: a
+  graph would be made anew each time. What XLA_FLAGS says of graphs stands.
+  """
+  if jax.default_backend() == "cpu":
+    return _HURRY if hurried else None
+  nvidia = "cuda" in jax.devices()[0].client.platform_version
+  told = "xla_gpu_enable_command_buffer" in os.environ.get("XLA_FLAGS", "")
+  wanted = os.environ.get("TV_JAX_CUDA_GRAPHS", "1") != "0" and not told
+  return CAPTURE if loops and nvidia and wanted else None
+
+
+def shapes_of(*arguments) -> tuple:
+  """What `compile` wants to know of the arguments."""
+  leaves, structure = jax.tree.flatten(arguments)
+  shapes = tuple(
+    jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding) for x in leaves
+  )
+  return shapes, structure

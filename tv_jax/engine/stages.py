@@ -1,0 +1,370 @@
+"""A cycle: draft, score, verify, commit. Pure functions of a frozen state.
+
+Axes: B batch, N nodes, M nodes that have children, D depth, V vocabulary,
+E embedding, W new
+tokens at most, C cycles at most.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tv_jax import drafting, probs, threefry
+from tv_jax.drafting import Drafted, Growing, News
+from tv_jax.engine.plan import Caches, Params, Plan, Request, State
+from tv_jax.engine.trace import Trace, look
+from tv_jax.models import Cache, compact, mask
+from tv_jax.proposals import INVALID
+from tv_jax.verifiers import checked, derived, toss_and_draw
+
+
+class Scored(NamedTuple):
+  """The target's view of a drafted tree."""
+
+  laws: jax.Array  # [B, N, V] of the token after each node
+  features: jax.Array  # [B, N, E]
+  cache: Cache  # with node n in slot length - 1 + n
+  logits: jax.Array | None  # [B, N, V] if log-probabilities are recorded
+
+
+class Verdicts(NamedTuple):
+  """What is decided about the rows' trees."""
+
+  node: jax.Array  # [B] int32 the accepted node
+  token: jax.Array  # [B] int32 the bonus token
+  fault: jax.Array  # [B] bool
+  expected: dict[str, jax.Array]  # [B] float32 by verifier of the panel
+  trace: Trace | None  # [B, ..]
+
+
+def draft(
+  plan: Plan, params: Params, request: Request, state: State
+) -> Drafted:
+  """Drafts a tree for each row; without a drafter, the root alone."""
+  how = plan.speculation
+  if not how:
+    return plain(state)
+  growing = Growing(
+    drafter=how.drafter,
+    params=params.draft,
+    proposal=how.proposal,
+    law=_law(plan, request.draft_temperature),
+    keys=_keys(request, state)[:, 0],
+  )
+  return drafting.grow(
+    growing, how.tree, state.news, state.length, state.caches.draft
+  )
+
+
+def score(
+  plan: Plan,
+  params: Params,
+  request: Request,
+  state: State,
+  draft: Drafted,
+) -> Scored:
+  """One pass of the target over whole trees, roots included."""
+  cache = state.caches.target
+  if plan.speculation:
+    tree = plan.speculation.tree
+    depth = jnp.asarray(tree.depth)
+    ancestors = jnp.asarray((draft.topology or tree).ancestors)
+  else:
+    depth, ancestors = jnp.zeros(1, jnp.int32), jnp.ones((1, 1), bool)
+  logits, features, cache = plan.target(
+    params.target,
+    draft.tokens,
+    cache.length[:, None] + depth[None],
+    mask.tree(cache.length, ancestors, cache.slots),
+    cache,
+  )
+  law = _law(plan, 0.0 if plan.greedy else request.temperature)
+  return Scored(
+    laws=law(logits),
+    features=features,
+    cache=cache,
+    logits=logits if plan.logprobs else None,
+  )
+
+
+def verify(
+  plan: Plan,
+  request: Request,
+  state: State,
+  draft: Drafted,
+  laws: jax.Array,  # [B, N, V]
+) -> Verdicts:
+  """What is accepted of each row's tree, and its bonus token."""
+  keys = _keys(request, state)[:, 1]
+  if not plan.speculation:
+    tokens = jax.vmap(probs.draw)(keys, laws[:, 0])
+    fault = jnp.isnan(laws[:, 0]).any(axis=-1)
+    return Verdicts(jnp.zeros_like(tokens), tokens, fault, {}, None)
+  how = plan.speculation
+  gained = jnp.asarray(how.tree.depth + 1, laws.dtype)
+  rules = how.verifier, *how.others
+  more = max(rule.num_coins(how.tree) for rule in rules) - plan.nodes
+
+  def decide(judged, tree, proposal, *arguments):
+    def way(rule):
+      def decide(tokens, q, p, eta):
+        if rule in judged:
+          own = judged[rule][0](eta)
+        else:
+          eta = eta[: rule.num_coins(how.tree)]
+          own = checked(rule)(tree, proposal, tokens, q, p, eta)
+        # Its size differs from rule to rule.
+        return dataclasses.replace(own, accept=None)
+
+      return decide
+
+    ways = [way(rule) for rule in rules]
+    if len(ways) == 1:
+      return ways[0](*arguments)
+    return jax.lax.switch(request.rule, ways, *arguments)
+
+  def one(key, topology, tokens, q, p, misshapen):
+    tree = topology or how.tree
+    # A law with a NaN in it is NaN throughout. Nothing is drawn from it, or
+    # nonsense: the first a rule need not see.
+    undefined = jnp.isnan(q[:, 0]) & (tokens[how.tree.inner] != INVALID)
+    fault = jnp.any(undefined)
+    if misshapen is not None:
+      fault |= misshapen
+    q = drafting.spread(how.tree, q)
+    given = tree, how.proposal, tokens, q, p
+    # Where a rule's law is asked for anyway, its decision comes of the same.
+    asked = {law for _, law in plan.panel}
+    judged = {
+      rule: rule.both(*given)
+      for rule in rules
+      if derived(rule) and rule.stop_law in asked
+    }
+    laws = {rule.stop_law: both[1] for rule, both in judged.items()}
+    own = functools.partial(decide, judged)
+    verdict = toss_and_draw(key, own, *given, more=more)
+    stop = {
+      name: laws[law]() if law in laws else law(*given)
+      for name, law in plan.panel
+    }
+    seen = look(key, *given, stop, verdict.node) if plan.trace else None
+    return Verdicts(
+      node=verdict.node,
+      token=verdict.token,
+      fault=fault | verdict.fault,
+      expected={name: law @ gained for name, law in stop.items()},
+      trace=seen,
+    )
+
+  drafted = draft.topology, draft.tokens, draft.laws
+  rows = keys, *drafted, laws, draft.fault
+  if not plan.one_by_one:
+    return jax.vmap(one)(*rows)
+  if len(keys) > 1:
+    return jax.lax.map(lambda row: one(*row), rows)
+  only = one(*jax.tree.map(lambda array: array[0], rows))
+  return jax.tree.map(lambda array: array[None], only)
+
+
+def commit(
+  plan: Plan,
+  request: Request,
+  state: State,
+  draft: Drafted,
+  scored: Scored,
+  verdicts: Verdicts,
+) -> State:
+  """Keeps the accepted path and the bonus token, forgets the rest.
+
+  Args:
+    plan: The plan.
+    request: The batch.
+    state: Before the cycle.
+    draft: What was drafted.
+    scored: What the target said.
+    verdicts: What the verifier said.
+
+  Returns:
+    The state after the cycle.
+  """
+  node, active, draft_cache = verdicts.node, ~state.done, draft.cache
+  if plan.speculation:
+    tree = plan.speculation.tree
+    path = _paths(tree, draft.topology, node)
+    gain = jnp.where(active, jnp.asarray(tree.depth)[node] + 1, 0)
+    draft_cache = plan.speculation.drafter.commit(
+      draft_cache, tree, draft.root, path, gain
+    )
+    # The root's slot in the draft's cache stays a finished row's last.
+  else:
+    path, gain = node[:, None], active.astype(jnp.int32)
+  # With path = [root, 2, 5, -] and gain = 3: [root, token 2, token 5, bonus].
+  tokens = jnp.take_along_axis(draft.tokens, path, axis=1)
+  tokens = jnp.concatenate([tokens, tokens[:, -1:]], axis=1)
+  place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
+  tokens = jnp.where(place == gain[:, None], verdicts.token[:, None], tokens)
+  features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
+  drafted = jnp.sum(draft.tokens[:, 1:] != INVALID, axis=1, dtype=jnp.int32)
+  logprobs = _logprobs(scored.logits, path, tokens) if plan.logprobs else None
+  ending, stopping = None, state.stopping
+  if request.stop is not None:
+    ending = _stopping(request, state, tokens[:, 1:])
+    stopping = _last(ending, gain, stopping)
+  records, done = _record(
+    plan,
+    request,
+    state,
+    tokens[:, 1:],
+    gain,
+    drafted,
+    verdicts,
+    ending,
+    logprobs,
+  )
+  start = state.length - 1
+  if plan.depth and not tree.is_chain:
+    target = compact(scored.cache, start, path, gain)
+  else:  # all of a chain lies where it is to stay; to move it costs a copy
+    target = dataclasses.replace(scored.cache, length=start + gain)
+  return State(
+    length=state.length + gain,
+    done=done,
+    stopping=stopping,
+    news=News(tokens=tokens, features=features, gain=gain),
+    caches=Caches(target=target, draft=draft_cache),
+    records=records,
+  )
+
+
+def _paths(tree, topology, node):
+  """[B, D + 1] the nodes from the roots down to the accepted ones."""
+  if topology is None:
+    return jnp.asarray(tree.paths)[node]
+  return jnp.take_along_axis(topology.paths, node[:, None, None], axis=1)[:, 0]
+
+
+def cycle(plan: Plan, params: Params, request: Request, state: State) -> State:
+  """Draft, score, verify, commit."""
+  return observe(plan, params, request, state)[0]
+
+
+def observe(
+  plan: Plan, params: Params, request: Request, state: State
+) -> tuple[State, Drafted, jax.Array]:
+  """A cycle; and what was drafted, and the target's laws [B, N, V] there."""
+  with jax.named_scope("draft"):
+    drafted = draft(plan, params, request, state)
+  with jax.named_scope("target"):
+    scored = score(plan, params, request, state, drafted)
+  with jax.named_scope("verify"):
+    verdicts = verify(plan, request, state, drafted, scored.laws)
+  with jax.named_scope("commit"):
+    state = commit(plan, request, state, drafted, scored, verdicts)
+  return state, drafted, scored.laws
+
+
+def plain(state: State) -> Drafted:
+  """The tree of plain decoding: its root, the last committed token."""
+  place = jnp.maximum(state.news.gain, 1)[:, None]
+  root = jnp.take_along_axis(state.news.tokens, place, axis=1)
+  return Drafted(
+    tokens=root,
+    laws=jnp.zeros((len(root), 0, 0)),
+    topology=None,
+    root=state.length - 1,
+    cache=None,
+  )
+
+
+def _logprobs(logits, path, tokens):
+  """[B, D + 1] of the token after each node of a path, by the target itself.
+
+  Whatever the temperature, and whatever tokens are left out.
+  """
+  logits = jnp.take_along_axis(logits, path[..., None], axis=1)
+  laws = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
+  return jnp.take_along_axis(laws, tokens[:, 1:, None], axis=-1)[..., 0]
+
+
+def _stopping(request, state, tokens):
+  """[B, D + 1] after each token, how far a text is that ends an answer."""
+
+  def follow(so_far, token):
+    so_far = request.stop[so_far, token].astype(jnp.int32)
+    return so_far, so_far
+
+  return jax.lax.scan(follow, state.stopping, tokens.T)[1].T
+
+
+def _last(stopping, gain, before):
+  """[B] after a cycle that gained so many tokens."""
+  last = jnp.maximum(gain - 1, 0)[:, None]
+  last = jnp.take_along_axis(stopping, last, axis=1)[:, 0]
+  return jnp.where(gain > 0, last, before)
+
+
+def _record(
+  plan, request, state, tokens, gain, drafted, verdicts, ending, logprobs
+):
+  """The records after the cycle, and which rows are finished."""
+  before, active = state.records, ~state.done
+  place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
+  ends = jnp.isin(tokens, jnp.array(plan.ends, jnp.int32))
+  if ending is not None:
+    ends |= ending < 0
+  ends &= place < gain[:, None]
+  # Up to and with the first end; the limit may come first.
+  upto = jnp.where(ends.any(axis=1), jnp.argmax(ends, axis=1) + 1, gain)
+  kept = jnp.minimum(before.kept + upto, request.limit)
+  done = state.done | (kept >= request.limit)
+  done |= (upto <= kept - before.kept) & ends.any(axis=1)
+
+  def put(buffer, tokens, at):
+    return jax.lax.dynamic_update_slice(buffer, tokens, (at,))
+
+  def column(buffer, values):
+    # To choose everywhere is one kernel with what is chosen for, and rows may
+    # be in different cycles. There is no place for those beyond the traced.
+    cycle = jnp.arange(buffer.shape[1], dtype=jnp.int32)[None]
+    here = active[:, None] & (cycle == before.cycles[:, None])
+    here = here.reshape(*here.shape, *[1] * (values.ndim - 1))
+    return jnp.where(here, values[:, None], buffer)
+
+  rows = jnp.arange(len(gain), dtype=jnp.int32)
+  one = active.astype(jnp.int32)
+  records = dataclasses.replace(
+    before,
+    tokens=jax.vmap(put)(before.tokens, tokens, before.kept),
+    kept=kept,
+    cycles=before.cycles + one,
+    accepted=column(before.accepted, gain),
+    drafted=column(before.drafted, drafted),
+    expected=jax.tree.map(column, before.expected, verdicts.expected),
+    stops=before.stops.at[rows, verdicts.node].add(one),
+    faults=before.faults + (verdicts.fault & active).astype(jnp.int32),
+    logprobs=logprobs
+    if logprobs is None
+    else jax.vmap(put)(before.logprobs, logprobs, before.kept),
+    trace=jax.tree.map(column, before.trace, verdicts.trace),
+  )
+  return records, done
+
+
+def _law(plan, temperature):
+  def law(logits):
+    return probs.law(
+      logits, temperature=temperature, top_k=plan.top_k, top_p=plan.top_p
+    )
+
+  return law
+
+
+def _keys(request, state):
+  """[B, 2] of each row's cycle: one to draft with, one to verify with."""
+  keys = jax.vmap(threefry.fold_in)(request.keys, state.records.cycles)
+  return jax.vmap(threefry.split)(keys)

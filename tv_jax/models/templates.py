@@ -1,0 +1,179 @@
+"""Templates: from conversations to tokens.
+
+A conversation is a list of turns: the user's, the assistant's, the user's,
+and so on, the user's last.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from tv_jax.edge.reading import brief, shown
+
+# A template takes milliseconds. One that loops is stopped after these seconds.
+PATIENCE = 10.0
+
+# Some templates print today's date: then no run could be repeated.
+DATE = "26 Jul 2024"
+
+# What Vicuna v1.1 to v1.5 were trained with.
+VICUNA_SYSTEM = (
+  "A chat between a curious user and an artificial intelligence assistant. "
+  "The assistant gives helpful, detailed, and polite answers to the user's "
+  "questions."
+)
+
+
+def raw(tokenizer, turns: Sequence[str]) -> list[int]:
+  """The turns alone, each on its own line."""
+  return tokenizer("\n".join(turns)).input_ids
+
+
+def vicuna(tokenizer, turns: Sequence[str]) -> list[int]:
+  """Vicuna's own template; earlier answers end in its end token."""
+  text = f"{VICUNA_SYSTEM} "
+  for i, turn in enumerate(turns):
+    text += f" ASSISTANT: {turn}</s>" if i % 2 else f"USER: {turn}"
+  return tokenizer(f"{text} ASSISTANT:").input_ids
+
+
+def chat(tokenizer, turns: Sequence[str]) -> list[int]:
+  """The tokenizer's own template, which writes its own first token."""
+  roles = ("user", "assistant")
+  return _own(
+    tokenizer,
+    [{"role": roles[i % 2], "content": t} for i, t in enumerate(turns)],
+  )
+
+
+def _own(tokenizer, messages: Sequence[Mapping[str, str]]) -> list[int]:
+  """What the tokenizer's own template makes of messages, as tokens."""
+  if not tokenizer.chat_template:
+    raise ValueError(
+      f"{tokenizer.name_or_path} has no chat template: use one of "
+      f"{', '.join(name for name in TEMPLATES if name != 'chat')}"
+    )
+  text = _render(tokenizer, messages)
+  return tokenizer(text, add_special_tokens=False).input_ids
+
+
+class _StoppedError(Exception):
+  """A template was stopped."""
+
+
+def _render(tokenizer, messages: list[dict[str, str]]) -> str:
+  """What the tokenizer's own template makes of roles and contents.
+
+  It is a program: run for a while, and believed little.
+  """
+  where = f"the chat template of {tokenizer.name_or_path}"
+  text = _run(where, tokenizer, messages)
+  if not isinstance(text, str) or not text.strip():
+    raise ValueError(f"{where} gives no text, but {shown(repr(text))}")
+  for i, message in enumerate(messages):
+    if message["content"].strip() in text:
+      continue
+    # It may have changed how it is written. A plain word has one spelling.
+    probe = [*messages]
+    probe[i] = message | {"content": "word"}
+    if "word" not in _run(where, tokenizer, probe):
+      raise ValueError(
+        f"{where} leaves out what the {message['role']} says: {shown(text)} is"
+        " all it gives"
+      )
+  return text
+
+
+def _run(where, tokenizer, messages):
+  try:
+    with _watched():
+      return tokenizer.apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True, date_string=DATE
+      )
+  except _StoppedError:
+    reason = f"it was stopped after {PATIENCE:g} seconds"
+  except Exception as error:  # a template can raise whatever it likes
+    reason = f"{type(error).__name__}: {shown(error)}"
+  raise ValueError(f"{where} fails ({reason}): mend it, or use another")
+
+
+@contextlib.contextmanager
+def _watched():
+  """Stops Python code, line by line, that takes too long."""
+  end, before = time.monotonic() + PATIENCE, sys.gettrace()
+
+  def watch(*_):
+    if time.monotonic() > end:
+      raise _StoppedError
+    return watch
+
+  sys.settrace(watch)
+  try:
+    yield
+  finally:
+    sys.settrace(before)
+
+
+TEMPLATES = {"raw": raw, "vicuna": vicuna, "chat": chat}
+
+
+def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
+  """A conversation as tokens, up to where the next answer begins."""
+  if not isinstance(template, str) or template not in TEMPLATES:
+    raise ValueError(
+      f"template {brief(template)} is not one of {', '.join(TEMPLATES)}"
+    )
+  if not isinstance(turns, Sequence) or not all(
+    isinstance(turn, str) for turn in turns
+  ):
+    raise ValueError(f"a conversation holds texts only, not {brief(turns)}")
+  if len(turns) % 2 == 0:
+    raise ValueError(
+      f"a conversation of {len(turns)} turns does not end with the user's"
+    )
+  return _encoded(TEMPLATES[template], tokenizer, turns)
+
+
+def encode_messages(tokenizer, messages: Sequence[Mapping]) -> list[int]:
+  """Messages as tokens, by the tokenizer's own template.
+
+  Args:
+    tokenizer: The tokenizer.
+    messages: Each {"role": .., "content": ..}, such as a "system" one first.
+
+  Returns:
+    The tokens, up to where the next answer begins.
+  """
+  for message in messages:
+    if not isinstance(message, Mapping) or not all(
+      isinstance(message.get(name), str) for name in ("role", "content")
+    ):
+      raise ValueError(
+        f'a message is {{"role": .., "content": ..}}, two texts, not'
+        f" {brief(message)}"
+      )
+  if messages[-1]["role"] == "assistant":
+    raise ValueError(
+      "the last message is the assistant's: there is nothing to answer"
+    )
+  return _encoded(_own, tokenizer, [*map(dict, messages)])
+
+
+def _encoded(template, tokenizer, said: Sequence) -> list[int]:
+  """Turns or messages by a template, and what goes wrong in one line."""
+  for one in said:
+    text = one["content"] if isinstance(one, dict) else one
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+      raise ValueError(
+        f"the text {brief(text)} holds half of a character (a lone surrogate)"
+      )
+  try:
+    return template(tokenizer, said)
+  except ValueError:
+    raise
+  except Exception as error:  # tokenizers' own are of no common kind
+    raise ValueError(
+      f"the tokenizer of {tokenizer.name_or_path} fails"
+      f" ({type(error).__name__}: {shown(error)})"
+    ) from None

@@ -1,5 +1,0 @@
-"""What a run found: tables, plots, and the page with the tree explorer."""
-
-from tv_jax.report.writing import Report, write
-
-__all__ = ["Report", "write"]

@@ -1,0 +1,200 @@
+"""The answers of one method, in the order of the questions.
+
+How many rows there are and what prompts are padded to depend on the settings
+and on all questions, also those whose answers are there. What an answer is does
+not depend on its row, nor on the other rows: what a crash left over comes out
+as it would have. Of answers that wait for one before, a crash loses them.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tv_jax import (engine)
+from tv_jax.models import (templates)
+from tv_jax.runs import (questions as questions_lib, store)
+from tv_jax.runs import asking, lines
+from tv_jax.runs.hosts import Hosts
+from tv_jax.runs.settings import Run
+from tv_jax.engine import batches
+from tv_jax.engine.pair import Pair
+from tv_jax.runs.questions import Question
+from tv_jax.runs.records import Answer, Key, Method
+
+
+class Asked(NamedTuple):
+  """One turn of a question, with all that came before; or why it is not."""
+
+  key: Key
+  question: Question
+  tokens: Sequence[int] = ()  # the prompt
+  limit: int = 0  # new tokens at most
+  error: str | None = None
+
+
+def encode(
+  pair: Pair, settings: Run, turns: Sequence[str]
+) -> tuple[list[int], int]:
+  """A conversation as tokens, and how many more there may be.
+
+  Raises:
+    ValueError: It cannot be asked, or there is no room for an answer.
+  """
+  tokens = templates.encode(settings.models.template, pair.tokenizer, turns)
+  models = [pair.target, pair.draft]
+  most = min(model.config.max_position_embeddings for model in models)
+  most = min(most, settings.max_tokens or most)
+  if len(tokens) >= most:
+    raise ValueError(
+      f"a prompt of {len(tokens)} tokens leaves no room for an answer in {most}"
+    )
+  batches.encode(pair, [tokens], "raw", 1)
+  return tokens, min(settings.max_new_tokens, most - len(tokens))
+
+
+class Answerer:
+  """Asks questions by one method after another."""
+
+  def __init__(
+    self,
+    pair: Pair,
+    settings: Run,
+    questions: Sequence[Question],
+    results: store.Store | store.Mirror,
+    advance: Callable[[], None],
+    hosts: Hosts,
+    taken: Mapping[Key, Answer],
+    ahead: engine.Ahead,
+  ):
+    """Nothing is asked yet.
+
+    Args:
+      pair: The models.
+      settings: The run's.
+      questions: What is asked.
+      results: Where answers are kept.
+      advance: Called after each.
+      hosts: The processes that decode together.
+      taken: Answers that need no decoding.
+      ahead: What compiles for methods to come.
+    """
+    self.pair, self.settings, self.results = pair, settings, results
+    self.questions, self.advance = questions, advance
+    self.hosts, self.taken, self.ahead = hosts, taken, ahead
+    self.rows = engine.Rows(pair, settings.batch_size)
+    self.piece = lines.pieces(pair.tokenizer)
+    shown = ()
+    if settings.explorer.per_task:
+      shown = questions_lib.limit(questions, per_task=settings.explorer.per_task)
+    self.shown = {question.question_id for question in shown}
+
+  def expect(self, methods: Sequence[Method]) -> None:
+    """Tells what compiles ahead of the first turns that are to be decoded."""
+    # A first turn is the same prompt whatever the method.
+    rows = [self.ask(*one) for one in self.turn(methods[0], 0).items()]
+    waiting = [
+      method
+      for method in methods
+      if any(
+        row.tokens and not self.there(row.key._replace(method=method))
+        for row in rows
+      )
+    ]
+    hows = [self.how(method) for method in waiting]
+    self.ahead.expect(hows, self.settings.batch_size, self.longest(rows))
+
+  def __call__(self, method: Method) -> None:
+    """Answers what is not answered yet, turn by turn."""
+    how = self.how(method)
+    for turn in range(max(len(q.turns) for q in self.questions)):
+      asked = self.turn(method, turn)
+      if all(key in self.results for key in asked):
+        continue
+      rows = [self.ask(key, question) for key, question in asked.items()]
+      self.answer_all(how, rows)
+
+  def turn(self, method: Method, turn: int) -> dict[Key, Question]:
+    """The questions that have such a turn."""
+    return {
+      Key(question.task, question.question_id, turn, method): question
+      for question in self.questions
+      if turn < len(question.turns)
+    }
+
+  def there(self, key: Key) -> bool:
+    """Whether there is nothing to decode."""
+    return key in self.results or key in self.taken
+
+  def longest(self, rows: Sequence[Asked]) -> int:
+    """What all batches of a turn are padded to."""
+    longest = max(len(row.tokens) for row in rows)
+    return max(longest, self.settings.padded_to, 1)
+
+  def how(self, method: Method) -> engine.Settings:
+    """How to decode."""
+    options = asking.options(self.settings, method)
+    if not method.plain:
+      options["panel"] = (self.settings.baseline,)
+      options["trace"] = self.settings.explorer.cycles if self.shown else 0
+    return engine.resolve(
+      self.pair, batch_size=self.settings.batch_size, **options
+    )
+
+  def ask(self, key: Key, question: Question) -> Asked:
+    """A turn as a prompt, or why there is none."""
+    before = [
+      self.results.get(key._replace(turn=earlier))
+      for earlier in range(key.turn)
+    ]
+    if any(answer.error is not None for answer in before):
+      return Asked(key, question, error="an earlier turn failed")
+    turns = questions_lib.conversation(question, [answer.text for answer in before])
+    try:
+      return Asked(key, question, *encode(self.pair, self.settings, turns))
+    except ValueError as error:
+      return Asked(key, question, error=" ".join(str(error).split()))
+
+  def answer_all(self, how, asked: Sequence[Asked]) -> None:
+    """Puts those answers of a turn into the store that are not there."""
+    missing = [row for row in asked if row.key not in self.results]
+    decoded = iter(())
+    waiting = [row for row in missing if row.tokens and not self.there(row.key)]
+    if waiting:
+      longest = self.longest(asked)
+      self.ahead.reach(how, self.settings.batch_size, longest)
+      prompts = [
+        engine.Prompt(
+          row.tokens, asking.number(row.key.question, row.key.turn), row.limit
+        )
+        for row in waiting
+      ]
+      decoded = self.rows.decode(how, prompts, longest)
+    for row in missing:
+      own = self.taken.get(row.key)
+      records = None
+      if own is None and row.tokens:
+        records = next(decoded)
+      self.hosts.together(functools.partial(self.keep, how, row, own, records))
+    # There is nothing more; what it holds can be used again.
+    next(decoded, None)
+
+  def keep(self, how, row: Asked, own: Answer | None, records) -> None:
+    """Puts an answer into the store."""
+    self.results.append(own or self.answer(how, row, records))
+    self.advance()
+
+  def answer(self, how, asked: Asked, records) -> Answer:
+    """An answer, or the error in its place."""
+    key, question = asked.key, asked.question
+    if asked.error:
+      return Answer(**key._asdict(), error=asked.error)
+    found = lines.line(records, 0, how, self.pair.tokenizer)
+    if self.settings.exact_match and key.turn < len(question.references):
+      known = question.references[key.turn]
+      found["right"] = any(questions_lib.score(found["text"], one) for one in known)
+    if how.plan.trace and key.turn == 0 and key.question in self.shown:
+      found["prompt"] = question.turns[0]
+      found["trace"] = lines.traced(
+        engine.trace_of(records, 0), how, found["tokens"], self.piece
+      )
+    return Answer(**key._asdict(), **found)

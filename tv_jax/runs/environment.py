@@ -1,0 +1,68 @@
+"""What a run runs on, and the programs that were compiled for it."""
+
+import datetime
+import functools
+import importlib.metadata
+import os
+import pathlib
+import platform
+import subprocess
+
+import jax
+
+from tv_jax.engine.programs import cpu
+
+_PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
+
+
+def describe() -> dict:
+  """Versions, devices and the date; `date` alone differs from run to run."""
+  devices = jax.devices()
+  return {
+    "tv_jax": importlib.metadata.version("tv_jax"),
+    "revision": _revision(),
+    **{name: importlib.metadata.version(name) for name in _PACKAGES},
+    "python": platform.python_version(),
+    "system": platform.system(),
+    "device": devices[0].device_kind,
+    "devices": len(devices),
+    **_processes(),
+    "cpu": cpu(),
+    "cores": cores(),
+    "date": datetime.date.today().isoformat(),
+  }
+
+
+def _processes() -> dict:
+  """How many there are, of a run on several."""
+  count = jax.process_count()
+  return {"processes": count} if count > 1 else {}
+
+
+def cores() -> int:
+  """The cores that this process may use."""
+  if hasattr(os, "sched_getaffinity"):
+    return len(os.sched_getaffinity(0))
+  return os.cpu_count() or 0
+
+
+@functools.cache
+def _revision() -> str:
+  """The commit of the sources, where they are a git checkout.
+
+  As it was when this was first asked, soon after they were read.
+  """
+  here = pathlib.Path(__file__).parents[2]
+  if not (here / ".git").exists():
+    return ""
+  try:
+    found = subprocess.run(
+      ["git", "-C", here, "describe", "--always", "--dirty", "--abbrev=12"],
+      capture_output=True,
+      text=True,
+      timeout=10,
+      check=False,
+    )
+  except (OSError, subprocess.TimeoutExpired):
+    return ""
+  return found.stdout.strip()

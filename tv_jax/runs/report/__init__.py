@@ -1,0 +1,5 @@
+"""What a run found: tables, plots, and the page with the tree explorer."""
+
+from tv_jax.runs.report.writing import Report, write
+
+__all__ = ["Report", "write"]

@@ -1,0 +1,16 @@
+"""Writes a run's report again: `python -m tv_jax.runs.report runs/quickstart`."""
+
+from tv_jax.edge import cli
+from tv_jax.runs import report
+
+
+def main(heard, arguments) -> None:
+  """Writes a run's tables, plots and page, and says where that is."""
+  del heard
+  if len(arguments) != 1:
+    raise ValueError("give a run's folder: python -m tv_jax.runs.report FOLDER")
+  print(report.write(arguments[0]).page)
+
+
+if __name__ == "__main__":
+  cli.run("tv_jax.runs.report", main)

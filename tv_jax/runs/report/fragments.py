@@ -1,0 +1,179 @@
+"""Pieces of HTML for the page's sections: everything given is escaped."""
+
+import html
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from tv_jax.runs.report import palette
+
+NOTHING = "\u2013"  # a dash, for a cell with nothing to say
+
+
+def escape(text) -> str:
+  """Any text, as HTML shows it."""
+  sound = str(text).encode("utf-8", "replace").decode("utf-8")
+  return html.escape(sound.replace("\0", "\ufffd"))
+
+
+def plain(text: str) -> str:
+  """A text on one line, of characters that can be seen: others by number."""
+  text = text.encode("utf-8", "backslashreplace").decode()
+  return "".join(
+    one if one.isprintable() else one.encode("unicode_escape").decode()
+    for one in text
+  )
+
+
+def paragraph(text: str) -> str:
+  """A paragraph of text."""
+  return f"<p>{escape(text)}</p>"
+
+
+def table(
+  header: Sequence[str],
+  rows: Iterable[Sequence],
+  *,
+  caption: str,
+  groups: Sequence[tuple[str, int]] = (),
+  strong: Collection[tuple[int, int]] = (),
+) -> str:
+  """A table that scrolls sideways where it has no room.
+
+  Args:
+    header: The columns' names.
+    rows: Their cells; the first of a row is its name, and stays in view. None
+      is a cell with nothing to say.
+    caption: What the table shows.
+    groups: What stands over columns: (name, how many of them), from the left.
+    strong: The cells (row, column) to stress.
+
+  Returns:
+    HTML. Columns of numbers are set flush right.
+  """
+  rows = [
+    [NOTHING if cell is None else str(cell) for cell in row] for row in rows
+  ]
+  for row in rows:
+    if len(row) != len(header):
+      raise ValueError(
+        f"row {row} has {len(row)} cells, the header {len(header)}: give one"
+        " for each, None where there is nothing to say"
+      )
+  kinds = [
+    ' class="number"'
+    if place and _is_numeric([row[place] for row in rows])
+    else ""
+    for place in range(len(header))
+  ]
+  head = _row(
+    f'<th scope="col"{kind}>{escape(name)}</th>'
+    for name, kind in zip(header, kinds, strict=True)
+  )
+  body = []
+  for i, row in enumerate(rows):
+    name, *cells = [
+      f"<strong>{escape(cell)}</strong>" if (i, j) in strong else escape(cell)
+      for j, cell in enumerate(row)
+    ]
+    named = [f'<th scope="row">{name}</th>']
+    data = zip(kinds[1:], cells, strict=True)
+    body.append(_row(named + [f"<td{kind}>{cell}</td>" for kind, cell in data]))
+  content = (
+    f"<table><thead>{_group_row(groups)}{head}</thead>"
+    f"<tbody>{''.join(body)}</tbody></table>"
+  )
+  return _figure('class="table"', caption, _scrolling(content, caption))
+
+
+def figure(svg: str, caption: str, *, name: str) -> str:
+  """An SVG of `plots` in the page, in its colours and under a name there."""
+  drawing = re.search(r"<svg.*</svg>", svg, re.DOTALL)[0]
+  # In a page its rules would hold for everything, and names are the page's.
+  drawing = re.sub(r"<style.*?</style>", "", drawing, flags=re.DOTALL)
+  drawing = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", drawing)
+  drawing = re.sub(
+    r'\bid="|url\(#|href="#', lambda found: f"{found[0]}{name}-", drawing
+  )
+  drawing = re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", drawing)
+  label = f'role="img" aria-label="{escape(caption)}" stroke-linejoin="round"'
+  drawing = drawing.replace("<svg", f"<svg {label}", 1)
+  drawing = _scrolling(palette.follow_the_page(drawing), caption)
+  return _figure(f'class="plot" id="{escape(name)}"', caption, drawing)
+
+
+def definitions(values: Mapping, *, caption: str) -> str:
+  """Settings or an environment, a line for each; dictionaries inside flat."""
+  lines = [
+    f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
+    for name, value in _flat(values)
+  ]
+  kind = 'class="definitions"'
+  content = f"<table {kind}><tbody>{''.join(lines)}</tbody></table>"
+  return _figure(kind, caption, content)
+
+
+def embedded(data, name: str) -> str:
+  """Data for a script, which no text in it can leave; NaN becomes null."""
+  text = json.dumps(_finite(data), separators=(",", ":"), allow_nan=False)
+  text = text.replace("<", "\\u003c")
+  return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _figure(attributes, caption, content):
+  return (
+    f"<figure {attributes}><figcaption>{escape(caption)}</figcaption>{content}"
+    "</figure>"
+  )
+
+
+def _row(cells):
+  return f"<tr>{''.join(cells)}</tr>"
+
+
+def _group_row(groups):
+  """The line above the columns' names; nothing stands over some columns."""
+  if not groups:
+    return ""
+  return _row(
+    f'<th class="group" colspan="{span}" scope="colgroup">{escape(name)}</th>'
+    if name
+    else f'<td colspan="{span}"></td>'
+    for name, span in groups
+  )
+
+
+def _scrolling(content, label):
+  return (
+    f'<div class="scroll" tabindex="0" role="region"'
+    f' aria-label="{escape(label)}">{content}</div>'
+  )
+
+
+def _is_numeric(cells):
+  """Whether all cells that say something begin like a number."""
+  said = [cell for cell in cells if cell not in ("", "-", NOTHING)]
+  return bool(said) and all(
+    re.match(r"[+\-\u2212<]?\s*\d", cell) for cell in said
+  )
+
+
+def _flat(values, above=""):
+  for name, value in values.items():
+    if isinstance(value, Mapping) and value:
+      yield from _flat(value, f"{above}{name}.")
+    elif isinstance(value, str):
+      yield above + name, value
+    elif isinstance(value, Sequence):
+      yield above + name, ", ".join(map(str, value)) or NOTHING
+    else:
+      yield above + name, NOTHING if value is None else value
+
+
+def _finite(data):
+  if isinstance(data, Mapping):
+    return {key: _finite(value) for key, value in data.items()}
+  if isinstance(data, list | tuple):
+    return [_finite(value) for value in data]
+  return None if isinstance(data, float) and not math.isfinite(data) else data

@@ -1,0 +1,258 @@
+"""The tables of a run: from the lines of its items to rows of text.
+
+Nothing about speed is in these, so that they are the same to the byte whenever
+the same items are there.
+"""
+
+import collections
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tv_jax.runs import metrics, records
+from tv_jax.runs.metrics import (Cell)
+from tv_jax.engine.estimates import (Estimate)
+from tv_jax.runs.records import ALL, Answer, Method
+
+# By task, ALL among them, and by method, the seeds pooled.
+Cells = dict[str, dict[Method, Cell]]
+
+AXES = tuple(name for name in records.AXES if name != "seed")
+# What is one and the same in a table; trees and rules are beside each other.
+FIXED = tuple(name for name in AXES if name not in ("tree", "verifier"))
+_ORDER = (*FIXED, "tree", "verifier")
+
+# Spec-Bench's six, in the paper's order and under its names; beside tasks that
+# are none of these, they are some other file's and called what it calls them.
+TASKS = {
+  "mt_bench": "Multi-turn",
+  "translation": "Translation",
+  "summarization": "Sum.",
+  "qa": "QA",
+  "math_reasoning": "Math",
+  "rag": "RAG",
+}
+NOTHING = "\u2013"
+
+DEFINITIONS = (
+  "Acceptance length: tokens gained in a cycle, the bonus token included,"
+  " before an end token or the limit cuts. By item (the paper's): in each"
+  " question first, its turns and seeds pooled, then over questions. By token"
+  " (Spec-Bench's): over all cycles, which is 1 + accepted / drafts, the length"
+  " that engines print. docs/definitions.md says which system means what.",
+  "By position: reached d, the share of cycles that accept d drafted tokens or"
+  " more; conditional d, the same among those that accept d - 1. Drafted: nodes"
+  " of a cycle's tree without its root, those that a tree which takes shape, or"
+  " a law without more tokens, leaves out not counted.",
+  "±: the standard error over questions, ddof 1; by token and for what is"
+  " expected, clustered by question.",
+  "Delta: the relative gain of separate runs over the baseline's.",
+  "Expected: what a rule expects to gain in a cycle, given the draft; no coin"
+  " is tossed. Same drafts: its excess over the baseline's expectation on the"
+  " very same drafts. It is one cycle's gain in the contexts that the running"
+  " rule comes to, not a difference of long-run averages.",
+  "Check: realised less expected length, by cycle; 0 within its error, or there"
+  " is a bug.",
+  "Exact match: the share of answers whose last line is the reference.",
+)
+
+
+class Table(NamedTuple):
+  """A table as text; the first column names the rows."""
+
+  title: str
+  groups: list[tuple[str, int]]  # what stands over columns, from the left
+  header: list[str]
+  rows: list[list[str]]
+  notes: tuple[str, ...] = ()  # what must be said right below it
+
+
+def cells(answers: Iterable[Answer], config: dict) -> Cells:
+  """The cells of a run, in the order of its config; plain decoding first."""
+  grouped: dict[str, dict[Method, list[Answer]]] = {}
+  for answer in answers:
+    method = answer.method.pooled("seed")
+    # Once, where a category is called so, too.
+    for task in dict.fromkeys((answer.task, ALL)):
+      grouped.setdefault(task, {}).setdefault(method, []).append(answer)
+
+  def place_of_task(task):
+    known = [*TASKS, task]  # what is not known comes after
+    return task == ALL, known.index(task), task
+
+  def place(method):
+    # What is in no list comes first.
+    values = {name: config.get(f"{name}s", []) for name in _ORDER}
+    return [
+      own.index(value) if (value := getattr(method, name)) in own else -1
+      for name, own in values.items()
+    ]
+
+  return {
+    task: {
+      method: metrics.cell(grouped[task][method], config["baseline"])
+      for method in sorted(grouped[task], key=place)
+    }
+    for task in sorted(grouped, key=place_of_task)
+  }
+
+
+def conditions(methods: Iterable[Method]) -> list[Method]:
+  """What each table is of: all trees and rules of a proposal and the like."""
+  return list(
+    dict.fromkeys(condition(method) for method in methods if not method.plain)
+  )
+
+
+def condition(method: Method) -> Method:
+  """What is fixed in the table that a method stands in."""
+  return method.pooled("tree", "verifier", "seed")
+
+
+def main(found: Cells, fixed: Method, baseline: str) -> Table:
+  """The paper's main table: acceptance by item, trees side by side."""
+  trees = _trees(found, fixed)
+  groups, header, compared = [("", 1)], ["task"], {}
+  for tree, methods in trees.items():
+    rules = [method.verifier for method in methods]
+    others = [rule for rule in rules if rule != baseline]
+    compared[tree] = others if baseline in rules else []
+    groups.append((tree, len(rules) + len(compared[tree])))
+    header += rules
+    several = len(compared[tree]) > 1
+    header += [f"Delta {rule}" * several or "Delta" for rule in compared[tree]]
+  rows = []
+  for task, by_method in zip(_tasks(found), found.values(), strict=True):
+    row = [task]
+    for tree, methods in trees.items():
+      own = {one.verifier: by_method.get(one) for one in methods}
+      row += [estimate(cell and cell.by_item) for cell in own.values()]
+      row += [_percent(own[rule], own[baseline]) for rule in compared[tree]]
+    rows.append(row)
+  heading = f"Acceptance length by item: {title(fixed)}"
+  return Table(heading, groups, header, rows)
+
+
+def paired(found: Cells, fixed: Method, baseline: str) -> Table:
+  """What every rule expects, its gain on the same drafts, and the check."""
+  header = [
+    "tree",
+    "verifier",
+    "by item",
+    "by token",
+    "expected",
+    f"less {baseline}, same drafts",
+    "relative",
+    "check",
+    "items",
+    "cycles",
+    "drafted",
+  ]
+  rows, silent = [], {}
+  for tree, methods in _trees(found, fixed).items():
+    for method in methods:
+      cell = found[ALL][method]
+      if cell.cycles and cell.expected is None:
+        silent[method.verifier] = None
+      rows.append(
+        [
+          tree,
+          method.verifier,
+          estimate(cell.by_item, ".3f"),
+          estimate(cell.by_token, ".3f"),
+          estimate(cell.expected, ".3f"),
+          estimate(cell.gain, "+.3f"),
+          percent(cell.relative),
+          estimate(cell.check, "+.3f"),
+          str(cell.items),
+          str(cell.cycles),
+          estimate(cell.drafted, ".1f"),
+        ]
+      )
+  notes = tuple(
+    f"{rule} has no stop law, so that nothing is expected of a draft without"
+    " tossing coins: give a Verifier(decide=.., stop_law=..) and name that"
+    " (docs/new-verifier.md, section 5)."
+    for rule in silent
+  )
+  return Table(f"The same drafts: {title(fixed)}", [], header, rows, notes)
+
+
+def positions(found: Cells, fixed: Method) -> Table:
+  """How deep drafts are accepted."""
+  rows, own = [], found[ALL]
+  methods = [
+    one for several in _trees(found, fixed).values() for one in several
+  ]
+  deepest = max([1, *(len(own[method].reached) for method in methods)])
+  for method in methods:
+    row = [name(method, several=False)]
+    for shares in (own[method].reached, own[method].conditional):
+      missing = [None] * (deepest - len(shares))
+      row += map(estimate, [*shares, *missing])
+    rows.append(row)
+  depths = [str(d) for d in range(1, deepest + 1)]
+  groups = [("", 1), ("reached", deepest), ("conditional", deepest)]
+  header = ["", *depths, *depths]
+  return Table(f"By position: {title(fixed)}", groups, header, rows)
+
+
+def exact_match(found: Cells) -> Table | None:
+  """Right answers by task; None if nothing has a reference."""
+  methods = dict.fromkeys(one for own in found.values() for one in own)
+  rows, several = [], len(conditions(methods)) > 1
+  for method in methods:
+    own = [by_method.get(method) for by_method in found.values()]
+    shares = [cell and cell.exact_match for cell in own]
+    if any(shares):
+      row = [estimate(share, ".2f") for share in shares]
+      rows.append([name(method, several), *row])
+  header = ["", *_tasks(found)]
+  return Table("Exact match", [], header, rows) if rows else None
+
+
+def title(fixed: Method) -> str:
+  """For example "without_replacement, temperature 1"."""
+  proposal, *others = fixed.fields.items()
+  told = [f"{axis} {records.text(value)}" for axis, value in others]
+  return ", ".join([proposal[1], *told])
+
+
+def name(method: Method, several: bool) -> str:
+  """A row's name; `several` is whether there are several conditions."""
+  parts = [method.verifier]
+  if not method.plain:
+    parts += [method.tree, method.proposal][: 1 + several]
+  return ", ".join(parts + method.numbers * several)
+
+
+def estimate(value: Estimate | None, spec: str = ".2f") -> str:
+  """A cell's text."""
+  if value is None or value.n == 0:
+    return NOTHING
+  return f"{value:{spec}}"
+
+
+def percent(value: Estimate | None, spec: str = "+.2f") -> str:
+  """For example +2.81 ± 0.30 %."""
+  return NOTHING if value is None else f"{value:{spec}} %"
+
+
+def _trees(found, fixed) -> dict[str, list[Method]]:
+  """The trees, and the methods on each."""
+  result = collections.defaultdict(list)
+  for method in found[ALL]:
+    if not method.plain and condition(method) == fixed:
+      result[method.tree].append(method)
+  return dict(result)
+
+
+def _tasks(found) -> list[str]:
+  """What the tasks are called."""
+  names = TASKS if {*found} <= {*TASKS, ALL} else {}
+  return ["All" if task == ALL else names.get(task, task) for task in found]
+
+
+def _percent(cell, base) -> str:
+  if cell is None or base is None or not base.by_item.n or not cell.by_item.n:
+    return NOTHING
+  return f"{cell.by_item.mean / base.by_item.mean - 1:+.1%}"

@@ -1,0 +1,162 @@
+"""Speed, measured apart from everything else: batch 1, after warm-up.
+
+All methods take turns on each question, so that a busy machine is busy for all
+of them alike. Nothing else is computed: no panel, no trace.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+
+from tv_jax import engine
+from tv_jax.runs import questions as questions_lib
+from tv_jax.runs import answers, asking, environment
+from tv_jax.runs.hosts import ALONE, Hosts
+from tv_jax.runs.settings import Run
+from tv_jax.engine import batches
+from tv_jax.engine.pair import Pair
+from tv_jax.runs.questions import Question
+from tv_jax.runs.records import Method
+
+
+class Timed(NamedTuple):
+  """One answer."""
+
+  seconds: float
+  tokens: int
+  cycles: int
+
+
+class Plan(NamedTuple):
+  """What is to be timed.
+
+  Attributes:
+    asked: Questions, with their tokens and how many more there may be.
+    hows: How each method decodes.
+    longest: The longest prompt.
+  """
+
+  asked: Sequence[tuple[Question, Sequence[int], int]]
+  hows: Mapping[Method, engine.Settings]
+  longest: int
+
+
+def plan(
+  pair: Pair,
+  settings: Run,
+  questions: Sequence[Question],
+  say: Callable[[str], None],
+) -> Plan | None:
+  """The methods of the first seed, and the first turns of some questions.
+
+  Returns:
+    What to time; None if there is nothing.
+  """
+  if not settings.timing.per_task:
+    return None
+  asked = []
+  for question in questions_lib.limit(questions, per_task=settings.timing.per_task):
+    with contextlib.suppress(ValueError):  # which the answer's record says
+      own = answers.encode(pair, settings, question.turns[:1])
+      asked.append((question, *own))
+  if not asked:
+    say("timing: none, for no question leaves room for an answer")
+    return None
+  hows = {
+    method: engine.resolve(pair, batch_size=1, **_options(settings, method))
+    for method in asking.grid(settings)
+    if method.seed == settings.seeds[0]
+  }
+  return Plan(asked, hows, max(len(tokens) for _, tokens, _ in asked))
+
+
+def measure(
+  pair: Pair,
+  settings: Run,
+  planned: Plan,
+  say: Callable[[str], None],
+  ahead: engine.Ahead,
+  hosts: Hosts = ALONE,
+) -> dict:
+  """Times the methods; what is kept as a run's timing.
+
+  Nothing is compiled beside what is timed.
+  """
+  asked, hows, longest = planned
+  compiling = {}
+  for method, how in hows.items():
+    hosts.together()
+    say(f"timing: {method} (compiling)")
+    before = ahead.reach(how, 1, longest)
+    _, own = _time(pair, how, asked[0], longest)
+    compiling[method] = before or own
+  ahead.settle()
+  say(f"timing: {len(hows)} methods in turn on {len(asked)} questions")
+  order, found = [*hows], {method: [] for method in hows}
+  for turn in range(settings.timing.rounds):
+    for place, one in enumerate(asked):
+      first = (turn + place) % len(order)
+      hosts.together()
+      for method in (*order[first:], *order[:first]):
+        found[method].append(_time(pair, hows[method], one, longest)[0])
+  timed = [question for question, *_ in asked] * settings.timing.rounds
+  return {
+    "environment": environment.describe(),
+    "methods": [
+      {
+        **method.pooled("seed").fields,
+        "questions": [question.question_id for question in timed],
+        "tasks": [question.task for question in timed],
+        "seconds": [one.seconds for one in found[method]],
+        "tokens": [one.tokens for one in found[method]],
+        "cycles": [one.cycles for one in found[method]],
+        "compile_seconds": compiling[method],
+        "stages": _stages(pair, settings, method, asked, say),
+      }
+      for method in order
+    ],
+  }
+
+
+def _options(settings, method) -> dict:
+  """What `generate` is to do: to decode, and nothing else."""
+  options = asking.options(settings, method)
+  if not method.plain:
+    options["panel"] = None
+    # On a CPU a branch costs nothing, and to compile most of a short run.
+    if jax.default_backend() != "cpu":
+      options["among"] = ()
+  return options
+
+
+def _time(pair, how, asked, longest) -> tuple[Timed, float]:
+  """An answer, and the seconds of compilation."""
+  question, tokens, limit = asked
+  number = asking.number(question.question_id, 0)
+  batch = batches.assemble(pair, how, [tokens], [number], 1, longest, [limit])
+  caches = batches.caches(pair, batch)
+  begin = time.perf_counter()
+  records, _, compiling = engine.decode(how, batch, caches)
+  seconds = time.perf_counter() - begin - compiling
+  kept, cycles = int(records.kept[0]), int(records.cycles[0])
+  return Timed(seconds, kept, cycles), compiling
+
+
+def _stages(pair, settings, method, asked, say) -> dict | None:
+  """Milliseconds a cycle by stage, the stages programs of their own.
+
+  Of the longest question that has room for a whole answer: what it is padded
+  to is most likely what all were, and the whole program is there.
+  """
+  trees = settings.timing.stages
+  if method.tree not in trees and not (method.plain and trees):
+    return None
+  say(f"timing: stages of {method}")
+  _, tokens, limit = max(asked, key=lambda one: (one[2], len(one[1])))
+  options = _options(settings, method) | {"max_new_tokens": limit}
+  return engine.profile(
+    pair, [tokens], batch_size=1, progress=False, **options
+  ).milliseconds
