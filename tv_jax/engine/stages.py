@@ -55,6 +55,7 @@ def draft(
     proposal=how.proposal,
     law=_law(plan, request.draft_temperature),
     keys=_keys(request, state)[:, 0],
+    going=~state.done,
   )
   return drafting.grow(
     growing, how.tree, state.news, state.length, state.caches.draft
