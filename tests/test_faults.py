@@ -332,7 +332,7 @@ def idle_below(laws, worth, most):
 
 def where_it_is_sure(laws, worth, most):
   """Nothing where the draft is in doubt, be it after the root."""
-  sure = jnp.where(jnp.max(laws, axis=-1) > 0.5, worth, 0)
+  sure = jnp.where(laws[:, 0] > laws[:, 1], worth, 0)
   return sure[:, None] * jnp.ones((1, most))
 
 
