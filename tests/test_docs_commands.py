@@ -144,6 +144,9 @@ ELSEWHERE = {
   "python -m launch cancel runs/paper": "test_launch_engines",
   "python -m launch resume runs/paper": "test_launch_engines",
   "python -m tv_jax.audit": "test_audit, with fewer rows",
+  'python -m benchmarks.minibench --drafts="draft draft_weak" --seeds=0,1,2': (
+    "test_benchmarks, with fewer questions"
+  ),
   "python -m benchmarks.peers --draft=tv_jax/assets/bundled/draft "
   "--target=tv_jax/assets/bundled/target "
   "--prompts=tv_jax/assets/bundled/minibench.jsonl --rounds=9 --tokens=128 "
