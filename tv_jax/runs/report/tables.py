@@ -8,9 +8,9 @@ import collections
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics, records
-from tv_jax.runs.metrics import (Cell)
-from tv_jax.engine.estimates import (Estimate)
+from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import ALL, Answer, Method
 
 # By task, ALL among them, and by method, the seeds pooled.
@@ -34,25 +34,24 @@ TASKS = {
 NOTHING = "\u2013"
 
 DEFINITIONS = (
-  "Acceptance length: tokens gained in a cycle, the bonus token included,"
-  " before an end token or the limit cuts. By item (the paper's): in each"
-  " question first, its turns and seeds pooled, then over questions. By token"
-  " (Spec-Bench's): over all cycles, which is 1 + accepted / drafts, the length"
-  " that engines print. docs/definitions.md says which system means what.",
-  "By position: reached d, the share of cycles that accept d drafted tokens or"
-  " more; conditional d, the same among those that accept d - 1. Drafted: nodes"
-  " of a cycle's tree without its root, those that a tree which takes shape, or"
-  " a law without more tokens, leaves out not counted.",
-  "±: the standard error over questions, ddof 1; by token and for what is"
-  " expected, clustered by question.",
-  "Delta: the relative gain of separate runs over the baseline's.",
-  "Expected: what a rule expects to gain in a cycle, given the draft; no coin"
-  " is tossed. Same drafts: its excess over the baseline's expectation on the"
-  " very same drafts. It is one cycle's gain in the contexts that the running"
-  " rule comes to, not a difference of long-run averages.",
-  "Check: realised less expected length, by cycle; 0 within its error, or there"
-  " is a bug.",
-  "Exact match: the share of answers whose last line is the reference.",
+  "Acceptance length: tokens gained per cycle. The bonus token counts; an end"
+  " token or the limit cuts only afterwards. By item (the paper): the mean of"
+  " each question first, with its turns and seeds pooled, then the mean over"
+  " questions. By token (Spec-Bench): the mean over all cycles, which engines"
+  " print as 1 + accepted / drafts. docs/definitions.md compares systems.",
+  "By position: reached d is the share of cycles that accept at least d drafted"
+  " tokens; conditional d is that share among the cycles that accept d - 1."
+  " Drafted: nodes that a cycle really drafted, without the root.",
+  "±: one standard error over questions (ddof 1). For means over cycles it is"
+  " clustered by question.",
+  "Delta: the relative gain over the baseline, from separate runs.",
+  "Expected: the acceptance length that a rule expects on a given draft,"
+  " computed without sampling. Same drafts: how much more the rule expects than"
+  " the baseline on the same drafts. This is the gain of one cycle in the"
+  " contexts that the running rule reaches, not a difference of long runs.",
+  "Check: realised minus expected length, by cycle. It must be 0 within its"
+  " error; anything else is a bug.",
+  "Exact match: the share of answers whose last line equals the reference.",
 )
 
 
