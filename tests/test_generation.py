@@ -222,7 +222,7 @@ class TestLengths:
   def test_prompts_that_are_read_in_pieces(self, monkeypatch):
     prompt = [[(5 * i) % 48 for i in range(60)], [3, 4]]
     whole = generate("eagle", prompt)
-    monkeypatch.setattr(decoding.program, "CHUNK", 16)
+    monkeypatch.setattr(program, "CHUNK", 16)
     decoding.compile.cache_clear()
     pieces = generate("eagle", prompt)
     decoding.compile.cache_clear()
@@ -232,7 +232,7 @@ class TestLengths:
   def test_pieces_beyond_the_longest_prompt_are_not_read(
     self, monkeypatch, length, read
   ):
-    monkeypatch.setattr(decoding.program, "CHUNK", 16)
+    monkeypatch.setattr(program, "CHUNK", 16)
     how = settings_lib.resolve(pair("eagle"), tree="chain:2")
     batch = batches.assemble(
       pair("eagle"), how, [[3] * length, []], [0, 1], 2, longest=60
