@@ -19,6 +19,7 @@ from absl import logging
 
 from bundled import losses, settings, tasks, tokens, training
 from bundled.data import Corpus
+from tv_jax.edge import cli
 from tv_jax.models import eagle as eagles
 from tv_jax.models import families
 
@@ -86,8 +87,9 @@ def make_corpus(data: settings.Data, path: pathlib.Path) -> Corpus:
   return Corpus(tokenizer=tokenizer, source=source, settings=data, seed=0)
 
 
-def main() -> None:
+def main(heard: cli.Heard) -> None:
   """Runs the command."""
+  del heard
   parser = argparse.ArgumentParser(prog="python -m bundled")
   parser.add_argument("--smoke", action="store_true", help="tiny models")
   parser.add_argument("--workdir", default="runs/bundled", type=pathlib.Path)
@@ -97,4 +99,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  main()
+  cli.until_told(main)

@@ -485,3 +485,21 @@ def test_what_stops_early_drafts_no_more(pair):
   jax.effects_barrier()
   # The children of the root, and of its child, which is to have none.
   assert len(asked) == 2 * result.cycles
+
+
+def test_a_row_that_is_done_drafts_nothing(pair):
+  roots = []
+
+  def one(laws, worth, most):
+    jax.debug.callback(lambda own: roots.append(float(own[0])), worth)
+    return worth[:, None] * jnp.ones((1, most))
+
+  shape = Adaptive((1,), most=1, policy=one)
+  result = tv_jax.generate(
+    pair, ASKED[:2], template="chat", tree=shape, max_new_tokens=48
+  )
+  jax.effects_barrier()
+  cycles = [len(own) for own in result.accepted]
+  assert cycles[0] != cycles[1]
+  assert roots.count(0) == abs(cycles[0] - cycles[1])
+  assert roots.count(1) == sum(cycles)

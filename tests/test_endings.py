@@ -1,5 +1,6 @@
 """How commands end when they are told to; each in a process of its own."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -211,16 +212,20 @@ def test_every_command_ends_so(path):
 
 TRAINING = """
 import os, runpy, signal, sys
-from absl import app
-app.run = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
-sys.argv = ["bundled"]
+from bundled import training
+training.train = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
+sys.argv = ["bundled", "--smoke", "--workdir=" + sys.argv[1]]
 runpy.run_module("bundled", run_name="__main__")
 """
 
 
-def test_a_command_that_pre_emption_ends():
+def test_a_command_that_pre_emption_ends(tmp_path):
   done = subprocess.run(
-    [sys.executable, "-c", TRAINING], cwd=ROOT, capture_output=True, text=True
+    [sys.executable, "-c", TRAINING, tmp_path],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    env=os.environ | {"JAX_PLATFORMS": "cpu"},
   )
   told = done.returncode, done.stdout, done.stderr
   assert told == (143, "", "interrupted by SIGTERM\n")

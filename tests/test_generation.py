@@ -789,6 +789,6 @@ def test_a_warning_is_of_the_line_that_asked():
     draft=None,
     draft_kind="none",
   )
-  with pytest.warns(RuntimeWarning, match="met a NaN") as told:
+  with pytest.warns(RuntimeWarning, match="met a fault") as told:
     tv_jax.generate(broken, PROMPTS[:1], verifier=None, max_new_tokens=1)
   assert told[0].filename == __file__

@@ -113,7 +113,7 @@ BAD = [
   ([*GIVEN, f"--judge_key={KEY}"], "there is no such variable"),
   ([*GIVEN, "--workdir=other"], "give the folder of a run"),
   ([*GIVEN, "--judge_runs=0"], "--judge_runs=0: give 1 or more"),
-  ([*GIVEN, "--judge_keys=x"], "Unknown command line flag 'judge_keys'"),
+  ([*GIVEN, "--judge_kee=x"], "Unknown command line flag 'judge_kee'"),
 ]
 
 

@@ -285,7 +285,7 @@ def test_the_report_comes_again_from_the_items(finished):
     for path in folder.iterdir()
     if path.suffix in (".csv", ".md", ".tex", ".svg", ".html")
   ]
-  assert len(made) == 8
+  assert len(made) == 9
   for path in made:
     path.unlink()
   done = run(folder, program="tv_jax.runs.report")

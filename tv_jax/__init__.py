@@ -31,7 +31,11 @@ __all__ = [
 
 # Where each of them is; `tune` is a module that can be called.
 _PLACES = dict.fromkeys({*__all__} - {"tune"}, "engine")
-_PLACES |= {"Pair": "engine.pair", "load": "engine.pair", "record": "replay.recording"}
+_PLACES |= {
+  "Pair": "engine.pair",
+  "load": "engine.pair",
+  "record": "replay.recording",
+}
 
 
 def __getattr__(name):

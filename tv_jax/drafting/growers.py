@@ -43,6 +43,7 @@ class Growing(NamedTuple):
   proposal: Proposal  # how siblings are drawn
   law: Callable[[jax.Array], jax.Array]  # logits [.., V] to what is drawn from
   keys: jax.Array  # [B] one of each row; `grow` makes them [B, n], by node
+  going: jax.Array  # [B] bool: whether the row is not done
 
 
 def grow(
@@ -72,12 +73,11 @@ def grow(
   last = jnp.maximum(news.gain, 1)[:, None]
   token = jnp.take_along_axis(news.tokens, last, axis=1)
   grower = _adaptive if isinstance(tree, Adaptive) else _static
-  return grower(how, tree, news.gain > 0, token, logits, features, cache)
+  return grower(how, tree, token, logits, features, cache)
 
 
-def _static(how, tree, going, drawn, logits, features, cache) -> Drafted:
+def _static(how, tree, drawn, logits, features, cache) -> Drafted:
   """A tree that is known beforehand."""
-  del going
   root = cache.length - 1
   tokens, laws, inner = [drawn], [], np.array([ROOT])
   for above, level in itertools.pairwise(tree.levels):
@@ -119,17 +119,17 @@ class _Level(NamedTuple):
   fault: jax.Array  # [B] bool: of the policy
 
 
-def _adaptive(how, shape, going, drawn, logits, features, cache) -> Drafted:
+def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
   """Trees that the laws shape, another one in each row.
 
   A level is chosen before any of its tokens is drawn. All places but those of
   the last level are processed, whether anything is there or not, as long as
-  there is anything in some row that is `going`; what comes below is skipped.
+  there is anything in some row that is not done; what is below is skipped.
   """
   root, rows = cache.length - 1, len(drawn)
   M = len(shape.inner)
   laws = [how.law(logits)]
-  worth = going[:, None].astype(jnp.float32)
+  worth = how.going[:, None].astype(jnp.float32)
   found = [_below(how, shape, 1, laws[0], worth)]
   related = jnp.zeros((rows, 1, M), bool).at[:, :, ROOT].set(True)
   for depth, level in enumerate(shape.levels[1:-1], 1):

@@ -130,7 +130,7 @@ def _told(module, error) -> str:
 
 def raised(error: Exception) -> str:
   """What a user's function raised, in one line, with the line that did."""
-  package, lines, inside = pathlib.Path(__file__).parent, [], False
+  package, lines, inside = pathlib.Path(__file__).parents[1], [], False
   for frame in traceback.extract_tb(error.__traceback__):
     path = pathlib.Path(frame.filename).resolve()
     inside |= path.is_relative_to(package)  # from here on: who called it?
@@ -264,5 +264,5 @@ def _installed(path: pathlib.Path) -> bool:
   folders = map(pathlib.Path, sysconfig.get_paths().values())
   return bool({"site-packages", "dist-packages"} & {*path.parts}) or any(
     path.is_relative_to(folder.resolve())
-    for folder in (pathlib.Path(__file__).parent, *folders)
+    for folder in (pathlib.Path(__file__).parents[1], *folders)
   )

@@ -11,7 +11,7 @@ import stat
 
 # What comes with the package: models, trees, calibrations and questions; names
 # of what is in it begin with a word.
-BUNDLED = pathlib.Path(__file__).parent / "assets" / "bundled"
+BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
 _NAMED = "bundled/"
 
 # Text files that are larger than this are none that this project reads.

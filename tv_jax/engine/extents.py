@@ -120,7 +120,7 @@ def estimate(
   if draft is not None:
     caches += _cache(draft, rows, S) // own
   T = max(N, min(prompt, CHUNK))
-  columns = new * (2 + panel) + D + 1 + N
+  columns = new * (3 + panel) + D + 1 + N
   traced = trace * N * (6 + panel)
   return {
     "weights": weights[0] // devices + weights[1] // own,

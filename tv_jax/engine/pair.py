@@ -109,7 +109,8 @@ def load(
     loaded = drafting.KINDS[draft_kind].load(
       draft, model, dtype=dtype, split=shard_draft, revision=draft_revision
     )
-    vocabularies.check_tokens((draft, draft_revision), (target, revision))
+    if draft:  # a kind of drafting may need no checkpoint
+      vocabularies.check_tokens((draft, draft_revision), (target, revision))
   return Pair(
     target=model,
     draft=loaded,

@@ -100,7 +100,7 @@ def _stops(rule, shape, proposal, coins, key, parents, tokens, q, p):
 
     def toss(key):
       eta = jax.random.uniform(key, (rule.num_coins(shape),), q.dtype)
-      decide = verifiers.checked(rule.decide)
+      decide = verifiers.checked(rule)
       node = decide(tree, proposal, tokens, q, p, eta).node
       return jax.nn.one_hot(node, len(shape), dtype=q.dtype)
 

@@ -88,7 +88,7 @@ def main(heard, paths) -> None:
   texts = files.texts(_OUT.value, found)
   if _CALIBRATE.value:
     texts[_CALIBRATE.value] = calibrating.text(found.policy, found.how)
-  files.write(texts)
+  files.write_all(texts)
   print(f"written: {', '.join(map(str, texts))}")
 
 

@@ -34,7 +34,14 @@ def texts(out: str | os.PathLike, tuned: Tuned) -> dict[pathlib.Path, str]:
   return found
 
 
-def write(texts: Mapping[str | os.PathLike, str]) -> None:
+def write(out: str | os.PathLike, tuned: Tuned) -> list[pathlib.Path]:
+  """Writes the files of `texts`, and says which."""
+  found = texts(out, tuned)
+  write_all(found)
+  return [*found]
+
+
+def write_all(texts: Mapping[str | os.PathLike, str]) -> None:
   """Writes all of the files or, where a disk is full, none."""
   done = []
   try:
