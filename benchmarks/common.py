@@ -43,6 +43,10 @@ class Parser(argparse.ArgumentParser):
       formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
+  def print_help(self, file=None):
+    """Prints it; argparse itself would hide that nobody reads it."""
+    print(self.format_help(), file=file, flush=True)
+
   def error(self, message: str):
     """Complains and exits."""
     sys.exit(cli.complain(self.prog, message))

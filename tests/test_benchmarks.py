@@ -1,5 +1,7 @@
 """Each benchmark runs in little, and refuses what is wrong in one line."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -23,7 +25,6 @@ RUNS = {
   "roofline": (["--trees=chain:2", *FEW], "### Passes of the target"),
   "tracing": ([*TOY, "--rounds=1"], "| chain:1 | "),
   "gpu": (["--toy", "--parts=forms,cycles,stages"], ", 0 failed: "),
-  "gpu_kernels": ([*TOY, "--chip=a6000"], "| cycle  | "),
   "gpu_transformers": (["--toy"], "plain, 16 rows: "),
   "peers": (
     [*BUNDLED, *FEW, "--trees=chain:1", "--temperatures=0", "--rows=2"],
@@ -31,7 +32,6 @@ RUNS = {
   ),
 }
 NEEDS = {
-  "gpu_kernels": pytest.mark.gpu_program,
   "gpu_transformers": pytest.mark.parity,
   "peers": pytest.mark.parity,
 }
@@ -50,6 +50,17 @@ def test_a_benchmark_runs(name, tmp_path):
   done = commands.run(*told, *out, program=f"benchmarks.{name}")
   assert done.returncode == 0, done.stderr
   assert printed in done.stdout + done.stderr
+
+
+@pytest.mark.gpu_program
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_kernels_of_a_cycle(dtype, capsys):
+  gpu_kernels.main([*TOY, "--chip=a6000", f"--dtype={dtype}"])
+  printed = capsys.readouterr().out
+  found = re.findall(r"^\| (\w+) +\| (\d+) +\|", printed, re.M)
+  counts = {stage: int(count) for stage, count in found}
+  assert min(counts.values()) > 0
+  assert counts.pop("cycle") == sum(counts.values())
 
 
 @pytest.mark.parametrize(
