@@ -22,8 +22,7 @@ SCALE, NOISE = 5.0, 0.6
 REPEATS = 4
 PROPOSAL = proposals.WITHOUT_REPLACEMENT
 TRAVERSAL = ("traversal", "traversal_loop")
-TOKEN_LEVEL = ("token_level", "token_level_loop")
-NUMPY_TRAVERSAL, NUMPY_TOKEN_LEVEL = "numpy traversal", "numpy token-level"
+NUMPY = "numpy traversal"
 
 
 class Drafts(NamedTuple):
@@ -92,12 +91,9 @@ class Measured:
 
   tree: Tree
   distance: float  # mean TV(p, q)
-  bare: dict[str, np.ndarray]  # [decisions] ms by method
-  whole: dict[str, np.ndarray]  # [fewer] ms by method, with logits to laws
+  called: dict[str, np.ndarray]  # [decisions] ms by method, a call for each
   nodes: dict[str, np.ndarray]  # [decisions] the accepted node by method
   inside: dict[str, float]  # ms by method: one of many, its token drawn too
-  temporaries: dict[str, int]  # bytes by verifier
-  inputs: int  # bytes of the laws
 
 
 def measure(
@@ -121,36 +117,23 @@ def measure(
   logits = jnp.asarray(drafts.draft), jnp.asarray(drafts.target)
   distance = drafts.distance
   del drafts  # each copy of a large tree's rows is most of a gigabyte
-
-  def compiled(function, rows):
-    return jax.jit(function).lower(*coins[0], *rows).compile()
-
-  whole, _ = _race(
-    {
-      name: _bound(compiled(_from_logits(name, tree), logits), logits)
-      for name in (*TRAVERSAL, *TOKEN_LEVEL)
-    },
-    coins[: -(-decisions // 8)],  # mostly softmax, which hardly varies
-    rng,
-  )
   laws = jax.jit(functools.partial(to_laws, tree))(*logits)
   del logits
-  programs = {name: compiled(on_laws(name, tree), laws) for name in rules}
-  methods = {name: _bound(run, laws) for name, run in programs.items()}
-  bare, nodes = _race(methods | _numpy_methods(tree, laws), coins, rng)
-  inside = _race_inside(tree, laws, coins, rng)
+  methods = {}
+  for name in rules:
+    program = jax.jit(on_laws(name, tree)).lower(*coins[0], *laws).compile()
+    methods[name] = _bound(program, laws)
+  # Views on a CPU; for another device the walk's rows are on the host.
+  q, p = map(np.asarray, laws)
+  walk = Walk(tree, vocabulary)
+  methods[NUMPY] = lambda own, eta: lambda: walk.traversal(own, q, p, eta)[0]
+  called, nodes = _race(methods, coins, rng)
   return Measured(
     tree=tree,
     distance=distance,
-    bare=bare,
-    whole=whole,
+    called=called,
     nodes=nodes,
-    inside=inside,
-    temporaries={
-      name: run.memory_analysis().temp_size_in_bytes
-      for name, run in programs.items()
-    },
-    inputs=sum(rows.nbytes for rows in laws),
+    inside=_race_inside(tree, laws, coins, rng),
   )
 
 
@@ -170,13 +153,6 @@ def on_laws(name: str, tree: Tree) -> Callable:
   return lambda tokens, eta, q, p: decide(tokens, q, p, eta[:coins])
 
 
-def _from_logits(name, tree):
-  decide = on_laws(name, tree)
-  return lambda tokens, eta, draft, target: decide(
-    tokens, eta, *to_laws(tree, draft, target)
-  )
-
-
 def _bound(program, rows) -> Callable:
   """A method: `prepare(tokens, eta)`, untimed, gives what is timed."""
 
@@ -185,20 +161,6 @@ def _bound(program, rows) -> Callable:
     return lambda: jax.block_until_ready(program(tokens, eta, *rows)).node
 
   return prepare
-
-
-def _numpy_methods(tree, laws) -> dict[str, Callable]:
-  # Views on a CPU; for another device the walks' rows are on the host.
-  q, p = map(np.asarray, laws)
-  walk = Walk(tree, q.shape[1])
-
-  def method(rule):
-    return lambda tokens, eta: lambda: rule(tokens, q, p, eta)[0]
-
-  return {
-    NUMPY_TRAVERSAL: method(walk.traversal),
-    NUMPY_TOKEN_LEVEL: method(walk.token_level),
-  }
 
 
 def inside(name: str, tree: Tree) -> Callable:
@@ -242,7 +204,7 @@ def _race_inside(tree, laws, coins, rng) -> dict[str, float]:
     program = jax.jit(inside(name, tree)).lower(*given).compile()
     return lambda: jax.block_until_ready(program(*given))
 
-  methods = {NUMPY_TRAVERSAL: numpys} | {n: ours(n) for n in TRAVERSAL}
+  methods = {NUMPY: numpys} | {n: ours(n) for n in TRAVERSAL}
 
   def timed(run):
     run()  # warm

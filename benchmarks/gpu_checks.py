@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks import common, gpu_shapes
-from benchmarks.gpu_scale import Scale, graphs, on_gpu
-from tv_jax import certify, probs, proposals
+from benchmarks.gpu_times import Scale, graphs, on_gpu
+from tv_jax import probs, proposals
 from tv_jax.engine import decoding
 from tv_jax.verifiers import VERIFIERS
 
@@ -57,26 +57,6 @@ def forms(scale: Scale) -> Iterator[tuple]:
   rules = "traversal", "traversal_loop", "block"
   name = f"{' = '.join(rules)}, chain:5"
   yield name, _compare, scale, "chain:5", "without_replacement", rules
-  yield "a NaN is a fault, chain:5", _faulty, scale, "chain:5", "traversal"
-
-
-def _faulty(scale, tree, rule):
-  """No number in the target's law at the root, whose token was drawn."""
-  tree, proposal = common.tree(tree), proposals.WITHOUT_REPLACEMENT
-  V = scale.drafts_vocabulary
-  tokens, q, p, eta = random_drafts(tree, proposal, V, scale.drafts, seed=0)
-  p = p.at[:, 0].set(jnp.nan)
-
-  @jax.jit
-  def decide(*drafts):
-    return jax.lax.map(
-      lambda row: VERIFIERS[rule].decide(tree, proposal, *row), drafts
-    )
-
-  found = jax.device_get(decide(tokens, q, p, eta))
-  if not found.fault.all() or found.node.any():
-    raise AssertionError(f"{(~found.fault).sum()} of {scale.drafts} unseen")
-  return {"drafts": scale.drafts}
 
 
 def _compare(scale, tree, proposal, names):
@@ -110,22 +90,6 @@ def _compare(scale, tree, proposal, names):
   return {"drafts": scale.drafts, "residuals differ by": float(apart)}
 
 
-def certificate(scale: Scale) -> Iterator[tuple]:
-  """Exact laws by enumeration, on the device that is to be trusted."""
-  for rule in (*scale.rules, *scale.pair_rules):
-    for proposal in scale.proposals[:2]:
-      if proposal in (VERIFIERS[rule].proposals or (proposal,)):
-        yield f"{rule}, {proposal}", _certify, rule, proposal
-
-
-def _certify(rule, proposal):
-  settings = certify.Settings(vocabulary=2, cases=3, dtype=np.float32)
-  found = certify.check(rule, proposal, "branching:2,1", settings)
-  if not found.lossless:
-    raise AssertionError(f"{found.failure.faults}: {found.distance}")
-  return {"distance": found.distance, "bound": found.bound}
-
-
 def engine(scale: Scale) -> Iterator[tuple]:
   """Whole generations of a small pair in float32."""
   tree = scale.trees[0]
@@ -134,7 +98,7 @@ def engine(scale: Scale) -> Iterator[tuple]:
     yield f"temperature 0 is plain greedy, {rule}", _greedy, tree, rule
   for rule in scale.rules:
     name = f"the target's law, {rule}, sampled"
-    yield name, _sampled, tree, rule, scale.rows
+    yield name, _sampled, tree, rule, scale.samples
 
 
 def _repeated(tree):

@@ -19,16 +19,13 @@ took 1.5 to 2.5 times its least time, passes 1.3 to 1.8 times
 
 from __future__ import annotations
 
-import argparse
 import functools
-import sys
 from collections.abc import Callable
 
 import jax
 
 from benchmarks import common, gpu_program, gpu_shapes
-from benchmarks.gpu_scale import CHIPS
-from tv_jax.edge import cli
+from benchmarks.gpu_times import CHIPS
 from tv_jax.engine import decoding
 from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS
@@ -64,20 +61,6 @@ def generation(
   )
 
 
-def program(
-  pair: tuple[str, str], dtype: str, tree: Tree, rule: str, chip: str
-) -> gpu_program.Program:
-  """A generation, compiled for `chip`."""
-  function, arguments = generation(pair, dtype, tree, rule)
-  return gpu_program.compile_for(
-    function,
-    *arguments,
-    target=chip,
-    options=gpu_program.CAPTURE,
-    donate_argnums=2,
-  )
-
-
 def _shapes(name, dtype):
   config = gpu_shapes.config(name, dtype)
   return gpu_shapes.model(config, gpu_shapes.shapes_on(config))
@@ -89,14 +72,9 @@ def bytes_by_stage(
   """What each stage must move."""
   draft, target = (_shapes(name, dtype) for name in pair)
   law = 4 * target.config.vocab_size
-  own = target.config, draft.config
   rows = sum(
-    2
-    * config.num_hidden_layers
-    * config.num_key_value_heads
-    * config.head_dim
-    * 2  # bytes of a bfloat16
-    for config in own
+    gpu_shapes.bytes_of_pass(model, 1) - gpu_shapes.bytes_of_pass(model, 0)
+    for model in (target, draft)
   )
   return {
     # A pass a level, and each inner node's law written once.
@@ -113,24 +91,23 @@ def estimate(
   pair, dtype: str, tree: Tree, rule: str, chip: str
 ) -> common.Table:
   """Kernels, bytes and the least time of each stage."""
-  kernels = program(pair, dtype, tree, rule, chip).kernels_by(_STAGE)
+  function, arguments = generation(pair, dtype, tree, rule)
+  program = gpu_program.compile_for(
+    function,
+    *arguments,
+    target=chip,
+    options=gpu_program.CAPTURE,
+    donate_argnums=2,
+  )
+  kernels = program.kernels_by(_STAGE)
   moved = bytes_by_stage(pair, dtype, tree)
   rows, whole = [], 0.0
   for stage in STAGES:
-    by_bytes = moved[stage] / BANDWIDTH[chip]
-    by_kernels = kernels[stage] * KERNEL
-    least = max(by_bytes, by_kernels)
-    whole += least
-    rows.append(
-      [
-        stage,
-        f"{kernels[stage]}",
-        f"{moved[stage] / 1e9:.3f}",
-        f"{1e3 * by_bytes:.3f}",
-        f"{1e3 * by_kernels:.3f}",
-        f"{1e3 * least:.3f}",
-      ]
-    )
+    times = moved[stage] / BANDWIDTH[chip], kernels[stage] * KERNEL
+    whole += max(times)
+    cells = [f"{1e3 * time:.3f}" for time in (*times, max(times))]
+    gigabytes = f"{moved[stage] / 1e9:.3f}"
+    rows.append([stage, f"{kernels[stage]}", gigabytes, *cells])
   total = f"{sum(moved.values()) / 1e9:.3f}"
   count = f"{sum(kernels[stage] for stage in STAGES)}"
   rows.append(["cycle", count, total, "", "", f"{1e3 * whole:.3f}"])
@@ -142,44 +119,22 @@ def estimate(
   )
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-  """The command line."""
-  parser = argparse.ArgumentParser(
-    prog="python -m benchmarks.gpu_kernels",
-    description=__doc__,
-    formatter_class=argparse.RawDescriptionHelpFormatter,
-  )
+def main(arguments: list[str]) -> None:
+  """Reads the flags, compiles, prints a table a tree."""
+  parser = common.Parser("gpu_kernels", __doc__)
   parser.add_argument("--chip", choices=sorted(BANDWIDTH), default="h100")
   parser.add_argument("--trees", default="eagle,kary:2x5")
   parser.add_argument("--verifiers", default="traversal", choices=VERIFIERS)
-  parser.add_argument(
-    "--dtype", choices=["bfloat16", "int8"], default="bfloat16"
-  )
-  parser.add_argument(
-    "--draft", default="Llama-3.2-1B", choices=gpu_shapes.MODELS
-  )
-  parser.add_argument(
-    "--target", default="Llama-3.1-8B", choices=gpu_shapes.MODELS
-  )
-  return parser.parse_args(arguments)
-
-
-def main(arguments: list[str]) -> int:
-  """The command; returns its exit status."""
-  flags = parse(arguments)
+  types = ["bfloat16", "int8"]
+  parser.add_argument("--dtype", choices=types, default=types[0])
+  gpu_shapes.add_pair(parser)
+  given = parser.parse_args(arguments)
   if reason := gpu_program.why_not():
-    print(reason, file=sys.stderr)
-    return 2
-  try:
-    trees = common.parse_trees(flags.trees, common.tree)
-  except ValueError as error:
-    print(error, file=sys.stderr)
-    return 2
-  for tree in trees.values():
-    pair = flags.draft, flags.target
-    estimate(pair, flags.dtype, tree, flags.verifiers, flags.chip).show()
-  return 0
+    raise ValueError(reason)
+  pair = given.draft, given.target
+  for tree in common.parse_trees(given.trees).values():
+    estimate(pair, given.dtype, tree, given.verifiers, given.chip).show()
 
 
 if __name__ == "__main__":
-  cli.until_told(lambda heard: main(sys.argv[1:]))
+  common.run("gpu_kernels", main)

@@ -7,29 +7,38 @@ does: what comes before it, which is to compile, may run beside others.
 
 from __future__ import annotations
 
+import collections
 import functools
+import pathlib
+import re
+import tempfile
 from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
 
-from benchmarks import common, gpu_checks, gpu_shapes, gpu_times, gpu_trace
-from benchmarks.gpu_program import CAPTURE
-from benchmarks.gpu_scale import PAPER, Scale, against_limit, on_gpu
-from benchmarks.gpu_times import HEAD, Generation, per_iteration
+from benchmarks import common, gpu_checks, gpu_shapes, gpu_times
+from benchmarks.gpu_times import (
+  HEAD,
+  Generation,
+  Scale,
+  against_limit,
+  on_gpu,
+  per_iteration,
+)
+from experiments import paper
 from tv_jax import probs, proposals
 from tv_jax.verifiers import VERIFIERS, toss_and_draw
 
-
-def bandwidth(scale: Scale) -> Iterator[tuple]:
-  """What the memory gives."""
-  del scale
-  yield "2 GB" if on_gpu() else "1 MB", lambda: gpu_times.copy
+# Table 1, by tree.
+PAPER = paper.LLAMA3.average_acceptance
+CYCLES = 8  # that are traced, or thereabouts: new tokens asked for
+_STAGE = re.compile(r"while/body/(draft|target|verify|commit)\b")
 
 
 def passes(scale: Scale) -> Iterator[tuple]:
   """One pass of a model over T tokens, in a loop on the device."""
-  draft, target = scale.pairs[0]
+  draft, target = scale.pair
   trees = [common.tree(tree) for tree in scale.trees]
   for T in sorted({1, *map(len, trees)}):
     yield f"{target}, T = {T}", _pass, scale, target, T
@@ -65,8 +74,6 @@ def verification(scale: Scale) -> Iterator[tuple]:
   for rule in scale.rules:
     case = f"{rule}, {scale.trees[0]}, from the target's logits"
     yield case, _verdict, scale, first, rule, True
-    case = f"{rule}_loop, {scale.trees[0]}"
-    yield case, _verdict, scale, first, f"{rule}_loop", False
 
 
 def _laws(tree, V):
@@ -121,120 +128,105 @@ def _draw(scale, tree):
 
 
 def cycles(scale: Scale) -> Iterator[tuple]:
-  """Whole cycles of the first pair, beside plain decoding."""
-  yield from _beside_plain(scale, scale.pairs[0])
-
-
-def more_cycles(scale: Scale) -> Iterator[tuple]:
-  """Other rules, and an EAGLE head."""
-  pair, tree = scale.pairs[0], scale.trees[0]
+  """Plain decoding, trees, another rule, an EAGLE head, and several rows."""
+  pair, first = scale.pair, scale.trees[0]
+  yield f"{pair[1]}, plain", _plain, scale, 1
+  for tree in scale.trees:
+    yield _cycle(scale, pair, tree, "traversal")
   for rule in scale.rules[1:]:
-    yield _cycle(scale, pair, tree, rule)
-  yield _cycle(scale, (HEAD, pair[1]), tree, "traversal")
-
-
-def large(scale: Scale) -> Iterator[tuple]:
-  """What takes long to compile: many nodes, and plans for siblings."""
-  pair, first = scale.pairs[0], scale.trees[0]
-  for rule in scale.pair_rules:
-    tree = common.tree(first)
-    yield f"{rule}, {first}", _verdict, scale, tree, rule, False
     yield _cycle(scale, pair, first, rule)
-  for name in scale.large:
-    tree = common.tree(name)
-    yield f"traversal, {name}", _verdict, scale, tree, "traversal", False
-    yield f"{pair[1]}, T = {len(tree)}", _pass, scale, pair[1], len(tree)
-    yield _cycle(scale, pair, name, "traversal")
+  yield _cycle(scale, (HEAD, pair[1]), first, "traversal")
+  yield f"{pair[1]}, plain, {scale.rows} rows", _plain, scale, scale.rows
+  yield _cycle(scale, pair, first, "traversal", scale.rows)
 
 
-def rows(scale: Scale) -> Iterator[tuple]:
-  """Several rows at a time."""
-  pair, tree = scale.pairs[0], scale.trees[0]
-  for batch in scale.batches:
-    many = f", {batch} rows"
-    yield f"{pair[1]}, plain{many}", _plain, scale, pair, batch
-    yield _cycle(scale, pair, tree, "traversal", many, batch=batch)
+def _cycle(scale, pair, tree, rule, batch=1) -> tuple:
+  name = f"{' and '.join(pair)}, {tree}, {rule}"
+  name += f", {batch} rows" * (batch > 1)
+  return name, _speculative, scale, pair, tree, rule, batch
 
 
-def options(scale: Scale) -> Iterator[tuple]:
-  """What options of the compiler change, which are not as they are above."""
-  if not on_gpu():
-    return
-  pair, tree = scale.pairs[0], scale.trees[0]
-  for what, own in {
-    "loops outside of CUDA graphs": {"xla_gpu_graph_min_graph_size": 5},
-    "no Triton products": CAPTURE | {"xla_gpu_enable_triton_gemm": False},
-  }.items():
-    yield f"{pair[1]}, plain, {what}", _plain, scale, pair, 1, own
-    yield _cycle(scale, pair, tree, "traversal", f", {what}", options=own)
+def _plain(scale, batch) -> Callable:
+  generation = Generation(scale, (None, scale.pair[1]), None, batch=batch)
+  return lambda: _rated(generation, 1.0, "tokens/s")
+
+
+def _speculative(scale, pair, tree, rule, batch) -> Callable:
+  generation = Generation(scale, pair, tree, rule, batch=batch)
+  lengths = PAPER.get(tree) if pair == Scale().pair else None
+  mean = lengths and getattr(lengths, rule).mean
+  return lambda: _rated(generation, mean, "tokens/s at the paper's length")
+
+
+def _rated(generation, length, name) -> dict:
+  found = generation()
+  if length and "ms" in found:
+    found[name] = 1e3 * length * generation.batch / found["ms"]
+  return found
 
 
 def stages(scale: Scale) -> Iterator[tuple]:
   """Kernels and what they take, by stage, outside of CUDA graphs."""
   for tree in scale.trees[:1] + scale.trees[2:3]:
-    name = f"{' and '.join(scale.pairs[0])}, {tree}, traversal"
-    yield name, gpu_trace.Stages, scale, scale.pairs[0], tree
+    name = f"{' and '.join(scale.pair)}, {tree}, traversal"
+    yield name, Stages, scale, scale.pair, tree
 
 
-def another_pair(scale: Scale) -> Iterator[tuple]:
-  """The other pairs."""
-  for pair in scale.pairs[1:]:
-    yield from _beside_plain(scale, pair)
+class Stages(Generation):
+  """A generation outside of CUDA graphs, where kernels have their names."""
+
+  def __init__(self, scale, pair, tree, rule="traversal"):
+    """Compiles it so that the host launches each kernel."""
+    none = {"xla_gpu_enable_command_buffer": ""} if on_gpu() else None
+    super().__init__(scale, pair, tree, rule, options=none)
+
+  def __call__(self) -> dict:
+    """Kernels and their microseconds a cycle, by stage."""
+    run = self.runner()
+    jax.block_until_ready(run(CYCLES))
+    with tempfile.TemporaryDirectory() as folder:
+      with jax.profiler.trace(folder):
+        records = jax.block_until_ready(run(CYCLES))
+      launched = list(_kernels(pathlib.Path(folder)))
+    cycles = int(records.cycles.max())
+    scopes = dict(
+      re.findall(r'%?([\w.-]+) = .*?op_name="([^"]*)"', self.program.as_text())
+    )
+    count, spent = collections.Counter(), collections.Counter()
+    for name, nanoseconds in launched:
+      found = _STAGE.search(scopes.get(name, ""))
+      # Before the first cycle and after the last, and what has no name.
+      stage = found[1] if found else "other"
+      count[stage] += 1
+      spent[stage] += nanoseconds
+    row = {"cycles": cycles}
+    for stage in ("draft", "target", "verify", "commit", "other"):
+      row |= {
+        f"{stage} kernels": count[stage] / cycles,
+        f"{stage} us": spent[stage] / 1e3 / cycles,
+      }
+    return row
 
 
-def _beside_plain(scale, pair):
-  """A pair's cases: plain decoding, and the traversal on trees."""
-  yield f"{pair[1]}, plain", _plain, scale, pair
-  for tree in scale.trees:
-    yield _cycle(scale, pair, tree, "traversal")
-
-
-def _cycle(scale, pair, tree, rule, end="", **others) -> tuple:
-  name = f"{' and '.join(pair)}, {tree}, {rule}{end}"
-  return name, _speculative, scale, pair, tree, rule, others
-
-
-def _plain(scale, pair, batch=1, options=None) -> Callable:
-  pair = None, pair[1]
-  generation = Generation(scale, pair, None, batch=batch, options=options)
-
-  def row():
-    found = generation()
-    if "ms" in found:
-      found["tokens/s"] = 1e3 * batch / found["ms"]
-    return found
-
-  return row
-
-
-def _speculative(scale, pair, tree, rule, others) -> Callable:
-  generation = Generation(scale, pair, tree, rule, **others)
-  lengths = PAPER.get(pair, {}).get(tree)
-  length = getattr(lengths, rule, None)
-
-  def row():
-    found = generation()
-    if "ms" in found and length is not None:
-      rate = 1e3 * length.mean * generation.batch / found["ms"]
-      found["tokens/s at the paper's length"] = rate
-    return found
-
-  return row
+def _kernels(folder: pathlib.Path) -> Iterator[tuple[str, float]]:
+  """Instructions and nanoseconds of what ran on the device."""
+  for path in folder.rglob("*.xplane.pb"):
+    for plane in jax.profiler.ProfileData.from_file(str(path)).planes:
+      if not plane.name.startswith("/device:GPU"):
+        continue
+      for line in plane.lines:
+        if line.name.startswith("Stream"):
+          for event in line.events:
+            stats = dict(event.stats)
+            yield str(stats.get("hlo_op", "")), event.duration_ns
 
 
 # Checks first; then in the order in which one wants to know.
 PARTS = {
-  "bandwidth": bandwidth,
   "forms": gpu_checks.forms,
-  "certificate": gpu_checks.certificate,
   "engine": gpu_checks.engine,
   "cycles": cycles,
   "verification": verification,
   "passes": passes,
   "stages": stages,
-  "more cycles": more_cycles,
-  "rows": rows,
-  "options": options,
-  "another pair": another_pair,
-  "large": large,
 }

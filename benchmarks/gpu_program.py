@@ -110,12 +110,6 @@ class Program:
       if math.prod(map(int, match[1].split(","))) >= at_least
     ]
 
-  def temporaries(self, at_least: int) -> tuple[str, ...]:
-    """Those of `at_least` float32 numbers, if there is room for one."""
-    if self.memory.temp_size_in_bytes < 4 * at_least:
-      return ()
-    return values_of(self.hlo, at_least)
-
   def kernels_by(self, pattern: str) -> collections.Counter[str]:
     """How many kernels there are of each scope.
 
@@ -191,25 +185,3 @@ def _dumped(directory: str, what: str) -> tuple[str, ...]:
     for line in path.read_text().splitlines()
     if line.strip()
   )
-
-
-def values_of(hlo: str, size: int) -> tuple[str, ...]:
-  """What a module's main computation writes of `size` elements or more.
-
-  Neither its arguments nor its results: what is left are temporaries.
-  """
-  main = hlo[hlo.index("\nENTRY") :].split("\n}")[0].splitlines()[1:]
-  results = next(line for line in main if line.lstrip().startswith("ROOT"))
-  found = []
-  for line in main:
-    match = re.match(r"\s+%?([\w.-]+) = (\(.*?\)|\S+) ([\w-]+)\(", line)
-    if not match or match[3] in ("parameter", "bitcast", "get-tuple-element"):
-      continue
-    shapes = re.findall(r"\[([\d,]+)\]", match[2])
-    largest = max(
-      (math.prod(map(int, shape.split(","))) for shape in shapes),
-      default=1,
-    )
-    if largest >= size and not re.search(rf"%?{match[1]}\b", results):
-      found.append(f"{match[1]} {re.sub('{.*?}', '', match[2])}")
-  return tuple(found)

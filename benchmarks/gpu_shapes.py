@@ -83,10 +83,6 @@ MODELS = {
   "Llama-3.2-1B": _llama_3(
     2048, 8192, 16, 32, 128256, 131072, scaling=32.0, tied=True
   ),
-  # meta-llama/Llama-2-7b-hf
-  "Llama-2-7B": _llama(4096, 11008, 32, 32, 32000, 4096),
-  # JackFram/llama-68m
-  "Llama-68M": _llama(768, 3072, 2, 12, 32000, 2048, rms_norm_eps=1e-6),
   # The shapes of the bundled pair, and two that a laptop runs in no time.
   "bundled": _bundled(256, 640, 5, 4),
   "bundled draft": _bundled(64, 192, 2, 2),
@@ -213,23 +209,24 @@ def head(target: Model, make: Callable) -> Head:
   )
 
 
-def random_pair(kind: str) -> Pair:
+def random_pair() -> Pair:
   """A pair of random weights in the shape of the bundled one, as loaded."""
 
-  def random(own, seed):
-    return as_loaded(own, random_of(own, seed, 0.1))
+  def random(name, seed):
+    own = config(name, "float32")
+    return model(own, as_loaded(own, random_of(own, seed, 0.1)))
 
-  if kind not in drafting.KINDS:
-    known = ", ".join(drafting.KINDS)
-    raise ValueError(f"--draft_kinds={kind}: not one of {known}")
-  own = config("bundled", "float32")
-  target = model(own, random(own, 0))
-  if drafting.KINDS[kind] is drafting.OnFeatures:
-    draft = head(target, random(own, 1))
-  else:
-    own = config("bundled draft", "float32")
-    draft = model(own, random(own, 1))
-  return Pair(target=target, draft=draft, draft_kind=kind)
+  return Pair(
+    target=random("bundled", 0),
+    draft=random("bundled draft", 1),
+    draft_kind="independent",
+  )
+
+
+def add_pair(parser) -> None:
+  """Adds the flags that choose among `MODELS`."""
+  for name, default in (("draft", "Llama-3.2-1B"), ("target", "Llama-3.1-8B")):
+    parser.add_argument(f"--{name}", default=default, choices=MODELS)
 
 
 # Programs.

@@ -1,7 +1,7 @@
 """How `benchmarks.gpu` takes times: first what is compiled, then the clock.
 
-Each function here compiles, and returns a function that times: the first may
-run beside others, the second must not.
+Each function here that times compiles, and returns a function that does: the
+first may run beside others, the second must not.
 """
 
 from __future__ import annotations
@@ -16,12 +16,97 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks import gpu_shapes
-from benchmarks.gpu_scale import against_limit, graphs, on_gpu
+from benchmarks.gpu_program import CAPTURE
+from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.engine import decoding
 from tv_jax.models import mask
 
+# Bytes a second from and to memory, by jax's name of the device: from the data
+# sheets of their makers.
+CHIPS = {
+  "NVIDIA B200": 8.0e12,
+  "NVIDIA H200": 4.8e12,
+  "NVIDIA H100 80GB HBM3": 3.35e12,
+  "NVIDIA H100 PCIe": 2.0e12,
+  "NVIDIA A100-SXM4-80GB": 2.039e12,
+  "NVIDIA A100-SXM4-40GB": 1.555e12,
+  "NVIDIA RTX A6000": 0.768e12,
+  "NVIDIA L40S": 0.864e12,
+  "NVIDIA L4": 0.3e12,
+  "NVIDIA GeForce RTX 4090": 1.008e12,
+  "NVIDIA GeForce RTX 3090": 0.936e12,
+  "Tesla T4": 0.32e12,
+}
+
 _making = threading.Lock()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scale:
+  """How large everything is: by itself, for a GPU."""
+
+  pair: tuple[str, str] = ("Llama-3.2-1B", "Llama-3.1-8B")
+  dtype: str = "bfloat16"  # of their weights
+  # What is drafted; the first is the one that most is done with.
+  trees: tuple[str, ...] = ("eagle", "chain:5", "kary:2x5")
+  rules: tuple[str, ...] = ("traversal", "token_level")
+  rows: int = 16  # of a batch
+  vocabulary: int = 128256  # of the verifications that are timed
+  slots: int = 1024  # S, of the caches
+  prompt: int = 128  # tokens
+  new: int = 128  # tokens after it
+  drafts: int = 64  # random ones that the forms of a rule are compared on
+  drafts_vocabulary: int = 4096
+  samples: int = 16384  # of the output's law
+  proposals: tuple[str, ...] = tuple(proposals.PROPOSALS)
+  loops: int = 40  # iterations of a timed loop
+  repeats: int = 3  # how often each time is taken; the least counts
+
+
+TOY = Scale(
+  pair=("toy draft", "toy"),
+  dtype="float32",
+  trees=("branching:2,1",),
+  rules=("traversal",),
+  rows=2,
+  vocabulary=64,
+  slots=128,
+  prompt=16,
+  new=16,
+  drafts=8,
+  drafts_vocabulary=32,
+  samples=256,
+  proposals=("without_replacement",),
+  loops=2,
+  repeats=1,
+)
+
+
+def on_gpu() -> bool:
+  """Whether there is one."""
+  return jax.default_backend() == "gpu"
+
+
+def graphs() -> dict | None:
+  """Compiler options for CUDA graphs around loops, where there is CUDA."""
+  return CAPTURE if on_gpu() else None
+
+
+def bandwidth_of_chip() -> float | None:
+  """Bytes a second by the data sheet; None for an unknown chip."""
+  return CHIPS.get(jax.devices()[0].device_kind)
+
+
+def against_limit(seconds: float, moved: int) -> dict:
+  """A time beside the least in which memory can move this many bytes."""
+  if seconds <= 0:  # of a difference, lost in the noise
+    return {"GB": moved / 1e9, "note": "too short to be timed"}
+  row = {"ms": 1e3 * seconds, "GB": moved / 1e9}
+  if limit := bandwidth_of_chip():
+    least = moved / limit
+    row |= {"limit ms": 1e3 * least, "share": least / seconds}
+  return row
 
 
 def least(run: Callable, repeats: int) -> float:
@@ -224,20 +309,3 @@ def _head_shapes(name, dtype):
 
 def _head_config(name, dtype):
   return _head_shapes(name, dtype).config
-
-
-def copy():
-  """What the memory gives to a copy, and to a maximum."""
-  size = 1 << (31 if on_gpu() else 20)
-  array = jnp.zeros(size // 2, jnp.bfloat16)
-  both = jax.jit(lambda x: x + 1).lower(array).compile()
-  only = jax.jit(lambda x: x.reshape(256, -1).max(axis=1)).lower(array)
-  only = only.compile()
-  rows = {}
-  for name, program, moved in (
-    ("read and write", both, 2 * size),
-    ("read", only, size),
-  ):
-    seconds = least(functools.partial(program, array), 10)
-    rows[f"{name}, TB/s"] = moved / seconds / 1e12
-  return rows

@@ -10,42 +10,35 @@ the GPU, and a process of its own: both take the memory they find.
 """
 
 import importlib.util
-import sys
 import time
 
-import transformers
+from benchmarks import common, gpu_shapes
 
-THERE = importlib.util.find_spec("torch") is not None
+THERE = all(map(importlib.util.find_spec, ("torch", "transformers")))
 if THERE:
   import torch
+  import transformers
 
 LENGTHS = 32, 128  # new tokens
 TOY_LENGTHS = 4, 64
 ROUNDS = 3
-SHAPE = {
-  "hidden_size": 4096,
-  "intermediate_size": 14336,
-  "num_hidden_layers": 32,
-  "num_attention_heads": 32,
-  "num_key_value_heads": 8,
-  "vocab_size": 128256,
-  "max_position_embeddings": 131072,
-  "rope_parameters": {"rope_type": "default", "rope_theta": 500000.0},
-}
-TOY = SHAPE | {
-  "hidden_size": 32,
-  "intermediate_size": 48,
-  "num_hidden_layers": 2,
-  "num_attention_heads": 4,
-  "num_key_value_heads": 2,
-  "vocab_size": 64,
-}
 
 
-def random_model(shape: dict, device: str):
+def shape(name: str) -> dict:
+  """One of our shapes, as transformers takes it."""
+  raw = dict(gpu_shapes.MODELS[name])
+  theta = raw.pop("rope_theta", 10000.0)
+  raw.pop("rope_scaling", None)  # no other work, and no other time
+  raw.pop("model_type")
+  return raw | {
+    "rope_parameters": {"rope_type": "default", "rope_theta": theta}
+  }
+
+
+def random_model(sizes: dict, device: str):
   """A model of random weights."""
   config = transformers.LlamaConfig(
-    **shape, bos_token_id=None, eos_token_id=None, pad_token_id=0
+    **sizes, bos_token_id=None, eos_token_id=None, pad_token_id=0
   )
   before = torch.get_default_dtype()
   torch.set_default_dtype(torch.bfloat16)
@@ -78,21 +71,15 @@ def _wait(tensor):
     torch.cuda.synchronize()
 
 
-def main(arguments: list[str]) -> int:
-  """The command; returns its exit status."""
-  if {"--help", "-h"} & set(arguments):
-    print(__doc__.strip())
-    return 0
-  if set(arguments) - {"--toy"}:
-    print(f"unexpected arguments {arguments}: --toy, or none", file=sys.stderr)
-    return 2
+def main(arguments: list[str]) -> None:
+  """Loads, times and prints."""
+  parser = common.Parser("gpu_transformers", __doc__)
+  parser.add_argument("--toy", action="store_true", help="without a GPU")
+  toy = parser.parse_args(arguments).toy
   if not THERE:
-    print("that needs PyTorch, which is not installed here", file=sys.stderr)
-    return 2
-  toy = bool(arguments)
+    raise ValueError("that needs PyTorch, which is not installed here")
   if not toy and not torch.cuda.is_available():
-    print("PyTorch sees no GPU here: --toy to try it out", file=sys.stderr)
-    return 2
+    raise ValueError("PyTorch sees no GPU here: --toy to try it out")
   device = "cpu" if toy else "cuda"
   name = device if toy else torch.cuda.get_device_name()
   print(
@@ -100,7 +87,7 @@ def main(arguments: list[str]) -> int:
     f" {transformers.__version__}"
   )
   torch.manual_seed(0)
-  model = random_model(TOY if toy else SHAPE, device)
+  model = random_model(shape("toy" if toy else "Llama-3.1-8B"), device)
   vocabulary = model.config.vocab_size
   prompt = torch.randint(0, vocabulary, (1, 128), device=device)
   few, new = TOY_LENGTHS if toy else LENGTHS
@@ -115,8 +102,7 @@ def main(arguments: list[str]) -> int:
     short, long = (min(times) for times in zip(*turns, strict=True))
     each = 1e3 * (long - short) / (new - few)
     print(f"plain, {rows} rows: {each:.3f} ms a token of each", flush=True)
-  return 0
 
 
 if __name__ == "__main__":
-  sys.exit(main(sys.argv[1:]))
+  common.run("gpu_transformers", main)

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 from safetensors.numpy import save_file
 
-from benchmarks import gpu_shapes
+from benchmarks import common, gpu_shapes
 from tv_jax.models import families
 
 RAW = gpu_shapes.MODELS["Llama-3.2-1B"] | {"dtype": "bfloat16"}
@@ -65,7 +65,13 @@ def measure() -> dict:
   return json.loads(run.stdout)
 
 
+def main(arguments: list[str]) -> None:
+  """Measures, and prints a line."""
+  common.Parser("load_memory", __doc__).parse_args(arguments)
+  found = measure()
+  ratio = found["peak"] / found["size"]
+  print(f"{found['size'] / 1e9:.2f} GB of weights, peak {ratio:.2f}x")
+
+
 if __name__ == "__main__":
-  result = measure()
-  ratio = result["peak"] / result["size"]
-  print(f"{result['size'] / 1e9:.2f} GB of weights, peak {ratio:.2f}x")
+  common.run("load_memory", main)

@@ -1,4 +1,4 @@
-"""Acceptance and exact match on MiniBench: the bundled models' own tables.
+"""Acceptance lengths on MiniBench: the bundled models' own tables.
 
     python -m benchmarks.minibench --seeds=0,1,2 --out=minibench.md
     python -m benchmarks.minibench --questions=python --template=raw
@@ -7,204 +7,124 @@ Every tree with every draft at temperature 1: the traversal runs, token-level
 verification is evaluated on the same drafts. Both turns of a dialogue are
 asked, the second after the model's own first answer. Errors are over questions,
 their turns and seeds pooled: cycles of one answer are no independent draws.
-Then, where the questions have references, exact match at temperature 0 and 1,
-plain and speculative, with the first seed.
 """
 
-import datetime
-import os
+import argparse
 import pathlib
-import platform
-import sys
 
-import jax
 import numpy as np
-from absl import flags
 
 import tv_jax
-from tv_jax.edge import cli, disk, reading
+from benchmarks import common
+from tv_jax.edge import names, reading
 from tv_jax.engine.estimates import Estimate
 from tv_jax.models import templates
 from tv_jax.runs import questions as questions_lib
 
-_TREES = cli.define_names("trees", "chain:5 kary:2x5 eagle", "Trees.")
-_DRAFTS = cli.define_names("drafts", "draft draft_weak eagle", "Folders.")
-_DIRECTORY = flags.DEFINE_string(
-  "directory", str(reading.BUNDLED), "Where target/ and the drafts are."
-)
-_QUESTIONS = flags.DEFINE_string("questions", "minibench", "What is asked.")
-_TEMPLATE = flags.DEFINE_string("template", "chat", "How it becomes a prompt.")
-_VERIFIER = flags.DEFINE_enum(
-  "verifiers", "traversal", ["traversal", "token_level"], "The one that runs."
-)
-_TOKENS = flags.DEFINE_integer("tokens", 160, "New tokens at most.", 1)
-_SEEDS = cli.define_names("seeds", "0", "Of all draws; pooled.")
-_PER_TASK = flags.DEFINE_integer("per_task", 0, "Questions a task; 0: all.", 0)
-_OUT = flags.DEFINE_string("out", None, "A file for the tables, an .md.")
-flags.DEFINE_alias("markdown", "out")
+RULES = "traversal", "token_level"
+HEADER = ["draft", "tree", "realised", "token-level expects"]
+HEADER += ["traversal expects", "gain, same drafts", "in %"]
+HEADER += ["realised - expected, by cycle"]
 
 
-class Run:
-  """All questions answered, their turns and seeds pooled."""
-
-  def __init__(self, pair, asked, seeds, **options):
-    """Answers with one seed after another."""
-    self.right, self.tasks, self.tokens = [], [], []
-    self.accepted = [[] for _ in asked]
-    self.expected = [{} for _ in asked]
-    for seed in seeds:
-      self.tokens += self._answer(pair, asked, seed, **options)
-
-  def _answer(self, pair, asked, seed, **options):
-    """Answers first turns, then second ones."""
-    given = [[] for _ in asked]
-    for turn in range(max(len(question.turns) for question in asked)):
-      left = [i for i, one in enumerate(asked) if turn < len(one.turns)]
-      texts = [questions_lib.conversation(asked[i], given[i]) for i in left]
-      result = tv_jax.generate(
-        pair,
-        [
-          templates.encode(_TEMPLATE.value, pair.tokenizer, text)
-          for text in texts
-        ],
-        items=[1000 * turn + i for i in left],
-        max_new_tokens=_TOKENS.value,
-        seed=seed,
-        **options,
-      )
-      for row, i in enumerate(left):
-        given[i].append(result.text[row])
-        self.accepted[i].append(result.accepted[row])
-        for name, values in result.expected.items():
-          self.expected[i].setdefault(name, []).append(values[row])
-        if asked[i].references:
-          reference = asked[i].references[turn][0]
-          self.right.append(questions_lib.score(result.text[row], reference))
-          self.tasks.append(asked[i].task)
-    return given
-
-  def length(self, name: str, minus: str | None = None) -> Estimate:
-    """Tokens a cycle that a verifier expects, by item; less another's."""
-    means = [
-      [np.concatenate(own[key]).mean() for key in (name, minus) if key]
-      for own in self.expected
-    ]
-    return Estimate.of([own[0] - sum(own[1:]) for own in means])
-
-  @property
-  def realised(self) -> Estimate:
-    """Tokens gained a cycle, by item."""
-    return Estimate.of([np.concatenate(own).mean() for own in self.accepted])
-
-  @property
-  def check(self) -> Estimate:
-    """Realised minus expected, by cycle.
-
-    By item it would not be 0: an answer that is lucky takes fewer cycles.
-    """
-    return Estimate.of(
-      np.concatenate(
-        [
-          np.concatenate(own) - np.concatenate(expected[_VERIFIER.value])
-          for own, expected in zip(self.accepted, self.expected, strict=True)
-        ]
-      )
+def answer(pair, asked, seed, given, tree) -> list[dict]:
+  """By question: arrays of cycles, one a turn, by rule and as realised."""
+  found = [{key: [] for key in (*RULES, "realised")} for _ in asked]
+  answers = [[] for _ in asked]
+  panel = [rule for rule in RULES if rule != given.verifiers]
+  for turn in range(max(len(question.turns) for question in asked)):
+    left = [i for i, one in enumerate(asked) if turn < len(one.turns)]
+    texts = [questions_lib.conversation(asked[i], answers[i]) for i in left]
+    result = tv_jax.generate(
+      pair,
+      [
+        templates.encode(given.template, pair.tokenizer, text) for text in texts
+      ],
+      items=[1000 * turn + i for i in left],
+      max_new_tokens=given.tokens,
+      seed=seed,
+      tree=tree,
+      verifier=given.verifiers,
+      panel=panel,
     )
+    lengths = result.expected | {"realised": result.accepted}
+    for row, i in enumerate(left):
+      answers[i].append(result.text[row])
+      for key, own in found[i].items():
+        own.append(lengths[key][row])
+  return found
 
-  @property
-  def exact_match(self) -> dict[str, float]:
-    """The share of right turns by task, and the mean over tasks."""
-    shares = {
-      task: float(
-        np.mean(
-          [r for r, t in zip(self.right, self.tasks, strict=True) if t == task]
-        )
-      )
-      for task in dict.fromkeys(self.tasks)
+
+def line(pair, asked, given, tree) -> list[str]:
+  """All questions answered with all seeds: the cells after draft and tree."""
+  runs = [answer(pair, asked, seed, given, tree) for seed in given.seeds]
+  cycles = [
+    {
+      key: np.concatenate([x for one in own for x in one[key]])
+      for key in own[0]
     }
-    return shares | {"all": float(np.mean([*shares.values()]))}
-
-
-def main(heard, arguments):
-  """Prints the tables."""
-  del heard
-  cli.no_arguments(arguments)
-  cli.check_place(_OUT, ".md")
-  asked = questions_lib.load_questions(_QUESTIONS.value)
-  if _PER_TASK.value:
-    asked = questions_lib.limit(asked, per_task=_PER_TASK.value)
-  folder = pathlib.Path(_DIRECTORY.value)
-  seeds = cli.numbers(_SEEDS, int, least=0)
-  lines = [
-    f"`python -m benchmarks.minibench {' '.join(sys.argv[1:])}`".strip(),
-    f"({datetime.date.today().isoformat()}, jax {jax.__version__} on"
-    f" {jax.default_backend()}, {os.cpu_count()} cores, Python"
-    f" {platform.python_version()}; {len(asked)} questions, temperature 1,"
-    f" seeds {', '.join(map(str, seeds))}, {_VERIFIER.value} runs; by item,"
-    " mean ± standard error over questions, ddof 1)",
-    "",
-    "| draft | tree | realised | token-level expects | traversal expects |"
-    " gain, same drafts | in % | realised - expected, by cycle |",
-    "|---|---|---|---|---|---|---|---|",
+    for own in zip(*runs, strict=True)
   ]
-  say(lines)
-  matches = {}
-  for name in cli.split(_DRAFTS.value):
-    kind = "eagle" if name == "eagle" else "llama"
-    pair = tv_jax.load(folder / name, folder / "target", draft_kind=kind)
-    for tree in cli.split(_TREES.value):
-      rules = ["token_level", "traversal"]
-      rules.remove(_VERIFIER.value)
-      run = Run(
-        pair, asked, seeds, tree=tree, verifier=_VERIFIER.value, panel=rules
-      )
-      gain = run.length("traversal", minus="token_level")
-      least = run.length("token_level")
-      row = (
-        f"{run.realised:}",
-        f"{least:}",
-        f"{run.length('traversal'):}",
-        f"{gain:+.3f}",
-        f"{100 * gain.mean / least.mean:+.1f}",
-        f"{run.check:+.3f}",
-      )
-      say(lines, f"| {name} | {tree} | " + " | ".join(row) + " |")
-      matches[f"{_VERIFIER.value}, {name}, {tree}, T = 1"] = run.exact_match
-  if asked[0].references:
-    compare(name, pair, asked, seeds[:1], matches, lines)
-  if _OUT.value:
-    disk.write_atomic(_OUT.value, "\n".join(lines) + "\n")
+  mean = {
+    key: np.array([own[key].mean() for own in cycles]) for key in cycles[0]
+  }
+  least = Estimate.of(mean["token_level"])
+  gain = Estimate.of(mean["traversal"] - mean["token_level"])
+  # By question it would not be 0: a lucky answer takes fewer cycles.
+  check = [own["realised"] - own[given.verifiers] for own in cycles]
+  return [
+    f"{Estimate.of(mean['realised']):}",
+    f"{least:}",
+    f"{Estimate.of(mean['traversal']):}",
+    f"{gain:+.3f}",
+    f"{100 * gain.mean / least.mean:+.1f}",
+    f"{Estimate.of(np.concatenate(check)):+.3f}",
+  ]
 
 
-def compare(name, pair, asked, seeds, matches, lines):
-  """The table of exact match, the last draft's at temperature 0 among it."""
-  plain = Run(pair, asked, seeds, verifier=None, temperature=0)
-  greedy = Run(pair, asked, seeds, tree="eagle", temperature=0)
-  matches["plain, T = 0"] = plain.exact_match
-  matches[f"traversal, {name}, eagle, T = 0"] = greedy.exact_match
-  sampled = Run(pair, asked, seeds, verifier=None)
-  matches["plain, T = 1"] = sampled.exact_match
-  same = sum(a == b for a, b in zip(plain.tokens, greedy.tokens, strict=True))
-  names = [*matches["plain, T = 0"]]
-  say(
-    lines,
-    "",
-    f"Exact match ({len(plain.right)} turns; at T = 0 plain and speculative"
-    f" answers are the same text for {same} of {len(asked)} questions):",
-    "",
-    "| | " + " | ".join(names) + " |",
-    "|---" * (len(names) + 1) + "|",
-  )
-  for label, shares in matches.items():
-    row = " | ".join(f"{shares[name]:.0%}" for name in names)
-    say(lines, f"| {label} | {row} |")
+def parse(arguments: list[str]) -> argparse.Namespace:
+  """The command line."""
+  parser = common.Parser("minibench", __doc__)
+  parser.add_argument("--trees", default="chain:5 kary:2x5 eagle")
+  parser.add_argument("--drafts", default="draft draft_weak eagle")
+  parser.add_argument("--directory", default=reading.BUNDLED, type=pathlib.Path)
+  parser.add_argument("--questions", default="minibench")
+  parser.add_argument("--template", default="chat")
+  parser.add_argument("--verifiers", default=RULES[0], choices=RULES)
+  parser.add_argument("--tokens", type=common.at_least(1), default=160)
+  parser.add_argument("--seeds", default="0")
+  parser.add_argument("--per_task", type=common.at_least(0), default=0)
+  parser.add_argument("--out", "--markdown", help="an .md for the table")
+  given = parser.parse_args(arguments)
+  try:
+    given.seeds = [*map(common.at_least(0), names.split(given.seeds))]
+  except (ValueError, argparse.ArgumentTypeError):
+    parser.error(f"--seeds={given.seeds}: give whole numbers of 0 or more")
+  return given
 
 
-def say(lines, *more):
-  """Prints lines, and keeps them."""
-  lines += more
-  print("\n".join(more or lines), flush=True)
+def main(arguments: list[str]) -> None:
+  """Prints the table."""
+  given = parse(arguments)
+  common.check_out(given.out)
+  trees = common.parse_trees(given.trees, tv_jax.tree.parse)
+  asked = questions_lib.load_questions(given.questions)
+  if given.per_task:
+    asked = questions_lib.limit(asked, per_task=given.per_task)
+  parts = common.setting("minibench", arguments)
+  rows = []
+  for name in names.split(given.drafts):
+    kind = {"draft_kind": "eagle"} if name == "eagle" else {}
+    pair = tv_jax.load(
+      given.directory / name, given.directory / "target", **kind
+    )
+    for tree in trees:
+      rows.append([name, tree, *line(pair, asked, given, tree)])
+      common.say(" | ".join(rows[-1]))
+  title = f"{len(asked)} questions, temperature 1, {given.verifiers} runs"
+  parts.append(common.Table(title=title, header=HEADER, rows=rows).show())
+  common.write(given.out, parts)
 
 
 if __name__ == "__main__":
-  cli.run("benchmarks.minibench", main)
+  common.run("minibench", main)

@@ -1,4 +1,4 @@
-"""The two walks over a drafted tree as one would write them in NumPy.
+"""The traversal as one would write it in NumPy.
 
 One node after the other with early exit, work on the rows of the family at hand
 alone, every V-sized operation in place.
@@ -34,23 +34,9 @@ class Walk:
 
   def traversal(self, tokens, q, p, eta) -> tuple[int, np.ndarray]:
     """The accepted node and the law of the bonus token."""
-    self._load(tokens, q, p, eta)
+    self.tokens, self.eta = tokens.tolist(), eta.tolist()
+    self.q, self.p, self.free = q, p, [*self.buffers]
     return self._visit(ROOT, 1.0)
-
-  def token_level(self, tokens, q, p, eta) -> tuple[int, np.ndarray]:
-    """The accepted node and the law of the bonus token."""
-    self._load(tokens, q, p, eta)
-    node, following = ROOT, ROOT
-    while following is not None:
-      node, following = following, None
-      family = _Family(self, node, 1.0)
-      for j, child in enumerate(family.children):
-        if self.eta[child] < family.entry(j):
-          family.leave()
-          following = child
-          break
-        family.reject(j)
-    return node, family.law()
 
   def draw(self, law: np.ndarray, point: float) -> int:
     """A token from a law, by inversion: first its block, then its place."""
@@ -65,10 +51,6 @@ class Walk:
     point -= ends[block - 1] if block else 0
     place = int(np.searchsorted(inside, point, "right"))
     return block * BLOCK + min(place, len(inside) - 1)
-
-  def _load(self, tokens, q, p, eta):
-    self.tokens, self.eta = tokens.tolist(), eta.tolist()
-    self.q, self.p, self.free = q, p, [*self.buffers]
 
   def _visit(self, node, chance):
     """The first node in post-order that is accepted at or below this one."""

@@ -22,32 +22,22 @@ ratios travel from one machine to another.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import logging
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 
 import numpy as np
-from absl import flags
 
 import tv_jax
 from benchmarks import common
 from tv_jax import models
-from tv_jax.edge import cli
+from tv_jax import tree as tree_lib
+from tv_jax.edge import names
 from tv_jax.runs import environment
-
-FLAGS = common.flags_of_pairs()
-cli.define_names("verifiers", "traversal", "Our rule: one.", FLAGS)
-cli.define_names("temperatures", "1 0", "0 is greedy.", FLAGS)
-flags.DEFINE_integer(
-  "rows",
-  16,
-  "Rows of the batch that is set beside one row.",
-  2,
-  flag_values=FLAGS,
-)
+from tv_jax.verifiers import VERIFIERS
 
 OURS, THEIRS = "tv_jax", "transformers"
 # Assistant tokens a cycle: its own choice, or 5 always.
@@ -112,7 +102,7 @@ class Peer:
     return (out.shape[1] - length) * len(prompts)
 
 
-def contestants(pair, prompts, peer: Peer, temperature: float) -> dict:
+def contestants(pair, prompts, peer: Peer, temperature: float, given) -> dict:
   """Functions of a round's number that generate, by name; tokens come back."""
 
   def ours(rows, turn, **options):
@@ -124,8 +114,8 @@ def contestants(pair, prompts, peer: Peer, temperature: float) -> dict:
       batch_size=rows,
       panel=None,
       temperature=temperature,
-      max_new_tokens=FLAGS.tokens,
-      seed=FLAGS.seed,
+      max_new_tokens=given.tokens,
+      seed=given.seed,
       ends=(),
       **options,
     )
@@ -135,11 +125,10 @@ def contestants(pair, prompts, peer: Peer, temperature: float) -> dict:
     own, _ = common.rows_of(prompts, rows, turn)
     return method(threads, temperature, own)
 
-  rows, bound = FLAGS.rows, functools.partial
+  rows, bound = given.rows, functools.partial
   found = {f"{OURS}, plain": bound(ours, 1, verifier=None)}
-  rule = cli.only(FLAGS["verifiers"])
-  for tree in common.parse_trees(" ".join(FLAGS.trees)):
-    run = bound(ours, 1, tree=tree, verifier=rule)
+  for tree in common.parse_trees(given.trees, tree_lib.parse):
+    run = bound(ours, 1, tree=tree, verifier=given.verifiers)
     found[f"{OURS}, {tree}"] = run
   found[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
   for threads in sorted({environment.cores(), 1}):
@@ -154,22 +143,22 @@ def contestants(pair, prompts, peer: Peer, temperature: float) -> dict:
   return found
 
 
-def measure(runs: dict[str, Callable], temperature: float) -> dict:
+def measure(runs: dict[str, Callable], temperature: float, given) -> dict:
   """Tokens per second [rounds] by name."""
 
   def timed(run: Callable, turn: int) -> float:
     begin = time.perf_counter()
     tokens = run(turn)
     seconds = time.perf_counter() - begin
-    if tokens % FLAGS.tokens:
-      raise RuntimeError(f"{tokens} tokens, not {FLAGS.tokens} of each row")
+    if tokens % given.tokens:
+      raise RuntimeError(f"{tokens} tokens, not {given.tokens} of each row")
     return tokens / seconds
 
   for name, run in runs.items():
     common.say(f"warming {name}, temperature {temperature:g}")
     run(0)
   methods = {name: functools.partial(timed, run) for name, run in runs.items()}
-  speeds = common.race(methods, FLAGS.rounds, FLAGS.seed, common.say)
+  speeds = common.race(methods, given.rounds, given.seed, common.say)
   return {name: np.array(values) for name, values in speeds.items()}
 
 
@@ -198,9 +187,9 @@ def table(speeds: dict, temperature: float) -> common.Table:
   )
 
 
-def goals(speeds: dict, temperature: float) -> common.Table:
+def goals(speeds: dict, temperature: float, rows: int) -> common.Table:
   """What is wanted, beside what was measured."""
-  many = f"{FLAGS.rows} rows"
+  many = f"{rows} rows"
   plain, rows = f"{OURS}, plain", f"{OURS}, plain, {many}"
   trees = {k: v for k, v in speeds.items() if k != plain}
   ours = best(trees, f"{OURS}, ")
@@ -226,52 +215,46 @@ def goals(speeds: dict, temperature: float) -> common.Table:
   )
 
 
-def _work() -> tuple:
-  """Pair, prompts, temperatures; refuses what can't be done."""
-  temperatures = cli.numbers(FLAGS["temperatures"], float, least=0)
-  rule = cli.only(FLAGS["verifiers"])
-  trees = common.parse_trees(" ".join(FLAGS.trees))
-  pair, prompts = common.read_pair(FLAGS, "llama")
-  for tree in trees:
-    options = {"tree": tree, "verifier": rule}
-    options["max_new_tokens"] = FLAGS.tokens
-    common.check(pair, prompts, options)
-  return pair, prompts, temperatures
+def parse(arguments: list[str]) -> argparse.Namespace:
+  """The command line."""
+  parser = common.Parser("peers", __doc__)
+  common.add_pair(parser)
+  parser.add_argument("--verifiers", default="traversal", choices=VERIFIERS)
+  parser.add_argument("--temperatures", default="1 0", help="0 is greedy")
+  parser.add_argument("--rows", type=common.at_least(2), default=16)
+  given = parser.parse_args(arguments)
+  given.temperatures = [float(one) for one in names.split(given.temperatures)]
+  return given
 
 
 def main(arguments: list[str]) -> None:
   """Reads the flags and runs."""
-  common.read_flags(FLAGS, arguments, __doc__)
+  given = parse(arguments)
   try:
     import torch
     import transformers
   except ImportError:
-    sys.exit("the peer needs PyTorch: pip install -e '.[parity]'")
-  try:
-    pair, prompts, temperatures = _work()
-  except ValueError as error:
-    sys.exit(f"{error}")
+    raise ValueError(
+      "the peer needs PyTorch: pip install -e '.[parity]'"
+    ) from None
+  pair, prompts = common.read_pair(given)
   versions = (
     f", torch {torch.__version__}, transformers {transformers.__version__}"
   )
-  lines = common.setting("benchmarks.peers", arguments[1:], versions)
-  lines.append(common.describe(pair, FLAGS.target is None))
-  print("\n".join(lines))
-  parts = []
+  parts = common.setting("peers", arguments, versions)
+  parts += common.describe(pair, given)
   with tempfile.TemporaryDirectory() as folder:
     # As they are here, so that both sides have the same numbers.
     for name in ("target", "draft"):
       models.save(f"{folder}/{name}", getattr(pair, name))
-    peer = Peer(f"{folder}/target", f"{folder}/draft", FLAGS.tokens)
-  for temperature in temperatures:
-    runs = contestants(pair, prompts, peer, temperature)
-    speeds = measure(runs, temperature)
-    shown = table(speeds, temperature), goals(speeds, temperature)
-    for found in shown:
-      found.show()
-      parts.append(found.markdown())
-  common.write_markdown(FLAGS.out, "Beside transformers", lines, parts)
+    peer = Peer(f"{folder}/target", f"{folder}/draft", given.tokens)
+  for temperature in given.temperatures:
+    runs = contestants(pair, prompts, peer, temperature, given)
+    speeds = measure(runs, temperature, given)
+    parts.append(table(speeds, temperature).show())
+    parts.append(goals(speeds, temperature, given.rows).show())
+  common.write(given.out, parts)
 
 
 if __name__ == "__main__":
-  cli.until_told(lambda heard: main(sys.argv))
+  common.run("peers", main)

@@ -16,20 +16,15 @@ The least of --rounds times counts: other work on the machine can only add.
 
 import dataclasses
 import functools
-import sys
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 
 import tv_jax
 from benchmarks import common, gpu_shapes
-from benchmarks.gpu_scale import TOY
-from benchmarks.gpu_times import least, one_pass
-from tv_jax.edge import cli
+from benchmarks.gpu_times import TOY, least, one_pass
 from tv_jax.models import families
 
-FLAGS = common.flags_of_pairs()
 _SIZES = ((1, 1), (1, 2), (1, 4), (1, 6), (1, 8), (1, 16), (1, 26), (1, 63))
 _ROWS = ((16, 1),)
 _SLOTS, _PROMPT = 256, 100
@@ -47,9 +42,9 @@ def machine(dtype) -> tuple[float, float]:
   return bandwidth, 2 * n**3 / least(lambda: product(square, square), 5)
 
 
-def pass_time(model, rows: int, T: int) -> float:
+def pass_time(model, rows: int, T: int, rounds: int) -> float:
   """Seconds of one pass over T tokens of each row."""
-  scale = dataclasses.replace(TOY, loops=10, repeats=FLAGS.rounds)
+  scale = dataclasses.replace(TOY, loops=10, repeats=rounds)
   return one_pass(scale, model, rows, T, _SLOTS, _PROMPT)(model.params)
 
 
@@ -62,12 +57,12 @@ def operations(model, rows: int, T: int) -> int:
   return 2 * weights * rows * T
 
 
-def passes(name: str, model, speeds) -> common.Table:
+def passes(name: str, model, speeds, rounds: int) -> common.Table:
   """Passes over several tokens, and of several rows, beside one."""
   bandwidth, arithmetic = speeds
   table, one = [], None
   for rows, T in (*_SIZES, *_ROWS):
-    seconds = pass_time(model, rows, T)
+    seconds = pass_time(model, rows, T, rounds)
     one = one or seconds
     moved = gpu_shapes.bytes_of_pass(model, _SLOTS, rows) / bandwidth
     limit = max(moved, operations(model, rows, T) / arithmetic)
@@ -85,7 +80,7 @@ def passes(name: str, model, speeds) -> common.Table:
   return common.Table(title=f"Passes of the {name}", header=header, rows=table)
 
 
-def stages(pair, asked, trees: dict) -> list[str]:
+def stages(pair, asked, trees, given) -> list[str]:
   """Where a cycle's time goes, on each tree."""
   parts = []
   for name, tree in trees.items():
@@ -96,41 +91,35 @@ def stages(pair, asked, trees: dict) -> list[str]:
       tree=tree,
       panel=None,
       ends=(),
-      max_new_tokens=FLAGS.tokens,
-      seed=FLAGS.seed,
+      max_new_tokens=given.tokens,
+      seed=given.seed,
     )
     parts.append(f"```\n{found!r}\n```")
     print(f"\n{parts[-1]}", flush=True)
   return parts
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: list[str]) -> None:
   """Reads the flags and runs."""
-  common.read_flags(FLAGS, arguments, __doc__)
-  try:
-    trees = common.parse_trees(" ".join(FLAGS.trees))
-    pair, asked = common.read_pair(FLAGS, "independent")
-    for tree in trees.values():
-      common.check(pair, asked, {"tree": tree, "max_new_tokens": FLAGS.tokens})
-  except ValueError as error:
-    sys.exit(f"{error}")
-  lines = common.setting("benchmarks.roofline", arguments[1:])
-  lines.append(common.describe(pair, FLAGS.target is None))
-  bandwidth, arithmetic = machine(pair.target.config.dtype)
-  lines.append(
-    f"Memory {bandwidth / 1e9:.1f} GB/s, products"
-    f" {arithmetic / 1e9:.0f} GFLOP/s"
+  parser = common.Parser("roofline", __doc__)
+  common.add_pair(parser)
+  given = parser.parse_args(arguments)
+  trees = common.parse_trees(given.trees, tv_jax.tree.parse)
+  pair, asked = common.read_pair(given)
+  parts = common.setting("roofline", arguments)
+  parts += common.describe(pair, given)
+  speeds = machine(pair.target.config.dtype)
+  parts.append(
+    f"Memory {speeds[0] / 1e9:.1f} GB/s, products {speeds[1] / 1e9:.0f} GFLOP/s"
   )
-  print("\n".join(lines), flush=True)
-  parts = []
+  print(parts[-1], flush=True)
   for name in ("target", "draft"):
     common.say(f"passes of the {name}")
-    table = passes(name, getattr(pair, name), (bandwidth, arithmetic))
-    table.show()
-    parts.append(table.markdown())
-  parts += stages(pair, asked, trees)
-  common.write_markdown(FLAGS.out, "Roofline", lines, parts)
+    model = getattr(pair, name)
+    parts.append(passes(name, model, speeds, given.rounds).show())
+  parts += stages(pair, asked, trees, given)
+  common.write(given.out, parts)
 
 
 if __name__ == "__main__":
-  cli.until_told(lambda heard: main(sys.argv))
+  common.run("roofline", main)

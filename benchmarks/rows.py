@@ -11,14 +11,10 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
-
-import numpy as np
 
 import tv_jax
 from benchmarks import common
 from tv_jax import engine
-from tv_jax.edge import cli
 from tv_jax.runs import questions as questions_lib
 
 
@@ -29,17 +25,17 @@ def in_batches(results, size: int) -> float:
   return sum(cycles) / (size * sum(map(max, groups)))
 
 
-def measure(pair, asked, tree: str, flags: argparse.Namespace) -> list:
+def measure(pair, asked, tree: str, given: argparse.Namespace) -> list:
   """A line of the table."""
   how = engine.resolve(
     pair,
     tree=tree,
-    verifier=flags.verifiers,
-    batch_size=flags.rows,
-    panel=(flags.panel,) if flags.panel else None,
+    verifier=given.verifiers,
+    batch_size=given.rows,
+    panel=(given.panel,) if given.panel else None,
   )
   ratios, seconds = [], []
-  for turn in range(flags.rounds + 1):
+  for turn in range(given.rounds + 1):
     waiting, refilled = (
       engine.decode_batches(
         pair, how, asked, decode, template="chat", progress=False
@@ -51,63 +47,39 @@ def measure(pair, asked, tree: str, flags: argparse.Namespace) -> list:
     if turn:
       ratios.append(waiting.seconds / refilled.seconds)
       seconds.append(refilled.seconds)
-  low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
   return [
     tree,
-    f"{in_batches(refilled, flags.rows):.0%}",
+    f"{in_batches(refilled, given.rows):.0%}",
     f"{statistics.median(seconds):.2f}",
-    f"{middle:.2f} ({low:.2f} to {high:.2f})",
+    common.spread(ratios),
   ]
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-  """The command line."""
-  parser = argparse.ArgumentParser(
-    prog="python -m benchmarks.rows",
-    description=__doc__,
-    formatter_class=argparse.RawDescriptionHelpFormatter,
-  )
+def main(arguments: list[str]) -> None:
+  """Reads the flags, measures, prints the table."""
+  parser = common.Parser("rows", __doc__)
   parser.add_argument("--draft", default="bundled/draft")
   parser.add_argument("--target", default="bundled/target")
   parser.add_argument("--trees", default="chain:5,eagle,kary:2x5")
   parser.add_argument("--verifiers", default="traversal")
   parser.add_argument("--panel", default="token_level", help="'': none")
-  parser.add_argument("--rows", type=int, default=8)
-  parser.add_argument("--per_task", type=int, default=8)
-  parser.add_argument("--rounds", type=int, default=9)
-  flags = parser.parse_args(arguments)
-  for name in ("rows", "per_task", "rounds"):
-    if getattr(flags, name) < 1:
-      parser.error(f"--{name}={getattr(flags, name)}: give 1 or more")
-  return flags
-
-
-def main(arguments: list[str]) -> int:
-  """The command; returns its exit status."""
-  flags = parse(arguments)
+  parser.add_argument("--rows", type=common.at_least(1), default=8)
+  parser.add_argument("--per_task", type=common.at_least(1), default=8)
+  parser.add_argument("--rounds", type=common.at_least(1), default=9)
+  given = parser.parse_args(arguments)
   questions = questions_lib.limit(
-    questions_lib.load_questions("minibench"), per_task=flags.per_task
+    questions_lib.load_questions("minibench"), per_task=given.per_task
   )
   asked = [question.turns[0] for question in questions]
-  try:
-    trees = common.parse_trees(flags.trees, common.tree)
-    pair = tv_jax.load(flags.draft, flags.target)
-    rows = [measure(pair, asked, tree, flags) for tree in trees]
-  except (ValueError, OSError) as error:
-    print(error, file=sys.stderr)
-    return 2
-  header = [
-    "tree",
-    "in use where batches wait",
-    "s",
-    "batches / rows (quartiles)",
-  ]
-  beside = f", and {flags.panel}'s law" if flags.panel else ""
-  what = f"{flags.verifiers}{beside}"
-  title = f"{len(asked)} prompts, {flags.rows} rows, {what}"
-  common.Table(title=title, header=header, rows=rows).show()
-  return 0
+  trees = common.parse_trees(given.trees)
+  pair = tv_jax.load(given.draft, given.target)
+  common.Table(
+    title=f"{len(asked)} prompts, {given.rows} rows, {given.verifiers}"
+    + f", and {given.panel}'s law" * bool(given.panel),
+    header=["tree", "in use where batches wait", "s", "batches / rows"],
+    rows=[measure(pair, asked, tree, given) for tree in trees],
+  ).show()
 
 
 if __name__ == "__main__":
-  cli.until_told(lambda heard: main(sys.argv[1:]))
+  common.run("rows", main)

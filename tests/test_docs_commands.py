@@ -150,7 +150,15 @@ ELSEWHERE = {
   "python -m benchmarks.peers --draft=tv_jax/assets/bundled/draft "
   "--target=tv_jax/assets/bundled/target "
   "--prompts=tv_jax/assets/bundled/minibench.jsonl --rounds=9 --tokens=128 "
-  "--temperatures=1 --trees=chain:3,chain:5,eagle": "test_benchmarks_decode",
+  "--temperatures=1 --trees=chain:3,chain:5,eagle": "test_benchmarks",
+  **{
+    f"python -m benchmarks.minibench {told}": "test_benchmarks"
+    for told in (
+      '--drafts="draft draft_weak" --seeds=0,1,2',
+      "--drafts=eagle",
+      "--questions=python --template=raw",
+    )
+  },
   **{
     f"python -m tv_jax.tune {told}": "test_tune, or as `python -m tv_jax.tune`"
     for told in (
@@ -266,7 +274,7 @@ def named():
   """The modules that a document names as commands, and that have flags."""
   texts = [path.read_text() for path in DOCUMENTS]
   found = re.findall(r"python -m ([\w.]+\w)", "\n".join(texts))
-  return sorted(set(found) - {"pytest", "benchmarks.load_memory"})
+  return sorted(set(found) - {"pytest"})
 
 
 @pytest.mark.long

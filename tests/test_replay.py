@@ -163,23 +163,3 @@ def test_the_documented_pytorch_program_is_read(tmp_path, monkeypatch):
   exec(block, {"parents": list(tree.parents), "seen": seen})
   cycles = replay.load(tmp_path / "cycles.npz")
   assert (cycles.tree, len(cycles)) == (tree, 2)
-
-
-@pytest.mark.long
-def test_the_benchmark_prints_shifts_and_bytes():
-  arguments = [
-    "--vocab=300",
-    "--trees=chain:1",
-    "--cycles=2",
-    "--proposals=top_k",
-  ]
-  run = subprocess.run(
-    [sys.executable, "-m", "benchmarks.replay", *arguments],
-    cwd=DOCS.parents[1],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  assert run.returncode == 0, run.stderr
-  assert run.stdout.count("| chain:1 | top_k |") == 2
-  assert "| chain:1 | 2 | 1 | 128 | 3,600 | 1,032 |" in run.stdout

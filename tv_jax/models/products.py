@@ -1,7 +1,7 @@
 """Which weights what goes through a model is multiplied with, and how they lie.
 
 Checkpoints have them as PyTorch does, [out, in], and so they stay on a GPU. A
-CPU takes less for a few tokens where they lie [in, out] (`benchmarks.cpu`):
+CPU takes less for a few tokens where they lie [in, out]:
 what XLA calls there packs a matrix before it multiplies, and this way it has
 less to move. Modules see them as checkpoints have them, either way.
 
