@@ -19,7 +19,7 @@ sys.modules["tv_jax"] = package
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGTERM, signal.SIGHUP):  # the tests' own may be ignored
   signal.signal(number, signal.SIG_DFL)
-from tv_jax.edge.cli import endings
+from tv_jax.edge import endings
 
 def send(number=signal.SIGINT):
   os.kill(os.getpid(), number)

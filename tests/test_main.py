@@ -288,7 +288,7 @@ def test_the_report_comes_again_from_the_items(finished):
   assert len(made) == 9
   for path in made:
     path.unlink()
-  done = run(folder, program="tv_jax.runs.report")
+  done = run(folder, program="tv_jax.report")
   assert (done.returncode, done.stdout) == (0, f"{page}\n")
   assert (contents(folder), page.read_bytes()) == (before, html)
 

@@ -356,7 +356,7 @@ def test_the_page_holds_the_traces(tmp_path):
 
 def test_the_report_as_a_command(tmp_path):
   unit(tmp_path / "run", items())
-  command = [sys.executable, "-m", "tv_jax.runs.report"]
+  command = [sys.executable, "-m", "tv_jax.report"]
   done = subprocess.run(
     [*command, tmp_path / "run"], capture_output=True, text=True, check=True
   )

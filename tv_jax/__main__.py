@@ -8,7 +8,7 @@ from tv_jax.edge import cli
 
 COMMANDS = {
   "main": "runs a config's grid, and reports on it",
-  "runs.report": "writes a run's tables, plots and page again",
+  "report": "writes a run's tables, plots and page again",
   "certify": "computes the exact law of a rule's output, or catches the rule",
   "replay": "gives any rule's expected length on recorded drafts",
   "tune": "finds the best tree for a pair and this machine",
@@ -17,7 +17,7 @@ COMMANDS = {
 }
 # What takes long to import, where a signal waits; `main` does so by itself.
 STANDS_ON = {
-  "runs.report": ("runs.report",),
+  "report": ("runs.report",),
   "certify": ("certify",),
   "replay": ("replay",),
   "tune": ("tune", "runs.running"),

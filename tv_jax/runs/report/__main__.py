@@ -1,4 +1,4 @@
-"""Writes a run's report again: `python -m tv_jax.runs.report runs/quickstart`."""
+"""Writes a run's report again: `python -m tv_jax.report runs/quickstart`."""
 
 from tv_jax.edge import cli
 from tv_jax.runs import report
@@ -8,9 +8,9 @@ def main(heard, arguments) -> None:
   """Writes a run's tables, plots and page, and says where that is."""
   del heard
   if len(arguments) != 1:
-    raise ValueError("give a run's folder: python -m tv_jax.runs.report FOLDER")
+    raise ValueError("give a run's folder: python -m tv_jax.report FOLDER")
   print(report.write(arguments[0]).page)
 
 
 if __name__ == "__main__":
-  cli.run("tv_jax.runs.report", main)
+  cli.run("tv_jax.report", main)
