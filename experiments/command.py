@@ -7,6 +7,7 @@ With folders it only makes these, of the runs that are in them.
 
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
 import sys
@@ -102,6 +103,8 @@ def _run(heard, experiment, configs, place) -> list[Group]:
 
     from tv_jax import runs
     from tv_jax.runs.report import progress
+
+    importlib.import_module("tv_jax.runs.running")
   # On a CPU nearly all of its time is that of compiling.
   if flags.FLAGS.smoke and jax.default_backend() == "cpu":
     jax.config.update("jax_disable_most_optimizations", True)

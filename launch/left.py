@@ -8,6 +8,7 @@ of all units at once, `python -m launch.left FOLDER ..`.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import pathlib
@@ -43,6 +44,8 @@ def main(heard, folders) -> None:
   with contextlib.redirect_stdout(sys.stderr):  # rules may print
     with heard.deaf():
       from tv_jax import runs
+
+      importlib.import_module("tv_jax.runs.running")
     for folder in folders:
       with contextlib.suppress(ValueError, OSError):
         if runs.unchanged(pathlib.Path(folder)):

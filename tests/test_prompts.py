@@ -142,6 +142,7 @@ find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: (
   None if name == "torch" else find(name, *rest)
 )
+from tv_jax.edge import reading
 from tv_jax.models import tokenizers
 {0}
 import transformers
@@ -153,7 +154,7 @@ transformers.utils.logging.get_logger("transformers").warning("a real one")
 @pytest.mark.parametrize(
   "first",
   [
-    'tokenizers_lib.load_tokenizer(prompts.BUNDLED / "target")',
+    'tokenizers.load_tokenizer(reading.BUNDLED / "target")',
     "tokenizers.import_transformers()",
   ],
 )

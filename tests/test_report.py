@@ -176,10 +176,12 @@ def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
   base, best = (np.mean(cells[rule]) for rule in RULES)
   assert rest[-1].endswith(f"{best / base - 1:+.1%}")
   text = (tmp_path / "table.md").read_text()
-  assert "standard error over questions, ddof 1" in text
+  assert "standard error over questions (ddof 1)" in text
   progress.show(made_report)
   printed = capsys.readouterr().out
-  assert "By token (Spec-Bench's): over all cycles" in " ".join(printed.split())
+  assert "By token (Spec-Bench): the mean over all cycles" in " ".join(
+    printed.split()
+  )
   latex = (tmp_path / "table.tex").read_text()
   assert latex.count("\\\\") == 5
   assert r"token\_level" in latex

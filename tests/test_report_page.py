@@ -179,6 +179,6 @@ def test_the_wheel_holds_the_assets(tmp_path):
     directory=str(tmp_path), versions=["standard"]
   )
   packed = set(zipfile.ZipFile(path).namelist())
-  assets = [*(root / "tv_jax" / "report" / "assets").iterdir()]
+  assets = [*(root / "tv_jax/runs/report/assets").iterdir()]
   assert len(assets) > 8
   assert {str(own.relative_to(root)) for own in assets} <= packed

@@ -44,7 +44,7 @@ import sys
 import tv_jax
 from absl import flags
 from ml_collections import config_flags
-from tv_jax.edge.cli import config_flag
+from tv_jax.edge import config_flag
 print(tv_jax.__file__)
 config_flags.DEFINE_config_file("config", None, "")
 for name in sys.argv[1:]:

@@ -5,6 +5,7 @@ The same command again goes on where it was.
 
 import contextlib
 import functools
+import importlib
 import os
 import pathlib
 
@@ -41,6 +42,8 @@ def main(heard, arguments):
   with heard.deaf():
     # Slow to import: a bad flag is answered before.
     from tv_jax import runs
+
+    importlib.import_module("tv_jax.runs.running")
   heard.abrupt = _DISTRIBUTED.value is not None
   hosts = runs.join(_DISTRIBUTED.value, lambda: bool(heard.status))
   with hosts.explained():

@@ -10,16 +10,16 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from tv_jax import (engine)
-from tv_jax.models import (templates)
-from tv_jax.runs import (questions as questions_lib, store)
-from tv_jax.runs import asking, lines
-from tv_jax.runs.hosts import Hosts
-from tv_jax.runs.settings import Run
+from tv_jax import engine
 from tv_jax.engine import batches
 from tv_jax.engine.pair import Pair
+from tv_jax.models import templates
+from tv_jax.runs import asking, lines, store
+from tv_jax.runs import questions as questions_lib
+from tv_jax.runs.hosts import Hosts
 from tv_jax.runs.questions import Question
 from tv_jax.runs.records import Answer, Key, Method
+from tv_jax.runs.settings import Run
 
 
 class Asked(NamedTuple):
@@ -85,7 +85,9 @@ class Answerer:
     self.piece = lines.pieces(pair.tokenizer)
     shown = ()
     if settings.explorer.per_task:
-      shown = questions_lib.limit(questions, per_task=settings.explorer.per_task)
+      shown = questions_lib.limit(
+        questions, per_task=settings.explorer.per_task
+      )
     self.shown = {question.question_id for question in shown}
 
   def expect(self, methods: Sequence[Method]) -> None:
@@ -148,7 +150,9 @@ class Answerer:
     ]
     if any(answer.error is not None for answer in before):
       return Asked(key, question, error="an earlier turn failed")
-    turns = questions_lib.conversation(question, [answer.text for answer in before])
+    turns = questions_lib.conversation(
+      question, [answer.text for answer in before]
+    )
     try:
       return Asked(key, question, *encode(self.pair, self.settings, turns))
     except ValueError as error:
@@ -191,7 +195,9 @@ class Answerer:
     found = lines.line(records, 0, how, self.pair.tokenizer)
     if self.settings.exact_match and key.turn < len(question.references):
       known = question.references[key.turn]
-      found["right"] = any(questions_lib.score(found["text"], one) for one in known)
+      found["right"] = any(
+        questions_lib.score(found["text"], one) for one in known
+      )
     if how.plan.trace and key.turn == 0 and key.question in self.shown:
       found["prompt"] = question.turns[0]
       found["trace"] = lines.traced(

@@ -4,11 +4,11 @@ import itertools
 import zlib
 
 from tv_jax import proposals, verifiers
-from tv_jax.runs import questions as questions_lib
 from tv_jax import tree as tree_lib
-from tv_jax.runs.settings import Run
+from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
-from tv_jax.runs.records import ALL, AXES, Method, NONE, PLAIN
+from tv_jax.runs.records import ALL, AXES, NONE, PLAIN, Method
+from tv_jax.runs.settings import Run
 
 # A question's turns draw from keys of their own: 32 bits hold both numbers.
 TURNS = 16

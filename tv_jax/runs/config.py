@@ -4,14 +4,14 @@ import itertools
 import operator
 from collections.abc import Mapping
 
-from tv_jax import (drafting, probs, proposals, verifiers)
-from tv_jax.edge import (names)
-from tv_jax.models import (templates)
+from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.runs import asking, frozen
-from tv_jax.runs.settings import Run
+from tv_jax.edge import names
+from tv_jax.models import templates
 from tv_jax.models.config import DTYPES, INT8
+from tv_jax.runs import asking, frozen
 from tv_jax.runs.records import AXES
+from tv_jax.runs.settings import Run
 
 _NAMES = ("tasks", "trees", "verifiers", "proposals")
 # The least value of each number.

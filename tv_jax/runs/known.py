@@ -15,8 +15,8 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from tv_jax.runs import asking
-from tv_jax.runs.settings import Run, to_dict
 from tv_jax.runs.records import AXES, Answer, Key
+from tv_jax.runs.settings import Run, to_dict
 from tv_jax.runs.store import checks
 from tv_jax.runs.store import unit as unit_lib
 

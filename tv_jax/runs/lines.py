@@ -9,8 +9,8 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from tv_jax.engine import decoding
 from tv_jax import engine
+from tv_jax.engine import decoding
 from tv_jax.engine.decoding import Trace
 from tv_jax.proposals import INVALID
 from tv_jax.tree import Tree, placed

@@ -5,15 +5,13 @@ import os
 import jax
 
 import tv_jax.engine.pair
-from tv_jax import (drafting, models)
-from tv_jax.engine import (extents)
-from tv_jax.models import (memory)
+from tv_jax import drafting, models
 from tv_jax import tree as tree_lib
-from tv_jax.runs.settings import Run
-from tv_jax.engine import sizes
-from tv_jax.models import sharding
-from tv_jax.engine.pair import Pair
 from tv_jax.edge.reading import place_of
+from tv_jax.engine import extents, sizes
+from tv_jax.engine.pair import Pair
+from tv_jax.models import memory, sharding
+from tv_jax.runs.settings import Run
 
 
 def load(settings: Run) -> Pair:

@@ -7,17 +7,24 @@ import pathlib
 import time
 from collections.abc import Callable, Iterable
 
-from tv_jax import (engine)
-from tv_jax.runs import (metrics, store)
-from tv_jax.models import (templates)
-from tv_jax.runs import asking, environment, known, sources, timing
+from tv_jax import engine
+from tv_jax.engine.pair import Pair
+from tv_jax.models import templates
+from tv_jax.runs import (
+  asking,
+  environment,
+  known,
+  metrics,
+  sources,
+  store,
+  timing,
+)
 from tv_jax.runs import config as config_lib
 from tv_jax.runs.answers import Answerer
 from tv_jax.runs.hosts import ALONE, Hosts
 from tv_jax.runs.loading import load
-from tv_jax.runs.settings import Run, to_dict
-from tv_jax.engine.pair import Pair
 from tv_jax.runs.records import Answer
+from tv_jax.runs.settings import Run, to_dict
 from tv_jax.runs.store import checks
 from tv_jax.runs.store import unit as unit_lib
 

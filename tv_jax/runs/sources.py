@@ -10,14 +10,14 @@ import json
 import pathlib
 from collections.abc import Sequence
 
-from tv_jax.edge import (names, reading)
-from tv_jax import (proposals, verifiers)
-from tv_jax.runs import (questions as questions_lib)
+from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.runs.settings import Run
-from tv_jax.models import folders
-from tv_jax.runs.questions import Question
+from tv_jax.edge import names, reading
 from tv_jax.edge.reading import place_of
+from tv_jax.models import folders
+from tv_jax.runs import questions as questions_lib
+from tv_jax.runs.questions import Question
+from tv_jax.runs.settings import Run
 from tv_jax.tree import Adaptive, Calibrated, Tree
 
 # Larger files of weights are read in part: a piece at the beginning and one in

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import jax
 
 from tv_jax import engine
-from tv_jax.runs import questions as questions_lib
-from tv_jax.runs import answers, asking, environment
-from tv_jax.runs.hosts import ALONE, Hosts
-from tv_jax.runs.settings import Run
 from tv_jax.engine import batches
 from tv_jax.engine.pair import Pair
+from tv_jax.runs import answers, asking, environment
+from tv_jax.runs import questions as questions_lib
+from tv_jax.runs.hosts import ALONE, Hosts
 from tv_jax.runs.questions import Question
 from tv_jax.runs.records import Method
+from tv_jax.runs.settings import Run
 
 
 class Timed(NamedTuple):
@@ -58,7 +58,9 @@ def plan(
   if not settings.timing.per_task:
     return None
   asked = []
-  for question in questions_lib.limit(questions, per_task=settings.timing.per_task):
+  for question in questions_lib.limit(
+    questions, per_task=settings.timing.per_task
+  ):
     with contextlib.suppress(ValueError):  # which the answer's record says
       own = answers.encode(pair, settings, question.turns[:1])
       asked.append((question, *own))

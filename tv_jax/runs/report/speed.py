@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Mapping
 
+from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
-from tv_jax.engine.estimates import (Estimate)
-from tv_jax.runs.metrics import (Times)
+from tv_jax.runs.metrics import Times
 from tv_jax.runs.records import Method
 from tv_jax.runs.report import formats, tables
 from tv_jax.runs.report.tables import NOTHING, Table

@@ -4,10 +4,10 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from tv_jax.runs import (records)
-from tv_jax.engine import (estimates)
-from tv_jax.edge import (disk)
+from tv_jax.edge import disk
+from tv_jax.engine import estimates
 from tv_jax.engine.estimates import Estimate
+from tv_jax.runs import records
 from tv_jax.runs.report import formats, fragments, page, plots, speed, tables
 from tv_jax.runs.report.tables import ALL, Cells, Table
 from tv_jax.runs.store import checks

@@ -9,8 +9,8 @@ import pathlib
 from collections.abc import Callable
 from typing import Protocol
 
-from tv_jax.edge import reading
 from tv_jax.edge import disk as files
+from tv_jax.edge import reading
 
 
 class Record(Protocol):

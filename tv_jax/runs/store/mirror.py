@@ -1,7 +1,7 @@
 """A store as the other processes of a run have it: in memory."""
 
-from tv_jax.runs.records import Answer, Key
 from tv_jax.edge import disk as files
+from tv_jax.runs.records import Answer, Key
 from tv_jax.runs.store import unit
 
 

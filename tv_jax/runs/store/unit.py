@@ -6,9 +6,9 @@ import json
 import os
 import pathlib
 
+from tv_jax.edge import disk as files
 from tv_jax.edge import reading
 from tv_jax.runs.records import Answer, Key
-from tv_jax.edge import disk as files
 from tv_jax.runs.store import lines
 
 CONFIG = "config.json"

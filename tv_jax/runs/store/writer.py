@@ -4,9 +4,9 @@ import contextlib
 import os
 import pathlib
 
+from tv_jax.edge import disk as files
 from tv_jax.runs.records import Answer, Key
-from tv_jax.edge import (disk as files)
-from tv_jax.runs.store import (opening, unit)
+from tv_jax.runs.store import opening, unit
 from tv_jax.runs.store.lines import Lines
 
 
