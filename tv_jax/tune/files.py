@@ -7,7 +7,7 @@ import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from tv_jax.edge import disk as disk_lib
+from tv_jax.edge import disk
 from tv_jax.tune import chart
 from tv_jax.tune.results import TUNED, Tuned
 
@@ -46,7 +46,7 @@ def write_all(texts: Mapping[str | os.PathLike, str]) -> None:
   done = []
   try:
     for path, text in texts.items():
-      disk_lib.write_atomic(path, text)
+      disk.write_atomic(path, text)
       done.append(path)
   except BaseException:
     for path in done:

@@ -9,8 +9,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Protocol
 
-from tv_jax.edge import disk as files
-from tv_jax.edge import reading
+from tv_jax.edge import disk, reading
 
 
 class Record(Protocol):
@@ -54,15 +53,15 @@ class Lines:
     """
     if os.path.lexists(path):
       reading.regular(path)
-    with files.explained(f"{path} cannot be opened"):
+    with disk.explained(f"{path} cannot be opened"):
       flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
       descriptor = os.open(path, flags, 0o666)
       resources.callback(os.close, descriptor)
-      files.sync_folder(path.parent)
+      disk.sync_folder(path.parent)
       data = path.read_bytes()
     found, size = parse(data, path, of)
     if size < len(data):
-      with files.explained(f"{path}: its torn last line cannot be cut off"):
+      with disk.explained(f"{path}: its torn last line cannot be cut off"):
         _cut(descriptor, size)
     return cls(path, of, descriptor, found, size)
 
@@ -82,8 +81,8 @@ class Lines:
     key, what = record.key, str(record.key)
     if key in self.found:
       raise ValueError(f"{self.path.parent}: {what} is there already")
-    line = files.to_bytes(record.line, what)
-    kept = self._of(files.from_bytes(line))
+    line = disk.to_bytes(record.line, what)
+    kept = self._of(disk.from_bytes(line))
     self._check()
     try:
       begin()
@@ -95,7 +94,7 @@ class Lines:
     except OSError as error:
       with contextlib.suppress(OSError):
         _cut(self._descriptor, self._size)
-      raise files.StoreError(
+      raise disk.StoreError(
         f"{self.path}: cannot write {what}: {error.strerror}; the"
         f" {len(self.found)} items before it are safe, and the same command"
         " continues after them"
@@ -105,11 +104,11 @@ class Lines:
 
   def _check(self):
     """Nobody else may have changed the file."""
-    with files.explained(f"{self.path} is gone"):
+    with disk.explained(f"{self.path} is gone"):
       there = self.path.stat()
     own = os.fstat(self._descriptor)
     if not os.path.samestat(there, own) or own.st_size != self._size:
-      raise files.StoreError(
+      raise disk.StoreError(
         f"{self.path} is not as this process left it: give the same command"
         " again"
       )
@@ -140,7 +139,7 @@ def parse(
   for number, line in enumerate(lines, 1):
     wrong = "no JSON: "
     try:
-      value = files.from_bytes(line)
+      value = disk.from_bytes(line)
       wrong = ""
       record = of(value)
     except ValueError as error:

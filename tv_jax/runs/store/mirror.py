@@ -1,6 +1,6 @@
 """A store as the other processes of a run have it: in memory."""
 
-from tv_jax.edge import disk as files
+from tv_jax.edge import disk
 from tv_jax.runs.records import Answer, Key
 from tv_jax.runs.store import unit
 
@@ -37,7 +37,7 @@ class Mirror:
 
   def append(self, answer: Answer) -> None:
     """Adds an item, as a reader of the store would find it."""
-    line = files.round_trip(answer.line, str(answer.key))
+    line = disk.round_trip(answer.line, str(answer.key))
     self._found[answer.key] = Answer.of(line)
 
   def keep_sources(self, sources: dict[str, str]) -> None:

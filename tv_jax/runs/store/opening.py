@@ -6,7 +6,7 @@ import os
 import pathlib
 import socket
 
-from tv_jax.edge import disk as files
+from tv_jax.edge import disk
 from tv_jax.runs.store import unit
 
 
@@ -15,10 +15,10 @@ def make(folder: pathlib.Path) -> None:
   # What may not be looked at is taken for missing: making it tells why.
   above = folder, *folder.parents
   missing = [one for one in above if not os.path.exists(one)]
-  with files.explained(f"the folder {folder} cannot be made"):
+  with disk.explained(f"the folder {folder} cannot be made"):
     folder.mkdir(parents=True, exist_ok=True)
     for one in missing:
-      files.sync_folder(one.parent)
+      disk.sync_folder(one.parent)
 
 
 def lock(
@@ -38,7 +38,7 @@ def lock(
   Raises:
     StoreError: Another process has it; or the folder cannot be written in.
   """
-  with files.explained(f"{folder} cannot be written in"):
+  with disk.explained(f"{folder} cannot be written in"):
     # Not emptied by opening it: another holder's name is in it.
     file = resources.enter_context((folder / name).open("ab+", buffering=0))
     try:
@@ -50,14 +50,14 @@ def lock(
     if holder is None:
       file.truncate(0)
       own = {"host": socket.gethostname(), "pid": os.getpid()}
-      file.write(files.to_bytes(own, "the holder"))
+      file.write(disk.to_bytes(own, "the holder"))
   if holder is not None:
-    raise files.StoreError(f"{folder} is being written by {holder}: {remedy}")
+    raise disk.StoreError(f"{folder} is being written by {holder}: {remedy}")
 
 
 def _holder(data):
   try:
-    own = files.from_bytes(data)
+    own = disk.from_bytes(data)
     return f"process {own['pid']} on host {own['host']}"
   except (ValueError, TypeError, KeyError):  # it is about to write its name
     return "another process"
@@ -83,10 +83,10 @@ def keep_config(config: dict, folder: pathlib.Path) -> None:
   if there and not {*there} & {*config}:  # a model's, say
     raise ValueError(f"{path} is of no run: give another --workdir")
   changes = unit.differences(there or {}, config)
-  with files.explained(f"{items} cannot be read"):
+  with disk.explained(f"{items} cannot be read"):
     empty = not os.path.exists(items) or not os.path.getsize(items)
   if there is None or (changes and empty):
-    files.write_json(path, config, "the config")
+    disk.write_json(path, config, "the config")
   elif changes:
     raise ValueError(
       f"{folder} was made with another config: {'; '.join(changes)}: give the"
@@ -109,7 +109,7 @@ def keep_sources(sources: dict[str, str], folder: pathlib.Path, empty: bool):
       " put back what was there, or give another --workdir"
     )
   if unit.load(path, dict) != (now := there | sources):
-    files.write_json(path, now, "the sources")
+    disk.write_json(path, now, "the sources")
 
 
 def note_environment(
@@ -131,5 +131,5 @@ def note_environment(
   if not all(map(changes, before)):
     return before, []
   environments = [*before, environment]
-  files.write_json(path, environments, "the environment")
+  disk.write_json(path, environments, "the environment")
   return environments, changes(before[-1]) if before else []

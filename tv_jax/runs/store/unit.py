@@ -6,8 +6,7 @@ import json
 import os
 import pathlib
 
-from tv_jax.edge import disk as files
-from tv_jax.edge import reading
+from tv_jax.edge import disk, reading
 from tv_jax.runs.records import Answer, Key
 from tv_jax.runs.store import lines
 
@@ -87,7 +86,7 @@ def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
   """
 
   def refuse(error):
-    raise files.StoreError(f"{error.filename} cannot be read: {error.strerror}")
+    raise disk.StoreError(f"{error.filename} cannot be read: {error.strerror}")
 
   # A folder with nothing but a config.json is a model's, say.
   found = [
@@ -113,7 +112,7 @@ def in_order(found: dict[Key, Answer]) -> tuple[Answer, ...]:
 def unit_id(config: dict) -> str:
   """A short name for a config, the same in every process."""
   # Of the bytes of its config.json.
-  data = files.to_bytes(config, "the config", indent=2)
+  data = disk.to_bytes(config, "the config", indent=2)
   return hashlib.sha256(data).hexdigest()[:12]
 
 
@@ -128,7 +127,7 @@ def load(path: pathlib.Path, kind: type):
   if data is None:
     return None
   try:
-    value = files.from_bytes(data)
+    value = disk.from_bytes(data)
   except ValueError as error:
     raise ValueError(f"{path} is no JSON: {error}") from error
   if not isinstance(value, kind):
@@ -175,7 +174,7 @@ def _text(mapping, field):
 
 
 def _bytes(path):
-  with files.explained(f"{path} cannot be read"):
+  with disk.explained(f"{path} cannot be read"):
     try:
       path.stat()
     except (FileNotFoundError, NotADirectoryError):

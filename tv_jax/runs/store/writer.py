@@ -4,7 +4,7 @@ import contextlib
 import os
 import pathlib
 
-from tv_jax.edge import disk as files
+from tv_jax.edge import disk
 from tv_jax.runs.records import Answer, Key
 from tv_jax.runs.store import opening, unit
 from tv_jax.runs.store.lines import Lines
@@ -38,12 +38,12 @@ class Store:
       StoreError: Another process is writing there, or writing is impossible.
     """
     self.folder = folder = pathlib.Path(folder)
-    config = files.round_trip(config, "the config")
-    environment = files.round_trip(environment, "the environment")
+    config = disk.round_trip(config, "the config")
+    environment = disk.round_trip(environment, "the environment")
     opening.make(folder)
     with contextlib.ExitStack() as resources:
       opening.lock(folder, resources)
-      files.clear_dead(folder, own=unit.OWN)
+      disk.clear_dead(folder, own=unit.OWN)
       opening.keep_config(config, folder)
       self.environments, self.environment_changes = opening.note_environment(
         environment, folder
@@ -109,17 +109,17 @@ class Store:
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json, all of it; errors as in `append`."""
     self._check_open()
-    files.write_json(self.folder / unit.TIMING, timing, "the timing")
+    disk.write_json(self.folder / unit.TIMING, timing, "the timing")
 
   def expect(self, count: int) -> None:
     """Says how many items there will be, to whoever watches."""
     self._check_open()
-    files.write_atomic(self.folder / unit.COUNT, f"{count}\n")
+    disk.write_atomic(self.folder / unit.COUNT, f"{count}\n")
 
   def finish(self) -> None:
     """Marks the unit as done; one more item unmarks it."""
     self._check_open()
-    files.write_atomic(self.folder / unit.DONE, "")
+    disk.write_atomic(self.folder / unit.DONE, "")
     self._done = True
 
   def _check_open(self):
@@ -129,5 +129,5 @@ class Store:
   def _unmark(self):
     if self._done:
       (self.folder / unit.DONE).unlink(missing_ok=True)
-      files.sync_folder(self.folder)
+      disk.sync_folder(self.folder)
       self._done = False
