@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,7 +12,14 @@ from tests.test_generation import PROMPTS, generate, pair
 from tv_jax import engine, tree
 from tv_jax.engine import batches, decoding
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS, checked, derived
+from tv_jax.verifiers import (
+  NOT_OFFERED,
+  VERIFIERS,
+  Verifier,
+  checked,
+  derived,
+  is_built_in,
+)
 
 RULES = ("token_level", "traversal", "block")
 
@@ -185,8 +193,29 @@ def test_what_was_replaced_is_no_rule_here(name):
   """Its decision is not taken from `both`, and is checked."""
   rule = VERIFIERS[name]
   assert derived(rule)
+  assert is_built_in(rule)
   assert checked(rule) is rule.decide
   for change in ("decide", "stop_law"):
     own = dataclasses.replace(rule, **{change: lambda *_: None})
     assert not derived(own)
+    assert not is_built_in(own)
     assert checked(own) is not own.decide
+
+
+def test_a_rule_beside_one_with_more_coins():
+  """Each gets as many as it wants, whatever the other does."""
+  own = VERIFIERS["traversal"]
+
+  def decide(tree, proposal, tokens, q, p, eta):
+    found = own.decide(tree, proposal, tokens, q, p, eta[: len(tokens)])
+    accept = jnp.append(found.accept, NOT_OFFERED)
+    return dataclasses.replace(found, accept=accept)
+
+  more = Verifier(name="more", decide=decide, coins=lambda tree: 1)
+  options = {"tree": "kary:2x2", "max_new_tokens": 8}
+  alone = tv_jax.generate(pair(), PROMPTS, verifier="traversal", **options)
+  for rule in ("traversal", more):
+    beside = tv_jax.generate(
+      pair(), PROMPTS, verifier=rule, among=["traversal", more], **options
+    )
+    assert beside.tokens == alone.tokens

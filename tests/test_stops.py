@@ -172,6 +172,18 @@ def test_the_table_finds_what_a_search_in_the_text_finds(kind, pieces):
   assert 50 < found < 290
 
 
+def test_what_stands_for_the_unknown_ends_no_answer(pieces):
+  tokenizer = transformers.PreTrainedTokenizerFast(
+    tokenizer_object=pieces.backend_tokenizer, unk_token="<s>"
+  )
+  unknown = tokenizer.unk_token_id
+  assert tokenizer.convert_tokens_to_ids("User:") == unknown
+  table = stops.table(tokenizer, len(tokenizer), ("User:",))
+  assert table[0, unknown] != stops.STOPPED
+  table = stops.table(tokenizer, len(tokenizer), ("<s>",))
+  assert table[0, unknown] == stops.STOPPED
+
+
 @pytest.mark.parametrize("batch_size", quick.shorter([2, 16]))
 @pytest.mark.parametrize(
   "how",

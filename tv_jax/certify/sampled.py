@@ -206,6 +206,7 @@ def _on_drafts(
   S, V = len(tokens), p.shape[1]
   length = tree.depth + 1.0
   eta = rng.random((S, verifier.num_coins(tree))).astype(p.dtype)
+  eta = np.minimum(eta, 1 - np.finfo(p.dtype).epsneg)  # float32 rounds up to 1
   tossed = jax.tree.map(np.asarray, decide_all(*given, eta))
   outside = (tossed.node < 0) | (tossed.node >= len(tree))
   tossed = dataclasses.replace(tossed, node=np.where(outside, 0, tossed.node))

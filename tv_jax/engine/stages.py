@@ -1,8 +1,7 @@
 """A cycle: draft, score, verify, commit. Pure functions of a frozen state.
 
 Axes: B batch, N nodes, M nodes that have children, D depth, V vocabulary,
-E embedding, W new
-tokens at most, C cycles at most.
+E embedding, W new tokens at most, C cycles at most.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tv_jax.engine.plan import Caches, Params, Plan, Request, State
 from tv_jax.engine.trace import Trace, look
 from tv_jax.models import Cache, compact, mask
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers import checked, derived, toss_and_draw
+from tv_jax.verifiers import checked, is_built_in, toss_and_draw
 
 
 class Scored(NamedTuple):
@@ -114,10 +113,11 @@ def verify(
   def decide(judged, tree, proposal, *arguments):
     def way(rule):
       def decide(tokens, q, p, eta):
+        # There are as many as the rule has that wants the most.
+        eta = eta[: rule.num_coins(how.tree)]
         if rule in judged:
           own = judged[rule][0](eta)
         else:
-          eta = eta[: rule.num_coins(how.tree)]
           own = checked(rule)(tree, proposal, tokens, q, p, eta)
         # Its size differs from rule to rule.
         return dataclasses.replace(own, accept=None)
@@ -148,7 +148,7 @@ def verify(
     judged = {
       rule: rule.both(*given)
       for rule in rules
-      if derived(rule) and rule.stop_law in asked
+      if is_built_in(rule) and rule.stop_law in asked
     }
     laws = {rule.stop_law: both[1] for rule, both in judged.items()}
     own = functools.partial(decide, judged)

@@ -77,7 +77,7 @@ def table(tokenizer, vocabulary: int, stop: tuple[str, ...]) -> np.ndarray:
       state = np.where(state == STOPPED, STOPPED, after)
     following[:, tokens] = state
   for one in stop:
-    token = tokenizer.convert_tokens_to_ids(one)
+    token = tokenizer.get_vocab().get(one)  # not what stands for the unknown
     if token in special:
       following[:, token] = STOPPED
   padded = np.zeros((-(-S // _BLOCK) * _BLOCK, vocabulary), np.int16)

@@ -76,8 +76,11 @@ def _render(tokenizer, messages: list[dict[str, str]]) -> str:
       continue
     # It may have changed how it is written. A plain word has one spelling.
     probe = [*messages]
-    probe[i] = message | {"content": "word"}
-    if "word" not in _run(where, tokenizer, probe):
+    word = "word"
+    while word in text:
+      word += "s"
+    probe[i] = message | {"content": word}
+    if word not in _run(where, tokenizer, probe):
       raise ValueError(
         f"{where} leaves out what the {message['role']} says: {shown(text)} is"
         " all it gives"

@@ -1,7 +1,7 @@
 """What a run is made of: methods of decoding, and the answers that they gave.
 
 Everything that knows of results knows of these two: the store keeps answers,
-`evaluate` makes them, metrics, tables, plots and experiments read them. A new
+`answers` makes them, metrics, tables, plots and experiments read them. A new
 axis of the grid is a field of `Method`; docs/runs.md says what goes with it.
 """
 

@@ -44,6 +44,8 @@ def judge(drawn, tokens, q, p) -> Offers:
   last = drawn & ~jnp.append(drawn[1:], False)
   certain = (reach == 1) & (A == 0)
   h = jnp.where(certain, 1, A / jnp.where(certain, 1, A + (1 - reach)))
+  # What lies below a node that was not drawn may be NaN, and is never offered.
+  h = jnp.where(drawn, h, 0)
 
   def left(node):
     row = jnp.minimum(node, len(q) - 1)  # a leaf has no law of a child

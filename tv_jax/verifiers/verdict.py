@@ -12,7 +12,7 @@ from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers.decision import Decide, Verifier, settle
 from tv_jax.verifiers.offers import derived
-from tv_jax.verifiers.table import misfit, resolve
+from tv_jax.verifiers.table import VERIFIERS, misfit, resolve
 
 # How far a row may sum from 1 before it is taken for something else.
 TOLERANCE = 1e-3
@@ -45,15 +45,21 @@ def toss(key: jax.Array, count: int, dtype, more: int = 0) -> jax.Array:
   return jnp.minimum(eta, 1 - jnp.finfo(dtype).epsneg)
 
 
+def is_built_in(rule: Verifier) -> bool:
+  """Whether it is a rule of the table, none of its parts replaced."""
+  own = VERIFIERS.get(rule.name)
+  return bool(own) and derived(rule) and rule.both is own.both
+
+
 @functools.lru_cache(maxsize=256)  # what is jitted stays one function
 def checked(rule: Verifier) -> Decide:
   """A rule's `decide`, of which what can be no decision is a plain step.
 
   That is a node that is none of the tree's or holds no token, or a residual
-  that is no law. What was made `from_offers` can give none of these, and is
-  spared the reduction.
+  that is no law. Built-in rules give none of these, and are spared the
+  reduction.
   """
-  if derived(rule):
+  if is_built_in(rule):
     return rule.decide
 
   def sound_or_plain(tree, proposal, tokens, q, p, eta):
