@@ -142,12 +142,21 @@ def test_a_template_that_loops_is_stopped(saved, monkeypatch):
 
 def test_a_template_may_write_a_text_in_its_own_way(saved):
   template = "{% for m in messages %}{{ m.content | upper }}{% endfor %}"
-  (saved / "chat_template.jinja").write_text(template + " word")
+  (saved / "chat_template.jinja").write_text(template)
   pair = tv_jax.engine.pair.load(None, saved, draft_kind="none")
   text = pair.tokenizer.decode(
     templates.encode("chat", pair.tokenizer, ["what?"])
   )
   assert "WHAT?" in text.replace(" ", "")
+
+
+def test_a_template_that_leaves_out_what_is_said_is_refused(saved):
+  """Whatever words of its own it has."""
+  (saved / "chat_template.jinja").write_text("your password is a word")
+  pair = tv_jax.engine.pair.load(None, saved, draft_kind="none")
+  with pytest.raises(ValueError, match="leaves out what the user says") as told:
+    templates.encode("chat", pair.tokenizer, ["what?"])
+  bad.one_line(told)
 
 
 @pytest.mark.parametrize("template", ["raw", "vicuna", "chat"])

@@ -74,13 +74,12 @@ def _render(tokenizer, messages: list[dict[str, str]]) -> str:
   for i, message in enumerate(messages):
     if message["content"].strip() in text:
       continue
-    # It may have changed how it is written. A plain word has one spelling.
-    probe = [*messages]
-    word = "word"
-    while word in text:
-      word += "s"
-    probe[i] = message | {"content": word}
-    if word not in _run(where, tokenizer, probe):
+    # It may have changed how it is written: does it say two words differently?
+    probes = [[*messages], [*messages]]
+    for probe, word in zip(probes, ("word", "another"), strict=True):
+      probe[i] = message | {"content": word}
+    one, other = (_run(where, tokenizer, probe) for probe in probes)
+    if one == other:
       raise ValueError(
         f"{where} leaves out what the {message['role']} says: {shown(text)} is"
         " all it gives"
