@@ -104,7 +104,8 @@ def test_the_whole_pair():
   # As measured; launches are what is lost beside the passes.
   assert kernels["draft"] <= 45
   assert kernels["target"] <= 10
-  assert kernels["verify"] <= 40
+  # Two more than before rules had one form for every machine.
+  assert kernels["verify"] <= 42
   # One for each of the caches' arrays.
   assert kernels["commit"] <= 2 * (32 + 16) + 20
 

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import json
+import pathlib
 import re
 import shutil
 import subprocess
@@ -203,7 +204,10 @@ def test_a_rule_is_put_into_the_package(tmp_path):
     documents.ROOT,
     checkout,
     ignore=lambda folder, names: [
-      name for name in names if name.startswith(".") or name == "runs"
+      name
+      for name in names
+      if name.startswith(".")
+      or (name == "runs" and pathlib.Path(folder) == documents.ROOT)
     ],
   )
   for name, content in documents.files_of(text).items():

@@ -129,7 +129,10 @@ def test_the_command_prints_a_table(tmp_path):
       ([], "give the files to replay"),
       (["a.npz", "--verifier=oak"], "verifier 'oak': not one of"),
       (["a.npz", "--verifier=mine:nothing"], "mine has no 'nothing'"),
-      (["a.npz", "--verifier=mine:broken"], "'mine:broken': two lines"),
+      (
+        ["a.npz", "--verifier=mine:broken"],
+        "depth 2: 1 2 1): TypeError: two lines",
+      ),
       (["a.npz", "--verifier=block"], "a.npz: verifier 'block' is defined for"),
       (["a.npz", "--verifier=oak,"], "verifier 'oak': not one of"),
       (["a.npz", "--coins=0"], "--coins=0: give 1 or more"),
