@@ -10,7 +10,7 @@ import tv_jax
 from tests.test_evaluate import config
 from tv_jax import engine, runs
 from tv_jax.edge import reading
-from tv_jax.engine import decoding
+from tv_jax.engine import program, programs
 from tv_jax.runs import timing
 
 TREES = "chain:1", "chain:2", "kary:2x1", "chain:3", "kary:2x2", "chain:4"
@@ -35,7 +35,7 @@ def compiled(monkeypatch):
   found = []
 
   def compile_(function, plan, *_, **__):
-    if function is decoding.advance:  # which another goes with
+    if function is program.advance:  # which another goes with
       found.append((plan.speculation.tree, threading.current_thread()))
 
   monkeypatch.setattr("tv_jax.engine.driver.decoding.compile", compile_)
@@ -66,16 +66,16 @@ def test_they_come_in_order_a_few_at_a_time(pair, compiled):
 @pytest.mark.parametrize(("size", "programs"), [(2, 2), (1, 1)])
 def test_what_is_compiled_is_what_decodes(pair, size, programs):
   (how,) = hows(pair, ["kary:2x1"])
-  decoding.compile.cache_clear()
+  programs.compile.cache_clear()
   with engine.Ahead(pair) as ahead:
     ahead.expect([how], size, 8)
     ahead.reach(hows(pair, ["chain:1"])[0], size, 8)  # begins with the other
     next(iter(ahead.begun.values())).result()
     assert ahead.reach(how, size, 8) > 0
-  assert decoding.compile.cache_info().misses == programs
+  assert programs.compile.cache_info().misses == programs
   rows = engine.Rows(pair, size)
   [*rows.decode(how, [engine.Prompt([5, 6], 0, 4)], 8)]
-  assert decoding.compile.cache_info().misses == programs
+  assert programs.compile.cache_info().misses == programs
 
 
 def test_a_failure_is_left_to_whoever_runs_it(pair, monkeypatch):

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 from benchmarks import gpu_program, gpu_shapes
-from tv_jax.engine import decoding
+from tv_jax.engine import program
+from tv_jax.engine import plan as plan_lib
 from tv_jax.verifiers import VERIFIERS
 
 pytestmark = pytest.mark.gpu_program
@@ -62,12 +63,12 @@ class Case:
     request = jax.eval_shape(
       functools.partial(gpu_shapes.request, batch, prompt, NEW, V)
     )
-    params = decoding.Params(
+    params = plan_lib.Params(
       self.target.params, self.draft and self.draft.params
     )
 
     def generate(params, request, caches):
-      return decoding.generate(self.plan, params, request, caches, NEW)
+      return program.generate(self.plan, params, request, caches, NEW)
 
     self.program = gpu_program.compile_for(
       generate, params, request, self.caches, donate_argnums=2, options=options

@@ -5,7 +5,7 @@ import types
 import jax
 import pytest
 
-from tv_jax.engine import decoding, program
+from tv_jax.engine import program, programs
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def machine(monkeypatch):
 @pytest.mark.parametrize("hurried", [False, True])
 def test_loops_are_cuda_graphs_where_there_is_cuda(machine, hurried):
   machine("gpu", "PJRT C API\ncuda 13000")
-  assert program._compiler_options(hurried, loops=True) == decoding.CAPTURE
+  assert program._compiler_options(hurried, loops=True) == programs.CAPTURE
   assert program._compiler_options(hurried, loops=False) is None
   machine("gpu", "PJRT C API\nrocm 70000")
   assert program._compiler_options(hurried, loops=True) is None
@@ -36,7 +36,7 @@ def test_they_are_not_where_one_says_so(machine, monkeypatch):
   monkeypatch.setenv("TV_JAX_CUDA_GRAPHS", "0")
   assert program._compiler_options(False, loops=True) is None
   monkeypatch.setenv("TV_JAX_CUDA_GRAPHS", "1")
-  assert program._compiler_options(False, loops=True) == decoding.CAPTURE
+  assert program._compiler_options(False, loops=True) == programs.CAPTURE
   monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer=")
   assert program._compiler_options(False, loops=True) is None
 

@@ -15,7 +15,8 @@ import pytest
 from benchmarks import gpu_program, gpu_shapes
 from tests import checkpoints, quick
 from tv_jax import models
-from tv_jax.engine import decoding
+from tv_jax.engine import program
+from tv_jax.engine import plan as plan_lib
 from tv_jax.models import sharding
 
 EIGHT = """
@@ -152,7 +153,7 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
       cache,
     )
 
-  caches = decoding.Caches(
+  caches = plan_lib.Caches(
     split(caches.target), split(caches.draft) if shard_draft else caches.draft
   )
   request = jax.eval_shape(
@@ -160,11 +161,11 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
   )
 
   def generate(params, request, caches):
-    return decoding.generate(plan, params, request, caches, 128)
+    return program.generate(plan, params, request, caches, 128)
 
   return gpu_program.compile_for(
     generate,
-    decoding.Params(target.params, draft.params),
+    plan_lib.Params(target.params, draft.params),
     request,
     caches,
     on=on,

@@ -19,7 +19,7 @@ import tv_jax
 from tests import checkpoints
 from tv_jax import models, tree
 from tv_jax.edge import reading
-from tv_jax.engine import batches, decoding, program
+from tv_jax.engine import batches, program, programs
 from tv_jax.engine import settings as settings_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
@@ -154,7 +154,7 @@ def _records(pair, filler):
   padding = place >= np.asarray(batch.request.length)[:, None]
   prompts = jnp.where(padding, filler, batch.request.prompts)
   request = batch.request._replace(prompts=prompts.astype(jnp.int32))
-  records, _ = jax.jit(decoding.generate, static_argnums=(0, 4))(
+  records, _ = jax.jit(program.generate, static_argnums=(0, 4))(
     settings.plan,
     batch.params,
     request,
@@ -223,9 +223,9 @@ class TestLengths:
     prompt = [[(5 * i) % 48 for i in range(60)], [3, 4]]
     whole = generate("eagle", prompt)
     monkeypatch.setattr(program, "CHUNK", 16)
-    decoding.compile.cache_clear()
+    programs.compile.cache_clear()
     pieces = generate("eagle", prompt)
-    decoding.compile.cache_clear()
+    programs.compile.cache_clear()
     assert pieces.tokens == whole.tokens
 
   @pytest.mark.parametrize(("length", "read"), [(1, 0), (17, 16), (18, 32)])
@@ -238,7 +238,7 @@ class TestLengths:
       pair("eagle"), how, [[3] * length, []], [0, 1], 2, longest=60
     )
     caches = batches.caches(pair("eagle"), batch)
-    state = jax.jit(decoding.prefill, static_argnums=(0, 4))(
+    state = jax.jit(program.prefill, static_argnums=(0, 4))(
       how.plan, batch.params, batch.request, caches, batch.new
     )
     for cache in state.caches:
@@ -418,28 +418,28 @@ class TestRefusals:
 class TestProgram:
   def test_it_is_compiled_once(self):
     small = functools.partial(generate, tree="chain:1")
-    decoding.compile.cache_clear()
+    programs.compile.cache_clear()
     for seed, temperature, limit in [(0, 1.0, 24), (1, 0.7, 20), (2, 1.3, 32)]:
       small(seed=seed, temperature=temperature, max_new_tokens=limit)
     small(prompts=[[3] * 9, [1], [2], [1, 2]])
-    assert decoding.compile.cache_info().misses == 1
+    assert programs.compile.cache_info().misses == 1
     assert small().compile_seconds < 0.1
 
   @pytest.mark.long
   def test_what_it_is_compiled_anew_for(self):
-    decoding.compile.cache_clear()
+    programs.compile.cache_clear()
     generate()
     generate(tree="chain:2")
     generate(verifier="token_level")
     generate(prompts=[[3] * 17, [1], [2], [1, 2]])
-    assert decoding.compile.cache_info().misses == 4
+    assert programs.compile.cache_info().misses == 4
 
   @pytest.mark.parametrize("kind", ["llama", "eagle"])
   def test_its_loop_never_asks_the_host(self, kind):
     settings = settings_lib.resolve(pair(kind), tree="kary:2x2")
     batch = batches.assemble(pair(kind), settings, PROMPTS, range(4), 4)
     caches = batches.caches(pair(kind), batch)
-    jaxpr = jax.make_jaxpr(decoding.generate, static_argnums=(0, 4))(
+    jaxpr = jax.make_jaxpr(program.generate, static_argnums=(0, 4))(
       settings.plan, batch.params, batch.request, caches, batch.new
     ).jaxpr
     names = [equation.primitive.name for equation in jaxpr.eqns]
@@ -616,7 +616,7 @@ def test_programs_are_let_go_before_nothing_can_be_mapped(full, monkeypatch):
   options = {"prompts": PROMPTS[:1], "max_new_tokens": 4}
   first = generate(tree="chain:1", **options)
   generate(tree="chain:2", **options)
-  assert decoding.compile.cache_info().currsize == (1 if full else 2)
+  assert programs.compile.cache_info().currsize == (1 if full else 2)
   assert generate(tree="chain:1", **options).tokens == first.tokens
 
 
@@ -640,10 +640,10 @@ def test_compiled_programs_can_be_forgotten():
   first = generate(**options)
   assert generate(**options).compile_seconds < 0.1
   tv_jax.forget_programs()
-  assert decoding.compile.cache_info().currsize == 0
+  assert programs.compile.cache_info().currsize == 0
   again = generate(**options)
   assert again.tokens == first.tokens
-  assert decoding.compile.cache_info().misses == 1
+  assert programs.compile.cache_info().misses == 1
 
 
 @pytest.mark.long

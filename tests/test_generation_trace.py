@@ -10,7 +10,7 @@ import pytest
 import tv_jax
 from tests.test_generation import PROMPTS, generate, pair
 from tv_jax import engine, tree
-from tv_jax.engine import batches, decoding
+from tv_jax.engine import batches, program, programs, stages
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import (
   NOT_OFFERED,
@@ -30,9 +30,9 @@ SEVERAL = {"tree": "chain:3", "panel": ("token_level", "traversal")}
 @pytest.fixture(scope="module")
 def several():
   """What each rule gives in a program of them all."""
-  decoding.compile.cache_clear()
+  programs.compile.cache_clear()
   found = {v: generate(verifier=v, among=RULES, **SEVERAL) for v in RULES}
-  assert decoding.compile.cache_info().misses == 1
+  assert programs.compile.cache_info().misses == 1
   # They are three rules: else nothing is seen.
   assert found["token_level"].tokens != found["traversal"].tokens
   return found
@@ -95,8 +95,8 @@ def test_a_trace_says_what_happened(kind, proposal):
   how = engine.resolve(pair(kind), **options)
   batch = batches.assemble(pair(kind), how, PROMPTS, range(4), 4)
   caches = batches.caches(pair(kind), batch)
-  prefill = jax.jit(decoding.prefill, static_argnums=(0, 4))
-  observe = jax.jit(decoding.observe, static_argnums=0)
+  prefill = jax.jit(program.prefill, static_argnums=(0, 4))
+  observe = jax.jit(stages.observe, static_argnums=0)
   decide = jax.jit(VERIFIERS["traversal"].decide, static_argnums=(0, 1))
   state = prefill(how.plan, batch.params, batch.request, caches, batch.new)
   missing = 0
@@ -182,7 +182,7 @@ def test_a_law_that_is_asked_for_brings_its_decision(rule):
       ),
     )
     batch = batches.assemble(pair(), how, PROMPTS, range(4), 4)
-    run = jax.jit(decoding.generate, static_argnums=(0, 4))
+    run = jax.jit(program.generate, static_argnums=(0, 4))
     caches = batches.caches(pair(), batch)
     found.append(run(own, batch.params, batch.request, caches, batch.new)[0])
   jax.tree.map(np.testing.assert_array_equal, *found)

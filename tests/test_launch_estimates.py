@@ -46,7 +46,7 @@ def of_a_run(config, monkeypatch):
   with monkeypatch.context() as patch:
     patch.setattr(memory, "check", lambda parts, *_: seen.append(parts))
     # A launcher reckons for GPUs.
-    patch.setattr(sizes, "block", lambda: extents.BLOCK)
+    patch.setattr(sizes, "block", lambda: sizes.BLOCK)
     places = map(
       reading.place_of, (settings.models.target, settings.models.draft)
     )
@@ -153,7 +153,7 @@ def test_published_layouts(layouts, target, draft, kind, dtype, monkeypatch):
 def test_published_sizes(name, count):
   """As the repositories' own pages count them."""
   model = models_lib.PUBLISHED[name]
-  assert model.weights == count * extents.itemsize(model.dtype)
+  assert model.weights == count * sizes.itemsize(model.dtype)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_every_pair_of_configs_is_known(name):
   ],
 )
 def test_shapes(text):
-  assert shapes.of(text) == extents.shape(tree.parse(text))
+  assert shapes.of(text) == sizes.shape(tree.parse(text))
   if not text.startswith("adaptive"):
     assert shapes.is_chain(text) == tree.parse(text).is_chain
 
@@ -201,7 +201,7 @@ def test_a_grown_tree_is_at_least_so_large(nodes):
 def test_a_tree_in_a_file(content, tmp_path):
   path = tmp_path / "tree.json"
   path.write_text(json.dumps(content))
-  assert shapes.of(str(path)) == extents.shape(tree.parse(str(path)))
+  assert shapes.of(str(path)) == sizes.shape(tree.parse(str(path)))
 
 
 def test_every_kind_of_draft_is_known():

@@ -13,7 +13,8 @@ from launch import models as launch_models
 from tests import checkpoints
 from tests.commands import run
 from tv_jax import drafting, models
-from tv_jax.engine import decoding, extents, sizes
+from tv_jax.engine import program, programs, sizes
+from tv_jax.engine import plan as plan_lib
 from tv_jax.models import eagle, families, layout, quantised, sharding
 from tv_jax.models.quantised import Quantised
 
@@ -223,7 +224,7 @@ def test_on_a_cpu_weights_are_widened_and_reckoned_with(stored):
   folder, _ = stored(hidden_size=64, intermediate_size=256, vocab_size=512)
   pair = tv_jax.load(None, folder, draft_kind="none", dtype="int8")
   config = pair.target.config
-  batch = extents.Batch(
+  batch = sizes.Batch(
     rows=1,
     prompt=4,
     new=8,
@@ -241,14 +242,14 @@ def test_on_a_cpu_weights_are_widened_and_reckoned_with(stored):
   )
   assert found["weights"] == held + 4 * numbers
   plan = gpu_shapes.plan(pair.target, None, None, "traversal")
-  caches = decoding.Caches(pair.target.init_cache(1, 128), None)
+  caches = plan_lib.Caches(pair.target.init_cache(1, 128), None)
   given = (
-    decoding.Params(pair.target.params, None),
+    plan_lib.Params(pair.target.params, None),
     gpu_shapes.request(1, 4, 8, 512),
     caches,
   )
-  program = decoding.compile(
-    decoding.generate, plan, *decoding.shapes_of(*given), new=8
+  program = programs.compile(
+    program.generate, plan, *programs.shapes_of(*given), new=8
   )
   assert program.memory_analysis().temp_size_in_bytes > 4 * numbers
 

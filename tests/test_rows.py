@@ -8,7 +8,7 @@ import pytest
 
 from tests.test_generation import PROMPTS, pair
 from tv_jax import engine
-from tv_jax.engine import decoding
+from tv_jax.engine import program, programs
 
 # Of several lengths, so that rows end in another order than they began.
 TOKENS = [*PROMPTS, [9, 9], [40, 41], [7] * 9, [33, 2, 1], [47] * 16]
@@ -86,11 +86,11 @@ def test_a_row_does_not_wait_for_another():
   limits, calls = [24, 6, 6, 6, 6], []
   asked = [engine.Prompt([i], i, limit) for i, limit in enumerate(limits)]
   rows = engine.Rows(pair(), 2)
-  run = decoding.compile
+  run = programs.compile
 
   def counted(function, *arguments, **options):
     program = run(function, *arguments, **options)
-    if function is not decoding.advance:
+    if function is not program.advance:
       return program
 
     def advance(params, request, state, full):
@@ -135,11 +135,11 @@ def test_what_is_left_in_the_middle_leaves_nothing_behind():
 
 def test_nothing_is_compiled_or_traced_twice(monkeypatch):
   how = settings()
-  decoding.compile.cache_clear()
+  programs.compile.cache_clear()
   rows = engine.Rows(pair(), 2)
   [*rows.decode(how, ASKED)]
   assert rows.compile_seconds > 0
-  assert decoding.compile.cache_info().misses == 2
+  assert programs.compile.cache_info().misses == 2
 
   def fail(*_, **__):
     raise AssertionError("traced again")
@@ -147,4 +147,4 @@ def test_nothing_is_compiled_or_traced_twice(monkeypatch):
   for name in ("prefill", "seat", "advance"):
     monkeypatch.setattr(f"tv_jax.engine.program.{name}", fail)
   assert len([*rows.decode(how, ASKED)]) == len(ASKED)
-  assert decoding.compile.cache_info().misses == 2
+  assert programs.compile.cache_info().misses == 2

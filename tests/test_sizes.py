@@ -14,7 +14,7 @@ from configs import quickstart
 from tests import bad, checkpoints
 from tv_jax import models, runs, tree
 from tv_jax.edge import reading
-from tv_jax.engine import batches, decoding, extents, sizes
+from tv_jax.engine import batches, program, sizes
 from tv_jax.engine import settings as settings_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.models import memory
@@ -54,7 +54,7 @@ def test_the_estimate_is_what_there_is(pair):
     pair.draft.config,
     "llama",
     shape,
-    extents.Batch(rows=5, prompt=16, new=batch.new, panel=2, trace=3),
+    sizes.Batch(rows=5, prompt=16, new=batch.new, panel=2, trace=3),
   )
 
   def size(tree):
@@ -67,7 +67,7 @@ def test_the_estimate_is_what_there_is(pair):
   assert found["laws"] == 4 * 5 * (7 + 3) * 48
   assert found["masks"] == 4 * 5 * 16 * batch.slots
   records, _ = jax.eval_shape(
-    lambda *arguments: decoding.generate(settings.plan, *arguments, batch.new),
+    lambda *arguments: program.generate(settings.plan, *arguments, batch.new),
     batch.params,
     batch.request,
     caches,
@@ -94,7 +94,7 @@ def test_no_slot_is_needed_that_is_not_counted(
   pair = dataclasses.replace(pair, draft=pair.target)  # whole paths are kept
   texts = [[*range(1, 17)], [5, 3, 2], [7], [1, 2, 3, 4, 5, 6, 7, 8]]
 
-  in_blocks = extents.slots
+  in_blocks = sizes.slots
 
   def found(slots):
     monkeypatch.setattr(extents, "slots", slots)
@@ -150,7 +150,7 @@ def test_devices_share_what_is_split(pair):
       pair.draft.config,
       "llama",
       tree.chain(2),
-      extents.Batch(rows=4, prompt=16, new=16, **how),
+      sizes.Batch(rows=4, prompt=16, new=16, **how),
     )
 
   alone, split = of(), of(devices=2, split_draft=True)

@@ -21,7 +21,7 @@ STANDS_ON = {
   "certify": ("certify",),
   "replay": ("replay",),
   "tune": ("tune", "runs.running"),
-  "audit": ("certify", "engine.decoding"),
+  "audit": ("certify", "engine.program"),
   "models.checkpoint": ("models",),
 }
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 
 from tv_jax.drafting import Drafter, News
-from tv_jax.engine import extents
+from tv_jax.engine import sizes
 from tv_jax.engine.trace import Trace
 from tv_jax.models import Cache
 from tv_jax.proposals import Proposal
@@ -56,8 +56,6 @@ class Plan:
     ends: The tokens that end an answer.
     logprobs: Whether the target's log-probability of each token is recorded.
     trace: Of how many first cycles everything about the tree is recorded.
-    one_by_one: Whether the rows of a batch are verified one after the other,
-      as it is best on a CPU: in a vmapped loop every row waits for the last.
   """
 
   target: Callable
@@ -69,7 +67,6 @@ class Plan:
   ends: tuple[int, ...] = ()
   logprobs: bool = False
   trace: int = 0
-  one_by_one: bool = False
 
   @property
   def nodes(self) -> int:
@@ -83,8 +80,8 @@ class Plan:
 
   def slots(self, prompt: int, new: int) -> int:
     """The cache slots that `new` tokens after `prompt` need at most."""
-    shape = extents.shape(self.speculation and self.speculation.tree)
-    return extents.least_slots(shape, prompt, new)
+    tree = self.speculation and self.speculation.tree
+    return sizes.least_slots(tree, prompt, new)
 
 
 class Request(NamedTuple):

@@ -10,10 +10,10 @@ import functools
 
 import numpy as np
 
-from tv_jax.engine.decoding import Trace
 from tv_jax.engine.estimates import FAULT, IDLE, Estimate
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.settings import Settings
+from tv_jax.engine.trace import Trace
 from tv_jax.models import stops
 from tv_jax.tree import Adaptive, Tree
 

@@ -10,15 +10,13 @@ import jax
 import numpy as np
 
 from tv_jax import engine
-from tv_jax.engine import decoding
-from tv_jax.engine.decoding import Trace
+from tv_jax.engine.plan import Records
+from tv_jax.engine.trace import Trace
 from tv_jax.proposals import INVALID
 from tv_jax.tree import Tree, placed
 
 
-def line(
-  records: decoding.Records, row: int, how: engine.Settings, tokenizer
-) -> dict:
+def line(records: Records, row: int, how: engine.Settings, tokenizer) -> dict:
   """What is kept of an answer: from it, every table is made."""
   cycles = int(records.cycles[row])
   tokens = records.tokens[row, : int(records.kept[row])].tolist()

@@ -8,7 +8,7 @@ import tv_jax.engine.pair
 from tv_jax import drafting, models
 from tv_jax import tree as tree_lib
 from tv_jax.edge.reading import place_of
-from tv_jax.engine import extents, sizes
+from tv_jax.engine import sizes
 from tv_jax.engine.pair import Pair
 from tv_jax.models import memory, sharding
 from tv_jax.runs.settings import Run
@@ -61,11 +61,11 @@ def check(settings: Run, target: str, draft: str) -> None:
     dtype = "float32"
   target_config = models.read_config(target, dtype)
   draft_config = way.read_config(draft, target_config, dtype)
-  prompt = extents.prompt_slots(max(settings.padded_to, 1))
-  new = extents.new_slots(settings.max_new_tokens)
+  prompt = sizes.prompt_slots(max(settings.padded_to, 1))
+  new = sizes.new_slots(settings.max_new_tokens)
   traced = settings.explorer.cycles if settings.explorer.per_task else 0
   for tree in (None, *map(tree_lib.parse, settings.trees)):
-    batch = extents.Batch(
+    batch = sizes.Batch(
       rows=settings.batch_size,
       prompt=prompt,
       new=new,

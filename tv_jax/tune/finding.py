@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tv_jax import tree as tree_lib
-from tv_jax.edge.reading import brief
-from tv_jax.engine import options
+from tv_jax.edge import checks
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 from tv_jax.tune import calibrating, choosing, results, sequoia, timing
@@ -53,8 +52,7 @@ def wanted(
     ("depth", depth),
     *(("budgets", value) for value in budgets),
   ):
-    if not options.is_integer(value) or value < 1:
-      raise ValueError(f"{name}={brief(value)}: give a positive integer")
+    checks.read(checks.integer(1), value, name)
   if not isinstance(trees, Mapping):
     trees = {name: tree_lib.resolve(name) for name in trees}
   known = {

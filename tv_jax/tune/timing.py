@@ -1,25 +1,23 @@
 """What a cycle costs here, by nodes and depth of the tree.
 
 One prompt at a time, after warm-up, all ways to decode in turn on each prompt,
-so that a busy machine is busy for all of them alike. An answer is timed twice,
-after its first cycle and whole: the difference is of cycles alone, for both
-read the prompt. The results are waited for: they are fetched.
+so that a busy machine is busy for all of them alike. Reading the prompt is not
+part of it.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import itertools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax import engine
-from tv_jax.engine import Settings, batches
+from tv_jax.engine import Prompt, Rows, Settings
 from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.timing import in_turn
 from tv_jax.runs import environment
 from tv_jax.tree import Tree
 
@@ -28,20 +26,19 @@ class Timed(NamedTuple):
   """One way to decode, on some prompts."""
 
   tree: Tree | None  # None: plain decoding
-  seconds: np.ndarray  # [prompts] of a cycle; NaN of an answer of one cycle
+  seconds: np.ndarray  # [prompts] of a cycle
   length: Estimate  # tokens gained a cycle
 
   @property
   def cost(self) -> float:
     """Seconds of a cycle: the median over prompts."""
-    known = self.seconds[~np.isnan(self.seconds)]
-    return float(np.median(known)) if len(known) else float("nan")
+    return float(np.median(self.seconds))
 
 
 def measure(
   pair: Pair,
   hows: Mapping[str, Settings],
-  asked: Mapping[int, Sequence[int]],
+  asked: Sequence[Prompt],
   longest: int,
   say: Callable[[str], None],
 ) -> dict[str, Timed]:
@@ -50,56 +47,38 @@ def measure(
   Args:
     pair: The models.
     hows: The ways, with a batch size of 1, by name.
-    asked: Prompts by item, as token ids.
+    asked: The prompts.
     longest: What they are padded for.
     say: Told what is going on.
   """
-
-  def run(how, item, limit):
-    tokens = asked[item]
-    batch = batches.assemble(pair, how, [tokens], [item], 1, longest, [limit])
-    caches = batches.caches(pair, batch)
-    begin = time.perf_counter()
-    records, _, compiling = engine.decode(how, batch, caches)
-    seconds = time.perf_counter() - begin - compiling
-    return records, seconds
-
-  names, items = [*hows], [*asked]
-  told = f"{', '.join(names)}, in turn on {len(items)} prompts"
+  told = f"{', '.join(hows)}, in turn on {len(asked)} prompts"
   say(f"timing {told}; each is compiled first")
-  # Most of all this is to compile, of which hardly anything is Python's.
+  # Most of all this is to compile, of which hardly any is Python's.
   with concurrent.futures.ThreadPoolExecutor(environment.cores()) as pool:
-    for done in [pool.submit(run, how, items[0], 1) for how in hows.values()]:
+    rows = Rows(pair, 1)
+    for done in [
+      pool.submit(rows.prepare, how, longest) for how in hows.values()
+    ]:
       done.result()
-  seconds = {name: [] for name in names}
-  accepted = {name: [] for name in names}
-  for place, item in enumerate(items):
-    first = place % len(names)
-    for name in (*names[first:], *names[:first]):
-      how = hows[name]
-      once, before = run(how, item, 1)
-      whole, after = run(how, item, how.limit)
-      cycles = int(whole.cycles[0])
-      more = cycles - int(once.cycles[0])
-      seconds[name].append((after - before) / more if more else np.nan)
-      accepted[name].append(whole.accepted[0, :cycles])
-  for name, own in seconds.items():
-    if np.isnan(own).all():
-      raise ValueError(
-        f"{name}: every answer took a single cycle, and none can be timed: give"
-        " more max_new_tokens"
-      )
-  return {
-    name: Timed(
-      tree=how.plan.speculation and how.plan.speculation.tree,
-      seconds=np.array(seconds[name]),
+  found, _ = in_turn(pair, hows, asked, longest)
+  items = [prompt.item for prompt in asked]
+  timed = {}
+  for name, answers in found.items():
+    cycles = np.array([int(one.records.cycles[0]) for one in answers])
+    seconds = np.array([one.cycling for one in answers])
+    accepted = [
+      one.records.accepted[0, :count]
+      for one, count in zip(answers, cycles, strict=True)
+    ]
+    tree = hows[name].plan.speculation
+    timed[name] = Timed(
+      tree=tree and tree.tree,
+      seconds=seconds / cycles,
       length=Estimate.clustered(
-        np.concatenate(accepted[name]),
-        np.repeat(items, [*map(len, accepted[name])]),
+        np.concatenate(accepted), np.repeat(items, cycles)
       ),
     )
-    for name, how in hows.items()
-  }
+  return timed
 
 
 class Cost(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
@@ -12,7 +11,6 @@ import numpy as np
 from tv_jax import engine, probs, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.edge import reading
-from tv_jax.engine import batches
 from tv_jax.engine.pair import Pair
 from tv_jax.proposals import Proposal
 from tv_jax.replay import Cycles
@@ -84,13 +82,13 @@ def tune(
     **others,
   }
   how = engine.resolve(pair, tree=broad, trace=max_new_tokens, **shared)
-  tokens = batches.encode(pair, prompts, template, how.limit)
-  _check_prompts(tokens)
+  asked = engine.read(pair, how, prompts, template=template)
+  _check_prompts([prompt.tokens for prompt in asked])
   check_room(broad, ask)
-  say(f"decoding {len(tokens)} prompts with {broad!r}")
-  run = engine.decode_batches(
-    pair, how, tokens, functools.partial(engine.decode, hurried=True)
-  )
+  say(f"decoding {len(asked)} prompts with {broad!r}")
+  size = min(how.batch_size, len(asked))
+  rows = engine.Rows(pair, size, hurried=True)
+  run = engine.decode_all(pair, how, asked, rows)
   drafted = how.plan.speculation
   found = Found(sampling.of_run(run), ask, drafted.proposal, drafted.verifier)
   found.notes += _cooled_otherwise(trees, how)
@@ -121,8 +119,9 @@ def tune(
       else engine.resolve(pair, **_plainly(own))
       for name, tree in trees.items()
     }
-    asked = {int(item): tokens[item] for item in items}
-    return timing.measure(pair, hows, asked, max(map(len, tokens)), say)
+    some = [asked[int(item)] for item in items]
+    longest = max(len(prompt.tokens) for prompt in asked)
+    return timing.measure(pair, hows, some, longest, say)
 
   return found.result(said, clock)
 
