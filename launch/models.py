@@ -20,7 +20,7 @@ INT8 = "int8"  # asked for, never stored
 # Numbers in a layer beside a Llama's, by model_type: norms of C channels.
 NORMS = {"llama": 0, "qwen3": 2}
 # Draft kinds: whether the draft is a head on the target's features.
-HEADS = {"independent": False, "llama": False, "eagle": True}
+HEADS = {"independent": False, "eagle": True}
 
 
 class Model(NamedTuple):

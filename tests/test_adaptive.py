@@ -187,7 +187,7 @@ def test_a_cycle_that_drafted_nothing_is_drawn(rule):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["llama", "eagle"])
+@pytest.mark.parametrize("kind", ["independent", "eagle"])
 def test_every_law_is_that_of_the_whole_text(kind):
   (_, case), *_ = cases.grid(
     drafts=[kind],
@@ -305,9 +305,9 @@ def test_rows_have_trees_of_their_own_in_one_program(pair):
   assert alone.tokens[0] == result.tokens[1]
 
 
-@pytest.mark.parametrize("kind", quick.shorter(["llama", "eagle"]))
+@pytest.mark.parametrize("kind", quick.shorter(["independent", "eagle"]))
 def test_temperature_0_is_greedy_decoding(kind):
-  folder = reading.BUNDLED / {"llama": "draft", "eagle": "eagle"}[kind]
+  folder = reading.BUNDLED / {"independent": "draft", "eagle": "eagle"}[kind]
   own = tv_jax.load(folder, reading.BUNDLED / "target", draft_kind=kind)
   options = {"template": "chat", "temperature": 0.0, "max_new_tokens": 40}
   plain = tv_jax.generate(own, ASKED, verifier=None, **options)

@@ -38,7 +38,7 @@ class Case:
       return gpu_shapes.model(own, gpu_shapes.shapes_on(own))
 
     self.target = model("Llama-3.1-8B", layers[0])
-    if draft == "llama":
+    if draft == "independent":
       self.draft = model("Llama-3.2-1B", layers[1])
     elif draft == "eagle":
       own = self.target.config
@@ -98,7 +98,7 @@ class Case:
 
 
 def test_the_whole_pair():
-  case = Case(draft="llama", layers=(32, 16))
+  case = Case(draft="independent", layers=(32, 16))
   case.check()
   assert case.loops == 1
   kernels = case.program.kernels_by(STAGES)
@@ -112,8 +112,8 @@ def test_the_whole_pair():
 
 
 CASES = {
-  "eight bits": {"draft": "llama", "dtype": "int8"},
-  "chain": {"draft": "llama", "tree": "chain:5", "prompt": 512},
+  "eight bits": {"draft": "independent", "dtype": "int8"},
+  "chain": {"draft": "independent", "tree": "chain:5", "prompt": 512},
   "head": {
     "draft": "eagle",
     "verifier": "token_level",
@@ -127,7 +127,7 @@ CASES = {
     "prompt": 64,
   },
   "greedy": {
-    "draft": "llama",
+    "draft": "independent",
     "verifier": "token_level",
     "proposal": "top_k",
     "greedy": True,
@@ -146,7 +146,7 @@ def test_of_few_layers(name):
 
 
 def test_a_tree_of_768_nodes():
-  case = Case(draft="llama", tree="branching:3,5,5,3,2")
+  case = Case(draft="independent", tree="branching:3,5,5,3,2")
   assert case.plan.nodes == 1 + 768
   # All laws, the target's and the draft's, are 0.6 GB.
   assert case.program.memory.temp_size_in_bytes < 2.5e9

@@ -58,8 +58,13 @@ def check(draft, kind, cases, **options):
       longest = max(longest, *a)
   assert longest > 1, "nothing was ever accepted"
 
-check(llama, "llama", [(3, 1.0, "traversal")])
-check(llama, "llama", [(3, 0.0, level), (3, 1.0, level, 2)], shard_draft=True)
+check(llama, "independent", [(3, 1.0, "traversal")])
+check(
+  llama,
+  "independent",
+  [(3, 0.0, level), (3, 1.0, level, 2)],
+  shard_draft=True,
+)
 check(
   head,
   "eagle",

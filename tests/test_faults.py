@@ -37,7 +37,7 @@ def first(tree, proposal, tokens, q, p, eta):
 def sound_pair():
   target = checkpoints.ours(checkpoints.tiny(), 0)
   draft = checkpoints.ours(checkpoints.tiny(num_hidden_layers=1), 1)
-  return Pair(target=target, draft=draft, draft_kind="llama")
+  return Pair(target=target, draft=draft, draft_kind="independent")
 
 
 def generate(pair, **options):

@@ -29,10 +29,10 @@ PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 11], [*range(16)]]
 
 
 @functools.cache
-def pair(kind="llama"):
+def pair(kind="independent"):
   target = checkpoints.ours(checkpoints.tiny(), 0)
   if kind == "self":
-    return Pair(target=target, draft=target, draft_kind="llama")
+    return Pair(target=target, draft=target, draft_kind="independent")
   if kind == "eagle":
     draft = checkpoints.ours_head(target)
   else:
@@ -40,7 +40,7 @@ def pair(kind="llama"):
   return Pair(target=target, draft=draft, draft_kind=kind)
 
 
-def generate(kind="llama", prompts=PROMPTS, **options):
+def generate(kind="independent", prompts=PROMPTS, **options):
   options = {"tree": "kary:2x2", "max_new_tokens": 24, **options}
   return tv_jax.generate(pair(kind), prompts, **options)
 
@@ -69,7 +69,7 @@ class TestGreedy:
   @pytest.mark.parametrize(
     ("kind", "shape", "verifier"),
     [
-      pytest.param("llama", "eagle", "traversal", marks=pytest.mark.long),
+      pytest.param("independent", "eagle", "traversal", marks=pytest.mark.long),
       ("eagle", "kary:2x2", "token_level"),
       ("self", "chain:3", "block"),
       pytest.param(
@@ -91,7 +91,7 @@ class TestGreedy:
   def test_all_rules_expect_the_same(self):
     rules = ["token_level", "traversal"]
     options = {"panel": rules, "max_new_tokens": 32, "ends": ()}
-    cold = generate("llama", tree="kary:2x2", temperature=0, **options)
+    cold = generate("independent", tree="kary:2x2", temperature=0, **options)
     for ours, theirs in zip(*map(cold.expected.get, rules), strict=True):
       np.testing.assert_array_equal(ours, theirs)
 
@@ -105,7 +105,7 @@ class TestCompany:
   """A row's tokens do not depend on what else is in the batch."""
 
   @pytest.mark.parametrize(
-    "kind", ["llama", pytest.param("eagle", marks=pytest.mark.long)]
+    "kind", ["independent", pytest.param("eagle", marks=pytest.mark.long)]
   )
   def test_of_other_prompts(self, kind):
     first = generate(kind)
@@ -200,7 +200,7 @@ class TestLengths:
     place = greedy()[0].index(own.ends[0])
     assert result.tokens == [greedy()[0][: place + 1]]
 
-  @pytest.mark.parametrize("kind", ["llama", "eagle"])
+  @pytest.mark.parametrize("kind", ["independent", "eagle"])
   @pytest.mark.parametrize(
     "lengths",
     [
@@ -251,7 +251,7 @@ class TestStatistics:
   @pytest.mark.parametrize(
     ("kind", "verifier", "proposal"),
     [
-      ("llama", "traversal", "without_replacement"),
+      ("independent", "traversal", "without_replacement"),
       pytest.param(
         "eagle", "token_level", "sample_then_top", marks=pytest.mark.long
       ),
@@ -412,7 +412,7 @@ class TestRefusals:
   def test_of_another_vocabulary(self):
     other = checkpoints.ours(checkpoints.tiny(vocab_size=50), 1)
     with pytest.raises(ValueError, match="50 is not the target's"):
-      Pair(target=pair().target, draft=other, draft_kind="llama")
+      Pair(target=pair().target, draft=other, draft_kind="independent")
 
 
 class TestProgram:
@@ -434,7 +434,7 @@ class TestProgram:
     generate(prompts=[[3] * 17, [1], [2], [1, 2]])
     assert programs.compile.cache_info().misses == 4
 
-  @pytest.mark.parametrize("kind", ["llama", "eagle"])
+  @pytest.mark.parametrize("kind", ["independent", "eagle"])
   def test_its_loop_never_asks_the_host(self, kind):
     settings = settings_lib.resolve(pair(kind), tree="kary:2x2")
     batch = batches.assemble(pair(kind), settings, PROMPTS, range(4), 4)
@@ -488,7 +488,7 @@ def saved(tmp_path_factory):
 class TestLoading:
   @pytest.mark.parametrize(
     ("draft", "kind"),
-    [("draft", "llama"), ("head", "eagle")],
+    [("draft", "independent"), ("head", "eagle")],
   )
   @pytest.mark.long
   def test_a_saved_pair_generates_the_same(self, saved, draft, kind):
@@ -517,8 +517,8 @@ class TestLoading:
     ("draft", "kind", "words"),
     [
       ("draft", "medusa", "draft_kind='medusa'"),
-      (None, "llama", "needs a draft"),
-      ("nowhere", "llama", "neither a directory"),
+      (None, "independent", "needs a draft"),
+      ("nowhere", "independent", "neither a directory"),
       ("draft", "eagle", "does not hold|EAGLE"),
     ],
   )

@@ -75,7 +75,7 @@ def test_a_trace_has_a_number_of_cycles(cycles):
 @pytest.mark.parametrize(
   ("kind", "proposal"),
   [
-    *(("llama", name) for name in PROPOSALS),
+    *(("independent", name) for name in PROPOSALS),
     ("eagle", "without_replacement"),
   ],
 )

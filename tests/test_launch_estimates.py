@@ -31,7 +31,7 @@ FIELDS = {
 }
 
 
-def made(target, draft, kind="llama", **fields):
+def made(target, draft, kind="independent", **fields):
   """A config of a pair; dtypes, or a CPU's would be float32."""
   models = {"target": str(target), "draft": str(draft), "draft_kind": kind}
   config = common.config("test", models={"dtype": "bfloat16"} | models)
@@ -128,8 +128,8 @@ def layouts(tmp_path_factory):
 @pytest.mark.parametrize(
   ("target", "draft", "kind"),
   [
-    ("llama3_8b", "llama3_1b", "llama"),
-    ("llama2_7b", "llama_68m", "llama"),
+    ("llama3_8b", "llama3_1b", "independent"),
+    ("llama2_7b", "llama_68m", "independent"),
     ("vicuna_7b", "eagle_vicuna", "eagle"),
   ],
 )

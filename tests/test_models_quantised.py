@@ -121,7 +121,9 @@ def test_it_is_loaded_in_its_own_bytes(family, stored):
   held = sum(x.nbytes for x in jax.tree.leaves(model.params))
   leaves = families.leaves(model.config)
   assert held == layout.size(leaves, model.config)
-  target, _ = launch_models.pair(str(folder), str(folder), "llama", "int8")
+  target, _ = launch_models.pair(
+    str(folder), str(folder), "independent", "int8"
+  )
   assert target.weights == held
 
 

@@ -16,7 +16,7 @@ PROMPTS = [[1, 5, 9], [7], [3, 4, 5, 6, 7, 8, 9, 10, 11], [2, 30, 31]]
 def random_pair(kind):
   small = checkpoints.tiny(num_hidden_layers=1)
   target = checkpoints.ours(small)
-  if kind == "llama":
+  if kind == "independent":
     draft = checkpoints.ours(small, seed=1)
   elif kind == "eagle":
     draft = Head(
@@ -42,7 +42,7 @@ def random_pair(kind):
         {"tree": "chain:1", "verifier": "token_level", "panel": None},
       ),
       (
-        "llama",
+        "independent",
         ["draft", "target", "verify", "commit", "rest"],
         {"tree": "branching:2,1"},
       ),

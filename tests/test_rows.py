@@ -17,7 +17,7 @@ ITEMS = [3, 1, 4, 15, 9, 2, 6, 5, 2**32 - 1]
 ASKED = [*map(engine.Prompt, TOKENS, ITEMS, LIMITS)]
 
 
-def settings(kind="llama", **options):
+def settings(kind="independent", **options):
   options = {"tree": "kary:2x2", "panel": ("token_level",), **options}
   return engine.resolve(pair(kind), max_new_tokens=24, **options)
 
@@ -60,10 +60,12 @@ def same(ours, theirs):
 @pytest.mark.parametrize(
   ("kind", "options"),
   [
-    ("llama", {"trace": 3}),
-    ("llama", {"verifier": None, "panel": ()}),
+    ("independent", {"trace": 3}),
+    ("independent", {"verifier": None, "panel": ()}),
     pytest.param("eagle", {}, marks=pytest.mark.long),
-    pytest.param("llama", {"tree": "adaptive:3,2,2"}, marks=pytest.mark.long),
+    pytest.param(
+      "independent", {"tree": "adaptive:3,2,2"}, marks=pytest.mark.long
+    ),
     pytest.param(
       "self",
       {"tree": "chain:4", "among": ("block", "traversal"), "temperature": 0.6},
@@ -119,7 +121,7 @@ def test_they_come_in_order_as_soon_as_they_can():
 def test_fewer_prompts_than_rows():
   how, few = settings(), ASKED[:1]
   rows = engine.Rows(pair(), 4)
-  same([*rows.decode(how, few, 16)], one_by_one("llama", how, few, 4))
+  same([*rows.decode(how, few, 16)], one_by_one("independent", how, few, 4))
 
 
 def test_what_is_left_in_the_middle_leaves_nothing_behind():
@@ -130,7 +132,7 @@ def test_what_is_left_in_the_middle_leaves_nothing_behind():
   first, again = ([*rows.decode(how, ASKED)] for _ in range(2))
   assert rows.caches is not None
   same(first, again)
-  same(first, one_by_one("llama", how))
+  same(first, one_by_one("independent", how))
 
 
 def test_nothing_is_compiled_or_traced_twice(monkeypatch):

@@ -27,7 +27,7 @@ def pair():
   config = checkpoints.tiny(max_position_embeddings=2**30)
   target = checkpoints.ours(config)
   draft = checkpoints.ours(dataclasses.replace(config, num_hidden_layers=1))
-  return Pair(target=target, draft=draft, draft_kind="llama")
+  return Pair(target=target, draft=draft, draft_kind="independent")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_the_estimate_is_what_there_is(pair):
   found = sizes.estimate(
     pair.target.config,
     pair.draft.config,
-    "llama",
+    "independent",
     shape,
     sizes.Batch(rows=5, prompt=16, new=batch.new, panel=2, trace=3),
   )
@@ -148,7 +148,7 @@ def test_devices_share_what_is_split(pair):
     return sizes.estimate(
       pair.target.config,
       pair.draft.config,
-      "llama",
+      "independent",
       tree.chain(2),
       sizes.Batch(rows=4, prompt=16, new=16, **how),
     )
@@ -198,7 +198,7 @@ def test_a_run_refuses_before_it_reads_a_weight(tmp_path, fields):
 @pytest.mark.parametrize("draft", ["draft", "eagle"])
 def test_a_run_that_fits_is_not_refused(draft, monkeypatch):
   raw = quickstart.get_config().to_dict()
-  kind = "eagle" if draft == "eagle" else "llama"
+  kind = "eagle" if draft == "eagle" else "independent"
   raw["models"] |= {"draft": f"bundled/{draft}", "draft_kind": kind}
   settings = runs.from_config(raw)
   place = reading.BUNDLED

@@ -105,7 +105,7 @@ def _anew(case, text, tokens, paths, *, alone):
     for path, depth in zip(paths, tree.depth, strict=True)
   ]
   p = [_after(target, text + path)[0] for path in paths]
-  if case.draft_kind == "llama":
+  if case.draft_kind == "independent":
     q = [_after(draft, text + paths[v])[0] for v in tree.inner]
   else:
     q = [_head(target, draft, text, paths[v], alone) for v in tree.inner]
