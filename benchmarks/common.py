@@ -18,7 +18,7 @@ import numpy as np
 import tv_jax
 from benchmarks import gpu_shapes
 from tv_jax.edge import cli, disk, endings, names
-from tv_jax.engine import batches, extents
+from tv_jax.engine import batches, sizes
 from tv_jax.engine.pair import Pair
 from tv_jax.runs import environment
 from tv_jax.runs import questions as questions_lib
@@ -131,9 +131,9 @@ def read_pair(given: argparse.Namespace) -> tuple[Pair, list]:
   asked = questions_lib.load_questions(given.prompts or "minibench")
   texts = [question.turns[0] for question in asked]
   encoded = batches.encode(pair, texts, given.template, limit=1)
-  sizes = [extents.prompt_slots(len(tokens)) for tokens in encoded]
-  (common, _), *_ = Counter(sizes).most_common(1)
-  kept = zip(encoded, sizes, strict=True)
+  padded = [sizes.prompt_slots(len(tokens)) for tokens in encoded]
+  (common, _), *_ = Counter(padded).most_common(1)
+  kept = zip(encoded, padded, strict=True)
   return pair, [tokens for tokens, size in kept if size == common]
 
 

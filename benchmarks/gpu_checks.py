@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import common, gpu_shapes
 from benchmarks.gpu_times import Scale, graphs, on_gpu
 from tv_jax import probs, proposals
-from tv_jax.engine import decoding
+from tv_jax.engine import plan as plan_lib
 from tv_jax.verifiers import VERIFIERS
 
 
@@ -174,7 +174,7 @@ def _small_run(vocabulary, rows, limit, tree, rule, *, greedy=False):
   request = request._replace(prompts=same)
   if greedy:
     request = request._replace(draft_temperature=jnp.float32(0.5))
-  params = decoding.Params(target.params, draft and draft.params)
+  params = plan_lib.Params(target.params, draft and draft.params)
   slots = -(-plan.slots(6, limit) // 128) * 128
 
   def run(options=None):

@@ -26,7 +26,8 @@ import jax
 
 from benchmarks import common, gpu_program, gpu_shapes
 from benchmarks.gpu_times import CHIPS
-from tv_jax.engine import decoding
+from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import program
 from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS
 
@@ -54,8 +55,8 @@ def generation(
   request = functools.partial(
     gpu_shapes.request, 1, _PROMPT, _NEW, target.config.vocab_size
   )
-  return functools.partial(decoding.generate, plan, new=_NEW), (
-    decoding.Params(target.params, draft.params),
+  return functools.partial(program.generate, plan, new=_NEW), (
+    plan_lib.Params(target.params, draft.params),
     jax.eval_shape(request),
     jax.eval_shape(caches),
   )

@@ -15,7 +15,8 @@ import numpy as np
 
 from tv_jax import drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.engine import decoding
+from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import program
 from tv_jax.engine.pair import Pair
 from tv_jax.models import (
   Head,
@@ -239,29 +240,27 @@ def plan(
   verifier: str = "traversal",
   proposal: str = "without_replacement",
   **others,
-) -> decoding.Plan:
+) -> plan_lib.Plan:
   """What `tv_jax.generate` would compile on a GPU; plain without a draft."""
   speculation = None
   if draft is not None:
     kind = "eagle" if isinstance(draft, Head) else "independent"
-    speculation = decoding.Speculation(
+    speculation = plan_lib.Speculation(
       drafter=drafting.KINDS[kind](draft.apply),
       tree=tree_lib.resolve(tree),
       proposal=proposals.PROPOSALS[proposal],
       verifier=verifiers.VERIFIERS[verifier],
     )
-  return decoding.Plan(
-    target=target.apply, speculation=speculation, one_by_one=False, **others
-  )
+  return plan_lib.Plan(target=target.apply, speculation=speculation, **others)
 
 
 def request(
   batch: int, prompt: int, limit: int, vocabulary: int, seed: int = 0
-) -> decoding.Request:
+) -> plan_lib.Request:
   """Rows with random prompts of `prompt` tokens."""
   prompts, rows = jax.random.split(jax.random.key(seed))
   shape = batch, prompt + 1
-  return decoding.Request(
+  return plan_lib.Request(
     prompts=jax.random.randint(prompts, shape, 0, vocabulary, jnp.int32),
     length=jnp.full(batch, prompt, jnp.int32),
     keys=jax.random.split(rows, batch),
@@ -273,17 +272,17 @@ def request(
 
 def empty_caches(
   target: Config, draft: Config | None, batch: int, slots: int
-) -> decoding.Caches:
+) -> plan_lib.Caches:
   """Caches for both models."""
-  return decoding.Caches(
+  return plan_lib.Caches(
     caches.empty(target, batch, slots),
     draft and caches.empty(draft, batch, slots),
   )
 
 
-def compiled(plan: decoding.Plan, arguments, new: int, options=None):
+def compiled(plan: plan_lib.Plan, arguments, new: int, options=None):
   """The program of a generation; its caches are donated."""
-  generate = functools.partial(decoding.generate, plan, new=new)
+  generate = functools.partial(program.generate, plan, new=new)
   lowered = jax.jit(generate, donate_argnums=2).lower(*arguments)
   return lowered.compile(compiler_options=options)
 

@@ -19,7 +19,7 @@ from benchmarks import gpu_shapes
 from benchmarks.gpu_program import CAPTURE
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
-from tv_jax.engine import decoding
+from tv_jax.engine import plan as plan_lib
 from tv_jax.models import mask
 
 # Bytes a second from and to memory, by jax's name of the device: from the data
@@ -241,7 +241,7 @@ class Generation:
     self.program = gpu_shapes.compiled(
       self.plan,
       (
-        decoding.Params(target.params, draft and draft.params),
+        plan_lib.Params(target.params, draft and draft.params),
         jax.eval_shape(self._request),
         jax.eval_shape(self._caches),
       ),
@@ -270,7 +270,7 @@ class Generation:
   def runner(self):
     """Weights and caches made: a function of the new tokens to the records."""
     target, draft = self._models(weights, head)
-    params = decoding.Params(target.params, draft and draft.params)
+    params = plan_lib.Params(target.params, draft and draft.params)
     request, caches = self._request(), self._caches()
 
     def run(limit):

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import ml_collections
+from tv_jax.engine.extents import PLAIN
 
 from launch import hours as hours_lib
 from launch import models, shapes
 from launch.models import HEADS, once
 from tv_jax.edge import names
 from tv_jax.engine import extents
-from tv_jax.engine.extents import PLAIN
 
 
 class Estimate(NamedTuple):

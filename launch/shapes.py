@@ -10,9 +10,10 @@ import itertools
 import operator
 import re
 
+from tv_jax.engine.extents import Shape
+
 from tv_jax.edge import reading
 from tv_jax.edge.reading import brief
-from tv_jax.engine.extents import Shape
 
 # A run refuses larger ones.
 MOST_NODES = 4096

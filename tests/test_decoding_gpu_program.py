@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 from benchmarks import gpu_program, gpu_shapes
-from tv_jax.engine import program
 from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import program
 from tv_jax.verifiers import VERIFIERS
 
 pytestmark = pytest.mark.gpu_program
@@ -90,7 +90,6 @@ class Case:
     # Neither branches nor loops but the one over cycles, and over a prompt's
     # pieces: the verifier is not one of those that walk over nodes.
     assert not any("kConditional" in line for line in self.program.thunks)
-    assert not self.plan.one_by_one
 
   @property
   def loops(self):

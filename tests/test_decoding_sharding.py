@@ -15,8 +15,8 @@ import pytest
 from benchmarks import gpu_program, gpu_shapes
 from tests import checkpoints, quick
 from tv_jax import models
-from tv_jax.engine import program
 from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import program
 from tv_jax.models import sharding
 
 EIGHT = """
@@ -183,8 +183,8 @@ def test_70b_over_eight_h200():
   few = pair_over_eight(1, shard_draft=False)
   many = pair_over_eight(2, shard_draft=True)
   counts = []
-  for program in (few, many):
-    found = exchanges(program.hlo)
+  for own in (few, many):
+    found = exchanges(own.hlo)
     # Nothing is exchanged but inside of the models (several sums at once have
     # no name): the rest is the same on every device, and so is what the loop
     # goes on by.

@@ -15,8 +15,8 @@ import tv_jax
 from tests import checkpoints, commands, test_cycles
 from tv_jax import certify, drafting, probs, replay, tune, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.engine import stages
 from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import stages
 from tv_jax.engine.pair import Pair
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import Adaptive

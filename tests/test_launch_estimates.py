@@ -19,7 +19,7 @@ from launch.units import Pair
 from tests import checkpoints, published
 from tv_jax import drafting, runs, tree, verifiers
 from tv_jax.edge import reading
-from tv_jax.engine import extents, sizes
+from tv_jax.engine import sizes
 from tv_jax.models import families, layout, memory
 from tv_jax.runs import questions as questions_lib
 

@@ -13,8 +13,8 @@ from launch import models as launch_models
 from tests import checkpoints
 from tests.commands import run
 from tv_jax import drafting, models
-from tv_jax.engine import program, programs, sizes
 from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import program, programs, sizes
 from tv_jax.models import eagle, families, layout, quantised, sharding
 from tv_jax.models.quantised import Quantised
 
@@ -250,10 +250,10 @@ def test_on_a_cpu_weights_are_widened_and_reckoned_with(stored):
     gpu_shapes.request(1, 4, 8, 512),
     caches,
   )
-  program = programs.compile(
+  compiled = programs.compile(
     program.generate, plan, *programs.shapes_of(*given), new=8
   )
-  assert program.memory_analysis().temp_size_in_bytes > 4 * numbers
+  assert compiled.memory_analysis().temp_size_in_bytes > 4 * numbers
 
 
 def test_a_run_of_eight_bits(tmp_path):

@@ -56,8 +56,9 @@ def test_the_stages_apart_do_what_generate_does(kind, stages, options):
   found = tv_jax.profile(pair, PROMPTS, items=[3, 1, 4, 1], **options)
   same = tv_jax.generate(pair, PROMPTS, items=[3, 1, 4, 1], **options)
   assert found.tokens == same.tokens
-  batches = same.accepted[:3], same.accepted[3:]
-  assert found.cycles == sum(max(map(len, rows)) for rows in batches)
+  # The fourth prompt takes the seat of whichever row is done first.
+  first, *others = sorted(map(len, same.accepted[:3]))
+  assert found.cycles == max(first + len(same.accepted[3]), *others)
   assert list(found.milliseconds) == stages
   assert all(ms > 0 for ms in found.milliseconds.values())
   assert sum(found.shares.values()) == pytest.approx(1)

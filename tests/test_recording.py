@@ -125,8 +125,9 @@ def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
 def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
   settings = tv_jax.engine.resolve(pairs["independent"], tree="chain:1")
   own = recording._Recording(
-    pairs["independent"], settings, tmp_path / "run.npz"
+    pairs["independent"], 4, settings, tmp_path / "run.npz"
   )
+  own.items[:] = 4, 5, 6, 7
   laws = np.full((4, 1, 4), 0.25, np.float32)
   broken = laws.copy()
   broken[1, 0, 2] = np.nan
@@ -139,7 +140,7 @@ def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
     accepted=np.array([1, 1, 1, 0], np.int32),
     expected={"traversal": np.array([1, 1, np.nan, 1], np.float32)},
   )
-  own.keep(seen, [4, 5, 6], 0)
+  own.keep(seen, np.zeros(4, int))
   own.save(complete=True)
   cycles = replay.load(own.path)
   assert cycles.item.tolist() == [4]

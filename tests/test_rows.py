@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.test_generation import PROMPTS, pair
+from tests.test_generation import PROMPTS, pair, whole
 from tv_jax import engine
 from tv_jax.engine import program, programs
 
@@ -23,15 +23,19 @@ def settings(kind="independent", **options):
 
 
 def one_by_one(kind, how, prompts=ASKED, size=2):
-  """Each prompt in a batch of its own, with nobody beside it."""
+  """Each prompt in the whole program of a batch, with nobody beside it."""
+  run = jax.jit(program.generate, static_argnums=(0, 4))
   found = []
   for tokens, item, limit in prompts:
-    batch = engine.batches.assemble(
-      pair(kind), how, [tokens], [item], size, 16, [limit]
+    params, request, caches, new = whole(
+      pair(kind), how, [tokens, *[[]] * (size - 1)], 16
     )
-    caches = engine.batches.caches(pair(kind), batch)
-    records, *_ = engine.decode(how, batch, caches)
-    found.append(jax.tree.map(lambda array: array[:1], records))
+    key = jax.random.fold_in(jax.random.key(how.seed), np.uint32(item))
+    request = request._replace(
+      keys=request.keys.at[0].set(key), limit=request.limit.at[0].set(limit)
+    )
+    records, _ = run(how.plan, params, request, caches, new)
+    found.append(jax.tree.map(lambda array: np.asarray(array)[:1], records))
   return found
 
 
@@ -87,24 +91,14 @@ def test_a_row_does_not_wait_for_another():
   how = engine.resolve(pair(), verifier=None, max_new_tokens=24, ends=())
   limits, calls = [24, 6, 6, 6, 6], []
   asked = [engine.Prompt([i], i, limit) for i, limit in enumerate(limits)]
-  rows = engine.Rows(pair(), 2)
-  run = programs.compile
 
-  def counted(function, *arguments, **options):
-    program = run(function, *arguments, **options)
-    if function is not program.advance:
-      return program
-
-    def advance(params, request, state, full):
-      after = program(params, request, state, full)
+  class Watched(engine.Rows):
+    def advance(self, run, request, state, *, full):
+      after = super().advance(run, request, state, full=full)
       calls.append(int(np.max(after.records.cycles)))
       return after
 
-    return advance
-
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(decoding, "compile", counted)
-    found = [*rows.decode(how, asked)]
+  found = [*Watched(pair(), 2).decode(how, asked)]
   assert [int(own.cycles[0]) for own in found] == limits
   # The long one's cycles when each short one ends, and its own last.
   assert calls == [6, 12, 18, 24]

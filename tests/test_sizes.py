@@ -14,7 +14,7 @@ from configs import quickstart
 from tests import bad, checkpoints
 from tv_jax import models, runs, tree
 from tv_jax.edge import reading
-from tv_jax.engine import batches, program, sizes
+from tv_jax.engine import batches, program, programs, sizes
 from tv_jax.engine import settings as settings_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.models import memory
@@ -33,7 +33,7 @@ def pair():
 @pytest.fixture
 def nothing_runs(monkeypatch):
   """Whatever would be compiled, or read, is an error."""
-  monkeypatch.setattr(decoding, "compile", None)
+  monkeypatch.setattr(programs, "compile", None)
   monkeypatch.setattr(models, "load", None)
 
 
@@ -47,7 +47,7 @@ def test_the_estimate_is_what_there_is(pair):
   settings = settings_lib.resolve(
     pair, tree=shape, max_new_tokens=40, panel=["token_level"], trace=3
   )
-  batch = batches.assemble(pair, settings, PROMPTS * 5, range(5), 5)
+  batch = batches.assemble(pair, settings, 5, 3)
   caches = batches.caches(pair, batch)
   found = sizes.estimate(
     pair.target.config,
@@ -94,10 +94,8 @@ def test_no_slot_is_needed_that_is_not_counted(
   pair = dataclasses.replace(pair, draft=pair.target)  # whole paths are kept
   texts = [[*range(1, 17)], [5, 3, 2], [7], [1, 2, 3, 4, 5, 6, 7, 8]]
 
-  in_blocks = sizes.slots
-
   def found(slots):
-    monkeypatch.setattr(extents, "slots", slots)
+    monkeypatch.setattr(sizes, "slots", slots)
     result = tv_jax.generate(
       pair,
       texts,
@@ -110,9 +108,8 @@ def test_no_slot_is_needed_that_is_not_counted(
     assert [len(own) for own in result.tokens] == [16] * 4
     return result.tokens
 
-  def counted(tree, prompt, new, block, less=0):
-    del block
-    return in_blocks(tree, prompt, new, 1) - less
+  def counted(tree, prompt, new, less=0):
+    return sizes.least_slots(tree, prompt + 1, new) - less
 
   ample = found(lambda *_: 512)
   assert found(counted) == ample
@@ -126,7 +123,7 @@ def test_slots_come_in_blocks(pair, backend, multiple, monkeypatch):
   monkeypatch.setattr(jax, "default_backend", lambda: backend)
   for limit in (1, 40, 300):
     settings = settings_lib.resolve(pair, tree="chain:2", max_new_tokens=limit)
-    batch = batches.assemble(pair, settings, PROMPTS, range(1), 1)
+    batch = batches.assemble(pair, settings, 1, 3)
     least = settings.plan.slots(16 + 1, batch.new)
     assert batch.slots % multiple == 0
     assert least <= batch.slots < least + multiple
@@ -220,7 +217,7 @@ def test_what_runs_out_of_memory(pair, monkeypatch, words, kind, match):
   def run(*_):
     raise jax.errors.JaxRuntimeError(words)
 
-  monkeypatch.setattr(decoding, "compile", lambda *_, **__: run)
+  monkeypatch.setattr(programs, "compile", lambda *_, **__: run)
   with pytest.raises(kind, match=match) as error:
     generate(pair)
   assert "\n" not in str(error.value)

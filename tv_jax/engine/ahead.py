@@ -79,9 +79,9 @@ class Ahead:
     job = _job(settings, size, longest)
     self.waiting.pop(job, None)
     found = self.begun.pop(job, None)
-    wait = found is not None and not found.cancel()
+    cancelled = found is None or found.cancel()
     self._begin()
-    return found.result() if wait else 0.0
+    return 0.0 if found is None or cancelled else found.result()
 
   def finish(self) -> None:
     """Returns once all that is expected is compiled."""
@@ -91,7 +91,7 @@ class Ahead:
       self._begin()
 
   def _begin(self) -> None:
-    while self.waiting and len(self.begun) < _MOST:
+    while self.pool and self.waiting and len(self.begun) < _MOST:
       job = next(iter(self.waiting))
       self.begun[job] = self.pool.submit(
         _compile, self.pair, self.waiting.pop(job), job

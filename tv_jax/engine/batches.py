@@ -33,6 +33,11 @@ class Batch(NamedTuple):
   slots: int  # S
   place: jax.sharding.Sharding  # of what is the same on all devices
 
+  @property
+  def width(self) -> int:
+    """P + 1, what prompts are padded to."""
+    return self.request.prompts.shape[1]
+
 
 def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
   """Prompts as token ids; refuses those that cannot be decoded.
@@ -176,15 +181,15 @@ def _stop(pair, stop) -> jax.Array | None:
 def caches(pair: Pair, batch: Batch, used: Caches | None = None) -> Caches:
   """Caches for the batch: those that a batch before has used, if they fit."""
   B, S = len(batch.request.length), batch.slots
-  drafts = batch.params.draft is not None
+  model = pair.draft if batch.params.draft is not None else None
   if used and (
-    (used.target.slots, len(used.target.length), used.draft is not None)
-    == (S, B, drafts)
+    (used.target.slots, len(used.target.length), used.draft is None)
+    == (S, B, model is None)
   ):
     return used
   draft = None
-  if drafts:
-    draft = pair.draft.init_cache(B, S)
-    if pair.target.mesh is not None and pair.draft.mesh is None:
+  if model is not None:
+    draft = model.init_cache(B, S)
+    if pair.target.mesh is not None and model.mesh is None:
       draft = sharding.put(draft, sharding.placement("", pair.target.mesh))
   return Caches(pair.target.init_cache(B, S), draft)

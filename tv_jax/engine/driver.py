@@ -190,10 +190,9 @@ class Rows:
 
   def _begin(self, settings, longest) -> Run:
     """What decodes so; that of the call before, if nothing differs."""
-    last, slots = self._last, sizes.prompt_slots(longest) + 1
-    if last and last.settings is settings:
-      if last.batch.request.prompts.shape[1] == slots:
-        return last
+    last, width = self._last, sizes.prompt_slots(longest) + 1
+    if last and (last.settings, last.batch.width) == (settings, width):
+      return last
     batch = batches.assemble(self.pair, settings, self.size, longest)
     key = sharding.put(jax.random.key(settings.seed), batch.place)
     run = Run(settings=settings, batch=batch, key=key, hurried=self.hurried)
@@ -208,11 +207,8 @@ class Rows:
     )
     if self.pair.target.mesh is None:
       return state
-    caches = Caches(
-      *(
-        cache and dataclasses.replace(cache, length=run.put(cache.length))
-        for cache in state.caches
-      )
+    caches = state.caches.map(
+      lambda cache: dataclasses.replace(cache, length=run.put(cache.length))
     )
     state = run.put(dataclasses.replace(state, caches=None))
     return dataclasses.replace(state, caches=caches)
@@ -220,7 +216,7 @@ class Rows:
 
 def _seat(batch, prompt, row) -> Seat:
   """A prompt for a row, padded as all of the batch."""
-  tokens = np.zeros(batch.request.prompts.shape[1], np.int32)
+  tokens = np.zeros(batch.width, np.int32)
   tokens[: len(prompt.tokens)] = prompt.tokens
   return Seat(
     tokens=tokens,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Unpack
 
 import jax
+import numpy as np
 
 from tv_jax.engine import batches, estimates, programs
 from tv_jax.engine import settings as settings_lib
@@ -166,7 +167,7 @@ def _result(pair, settings, records, seconds, compiling) -> Generation:
       name: cycles(lambda own, name=name: own.expected[name])
       for name, _ in plan.panel
     },
-    stops=sum(own.stops[0] for own in records),
+    stops=np.sum([own.stops[0] for own in records], axis=0),
     faults=sum(int(own.faults[0]) for own in records),
     logprobs=kept(lambda own: own.logprobs) if plan.logprobs else None,
     trace=[trace_of(own) for own in records] if plan.trace else None,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
 from tv_jax.drafting import Drafter, News
 from tv_jax.engine import sizes
@@ -102,11 +103,13 @@ class Request(NamedTuple):
 class Seat(NamedTuple):
   """A prompt, and the row that it is to have."""
 
-  tokens: jax.Array  # [P + 1] int32, padded on the right
-  length: jax.Array  # [] int32
-  limit: jax.Array  # [] int32: new tokens at most
-  item: jax.Array  # [] uint32: its number, which its key is folded from
-  row: jax.Array  # [] int32
+  tokens: jax.Array | np.ndarray  # [P + 1] int32, padded on the right
+  length: jax.Array | np.integer  # [] int32
+  limit: jax.Array | np.integer  # [] int32: new tokens at most
+  item: (
+    jax.Array | np.integer
+  )  # [] uint32: its key is folded from it
+  row: jax.Array | np.integer  # [] int32
 
 
 class Params(NamedTuple):
@@ -121,6 +124,10 @@ class Caches(NamedTuple):
 
   target: Cache
   draft: Cache | None
+
+  def map(self, function: Callable[[Cache], Cache]) -> Caches:
+    """Returns what a function makes of each."""
+    return Caches(function(self.target), self.draft and function(self.draft))
 
 
 @jax.tree_util.register_dataclass

@@ -51,9 +51,7 @@ def prefill(
     raise ValueError(f"prompts are padded to {P}: no multiple of {CHUNK}")
   read = functools.partial(_read, plan, params, request, size)
   none = jnp.zeros_like(length)
-  caches = Caches(
-    *(cache and dataclasses.replace(cache, length=none) for cache in caches)
-  )
+  caches = caches.map(lambda cache: dataclasses.replace(cache, length=none))
   feature = jnp.zeros_like(jax.eval_shape(lambda: read((caches, None), 0))[1])
   carry = caches, feature
   if size == P:
@@ -64,7 +62,7 @@ def prefill(
     carry = jax.lax.fori_loop(0, pieces, lambda i, c: read(c, i * size), carry)
   caches, feature = carry
   draft = caches.draft
-  if plan.speculation:
+  if plan.speculation and draft:
     kept = plan.speculation.drafter.prefilled(length)
     draft = dataclasses.replace(draft, length=kept)
   before_root = jnp.maximum(length - 1, 0)
@@ -185,12 +183,8 @@ def vacant(
     lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)),
     _prefilled(plan, *shapes, new),
   )
-  caches = Caches(
-    *(
-      cache and dataclasses.replace(cache, length=jnp.zeros_like(state.length))
-      for cache in caches
-    )
-  )
+  none = jnp.zeros_like(state.length)
+  caches = caches.map(lambda cache: dataclasses.replace(cache, length=none))
   done = jnp.ones_like(state.done)
   return dataclasses.replace(state, done=done, caches=caches)
 
@@ -237,10 +231,10 @@ def seat(
     return jax.lax.dynamic_update_slice_in_dim(array, own, prompt.row, 0)
 
   rows = {
-    "prompts": prompt.tokens[None],
-    "length": prompt.length[None],
-    "keys": jax.random.fold_in(key, prompt.item)[None],
-    "limit": prompt.limit[None],
+    "prompts": jnp.asarray(prompt.tokens)[None],
+    "length": jnp.asarray(prompt.length)[None],
+    "keys": jax.random.fold_in(key, jnp.asarray(prompt.item))[None],
+    "limit": jnp.asarray(prompt.limit)[None],
   }
   caches = jax.tree.map(own, state.caches)
   alone = prefill(plan, params, request._replace(**rows), caches, new)

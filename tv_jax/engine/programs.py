@@ -134,7 +134,7 @@ def keep(folder: str | None = None) -> None:
       shares the home.
   """
   if folder is None:
-    if jax.config.jax_compilation_cache_dir is not None:
+    if _config("compilation_cache_dir") is not None:
       return
     try:
       folder = _folder()
@@ -142,8 +142,13 @@ def keep(folder: str | None = None) -> None:
       return
   jax.config.update("jax_compilation_cache_dir", folder)
   # A start compiles many small programs: together they take as long as a large.
-  if jax.config.jax_persistent_cache_min_compile_time_secs == _JAXS_LEAST:
+  if _config("persistent_cache_min_compile_time_secs") == _JAXS_LEAST:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def _config(name):
+  """What jax is told; its configuration has no declared attributes."""
+  return getattr(jax.config, f"jax_{name}")
 
 
 def _folder() -> str:
@@ -167,7 +172,7 @@ def announced(wanted: bool) -> Iterator[None]:
     begin = time.process_time()
     while not said and not done.wait(0.1):
       if time.process_time() - begin > _PATIENCE:
-        folder = jax.config.jax_compilation_cache_dir
+        folder = _config("compilation_cache_dir")
         kept = f", and keeps the program in {folder}" if folder else ""
         said.append(f"tv_jax compiles{kept}")
         print(said[0], file=sys.stderr, flush=True)

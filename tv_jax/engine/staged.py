@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Unpack, cast
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,10 @@ from tv_jax.engine.plan import Caches
 from tv_jax.engine.settings import Options, Settings
 from tv_jax.engine.stages import Scored
 from tv_jax.engine.timing import Clock
+from tv_jax.models import Cache
+
+# The cache that a stage is not given.
+_NOTHING = cast(Cache, None)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -173,7 +177,7 @@ class _Staged(Rows):
     """The stages of a cycle. Caches go in donated, apart from the state."""
     params, how = run.batch.params, run.settings.plan.speculation
     caches = state.caches
-    state = dataclasses.replace(state, caches=Caches(None, None))
+    state = dataclasses.replace(state, caches=Caches(_NOTHING, None))
     time_ = functools.partial(self._time, run)
     drafted = draft_cache = None
     if how:
@@ -209,7 +213,7 @@ class _Staged(Rows):
 
 
 def _draft(plan, params, request, state, cache):
-  state = dataclasses.replace(state, caches=Caches(None, cache))
+  state = dataclasses.replace(state, caches=Caches(_NOTHING, cache))
   drafted = stages.draft(plan, params, request, state)
   return drafted._replace(cache=None), drafted.cache
 
@@ -225,6 +229,6 @@ def _commit(
   plan, request, state, drafted, draft_cache, features, cache, verdicts, logits
 ):
   # The laws are not read: the tokens are drawn.
-  scored = Scored(None, features, cache, logits)
+  scored = Scored(cast(jax.Array, None), features, cache, logits)
   drafted = drafted._replace(cache=draft_cache)
   return stages.commit(plan, request, state, drafted, scored, verdicts)

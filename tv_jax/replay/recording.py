@@ -85,7 +85,7 @@ class _Recording(Rows):
     self.left_out, self.saved = 0, time.monotonic()
 
   def seat(self, run, seat, request, state):
-    self.items[seat.row] = seat.item
+    self.items[int(seat.row)] = int(seat.item)
     return super().seat(run, seat, request, state)
 
   def advance(self, run, request, state, *, full):
@@ -159,7 +159,7 @@ class _Recording(Rows):
       "left_out_for_nan": self.left_out,
       "vocabulary": config.vocab_size,
       "target": str(self.pair.target.source),
-      "draft": str(self.pair.draft.source),
+      "draft": str(self.pair.draft and self.pair.draft.source),
       "draft_kind": self.pair.draft_kind,
       "draft_temperature": how.draft_temperature,
       "top_k": how.plan.top_k,

@@ -19,13 +19,13 @@ from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.timing import in_turn
 from tv_jax.runs import environment
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
 
 
 class Timed(NamedTuple):
   """One way to decode, on some prompts."""
 
-  tree: Tree | None  # None: plain decoding
+  tree: Tree | Adaptive | None  # None: plain decoding
   seconds: np.ndarray  # [prompts] of a cycle
   length: Estimate  # tokens gained a cycle
 
