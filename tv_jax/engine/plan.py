@@ -106,9 +106,7 @@ class Seat(NamedTuple):
   tokens: jax.Array | np.ndarray  # [P + 1] int32, padded on the right
   length: jax.Array | np.integer  # [] int32
   limit: jax.Array | np.integer  # [] int32: new tokens at most
-  item: (
-    jax.Array | np.integer
-  )  # [] uint32: its key is folded from it
+  item: jax.Array | np.integer  # [] uint32: its key is folded from it
   row: jax.Array | np.integer  # [] int32
 
 

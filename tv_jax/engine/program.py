@@ -22,7 +22,6 @@ from tv_jax.engine.plan import (
   Seat,
   State,
 )
-from tv_jax.engine.programs import shapes_of
 from tv_jax.engine.sizes import CHUNK
 from tv_jax.engine.trace import Trace
 from tv_jax.models import mask
@@ -177,14 +176,19 @@ def vacant(
   plan: Plan, params: Params, request: Request, caches: Caches, new: int
 ) -> State:
   """A state without any prompt, of rows that are all done; see `prefill`."""
-  shapes = shapes_of(params, request, caches)
+  leaves, structure = jax.tree.flatten((params, request, caches))
+  shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves)
   # NumPy's: jax would compile a program for each of them.
   state = jax.tree.map(
     lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)),
-    _prefilled(plan, *shapes, new),
+    _prefilled(plan, shapes, structure, new),
   )
-  none = jnp.zeros_like(state.length)
-  caches = caches.map(lambda cache: dataclasses.replace(cache, length=none))
+  # Both are donated: neither may be the other's.
+  caches = caches.map(
+    lambda cache: dataclasses.replace(
+      cache, length=jnp.zeros_like(state.length)
+    )
+  )
   done = jnp.ones_like(state.done)
   return dataclasses.replace(state, done=done, caches=caches)
 
