@@ -201,19 +201,6 @@ def test_impossible_settings_are_refused(options, message):
     probs.law(jnp.zeros(3), **options)
 
 
-def test_normalise_falls_back_where_there_is_no_sum():
-  weights = jnp.float32(
-    [[1, 3], [0, 0], [jnp.inf, 1], [jnp.nan, 1], [3e38, 3e38], [2e-38, 6e-38]]
-  )
-  fallback = jnp.full((6, 2), 0.5)
-  np.testing.assert_allclose(
-    probs.normalise(weights, fallback),
-    [[0.25, 0.75], *[[0.5, 0.5]] * 4, [0.25, 0.75]],
-    rtol=1e-6,
-    atol=0,
-  )
-
-
 HARD_LAWS = {
   "zeros": [0.0, 0.5, 0.0, 0.5, 0.0],
   "one-hot": [0.0, 0.0, 0.0, 0.0, 1.0],
@@ -293,31 +280,3 @@ def test_no_draw_at_all(count, impl):
   law = jnp.full(count, 1 / count, jnp.float32)
   key = jax.random.key(0, impl=impl)
   assert probs.draw(key, law, (2, 0)).shape == (2, 0)
-
-
-def test_distinct_draws_follow_one_another():
-  law, n = many_tokens(1)
-  keys = jax.random.split(jax.random.key(0), n)
-  drawn, found = jax.jit(
-    jax.vmap(lambda key: probs.draw_distinct(key, jnp.asarray(law), 3))
-  )(keys)
-  assert found.all()
-  drawn = np.asarray(drawn)
-  for j in range(3):
-    before, expected = drawn[:, :j], np.zeros(len(law))
-    assert not (before == drawn[:, j : j + 1]).any()
-    for x in np.flatnonzero(law):
-      left = 1 - law[before].sum(axis=1, dtype=np.float64)
-      expected[x] = np.where((before == x).any(axis=1), 0, law[x] / left).sum()
-    counts = np.bincount(drawn[:, j], minlength=len(law))
-    assert not counts[law == 0].any()
-    assert abs(chi_square(counts, expected)) < 4
-
-
-def test_distinct_draws_end_with_the_support():
-  law = jnp.zeros(300).at[jnp.array([7, 250])].set(jnp.array([0.9, 0.1]))
-  keys = jax.random.split(jax.random.key(0), 64)
-  draws = jax.vmap(lambda key: probs.draw_distinct(key, law, 3))
-  drawn, found = jax.jit(draws)(keys)
-  assert (found == jnp.array([[True, True, False]])).all()
-  assert set(map(tuple, drawn[:, :2].tolist())) == {(7, 250), (250, 7)}

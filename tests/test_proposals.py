@@ -267,18 +267,3 @@ def test_all_orders_of_the_support_are_drawn_without_replacement():
   assert set(map(tuple, drawn.tolist())) == set(
     itertools.permutations(range(4))
   )
-
-
-def test_few_of_many_tokens_are_drawn_in_the_order_of_the_definition():
-  """Where `draw` takes one token after the other."""
-  q = np.zeros(300)
-  q[[7, 8, 120, 299]] = LAWS["plain"]
-  n = 40_000
-  drawn = many_draws("without_replacement", q, 3, n)
-  tuples = sibling_tuples(PROPOSALS["without_replacement"], q, 3)
-  seen, counts = np.unique(drawn, axis=0, return_counts=True)
-  counts = dict(zip(map(tuple, seen.tolist()), counts, strict=True))
-  assert set(counts) == set(tuples)
-  for drawn, chance in tuples.items():
-    sigma = np.sqrt(n * chance * (1 - chance))
-    assert abs(counts[drawn] - n * chance) <= 5 * sigma

@@ -1,18 +1,15 @@
-"""Laws over the vocabulary: from logits, renormalised, drawn from.
+"""Laws over the vocabulary: from logits, and drawn from.
 
 A law is an array of V probabilities in float32 (float64 stays float64),
 whatever the dtype of the logits.
 """
 
-import functools
 import math
 import numbers
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from tv_jax import threefry
 from tv_jax.edge.reading import brief
 
 # Below this logits over the temperature would overflow float32. What is so cold
@@ -64,26 +61,13 @@ def is_temperature(value: float) -> bool:
   return value == 0 or COLDEST <= value < float("inf")
 
 
-def normalise(weights: jax.Array, fallback: jax.Array) -> jax.Array:
-  """Weights [..., V] over their sum; `fallback` where that is not in (0, inf).
-
-  Args:
-    weights: [..., V], none negative.
-    fallback: [..., V], a law.
-
-  Returns:
-    [..., V] laws.
-  """
-  total = jnp.sum(weights, axis=-1, keepdims=True)
-  usable = (total > 0) & (total < jnp.inf)
-  return jnp.where(usable, weights / jnp.where(usable, total, 1), fallback)
-
-
 def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
-  """`shape` independent tokens from a law [V], none of probability 0.
+  """Draws `shape` independent tokens from a law [V], none of probability 0.
 
-  On a CPU, where most of a race over the vocabulary is random numbers, by two
-  short races: one of blocks of tokens, one within the winner.
+  On a CPU, where most of a race over the vocabulary is random numbers, two
+  short races do it: one of blocks of about sqrt(V) tokens, one within the
+  winner. With one race, plain decoding of the bundled target takes 1.4 times
+  as long.
   """
 
   def one_race(key, law):
@@ -92,73 +76,18 @@ def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
     ).astype(jnp.int32)
 
   def two_races(key, law):
-    rows = _blocks(law)
-    masses = rows.sum(axis=1)
-    among, within = _noise(key, rows, shape)
-    masses = jnp.broadcast_to(jnp.log(masses), among.shape)
+    width = 1 << round(math.log2(len(law)) / 2)
+    rows = jnp.pad(law, (0, -len(law) % width)).reshape(-1, width)
+    noise = jax.random.gumbel(
+      key, (*shape, len(rows) + width), law.dtype, mode="high"
+    )
+    among, within = jnp.split(noise, [len(rows)], axis=-1)
+    masses = jnp.broadcast_to(jnp.log(rows.sum(axis=1)), among.shape)
     block = jnp.argmax(masses + among, axis=-1)
     place = jnp.argmax(jnp.log(rows[block]) + within, axis=-1)
-    return (block * rows.shape[1] + place).astype(jnp.int32)
+    return (block * width + place).astype(jnp.int32)
 
   return jax.lax.platform_dependent(key, law, cpu=two_races, default=one_race)
-
-
-def draw_distinct(
-  key: jax.Array, law: jax.Array, count: int
-) -> tuple[jax.Array, jax.Array]:
-  """`count` tokens from a law [V], one after the other, none of them twice.
-
-  In place of a race of all tokens whose first `count` are taken, as `draw`
-  does it: each token by two short races, those before it left out.
-
-  Args:
-    key: A key.
-    law: [V].
-    count: How many; a few, or a single race is cheaper.
-
-  Returns:
-    The tokens [count] int32, and whether each was there to be drawn: of a law
-    with fewer tokens the later ones are of no account.
-  """
-  rows = _blocks(law)
-  width = rows.shape[1]
-  masses = rows.sum(axis=1)
-  inside = jnp.arange(width, dtype=jnp.int32)
-  blocks = jnp.arange(len(rows), dtype=jnp.int32)
-  tokens, found = [], []
-  for among, within in zip(*_noise(key, rows, (count,)), strict=True):
-    block = jnp.argmax(jnp.log(masses) + among).astype(jnp.int32)
-    row = rows[block]
-    for token in tokens:
-      row = jnp.where(block * width + inside == token, 0, row)
-    place = jnp.argmax(jnp.log(row) + within).astype(jnp.int32)
-    tokens.append(block * width + place)
-    found.append(row[place] > 0)
-    # What is left of the block is summed anew: nothing is ever subtracted.
-    left = jnp.sum(jnp.where(inside == place, 0, row))
-    masses = jnp.where(blocks == block, left, masses)
-  return jnp.stack(tokens), jnp.stack(found)
-
-
-def _blocks(law):
-  """The law in rows of about sqrt(V) tokens, with zeros at the end."""
-  width = 1 << round(np.log2(len(law)) / 2)
-  return jnp.pad(law, (0, -len(law) % width)).reshape(-1, width)
-
-
-def _noise(key, rows, shape):
-  """Gumbel noise for `shape` races of the rows, and as many within one."""
-  blocks, width = rows.shape
-  each = blocks + width
-  draw = functools.partial(threefry.gumbel, key, math.prod(shape) * each)
-  if each <= 512 or each % 8 == 0:
-    noise = draw(rows.dtype).reshape(*shape, each)
-  else:  # so many that fill no vectors of eight take a CPU four times as long
-    first = np.arange(math.prod(shape), dtype=np.uint32)[:, None] * each
-    filled = each + -each % 8
-    inside = jax.lax.iota(np.uint32, filled)[None]
-    noise = draw(rows.dtype, first + inside).reshape(*shape, filled)
-  return noise[..., :blocks], noise[..., blocks:each]
 
 
 def _greedy(logits):

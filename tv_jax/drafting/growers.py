@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import threefry
 from tv_jax.drafting import adaptive
 from tv_jax.drafting.drafter import Drafter, News
 from tv_jax.drafting.kinds import place_of
@@ -66,7 +65,7 @@ def grow(
     The trees.
   """
   # All at once: a generator's loop for each level takes long to compile.
-  fold = jax.vmap(jax.vmap(threefry.fold_in, (None, 0)), (0, None))
+  fold = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))
   nodes = np.arange(np.max(tree.inner, initial=ROOT) + 1, dtype=np.int32)
   how = how._replace(keys=fold(how.keys, nodes))
   logits, features, cache = how.drafter.begin(how.params, news, length, cache)

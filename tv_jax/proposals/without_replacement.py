@@ -6,31 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import probs, threefry
+from tv_jax import probs
 from tv_jax.proposals import drawing
 from tv_jax.proposals.proposal import INVALID, Proposal
 
-# More siblings than these are drawn by a single race, on any machine.
-FEW = 8
-
 
 def _draw(key, q, k):
-  """Gumbel top-k, kept in the order of the perturbed logits.
-
-  On a CPU it is cheaper to draw few of many tokens one after the other.
-  """
-
-  def race(key, q):
-    noise = threefry.gumbel(key, len(q), q.dtype)
-    return drawing.best(jnp.log(q) + noise, k, -jnp.inf)
-
-  def draws(key, q):
-    tokens, found = probs.draw_distinct(key, q, k)
-    return jnp.where(found, tokens, INVALID)
-
-  if k > FEW or 4 * k * k > len(q):
-    return race(key, q)
-  return jax.lax.platform_dependent(key, q, cpu=draws, default=race)
+  """Gumbel top-k, kept in the order of the perturbed logits."""
+  if k == 1:  # which is cheaper on a CPU
+    token = probs.draw(key, q, (1,))
+    return jnp.where(q[token] > 0, token, INVALID)
+  noise = jax.random.gumbel(key, q.shape, q.dtype, mode="high")
+  return drawing.best(jnp.log(q) + noise, k, -jnp.inf)
 
 
 def _laws(q_at, rest, exists):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import probs, proposals, threefry
+from tv_jax import probs, proposals
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers.decision import Decide, Verifier, settle
@@ -34,13 +34,13 @@ def toss(key: jax.Array, count: int, dtype, more: int = 0) -> jax.Array:
 
   The first `count` do not depend on how many more there are.
   """
-  coins, _ = threefry.split(key)
+  coins, _ = jax.random.split(key)
   if more:
-    rest = toss(threefry.fold_in(coins, more), more, dtype)
+    rest = toss(jax.random.fold_in(coins, more), more, dtype)
     return jnp.concatenate([toss(key, count, dtype), rest])
   # One draw has 23 bits in float32: any threshold above 0 would be passed by at
   # least 1 coin in 2^23. A second one fills in the digits below.
-  coarse, fine = threefry.uniform(coins, 2 * count, dtype).reshape(2, count)
+  coarse, fine = jax.random.uniform(coins, (2, count), dtype)
   eta = coarse + fine * jnp.finfo(dtype).eps
   return jnp.minimum(eta, 1 - jnp.finfo(dtype).epsneg)
 
@@ -98,7 +98,7 @@ def toss_and_draw(
 
   `decide` is given `more` coins than one a node: see `Verifier.coins`.
   """
-  _, bonus = threefry.split(key)
+  _, bonus = jax.random.split(key)
   eta = toss(key, len(tokens), p.dtype, more)
   decision = decide(tree, proposal, tokens, q, p, eta)
   return Verdict(
