@@ -12,8 +12,9 @@ import tv_jax
 from tests import quick
 from tv_jax import certify, engine, replay, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.certify import compiling, growing
+from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
+from tv_jax.certify.drafts import enumerate_drafts
 from tv_jax.certify.engine import cases, exact
 from tv_jax.drafting import adaptive, growers
 from tv_jax.edge import reading
@@ -235,7 +236,7 @@ def pruned(shape, proposal, q):
   The trap: EAGLE-2 does so with deterministic children, where it is allowed.
   """
   tree = tree_lib.kary(2, 2)
-  whole = drafts_lib.enumerate_drafts(tree, proposal, q)
+  whole = enumerate_drafts(tree, proposal, q)
   rows = np.arange(len(whole.chance))[:, None]
   above = tree.parent[3:]
   own = q[whole.context[:, above], whole.tokens[:, 3:]]
@@ -248,13 +249,13 @@ def pruned(shape, proposal, q):
     tokens=whole.tokens[rows, nodes],
     context=whole.context[rows, nodes],
     chance=whole.chance,
-    topology=compiling.in_pieces(growing._topology(shape), None, parent),
+    topology=compiling.in_pieces(drafts_lib.topologies(shape), None, parent),
   )
 
 
 @pytest.mark.parametrize("rule", quick.shorter(["token_level", "traversal"]))
 def test_pruning_by_a_childs_own_token_is_caught(rule, monkeypatch, x64):
-  monkeypatch.setattr(growing, "enumerate_grown", pruned)
+  monkeypatch.setattr(drafts_lib, "enumerate_drafts", pruned)
   found = certify.check(
     rule, "with_replacement", SMALL, certify.Settings(cases=9)
   )

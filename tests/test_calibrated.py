@@ -15,8 +15,9 @@ from launch import shapes
 from tests import quick
 from tv_jax import certify
 from tv_jax import tree as tree_lib
-from tv_jax.certify import cases, compiling, exact, growing
+from tv_jax.certify import cases, compiling, exact
 from tv_jax.certify import drafts as drafts_lib
+from tv_jax.certify.drafts import enumerate_drafts
 from tv_jax.edge import reading
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.runs import sources
@@ -196,7 +197,7 @@ def test_it_is_lossless_in_float32(rule):
 def test_its_trees_are_of_several_shapes(x64):
   grown = np.concatenate(
     [
-      growing.enumerate_grown(
+      enumerate_drafts(
         SMALL, PROPOSALS["without_replacement"], case.q
       ).topology.parent
       for case in worlds()
@@ -212,7 +213,7 @@ def pruned(shape, proposal, q):
   What a child is worth by the table, times the chance of its own token.
   """
   tree = tree_lib.kary(2, 2)
-  whole = drafts_lib.enumerate_drafts(tree, proposal, q)
+  whole = enumerate_drafts(tree, proposal, q)
   rows = np.arange(len(whole.chance))[:, None]
   above = tree.parent[3:]
   laws = q[whole.context[:, above]]
@@ -233,13 +234,13 @@ def pruned(shape, proposal, q):
     tokens=whole.tokens[rows, nodes],
     context=whole.context[rows, nodes],
     chance=whole.chance,
-    topology=compiling.in_pieces(growing._topology(shape), None, parent),
+    topology=compiling.in_pieces(drafts_lib.topologies(shape), None, parent),
   )
 
 
 @pytest.mark.parametrize("rule", quick.shorter(["traversal", "token_level"]))
 def test_a_worth_by_the_childs_own_token_is_caught(rule, monkeypatch, x64):
-  monkeypatch.setattr(growing, "enumerate_grown", pruned)
+  monkeypatch.setattr(drafts_lib, "enumerate_drafts", pruned)
   found = certify.check(
     rule, "with_replacement", SMALL, certify.Settings(cases=9)
   )
@@ -256,7 +257,7 @@ def test_a_length_is_a_sum_over_places(x64):
     jax.vmap(lambda topology, *given: rule.stop_law(topology, drawn, *given))
   )
   for case in worlds():
-    found = growing.enumerate_grown(SMALL, drawn, case.q)
+    found = enumerate_drafts(SMALL, drawn, case.q)
     laws = case.q[found.context], case.p[found.context]
     stop = np.asarray(law(found.topology, found.tokens, *laws))
     below = np.einsum("on,onv->ov", stop, found.topology.ancestors)
