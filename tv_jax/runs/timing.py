@@ -16,7 +16,6 @@ from tv_jax.engine import batches
 from tv_jax.engine.pair import Pair
 from tv_jax.runs import answers, asking, environment
 from tv_jax.runs import questions as questions_lib
-from tv_jax.runs.hosts import ALONE, Hosts
 from tv_jax.runs.questions import Question
 from tv_jax.runs.records import Method
 from tv_jax.runs.settings import Run
@@ -81,16 +80,16 @@ def measure(
   planned: Plan,
   say: Callable[[str], None],
   ahead: engine.Ahead,
-  hosts: Hosts = ALONE,
+  meet: Callable[[], None] = lambda: None,
 ) -> dict:
   """Times the methods; what is kept as a run's timing.
 
-  Nothing is compiled beside what is timed.
+  Nothing is compiled beside what is timed. `meet` is called between answers.
   """
   asked, hows, longest = planned
   compiling = {}
   for method, how in hows.items():
-    hosts.together()
+    meet()
     say(f"timing: {method} (compiling)")
     before = ahead.reach(how, 1, longest)
     _, own = _time(pair, how, asked[0], longest)
@@ -101,7 +100,7 @@ def measure(
   for turn in range(settings.timing.rounds):
     for place, one in enumerate(asked):
       first = (turn + place) % len(order)
-      hosts.together()
+      meet()
       for method in (*order[first:], *order[:first]):
         found[method].append(_time(pair, hows[method], one, longest)[0])
   timed = [question for question, *_ in asked] * settings.timing.rounds
