@@ -20,7 +20,6 @@ from launch import fields
 from launch.units import Unit
 from tv_jax.edge import disk as files
 from tv_jax.edge import reading
-from tv_jax.runs.store import opening
 
 FOLDER = "sweeps"
 TOLD = "sweep.json"
@@ -66,7 +65,7 @@ class Sweep(NamedTuple):
     """Host and pid of the launcher that is at work, if one is."""
     with contextlib.ExitStack() as resources:
       try:
-        opening.lock(self.folder, resources, _LOCK)
+        files.lock(self.folder, resources, _LOCK)
       except files.StoreError:
         path = self.folder / _LOCK
         with contextlib.suppress(ValueError):
@@ -143,7 +142,7 @@ def held(sweep: Sweep) -> Iterator[None]:
   sweep.folder.mkdir(parents=True, exist_ok=True)
   with contextlib.ExitStack() as resources:
     remedy = "wait for it, or end it with python -m launch cancel"
-    opening.lock(sweep.folder, resources, _LOCK, remedy)
+    files.lock(sweep.folder, resources, _LOCK, remedy)
     yield
 
 

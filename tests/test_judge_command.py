@@ -145,7 +145,7 @@ def test_names_that_other_commands_have_are_taken(folder):
 def test_a_damaged_file_is_one_line(folder):
   for text, told in (
     ("[" * 100_000, "no JSON: it is nested too deeply"),
-    ('{"task": "mt_bench"}', "an item without"),
+    ('{"task": "mt_bench"}', "question is missing"),
   ):
     (folder / grades.FILE).write_text(f"{text}\n")
     line = one_line(run(*flags(folder, "http://h")))

@@ -50,7 +50,7 @@ def of_a_run(config, monkeypatch):
     places = map(
       reading.place_of, (settings.models.target, settings.models.draft)
     )
-    runs.loading.check(settings, *places)
+    runs.running.check_memory(settings, *places)
   return max(seen, key=lambda parts: sum(parts.values()))
 
 

@@ -199,7 +199,7 @@ def test_a_run_that_fits_is_not_refused(draft, monkeypatch):
   raw["models"] |= {"draft": f"bundled/{draft}", "draft_kind": kind}
   settings = runs.from_config(raw)
   place = reading.BUNDLED
-  check = runs.loading.check
+  check = runs.running.check_memory
   check(settings, str(place / "target"), str(place / draft))
   monkeypatch.setattr(memory, "available", lambda devices: 2 * 10**7)
   with pytest.raises(ValueError, match=r"and there are 20 MB: choose"):

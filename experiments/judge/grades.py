@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.judge import prompts
+from tv_jax.edge import checks
 from tv_jax.edge import disk as files
-from tv_jax.edge.reading import brief
 from tv_jax.engine.estimates import Estimate
-from tv_jax.runs import records, store
+from tv_jax.runs import store
 from tv_jax.runs.records import Key, Method
 from tv_jax.runs.store import lines
 from tv_jax.runs.store import unit as unit_lib
@@ -55,13 +55,15 @@ class GradeKey(NamedTuple):
     return f"grade of {self.answer}, run {self.run} of {self.judge}"
 
 
-_FIELDS = {
-  "judge": str,
-  "run": int,
-  "prompt": str,
-  "rating": (int, float, type(None)),
-  "replies": [{"text": str}],
-}
+_FIELDS = checks.fields(
+  {
+    "judge": checks.text,
+    "run": checks.integer(),
+    "prompt": checks.text,
+    "rating": checks.optional(checks.number(prompts.LEAST, prompts.MOST)),
+    "replies": checks.list_of(checks.fields({"text": checks.text})),
+  }
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,15 +85,9 @@ class Grade:
   def of(cls, line: dict) -> Grade:
     """What `line` was made of; ValueError if it is none."""
     answer = Key.of(line)
-    if found := [*dict.fromkeys(records.faults(_FIELDS, line))][:3]:
-      raise ValueError(f"the grade of {answer}: {'; '.join(found)}")
+    if told := checks.wrong(_FIELDS, line, most=3):
+      raise ValueError(f"the grade of {answer}: {told}")
     rating = line["rating"]
-    # A NaN is in no range.
-    if rating is not None and not prompts.LEAST <= rating <= prompts.MOST:
-      raise ValueError(
-        f"the grade of {answer}: rating={brief(rating)} is not from"
-        f" {prompts.LEAST} to {prompts.MOST}"
-      )
     key = GradeKey(answer, *(line[name] for name in GradeKey._fields[1:]))
     return cls(key=key, rating=rating, replies=line["replies"])
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from experiments.judge import client, grades, prompts
 from experiments.judge.client import Endpoint, EndpointError, UnansweredError
 from experiments.judge.grades import Exam, Grade
+from tv_jax.edge import disk
 from tv_jax.edge.reading import shown
-from tv_jax.runs.store import opening
 from tv_jax.runs.store.lines import Lines
 
 WORKERS = 4
@@ -100,7 +100,7 @@ def grade(
   for exam, keys in zip(exams, left, strict=True):
     if keys:  # or nothing need be there but to be read
       with contextlib.ExitStack() as resources:
-        opening.lock(exam.folder, resources, "grades.lock", "wait for it")
+        disk.lock(exam.folder, resources, "grades.lock", "wait for it")
         path = exam.folder / grades.FILE
         lines = Lines.open(path, Grade.of, resources)
         asyncio.run(all_of(exam, keys, lines))

@@ -39,14 +39,24 @@ def read(check: Check, value, where: str = "", most: int = 8):
   Raises:
     ValueError: Everything that is wrong, in one line.
   """
+  found, told = _run(check, value, where, most)
+  if told:
+    raise ValueError(told)
+  return found
+
+
+def wrong(check: Check, value, where: str = "", most: int = 8) -> str:
+  """Returns what `read` would raise, "" if nothing; arguments as of `read`."""
+  return _run(check, value, where, most)[1]
+
+
+def _run(check, value, where, most):
   faults: list[str] = []
   found = check(value, where, faults)
-  if faults:
-    different = [*dict.fromkeys(faults)]
-    more = len(different) - most
-    rest = [f"and {more} more"] if more > 0 else []
-    raise ValueError("; ".join(different[:most] + rest))
-  return found
+  different = [*dict.fromkeys(faults)]
+  more = len(different) - most
+  rest = [f"and {more} more"] if more > 0 else []
+  return found, "; ".join(different[:most] + rest)
 
 
 def is_integer(value) -> bool:
@@ -82,8 +92,11 @@ def number(
   limits = _limits(least=least, most=most, above=above, below=below)
 
   def check(value, where, faults):
-    if is_number(value) and math.isfinite(value) and limits.hold(value):
-      return float(value)
+    try:
+      if is_number(value) and math.isfinite(value) and limits.hold(value):
+        return float(value)
+    except OverflowError:  # an integer that no float holds
+      pass
     return refuse(where, value, f"a number{limits}", faults)
 
   return check

@@ -15,7 +15,6 @@ from tv_jax.engine import timing as engine_timing
 from tv_jax.engine.pair import Pair
 from tv_jax.runs import answers, asking, environment
 from tv_jax.runs import questions as questions_lib
-from tv_jax.runs.hosts import ALONE, Hosts
 from tv_jax.runs.questions import Question
 from tv_jax.runs.records import Method
 from tv_jax.runs.settings import Run
@@ -72,11 +71,11 @@ def measure(
   planned: Plan,
   say: Callable[[str], None],
   ahead: engine.Ahead,
-  hosts: Hosts = ALONE,
+  meet: Callable[[], None] = lambda: None,
 ) -> dict:
   """Times the methods; what is kept as a run's timing.
 
-  Nothing is compiled beside what is timed.
+  Nothing is compiled beside what is timed. `meet` is called between answers.
   """
   asked, hows, longest = planned
   prompts = [
@@ -86,7 +85,7 @@ def measure(
   ahead_of = {}
 
   def before(method, warm):
-    hosts.together()
+    meet()
     if not warm:
       say(f"timing: {method} (compiling)")
       ahead_of[method] = ahead.reach(hows[method], 1, longest)

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from tv_jax.edge import disk
 from tv_jax.engine import estimates
 from tv_jax.engine.estimates import Estimate
-from tv_jax.runs import records
+from tv_jax.runs import records, store
 from tv_jax.runs.report import formats, fragments, page, plots, speed, tables
 from tv_jax.runs.report.tables import ALL, Cells, Table
-from tv_jax.runs.store import checks
 
 _ESTIMATES = {
   "acceptance_by_item": "by_item",
@@ -48,7 +47,7 @@ def write(folder: str | os.PathLike) -> Report:
     OSError: It cannot be written to.
   """
   folder = pathlib.Path(folder)
-  unit = checks.read(folder)
+  unit = store.read(folder)
   if not unit.items:
     raise ValueError(f"{folder}: there are no answers yet to report on")
   baseline = unit.config["baseline"]
