@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import tv_jax
-from launch import shapes
 from tests import quick
 from tv_jax import certify
 from tv_jax import tree as tree_lib
@@ -76,7 +75,6 @@ def test_a_tree_is_named_with_its_file(tmp_path):
   path.write_text(calibrating.text(POLICY, {"draft": "mine"}))
   text = f"adaptive:2,2@{path}"
   assert tree_lib.parse(text) == SMALL
-  assert shapes.of(text) == shapes.of("adaptive:2,2")
   with pytest.raises(ValueError, match=r"absent.json cannot be read"):
     tree_lib.parse("adaptive:2,2@absent.json")
   with pytest.raises(ValueError, match="3 nodes at depth 1"):

@@ -66,7 +66,7 @@ def run(
 def find(
   folder: str | os.PathLike, tasks: Sequence[str]
 ) -> list[tuple[dict, Exam]]:
-  """Configs of the runs that were asked of the tasks, with what to grade."""
+  """Returns the config and the exam of each run with answers of the tasks."""
   folder = pathlib.Path(folder)
   found = [*store.read_many(folder)]
   if not found:

@@ -11,7 +11,7 @@ to `faults` for each thing that is wrong. `read` raises all lines as one error.
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -25,6 +25,7 @@ Check = Callable[[Any, str, list[str]], Any]
 
 # What an axis of an array can have.
 MOST = 2**31 - 1
+_LARGEST = sys.float_info.max
 
 
 def read(check: Check, value, where: str = "", most: int = 8):
@@ -92,11 +93,9 @@ def number(
   limits = _limits(least=least, most=most, above=above, below=below)
 
   def check(value, where, faults):
-    try:
-      if is_number(value) and math.isfinite(value) and limits.hold(value):
-        return float(value)
-    except OverflowError:  # an integer that no float holds
-      pass
+    # Of an integer that no float holds, isfinite raises an error.
+    if is_number(value) and abs(value) <= _LARGEST and limits.hold(value):
+      return float(value)
     return refuse(where, value, f"a number{limits}", faults)
 
   return check

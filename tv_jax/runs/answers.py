@@ -197,9 +197,7 @@ class Answerer:
     return Answer(**key._asdict(), **found)
 
 
-def line(
-  records: Records, row: int, how: engine.Settings, tokenizer
-) -> dict:
+def line(records: Records, row: int, how: engine.Settings, tokenizer) -> dict:
   """What is kept of an answer: from it, every table is made."""
   cycles = int(records.cycles[row])
   tokens = records.tokens[row, : int(records.kept[row])].tolist()

@@ -10,8 +10,8 @@ import jax
 from tv_jax import drafting, engine, models
 from tv_jax import tree as tree_lib
 from tv_jax.edge.reading import place_of
-from tv_jax.engine import sizes
 from tv_jax.engine import pair as pair_lib
+from tv_jax.engine import sizes
 from tv_jax.engine.pair import Pair
 from tv_jax.models import memory, sharding, templates
 from tv_jax.runs import asking, environment, metrics, sources, store, timing
