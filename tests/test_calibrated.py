@@ -21,7 +21,7 @@ from tv_jax.edge import reading
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.runs import sources
 from tv_jax.tree import NO_PARENT, Adaptive, Calibrated
-from tv_jax.tune import calibrating, sampling
+from tv_jax.tune import sampling
 from tv_jax.verifiers import VERIFIERS
 
 # Rows that differ, so that small worlds have trees of several shapes.
@@ -72,7 +72,7 @@ def test_a_file_of_what_is_no_table_is_refused(tmp_path, content, message):
 
 def test_a_tree_is_named_with_its_file(tmp_path):
   path = tmp_path / "a.json"
-  path.write_text(calibrating.text(POLICY, {"draft": "mine"}))
+  path.write_text(sampling.calibration_text(POLICY, {"draft": "mine"}))
   text = f"adaptive:2,2@{path}"
   assert tree_lib.parse(text) == SMALL
   with pytest.raises(ValueError, match=r"absent.json cannot be read"):
@@ -121,10 +121,10 @@ def sample(sure):
 
 
 def test_a_chance_is_a_ratio_of_sums(monkeypatch):
-  monkeypatch.setattr(calibrating, "_PRIOR", 1e-9)
-  monkeypatch.setattr(calibrating, "STEPS", (0.5,))
+  monkeypatch.setattr(sampling, "_PRIOR", 1e-9)
+  monkeypatch.setattr(sampling, "STEPS", (0.5,))
   low, high = 0.1, 0.9
-  found = calibrating.calibrate(
+  found = sampling.calibrate(
     sample([[low, high, low, 0, 0], [high, high, high, 0, 0]])
   )
   # Below: the first root, and the first cycle's second child.
@@ -136,9 +136,9 @@ def test_a_chance_is_a_ratio_of_sums(monkeypatch):
 
 
 def test_of_what_was_not_met_the_chance_is_that_of_all_rows():
-  found = calibrating.calibrate(sample(np.full((2, 5), 0.99)))
+  found = sampling.calibrate(sample(np.full((2, 5), 0.99)))
   rows = np.array(found.chances)
-  assert len(rows) == len(calibrating.STEPS) + 1
+  assert len(rows) == len(sampling.STEPS) + 1
   overall = [2.2 / 3.6, 0.4 / 2]
   np.testing.assert_allclose(rows[:-1], np.tile(overall, (7, 1)), atol=6e-5)
   np.testing.assert_allclose(rows[-1], overall, atol=6e-5)
@@ -269,7 +269,7 @@ def test_a_length_is_a_sum_over_places(x64):
 @pytest.mark.long
 def test_rows_have_trees_of_their_own(tmp_path):
   pair = tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
-  (tmp_path / "a.json").write_text(calibrating.text(POLICY, {}))
+  (tmp_path / "a.json").write_text(sampling.calibration_text(POLICY, {}))
   asked = ["What does a fox eat?", "Which city is the capital of Spain?"]
   options = {
     "template": "chat",

@@ -13,7 +13,7 @@ from launch import models as models_lib
 from tests import checkpoints
 from tv_jax import runs
 from tv_jax.edge import reading
-from tv_jax.engine import extents, sizes
+from tv_jax.engine import sizes
 from tv_jax.models import families, layout, memory
 from tv_jax.runs import loading
 
@@ -40,7 +40,7 @@ def of_a_run(config, monkeypatch):
   with monkeypatch.context() as patch:
     patch.setattr(memory, "check", lambda parts, *_: seen.append(parts))
     # A launcher reckons for GPUs.
-    patch.setattr(sizes, "block", lambda: extents.BLOCK)
+    patch.setattr(sizes, "block", lambda: sizes.BLOCK)
     own = settings.models
     places = map(reading.place_of, (own.target, own.draft))
     loading.check(settings, *places)

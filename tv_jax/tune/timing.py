@@ -1,31 +1,30 @@
 """What a cycle costs here, by nodes and depth of the tree.
 
-One prompt at a time, after warm-up, all ways to decode in turn on each prompt,
-so that a busy machine is busy for all of them alike. Reading the prompt is not
-part of it.
+One prompt at a time, after warm-up. All ways to decode take turns on each
+prompt, so that other work on the machine slows all of them alike. Reading the
+prompt is not part of it.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import optimize
 
 from tv_jax.engine import Prompt, Rows, Settings
 from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.timing import in_turn
 from tv_jax.runs import environment
-from tv_jax.tree import Adaptive, Tree
+from tv_jax.tree import Tree
 
 
 class Timed(NamedTuple):
   """One way to decode, on some prompts."""
 
-  tree: Tree | Adaptive | None  # None: plain decoding
   seconds: np.ndarray  # [prompts] of a cycle
   length: Estimate  # tokens gained a cycle
 
@@ -70,9 +69,7 @@ def measure(
       one.records.accepted[0, :count]
       for one, count in zip(answers, cycles, strict=True)
     ]
-    tree = hows[name].plan.speculation
     timed[name] = Timed(
-      tree=tree and tree.tree,
       seconds=seconds / cycles,
       length=Estimate.clustered(
         np.concatenate(accepted), np.repeat(items, cycles)
@@ -85,32 +82,27 @@ class Cost(NamedTuple):
   """Seconds of a cycle: base + of_branching + of_level * D + of_node * N."""
 
   base: float
-  of_branching: float  # 0 for a chain: of it nothing is ever moved
+  of_branching: float  # 0 for a chain, whose cache rows need no moving
   of_level: float
   of_node: float
 
   def __call__(self, tree: Tree) -> float:
-    """Of a tree."""
+    """Returns the seconds of a cycle on this tree."""
     return float(np.dot(self, _shape(tree)))
 
 
-def fit(found: Sequence[Timed]) -> Cost:
-  """The least squares of shares of what trees took; no part is below 0.
+def fit(found: Sequence[tuple[Tree, float]]) -> Cost:
+  """Fits the cost to trees and their seconds, with no part below 0.
 
-  A pass of the draft for each level, and rows for each node: that a few more
-  rows may cost nothing, on a GPU, is left to the timing of what it suggests.
+  Least squares of the relative errors.
+
+  The draft has a pass for each level, and each node is a row of the passes.
+  That a few more rows may cost nothing on a GPU is not modelled: the candidate
+  that this leads to is timed.
   """
-  costs = np.array([one.cost for one in found])
-  shares = np.array([_shape(one.tree) for one in found]) / costs[:, None]
-  parts, least = np.zeros(len(Cost._fields)), np.inf
-  # With so few parts, each choice of those that are 0 can be tried.
-  for used in itertools.product([False, True], repeat=len(parts)):
-    own = np.zeros(len(parts))
-    own[[*used]] = np.linalg.lstsq(shares[:, used], np.ones(len(found)))[0]
-    if (own >= 0).all() and (off := np.sum((shares @ own - 1) ** 2)) < least:
-      parts, least = own, off
-  return Cost(*map(float, parts))
+  shares = np.array([np.divide(_shape(tree), cost) for tree, cost in found])
+  return Cost(*optimize.nnls(shares, np.ones(len(found)))[0].tolist())
 
 
-def _shape(tree):
+def _shape(tree: Tree) -> tuple[int, int, int, int]:
   return (1, int(not tree.is_chain), tree.max_depth, len(tree) - 1)
