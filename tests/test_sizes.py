@@ -108,10 +108,11 @@ def test_no_slot_is_needed_that_is_not_counted(
     assert [len(own) for own in result.tokens] == [16] * 4
     return result.tokens
 
-  def counted(tree, prompt, new, less=0):
+  def counted(tree, prompt, new, less=0, cpu=None):
+    del cpu
     return sizes.least_slots(tree, prompt + 1, new) - less
 
-  ample = found(lambda *_: 512)
+  ample = found(lambda *_, **__: 512)
   assert found(counted) == ample
   assert found(functools.partial(counted, less=fewer)) != ample
 
