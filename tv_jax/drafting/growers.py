@@ -205,18 +205,13 @@ def _if(wanted, go_on, features, cache):
   it is. Where nothing is no law is read; uniform ones are laws, at no cost.
   """
   law, below, after, _ = jax.eval_shape(go_on, features, cache)
-  nothing = (
-    jnp.full(law.shape, 1 / law.shape[-1], law.dtype),
-    _Level(
-      tokens=jnp.full(below.tokens.shape, INVALID, jnp.int32),
-      parent=jnp.full(below.parent.shape, NO_PARENT, jnp.int32),
-      worth=jnp.zeros_like(below.worth),
-      chosen=jnp.zeros_like(below.chosen),
-      fault=jnp.zeros_like(below.fault),
-    ),
-    jnp.zeros_like(after),
-    cache,
+  empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), below)
+  empty = empty._replace(
+    tokens=jnp.full_like(empty.tokens, INVALID),
+    parent=jnp.full_like(empty.parent, NO_PARENT),
   )
+  uniform = jnp.full(law.shape, 1 / law.shape[-1], law.dtype)
+  nothing = uniform, empty, jnp.zeros_like(after), cache
   return jax.lax.while_loop(
     lambda carry: carry[0],
     lambda carry: (jnp.bool(False), go_on(features, carry[1][-1])),
@@ -225,7 +220,7 @@ def _if(wanted, go_on, features, cache):
 
 
 def spread(tree: Tree | Adaptive, laws: jax.Array) -> jax.Array:
-  """[.., N, V] the laws [.., M, V] of inner nodes; leaves get any row."""
+  """Gives each node its law, [.., N, V] of [.., M, V]; leaves get any row."""
   return laws[..., place_of(tree), :]
 
 

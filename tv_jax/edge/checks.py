@@ -11,7 +11,7 @@ to `faults` for each thing that is wrong. `read` raises all lines as one error.
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -25,6 +25,7 @@ Check = Callable[[Any, str, list[str]], Any]
 
 # What an axis of an array can have.
 MOST = 2**31 - 1
+_LARGEST = sys.float_info.max
 
 
 def read(check: Check, value, where: str = "", most: int = 8):
@@ -39,14 +40,24 @@ def read(check: Check, value, where: str = "", most: int = 8):
   Raises:
     ValueError: Everything that is wrong, in one line.
   """
+  found, told = _run(check, value, where, most)
+  if told:
+    raise ValueError(told)
+  return found
+
+
+def wrong(check: Check, value, where: str = "", most: int = 8) -> str:
+  """Returns what `read` would raise, "" if nothing; arguments as of `read`."""
+  return _run(check, value, where, most)[1]
+
+
+def _run(check, value, where, most):
   faults: list[str] = []
   found = check(value, where, faults)
-  if faults:
-    different = [*dict.fromkeys(faults)]
-    more = len(different) - most
-    rest = [f"and {more} more"] if more > 0 else []
-    raise ValueError("; ".join(different[:most] + rest))
-  return found
+  different = [*dict.fromkeys(faults)]
+  more = len(different) - most
+  rest = [f"and {more} more"] if more > 0 else []
+  return found, "; ".join(different[:most] + rest)
 
 
 def is_integer(value) -> bool:
@@ -82,7 +93,8 @@ def number(
   limits = _limits(least=least, most=most, above=above, below=below)
 
   def check(value, where, faults):
-    if is_number(value) and math.isfinite(value) and limits.hold(value):
+    # Of an integer that no float holds, isfinite raises an error.
+    if is_number(value) and abs(value) <= _LARGEST and limits.hold(value):
       return float(value)
     return refuse(where, value, f"a number{limits}", faults)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tv_jax.tree import Tree, chain, from_paths, limits
+from tv_jax.tree import Tree, chain, check_size, from_paths
 from tv_jax.verifiers import Verifier, undefined
 
 # Children of a node at most.
@@ -33,8 +33,8 @@ def wide(
     beside: Trees that are to be parts of it, too.
   """
   beside = [*beside]
-  limits.check_nodes(nodes + 1)
-  limits.check_levels(depth)
+  check_size(nodes + 1, "nodes")
+  check_size(depth, "levels")
   rates = np.array(
     [[s * (1 - r) * r**j for j in range(MOST)] for s, r in _DRAFTS]
   )
