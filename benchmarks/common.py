@@ -1,4 +1,4 @@
-"""What benchmarks share: flags, models, prompts, races, tables."""
+"""Shared by the benchmarks: flags, models, prompts, races, tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import platform
 import shlex
 import sys
 import types
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import jax
@@ -18,10 +17,8 @@ import numpy as np
 import tv_jax
 from benchmarks import gpu_shapes
 from tv_jax.edge import cli, disk, endings, names
-from tv_jax.engine import batches, extents
 from tv_jax.engine.pair import Pair
 from tv_jax.runs import environment
-from tv_jax.runs import questions as questions_lib
 from tv_jax.tree import Tree, parse
 
 RANDOM = (
@@ -29,11 +26,8 @@ RANDOM = (
 )
 
 
-# Commands.
-
-
 class Parser(argparse.ArgumentParser):
-  """Reads flags; what is wrong with one is a line, and status 2."""
+  """Reads flags; a wrong one is refused in one line, with status 2."""
 
   def __init__(self, name: str, text: str | None):
     """Describes the command `name` of this package by its module's `text`."""
@@ -53,7 +47,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def at_least(least: int) -> Callable[[str], int]:
-  """A reader of whole numbers, none of them below `least`."""
+  """Makes a reader of whole numbers, none of them below `least`."""
 
   def number(text: str) -> int:
     if (found := int(text)) < least:
@@ -64,16 +58,13 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 def add_pair(parser: Parser) -> None:
-  """Adds the flags of a benchmark that decodes with a pair."""
+  """Adds the flags that name a pair."""
   parser.add_argument("--draft", help="a folder or a repository")
   parser.add_argument("--target", help="likewise; neither: random weights")
-  parser.add_argument("--prompts", help="JSON lines as Spec-Bench's")
-  parser.add_argument("--template", default="raw", help="raw, chat or vicuna")
-  parser.add_argument("--trees", default="chain:5 kary:2x5 eagle")
+  shapes = gpu_shapes.PAIRS
+  parser.add_argument("--shape", choices=shapes, default=shapes[0])
   parser.add_argument("--out", "--markdown", help="an .md for the tables")
-  parser.add_argument("--tokens", type=at_least(1), default=128)
   parser.add_argument("--rounds", type=at_least(1), default=7)
-  parser.add_argument("--seed", type=at_least(0), default=0)
 
 
 def check_out(path: str | None) -> None:
@@ -82,7 +73,7 @@ def check_out(path: str | None) -> None:
 
 
 def run(name: str, main: Callable[[list[str]], int | None]) -> None:
-  """Runs a command and exits; a user's fault is one line, and status 2."""
+  """Runs a command and exits; a user's error is one line, and status 2."""
 
   def command(heard):
     try:
@@ -96,7 +87,7 @@ def run(name: str, main: Callable[[list[str]], int | None]) -> None:
 
 
 def tree(text: str) -> Tree:
-  """A tree that is known beforehand."""
+  """Reads a tree that is known beforehand."""
   found = parse(text)
   if not isinstance(found, Tree):
     raise ValueError(f"tree {text!r}: give one that is known beforehand")
@@ -104,46 +95,21 @@ def tree(text: str) -> Tree:
 
 
 def parse_trees(text: str, read: Callable = tree) -> dict:
-  """Trees by name."""
+  """Reads trees, by name."""
   try:
     return {name: read(name) for name in names.split(text)}
   except ValueError as error:
     raise ValueError(f"--trees: {error}") from error
 
 
-# Models and prompts.
-
-
-def read_pair(given: argparse.Namespace) -> tuple[Pair, list]:
-  """The pair of the flags, random if no path is given; and prompts as tokens.
-
-  Prompts are those of the padded size that is the commonest, so that each
-  method is compiled once for each number of rows.
-  """
+def read_pair(given: argparse.Namespace) -> Pair:
+  """Loads the pair of the flags, or makes a random one without paths."""
   check_out(given.out)
   if (given.target is None) != (given.draft is None):
     raise ValueError("give both --draft and --target, or neither")
   if given.target is None:
-    pair = gpu_shapes.random_pair()
-    rng = np.random.default_rng(0)
-    return pair, rng.integers(3, 4096, (8, 40)).tolist()
-  pair = tv_jax.load(given.draft, given.target)
-  asked = questions_lib.load_questions(given.prompts or "minibench")
-  texts = [question.turns[0] for question in asked]
-  encoded = batches.encode(pair, texts, given.template, limit=1)
-  sizes = [extents.prompt_slots(len(tokens)) for tokens in encoded]
-  (common, _), *_ = Counter(sizes).most_common(1)
-  kept = zip(encoded, sizes, strict=True)
-  return pair, [tokens for tokens, size in kept if size == common]
-
-
-def rows_of(encoded: list, count: int, turn: int) -> tuple[list, list[int]]:
-  """The `count` prompts of a round, and a number for each."""
-  items = [turn * count + i for i in range(count)]
-  return [encoded[item % len(encoded)] for item in items], items
-
-
-# Measurement.
+    return gpu_shapes.random_pair(given.shape)
+  return tv_jax.load(given.draft, given.target)
 
 
 def race(methods: dict, rounds: int, seed, say: Callable = print) -> dict:
@@ -169,12 +135,9 @@ def race(methods: dict, rounds: int, seed, say: Callable = print) -> dict:
 
 
 def spread(values) -> str:
-  """The median, and the quartiles."""
+  """Formats the median and the quartiles."""
   low, middle, high = np.percentile(values, [25, 50, 75])
   return f"{middle:.2f} ({low:.2f} to {high:.2f})"
-
-
-# What is printed.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -3,22 +3,23 @@
     python -m benchmarks.gpu --out=results
 
 on a machine with a CUDA GPU of 48 GB or more: no checkpoints, no data. It
-leaves a JSON file and a Markdown table in the folder. Most of its time is that
-of compiling: with 16 cores and an H100 the default of 440 seconds is about
-enough, --seconds=1200 for all of it. On a laptop, for a look at it:
+writes a JSON file and Markdown tables into the folder. Most of the time it
+compiles: with 16 cores and an H100 the default of 440 seconds is about enough,
+--seconds=1200 for all of it. On a laptop, for a look at it:
 
     JAX_PLATFORMS=cpu python -m benchmarks.gpu --toy --out=results
 
-First it checks: that both forms of each rule take the same decisions, that
-whole generations are the same when repeated and with CUDA graphs on and off,
-that temperature 0 is plain greedy decoding, that samples follow the target's
-law. Then it times whole cycles, verification and single passes, each beside the
-least time in which the chip's memory could move what must be moved.
+First it checks that both forms of each rule take the same decisions, that whole
+generations are the same when repeated and with CUDA graphs on and off, and that
+temperature 0 is plain greedy decoding. (`python -m tv_jax.audit` tests the law
+of samples, on a GPU too.) Then it times whole cycles, verification and single
+passes, each beside the least time in which the chip's memory could move what
+must be moved.
 
-Weights are random, and what is accepted of a draft means nothing: times are
-per cycle, and "tokens/s at the paper's length" is what a cycle of that time
-would give if it gained as many tokens as the paper reports (table 1, the mean
-over tasks at temperature 1). It is not a measured speed.
+Weights are random, so that acceptance means nothing: times are per cycle, and
+"tokens/s at the paper's length" is what a cycle of that time would give at the
+acceptance length that the paper reports (table 1, the mean over tasks at
+temperature 1). It is not a measured speed.
 
 A case that fails is recorded, the others go on, and the exit status is 1.
 After --seconds no further case is begun; what was left out is named.
@@ -47,7 +48,7 @@ WORKERS = 8  # programs that are compiled at a time
 
 
 def setting() -> dict:
-  """The machine and the versions."""
+  """Describes the machine and the versions."""
   chip = gpu_times.bandwidth_of_chip()
   return {
     "date": datetime.date.today().isoformat(),
@@ -61,17 +62,16 @@ def setting() -> dict:
 
 
 def run_cases(parts: dict, scale, budget: float, save) -> tuple[list, list]:
-  """Runs cases until they or the time are at an end.
+  """Runs cases until all are done or the time is up.
 
-  The cases of a part are prepared side by side, which is to compile; then what
-  is left of each is done, which is to time.
+  The cases of a part compile side by side; then they are timed one by one.
 
   Args:
-    parts: By name, functions of `scale` that give cases.
+    parts: Functions of `scale` that give cases, by name.
     scale: How large everything is.
     budget: Seconds.
     save: Called with rows and skipped cases after each case, so that a crash
-      leaves what was had before it.
+      loses nothing that came before it.
 
   Returns:
     The rows, each with its part and case, and what was skipped.
@@ -100,7 +100,7 @@ def run_cases(parts: dict, scale, budget: float, save) -> tuple[list, list]:
       except TimeoutError:
         skipped.append(f"{part}: {name}")
         continue
-      except Exception as error:  # whatever it is: the others are to go on
+      except Exception as error:  # whatever it is, the other cases go on
         traceback.print_exception(error)
         row["error"] = f"{type(error).__name__}: {error}".splitlines()[0]
       common.say(f"[{budget - left():5.0f} s] {part}: {name}")
@@ -112,7 +112,7 @@ def run_cases(parts: dict, scale, budget: float, save) -> tuple[list, list]:
 
 
 def markdown(found: dict) -> str:
-  """The results as tables, one a part."""
+  """Writes the results as tables, one for each part."""
   lines = [f"# `python -m benchmarks.gpu`, {found['setting']['date']}", ""]
   lines += [f"- {key}: {value}" for key, value in found["setting"].items()]
   for part in dict.fromkeys(row["part"] for row in found["rows"]):
@@ -139,7 +139,7 @@ def _cell(value) -> str:
 
 
 def main(arguments: list[str]) -> int:
-  """The command; returns its exit status."""
+  """Runs the command; returns its exit status."""
   parser = common.Parser("gpu", __doc__)
   out = os.environ.get("OUT") or "docs/measurements"
   parser.add_argument("--out", type=pathlib.Path, default=out, help="a folder")

@@ -4,17 +4,16 @@
     JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels --chip=a6000
     JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels --dtype=int8
 
-Compiles whole generations for a GPU that need not be there (it takes a minute a
-tree, and jax-cuda13-plugin and jax-cuda13-pjrt), counts the kernels of each
+Compiles whole generations for a GPU that need not be there (it takes a minute
+per tree, and jax-cuda13-plugin and jax-cuda13-pjrt), counts the kernels of each
 stage of a cycle, and the bytes that the stage must move: weights and caches
-once a pass, laws once.
+once per pass, laws once.
 
-What a stage takes at least is the larger of two times: bytes over the
-bandwidth of the chip's data sheet, and kernels times what one that moves next
-to nothing takes in the mean, 1.5 us, as commit's did on an H100. There the
-profiler counted the kernels that stand here, and two more at most; verification
-took 1.5 to 2.5 times its least time, passes 1.3 to 1.8 times
-(docs/performance.md).
+The least time of a stage is the larger of two: bytes over the bandwidth of the
+chip's data sheet, and kernels times 1.5 us, the mean of commit's on an H100,
+which move next to nothing. There the profiler counted these kernels and at most
+two more; verification took 1.5 to 2.5 times its least time, passes 1.3 to 1.8
+times (docs/performance.md).
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ from collections.abc import Callable
 
 import jax
 
-from benchmarks import common, gpu_program, gpu_shapes
+from benchmarks import common, gpu_program, gpu_shapes, gpu_times
 from benchmarks.gpu_times import CHIPS
-from tv_jax.engine import decoding
+from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import program
 from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS
 
@@ -42,11 +42,11 @@ _STAGE = rf"while/body/({'|'.join(STAGES)})/"
 _SLOTS, _PROMPT, _NEW = 1024, 128, 128
 
 
-def generation(
+def _generation(
   pair: tuple[str, str], dtype: str, tree: Tree, rule: str
 ) -> tuple[Callable, tuple]:
-  """What decodes, and the shapes of what it is given."""
-  draft, target = (_shapes(name, dtype) for name in pair)
+  """Returns what decodes, and the shapes of its arguments."""
+  draft, target = (gpu_times.shapes(name, dtype) for name in pair)
   plan = gpu_shapes.plan(target, draft, tree, rule)
   caches = functools.partial(
     gpu_shapes.empty_caches, target.config, draft.config, 1, _SLOTS
@@ -54,23 +54,18 @@ def generation(
   request = functools.partial(
     gpu_shapes.request, 1, _PROMPT, _NEW, target.config.vocab_size
   )
-  return functools.partial(decoding.generate, plan, new=_NEW), (
-    decoding.Params(target.params, draft.params),
+  return functools.partial(program.generate, plan, new=_NEW), (
+    plan_lib.Params(target.params, draft.params),
     jax.eval_shape(request),
     jax.eval_shape(caches),
   )
 
 
-def _shapes(name, dtype):
-  config = gpu_shapes.config(name, dtype)
-  return gpu_shapes.model(config, gpu_shapes.shapes_on(config))
-
-
 def bytes_by_stage(
   pair: tuple[str, str], dtype: str, tree: Tree
 ) -> dict[str, int]:
-  """What each stage must move."""
-  draft, target = (_shapes(name, dtype) for name in pair)
+  """Counts what each stage must move."""
+  draft, target = (gpu_times.shapes(name, dtype) for name in pair)
   law = 4 * target.config.vocab_size
   rows = sum(
     gpu_shapes.bytes_of_pass(model, 1) - gpu_shapes.bytes_of_pass(model, 0)
@@ -90,8 +85,8 @@ def bytes_by_stage(
 def estimate(
   pair, dtype: str, tree: Tree, rule: str, chip: str
 ) -> common.Table:
-  """Kernels, bytes and the least time of each stage."""
-  function, arguments = generation(pair, dtype, tree, rule)
+  """Tabulates kernels, bytes and the least time of each stage."""
+  function, arguments = _generation(pair, dtype, tree, rule)
   program = gpu_program.compile_for(
     function,
     *arguments,
@@ -120,14 +115,15 @@ def estimate(
 
 
 def main(arguments: list[str]) -> None:
-  """Reads the flags, compiles, prints a table a tree."""
+  """Reads the flags, compiles, prints a table for each tree."""
   parser = common.Parser("gpu_kernels", __doc__)
   parser.add_argument("--chip", choices=sorted(BANDWIDTH), default="h100")
   parser.add_argument("--trees", default="eagle,kary:2x5")
   parser.add_argument("--verifiers", default="traversal", choices=VERIFIERS)
   types = ["bfloat16", "int8"]
   parser.add_argument("--dtype", choices=types, default=types[0])
-  gpu_shapes.add_pair(parser)
+  for name, usual in (("draft", "Llama-3.2-1B"), ("target", "Llama-3.1-8B")):
+    parser.add_argument(f"--{name}", default=usual, choices=gpu_shapes.MODELS)
   given = parser.parse_args(arguments)
   if reason := gpu_program.why_not():
     raise ValueError(reason)

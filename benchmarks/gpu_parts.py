@@ -1,8 +1,8 @@
-"""What `benchmarks.gpu` runs: the checks of gpu_checks.py, and times.
+"""The parts of `benchmarks.gpu`: the checks of gpu_checks.py, and times.
 
 A part is a function of a scale that gives its cases: each a name, a function,
 and its arguments. The function returns a row of results, or a function that
-does: what comes before it, which is to compile, may run beside others.
+does: before that it compiles, which may run beside others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STAGE = re.compile(r"while/body/(draft|target|verify|commit)\b")
 
 
 def passes(scale: Scale) -> Iterator[tuple]:
-  """One pass of a model over T tokens, in a loop on the device."""
+  """Times one pass of a model over T tokens, in a loop on the device."""
   draft, target = scale.pair
   trees = [common.tree(tree) for tree in scale.trees]
   for T in sorted({1, *map(len, trees)}):
@@ -59,12 +59,12 @@ def _pass(scale, name, T):
   return row
 
 
-# Of a verification that is timed: drafts that take turns, and their proposal.
+# How many drafts take turns in a timed verification, and their proposal.
 _BANK, _PROPOSAL = 8, proposals.WITHOUT_REPLACEMENT
 
 
 def verification(scale: Scale) -> Iterator[tuple]:
-  """One decision of one tree, in a loop on the device."""
+  """Times one decision of one tree, in a loop on the device."""
   for name in scale.trees:
     tree = common.tree(name)
     for rule in (*scale.rules, *["block"] * tree.is_chain):
@@ -77,9 +77,10 @@ def verification(scale: Scale) -> Iterator[tuple]:
 
 
 def _laws(tree, V):
-  """Tokens, draft laws, and the target's logits.
+  """Makes tokens, draft laws, and the target's logits.
 
-  A bank of tokens, or what does not depend on the coins would leave the loop.
+  Tokens change from turn to turn, else what depends on no coin would leave the
+  loop.
   """
   key = jax.random.key(0)
   p = 4 * jax.random.normal(key, (len(tree), V))
@@ -128,7 +129,7 @@ def _draw(scale, tree):
 
 
 def cycles(scale: Scale) -> Iterator[tuple]:
-  """Plain decoding, trees, another rule, an EAGLE head, and several rows."""
+  """Times plain decoding, trees, rules, an EAGLE head, and several rows."""
   pair, first = scale.pair, scale.trees[0]
   yield f"{pair[1]}, plain", _plain, scale, 1
   for tree in scale.trees:
@@ -166,7 +167,7 @@ def _rated(generation, length, name) -> dict:
 
 
 def stages(scale: Scale) -> Iterator[tuple]:
-  """Kernels and what they take, by stage, outside of CUDA graphs."""
+  """Counts kernels and times them, by stage, outside of CUDA graphs."""
   for tree in scale.trees[:1] + scale.trees[2:3]:
     name = f"{' and '.join(scale.pair)}, {tree}, traversal"
     yield name, Stages, scale, scale.pair, tree
@@ -181,7 +182,7 @@ class Stages(Generation):
     super().__init__(scale, pair, tree, rule, options=none)
 
   def __call__(self) -> dict:
-    """Kernels and their microseconds a cycle, by stage."""
+    """Returns kernels and their microseconds a cycle, by stage."""
     run = self.runner()
     jax.block_until_ready(run(CYCLES))
     with tempfile.TemporaryDirectory() as folder:
@@ -195,7 +196,7 @@ class Stages(Generation):
     count, spent = collections.Counter(), collections.Counter()
     for name, nanoseconds in launched:
       found = _STAGE.search(scopes.get(name, ""))
-      # Before the first cycle and after the last, and what has no name.
+      # Other: before the first cycle, after the last, and what has no name.
       stage = found[1] if found else "other"
       count[stage] += 1
       spent[stage] += nanoseconds
@@ -209,7 +210,7 @@ class Stages(Generation):
 
 
 def _kernels(folder: pathlib.Path) -> Iterator[tuple[str, float]]:
-  """Instructions and nanoseconds of what ran on the device."""
+  """Returns instructions and nanoseconds of what ran on the device."""
   for path in folder.rglob("*.xplane.pb"):
     for plane in jax.profiler.ProfileData.from_file(str(path)).planes:
       if not plane.name.startswith("/device:GPU"):

@@ -17,12 +17,12 @@ import jax
 from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
 
-from tv_jax.engine import decoding
+from tv_jax.engine import programs
 
 TARGETS = pathlib.Path(__file__).parent / "targets"
 
 # What `generate` asks of the compiler on a GPU.
-CAPTURE = decoding.CAPTURE
+CAPTURE = programs.CAPTURE
 
 
 def available() -> bool:

@@ -1,4 +1,4 @@
-"""The paper's models as shapes, and what programs are made of.
+"""The paper's models as shapes, and the arguments of the engine's programs.
 
 Nothing here needs a checkpoint: parameters are random, or mere shapes.
 """
@@ -15,7 +15,8 @@ import numpy as np
 
 from tv_jax import drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.engine import decoding
+from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import program
 from tv_jax.engine.pair import Pair
 from tv_jax.models import (
   Head,
@@ -35,7 +36,7 @@ from tv_jax.tree import Tree
 
 
 def _llama(hidden, mlp, layers, heads, vocabulary, positions, **others):
-  """What a config.json says, its dtype apart."""
+  """Returns a config.json's content, without its dtype."""
   return {
     "model_type": "llama",
     "hidden_act": "silu",
@@ -66,14 +67,16 @@ def _llama_3(*sizes, scaling, tied=False):
   )
 
 
-def _bundled(*sizes):
-  ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-  return _llama(*sizes, 4096, 1024, tie_word_embeddings=True, **ids)
+_IDS = {
+  "bos_token_id": 1,
+  "eos_token_id": 2,
+  "pad_token_id": 0,
+  "tie_word_embeddings": True,
+}
+_SMOL = {"num_key_value_heads": 3, "rope_theta": 100000.0, **_IDS}
 
-
-# Hidden size, the MLP's, layers, heads, vocabulary, positions. The paper's are
-# from the config.json of the repository on the Hugging Face hub that is named
-# beside each.
+# Hidden size, the MLP's, layers, heads, vocabulary, positions: from config.json
+# of the repository on the Hugging Face hub that is named above each.
 MODELS = {
   # meta-llama/Llama-3.1-70B-Instruct
   "Llama-3.1-70B": _llama_3(8192, 28672, 80, 64, 128256, 131072, scaling=8.0),
@@ -83,19 +86,22 @@ MODELS = {
   "Llama-3.2-1B": _llama_3(
     2048, 8192, 16, 32, 128256, 131072, scaling=32.0, tied=True
   ),
+  # HuggingFaceTB/SmolLM2-135M, and a draft of two such layers.
+  "SmolLM2": _llama(576, 1536, 30, 9, 49152, 8192, **_SMOL),
+  "SmolLM2 draft": _llama(576, 1536, 2, 9, 49152, 8192, **_SMOL),
   # The shapes of the bundled pair, and two that a laptop runs in no time.
-  "bundled": _bundled(256, 640, 5, 4),
-  "bundled draft": _bundled(64, 192, 2, 2),
+  "bundled": _llama(256, 640, 5, 4, 4096, 1024, **_IDS),
+  "bundled draft": _llama(64, 192, 2, 2, 4096, 1024, **_IDS),
   "toy": _llama(32, 48, 2, 4, 64, 512, num_key_value_heads=2),
   "toy draft": _llama(16, 24, 1, 2, 64, 512, num_key_value_heads=2),
 }
 
-
-# Models.
+# Of which random pairs are made.
+PAIRS = ("bundled", "SmolLM2")
 
 
 def config(name: str, dtype: str, layers: int | None = None) -> Config:
-  """One of `MODELS`; of fewer layers, if their number is given.
+  """Returns the config of one of `MODELS`, perhaps with fewer layers.
 
   In int8 all but the weights of products is in bfloat16.
   """
@@ -108,7 +114,7 @@ def config(name: str, dtype: str, layers: int | None = None) -> Config:
 
 
 def parameters(config: Config, leaves, make: Callable) -> dict:
-  """Parameters, each `make(leaf, shape)`."""
+  """Makes parameters, each by `make(leaf, shape)`."""
   size, params = decoder.sizes(config), {}
   for leaf in leaves:
     node = params
@@ -120,7 +126,7 @@ def parameters(config: Config, leaves, make: Callable) -> dict:
 
 
 def shapes_on(config: Config, mesh=None) -> Callable:
-  """A `make` of shapes instead of arrays, split over `mesh` if there is one."""
+  """Returns a `make` of shapes, split over `mesh` if there is one."""
 
   def make(leaf, shape):
     on = sharding.placement(leaf.axes, mesh)
@@ -137,7 +143,7 @@ def shapes_on(config: Config, mesh=None) -> Callable:
 
 
 def random_of(config: Config, seed: int, scale: float = 0.02) -> Callable:
-  """A `make` of random arrays on the device; norms are around 1."""
+  """Returns a `make` of random arrays on the device; norms are around 1."""
   keys = iter(jax.random.split(jax.random.key(seed), 4096))
 
   def make(leaf, shape):
@@ -150,7 +156,7 @@ def random_of(config: Config, seed: int, scale: float = 0.02) -> Callable:
 
 
 def as_loaded(config: Config, make: Callable) -> Callable:
-  """`make` of weights that lie as `tv_jax.load` has them, not of eight bits."""
+  """Returns `make` with weights in the layout that `tv_jax.load` gives them."""
   if jax.default_backend() != "cpu":
     return make
 
@@ -165,7 +171,7 @@ def as_loaded(config: Config, make: Callable) -> Callable:
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def _eight_bits(key, shape, rows, scale):
-  """As of normal weights, of which the largest is four deviations."""
+  """Makes what normal weights up to four deviations are rounded to."""
   step = 4 * scale / quantised.MOST
   values = jnp.round(scale / step * jax.random.normal(key, shape))
   values = jnp.clip(values, -quantised.MOST, quantised.MOST)
@@ -179,7 +185,7 @@ def _normal(key, shape, dtype, mean, scale):
 
 
 def model(config: Config, make: Callable, mesh=None) -> Model:
-  """A Llama of parameters that `make` makes."""
+  """Makes a Llama of parameters by `make`."""
   return Model(
     config=config,
     params={"params": parameters(config, families.leaves(config), make)},
@@ -190,12 +196,12 @@ def model(config: Config, make: Callable, mesh=None) -> Model:
 
 
 def random_model(config: Config, seed: int, scale: float = 0.02) -> Model:
-  """A Llama of random weights."""
+  """Makes a Llama of random weights."""
   return model(config, random_of(config, seed, scale))
 
 
 def head(target: Model, make: Callable) -> Head:
-  """An EAGLE-1 head for `target`: one layer of the same kind, with a bias."""
+  """Makes an EAGLE-1 head for `target`: one layer like its own, with a bias."""
   own = dataclasses.replace(target.config, num_hidden_layers=1)
   leaves = eagle.leaves(own, bias=True)
   params = parameters(own, leaves, make) | shared(target.params["params"])
@@ -209,27 +215,18 @@ def head(target: Model, make: Callable) -> Head:
   )
 
 
-def random_pair() -> Pair:
-  """A pair of random weights in the shape of the bundled one, as loaded."""
+def random_pair(name: str) -> Pair:
+  """Makes a pair of `PAIRS` with random weights, as `tv_jax.load` would."""
 
   def random(name, seed):
     own = config(name, "float32")
     return model(own, as_loaded(own, random_of(own, seed, 0.1)))
 
   return Pair(
-    target=random("bundled", 0),
-    draft=random("bundled draft", 1),
+    target=random(name, 0),
+    draft=random(f"{name} draft", 1),
     draft_kind="independent",
   )
-
-
-def add_pair(parser) -> None:
-  """Adds the flags that choose among `MODELS`."""
-  for name, default in (("draft", "Llama-3.2-1B"), ("target", "Llama-3.1-8B")):
-    parser.add_argument(f"--{name}", default=default, choices=MODELS)
-
-
-# Programs.
 
 
 def plan(
@@ -239,29 +236,27 @@ def plan(
   verifier: str = "traversal",
   proposal: str = "without_replacement",
   **others,
-) -> decoding.Plan:
-  """What `tv_jax.generate` would compile on a GPU; plain without a draft."""
+) -> plan_lib.Plan:
+  """Plans what `tv_jax.generate` compiles on a GPU; plain without a draft."""
   speculation = None
   if draft is not None:
     kind = "eagle" if isinstance(draft, Head) else "independent"
-    speculation = decoding.Speculation(
+    speculation = plan_lib.Speculation(
       drafter=drafting.KINDS[kind](draft.apply),
       tree=tree_lib.resolve(tree),
       proposal=proposals.PROPOSALS[proposal],
       verifier=verifiers.VERIFIERS[verifier],
     )
-  return decoding.Plan(
-    target=target.apply, speculation=speculation, one_by_one=False, **others
-  )
+  return plan_lib.Plan(target=target.apply, speculation=speculation, **others)
 
 
 def request(
   batch: int, prompt: int, limit: int, vocabulary: int, seed: int = 0
-) -> decoding.Request:
-  """Rows with random prompts of `prompt` tokens."""
+) -> plan_lib.Request:
+  """Makes rows with random prompts of `prompt` tokens."""
   prompts, rows = jax.random.split(jax.random.key(seed))
   shape = batch, prompt + 1
-  return decoding.Request(
+  return plan_lib.Request(
     prompts=jax.random.randint(prompts, shape, 0, vocabulary, jnp.int32),
     length=jnp.full(batch, prompt, jnp.int32),
     keys=jax.random.split(rows, batch),
@@ -273,34 +268,31 @@ def request(
 
 def empty_caches(
   target: Config, draft: Config | None, batch: int, slots: int
-) -> decoding.Caches:
-  """Caches for both models."""
-  return decoding.Caches(
+) -> plan_lib.Caches:
+  """Makes caches for both models."""
+  return plan_lib.Caches(
     caches.empty(target, batch, slots),
     draft and caches.empty(draft, batch, slots),
   )
 
 
-def compiled(plan: decoding.Plan, arguments, new: int, options=None):
-  """The program of a generation; its caches are donated."""
-  generate = functools.partial(decoding.generate, plan, new=new)
+def compiled(plan: plan_lib.Plan, arguments, new: int, options=None):
+  """Compiles a generation; its caches are donated."""
+  generate = functools.partial(program.generate, plan, new=new)
   lowered = jax.jit(generate, donate_argnums=2).lower(*arguments)
   return lowered.compile(compiler_options=options)
 
 
-# Bytes.
-
-
 def bytes_of(tree) -> int:
-  """Of all its arrays, or shapes."""
+  """Counts the bytes of all its arrays, or shapes."""
   return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
 def bytes_of_pass(model: Model | Head, slots: int, batch: int = 1) -> int:
-  """What a pass must read: weights once, a cache of `slots` for each row.
+  """Counts what a pass must read: weights once, each row's cache of `slots`.
 
-  Of an embedding only some rows, unless it is the unembedding too. What is
-  written, and activations, are little beside it.
+  Few rows of an embedding are read, unless it is the unembedding too. What is
+  written, and activations, are small beside it.
   """
   params, own = model.params["params"], model.config
   weights = bytes_of(params)
@@ -313,7 +305,7 @@ def bytes_of_pass(model: Model | Head, slots: int, batch: int = 1) -> int:
 def bytes_of_cycle(
   target: Model, draft: Model | Head, tree: Tree, slots: int, batch: int = 1
 ) -> int:
-  """Of a cycle: all passes, and each law of each row read once."""
+  """Counts a cycle's bytes: all passes, and each law of each row once."""
   laws = 4 * target.config.vocab_size * (len(tree) + len(tree.inner)) * batch
   passes = tree.max_depth * bytes_of_pass(draft, slots, batch)
   return bytes_of_pass(target, slots, batch) + passes + laws

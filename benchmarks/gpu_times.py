@@ -1,6 +1,6 @@
-"""How `benchmarks.gpu` takes times: first what is compiled, then the clock.
+"""How `benchmarks.gpu` takes times: first it compiles, then it times.
 
-Each function here that times compiles, and returns a function that does: the
+Each function here that times compiles, and returns a function that times: the
 first may run beside others, the second must not.
 """
 
@@ -19,11 +19,11 @@ from benchmarks import gpu_shapes
 from benchmarks.gpu_program import CAPTURE
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
-from tv_jax.engine import decoding
+from tv_jax.engine import plan as plan_lib
 from tv_jax.models import mask
 
-# Bytes a second from and to memory, by jax's name of the device: from the data
-# sheets of their makers.
+# Bytes a second from and to memory, by jax's name of the device: from the
+# makers' data sheets.
 CHIPS = {
   "NVIDIA B200": 8.0e12,
   "NVIDIA H200": 4.8e12,
@@ -44,11 +44,11 @@ _making = threading.Lock()
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scale:
-  """How large everything is: by itself, for a GPU."""
+  """How large everything is; the defaults are for a GPU."""
 
   pair: tuple[str, str] = ("Llama-3.2-1B", "Llama-3.1-8B")
   dtype: str = "bfloat16"  # of their weights
-  # What is drafted; the first is the one that most is done with.
+  # The first is the one that most is done with.
   trees: tuple[str, ...] = ("eagle", "chain:5", "kary:2x5")
   rules: tuple[str, ...] = ("traversal", "token_level")
   rows: int = 16  # of a batch
@@ -58,7 +58,6 @@ class Scale:
   new: int = 128  # tokens after it
   drafts: int = 64  # random ones that the forms of a rule are compared on
   drafts_vocabulary: int = 4096
-  samples: int = 16384  # of the output's law
   proposals: tuple[str, ...] = tuple(proposals.PROPOSALS)
   loops: int = 40  # iterations of a timed loop
   repeats: int = 3  # how often each time is taken; the least counts
@@ -76,7 +75,6 @@ TOY = Scale(
   new=16,
   drafts=8,
   drafts_vocabulary=32,
-  samples=256,
   proposals=("without_replacement",),
   loops=2,
   repeats=1,
@@ -84,23 +82,23 @@ TOY = Scale(
 
 
 def on_gpu() -> bool:
-  """Whether there is one."""
+  """Says whether jax runs on a GPU."""
   return jax.default_backend() == "gpu"
 
 
 def graphs() -> dict | None:
-  """Compiler options for CUDA graphs around loops, where there is CUDA."""
+  """Returns compiler options for CUDA graphs around loops, if on a GPU."""
   return CAPTURE if on_gpu() else None
 
 
 def bandwidth_of_chip() -> float | None:
-  """Bytes a second by the data sheet; None for an unknown chip."""
+  """Returns bytes a second by the data sheet; None for an unknown chip."""
   return CHIPS.get(jax.devices()[0].device_kind)
 
 
 def against_limit(seconds: float, moved: int) -> dict:
-  """A time beside the least in which memory can move this many bytes."""
-  if seconds <= 0:  # of a difference, lost in the noise
+  """Compares a time with the least in which memory can move these bytes."""
+  if seconds <= 0:  # a difference, lost in the noise
     return {"GB": moved / 1e9, "note": "too short to be timed"}
   row = {"ms": 1e3 * seconds, "GB": moved / 1e9}
   if limit := bandwidth_of_chip():
@@ -110,7 +108,7 @@ def against_limit(seconds: float, moved: int) -> dict:
 
 
 def least(run: Callable, repeats: int) -> float:
-  """The least of some times, after a first run that counts for nothing."""
+  """Returns the least of some times, after a run that does not count."""
   times = []
   for _ in range(repeats + 1):
     begin = time.perf_counter()
@@ -120,18 +118,18 @@ def least(run: Callable, repeats: int) -> float:
 
 
 def per_iteration(scale, body: Callable, carry, *arguments) -> Callable:
-  """Seconds of one `body(i, carry, *arguments)` inside a loop on the device.
+  """Times one `body(i, carry, *arguments)` inside a loop on the device.
 
-  The difference of two loops, so that calls and their copies cancel.
+  By the difference of two loops, so that calls and their copies cancel.
 
   Args:
-    scale: How often.
+    scale: How many iterations and repeats.
     body: As `jax.lax.fori_loop` takes it, with more arguments.
-    carry: What it is given first, or its shapes.
+    carry: The first carry, or its shapes.
     *arguments: Likewise.
 
   Returns:
-    A function of the carry and the arguments.
+    A function of the carry and the arguments to seconds.
   """
 
   def loop(count, carry, *arguments):
@@ -159,18 +157,18 @@ def per_iteration(scale, body: Callable, carry, *arguments) -> Callable:
 
 
 def one_pass(scale, model, rows: int, T: int, slots: int, length: int):
-  """Seconds of a pass over T tokens of each row, after `length` others.
+  """Times a pass over T tokens of each row, after `length` others.
 
   Args:
-    scale: How often.
-    model: Of arrays, or of shapes.
+    scale: How many iterations and repeats.
+    model: With arrays, or shapes.
     rows: B.
     T: Query length.
     slots: S, of the cache.
-    length: Tokens that are in it.
+    length: How many tokens are in it.
 
   Returns:
-    A function of the parameters.
+    A function of the parameters to seconds.
   """
   start = jnp.full(rows, length, jnp.int32)
   steps = start[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
@@ -196,20 +194,20 @@ def _weights(name: str, dtype: str):
 
 
 def weights(name: str, dtype: str):
-  """A random model of `MODELS`, made once."""
+  """Makes a random model of `MODELS`, once."""
   with _making:
     return _weights(name, dtype)
 
 
 @functools.lru_cache(maxsize=1)
 def head(name: str, dtype: str):
-  """A random EAGLE head for it."""
+  """Makes a random EAGLE head for it."""
   target = weights(name, dtype)
   return gpu_shapes.head(target, gpu_shapes.random_of(target.config, 7))
 
 
 def shapes(name: str, dtype: str):
-  """The same model, of shapes instead of arrays: all that compiling needs."""
+  """Makes the same model of shapes: all that compiling needs."""
   config = gpu_shapes.config(name, dtype)
   return gpu_shapes.model(config, gpu_shapes.shapes_on(config))
 
@@ -218,9 +216,9 @@ class Generation:
   """A generation at the paper's shapes: compiled when made, run when called.
 
   Attributes:
-    moved: Bytes that a cycle must move.
-    compiling: Seconds that it took to compile.
-    program: What was compiled.
+    moved: The bytes that a cycle must move.
+    compiling: The seconds that it took to compile.
+    program: The compiled program.
   """
 
   def __init__(
@@ -241,7 +239,7 @@ class Generation:
     self.program = gpu_shapes.compiled(
       self.plan,
       (
-        decoding.Params(target.params, draft and draft.params),
+        plan_lib.Params(target.params, draft and draft.params),
         jax.eval_shape(self._request),
         jax.eval_shape(self._caches),
       ),
@@ -268,9 +266,9 @@ class Generation:
     return gpu_shapes.empty_caches(target, draft, self.batch, self.slots)
 
   def runner(self):
-    """Weights and caches made: a function of the new tokens to the records."""
+    """Makes weights and caches; returns what gives so many tokens' records."""
     target, draft = self._models(weights, head)
-    params = decoding.Params(target.params, draft and draft.params)
+    params = plan_lib.Params(target.params, draft and draft.params)
     request, caches = self._request(), self._caches()
 
     def run(limit):
@@ -282,7 +280,7 @@ class Generation:
     return run
 
   def __call__(self) -> dict:
-    """Milliseconds of a cycle, between long generations and short ones."""
+    """Times a cycle by the difference of long and short generations."""
     run, times, counts = self.runner(), [], []
     for limit in (1, self.scale.new):
       times.append(least(functools.partial(run, limit), self.scale.repeats))

@@ -1,17 +1,16 @@
-"""What this machine could do, and what it does: passes and a cycle's stages.
+"""Times passes of both models beside what this machine could do.
 
     python -m benchmarks.roofline
-    python -m benchmarks.roofline --draft=DIR --target=DIR --trees=eagle
+    python -m benchmarks.roofline --draft=DIR --target=DIR
 
-First the machine: what its memory gives to a maximum over more than its caches
-hold, and its arithmetic to a large product. Then passes of both models over T
-tokens, inside a loop, each beside its limit: the larger of weights and cache
+First the machine: the bandwidth of its memory by a maximum over more than its
+caches hold, and its arithmetic by a large product. Then passes over T tokens,
+inside a loop, each beside its limit: the larger of bytes of weights and cache
 over the one, and of operations over the other. (Weights that fit in a cache are
-read faster than that.) Then the stages of a cycle on each tree, as
-`tv_jax.profile` has them.
+read faster than that.) `tv_jax.profile` times the stages of a cycle.
 
-Without checkpoints, random weights in the shape of the bundled pair are timed.
-The least of --rounds times counts: other work on the machine can only add.
+Without checkpoints, random weights of the shape in --shape are timed. The least
+of --rounds times counts: other work on the machine can only add.
 """
 
 import dataclasses
@@ -20,7 +19,6 @@ import functools
 import jax
 import jax.numpy as jnp
 
-import tv_jax
 from benchmarks import common, gpu_shapes
 from benchmarks.gpu_times import TOY, least, one_pass
 from tv_jax.models import families
@@ -80,32 +78,12 @@ def passes(name: str, model, speeds, rounds: int) -> common.Table:
   return common.Table(title=f"Passes of the {name}", header=header, rows=table)
 
 
-def stages(pair, asked, trees, given) -> list[str]:
-  """Where a cycle's time goes, on each tree."""
-  parts = []
-  for name, tree in trees.items():
-    common.say(f"stages on {name}")
-    found = tv_jax.profile(
-      pair,
-      asked[:1],
-      tree=tree,
-      panel=None,
-      ends=(),
-      max_new_tokens=given.tokens,
-      seed=given.seed,
-    )
-    parts.append(f"```\n{found!r}\n```")
-    print(f"\n{parts[-1]}", flush=True)
-  return parts
-
-
 def main(arguments: list[str]) -> None:
   """Reads the flags and runs."""
   parser = common.Parser("roofline", __doc__)
   common.add_pair(parser)
   given = parser.parse_args(arguments)
-  trees = common.parse_trees(given.trees, tv_jax.tree.parse)
-  pair, asked = common.read_pair(given)
+  pair = common.read_pair(given)
   parts = common.setting("roofline", arguments)
   parts += common.describe(pair, given)
   speeds = machine(pair.target.config.dtype)
@@ -117,7 +95,6 @@ def main(arguments: list[str]) -> None:
     common.say(f"passes of the {name}")
     model = getattr(pair, name)
     parts.append(passes(name, model, speeds, given.rounds).show())
-  parts += stages(pair, asked, trees, given)
   common.write(given.out, parts)
 
 

@@ -1,1 +1,1 @@
-"""Makes what tv_jax/assets/bundled holds: `python -m bundled --help`."""
+"""Makes the content of tv_jax/assets/bundled: `python -m bundled --help`."""

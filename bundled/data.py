@@ -9,78 +9,50 @@ import tokenizers
 
 from bundled import tasks, tokens
 from bundled.settings import Data
+from bundled.tasks.conversation import Conversation
 
-# Conversations that did not fit until a row is filled up with source text.
+# After so many conversations that did not fit, source text fills a row up.
 _MISSES = 4
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rows:
-  """B rows of T tokens: several documents after another.
-
-  Attributes:
-    tokens: The tokens.
-    positions: Each token's place in its document.
-    document: Which document of its row a token belongs to; -1 for padding.
-    weights: How much the prediction of the next token counts: 0 at the end
-      of a document.
-    answer: Whether the next token is one of an answer.
-  """
+  """B rows of T tokens, each with several documents one after the other."""
 
   tokens: np.ndarray  # [B, T] int32
-  positions: np.ndarray  # [B, T] int32
-  document: np.ndarray  # [B, T] int32
+  positions: np.ndarray  # [B, T] int32, each token's place in its document
+  document: np.ndarray  # [B, T] int32, its number in the row; -1: padding
+  # How much the prediction of the next token counts: 0 at a document's end.
   weights: np.ndarray  # [B, T] float32
-  answer: np.ndarray  # [B, T] float32
+  answer: np.ndarray  # [B, T] float32, whether the next token is an answer's
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Corpus:
-  """Where rows come from.
-
-  Attributes:
-    tokenizer: Of the models.
-    source: All tokens of the source text.
-    settings: What rows are like.
-    seed: Of all choices.
-  """
+  """Where rows come from."""
 
   tokenizer: tokenizers.Tokenizer
-  source: np.ndarray
+  source: np.ndarray  # all tokens of the source text
   settings: Data
-  seed: int
 
-  def rows(
-    self, stage: str, step: int, count: int, *, test: bool = False
-  ) -> Rows:
-    """The rows of one step of one stage of training.
-
-    Args:
-      stage: Its name.
-      step: Its number.
-      count: B.
-      test: Whether to make rows of conversations that are held out.
-
-    Returns:
-      The same ones for the same arguments.
-    """
+  def rows(self, stage: str, step: int, count: int) -> Rows:
+    """Makes the `count` rows of one step of one stage of training."""
     made = [
-      self._row(random.Random(f"{self.seed}/{stage}/{step}/{i}"), test)
-      for i in range(count)
+      self._row(random.Random(f"0/{stage}/{step}/{i}")) for i in range(count)
     ]
     return Rows(
       **{name: np.stack([row[name] for row in made]) for name in made[0]}
     )
 
-  def _row(self, rng, test):
+  def _row(self, rng):
     documents, room, misses = [], self.settings.length, 0
     alone = rng.random() < self.settings.source_rows
     if alone and len(self.source) > room:
       misses = _MISSES
     while misses < _MISSES:
       task = rng.choice(list(tasks.TASKS))
-      conversation = tasks.generate(task, rng, test=test)
+      conversation = tasks.generate(task, rng)
       ids, answer = encode(self.tokenizer, conversation)
       if len(ids) > room:
         misses += 1
@@ -98,7 +70,7 @@ class Corpus:
 
 
 def _pack(documents, length):
-  """Documents one after another, then padding."""
+  """Puts documents one after the other, then padding."""
   row = {
     "tokens": np.full(length, tokens.PAD, np.int32),
     "positions": np.zeros(length, np.int32),
@@ -120,9 +92,9 @@ def _pack(documents, length):
 
 
 def encode(
-  tokenizer: tokenizers.Tokenizer, conversation: tasks.Conversation
+  tokenizer: tokenizers.Tokenizer, conversation: Conversation
 ) -> tuple[np.ndarray, np.ndarray]:
-  """A conversation's tokens, and which of them are an answer's."""
+  """Returns a conversation's tokens, and which of them are an answer's."""
   ids, answer = [], []
   for text, is_answer in tokens.texts(conversation):
     piece = tokenizer.encode(text, add_special_tokens=False).ids

@@ -17,7 +17,7 @@ NOISE = 0.2
 
 
 def _seen(document):
-  """[B, T, T] mask: each token sees those before it in its own document."""
+  """Masks [B, T, T]: each token sees those before it in its own document."""
   same = document[:, :, None] == document[:, None, :]
   before = jnp.tri(document.shape[1], dtype=bool)[None]
   return jnp.where(same & before, 0.0, mask.HIDDEN)
@@ -26,7 +26,7 @@ def _seen(document):
 def llama(
   config: Config, params: dict, rows: Rows
 ) -> tuple[jax.Array, jax.Array]:
-  """Logits [B, T, V] and features [B, T, E] of rows of documents."""
+  """Returns logits [B, T, V] and features [B, T, E] of rows of documents."""
   cache = caches.empty(config, *rows.tokens.shape)
   seen = _seen(rows.document)
   logits, features, _ = Decoder(config).apply(
@@ -38,7 +38,7 @@ def llama(
 def eagle(
   config: Config, params: dict, rows: Rows, features: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-  """The head's logits [B, T - 1, V] and features for tokens 1, 2, .. T - 1.
+  """Returns the head's logits [B, T - 1, V] and features for tokens from 1 on.
 
   Token i is paired with feature i - 1 of its document; the first token of a
   document has no pair, and is not seen by the others.
@@ -60,25 +60,25 @@ def eagle(
 
 
 def mean(values: jax.Array, weights: jax.Array) -> jax.Array:
-  """The weighted mean."""
+  """Returns the weighted mean."""
   return jnp.sum(values * weights) / jnp.maximum(jnp.sum(weights), 1.0)
 
 
 def cross_entropy(logits: jax.Array, rows: Rows) -> jax.Array:
-  """Of each next token, [B, T] nats; meaningless where its weight is 0."""
+  """Returns [B, T] nats of each next token; unused where its weight is 0."""
   following = jnp.roll(rows.tokens, -1, axis=1)
   return optax.softmax_cross_entropy_with_integer_labels(logits, following)
 
 
 def text(config: Config, params: dict, key: jax.Array, rows: Rows):
-  """The loss of target and drafts, and to log: nats per token of an answer."""
+  """Returns target's and drafts' loss, and to log: nats per answer's token."""
   del key
   nats = cross_entropy(llama(config, params, rows)[0], rows)
   return mean(nats, rows.weights), {"answer": mean(nats, rows.answer)}
 
 
 def _compare(target_logits, logits):
-  """KL(p, q), the cross-entropy -sum p log q, and TV(p, q), at each token."""
+  """Returns KL(p, q), the cross-entropy -sum p log q, and TV(p, q)."""
   log_p = jax.nn.log_softmax(target_logits)
   log_q = jax.nn.log_softmax(logits)
   p = jnp.exp(log_p)
@@ -96,7 +96,7 @@ def head(
   key: jax.Array,
   rows: Rows,
 ):
-  """The EAGLE head's loss: the target's next feature, and its law.
+  """Returns the EAGLE head's loss: on the target's next feature, and its law.
 
   Li et al. 2024, section 4.2: smooth L1 between features and cross-entropy
   to the law that the target's own unembedding makes of its feature.

@@ -8,25 +8,15 @@ from tv_jax.models.config import Config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Data:
-  """What is trained on.
-
-  Attributes:
-    vocab_size: V, of the tokenizer.
-    tokenizer_conversations: What the tokenizer is trained on.
-    source_bytes: How much of the standard library's sources is read.
-    length: T, tokens in a row.
-    source_rows: The share of rows that hold source text alone.
-    prompt_weight: Of a user's token in a loss; an answer's has 1.
-    source_weight: Of a token of the sources.
-  """
+  """What is trained on."""
 
   vocab_size: int = 4096
-  tokenizer_conversations: int = 24_000
-  source_bytes: int = 4_000_000
-  length: int = 256
-  source_rows: float = 0.12
-  prompt_weight: float = 0.2
-  source_weight: float = 0.4
+  tokenizer_conversations: int = 24_000  # that the tokenizer is trained on
+  source_bytes: int = 4_000_000  # read from the standard library's sources
+  length: int = 256  # T, tokens in a row
+  source_rows: float = 0.12  # the share of rows with source text alone
+  prompt_weight: float = 0.2  # of a user's token in the loss; an answer's has 1
+  source_weight: float = 0.4  # of a token of the sources
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,35 +31,23 @@ class Shape:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Schedule:
-  """How long, in which steps.
+  """How long, in which steps."""
 
-  Attributes:
-    steps: How many, in the first round.
-    decay: The last so many of them, in which the rate falls to 0.
-    rate: The highest learning rate.
-    rows: B, in each step.
-    warmup: Steps until the rate is reached.
-    again: Steps of a second round, in which the rate rises once more within
-      `warmup` steps and then falls to 0.
-  """
-
-  steps: int
-  decay: int
-  rate: float = 6e-3
-  rows: int = 8
-  warmup: int = 50
-  again: int = 0
+  steps: int  # in the first round
+  decay: int  # the last so many of them, in which the rate falls to 0
+  rate: float = 6e-3  # the highest learning rate
+  rows: int = 8  # B, in each step
+  warmup: int = 50  # steps until the rate is reached
+  again: int = 0  # steps of a second round: warmup, then down to 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-  """A whole run. A stage has a schedule; the EAGLE head no shape of its own."""
+  """A whole run. The EAGLE head has a schedule, but no shape of its own."""
 
   data: Data
   shapes: dict[str, Shape]
   schedules: dict[str, Schedule]
-  checkpoint_every: int = 100
-  log_every: int = 10
 
 
 FULL = Settings(
@@ -96,16 +74,13 @@ SMOKE = Settings(
     "draft_weak": Shape(hidden=8, mlp=16, layers=1, heads=1),
   },
   schedules=dict.fromkeys(
-    ("target", "draft", "draft_weak", "eagle"),
-    Schedule(steps=20, decay=5, rate=4e-3, rows=2, warmup=5),
+    FULL.schedules, Schedule(steps=20, decay=5, rate=4e-3, rows=2, warmup=5)
   ),
-  checkpoint_every=10,
-  log_every=5,
 )
 
 
 def llama_config(data: Data, shape: Shape) -> Config:
-  """The configuration of a model of this shape."""
+  """Returns the configuration of a model of this shape."""
   return Config(
     hidden_size=shape.hidden,
     intermediate_size=shape.mlp,

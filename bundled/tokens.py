@@ -8,7 +8,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from bundled import tasks
-from bundled.tasks import Conversation
+from bundled.tasks.conversation import Conversation
 from tv_jax.models.tokenizers import import_transformers
 
 # In this order they are the first ids.
@@ -23,7 +23,7 @@ CHAT_TEMPLATE = (
 
 
 def texts(conversation: Conversation) -> list[tuple[str, bool]]:
-  """A conversation in pieces, and whether each is an answer.
+  """Splits a conversation into pieces, and says which are answers.
 
   Together they are what CHAT_TEMPLATE writes.
   """
@@ -39,13 +39,13 @@ def texts(conversation: Conversation) -> list[tuple[str, bool]]:
 
 
 def train(
-  vocab_size: int, conversations: int, source: str, seed: int
+  vocab_size: int, conversations: int, source: str
 ) -> tokenizers.Tokenizer:
-  """A tokenizer from conversations, and from a fifth as much source text.
+  """Trains on conversations, and on a fifth as much source text.
 
   Digits are tokens of their own: numbers are read and written digit by digit.
   """
-  rng = random.Random(f"tokenizer/{seed}")
+  rng = random.Random("tokenizer/0")
   names = list(tasks.TASKS)
   corpus = []
   for i in range(conversations):
@@ -74,9 +74,9 @@ def train(
 
 
 def read_source(size: int) -> str:
-  """Python's own standard library: its single-file modules, by name.
+  """Reads the single-file modules of Python's standard library, by name.
 
-  At most `size` bytes of text, which differs between versions of Python.
+  At most `size` bytes. The text differs between versions of Python.
   """
   folder = pathlib.Path(sysconfig.get_path("stdlib"))
   texts, left = [], size

@@ -1,30 +1,29 @@
-"""One stage of training: Muon and AdamW, a log, checkpoints, an export."""
+"""One stage of training: Muon and AdamW, checkpoints, an export."""
 
 import contextlib
 import dataclasses
 import functools
 import json
-import os
 import pathlib
-import time
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 import tokenizers
 from absl import logging
+from flax import serialization
 from optax.contrib import MuonDimensionNumbers
 
 from bundled import tokens
 from bundled.data import Corpus
 from bundled.settings import Schedule
 from tv_jax import models
+from tv_jax.edge import disk
 from tv_jax.models.config import Config
 
-# Of each matrix with more axes than two: the axes that a product sums over,
-# and those it makes.
+# For matrices of more axes than two: the axes that a product sums over, and
+# those that it makes.
 MATRICES = {
   "qkv": MuonDimensionNumbers((3,), (0, 1, 2)),
   "out": MuonDimensionNumbers((1, 2, 3), (0,)),
@@ -33,9 +32,12 @@ MATRICES = {
   "fc": MuonDimensionNumbers((1,), (0,)),
 }
 
+# Steps between lines of the log, and between checkpoints.
+_LOG, _SAVE = 10, 100
+
 
 def learning_rate(schedule: Schedule) -> optax.Schedule:
-  """Up, along, and down to 0, all straight; once more up and down."""
+  """Goes up, along and down to 0, all straight; perhaps up and down again."""
   high = schedule.rate
   parts = [
     optax.linear_schedule(0.0, high, schedule.warmup),
@@ -51,7 +53,7 @@ def learning_rate(schedule: Schedule) -> optax.Schedule:
 
 
 def optimizer(schedule: Schedule) -> optax.GradientTransformation:
-  """Muon for the matrices inside the layers, AdamW for all else."""
+  """Makes Muon for the matrices inside the layers, and AdamW for all else."""
   return optax.chain(
     optax.clip_by_global_norm(1.0),
     optax.contrib.muon(
@@ -69,33 +71,9 @@ def optimizer(schedule: Schedule) -> optax.GradientTransformation:
 
 @contextlib.contextmanager
 def _lenient():
-  """For optax's own code, which mixes types: strict promotion would refuse."""
+  """Lets optax's own code mix types, which strict promotion would refuse."""
   with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
     yield
-
-
-def save(path: pathlib.Path, step: int, state) -> None:
-  """Writes a state, a pytree, whole or not at all."""
-  leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
-  temporary = path.with_suffix(".partial")
-  with temporary.open("wb") as file:
-    np.savez(file, *leaves, step=step)
-    file.flush()
-    os.fsync(file.fileno())
-  temporary.replace(path)
-
-
-def restore(path: pathlib.Path, like):
-  """The step and the state that `save` wrote; 0 and `like` without a file."""
-  if not path.exists():
-    return 0, like
-  leaves, tree = jax.tree.flatten(like)
-  with np.load(path, allow_pickle=False) as file:
-    read = [file[f"arr_{i}"] for i in range(len(leaves))]
-    step = int(file["step"])
-  return step, tree.unflatten(
-    jnp.asarray(new, old.dtype) for new, old in zip(read, leaves, strict=True)
-  )
 
 
 def train(
@@ -105,36 +83,33 @@ def train(
   key: jax.Array,
   corpus: Corpus,
   schedule: Schedule,
-  folder: pathlib.Path,
-  *,
-  checkpoint_every: int,
-  log_every: int,
+  path: pathlib.Path,
   frozen: tuple = (),
 ) -> dict:
-  """Trains, or goes on where a run was stopped.
+  """Trains, or continues where a run was stopped.
 
-  A step depends on its number and the state before it alone, so a run that
-  was killed ends in the same weights as one that was not.
+  A step depends only on its number and on the state before it, so that a run
+  that was killed ends in the same weights as one that was not.
 
   Args:
-    stage: Its name.
+    stage: The name of what is trained.
     loss: (*frozen, params, key, rows) to (loss, {name: value to log}).
     params: The initial parameters.
-    key: Of all that is drawn at random in the steps.
+    key: Where all random numbers of the steps come from.
     corpus: Where rows come from.
     schedule: How long, in which steps.
-    folder: For this stage's checkpoint and log.
-    checkpoint_every: Steps.
-    log_every: Steps.
+    path: The checkpoint's file.
     frozen: Parameters that are not trained.
 
   Returns:
     The trained parameters.
   """
-  folder.mkdir(parents=True, exist_ok=True)
   tool = optimizer(schedule)
-  done, state = restore(folder / "state.npz", (params, tool.init(params)))
-  log, total = folder / "log.jsonl", schedule.steps + schedule.again
+  done, state = 0, (params, tool.init(params))
+  if path.exists():
+    done, state = serialization.from_bytes((done, state), path.read_bytes())
+    state = jax.tree.map(jnp.asarray, state)
+  total = schedule.steps + schedule.again
 
   @functools.partial(jax.jit, donate_argnums=0)
   def step(state, frozen, key, rows):
@@ -148,19 +123,16 @@ def train(
       params = optax.apply_updates(params, change)
     return (params, memory), {"loss": value, **seen}
 
-  started, since = time.monotonic(), done
   for number in range(done + 1, total + 1):
     rows = corpus.rows(stage, number - 1, schedule.rows)
     own = jax.random.fold_in(key, number - 1)
     state, seen = step(state, frozen, own, rows)
-    if number % log_every == 0 or number == total:
-      line = {"step": number} | {k: round(float(v), 5) for k, v in seen.items()}
-      with log.open("a") as file:
-        file.write(json.dumps(line) + "\n")
-      pace = (time.monotonic() - started) / (number - since)
-      logging.info("%s %s, %.2f s/step", stage, line, pace)
-    if number % checkpoint_every == 0 or number == total:
-      save(folder / "state.npz", number, state)
+    if number % _LOG == 0 or number == total:
+      told = {name: round(float(value), 5) for name, value in seen.items()}
+      logging.info("%s, step %d of %d: %s", stage, number, total, told)
+    if number % _SAVE == 0 or number == total:
+      with disk.whole(path) as file:
+        file.write(serialization.to_bytes((number, state)))
   return state[0]
 
 

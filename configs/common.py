@@ -34,7 +34,7 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   result.models = ml_collections.ConfigDict()
   result.models.target = ""
   result.models.draft = ""
-  result.models.draft_kind = "llama"  # an independent model, as runs have it
+  result.models.draft_kind = "independent"
   result.models.dtype = ""  # as stored; float32 on a CPU
   result.models.revision = ""  # the newest
   result.models.draft_revision = ""

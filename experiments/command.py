@@ -163,9 +163,7 @@ def execute(
   for i, (config, shard, settings) in enumerate(planned, 1):
     folder = place / config.experiment / shard.name
     say(f"{i}/{len(planned)} {folder}")
-    # What another experiment has decoded is the same here.
-    others = sorted(place.parent.glob("*/*/*/"))
-    runs.run(settings, folder, say, advance, load, others=others, times=times)
+    runs.run(settings, folder, say, advance, load, times=times)
     names.setdefault(config.experiment, []).append(shard.name)
   return [
     experiment_lib.read(place / name, name, shards, experiment.apart)

@@ -16,7 +16,6 @@ import ml_collections
 from tv_jax.edge import names
 from tv_jax.runs import store
 from tv_jax.runs.records import AXES, Answer
-from tv_jax.runs.store import checks
 from tv_jax.runs.store import unit as unit_lib
 
 if TYPE_CHECKING:  # a launcher reads sweeps, and does without jax
@@ -236,7 +235,7 @@ def read(
     ValueError: There is none, or they are no parts of one grid.
   """
   units = tuple(
-    checks.read(unit.folder)
+    unit
     for unit in store.read_many(folder)
     if not wanted or unit.folder.name in wanted
   )

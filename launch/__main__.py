@@ -6,14 +6,15 @@
   python -m launch status|cancel|resume WORKDIR
 
 A unit is a run of `tv_jax.main`: a pair of models and a shard of the
-experiment's grid. What is done already is left out, and the same command goes
-on after whatever happened. Backends: `here`, one unit after the other; `ray`,
-on all GPUs of this machine or a cluster; `slurm`, as job arrays; `print`, the
-commands alone. docs/sweeps.md has each from nothing to a table.
+experiment's grid. What is done already is left out, and after whatever
+happened the same command continues. Backends: `here`, one unit after the other;
+`ray`, on all GPUs of this machine or a cluster; `slurm`, as job arrays;
+`print`, the commands alone. docs/sweeps.md has each from nothing to a table.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 import pathlib
 import sys
@@ -22,8 +23,9 @@ from absl import flags
 from ml_collections import config_flags
 
 from experiments import experiment, names
-from launch import left, units
+from experiments.experiment import Experiment
 from launch import sweep as sweep_lib
+from launch import units
 from launch.units import Pair
 from tv_jax.edge import cli, config_flag
 
@@ -67,8 +69,8 @@ _RENDER = flags.DEFINE_bool("render", True, "Whether to make tables at last.")
 config_flags.DEFINE_config_file("config", None, config_flag.HELP)
 
 
-def main(heard, arguments) -> int:
-  """Runs the units; 1 if one failed, or a table could not be made."""
+def main(heard: cli.Heard, arguments: list[str]) -> int:
+  """Runs the units; returns 1 if one failed, or a table could not be made."""
   if arguments:
     return _verb(arguments)
   wanted = cli.split(_EXPERIMENTS.value)
@@ -79,27 +81,31 @@ def main(heard, arguments) -> int:
   workdir = pathlib.Path(_WORKDIR.value)
   if _BACKEND.value in (RAY, SLURM):  # other processes have other folders
     workdir = workdir.absolute()
-  pairs = [_pairs(one) for one in experiments]
-  found = [
-    unit
-    for one, own in zip(experiments, pairs, strict=True)
-    for unit in units.expand(one, own, workdir, _SMOKE.value, _GPUS.value)
-  ]  # all is checked before anything runs
+  pairs, found = [], {}
+  for one in experiments:  # all is checked before anything runs
+    own = _pairs(one)
+    pairs += own
+    found |= units.expand(one, own, workdir, _SMOKE.value, _GPUS.value)
+  with heard.deaf():
+    import jax
+
+    # What is finished may read rules. Devices are left to the units.
+    jax.config.update("jax_platforms", "cpu")
+    importlib.import_module("tv_jax.runs.running")
   if _BACKEND.value == PRINT:
-    _print(found, experiments, pairs)
+    _print(found)
     return 0
   workdir.mkdir(parents=True, exist_ok=True)
-  told = {
-    "arguments": sys.argv[1:],
-    "experiments": [*wanted],
-    "backend": _BACKEND.value,
-    "retries": _RETRIES.value,
-  }
-  sweep = sweep_lib.of(workdir, found, told)
+  told = sweep_lib.Told(
+    experiments=tuple(wanted),
+    arguments=tuple(sys.argv[1:]),
+    backend=_BACKEND.value,
+    retries=_RETRIES.value,
+  )
+  sweep = sweep_lib.of(workdir, [*found], told)
   with sweep_lib.held(sweep):
     if _BACKEND.value == SLURM:
-      flat = [one for own in pairs for one in own]
-      return _submit(sweep, flat, _tables(experiments, workdir))
+      return _submit(sweep, pairs, _tables(experiments, workdir))
     sweep_lib.write(sweep)
     try:
       failed = _run(heard, sweep)
@@ -111,7 +117,7 @@ def main(heard, arguments) -> int:
     status = int(bool(failed))
     if failed:
       cli.tell(f"{len(failed)} of {len(found)} units FAILED: {sweep.folder}")
-    # Of experiments of which there is nothing, there are no tables.
+    # An experiment of which nothing is finished has no tables.
     there = {unit.name.split("/")[0] for unit in found if unit.finished}
     made = [one for one in experiments if one.name in there or not one.configs]
     for command in _tables(made, workdir):
@@ -119,16 +125,7 @@ def main(heard, arguments) -> int:
   return status
 
 
-def _tables(experiments, workdir) -> list[list[str]]:
-  """The commands that make them, if they are asked for."""
-  module = [sys.executable, "-m"]
-  return [
-    [*module, f"experiments.{one.name}", "--render", f"--workdir={workdir}"]
-    for one in (experiments if _RENDER.value else ())
-  ]
-
-
-def _verb(arguments) -> int:
+def _verb(arguments: list[str]) -> int:
   from launch import verbs
 
   verb, *rest = arguments
@@ -139,8 +136,8 @@ def _verb(arguments) -> int:
   return verbs.VERBS[verb](pathlib.Path(rest[0]))
 
 
-def _pairs(one) -> list[Pair]:
-  """The config that is asked for, or the experiment's own."""
+def _pairs(one: Experiment) -> list[Pair]:
+  """Returns the config that is asked for, or the experiment's own."""
   configs = config_flag.several(
     sys.argv, experiment.asked_of(one, _SMOKE.value)
   )
@@ -149,31 +146,30 @@ def _pairs(one) -> list[Pair]:
   return [Pair(name, config, told) for name, config in configs.items()]
 
 
-def _print(found, experiments, pairs) -> None:
-  """The commands, and what each takes."""
+def _tables(experiments, workdir) -> list[list[str]]:
+  """Returns the commands that make the tables, if they are asked for."""
+  module = [sys.executable, "-m"]
+  return [
+    [*module, f"experiments.{one.name}", "--render", f"--workdir={workdir}"]
+    for one in (experiments if _RENDER.value else ())
+  ]
+
+
+def _print(found: dict) -> None:
+  """Prints the commands, and what each takes."""
   from launch import estimates
 
-  runs = [
-    run
-    for one, own in zip(experiments, pairs, strict=True)
-    for run in units.runs(one, own, _SMOKE.value, _GPUS.value)
-  ]
-  open_, taken = left.of(found), []
-  for unit, run in zip(found, runs, strict=True):
+  open_, taken = units.left([*found]), []
+  for unit, config in found.items():
     takes = "done"
     if unit in open_:
-      taken.append(estimates.of(run.config))
+      taken.append(estimates.of(config))
       takes = taken[-1].line
     print(f"# {unit.name}: {takes}")
     print(unit.line)
-  print(f"# in all: {_totals(len(found), open_, taken)}")
-
-
-def _totals(count, open_, taken) -> str:
-  """What is left of so many units, and what that takes together."""
-  parts = [f"{count} units"]
-  if len(open_) < count:
-    parts.append(f"{count - len(open_)} are done")
+  parts = [f"{len(found)} units"]
+  if len(open_) < len(found):
+    parts.append(f"{len(found) - len(open_)} are done")
   if known := [one.hours for one in taken if one.hours is not None]:
     parts.append(f"at most {sum(known):.3g} h of decoding")
   if unknown := len(taken) - len(known):
@@ -181,14 +177,14 @@ def _totals(count, open_, taken) -> str:
   if gpus := [unit.gpus for unit in open_]:
     many = f"GPUs: {max(gpus)} at least, {sum(gpus)} for all at once"
     parts.append(many if any(gpus) else "no GPUs")
-  return ", ".join(parts)
+  print(f"# in all: {', '.join(parts)}")
 
 
-def _run(heard, sweep) -> list[units.Unit]:
-  """Runs what is left; the units that failed."""
-  from launch import here, on_ray, states
+def _run(heard: cli.Heard, sweep: sweep_lib.Sweep) -> list[units.Unit]:
+  """Runs what is left; returns the units that failed."""
+  from launch import attempt, on_ray, states
 
-  open_ = left.of(sweep.units)
+  open_ = units.left(sweep.units)
   with states.watched(sweep.units) as say:
     if len(open_) < len(sweep.units):
       say(
@@ -197,23 +193,26 @@ def _run(heard, sweep) -> list[units.Unit]:
     if not open_:
       return []
     if _BACKEND.value == HERE:
-      return here.run(open_, retries=_RETRIES.value, say=say)
-    return on_ray.run(
-      open_,
-      workdir=sweep.workdir,
-      retries=_RETRIES.value,
-      say=say,
+      return attempt.run_all(open_, _RETRIES.value, say)
+    asked = on_ray.Asked(
       address=_ADDRESS.value,
       gpus=_GPUS.value,
       cpus=_CPUS.value,
       max_parallel=_PARALLEL.value,
       machine_gpus=_GPUS_HERE.value,
+    )
+    return on_ray.run(
+      open_,
+      asked,
+      workdir=sweep.workdir,
+      retries=_RETRIES.value,
+      say=say,
       listen=heard.listen,
     )
 
 
-def _submit(sweep, pairs, render) -> int:
-  from launch import on_slurm, snapshot
+def _submit(sweep: sweep_lib.Sweep, pairs: list[Pair], render) -> int:
+  from launch import attempt, on_slurm
 
   asked = on_slurm.Asked(
     time=_TIME.value,
@@ -221,19 +220,11 @@ def _submit(sweep, pairs, render) -> int:
     more=_SBATCH.value,
     max_parallel=_PARALLEL.value,
   )
-  sweep = snapshot.take(sweep, pairs)
+  sweep = on_slurm.with_configs(sweep, pairs)
   sweep_lib.write(sweep)
-  on_slurm.submit(sweep, render, asked, _say)
+  on_slurm.submit(sweep, render, asked, attempt.say)
   return 0
 
 
-def _say(line: str) -> None:
-  print(line, flush=True)
-
-
-def _parse(argv):
-  return config_flag.parse(argv, "quickstart")
-
-
 if __name__ == "__main__":
-  cli.run("launch", main, _parse)
+  cli.run("launch", main, lambda argv: config_flag.parse(argv, "quickstart"))

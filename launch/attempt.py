@@ -7,18 +7,49 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from launch import tries
 from launch.units import Unit
 from tv_jax.edge import cli
 
-# What no second try helps: of `tv_jax.main`, every answer failed, or there is a
-# line that says what is to be mended.
+# No second try helps: every answer failed, or the user has something to mend.
 HOPELESS = (1, 2)
-# Of a child that lost its parent and closes its store; a pre-empted one has as
-# long.
+# Seconds in which a child that lost its parent closes its store.
 _GRACE = 120.0
+
+
+def say(line: str) -> None:
+  """Prints a line at once, wherever the output goes."""
+  print(line, flush=True)
+
+
+def run_all(
+  units: Sequence[Unit], retries: int, say: Callable[[str], None]
+) -> list[Unit]:
+  """Runs units one after the other, and returns those that failed."""
+  failed = []
+  for i, unit in enumerate(units, 1):
+    say(f"{i}/{len(units)} {unit.name}")
+    if not until_done(unit, retries, say):
+      failed.append(unit)
+  return failed
+
+
+def until_done(unit: Unit, retries: int, say: Callable[[str], None]) -> bool:
+  """Runs a unit, again if that can help; returns whether it is done at last."""
+  for left in range(retries, -1, -1):
+    begin = time.monotonic()
+    status = once(unit)
+    say(ended(unit, status, time.monotonic() - begin))
+    if succeeded(unit, status):
+      return True
+    if status in HOPELESS:
+      return False
+    if left:
+      say(f"{unit.name}: again, {left} tries are left")
+  tries.give_up(unit.folder)
+  return False
 
 
 def once(
@@ -27,7 +58,7 @@ def once(
   cwd: str | None = None,
   environment: Mapping[str, str] | None = None,
 ) -> int:
-  """Runs a unit, or goes on with it; the exit status, as of `Popen`.
+  """Runs a unit, or continues it; returns the exit status, as `Popen` does.
 
   Args:
     unit: Which. What it prints is added to its log.
@@ -57,40 +88,23 @@ def once(
   return status
 
 
-def until_done(unit: Unit, retries: int, say: Callable[[str], None]) -> bool:
-  """Runs a unit, again if that can help; whether it is done in the end."""
-  for left in range(retries, -1, -1):
-    begin = time.monotonic()
-    status = once(unit)
-    took = time.monotonic() - begin
-    say(ended(unit, status, took))
-    if succeeded(unit, status):
-      return True
-    if status in HOPELESS:
-      return False
-    if left:
-      say(f"{unit.name}: again, {left} tries are left")
-  tries.give_up(unit.folder)
-  return False
-
-
 def succeeded(unit: Unit, status: int) -> bool:
-  """Whether a try ended well."""
+  """Returns whether a try ended well."""
   return status == 0 and unit.finished
 
 
 def ended(unit: Unit, status: int, took: float) -> str:
-  """A line about a try."""
+  """Returns a line about a try."""
   if succeeded(unit, status):
     return f"{unit.name}: done, {unit.answers} answers, {took:.0f} s"
   how = f"status {status}" if status >= 0 else signal.Signals(-status).name
   return f"{unit.name}: FAILED ({how}, {took:.0f} s): {unit.last_words}"
 
 
-def _wait_for_the_last(unit) -> None:
-  """Until nobody writes in the folder, or for as long as an end may take.
+def _wait_for_the_last(unit: Unit) -> None:
+  """Waits until nobody writes in the folder, or as long as an end may take.
 
-  A child of a launcher that was killed hears of it, and closes its store.
+  The child of a launcher that was killed is told so, and closes its store.
   """
   limit = time.monotonic() + _GRACE
   while time.monotonic() < limit:

@@ -1,22 +1,23 @@
 """What a unit will take of memory and time, before anything is run.
 
-Memory is what `tv_jax.engine.extents` reckons for a run, on a GPU, where
-weights are in the dtype that they are stored in; hours are of the paper's own
-speeds, where it printed any. Nothing here imports jax.
+Memory is what a run itself reckons, on a GPU. Hours rest on the speeds that
+the paper prints, where it prints any.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import ml_collections
 
 from launch import hours as hours_lib
-from launch import models, shapes
-from launch.models import HEADS, once
+from launch import models
+from tv_jax import drafting, runs, tree
 from tv_jax.edge import names
-from tv_jax.engine import extents
-from tv_jax.engine.extents import PLAIN
+from tv_jax.engine import sizes
+from tv_jax.models import Config
+from tv_jax.runs.settings import Run
 
 
 class Estimate(NamedTuple):
@@ -36,7 +37,7 @@ class Estimate(NamedTuple):
 
   @property
   def line(self) -> str:
-    """In a line."""
+    """Both in a line."""
     return f"{self._memory}, {self._hours}"
 
   @property
@@ -62,102 +63,51 @@ class Estimate(NamedTuple):
 
 
 def of(config: ml_collections.ConfigDict) -> Estimate:
-  """Of a unit's config, with everything that is set in it.
-
-  What is wrong with a config is for the run to say: here it is a reason.
-  """
+  """Estimates a unit by its config; what is wrong with it is a reason."""
   try:
-    return _of(config)
-  except (AttributeError, KeyError, TypeError) as error:
-    reason = f"no config of a run: {' '.join(str(error).split())}"
-    return Estimate(None, reason, None, reason)
-
-
-def _of(config) -> Estimate:
-  """Of a config with the fields of a run."""
-  pair, memory, hours = _asked(config)
-  rest = [] if config.padded_to else ["where prompts are short"]
-  if config.models.devices > 1:
-    rest.append(f"on each of {config.models.devices} devices")
-  try:
-    known = ({**_memory(*pair, **memory)}, ", ".join(rest))
+    settings = _settings(config)
+    pair = models.pair(settings.models)
   except ValueError as error:
-    known = (None, str(error))
+    reason = " ".join(str(error).split())
+    return Estimate(None, reason, None, reason)
+  rest = [] if settings.padded_to else ["where prompts are short"]
+  if (devices := settings.models.devices) > 1:
+    rest.append(f"on each of {devices} devices")
   try:
-    timed = hours_lib.at_most(*pair, **hours)
+    timed = hours_lib.at_most(settings, pair)
   except ValueError as error:
     timed = (None, str(error))
-  return Estimate(*known, *timed)
+  return Estimate(_memory(settings, *pair), ", ".join(rest), *timed)
 
 
-def _asked(config) -> tuple[tuple, dict, dict]:
-  """The pair, and what else memory and hours depend on."""
-  own, timing, explorer = config.models, config.timing, config.explorer
-  trees, verifiers, proposals, tasks = (
-    _names(config[name])
-    for name in ("trees", "verifiers", "proposals", "tasks")
-  )
-  pair = (own.target, own.draft, own.draft_kind, own.dtype)
-  memory = {
-    "trees": trees,
-    "rows": config.batch_size,
-    "prompt": max(config.padded_to, 1),
-    "limit": config.max_new_tokens,
-    "panel": len({*verifiers, config.baseline}),
-    "trace": explorer.cycles if explorer.per_task else 0,
-    "devices": own.devices,
-    "shard_draft": own.shard_draft,
-  }
-  hours = {
-    "cells": (trees, proposals, verifiers, config.plain),
-    "points": (tuple(config.temperatures), len(config.seeds)),
-    "asked": (config.questions, tasks, config.per_task),
-    "timed": (timing.per_task, timing.rounds),
-    "limit": config.max_new_tokens,
-  }
-  return pair, memory, hours
+def _settings(config: ml_collections.ConfigDict) -> Run:
+  """Returns the checked settings. Its questions need not be here yet."""
+  own = config.copy_and_resolve_references().to_dict()
+  asked = {name: own.get(name, "") for name in ("questions", "tasks")}
+  settings = runs.from_config({**own, "questions": "minibench", "tasks": ""})
+  if isinstance(asked["tasks"], str):
+    asked["tasks"] = names.split(asked["tasks"])
+  return dataclasses.replace(settings, **asked)
 
 
-def _names(value) -> tuple[str, ...]:
-  """Names of which several may be in one text."""
-  texts = [value] if isinstance(value, str) else value
-  return tuple(name for text in texts for name in names.split(text))
-
-
-@once
-def _memory(
-  target: str,
-  draft: str,
-  kind: str,
-  dtype: str,
-  *,
-  trees: tuple[str, ...],
-  rows: int,
-  prompt: int,
-  limit: int,
-  panel: int,
-  trace: int,
-  devices: int,
-  shard_draft: bool,
-) -> dict[str, int]:
-  """Of the batches that take the most, as a run refuses those too large."""
-  pair = models.pair(target, draft, kind, dtype)
-  plain = extents.Batch(
-    rows=rows,
-    prompt=extents.prompt_slots(prompt),
-    new=extents.new_slots(limit),
-    devices=devices,
-  )
-  drafted = plain._replace(
-    panel=panel,
-    trace=min(trace, limit),
-    split_draft=HEADS[kind] or shard_draft,
-  )
-  weights, block = pair[0].weights, extents.BLOCK
-  found = [extents.estimate(pair[0], None, PLAIN, plain, (weights, 0), block)]
-  own = pair[1].head if HEADS[kind] else pair[1].weights
-  for tree in trees:
-    shape = shapes.of(tree)
-    both = weights, own
-    found.append(extents.estimate(*pair, shape, drafted, both, block))
+def _memory(settings: Run, target: Config, draft: Config) -> dict[str, int]:
+  """Returns the bytes of the batch that takes the most."""
+  own, explorer = settings.models, settings.explorer
+  traced = explorer.cycles if explorer.per_task else 0
+  way = drafting.KINDS[own.draft_kind]
+  found = []
+  for drafted in (None, *map(tree.parse, settings.trees)):
+    batch = sizes.Batch(
+      rows=settings.batch_size,
+      prompt=sizes.prompt_slots(max(settings.padded_to, 1)),
+      new=sizes.new_slots(settings.max_new_tokens),
+      panel=len({*settings.verifiers, settings.baseline}) if drafted else 0,
+      trace=min(traced, settings.max_new_tokens) if drafted else 0,
+      devices=own.devices,
+      split_draft=way.follows_target or own.shard_draft,
+    )
+    given = draft if drafted else None
+    found.append(
+      sizes.estimate(target, given, own.draft_kind, drafted, batch, cpu=False)
+    )
   return max(found, key=lambda parts: sum(parts.values()))

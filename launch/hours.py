@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
+import operator
 import os
 
 from experiments import paper
-from launch import models, shapes
-from launch.models import HEADS, PUBLISHED, once
+from launch import models
+from tv_jax import runs
+from tv_jax.models import Config
 from tv_jax.runs import questions as questions_lib
+from tv_jax.runs.records import Method
+from tv_jax.runs.settings import Run
 
-# What the paper's speeds are of. Colder ones are faster.
+# The paper's speeds are for these. Lower temperatures are faster.
 PROPOSAL, HOTTEST = "without_replacement", 1
-CHAINS_ALONE = ("block",)  # rules that never run on another tree
-# The pairs that the paper timed. A copy in a folder is known by its shape.
+# The pairs that the paper timed. A copy in a folder is known by its sizes.
 TIMED = (
   (
     "meta-llama/Llama-3.1-8B-Instruct",
@@ -22,71 +24,59 @@ TIMED = (
   ),
   ("meta-llama/Llama-2-7b-hf", "JackFram/llama-68m", paper.LLAMA2),
 )
+_sizes = operator.attrgetter(
+  "model_type",
+  "vocab_size",
+  "hidden_size",
+  "intermediate_size",
+  "num_hidden_layers",
+  "num_attention_heads",
+  "num_key_value_heads",
+  "head_dim",
+  "tie_word_embeddings",
+)
 
 
-@once
-def at_most(
-  target: str,
-  draft: str,
-  kind: str,
-  dtype: str,
-  *,
-  cells: tuple,
-  points: tuple[tuple[float, ...], int],
-  asked: tuple,
-  timed: tuple[int, int],
-  limit: int,
-) -> tuple[float, str]:
-  """At most, and what that rests on.
+def at_most(settings: Run, pair: tuple[Config, Config]) -> tuple[float, str]:
+  """Returns hours of decoding at most, and what the number rests on.
 
-  Args:
-    target: A model.
-    draft: Another one.
-    kind: Of the draft.
-    dtype: Of both.
-    cells: Trees, proposals, verifiers, and whether to decode plainly, too.
-    points: Temperatures, and how many seeds.
-    asked: Questions, tasks, and how many questions of each.
-    timed: Questions of each task that are timed, and how often.
-    limit: New tokens at most.
+  Raises:
+    ValueError: The paper prints no speed for the pair or for a method, or the
+      questions cannot be read.
   """
-  table = _timed(target, draft, kind, dtype)
-  speeds, other = _speeds(table, *cells)
-  turns, published = _turns(*asked)
-  temperatures, seeds = points
-  if max(temperatures, default=0) > HOTTEST:
-    raise _no_speed(f"temperatures above {HOTTEST}")
-  answers = sum(turns) * seeds
-  if timed[0]:
-    source, tasks, per_task = asked
-    least = min(timed[0], per_task or timed[0])
-    # Speed is measured on first turns, and once more while it is compiled.
-    answers += len(_turns(source, tasks, least)[0]) * timed[1] + 1
-  tokens = answers * len(temperatures) * limit
-  seconds = tokens * sum(1 / speed for speed in speeds)
-  low, high = min(speeds), max(speeds)
+  table = _table(pair)
+  speeds = {one: _speed(table, one) for one in runs.grid(settings)}
+  turns, published = _turns(settings, settings.per_task)
+  answers = dict.fromkeys(speeds, sum(turns))
+  if per_task := settings.timing.per_task:
+    least = min(per_task, settings.per_task or per_task)
+    # Speed is measured on first turns, and once more to compile; for one seed.
+    more = len(_turns(settings, least)[0]) * settings.timing.rounds + 1
+    for method in {one.pooled("seed"): one for one in speeds}.values():
+      answers[method] += more
+  seconds = settings.max_new_tokens * sum(
+    count / speeds[method] for method, count in answers.items()
+  )
+  low, high = min(speeds.values()), max(speeds.values())
   between = f"{low:g}" if low == high else f"{low:g} to {high:g}"
   rest = f"at the paper's {between} tokens/s, batch 1, one RTX A6000;"
   rest += " batches are faster"
-  if not {target, draft} <= {*PUBLISHED}:
+  if not {settings.models.target, settings.models.draft} <= {*models.PUBLISHED}:
     rest += f"; models of the shapes of {table.target} and {table.draft}"
-  if other:
+  rules = dict.fromkeys(str(one.verifier) for one in speeds if not one.plain)
+  if other := [rule for rule in rules if rule not in paper.VERIFIERS]:
     rest += f"; {', '.join(other)} as its slower rule"
   if published:
     rest += f"; of {len(turns)} questions, as published"
   return seconds / 3600, rest
 
 
-def _timed(target: str, draft: str, kind: str, dtype: str) -> paper.MainTable:
-  """The paper's table of a pair of these shapes."""
-  try:
-    pair = models.pair(target, draft, kind, dtype)
-  except ValueError:
-    raise _no_speed("this pair") from None
-  shape = [one._replace(dtype="", quantised=False) for one in pair]
-  for *known, table in TIMED:
-    theirs = [PUBLISHED[name]._replace(dtype="") for name in known]
-    if shape == theirs and not HEADS[kind]:
+def _table(pair) -> paper.MainTable:
+  """Returns the paper's table for a pair of these sizes."""
+  sizes = [_sizes(one) for one in pair]
+  for *names, table in TIMED:
+    theirs = [_sizes(models.PUBLISHED[name]) for name in names]
+    if sizes == theirs:
       return table
   raise _no_speed("this pair")
 
@@ -95,38 +85,31 @@ def _no_speed(what: str) -> ValueError:
   return ValueError(f"no speed is known: the paper prints none for {what}")
 
 
-def _speeds(table, trees, proposals, verifiers, plain) -> tuple[list, list]:
-  """Tokens a second in each cell; the rules of which the paper has none."""
-  found, other = [table.plain.mean] if plain else [], {}
-  for tree, proposal, rule in itertools.product(trees, proposals, verifiers):
-    if rule in CHAINS_ALONE and not shapes.is_chain(tree):
-      continue
-    if tree not in table.tokens_per_second or proposal != PROPOSAL:
-      raise _no_speed(tree if proposal == PROPOSAL else proposal)
-    printed = table.tokens_per_second[tree]
-    own = {one: getattr(printed, one).mean for one in paper.VERIFIERS}
-    if rule not in own:
-      other[rule] = None
-    found.append(own.get(rule, min(own.values())))
-  if not found:
-    raise ValueError("there is nothing to decode")
-  return found, [*other]
+def _speed(table: paper.MainTable, method: Method) -> float:
+  """Returns a method's tokens per second; its slower rule's for other rules."""
+  if (method.temperature or 0) > HOTTEST:
+    raise _no_speed(f"temperatures above {HOTTEST}")
+  if method.plain:
+    return table.plain.mean
+  if method.proposal != PROPOSAL:
+    raise _no_speed(f"{method.proposal}")
+  if method.tree not in table.tokens_per_second:
+    raise _no_speed(f"{method.tree}")
+  printed = table.tokens_per_second[method.tree]
+  own = {rule: getattr(printed, rule).mean for rule in paper.VERIFIERS}
+  return own.get(f"{method.verifier}", min(own.values()))
 
 
-@once
-def _turns(
-  source: str, tasks: tuple[str, ...], per_task: int
-) -> tuple[list[int], bool]:
-  """How many turns each question has, and whether that is as published."""
-  found, published = _questions(source)
-  found = questions_lib.select(found, tasks)
+def _turns(settings: Run, per_task: int) -> tuple[list[int], bool]:
+  """Returns how many turns each question has, and whether as published."""
+  found, published = _questions(settings.questions)
+  found = questions_lib.select(found, settings.tasks)
   found = questions_lib.limit(found, per_task=per_task or None)
   return [len(one.turns) for one in found], published
 
 
-@once
 def _questions(source: str) -> tuple:
-  """The questions, or those of Spec-Bench as they are published."""
+  """Returns the questions; of Spec-Bench, where it is not here, stand-ins."""
   kind, colon, path = source.partition(":")
   if kind != "spec_bench" or not colon:
     return questions_lib.load_questions(source), False
@@ -135,8 +118,13 @@ def _questions(source: str) -> tuple:
   found = []
   for category, count in questions_lib.SPEC_BENCH.items():
     ours = category in questions_lib.MT_BENCH
-    one = {"category": category, "turns": ("",) * (1 + ours), "references": ()}
-    found += [
-      questions_lib.Question(question_id=0, mt_bench=ours, **one)
-    ] * count
+    found += count * [
+      questions_lib.Question(
+        question_id=0,
+        category=category,
+        turns=("",) * (1 + ours),
+        references=(),
+        mt_bench=ours,
+      )
+    ]
   return found, True

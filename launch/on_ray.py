@@ -14,46 +14,57 @@ import pathlib
 import socket
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from launch import attempt, tries
 from launch.units import Unit
 
 LOCAL = "local"
-# Of the launcher's variables those that a unit on another machine must have.
+# The launcher's variables that a unit on another machine must have.
 _TAKEN = ("JAX_", "XLA_", "HF_", "PYTHONPATH")
-_GRACE = 150.0  # for units to end, after they were told
+_GRACE = 150.0  # seconds for units to end, after they were told
 
 
 class TryAgainError(Exception):
   """A unit ended in a way that another try may help."""
 
 
+class Asked(NamedTuple):
+  """What the user asks of Ray.
+
+  Attributes:
+    address: Of a cluster; None: Ray is started here, and ended.
+    gpus: Of each unit, where the user says so; None: the unit's, or none where
+      the cluster has none.
+    cpus: Of each unit.
+    max_parallel: At most so many units at once; None: no limit.
+    machine_gpus: Of this machine, where Ray is started here and cannot tell.
+  """
+
+  address: str | None = None
+  gpus: int | None = None
+  cpus: float = 1
+  max_parallel: int | None = None
+  machine_gpus: int | None = None
+
+
 def run(
   units: Sequence[Unit],
+  asked: Asked,
   *,
   workdir: pathlib.Path,
   retries: int,
   say: Callable[[str], None],
-  address: str | None = None,
-  gpus: int | None = None,
-  cpus: float = 1,
-  max_parallel: int | None = None,
-  machine_gpus: int | None = None,
-  listen: Callable[[], None] = lambda: None,
+  listen: Callable[[], None],
 ) -> list[Unit]:
   """Runs units, as many at once as there is room for.
 
   Args:
     units: In the order of their starts.
+    asked: What the user asks of Ray.
     workdir: Of the sweep: absolute, and seen by all machines.
     retries: Of a unit that was killed, or crashed, or whose machine was lost.
     say: Told what happens, a line at a time.
-    address: Of a cluster; None: Ray is started here, and ended.
-    gpus: Of each unit, where the user says so; None: the unit's, or none where
-      the cluster has none.
-    cpus: Of each unit.
-    max_parallel: At most so many at once.
-    machine_gpus: Of this machine, where Ray is started here and cannot tell.
     listen: Called once Ray is up, which takes signals for itself.
 
   Returns:
@@ -62,10 +73,16 @@ def run(
   Raises:
     ValueError: Ray is not installed or not there, or has no room for a unit.
   """
-  ray = _ray()
-  cluster = address or os.environ.get("RAY_ADDRESS") or LOCAL
-  _check_address(cluster)
-  own = {"num_gpus": machine_gpus} if cluster == LOCAL else {}
+  try:
+    import ray
+  except ImportError as error:
+    raise ValueError(
+      "--backend=ray needs Ray: pip install 'tv-jax[ray]', or in a checkout"
+      " .venv/bin/python -m pip install -e '.[ray]'"
+    ) from error
+  cluster = asked.address or os.environ.get("RAY_ADDRESS") or LOCAL
+  check_address(cluster)
+  own = {"num_gpus": asked.machine_gpus} if cluster == LOCAL else {}
   try:
     ray.init(
       address=cluster,
@@ -79,74 +96,59 @@ def run(
     raise ValueError(f"--address={cluster}: {first}") from error
   listen()
   try:
-    units = _with_room(ray, units, gpus, cpus, say)
+    units = _with_room(ray, units, asked, say)
     with _token(workdir) as token:
-      task = _task(ray, retries, cpus, token)
-      return _run(ray, units, task, max_parallel or len(units), say)
+      task = ray.remote(
+        max_calls=1,
+        max_retries=retries,
+        retry_exceptions=[TryAgainError],
+        num_cpus=asked.cpus,
+      )(work)
+      taken = {k: v for k, v in os.environ.items() if k.startswith(_TAKEN)}
+
+      def start(unit):
+        one = task.options(num_gpus=unit.gpus, name=unit.name)
+        return one.remote(unit, token, os.getcwd(), taken)
+
+      return _run(ray, units, start, asked.max_parallel or len(units), say)
   finally:
     ray.shutdown()
 
 
-def _ray():
-  try:
-    import ray
-  except ImportError as error:
-    raise ValueError(
-      "--backend=ray needs Ray: pip install 'tv-jax[ray]', or in a checkout"
-      " .venv/bin/python -m pip install -e '.[ray]'"
-    ) from error
-  return ray
-
-
-def _check_address(address) -> None:
-  """Ray itself tries for many minutes."""
+def check_address(address: str) -> None:
+  """Refuses an address where nobody listens; Ray would try for minutes."""
   host, _, port = address.rpartition("://")[2].rpartition(":")
   if not port.isdigit():  # auto, or to be started here
     return
   try:
     socket.create_connection((host, int(port)), timeout=10).close()
   except (OSError, OverflowError) as error:
+    reason = getattr(error, "strerror", None) or error
     raise ValueError(
-      f"--address={address}: {error.strerror or error}: is that where"
-      " ray start --head said that it is?"
+      f"--address={address}: {reason}: is that where ray start --head said that"
+      " it is?"
     ) from error
 
 
-def _with_room(ray, units, gpus, cpus, say) -> list[Unit]:
-  """The units with the GPUs that they get."""
+def _with_room(ray, units, asked: Asked, say) -> list[Unit]:
+  """Returns the units with the GPUs that they get."""
   nodes = [one["Resources"] for one in ray.nodes() if one["Alive"]]
-  most = int(max(node.get("GPU", 0) for node in nodes))
-  count = int(sum(node.get("GPU", 0) for node in nodes))
-  say(f"Ray: machines {len(nodes)}, GPUs {count}")
-  if not most and gpus is None:
+  gpus = [int(node.get("GPU", 0)) for node in nodes]
+  say(f"Ray: machines {len(nodes)}, GPUs {sum(gpus)}")
+  if not sum(gpus) and asked.gpus is None:
     say("there are no GPUs: units run on CPUs")
     units = [unit._replace(gpus=0) for unit in units]
   for unit in units:
-    if unit.gpus > most:
+    if unit.gpus > max(gpus):
       raise ValueError(
         f"{unit.name} needs {unit.gpus} GPUs, and no machine has more than"
-        f" {most}: give --gpus_per_unit"
+        f" {max(gpus)}: give --gpus_per_unit"
       )
-  if cpus > (there := max(node.get("CPU", 0) for node in nodes)):
-    raise ValueError(f"--cpus-per-unit={cpus:g}: no machine has over {there:g}")
+  if asked.cpus > (most := max(node.get("CPU", 0) for node in nodes)):
+    raise ValueError(
+      f"--cpus-per-unit={asked.cpus:g}: no machine has over {most:g}"
+    )
   return [*units]
-
-
-def _task(ray, retries, cpus, token) -> Callable[[Unit], object]:
-  """Starts a unit: to what `ray.get` takes."""
-  remote = ray.remote(
-    max_calls=1,
-    max_retries=retries,
-    retry_exceptions=[TryAgainError],
-    num_cpus=cpus,
-  )(work)
-  taken = {k: v for k, v in os.environ.items() if k.startswith(_TAKEN)}
-
-  def start(unit):
-    own = remote.options(num_gpus=unit.gpus, name=unit.name)
-    return own.remote(unit, token, os.getcwd(), taken)
-
-  return start
 
 
 def _run(ray, units, start, max_parallel, say) -> list[Unit]:
@@ -162,7 +164,7 @@ def _run(ray, units, start, max_parallel, say) -> list[Unit]:
         unit = running.pop(reference)
         try:
           line, well = ray.get(reference)
-        except Exception as error:  # of Ray, or the last of all tries
+        except Exception as error:  # Ray's own, or the last try's
           line, well = f"{unit.name}: FAILED: {_words(error)}", False
           tries.give_up(unit.folder)
         say(line)
@@ -182,10 +184,10 @@ def _run(ray, units, start, max_parallel, say) -> list[Unit]:
 def work(
   unit: Unit, token: pathlib.Path, cwd: str, variables: dict[str, str]
 ) -> tuple[str, bool]:
-  """A task: a line about a unit, and whether it ended well.
+  """Runs a unit as a task; returns a line about it, and whether it ended well.
 
   Raises:
-    TryAgainError: It may help.
+    TryAgainError: Another try may help.
   """
   if not token.exists():
     return (
@@ -204,8 +206,7 @@ def work(
 
 @contextlib.contextmanager
 def _token(workdir):
-  """A file that machines with the same folders see."""
-  workdir.mkdir(parents=True, exist_ok=True)
+  """Makes a file that machines with the same folders see."""
   token = workdir / f".launched-{os.getpid()}"
   token.touch()
   try:
@@ -215,7 +216,7 @@ def _token(workdir):
 
 
 def _words(error) -> str:
-  """The last line that says something; of a unit's own end, its line."""
+  """Returns the last line that says something; of a unit's end, its line."""
   cause = getattr(error, "cause", None) or error
   lines = [line for line in str(cause).splitlines() if line.strip()]
   return lines[-1].strip() if lines else type(error).__name__

@@ -9,7 +9,7 @@ _PATIENCE = 10.0  # seconds, with scancel
 
 
 def output(*command: str, timeout: float | None = None) -> str:
-  """What one of SLURM's commands prints.
+  """Returns what one of SLURM's commands prints.
 
   Raises:
     ValueError: It is not there, or refuses.
@@ -30,7 +30,7 @@ def output(*command: str, timeout: float | None = None) -> str:
 
 
 def state(job: str) -> str:
-  """SLURM's word for an element, as 12_3; empty if it has none."""
+  """Returns SLURM's word for an element, as 12_3; empty if it has none."""
   try:
     return output("squeue", "--noheader", "-o", "%T", "-j", job).strip()
   except ValueError:  # it is forgotten
@@ -38,7 +38,7 @@ def state(job: str) -> str:
 
 
 def requeue(job: str) -> bool:
-  """Puts a running element back into the queue; whether SLURM takes it."""
+  """Puts a running element back into the queue; returns whether SLURM does."""
   try:
     output("scontrol", "requeue", job)
   except ValueError:
@@ -47,22 +47,23 @@ def requeue(job: str) -> bool:
 
 
 def scancel(*arguments: str) -> None:
-  """Told at once; then it asks for a minute whether what has ended has ended.
+  """Signals or ends jobs.
 
-  It fails of that, too: the queue is what counts.
+  Having done so, scancel asks for a minute whether what has ended has ended,
+  and fails because of that, too. So its status says nothing: the queue does.
   """
   with contextlib.suppress(ValueError, subprocess.TimeoutExpired):
     output("scancel", *arguments, timeout=_PATIENCE)
 
 
-def queue() -> list[tuple[str, str, str]]:
-  """(array, element, state) of each of the user's jobs."""
+def queue() -> list[list[str]]:
+  """Returns (array, element, state) of each of the user's jobs."""
   out = output("squeue", "--me", "--noheader", "--array", "-o", "%F %K %T")
-  return [tuple(line.split(maxsplit=2)) for line in out.splitlines()]
+  return [line.split(maxsplit=2) for line in out.splitlines()]
 
 
 def max_array_size() -> int:
-  """Elements are numbered below it."""
+  """Returns the number below which an array's elements are numbered."""
   for line in output("scontrol", "show", "config").splitlines():
     name, _, value = line.partition("=")
     if name.strip() == "MaxArraySize":

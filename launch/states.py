@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +17,15 @@ import rich.text
 from launch import attempt, tries
 from launch.units import Unit
 
-DONE, RUNNING, QUEUED = "done", "running", "queued"
-FAILED, STOPPED, WAITING = "failed", "stopped", "waiting"
-WORDS = (DONE, RUNNING, QUEUED, FAILED, STOPPED, WAITING)
+# In the order of a table that has no room for all.
+WORDS = RUNNING, FAILED, STOPPED, QUEUED, WAITING, DONE = (
+  "running",
+  "failed",
+  "stopped",
+  "queued",
+  "waiting",
+  "done",
+)
 _ROWS = 30  # of a table that is watched
 _EVERY = 60.0  # seconds between two lines, where there is no terminal
 
@@ -46,32 +51,32 @@ class State(NamedTuple):
 
   @property
   def left(self) -> float | None:
-    """Seconds; None if nobody can say."""
-    if self.word == DONE:
-      return 0.0
+    """Seconds until it is done; None if nobody can say."""
     if self.rate is None or self.expected is None:
       return None
     return (self.expected - self.answers) / self.rate
 
 
 def look(unit: Unit, queued: str = "") -> State:
-  """How far a unit is.
+  """Returns how far a unit is.
 
   Args:
     unit: Which.
     queued: What a scheduler's queue says of it.
   """
   last, answers = tries.last(unit.folder), unit.answers
+  hopeless = last is not None and last.status in attempt.HOPELESS
   word, rate, told = WAITING, None, ""
-  if unit.finished and not (last and last.status in attempt.HOPELESS):
+  if unit.finished and not hopeless:
     word = DONE
   elif last and last.alive and queued in ("", "RUNNING"):
-    word, told = RUNNING, _where(last)
+    devices = f", CUDA {last.devices}" if last.devices else ""
+    word, told = RUNNING, f"{last.host}{devices}"
     if answers > last.answers:
       rate = (answers - last.answers) / max(time.time() - last.begin, 1e-3)
   elif queued:
     word, told = QUEUED, queued.lower()
-  elif last and last.status in attempt.HOPELESS:
+  elif hopeless:
     word, told = FAILED, unit.last_words
   elif last and last.given_up:
     word, told = FAILED, f"{_how(last)}: {unit.last_words}"
@@ -80,12 +85,7 @@ def look(unit: Unit, queued: str = "") -> State:
   return State(unit, word, answers, unit.expected, rate, told)
 
 
-def _where(last) -> str:
-  devices = f", CUDA {last.devices}" if last.devices else ""
-  return f"{last.host}{devices}"
-
-
-def _how(last) -> str:
+def _how(last: tries.Try) -> str:
   if last.status is None:
     return "was killed"
   if last.status in (tries.STOPPED, 130, 129):
@@ -94,26 +94,22 @@ def _how(last) -> str:
 
 
 def summary(states: Sequence[State]) -> str:
-  """A line: how many are how far, and how long it may take."""
-  count = dict.fromkeys(WORDS, 0)
-  for state in states:
-    count[state.word] += 1
-  said = [f"{count[word]} {word}" for word in WORDS if count[word]]
+  """Returns a line: how many are how far, and how long the rest may take."""
+  words = [state.word for state in states]
+  said = [f"{words.count(one)} {one}" for one in WORDS if one in words]
   line = f"{len(states)} units: {', '.join(said)}"
-  left = _left(states)
-  return f"{line}; about {_duration(left)} left" if left else line
-
-
-def _left(states) -> float | None:
-  """Seconds, if all go on like those that run."""
   rates = [state.rate for state in states if state.rate]
   known = [state.expected for state in states if state.expected]
   if not rates or not known:
-    return None
+    return line
+  # If all continue like those that run.
   usual = statistics.mean(known)
-  open_ = [state for state in states if state.word not in (DONE, FAILED)]
-  answers = sum((one.expected or usual) - one.answers for one in open_)
-  return answers / statistics.mean(rates) / len(rates)
+  answers = sum(
+    (one.expected or usual) - one.answers
+    for one in states
+    if one.word not in (DONE, FAILED)
+  )
+  return f"{line}; about {_duration(answers / sum(rates))} left"
 
 
 def _duration(seconds: float) -> str:
@@ -124,18 +120,16 @@ def _duration(seconds: float) -> str:
   return f"{seconds / 3600:.1f} h"
 
 
-def table(states: Sequence[State], rows: int | None = None):
-  """What is to be seen: all, or where that is too much what is under way."""
+def table(states: Sequence[State], rows: int | None = None) -> rich.table.Table:
+  """Returns the table of all, or of those under way if they are too many."""
   made = rich.table.Table(box=None, pad_edge=False)
   for name in ("unit", "is", "answers", "left", ""):
     right = name in ("answers", "left")
     made.add_column(name, justify="right" if right else "left")
   shown = [*states]
   if rows is not None and len(shown) > rows:
-    rank = (RUNNING, FAILED, STOPPED, QUEUED, WAITING, DONE)
-    shown.sort(key=lambda state: rank.index(state.word))
-    shown = shown[:rows]
-  for state in shown:
+    shown.sort(key=lambda state: WORDS.index(state.word))
+  for state in shown[:rows]:
     count = f"{state.answers}"
     if state.expected:
       count += f"/{state.expected}"
@@ -153,16 +147,9 @@ def watched(units: Sequence[Unit]) -> Iterator[Callable[[str], None]]:
     What prints a line.
   """
   console = rich.console.Console(highlight=False)
-  seen: dict[str, State] = {}
-
-  def states():
-    for unit in units:  # what is done stays so
-      if unit.name not in seen or seen[unit.name].word != DONE:
-        seen[unit.name] = look(unit)
-    return [seen[unit.name] for unit in units]
 
   def drawn():
-    now = states()
+    now = [look(unit) for unit in units]
     return rich.console.Group(table(now, _ROWS), summary(now))
 
   if console.is_terminal:
@@ -175,16 +162,12 @@ def watched(units: Sequence[Unit]) -> Iterator[Callable[[str], None]]:
 
   def lines():
     while not over.wait(_EVERY):
-      _print(summary(states()))
+      attempt.say(summary([look(unit) for unit in units]))
 
   thread = threading.Thread(target=lines, daemon=True)
   thread.start()
   try:
-    yield _print
+    yield attempt.say
   finally:
     over.set()
     thread.join()
-
-
-def _print(line: str) -> None:
-  print(line, file=sys.stdout, flush=True)

@@ -1,13 +1,14 @@
 """What was launched, kept in the folder that it was launched into.
 
 WORKDIR/sweeps/NAME-ID/ has one sweep: what was given, and its units. The ID is
-of the units, so the same command finds the same sweep. How far it is, is said
-by the units' own folders.
+made from the units, so the same command finds the same sweep. How far it is
+can be read from the units' own folders.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -16,10 +17,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from launch import fields
 from launch.units import Unit
-from tv_jax.edge import disk as files
-from tv_jax.edge import reading
+from tv_jax.edge import checks, disk, reading
 from tv_jax.runs.store import opening
 
 FOLDER = "sweeps"
@@ -27,20 +26,43 @@ TOLD = "sweep.json"
 UNITS = "units.jsonl"
 CANCELLED = "CANCELLED"
 _LOCK = "launcher"
-# Kinds as `records.faults` reads them.
-_TOLD = {
-  "experiments": [str],
-  "arguments": [str],
-  "backend": str,
-  "retries": int,
-  "folder": str,
-}
-_UNIT = {
-  **dict.fromkeys(("name", "config", "folder", "id"), str),
-  "flags": [str],
-  "gpus": int,
-}
-_HOLDER = {"host": str, "pid": int}
+
+
+@dataclasses.dataclass(frozen=True)
+class Told:
+  """What a sweep's command was given.
+
+  Attributes:
+    experiments: Their names.
+    arguments: Of the command.
+    backend: Where the units run.
+    retries: Of a unit.
+    folder: In which the command was given.
+    commit: Of the sources, and whether they were changed since.
+  """
+
+  experiments: tuple[str, ...]
+  arguments: tuple[str, ...]
+  backend: str
+  retries: int
+  folder: str = dataclasses.field(default_factory=os.getcwd)
+  commit: str | None = dataclasses.field(default_factory=lambda: _commit())
+
+
+_UNIT = checks.fields(
+  {
+    "name": checks.text,
+    "config": checks.text,
+    "flags": checks.list_of(checks.text),
+    "folder": checks.text,
+    "id": checks.text,
+    "gpus": checks.integer(),
+  }
+)
+# Others are numbers of many processes, or of none.
+_HOLDER = checks.fields(
+  {"host": checks.text, "pid": checks.integer(least=1, most=checks.MOST)}
+)
 
 
 class Sweep(NamedTuple):
@@ -48,12 +70,12 @@ class Sweep(NamedTuple):
 
   Attributes:
     folder: Of its record.
-    told: As in sweep.json: what `of` is given, the folder, the commit.
-    units: In the order of their starts.
+    told: What its command was given.
+    units: In the order of their starts, those that are done as well.
   """
 
   folder: pathlib.Path
-  told: dict
+  told: Told
   units: tuple[Unit, ...]
 
   @property
@@ -63,36 +85,24 @@ class Sweep(NamedTuple):
 
   @property
   def holder(self) -> dict | None:
-    """Host and pid of the launcher that is at work, if one is."""
+    """Host and pid of the launcher at work; {} if its name is torn."""
     with contextlib.ExitStack() as resources:
       try:
         opening.lock(self.folder, resources, _LOCK)
-      except files.StoreError:
-        path = self.folder / _LOCK
+      except disk.StoreError:
         with contextlib.suppress(ValueError):
-          found = fields.of(reading.text(path), _HOLDER, str(path))
-          if 0 < found["pid"] < 2**31:  # others are of many processes, or none
-            return found
+          found = reading.json_object(self.folder / _LOCK)
+          return checks.read(_HOLDER, found)
         return {}
     return None
 
 
-def of(workdir: pathlib.Path, units: Sequence[Unit], told: dict) -> Sweep:
-  """The sweep of these units; its record may be there, or is to be written.
-
-  Args:
-    workdir: For all units.
-    units: All, those that are done as well.
-    told: The "experiments", the "arguments" of the command, its "backend" and
-      "retries".
-  """
+def of(workdir: pathlib.Path, units: Sequence[Unit], told: Told) -> Sweep:
+  """Returns the sweep of these units, whether or not its record is there."""
   ids = json.dumps([(unit.name, unit.id) for unit in units])
   own = hashlib.sha256(ids.encode()).hexdigest()[:8]
-  names = told["experiments"]
-  name = names[0] if len(names) == 1 else "several"
-  folder = workdir / FOLDER / f"{name}-{own}"
-  told = told | {"folder": os.getcwd(), "commit": _commit()}
-  return Sweep(folder, told, tuple(units))
+  name = told.experiments[0] if len(told.experiments) == 1 else "several"
+  return Sweep(workdir / FOLDER / f"{name}-{own}", told, tuple(units))
 
 
 def write(sweep: Sweep) -> None:
@@ -101,28 +111,39 @@ def write(sweep: Sweep) -> None:
   In one go, as it is to stay: an array's element may start at any time.
   """
   lines = [_line(unit, sweep.workdir) + "\n" for unit in sweep.units]
-  files.write_atomic(sweep.folder / UNITS, "".join(lines))
-  text = json.dumps(sweep.told, indent=2) + "\n"
-  files.write_atomic(sweep.folder / TOLD, text)
+  disk.write_atomic(sweep.folder / UNITS, "".join(lines))
+  text = json.dumps(dataclasses.asdict(sweep.told), indent=2) + "\n"
+  disk.write_atomic(sweep.folder / TOLD, text)
 
 
 def read(folder: pathlib.Path) -> Sweep:
-  """A sweep, of its record.
+  """Reads a sweep's record.
 
   Raises:
-    ValueError: There is none.
+    ValueError: There is none, or it is damaged.
   """
+  path = folder / TOLD
   try:
-    told = fields.of(reading.text(folder / TOLD), _TOLD, str(folder / TOLD))
-    lines = fields.of_lines(folder / UNITS, _UNIT)
-    units = tuple(_unit(line, folder.parents[1]) for line in lines)
+    told = checks.read(checks.build(Told), reading.json_object(path), str(path))
+    lines = read_lines(folder / UNITS, _UNIT)
+    units = tuple(
+      Unit(**{**line, "folder": folder.parents[1] / line["folder"]})
+      for line in lines
+    )
   except ValueError as error:
     raise ValueError(f"{folder} is no record of a sweep: {error}") from error
   return Sweep(folder, told, units)
 
 
+def read_lines(path: pathlib.Path, check: checks.Check) -> Iterator[dict]:
+  """Yields the JSON object of each line of a file, checked."""
+  for number, line in enumerate(reading.text(path).splitlines(), 1):
+    where = f"{path}, line {number}"
+    yield checks.read(check, reading.parse(line, where), where)
+
+
 def read_all(workdir: pathlib.Path) -> list[Sweep]:
-  """All that were launched into a folder.
+  """Reads all sweeps that were launched into a folder.
 
   Raises:
     ValueError: None was.
@@ -135,7 +156,7 @@ def read_all(workdir: pathlib.Path) -> list[Sweep]:
 
 @contextlib.contextmanager
 def held(sweep: Sweep) -> Iterator[None]:
-  """One launcher at a time, in the record's folder, which is made.
+  """Holds the record's folder, which is made: one launcher at a time.
 
   Raises:
     StoreError: Another one is at work.
@@ -147,22 +168,13 @@ def held(sweep: Sweep) -> Iterator[None]:
     yield
 
 
-def _line(unit, workdir) -> str:
-  """With the folder as seen from the sweep's, which may be moved."""
-  own = unit._asdict()
-  own["folder"] = os.path.relpath(unit.folder, workdir)
+def _line(unit: Unit, workdir: pathlib.Path) -> str:
+  """Returns a unit's line; its folder is relative, as the sweep may move."""
+  own = {**unit._asdict(), "folder": os.path.relpath(unit.folder, workdir)}
   return json.dumps(own)
 
 
-def _unit(line, workdir) -> Unit:
-  own = {name: line[name] for name in _UNIT}
-  own["folder"] = workdir / own["folder"]
-  own["flags"] = tuple(own["flags"])
-  return Unit(**own)
-
-
 def _commit() -> str | None:
-  """Of the sources that are here, and whether they were changed since."""
   here = pathlib.Path(__file__).parents[1]
   command = ["git", "-C", str(here), "describe", "--always", "--dirty"]
   command += ["--abbrev=40", "--exclude=*"]

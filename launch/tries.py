@@ -1,8 +1,8 @@
-"""What became of each try to run a unit, kept in its folder.
+"""Tries to run a unit, kept in its folder: when, where, and how each ended.
 
-Two lines a try: as it begins, and as it ends. One that has no second line is
-under way, or was killed together with whoever started it. A third one says that
-no other try is made.
+A try has two lines: as it begins, and as it ends. One without the second is
+under way, or was killed together with whoever started it. A third line says
+that no other try is made.
 """
 
 from __future__ import annotations
@@ -15,21 +15,24 @@ import socket
 import time
 from typing import NamedTuple
 
-from launch import fields
-from tv_jax.edge import reading
+from tv_jax.edge import checks, reading
 
 FILE = "tries.jsonl"
-# Told to end: no fault of the unit's.
+# The status of a try that was told to end: no fault of the unit's.
 STOPPED = 143
-# Of a try that begins; kinds as `records.faults` reads them.
-_BEGIN = {
-  "id": str,
-  "begin": (int, float),
-  "host": str,
-  "pid": int,
-  "devices": (str, type(None)),
-  "answers": int,
-}
+_BEGIN = checks.fields(
+  {
+    "id": checks.text,
+    "begin": checks.number(),
+    "host": checks.text,
+    "pid": checks.integer(),
+    "devices": checks.optional(checks.text),
+    "answers": checks.integer(),
+  }
+)
+_END = checks.fields(
+  {}, end=checks.number(), status=checks.integer(), given_up=checks.boolean
+)
 
 
 class Try(NamedTuple):
@@ -43,7 +46,7 @@ class Try(NamedTuple):
     devices: CUDA_VISIBLE_DEVICES; None where it is not set.
     answers: That were there before.
     end: Seconds since the epoch; None: it has not, or nobody is left to say.
-    status: The exit status, as of `Popen`.
+    status: The exit status, as `Popen` gives it.
     given_up: Whether no further one is made, as too many went wrong.
   """
 
@@ -73,12 +76,13 @@ class Try(NamedTuple):
     return True
 
 
-def begin(folder: pathlib.Path, id: str, answers: int, devices) -> None:
+def begin(
+  folder: pathlib.Path, id: str, answers: int, devices: str | None
+) -> None:
   """Notes that a try begins."""
-  started = Try(
-    id, time.time(), socket.gethostname(), os.getpid(), devices, answers
-  )
-  _append(folder, {name: getattr(started, name) for name in _BEGIN})
+  own = {"id": id, "begin": time.time(), "host": socket.gethostname()}
+  own |= {"pid": os.getpid(), "devices": devices, "answers": answers}
+  _append(folder, own)
 
 
 def end(folder: pathlib.Path, status: int) -> None:
@@ -87,41 +91,38 @@ def end(folder: pathlib.Path, status: int) -> None:
 
 
 def give_up(folder: pathlib.Path) -> None:
-  """Notes of the newest, if there is one, that it was the last."""
+  """Notes that the newest try, if there is one, was the last."""
   if last(folder):
     _append(folder, {"given_up": True})
 
 
 def read(folder: pathlib.Path) -> list[Try]:
-  """All tries, the oldest first; a torn line is left out.
+  """Returns all tries, the oldest first; a torn line is left out.
 
   Raises:
-    ValueError: The file is none of lines.
+    ValueError: The file is no text.
   """
   path, found = folder / FILE, []
   for line in reading.text(path).splitlines() if path.exists() else ():
     with contextlib.suppress(ValueError):
-      own = fields.of(line, {}, FILE)
+      own = reading.parse_object(line, FILE)
       if "begin" in own:
-        own = fields.of(line, _BEGIN, FILE)
-        found.append(Try(**{name: own[name] for name in _BEGIN}))
+        found.append(Try(**checks.read(_BEGIN, own)))
       elif found:
-        found[-1] = found[-1]._replace(**own)
+        found[-1] = found[-1]._replace(**checks.read(_END, own))
   return found
 
 
 def last(folder: pathlib.Path) -> Try | None:
-  """The newest."""
+  """Returns the newest try."""
   return (read(folder) or [None])[-1]
 
 
 def _append(folder, own):
-  """One write; after a torn line, on a line of its own."""
+  """Adds a line by one write; after a torn line, on a line of its own."""
   with (folder / FILE).open("ab+", buffering=0) as file:
-    torn = file.tell() and _last_byte(file) != b"\n"
-    file.write(b"\n" * bool(torn) + json.dumps(own).encode() + b"\n")
-
-
-def _last_byte(file) -> bytes:
-  file.seek(-1, os.SEEK_END)
-  return file.read()
+    torn = False
+    if file.tell():
+      file.seek(-1, os.SEEK_END)
+      torn = file.read() != b"\n"
+    file.write(b"\n" * torn + json.dumps(own).encode() + b"\n")

@@ -1,17 +1,18 @@
 """What a sweep is made of: units, each one run of `tv_jax.main`.
 
 A unit is a pair of models and a shard of an experiment's grid. Its folder says
-how far it is; no list of a scheduler is asked. Nothing here imports jax.
+how far it is; no list of a scheduler is asked.
 """
 
 from __future__ import annotations
 
-import collections
+import contextlib
 import hashlib
+import operator
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import ml_collections
@@ -23,7 +24,9 @@ from tv_jax.edge import config_flag, reading
 from tv_jax.runs.store import unit as unit_lib
 
 _DEVICES = "models.devices"
+_devices = operator.attrgetter(_DEVICES)
 _ENDLESS = 2**53  # answers: no run has so many
+_SILENT = "it said nothing"
 
 
 class Unit(NamedTuple):
@@ -47,7 +50,7 @@ class Unit(NamedTuple):
 
   @property
   def command(self) -> list[str]:
-    """What runs it, or goes on with it."""
+    """What runs it, or continues it."""
     return [
       sys.executable,
       "-m",
@@ -71,9 +74,8 @@ class Unit(NamedTuple):
   def done(self) -> bool:
     """Whether this very command has finished it, with its report.
 
-    What was finished with another config, or by something else than a launcher,
-    is started: the run itself knows whether that is a difference. `left` has
-    what read something that has changed since.
+    What another config or a run without a launcher has finished is started:
+    the run itself knows whether that is a difference.
     """
     if not self.finished or self.expected not in (None, self.answers):
       return False
@@ -100,48 +102,26 @@ class Unit(NamedTuple):
 
   @property
   def last_words(self) -> str:
-    """The last lines of its log that say something."""
+    """The last line of its log that says something."""
     try:
-      lines = reading.regular(self.log).read_text(errors="replace").splitlines()
+      text = reading.regular(self.log).read_text(errors="replace")
     except (OSError, ValueError):
-      return "it said nothing"
-    said = [line.strip() for line in lines if line.strip()]
-    return said[-1] if said else "it said nothing"
+      return _SILENT
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    return said[-1] if said else _SILENT
 
   @property
   def log(self) -> pathlib.Path:
-    """What it prints."""
+    """The file of what it prints."""
     return self.folder / "log.txt"
 
 
 class Pair(NamedTuple):
-  """A config to expand: as it is called, read, and what was set in it."""
+  """A config to expand: its name, its fields, and what was set in it."""
 
   name: str
   config: ml_collections.ConfigDict
   told: tuple[str, ...]
-
-
-class Run(NamedTuple):
-  """What a unit is to run: a shard of a pair, and the config that it makes."""
-
-  pair: Pair
-  shard: Shard
-  config: ml_collections.ConfigDict
-
-
-def runs(
-  experiment: Experiment,
-  pairs: Sequence[Pair],
-  smoke: bool = False,
-  gpus: int | None = None,
-) -> Iterator[Run]:
-  """What the units of an experiment are to run; arguments as of `expand`."""
-  for pair in pairs:
-    for shard in experiment_lib.shards(experiment, pair.config, smoke):
-      if gpus and gpus != pair.config.models.devices:
-        shard = shard._replace(overrides={**shard.overrides, _DEVICES: gpus})
-      yield Run(pair, shard, shard.of(pair.config))
 
 
 def expand(
@@ -150,8 +130,8 @@ def expand(
   workdir: pathlib.Path,
   smoke: bool = False,
   gpus: int | None = None,
-) -> list[Unit]:
-  """All units of an experiment, of each pair.
+) -> dict[Unit, ml_collections.ConfigDict]:
+  """Returns all units of an experiment, each with the config that it runs.
 
   Args:
     experiment: Which.
@@ -163,35 +143,62 @@ def expand(
   Raises:
     ValueError: Two units have one folder.
   """
-  units = []
-  for pair, shard, config in runs(experiment, pairs, smoke, gpus):
-    name = f"{experiment.name}/{config.experiment}/{shard.name}"
-    # A tuple that is given twice is both: what is swept is given once.
-    told = [
-      flag
-      for flag in pair.told
-      if config_flag.field_of(flag) not in shard.overrides
-    ]
-    own = [f"--config.{key}={value}" for key, value in shard.overrides.items()]
-    unit = Unit(
-      name,
-      pair.name,
-      (*told, *own),
-      workdir / name,
-      _id(config),
-      config.models.devices if gpus is None else gpus,
-    )
-    units.append(unit)
-  counted = collections.Counter(unit.name for unit in units)
-  name, count = max(counted.items(), key=lambda pair: pair[1], default=("", 0))
-  if count > 1:
-    raise ValueError(
-      f"{name} is {count} units: give configs names of their own"
-    )
-  return units
+  units = {}
+  for pair in pairs:
+    for shard in experiment_lib.shards(experiment, pair.config, smoke):
+      if gpus and gpus != _devices(pair.config):
+        shard = shard._replace(overrides={**shard.overrides, _DEVICES: gpus})
+      unit, config = _unit(experiment.name, pair, shard, workdir, gpus)
+      units.setdefault(unit.name, []).append((unit, config))
+  for name, found in units.items():
+    if len(found) > 1:
+      raise ValueError(
+        f"{name} is {len(found)} units: give configs names of their own"
+      )
+  return dict(found[0] for found in units.values())
 
 
-def _id(config) -> str:
-  """The same in every process."""
+def _unit(
+  experiment: str,
+  pair: Pair,
+  shard: Shard,
+  workdir: pathlib.Path,
+  gpus: int | None,
+) -> tuple[Unit, ml_collections.ConfigDict]:
+  config = shard.of(pair.config)
+  name = f"{experiment}/{config.experiment}/{shard.name}"
+  # A tuple that is given twice is both: what is swept is given once.
+  told = [
+    flag
+    for flag in pair.told
+    if config_flag.field_of(flag) not in shard.overrides
+  ]
+  own = [f"--config.{key}={value}" for key, value in shard.overrides.items()]
+  # The same in every process.
   data = config.to_json(sort_keys=True).encode()
-  return hashlib.sha256(data).hexdigest()[:12]
+  unit = Unit(
+    name,
+    pair.name,
+    (*told, *own),
+    workdir / name,
+    hashlib.sha256(data).hexdigest()[:12],
+    _devices(config) if gpus is None else gpus,
+  )
+  return unit, config
+
+
+def left(units: Sequence[Unit]) -> list[Unit]:
+  """Returns the units to start: not done, or made of what has changed since.
+
+  Trees, rules, questions and weights may have changed. In doubt a unit is
+  started: the run itself knows better.
+  """
+  from tv_jax import runs
+
+  def unchanged(unit):
+    with contextlib.suppress(ValueError, OSError):
+      return runs.unchanged(unit.folder)
+    return False
+
+  with contextlib.redirect_stdout(sys.stderr):  # rules may print
+    return [unit for unit in units if not (unit.done and unchanged(unit))]

@@ -13,7 +13,7 @@ import jax
 import pytest
 
 from tests import needs, quick
-from tv_jax.engine import decoding
+from tv_jax.engine import programs
 
 os.environ["XLA_FLAGS"] = " ".join(
   [os.environ.get("XLA_FLAGS", ""), quick.flags(devices=2)]
@@ -76,11 +76,11 @@ def _own_programs(request):
   """Thousands of live executables crash a process; a module needs its own."""
   optimised = request.node.get_closest_marker("optimised") is not None
   if optimised:
-    decoding.compile.cache_clear()
+    programs.compile.cache_clear()
   yield
   jax.clear_caches()
   if optimised:
-    decoding.compile.cache_clear()
+    programs.compile.cache_clear()
 
 
 @pytest.fixture

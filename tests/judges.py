@@ -35,17 +35,17 @@ QUESTIONS = (
 )
 
 
-def reply(content="Good. [[7]]", status=200, headers=(), **fields):
+def reply(content="Good. [[7]]", **fields):
   """A reply of the API's: its status, headers and body."""
   message = {"role": "assistant", "content": content}
   choice = {"index": 0, "message": message, "finish_reason": "stop"}
   body = {"model": f"{MODEL}-2026", "choices": [choice]} | fields
-  return status, dict(headers), json.dumps(body).encode()
+  return 200, {}, json.dumps(body).encode()
 
 
 def trouble(status, message="so it is", **headers):
-  """An error of the API's."""
-  headers = {name.replace("_", "-"): value for name, value in headers.items()}
+  """An error of the API's, after which a client need not wait."""
+  headers = {"Retry-After-Ms": "1"} | headers
   return status, headers, json.dumps({"error": {"message": message}}).encode()
 
 
@@ -54,11 +54,6 @@ def reset(handler):
   linger = struct.pack("ii", 1, 0)
   handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
   handler.connection.close()
-
-
-def drop(handler):
-  """Closes the connection without a word."""
-  handler.connection.shutdown(socket.SHUT_RDWR)
 
 
 def cut_short(handler):
@@ -74,29 +69,11 @@ def hang(handler):
   handler.server.ending.wait()
 
 
-def trickle(before, piece):
-  """Begins with something, goes on without an end, and is never late."""
-
-  def respond(handler):
-    handler.wfile.write(before)
-    while not handler.server.ending.wait(0.02):
-      handler.wfile.write(piece)
-
-  return respond
-
-
-ENDLESS = {
-  "status line": trickle(b"HTTP/1.1 200 O", b"K"),
-  "header": trickle(b"HTTP/1.1 200 OK\r\nX: ", b"y"),
-  "headers": trickle(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
-  "continues": trickle(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-  "hints": trickle(b"", b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
-  "body": trickle(b"HTTP/1.1 200 OK\r\n\r\n", b" "),
-  "chunks": trickle(
-    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"
-  ),
-  "error": trickle(b"HTTP/1.1 500 No\r\nContent-Length: 999\r\n\r\n", b"x"),
-}
+def trickle(handler):
+  """Begins with something, continues without an end, and is never late."""
+  handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+  while not handler.server.ending.wait(0.02):
+    handler.wfile.write(b" ")
 
 
 class Double(http.server.ThreadingHTTPServer):
@@ -111,7 +88,7 @@ class Double(http.server.ThreadingHTTPServer):
 
   daemon_threads = True
 
-  def __init__(self, respond=lambda body, number: reply()):
+  def __init__(self, respond):
     super().__init__(("127.0.0.1", 0), _Handler)
     self.respond, self.asked = respond, []
     self.ending, self.lock = threading.Event(), threading.Lock()
@@ -144,10 +121,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
       return
     status, headers, data = what
     self.send_response(status)
-    self.send_header("Content-Type", "application/json")
-    for name, value in headers.items():
-      self.send_header(name, value)
-    self.send_header("Content-Length", str(len(data)))
+    own = {"Content-Type": "application/json", "Content-Length": len(data)}
+    for name, value in (own | headers).items():
+      self.send_header(name, str(value))
     self.end_headers()
     self.wfile.write(data)
 
@@ -178,17 +154,12 @@ def scripted(*script):
   return lambda body, number: script[min(number, len(script) - 1)]
 
 
-async def at_once(seconds):
-  """Waits for nothing."""
-
-
-def finished_run(folder, seeds=(0,), text="answer", errors=(), **fields):
+def finished_run(folder, seeds=(0,), errors=(), **fields):
   """A finished run's folder: plain decoding and two rules on chain:5.
 
   Args:
     folder: Of the run.
     seeds: Of its draws.
-    text: What answers begin with.
     errors: (question, turn, verifier) of answers that failed.
     **fields: Of the config.
   """
@@ -207,14 +178,13 @@ def finished_run(folder, seeds=(0,), text="answer", errors=(), **fields):
         for turn in range(len(question.turns)):
           own = question.question_id, turn
           failed = (*own, method.verifier) in errors
-          told = f"{text} of {method} to {own}"
           store.append(
             Answer(
               task=question.task,
               question=question.question_id,
               turn=turn,
               method=method,
-              text=told,
+              text=f"answer of {method} to {own}",
               error="out of memory" if failed else None,
             )
           )

@@ -16,6 +16,8 @@ import subprocess
 import tempfile
 import time
 
+import pytest
+
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "squeue", "scontrol")
 SBIN = "/usr/sbin"
 
@@ -66,7 +68,7 @@ def running(place: pathlib.Path, max_array: int = 1001):
   """A cluster; SLURM_CONF is set for whoever asks it."""
   place = place.resolve()
   for name in ("munge", "ctld", "slurmd", "log"):
-    (place / name).mkdir()
+    (place / name).mkdir(parents=True)
   os.chmod(place / "munge", 0o755)
   host, port = socket.gethostname().partition(".")[0], _free_port()
   conf = place / "slurm.conf"
@@ -87,23 +89,28 @@ def running(place: pathlib.Path, max_array: int = 1001):
   key = place / "munge" / "key"
   key.write_bytes(secrets.token_bytes(1024))
   key.chmod(0o600)
-  before = os.environ.get("SLURM_CONF")
-  os.environ["SLURM_CONF"] = str(conf)
-  try:
-    _munged(place / "munge")
-    _start("slurmctld", "-f", conf, "-c")
-    _start("slurmd", "-f", conf, "-N", host)
-    _until_idle(place)
-    yield conf
-  finally:
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-      subprocess.run(["scancel", "--me"], timeout=30, capture_output=True)
-    for name in ("slurmd", "slurmctld", "munge/munged"):
-      _end(place / f"{name}.pid")
-    if before is None:
-      del os.environ["SLURM_CONF"]
-    else:
-      os.environ["SLURM_CONF"] = before
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv("SLURM_CONF", str(conf))
+    try:
+      _munged(place / "munge")
+      _start("slurmctld", "-f", conf, "-c")
+      _start("slurmd", "-f", conf, "-N", host)
+      _until_idle(place)
+      yield conf
+    finally:
+      with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(["scancel", "--me"], timeout=30, capture_output=True)
+      for name in ("slurmd", "slurmctld", "munge/munged"):
+        _end(place / f"{name}.pid")
+
+
+def asked(command, *options):
+  """What one of SLURM's commands prints, or its error."""
+  header = ["--noheader"] if command in ("squeue", "sinfo") else []
+  done = subprocess.run(
+    [command, *header, *options], capture_output=True, text=True
+  )
+  return done.stdout or done.stderr
 
 
 def _munged(folder):
@@ -128,9 +135,7 @@ def _start(name, *arguments):
 def _until_idle(place):
   limit = time.monotonic() + 60
   while time.monotonic() < limit:
-    asked = ["sinfo", "--noheader", "-o", "%T"]
-    done = subprocess.run(asked, capture_output=True, text=True)
-    if done.stdout.strip() == "idle":
+    if asked("sinfo", "-o", "%T").strip() == "idle":
       return
     time.sleep(0.2)
   logs = [path.read_text()[-2000:] for path in (place / "log").iterdir()]

@@ -9,7 +9,17 @@ from tv_jax.runs.records import Answer, Method
 from tv_jax.runs.store import Store
 
 ROOT = pathlib.Path(__file__).parents[1]
-CONFIG = {"seeds": [0], "tree": {"name": "eagle"}, "rate": 1.0}
+CONFIG = {
+  "experiment": "a",
+  "models": {"target": "b", "draft": "c", "draft_kind": "llama"},
+  "questions": "minibench",
+  "trees": ["eagle"],
+  "verifiers": ["traversal"],
+  "proposals": ["top_k"],
+  "temperatures": [1.0],
+  "seeds": [0],
+  "baseline": "token_level",
+}
 ENVIRONMENT = {"jax": "0.10.2", "device": "cpu", "date": "2026-01-01"}
 # Without the package's flat face, so without jax: a process starts in no time.
 PREAMBLE = f"""
@@ -19,6 +29,7 @@ package.__path__ = [{str(ROOT / "tv_jax")!r}]
 sys.modules["tv_jax"] = package
 sys.path.insert(0, {str(ROOT)!r})
 from tests.stores import enter, item
+from tv_jax.edge import disk
 from tv_jax.runs import store
 """
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import tv_jax
-from launch import shapes
 from tests import quick
 from tv_jax import certify, engine, replay, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.certify import compiling, growing
+from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
+from tv_jax.certify.drafts import enumerate_drafts
 from tv_jax.certify.engine import cases, exact
 from tv_jax.drafting import adaptive, growers
 from tv_jax.edge import reading
@@ -24,7 +24,7 @@ from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.runs import sources
 from tv_jax.runs.report import walks
 from tv_jax.tree import NO_CHILD, NO_PARENT, Adaptive, Calibrated
-from tv_jax.tune import calibrating, sampling
+from tv_jax.tune import sampling
 
 SMALL = Adaptive((2, 2), most=2)
 # Rows that differ, so that small worlds have trees of several shapes.
@@ -214,10 +214,9 @@ def test_a_file_of_what_is_no_table_is_refused(tmp_path, content, message):
 
 def test_a_tree_is_named_with_its_file(tmp_path):
   path = tmp_path / "a.json"
-  path.write_text(calibrating.text(POLICY, {"draft": "mine"}))
+  path.write_text(sampling.calibration_text(POLICY, {"draft": "mine"}))
   text = f"adaptive:2,2@{path}"
   assert tree_lib.parse(text) == MEASURED
-  assert shapes.of(text) == shapes.of("adaptive:2,2")
   with pytest.raises(ValueError, match=r"absent.json cannot be read"):
     tree_lib.parse("adaptive:2,2@absent.json")
   with pytest.raises(ValueError, match="3 nodes at depth 1"):
@@ -263,10 +262,10 @@ def sample(sure):
 
 
 def test_a_chance_is_a_ratio_of_sums(monkeypatch):
-  monkeypatch.setattr(calibrating, "_PRIOR", 1e-9)
-  monkeypatch.setattr(calibrating, "STEPS", (0.5,))
+  monkeypatch.setattr(sampling, "_PRIOR", 1e-9)
+  monkeypatch.setattr(sampling, "STEPS", (0.5,))
   low, high = 0.1, 0.9
-  found = calibrating.calibrate(
+  found = sampling.calibrate(
     sample([[low, high, low, 0, 0], [high, high, high, 0, 0]])
   )
   # Below: the first root, and the first cycle's second child.
@@ -278,9 +277,9 @@ def test_a_chance_is_a_ratio_of_sums(monkeypatch):
 
 
 def test_of_what_was_not_met_the_chance_is_that_of_all_rows():
-  found = calibrating.calibrate(sample(np.full((2, 5), 0.99)))
+  found = sampling.calibrate(sample(np.full((2, 5), 0.99)))
   rows = np.array(found.chances)
-  assert len(rows) == len(calibrating.STEPS) + 1
+  assert len(rows) == len(sampling.STEPS) + 1
   overall = [2.2 / 3.6, 0.4 / 2]
   np.testing.assert_allclose(rows[:-1], np.tile(overall, (7, 1)), atol=6e-5)
   np.testing.assert_allclose(rows[-1], overall, atol=6e-5)
@@ -290,7 +289,7 @@ def test_of_what_was_not_met_the_chance_is_that_of_all_rows():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["llama", "eagle"])
+@pytest.mark.parametrize("kind", ["independent", "eagle"])
 def test_every_law_is_that_of_the_whole_text(kind):
   (_, case), *_ = cases.grid(
     drafts=[kind],
@@ -352,7 +351,7 @@ def pruned(shape, proposal, q):
   What a child is worth to a policy counts as well.
   """
   tree = tree_lib.kary(2, 2)
-  whole = drafts_lib.enumerate_drafts(tree, proposal, q)
+  whole = enumerate_drafts(tree, proposal, q)
   rows = np.arange(len(whole.chance))[:, None]
   laws = q[whole.context[:, tree.parent[3:]]]
   drawn = whole.tokens[:, 3:]
@@ -371,14 +370,14 @@ def pruned(shape, proposal, q):
     tokens=whole.tokens[rows, nodes],
     context=whole.context[rows, nodes],
     chance=whole.chance,
-    topology=compiling.in_pieces(growing._topology(shape), None, parent),
+    topology=compiling.in_pieces(drafts_lib.topologies(shape), None, parent),
   )
 
 
 @pytest.mark.parametrize("shape", [SMALL, MEASURED], ids=["usual", "measured"])
 @pytest.mark.parametrize("rule", quick.shorter(["token_level", "traversal"]))
 def test_pruning_by_a_childs_own_token_is_caught(rule, shape, monkeypatch, x64):
-  monkeypatch.setattr(growing, "enumerate_grown", pruned)
+  monkeypatch.setattr(drafts_lib, "enumerate_drafts", pruned)
   found = certify.check(rule, "with_replacement", shape, FEW)
   assert found.failure is not None
   assert found.failure.law_broken
@@ -390,7 +389,7 @@ def test_pruning_by_a_childs_own_token_is_caught(rule, shape, monkeypatch, x64):
 def test_trees_are_of_several_shapes(x64):
   contexts = certify.num_contexts(3, 2)
   grown = [
-    growing.enumerate_grown(
+    enumerate_drafts(
       MEASURED, PROPOSALS["without_replacement"], case.q
     ).topology.parent
     for case in certify.cases.generate(0, 9, 3, contexts)
@@ -442,9 +441,9 @@ def test_rows_have_trees_of_their_own_in_one_program(pair):
   assert alone.tokens[0] == result.tokens[1]
 
 
-@pytest.mark.parametrize("kind", quick.shorter(["llama", "eagle"]))
+@pytest.mark.parametrize("kind", quick.shorter(["independent", "eagle"]))
 def test_temperature_0_is_greedy_decoding(kind):
-  folder = reading.BUNDLED / {"llama": "draft", "eagle": "eagle"}[kind]
+  folder = reading.BUNDLED / {"independent": "draft", "eagle": "eagle"}[kind]
   own = tv_jax.load(folder, reading.BUNDLED / "target", draft_kind=kind)
   options = {"template": "chat", "temperature": 0.0, "max_new_tokens": 40}
   plain = tv_jax.generate(own, ASKED, verifier=None, **options)

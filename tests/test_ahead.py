@@ -10,7 +10,8 @@ import tv_jax
 from tests.test_evaluate import config
 from tv_jax import engine, runs
 from tv_jax.edge import reading
-from tv_jax.engine import decoding
+from tv_jax.engine import program, programs
+from tv_jax.engine import timing as engine_timing
 from tv_jax.runs import timing
 
 TREES = "chain:1", "chain:2", "kary:2x1", "chain:3", "kary:2x2", "chain:4"
@@ -35,10 +36,10 @@ def compiled(monkeypatch):
   found = []
 
   def compile_(function, plan, *_, **__):
-    if function is decoding.advance:  # which another goes with
+    if function is program.advance:  # which another goes with
       found.append((plan.speculation.tree, threading.current_thread()))
 
-  monkeypatch.setattr("tv_jax.engine.driver.decoding.compile", compile_)
+  monkeypatch.setattr("tv_jax.engine.programs.compile", compile_)
   return found
 
 
@@ -63,19 +64,19 @@ def test_they_come_in_order_a_few_at_a_time(pair, compiled):
     assert not ahead.begun
 
 
-@pytest.mark.parametrize(("size", "programs"), [(2, 2), (1, 1)])
-def test_what_is_compiled_is_what_decodes(pair, size, programs):
+@pytest.mark.parametrize("size", [2, 1])
+def test_what_is_compiled_is_what_decodes(pair, size):
   (how,) = hows(pair, ["kary:2x1"])
-  decoding.compile.cache_clear()
+  programs.compile.cache_clear()
   with engine.Ahead(pair) as ahead:
     ahead.expect([how], size, 8)
     ahead.reach(hows(pair, ["chain:1"])[0], size, 8)  # begins with the other
     next(iter(ahead.begun.values())).result()
     assert ahead.reach(how, size, 8) > 0
-  assert decoding.compile.cache_info().misses == programs
+  assert programs.compile.cache_info().misses == 2
   rows = engine.Rows(pair, size)
   [*rows.decode(how, [engine.Prompt([5, 6], 0, 4)], 8)]
-  assert decoding.compile.cache_info().misses == programs
+  assert programs.compile.cache_info().misses == 2
 
 
 def test_a_failure_is_left_to_whoever_runs_it(pair, monkeypatch):
@@ -131,7 +132,7 @@ def test_on_a_gpu_nothing_is_compiled_ahead(pair, compiled, monkeypatch):
 
 def test_nothing_is_compiled_beside_what_is_timed(tmp_path, monkeypatch):
   """The whole programs of the stages are there as well."""
-  timed, time_, seen = [], timing._time, []
+  timed, answer, seen = [], engine_timing.answer, []
   inside = engine.Ahead.__init__
 
   def watched(self, pair):
@@ -139,15 +140,18 @@ def test_nothing_is_compiled_beside_what_is_timed(tmp_path, monkeypatch):
     seen.append(self)
     self.expect(hows(pair, ["kary:2x2"]), 1, 8)  # which nobody comes to
 
-  def clocked(*arguments):
-    found = time_(*arguments)
+  def clocked(clock, *arguments):
+    before = clock.compile_seconds
+    found = answer(clock, *arguments)
     (ahead,) = seen
     running = any(not one.done() for one in ahead.begun.values())
-    timed.append((found[1], running or bool(ahead.waiting)))
+    timed.append(
+      (clock.compile_seconds - before, running or bool(ahead.waiting))
+    )
     return found
 
   monkeypatch.setattr(engine.Ahead, "__init__", watched)
-  monkeypatch.setattr(timing, "_time", clocked)
+  monkeypatch.setattr(engine_timing, "answer", clocked)
   own = config(
     tasks="qa",
     per_task=1,

@@ -21,7 +21,7 @@ ROWS, BATCH = 20_000, 1_000
 
 
 def case(
-  draft_kind="llama",
+  draft_kind="independent",
   shape="kary:2x2",
   verifier="traversal",
   proposal="without_replacement",
@@ -126,9 +126,9 @@ class TestStatistics:
     # Here laws so sharp were met that float32 could not hold what they are
     # multiplied with; the traversal was far off (p = 1e-50).
     "eagle kary:2x2 traversal without_replacement 1.0 1.0",
-    "llama kary:2x2 traversal without_replacement 0.5 0.8",
+    "independent kary:2x2 traversal without_replacement 0.5 0.8",
     "eagle branching:3,1 token_level_loop sample_then_top 1.0 1.0",
-    "llama branching:3,1 traversal_loop top_k 1.0 1.0",
+    "independent branching:3,1 traversal_loop top_k 1.0 1.0",
   ],
 )
 @pytest.mark.long
@@ -146,7 +146,7 @@ def test_the_enumerated_law_is_a_law():
   np.testing.assert_allclose(law.sum(axis=1), 1, atol=1e-9)
   assert (law == 0).any()
   # The first token's marginal is the model's own.
-  target, _ = cases.models("llama")
+  target, _ = cases.models("independent")
   prompt = np.array([cases.PROMPTS[1]], np.int32)
   first = probs.law(target.logits(prompt)[0, -1], temperature=0.5, top_p=0.8)
   np.testing.assert_allclose(
@@ -205,7 +205,7 @@ class TestPlanted:
     assert p_value(chosen) < 1e-12
     assert exact.drift(chosen, rows=8) > 10 * report.LARGEST_DRIFT
 
-  @pytest.mark.parametrize("kind", quick.shorter(["llama", "eagle"]))
+  @pytest.mark.parametrize("kind", quick.shorter(["independent", "eagle"]))
   def test_a_draft_that_skips_a_position(self, monkeypatch, kind):
     """Lossless all the same, for any draft is: but not the draft's own law."""
     right = drafting.KINDS[kind]
@@ -214,7 +214,7 @@ class TestPlanted:
       def begin(self, params, news, length, cache):
         # The token after the prompt's or the last cycle's is left out.
         behind = dataclasses.replace(cache, length=cache.length + 1)
-        if kind == "llama":
+        if kind == "independent":
           return super().begin(params, news, length + 1, cache)
         return super().begin(params, news, length, behind)
 
@@ -231,15 +231,15 @@ class TestPlanted:
         right = super().commit(cache, tree, root, path, gain)
         return dataclasses.replace(right, keys=cache.keys, values=cache.values)
 
-    monkeypatch.setitem(drafting.KINDS, "llama", Forgets)
+    monkeypatch.setitem(drafting.KINDS, "independent", Forgets)
     chosen = case(shape="kary:2x3", temperature=1.0)
     assert exact.drift(chosen, rows=16) > 10 * report.LARGEST_DRIFT
 
 
 def test_the_verdict_names_what_is_wrong():
-  names = ("llama", "chain:2", "block", "top_k", "1", "1")
+  names = ("independent", "chain:2", "block", "top_k", "1", "1")
   good = report.Row(names, 4.0, 0.3, 0)
-  fine = report.Drift(("chain:2", "llama"), 1e-6)
+  fine = report.Drift(("chain:2", "independent"), 1e-6)
   assert report.failures([good], [fine]) == []
   for row, drift, words in [
     (good._replace(p_value=1e-5), fine, "NOT THE TARGET'S LAW"),
@@ -271,7 +271,7 @@ def test_the_command(tmp_path):
     "--rows=2000",
     "--verifier=tv_jax.verifiers.block:RULE",
     "--trees=chain:2",
-    "--drafts=llama",
+    "--drafts=independent",
     "--proposals=top_k",
     "--temperatures=1",
     "--top_p=1",
@@ -279,8 +279,10 @@ def test_the_command(tmp_path):
   )
   assert done.returncode == 0, done.stdout + done.stderr
   assert "1 cases of 2,000 rows" in done.stdout
-  assert "| llama | chain:2 | tv_jax.verifiers.block:RULE |" in (
-    page.read_text().replace("| chain:2 | llama |", "| llama | chain:2 |")
+  assert "| independent | chain:2 | tv_jax.verifiers.block:RULE |" in (
+    page.read_text().replace(
+      "| chain:2 | independent |", "| independent | chain:2 |"
+    )
   )
 
 
@@ -290,7 +292,7 @@ def test_the_command(tmp_path):
     [
       ("--verifier=nobody", "verifier 'nobody'"),
       ("--trees=chain:zero", "chain:zero"),
-      ("--drafts=medusa", "draft 'medusa': not one of llama, eagle"),
+      ("--drafts=medusa", "draft 'medusa': not one of independent, eagle"),
       ("--top_p=1.5", "--top_p=1.5"),
       ("--temperatures=0", "--temperatures=0"),
       ("--markdown=/nowhere/at/all.md", "no folder /nowhere/at"),
@@ -308,7 +310,7 @@ def test_a_wrong_flag_is_one_line(flag, words):
 def test_the_grid_holds_every_combination():
   trees = {text: tree.parse(text) for text in ("chain:2", "kary:2x2")}
   plan = cases.grid(
-    drafts=["llama", "eagle"],
+    drafts=["independent", "eagle"],
     trees=trees,
     verifiers={name: VERIFIERS[name] for name in DEFAULT},
     proposals=PROPOSALS,
@@ -316,7 +318,12 @@ def test_the_grid_holds_every_combination():
     top_ps=[1.0, 0.8],
   )
   every = itertools.product(
-    ["llama", "eagle"], trees, DEFAULT, PROPOSALS, ["0.5", "1"], ["1", "0.8"]
+    ["independent", "eagle"],
+    trees,
+    DEFAULT,
+    PROPOSALS,
+    ["0.5", "1"],
+    ["1", "0.8"],
   )
   every = {names for names in every if names[1:3] != ("kary:2x2", "block")}
   assert {names for names, _ in plan} == every

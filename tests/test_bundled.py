@@ -1,6 +1,5 @@
 """The models that are shipped."""
 
-import json
 import pathlib
 import zipfile
 
@@ -10,9 +9,8 @@ import safetensors
 from hatchling.builders.wheel import WheelBuilder
 
 import tv_jax
-from configs import quickstart
 from tests import checkpoints
-from tv_jax import models, runs
+from tv_jax import models
 from tv_jax.edge import reading
 from tv_jax.models import templates, tokenizers
 from tv_jax.runs import questions as questions_lib
@@ -55,27 +53,6 @@ def names(directory):
 def test_everything_is_small():
   files = [path for path in BUNDLED.rglob("*") if path.is_file()]
   assert sum(path.stat().st_size for path in files) < MEGABYTES * 1e6
-
-
-def test_sizes(target):
-  draft, weak = (
-    models.load(BUNDLED / name) for name in ("draft", "draft_weak")
-  )
-  for one in (draft, weak):
-    models.check_vocabularies(target.config, one.config)
-
-  def count(model):
-    return sum(leaf.size for leaf in jax_leaves(model.params))
-
-  assert 3e6 < count(target) < 6e6
-  assert 2e5 < count(draft) < 6e5
-  assert 1e4 < count(weak) < count(draft) / 2
-
-
-def jax_leaves(params):
-  import jax
-
-  return jax.tree.leaves(params)
 
 
 def test_the_head_has_the_published_keys(target):
@@ -167,16 +144,6 @@ def test_a_draft_goes_on_with_python(name):
   assert [len(ids) for ids in result.tokens] == [8, 8]
 
 
-@pytest.mark.parametrize("name", ["draft", "draft_weak"])
-def test_a_config_may_name_a_bundled_draft(name):
-  config = quickstart.get_config()
-  config.models.draft = f"bundled/{name}"
-  settings = runs.from_config(config)
-  place = pathlib.Path(reading.place_of(settings.models.draft))
-  assert place == BUNDLED / name
-  assert (place / "model.safetensors").exists()
-
-
 def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):
   for name in ("bundled/draft", "bundled/trees/draft-traversal.25.json"):
     place = reading.place_of(name)
@@ -185,23 +152,6 @@ def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):
   assert reading.name_of(tmp_path) == reading.place_of(str(tmp_path))
   for path in (BUNDLED / "trees").iterdir():
     assert str(BUNDLED) not in path.read_text()
-
-
-def test_the_card_speaks_of_these_files():
-  card = (BUNDLED / "README.md").read_text()
-  raw = json.loads((BUNDLED / "target" / "config.json").read_text())
-  assert str(raw["vocab_size"]) in card.replace(",", "")
-  for word in (
-    "MiniBench",
-    "PSF",
-    "Entropy",
-    "Limits",
-    *LLAMAS,
-    "python.jsonl",
-    "tuning.jsonl",
-    "trees/",
-  ):
-    assert word in card
 
 
 def test_the_wheel_holds_them(tmp_path):
@@ -217,9 +167,8 @@ def test_the_wheel_holds_them(tmp_path):
 
 def test_a_pair_is_loaded_by_the_names_that_configs_have():
   pair = tv_jax.load("bundled/draft_weak", "bundled/target")
-  assert [pair.draft.source, pair.target.source] == [
-    str(BUNDLED / name) for name in ("draft_weak", "target")
-  ]
+  assert pair.draft.source == str(BUNDLED / "draft_weak")
+  assert pair.target.source == str(BUNDLED / "target")
   assert pair.tokenizer is not None
   with pytest.raises(ValueError, match="no_such"):
     tv_jax.load("bundled/no_such", "bundled/target")

@@ -104,7 +104,7 @@ def test_a_random_path_is_sampled_on_large_trees(x64):
 @pytest.mark.long
 def test_a_random_path_decodes_with_the_targets_law():
   case = cases.Case(
-    draft_kind="llama",
+    draft_kind="independent",
     tree=FORK,
     proposal=proposals.WITHOUT_REPLACEMENT,
     verifier=random_path.RULE,

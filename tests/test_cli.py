@@ -29,46 +29,43 @@ def run(*arguments):
     (["chain:5 kary:2x5"], ["chain:5", "kary:2x5"]),
     (["chain:5,kary:2x5"], ["chain:5", "kary:2x5"]),
     (["branching:4,2,1, eagle", "a:b"], ["branching:4,2,1", "eagle", "a:b"]),
-    (["block,a:b\ttraversal"], ["block", "a:b", "traversal"]),
   ],
 )
 def test_names_stand_with_spaces_or_commas_between(given, wanted):
   assert cli.split(given) == wanted
 
 
-@pytest.mark.parametrize("arguments", [(), ("--help",)])
-def test_the_commands_are_listed(arguments):
-  done = run("tv_jax", *arguments)
+def test_the_commands_are_listed():
+  done = run("tv_jax", "--help")
   assert done.returncode == 0
   for name in commands.COMMANDS:
     assert f"python -m tv_jax.{name} " in done.stdout
 
 
-def test_a_command_is_run_by_its_name():
-  done = run("tv_jax", "certify", "--vocab=1")
+@pytest.mark.parametrize(
+  ("arguments", "told"),
+  [
+    (
+      ("tv_jax", "certify", "--vocab=1"),
+      "tv_jax.certify: --vocab=1: give 2 or",
+    ),
+    (("tv_jax", "bake"), "tv_jax: 'bake' is none of main, report,"),
+    *(
+      ((f"tv_jax.{name}", "--speed=3"), f"tv_jax.{name}: Unknown command line")
+      for name in ("main", "certify", "replay", "tune", "audit")
+    ),
+  ],
+)
+def test_all_complain_alike(arguments, told):
+  done = run(*arguments)
   assert (done.returncode, done.stdout) == (2, "")
-  assert done.stderr == "tv_jax.certify: --vocab=1: give 2 or more\n"
-  done = run("tv_jax", "audit", "--rows=0")
-  assert done.returncode == 2
+  assert done.stderr.startswith(told)
   assert len(done.stderr.splitlines()) == 1
-  done = run("tv_jax", "report", "--help")
-  assert "Writes a run's report again" in done.stdout
-  done = run("tv_jax", "bake")
-  assert done.returncode == 2
-  assert done.stderr.startswith("tv_jax: 'bake' is none of main, report,")
 
 
 def test_no_escape_of_a_name_reaches_the_terminal(capsys):
   assert cli.complain("x", ValueError("a\33[2J\x9b1m\nb: \udcff é")) == 2
   assert capsys.readouterr().err == "x: a\\x1b[2J\\x9b1m b: \\udcff é\n"
-
-
-@pytest.mark.parametrize("name", ["main", "certify", "replay", "tune", "audit"])
-def test_all_complain_alike(name):
-  done = run(f"tv_jax.{name}", "--speed=3")
-  assert done.returncode == 2
-  assert done.stderr.startswith(f"tv_jax.{name}: Unknown command line flag")
-  assert len(done.stderr.splitlines()) == 1
 
 
 def own_flags():
@@ -91,7 +88,6 @@ def own_flags():
     ("--budget=8,16", "--budgets=8,16"),
     ("--gpus-per-unit=2", "--gpus_per_unit=2"),
     ("--seeds=3", "--seed=3"),
-    ("--out=a\nb", "--out=a\nb"),
     ("--config.tree=x", "--config.tree=x"),
     ("--mem-per-cpu=4", "--mem-per-cpu=4"),
     ("--verify=a", "--verify=a"),
@@ -110,30 +106,19 @@ def test_also_where_flags_are_in_a_file(tmp_path):
   assert cli.only(values["verifiers"]) == "block"
 
 
-@pytest.mark.parametrize(
-  ("given", "read"),
-  [("8,64", [8, 64]), ("8 64", [8, 64]), (" 8, 64,", [8, 64])],
-)
-def test_numbers_stand_as_names_do(given, read):
+@pytest.mark.parametrize("given", ["8,64", "8 64", " 8, 64,"])
+def test_numbers_stand_as_names_do(given):
   values = own_flags()
   values(["x", f"--budgets={given}", "--budgets=1"])
-  assert cli.numbers(values["budgets"], int, least=1) == [*read, 1]
+  assert cli.numbers(values["budgets"], int, least=1) == [8, 64, 1]
 
 
-@pytest.mark.parametrize(
-  ("given", "read"),
-  [
-    ("0.5 1", (0.5, 1)),
-    ("0.5,1", (0.5, 1)),
-    ("(0.5, 1)", (0.5, 1)),
-    ("1e-2", (0.01,)),
-  ],
-)
-def test_so_do_those_of_a_config(given, read, monkeypatch):
+@pytest.mark.parametrize("given", ["0.5 1", "0.5,1", "(0.5, 1)"])
+def test_so_do_those_of_a_config(given, monkeypatch):
   argv = ["x", f"--config.temperatures={given}"]
   monkeypatch.setattr(sys, "argv", argv)
   (config,) = config_flag.several(argv, ["smoke"]).values()
-  assert config.temperatures == read
+  assert config.temperatures == (0.5, 1)
 
 
 @pytest.mark.parametrize("given", ["", "0", "a few", "8 nan", "1e999", "2.5"])
@@ -145,15 +130,11 @@ def test_what_are_no_numbers_is_told(given):
     cli.numbers(values["budgets"], int, least=1)
 
 
-@pytest.mark.parametrize("given", ["", "a b", "a,b"])
-def test_one_name_is_one(given):
+def test_one_name_is_one():
   values = own_flags()
   assert cli.only(values["verifiers"]) is None
-  values(["x", f"--verifiers={given}"])
-  with pytest.raises(
-    ValueError,
-    match=re.escape(f"--verifiers={' '.join(cli.split([given]))}: give one"),
-  ):
+  values(["x", "--verifiers=a,b"])
+  with pytest.raises(ValueError, match="--verifiers=a b: give one"):
     cli.only(values["verifiers"])
 
 
@@ -165,7 +146,6 @@ def test_one_name_is_one(given):
     ("a.md", "a.md: it is a folder"),
     ("absent/b.md", "absent/b.md: there is no folder absent"),
     ("read.md", "read.md: it is read here"),
-    ("a.md/../read.md", "it is read here"),
     ("link.md", "it is read here"),
     ("hard.md", "it is read here"),
   ],

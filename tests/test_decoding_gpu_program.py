@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 from benchmarks import gpu_program, gpu_shapes
-from tv_jax.engine import decoding
+from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import program
 from tv_jax.verifiers import VERIFIERS
 
 pytestmark = pytest.mark.gpu_program
@@ -37,7 +38,7 @@ class Case:
       return gpu_shapes.model(own, gpu_shapes.shapes_on(own))
 
     self.target = model("Llama-3.1-8B", layers[0])
-    if draft == "llama":
+    if draft == "independent":
       self.draft = model("Llama-3.2-1B", layers[1])
     elif draft == "eagle":
       own = self.target.config
@@ -62,12 +63,12 @@ class Case:
     request = jax.eval_shape(
       functools.partial(gpu_shapes.request, batch, prompt, NEW, V)
     )
-    params = decoding.Params(
+    params = plan_lib.Params(
       self.target.params, self.draft and self.draft.params
     )
 
     def generate(params, request, caches):
-      return decoding.generate(self.plan, params, request, caches, NEW)
+      return program.generate(self.plan, params, request, caches, NEW)
 
     self.program = gpu_program.compile_for(
       generate, params, request, self.caches, donate_argnums=2, options=options
@@ -89,7 +90,6 @@ class Case:
     # Neither branches nor loops but the one over cycles, and over a prompt's
     # pieces: the verifier is not one of those that walk over nodes.
     assert not any("kConditional" in line for line in self.program.thunks)
-    assert not self.plan.one_by_one
 
   @property
   def loops(self):
@@ -97,7 +97,7 @@ class Case:
 
 
 def test_the_whole_pair():
-  case = Case(draft="llama", layers=(32, 16))
+  case = Case(draft="independent", layers=(32, 16))
   case.check()
   assert case.loops == 1
   kernels = case.program.kernels_by(STAGES)
@@ -111,8 +111,8 @@ def test_the_whole_pair():
 
 
 CASES = {
-  "eight bits": {"draft": "llama", "dtype": "int8"},
-  "chain": {"draft": "llama", "tree": "chain:5", "prompt": 512},
+  "eight bits": {"draft": "independent", "dtype": "int8"},
+  "chain": {"draft": "independent", "tree": "chain:5", "prompt": 512},
   "head": {
     "draft": "eagle",
     "verifier": "token_level",
@@ -126,7 +126,7 @@ CASES = {
     "prompt": 64,
   },
   "greedy": {
-    "draft": "llama",
+    "draft": "independent",
     "verifier": "token_level",
     "proposal": "top_k",
     "greedy": True,
@@ -145,7 +145,7 @@ def test_of_few_layers(name):
 
 
 def test_a_tree_of_768_nodes():
-  case = Case(draft="llama", tree="branching:3,5,5,3,2")
+  case = Case(draft="independent", tree="branching:3,5,5,3,2")
   assert case.plan.nodes == 1 + 768
   # All laws, the target's and the draft's, are 0.6 GB.
   assert case.program.memory.temp_size_in_bytes < 2.5e9

@@ -5,7 +5,7 @@ import types
 import jax
 import pytest
 
-from tv_jax.engine import decoding, program
+from tv_jax.engine import programs
 
 
 @pytest.fixture
@@ -25,23 +25,23 @@ def machine(monkeypatch):
 @pytest.mark.parametrize("hurried", [False, True])
 def test_loops_are_cuda_graphs_where_there_is_cuda(machine, hurried):
   machine("gpu", "PJRT C API\ncuda 13000")
-  assert program._compiler_options(hurried, loops=True) == decoding.CAPTURE
-  assert program._compiler_options(hurried, loops=False) is None
+  assert programs._flags(hurried=hurried, loops=True) == programs.CAPTURE
+  assert programs._flags(hurried=hurried, loops=False) is None
   machine("gpu", "PJRT C API\nrocm 70000")
-  assert program._compiler_options(hurried, loops=True) is None
+  assert programs._flags(hurried=hurried, loops=True) is None
 
 
 def test_they_are_not_where_one_says_so(machine, monkeypatch):
   machine("gpu", "PJRT C API\ncuda 13000")
   monkeypatch.setenv("TV_JAX_CUDA_GRAPHS", "0")
-  assert program._compiler_options(False, loops=True) is None
+  assert programs._flags(hurried=False, loops=True) is None
   monkeypatch.setenv("TV_JAX_CUDA_GRAPHS", "1")
-  assert program._compiler_options(False, loops=True) == decoding.CAPTURE
+  assert programs._flags(hurried=False, loops=True) == programs.CAPTURE
   monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer=")
-  assert program._compiler_options(False, loops=True) is None
+  assert programs._flags(hurried=False, loops=True) is None
 
 
 def test_a_cpu_is_told_something_in_a_hurry_alone(machine):
   machine("cpu", "cpu")
-  assert program._compiler_options(False, loops=True) is None
-  assert program._compiler_options(True, loops=True)
+  assert programs._flags(hurried=False, loops=True) is None
+  assert programs._flags(hurried=True, loops=True)

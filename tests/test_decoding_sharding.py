@@ -15,7 +15,8 @@ import pytest
 from benchmarks import gpu_program, gpu_shapes
 from tests import checkpoints, quick
 from tv_jax import models
-from tv_jax.engine import decoding
+from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import program
 from tv_jax.models import sharding
 
 EIGHT = """
@@ -57,8 +58,13 @@ def check(draft, kind, cases, **options):
       longest = max(longest, *a)
   assert longest > 1, "nothing was ever accepted"
 
-check(llama, "llama", [(3, 1.0, "traversal")])
-check(llama, "llama", [(3, 0.0, level), (3, 1.0, level, 2)], shard_draft=True)
+check(llama, "independent", [(3, 1.0, "traversal")])
+check(
+  llama,
+  "independent",
+  [(3, 0.0, level), (3, 1.0, level, 2)],
+  shard_draft=True,
+)
 check(
   head,
   "eagle",
@@ -152,7 +158,7 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
       cache,
     )
 
-  caches = decoding.Caches(
+  caches = plan_lib.Caches(
     split(caches.target), split(caches.draft) if shard_draft else caches.draft
   )
   request = jax.eval_shape(
@@ -160,11 +166,11 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
   )
 
   def generate(params, request, caches):
-    return decoding.generate(plan, params, request, caches, 128)
+    return program.generate(plan, params, request, caches, 128)
 
   return gpu_program.compile_for(
     generate,
-    decoding.Params(target.params, draft.params),
+    plan_lib.Params(target.params, draft.params),
     request,
     caches,
     on=on,
@@ -177,8 +183,8 @@ def test_70b_over_eight_h200():
   few = pair_over_eight(1, shard_draft=False)
   many = pair_over_eight(2, shard_draft=True)
   counts = []
-  for program in (few, many):
-    found = exchanges(program.hlo)
+  for own in (few, many):
+    found = exchanges(own.hlo)
     # Nothing is exchanged but inside of the models (several sums at once have
     # no name): the rest is the same on every device, and so is what the loop
     # goes on by.

@@ -14,7 +14,6 @@ from tests import quick, slurm, stores
 from tests.commands import ended, run, start
 from tests.test_main_crashes import lines_in, wait
 from tv_jax.runs import hosts
-from tv_jax.runs.store import Mirror, Store
 
 TINY = (
   "--config.models.target=bundled/draft",
@@ -111,29 +110,10 @@ def test_a_port_that_is_taken_is_refused():
 
 
 def test_one_process_asks_nobody():
-  assert hosts.join(None, bool) is hosts.ALONE
+  alone = hosts.join(None, bool)
   found = object()
-  assert hosts.ALONE.together(lambda: found) is found
-  assert hosts.ALONE.of_first(lambda: found) is found
-  hosts.ALONE.leave()
-
-
-def test_a_mirror_holds_what_the_store_does(tmp_path):
-  faces = [
-    {name for name in vars(kind) if not name.startswith("_")}
-    for kind in (Store, Mirror)
-  ]
-  assert faces[0] - {"close"} == faces[1] - {"environment_changes"}
-  mirror, answers = Mirror(), [stores.item(2, tokens=(1, 2)), stores.item(0)]
-  with stores.enter(tmp_path) as store:
-    for answer in answers:
-      for one in (store, mirror):
-        one.append(answer)
-    assert mirror.items == store.items
-    assert len(mirror) == len(store) == 2
-    assert mirror.get(answers[0].key).tokens == [1, 2]
-    assert answers[0].key in mirror
-    assert mirror.get(stores.item(1).key) is None
+  assert alone.together(lambda: found) is found
+  alone.leave()
 
 
 def test_a_folder_that_is_taken_ends_both(tmp_path, port):

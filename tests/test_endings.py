@@ -24,6 +24,8 @@ from tv_jax.edge import endings
 def send(number=signal.SIGINT):
   os.kill(os.getpid(), number)
 """
+# As `head` leaves a pipe; only a long text is written before the end.
+GONE = "ears, mouth = os.pipe(); os.close(ears); os.dup2(mouth, {})"
 
 
 def outcome(body, before=""):
@@ -62,59 +64,106 @@ def test_a_signal_is_one_line_and_its_status(number, word):
   assert outcome(body) == (128 + number, "closed\n", word + "\n")
 
 
-def test_a_command_ends_by_itself_too():
-  assert outcome("return None") == (0, "", "")
-  assert outcome("return 2") == (2, "", "")
-  assert outcome("sys.exit(1)") == (1, "", "")
-  status, _, told = outcome("raise RuntimeError('a bug')")
-  assert status == 1
-  assert "Traceback" in told
-
-
-def test_a_second_signal_is_the_end_wherever_it_comes():
-  body = """
-  heard.leave = lambda: print("left", flush=True)
-  try:
-    send(signal.SIGTERM)
-  except KeyboardInterrupt:
-    # As what imports parts of it, and wonders.
+ENDS = {
+  "by itself": ("return None", (0, "", "")),
+  "with a status": ("return 2", (2, "", "")),
+  "by leaving": ("sys.exit(1)", (1, "", "")),
+  # As what imports parts of it, and wonders.
+  "a second signal": (
+    """
+    heard.leave = lambda: print("left", flush=True)
+    try:
+      send(signal.SIGTERM)
+    except KeyboardInterrupt:
+      try:
+        send()
+      except BaseException as error:
+        raise ImportError("matplotlib is broken") from error
+    """,
+    (143, "left\n", "interrupted by SIGTERM\n"),
+  ),
+  "the first, where it is said to be the end": (
+    """
+    heard.at_once = True
+    with contextlib.suppress(BaseException):
+      send()
+    print("never")
+    """,
+    (130, "", "interrupted\n"),
+  ),
+  "another error on the way": (
+    """
     try:
       send()
-    except BaseException as error:
-      raise ImportError("matplotlib is broken") from error
-  """
-  end = 128 + signal.SIGTERM, "left\n", "interrupted by SIGTERM\n"
-  assert outcome(body) == end
+    except BaseException:
+      raise ImportError("numpy is broken") from None
+    """,
+    (130, "", "interrupted\n"),
+  ),
+  "a signal that waits": (
+    """
+    with heard.deaf():
+      with heard.deaf():
+        pass
+      send(signal.SIGTERM)
+      print("on")
+    print("never")
+    """,
+    (143, "on\n", "interrupted by SIGTERM\n"),
+  ),
+  # Of a pool, for which the interpreter waits on its own way out.
+  "a thread is not waited for": (
+    """
+    import concurrent.futures
+    concurrent.futures.ThreadPoolExecutor(1).submit(time.sleep, 300)
+    try:
+      send(signal.SIGTERM)
+    except KeyboardInterrupt:
+      print("report")  # and is seen
+    """,
+    (143, "report\n", ""),
+  ),
+  "nor after what a user can mend": (
+    """
+    import concurrent.futures
+    concurrent.futures.ThreadPoolExecutor(1).submit(time.sleep, 300)
+    return 2
+    """,
+    (2, "", ""),
+  ),
+  "a closed output": (
+    'os.close(1); sys.stdout.write("nobody reads this"); return 4',
+    (4, "", ""),
+  ),
+  "an output that nobody reads": (
+    f"{GONE.format(1)}; print('x' * 10**6); return 4",
+    (128 + signal.SIGPIPE, "", ""),
+  ),
+  "errors that nobody reads": (
+    f"{GONE.format(2)}; print('x' * 10**6, file=sys.stderr); return 4",
+    (128 + signal.SIGPIPE, "", ""),
+  ),
+}
 
 
-def test_the_first_one_is_the_end_where_it_is_said_to_be():
-  body = """
-  heard.at_once = True
-  with contextlib.suppress(BaseException):
-    send()
-  print("never")
-  """
-  assert outcome(body) == (130, "", "interrupted\n")
+@pytest.mark.parametrize(("body", "wanted"), ENDS.values(), ids=ENDS)
+def test_how_a_command_ends(body, wanted):
+  assert outcome(body) == wanted
 
 
-def test_what_else_is_raised_on_the_way_changes_nothing():
-  body = """
-  try:
-    send()
-  except BaseException:
-    raise ImportError("numpy is broken") from None
-  """
-  assert outcome(body) == (130, "", "interrupted\n")
-
-
-def test_a_signal_waits_where_nothing_may_be_raised():
-  body = """
-  with heard.deaf():
-    send()
-    print("on")
-  print("never")
-  """
-  assert outcome(body) == (130, "on\n", "interrupted\n")
+@pytest.mark.parametrize(
+  ("body", "told"),
+  [
+    ("raise RuntimeError('a bug')", "RuntimeError: a bug"),
+    # Another pipe that breaks is no reader that is gone.
+    (f"{GONE.format(9)}; os.write(9, b'nobody reads this')", "BrokenPipeErr"),
+  ],
+)
+def test_a_bug_has_a_traceback(body, told):
+  status, _, error = outcome(body)
+  assert status == 1
+  assert "Traceback" in error
+  assert told in error
 
 
 def test_what_nohup_ignores_stays_ignored():
@@ -149,42 +198,20 @@ def test_a_signal_is_heard_even_where_nothing_can_be_raised(error, end):
   assert ("Traceback" in told) == (status == 0)
 
 
-def test_a_reader_that_is_gone_changes_no_status():
+def test_an_abrupt_end_waits_for_nobody():
   body = """
-  os.close(1)
-  sys.stdout.write("nobody reads this")
-  return 4
+  import atexit
+  atexit.register(lambda: print("waited"))
+  heard.abrupt = True
   """
-  assert outcome(body) == (4, "", "")
+  assert outcome(body + "print('told')\n  return 2") == (2, "told\n", "")
+  assert outcome(body + "send(signal.SIGTERM)")[:2] == (143, "")
+  status, out, told = outcome(body + "raise RuntimeError('a bug')")
+  assert (status, out) == (1, "")
+  assert "RuntimeError: a bug" in told
 
 
-# As `head` leaves a pipe; only a long text is written before the end.
-GONE = "ears, mouth = os.pipe(); os.close(ears); os.dup2(mouth, {})"
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_reader_that_is_gone_ends_a_command_quietly(number):
-  body = f"""
-  {GONE.format(number)}
-  print("x" * 10**6, file=(sys.stdout, sys.stderr)[{number - 1}])
-  return 4
-  """
-  assert outcome(body) == (128 + signal.SIGPIPE, "", "")
-
-
-def test_another_pipe_that_breaks_is_no_reader_that_is_gone():
-  body = f"""
-  {GONE.format(9)}
-  os.write(9, b"nobody reads this")
-  """
-  status, _, told = outcome(body)
-  assert status == 1
-  assert "BrokenPipeError" in told
-
-
-@pytest.mark.parametrize(
-  "program", ["tv_jax.audit", "experiments", "launch", "benchmarks.verify"]
-)
+@pytest.mark.parametrize("program", ["tv_jax.audit", "experiments", "launch"])
 def test_help_that_nobody_reads_to_its_end(program):
   body = f"{GONE.format(1)}; import runpy, sys; sys.argv = ['x', '--help']; "
   body += f"runpy.run_module({program!r}, run_name='__main__', alter_sys=True)"
@@ -204,10 +231,10 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.parent.stem)
-def test_every_command_ends_so(path):
-  last = path.read_text().partition('if __name__ == "__main__":\n')[2]
-  assert last.lstrip().startswith(("cli.run(", "cli.until_told("))
+def test_every_command_ends_so():
+  for path in COMMANDS:
+    last = path.read_text().partition('if __name__ == "__main__":\n')[2]
+    assert last.lstrip().startswith(("cli.run(", "cli.until_told(")), path
 
 
 TRAINING = """
@@ -229,55 +256,3 @@ def test_a_command_that_pre_emption_ends(tmp_path):
   )
   told = done.returncode, done.stdout, done.stderr
   assert told == (143, "", "interrupted by SIGTERM\n")
-
-
-def test_deaf_within_deaf_is_deaf_to_the_end():
-  body = """
-  with heard.deaf():
-    with heard.deaf():
-      pass
-    send(signal.SIGTERM)
-    print("waited")
-  """
-  wanted = 143, "waited\n", "interrupted by SIGTERM\n"
-  assert outcome(body) == wanted
-
-
-def test_an_abrupt_end_waits_for_nobody():
-  body = """
-  import atexit
-  atexit.register(lambda: print("waited"))
-  heard.abrupt = True
-  """
-  assert outcome(body + "print('told')\n  return 2") == (2, "told\n", "")
-  assert outcome(body + "sys.exit(3)") == (3, "", "")
-  assert outcome(body + "send(signal.SIGTERM)")[:2] == (143, "")
-  status, out, told = outcome(body + "raise RuntimeError('a bug')")
-  assert (status, out) == (1, "")
-  assert "RuntimeError: a bug" in told
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_does_not_wait_for_a_thread(number):
-  """Of a pool, for which the interpreter waits on its own way out."""
-  body = f"""
-  import concurrent.futures
-  pool = concurrent.futures.ThreadPoolExecutor(1)
-  pool.submit(time.sleep, 300)
-  try:
-    send({int(number)})
-  except KeyboardInterrupt:
-    print("report")  # and is seen
-  return None
-  """
-  status, out, _ = outcome(body)
-  assert (status, out) == (128 + number, "report\n")
-
-
-def test_nor_does_what_the_user_can_mend():
-  body = """
-  import concurrent.futures
-  concurrent.futures.ThreadPoolExecutor(1).submit(time.sleep, 300)
-  return 2
-  """
-  assert outcome(body)[0] == 2

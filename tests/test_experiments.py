@@ -160,7 +160,6 @@ def test_which_of_the_papers_tables_is_closest(target, draft, label):
     items=(),
     timing=None,
     done=True,
-    answered=True,
   )
   assert main_table.closest(experiment.Group("a", (one,))).label == label
 

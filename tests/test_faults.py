@@ -15,7 +15,8 @@ import tv_jax
 from tests import checkpoints, commands, test_cycles
 from tv_jax import certify, drafting, probs, replay, tune, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.engine import decoding
+from tv_jax.engine import plan as plan_lib
+from tv_jax.engine import stages
 from tv_jax.engine.pair import Pair
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import Adaptive
@@ -36,7 +37,7 @@ def first(tree, proposal, tokens, q, p, eta):
 def sound_pair():
   target = checkpoints.ours(checkpoints.tiny(), 0)
   draft = checkpoints.ours(checkpoints.tiny(num_hidden_layers=1), 1)
-  return Pair(target=target, draft=draft, draft_kind="llama")
+  return Pair(target=target, draft=draft, draft_kind="independent")
 
 
 def generate(pair, **options):
@@ -107,7 +108,7 @@ def test_a_law_counts_where_something_was_drawn_from_it():
     return dataclasses.replace(made, node=node, residual=p[0])
 
   shape, tokens, _, p = draft()
-  how = decoding.Speculation(
+  how = plan_lib.Speculation(
     drafter=None,
     tree=shape,
     proposal=PROPOSALS["top_k"],
@@ -117,7 +118,7 @@ def test_a_law_counts_where_something_was_drawn_from_it():
   laws = np.full((4, 2, 5), 0.2, np.float32)
   for row, node in ((1, 0), (2, 1), (3, 1)):
     laws[row, node] = np.nan
-  plan = decoding.Plan(target=None, speculation=how)
+  plan = plan_lib.Plan(target=None, speculation=how)
   request = types.SimpleNamespace(keys=jax.random.split(jax.random.key(0), 4))
   records = types.SimpleNamespace(cycles=jnp.zeros(4, jnp.int32))
   state = types.SimpleNamespace(records=records)
@@ -125,7 +126,7 @@ def test_a_law_counts_where_something_was_drawn_from_it():
   @jax.jit
   def faults(tokens, laws, p):
     drafted = drafting.Drafted(tokens, laws, None, None, None)
-    return decoding.verify(plan, request, state, drafted, p).fault
+    return stages.verify(plan, request, state, drafted, p).fault
 
   found = faults(tokens, laws, jnp.stack([jnp.asarray(p)] * 4))
   assert found.tolist() == [False, True, True, False]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests.test_generation import PROMPTS, generate, pair
+from tests.test_generation import PROMPTS, generate, pair, whole
 from tv_jax import engine, tree
-from tv_jax.engine import batches, decoding
+from tv_jax.engine import program, programs, stages
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import (
   NOT_OFFERED,
@@ -30,9 +30,9 @@ SEVERAL = {"tree": "chain:3", "panel": ("token_level", "traversal")}
 @pytest.fixture(scope="module")
 def several():
   """What each rule gives in a program of them all."""
-  decoding.compile.cache_clear()
+  programs.compile.cache_clear()
   found = {v: generate(verifier=v, among=RULES, **SEVERAL) for v in RULES}
-  assert decoding.compile.cache_info().misses == 1
+  assert programs.compile.cache_info().misses == 2
   # They are three rules: else nothing is seen.
   assert found["token_level"].tokens != found["traversal"].tokens
   return found
@@ -75,7 +75,7 @@ def test_a_trace_has_a_number_of_cycles(cycles):
 @pytest.mark.parametrize(
   ("kind", "proposal"),
   [
-    *(("llama", name) for name in PROPOSALS),
+    *(("independent", name) for name in PROPOSALS),
     ("eagle", "without_replacement"),
   ],
 )
@@ -93,15 +93,14 @@ def test_a_trace_says_what_happened(kind, proposal):
   result = tv_jax.generate(pair(kind), PROMPTS, trace=kept, **options)
   shape = tree.parse(options["tree"])
   how = engine.resolve(pair(kind), **options)
-  batch = batches.assemble(pair(kind), how, PROMPTS, range(4), 4)
-  caches = batches.caches(pair(kind), batch)
-  prefill = jax.jit(decoding.prefill, static_argnums=(0, 4))
-  observe = jax.jit(decoding.observe, static_argnums=0)
+  params, request, caches, new = whole(pair(kind), how)
+  prefill = jax.jit(program.prefill, static_argnums=(0, 4))
+  observe = jax.jit(stages.observe, static_argnums=0)
   decide = jax.jit(VERIFIERS["traversal"].decide, static_argnums=(0, 1))
-  state = prefill(how.plan, batch.params, batch.request, caches, batch.new)
+  state = prefill(how.plan, params, request, caches, new)
   missing = 0
   for cycle in range(kept):
-    after, drafted, p = observe(how.plan, batch.params, batch.request, state)
+    after, drafted, p = observe(how.plan, params, request, state)
     for row, trace in enumerate(result.trace):
       if cycle >= len(trace.node):
         assert len(trace.node) == len(result.accepted[row]) < kept
@@ -181,10 +180,8 @@ def test_a_law_that_is_asked_for_brings_its_decision(rule):
         others=tuple(map(change, drafts.others)),
       ),
     )
-    batch = batches.assemble(pair(), how, PROMPTS, range(4), 4)
-    run = jax.jit(decoding.generate, static_argnums=(0, 4))
-    caches = batches.caches(pair(), batch)
-    found.append(run(own, batch.params, batch.request, caches, batch.new)[0])
+    run = jax.jit(program.generate, static_argnums=(0, 4))
+    found.append(run(own, *whole(pair(), how))[0])
   jax.tree.map(np.testing.assert_array_equal, *found)
 
 

@@ -48,7 +48,7 @@ def test_the_second_process_finds_what_the_first_compiled(tmp_path):
   assert pathlib.Path(folder).parent == tmp_path / "tv_jax"
   assert said == [f"tv_jax compiles, and keeps the program in {folder}"]
   before = {*pathlib.Path(folder).glob("*-cache")}
-  assert any("generate" in path.name for path in before)
+  assert any("advance" in path.name for path in before)
   assert ask(tmp_path) == (folder, tokens, [])
   assert {*pathlib.Path(folder).glob("*-cache")} == before
 

@@ -1,8 +1,6 @@
 """What SLURM is told, and when; of stand-ins, and of a real one."""
 
-import pathlib
 import re
-import subprocess
 
 import pytest
 
@@ -121,14 +119,13 @@ def test_paths_and_options_may_have_spaces(tmp_path):
   here = tmp_path / "my 'own' #1"
   here.mkdir()
   folder = here / "runs, 100%A of 'em"
-  (tmp_path / "cluster").mkdir()
   more = '--comment="two words" -J its-name'
   with slurm.running(tmp_path / "cluster"):
     # The config of a unit that ends at once, with a reason.
     wrong = ("--config.models.target=/no/where", f"--sbatch={more}")
     submit(folder, "--smoke", *wrong, "--gpus-per-unit=0")
-    shown = scontrol("show", "job", "1")
-    until(lambda: not squeue(), 120)
+    shown = slurm.asked("scontrol", "show", "job", "1")
+    until(lambda: not slurm.asked("squeue"), 120)
   assert "Comment=two words" in shown
   assert "JobName=its-name" in shown
   (sweep,) = sweep_lib.read_all(folder)
@@ -136,16 +133,4 @@ def test_paths_and_options_may_have_spaces(tmp_path):
   assert "/no/where is neither a directory" in unit.last_words
   (out,) = sweep.folder.glob("unit-*_0.out")
   assert "FAILED (status 2" in out.read_text()
-  assert pathlib.Path(sweep.folder, "tables.out").exists()
-
-
-def scontrol(*arguments):
-  command = ["scontrol", *arguments]
-  return subprocess.run(command, capture_output=True, text=True).stdout
-
-
-def squeue():
-  done = subprocess.run(
-    ["squeue", "--noheader"], capture_output=True, text=True
-  )
-  return done.stdout or done.stderr
+  assert (sweep.folder / "tables.out").exists()

@@ -14,10 +14,9 @@ import rich.console
 
 from launch import on_slurm, slurm, states, task, tries, verbs
 from launch import sweep as sweep_lib
-from launch.sweep import Sweep
+from launch.sweep import Sweep, Told
 from launch.units import Unit
 from tests.commands import run
-from tests.test_launch import until
 from tv_jax.edge import disk
 
 
@@ -56,55 +55,42 @@ def test_one_that_runs_says_where_and_how_long(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("status", "word", "told"),
+  ("status", "given_up", "word", "told"),
   [
-    (2, states.FAILED, "tv_jax.main: a reason [in brackets]"),
-    (1, states.FAILED, "tv_jax.main: a reason [in brackets]"),
-    (143, states.STOPPED, "was told to end"),
-    (-9, states.STOPPED, "status -9"),
+    (2, False, states.FAILED, "tv_jax.main: a reason [in brackets]"),
+    (1, False, states.FAILED, "tv_jax.main: a reason [in brackets]"),
+    (143, False, states.STOPPED, "was told to end"),
+    (-9, False, states.STOPPED, "status -9"),
+    (-9, True, states.FAILED, "status -9: tv_jax.main: a reason [in brackets]"),
+    (None, False, states.STOPPED, "was killed"),
   ],
 )
-def test_one_that_ended_says_how(tmp_path, status, word, told):
+def test_one_that_ended_says_how(tmp_path, status, given_up, word, told):
   own = begun(tmp_path, answers=3)
   own.log.write_text("before\ntv_jax.main: a reason [in brackets]\n\n")
-  tries.end(own.folder, status)
+  if status is None:  # together with its launcher
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    path = own.folder / tries.FILE
+    fields = json.loads(path.read_text()) | {"pid": child.pid}
+    path.write_text(json.dumps(fields) + "\n")
+  else:
+    tries.end(own.folder, status)
+  if given_up:
+    tries.give_up(own.folder)
   found = states.look(own)
   assert (found.word, found.told) == (word, told)
   console = rich.console.Console(width=200, file=io.StringIO())
   console.print(states.table([found]))
   assert told in console.file.getvalue()
-
-
-def test_one_whose_launcher_was_killed_has_stopped(tmp_path):
-  own = begun(tmp_path)
-  child = subprocess.Popen([sys.executable, "-c", ""])
-  child.wait()
-  path = own.folder / tries.FILE
-  fields = json.loads(path.read_text()) | {"pid": child.pid}
-  path.write_text(json.dumps(fields) + "\n")
-  found = states.look(own)
-  assert (found.word, found.told) == (states.STOPPED, "was killed")
-
-
-def test_one_of_which_no_try_is_left_has_failed(tmp_path):
-  own = begun(tmp_path)
-  own.log.write_text("a reason\n")
-  tries.end(own.folder, -9)
-  assert states.look(own).word == states.STOPPED
-  tries.give_up(own.folder)
-  found = states.look(own)
-  assert (found.word, found.told) == (states.FAILED, "status -9: a reason")
   tries.begin(own.folder, "7", 0, None)  # the same command, once more
   assert states.look(own).word == states.RUNNING
-  # Of a machine that is lost nobody hears how a try ended.
-  lost = tries.last(own.folder)._replace(host="elsewhere")
+
+
+def test_nobody_hears_how_a_try_on_a_lost_machine_ended(tmp_path):
+  lost = tries.last(begun(tmp_path).folder)._replace(host="elsewhere")
   assert lost.alive
   assert not lost._replace(given_up=True).alive
-
-
-def test_what_was_never_tried_is_not_given_up(tmp_path):
-  tries.give_up(tmp_path)
-  assert tries.read(tmp_path) == []
 
 
 def test_one_whose_time_is_too_short_has_failed(tmp_path, monkeypatch):
@@ -115,8 +101,20 @@ def test_one_whose_time_is_too_short_has_failed(tmp_path, monkeypatch):
   for name in ("ARRAY_JOB_ID", "ARRAY_TASK_ID", "RESTART_COUNT"):
     monkeypatch.setenv(f"SLURM_{name}", "2")
   monkeypatch.setattr(slurm, "state", lambda job: "RUNNING")
-  assert task._requeued(sweep, own).startswith("FAILED")
+  assert task.requeued(sweep, own).startswith("FAILED")
   assert states.look(own).word == states.FAILED
+
+
+def test_one_that_was_finished_and_then_refused_says_so(tmp_path):
+  own = begun(tmp_path, answers=1)
+  (own.folder / "DONE").touch()
+  tries.end(own.folder, 0)
+  assert states.look(own).word == states.DONE
+  own.log.write_text("changed since\n")
+  tries.begin(own.folder, "7", 1, None)
+  tries.end(own.folder, 2)
+  found = states.look(own)
+  assert (found.word, found.told) == (states.FAILED, "changed since")
 
 
 def test_a_large_table_shows_first_what_is_under_way(tmp_path):
@@ -127,9 +125,9 @@ def test_a_large_table_shows_first_what_is_under_way(tmp_path):
   assert "last" in str(next(iter(shown.columns[0].cells)))
 
 
-def kept(place, units, **told):
-  told = {"experiments": ["depth"], "backend": "here", "retries": 2, **told}
-  sweep = sweep_lib.of(place, units, {"arguments": [], **told})
+def kept(place, units, backend="here"):
+  told = Told(("depth",), ("--experiment=depth",), backend, 2)
+  sweep = sweep_lib.of(place, units, told)
   sweep.folder.mkdir(parents=True, exist_ok=True)
   sweep_lib.write(sweep)
   return sweep
@@ -149,39 +147,50 @@ def test_a_record_is_read_as_it_is_written(tmp_path):
   assert third.units[0].folder == moved / "depth" / "smoke" / "one"
 
 
-def test_one_launcher_at_a_time(tmp_path):
-  sweep = kept(tmp_path, [unit(tmp_path)])
-  assert sweep.holder is None
-  with sweep_lib.held(sweep):
-    assert sweep.holder["pid"] == os.getpid()
-    with pytest.raises(disk.StoreError, match="python -m launch cancel"):
-      sweep_lib.held(sweep).__enter__()
-  assert sweep.holder is None
+HOLDS = (
+  "import pathlib, sys, time; from launch import sweep; "
+  "own = sweep.read(pathlib.Path(sys.argv[1]))\n"
+  "with sweep.held(own): print(flush=True); time.sleep(60)"
+)
 
 
-def test_cancel_tells_the_launcher(tmp_path, capsys):
+def test_one_launcher_at_a_time_and_cancel_tells_it(
+  tmp_path, monkeypatch, capsys
+):
   sweep = kept(tmp_path, [unit(tmp_path)])
+  assert sweep.holder is None
   assert verbs.cancel(tmp_path) == 0
   assert "nothing runs" in capsys.readouterr().out
-  body = (
-    "import pathlib, sys, time; from launch import sweep; "
-    "own = sweep.read(pathlib.Path(sys.argv[1]))\n"
-    "with sweep.held(own): print(flush=True); time.sleep(60)"
-  )
-  command = [sys.executable, "-c", body, sweep.folder]
-  child = subprocess.Popen(command, stdout=subprocess.PIPE)
-  child.stdout.readline()
-  assert verbs.cancel(tmp_path) == 0
-  assert child.wait(30) == -signal.SIGTERM
-  child.stdout.close()
-
-
-def test_a_launcher_elsewhere_is_not_reached(tmp_path, monkeypatch, capsys):
-  kept(tmp_path, [unit(tmp_path)])
+  command = [sys.executable, "-c", HOLDS, sweep.folder]
+  with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
+    child.stdout.readline()
+    with pytest.raises(disk.StoreError, match="python -m launch cancel"):
+      sweep_lib.held(sweep).__enter__()
+    assert sweep.holder["pid"] == child.pid
+    assert verbs.cancel(tmp_path) == 0
+    assert child.wait(30) == -signal.SIGTERM
+  assert sweep.holder is None
   elsewhere = property(lambda self: {"host": "elsewhere", "pid": 1})
   monkeypatch.setattr(Sweep, "holder", elsewhere)
   assert verbs.cancel(tmp_path) == 1
   assert "the launcher is on elsewhere" in capsys.readouterr().out
+
+
+DEEP = b"[" * 100_000
+NOT_UTF8 = b"\xff\xfe{}\n"
+
+
+@pytest.mark.parametrize(
+  "holder",
+  [b'{"host": "%s", "pid": -1}', b'{"host": "%s", "pid": "1"}', b"{", DEEP],
+)
+def test_no_launcher_is_told_to_end_but_a_process(holder, tmp_path):
+  """Of kill, -1 is everybody."""
+  sweep = kept(tmp_path, [unit(tmp_path)])
+  with sweep_lib.held(sweep):
+    own = holder.replace(b"%s", socket.gethostname().encode())
+    (sweep.folder / "launcher").write_bytes(own)
+    assert sweep.holder == {}
 
 
 def test_status_says_all_and_fails_if_a_unit_did(tmp_path):
@@ -197,75 +206,43 @@ def test_status_says_all_and_fails_if_a_unit_did(tmp_path):
   assert "1 failed, 1 waiting" in done.stdout
 
 
-@pytest.mark.parametrize("verb", ["status", "cancel", "resume"])
-def test_a_folder_without_a_sweep_is_a_line(tmp_path, verb):
-  done = run(verb, tmp_path, program="launch")
-  assert done.returncode == 2
-  assert done.stderr.count("\n") == 1
-  assert "no sweep was launched into it" in done.stderr
-
-
-DEEP = b"[" * 100_000
-NOT_UTF8 = b"\xff\xfe{}\n"
-
-
-@pytest.mark.parametrize("name", [sweep_lib.TOLD, sweep_lib.UNITS])
 @pytest.mark.parametrize(
-  "content",
+  ("name", "edit", "told"),
   [
-    DEEP,
-    NOT_UTF8,
-    b'{"experi',
-    b"[]\n",
-    b"7\n",
-    b"{}\n",
-    b'{"experiments": "depth", "name": 1}\n',
+    *(
+      (name, lambda text, bad=bad: bad, f"is no record of a sweep: .*{name}")
+      for name in (sweep_lib.TOLD, sweep_lib.UNITS)
+      for bad in (DEEP, NOT_UTF8, b"[]\n", b'{"experiments": "depth"}\n')
+    ),
+    (
+      sweep_lib.UNITS,
+      lambda text: text.replace(b'"gpus": 1', b'"gpus": "1"'),
+      r"units\.jsonl, line 1.gpus='1': give an integer",
+    ),
+    # Left out, jobs would be submitted a second time.
+    *(
+      (on_slurm.JOBS, lambda text, bad=bad: text + bad, "jobs.*mend the line")
+      for bad in (DEEP, NOT_UTF8, b"[]\n", b'{"id": 1, "offset": 0}\n', b"\n")
+    ),
+    ("../../depth/smoke/one/tries.jsonl", lambda _: NOT_UTF8, "in UTF-8"),
   ],
 )
-def test_a_record_of_a_wrong_shape_is_a_line_with_its_name(
-  name, content, tmp_path
-):
-  sweep = kept(tmp_path, [unit(tmp_path)])
-  (sweep.folder / name).write_bytes(content)
-  with pytest.raises(ValueError, match=f"is no record of a sweep: .*{name}"):
-    sweep_lib.read_all(tmp_path)
-
-
-def test_a_wrong_type_in_a_record_is_a_line(tmp_path):
-  sweep = kept(tmp_path, [unit(tmp_path)])
-  path = sweep.folder / sweep_lib.UNITS
-  path.write_text(path.read_text().replace('"gpus": 1', '"gpus": "1"'))
-  done = run("status", tmp_path, program="launch")
-  assert (done.returncode, done.stdout) == (2, "")
-  assert done.stderr.count("\n") == 1
-  assert "units.jsonl, line 1: gpus='1' is of a wrong type" in done.stderr
-
-
-@pytest.mark.parametrize(
-  "content",
-  [DEEP, NOT_UTF8, b'{"id": "1"', b"[]\n", b'{"id": 1, "offset": 0}\n', b"\n"],
-)
-def test_jobs_of_a_wrong_shape_are_a_line_with_their_file(content, tmp_path):
-  """Left out, they would be submitted a second time."""
-  sweep = kept(tmp_path, [unit(tmp_path)])
-  path = sweep.folder / on_slurm.JOBS
-  path.write_text('{"id": "1", "offset": 0, "more": 1}\n')
+def test_a_damaged_record_is_a_line_with_its_name(name, edit, told, tmp_path):
+  sweep = kept(tmp_path, [begun(tmp_path)], "slurm")
+  jobs = sweep.folder / on_slurm.JOBS
+  jobs.write_text('{"id": "1", "offset": 0, "more": 1}\n')
   assert on_slurm.jobs(sweep) == [on_slurm.Job("1", 0)]
-  with path.open("ab") as file:
-    file.write(content)
-  with pytest.raises(ValueError, match=r"jobs\.jsonl.*mend the line") as caught:
-    on_slurm.jobs(sweep)
+  path = sweep.folder / name
+  path.write_bytes(edit(path.read_bytes()))
+
+  def read():
+    (found,) = sweep_lib.read_all(tmp_path)
+    on_slurm.jobs(found)
+    states.look(*found.units)
+
+  with pytest.raises(ValueError, match=told) as caught:
+    read()
   assert "\n" not in str(caught.value)
-
-
-def test_tries_that_are_no_text_are_a_line_with_their_file(tmp_path):
-  own = begun(tmp_path)
-  kept(tmp_path, [own])
-  path = own.folder / tries.FILE
-  path.write_bytes(path.read_bytes() + NOT_UTF8)
-  done = run("status", tmp_path, program="launch")
-  assert done.returncode == 2
-  assert done.stderr == f"launch: {path} is not a text file in UTF-8\n"
 
 
 @pytest.mark.parametrize(
@@ -281,7 +258,7 @@ def test_a_line_that_tells_of_no_try_is_left_out(line, tmp_path):
   assert found.status == 2
 
 
-@pytest.mark.parametrize("count", ["-5", "0", "1e3", "9" * 400, "9" * 9000])
+@pytest.mark.parametrize("count", ["-5", "1e3", "9" * 400, "9" * 9000])
 def test_a_count_that_is_none_is_not_known(count, tmp_path):
   own = begun(tmp_path, answers=4, count=count)
   time.sleep(0.01)
@@ -301,19 +278,10 @@ def test_a_pipe_among_a_unit_s_files_is_not_waited_for(tmp_path):
   assert told == (0, None, "it said nothing")
 
 
-def test_one_that_was_finished_and_then_refused_says_so(tmp_path):
-  own = begun(tmp_path, answers=1)
-  (own.folder / "DONE").touch()
-  tries.end(own.folder, 0)
-  assert states.look(own).word == states.DONE
-  own.log.write_text("changed since\n")
-  tries.begin(own.folder, "7", 1, None)
-  tries.end(own.folder, 2)
-  found = states.look(own)
-  assert (found.word, found.told) == (states.FAILED, "changed since")
-
-
-def test_a_unit_that_is_not_there_is_a_line(tmp_path):
+def test_what_is_not_there_is_a_line(tmp_path):
+  for verb in verbs.VERBS:
+    with pytest.raises(ValueError, match="no sweep was launched into it"):
+      verbs.VERBS[verb](tmp_path)
   sweep = kept(tmp_path, [unit(tmp_path)])
   done = run(sweep.folder, 7, program="launch.task")
   assert done.returncode == 2
@@ -329,25 +297,3 @@ def test_resume_makes_tables_that_are_missing(tmp_path):
   done = run("resume", tmp_path, program="launch")
   assert done.returncode == 0, done.stderr
   assert table.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-  "holder",
-  ['{"host": "%s", "pid": -1}', '{"host": "%s", "pid": "1"}', "[]", DEEP],
-)
-def test_no_launcher_is_told_to_end_but_a_process(holder, tmp_path):
-  """Of kill, -1 is everybody."""
-  sweep = kept(tmp_path, [unit(tmp_path)])
-  if isinstance(holder, str):
-    holder = holder.replace("%s", socket.gethostname()).encode()
-  with sweep_lib.held(sweep):
-    (sweep.folder / "launcher").write_bytes(holder)
-    assert sweep.holder == {}
-
-
-def test_a_lock_that_is_torn_is_nobody_s_name(tmp_path):
-  sweep = kept(tmp_path, [unit(tmp_path)])
-  with sweep_lib.held(sweep):
-    (sweep.folder / "launcher").write_text("{")
-    assert sweep.holder == {}
-  assert until(lambda: sweep.holder is None)

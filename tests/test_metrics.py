@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tv_jax.engine import estimates
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.records import Answer, Method
@@ -29,20 +28,20 @@ def test_errors_are_clustered():
   rng = np.random.default_rng(0)
   item = np.repeat(np.arange(400), 5)
   values = rng.normal(size=400)[item] + 0.1 * rng.normal(size=2000)
-  found = estimates.Estimate.clustered(values, item)
+  found = Estimate.clustered(values, item)
   assert found.error == pytest.approx(1 / 20, rel=0.1)  # not 1 / sqrt(2000)
   assert found.n == 400
-  alone = estimates.Estimate.clustered(values, np.arange(2000))
+  alone = Estimate.clustered(values, np.arange(2000))
   assert alone.error == pytest.approx(values.std(ddof=1) / 2000**0.5)
-  assert f"{estimates.Estimate.clustered(values, 0 * item)}".endswith("± ?")
+  assert f"{Estimate.clustered(values, 0 * item)}".endswith("± ?")
 
 
 def test_how_an_estimate_prints():
-  found = estimates.Estimate(mean=1.23456, error=0.0123, n=3)
+  found = Estimate(mean=1.23456, error=0.0123, n=3)
   assert f"{found}" == "1.235 ± 0.012"
   assert f"{found:+.2f}" == "+1.23 ± 0.01"
-  assert f"{estimates.Estimate.of([1.0])}" == "1.000 ± ?"
-  assert f"{estimates.Estimate.of([])}" == "nan ± ?"
+  assert f"{Estimate.of([1.0])}" == "1.000 ± ?"
+  assert f"{Estimate.of([])}" == "nan ± ?"
 
 
 def test_by_item_and_by_token():
@@ -99,14 +98,10 @@ def test_failures_and_faults_are_counted_and_never_a_zero():
   assert empty.expected is None
 
 
-def test_a_rule_without_a_stop_law_expects_nothing():
+def test_what_nothing_is_expected_of():
+  """A rule without a stop law; and the baseline gains nothing over itself."""
   cell = metrics.cell([record(expected={})], "token_level")
-  assert cell.expected is None
-  assert cell.check is None
-  assert cell.gain is None
-
-
-def test_the_baseline_gains_nothing_over_itself():
+  assert (cell.expected, cell.check, cell.gain) == (None, None, None)
   own = [record(verifier="token_level")]
   assert metrics.cell(own, "token_level").gain is None
 
@@ -131,6 +126,8 @@ def test_two_speeds():
   assert times().speed.mean == pytest.approx(40 / 3)
   assert times().speed_by_question.mean == pytest.approx(12.5)
   assert times().cycle.mean == pytest.approx(200)
+  # Of one question no error is known.
+  assert np.isnan(times(questions=[1, 1]).speed.error)
 
 
 def test_what_all_questions_share_is_no_error_of_a_comparison():
@@ -175,12 +172,6 @@ def test_a_quotient_of_two_sums_is_the_relative_gain():
   # By hand: residuals 2 - 1.5, 3 - 4.5 and 4 - 3, of items -1 and 1; over 6.
   assert other.mean == pytest.approx(50)
   assert other.error == pytest.approx(100 * np.sqrt(2 * (1 + 1)) / 6)
-
-
-def test_of_one_question_no_error_is_known():
-  found = times(questions=[1, 1])
-  assert found.speed.mean == pytest.approx(40 / 3)
-  assert np.isnan(found.speed.error)
 
 
 def test_the_net_gain_is_in_tokens_a_second():

@@ -16,7 +16,7 @@ PROMPTS = [[1, 5, 9], [7], [3, 4, 5, 6, 7, 8, 9, 10, 11], [2, 30, 31]]
 def random_pair(kind):
   small = checkpoints.tiny(num_hidden_layers=1)
   target = checkpoints.ours(small)
-  if kind == "llama":
+  if kind == "independent":
     draft = checkpoints.ours(small, seed=1)
   elif kind == "eagle":
     draft = Head(
@@ -42,7 +42,7 @@ def random_pair(kind):
         {"tree": "chain:1", "verifier": "token_level", "panel": None},
       ),
       (
-        "llama",
+        "independent",
         ["draft", "target", "verify", "commit", "rest"],
         {"tree": "branching:2,1"},
       ),
@@ -56,8 +56,9 @@ def test_the_stages_apart_do_what_generate_does(kind, stages, options):
   found = tv_jax.profile(pair, PROMPTS, items=[3, 1, 4, 1], **options)
   same = tv_jax.generate(pair, PROMPTS, items=[3, 1, 4, 1], **options)
   assert found.tokens == same.tokens
-  batches = same.accepted[:3], same.accepted[3:]
-  assert found.cycles == sum(max(map(len, rows)) for rows in batches)
+  # The fourth prompt takes the seat of whichever row is done first.
+  first, *others = sorted(map(len, same.accepted[:3]))
+  assert found.cycles == max(first + len(same.accepted[3]), *others)
   assert list(found.milliseconds) == stages
   assert all(ms > 0 for ms in found.milliseconds.values())
   assert sum(found.shares.values()) == pytest.approx(1)

@@ -48,27 +48,26 @@ def tokenizer(directory):
   return tokenizers_lib.load_tokenizer(directory)
 
 
-def test_raw(tokenizer):
-  ids = templates.encode("raw", tokenizer, ["hi there"])
-  assert ids[0] == 0
-  assert tokenizer.decode(ids[1:]) == "hi there"
-
-
-def test_vicuna(tokenizer):
-  ids = templates.encode("vicuna", tokenizer, TURNS)
-  assert ids.count(0) == 1
-  assert ids.count(1) == 1
-  assert tokenizer.decode(ids) == (
-    f"<s>{templates.VICUNA_SYSTEM} USER: hi there ASSISTANT: hello</s>"
-    "USER: bye ASSISTANT:"
-  )
-
-
-def test_chat_is_the_same_on_every_day_and_begins_once(tokenizer):
-  ids = templates.encode("chat", tokenizer, TURNS)
-  assert tokenizer.decode(ids) == (
-    "<s>26 Jul 2024<user>hi there<assistant>hello<user>bye<assistant>"
-  )
+@pytest.mark.parametrize(
+  ("template", "turns", "text"),
+  [
+    ("raw", ["hi there"], "<s>hi there"),
+    (
+      "vicuna",
+      TURNS,
+      f"<s>{templates.VICUNA_SYSTEM} USER: hi there ASSISTANT: hello</s>"
+      "USER: bye ASSISTANT:",
+    ),
+    # The same on every day, and begun once.
+    (
+      "chat",
+      TURNS,
+      "<s>26 Jul 2024<user>hi there<assistant>hello<user>bye<assistant>",
+    ),
+  ],
+)
+def test_templates(tokenizer, template, turns, text):
+  assert tokenizer.decode(templates.encode(template, tokenizer, turns)) == text
 
 
 def test_messages_are_turns_and_may_begin_with_the_systems(tokenizer):
@@ -99,9 +98,7 @@ def test_a_template_that_drops_the_systems_message_is_refused(directory):
   "said",
   [
     [{"role": "user"}],
-    [{"content": "bye"}],
     [{"role": "user", "content": [{"type": "text", "text": "bye"}]}],
-    [{"role": None, "content": "bye"}],
     [{"role": "user", "content": "bye"}, "bye"],
     [{"role": "user", "content": "\ud800"}],
     [{"role": "assistant", "content": "bye"}],
@@ -113,21 +110,16 @@ def test_what_is_no_message(tokenizer, said):
   assert "\n" not in str(error.value)
 
 
-def test_a_tokenizer_without_a_chat_template(directory):
+def test_what_no_template_serves(tokenizer, directory):
   plain = tokenizers_lib.load_tokenizer(directory)
   plain.chat_template = None
-  with pytest.raises(ValueError, match="no chat template: use one of raw, vi"):
-    templates.encode("chat", plain, TURNS)
-
-
-def test_an_unknown_template(tokenizer):
-  with pytest.raises(ValueError, match="'alpaca' is not one of raw, vicuna"):
-    templates.encode("alpaca", tokenizer, TURNS)
-
-
-def test_a_conversation_that_ends_with_an_answer(tokenizer):
-  with pytest.raises(ValueError, match="2 turns does not end with the user"):
-    templates.encode("vicuna", tokenizer, TURNS[:2])
+  for template, of, turns, told in (
+    ("chat", plain, TURNS, "no chat template: use one of raw, vi"),
+    ("alpaca", tokenizer, TURNS, "'alpaca' is not one of raw, vicuna"),
+    ("vicuna", tokenizer, TURNS[:2], "2 turns does not end with the user"),
+  ):
+    with pytest.raises(ValueError, match=told):
+      templates.encode(template, of, turns)
 
 
 def test_no_tokenizer(tmp_path):
@@ -144,23 +136,16 @@ importlib.util.find_spec = lambda name, *rest: (
 )
 from tv_jax.edge import reading
 from tv_jax.models import tokenizers
-{0}
+tokenizers.load_tokenizer(reading.BUNDLED / "target")
 import transformers
 assert not transformers.is_torch_available()
 transformers.utils.logging.get_logger("transformers").warning("a real one")
 """
 
 
-@pytest.mark.parametrize(
-  "first",
-  [
-    'tokenizers.load_tokenizer(reading.BUNDLED / "target")',
-    "tokenizers.import_transformers()",
-  ],
-)
-def test_that_pytorch_is_missing_is_told_to_nobody(first):
+def test_that_pytorch_is_missing_is_told_to_nobody():
   done = subprocess.run(
-    [sys.executable, "-c", WITHOUT_TORCH.format(first)],
+    [sys.executable, "-c", WITHOUT_TORCH],
     cwd=ROOT,
     capture_output=True,
     text=True,

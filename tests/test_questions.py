@@ -47,11 +47,6 @@ def test_all_fields(path):
   )
 
 
-def test_a_line_separator_inside_a_turn(path):
-  path.write_text(json.dumps(ROW | {"turns": ["a\u2028b"]}, ensure_ascii=False))
-  assert questions_lib.load_questions(path)[0].turns == ("a\u2028b",)
-
-
 def tasks(path, *rows):
   return [one.task for one in questions_lib.load_questions(write(path, *rows))]
 
@@ -103,21 +98,6 @@ def ask(path, *rows):
   ]
 
 
-def test_speed_bench_s_fields(path):
-  row = {
-    "question_id": "c8f1-coding-3",
-    "category": "coding",
-    "sub_category": "python",
-    "turns": ["Sort a list.", "Now in place."],
-    "source": "somewhere",
-    "src_id": "3",
-    "difficulty": "hard",
-    "multiturn": True,
-  }
-  turns = tuple(row["turns"])
-  assert ask(path, row) == [("c8f1-coding-3", "coding", turns)]
-
-
 def test_what_is_missing_is_the_line_s_number_and_the_file_s_name(tmp_path):
   path = tmp_path / "gsm8k.jsonl"
   assert ask(path, {"turns": ["a", "b"]}, "", {"prompt": "c"}) == [
@@ -145,10 +125,8 @@ def test_tasks_are_selected_by_their_names(path):
   questions = questions_lib.load_questions(write(path, *rows))
   assert questions_lib.select(questions, ()) == questions
   assert ids(questions_lib.select(questions, ("qa",))) == [0, 2]
-  assert ids(questions_lib.select(questions, ("math", "creative_writing"))) == [
-    1,
-    3,
-  ]
+  named = "math", "creative_writing"
+  assert ids(questions_lib.select(questions, named)) == [1, 3]
   with pytest.raises(
     ValueError,
     match="'poetry' is none of the questions': qa, creative_writing, math: give"
@@ -160,55 +138,29 @@ def test_tasks_are_selected_by_their_names(path):
 @pytest.mark.parametrize(
   ("second", "message"),
   [
-    ('{"question_id": 6, "cat', r"line 2 is not JSON .*cut short"),
-    ("x", r"line 2 is not JSON"),
-    ("[1]", r"line 2 is not an object with question_id, category, turns"),
-    ({"question_id": 6, "category": "qa"}, r"line 2 lacks turns"),
-    (
-      ROW | {"question_id": 6.5},
-      r"line 2: question_id=6.5 must be of type int or str",
-    ),
-    (ROW | {"question_id": ""}, r"line 2: question_id='' must .* not empty"),
-    (ROW | {"question_id": 6, "category": 3}, r"line 2: category=3 must be of"),
-    ({"prompt": 3}, r"line 2: turns=3 must be of type list"),
+    ('{"question_id": 6, "cat', "line 2 is not JSON .*cut short"),
+    ("[1]", "line 2 is not an object with question_id, category, turns"),
+    ({"question_id": 6, "category": "qa"}, "line 2 lacks turns"),
+    (ROW | {"question_id": 6.5}, "line 2: question_id=6.5"),
+    (ROW | {"question_id": ""}, "line 2: question_id='' "),
+    (ROW | {"question_id": True}, "line 2: question_id=True"),
+    (ROW | {"question_id": 6, "category": 3}, "line 2: category=3"),
+    ({"prompt": 3}, "line 2: turns=3"),
     ({"prompt": ["a", 3]}, r"line 2: turns=\[.a., 3\] must hold strings"),
     (ROW | {"turns": []}, r"line 2: turns=\[\] must .* not empty"),
     (ROW | {"turns": "What?"}, r"line 2: turns='What\?' must be of type list"),
-    (ROW | {"turns": [1]}, r"line 2: turns=\[1\] must hold strings"),
-    (
-      ROW | {"question_id": 6, "reference": "x"},
-      r"line 2: reference='x' must be a list",
-    ),
-    (ROW, r"line 2: question_id 5 is there twice"),
+    (ROW | {"turns": [["a"] * 1000]}, r"line 2: turns=\[.* must hold strings"),
+    (ROW | {"question_id": 6, "reference": "x"}, "line 2: reference='x' must"),
+    (ROW, "line 2: question_id 5 is there twice"),
+    ("[" * 100_000, "line 2"),
+    ('{"question_id": 1, "question_id": 2}', "line 2"),
   ],
 )
 def test_a_wrong_line_is_named(path, second, message):
   write(path, ROW, second)
-  with pytest.raises(ValueError, match=message) as caught:
+  with pytest.raises(ValueError, match=message) as error:
     questions_lib.load_questions(path)
-  assert str(path) in str(caught.value)
-  assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-  ("content", "message"),
-  [
-    (None, "cannot be read .No such file"),
-    (b"", "line 1: the file is empty"),
-    (b"\xff\xfe", "is not a text file in UTF-8"),
-  ],
-)
-def test_a_file_that_is_none(path, content, message):
-  if content is not None:
-    path.write_bytes(content)
-  with pytest.raises(ValueError, match=message) as caught:
-    questions_lib.load_questions(path)
-  assert str(path) in str(caught.value)
-
-
-def test_a_directory(tmp_path):
-  with pytest.raises(ValueError, match=r"cannot be read .Is a directory"):
-    questions_lib.load_questions(tmp_path)
+  bad.one_line(error, str(path))
 
 
 def made_up(counts):
@@ -232,10 +184,8 @@ def test_spec_bench_is_counted(path):
 
 def test_where_spec_bench_comes_from(tmp_path):
   path = tmp_path / "question.jsonl"
-  with pytest.raises(
-    ValueError,
-    match=rf"{path} is not there: download https://.*question\.jsonl",
-  ):
+  told = rf"{path} is not there: download https://.*question\.jsonl"
+  with pytest.raises(ValueError, match=told):
     questions_lib.load_spec_bench(path)
 
 
@@ -261,16 +211,13 @@ def test_limits(path):
     row["question_id"] += 81 if row["category"] == "writing" else 139
   questions = questions_lib.load_questions(write(path, *rows))
   assert questions_lib.limit(questions) == questions
-  assert ids(questions_lib.limit(questions, first=3)) == [81, 82, 141]
-  assert ids(questions_lib.limit(questions, last=3)) == [4, 5, 6]
-  assert ids(questions_lib.limit(questions, first=3, last=1)) == [141]
-  assert ids(questions_lib.limit(questions, per_task=2)) == [81, 82, 4, 5]
-  assert ids(questions_lib.limit(questions, first=6, per_task=2)) == [
-    81,
-    82,
-    4,
-    5,
-  ]
+  for limits, kept in (
+    ({"first": 3}, [81, 82, 141]),
+    ({"last": 3}, [4, 5, 6]),
+    ({"first": 3, "last": 1}, [141]),
+    ({"per_task": 2}, [81, 82, 4, 5]),
+  ):
+    assert ids(questions_lib.limit(questions, **limits)) == kept
   with pytest.raises(ValueError, match="per_task=0 must be 1 or more"):
     questions_lib.limit(questions, per_task=0)
 
@@ -294,33 +241,17 @@ def test_a_mark_and_blank_lines_are_not_read(path):
     questions_lib.load_questions(path)
 
 
-@pytest.mark.parametrize("kind", bad.PLACES)
-def test_what_is_no_file_of_questions(path, kind):
-  bad.place(path, kind)
+def test_what_is_no_file_of_questions(path):
+  path.write_bytes(b"\xff\xfe")
+  with pytest.raises(ValueError, match="is not a text file in UTF-8"):
+    questions_lib.load_questions(path)
+  bad.place(path, "folder")
   with pytest.raises(ValueError, match="cannot be read") as error:
     questions_lib.load_questions(path)
   bad.one_line(error, str(path))
 
 
-@pytest.mark.parametrize(
-  "line",
-  [
-    "[" * 100_000,
-    '{"question_id": NaN}',
-    '{"question_id": ' + "9" * 5000 + "}",
-    '{"question_id": 1, "question_id": 2}',
-    json.dumps(ROW | {"question_id": True}),
-    json.dumps(ROW | {"turns": [["a"] * 1000]}),
-  ],
-)
-def test_a_line_that_json_cannot_say(path, line):
-  path.write_text(line)
-  with pytest.raises(ValueError, match="line 1") as error:
-    questions_lib.load_questions(path)
-  bad.one_line(error, str(path))
-
-
-@pytest.mark.parametrize("source", [None, 3, [], "a\0b", "a" * 5000])
+@pytest.mark.parametrize("source", [None, 3, "a\0b", "a" * 5000])
 def test_what_is_no_path(source):
   for read in (questions_lib.load_questions, questions_lib.load_spec_bench):
     with pytest.raises(ValueError, match=r"\S") as error:

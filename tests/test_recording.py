@@ -42,7 +42,7 @@ def make_pair(kind):
 
 @pytest.fixture(scope="module")
 def pairs():
-  return {kind: make_pair(kind) for kind in ("llama", "eagle")}
+  return {kind: make_pair(kind) for kind in ("independent", "eagle")}
 
 
 def check_replays(path, result):
@@ -60,7 +60,7 @@ def check_replays(path, result):
 @pytest.mark.long  # a tutorial's run is recorded and replayed in test_docs
 @pytest.mark.parametrize(
   ("kind", "proposal"),
-  [("llama", "without_replacement"), ("eagle", "sample_then_top")],
+  [("independent", "without_replacement"), ("eagle", "sample_then_top")],
 )
 def test_it_runs_the_cycles_of_generate(pairs, tmp_path, kind, proposal):
   path, options = tmp_path / "run.npz", OPTIONS | {"proposal": proposal}
@@ -94,7 +94,9 @@ def test_chains_and_truncated_laws_replay(pairs, tmp_path):
     "top_k": 200,
     "temperature": 0.7,
   }
-  result = tv_jax.record(pairs["llama"], PROMPTS, path, **OPTIONS | options)
+  result = tv_jax.record(
+    pairs["independent"], PROMPTS, path, **OPTIONS | options
+  )
   cycles = check_replays(path, result)
   assert cycles.verifier == "block"
   assert cycles.proposal == PROPOSALS["with_replacement"]
@@ -113,7 +115,7 @@ def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
 
   monkeypatch.setattr(recording._Recording, "keep", interrupted)
   with pytest.raises(KeyboardInterrupt):
-    tv_jax.record(pairs["llama"], PROMPTS, path, **OPTIONS)
+    tv_jax.record(pairs["independent"], PROMPTS, path, **OPTIONS)
   cycles = replay.load(path)
   assert len(cycles) == 8  # of two rows
   assert not cycles.meta["complete"]
@@ -121,8 +123,11 @@ def test_an_interrupt_leaves_what_was_recorded(pairs, tmp_path, monkeypatch):
 
 
 def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
-  settings = tv_jax.engine.resolve(pairs["llama"], tree="chain:1")
-  own = recording._Recording(pairs["llama"], settings, tmp_path / "run.npz")
+  settings = tv_jax.engine.resolve(pairs["independent"], tree="chain:1")
+  own = recording._Recording(
+    pairs["independent"], 4, settings, tmp_path / "run.npz"
+  )
+  own.items[:] = 4, 5, 6, 7
   laws = np.full((4, 1, 4), 0.25, np.float32)
   broken = laws.copy()
   broken[1, 0, 2] = np.nan
@@ -135,7 +140,7 @@ def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
     accepted=np.array([1, 1, 1, 0], np.int32),
     expected={"traversal": np.array([1, 1, np.nan, 1], np.float32)},
   )
-  own.keep(seen, [4, 5, 6], 0)
+  own.keep(seen, np.zeros(4, int))
   own.save(complete=True)
   cycles = replay.load(own.path)
   assert cycles.item.tolist() == [4]
@@ -143,7 +148,7 @@ def test_cycles_with_a_nan_are_left_out(pairs, tmp_path):
 
 
 def test_what_cannot_be_recorded_is_refused(pairs, tmp_path):
-  path, pair = tmp_path / "run.npz", pairs["llama"]
+  path, pair = tmp_path / "run.npz", pairs["independent"]
   with pytest.raises(ValueError, match="drafts nothing"):
     tv_jax.record(pair, PROMPTS, path, verifier=None)
   with pytest.raises(ValueError, match="proposal 3: give a name"):

@@ -1,18 +1,33 @@
+"""The pieces of a page: its HTML, its plots, and the page as a whole."""
+
+import dataclasses
 import html.parser
 import json
+import os
 import pathlib
 import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
 import zipfile
 
+import numpy as np
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-from tests import traces
+from tests import quick, traces
+from tests.stores import ROOT
 from tv_jax.runs.report import fragments, palette, plots
 from tv_jax.runs.report.page import Section, explorer, render
 
 HOSTILE = "</script><script>x()</script> \"'<b>& \\1 ü狐\n\t\0\u2028-->"
 NAMESPACE = "http://www.w3.org/2000/svg"
+PLOTS = [
+  plots.acceptance_by_task,
+  plots.length_histograms,
+  plots.acceptance_by_depth,
+]
+every_plot = pytest.mark.parametrize("plot", PLOTS, ids=lambda x: x.__name__)
 
 
 class Reader(html.parser.HTMLParser):
@@ -32,46 +47,37 @@ class Reader(html.parser.HTMLParser):
     self.text.append(data)
 
 
-def read(text):
-  return Reader(text)
-
-
 def whole_page(word="plain"):
   figures = [
     fragments.figure(plot(traces.items()), word, name=f"figure-{i}")
-    for i, plot in enumerate(
-      [plots.length_histograms, plots.acceptance_by_depth]
-    )
+    for i, plot in enumerate(PLOTS[1:])
   ]
   trace = traces.trace("chain:2", cycles=2)
   trace |= {"prompt": word, "task": word}
   trace["cycles"][0]["pieces"][1] = word
+  table = fragments.table(["a", "b", "c"], [[word, word, "1"]], caption=word)
+  settings = fragments.definitions({word: word}, caption=word)
   return render(
     title=word,
     lead=[word],
     figures=[(word, word)],
     sections=[
-      Section("tables", word, table([[word, word, 1]], caption=word)),
+      Section("tables", word, table),
       Section("plots", "Plots", "".join(figures)),
       Section("trees", "Trees", explorer([trace])),
-      Section(
-        "setup", "Setup", fragments.definitions({word: word}, caption=word)
-      ),
+      Section("setup", "Setup", settings),
     ],
   )
 
 
-def table(rows, **options):
-  return fragments.table(["name", "text", "number"], rows, **options)
-
-
 def test_text_is_text_whatever_it_is():
-  tame, hostile = read(whole_page()), read(whole_page(HOSTILE))
+  tame, hostile = Reader(whole_page()), Reader(whole_page(HOSTILE))
   assert hostile.tags == tame.tags
   names = [name for name, _ in tame.attributes]
   assert [name for name, _ in hostile.attributes] == names
   shown = HOSTILE.replace("\0", "\ufffd")
   assert sum(shown in text for text in hostile.text) >= 9
+  whole_page("\ud800").encode()  # half a character
 
 
 def test_data_in_a_page_is_the_data():
@@ -81,27 +87,19 @@ def test_data_in_a_page_is_the_data():
   (found,) = re.findall(
     r'<script type="application/json" id="name">(.*)</', text
   )
-  wanted = data | {"x": [1.5, None, None, True]}
-  assert json.loads(found) == wanted
+  assert json.loads(found) == data | {"x": [1.5, None, None, True]}
   text.encode()
 
 
-def test_half_a_character_does_not_stop_the_page():
-  whole_page("\ud800").encode()
-
-
-def test_nothing_is_fetched():
+def test_a_page_needs_nothing_else_and_its_links_lead_somewhere():
   text = whole_page()
+  assert text == whole_page()
   assert "http" not in text.replace(NAMESPACE, "").replace("http-equiv", "")
   assert not re.search(r"@import|url\((?!#)", text)
-  for name, value in read(text).attributes:
+  found = Reader(text).attributes
+  for name, value in found:
     if name in ("src", "href", "xlink:href", "action", "data"):
       assert value.startswith("#")
-
-
-def test_names_are_nobody_elses_and_links_lead_somewhere():
-  text = whole_page()
-  found = read(text).attributes
   own = [value for name, value in found if name == "id"]
   assert len(own) == len(set(own))
   links = [value for name, value in found if name in ("href", "xlink:href")]
@@ -123,21 +121,19 @@ def test_figures_take_the_pages_colors():
 
 
 def test_columns_of_numbers_are_flush():
-  text = table(
-    [["a", "3 dogs or so", "4.59 ± 0.07"], ["b", "", "-0.1"], ["c", "x", None]],
+  text = fragments.table(
+    ["name", "text", "number"],
+    [
+      ["a", "3 dogs or so", "4.59 ± 0.07"],
+      ["b", "", "-0.1"],
+      ["c", "x", "\u2013"],
+    ],
     caption="Some",
     groups=[("", 1), ("both", 2)],
-    strong=[(1, 2)],
   )
   assert text.count('<td class="number">') == 3
-  assert '<td class="number"><strong>-0.1</strong></td>' in text
   assert '<th class="group" colspan="2" scope="colgroup">both</th>' in text
   assert text.count('<th scope="row">') == 3
-
-
-def test_a_row_of_another_length_is_refused():
-  with pytest.raises(ValueError, match=r"\['a', '1'\] has 2 cells"):
-    table([["a", 1]], caption="Some")
 
 
 def test_settings_are_flat():
@@ -145,23 +141,18 @@ def test_settings_are_flat():
     {"draft": {"kind": "eagle", "path": None}, "trees": ["eagle", "chain:5"]},
     caption="Config",
   )
-  assert read(text).text == [
+  assert Reader(text).text == [
     *("Config", "draft.kind", "eagle", "draft.path", fragments.NOTHING),
     *("trees", "eagle, chain:5"),
   ]
 
 
-def test_a_run_without_traces_says_so():
-  assert "No trees" in explorer([])
-  assert "No trees" in explorer([traces.trace("chain:1") | {"cycles": []}])
-
-
 def test_the_explorer_gets_what_it_shows():
+  for nothing in [], [traces.trace("chain:1") | {"cycles": []}]:
+    assert "No trees" in explorer(nothing)
   item = traces.trace("chain:2", panel=("traversal",), cycles=1)
-  text = explorer([item])
-  (found,) = re.findall(r"<script[^>]*>(.*)</script>", text)
-  data = json.loads(found)
-  assert data == {
+  (found,) = re.findall(r"<script[^>]*>(.*)</script>", explorer([item]))
+  assert json.loads(found) == {
     "traces": [item],
     "runs": ["traversal, without_replacement, T = 1, seed 0"],
     "undrawn": {},
@@ -169,16 +160,99 @@ def test_the_explorer_gets_what_it_shows():
   }
 
 
-def test_the_page_is_the_same_each_time():
-  assert whole_page() == whole_page()
-
-
 def test_the_wheel_holds_the_assets(tmp_path):
-  root = pathlib.Path(__file__).parents[1]
-  (path,) = WheelBuilder(str(root)).build(
+  (path,) = WheelBuilder(str(ROOT)).build(
     directory=str(tmp_path), versions=["standard"]
   )
   packed = set(zipfile.ZipFile(path).namelist())
-  assets = [*(root / "tv_jax/runs/report/assets").iterdir()]
+  assets = [*(ROOT / "tv_jax/runs/report/assets").iterdir()]
   assert len(assets) > 8
-  assert {str(own.relative_to(root)) for own in assets} <= packed
+  assert {str(own.relative_to(ROOT)) for own in assets} <= packed
+
+
+def texts(svg):
+  """All text of a file, which must be sound XML."""
+  found = ET.fromstring(svg.encode()).iter(f"{{{NAMESPACE}}}text")
+  return {own.text for own in found}
+
+
+@pytest.mark.parametrize(
+  "plot", quick.shorter(PLOTS), ids=lambda plot: plot.__name__
+)
+def test_a_plot_is_the_same_to_the_byte(plot):
+  """Of answers in any order, in another process, whatever a user has set."""
+  import matplotlib
+
+  items = traces.items()
+  svg = plot(items)
+  order = np.random.default_rng(0).permutation(len(items))
+  with matplotlib.rc_context({"font.size": 30, "axes.grid": True}):
+    assert plot([items[i] for i in order]) == svg
+    assert matplotlib.rcParams["font.size"] == 30
+  assert "Date" not in svg
+  code = (
+    "import sys; from tests import traces;"
+    "from tv_jax.runs.report import plots;"
+    "assert 'matplotlib' not in sys.modules;"
+    f"sys.stdout.write(plots.{plot.__name__}(traces.items()));"
+    "assert 'matplotlib.pyplot' not in sys.modules"
+  )
+  other = subprocess.run(
+    [sys.executable, "-c", code],
+    env=os.environ | {"PYTHONHASHSEED": "7"},
+    cwd=pathlib.Path(ROOT),
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  assert other.stdout == svg
+
+
+@every_plot
+@pytest.mark.parametrize(
+  "grid",
+  [
+    {},
+    {"verifiers": ("my_rule",)},
+    {"questions": 1, "cycles": 1, "tasks": ("$x_1$", "<b>&")},
+    {"trees": ("chain:10", "chain:2", "chain:3", "eagle")},
+    {"verifiers": ("a", "b", "c", "d", "traversal", "token_level", "block")},
+  ],
+  ids=str,
+)
+def test_any_grid_is_drawn(plot, grid):
+  said = texts(plot(traces.items(**grid)))
+  wanted = {
+    "trees": ("chain:5", "eagle"),
+    "verifiers": ("token_level", "traversal"),
+    "tasks": ("qa", "translation"),
+  } | grid
+  shown = ("trees", "verifiers") + ("tasks",) * (plot is PLOTS[0])
+  assert {one for name in shown for one in wanted[name]} <= said
+  assert not {"plain", "none"} & said
+
+
+@every_plot
+def test_nothing_gained_and_nothing_done(plot):
+  items = traces.items()
+  alone = [dataclasses.replace(items[1], accepted=[1, 1])]
+  assert items[1].method.tree in texts(plot(alone))
+  empty = dataclasses.replace(items[1], accepted=[])
+  nothing = [items[0], items[-1], empty]
+  assert "nothing to show yet" in texts(plot(nothing))
+
+
+def test_trees_with_numbers_are_in_the_order_of_numbers():
+  svg = plots.length_histograms(
+    traces.items(trees=("chain:10", "kary:2x5", "chain:2", "²"))
+  )
+  places = [svg.index(f">{name}<") for name in ("chain:2", "chain:10")]
+  assert places == sorted(places)
+
+
+def test_a_verifiers_color_is_its_own():
+  alone = palette.of_verifiers(["traversal"])
+  among = palette.of_verifiers(["x", "traversal", "token_level", "block"])
+  assert alone["traversal"] == among["traversal"]
+  assert list(among) == ["token_level", "traversal", "block", "x"]
+  assert len(set(among.values())) == 4

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from tests.test_generation import PROMPTS, pair
+from tests.test_generation import PROMPTS, pair, whole
 from tv_jax import engine
-from tv_jax.engine import decoding
+from tv_jax.engine import program, programs
 
 # Of several lengths, so that rows end in another order than they began.
 TOKENS = [*PROMPTS, [9, 9], [40, 41], [7] * 9, [33, 2, 1], [47] * 16]
@@ -17,21 +17,25 @@ ITEMS = [3, 1, 4, 15, 9, 2, 6, 5, 2**32 - 1]
 ASKED = [*map(engine.Prompt, TOKENS, ITEMS, LIMITS)]
 
 
-def settings(kind="llama", **options):
+def settings(kind="independent", **options):
   options = {"tree": "kary:2x2", "panel": ("token_level",), **options}
   return engine.resolve(pair(kind), max_new_tokens=24, **options)
 
 
 def one_by_one(kind, how, prompts=ASKED, size=2):
-  """Each prompt in a batch of its own, with nobody beside it."""
+  """Each prompt in the whole program of a batch, with nobody beside it."""
+  run = jax.jit(program.generate, static_argnums=(0, 4))
   found = []
   for tokens, item, limit in prompts:
-    batch = engine.batches.assemble(
-      pair(kind), how, [tokens], [item], size, 16, [limit]
+    params, request, caches, new = whole(
+      pair(kind), how, [tokens, *[[]] * (size - 1)], 16
     )
-    caches = engine.batches.caches(pair(kind), batch)
-    records, *_ = engine.decode(how, batch, caches)
-    found.append(jax.tree.map(lambda array: array[:1], records))
+    key = jax.random.fold_in(jax.random.key(how.seed), np.uint32(item))
+    request = request._replace(
+      keys=request.keys.at[0].set(key), limit=request.limit.at[0].set(limit)
+    )
+    records, _ = run(how.plan, params, request, caches, new)
+    found.append(jax.tree.map(lambda array: np.asarray(array)[:1], records))
   return found
 
 
@@ -60,10 +64,12 @@ def same(ours, theirs):
 @pytest.mark.parametrize(
   ("kind", "options"),
   [
-    ("llama", {"trace": 3}),
-    ("llama", {"verifier": None, "panel": ()}),
+    ("independent", {"trace": 3}),
+    ("independent", {"verifier": None, "panel": ()}),
     pytest.param("eagle", {}, marks=pytest.mark.long),
-    pytest.param("llama", {"tree": "adaptive:3,2,2"}, marks=pytest.mark.long),
+    pytest.param(
+      "independent", {"tree": "adaptive:3,2,2"}, marks=pytest.mark.long
+    ),
     pytest.param(
       "self",
       {"tree": "chain:4", "among": ("block", "traversal"), "temperature": 0.6},
@@ -85,24 +91,14 @@ def test_a_row_does_not_wait_for_another():
   how = engine.resolve(pair(), verifier=None, max_new_tokens=24, ends=())
   limits, calls = [24, 6, 6, 6, 6], []
   asked = [engine.Prompt([i], i, limit) for i, limit in enumerate(limits)]
-  rows = engine.Rows(pair(), 2)
-  run = decoding.compile
 
-  def counted(function, *arguments, **options):
-    program = run(function, *arguments, **options)
-    if function is not decoding.advance:
-      return program
-
-    def advance(params, request, state, full):
-      after = program(params, request, state, full)
+  class Watched(engine.Rows):
+    def advance(self, run, request, state, *, full):
+      after = super().advance(run, request, state, full=full)
       calls.append(int(np.max(after.records.cycles)))
       return after
 
-    return advance
-
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(decoding, "compile", counted)
-    found = [*rows.decode(how, asked)]
+  found = [*Watched(pair(), 2).decode(how, asked)]
   assert [int(own.cycles[0]) for own in found] == limits
   # The long one's cycles when each short one ends, and its own last.
   assert calls == [6, 12, 18, 24]
@@ -119,7 +115,7 @@ def test_they_come_in_order_as_soon_as_they_can():
 def test_fewer_prompts_than_rows():
   how, few = settings(), ASKED[:1]
   rows = engine.Rows(pair(), 4)
-  same([*rows.decode(how, few, 16)], one_by_one("llama", how, few, 4))
+  same([*rows.decode(how, few, 16)], one_by_one("independent", how, few, 4))
 
 
 def test_what_is_left_in_the_middle_leaves_nothing_behind():
@@ -130,16 +126,16 @@ def test_what_is_left_in_the_middle_leaves_nothing_behind():
   first, again = ([*rows.decode(how, ASKED)] for _ in range(2))
   assert rows.caches is not None
   same(first, again)
-  same(first, one_by_one("llama", how))
+  same(first, one_by_one("independent", how))
 
 
 def test_nothing_is_compiled_or_traced_twice(monkeypatch):
   how = settings()
-  decoding.compile.cache_clear()
+  programs.compile.cache_clear()
   rows = engine.Rows(pair(), 2)
   [*rows.decode(how, ASKED)]
   assert rows.compile_seconds > 0
-  assert decoding.compile.cache_info().misses == 2
+  assert programs.compile.cache_info().misses == 2
 
   def fail(*_, **__):
     raise AssertionError("traced again")
@@ -147,4 +143,4 @@ def test_nothing_is_compiled_or_traced_twice(monkeypatch):
   for name in ("prefill", "seat", "advance"):
     monkeypatch.setattr(f"tv_jax.engine.program.{name}", fail)
   assert len([*rows.decode(how, ASKED)]) == len(ASKED)
-  assert decoding.compile.cache_info().misses == 2
+  assert programs.compile.cache_info().misses == 2

@@ -14,7 +14,7 @@ from configs import quickstart
 from tests import bad, checkpoints
 from tv_jax import models, runs, tree
 from tv_jax.edge import reading
-from tv_jax.engine import batches, decoding, extents, sizes
+from tv_jax.engine import batches, program, programs, sizes
 from tv_jax.engine import settings as settings_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.models import memory
@@ -27,13 +27,13 @@ def pair():
   config = checkpoints.tiny(max_position_embeddings=2**30)
   target = checkpoints.ours(config)
   draft = checkpoints.ours(dataclasses.replace(config, num_hidden_layers=1))
-  return Pair(target=target, draft=draft, draft_kind="llama")
+  return Pair(target=target, draft=draft, draft_kind="independent")
 
 
 @pytest.fixture
 def nothing_runs(monkeypatch):
   """Whatever would be compiled, or read, is an error."""
-  monkeypatch.setattr(decoding, "compile", None)
+  monkeypatch.setattr(programs, "compile", None)
   monkeypatch.setattr(models, "load", None)
 
 
@@ -47,14 +47,14 @@ def test_the_estimate_is_what_there_is(pair):
   settings = settings_lib.resolve(
     pair, tree=shape, max_new_tokens=40, panel=["token_level"], trace=3
   )
-  batch = batches.assemble(pair, settings, PROMPTS * 5, range(5), 5)
+  batch = batches.assemble(pair, settings, 5, 3)
   caches = batches.caches(pair, batch)
   found = sizes.estimate(
     pair.target.config,
     pair.draft.config,
-    "llama",
+    "independent",
     shape,
-    extents.Batch(rows=5, prompt=16, new=batch.new, panel=2, trace=3),
+    sizes.Batch(rows=5, prompt=16, new=batch.new, panel=2, trace=3),
   )
 
   def size(tree):
@@ -67,7 +67,7 @@ def test_the_estimate_is_what_there_is(pair):
   assert found["laws"] == 4 * 5 * (7 + 3) * 48
   assert found["masks"] == 4 * 5 * 16 * batch.slots
   records, _ = jax.eval_shape(
-    lambda *arguments: decoding.generate(settings.plan, *arguments, batch.new),
+    lambda *arguments: program.generate(settings.plan, *arguments, batch.new),
     batch.params,
     batch.request,
     caches,
@@ -94,10 +94,8 @@ def test_no_slot_is_needed_that_is_not_counted(
   pair = dataclasses.replace(pair, draft=pair.target)  # whole paths are kept
   texts = [[*range(1, 17)], [5, 3, 2], [7], [1, 2, 3, 4, 5, 6, 7, 8]]
 
-  in_blocks = extents.slots
-
   def found(slots):
-    monkeypatch.setattr(extents, "slots", slots)
+    monkeypatch.setattr(sizes, "slots", slots)
     result = tv_jax.generate(
       pair,
       texts,
@@ -110,9 +108,8 @@ def test_no_slot_is_needed_that_is_not_counted(
     assert [len(own) for own in result.tokens] == [16] * 4
     return result.tokens
 
-  def counted(tree, prompt, new, block, less=0):
-    del block
-    return in_blocks(tree, prompt, new, 1) - less
+  def counted(tree, prompt, new, less=0):
+    return sizes.least_slots(tree, prompt + 1, new) - less
 
   ample = found(lambda *_: 512)
   assert found(counted) == ample
@@ -126,7 +123,7 @@ def test_slots_come_in_blocks(pair, backend, multiple, monkeypatch):
   monkeypatch.setattr(jax, "default_backend", lambda: backend)
   for limit in (1, 40, 300):
     settings = settings_lib.resolve(pair, tree="chain:2", max_new_tokens=limit)
-    batch = batches.assemble(pair, settings, PROMPTS, range(1), 1)
+    batch = batches.assemble(pair, settings, 1, 3)
     least = settings.plan.slots(16 + 1, batch.new)
     assert batch.slots % multiple == 0
     assert least <= batch.slots < least + multiple
@@ -148,9 +145,9 @@ def test_devices_share_what_is_split(pair):
     return sizes.estimate(
       pair.target.config,
       pair.draft.config,
-      "llama",
+      "independent",
       tree.chain(2),
-      extents.Batch(rows=4, prompt=16, new=16, **how),
+      sizes.Batch(rows=4, prompt=16, new=16, **how),
     )
 
   alone, split = of(), of(devices=2, split_draft=True)
@@ -198,11 +195,11 @@ def test_a_run_refuses_before_it_reads_a_weight(tmp_path, fields):
 @pytest.mark.parametrize("draft", ["draft", "eagle"])
 def test_a_run_that_fits_is_not_refused(draft, monkeypatch):
   raw = quickstart.get_config().to_dict()
-  kind = "eagle" if draft == "eagle" else "llama"
+  kind = "eagle" if draft == "eagle" else "independent"
   raw["models"] |= {"draft": f"bundled/{draft}", "draft_kind": kind}
   settings = runs.from_config(raw)
   place = reading.BUNDLED
-  check = runs.loading.check
+  check = runs.running.check_memory
   check(settings, str(place / "target"), str(place / draft))
   monkeypatch.setattr(memory, "available", lambda devices: 2 * 10**7)
   with pytest.raises(ValueError, match=r"and there are 20 MB: choose"):
@@ -220,7 +217,7 @@ def test_what_runs_out_of_memory(pair, monkeypatch, words, kind, match):
   def run(*_):
     raise jax.errors.JaxRuntimeError(words)
 
-  monkeypatch.setattr(decoding, "compile", lambda *_, **__: run)
+  monkeypatch.setattr(programs, "compile", lambda *_, **__: run)
   with pytest.raises(kind, match=match) as error:
     generate(pair)
   assert "\n" not in str(error.value)

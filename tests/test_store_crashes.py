@@ -171,7 +171,7 @@ pathlib.Path.replace = dies
 if sys.argv[2] == "COUNT":
   with enter(sys.argv[1]) as unit:
     unit.expect(3)
-store.write_atomic(os.path.join(sys.argv[1], sys.argv[2]), "half")
+disk.write_atomic(os.path.join(sys.argv[1], sys.argv[2]), "half")
 """
 
 
@@ -271,12 +271,13 @@ def test_a_file_that_may_not_grow(filled, room):
 
 
 DISK = """
-disk = pathlib.Path(sys.argv[1])
-ballast = disk / "ballast"
+none = {"methods": [], "environment": {}}
+place = pathlib.Path(sys.argv[1])
+ballast = place / "ballast"
 ballast.write_bytes(b"x" * 100_000)
-folder = disk / "unit"
+folder = place / "unit"
 with enter(folder) as unit:
-  unit.save_timing({})
+  unit.save_timing(none)
   try:
     for question in range(10_000):
       unit.append(item(question, 500))
@@ -289,7 +290,7 @@ with enter(folder) as unit:
     unit.save_timing({"seconds": [1.5] * 10_000})
   except store.StoreError as error:
     print(error)
-  assert store.read(folder).timing == {}
+  assert store.read(folder).timing == none
   assert not list(folder.glob(".*"))
   ballast.unlink()
   unit.append(item(question, 500))
@@ -361,7 +362,7 @@ if os.geteuid() == 0:
 for act in (
   lambda: enter("."),
   lambda: enter("new"),
-  lambda: store.write_atomic("report.md", "x"),
+  lambda: disk.write_atomic("report.md", "x"),
 ):
   try:
     act()

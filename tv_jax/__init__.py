@@ -25,13 +25,10 @@ __all__ = [
   "load",
   "profile",
   "record",
-  "tune",
 ]
 
-
-# Where each of them is; `tune` is a module that can be called.
-_PLACES = dict.fromkeys({*__all__} - {"tune"}, "engine")
-_PLACES |= {
+# The module of each.
+_PLACES = dict.fromkeys(__all__, "engine") | {
   "Pair": "engine.pair",
   "load": "engine.pair",
   "record": "replay.recording",

@@ -15,26 +15,24 @@ COMMANDS = {
   "audit": "tests the law of what the engine decodes",
   "models.checkpoint": "converts PyTorch's .bin files",
 }
-# What takes long to import, where a signal waits; `main` does so by itself.
+# What takes long to import, during which signals wait; `main` does so itself.
 STANDS_ON = {
   "report": ("runs.report",),
   "certify": ("certify",),
   "replay": ("replay",),
   "tune": ("tune", "runs.running"),
-  "audit": ("certify", "engine.decoding"),
+  "audit": ("certify", "engine.program"),
   "models.checkpoint": ("models",),
 }
 
 
 def main(heard: cli.Heard) -> int | None:
-  """The exit status."""
+  """Runs a command, or lists them; returns the exit status."""
   if not sys.argv[1:] or sys.argv[1] in ("-h", "--help"):
     width = max(map(len, COMMANDS))
     for name, what in COMMANDS.items():
       print(f"python -m tv_jax.{name:{width}}  {what}")
-    print(
-      "\nEach has --help. In Python: tv_jax.load, .generate, .record, .tune."
-    )
+    print("\nEach has --help. In Python: tv_jax.load, .generate, .record.")
     return 0
   name = sys.argv.pop(1)
   if name not in COMMANDS:

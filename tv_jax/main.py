@@ -46,8 +46,8 @@ def main(heard, arguments):
     importlib.import_module("tv_jax.runs.running")
   heard.abrupt = _DISTRIBUTED.value is not None
   hosts = runs.join(_DISTRIBUTED.value, lambda: bool(heard.status))
-  with hosts.explained():
-    settings = hosts.together(lambda: runs.from_config(_CONFIG.value))
+  with hosts.ending():
+    settings = runs.from_config(_CONFIG.value)
     workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
     _keep(settings.questions, workdir)
     runs.keep_programs(_CACHE.value)
@@ -78,14 +78,14 @@ def _run(heard, hosts, settings, workdir) -> int:
     with contextlib.ExitStack() as held:
       if hosts.several:  # a signal is for where they meet
         held.enter_context(heard.deaf())
-      told = held.enter_context(progress.shown()) if hosts.first else ()
-      runs.run(settings, workdir, *told, hosts=hosts)
+      told = () if hosts.index else held.enter_context(progress.shown())
+      runs.run(settings, workdir, *told, opened=hosts.store)
       hosts.leave()
   except BaseException:
     if not heard.status:
       raise
     cli.tell(f"{heard.word()}: the same command goes on")
-  if not hosts.first:
+  if hosts.index:
     return heard.status
   # The next signal is of those who do not want to wait for the report.
   heard.leave = functools.partial(disk.clear, workdir)

@@ -1,16 +1,16 @@
 """Six small tasks in plain language whose answers can be scored.
 
-What the bundled models are trained on, and what MiniBench asks. Every text is
+The bundled models are trained on them, and MiniBench asks them. Every text is
 made from a seed; nothing is read from anywhere.
 """
 
+import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from bundled.tasks import (
   arithmetic,
   dialogue,
-  minibench,
   questions,
   retrieval,
   summarization,
@@ -28,40 +28,62 @@ TASKS: dict[str, Callable[[random.Random], Conversation]] = {
   "rag": retrieval.conversation,
 }
 
-__all__ = [
-  "TASKS",
-  "Conversation",
-  "generate",
-  "held_out",
-  "minibench_lines",
-  "tuning_lines",
-]
+
+def generate(task: str, rng: random.Random) -> Conversation:
+  """Makes a conversation of a task that is not held out."""
+  while held_out(conversation := TASKS[task](rng)):
+    pass
+  return conversation
 
 
-def generate(
-  task: str, rng: random.Random, *, test: bool = False
-) -> Conversation:
-  """A conversation of one side of the split.
+def _choose(
+  per_task: int, seed: int, taken: Collection[tuple[str, str]] = ()
+) -> list[Conversation]:
+  """Makes held-out conversations of each task, no two about the same facts.
 
   Args:
-    task: One of TASKS.
-    rng: Where all choices come from.
-    test: Whether it is to be held out from training.
+    per_task: How many of each.
+    seed: Where all choices come from.
+    taken: Categories with facts that must not be asked for.
 
   Returns:
-    The conversation.
+    Task by task; dialogues category by category.
   """
-  while True:
-    conversation = TASKS[task](rng)
-    if held_out(conversation) == test:
-      return conversation
+  chosen = []
+  for task, make in TASKS.items():
+    rng = random.Random(f"minibench/{seed}/{task}")
+    kinds = list(dialogue.KINDS) if task == "mt_bench" else [task]
+    found: dict[str, dict] = {kind: {} for kind in kinds}
+    while any(len(some) < per_task // len(kinds) for some in found.values()):
+      one = make(rng)
+      some = found[one.category]
+      new = held_out(one) and (one.category, one.facts) not in taken
+      if new and len(some) < per_task // len(kinds):
+        some.setdefault(one.facts, one)
+    chosen += [one for some in found.values() for one in some.values()]
+  return chosen
 
 
-def minibench_lines() -> str:
-  """The contents of minibench.jsonl."""
-  return minibench.lines(minibench.conversations(TASKS))
+def minibench() -> list[Conversation]:
+  """Makes MiniBench: 16 held-out conversations of each task."""
+  return _choose(16, 20261120)
 
 
-def tuning_lines() -> str:
-  """The contents of tuning.jsonl."""
-  return minibench.lines(minibench.for_tuning(TASKS))
+def tuning() -> list[Conversation]:
+  """Makes 32 more of each, about other facts: trees are tuned on these."""
+  taken = {(one.category, one.facts) for one in minibench()}
+  return _choose(32, 20261123, taken)
+
+
+def lines(chosen: list[Conversation]) -> str:
+  """Writes conversations as a file of questions in Spec-Bench's format."""
+  text = ""
+  for i, one in enumerate(chosen):
+    row = {
+      "question_id": i + 1,
+      "category": one.category,
+      "turns": one.turns,
+      "reference": one.references,
+    }
+    text += json.dumps(row, ensure_ascii=False) + "\n"
+  return text

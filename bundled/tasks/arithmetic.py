@@ -6,9 +6,9 @@ of them make.
 
 import random
 
-from bundled.tasks.conversation import Conversation
-from bundled.tasks.speech import CLOSING, OPENING, capital, say, words
-from bundled.tasks.words import FIRST_NAMES, NUMBERS, THINGS
+from bundled.tasks.conversation import Conversation, single
+from bundled.tasks.speech import CLOSING, OPENING, capital, say
+from bundled.tasks.words import FIRST_NAMES, NUMBERS, THINGS, words
 
 PLACES = words("shop market fair kitchen school garden library station")
 MOST = 16
@@ -187,10 +187,7 @@ def conversation(rng: random.Random) -> Conversation:
   label = say(rng, "[Answer|Answer|The answer|Result]")
   # A sentence may begin with a number.
   steps = [capital(step) for step in steps]
-  return Conversation(
-    category="math_reasoning",
-    turns=(" ".join(story),),
-    answers=(f"{lead}{' '.join(steps)}{closing}\n{label}: {NUMBERS[answer]}",),
-    references=(NUMBERS[answer],),
-    facts=facts,
+  answered = f"{lead}{' '.join(steps)}{closing}"
+  return single(
+    "math_reasoning", " ".join(story), answered, label, NUMBERS[answer], facts
   )

@@ -1,4 +1,4 @@
-"""What a task yields: a conversation whose answers can be scored."""
+"""What a task makes: a conversation whose answers can be scored."""
 
 import dataclasses
 import hashlib
@@ -29,7 +29,20 @@ HELD_OUT = 16
 
 
 def held_out(conversation: Conversation) -> bool:
-  """Whether it belongs to MiniBench's side, by a hash of its facts alone."""
+  """Says whether it is held out for MiniBench, by a hash of its facts alone."""
   text = f"{conversation.category}: {conversation.facts}"
   digest = hashlib.sha256(text.encode()).digest()
   return digest[0] % HELD_OUT == 0
+
+
+def single(
+  category: str, turn: str, answer: str, label: str, reference: str, facts: str
+) -> Conversation:
+  """Makes a conversation of one turn, whose answer ends in a scored line."""
+  return Conversation(
+    category=category,
+    turns=(turn,),
+    answers=(f"{answer}\n{label}: {reference}",),
+    references=(reference,),
+    facts=facts,
+  )

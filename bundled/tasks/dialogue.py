@@ -6,10 +6,182 @@ the second turn refers to the first.
 
 import random
 
-from bundled.tasks import characters, stories
 from bundled.tasks.conversation import Conversation
-from bundled.tasks.speech import CLOSING, OPENING, capital, say
-from bundled.tasks.words import FIRST_NAMES, NUMBERS, THINGS
+from bundled.tasks.speech import CLOSING, OPENING, article, capital, say
+from bundled.tasks.words import FIRST_NAMES, NUMBERS, THINGS, TOWNS, words
+
+HEROES = words("""
+fox owl bear rabbit mouse cat dog horse pirate wizard farmer sailor baker tailor
+""")
+TRAITS = words("""
+brave shy clever lazy proud tiny gentle hungry curious sleepy honest cheerful
+""")
+TREASURES = words("""
+lantern key crown map ring mirror flute clock kite drum bell book
+""")
+SCENES = words("""
+forest valley castle park village desert cave garden harbour mountain
+""")
+
+
+def _story(rng):
+  """A short story, then another ending for it."""
+  hero, friend = rng.sample(HEROES, 2)
+  trait, thing = rng.choice(TRAITS), rng.choice(TREASURES)
+  scene = rng.choice(SCENES)
+  slots = {
+    "hero": hero,
+    "friend": friend,
+    "trait": trait,
+    "thing": thing,
+    "scene": scene,
+    "a_trait": article(trait),
+    "a_thing": article(thing),
+    "a_friend": article(friend),
+  }
+  first = say(
+    rng,
+    "[Write|Tell me|Make up|I would like] a [very |]short story about "
+    "{a_trait} {hero} who [finds|discovers|comes across] {a_thing} in a "
+    "{scene}. [End|Finish|Close] with a title.",
+    **slots,
+  )
+  story = say(
+    rng,
+    "[Once upon a time|Long ago|Many years ago|One day|In the old days], "
+    "{a_trait} {hero} [lived|made a home|dwelt|<does>] [in|near|at the edge of]"
+    " a <look> {scene}. "
+    "[One <look> [morning|evening|night|day]|After a <look> storm|By chance], "
+    "the {hero} <mood> [found|discovered|stumbled over|saw|picked up] "
+    "{a_thing} [under a|in the|beside the|behind a] <look> [tree|stone|"
+    "bridge|snow|mud|grass|road|river|path|house]. "
+    "[It [shone|hummed|sparkled|whispered] [like a <look> [star|moon|fire]|"
+    "<mood>|all night]|[Nobody|No one] knew [whose it was|where it came from]|"
+    "It was <look> and <look>], "
+    "[and|so] the {hero} [kept it|took it home|hid it|<does> <mood>]. "
+    "[From then on|Since that day|In the end], [the {scene} was never "
+    "<look> again|the {hero} was [no longer <look>|happy at last|"
+    "known to all]|[all was <praise>|there was peace|every <who> <does>]].",
+    **slots,
+  )
+  # In lower case, so that its words are those of the question.
+  title = f"The {trait} {hero} and the "
+  second = say(
+    rng,
+    "[Now|Nice. Now|Thank you. Now|Good! Now] [change the ending|"
+    "write another ending|let it end differently]: the {hero} gives the "
+    "{thing} to {a_friend}.[ Give it a new title.| With a new title.|]",
+    **slots,
+  )
+  ending = say(
+    rng,
+    "[Some days later|The next day|But then|That <look> winter], the {hero} "
+    "<mood> [met|came upon|heard of] {a_friend} [who had lost a <look> [hat|"
+    "house|boat|shoe]|who was <look>|on a <look> road|in need of help]. "
+    "[Without a word|With a <look> smile|After some thought], the {hero} "
+    "<mood> gave [away the {thing}|the {thing} to the {friend}|the {friend} "
+    "the {thing}]. [The {friend} <does> [for joy|all night|<mood>]|"
+    "They became [friends|the best of friends]|They [shared|had] a <look> "
+    "[meal|song|fire]], [and|and so] [the {trait} {hero} <does>|they [lived|"
+    "stayed] together [for years|ever after]|nobody forgot it].",
+    **slots,
+  )
+  titles = (title + thing, title + friend)
+  facts = f"{trait} {hero}, {thing}, {scene}, {friend}"
+  return (first, second), (story, ending), titles, "Title", facts
+
+
+# What each job does, works with, and where.
+JOBS = {
+  "baker": ("bake bread", "oven", "bakery"),
+  "farmer": ("grow wheat", "tractor", "farm"),
+  "tailor": ("sew coats", "needle", "workshop"),
+  "painter": ("paint walls", "brush", "studio"),
+  "carpenter": ("build tables", "saw", "workshop"),
+  "fisherman": ("catch fish", "net", "harbour"),
+  "gardener": ("plant roses", "spade", "garden"),
+  "doctor": ("treat patients", "stethoscope", "hospital"),
+  "teacher": ("explain things", "blackboard", "school"),
+  "pilot": ("fly planes", "cockpit", "airport"),
+  "barber": ("cut hair", "scissors", "salon"),
+  "cook": ("make soup", "pan", "kitchen"),
+  "astronomer": ("watch stars", "telescope", "observatory"),
+  "librarian": ("lend books", "catalogue", "library"),
+  "mechanic": ("repair cars", "wrench", "garage"),
+  "writer": ("write novels", "typewriter", "study"),
+  "drummer": ("play music", "drum", "theatre"),
+  "shepherd": ("guard sheep", "dog", "meadow"),
+  "miner": ("dig for coal", "lamp", "mine"),
+  "postman": ("bring letters", "bicycle", "post office"),
+}
+
+
+def _character(rng):
+  """Someone introduces himself, then is asked about his work."""
+  job = rng.choice(list(JOBS))
+  work, tool, place = JOBS[job]
+  name, town = rng.choice(FIRST_NAMES), rng.choice(TOWNS)
+  slots = {
+    "job": job,
+    "a_job": article(job),
+    "name": name,
+    "town": town,
+    "work": work,
+    "tool": tool,
+    "place": place,
+  }
+  first = say(
+    rng,
+    "[Pretend to be|Imagine you are|Play the part of|Speak as] {name}, "
+    "{a_job} from {town}. [Introduce yourself|Say who you are|"
+    "Tell me about yourself].",
+    **slots,
+  )
+  intro = say(
+    rng,
+    "[Hello|Good morning|Welcome|Good day|Hi there][!|.] [[I am|My name is|"
+    "People call me] {name}, and [I come from|my home is|I grew up in|"
+    "I live in] <look> {town}|[I was born|I have lived all my <look> life] in "
+    "{town}, and [my name is|they call me] {name}]. "
+    "[[Every|Each] <look> day|All year|From morning to night|Most of the time] "
+    "I {work} [for [my <look> neighbours|people|the whole <look> town]|<mood>|"
+    "with [great|<look>] [care|joy|patience]|and my <who> [loves|enjoys] it]. "
+    "[It is <praise> work[, but never <look>|]|I learned it from "
+    "[my|a <look>] <who>|I have done so for [ten|twenty|many] years"
+    "[, <mood>|, and my <who> <does>|]].",
+    **slots,
+  )
+  key = rng.choice(["tool", "place"])
+  second = say(
+    rng,
+    "[And|Tell me,|Interesting, but] [what do you work with|which tool do you "
+    "need most|what do you use most]?"
+    if key == "tool"
+    else "[And|Tell me,|Interesting, but] [where do you work|in what place do "
+    "you spend your days|where can I find you]?",
+  )
+  more = say(
+    rng,
+    OPENING
+    + (
+      "[To {work}, I <mood> [need|use] [[a|my] <look> {tool}|the {tool} most "
+      "of all]|[Without|A {job} without] a <look> {tool} [nobody can|could "
+      "not] {work}|My <look> {tool} is [as old as I am|my <praise> friend|"
+      "always with me|a gift from my <who>]]."
+      if key == "tool"
+      else "[I <mood> {work} in the [<look> |]{place} [of {town}|near the "
+      "<look> river|behind a <look> church|at the end of a <look> road]|"
+      "[Come to|Look "
+      "for me in|You will find me in] the <look> {place}[, any day|, but come "
+      "<mood>|, even in winter|]]."
+    )
+    + CLOSING,
+    **slots,
+  )
+  lines = (f"{name} the {job}", slots[key])
+  facts = f"{name} the {job} from {town}, {key}"
+  return (first, second), (intro, more), lines, None, facts
+
 
 SCALES = [
   ("taller", "tallest", "shortest"),
@@ -92,8 +264,8 @@ def _extraction(rng):
 
 
 KINDS = {
-  "writing": stories.story,
-  "roleplay": characters.character,
+  "writing": _story,
+  "roleplay": _character,
   "reasoning": _reasoning,
   "extraction": _extraction,
 }

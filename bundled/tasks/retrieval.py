@@ -2,9 +2,16 @@
 
 import random
 
-from bundled.tasks.conversation import Conversation
-from bundled.tasks.speech import CLOSING, OPENING, capital, say, words
-from bundled.tasks.words import FIRST_NAMES, MONTHS, NUMBERS, SURNAMES, TOWNS
+from bundled.tasks.conversation import Conversation, single
+from bundled.tasks.speech import CLOSING, OPENING, capital, say
+from bundled.tasks.words import (
+  FIRST_NAMES,
+  MONTHS,
+  NUMBERS,
+  SURNAMES,
+  TOWNS,
+  words,
+)
 
 SUBJECTS = words("""
 museum library hotel theatre school hospital harbour market bakery cinema
@@ -108,10 +115,5 @@ def conversation(rng: random.Random) -> Conversation:
   )
   lead = say(rng, OPENING) + capital(lead) + say(rng, CLOSING)
   label = say(rng, "[Answer|Answer|The answer|So]")
-  return Conversation(
-    category="rag",
-    turns=(turn,),
-    answers=(f"{lead}\n{label}: {value}",),
-    references=(value,),
-    facts=f"{subject} {values} {asked}",
-  )
+  facts = f"{subject} {values} {asked}"
+  return single("rag", turn, lead, label, value, facts)

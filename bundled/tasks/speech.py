@@ -1,14 +1,14 @@
-"""Sentences with alternatives: the variety of phrasing of all tasks.
+"""Sentences with alternatives: how all tasks vary their texts.
 
 `[a|b|c]` is one of a, b and c with equal chances; brackets may be nested.
-`<look>` is one word of that list in wording.py. `{name}` is filled in
-afterwards, so what is filled in may hold any character but these.
+`<look>` is one word of that list in words.py. `{name}` is filled in afterwards,
+so what is filled in may hold any character but these.
 """
 
 import random
 import re
 
-from bundled.tasks.wording import LISTS
+from bundled.tasks.words import LISTS
 
 _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 _LIST = re.compile(r"<(\w+)>")
@@ -40,23 +40,18 @@ def say(rng: random.Random, text: str, /, **slots) -> str:
   return text.format(**slots)
 
 
-def words(text: str) -> list[str]:
-  """The words of a text."""
-  return text.split()
-
-
 def listed(items: list[str], word: str = "and") -> str:
-  """`a, b and c`."""
+  """Lists items as `a, b and c`."""
   if len(items) == 1:
     return items[0]
   return f"{', '.join(items[:-1])} {word} {items[-1]}"
 
 
 def capital(text: str) -> str:
-  """The text with a capital first letter, the others left alone."""
+  """Makes the first letter a capital, and leaves the others alone."""
   return text[:1].upper() + text[1:]
 
 
 def article(noun: str) -> str:
-  """The noun behind `a` or `an`."""
+  """Puts `a` or `an` before a noun."""
   return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

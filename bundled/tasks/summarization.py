@@ -2,7 +2,7 @@
 
 import random
 
-from bundled.tasks.conversation import Conversation
+from bundled.tasks.conversation import Conversation, single
 from bundled.tasks.speech import CLOSING, OPENING, article, say
 from bundled.tasks.words import DAYS, FIRST_NAMES, SURNAMES, TOWNS
 
@@ -109,10 +109,4 @@ def conversation(rng: random.Random) -> Conversation:
   )
   label = say(rng, "[Summary|In one line|In short|The gist]")
   gist = f"{name} from {town} {slots['short']} on {day}."
-  return Conversation(
-    category="summarization",
-    turns=(turn,),
-    answers=(f"{lead}\n{label}: {gist}",),
-    references=(gist,),
-    facts=gist,
-  )
+  return single("summarization", turn, lead, label, gist, gist)

@@ -2,7 +2,7 @@
 
 import random
 
-from bundled.tasks.conversation import Conversation
+from bundled.tasks.conversation import Conversation, single
 from bundled.tasks.speech import CLOSING, OPENING, capital, listed, say
 
 
@@ -132,13 +132,7 @@ def conversation(rng: random.Random) -> Conversation:
     notes=listed(explained),
   )
   label = say(rng, "[German|Translation|Together|The sentence|In German]")
-  return Conversation(
-    category="translation",
-    turns=(turn,),
-    answers=(f"{lead}\n{label}: {german}",),
-    references=(german,),
-    facts=english,
-  )
+  return single("translation", turn, lead, label, german, english)
 
 
 def _infinitive(verb):

@@ -1,6 +1,10 @@
-"""Words that several tasks share."""
+"""Lists of words that the tasks choose from."""
 
-from bundled.tasks.speech import words
+
+def words(text: str) -> list[str]:
+  """Returns the words of a text."""
+  return text.split()
+
 
 FIRST_NAMES = words("""
 Ada Adam Alice Anna Arthur Bella Ben Bruno Carl Clara Daniel Dora Elena Emil
@@ -43,3 +47,38 @@ apples pears lemons oranges plums books pencils stamps coins cards shells
 buttons marbles balloons eggs cookies candles flowers tickets toys keys cups
 plates hats socks ribbons carrots nuts
 """)
+
+# Any word of a list may stand where a text says `<look>`. They make answers
+# vary; none of them decides what is right.
+_TEXTS = {
+  # How a place or a thing may be.
+  "look": """
+quiet green dark misty small strange far sunny windy golden silver lonely
+cold warm wide narrow hidden busy pretty dusty rainy sleepy grey bright deep
+steep wild lovely plain famous round heavy light smooth painted broken shiny
+""",
+  # How something may be done.
+  "mood": """
+gladly slowly quietly happily proudly gently sadly quickly bravely kindly calmly
+softly carefully secretly eagerly politely warmly shyly boldly loudly patiently
+cheerfully suddenly lazily neatly wisely
+""",
+  # How a question, an answer or a day may be found.
+  "praise": """
+good fine nice clear simple short fair neat curious useful clever tricky
+funny pleasant welcome serious strange charming lovely
+""",
+  "who": """
+father mother sister brother cousin teacher neighbour friend
+grandfather grandmother captain nurse partner pupil guest boss
+""",
+  "time": """
+yesterday today once often before again daily twice recently sometimes
+""",
+  "does": """
+smiled laughed waited nodded listened watched sang danced slept wept cheered
+stayed whistled whispered rested clapped wondered returned
+""",
+}
+
+LISTS = {name: tuple(text.split()) for name, text in _TEXTS.items()}

@@ -28,10 +28,14 @@ _KEY = flags.DEFINE_string(
   "NAME of the variable of the environment that holds the key, which is"
   " written nowhere; without it none is sent.",
 )
-_RUNS = flags.DEFINE_integer("judge_runs", 3, "How often to grade each answer.")
-_WORKERS = flags.DEFINE_integer("judge_workers", 4, "Requests at a time.")
+_RUNS = flags.DEFINE_integer(
+  "judge_runs", 3, "How often to grade each answer.", lower_bound=1
+)
+_WORKERS = flags.DEFINE_integer(
+  "judge_workers", 4, "Requests at a time.", lower_bound=1
+)
 _TIMEOUT = flags.DEFINE_float(
-  "judge_timeout", 120.0, "Seconds that a request may take, all in all."
+  "judge_timeout", 120.0, "Seconds that the endpoint may be silent."
 )
 _TASKS = cli.define_names("judge_tasks", "mt_bench", "Whose answers to grade.")
 # As other commands have it.
@@ -50,9 +54,6 @@ def main(heard, arguments) -> int:
       "give the folder of a run, or of several: python -m experiments.judge"
       " FOLDER"
     )
-  for flag in (_RUNS, _WORKERS):
-    if flag.value < 1:
-      raise ValueError(f"--{flag.name}={flag.value}: give 1 or more")
   endpoint = client.endpoint(
     _URL.value, _MODEL.value, _KEY.value, _TIMEOUT.value
   )
@@ -63,7 +64,7 @@ def main(heard, arguments) -> int:
     heard,
     folders[0],
     endpoint,
-    tasks=cli.split(_TASKS.value),
+    tasks=cli.split(_TASKS.value) or (),
     runs=_RUNS.value,
     workers=_WORKERS.value,
   )

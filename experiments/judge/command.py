@@ -15,7 +15,6 @@ from experiments.judge.grades import Exam
 from tv_jax.edge import cli
 from tv_jax.runs import store
 from tv_jax.runs.report import formats, progress
-from tv_jax.runs.store import checks as runs_lib
 
 _WIDTH = 150  # where nobody says how wide the place is
 
@@ -67,9 +66,9 @@ def run(
 def find(
   folder: str | os.PathLike, tasks: Sequence[str]
 ) -> list[tuple[dict, Exam]]:
-  """Configs of the runs that were asked of the tasks, with what to grade."""
+  """Returns the config and the exam of each run with answers of the tasks."""
   folder = pathlib.Path(folder)
-  found = [runs_lib.read(unit.folder) for unit in store.read_many(folder)]
+  found = [*store.read_many(folder)]
   if not found:
     raise ValueError(f"{folder}: there is no run in it")
   pairs = [(unit.config, Exam.of(unit, tasks)) for unit in found]

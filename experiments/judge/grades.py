@@ -16,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.judge import prompts
-from tv_jax.edge import disk as files
-from tv_jax.edge.reading import brief
+from tv_jax.edge import checks, disk
 from tv_jax.engine.estimates import Estimate
-from tv_jax.runs import records, store
+from tv_jax.runs import store
 from tv_jax.runs.records import Key, Method
 from tv_jax.runs.store import lines
 from tv_jax.runs.store import unit as unit_lib
@@ -46,7 +45,7 @@ class GradeKey(NamedTuple):
 
   @property
   def fields(self) -> dict:
-    """By name: with these a line begins."""
+    """The beginning of its line, by name."""
     own = {"judge": self.judge, "run": self.run, "prompt": self.prompt}
     return self.answer.fields | own
 
@@ -55,13 +54,19 @@ class GradeKey(NamedTuple):
     return f"grade of {self.answer}, run {self.run} of {self.judge}"
 
 
-_FIELDS = {
-  "judge": str,
-  "run": int,
-  "prompt": str,
-  "rating": (int, float, type(None)),
-  "replies": [{"text": str}],
-}
+_FIELDS = checks.fields(
+  {
+    "judge": checks.text,
+    "run": checks.integer(),
+    "prompt": checks.text,
+    "rating": checks.optional(checks.number(prompts.LEAST, prompts.MOST)),
+    "replies": checks.list_of(
+      checks.fields(
+        {"text": checks.text}, finish_reason=checks.text, model=checks.text
+      )
+    ),
+  }
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,36 +86,27 @@ class Grade:
 
   @classmethod
   def of(cls, line: dict) -> Grade:
-    """What `line` was made of; ValueError if it is none."""
+    """Reads a line; ValueError if it is none."""
     answer = Key.of(line)
-    if found := [*dict.fromkeys(records.faults(_FIELDS, line))][:3]:
-      raise ValueError(f"the grade of {answer}: {'; '.join(found)}")
-    rating = line["rating"]
-    # A NaN is in no range.
-    if rating is not None and not prompts.LEAST <= rating <= prompts.MOST:
-      raise ValueError(
-        f"the grade of {answer}: rating={brief(rating)} is not from"
-        f" {prompts.LEAST} to {prompts.MOST}"
-      )
-    key = GradeKey(answer, *(line[name] for name in GradeKey._fields[1:]))
-    return cls(key=key, rating=rating, replies=line["replies"])
+    found = checks.read(_FIELDS, line, f"the grade of {answer}")
+    key = GradeKey(answer, found["judge"], found["run"], found["prompt"])
+    return cls(key=key, rating=found["rating"], replies=found["replies"])
 
   @property
   def line(self) -> dict:
     """As it is kept."""
-    own = {"rating": self.rating, "replies": self.replies}
-    return self.key.fields | own
+    return self.key.fields | {"rating": self.rating, "replies": self.replies}
 
 
 def read(folder: str | os.PathLike) -> dict[GradeKey, Grade]:
-  """The grades in a run's folder, whether or not a process is writing there.
+  """Reads the grades in a run's folder, whether or not a process writes there.
 
   Raises:
     ValueError: The file is damaged.
     StoreError: It cannot be read.
   """
   path = pathlib.Path(folder) / FILE
-  with files.explained(f"{path} cannot be read"):
+  with disk.explained(f"{path} cannot be read"):
     data = path.read_bytes() if path.exists() else b""
   return lines.parse(data, path, Grade.of)[0]
 
@@ -122,7 +118,7 @@ class Exam(NamedTuple):
     folder: The run's.
     methods: The run's, in its order; none if it was not asked of these tasks.
     prompts: What to show a judge, by answer.
-    failed: The answers that there are not: errors, or turns after these.
+    failed: The answers that are not there: errors, or turns after these.
   """
 
   folder: pathlib.Path
@@ -132,14 +128,14 @@ class Exam(NamedTuple):
 
   @classmethod
   def of(cls, unit: store.Unit, tasks: Sequence[str] = TASKS) -> Exam:
-    """The answers of a run to the questions of some tasks.
+    """Returns the answers of a run to the questions of some tasks.
 
     Raises:
-      ValueError: The questions are not to be had any more.
+      ValueError: The questions are not there any more, or others are.
     """
     if not any(answer.task in tasks for answer in unit.items):
       return cls(unit.folder, (), {}, ())
-    # Here, as it imports jax, which a launcher of sweeps does without.
+    # Here, as it imports jax, which a command that reads flags does without.
     from tv_jax import runs
     from tv_jax.runs import sources
 
@@ -160,22 +156,22 @@ class Exam(NamedTuple):
     for key in answers:
       if key.task not in tasks:
         continue
-      if key.question not in questions:
+      turns = [answers.get(key._replace(turn=i)) for i in range(key.turn + 1)]
+      texts = [one.text for one in turns if one and one.error is None]
+      if len(texts) < len(turns):
+        failed.append(key)
+      elif key.question not in questions:
         raise ValueError(
           f"{unit.folder}: question {key.question} is not in"
           f" {settings.questions}"
         )
-      turns = [answers.get(key._replace(turn=i)) for i in range(key.turn + 1)]
-      if any(one is None or one.error is not None for one in turns):
-        failed.append(key)
       else:
-        texts = [one.text for one in turns]
         chats[key] = prompts.messages(questions[key.question], texts)
     methods = tuple(runs.grid(settings))
     return cls(unit.folder, methods, chats, tuple(failed))
 
   def keys(self, judge: str, runs: int) -> Iterator[GradeKey]:
-    """All grades, a whole run of the judge after another."""
+    """Yields all grades, a whole run of the judge after another."""
     digests = {key: prompts.digest(chat) for key, chat in self.prompts.items()}
     for run in range(runs):
       for key, digest in digests.items():
@@ -191,10 +187,10 @@ class Row:
     ratings: How many grades hold one.
     unparsed: Grades that hold none: they are in no mean.
     missing: Grades that have not been asked for, or had no reply.
-    failed: Answers that there are not, and hence no grades.
+    failed: Answers that are not there, and hence no grades.
     by_question: Its mean rating.
     less_plain: What it is above plain decoding's, question by question; None
-      for that itself, or if there is nothing to compare with.
+      for plain decoding, or if there is nothing to compare with.
   """
 
   method: Method
@@ -214,64 +210,49 @@ class Row:
 def table(
   exams: Sequence[Exam], judge: str, runs: int = RUNS
 ) -> tuple[Row, ...]:
-  """The mean ratings, by method.
+  """Returns a row of mean ratings for each method, in the runs' order.
 
-  In each turn over the judge's runs first, then over turns, then over seeds,
-  then over questions: what is missing or unparsed weighs on no other turn.
+  In each turn the mean is over the judge's runs first, then over turns, then
+  over seeds, then over questions: what is missing or unparsed weighs on no
+  other turn.
 
   Args:
     exams: Of runs that belong together: the same questions and models.
     judge: The model.
     runs: The judge's that count.
-
-  Returns:
-    A row for each method, in the runs' order.
   """
-  rows: dict[Method, Row] = {}
-  values: dict[Method, dict] = {}
-
-  def row(method):
-    pooled = method.pooled("seed")
-    return rows.setdefault(pooled, Row(method=pooled))
-
-  for exam in exams:
-    for method in exam.methods:
-      row(method)
+  methods = [one.pooled("seed") for exam in exams for one in exam.methods]
+  rows = {method: Row(method=method) for method in methods}
+  values: dict[Method, dict] = {method: {} for method in rows}
   for exam in exams:
     there = read(exam.folder)
     for key in exam.keys(judge, runs):
-      own, answer, grade = row(key.answer.method), key.answer, there.get(key)
+      answer, grade = key.answer, there.get(key)
+      own = rows[answer.method.pooled("seed")]
       if grade is None:
         own.missing += 1
       elif grade.rating is None:
         own.unparsed += 1
       else:
         own.ratings += 1
-        seeds = values.setdefault(own.method, {}).setdefault(
-          answer.question, {}
-        )
+        seeds = values[own.method].setdefault(answer.question, {})
         turns = seeds.setdefault(answer.method.seed, {})
         turns.setdefault(answer.turn, []).append(grade.rating)
     for key in exam.failed:
-      row(key.method).failed += 1
+      rows[key.method.pooled("seed")].failed += 1
   for method, own in rows.items():
-    own.by_question = {
-      question: _mean(seeds)
-      for question, seeds in values.get(method, {}).items()
-    }
+    own.by_question = {q: _mean(seeds) for q, seeds in values[method].items()}
   for method, own in rows.items():
-    plain = rows.get(method.undrafted.pooled("seed"))
-    both = plain.by_question.keys() if plain and not method.plain else ()
-    less = [
-      x - plain.by_question[q] for q, x in own.by_question.items() if q in both
-    ]
-    if less:
-      own.less_plain = Estimate.of(less)
+    plain = rows.get(method.undrafted)
+    if plain and not method.plain:
+      theirs = plain.by_question
+      less = [x - theirs[q] for q, x in own.by_question.items() if q in theirs]
+      own.less_plain = Estimate.of(less) if less else None
   return tuple(rows.values())
 
 
 def _mean(values) -> float:
-  """The mean of what is in a list, or of the means of what is in a dict."""
+  """Returns the mean of a list, or of the means of what is in a dict."""
   if isinstance(values, dict):
     values = [_mean(one) for one in values.values()]
   return float(np.mean(values))

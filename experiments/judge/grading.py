@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from experiments.judge import client, grades, prompts
 from experiments.judge.client import Endpoint, EndpointError, UnansweredError
-from experiments.judge.grades import Exam, Grade
+from experiments.judge.grades import Exam, Grade, GradeKey
 from tv_jax.edge.reading import shown
 from tv_jax.runs.store import opening
 from tv_jax.runs.store.lines import Lines
 
 WORKERS = 4
 AGAIN = 2  # how often a reply without a rating is asked for once more
-# So many grades in a row without a reply, and the endpoint is given up.
+# After so many grades in a row without a reply, the endpoint is given up.
 HOPELESS = 8
 
 
@@ -27,7 +27,6 @@ def grade(
   workers: int = WORKERS,
   say: Callable[[str], None] = lambda line: None,
   advance: Callable[[int, int], None] = lambda done, count: None,
-  sleep: Callable[[float], Awaitable] = asyncio.sleep,
 ) -> list[str]:
   """Grades what is not graded yet; each grade is on the disk at once.
 
@@ -38,7 +37,6 @@ def grade(
     workers: Requests at a time.
     say: Told what is going on, a line at a time.
     advance: Told how many grades there are, and how many there will be.
-    sleep: Waits so many seconds.
 
   Returns:
     Why grades are missing, a line for each: those had no reply, and the same
@@ -49,31 +47,28 @@ def grade(
     ValueError: A file is damaged, or openai is not installed.
     StoreError: A folder cannot be written to.
   """
-  wanted = [[*exam.keys(endpoint.model, runs)] for exam in exams]
-  there = [grades.read(exam.folder).keys() for exam in exams]
-  left = [
-    [key for key in keys if key not in own]
-    for keys, own in zip(wanted, there, strict=True)
-  ]
-  count = sum(map(len, wanted))
+  left, count = [], 0
+  for exam in exams:
+    wanted, there = [*exam.keys(endpoint.model, runs)], grades.read(exam.folder)
+    count += len(wanted)
+    left.append([key for key in wanted if key not in there])
   done = count - sum(map(len, left))
+  answers = sum(len(exam.prompts) for exam in exams)
   say(
-    f"{count} grades by {shown(endpoint.model)}: of"
-    f" {sum(len(e.prompts) for e in exams)} answers, {runs} each; {done} are"
-    " there"
+    f"{count} grades by {shown(endpoint.model)}: of {answers} answers, {runs}"
+    f" each; {done} are there"
   )
   missing, row = [], 0
 
-  async def work(exam, keys, lines, connection):
+  async def work(exam: Exam, keys: Iterator[GradeKey], lines: Lines, judge):
     nonlocal done, row
     # Another key is taken when the last one's grade is on the disk: a kill
     # loses as many replies as there are workers, at most.
     for key in keys:
       # Another process may have been here since they were read.
       if key not in lines.found:
-        chat = exam.prompts[key.answer]
         try:
-          found = await _rated(connection, endpoint, chat, sleep)
+          found = await _rated(judge, endpoint, exam.prompts[key.answer])
         except UnansweredError as error:
           missing.append(str(error))
           row += 1
@@ -87,31 +82,30 @@ def grade(
       done, row = done + 1, 0
       advance(done, count)
 
-  async def all_of(exam, keys, lines):
-    keys = iter(keys)  # the workers share it
-    async with endpoint.connect() as connection:
+  async def work_on(exam: Exam, keys: Iterator[GradeKey], lines: Lines):
+    async with endpoint.connect() as judge:
       try:
         async with asyncio.TaskGroup() as group:
           for _ in range(workers):
-            group.create_task(work(exam, keys, lines, connection))
+            group.create_task(work(exam, keys, lines, judge))
       except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
 
   for exam, keys in zip(exams, left, strict=True):
-    if keys:  # or nothing need be there but to be read
+    if keys:  # else the folder needs only to be read
       with contextlib.ExitStack() as resources:
         opening.lock(exam.folder, resources, "grades.lock", "wait for it")
         path = exam.folder / grades.FILE
         lines = Lines.open(path, Grade.of, resources)
-        asyncio.run(all_of(exam, keys, lines))
+        asyncio.run(work_on(exam, iter(keys), lines))  # the workers share it
   return missing
 
 
-async def _rated(connection, endpoint, chat, sleep) -> dict:
-  """A grade's rating, if one is to be had, and the replies."""
+async def _rated(judge, endpoint: Endpoint, chat: Sequence[dict]) -> dict:
+  """Returns a grade's rating, if one is to be had, and the replies."""
   replies, rating = [], None
   while rating is None and len(replies) <= AGAIN:
-    reply = await client.ask(connection, endpoint, chat, sleep)
+    reply = await client.ask(judge, endpoint, chat)
     replies.append(reply._asdict())
     rating = prompts.rating(reply.text)
   return {"rating": rating, "replies": replies}

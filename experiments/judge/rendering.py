@@ -35,16 +35,15 @@ DEFINITIONS = (
 )
 
 
-def rendered(rows: Sequence[Row], title: str, beside: bool = True) -> list:
-  """A table for each proposal and temperature.
+def rendered(
+  rows: Sequence[Row], title: str, beside: bool = True
+) -> list[Table]:
+  """Returns a table for each proposal and temperature.
 
   Args:
     rows: Of `grades.table`.
     title: What is graded, by whom.
     beside: Whether the paper's numbers are of the same questions.
-
-  Returns:
-    The tables.
   """
   methods = [row.method for row in rows]
   fixed = tables.conditions(methods) or [m for m in methods if m.plain]
@@ -52,39 +51,36 @@ def rendered(rows: Sequence[Row], title: str, beside: bool = True) -> list:
 
 
 def _table(rows, fixed: Method, title, beside) -> Table:
-  """The methods that differ in tree and rule alone, and plain decoding."""
+  """Returns the methods that differ in tree and rule, and plain decoding."""
   plain = fixed.undrafted.pooled("seed")
-  own = [
-    row
+  body = [
+    [
+      NOTHING if row.method.plain else row.method.tree,
+      row.method.verifier,
+      tables.estimate(row.rating),
+      tables.estimate(row.less_plain, "+.2f"),
+      str(row.rating.n),
+      *(str(n) for n in (row.ratings, row.unparsed, row.missing, row.failed)),
+      _theirs(row.method, beside),
+    ]
     for row in rows
     if row.method == plain
     or (not row.method.plain and tables.condition(row.method) == fixed)
   ]
-  proposal = [] if fixed.plain else [fixed.proposal]
+  proposal = [] if fixed.plain else [str(fixed.proposal)]
   heading = ", ".join([title, *proposal, *plain.numbers])
-  body = [[*_ours(row), _theirs(row.method, beside)] for row in own]
   return Table(heading, [], [*HEADER], body)
 
 
-def _ours(row: Row) -> list[str]:
-  return [
-    NOTHING if row.method.plain else row.method.tree,
-    row.method.verifier,
-    tables.estimate(row.rating),
-    tables.estimate(row.less_plain, "+.2f"),
-    str(row.rating.n),
-    *(str(n) for n in (row.ratings, row.unparsed, row.missing, row.failed)),
-  ]
-
-
 def _theirs(method: Method, beside: bool) -> str:
-  """The paper's rating of the same tree and rule, sampled as it did."""
+  """Returns the paper's rating of the same tree and rule, sampled as it did."""
   value = None
   if beside and method.temperature == 1:
     if method.plain:
       value = paper.PLAIN_QUALITY
     elif method.proposal == "without_replacement":
-      value = paper.QUALITY.get(method.tree, {}).get(method.verifier)
+      own = paper.QUALITY.get(f"{method.tree}", {})
+      value = own.get(f"{method.verifier}")
   return NOTHING if value is None else f"{value:.2f}"
 
 
@@ -93,7 +89,7 @@ _OWN = ("tasks", "per_task", "exact_match")
 
 
 def groups(pairs: Sequence[tuple[dict, Exam]]) -> list[tuple[dict, list[Exam]]]:
-  """Exams of runs that belong together, with a config of theirs."""
+  """Returns the exams of runs that belong together, with a config of theirs."""
   found = {}
   for config, exam in pairs:
     name = json.dumps(experiment.common(config, *_OWN), sort_keys=True)

@@ -11,9 +11,14 @@ from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import bound, cases, drafts, exact
 from tv_jax.certify.cases import Case, num_contexts
-from tv_jax.certify.certificate import check, check_size, enumerable
+from tv_jax.certify.certificate import (
+  check,
+  check_size,
+  enumerable,
+  smallest_failure,
+)
 from tv_jax.certify.exact import Outcome
-from tv_jax.certify.findings import Check, Failure
+from tv_jax.certify.findings import Check, Failure, Settings
 from tv_jax.certify.proposal import ProposalCheck, check_proposal
 from tv_jax.certify.report import (
   BOUND_LEGEND,
@@ -26,8 +31,6 @@ from tv_jax.certify.report import (
   table,
   text,
 )
-from tv_jax.certify.settings import Settings
-from tv_jax.certify.smaller import smallest_failure
 from tv_jax.engine import contract
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
@@ -41,7 +44,7 @@ def output_law(
   p: np.ndarray,
   q: np.ndarray,
 ) -> Outcome:
-  """The exact law of a rule's output for given laws.
+  """Finds the exact law of a rule's output for given laws.
 
   Args:
     verifier: A name, a `Verifier`, or a `decide` function.

@@ -1,5 +1,6 @@
 """Certifies verification rules: `python -m tv_jax.certify --help`."""
 
+import contextlib
 import time
 
 import jax
@@ -9,8 +10,7 @@ from absl import flags, logging
 
 from tv_jax import certify
 from tv_jax.certify import plan as plan_lib
-from tv_jax.certify import progress
-from tv_jax.edge import cli, names
+from tv_jax.edge import cli, names, progress
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import DEFAULT, VERIFIERS
 
@@ -63,55 +63,70 @@ def main(heard, arguments) -> int:
   started = time.monotonic()
   cli.no_arguments(arguments)
   settings = _settings()
-  named = (cli.split(one.value) for one in (_VERIFIERS, _PROPOSALS, _TREES))
-  plan = plan_lib.make(*named)
+  plan = plan_lib.make(
+    cli.split(_VERIFIERS.value),
+    cli.split(_PROPOSALS.value),
+    cli.split(_TREES.value) or [],
+  )
   for row in plan.rows:  # before the first is worked on
-    try:
+    with _blaming(row):
       certify.check_size(row.rule, row.proposal, row.tree, settings)
-    except Exception as error:
-      raise _refusal(row, error) from error
   logging.set_verbosity(logging.WARNING)
   jax.config.update("jax_enable_x64", not _F32.value)
-  total = settings.cases * len(plan.rows)
-  with progress.shown(total + len(plan.to_certify)) as shown:
-    proposals = _certify_proposals(plan, settings, shown)
-    rows = _certify_rules(plan, settings, shown)
+  total = settings.cases * len(plan.rows) + len(plan.to_certify)
+  proposals, rows = [], []
+  with progress.bar(total) as bar:
+    for proposal in plan.to_certify:
+      bar.say(proposal.name)
+      found = certify.check_proposal(proposal, settings, plan.widths)
+      proposals.append((proposal.name, found))
+      bar.advance()
+    for row in plan.rows:
+      bar.say(", ".join(row.names))
+      with _blaming(row):
+        found = certify.check(
+          row.rule,
+          row.proposal,
+          row.tree,
+          settings,
+          bar.advance,
+          widths=plan.widths,
+        )
+      rows.append((row, found))
   if proposals:
     _show(certify.proposal_table(proposals), certify.PROPOSAL_LEGEND)
-    if rows:
-      print()
-  if rows:
-    result = certify.table((*row.names, check) for row, check in rows)
-    legend = certify.LEGEND
-    if _BOUND.value:
-      legend = f"{legend}\n{certify.BOUND_LEGEND}"
-    if _SAMPLED.value:
-      legend = f"{legend}\n{certify.SAMPLED_LEGEND}"
-    _show(result, legend)
+    print()
+  table = certify.table([(*row.names, check) for row, check in rows])
+  legend = [certify.LEGEND]
+  legend += [certify.BOUND_LEGEND] if _BOUND.value else []
+  legend += [certify.SAMPLED_LEGEND] if _SAMPLED.value else []
+  _show(table, "\n".join(legend))
   for name, check in proposals:
     if not check.sound:
       print(f"\nWRONG: proposal {name}")
       print("\n".join(f"  fault: {fault}" for fault in check.faults))
   for row, check in rows:
     _explain(row, check, settings)
-  seconds = time.monotonic() - started
-  print(f"\n{_summary(proposals, rows)}, {seconds:.0f} s")
-  if rows and _OUT.value:
-    certify.save_picture(result, _OUT.value)
-  sound = all(check.sound for _, check in proposals)
-  return 0 if sound and all(check.lossless for _, check in rows) else 1
+  sound = sum(check.sound for _, check in proposals)
+  good = sum(check.lossless for _, check in rows)
+  told = f"{sound} of {len(proposals)} proposals are sound, " * bool(proposals)
+  print(
+    f"\n{told}{good} of {len(rows)} rows are lossless,"
+    f" in {'float32' if _F32.value else 'float64'},"
+    f" {time.monotonic() - started:.0f} s"
+  )
+  if _OUT.value:
+    certify.save_picture(table, _OUT.value)
+  return int(sound < len(proposals) or good < len(rows))
 
 
-def _settings():
+def _settings() -> certify.Settings:
   """How much to check; refuses what it can't do."""
-  for flag in (_VOCAB, _DRAFTS):
-    if flag.value < 2:
-      raise ValueError(f"--{flag.name}={flag.value}: give 2 or more")
-  if _SEED.value < 0:
-    raise ValueError(f"--seed={_SEED.value}: give 0 or more")
+  least = ((_VOCAB, 2), (_DRAFTS, 2), (_SEED, 0), (_CASES, 1))
+  for flag, number in least:
+    if flag.value < number:
+      raise ValueError(f"--{flag.name}={flag.value}: give {number} or more")
   cli.check_place(_OUT, ".svg")
-  if _CASES.value < 1:
-    raise ValueError(f"--cases={_CASES.value}: give 1 or more")
   return certify.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value,
@@ -123,42 +138,14 @@ def _settings():
   )
 
 
-def _certify_proposals(plan, settings, shown):
-  """(name, what was found) of each that is to be certified."""
-  found = []
-  for proposal in plan.to_certify:
-    shown.say(proposal.name)
-    check = certify.check_proposal(proposal, settings, plan.widths)
-    found.append((proposal.name, check))
-    shown.advance()
-  return found
-
-
-def _certify_rules(plan, settings, shown):
-  """(row, what was found) of each."""
-  found = []
-  for row in plan.rows:
-    shown.say(", ".join(row.names))
-    try:
-      check = certify.check(
-        row.rule,
-        row.proposal,
-        row.tree,
-        settings,
-        shown.advance,
-        widths=plan.widths,
-      )
-    except Exception as error:
-      shown.stop()
-      raise _refusal(row, error) from error
-    found.append((row, check))
-  return found
-
-
-def _refusal(row, error) -> ValueError:
-  """Whatever a stranger's rule raises, in a line that names it."""
-  place = f"{row.names[0]} on {row.names[2]}"
-  return ValueError(f"{place}: {names.raised(error)}")
+@contextlib.contextmanager
+def _blaming(row):
+  """Tells whatever a stranger's rule raises in a line that names it."""
+  try:
+    yield
+  except Exception as error:
+    place = f"{row.names[0]} on {row.names[2]}"
+    raise ValueError(f"{place}: {names.raised(error)}") from error
 
 
 def _show(table, legend):
@@ -172,7 +159,7 @@ def _show(table, legend):
 
 
 def _explain(row, check, settings):
-  """What is wrong with a rule, at its smallest."""
+  """Prints what is wrong with a rule, at its smallest."""
   if check.lossless or check.failure.proposal_wrong:
     return
   failure = certify.smallest_failure(
@@ -181,18 +168,6 @@ def _explain(row, check, settings):
   what = "; smallest failing case" if failure.case else ""
   print(f"\n{check.verdict}: {', '.join(row.names)}{what}:")
   print(certify.spell_out(failure))
-
-
-def _summary(proposals, rows):
-  told = []
-  if proposals:
-    sound = sum(check.sound for _, check in proposals)
-    told.append(f"{sound} of {len(proposals)} proposals are sound")
-  if rows:
-    good = sum(check.lossless for _, check in rows)
-    told.append(f"{good} of {len(rows)} rows are lossless")
-  told.append(f"in {'float32' if _F32.value else 'float64'}")
-  return ", ".join(told)
 
 
 if __name__ == "__main__":

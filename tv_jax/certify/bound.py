@@ -31,30 +31,20 @@ SciPy, which JAX needs as well, brings the solver (HiGHS).
 
 import numpy as np
 
-from tv_jax.certify import cases as cases_lib
-from tv_jax.certify import drafts as drafts_lib
-from tv_jax.certify import growing
 from tv_jax.certify.drafts import Drafts
-from tv_jax.proposals import Proposal
-from tv_jax.tree import ROOT, Adaptive, Tree
+from tv_jax.tree import ROOT
 
 # The finest that the solver knows.
 _ACCURACY = 1e-10
 
 
-def longest(
-  case: cases_lib.Case, tree: Tree | Adaptive, proposal: Proposal
-) -> float:
-  """The largest expected length of a lossless rule on a case."""
-  adaptive = isinstance(tree, Adaptive)
-  enumerate_all = (
-    growing.enumerate_grown if adaptive else drafts_lib.enumerate_drafts
-  )
-  return on_drafts(case.p, enumerate_all(tree, proposal, case.q))
-
-
 def on_drafts(p: np.ndarray, drafts: Drafts) -> float:
-  """The same from p [contexts, V] and all drafts."""
+  """Returns the largest expected length of a lossless rule.
+
+  Args:
+    p: [contexts, V] the target's laws.
+    drafts: All drafts, as `enumerate_drafts` gives them.
+  """
   p = p.astype(float)
   sets, chance = _sets(drafts)
   if not sets.any():
@@ -85,17 +75,21 @@ def _prices(p, sets, chance):
   context = sets[which, place]
   n = len(context)
   above, token = np.divmod(context - 1, V)
+
+  def matrix(row, column, shape):
+    return sparse.csr_matrix((np.ones(len(row)), (row, column)), shape=shape)
+
   # (1): one row for each T and each context in it that has children there.
   key = which * contexts + context
   order = np.argsort(key)
   families, family = np.unique(which * contexts + above, return_inverse=True)
   root = families % contexts == ROOT
   own = order[np.searchsorted(key, families[~root], sorter=order)]
-  one = _matrix(sparse, family, np.arange(n), 1, (len(families), n))
-  one -= _matrix(sparse, np.flatnonzero(~root), own, 1, one.shape)
+  one = matrix(family, np.arange(n), (len(families), n))
+  one -= matrix(np.flatnonzero(~root), own, one.shape)
   at_most = np.where(root, chance[families // contexts], 0)
   # (2): one row for each context that can be drafted.
-  total = _matrix(sparse, context, np.arange(n), 1, (contexts, n))
+  total = matrix(context, np.arange(n), (contexts, n))
   drafted, first = np.unique(context, return_index=True)
   above, p_at = above[first], p[above[first], token[first]]
   other = total[drafted] - sparse.diags(p_at) @ total[above]
@@ -114,11 +108,6 @@ def _prices(p, sets, chance):
   prices = np.zeros(contexts)
   prices[drafted] = np.maximum(-solution.ineqlin.marginals[len(families) :], 0)
   return prices
-
-
-def _matrix(sparse, row, column, value, shape):
-  values = np.full(len(row), float(value))
-  return sparse.csr_matrix((values, (row, column)), shape=shape)
 
 
 def _dual(p, sets, chance, prices):

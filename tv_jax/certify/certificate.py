@@ -1,8 +1,10 @@
 """One row of the certificate: a verifier, a proposal, a tree."""
 
 import dataclasses
+import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,15 +12,15 @@ from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import bound as bound_lib
 from tv_jax.certify import cases as cases_lib
-from tv_jax.certify import drafts, exact, growing, sampled
-from tv_jax.certify.findings import Check, Failure, not_run
+from tv_jax.certify import drafts, exact, sampled
+from tv_jax.certify.findings import Check, Failure, Settings
 from tv_jax.certify.proposal import check_proposal
-from tv_jax.certify.settings import DEFAULT, Settings
 from tv_jax.engine import contract
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import VERIFIERS, Decide, Verifier, misfit, resolve
 
+_USUAL = Settings()
 # Decisions a case may take before drafts are sampled instead of enumerated.
 BUDGET = 300_000
 # Coins of a decision, likewise.
@@ -31,12 +33,12 @@ _TOSSED, _TOSSES = 9, 4000
 
 
 def enumerable(
-  tree: Tree,
+  tree: Tree | Adaptive,
   proposal: Proposal,
   settings: Settings,
   verifier: Verifier = VERIFIERS["token_level"],
 ) -> bool:
-  """Whether all drafts and coins of a case fit into the budget."""
+  """Returns whether all drafts and coins of a case fit into the budget."""
   V, widest = settings.vocabulary, tree.max_children
   contexts = cases_lib.num_contexts(V, tree.max_depth)
   if V**widest > BUDGET or contexts * V > BUDGET:
@@ -51,13 +53,14 @@ def check_size(
   rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, settings: Settings
 ) -> None:
   """Refuses an adaptive tree that is too large: its drafts are not sampled."""
-  small = enumerable(tree, proposal, settings, rule)
-  if isinstance(tree, Adaptive) and settings.sampled:
+  if not isinstance(tree, Adaptive):
+    return
+  if settings.sampled:
     raise ValueError(
       f"{tree!r} takes shape as it is drafted, and such drafts are not sampled:"
       " give trees that are known beforehand, such as kary:2x2"
     )
-  if isinstance(tree, Adaptive) and not small:
+  if not enumerable(tree, proposal, settings, rule):
     raise ValueError(
       f"{tree!r} is too large to enumerate: certify a smaller one, such as"
       " adaptive:2,2,2"
@@ -67,8 +70,8 @@ def check_size(
 def check(
   verifier: Verifier | Decide | str,
   proposal: Proposal | str,
-  tree: Tree | str,
-  settings: Settings = DEFAULT,
+  tree: Tree | Adaptive | str,
+  settings: Settings = _USUAL,
   tick: Callable[[], None] = lambda: None,
   *,
   widths: tuple[int, ...] = (),
@@ -96,83 +99,201 @@ def check(
     own = {*widths, *tree.family_sizes}
     found = check_proposal(proposal, settings, tuple(sorted(own)))
     if not found.sound:
-      return not_run(tree, [*found.faults], proposal_wrong=True)
+      return _not_run(tree, found.faults, proposal_wrong=True)
   V, dtype = settings.vocabulary, settings.dtype
   if faults := [*contract.faults(rule, proposal, tree, dtype, V)]:
-    return not_run(tree, faults)
+    return _not_run(tree, faults)
   check_size(rule, proposal, tree, settings)
-  small = settings.sampled or enumerable(tree, proposal, settings, rule)
-  return (of_small if small else _sampled)(rule, proposal, tree, settings, tick)
+  return _check_rule(rule, proposal, tree, settings, tick)
 
 
-def of_small(verifier, proposal, tree, settings, tick) -> Check:
-  """Certifies by enumeration, for which it is small enough; or as asked."""
+def smallest_failure(
+  verifier: Verifier, proposal: Proposal, known: Failure, settings: Settings
+) -> Failure:
+  """Returns a failure on the least tree and vocabulary that shows one.
+
+  If the law is broken, that is what it shows; its faults are then those known.
+  """
+  if known.case is None:  # nothing was run
+    return known
+  ladder = [
+    tree_lib.chain(1),
+    tree_lib.kary(2, 1),
+    tree_lib.chain(2),
+    tree_lib.from_parents([-1, 0, 1, 1]),
+    tree_lib.from_parents([-1, 0, 0, 1]),
+    tree_lib.kary(2, 2),
+  ]
+  smaller = [other for other in ladder if len(other) < len(known.tree)]
+  for tree, V in itertools.product(smaller, (2, 3)):
+    if misfit(verifier, tree, proposal):
+      continue
+    few = settings._replace(vocabulary=V, cases=18, bound=False)
+    try:
+      found = _check_rule(verifier, proposal, tree, few).failure
+    except Exception:  # the rule itself refuses such a tree
+      continue
+    if found is not None and _alike(found, known):
+      faults = known.faults if known.law_broken else found.faults
+      return dataclasses.replace(found, faults=faults)
+  return known
+
+
+def _alike(small: Failure, known: Failure) -> bool:
+  """Whether a smaller failure shows what is wrong in the known one.
+
+  Not only that a distance is past the bound: one near rounding would be printed
+  with two equal probabilities.
+  """
+  if not known.law_broken:
+    return small.contract_broken
+  enough = min(1e-2, 0.1 * known.distance)
+  return bool(small.law_broken) and small.distance >= enough
+
+
+def _not_run(tree, faults, *, proposal_wrong=False) -> Check:
+  failure = Failure(
+    tree=tree, faults=tuple(faults), proposal_wrong=proposal_wrong
+  )
+  return Check(method="not run", cases=0, failure=failure)
+
+
+def _check_rule(verifier, proposal, tree, settings, tick=lambda: None) -> Check:
+  """Certifies a rule whose contract was checked.
+
+  By enumeration, if that is possible and sampling was not asked for.
+  """
   if settings.sampled:
     more = settings._replace(drafts=max(settings.drafts, _TOSSES))
-    found = _sampled(verifier, proposal, tree, more, tick)
+    found = _sample(verifier, proposal, tree, more, tick)
     return dataclasses.replace(found, sampled=found.cases * more.drafts)
-  dtype, V = settings.dtype, settings.vocabulary
+  if not enumerable(tree, proposal, settings, verifier):
+    return _sample(verifier, proposal, tree, settings, tick)
+  V, dtype = settings.vocabulary, settings.dtype
   run = exact.make_runner(verifier, proposal, tree, dtype, V)
-  baseline = exact.make_lengths(VERIFIERS["token_level"], proposal, tree, dtype)
-  bound = exact.tolerance(dtype)
-  found, lengths, others, failures, believed = [], [], [], [], True
-  possible, idle = [], isinstance(tree, Adaptive)
-  for case in _cases(tree, settings):
-    outcome = run(case)
-    idle &= bool((outcome.drafts.tokens[:, 1:] == INVALID).all())
-    found.append(outcome.distance)
-    lengths.append(outcome.expected)
-    others.append(baseline(case, outcome.drafts))
-    if settings.bound:
-      p = case.p.astype(dtype)
-      possible.append(bound_lib.on_drafts(p, outcome.drafts))
-    believed &= outcome.believed
-    broken = not outcome.distance <= bound
-    if outcome.faults or broken:
-      draft = _telling_draft(outcome, V, tree.max_depth)
-      drawn, places = growing.outcome(tree, outcome.drafts, draft)
-      failures.append(
-        Failure(
-          tree=drawn,
-          case=case,
-          faults=outcome.faults,
-          law_broken=broken,
-          law=outcome.law,
-          target=outcome.target,
-          tokens=outcome.drafts.tokens[draft, places],
-          stop=outcome.nodes[draft, places],
-        )
-      )
-    tick()
+  allowed = exact.tolerance(dtype)
+  seen = [
+    *_look(
+      lambda case, _: run(case),
+      _cases(settings, cases_lib.num_contexts(V, tree.max_depth)),
+      allowed,
+      exact.make_lengths(VERIFIERS["token_level"], proposal, tree, dtype),
+      tree,
+      settings,
+      tick,
+    )
+  ]
+  failures = [one.failure for one in seen if one.failure]
+  idle = isinstance(tree, Adaptive) and all(one.idle for one in seen)
   if idle and not failures:
-    return not_run(
+    return _not_run(
       tree, ["the tree's policy drafts nothing, whatever the laws"]
     )
-  if not believed:
+  if not all(one.believed for one in seen):
     return _tossed(verifier, proposal, tree, settings, failures)
-  check = _summary(
-    "exact", found, f"{bound:g}", lengths, others, failures, bound
-  )
-  if possible:
-    check = dataclasses.replace(check, possible=float(np.mean(possible)))
-  return check
+  return _summary("exact", seen, f"{allowed:g}", allowed)
 
 
 def _tossed(verifier, proposal, tree, settings, failures) -> Check:
   """The law where it can't be enumerated, by real coins."""
+  faults = _all_faults(failures)
   if isinstance(tree, Adaptive):  # whose drafts are not sampled
-    return not_run(tree, [*_all_faults(failures)])
+    return _not_run(tree, faults)
   bare = dataclasses.replace(verifier, stop_law=None)
   few = settings._replace(
     cases=min(settings.cases, _TOSSED), drafts=max(settings.drafts, _TOSSES)
   )
-  found = _sampled(bare, proposal, tree, few, lambda: None)
+  found = _sample(bare, proposal, tree, few)
   broken = bool(found.failure and found.failure.law_broken)
-  shown = found.failure if broken else failures[0]
+  shown = found.failure if found.failure and broken else failures[0]
   failure = dataclasses.replace(
-    shown, law_broken=broken, tossed=True, faults=_all_faults(failures)
+    shown, law_broken=broken, tossed=True, faults=faults
   )
   return dataclasses.replace(found, failure=failure)
+
+
+def _sample(verifier, proposal, tree, settings, tick=lambda: None) -> Check:
+  count, dtype = settings.drafts, settings.dtype
+  seen = _look(
+    sampled.make_runner(
+      verifier, proposal, tree, dtype, count, settings.sampled
+    ),
+    _cases(settings, _ROWS),
+    sampled.SIGMAS,
+    exact.make_lengths(VERIFIERS["token_level"], proposal, tree, dtype),
+    tree,
+    settings,
+    tick,
+  )
+  bound = f"{sampled.SIGMAS:g} sigma"
+  return _summary(f"{count} drafts", [*seen], bound, 1e-9)
+
+
+class _Seen(NamedTuple):
+  """What is kept of a case."""
+
+  error: float
+  length: float
+  other: float  # token-level's
+  possible: float
+  believed: bool
+  idle: bool
+  failure: Failure | None
+
+
+def _look(
+  run, worlds, allowed, baseline, tree, settings, tick
+) -> Iterator[_Seen]:
+  """Runs a rule on cases, by `run` of a case and a seed."""
+  for index, case in enumerate(worlds):
+    outcome = run(case, settings.seed + index)
+    sampled = outcome.sigmas is not None
+    error = outcome.sigmas if sampled else outcome.distance
+    broken = not error <= allowed
+    possible = np.nan
+    if settings.bound and not sampled:
+      p = case.p.astype(settings.dtype)
+      possible = bound_lib.on_drafts(p, outcome.drafts)
+    yield _Seen(
+      error=error,
+      length=outcome.expected,
+      other=baseline(case, outcome.drafts),
+      possible=possible,
+      believed=outcome.believed,
+      idle=bool((outcome.drafts.tokens[:, 1:] == INVALID).all()),
+      failure=_failure(tree, case, outcome, broken)
+      if broken or outcome.faults
+      else None,
+    )
+    tick()
+
+
+def _cases(settings, rows) -> list[cases_lib.Case]:
+  return cases_lib.generate(
+    settings.seed, settings.cases, settings.vocabulary, rows
+  )
+
+
+def _failure(tree, case, outcome, broken) -> Failure:
+  """How a case was failed; if drafts were enumerated, on a telling one."""
+  failure = Failure(
+    tree=tree,
+    case=case,
+    faults=outcome.faults,
+    law_broken=broken,
+    law=outcome.law,
+    target=outcome.target,
+  )
+  if outcome.nodes is None:
+    return failure
+  draft = _telling_draft(outcome, case.p.shape[1], tree.max_depth)
+  drawn, places = drafts.tree_of(tree, outcome.drafts, draft)
+  return dataclasses.replace(
+    failure,
+    tree=drawn,
+    tokens=outcome.drafts.tokens[draft, places],
+    stop=outcome.nodes[draft, places],
+  )
 
 
 def _telling_draft(outcome: exact.Outcome, V: int, depth: int) -> int:
@@ -186,60 +307,24 @@ def _telling_draft(outcome: exact.Outcome, V: int, depth: int) -> int:
   return int((held + outcome.drafts.chance / 2).argmax())
 
 
-def _sampled(verifier, proposal, tree, settings, tick) -> Check:
-  count = settings.drafts
-  run = sampled.make_runner(
-    verifier, proposal, tree, settings.dtype, count, settings.sampled
-  )
-  baseline = sampled.make_lengths(
-    VERIFIERS["token_level"], proposal, tree, settings.dtype
-  )
-  V = settings.vocabulary
-  sigmas, lengths, others, failures = [], [], [], []
-  for index, case in enumerate(
-    cases_lib.generate(settings.seed, settings.cases, V, _ROWS)
-  ):
-    outcome = run(case, settings.seed + index)
-    sigmas.append(outcome.sigmas)
-    lengths.append(outcome.expected)
-    others.append(baseline(case, outcome))
-    broken = not outcome.sigmas <= sampled.SIGMAS
-    if outcome.faults or broken:
-      failures.append(
-        Failure(
-          tree=tree,
-          case=case,
-          faults=outcome.faults,
-          law_broken=broken,
-          law=outcome.law.ravel(),
-          target=outcome.target.ravel(),
-        )
-      )
-    tick()
-  bound = f"{sampled.SIGMAS:g} sigma"
-  return _summary(
-    f"{count} drafts", sigmas, bound, lengths, others, failures, 1e-9
-  )
-
-
-def _summary(
-  method, found, bound, lengths, others, failures, rounding
-) -> Check:
-  lengths, others = np.array(lengths), np.array(others)
-  behind = others - lengths
+def _summary(method, seen: list[_Seen], bound: str, rounding: float) -> Check:
+  lengths = np.array([one.length for one in seen])
+  others = np.array([one.other for one in seen])
+  failures = [one.failure for one in seen if one.failure]
   failure = None
   if failures:  # the first in which as much as possible is wrong
     worst = max(failures, key=lambda one: (one.law_broken, bool(one.faults)))
     failure = dataclasses.replace(worst, faults=_all_faults(failures))
   return Check(
     method=method,
-    cases=len(found),
-    distance=float(np.max(found)),
+    cases=len(seen),
+    distance=float(np.max([one.error for one in seen])),
     bound=bound,
     expected=float(lengths.mean()),
     gain=float(lengths.mean() / others.mean() - 1),
-    shorter=int((behind > 10 * rounding).sum()),
-    shortfall=float(max(behind.max(), 0)),
+    shorter=int((others - lengths > 10 * rounding).sum()),
+    shortfall=float(max((others - lengths).max(), 0)),
+    possible=float(np.mean([one.possible for one in seen])),
     failure=failure,
   )
 
@@ -251,9 +336,3 @@ def _all_faults(failures: Iterable[Failure]) -> tuple[str, ...]:
     for fault in failure.faults:
       told.setdefault(re.sub(r"[\d.e+-]+", "", fault), fault)
   return tuple(told.values())
-
-
-def _cases(tree, settings) -> list[cases_lib.Case]:
-  V = settings.vocabulary
-  contexts = cases_lib.num_contexts(V, tree.max_depth)
-  return cases_lib.generate(settings.seed, settings.cases, V, contexts)

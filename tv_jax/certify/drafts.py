@@ -1,16 +1,24 @@
 """Every draft that a proposal can make of a small world, with its chance.
 
-Axes: O outcomes of drafting, N nodes, V vocabulary.
+Axes: O outcomes of drafting, N nodes (places, in an adaptive tree),
+V vocabulary.
 """
 
+import functools
+import itertools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
+from tv_jax import tree as tree_lib
+from tv_jax.certify import compiling
 from tv_jax.certify.cases import below
+from tv_jax.drafting import adaptive
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import NO_CHILD, ROOT, Adaptive, Topology, Tree
+from tv_jax.tree import NO_PARENT, ROOT, Adaptive, Topology, Tree
 
 
 class Drafts(NamedTuple):
@@ -21,28 +29,59 @@ class Drafts(NamedTuple):
   chance: np.ndarray  # [O]
   topology: Topology | None = None  # [O, ..] of each; None: they share a tree
   fault: np.ndarray | None = (
-    None  # [O] bool: of what shaped each; None: nothing
+    None  # [O] whether the policy failed; None: nowhere
   )
 
 
-def sibling_tuples(proposal: Proposal, q: np.ndarray, k: int):
-  """All ways to draw k siblings from q: tokens [n, k], chances [n]."""
-  tuples = [((), 1.0)]
+class Siblings(NamedTuple):
+  """One way to draw some siblings."""
+
+  tokens: tuple[int, ...]
+  chance: float
+  laws: tuple[np.ndarray, ...]  # what each was drawn from; zeros for none
+
+
+def siblings(
+  following: Callable[[tuple[int, ...]], np.ndarray],
+  k: int,
+  most: float = math.inf,
+) -> list[Siblings] | None:
+  """Returns all ways to draw k siblings; None if there are more than `most`.
+
+  Args:
+    following: The law [V] of the next sibling, given those drawn before.
+    k: How many are drawn.
+    most: How many ways are looked at.
+  """
+  found = [Siblings((), 1.0, ())]
   for _ in range(k):
     grown = []
-    for drawn, chance in tuples:
-      law = proposal.following(q, drawn, k)
+    for tokens, chance, laws in found:
+      law = following(tokens)
+      laws = (*laws, law)
       support = np.flatnonzero(law)
       if not len(support):
-        grown.append(((*drawn, INVALID), chance))
-      grown += [((*drawn, int(t)), chance * float(law[t])) for t in support]
-    tuples = grown
-  tokens, chances = zip(*tuples, strict=True)
-  return np.array(tokens, np.int32).reshape(-1, k), np.array(chances)
+        grown.append(Siblings((*tokens, INVALID), chance, laws))
+      grown += [
+        Siblings((*tokens, int(t)), chance * float(law[t]), laws)
+        for t in support
+      ]
+    found = grown
+    if len(found) > most:
+      return None
+  return found
+
+
+def sibling_tuples(proposal: Proposal, q: np.ndarray, k: int):
+  """Returns all ways to draw k siblings from q: tokens [n, k], chances [n]."""
+  found = siblings(lambda drawn: proposal.following(q, drawn, k), k)
+  assert found is not None
+  tokens = np.array([one.tokens for one in found], np.int32).reshape(-1, k)
+  return tokens, np.array([one.chance for one in found])
 
 
 def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
-  """How many drafts there are when no token is ruled out, or more."""
+  """Returns how many drafts there are if no token is ruled out, or more."""
   if isinstance(tree, Adaptive):
     return V ** (len(tree) - 1)
   uniform = np.full(V, 1 / V)
@@ -53,30 +92,101 @@ def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
   return math.prod(size[k] for k in families)
 
 
-def enumerate_drafts(tree: Tree, proposal: Proposal, q: np.ndarray) -> Drafts:
-  """All outcomes of drafting `tree` with the laws q [contexts, V]."""
+def enumerate_drafts(
+  tree: Tree | Adaptive, proposal: Proposal, q: np.ndarray
+) -> Drafts:
+  """Returns all outcomes of drafting with the laws q [contexts, V].
+
+  An adaptive tree is shaped by the engine's own functions, level by level; what
+  is drawn in between is enumerated.
+  """
+  shape = tree if isinstance(tree, Adaptive) else None
+  parent = tree.parent if isinstance(tree, Tree) else [NO_PARENT] * len(tree)
+  grown = {
+    "tokens": np.full((1, len(tree)), INVALID, np.int32),
+    "context": np.zeros((1, len(tree)), int),
+    "parent": np.array([parent], np.int32),
+    "worth": np.zeros((1, len(tree)), q.dtype),
+    "chance": np.ones(1),
+    "fault": np.zeros(1, bool),
+  }
+  grown["worth"][:, ROOT] = 1
+  for depth, (above, level) in enumerate(itertools.pairwise(tree.levels), 1):
+    over, own = (slice(one.start, one.stop) for one in (above, level))
+    if shape:
+      chosen = compiling.in_pieces(
+        _chooser(shape, depth),
+        None,
+        q[grown["context"][:, over]],
+        grown["worth"][:, over],
+      )
+      grown["fault"] |= chosen.fault
+      place = chosen.above + above.start
+      grown["parent"][:, own] = np.where(chosen.there, place, NO_PARENT)
+      grown["worth"][:, own] = chosen.worth
+    for node in above:
+      grown = _with_children(grown, node, own, proposal, q)
+  grown["tokens"][:, ROOT] = 0
+  drafts = Drafts(grown["tokens"], grown["context"], grown["chance"])
+  if not shape:
+    return drafts
+  topology = compiling.in_pieces(topologies(shape), None, grown["parent"])
+  return drafts._replace(topology=topology, fault=grown["fault"])
+
+
+@functools.cache
+def _chooser(shape, depth):
+  choose = functools.partial(adaptive.choose, shape, depth)
+  return compiling.jit(jax.vmap(choose))
+
+
+@functools.cache
+def topologies(shape: Adaptive) -> Callable[[np.ndarray], Topology]:
+  """Makes a function from parents [O, N] to what trees they make."""
+  return compiling.jit(jax.vmap(functools.partial(adaptive.topology, shape)))
+
+
+def _with_children(grown: dict, node: int, level: slice, proposal, q) -> dict:
+  """The outcomes with each way to draw the children of a node."""
   V = q.shape[1]
-  tokens = np.full((1, len(tree)), INVALID, np.int32)
-  context = np.zeros((1, len(tree)), int)
-  chance = np.ones(1)
-  for node in np.flatnonzero(tree.num_children):
-    children = tree.children[node][tree.children[node] != NO_CHILD]
-    k = len(children)
-    dead = (tokens[:, node] == INVALID) & (node != ROOT)
-    grown = [(tokens[dead], context[dead], chance[dead])]
-    for above in np.unique(context[~dead, node]):
-      own = np.flatnonzero(~dead & (context[:, node] == above))
-      drawn, chances = sibling_tuples(proposal, q[above], k)
-      row = np.repeat(own, len(drawn))
-      drawn = np.tile(drawn, (len(own), 1))
-      new_tokens, new_context = tokens[row], context[row]
-      new_tokens[:, children] = drawn
-      leads = below(above, drawn, V)
-      new_context[:, children] = np.where(drawn == INVALID, 0, leads)
-      weight = chance[row] * np.tile(chances, len(own))
-      grown.append((new_tokens, new_context, weight))
-    tokens, context, chance = (
-      np.concatenate(part) for part in zip(*grown, strict=True)
-    )
-  tokens[:, ROOT] = 0
-  return Drafts(tokens, context, chance)
+  children = grown["parent"][:, level] == node
+  dead = (grown["tokens"][:, node] == INVALID) & (node != ROOT)
+  count = np.where(dead, 0, children.sum(axis=1))
+  if not count.any():
+    return grown
+  first = children.argmax(axis=1) + level.start
+  kinds = np.stack([grown["context"][:, node], count], axis=1)
+  parts = [{name: array[count == 0] for name, array in grown.items()}]
+  for context, k in np.unique(kinds[count > 0], axis=0):
+    own = np.flatnonzero((kinds == (context, k)).all(axis=1))
+    drawn, chances = sibling_tuples(proposal, q[context], int(k))
+    row = np.repeat(own, len(drawn))
+    part = {name: array[row] for name, array in grown.items()}
+    places = np.arange(len(row))[:, None], first[row][:, None] + np.arange(k)
+    drawn = np.tile(drawn, (len(own), 1))
+    none = drawn == INVALID
+    part["tokens"][places] = drawn
+    part["context"][places] = np.where(none, 0, below(context, drawn, V))
+    part["worth"][places] = np.where(none, 0, part["worth"][places])
+    part["chance"] *= np.tile(chances, len(own))
+    parts.append(part)
+  return {
+    name: np.concatenate([part[name] for part in parts]) for name in grown
+  }
+
+
+def tree_of(
+  shape: Tree | Adaptive, drafts: Drafts, draft: int
+) -> tuple[Tree, np.ndarray]:
+  """Returns one draft's tree, and which places [n] its nodes have."""
+  if isinstance(shape, Tree):
+    return shape, np.arange(len(shape))
+  assert drafts.topology is not None
+  # A bare root is no tree; and the first place's node is never another's.
+  drawn = drafts.topology.parent[:, 1] != NO_PARENT
+  draft = draft if drawn[draft] else int(drawn.argmax())
+  if not drawn.any():
+    return tree_lib.chain(1), np.arange(2)
+  own = np.asarray(drafts.topology.parent[draft])
+  parents, places = tree_lib.placed(own)
+  return Tree(parents), places

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from tv_jax.certify import compiling, words
-from tv_jax.certify.siblings import Family, table
+from tv_jax.certify.siblings import Family
 from tv_jax.engine import contract
 from tv_jax.proposals import INVALID, Proposal
 
@@ -28,7 +28,7 @@ ALARM = 1e-7
 def draw(
   proposal: Proposal, laws: np.ndarray, k: int, count: int, seed: int
 ) -> np.ndarray:
-  """[L, S, k] draws from laws [L, V], under vmap and jit.
+  """Draws [L, S, k] from laws [L, V], under vmap and jit.
 
   Raises:
     ValueError: They are no int32 [k].
@@ -57,7 +57,7 @@ def judge(own: Family, drawn: np.ndarray) -> tuple[int, float, str]:
     return 0, 0.0, f"{what} gave {drawn[outside][0]}: no token, nor INVALID"
   for length in range(1, own.k + 1):
     seen = _count(drawn[:, :length])
-    expected = table(own, length)
+    expected = own.table(length)
     for tokens in seen:
       if tokens not in expected:
         told = f"{what} gave {words.siblings(tokens)}"
@@ -89,7 +89,7 @@ def _count(drawn):
 
 
 def divergence(x: np.ndarray, p: np.ndarray) -> np.ndarray:
-  """Of a coin with chance x from one with chance p above 0, elementwise."""
+  """Returns KL(x, p) of coins with chances x, and p above 0, elementwise."""
 
   def term(a, b):
     none = a <= 0

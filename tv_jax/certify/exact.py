@@ -15,16 +15,17 @@ all other coins anywhere; neither may change anything.
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from tv_jax.certify import cases as cases_lib
-from tv_jax.certify import compiling, growing
+from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import ROOT, Adaptive, Tree
+from tv_jax.tree import ROOT, Adaptive, Topology, Tree
 from tv_jax.verifiers import NOT_OFFERED, Verifier
 
 # Decisions that a compiled call makes at once.
@@ -34,15 +35,16 @@ _DRAFTS = 1 << 9
 
 
 class Outcome(NamedTuple):
-  """What a rule does to one case."""
+  """What a rule does to one case, on all drafts or on sampled ones."""
 
-  law: np.ndarray  # [V ** (depth + 1)] of the output's first depth + 1 tokens
+  law: np.ndarray  # [V ** n] of the output's first n tokens: depth + 1, or 2
   target: np.ndarray  # the same under the target
   expected: float  # tokens gained in a cycle
   faults: tuple[str, ...]  # what of the contract is broken
-  believed: bool  # whether `accept` is what decides, as the law here takes it
   drafts: drafts_lib.Drafts
-  nodes: np.ndarray  # [O, N] law of the accepted node, by draft
+  believed: bool = True  # whether `accept` decides, as the exact law takes it
+  nodes: np.ndarray | None = None  # [O, N] law of the accepted node, if exact
+  sigmas: float | None = None  # the largest deviation, if sampled
 
   @property
   def distance(self) -> float:
@@ -62,14 +64,18 @@ class _Decided(NamedTuple):
 
 
 def decisions(verifier: Verifier, tree: Tree | Adaptive) -> int:
-  """How many patterns of coins there are."""
+  """Returns how many patterns of coins there are."""
   return 2 ** (verifier.num_coins(tree) - 1)
 
 
 def make_runner(
-  verifier: Verifier, proposal: Proposal, tree: Tree, dtype, V: int
-):
-  """A function that certifies one case on this tree; compiled once."""
+  verifier: Verifier,
+  proposal: Proposal,
+  tree: Tree | Adaptive,
+  dtype: type,
+  V: int,
+) -> Callable[[cases_lib.Case], Outcome]:
+  """Makes a function that certifies one case on this tree; compiled once."""
   high = np.nextafter(dtype(1), dtype(0))
   coins = itertools.product((0, high), repeat=verifier.num_coins(tree) - 1)
   patterns = np.array([(high, *rest) for rest in coins], dtype)
@@ -77,43 +83,44 @@ def make_runner(
   chunk = max(1, min(outcomes, _BATCH // len(patterns)))
 
   def decide(topology, tokens, q, p, eta):
-    return verifier.decide(topology or tree, proposal, tokens, q, p, eta)
+    known = _known(tree, topology)
+    return verifier.decide(known, proposal, tokens, q, p, eta)
 
   each_pattern = jax.vmap(decide, in_axes=(None, None, None, None, 0))
   compiled = compiling.jit(jax.vmap(each_pattern))
-  stop_law = verifier.stop_law and _jitted_stop_law(verifier, proposal, tree)
+  stop_law = verifier.stop_law and stop_laws(verifier, proposal, tree)
 
-  def decide_and_probe(topology, tokens, q, p) -> _Decided:
+  def on_drafts(topology, tokens, q, p):
+    """What is decided under each pattern of coins, and the stop law."""
+
     def at(eta):
-      decided = compiled(topology, tokens, q, p, eta)
-      decision = jax.tree.map(np.asarray, decided)
-      return decision.node, decision.residual, decision.accept, decision.fault
+      made = compiled(topology, tokens, q, p, eta)
+      return [
+        *map(np.asarray, (made.node, made.residual, made.accept, made.fault))
+      ]
 
     eta = np.broadcast_to(patterns, (len(tokens), *patterns.shape))
     first = at(eta)
-    return _Decided(
+    decided = _Decided(
       *first,
       honest=_same(first, at(_at_the_edge(eta, first[2]))),
       closed=_same(first, at(_on_its_side(eta, first[2], high))),
     )
+    return decided, stop_law and stop_law(topology, tokens, q, p)
 
   def run(case: cases_lib.Case) -> Outcome:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    enumerate_all = drafts_lib.enumerate_drafts
-    if isinstance(tree, Adaptive):
-      enumerate_all = growing.enumerate_grown
-    drafts = enumerate_all(tree, proposal, q.astype(float))
+    drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
 
-    def on_drafts(topology, tokens, context):
-      given = topology, tokens, q[context], p[context]
-      stop = (stop_law(*given),) if stop_law else ()
-      return *decide_and_probe(*given), *stop
-
-    found = compiling.in_pieces(
-      on_drafts, chunk, drafts.topology, drafts.tokens, drafts.context
+    decided, stop = compiling.in_pieces(
+      lambda topology, tokens, context: on_drafts(
+        topology, tokens, q[context], p[context]
+      ),
+      chunk,
+      drafts.topology,
+      drafts.tokens,
+      drafts.context,
     )
-    decided = _Decided(*found[: len(_Decided._fields)])
-    stop = found[-1] if stop_law else None
     return _judge(tree, drafts, decided, patterns == 0, stop, p)
 
   return run
@@ -140,32 +147,43 @@ def _same(first, second):
 
 
 @functools.lru_cache(maxsize=64)
-def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
-  """A function that gives a rule's expected gain on given drafts of a case."""
-  stop_law = _jitted_stop_law(verifier, proposal, tree)
+def make_lengths(
+  verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype: type
+) -> Callable[[cases_lib.Case, drafts_lib.Drafts], float]:
+  """Makes a function that gives a rule's expected gain on drafts of a case."""
+  stop_law = stop_laws(verifier, proposal, tree)
 
   def run(case: cases_lib.Case, drafts: drafts_lib.Drafts) -> float:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
 
-    def on_drafts(topology, tokens, context):
-      return (stop_law(topology, tokens, q[context], p[context]),)
-
-    (stop,) = compiling.in_pieces(
-      on_drafts, _DRAFTS, drafts.topology, drafts.tokens, drafts.context
+    stop = compiling.in_pieces(
+      lambda topology, tokens, context: stop_law(
+        topology, tokens, q[context], p[context]
+      ),
+      _DRAFTS,
+      drafts.topology,
+      drafts.tokens,
+      drafts.context,
     )
-    stop = stop.astype(float)
-    return float(drafts.chance @ (stop @ (tree.depth + 1.0)))
+    return float(drafts.chance @ (stop.astype(float) @ (tree.depth + 1.0)))
 
   return run
 
 
-def _jitted_stop_law(verifier, proposal, tree):
-  """Over drafts, each with its topology where the tree is not known."""
+def stop_laws(verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive):
+  """Makes a function of topologies (or None), tokens and laws to stop laws."""
+  law = verifier.stop_law
+  assert law is not None
 
   def stop_law(topology, tokens, q, p):
-    return verifier.stop_law(topology or tree, proposal, tokens, q, p)
+    return law(_known(tree, topology), proposal, tokens, q, p)
 
   return compiling.jit(jax.vmap(stop_law))
+
+
+def _known(tree, topology) -> Tree | Topology:
+  """The tree, or what an adaptive one was shaped to."""
+  return topology or tree
 
 
 def _at_the_edge(eta, accept):
@@ -223,8 +241,8 @@ def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
     target=target,
     expected=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
     faults=tuple(faults),
-    believed=not lies,
     drafts=drafts,
+    believed=not lies,
     nodes=nodes,
   )
 
@@ -264,11 +282,11 @@ def _faults(tree, drafts, decided, accept, weight, residual):
 
 
 def improper(residual: np.ndarray) -> np.ndarray:
-  """Which rows [.., V] are no laws."""
+  """Returns which rows [.., V] are no laws."""
   error = np.abs(residual.sum(axis=-1) - 1)
   return ~(error < 1e-3) | ~(residual >= 0).all(axis=-1)
 
 
 def tolerance(dtype) -> float:
-  """How far from the target a lossless rule may be by rounding."""
+  """Returns how far rounding may move a lossless rule from the target."""
   return 1e-12 if dtype == np.float64 else 2e-6

@@ -1,13 +1,26 @@
-"""What a row of the certificate found."""
+"""How much a certificate looks at, and what it finds."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
 from tv_jax.certify.cases import Case
-from tv_jax.tree import Tree
+from tv_jax.tree import Adaptive, Tree
+
+
+class Settings(NamedTuple):
+  """How much to check."""
+
+  vocabulary: int = 3
+  cases: int = 27
+  drafts: int = 1000  # where they are sampled
+  dtype: type = np.float64
+  seed: int = 0
+  bound: bool = False  # whether to ask what any lossless rule could gain
+  sampled: bool = False  # whether coins are tossed, thresholds not looked at
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -15,23 +28,21 @@ class Failure:
   """How a rule was caught.
 
   Attributes:
-    tree: On which.
+    tree: The tree that it failed on.
     faults: What of the contract is broken, in words: thresholds that are not
       the ones used, shapes, a stop law that differs, ..
     law_broken: Whether the output's law is not the target's; None if that was
       not looked at.
-    proposal_wrong: Whether it is the proposal that is wrong: nothing was run.
-    tossed: Whether the law was sampled, as the thresholds are not to be
-      believed.
-    case: In which it was caught; None if nothing was run, and then all that
-      follows.
+    proposal_wrong: Whether the proposal is wrong, and so nothing was run.
+    tossed: Whether the law was sampled, as the thresholds cannot be believed.
+    case: The laws; None, like all that follows, if nothing was run.
     law: Of the output's first tokens, under the rule.
     target: The same under the target.
     tokens: [N] of one draft on the way to the worst.
     stop: [N] which node is accepted on that draft.
   """
 
-  tree: Tree
+  tree: Tree | Adaptive
   faults: tuple[str, ...] = ()
   law_broken: bool | None = None
   proposal_wrong: bool = False
@@ -50,7 +61,7 @@ class Failure:
   @property
   def distance(self) -> float:
     """Total variation of the law from the target's; 0 if nothing was run."""
-    if self.law is None:
+    if self.law is None or self.target is None:
       return 0.0
     return 0.5 * float(abs(self.law - self.target).sum())
 
@@ -68,14 +79,14 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-  """What was found.
+  """One row of the certificate.
 
   Attributes:
-    method: How the law was had.
+    method: How the law was found.
     cases: How many there were; 0 if the rule was not run.
-    distance: The largest total variation from the target, or what `method`
-      measures.
-    bound: What it was held against.
+    distance: The largest total variation from the target, or for sampled
+      drafts the largest deviation in standard errors.
+    bound: The largest `distance` that is allowed.
     expected: Tokens gained in a cycle, mean over cases.
     gain: The same over token-level on the same drafts, relative.
     shorter: Cases in which it gains less than token-level.
@@ -100,7 +111,7 @@ class Check:
 
   @property
   def lossless(self) -> bool:
-    """Whether nothing was found: neither law nor contract is broken."""
+    """Whether neither law nor contract is broken, as far as was seen."""
     return self.failure is None
 
   @property
@@ -113,11 +124,3 @@ class Check:
     return (
       f"LOSSLESS (sampled, {self.sampled} drafts, {self.distance:.1f} sigma)"
     )
-
-
-def not_run(tree: Tree, faults: list[str], *, proposal_wrong=False) -> Check:
-  """Of a rule that need not be run."""
-  failure = Failure(
-    tree=tree, faults=tuple(faults), proposal_wrong=proposal_wrong
-  )
-  return Check(method="not run", cases=0, failure=failure)

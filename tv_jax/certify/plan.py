@@ -23,7 +23,7 @@ class Row(NamedTuple):
 
 
 class Plan(NamedTuple):
-  """All of it."""
+  """All rows, and what is certified before them."""
 
   rows: list[Row]
   to_certify: list[Proposal]  # for themselves
@@ -35,7 +35,7 @@ def make(
   drawn: Sequence[str] | None,
   trees: Sequence[str],
 ) -> Plan:
-  """Everything by its name.
+  """Finds everything by its name.
 
   Args:
     rules: Of the user's; None: the usual ones, `verifiers.DEFAULT`.
@@ -56,15 +56,15 @@ def make(
     drawn = [*dict.fromkeys([*PROPOSALS, *declared])]
   ways = {text: proposals.resolve(text) for text in drawn}
   shapes = {text: tree_lib.parse(text) for text in trees}
-  rows, reasons = [], []
+  rows, reasons = [], {}
   for name, way, shape in itertools.product(found, ways, shapes):
     row = Row((name, way, shape), found[name], ways[way], shapes[shape])
     if reason := verifiers.misfit(row.rule, row.tree, row.proposal):
-      reasons.append((name, reason))
+      reasons.setdefault(name, reason)
     else:
       rows.append(row)
   used = {row.names[0] for row in rows}
-  for name, reason in reasons:
+  for name, reason in reasons.items():
     if name not in used and (rules or not rows):
       raise ValueError(f"nothing to certify: {reason}")
   if not rows:

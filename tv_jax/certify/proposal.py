@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tv_jax.certify import cases, draws, exact, siblings
-from tv_jax.certify.settings import Settings
+from tv_jax.certify.findings import Settings
 from tv_jax.edge import names
 from tv_jax.proposals import Proposal
 
@@ -30,13 +30,13 @@ _LARGE = 64
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProposalCheck:
-  """What was found.
+  """What was found out about a proposal.
 
   Attributes:
     sizes: The numbers of siblings.
     tuples: How many tuples of siblings `laws` was compared on.
     error: The largest relative error of `laws`.
-    bound: What it was held against.
+    bound: The largest that is allowed.
     draws: How many tuples were drawn.
     chance: A bound on the chance that right draws would be as far off as the
       worst of these, all that was looked at taken together.
@@ -81,14 +81,22 @@ def check_proposal(
       have too many tuples, are left out.
   """
   found = _Found(settings, proposal)
-  for plan in _plan(settings, widths):
+  for group in _plan(settings, widths):
     try:
-      found.look(plan)
+      found.look(group)
     except Exception as error:  # whatever a stranger's functions raise
       found.faults.append(names.raised(error))
-    if found.faults or found.chance < draws.ALARM:
+    if found.faults:
       break
-  return found.summary()
+  return ProposalCheck(
+    sizes=tuple(sorted(found.sizes)),
+    tuples=found.tuples,
+    error=found.error,
+    bound=exact.tolerance(settings.dtype),
+    draws=found.drawn,
+    chance=found.chance,
+    faults=tuple(found.faults),
+  )
 
 
 class _Found:
@@ -97,68 +105,10 @@ class _Found:
   def __init__(self, settings, proposal):
     self.settings, self.proposal = settings, proposal
     self.laws = siblings.Laws(proposal, settings.dtype)
-    self.bound = exact.tolerance(settings.dtype)
     self.faults: list[str] = []
     self.sizes: set[int] = set()
     self.error, self.tuples, self.drawn = 0.0, 0, 0
     self.least, self.told, self.looked = 1.0, "", 0
-
-  def look(self, plan):
-    """Adds families of one size."""
-    families = []
-    for q in plan.laws:
-      own = siblings.family(self.proposal, q, plan.k)
-      if own is None:
-        return
-      families.append(own)
-    self.sizes.add(plan.k)
-    for own in families:
-      self.faults += self._faults(own)
-      if self.faults:
-        return
-    drawn = draws.draw(
-      self.proposal, plan.laws, plan.k, plan.draws, self.settings.seed
-    )
-    for own, tokens in zip(families, drawn, strict=True):
-      looked, least, told = draws.judge(own, tokens)
-      self.looked += looked
-      self.drawn += len(tokens)
-      if least < self.least:
-        self.least, self.told = least, told
-
-  def _faults(self, own) -> Iterator[str]:
-    """What is wrong with `laws` and the fields, first things first."""
-    if told := siblings.misshapen(own):
-      yield told
-      return
-    for width in (own.k, own.k + 2):
-      if told := self.laws.fault(width):
-        yield told
-        return
-      full, finite = self.laws(own, width)
-      if not finite:
-        yield f"laws of {own.k} siblings hold a NaN or an infinity"
-        return
-      error, told = siblings.disagreement(own, full)
-      self.error = max(self.error, error)
-      if not error <= self.bound:
-        more = width - own.k
-        absent = f", padded by {more} absent siblings" if more else ""
-        yield f"{told}{absent}"
-        return
-    self.tuples += len(own.tokens)
-    yield from self._reads_rest(own, full)
-    yield from siblings.broken_promises(self.proposal, own)
-
-  def _reads_rest(self, own, full):
-    unread = min(self.proposal.rest_from, own.k)
-    if unread:
-      other, _ = self.laws(own, own.k + 2, rest=0.123)
-      if (other[:, :unread] != full[:, :unread]).any():
-        yield (
-          f"rest_from={self.proposal.rest_from}, but laws of the first {unread}"
-          " siblings change with rest"
-        )
 
   @property
   def chance(self) -> float:
@@ -168,21 +118,61 @@ class _Found:
     """
     return min(1.0, self.least * max(self.looked, _COUNTED))
 
-  def summary(self) -> ProposalCheck:
-    """All of it; one fault more if draws are too far off."""
-    chance, faults = self.chance, self.faults
-    if chance < draws.ALARM:
-      odds = f" (right draws: chance below {chance:.0e})" if chance else ""
-      faults = [*faults, self.told + odds]
-    return ProposalCheck(
-      sizes=tuple(sorted(self.sizes)),
-      tuples=self.tuples,
-      error=self.error,
-      bound=self.bound,
-      draws=self.drawn,
-      chance=chance,
-      faults=tuple(faults),
+  def look(self, group):
+    """Adds families of one size."""
+    families = []
+    for q in group.laws:
+      own = siblings.family(self.proposal, q, group.k)
+      if own is None:
+        return
+      families.append(own)
+    self.sizes.add(group.k)
+    for own in families:
+      self.faults += self._faults(own)
+      if self.faults:
+        return
+    drawn = draws.draw(
+      self.proposal, group.laws, group.k, group.draws, self.settings.seed
     )
+    for own, tokens in zip(families, drawn, strict=True):
+      looked, least, told = draws.judge(own, tokens)
+      self.looked += looked
+      self.drawn += len(tokens)
+      if least < self.least:
+        self.least, self.told = least, told
+    if (chance := self.chance) < draws.ALARM:
+      odds = f" (right draws: chance below {chance:.0e})" if chance else ""
+      self.faults.append(self.told + odds)
+
+  def _faults(self, own) -> Iterator[str]:
+    """What is wrong with `laws` and the fields, first things first."""
+    if told := siblings.misshapen(own):
+      yield told
+      return
+    for more in (0, 2):
+      width = own.k + more
+      if told := self.laws.fault(width):
+        yield told
+        return
+      full, finite = self.laws(own, width)
+      if not finite:
+        yield f"laws of {own.k} siblings hold a NaN or an infinity"
+        return
+      error, told = siblings.disagreement(own, full)
+      self.error = max(self.error, error)
+      if not error <= exact.tolerance(self.settings.dtype):
+        absent = f", padded by {more} absent siblings" if more else ""
+        yield f"{told}{absent}"
+        return
+    self.tuples += len(own.tokens)
+    if unread := min(self.proposal.rest_from, own.k):
+      other, _ = self.laws(own, width, rest=0.123)
+      if (other[:, :unread] != full[:, :unread]).any():
+        yield (
+          f"rest_from={self.proposal.rest_from}, but laws of the first {unread}"
+          " siblings change with rest"
+        )
+    yield from siblings.broken_promises(self.proposal, own)
 
 
 def _plan(settings, widths) -> list[_Families]:

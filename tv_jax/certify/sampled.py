@@ -15,13 +15,15 @@ that any function of it, less its mean under the target, must average to 0.
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
 
 import jax
 import numpy as np
 
 from tv_jax.certify import compiling, exact
 from tv_jax.certify.cases import Case
+from tv_jax.certify.drafts import Drafts
+from tv_jax.certify.exact import Outcome
 from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import Verifier
@@ -42,37 +44,22 @@ _FAULTS = (
 )
 
 
-class Sample(NamedTuple):
-  """What a rule did to sampled drafts of one case."""
-
-  law: np.ndarray  # [V, V] of the first two tokens, as estimated
-  target: np.ndarray  # [V, V]
-  sigmas: float  # the largest deviation, in standard errors
-  expected: float  # tokens gained in a cycle
-  faults: tuple[str, ...]
-  tokens: np.ndarray  # [S, N]
-  rows: np.ndarray  # [S, N] of the case's tables
-
-  @property
-  def distance(self) -> float:
-    """Total variation between the estimate and the target's law."""
-    return 0.5 * float(np.abs(self.law - self.target).sum())
-
-
 def row_of(path: np.ndarray, rows: int) -> np.ndarray:
-  """Which row of a table is the law after a context with this code."""
+  """Returns which row of a table has the law after contexts of these codes."""
   mixed = (path ^ (path >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
   return ((mixed >> np.uint64(33)) % np.uint64(rows)).astype(int)
 
 
 def code_below(path: np.ndarray, token: np.ndarray) -> np.ndarray:
-  """The code of the context that a token leads to."""
+  """Returns the code of the context that a token leads to."""
   step = (token + 2).astype(np.uint64)
   return (path * np.uint64(0x100000001B3)) ^ (step * np.uint64(0x9E3779B1))
 
 
-def draw_drafts(key, tree: Tree, proposal: Proposal, q: np.ndarray, count: int):
-  """`count` drafts: tokens [S, N], and the rows of their laws [S, N]."""
+def draw_drafts(
+  key: jax.Array, tree: Tree, proposal: Proposal, q: np.ndarray, count: int
+) -> Drafts:
+  """Draws `count` drafts; their contexts are rows of q."""
   tokens = np.full((count, len(tree)), INVALID, np.int32)
   code = np.ones((count, len(tree)), np.uint64)
   for number, nodes in enumerate(tree.levels[:-1]):
@@ -82,15 +69,14 @@ def draw_drafts(key, tree: Tree, proposal: Proposal, q: np.ndarray, count: int):
       children = tree.children[own, :k]  # [n, k]
       laws = q[row_of(code[:, own], len(q))]  # [S, n, V]
       level_key = jax.random.fold_in(jax.random.fold_in(key, number), int(k))
-      drawn = _draw_many(proposal, int(k))(
-        level_key, laws.reshape(-1, q.shape[1])
-      )
+      draw = _draw_many(proposal, int(k))
+      drawn = draw(level_key, laws.reshape(-1, q.shape[1]))
       drawn = drawn.reshape(count, len(own), k)
       dead = (tokens[:, own] == INVALID) & (own != ROOT)
       tokens[:, children] = np.where(dead[..., None], INVALID, drawn)
       code[:, children] = code_below(code[:, own, None], tokens[:, children])
   tokens[:, ROOT] = 0
-  return tokens, row_of(code, len(q))
+  return Drafts(tokens, row_of(code, len(q)), np.full(count, 1 / count))
 
 
 @functools.lru_cache(maxsize=64)
@@ -101,10 +87,9 @@ def _draw_many(proposal, k):
   def draw(key, laws):
     def piece(places, laws):
       own = jax.random.fold_in(key, int(places[0]))
-      return (compiled(jax.random.split(own, _FAMILIES), laws),)
+      return compiled(jax.random.split(own, _FAMILIES), laws)
 
-    places = np.arange(len(laws))
-    return compiling.in_pieces(piece, _FAMILIES, places, laws)[0]
+    return compiling.in_pieces(piece, _FAMILIES, np.arange(len(laws)), laws)
 
   return draw
 
@@ -113,11 +98,11 @@ def make_runner(
   verifier: Verifier,
   proposal: Proposal,
   tree: Tree,
-  dtype,
+  dtype: type,
   count: int,
   tossed: bool = False,
-):
-  """A function that samples one case on this tree; compiled once.
+) -> Callable[[Case, int], Outcome]:
+  """Makes a function of a case and a seed that samples it; compiled once.
 
   Args:
     verifier: The rule.
@@ -132,8 +117,8 @@ def make_runner(
     return verifier.decide(tree, proposal, tokens, q, p, eta)
 
   decide_all = compiling.jit(jax.vmap(decide))
-  stop_all = verifier.stop_law and compiling.jit(
-    jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
+  stop_all = verifier.stop_law and functools.partial(
+    exact.stop_laws(verifier, proposal, tree), None
   )
   batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
   tossed = tossed or not verifier.stop_law or bool(verifier.coins)
@@ -141,17 +126,16 @@ def make_runner(
     _on_drafts, verifier, tree, decide_all, stop_all, tossed
   )
 
-  def run(case: Case, seed: int) -> Sample:
+  def run(case: Case, seed: int) -> Outcome:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    key = jax.random.key(seed)
-    tokens, rows = draw_drafts(key, tree, proposal, q, count)
+    drafts = draw_drafts(jax.random.key(seed), tree, proposal, q, count)
     rng = np.random.default_rng(seed)
 
     def piece(tokens, rows):
       return on_drafts((tokens, q[rows], p[rows]), rng, p, rows)
 
     first_two, expected, realised, variance, surprise, *broken = (
-      compiling.in_pieces(piece, batch, tokens, rows)
+      compiling.in_pieces(piece, batch, drafts.tokens, drafts.context)
     )
     root = p[row_of(np.ones(1, np.uint64), len(p))[0]].astype(float)
     after = code_below(np.ones(1, np.uint64), np.arange(p.shape[1]))
@@ -170,30 +154,14 @@ def make_runner(
     off = abs(float((realised - expected).sum())) / spread
     if off > SIGMAS:
       faults.append(f"stop_law is {off:.1f} sigma from the decisions")
-    return Sample(
-      law=mean,
-      target=target,
-      sigmas=float(max(sigmas.max(), deeper.max())),
+    return Outcome(
+      law=mean.ravel(),
+      target=target.ravel(),
       expected=float(expected.mean()),
       faults=tuple(faults),
-      tokens=tokens,
-      rows=rows,
+      drafts=drafts,
+      sigmas=float(max(sigmas.max(), deeper.max())),
     )
-
-  return run
-
-
-@functools.lru_cache(maxsize=64)
-def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
-  """A function that gives a rule's expected gain on the drafts of a sample."""
-  stop_law = compiling.jit(
-    jax.vmap(lambda t, q, p: verifier.stop_law(tree, proposal, t, q, p))
-  )
-
-  def run(case: Case, sample: Sample) -> float:
-    p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    stop = np.asarray(stop_law(sample.tokens, q[sample.rows], p[sample.rows]))
-    return float(stop.mean(axis=0) @ (tree.depth + 1.0))
 
   return run
 
@@ -201,7 +169,10 @@ def make_lengths(verifier: Verifier, proposal: Proposal, tree: Tree, dtype):
 def _on_drafts(
   verifier, tree, decide_all, stop_all, all_tossed, given, rng, p, rows
 ):
-  """By draft: law of the first two tokens, and of the length its moments."""
+  """Finds, by draft, the law of the first two tokens, and the length's moments.
+
+  The last four are what `_FAULTS` names.
+  """
   tokens = given[0]
   S, V = len(tokens), p.shape[1]
   length = tree.depth + 1.0
@@ -210,21 +181,20 @@ def _on_drafts(
   tossed = jax.tree.map(np.asarray, decide_all(*given, eta))
   outside = (tossed.node < 0) | (tossed.node >= len(tree))
   tossed = dataclasses.replace(tossed, node=np.where(outside, 0, tossed.node))
-  ended = np.eye(len(tree))[tossed.node]
-  stop, law = ended, None
+  ended = stop = np.eye(len(tree))[tossed.node]
+  residuals = None
   if stop_all:
     stop = np.asarray(stop_all(*given)).astype(float)
     if not all_tossed:
-      law = _residuals(tree, decide_all, given, stop, eta.dtype)
-  if law:
-    ended, residuals = stop, law
+      residuals = _residuals(tree, decide_all, given, stop, eta.dtype)
+  if residuals:
+    ended = stop
   else:
     residuals = [tossed.residual] * (1 + tree.num_children[ROOT])
   first_two = np.zeros((S, V, V))
   draft = np.arange(S)
   for node in range(len(tree)):
     chance = ended[:, node]
-    path = np.flatnonzero(tree.ancestors[node])[1:3]  # below the root
     if node == ROOT:
       after = row_of(code_below(np.ones(1, np.uint64), np.arange(V)), len(p))
       bonus = residuals[node].astype(float)
@@ -233,7 +203,7 @@ def _on_drafts(
       bonus = residuals[node].astype(float)
       first_two[draft, tokens[:, node]] += chance[:, None] * bonus
     else:
-      a, b = tokens[:, path].T
+      a, b = tokens[:, tree.paths[node, 1:3]].T
       first_two[draft, a, b] += chance
   surprise = _surprise(tree, tossed, tokens, p, rows)
   expected = stop @ length

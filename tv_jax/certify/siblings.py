@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tv_jax.certify import compiling, words
+from tv_jax.certify import compiling, drafts, words
 from tv_jax.proposals import INVALID, Proposal
 
 # Ways to draw a family, above which it is not looked at.
@@ -38,69 +38,69 @@ class Family(NamedTuple):
   chance: np.ndarray  # [T]
   steps: np.ndarray  # [T, k, V] what each sibling was drawn from; 0 for none
 
+  def table(self, length: int | None = None) -> dict[tuple, float]:
+    """Returns the chance of each tuple of the first `length` siblings."""
+    law: dict[tuple, float] = {}
+    for drawn, chance in zip(self.tokens.tolist(), self.chance, strict=True):
+      begun = tuple(drawn[:length])
+      law[begun] = law.get(begun, 0.0) + float(chance)
+    return law
+
 
 def family(proposal: Proposal, q: np.ndarray, k: int) -> Family | None:
-  """By `following`; None if there are too many ways to draw them.
+  """Enumerates `following`; None if there are too many ways to draw.
 
   Raises:
     ValueError: It gives no laws.
   """
   q = q.astype(float)
   q.setflags(write=False)
-  found = [((), 1.0, ())]
-  for _ in range(k):
-    grown = []
-    for drawn, chance, steps in found:
-      step = _step(proposal, q, drawn, k)
-      tokens = np.flatnonzero(step)
-      if not len(tokens):
-        grown.append(((*drawn, INVALID), chance, (*steps, step)))
-      grown += [
-        ((*drawn, int(token)), chance * float(step[token]), (*steps, step))
-        for token in tokens
-      ]
-    found = grown
-    if len(found) > WAYS:
-      return None
+
+  def following(drawn):
+    step = np.asarray(proposal.following(q, drawn, k))
+    what = f"following(q, {words.siblings(drawn)}, {k}) for q = {words.row(q)}"
+    if step.shape != q.shape:
+      raise ValueError(f"{what} has shape {list(step.shape)}, not [{len(q)}]")
+    sums = not step.any() or abs(step.sum() - 1) < _SUM
+    if not (sums and (step >= 0).all()):
+      raise ValueError(
+        f"{what} is {words.row(step)}: no law, and not all zeros"
+      )
+    return step.astype(float)
+
+  found = drafts.siblings(following, k, WAYS)
+  if found is None:
+    return None
   tokens, chance, steps = zip(*found, strict=True)
   tokens = np.array(tokens, np.int32)
   return Family(q, k, tokens, np.array(chance), np.array(steps))
 
 
-def _step(proposal, q, drawn, k):
-  """The law of the next sibling, or zeros."""
-  step = np.asarray(proposal.following(q, drawn, k))
-  what = f"following(q, {words.siblings(drawn)}, {k}) for q = {words.row(q)}"
-  if step.shape != q.shape:
-    raise ValueError(f"{what} has shape {list(step.shape)}, not [{len(q)}]")
-  sound = (step >= 0).all() and (step.any() <= (abs(step.sum() - 1) < _SUM))
-  if not sound:
-    raise ValueError(f"{what} is {words.row(step)}: no law, and not all zeros")
-  return step.astype(float)
-
-
 def misshapen(own: Family) -> str | None:
-  """Where a law is no multiple of q off the siblings' own tokens."""
-  off = np.ones((len(own.tokens), len(own.q)), bool)
-  rows, places = np.nonzero(own.tokens != INVALID)
-  off[rows, own.tokens[rows, places]] = False
-  some = own.q > 0
-  ratio = own.steps / np.where(some, own.q, 1)
-  ratio = np.where(some, ratio, np.where(own.steps > 0, np.inf, np.nan))
-  ratio = np.where(off[:, None], ratio, np.nan)
+  """Says where a law is no multiple of q off the siblings' own tokens."""
+  ratio = own.steps / np.where(own.q > 0, own.q, 1)
+  impossible = np.where(own.steps > 0, np.inf, np.nan)
+  ratio = np.where(own.q > 0, ratio, impossible)
+  ratio = np.where(_held(own)[:, None], np.nan, ratio)
   high = np.fmax.reduce(ratio, axis=-1, initial=-1.0)
   low = np.fmin.reduce(ratio, axis=-1, initial=np.inf)
   wrong = np.isinf(high) | ((high > low) & ~(high - low <= 1e-9 * high))
-  if not wrong.any():
-    return None
-  row, j = np.argwhere(wrong)[0]
-  drawn = own.tokens[row]
-  return (
-    f"the law of sibling {j + 1} of {words.siblings(drawn)},"
-    f" {words.row(own.steps[row, j])}, is no multiple of q ="
-    f" {words.row(own.q)} off their tokens: no rule here can verify such"
-    " siblings, as all of them rely on q_j = scale_j q there"
-  )
+  for row, j in np.argwhere(wrong)[:1]:
+    return (
+      f"the law of sibling {j + 1} of {words.siblings(own.tokens[row])},"
+      f" {words.row(own.steps[row, j])}, is no multiple of q ="
+      f" {words.row(own.q)} off their tokens: no rule here can verify such"
+      " siblings, as all of them rely on q_j = scale_j q there"
+    )
+  return None
+
+
+def _held(own):
+  """[T, V] which tokens the siblings of each tuple hold."""
+  held = np.zeros((len(own.tokens), len(own.q)), bool)
+  rows, places = np.nonzero(own.tokens != INVALID)
+  held[rows, own.tokens[rows, places]] = True
+  return held
 
 
 class Laws:
@@ -112,19 +112,21 @@ class Laws:
     self._compiled = compiling.jit(jax.vmap(proposal.laws))
 
   def fault(self, K: int) -> str | None:
-    """What is wrong with their shapes."""
+    """Says what is wrong with their shapes."""
     own = functools.partial(jax.ShapeDtypeStruct, dtype=self._dtype)
     exists = jax.ShapeDtypeStruct((K,), bool)
     given = jax.eval_shape(self._laws, own((K,)), own(()), exists)
     found = [(x.shape, x.dtype) for x in jax.tree.leaves(given)]
-    if found != [((K,), self._dtype), ((K, K), self._dtype)]:
-      told = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in found)
-      name = np.dtype(self._dtype).name
-      return f"laws gives {told}, not {name}[{K}], {name}[{K}, {K}]"
-    return None
+    if found == [((K,), self._dtype), ((K, K), self._dtype)]:
+      return None
+    told = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in found)
+    name = np.dtype(self._dtype).name
+    return f"laws gives {told}, not {name}[{K}], {name}[{K}, {K}]"
 
-  def __call__(self, own: Family, width: int, rest=None):
-    """Of these tuples, padded to `width` siblings.
+  def __call__(
+    self, own: Family, width: int, rest: float | None = None
+  ) -> tuple[np.ndarray, bool]:
+    """Writes out all laws of a family.
 
     Args:
       own: The tuples.
@@ -132,39 +134,32 @@ class Laws:
       rest: In place of the mass of q off the tokens.
 
     Returns:
-      All laws written out, [T, k, V], and whether all numbers are finite.
+      The laws [T, k, V], and whether all numbers are finite.
     """
     more = ((0, 0), (0, width - own.k))
     tokens = np.pad(own.tokens, more, constant_values=INVALID)
     exists = tokens != INVALID
-    held = np.zeros((len(tokens), len(own.q)), bool)
-    rows, places = np.nonzero(exists)
-    held[rows, tokens[rows, places]] = True
-    off = np.where(held, 0, own.q).sum(axis=1)
+    off = np.where(_held(own), 0, own.q).sum(axis=1)
     if rest is not None:
       off = np.full_like(off, rest)
-    q_at = np.where(exists, own.q[tokens], 0)
-    scale, at = self._numbers(q_at, off, exists)
+    # Pieces are of one size, so that each K needs one program.
+    scale, at = compiling.in_pieces(
+      self._compiled,
+      _CHUNK,
+      np.where(exists, own.q[tokens], 0).astype(self._dtype),
+      off.astype(self._dtype),
+      exists,
+    )
+    scale, at = scale.astype(float), at.astype(float)
     full = scale[:, : own.k, None] * own.q
     for i in range(own.k):
       row = np.flatnonzero(exists[:, i])
       full[row, :, tokens[row, i]] = at[row, : own.k, i]
     return full, bool(np.isfinite(scale).all() and np.isfinite(at).all())
 
-  def _numbers(self, q_at, off, exists):
-    """What `laws` gives, in pieces of one size: a program for each K."""
-    found = compiling.in_pieces(
-      self._compiled,
-      _CHUNK,
-      q_at.astype(self._dtype),
-      off.astype(self._dtype),
-      exists,
-    )
-    return [own.astype(float) for own in found]
 
-
-def disagreement(own: Family, full: np.ndarray):
-  """The largest error of laws written out, and where it is, in words."""
+def disagreement(own: Family, full: np.ndarray) -> tuple[float, str]:
+  """Returns the largest error of laws written out, and where it is."""
   drawn = (own.tokens != INVALID)[..., None]
   error = abs(full - own.steps) / np.maximum(own.steps, _FLOOR)
   error = np.where(drawn, np.nan_to_num(error, nan=np.inf), 0).max(axis=-1)
@@ -177,41 +172,32 @@ def disagreement(own: Family, full: np.ndarray):
 
 
 def broken_promises(proposal: Proposal, own: Family) -> Iterator[str]:
-  """What the fields say that `following` does not."""
+  """Yields what the fields say that `following` does not."""
   at = f"{own.k} siblings from q = {words.row(own.q)}"
   if proposal.distinct:
     for drawn in own.tokens:
       held = drawn[drawn != INVALID]
       if len({*held.tolist()}) < len(held):
-        told = words.siblings(drawn)
-        yield f"distinct=True, but {at} can be {told}"
+        yield f"distinct=True, but {at} can be {words.siblings(drawn)}"
         break
   if proposal.nested and own.k > 1:
-    fewer = table(family(proposal, own.q, own.k - 1))
-    if told := _differ(table(own, own.k - 1), fewer):
+    fewer = family(proposal, own.q, own.k - 1)
+    if told := _difference(own.table(own.k - 1), fewer):
       yield (
         f"nested=True, but the first {own.k - 1} of {at} are not drawn as"
         f" {own.k - 1} are: {told}"
       )
   if proposal.ranks:
     squared = own.q**2 / (own.q**2).sum()
-    if told := _differ(table(own), table(family(proposal, squared, own.k))):
+    if told := _difference(own.table(), family(proposal, squared, own.k)):
       yield (
         f"ranks=True, but {at} are drawn otherwise where q is squared, which"
         f" ranks its tokens alike: {told}"
       )
 
 
-def table(own: Family, length: int | None = None) -> dict[tuple, float]:
-  """The chance of each tuple of the first `length` siblings."""
-  law: dict[tuple, float] = {}
-  for drawn, chance in zip(own.tokens.tolist(), own.chance, strict=True):
-    begun = tuple(drawn[:length])
-    law[begun] = law.get(begun, 0.0) + float(chance)
-  return law
-
-
-def _differ(one, other):
+def _difference(one, family):
+  other = family.table()
   for drawn in {**one, **other}:
     a, b = one.get(drawn, 0.0), other.get(drawn, 0.0)
     if abs(a - b) > _SUM:

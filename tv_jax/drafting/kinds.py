@@ -195,12 +195,10 @@ class OnFeatures:
     return dataclasses.replace(cache, length=root + 1)
 
 
-# By `draft_kind`. An independent model was called "llama" at first: folders of
-# runs have it so, and go on under that name.
+# By `draft_kind`.
 KINDS: dict[str, type[Drafter]] = {
   "independent": Independent,
   "eagle": OnFeatures,
-  "llama": Independent,
 }
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import functools
 import json
 import os
@@ -158,3 +159,44 @@ def sync_folder(folder: pathlib.Path) -> None:
 def _encode(text):
   # Half a surrogate pair has no UTF-8. Its backslash form is JSON's own escape.
   return text.encode("utf-8", "backslashreplace")
+
+
+def lock(
+  folder: pathlib.Path,
+  resources: contextlib.ExitStack,
+  name: str = "lock",
+  remedy: str = "wait for it, or give another --workdir",
+) -> None:
+  """Takes a folder's lock; the kernel gives it back when the process ends.
+
+  Args:
+    folder: What is locked.
+    resources: Gives the lock back.
+    name: The lock's file.
+    remedy: What whoever does not get it is told to do.
+
+  Raises:
+    StoreError: Another process has it; or the folder cannot be written in.
+  """
+  with explained(f"{folder} cannot be written in"):
+    # Not emptied by opening it: another holder's name is in it.
+    file = resources.enter_context((folder / name).open("ab+", buffering=0))
+    try:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      file.seek(0)
+      holder = _holder(file.read())
+    else:
+      file.truncate(0)
+      own = {"host": socket.gethostname(), "pid": os.getpid()}
+      file.write(to_bytes(own, "the holder"))
+      return
+  raise StoreError(f"{folder} is being written by {holder}: {remedy}")
+
+
+def _holder(data):
+  try:
+    own = from_bytes(data)
+    return f"process {own['pid']} on host {own['host']}"
+  except (ValueError, TypeError, KeyError):  # it is about to write its name
+    return "another process"

@@ -1,6 +1,6 @@
 """The engine: a pair, a plan, the cycle, one program; prompts in, tokens out.
 
-`estimates` and `extents` are read by what does without jax: what needs it is
+`estimates` is read by what does without jax: what needs it is
 imported when it is first asked for.
 """
 
@@ -10,50 +10,50 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
   from tv_jax.engine.ahead import Ahead
   from tv_jax.engine.batches import Prompts
-  from tv_jax.engine.driver import Prompt, Rows, decode
+  from tv_jax.engine.driver import Prompt, Rows
+  from tv_jax.engine.generation import decode_all, generate, read, trace_of
   from tv_jax.engine.programs import forget as forget_programs
   from tv_jax.engine.programs import keep as keep_programs
   from tv_jax.engine.results import Generation
-  from tv_jax.engine.run import decode_batches, generate, trace_of
-  from tv_jax.engine.settings import Settings, resolve, with_options
+  from tv_jax.engine.settings import Options, Settings, resolve
   from tv_jax.engine.staged import Profile, profile
 
 __all__ = [
   "Ahead",
   "Generation",
+  "Options",
   "Profile",
   "Prompt",
   "Prompts",
   "Rows",
   "Settings",
-  "decode",
-  "decode_batches",
+  "decode_all",
   "forget_programs",
   "generate",
   "keep_programs",
   "profile",
+  "read",
   "resolve",
   "trace_of",
-  "with_options",
 ]
 
 _PLACES = {
   "Ahead": "ahead:Ahead",
   "Generation": "results:Generation",
+  "Options": "settings:Options",
   "Profile": "staged:Profile",
   "Prompt": "driver:Prompt",
   "Prompts": "batches:Prompts",
   "Rows": "driver:Rows",
   "Settings": "settings:Settings",
-  "decode": "driver:decode",
-  "decode_batches": "run:decode_batches",
+  "decode_all": "generation:decode_all",
   "forget_programs": "programs:forget",
-  "generate": "run:generate",
+  "generate": "generation:generate",
   "keep_programs": "programs:keep",
   "profile": "staged:profile",
+  "read": "generation:read",
   "resolve": "settings:resolve",
-  "trace_of": "run:trace_of",
-  "with_options": "settings:with_options",
+  "trace_of": "generation:trace_of",
 }
 
 

@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import jax
 
-from tv_jax.engine import decoding, driver, extents
+from tv_jax.engine import sizes
+from tv_jax.engine.driver import Rows
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.plan import Plan
 from tv_jax.engine.settings import Settings
 
 # Programs that may wait, compiled, for their turn: they hold memory.
@@ -32,7 +34,7 @@ class Job(NamedTuple):
     new: Tokens that there may be.
   """
 
-  plan: decoding.Plan
+  plan: Plan
   size: int
   prompt: int
   new: int
@@ -77,9 +79,9 @@ class Ahead:
     job = _job(settings, size, longest)
     self.waiting.pop(job, None)
     found = self.begun.pop(job, None)
-    wait = found is not None and not found.cancel()
+    cancelled = found is None or found.cancel()
     self._begin()
-    return found.result() if wait else 0.0
+    return 0.0 if found is None or cancelled else found.result()
 
   def finish(self) -> None:
     """Returns once all that is expected is compiled."""
@@ -89,7 +91,7 @@ class Ahead:
       self._begin()
 
   def _begin(self) -> None:
-    while self.waiting and len(self.begun) < _MOST:
+    while self.pool and self.waiting and len(self.begun) < _MOST:
       job = next(iter(self.waiting))
       self.begun[job] = self.pool.submit(
         _compile, self.pair, self.waiting.pop(job), job
@@ -105,15 +107,15 @@ class Ahead:
 
 
 def _job(settings, size, longest) -> Job:
-  prompt = extents.prompt_slots(longest)
+  prompt = sizes.prompt_slots(longest)
   return Job(settings.plan, size, prompt, settings.limit)
 
 
 def _compile(pair, settings, job) -> float:
-  """Makes what `generation.Rows` will find; the seconds."""
+  """Makes what `Rows` will find; the seconds."""
   begin = time.perf_counter()
   try:
-    driver.prepare(pair, settings, job.size, job.prompt)
+    Rows(pair, job.size).prepare(settings, job.prompt)
   except Exception:  # whoever runs it meets it again, and says so
     return 0.0
   return time.perf_counter() - begin

@@ -12,10 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.edge import checks
 from tv_jax.edge.reading import brief
-from tv_jax.engine import decoding, extents, options, sizes
+from tv_jax.engine import sizes
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.settings import Settings
+from tv_jax.engine.plan import Caches, Params, Request
+from tv_jax.engine.settings import SEEDS, Settings
 from tv_jax.models import sharding, stops, templates
 
 # A text, messages or token ids; as a rule several of these.
@@ -23,12 +25,18 @@ Prompts = str | Sequence[str | Sequence[int] | Sequence[Mapping[str, str]]]
 
 
 class Batch(NamedTuple):
-  """Arguments of the engine, all of them but the caches."""
+  """Arguments of the engine's programs, all of them but the state."""
 
-  params: decoding.Params
-  request: decoding.Request
+  params: Params
+  request: Request
   new: int  # W
   slots: int  # S
+  place: jax.sharding.Sharding  # of what is the same on all devices
+
+  @property
+  def width(self) -> int:
+    """P + 1, what prompts are padded to."""
+    return self.request.prompts.shape[1]
 
 
 def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
@@ -95,7 +103,7 @@ def _is_messages(prompt) -> bool:
 def _integers(i, tokens) -> list[int]:
   try:
     found = np.asarray(tokens).tolist()
-    if all(options.is_integer(token) for token in found):
+    if all(checks.is_integer(token) for token in found):
       return found
   except (TypeError, ValueError):  # no list, or a ragged one
     pass
@@ -113,57 +121,38 @@ def numbers(items: Sequence[int] | None, count: int) -> list[int]:
   if not (
     isinstance(items, list)
     and len(items) == count
-    and all(options.is_integer(item) for item in items)
-    and 0 <= min(items) <= max(items) < options.SEEDS
+    and all(checks.is_integer(item) for item in items)
+    and 0 <= min(items) <= max(items) < SEEDS
   ):
     raise ValueError(
       f"items={brief(items)}: give {count} numbers, one a prompt, none negative"
-      f" or above {options.SEEDS - 1}"
+      f" or above {SEEDS - 1}"
     )
   return items
 
 
-def assemble(
-  pair: Pair,
-  settings: Settings,
-  tokens: Sequence[Sequence[int]],
-  items: Sequence[int],
-  size: int,
-  longest: int = 0,
-  limits: Sequence[int] | None = None,
-) -> Batch:
-  """A batch of `size` rows; those beyond `tokens` are padding, as empty ones.
+def assemble(pair: Pair, settings: Settings, size: int, longest: int) -> Batch:
+  """Returns a batch of rows that nothing is in yet.
 
   Args:
     pair: The models.
     settings: How to decode.
-    tokens: The prompts of the batch.
-    items: The number of each, which its key is folded from.
     size: B.
-    longest: The longest prompt of any batch, if there is a longer one: all
-      batches of a run share one program.
-    limits: New tokens of each at most, where these are fewer than
-      `settings.limit`.
+    longest: The longest prompt that there may be.
 
-  Returns:
-    The batch.
+  Raises:
+    ValueError: There is no memory for it.
   """
-  P = extents.prompt_slots(max(longest, *map(len, tokens)))
-  new = extents.new_slots(settings.limit)
+  P, new = sizes.prompt_slots(longest), sizes.new_slots(settings.limit)
   sizes.check(pair, settings.plan, size, P, new)
-  rest = size - len(tokens)
-  limits = [*(limits or [settings.limit] * len(tokens)), *[0] * rest]
-  length = np.array([*map(len, tokens), *[0] * rest], np.int32)
-  padded = np.zeros((size, P + 1), np.int32)
-  for row, own in zip(padded, tokens, strict=False):
-    row[: len(own)] = own
-  numbers = jnp.array([*items, *[0] * rest], jnp.uint32)
+  how = settings.plan.speculation
+  none = np.zeros(size, np.int32)
   key = jax.random.key(settings.seed)
-  request = decoding.Request(
-    prompts=jnp.asarray(padded),
-    length=jnp.asarray(length),
-    keys=jax.vmap(jax.random.fold_in, (None, 0))(key, numbers),
-    limit=jnp.asarray(np.array(limits, np.int32)),
+  request = Request(
+    prompts=jnp.asarray(np.zeros((size, P + 1), np.int32)),
+    length=jnp.asarray(none),
+    keys=jax.vmap(jax.random.fold_in, (None, 0))(key, none.astype(np.uint32)),
+    limit=jnp.asarray(none),
     temperature=jnp.asarray(settings.temperature or 1.0, jnp.float32),
     draft_temperature=jnp.asarray(settings.draft_temperature, jnp.float32),
     rule=None if settings.rule is None else jnp.int32(settings.rule),
@@ -172,14 +161,13 @@ def assemble(
   if pair.target.mesh is not None:  # the same on every device
     whole = sharding.placement("", pair.target.mesh)
     request = sharding.put(request, whole)
-  speculation = settings.plan.speculation
-  tree = speculation and speculation.tree
-  draft = pair.draft if tree else None
+  draft = pair.draft if how else None
   return Batch(
-    params=decoding.Params(pair.target.params, draft and draft.params),
+    params=Params(pair.target.params, draft and draft.params),
     request=request,
     new=new,
-    slots=extents.slots(extents.shape(tree), P, new, sizes.block()),
+    slots=sizes.slots(how and how.tree, P, new),
+    place=request.length.sharding,
   )
 
 
@@ -190,29 +178,18 @@ def _stop(pair, stop) -> jax.Array | None:
   return jnp.asarray(stops.table(pair.tokenizer, V, stop))
 
 
-def caches(
-  pair: Pair, batch: Batch, used: decoding.Caches | None = None
-) -> decoding.Caches:
+def caches(pair: Pair, batch: Batch, used: Caches | None = None) -> Caches:
   """Caches for the batch: those that a batch before has used, if they fit."""
   B, S = len(batch.request.length), batch.slots
-  drafts = batch.params.draft is not None
+  model = pair.draft if batch.params.draft is not None else None
   if used and (
-    (used.target.slots, len(used.target.length), used.draft is not None)
-    == (S, B, drafts)
+    (used.target.slots, len(used.target.length), used.draft is None)
+    == (S, B, model is None)
   ):
     return used
   draft = None
-  if drafts:
-    draft = pair.draft.init_cache(B, S)
-    if pair.target.mesh is not None and pair.draft.mesh is None:
+  if model is not None:
+    draft = model.init_cache(B, S)
+    if pair.target.mesh is not None and model.mesh is None:
       draft = sharding.put(draft, sharding.placement("", pair.target.mesh))
-  return decoding.Caches(pair.target.init_cache(B, S), draft)
-
-
-def shapes(pair: Pair, batch: Batch) -> decoding.Caches:
-  """Of a batch's caches, where the models are on a single device."""
-  place = batch.request.length.sharding
-  return jax.tree.map(
-    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
-    jax.eval_shape(lambda: caches(pair, batch)),
-  )
+  return Caches(pair.target.init_cache(B, S), draft)

@@ -6,6 +6,7 @@ come with it as well: each may be anybody's.
 
 import functools
 from collections.abc import Iterator
+from typing import cast
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ from tv_jax.edge import names
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import VERIFIERS, Decision, Verifier
+from tv_jax.verifiers.decision import Shape
 
 
 @functools.lru_cache(maxsize=256)
@@ -68,7 +70,9 @@ def faults(
     topology = jax.eval_shape(grown, tokens)
   draft = topology, tokens, law, law
   given = _made(
-    lambda known, *args: verifier.decide(known or tree, proposal, *args),
+    lambda known, *args: verifier.decide(
+      cast(Shape, known or tree), proposal, *args
+    ),
     *draft,
     jax.ShapeDtypeStruct((M,), dtype),
   )
@@ -85,9 +89,9 @@ def faults(
     ("fault", (), bool),
   ):
     yield from _differs(f"Decision.{name}", getattr(given, name), shape, kind)
-  if verifier.stop_law:
+  if law := verifier.stop_law:
     given = _made(
-      lambda known, *args: verifier.stop_law(known or tree, proposal, *args),
+      lambda known, *args: law(cast(Shape, known or tree), proposal, *args),
       *draft,
     )
     yield from _differs("stop_law", given, (N,), dtype)

@@ -1,4 +1,4 @@
-"""The engine's programs, called: for a batch, or for row after row.
+"""The engine's loop on the host: prompts take seats, and rows advance.
 
 Axes: B batch, P prompt length, W new tokens at most.
 """
@@ -9,16 +9,17 @@ import collections
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from tv_jax.edge.reading import shown
-from tv_jax.engine import batches, decoding
-from tv_jax.engine.decoding import Caches, Records, State
+from tv_jax.engine import batches, program, programs, sizes
+from tv_jax.engine.batches import Batch
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.plan import Caches, Records, Request, Seat, State
 from tv_jax.engine.settings import Settings
 from tv_jax.models import sharding
 
@@ -37,98 +38,95 @@ class Prompt(NamedTuple):
   limit: int
 
 
-class Programs(NamedTuple):
-  """What decodes row after row; see `decoding`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+  """What does not change while prompts are decoded in one way.
 
-  seat: jax.stages.Compiled
-  advance: jax.stages.Compiled
+  Attributes:
+    settings: How to decode.
+    batch: Arguments of the programs, and what they are padded to.
+    key: Of the seed; each prompt's is folded from it.
+    hurried: Whether to compile quickly, for slower programs.
+    made: The programs, by function.
+  """
 
-
-def program(settings, batch, caches, *, hurried=False) -> jax.stages.Compiled:
-  """What decodes such batches, made once; of the caches shapes are enough."""
-  return decoding.compile(
-    decoding.generate,
-    settings.plan,
-    *decoding.shapes_of(batch.params, batch.request, caches),
-    donated=(2,),
-    places=_places if _several(batch) else None,
-    hurried=hurried,
-    new=batch.new,
+  settings: Settings
+  batch: Batch
+  key: jax.Array
+  hurried: bool = False
+  made: dict[Callable, jax.stages.Compiled] = dataclasses.field(
+    default_factory=dict
   )
 
+  def program(
+    self, function: Callable, *arguments, **how
+  ) -> jax.stages.Compiled:
+    """Returns the program of a function of the plan and these arguments.
 
-def decode(settings, batch, caches, items=(), *, hurried=False):
-  """A batch as one program; see `decode_batches` and `decoding.compile`."""
-  del items
-  begin = time.perf_counter()
-  run = program(settings, batch, caches, hurried=hurried)
-  compiling = time.perf_counter() - begin
-  with _room():
-    records, caches = run(batch.params, batch.request, caches)
-    return jax.device_get(records), caches, compiling
+    Args:
+      function: What to compile; it is looked up by the function alone.
+      *arguments: Arrays; shapes are enough.
+      **how: As in `programs.compile`.
+    """
+    if function not in self.made:
+      self.made[function] = programs.compile(
+        function,
+        self.settings.plan,
+        *programs.shapes_of(*arguments),
+        hurried=self.hurried,
+        **how,
+      )
+    return self.made[function]
 
+  def places(self, function: Callable) -> Callable | None:
+    """Returns `function`, which says where results lie, if devices differ."""
+    return function if len(self.batch.place.device_set) > 1 else None
 
-def programs(settings: Settings, batch, state: State) -> Programs:
-  """Those of such batches, made once; of the state shapes are enough."""
-  params, request = batch.params, batch.request
-  place = request.length.sharding
-  seat = sharding.put(_seat(batch, Prompt((), 0, 0), 0), place)
-  full = sharding.put(np.bool(True), place)
-  several = _several(batch)
-  return Programs(
-    seat=decoding.compile(
-      decoding.seat,
-      settings.plan,
-      *decoding.shapes_of(params, _key(settings, place), seat, request, state),
-      donated=(4,),
-      places=_seated if several else None,
-      new=batch.new,
-    ),
-    advance=decoding.compile(
-      decoding.advance,
-      settings.plan,
-      *decoding.shapes_of(params, request, state, full),
-      donated=(2,),
-      places=_advanced if several else None,
-    ),
-  )
-
-
-def prepare(pair: Pair, settings: Settings, size: int, longest: int) -> None:
-  """Makes what `Rows` will call, on a single device."""
-  batch = _assemble(pair, settings, (), size, longest)
-  caches = batches.shapes(pair, batch)
-  if size == 1:
-    program(settings, batch, caches)
-    return
-  state = jax.tree.map(
-    lambda x: jax.ShapeDtypeStruct(
-      x.shape, x.dtype, sharding=batch.request.length.sharding
-    ),
-    jax.eval_shape(lambda: _vacant(pair, settings, batch, caches)),
-  )
-  programs(settings, batch, state)
+  def put(self, arrays):
+    """Returns a host's arrays on all devices of the batch."""
+    return sharding.put(arrays, self.batch.place)
 
 
 class Rows:
   """Decodes prompts, `size` at a time: a row that is done takes the next one.
 
-  What a prompt yields does not depend on its row, nor on the others.
+  What a prompt yields does not depend on its row, nor on the others. `seat` and
+  `advance` do the work; who wants to watch it overrides them.
 
   Attributes:
+    caches: What the next call may use again.
     compile_seconds: Of all compilation until now.
   """
 
-  def __init__(self, pair: Pair, size: int):
-    """Nothing is decoded yet."""
-    self.pair, self.size = pair, size
+  def __init__(self, pair: Pair, size: int, *, hurried: bool = False):
+    """Decodes nothing yet.
+
+    Args:
+      pair: The models.
+      size: B.
+      hurried: Whether to compile quickly, for slower programs.
+    """
+    self.pair, self.size, self.hurried = pair, size, hurried
     self.caches: Caches | None = None
     self.compile_seconds = 0.0
+    self._last: Run | None = None
+
+  def prepare(self, settings: Settings, longest: int) -> None:
+    """Compiles what `decode` will call, on a single device."""
+    run = self._begin(settings, longest)
+    place = run.batch.place
+    state = jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+      jax.eval_shape(
+        lambda: self._vacant(run, batches.caches(self.pair, run.batch))
+      ),
+    )
+    self.compile(run, state)
 
   def decode(
     self, settings: Settings, prompts: Sequence[Prompt], longest: int = 0
   ) -> Iterator[Records]:
-    """Each prompt's records, of one row, in the order of the prompts.
+    """Yields each prompt's records, of one row, in the order of the prompts.
 
     Args:
       settings: How to decode.
@@ -139,31 +137,14 @@ class Rows:
       As soon as it and all before are done.
     """
     longest = max([longest, *(len(prompt.tokens) for prompt in prompts)])
+    run = self._begin(settings, longest)
     # What is donated is gone if a program fails.
     caches, self.caches = self.caches, None
-    if self.size > 1:
-      batch = _assemble(self.pair, settings, (), self.size, longest)
-      caches = batches.caches(self.pair, batch, caches)
-      state = _vacant(self.pair, settings, batch, caches)
-      state = yield from self._refilled(settings, batch, state, prompts)
-      self.caches = state.caches
-      return
-    for prompt in prompts:
-      batch = _assemble(self.pair, settings, [prompt], 1, longest)
-      caches = batches.caches(self.pair, batch, caches)
-      records, caches, spent = decode(settings, batch, caches)
-      self.compile_seconds += spent
-      yield records
-    self.caches = caches
-
-  def _refilled(self, settings, batch, state, prompts):
-    """Seats a prompt wherever there is room; the last state."""
+    state = self._vacant(run, batches.caches(self.pair, run.batch, caches))
     begin = time.perf_counter()
-    run = programs(settings, batch, state)
+    self.compile(run, state)
     self.compile_seconds += time.perf_counter() - begin
-    params, request = batch.params, batch.request
-    whole = request.length.sharding
-    key = _key(settings, whole)
+    request = run.batch.request
     waiting = collections.deque(enumerate(prompts))
     seated: dict[int, int] = {}  # by row, the place of its prompt
     ended: dict[int, Records] = {}  # by place, until those before are there
@@ -173,10 +154,9 @@ class Rows:
         for row in range(self.size):
           if waiting and row not in seated:
             seated[row], prompt = waiting.popleft()
-            own = sharding.put(_seat(batch, prompt, row), whole)
-            request, state = run.seat(params, key, own, request, state)
-        full = sharding.put(np.bool(bool(waiting)), whole)
-        state = run.advance(params, request, state, full)
+            seat = _seat(run.batch, prompt, row)
+            request, state = self.seat(run, seat, request, state)
+        state = self.advance(run, request, state, full=bool(waiting))
         done, records = jax.device_get((state.done, state.records))
       for row in [row for row in seated if done[row]]:
         ended[seated.pop(row)] = jax.tree.map(
@@ -185,24 +165,60 @@ class Rows:
       while due in ended:
         yield ended.pop(due)
         due += 1
-    return state
+    self.caches = state.caches
+
+  def compile(self, run: Run, state: State) -> None:
+    """Makes the programs that `seat` and `advance` call with such a state."""
+    params, request = run.batch.params, run.batch.request
+    seat = run.put(_seat(run.batch, Prompt((), 0, 0), 0))
+    _seater(run, params, run.key, seat, request, state)
+    _advancer(run, params, request, state, run.put(np.bool(True)))
+
+  def seat(
+    self, run: Run, seat: Seat, request: Request, state: State
+  ) -> tuple[Request, State]:
+    """Returns the batch and its state with a prompt read into a row."""
+    arguments = run.batch.params, run.key, run.put(seat), request, state
+    return _seater(run, *arguments)(*arguments)
+
+  def advance(
+    self, run: Run, request: Request, state: State, *, full: bool
+  ) -> State:
+    """Returns the state when all rows are done; if `full`, when any is."""
+    arguments = run.batch.params, request, state, run.put(np.bool(full))
+    return _advancer(run, *arguments)(*arguments)
+
+  def _begin(self, settings, longest) -> Run:
+    """What decodes so; that of the call before, if nothing differs."""
+    last, width = self._last, sizes.prompt_slots(longest) + 1
+    if last and (last.settings, last.batch.width) == (settings, width):
+      return last
+    batch = batches.assemble(self.pair, settings, self.size, longest)
+    key = sharding.put(jax.random.key(settings.seed), batch.place)
+    run = Run(settings=settings, batch=batch, key=key, hurried=self.hurried)
+    self._last = run
+    return run
+
+  def _vacant(self, run, caches) -> State:
+    """The state of rows that nothing is in yet."""
+    batch = run.batch
+    state = program.vacant(
+      run.settings.plan, batch.params, batch.request, caches, batch.new
+    )
+    if self.pair.target.mesh is None:
+      return state
+    caches = state.caches.map(
+      lambda cache: dataclasses.replace(cache, length=run.put(cache.length))
+    )
+    state = run.put(dataclasses.replace(state, caches=None))
+    return dataclasses.replace(state, caches=caches)
 
 
-def _assemble(pair, settings, prompts, size, longest):
-  """A batch of a size, padded alike whatever the prompts."""
-  tokens, items, limits = zip(*(prompts or [Prompt((), 0, 0)]), strict=True)
-  return batches.assemble(pair, settings, tokens, items, size, longest, limits)
-
-
-def _key(settings, place):
-  return sharding.put(jax.random.key(settings.seed), place)
-
-
-def _seat(batch, prompt, row) -> decoding.Seat:
+def _seat(batch, prompt, row) -> Seat:
   """A prompt for a row, padded as all of the batch."""
-  tokens = np.zeros(batch.request.prompts.shape[1], np.int32)
+  tokens = np.zeros(batch.width, np.int32)
   tokens[: len(prompt.tokens)] = prompt.tokens
-  return decoding.Seat(
+  return Seat(
     tokens=tokens,
     length=np.int32(len(prompt.tokens)),
     limit=np.int32(prompt.limit),
@@ -211,31 +227,44 @@ def _seat(batch, prompt, row) -> decoding.Seat:
   )
 
 
-def _vacant(pair, settings, batch, caches) -> State:
-  """The state of rows that nothing is in yet."""
-  state = decoding.vacant(
-    settings.plan, batch.params, batch.request, caches, batch.new
+def _seater(run, *arguments) -> jax.stages.Compiled:
+  return run.program(
+    program.seat,
+    *arguments,
+    donated=(4,),
+    places=run.places(_seated),
+    new=run.batch.new,
   )
-  if pair.target.mesh is None:
-    return state
-  caches = state.caches
-  whole = sharding.placement("", pair.target.mesh)
-  state = sharding.put(dataclasses.replace(state, caches=None), whole)
-  lengths = [cache and sharding.put(cache.length, whole) for cache in caches]
-  return dataclasses.replace(
-    state,
-    caches=Caches(
-      *(
-        cache and dataclasses.replace(cache, length=length)
-        for cache, length in zip(caches, lengths, strict=True)
-      )
-    ),
+
+
+def _advancer(run, *arguments) -> jax.stages.Compiled:
+  return run.program(
+    program.advance,
+    *arguments,
+    donated=(2,),
+    places=run.places(_advanced),
+    loops=True,
   )
+
+
+def _seated(params, key, seat, request, state):
+  del params, key, seat
+  return where((request, state))
+
+
+def _advanced(params, request, state, full):
+  del params, request, full
+  return where(state)
+
+
+def where(arrays):
+  """Returns the shardings of arrays, to have results where these lie."""
+  return jax.tree.map(lambda array: array.sharding, arrays)
 
 
 @contextlib.contextmanager
 def _room():
-  """Says what to do where a program finds none."""
+  """Says what to do where a program finds no memory."""
   try:
     yield
   except jax.errors.JaxRuntimeError as error:
@@ -246,27 +275,3 @@ def _room():
       f"out of memory ({shown(error)}): choose a smaller batch_size or tree, or"
       " fewer max_new_tokens"
     ) from None
-
-
-def _several(batch) -> bool:
-  return len(batch.request.length.sharding.device_set) > 1
-
-
-def _places(params, request, caches):
-  """Records on every device; caches where the next batch looks for them."""
-  del params
-  return request.length.sharding, _as_before(caches)
-
-
-def _seated(params, key, prompt, request, state):
-  del params, key, prompt
-  return _as_before((request, state))
-
-
-def _advanced(params, request, state, full):
-  del params, request, full
-  return _as_before(state)
-
-
-def _as_before(arrays):
-  return jax.tree.map(lambda array: array.sharding, arrays)

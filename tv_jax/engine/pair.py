@@ -71,9 +71,8 @@ def load(
       those that come with the package: "bundled/draft", "bundled/draft_weak";
       not read if `draft_kind` is "none".
     target: Likewise; "bundled/target".
-    draft_kind: "independent" for a language model of its own ("llama" is its
-      older name), "eagle" for an EAGLE-1 head on the target's features, "none"
-      for plain decoding.
+    draft_kind: "independent" for a language model of its own, "eagle" for an
+      EAGLE-1 head on the target's features, "none" for plain decoding.
     dtype: Of both; by default as stored, but float32 on a CPU, where half
       precision is several times slower. With int8 weights have eight bits, and
       the law that is kept is that of such a target.

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
 from tv_jax.drafting import Drafter, News
-from tv_jax.engine import extents
+from tv_jax.engine import sizes
 from tv_jax.engine.trace import Trace
 from tv_jax.models import Cache
 from tv_jax.proposals import Proposal
@@ -56,8 +57,6 @@ class Plan:
     ends: The tokens that end an answer.
     logprobs: Whether the target's log-probability of each token is recorded.
     trace: Of how many first cycles everything about the tree is recorded.
-    one_by_one: Whether the rows of a batch are verified one after the other,
-      as it is best on a CPU: in a vmapped loop every row waits for the last.
   """
 
   target: Callable
@@ -69,7 +68,6 @@ class Plan:
   ends: tuple[int, ...] = ()
   logprobs: bool = False
   trace: int = 0
-  one_by_one: bool = False
 
   @property
   def nodes(self) -> int:
@@ -83,8 +81,8 @@ class Plan:
 
   def slots(self, prompt: int, new: int) -> int:
     """The cache slots that `new` tokens after `prompt` need at most."""
-    shape = extents.shape(self.speculation and self.speculation.tree)
-    return extents.least_slots(shape, prompt, new)
+    tree = self.speculation and self.speculation.tree
+    return sizes.least_slots(tree, prompt, new)
 
 
 class Request(NamedTuple):
@@ -105,11 +103,11 @@ class Request(NamedTuple):
 class Seat(NamedTuple):
   """A prompt, and the row that it is to have."""
 
-  tokens: jax.Array  # [P + 1] int32, padded on the right
-  length: jax.Array  # [] int32
-  limit: jax.Array  # [] int32: new tokens at most
-  item: jax.Array  # [] uint32: its number, which its key is folded from
-  row: jax.Array  # [] int32
+  tokens: jax.Array | np.ndarray  # [P + 1] int32, padded on the right
+  length: jax.Array | np.integer  # [] int32
+  limit: jax.Array | np.integer  # [] int32: new tokens at most
+  item: jax.Array | np.integer  # [] uint32: its key is folded from it
+  row: jax.Array | np.integer  # [] int32
 
 
 class Params(NamedTuple):
@@ -124,6 +122,10 @@ class Caches(NamedTuple):
 
   target: Cache
   draft: Cache | None
+
+  def map(self, function: Callable[[Cache], Cache]) -> Caches:
+    """Returns what a function makes of each."""
+    return Caches(function(self.target), self.draft and function(self.draft))
 
 
 @jax.tree_util.register_dataclass

@@ -1,26 +1,18 @@
-"""Whole generations as one program: prompts in, records out.
+"""Prefill, seat, advance: the programs of the engine, as functions.
 
 Axes: B batch, N nodes, D depth, E embedding, T query length, P prompt length,
 W new tokens at most.
 """
 
-import contextlib
-import contextvars
 import dataclasses
 import functools
-import gc
-import os
-import pathlib
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import threefry
 from tv_jax.drafting import News
 from tv_jax.engine import stages
-from tv_jax.engine.extents import CHUNK
 from tv_jax.engine.plan import (
   Caches,
   Params,
@@ -30,36 +22,10 @@ from tv_jax.engine.plan import (
   Seat,
   State,
 )
+from tv_jax.engine.sizes import CHUNK
 from tv_jax.engine.trace import Trace
 from tv_jax.models import mask
 from tv_jax.tree import Adaptive
-
-# Products of matrices, nearly all of a pass, are not LLVM's to make faster.
-_HURRY = {
-  "xla_backend_optimization_level": 0,
-  "xla_llvm_disable_expensive_passes": True,
-}
-if jax.__version_info__ < (0, 11):  # there is nothing else later
-  _HURRY["xla_cpu_use_fusion_emitters"] = False
-
-# A few programs may be under way at once.
-_MAPPED = 0.75
-
-# Options that put a whole loop, its condition too, into one CUDA graph, where
-# otherwise the host asks after every cycle whether to go on. Of the kinds of
-# commands all are named: those that are on by default too.
-CAPTURE = {
-  "xla_gpu_enable_command_buffer": (
-    "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,"
-    "CONDITIONAL,WHILE"
-  ),
-  "xla_gpu_graph_min_graph_size": 1,
-}
-
-# What goes on around a program's compilation in this context.
-COMPILING: contextvars.ContextVar[Callable] = contextvars.ContextVar(
-  "COMPILING", default=contextlib.nullcontext
-)
 
 
 def prefill(
@@ -84,9 +50,7 @@ def prefill(
     raise ValueError(f"prompts are padded to {P}: no multiple of {CHUNK}")
   read = functools.partial(_read, plan, params, request, size)
   none = jnp.zeros_like(length)
-  caches = Caches(
-    *(cache and dataclasses.replace(cache, length=none) for cache in caches)
-  )
+  caches = caches.map(lambda cache: dataclasses.replace(cache, length=none))
   feature = jnp.zeros_like(jax.eval_shape(lambda: read((caches, None), 0))[1])
   carry = caches, feature
   if size == P:
@@ -97,7 +61,7 @@ def prefill(
     carry = jax.lax.fori_loop(0, pieces, lambda i, c: read(c, i * size), carry)
   caches, feature = carry
   draft = caches.draft
-  if plan.speculation:
+  if plan.speculation and draft:
     kept = plan.speculation.drafter.prefilled(length)
     draft = dataclasses.replace(draft, length=kept)
   before_root = jnp.maximum(length - 1, 0)
@@ -212,16 +176,17 @@ def vacant(
   plan: Plan, params: Params, request: Request, caches: Caches, new: int
 ) -> State:
   """A state without any prompt, of rows that are all done; see `prefill`."""
-  shapes = shapes_of(params, request, caches)
+  leaves, structure = jax.tree.flatten((params, request, caches))
+  shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves)
   # NumPy's: jax would compile a program for each of them.
   state = jax.tree.map(
     lambda x: jnp.asarray(np.zeros(x.shape, x.dtype)),
-    _prefilled(plan, *shapes, new),
+    _prefilled(plan, shapes, structure, new),
   )
-  caches = Caches(
-    *(
-      cache and dataclasses.replace(cache, length=jnp.zeros_like(state.length))
-      for cache in caches
+  # Both are donated: neither may be the other's.
+  caches = caches.map(
+    lambda cache: dataclasses.replace(
+      cache, length=jnp.zeros_like(state.length)
     )
   )
   done = jnp.ones_like(state.done)
@@ -270,10 +235,10 @@ def seat(
     return jax.lax.dynamic_update_slice_in_dim(array, own, prompt.row, 0)
 
   rows = {
-    "prompts": prompt.tokens[None],
-    "length": prompt.length[None],
-    "keys": threefry.fold_in(key, prompt.item)[None],
-    "limit": prompt.limit[None],
+    "prompts": jnp.asarray(prompt.tokens)[None],
+    "length": jnp.asarray(prompt.length)[None],
+    "keys": jax.random.fold_in(key, jnp.asarray(prompt.item))[None],
+    "limit": jnp.asarray(prompt.limit)[None],
   }
   caches = jax.tree.map(own, state.caches)
   alone = prefill(plan, params, request._replace(**rows), caches, new)
@@ -291,90 +256,3 @@ def advance(
 
   cycle = functools.partial(stages.cycle, plan, params, request)
   return jax.lax.while_loop(going, cycle, state)
-
-
-@functools.lru_cache(maxsize=64)
-def compile(
-  function: Callable,
-  plan: Plan,
-  shapes: tuple,
-  structure,
-  *,
-  donated: tuple[int, ...] = (),
-  places: Callable | None = None,
-  hurried: bool = False,
-  **static,
-) -> jax.stages.Compiled:
-  """The program of `function(plan, *arguments, **static)`, made once.
-
-  Args:
-    function: One of these, or a part of it.
-    plan: The plan.
-    shapes: A ShapeDtypeStruct, with sharding, of each array of the arguments.
-    structure: The tree that these are the leaves of.
-    donated: Which arguments are not needed any more.
-    places: Of the arguments, to the shardings of the results: trees of them,
-      or one for a whole tree, or None where it is of no account.
-    hurried: Whether it runs so few times that to compile it would be most of
-      its time: on a CPU a third of that, for a program that is slower.
-    **static: What is no array.
-
-  Returns:
-    A function of the arguments.
-  """
-  _make_room()
-  arguments = jax.tree.unflatten(structure, shapes)
-  options = {}
-  if places is not None:
-    options["out_shardings"] = places(*arguments)
-  bound = functools.partial(function, plan, **static)
-  program = jax.jit(bound, donate_argnums=donated, **options)
-  loops = function in (generate, advance)
-  options = _compiler_options(hurried, loops)
-  lowered = program.lower(*arguments)
-  with COMPILING.get()():
-    return lowered.compile(options)
-
-
-def _make_room() -> None:
-  """Lets go of all programs where a process may map hardly any more memory.
-
-  On a CPU each loop of a program is mapped by itself, some 1,500 for the EAGLE
-  tree. Linux lets a process have 65,530, and XLA aborts it beyond.
-  """
-  if jax.default_backend() == "cpu" and _mapped() > _MAPPED:
-    compile.cache_clear()
-    gc.collect()
-
-
-def _mapped() -> float:
-  """The share of the mappings that a process may have, as far as is known."""
-  try:
-    most = int(pathlib.Path("/proc/sys/vm/max_map_count").read_text())
-    own = pathlib.Path("/proc/self/maps").read_bytes().count(b"\n")
-  except (OSError, ValueError):  # no Linux
-    return 0.0
-  return own / most
-
-
-def _compiler_options(hurried, loops):
-  """For a CPU in a hurry; for an NVIDIA GPU, where loops are to be graphs.
-
-  Programs of less than a cycle are called again and again with other buffers: a
-  graph would be made anew each time. What XLA_FLAGS says of graphs stands.
-  """
-  if jax.default_backend() == "cpu":
-    return _HURRY if hurried else None
-  nvidia = "cuda" in jax.devices()[0].client.platform_version
-  told = "xla_gpu_enable_command_buffer" in os.environ.get("XLA_FLAGS", "")
-  wanted = os.environ.get("TV_JAX_CUDA_GRAPHS", "1") != "0" and not told
-  return CAPTURE if loops and nvidia and wanted else None
-
-
-def shapes_of(*arguments) -> tuple:
-  """What `compile` wants to know of the arguments."""
-  leaves, structure = jax.tree.flatten(arguments)
-  shapes = tuple(
-    jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding) for x in leaves
-  )
-  return shapes, structure

@@ -10,10 +10,10 @@ import functools
 
 import numpy as np
 
-from tv_jax.engine.decoding import Trace
 from tv_jax.engine.estimates import FAULT, IDLE, Estimate
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.settings import Settings
+from tv_jax.engine.trace import Trace
 from tv_jax.models import stops
 from tv_jax.tree import Adaptive, Tree
 
@@ -61,6 +61,7 @@ class Generation:
   @functools.cached_property
   def text(self) -> list[str]:
     """The tokens as text without special tokens, up to what `stop` names."""
+    assert self.pair is not None  # what was pickled has its text
     decode = self.pair.tokenizer.decode
     return [
       stops.cut(decode(own, skip_special_tokens=True), self.settings.stop)
@@ -100,14 +101,15 @@ class Generation:
   @property
   def node_acceptance(self) -> np.ndarray:
     """[N] the share of cycles in which each node was kept."""
-    if isinstance(self.tree, Adaptive):
-      raise ValueError("a place of an adaptive tree is no node: see `trace`")
+    if not isinstance(self.tree, Tree):
+      raise ValueError("only a static tree's places are nodes: see `trace`")
     return self.stops @ self.tree.ancestors / max(self.cycles, 1)
 
   @property
   def depth_acceptance(self) -> np.ndarray:
     """[D + 1] the share of cycles in which some node of a depth was kept."""
-    here = np.bincount(self.tree.depth, weights=self.stops)
+    depth = self.tree.depth if self.tree else np.zeros(1, int)
+    here = np.bincount(depth, weights=self.stops)
     return here[::-1].cumsum()[::-1] / max(self.cycles, 1)
 
   @property
@@ -151,7 +153,7 @@ class Generation:
 
   def _panel(self):
     expected = {k: np.concatenate(v) for k, v in self.expected.items()}
-    own = expected.get(self.settings.name)
+    own = expected.get(self.settings.name or "")
     for name, values in expected.items():
       line = f"{name} {Estimate.of(values)}"
       if own is not None and name != self.settings.name:

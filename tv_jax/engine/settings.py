@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
-import inspect
-from collections.abc import Callable, Sequence
-
-import jax
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.edge import names
+from tv_jax.edge import checks, names
 from tv_jax.edge.reading import brief
-from tv_jax.engine import contract, decoding, options
+from tv_jax.engine import contract
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.plan import Plan, Speculation
 from tv_jax.models import stops
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Decide, Verifier
+
+# What a key is made of.
+SEEDS = 2**32
 
 # Below this a draft's law underflows to a few tokens, and trees to chains.
 COLDEST_DRAFT = 0.1
@@ -42,7 +43,7 @@ class Settings:
     stop: Texts that end an answer.
   """
 
-  plan: decoding.Plan
+  plan: Plan
   name: str | None
   rule: int | None
   rules: tuple[Verifier, ...]
@@ -55,7 +56,52 @@ class Settings:
   stop: tuple[str, ...]
 
 
-def resolve(
+class Options(TypedDict, total=False):
+  """What `generate` can be told to do; it says what each is."""
+
+  tree: Tree | Adaptive | str
+  verifier: Verifier | Decide | str | None
+  proposal: proposals.Proposal | str
+  temperature: float
+  draft_temperature: float | None
+  top_k: int
+  top_p: float
+  max_new_tokens: int
+  seed: int
+  batch_size: int
+  panel: Sequence[Verifier | Decide | str] | None
+  ends: Sequence[int] | None
+  stop: str | Sequence[str] | None
+  logprobs: bool
+  among: Sequence[Verifier | Decide | str]
+  trace: int
+
+
+def resolve(pair: Pair, **options: Unpack[Options]) -> Settings:
+  """Resolves and checks what `generate` was asked for; see there."""
+  known = [*Options.__annotations__, "template", "items", "progress"]
+  for name in options.keys() - Options.__annotations__:
+    close = [one for one in known if one.startswith(name)]
+    close = close or difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {' or '.join(close)}?"
+    if not close:
+      hint = f"there are {', '.join(known)}"
+    raise TypeError(f"no option {name!r}: {hint}")
+  return _resolve(pair, **options)
+
+
+_NUMBERS = {
+  "max_new_tokens": checks.integer(1),
+  "batch_size": checks.integer(1),
+  "trace": checks.integer(0),
+  "seed": checks.integer(0, SEEDS - 1),
+  "top_k": checks.integer(0),
+  "top_p": checks.number(above=0, most=1),
+  "logprobs": checks.boolean,
+}
+
+
+def _resolve(
   pair: Pair,
   *,
   tree: Tree | Adaptive | str = "eagle",
@@ -63,38 +109,31 @@ def resolve(
   proposal: proposals.Proposal | str = "without_replacement",
   temperature: float = 1.0,
   draft_temperature: float | None = None,
-  top_k: int = 0,
-  top_p: float = 1.0,
-  max_new_tokens: int = 128,
-  seed: int = 0,
-  batch_size: int = 16,
   panel: Sequence[Verifier | Decide | str] | None = (),
   ends: Sequence[int] | None = None,
   stop: str | Sequence[str] | None = None,
-  logprobs: bool = False,
   among: Sequence[Verifier | Decide | str] = (),
-  trace: int = 0,
+  **numbers,
 ) -> Settings:
-  """Resolves and checks what `generate` was asked for; see there."""
-  options.check(
-    max_new_tokens=max_new_tokens,
-    batch_size=batch_size,
-    trace=trace,
-    seed=seed,
-    temperature=temperature,
-    draft_temperature=draft_temperature,
-    top_k=top_k,
-    top_p=top_p,
-    logprobs=logprobs,
-  )
-  stop = stops.texts(stop)
-  if stop and pair.path is None:
+  defaults = {"max_new_tokens": 128, "batch_size": 16, "trace": 0, "seed": 0}
+  defaults |= {"top_k": 0, "top_p": 1.0, "logprobs": False}
+  own = checks.read(checks.fields(_NUMBERS), defaults | numbers)
+  probs.check_temperature("temperature", temperature)
+  if draft_temperature is not None:
+    probs.check_temperature("draft_temperature", draft_temperature)
+    if draft_temperature == 0:
+      raise ValueError(
+        f"draft_temperature={draft_temperature}: give a positive number (at 0"
+        " the draft would have one token to offer)"
+      )
+  texts = stops.texts(stop)
+  if texts and pair.path is None:
     raise ValueError(
-      f"stop={brief([*stop])}: this pair has no tokenizer to find texts with:"
+      f"stop={brief([*texts])}: this pair has no tokenizer to find texts with:"
       " give tokens, as ends"
     )
-  asked = None if verifier is None else tree
-  speculation, name, chosen, known, laws = None, None, None, (), ()
+  vocabulary = pair.target.config.vocab_size
+  speculation, rule, known, laws = None, None, (), ()
   proposal = proposals.resolve(proposal)
   if verifier is not None:
     if pair.draft is None:
@@ -102,88 +141,62 @@ def resolve(
         "the pair has no draft to speculate with: give verifier=None for"
         " plain decoding, or load a draft"
       )
-    tree = tree_lib.resolve(tree)
-    rule = _suiting(verifier, tree, proposal)
-    rules = _among(rule, among, tree, proposal)
-    name, chosen = rule.name, None
-    if len(rules) > 1:
-      chosen = [other.name for other in rules].index(name)
-    known = _unique([*rules, *_panel(panel or (), tree, proposal)])
-    vocabulary = pair.target.config.vocab_size
-    for own in known:
-      contract.check(own, proposal, tree, vocabulary)
+    shape = tree_lib.resolve(tree)
+    rule = _suiting(verifier, shape, proposal)
+    rules = _among(rule, among, shape, proposal)
+    known = _unique([*rules, *_panel(panel or (), shape, proposal)])
+    for one in known:
+      contract.check(one, proposal, shape, vocabulary)
     if panel is not None:
-      laws = tuple(
-        (rule.name, rule.stop_law) for rule in known if rule.stop_law
-      )
-    speculation = decoding.Speculation(
+      laws = tuple((one.name, one.stop_law) for one in known if one.stop_law)
+    speculation = Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
-      tree=tree,
+      tree=shape,
       proposal=proposal,
       verifier=rules[0],
       others=tuple(rules[1:]),
     )
   elif panel:
     raise ValueError("panel: plain decoding drafts nothing to verify")
-  if verifier is None and (trace or among):
+  elif own["trace"] or among:
     raise ValueError("plain decoding has no rules (among) and no trees (trace)")
   if draft_temperature is None:
-    draft_temperature = _draft_temperature(asked, temperature, proposal)
-  plan = decoding.Plan(
+    tuned = tree if speculation else None
+    draft_temperature = _draft_temperature(tuned, temperature, proposal)
+  plan = Plan(
     target=pair.target.apply,
     speculation=speculation,
     panel=laws,
     greedy=temperature == 0,
-    top_k=int(top_k),
-    top_p=float(top_p),
-    ends=pair.ends
-    if ends is None
-    else options.ends(ends, pair.target.config.vocab_size),
-    logprobs=bool(logprobs),
+    top_k=own["top_k"],
+    top_p=own["top_p"],
+    ends=pair.ends if ends is None else _ends(ends, vocabulary),
+    logprobs=own["logprobs"],
     # A cycle gains a token at least: there are no more to record.
-    trace=min(int(trace), int(max_new_tokens)),
-    one_by_one=jax.default_backend() == "cpu",
+    trace=min(own["trace"], own["max_new_tokens"]),
   )
   return Settings(
     plan=plan,
-    name=name,
-    rule=chosen,
+    name=rule and rule.name,
+    rule=rules.index(rule) if speculation and len(rules) > 1 else None,
     rules=tuple(known),
     proposal=proposal.name,
     temperature=float(temperature),
     draft_temperature=float(draft_temperature),
-    limit=int(max_new_tokens),
-    seed=int(seed),
-    batch_size=int(batch_size),
-    stop=stop,
+    limit=own["max_new_tokens"],
+    seed=own["seed"],
+    batch_size=own["batch_size"],
+    stop=texts,
   )
 
 
-def with_options(function: Callable) -> Callable:
-  """The function, whose **options are those of `resolve`, shown as such.
-
-  Help and editors then see every option with its default, which stands in one
-  place alone. One that there is not is refused by its name.
-  """
-  own = inspect.signature(function)
-  *named, _ = own.parameters.values()  # the last one is **options
-  options = inspect.signature(resolve).parameters.values()
-  named += [one for one in options if one.kind == one.KEYWORD_ONLY]
-  known = [one.name for one in named if one.kind == one.KEYWORD_ONLY]
-
-  @functools.wraps(function)
-  def checked(*arguments, **options):
-    for name in options.keys() - {one.name for one in named}:
-      close = [one for one in known if one.startswith(name)]
-      close = close or difflib.get_close_matches(name, known, 1)
-      hint = f"did you mean {' or '.join(close)}?"
-      if not close:
-        hint = f"it has {', '.join(known)}"
-      raise TypeError(f"{function.__name__}() has no option {name!r}: {hint}")
-    return function(*arguments, **options)
-
-  checked.__signature__ = own.replace(parameters=named)
-  return checked
+def _ends(tokens, vocabulary) -> tuple[int, ...]:
+  """The tokens that end an answer, all of them in the vocabulary."""
+  if not isinstance(tokens, str | bytes) and hasattr(tokens, "__iter__"):
+    tokens = [*tokens]
+  return checks.read(
+    checks.list_of(checks.integer(0, vocabulary - 1)), tokens, "ends"
+  )
 
 
 def _suiting(verifier, tree, proposal) -> Verifier:

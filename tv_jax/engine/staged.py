@@ -7,22 +7,28 @@ goes through in one program, and waits for each.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Sequence
+from typing import Unpack, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.engine import batches, decoding
+from tv_jax.engine import generation, stages
 from tv_jax.engine import settings as settings_lib
 from tv_jax.engine.batches import Prompts
-from tv_jax.engine.decoding import Caches
-from tv_jax.engine.driver import decode
+from tv_jax.engine.driver import Rows
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.run import decode_batches
-from tv_jax.engine.settings import Settings
+from tv_jax.engine.plan import Caches
+from tv_jax.engine.settings import Options, Settings
 from tv_jax.engine.stages import Scored
-from tv_jax.verifiers import Verifier
+from tv_jax.engine.timing import Clock
+from tv_jax.models import Cache
+
+# The cache that a stage is not given.
+_NOTHING = cast(Cache, None)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,8 +40,8 @@ class Profile:
       commit (in plain decoding target, draw, commit), and "rest", what the host
       takes between them.
     whole: Milliseconds of a cycle in the one program of `generate`.
-    prefill: Milliseconds of reading the prompts, of a batch in the mean.
-    cycles: That the means are over; a batch of rows counts once.
+    prefill: Milliseconds of reading a prompt, in the mean.
+    cycles: That the means are over; all rows together count once.
     compile_seconds: Of the stages.
     whole_compile_seconds: Of the one program; 0 if it was compiled before.
     tokens: Of each prompt, the new tokens: the same as `generate`'s.
@@ -79,14 +85,13 @@ class Profile:
       f"{name:<16}{ms:>12.3f}{ms / self.staged:>8.1%}" for name, ms in rows
     ]
     lines.append(
-      f"apart: prefill {self.prefill:.1f} ms a batch; compilation"
+      f"apart: prefill {self.prefill:.1f} ms a prompt; compilation"
       f" {self.compile_seconds:.1f} s of the stages,"
       f" {self.whole_compile_seconds:.1f} s of the one program"
     )
     return "\n".join(lines)
 
 
-@settings_lib.with_options
 def profile(
   pair: Pair,
   prompts: Prompts,
@@ -94,7 +99,7 @@ def profile(
   template: str = "raw",
   items: Sequence[int] | None = None,
   progress: bool | None = None,
-  **options,
+  **options: Unpack[Options],
 ) -> Profile:
   """Times the stages of a cycle, each a program of its own.
 
@@ -113,148 +118,110 @@ def profile(
     Where the time goes.
   """
   settings = settings_lib.resolve(pair, **options)
-  run = _Staged(settings.plan)
-  how = {"template": template, "items": items}
-  staged = decode_batches(
-    pair, settings, prompts, run.decode, progress=False, **how
+  asked = generation.read(
+    pair, settings, prompts, template=template, items=items
   )
-  first, again = (
-    decode_batches(pair, settings, prompts, decode, progress=progress, **how)
-    for _ in range(2)
-  )
-  decoding_ms = 1e3 * again.seconds - run.prefill
+  size = generation.rows(settings, asked)
+  apart, whole = _Staged(pair, size), Clock(pair, size)
+  staged = generation.decode_all(pair, settings, asked, apart, progress=False)
+  generation.decode_all(pair, settings, asked, whole, progress=progress)
+  whole.cycling = 0.0
+  generation.decode_all(pair, settings, asked, whole, progress=progress)
   return Profile(
-    milliseconds={name: ms / run.cycles for name, ms in run.stages.items()},
-    whole=decoding_ms / run.cycles,
-    prefill=run.prefill / run.batches,
-    cycles=run.cycles,
-    compile_seconds=run.compiling,
-    whole_compile_seconds=first.compile_seconds,
+    milliseconds={
+      name: ms / apart.cycles for name, ms in apart.milliseconds.items()
+    },
+    whole=1e3 * whole.cycling / apart.cycles,
+    prefill=apart.prefill / len(asked),
+    cycles=apart.cycles,
+    compile_seconds=apart.compile_seconds,
+    whole_compile_seconds=whole.compile_seconds,
     tokens=staged.tokens,
     settings=settings,
   )
 
 
-class _Staged:
-  """Runs batches stage by stage, and adds up milliseconds."""
+class _Staged(Rows):
+  """Runs cycles stage by stage, and adds up milliseconds."""
 
-  def __init__(self, plan: decoding.Plan):
-    """Nothing has run yet."""
-    self.plan = plan
-    self.compiling = 0.0
-    self.prefill, self.batches, self.cycles = 0.0, 0, 0
-    names = (
-      ("draft", "target", "verify", "commit")
-      if plan.speculation
-      else ("target", "draw", "commit")
-    )
-    self.stages = dict.fromkeys((*names, "rest"), 0.0)
+  def __init__(self, pair: Pair, size: int):
+    """Has timed nothing yet."""
+    super().__init__(pair, size)
+    self.milliseconds: dict[str, float] = {}
+    self.prefill, self.cycles, self.warm = 0.0, 0, False
 
-  def decode(self, settings, batch: batches.Batch, caches: Caches, items):
-    """A batch, stage by stage; see `decode_batches`."""
-    del settings, items
-    stages = _Stages(self, batch)
-    # All programs are compiled and warm once a first cycle is thrown away.
-    state = stages.cycle(stages.prefill(caches))
-    stages.spent.clear()
-    state = stages.prefill(state.caches)
-    self.prefill += stages.spent.pop("prefill")
-    self.batches += 1
+  def seat(self, run, seat, request, state):
     begin = time.perf_counter()
-    while not np.asarray(state.done).all():
-      state = stages.cycle(state)
+    request, state = jax.block_until_ready(
+      super().seat(run, seat, request, jax.block_until_ready(state))
+    )
+    self.prefill += 1e3 * (time.perf_counter() - begin)
+    return request, state
+
+  def advance(self, run, request, state, *, full):
+    if not self.warm:
+      # All stages are compiled and warm once a first cycle is thrown away.
+      copy = jax.tree.map(jnp.copy, state)
+      self._cycle(run, request, copy)
+      self.milliseconds, self.warm = {}, True
+    begin, before = time.perf_counter(), sum(self.milliseconds.values())
+    finished = np.any if full else np.all
+    while not finished(np.asarray(state.done)):
+      state = self._cycle(run, request, state)
       self.cycles += 1
     total = 1e3 * (time.perf_counter() - begin)
-    for name, ms in stages.spent.items():
-      self.stages[name] += ms
-    self.stages["rest"] += total - sum(stages.spent.values())
-    return jax.device_get(state.records), state.caches, 0.0
+    self._spend("rest", total - sum(self.milliseconds.values()) + before)
+    return state
 
-
-class _Stages:
-  """The stages of one batch. Caches go in donated, apart from the state."""
-
-  def __init__(self, run: _Staged, batch: batches.Batch):
-    """Nothing is compiled: each stage is when its arguments first exist."""
-    self.run, self.plan, self.batch = run, run.plan, batch
-    self.programs, self.spent = {}, {}
-
-  def prefill(self, caches: Caches) -> decoding.State:
-    """The prompts read."""
-    return self._time(
-      "prefill",
-      decoding.prefill,
-      (self.batch.params, self.batch.request, caches),
-      (2,),
-      new=self.batch.new,
-    )
-
-  def cycle(self, state: decoding.State) -> decoding.State:
-    """The stages of `decoding.cycle`, one after the other."""
-    params, request = self.batch.params, self.batch.request
+  def _cycle(self, run, request, state):
+    """The stages of a cycle. Caches go in donated, apart from the state."""
+    params, how = run.batch.params, run.settings.plan.speculation
     caches = state.caches
-    state = dataclasses.replace(state, caches=Caches(None, None))
+    state = dataclasses.replace(state, caches=Caches(_NOTHING, None))
+    time_ = functools.partial(self._time, run)
     drafted = draft_cache = None
-    if self.plan.speculation:
-      drafted, draft_cache = self._time(
+    if how:
+      drafted, draft_cache = time_(
         "draft", _draft, (params, request, state, caches.draft), (3,)
       )
-    drafted, laws, features, cache, logits = self._time(
+    drafted, laws, features, cache, logits = time_(
       "target", _target, (params, request, state, drafted, caches.target), (4,)
     )
-    verdicts = self._time(
-      "verify" if self.plan.speculation else "draw",
-      decoding.verify,
+    verdicts = time_(
+      "verify" if how else "draw",
+      stages.verify,
       (request, state, drafted, laws),
     )
     arguments = request, state, drafted, draft_cache
-    return self._time(
+    return time_(
       "commit", _commit, (*arguments, features, cache, verdicts, logits), (3, 5)
     )
 
-  def _time(self, name, function, arguments, donated=(), **static):
+  def _time(self, run, name, function, arguments, donated=()):
     """Runs a stage and waits for it."""
-    if name not in self.programs:
-      begin = time.perf_counter()
-      self.programs[name] = decoding.compile(
-        function,
-        self.plan if name == "verify" else _of_any_rule(self.plan),
-        *decoding.shapes_of(*arguments),
-        donated=donated,
-        **static,
-      )
-      self.run.compiling += time.perf_counter() - begin
     begin = time.perf_counter()
-    results = jax.block_until_ready(self.programs[name](*arguments))
-    spent = 1e3 * (time.perf_counter() - begin)
-    self.spent[name] = self.spent.get(name, 0.0) + spent
+    program = run.program(function, *arguments, donated=donated)
+    self.compile_seconds += time.perf_counter() - begin
+    begin = time.perf_counter()
+    results = jax.block_until_ready(program(*arguments))
+    self._spend(name, 1e3 * (time.perf_counter() - begin))
     return results
 
-
-def _of_any_rule(plan: decoding.Plan) -> decoding.Plan:
-  """The plan without its rules, of which only one stage knows."""
-  how = plan.speculation
-  how = how and dataclasses.replace(how, verifier=_NO_RULE, others=())
-  return dataclasses.replace(plan, speculation=how)
-
-
-def _undecided(*_):
-  raise AssertionError("a stage that verifies nothing asked for a decision")
-
-
-_NO_RULE = Verifier(decide=_undecided)
+  def _spend(self, name, milliseconds):
+    before = self.milliseconds.get(name, 0.0)
+    self.milliseconds[name] = before + milliseconds
 
 
 def _draft(plan, params, request, state, cache):
-  state = dataclasses.replace(state, caches=Caches(None, cache))
-  drafted = decoding.draft(plan, params, request, state)
+  state = dataclasses.replace(state, caches=Caches(_NOTHING, cache))
+  drafted = stages.draft(plan, params, request, state)
   return drafted._replace(cache=None), drafted.cache
 
 
 def _target(plan, params, request, state, drafted, cache):
   state = dataclasses.replace(state, caches=Caches(cache, None))
-  drafted = decoding.plain(state) if drafted is None else drafted
-  scored = decoding.score(plan, params, request, state, drafted)
+  drafted = stages.plain(state) if drafted is None else drafted
+  scored = stages.score(plan, params, request, state, drafted)
   return drafted, *scored
 
 
@@ -262,6 +229,6 @@ def _commit(
   plan, request, state, drafted, draft_cache, features, cache, verdicts, logits
 ):
   # The laws are not read: the tokens are drawn.
-  scored = Scored(None, features, cache, logits)
+  scored = Scored(cast(jax.Array, None), features, cache, logits)
   drafted = drafted._replace(cache=draft_cache)
-  return decoding.commit(plan, request, state, drafted, scored, verdicts)
+  return stages.commit(plan, request, state, drafted, scored, verdicts)

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 
-from tv_jax import drafting, probs, threefry
+from tv_jax import drafting, probs
 from tv_jax.drafting import Drafted, Growing, News
 from tv_jax.engine.plan import Caches, Params, Plan, Request, State
 from tv_jax.engine.trace import Trace, look
 from tv_jax.models import Cache, compact, mask
 from tv_jax.proposals import INVALID
 from tv_jax.verifiers import checked, is_built_in, toss_and_draw
+from tv_jax.verifiers.decision import Shape
 
 
 class Scored(NamedTuple):
@@ -48,6 +49,8 @@ def draft(
   how = plan.speculation
   if not how:
     return plain(state)
+  assert params.draft is not None
+  assert state.caches.draft is not None
   growing = Growing(
     drafter=how.drafter,
     params=params.draft,
@@ -73,7 +76,8 @@ def score(
   if plan.speculation:
     tree = plan.speculation.tree
     depth = jnp.asarray(tree.depth)
-    ancestors = jnp.asarray((draft.topology or tree).ancestors)
+    shape = cast(Shape, draft.topology or tree)
+    ancestors = jnp.asarray(shape.ancestors)
   else:
     depth, ancestors = jnp.zeros(1, jnp.int32), jnp.ones((1, 1), bool)
   logits, features, cache = plan.target(
@@ -130,14 +134,14 @@ def verify(
     return jax.lax.switch(request.rule, ways, *arguments)
 
   def one(key, topology, tokens, q, p, misshapen):
-    tree = topology or how.tree
+    tree = cast(Shape, topology or how.tree)
     # A law with a NaN in it is NaN throughout. Nothing is drawn from it, or
     # nonsense: the first a rule need not see.
     undefined = jnp.isnan(q[:, 0]) & (tokens[how.tree.inner] != INVALID)
     fault = jnp.any(undefined)
     if misshapen is not None:
       fault |= misshapen
-    if plan.one_by_one:
+    if jax.default_backend() == "cpu":
       # Fused with what is around it, a last digit would differ from program
       # to program.
       tokens, q, p = jax.lax.optimization_barrier((tokens, q, p))
@@ -148,7 +152,7 @@ def verify(
     judged = {
       rule: rule.both(*given)
       for rule in rules
-      if is_built_in(rule) and rule.stop_law in asked
+      if rule.both and is_built_in(rule) and rule.stop_law in asked
     }
     laws = {rule.stop_law: both[1] for rule, both in judged.items()}
     own = functools.partial(decide, judged)
@@ -167,10 +171,7 @@ def verify(
     )
 
   drafted = draft.topology, draft.tokens, draft.laws
-  rows = keys, *drafted, laws, draft.fault
-  if not plan.one_by_one:
-    return jax.vmap(one)(*rows)
-  return jax.lax.map(lambda row: one(*row), rows)
+  return jax.vmap(one)(keys, *drafted, laws, draft.fault)
 
 
 def commit(
@@ -197,6 +198,7 @@ def commit(
   node, active, draft_cache = verdicts.node, ~state.done, draft.cache
   if plan.speculation:
     tree = plan.speculation.tree
+    assert draft_cache is not None
     path = _paths(tree, draft.topology, node)
     gain = jnp.where(active, jnp.asarray(tree.depth)[node] + 1, 0)
     draft_cache = plan.speculation.drafter.commit(
@@ -368,5 +370,5 @@ def _law(plan, temperature):
 
 def _keys(request, state):
   """[B, 2] of each row's cycle: one to draft with, one to verify with."""
-  keys = jax.vmap(threefry.fold_in)(request.keys, state.records.cycles)
-  return jax.vmap(threefry.split)(keys)
+  keys = jax.vmap(jax.random.fold_in)(request.keys, state.records.cycles)
+  return jax.vmap(jax.random.split)(keys)

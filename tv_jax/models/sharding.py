@@ -7,7 +7,13 @@ one after each of its two row-split products.
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import (
+  AxisType,
+  Mesh,
+  NamedSharding,
+  PartitionSpec,
+  Sharding,
+)
 
 from tv_jax.models.config import Config
 
@@ -29,7 +35,7 @@ def placement(axes: str, mesh: Mesh | None) -> NamedSharding | None:
   )
 
 
-def put(arrays, place: NamedSharding | None):
+def put(arrays, place: Sharding | None):
   """Arrays of the host on devices, some of which may be another process's.
 
   Every process is to have the same arrays, and puts what is for its devices.

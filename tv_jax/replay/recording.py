@@ -6,24 +6,24 @@ import pathlib
 import time
 import warnings
 from collections.abc import Sequence
+from typing import Unpack
 
 import jax
 import numpy as np
 
 from tv_jax import engine
 from tv_jax.edge import names
-from tv_jax.engine import decoding
+from tv_jax.engine.driver import Rows, where
 from tv_jax.engine.pair import Pair
 from tv_jax.replay import files, merging
 from tv_jax.replay import step as step_lib
 from tv_jax.replay.data import Cycles
 from tv_jax.replay.step import Seen
 
-# What was recorded is written after a batch, when so many seconds have passed.
+# What was recorded is written once in so many seconds.
 SAVE_EVERY = 600.0
 
 
-@engine.with_options
 def record(
   pair: Pair,
   prompts: engine.Prompts,
@@ -32,7 +32,7 @@ def record(
   template: str = "raw",
   items: Sequence[int] | None = None,
   progress: bool | None = None,
-  **options,
+  **options: Unpack[engine.Options],
 ) -> engine.Generation:
   """Generates, and keeps every cycle's tree, tokens, and laws in a file.
 
@@ -59,17 +59,13 @@ def record(
   settings = engine.resolve(pair, **options)
   if settings.plan.speculation is None:
     raise ValueError("verifier=None drafts nothing that could be recorded")
-  recording = _Recording(pair, settings, path)
+  asked = engine.read(pair, settings, prompts, template=template, items=items)
+  size = min(settings.batch_size, len(asked))
+  recording = _Recording(pair, size, settings, path)
   complete = False
   try:
-    result = engine.decode_batches(
-      pair,
-      settings,
-      prompts,
-      recording.decode,
-      template=template,
-      items=items,
-      progress=progress,
+    result = engine.decode_all(
+      pair, settings, asked, recording, progress=progress
     )
     complete = True
   finally:
@@ -77,56 +73,47 @@ def record(
   return result
 
 
-class _Recording:
-  """The cycles so far, on the host."""
+class _Recording(Rows):
+  """Runs cycles one by one, and has those so far on the host."""
 
-  def __init__(self, pair, settings, path):
-    self.pair, self.settings, self.path = pair, settings, path
-    self.kept = []  # of each cycle of a batch: what was seen, items, numbers
+  def __init__(self, pair, size, settings, path):
+    """Has recorded nothing yet."""
+    super().__init__(pair, size)
+    self.settings, self.path = settings, path
+    self.items = np.zeros(size, np.int64)  # of what is in each row
+    self.kept = []  # of each cycle: what was seen, items, numbers
     self.left_out, self.saved = 0, time.monotonic()
 
-  def decode(self, settings, batch, caches, items):
-    """A batch from the host, cycle by cycle; see `decode_batches`."""
-    plan, params, request = settings.plan, batch.params, batch.request
-    begin = time.perf_counter()
-    prefill = decoding.compile(
-      decoding.prefill,
-      plan,
-      *decoding.shapes_of(params, request, caches),
-      donated=(2,),
-      new=batch.new,
-    )
-    compiling = time.perf_counter() - begin
-    state = prefill(params, request, caches)
-    begin = time.perf_counter()
-    step = decoding.compile(
-      step_lib.step,
-      plan,
-      *decoding.shapes_of(params, request, state),
-      donated=(2,),
-      places=_as_before,
-    )
-    compiling += time.perf_counter() - begin
-    number, done = 0, np.asarray(state.done)
-    while not done.all():
-      state, seen = step(params, request, state)
-      done, seen = jax.device_get((state.done, seen))
-      self.keep(seen, items, number)
-      number += 1
-    if time.monotonic() - self.saved > SAVE_EVERY:
-      self.save(complete=False)
-    return jax.device_get(state.records), state.caches, compiling
+  def seat(self, run, seat, request, state):
+    self.items[int(seat.row)] = int(seat.item)
+    return super().seat(run, seat, request, state)
 
-  def keep(self, seen: Seen, items, number):
-    """Takes the active rows of a batch's cycle, but for those with a NaN."""
+  def advance(self, run, request, state, *, full):
+    arguments = run.batch.params, request, state
+    begin = time.perf_counter()
+    step = run.program(
+      step_lib.step, *arguments, donated=(2,), places=_as_before
+    )
+    self.compile_seconds += time.perf_counter() - begin
+    done, finished = np.asarray(state.done), np.any if full else np.all
+    while not finished(done):
+      number = np.asarray(state.records.cycles)
+      state, seen = step(run.batch.params, request, state)
+      done, seen = jax.device_get((state.done, seen))
+      self.keep(seen, number)
+      if time.monotonic() - self.saved > SAVE_EVERY:
+        self.save(complete=False)
+    return state
+
+  def keep(self, seen: Seen, numbers: np.ndarray):
+    """Takes the active rows of a cycle, but for those with a NaN."""
     sound = np.isfinite(seen.q).all((1, 2)) & np.isfinite(seen.p).all((1, 2))
     for expected in seen.expected.values():
       sound &= np.isfinite(expected)
     rows = np.flatnonzero(seen.active & sound)
     self.left_out += int((seen.active & ~sound).sum())
     seen = jax.tree.map(lambda array: array[rows], seen)
-    items = np.array(items, np.int64)[rows]
-    self.kept.append((seen, items, np.full(len(rows), number)))
+    self.kept.append((seen, self.items[rows], numbers[rows]))
 
   def save(self, complete: bool):
     """Writes the cycles so far, if there are any."""
@@ -172,7 +159,7 @@ class _Recording:
       "left_out_for_nan": self.left_out,
       "vocabulary": config.vocab_size,
       "target": str(self.pair.target.source),
-      "draft": str(self.pair.draft.source),
+      "draft": str(self.pair.draft and self.pair.draft.source),
       "draft_kind": self.pair.draft_kind,
       "draft_temperature": how.draft_temperature,
       "top_k": how.plan.top_k,
@@ -190,7 +177,7 @@ class _Recording:
 def _as_before(params, request, state):
   """The next state where this one lies, to be given instead of it."""
   del params, request
-  return jax.tree.map(lambda array: array.sharding, state), None
+  return where(state), None
 
 
 def _writable(path) -> pathlib.Path:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tv_jax.engine import decoding
+from tv_jax.engine import stages
 from tv_jax.replay import merging
 
 
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
 def step(plan, params, request, state):
   """A cycle, and what is kept of it."""
-  after, draft, laws = decoding.observe(plan, params, request, state)
+  after, draft, laws = stages.observe(plan, params, request, state)
   tree = plan.speculation.tree
   distinct = plan.speculation.proposal.distinct
 
@@ -36,10 +36,7 @@ def step(plan, params, request, state):
     return merging.merge(tree, *drawn, distinct=distinct, topology=topology)
 
   rows = draft.topology, draft.tokens, draft.laws, laws[:, tree.inner]
-  if plan.one_by_one:
-    tokens, q, p = jax.lax.map(merge, rows)
-  else:
-    tokens, q, p = jax.vmap(merge)(rows)
+  tokens, q, p = jax.vmap(merge)(rows)
 
   def column(buffer):  # a row that is done has nothing to say
     cycle = state.records.cycles[:, None]

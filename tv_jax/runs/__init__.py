@@ -12,8 +12,7 @@ if TYPE_CHECKING:
   from tv_jax.runs.asking import grid, read_questions
   from tv_jax.runs.config import from_config
   from tv_jax.runs.hosts import join
-  from tv_jax.runs.loading import load
-  from tv_jax.runs.running import run, unchanged
+  from tv_jax.runs.running import load, run, unchanged
   from tv_jax.runs.settings import Run, to_dict
 
 __all__ = [
@@ -35,7 +34,7 @@ _PLACES = {
   "grid": "runs.asking:grid",
   "join": "runs.hosts:join",
   "keep_programs": "engine.programs:keep",
-  "load": "runs.loading:load",
+  "load": "runs.running:load",
   "read_questions": "runs.asking:read_questions",
   "run": "runs.running:run",
   "to_dict": "runs.settings:to_dict",

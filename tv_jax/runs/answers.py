@@ -7,19 +7,25 @@ as it would have. Of answers that wait for one before, a crash loses them.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+import jax
+import numpy as np
 
 from tv_jax import engine
 from tv_jax.engine import batches
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.plan import Records
+from tv_jax.engine.trace import Trace
 from tv_jax.models import templates
-from tv_jax.runs import asking, lines, store
+from tv_jax.proposals import INVALID
+from tv_jax.runs import asking, store
 from tv_jax.runs import questions as questions_lib
-from tv_jax.runs.hosts import Hosts
 from tv_jax.runs.questions import Question
 from tv_jax.runs.records import Answer, Key, Method
 from tv_jax.runs.settings import Run
+from tv_jax.tree import Tree, placed
 
 
 class Asked(NamedTuple):
@@ -60,10 +66,8 @@ class Answerer:
     pair: Pair,
     settings: Run,
     questions: Sequence[Question],
-    results: store.Store | store.Mirror,
+    results: store.Store,
     advance: Callable[[], None],
-    hosts: Hosts,
-    taken: Mapping[Key, Answer],
     ahead: engine.Ahead,
   ):
     """Nothing is asked yet.
@@ -74,15 +78,13 @@ class Answerer:
       questions: What is asked.
       results: Where answers are kept.
       advance: Called after each.
-      hosts: The processes that decode together.
-      taken: Answers that need no decoding.
       ahead: What compiles for methods to come.
     """
     self.pair, self.settings, self.results = pair, settings, results
     self.questions, self.advance = questions, advance
-    self.hosts, self.taken, self.ahead = hosts, taken, ahead
+    self.ahead = ahead
     self.rows = engine.Rows(pair, settings.batch_size)
-    self.piece = lines.pieces(pair.tokenizer)
+    self.piece = pieces(pair.tokenizer)
     shown = ()
     if settings.explorer.per_task:
       shown = questions_lib.limit(
@@ -98,7 +100,7 @@ class Answerer:
       method
       for method in methods
       if any(
-        row.tokens and not self.there(row.key._replace(method=method))
+        row.tokens and row.key._replace(method=method) not in self.results
         for row in rows
       )
     ]
@@ -122,10 +124,6 @@ class Answerer:
       for question in self.questions
       if turn < len(question.turns)
     }
-
-  def there(self, key: Key) -> bool:
-    """Whether there is nothing to decode."""
-    return key in self.results or key in self.taken
 
   def longest(self, rows: Sequence[Asked]) -> int:
     """What all batches of a turn are padded to."""
@@ -162,7 +160,7 @@ class Answerer:
     """Puts those answers of a turn into the store that are not there."""
     missing = [row for row in asked if row.key not in self.results]
     decoded = iter(())
-    waiting = [row for row in missing if row.tokens and not self.there(row.key)]
+    waiting = [row for row in missing if row.tokens]
     if waiting:
       longest = self.longest(asked)
       self.ahead.reach(how, self.settings.batch_size, longest)
@@ -174,25 +172,18 @@ class Answerer:
       ]
       decoded = self.rows.decode(how, prompts, longest)
     for row in missing:
-      own = self.taken.get(row.key)
-      records = None
-      if own is None and row.tokens:
-        records = next(decoded)
-      self.hosts.together(functools.partial(self.keep, how, row, own, records))
+      records = next(decoded) if row.tokens else None
+      self.results.append(self.answer(how, row, records))
+      self.advance()
     # There is nothing more; what it holds can be used again.
     next(decoded, None)
-
-  def keep(self, how, row: Asked, own: Answer | None, records) -> None:
-    """Puts an answer into the store."""
-    self.results.append(own or self.answer(how, row, records))
-    self.advance()
 
   def answer(self, how, asked: Asked, records) -> Answer:
     """An answer, or the error in its place."""
     key, question = asked.key, asked.question
     if asked.error:
       return Answer(**key._asdict(), error=asked.error)
-    found = lines.line(records, 0, how, self.pair.tokenizer)
+    found = line(records, 0, how, self.pair.tokenizer)
     if self.settings.exact_match and key.turn < len(question.references):
       known = question.references[key.turn]
       found["right"] = any(
@@ -200,7 +191,88 @@ class Answerer:
       )
     if how.plan.trace and key.turn == 0 and key.question in self.shown:
       found["prompt"] = question.turns[0]
-      found["trace"] = lines.traced(
+      found["trace"] = traced(
         engine.trace_of(records, 0), how, found["tokens"], self.piece
       )
     return Answer(**key._asdict(), **found)
+
+
+def line(records: Records, row: int, how: engine.Settings, tokenizer) -> dict:
+  """What is kept of an answer: from it, every table is made."""
+  cycles = int(records.cycles[row])
+  tokens = records.tokens[row, : int(records.kept[row])].tolist()
+  drafted = {"drafted": records.drafted[row, :cycles].tolist()}
+  return {
+    "tokens": tokens,
+    "text": tokenizer.decode(tokens, skip_special_tokens=True),
+    "accepted": records.accepted[row, :cycles].tolist(),
+    **(drafted if how.plan.speculation else {}),
+    "expected": {
+      name: _numbers(records.expected[name][row, :cycles])
+      for name, _ in how.plan.panel
+    },
+    "stops": records.stops[row].tolist(),
+    "faults": int(records.faults[row]),
+  }
+
+
+def pieces(tokenizer) -> Callable[[int], str]:
+  """What single tokens look like inside a text."""
+  # A piece shows its leading space only after another one.
+  before = tokenizer("a", add_special_tokens=False).input_ids
+
+  @functools.cache
+  def piece(token):
+    text = tokenizer.decode([*before, token])
+    return text[len(tokenizer.decode(before)) :]
+
+  return piece
+
+
+def traced(
+  trace: Trace,  # its arrays, [cycles, N]
+  how: engine.Settings,
+  tokens: list[int],
+  piece: Callable[[int], str],
+) -> list[dict]:
+  """The trees of an answer's first cycles, for somebody to look at."""
+  tree = how.plan.speculation.tree
+  directions = {rule.name: rule.direction for rule in how.rules}
+  cycles, end = [], 0
+  for i, node in enumerate(trace.node.tolist()):
+    end += int(tree.depth[node]) + 1
+    own = jax.tree.map(lambda array, i=i: array[i], trace)
+    if isinstance(tree, Tree):
+      parents = tree.parents
+    else:  # without the places where nothing is
+      parents, places = placed(own.parent)
+      node = int(np.searchsorted(places, node))
+      own = jax.tree.map(lambda x, at=places: x[at] if x.ndim else x, own)
+    drawn = own.tokens.tolist()
+    # The root was not drawn here.
+    missing = np.array([True, *(token == INVALID for token in drawn[1:])])
+    laws = {
+      name: _numbers(np.where(missing, np.nan, getattr(own, name)))
+      for name in ("p", "q", "drawn")
+    }
+    cycles.append(
+      {
+        "cycle": i,
+        "parents": [*parents],
+        "pieces": [None if t == INVALID else piece(t) for t in drawn],
+        **laws,
+        "coins": _numbers(own.coins),
+        "stop": {name: _numbers(law) for name, law in own.stop.items()},
+        "direction": {name: directions[name] for name in trace.stop},
+        "node": node,
+        # Where the end or the limit cut, the bonus was not kept.
+        "bonus": piece(tokens[end - 1]) if end <= len(tokens) else None,
+      }
+    )
+  return cycles
+
+
+def _numbers(values) -> list[float | None]:
+  """As few digits as give the same float32 again; None for a NaN."""
+  values = np.asarray(values, np.float32)
+  return [float(str(x)) if np.isfinite(x) else None for x in values]

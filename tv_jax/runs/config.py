@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.edge import names
+from tv_jax.edge import checks, names
 from tv_jax.models import templates
 from tv_jax.models.config import DTYPES, INT8
-from tv_jax.runs import asking, frozen
+from tv_jax.runs import asking
 from tv_jax.runs.records import AXES
 from tv_jax.runs.settings import Run
 
@@ -46,7 +46,7 @@ def from_config(config) -> Run:
     short = {("all",): raw["trees"], ("first",): raw["trees"][:1]}
     stages = short.get(stages, stages) if isinstance(stages, tuple) else stages
     raw["timing"] = {**raw["timing"], "stages": stages}
-  settings = frozen.build(Run, raw)
+  settings = checks.read(checks.build(Run), raw)
   faults = [*_wrong_names(settings), *_wrong_numbers(settings)]
   if faults:
     raise ValueError("; ".join(faults))

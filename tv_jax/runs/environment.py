@@ -17,7 +17,7 @@ _PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
 
 def describe() -> dict:
   """Versions, devices and the date; `date` alone differs from run to run."""
-  devices = jax.devices()
+  devices, processes = jax.devices(), jax.process_count()
   return {
     "tv_jax": importlib.metadata.version("tv_jax"),
     "revision": _revision(),
@@ -26,17 +26,11 @@ def describe() -> dict:
     "system": platform.system(),
     "device": devices[0].device_kind,
     "devices": len(devices),
-    **_processes(),
+    **({"processes": processes} if processes > 1 else {}),
     "cpu": cpu(),
     "cores": cores(),
     "date": datetime.date.today().isoformat(),
   }
-
-
-def _processes() -> dict:
-  """How many there are, of a run on several."""
-  count = jax.process_count()
-  return {"processes": count} if count > 1 else {}
 
 
 def cores() -> int:

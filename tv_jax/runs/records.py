@@ -8,8 +8,10 @@ axis of the grid is a field of `Method`; docs/runs.md says what goes with it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from tv_jax.edge import checks
 
 PLAIN = "plain"  # the verifier of decoding without a draft
 NONE = "none"  # its tree and its proposal
@@ -21,7 +23,7 @@ class Method:
   """A way to decode: a point of the grid.
 
   None stands for all values of a field, where methods that differ in it are
-  taken together. A later field's default is what was done before it was there.
+  taken together.
 
   Attributes:
     tree: As the config names it.
@@ -39,7 +41,7 @@ class Method:
 
   @classmethod
   def of(cls, fields: Mapping) -> Method:
-    """The method among a line's fields; what they lack has its default."""
+    """Returns the method among a line's fields."""
     return cls(**{name: fields[name] for name in AXES if name in fields})
 
   @property
@@ -83,6 +85,16 @@ class Method:
 AXES = tuple(field.name for field in dataclasses.fields(Method))
 
 
+_KEY = checks.fields(
+  {
+    "task": checks.text,
+    "question": checks.either(checks.integer(), checks.text),
+    "turn": checks.integer(least=0),
+    **dict.fromkeys(AXES, checks.either(checks.number(), checks.text)),
+  }
+)
+
+
 class Key(NamedTuple):
   """Which answer it is."""
 
@@ -93,22 +105,9 @@ class Key(NamedTuple):
 
   @classmethod
   def of(cls, line) -> Key:
-    """The key of a line; ValueError if it has none."""
-    if not isinstance(line, dict):
-      raise ValueError("an item must be a dict")
-    asked = cls._fields[:-1]
-    names = *asked, *AXES
-    missing = [name for name in names if name not in line]
-    # An axis that came later has a default: older lines mean that.
-    missing = [one for one in missing if getattr(Method, one, None) is None]
-    if missing:
-      raise ValueError(f"an item without {', '.join(missing)}")
-    for name in names:
-      if not isinstance(line.get(name, 0), str | int | float):
-        raise ValueError(
-          f"an item's {name} must be a string or a number, not {line[name]!r}"
-        )
-    return cls(*(line[name] for name in asked), Method.of(line))
+    """Returns the key of a line; ValueError if it has none."""
+    checks.read(_KEY, line)
+    return cls(*(line[name] for name in cls._fields[:-1]), Method.of(line))
 
   @property
   def fields(self) -> dict:
@@ -171,8 +170,9 @@ class Answer:
       ValueError: In one line, all that is missing or of a wrong type.
     """
     key = Key.of(line)
-    if found := [*dict.fromkeys(_faults_of(line))][:3]:
-      raise ValueError(f"{key}: {'; '.join(found)}")
+    check = _FAILED if "error" in line else _RESULTS
+    if told := checks.wrong(check, line, most=3) or _other_counts(line):
+      raise ValueError(f"{key}: {told}")
     names = (field.name for field in dataclasses.fields(cls))
     own = {name: line[name] for name in names if name in line}
     return cls(**own | key._asdict())
@@ -190,79 +190,49 @@ class Answer:
     kept = {
       name: value
       for name, value in vars(self).items()
-      if name in _RESULTS or value is not None
+      if name not in _OPTIONAL or value is not None
     }
     del kept["method"]
     return self.key.fields | kept
 
 
-_UNKNOWN = (int, float, type(None))
-_RESULTS = {
-  "tokens": [int],
-  "text": str,
-  "accepted": [int],
-  "expected": {},
-  "faults": int,
-  "right": (bool, type(None)),
-}
-_CYCLE = {
-  **dict.fromkeys(("parents", "pieces", "p", "q", "drawn", "coins"), list),
-  "stop": {},
-  "node": int,
-}
+_OPTIONAL = ("drafted", "prompt", "trace", "error")
+_COUNTS = checks.list_of(checks.integer())
+_LIST = checks.list_of(checks.anything)
+_BY_NAME = checks.mapping_of(checks.anything)
+_BY_RULE = checks.list_of(checks.optional(checks.number()))
+_CYCLE = checks.fields(
+  {
+    **dict.fromkeys(("parents", "pieces", "p", "q", "drawn", "coins"), _LIST),
+    "stop": _BY_NAME,
+    "node": checks.integer(),
+  },
+  direction=_BY_NAME,
+)
+_FAILED = checks.fields({"error": checks.text})
+_RESULTS = checks.fields(
+  {
+    "tokens": _COUNTS,
+    "text": checks.text,
+    "accepted": _COUNTS,
+    "expected": checks.mapping_of(_BY_RULE),
+    "faults": checks.integer(),
+    "right": checks.optional(checks.boolean),
+  },
+  drafted=_COUNTS,
+  trace=checks.list_of(_CYCLE),
+)
 
 
-def _faults_of(line) -> Iterator[str]:
-  """What is wrong with an answer's results."""
+def _other_counts(line) -> str:
+  """Returns what has not a number for each cycle of an answer."""
   if "error" in line:
-    yield from faults({"error": str}, line)
-    return
-  yield from faults(_RESULTS, line)
-  by_cycle = {}
-  if isinstance(line.get("expected"), Mapping):
-    for name, values in line["expected"].items():
-      by_cycle[f"expected.{name}"] = _UNKNOWN, values
-  if "drafted" in line:  # since it is kept
-    by_cycle["drafted"] = int, line["drafted"]
-  for name, (kind, values) in by_cycle.items():
-    yield from faults([kind], values, name)
-    sides = values, line.get("accepted")
-    lists = [side for side in sides if isinstance(side, list)]
-    if len({*map(len, lists)}) > 1:
-      yield f"{name} has not a number for each cycle"
-  if "trace" in line:
-    yield from faults([_CYCLE], line["trace"], "trace")
-    for cycle in line["trace"] if isinstance(line["trace"], list) else ():
-      if isinstance(cycle, dict) and "direction" in cycle:  # since it is kept
-        yield from faults({}, cycle["direction"], "trace[].direction")
-
-
-def faults(kind, value, where: str = "") -> Iterator[str]:
-  """What a JSON value, called `where`, lacks to be of a kind.
-
-  A kind is a type or several; a list of a kind; or a dict with these fields.
-  """
-  if isinstance(kind, dict):
-    if not isinstance(value, Mapping):
-      yield f"{where or 'it'} must hold fields"
-      return
-    for name, inner in kind.items():
-      place = f"{where}.{name}" if where else name
-      if name in value:
-        yield from faults(inner, value[name], place)
-      else:
-        yield f"{place} is missing"
-  elif isinstance(kind, list):
-    if not isinstance(value, list):
-      yield f"{where or 'it'} must be a list"
-      return
-    for one in value:
-      yield from faults(kind[0], one, f"{where}[]")
-  else:
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    # True is an int, but no number.
-    if type(value) not in kinds:
-      yield f"{where}={value!r} is of a wrong type"
+    return ""
+  by_cycle = {f"expected.{k}": v for k, v in line["expected"].items()}
+  by_cycle["drafted"] = line.get("drafted", line["accepted"])
+  count = len(line["accepted"])
+  wrong = [name for name, own in by_cycle.items() if len(own) != count]
+  return f"{', '.join(wrong)}: give a number for each cycle" if wrong else ""
 
 
 def text(value) -> str:

@@ -1,35 +1,84 @@
 """A whole run: the grid's answers, then speed, into one folder."""
 
-import contextlib
-import dataclasses
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from tv_jax import engine
+import jax
+
+from tv_jax import drafting, engine, models
+from tv_jax import tree as tree_lib
+from tv_jax.edge.reading import place_of
+from tv_jax.engine import pair as pair_lib
+from tv_jax.engine import sizes
 from tv_jax.engine.pair import Pair
-from tv_jax.models import templates
-from tv_jax.runs import (
-  asking,
-  environment,
-  known,
-  metrics,
-  sources,
-  store,
-  timing,
-)
+from tv_jax.models import memory, sharding, templates
+from tv_jax.runs import asking, environment, metrics, sources, store, timing
 from tv_jax.runs import config as config_lib
 from tv_jax.runs.answers import Answerer
-from tv_jax.runs.hosts import ALONE, Hosts
-from tv_jax.runs.loading import load
-from tv_jax.runs.records import Answer
 from tv_jax.runs.settings import Run, to_dict
-from tv_jax.runs.store import checks
 from tv_jax.runs.store import unit as unit_lib
 
-# What the programs that run in lockstep are made by.
-_ALIKE = ("tv_jax", "jax", "jaxlib", "flax", "transformers", "device")
+
+def load(settings: Run) -> Pair:
+  """Returns the pair of a run's settings; refuses batches that cannot fit."""
+  own, mesh = settings.models, None
+  if own.devices > 1:
+    if own.devices > (there := jax.device_count()):
+      raise ValueError(
+        f"models.devices={own.devices}: there are only {there} devices"
+      )
+    mesh = sharding.mesh(jax.devices()[: own.devices])
+  draft, target = map(place_of, (own.draft, own.target))
+  check_memory(settings, target, draft)
+  return pair_lib.load(
+    draft,
+    target,
+    draft_kind=own.draft_kind,
+    dtype=own.dtype or None,
+    mesh=mesh,
+    shard_draft=own.shard_draft,
+    draft_revision=own.draft_revision or None,
+    revision=own.revision or None,
+  )
+
+
+def check_memory(settings: Run, target: str, draft: str) -> None:
+  """Refuses a run of which some batch cannot fit, before a weight is read.
+
+  Checkpoints on the hub are no files here yet: what they take is checked once
+  they are loaded, for each batch before it is compiled.
+
+  Raises:
+    ValueError: In one line, the estimate and the remedy, or what is wrong with
+      a config.json.
+  """
+  if not (os.path.isdir(target) and os.path.isdir(draft)):
+    return
+  own = settings.models
+  way, dtype = drafting.KINDS[own.draft_kind], own.dtype or None
+  if dtype is None and jax.default_backend() == "cpu":
+    dtype = "float32"
+  target_config = models.read_config(target, dtype)
+  draft_config = way.read_config(draft, target_config, dtype)
+  prompt = sizes.prompt_slots(max(settings.padded_to, 1))
+  new = sizes.new_slots(settings.max_new_tokens)
+  traced = settings.explorer.cycles if settings.explorer.per_task else 0
+  for tree in (None, *map(tree_lib.parse, settings.trees)):
+    batch = sizes.Batch(
+      rows=settings.batch_size,
+      prompt=prompt,
+      new=new,
+      panel=len({*settings.verifiers, settings.baseline}) if tree else 0,
+      trace=min(traced, settings.max_new_tokens) if tree else 0,
+      devices=own.devices,
+      split_draft=way.follows_target or own.shard_draft,
+    )
+    drafted = draft_config if tree else None
+    parts = sizes.estimate(target_config, drafted, own.draft_kind, tree, batch)
+    what = sizes.describe(settings.batch_size, prompt, new, tree)
+    memory.check(parts, jax.devices()[: own.devices], what)
 
 
 def run(
@@ -38,8 +87,7 @@ def run(
   say: Callable[[str], None] = lambda line: None,
   advance: Callable[[int, int], None] = lambda done, count: None,
   load: Callable[[Run], Pair] = load,
-  hosts: Hosts = ALONE,
-  others: Iterable[pathlib.Path] = (),
+  opened: Callable[..., store.Store] = store.Store,
   times: bool = True,
 ) -> None:
   """Runs what is left of a config's grid.
@@ -50,9 +98,7 @@ def run(
     say: Told what is going on, a line at a time.
     advance: Told how many answers there are, and how many there will be.
     load: Has the pair; another one if several runs share it.
-    hosts: The processes that run it together.
-    others: Folders of other runs: answers that one of them has, and that this
-      run would give again, are not decoded again. Of a process alone.
+    opened: Opens the store: of several processes, their common one.
     times: Whether to take times, where the config asks for any. If not, a run
       that lacks nothing else stays unfinished, its programs compiled: the next
       call takes them, when the machine is quiet. What it says of compiling is
@@ -65,45 +111,32 @@ def run(
   """
   settings = config
   if not isinstance(config, Run):
-    settings = hosts.together(lambda: config_lib.from_config(config))
-  folder = pathlib.Path(workdir)
-  questions = hosts.together(lambda: asking.read_questions(settings))
+    settings = config_lib.from_config(config)
+  questions = asking.read_questions(settings)
   described = environment.describe()
-  alike = {name: described[name] for name in _ALIKE}
-  hosts.check_same({"config": to_dict(settings), "environment": alike})
-  with _opened(hosts, folder, to_dict(settings), described) as results:
+  with opened(workdir, to_dict(settings), described) as results:
     if results.environment_changes:
       say(
         "the answers that are there are of another environment: "
         + "; ".join(results.environment_changes)
       )
-    hosts.together(lambda: checks.check(folder, results.items, settings.trees))
     methods = asking.grid(settings)
     turns = sum(len(question.turns) for question in questions)
     count = turns * len(methods)
-    hosts.together(lambda: results.expect(count))
-    finished = hosts.of_first(
-      lambda: (folder / "DONE").exists() and len(results) == count
-    )
-    read = hosts.together(lambda: sources.hashes(settings, questions, finished))
-    hosts.together(lambda: results.keep_sources(read))
+    results.expect(count)
+    finished = results.done and len(results) == count
+    results.keep_sources(sources.hashes(settings, questions, finished))
     if finished:
       say(f"{count} answers are all there")
       return
-    hosts.check_same({"sources": read})
-    pair = hosts.together(lambda: _loaded(load, settings))
-    taken = {}
-    if not hosts.several:
-      found = known.answers(settings, results.environments, read, others)
-      taken = {
-        key: one
-        for key, one in found.items()
-        if key.method in methods and key not in results
-      }
-    told = f"{count} answers in {len(methods)} cells, {len(results)} are there"
-    say(f"{told}, {len(taken)} in other runs" if taken else told)
-    timed = hosts.of_first((folder / "timing.json").exists)
-    speed = None if timed else timing.plan(pair, settings, questions, say)
+    pair = load(settings)
+    # A template that serves no question is no fault of single questions.
+    templates.encode(settings.models.template, pair.tokenizer, ["a"])
+    results.meet()  # one process may have no weights
+    say(f"{count} answers in {len(methods)} cells, {len(results)} are there")
+    speed = None
+    if not results.timed:
+      speed = timing.plan(pair, settings, questions, say)
     with engine.Ahead(pair) as ahead:
       answer = Answerer(
         pair,
@@ -111,8 +144,6 @@ def run(
         questions,
         results,
         lambda: advance(len(results), count),
-        hosts,
-        taken,
         ahead,
       )
       answer.expect(methods)
@@ -127,13 +158,14 @@ def run(
         ahead.finish()
         return
       if speed:
-        measured = timing.measure(pair, settings, speed, say, ahead, hosts)
-        hosts.together(lambda: results.save_timing(measured))
-    hosts.together(results.finish)
+        results.save_timing(
+          timing.measure(pair, settings, speed, say, ahead, results.meet)
+        )
+    results.finish()
 
 
 def unchanged(folder: pathlib.Path) -> bool:
-  """Whether a finished run's sources are what they were, as `run` sees it.
+  """Returns whether a finished run's sources are what they were.
 
   Raises:
     ValueError: Its config is none, or names what is not to be had any more.
@@ -145,39 +177,6 @@ def unchanged(folder: pathlib.Path) -> bool:
   questions = asking.read_questions(settings)
   now = sources.hashes(settings, questions, finished=True)
   return not unit_lib.changed(there, now)
-
-
-@contextlib.contextmanager
-def _opened(hosts, folder, config, described):
-  """The store; in all processes but the first a mirror of it."""
-  with contextlib.ExitStack() as held:
-    results = hosts.together(
-      lambda: (
-        held.enter_context(store.Store(folder, config, described))
-        if hosts.first
-        else store.Mirror()
-      )
-    )
-    if hosts.several:
-      lines = hosts.of_first(
-        lambda: [_without_trace(answer) for answer in results.items]
-      )
-      for line in lines if not hosts.first else ():
-        results.append(Answer.of(line))
-    yield results
-
-
-def _without_trace(answer) -> dict:
-  """An answer's line as far as others are made from it."""
-  return dataclasses.replace(answer, trace=None).line
-
-
-def _loaded(load, settings) -> Pair:
-  """The pair."""
-  pair = load(settings)
-  # A template that serves no question is no fault of single questions.
-  templates.encode(settings.models.template, pair.tokenizer, ["a"])
-  return pair
 
 
 def _told(method, results, begin) -> str:

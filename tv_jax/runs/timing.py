@@ -5,29 +5,19 @@ of them alike. Nothing else is computed: no panel, no trace.
 """
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
 
 from tv_jax import engine
-from tv_jax.engine import batches
+from tv_jax.engine import timing as engine_timing
 from tv_jax.engine.pair import Pair
 from tv_jax.runs import answers, asking, environment
 from tv_jax.runs import questions as questions_lib
-from tv_jax.runs.hosts import ALONE, Hosts
 from tv_jax.runs.questions import Question
 from tv_jax.runs.records import Method
 from tv_jax.runs.settings import Run
-
-
-class Timed(NamedTuple):
-  """One answer."""
-
-  seconds: float
-  tokens: int
-  cycles: int
 
 
 class Plan(NamedTuple):
@@ -81,29 +71,36 @@ def measure(
   planned: Plan,
   say: Callable[[str], None],
   ahead: engine.Ahead,
-  hosts: Hosts = ALONE,
+  meet: Callable[[], None] = lambda: None,
 ) -> dict:
   """Times the methods; what is kept as a run's timing.
 
-  Nothing is compiled beside what is timed.
+  Nothing is compiled beside what is timed. `meet` is called between answers.
   """
   asked, hows, longest = planned
-  compiling = {}
-  for method, how in hows.items():
-    hosts.together()
-    say(f"timing: {method} (compiling)")
-    before = ahead.reach(how, 1, longest)
-    _, own = _time(pair, how, asked[0], longest)
-    compiling[method] = before or own
-  ahead.settle()
-  say(f"timing: {len(hows)} methods in turn on {len(asked)} questions")
-  order, found = [*hows], {method: [] for method in hows}
-  for turn in range(settings.timing.rounds):
-    for place, one in enumerate(asked):
-      first = (turn + place) % len(order)
-      hosts.together()
-      for method in (*order[first:], *order[:first]):
-        found[method].append(_time(pair, hows[method], one, longest)[0])
+  prompts = [
+    engine.Prompt(tokens, asking.number(question.question_id, 0), limit)
+    for question, tokens, limit in asked
+  ]
+  ahead_of = {}
+
+  def before(method, warm):
+    meet()
+    if not warm:
+      say(f"timing: {method} (compiling)")
+      ahead_of[method] = ahead.reach(hows[method], 1, longest)
+      if len(ahead_of) == len(hows):
+        ahead.settle()
+        say(f"timing: {len(hows)} methods in turn on {len(asked)} questions")
+
+  found, compiling = engine_timing.in_turn(
+    pair,
+    hows,
+    prompts,
+    longest,
+    rounds=settings.timing.rounds,
+    before=before,
+  )
   timed = [question for question, *_ in asked] * settings.timing.rounds
   return {
     "environment": environment.describe(),
@@ -113,12 +110,12 @@ def measure(
         "questions": [question.question_id for question in timed],
         "tasks": [question.task for question in timed],
         "seconds": [one.seconds for one in found[method]],
-        "tokens": [one.tokens for one in found[method]],
-        "cycles": [one.cycles for one in found[method]],
-        "compile_seconds": compiling[method],
+        "tokens": [int(one.records.kept[0]) for one in found[method]],
+        "cycles": [int(one.records.cycles[0]) for one in found[method]],
+        "compile_seconds": ahead_of[method] or compiling[method],
         "stages": _stages(pair, settings, method, asked, say),
       }
-      for method in order
+      for method in hows
     ],
   }
 
@@ -132,19 +129,6 @@ def _options(settings, method) -> dict:
     if jax.default_backend() != "cpu":
       options["among"] = ()
   return options
-
-
-def _time(pair, how, asked, longest) -> tuple[Timed, float]:
-  """An answer, and the seconds of compilation."""
-  question, tokens, limit = asked
-  number = asking.number(question.question_id, 0)
-  batch = batches.assemble(pair, how, [tokens], [number], 1, longest, [limit])
-  caches = batches.caches(pair, batch)
-  begin = time.perf_counter()
-  records, _, compiling = engine.decode(how, batch, caches)
-  seconds = time.perf_counter() - begin - compiling
-  kept, cycles = int(records.kept[0]), int(records.cycles[0])
-  return Timed(seconds, kept, cycles), compiling
 
 
 def _stages(pair, settings, method, asked, say) -> dict | None:

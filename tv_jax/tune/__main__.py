@@ -1,26 +1,28 @@
-"""The best tree for a pair and a machine: `python -m tv_jax.tune --help`.
+"""Finds the best tree for a pair and a machine: `python -m tv_jax.tune`.
 
-By default for the bundled pair; after a recorded file, for its cycles.
+By default for the bundled pair; given a recorded file, for its cycles.
 """
+
+import pathlib
 
 import rich.console
 from absl import flags, logging
 from ml_collections import config_flags
 
-from tv_jax import proposals, replay, runs, tune, verifiers
+from tv_jax import proposals, replay, runs, verifiers
 from tv_jax.edge import cli, config_flag
 from tv_jax.models import templates
 from tv_jax.replay import report
-from tv_jax.tune import calibrating, files, finding, tuning
+from tv_jax.tune import files, finding, sampling, tuning
 
 _CONFIG = config_flags.DEFINE_config_file(
   "config",
   None,
   f"{config_flag.HELP} Its pair, its questions' first turns, its first"
-  " temperature and seed; its trees are compared with. Default: quickstart.",
+  " temperature and seed, and its trees to compare with. Default: quickstart.",
 )
 _NODES = flags.DEFINE_integer("nodes", 25, "Drafted nodes of the tree.")
-_DEPTH = flags.DEFINE_integer("depth", 5, "Its levels at most.")
+_DEPTH = flags.DEFINE_integer("depth", 5, "Levels of the tree at most.")
 _BUDGETS = cli.define_names(
   "budgets",
   " ".join(map(str, finding.BUDGETS)),
@@ -67,11 +69,13 @@ def main(heard, paths) -> None:
   cli.check_place(_OUT, ".json")
   cli.check_place(_CALIBRATE, ".json")
   files.check([*files.named(*trees), *filter(None, [_CALIBRATE.value])])
+  rule = cli.only(_VERIFIERS)
+  assert rule  # it has a default
   asked = {
     "nodes": _NODES.value,
     "depth": _DEPTH.value,
     "budgets": budgets,
-    "verifier": verifiers.resolve(cli.only(_VERIFIERS)),
+    "verifier": verifiers.resolve(rule),
   }
   if _TOKENS.value < 1:
     raise ValueError(f"--tokens={_TOKENS.value}: give 1 or more")
@@ -87,24 +91,25 @@ def main(heard, paths) -> None:
   print("\n".join(found.lines()))
   texts = files.texts(_OUT.value, found)
   if _CALIBRATE.value:
-    texts[_CALIBRATE.value] = calibrating.text(found.policy, found.how)
+    path = pathlib.Path(_CALIBRATE.value)
+    texts[path] = sampling.calibration_text(found.policy, found.how)
   files.write_all(texts)
   print(f"written: {', '.join(map(str, texts))}")
 
 
-def _budgets() -> tuple[int, ...]:
-  return (*(cli.split(_BUDGETS.value) and cli.numbers(_BUDGETS, int, least=1)),)
+def _budgets() -> list[int]:
+  none = not cli.split(_BUDGETS.value)
+  return [] if none else cli.numbers(_BUDGETS, int, least=1)
 
 
 def _of_file(paths, asked):
-  """Of recorded cycles."""
+  """Tunes for recorded cycles."""
   if len(paths) > 1:
     raise ValueError(
       f"unexpected argument {paths[1]!r}: give one recorded file"
     )
   drawn = cli.only(_PROPOSALS)
-  drawn = drawn and proposals.resolve(drawn)
-  cycles = replay.load(paths[0], drawn)
+  cycles = replay.load(paths[0], proposals.resolve(drawn) if drawn else None)
   print(report.describe(paths[0], cycles))
   print("no models, no speeds: those of trees are not estimated")
   try:
@@ -114,7 +119,7 @@ def _of_file(paths, asked):
 
 
 def _of_config(settings, asked):
-  """Of a config's pair."""
+  """Tunes for a config's pair."""
   questions = runs.read_questions(settings)
   runs.keep_programs(_CACHE.value)
   pair = runs.load(settings)
@@ -124,7 +129,7 @@ def _of_config(settings, asked):
     ): None
     for first in (question.turns[:1] for question in questions)
   }
-  return tune(
+  return tuning.tune(
     pair,
     [[*tokens] for tokens in texts],
     proposal=cli.only(_PROPOSALS) or settings.proposals[0],

@@ -1,45 +1,113 @@
-"""The best part of a tree: one small pure function.
+"""Which trees are best: small pure functions of what nodes are worth.
 
 By Lemma 2 of the paper a traversal's E[length] = 1 + sum over nodes of W(v),
 where W(v) = P(the accepted node is v or below v) depends on v's path of ranks
 alone. So does token-level's. The best tree of n nodes is then the set of n
-nodes of a wide one with the largest sum, with each node its parent and its
+nodes of a wide tree with the largest sum, with each node its parent and its
 elder siblings.
 
-W falls from a parent to its child; from an elder to its younger sibling it need
-not (noise, or a proposal that draws the likeliest token last), and then to take
-the largest node that may be taken is not best. A node's successors are its
-first child and its next sibling, which makes a binary tree of it: the sets are
-the tops of that, and the best ones are found from the leaves up.
+W falls from a parent to its child, but not always from an elder to its younger
+sibling (noise, or a proposal that draws the likeliest token last). So a heap
+that takes the largest node within reach is not always best. A node's successors
+are its first child and its next sibling, which makes a binary tree of it: the
+sets are the tops of that, and the best ones are found from the leaves up.
 
 Axes: N nodes.
 """
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable
+
 import numpy as np
 
-from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Tree
+from tv_jax.tree import (
+  NO_CHILD,
+  NO_PARENT,
+  ROOT,
+  Tree,
+  chain,
+  check_size,
+  from_paths,
+)
+from tv_jax.verifiers import Verifier, undefined
+
+# Children of a node of a wide tree, at most.
+_WIDEST = 6
+
+# Three drafts, a good, a middling and a poor one, in Sequoia's model: the share
+# of all that is accepted, and the share that each next sibling is left.
+_DRAFTS = ((0.95, 0.2), (0.85, 0.4), (0.75, 0.6))
+
+
+def wide(
+  nodes: int, depth: int, verifier: Verifier, beside: Iterable[Tree] = ()
+) -> Tree:
+  """Returns a tree that has the best trees of most drafts as parts.
+
+  It has the nodes that are worth most to a good, a middling or a poor draft.
+
+  Args:
+    nodes: How many drafted nodes, apart from those of `beside`.
+    depth: How many levels, likewise.
+    verifier: The rule; one for chains only gets a chain.
+    beside: Trees that must be parts of it as well.
+  """
+  beside = [*beside]
+  check_size(nodes + 1, "nodes")
+  check_size(depth, "levels")
+  rates = np.array(
+    [[s * (1 - r) * r**j for j in range(_WIDEST)] for s, r in _DRAFTS]
+  )
+  paths = {path for tree in beside for path in _paths_of(tree)}
+  heap, grown = [(-rates[:, 0].max(), (0,), rates[:, 0])], 0
+  while heap and grown < nodes:
+    _, path, worth = heapq.heappop(heap)
+    paths.add(path)
+    grown += 1
+    *above, rank = path
+    after = []
+    if len(path) < depth:
+      after.append(((*path, 0), worth * rates[:, 0]))
+    if rank + 1 < _WIDEST:
+      younger = worth * rates[:, rank + 1] / rates[:, rank]
+      after.append(((*above, rank + 1), younger))
+    for own, value in after:
+      heapq.heappush(heap, (-value.max(), own, value))
+  found = from_paths(paths)
+  if undefined(verifier, found):
+    return chain(max([depth, *(tree.max_depth for tree in beside)]))
+  return found
+
+
+def _paths_of(tree: Tree) -> list[tuple[int, ...]]:
+  """For each drafted node, the ranks on the way to it."""
+  paths: list[tuple[int, ...]] = [()]
+  for node in range(1, len(tree)):
+    paths.append((*paths[tree.parent[node]], int(tree.rank[node])))
+  return paths[1:]
 
 
 def best(
   tree: Tree, worth: np.ndarray, depth: int | None = None
 ) -> list[list[int]]:
-  """The best nodes to draft: of each number, from 0 to all.
+  """Returns the best nodes to draft: for each number, from 0 to all.
 
   Args:
-    tree: The wide one.
-    worth: [N] of each node; the root's does not matter.
-    depth: Nodes below this are left out; None: none is.
+    tree: The wide tree.
+    worth: [N] what each node is worth; the root's is not read.
+    depth: Nodes below this level are left out; None: none is.
 
   Returns:
-    For each n the n nodes with the largest sum, in level order, the root aside,
-    closed under parent and elder sibling.
+    For each n the n drafted nodes with the largest sum, in level order, closed
+    under parent and elder sibling.
   """
   kept = tree.depth <= (tree.max_depth if depth is None else depth)
-  # Of a node, what hangs below it, and its younger siblings with what hangs
-  # below these: the largest sums of n nodes; how many of them hang below it.
-  sums, below = {NO_CHILD: np.zeros(1)}, {}
+  # For a node, what hangs below it and its younger siblings with what hangs
+  # below these: the largest sums of n nodes, and how many of them are below it.
+  sums: dict[int, np.ndarray] = {NO_CHILD: np.zeros(1)}
+  below: dict[int, np.ndarray] = {}
   for node in range(len(tree) - 1, ROOT, -1):
     if kept[node]:
       child, sibling = _successors(tree, node, kept)
@@ -61,7 +129,7 @@ def best(
 
 
 def _successors(tree, node, kept):
-  """A node's first child and its next sibling, or NO_CHILD."""
+  """Returns a node's first child and its next sibling, or NO_CHILD."""
   child = tree.children[node, 0]
   child = child if child != NO_CHILD and kept[child] else NO_CHILD
   after = node + 1
@@ -70,7 +138,7 @@ def _successors(tree, node, kept):
 
 
 def _split(some, others):
-  """The largest sums of n, of two lists of sums, and how many of the first."""
+  """Merges two lists of largest sums; says how many nodes are of the first."""
   total = np.full(len(some) + len(others) - 1, -np.inf)
   first = np.zeros(len(total), np.int32)
   for count, value in enumerate(some):
@@ -82,14 +150,14 @@ def _split(some, others):
 
 
 def part(tree: Tree, nodes: list[int]) -> Tree:
-  """The tree of some nodes, closed under parent and elder sibling."""
+  """Returns the tree of nodes closed under parent and elder sibling."""
   place = {node: i for i, node in enumerate([ROOT, *nodes])}
   above = [place[int(tree.parent[node])] for node in nodes]
   return Tree((NO_PARENT, *above))
 
 
 def places(tree: Tree, other: Tree) -> list[int] | None:
-  """Where the nodes of another tree are, the root aside; None: not all are."""
+  """Finds another tree's drafted nodes in a tree; None if one is not there."""
   found = [ROOT]
   for node in range(1, len(other)):
     above, rank = found[other.parent[node]], other.rank[node]
@@ -97,3 +165,21 @@ def places(tree: Tree, other: Tree) -> list[int] | None:
       return None
     found.append(int(tree.children[above, rank]))
   return found[1:]
+
+
+def sequoia(tree: Tree, worth: np.ndarray) -> np.ndarray:
+  """Returns [N] what nodes are worth by Sequoia's model, to compare with.
+
+  Chen et al. (2024), section 3.1: a child is accepted with a chance that
+  depends on its rank alone, and a node is worth the product along its path.
+  The chances of the ranks are taken from `worth` [N].
+  """
+  nodes = np.arange(1, len(tree))
+  above, rank = tree.parent[nodes], tree.rank[nodes]
+  tried = np.bincount(rank, weights=worth[above])
+  taken = np.bincount(rank, weights=worth[nodes])
+  chance = taken / np.maximum(tried, np.finfo(float).tiny)
+  found = np.ones(len(tree))
+  for node in nodes:
+    found[node] = found[tree.parent[node]] * chance[tree.rank[node]]
+  return found

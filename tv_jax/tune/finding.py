@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tv_jax import tree as tree_lib
-from tv_jax.edge.reading import brief
-from tv_jax.engine import options
+from tv_jax.edge import checks
 from tv_jax.proposals import Proposal
-from tv_jax.tree import Tree
-from tv_jax.tune import calibrating, choosing, results, sequoia, timing
+from tv_jax.tree import Adaptive, Tree
+from tv_jax.tune import choosing, sampling, timing
 from tv_jax.tune.results import FAST, NAMED, SEQUOIA, TUNED, Row, Tuned
 from tv_jax.tune.sampling import Sample
 from tv_jax.tune.timing import Timed
@@ -20,7 +19,7 @@ from tv_jax.verifiers import Verifier, undefined
 BUDGETS = (8, 16, 32, 64)
 TREES = ("chain:5", "kary:2x5", "eagle")
 
-# Prompts to fit the costs on, and then to time all on.
+# On so many prompts costs are fitted, and then all trees are timed.
 _FEW, _MANY = 3, 12
 
 # `(trees by name, how many prompts) -> what they took`; None: plain decoding.
@@ -32,7 +31,7 @@ class Wanted(NamedTuple):
 
   nodes: int
   depth: int
-  budgets: tuple[int, ...]
+  budgets: tuple[int, ...]  # ascending, `nodes` among them
   trees: dict[str, Tree]  # by name, to compare with
 
 
@@ -45,29 +44,34 @@ def wanted(
 ) -> Wanted:
   """Checks what is asked for; see `tune`.
 
-  Trees that the rule is not defined for are left out, and those that take shape
-  as they are drafted: their places are no nodes.
+  Adaptive trees are left out, which have no fixed nodes, and trees that the
+  rule is not defined for.
   """
-  for name, value in (
-    ("nodes", nodes),
-    ("depth", depth),
-    *(("budgets", value) for value in budgets),
-  ):
-    if not options.is_integer(value) or value < 1:
-      raise ValueError(f"{name}={brief(value)}: give a positive integer")
-  if not isinstance(trees, Mapping):
-    trees = {name: tree_lib.resolve(name) for name in trees}
-  known = {
+  counts = checks.fields(
+    {
+      "nodes": checks.integer(least=1),
+      "depth": checks.integer(least=1),
+      "budgets": checks.list_of(checks.integer(least=1)),
+    }
+  )
+  asked = checks.read(
+    counts, {"nodes": nodes, "depth": depth, "budgets": budgets}
+  )
+  if isinstance(trees, Mapping):
+    named: Mapping[str, Tree | Adaptive] = trees
+  else:
+    named = {name: tree_lib.resolve(name) for name in trees}
+  asked["budgets"] = (*sorted({*asked["budgets"], asked["nodes"]}),)
+  asked["trees"] = {
     name: tree
-    for name, tree in trees.items()
+    for name, tree in named.items()
     if isinstance(tree, Tree) and not undefined(verifier, tree)
   }
-  every = tuple(sorted({*map(int, budgets), int(nodes)}))
-  return Wanted(int(nodes), int(depth), every, known)
+  return Wanted(**asked)
 
 
 def check_room(tree: Tree, ask: Wanted) -> None:
-  """Refuses what no part of this tree can be."""
+  """Refuses more nodes than the tree has at this depth."""
   most = int((tree.depth <= ask.depth).sum()) - 1
   if ask.nodes > most:
     raise ValueError(
@@ -77,118 +81,102 @@ def check_room(tree: Tree, ask: Wanted) -> None:
 
 
 class Found:
-  """What a sample says of all trees."""
+  """Rows of trees, by name, as they are found in a sample."""
 
   def __init__(
     self, sample: Sample, ask: Wanted, proposal: Proposal, verifier: Verifier
   ):
-    """Splits the sample, and finds the best of each number of nodes."""
+    """Splits the sample, and finds the best trees of each number of nodes."""
     self.sample, self.ask = sample, ask
     check_room(sample.tree, ask)
     self.tuning, self.others = sample.halves()
     self.best = choosing.best(sample.tree, self.tuning.mean, ask.depth)
-    of = [
-      f"{len(half.item)} cycles of {half.items} prompts"
-      for half in (self.tuning, self.others)
-    ]
-    self.notes = [
-      f"W of the nodes of {sample.tree!r}: predicted by {of[0]}, and on other"
-      f" prompts by {of[1]}"
-    ]
-    if not proposal.nested:
-      self.notes.append(
-        f"{proposal.name} draws siblings by how many there are: W is that of"
-        " the wide tree's families, and of smaller ones an approximation:"
-        " believe what was decoded"
-      )
-    elif not verifier.by_path:
-      self.notes.append(
-        f"{verifier.name} may look at more than a node's own path: W of smaller"
-        " trees may differ from that of the wide tree: believe what was decoded"
-      )
-    most = len(self.best) - 1
-    self.rows = {}
-    for count in ask.budgets:
-      if count <= most:
-        self.add(f"tuned:{count}", TUNED, nodes=self.best[count])
-    model = sequoia.worth(sample.tree, self.tuning.mean)
+    self.notes = [_about(sample.tree, self.tuning, self.others)]
+    self.notes += _cautions(proposal, verifier)
+    self.rows: dict[str, Row] = {}
+    model = choosing.sequoia(sample.tree, self.tuning.mean)
     by_model = choosing.best(sample.tree, model, ask.depth)
-    for count in ask.budgets:
-      if count <= most:
-        self.add(f"sequoia:{count}", SEQUOIA, nodes=by_model[count])
+    for kind, sets in ((TUNED, self.best), (SEQUOIA, by_model)):
+      for count in ask.budgets:
+        if count < len(sets):
+          self.add_part(f"{kind}:{count}", kind, sets[count])
     for name, tree in ask.trees.items():
-      self.add(name, NAMED, tree=tree)
+      self.add_named(name, tree)
 
-  def add(self, name, kind, *, tree=None, nodes=None):
-    """A row of a tree, or of the wide tree's part."""
-    if nodes is None:
-      nodes = choosing.places(self.sample.tree, tree)
-    predicted = measured = gain = None
-    if nodes is not None:
-      tree = choosing.part(self.sample.tree, nodes)
-      predicted, measured = (
-        half.length(nodes) for half in (self.tuning, self.others)
-      )
-      gain = self.others.gain(nodes, self.best[self.ask.nodes])
+  def add_part(self, name: str, kind: str, nodes: list[int]) -> None:
+    """Adds the tree of some of the sample's nodes."""
     self.rows[name] = Row(
       name=name,
       kind=kind,
-      tree=tree,
-      predicted=predicted,
-      measured=measured,
-      gain=gain,
+      tree=choosing.part(self.sample.tree, nodes),
+      predicted=self.tuning.length(nodes),
+      measured=self.others.length(nodes),
+      gain=self.others.gain(nodes, self.best[self.ask.nodes]),
     )
 
-  def result(self, said, clock=None) -> Tuned:
-    """The trees; timed, if there is a clock."""
-    asked = f"tuned:{self.ask.nodes}"
-    fastest = plain = None
-    if clock:
-      fastest, plain = self.time(asked, clock)
-    row = self.rows[asked]
+  def add_named(self, name: str, tree: Tree) -> None:
+    """Adds a tree to compare with; not every one is part of the sample's."""
+    nodes = choosing.places(self.sample.tree, tree)
+    if nodes is None:
+      self.rows[name] = Row(name=name, kind=NAMED, tree=tree)
+    else:
+      self.add_part(name, NAMED, nodes)
+
+  def result(self, said: dict, clock: Clock | None = None) -> Tuned:
+    """Gathers all rows; they are timed first, if there is a clock.
+
+    Args:
+      said: What files say besides the trees.
+      clock: Times trees.
+    """
+    name = f"{TUNED}:{self.ask.nodes}"
+    fastest, plain = self.time(name, clock) if clock else (None, None)
     return Tuned(
-      tree=row.tree,
-      name=asked,
+      tree=self.rows[name].tree,
+      name=name,
       fastest=fastest,
       rows=(*self.rows.values(),),
       plain=plain,
-      off=results.difference(row.measured, row.predicted),
       check=self.sample.check,
-      policy=calibrating.calibrate(self.tuning),
+      policy=sampling.calibrate(self.tuning),
       how=said,
       notes=(*self.notes,),
     )
 
-  def time(self, asked, clock) -> tuple[Tree, float]:
-    """Times the trees to compare with, the asked one, and a candidate."""
-    trees = {"plain": None} | {
+  def time(self, asked: str, clock: Clock) -> tuple[Tree, float]:
+    """Times the trees to compare with, the asked one, and a candidate.
+
+    Returns:
+      The fastest tree, and the seconds of a token of plain decoding.
+    """
+    named = [row for row in self.rows.values() if row.kind == NAMED]
+    if len({row.tree.max_depth for row in [*named, self.rows[asked]]}) == 1:
+      # Else what a level costs could not be fitted.
+      short = f"chain:{max(1, self.ask.depth // 2)}"
+      self.add_named(short, tree_lib.chain(max(1, self.ask.depth // 2)))
+    trees: dict[str, Tree | None] = {"plain": None} | {
       name: row.tree
       for name, row in self.rows.items()
       if row.kind == NAMED or name == asked
     }
-    if len({tree.max_depth for tree in trees.values() if tree}) == 1:
-      # Else what a level costs would not be known.
-      short = f"chain:{max(1, self.ask.depth // 2)}"
-      self.add(short, NAMED, tree=tree_lib.parse(short))
-      trees[short] = self.rows[short].tree
     found = clock(trees, _FEW)
-    cost = timing.fit([one for one in found.values() if one.tree])
-    nodes = self.candidate(cost)
-    tree = choosing.part(self.sample.tree, nodes)
-    same = [name for name, one in trees.items() if one == tree]
-    if not same:
-      self.add(FAST, FAST, nodes=nodes)
-      trees[FAST] = tree
+    cost = timing.fit(
+      [(tree, found[name].cost) for name, tree in trees.items() if tree]
+    )
+    nodes = self._candidate(cost)
+    if choosing.part(self.sample.tree, nodes) not in trees.values():
+      self.add_part(FAST, FAST, nodes)
+      trees[FAST] = self.rows[FAST].tree
     timed = clock(trees, _MANY)
     plain = timed.pop("plain").cost
     for name, one in timed.items():
       self.rows[name] = dataclasses.replace(
         self.rows[name], decoded=one.length, seconds=one.cost
       )
-    first = max(timed, key=lambda name: self.rows[name].speed)
-    over = self.rows[first].speed * plain
+    first = max((self.rows[name] for name in timed), key=lambda row: row.speed)
+    over = first.speed * plain
     self.notes.append(
-      f"fastest here: {first}, {over:.2f} times plain decoding, of"
+      f"fastest here: {first.name}, {over:.2f} times plain decoding, of"
       f" {len(timed)} trees timed in turn; fitted: a cycle takes"
       f" {1e3 * cost.base:.2f} ms, {1e3 * cost.of_level:.2f} more a level,"
       f" {1e3 * cost.of_node:.3f} a node, {1e3 * cost.of_branching:.2f} if it"
@@ -196,21 +184,44 @@ class Found:
     )
     if over < 1:
       self.notes.append("plain decoding is faster here than any of these trees")
-    return self.rows[first].tree, plain
+    return first.tree, plain
 
-  def candidate(self, cost) -> list[int]:
-    """The nodes that are thought to be fastest, by what cycles cost."""
+  def _candidate(self, cost: timing.Cost) -> list[int]:
+    """Returns the nodes that should be fastest, by what cycles cost."""
     tree, mean = self.sample.tree, self.tuning.mean
-    sets = [
-      nodes
-      for depth in range(1, self.ask.depth + 1)
-      for nodes in choosing.best(tree, mean, depth)[1:]
-    ]
+    sets = []
     for depth in range(1, self.ask.depth + 1):
-      sets.append(choosing.places(tree, tree_lib.chain(depth)))
+      sets += choosing.best(tree, mean, depth)[1:]
+      if chain := choosing.places(tree, tree_lib.chain(depth)):
+        sets.append(chain)
 
     def speed(nodes):
-      length = 1 + mean[nodes].sum()
-      return length / cost(choosing.part(tree, nodes))
+      return (1 + mean[nodes].sum()) / cost(choosing.part(tree, nodes))
 
-    return max(filter(None, sets), key=speed)
+    return max(sets, key=speed)
+
+
+def _about(tree: Tree, *halves: Sample) -> str:
+  tuning, others = (
+    f"{len(half.item)} cycles of {len({*half.item})} prompts" for half in halves
+  )
+  return (
+    f"W of the nodes of {tree!r}: predicted by {tuning}, and on other prompts"
+    f" by {others}"
+  )
+
+
+def _cautions(proposal: Proposal, verifier: Verifier) -> list[str]:
+  """Says why W of a smaller tree may be another."""
+  if not proposal.nested:
+    return [
+      f"{proposal.name} draws siblings by how many there are: W is that of"
+      " the wide tree's families, and of smaller ones an approximation:"
+      " believe what was decoded"
+    ]
+  if not verifier.by_path:
+    return [
+      f"{verifier.name} may look at more than a node's own path: W of smaller"
+      " trees may differ from that of the wide tree: believe what was decoded"
+    ]
+  return []

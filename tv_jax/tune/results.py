@@ -18,36 +18,36 @@ class Row:
   """One tree.
 
   Attributes:
-    name: Of it, as in the table.
-    kind: `TUNED`, the best of a number of nodes; `FAST`, thought to be the
-      fastest; `SEQUOIA`, the best by Sequoia's model; or `NAMED`.
+    name: Its name in the table.
+    kind: `TUNED`, the best of a number of nodes; `FAST`, expected to be the
+      fastest; `SEQUOIA`, the best by Sequoia's model; or `NAMED`, one to
+      compare with.
     tree: The tree.
-    predicted: Tokens a cycle by the prompts that it was tuned on; None of a
-      tree that is no part of the wide one.
+    predicted: Acceptance length by the prompts that it was tuned on; None if
+      the tree is not part of the wide one.
     measured: The same, by the other prompts.
-    gain: The same, less what the asked tree has in the same cycles.
-    decoded: Tokens gained a cycle where it was run, on some of the others.
-    seconds: Of a cycle; None where it was not timed.
+    gain: By how much it is longer than the asked tree, on the same cycles.
+    decoded: Acceptance length where the tree itself ran, on some of the others.
+    seconds: What a cycle takes; None if it was not timed.
   """
 
   name: str
   kind: str
   tree: Tree
-  predicted: Estimate | None
-  measured: Estimate | None
-  gain: Estimate | None
+  predicted: Estimate | None = None
+  measured: Estimate | None = None
+  gain: Estimate | None = None
   decoded: Estimate | None = None
   seconds: float | None = None
 
   @property
-  def length(self) -> Estimate | None:
-    """On prompts that it was not tuned on: the better estimate."""
-    return self.measured or self.decoded
+  def speed(self) -> float:
+    """Tokens a second, without the reading of prompts; NaN if not timed.
 
-  @property
-  def speed(self) -> float | None:
-    """Tokens a second, the reading of prompts aside."""
-    return self.seconds and self.length.mean / self.seconds
+    By the length on prompts that it was not tuned on, else by that decoded.
+    """
+    length = self.measured or self.decoded
+    return length.mean / self.seconds if length and self.seconds else np.nan
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,19 +55,17 @@ class Tuned:
   """What `tune` returns; print it for a table.
 
   Attributes:
-    tree: The best of the number of nodes that was asked for.
-    name: Its row's.
+    tree: The best tree of the asked number of nodes.
+    name: The name of its row.
     fastest: The tree of the most tokens a second here; None if none was timed.
     rows: All trees.
     plain: Seconds of a token of plain decoding; None if it was not timed.
-    off: By how much the asked tree's length on other prompts is off what was
-      predicted; the errors of both halves.
-    check: Realised less expected length, of the wide tree's run: 0 within its
-      error; None if it was not this rule that ran.
+    check: Realised less expected length in the wide tree's run: 0 within its
+      error; None if another rule ran.
     policy: What children are worth to an adaptive tree, by the prompts that
       trees were tuned on.
     how: The rule, the proposal, the temperature, and what else files say.
-    notes: What to know of these numbers.
+    notes: What to know about these numbers.
   """
 
   tree: Tree
@@ -75,30 +73,43 @@ class Tuned:
   fastest: Tree | None
   rows: tuple[Row, ...]
   plain: float | None
-  off: Estimate
   check: Estimate | None
   policy: Calibrated
   how: dict
   notes: tuple[str, ...]
 
+  @property
+  def off(self) -> Estimate:
+    """The asked tree's measured length less the predicted one.
+
+    The two are from separate prompts, so that their errors add up.
+    """
+    (row,) = [row for row in self.rows if row.name == self.name]
+    assert row.measured
+    assert row.predicted
+    return Estimate(
+      mean=row.measured.mean - row.predicted.mean,
+      error=float(np.hypot(row.measured.error, row.predicted.error)),
+      n=row.measured.n + row.predicted.n,
+    )
+
   def __repr__(self) -> str:
-    """The table, and what to know of it."""
+    """Returns the table, and what to know about it."""
     console = rich.console.Console(width=120)
     with console.capture() as caught:
       console.print(self.table())
     return "\n".join([caught.get().rstrip(), *self.lines()])
 
   def table(self) -> rich.table.Table:
-    """A row for each tree."""
-    timed = self.plain is not None
-    columns = ("tree", "nodes", "by depth", "predicted", "on other prompts")
-    columns += (f"minus {self.name}",)
-    if timed:
-      columns += ("decoded", "ms a cycle", "tokens/s", "over plain")
+    """Returns a table with a row for each tree."""
+    columns = ["tree", "nodes", "by depth", "predicted", "on other prompts"]
+    columns.append(f"minus {self.name}")
+    plain = self.plain
+    if plain:
+      columns += ["decoded", "ms a cycle", "tokens/s", "over plain"]
     table = rich.table.Table(*columns)
-    if timed:
-      blank = [""] * 6
-      table.add_row("plain", *blank, *self._times(self.plain, 1 / self.plain))
+    if plain:
+      table.add_row("plain", *[""] * 6, *_times(plain, 1 / plain, plain))
     for row in self.rows:
       cells = [
         row.name,
@@ -108,28 +119,20 @@ class Tuned:
         _told(row.measured),
         "-" if row.name == self.name else _told(row.gain, "+.3f"),
       ]
-      if timed:
-        cells += [_told(row.decoded), *self._times(row.seconds, row.speed)]
+      if plain:
+        cells += [_told(row.decoded), *_times(row.seconds, row.speed, plain)]
       table.add_row(*cells)
     return table
 
-  def _times(self, seconds, speed):
-    if seconds is None:
-      return ["-"] * 3
-    over = speed * self.plain
-    return [f"{1e3 * seconds:.2f}", f"{speed:.1f}", f"{over:.2f}"]
-
   def lines(self) -> list[str]:
-    """What to know of the table."""
-    lines = [
-      f"other prompts - predicted, of {self.name} = {self.off:+.3f}",
-    ]
+    """Returns what to know about the table."""
+    lines = [f"other prompts - predicted, of {self.name} = {self.off:+.3f}"]
     if self.check:
       lines.append(f"check: realised - expected = {self.check:+.3f}")
     return [*lines, *self.notes]
 
   def of(self, row: Row) -> dict:
-    """What a file says of a tree, which `tree=` takes."""
+    """Returns what a file says about a tree, which `tree=` takes."""
     found = {
       "parents": [*row.tree.parents],
       "nodes": len(row.tree) - 1,
@@ -139,7 +142,7 @@ class Tuned:
       "predicted": _numbers(row.predicted),
       "measured": _numbers(row.measured),
     }
-    if row.seconds is not None:
+    if self.plain and row.seconds:
       found["decoded"] = _numbers(row.decoded)
       found["milliseconds_a_cycle"] = 1e3 * row.seconds
       found["tokens_per_second"] = row.speed
@@ -147,20 +150,18 @@ class Tuned:
     return found
 
 
-def difference(measured: Estimate, predicted: Estimate) -> Estimate:
-  """Of estimates from separate prompts."""
-  return Estimate(
-    mean=measured.mean - predicted.mean,
-    error=float(np.hypot(measured.error, predicted.error)),
-    n=measured.n + predicted.n,
-  )
-
-
-def _told(estimate, spec=".3f"):
+def _told(estimate: Estimate | None, spec: str = ".3f") -> str:
   return "-" if estimate is None else f"{estimate:{spec}}"
 
 
-def _numbers(estimate):
+def _times(seconds: float | None, speed: float, plain: float) -> list[str]:
+  """Cells: milliseconds a cycle, tokens a second, and over plain decoding."""
+  if seconds is None:
+    return ["-"] * 3
+  return [f"{1e3 * seconds:.2f}", f"{speed:.1f}", f"{speed * plain:.2f}"]
+
+
+def _numbers(estimate: Estimate | None) -> dict | None:
   """As JSON: what is not known is null."""
   if estimate is None:
     return None

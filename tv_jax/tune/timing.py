@@ -1,25 +1,23 @@
 """What a cycle costs here, by nodes and depth of the tree.
 
-One prompt at a time, after warm-up, all ways to decode in turn on each prompt,
-so that a busy machine is busy for all of them alike. An answer is timed twice,
-after its first cycle and whole: the difference is of cycles alone, for both
-read the prompt. The results are waited for: they are fetched.
+One prompt at a time, after warm-up. All ways to decode take turns on each
+prompt, so that other work on the machine slows all of them alike. Reading the
+prompt is not part of it.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
-import itertools
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import optimize
 
-from tv_jax import engine
-from tv_jax.engine import Settings, batches
+from tv_jax.engine import Prompt, Rows, Settings
 from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.timing import in_turn
 from tv_jax.runs import environment
 from tv_jax.tree import Tree
 
@@ -27,21 +25,19 @@ from tv_jax.tree import Tree
 class Timed(NamedTuple):
   """One way to decode, on some prompts."""
 
-  tree: Tree | None  # None: plain decoding
-  seconds: np.ndarray  # [prompts] of a cycle; NaN of an answer of one cycle
+  seconds: np.ndarray  # [prompts] of a cycle
   length: Estimate  # tokens gained a cycle
 
   @property
   def cost(self) -> float:
     """Seconds of a cycle: the median over prompts."""
-    known = self.seconds[~np.isnan(self.seconds)]
-    return float(np.median(known)) if len(known) else float("nan")
+    return float(np.median(self.seconds))
 
 
 def measure(
   pair: Pair,
   hows: Mapping[str, Settings],
-  asked: Mapping[int, Sequence[int]],
+  asked: Sequence[Prompt],
   longest: int,
   say: Callable[[str], None],
 ) -> dict[str, Timed]:
@@ -50,88 +46,63 @@ def measure(
   Args:
     pair: The models.
     hows: The ways, with a batch size of 1, by name.
-    asked: Prompts by item, as token ids.
+    asked: The prompts.
     longest: What they are padded for.
     say: Told what is going on.
   """
-
-  def run(how, item, limit):
-    tokens = asked[item]
-    batch = batches.assemble(pair, how, [tokens], [item], 1, longest, [limit])
-    caches = batches.caches(pair, batch)
-    begin = time.perf_counter()
-    records, _, compiling = engine.decode(how, batch, caches)
-    seconds = time.perf_counter() - begin - compiling
-    return records, seconds
-
-  names, items = [*hows], [*asked]
-  told = f"{', '.join(names)}, in turn on {len(items)} prompts"
+  told = f"{', '.join(hows)}, in turn on {len(asked)} prompts"
   say(f"timing {told}; each is compiled first")
-  # Most of all this is to compile, of which hardly anything is Python's.
+  # Most of all this is to compile, of which hardly any is Python's.
   with concurrent.futures.ThreadPoolExecutor(environment.cores()) as pool:
-    for done in [pool.submit(run, how, items[0], 1) for how in hows.values()]:
+    rows = Rows(pair, 1)
+    for done in [
+      pool.submit(rows.prepare, how, longest) for how in hows.values()
+    ]:
       done.result()
-  seconds = {name: [] for name in names}
-  accepted = {name: [] for name in names}
-  for place, item in enumerate(items):
-    first = place % len(names)
-    for name in (*names[first:], *names[:first]):
-      how = hows[name]
-      once, before = run(how, item, 1)
-      whole, after = run(how, item, how.limit)
-      cycles = int(whole.cycles[0])
-      more = cycles - int(once.cycles[0])
-      seconds[name].append((after - before) / more if more else np.nan)
-      accepted[name].append(whole.accepted[0, :cycles])
-  for name, own in seconds.items():
-    if np.isnan(own).all():
-      raise ValueError(
-        f"{name}: every answer took a single cycle, and none can be timed: give"
-        " more max_new_tokens"
-      )
-  return {
-    name: Timed(
-      tree=how.plan.speculation and how.plan.speculation.tree,
-      seconds=np.array(seconds[name]),
+  found, _ = in_turn(pair, hows, asked, longest)
+  items = [prompt.item for prompt in asked]
+  timed = {}
+  for name, answers in found.items():
+    cycles = np.array([int(one.records.cycles[0]) for one in answers])
+    seconds = np.array([one.cycling for one in answers])
+    accepted = [
+      one.records.accepted[0, :count]
+      for one, count in zip(answers, cycles, strict=True)
+    ]
+    timed[name] = Timed(
+      seconds=seconds / cycles,
       length=Estimate.clustered(
-        np.concatenate(accepted[name]),
-        np.repeat(items, [*map(len, accepted[name])]),
+        np.concatenate(accepted), np.repeat(items, cycles)
       ),
     )
-    for name, how in hows.items()
-  }
+  return timed
 
 
 class Cost(NamedTuple):
   """Seconds of a cycle: base + of_branching + of_level * D + of_node * N."""
 
   base: float
-  of_branching: float  # 0 for a chain: of it nothing is ever moved
+  of_branching: float  # 0 for a chain, whose cache rows need no moving
   of_level: float
   of_node: float
 
   def __call__(self, tree: Tree) -> float:
-    """Of a tree."""
+    """Returns the seconds of a cycle on this tree."""
     return float(np.dot(self, _shape(tree)))
 
 
-def fit(found: Sequence[Timed]) -> Cost:
-  """The least squares of shares of what trees took; no part is below 0.
+def fit(found: Sequence[tuple[Tree, float]]) -> Cost:
+  """Fits the cost to trees and their seconds, with no part below 0.
 
-  A pass of the draft for each level, and rows for each node: that a few more
-  rows may cost nothing, on a GPU, is left to the timing of what it suggests.
+  Least squares of the relative errors.
+
+  The draft has a pass for each level, and each node is a row of the passes.
+  That a few more rows may cost nothing on a GPU is not modelled: the candidate
+  that this leads to is timed.
   """
-  costs = np.array([one.cost for one in found])
-  shares = np.array([_shape(one.tree) for one in found]) / costs[:, None]
-  parts, least = np.zeros(len(Cost._fields)), np.inf
-  # With so few parts, each choice of those that are 0 can be tried.
-  for used in itertools.product([False, True], repeat=len(parts)):
-    own = np.zeros(len(parts))
-    own[[*used]] = np.linalg.lstsq(shares[:, used], np.ones(len(found)))[0]
-    if (own >= 0).all() and (off := np.sum((shares @ own - 1) ** 2)) < least:
-      parts, least = own, off
-  return Cost(*map(float, parts))
+  shares = np.array([np.divide(_shape(tree), cost) for tree, cost in found])
+  return Cost(*optimize.nnls(shares, np.ones(len(found)))[0].tolist())
 
 
-def _shape(tree):
+def _shape(tree: Tree) -> tuple[int, int, int, int]:
   return (1, int(not tree.is_chain), tree.max_depth, len(tree) - 1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,19 +12,18 @@ import numpy as np
 from tv_jax import engine, probs, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.edge import reading
-from tv_jax.engine import batches
+from tv_jax.engine import Settings
 from tv_jax.engine.pair import Pair
 from tv_jax.proposals import Proposal
 from tv_jax.replay import Cycles
 from tv_jax.tree import Tree
-from tv_jax.tune import sampling, timing
+from tv_jax.tune import choosing, sampling, timing
 from tv_jax.tune.finding import BUDGETS, TREES, Found, check_room, wanted
 from tv_jax.tune.results import Tuned
-from tv_jax.tune.widening import wide
 from tv_jax.verifiers import Decide, Verifier
 
 # The wide tree has at least so many nodes, and so many times the most that are
-# asked for: else there is little to choose from.
+# asked for. With fewer there is little to choose from.
 _LEAST, _TIMES = 96, 1.5
 
 
@@ -47,30 +46,30 @@ def tune(
   """Finds the best tree for a pair, and the fastest here.
 
   Args:
-    pair: Of `tv_jax.load`.
-    prompts: At least 4, no two alike. Every other one is tuned on, and what is
-      said to be measured is of the rest.
-    nodes: Drafted nodes of the tree, the root aside.
-    depth: Its levels at most.
+    pair: What `tv_jax.load` returned.
+    prompts: At least 4, no two alike. Every other one is tuned on; lengths are
+      measured on the rest.
+    nodes: How many drafted nodes the tree has, without the root.
+    depth: How many levels it has at most.
     verifier: The rule, as in `generate`.
     proposal: How siblings are drawn, as in `generate`.
-    budgets: More numbers of nodes to find the best trees of.
+    budgets: More numbers of nodes to find the best trees for.
     trees: Trees to compare with, by name.
     template: How strings become tokens.
-    max_new_tokens: Of each prompt.
+    max_new_tokens: For each prompt.
     speed: Whether to time trees, and to find the fastest.
-    say: Told what is going on, a line at a time.
+    say: Called with a line at each step.
     **others: More of `generate`'s options: temperature, seed, batch_size, ..
 
   Returns:
     The trees, with their lengths and speeds.
 
   Raises:
-    ValueError: Something is wrong with what is asked for.
+    ValueError: Something that was asked for is wrong.
   """
   rule = verifiers.resolve(verifier)
   ask = wanted(nodes, depth, budgets, trees, rule)
-  broad = wide(
+  broad = choosing.wide(
     max(_LEAST, round(_TIMES * ask.budgets[-1])),
     ask.depth,
     rule,
@@ -84,23 +83,25 @@ def tune(
     **others,
   }
   how = engine.resolve(pair, tree=broad, trace=max_new_tokens, **shared)
-  tokens = batches.encode(pair, prompts, template, how.limit)
-  _check_prompts(tokens)
+  asked = engine.read(pair, how, prompts, template=template)
+  _check_prompts([prompt.tokens for prompt in asked])
   check_room(broad, ask)
-  say(f"decoding {len(tokens)} prompts with {broad!r}")
-  run = engine.decode_batches(
-    pair, how, tokens, functools.partial(engine.decode, hurried=True)
-  )
+  say(f"decoding {len(asked)} prompts with {broad!r}")
+  size = min(how.batch_size, len(asked))
+  rows = engine.Rows(pair, size, hurried=True)
+  run = engine.decode_all(pair, how, asked, rows)
   drafted = how.plan.speculation
+  assert drafted
+  assert pair.draft
   found = Found(sampling.of_run(run), ask, drafted.proposal, drafted.verifier)
   found.notes += _cooled_otherwise(trees, how)
   said = {
     "verifier": how.name,
     "proposal": how.proposal,
     "temperature": how.temperature,
-    # What only ranks has none that a tree could be tuned for.
+    # A proposal that only ranks draws at none.
     "draft_temperature": None
-    if how.plan.speculation.proposal.ranks
+    if drafted.proposal.ranks
     else how.draft_temperature,
     "target": reading.name_of(pair.target.source),
     "draft": reading.name_of(pair.draft.source),
@@ -116,13 +117,12 @@ def tune(
     items = items[:: max(1, len(items) // count)][:count]
     own = shared | {"batch_size": 1, "panel": None}
     hows = {
-      name: engine.resolve(pair, tree=tree, **own)
-      if tree
-      else engine.resolve(pair, **_plainly(own))
+      name: engine.resolve(pair, **own | _as_drafted(tree))
       for name, tree in trees.items()
     }
-    asked = {int(item): tokens[item] for item in items}
-    return timing.measure(pair, hows, asked, max(map(len, tokens)), say)
+    some = [asked[int(item)] for item in items]
+    longest = max(len(prompt.tokens) for prompt in asked)
+    return timing.measure(pair, hows, some, longest, say)
 
   return found.result(said, clock)
 
@@ -139,12 +139,12 @@ def tune_recorded(
   """Finds the best part of the tree of recorded cycles; times nothing.
 
   Args:
-    cycles: Of `replay.load`.
-    nodes: As in `tune`, like all that follows.
-    depth: Levels at most.
-    verifier: The rule.
-    budgets: More numbers of nodes.
-    trees: To compare with.
+    cycles: What `replay.load` returned.
+    nodes: As in `tune`.
+    depth: As in `tune`.
+    verifier: As in `tune`.
+    budgets: As in `tune`.
+    trees: As in `tune`.
 
   Returns:
     The trees, with their lengths.
@@ -152,50 +152,47 @@ def tune_recorded(
   rule = verifiers.resolve(verifier)
   ask = wanted(nodes, depth, budgets, trees, rule)
   sample = sampling.of_cycles(rule, cycles)
+  cooled: Any = cycles.meta.get("draft_temperature")
+  known = probs.is_number(cooled) and not cycles.proposal.ranks
+  if not known or not probs.COLDEST <= cooled < probs.COLDEST**-1:
+    cooled = None
   said = {
     "verifier": rule.name,
     "proposal": cycles.proposal.name,
     "temperature": cycles.temperature,
-    "draft_temperature": _recorded(cycles),
+    "draft_temperature": cooled,
   }
-  found = Found(sample, ask, cycles.proposal, rule)
-  return found.result(said)
+  return Found(sample, ask, cycles.proposal, rule).result(said)
 
 
-def _recorded(cycles) -> float | None:
-  """The draft's temperature, as far as the file says one."""
-  own = cycles.meta.get("draft_temperature")
-  known = probs.is_number(own) and probs.COLDEST <= own < probs.COLDEST**-1
-  return own if known and not cycles.proposal.ranks else None
-
-
-def _cooled_otherwise(trees, how):
-  """Of files that have the draft at another temperature than all have here."""
+def _cooled_otherwise(trees, how: Settings) -> Iterator[str]:
+  """Notes files that were tuned for a draft at another temperature."""
   for name in trees if not isinstance(trees, Mapping) else ():
     draft, target = tree_lib.temperatures(name) or (1.0, 1.0)
     if draft != target and (
       draft * how.temperature != target * how.draft_temperature
     ):
       yield (
-        f"{name} is of a draft at {draft:g} with the target at {target:g}; here"
-        f" all drafts are at {how.draft_temperature:g}, the target at"
-        f" {how.temperature:g}"
+        f"{name} was tuned for a draft at {draft:g} with the target at"
+        f" {target:g}; here all drafts are at {how.draft_temperature:g}, the"
+        f" target at {how.temperature:g}"
       )
 
 
-def _plainly(own: dict) -> dict:
-  """The options without what is of drafts."""
-  return {k: v for k, v in own.items() if k != "proposal"} | {"verifier": None}
+def _as_drafted(tree: Tree | None) -> dict:
+  """Returns the options that draft with a tree, or decode plainly."""
+  if tree is None:
+    return {"verifier": None, "proposal": "without_replacement"}
+  return {"tree": tree}
 
 
-def _check_prompts(tokens):
-  """Refuses too few, and what would be tuned and measured on the same text."""
+def _check_prompts(tokens: Sequence[Sequence[int]]) -> None:
+  """Refuses too few, and two that are the same text."""
   sampling.check_items(len(tokens))
-  first = {}
+  first: dict[tuple[int, ...], int] = {}
   for i, own in enumerate(map(tuple, tokens)):
-    if own in first:
+    if first.setdefault(own, i) < i:
       raise ValueError(
         f"prompts {first[own]} and {i} are the same: a tree must be measured"
         " on other prompts than it is tuned on"
       )
-    first[own] = i

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import drafting
-from tv_jax.engine import decoding
+from tv_jax.engine import program
+from tv_jax.engine.plan import Caches, Params, Plan, Request, Speculation
 from tv_jax.models import Config, Head, Model, decoder, eagle, families
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
@@ -63,12 +64,12 @@ class Case:
   top_p: float
 
   @property
-  def plan(self) -> decoding.Plan:
+  def plan(self) -> Plan:
     """What is compiled; the same for every temperature above 0."""
     target, draft = models(self.draft_kind)
-    return decoding.Plan(
+    return Plan(
       target=target.apply,
-      speculation=decoding.Speculation(
+      speculation=Speculation(
         drafter=drafting.KINDS[self.draft_kind](draft.apply),
         tree=self.tree,
         proposal=self.proposal,
@@ -155,14 +156,12 @@ def _random(key, params):
   return jax.tree.unflatten(structure, values)
 
 
-def request(
-  case: Case, rows: int, seed: int, first: int = 0
-) -> decoding.Request:
+def request(case: Case, rows: int, seed: int, first: int = 0) -> Request:
   """Rows `first` and up, their prompts in turn."""
   width = max(map(len, PROMPTS))
   padded = [(*prompt, *[0] * (width + 1 - len(prompt))) for prompt in PROMPTS]
   which = np.arange(rows) % len(PROMPTS)
-  return decoding.Request(
+  return Request(
     prompts=jnp.asarray(np.array(padded, np.int32)[which]),
     length=jnp.asarray(np.array([*map(len, PROMPTS)], np.int32)[which]),
     keys=jax.vmap(jax.random.fold_in, (None, 0))(
@@ -174,17 +173,17 @@ def request(
   )
 
 
-def caches(case: Case, rows: int) -> decoding.Caches:
+def caches(case: Case, rows: int) -> Caches:
   """Caches for a request."""
   slots = case.plan.slots(max(map(len, PROMPTS)) + 1, LENGTH)
-  return decoding.Caches(
+  return Caches(
     *(model.init_cache(rows, slots) for model in models(case.draft_kind))
   )
 
 
-def params(case: Case) -> decoding.Params:
+def params(case: Case) -> Params:
   """Parameters for a request."""
-  return decoding.Params(*(m.params for m in models(case.draft_kind)))
+  return Params(*(m.params for m in models(case.draft_kind)))
 
 
 def count(case: Case, rows: int, batch: int, seed: int):
@@ -226,7 +225,7 @@ def _program(plan):
   del plan
   jax.clear_caches()
   return jax.jit(
-    decoding.generate,
+    program.generate,
     static_argnums=(0, 4),
     donate_argnums=3,
     compiler_options=_QUICK,

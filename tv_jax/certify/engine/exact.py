@@ -18,7 +18,7 @@ import numpy as np
 from tv_jax import probs
 from tv_jax.certify.engine import cases
 from tv_jax.certify.engine.cases import LENGTH, PROMPTS, VOCABULARY, Case
-from tv_jax.engine import decoding
+from tv_jax.engine import program, stages
 from tv_jax.models import cache as caches
 from tv_jax.models import mask
 
@@ -51,10 +51,10 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
   """
   plan, params = case.plan, cases.params(case)
   request = cases.request(case, rows, seed)
-  state = jax.jit(decoding.prefill, static_argnums=(0, 4))(
+  state = jax.jit(program.prefill, static_argnums=(0, 4))(
     plan, params, request, cases.caches(case, rows), LENGTH
   )
-  step = jax.jit(decoding.observe, static_argnums=0)
+  step = jax.jit(stages.observe, static_argnums=0)
   texts = [
     list(np.asarray(prompt[:length]))
     for prompt, length in zip(request.prompts, request.length, strict=True)
@@ -105,7 +105,7 @@ def _anew(case, text, tokens, paths, *, alone):
     for path, depth in zip(paths, tree.depth, strict=True)
   ]
   p = [_after(target, text + path)[0] for path in paths]
-  if case.draft_kind == "llama":
+  if case.draft_kind == "independent":
     q = [_after(draft, text + paths[v])[0] for v in tree.inner]
   else:
     q = [_head(target, draft, text, paths[v], alone) for v in tree.inner]

@@ -1,4 +1,4 @@
-"""Figures of a few panels as SVG, the same to the byte wherever it is drawn."""
+"""Draws figures of a few panels as SVG, the same to the byte anywhere."""
 
 import io
 import math
@@ -10,7 +10,7 @@ from tv_jax.runs.report.palette import INK, MUTED, RULE
 
 WIDTH = 7.2  # inches
 COLUMNS = 3
-_LETTERS = 120  # of a row of the legend, with what is around each label
+_LETTERS = 120  # that fit into a row of the legend
 
 # Text is measured in matplotlib's own font, and shown in the reader's.
 _FONTS = "system-ui, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
@@ -55,18 +55,18 @@ def panels(
   y: str = "",
   alike: bool = True,
 ) -> str:
-  """One panel for each title, in rows of three.
+  """Draws one panel for each title, in rows of three.
 
   Args:
-    titles: Of the panels.
-    draw: `(title, axes)`: fills a panel, with labels on what has a legend.
-    height: Of a panel, in inches.
-    x: What the horizontal axis is.
-    y: What the vertical axis is.
+    titles: The panels' titles.
+    draw: `(title, axes)`: fills a panel; what it labels is in the legend.
+    height: A panel's height in inches.
+    x: The name of the horizontal axis.
+    y: The name of the vertical axis.
     alike: Whether all panels have one vertical scale.
 
   Returns:
-    SVG. Its background is clear, its text is text.
+    SVG with a clear background, whose text is text.
   """
   from matplotlib import style
   from matplotlib.backends.backend_svg import FigureCanvasSVG

@@ -1,4 +1,4 @@
-"""A table as Markdown, CSV, LaTeX, HTML, and for a terminal."""
+"""Writes tables as Markdown, CSV, LaTeX and HTML, and for a terminal."""
 
 import csv
 import html as html_lib
@@ -35,29 +35,28 @@ _LATEX = str.maketrans(
   }
 )
 
-# What Markdown reads as more than a letter: marks anywhere, low lines at the
-# edge of a word, what makes a link of an address, and what begins a line.
+# What Markdown reads as markup: marks anywhere, underscores at the edge of a
+# word, what makes a link of an address, and what begins a line.
 _MARKUP = re.compile(
   r"""[\\`*\[\]|~#$] | (?<![^\W_])_ | _(?![^\W_]) | ^[-+=:](?![\d.])
   | :(?=//) | (?<=\bwww)\. | @(?=[\w-]+\.)""",
   re.VERBOSE | re.IGNORECASE,
 )
 
-# What begins a formula, as some keyboards write it, too.
+# What begins a spreadsheet's formula, in full width, too.
 _FORMULA = {*"=+-@\uff1d\uff0b\uff0d\uff20"}
-# What a spreadsheet may read as it likes: it computes nothing.
 _NUMBER = re.compile(r"[+-]?[\d.]+(%|x)?( ± ([\d.]+%?|\?))?")
 
 
 def markdown_text(text: str) -> str:
-  """A text that Markdown shows as it is, in a cell or at a line's beginning."""
+  """Escapes a text for Markdown, in a cell or at a line's beginning."""
   text = html_lib.escape(fragments.plain(text), quote=False)
   text = _MARKUP.sub(r"\\\g<0>", text)
   return re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", text)  # no list's
 
 
 def markdown(table: Table) -> str:
-  """With a heading; groups become part of the columns' names."""
+  """Returns a table as Markdown; groups become part of the columns' names."""
   header = names(table)
   cells = [[*map(markdown_text, row)] for row in (header, *table.rows)]
   widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -71,31 +70,29 @@ def markdown(table: Table) -> str:
 
 
 def comma_separated(header: Sequence, rows: Iterable[Sequence]) -> str:
-  """Rows of values as CSV; None is an empty field."""
+  """Returns rows as CSV: None is an empty field, a formula is quoted."""
+
+  def field(value):
+    if not isinstance(value, str):
+      return value
+    value = fragments.plain(value)
+    formula = value[:1] in _FORMULA and not _NUMBER.fullmatch(value)
+    return f"'{value}" if formula else value
+
   text = io.StringIO()
   writer = csv.writer(text, lineterminator="\n")
-  writer.writerow(map(_field, header))
-  writer.writerows(map(_field, row) for row in rows)
+  writer.writerows(map(field, row) for row in (header, *rows))
   return text.getvalue()
 
 
-def _field(value):
-  """A value of a CSV file; a text that would be a formula is quoted."""
-  if not isinstance(value, str):
-    return value
-  value = fragments.plain(value)
-  formula = value[:1] in _FORMULA and not _NUMBER.fullmatch(value)
-  return f"'{value}" if formula else value
-
-
 def latex(table: Table) -> str:
-  """A tabular in booktabs' manner."""
-
-  def line(cells):
-    return " & ".join(map(text, cells)) + r" \\"
+  """Returns a table as a tabular of the booktabs package."""
 
   def text(cell):
     return fragments.plain(cell).translate(_LATEX)
+
+  def line(cells):
+    return " & ".join(cells) + r" \\"
 
   columns = "l" + "r" * (len(table.header) - 1)
   parts = [
@@ -105,28 +102,26 @@ def latex(table: Table) -> str:
   ]
   if table.groups:
     parts.append(
-      " & ".join(
+      line(
         rf"\multicolumn{{{span}}}{{c}}{{{text(name)}}}" if name else ""
         for name, span in table.groups
       )
-      + r" \\"
     )
-  parts += [line(table.header), r"\midrule"]
+  parts += [line(map(text, table.header)), r"\midrule"]
   for row in table.rows:
-    parts += [r"\midrule"] * (row[0] == "All") + [line(row)]
-  parts.append(r"\bottomrule")
-  return "\n".join([*parts, r"\end{tabular}", ""])
+    parts += [r"\midrule"] * (row[0] == "All") + [line(map(text, row))]
+  return "\n".join([*parts, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def html(table: Table) -> str:
-  """A section's table."""
+  """Returns a table, and its notes, for the page."""
   return fragments.table(
     table.header, table.rows, caption=table.title, groups=table.groups
   ) + "".join(map(fragments.paragraph, table.notes))
 
 
 def terminal(table: Table, width: int) -> list[rich.table.Table]:
-  """The table, or one for each group of columns where there is no room."""
+  """Returns the table, or one for each group of columns if it is too wide."""
   wide = names(table)
   needed = sum(
     max(map(len, column)) + 3 for column in zip(wide, *table.rows, strict=True)
@@ -159,12 +154,11 @@ def _rich(title, header, rows, notes) -> rich.table.Table:
 
 
 def _escaped(name: str) -> str:
-  """A name that is no markup, whatever it looks like."""
   return rich.markup.escape(fragments.plain(name))
 
 
 def names(table: Table) -> list[str]:
-  """The header, each name with its group's."""
+  """Returns the header, each name after its group's."""
   spread = [name for name, span in table.groups for _ in range(span)]
   spread = spread or [""] * len(table.header)
   return [

@@ -1,10 +1,10 @@
-"""Pieces of HTML for the page's sections: everything given is escaped."""
+"""Makes the HTML of the page's sections; escapes everything it is given."""
 
 import html
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tv_jax.runs.report import palette
 
@@ -12,13 +12,13 @@ NOTHING = "\u2013"  # a dash, for a cell with nothing to say
 
 
 def escape(text) -> str:
-  """Any text, as HTML shows it."""
+  """Returns any text as HTML that shows it."""
   sound = str(text).encode("utf-8", "replace").decode("utf-8")
   return html.escape(sound.replace("\0", "\ufffd"))
 
 
 def plain(text: str) -> str:
-  """A text on one line, of characters that can be seen: others by number."""
+  """Returns a text on one line; characters without a glyph become escapes."""
   text = text.encode("utf-8", "backslashreplace").decode()
   return "".join(
     one if one.isprintable() else one.encode("unicode_escape").decode()
@@ -27,7 +27,7 @@ def plain(text: str) -> str:
 
 
 def paragraph(text: str) -> str:
-  """A paragraph of text."""
+  """Returns a paragraph of text."""
   return f"<p>{escape(text)}</p>"
 
 
@@ -37,48 +37,32 @@ def table(
   *,
   caption: str,
   groups: Sequence[tuple[str, int]] = (),
-  strong: Collection[tuple[int, int]] = (),
 ) -> str:
-  """A table that scrolls sideways where it has no room.
+  """Returns a table that scrolls sideways where it has no room.
 
   Args:
     header: The columns' names.
-    rows: Their cells; the first of a row is its name, and stays in view. None
-      is a cell with nothing to say.
+    rows: Their cells; the first of a row is its name, and stays in view.
     caption: What the table shows.
     groups: What stands over columns: (name, how many of them), from the left.
-    strong: The cells (row, column) to stress.
 
   Returns:
     HTML. Columns of numbers are set flush right.
   """
-  rows = [
-    [NOTHING if cell is None else str(cell) for cell in row] for row in rows
-  ]
-  for row in rows:
-    if len(row) != len(header):
-      raise ValueError(
-        f"row {row} has {len(row)} cells, the header {len(header)}: give one"
-        " for each, None where there is nothing to say"
-      )
+  rows = [*rows]
+  columns = zip(*rows, strict=True) if rows else [()] * len(header)
   kinds = [
-    ' class="number"'
-    if place and _is_numeric([row[place] for row in rows])
-    else ""
-    for place in range(len(header))
+    ' class="number"' if place and _is_numeric(column) else ""
+    for place, column in enumerate(columns)
   ]
   head = _row(
     f'<th scope="col"{kind}>{escape(name)}</th>'
     for name, kind in zip(header, kinds, strict=True)
   )
   body = []
-  for i, row in enumerate(rows):
-    name, *cells = [
-      f"<strong>{escape(cell)}</strong>" if (i, j) in strong else escape(cell)
-      for j, cell in enumerate(row)
-    ]
-    named = [f'<th scope="row">{name}</th>']
-    data = zip(kinds[1:], cells, strict=True)
+  for name, *cells in rows:
+    data = zip(kinds[1:], map(escape, cells), strict=True)
+    named = [f'<th scope="row">{escape(name)}</th>']
     body.append(_row(named + [f"<td{kind}>{cell}</td>" for kind, cell in data]))
   content = (
     f"<table><thead>{_group_row(groups)}{head}</thead>"
@@ -88,8 +72,8 @@ def table(
 
 
 def figure(svg: str, caption: str, *, name: str) -> str:
-  """An SVG of `plots` in the page, in its colours and under a name there."""
-  drawing = re.search(r"<svg.*</svg>", svg, re.DOTALL)[0]
+  """Returns an SVG of `plots` in the page's colours, named for links to it."""
+  drawing = svg[svg.index("<svg") : svg.rindex("</svg>") + len("</svg>")]
   # In a page its rules would hold for everything, and names are the page's.
   drawing = re.sub(r"<style.*?</style>", "", drawing, flags=re.DOTALL)
   drawing = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", drawing)
@@ -104,7 +88,7 @@ def figure(svg: str, caption: str, *, name: str) -> str:
 
 
 def definitions(values: Mapping, *, caption: str) -> str:
-  """Settings or an environment, a line for each; dictionaries inside flat."""
+  """Returns settings or an environment, with a line for each value."""
   lines = [
     f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>'
     for name, value in _flat(values)
@@ -115,7 +99,7 @@ def definitions(values: Mapping, *, caption: str) -> str:
 
 
 def embedded(data, name: str) -> str:
-  """Data for a script, which no text in it can leave; NaN becomes null."""
+  """Returns data for a script, as JSON that no text can end; NaN is null."""
   text = json.dumps(_finite(data), separators=(",", ":"), allow_nan=False)
   text = text.replace("<", "\\u003c")
   return f'<script type="application/json" id="{name}">{text}</script>'
@@ -133,7 +117,7 @@ def _row(cells):
 
 
 def _group_row(groups):
-  """The line above the columns' names; nothing stands over some columns."""
+  """Returns the line above the columns' names."""
   if not groups:
     return ""
   return _row(
@@ -152,7 +136,7 @@ def _scrolling(content, label):
 
 
 def _is_numeric(cells):
-  """Whether all cells that say something begin like a number."""
+  """Whether all cells with a text begin like a number."""
   said = [cell for cell in cells if cell not in ("", "-", NOTHING)]
   return bool(said) and all(
     re.match(r"[+\-\u2212<]?\s*\d", cell) for cell in said

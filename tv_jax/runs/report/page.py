@@ -1,4 +1,4 @@
-"""The page: one HTML file that needs nothing else, and no network."""
+"""Renders the page: one HTML file that needs nothing else, and no network."""
 
 import base64
 import hashlib
@@ -40,16 +40,16 @@ def render(
   figures: Sequence[tuple[str, str]] = (),
   sections: Sequence[Section] = (),
 ) -> str:
-  """The whole page, which may be saved and sent as it is.
+  """Renders the whole page, which may be saved and sent as it is.
 
-  Its scripts are named by their hashes, so that no other can run, whatever a
-  model wrote.
+  Its policy names the scripts by their hashes, so that no other script can run,
+  whatever a model wrote.
 
   Args:
-    title: Its title.
-    lead: Paragraphs of text below it.
+    title: The page's title.
+    lead: Paragraphs of text below the title.
     figures: Key figures: (number, what it is).
-    sections: In order.
+    sections: The page's parts, in order.
   """
   scripts = [_asset(name) for name in _SCRIPTS]
   contents = [
@@ -75,20 +75,16 @@ def render(
 
 
 def explorer(traces: Iterable[dict]) -> str:
-  """The tree explorer, as a section's HTML: one on a page.
+  """Renders the tree explorer; a page can have one.
 
   Args:
-    traces: Items' keys with "cycles" and, if it is known, the "prompt"; see
-      `walks` for what a cycle holds. Without cycles there is nothing to see.
+    traces: The keys of items with "cycles" and perhaps "prompt"; `walks` says
+      what a cycle holds.
   """
-  # Here, as it imports jax: tables do without.
+  # Imported here, because it imports jax, which tables do without.
   from tv_jax.runs.report import walks
 
-  kept = [
-    trace | {"cycles": [walks.directed(cycle) for cycle in trace["cycles"]]}
-    for trace in traces
-    if trace["cycles"]
-  ]
+  kept = [trace for trace in traces if trace["cycles"]]
   if not kept:
     return paragraph("No trees were kept of this run.")
   rules = {
@@ -97,15 +93,16 @@ def explorer(traces: Iterable[dict]) -> str:
     for cycle in trace["cycles"]
     for rule in cycle["stop"]
   }
-  colors = palette.of_verifiers(rules)
-  methods = map(Method.of, kept)
   data = {
     "traces": kept,
     "runs": [
-      ", ".join([own.verifier, own.proposal, *own.numbers]) for own in methods
+      ", ".join([one["verifier"], one["proposal"], *Method.of(one).numbers])
+      for one in kept
     ],
     "undrawn": walks.undrawn(kept)[0],
-    "colors": {rule: color.name for rule, color in colors.items()},
+    "colors": {
+      rule: color.name for rule, color in palette.of_verifiers(rules).items()
+    },
   }
   return _asset("explorer.html") + embedded(data, "explorer-data")
 

@@ -1,9 +1,8 @@
-"""The plots of a run: from the lines of its items to SVG.
+"""Plots a run's answers as SVG.
 
-Each function takes answers that stand in ONE table: the caller picks them.
-Plain decoding and answers that failed are left out; the order of the answers
-does not matter. `trees` is the order of the panels, by default that of their
-names. An item is a question: its turns and seeds are pooled.
+Each function takes the answers of one table. It leaves out plain decoding and
+failed answers; their order does not matter. `trees` is the order of the panels,
+by default that of the names. A question's turns and seeds are pooled.
 """
 
 import collections
@@ -23,7 +22,7 @@ _MARKERS = "osD^vP"
 def acceptance_by_task(
   answers: Iterable[Answer], trees: Sequence[str] | None = None
 ) -> str:
-  """Tokens gained in a cycle, by task and verifier, a panel for each tree.
+  """Plots acceptance lengths by task and verifier, with a panel for each tree.
 
   The points are means over questions, the bars their standard errors.
   """
@@ -36,9 +35,12 @@ def acceptance_by_task(
     pitch = min(0.24, 0.7 / len(rules))
     for rule in rules:
       for row, task in enumerate(tasks):
-        mean, error = _estimate(cells, tree, rule.name, task)
+        own = _of(cells, tree=tree, verifier=rule.name, task=task)
+        found = Estimate.of([lengths.mean() for lengths in own])
         place = row + rule.place * pitch
-        axes.errorbar(mean, place, xerr=error, linewidth=1.2, **rule.line)
+        axes.errorbar(
+          found.mean, place, xerr=found.error, linewidth=1.2, **rule.line
+        )
     axes.set_yticks(range(len(tasks)), [*map(fragments.plain, tasks)])
     axes.set_ylim(len(tasks) - 0.5, -0.5)
     axes.margins(x=0.08)
@@ -56,7 +58,7 @@ def acceptance_by_task(
 def length_histograms(
   answers: Iterable[Answer], trees: Sequence[str] | None = None
 ) -> str:
-  """The share of cycles by tokens gained, a panel for each tree."""
+  """Plots the share of cycles by tokens gained, with a panel for each tree."""
   cells = _lengths(answers)
   rules = _rules(cells)
 
@@ -64,7 +66,7 @@ def length_histograms(
     longest = _longest(cells, tree)
     width = 0.8 / len(rules)
     for rule in rules:
-      lengths = _pooled(cells, tree, rule.name)
+      lengths = _pooled(cells, tree, rule)
       share = np.bincount(lengths, minlength=longest + 1) / max(len(lengths), 1)
       places = np.arange(1, longest + 1) + rule.place * width
       axes.bar(places, share[1:], 0.88 * width, **rule.looks)
@@ -83,14 +85,14 @@ def length_histograms(
 def acceptance_by_depth(
   answers: Iterable[Answer], trees: Sequence[str] | None = None
 ) -> str:
-  """The share of cycles that accepted d drafted tokens or more, by depth d."""
+  """Plots the share of cycles that accepted d drafted tokens or more, by d."""
   cells = _lengths(answers)
   rules = _rules(cells)
 
   def draw(tree, axes):
     depths = np.arange(1, max(_longest(cells, tree), 2))
     for rule in rules:
-      lengths = _pooled(cells, tree, rule.name)
+      lengths = _pooled(cells, tree, rule)
       if len(lengths):
         share = (lengths[:, None] > depths).mean(axis=0)
         axes.plot(depths, share, linewidth=1.4, clip_on=False, **rule.line)
@@ -111,11 +113,11 @@ class _Item(NamedTuple):
   tree: str
   verifier: str
   task: str
-  question: int
+  question: int | str
 
 
 def _lengths(answers) -> dict[_Item, np.ndarray]:
-  """What the cycles of each item gained, in order."""
+  """Returns the tokens gained in each cycle, by item, in order."""
   cells = collections.defaultdict(list)
   for answer in answers:
     method = answer.method
@@ -129,13 +131,13 @@ class _Rule(NamedTuple):
   """How a verifier is drawn."""
 
   name: str
-  place: float  # from the middle of all
+  place: float  # from the middle of all verifiers
   looks: dict
   line: dict  # the same, with a marker
 
 
 def _rules(cells) -> list[_Rule]:
-  """The verifiers, in the order of legends."""
+  """Returns the verifiers, in the order of legends."""
   colors = palette.of_verifiers(item.verifier for item in cells)
   made = []
   for i, (name, color) in enumerate(colors.items()):
@@ -146,7 +148,7 @@ def _rules(cells) -> list[_Rule]:
 
 
 def _of(cells, **names) -> list[np.ndarray]:
-  """Those of the items with these names."""
+  """Returns the lengths of the items with these names."""
   return [
     lengths
     for item, lengths in cells.items()
@@ -154,30 +156,22 @@ def _of(cells, **names) -> list[np.ndarray]:
   ]
 
 
-def _pooled(cells, tree, verifier):
-  own = _of(cells, tree=tree, verifier=verifier)
+def _pooled(cells, tree, rule) -> np.ndarray:
+  own = _of(cells, tree=tree, verifier=rule.name)
   return np.concatenate([np.zeros(0, int), *own])
 
 
-def _longest(cells, tree):
+def _longest(cells, tree) -> int:
   return max(int(lengths.max()) for lengths in _of(cells, tree=tree))
 
 
-def _estimate(cells, tree, verifier, task):
-  """The mean over questions, and its standard error; NaN where unknown."""
-  found = _of(cells, tree=tree, verifier=verifier, task=task)
-  own = Estimate.of([lengths.mean() for lengths in found])
-  return own.mean, own.error
-
-
 def _trees(cells, order) -> list[str]:
-  """The trees in this order, or in that of their names."""
   there = {item.tree for item in cells}
   return [t for t in order if t in there] if order else _sorted(there)
 
 
 def _sorted(names: Iterable[str]) -> list[str]:
-  """By the alphabet, but 2 before 10."""
+  """Sorts by the alphabet, but 2 before 10."""
 
   def key(name):
     parts = re.split(r"([0-9]+)", name)

@@ -2,21 +2,23 @@
 
 import contextlib
 import sys
+from collections.abc import Iterable
 
 import rich.console
 import rich.progress
 
 from tv_jax.runs.report import formats
+from tv_jax.runs.report.tables import Table
 from tv_jax.runs.report.writing import Report
 
-_WIDTH = 150  # where nobody says how wide the place is
+_WIDTH = 150  # where standard output is no terminal
 
 
 @contextlib.contextmanager
 def shown(what: str = "answers"):
-  """What a run tells lines to, and how many of all are there.
+  """Shows progress: yields `say(line)` and `advance(done, count)`.
 
-  A bar below lines on a terminal; lines alone elsewhere.
+  On a terminal it is a bar below the lines, elsewhere the lines alone.
   """
   console = rich.console.Console(stderr=True)
   bar = rich.progress.Progress(
@@ -40,14 +42,20 @@ def shown(what: str = "answers"):
     yield say, advance
 
 
-def show(made: Report) -> None:
-  """The tables on standard output, what is in them, and where the page is."""
+def print_tables(tables: Iterable[Table]) -> rich.console.Console:
+  """Prints tables on standard output; returns the console, for more."""
   console = rich.console.Console(
     width=None if sys.stdout.isatty() else _WIDTH, highlight=False
   )
-  for table in made.tables:
+  for table in tables:
     for part in formats.terminal(table, console.width):
       console.print(part)
+  return console
+
+
+def show(made: Report) -> None:
+  """Prints a run's tables, their definitions, and where the page is."""
+  console = print_tables(made.tables)
   for line in made.definitions:
     console.print(line, style="dim", markup=False)
   for line in made.warnings:

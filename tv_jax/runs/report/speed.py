@@ -1,4 +1,4 @@
-"""Speed: what a run's timing says."""
+"""Makes speeds of a run's timing."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -31,12 +31,12 @@ DEFINITIONS = (
 def speeds(
   timing: dict, baseline: str, gains: Mapping[Method, Estimate | None]
 ) -> dict[Method, dict[str, float | None]]:
-  """What is known of each method's speed, by column of timing.csv.
+  """Returns what is known of each method's speed, by column of timing.csv.
 
   Args:
-    timing: A run's.
+    timing: A run's timing.json.
     baseline: The rule that net gains are over.
-    gains: What each method expects more than it on the same drafts, in percent.
+    gains: Each method's gain over the baseline on the same drafts, in percent.
   """
   timed = {Method.of(one): one for one in timing["methods"]}
   times = {method: Times.of(one) for method, one in timed.items()}
@@ -65,26 +65,24 @@ def speeds(
 
 
 def _columns(name, value: Estimate | None, digits) -> dict[str, float | None]:
-  """A mean and its error; an error that is not known is left empty."""
-  known = value is not None and value.n > 1
-  return {
-    name: None if value is None else round(value.mean, digits),
-    f"{name}_se": round(value.error, digits) if known else None,
-  }
+  """Returns a mean and its error; what is not known is empty."""
+  if value is None:
+    return {name: None, f"{name}_se": None}
+  error = round(value.error, digits) if value.n > 1 else None
+  return {name: round(value.mean, digits), f"{name}_se": error}
 
 
 def _shares(stages) -> dict[str, float | None]:
-  """Of the stages of plain decoding, drawing a token is its verification."""
-  shares = dict.fromkeys(STAGES)
-  if stages:
-    stages = {"verify": stages.get("draw"), "draft": 0.0} | stages
-    total = sum(stages[name] for name in STAGES)
-    shares = {name: round(stages[name] / total, 4) for name in STAGES}
-  return {f"{name}_share": share for name, share in shares.items()}
+  if not stages:
+    return {f"{name}_share": None for name in STAGES}
+  # Plain decoding drafts nothing, and draws a token where others verify.
+  stages = {"verify": stages.get("draw"), "draft": 0.0} | stages
+  total = sum(stages[name] for name in STAGES)
+  return {f"{name}_share": round(stages[name] / total, 4) for name in STAGES}
 
 
 def comma_separated(found: dict[Method, dict]) -> str:
-  """As CSV."""
+  """Returns timing.csv."""
   header = [*tables.AXES, *next(iter(found.values()), ())]
   rows = [
     [*method.fields.values(), *row.values()] for method, row in found.items()
@@ -93,7 +91,7 @@ def comma_separated(found: dict[Method, dict]) -> str:
 
 
 def made(found: dict[Method, dict]) -> list[Table]:
-  """The same, to be read: speeds, and what is known of a cycle's stages."""
+  """Returns the tables of speeds, and of the stages of a cycle if known."""
   several = len(tables.conditions(found)) > 1
   rows, shares = [], []
   for method, row in found.items():
@@ -122,7 +120,7 @@ def made(found: dict[Method, dict]) -> list[Table]:
 
 
 def _estimate(row, name, spec, unit="") -> str:
-  """A column's mean, and its error where it is known."""
+  """Returns the text of a mean, and of its error if known."""
   mean, error = row[name], row[f"{name}_se"]
   known = "" if error is None else f" ± {error:{spec.lstrip('+')}}"
   return NOTHING if mean is None else f"{mean:{spec}}{known}{unit}"

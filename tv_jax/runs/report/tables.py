@@ -1,11 +1,10 @@
-"""The tables of a run: from the lines of its items to rows of text.
+"""Makes a run's tables of its answers.
 
-Nothing about speed is in these, so that they are the same to the byte whenever
-the same items are there.
+They hold no speeds, so that the same answers give the same bytes.
 """
 
 import collections
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tv_jax.engine.estimates import Estimate
@@ -13,16 +12,16 @@ from tv_jax.runs import metrics, records
 from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import ALL, Answer, Method
 
-# By task, ALL among them, and by method, the seeds pooled.
+# By task, with ALL, and by method, with seeds pooled.
 Cells = dict[str, dict[Method, Cell]]
 
 AXES = tuple(name for name in records.AXES if name != "seed")
-# What is one and the same in a table; trees and rules are beside each other.
+# Each table has one value of these; it shows all trees and rules.
 FIXED = tuple(name for name in AXES if name not in ("tree", "verifier"))
 _ORDER = (*FIXED, "tree", "verifier")
 
-# Spec-Bench's six, in the paper's order and under its names; beside tasks that
-# are none of these, they are some other file's and called what it calls them.
+# Spec-Bench's six tasks, in the paper's order and under its names. A run that
+# has other tasks keeps its own names.
 TASKS = {
   "mt_bench": "Multi-turn",
   "translation": "Translation",
@@ -59,32 +58,31 @@ class Table(NamedTuple):
   """A table as text; the first column names the rows."""
 
   title: str
-  groups: list[tuple[str, int]]  # what stands over columns, from the left
-  header: list[str]
-  rows: list[list[str]]
+  groups: Sequence[tuple[str, int]]  # what stands over columns, from the left
+  header: Sequence[str]
+  rows: Sequence[Sequence[str]]
   notes: tuple[str, ...] = ()  # what must be said right below it
 
 
 def cells(answers: Iterable[Answer], config: dict) -> Cells:
-  """The cells of a run, in the order of its config; plain decoding first."""
+  """Computes a run's cells, in its config's order; plain decoding first."""
   grouped: dict[str, dict[Method, list[Answer]]] = {}
   for answer in answers:
     method = answer.method.pooled("seed")
-    # Once, where a category is called so, too.
+    # Once, even if a task has the name of ALL.
     for task in dict.fromkeys((answer.task, ALL)):
       grouped.setdefault(task, {}).setdefault(method, []).append(answer)
 
   def place_of_task(task):
-    known = [*TASKS, task]  # what is not known comes after
+    known = [*TASKS, task]  # other tasks come last
     return task == ALL, known.index(task), task
 
   def place(method):
-    # What is in no list comes first.
-    values = {name: config.get(f"{name}s", []) for name in _ORDER}
-    return [
-      own.index(value) if (value := getattr(method, name)) in own else -1
-      for name, own in values.items()
-    ]
+    found = []
+    for name in _ORDER:
+      value, own = getattr(method, name), config.get(f"{name}s", [])
+      found.append(own.index(value) if value in own else -1)
+    return found
 
   return {
     task: {
@@ -96,23 +94,21 @@ def cells(answers: Iterable[Answer], config: dict) -> Cells:
 
 
 def conditions(methods: Iterable[Method]) -> list[Method]:
-  """What each table is of: all trees and rules of a proposal and the like."""
-  return list(
-    dict.fromkeys(condition(method) for method in methods if not method.plain)
-  )
+  """Returns the condition of each table, in order."""
+  return [*dict.fromkeys(condition(own) for own in methods if not own.plain)]
 
 
 def condition(method: Method) -> Method:
-  """What is fixed in the table that a method stands in."""
+  """Returns the fields that all methods of a method's table have in common."""
   return method.pooled("tree", "verifier", "seed")
 
 
 def main(found: Cells, fixed: Method, baseline: str) -> Table:
-  """The paper's main table: acceptance by item, trees side by side."""
+  """Makes the paper's main table: lengths by item, trees side by side."""
   trees = _trees(found, fixed)
   groups, header, compared = [("", 1)], ["task"], {}
   for tree, methods in trees.items():
-    rules = [method.verifier for method in methods]
+    rules = [str(method.verifier) for method in methods]
     others = [rule for rule in rules if rule != baseline]
     compared[tree] = others if baseline in rules else []
     groups.append((tree, len(rules) + len(compared[tree])))
@@ -132,7 +128,7 @@ def main(found: Cells, fixed: Method, baseline: str) -> Table:
 
 
 def paired(found: Cells, fixed: Method, baseline: str) -> Table:
-  """What every rule expects, its gain on the same drafts, and the check."""
+  """Makes the table of expected lengths, paired gains and checks."""
   header = [
     "tree",
     "verifier",
@@ -177,7 +173,7 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
 
 
 def positions(found: Cells, fixed: Method) -> Table:
-  """How deep drafts are accepted."""
+  """Makes the table of how deep drafts are accepted."""
   rows, own = [], found[ALL]
   methods = [
     one for several in _trees(found, fixed).values() for one in several
@@ -196,7 +192,7 @@ def positions(found: Cells, fixed: Method) -> Table:
 
 
 def exact_match(found: Cells) -> Table | None:
-  """Right answers by task; None if nothing has a reference."""
+  """Makes the table of right answers; None if nothing has a reference."""
   methods = dict.fromkeys(one for own in found.values() for one in own)
   rows, several = [], len(conditions(methods)) > 1
   for method in methods:
@@ -210,34 +206,32 @@ def exact_match(found: Cells) -> Table | None:
 
 
 def title(fixed: Method) -> str:
-  """For example "without_replacement, temperature 1"."""
+  """Returns a condition in words, as "without_replacement, temperature 1"."""
   proposal, *others = fixed.fields.items()
   told = [f"{axis} {records.text(value)}" for axis, value in others]
   return ", ".join([proposal[1], *told])
 
 
 def name(method: Method, several: bool) -> str:
-  """A row's name; `several` is whether there are several conditions."""
-  parts = [method.verifier]
+  """Returns a row's name; `several`: whether there are several conditions."""
+  parts = [str(method.verifier)]
   if not method.plain:
-    parts += [method.tree, method.proposal][: 1 + several]
+    parts += [str(method.tree), str(method.proposal)][: 1 + several]
   return ", ".join(parts + method.numbers * several)
 
 
 def estimate(value: Estimate | None, spec: str = ".2f") -> str:
-  """A cell's text."""
-  if value is None or value.n == 0:
-    return NOTHING
-  return f"{value:{spec}}"
+  """Returns a cell's text, as 3.21 ± 0.02."""
+  return f"{value:{spec}}" if value and value.n else NOTHING
 
 
 def percent(value: Estimate | None, spec: str = "+.2f") -> str:
-  """For example +2.81 ± 0.30 %."""
+  """Returns a cell's text, as +2.81 ± 0.30 %."""
   return NOTHING if value is None else f"{value:{spec}} %"
 
 
 def _trees(found, fixed) -> dict[str, list[Method]]:
-  """The trees, and the methods on each."""
+  """Returns the trees with the methods on each."""
   result = collections.defaultdict(list)
   for method in found[ALL]:
     if not method.plain and condition(method) == fixed:
@@ -246,9 +240,8 @@ def _trees(found, fixed) -> dict[str, list[Method]]:
 
 
 def _tasks(found) -> list[str]:
-  """What the tasks are called."""
-  names = TASKS if {*found} <= {*TASKS, ALL} else {}
-  return ["All" if task == ALL else names.get(task, task) for task in found]
+  names = {ALL: "All"} | (TASKS if {*found} <= {*TASKS, ALL} else {})
+  return [str(names.get(task, task)) for task in found]
 
 
 def _percent(cell, base) -> str:

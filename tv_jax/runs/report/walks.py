@@ -1,21 +1,21 @@
-"""How a rule walks over a drafted tree, told from its stop law alone.
+"""Tells how a rule walks over a drafted tree from its stop law.
 
 Axes: N nodes.
 
-A stop law says how likely each node is to be the accepted one, given a draft.
+A stop law has the chance of each node to be the accepted one, given a draft.
 A rule that offers one node after the other accepts the next one with
 
     chance = (mass of what is accepted now) / (mass of what is still possible).
 
-Which way a rule walks is said by its `Verifier.direction`, and kept with each
-cycle. Bottom-up rules (traversal, block) offer children before parents, and a
-node is accepted itself. Top-down rules (token-level) offer a node's children in
-draw order, and a child stands for all that is below it; where no child is
-taken, the node is accepted. What is still possible is summed up from what is
-left, never as 1 minus what is gone: so the last chance is 1 to the last bit.
+Each cycle has the `Verifier.direction` of its rules. Bottom-up rules
+(traversal, block) offer children before parents, and accept a node itself.
+Top-down rules (token-level) offer a node's children in draw order; a child
+stands for all nodes below it, and a node none of whose children is taken is
+accepted. The mass that is still possible is the sum of what is left, never 1
+minus what is gone: so the last chance is exactly 1.
 
-A rule that walks otherwise, or that says the wrong direction, does not end
-where the run did: `undrawn` finds such, and their walks are not shown.
+A rule that walks in another way ends at other nodes than the run: `undrawn`
+finds such rules, and their walks are not shown.
 
 A cycle is a dictionary as in a run's traces: "parents", "pieces" (None where no
 token was drawn), "coins", "stop" and "direction" by rule. `assets/walks.js` is
@@ -48,36 +48,21 @@ class Walk(NamedTuple):
   node: int
 
 
-# Of traces that were written before they said it: these rules' directions.
-_BUILT_IN = {
-  "token_level": DOWN,
-  "token_level_loop": DOWN,
-  "traversal": UP,
-  "traversal_loop": UP,
-  "block": UP,
-}
 # A coin this near its chance may have fallen on either side of it.
 _CLOSE = 1e-5
 
 
 def direction(cycle: dict, rule: str) -> str:
-  """DOWN, UP, or "" where it is not known how the rule walks."""
-  return cycle.get("direction", _BUILT_IN).get(rule, "")
-
-
-def directed(cycle: dict) -> dict:
-  """The cycle, with the direction of each of its rules."""
-  return cycle | {
-    "direction": {rule: direction(cycle, rule) for rule in cycle["stop"]}
-  }
+  """Returns DOWN, UP, or "" where it is not known how the rule walks."""
+  return cycle.get("direction", {}).get(rule, "")
 
 
 def undrawn(traces: Iterable[dict]) -> tuple[dict[str, str], int]:
-  """The rules whose walks are not to be shown, with the reason.
+  """Finds the rules whose walks cannot be shown.
 
   Returns:
-    The reason by rule, and how many cycles a rule with a direction ran in that
-    did not end where its walk does.
+    The reason for each rule, and the number of cycles that did not end where
+    the walk of their rule does.
   """
   reasons, ran, missed = {}, collections.Counter(), collections.Counter()
   for trace in traces:
@@ -92,13 +77,12 @@ def undrawn(traces: Iterable[dict]) -> tuple[dict[str, str], int]:
       if rule in cycle["stop"] and direction(cycle, rule):
         ran[rule] += 1
         missed[rule] += not _fits(cycle, rule)
-  for rule, count in missed.items():
-    if count:
-      reasons[rule] = (
-        f"{rule} does not walk as its direction says: {count} of {ran[rule]}"
-        " cycles ended at another node than the walk told from its stop law"
-      )
-  return reasons, sum(missed.values())
+  for rule, count in (+missed).items():
+    reasons[rule] = (
+      f"{rule} does not walk as its direction says: {count} of {ran[rule]}"
+      " cycles ended at another node than the walk told from its stop law"
+    )
+  return reasons, missed.total()
 
 
 def _fits(cycle, rule):
@@ -110,7 +94,7 @@ def _fits(cycle, rule):
 
 
 def chances(cycle: dict, rule: str) -> np.ndarray:
-  """[N] the chance of each node when it is offered; NaN where it never is."""
+  """Returns the chance [N] of each node when offered; NaN if it never is."""
   if len(cycle["parents"]) == 1:  # nothing was drafted
     return np.ones(1)
   tree, stop = Tree(tuple(cycle["parents"])), cycle["stop"][rule]
@@ -128,7 +112,7 @@ def chances(cycle: dict, rule: str) -> np.ndarray:
 
 
 def walk(cycle: dict, rule: str) -> Walk:
-  """What the rule decides with the cycle's coins."""
+  """Returns what the rule decides with the cycle's coins."""
   if len(cycle["parents"]) == 1:
     return Walk((), ROOT)
   tree = Tree(tuple(cycle["parents"]))

@@ -1,17 +1,18 @@
-"""The report of a run: every file of it, from what is in its folder."""
+"""Writes the report of a run: every file of it, from what is in its folder."""
 
 import os
 import pathlib
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tv_jax.edge import disk
 from tv_jax.engine import estimates
 from tv_jax.engine.estimates import Estimate
-from tv_jax.runs import records
+from tv_jax.runs import records, store
 from tv_jax.runs.report import formats, fragments, page, plots, speed, tables
 from tv_jax.runs.report.tables import ALL, Cells, Table
-from tv_jax.runs.store import checks
 
+# Columns of cells.csv, and the fields of a cell that they hold.
 _ESTIMATES = {
   "acceptance_by_item": "by_item",
   "acceptance_by_token": "by_token",
@@ -34,7 +35,7 @@ class Report(NamedTuple):
 
   page: pathlib.Path
   tables: list[Table]
-  definitions: tuple[str, ...]  # of what stands in the tables
+  definitions: tuple[str, ...]  # of the tables' columns
   warnings: list[str]
   complete: bool
   all_failed: bool  # there is no answer but errors
@@ -48,84 +49,87 @@ def write(folder: str | os.PathLike) -> Report:
     OSError: It cannot be written to.
   """
   folder = pathlib.Path(folder)
-  unit = checks.read(folder)
+  unit = store.read(folder)
   if not unit.items:
     raise ValueError(f"{folder}: there are no answers yet to report on")
   baseline = unit.config["baseline"]
   found = tables.cells(unit.items, unit.config)
   conditions = tables.conditions(found[ALL])
   main = [tables.main(found, one, baseline) for one in conditions]
-  made = [
-    table
-    for one, own in zip(conditions, main, strict=True)
-    for table in (
-      own,
-      tables.paired(found, one, baseline),
-      tables.positions(found, one),
-    )
+  made = []
+  for one, own in zip(conditions, main, strict=True):
+    made += [own, tables.paired(found, one, baseline)]
+    made.append(tables.positions(found, one))
+  if match := tables.exact_match(found):
+    made.append(match)
+  traces = [
+    item.key.fields | {"prompt": item.prompt, "cycles": item.trace}
+    for item in unit.items
+    if item.trace is not None
   ]
-  match = tables.exact_match(found)
-  made += [match] if match else []
-  warnings = _warnings(unit, found)
+  warnings = _warnings(unit, found, traces)
+  drawn = _plots(unit, conditions)
   files = {
     "cells.csv": _cells_csv(found),
     "positions.csv": _positions_csv(found),
     "table.md": _markdown(made, warnings),
     "table.csv": _table_csv(conditions, main),
     "table.tex": "\n".join(map(formats.latex, main)),
-  }
-  drawn = _plots(unit, conditions)
-  files |= {f"{name}.svg": svg for name, (svg, _) in drawn.items()}
-  shown, speeds = [*made], {}
+  } | {f"{name}.svg": svg for name, (svg, _) in drawn.items()}
+  speeds = {}
   if unit.timing:
     gains = {one: cell.relative for one, cell in found[ALL].items()}
     speeds = speed.speeds(unit.timing, baseline, gains)
     files["timing.csv"] = speed.comma_separated(speeds)
-    shown += speed.made(speeds)
-  files["report.html"] = _page(unit, found, shown, speeds, drawn, warnings)
+    made += speed.made(speeds)
+  files["report.html"] = page.render(
+    title=_title(unit),
+    lead=[*warnings, _lead(unit)],
+    figures=_key_figures(unit, found, speeds),
+    sections=_sections(unit, made, traces, drawn),
+  )
   for name, text in files.items():
     disk.write_atomic(folder / name, text)
-  definitions = tables.DEFINITIONS + (speed.DEFINITIONS if unit.timing else ())
   return Report(
     page=folder / "report.html",
-    tables=shown,
-    definitions=definitions,
+    tables=made,
+    definitions=tables.DEFINITIONS + (speed.DEFINITIONS if unit.timing else ()),
     warnings=warnings,
     complete=unit.done,
     all_failed=all(item.error is not None for item in unit.items),
   )
 
 
-def _warnings(unit, found: Cells) -> list[str]:
-  """What a reader must know before any number."""
+def _warnings(unit, found: Cells, traces) -> list[str]:
+  """Returns what a reader must know before any number."""
   lines = []
   if not unit.done:
     lines.append(
       f"THE RUN IS NOT FINISHED: {len(unit.items)} answers are there; the same"
       " command continues."
     )
-  cells = found[ALL].values()
-  if failed := sum(cell.failed for cell in cells):
+  cells = found[ALL].items()
+  if failed := sum(cell.failed for _, cell in cells):
     why = next(item.error for item in unit.items if item.error is not None)
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
-  if faults := sum(cell.faults for cell in cells):
+  if faults := sum(cell.faults for _, cell in cells):
     lines.append(f"FAULTS IN {faults} CYCLES: {estimates.FAULT}.")
   lines += [
     f"NOTHING WAS DRAFTED in any cycle of {method}: {estimates.IDLE}."
-    for method, cell in found[ALL].items()
+    for method, cell in cells
     if not (method.plain or cell.faults)
     and cell.drafted
     and not cell.drafted.mean
   ]
-  # Here, as it imports jax: tables do without.
+  # Imported here, because it imports jax, which tables do without.
   from tv_jax.runs.report import walks
 
-  reasons, missed = walks.undrawn(_traces(unit))
+  reasons, missed = walks.undrawn(traces)
   if missed:
     lines.append(f"NOT DRAWN in the explorer: {'; '.join(reasons.values())}.")
-  for method, cell in found[ALL].items():
+  for method, cell in cells:
     # Of few cycles the error is not known well enough to say so.
-    if cell.cycles >= 100 and not _sound(cell.check):
+    if cell.check and cell.cycles >= 100 and not _is_zero(cell.check):
       lines.append(
         f"CHECK FAILED: {method.verifier} on {method.tree}: realised - expected"
         f" = {cell.check:+.3f}"
@@ -135,45 +139,26 @@ def _warnings(unit, found: Cells) -> list[str]:
   return lines
 
 
-def _traces(unit) -> list[dict]:
-  """What the explorer shows of the answers of which trees were kept."""
-  return [
-    item.key.fields | {"prompt": item.prompt, "cycles": item.trace}
-    for item in unit.items
-    if item.trace is not None
-  ]
-
-
-def _sound(check: Estimate | None) -> bool:
-  """Whether realised less expected length is 0, by its error and rounding."""
-  return check is None or abs(check.mean) <= 4 * check.error + 1e-4
+def _is_zero(check: Estimate) -> bool:
+  """Whether it is 0 but for its error and rounding."""
+  return abs(check.mean) <= 4 * check.error + 1e-4
 
 
 def _cells_csv(found: Cells) -> str:
-  header = ["task", *tables.AXES]
-  for name in _ESTIMATES:
-    header += [name, f"{name}_se", f"{name}_n"]
-  rows = [
-    [
-      task,
-      *method.fields.values(),
-      *(
-        value
-        for name in _ESTIMATES.values()
-        for value in _values(getattr(cell, name))
-      ),
-      *(getattr(cell, name) for name in _COUNTS),
-    ]
-    for task, by_method in found.items()
-    for method, cell in by_method.items()
-  ]
-  return formats.comma_separated([*header, *_COUNTS], rows)
+  header = ["task", *tables.AXES, *_columns(_ESTIMATES), *_COUNTS]
+  rows = []
+  for task, by_method in found.items():
+    for method, cell in by_method.items():
+      row = [task, *method.fields.values()]
+      for name in _ESTIMATES.values():
+        row += _values(getattr(cell, name))
+      rows.append(row + [getattr(cell, name) for name in _COUNTS])
+  return formats.comma_separated(header, rows)
 
 
 def _positions_csv(found: Cells) -> str:
-  header = ["task", *tables.AXES, "position"]
-  for share in ("reached", "conditional"):
-    header += [share, f"{share}_se", f"{share}_n"]
+  shares = "reached", "conditional"
+  header = ["task", *tables.AXES, "position", *_columns(shares)]
   rows = [
     [task, *method.fields.values(), d, *_values(here), *_values(given)]
     for task, by_method in found.items()
@@ -185,8 +170,13 @@ def _positions_csv(found: Cells) -> str:
   return formats.comma_separated(header, rows)
 
 
+def _columns(names: Iterable[str]) -> list[str]:
+  """Returns the columns of `_values` for each of the names."""
+  return [f"{name}{end}" for name in names for end in ("", "_se", "_n")]
+
+
 def _values(estimate: Estimate | None) -> list:
-  """Mean, error and n; what is not known is left empty."""
+  """Returns mean, error and n; what is not known is empty."""
   if estimate is None or not estimate.n:
     return [None, None, 0]
   error = None if estimate.n < 2 else round(estimate.error, 6)
@@ -211,7 +201,7 @@ def _markdown(made, warnings) -> str:
 
 
 def _plots(unit, conditions) -> dict[str, tuple[str, str]]:
-  """SVGs by the file's name, each with its caption."""
+  """Draws the plots: by file name, each SVG with its caption."""
   drawn = {}
   for fixed in conditions:
     own = [
@@ -229,45 +219,38 @@ def _plots(unit, conditions) -> dict[str, tuple[str, str]]:
   return drawn
 
 
-def _page(unit, found, shown, speeds, drawn, warnings) -> str:
-  traces = _traces(unit)
-  # The last tree, and a rule that is not the baseline, are what opens.
-  traces.sort(
+def _sections(unit, made, traces, drawn) -> list[page.Section]:
+  # The page opens at the last tree, and at a rule that is not the baseline.
+  first = sorted(
+    traces,
     key=lambda item: (
       -unit.config["trees"].index(item["tree"]),
       item["verifier"] == unit.config["baseline"],
-    )
+    ),
   )
-  plotted = [
+  plotted = (
     fragments.figure(svg, caption, name=name)
     for name, (svg, caption) in drawn.items()
-  ]
+  )
   defined = (*tables.DEFINITIONS, *speed.DEFINITIONS)
   settings = [("Config", unit.config)]
   settings += [("Environment", one) for one in unit.environments]
-  sections = {
-    ("tables", "Tables"): map(formats.html, shown),
-    ("explorer", "The trees themselves"): [page.explorer(traces)],
-    ("plots", "Plots"): plotted,
-    ("definitions", "Definitions"): map(fragments.paragraph, defined),
-    ("settings", "Config and environment"): [
-      fragments.definitions(values, caption=caption)
-      for caption, values in settings
-    ],
-  }
-  return page.render(
-    title=_title(unit),
-    lead=[*warnings, _lead(unit)],
-    figures=_figures(unit, found, speeds),
-    sections=[
-      page.Section(name, heading, "".join(parts))
-      for (name, heading), parts in sections.items()
-    ],
-  )
+  told = (fragments.definitions(own, caption=name) for name, own in settings)
+
+  def section(name: str, heading: str, parts: Iterable[str]) -> page.Section:
+    return page.Section(name, heading, "".join(parts))
+
+  return [
+    section("tables", "Tables", map(formats.html, made)),
+    section("explorer", "The trees themselves", [page.explorer(first)]),
+    section("plots", "Plots", plotted),
+    section("definitions", "Definitions", map(fragments.paragraph, defined)),
+    section("settings", "Config and environment", told),
+  ]
 
 
 def _title(unit) -> str:
-  """Which run it is, among the pages that a reader has open."""
+  """Returns which run it is: a reader may have several pages open."""
   names = dict.fromkeys([unit.config["experiment"], unit.folder.resolve().name])
   pair = (
     "/".join(pathlib.PurePath(unit.config["models"][side]).parts[-2:])
@@ -289,8 +272,8 @@ def _lead(unit) -> str:
   )
 
 
-def _figures(unit, found, speeds) -> list[tuple[str, str]]:
-  """The gains that a reader came for, largest first."""
+def _key_figures(unit, found, speeds) -> Sequence[tuple[str, str]]:
+  """Returns the largest gains, and the fastest method's speed."""
   several = len(tables.conditions(found[ALL])) > 1
   gains = {one: cell.relative for one, cell in found[ALL].items() if cell.gain}
   figures = []
@@ -304,7 +287,7 @@ def _figures(unit, found, speeds) -> list[tuple[str, str]]:
     figures.append((tables.percent(gains[method], "+.1f"), what))
   ups = {one: row["speedup"] for one, row in speeds.items() if row["speedup"]}
   if ups:
-    best = max(ups, key=ups.get)
+    best = max(ups, key=lambda one: ups[one])
     name = f"tokens at batch 1: {tables.name(best, several)}"
     figures.append((f"{speeds[best]['tokens_per_second']:.0f}/s", name))
   return figures

@@ -1,4 +1,4 @@
-"""The crash-safe store of one unit of an experiment: a folder.
+"""The crash-safe store of a run: a folder.
 
     config.json   what was asked for
     env.json      every environment that wrote here
@@ -13,20 +13,8 @@ One process writes, any number read. What is told to be written is on the disk:
 after a crash at any moment the same command continues with the next item.
 """
 
-from tv_jax.edge.disk import StoreError, clear, whole, write_atomic
-from tv_jax.runs.store.mirror import Mirror
-from tv_jax.runs.store.unit import Unit, read, read_many, unit_id
+from tv_jax.edge.disk import StoreError
+from tv_jax.runs.store.unit import Unit, read, read_many
 from tv_jax.runs.store.writer import Store
 
-__all__ = [
-  "Mirror",
-  "Store",
-  "StoreError",
-  "Unit",
-  "clear",
-  "read",
-  "read_many",
-  "unit_id",
-  "whole",
-  "write_atomic",
-]
+__all__ = ["Store", "StoreError", "Unit", "read", "read_many"]

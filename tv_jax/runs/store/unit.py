@@ -1,12 +1,11 @@
-"""What is in a unit's folder, for readers."""
+"""What is in a run's folder, for readers: checked as it is read."""
 
 import dataclasses
-import hashlib
 import json
 import os
 import pathlib
 
-from tv_jax.edge import disk, reading
+from tv_jax.edge import checks, disk, reading
 from tv_jax.runs.records import Answer, Key
 from tv_jax.runs.store import lines
 
@@ -20,10 +19,42 @@ DONE = "DONE"
 # What only the process that holds the lock writes, and replaces as a whole.
 OWN = CONFIG, ENVIRONMENTS, SOURCES, TIMING, COUNT, DONE
 
+_TEXTS = checks.list_of(checks.text)
+_NUMBERS = checks.list_of(checks.number())
+_COUNTS = checks.list_of(checks.integer())
+_PAIR = dict.fromkeys(("target", "draft", "draft_kind"), checks.text)
+_CONFIG = checks.fields(
+  {
+    **dict.fromkeys(("experiment", "questions", "baseline"), checks.text),
+    "models": checks.fields(_PAIR),
+    **dict.fromkeys(("trees", "verifiers", "proposals"), _TEXTS),
+    "temperatures": _NUMBERS,
+    "seeds": _COUNTS,
+  }
+)
+_ENVIRONMENTS = checks.list_of(checks.mapping_of(checks.anything))
+_METHOD = checks.fields(
+  {
+    **dict.fromkeys(("tree", "proposal", "verifier"), checks.text),
+    **dict.fromkeys(("temperature", "compile_seconds"), checks.number()),
+    "questions": checks.list_of(checks.either(checks.integer(), checks.text)),
+    "seconds": _NUMBERS,
+    "tokens": _COUNTS,
+    "cycles": checks.list_of(checks.integer(least=1)),
+    "stages": checks.optional(checks.mapping_of(checks.anything)),
+  }
+)
+_TIMING = checks.fields(
+  {
+    "methods": checks.list_of(_METHOD),
+    "environment": checks.mapping_of(checks.anything),
+  }
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Unit:
-  """A unit's folder, read.
+  """A run's folder, read.
 
   Attributes:
     folder: Where it is.
@@ -32,7 +63,6 @@ class Unit:
     items: By rising key, see `in_order`.
     timing: None until speed was measured.
     done: Whether nothing is left to do.
-    answered: Whether all answers are there; times may be still to be taken.
   """
 
   folder: pathlib.Path
@@ -41,16 +71,15 @@ class Unit:
   items: tuple[Answer, ...]
   timing: dict | None
   done: bool
-  answered: bool
 
 
 def read(folder: str | os.PathLike) -> Unit:
-  """Reads a unit's folder, whether or not a process is writing there.
+  """Reads a run's folder, whether or not a process is writing there.
 
   A torn last line is left out.
 
   Raises:
-    ValueError: The folder is no unit, or a file in it is damaged.
+    ValueError: The folder is no run's, or a file in it is damaged.
     StoreError: A file could not be read.
   """
   folder = pathlib.Path(folder)
@@ -59,29 +88,57 @@ def read(folder: str | os.PathLike) -> Unit:
     raise ValueError(
       f"{folder} is no unit of an experiment: there is no {CONFIG}"
     )
+  _refuse(folder / CONFIG, checks.wrong(_CONFIG, config, most=3))
   # Before the rest: what a writer finished is not finished by half here.
   done = _bytes(folder / DONE) is not None
+  environments = load(folder / ENVIRONMENTS, list) or []
+  told = checks.wrong(_ENVIRONMENTS, environments, "environments")
+  _refuse(folder / ENVIRONMENTS, told)
   path = folder / ITEMS
   items, _ = lines.parse(_bytes(path) or b"", path, Answer.of)
-  count = _bytes(folder / COUNT)
+  for key, answer in items.items():
+    tree = key.method.tree
+    if not (answer.error or key.method.plain or tree in config["trees"]):
+      _refuse(path, f"{key}: tree={tree!r} is none of the config's")
+  timing = load(folder / TIMING, dict)
+  if timing is not None:
+    told = checks.wrong(_TIMING, timing, most=3) or _unlike(timing["methods"])
+    _refuse(folder / TIMING, told)
   return Unit(
     folder=folder,
     config=config,
-    environments=load(folder / ENVIRONMENTS, list) or [],
+    environments=environments,
     items=in_order(items),
-    timing=load(folder / TIMING, dict),
+    timing=timing,
     done=done,
-    answered=done or (count or b"").strip() == b"%d" % len(items),
   )
 
 
-def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
-  """Reads all units in a folder and below it, sorted by path.
+def _unlike(methods: list[dict]) -> str:
+  """Returns what cannot be compared among the times of some methods."""
+  for method in methods:
+    name = f"{method['verifier']} on {method['tree']}"
+    if method["questions"] != methods[0]["questions"]:
+      return f"{name} was timed on other questions"
+    lists = ("questions", "seconds", "tokens", "cycles")
+    if len({len(method[own]) for own in lists}) > 1:
+      return f"{name} has other numbers of times"
+  return ""
 
-  Other folders are left out; units that are not finished say so (`done`).
+
+def _refuse(path: pathlib.Path, told: str) -> None:
+  """Raises what is told of a file, if anything is."""
+  if told:
+    raise ValueError(f"{path}: {told}: remove it, or give another folder")
+
+
+def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
+  """Reads all runs in a folder and below it, sorted by path.
+
+  Other folders are left out; runs that are not finished say so (`done`).
 
   Raises:
-    ValueError: A unit is damaged.
+    ValueError: A run is damaged.
     StoreError: There is no such folder, or a file could not be read.
   """
 
@@ -107,13 +164,6 @@ def in_order(found: dict[Key, Answer]) -> tuple[Answer, ...]:
     return [(isinstance(value, str), value) for value in key.fields.values()]
 
   return tuple(found[key] for key in sorted(found, key=rank))
-
-
-def unit_id(config: dict) -> str:
-  """A short name for a config, the same in every process."""
-  # Of the bytes of its config.json.
-  data = disk.to_bytes(config, "the config", indent=2)
-  return hashlib.sha256(data).hexdigest()[:12]
 
 
 def load(path: pathlib.Path, kind: type):
@@ -151,8 +201,7 @@ def changed(there: dict[str, str], now: dict[str, str]) -> list[str]:
   """The names of which two sets of sources have different hashes.
 
   Names before a slash are groups. A group that is not known of both starts is
-  no difference: an older version may not have kept it, and what made a run that
-  is finished need not be there any more.
+  no difference: the models of a finished run need not be there any more.
   """
 
   def groups(names):

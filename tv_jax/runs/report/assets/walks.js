@@ -5,7 +5,7 @@
 window.explorer = (() => {
   const ROOT = 0;
 
-  const isTopDown = (cycle, rule) => cycle.direction[rule] === "down";
+  const isTopDown = (cycle, rule) => cycle.direction?.[rule] === "down";
 
   /** Of a list of parents: children, depths and the post-order. */
   function treeOf(parents) {

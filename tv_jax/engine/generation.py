@@ -6,19 +6,23 @@ import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Unpack
 
 import jax
+import numpy as np
 
-from tv_jax.engine import batches, decoding, driver, estimates, programs
+from tv_jax.engine import batches, estimates, programs
 from tv_jax.engine import settings as settings_lib
 from tv_jax.engine.batches import Prompts
+from tv_jax.engine.driver import Prompt, Rows
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.plan import Records
 from tv_jax.engine.results import Generation
-from tv_jax.engine.settings import Settings
+from tv_jax.engine.settings import Options, Settings
+from tv_jax.engine.trace import Trace
 
 
-@settings_lib.with_options
 def generate(
   pair: Pair,
   prompts: Prompts,
@@ -26,7 +30,7 @@ def generate(
   template: str = "raw",
   items: Sequence[int] | None = None,
   progress: bool | None = None,
-  **options,
+  **options: Unpack[Options],
 ) -> Generation:
   """Continues prompts.
 
@@ -73,110 +77,87 @@ def generate(
 
   Raises:
     ValueError: An option or a prompt is wrong; nothing was compiled.
+    TypeError: There is no such option.
   """
   settings = settings_lib.resolve(pair, **options)
-  return decode_batches(
-    pair,
-    settings,
-    prompts,
-    template=template,
-    items=items,
-    progress=progress,
-  )
+  asked = read(pair, settings, prompts, template=template, items=items)
+  return decode_all(pair, settings, asked, progress=progress)
 
 
-def decode_batches(
+def read(
   pair: Pair,
   settings: Settings,
   prompts: Prompts,
-  decode: Callable | None = None,
   *,
   template: str = "raw",
   items: Sequence[int] | None = None,
+) -> list[Prompt]:
+  """Returns prompts as tokens, with their numbers; see `generate`."""
+  tokens = batches.encode(pair, prompts, template, settings.limit)
+  numbers = batches.numbers(items, len(tokens))
+  limits = [settings.limit] * len(tokens)
+  return [*map(Prompt, tokens, numbers, limits)]
+
+
+def rows(settings: Settings, asked: Sequence[Prompt]) -> int:
+  """Returns how many of the prompts are decoded together."""
+  return min(settings.batch_size, len(asked))
+
+
+def decode_all(
+  pair: Pair,
+  settings: Settings,
+  asked: Sequence[Prompt],
+  decoder: Rows | None = None,
+  *,
   progress: bool | None = None,
 ) -> Generation:
-  """Prompts to tokens, and what they yield to one result.
+  """Decodes prompts, and puts what they yield into one result.
 
   Args:
     pair: The models.
     settings: How to decode.
-    prompts: As in `generate`.
-    decode: `(settings, batch, caches, items) -> (records, caches, seconds)`,
-      with the records on the host and the seconds of compilation: for batch
-      after batch. By default a row that is done takes the next prompt.
-    template: As in `generate`.
-    items: As in `generate`.
+    asked: The prompts; see `read`.
+    decoder: What decodes them, if it is to be watched.
     progress: As in `generate`.
-
-  Returns:
-    The result.
   """
-  tokens = batches.encode(pair, prompts, template, settings.limit)
-  items = batches.numbers(items, len(tokens))
-  size = min(settings.batch_size, len(tokens))
-  longest = max(map(len, tokens))
-  groups = [slice(i, i + size) for i in range(0, len(tokens), size)]
-  records, seconds, compiling, caches = [], 0.0, 0.0, None
+  decoder = decoder or Rows(pair, rows(settings, asked))
   programs.keep()
   looking = sys.stderr.isatty() if progress is None else progress
-  with (
-    programs.announced(looking),
-    _bar(len(tokens), progress, len(groups)) as advance,
-  ):
-    if decode is None and len(groups) > 1:
-      rows, begin = driver.Rows(pair, size), time.perf_counter()
-      limits = [settings.limit] * len(tokens)
-      asked = [*map(driver.Prompt, tokens, items, limits)]
-      for own in rows.decode(settings, asked):
-        records.append(own)
-        advance([own])
-      compiling = rows.compile_seconds
-      seconds = time.perf_counter() - begin - compiling
-      groups = []
-    decode = decode or driver.decode
-    for group in groups:
-      batch = batches.assemble(
-        pair, settings, tokens[group], items[group], size, longest
-      )
-      caches = batches.caches(pair, batch, caches)
-      begin = time.perf_counter()
-      own, caches, compiled = decode(settings, batch, caches, items[group])
-      seconds += time.perf_counter() - begin - compiled
-      compiling += compiled
+  shown = looking and (progress or len(asked) > decoder.size)
+  records, compiled = [], decoder.compile_seconds
+  with programs.announced(looking), _bar(len(asked), shown) as advance:
+    begin = time.perf_counter()
+    for own in decoder.decode(settings, asked):
       records.append(own)
-      advance(len(tokens[group]))
-  result = _result(pair, settings, records, len(tokens), seconds, compiling)
+      advance()
+    seconds = time.perf_counter() - begin
+  compiled = decoder.compile_seconds - compiled
+  result = _result(pair, settings, records, seconds - compiled, compiled)
   if result.faults:
     warnings.warn(
       f"{result.faults} cycles met a fault: {estimates.FAULT}",
       RuntimeWarning,
-      stacklevel=4,
+      stacklevel=3,
     )
   if result.idle:
     warnings.warn(
       f"none of {result.cycles} cycles drafted anything: {estimates.IDLE}",
       RuntimeWarning,
-      stacklevel=4,
+      stacklevel=3,
     )
   return result
 
 
-def _result(pair, settings, records, count, seconds, compiling) -> Generation:
-  """The records of all batches put together, without padding."""
+def _result(pair, settings, records, seconds, compiling) -> Generation:
+  """The records of all prompts put together."""
+  plan = settings.plan
 
-  def rows(name, of):
-    """Row by row, cut at the row's own length."""
-    return [
-      row[:end]
-      for own in records
-      for row, end in zip(name(own), of(own), strict=True)
-    ][:count]
+  def cycles(column):
+    return [column(own)[0, : own.cycles[0]] for own in records]
 
-  def cycles(name):
-    return rows(name, lambda own: own.cycles)
-
-  def kept(name):
-    return rows(name, lambda own: own.kept)
+  def kept(column):
+    return [column(own)[0, : own.kept[0]] for own in records]
 
   return Generation(
     tokens=[own.tolist() for own in kept(lambda own: own.tokens)],
@@ -184,16 +165,12 @@ def _result(pair, settings, records, count, seconds, compiling) -> Generation:
     drafted=cycles(lambda own: own.drafted),
     expected={
       name: cycles(lambda own, name=name: own.expected[name])
-      for name, _ in settings.plan.panel
+      for name, _ in plan.panel
     },
-    stops=sum(own.stops.sum(axis=0) for own in records),
-    faults=int(sum(own.faults.sum() for own in records)),
-    logprobs=kept(lambda own: own.logprobs) if settings.plan.logprobs else None,
-    trace=[trace_of(own, i) for own in records for i in range(len(own.kept))][
-      :count
-    ]
-    if settings.plan.trace
-    else None,
+    stops=np.sum([own.stops[0] for own in records], axis=0),
+    faults=sum(int(own.faults[0]) for own in records),
+    logprobs=kept(lambda own: own.logprobs) if plan.logprobs else None,
+    trace=[trace_of(own) for own in records] if plan.trace else None,
     seconds=seconds,
     compile_seconds=compiling,
     settings=settings,
@@ -201,19 +178,17 @@ def _result(pair, settings, records, count, seconds, compiling) -> Generation:
   )
 
 
-def trace_of(records: decoding.Records, row: int) -> decoding.Trace:
-  """The trees of one row's first cycles, [cycles, N]."""
+def trace_of(records: Records, row: int = 0) -> Trace:
+  """Returns the trees of a row's first cycles, [cycles, N]."""
   cycles = int(records.cycles[row])
   return jax.tree.map(lambda array: array[row, :cycles], records.trace)
 
 
 @contextlib.contextmanager
-def _bar(count, wanted, batches):
+def _bar(count, wanted) -> Iterator:
   """A progress bar over prompts, as a function that advances it."""
-  if wanted is None:
-    wanted = batches > 1 and sys.stderr.isatty()
   if not wanted:
-    yield lambda prompts: None
+    yield lambda: None
     return
   from rich.console import Console
   from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -222,4 +197,4 @@ def _bar(count, wanted, batches):
   console = Console(stderr=True)
   with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
     task = bar.add_task("generate", total=count)
-    yield lambda prompts: bar.advance(task, prompts)
+    yield lambda: bar.advance(task)

@@ -1,7 +1,8 @@
-"""A progress bar, for work that takes longer than a moment."""
+"""A progress bar on stderr, for work that takes longer than a moment."""
 
 import contextlib
 import time
+from collections.abc import Iterator
 
 import rich.console
 import rich.progress
@@ -10,7 +11,7 @@ import rich.progress
 _PATIENCE = 2.0
 
 
-class Shown:
+class Bar:
   """The bar, and what is being done."""
 
   def __init__(self, total: int):
@@ -24,12 +25,12 @@ class Shown:
     self._task = self._bar.add_task("", total=total)
 
   def say(self, text: str) -> None:
-    """What is being done from now on."""
+    """Names what is being done from now on."""
     self._bar.update(self._task, description=text)
 
-  def advance(self) -> None:
-    """One thing more is done."""
-    self._bar.advance(self._task)
+  def advance(self, count: int = 1) -> None:
+    """Counts so many things as done."""
+    self._bar.advance(self._task, count)
     if time.monotonic() - self._started > _PATIENCE:
       self._bar.start()
 
@@ -40,10 +41,10 @@ class Shown:
 
 
 @contextlib.contextmanager
-def shown(total: int):
-  """The bar, which goes away at the end."""
-  bar = Shown(total)
+def bar(total: int) -> Iterator[Bar]:
+  """Makes a bar that goes away at the end."""
+  made = Bar(total)
   try:
-    yield bar
+    yield made
   finally:
-    bar.stop()
+    made.stop()
