@@ -399,12 +399,9 @@ def taken_by(plan, chances, V):
   return f
 
 
-def transport_plan(g, chances, steps=0):
-  """As `verifiers/pairs.py` says it. Steps make fractions long."""
+def transport_plan(g, chances):
+  """As `verifiers/pairs.py` says it, with no step to improve z."""
   V = len(g)
-
-  def clip(z):
-    return min(max(z, _SMALLEST), _LARGEST)
 
   def share(z):
     plan = {}
@@ -418,10 +415,8 @@ def transport_plan(g, chances, steps=0):
     return a / b if b else Fraction(1)
 
   q = [sum(c for (x, _), c in chances.items() if x == t) for t in range(V)]
-  z = [clip(over(a, b)) for a, b in zip(g, q, strict=True)]
-  for step in range(steps):
-    f, power = taken_by(share(z), chances, V), 1 if step % 3 == 2 else 2
-    z = [clip(z[t] * over(g[t], f[t]) ** power) for t in range(V)]
+  z = [over(a, b) for a, b in zip(g, q, strict=True)]
+  z = [min(max(x, _SMALLEST), _LARGEST) for x in z]
   f = taken_by(share(z), chances, V)
   cut = [min(Fraction(1), over(a, b)) for a, b in zip(g, f, strict=True)]
   return {

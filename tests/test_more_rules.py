@@ -142,33 +142,6 @@ def test_any_plan_lifts(monkeypatch):
     ) == oracle.target_output_law(parents, language)
 
 
-def test_a_plan_is_the_oracles(x64):
-  """Of two steps, token for token; the battery's plans take none."""
-  rng = random.Random(0)
-  how = pairs.How(kept=8, steps=2, lean=oracle.PAIR_LEAN)
-  make = jax.jit(functools.partial(pairs.plan, how=how))
-  for _ in range(10):
-    g, q = (
-      oracle.norm([Fraction(rng.randint(0, 4)) for _ in range(4)] + [1])
-      for _ in range(2)
-    )
-    g = oracle.times(Fraction(rng.randint(1, 4), 4), g)
-    chances = oracle.pair_chances(q)
-    wanted = oracle.transport_plan(g, chances, steps=2)
-    made = make(*(jnp.array([*map(float, x)]) for x in (g, q)))
-    f = oracle.taken_by(wanted, chances, len(q))
-    np.testing.assert_allclose(made.taken, [*map(float, f)], atol=1e-14)
-    for pair, (first, second) in wanted.items():
-      exists = np.array(pair) != oracle.NONE
-      tokens = jnp.maximum(jnp.array(pair, jnp.int32), 0)
-      own = pairs.enter(made, tokens, exists, how)
-      np.testing.assert_allclose(own[0], float(first), atol=1e-14)
-      if exists[1]:
-        np.testing.assert_allclose(
-          own[1] * (1 - own[0]), float(second), atol=1e-14
-        )
-
-
 def test_no_row_is_sorted_for_its_largest_few():
   """On a CPU that took three quarters of a plan's time."""
   law = jnp.ones(512) / 512

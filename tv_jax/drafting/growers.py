@@ -24,7 +24,7 @@ from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Adaptive, Topology, Tree
 
 
 class Drafted(NamedTuple):
-  """What a grower leaves behind."""
+  """A tree for each row, as it was drafted."""
 
   tokens: jax.Array  # [B, N] int32; the root is the last committed token
   laws: jax.Array  # [B, M, V] of the token after each inner node
@@ -35,7 +35,7 @@ class Drafted(NamedTuple):
 
 
 class Growing(NamedTuple):
-  """What every grower is given."""
+  """What trees are drafted with."""
 
   drafter: Drafter  # with its model's apply
   params: dict  # the model's
@@ -55,8 +55,8 @@ def grow(
   """Drafts a tree for each row.
 
   Args:
-    how: By what, and how.
-    tree: Its shape, or what shapes it.
+    how: The drafter, and how it draws.
+    tree: The trees' shape, or what shapes them.
     news: What was committed since the last draft.
     length: [B] how many tokens are committed.
     cache: The draft's.

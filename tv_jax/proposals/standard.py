@@ -20,7 +20,7 @@ from tv_jax.proposals.proposal import INVALID, NEVER, Proposal
 
 
 def exhausted(dtype) -> float:
-  """So little of q is left that no sibling is offered from it: 5e-31 or less.
+  """Returns the mass of q, 5e-31, below which no sibling is offered from it.
 
   Float32 could not hold what q is then multiplied with. Whether this is so
   depends on the earlier siblings alone, never on a sibling's own token, so that
@@ -30,13 +30,13 @@ def exhausted(dtype) -> float:
 
 
 def over(left):
-  """1 / left; 0, for no sibling at all, where next to nothing is left."""
+  """Returns 1 / left; 0, for no sibling, where next to nothing is left."""
   none = left <= exhausted(left.dtype)
   return jnp.where(none, 0, 1 / jnp.where(none, 1, left))
 
 
 def best(score, k, floor):
-  """[k] ids of the largest scores, lowest id first among equals."""
+  """Returns k ids of the largest scores, lowest id first among equals."""
   k_or_all = min(k, len(score))
   value, token = jax.lax.top_k(score, k_or_all)
   token = jnp.where(value > floor, token.astype(jnp.int32), INVALID)
@@ -44,12 +44,12 @@ def best(score, k, floor):
 
 
 def ranking(q):
-  """[V] ids in NumPy, the likeliest first, lowest id first among equals."""
+  """Ranks the V ids in NumPy: likeliest first, lowest id first among equals."""
   return np.argsort(-q, kind="stable")
 
 
 def one_hot_of_best(q, place):
-  """[V] in NumPy: all on the token of that place in the ranking, if any."""
+  """Puts all on the token of that place in the ranking, if any: [V], NumPy."""
   law = np.zeros_like(q)
   if place < len(q):
     token = ranking(q)[place]
@@ -58,7 +58,7 @@ def one_hot_of_best(q, place):
 
 
 def without(q, tokens):
-  """[V] in NumPy: q off these tokens; all zeros where nothing is left."""
+  """Returns q off these tokens, [V] in NumPy; zeros where nothing is left."""
   left = q.copy()
   left[tokens] = 0
   total = left.sum()

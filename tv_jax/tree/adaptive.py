@@ -25,9 +25,9 @@ from tv_jax.tree.static import NO_PARENT, ROOT, check_size, frozen
 class Adaptive:
   """Trees that take their shape while they are drafted: another one each time.
 
-  What is known beforehand are places, `widths[d]` of them at depth d + 1, of
-  which some may stay empty: the fields below are those of a `Tree`, as far as
-  they are known. The policy says which nodes have how many children.
+  Only places are known beforehand: `widths[d]` of them at depth d + 1. Some may
+  stay empty. The properties are those of a `Tree`, as far as they are known.
+  The policy says which nodes have how many children.
 
   Attributes:
     widths: How many nodes each level below the root has at most.
@@ -35,9 +35,9 @@ class Adaptive:
     policy: `(laws [n, V], worth [n], most) -> [n, most]`: what the next
       children of a level's nodes are worth, from the nodes' own draft laws and
       what they were worth themselves (1 at the root). The level below gets the
-      children worth most, elders first, and none that is worth 0. It never sees
-      the token of a child: a tree whose shape depends on that is not verified
-      losslessly. None: `drafting.adaptive.by_confidence`.
+      children worth most, elders first, and none that is worth 0. The policy
+      never sees the token of a child: if the shape depended on it, verification
+      would not be lossless. None: `drafting.adaptive.by_confidence`.
   """
 
   widths: tuple[int, ...]
@@ -67,11 +67,11 @@ class Adaptive:
       above = width
 
   def __len__(self) -> int:
-    """The number of places, the root included."""
+    """Returns the number of places, the root included."""
     return 1 + sum(self.widths)
 
   def __repr__(self) -> str:
-    """Places, depth, and how many places each level has."""
+    """Shows places, depth, and how many places each level has."""
     sizes = " ".join(map(str, (1, *self.widths)))
     return f"Adaptive({len(self)} nodes, depth {self.max_depth}: {sizes})"
 
@@ -138,8 +138,8 @@ _TABLE = checks.fields({"steps": _ROW, "chances": checks.list_of(_ROW)})
 class Calibrated:
   """A policy of `Adaptive`: the parent's worth, times a chance from a table.
 
-  What it looks at is how sure the draft is after the parent, the largest chance
-  of its law there, and the child's rank; never a child's own token.
+  It looks at how sure the draft is after the parent (the largest chance of its
+  law there) and at the child's rank, and never at a child's own token.
 
   Attributes:
     steps: Rising: where the next row of the table begins.

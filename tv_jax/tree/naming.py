@@ -22,14 +22,14 @@ from tv_jax.tree.static import Tree
 
 # One of those that come with the package.
 EXAMPLE = "bundled/trees/draft-traversal.25.json"
-# What `parse` reads with a colon, and is no module.
+# Forms of `parse` with a colon: what stands before it is no module.
 _FORMS = ("chain", "kary", "branching", "grown", "adaptive")
 # Widths, and the file of a policy.
 _SHAPED = re.compile(r"adaptive:(\d+(?:,\d+)*)@(.+)")
 
 
 def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
-  """A tree, or what `parse` reads."""
+  """Returns a tree, or what `parse` reads."""
   if isinstance(tree, Tree | Adaptive):
     return tree
   if isinstance(tree, str):
@@ -38,7 +38,7 @@ def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
 
 
 def parse(text: str) -> Tree | Adaptive:
-  """The tree that a short text names; see the error for the forms."""
+  """Reads the tree that a short text names; the error lists the forms."""
   try:
     if text == "eagle":
       return EAGLE_SPARSE
@@ -73,10 +73,10 @@ def parse(text: str) -> Tree | Adaptive:
 
 
 def temperatures(tree: Tree | Adaptive | str) -> tuple[float, float] | None:
-  """Those of draft and target that a file's tree was tuned at, if it says so.
+  """Returns what temperatures, of draft and target, a tree was tuned at.
 
   Args:
-    tree: As in `resolve`; what is no file says nothing.
+    tree: As in `resolve`. A file may say it; anything else does not: None.
   """
   if not isinstance(tree, str):
     return None
@@ -88,7 +88,7 @@ def temperatures(tree: Tree | Adaptive | str) -> tuple[float, float] | None:
 
 
 def _temperatures(told) -> tuple[float, float] | None:
-  """Of a file's content."""
+  """Reads them from a file's content."""
   if not isinstance(told, dict) or told.get("draft_temperature") is None:
     return None
   draft, target = (
@@ -101,7 +101,7 @@ def _temperatures(told) -> tuple[float, float] | None:
 
 
 def _imported(text: str) -> Tree | Adaptive:
-  """The tree that a module holds."""
+  """Imports the tree that a module holds."""
   found = names.load(text, "tree")
   if not isinstance(found, Tree | Adaptive):
     raise ValueError(f"tree {text!r} is {found!r}: it should be a Tree")
@@ -109,7 +109,7 @@ def _imported(text: str) -> Tree | Adaptive:
 
 
 def _place(text: str) -> pathlib.Path:
-  """Where a file is; of bundled ones it is known which there are."""
+  """Finds a file; where a bundled one is missing, names those there are."""
   path = pathlib.Path(reading.place_of(text))
   if str(path) != text and not path.exists():
     there = sorted(one.name for one in (reading.BUNDLED / "trees").iterdir())
@@ -118,7 +118,7 @@ def _place(text: str) -> pathlib.Path:
 
 
 def _from_json(path: pathlib.Path) -> Tree:
-  """A file's tree: its parents, its paths, or an object with "parents"."""
+  """Reads a file's parents, its paths, or its object with "parents"."""
   content = reading.parse(reading.text(path), str(path))
   parents = checks.list_of(checks.integer())
   if isinstance(content, dict):

@@ -64,11 +64,11 @@ class Tree:
     _validate(self.parents)
 
   def __len__(self) -> int:
-    """The number of nodes, the root included."""
+    """Returns the number of nodes, the root included."""
     return len(self.parents)
 
   def __repr__(self) -> str:
-    """Nodes, depth, and how many nodes each level has."""
+    """Shows nodes, depth, and how many nodes each level has."""
     sizes = " ".join(str(len(level)) for level in self.levels)
     return f"Tree({len(self)} nodes, depth {self.max_depth}: {sizes})"
 

@@ -43,7 +43,7 @@ StopLaw = Callable[[Shape, Proposal, jax.Array, Laws, Laws], jax.Array]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verifier:
-  """A verification rule: everything that there is to say of it.
+  """A verification rule, and where it is defined.
 
   Attributes:
     decide: `(tree, proposal, tokens [N], q [N, V], p [N, V], eta [N]) ->

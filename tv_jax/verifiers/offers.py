@@ -5,8 +5,8 @@ first that is taken; it ends at a node of which none is. One that comes up
 offers all nodes in an order, children before parents, until one is taken. The
 root is taken by construction, where nothing else is.
 
-Here is arithmetic on N scalars alone. It is written for arrays, traced or not,
-without a loop that runs on the device: on a GPU it is a few kernels.
+All arithmetic here is on N scalars. Arrays may be traced, and there is no loop on
+the device: on a GPU it is a few kernels.
 
 Axes: N nodes, K children of a node, V vocabulary.
 """
