@@ -5,7 +5,7 @@ first that is taken; it ends at a node of which none is. One that comes up
 offers all nodes in an order, children before parents, until one is taken. The
 root is taken by construction, where nothing else is.
 
-All arithmetic here is on N scalars. Arrays may be traced, and there is no loop on
+All arithmetic here is on N scalars. Arrays may be traced, and nothing loops on
 the device: on a GPU it is a few kernels.
 
 Axes: N nodes, K children of a node, V vocabulary.
