@@ -1,6 +1,6 @@
 """A proposal, sound, and the mistakes that could be made in one.
 
-Each must be caught by the certificate of proposals; `SIGNS` says by what.
+Each must be caught by the certificate of proposals; `PLANTED` says by what.
 """
 
 import dataclasses
@@ -123,125 +123,78 @@ def following_half(q, drawn, k):
   return q / 2
 
 
-# Of each: the proposal, and a text that the certificate says.
-PLANTED = {
-  "draws with, declares without": (
-    change(WITHOUT_REPLACEMENT, draw=WITH_REPLACEMENT.draw),
-    "rules out",
-  ),
-  "draws without, declares with": (
-    change(WITH_REPLACEMENT, draw=WITHOUT_REPLACEMENT.draw),
-    "draw(key, q, 2)",
-  ),
-  "the right set by id": (
-    change(WITHOUT_REPLACEMENT, draw=draw_in_order_of_id),
-    "draw(key, q, 2)",
-  ),
-  "the right set backwards": (
-    change(WITHOUT_REPLACEMENT, draw=draw_the_last_first),
-    "draw(key, q, 2)",
-  ),
-  "INVALID too early": (
-    change(WITHOUT_REPLACEMENT, draw=draw_no_small_ones),
-    "INVALID), which following rules out",
-  ),
-  "INVALID too late": (
-    change(WITHOUT_REPLACEMENT, draw=draw_beyond_the_support),
-    "which following rules out",
-  ),
-  "ignores q": (
-    change(WITHOUT_REPLACEMENT, draw=draw_uniformly),
-    "by following",
-  ),
-  "one key reused": (
-    change(WITH_REPLACEMENT, draw=draw_with_one_key),
-    "by following",
-  ),
-  "ignores the key": (
-    change(WITHOUT_REPLACEMENT, draw=draw_without_the_key),
-    "by following",
-  ),
-  "a law nearly right": (
-    change(WITHOUT_REPLACEMENT, draw=draw_flattened),
-    "by following",
-  ),
-  "tokens out of range": (
-    change(WITH_REPLACEMENT, draw=draw_ids),
-    "no token, nor INVALID",
-  ),
-  "draws as floats": (
-    change(
-      WITH_REPLACEMENT,
-      draw=lambda key, q, k: WITH_REPLACEMENT.draw(key, q, k).astype(q.dtype),
-    ),
-    "not int32[1]",
-  ),
-  "one too many": (
-    change(
-      WITH_REPLACEMENT,
-      draw=lambda key, q, k: WITH_REPLACEMENT.draw(key, q, k + 1),
-    ),
-    "not int32[1]",
-  ),
-  "laws of another": (
-    change(WITHOUT_REPLACEMENT, laws=WITH_REPLACEMENT.laws),
-    "by laws",
-  ),
-  "scale off by one": (
-    change(WITHOUT_REPLACEMENT, laws=laws_one_late),
-    "by laws",
-  ),
-  "laws that look at K": (
-    change(TOP_K, laws=laws_of_all_there_are),
-    "padded by 2 absent siblings",
-  ),
-  "laws that are NaN": (
-    change(WITH_REPLACEMENT, laws=laws_that_are_nan),
-    "NaN or an infinity",
-  ),
-  "laws of another dtype": (
-    change(WITH_REPLACEMENT, laws=laws_in_half),
-    "laws gives float16[1]",
-  ),
-  "laws of one array": (
-    change(WITH_REPLACEMENT, laws=lambda q_at, rest, exists: q_at),
-    "laws gives",
-  ),
-  "following of another": (
-    change(
-      WITHOUT_REPLACEMENT,
-      following=WITH_REPLACEMENT.following,
-      distinct=False,
-    ),
-    "by laws",
-  ),
-  "no multiple of q": (
-    change(WITHOUT_REPLACEMENT, following=following_flattened),
-    "is no multiple of q",
-  ),
-  "following that writes into q": (
-    change(WITHOUT_REPLACEMENT, following=following_in_place),
-    "read-only",
-  ),
-  "following of half a law": (
-    change(WITH_REPLACEMENT, following=following_half),
-    "no law, and not all zeros",
-  ),
+def draw_floats(key, q, k):
+  return WITH_REPLACEMENT.draw(key, q, k).astype(q.dtype)
+
+
+def draw_one_too_many(key, q, k):
+  return WITH_REPLACEMENT.draw(key, q, k + 1)
+
+
+def laws_of_one_array(q_at, rest, exists):
+  return q_at
+
+
+def following_too_short(q, drawn, k):
+  return q[:1]
+
+
+def following_that_raises(q, drawn, k):
+  return drawn[k]
+
+
+# Of each: what is changed, and a text that the certificate says.
+_RAISED = "IndexError: tuple index out of range (faulty_proposals.py, line"
+_WITH, _OUT = WITH_REPLACEMENT, WITHOUT_REPLACEMENT
+_CHANGES = {
+  "draws with, declares without": (_OUT, _WITH.draw, "rules out"),
+  "draws without, declares with": (_WITH, _OUT.draw, "draw(key, q, 2)"),
+  "the right set by id": (_OUT, draw_in_order_of_id, "draw(key, q, 2)"),
+  "the right set backwards": (_OUT, draw_the_last_first, "draw(key, q, 2)"),
+  "INVALID too early": (_OUT, draw_no_small_ones, "INVALID), which following"),
+  "INVALID too late": (_OUT, draw_beyond_the_support, "following rules out"),
+  "ignores q": (_OUT, draw_uniformly, "by following"),
+  "one key reused": (_WITH, draw_with_one_key, "by following"),
+  "ignores the key": (_OUT, draw_without_the_key, "by following"),
+  "a law nearly right": (_OUT, draw_flattened, "by following"),
+  "tokens out of range": (_WITH, draw_ids, "no token, nor INVALID"),
+  "draws as floats": (_WITH, draw_floats, "not int32[1]"),
+  "one too many": (_WITH, draw_one_too_many, "not int32[1]"),
+  "laws of another": (_OUT, _WITH.laws, "by laws"),
+  "scale off by one": (_OUT, laws_one_late, "by laws"),
+  "laws that look at K": (TOP_K, laws_of_all_there_are, "padded by 2 absent"),
+  "laws that are NaN": (_WITH, laws_that_are_nan, "NaN or an infinity"),
+  "laws of another dtype": (_WITH, laws_in_half, "laws gives float16[1]"),
+  "laws of one array": (_WITH, laws_of_one_array, "laws gives"),
+  "no multiple of q": (_OUT, following_flattened, "is no multiple of q"),
+  "following that writes into q": (_OUT, following_in_place, "read-only"),
+  "following of half a law": (_WITH, following_half, "no law, and not all zer"),
   "following of a wrong shape": (
-    change(WITH_REPLACEMENT, following=lambda q, drawn, k: q[:1]),
+    _WITH,
+    following_too_short,
     "has shape [1]",
   ),
-  "following that raises": (
-    change(WITH_REPLACEMENT, following=lambda q, drawn, k: drawn[k]),
-    "IndexError: tuple index out of range (faulty_proposals.py, line",
+  "following that raises": (_WITH, following_that_raises, _RAISED),
+}
+
+
+def _field(function):
+  """The field that a function is for: it is named after it."""
+  return function.__name__.strip("_").partition("_")[0]
+
+
+PLANTED = {
+  name: (change(base, **{_field(function): function}), sign)
+  for name, (base, function, sign) in _CHANGES.items()
+} | {
+  "following of another": (
+    change(_OUT, following=_WITH.following, distinct=False),
+    "by laws",
   ),
-  "rest_from": (
-    change(WITHOUT_REPLACEMENT, rest_from=2),
-    "rest_from=2, but",
-  ),
+  "rest_from": (change(_OUT, rest_from=2), "rest_from=2, but"),
   "nested": (change(SAMPLE_THEN_TOP, nested=True), "nested=True, but"),
-  "distinct": (change(WITH_REPLACEMENT, distinct=True), "distinct=True, but"),
-  "ranks": (change(WITHOUT_REPLACEMENT, ranks=True), "ranks=True, but"),
+  "distinct": (change(_WITH, distinct=True), "distinct=True, but"),
+  "ranks": (change(_OUT, ranks=True), "ranks=True, but"),
 }
 
 # By name, for the command line.

@@ -399,12 +399,9 @@ def taken_by(plan, chances, V):
   return f
 
 
-def transport_plan(g, chances, steps=0):
-  """As `verifiers/pairs.py` says it. Steps make fractions long."""
+def transport_plan(g, chances):
+  """As `verifiers/pairs.py` says it, with no step to improve z."""
   V = len(g)
-
-  def clip(z):
-    return min(max(z, _SMALLEST), _LARGEST)
 
   def share(z):
     plan = {}
@@ -418,10 +415,8 @@ def transport_plan(g, chances, steps=0):
     return a / b if b else Fraction(1)
 
   q = [sum(c for (x, _), c in chances.items() if x == t) for t in range(V)]
-  z = [clip(over(a, b)) for a, b in zip(g, q, strict=True)]
-  for step in range(steps):
-    f, power = taken_by(share(z), chances, V), 1 if step % 3 == 2 else 2
-    z = [clip(z[t] * over(g[t], f[t]) ** power) for t in range(V)]
+  z = [over(a, b) for a, b in zip(g, q, strict=True)]
+  z = [min(max(x, _SMALLEST), _LARGEST) for x in z]
   f = taken_by(share(z), chances, V)
   cut = [min(Fraction(1), over(a, b)) for a, b in zip(g, f, strict=True)]
   return {
@@ -472,7 +467,7 @@ def lifted_offers(draft, make_plan):
         offer(child)
     g = left[node]
     residual = norm(g) if sum(g) else draft.p[node]
-    threshold = Fraction(1) if node == ROOT else sum(g)
+    threshold = Fraction(1) if node == ROOT else sum(g, Fraction(0))
     offers.append(Offer(node, threshold, residual))
 
   offer(ROOT)
@@ -496,28 +491,17 @@ IN_ORDER = {
 DOWN = {"token_level": token_level_offers, "k_seq": k_seq_offers}
 
 
-def in_order(draft, method):
-  return IN_ORDER[method](draft)
-
-
 def decide(draft, method, eta):
   """(node, residual, {node: threshold} of the coins tossed)."""
-  if method in DOWN:
-    return _walk_down(draft, DOWN[method], eta)
-  tossed = {}
-  for offer in in_order(draft, method):
+  node, tossed = ROOT, {}
+  for offer in IN_ORDER[method](draft) if method in IN_ORDER else ():
     if offer.node == ROOT:
       return ROOT, offer.residual, tossed
     tossed[offer.node] = offer.threshold
     if eta[offer.node] < offer.threshold:
       return offer.node, offer.residual, tossed
-  raise AssertionError("the root is always accepted")
-
-
-def _walk_down(draft, offers_below, eta):
-  node, tossed = ROOT, {}
   while True:
-    for offer in offers_below(draft, node):
+    for offer in DOWN[method](draft, node):
       if offer.node == node:
         return node, offer.residual, tossed
       tossed[offer.node] = offer.threshold
@@ -530,7 +514,7 @@ def stop_law(draft, method):
   """{node: the chance that it is the accepted one}."""
   if method not in DOWN:
     law, left = {}, Fraction(1)
-    for offer in in_order(draft, method):
+    for offer in IN_ORDER[method](draft):
       law[offer.node] = left * offer.threshold
       left *= 1 - offer.threshold
     return law
@@ -548,7 +532,7 @@ def residual_at(draft, method, node):
   """The law of the bonus token if `node` is accepted."""
   if method in DOWN:
     return DOWN[method](draft, node)[-1].residual
-  return next(o.residual for o in in_order(draft, method) if o.node == node)
+  return next(o.residual for o in IN_ORDER[method](draft) if o.node == node)
 
 
 def rates_of_first_chain(draft):
@@ -571,11 +555,13 @@ def drafts(parents, proposal, language):
   size = len(parents)
 
   def contexts(tokens):
-    context = {ROOT: ()}
+    context: dict[int, tuple | None] = {ROOT: ()}
     for node in range(1, len(tokens)):
       above = context[parents[node]]
-      lost = above is None or tokens[node] == NONE
-      context[node] = None if lost else (*above, tokens[node])
+      if above is None or tokens[node] == NONE:
+        context[node] = None
+      else:
+        context[node] = (*above, tokens[node])
     return context
 
   def grow(tokens):
@@ -615,7 +601,7 @@ def path_tokens(draft, node):
 
 def continuation_law(target_law, context, length):
   """{tokens: chance} of the next `length` tokens."""
-  law = {(): Fraction(1)}
+  law: dict[tuple, Fraction] = {(): Fraction(1)}
   for _ in range(length):
     law = {
       (*tokens, x): chance * step

@@ -7,10 +7,6 @@ import pytest
 
 from tv_jax import probs
 
-# How close a cumulated mass may come to the edge of a nucleus before float32
-# could put it on either side: no case here does.
-MARGIN = 1e-5
-
 GRID = [
   (temperature, top_k, top_p)
   for top_k in (0, 1, 5, 100)
@@ -24,47 +20,9 @@ def jitted_law(logits, temperature, top_k, top_p):
   return probs.law(logits, temperature=temperature, top_k=top_k, top_p=top_p)
 
 
-def softmax(logits):
-  weights = np.exp(logits - logits.max())
-  return weights / weights.sum()
-
-
-def warped(logits, temperature, top_k, top_p):
-  """One row in float64: Hugging Face's three warpers, in words.
-
-  Scale; then drop what is less than the k-th largest; then, from the least
-  likely up (the lower id first among equals), drop each token for as long as it
-  and all before it hold no more than 1 - top_p, but never the last.
-  """
-  logits = logits.astype(np.float64) / temperature
-  if top_k:
-    least = sorted(logits, reverse=True)[min(top_k, len(logits)) - 1]
-    logits = np.where(logits < least, -np.inf, logits)
-  if top_p < 1:
-    law, below = softmax(logits), 0.0
-    dropped = []
-    for token in sorted(range(len(law)), key=lambda x: (law[x], x))[:-1]:
-      below += law[token]
-      assert law[token] == 0 or abs(below - (1 - top_p)) > MARGIN
-      if below <= 1 - top_p:
-        dropped.append(token)
-    logits = logits.copy()
-    logits[dropped] = -np.inf
-  return softmax(logits)
-
-
 def random_logits(seed, rows=4, vocabulary=50):
   rng = np.random.default_rng(seed)
   return (3 * rng.standard_normal((rows, vocabulary))).astype(np.float32)
-
-
-@pytest.mark.parametrize(("temperature", "top_k", "top_p"), GRID)
-def test_law_is_what_the_warpers_say(temperature, top_k, top_p):
-  logits = random_logits(0)
-  law = jitted_law(logits, np.float32(temperature), top_k, top_p)
-  expected = [warped(row, temperature, top_k, top_p) for row in logits]
-  np.testing.assert_allclose(law, expected, atol=1e-6, rtol=1e-5)
-  np.testing.assert_array_equal(law == 0, np.equal(expected, 0))
 
 
 @pytest.mark.parity
@@ -72,9 +30,10 @@ def test_law_is_what_transformers_samples_with():
   import torch
   from transformers.generation import logits_process as process
 
-  for temperature, top_k, top_p in GRID:
-    logits = random_logits(1)
-    warpers = [process.TemperatureLogitsWarper(temperature)]
+  ties = np.array([[2, 1, 1, 0, 1], [0, 0, 0, 0, 0]], np.float32)
+  cases = [(random_logits(1), *options) for options in GRID]
+  for logits, temperature, top_k, top_p in [*cases, (ties, 1.0, 2, 1.0)]:
+    warpers: list = [process.TemperatureLogitsWarper(temperature)]
     if top_k:
       warpers.append(process.TopKLogitsWarper(top_k))
     if top_p < 1:
@@ -88,53 +47,35 @@ def test_law_is_what_transformers_samples_with():
     np.testing.assert_array_equal(law == 0, expected == 0)
 
 
-@pytest.mark.parity
-def test_ties_at_the_kth_place_are_kept_as_transformers_does():
-  import torch
-  from transformers.generation import logits_process as process
-
-  logits = np.float32([[2, 1, 1, 0, 1], [0, 0, 0, 0, 0]])
-  scores = process.TopKLogitsWarper(2)(None, torch.from_numpy(logits))
-  law = probs.law(jnp.asarray(logits), top_k=2)
-  np.testing.assert_allclose(
-    law, torch.softmax(scores, -1).numpy(), rtol=1e-6, atol=0
-  )
+LOG = np.log([0.5, 0.3, 0.2])
 
 
-def test_top_k_keeps_all_that_equal_the_kth():
-  law = probs.law(jnp.float32([2, 1, 1, 0, 1]), top_k=2)
-  np.testing.assert_array_equal(law > 0, [True, True, True, False, True])
-
-
-def test_top_p_drops_the_lowest_ids_among_equals():
-  law = probs.law(jnp.zeros(8), top_p=0.45)
-  np.testing.assert_array_equal(law > 0, [False] * 4 + [True] * 4)
-  law = probs.law(jnp.zeros(8), top_p=0.01)  # the likeliest always stays
-  np.testing.assert_array_equal(law > 0, [False] * 7 + [True])
-
-
-def test_top_p_acts_on_what_top_k_left():
-  logits = jnp.log(jnp.float32([0.4, 0.3, 0.2, 0.1]))
-  # Of the top two, 4/7 and 3/7, the first alone reaches a half.
-  law = probs.law(logits, top_k=2, top_p=0.5)
-  np.testing.assert_array_equal(law, [1, 0, 0, 0])
-  law = probs.law(logits, top_p=0.5)
-  np.testing.assert_array_equal(law > 0, [True, True, False, False])
-
-
-def test_temperature_acts_before_top_p():
-  logits = jnp.log(jnp.float32([0.5, 0.3, 0.2]))
-  hot = probs.law(logits, temperature=100.0, top_p=0.6)
-  cold = probs.law(logits, temperature=0.1, top_p=0.6)
-  np.testing.assert_array_equal(hot > 0, [True, True, False])
-  np.testing.assert_array_equal(cold > 0, [True, False, False])
-
-
-@pytest.mark.parametrize("zero", [0, 0.0])
-def test_temperature_zero_is_the_likeliest_lowest_id_first(zero):
-  logits = jnp.float32([[0, 5, 5, 1], [3, -jnp.inf, 3, 3], [-7, -7, -7, -6]])
-  law = probs.law(logits, temperature=zero, top_k=2, top_p=0.3)
-  np.testing.assert_array_equal(law, np.eye(4)[[1, 0, 3]])
+@pytest.mark.parametrize(
+  ("logits", "options", "kept"),
+  [
+    # All that equal the k-th stay; of equals top-p drops the lowest ids.
+    ([2, 1, 1, 0, 1], {"top_k": 2}, [1, 1, 1, 0, 1]),
+    ([0] * 8, {"top_p": 0.45}, [0] * 4 + [1] * 4),
+    ([0] * 8, {"top_p": 0.01}, [0] * 7 + [1]),
+    # Top-p acts on what top-k left, after the temperature.
+    (np.log([0.4, 0.3, 0.2, 0.1]), {"top_k": 2, "top_p": 0.5}, [1, 0, 0, 0]),
+    (np.log([0.4, 0.3, 0.2, 0.1]), {"top_p": 0.5}, [1, 1, 0, 0]),
+    (LOG, {"temperature": 100.0, "top_p": 0.6}, [1, 1, 0]),
+    (LOG, {"temperature": 0.1, "top_p": 0.6}, [1, 0, 0]),
+    # Temperature 0: the likeliest, the lowest id first.
+    ([0, 5, 5, 1], {"temperature": 0}, [0, 1, 0, 0]),
+    ([3, -np.inf, 3, 3], {"temperature": 0.0, "top_k": 2}, [1, 0, 0, 0]),
+    # What is masked has no chance.
+    ([0, -np.inf, 1, -np.inf], {}, [1, 0, 1, 0]),
+    ([0, -np.inf, 1, -np.inf], {"top_k": 3}, [1, 0, 1, 0]),
+    ([0, -np.inf, 1, -np.inf], {"top_p": 0.99}, [1, 0, 1, 0]),
+  ],
+)
+def test_which_tokens_are_kept(logits, options, kept):
+  law = probs.law(jnp.asarray(logits, jnp.float32), **options)
+  np.testing.assert_array_equal(law > 0, np.equal(kept, 1))
+  weights = np.exp(np.divide(logits, options.get("temperature", 1) or 1)) * kept
+  np.testing.assert_allclose(law, weights / weights.sum(), rtol=1e-5, atol=0)
 
 
 def test_temperature_may_be_traced():
@@ -145,13 +86,6 @@ def test_temperature_may_be_traced():
     rtol=1e-5,
     atol=1e-7,
   )
-
-
-def test_masked_tokens_have_no_chance():
-  logits = jnp.float32([0, -jnp.inf, 1, -jnp.inf])
-  for options in ({}, {"top_k": 3}, {"top_p": 0.99}, {"temperature": 0.2}):
-    law = probs.law(logits, **options)
-    np.testing.assert_array_equal(law > 0, [True, False, True, False])
 
 
 @pytest.mark.parametrize(
@@ -211,19 +145,10 @@ HARD_LAWS = {
 
 @pytest.mark.parametrize("law", HARD_LAWS.values(), ids=HARD_LAWS)
 def test_draw_never_gives_a_token_of_probability_zero(law):
-  law = np.float32(law)
+  law = np.array(law, np.float32)
   tokens = probs.draw(jax.random.key(0), jnp.asarray(law), (50_000,))
   assert tokens.dtype == jnp.int32
   assert (law[tokens] > 0).all()
-
-
-def test_draw_follows_the_law():
-  law = np.float32([0.5, 0.25, 0.125, 0.12, 0.005, 0])
-  n = 100_000
-  tokens = probs.draw(jax.random.key(1), jnp.asarray(law), (n,))
-  counts = np.bincount(tokens, minlength=len(law))
-  sigma = np.sqrt(n * law * (1 - law))
-  assert (np.abs(counts - n * law) <= 5 * sigma).all()
 
 
 def test_draw_is_one_token_by_default_and_depends_on_the_key():
@@ -234,32 +159,24 @@ def test_draw_is_one_token_by_default_and_depends_on_the_key():
   assert one != probs.draw(jax.random.key(1), law)
 
 
-def many_tokens(seed=0, n=60_000):
-  """A law with zeros, over more tokens than whole blocks hold, and draws."""
-  rng = np.random.default_rng(seed)
-  law = np.exp(2.5 * rng.normal(size=300)) * (rng.random(300) > 0.2)
-  return (law / law.sum()).astype(np.float32), n
-
-
-def chi_square(counts, expected):
-  """In standard deviations, over the cells that are seen often enough."""
-  often = expected > 10
-  terms = (counts - expected)[often] ** 2 / expected[often]
-  return (terms.sum() - often.sum()) / np.sqrt(2 * often.sum())
-
-
-def test_draw_follows_the_law_of_many_tokens():
-  law, n = many_tokens()
+@pytest.mark.parametrize("size", [6, 300])  # of 300 no whole blocks
+def test_draw_follows_the_law(size):
+  rng, n = np.random.default_rng(0), 100_000
+  law = np.exp(2.5 * rng.normal(size=size)) * (np.arange(size) % 5 > 0)
+  law = (law / law.sum()).astype(np.float32)
   tokens = probs.draw(jax.random.key(3), jnp.asarray(law), (n,))
-  counts = np.bincount(tokens, minlength=len(law))
+  counts = np.bincount(tokens, minlength=size)
   assert not counts[law == 0].any()
-  assert abs(chi_square(counts, n * law)) < 4
+  often = n * law > 10
+  terms = (counts - n * law)[often] ** 2 / (n * law)[often]
+  # Chi-square, in standard deviations.
+  assert abs(terms.sum() - often.sum()) < 4 * np.sqrt(2 * often.sum())
 
 
-@pytest.mark.parametrize("count", [7, 100, 513, 4096, 70000])
+@pytest.mark.parametrize("count", [7, 513, 4096])
 def test_draws_are_two_short_races(count):
   """With as many numbers of the key as there are blocks and places in one."""
-  width = {7: 2, 100: 8, 513: 32, 4096: 64, 70000: 256}[count]
+  width = {7: 2, 513: 32, 4096: 64}[count]
   law = np.random.default_rng(count).dirichlet(np.full(count, 0.1))
   rows = np.pad(law, (0, -count % width)).reshape(-1, width)
   blocks = len(rows)
@@ -275,8 +192,6 @@ def test_draws_are_two_short_races(count):
 
 
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
-@pytest.mark.parametrize("count", [100, 70000])
-def test_no_draw_at_all(count, impl):
-  law = jnp.full(count, 1 / count, jnp.float32)
+def test_no_draw_at_all(impl):
   key = jax.random.key(0, impl=impl)
-  assert probs.draw(key, law, (2, 0)).shape == (2, 0)
+  assert probs.draw(key, jnp.full(100, 0.01), (2, 0)).shape == (2, 0)

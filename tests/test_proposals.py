@@ -1,33 +1,59 @@
+"""How siblings are drawn: the definitions, awkward laws, the gated proposal.
+
+That `draw`, `laws` and `following` of each proposal agree, and that its fields
+keep their promises, is certified in tests/test_certify_proposals.py.
+"""
+
+import dataclasses
 import functools
-import itertools
+import pickle
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tv_jax.proposals import INVALID, NEVER, PROPOSALS, Proposal
+import tv_jax
+from tests import quick
+from tv_jax import certify, proposals, replay
+from tv_jax import tree as tree_lib
+from tv_jax.certify import cases, exact
+from tv_jax.edge import reading
+from tv_jax.proposals import (
+  INVALID,
+  PROPOSALS,
+  WITHOUT_REPLACEMENT,
+  gated,
+)
+from tv_jax.verifiers import VERIFIERS
 
-# Small laws in float64 with every awkward feature: no zeros, zeros, ties among
-# the likeliest and among the least, one token left, near-deterministic.
+FEW = certify.Settings(cases=9)
+SURE, UNSURE = np.array([0.1, 0.2, 0.7, 0.0]), np.array([0.3, 0.2, 0.4, 0.1])
+# Every awkward feature: zeros, ties, one token left, near-deterministic.
 LAWS = {
-  "plain": [0.4, 0.3, 0.2, 0.1],
   "unsorted": [0.1, 0.25, 0.15, 0.5],
   "a zero": [0.5, 0.0, 0.3, 0.2],
   "two zeros": [0.0, 0.75, 0.0, 0.25],
   "one-hot": [0.0, 0.0, 1.0, 0.0],
-  "flat": [0.25, 0.25, 0.25, 0.25],
   "tie on top": [0.2, 0.4, 0.4, 0.0],
   "sharp": [1 - 2e-6, 1e-6, 1e-6, 0.0],
 }
 
-every_law = pytest.mark.parametrize("q", LAWS.values(), ids=LAWS)
-every_proposal = pytest.mark.parametrize("name", PROPOSALS)
+
+@functools.partial(jax.jit, static_argnums=(0, 3, 4))
+def jitted_draws(proposal, key, q, k, n):
+  keys = jax.random.split(key, n)
+  return jax.vmap(proposal.draw, (0, None, None))(keys, q, k)
+
+
+def draws(name, q, k, n=500):
+  key, law = jax.random.key(0), jnp.asarray(q, jnp.float32)
+  return np.asarray(jitted_draws(proposals.resolve(name), key, law, k, n))
 
 
 def sibling_tuples(proposal, q, k):
   """{tuple: chance} of all that `following` can draw; INVALID where nothing."""
-  law = {(): 1.0}
+  law: dict[tuple, float] = {(): 1.0}
   for _ in range(k):
     longer = {}
     for drawn, chance in law.items():
@@ -40,135 +66,81 @@ def sibling_tuples(proposal, q, k):
   return law
 
 
-@every_proposal
-@every_law
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 6])
-def test_following_is_a_law_or_nothing(name, q, k):
-  q = np.asarray(q)
-  tuples = sibling_tuples(PROPOSALS[name], q, k)
-  assert sum(tuples.values()) == pytest.approx(1, abs=1e-12)
-  for drawn in tuples:
-    for j in range(k):
-      step = PROPOSALS[name].following(q, drawn[:j], k)
-      assert step.shape == q.shape
-      assert (step >= 0).all()
-      assert not step[q == 0].any()
-      assert step.sum() == pytest.approx(float(drawn[j] != INVALID), abs=1e-12)
-
-
-def test_following_is_the_table_of_the_design():
+@pytest.mark.parametrize(
+  ("name", "drawn", "law"),
+  [
+    ("without_replacement", (), [0.1, 0.4, 0.2, 0.3]),
+    ("without_replacement", (1,), [0.1 / 0.6, 0, 0.2 / 0.6, 0.3 / 0.6]),
+    ("with_replacement", (1, 1), [0.1, 0.4, 0.2, 0.3]),
+    ("top_k", (), [0, 1, 0, 0]),
+    ("top_k", (1,), [0, 0, 0, 1]),
+    ("top_k", (1, 3), [0, 0, 1, 0]),
+    # Three siblings: the first off the two likeliest, then these.
+    ("sample_then_top", (), [0.1 / 0.3, 0, 0.2 / 0.3, 0]),
+    ("sample_then_top", (0,), [0, 1, 0, 0]),
+    ("sample_then_top", (0, 1), [0, 0, 0, 1]),
+    ("gated:0.5", (), [0.1, 0.4, 0.2, 0.3]),
+    ("gated:0.39", (), [0, 1, 0, 0]),
+    ("gated:0.39", (1,), [0.1 / 0.6, 0, 0.2 / 0.6, 0.3 / 0.6]),
+  ],
+)
+def test_following_is_the_table_of_the_design(name, drawn, law):
   q = np.array([0.1, 0.4, 0.2, 0.3])
-
-  def following(name, drawn, k=3):
-    return PROPOSALS[name].following(q, drawn, k)
-
-  without = [0.1 / 0.6, 0, 0.2 / 0.6, 0.3 / 0.6]
-  np.testing.assert_allclose(following("without_replacement", (1,)), without)
-  np.testing.assert_array_equal(following("with_replacement", (1, 1)), q)
-  for place, best in enumerate([1, 3, 2]):
-    np.testing.assert_array_equal(
-      following("top_k", (9,) * place), np.eye(4)[best]
-    )
-  # Three siblings: the first off the two likeliest, then these.
-  np.testing.assert_allclose(
-    following("sample_then_top", ()), [0.1 / 0.3, 0, 0.2 / 0.3, 0]
-  )
-  np.testing.assert_array_equal(
-    following("sample_then_top", (0,)), [0, 1, 0, 0]
-  )
-  np.testing.assert_array_equal(
-    following("sample_then_top", (0, 1)), [0, 0, 0, 1]
-  )
-  np.testing.assert_array_equal(following("sample_then_top", (), k=1), q)
+  found = proposals.resolve(name).following(q, drawn, 3)
+  np.testing.assert_allclose(found, law)
 
 
-@functools.lru_cache
-def jitted_laws(proposal):
-  return jax.jit(jax.vmap(proposal.laws))
+@pytest.mark.parametrize("name", [*PROPOSALS, "gated:0.45"])
+@pytest.mark.parametrize("law", LAWS)
+def test_draw_follows_the_product_of_following(name, law):
+  n, k, q = 40_000, 3, np.asarray(LAWS[law])
+  drawn = draws(name, q, k, n)
+  assert drawn.dtype == np.int32
+  tuples = sibling_tuples(proposals.resolve(name), q, k)
+  seen, counts = np.unique(drawn, axis=0, return_counts=True)
+  counts = dict(zip(map(tuple, seen.tolist()), counts.tolist(), strict=True))
+  assert set(counts) <= set(tuples)
+  for own, chance in tuples.items():
+    sigma = np.sqrt(n * chance * (1 - chance))
+    # A rare tuple's count is not normal: five more are never five sigma.
+    assert abs(counts.get(own, 0) - n * chance) <= 5 * max(sigma, 1), own
+  # One sibling is drawn in another way than several.
+  one = draws(name, q, 1, n)
+  alone = sibling_tuples(proposals.resolve(name), q, 1)
+  for (own,), chance in alone.items():
+    sigma = np.sqrt(n * chance * (1 - chance))
+    assert abs((one == own).sum() - n * chance) <= 5 * max(sigma, 1)
 
 
-def padded(array, length=512):
-  return np.pad(array, [(0, length - len(array)), *[(0, 0)] * (array.ndim - 1)])
-
-
-def laws_in_full(proposal, q, tuples, rest):
-  """[tuples, K, V]: what `laws` says, written out over the vocabulary."""
-  exists = tuples != INVALID
-  q_at = np.where(exists, q[np.maximum(tuples, 0)], 0)
-  cases = len(tuples)
-  # One shape for all, so that a proposal compiles once for each k.
-  scale, at = jax.tree.map(
-    lambda array: array[:cases],
-    jitted_laws(proposal)(padded(q_at), padded(rest), padded(exists)),
-  )
-  full = np.asarray(scale)[:, :, None] * q[None, None, :]
-  for case, drawn in enumerate(tuples):
-    for i, token in enumerate(drawn):
-      if token != INVALID:
-        full[case, :, token] = np.asarray(at)[case, :, i]
-  return full, np.asarray(at)
-
-
-def mass_off(q, tuples):
-  return np.array(
-    [q[[x for x in range(len(q)) if x not in drawn]].sum() for drawn in tuples]
-  )
-
-
-@every_proposal
-@pytest.mark.parametrize("k", [1, 2, 3, 4])
-def test_laws_say_in_short_what_following_says_in_full(x64, name, k):
-  proposal = PROPOSALS[name]
-  for law in LAWS.values():
-    q = np.asarray(law)
-    tuples = np.array(list(sibling_tuples(proposal, q, k)))
-    full, at = laws_in_full(proposal, q, tuples, mass_off(q, tuples))
-    for case, drawn in enumerate(tuples.tolist()):
-      for j, token in enumerate(drawn):
-        if token == INVALID:
-          assert at[case, j, j] == 0
-        else:
-          expected = proposal.following(q, tuple(drawn[:j]), k)
-          np.testing.assert_allclose(
-            full[case, j], expected, rtol=1e-12, atol=1e-15
-          )
-
-
-@every_proposal
-def test_laws_do_not_look_below_rest_from(x64, name):
-  proposal = PROPOSALS[name]
-  q = np.asarray(LAWS["plain"])
-  for k in (1, 2, 3):
-    tuples = np.array(list(sibling_tuples(proposal, q, k)))
-    right, _ = laws_in_full(proposal, q, tuples, mass_off(q, tuples))
-    wrong, _ = laws_in_full(proposal, q, tuples, np.full(len(tuples), 0.123))
-    unread = min(proposal.rest_from, k)
-    np.testing.assert_array_equal(right[:, :unread], wrong[:, :unread])
-  assert proposal.rest_from == NEVER or proposal.rest_from in (0, 1)
-
-
-@every_proposal
-def test_laws_of_absent_siblings_leave_the_others_alone(x64, name):
-  """A node with fewer children than K is padded at the end."""
-  proposal = PROPOSALS[name]
-  q = np.asarray(LAWS["unsorted"])
-  for k in (1, 2, 3):
-    tuples = np.array(list(sibling_tuples(proposal, q, k)))
-    rest = mass_off(q, tuples)
-    plain, _ = laws_in_full(proposal, q, tuples, rest)
-    padding = np.full((len(tuples), 2), INVALID)
-    longer, at = laws_in_full(
-      proposal, q, np.concatenate([tuples, padding], axis=1), rest
-    )
-    np.testing.assert_allclose(longer[:, :k], plain, rtol=1e-14, atol=0)
-    assert not at[:, [k, k + 1], [k, k + 1]].any()
+@pytest.mark.parametrize(
+  ("name", "q", "drawn"),
+  [
+    # More siblings than tokens, and than the vocabulary has.
+    ("top_k", [0, 0.75, 0, 0.25], [1, 3, *[INVALID] * 5]),
+    ("with_replacement", [0, 0, 1, 0], [2] * 6),
+    ("without_replacement", [0, 0, 1, 0], [2, *[INVALID] * 5]),
+    ("without_replacement", [0, 0, 0, 0], [INVALID]),
+    ("gated:0.7", [0, 0, 1, 0], [2, *[INVALID] * 5]),
+    ("sample_then_top", [0, 0.75, 0, 0.25], [INVALID, 1, 3]),
+    ("sample_then_top", [0, 0.75, 0, 0.25], [INVALID, 1, 3, INVALID, INVALID]),
+    # The last top token is absent, and must leave the last token of the
+    # vocabulary (index -1) alone.
+    ("sample_then_top", [0.2, 0, 0, 0.8], [INVALID, 3, 0, INVALID]),
+    # Ties go to the lowest id.
+    ("top_k", [0.2, 0.4, 0.4, 0.0], [1, 2, 0]),
+    ("sample_then_top", [0.2, 0.4, 0.4, 0.0], [0, 1, 2]),
+    ("top_k", [0.25] * 4, [0, 1, 2, 3]),
+  ],
+)
+def test_draws_that_leave_nothing_to_chance(name, q, drawn):
+  np.testing.assert_array_equal(draws(name, q, len(drawn), 9), [drawn] * 9)
 
 
 @pytest.mark.parametrize("name", ["without_replacement", "sample_then_top"])
 def test_laws_keep_small_numbers_when_one_token_has_most_of_the_mass(name):
   # In float32 1 - q(t) would be 0 here; the law after t is still exact.
-  q = np.float32([1.0, 3e-9, 1e-9])
-  drawn = np.array([0, 1]) if name == "without_replacement" else [1, 0]
+  q = np.array([1.0, 3e-9, 1e-9], np.float32)
+  drawn = np.array([0, 1] if name == "without_replacement" else [1, 0])
   scale, at = PROPOSALS[name].laws(
     jnp.asarray(q[drawn]), jnp.float32(1e-9), jnp.array([True, True])
   )
@@ -177,93 +149,118 @@ def test_laws_keep_small_numbers_when_one_token_has_most_of_the_mass(name):
   np.testing.assert_allclose(at[tail, tail], 0.75, rtol=1e-6, atol=0)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 3, 4))
-def jitted_draws(name, key, q, k, n):
-  keys = jax.random.split(key, n)
-  return jax.vmap(PROPOSALS[name].draw, (0, None, None))(keys, q, k)
+# The gated proposal: the likeliest token first where the draft is sure.
 
 
-def many_draws(name, q, k, n=500, seed=0):
-  key = jax.random.key(seed)
-  return np.asarray(jitted_draws(name, key, jnp.asarray(q, jnp.float32), k, n))
+def test_where_the_gate_is_shut_siblings_are_those_without_replacement():
+  own = draws("gated:0.7", UNSURE, 3)
+  np.testing.assert_array_equal(own, draws("without_replacement", UNSURE, 3))
 
 
-@every_proposal
-@pytest.mark.parametrize("law", ["unsorted", "a zero", "two zeros", "sharp"])
-def test_draw_follows_the_product_of_following(name, law):
-  n, k, q = 40_000, 3, np.asarray(LAWS[law])
-  drawn = many_draws(name, q, k, n)
-  assert drawn.dtype == np.int32
-  tuples = sibling_tuples(PROPOSALS[name], q, k)
-  seen, counts = np.unique(drawn, axis=0, return_counts=True)
-  counts = dict(zip(map(tuple, seen.tolist()), counts.tolist(), strict=True))
-  assert set(counts) <= set(tuples)
-  for drawn, chance in tuples.items():
-    sigma = np.sqrt(n * chance * (1 - chance))
-    # A rare tuple's count is not normal: five more are never five sigma.
-    assert abs(counts.get(drawn, 0) - n * chance) <= 5 * max(sigma, 1), drawn
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_law_on_the_edge_is_on_one_side_for_all_three(dtype, x64):
+  own, q = gated(0.7), SURE.astype(dtype)
+  scale, at = own.laws(jnp.asarray(q[[2, 1]]), dtype(0.1), np.ones(2, bool))
+  assert (scale[0], at[0, 0], at[0, 1]) == (0, 1, 0)
+  # The certificate's float64 of what a run has in float32.
+  assert own.following(q.astype(float), (), 2)[2] == 1
+  assert (draws("gated:0.7", q, 1) == 2).all()
 
 
-@every_proposal
-@every_law
-@pytest.mark.parametrize("k", [1, 3, 4, 6])
-def test_draw_stays_in_the_support(name, q, k):
-  tuples = sibling_tuples(PROPOSALS[name], np.asarray(q), k)
-  drawn = many_draws(name, q, k, seed=1)
-  assert drawn.shape == (500, k)
-  assert set(map(tuple, drawn.tolist())) <= set(tuples)
-
-
-@pytest.mark.parametrize("name", ["without_replacement", "top_k"])
-def test_invalid_where_the_support_is_exhausted(name):
-  for k in (2, 4, 7):  # beyond the vocabulary too
-    drawn = many_draws(name, [0, 0.75, 0, 0.25], k)
-    assert (np.sort(drawn[:, :2]) == [1, 3]).all()
-    assert (drawn[:, 2:] == INVALID).all()
-
-
-def test_with_replacement_is_never_exhausted():
-  drawn = many_draws("with_replacement", [0, 0, 1, 0], 6)
-  assert (drawn == 2).all()
-
-
-def test_sample_then_top_may_miss_the_sample_and_have_the_tops():
-  drawn = many_draws("sample_then_top", [0, 0.75, 0, 0.25], 3)
-  assert (drawn == [INVALID, 1, 3]).all()
-  drawn = many_draws("sample_then_top", [0, 0.75, 0, 0.25], 5)
-  assert (drawn == [INVALID, 1, 3, INVALID, INVALID]).all()
-  # The last top token is absent, and must leave the last token of the
-  # vocabulary (index -1) alone.
-  drawn = many_draws("sample_then_top", [0.2, 0, 0, 0.8], 4)
-  assert (drawn == [INVALID, 3, 0, INVALID]).all()
+def test_a_gate_is_named_with_its_number():
+  own = proposals.resolve("gated:0.7")
+  assert own is gated(0.7)
+  assert own.name == "gated:0.7"
+  assert proposals.resolve("gated:0.70") is own
+  assert proposals.resolve(own) == own
+  assert len({own, proposals.resolve(own), gated(0.6)}) == 2
+  assert pickle.loads(pickle.dumps(own)).name == own.name
+  # Files hold the name alone.
+  for tau in (0.1234567, 0.12345671, 1e-5, 1 / 3, 1, np.nextafter(0.7, 1)):
+    assert proposals.resolve(gated(tau).name) == gated(tau)
+  assert len({gated(tau).name for tau in (0.1234567, 0.12345671)}) == 2
+  assert proposals.resolve("gated:1e-3") is gated(0.001)
 
 
 @pytest.mark.parametrize(
-  ("name", "expected"),
-  [("top_k", [1, 2, 0]), ("sample_then_top", [0, 1, 2])],
+  "tau", ["0", "1.5", "nan", "inf", "-1", "x", "", "1e400"]
 )
-def test_ties_go_to_the_lowest_id(name, expected):
-  drawn = many_draws(name, [0.2, 0.4, 0.4, 0.0], 3)
-  assert (drawn == expected).all()
-  flat = many_draws("top_k", [0.25] * 4, 4)
-  assert (flat == [0, 1, 2, 3]).all()
+def test_what_is_no_gate_is_refused(tau):
+  with pytest.raises(ValueError, match=f"'gated:{tau}': give a number above 0"):
+    proposals.resolve(f"gated:{tau}")
 
 
-def test_deterministic_proposals_ignore_the_key():
-  one, other = (many_draws("top_k", LAWS["plain"], 3, seed=s) for s in (0, 1))
-  np.testing.assert_array_equal(one, other)
+def test_gates_are_refused_where_no_number_is_given():
+  for tau in (None, np.nan, 10**400, True):
+    with pytest.raises(ValueError, match="give a number above 0"):
+      gated(tau)
+  with pytest.raises(ValueError, match=r"not one of .*, gated:0.7, nor module"):
+    proposals.resolve("gated")
 
 
-def test_a_proposal_is_frozen_and_hashable():
-  assert len({*PROPOSALS.values()}) == len(PROPOSALS) == 4
-  for proposal in PROPOSALS.values():
-    assert isinstance(proposal, Proposal)
-    with pytest.raises(AttributeError, match="cannot assign"):
-      proposal.rest_from = 3
+@pytest.mark.parametrize("dtype", quick.shorter([np.float64, np.float32]))
+@pytest.mark.parametrize("tau", quick.shorter([0.5, 0.3, 0.9]))
+def test_a_gate_is_sound(tau, dtype):
+  with jax.enable_x64(dtype == np.float64):
+    own = FEW._replace(dtype=dtype)
+    assert certify.check_proposal(gated(tau), own, (2, 4)).faults == ()
 
 
-def test_all_orders_of_the_support_are_drawn_without_replacement():
-  drawn = many_draws("without_replacement", [0.25] * 4, 4, 500)
-  assert set(map(tuple, drawn.tolist())) == set(
-    itertools.permutations(range(4))
+CERTIFIED = [
+  ("traversal", "kary:2x2"),
+  ("token_level", "kary:2x2"),
+  ("block", "chain:2"),
+  ("layer_walk", "kary:2x2"),
+  ("traversal_loop", "branching:3,1"),
+]
+
+
+@pytest.mark.parametrize(("rule", "text"), quick.shorter(CERTIFIED))
+def test_rules_are_lossless_with_a_gate(rule, text, x64):
+  found = certify.check(rule, "gated:0.5", text, FEW)
+  assert found.failure is None, certify.spell_out(found.failure)
+  assert found.method == "exact"
+  assert found.distance < 1e-12
+
+
+def by_the_drawn_token(tau):
+  """The planted fault: a gate that opens when what was drawn is likely.
+
+  The token is drawn from q, and then taken for one that had to come.
+  """
+  return dataclasses.replace(
+    gated(tau),
+    draw=WITHOUT_REPLACEMENT.draw,
+    following=WITHOUT_REPLACEMENT.following,
+    name="planted",
   )
+
+
+def test_a_gate_that_looks_at_the_drawn_token_is_caught(x64):
+  """And under such a gate a rule draws from another law."""
+  found = certify.check_proposal(by_the_drawn_token(0.5), FEW)
+  assert any("by laws" in text for text in found.faults), found.faults
+  rule, tree = VERIFIERS["traversal"], tree_lib.kary(2, 1)
+  worlds = cases.generate(0, 9, 3, cases.num_contexts(3, 1))
+  run = exact.make_runner(rule, by_the_drawn_token(0.5), tree, np.float64, 3)
+  assert max(run(case).distance for case in worlds) > 1e-2
+
+
+@pytest.mark.long
+def test_a_run_is_recorded_and_replayed(tmp_path):
+  pair = tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
+  result = tv_jax.record(
+    pair,
+    ["What does a fox eat?", "Which city is the capital of Spain?"],
+    tmp_path / "run.npz",
+    template="chat",
+    tree="kary:2x2",
+    proposal="gated:0.6",
+    max_new_tokens=24,
+  )
+  assert abs(result.check.mean) < 4 * result.check.error
+  cycles = replay.load(tmp_path / "run.npz")
+  assert cycles.proposal is gated(0.6)
+  ran = np.concatenate(result.expected["traversal"])
+  again = replay.expected_lengths("traversal", cycles)
+  np.testing.assert_allclose(sorted(again), sorted(ran), rtol=1e-3)

@@ -25,6 +25,7 @@ KERNELS = {
 @pytest.mark.parametrize(("name", "shape"), KERNELS)
 def test_few_kernels_and_no_vocabulary_sized_temporary(name, shape):
   topology = tree.parse(shape)
+  assert isinstance(topology, tree.Tree)
   N = len(topology)
 
   def decide(tokens, q, p, eta):

@@ -5,11 +5,13 @@ whatever the dtype of the logits.
 """
 
 import math
-import numbers
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
+from tv_jax.edge import checks
+from tv_jax.edge.checks import is_number
 from tv_jax.edge.reading import brief
 
 # Below this logits over the temperature would overflow float32. What is so cold
@@ -24,7 +26,7 @@ def law(
   top_k: int = 0,
   top_p: float = 1.0,
 ) -> jax.Array:
-  """The law that these logits [..., V] are sampled with.
+  """Returns the law that these logits [..., V] are sampled with.
 
   Temperature, then top-k, then top-p, each as in Hugging Face's samplers.
 
@@ -38,16 +40,15 @@ def law(
   Returns:
     [..., V]; NaN wherever the logits held a NaN in that row.
   """
-  if not isinstance(temperature, jax.core.Tracer):
-    temperature = float(temperature)
-  _check(temperature, top_k, top_p)
+  checks.read(checks.integer(least=0), top_k, "top_k")
+  checks.read(checks.number(above=0, most=1), top_p, "top_p")
   wide = jnp.float64 if logits.dtype == jnp.float64 else jnp.float32
   logits = jnp.asarray(logits, wide)
-  if isinstance(temperature, float):
+  if not isinstance(temperature, Tracer):
+    check_temperature("temperature", float(temperature))
     if temperature == 0:
       return _greedy(logits)
-    temperature = jnp.asarray(temperature, logits.dtype)
-  logits = logits / temperature.astype(logits.dtype)
+  logits = logits / jnp.asarray(temperature, logits.dtype)
   if 0 < top_k < logits.shape[-1]:
     least = jax.lax.top_k(logits, top_k)[0][..., -1:]
     logits = jnp.where(logits < least, -jnp.inf, logits)
@@ -57,7 +58,7 @@ def law(
 
 
 def is_temperature(value: float) -> bool:
-  """Whether laws can have this temperature."""
+  """Returns whether laws can have this temperature."""
   return value == 0 or COLDEST <= value < float("inf")
 
 
@@ -111,13 +112,8 @@ def _nucleus(logits, top_p):
   return jnp.take_along_axis(kept, place, axis=-1)
 
 
-def is_number(value) -> bool:
-  """Whether it is a real number; True is one, but hardly ever meant so."""
-  return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def check_temperature(name: str, value) -> None:
-  """Refuses what is no temperature, or too low a one."""
+def check_temperature(name: str, value) -> float:
+  """Refuses what is no temperature, and one that is too low."""
   if not is_number(value) or not 0 <= value < COLDEST**-1:
     raise ValueError(f"{name}={brief(value)}: give 0 or a positive number")
   if 0 < value < COLDEST:
@@ -125,12 +121,4 @@ def check_temperature(name: str, value) -> None:
       f"{name}={value}: logits over less than {COLDEST:g} overflow; give 0 for"
       " greedy decoding"
     )
-
-
-def _check(temperature, top_k, top_p):
-  if isinstance(temperature, float):
-    check_temperature("temperature", temperature)
-  if top_k < 0:
-    raise ValueError(f"top_k={top_k}: give 0 (no limit) or a positive number")
-  if not 0 < top_p <= 1:
-    raise ValueError(f"top_p={top_p}: give a number in (0, 1]; 1 is no limit")
+  return float(value)

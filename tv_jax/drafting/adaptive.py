@@ -34,7 +34,7 @@ class Chosen(NamedTuple):
 
 
 def by_confidence(laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
-  """Children of a node are worth more the surer the draft is of one token.
+  """Makes children worth more, the surer the draft is of one token.
 
   The eldest is thought to be accepted with chance s = (1 + max q) / 2, each
   next one with s of what its elders have left. It is not calibrated: what s
@@ -59,7 +59,7 @@ def choose(
   laws: jax.Array,  # [m, V] after each node of the level above
   worth: jax.Array,  # [m] of these; 0 where there is none
 ) -> Chosen:
-  """The nodes at `depth`: of all children, elders first, those worth most."""
+  """Chooses the nodes at `depth`: of all children those worth most."""
   policy = shape.policy or by_confidence
   width, most = shape.widths[depth - 1], shape.most
   children = policy(laws, worth, most)
@@ -89,7 +89,7 @@ def choose(
 
 
 def topology(shape: Adaptive, parent: jax.Array) -> Topology:
-  """The tree of these parents [N], siblings adjacent; NO_PARENT: nothing."""
+  """Makes the tree of these parents [N], siblings adjacent; NO_PARENT: none."""
   N, K = len(shape), shape.most
   place = np.arange(N, dtype=np.int32)
   first = jnp.append(True, parent[1:] != parent[:-1])

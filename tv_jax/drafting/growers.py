@@ -24,7 +24,7 @@ from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Adaptive, Topology, Tree
 
 
 class Drafted(NamedTuple):
-  """What a grower leaves behind."""
+  """A tree for each row, as it was drafted."""
 
   tokens: jax.Array  # [B, N] int32; the root is the last committed token
   laws: jax.Array  # [B, M, V] of the token after each inner node
@@ -35,7 +35,7 @@ class Drafted(NamedTuple):
 
 
 class Growing(NamedTuple):
-  """What every grower is given."""
+  """What trees are drafted with."""
 
   drafter: Drafter  # with its model's apply
   params: dict  # the model's
@@ -55,8 +55,8 @@ def grow(
   """Drafts a tree for each row.
 
   Args:
-    how: By what, and how.
-    tree: Its shape, or what shapes it.
+    how: The drafter, and how it draws.
+    tree: The trees' shape, or what shapes them.
     news: What was committed since the last draft.
     length: [B] how many tokens are committed.
     cache: The draft's.
@@ -205,18 +205,13 @@ def _if(wanted, go_on, features, cache):
   it is. Where nothing is no law is read; uniform ones are laws, at no cost.
   """
   law, below, after, _ = jax.eval_shape(go_on, features, cache)
-  nothing = (
-    jnp.full(law.shape, 1 / law.shape[-1], law.dtype),
-    _Level(
-      tokens=jnp.full(below.tokens.shape, INVALID, jnp.int32),
-      parent=jnp.full(below.parent.shape, NO_PARENT, jnp.int32),
-      worth=jnp.zeros_like(below.worth),
-      chosen=jnp.zeros_like(below.chosen),
-      fault=jnp.zeros_like(below.fault),
-    ),
-    jnp.zeros_like(after),
-    cache,
+  empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), below)
+  empty = empty._replace(
+    tokens=jnp.full_like(empty.tokens, INVALID),
+    parent=jnp.full_like(empty.parent, NO_PARENT),
   )
+  uniform = jnp.full(law.shape, 1 / law.shape[-1], law.dtype)
+  nothing = uniform, empty, jnp.zeros_like(after), cache
   return jax.lax.while_loop(
     lambda carry: carry[0],
     lambda carry: (jnp.bool(False), go_on(features, carry[1][-1])),
@@ -225,7 +220,7 @@ def _if(wanted, go_on, features, cache):
 
 
 def spread(tree: Tree | Adaptive, laws: jax.Array) -> jax.Array:
-  """[.., N, V] the laws [.., M, V] of inner nodes; leaves get any row."""
+  """Gives each node its law, [.., N, V] of [.., M, V]; leaves get any row."""
   return laws[..., place_of(tree), :]
 
 

@@ -13,18 +13,15 @@ where it is shut, all are less.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import probs
-from tv_jax.edge.reading import brief
-from tv_jax.proposals import drawing
+from tv_jax.edge import checks
 from tv_jax.proposals.proposal import Proposal
-from tv_jax.proposals.without_replacement import WITHOUT_REPLACEMENT
+from tv_jax.proposals.standard import WITHOUT_REPLACEMENT, one_hot_of_best
 
 EXAMPLE = "gated:0.7"
 
@@ -63,20 +60,17 @@ class Gate:
   def following(self, q, drawn, k):
     """The definition."""
     if not drawn and q.max() >= self.edge:
-      return drawing.one_hot_of_best(q, 0)
+      return one_hot_of_best(q, 0)
     return WITHOUT_REPLACEMENT.following(q, drawn, k)
 
 
 def gated(tau: float) -> Proposal:
-  """The proposal of this gate.
+  """Makes the proposal of this gate.
 
   Args:
     tau: Above 0, and 1 at most.
   """
-  if not probs.is_number(tau) or not 0 < tau <= 1:
-    told = f"{tau:g}" if isinstance(tau, float) else brief(tau).strip("'")
-    raise ValueError(f"gated:{told}: give a chance above 0, and 1 at most")
-  return _gated(float(tau))
+  return _gated(checks.read(checks.number(above=0, most=1), tau, "gated"))
 
 
 @functools.cache  # the same one for the same number: programs are kept by it
@@ -96,10 +90,13 @@ def _gated(tau):
 
 
 def parse(name: str) -> Proposal | None:
-  """The proposal that `gated:0.7` and the like name; None: none is meant."""
+  """Makes what `gated:0.7` and the like name; None: none is meant."""
   kind, colon, tau = name.partition(":")
   if kind != "gated" or not colon:
     return None
-  with contextlib.suppress(ValueError):  # what is no number is refused there
-    tau = float(tau)
-  return gated(tau)
+  try:
+    return gated(float(tau))
+  except ValueError:
+    raise ValueError(
+      f"proposal {name!r}: give a number above 0, and 1 at most"
+    ) from None

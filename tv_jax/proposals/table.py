@@ -7,10 +7,12 @@ import dataclasses
 from tv_jax.edge import names
 from tv_jax.proposals import gate
 from tv_jax.proposals.proposal import Proposal
-from tv_jax.proposals.sample_then_top import SAMPLE_THEN_TOP
-from tv_jax.proposals.top_k import TOP_K
-from tv_jax.proposals.with_replacement import WITH_REPLACEMENT
-from tv_jax.proposals.without_replacement import WITHOUT_REPLACEMENT
+from tv_jax.proposals.standard import (
+  SAMPLE_THEN_TOP,
+  TOP_K,
+  WITH_REPLACEMENT,
+  WITHOUT_REPLACEMENT,
+)
 
 PROPOSALS = {
   one.name: one
@@ -19,12 +21,12 @@ PROPOSALS = {
 
 
 def built_in(name: str) -> Proposal | None:
-  """A name of `PROPOSALS`, or one with a number; None: neither."""
+  """Finds a name of `PROPOSALS`, or one with a number; None: neither."""
   return PROPOSALS.get(name) or gate.parse(name)
 
 
 def resolve(proposal: Proposal | str) -> Proposal:
-  """The proposal that is meant, with a name.
+  """Finds the proposal that is meant, and gives it a name.
 
   Args:
     proposal: A name of `PROPOSALS`, or one with a number, "gated:0.7";

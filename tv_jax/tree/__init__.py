@@ -1,8 +1,6 @@
 """Draft trees: known when a program is compiled, or shaped while drafted."""
 
-from tv_jax.tree.adaptive import Adaptive, placed
-from tv_jax.tree.calibrated import Calibrated
-from tv_jax.tree.limits import NO_CHILD, NO_PARENT, ROOT
+from tv_jax.tree.adaptive import Adaptive, Calibrated, placed
 from tv_jax.tree.naming import parse, resolve, temperatures
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
@@ -13,7 +11,14 @@ from tv_jax.tree.shapes import (
   grown,
   kary,
 )
-from tv_jax.tree.static import Topology, Tree
+from tv_jax.tree.static import (
+  NO_CHILD,
+  NO_PARENT,
+  ROOT,
+  Topology,
+  Tree,
+  check_size,
+)
 
 __all__ = [
   "EAGLE_SPARSE",
@@ -26,6 +31,7 @@ __all__ = [
   "Tree",
   "branching",
   "chain",
+  "check_size",
   "from_parents",
   "from_paths",
   "grown",

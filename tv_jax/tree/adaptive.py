@@ -1,19 +1,23 @@
-"""Trees that take their shape while they are drafted."""
+"""Trees that take their shape while they are drafted, and a policy for them.
+
+Axes: n nodes of a level, K children of a node at most, V vocabulary.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import operator
+import os
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.edge import checks, reading
 from tv_jax.edge.reading import brief
-from tv_jax.tree import limits
-from tv_jax.tree.limits import NO_PARENT, ROOT
-from tv_jax.tree.static import frozen
+from tv_jax.tree.static import NO_PARENT, ROOT, check_size, frozen
 
 
 @jax.tree_util.register_static
@@ -21,9 +25,9 @@ from tv_jax.tree.static import frozen
 class Adaptive:
   """Trees that take their shape while they are drafted: another one each time.
 
-  What is known beforehand are places, `widths[d]` of them at depth d + 1, of
-  which some may stay empty: the fields below are those of a `Tree`, as far as
-  they are known. The policy says which nodes have how many children.
+  Only places are known beforehand: `widths[d]` of them at depth d + 1. Some may
+  stay empty. The properties are those of a `Tree`, as far as they are known.
+  The policy says which nodes have how many children.
 
   Attributes:
     widths: How many nodes each level below the root has at most.
@@ -31,9 +35,9 @@ class Adaptive:
     policy: `(laws [n, V], worth [n], most) -> [n, most]`: what the next
       children of a level's nodes are worth, from the nodes' own draft laws and
       what they were worth themselves (1 at the root). The level below gets the
-      children worth most, elders first, and none that is worth 0. It never sees
-      the token of a child: a tree whose shape depends on that is not verified
-      losslessly. None: `drafting.adaptive.by_confidence`.
+      children worth most, elders first, and none that is worth 0. The policy
+      never sees the token of a child: if the shape depended on it, verification
+      would not be lossless. None: `drafting.adaptive.by_confidence`.
   """
 
   widths: tuple[int, ...]
@@ -50,9 +54,9 @@ class Adaptive:
         f"adaptive tree of widths {brief(list(self.widths))}, {self.most}"
         " children at most: give one positive width for each level"
       )
-    limits.check_levels(len(self.widths))
-    limits.check_children(self.most)
-    limits.check_nodes(1 + sum(widths))  # which len could not always say
+    check_size(len(self.widths), "levels")
+    check_size(self.most, "children of a node")
+    check_size(1 + sum(widths), "nodes")  # which len could not always say
     above = 1
     for depth, width in enumerate(self.widths, start=1):
       if width > above * self.most:
@@ -63,11 +67,11 @@ class Adaptive:
       above = width
 
   def __len__(self) -> int:
-    """The number of places, the root included."""
+    """Returns the number of places, the root included."""
     return 1 + sum(self.widths)
 
   def __repr__(self) -> str:
-    """Places, depth, and how many places each level has."""
+    """Shows places, depth, and how many places each level has."""
     sizes = " ".join(map(str, (1, *self.widths)))
     return f"Adaptive({len(self)} nodes, depth {self.max_depth}: {sizes})"
 
@@ -112,7 +116,7 @@ class Adaptive:
 
 
 def placed(parent: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
-  """The parents of one row's tree of `Adaptive`, and its nodes' places [n].
+  """Returns the parents of one row's tree, and its nodes' places [n].
 
   Args:
     parent: [N] of each place, `NO_PARENT` where nothing is.
@@ -123,3 +127,75 @@ def placed(parent: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
   places = np.flatnonzero(there)
   above = number[parent[places[1:]]]
   return (NO_PARENT, *above.tolist()), places
+
+
+# A file's table: what `Calibrated` says of these fields.
+_ROW = checks.list_of(checks.number(0, 1))
+_TABLE = checks.fields({"steps": _ROW, "chances": checks.list_of(_ROW)})
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibrated:
+  """A policy of `Adaptive`: the parent's worth, times a chance from a table.
+
+  It looks at how sure the draft is after the parent (the largest chance of its
+  law there) and at the child's rank, and never at a child's own token.
+
+  Attributes:
+    steps: Rising: where the next row of the table begins.
+    chances: Row by row, one more than there are steps, of each rank: how often
+      the accepted node is the child or below it, of the times that it is the
+      parent or below it.
+  """
+
+  steps: tuple[float, ...]
+  chances: tuple[tuple[float, ...], ...]
+
+  def __post_init__(self):
+    """Refuses what is no table; lists become tuples."""
+    table = checks.read(_TABLE, dataclasses.asdict(self))
+    for name, value in table.items():
+      object.__setattr__(self, name, value)
+    if [*self.steps] != sorted({*self.steps}):
+      raise ValueError(f"steps={brief(self.steps)}: give them rising")
+    if len(self.chances) != len(self.steps) + 1:
+      raise ValueError(
+        f"{len(self.chances)} rows of chances for {len(self.steps)} steps: give"
+        " one row more than there are steps"
+      )
+    if not self.most or {*map(len, self.chances)} != {self.most}:
+      raise ValueError("give as many chances, 1 or more, in each row")
+
+  @property
+  def most(self) -> int:
+    """How many children it knows of."""
+    return len(self.chances[0])
+
+  def __call__(self, laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
+    """Returns what children are worth [n, K]; 0 beyond those that it knows.
+
+    Args:
+      laws: [n, V] the draft's, after each node of a level.
+      worth: [n] what these are worth.
+      most: K.
+    """
+    sure = jnp.max(laws, axis=-1)
+    row = jnp.zeros(sure.shape, jnp.int32)
+    for step in self.steps:
+      row += (sure >= step).astype(row.dtype)
+    known = jnp.asarray(self.chances, worth.dtype)[row, :most]
+    beyond = max(0, most - self.most)
+    return worth[:, None] * jnp.pad(known, ((0, 0), (0, beyond)))
+
+
+def read_policy(path: str | os.PathLike) -> Calibrated:
+  """Reads the policy that a file of `tv_jax.tune --calibrate` holds.
+
+  Raises:
+    ValueError: In one line, what is wrong with it.
+  """
+  found = reading.json_object(path)
+  try:
+    return Calibrated(**checks.read(_TABLE, found))
+  except ValueError as error:
+    raise ValueError(f"{path}: {error}") from None

@@ -6,10 +6,9 @@ import pathlib
 import re
 
 from tv_jax import probs
-from tv_jax.edge import names, reading
+from tv_jax.edge import checks, names, reading
 from tv_jax.edge.reading import brief
-from tv_jax.tree import calibrated
-from tv_jax.tree.adaptive import Adaptive
+from tv_jax.tree.adaptive import Adaptive, read_policy
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
   branching,
@@ -23,14 +22,14 @@ from tv_jax.tree.static import Tree
 
 # One of those that come with the package.
 EXAMPLE = "bundled/trees/draft-traversal.25.json"
-# What `parse` reads with a colon, and is no module.
+# Forms of `parse` with a colon: what stands before it is no module.
 _FORMS = ("chain", "kary", "branching", "grown", "adaptive")
 # Widths, and the file of a policy.
 _SHAPED = re.compile(r"adaptive:(\d+(?:,\d+)*)@(.+)")
 
 
 def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
-  """A tree, or what `parse` reads."""
+  """Returns a tree, or what `parse` reads."""
   if isinstance(tree, Tree | Adaptive):
     return tree
   if isinstance(tree, str):
@@ -39,7 +38,7 @@ def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
 
 
 def parse(text: str) -> Tree | Adaptive:
-  """The tree that a short text names; see the error for the forms."""
+  """Reads the tree that a short text names; the error lists the forms."""
   try:
     if text == "eagle":
       return EAGLE_SPARSE
@@ -55,7 +54,7 @@ def parse(text: str) -> Tree | Adaptive:
       return Adaptive(tuple(int(width) for width in match[1].split(",")))
     if match := _SHAPED.fullmatch(text):
       widths = tuple(int(width) for width in match[1].split(","))
-      policy = calibrated.read(reading.place_of(match[2]))
+      policy = read_policy(reading.place_of(match[2]))
       temperatures(text)
       return Adaptive(widths, policy.most, policy)
     if text.endswith(".json"):
@@ -74,10 +73,10 @@ def parse(text: str) -> Tree | Adaptive:
 
 
 def temperatures(tree: Tree | Adaptive | str) -> tuple[float, float] | None:
-  """Those of draft and target that a file's tree was tuned at, if it says so.
+  """Returns what temperatures, of draft and target, a tree was tuned at.
 
   Args:
-    tree: As in `resolve`; what is no file says nothing.
+    tree: As in `resolve`. A file may say it; anything else does not: None.
   """
   if not isinstance(tree, str):
     return None
@@ -89,19 +88,20 @@ def temperatures(tree: Tree | Adaptive | str) -> tuple[float, float] | None:
 
 
 def _temperatures(told) -> tuple[float, float] | None:
-  """Of a file's content."""
+  """Reads them from a file's content."""
   if not isinstance(told, dict) or told.get("draft_temperature") is None:
     return None
-  draft, target = told["draft_temperature"], told.get("temperature")
-  probs.check_temperature("draft_temperature", draft)
-  probs.check_temperature("temperature", target)
+  draft, target = (
+    probs.check_temperature(name, told.get(name))
+    for name in ("draft_temperature", "temperature")
+  )
   if not draft:
     raise ValueError("draft_temperature=0: a draft has to draw")
-  return float(draft), float(target)
+  return draft, target
 
 
 def _imported(text: str) -> Tree | Adaptive:
-  """The tree that a module holds."""
+  """Imports the tree that a module holds."""
   found = names.load(text, "tree")
   if not isinstance(found, Tree | Adaptive):
     raise ValueError(f"tree {text!r} is {found!r}: it should be a Tree")
@@ -109,7 +109,7 @@ def _imported(text: str) -> Tree | Adaptive:
 
 
 def _place(text: str) -> pathlib.Path:
-  """Where a file is; of bundled ones it is known which there are."""
+  """Finds a file; where a bundled one is missing, names those there are."""
   path = pathlib.Path(reading.place_of(text))
   if str(path) != text and not path.exists():
     there = sorted(one.name for one in (reading.BUNDLED / "trees").iterdir())
@@ -118,26 +118,13 @@ def _place(text: str) -> pathlib.Path:
 
 
 def _from_json(path: pathlib.Path) -> Tree:
+  """Reads a file's parents, its paths, or its object with "parents"."""
   content = reading.parse(reading.text(path), str(path))
-  if isinstance(content, dict):  # parents, and what else there is to say
-    if "parents" not in content:
-      raise ValueError('the object holds no "parents"')
-    parents = content["parents"]
-    if not isinstance(parents, list) or not all(
-      type(parent) is int for parent in parents
-    ):
-      raise ValueError(
-        f'"parents" is {brief(parents)}: give a list of integers'
-      )
+  parents = checks.list_of(checks.integer())
+  if isinstance(content, dict):
     _temperatures(content)
-    return from_parents(parents)
-  if not isinstance(content, list) or not content:
-    raise ValueError("the file holds no list of parents or of paths")
-  if all(type(entry) is int for entry in content):
-    return from_parents(content)
-  if all(
-    isinstance(entry, list) and all(type(rank) is int for rank in entry)
-    for entry in content
-  ):
-    return from_paths(content)
-  raise ValueError("entries must be all integers, or all lists of integers")
+    found = checks.read(checks.fields({"parents": parents}), content)
+    return from_parents(found["parents"])
+  if isinstance(content, list) and content and isinstance(content[0], list):
+    return from_paths(checks.read(checks.list_of(parents), content, "paths"))
+  return from_parents(checks.read(parents, content, "parents"))

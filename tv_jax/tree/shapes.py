@@ -1,34 +1,32 @@
-"""Trees by what they are made of."""
+"""Builders of static trees."""
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import operator
 from collections.abc import Iterable, Sequence
 
 from tv_jax.edge.reading import brief
-from tv_jax.tree import limits
-from tv_jax.tree.limits import MOST_NODES, NO_PARENT, ROOT
-from tv_jax.tree.static import Tree
+from tv_jax.tree.static import NO_PARENT, ROOT, Tree, check_size
 
 
 def from_parents(parents: Iterable[int]) -> Tree:
-  """The tree in which node i hangs below `parents[i]`; the root's is -1."""
+  """Builds the tree whose node i hangs below `parents[i]`; the root's is -1."""
   return Tree(tuple(operator.index(parent) for parent in parents))
 
 
 def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
-  """The tree of these paths of ranks, as EAGLE and Medusa list them.
+  """Builds the tree of these paths of ranks, as EAGLE and Medusa list them.
 
   Args:
     paths: For each drafted node, the ranks on the way to it: `[0, 2]` is the
       third child of the root's first child. Any order.
   """
-  wanted = {tuple(operator.index(rank) for rank in path) for path in paths} - {
-    ()
-  }
-  limits.check_nodes(len(wanted) + 1)
-  limits.check_levels(max(map(len, wanted), default=0))
+  wanted = {tuple(operator.index(rank) for rank in path) for path in paths}
+  wanted.discard(())
+  check_size(len(wanted) + 1, "nodes")
+  check_size(max(map(len, wanted), default=0), "levels")
   for path in sorted(wanted):
     elder = (*path[:-1], path[-1] - 1)
     if path[-1] < 0 or (path[-1] > 0 and elder not in wanted):
@@ -46,20 +44,15 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
 
 
 def branching(widths: Sequence[int]) -> Tree:
-  """The tree whose nodes at depth d all have `widths[d]` children."""
+  """Builds the tree whose nodes at depth d all have `widths[d]` children."""
   if not widths or min(widths) < 1:
     raise ValueError(
       f"branching {brief(list(widths))}: give one positive width per level"
     )
-  limits.check_levels(len(widths))
-  limits.check_children(max(widths))
-  nodes = level = 1
-  for width in widths:
-    level *= width
-    nodes += level
-    if nodes > MOST_NODES:
-      limits.check_nodes(nodes, "at least ")
-  parents, level = [NO_PARENT], [ROOT]
+  check_size(len(widths), "levels")
+  check_size(max(widths), "children of a node")
+  check_size(1 + sum(itertools.accumulate(widths, operator.mul)), "nodes")
+  parents, level = [NO_PARENT], range(ROOT, ROOT + 1)
   for width in widths:
     first = len(parents)
     parents += [node for node in level for _ in range(width)]
@@ -68,20 +61,20 @@ def branching(widths: Sequence[int]) -> Tree:
 
 
 def kary(width: int, depth: int) -> Tree:
-  """The full tree of `depth` levels below the root, `width` children each."""
-  limits.check_levels(depth)
+  """Builds the full tree of `depth` levels, with `width` children each."""
+  check_size(depth, "levels")  # before a list of them is made
   return branching([width] * depth)
 
 
 def chain(depth: int) -> Tree:
-  """One path of `depth` drafted nodes."""
+  """Builds one path of `depth` drafted nodes."""
   return kary(1, depth)
 
 
 def grown(
   nodes: int, *, acceptance: Sequence[float] = (0.8, 0.16, 0.032, 0.0064)
 ) -> Tree:
-  """The tree of `nodes` nodes with the most tokens expected a cycle.
+  """Builds the tree of `nodes` nodes with the most tokens expected a cycle.
 
   Sequoia's model: the child of rank j is accepted with chance `acceptance[j]`,
   wherever it hangs. A node is then worth the product along its path, and the
@@ -94,10 +87,10 @@ def grown(
       f"grown tree of {nodes} nodes, acceptance {tuple(acceptance)}: needs at"
       " least 2 nodes and chances above 0 that sum to at most 1"
     )
-  limits.check_nodes(nodes)
+  check_size(nodes, "nodes")
   acceptance = sorted(acceptance, reverse=True)
   paths: list[tuple[int, ...]] = []
-  heap = [(-acceptance[0], (0,))]
+  heap: list[tuple[float, tuple[int, ...]]] = [(-acceptance[0], (0,))]
   while len(paths) < nodes - 1:
     worth, path = heapq.heappop(heap)
     paths.append(path)

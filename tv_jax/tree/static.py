@@ -15,8 +15,17 @@ import functools
 import jax
 import numpy as np
 
-from tv_jax.tree import limits
-from tv_jax.tree.limits import NO_CHILD, NO_PARENT, ROOT
+from tv_jax.edge.reading import brief
+
+ROOT = 0
+NO_PARENT = -1
+NO_CHILD = -1
+
+# Programs are unrolled over levels and over siblings, and a pass is over all
+# nodes: larger trees would be compiled for hours. Real ones are far smaller.
+MOST = {"nodes": 4096, "levels": 256, "children of a node": 256}
+
+Array = jax.Array | np.ndarray
 
 
 @jax.tree_util.register_dataclass
@@ -28,13 +37,13 @@ class Topology:
   a common size. A padded node is nobody's child and is never visited.
   """
 
-  parent: jax.Array  # [N]
-  rank: jax.Array  # [N]
-  children: jax.Array  # [N, K]
-  postorder: jax.Array  # [N]; then the root again
-  depth: jax.Array  # [N]
-  ancestors: jax.Array  # [N, N] bool
-  paths: jax.Array  # [N, D + 1]; of `Tree.topology` [N, N], whatever its D
+  parent: Array  # [N]
+  rank: Array  # [N]
+  children: Array  # [N, K]
+  postorder: Array  # [N]; then the root again
+  depth: Array  # [N]
+  ancestors: Array  # [N, N] bool
+  paths: Array  # [N, D + 1]; of `Tree.topology` [N, N], whatever its D
 
 
 @jax.tree_util.register_static
@@ -52,14 +61,14 @@ class Tree:
 
   def __post_init__(self):
     """Refuses a malformed tree."""
-    limits.validate(self.parents)
+    _validate(self.parents)
 
   def __len__(self) -> int:
-    """The number of nodes, the root included."""
+    """Returns the number of nodes, the root included."""
     return len(self.parents)
 
   def __repr__(self) -> str:
-    """Nodes, depth, and how many nodes each level has."""
+    """Shows nodes, depth, and how many nodes each level has."""
     sizes = " ".join(str(len(level)) for level in self.levels)
     return f"Tree({len(self)} nodes, depth {self.max_depth}: {sizes})"
 
@@ -171,9 +180,10 @@ class Tree:
   def topology(
     self, *, nodes: int | None = None, width: int | None = None
   ) -> Topology:
-    """The tree as arrays, padded to `nodes` nodes of `width` children."""
-    N, K = self.children.shape
-    nodes, width = nodes or N, width or K
+    """Returns the tree as arrays, of `nodes` nodes with `width` children."""
+    N, K = len(self), self.max_children
+    nodes = N if nodes is None else nodes
+    width = K if width is None else width
     if nodes < N or width < K:
       raise ValueError(
         f"a tree of {N} nodes with up to {K} children does not fit in"
@@ -193,8 +203,52 @@ class Tree:
     )
 
 
-def frozen(values, dtype=np.int32) -> np.ndarray:
-  """A read-only array."""
+def frozen(values, dtype: np.typing.DTypeLike = np.int32) -> np.ndarray:
+  """Returns a read-only array."""
   array = np.array(values, dtype=dtype)
   array.setflags(write=False)
   return array
+
+
+def check_size(count: int, what: str) -> None:
+  """Refuses too many of what `MOST` names."""
+  if count > MOST[what]:
+    raise ValueError(
+      f"{brief(count)} {what}: {MOST[what]} are the most that a tree may have"
+    )
+
+
+def _validate(parents: tuple[int, ...]) -> None:
+  """Refuses what is not a tree in level order, naming a node."""
+  if not parents or parents[ROOT] != NO_PARENT:
+    raise ValueError(f"node 0 must be the root: its parent is {NO_PARENT}")
+  if len(parents) == 1:
+    raise ValueError("node 0 is the root and has no child: nothing is drafted")
+  check_size(len(parents), "nodes")
+  depth, seen = [0] * len(parents), {NO_PARENT}
+  for node, parent in enumerate(parents[1:], start=1):
+    if parent == NO_PARENT:
+      raise ValueError(f"node {node} is a second root: give it a parent")
+    if not 0 <= parent < len(parents):
+      raise ValueError(
+        f"node {node} has parent {brief(parent)}, which is not among the"
+        f" {len(parents)} nodes"
+      )
+    if parent >= node:
+      raise ValueError(
+        f"node {node} stands before its parent {parent}: use level order"
+      )
+    depth[node] = depth[parent] + 1
+    if depth[node] < depth[node - 1]:
+      raise ValueError(
+        f"node {node} at depth {depth[node]} follows a node at depth"
+        f" {depth[node - 1]}: use level order"
+      )
+    if parent != parents[node - 1] and parent in seen:
+      raise ValueError(
+        f"node {node} stands apart from its siblings below {parent}: make"
+        " siblings adjacent"
+      )
+    seen.add(parent)
+  check_size(depth[-1], "levels")
+  check_size(max(collections.Counter(parents).values()), "children of a node")

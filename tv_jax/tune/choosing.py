@@ -28,8 +28,8 @@ from tv_jax.tree import (
   ROOT,
   Tree,
   chain,
+  check_size,
   from_paths,
-  limits,
 )
 from tv_jax.verifiers import Verifier, undefined
 
@@ -55,8 +55,8 @@ def wide(
     beside: Trees that must be parts of it as well.
   """
   beside = [*beside]
-  limits.check_nodes(nodes + 1)
-  limits.check_levels(depth)
+  check_size(nodes + 1, "nodes")
+  check_size(depth, "levels")
   rates = np.array(
     [[s * (1 - r) * r**j for j in range(_WIDEST)] for s, r in _DRAFTS]
   )

@@ -24,7 +24,7 @@ from tv_jax.verifiers.offers import Offers, from_offers
 
 
 def judge(drawn, tokens, q, p) -> Offers:
-  """The formulas above, whatever law the tokens were drawn from.
+  """Computes the formulas above, whatever law the tokens were drawn from.
 
   Args:
     drawn: [N] whether the chain reaches this node.
@@ -57,7 +57,7 @@ def judge(drawn, tokens, q, p) -> Offers:
 
 
 def offers(tree, proposal, tokens, q, p) -> Offers:
-  """What no coin changes, on a chain."""
+  """Returns what no coin changes, on a chain."""
   if not tree.is_chain:
     raise ValueError(
       f"block verification is defined on chains, not on {tree};"

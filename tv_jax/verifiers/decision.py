@@ -1,4 +1,4 @@
-"""What a verifier takes and gives.
+"""What a verifier takes, and what it returns.
 
 Axes: N nodes, V vocabulary.
 """
@@ -43,7 +43,7 @@ StopLaw = Callable[[Shape, Proposal, jax.Array, Laws, Laws], jax.Array]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verifier:
-  """A verification rule: everything that there is to say of it.
+  """A verification rule, and where it is defined.
 
   Attributes:
     decide: `(tree, proposal, tokens [N], q [N, V], p [N, V], eta [N]) ->
@@ -87,12 +87,12 @@ class Verifier:
   coins: Callable[[tree_lib.Tree | tree_lib.Adaptive], int] | None = None
 
   def num_coins(self, tree: tree_lib.Tree | tree_lib.Adaptive) -> int:
-    """The length of `eta`, on this tree."""
+    """Returns the length of `eta`, on this tree."""
     return len(tree) + (self.coins(tree) if self.coins else 0)
 
 
 def chains_only(tree: tree_lib.Tree | tree_lib.Adaptive) -> str | None:
-  """The `Verifier.defined_on` of a rule for chains alone."""
+  """Says why a rule is not defined off chains: a `Verifier.defined_on`."""
   if tree.is_chain:
     return None
   return (
@@ -109,7 +109,7 @@ def settle(
   accept: jax.Array,
   fault: jax.Array,
 ) -> Decision:
-  """The decision for `node`, its residual given as weights [V].
+  """Makes the decision for `node`, its residual given as weights [V].
 
   After a fault nothing is accepted and the bonus comes from what is finite in
   the root's own law: one step of plain decoding. `fault` says that one was met

@@ -22,7 +22,7 @@ AT = 4
 
 
 def gather(tree: Tree | Topology, proposal: Proposal, tokens, q, p) -> Siblings:
-  """The children of every node: `Siblings` with a leading [N]."""
+  """Gathers the children of every node: `Siblings` with a leading [N]."""
   children, N = tree.children, len(tokens)
   drawn = jnp.where(children == NO_CHILD, INVALID, tokens[children])
   at = np.arange(N, dtype=np.int32)[:, None], jnp.maximum(drawn, 0)
@@ -40,12 +40,12 @@ def gather(tree: Tree | Topology, proposal: Proposal, tokens, q, p) -> Siblings:
 
 
 def law_of(own: Siblings, node, child) -> Law:
-  """What children were drawn from."""
+  """Returns what children were drawn from."""
   return jax.tree.map(lambda x: x[node, child], own.laws)
 
 
 def left(tree, own: Siblings, g, q, p, spared, node) -> jax.Array:
-  """[V] what is left at a node after all its rejections, up to scale.
+  """Returns what is left at a node after all its rejections, up to scale: [V].
 
   Args:
     tree: The tree.
@@ -68,22 +68,22 @@ def left(tree, own: Siblings, g, q, p, spared, node) -> jax.Array:
 
 
 def begin(own: Siblings, which, chance) -> jax.Array:
-  """[n, 4 + K] nodes entered with `chance` [n], no child tried yet."""
+  """Returns nodes entered with `chance` [n], no child tried yet: [n, 4 + K]."""
   return pack(jax.vmap(residual.begin)(rows(own.p_at, which), chance))
 
 
 def pack(g: Residual) -> jax.Array:
-  """As rows."""
+  """Puts residuals into rows."""
   return jnp.concatenate([jnp.stack(g[:AT], axis=-1), g.at], axis=-1)
 
 
 def unpack(g: jax.Array) -> Residual:
-  """Of rows."""
+  """Takes residuals out of rows."""
   return Residual(*(g[..., i] for i in range(AT)), at=g[..., AT:])
 
 
 def rows(array: jax.Array, index: np.ndarray) -> jax.Array:
-  """array[index], as a slice where the two are the same: it costs nothing."""
+  """Returns array[index], as a slice where it can be one: it costs nothing."""
   index = index.astype(np.int32)  # the same with and without x64
   if len(index) and np.array_equal(index, np.arange(index[0], index[-1] + 1)):
     return array[int(index[0]) : int(index[-1]) + 1]
@@ -91,7 +91,7 @@ def rows(array: jax.Array, index: np.ndarray) -> jax.Array:
 
 
 def spread(values: jax.Array, index: np.ndarray, length: int) -> jax.Array:
-  """[length] with values[i] at index[i], and 0 elsewhere: no scatter."""
+  """Returns [length], values[i] at index[i], 0 elsewhere, with no scatter."""
   place = np.full(length, len(index), np.int32)
   place[index] = np.arange(len(index))
   if np.array_equal(index, np.arange(length)):

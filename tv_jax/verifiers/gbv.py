@@ -39,7 +39,7 @@ from tv_jax.verifiers.offers import Offers, from_offers, last_first
 
 
 def chains_from_the_root(tree: Tree | Adaptive) -> str | None:
-  """Why the rule is not defined on a tree; None: it is."""
+  """Says why the rule is not defined on a tree; None: it is."""
   C = len(tree.levels[1])
   straight = isinstance(tree, Tree) and tree.num_children[1:].max() <= 1
   if straight and all(len(level) == C for level in tree.levels[1:]):
@@ -61,7 +61,7 @@ class _State(NamedTuple):
 
 
 def offers(tree, proposal, tokens, q, p) -> Offers:
-  """What no coin changes: those of block verification on the chosen path."""
+  """Returns what block verification gives on the chosen path."""
   del proposal  # independent draws from q
   # Each level has the chains in one order, as it stands by parents.
   paths = np.array(tree.levels[1:], np.int32)  # [D, C]

@@ -40,7 +40,7 @@ from tv_jax.verifiers.residual import positive
 
 
 def offers(tree, proposal, tokens, q, p) -> Offers:
-  """What no coin changes."""
+  """Returns what no coin changes."""
   del proposal  # independent draws from q
   above, token = tree.parent[1:], jnp.maximum(tokens[1:], 0)
   p_at, q_at = p[above, token], q[above, token]

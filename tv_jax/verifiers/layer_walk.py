@@ -67,7 +67,7 @@ class _State(NamedTuple):
 
 
 def offers(tree, proposal, tokens, q, p) -> Offers:
-  """What no coin changes."""
+  """Returns what no coin changes."""
   own = family.gather(tree, proposal, tokens, q, p)
   parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
   depth, N = jnp.asarray(tree.depth), len(tokens)
@@ -124,7 +124,11 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
 
 def _residual(state, node):
   return residual.Residual(
-    state.alpha[node], state.beta[node], state.mass[node], 0, state.at[node]
+    alpha=state.alpha[node],
+    beta=state.beta[node],
+    mass=state.mass[node],
+    deficit=jnp.zeros_like(state.mass[node]),  # not used
+    at=state.at[node],
   )
 
 

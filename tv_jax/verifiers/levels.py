@@ -36,7 +36,7 @@ _WIDE = 8
 def offers(
   tree: Tree, proposal: Proposal, tokens, q, p, *, carried: bool
 ) -> Offers:
-  """What no coin changes.
+  """Returns what no coin changes.
 
   Args:
     tree: The tree.

@@ -22,7 +22,7 @@ from tv_jax.verifiers.offers import Offers
 def offers(
   tree: Tree | Topology, proposal: Proposal, tokens, q, p, *, carried: bool
 ) -> Offers:
-  """As `levels.offers`."""
+  """Returns what `levels.offers` does."""
   own = family.gather(tree, proposal, tokens, q, p)
   parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
   children, N = jnp.asarray(tree.children), len(tokens)

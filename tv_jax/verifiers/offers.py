@@ -5,8 +5,8 @@ first that is taken; it ends at a node of which none is. One that comes up
 offers all nodes in an order, children before parents, until one is taken. The
 root is taken by construction, where nothing else is.
 
-Here is arithmetic on N scalars alone. It is written for arrays, traced or not,
-without a loop that runs on the device: on a GPU it is a few kernels.
+All arithmetic here is on N scalars. Arrays may be traced, and nothing loops on
+the device: on a GPU it is a few kernels.
 
 Axes: N nodes, K children of a node, V vocabulary.
 """
@@ -49,7 +49,7 @@ def from_offers(
   order: Callable | None = None,
   **fields,
 ) -> Verifier:
-  """The rule whose `Offers` these are.
+  """Makes the rule whose `Offers` these are.
 
   Args:
     offers: `(tree, proposal, tokens, q, p) -> Offers`.
@@ -73,7 +73,7 @@ def from_offers(
 
 
 def derived(rule: Verifier) -> bool:
-  """Whether what a rule says comes of its `both`, and nothing was replaced."""
+  """Returns whether a rule's decisions come from its `both`, none replaced."""
   own = rule.decide, rule.stop_law
   return bool(rule.both) and all(
     getattr(one, "args", ()) == (rule.both,) for one in own
@@ -119,7 +119,7 @@ def _postorder(tree):
 
 
 def last_first(tree):
-  """The order from the deepest level up."""
+  """Returns the order from the deepest level up."""
   return np.arange(len(tree.parent), dtype=np.int32)[::-1]
 
 

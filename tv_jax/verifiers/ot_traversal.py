@@ -51,7 +51,7 @@ class Node(NamedTuple):
 
 
 def two(node: Node, tokens, both, how) -> tuple[jax.Array, Node]:
-  """Two children, or one: the chances to enter them, and their parent after.
+  """Returns the chances to enter two children, and their parent after them.
 
   Args:
     node: The parent.
@@ -117,7 +117,7 @@ def _family(how, most, size, tokens, q, p, chance):
 
 
 def offers(tree, proposal, tokens, q, p, *, how=pairs.USUAL) -> Offers:
-  """What no coin changes."""
+  """Returns what no coin changes."""
   del proposal  # without_replacement
   known, N = isinstance(tree, Tree), len(tokens)
   K = tree.children.shape[1]

@@ -27,6 +27,7 @@ Axes: V vocabulary, M tokens with a z of their own.
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import NamedTuple
 
@@ -98,7 +99,7 @@ class _Shares(NamedTuple):
 
 
 def plan(g: jax.Array, q: jax.Array, how: How = USUAL) -> Plan:
-  """A plan that takes at most g [V] of pairs drawn from q [V]."""
+  """Makes a plan that takes at most g [V] of pairs drawn from q [V]."""
   law = _split(q, how.kept)
   g_kept = g[law.token]
   g_others = jnp.sum(jnp.where(law.others > 0, g, 0))
@@ -111,7 +112,7 @@ def plan(g: jax.Array, q: jax.Array, how: How = USUAL) -> Plan:
   def improve(step, now):
     z, z_others = now
     kept, shares = _marginal(law, z, z_others, how.lean)
-    rest = sum(map(operator.mul, shares, ways))
+    rest = _inner(shares, ways)
     kept, rest = _ratio(g_kept, kept), _ratio(g_others, rest)
     twice = step % 3 != 2
     z *= jnp.where(twice, kept**2, kept)
@@ -123,7 +124,7 @@ def plan(g: jax.Array, q: jax.Array, how: How = USUAL) -> Plan:
   z, z_others = jax.lax.fori_loop(0, how.steps, improve, (z, z_others))
   kept, shares = _marginal(law, z, z_others, how.lean)
   ways = law.after, law.others, before, behind
-  f = sum(map(operator.mul, shares, ways)).at[law.token].set(kept)
+  f = _inner(shares, ways).at[law.token].set(kept)
   return Plan(
     token=law.token,
     last=law.over == 0,
@@ -137,7 +138,7 @@ def plan(g: jax.Array, q: jax.Array, how: How = USUAL) -> Plan:
 def enter(
   plan: Plan, tokens: jax.Array, exists: jax.Array, how: How = USUAL
 ) -> jax.Array:
-  """[2] the chance to enter each of two siblings, once it is offered.
+  """Returns the chance to enter each of two siblings, once it is offered: [2].
 
   Args:
     plan: Of their parent.
@@ -208,6 +209,11 @@ def _marginal(law: _Law, z, z_others, lean) -> tuple[jax.Array, _Shares]:
     jnp.sum(q * law.over * other_second),
     *_share(z_others, z_others, lean),
   )
+
+
+def _inner(shares, ways):
+  """The sum of shares times ways."""
+  return functools.reduce(operator.add, map(operator.mul, shares, ways))
 
 
 def _ratio(g, f):

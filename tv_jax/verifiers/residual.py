@@ -32,7 +32,7 @@ from tv_jax.proposals import INVALID
 
 
 def largest(dtype) -> float:
-  """What alpha and beta must stay below: a row times it has a finite sum.
+  """Returns what alpha and beta must stay below: so sums of rows are finite.
 
   No proposal scales q by more than 1e31 in float32 (`proposals.exhausted`), so
   that only what has a chance below 1e-6 of being reached comes near.
@@ -68,7 +68,7 @@ class Residual(NamedTuple):
 
 
 def siblings(proposal: proposals.Proposal, tokens, p_at, q_at, rest):
-  """The `Siblings` with these tokens [K], laws at them [K], and rest []."""
+  """Makes the `Siblings` of these tokens [K], laws at them [K], and rest []."""
   valid = tokens != INVALID
   scale, at = proposal.laws(jnp.where(valid, q_at, 0), rest, valid)
   K = len(tokens)
@@ -85,7 +85,7 @@ def siblings(proposal: proposals.Proposal, tokens, p_at, q_at, rest):
 
 
 def begin(p_at: jax.Array, chance: jax.Array) -> Residual:
-  """Chance times p: a node entered with `chance`, no child tried yet.
+  """Returns chance times p: a node entered with `chance`, no child tried yet.
 
   Args:
     p_at: [K] the target's law at the children's tokens.
@@ -101,14 +101,14 @@ def begin(p_at: jax.Array, chance: jax.Array) -> Residual:
 
 
 def enter(g_at: jax.Array, law_at: jax.Array, exists: jax.Array) -> jax.Array:
-  """The chance to enter a child: min(1, g / q_j) at its token; 0 for none."""
+  """Returns the chance to enter a child, min(1, g / q_j); 0 for none."""
   chance = g_at / jnp.where(exists, law_at, 1)
   # Selects keep a NaN, which the least of two numbers does not on every chip.
   return jnp.where(exists, jnp.where(chance > 1, 1, chance), 0)
 
 
 def positive(x: jax.Array) -> jax.Array:
-  """[x]_+, and NaN of NaN.
+  """Returns [x]_+, and NaN for NaN.
 
   On CPUs XLA hands the sum of a maximum to a library whose maximum of NaN and 0
   is 0: a fault would go unseen. A select, on GPUs, may leave a row in memory.
@@ -121,7 +121,7 @@ def positive(x: jax.Array) -> jax.Array:
 
 
 def shift(g: Residual, law: Law) -> Residual:
-  """[g - q_j]_+, not rescaled; g itself if the child does not exist.
+  """Returns [g - q_j]_+, not rescaled; g itself if there is no such child.
 
   All that is needed after the last rejection of a node that is accepted by
   construction: the shape is right, the mass no longer matters.
@@ -134,7 +134,7 @@ def shift(g: Residual, law: Law) -> Residual:
 
 
 def reject(g: Residual, law: Law, fresh: jax.Array, mass_off) -> Residual:
-  """The residual after the rejection of a child.
+  """Returns the residual after the rejection of a child.
 
   Args:
     g: Before it.
@@ -165,7 +165,7 @@ def reject(g: Residual, law: Law, fresh: jax.Array, mass_off) -> Residual:
 
 
 def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
-  """The sum of [alpha p - beta q]_+ off the tokens: one pass over a row.
+  """Sums [alpha p - beta q]_+ off the tokens: one pass over a row.
 
   A masked sum of terms none of which is negative: to take a whole sum and
   subtract the tokens' part would lose what is left in float32 whenever one
@@ -179,7 +179,7 @@ def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
 
 
 def written(g: Residual, tokens, p, q) -> jax.Array:
-  """[V] g / alpha = [p - ratio q]_+ off the tokens.
+  """Writes out g / alpha [V], which is [p - ratio q]_+ off the tokens.
 
   So an untouched node's law is p to the last bit, and a leaf's row of q, which
   need not hold anything, has no say.

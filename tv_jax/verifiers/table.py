@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 
 from tv_jax.edge import names
 from tv_jax.proposals import Proposal
@@ -45,7 +46,7 @@ DEFAULT = (
 
 
 def resolve(verifier: Verifier | Decide | str) -> Verifier:
-  """The rule that is meant, with a name.
+  """Finds the rule that is meant, and gives it a name.
 
   Args:
     verifier: A name of `VERIFIERS`; "package.module:name" of a `Verifier` or a
@@ -83,7 +84,7 @@ def _rule(thing, told) -> Verifier:
       f"verifier {told!r}: give a name, module:name, a Verifier or a decide"
       " function"
     )
-  return Verifier(decide=thing)
+  return Verifier(decide=typing.cast(Decide, thing))
 
 
 def _named(rule, name):
@@ -93,7 +94,7 @@ def _named(rule, name):
 def misfit(
   rule: Verifier, tree: Tree | Adaptive, proposal: Proposal
 ) -> str | None:
-  """Why a rule is not defined for a tree and a proposal; None: it is."""
+  """Says why a rule is not defined for a tree and a proposal; None: it is."""
   if reason := undefined(rule, tree):
     return f"verifier {rule.name!r} {reason}"
   if isinstance(tree, Adaptive) and rule.static_only:
@@ -110,7 +111,7 @@ def misfit(
 
 
 def undefined(rule: Verifier, tree: Tree | Adaptive) -> str | None:
-  """What a rule's `defined_on` says of a tree, whoever wrote it."""
+  """Asks a rule's `defined_on` about a tree, whoever wrote it."""
   told = f"verifier {rule.name!r}: defined_on(tree)"
   try:
     reason = rule.defined_on(tree) if rule.defined_on else None

@@ -14,7 +14,7 @@ from tv_jax.verifiers.offers import from_offers
 
 
 def offers(tree, *given):
-  """All families at once, or node by node where the tree is an argument."""
+  """Looks at all families at once; one by one where the tree is an argument."""
   form = levels if isinstance(tree, Tree) else loop
   return form.offers(tree, *given, carried=False)
 

@@ -15,7 +15,7 @@ from tv_jax.verifiers.offers import from_offers
 
 
 def offers(tree, *given):
-  """All nodes at once, or one by one where the tree is an argument."""
+  """Looks at all nodes at once; one by one where the tree is an argument."""
   form = levels if isinstance(tree, Tree) else loop
   return form.offers(tree, *given, carried=True)
 

@@ -6,6 +6,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from tv_jax import probs, proposals
 from tv_jax.proposals import INVALID
@@ -30,7 +31,7 @@ class Verdict:
 
 
 def toss(key: jax.Array, count: int, dtype, more: int = 0) -> jax.Array:
-  """[count + more] the coins of one verification with randomness from `key`.
+  """Tosses the coins [count + more] of one verification.
 
   The first `count` do not depend on how many more there are.
   """
@@ -46,14 +47,14 @@ def toss(key: jax.Array, count: int, dtype, more: int = 0) -> jax.Array:
 
 
 def is_built_in(rule: Verifier) -> bool:
-  """Whether it is a rule of the table, none of its parts replaced."""
+  """Returns whether it is a rule of the table, with no part replaced."""
   own = VERIFIERS.get(rule.name)
   return bool(own) and derived(rule) and rule.both is own.both
 
 
 @functools.lru_cache(maxsize=256)  # what is jitted stays one function
 def checked(rule: Verifier) -> Decide:
-  """A rule's `decide`, of which what can be no decision is a plain step.
+  """Returns a rule's `decide`; what can be no decision is a plain step there.
 
   That is a node that is none of the tree's or holds no token, or a residual
   that is no law. Built-in rules give none of these, and are spared the
@@ -94,7 +95,7 @@ def toss_and_draw(
   *,
   more: int = 0,
 ) -> Verdict:
-  """One verification with randomness from `key`; pure, for jitted code.
+  """Does one verification with randomness from `key`; pure, for jitted code.
 
   `decide` is given `more` coins than one a node: see `Verifier.coins`.
   """
@@ -196,7 +197,7 @@ def verify(
       so not under `jit`), or the rule is not defined for this tree.
   """
   proposal, rule = proposals.resolve(proposal), resolve(verifier)
-  if not any(isinstance(array, jax.core.Tracer) for array in (tokens, q, p)):
+  if not any(isinstance(array, Tracer) for array in (tokens, q, p)):
     check_draft(tree, tokens, q, p)
   if reason := misfit(rule, tree, proposal):
     raise ValueError(reason)

@@ -1,0 +1,202 @@
+"""The standard ways to draw siblings.
+
+    without_replacement   one after the other, none twice: RRSw, Gumbel top-k
+    with_replacement      independent draws: RRS, SpecInfer
+    top_k                 the likeliest tokens, without chance: EAGLE-2
+    sample_then_top       one draw off the likeliest tokens, then these: the
+                          greedy sampling of Hu et al. (2025)
+
+Axes: k or K siblings, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax import probs
+from tv_jax.proposals.proposal import INVALID, NEVER, Proposal
+
+
+def exhausted(dtype) -> float:
+  """Returns the mass of q, 5e-31, below which no sibling is offered from it.
+
+  Float32 could not hold what q is then multiplied with. Whether this is so
+  depends on the earlier siblings alone, never on a sibling's own token, so that
+  leaving it out costs nothing but its chance.
+  """
+  return float(jnp.finfo(dtype).tiny) ** 0.8
+
+
+def over(left):
+  """Returns 1 / left; 0, for no sibling, where next to nothing is left."""
+  none = left <= exhausted(left.dtype)
+  return jnp.where(none, 0, 1 / jnp.where(none, 1, left))
+
+
+def best(score, k, floor):
+  """Returns k ids of the largest scores, lowest id first among equals."""
+  k_or_all = min(k, len(score))
+  value, token = jax.lax.top_k(score, k_or_all)
+  token = jnp.where(value > floor, token.astype(jnp.int32), INVALID)
+  return jnp.pad(token, (0, k - k_or_all), constant_values=INVALID)
+
+
+def ranking(q):
+  """Ranks the V ids in NumPy: likeliest first, lowest id first among equals."""
+  return np.argsort(-q, kind="stable")
+
+
+def one_hot_of_best(q, place):
+  """Puts all on the token of that place in the ranking, if any: [V], NumPy."""
+  law = np.zeros_like(q)
+  if place < len(q):
+    token = ranking(q)[place]
+    law[token] = q[token] > 0
+  return law
+
+
+def without(q, tokens):
+  """Returns q off these tokens, [V] in NumPy; zeros where nothing is left."""
+  left = q.copy()
+  left[tokens] = 0
+  total = left.sum()
+  return left / total if total > 0 else left
+
+
+# One after the other, none twice.
+
+
+def _draw_distinct(key, q, k):
+  """Gumbel top-k, kept in the order of the perturbed logits."""
+  if k == 1:  # which is cheaper on a CPU
+    token = probs.draw(key, q, (1,))
+    return jnp.where(q[token] > 0, token, INVALID)
+  noise = jax.random.gumbel(key, q.shape, q.dtype, mode="high")
+  return best(jnp.log(q) + noise, k, -jnp.inf)
+
+
+def _laws_distinct(q_at, rest, exists):
+  K = len(q_at)
+  q_at = jnp.where(exists, q_at, 0)
+  left = [rest]
+  for value in q_at[::-1]:
+    left.append(left[-1] + value)
+  # The first sibling's law is q itself.
+  left = jnp.stack([jnp.ones_like(rest), *left[-2:0:-1]])
+  scale = over(left)
+  later = np.arange(K)[:, None] <= np.arange(K)  # [j, i]: i not before j
+  return scale, jnp.where(later, scale[:, None] * q_at[None, :], 0)
+
+
+def _following_distinct(q, drawn, k):
+  del k
+  return without(q, [x for x in drawn if x != INVALID]) if drawn else q
+
+
+WITHOUT_REPLACEMENT = Proposal(
+  name="without_replacement",
+  draw=_draw_distinct,
+  laws=_laws_distinct,
+  following=_following_distinct,
+  nested=True,
+  rest_from=1,
+  distinct=True,
+)
+
+
+# Independent draws.
+
+
+def _draw_independent(key, q, k):
+  return probs.draw(key, q, (k,))
+
+
+def _laws_independent(q_at, rest, exists):
+  del rest
+  K = len(q_at)
+  at = jnp.broadcast_to(jnp.where(exists, q_at, 0)[None, :], (K, K))
+  return jnp.ones_like(q_at), at
+
+
+def _following_independent(q, drawn, k):
+  del drawn, k
+  return q
+
+
+WITH_REPLACEMENT = Proposal(
+  name="with_replacement",
+  draw=_draw_independent,
+  laws=_laws_independent,
+  following=_following_independent,
+  nested=True,
+  rest_from=NEVER,
+)
+
+
+# The likeliest tokens.
+
+
+def _draw_top(key, q, k):
+  del key
+  return best(q, k, 0)
+
+
+def _laws_top(q_at, rest, exists):
+  del rest
+  return jnp.zeros_like(q_at), jnp.diag(exists.astype(q_at.dtype))
+
+
+def _following_top(q, drawn, k):
+  del k
+  return one_hot_of_best(q, len(drawn))
+
+
+TOP_K = Proposal(
+  name="top_k",
+  draw=_draw_top,
+  laws=_laws_top,
+  following=_following_top,
+  nested=True,
+  ranks=True,
+  rest_from=NEVER,
+  distinct=True,
+)
+
+
+# One draw off the likeliest tokens, then these.
+
+
+def _draw_then_top(key, q, k):
+  top = best(q, k - 1, 0)
+  # An absent top token (INVALID) must leave q alone, and -1 would wrap.
+  left = q.at[jnp.where(top == INVALID, len(q), top)].set(0, mode="drop")
+  sampled = jnp.where(jnp.any(left > 0), probs.draw(key, left), INVALID)
+  return jnp.concatenate([sampled[None], top])
+
+
+def _laws_then_top(q_at, rest, exists):
+  K = len(q_at)
+  if K == 1:  # no top tokens are held back: the law is q itself
+    return _laws_independent(q_at, rest, exists)
+  q_at = jnp.where(exists, q_at, 0)
+  scale = over(rest + q_at[0])
+  first = np.arange(K) == 0
+  at = jnp.diag(jnp.where(first, scale * q_at, exists.astype(q_at.dtype)))
+  return jnp.where(first, scale, 0), at
+
+
+def _following_then_top(q, drawn, k):
+  if drawn:
+    return one_hot_of_best(q, len(drawn) - 1)
+  return q if k == 1 else without(q, ranking(q)[: k - 1])
+
+
+SAMPLE_THEN_TOP = Proposal(
+  name="sample_then_top",
+  draw=_draw_then_top,
+  laws=_laws_then_top,
+  following=_following_then_top,
+  distinct=True,
+)
