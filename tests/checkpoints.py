@@ -138,7 +138,6 @@ def random_params(leaves, config, seed):
 
   rng = np.random.default_rng(seed)
   size, params = decoder.sizes(config), {}
-  size["I"] = 2 * size["E"]  # what an EAGLE head fuses
   for leaf in leaves:
     shape = tuple(size[axis] for axis in leaf.axes)
     node = params

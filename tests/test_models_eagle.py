@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from tests import checkpoints
+from tests import bad, checkpoints
 from tv_jax import models
-from tv_jax.models import mask
+from tv_jax.models import families, mask
 
 # Root, two children, three grandchildren, one more below the last of these.
 PARENTS = [-1, 0, 0, 1, 1, 2, 5]
@@ -225,13 +225,6 @@ def test_a_tree_and_the_true_features_afterwards(setting):
     close(logits[row, :m], theirs[n:])
 
 
-def test_the_head_shares_the_targets_arrays(setting):
-  head, _, _ = setting
-  names = set(head.params["params"])
-  assert {"embedding", "fc", "layer"} <= names
-  assert ("unembedding" in names) is not head.config.tie_word_embeddings
-
-
 def test_what_we_save_is_what_was_published(setting, tmp_path):
   head, tensors, _ = setting
   models.save(tmp_path, head)
@@ -248,16 +241,56 @@ def test_what_we_save_is_what_was_published(setting, tmp_path):
   jax.tree.map(np.testing.assert_array_equal, reloaded.params, head.params)
 
 
-def test_a_head_of_another_vocabulary_is_refused(tmp_path):
-  target = checkpoints.ours(checkpoints.tiny())
-  published(tmp_path / "head", checkpoints.tiny(vocab_size=50), bias=True)
-  with pytest.raises(ValueError, match=r"vocabulary of 50 is not .* 48"):
-    models.load_eagle(tmp_path / "head", target)
+def refuse(function, *given, words):
+  with pytest.raises(ValueError, match=r"\S") as error:
+    function(*given)
+  bad.one_line(error, *words)
 
 
-def test_a_head_of_another_width_is_refused(tmp_path):
+@pytest.mark.parametrize(
+  ("changes", "words"),
+  [
+    ({"vocab_size": 50}, "vocabulary of 50 is not the target's of 48"),
+    ({"hidden_size": 64, "head_dim": 16}, "hidden_size=32, not 1 and 64"),
+  ],
+)
+def test_a_head_of_another_shape_is_refused(tmp_path, changes, words):
+  published(tmp_path / "head", checkpoints.tiny(**changes), bias=True)
   target = checkpoints.ours(checkpoints.tiny())
-  config = checkpoints.tiny(hidden_size=64, head_dim=16)
-  published(tmp_path / "head", config, bias=True)
-  with pytest.raises(ValueError, match="hidden_size=32, not 1 and 64"):
-    models.load_eagle(tmp_path / "head", target)
+  refuse(models.load_eagle, tmp_path / "head", target, words=[words])
+
+
+@pytest.mark.parametrize(
+  ("changes", "words"),
+  [
+    ({"bias": "yes"}, "config.json: bias='yes': give true or false"),
+    ({"bias": 1}, "config.json: bias=1: give true or false"),
+    (
+      families.to_dict(checkpoints.tiny(model_type="qwen3"))
+      | {"num_hidden_layers": 1, "mlp_bias": None},
+      "config.json: an EAGLE-1 head of model_type='qwen3' is not",
+    ),
+  ],
+  ids=str,
+)
+def test_a_head_of_another_kind_is_refused(tmp_path, changes, words):
+  target = checkpoints.ours(checkpoints.tiny())
+  models.save(tmp_path, checkpoints.ours_head(target))
+  checkpoints.rewrite(tmp_path, **changes)
+  refuse(models.load_eagle, tmp_path, target, words=[words])
+
+
+def test_models_and_heads_in_each_others_place(tmp_path):
+  target = checkpoints.ours(checkpoints.tiny())
+  qwen = checkpoints.ours(checkpoints.tiny(model_type="qwen3"))
+  models.save(tmp_path / "model", target)
+  models.save(tmp_path / "head", checkpoints.ours_head(target))
+  words = ["head/config.json", 'draft_kind="eagle"']
+  refuse(models.load, tmp_path / "head", words=words)
+  checkpoints.rewrite(tmp_path / "head", bias=None)  # its weights say it too
+  words[0] = "head/model.safetensors"
+  refuse(models.load, tmp_path / "head", words=words)
+  words = ["model/config.json", 'draft_kind="independent"']
+  refuse(models.load_eagle, tmp_path / "model", target, words=words)
+  words = ["target of model_type='qwen3' is not supported, only 'llama'"]
+  refuse(models.load_eagle, tmp_path / "head", qwen, words=words)

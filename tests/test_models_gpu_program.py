@@ -85,10 +85,9 @@ def test_weights_of_eight_bits_are_read_as_they_are(queries):
   assert len(program.kernels) <= len(wide.kernels) + 4
 
 
-@pytest.mark.parametrize("heads", [24, 32])
-def test_rows_that_are_no_power_of_two_compile(heads):
+def test_rows_that_are_no_power_of_two_compile():
   # With R before T in the rows of the scores, XLA finds no tiles for these.
-  program, _ = decode_step(1, 2, 26, heads)
+  program, _ = decode_step(1, 2, 26, heads=24)
   assert program.moved(2 * 8 * SLOTS * 128) == []
 
 

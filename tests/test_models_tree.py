@@ -96,6 +96,18 @@ def test_a_tree_pass_is_each_path_run_alone(params, prefixes, seed):
   ancestors, depths = random_tree(np.random.default_rng(seed))
   logits, features, after = tree_pass(params, cache, ancestors, depths, drafts)
   np.testing.assert_array_equal(after.length, cache.length + N)
+  root = cache.length
+  for depth in range(depths.max() + 1):  # level by level it is the same
+    level = np.flatnonzero(depths == depth)
+    own, _, cache = APPLY(
+      params,
+      jnp.asarray(drafts[:, level]),
+      jnp.broadcast_to(root[:, None] + depth, (B, len(level))),
+      mask.tree(root, jnp.asarray(ancestors[level]), SLOTS),
+      cache,
+    )
+    expected = np.asarray(logits)[:, level]
+    assert checkpoints.error(own, expected) <= 1e-5
   leaves = [n for n in range(N) if ancestors[:, n].sum() == 1]
   for row in range(B):
     for leaf in leaves:
@@ -105,24 +117,6 @@ def test_a_tree_pass_is_each_path_run_alone(params, prefixes, seed):
       for ours, theirs in zip((logits, features), expected, strict=True):
         ours = np.asarray(ours)[row, path]
         assert checkpoints.error(ours, theirs[-len(path) :]) <= 1e-5
-
-
-def test_levels_one_by_one_are_the_whole_tree(params, prefixes):
-  _, drafts, cache = prefixes
-  ancestors, depths = random_tree(np.random.default_rng(0))
-  whole, _, _ = tree_pass(params, cache, ancestors, depths, drafts)
-  root = cache.length
-  for depth in range(depths.max() + 1):
-    level = np.flatnonzero(depths == depth)
-    logits, _, cache = APPLY(
-      params,
-      jnp.asarray(drafts[:, level]),
-      jnp.broadcast_to(root[:, None] + depth, (B, len(level))),
-      mask.tree(root, jnp.asarray(ancestors[level]), SLOTS),
-      cache,
-    )
-    expected = np.asarray(whole)[:, level]
-    assert checkpoints.error(logits, expected) <= 1e-5
 
 
 def test_after_compaction_the_tree_was_never_there(params, prefixes):
@@ -195,29 +189,7 @@ def test_rows_do_not_depend_on_each_other(params, prefixes):
   after, _, _ = tree_pass(params, poisoned, ancestors, depths, drafts)
   np.testing.assert_array_equal(before[0], after[0])
   np.testing.assert_array_equal(before[2], after[2])
-
-
-def test_a_token_that_is_none_gives_finite_logits(params, prefixes):
-  _, drafts, cache = prefixes
-  ancestors, depths = random_tree(np.random.default_rng(0))
+  # A token that is none (INVALID) gives finite logits.
   drafts = np.where(np.arange(N) == 4, -1, drafts)
   logits, _, _ = tree_pass(params, cache, ancestors, depths, drafts)
   assert np.isfinite(logits).all()
-
-
-def test_the_cache_of_another_model_is_refused(params):
-  cache = caches.empty(checkpoints.tiny(num_hidden_layers=1), 1, 4)
-  one = jnp.zeros([1, 1], jnp.int32)
-  with pytest.raises(ValueError, match="zip"):
-    APPLY(params, one, one, jnp.zeros([1, 1, 4]), cache)
-
-
-def test_a_cpu_computes_rotations_once(params):
-  """Not in every layer for every head, fused with what uses them."""
-  apply = families.apply(CONFIG)
-  rows = jnp.zeros([1, 3], jnp.int32)
-  cache = caches.empty(CONFIG, 1, 16)
-  seen = mask.causal(cache.length, 3, 16)
-  lowered = jax.jit(apply).lower(params, rows, rows, seen, cache)
-  text = lowered.compile().as_text()
-  assert text.count(" cosine(") == text.count(" sine(") == 1

@@ -11,7 +11,7 @@ to `faults` for each thing that is wrong. `read` raises all lines as one error.
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -82,7 +82,8 @@ def number(
   limits = _limits(least=least, most=most, above=above, below=below)
 
   def check(value, where, faults):
-    if is_number(value) and math.isfinite(value) and limits.hold(value):
+    finite = is_number(value) and abs(value) <= sys.float_info.max
+    if finite and limits.hold(value):
       return float(value)
     return refuse(where, value, f"a number{limits}", faults)
 
@@ -160,7 +161,7 @@ def fields(required: Mapping[str, Check], **optional: Check) -> Check:
     if not isinstance(value, Mapping):
       return refuse(where, value, "an object with fields", faults)
     found = {}
-    for name, one in (required | optional).items():
+    for name, one in {**required, **optional}.items():
       place = f"{where}.{name}" if where else name
       if name in value:
         found[name] = one(value[name], place, faults)

@@ -6,12 +6,13 @@ reshape and concatenation alone. (products.py turns them after that.)
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable
 
 import numpy as np
 
-from tv_jax.models import products, quantised
+from tv_jax.models import products
 from tv_jax.models.config import Config
 
 EMBEDDING = "model.embed_tokens.weight"
@@ -54,21 +55,15 @@ class Leaf:
   @property
   def size(self) -> int:
     """How many numbers it holds."""
-    return sum(int(np.prod(part.shape)) for part in self.parts)
+    return sum(math.prod(part.shape) for part in self.parts)
+
+  def out(self, config: Config) -> str:
+    """Returns those of its axes that come out of its product, if it has one."""
+    return products.channels(self.path[-1], self.axes, config)
 
   def channels(self, config: Config) -> str:
-    """The axes of its scale, where its numbers have eight bits."""
-    return quantised.channels(self.path[-1], self.axes, config)
-
-  def num_out(self, config: Config) -> int:
-    """How many of its axes come out of its product, if it is of one."""
-    return len(products.channels(self.path[-1], self.axes, config))
-
-  @property
-  def rows(self) -> int:
-    """How many scales it has, if it has any."""
-    kept = len(products.CHANNELS[self.axes])
-    return sum(int(np.prod(part.view[:kept])) for part in self.parts)
+    """Returns the axes of its scale, if its numbers have eight bits."""
+    return self.out(config) if config.quantised else ""
 
   def put_together(self, tensors: list[np.ndarray]) -> np.ndarray:
     """The parameter from its tensors."""
@@ -163,9 +158,13 @@ def decoder(
 
 
 def size(leaves: list[Leaf], config: Config) -> int:
-  """Bytes of these parameters as the configuration has them."""
+  """Returns the bytes of these parameters as the configuration has them."""
   itemsize = 4 if config.dtype == "float32" else 2
-  return sum(
-    leaf.size + 4 * leaf.rows if leaf.channels(config) else itemsize * leaf.size
-    for leaf in leaves
-  )
+
+  def own(leaf):
+    if not (kept := len(leaf.channels(config))):
+      return itemsize * leaf.size
+    rows = sum(math.prod(part.view[:kept]) for part in leaf.parts)
+    return leaf.size + 4 * rows
+
+  return sum(map(own, leaves))

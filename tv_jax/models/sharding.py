@@ -16,12 +16,12 @@ SPLIT = frozenset("GFV")
 
 
 def mesh(devices=None) -> Mesh:
-  """A mesh for tensor parallelism over `devices`, by default all of them."""
+  """Makes a mesh for tensor parallelism over `devices`, by default all."""
   return Mesh(devices or jax.devices(), (AXIS,), axis_types=(AxisType.Auto,))
 
 
 def placement(axes: str, mesh: Mesh | None) -> NamedSharding | None:
-  """Where an array with these axis letters lives; None without a mesh."""
+  """Returns where an array with these axes lives; None without a mesh."""
   if mesh is None:
     return None
   return NamedSharding(
@@ -30,7 +30,7 @@ def placement(axes: str, mesh: Mesh | None) -> NamedSharding | None:
 
 
 def put(arrays, place: NamedSharding | None):
-  """Arrays of the host on devices, some of which may be another process's.
+  """Puts arrays on devices, some of which may be another process's.
 
   Every process is to have the same arrays, and puts what is for its devices.
   """
@@ -53,8 +53,10 @@ def replicate(x: jax.Array, mesh: Mesh | None) -> jax.Array:
   )
 
 
-def rows(table: jax.Array, index: jax.Array, mesh: Mesh | None) -> jax.Array:
-  """Rows [.., E] of a table [V, E] that is split over V; index is clipped.
+def rows(table, index: jax.Array, mesh: Mesh | None) -> jax.Array:
+  """Returns rows [.., E] of a table [V, E] that is split over V.
+
+  Indices are clipped.
 
   Spelt out for a mesh: of a single row XLA makes a slice, and then gathers the
   whole table on every device.
@@ -76,7 +78,7 @@ def rows(table: jax.Array, index: jax.Array, mesh: Mesh | None) -> jax.Array:
 
 
 def check(config: Config, mesh: Mesh | None) -> None:
-  """Whether `config` can be split over `mesh`."""
+  """Refuses a mesh over which `config` can't be split."""
   if mesh is None:
     return
   if not isinstance(mesh, Mesh):
