@@ -1,7 +1,6 @@
 """The EAGLE-1 head against its definition in float64 NumPy."""
 
 import dataclasses
-import json
 
 import jax
 import jax.numpy as jnp
@@ -24,45 +23,19 @@ SLOTS = 40
 TOLERANCE = 1e-5
 
 
-def published(directory, config, *, bias, seed=5):
-  """Writes a random head under its published names; returns its tensors."""
-  rng = np.random.default_rng(seed)
-  E, F = config.hidden_size, config.intermediate_size
-  Q = config.num_attention_heads * config.head_dim
-  KV = config.num_key_value_heads * config.head_dim
-  shapes = {
-    "embed_tokens.weight": (config.vocab_size, E),
-    "fc.weight": (E, 2 * E),
-    "layers.0.self_attn.q_proj.weight": (Q, E),
-    "layers.0.self_attn.k_proj.weight": (KV, E),
-    "layers.0.self_attn.v_proj.weight": (KV, E),
-    "layers.0.self_attn.o_proj.weight": (E, Q),
-    "layers.0.mlp.gate_proj.weight": (F, E),
-    "layers.0.mlp.up_proj.weight": (F, E),
-    "layers.0.mlp.down_proj.weight": (E, F),
-    "layers.0.post_attention_layernorm.weight": (E,),
-  } | ({"fc.bias": (E,)} if bias else {})
-  tensors = {
-    name: rng.normal(0, 1.7 / np.sqrt(E), shape).astype(np.float32)
-    for name, shape in shapes.items()
-  }
-  directory.mkdir()
+def published(directory, target, *, bias):
+  """Writes a random head as published ones are; returns its tensors."""
+  models.save(directory, checkpoints.ours_head(target))
+  tensors = load_file(directory / "model.safetensors")
+  if not bias:
+    del tensors["fc.bias"]
+  # A copy of the target's embedding is there, and not read.
+  shape = target.config.vocab_size, target.config.hidden_size
+  tensors["embed_tokens.weight"] = np.zeros(shape, np.float32)
   save_file(tensors, directory / "model.safetensors")
-  raw = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_act": "silu",
-    "hidden_size": E,
-    "intermediate_size": F,
-    "max_position_embeddings": 512,
-    "num_attention_heads": config.num_attention_heads,
-    "num_key_value_heads": config.num_key_value_heads,
-    "num_hidden_layers": 1,
-    "rms_norm_eps": config.rms_norm_eps,
-    "rope_theta": config.rope_theta,
-    "vocab_size": config.vocab_size,
-  } | ({} if bias else {"bias": False})
-  (directory / "config.json").write_text(json.dumps(raw))
+  absent = "head_dim tie_word_embeddings rope_scaling torch_dtype mlp_bias"
+  changes = dict.fromkeys(absent.split())
+  checkpoints.rewrite(directory, **changes, bias=None if bias else False)
   return tensors
 
 
@@ -127,9 +100,9 @@ def setting(request, tmp_path_factory):
   """A target and a head on top, loaded; and their tensors."""
   bias, tied = request.param
   directory = tmp_path_factory.mktemp("eagle")
-  config = checkpoints.tiny(tie_word_embeddings=tied)
-  models.save(directory / "target", checkpoints.ours(config))
-  tensors = published(directory / "head", config, bias=bias)
+  target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=tied))
+  models.save(directory / "target", target)
+  tensors = published(directory / "head", target, bias=bias)
   target = models.load(directory / "target")
   head = models.load_eagle(directory / "head", target)
   there = load_file(directory / "target" / "model.safetensors")
@@ -255,7 +228,8 @@ def refuse(function, *given, words):
   ],
 )
 def test_a_head_of_another_shape_is_refused(tmp_path, changes, words):
-  published(tmp_path / "head", checkpoints.tiny(**changes), bias=True)
+  other = checkpoints.ours(checkpoints.tiny(**changes))
+  models.save(tmp_path / "head", checkpoints.ours_head(other))
   target = checkpoints.ours(checkpoints.tiny())
   refuse(models.load_eagle, tmp_path / "head", target, words=[words])
 

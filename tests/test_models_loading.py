@@ -224,13 +224,6 @@ class TestTurned:
     for model in (divided.target, divided.draft, eight):
       assert not products.are_turned(model.params)
 
-  def test_a_weight_in_its_box(self):
-    weight = np.arange(24.0).reshape(2, 3, 4)
-    boxed = products.turn(weight, 2)
-    assert boxed.matrix.shape == (4, 6)
-    np.testing.assert_array_equal(boxed.unbox(), weight)
-    np.testing.assert_array_equal(boxed.replace_boxed(-weight).unbox(), -weight)
-
 
 RAMP = checkpoints.ROPE["llama3"] | {"low_freq_factor": 4.0}
 INTEGER = "give an integer from 1"

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 import tv_jax
-from benchmarks import gpu_shapes
-from launch import models as launch_models
 from tests import checkpoints
 from tests.commands import run
 from tv_jax import models
-from tv_jax.engine import decoding, extents, sizes
 from tv_jax.models import eagle, families, layout, products, sharding
 from tv_jax.models.products import Quantised
 
@@ -116,10 +113,6 @@ def test_it_is_the_model_that_its_numbers_stand_for(family, stored):
   held = sum(x.nbytes for x in jax.tree.leaves(model.params))
   leaves = families.leaves(model.config)
   assert held == layout.size(leaves, model.config)
-  target, _ = launch_models.pair(
-    str(folder), str(folder), "independent", "int8"
-  )
-  assert target.weights == held
   if model.config.num_key_value_heads == 2:  # split over devices too
     two = models.load(folder, "int8", sharding.mesh(jax.devices()[:2]))
     assert checkpoints.error(two.logits(TOKENS), np.asarray(ours)) < 2e-6
@@ -139,10 +132,6 @@ def test_a_head_of_an_eight_bit_target(stored, tmp_path):
   own = {k: v for k, v in params.items() if k not in target.params["params"]}
   held = sum(x.nbytes for x in jax.tree.leaves(own))
   assert held == layout.size(leaves, loaded.config)
-  pair = launch_models.pair(
-    str(folder), str(tmp_path / "head"), "eagle", "int8"
-  )
-  assert pair[1].head == held
   config = dataclasses.replace(loaded.config, quantised=False)
   cache = loaded.init_cache(2, 12)
   rng = np.random.default_rng(0)
@@ -198,40 +187,6 @@ def test_what_is_not_finite_is_refused(value, stored):
   models.load(folder)
   with pytest.raises(ValueError, match=r"not finite, in .*layers.1.mlp.down"):
     models.load(folder, "int8")
-
-
-def test_on_a_cpu_weights_are_widened_and_reckoned_with(stored):
-  folder, _ = stored(hidden_size=64, intermediate_size=256, vocab_size=512)
-  pair = tv_jax.load(None, folder, draft_kind="none", dtype="int8")
-  config = pair.target.config
-  batch = extents.Batch(
-    rows=1,
-    prompt=4,
-    new=8,
-    panel=0,
-    trace=0,
-    devices=1,
-    split_draft=False,
-  )
-  found = sizes.estimate(config, None, "none", None, batch)
-  held = sum(x.nbytes for x in jax.tree.leaves(pair.target.params))
-  numbers = sum(
-    x.values.size
-    for x in jax.tree.leaves(pair.target.params, is_leaf=is_quantised)
-    if is_quantised(x)
-  )
-  assert found["weights"] == held + 4 * numbers
-  plan = gpu_shapes.plan(pair.target, None, None, "traversal")
-  caches = decoding.Caches(pair.target.init_cache(1, 128), None)
-  given = (
-    decoding.Params(pair.target.params, None),
-    gpu_shapes.request(1, 4, 8, 512),
-    caches,
-  )
-  program = decoding.compile(
-    decoding.generate, plan, *decoding.shapes_of(*given), new=8
-  )
-  assert program.memory_analysis().temp_size_in_bytes > 4 * numbers
 
 
 def test_a_run_of_eight_bits(tmp_path):

@@ -13,7 +13,6 @@ import pytest
 
 from tests import checkpoints, quick
 from tv_jax import models
-from tv_jax.models import cache as caches
 from tv_jax.models import decoder, families, mask, sharding
 
 LLAMA_70B = {
@@ -44,47 +43,16 @@ def test_70b_over_8_devices():
   assert here <= 1.0002 * total / 8
 
 
-def step(apply, params, tokens, cache):
-  T = tokens.shape[1]
-  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
-  seen = mask.causal(cache.length, T, cache.slots)
-  return apply(params, tokens, positions, seen, cache)
-
-
-def lowered(mesh, layers, batch):
-  config = checkpoints.tiny(num_hidden_layers=layers)
-  size = decoder.sizes(config)
-  params = {}
-  for leaf in families.leaves(config):
-    node = params
-    for name in leaf.path[:-1]:
-      node = node.setdefault(name, {})
-    node[leaf.path[-1]] = jax.ShapeDtypeStruct(
-      tuple(size[axis] for axis in leaf.axes),
-      jnp.float32,
-      sharding=sharding.placement(leaf.axes, mesh),
-    )
-  cache = jax.eval_shape(lambda: caches.empty(config, batch, 16))
-  split = sharding.placement("BGSC", mesh)
-  whole = sharding.placement("B", mesh)
-  cache = jax.tree.map(
-    lambda x: jax.ShapeDtypeStruct(
-      x.shape, x.dtype, sharding=split if x.ndim > 1 else whole
-    ),
-    cache,
-  )
-  tokens = jax.ShapeDtypeStruct([batch, 4], jnp.int32, sharding=whole)
-  run = jax.jit(step, static_argnums=0)
-  apply = families.apply(config, mesh)
-  return run.lower(apply, {"params": params}, tokens, cache)
-
-
 @pytest.mark.parametrize("batch", [1, 2])
-def test_two_all_reduces_per_layer(batch):
-  mesh = sharding.mesh(jax.devices()[:2])
-
+def test_two_all_reduces_per_layer(batch, tmp_path):
   def count(layers):
-    program = lowered(mesh, layers, batch).compile().as_text()
+    config = checkpoints.tiny(num_hidden_layers=layers)
+    models.save(tmp_path, checkpoints.ours(config))
+    model = models.load(tmp_path, mesh=sharding.mesh(jax.devices()[:2]))
+    rows, cache = jnp.zeros([batch, 4], jnp.int32), model.init_cache(batch, 16)
+    seen = mask.causal(cache.length, 4, 16)
+    run = jax.jit(model.apply).lower(model.params, rows, rows, seen, cache)
+    program = run.compile().as_text()
     # Nothing else is exchanged within layers.
     other = re.findall(r"(all-to-all|collective-permute)(?:-start)?\(", program)
     assert not other
@@ -131,13 +99,12 @@ print("equal")
 
 
 def test_eight_devices_equal_one(tmp_path):
-  from tests.test_models_eagle import published
-
   config = checkpoints.tiny(
     hidden_size=128, num_attention_heads=16, num_key_value_heads=8
   )
-  models.save(tmp_path / "target", checkpoints.ours(config))
-  published(tmp_path / "head", config, bias=True)
+  target = checkpoints.ours(config)
+  models.save(tmp_path / "target", target)
+  models.save(tmp_path / "head", checkpoints.ours_head(target))
   env = os.environ | {
     "XLA_FLAGS": quick.flags(devices=8),
     "JAX_PLATFORMS": "cpu",

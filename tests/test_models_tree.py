@@ -40,25 +40,15 @@ def path_to(ancestors, node):
   return np.flatnonzero(ancestors[node])
 
 
-@jax.jit
-def causal_pass(params, tokens):
-  zero = jnp.zeros([1], jnp.int32)
-  T = tokens.shape[1]
-  cache = caches.empty(CONFIG, 1, T)
-  positions = jnp.arange(T, dtype=jnp.int32)[None]
-  seen = mask.causal(zero, T, T)
-  return families.apply(CONFIG)(params, tokens, positions, seen, cache)
-
-
 def alone(params, sequence):
   """Logits and features of one sequence, run with nothing beside it."""
   padded = np.zeros([1, 32], np.int32)  # one program for all lengths
   padded[0, : len(sequence)] = sequence
-  logits, features, _ = causal_pass(params, padded)
-  return (
-    np.asarray(logits[0, : len(sequence)]),
-    np.asarray(features[0, : len(sequence)]),
-  )
+  cache = caches.empty(CONFIG, 1, SLOTS)
+  places = jnp.arange(32, dtype=jnp.int32)[None]
+  seen = mask.causal(cache.length, 32, SLOTS)
+  logits, features, _ = APPLY(params, padded, places, seen, cache)
+  return (np.asarray(x[0, : len(sequence)]) for x in (logits, features))
 
 
 @pytest.fixture(scope="module")

@@ -49,11 +49,6 @@ def name(added, token, text):
   next(one for one in added if one["id"] == token)["content"] = text
 
 
-def test_the_same_file_is_not_read(saved, monkeypatch):
-  monkeypatch.setattr("json.loads", None)
-  vocabularies.check_tokens((saved / "draft", None), (saved / "target", None))
-
-
 @pytest.mark.parametrize(
   ("edit", "fragments"),
   [

@@ -25,6 +25,7 @@ Check = Callable[[Any, str, list[str]], Any]
 
 # What an axis of an array can have.
 MOST = 2**31 - 1
+_LARGEST = sys.float_info.max
 
 
 def read(check: Check, value, where: str = "", most: int = 8):
@@ -82,8 +83,8 @@ def number(
   limits = _limits(least=least, most=most, above=above, below=below)
 
   def check(value, where, faults):
-    finite = is_number(value) and abs(value) <= sys.float_info.max
-    if finite and limits.hold(value):
+    # Of an integer that no float holds, isfinite raises an error.
+    if is_number(value) and abs(value) <= _LARGEST and limits.hold(value):
       return float(value)
     return refuse(where, value, f"a number{limits}", faults)
 

@@ -121,11 +121,12 @@ def attend(
   return y.reshape(B, G, T, R, C).swapaxes(1, 2)
 
 
-def unembed(
-  features: jax.Array, unembedding: jax.Array | Quantised
-) -> jax.Array:
-  """Returns logits [B, T, V] in float32."""
-  return products.product(features, unembedding, jnp.float32)
+def unembed(module, embedding, features: jax.Array) -> jax.Array:
+  """Returns logits [B, T, V] in float32, by the embedding if that is tied."""
+  tied = module.config.tie_word_embeddings
+  matrix = embedding if tied else weight(module, "unembedding", "VE")
+  logits = products.product(features, matrix, jnp.float32)
+  return sharding.replicate(logits, module.mesh)
 
 
 class Layer(nn.Module):
@@ -242,15 +243,7 @@ class Decoder(nn.Module):
       features = rms_norm(
         x, weight(self, "norm", "E"), self.config.rms_norm_eps
       )
-      tied = self.config.tie_word_embeddings
-      unembedding = embedding if tied else weight(self, "unembedding", "VE")
-      logits = sharding.replicate(unembed(features, unembedding), self.mesh)
-    return (
-      logits,
-      features,
-      Cache(
-        keys=tuple(keys),
-        values=tuple(values),
-        length=cache.length + tokens.shape[1],
-      ),
-    )
+      logits = unembed(self, embedding, features)
+    length = cache.length + tokens.shape[1]
+    cache = Cache(keys=tuple(keys), values=tuple(values), length=length)
+    return logits, features, cache

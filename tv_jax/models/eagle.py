@@ -91,20 +91,9 @@ class Eagle(nn.Module):
       x, turn, mask, cache.keys[0], cache.values[0], cache.length
     )
     with jax.named_scope("unembed"):
-      tied = self.config.tie_word_embeddings
-      unembedding = (
-        embedding if tied else decoder.weight(self, "unembedding", "VE")
-      )
-      logits = sharding.replicate(decoder.unembed(x, unembedding), self.mesh)
-    return (
-      logits,
-      x,
-      Cache(
-        keys=(keys,),
-        values=(values,),
-        length=cache.length + tokens.shape[1],
-      ),
-    )
+      logits = decoder.unembed(self, embedding, x)
+    length = cache.length + tokens.shape[1]
+    return logits, x, Cache(keys=(keys,), values=(values,), length=length)
 
 
 @functools.partial(jax.jit, static_argnames=("config", "bias"))

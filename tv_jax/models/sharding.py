@@ -7,7 +7,13 @@ one after each of its two row-split products.
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import (
+  AxisType,
+  Mesh,
+  NamedSharding,
+  PartitionSpec,
+  Sharding,
+)
 
 from tv_jax.models.config import Config
 
@@ -29,8 +35,8 @@ def placement(axes: str, mesh: Mesh | None) -> NamedSharding | None:
   )
 
 
-def put(arrays, place: NamedSharding | None):
-  """Puts arrays on devices, some of which may be another process's.
+def put(arrays, place: Sharding | None):
+  """Arrays of the host on devices, some of which may be another process's.
 
   Every process is to have the same arrays, and puts what is for its devices.
   """
@@ -81,20 +87,14 @@ def check(config: Config, mesh: Mesh | None) -> None:
   """Refuses a mesh over which `config` can't be split."""
   if mesh is None:
     return
-  if not isinstance(mesh, Mesh):
+  axes = mesh.axis_names if isinstance(mesh, Mesh) else None
+  if axes != (AXIS,):
     raise ValueError(
-      f"mesh={mesh!r}: make one with tv_jax.models.sharding.mesh(devices)"
+      f"mesh={mesh!r} has axes {axes}, not ({AXIS!r},): make one with"
+      " tv_jax.models.sharding.mesh(devices)"
     )
-  if mesh.axis_names != (AXIS,):
-    raise ValueError(
-      f"the mesh has axes {mesh.axis_names}, not ({AXIS!r},): make it with "
-      "tv_jax.models.sharding.mesh(devices)"
-    )
-  sizes = {
-    "num_key_value_heads": config.num_key_value_heads,
-    "intermediate_size": config.intermediate_size,
-    "vocab_size": config.vocab_size,
-  }
+  names = "num_key_value_heads", "intermediate_size", "vocab_size"
+  sizes = {name: getattr(config, name) for name in names}
   odd = [f"{k}={v}" for k, v in sizes.items() if v % mesh.size]
   if odd:
     raise ValueError(
