@@ -83,37 +83,6 @@ def test_logits_at_once_and_by_any_split_into_chunks(pairs, family):
     assert checkpoints.error(ours, theirs) <= TOLERANCE, lengths
 
 
-# Root, two children, three grandchildren, one more below the last of these.
-PARENTS = [-1, 0, 0, 1, 1, 2, 5]
-
-
-@pytest.mark.parametrize("family", ["grouped", "qwen3", "qwen3-tied"])
-def test_a_tree_is_all_of_its_paths(family, tmp_path):
-  theirs = checkpoints.hugging_face(family)
-  theirs.save_pretrained(tmp_path)
-  model = models.load(tmp_path)
-  prompt, drafted = checkpoints.tokens(1, 30), checkpoints.tokens(1, 7, seed=1)
-  ancestors = np.eye(7, dtype=bool)
-  for node, parent in enumerate(PARENTS[1:], 1):
-    ancestors[node] |= ancestors[parent]
-  depth = ancestors.sum(axis=1, dtype=np.int32) - 1
-  _, cache = step(
-    model.apply, model.params, jnp.asarray(prompt), model.init_cache(1, 64)
-  )
-  logits, _, cache = model.apply(
-    model.params,
-    jnp.asarray(drafted),
-    cache.length[:, None] + depth[None],
-    mask.tree(cache.length, jnp.asarray(ancestors), 64),
-    cache,
-  )
-  for node in range(7):
-    path = np.flatnonzero(ancestors[node])
-    text = np.concatenate([prompt, drafted[:, path]], axis=1)
-    alone = checkpoints.logits(theirs, text)[:, -1]
-    assert checkpoints.error(logits[:, node], alone) <= TOLERANCE
-
-
 @pytest.fixture
 def traced_anew():
   """A layer is traced once for all that are like it, a fault and all."""

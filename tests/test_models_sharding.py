@@ -1,17 +1,13 @@
 """Tensor parallelism, on simulated devices."""
 
-import os
-import pathlib
 import re
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import checkpoints, quick
+from tests import checkpoints
 from tv_jax import models
 from tv_jax.models import decoder, families, mask, sharding
 
@@ -64,60 +60,34 @@ def test_two_all_reduces_per_layer(batch, tmp_path):
   assert np.subtract(count(3), count(2)).tolist() == [2, 0]
 
 
-EIGHT = """
-import jax, numpy as np, sys
-from tests import checkpoints
-from tv_jax import models
-from tv_jax.models import mask, sharding
-assert len(jax.devices()) == 8
-tokens = checkpoints.tokens(2, 24, 48)
-one = models.load(sys.argv[1])
-model = models.load(sys.argv[1], mesh=sharding.mesh())
-weights = jax.tree.leaves(model.params)
-assert sum(len(x.sharding.device_set) == 8 for x in weights) == len(weights)
-qkv = model.params["params"]["layers_0"]["qkv"]
-assert qkv.addressable_shards[0].data.shape[0] == 1
-many = model.logits(tokens)
-assert model.init_cache(2, 8).keys[0].sharding.shard_shape((2, 8, 8, 8))[1] == 1
-def check(many, one):
-  error = checkpoints.error(np.asarray(many), np.asarray(one))
-  assert error <= 1e-5, error
-check(many, one.logits(tokens))
-def draft(target):
-  head = models.load_eagle(sys.argv[2], target)
-  features = jax.random.normal(jax.random.key(0), (2, 24, 128))
-  zero = jax.numpy.zeros([2], "int32")
-  positions = jax.numpy.broadcast_to(jax.numpy.arange(24), (2, 24))
-  seen = mask.causal(zero, 24, 32)
-  cache = head.init_cache(2, 32)
-  run = jax.jit(head.apply)
-  return run(head.params, tokens, features, positions, seen, cache)
-for many, one in zip(draft(model)[:2], draft(one)[:2], strict=True):
-  check(many, one)
-print("equal")
-"""
-
-
-def test_eight_devices_equal_one(tmp_path):
-  config = checkpoints.tiny(
-    hidden_size=128, num_attention_heads=16, num_key_value_heads=8
-  )
-  target = checkpoints.ours(config)
+def test_devices_equal_one(tmp_path):
+  """Of eight in tests/test_decoding_sharding.py."""
+  target = checkpoints.ours(checkpoints.tiny())
   models.save(tmp_path / "target", target)
   models.save(tmp_path / "head", checkpoints.ours_head(target))
-  env = os.environ | {
-    "XLA_FLAGS": quick.flags(devices=8),
-    "JAX_PLATFORMS": "cpu",
-  }
-  run = subprocess.run(
-    [sys.executable, "-c", EIGHT, tmp_path / "target", tmp_path / "head"],
-    env=env,
-    capture_output=True,
-    text=True,
-    check=False,
-    cwd=pathlib.Path(__file__).parents[1],
-  )
-  assert run.stdout == "equal\n", run.stderr
+  tokens = checkpoints.tokens(2, 24, 48)
+
+  def found(mesh):
+    model = models.load(tmp_path / "target", mesh=mesh)
+    head = models.load_eagle(tmp_path / "head", model)
+    features = jax.random.normal(jax.random.key(0), (2, 24, 32))
+    places = jnp.broadcast_to(jnp.arange(24, dtype=jnp.int32), (2, 24))
+    cache = head.init_cache(2, 32)
+    seen = mask.causal(cache.length, 24, 32)
+    run = jax.jit(head.apply)
+    drafts = run(head.params, tokens, features, places, seen, cache)
+    return model, head, [model.logits(tokens), *drafts[:2]]
+
+  mesh = sharding.mesh(jax.devices()[:2])
+  (model, head, many), (*_, one) = found(mesh), found(None)
+  for ours, theirs in zip(many, one, strict=True):
+    assert checkpoints.error(ours, np.asarray(theirs)) <= 1e-5
+  for leaf in jax.tree.leaves((model.params, head.params)):
+    assert len(leaf.sharding.device_set) == 2
+  qkv = model.params["params"]["layers_0"]["qkv"]
+  assert qkv.addressable_shards[0].data.shape[0] == 1
+  keys = model.init_cache(2, 8).keys[0]
+  assert keys.sharding.shard_shape(keys.shape)[1] == 1
 
 
 @pytest.mark.parametrize(
