@@ -25,13 +25,12 @@ from tv_jax.models import (
   eagle,
   families,
   products,
-  quantised,
   sharding,
 )
 from tv_jax.models import cache as caches
 from tv_jax.models.config import INT8, Config
 from tv_jax.models.loading import shared
-from tv_jax.models.quantised import Quantised
+from tv_jax.models.products import Quantised
 from tv_jax.tree import Tree
 
 
@@ -161,7 +160,7 @@ def as_loaded(config: Config, make: Callable) -> Callable:
     return make
 
   def turned(leaf, shape):
-    found, num_out = make(leaf, shape), leaf.num_out(config)
+    found, num_out = make(leaf, shape), len(leaf.out(config))
     if not num_out:
       return found
     return jax.tree.map(jnp.asarray, products.turn(np.asarray(found), num_out))
@@ -172,9 +171,9 @@ def as_loaded(config: Config, make: Callable) -> Callable:
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def _eight_bits(key, shape, rows, scale):
   """Makes what normal weights up to four deviations are rounded to."""
-  step = 4 * scale / quantised.MOST
+  step = 4 * scale / products.LARGEST
   values = jnp.round(scale / step * jax.random.normal(key, shape))
-  values = jnp.clip(values, -quantised.MOST, quantised.MOST)
+  values = jnp.clip(values, -products.LARGEST, products.LARGEST)
   return Quantised(values.astype(jnp.int8), jnp.full(rows, step))
 
 

@@ -134,20 +134,15 @@ def random_params(leaves, config, seed):
   """
   import jax.numpy as jnp
 
-  from tv_jax.models import decoder
+  from benchmarks import gpu_shapes
 
   rng = np.random.default_rng(seed)
-  size, params = decoder.sizes(config), {}
-  size["I"] = 2 * size["E"]  # what an EAGLE head fuses
-  for leaf in leaves:
-    shape = tuple(size[axis] for axis in leaf.axes)
-    node = params
-    for name in leaf.path[:-1]:
-      node = node.setdefault(name, {})
+
+  def make(leaf, shape):
     mean, deviation = (1, 0.1) if len(shape) == 1 else (0, 0.2)
-    value = rng.normal(mean, deviation, shape)
-    node[leaf.path[-1]] = jnp.asarray(value, config.dtype)
-  return params
+    return jnp.asarray(rng.normal(mean, deviation, shape), config.dtype)
+
+  return gpu_shapes.parameters(config, leaves, make)
 
 
 def ours(config, seed=0):

@@ -1,7 +1,6 @@
 """The EAGLE-1 head against its definition in float64 NumPy."""
 
 import dataclasses
-import json
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +8,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from tests import checkpoints
+from tests import bad, checkpoints
 from tv_jax import models
-from tv_jax.models import mask
+from tv_jax.models import families, mask
 
 # Root, two children, three grandchildren, one more below the last of these.
 PARENTS = [-1, 0, 0, 1, 1, 2, 5]
@@ -24,45 +23,19 @@ SLOTS = 40
 TOLERANCE = 1e-5
 
 
-def published(directory, config, *, bias, seed=5):
-  """Writes a random head under its published names; returns its tensors."""
-  rng = np.random.default_rng(seed)
-  E, F = config.hidden_size, config.intermediate_size
-  Q = config.num_attention_heads * config.head_dim
-  KV = config.num_key_value_heads * config.head_dim
-  shapes = {
-    "embed_tokens.weight": (config.vocab_size, E),
-    "fc.weight": (E, 2 * E),
-    "layers.0.self_attn.q_proj.weight": (Q, E),
-    "layers.0.self_attn.k_proj.weight": (KV, E),
-    "layers.0.self_attn.v_proj.weight": (KV, E),
-    "layers.0.self_attn.o_proj.weight": (E, Q),
-    "layers.0.mlp.gate_proj.weight": (F, E),
-    "layers.0.mlp.up_proj.weight": (F, E),
-    "layers.0.mlp.down_proj.weight": (E, F),
-    "layers.0.post_attention_layernorm.weight": (E,),
-  } | ({"fc.bias": (E,)} if bias else {})
-  tensors = {
-    name: rng.normal(0, 1.7 / np.sqrt(E), shape).astype(np.float32)
-    for name, shape in shapes.items()
-  }
-  directory.mkdir()
+def published(directory, target, *, bias):
+  """Writes a random head as published ones are; returns its tensors."""
+  models.save(directory, checkpoints.ours_head(target))
+  tensors = load_file(directory / "model.safetensors")
+  if not bias:
+    del tensors["fc.bias"]
+  # A copy of the target's embedding is there, and not read.
+  shape = target.config.vocab_size, target.config.hidden_size
+  tensors["embed_tokens.weight"] = np.zeros(shape, np.float32)
   save_file(tensors, directory / "model.safetensors")
-  raw = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_act": "silu",
-    "hidden_size": E,
-    "intermediate_size": F,
-    "max_position_embeddings": 512,
-    "num_attention_heads": config.num_attention_heads,
-    "num_key_value_heads": config.num_key_value_heads,
-    "num_hidden_layers": 1,
-    "rms_norm_eps": config.rms_norm_eps,
-    "rope_theta": config.rope_theta,
-    "vocab_size": config.vocab_size,
-  } | ({} if bias else {"bias": False})
-  (directory / "config.json").write_text(json.dumps(raw))
+  absent = "head_dim tie_word_embeddings rope_scaling torch_dtype mlp_bias"
+  changes = dict.fromkeys(absent.split())
+  checkpoints.rewrite(directory, **changes, bias=None if bias else False)
   return tensors
 
 
@@ -127,9 +100,9 @@ def setting(request, tmp_path_factory):
   """A target and a head on top, loaded; and their tensors."""
   bias, tied = request.param
   directory = tmp_path_factory.mktemp("eagle")
-  config = checkpoints.tiny(tie_word_embeddings=tied)
-  models.save(directory / "target", checkpoints.ours(config))
-  tensors = published(directory / "head", config, bias=bias)
+  target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=tied))
+  models.save(directory / "target", target)
+  tensors = published(directory / "head", target, bias=bias)
   target = models.load(directory / "target")
   head = models.load_eagle(directory / "head", target)
   there = load_file(directory / "target" / "model.safetensors")
@@ -225,13 +198,6 @@ def test_a_tree_and_the_true_features_afterwards(setting):
     close(logits[row, :m], theirs[n:])
 
 
-def test_the_head_shares_the_targets_arrays(setting):
-  head, _, _ = setting
-  names = set(head.params["params"])
-  assert {"embedding", "fc", "layer"} <= names
-  assert ("unembedding" in names) is not head.config.tie_word_embeddings
-
-
 def test_what_we_save_is_what_was_published(setting, tmp_path):
   head, tensors, _ = setting
   models.save(tmp_path, head)
@@ -248,16 +214,57 @@ def test_what_we_save_is_what_was_published(setting, tmp_path):
   jax.tree.map(np.testing.assert_array_equal, reloaded.params, head.params)
 
 
-def test_a_head_of_another_vocabulary_is_refused(tmp_path):
-  target = checkpoints.ours(checkpoints.tiny())
-  published(tmp_path / "head", checkpoints.tiny(vocab_size=50), bias=True)
-  with pytest.raises(ValueError, match=r"vocabulary of 50 is not .* 48"):
-    models.load_eagle(tmp_path / "head", target)
+def refuse(function, *given, words):
+  with pytest.raises(ValueError, match=r"\S") as error:
+    function(*given)
+  bad.one_line(error, *words)
 
 
-def test_a_head_of_another_width_is_refused(tmp_path):
+@pytest.mark.parametrize(
+  ("changes", "words"),
+  [
+    ({"vocab_size": 50}, "vocabulary of 50 is not the target's of 48"),
+    ({"hidden_size": 64, "head_dim": 16}, "hidden_size=32, not 1 and 64"),
+  ],
+)
+def test_a_head_of_another_shape_is_refused(tmp_path, changes, words):
+  other = checkpoints.ours(checkpoints.tiny(**changes))
+  models.save(tmp_path / "head", checkpoints.ours_head(other))
   target = checkpoints.ours(checkpoints.tiny())
-  config = checkpoints.tiny(hidden_size=64, head_dim=16)
-  published(tmp_path / "head", config, bias=True)
-  with pytest.raises(ValueError, match="hidden_size=32, not 1 and 64"):
-    models.load_eagle(tmp_path / "head", target)
+  refuse(models.load_eagle, tmp_path / "head", target, words=[words])
+
+
+@pytest.mark.parametrize(
+  ("changes", "words"),
+  [
+    ({"bias": "yes"}, "config.json: bias='yes': give true or false"),
+    ({"bias": 1}, "config.json: bias=1: give true or false"),
+    (
+      families.to_dict(checkpoints.tiny(model_type="qwen3"))
+      | {"num_hidden_layers": 1, "mlp_bias": None},
+      "config.json: an EAGLE-1 head of model_type='qwen3' is not",
+    ),
+  ],
+  ids=str,
+)
+def test_a_head_of_another_kind_is_refused(tmp_path, changes, words):
+  target = checkpoints.ours(checkpoints.tiny())
+  models.save(tmp_path, checkpoints.ours_head(target))
+  checkpoints.rewrite(tmp_path, **changes)
+  refuse(models.load_eagle, tmp_path, target, words=[words])
+
+
+def test_models_and_heads_in_each_others_place(tmp_path):
+  target = checkpoints.ours(checkpoints.tiny())
+  qwen = checkpoints.ours(checkpoints.tiny(model_type="qwen3"))
+  models.save(tmp_path / "model", target)
+  models.save(tmp_path / "head", checkpoints.ours_head(target))
+  words = ["head/config.json", 'draft_kind="eagle"']
+  refuse(models.load, tmp_path / "head", words=words)
+  checkpoints.rewrite(tmp_path / "head", bias=None)  # its weights say it too
+  words[0] = "head/model.safetensors"
+  refuse(models.load, tmp_path / "head", words=words)
+  words = ["model/config.json", 'draft_kind="independent"']
+  refuse(models.load_eagle, tmp_path / "model", target, words=words)
+  words = ["target of model_type='qwen3' is not supported, only 'llama'"]
+  refuse(models.load_eagle, tmp_path / "head", qwen, words=words)

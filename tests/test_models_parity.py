@@ -10,7 +10,7 @@ import pytest
 import tv_jax
 from tests import checkpoints
 from tv_jax import models
-from tv_jax.models import checkpoint, decoder, families, mask, rope
+from tv_jax.models import decoder, families, mask, rope
 from tv_jax.models.families import qwen3
 
 pytestmark = pytest.mark.parity
@@ -69,61 +69,18 @@ def changed(model, **changes):
 
 
 @pytest.mark.parametrize("family", checkpoints.FAMILIES)
-def test_prefill(pairs, family):
+def test_logits_at_once_and_by_any_split_into_chunks(pairs, family):
   model, tokens, theirs = pairs(family)
   assert checkpoints.error(model.logits(tokens), theirs) <= TOLERANCE
-
-
-@pytest.mark.parametrize("family", checkpoints.FAMILIES)
-def test_cached_decode(pairs, family):
-  model, tokens, theirs = pairs(family)
-  ours = in_chunks(model, tokens, [448] + [1] * 64)
-  assert checkpoints.error(ours, theirs) <= TOLERANCE
-
-
-@pytest.mark.parametrize("family", checkpoints.FAMILIES)
-def test_any_split_into_chunks(pairs, family):
-  model, tokens, theirs = pairs(family)
   rng = np.random.default_rng(0)
   sizes = np.array([1, 2, 7, 64, 200])
-  for _ in range(4):
-    lengths = []
+  splits = [[448] + [1] * 64, [], [], []]
+  for lengths in splits:
     while sum(lengths) < LENGTH:
       left = LENGTH - sum(lengths)
       lengths.append(int(rng.choice(sizes[sizes <= left])))
     ours = in_chunks(model, tokens, lengths)
     assert checkpoints.error(ours, theirs) <= TOLERANCE, lengths
-
-
-# Root, two children, three grandchildren, one more below the last of these.
-PARENTS = [-1, 0, 0, 1, 1, 2, 5]
-
-
-@pytest.mark.parametrize("family", ["grouped", "qwen3", "qwen3-tied"])
-def test_a_tree_is_all_of_its_paths(family, tmp_path):
-  theirs = checkpoints.hugging_face(family)
-  theirs.save_pretrained(tmp_path)
-  model = models.load(tmp_path)
-  prompt, drafted = checkpoints.tokens(1, 30), checkpoints.tokens(1, 7, seed=1)
-  ancestors = np.eye(7, dtype=bool)
-  for node, parent in enumerate(PARENTS[1:], 1):
-    ancestors[node] |= ancestors[parent]
-  depth = ancestors.sum(axis=1, dtype=np.int32) - 1
-  _, cache = step(
-    model.apply, model.params, jnp.asarray(prompt), model.init_cache(1, 64)
-  )
-  logits, _, cache = model.apply(
-    model.params,
-    jnp.asarray(drafted),
-    cache.length[:, None] + depth[None],
-    mask.tree(cache.length, jnp.asarray(ancestors), 64),
-    cache,
-  )
-  for node in range(7):
-    path = np.flatnonzero(ancestors[node])
-    text = np.concatenate([prompt, drafted[:, path]], axis=1)
-    alone = checkpoints.logits(theirs, text)[:, -1]
-    assert checkpoints.error(logits[:, node], alone) <= TOLERANCE
 
 
 @pytest.fixture
@@ -289,16 +246,3 @@ def test_what_we_save_loads_there(pairs, family, tmp_path):
   again = checkpoints.logits(theirs.eval(), tokens)
   assert np.array_equal(again, exact)
   assert models.load(tmp_path).config == model.config
-
-
-@pytest.mark.parametrize("family", ["qwen3", "qwen3-tied"])
-def test_a_converted_checkpoint(pairs, family, tmp_path):
-  import torch
-
-  _, tokens, exact = pairs(family)
-  theirs = checkpoints.hugging_face(family)
-  theirs.config.save_pretrained(tmp_path)
-  torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
-  checkpoint.convert(tmp_path, tmp_path / "new")
-  ours = models.load(tmp_path / "new").logits(tokens)
-  assert checkpoints.error(ours, exact) <= TOLERANCE

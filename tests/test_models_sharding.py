@@ -1,20 +1,14 @@
 """Tensor parallelism, on simulated devices."""
 
-import functools
-import os
-import pathlib
 import re
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import checkpoints, quick
+from tests import checkpoints
 from tv_jax import models
-from tv_jax.models import cache as caches
 from tv_jax.models import decoder, families, mask, sharding
 
 LLAMA_70B = {
@@ -27,55 +21,6 @@ LLAMA_70B = {
   "head_dim": 128,
   "dtype": "bfloat16",
 }
-
-# vocabulary, width, MLP, layers, heads, groups, channels, tied
-COUNTS = {
-  8_030_261_248: (128256, 4096, 14336, 32, 32, 8, 128, False),  # 3.1-8B
-  1_235_814_400: (128256, 2048, 8192, 16, 32, 8, 64, True),  # 3.2-1B
-  6_738_415_616: (32000, 4096, 11008, 32, 32, 32, 128, False),  # 2-7B
-}
-
-
-def shapes(config):
-  return jax.eval_shape(
-    functools.partial(families.init, config=config), jax.random.key(0)
-  )
-
-
-@pytest.mark.parametrize("count", COUNTS)
-def test_parameter_counts(count):
-  V, E, F, L, H, G, C, tied = COUNTS[count]
-  config = checkpoints.tiny(
-    vocab_size=V,
-    hidden_size=E,
-    intermediate_size=F,
-    num_hidden_layers=L,
-    num_attention_heads=H,
-    num_key_value_heads=G,
-    head_dim=C,
-    tie_word_embeddings=tied,
-  )
-  assert sum(x.size for x in jax.tree.leaves(shapes(config))) == count
-  assert sum(leaf.size for leaf in families.leaves(config)) == count
-
-
-def test_the_table_of_tensors_is_the_model():
-  config = checkpoints.tiny(num_hidden_layers=3)
-  params = shapes(config)["params"]
-  leaves = families.leaves(config)
-  assert len(jax.tree.leaves(params)) == len(leaves)
-  for leaf in leaves:
-    value = functools.reduce(lambda node, key: node[key], leaf.path, params)
-    size = decoder.sizes(config)
-    assert value.shape == tuple(size[axis] for axis in leaf.axes)
-    assert value.size == leaf.size
-
-
-def test_random_parameters():
-  config = checkpoints.tiny()
-  params = families.init(jax.random.key(0), config)["params"]
-  assert (params["norm"] == 1).all()
-  assert float(params["layers_0"]["qkv"].std()) == pytest.approx(0.02, rel=0.1)
 
 
 def test_70b_over_8_devices():
@@ -94,47 +39,16 @@ def test_70b_over_8_devices():
   assert here <= 1.0002 * total / 8
 
 
-def step(apply, params, tokens, cache):
-  T = tokens.shape[1]
-  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
-  seen = mask.causal(cache.length, T, cache.slots)
-  return apply(params, tokens, positions, seen, cache)
-
-
-def lowered(mesh, layers, batch):
-  config = checkpoints.tiny(num_hidden_layers=layers)
-  size = decoder.sizes(config)
-  params = {}
-  for leaf in families.leaves(config):
-    node = params
-    for name in leaf.path[:-1]:
-      node = node.setdefault(name, {})
-    node[leaf.path[-1]] = jax.ShapeDtypeStruct(
-      tuple(size[axis] for axis in leaf.axes),
-      jnp.float32,
-      sharding=sharding.placement(leaf.axes, mesh),
-    )
-  cache = jax.eval_shape(lambda: caches.empty(config, batch, 16))
-  split = sharding.placement("BGSC", mesh)
-  whole = sharding.placement("B", mesh)
-  cache = jax.tree.map(
-    lambda x: jax.ShapeDtypeStruct(
-      x.shape, x.dtype, sharding=split if x.ndim > 1 else whole
-    ),
-    cache,
-  )
-  tokens = jax.ShapeDtypeStruct([batch, 4], jnp.int32, sharding=whole)
-  run = jax.jit(step, static_argnums=0)
-  apply = families.apply(config, mesh)
-  return run.lower(apply, {"params": params}, tokens, cache)
-
-
 @pytest.mark.parametrize("batch", [1, 2])
-def test_two_all_reduces_per_layer(batch):
-  mesh = sharding.mesh(jax.devices()[:2])
-
+def test_two_all_reduces_per_layer(batch, tmp_path):
   def count(layers):
-    program = lowered(mesh, layers, batch).compile().as_text()
+    config = checkpoints.tiny(num_hidden_layers=layers)
+    models.save(tmp_path, checkpoints.ours(config))
+    model = models.load(tmp_path, mesh=sharding.mesh(jax.devices()[:2]))
+    rows, cache = jnp.zeros([batch, 4], jnp.int32), model.init_cache(batch, 16)
+    seen = mask.causal(cache.length, 4, 16)
+    run = jax.jit(model.apply).lower(model.params, rows, rows, seen, cache)
+    program = run.compile().as_text()
     # Nothing else is exchanged within layers.
     other = re.findall(r"(all-to-all|collective-permute)(?:-start)?\(", program)
     assert not other
@@ -146,72 +60,47 @@ def test_two_all_reduces_per_layer(batch):
   assert np.subtract(count(3), count(2)).tolist() == [2, 0]
 
 
-EIGHT = """
-import jax, numpy as np, sys
-from tests import checkpoints
-from tv_jax import models
-from tv_jax.models import mask, sharding
-assert len(jax.devices()) == 8
-tokens = checkpoints.tokens(2, 24, 48)
-one = models.load(sys.argv[1])
-model = models.load(sys.argv[1], mesh=sharding.mesh())
-weights = jax.tree.leaves(model.params)
-assert sum(len(x.sharding.device_set) == 8 for x in weights) == len(weights)
-qkv = model.params["params"]["layers_0"]["qkv"]
-assert qkv.addressable_shards[0].data.shape[0] == 1
-many = model.logits(tokens)
-assert model.init_cache(2, 8).keys[0].sharding.shard_shape((2, 8, 8, 8))[1] == 1
-def check(many, one):
-  error = checkpoints.error(np.asarray(many), np.asarray(one))
-  assert error <= 1e-5, error
-check(many, one.logits(tokens))
-def draft(target):
-  head = models.load_eagle(sys.argv[2], target)
-  features = jax.random.normal(jax.random.key(0), (2, 24, 128))
-  zero = jax.numpy.zeros([2], "int32")
-  positions = jax.numpy.broadcast_to(jax.numpy.arange(24), (2, 24))
-  seen = mask.causal(zero, 24, 32)
-  cache = head.init_cache(2, 32)
-  run = jax.jit(head.apply)
-  return run(head.params, tokens, features, positions, seen, cache)
-for many, one in zip(draft(model)[:2], draft(one)[:2], strict=True):
-  check(many, one)
-print("equal")
-"""
+def test_devices_equal_one(tmp_path):
+  """Of eight in tests/test_decoding_sharding.py."""
+  target = checkpoints.ours(checkpoints.tiny())
+  models.save(tmp_path / "target", target)
+  models.save(tmp_path / "head", checkpoints.ours_head(target))
+  tokens = checkpoints.tokens(2, 24, 48)
+
+  def found(mesh):
+    model = models.load(tmp_path / "target", mesh=mesh)
+    head = models.load_eagle(tmp_path / "head", model)
+    features = jax.random.normal(jax.random.key(0), (2, 24, 32))
+    places = jnp.broadcast_to(jnp.arange(24, dtype=jnp.int32), (2, 24))
+    cache = head.init_cache(2, 32)
+    seen = mask.causal(cache.length, 24, 32)
+    run = jax.jit(head.apply)
+    drafts = run(head.params, tokens, features, places, seen, cache)
+    return model, head, [model.logits(tokens), *drafts[:2]]
+
+  mesh = sharding.mesh(jax.devices()[:2])
+  (model, head, many), (*_, one) = found(mesh), found(None)
+  for ours, theirs in zip(many, one, strict=True):
+    assert checkpoints.error(ours, np.asarray(theirs)) <= 1e-5
+  for leaf in jax.tree.leaves((model.params, head.params)):
+    assert len(leaf.sharding.device_set) == 2
+  qkv = model.params["params"]["layers_0"]["qkv"]
+  assert qkv.addressable_shards[0].data.shape[0] == 1
+  keys = model.init_cache(2, 8).keys[0]
+  assert keys.sharding.shard_shape(keys.shape)[1] == 1
 
 
-def test_eight_devices_equal_one(tmp_path):
-  from tests.test_models_eagle import published
-
-  config = checkpoints.tiny(
-    hidden_size=128, num_attention_heads=16, num_key_value_heads=8
+@pytest.mark.parametrize(
+  ("axis", "words"),
+  [
+    ("tensor", "num_key_value_heads=1 cannot be split over 2 devices"),
+    ("model", r"axes \('model',\), not \('tensor',\)"),
+  ],
+)
+def test_a_mesh_that_does_not_fit_is_refused(tmp_path, axis, words):
+  models.save(
+    tmp_path, checkpoints.ours(checkpoints.tiny(num_key_value_heads=1))
   )
-  models.save(tmp_path / "target", checkpoints.ours(config))
-  published(tmp_path / "head", config, bias=True)
-  env = os.environ | {
-    "XLA_FLAGS": quick.flags(devices=8),
-    "JAX_PLATFORMS": "cpu",
-  }
-  run = subprocess.run(
-    [sys.executable, "-c", EIGHT, tmp_path / "target", tmp_path / "head"],
-    env=env,
-    capture_output=True,
-    text=True,
-    check=False,
-    cwd=pathlib.Path(__file__).parents[1],
-  )
-  assert run.stdout == "equal\n", run.stderr
-
-
-def test_a_mesh_that_does_not_divide_the_model_is_refused(tmp_path):
-  config = checkpoints.tiny(num_key_value_heads=1)
-  models.save(tmp_path, checkpoints.ours(config))
-  with pytest.raises(ValueError, match="num_key_value_heads=1 cannot be split"):
-    models.load(tmp_path, mesh=sharding.mesh(jax.devices()[:2]))
-
-
-def test_a_mesh_of_other_axes_is_refused(tmp_path):
-  models.save(tmp_path, checkpoints.ours(checkpoints.tiny()))
-  mesh = jax.sharding.Mesh(jax.devices()[:2], ("model",))
-  with pytest.raises(ValueError, match=r"axes \('model',\), not \('tensor',\)"):
+  mesh = jax.sharding.Mesh(jax.devices()[:2], (axis,))
+  with pytest.raises(ValueError, match=words):
     models.load(tmp_path, mesh=mesh)

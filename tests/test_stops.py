@@ -89,22 +89,21 @@ def test_a_single_text_and_a_special_token_by_its_name():
 
 
 @pytest.mark.parametrize(
-  ("stop", "words"),
+  ("options", "words"),
   [
-    (3, "stop=3: give a list of texts"),
-    ([""], "none empty"),
-    ("", "none empty"),
-    ([b"x"], "give a list of texts"),
-    ([None], "give a list of texts"),
-    ({"x": 1}, "give a list of texts"),
-    (["\ud800"], "half of a character"),
-    (["x" * 200, "y" * 57], "257 bytes are too many, 256 at most"),
+    ({"stop": 3}, "stop=3: give a list of texts"),
+    ({"stop": [""]}, "none empty"),
+    ({"stop": [b"x"]}, "give a list of texts"),
+    ({"stop": {"x": 1}}, "give a list of texts"),
+    ({"stop": ["\ud800"]}, "half of a character"),
+    ({"stop": ["x" * 200, "y" * 57]}, "257 bytes are too many, 256 at most"),
+    ({"logprobs": 5}, "logprobs=5: give True or False"),
   ],
   ids=str,
 )
-def test_what_is_no_text_is_refused(stop, words):
+def test_what_is_refused(options, words):
   with pytest.raises(ValueError, match=words) as error:
-    generate(stop=stop)
+    generate(**options)
   assert "\n" not in str(error.value)
 
 
@@ -212,11 +211,6 @@ def test_log_probabilities_are_those_of_a_pass_over_the_text(how, batch_size):
     laws = np.asarray(jax.nn.log_softmax(logits.astype(jnp.float32)))
     known = laws[len(prompt) - 1 : -1][np.arange(len(new)), new]
     np.testing.assert_allclose(own, known, atol=2e-5)
-
-
-def test_log_probabilities_are_wanted_or_not():
-  with pytest.raises(ValueError, match="logprobs=5: give True or False"):
-    generate(logprobs=5)
 
 
 @pytest.mark.long

@@ -49,11 +49,6 @@ def name(added, token, text):
   next(one for one in added if one["id"] == token)["content"] = text
 
 
-def test_the_same_file_is_not_read(saved, monkeypatch):
-  monkeypatch.setattr("json.loads", None)
-  vocabularies.check_tokens((saved / "draft", None), (saved / "target", None))
-
-
 @pytest.mark.parametrize(
   ("edit", "fragments"),
   [
@@ -100,11 +95,6 @@ def test_fewer_tokens_more_and_other_special_ones_are_no_fault(
   assert tv_jax.load(draft, saved / "target").draft is not None
 
 
-def test_a_draft_without_a_tokenizer_is_believed(saved, draft):
-  (draft / TARGET.name).unlink()
-  assert tv_jax.load(draft, saved / "target").draft is not None
-
-
 @pytest.mark.parametrize("vocabulary", [None, 3, [3], {"a": "x"}])
 def test_what_holds_no_tokens_is_named(saved, draft, vocabulary):
   path = draft / TARGET.name
@@ -127,10 +117,14 @@ def test_scored_tokens_are_read_too(saved, draft):
     vocabularies.check_tokens((draft, None), (saved / "target", None))
 
 
-def test_other_files_are_read_by_the_tokenizer_itself(saved, draft, caplog):
+def test_without_the_file_the_tokenizer_is_asked_or_believed(
+  saved, draft, caplog
+):
   (draft / TARGET.name).rename(draft / "vocab.json")
   vocabularies.check_tokens((draft, None), (saved / "target", None))
   assert "may not mean the same" in caplog.text
+  (draft / "vocab.json").unlink()
+  assert tv_jax.load(draft, saved / "target").draft is not None
 
 
 def test_of_a_repository_the_files_that_were_had_are_read(

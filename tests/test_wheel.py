@@ -104,29 +104,22 @@ def get_config():
   return done.stdout.splitlines()
 
 
-def test_the_wheel_is_what_is_tried(named, installed):
+def test_configs_are_found_from_anywhere_and_ones_own_come_first(
+  named, installed
+):
   assert named[0] == str(installed / "tv_jax" / "__init__.py")
-
-
-def test_bundled_configs_are_found_from_anywhere(named):
-  assert named[1:4] == [
+  assert named[1:7] == [
     "configs/smoke.py smoke",
     "smoke smoke",
     "llama3_1b_8b:smoke llama3_1b_8b_smoke",
+    "other/mine.py other",
+    "configs/mine.py ours",
+    "configs/eagle_bundled.py, line 2: one of mine",
   ]
-  assert "quickstart quickstart" in named
-  assert "smoke smoke" in named
-  assert len(named) == 8 + len(BUNDLED)
-
-
-def test_ones_own_comes_first_and_sees_the_bundled(named):
-  assert named[4] == "other/mine.py other"
-  assert named[5] == "configs/mine.py ours"
-  assert named[6] == "configs/eagle_bundled.py, line 2: one of mine"
-
-
-def test_what_is_elsewhere_is_not_taken_for_bundled(named):
+  # What is elsewhere is not taken for bundled.
   assert named[7].startswith("other/smoke.py cannot be read (No such file")
+  assert "quickstart quickstart" in named
+  assert len(named) == 8 + len(BUNDLED)
 
 
 def test_a_run_needs_nothing_but_the_wheel(installed, tmp_path):

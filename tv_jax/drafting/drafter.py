@@ -1,4 +1,4 @@
-"""What a way of drafting is.
+"""Defines what a way of drafting does.
 
 Axes: B batch, N nodes, D depth, V vocabulary, E embedding, T tokens of a pass.
 """
@@ -47,6 +47,7 @@ class Drafter(Protocol):
 
   def __init__(self, apply: Callable):
     """Takes the model's `apply`."""
+    ...
 
   @staticmethod
   def load(
@@ -64,14 +65,17 @@ class Drafter(Protocol):
     Returns:
       The model; anything with a `Model`'s attributes but `logits`.
     """
+    ...
 
   @staticmethod
   def read_config(directory, target: Config, dtype) -> Config:
-    """What `load` would find the model's configuration to be."""
+    """Returns the model's configuration, as `load` would."""
+    ...
 
   @staticmethod
   def leaves(config: Config) -> list[Leaf]:
-    """The parameters that are not the target's."""
+    """Returns the parameters that are not the target's."""
+    ...
 
   def prefill(
     self,
@@ -93,9 +97,11 @@ class Drafter(Protocol):
     Returns:
       The cache.
     """
+    ...
 
   def prefilled(self, length: jax.Array) -> jax.Array:
-    """How many of the rows of a prompt of `length` are to be kept."""
+    """Returns how many rows of a prompt of `length` are to be kept."""
+    ...
 
   def begin(
     self, params, news: News, length: jax.Array, cache: Cache
@@ -106,6 +112,7 @@ class Drafter(Protocol):
       The logits [B, 1, V] and features [B, 1, E] of the root, and the cache, in
       whose last slot the root is.
     """
+    ...
 
   def extend(
     self,
@@ -129,6 +136,7 @@ class Drafter(Protocol):
     Returns:
       Their logits [B, T, V] and features [B, T, E], and the cache.
     """
+    ...
 
   def commit(
     self,
@@ -150,3 +158,4 @@ class Drafter(Protocol):
     Returns:
       The cache.
     """
+    ...

@@ -1,6 +1,6 @@
-"""Ways of drafting: how a model is loaded, reads, keeps up, and forgets.
+"""The ways of drafting; drafter.py says what each function does.
 
-Axes as in drafter.py, where what each function does is said.
+Axes as in drafter.py.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ class Independent:
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads T tokens of a prompt."""
     del following, features
-    seen = mask.causal(cache.length, tokens.shape[1], cache.slots)
-    positions = cache.length[:, None] + _counting(tokens.shape[1])
-    return self.apply(params, tokens, positions, seen, cache)[2]
+    return _causal(self.apply, params, (tokens,), cache)[2]
 
   def prefilled(self, length: jax.Array) -> jax.Array:
     """How many of the rows of a prompt of `length` are to be kept."""
@@ -90,19 +88,9 @@ class Independent:
     tokens = jnp.take_along_axis(
       news.tokens, jnp.concatenate([older, last], axis=1), axis=1
     )
-    logits, features, cache = self.apply(
-      params,
-      tokens,
-      start[:, None] + _counting(2),
-      mask.causal(start, 2, cache.slots),
-      dataclasses.replace(cache, length=start),
-    )
-    place = (length - 1 - start)[:, None, None]
-    return (
-      jnp.take_along_axis(logits, place, axis=1),
-      jnp.take_along_axis(features, place, axis=1),
-      dataclasses.replace(cache, length=length),
-    )
+    cache = dataclasses.replace(cache, length=start)
+    found = _causal(self.apply, params, (tokens,), cache)
+    return _at(found, length - 1 - start, length)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Processes the nodes of a level; `features` are their parents'."""
@@ -155,9 +143,8 @@ class OnFeatures:
 
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads pairs of a prompt."""
-    seen = mask.causal(cache.length, tokens.shape[1], cache.slots)
-    positions = cache.length[:, None] + _counting(tokens.shape[1])
-    return self.apply(params, following, features, positions, seen, cache)[2]
+    del tokens
+    return _causal(self.apply, params, (following, features), cache)[2]
 
   def prefilled(self, length: jax.Array) -> jax.Array:
     """How many pairs of a prompt are to be kept: all but the last."""
@@ -166,22 +153,10 @@ class OnFeatures:
   def begin(self, params, news: News, length, cache: Cache):
     """Catches up."""
     del length
-    T = news.features.shape[1]
-    start = cache.length
-    logits, features, cache = self.apply(
-      params,
-      news.tokens[:, 1:],
-      news.features,
-      start[:, None] + _counting(T),
-      mask.causal(start, T, cache.slots),
-      cache,
-    )
-    place = jnp.maximum(news.gain - 1, 0)[:, None, None]
-    return (
-      jnp.take_along_axis(logits, place, axis=1),
-      jnp.take_along_axis(features, place, axis=1),
-      dataclasses.replace(cache, length=start + news.gain),
-    )
+    rows = news.tokens[:, 1:], news.features
+    found = _causal(self.apply, params, rows, cache)
+    place = jnp.maximum(news.gain - 1, 0)
+    return _at(found, place, cache.length + news.gain)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Processes the nodes of a level; `features` are their parents'."""
@@ -204,11 +179,26 @@ KINDS: dict[str, type[Drafter]] = {
 
 @functools.lru_cache(maxsize=256)
 def place_of(tree: Tree | Adaptive) -> np.ndarray:
-  """[N] the place of an inner node among the inner ones; 0 for a leaf."""
+  """Returns [N]: an inner node's place among the inner ones; 0 for a leaf."""
   place = np.zeros(len(tree), np.int32)
   place[tree.inner] = np.arange(len(tree.inner))
   return place
 
 
-def _counting(length: int) -> jax.Array:
-  return jnp.arange(length, dtype=jnp.int32)[None]
+def _causal(apply, params, rows, cache: Cache):
+  """Processes `rows`, each [B, T, ..], each seeing those before it."""
+  T = rows[0].shape[1]
+  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
+  seen = mask.causal(cache.length, T, cache.slots)
+  return apply(params, *rows, positions, seen, cache)
+
+
+def _at(found, place, length):
+  """Takes the logits and features at `place` [B], with a cache of `length`."""
+  logits, features, cache = found
+  place = place[:, None, None]
+  return (
+    jnp.take_along_axis(logits, place, axis=1),
+    jnp.take_along_axis(features, place, axis=1),
+    dataclasses.replace(cache, length=length),
+  )

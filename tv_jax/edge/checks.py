@@ -172,7 +172,7 @@ def fields(required: Mapping[str, Check], **optional: Check) -> Check:
     if not isinstance(value, Mapping):
       return refuse(where, value, "an object with fields", faults)
     found = {}
-    for name, one in (required | optional).items():
+    for name, one in {**required, **optional}.items():
       place = f"{where}.{name}" if where else name
       if name in value:
         found[name] = one(value[name], place, faults)

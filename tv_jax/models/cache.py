@@ -77,7 +77,9 @@ def write(buffer: jax.Array, rows: jax.Array, start: jax.Array) -> jax.Array:
     return at_once(buffer, rows, start)
   # A single row on a CPU: as a slice it is fused with each of its two readers,
   # and the buffer copied whole four times. A scatter is left alone, and these
-  # indices keep it one.
+  # indices keep it one. With weights of SmolLM2's shape and 2048 slots a pass
+  # over one token takes 71 ms instead of 191 (two cores that others used too;
+  # the least of nine, in turn); with 512 slots the difference is noise.
   return lax.platform_dependent(
     buffer, rows, start, cpu=by_head, default=at_once
   )

@@ -16,7 +16,7 @@ import zipfile
 
 from tv_jax.edge import reading
 from tv_jax.edge.reading import listed, shown
-from tv_jax.models import folders, storage
+from tv_jax.models import storage
 
 SINGLE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"
@@ -30,13 +30,13 @@ def convert(source, destination, revision: str | None = None) -> None:
     destination: A directory, made if need be.
     revision: Of a repository: a commit.
   """
-  source = folders.resolve(source, revision, ["*.bin", "*.model"])
+  source = storage.resolve(source, revision, ["*.bin", "*.model"])
   destination = pathlib.Path(destination)
   if destination.exists() and destination.samefile(source):
     raise ValueError(f"{destination} is the source itself: name another")
   names = [SINGLE]
   if os.path.lexists(source / INDEX):
-    names = folders.indexed(source / INDEX, ".bin")
+    names = storage.indexed(source / INDEX, ".bin")
   absent = [name for name in names if not (source / name).exists()]
   if absent:
     raise ValueError(f"{source} lacks {listed(map(shown, absent))}")
@@ -76,7 +76,7 @@ def convert(source, destination, revision: str | None = None) -> None:
 
 
 def _tensors(torch, path: pathlib.Path) -> dict:
-  """The tensors of a .bin file, by name; nothing in it is executed."""
+  """Returns a .bin file's tensors, by name; nothing in it is executed."""
   try:
     found = torch.load(
       path,
@@ -102,7 +102,7 @@ def _tensors(torch, path: pathlib.Path) -> dict:
 
 
 def main(arguments=None) -> None:
-  """The command."""
+  """Runs the command."""
   parser = argparse.ArgumentParser(prog="python -m tv_jax.models.checkpoint")
   commands = parser.add_subparsers(required=True, metavar="convert")
   command = commands.add_parser("convert", help="from .bin to safetensors")

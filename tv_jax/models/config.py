@@ -1,18 +1,25 @@
-"""What a model is, read from Hugging Face's config.json and written back.
+"""A model's shape and constants, read from and written as config.json.
 
-Nothing has a default here that a checkpoint could contradict. An attribute
-that is missing means what the format says it means: those younger than the
-first Llama checkpoints (`rope_theta`, `num_key_value_heads`, `head_dim`, ...)
-stand for what every model did before they existed.
+No constant has a default of our own. An attribute that is missing, or null, has
+the format's default. Attributes younger than the first Llama checkpoints
+(`rope_theta`, `num_key_value_heads`, `head_dim`, ...) then have the value that
+every model had before.
 """
 
+from __future__ import annotations
+
 import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
+from tv_jax.edge import checks
 from tv_jax.edge.reading import brief
-from tv_jax.models import fields, rope
-from tv_jax.models.family import Family
+from tv_jax.models import rope
 
-# Written by some library, without a say in what the model computes.
+if TYPE_CHECKING:
+  from tv_jax.models.layout import Leaf
+
+# Attributes that do not change what the model computes.
 HARMLESS = frozenset(
   {
     "_name_or_path",
@@ -38,45 +45,27 @@ HARMLESS = frozenset(
   }
 )
 
-REQUIRED = (
-  "vocab_size",
-  "hidden_size",
-  "intermediate_size",
-  "num_hidden_layers",
-  "num_attention_heads",
-  "rms_norm_eps",
-  "max_position_embeddings",
-)
-OPTIONAL = frozenset(
-  {
-    "num_key_value_heads",
-    "head_dim",
-    "tie_word_embeddings",
-    "bos_token_id",
-    "eos_token_id",
-    "pad_token_id",
-    "torch_dtype",
-    "dtype",
-    "rope_theta",
-    "rope_scaling",
-    "rope_parameters",
-  }
-)
-
-# Those that are counts, but for the layers, of which no model has many.
-COUNTS = (
-  "vocab_size",
-  "hidden_size",
-  "intermediate_size",
-  "num_attention_heads",
-  "num_key_value_heads",
-  "head_dim",
-  "max_position_embeddings",
-)
-MOST_LAYERS = 1000
+_COUNT = checks.integer(1, checks.MOST)
+REQUIRED = {
+  "vocab_size": _COUNT,
+  "hidden_size": _COUNT,
+  "intermediate_size": _COUNT,
+  "num_hidden_layers": checks.integer(1, 1000),  # no model has more
+  "num_attention_heads": _COUNT,
+  "rms_norm_eps": rope.POSITIVE,
+  "max_position_embeddings": _COUNT,
+}
+OPTIONAL = {
+  "num_key_value_heads": _COUNT,
+  "head_dim": _COUNT,
+  "tie_word_embeddings": checks.boolean,
+}
+# Read by other means than a check.
+_OTHERS = {"bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype"}
+_OTHERS |= {"dtype", "rope_theta", "rope_scaling", "rope_parameters"}
 
 DTYPES = ("float32", "bfloat16", "float16")
-INT8 = "int8"  # of products' weights alone: see quantised.py
+INT8 = "int8"  # of products' weights alone: see products.py
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,11 +88,8 @@ class Config:
   bos_token_id: int | None
   eos_token_id: tuple[int, ...]
   pad_token_id: int | None
-  # The one field that no shape or constant depends on: who makes a model of
-  # their own makes a Llama.
   model_type: str = "llama"
-  # Whether products' weights have eight bits: no checkpoint's have.
-  quantised: bool = False
+  quantised: bool = False  # whether products' weights have eight bits
 
   @property
   def heads_per_group(self) -> int:
@@ -112,8 +98,43 @@ class Config:
 
   @property
   def kept(self) -> str:
-    """What the weights are kept in, in a word."""
+    """The dtype of products' weights."""
     return INT8 if self.quantised else self.dtype
+
+
+def no_faults(raw: dict, faults: list[str]) -> None:
+  """Is the `Family.check` of a family that has nothing of its own to check."""
+  del raw, faults
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Family:
+  """A kind of model, as config.json's `model_type` names it.
+
+  Each file in families/ makes one. Attributes of config.json that all kinds
+  have are not repeated in it.
+
+  Attributes:
+    name: What errors call it.
+    architecture: Hugging Face's class of the language model.
+    fixed: Attributes of config.json with the one value that is supported; one
+      that is False may be missing.
+    required: More attributes that must be there.
+    optional: More attributes that may be there, for `check` to read.
+    check: (raw, faults): adds a line for each thing that is wrong with these.
+    leaves: The parameters, and which tensors of a checkpoint they are.
+    module: (config, mesh) to the Flax module, whose `apply` is as
+      `decoder.Decoder.__call__`; the mesh may be missing.
+  """
+
+  name: str
+  architecture: str
+  fixed: Mapping[str, object]
+  required: tuple[str, ...] = ()
+  optional: tuple[str, ...] = ()
+  check: Callable[[dict, list[str]], None] = no_faults
+  leaves: Callable[[Config], list[Leaf]]
+  module: Callable
 
 
 def from_dict(raw: dict, where: str, family: Family) -> Config:
@@ -131,46 +152,36 @@ def from_dict(raw: dict, where: str, family: Family) -> Config:
     ValueError: All that is missing, unknown or unsupported, by name.
   """
   faults = [*_foreign(raw, family)]
-  required = (*REQUIRED, *family.required)
-  faults += [f"{name} is missing" for name in required if raw.get(name) is None]
-  values = {name: fields.count(raw, name, faults) for name in COUNTS}
-  layers = fields.count(raw, "num_hidden_layers", faults, MOST_LAYERS)
-  epsilon = fields.number(raw, "rms_norm_eps", faults)
-  theta, scaling = rope.from_dict(raw, faults)
-  tied = fields.flag(raw, "tie_word_embeddings", faults, False)
-  vocabulary = values["vocab_size"]
-  begin = fields.token(raw, "bos_token_id", faults, vocabulary)
-  ends = fields.tokens(raw, "eos_token_id", faults, vocabulary)
-  # Some of the first checkpoints have -1 here, for none.
-  padding = raw.get("pad_token_id")
-  if padding != -1:
-    padding = fields.token(raw, "pad_token_id", faults, vocabulary)
-  dtypes = [raw.get("dtype"), raw.get("torch_dtype"), "float32"]
-  dtype = next(dtype for dtype in dtypes if dtype is not None)
+  family.check(raw, faults)
+  given = {name: value for name, value in raw.items() if value is not None}
+  required = [name for name in family.required if name not in given]
+  faults += [f"{name} is missing" for name in required]
+  values = checks.fields(REQUIRED, **OPTIONAL)(given, "", faults)
+  values["rope_theta"], values["rope_scaling"] = rope.from_dict(given, faults)
+  vocabulary = values.get("vocab_size") or checks.MOST
+  token = checks.integer(0, vocabulary - 1)
+  ends = given.get("eos_token_id", [])
+  ends = ends if isinstance(ends, list) else [ends]
+  values["eos_token_id"] = checks.list_of(token)(ends, "eos_token_id", faults)
+  for name in ("bos_token_id", "pad_token_id"):
+    own = given.get(name)
+    # Some of the first checkpoints have -1 here, for none.
+    padding = name == "pad_token_id" and own == -1
+    check = checks.anything if padding else checks.optional(token)
+    values[name] = check(own, name, faults)
+  dtype = given.get("dtype", given.get("torch_dtype", "float32"))
   if dtype not in DTYPES:
     faults.append(f"dtype={brief(dtype)} is not one of {', '.join(DTYPES)}")
-  family.check(raw, faults)
   if not faults:
     faults += _heads(values)
   if faults:
     raise ValueError(f"{where}: " + "; ".join(faults))
-  return Config(
-    **values,
-    num_hidden_layers=layers,
-    rms_norm_eps=epsilon,
-    rope_theta=theta,
-    rope_scaling=scaling,
-    tie_word_embeddings=tied,
-    dtype=dtype,
-    bos_token_id=begin,
-    eos_token_id=ends,
-    pad_token_id=padding,
-    model_type=raw["model_type"],
-  )
+  values.setdefault("tie_word_embeddings", False)
+  return Config(**values, dtype=dtype, model_type=raw["model_type"])
 
 
 def _foreign(raw, family):
-  """What no model of the family has, or not so."""
+  """Yields a line for each attribute that no model of the family has."""
   for name, value in family.fixed.items():
     # A switch that is missing is off.
     got = raw.get(name, False) if value is False else raw.get(name)
@@ -180,7 +191,7 @@ def _foreign(raw, family):
   if architectures not in (None, [family.architecture]):
     yield f"architectures={brief(architectures)} is not a causal {family.name}"
   known = {"model_type", "architectures", *REQUIRED, *OPTIONAL, *HARMLESS}
-  known |= {*family.fixed, *family.required, *family.optional}
+  known |= {*_OTHERS, *family.fixed, *family.required, *family.optional}
   for name in sorted(set(raw) - known):
     yield (
       f"unknown attribute {brief(name)[1:-1]}={brief(raw[name])}: remove it"
@@ -189,17 +200,15 @@ def _foreign(raw, family):
 
 
 def _heads(values):
-  """Fills in what follows from the number of heads; yields what does not."""
+  """Adds the sizes that follow from the number of heads; yields faults."""
   heads, width = values["num_attention_heads"], values["hidden_size"]
-  groups = values["num_key_value_heads"] = (
-    values["num_key_value_heads"] or heads
-  )
-  if values["head_dim"] is None and width % heads:
+  groups = values.setdefault("num_key_value_heads", heads)
+  if "head_dim" not in values and width % heads:
     yield (
       f"hidden_size={width} must be a multiple of num_attention_heads={heads}"
       " where head_dim is missing"
     )
-  channels = values["head_dim"] = values["head_dim"] or width // heads
+  channels = values.setdefault("head_dim", width // heads)
   if heads % groups or channels % 2:
     yield (
       f"num_attention_heads={heads} must be a multiple of "
@@ -208,7 +217,7 @@ def _heads(values):
 
 
 def to_dict(config: Config, family: Family) -> dict:
-  """The contents of a config.json, in the spelling that all versions read."""
+  """Returns a config.json's contents, in a spelling that all versions read."""
   raw = dataclasses.asdict(config)
   del raw["quantised"]
   raw["rope_scaling"] = rope.to_dict(config.rope_scaling)
@@ -216,4 +225,4 @@ def to_dict(config: Config, family: Family) -> dict:
   raw["eos_token_id"] = list(ends) if len(ends) > 1 else next(iter(ends), None)
   raw["torch_dtype"] = raw.pop("dtype")
   raw["model_type"] = raw.pop("model_type")
-  return raw | family.fixed | {"architectures": [family.architecture]}
+  return raw | dict(family.fixed) | {"architectures": [family.architecture]}

@@ -17,6 +17,7 @@ are computed in float32 whatever the dtype of the weights.
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,16 +25,16 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
-from tv_jax.models import quantised, rope, sharding
+from tv_jax.models import products, rope, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
-from tv_jax.models.quantised import Quantised
+from tv_jax.models.products import Quantised, project
 
-Heads = Callable[[nn.Module, jax.Array], jax.Array]
+Heads = Callable[[Any, jax.Array], jax.Array]
 
 
 def sizes(config: Config) -> dict[str, int]:
-  """The length of each axis."""
+  """Returns the length of each axis."""
   return {
     "V": config.vocab_size,
     "E": config.hidden_size,
@@ -47,12 +48,18 @@ def sizes(config: Config) -> dict[str, int]:
   }
 
 
-def weight(module: nn.Module, name: str, axes: str) -> jax.Array | Quantised:
-  """A parameter of `module`, with a letter for each axis."""
+def weight(module, name: str, axes: str) -> Any:
+  """Returns a parameter of `module`: an array, or `Quantised` if it is that.
+
+  Args:
+    module: It has a `config`.
+    name: Of the parameter.
+    axes: A letter for each axis.
+  """
   size = sizes(module.config)
   shape = tuple(size[axis] for axis in axes)
-  channels = quantised.channels(name, axes, module.config)
-  if channels:  # as `load` makes it: there is nothing to begin from
+  channels = products.channels(name, axes, module.config)
+  if channels and module.config.quantised:  # only `load` makes real ones
     rows = tuple(size[axis] for axis in channels)
     return module.param(
       name,
@@ -70,7 +77,7 @@ def weight(module: nn.Module, name: str, axes: str) -> jax.Array | Quantised:
 def embed(
   table: jax.Array | Quantised, tokens: jax.Array, config: Config, mesh
 ) -> jax.Array:
-  """Rows [B, T, E] of an embedding."""
+  """Returns rows [B, T, E] of an embedding."""
   if not isinstance(table, Quantised):
     return sharding.rows(table, tokens, mesh)
   values, scale = (
@@ -81,7 +88,7 @@ def embed(
 
 
 def rotation(config: Config, positions: jax.Array) -> jax.Array:
-  """What `rope.rotate` needs to know of `positions` [B, T]."""
+  """Returns what `rope.rotate` needs to know of `positions` [B, T]."""
   frequency = rope.frequencies(
     config.rope_theta, config.head_dim, config.rope_scaling
   )
@@ -89,7 +96,7 @@ def rotation(config: Config, positions: jax.Array) -> jax.Array:
 
 
 def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
-  """Root mean square norm of `x` over its last axis; `scale` has its last."""
+  """Normalises `x` over its last axis by root mean square, then scales it."""
   wide = x.astype(jnp.float32)
   wide *= jax.lax.rsqrt(jnp.mean(wide**2, axis=-1, keepdims=True) + epsilon)
   scale = jnp.expand_dims(scale, tuple(range(x.ndim - scale.ndim)))
@@ -99,7 +106,7 @@ def rms_norm(x: jax.Array, scale: jax.Array, epsilon: float) -> jax.Array:
 def attend(
   queries: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array
 ) -> jax.Array:
-  """Attention of `queries` [B, T, G, R, C] over all slots of the cache."""
+  """Attends with `queries` [B, T, G, R, C] to all slots of the cache."""
   B, T, G, R, C = queries.shape
   # One plain batched product each: given more axes, XLA transposes the cache.
   # T before R, or XLA finds no tiles where T is not a power of two.
@@ -114,31 +121,12 @@ def attend(
   return y.reshape(B, G, T, R, C).swapaxes(1, 2)
 
 
-def project(
-  x: jax.Array, weights: jax.Array | Quantised, channels: int | None = None
-) -> jax.Array:
-  """Contracts `x` [B, T, I] with the last axes of `weights`.
-
-  As a plain product of matrices: given more axes, XLA transposes weights.
-
-  Args:
-    x: What goes in.
-    weights: Of any axes, the last of which are I numbers together.
-    channels: How many axes come out; by default all but the last.
-
-  Returns:
-    [B, T, ..]
-  """
-  kept = quantised.shape_of(weights)[: channels or -1]
-  matrix = quantised.as_matrix(weights, len(kept))
-  return quantised.product(x, matrix).reshape(*x.shape[:2], *kept)
-
-
-def unembed(
-  features: jax.Array, unembedding: jax.Array | Quantised
-) -> jax.Array:
-  """Logits [B, T, V] in float32."""
-  return quantised.product(features, unembedding, jnp.float32)
+def unembed(module, embedding, features: jax.Array) -> jax.Array:
+  """Returns logits [B, T, V] in float32, by the embedding if that is tied."""
+  tied = module.config.tie_word_embeddings
+  matrix = embedding if tied else weight(module, "unembedding", "VE")
+  logits = products.product(features, matrix, jnp.float32)
+  return sharding.replicate(logits, module.mesh)
 
 
 class Layer(nn.Module):
@@ -194,7 +182,7 @@ _TracedOnce = nn.jit(Layer)
 
 
 def layer(module: nn.Module, **own) -> Layer:
-  """A layer of `module`, where it is called."""
+  """Returns a layer of `module`, which calls this."""
   # Lifted, it would draw other initial weights.
   return (Layer if module.is_initializing() else _TracedOnce)(**own)
 
@@ -240,7 +228,7 @@ class Decoder(nn.Module):
       turn = rotation(self.config, positions)
     keys, values = [], []
     layers = range(self.config.num_hidden_layers)
-    for i, *past in zip(layers, cache.keys, cache.values, strict=True):
+    for i, k, v in zip(layers, cache.keys, cache.values, strict=True):
       own = layer(
         self,
         config=self.config,
@@ -248,22 +236,14 @@ class Decoder(nn.Module):
         heads=self.heads,
         name=f"layers_{i}",
       )
-      x, k, v = own(x, turn, mask, *past, cache.length)
+      x, k, v = own(x, turn, mask, k, v, cache.length)
       keys.append(k)
       values.append(v)
     with jax.named_scope("unembed"):
       features = rms_norm(
         x, weight(self, "norm", "E"), self.config.rms_norm_eps
       )
-      tied = self.config.tie_word_embeddings
-      unembedding = embedding if tied else weight(self, "unembedding", "VE")
-      logits = sharding.replicate(unembed(features, unembedding), self.mesh)
-    return (
-      logits,
-      features,
-      Cache(
-        keys=tuple(keys),
-        values=tuple(values),
-        length=cache.length + tokens.shape[1],
-      ),
-    )
+      logits = unembed(self, embedding, features)
+    length = cache.length + tokens.shape[1]
+    cache = Cache(keys=tuple(keys), values=tuple(values), length=length)
+    return logits, features, cache

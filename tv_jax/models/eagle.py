@@ -23,6 +23,7 @@ from tv_jax.models import cache as caches
 from tv_jax.models import decoder, layout, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
+from tv_jax.models.products import project
 
 # Of targets and of the head's own layer: published heads are of this kind.
 FAMILY = "llama"
@@ -73,7 +74,7 @@ class Eagle(nn.Module):
     with jax.named_scope("fuse"):
       x = decoder.embed(embedding, tokens, self.config, self.mesh)
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
-      x = decoder.project(x, decoder.weight(self, "fc", "EI"))
+      x = project(x, decoder.weight(self, "fc", "EI"))
       if self.bias:
         bias = self.param("fc_bias", nn.initializers.zeros, (E,), dtype)
         x += bias[None, None]
@@ -90,34 +91,23 @@ class Eagle(nn.Module):
       x, turn, mask, cache.keys[0], cache.values[0], cache.length
     )
     with jax.named_scope("unembed"):
-      tied = self.config.tie_word_embeddings
-      unembedding = (
-        embedding if tied else decoder.weight(self, "unembedding", "VE")
-      )
-      logits = sharding.replicate(decoder.unembed(x, unembedding), self.mesh)
-    return (
-      logits,
-      x,
-      Cache(
-        keys=(keys,),
-        values=(values,),
-        length=cache.length + tokens.shape[1],
-      ),
-    )
+      logits = decoder.unembed(self, embedding, x)
+    length = cache.length + tokens.shape[1]
+    return logits, x, Cache(keys=(keys,), values=(values,), length=length)
 
 
 @functools.partial(jax.jit, static_argnames=("config", "bias"))
 def init(key: jax.Array, config: Config, *, bias: bool) -> dict:
-  """Random parameters, the shared ones among them."""
+  """Makes random parameters, the shared ones among them."""
   one = jnp.zeros([1, 1], jnp.int32)
   feature = jnp.zeros([1, 1, config.hidden_size], config.dtype)
   cache = caches.empty(config, 1, 1)
   mask = jnp.zeros([1, 1, 1])
-  return Eagle(config, bias).init(key, one, feature, one, mask, cache)
+  return dict(Eagle(config, bias).init(key, one, feature, one, mask, cache))
 
 
 def leaves(config: Config, *, bias: bool) -> list[layout.Leaf]:
-  """The parameters that are the head's own."""
+  """Returns the parameters that are the head's own."""
   E = config.hidden_size
   own = [layout.whole(("fc",), "EI", FUSING, (E, 2 * E))]
   if bias:

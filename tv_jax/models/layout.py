@@ -6,12 +6,13 @@ reshape and concatenation alone. (products.py turns them after that.)
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable
 
 import numpy as np
 
-from tv_jax.models import products, quantised
+from tv_jax.models import products
 from tv_jax.models.config import Config
 
 EMBEDDING = "model.embed_tokens.weight"
@@ -54,24 +55,18 @@ class Leaf:
   @property
   def size(self) -> int:
     """How many numbers it holds."""
-    return sum(int(np.prod(part.shape)) for part in self.parts)
+    return sum(math.prod(part.shape) for part in self.parts)
+
+  def out(self, config: Config) -> str:
+    """Returns those of its axes that come out of its product, if it has one."""
+    return products.channels(self.path[-1], self.axes, config)
 
   def channels(self, config: Config) -> str:
-    """The axes of its scale, where its numbers have eight bits."""
-    return quantised.channels(self.path[-1], self.axes, config)
-
-  def num_out(self, config: Config) -> int:
-    """How many of its axes come out of its product, if it is of one."""
-    return len(products.channels(self.path[-1], self.axes, config))
-
-  @property
-  def rows(self) -> int:
-    """How many scales it has, if it has any."""
-    kept = len(products.CHANNELS[self.axes])
-    return sum(int(np.prod(part.view[:kept])) for part in self.parts)
+    """Returns the axes of its scale, if its numbers have eight bits."""
+    return self.out(config) if config.quantised else ""
 
   def put_together(self, tensors: list[np.ndarray]) -> np.ndarray:
-    """The parameter from its tensors."""
+    """Makes the parameter from its tensors."""
     views = [
       tensor.reshape(part.view)
       for tensor, part in zip(tensors, self.parts, strict=True)
@@ -79,7 +74,7 @@ class Leaf:
     return views[0] if len(views) == 1 else np.concatenate(views, self.join)
 
   def take_apart(self, value: np.ndarray) -> dict[str, np.ndarray]:
-    """The tensors of a parameter, by name."""
+    """Returns the tensors of a parameter, by name."""
     ends = np.cumsum([part.view[self.join] for part in self.parts])[:-1]
     pieces = np.split(value, ends, self.join)
     return {
@@ -89,7 +84,7 @@ class Leaf:
 
 
 def whole(path: tuple[str, ...], axes: str, name: str, shape, view=None):
-  """A parameter that is one tensor."""
+  """Returns a parameter that is one tensor."""
   part = Part(name=name, shape=shape, view=view or shape)
   return Leaf(path=path, axes=axes, parts=(part,))
 
@@ -101,55 +96,49 @@ def layer(
   *,
   attention_norm: bool = True,
 ) -> list[Leaf]:
-  """The parameters of `decoder.Layer`."""
+  """Returns the parameters of `decoder.Layer`."""
   E, F = config.hidden_size, config.intermediate_size
   G, R, C = config.num_key_value_heads, config.heads_per_group, config.head_dim
-  H = config.num_attention_heads
-  heads = {"q": R, "k": 1, "v": 1}
-  norm = f"{prefix}input_layernorm.weight"
-  first = [whole((*path, "attention_norm"), "E", norm, (E,))]
+
+  def several(name, axes, views, tensor):
+    parts = tuple(
+      Part(
+        name=prefix + tensor.format(x),
+        shape=(math.prod(view), E),
+        view=(*view, E),
+      )
+      for x, view in views.items()
+    )
+    return Leaf(path=(*path, name), axes=axes, parts=parts, join=1)
+
+  def one(name, axes, tensor, shape, view=None):
+    return whole((*path, name), axes, f"{prefix}{tensor}.weight", shape, view)
+
+  norm = one("attention_norm", "E", "input_layernorm", (E,))
   return [
-    *(first if attention_norm else []),
-    Leaf(
-      path=(*path, "qkv"),
-      axes="GPCE",
-      parts=tuple(
-        Part(
-          name=f"{prefix}self_attn.{letter}_proj.weight",
-          shape=(G * count * C, E),
-          view=(G, count, C, E),
-        )
-        for letter, count in heads.items()
-      ),
-      join=1,
+    *([norm] if attention_norm else []),
+    several(
+      "qkv",
+      "GPCE",
+      {x: (G, count, C) for x, count in zip("qkv", (R, 1, 1), strict=True)},
+      "self_attn.{}_proj.weight",
     ),
-    whole(
-      (*path, "out"),
-      "EGRC",
-      f"{prefix}self_attn.o_proj.weight",
-      (E, H * C),
-      (E, G, R, C),
+    one("out", "EGRC", "self_attn.o_proj", (E, G * R * C), (E, G, R, C)),
+    one("mlp_norm", "E", "post_attention_layernorm", (E,)),
+    several(
+      "gate_up",
+      "F2E",
+      dict.fromkeys(("gate", "up"), (F, 1)),
+      "mlp.{}_proj.weight",
     ),
-    whole(
-      (*path, "mlp_norm"), "E", f"{prefix}post_attention_layernorm.weight", (E,)
-    ),
-    Leaf(
-      path=(*path, "gate_up"),
-      axes="F2E",
-      parts=tuple(
-        Part(name=f"{prefix}mlp.{n}_proj.weight", shape=(F, E), view=(F, 1, E))
-        for n in ("gate", "up")
-      ),
-      join=1,
-    ),
-    whole((*path, "down"), "EF", f"{prefix}mlp.down_proj.weight", (E, F)),
+    one("down", "EF", "mlp.down_proj", (E, F)),
   ]
 
 
 def decoder(
   config: Config, layer: Callable[[Config, tuple[str, ...], str], list] = layer
 ) -> list[Leaf]:
-  """The parameters of `decoder.Decoder`, those of each layer by `layer`."""
+  """Returns the parameters of `decoder.Decoder`, its layers' by `layer`."""
   V, E = config.vocab_size, config.hidden_size
   leaves = [
     whole(("embedding",), "VE", EMBEDDING, (V, E)),
@@ -163,9 +152,13 @@ def decoder(
 
 
 def size(leaves: list[Leaf], config: Config) -> int:
-  """Bytes of these parameters as the configuration has them."""
+  """Returns the bytes of these parameters as the configuration has them."""
   itemsize = 4 if config.dtype == "float32" else 2
-  return sum(
-    leaf.size + 4 * leaf.rows if leaf.channels(config) else itemsize * leaf.size
-    for leaf in leaves
-  )
+
+  def own(leaf):
+    if not (kept := len(leaf.channels(config))):
+      return itemsize * leaf.size
+    rows = sum(math.prod(part.view[:kept]) for part in leaf.parts)
+    return leaf.size + 4 * rows
+
+  return sum(map(own, leaves))

@@ -1,4 +1,4 @@
-"""Checkpoints to models and heads, and back."""
+"""Loads models and heads from checkpoints, and saves them."""
 
 import dataclasses
 import os
@@ -8,13 +8,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from tv_jax.edge import reading
+from tv_jax.edge import checks, reading
 from tv_jax.models import config as configs
 from tv_jax.models import (
   eagle,
   families,
-  fields,
-  folders,
   layout,
   memory,
   products,
@@ -27,7 +25,7 @@ from tv_jax.models.model import Head, Model
 
 
 def _as_wanted(config: Config, name) -> Config:
-  """In the wanted dtype, by default the stored one."""
+  """Returns the configuration in the wanted dtype, by default as stored."""
   if name is None:
     return config
   try:
@@ -45,7 +43,7 @@ def _as_wanted(config: Config, name) -> Config:
 
 
 def read_config(directory, dtype=None) -> Config:
-  """What a directory's config.json says, without the weights.
+  """Reads a directory's config.json, without the weights.
 
   Args:
     directory: Of a model of any family.
@@ -65,21 +63,17 @@ def read_config(directory, dtype=None) -> Config:
 
 
 def read_eagle_config(directory) -> tuple[Config, bool]:
-  """The same of an EAGLE head, and whether its fusing product has a bias."""
+  """Reads an EAGLE head's, and whether its fusing product has a bias."""
   path, raw = _raw(directory)
-  faults = []
   # Published heads have one unless their config says otherwise.
-  bias = fields.flag(raw, "bias", faults, True)
-  if faults:
-    raise ValueError(f"{path}: {faults[0]}")
-  raw.pop("bias", None)
+  bias = checks.read(checks.boolean, raw.pop("bias", True), f"{path}: bias")
   config = families.from_dict(raw, str(path))
   _check_family(config, path, "an EAGLE-1 head")
   return config, bias
 
 
 def _head(where) -> ValueError:
-  """What is said where a head is taken for a model of its own."""
+  """Returns the error where a head is taken for a model of its own."""
   return ValueError(
     f"{where} is an EAGLE-1 head's, which drafts on a target's features: give"
     ' it as the draft, with draft_kind="eagle"'
@@ -87,7 +81,7 @@ def _head(where) -> ValueError:
 
 
 def _check_family(config, where, what) -> None:
-  """Whether heads are known of this family: their layer is Llama's."""
+  """Refuses families of which no heads are known: their layer is Llama's."""
   if config.model_type != eagle.FAMILY:
     raise ValueError(
       f"{where}: {what} of model_type={config.model_type!r} is not supported,"
@@ -95,25 +89,15 @@ def _check_family(config, where, what) -> None:
     )
 
 
-def _raw(directory):
+def _raw(directory) -> tuple[pathlib.Path, dict]:
   path = pathlib.Path(directory) / "config.json"
   if not os.path.lexists(path):
     raise ValueError(f"{path} does not exist: is it a checkpoint?")
   return path, reading.json_object(path)
 
 
-def _check_memory(source, leaves, config, mesh) -> None:
-  """Refuses weights that do not fit before any is read."""
-  devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
-  weights = layout.size(leaves, config) // len(devices)
-  memory.check({"weights": weights}, devices, f"{source} in {config.kept}")
-
-
 def _source(path_or_repo, directory: pathlib.Path, config: Config) -> str:
-  """What was loaded, in words: the hub's cache names directories by commit.
-
-  What is quantised is another model than the one that is stored there.
-  """
+  """Returns what was loaded, in words: the hub's cache has commits as names."""
   own = f" in {config.kept}" if config.quantised else ""
   if pathlib.Path(os.path.expanduser(path_or_repo)) == directory:
     return f"{directory}{own}"
@@ -147,7 +131,7 @@ def load(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  directory = folders.resolve(path_or_repo, revision)
+  directory = storage.resolve(path_or_repo, revision)
   config = read_config(directory, dtype)
   sharding.check(config, mesh)
   leaves = families.leaves(config)
@@ -156,10 +140,13 @@ def load(
     raise _head(found[eagle.FUSING].path)
   tied = config.tie_word_embeddings
   storage.check(path_or_repo, found, leaves, [UNEMBEDDING] if tied else [])
-  _check_memory(path_or_repo, leaves, config, mesh)
+  devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
+  weights = layout.size(leaves, config) // len(devices)
+  what = f"{path_or_repo} in {config.kept}"
+  memory.check({"weights": weights}, devices, what)
   if tied and UNEMBEDDING in found:
-    pair = (UNEMBEDDING, EMBEDDING)
-    if not np.array_equal(*(storage.tensor(found, name) for name in pair)):
+    own, other = (storage.tensor(found, x) for x in (UNEMBEDDING, EMBEDDING))
+    if not np.array_equal(own, other):
       raise ValueError(
         f"{directory}: tie_word_embeddings is true, but {UNEMBEDDING} is not "
         f"{EMBEDDING}: remove one or the other"
@@ -196,7 +183,7 @@ def load_eagle(
   if not isinstance(target, Model):
     raise ValueError(f"target={target!r}: give a model, as `load` returns it")
   _check_family(target.config, target.source, "an EAGLE-1 head's target")
-  directory = folders.resolve(path_or_repo, revision)
+  directory = storage.resolve(path_or_repo, revision)
   where = str(directory / "config.json")
   config, bias = read_eagle_config(directory)
   check_vocabularies(target.config, config)
@@ -232,7 +219,7 @@ def load_eagle(
 
 
 def shared(params: dict) -> dict:
-  """The target's parameters that an EAGLE head uses too."""
+  """Returns the target's parameters that an EAGLE head uses too."""
   return {
     name: params[name]
     for name in ("embedding", "unembedding")
@@ -241,7 +228,7 @@ def shared(params: dict) -> dict:
 
 
 def check_vocabularies(target: Config, draft: Config) -> None:
-  """Whether `draft` can draft for `target`."""
+  """Refuses a draft whose vocabulary is not as large as the target's."""
   if target.vocab_size != draft.vocab_size:
     raise ValueError(
       f"the draft's vocabulary of {draft.vocab_size} is not the target's of "

@@ -25,8 +25,8 @@ REMEDIES = {
 }
 
 
-def available(devices: Sequence[jax.Device]) -> int | None:
-  """Bytes that one of these devices may use; None where nobody knows.
+def available(devices: Sequence) -> int | None:
+  """Returns bytes that one of these devices may use; None where nobody knows.
 
   Devices that are this machine's processors share its memory. Of devices that
   are other machines' nothing is known; they are taken to be alike.
@@ -42,7 +42,7 @@ def available(devices: Sequence[jax.Device]) -> int | None:
 
 
 def host() -> int | None:
-  """Bytes that this process may use: of the machine, or of its container."""
+  """Returns bytes that this process may use, of the machine or a container."""
   limits = [*_group_limits(), resource.getrlimit(resource.RLIMIT_AS)[0]]
   if {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= set(os.sysconf_names):
     limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -50,7 +50,7 @@ def host() -> int | None:
 
 
 def _group_limits():
-  """What control groups allow, of either version, from the own one up."""
+  """Yields what control groups of either version allow, the own one first."""
   try:
     lines = _OWN.read_text().splitlines()
   except OSError:
@@ -68,9 +68,7 @@ def _group_limits():
         continue
 
 
-def check(
-  parts: Mapping[str, int], devices: Sequence[jax.Device], what: str
-) -> None:
+def check(parts: Mapping[str, int], devices: Sequence, what: str) -> None:
   """Refuses what does not fit, with the estimate and the remedy.
 
   Args:
@@ -84,7 +82,7 @@ def check(
   there, needed = available(devices), sum(parts.values())
   if there is None or needed <= there:
     return
-  largest = max(parts, key=parts.get)
+  largest = max(parts, key=lambda name: parts[name])
   listed = ", ".join(
     f"{name} {told(size)}" for name, size in parts.items() if size
   )
@@ -96,7 +94,7 @@ def check(
 
 
 def told(size: int) -> str:
-  """Bytes in words."""
+  """Returns bytes in words."""
   place = min(max((len(str(size)) - 1) // 3, 1), len(_UNITS))
   amount = size / 1000**place
   digits = ".0f" if 100 <= amount < 1000 else ".3g"

@@ -10,8 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax.edge import checks
 from tv_jax.edge.reading import brief
-from tv_jax.models import fields
+
+# Below the inverse of the largest float32 has fewer digits, or none.
+POSITIVE = checks.number(1e-38, 1e38)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,31 +36,35 @@ class Llama3Scaling:
 
 Scaling = LinearScaling | Llama3Scaling
 SCALINGS = {"linear": LinearScaling, "llama3": Llama3Scaling}
+_KINDS = {float: POSITIVE, int: checks.integer(1, checks.MOST)}
 
 
 def from_dict(raw: dict, faults: list[str]) -> tuple[float, Scaling | None]:
-  """Theta and scaling of a config.json, in the newer or the older spelling.
+  """Reads theta and scaling of a config.json, in both spellings.
 
   Args:
-    raw: The parsed file.
+    raw: The parsed file, without what is null.
     faults: Gets a line for each thing that is wrong.
 
   Returns:
     Theta, and None where frequencies are not scaled.
   """
-  newer = fields.group(raw, "rope_parameters", faults)
-  older = fields.group(raw, "rope_scaling", faults)
+  group = checks.mapping_of(checks.anything)
+  newer, older = (
+    group(raw.get(name, {}), name, faults) or {}
+    for name in ("rope_parameters", "rope_scaling")
+  )
   if newer and older:
     faults.append("rope_parameters and rope_scaling are both given")
-  values = newer or older
-  thetas = {
-    fields.number(place, "rope_theta", faults) for place in (newer, raw)
-  } - {None}
+  thetas = [
+    POSITIVE(place["rope_theta"], "rope_theta", faults)
+    for place in (newer, raw)
+    if place.get("rope_theta") is not None
+  ] or [10000.0]
+  if thetas[0] != thetas[-1]:
+    faults.append(f"rope_theta is given twice: {thetas}")
   newer.pop("rope_theta", None)
-  if len(thetas) > 1:
-    faults.append(f"rope_theta is given twice: {sorted(thetas)}")
-  theta = min(thetas, default=10000.0)
-
+  values = newer or older
   kinds = [values.pop(name, None) for name in ("rope_type", "type")]
   kinds = [kind for kind in kinds if kind is not None] or ["default"]
   kind = kinds[0]
@@ -66,43 +73,36 @@ def from_dict(raw: dict, faults: list[str]) -> tuple[float, Scaling | None]:
       f"RoPE scaling {brief(kinds)} is not supported, only default, "
       f"{', '.join(SCALINGS)}"
     )
-    return theta, None
-  if kind == "default":
-    if values:
-      faults.append(f"unknown RoPE settings {brief(sorted(values))}")
-    return theta, None
-  return theta, _scaling(kind, values, faults)
+    return thetas[0], None
+  return thetas[0], _scaling(kind, values, faults)
 
 
 def _scaling(kind, values, faults) -> Scaling | None:
-  """A scaling with the numbers that it needs."""
-  names = {field.name for field in dataclasses.fields(SCALINGS[kind])}
-  if names != set(values):
+  """Returns a scaling with the numbers that it needs."""
+  if kind == "default":
+    if values:
+      faults.append(f"unknown RoPE settings {brief(sorted(values))}")
+    return None
+  fields = dataclasses.fields(SCALINGS[kind])
+  kinds = {field.name: _KINDS[field.type] for field in fields}
+  if set(kinds) != set(values):
     faults.append(
-      f"RoPE scaling {kind!r} needs {sorted(names)}, got"
+      f"RoPE scaling {kind!r} needs {sorted(kinds)}, got"
       f" {brief(sorted(values))}"
     )
     return None
-  before = len(faults)
-  numbers = {
-    name: (fields.count if name.startswith("original") else fields.number)(
-      values, name, faults
-    )
-    for name in values
-  }
-  faults += [f"{name} is missing" for name in values if values[name] is None]
-  if len(faults) > before:
-    return None
-  scaling = SCALINGS[kind](**numbers)
-  if isinstance(scaling, Llama3Scaling):
-    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+  own: list[str] = []
+  numbers = checks.fields(kinds)(values, "", own)
+  if not own and kind == "llama3":
+    low, high = numbers["low_freq_factor"], numbers["high_freq_factor"]
     if low >= high:
-      faults.append(f"low_freq_factor={low} must be below {high}, the high one")
-  return scaling
+      own.append(f"low_freq_factor={low} must be below {high}, the high one")
+  faults += own
+  return None if own else SCALINGS[kind](**numbers)
 
 
 def to_dict(scaling: Scaling | None) -> dict | None:
-  """A config.json's `rope_scaling`, the spelling that all versions read."""
+  """Returns a config.json's `rope_scaling`, which all versions read."""
   if scaling is None:
     return None
   kinds = {scaling: kind for kind, scaling in SCALINGS.items()}
@@ -112,7 +112,7 @@ def to_dict(scaling: Scaling | None) -> dict | None:
 def frequencies(
   theta: float, channels: int, scaling: Scaling | None
 ) -> np.ndarray:
-  """Radians per position of each pair of channels, [C / 2] float32.
+  """Returns the radians per position of each pair of channels, [C / 2].
 
   Bit for bit what the model was trained with, or nearly: the last bit of a
   frequency is a visible angle after a few hundred positions. So each step is
@@ -132,7 +132,7 @@ def frequencies(
 
 
 def _llama3(plain, scaling):
-  """Wavelengths beyond the original context stretched, short ones kept."""
+  """Stretches wavelengths beyond the original context, keeps short ones."""
   # A number divided by a tensor is its reciprocal times the number there.
   wavelength = np.float32(1) / plain * np.float32(2 * np.pi)
   original = np.float32(scaling.original_max_position_embeddings)
@@ -144,13 +144,9 @@ def _llama3(plain, scaling):
 
 
 def rotation(positions: jax.Array, frequency: np.ndarray) -> jax.Array:
-  """Cosines and sines of `positions` [B, T], as [2, B, T, C / 2] float32."""
+  """Returns cosines and sines of `positions` [B, T], as [2, B, T, C / 2]."""
   angle = positions.astype(jnp.float32)[..., None] * frequency[None, None]
-  turn = jnp.stack([jnp.cos(angle), jnp.sin(angle)])
-  # On a CPU fused with what each layer does for each head, and computed there.
-  return jax.lax.platform_dependent(
-    turn, cpu=jax.lax.optimization_barrier, default=lambda turn: turn
-  )
+  return jnp.stack([jnp.cos(angle), jnp.sin(angle)])
 
 
 def rotate(x: jax.Array, turn: jax.Array) -> jax.Array:

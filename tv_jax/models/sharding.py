@@ -22,12 +22,12 @@ SPLIT = frozenset("GFV")
 
 
 def mesh(devices=None) -> Mesh:
-  """A mesh for tensor parallelism over `devices`, by default all of them."""
+  """Makes a mesh for tensor parallelism over `devices`, by default all."""
   return Mesh(devices or jax.devices(), (AXIS,), axis_types=(AxisType.Auto,))
 
 
 def placement(axes: str, mesh: Mesh | None) -> NamedSharding | None:
-  """Where an array with these axis letters lives; None without a mesh."""
+  """Returns where an array with these axes lives; None without a mesh."""
   if mesh is None:
     return None
   return NamedSharding(
@@ -59,8 +59,10 @@ def replicate(x: jax.Array, mesh: Mesh | None) -> jax.Array:
   )
 
 
-def rows(table: jax.Array, index: jax.Array, mesh: Mesh | None) -> jax.Array:
-  """Rows [.., E] of a table [V, E] that is split over V; index is clipped.
+def rows(table, index: jax.Array, mesh: Mesh | None) -> jax.Array:
+  """Returns rows [.., E] of a table [V, E] that is split over V.
+
+  Indices are clipped.
 
   Spelt out for a mesh: of a single row XLA makes a slice, and then gathers the
   whole table on every device.
@@ -82,23 +84,17 @@ def rows(table: jax.Array, index: jax.Array, mesh: Mesh | None) -> jax.Array:
 
 
 def check(config: Config, mesh: Mesh | None) -> None:
-  """Whether `config` can be split over `mesh`."""
+  """Refuses a mesh over which `config` can't be split."""
   if mesh is None:
     return
-  if not isinstance(mesh, Mesh):
+  axes = mesh.axis_names if isinstance(mesh, Mesh) else None
+  if axes != (AXIS,):
     raise ValueError(
-      f"mesh={mesh!r}: make one with tv_jax.models.sharding.mesh(devices)"
+      f"mesh={mesh!r} has axes {axes}, not ({AXIS!r},): make one with"
+      " tv_jax.models.sharding.mesh(devices)"
     )
-  if mesh.axis_names != (AXIS,):
-    raise ValueError(
-      f"the mesh has axes {mesh.axis_names}, not ({AXIS!r},): make it with "
-      "tv_jax.models.sharding.mesh(devices)"
-    )
-  sizes = {
-    "num_key_value_heads": config.num_key_value_heads,
-    "intermediate_size": config.intermediate_size,
-    "vocab_size": config.vocab_size,
-  }
+  names = "num_key_value_heads", "intermediate_size", "vocab_size"
+  sizes = {name: getattr(config, name) for name in names}
   odd = [f"{k}={v}" for k, v in sizes.items() if v % mesh.size]
   if odd:
     raise ValueError(

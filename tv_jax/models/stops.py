@@ -27,7 +27,7 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def texts(stop: str | Sequence[str] | None) -> tuple[str, ...]:
-  """The texts that are meant, each once; refuses what is none."""
+  """Checks the texts, and returns each of them once."""
   if stop is None:
     return ()
   found = [stop] if isinstance(stop, str) else stop
@@ -47,13 +47,14 @@ def texts(stop: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def cut(text: str, stop: Sequence[str]) -> str:
-  """A text up to the first of these in it."""
-  return text[: min([text.find(one) for one in stop if one in text] or [None])]
+  """Returns a text up to the first of these in it."""
+  found = [one for one in stop if one in text]
+  return text[: min(text.find(one) for one in found)] if found else text
 
 
 @functools.lru_cache(maxsize=4)
 def table(tokenizer, vocabulary: int, stop: tuple[str, ...]) -> np.ndarray:
-  """[S, V] from a state and a token to the next state, or STOPPED.
+  """Returns [S, V]: from a state and a token to the next state, or STOPPED.
 
   A state is the longest beginning of a text that what was said ends with, in
   bytes: a text may span tokens, and a token be in the midst of a character. A
@@ -86,7 +87,10 @@ def table(tokenizer, vocabulary: int, stop: tuple[str, ...]) -> np.ndarray:
 
 
 def _automaton(stop: Sequence[bytes]) -> np.ndarray:
-  """[S, 256] from a state and a byte to the next (Aho and Corasick, 1975)."""
+  """Returns [S, 256]: from a state and a byte to the next.
+
+  As Aho and Corasick, 1975.
+  """
   begun = {one[:end] for one in stop for end in range(1, len(one))} | {b""}
   states = {said: i for i, said in enumerate(sorted(begun, key=len))}
   step = np.zeros((len(states), 256), np.int16)
@@ -104,7 +108,7 @@ def _automaton(stop: Sequence[bytes]) -> np.ndarray:
 
 
 def _bytes(tokenizer, vocabulary: int) -> list[bytes]:
-  """Of each token, what it adds to a text."""
+  """Returns what each token adds to a text."""
   pieces = tokenizer.convert_ids_to_tokens([*range(vocabulary)])
   decoder = tokenizer.backend_tokenizer.decoder
   letters = _letters() if "ByteLevel" in repr(decoder) else None
@@ -122,7 +126,7 @@ def _bytes(tokenizer, vocabulary: int) -> list[bytes]:
 
 
 def _letters() -> dict[str, int]:
-  """The letters that byte-level vocabularies write bytes with (GPT-2's)."""
+  """Returns the letters with which GPT-2's vocabularies write bytes."""
   own = [*range(33, 127), *range(161, 173), *range(174, 256)]
   others = [byte for byte in range(256) if byte not in own]
   letters = {chr(byte): byte for byte in own}

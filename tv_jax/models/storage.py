@@ -1,12 +1,13 @@
-"""Safetensors on disk to parameters on devices, and back.
+"""Finds checkpoints, reads parameters from safetensors, and writes them.
 
-One parameter at a time, the largest first, so that the host never holds much
-more than what the devices hold.
+Parameters are read one at a time, the largest first, so that the host never
+holds much more than what the devices hold.
 """
 
 import json
 import os
 import pathlib
+import re
 from typing import NamedTuple
 
 import jax
@@ -18,17 +19,83 @@ from jax.sharding import Mesh
 from safetensors.numpy import save_file
 
 from tv_jax.edge import reading
-from tv_jax.edge.reading import listed, shown
-from tv_jax.models import folders, products, quantised, sharding
+from tv_jax.edge.reading import brief, listed, shown
+from tv_jax.models import products, sharding
 from tv_jax.models.config import Config
 from tv_jax.models.layout import IGNORED, Leaf
-from tv_jax.models.quantised import Quantised
+from tv_jax.models.products import Quantised
 
+REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 # What weights can be stored as, by safetensors' names. Others are quantised:
 # their numbers mean nothing without scales that are kept elsewhere.
 FLOATS = ("F64", "F32", "BF16", "F16")
+
+
+def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
+  """Returns a directory that holds the checkpoint.
+
+  Args:
+    path_or_repo: A directory, or a repository's name on the Hugging Face hub.
+    revision: Of the repository: a commit, tag or branch.
+    patterns: More files that are wanted from a repository.
+
+  Returns:
+    The directory itself, or the hub cache's directory of that revision.
+  """
+  if not isinstance(path_or_repo, str | os.PathLike):
+    raise ValueError(
+      f"{brief(path_or_repo)} is no path: give a directory, or the name of a"
+      " hub repository (owner/name)"
+    )
+  directory = os.path.expanduser(path_or_repo)
+  if os.path.isdir(directory):
+    if revision is not None:
+      raise ValueError(
+        f"{directory} is a directory and has no revision {revision!r}: a "
+        "revision goes with a hub repository"
+      )
+    return pathlib.Path(directory)
+  if not REPOSITORY.fullmatch(str(path_or_repo)) or os.path.exists(directory):
+    raise ValueError(
+      f"{shown(path_or_repo)} is neither a directory nor the name of a hub "
+      "repository (owner/name)"
+    )
+  import huggingface_hub
+
+  try:
+    return pathlib.Path(
+      huggingface_hub.snapshot_download(
+        str(path_or_repo),
+        revision=revision,
+        allow_patterns=["*.json", "*.safetensors", "tokenizer*", *patterns],
+      )
+    )
+  except (OSError, ValueError) as error:
+    reason = " ".join(str(error).split())
+    raise ValueError(
+      f"{path_or_repo} is not a directory, and could not be had from the hub "
+      f"at revision {revision or 'main'}: {reason}"
+    ) from None
+
+
+def indexed(path: pathlib.Path, suffix: str) -> list[str]:
+  """Returns the files that an index names, all of them beside it.
+
+  A name with a folder in it would be read, or written, somewhere else.
+  """
+  places = reading.json_object(path).get("weight_map")
+  if not isinstance(places, dict) or not places:
+    raise ValueError(f"{path} has no weight_map from tensors to files")
+  for name in places.values():
+    if not isinstance(name, str) or not name.endswith(suffix):
+      raise ValueError(f"{path} names {brief(name)}, which is no {suffix} file")
+    if name != os.path.basename(name) or "\\" in name or "\0" in name:
+      raise ValueError(
+        f"{path} names {brief(name)}: only files beside it are read"
+      )
+  return sorted(set(places.values()))
 
 
 class Stored(NamedTuple):
@@ -40,9 +107,9 @@ class Stored(NamedTuple):
 
 
 def shards(directory: pathlib.Path, source) -> list[pathlib.Path]:
-  """The safetensors files of a checkpoint, all of them there."""
+  """Returns the safetensors files of a checkpoint; all of them are there."""
   if os.path.lexists(directory / INDEX):
-    names = folders.indexed(directory / INDEX, ".safetensors")
+    names = indexed(directory / INDEX, ".safetensors")
   elif os.path.lexists(directory / SINGLE):
     names = [SINGLE]
   else:
@@ -71,7 +138,7 @@ def _open(path):
 
 
 def contents(directory: pathlib.Path, source) -> dict[str, Stored]:
-  """What there is of each tensor, by name.
+  """Returns where each tensor is, by name.
 
   Args:
     directory: What `resolve` returned.
@@ -95,7 +162,7 @@ def contents(directory: pathlib.Path, source) -> dict[str, Stored]:
 
 
 def check(where, found, leaves: list[Leaf], others=()) -> None:
-  """Whether a checkpoint holds the tensors of `leaves`, each in its shape.
+  """Checks that a checkpoint holds the tensors of `leaves`, in their shapes.
 
   Args:
     where: What errors call it.
@@ -131,7 +198,7 @@ def check(where, found, leaves: list[Leaf], others=()) -> None:
 
 
 def tensor(found, name: str) -> np.ndarray:
-  """One tensor; its file is closed again, so that no pages stay mapped."""
+  """Reads one tensor; its file is closed, so that no pages stay mapped."""
   with _open(found[name].path) as file:
     return file.get_tensor(name)
 
@@ -158,39 +225,37 @@ def read(
   """
   params = {}
   for leaf in sorted(leaves, key=lambda leaf: -leaf.size):
-    channels = leaf.channels(config)
-    # What is to be quantised stays as stored till then, if all parts are alike.
-    alike = len({found[part.name].dtype for part in leaf.parts}) == 1
-    dtype = "float32" if channels else config.dtype
-    value = leaf.put_together(
-      [
-        one if channels and alike else one.astype(dtype, copy=False)
-        for one in (tensor(found, part.name) for part in leaf.parts)
-      ]
-    )
     node = params
     for name in leaf.path[:-1]:
       node = node.setdefault(name, {})
-    place = sharding.placement(leaf.axes, mesh)
-    if not channels:
-      num_out = leaf.num_out(config)
-      if turned and num_out and mesh is None:
-        value = products.turn(value, num_out)
-      node[leaf.path[-1]] = sharding.put(value, place)
-      continue
-    try:
-      values, scale = quantised.quantise(value, len(channels))
-    except ValueError as error:
-      first = leaf.parts[0].name
-      raise ValueError(
-        f"{found[first].path} holds {error}, in {first} or what is kept with"
-        " it: no eight bits stand for it"
-      ) from None
-    node[leaf.path[-1]] = Quantised(
-      sharding.put(values, place),
-      sharding.put(scale, sharding.placement(channels, mesh)),
-    )
+    node[leaf.path[-1]] = _read(found, leaf, config, mesh, turned)
   return params
+
+
+def _read(found, leaf: Leaf, config: Config, mesh, turned: bool):
+  """Reads one parameter."""
+  parts = [tensor(found, part.name) for part in leaf.parts]
+  place = sharding.placement(leaf.axes, mesh)
+  if not (channels := leaf.channels(config)):
+    parts = [one.astype(config.dtype, copy=False) for one in parts]
+    value, out = leaf.put_together(parts), leaf.out(config)
+    if turned and out and mesh is None:
+      value = products.turn(value, len(out))
+    return sharding.put(value, place)
+  if len({one.dtype for one in parts}) > 1:
+    parts = [one.astype("float32") for one in parts]
+  try:
+    value = products.quantise(leaf.put_together(parts), len(channels))
+  except ValueError as error:
+    first = leaf.parts[0].name
+    raise ValueError(
+      f"{found[first].path} holds {error}, in {first} or what is kept with"
+      " it: no eight bits stand for it"
+    ) from None
+  return Quantised(
+    sharding.put(value.values, place),
+    sharding.put(value.scale, sharding.placement(channels, mesh)),
+  )
 
 
 def write(directory, params: dict, leaves: list[Leaf], raw: dict) -> None:

@@ -1,4 +1,4 @@
-"""Templates: from conversations to tokens.
+"""Turns conversations into tokens.
 
 A conversation is a list of turns: the user's, the assistant's, the user's,
 and so on, the user's last.
@@ -26,12 +26,12 @@ VICUNA_SYSTEM = (
 
 
 def raw(tokenizer, turns: Sequence[str]) -> list[int]:
-  """The turns alone, each on its own line."""
+  """Encodes the turns alone, each on its own line."""
   return tokenizer("\n".join(turns)).input_ids
 
 
 def vicuna(tokenizer, turns: Sequence[str]) -> list[int]:
-  """Vicuna's own template; earlier answers end in its end token."""
+  """Encodes with Vicuna's template; earlier answers end in its end token."""
   text = f"{VICUNA_SYSTEM} "
   for i, turn in enumerate(turns):
     text += f" ASSISTANT: {turn}</s>" if i % 2 else f"USER: {turn}"
@@ -39,7 +39,7 @@ def vicuna(tokenizer, turns: Sequence[str]) -> list[int]:
 
 
 def chat(tokenizer, turns: Sequence[str]) -> list[int]:
-  """The tokenizer's own template, which writes its own first token."""
+  """Encodes with the tokenizer's own template."""
   roles = ("user", "assistant")
   return _own(
     tokenizer,
@@ -47,26 +47,21 @@ def chat(tokenizer, turns: Sequence[str]) -> list[int]:
   )
 
 
-def _own(tokenizer, messages: Sequence[Mapping[str, str]]) -> list[int]:
-  """What the tokenizer's own template makes of messages, as tokens."""
+class _StoppedError(Exception):
+  """A template was stopped."""
+
+
+def _own(tokenizer, messages: list[dict[str, str]]) -> list[int]:
+  """Returns what the tokenizer's own template makes of roles and contents.
+
+  A template is a program that somebody else wrote: it is stopped if it takes
+  long, and refused if it leaves out what was said.
+  """
   if not tokenizer.chat_template:
     raise ValueError(
       f"{tokenizer.name_or_path} has no chat template: use one of "
       f"{', '.join(name for name in TEMPLATES if name != 'chat')}"
     )
-  text = _render(tokenizer, messages)
-  return tokenizer(text, add_special_tokens=False).input_ids
-
-
-class _StoppedError(Exception):
-  """A template was stopped."""
-
-
-def _render(tokenizer, messages: list[dict[str, str]]) -> str:
-  """What the tokenizer's own template makes of roles and contents.
-
-  It is a program: run for a while, and believed little.
-  """
   where = f"the chat template of {tokenizer.name_or_path}"
   text = _run(where, tokenizer, messages)
   if not isinstance(text, str) or not text.strip():
@@ -75,16 +70,20 @@ def _render(tokenizer, messages: list[dict[str, str]]) -> str:
     if message["content"].strip() in text:
       continue
     # It may have changed how it is written: does it say two words differently?
-    probes = [[*messages], [*messages]]
-    for probe, word in zip(probes, ("word", "another"), strict=True):
-      probe[i] = message | {"content": word}
-    one, other = (_run(where, tokenizer, probe) for probe in probes)
+    one, other = (
+      _run(
+        where,
+        tokenizer,
+        [*messages[:i], message | {"content": word}, *messages[i + 1 :]],
+      )
+      for word in ("word", "another")
+    )
     if one == other:
       raise ValueError(
         f"{where} leaves out what the {message['role']} says: {shown(text)} is"
         " all it gives"
       )
-  return text
+  return tokenizer(text, add_special_tokens=False).input_ids
 
 
 def _run(where, tokenizer, messages):
@@ -121,7 +120,7 @@ TEMPLATES = {"raw": raw, "vicuna": vicuna, "chat": chat}
 
 
 def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
-  """A conversation as tokens, up to where the next answer begins."""
+  """Encodes a conversation, up to where the next answer begins."""
   if not isinstance(template, str) or template not in TEMPLATES:
     raise ValueError(
       f"template {brief(template)} is not one of {', '.join(TEMPLATES)}"
@@ -138,7 +137,7 @@ def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
 
 
 def encode_messages(tokenizer, messages: Sequence[Mapping]) -> list[int]:
-  """Messages as tokens, by the tokenizer's own template.
+  """Encodes messages with the tokenizer's own template.
 
   Args:
     tokenizer: The tokenizer.
@@ -163,7 +162,7 @@ def encode_messages(tokenizer, messages: Sequence[Mapping]) -> list[int]:
 
 
 def _encoded(template, tokenizer, said: Sequence) -> list[int]:
-  """Turns or messages by a template, and what goes wrong in one line."""
+  """Encodes turns or messages; what goes wrong becomes one line."""
   for one in said:
     text = one["content"] if isinstance(one, dict) else one
     if any("\ud800" <= letter <= "\udfff" for letter in text):

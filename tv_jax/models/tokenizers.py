@@ -1,6 +1,5 @@
-"""What a checkpoint says of its text: the tokenizer, and the end tokens."""
+"""Loads a checkpoint's tokenizer and end tokens."""
 
-import logging
 import os
 import pathlib
 
@@ -14,30 +13,18 @@ FILES = (
   "special_tokens_map.json",
   "added_tokens.json",
 )
-_ADVICE = "PyTorch was not found"
 
 
 def import_transformers():
-  """Hugging Face's transformers, without its advice to install PyTorch.
+  """Imports Hugging Face's transformers, without its advice to get PyTorch."""
+  os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+  import transformers
 
-  Only its tokenizers and files are used here, which need no PyTorch. All else
-  that it has to say is heard.
-  """
-
-  def is_no_advice(record):
-    return not record.getMessage().startswith(_ADVICE)
-
-  logger = logging.getLogger("transformers")
-  logger.addFilter(is_no_advice)
-  try:
-    import transformers
-  finally:
-    logger.removeFilter(is_no_advice)
   return transformers
 
 
 def load_tokenizer(path_or_repo, revision: str | None = None):
-  """A checkpoint's tokenizer; code that comes with one is never run."""
+  """Loads a checkpoint's tokenizer; code that comes with one is never run."""
   for name in (*FILES, "config.json"):
     if path := _file(path_or_repo, name, revision):
       _refuse_code(path, reading.json_object(path))
@@ -68,7 +55,7 @@ def end_tokens(
   revision: str | None = None,
   default: tuple[int, ...] | None = None,
 ) -> tuple[int, ...]:
-  """The tokens that end an answer, all of them.
+  """Returns the tokens that end an answer, all of them.
 
   Instruction-tuned models have several, and list them in
   generation_config.json alone; without that file, config.json's count. Where
@@ -95,7 +82,7 @@ def end_tokens(
 
 
 def _file(path_or_repo, name: str, revision) -> pathlib.Path | None:
-  """A file of a checkpoint, if it is there."""
+  """Returns a file of a checkpoint, if it is there."""
   if not isinstance(path_or_repo, str | os.PathLike):
     raise ValueError(f"{brief(path_or_repo)} is no path")
   if os.path.isdir(path_or_repo):
@@ -103,7 +90,10 @@ def _file(path_or_repo, name: str, revision) -> pathlib.Path | None:
     path = pathlib.Path(path_or_repo) / name
     return path if os.path.lexists(path) else None
   try:
-    path = import_transformers().utils.cached_file(
+    import_transformers()
+    from transformers.utils.hub import cached_file
+
+    path = cached_file(
       path_or_repo,
       name,
       revision=revision,
@@ -113,11 +103,11 @@ def _file(path_or_repo, name: str, revision) -> pathlib.Path | None:
     raise ValueError(
       f"{name} of {shown(path_or_repo)} could not be had: {_told(error)}"
     ) from None
-  return path and pathlib.Path(path)
+  return pathlib.Path(path) if path else None
 
 
 def _told(error) -> str:
-  """An error on one line; where it says little, with its kind."""
+  """Returns an error as one line; where it says little, with its kind."""
   line = " ".join(str(error).split())[: 2 * reading.LONGEST]
   if isinstance(error, OSError | ValueError):
     return line

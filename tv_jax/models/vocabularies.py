@@ -1,4 +1,4 @@
-"""Whether two checkpoints mean the same by a token."""
+"""Checks that two checkpoints mean the same by each token."""
 
 import logging
 import os
@@ -35,12 +35,12 @@ def check_tokens(draft, target) -> None:
     shared and len({own[shared[0]].read_bytes() for own in files}) == 1
   ):
     return
-  known = [
+  known, wanted = (
     _tokens(own, *one) for own, one in zip(files, (draft, target), strict=True)
-  ]
-  if None in known:
+  )
+  if known is None or wanted is None:
     return
-  (ours, added), (theirs, others) = known
+  (ours, added), (theirs, others) = known, wanted
   special, texts = added & others, (set(ours.values()), set(theirs.values()))
   for token in sorted(ours.keys() & theirs.keys()):
     own, other = ours[token], theirs[token]
@@ -57,12 +57,12 @@ def check_tokens(draft, target) -> None:
 
 
 def _free(text: str, texts: set[str]) -> bool:
-  """Whether a special token's name means nothing to the other model."""
+  """Returns whether a special token's name is nothing to the other model."""
   return text not in texts or bool(_SPARE.search(text))
 
 
 def _files(path, revision) -> dict[str, pathlib.Path]:
-  """By name, the files that hold a loaded checkpoint's tokens."""
+  """Returns the files that hold a loaded checkpoint's tokens, by name."""
   found = {}
   for name in _FILES:
     if os.path.isdir(path):
@@ -81,7 +81,7 @@ def _files(path, revision) -> dict[str, pathlib.Path]:
 
 
 def _tokens(files, path, revision) -> tuple[dict[int, str], set[int]] | None:
-  """The text of each token, and which are added to the vocabulary."""
+  """Returns each token's text, and which are added to the vocabulary."""
   if _FILES[0] not in files:
     try:
       tokenizer = tokenizers.load_tokenizer(path, revision)

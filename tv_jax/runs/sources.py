@@ -14,7 +14,7 @@ from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.edge import names, reading
 from tv_jax.edge.reading import place_of
-from tv_jax.models import folders
+from tv_jax.models import storage
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
@@ -98,7 +98,7 @@ def _cooled(name: str) -> list:
 
 def _model(name, place, revision) -> dict[str, str]:
   """A checkpoint's files; of a hub's repository its commit says it all."""
-  directory = folders.resolve(place, revision)
+  directory = storage.resolve(place, revision)
   if not pathlib.Path(place).expanduser().is_dir():
     return {name: directory.name}
   found = {f"{name}/config.json": _of_text(directory / "config.json")}

@@ -32,23 +32,23 @@ def from_dict(raw: dict, where: str) -> Config:
 
 
 def to_dict(config: Config) -> dict:
-  """The contents of a config.json, in the spelling that all versions read."""
+  """Returns a config.json's contents; see config.py."""
   return configs.to_dict(config, FAMILIES[config.model_type])
 
 
 def leaves(config: Config) -> list[Leaf]:
-  """The parameters, and which tensors of a checkpoint they are."""
+  """Returns the parameters, and which tensors of a checkpoint they are."""
   return FAMILIES[config.model_type].leaves(config)
 
 
 def apply(config: Config, mesh: Mesh | None = None) -> Callable:
-  """What runs the model; see `decoder.Decoder.__call__`."""
+  """Returns what runs the model; see `decoder.Decoder.__call__`."""
   return FAMILIES[config.model_type].module(config, mesh).apply
 
 
 @functools.partial(jax.jit, static_argnames="config")
 def init(key: jax.Array, config: Config) -> dict:
-  """Random parameters, as `apply(config)` takes them."""
+  """Makes random parameters, as `apply(config)` takes them."""
   one = jnp.zeros([1, 1], jnp.int32)
   cache = caches.empty(config, 1, 1)
   module = FAMILIES[config.model_type].module(config)

@@ -9,10 +9,10 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from tv_jax.edge import checks
 from tv_jax.edge.reading import brief
-from tv_jax.models import decoder, fields, layout
-from tv_jax.models.config import Config
-from tv_jax.models.family import Family
+from tv_jax.models import decoder, layout
+from tv_jax.models.config import Config, Family
 
 WINDOWS = (
   "use_sliding_window",
@@ -49,38 +49,35 @@ def layer(config: Config, path: tuple[str, ...], prefix: str) -> list:
 def windows(raw: dict, faults: list[str]) -> None:
   """Refuses windows of attention that some layer would have.
 
-  As the format says: `layer_types` where it is given; else, from layer
+  The format says: `layer_types` where it is given; else, from layer
   `max_window_layers` on, a window of `sliding_window` if `use_sliding_window`.
   """
-  used = fields.flag(raw, "use_sliding_window", faults, False)
-  fields.count(raw, "sliding_window", faults)
-  first = fields.count(raw, "max_window_layers", faults, least=0)
-  layers = raw.get("num_hidden_layers")
-  kinds = raw.get("layer_types")
-  if kinds is not None:
+  limits = {"sliding_window": 1, "max_window_layers": 0}
+  kinds = {name: checks.integer(least) for name, least in limits.items()}
+  kinds["use_sliding_window"] = checks.boolean
+  given = {name: raw[name] for name in kinds if raw.get(name) is not None}
+  own = checks.fields({}, **kinds)(given, "", faults)
+  layers, types = raw.get("num_hidden_layers"), raw.get("layer_types")
+  if types is not None:
     if (
-      not isinstance(kinds, list)
-      or len(kinds) != layers
-      or any(kind != "full_attention" for kind in kinds)
+      not isinstance(types, list)
+      or len(types) != layers
+      or any(kind != "full_attention" for kind in types)
     ):
       faults.append(
-        f"layer_types={brief(kinds)} is not supported, only 'full_attention',"
+        f"layer_types={brief(types)} is not supported, only 'full_attention',"
         f" once for each of the {brief(layers)} layers"
       )
     return
-  # What is missing is not null: the format has a width and a layer for it.
+  # A null window is endless; a missing one has the format's width.
   endless = raw.get("sliding_window", ...) is None
-  if used and not endless and _below(first, layers):
+  first = own.get("max_window_layers")
+  some = first is None or not isinstance(layers, int) or first < layers
+  if own.get("use_sliding_window") and not endless and some:
     faults.append(
       "use_sliding_window=True is not supported, only False: layers from"
       f" max_window_layers={first} on would have a window"
     )
-
-
-def _below(first, layers) -> bool:
-  """Whether some layer comes after the first ones; unless that is unknown."""
-  known = isinstance(first, int) and isinstance(layers, int)
-  return first is None or (known and first < layers)
 
 
 FAMILY = Family(
