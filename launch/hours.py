@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import operator
 import os
 
 from experiments import paper
 from launch import models
 from tv_jax import runs
-from tv_jax.models import Config
+from tv_jax.models import Config, families
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.records import Method
 from tv_jax.runs.settings import Run
 
 # The paper's speeds are for these. Lower temperatures are faster.
 PROPOSAL, HOTTEST = "without_replacement", 1
-# The pairs that the paper timed. A copy in a folder is known by its sizes.
+# The pairs that the paper timed. A copy in a folder is known by its number of
+# parameters.
 TIMED = (
   (
     "meta-llama/Llama-3.1-8B-Instruct",
@@ -23,17 +23,6 @@ TIMED = (
     paper.LLAMA3,
   ),
   ("meta-llama/Llama-2-7b-hf", "JackFram/llama-68m", paper.LLAMA2),
-)
-_sizes = operator.attrgetter(
-  "model_type",
-  "vocab_size",
-  "hidden_size",
-  "intermediate_size",
-  "num_hidden_layers",
-  "num_attention_heads",
-  "num_key_value_heads",
-  "head_dim",
-  "tie_word_embeddings",
 )
 
 
@@ -73,12 +62,15 @@ def at_most(settings: Run, pair: tuple[Config, Config]) -> tuple[float, str]:
 
 def _table(pair) -> paper.MainTable:
   """Returns the paper's table for a pair of these sizes."""
-  sizes = [_sizes(one) for one in pair]
   for *names, table in TIMED:
-    theirs = [_sizes(models.PUBLISHED[name]) for name in names]
-    if sizes == theirs:
+    theirs = [models.PUBLISHED[name] for name in names]
+    if [*map(_size, pair)] == [*map(_size, theirs)]:
       return table
   raise _no_speed("this pair")
+
+
+def _size(config: Config) -> int:
+  return sum(leaf.size for leaf in families.leaves(config))
 
 
 def _no_speed(what: str) -> ValueError:

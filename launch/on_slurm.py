@@ -8,7 +8,6 @@ SLURM is only asked what is queued.
 
 from __future__ import annotations
 
-import itertools
 import json
 import pprint
 import shlex
@@ -161,10 +160,11 @@ def _submit_tables(sweep, render, there, submitted, asked, say) -> None:
 
 def _submit_array(sweep, offset, gpus, elements, asked) -> str:
   """Submits units of one array; returns the job's id."""
+  numbers = ",".join(map(str, elements))
   parallel = f"%{asked.max_parallel}" if asked.max_parallel else ""
   options = [
     *_options(sweep, asked, "unit", "unit-%A_%a"),
-    f"--array={_ranges(elements)}{parallel}",
+    f"--array={numbers}{parallel}",
     "--requeue",
     f"--signal=B:TERM@{_NOTICE}",
     *([f"--gres=gpu:{gpus}"] if gpus else []),
@@ -187,16 +187,6 @@ def _options(sweep, asked, name, out) -> list[str]:
     *([f"--partition={asked.partition}"] if asked.partition else []),
     *shlex.split(asked.more),
   ]
-
-
-def _ranges(indices: Sequence[int]) -> str:
-  """Returns them as SLURM writes them: 0-3,7."""
-  parts = []
-  groups = itertools.groupby(enumerate(indices), lambda one: one[1] - one[0])
-  for _, group in groups:
-    first, *rest = [index for _, index in group]
-    parts.append(f"{first}-{rest[-1]}" if rest else f"{first}")
-  return ",".join(parts)
 
 
 def _sbatch(sweep, name, options, lines, offset) -> str:

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import pathlib
-import subprocess
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -38,7 +37,6 @@ class Told:
     backend: Where the units run.
     retries: Of a unit.
     folder: In which the command was given.
-    commit: Of the sources, and whether they were changed since.
   """
 
   experiments: tuple[str, ...]
@@ -46,7 +44,6 @@ class Told:
   backend: str
   retries: int
   folder: str = dataclasses.field(default_factory=os.getcwd)
-  commit: str | None = dataclasses.field(default_factory=lambda: _commit())
 
 
 _UNIT = checks.fields(
@@ -110,7 +107,10 @@ def write(sweep: Sweep) -> None:
 
   In one go, as it is to stay: an array's element may start at any time.
   """
-  lines = [_line(unit, sweep.workdir) + "\n" for unit in sweep.units]
+  lines = []
+  for unit in sweep.units:  # their folders are relative, as a sweep may move
+    folder = os.path.relpath(unit.folder, sweep.workdir)
+    lines.append(json.dumps({**unit._asdict(), "folder": folder}) + "\n")
   disk.write_atomic(sweep.folder / UNITS, "".join(lines))
   text = json.dumps(dataclasses.asdict(sweep.told), indent=2) + "\n"
   disk.write_atomic(sweep.folder / TOLD, text)
@@ -166,20 +166,3 @@ def held(sweep: Sweep) -> Iterator[None]:
     remedy = "wait for it, or end it with python -m launch cancel"
     opening.lock(sweep.folder, resources, _LOCK, remedy)
     yield
-
-
-def _line(unit: Unit, workdir: pathlib.Path) -> str:
-  """Returns a unit's line; its folder is relative, as the sweep may move."""
-  own = {**unit._asdict(), "folder": os.path.relpath(unit.folder, workdir)}
-  return json.dumps(own)
-
-
-def _commit() -> str | None:
-  here = pathlib.Path(__file__).parents[1]
-  command = ["git", "-C", str(here), "describe", "--always", "--dirty"]
-  command += ["--abbrev=40", "--exclude=*"]
-  try:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10)
-  except (OSError, subprocess.TimeoutExpired):
-    return None
-  return done.stdout.strip() or None

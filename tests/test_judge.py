@@ -236,16 +236,14 @@ BAD = ("1" + "0" * 400, "1" + "0" * 5000, "NaN", "1e999", "-5", "10.001")
   [
     *map(line, (*BAD, "true", '"7"', "[7]")),
     "[" * 100_000,
-    '{"a":' * 100_000,
     '{"task": "mt_bench"}',
   ],
   ids=lambda bad: bad[-12:],
 )
-@pytest.mark.parametrize("after", ["", line("7").replace("81", "111")])
-def test_a_damaged_line_is_refused(tmp_path, bad, after):
+def test_a_damaged_line_is_refused(tmp_path, bad):
   path = tmp_path / grades.FILE
   first = line("3").replace('"run": 0', '"run": 1')
-  path.write_text(f"{first}\n{bad}\n{after}")
+  path.write_text(f"{first}\n{bad}\n")
   with pytest.raises(ValueError, match="line 2: ") as caught:
     grades.read(tmp_path)
   assert one_line(caught).startswith(f"{path}, line 2: ")

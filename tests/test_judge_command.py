@@ -158,6 +158,9 @@ def test_grades_that_are_missing_are_told(folder, capsys):
     *("2", "6", "0", "2", "0", "6.77"),
   ]
   assert unseen(folder, told.out, told.err)
+  with double() as server:  # they are asked for again, and nothing else
+    assert inside(folder.parent, server.url) == 0
+  assert len(server.asked) == 6
 
 
 def slowly(body, number):

@@ -9,12 +9,11 @@ import time
 import pytest
 
 from experiments import paper
-from experiments.judge import client, grades, grading, prompts, rendering
+from experiments.judge import grades, grading, prompts, rendering
 from experiments.judge.client import EndpointError, endpoint
 from experiments.judge.grades import Exam
 from tests import judges
 from tests.judges import KEY, MODEL, NAME, double, finished_run, reply, trouble
-from tests.stores import one_line
 from tv_jax.edge import disk
 from tv_jax.runs import store
 from tv_jax.runs.records import Key
@@ -223,32 +222,6 @@ def test_the_paper_stands_beside_where_tree_and_rule_agree(tmp_path):
 # Trouble.
 
 
-def test_one_question_without_a_reply_does_not_lose_the_others(folder):
-  def respond(body, number):
-    hard = "plain decoding" in shown(body)
-    return trouble(500, "too hard") if hard else reply()
-
-  with double(respond) as server:
-    assert grade(folder, server) == ["HTTP 500: too hard"] * 4
-    assert len(server.asked) == 8 + 4 * (client.RETRIES + 1)
-    assert rows(folder)["plain"].missing == 4
-    server.respond = lambda body, number: reply()
-    assert grade(folder, server) == []
-  assert rows(folder)["plain"].missing == 0
-
-
-def test_an_endpoint_that_never_replies_is_given_up(folder):
-  with (
-    double(lambda body, number: trouble(503, "later")) as server,
-    pytest.raises(EndpointError) as caught,
-  ):
-    grade(folder, server, runs=3)
-  assert "gave 8 times in a row no reply, the last time: HTTP 503: later" in (
-    one_line(caught)
-  )
-  assert lines(folder) == []
-
-
 def test_a_wrong_key_in_the_middle_ends_all_and_loses_nothing(folder):
   def respond(body, number):
     return reply() if number < 5 else trouble(401)
@@ -308,14 +281,6 @@ def test_requests_are_parallel_and_no_more_is_begun_than_is_kept(folder):
   assert max(begun) <= 2
 
 
-def test_what_was_graded_meanwhile_is_not_asked_for(folder, monkeypatch):
-  with double() as server:
-    grade(folder, server)
-    monkeypatch.setattr(grades, "read", lambda folder: {})
-    assert grade(folder, server) == []
-  assert len(server.asked) == len(lines(folder)) == ANSWERS
-
-
 def test_a_second_process_is_refused(folder):
   seen = []
 
@@ -329,17 +294,3 @@ def test_a_second_process_is_refused(folder):
   with double(respond) as server:
     grade(folder, server)
   assert seen == [0]
-
-
-@pytest.mark.parametrize("torn", [1, 40, b"\0" * 30 + b"\n"])
-def test_a_torn_last_line_is_cut_off(folder, torn):
-  with double() as server:
-    grade(folder, server)
-    before = lines(folder)
-    *whole, last = before
-    tail = torn if isinstance(torn, bytes) else last[:-torn]
-    (folder / grades.FILE).write_bytes(b"".join(whole) + tail)
-    assert len(grades.read(folder)) == ANSWERS - 1
-    grade(folder, server)
-  assert len(server.asked) == ANSWERS + 1
-  assert lines(folder) == before

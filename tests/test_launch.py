@@ -20,7 +20,6 @@ from launch.units import Pair, Unit
 from tests.commands import run
 from tests.stores import ROOT
 from tv_jax import runs
-from tv_jax.edge import reading
 from tv_jax.runs import sources, store
 
 CONFIGS = {
@@ -85,18 +84,6 @@ def test_flags_of_a_unit():
     assert two.id != own.id
   with pytest.raises(ValueError, match=r"main_table/quickstart/.* is 2 units"):
     units.expand(one, [pair, pair], place)
-
-
-def test_a_thousand_units_expand_at_once():
-  pairs = []
-  for i in range(125):
-    own = CONFIGS["quickstart"].copy_and_resolve_references().unlock()
-    own.experiment = f"pair-{i}"
-    pairs.append(Pair("quickstart", own, ()))
-  begin = time.process_time()
-  found = units.expand(names.find("depth"), pairs, pathlib.Path("runs"))
-  assert len([unit.line for unit in found]) == 1000
-  assert time.process_time() - begin < 2
 
 
 def unit(folder, body):
@@ -179,40 +166,12 @@ def test_what_is_done_is_left_out_if_it_is_the_same(tmp_path):
   assert one.done
 
 
-# A file that a unit reads: the field that names it, its text, and an edit.
-MADE_OF = {
-  "tree.json": ("trees", "tree.json", "[-1, 0]", "[-1, 0, 0]"),
-  "policy.json": (
-    "trees",
-    "adaptive:2,2@policy.json",
-    (reading.BUNDLED / "calibrations" / "draft.json").read_text(),
-    None,
-  ),
-  "own_tree.py": (
-    "trees",
-    "own_tree:TREE",
-    "from tv_jax import tree\nprint('noise')\nTREE = tree.chain(1)\n",
-    "from tv_jax import tree\nTREE = tree.chain(2)\n",
-  ),
-  "own_rule.py": (
-    "verifiers",
-    "own_rule:decide",
-    "from tv_jax.verifiers import VERIFIERS\n"
-    "def decide(*given):\n  return VERIFIERS['token_level'].decide(*given)\n",
-    None,
-  ),
-  "asked.jsonl": (
-    "questions",
-    "asked.jsonl",
-    (reading.BUNDLED / "minibench.jsonl").read_text(),
-    None,
-  ),
-}
-EDITS = {
-  "policy.json": ('"steps": ', '"steps": 1'),
-  "own_rule.py": ("return", "\n  return"),
-  "asked.jsonl": ("?", "??"),
-}
+RULE = """
+from tv_jax.verifiers import VERIFIERS
+print("noise")
+def decide(*given):
+  return VERIFIERS["token_level"].decide(*given)
+"""
 LEFT = """
 import pathlib, sys
 from launch.units import Unit, left
@@ -236,13 +195,17 @@ def finished(folder, **fields):
 
 
 def test_what_is_made_of_something_else_by_now_is_left(tmp_path, monkeypatch):
+  """All that can change is in tests/test_sources.py."""
   monkeypatch.chdir(tmp_path)
   monkeypatch.setenv("PYTHONPATH", str(ROOT))
-  for name, (_, _, text, _) in MADE_OF.items():
-    (tmp_path / name).write_text(text)
-  made = [finished(tmp_path / "same", seeds=(0,))]
-  for name, (field, value, _, _) in MADE_OF.items():
-    made.append(finished(tmp_path / f"of-{name}", **{field: value}))
+  tree, rule = tmp_path / "tree.json", tmp_path / "own_rule.py"
+  tree.write_text("[-1, 0]")
+  rule.write_text(RULE)
+  made = [
+    finished(tmp_path / "same", seeds=(0,)),
+    finished(tmp_path / "of-tree", trees="tree.json"),
+    finished(tmp_path / "of-rule", verifiers="own_rule:decide"),
+  ]
 
   def left():
     command = [sys.executable, "-c", LEFT, *made]
@@ -250,12 +213,14 @@ def test_what_is_made_of_something_else_by_now_is_left(tmp_path, monkeypatch):
     return done.stdout.split()
 
   assert left() == []
-  for name, (_, _, text, edited) in MADE_OF.items():
-    changed = edited or text.replace(*EDITS[name], 1)
-    assert changed != text
-    (tmp_path / name).write_text(changed)
+  tree.write_text("[-1, 0, 0]")
+  rule.write_text(f"{RULE}\n# changed\n")
+  assert left() == ["of-tree", "of-rule"]
   (made[0] / "config.json").unlink()  # nobody knows: it is started
-  assert left() == [one.name for one in made]
+  assert left() == ["same", "of-tree", "of-rule"]
+
+
+DEEP = b"[" * 100_000
 
 
 def test_tries_are_read_as_they_are_written(tmp_path):
@@ -264,8 +229,10 @@ def test_tries_are_read_as_they_are_written(tmp_path):
   tries.begin(tmp_path, "a", 3, "0,1")
   assert tries.last(tmp_path).alive
   tries.end(tmp_path, -9)
-  with (tmp_path / tries.FILE).open("a") as file:
-    file.write('{"id": "a", "be')  # torn
+  with (tmp_path / tries.FILE).open("ab") as file:
+    for odd in (DEEP, b'"begin"', b"[1]", b'{"begin": 1}', b'{"begin": "x"}'):
+      file.write(odd + b"\n")
+    file.write(b'{"id": "a", "be')  # torn
   tries.begin(tmp_path, "a", 5, None)
   first, second = tries.read(tmp_path)
   assert (first.id, first.answers, first.devices) == ("a", 3, "0,1")
@@ -275,7 +242,9 @@ def test_tries_are_read_as_they_are_written(tmp_path):
   child = subprocess.Popen([sys.executable, "-c", ""])
   child.wait()
   assert not second._replace(pid=child.pid).alive
-  assert second._replace(pid=child.pid, host="elsewhere").alive
+  lost = second._replace(pid=child.pid, host="elsewhere")
+  assert lost.alive  # nobody hears how it ended
+  assert not lost._replace(given_up=True).alive
 
 
 def test_an_engine_that_is_not_here_is_a_line(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from configs import common, llama2_68m_7b, llama3_1b_8b, quickstart
+from configs import common, llama2_68m_7b, llama3_1b_8b
 from experiments import paper
 from launch import estimates
 from launch import models as models_lib
@@ -118,6 +118,7 @@ def test_every_pair_of_configs_is_known(name):
     ({"trees": "kary:9x99"}, "4096 are the most that a tree may have"),
     ({"trees": "missing.json"}, "missing.json cannot be read"),
     ({"batch_size": "3"}, "batch_size"),
+    ({"batch_size": "none"}, "batch_size"),
   ],
 )
 def test_what_is_not_known_is_said(fields, words, tmp_path):
@@ -126,17 +127,13 @@ def test_what_is_not_known_is_said(fields, words, tmp_path):
     *above, field = name.split(".")
     place = raw[above[0]] if above else raw
     place[field] = value.format(folder=tmp_path)
+    if value == "none":
+      del place[field]
   found = estimates.of(common.ml_collections.ConfigDict(raw))
   assert found.memory is None
   assert words in found.memory_rests_on
   assert found.line.startswith("memory unknown (")
   assert "\n" not in found.line
-
-
-def test_a_config_that_lacks_a_field():
-  config = quickstart.get_config()
-  del config.batch_size
-  assert "batch_size" in estimates.of(config).line
 
 
 def hours(config=None, **fields):
@@ -146,8 +143,39 @@ def hours(config=None, **fields):
   return estimates.of(config)
 
 
-def test_hours_are_tokens_by_the_papers_speed():
-  found = hours(trees="chain:5", verifiers="traversal", plain=False, seeds=(0,))
+def seconds(table):
+  """Of a token in each cell of the paper's."""
+  speeds = [table.plain.mean]
+  for row in table.tokens_per_second.values():
+    speeds += [row.token_level.mean, row.traversal.mean]
+  assert len(speeds) == 7
+  return sum(1 / speed for speed in speeds)
+
+
+ONE = {"trees": "chain:5", "verifiers": "traversal", "plain": False}
+
+
+@pytest.mark.parametrize(
+  ("fields", "answers"),
+  [
+    ({}, 560 * 3),
+    ({"tasks": "qa"}, 80 * 3),
+    ({"tasks": "mt_bench rag"}, 240 * 3),
+    ({"per_task": 2}, 14 * 3),
+    ({"temperatures": (0.5, 1.0)}, 560 * 3 * 2),
+    # Five first turns of six tasks, and one for compiling; of one seed.
+    ({"timing.per_task": 5}, 560 * 3 + 31),
+  ],
+)
+def test_hours_are_tokens_by_the_papers_speeds(fields, answers):
+  for config, table in (
+    (llama3_1b_8b.get_config(), paper.LLAMA3),
+    (llama2_68m_7b.get_config(), paper.LLAMA2),
+  ):
+    wanted = answers * 1024 * seconds(table) / 3600
+    assert hours(config, **fields).hours == pytest.approx(wanted)
+  assert "37.3 to 71.2 tokens/s" in hours(config, **fields).line
+  found = hours(seeds=(0,), **ONE)
   assert found.hours == pytest.approx(560 * 1024 / 52.5 / 3600)
   assert found.line.endswith(
     "at most 3.0 h of decoding (at the paper's 52.5 tokens/s, batch 1, one RTX"
@@ -155,34 +183,12 @@ def test_hours_are_tokens_by_the_papers_speed():
   )
 
 
-def test_hours_are_of_all_cells():
-  table = paper.LLAMA2
-  speeds = [table.plain.mean]
-  for row in table.tokens_per_second.values():
-    speeds += [row.token_level.mean, row.traversal.mean]
-  assert len(speeds) == 7
-  config = llama2_68m_7b.get_config()
-  seconds = 560 * 1024 * 3 * sum(1 / speed for speed in speeds)
-  assert hours(config).hours == pytest.approx(seconds / 3600)
-  assert "37.3 to 71.2 tokens/s" in hours(config).line
-  both = hours(config, temperatures=(0.5, 1.0)).hours
-  assert both == pytest.approx(2 * seconds / 3600)
-
-
-def test_hours_of_some_questions_and_of_timing(tmp_path):
-  whole = hours().hours
-  assert hours(tasks="qa").hours == pytest.approx(whole * 80 / 560)
-  assert hours(tasks="mt_bench rag").hours == pytest.approx(whole * 240 / 560)
-  assert hours(per_task=2).hours == pytest.approx(whole * 14 / 560)
-  timed = estimates.of(llama3_1b_8b.get_config()).hours
-  # Five first turns of six tasks, and one for compiling; of one seed.
-  assert timed / whole == pytest.approx(1 + 31 / (560 * 3))
-  # The questions that are there are counted.
+def test_the_questions_that_are_there_are_counted(tmp_path):
   path = tmp_path / "own.jsonl"
   rows = [{"question_id": i, "category": "qa", "turns": ["a"]} for i in (1, 2)]
   path.write_text("".join(json.dumps(row) + "\n" for row in rows))
   found = hours(questions=str(path))
-  assert found.hours == pytest.approx(whole * 2 / 560)
+  assert found.hours == pytest.approx(hours().hours * 2 / 560)
   assert "published" not in found.line
   found = hours(questions=f"spec_bench:{path}")
   assert "is not Spec-Bench's question.jsonl" in found.hours_rest_on

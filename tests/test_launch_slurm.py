@@ -79,7 +79,7 @@ def test_a_record_is_of_who_holds_it_and_in_its_last_form(tmp_path, place):
 def test_tables_wait_for_all_that_are_queued(tmp_path, place):
   folder = tmp_path / "runs"
   submit(folder)
-  assert "--array=0-2" in told(place, 1)
+  assert "--array=0,1,2" in told(place, 1)
   assert "--dependency=afterany:1" in told(place, 2)
   # One has crashed: it is submitted again, and the tables after all.
   (place / "queue").write_text("1 0 RUNNING\n1 1 PENDING\n2 N/A PENDING\n")
@@ -99,7 +99,7 @@ def test_tables_wait_for_all_that_are_queued(tmp_path, place):
   # Tables that are being made are not disturbed, and made anew after them.
   (place / "queue").write_text("1 0 PENDING\n5 N/A RUNNING\n")
   submit(folder)
-  assert "--array=1-2" in told(place, 6)
+  assert "--array=1,2" in told(place, 6)
   assert "--dependency=afterany:1:5:6" in told(place, 7)
   assert (place / "cancelled").read_text().count("\n") == 1
 

@@ -6,9 +6,9 @@ r"""Has a judge grade the answers of finished runs, and prints its ratings.
     --judge_url=https://api.openai.com/v1 --judge_model=gpt-4o \
     --judge_key=JUDGE_KEY
 
-Any endpoint with OpenAI's chat completions will do, one's own as well. Every
-grade goes to grades.jsonl in the run's folder, with all that the judge said;
-the same command asks only for what is not there.
+Any endpoint with OpenAI's chat completions will do, a local server as well.
+Every grade goes to grades.jsonl in the run's folder, with the full reply. The
+same command asks only for grades that are missing.
 """
 
 from absl import flags, logging
@@ -38,15 +38,15 @@ _TIMEOUT = flags.DEFINE_float(
   "judge_timeout", 120.0, "Seconds that the endpoint may be silent."
 )
 _TASKS = cli.define_names("judge_tasks", "mt_bench", "Whose answers to grade.")
-# As other commands have it.
+# As in other commands.
 _WORKDIR = flags.DEFINE_string(
   "workdir", None, "The folder, in FOLDER's place."
 )
 flags.DEFINE_alias("tasks", _TASKS.name)
 
 
-def main(heard, arguments) -> int:
-  """Grades, and prints tables; 1 if grades are missing in the end."""
+def main(heard: cli.Heard, arguments: list[str]) -> int:
+  """Grades, and prints tables; returns 1 if grades are missing in the end."""
   logging.set_verbosity(logging.WARNING)
   folders = [*arguments, *filter(None, [_WORKDIR.value])]
   if len(folders) != 1:

@@ -87,7 +87,7 @@ def find(
 def show(
   found: Sequence[tuple[dict, Exam]], judge: str, runs: int, tasks
 ) -> None:
-  """Prints a table for each group of runs, and what is in them."""
+  """Prints a table for each group of runs, and what its columns are."""
   console = rich.console.Console(
     width=None if sys.stdout.isatty() else _WIDTH, highlight=False
   )

@@ -43,14 +43,14 @@ _SINGLE = re.compile(rf"(?<![\w\]\[)])\[\s*{_NUMBER}\s*\](?!\])")
 
 
 def messages(question: Question, answers: Sequence[str]) -> list[dict]:
-  """What to ask a judge of the last of a question's answers.
+  """Returns the chat that asks a judge about the last of a question's answers.
 
   Args:
     question: What was asked.
     answers: To its first turns.
 
   Returns:
-    A chat of one message: not all endpoints know of others.
+    One message: not all endpoints know a system's.
   """
   *earlier, last = answers
   turns = [*questions.conversation(question, earlier), last]
@@ -77,21 +77,21 @@ def messages(question: Question, answers: Sequence[str]) -> list[dict]:
 
 
 def _marked(name: str, text: str) -> str:
-  """A text between marks."""
+  """Returns a text between marks."""
   return f"=== begin: {name} ===\n{text}\n=== end: {name} ==="
 
 
 def digest(chat: Sequence[dict]) -> str:
-  """A short name for what is asked: another one for any other text."""
+  """Returns a short name of a chat; another text has another name."""
   text = json.dumps([*chat], sort_keys=True)
   return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def rating(reply: str) -> float | None:
-  """The rating in a judge's reply; None if there is none from 1 to 10.
+  """Returns the rating in a judge's reply; None if none is from 1 to 10.
 
-  The last one counts, for the explanation may quote others. Single brackets do
-  as well, but in the last line alone: [1] may be anything elsewhere.
+  The last one counts, for the explanation may quote others. Single brackets
+  count too, but in the last line alone: elsewhere [1] may be anything.
   """
   found = _DOUBLE.findall(reply)
   if not found:
