@@ -91,13 +91,13 @@ def main(heard, arguments) -> int:
 
 def _plan():
   """The cases by name; those that share a program stand together."""
-  rules = {name: resolve(name) for name in cli.split(_VERIFIERS.value)}
-  trees = {text: tree_lib.parse(text) for text in cli.split(_TREES.value)}
-  drafts = cli.split(_KINDS.value)
+  rules, trees, drafts, drawn = (
+    cli.split(flag.value) or []
+    for flag in (_VERIFIERS, _TREES, _KINDS, _PROPOSALS)
+  )
   for name in drafts:
     if name not in ("llama", "eagle"):
       raise ValueError(f"draft {name!r}: not one of llama, eagle")
-  drawn = {name: resolve_proposal(name) for name in cli.split(_PROPOSALS.value)}
   temperatures = cli.numbers(_TEMPERATURES, float, above=0)
   top_ps = cli.numbers(_TOP_P, float, above=0)
   if max(top_ps) > 1:
@@ -105,9 +105,9 @@ def _plan():
   cli.check_place(_OUT, ".md")
   plan = cases.grid(
     drafts=drafts,
-    trees=trees,
-    verifiers=rules,
-    proposals=drawn,
+    trees={text: tree_lib.parse(text) for text in trees},
+    verifiers={name: resolve(name) for name in rules},
+    proposals={name: resolve_proposal(name) for name in drawn},
     temperatures=temperatures,
     top_ps=top_ps,
   )

@@ -87,7 +87,7 @@ def grid(
   temperatures: Sequence[float],
   top_ps: Sequence[float],
 ) -> list[tuple[tuple[str, ...], Case]]:
-  """All combinations, named; those that share a program stand together."""
+  """Makes all combinations, named; those that share a program are together."""
   return [
     (
       (kind, shape, name, proposal, f"{temperature:g}", f"{top_p:g}"),
@@ -109,7 +109,7 @@ def grid(
 
 @functools.lru_cache
 def models(draft_kind: str) -> tuple[Model, Model | Head]:
-  """A target and a draft, which agree on nothing.
+  """Makes a target and a draft, which agree on nothing.
 
   Random weights, large enough that every token, position and feature matters.
   """
@@ -158,7 +158,7 @@ def _random(key, params):
 def request(
   case: Case, rows: int, seed: int, first: int = 0
 ) -> decoding.Request:
-  """Rows `first` and up, their prompts in turn."""
+  """Makes rows `first` and up, their prompts in turn."""
   width = max(map(len, PROMPTS))
   padded = [(*prompt, *[0] * (width + 1 - len(prompt))) for prompt in PROMPTS]
   which = np.arange(rows) % len(PROMPTS)
@@ -175,7 +175,7 @@ def request(
 
 
 def caches(case: Case, rows: int) -> decoding.Caches:
-  """Caches for a request."""
+  """Makes caches for a request."""
   slots = case.plan.slots(max(map(len, PROMPTS)) + 1, LENGTH)
   return decoding.Caches(
     *(model.init_cache(rows, slots) for model in models(case.draft_kind))
@@ -183,7 +183,7 @@ def caches(case: Case, rows: int) -> decoding.Caches:
 
 
 def params(case: Case) -> decoding.Params:
-  """Parameters for a request."""
+  """Returns the parameters for a request."""
   return decoding.Params(*(m.params for m in models(case.draft_kind)))
 
 
