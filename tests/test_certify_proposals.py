@@ -7,8 +7,9 @@ from scipy import stats
 
 from tests import faulty_proposals, quick
 from tv_jax import certify, tree
-from tv_jax.certify import draws, siblings
-from tv_jax.proposals import PROPOSALS, Proposal
+from tv_jax.certify import proposal as proposal_lib
+from tv_jax.certify import siblings
+from tv_jax.proposals import PROPOSALS
 
 FEW = certify.Settings(cases=9)
 
@@ -18,7 +19,8 @@ class TestEveryProposal:
   """Each entry of PROPOSALS, by being listed."""
 
   def test_is_sound_in_float64(self, name, x64):
-    found = certify.check_proposal(PROPOSALS[name], FEW, (2, 4))
+    # A family of 1000 has more tuples than can be enumerated.
+    found = certify.check_proposal(PROPOSALS[name], FEW, (2, 4, 1000))
     assert found.faults == ()
     assert found.sound
     assert found.sizes == (1, 2, 3, 4)
@@ -39,6 +41,7 @@ def test_planted_fault_is_caught(fault, x64):
   found = certify.check_proposal(proposal, FEW)
   assert not found.sound
   assert any(sign in text for text in found.faults), found.faults
+  assert not any("\n" in text for text in found.faults)
 
 
 def test_what_float32_loses_is_seen_in_float32():
@@ -63,31 +66,16 @@ def test_a_proposal_that_draws_wrongly_passes_no_exact_case(x64):
   assert certify.check("traversal", sound, tree.kary(2, 1), FEW).lossless
 
 
-def test_siblings_beyond_what_can_be_enumerated_are_left_out(x64):
-  proposal = PROPOSALS["with_replacement"]
-  found = certify.check_proposal(proposal, FEW._replace(cases=1), (1000,))
-  assert found.sound
-  assert found.sizes == (1, 2, 3)
-
-
 def test_a_large_vocabulary_hides_nothing(x64):
   wrong = faulty_proposals.sorted_by_id
   own = FEW._replace(cases=1, vocabulary=100)
   assert not certify.check_proposal(wrong, own).sound
 
 
-def test_a_law_that_is_no_multiple_of_q_is_refused_in_one_line(x64):
-  found = certify.check_proposal(faulty_proposals.flattened, FEW)
-  (fault,) = found.faults
-  assert "\n" not in fault
-  assert "rely on q_j = scale_j q" in fault
-
-
 def test_families_are_all_ways_to_draw_them():
   q = np.array([0.5, 0.25, 0.25, 0])
   own = siblings.family(PROPOSALS["without_replacement"], q, 2)
-  law = siblings.table(own)
-  assert law == {
+  assert own.table() == {
     (0, 1): 0.25,
     (0, 2): 0.25,
     (1, 0): 0.25 * (0.5 / 0.75),
@@ -98,6 +86,8 @@ def test_families_are_all_ways_to_draw_them():
 
 
 class TestTheBound:
+  """Chernoff's, on the chance of draws that are as far off."""
+
   def test_is_above_the_binomial_tails(self):
     n = 500
     for p in (1e-5, 0.01, 0.3, 0.5, 0.97, 1.0):
@@ -105,33 +95,26 @@ class TestTheBound:
       tails = 2 * np.minimum(
         stats.binom.cdf(x, n, p), stats.binom.sf(x - 1, n, p)
       )
-      bound = 2 * np.exp(-n * draws.divergence(x / n, np.full(n + 1, p)))
+      bound = 2 * np.exp(-n * proposal_lib.divergence(x / n, np.full(n + 1, p)))
       assert (bound >= np.minimum(tails, 1) * (1 - 1e-9)).all()
 
-  def test_right_draws_are_far_from_an_alarm(self):
+  def test_right_draws_are_far_from_an_alarm_and_wrong_ones_are_not(self):
     rng = np.random.default_rng(0)
-    own = siblings.family(
-      PROPOSALS["with_replacement"], np.array([0.6, 0.3, 0.1]), 2
-    )
+    q = np.array([0.6, 0.3, 0.1])
+    own = siblings.family(PROPOSALS["with_replacement"], q, 2)
     least = 1.0
     for _ in range(200):
       drawn = own.tokens[rng.choice(len(own.tokens), 2000, p=own.chance)]
-      looked, bound, _ = draws.judge(own, drawn)
+      looked, bound, _ = proposal_lib.judge(own, drawn)
       assert looked == 3 + 9
       least = min(least, looked * bound)
     assert least > 1e-4
-
-  def test_a_law_a_few_percent_off_is_seen(self):
-    rng = np.random.default_rng(1)
-    q = np.array([0.5, 0.3, 0.2])
-    own = siblings.family(PROPOSALS["with_replacement"], q, 1)
-    drawn = rng.choice(3, (4000, 1), p=[0.42, 0.34, 0.24])
-    _, bound, told = draws.judge(own, drawn)
+    drawn = rng.choice(3, (4000, 2), p=[0.52, 0.34, 0.14])
+    _, bound, told = proposal_lib.judge(own, drawn)
     assert bound < 1e-15
-    assert "gave (a)" in told
+    assert "gave (a)" in told or "gave (a, a)" in told
 
 
 def test_a_rule_with_a_shape_of_its_own_is_no_proposal():
   with pytest.raises(ValueError, match="give a name, module:name, or a Prop"):
     certify.check("traversal", jnp.zeros, "chain:1", FEW)
-  assert isinstance(faulty_proposals.sound, Proposal)

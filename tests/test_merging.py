@@ -1,3 +1,5 @@
+"""Merged laws: what is kept exactly, and how little rules are moved."""
+
 import functools
 
 import jax
@@ -11,7 +13,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import merging
-from tv_jax.verifiers import VERIFIERS, positive
+from tv_jax.verifiers import VERIFIERS
 
 V = 4096
 TREE = tree_lib.from_parents([-1, 0, 0, 1])
@@ -150,28 +152,17 @@ def test_rules_judge_alike_on_trees(proposal):
   assert shifts(TREE, rules, proposal).max() < WANTED
 
 
-def test_rules_judge_alike_on_chains():
-  found = shifts(tree_lib.chain(3), ("block",), "without_replacement")
-  assert 0 < found.max() < WANTED
+def test_rules_judge_alike_on_chains_if_bins_are_of_a_ratio(monkeypatch):
+  chain = tree_lib.chain(3), ("block",), "without_replacement"
+  assert 0 < shifts(*chain).max() < WANTED
 
-
-def test_bins_that_are_not_of_a_ratio_are_seen(monkeypatch):
   def at_random(q, p, bins):
     del p
     rng = np.random.default_rng(0)
     return jnp.asarray(rng.integers(0, len(bins) + 1, q.shape), jnp.int32)
 
   monkeypatch.setattr(merging, "_bins_of", at_random)
-  found = shifts(tree_lib.chain(3), ("block",), "without_replacement")
-  assert found.max() > 10 * WANTED
-
-
-def test_one_bin_is_too_few():
-  q, p = random_laws(2)
-  few = merging.EDGES[[0, -1]]
-  _, small_q, small_p = merge(TREE, TOKENS, q, p, bins=few)
-  whole = positive(p - q).sum(axis=1)
-  assert (positive(small_p - small_q).sum(axis=1) < 0.9 * whole).all()
+  assert shifts(*chain).max() > 10 * WANTED
 
 
 # Two children of the root, one child below each, and one below these.
@@ -198,8 +189,6 @@ def test_twins_share_an_alphabet():
       # Either's child has a place of its own in the laws of both.
       np.testing.assert_array_equal(small_q[twin, place], q[twin, row])
       np.testing.assert_array_equal(small_p[twin, place], p[twin, row])
-  same = branches_of(twins=True)
-  tokens, q, p = same
   again = merge(BRANCHES, tokens.at[4].set(700), q, p)[0]
   assert again[3] == again[4]
 
@@ -210,17 +199,3 @@ def test_without_twins_nothing_is_shared():
   alone = merge(BRANCHES, tokens, q, p, distinct=True)
   for ours, theirs in zip(shared, alone, strict=True):
     np.testing.assert_array_equal(ours, theirs)
-
-
-def test_a_rule_that_compares_across_twins_is_judged_right():
-  """How many different paths there are, which is no sum over one family."""
-
-  def paths(tokens):
-    first = tokens[1] == tokens[2]
-    return 4 - int(first & (tokens[3] == tokens[4]))
-
-  for fourth, wanted in ((700, 3), (4000, 4)):
-    tokens, q, p = branches_of(twins=True)
-    tokens = tokens.at[4].set(fourth)
-    assert paths(tokens) == wanted
-    assert paths(merge(BRANCHES, tokens, q, p)[0]) == wanted

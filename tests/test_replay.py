@@ -1,14 +1,14 @@
+"""Any rule on recorded cycles: lengths, the table, the command."""
+
 import dataclasses
 import pathlib
 import re
-import subprocess
-import sys
 
 import jax
 import numpy as np
 import pytest
 
-from tests import quick, test_cycles
+from tests import commands, quick, test_cycles
 from tv_jax import replay
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
@@ -54,19 +54,13 @@ def test_a_rule_without_a_stop_law_is_run(cycles):
   again = replay.expected_lengths(BARE, cycles, coins=runs)
   np.testing.assert_array_equal(own, again)
 
-
-def test_what_is_no_decision_is_a_plain_step_as_in_runs(cycles):
   def far(*arguments):
     made = BARE.decide(*arguments)
     return dataclasses.replace(made, node=made.node + 99)
 
+  # What is no decision is a plain step, as in runs.
   own = replay.expected_lengths(far, cycles, coins=2)
   np.testing.assert_array_equal(own, 1)
-
-
-def test_a_rule_for_chains_is_refused_on_a_tree(cycles):
-  with pytest.raises(ValueError, match="for chains only"):
-    replay.expected_lengths("block", cycles)
 
 
 def test_rows_are_paired_with_the_runs_own_rule(cycles):
@@ -83,21 +77,6 @@ def test_rows_are_paired_with_the_runs_own_rule(cycles):
   assert report.base_of(cycles, found) == "block"  # nothing ran here
 
 
-def command(*arguments, cwd):
-  return subprocess.run(
-    [sys.executable, "-m", "tv_jax.replay", *map(str, arguments)],
-    cwd=cwd,
-    env={
-      "JAX_PLATFORMS": "cpu",
-      "PYTHONPATH": str(pathlib.Path(replay.__file__).parents[2]),
-      "PATH": "",
-    },
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-
-
 RULE = """
 from tv_jax.verifiers import VERIFIERS
 
@@ -110,46 +89,44 @@ def broken(tree, proposal, tokens, q, p, eta):
 """
 
 
+def run(folder, *arguments):
+  test_cycles.write(folder / "a.npz")
+  (folder / "mine.py").write_text(RULE)
+  return commands.run(*arguments, program="tv_jax.replay", cwd=folder)
+
+
 def test_the_command_prints_a_table(tmp_path):
-  test_cycles.write(tmp_path / "a.npz")
-  (tmp_path / "mine.py").write_text(RULE)
   rules = "--verifier=token_level_loop,mine:decide"
-  run = command("a.npz", rules, "--coins=9", cwd=tmp_path)
-  assert run.returncode == 0, run.stderr
-  assert "a.npz: 3 cycles of 3 items, without_replacement" in run.stdout
-  assert re.search(r"mine:decide .* 9 runs", run.stdout)
-  assert re.search(r"token_level_loop .* stop law", run.stdout)
+  done = run(tmp_path, "a.npz", rules, "--coins=9", "--bound")
+  assert done.returncode == 0, done.stderr
+  assert "a.npz: 3 cycles of 3 items, without_replacement" in done.stdout
+  assert re.search(r"mine:decide .* 9 runs", done.stdout)
+  assert re.search(r"token_level_loop .* stop law", done.stdout)
+  assert re.search(r"at most .* 100 ", done.stdout)
+  assert report.BOUND in done.stdout
 
 
 @pytest.mark.parametrize(
   ("arguments", "message"),
   quick.shorter(
     [
+      (["a.npz", "--verifier=mine:broken"], "2 1): TypeError: two lines"),
       (["b.npz"], "b.npz cannot be read (No such file"),
       ([], "give the files to replay"),
-      (["a.npz", "--verifier=oak"], "verifier 'oak': not one of"),
-      (["a.npz", "--verifier=mine:nothing"], "mine has no 'nothing'"),
-      (
-        ["a.npz", "--verifier=mine:broken"],
-        "depth 2: 1 2 1): TypeError: two lines",
-      ),
-      (["a.npz", "--verifier=block"], "a.npz: verifier 'block' is defined for"),
       (["a.npz", "--verifier=oak,"], "verifier 'oak': not one of"),
+      (["a.npz", "--verifier=block"], "a.npz: verifier 'block' is defined for"),
       (["a.npz", "--coins=0"], "--coins=0: give 1 or more"),
-      (["a.npz", "--speed=3"], "Unknown command line flag 'speed'"),
     ]
   ),
   ids=str,
 )
 def test_the_command_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
-  test_cycles.write(tmp_path / "a.npz")
-  (tmp_path / "mine.py").write_text(RULE)
-  run = command(*arguments, cwd=tmp_path)
-  assert run.returncode == 2
-  assert run.stdout == ""
-  assert run.stderr.startswith("tv_jax.replay: ")
-  assert message in run.stderr
-  assert run.stderr.count("\n") == 1
+  done = run(tmp_path, *arguments)
+  assert done.returncode == 2
+  assert done.stdout == ""
+  assert done.stderr.startswith("tv_jax.replay: ")
+  assert message in done.stderr
+  assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parity

@@ -9,28 +9,17 @@ import numpy as np
 
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
-from tv_jax.certify import bound, cases, drafts, exact
+from tv_jax.certify import exact
 from tv_jax.certify.cases import Case, num_contexts
 from tv_jax.certify.certificate import (
   check,
-  check_size,
   enumerable,
   smallest_failure,
 )
 from tv_jax.certify.exact import Outcome
 from tv_jax.certify.findings import Check, Failure, Settings
 from tv_jax.certify.proposal import ProposalCheck, check_proposal
-from tv_jax.certify.report import (
-  BOUND_LEGEND,
-  LEGEND,
-  PROPOSAL_LEGEND,
-  SAMPLED_LEGEND,
-  proposal_table,
-  save_picture,
-  spell_out,
-  table,
-  text,
-)
+from tv_jax.certify.report import spell_out, table, text
 from tv_jax.engine import contract
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
@@ -80,28 +69,17 @@ def output_law(
 
 
 __all__ = [
-  "BOUND_LEGEND",
-  "LEGEND",
-  "PROPOSAL_LEGEND",
-  "SAMPLED_LEGEND",
   "Case",
   "Check",
   "Failure",
   "Outcome",
   "ProposalCheck",
   "Settings",
-  "bound",
-  "cases",
   "check",
   "check_proposal",
-  "check_size",
-  "drafts",
   "enumerable",
-  "exact",
   "num_contexts",
   "output_law",
-  "proposal_table",
-  "save_picture",
   "smallest_failure",
   "spell_out",
   "table",

@@ -9,6 +9,7 @@ import rich.console
 from absl import flags, logging
 
 from tv_jax import certify
+from tv_jax.certify import certificate, report
 from tv_jax.certify import plan as plan_lib
 from tv_jax.edge import cli, names, progress
 from tv_jax.proposals import PROPOSALS
@@ -70,7 +71,7 @@ def main(heard, arguments) -> int:
   )
   for row in plan.rows:  # before the first is worked on
     with _blaming(row):
-      certify.check_size(row.rule, row.proposal, row.tree, settings)
+      certificate.check_size(row.rule, row.proposal, row.tree, settings)
   logging.set_verbosity(logging.WARNING)
   jax.config.update("jax_enable_x64", not _F32.value)
   total = settings.cases * len(plan.rows) + len(plan.to_certify)
@@ -94,12 +95,12 @@ def main(heard, arguments) -> int:
         )
       rows.append((row, found))
   if proposals:
-    _show(certify.proposal_table(proposals), certify.PROPOSAL_LEGEND)
+    _show(report.proposal_table(proposals), report.PROPOSAL_LEGEND)
     print()
-  table = certify.table([(*row.names, check) for row, check in rows])
-  legend = [certify.LEGEND]
-  legend += [certify.BOUND_LEGEND] if _BOUND.value else []
-  legend += [certify.SAMPLED_LEGEND] if _SAMPLED.value else []
+  table = report.table([(*row.names, check) for row, check in rows])
+  legend = [report.LEGEND]
+  legend += [report.BOUND_LEGEND] if _BOUND.value else []
+  legend += [report.SAMPLED_LEGEND] if _SAMPLED.value else []
   _show(table, "\n".join(legend))
   for name, check in proposals:
     if not check.sound:
@@ -116,7 +117,7 @@ def main(heard, arguments) -> int:
     f" {time.monotonic() - started:.0f} s"
   )
   if _OUT.value:
-    certify.save_picture(table, _OUT.value)
+    report.save_picture(table, _OUT.value)
   return int(sound < len(proposals) or good < len(rows))
 
 
@@ -154,7 +155,7 @@ def _show(table, legend):
   if console.is_terminal:
     console.print(table)
   else:
-    print(certify.text(table))
+    print(report.text(table))
   print(legend)
 
 
@@ -167,7 +168,7 @@ def _explain(row, check, settings):
   )
   what = "; smallest failing case" if failure.case else ""
   print(f"\n{check.verdict}: {', '.join(row.names)}{what}:")
-  print(certify.spell_out(failure))
+  print(report.spell_out(failure))
 
 
 if __name__ == "__main__":

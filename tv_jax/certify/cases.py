@@ -20,12 +20,12 @@ class Case(NamedTuple):
 
 
 def below(context, token, V: int):
-  """The context that a token leads to."""
+  """Returns the context that a token leads to."""
   return context * V + token + 1
 
 
 def num_contexts(V: int, depth: int) -> int:
-  """How many contexts have at most `depth` tokens."""
+  """Returns how many contexts have at most `depth` tokens."""
   return (V ** (depth + 1) - 1) // (V - 1)
 
 
@@ -97,7 +97,7 @@ KINDS = {
 
 
 def generate(seed: int, count: int, V: int, contexts: int) -> list[Case]:
-  """`count` cases: of each kind in turn, and of all kinds mixed."""
+  """Makes `count` cases: of each kind in turn, and of all kinds mixed."""
   cases = []
   kinds = [*KINDS, "mixed"]
   for index in range(count):

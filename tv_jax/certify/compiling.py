@@ -7,7 +7,7 @@ import numpy as np
 
 
 def jit(function):
-  """`jax.jit` that skips LLVM's optimisation on a CPU.
+  """Compiles as `jax.jit` does, but on a CPU without LLVM's optimisation.
 
   A certificate spends its time compiling, not running. XLA's own passes, which
   decide what is computed in which order, are as ever.
@@ -19,7 +19,7 @@ def jit(function):
 
 
 def in_pieces(function: Callable, size: int | None, *trees):
-  """A function's results on all rows, from `size` rows at a time.
+  """Computes a function's results on all rows, `size` rows at a time.
 
   Args:
     function: Of `size` rows of each, to a tree of as many rows.

@@ -90,15 +90,15 @@ def make_runner(
   compiled = compiling.jit(jax.vmap(each_pattern))
   stop_law = verifier.stop_law and stop_laws(verifier, proposal, tree)
 
-  def on_drafts(topology, tokens, q, p):
+  def on_drafts(*given):
     """What is decided under each pattern of coins, and the stop law."""
 
     def at(eta):
-      made = compiled(topology, tokens, q, p, eta)
-      return [
-        *map(np.asarray, (made.node, made.residual, made.accept, made.fault))
-      ]
+      made = compiled(*given, eta)
+      made = made.node, made.residual, made.accept, made.fault
+      return [*map(np.asarray, made)]
 
+    _, tokens, *_ = given
     eta = np.broadcast_to(patterns, (len(tokens), *patterns.shape))
     first = at(eta)
     decided = _Decided(
@@ -106,24 +106,25 @@ def make_runner(
       honest=_same(first, at(_at_the_edge(eta, first[2]))),
       closed=_same(first, at(_on_its_side(eta, first[2], high))),
     )
-    return decided, stop_law and stop_law(topology, tokens, q, p)
+    return decided, stop_law and stop_law(*given)
 
   def run(case: cases_lib.Case) -> Outcome:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
     drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
-
-    decided, stop = compiling.in_pieces(
-      lambda topology, tokens, context: on_drafts(
-        topology, tokens, q[context], p[context]
-      ),
-      chunk,
-      drafts.topology,
-      drafts.tokens,
-      drafts.context,
-    )
+    decided, stop = _on_all(drafts, on_drafts, chunk, q, p)
     return _judge(tree, drafts, decided, patterns == 0, stop, p)
 
   return run
+
+
+def _on_all(drafts, function, chunk, q, p):
+  """What a function of topologies, tokens, q and p gives of all drafts."""
+
+  def piece(topology, tokens, context):
+    return function(topology, tokens, q[context], p[context])
+
+  given = drafts.topology, drafts.tokens, drafts.context
+  return compiling.in_pieces(piece, chunk, *given)
 
 
 def _on_its_side(eta, accept, high):
@@ -155,16 +156,7 @@ def make_lengths(
 
   def run(case: cases_lib.Case, drafts: drafts_lib.Drafts) -> float:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-
-    stop = compiling.in_pieces(
-      lambda topology, tokens, context: stop_law(
-        topology, tokens, q[context], p[context]
-      ),
-      _DRAFTS,
-      drafts.topology,
-      drafts.tokens,
-      drafts.context,
-    )
+    stop = _on_all(drafts, stop_law, _DRAFTS, q, p)
     return float(drafts.chance @ (stop.astype(float) @ (tree.depth + 1.0)))
 
   return run

@@ -1,5 +1,6 @@
 """What the certificate prints: the table, and a failing case spelled out."""
 
+import functools
 import io
 import re
 from collections.abc import Iterable
@@ -11,38 +12,10 @@ import rich.table
 
 from tv_jax.certify import words
 from tv_jax.certify.cases import below, num_contexts
-from tv_jax.certify.draws import ALARM
 from tv_jax.certify.findings import Check, Failure
-from tv_jax.certify.proposal import ProposalCheck
+from tv_jax.certify.proposal import ALARM, ProposalCheck
 from tv_jax.edge import disk
 from tv_jax.tree import ROOT, Tree
-
-_COLUMNS = (
-  "verifier",
-  "proposal",
-  "tree",
-  "check",
-  "largest error",
-  "allowed",
-  "length",
-  "over token_level",
-  "shorter in",
-  "verdict",
-)
-# Beside the length, where it was asked for.
-_POSSIBLE = "of what is possible"
-
-_PROPOSAL_COLUMNS = (
-  "proposal",
-  "siblings",
-  "tuples",
-  "error of laws",
-  "allowed",
-  "draws",
-  "chance",
-  "alarm below",
-  "verdict",
-)
 
 PROPOSAL_LEGEND = """\
 error of laws  of `laws` against `following`, relative, the largest over all
@@ -72,58 +45,55 @@ possible       drafts, by linear programme; known where these are enumerated"""
 
 
 def table(rows: Iterable[tuple[str, str, str, Check]]) -> rich.table.Table:
-  """The rows (verifier, proposal, tree, what was found) as a table."""
+  """Makes a table of rows (verifier, proposal, tree, what was found)."""
   rows = [*rows]
   asked = any(not np.isnan(row[-1].possible) for row in rows)
-  result = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
-  for column in _COLUMNS:
-    result.add_column(column, overflow="fold")
-    if asked and column == "length":
-      result.add_column(_POSSIBLE, overflow="fold")
-  for *names, check in rows:
-    colour = "" if check.lossless else "[bold red]"
-    numbers = _numbers(check)
-    if asked:
-      numbers.insert(4, _share(check))
-    result.add_row(*names, *numbers, f"{colour}{check.verdict}")
-  return result
+  heading = [
+    *("verifier", "proposal", "tree", "check", "largest error", "allowed"),
+    *("length", *["of what is possible"] * asked),
+    *("over token_level", "shorter in", "verdict"),
+  ]
+  return _table(
+    heading,
+    [(*names, *_numbers(check, asked)) for *names, check in rows],
+    [(check.verdict, check.lossless) for *_, check in rows],
+  )
 
 
-def _numbers(check):
+def _numbers(check, asked):
   """The columns between the names and the verdict."""
   if not check.cases:
-    return [check.method, *"-----"]
+    return [check.method, *["-"] * (5 + asked)]
   sampled = check.method != "exact"
+  shorter = f"{check.shorter}/{check.cases}"
+  if check.shorter:
+    shorter += f", {check.shortfall:.1e}"
+  # Of a rule that is not lossless, the share says nothing.
+  known = check.lossless and not np.isnan(check.possible)
+  share = f"{check.expected / check.possible:.2%}" if known else "-"
   return [
     f"{check.method}, {check.cases} cases",
     f"{check.distance:.1f} sigma" if sampled else f"{check.distance:.1e}",
     check.bound,
     f"{check.expected:.4f}",
+    *[share] * asked,
     f"{round(check.gain, 4) + 0.0:+.2%}",
-    "-"  # of what is realised a case is shorter by chance
-    if check.sampled
-    else f"{check.shorter}/{check.cases}"
-    + (f", {check.shortfall:.1e}" if check.shorter else ""),
+    # Of what is realised a case is shorter by chance.
+    "-" if check.sampled else shorter,
   ]
-
-
-def _share(check):
-  """Of what any lossless rule could gain; of another rule it says nothing."""
-  broken = check.failure is not None
-  if broken or np.isnan(check.possible):
-    return "-"
-  return f"{check.expected / check.possible:.2%}"
 
 
 def proposal_table(
   rows: Iterable[tuple[str, ProposalCheck]],
 ) -> rich.table.Table:
-  """The proposals by name, and what was found, as a table."""
-  result = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
-  for column in _PROPOSAL_COLUMNS:
-    result.add_column(column, overflow="fold")
-  for name, check in rows:
-    result.add_row(
+  """Makes a table of proposals by name, and what was found."""
+  rows = [*rows]
+  heading = [
+    *("proposal", "siblings", "tuples", "error of laws", "allowed"),
+    *("draws", "chance", "alarm below", "verdict"),
+  ]
+  cells = [
+    (
       name,
       " ".join(map(str, check.sizes)) or "-",
       str(check.tuples),
@@ -132,20 +102,31 @@ def proposal_table(
       str(check.draws),
       f"{check.chance:.0e}" if check.chance < 1 else "1",
       f"{ALARM:g}",
-      "SOUND" if check.sound else "[bold red]WRONG",
     )
+    for name, check in rows
+  ]
+  sound = [(("WRONG", "SOUND")[check.sound], check.sound) for _, check in rows]
+  return _table(heading, cells, sound)
+
+
+def _table(heading, cells, verdicts):
+  result = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
+  for column in heading:
+    result.add_column(column, overflow="fold")
+  for row, (verdict, good) in zip(cells, verdicts, strict=True):
+    result.add_row(*row, verdict if good else f"[bold red]{verdict}")
   return result
 
 
 def text(renderable) -> str:
-  """What rich would print, as plain text of any width."""
+  """Returns what rich would print, as plain text of any width."""
   buffer = io.StringIO()
   rich.console.Console(file=buffer, width=400).print(renderable)
   return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
 
 
 def save_picture(renderable, path: str) -> None:
-  """The same as an SVG file."""
+  """Saves it as an SVG file."""
   console = rich.console.Console(file=io.StringIO(), record=True, width=150)
   console.print(renderable)
   picture = console.export_svg(title="python -m tv_jax.certify")
@@ -155,32 +136,45 @@ def save_picture(renderable, path: str) -> None:
 
 
 def spell_out(failure: Failure) -> str:
-  """The case, its laws, what is broken, and where the law goes wrong."""
+  """Tells the case, its laws, what is broken, and where the law goes wrong."""
   tree, case = failure.tree, failure.case
-  if case is None:
-    known = isinstance(tree, Tree)
-    lines = [f"tree {list(tree.parents)} (parents)" if known else repr(tree)]
-    return "\n".join(lines + [f"  fault: {fault}" for fault in failure.faults])
+  where = repr(tree)
+  if isinstance(tree, Tree):
+    where = f"tree {list(tree.parents)} (parents)"
+  faults = [f"  fault: {fault}" for fault in failure.faults]
+  if case is None or failure.law is None or failure.target is None:
+    return "\n".join([where, *faults])
   V = case.p.shape[1]
   lines = [
-    f"tree {list(tree.parents)} (parents), vocabulary"
-    f" {' '.join(words.name(token) for token in range(V))}, case of kind"
+    f"{where}, vocabulary {' '.join(map(words.name, range(V)))}, case of kind"
     f" {case.kind!r}",
+    *faults,
+    f"  the output's law is {_law(failure)}",
   ]
-  lines += [f"  fault: {fault}" for fault in failure.faults]
-  lines.append(f"  the output's law is {_law(failure)}")
-  length = round(np.log(len(failure.law)) / np.log(V))
   if len(case.p) == num_contexts(V, tree.max_depth):
-    for path in _paths(V, tree.max_depth):
-      context = ROOT
-      for token in path:
-        context = below(context, token, V)
-      lines.append(
-        f"  after {words.word(path):6} p = {words.row(case.p[context])}"
-        f"   q = {words.row(case.q[context])}"
-      )
-  if failure.law_broken:
-    lines += _where(failure, V, length)
+    for length in range(tree.max_depth + 1):
+      for path in np.ndindex(*(V,) * length):
+        context = functools.reduce(lambda c, t: below(c, t, V), path, ROOT)
+        lines.append(
+          f"  after {words.word(path):6} p = {words.row(case.p[context])}"
+          f"   q = {words.row(case.q[context])}"
+        )
+  if not failure.law_broken:
+    return "\n".join(lines)
+  worst = int(np.abs(failure.law - failure.target).argmax())
+  length = round(np.log(len(failure.law)) / np.log(V))
+  path = np.unravel_index(worst, (V,) * length)
+  lines.append(
+    f"  the output begins {words.word(path)} with probability"
+    f" {failure.law[worst]:.9g}, under the target {failure.target[worst]:.9g}:"
+    f" {failure.law[worst] - failure.target[worst]:+.2g}"
+  )
+  if failure.tokens is not None:
+    names = [".", *map(words.name, failure.tokens[1:])]
+    lines.append(
+      f"  a draft on the way there: tokens [{' '.join(names)}], accepted node"
+      f" 0 to {len(names) - 1} with chances {words.numbers(failure.stop)}"
+    )
   return "\n".join(lines)
 
 
@@ -192,26 +186,3 @@ def _law(failure):
     more = "; for noise that is no coin there is --sampled" if how else ""
     return f"the target's{how}{more}"
   return f"{failure.distance:.2g} from the target's (total variation){how}"
-
-
-def _where(failure, V, length):
-  """Where the law goes wrong."""
-  worst = int(np.abs(failure.law - failure.target).argmax())
-  path = np.unravel_index(worst, (V,) * length)
-  lines = [
-    f"  the output begins {words.word(path)} with probability"
-    f" {failure.law[worst]:.9g}, under the target {failure.target[worst]:.9g}:"
-    f" {failure.law[worst] - failure.target[worst]:+.2g}"
-  ]
-  if failure.tokens is not None:
-    names = [".", *map(words.name, failure.tokens[1:])]
-    lines.append(
-      f"  a draft on the way there: tokens [{' '.join(names)}], accepted node"
-      f" 0 to {len(names) - 1} with chances {words.numbers(failure.stop)}"
-    )
-  return lines
-
-
-def _paths(V, depth):
-  for length in range(depth + 1):
-    yield from np.ndindex(*(V,) * length)

@@ -6,24 +6,24 @@ from tv_jax.proposals import INVALID
 
 
 def name(token) -> str:
-  """A token."""
+  """Names a token."""
   if token == INVALID:
     return "INVALID"
   return chr(ord("a") + token) if token < 26 else f"<{token}>"
 
 
 def word(path) -> str:
-  """Tokens in a row."""
+  """Writes tokens in a row."""
   return repr("".join(name(int(token)) for token in path))
 
 
 def siblings(drawn) -> str:
-  """Tokens that were drawn one after the other."""
+  """Writes tokens that were drawn one after the other."""
   return f"({', '.join(name(int(token)) for token in drawn)})"
 
 
 def row(law) -> str:
-  """A law; of a long one, what is not 0."""
+  """Writes a law; of a long one, what is not 0."""
   if len(law) > 8:
     own = np.flatnonzero(law)
     return "{" + ", ".join(f"{name(t)}: {law[t]:.6g}" for t in own) + "}"
@@ -31,5 +31,5 @@ def row(law) -> str:
 
 
 def numbers(values) -> str:
-  """Numbers in a row."""
+  """Writes numbers in a row."""
   return "[" + " ".join(f"{x:.6g}" for x in values) + "]"

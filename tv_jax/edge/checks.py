@@ -23,6 +23,8 @@ from tv_jax.edge.reading import brief
 
 Check = Callable[[Any, str, list[str]], Any]
 
+# NumPy's names of an array's kinds.
+_KINDS = {"integers": "iu", "numbers": "iuf", "floats": "f", "texts": "U"}
 # What an axis of an array can have.
 MOST = 2**31 - 1
 _LARGEST = sys.float_info.max
@@ -144,6 +146,38 @@ def optional(check: Check) -> Check:
   return lambda value, where, faults: (
     None if value is None else check(value, where, faults)
   )
+
+
+def array(kind: str, *shape: int | None) -> Check:
+  """Checks a NumPy array of this shape; None stands for any size.
+
+  Args:
+    kind: "integers", which become int64; "numbers", which must be finite and
+      become float32; "floats" or "texts", which stay as they are.
+    *shape: The size of each axis.
+  """
+  sizes = ", ".join("any" if n is None else str(n) for n in shape)
+
+  def check(value, where, faults):
+    fits = value.dtype.kind in _KINDS[kind] and len(shape) == value.ndim
+    fits &= all(map(lambda n, own: n in (None, own), shape, value.shape))
+    if not fits:
+      own = f"{value.dtype}{[*value.shape]}"
+      faults.append(f"{where} is {own}: give {kind} [{sizes}]")
+      return None
+    if kind == "integers":
+      if (largest := value.max(initial=0)) > np.iinfo(np.int64).max:
+        faults.append(f"{where} holds {largest}: give integers of 64 bits")
+      return value.astype(np.int64)
+    if kind == "numbers":
+      found = value.astype(np.float32)
+      for place in np.argwhere(~np.isfinite(found))[:1]:
+        odd = f"{value[tuple(place)]}, at {place.tolist()}"
+        faults.append(f"{where} holds {odd}: give finite numbers")
+      return found
+    return value
+
+  return check
 
 
 def list_of(check: Check) -> Check:

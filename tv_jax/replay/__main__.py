@@ -1,14 +1,10 @@
 """Any verifier on recorded cycles: `python -m tv_jax.replay --help`."""
 
-import contextlib
-import time
-
 import rich.console
-import rich.progress
 from absl import flags, logging
 
 from tv_jax import proposals, replay
-from tv_jax.edge import cli
+from tv_jax.edge import cli, progress
 from tv_jax.replay import bound as bound_lib
 from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report
@@ -38,9 +34,6 @@ _BOUND = flags.DEFINE_bool(
   " each rule gains.",
 )
 
-# A progress bar appears when the work takes longer than this.
-_PATIENCE = 2.0
-
 
 def main(heard, paths) -> None:
   """Prints a table for each file."""
@@ -54,41 +47,33 @@ def main(heard, paths) -> None:
       raise ValueError(f"--{flag.name}={flag.value}: give {least} or more")
   logging.set_verbosity(logging.WARNING)
   # All files are checked before the first is worked on.
-  drawn = cli.only(_PROPOSALS)
-  drawn = drawn and proposals.resolve(drawn)
+  own = cli.only(_PROPOSALS)
+  drawn = proposals.resolve(own) if own else None
   files = {path: replay.load(path, drawn) for path in paths}
-  own = {path: _suiting(path, files[path], rules) for path in paths}
+  suiting = {}
   for path, cycles in files.items():
+    suiting[path] = {}
+    for name, rule in (rules or {x: VERIFIERS[x] for x in DEFAULT}).items():
+      reason = misfit(rule, cycles.tree, cycles.proposal)
+      if reason and rules:
+        raise ValueError(f"{path}: {reason}")
+      if not reason:
+        suiting[path][name] = rule
     if _BOUND.value and (reason := bound_lib.unknown(cycles)):
       raise ValueError(f"{path}: {reason}")
   for i, path in enumerate(files):
     print("\n" * (i > 0), end="")
-    _replay(path, files[path], own[path])
-
-
-def _suiting(path, cycles, rules):
-  """The rules to replay on a file: those asked for, or usual ones that suit."""
-  if rules is None:
-    usual = {name: VERIFIERS[name] for name in DEFAULT}
-    return {
-      name: rule
-      for name, rule in usual.items()
-      if not misfit(rule, cycles.tree, cycles.proposal)
-    }
-  for rule in rules.values():
-    if reason := misfit(rule, cycles.tree, cycles.proposal):
-      raise ValueError(f"{path}: {reason}")
-  return rules
+    _replay(path, files[path], suiting[path])
 
 
 def _replay(path, cycles, rules):
-  """One file: its table."""
+  """Prints the table of one file."""
   lengths, by = {}, {}
-  with _bar(len(rules) * len(cycles)) as tick:
+  with progress.bar(len(rules) * len(cycles)) as bar:
     for name, rule in rules.items():
       try:
         lengths[name] = lengths_lib.expected_lengths(
-          rule, cycles, coins=_COINS.value, seed=_SEED.value, tick=tick
+          rule, cycles, coins=_COINS.value, seed=_SEED.value, tick=bar.advance
         )
       except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
@@ -105,29 +90,6 @@ def _replay(path, cycles, rules):
     print(line)
   if bounds is not None:
     print(report.BOUND)
-
-
-@contextlib.contextmanager
-def _bar(total):
-  """A progress bar, which is shown when this takes long."""
-  progress = rich.progress.Progress(
-    *rich.progress.Progress.get_default_columns(),
-    console=rich.console.Console(stderr=True),
-    transient=True,
-  )
-  task = progress.add_task("replay", total=total)
-  started = time.monotonic()
-
-  def tick(count):
-    progress.advance(task, count)
-    if time.monotonic() - started > _PATIENCE:
-      progress.start()
-
-  try:
-    yield tick
-  finally:
-    if progress.live.is_started:  # else a stop prints an empty line
-      progress.stop()
 
 
 if __name__ == "__main__":

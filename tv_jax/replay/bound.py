@@ -1,6 +1,7 @@
 """An upper bound of what any lossless rule can gain, from drafts seen once.
 
-Axes: C cycles, N nodes, M nodes that have children, W alphabet.
+Axes: C cycles, N nodes, M nodes that have children, F families, k siblings,
+W alphabet.
 
 **The bound.** With T the set of contexts drafted, F(c) the chance that a rule
 accepts c or what is below it, and prices L(c) >= 0 of `certify.bound`,
@@ -24,7 +25,7 @@ together the mean U(c). They have, with A(root) = 1 and, for v's i-th child,
 
     A(child) = A(v) p(t_i) o_i for t_i in H(c); else 1, or 0 for a younger twin
 
-and o_i of `siblings.share`. So the mean over drafts of
+and o_i of `Siblings.share`. So the mean over drafts of
 
     1 + N(root) + sum of r(c) A(v) + max over v of sum of w(u)               (*)
     w(c) = 1 - L(c) - r(c) + N(c),   r(c) = L(c) N(c)
@@ -49,13 +50,14 @@ never merged. Up to that (*) is a bound; in files of whole laws it is one.
 """
 
 import itertools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from tv_jax.proposals import INVALID
 from tv_jax.replay.data import Cycles
-from tv_jax.replay.siblings import SIBLINGS
-from tv_jax.tree import NO_CHILD, ROOT, Adaptive
+from tv_jax.tree import NO_CHILD, ROOT, Tree
 
 # What P(a child is not in H) counts for at the root, and by what factor more
 # in each level below. The first ones are a chain's.
@@ -64,10 +66,12 @@ _SCALES = tuple(itertools.product((1.0, 1.2, 1.5), (1.0, 0.85, 0.7)))
 _LARGEST = 1 << 11
 # Cycles of which a family's laws are looked at together.
 _CHUNK = 1 << 11
+# At which the race of siblings drawn without replacement is looked at.
+_TIMES = np.geomspace(0.03, 1e6, 64)
 
 
 def upper_bounds(cycles: Cycles) -> np.ndarray:
-  """[C] of which the mean is no less than any lossless rule's mean length.
+  """Returns [C] whose mean no lossless rule's mean length exceeds.
 
   One cycle's says nothing of that cycle: it is the mean that is a bound. The
   scales are chosen on one half of the items for the other one, so that no
@@ -91,8 +95,8 @@ def upper_bounds(cycles: Cycles) -> np.ndarray:
 
 
 def unknown(cycles: Cycles) -> str | None:
-  """Why no bound is known; None: one is."""
-  if isinstance(cycles.tree, Adaptive):
+  """Says why no bound is known; None: one is."""
+  if not isinstance(cycles.tree, Tree):
     return (
       "a bound is known for trees that are known beforehand, and the tree is"
       f" {cycles.tree!r}: leave out --bound"
@@ -116,10 +120,11 @@ def unknown(cycles: Cycles) -> str | None:
 
 
 class Families:
-  """What does not depend on the scales, in float64, by node or by family."""
+  """All that does not depend on the scales, in float64, by node or family."""
 
   def __init__(self, cycles: Cycles):
     """Looks at all laws once."""
+    assert isinstance(cycles.tree, Tree)
     tree = self.tree = cycles.tree
     self.how = SIBLINGS[cycles.proposal.name]
     self.drawn = cycles.tokens != INVALID
@@ -154,7 +159,7 @@ class Families:
         self.drafted[rows, below] = self.how.drafted(q, q_at, k)
 
   def bounds(self, scale: float, factor: float) -> np.ndarray:
-    """(*) of each cycle."""
+    """Returns (*) of each cycle."""
     tree = self.tree
     held, after = self._choose(scale, factor)
     total, worth = 1 + after[:, ROOT], np.zeros(held.shape)
@@ -190,12 +195,12 @@ class Families:
   def _weights(self, depth, held):
     """[C, N] A for prices at a depth, and whether its means are U."""
     tree = self.tree
-    weight, sound = np.zeros(held.shape), np.ones(held.shape, bool)
+    weight, sound = np.zeros(held.shape), np.ones_like(held)
     weight[:, ROOT] = 1
     if depth == tree.max_depth:
       return weight, sound  # N is 0 there: all prices are
     ends = tree.inner[tree.depth[tree.inner] == depth]
-    reaches = tree.ancestors[ends].any(axis=0)
+    reaches = np.logical_or.reduce(tree.ancestors[ends])
     for node in tree.inner[tree.depth[tree.inner] < depth]:
       below = _children(tree, node)
       every = reaches[tree.depth == tree.depth[node] + 1].all()
@@ -233,3 +238,110 @@ def _eldest(tree, tokens, drawn):
         same &= drawn[:, node] & drawn[:, other]
         first[:, node] = np.where(same, first[:, other], first[:, node])
   return first == np.arange(len(tree))
+
+
+class Siblings(NamedTuple):
+  """One way to draw.
+
+  Attributes:
+    inverse: `(q [F, W], q_at [F, k], tokens [F, k], exists [F, k]) -> [F, k]`:
+      1 / q_i(t_i), and 0 where nothing was drawn.
+    elders: Whether an elder counts once more for each later draw, see `share`.
+    inside: `(q [F, W], k) -> [F, W + 1]`: the chance that all k children are
+      among the first tokens, by the number of these.
+    drafted: `(q [F, W], q_at [F, n], k) -> [F, n]`: the chance of a token to be
+      among k children.
+  """
+
+  inverse: Callable
+  elders: bool
+  inside: Callable
+  drafted: Callable
+
+  def share(self, inverse: np.ndarray, exists: np.ndarray) -> np.ndarray:
+    """Returns o [F, m] of the first m children: E[sum o_i x(t_i)] = sum of x.
+
+    With replacement each draw alone would do (Hansen and Hurwitz, 1943).
+    Without, draw i and what was drawn before (Des Raj, 1956):
+
+        x(t_1) + .. + x(t_(i-1)) + x(t_i) / q_i(t_i)
+
+    has that mean, given what was drawn before. This is the mean of all m.
+    """
+    m = inverse.shape[1]
+    later = (m - 1 - np.arange(m)) * self.elders
+    return np.where(exists, inverse + later, 0) / m
+
+
+def _inverse_with(q, q_at, tokens, exists):
+  del q, tokens
+  return np.where(exists, 1 / np.where(exists, q_at, 1), 0)
+
+
+def _inverse_without(q, q_at, tokens, exists):
+  """What is left of q is a sum, never 1 minus one."""
+  rest = q.copy()
+  row, place = np.nonzero(exists)
+  rest[row, tokens[row, place]] = 0
+  left = rest.sum(axis=1)[:, None] + q_at[:, ::-1].cumsum(axis=1)[:, ::-1]
+  left[:, 0] = 1  # the first one's law is q itself
+  return np.where(exists, left / np.where(exists, q_at, 1), 0)
+
+
+def _inside_with(q, k):
+  total = np.minimum(q.cumsum(axis=1), 1)
+  return np.concatenate([np.zeros((len(q), 1)), total], axis=1) ** k
+
+
+def _inside_without(q, k):
+  """A race, in which x arrives at rate q(x): k of them before any other one."""
+  if k == 1:
+    return _inside_with(q, k)
+  arrived = np.zeros((len(q), k, len(_TIMES)))  # P(i of them have), by time
+  arrived[:, 0] = 1
+  edges = np.append(0, np.sqrt(_TIMES[1:] * _TIMES[:-1]))[:, None]
+  left = q[:, ::-1].cumsum(axis=1)[:, ::-1]  # exactly 0 where nothing is left
+  left = np.append(left, np.zeros((len(q), 1)), axis=1)[:, 1:]
+  found = [np.zeros(len(q))]
+  for rate, others in zip(q.T, left.T, strict=True):
+    has = -np.expm1(-rate[:, None] * _TIMES)[:, None]
+    before = np.concatenate([np.zeros_like(has), arrived[:, :-1]], axis=1)
+    arrived = arrived * (1 - has) + before * has
+    alone = np.exp(-others * edges)  # no other one has, by time
+    ended = alone - np.append(alone[1:], np.zeros((1, len(q))), axis=0)
+    inside = (ended.T * (1 - arrived.sum(axis=1))).sum(axis=1)
+    found.append(np.where(others > 0, inside, 1))
+  return np.stack(found, axis=1)
+
+
+def _drafted_with(q, q_at, k):
+  del q
+  return 1 - (1 - q_at) ** k
+
+
+def _drafted_without(q, q_at, k):
+  """About: to have arrived when k are expected to have (Rosen, 1997)."""
+  if k == 1:
+    return q_at
+  low, high = np.zeros(len(q)), np.full(len(q), _TIMES[-1])
+  for _ in range(40):
+    middle = (low + high) / 2
+    few = -np.expm1(-q * middle[:, None]).sum(axis=1) < k
+    low, high = np.where(few, middle, low), np.where(few, high, middle)
+  return -np.expm1(-q_at * high[:, None])
+
+
+SIBLINGS = {
+  "without_replacement": Siblings(
+    inverse=_inverse_without,
+    elders=True,
+    inside=_inside_without,
+    drafted=_drafted_without,
+  ),
+  "with_replacement": Siblings(
+    inverse=_inverse_with,
+    elders=False,
+    inside=_inside_with,
+    drafted=_drafted_with,
+  ),
+}

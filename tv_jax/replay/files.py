@@ -3,41 +3,45 @@
 import json
 import math
 import zipfile
+from typing import Any
 
 import numpy as np
 
 from tv_jax.edge import disk, reading
 from tv_jax.models import memory
 from tv_jax.proposals import Proposal
-from tv_jax.replay import checks
-from tv_jax.replay.data import Cycles
+from tv_jax.replay.data import Cycles, from_arrays
+from tv_jax.tree import Adaptive
 
-# Arrays that are written only if there is something to write.
-_OPTIONAL = ("verifier", "temperature", "accepted")
+# Arrays that are fields as they are; of these some may be None.
+_FIELDS = (
+  *("tokens", "q", "p", "item", "cycle"),
+  *("verifier", "temperature", "accepted"),
+)
 _NAMES = (
   *("parents", "widths", "most", "proposal", "meta", "panel", "expected"),
-  *("tokens", "q", "p", "item", "cycle", *_OPTIONAL),
+  *_FIELDS,
 )
 
 
 def save(path, cycles: Cycles) -> None:
   """Writes a file, all of it or nothing."""
   tree = cycles.tree
-  if cycles.parents is None:
-    shape = {"parents": np.array(tree.parents, np.int32)}
-  else:
+  if isinstance(tree, Adaptive):
     shape = {
       "parents": np.asarray(cycles.parents, np.int32),
       "widths": np.array(tree.widths, np.int32),
       "most": np.array(tree.most, np.int32),
     }
-  arrays = shape | {
+  else:
+    shape = {"parents": np.array(tree.parents, np.int32)}
+  arrays: dict[str, Any] = shape | {
     "proposal": np.array(cycles.proposal.name),
     "meta": np.array(json.dumps(cycles.meta)),
     "panel": np.array([*cycles.expected], np.str_),
     "expected": np.array([*cycles.expected.values()], np.float32),
   }
-  for name in ("tokens", "q", "p", "item", "cycle", *_OPTIONAL):
+  for name in _FIELDS:
     if (value := getattr(cycles, name)) is not None:
       arrays[name] = np.asarray(value)
   with disk.whole(path) as file:
@@ -54,7 +58,7 @@ def load(path, proposal: Proposal | None = None) -> Cycles:
   """
   path = reading.regular(path)
   try:
-    return checks.cycles(_arrays(path), proposal)
+    return from_arrays(_arrays(path), proposal)
   except ValueError as error:
     raise ValueError(f"{path}: {error}") from None
 

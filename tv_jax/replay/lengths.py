@@ -28,7 +28,7 @@ def expected_lengths(
   seed: int = 0,
   tick: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
-  """What a rule expects to gain in each cycle, [C] float32.
+  """Returns what a rule expects to gain in each cycle, [C] float32.
 
   Arguments and errors are those of `stop_laws`.
   """
@@ -44,7 +44,7 @@ def stop_laws(
   seed: int = 0,
   tick: Callable[[int], None] = lambda count: None,
 ) -> np.ndarray:
-  """The chance of each node to be the accepted one, [C, N] float32.
+  """Returns the chance of each node to be the accepted one, [C, N] float32.
 
   That is by the rule's stop law, or else the share of runs.
 

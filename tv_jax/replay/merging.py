@@ -58,7 +58,7 @@ def size(
   bins=EDGES,
   distinct: bool = False,
 ) -> int:
-  """W."""
+  """Returns W."""
   return min(vocabulary, _places(tree, kept, distinct) + len(bins) + 1)
 
 
@@ -80,7 +80,7 @@ def merge(
   distinct: bool = False,
   topology: Topology | None = None,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-  """A drafted tree over merged alphabets.
+  """Makes a drafted tree's alphabets small.
 
   Args:
     tree: The tree, or what shaped it.
@@ -106,6 +106,7 @@ def merge(
   if size(tree, V, kept, bins, distinct) == V:
     return tokens, q, p
   known = topology or tree
+  assert not isinstance(known, Adaptive)
   children = jnp.asarray(known.children)[tree.inner]
   drawn = jnp.where(children == NO_CHILD, INVALID, tokens[children])
   weight = jnp.maximum(q, p)

@@ -29,7 +29,7 @@ were; what is best may be less. A share is the least that a rule reaches."""
 
 
 def base_of(cycles: Cycles, names: Iterable[str]) -> str:
-  """What all are compared with: the run's own rule, or else the first."""
+  """Returns what all are compared with: the run's own rule, or the first."""
   names = [*names]
   return cycles.verifier if cycles.verifier in names else names[0]
 
@@ -40,7 +40,7 @@ def rows(
   by: dict[str, str],
   bounds: np.ndarray | None = None,
 ) -> list[Row]:
-  """The rows, from lengths [C] by verifier and how each was found.
+  """Makes the rows from lengths [C] by verifier and how each was found.
 
   With bounds [C], each rule's share of their mean.
   """
@@ -71,7 +71,7 @@ def _share(own, bounds, item) -> Estimate:
 def table(
   cycles: Cycles, made: list[Row], bounds: np.ndarray | None = None
 ) -> rich.table.Table:
-  """The rows as a table; below them the bound, if there is one."""
+  """Makes the table of the rows; below them the bound, if there is one."""
   base = base_of(cycles, [row.name for row in made])
   asked = bounds is not None
   result = rich.table.Table(
@@ -95,7 +95,7 @@ def table(
 
 
 def describe(path, cycles: Cycles) -> str:
-  """What the file holds, in a line or two."""
+  """Says what the file holds, in a line or two."""
   lines = [
     f"{shown(path)}: {len(cycles)} cycles of {len(np.unique(cycles.item))}"
     f" items, {cycles.proposal.name} on {cycles.tree!r}"
@@ -111,7 +111,7 @@ def describe(path, cycles: Cycles) -> str:
 
 
 def check(cycles: Cycles, lengths: dict[str, np.ndarray]) -> str | None:
-  """Realised minus own expected length: 0 within its error, or a bug."""
+  """Says realised minus own expected length: 0 within its error, or a bug."""
   if cycles.accepted is None or cycles.verifier not in lengths:
     return None
   over = cycles.accepted - lengths[cycles.verifier]

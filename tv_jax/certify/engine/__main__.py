@@ -33,7 +33,7 @@ _PROPOSALS = cli.define_names(
 _TREES = cli.define_names(
   "trees", "chain:2 kary:2x2 branching:3,1", "As tree.parse reads them."
 )
-_KINDS = cli.define_names("draft_kinds", "independent eagle", "Kinds of draft.")
+_KINDS = cli.define_names("draft_kinds", "llama eagle", "Kinds of draft.")
 flags.DEFINE_alias("drafts", "draft_kinds")
 _TEMPERATURES = cli.define_names("temperatures", "0.5 1", "Above 0.")
 _TOP_P = cli.define_names("top_p", "1 0.8", "Truncations of both laws.")
@@ -91,13 +91,13 @@ def main(heard, arguments) -> int:
 
 def _plan():
   """The cases by name; those that share a program stand together."""
-  rules = {name: resolve(name) for name in cli.split(_VERIFIERS.value)}
-  trees = {text: tree_lib.parse(text) for text in cli.split(_TREES.value)}
-  drafts = cli.split(_KINDS.value)
+  rules, trees, drafts, drawn = (
+    cli.split(flag.value) or []
+    for flag in (_VERIFIERS, _TREES, _KINDS, _PROPOSALS)
+  )
   for name in drafts:
     if name not in ("independent", "eagle"):
       raise ValueError(f"draft {name!r}: not one of independent, eagle")
-  drawn = {name: resolve_proposal(name) for name in cli.split(_PROPOSALS.value)}
   temperatures = cli.numbers(_TEMPERATURES, float, above=0)
   top_ps = cli.numbers(_TOP_P, float, above=0)
   if max(top_ps) > 1:
@@ -105,9 +105,9 @@ def _plan():
   cli.check_place(_OUT, ".md")
   plan = cases.grid(
     drafts=drafts,
-    trees=trees,
-    verifiers=rules,
-    proposals=drawn,
+    trees={text: tree_lib.parse(text) for text in trees},
+    verifiers={name: resolve(name) for name in rules},
+    proposals={name: resolve_proposal(name) for name in drawn},
     temperatures=temperatures,
     top_ps=top_ps,
   )

@@ -88,7 +88,7 @@ def grid(
   temperatures: Sequence[float],
   top_ps: Sequence[float],
 ) -> list[tuple[tuple[str, ...], Case]]:
-  """All combinations, named; those that share a program stand together."""
+  """Makes all combinations, named; those that share a program are together."""
   return [
     (
       (kind, shape, name, proposal, f"{temperature:g}", f"{top_p:g}"),
@@ -110,7 +110,7 @@ def grid(
 
 @functools.lru_cache
 def models(draft_kind: str) -> tuple[Model, Model | Head]:
-  """A target and a draft, which agree on nothing.
+  """Makes a target and a draft, which agree on nothing.
 
   Random weights, large enough that every token, position and feature matters.
   """
@@ -157,7 +157,7 @@ def _random(key, params):
 
 
 def request(case: Case, rows: int, seed: int, first: int = 0) -> Request:
-  """Rows `first` and up, their prompts in turn."""
+  """Makes rows `first` and up, their prompts in turn."""
   width = max(map(len, PROMPTS))
   padded = [(*prompt, *[0] * (width + 1 - len(prompt))) for prompt in PROMPTS]
   which = np.arange(rows) % len(PROMPTS)
@@ -174,7 +174,7 @@ def request(case: Case, rows: int, seed: int, first: int = 0) -> Request:
 
 
 def caches(case: Case, rows: int) -> Caches:
-  """Caches for a request."""
+  """Makes caches for a request."""
   slots = case.plan.slots(max(map(len, PROMPTS)) + 1, LENGTH)
   return Caches(
     *(model.init_cache(rows, slots) for model in models(case.draft_kind))
@@ -182,7 +182,7 @@ def caches(case: Case, rows: int) -> Caches:
 
 
 def params(case: Case) -> Params:
-  """Parameters for a request."""
+  """Returns the parameters for a request."""
   return Params(*(m.params for m in models(case.draft_kind)))
 
 

@@ -21,10 +21,11 @@ from tv_jax.certify.engine.cases import LENGTH, PROMPTS, VOCABULARY, Case
 from tv_jax.engine import program, stages
 from tv_jax.models import cache as caches
 from tv_jax.models import mask
+from tv_jax.tree import Tree
 
 
 def law(case: Case) -> np.ndarray:
-  """[prompts, V^LENGTH] the target's law of the first tokens after each."""
+  """Returns [prompts, V^LENGTH] the law of the first tokens after each."""
   target, _ = cases.models(case.draft_kind)
   texts = np.array(
     [*itertools.product(range(VOCABULARY), repeat=LENGTH)], np.int32
@@ -44,7 +45,7 @@ def law(case: Case) -> np.ndarray:
 
 
 def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
-  """The largest difference of any law in any cycle from the one it should be.
+  """Finds the largest difference of any cycle's law from what it should be.
 
   Runs the engine cycle by cycle, and computes the laws of each node, the
   target's and the draft's, anew from the text down to it.
@@ -65,10 +66,10 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
     after, drafted, laws = step(plan, params, request, state)
     for row in np.flatnonzero(active):
       tokens = np.asarray(drafted.tokens[row])
-      own = drafted.topology
-      paths = case.tree.paths if own is None else np.asarray(own.paths[row])
+      known = isinstance(case.tree, Tree)
+      paths = case.tree.paths if known else drafted.topology.paths[row]
       alone = int(request.length[row]) == 1
-      p, q = _anew(case, texts[row], tokens, paths, alone=alone)
+      p, q = _anew(case, texts[row], tokens, np.asarray(paths), alone=alone)
       seen = _drawn(case.tree, tokens)
       inner = [i for i, v in enumerate(case.tree.inner) if seen[v]]
       worst = max(

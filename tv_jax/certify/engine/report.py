@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from tv_jax.certify.engine import statistics
 
 # The chance that a sound engine fails, over all cases.
@@ -38,14 +36,14 @@ class Row(NamedTuple):
 
 
 class Drift(NamedTuple):
-  """One draft kind on one tree."""
+  """How far the laws of a draft kind on a tree are from those of the text."""
 
-  names: tuple[str, str]
+  names: tuple[str, ...]  # the draft kind, the tree
   largest: float
 
 
 def failures(rows: list[Row], drifts: list[Drift]) -> list[str]:
-  """What is wrong, a line each; nothing if all is well."""
+  """Returns what is wrong, a line each; nothing if all is well."""
   lines = []
   corrected = statistics.holm([row.p_value for row in rows])
   for row, p in zip(rows, corrected, strict=True):
@@ -65,18 +63,14 @@ def failures(rows: list[Row], drifts: list[Drift]) -> list[str]:
         f"LAWS ARE NOT THOSE OF THE TEXT: {', '.join(drift.names)}: off by"
         f" {drift.largest:.1e}"
       )
-  if len(rows) >= 20 and (p := uniformity(rows)) < LEVEL:
+  p = statistics.uniform([row.p_value for row in rows])
+  if len(rows) >= 20 and p < LEVEL:
     lines.append(f"the p-values are not uniform: p = {p:.1e}")
   return lines
 
 
-def uniformity(rows: list[Row]) -> float:
-  """How well p-values of all cases go together with the uniform law."""
-  return statistics.uniform([row.p_value for row in rows])
-
-
 def cells(rows: list[Row]) -> list[list[str]]:
-  """The table's rows as text."""
+  """Returns the table's rows as text."""
   corrected = statistics.holm([row.p_value for row in rows])
   return [
     [*row.names, f"{row.cycles:.2f}", f"{row.p_value:.3g}", f"{p:.3g}"]
@@ -85,23 +79,22 @@ def cells(rows: list[Row]) -> list[list[str]]:
 
 
 def summary(rows: list[Row], drifts: list[Drift], decoded: int) -> list[str]:
-  """A few lines below the table."""
-  p_values = np.array([row.p_value for row in rows])
-  lines = [
+  """Returns a few lines below the table."""
+  p_values = [row.p_value for row in rows]
+  return [
     f"{len(rows)} cases of {decoded:,} rows: least p-value"
-    f" {p_values.min():.2g}, {statistics.holm(p_values).min():.2g} after"
+    f" {min(p_values):.2g}, {statistics.holm(p_values).min():.2g} after"
     f" Holm's correction; p-values against the uniform law:"
-    f" {uniformity(rows):.2g}.",
+    f" {statistics.uniform(p_values):.2g}.",
     "Largest difference of any law of a cycle, the target's or the draft's,"
     " from the same law computed anew from the whole text: "
     + ", ".join(f"{' '.join(d.names)} {d.largest:.1e}" for d in drifts)
     + ".",
   ]
-  return lines
 
 
 def markdown(rows, drifts, decoded: int, heading: list[str]) -> str:
-  """The whole result as a page."""
+  """Returns the whole result as a page."""
   lines = [*heading, "", *summary(rows, drifts, decoded), ""]
   lines += [f"- {line}" for line in failures(rows, drifts)]
   lines += ["", "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]

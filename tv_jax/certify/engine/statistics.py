@@ -11,7 +11,7 @@ FEWEST = 5
 
 
 def chi_square(counts: np.ndarray, law: np.ndarray) -> float:
-  """The chance of counts that are as far from the law as these, or farther.
+  """Returns the chance of counts as far from the law as these, or farther.
 
   Args:
     counts: [samples, cells], of a sample each.
@@ -51,7 +51,7 @@ def _pool(expected, counts):
 
 
 def holm(p_values) -> np.ndarray:
-  """Holm's correction: each below 0.01 is a rejection at 1% over all."""
+  """Corrects as Holm did: each below 0.01 is a rejection at 1% over all."""
   p_values = np.asarray(p_values, float)
   order = np.argsort(p_values)
   n = len(p_values)
@@ -62,7 +62,7 @@ def holm(p_values) -> np.ndarray:
 
 
 def uniform(p_values) -> float:
-  """Kolmogorov's test of p-values against the uniform law on [0, 1]."""
+  """Tests p-values against the uniform law on [0, 1], as Kolmogorov did."""
   p_values = np.sort(np.asarray(p_values, float))
   n = len(p_values)
   place = np.arange(n)
