@@ -19,9 +19,6 @@ times (docs/performance.md).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-
-import jax
 
 from benchmarks import common, gpu_program, gpu_shapes, gpu_times
 from benchmarks.gpu_times import CHIPS
@@ -39,25 +36,6 @@ KERNEL = 1.5e-6  # seconds of one that does next to nothing, in a graph
 STAGES = "draft", "target", "verify", "commit"
 _STAGE = rf"while/body/({'|'.join(STAGES)})/"
 _SLOTS, _PROMPT, _NEW = 1024, 128, 128
-
-
-def _generation(
-  pair: tuple[str, str], dtype: str, tree: Tree, rule: str
-) -> tuple[Callable, tuple]:
-  """Returns what decodes, and the shapes of its arguments."""
-  draft, target = (gpu_times.shapes(name, dtype) for name in pair)
-  plan = gpu_shapes.plan(target, draft, tree, rule)
-  caches = functools.partial(
-    gpu_shapes.empty_caches, target.config, draft.config, 1, _SLOTS
-  )
-  request = functools.partial(
-    gpu_shapes.request, 1, _PROMPT, _NEW, target.config.vocab_size
-  )
-  return functools.partial(decoding.generate, plan, new=_NEW), (
-    decoding.Params(target.params, draft.params),
-    jax.eval_shape(request),
-    jax.eval_shape(caches),
-  )
 
 
 def bytes_by_stage(
@@ -85,10 +63,11 @@ def estimate(
   pair, dtype: str, tree: Tree, rule: str, chip: str
 ) -> common.Table:
   """Tabulates kernels, bytes and the least time of each stage."""
-  function, arguments = _generation(pair, dtype, tree, rule)
+  draft, target = (gpu_times.shapes(name, dtype) for name in pair)
+  plan = gpu_shapes.plan(target, draft, tree, rule)
   program = gpu_program.compile_for(
-    function,
-    *arguments,
+    functools.partial(decoding.generate, plan, new=_NEW),
+    *gpu_shapes.arguments(target, draft, 1, _PROMPT, _NEW, _SLOTS),
     target=chip,
     options=gpu_program.CAPTURE,
     donate_argnums=2,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -133,10 +134,9 @@ def shapes_on(config: Config, mesh=None) -> Callable:
       return jax.ShapeDtypeStruct(shape, jnp.dtype(config.dtype), sharding=on)
     rows = shape[: len(channels)]
     of_rows = sharding.placement(channels, mesh)
-    return Quantised(
-      jax.ShapeDtypeStruct(shape, jnp.int8, sharding=on),
-      jax.ShapeDtypeStruct(rows, jnp.float32, sharding=of_rows),
-    )
+    values: Any = jax.ShapeDtypeStruct(shape, jnp.int8, sharding=on)
+    scale: Any = jax.ShapeDtypeStruct(rows, jnp.float32, sharding=of_rows)
+    return Quantised(values, scale)
 
   return make
 
@@ -275,6 +275,28 @@ def empty_caches(
     caches.empty(target, batch, slots),
     draft and caches.empty(draft, batch, slots),
   )
+
+
+def arguments(
+  target: Model,
+  draft: Model | Head | None,
+  batch: int,
+  prompt: int,
+  new: int,
+  slots: int,
+) -> tuple[decoding.Params, decoding.Request, decoding.Caches]:
+  """Makes a generation's arguments: shapes, where the models are shapes."""
+
+  def others():
+    vocabulary = target.config.vocab_size
+    caches = empty_caches(target.config, draft and draft.config, batch, slots)
+    return request(batch, prompt, new, vocabulary), caches
+
+  first, *_ = jax.tree.leaves(target.params)
+  own, caches = (
+    others() if isinstance(first, jax.Array) else jax.eval_shape(others)
+  )
+  return decoding.Params(target.params, draft and draft.params), own, caches
 
 
 def compiled(plan: decoding.Plan, arguments, new: int, options=None):
