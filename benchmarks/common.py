@@ -10,6 +10,7 @@ import shlex
 import sys
 import types
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -38,8 +39,9 @@ class Parser(argparse.ArgumentParser):
     )
 
   def print_help(self, file=None):
-    """Prints it; argparse itself would hide that nobody reads it."""
-    print(self.format_help(), file=file, flush=True)
+    """Prints help; argparse itself would hide that nobody reads it."""
+    del file
+    print(self.format_help(), flush=True)
 
   def error(self, message: str):
     """Complains and exits."""
@@ -69,7 +71,8 @@ def add_pair(parser: Parser) -> None:
 
 def check_out(path: str | None) -> None:
   """Refuses a file for tables that could not be written."""
-  cli.check_place(types.SimpleNamespace(name="out", value=path), ".md")
+  flag: Any = types.SimpleNamespace(name="out", value=path)
+  cli.check_place(flag, ".md")
 
 
 def run(name: str, main: Callable[[list[str]], int | None]) -> None:
@@ -184,6 +187,7 @@ def describe(pair: Pair, given: argparse.Namespace) -> list[str]:
       f" {config.vocab_size}"
     )
 
+  assert pair.draft
   text = (
     f"Target {shape(pair.target.config)}; draft {shape(pair.draft.config)};"
     f" {pair.target.config.kept}."

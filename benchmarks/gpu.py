@@ -38,6 +38,7 @@ import sys
 import time
 import traceback
 from concurrent import futures
+from typing import Any
 
 import jax
 
@@ -96,7 +97,8 @@ def run_cases(parts: dict, scale, budget: float, save) -> tuple[list, list]:
         found = prepared.result(timeout=0)
         if found is None or left() < 0:
           raise TimeoutError
-        row |= found() if callable(found) else found
+        own: Any = found() if callable(found) else found
+        row |= own
       except TimeoutError:
         skipped.append(f"{part}: {name}")
         continue

@@ -17,7 +17,6 @@ import numpy as np
 from benchmarks import common, gpu_shapes
 from benchmarks.gpu_times import Scale, graphs, on_gpu
 from tv_jax import probs, proposals
-from tv_jax.engine import plan as plan_lib
 from tv_jax.verifiers import VERIFIERS
 
 
@@ -140,16 +139,14 @@ def _small_run(tree, rule, *, greedy=False):
   target, draft = _small_pair()
   draft = draft if tree else None
   plan = gpu_shapes.plan(target, draft, tree, rule, greedy=greedy)
-  request = gpu_shapes.request(rows, 5, limit, target.config.vocab_size)
-  if greedy:
-    request = request._replace(draft_temperature=jnp.float32(0.5))
-  params = plan_lib.Params(target.params, draft and draft.params)
   slots = -(-plan.slots(6, limit) // 128) * 128
 
   def run(options=None):
-    caches = gpu_shapes.empty_caches(
-      target.config, draft and draft.config, rows, slots
+    params, request, caches = gpu_shapes.arguments(
+      target, draft, rows, 5, limit, slots
     )
+    if greedy:
+      request = request._replace(draft_temperature=jnp.float32(0.5))
     with jax.default_matmul_precision("highest"):  # float32 is to be float32
       program = gpu_shapes.compiled(
         plan, (params, request, caches), limit, options

@@ -19,13 +19,9 @@ times (docs/performance.md).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-
-import jax
 
 from benchmarks import common, gpu_program, gpu_shapes, gpu_times
 from benchmarks.gpu_times import CHIPS
-from tv_jax.engine import plan as plan_lib
 from tv_jax.engine import program
 from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS
@@ -40,25 +36,6 @@ KERNEL = 1.5e-6  # seconds of one that does next to nothing, in a graph
 STAGES = "draft", "target", "verify", "commit"
 _STAGE = rf"while/body/({'|'.join(STAGES)})/"
 _SLOTS, _PROMPT, _NEW = 1024, 128, 128
-
-
-def _generation(
-  pair: tuple[str, str], dtype: str, tree: Tree, rule: str
-) -> tuple[Callable, tuple]:
-  """Returns what decodes, and the shapes of its arguments."""
-  draft, target = (gpu_times.shapes(name, dtype) for name in pair)
-  plan = gpu_shapes.plan(target, draft, tree, rule)
-  caches = functools.partial(
-    gpu_shapes.empty_caches, target.config, draft.config, 1, _SLOTS
-  )
-  request = functools.partial(
-    gpu_shapes.request, 1, _PROMPT, _NEW, target.config.vocab_size
-  )
-  return functools.partial(program.generate, plan, new=_NEW), (
-    plan_lib.Params(target.params, draft.params),
-    jax.eval_shape(request),
-    jax.eval_shape(caches),
-  )
 
 
 def bytes_by_stage(
@@ -86,15 +63,16 @@ def estimate(
   pair, dtype: str, tree: Tree, rule: str, chip: str
 ) -> common.Table:
   """Tabulates kernels, bytes and the least time of each stage."""
-  function, arguments = _generation(pair, dtype, tree, rule)
-  program = gpu_program.compile_for(
-    function,
-    *arguments,
+  draft, target = (gpu_times.shapes(name, dtype) for name in pair)
+  plan = gpu_shapes.plan(target, draft, tree, rule)
+  compiled = gpu_program.compile_for(
+    functools.partial(program.generate, plan, new=_NEW),
+    *gpu_shapes.arguments(target, draft, 1, _PROMPT, _NEW, _SLOTS),
     target=chip,
     options=gpu_program.CAPTURE,
     donate_argnums=2,
   )
-  kernels = program.kernels_by(_STAGE)
+  kernels = compiled.kernels_by(_STAGE)
   moved = bytes_by_stage(pair, dtype, tree)
   rows, whole = [], 0.0
   for stage in STAGES:

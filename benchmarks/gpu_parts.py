@@ -112,13 +112,13 @@ def _verdict(scale, tree, rule, logits):
 
 
 def _draw(scale, tree):
-  V = scale.vocabulary
+  V, k = scale.vocabulary, tree.max_children
 
   def body(i, carry, q):
     key = jax.random.fold_in(jax.random.key(0), i)
     keys = jax.random.split(key, len(q))
-    one = functools.partial(_PROPOSAL.draw, k=tree.max_children)
-    return carry + jax.vmap(one)(keys, q).sum()
+    draw = jax.vmap(lambda key, law: _PROPOSAL.draw(key, law, k))
+    return carry + draw(keys, q).sum()
 
   def laws():
     return probs.law(jax.random.normal(jax.random.key(0), (len(tree.inner), V)))
@@ -191,9 +191,11 @@ class Stages(Generation):
       launched = list(_kernels(pathlib.Path(folder)))
     cycles = int(records.cycles.max())
     scopes = dict(
-      re.findall(r'%?([\w.-]+) = .*?op_name="([^"]*)"', self.program.as_text())
+      re.findall(
+        r'%?([\w.-]+) = .*?op_name="([^"]*)"', self.program.as_text() or ""
+      )
     )
-    count, spent = collections.Counter(), collections.Counter()
+    count, spent = collections.Counter(), collections.defaultdict(float)
     for name, nanoseconds in launched:
       found = _STAGE.search(scopes.get(name, ""))
       # Other: before the first cycle, after the last, and what has no name.

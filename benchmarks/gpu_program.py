@@ -121,7 +121,7 @@ class Program:
     scopes = dict(re.findall(r'%?([\w.-]+) = .*?op_name="([^"]*)"', self.hlo))
     found: collections.Counter[str] = collections.Counter()
     for line in self.kernels:
-      number = int(re.match(r" *(\d+):", line)[1])
+      number = int(line.partition(":")[0])
       match = re.search(pattern, scopes.get(self.names[number], ""))
       found[match[1] if match else ""] += 1
     return found
@@ -169,7 +169,7 @@ def compile_for(
     r'profile_annotation: "([^"]*)"\s+thunk_id: (\d+)', metadata
   )
   return Program(
-    hlo=compiled.as_text(),
+    hlo=compiled.as_text() or "",
     thunks=thunks,
     launches=launches,
     names={int(number): name for name, number in names},

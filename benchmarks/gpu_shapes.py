@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -133,10 +134,9 @@ def shapes_on(config: Config, mesh=None) -> Callable:
       return jax.ShapeDtypeStruct(shape, jnp.dtype(config.dtype), sharding=on)
     rows = shape[: len(channels)]
     of_rows = sharding.placement(channels, mesh)
-    return Quantised(
-      jax.ShapeDtypeStruct(shape, jnp.int8, sharding=on),
-      jax.ShapeDtypeStruct(rows, jnp.float32, sharding=of_rows),
-    )
+    values: Any = jax.ShapeDtypeStruct(shape, jnp.int8, sharding=on)
+    scale: Any = jax.ShapeDtypeStruct(rows, jnp.float32, sharding=of_rows)
+    return Quantised(values, scale)
 
   return make
 
@@ -160,7 +160,7 @@ def as_loaded(config: Config, make: Callable) -> Callable:
     return make
 
   def turned(leaf, shape):
-    found, num_out = make(leaf, shape), len(leaf.out(config))
+    found, num_out = make(leaf, shape), leaf.num_out(config)
     if not num_out:
       return found
     return jax.tree.map(jnp.asarray, products.turn(np.asarray(found), num_out))
@@ -273,6 +273,28 @@ def empty_caches(
     caches.empty(target, batch, slots),
     draft and caches.empty(draft, batch, slots),
   )
+
+
+def arguments(
+  target: Model,
+  draft: Model | Head | None,
+  batch: int,
+  prompt: int,
+  new: int,
+  slots: int,
+) -> tuple[plan_lib.Params, plan_lib.Request, plan_lib.Caches]:
+  """Makes a generation's arguments: shapes, where the models are shapes."""
+
+  def others():
+    vocabulary = target.config.vocab_size
+    caches = empty_caches(target.config, draft and draft.config, batch, slots)
+    return request(batch, prompt, new, vocabulary), caches
+
+  first, *_ = jax.tree.leaves(target.params)
+  own, caches = (
+    others() if isinstance(first, jax.Array) else jax.eval_shape(others)
+  )
+  return plan_lib.Params(target.params, draft and draft.params), own, caches
 
 
 def compiled(plan: plan_lib.Plan, arguments, new: int, options=None):

@@ -19,7 +19,6 @@ from benchmarks import gpu_shapes
 from benchmarks.gpu_program import CAPTURE
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
-from tv_jax.engine import plan as plan_lib
 from tv_jax.models import mask
 
 # Bytes a second from and to memory, by jax's name of the device: from the
@@ -199,17 +198,14 @@ def weights(name: str, dtype: str):
     return _weights(name, dtype)
 
 
-@functools.lru_cache(maxsize=1)
-def head(name: str, dtype: str):
-  """Makes a random EAGLE head for it."""
-  target = weights(name, dtype)
-  return gpu_shapes.head(target, gpu_shapes.random_of(target.config, 7))
-
-
 def shapes(name: str, dtype: str):
   """Makes the same model of shapes: all that compiling needs."""
   config = gpu_shapes.config(name, dtype)
   return gpu_shapes.model(config, gpu_shapes.shapes_on(config))
+
+
+# Stands for a draft that is an EAGLE head of the target's.
+HEAD = "EAGLE head"
 
 
 class Generation:
@@ -226,50 +222,43 @@ class Generation:
   ):
     """Compiles `rule` on `tree`; `pair` with None for a draft is plain."""
     self.scale, self.pair, self.batch = scale, pair, batch
-    target, draft = self._models(shapes, _head_shapes)
-    self.plan = gpu_shapes.plan(target, draft, tree or "eagle", rule)
-    needed = self.plan.slots(scale.prompt + 1, scale.new)
+    target, draft = self._models(shapes, gpu_shapes.shapes_on)
+    plan = gpu_shapes.plan(target, draft, tree or "eagle", rule)
+    needed = plan.slots(scale.prompt + 1, scale.new)
     self.slots = max(scale.slots, -(-needed // 128) * 128)
     self.moved = gpu_shapes.bytes_of_pass(target, self.slots, batch)
     if draft is not None:
+      static = tree_lib.resolve(tree)
+      assert isinstance(static, tree_lib.Tree)
       self.moved = gpu_shapes.bytes_of_cycle(
-        target, draft, tree_lib.resolve(tree), self.slots, batch
+        target, draft, static, self.slots, batch
       )
+    given = self._arguments(target, draft)
     begin = time.perf_counter()
     self.program = gpu_shapes.compiled(
-      self.plan,
-      (
-        plan_lib.Params(target.params, draft and draft.params),
-        jax.eval_shape(self._request),
-        jax.eval_shape(self._caches),
-      ),
-      scale.new,
-      options or graphs(),
+      plan, given, scale.new, options or graphs()
     )
     self.compiling = time.perf_counter() - begin
 
-  def _models(self, make, make_head):
+  def _models(self, make, leaves):
+    """Makes target and draft; a head's parameters are made by `leaves`."""
     draft, target = self.pair
-    dtype = self.scale.dtype
+    own = make(target, self.scale.dtype)
     if draft == HEAD:
-      return make(target, dtype), make_head(target, dtype)
-    return make(target, dtype), draft and make(draft, dtype)
+      return own, gpu_shapes.head(own, leaves(own.config))
+    return own, draft and make(draft, self.scale.dtype)
 
-  def _request(self):
-    vocabulary = gpu_shapes.config(self.pair[1], self.scale.dtype).vocab_size
-    return gpu_shapes.request(
-      self.batch, self.scale.prompt, self.scale.new, vocabulary
+  def _arguments(self, target, draft):
+    own = self.scale
+    return gpu_shapes.arguments(
+      target, draft, self.batch, own.prompt, own.new, self.slots
     )
-
-  def _caches(self):
-    target, draft = self._models(gpu_shapes.config, _head_config)
-    return gpu_shapes.empty_caches(target, draft, self.batch, self.slots)
 
   def runner(self):
     """Makes weights and caches; returns what gives so many tokens' records."""
-    target, draft = self._models(weights, head)
-    params = plan_lib.Params(target.params, draft and draft.params)
-    request, caches = self._request(), self._caches()
+    random = functools.partial(gpu_shapes.random_of, seed=7)
+    models = self._models(weights, random)
+    params, request, caches = self._arguments(*models)
 
     def run(limit):
       nonlocal caches
@@ -288,22 +277,11 @@ class Generation:
     if counts[1] == counts[0]:
       raise ValueError("all was accepted in one cycle: nothing to divide by")
     seconds = (times[1] - times[0]) / (counts[1] - counts[0])
-    held = self.program.memory_analysis().temp_size_in_bytes
+    memory = self.program.memory_analysis()
+    assert memory
+    held = memory.temp_size_in_bytes
     return against_limit(seconds, self.moved) | {
       "cycles": counts[1],
       "compile s": self.compiling,
       "temporaries MB": held / 1e6,
     }
-
-
-# What stands for a draft that is a head of the target's.
-HEAD = "EAGLE head"
-
-
-def _head_shapes(name, dtype):
-  target = shapes(name, dtype)
-  return gpu_shapes.head(target, gpu_shapes.shapes_on(target.config))
-
-
-def _head_config(name, dtype):
-  return _head_shapes(name, dtype).config

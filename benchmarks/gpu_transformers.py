@@ -3,10 +3,10 @@
     python -m benchmarks.gpu_transformers
     python -m benchmarks.gpu_transformers --toy
 
-Random weights in bfloat16, 128 tokens of prompt, as `benchmarks.gpu` has them;
-milliseconds a token of plain sampling, by the difference of a long and a short
-generation after a warm-up, for one row and for 16. It needs a PyTorch that sees
-the GPU, and a process of its own: both take the memory they find.
+Random weights in bfloat16 and prompts of 128 tokens, as in `benchmarks.gpu`.
+Milliseconds per token of plain sampling, by the difference of a long and a
+short generation after a warm-up, for one row and for 16. It needs a PyTorch
+that sees the GPU, and a process of its own: both take the memory they find.
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ ROUNDS = 3
 
 
 def shape(name: str) -> dict:
-  """One of our shapes, as transformers takes it."""
+  """Returns one of our shapes, as transformers takes it."""
   raw = dict(gpu_shapes.MODELS[name])
   theta = raw.pop("rope_theta", 10000.0)
   raw.pop("rope_scaling", None)  # no other work, and no other time
@@ -36,7 +36,7 @@ def shape(name: str) -> dict:
 
 
 def random_model(sizes: dict, device: str):
-  """A model of random weights."""
+  """Makes a model of random weights."""
   config = transformers.LlamaConfig(
     **sizes, bos_token_id=None, eos_token_id=None, pad_token_id=0
   )
@@ -50,7 +50,7 @@ def random_model(sizes: dict, device: str):
 
 
 def seconds(model, prompt, new: int) -> float:
-  """Of one generation of `new` tokens a row."""
+  """Times one generation of `new` tokens per row."""
   _wait(prompt)
   begin = time.perf_counter()
   model.generate(

@@ -114,9 +114,9 @@ def main(arguments: list[str]) -> None:
   parts = common.setting("minibench", arguments)
   rows = []
   for name in names.split(given.drafts):
-    kind = {"draft_kind": "eagle"} if name == "eagle" else {}
+    kind = "eagle" if name == "eagle" else "independent"
     pair = tv_jax.load(
-      given.directory / name, given.directory / "target", **kind
+      given.directory / name, given.directory / "target", draft_kind=kind
     )
     for tree in trees:
       rows.append([name, tree, *line(pair, asked, given, tree)])

@@ -1,7 +1,7 @@
 """The traversal as one would write it in NumPy.
 
-One node after the other with early exit, work on the rows of the family at hand
-alone, every V-sized operation in place.
+One node after the other with early exit, work on one family's rows at a time,
+every V-sized operation in place.
 """
 
 import numpy as np
@@ -33,13 +33,15 @@ class Walk:
     self.buffers = [np.empty_like(self.ones) for _ in range(tree.max_depth + 2)]
 
   def traversal(self, tokens, q, p, eta) -> tuple[int, np.ndarray]:
-    """The accepted node and the law of the bonus token."""
+    """Returns the accepted node and the law of the bonus token."""
     self.tokens, self.eta = tokens.tolist(), eta.tolist()
     self.q, self.p, self.free = q, p, [*self.buffers]
-    return self._visit(ROOT, 1.0)
+    found = self._visit(ROOT, 1.0)
+    assert found  # the root is always accepted
+    return found
 
   def draw(self, law: np.ndarray, point: float) -> int:
-    """A token from a law, by inversion: first its block, then its place."""
+    """Draws a token by inversion: first its block, then its place."""
     blocks = law[: len(law) // BLOCK * BLOCK].reshape(-1, BLOCK)
     masses = blocks.dot(self.block)
     if rest := len(law) % BLOCK:
@@ -52,8 +54,8 @@ class Walk:
     place = int(np.searchsorted(inside, point, "right"))
     return block * BLOCK + min(place, len(inside) - 1)
 
-  def _visit(self, node, chance):
-    """The first node in post-order that is accepted at or below this one."""
+  def _visit(self, node, chance) -> tuple[int, np.ndarray] | None:
+    """Finds the first accepted node in post-order at or below this one."""
     family = _Family(self, node, chance)
     for j, child in enumerate(family.children):
       entry = family.entry(j)
@@ -78,7 +80,8 @@ class _Family:
     self.q_at = [self.q.item(token) for token in self.tokens]
     self.scale = self.mass = chance
     self.deficit = 1 - chance
-    self.total = self.held = self.rest = None  # until they are needed
+    self.total = 0.0
+    self.held = self.rest = None  # until they are needed
 
   def entry(self, j: int) -> float:
     g = self.scale * self.row.item(self.tokens[j])
@@ -114,7 +117,7 @@ class _Family:
     return np.multiply(self.row, 1 / self.total, out=self.row)
 
   def _multiple(self, j):
-    """What q_j is of q, off the tokens of siblings before."""
+    """Returns q_j over q, off the tokens of siblings before."""
     if j == 0:
       return 1.0
     if self.rest is None:

@@ -64,9 +64,11 @@ def make_drafts(tree: Tree, vocabulary: int, decisions: int, seed: int):
   @jax.jit
   def draw(key, q):
     keys = jax.random.split(key, len(tree.inner))
-    one = functools.partial(WITHOUT_REPLACEMENT.draw, k=k)
+    drawn = jax.vmap(lambda key, law: WITHOUT_REPLACEMENT.draw(key, law, k))(
+      keys, q[inner]
+    )
     tokens = jnp.full(len(tree), INVALID, jnp.int32)
-    return tokens.at[places].set(jax.vmap(one)(keys, q[inner]), mode="drop")
+    return tokens.at[places].set(drawn, mode="drop")
 
   q, p = laws(key)
   keys = [jax.random.fold_in(key, i) for i in range(decisions)]

@@ -1,8 +1,11 @@
 """What the models are trained to do."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import optax
+from jax.typing import ArrayLike
 
 from bundled.data import Rows
 from tv_jax.models import cache as caches
@@ -29,9 +32,10 @@ def llama(
   """Returns logits [B, T, V] and features [B, T, E] of rows of documents."""
   cache = caches.empty(config, *rows.tokens.shape)
   seen = _seen(rows.document)
-  logits, features, _ = Decoder(config).apply(
+  found: Any = Decoder(config).apply(
     params, rows.tokens, rows.positions, seen, cache
   )
+  logits, features, _ = found
   return logits, features
 
 
@@ -48,7 +52,7 @@ def eagle(
   # A number that no document has, so that nothing sees it.
   document = jnp.where(paired, document, -2)
   cache = caches.empty(config, *tokens.shape)
-  logits, predicted, _ = Eagle(config, bias=True).apply(
+  found: Any = Eagle(config, bias=True).apply(
     params,
     tokens,
     features[:, :-1],
@@ -56,10 +60,11 @@ def eagle(
     _seen(document),
     cache,
   )
+  logits, predicted, _ = found
   return logits, predicted
 
 
-def mean(values: jax.Array, weights: jax.Array) -> jax.Array:
+def mean(values: jax.Array, weights: ArrayLike) -> jax.Array:
   """Returns the weighted mean."""
   return jnp.sum(values * weights) / jnp.maximum(jnp.sum(weights), 1.0)
 

@@ -6,6 +6,7 @@ import functools
 import json
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -107,7 +108,8 @@ def train(
   tool = optimizer(schedule)
   done, state = 0, (params, tool.init(params))
   if path.exists():
-    done, state = serialization.from_bytes((done, state), path.read_bytes())
+    kept: Any = serialization.from_bytes((done, state), path.read_bytes())
+    done, state = kept
     state = jax.tree.map(jnp.asarray, state)
   total = schedule.steps + schedule.again
 

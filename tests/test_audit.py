@@ -109,9 +109,9 @@ class TestStatistics:
     # Here laws so sharp were met that float32 could not hold what they are
     # multiplied with; the traversal was far off (p = 1e-50).
     "eagle kary:2x2 traversal without_replacement 1.0 1.0",
-    "llama kary:2x2 traversal without_replacement 0.5 0.8",
+    "independent kary:2x2 traversal without_replacement 0.5 0.8",
     "eagle branching:3,1 token_level_loop sample_then_top 1.0 1.0",
-    "llama branching:3,1 traversal_loop top_k 1.0 1.0",
+    "independent branching:3,1 traversal_loop top_k 1.0 1.0",
   ],
 )
 @pytest.mark.long
@@ -248,7 +248,7 @@ def test_the_command(tmp_path):
     "--rows=2000",
     "--verifier=tv_jax.verifiers.block:RULE",
     "--trees=chain:2",
-    "--drafts=llama",
+    "--drafts=independent",
     "--proposals=top_k",
     "--temperatures=1",
     "--top_p=1",

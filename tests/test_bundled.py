@@ -5,7 +5,6 @@ import zipfile
 
 import numpy as np
 import pytest
-import safetensors
 from hatchling.builders.wheel import WheelBuilder
 
 import tv_jax
@@ -26,11 +25,6 @@ def pair():
 
 
 @pytest.fixture(scope="module")
-def target(pair):
-  return pair.target
-
-
-@pytest.fixture(scope="module")
 def tokenizer():
   return tokenizers.load_tokenizer(BUNDLED / "target")
 
@@ -43,30 +37,9 @@ def ids(tokenizer):
   return np.array([templates.encode("chat", tokenizer, turns[:3])], np.int32)
 
 
-def names(directory):
-  with safetensors.safe_open(
-    directory / "model.safetensors", framework="numpy"
-  ) as file:
-    return set(file.keys())
-
-
 def test_everything_is_small():
   files = [path for path in BUNDLED.rglob("*") if path.is_file()]
   assert sum(path.stat().st_size for path in files) < MEGABYTES * 1e6
-
-
-def test_the_head_has_the_published_keys(target):
-  projections = [f"self_attn.{x}_proj" for x in "qkvo"]
-  projections += [f"mlp.{x}_proj" for x in ("gate", "up", "down")]
-  assert names(BUNDLED / "eagle") == {
-    "fc.weight",
-    "fc.bias",
-    "layers.0.post_attention_layernorm.weight",
-    *(f"layers.0.{name}.weight" for name in projections),
-  }
-  head = models.load_eagle(BUNDLED / "eagle", target)
-  embedding = target.params["params"]["embedding"]
-  assert head.params["params"]["embedding"] is embedding
 
 
 @pytest.mark.parametrize("name", LLAMAS)
@@ -131,17 +104,6 @@ def test_most_of_minibench_is_answered_right(pair):
     for question, text in zip(some, answers(pair, some, 160).text, strict=True)
   ]
   assert np.mean(right) > 0.6
-
-
-@pytest.mark.parametrize("name", ["draft", "draft_weak"])
-def test_a_draft_goes_on_with_python(name):
-  """Both are of one vocabulary with the target; no chat, no reference."""
-  pair = tv_jax.load(BUNDLED / name, BUNDLED / "target", dtype="float32")
-  texts = [one.turns[0] for one in questions_lib.load_questions("python")[:2]]
-  result = tv_jax.generate(
-    pair, texts, template="raw", tree="chain:2", max_new_tokens=8
-  )
-  assert [len(ids) for ids in result.tokens] == [8, 8]
 
 
 def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):

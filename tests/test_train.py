@@ -59,15 +59,6 @@ def test_the_tokenizer_is_the_same_each_time(corpus):
   assert again.to_str() == corpus.tokenizer.to_str()
 
 
-def test_special_tokens(corpus, automatic):
-  for i, text in enumerate(tokens.SPECIAL):
-    assert corpus.tokenizer.token_to_id(text) == i
-  assert automatic.pad_token_id == tokens.PAD
-  assert automatic.bos_token_id == tokens.BOS
-  assert automatic.eos_token_id == tokens.END
-  assert len(automatic) == SETTINGS.vocab_size
-
-
 @pytest.mark.parametrize("task", tasks.TASKS)
 def test_a_chat_is_encoded_as_in_training(corpus, automatic, task):
   one = tasks.generate(task, random.Random(3))
@@ -85,16 +76,6 @@ def test_a_chat_is_encoded_as_in_training(corpus, automatic, task):
   assert ids[-1] == tokens.END
   assert answer[len(start) :].all()
   assert answer.sum() < len(ids) / 1.2
-
-
-@pytest.mark.parametrize(
-  "text", ["Ärger  mit\tZahlen: 1203,5\n", "日本語 🙂", "def f(x):\n  return x"]
-)
-def test_any_text_comes_back(automatic, corpus, text):
-  ids = automatic(text).input_ids
-  assert ids == corpus.tokenizer.encode(text).ids
-  assert ids[0] == tokens.BOS
-  assert automatic.decode(ids[1:]) == text
 
 
 def test_rows_depend_on_seed_stage_and_step_alone(corpus):

@@ -33,7 +33,7 @@ _PROPOSALS = cli.define_names(
 _TREES = cli.define_names(
   "trees", "chain:2 kary:2x2 branching:3,1", "As tree.parse reads them."
 )
-_KINDS = cli.define_names("draft_kinds", "llama eagle", "Kinds of draft.")
+_KINDS = cli.define_names("draft_kinds", "independent eagle", "Kinds of draft.")
 flags.DEFINE_alias("drafts", "draft_kinds")
 _TEMPERATURES = cli.define_names("temperatures", "0.5 1", "Above 0.")
 _TOP_P = cli.define_names("top_p", "1 0.8", "Truncations of both laws.")
