@@ -9,16 +9,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from tests import bad, checkpoints
-from tv_jax import models
+from tv_jax import models, tree
 from tv_jax.models import families, mask
 
 # Root, two children, three grandchildren, one more below the last of these.
 PARENTS = [-1, 0, 0, 1, 1, 2, 5]
-DEPTHS = [0, 1, 1, 2, 2, 2, 3]
-ANCESTORS = np.eye(7, dtype=bool)
-for node, parent in enumerate(PARENTS[1:], 1):
-  ANCESTORS[node] |= ANCESTORS[parent]
-D = max(DEPTHS)
+SHAPE = tree.from_parents(PARENTS)
+D = SHAPE.max_depth
 SLOTS = 40
 TOLERANCE = 1e-5
 
@@ -149,14 +146,14 @@ def test_a_tree_and_the_true_features_afterwards(setting):
   predicted = {0: features[rows, lengths - 1]}
   law = {}
   for depth in range(1, D + 1):
-    level = np.flatnonzero(np.equal(DEPTHS, depth))
+    level = np.flatnonzero(np.equal(SHAPE.depth, depth))
     parents = jnp.stack([predicted[PARENTS[n]] for n in level], 1)
     logits, features, cache = apply(
       head.params,
       jnp.asarray(nodes[:, level]),
       parents,
       jnp.broadcast_to(root[:, None] + depth, (2, len(level))),
-      mask.tree(root, jnp.asarray(ANCESTORS[level]), SLOTS),
+      mask.tree(root, jnp.asarray(SHAPE.ancestors[level]), SLOTS),
       cache,
     )
     for i, n in enumerate(level):
@@ -164,7 +161,7 @@ def test_a_tree_and_the_true_features_afterwards(setting):
 
   for row, n in enumerate(lengths):
     for leaf in (3, 4, 6):
-      path = np.flatnonzero(ANCESTORS[leaf])[1:]
+      path = np.flatnonzero(SHAPE.ancestors[leaf])[1:]
       known, beside = list(tokens[row, :n]), list(true[row, :n])
       for node in path:
         _, out = definition(

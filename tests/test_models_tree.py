@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import checkpoints
+from tv_jax import tree
 from tv_jax.models import cache as caches
 from tv_jax.models import compact, families, mask
 
@@ -28,12 +29,9 @@ def random_tree(rng):
     parents = [-1]
     for _ in range(N - 1):
       parents.append(int(rng.integers(max(parents[-1], 0), len(parents))))
-    ancestors = np.eye(N, dtype=bool)
-    for node, parent in enumerate(parents[1:], 1):
-      ancestors[node] |= ancestors[parent]
-    depths = ancestors.sum(1) - 1
-    if (np.diff(depths) >= 0).all() and depths.max() > 1:
-      return ancestors, depths
+    shape = tree.from_parents(parents)
+    if shape.max_depth > 1:
+      return shape.ancestors, np.asarray(shape.depth)
 
 
 def path_to(ancestors, node):
