@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from launch.units import Unit
 from tv_jax.edge import checks, disk, reading
-from tv_jax.runs.store import opening
 
 FOLDER = "sweeps"
 TOLD = "sweep.json"
@@ -85,7 +84,7 @@ class Sweep(NamedTuple):
     """Host and pid of the launcher at work; {} if its name is torn."""
     with contextlib.ExitStack() as resources:
       try:
-        opening.lock(self.folder, resources, _LOCK)
+        disk.lock(self.folder, resources, _LOCK)
       except disk.StoreError:
         with contextlib.suppress(ValueError):
           found = reading.json_object(self.folder / _LOCK)
@@ -164,5 +163,5 @@ def held(sweep: Sweep) -> Iterator[None]:
   sweep.folder.mkdir(parents=True, exist_ok=True)
   with contextlib.ExitStack() as resources:
     remedy = "wait for it, or end it with python -m launch cancel"
-    opening.lock(sweep.folder, resources, _LOCK, remedy)
+    disk.lock(sweep.folder, resources, _LOCK, remedy)
     yield

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from experiments.judge import client, grades, prompts
 from experiments.judge.client import Endpoint, EndpointError, UnansweredError
 from experiments.judge.grades import Exam, Grade, GradeKey
+from tv_jax.edge import disk
 from tv_jax.edge.reading import shown
-from tv_jax.runs.store import opening
 from tv_jax.runs.store.lines import Lines
 
 WORKERS = 4
@@ -94,7 +94,7 @@ def grade(
   for exam, keys in zip(exams, left, strict=True):
     if keys:  # else the folder needs only to be read
       with contextlib.ExitStack() as resources:
-        opening.lock(exam.folder, resources, "grades.lock", "wait for it")
+        disk.lock(exam.folder, resources, "grades.lock", "wait for it")
         path = exam.folder / grades.FILE
         lines = Lines.open(path, Grade.of, resources)
         asyncio.run(work_on(exam, iter(keys), lines))  # the workers share it

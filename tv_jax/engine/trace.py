@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tv_jax import verifiers
 from tv_jax.proposals import Proposal
@@ -31,7 +32,9 @@ class Trace(NamedTuple):
   coins: jax.Array  # [N] what the rule compared its chances with
   stop: dict[str, jax.Array]  # [N] by verifier: where it would stop
   node: jax.Array  # [] int32 the accepted node
-  parent: jax.Array | None  # [N] int32; None where the plan's tree says it
+  parent: (
+    jax.Array | np.ndarray | None
+  )  # [N] int32; None where the plan's tree says it
 
 
 def look(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from tv_jax.engine import stages
 from tv_jax.replay import merging
@@ -20,7 +21,9 @@ class Seen(NamedTuple):
   tokens: jax.Array  # [B, N] in the merged alphabets
   q: jax.Array  # [B, M, W]
   p: jax.Array  # [B, M, W]
-  parents: jax.Array | None  # [B, N] where rows have trees of their own
+  parents: (
+    jax.Array | np.ndarray | None
+  )  # [B, N] where rows have trees of their own
   accepted: jax.Array  # [B]
   expected: dict[str, jax.Array]  # [B] by verifier of the panel
 

@@ -11,7 +11,7 @@ from jax.core import Tracer
 from tv_jax import probs, proposals
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT, Tree
-from tv_jax.verifiers.decision import Decide, Verifier, settle
+from tv_jax.verifiers.decision import Decide, Shape, Verifier, settle
 from tv_jax.verifiers.offers import derived
 from tv_jax.verifiers.table import VERIFIERS, misfit, resolve
 
@@ -87,7 +87,7 @@ def checked(rule: Verifier) -> Decide:
 def toss_and_draw(
   key: jax.Array,
   decide: Decide,
-  tree: Tree,
+  tree: Shape,
   proposal: proposals.Proposal,
   tokens: jax.Array,
   q: jax.Array,

@@ -66,8 +66,10 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
     after, drafted, laws = step(plan, params, request, state)
     for row in np.flatnonzero(active):
       tokens = np.asarray(drafted.tokens[row])
-      known = isinstance(case.tree, Tree)
-      paths = case.tree.paths if known else drafted.topology.paths[row]
+      if isinstance(case.tree, Tree):
+        paths = case.tree.paths
+      else:
+        paths = drafted.topology.paths[row]
       alone = int(request.length[row]) == 1
       p, q = _anew(case, texts[row], tokens, np.asarray(paths), alone=alone)
       seen = _drawn(case.tree, tokens)

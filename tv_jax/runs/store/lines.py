@@ -15,8 +15,14 @@ from tv_jax.edge import disk, reading
 class Record(Protocol):
   """What a line is made of: a key, which no other has, and its JSON value."""
 
-  key: object
-  line: dict
+  @property
+  def key(self) -> object:
+    """What no other record has."""
+
+  @property
+  def line(self) -> dict:
+    """Its JSON value."""
+    ...
 
 
 class Lines:
