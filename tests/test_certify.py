@@ -240,17 +240,6 @@ def test_planted_fault_is_caught(name, x64):
   assert verdict in certify.text(certify.table([("a", "b", "c", check)]))
 
 
-@pytest.mark.parametrize("shape", ["chain:2", "kary:2x2"])
-def test_of_drafts_without_chance_no_rule_gains(shape, x64):
-  """With top_k every lossless rule expects the same; else not all do."""
-  gains = [
-    certify.check("traversal", name, shape, settings()).gain
-    for name in ("top_k", WITHOUT)
-  ]
-  assert abs(gains[0]) < 1e-12
-  assert gains[1] > 1e-3
-
-
 def noisy(shape, proposal, tokens, q, p, eta):
   """The traversal, by coins that are drawn from a key made of its own."""
   bits = jax.lax.bitcast_convert_type(eta.astype(jnp.float32), jnp.uint32)
