@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> None:
     )
   also = names.split(given.verifiers)
   for name in also:
-    rule = names.lookup(VERIFIERS, name, "--verifiers")
+    rule = names.find(VERIFIERS, name, "--verifiers")
     why = [misfit(rule, tree, proposal_of(name)) for tree in trees.values()]
     if all(why):
       raise ValueError(f"--verifiers={name}: {why[0]}")

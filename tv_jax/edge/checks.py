@@ -11,7 +11,7 @@ to `faults` for each thing that is wrong. `read` raises all lines as one error.
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -25,6 +25,7 @@ Check = Callable[[Any, str, list[str]], Any]
 
 # What an axis of an array can have.
 MOST = 2**31 - 1
+_LARGEST = sys.float_info.max
 
 
 def read(check: Check, value, where: str = "", most: int = 8):
@@ -32,7 +33,7 @@ def read(check: Check, value, where: str = "", most: int = 8):
 
   Args:
     check: What it must be.
-    value: It.
+    value: What is checked.
     where: What errors call it; of fields, what they call the object.
     most: Of many faults, how many are named.
 
@@ -92,11 +93,9 @@ def number(
   limits = _limits(least=least, most=most, above=above, below=below)
 
   def check(value, where, faults):
-    try:
-      if is_number(value) and math.isfinite(value) and limits.hold(value):
-        return float(value)
-    except OverflowError:  # an integer that no float holds
-      pass
+    # Of an integer that no float holds, isfinite raises an error.
+    if is_number(value) and abs(value) <= _LARGEST and limits.hold(value):
+      return float(value)
     return refuse(where, value, f"a number{limits}", faults)
 
   return check
@@ -114,6 +113,18 @@ def text(value, where: str, faults: list[str]):
   if isinstance(value, str):
     return value
   return refuse(where, value, "a text", faults)
+
+
+def one_of(*values: str) -> Check:
+  """Checks that it is one of some texts."""
+  wanted = f"one of {', '.join(map(repr, values))}"
+
+  def check(value, where, faults):
+    if isinstance(value, str) and value in values:
+      return value
+    return refuse(where, value, wanted, faults)
+
+  return check
 
 
 def anything(value, where: str, faults: list[str]):
@@ -173,7 +184,7 @@ def fields(required: Mapping[str, Check], **optional: Check) -> Check:
     if not isinstance(value, Mapping):
       return refuse(where, value, "an object with fields", faults)
     found = {}
-    for name, one in (required | optional).items():
+    for name, one in {**required, **optional}.items():
       place = f"{where}.{name}" if where else name
       if name in value:
         found[name] = one(value[name], place, faults)
@@ -200,13 +211,17 @@ def mapping_of(check: Check) -> Check:
 def build(cls: type) -> Check:
   """Checks an object with the fields of a dataclass, and no others.
 
-  A field may be a dataclass, a bool, a number, a text, or a tuple of these. One
-  that has a default may be left out. The check's value is the dataclass.
+  A field may be a dataclass, a bool, a number, a text, or a tuple of these, or
+  have a "check" in its metadata. One that has a default may be left out. The
+  check's value is the dataclass.
   """
   hints = typing.get_type_hints(cls)
   known = {field.name: field for field in dataclasses.fields(cls)}
   empty = dataclasses.MISSING
-  kinds = {name: _of_type(hints[name]) for name in known}
+  kinds = {
+    name: field.metadata.get("check") or _of_type(hints[name])
+    for name, field in known.items()
+  }
   needed = {
     name: kinds.pop(name)
     for name, field in known.items()
@@ -235,7 +250,7 @@ def refuse(where: str, value, wanted: str, faults: list[str]) -> None:
 
 
 def _of_type(hint) -> Check:
-  """The check of a dataclass's field, by its annotation."""
+  """Returns the check of a dataclass's field, by its annotation."""
   if dataclasses.is_dataclass(hint):
     return build(typing.cast(type, hint))
   inner = typing.get_args(hint)
