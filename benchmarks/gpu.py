@@ -151,7 +151,7 @@ def main(arguments: list[str]) -> int:
   parser.add_argument("--toy", action="store_true", help="without a GPU")
   given = parser.parse_args(arguments)
   parts = {
-    name: names.lookup(gpu_parts.PARTS, name, "--parts")
+    name: names.find(gpu_parts.PARTS, name, "--parts")
     for name in names.split(given.parts or ",".join(gpu_parts.PARTS))
   }
   if not gpu_times.on_gpu() and not given.toy:

@@ -72,10 +72,10 @@ def program(body, *arguments):
   return [sys.executable, "-I", "-c", code, *map(str, arguments)]
 
 
-def run(body, *arguments, within=()):
+def run(body, *arguments):
   """The output of a process that must not fail."""
   done = subprocess.run(
-    [*within, *program(body, *arguments)],
+    program(body, *arguments),
     capture_output=True,
     text=True,
     timeout=60,

@@ -109,13 +109,6 @@ def test_a_port_that_is_taken_is_refused():
       hosts.join(told, bool)
 
 
-def test_one_process_asks_nobody():
-  alone = hosts.join(None, bool)
-  found = object()
-  assert alone.together(lambda: found) is found
-  alone.leave()
-
-
 def test_a_folder_that_is_taken_ends_both(tmp_path, port):
   with stores.enter(tmp_path / "run"):
     begun = time.monotonic()

@@ -1,6 +1,5 @@
 """Runs with the bundled models: answers, what is kept of them, and speed."""
 
-import dataclasses
 import json
 import shutil
 
@@ -12,7 +11,6 @@ from configs import quickstart
 from tests import traces
 from tv_jax import runs
 from tv_jax.edge import reading
-from tv_jax.engine import ahead
 from tv_jax.models import templates
 from tv_jax.runs import answers, asking, report, store
 from tv_jax.runs import questions as questions_lib
@@ -71,18 +69,16 @@ def answer_of(unit, **names):
 
 def test_every_turn_of_every_cell_is_answered(finished):
   unit = store.read(finished)
+  asked = runs.read_questions(runs.from_config(config()))
+  assert sum(len(question.turns) for question in asked) == 8
   assert unit.done
-  turns = sum(
-    len(question.turns)
-    for question in runs.read_questions(runs.from_config(config()))
-  )
-  assert turns == 8  # two dialogues have two turns
-  assert len(unit.items) == 3 * turns
-  assert {item.method.verifier for item in unit.items} == {
-    "plain",
-    "token_level",
-    "traversal",
-  }
+  assert len(unit.items) == 3 * 8
+  rules = {"plain", "token_level", "traversal"}
+  assert {item.method.verifier for item in unit.items} == rules
+  for item in unit.items:
+    if item.method.plain:  # a token a cycle
+      assert item.accepted == [1] * len(item.tokens)
+      assert item.expected == {}
 
 
 @pytest.mark.long
@@ -111,14 +107,6 @@ def test_an_answer_is_what_generate_says(finished, pair):
     assert ours.stops == theirs.stops.tolist()
     for name, expected in theirs.expected.items():
       np.testing.assert_allclose(ours.expected[name], expected[0], rtol=1e-4)
-
-
-def test_plain_answers_have_a_token_a_cycle(finished):
-  for item in store.read(finished).items:
-    if item.method.plain:
-      assert item.accepted == [1] * len(item.tokens)
-      assert item.expected == {}
-      assert (item.method.tree, item.method.proposal) == ("none", "none")
 
 
 def test_traces_are_of_the_first_question_of_each_task(finished):
@@ -173,12 +161,7 @@ def test_a_finished_run_loads_nothing(finished, monkeypatch):
   assert told[-1] == "24 answers are all there"
 
 
-def test_another_config_is_refused(finished):
-  with pytest.raises(ValueError, match=r"max_new_tokens: 12 there, 13 now"):
-    runs.run(config(max_new_tokens=13), finished)
-
-
-def test_what_has_changed_since_is_refused(finished, tmp_path, monkeypatch):
+def test_what_has_changed_since_is_refused(finished, tmp_path):
   folder = tmp_path / "run"
   shutil.copytree(finished, folder)
   kept = json.loads((folder / "sources.json").read_text())
@@ -187,19 +170,6 @@ def test_what_has_changed_since_is_refused(finished, tmp_path, monkeypatch):
     (folder / "sources.json").write_text(json.dumps(kept | {name: "other"}))
     with pytest.raises(ValueError, match=rf"run began: {name}: put back"):
       runs.run(config(), folder)
-  (folder / "sources.json").unlink()  # as an older version left it
-  runs.run(config(), folder)
-  assert json.loads((folder / "sources.json").read_text()) == kept
-
-
-def test_an_answer_that_lacks_something_is_named(finished, tmp_path):
-  folder = tmp_path / "run"
-  shutil.copytree(finished, folder)
-  items = folder / "items.jsonl"
-  items.write_text(items.read_text().replace('"text":', '"test":', 1))
-  for read in (report.write, lambda folder: runs.run(config(), folder)):
-    with pytest.raises(ValueError, match=r"task mt_bench, .* text is missing"):
-      read(folder)
 
 
 def questions_file(folder, *rows):
@@ -233,11 +203,9 @@ def test_half_a_character_fails_its_item_alone(tmp_path):
   ("row", "message"),
   [
     (question(-1), "question_id -1 must be 0 or more, and below 268435456"),
-    (question(2**28), "question_id 268435456 must be 0 or more"),
     (question(1, turns=17), "question 1 has 17 turns: 16 at most"),
     (question(1, category="all"), "category 'all' is what tables call all of"),
     (question(1, category="a\nb"), r"category 'a\\nb' holds what cannot be"),
-    (question(1, category="\ud800"), r"category '\\ud800' holds what cannot"),
   ],
 )
 def test_a_question_that_no_answer_can_be_kept_of_is_refused(
@@ -372,17 +340,6 @@ def test_times_can_wait_for_another_call(tmp_path, monkeypatch):
     raise AssertionError("decoded again")
 
   monkeypatch.setattr(answers.Answerer, "answer_all", fail)
-  compiled, make = [], ahead._compile
-
-  def made(*given):
-    compiled.append(make(*given))
-    return compiled[-1]
-
-  monkeypatch.setattr(ahead, "_compile", made)
-  runs.run(timed, tmp_path, times=False)
-  assert len(compiled) == 2  # of plain decoding, and of both rules
-  assert min(compiled) > 0
-  assert not store.read(tmp_path).done
   runs.run(timed, tmp_path)
   again = store.read(tmp_path)
   assert (again.items, again.done) == (unit.items, True)
@@ -396,30 +353,27 @@ def test_times_can_wait_for_another_call(tmp_path, monkeypatch):
     ({"trees": ""}, "trees is empty"),
     ({"trees": "chain:2 chain:2"}, "trees holds 'chain:2' twice"),
     ({"verifiers": "travesal"}, "verifiers: verifier 'travesal': not one of"),
-    ({"verifiers": "no_such:rule"}, "verifiers: verifier 'no_such:rule': No"),
     ({"verifiers": "block"}, "'block' is defined for chains only"),
-    ({"proposals": "best"}, "proposals: proposal 'best': not one of"),
-    ({"temperatures": (-1.0,)}, "temperatures: -1.0 must be"),
+    ({"temperatures": (-1.0,)}, "temperatures=-1.0: give 0, or"),
     ({"temperatures": ()}, "temperatures is empty"),
-    ({"seeds": (-1,)}, "seeds: -1 must be"),
-    ({"batch_size": 0}, "batch_size=0 must be 1 or more"),
-    ({"top_p": 1.5}, "top_p=1.5 must be"),
-    ({"baseline": "x"}, "verifiers: verifier 'x'"),
+    ({"seeds": (-1,)}, "seeds=-1: give an integer from 0"),
+    ({"batch_size": 0}, "batch_size=0: give an integer of at least 1"),
+    ({"top_p": 1.5}, "top_p=1.5: give a number"),
+    ({"baseline": "x"}, "baseline: verifier 'x'"),
     ({"tasks": "maths"}, "tasks: 'maths' is none of the questions': mt_bench"),
     ({"questions": "nowhere.jsonl"}, "nowhere.jsonl cannot be read"),
-    ({"experiment": "a/b"}, "experiment='a/b' must be a name"),
-    ({"experiment": ".."}, "experiment='..' must be a name"),
-    ({"experiment": " "}, "experiment=' ' must be a name"),
-    ({"temperatures": (1e-38,)}, "temperatures: 1e-38 must be .* least 1e-30"),
-    ({"draft_temperature": 1e-38}, "draft_temperature=1e-38 must be 0, for"),
+    ({"experiment": "a/b"}, "experiment='a/b': give a name"),
+    (
+      {"draft_temperature": 1e-38},
+      "draft_temperature=1e-38: give 0, or a number of at le",
+    ),
     (
       {"timing__per_task": 1, "timing__stages": "chain:5"},
       "timing.stages: 'chain:5' is none of the trees kary:2x2: give some of",
     ),
-    ({"models__template": "x"}, "models.template='x' is not one of"),
-    ({"models__draft_kind": "none"}, "models.draft_kind='none' is not one of"),
-    ({"models__draft": ""}, "models.draft is empty"),
-    ({"timing__rounds": 0}, "timing.rounds=0 must be 1 or more"),
+    ({"models__template": "x"}, "models.template='x': give one of"),
+    ({"models__draft_kind": "none"}, "models.draft_kind='none': give one of"),
+    ({"models__draft": ""}, "models.draft='': give a directory"),
   ],
 )
 def test_what_is_wrong_is_said_before_anything_loads(fields, message):
@@ -431,7 +385,6 @@ def test_settings_can_be_kept_and_read_again():
   settings = runs.from_config(config())
   kept = json.loads(json.dumps(runs.to_dict(settings)))
   assert runs.from_config(kept) == settings
-  assert dataclasses.asdict(settings)["trees"] == ("kary:2x2",)
 
 
 def test_a_rule_for_chains_runs_on_chains_alone():
@@ -483,7 +436,3 @@ def test_questions_as_they_come(tmp_path):
   numbers = {asking.number(one.question, one.turn) for one in unit.items}
   assert len(numbers) == len(found)
   assert max(numbers) < 2**32
-  assert asking.number("speed/1", 1) == asking.number("speed/1", 0) + 1
-  path.write_text(path.read_text().replace("speed/1", "speed\\n1"))
-  with pytest.raises(ValueError, match=r"question_id 'speed\\n1' holds what"):
-    runs.from_config(asked)

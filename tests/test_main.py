@@ -29,17 +29,15 @@ BAD_FLAGS = [
   (["--workdir"], "Missing value for flag --workdir"),
   (["more"], "unexpected argument 'more'"),
   (["--config.nn=1"], "unknown field config.nn: there are baseline, batch_"),
-  (["--config.tree=eagle"], "config.tree: did you mean config.trees?"),
   (["--config.models.taget=x"], "did you mean config.models.target?"),
-  (["--config.target=x"], "did you mean config.models.target?"),
-  (["--config.trees.first=x"], "config.trees is a value, and has no fields"),
   (["--noconfig.plan"], "did you mean config.plain?"),
   (["--config.max_new_tokens=few"], "--config.max_new_tokens=few: invalid"),
   (["--config=nowhere.py"], "nowhere.py cannot be read (No such file"),
-  (["--config=nowhere.py", "--config.nn=1"], "nowhere.py cannot be read"),
   (["--config=configs"], "configs cannot be read (Is a directory)"),
-  (["--config=/dev/zero"], "/dev/zero cannot be read (it is a pipe or a"),
   (["--config=configs/quickstart.py:big"], "argument 'big'"),
+  (["--config.questions=/nowhere"], "/nowhere cannot be read (No such"),
+  (["--workdir=/proc/nowhere"], "/proc/nowhere cannot be made: No such"),
+  (["--config=smoke:no-such"], "argument 'no-such': smoke takes weak, or none"),
 ]
 
 
@@ -48,10 +46,7 @@ BAD_FILES = [
   ("def get_config():\n  return 1 / 0", "line 2: ZeroDivisionError: division"),
   ("def get_config():\n  raise ValueError('no\\nsuch')", "line 2: no such"),
   ("def get_config():\n  pass", "returns no ConfigDict, but NoneType"),
-  ("import nowhere", "line 1: ModuleNotFoundError: No module named 'nowhere'"),
   ("def get_config(:", "config.py: invalid syntax (config.py, line 1)"),
-  ("def get_config(arg):\n  pass", "missing 1 required positional"),
-  ("open('/nowhere')", "line 1: FileNotFoundError"),
 ]
 
 
@@ -91,8 +86,6 @@ def test_bad_values_are_all_told(tmp_path):
       f"--workdir={workdir}",
       "--config.trees=chain:x",
       "--config.verifiers=traversal tranversal",
-      "--config.proposals=with_luck",
-      "--config.temperatures=-1.0,",
       "--config.seeds=-1,",
       "--config.batch_size=0",
     )
@@ -101,19 +94,16 @@ def test_bad_values_are_all_told(tmp_path):
   for part in (
     "trees: tree 'chain:x': write",
     "verifier 'tranversal': not one of token_level",
-    "proposal 'with_luck': not one of without_replacement",
-    "temperatures: -1.0 must be 0 or a positive number",
-    "seeds: -1 must be 0 or more",
-    "batch_size=0 must be 1 or more",
+    "seeds=-1: give an integer from 0",
+    "batch_size=0: give an integer of at least 1",
   ):
     assert part in line
-
-
-def test_values_of_a_wrong_type_are_all_told(tmp_path):
   values = "--config.temperatures=hot", "--config.seeds=one"
-  line = one_line(run(f"--workdir={tmp_path / 'run'}", *values))
-  assert "temperatures='hot': give a list" in line
-  assert "seeds='one': give a list" in line
+  line = one_line(run(f"--workdir={workdir}", *values))
+  assert (
+    "temperatures='hot': give 0, or a number of at least 1e-30; seeds='one'"
+    in line
+  )
 
 
 def test_help_is_useful():
@@ -158,19 +148,6 @@ def test_questions_are_not_written_over(tmp_path):
   assert "Why?" in path.read_text()
 
 
-@pytest.mark.long
-def test_what_cannot_be_read_or_written(tmp_path):
-  (tmp_path / "file").write_text("")
-  for arguments, message in (
-    (["--config.questions=/nowhere"], "/nowhere cannot be read (No such"),
-    ([f"--workdir={tmp_path / 'file'}"], "file cannot be made: File exists"),
-    (["--workdir=/proc/nowhere"], "/proc/nowhere cannot be made: No such"),
-    (["--workdir=/proc"], "/proc cannot be written in: "),
-  ):
-    workdir = f"--workdir={tmp_path / 'run'}"
-    assert message in one_line(run(workdir, *SMALL, *arguments))
-
-
 def test_a_bad_flag_is_answered_before_anything_slow_is_imported():
   body = """
 import sys
@@ -180,57 +157,44 @@ sys.exit("jax" in sys.modules)
   assert subprocess.run([sys.executable, "-c", body], cwd=ROOT).returncode == 0
 
 
-EARLY = """
+# A Ctrl-C amid an import.
+AMID = """
 import os, runpy, signal, sys
 class Finder:
   def find_spec(self, name, *_):
-    if name == "jaxlib._jax":
+    if name == MODULE:
       os.kill(os.getpid(), signal.SIGINT)
       print("on")  # else it would be in the middle of what is imported
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Finder())
-sys.argv = ["tv_jax.main", "--workdir=" + sys.argv[1]]
+sys.argv[0] = "tv_jax.main"
 runpy.run_module("tv_jax.main", run_name="__main__")
 """
 
 
-def test_a_ctrl_c_while_jax_is_imported(tmp_path):
+def interrupted(module, *arguments):
+  """A command that is interrupted while it imports a module."""
   done = subprocess.run(
-    [sys.executable, "-c", EARLY, tmp_path / "run"],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-  )
-  assert (done.returncode, done.stderr) == (130, "interrupted\n")
-  assert done.stdout == "on\n"
-  assert not (tmp_path / "run").exists()
-
-
-IMPATIENT = """
-import os, runpy, signal, sys
-class Finder:
-  def find_spec(self, name, *_):
-    if name == "matplotlib.backends.backend_svg":
-      os.kill(os.getpid(), signal.SIGINT)
-      print("on")
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.meta_path.insert(0, Finder())
-sys.argv = ["tv_jax.main", *sys.argv[1:]]
-runpy.run_module("tv_jax.main", run_name="__main__")
-"""
-
-
-def test_a_ctrl_c_while_the_report_imports_what_draws(finished):
-  command, folder, _ = finished
-  before = contents(folder)
-  done = subprocess.run(
-    [sys.executable, "-c", IMPATIENT, *command],
+    [sys.executable, "-c", f"MODULE = {module!r}\n{AMID}", *arguments],
     cwd=ROOT,
     env={k: v for k, v in os.environ.items() if k != "XLA_FLAGS"},
     capture_output=True,
     text=True,
   )
-  assert done.returncode == 130
+  assert done.returncode == 130, done.stderr
+  return done
+
+
+def test_a_ctrl_c_while_jax_is_imported(tmp_path):
+  done = interrupted("jaxlib._jax", f"--workdir={tmp_path / 'run'}")
+  assert (done.stdout, done.stderr) == ("on\n", "interrupted\n")
+  assert not (tmp_path / "run").exists()
+
+
+def test_a_ctrl_c_while_the_report_imports_what_draws(finished):
+  command, folder, _ = finished
+  before = contents(folder)
+  done = interrupted("matplotlib.backends.backend_svg", *command)
   assert done.stderr == "18 answers are all there\ninterrupted\n"
   assert done.stdout == ""
   assert contents(folder) == before
@@ -277,20 +241,16 @@ def test_a_finished_run_is_shown_again_without_its_models(finished):
 
 def test_the_report_comes_again_from_the_items(finished):
   _, folder, _ = finished
-  before = contents(folder)
   page = folder / "report.html"
-  html = page.read_bytes()
-  made = [
-    path
-    for path in folder.iterdir()
-    if path.suffix in (".csv", ".md", ".tex", ".svg", ".html")
-  ]
+  before = contents(folder), page.read_bytes()
+  kinds = (".csv", ".md", ".tex", ".svg", ".html")
+  made = [path for path in folder.iterdir() if path.suffix in kinds]
   assert len(made) == 9
   for path in made:
     path.unlink()
   done = run(folder, program="tv_jax.report")
   assert (done.returncode, done.stdout) == (0, f"{page}\n")
-  assert (contents(folder), page.read_bytes()) == (before, html)
+  assert (contents(folder), page.read_bytes()) == before
 
 
 def test_another_config_is_refused_by_its_difference(finished):

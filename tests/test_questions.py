@@ -139,18 +139,24 @@ def test_tasks_are_selected_by_their_names(path):
   ("second", "message"),
   [
     ('{"question_id": 6, "cat', "line 2 is not JSON .*cut short"),
-    ("[1]", "line 2 is not an object with question_id, category, turns"),
-    ({"question_id": 6, "category": "qa"}, "line 2 lacks turns"),
+    ("[1]", r"line 2: \[1\]: give an object with fields; give question_id"),
+    (
+      {"question_id": 6, "category": "qa"},
+      "line 2: turns is missing; give question_id, category",
+    ),
     (ROW | {"question_id": 6.5}, "line 2: question_id=6.5"),
-    (ROW | {"question_id": ""}, "line 2: question_id='' "),
+    (ROW | {"question_id": ""}, "line 2: question_id must not be empty"),
     (ROW | {"question_id": True}, "line 2: question_id=True"),
     (ROW | {"question_id": 6, "category": 3}, "line 2: category=3"),
     ({"prompt": 3}, "line 2: turns=3"),
-    ({"prompt": ["a", 3]}, r"line 2: turns=\[.a., 3\] must hold strings"),
-    (ROW | {"turns": []}, r"line 2: turns=\[\] must .* not empty"),
-    (ROW | {"turns": "What?"}, r"line 2: turns='What\?' must be of type list"),
-    (ROW | {"turns": [["a"] * 1000]}, r"line 2: turns=\[.* must hold strings"),
-    (ROW | {"question_id": 6, "reference": "x"}, "line 2: reference='x' must"),
+    ({"prompt": ["a", 3]}, "line 2: turns=3: give a text"),
+    (ROW | {"turns": []}, "line 2: turns must not be empty"),
+    (ROW | {"turns": "What?"}, r"line 2: turns='What\?': give a list"),
+    (ROW | {"turns": [["a"] * 1000]}, "line 2: turns=.*: give a text"),
+    (
+      ROW | {"question_id": 6, "reference": "x"},
+      "line 2: reference='x': give a list",
+    ),
     (ROW, "line 2: question_id 5 is there twice"),
     ("[" * 100_000, "line 2"),
     ('{"question_id": 1, "question_id": 2}', "line 2"),
@@ -228,8 +234,6 @@ def test_the_second_turn_holds_the_first_answer():
   )
   assert questions_lib.conversation(question, []) == ["a"]
   assert questions_lib.conversation(question, ["x"]) == ["a", "x", "b"]
-  with pytest.raises(ValueError, match="question 3 has 2 turns: none is left"):
-    questions_lib.conversation(question, ["x", "y"])
 
 
 def test_a_mark_and_blank_lines_are_not_read(path):
@@ -251,7 +255,7 @@ def test_what_is_no_file_of_questions(path):
   bad.one_line(error, str(path))
 
 
-@pytest.mark.parametrize("source", [None, 3, "a\0b", "a" * 5000])
+@pytest.mark.parametrize("source", ["a\0b", "a" * 5000])
 def test_what_is_no_path(source):
   for read in (questions_lib.load_questions, questions_lib.load_spec_bench):
     with pytest.raises(ValueError, match=r"\S") as error:

@@ -39,9 +39,8 @@ def test_a_run_is_written_and_read(folder):
     store.save_timing(timing)
     assert not store_lib.read(folder).done
     store.finish()
-    assert store.get(item(1).key) == item(1)
+    assert store[item(1).key] == item(1)
     assert item(1).key in store
-    assert store.get(item(3).key) is None
     assert item(3).key not in store
   lines = (folder / "items.jsonl").read_bytes().split(b"\n")
   assert [json.loads(line)["question"] for line in lines[:-1]] == [2, 0, 1]

@@ -34,6 +34,9 @@ _DISTRIBUTED = flags.DEFINE_string(
   " 0 is to be found, how many there are, and which this is.",
 )
 
+# Of a process that is not the first of several.
+_SILENT = (lambda line: None), (lambda done, count: None)
+
 
 def main(heard, arguments):
   """Runs; 1 if every answer failed."""
@@ -68,7 +71,7 @@ def _keep(questions, workdir):
 
 
 def _run(heard, hosts, settings, workdir) -> int:
-  """The run and its report; one that was told to end has a report too."""
+  """Runs, and writes the report, also when told to end; the exit status."""
   with heard.deaf():
     from tv_jax import runs
     from tv_jax.edge import disk
@@ -78,8 +81,10 @@ def _run(heard, hosts, settings, workdir) -> int:
     with contextlib.ExitStack() as held:
       if hosts.several:  # a signal is for where they meet
         held.enter_context(heard.deaf())
-      told = () if hosts.index else held.enter_context(progress.shown())
-      runs.run(settings, workdir, *told, opened=hosts.store)
+      say, advance = _SILENT
+      if not hosts.index:
+        say, advance = held.enter_context(progress.shown())
+      runs.run(settings, workdir, say, advance, opened=hosts.store)
       hosts.leave()
   except BaseException:
     if not heard.status:

@@ -35,7 +35,7 @@ def read(check: Check, value, where: str = "", most: int = 8):
 
   Args:
     check: What it must be.
-    value: It.
+    value: What is checked.
     where: What errors call it; of fields, what they call the object.
     most: Of many faults, how many are named.
 
@@ -115,6 +115,18 @@ def text(value, where: str, faults: list[str]):
   if isinstance(value, str):
     return value
   return refuse(where, value, "a text", faults)
+
+
+def one_of(*values: str) -> Check:
+  """Checks that it is one of some texts."""
+  wanted = f"one of {', '.join(map(repr, values))}"
+
+  def check(value, where, faults):
+    if isinstance(value, str) and value in values:
+      return value
+    return refuse(where, value, wanted, faults)
+
+  return check
 
 
 def anything(value, where: str, faults: list[str]):
@@ -233,13 +245,17 @@ def mapping_of(check: Check) -> Check:
 def build(cls: type) -> Check:
   """Checks an object with the fields of a dataclass, and no others.
 
-  A field may be a dataclass, a bool, a number, a text, or a tuple of these. One
-  that has a default may be left out. The check's value is the dataclass.
+  A field may be a dataclass, a bool, a number, a text, or a tuple of these, or
+  have a "check" in its metadata. One that has a default may be left out. The
+  check's value is the dataclass.
   """
   hints = typing.get_type_hints(cls)
   known = {field.name: field for field in dataclasses.fields(cls)}
   empty = dataclasses.MISSING
-  kinds = {name: _of_type(hints[name]) for name in known}
+  kinds = {
+    name: field.metadata.get("check") or _of_type(hints[name])
+    for name, field in known.items()
+  }
   needed = {
     name: kinds.pop(name)
     for name, field in known.items()
@@ -268,7 +284,7 @@ def refuse(where: str, value, wanted: str, faults: list[str]) -> None:
 
 
 def _of_type(hint) -> Check:
-  """The check of a dataclass's field, by its annotation."""
+  """Returns the check of a dataclass's field, by its annotation."""
   if dataclasses.is_dataclass(hint):
     return build(typing.cast(type, hint))
   inner = typing.get_args(hint)

@@ -12,6 +12,7 @@ import sys
 import traceback
 import types
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from absl import flags
 from ml_collections import config_dict, config_flags
@@ -31,7 +32,7 @@ _OVERRIDE = re.compile(r"--?(?:no)?config\.([^=\[]+)")
 
 
 def folder() -> pathlib.Path:
-  """Where the bundled configs are: in the package, or beside it in sources."""
+  """Returns the folder of the bundled configs, in the package or beside it."""
   here = pathlib.Path(__file__).parents[1]
   inside = here / _PACKAGE
   return inside if inside.is_dir() else here.parent / _PACKAGE
@@ -59,7 +60,7 @@ def parse(argv: list[str], default: str | None = None) -> list[str]:
 def several(
   argv: list[str], names: Sequence[str]
 ) -> dict[str, config_dict.ConfigDict]:
-  """The config that is asked for, or else those of these names.
+  """Returns the config that is asked for, or else those of these names.
 
   Args:
     argv: The command line; what it sets is set in each.
@@ -75,9 +76,10 @@ def several(
     values["config"].parser = _Parser()
     values.set_default("config", name)
     values(argv, known_only=True)
-    if values["config"].present:
-      return {values["config"].config_filename: values.config}
-    found[name] = values.config
+    flag: Any = values["config"]
+    if flag.present:
+      return {flag.config_filename: flag.value}
+    found[name] = flag.value
   return found
 
 
@@ -85,7 +87,7 @@ class _Parser(flags.ArgumentParser):
   """Runs a config file, and checks that overridden fields are there."""
 
   def parse(self, argument: str) -> config_dict.ConfigDict:
-    """The config, locked."""
+    """Returns the config, locked."""
     name, *rest = argument.split(":", 1)
     config_flags.register_flag_parser_for_type(tuple, _Numbers())
     try:
@@ -107,14 +109,14 @@ class _Numbers(tuple_parser.TupleParser):
   """Reads a field's numbers, as flags': with spaces between, or commas."""
 
   def parse(self, argument) -> tuple:
-    """Them."""
+    """Returns them."""
     if isinstance(argument, str) and _NUMBERS.fullmatch(argument):
       argument = ",".join(argument.split())
     return super().parse(argument)
 
 
 def overridden() -> Iterator[str]:
-  """The fields that the command line sets."""
+  """Yields the fields that the command line sets."""
   argv = flags.FLAGS.read_flags_from_files(sys.argv[1:], force_gnu=False)
   for argument in argv:
     if field := field_of(argument):
@@ -122,7 +124,7 @@ def overridden() -> Iterator[str]:
 
 
 def told() -> Iterator[str]:
-  """What sets them, as it was given."""
+  """Yields what sets them, as it was given."""
   argv = flags.FLAGS.read_flags_from_files(sys.argv[1:], force_gnu=False)
   for argument, after in zip(argv, [*argv[1:], "-"], strict=True):
     if field_of(argument):
@@ -131,13 +133,13 @@ def told() -> Iterator[str]:
 
 
 def field_of(argument: str) -> str | None:
-  """The field that an argument of a command line sets, if it sets one."""
+  """Returns the field that an argument of a command line sets, if any."""
   found = _OVERRIDE.match(argument)
   return found and found[1]
 
 
 def _place(name: str) -> str:
-  """A config file's path: one's own, or else a bundled one's."""
+  """Returns a config file's path: one's own, or else a bundled one's."""
   path = pathlib.Path(name)
   bundled = folder() / f"{path.name.removesuffix('.py')}.py"
   is_short = str(path.parent) in (".", _PACKAGE)
@@ -147,7 +149,7 @@ def _place(name: str) -> str:
 
 
 def _run(path: str, arguments: list[str]) -> config_dict.ConfigDict:
-  """What a file's get_config returns."""
+  """Returns what a file's get_config returns."""
   module = types.ModuleType(_MODULE)
   module.__file__ = path
   sys.modules[_MODULE] = module  # for dataclasses in it
@@ -169,7 +171,7 @@ def _run(path: str, arguments: list[str]) -> config_dict.ConfigDict:
 
 @contextlib.contextmanager
 def _configs(path: str):
-  """What config files import as `configs`: a file's own folder, the bundled.
+  """Sets what config files import as `configs`: their own folder, the bundled.
 
   A bundled one must not find what a user happens to call `configs`, nor the
   other way round; but one's own may import from the bundled ones.
@@ -193,7 +195,7 @@ def _configs(path: str):
 
 
 def _told(path, error) -> str:
-  """The error of a config file, with its line."""
+  """Returns the error of a config file, with its line."""
   if isinstance(error, SyntaxError):
     return f"{path}: {error}"
   frames = traceback.extract_tb(error.__traceback__)
@@ -217,7 +219,7 @@ def _check_field(config: config_dict.ConfigDict, field: str) -> None:
 
 
 def _meant(config, field) -> str:
-  """The nearest fields; if nothing is near, those there are."""
+  """Returns the nearest fields; if nothing is near, those there are."""
   fields = [*_fields(config)]
   last = field.rpartition(".")[2]
   near = [one for one in fields if one.rpartition(".")[2] == last]
@@ -228,7 +230,7 @@ def _meant(config, field) -> str:
 
 
 def _fields(config, above: str = "") -> Iterator[str]:
-  """All fields, by dotted path."""
+  """Yields all fields, by dotted path."""
   for field, value in config.items():
     if isinstance(value, config_dict.ConfigDict):
       yield from _fields(value, f"{above}{field}.")

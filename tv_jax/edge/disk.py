@@ -28,7 +28,7 @@ def explained(what: str):
 
 
 def to_bytes(value, what: str, *, indent: int | None = None) -> bytes:
-  """A value as JSON in UTF-8: a line or, with an indent, in order of the keys.
+  """Returns a value as JSON in UTF-8: a line, or indented with sorted keys.
 
   Raises:
     ValueError: `what` is no JSON; a NaN and an infinity are none.
@@ -47,17 +47,17 @@ def to_bytes(value, what: str, *, indent: int | None = None) -> bytes:
 
 
 def from_bytes(data: bytes):
-  """What `to_bytes` was given; ValueError if it is no JSON in UTF-8."""
+  """Returns what `to_bytes` was given; ValueError if it is no JSON in UTF-8."""
   return reading.loads(data.decode())
 
 
 def round_trip(value, what: str):
-  """The value as it will be read again: lists for tuples."""
+  """Returns the value as it will be read again: lists for tuples."""
   return from_bytes(to_bytes(value, what))
 
 
 def write_json(path: pathlib.Path, value, what: str) -> None:
-  """As `write_atomic`; `what` is what errors call the value."""
+  """Writes a value as `write_atomic` does; errors call it `what`."""
   _write(path, to_bytes(value, what, indent=2))
 
 
@@ -119,13 +119,13 @@ _PARTIAL = re.compile(r"\.(.+)\.([^.]+)\.([0-9]+)-[0-9a-f]+\.partial")
 
 
 def _partial(name, which):
-  """The name of a file of this process that is not whole yet."""
+  """Returns the name of a file of this process that is not whole yet."""
   return f".{name}.{_host()}.{os.getpid()}-{which}.partial"
 
 
 @functools.cache
 def _host():
-  """Where a process's number means that process: a host, or a container."""
+  """Returns the host, or the container, in which a process's number counts."""
   try:
     space = os.readlink("/proc/self/ns/pid")
   except OSError:  # not a Linux

@@ -32,7 +32,7 @@ class Heard:
   """
 
   def __init__(self):
-    """None yet."""
+    """Has heard none yet."""
     self.status = 0
     self.at_once = self.abrupt = False
     self.leave: Callable[[], None] = lambda: None
@@ -46,7 +46,7 @@ class Heard:
     sys.unraisablehook = self._unraisable
 
   def listen_no_more(self) -> None:
-    """All is done: another signal must not change how it ended."""
+    """Ignores signals: all is done, and how it ended must not change."""
     for number in SIGNALS:
       signal.signal(number, signal.SIG_IGN)
 
@@ -67,7 +67,7 @@ class Heard:
       raise KeyboardInterrupt
 
   def word(self) -> str:
-    """What happened, for a message."""
+    """Returns what was heard, in words."""
     number = signal.Signals(self.status - 128)
     if number == signal.SIGINT:
       return "interrupted"
@@ -109,7 +109,8 @@ class Heard:
 
   def _raise_again(self):
     self._again = True
-    signal.pthread_kill(threading.main_thread().ident, self.status - 128)
+    if ident := threading.main_thread().ident:
+      signal.pthread_kill(ident, self.status - 128)
 
 
 def run(command: Callable[[Heard], int | None]) -> None:
@@ -123,7 +124,11 @@ def run(command: Callable[[Heard], int | None]) -> None:
     try:
       status = command(heard)
     except SystemExit as error:
-      status = error.code
+      code = error.code
+      if isinstance(code, str):
+        tell(code)
+        code = 1
+      status = code
     heard.at_once = True
   except BaseException as error:
     if heard.status:
@@ -138,14 +143,13 @@ def run(command: Callable[[Heard], int | None]) -> None:
   heard.listen_no_more()
   _flush()
   # After a failure, what is still being compiled is not waited for.
-  failed = heard.status or (isinstance(status, int) and status)
-  if heard.abrupt or failed:
+  if heard.abrupt or heard.status or status:
     os._exit(heard.status or status or 0)
-  sys.exit(heard.status or status)
+  sys.exit(0)
 
 
 def unread(error: BaseException) -> bool:
-  """Whether it says that nobody reads any more what this process prints."""
+  """Returns whether an error says that nobody reads what is printed."""
   if not isinstance(error, BrokenPipeError):
     return False
   printed = select.poll()
@@ -161,7 +165,7 @@ def tell(line: str) -> None:
 
 
 def _flush():
-  """What cannot be printed any more must not change the exit status."""
+  """Flushes; what cannot be printed must not change the exit status."""
   for stream in (sys.stdout, sys.stderr):
     try:
       stream.flush()

@@ -19,13 +19,14 @@ import sys
 import sysconfig
 import traceback
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+_NOTHING = types.ModuleType("nothing")
 _FOREIGN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def split(text: str) -> list[str]:
-  """The names in a text, with spaces between, or commas.
+  """Returns the names in a text, with spaces between, or commas.
 
   The commas of branching:4,2,1 separate nothing: no name begins with a digit.
   """
@@ -33,19 +34,12 @@ def split(text: str) -> list[str]:
 
 
 def is_foreign(text: str) -> bool:
-  """Whether a text has the form `package.module:name`."""
+  """Returns whether a text has the form `package.module:name`."""
   return bool(_FOREIGN.fullmatch(text))
 
 
-def lookup(table: Mapping, name: str, kind: str):
-  """table[name], or an error that lists the names."""
-  if name not in table:
-    raise ValueError(f"{kind} {name!r}: not one of {', '.join(table)}")
-  return table[name]
-
-
 def find(table: Mapping, text: str, kind: str):
-  """What a text names: a table's entry, or what `module:name` is imported as.
+  """Returns what a text names: a table's entry, or `module:name`, imported.
 
   Args:
     table: The built-ins.
@@ -68,7 +62,7 @@ def find(table: Mapping, text: str, kind: str):
 
 
 def load(text: str, kind: str):
-  """The object that `package.module:name` is.
+  """Returns the object that `package.module:name` is.
 
   Raises:
     ValueError: In one line, what is wrong: with the text, with the module
@@ -91,7 +85,7 @@ def load(text: str, kind: str):
 
 
 def _import(module, what):
-  """A module; the current directory is looked at as well, and last."""
+  """Returns a module; the current directory is looked at as well, and last."""
   here = os.getcwd()
   added = here not in sys.path and "" not in sys.path
   if added:
@@ -109,7 +103,7 @@ def _import(module, what):
 
 
 def _told(module, error) -> str:
-  """Why a module was not imported, with the line of it that failed."""
+  """Returns why a module was not imported, with the line of it that failed."""
   if isinstance(error, ModuleNotFoundError) and error.name in _parents(module):
     return f"{error}; run from the module's folder, or set PYTHONPATH"
   if isinstance(error, SystemExit):
@@ -129,7 +123,7 @@ def _told(module, error) -> str:
 
 
 def raised(error: Exception) -> str:
-  """What a user's function raised, in one line, with the line that did."""
+  """Returns an error of a user's function in one line, with its place."""
   package, lines, inside = pathlib.Path(__file__).parents[1], [], False
   for frame in traceback.extract_tb(error.__traceback__):
     path = pathlib.Path(frame.filename).resolve()
@@ -150,7 +144,7 @@ def _parents(module):
 
 
 def of(thing) -> str:
-  """What an object is called: `module:name`, as it can be found again.
+  """Returns what an object is called: `module:name`, as it can be found again.
 
   It is looked for in the modules that its functions come from. What none of
   them holds is called by where it was defined, a `functools.partial` by its
@@ -169,12 +163,12 @@ def of(thing) -> str:
 
 
 def _held(thing) -> str | None:
-  """The name under which a module of its functions holds a thing."""
+  """Returns the name under which a module of its functions holds a thing."""
   for function in _functions(thing):
-    module = sys.modules.get(function.__module__)
-    for name, value in vars(module).items() if module else ():
+    module = function.__module__
+    for name, value in vars(sys.modules.get(module, _NOTHING)).items():
       if value is thing:
-        return _written(module.__name__, name)
+        return _written(module, name)
   return None
 
 
@@ -184,7 +178,7 @@ def _written(module, name) -> str:
 
 
 def _functions(thing) -> Iterator[types.FunctionType]:
-  """The Python functions that a thing is made of."""
+  """Yields the Python functions that a thing is made of."""
   if isinstance(thing, types.FunctionType):
     yield thing
   elif isinstance(thing, functools.partial):
@@ -198,7 +192,7 @@ def _functions(thing) -> Iterator[types.FunctionType]:
       yield from _functions(value)
 
 
-def unique(named: Mapping | list[tuple[str, object]], kind: str) -> dict:
+def unique(named: Iterable[tuple[str, object]], kind: str) -> dict:
   """Pairs of name and thing as a dict; the same pair twice is one.
 
   Raises:
@@ -216,13 +210,13 @@ def unique(named: Mapping | list[tuple[str, object]], kind: str) -> dict:
 
 
 def sources(named: Mapping[str, object]) -> dict[str, str]:
-  """The hashes of what is no built-in, by name."""
+  """Returns the hashes of what is no built-in, by name."""
   hashes = {name: source_hash(thing, name) for name, thing in named.items()}
   return {name: one for name, one in sorted(hashes.items()) if one}
 
 
 def source_hash(thing, name: str = "") -> str:
-  """A hash of the sources that make a thing of one's own; "" for a built-in.
+  """Returns a hash of the sources of a user's thing; "" for a built-in.
 
   Args:
     thing: The thing.
@@ -260,7 +254,7 @@ def _collect(module, files, filename=None):
 
 
 def _installed(path: pathlib.Path) -> bool:
-  """Whether a file is Python's, a package's, or this one's."""
+  """Returns whether a file is Python's, a package's, or this one's."""
   folders = map(pathlib.Path, sysconfig.get_paths().values())
   return bool({"site-packages", "dist-packages"} & {*path.parts}) or any(
     path.is_relative_to(folder.resolve())

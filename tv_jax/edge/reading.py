@@ -28,14 +28,14 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def place_of(name: str) -> str:
-  """Where something is that is named: bundled, or anywhere."""
+  """Returns where something is that is named: bundled, or anywhere."""
   if name.startswith(_NAMED):
     return str(BUNDLED / name.removeprefix(_NAMED))
   return name
 
 
 def name_of(place: str | os.PathLike) -> str:
-  """What it is called: of something bundled no place on this machine."""
+  """Returns a place's name: of what is bundled, none on this machine."""
   path = pathlib.Path(place)
   if path.is_relative_to(BUNDLED):
     return _NAMED + path.relative_to(BUNDLED).as_posix()
@@ -43,12 +43,12 @@ def name_of(place: str | os.PathLike) -> str:
 
 
 def brief(value) -> str:
-  """A value as errors show it: on one line, and not long."""
+  """Returns a value as errors show it: on one line, and not long."""
   return " ".join(_SHORT.repr(value).split())
 
 
 def shown(text) -> str:
-  """A name as errors show it: as it is, unless that is long or odd."""
+  """Returns a name as errors show it: as it is, unless that is long or odd."""
   text = str(text)
   if len(text) <= LONGEST and text.isprintable():
     return text
@@ -56,20 +56,20 @@ def shown(text) -> str:
 
 
 def line(message) -> str:
-  """A message as one line that a terminal takes for nothing but text."""
+  """Returns a message as one line, without what a terminal obeys."""
   words = " ".join(str(message).split())
   return "".join(x if x.isprintable() else repr(x)[1:-1] for x in words)
 
 
 def listed(texts, between: str = ", ") -> str:
-  """Some of many texts, and how many more there are."""
+  """Returns some of many texts, and how many more there are."""
   texts = [*texts]
   more = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
   return between.join(texts[:NAMED]) + more
 
 
 def regular(path) -> pathlib.Path:
-  """The path, if it is that of a file that can be read to its end.
+  """Returns the path, if it is that of a file that can be read to its end.
 
   Raises:
     ValueError: It is not there, a directory, a pipe, a device, or forbidden.
@@ -89,7 +89,7 @@ def regular(path) -> pathlib.Path:
 
 
 def data(path, most: int | None = None) -> bytes:
-  """A file's bytes, all of them; more than `most` are refused."""
+  """Returns a file's bytes, all of them; more than `most` are refused."""
   path = regular(path)
   try:
     if most is not None and path.stat().st_size > most:
@@ -100,7 +100,7 @@ def data(path, most: int | None = None) -> bytes:
 
 
 def text(path) -> str:
-  """A file's text, without the mark that some editors begin it with."""
+  """Returns a file's text, without the mark that some editors begin it with."""
   try:
     return data(path, LARGEST).decode("utf-8-sig")
   except UnicodeDecodeError:
@@ -108,12 +108,12 @@ def text(path) -> str:
 
 
 def json_object(path) -> dict:
-  """The object that a JSON file holds."""
+  """Returns the object that a JSON file holds."""
   return parse_object(text(path), str(path))
 
 
 def parse_object(source: str, where: str) -> dict:
-  """The object that a JSON text is; `where` is what errors call it."""
+  """Returns the object that a JSON text is; `where` is what errors call it."""
   value = parse(source, where)
   if not isinstance(value, dict):
     raise ValueError(f"{where} holds no JSON object, but {brief(value)}")
@@ -121,7 +121,7 @@ def parse_object(source: str, where: str) -> dict:
 
 
 def parse(source: str, where: str):
-  """As `loads`, with what errors call the text."""
+  """Returns what `loads` does; errors call the text `where`."""
   try:
     return loads(source)
   except ValueError as error:
@@ -129,7 +129,7 @@ def parse(source: str, where: str):
 
 
 def loads(source: str):
-  """The value of a JSON text: every name once, every number finite.
+  """Returns the value of a JSON text: every name once, every number finite.
 
   What one program reads as NaN, or takes of two equal names, another does not.
 

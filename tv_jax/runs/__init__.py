@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
   from tv_jax.engine.programs import keep as keep_programs
   from tv_jax.runs.asking import grid, read_questions
-  from tv_jax.runs.config import from_config
   from tv_jax.runs.hosts import join
   from tv_jax.runs.running import load, run, unchanged
-  from tv_jax.runs.settings import Run, to_dict
+  from tv_jax.runs.settings import Run, from_config, to_dict
 
 __all__ = [
   "Run",
@@ -30,7 +29,7 @@ __all__ = [
 
 _PLACES = {
   "Run": "runs.settings:Run",
-  "from_config": "runs.config:from_config",
+  "from_config": "runs.settings:from_config",
   "grid": "runs.asking:grid",
   "join": "runs.hosts:join",
   "keep_programs": "engine.programs:keep",

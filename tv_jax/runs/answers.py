@@ -41,7 +41,7 @@ class Asked(NamedTuple):
 def encode(
   pair: Pair, settings: Run, turns: Sequence[str]
 ) -> tuple[list[int], int]:
-  """A conversation as tokens, and how many more there may be.
+  """Returns a conversation as tokens, and how many more there may be.
 
   Raises:
     ValueError: It cannot be asked, or there is no room for an answer.
@@ -70,7 +70,7 @@ class Answerer:
     advance: Callable[[], None],
     ahead: engine.Ahead,
   ):
-    """Nothing is asked yet.
+    """Prepares to ask; nothing is asked yet.
 
     Args:
       pair: The models.
@@ -118,7 +118,7 @@ class Answerer:
       self.answer_all(how, rows)
 
   def turn(self, method: Method, turn: int) -> dict[Key, Question]:
-    """The questions that have such a turn."""
+    """Returns the questions that have such a turn."""
     return {
       Key(question.task, question.question_id, turn, method): question
       for question in self.questions
@@ -126,12 +126,12 @@ class Answerer:
     }
 
   def longest(self, rows: Sequence[Asked]) -> int:
-    """What all batches of a turn are padded to."""
+    """Returns what all batches of a turn are padded to."""
     longest = max(len(row.tokens) for row in rows)
     return max(longest, self.settings.padded_to, 1)
 
   def how(self, method: Method) -> engine.Settings:
-    """How to decode."""
+    """Returns how to decode."""
     options = asking.options(self.settings, method)
     if not method.plain:
       options["panel"] = (self.settings.baseline,)
@@ -141,10 +141,9 @@ class Answerer:
     )
 
   def ask(self, key: Key, question: Question) -> Asked:
-    """A turn as a prompt, or why there is none."""
+    """Returns a turn as a prompt, or why there is none."""
     before = [
-      self.results.get(key._replace(turn=earlier))
-      for earlier in range(key.turn)
+      self.results[key._replace(turn=earlier)] for earlier in range(key.turn)
     ]
     if any(answer.error is not None for answer in before):
       return Asked(key, question, error="an earlier turn failed")
@@ -179,7 +178,7 @@ class Answerer:
     next(decoded, None)
 
   def answer(self, how, asked: Asked, records) -> Answer:
-    """An answer, or the error in its place."""
+    """Returns an answer, or the error in its place."""
     key, question = asked.key, asked.question
     if asked.error:
       return Answer(**key._asdict(), error=asked.error)
@@ -198,7 +197,7 @@ class Answerer:
 
 
 def line(records: Records, row: int, how: engine.Settings, tokenizer) -> dict:
-  """What is kept of an answer: from it, every table is made."""
+  """Returns what is kept of an answer: from it, every table is made."""
   cycles = int(records.cycles[row])
   tokens = records.tokens[row, : int(records.kept[row])].tolist()
   drafted = {"drafted": records.drafted[row, :cycles].tolist()}
@@ -217,7 +216,7 @@ def line(records: Records, row: int, how: engine.Settings, tokenizer) -> dict:
 
 
 def pieces(tokenizer) -> Callable[[int], str]:
-  """What single tokens look like inside a text."""
+  """Returns what single tokens look like inside a text."""
   # A piece shows its leading space only after another one.
   before = tokenizer("a", add_special_tokens=False).input_ids
 
@@ -235,7 +234,8 @@ def traced(
   tokens: list[int],
   piece: Callable[[int], str],
 ) -> list[dict]:
-  """The trees of an answer's first cycles, for somebody to look at."""
+  """Returns the trees of an answer's first cycles, for somebody to look at."""
+  assert how.plan.speculation is not None
   tree = how.plan.speculation.tree
   directions = {rule.name: rule.direction for rule in how.rules}
   cycles, end = [], 0

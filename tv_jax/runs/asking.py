@@ -1,14 +1,17 @@
 """What a run asks: its questions, and the methods that are to answer them."""
 
+from __future__ import annotations
+
 import itertools
 import zlib
+from typing import TYPE_CHECKING
 
-from tv_jax import proposals, verifiers
-from tv_jax import tree as tree_lib
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
 from tv_jax.runs.records import ALL, AXES, NONE, PLAIN, Method
-from tv_jax.runs.settings import Run
+
+if TYPE_CHECKING:
+  from tv_jax.runs.settings import Run
 
 # A question's turns draw from keys of their own: 32 bits hold both numbers.
 TURNS = 16
@@ -16,7 +19,7 @@ IDS = 2**32 // TURNS
 
 
 def read_questions(settings: Run) -> tuple[Question, ...]:
-  """The questions that are asked."""
+  """Returns the questions that are asked."""
   kind, colon, path = settings.questions.partition(":")
   if kind == "spec_bench" and colon:
     found = questions_lib.load_spec_bench(path)
@@ -30,7 +33,7 @@ def read_questions(settings: Run) -> tuple[Question, ...]:
 
 
 def _wrong_questions(found):
-  """What no answer can be kept of, or drawn for with keys of its own."""
+  """Yields what no answer can be kept of, or drawn for with keys of its own."""
   for task in dict.fromkeys(question.task for question in found):
     if task == ALL:
       yield f"category {task!r} is what tables call all of them: rename it"
@@ -48,55 +51,41 @@ def _wrong_questions(found):
 
 
 def number(question: int | str, turn: int) -> int:
-  """What the draws of a turn are made from; a name's are from its checksum."""
+  """Returns the number from which a turn draws; a name's is its checksum."""
   if isinstance(question, str):
     question = zlib.crc32(question.encode()) % IDS
   return question * TURNS + turn
 
 
 def grid(settings: Run) -> list[Method]:
-  """All methods; those that share a program stand together."""
+  """Returns all methods; those that share a program stand together."""
   places = [(NONE, NONE, PLAIN)] if settings.plain else []
   places += [
     (tree, proposal, rule)
-    for tree, proposal in itertools.product(settings.trees, settings.proposals)
-    for rule in rules_on(settings, tree, proposal)
+    for (tree, proposal), rules in settings.rules.items()
+    for rule in rules
   ]
   drafted = ("tree", "proposal", "verifier")
   # A config names an axis in the plural.
   others = [name for name in AXES if name not in drafted]
   values = [getattr(settings, f"{name}s") for name in others]
   return [
-    Method(**dict(zip((*drafted, *others), (*place, *point), strict=True)))
+    Method.of(dict(zip((*drafted, *others), (*place, *point), strict=True)))
     for place, point in itertools.product(places, itertools.product(*values))
   ]
 
 
 def options(settings: Run, method: Method) -> dict:
-  """What `generate` is to do; batch size, panel and trace aside."""
+  """Returns what `generate` is to do; batch size, panel and trace aside."""
   own = {**vars(method)}
   if method.plain:
     del own["tree"], own["proposal"]
     own["verifier"] = None
   else:
-    own["among"] = rules_on(settings, method.tree, method.proposal)
+    own["among"] = settings.rules[method.tree, method.proposal]
   return {
     "draft_temperature": settings.draft_temperature or None,
     "top_k": settings.top_k,
     "top_p": settings.top_p,
     "max_new_tokens": settings.max_new_tokens,
   } | own
-
-
-def rules_on(settings: Run, tree: str, proposal: str) -> tuple[str, ...]:
-  """The verifiers that are defined on a tree and for a proposal."""
-  return tuple(
-    name for name in settings.verifiers if not misfit(name, tree, proposal)
-  )
-
-
-def misfit(name: str, tree: str, proposal: str) -> str | None:
-  """Why a rule is not defined for a tree and a proposal; None: it is."""
-  return verifiers.misfit(
-    verifiers.resolve(name), tree_lib.parse(tree), proposals.resolve(proposal)
-  )

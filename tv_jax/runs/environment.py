@@ -34,7 +34,7 @@ def describe() -> dict:
 
 
 def cores() -> int:
-  """The cores that this process may use."""
+  """Returns the cores that this process may use."""
   if hasattr(os, "sched_getaffinity"):
     return len(os.sched_getaffinity(0))
   return os.cpu_count() or 0
@@ -42,7 +42,7 @@ def cores() -> int:
 
 @functools.cache
 def _revision() -> str:
-  """The commit of the sources, where they are a git checkout.
+  """Returns the commit of the sources, where they are a git checkout.
 
   As it was when this was first asked, soon after they were read.
   """

@@ -18,6 +18,7 @@ import re
 import socket
 import tempfile
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -52,7 +53,7 @@ class Hosts:
     self.index, self.several = index, count > 1
     self._interrupted = interrupted
 
-  def together(self, function: Callable = lambda: None):
+  def together(self, function: Callable[[], Any] = lambda: None) -> Any:
     """Returns what `function` returns here, once it returned in all processes.
 
     Raises:
@@ -227,10 +228,10 @@ def join(told: str | None, interrupted: Callable[[], bool]) -> Hosts:
 
 
 def _options(told):
-  """What `jax.distributed.initialize` calls the parts of the flag."""
+  """Returns what `jax.distributed.initialize` calls the parts of the flag."""
   found = re.fullmatch(r"(\S+:(\d+)),(\d+),(\d+)", told)
   port, count, index = map(int, found.groups()[1:]) if found else (0, 0, 0)
-  if index >= count:
+  if found is None or index >= count:
     raise ValueError(
       f"--distributed={told}: give auto, or HOST:PORT,COUNT,INDEX: where"
       " process 0 is to be found, how many there are, and which this is, from 0"
@@ -252,7 +253,7 @@ def _options(told):
 
 
 def _gather(told: str) -> list[str]:
-  """What each process tells."""
+  """Returns what each process tells."""
   own = np.zeros(_ROOM, np.uint8)
   data = told.encode()[:_ROOM]
   own[: len(data)] = np.frombuffer(data, np.uint8)

@@ -61,7 +61,7 @@ class Cell:
 
 
 def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
-  """The cell of one method's answers, its seeds pooled.
+  """Returns the cell of one method's answers, its seeds pooled.
 
   The baseline is the rule to compare with on the same drafts.
   """
@@ -78,7 +78,7 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
   by_item = list(_by_item(sound).values())
   deep = [realised > d for d in range(max(realised, default=1))]
   known = all(one.drafted is not None for one in sound)
-  drafted = [n for one in sound for n in one.drafted] if known else []
+  drafted = [n for one in sound for n in one.drafted or ()] if known else []
   return Cell(
     by_item=Estimate.of(by_item),
     by_token=Estimate.clustered(realised, item),
@@ -101,7 +101,7 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
 
 
 def relative(own, base, item) -> Estimate:
-  """The mean of `own` over that of `base`, in percent above 1.
+  """Returns the mean of `own` over that of `base`, in percent above 1.
 
   Both are arrays; values of one item go together. The error is that of a ratio
   of clusters' sums, in which both vary.
@@ -110,7 +110,7 @@ def relative(own, base, item) -> Estimate:
 
 
 def quotient(item, over, under) -> Estimate:
-  """The product of the sums of `over`, by that of the sums of `under`.
+  """Returns the product of the sums of `over`, by that of the sums of `under`.
 
   Args:
     item: Which item each value is of; values of one go together.
@@ -134,7 +134,7 @@ def quotient(item, over, under) -> Estimate:
 
 
 def net(longer: Estimate, slower: Estimate) -> Estimate:
-  """The gain in tokens a second, in percent.
+  """Returns the gain in tokens a second, in percent.
 
   Args:
     longer: What a cycle gains more, in percent.
@@ -190,7 +190,7 @@ class Times(NamedTuple):
     return quotient(self.questions, over, under)
 
   def slower(self, base: Times) -> Estimate:
-    """What a cycle takes longer than the base's, in percent."""
+    """Returns what a cycle takes longer than the base's, in percent."""
     over, under = [self.seconds, base.cycles], [self.cycles, base.seconds]
     return _percent(quotient(self.questions, over, under))
 
@@ -218,10 +218,10 @@ def expected_by_item(
 
 def _by_item(
   answers: Sequence[Answer],
-  lengths: Callable[[Answer], Sequence[float]] = lambda one: one.accepted,
+  lengths: Callable[[Answer], Sequence] = lambda one: one.accepted,
 ) -> dict[int | str, float]:
   """Tokens a cycle of each question: its turns pooled, its seeds' mean."""
-  pooled: dict[int | str, dict[int, list[float]]] = {}
+  pooled: dict[int | str, dict[int | None, list[float]]] = {}
   for answer in answers:
     seeds = pooled.setdefault(answer.question, {})
     seeds.setdefault(answer.method.seed, []).extend(lengths(answer))
@@ -248,7 +248,7 @@ def _exact_match(answers) -> Estimate | None:
 
 
 def _expected(answers, name) -> np.ndarray | None:
-  """What a rule expects, over all cycles; None if it is not known of all."""
+  """Returns what a rule expects by cycle; None if any answer lacks it."""
   if not answers or any(name(one) not in one.expected for one in answers):
     return None
   values = [x for one in answers for x in one.expected[name(one)]]

@@ -6,8 +6,8 @@ import os
 import pathlib
 from collections.abc import Collection, Sequence
 
-from tv_jax.edge import reading
-from tv_jax.edge.reading import BUNDLED, brief, shown
+from tv_jax.edge import checks, reading
+from tv_jax.edge.reading import BUNDLED, shown
 
 # Where Spec-Bench's questions are to be had.
 SOURCE = (
@@ -34,7 +34,21 @@ MT_BENCH = (
 
 # Spec-Bench's other tasks, and how many questions of each category it has.
 OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
-SPEC_BENCH = dict.fromkeys(MT_BENCH, 10) | dict.fromkeys(OTHERS, 80)
+SPEC_BENCH: dict[str, int] = {
+  **dict.fromkeys(MT_BENCH, 10),
+  **dict.fromkeys(OTHERS, 80),
+}
+
+
+_TEXTS = checks.list_of(checks.text)
+_NEEDED = {
+  "question_id": checks.either(checks.integer(), checks.text),
+  "category": checks.text,
+  "turns": _TEXTS,
+}
+_ROW = checks.fields(
+  _NEEDED, reference=checks.list_of(checks.either(checks.text, _TEXTS))
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,7 +82,7 @@ def load_questions(source) -> tuple[Question, ...]:
   Raises:
     ValueError: In one line, the file and the line that is wrong, and how.
   """
-  path = _path(source)
+  path = pathlib.Path(os.path.expanduser(source))
   if str(source) in NAMED:
     path = BUNDLED / f"{source}.jsonl"
   try:
@@ -105,7 +119,7 @@ def load_questions(source) -> tuple[Question, ...]:
 
 
 def _holds_mt_bench(questions: Collection[Question]) -> bool:
-  """Whether categories that are called as MT-Bench's are its own.
+  """Returns whether categories that are called as MT-Bench's are its own.
 
   They are in a file like Spec-Bench's, and where their numbers are MT-Bench's.
   """
@@ -116,12 +130,6 @@ def _holds_mt_bench(questions: Collection[Question]) -> bool:
     for one in questions
     if one.category in MT_BENCH
   )
-
-
-def _path(source) -> pathlib.Path:
-  if not isinstance(source, str | os.PathLike):
-    raise ValueError(f"{brief(source)} is no path of a questions file")
-  return pathlib.Path(os.path.expanduser(source))
 
 
 def _question(line: str, where: str, number: int, category: str) -> Question:
@@ -137,35 +145,18 @@ def _question(line: str, where: str, number: int, category: str) -> Question:
     row = reading.parse(line, where)
   except ValueError as error:
     raise ValueError(f"{error}: was the file cut short?") from None
-  if not isinstance(row, dict):
-    raise ValueError(
-      f"{where} is not an object with question_id, category, turns"
-    )
-  given = {name: value for name, value in row.items() if value is not None}
-  row = {"question_id": number, "category": category} | given
-  if "turns" not in row and "prompt" in row:
-    prompt = row["prompt"]
-    row["turns"] = [prompt] if isinstance(prompt, str) else prompt
-  wanted = {"question_id": (int, str), "category": (str,), "turns": (list,)}
-  for name, kinds in wanted.items():
-    if name not in row:
-      raise ValueError(f"{where} lacks {name}, or a prompt")
-    if type(row[name]) not in kinds or row[name] in ("", []):
-      raise ValueError(
-        f"{where}: {name}={brief(row[name])} must be of type"
-        f" {' or '.join(kind.__name__ for kind in kinds)}, and not empty"
-      )
-  if not _is_texts(row["turns"]):
-    raise ValueError(
-      f"{where}: turns={brief(row['turns'])} must hold strings only"
-    )
-  references = row.get("reference") or []
-  if not isinstance(references, list) or not all(
-    isinstance(one, str) or _is_texts(one) for one in references
-  ):
-    raise ValueError(
-      f"{where}: reference={brief(references)} must be a list of strings"
-    )
+  if isinstance(row, dict):
+    given = {name: value for name, value in row.items() if value is not None}
+    row = {"question_id": number, "category": category} | given
+    if "turns" not in row and "prompt" in row:
+      prompt = row["prompt"]
+      row["turns"] = [prompt] if isinstance(prompt, str) else prompt
+  told = checks.wrong(_ROW, row)
+  empty = () if told else [name for name in _NEEDED if row[name] in ("", [])]
+  if told or empty:
+    told = told or f"{' and '.join(empty)} must not be empty"
+    raise ValueError(f"{where}: {told}; give question_id, category and turns")
+  references = row.get("reference", [])
   return Question(
     question_id=row["question_id"],
     category=row["category"],
@@ -176,13 +167,9 @@ def _question(line: str, where: str, number: int, category: str) -> Question:
   )
 
 
-def _is_texts(value) -> bool:
-  return isinstance(value, list) and all(isinstance(x, str) for x in value)
-
-
 def load_spec_bench(path) -> tuple[Question, ...]:
   """Reads Spec-Bench's own question.jsonl, and checks that it is whole."""
-  if not os.path.lexists(_path(path)):
+  if not os.path.lexists(os.path.expanduser(path)):
     raise ValueError(
       f"{shown(path)} is not there: download {SOURCE} to that place, or give"
       " the path of one that you have, as spec_bench:PATH"
@@ -205,7 +192,7 @@ def load_spec_bench(path) -> tuple[Question, ...]:
 def select(
   questions: Sequence[Question], tasks: Sequence[str]
 ) -> tuple[Question, ...]:
-  """The questions of some tasks, or of all that there are if none is named.
+  """Returns the questions of some tasks, or all if none is named.
 
   Raises:
     ValueError: A task has no questions.
@@ -232,7 +219,7 @@ def limit(
   last: int | None = None,
   per_task: int | None = None,
 ) -> tuple[Question, ...]:
-  """The first questions, the last of these, and of those so many a task."""
+  """Returns the first, the last of these, and so many of each task."""
   limits = {"first": first, "last": last, "per_task": per_task}
   for name, value in limits.items():
     if value is not None and value < 1:
@@ -251,12 +238,7 @@ def limit(
 
 
 def conversation(question: Question, answers: Sequence[str]) -> list[str]:
-  """The turns up to the one that comes after `answers`, the model's own."""
-  if len(answers) >= len(question.turns):
-    raise ValueError(
-      f"question {question.question_id} has {len(question.turns)} turns: none "
-      f"is left after {len(answers)} answers"
-    )
+  """Returns the turns up to the one that comes after the model's `answers`."""
   turns = [question.turns[0]]
   for answer, turn in zip(answers, question.turns[1:], strict=False):
     turns += [answer, turn]
@@ -264,7 +246,7 @@ def conversation(question: Question, answers: Sequence[str]) -> list[str]:
 
 
 def last_line(answer: str) -> str:
-  """The part of an answer that is scored.
+  """Returns the part of an answer that is scored.
 
   Its last line that is not empty, without its label (`Answer: `), without
   case, and without the punctuation around it.
@@ -277,5 +259,5 @@ def last_line(answer: str) -> str:
 
 
 def score(answer: str, reference: str) -> bool:
-  """Whether an answer's last line is the reference: exact match."""
+  """Returns whether an answer's last line is the reference: exact match."""
   return last_line(answer) == last_line(reference)

@@ -50,7 +50,7 @@ class Method:
     return self.verifier == PLAIN
 
   def pooled(self, *names: str) -> Method:
-    """All methods together that differ in these fields alone."""
+    """Returns all methods together that differ in these fields alone."""
     return dataclasses.replace(self, **dict.fromkeys(names))
 
   @property
@@ -107,7 +107,8 @@ class Key(NamedTuple):
   def of(cls, line) -> Key:
     """Returns the key of a line; ValueError if it has none."""
     checks.read(_KEY, line)
-    return cls(*(line[name] for name in cls._fields[:-1]), Method.of(line))
+    asked = line["task"], line["question"], line["turn"]
+    return cls(*asked, Method.of(line))
 
   @property
   def fields(self) -> dict:
@@ -164,7 +165,7 @@ class Answer:
 
   @classmethod
   def of(cls, line: dict) -> Answer:
-    """What `line` was made of.
+    """Returns what `line` was made of.
 
     Raises:
       ValueError: In one line, all that is missing or of a wrong type.
@@ -236,5 +237,5 @@ def _other_counts(line) -> str:
 
 
 def text(value) -> str:
-  """An axis's value: 1 for 1.0."""
+  """Returns an axis's value: 1 for 1.0."""
   return f"{value:g}" if isinstance(value, float) else str(value)

@@ -15,9 +15,8 @@ from tv_jax.engine import sizes
 from tv_jax.engine.pair import Pair
 from tv_jax.models import memory, sharding, templates
 from tv_jax.runs import asking, environment, metrics, sources, store, timing
-from tv_jax.runs import config as config_lib
 from tv_jax.runs.answers import Answerer
-from tv_jax.runs.settings import Run, to_dict
+from tv_jax.runs.settings import Run, from_config, to_dict
 from tv_jax.runs.store import unit as unit_lib
 
 
@@ -111,7 +110,7 @@ def run(
   """
   settings = config
   if not isinstance(config, Run):
-    settings = config_lib.from_config(config)
+    settings = from_config(config)
   questions = asking.read_questions(settings)
   described = environment.describe()
   with opened(workdir, to_dict(settings), described) as results:
@@ -171,16 +170,14 @@ def unchanged(folder: pathlib.Path) -> bool:
     ValueError: Its config is none, or names what is not to be had any more.
   """
   there = unit_lib.load(folder / unit_lib.SOURCES, dict) or {}
-  settings = config_lib.from_config(
-    unit_lib.load(folder / unit_lib.CONFIG, dict) or {}
-  )
+  settings = from_config(unit_lib.load(folder / unit_lib.CONFIG, dict) or {})
   questions = asking.read_questions(settings)
   now = sources.hashes(settings, questions, finished=True)
   return not unit_lib.changed(there, now)
 
 
 def _told(method, results, begin) -> str:
-  """A line about a method that is done with."""
+  """Returns a line about a method that is done with."""
   found = metrics.cell(one for one in results.items if one.method == method)
   line = f"{method}: {found.by_item:.2f} tokens a cycle"
   if found.failed:

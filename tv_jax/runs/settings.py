@@ -1,6 +1,67 @@
-"""What a run is told: every field of a config, frozen."""
+"""What a run is told: every field of a config, checked and frozen."""
 
 import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from tv_jax import drafting, probs, proposals, verifiers
+from tv_jax import tree as tree_lib
+from tv_jax.edge import checks, names
+from tv_jax.models import templates
+from tv_jax.models.config import DTYPES, INT8
+from tv_jax.runs import asking
+from tv_jax.runs.records import AXES
+
+
+def _is(check: checks.Check) -> Any:
+  """Returns a field whose values are checked so."""
+  return dataclasses.field(metadata={"check": check})
+
+
+def _temperature(value, where, faults):
+  if checks.is_number(value) and probs.is_temperature(value):
+    return float(value)
+  wanted = f"0, or a number of at least {probs.COLDEST:g}"
+  return checks.refuse(where, value, wanted, faults)
+
+
+def _named(resolve) -> checks.Check:
+  """Checks a name that can be resolved, and leaves it a name."""
+
+  def check(value, where, faults):
+    value = checks.text(value, where, faults)
+    try:
+      if value is not None:
+        resolve(value)
+    except ValueError as error:
+      faults.append(f"{where}: {error}")
+    return value
+
+  return check
+
+
+def _model(value, where, faults):
+  if isinstance(value, str) and value:
+    return value
+  return checks.refuse(where, value, "a directory or a hub repository", faults)
+
+
+def _folder_name(value, where, faults):
+  """A folder in runs/ is called so."""
+  sound = isinstance(value, str) and value.strip(". ") and value.isprintable()
+  if sound and "/" not in value:
+    return value
+  wanted = "a name without slashes, and not dots alone"
+  return checks.refuse(where, value, wanted, faults)
+
+
+_COUNT = checks.integer(least=0)
+_POSITIVE = checks.integer(least=1)
+_TREE = _named(tree_lib.parse)
+_RULE = _named(verifiers.resolve)
+_PROPOSAL = _named(proposals.resolve)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,14 +81,14 @@ class Models:
     shard_draft: Whether to split an independent draft as well.
   """
 
-  target: str
-  draft: str
-  draft_kind: str
-  dtype: str
+  target: str = _is(_model)
+  draft: str = _is(_model)
+  draft_kind: str = _is(checks.one_of(*drafting.KINDS))
+  dtype: str = _is(checks.one_of("", *DTYPES, INT8))
   revision: str
   draft_revision: str
-  template: str
-  devices: int
+  template: str = _is(checks.one_of(*templates.TEMPLATES))
+  devices: int = _is(_POSITIVE)
   shard_draft: bool
 
 
@@ -43,8 +104,8 @@ class Timing:
       config "all" stands for all trees, "first" for the first.
   """
 
-  per_task: int
-  rounds: int
+  per_task: int = _is(_COUNT)
+  rounds: int = _is(_POSITIVE)
   stages: tuple[str, ...]
 
 
@@ -57,8 +118,8 @@ class Explorer:
     cycles: First cycles of each.
   """
 
-  per_task: int
-  cycles: int
+  per_task: int = _is(_COUNT)
+  cycles: int = _is(_POSITIVE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,30 +156,113 @@ class Run:
     explorer: What can be looked at.
   """
 
-  experiment: str
+  experiment: str = _is(_folder_name)
   models: Models
   questions: str
   tasks: tuple[str, ...]
-  per_task: int
+  per_task: int = _is(_COUNT)
   exact_match: bool
-  trees: tuple[str, ...]
-  verifiers: tuple[str, ...]
-  proposals: tuple[str, ...]
-  temperatures: tuple[float, ...]
-  seeds: tuple[int, ...]
+  trees: tuple[str, ...] = _is(checks.list_of(_TREE))
+  verifiers: tuple[str, ...] = _is(checks.list_of(_RULE))
+  proposals: tuple[str, ...] = _is(checks.list_of(_PROPOSAL))
+  temperatures: tuple[float, ...] = _is(checks.list_of(_temperature))
+  seeds: tuple[int, ...] = _is(checks.list_of(checks.integer(0, 2**32 - 1)))
   plain: bool
-  baseline: str
-  draft_temperature: float
-  top_k: int
-  top_p: float
-  max_new_tokens: int
-  max_tokens: int
-  batch_size: int
-  padded_to: int
+  baseline: str = _is(_RULE)
+  draft_temperature: float = _is(_temperature)
+  top_k: int = _is(_COUNT)
+  top_p: float = _is(checks.number(above=0, most=1))
+  max_new_tokens: int = _is(_POSITIVE)
+  max_tokens: int = _is(_COUNT)
+  batch_size: int = _is(_POSITIVE)
+  padded_to: int = _is(_COUNT)
   timing: Timing
   explorer: Explorer
 
+  @functools.cached_property
+  def rules(self) -> dict[tuple, tuple[str, ...]]:
+    """By tree and proposal, the verifiers that are defined for both."""
+    return {
+      place: tuple(name for name in self.verifiers if not _misfit(name, *place))
+      for place in itertools.product(self.trees, self.proposals)
+    }
+
 
 def to_dict(settings: Run) -> dict:
-  """What is kept with the results; `from_config` reads it again."""
+  """Returns what is kept with the results; `from_config` reads it again."""
   return dataclasses.asdict(settings)
+
+
+def from_config(config) -> Run:
+  """Checks a config, a ConfigDict or a dict, all of it, and freezes it.
+
+  Lists of names may be one text, with spaces between.
+
+  Raises:
+    ValueError: All that is wrong, by name.
+  """
+  raw = dict(config if isinstance(config, Mapping) else config.to_dict())
+  for name in ("tasks", "trees", "verifiers", "proposals"):
+    raw[name] = _names(raw.get(name, ()))
+  if isinstance(raw.get("timing"), Mapping):
+    stages = _names(raw["timing"].get("stages", ()))
+    short: dict[tuple, tuple] = {
+      ("all",): raw["trees"],
+      ("first",): raw["trees"][:1],
+    }
+    stages = short.get(stages, stages) if isinstance(stages, tuple) else stages
+    raw["timing"] = {**raw["timing"], "stages": stages}
+  settings = checks.read(checks.build(Run), raw)
+  if faults := [*_wrong_names(settings)] or [*_useless(settings)]:
+    raise ValueError("; ".join(faults))
+  asking.read_questions(settings)
+  return settings
+
+
+def _names(value):
+  """Returns names of which several may be in one text."""
+  if isinstance(value, str):
+    return tuple(names.split(value))
+  if all(isinstance(one, str) for one in value):
+    return tuple(name for one in value for name in names.split(one))
+  return value
+
+
+def _wrong_names(settings: Run):
+  """Yields what is empty, there twice, or none of the trees."""
+  for name in ("tasks", *(f"{axis}s" for axis in AXES)):
+    values = getattr(settings, name)
+    if not values and name != "tasks":
+      yield f"{name} is empty"
+    for value in sorted({v for v in values if values.count(v) > 1}):
+      yield f"{name} holds {value!r} twice"
+  for tree in settings.timing.stages if settings.timing.per_task else ():
+    if tree not in settings.trees:
+      yield (
+        f"timing.stages: {tree!r} is none of the trees"
+        f' {" ".join(settings.trees)}: give some of these, "first", "all", or'
+        ' "" for none'
+      )
+
+
+def _useless(settings: Run):
+  """Yields rules that would never run, and a baseline that expects nothing."""
+  if verifiers.resolve(settings.baseline).stop_law is None:
+    yield (
+      f"baseline={settings.baseline!r} has no stop law to compare with: give a"
+      " Verifier(decide=.., stop_law=..)"
+    )
+  first, *_ = settings.rules
+  for name in settings.verifiers:
+    if not any(name in own for own in settings.rules.values()):
+      yield f"verifiers: {name!r} would never run: {_misfit(name, *first)}"
+  for place in settings.rules:
+    if reason := _misfit(settings.baseline, *place):
+      yield f"baseline: {reason}"
+
+
+def _misfit(name: str, tree: str, proposal: str) -> str | None:
+  """Returns why a rule is not defined for a tree and a proposal, if so."""
+  return verifiers.misfit(
+    verifiers.resolve(name), tree_lib.parse(tree), proposals.resolve(proposal)
+  )

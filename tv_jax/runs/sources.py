@@ -15,7 +15,6 @@ from tv_jax import tree as tree_lib
 from tv_jax.edge import names, reading
 from tv_jax.edge.reading import place_of
 from tv_jax.models import storage
-from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
 from tv_jax.tree import Adaptive, Calibrated, Tree
@@ -39,7 +38,7 @@ _TEXTS = (
 def hashes(
   settings: Run, questions: Sequence[Question], finished: bool = False
 ) -> dict[str, str]:
-  """What a run reads, by name; the part before a slash is a group.
+  """Returns what a run reads, by name; the part before a slash is a group.
 
   Raises:
     ValueError: A model is not to be had; if the run is finished, it is left
@@ -68,20 +67,12 @@ def hashes(
 
 
 def of_questions(questions: Sequence[Question]) -> str:
-  """The hash of what is asked."""
-  return _of_value([*map(_asked, questions)])
-
-
-def _asked(question: Question) -> dict:
-  """A question as older versions had it, where they gave it the same task."""
-  fields = dataclasses.asdict(question)
-  if fields.pop("mt_bench") == (question.category in questions_lib.MT_BENCH):
-    return fields
-  return fields | {"task": question.task}
+  """Returns the hash of what is asked."""
+  return _of_value([*map(dataclasses.asdict, questions)])
 
 
 def _shape(tree: Tree | Adaptive, name: str) -> list:
-  """What a tree is, or what shapes it."""
+  """Returns what a tree is, or what shapes it."""
   if isinstance(tree, Tree):
     return [*tree.parents]
   shape = [*tree.widths, tree.most]
@@ -91,13 +82,13 @@ def _shape(tree: Tree | Adaptive, name: str) -> list:
 
 
 def _cooled(name: str) -> list:
-  """How cool a tree's file has the draft, if it is not as the target."""
+  """Returns the temperatures of a tree's file, where they differ."""
   draft, target = tree_lib.temperatures(name) or (1, 1)
   return [{"draft": draft, "target": target}] if draft != target else []
 
 
 def _model(name, place, revision) -> dict[str, str]:
-  """A checkpoint's files; of a hub's repository its commit says it all."""
+  """Returns the hashes of a checkpoint's files, or a repository's commit."""
   directory = storage.resolve(place, revision)
   if not pathlib.Path(place).expanduser().is_dir():
     return {name: directory.name}
@@ -146,7 +137,7 @@ def _of_weights(path) -> str:
 
 
 def _tensors(header) -> list[tuple[int, int]]:
-  """Where each tensor is; none in what is no header: loading says so."""
+  """Returns where each tensor is; nothing for what is no header."""
   try:
     entries = reading.loads(header.decode())
     return [

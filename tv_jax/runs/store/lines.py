@@ -17,11 +17,11 @@ class Record(Protocol):
 
   @property
   def key(self) -> object:
-    """What no other record has."""
+    """What no other record of the file has."""
 
   @property
   def line(self) -> dict:
-    """Its JSON value."""
+    """The JSON value."""
     ...
 
 
@@ -123,7 +123,7 @@ class Lines:
 def parse(
   data: bytes, path: pathlib.Path, of: Callable[[dict], Record]
 ) -> tuple[dict, int]:
-  """The records in a file's bytes, but for a last line that is torn.
+  """Returns the records in a file's bytes, but for a last line that is torn.
 
   A crash tears the last line only. It then lacks its newline or, when the
   machine went down as well, is as long as it should be and holds zeros.

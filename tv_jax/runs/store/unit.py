@@ -22,7 +22,7 @@ OWN = CONFIG, ENVIRONMENTS, SOURCES, TIMING, COUNT, DONE
 _TEXTS = checks.list_of(checks.text)
 _NUMBERS = checks.list_of(checks.number())
 _COUNTS = checks.list_of(checks.integer())
-_PAIR = dict.fromkeys(("target", "draft", "draft_kind"), checks.text)
+_PAIR = {**dict.fromkeys(("target", "draft", "draft_kind"), checks.text)}
 _CONFIG = checks.fields(
   {
     **dict.fromkeys(("experiment", "questions", "baseline"), checks.text),
@@ -155,7 +155,7 @@ def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
 
 
 def in_order(found: dict[Key, Answer]) -> tuple[Answer, ...]:
-  """The answers by rising key, field by field: numbers first, then strings.
+  """Returns the answers by rising key, numbers before strings.
 
   So whatever is made of them does not depend on the order of the lines.
   """
@@ -167,7 +167,7 @@ def in_order(found: dict[Key, Answer]) -> tuple[Answer, ...]:
 
 
 def load(path: pathlib.Path, kind: type):
-  """The JSON value in a file; None if there is no file.
+  """Returns the JSON value in a file; None if there is no file.
 
   Raises:
     ValueError: It is no JSON of this kind, a dict or a list.
@@ -186,19 +186,19 @@ def load(path: pathlib.Path, kind: type):
 
 
 def differences(there: dict, now: dict, prefix: str = "") -> list[str]:
-  """What differs between two dicts of JSON values, by dotted path."""
+  """Returns what differs between two dicts of JSON values, by dotted path."""
   found = []
   for field in sorted({*there, *now}):
-    sides = there.get(field), now.get(field)
-    if all(isinstance(side, dict) for side in sides):
-      found += differences(*sides, f"{prefix}{field}.")
+    old, new = there.get(field), now.get(field)
+    if isinstance(old, dict) and isinstance(new, dict):
+      found += differences(old, new, f"{prefix}{field}.")
     elif (old := _text(there, field)) != (new := _text(now, field)):
       found.append(f"{prefix}{field}: {old} there, {new} now")
   return found
 
 
 def changed(there: dict[str, str], now: dict[str, str]) -> list[str]:
-  """The names of which two sets of sources have different hashes.
+  """Returns the names of which two sets of sources have different hashes.
 
   Names before a slash are groups. A group that is not known of both starts is
   no difference: the models of a finished run need not be there any more.
@@ -216,7 +216,7 @@ def changed(there: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def _text(mapping, field):
-  """A field's value as JSON, which tells 1 from 1.0 and from true."""
+  """Returns a field's value as JSON, which tells 1 from 1.0 and from true."""
   if field not in mapping:
     return "nothing"
   return json.dumps(mapping[field], ensure_ascii=False, sort_keys=True)

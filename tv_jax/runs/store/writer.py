@@ -54,7 +54,7 @@ class Store:
     self.timed = os.path.exists(folder / unit.TIMING)
 
   def __enter__(self):
-    """The store itself."""
+    """Returns the store itself."""
     return self
 
   def __exit__(self, *_) -> None:
@@ -67,16 +67,16 @@ class Store:
     self._resources.close()
 
   def __contains__(self, key: Key) -> bool:
-    """Whether the item is there."""
+    """Returns whether the item is there."""
     return key in self._lines.found
 
   def __len__(self) -> int:
-    """How many items are there."""
+    """Returns how many items are there."""
     return len(self._lines.found)
 
-  def get(self, key: Key) -> Answer | None:
-    """The item, or None."""
-    return self._lines.found.get(key)
+  def __getitem__(self, key: Key) -> Answer:
+    """Returns the item; KeyError if it is not there."""
+    return self._lines.found[key]
 
   @property
   def items(self) -> tuple[Answer, ...]:
@@ -196,8 +196,8 @@ def _note_environment(environment: dict, folder: pathlib.Path) -> list[str]:
   """
 
   def changes(one):
-    pair = ({**each, "date": None} for each in (one, environment))
-    return unit.differences(*pair)
+    now = {**environment, "date": None}
+    return unit.differences({**one, "date": None}, now)
 
   path = folder / unit.ENVIRONMENTS
   before = unit.load(path, list) or []
