@@ -40,13 +40,6 @@ def texts(out: str | os.PathLike, tuned: Tuned) -> dict[pathlib.Path, str]:
   return found
 
 
-def write(out: str | os.PathLike, tuned: Tuned) -> list[pathlib.Path]:
-  """Writes the files of `texts`, and returns their paths."""
-  found = texts(out, tuned)
-  write_all(found)
-  return [*found]
-
-
 def write_all(texts: Mapping[pathlib.Path, str]) -> None:
   """Writes all of the files or, where a disk is full, none."""
   done = []

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import jax
 import numpy as np
 
 from tv_jax import engine, probs, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.edge import reading
+from tv_jax.edge import checks, reading
 from tv_jax.engine import Settings
 from tv_jax.engine.pair import Pair
 from tv_jax.proposals import Proposal
@@ -152,9 +151,10 @@ def tune_recorded(
   rule = verifiers.resolve(verifier)
   ask = wanted(nodes, depth, budgets, trees, rule)
   sample = sampling.of_cycles(rule, cycles)
-  cooled: Any = cycles.meta.get("draft_temperature")
-  known = probs.is_number(cooled) and not cycles.proposal.ranks
-  if not known or not probs.COLDEST <= cooled < probs.COLDEST**-1:
+  # What is no temperature is left out, and where the target's is not known.
+  valid = checks.number(least=probs.COLDEST, below=1 / probs.COLDEST)
+  cooled = valid(cycles.meta.get("draft_temperature"), "", [])
+  if cycles.proposal.ranks or cycles.temperature is None:
     cooled = None
   said = {
     "verifier": rule.name,
