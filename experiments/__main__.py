@@ -1,11 +1,10 @@
 """Several experiments: `python -m experiments [NAME ..] [--jobs=N]`.
 
-Each is a process of its own, `python -m experiments.NAME`, and is given the
-other flags; without a name, all are run. N run at once, and what they print
-comes when they end. Of several at once none takes times: those that have any
-to take are run again when all have ended, one after the other. By default N is
-1 where JAX has a GPU to use, else as many as there are cores, and 4 at most.
-One that fails does not keep the others from running, and the exit status says
+Runs all experiments, or those that are named, each in a process of its own that
+is given the other flags. N run at once; each prints when it ends. By default N
+is 1 where JAX has a GPU to use, else the number of cores, at most 4. If several
+run at once, none takes times: those that need times run again in the end, one
+after the other. If one fails the others run all the same; the exit status says
 so.
 """
 
@@ -19,17 +18,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from experiments import names
 from tv_jax.edge import cli
 
-_MOST = 4  # of processes of 2 GB each
-_JOBS = "--jobs="
+_MOST = 4  # processes of 2 GB each
 _UNTIMED = {"--smoke", "--render", "--notimes"}  # with these no times are taken
-# These begin before the others: the longest first, so that none is left to run
-# by itself at the end, and the one of whose answers others have many.
+# These begin first: the longest, so that none is left to run alone in the end.
 _LONG = (
   "frontier",
   "main_table",
@@ -43,16 +39,8 @@ _LONG = (
 )
 
 
-class Running(NamedTuple):
-  """An experiment under way: what it prints goes to a file."""
-
-  name: str
-  process: subprocess.Popen
-  output: object
-
-
 def main(arguments: list[str]) -> int:
-  """Runs them; the status of one that failed."""
+  """Runs the experiments; returns the status of one that failed."""
   if arguments[:1] in (["--help"], ["-h"]):
     print(f"{__doc__}\n{', '.join(names.NAMES)}")
     return 0
@@ -60,67 +48,64 @@ def main(arguments: list[str]) -> int:
   given = [one for one in arguments if one.startswith("-")]
   try:
     found = [names.find(name) for name in wanted or names.NAMES]
-    jobs = _jobs([one for one in given if one.startswith(_JOBS)])
+    jobs = _jobs([one for one in given if one.startswith("--jobs=")])
   except ValueError as error:
     return cli.complain("experiments", error)
-  given = [one for one in given if not one.startswith(_JOBS)]
-  several = _longest_first(one.name for one in found)
+  given = [one for one in given if not one.startswith("--jobs=")]
+  several = [one.name for one in found]
+  several.sort(key=lambda name: (*_LONG, name).index(name))
   alone = [one.name for one in found if one.measures_speed]
-  if _UNTIMED & {*given}:
-    alone = []
   if jobs == 1 or len(found) == 1:
     several, alone = [], [one.name for one in found]
-  later = {name: [*given, "--notimes"] for name in alone}
-  statuses = _at_once({name: later.get(name, given) for name in several}, jobs)
+  elif _UNTIMED & {*given}:
+    alone = []
+  statuses = _at_once(
+    {name: [*given, *["--notimes"] * (name in alone)] for name in several}, jobs
+  )
   for name in alone:
     if not statuses.get(name):
-      print(f"python -m {' '.join(_command(name, given)[2:])}", flush=True)
-      statuses[name] = _told(name, cli.run_child(_command(name, given)))
+      command = _command(name, given)
+      statuses[name] = _told(name, cli.run_child(command))
   return next(filter(None, statuses.values()), 0)
 
 
-def _longest_first(wanted: Iterable[str]) -> list[str]:
-  return sorted(
-    wanted, key=lambda name: _LONG.index(name) if name in _LONG else len(_LONG)
-  )
-
-
 def _at_once(wanted: Mapping[str, Sequence[str]], jobs: int) -> dict[str, int]:
-  """Runs several at a time, each with its flags; the status of each."""
-  waiting, running, statuses = [*wanted.items()], [], {}
+  """Runs several at a time, each with its flags; returns their statuses."""
+  waiting, running, statuses = [*wanted.items()], {}, {}
   with contextlib.ExitStack() as files:
     try:
       while waiting or running:
         while waiting and len(running) < jobs:
+          name, given = waiting.pop(0)
           output = files.enter_context(tempfile.TemporaryFile())
-          running.append(_start(*waiting.pop(0), output))
+          process = cli.start_child(
+            _command(name, given), stdout=output, stderr=subprocess.STDOUT
+          )
+          running[name] = process, output
         time.sleep(0.1)
-        for one in [one for one in running if one.process.poll() is not None]:
-          running.remove(one)
-          _show(one)
-          statuses[one.name] = _told(one.name, one.process.returncode)
+        for name, (process, output) in [*running.items()]:
+          if process.poll() is not None:
+            del running[name]
+            _show(name, output)
+            statuses[name] = _told(name, process.returncode)
     except BaseException:
-      cli.end_children(one.process for one in running)
+      cli.end_children(process for process, _ in running.values())
       raise
   return statuses
 
 
-def _start(name: str, given: Sequence[str], output) -> Running:
-  command = _command(name, given)
-  print(f"python -m {' '.join(command[2:])}", flush=True)
-  process = cli.start_child(command, stdout=output, stderr=subprocess.STDOUT)
-  return Running(name, process, output)
-
-
 def _command(name: str, given: Sequence[str]) -> list[str]:
-  return [sys.executable, "-m", f"experiments.{name}", *given]
+  """Returns the command of an experiment, and prints it."""
+  command = ["-m", f"experiments.{name}", *given]
+  print(f"python {' '.join(command)}", flush=True)
+  return [sys.executable, *command]
 
 
-def _show(one: Running) -> None:
-  """What it printed, as it was printed."""
-  print(f"experiments.{one.name}:", flush=True)
-  one.output.seek(0)
-  shutil.copyfileobj(one.output, sys.stdout.buffer)
+def _show(name: str, output) -> None:
+  """Prints what an experiment has printed."""
+  print(f"experiments.{name}:", flush=True)
+  output.seek(0)
+  shutil.copyfileobj(output, sys.stdout.buffer)
   sys.stdout.flush()
 
 
@@ -131,9 +116,9 @@ def _told(name: str, status: int) -> int:
 
 
 def _jobs(flags: Sequence[str]) -> int:
-  """How many at once."""
+  """Returns how many to run at once."""
   if flags:
-    number = flags[-1].removeprefix(_JOBS)
+    number = flags[-1].removeprefix("--jobs=")
     if not number.isdigit() or not int(number):
       raise ValueError(f"{flags[-1]}: give a number of processes, from 1")
     return int(number)

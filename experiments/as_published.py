@@ -2,17 +2,17 @@
 
   python -m experiments.as_published
 
-EAGLE-1's and Spec-Bench's code does so (experiments/published.py). The
-certificate says what it is. Whole outputs are compared beside the sound rule's
-at temperature 0.6, where it matters, and at 1, where it does not; of a few
-seeds of the bundled pair they need not show it.
+The code of EAGLE-1 and Spec-Bench does so (experiments/published.py). The
+certificate shows that this is not lossless. Whole outputs are compared with
+plain decoding's at temperature 0.6, where it matters, and at 1, where it does
+not. A few seeds of the bundled pair may not be enough to show a difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from experiments import command, comparing, experiment, outputs
+from experiments import command, comparing, experiment, losslessness, outputs
 from experiments.experiment import Artefact, Group, Shard
 from tv_jax.runs import metrics
 from tv_jax.runs.report import tables
@@ -24,7 +24,7 @@ SMALL = "branching:2,1"
 
 
 def sweep(config, smoke: bool) -> Iterator[Shard]:
-  """A shard for each temperature, of all seeds."""
+  """Makes a shard for each temperature, with all seeds."""
   asked = tuple(config.seeds) if len(config.seeds) > 1 else SEEDS
   for temperature, rule in RULES.items():
     own = {
@@ -38,38 +38,39 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
 
 
 def render(groups: Sequence[Group]) -> Artefact:
-  """The certificate, lengths, and whole outputs."""
-  table, told = certificate()
-  made, notes = [table], []
+  """Makes the certificate, and each group's lengths and whole outputs."""
+  made = Artefact()
+  _certificate(made)
   for group in groups:
-    made.append(_lengths(group))
-    tested = outputs.tested(group)
-    made.append(tested.table)
-    told += _reading(group, tested.found)
-    notes += comparing.notes(group)
-  notes.append(outputs.DEFINITION)
-  return Artefact(told, made, {}, notes)
+    found = outputs.tested(group)
+    made.tables += [_lengths(group), outputs.table(group, found)]
+    for method, one in found.items():
+      seen = "differ" if one.chance < outputs.SMALL else "do not differ"
+      made.reading.append(
+        f"{group.models}: {method}: whole outputs {seen} from plain decoding's"
+        f" (chance {one.chance:.3f})."
+      )
+    made.notes += comparing.notes(group)
+  made.notes.append(outputs.DEFINITION)
+  return made
 
 
-def certificate() -> tuple[Table, list[str]]:
-  """Both rules at both temperatures, by enumeration."""
-  # Here, as it imports jax, which a launcher of sweeps does without.
-  from experiments import certificates
-
-  rows, told = [], []
+def _certificate(made: Artefact) -> None:
+  """Certifies both rules at both temperatures."""
+  rows = []
   for temperature, rule in RULES.items():
     for name in ("token_level", rule):
-      found = certificates.check(name, SMALL)
+      found = losslessness.certify(name, SMALL)
       own = [f"{temperature:g}", name, found.verdict, f"{found.distance:.1e}"]
       rows.append(own)
       if not found.lossless:
-        told.append(
+        made.reading.append(
           f"The certificate: {name} is {found.verdict}; on small vocabularies"
           f" its output is up to {found.distance:.3f} from the target's law, in"
           " total variation."
         )
   header = ["temperature", "rule", "verdict", "distance"]
-  return Table(f"The certificate, on {SMALL}", [], header, rows), told
+  made.tables.append(Table(f"The certificate, on {SMALL}", [], header, rows))
 
 
 def _lengths(group) -> Table:
@@ -87,16 +88,6 @@ def _lengths(group) -> Table:
     )
   header = ["temperature", "tree", "rule", "by item", "exact match"]
   return Table(f"{group.name}: lengths", [], header, rows)
-
-
-def _reading(group, found) -> Iterator[str]:
-  """How the outputs of the faulty rule, and of the sound one, differ."""
-  for method, one in found.items():
-    seen = "differ" if one.chance < outputs.SMALL else "do not differ"
-    yield (
-      f"{group.models}: {method}: whole outputs {seen} from plain decoding's"
-      f" (chance {one.chance:.3f})."
-    )
 
 
 EXPERIMENT = experiment.Experiment(

@@ -1,8 +1,8 @@
 """How an experiment is run: `python -m experiments.NAME`.
 
 Without a folder it runs what is left of the experiment, shard by shard, and
-then makes tables and figures; the same command goes on where it was stopped.
-With folders it only makes these, of the runs that are in them.
+then makes tables and figures; the same command continues after a stop. With
+folders it only makes these, from the runs in them.
 """
 
 from __future__ import annotations
@@ -10,23 +10,20 @@ from __future__ import annotations
 import importlib
 import os
 import pathlib
-import sys
 from collections.abc import Callable, Sequence
 
 import ml_collections
-import rich.console
 from absl import flags, logging
 from ml_collections import config_flags
 
 from experiments import experiment as experiment_lib
-from experiments import writing
 from experiments.experiment import Artefact, Experiment, Group
-from tv_jax.edge import cli, config_flag
+from tv_jax.edge import cli, config_flag, disk
 from tv_jax.runs import store
-from tv_jax.runs.report import formats
+from tv_jax.runs.report import formats, progress
+from tv_jax.runs.report.tables import Table
 
 WORKDIR = os.path.join("runs", "experiments")
-_WIDTH = 150  # where nobody says how wide the place is
 
 
 def run(experiment: Experiment) -> None:
@@ -35,7 +32,7 @@ def run(experiment: Experiment) -> None:
   config_flags.DEFINE_config_file("config", None, config_flag.HELP)
   cli.define_folder("workdir", WORKDIR, "For results.")
   flags.DEFINE_bool("smoke", False, "As little as shows that it works.")
-  flags.DEFINE_bool("render", False, "Make the tables of what is there alone.")
+  flags.DEFINE_bool("render", False, "Only make tables of what is there.")
   flags.DEFINE_bool(
     "times",
     True,
@@ -73,16 +70,15 @@ def run(experiment: Experiment) -> None:
       groups = _run(heard, experiment, configs, place)
       if not flags.FLAGS.times:
         return heard.status
-    if heard.status:
-      return heard.status
-    make(experiment, groups, place)
-    return 0
+    if not heard.status:
+      make(experiment, groups, place)
+    return heard.status
 
   cli.run(f"experiments.{experiment.name}", main, parse)
 
 
 def there(experiment: Experiment, place: pathlib.Path) -> list[Group]:
-  """The configs that an experiment was run of."""
+  """Reads the runs of an experiment: a group for each config."""
   inside = sorted(place.iterdir()) if place.is_dir() else []
   found = [one for one in inside if one.is_dir() and store.read_many(one)]
   if experiment.configs and not found:
@@ -91,18 +87,17 @@ def there(experiment: Experiment, place: pathlib.Path) -> list[Group]:
 
 
 def group(folder: pathlib.Path, apart: Sequence[str] = ()) -> Group:
-  """The finished runs in a folder."""
+  """Reads the runs in a folder."""
   return experiment_lib.read(folder, folder.absolute().name, apart=apart)
 
 
 def _run(heard, experiment, configs, place) -> list[Group]:
-  """Runs what is left; all groups, if it was not told to end."""
+  """Runs what is left; returns no groups if a signal ended it."""
   with heard.deaf():
-    # Slow to import: a bad flag is answered before.
+    # Imported here, because it is slow: a bad flag is answered before.
     import jax
 
     from tv_jax import runs
-    from tv_jax.runs.report import progress
 
     importlib.import_module("tv_jax.runs.running")
   # On a CPU nearly all of its time is that of compiling.
@@ -137,67 +132,86 @@ def execute(
   say: Callable[[str], None] = lambda line: None,
   advance: Callable[[int, int], None] = lambda done, count: None,
 ) -> list[Group]:
-  """Runs what is left of an experiment: all of its groups.
+  """Runs what is left of an experiment.
 
   Args:
-    experiment: Which.
-    configs: What to run it of; a group is a folder of the config's name.
-    place: For the groups' folders.
+    experiment: What to run.
+    configs: What to run it with; each group's folder has its config's name.
+    place: The folder of the groups' folders.
     smoke: Whether to do as little as shows that it works.
     times: Whether to take times, where the experiment asks for any.
-    say: Told what is going on, a line at a time.
-    advance: Told of each run how many answers there are, and will be.
+    say: Called with a line about what is going on.
+    advance: Called with the number of a run's answers, now and in the end.
 
   Returns:
-    The groups.
+    All groups.
   """
   from tv_jax import runs
 
   planned = [
-    (config, shard, runs.from_config(shard.of(config)))
+    (str(config.experiment), shard.name, runs.from_config(shard.of(config)))
     for config in configs
     for shard in experiment_lib.shards(experiment, config, smoke)
   ]  # all is checked before anything runs
-  load = _once(runs.load)
-  names = {}
-  for i, (config, shard, settings) in enumerate(planned, 1):
-    folder = place / config.experiment / shard.name
+
+  shards, loaded = {}, {}
+
+  def load(settings):
+    if settings.models not in loaded:
+      loaded.clear()  # two pairs may not fit
+      loaded[settings.models] = runs.load(settings)
+    return loaded[settings.models]
+
+  for i, (name, shard, settings) in enumerate(planned, 1):
+    folder = place / name / shard
     say(f"{i}/{len(planned)} {folder}")
     runs.run(settings, folder, say, advance, load, times=times)
-    names.setdefault(config.experiment, []).append(shard.name)
+    shards.setdefault(name, []).append(shard)
   return [
-    experiment_lib.read(place / name, name, shards, experiment.apart)
-    for name, shards in names.items()
+    experiment_lib.read(place / name, name, own, experiment.apart)
+    for name, own in shards.items()
   ]
-
-
-def _once(load):
-  """Loads a pair that was loaded last no second time."""
-  last = {}
-
-  def same_or_loaded(settings):
-    if settings.models not in last:
-      last.clear()  # two pairs may not fit
-      last[settings.models] = load(settings)
-    return last[settings.models]
-
-  return same_or_loaded
 
 
 def make(
   experiment: Experiment, groups: Sequence[Group], place: pathlib.Path
 ) -> Artefact:
-  """The tables on standard output, and all of it in files of a folder."""
+  """Makes an experiment's artefact, prints it, and writes its files."""
   made = experiment.render(groups)
-  console = rich.console.Console(
-    width=None if sys.stdout.isatty() else _WIDTH, highlight=False
-  )
-  for table in made.tables:
-    for part in formats.terminal(table, console.width):
-      console.print(part)
+  console = progress.print_tables(made.tables)
   for line in (*made.reading, *made.notes):
     console.print(line, markup=False)
-  written = writing.write(experiment, made, place)
-  told = f"{place}: {', '.join(path.name for path in written)}"
+  written = _write(experiment, made, place)
+  told = f"{place}: {', '.join(written)}"
   console.print(told, markup=False, soft_wrap=True)
   return made
+
+
+def _write(experiment, made: Artefact, folder: pathlib.Path) -> list[str]:
+  """Writes NAME.md, .csv and .tex, and an SVG a figure; returns their names."""
+  name = experiment.name
+  texts = {
+    f"{name}.md": f"# {experiment.title}\n\n{markdown(made)}",
+    f"{name}.tex": "\n".join(map(formats.latex, made.tables)),
+  }
+  alike: dict[tuple, list[Table]] = {}  # tables with the same columns
+  for table in made.tables:
+    alike.setdefault(tuple(formats.names(table)), []).append(table)
+  for i, (columns, tables) in enumerate(alike.items()):
+    rows = [[table.title, *row] for table in tables for row in table.rows]
+    place = f"{name}-{i + 1}.csv" if i else f"{name}.csv"
+    texts[place] = formats.comma_separated(["table", *columns], rows)
+  texts |= {f"{figure}.svg": svg for figure, svg in made.figures.items()}
+  folder.mkdir(parents=True, exist_ok=True)
+  for place, text in texts.items():
+    disk.write_atomic(folder / place, text)
+  return [*texts]
+
+
+def markdown(made: Artefact, folder: str = "") -> str:
+  """Returns an artefact as Markdown, whose figures are in `folder`."""
+  figures = [f"![{one}]({folder}{one}.svg)\n" for one in made.figures]
+  tables = [formats.markdown(table) for table in made.tables]
+  reading = [f"{formats.markdown_text(line)}\n" for line in made.reading]
+  notes = [f"*{formats.markdown_text(line)}*\n" for line in made.notes]
+  return "\n".join([*reading, *figures, *tables, *notes])

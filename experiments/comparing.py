@@ -17,12 +17,22 @@ from tv_jax.runs.records import Answer, Method
 from tv_jax.runs.report import tables
 from tv_jax.runs.report.tables import NOTHING, Table
 
-# As the paper drew trees.
+# How the paper drew trees.
 PROPOSAL = "without_replacement"
 # The rule that gains are over.
 BASELINE = paper.VERIFIERS[0]
 HEADER = ("Tok.V", "Tra.V", "Delta", "same drafts", "check")
-BESIDE = ("Tok.V", "Tra.V", "Delta")
+BESIDE = ("Tok.V", "Tra.V", "Delta")  # the paper's columns
+
+DEFINITIONS = (
+  "Tok.V and Tra.V: the acceptance length, in each question first with its"
+  " seeds pooled, then over questions; ± is the standard error over questions"
+  " (ddof 1). Delta: from separate runs. Same drafts: the traversal's expected"
+  " length over token-level's on the drafts of the traversal's run, computed"
+  " without sampling; the error is clustered by question. Check: the"
+  " traversal's realised minus expected length, which must be 0 within its"
+  " error.",
+)
 
 
 class Compared(NamedTuple):
@@ -33,33 +43,26 @@ class Compared(NamedTuple):
 
   @property
   def gain(self) -> Estimate | None:
-    """On the traversal's drafts, its gain in percent of token-level's."""
+    """The traversal's gain on its own drafts, in percent of token-level's."""
     return self.traversal and self.traversal.relative
-
-  @property
-  def delta(self) -> float | None:
-    """The gain of separate runs, in percent: the paper's."""
-    cells = self.token_level, self.traversal
-    if not all(cell and cell.items for cell in cells):
-      return None
-    base, best = (cell.by_item.mean for cell in cells)
-    return 100 * (best / base - 1)
 
   @property
   def row(self) -> list[str]:
     """The cells under HEADER."""
-    delta = NOTHING if self.delta is None else f"{self.delta:+.1f}%"
-    check = self.traversal and self.traversal.check
+    base, best = self
+    delta = NOTHING
+    if base and base.items and best and best.items:
+      delta = f"{100 * (best.by_item.mean / base.by_item.mean - 1):+.1f}%"
     return [
       *(tables.estimate(cell and cell.by_item) for cell in self),
       delta,
       percent(self.gain),
-      tables.estimate(check, "+.3f"),
+      tables.estimate(best and best.check, "+.3f"),
     ]
 
 
 def compare(answers: Iterable[Answer], method: Method) -> Compared:
-  """Both rules; None of the method's fields stands for all."""
+  """Compares both rules; a field of the method that is None stands for all."""
   answers = [*answers]
   found = (
     of(answers, dataclasses.replace(method, verifier=rule))
@@ -71,23 +74,23 @@ def compare(answers: Iterable[Answer], method: Method) -> Compared:
 
 
 def of(answers: Iterable[Answer], method: Method) -> list[Answer]:
-  """A method's; None of its fields stands for all."""
+  """Returns a method's answers; a field that is None stands for all."""
   wanted = method.fields.items()
   return [one for one in answers if wanted <= one.method.fields.items()]
 
 
 def on(method: Method, tree: str) -> Method:
-  """The method on a tree."""
+  """Returns the method on a tree."""
   return dataclasses.replace(method, tree=tree)
 
 
 def percent(value: Estimate | None) -> str:
-  """For example +2.8 ± 0.3 %."""
+  """Returns a cell's text, as +2.8 ± 0.3 %."""
   return tables.percent(value, "+.1f")
 
 
 def printed(cells: paper.Comparison | None, digits: int = 2) -> list[str]:
-  """The paper's cells under BESIDE."""
+  """Returns the paper's cells under BESIDE."""
   if cells is None:
     return [NOTHING] * len(BESIDE)
   both = cells.token_level, cells.traversal
@@ -96,7 +99,7 @@ def printed(cells: paper.Comparison | None, digits: int = 2) -> list[str]:
 
 
 def table(title: str, first: Sequence[str], rows: list[list[str]]) -> Table:
-  """Rows of `first`, a run's numbers, and the paper's."""
+  """Makes a table: the columns `first`, a run's numbers, and the paper's."""
   groups = [("", len(first)), ("this run", len(HEADER))]
   groups.append(("the paper", len(BESIDE)))
   return Table(title, groups, [*first, *HEADER, *BESIDE], rows)
@@ -105,14 +108,14 @@ def table(title: str, first: Sequence[str], rows: list[list[str]]) -> Table:
 def growth(
   group: Group, kind: str, found: Mapping[float, Compared], at: str, step: str
 ) -> list[str]:
-  """How the gain changes along an axis, in a sentence; none of few points.
+  """Says how the gain changes along an axis; nothing if there are few points.
 
   Args:
-    group: Whose.
-    kind: Of which trees.
-    found: By place on the axis.
+    group: Whose gains they are.
+    kind: The trees that they are on.
+    found: Both rules at each place on the axis.
     at: What a place is called, before its number.
-    step: What one more is called.
+    step: The axis's unit.
   """
   gains = {place: both.gain for place, both in found.items() if both.gain}
   line = slope(gains)
@@ -124,46 +127,29 @@ def growth(
   ]
   return [
     f"{group.models}, {kind}: the gain on the same drafts goes from"
-    f" {' to '.join(ends)}; {percent(line)} for {step}, which is {word(line)}."
+    f" {' to '.join(ends)}: {percent(line)} per {step} ({word(line)})."
   ]
 
 
 def notes(group: Group) -> list[str]:
-  """What the numbers of a group are of."""
+  """Says what a group's numbers are, and what is missing."""
   asked = {(a.task, a.question) for a in group.answers}
+  seeds = sorted(
+    {seed for unit in group.units for seed in unit.config["seeds"]}
+  )
   lines = [
     f"{group.name}: {group.models}; {len(asked)} questions, seeds"
-    f" {', '.join(map(str, sorted(_seeds(group))))}."
+    f" {', '.join(map(str, seeds))}."
   ]
-  failed = sum(answer.error is not None for answer in group.answers)
-  if failed:
+  if failed := sum(answer.error is not None for answer in group.answers):
     lines.append(f"{group.name}: {failed} ANSWERS FAILED.")
   if group.missing:
     lines.append(f"{group.name}: NOT FINISHED: {', '.join(group.missing)}.")
   return lines
 
 
-def _seeds(group) -> set[int]:
-  return {seed for unit in group.units for seed in unit.config["seeds"]}
-
-
-DEFINITIONS = (
-  "Tok.V and Tra.V: tokens gained in a cycle, in each question first, its"
-  " seeds pooled, then over questions; ± is the standard error over questions"
-  " (ddof 1). Delta: of separate runs. Same drafts: the traversal's expected"
-  " length over token-level's, on the drafts of the traversal's run, clustered"
-  " by question; no coin is tossed. Check: the traversal's realised less"
-  " expected length, 0 within its error, or there is a bug.",
-)
-
-
-def exact(value: float) -> Estimate:
-  """A number whose error is not known."""
-  return Estimate(mean=value, error=float("nan"), n=1)
-
-
 def slope(found: Mapping[float, Estimate]) -> Estimate | None:
-  """The weighted straight line's, through three points or more."""
+  """Fits a weighted straight line through three points or more."""
   sound = {x: e for x, e in found.items() if e.error > 0}
   if len(sound) < 3:
     return None
@@ -180,7 +166,7 @@ def slope(found: Mapping[float, Estimate]) -> Estimate | None:
 
 
 def word(value: Estimate) -> str:
-  """How sure it is that a number is not 0."""
+  """Says how sure it is that a number is not 0."""
   if not value.error > 0:
     return "of an error that is not known"
   sigmas = value.mean / value.error

@@ -1,4 +1,4 @@
-"""Figures of experiments: lines with their errors, a panel for each kind."""
+"""Draws an experiment's figures: lines with their errors, in a few panels."""
 
 from __future__ import annotations
 
@@ -21,24 +21,8 @@ _COLORS = {
 _FREE = (GREEN, PURPLE)
 _MARKERS = "osD^vP"
 
-# By panel and line, what is at each place of the horizontal axis.
+# By panel and line, the estimate at each place of the horizontal axis.
 Lines = Mapping[str, Mapping[str, Mapping[float, Estimate]]]
-
-
-def _style(name) -> str:
-  """Of what is compared with broken, of a draft of its own dotted."""
-  if "the paper" in name or "full trees" in name:
-    return "--"
-  return ":" if "draft" in name else "-"
-
-
-def _apart(places) -> list[float]:
-  """Those of which the numbers do not cover each other, the larger of two."""
-  kept = []
-  for place in sorted(places, reverse=True):
-    if not kept or 1.2 * place < kept[-1]:
-      kept.append(place)
-  return kept[::-1]
 
 
 def lines(
@@ -50,11 +34,16 @@ def lines(
   height: float = 2.1,
   doubling: bool = False,
 ) -> str:
-  """An SVG of the lines; bars are standard errors, where they are known.
+  """Draws lines as SVG; bars are standard errors, where they are known.
 
-  What stands before a comma has one colour. Of the height, in inches, the
-  names of the lines take what they need. `doubling`: x and twice as much are
-  as far apart wherever x is.
+  Args:
+    found: The lines of each panel. What a name has before a comma gives the
+      line its colour.
+    x: The name of the horizontal axis.
+    y: The name of the vertical axis.
+    alike: Whether all panels have one vertical scale.
+    height: A panel's height in inches, with its share of the legend.
+    doubling: Whether the horizontal axis is logarithmic.
   """
   names = [*dict.fromkeys(name for own in found.values() for name in own)]
   kinds = [*dict.fromkeys(name.partition(",")[0] for name in names)]
@@ -63,14 +52,14 @@ def lines(
 
   def draw(panel, axes):
     for i, name in enumerate(names):
-      own = found[panel].get(name, {})
-      if not own:
+      if not (own := found[panel].get(name)):
         continue
-      errors = [0.0 if np.isnan(e.error) else e.error for e in own.values()]
       axes.errorbar(
         [*own],
-        [estimate.mean for estimate in own.values()],
-        yerr=errors,
+        [one.mean for one in own.values()],
+        yerr=[
+          0.0 if np.isnan(one.error) else one.error for one in own.values()
+        ],
         color=colors[name.partition(",")[0]].light,
         marker=_MARKERS[i % len(_MARKERS)],
         markersize=4,
@@ -91,3 +80,19 @@ def lines(
       axes.axhline(0, color=MUTED.light, linewidth=0.8)
 
   return canvas.panels([*found], draw, height=height, x=x, y=y, alike=alike)
+
+
+def _style(name) -> str:
+  """Returns a dashed line for a reference, a dotted one for a cooler draft."""
+  if "the paper" in name or "full trees" in name:
+    return "--"
+  return ":" if "draft" in name else "-"
+
+
+def _apart(places) -> list[float]:
+  """Leaves out places whose numbers would cover those of a larger one."""
+  kept = []
+  for place in sorted(places, reverse=True):
+    if not kept or 1.2 * place < kept[-1]:
+      kept.append(place)
+  return kept[::-1]

@@ -1,7 +1,7 @@
 """What an experiment is: what to run, and what is made of it.
 
 A shard is a part of a config's grid with a folder of its own: a run that can be
-killed, continued and moved to another machine by itself.
+killed, continued and moved to another machine.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_collections
 
@@ -18,7 +18,7 @@ from tv_jax.runs import store
 from tv_jax.runs.records import AXES, Answer
 from tv_jax.runs.store import unit as unit_lib
 
-if TYPE_CHECKING:  # a launcher reads sweeps, and does without jax
+if TYPE_CHECKING:
   from tv_jax.runs.report.tables import Table
 
 
@@ -26,15 +26,15 @@ class Shard(NamedTuple):
   """A run of an experiment.
 
   Attributes:
-    name: Of its folder.
-    overrides: Of the config's fields, by dotted name.
+    name: Its folder.
+    overrides: Fields of the config to set, by dotted name.
   """
 
   name: str
   overrides: dict
 
   def of(self, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-    """The config of this run."""
+    """Returns the config of this run."""
     own = config.copy_and_resolve_references()
     own.unlock()
     own.update_from_flattened_dict(self.overrides)
@@ -46,7 +46,7 @@ class Group(NamedTuple):
 
   Attributes:
     name: The config's.
-    units: Of the shards, as far as they have begun.
+    units: The shards that have begun.
     missing: The shards that have not, or are not finished.
   """
 
@@ -56,12 +56,12 @@ class Group(NamedTuple):
 
   @property
   def config(self) -> dict:
-    """The first run's; shards differ in what `sweep` sets."""
+    """The first run's config; others differ in what `sweep` sets."""
     return self.units[0].config
 
   @property
   def answers(self) -> list[Answer]:
-    """Of all runs; of one that several have, that of the run with the most."""
+    """All answers; one that several runs have is the largest run's."""
     by_size = sorted(self.units, key=lambda unit: len(unit.items))
     found = {one.key: one for unit in by_size for one in unit.items}
     keys = dict.fromkeys(one.key for unit in self.units for one in unit.items)
@@ -69,32 +69,33 @@ class Group(NamedTuple):
 
   @property
   def trees(self) -> list[str]:
-    """Of all runs, in the order of their configs."""
+    """The trees of all runs, in the order of their configs."""
     found = [tree for unit in self.units for tree in unit.config["trees"]]
     return [*dict.fromkeys(found)]
 
   @property
   def models(self) -> str:
-    """Which they are."""
+    """The names of the target and the draft."""
     models = self.config["models"]
     eight = ", weights of eight bits" * (models.get("dtype") == "int8")
     return f"{models['target']} with {models['draft']}{eight}"
 
 
-class Artefact(NamedTuple):
-  """What an experiment comes to.
+@dataclasses.dataclass
+class Artefact:
+  """What is made of an experiment's runs.
 
   Attributes:
     reading: What it shows, in sentences, with errors.
-    tables: Of all groups.
+    tables: The tables of all groups.
     figures: SVG, by name.
-    notes: What the numbers are of.
+    notes: What the numbers are.
   """
 
-  reading: Sequence[str]
-  tables: Sequence[Table]
-  figures: dict[str, str]
-  notes: Sequence[str]
+  reading: list[str] = dataclasses.field(default_factory=list)
+  tables: list[Table] = dataclasses.field(default_factory=list)
+  figures: dict[str, str] = dataclasses.field(default_factory=dict)
+  notes: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,15 +103,15 @@ class Experiment:
   """An experiment.
 
   Attributes:
-    name: Of its module.
-    title: A line.
+    name: Its module's.
+    title: One line.
     sweep: `(config, smoke) -> shards`: what to run of a config; `smoke`: as
       little as shows that it works.
-    render: What is made of all groups that there are.
-    configs: Bundled ones, to run where none is asked for.
-    base: Overrides of all its runs.
-    apart: Fields that are no axis of a grid, in which its runs differ all the
-      same: the law of an answer, by question and method, is that of any run.
+    render: Makes the artefact of all groups that there are.
+    configs: The bundled configs to run by default.
+    base: Overrides of all runs.
+    apart: Fields outside the grid in which the runs may differ: an answer does
+      not depend on them.
   """
 
   name: str
@@ -127,7 +128,7 @@ class Experiment:
     return bool(self.configs) and self.base.get("timing.per_task") != 0
 
 
-# In these the runs of one grid may differ; answers do not depend on the rest.
+# The runs of one grid may differ in these; answers do not depend on the rest.
 _OF_A_SHARD = (
   "experiment",
   *(f"{axis}s" for axis in AXES),
@@ -138,37 +139,47 @@ _OF_A_SHARD = (
   "timing",
   "explorer",
 )
-# Of runs in which nothing but lengths and answers is asked for.
+# For runs in which only lengths and answers are wanted.
 LENGTHS_ALONE = {"timing.per_task": 0, "explorer.per_task": 0}
-# What a smoke run makes of any config: everything happens, nothing takes long.
-SMOKE = {
-  "per_task": 1,
-  "seeds": (0,),
-  "max_new_tokens": 16,
-  **LENGTHS_ALONE,
-}
+# What a smoke run sets: everything happens, nothing takes long.
+SMOKE = {"per_task": 1, "seeds": (0,), "max_new_tokens": 16, **LENGTHS_ALONE}
 _ROWS = 8  # more would be padding
 
 
 def shards(
   experiment: Experiment, config: ml_collections.ConfigDict, smoke: bool
 ) -> list[Shard]:
-  """What to run of a config, with everything that is set in it."""
-  little = _little(config) if smoke else {}
+  """Returns what to run of a config, with everything that is set in it.
+
+  A smoke run has the first and the last of three trees and more.
+  """
+  little = {}
+  if smoke:
+    asked: Any = config
+    little, trees = dict(SMOKE), names.split(asked.trees)
+    if trees[2:]:
+      little["trees"] = f"{trees[0]} {trees[-1]}"
+    if asked.batch_size > _ROWS:
+      little["batch_size"] = _ROWS
   return [
     Shard(one.name, {**little, **experiment.base, **one.overrides})
     for one in experiment.sweep(config, smoke)
   ]
 
 
-def _little(config) -> dict:
-  """A smoke run's; of three trees and more it has the first and the last."""
-  trees, little = names.split(config.trees), dict(SMOKE)
-  if trees[2:]:
-    little["trees"] = f"{trees[0]} {trees[-1]}"
-  if config.batch_size > _ROWS:
-    little["batch_size"] = _ROWS
-  return little
+def by_seed(
+  config, count: int | None, seeds: Sequence[int] = (0, 1, 2)
+) -> Iterator[Shard]:
+  """Makes a shard for each seed.
+
+  Args:
+    config: A config; if it has several seeds, these are taken.
+    count: How many seeds to take; None: all.
+    seeds: The seeds where the config has one. By default the paper's three.
+  """
+  own = config.seeds if len(config.seeds) > 1 else seeds
+  for seed in tuple(own)[:count]:
+    yield Shard(f"seed-{seed}", {"seeds": (seed,)})
 
 
 def refuse_what_is_swept(
@@ -177,10 +188,7 @@ def refuse_what_is_swept(
   fields: Iterable[str],
   smoke: bool,
 ) -> None:
-  """A field that is set from outside must not be without effect.
-
-  Where some shards leave it as it is given it has one.
-  """
+  """Refuses to set a field from outside that all shards set themselves."""
   own = [
     {*shard.overrides}
     for config in configs
@@ -195,22 +203,17 @@ def refuse_what_is_swept(
       )
 
 
-def seeds(config: ml_collections.ConfigDict) -> tuple[int, ...]:
-  """Those of a config that has several; else the paper's three runs."""
-  return tuple(config.seeds) if len(config.seeds) > 1 else (0, 1, 2)
-
-
 def asked_of(experiment: Experiment, smoke: bool) -> tuple[str, ...]:
-  """The configs where none is asked for; a smoke run does with one."""
+  """Returns the default configs; a smoke run has one."""
   return experiment.configs[: 1 if smoke else None]
 
 
 def common(config: dict, *more: str) -> dict:
-  """What is alike in runs of which the answers are taken together.
+  """Returns what must be alike in runs whose answers are taken together.
 
   Args:
-    config: A run's.
-    *more: Further fields that do not matter.
+    config: A run's config.
+    *more: Further fields that may differ.
   """
   own = {*_OF_A_SHARD, *more}
   return {name: value for name, value in config.items() if name not in own}
@@ -222,13 +225,12 @@ def read(
   wanted: Sequence[str] = (),
   apart: Sequence[str] = (),
 ) -> Group:
-  """The runs in a folder, or the one that it is.
+  """Reads the runs in a folder, or the one that it is.
 
   Args:
-    folder: Of a config's shards.
+    folder: The folder of a config's shards.
     name: The config's.
-    wanted: The shards; others that are there are of another sweep. By default
-      all that are there.
+    wanted: The shards to read; by default all that are there.
     apart: As the experiment's.
 
   Raises:
@@ -243,8 +245,9 @@ def read(
     raise ValueError(f"{folder}: there is no run in it")
   first = units[0]
   for unit in units[1:]:
-    configs = (common(one.config, *apart) for one in (first, unit))
-    other = unit_lib.differences(*configs)
+    other = unit_lib.differences(
+      common(first.config, *apart), common(unit.config, *apart)
+    )
     if other:
       raise ValueError(
         f"{first.folder} and {unit.folder} are not of one config:"

@@ -1,4 +1,4 @@
-"""The experiments, in the order in which they are run and shown."""
+"""The experiments, in the order in which they are shown."""
 
 from __future__ import annotations
 
@@ -20,18 +20,13 @@ NAMES = (
 )
 
 
-def check(name: str) -> None:
-  """Refuses what is none of them."""
+def find(name: str) -> Experiment:
+  """Returns the experiment of this name."""
   if name not in NAMES:
     raise ValueError(f"experiment {name!r} is not one of {', '.join(NAMES)}")
-
-
-def find(name: str) -> Experiment:
-  """The experiment of this name."""
-  check(name)
   return importlib.import_module(f"experiments.{name}").EXPERIMENT
 
 
 def all_of_them() -> list[Experiment]:
-  """Every one."""
+  """Returns every experiment."""
   return [find(name) for name in NAMES]

@@ -5,9 +5,9 @@
     --judge_model=MODEL --judge_key=NAME
   python -m experiments.quality
 
-Exact match: the share of right answers of each rule less plain decoding's,
-question by question, with an interval of 95 %. A judge's ratings are shown once
-there are any: the second command asks for them, the third shows them.
+Exact match: the share of right answers of each rule minus plain decoding's,
+paired by question, with a 95 % interval. The second command asks a judge for
+ratings, the third shows them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from experiments import command, comparing, experiment
-from experiments.experiment import Artefact, Group, Shard
+from experiments.experiment import Artefact, Group
 from experiments.judge import grades, rendering
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
@@ -25,8 +25,12 @@ from tv_jax.runs.report import tables
 from tv_jax.runs.report.tables import NOTHING, Table
 
 HEADER = ("rule", "tree", "exact match", "less plain", "95 %", "questions")
-# Two sides of a normal law.
-SIGMAS = 1.96
+SIGMAS = 1.96  # 95 % of a normal law
+NOTE = (
+  "Exact match: the share of answers whose last line equals the reference, by"
+  " question with turns and seeds pooled. Less plain: the paired difference"
+  " from plain decoding."
+)
 
 
 class Share(NamedTuple):
@@ -37,37 +41,27 @@ class Share(NamedTuple):
   less_plain: Estimate | None  # over the questions that both answered
 
 
-def sweep(config, smoke: bool) -> Iterator[Shard]:
-  """A shard for each seed."""
-  for seed in experiment.seeds(config)[: 1 if smoke else None]:
-    yield Shard(f"seed-{seed}", {"seeds": (seed,)})
-
-
 def render(groups: Sequence[Group]) -> Artefact:
-  """Exact match of each group, and what judges said of it."""
-  made, told, notes = [], [], []
+  """Makes a table of each group's exact matches, and one for each judge."""
+  made = Artefact()
   for group in groups:
     shares = exact_match(group.answers)
-    made.append(_table(group, shares))
-    told += _reading(group, shares)
+    made.tables.append(_table(group, shares))
+    made.reading += _reading(group, shares)
     judged = _judged(group)
-    made += judged
+    made.tables += judged
     if not judged:
-      told.append(
+      made.reading.append(
         f"{group.name}: no judge has rated these answers"
         " (python -m experiments.judge)."
       )
-    notes += comparing.notes(group)
-  notes += [
-    "Exact match: an answer's last line is the reference; by question, its"
-    " turns and seeds pooled. Less plain: question by question.",
-    *rendering.DEFINITIONS,
-  ]
-  return Artefact(told, made, {}, notes)
+    made.notes += comparing.notes(group)
+  made.notes += [NOTE, *rendering.DEFINITIONS]
+  return made
 
 
 def exact_match(answers: Sequence[Answer]) -> list[Share]:
-  """Of every method, plain decoding first."""
+  """Returns the share of right answers by method, plain decoding first."""
   given: dict[Method, list[Answer]] = {}
   for answer in answers:
     given.setdefault(answer.method.pooled("seed"), []).append(answer)
@@ -117,14 +111,14 @@ def _reading(group, shares) -> Iterator[str]:
   if sure:
     worst = max(sure, key=lambda one: abs(one.mean / one.error))
     yield (
-      f"{group.models}: of {len(less)} methods the one whose exact match is"
-      " furthest from plain decoding's, by its own error, is"
-      f" {_percent(worst, '+.1f')} points from it ({comparing.word(worst)})."
+      f"{group.models}: the largest difference in exact match from plain"
+      f" decoding, among {len(less)} methods and relative to its error, is"
+      f" {_percent(worst, '+.1f')} points ({comparing.word(worst)})."
     )
 
 
 def _judged(group) -> list[Table]:
-  """A table for each judge that has rated answers of the group."""
+  """Makes a table for each judge that has rated answers of the group."""
   judges = {
     key.judge for unit in group.units for key in grades.read(unit.folder)
   }
@@ -139,7 +133,7 @@ def _judged(group) -> list[Table]:
 EXPERIMENT = experiment.Experiment(
   name="quality",
   title="Quality: exact match, and a judge's ratings",
-  sweep=sweep,
+  sweep=lambda config, smoke: experiment.by_seed(config, 1 if smoke else None),
   render=render,
   base={"temperatures": (1.0,), **experiment.LENGTHS_ALONE},
 )

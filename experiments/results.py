@@ -2,8 +2,7 @@
 
 Reads the folders that the experiments left (--workdir) and writes
 docs/results.md (--out) with the figures beside it: every table and figure with
-its command, and when and on which machine it was made. What was not run is so
-said.
+its command, its date and its machine. It says which experiments were not run.
 """
 
 from __future__ import annotations
@@ -13,33 +12,29 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from experiments import command, names, writing
+from experiments import command, names
 from experiments.experiment import Experiment, Group
 from tv_jax.edge import cli, disk
 from tv_jax.runs.report import formats
 
 HEAD = """# Results
 
-The paper's tables and figures, and what goes beyond them, made by
-`make experiments`; this page by `python -m experiments.results` from the same
-runs. Nothing here is written by hand. Seeds are pooled by question, errors are
-over questions.
+The paper's tables and figures, and a few more. `make experiments` runs them,
+and `python -m experiments.results` makes this page of the runs: no number is
+written by hand. Seeds are pooled by question, and errors are over questions.
 """
 
 
 def main(arguments: list[str]) -> int:
-  """Writes the page; 2, and one line, for what cannot be read."""
+  """Writes the page; returns 2, after one line, if something cannot be read."""
   parser = argparse.ArgumentParser(
     prog="python -m experiments.results",
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
-  parser.add_argument(
-    "--workdir", type=pathlib.Path, default=pathlib.Path(command.WORKDIR)
-  )
-  parser.add_argument(
-    "--out", type=pathlib.Path, default=pathlib.Path("docs", "results.md")
-  )
+  path = pathlib.Path
+  parser.add_argument("--workdir", type=path, default=path(command.WORKDIR))
+  parser.add_argument("--out", type=path, default=path("docs", "results.md"))
   given = parser.parse_args(arguments)
   try:
     if given.out.suffix != ".md":  # it may be one of a run's own files
@@ -58,39 +53,33 @@ def main(arguments: list[str]) -> int:
 def _section(
   one: Experiment, folder: pathlib.Path, out: pathlib.Path
 ) -> Iterator[str]:
-  """An experiment's part of the page."""
+  """Makes an experiment's part of the page, and writes its figures."""
   yield f"## {one.title}\n\n    python -m experiments.{one.name}\n"
   if one.configs and not folder.is_dir():
     yield "Not run.\n"
     return
   groups = command.there(one, folder)
   made = one.render(groups)
-  for group in groups:
-    yield _where(group)
+  yield from map(_where, groups)
   figures = out.parent / out.stem
   if made.figures:
     figures.mkdir(parents=True, exist_ok=True)
   for name, svg in made.figures.items():
     disk.write_atomic(figures / f"{name}.svg", svg)
-  yield writing.markdown(made, f"{out.stem}/")
-
-
-# Of an environment; an older version may not have told all of it.
-_TOLD = ("date", "devices", "device", "cores", "cpu", "jax")
+  yield command.markdown(made, f"{out.stem}/")
 
 
 def _where(group: Group) -> str:
-  """When a group was run, and on what."""
+  """Says when a group was run, and on what."""
   seen = [one for unit in group.units for one in unit.environments]
-  seen = [dict.fromkeys(_TOLD, "?") | one for one in seen]
-  dates = sorted({one["date"] for one in seen})
-  devices = {
-    f"{one['devices']} {one['device']}"
-    if one["device"] != "cpu"
-    else f"{one['cores']} cores of {one['cpu']}"
-    for one in seen
-  }
-  versions = {f"jax {one['jax']}" for one in seen}
+  dates = sorted({one.get("date", "?") for one in seen})
+  devices, versions = set(), set()
+  for one in seen:
+    versions.add(f"jax {one.get('jax', '?')}")
+    if one.get("device") == "cpu":
+      devices.add(f"{one.get('cores', '?')} cores of {one.get('cpu', '?')}")
+    else:
+      devices.add(f"{one.get('devices', '?')} {one.get('device', '?')}")
   when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
   told = ", ".join([when, *sorted(devices), *sorted(versions)])
   return f"{formats.markdown_text(f'{group.name}: {told}.')}\n"

@@ -11,14 +11,21 @@ from collections.abc import Iterator, Sequence
 
 from experiments import command, comparing, drawing, experiment, paper
 from experiments.experiment import Artefact, Group, Shard
+from tv_jax.engine.estimates import Estimate
 from tv_jax.runs.records import Method
 from tv_jax.runs.report.tables import Table
 
 BASE = Method(proposal=comparing.PROPOSAL)
+NOTE = (
+  "The paper's numbers are from its table of temperatures, for"
+  " Llama-3.1-8B-Instruct with Llama-3.2-1B-Instruct. For other models they"
+  " show a pattern, not a reference. The figure shows the paper's gains from"
+  " separate runs."
+)
 
 
 def sweep(config, smoke: bool) -> Iterator[Shard]:
-  """A shard for each temperature."""
+  """Makes a shard for each temperature."""
   del config
   hot = [*paper.TEMPERATURES]
   for temperature in (hot[0], hot[-1]) if smoke else hot:
@@ -28,8 +35,8 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
 
 
 def render(groups: Sequence[Group]) -> Artefact:
-  """A table for each tree of each group, and the gains as a figure."""
-  made, reading, notes, figures = [], [], [], {}
+  """Makes a table for each tree of each group, and draws the gains."""
+  made = Artefact()
   for group in groups:
     found = {
       tree: {
@@ -40,20 +47,15 @@ def render(groups: Sequence[Group]) -> Artefact:
       }
       for tree in group.trees
     }
-    made += [_table(group, tree, own) for tree, own in found.items()]
     for tree, own in found.items():
-      reading += comparing.growth(
-        group, tree, own, "", "one degree of temperature"
+      made.tables.append(_table(group, tree, own))
+      made.reading += comparing.growth(
+        group, tree, own, "", "degree of temperature"
       )
-    notes += comparing.notes(group)
-    figures[f"temperature-{group.name}"] = _figure(found)
-  notes += [
-    "The paper: its table of temperatures, Llama-3.2-1B-Instruct with"
-    " Llama-3.1-8B-Instruct; with other models its numbers are there for their"
-    " pattern alone. In the figure its gains are those of separate runs.",
-    *comparing.DEFINITIONS,
-  ]
-  return Artefact(reading, made, figures, notes)
+    made.notes += comparing.notes(group)
+    made.figures[f"temperature-{group.name}"] = _figure(found)
+  made.notes += [NOTE, *comparing.DEFINITIONS]
+  return made
 
 
 def _table(group, tree, found) -> Table:
@@ -73,7 +75,8 @@ def _figure(found) -> str:
     tree: {
       "this run": {hot: own.gain for hot, own in cells.items() if own.gain},
       "the paper": {
-        hot: comparing.exact(row[tree].delta)
+        # Its error is not printed.
+        hot: Estimate(mean=row[tree].delta, error=float("nan"), n=1)
         for hot, row in paper.TEMPERATURES.items()
         if tree in row
       },

@@ -2,7 +2,7 @@
 
   python -m experiments.worked_example
 
-Nothing is run on models.
+No models are run.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from experiments.experiment import Artefact, Group
 
 
 def render(groups: Sequence[Group]) -> Artefact:
-  """The table and the example."""
-  # Here, as it imports jax, which a launcher of sweeps does without.
+  """Makes the table and the example."""
+  del groups
+  # Imported here, because a launcher of sweeps does without jax.
   from experiments import example
 
-  return example.render(groups)
+  return example.render()
 
 
 EXPERIMENT = experiment.Experiment(

@@ -101,10 +101,9 @@ class Browser:
     lines = self.call("POST", "se/log", {"type": "browser"})
     return [line["message"] for line in lines]
 
-  def screenshot(self, *, whole=False):
-    """A PNG of what is in view, or of the whole page."""
-    found = self.cdp("Page.captureScreenshot", captureBeyondViewport=whole)
-    return base64.b64decode(found["data"])
+  def screenshot(self):
+    """A PNG of what is in view."""
+    return base64.b64decode(self.cdp("Page.captureScreenshot")["data"])
 
 
 @contextlib.contextmanager

@@ -1,6 +1,5 @@
 """Experiments: what they make of answers that are made by hand."""
 
-import csv
 import dataclasses
 import itertools
 import json
@@ -9,30 +8,29 @@ import re
 import numpy as np
 import pytest
 
-from configs import quickstart
+from configs import eagle_bundled, llama3_1b_8b, quickstart
 from experiments import (
   as_published,
   command,
   comparing,
   example,
   experiment,
-  losslessness,
   main_table,
   names,
   outputs,
   paper,
   published,
   results,
-  two_samples,
-  writing,
 )
 from tests import test_report
 from tests.stores import ROOT
-from tv_jax import certify
+from tv_jax import certify, runs
 from tv_jax.engine.estimates import Estimate
-from tv_jax.runs import metrics, report, store
+from tv_jax.runs import report
 from tv_jax.runs.records import Answer, Method
-from tv_jax.runs.report import tables
+from tv_jax.runs.report.tables import NOTHING, TASKS
+
+HOT = tuple(paper.TEMPERATURES)
 
 
 def unit(folder, answers, finish=True, **config):
@@ -41,51 +39,53 @@ def unit(folder, answers, finish=True, **config):
   return test_report.unit(folder, answers, finish, **config)
 
 
-def group(folder):
-  return command.group(folder)
-
-
-def rows_of(path):
-  with path.open() as file:
-    return list(csv.DictReader(file))
+def planted(trees, gains, temperatures=(1.0,), seeds=(0,), questions=20):
+  """Answers in which the traversal expects so much more on the same drafts."""
+  rng = np.random.default_rng(1)
+  for tree, hot, seed, question, rule in itertools.product(
+    trees, temperatures, seeds, range(1, questions + 1), test_report.RULES
+  ):
+    expected = rng.uniform(2, 4, 30)
+    gain = gains(tree, hot) * expected * rng.uniform(0.5, 1.5, 30)
+    own = {"token_level": expected, "traversal": expected + gain}
+    whole = own[rule].astype(int)
+    yield test_report.line(
+      tree,
+      rule,
+      "qa",
+      question,
+      (whole + (rng.random(30) < own[rule] - whole)).tolist(),
+      {name: values.tolist() for name, values in own.items()},
+      temperature=hot,
+      seed=seed,
+    )
 
 
 def made(name, folder):
-  return names.find(name).render([group(folder)])
-
-
-def test_a_smoke_run_has_no_more_rows_than_it_was_given():
-  config = quickstart.get_config()
-  for rows, left in ((16, 8), (4, 4)):
-    config.batch_size = rows
-    shard, *_ = experiment.shards(main_table.EXPERIMENT, config, True)
-    assert shard.of(config).batch_size == left
+  return names.find(name).render([command.group(folder)])
 
 
 def test_the_papers_numbers_stand_beside_ones_own(tmp_path, capsys):
   answers = [*test_report.items()]
   test_report.unit(tmp_path, answers)
-  command.make(main_table.EXPERIMENT, [group(tmp_path)], tmp_path)
-  rows = rows_of(tmp_path / "main_table.csv")
+  groups = [command.group(tmp_path)]
+  command.make(main_table.EXPERIMENT, groups, tmp_path)
+  rows = test_report.rows_of(tmp_path / "main_table.csv")
   assert len(rows) == 3 * (6 + 3)
   by = {(row["table"].split(", ")[1], row["task"]): row for row in rows}
-  for tree in paper.TREES:
-    for task in paper.TASKS:
-      printed = paper.LLAMA3.acceptance[task][tree]
-      row = by[tree, tables.TASKS[task]]
-      assert (
-        row["the paper Tra.V"].split()[0] == f"{printed.traversal.mean:.2f}"
-      )
-      assert row["the paper Delta"] == f"{printed.delta:+.1f}%"
+  for tree, task in itertools.product(paper.TREES, paper.TASKS):
+    printed = paper.LLAMA3.acceptance[task][tree]
+    row = by[tree, TASKS[task]]
+    assert row["the paper Tra.V"].split()[0] == f"{printed.traversal.mean:.2f}"
+    assert row["the paper Delta"] == f"{printed.delta:+.1f}%"
   own = [
     np.mean(item["accepted"])
     for item in answers
     if (item["tree"], item["verifier"]) == ("eagle", "traversal")
   ]
-  assert by["eagle", "Avg. accept."]["this run Tra.V"].startswith(
-    f"{np.mean(own):.2f}"
-  )
-  assert by["kary:2x5", "QA"]["this run Tra.V"] == "\u2013"
+  average = by["eagle", "Avg. accept."]["this run Tra.V"]
+  assert average.startswith(f"{np.mean(own):.2f}")
+  assert by["kary:2x5", "QA"]["this run Tra.V"] == NOTHING
   assert by["chain:5", "Speed-up"]["the paper Tra.V"] == "1.52x"
   assert "RTX A6000" in capsys.readouterr().out
   assert (tmp_path / "main_table.tex").read_text().count("tabular") == 6
@@ -101,6 +101,11 @@ def timed(tree, rule, tokens, seconds, cycles):
   }
 
 
+def keep_times(folder, methods):
+  told = {"environment": {"date": "2026-01-02"}, "methods": methods}
+  (folder / "timing.json").write_text(json.dumps(told))
+
+
 def test_tokens_a_second_are_compared_without_the_luck_of_a_few_answers(
   tmp_path,
 ):
@@ -111,24 +116,21 @@ def test_tokens_a_second_are_compared_without_the_luck_of_a_few_answers(
     timed("eagle", "token_level", [20, 20, 20], [0.1, 0.2, 0.3], [5, 5, 5]),
     timed("eagle", "traversal", [10, 10, 10], [0.1, 0.2, 0.3], [5, 5, 5]),
   ]
-  told = {"environment": {"date": "2026-01-02"}, "methods": methods}
-  (tmp_path / "timing.json").write_text(json.dumps(told))
-  one = group(tmp_path)
-  found = main_table.render([one])
+  keep_times(tmp_path, methods)
+  found = made("main_table", tmp_path)
   rows = {row[0]: row for row in found.tables[-1].rows}
   gain = rows["Avg. accept."][4]
   assert re.fullmatch(r"[+-]\d+\.\d ± \d+\.\d %", gain)
   own = rows["Avg. token/s"]
   assert own[1].startswith("100.0 ± ")
   assert own[2].startswith("50.0 ± ")
-  assert own[3] == "-50.0%"
-  assert own[4] == gain  # no cycle took longer
+  assert own[3:5] == ["-50.0%", gain]  # no cycle took longer
   assert rows["Speed-up"][1:3] == ["2.00 ± 0.00x", "1.00 ± 0.00x"]
-  assert found.tables[0].rows[-1][1:3] == [tables.NOTHING] * 2
+  assert found.tables[0].rows[-1][1:3] == [NOTHING] * 2
   report.write(tmp_path)
   by = {
     (row["tree"], row["verifier"]): row
-    for row in rows_of(tmp_path / "timing.csv")
+    for row in test_report.rows_of(tmp_path / "timing.csv")
   }
   net = by["eagle", "traversal"]
   assert f"{float(net['net_gain']):+.1f}" == gain.split()[0]
@@ -137,76 +139,41 @@ def test_tokens_a_second_are_compared_without_the_luck_of_a_few_answers(
   assert by["eagle", "token_level"]["net_gain"] == ""
   # A method of other questions is none to compare with.
   methods[1]["questions"] = [1, 2, 4]
-  (tmp_path / "timing.json").write_text(json.dumps(told))
+  keep_times(tmp_path, methods)
   with pytest.raises(ValueError, match="timed on other questions"):
     report.write(tmp_path)
 
 
 @pytest.mark.parametrize(
-  ("target", "draft", "label"),
+  ("target", "draft", "wanted"),
   [
-    ("meta-llama/Llama-2-7b-hf", "JackFram/llama-68m", "main_table_llama2"),
-    ("meta-llama/Llama-3.1-8B-Instruct", "x", "main_table_llama3"),
-    ("bundled/target", "bundled/draft", "main_table_llama3"),
-    ("bundled/target", "bundled/draft_weak", "main_table_llama2"),
+    ("meta-llama/Llama-2-7b-hf", "JackFram/llama-68m", paper.LLAMA2),
+    ("bundled/target", "bundled/draft", paper.LLAMA3),
+    ("bundled/target", "bundled/draft_weak", paper.LLAMA2),
   ],
 )
-def test_which_of_the_papers_tables_is_closest(target, draft, label):
-  config = {"models": {"target": target, "draft": draft}}
-  one = store.Unit(
-    folder=None,
-    config=config,
-    environments=[],
-    items=(),
-    timing=None,
-    done=True,
-  )
-  assert main_table.closest(experiment.Group("a", (one,))).label == label
+def test_which_of_the_papers_tables_is_closest(target, draft, wanted, tmp_path):
+  unit(tmp_path, [*planted(["eagle"], lambda *_: 0.0, questions=1)])
+  one = command.group(tmp_path)
+  one.config["models"] |= {"target": target, "draft": draft}
+  assert main_table.closest(one) is wanted
 
 
-def test_a_folder_without_a_run_is_one_line(tmp_path):
-  with pytest.raises(ValueError, match="there is no run in it"):
-    group(tmp_path)
-
-
-def planted(trees, gains, temperatures=(1.0,), seeds=(0,), questions=20):
-  """Answers in which the traversal expects so much more on the same drafts."""
-  rng = np.random.default_rng(1)
-  for tree, hot, seed, question, rule in itertools.product(
-    trees, temperatures, seeds, range(1, questions + 1), test_report.RULES
-  ):
-    expected = rng.uniform(2, 4, 30)
-    gain = gains(tree, hot) * expected * rng.uniform(0.5, 1.5, 30)
-    own = {"token_level": expected, "traversal": expected + gain}
-    base = own[rule] - own[rule].astype(int)
-    yield {
-      "task": "qa",
-      "question": question,
-      "turn": 0,
-      "tree": tree,
-      "proposal": "without_replacement",
-      "verifier": rule,
-      "temperature": hot,
-      "seed": seed,
-      "tokens": [1, 2],
-      "text": "a",
-      "right": True,
-      "stops": [1],
-      "faults": 0,
-      "accepted": (own[rule].astype(int) + (rng.random(30) < base)).tolist(),
-      "expected": {name: values.tolist() for name, values in own.items()},
-    }
-
-
-def test_a_gain_that_grows_with_temperature_is_found(tmp_path):
-  hot = tuple(paper.TEMPERATURES)
-  answers = planted(["chain:5"], lambda tree, t: 0.05 * t, hot)
-  unit(tmp_path, [*answers], temperatures=hot)
+@pytest.mark.parametrize(
+  ("gain", "ends", "sure"),
+  [
+    (lambda tree, t: 0.05 * t, ["+1.0 ± ", "+5.0 ± "], True),
+    (lambda tree, t: 0.03, [" ± ", " ± "], False),
+  ],
+)
+def test_how_a_gain_grows_with_temperature_is_found(tmp_path, gain, ends, sure):
+  answers = planted(["chain:5"], gain, HOT)
+  unit(tmp_path, [*answers], temperatures=HOT)
   found = made("temperature", tmp_path)
   (line,) = found.reading
-  assert "+1.0 ± " in line.split(" to ")[0]
-  assert "+5.0 ± " in line.split(" to ")[1]
-  assert "0 within" not in line
+  for end, part in zip(ends, line.split(" to "), strict=True):
+    assert end in part
+  assert ("0 within its error" not in line) == sure
   (table,) = found.tables
   assert [row[0] for row in table.rows] == ["0.2", "0.4", "0.6", "0.8", "1"]
   assert all(row[-1].endswith("%") for row in table.rows)  # the paper's
@@ -214,27 +181,19 @@ def test_a_gain_that_grows_with_temperature_is_found(tmp_path):
   assert svg.count("the paper") >= 1
 
 
-def test_no_growth_is_called_none(tmp_path):
-  hot = tuple(paper.TEMPERATURES)
-  answers = planted(["chain:5"], lambda tree, t: 0.03, hot)
-  unit(tmp_path, [*answers], temperatures=hot)
-  (line,) = made("temperature", tmp_path).reading
-  assert "0 within its error" in line
-
-
 def test_depths_are_in_order_and_what_is_missing_is_a_dash(tmp_path):
+  from tv_jax import tree
+
   trees = ["chain:2", "chain:4", "chain:8", "kary:2x5"]
   unit(tmp_path, [*planted(trees, lambda tree, t: len(tree) / 400)])
   found = made("depth", tmp_path)
   chains, binary = found.tables
-  assert [row[:2] for row in chains.rows] == [
-    ["chain:2", "2"],
-    ["chain:4", "4"],
-    ["chain:6", "6"],
-    ["chain:8", "8"],
-  ]
-  assert chains.rows[2][2:7] == [tables.NOTHING] * 5
-  assert all(cell != tables.NOTHING for cell in binary.rows[3])
+  wanted = [f"chain:{d}" for d in (2, 4, 6, 8)]
+  assert [row[0] for row in chains.rows] == wanted
+  for row in (*chains.rows, *binary.rows):
+    assert row[1] == str(len(tree.parse(row[0])) - 1)
+  assert chains.rows[2][2:7] == [NOTHING] * 5
+  assert all(cell != NOTHING for cell in binary.rows[3])
   assert "4.73" in binary.rows[3][-2]
   assert len(found.figures) == 2
 
@@ -260,36 +219,46 @@ def test_seeds_are_pooled_by_question(tmp_path):
   unit(tmp_path / "one", answers)
   unit(tmp_path / "two", again, seeds=(1,))
   method = dataclasses.replace(main_table.AT_ONE, tree="eagle")
-  both = comparing.compare(group(tmp_path).answers, method)
-  alone = comparing.compare(group(tmp_path / "one").answers, method)
+  both, alone = (
+    comparing.compare(command.group(folder).answers, method)
+    for folder in (tmp_path, tmp_path / "one")
+  )
   assert both.traversal.by_item.n == both.gain.n == 4
   assert both.traversal.cycles == 2 * alone.traversal.cycles
-  for pooled, own in zip(both, alone, strict=True):
-    assert pooled.by_item.mean == pytest.approx(own.by_item.mean)
-    assert pooled.by_item.error == pytest.approx(own.by_item.error)
-  assert both.gain.error == pytest.approx(alone.gain.error)
+  for pooled, own in (*zip(both, alone, strict=True), (both, alone)):
+    one, other = (getattr(x, "by_item", None) or x.gain for x in (pooled, own))
+    assert one.mean == pytest.approx(other.mean)
+    assert one.error == pytest.approx(other.error)
 
 
-def test_an_unfinished_run_and_failed_answers_are_said(tmp_path):
-  answers = [*planted(["eagle"], lambda tree, t: 0.03)]
+def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="there is no run in it"):
+    command.group(tmp_path)
+  answers = [*planted(["eagle"], lambda tree, t: 0.0)]
   answers[0] = test_report.failed(answers[0], "too long")
   unit(tmp_path / "seed-0", answers, finish=False)
-  said = " ".join(made("main_table", tmp_path).notes)
+  found = made("main_table", tmp_path)
+  said = " ".join(found.notes)
   assert "NOT FINISHED: seed-0" in said
   assert "1 ANSWERS FAILED" in said
+  assert "an error that is not known" in found.reading[0]
   asked = experiment.read(tmp_path, "a", ["seed-0", "seed-1"])
   assert asked.missing == ("seed-0", "seed-1")
+  again = [one | {"seed": 1} for one in answers]
+  unit(tmp_path / "seed-1", again, seeds=(1,), max_new_tokens=7)
+  with pytest.raises(ValueError, match=r"max_new_tokens: \d+ there, 7 now"):
+    command.group(tmp_path)
+  own = experiment.read(tmp_path, "a", ["seed-0"])  # the other is of no matter
+  assert [one.folder.name for one in own.units] == ["seed-0"]
 
 
 @pytest.mark.parametrize("name", names.NAMES)
 def test_shards_are_runs_of_the_config(name):
-  """Every one is valid, none twice, and a smoke run has fewer or as many."""
-  from configs import eagle_bundled, llama3_1b_8b, quickstart
-  from tv_jax import runs
-
+  """Every one is valid, none twice, and a smoke run is small."""
   one = names.find(name)
   for module in (quickstart, eagle_bundled, llama3_1b_8b):
     config = module.get_config()
+    config.batch_size = 16
     if module is llama3_1b_8b:
       config.questions = "minibench"
     for smoke in (False, True):
@@ -302,40 +271,36 @@ def test_shards_are_runs_of_the_config(name):
       cells = [m for grid in whole for m in runs.grid(grid)]
       assert len(set(cells)) == len(cells)
       if smoke:
-        assert all(grid.per_task == 1 for grid in grids)
+        assert {(g.per_task, g.batch_size) for g in grids} <= {(1, 8)}
 
 
 def test_what_some_shards_leave_to_the_user_may_be_set():
-  main_table = names.find("main_table")
   told = ["timing.per_task", "plain"]  # of its first seed
-  asked = [quickstart.get_config()]
-  experiment.refuse_what_is_swept(main_table, asked, told, False)
+  given = main_table.EXPERIMENT, [quickstart.get_config()]
+  experiment.refuse_what_is_swept(*given, told, False)
   for field in ("temperatures", "explorer.per_task"):
     with pytest.raises(ValueError, match=f"config.{field} is set by"):
-      experiment.refuse_what_is_swept(main_table, asked, [field], False)
+      experiment.refuse_what_is_swept(*given, [field], False)
 
 
 def test_the_sweeps_are_the_papers():
-  from configs import llama3_1b_8b
-
   config = llama3_1b_8b.get_config()
   assert config.seeds == (0, 1, 2)
   found = {
     one.name: [s.overrides for s in one.sweep(config, False)]
     for one in names.all_of_them()
   }
-  hot = [own["temperatures"] for own in found["temperature"]]
-  assert hot == [(t,) for t in paper.TEMPERATURES]
+  assert [x["temperatures"] for x in found["temperature"]] == [
+    (t,) for t in HOT
+  ]
   assert [own["trees"] for own in found["depth"]] == [
     *(f"chain:{d}" for d in (2, 4, 6, 8)),
     *(f"kary:2x{d}" for d in (2, 3, 4, 5)),
   ]
   assert [own["seeds"] for own in found["main_table"]] == [(0,), (1,), (2,)]
   config.seeds = (5, 6)
-  assert [s.name for s in main_table.sweep(config, False)] == [
-    "seed-5",
-    "seed-6",
-  ]
+  own = [shard.name for shard in main_table.sweep(config, False)]
+  assert own == ["seed-5", "seed-6"]
 
 
 def test_the_worked_example_is_the_papers():
@@ -346,7 +311,7 @@ def test_the_worked_example_is_the_papers():
   assert [*walk.values()] == pytest.approx(exact, abs=1e-6)
   assert example.reached("token_level") == pytest.approx(0.5, abs=1e-6)
   assert example.siblings() == pytest.approx({"b": 4 / 9, "c": 1})
-  found = example.render([])
+  found = example.render()
   assert not [row for row in found.tables[0].rows if row[1:4] != row[4:]]
 
 
@@ -361,30 +326,6 @@ def test_the_rule_as_published_is_caught(x64):
   assert sound.lossless
 
 
-def test_as_published_only_the_bonus_below_a_leaf_is_changed():
-  import jax.numpy as jnp
-
-  from tv_jax import proposals, verifiers
-  from tv_jax import tree as tree_lib
-
-  tree, V = tree_lib.chain(1), 3
-  p = jnp.asarray([[0.5, 0.3, 0.2]] * 2, jnp.float32)
-  q = jnp.asarray([[0.2, 0.5, 0.3]] * 2, jnp.float32)
-  rule = published.at_temperature(0.5)
-  for coin, leaf in ((0.0, True), (0.99, False)):
-    eta = jnp.full(2, coin, jnp.float32)
-    given = (tree, proposals.WITH_REPLACEMENT, jnp.asarray([0, 1], jnp.int32))
-    found, sound = (
-      one.decide(*given, q, p, eta)
-      for one in (rule, verifiers.VERIFIERS["token_level"])
-    )
-    assert int(found.node) == int(sound.node) == leaf
-    law = np.sqrt(np.asarray(p[0]))
-    wanted = law / law.sum() if leaf else np.asarray(sound.residual)
-    assert np.asarray(found.residual) == pytest.approx(wanted, abs=1e-6)
-    assert found.residual.shape == (V,)
-
-
 def samples(rng, law, questions, each):
   return {
     question: [rng.choice(len(law), 12, p=law).tolist() for _ in range(each)]
@@ -396,7 +337,7 @@ def test_chances_are_uniform_where_the_laws_are_one():
   rng = np.random.default_rng(0)
   law = [0.5, 0.3, 0.2]
   chances = [
-    two_samples.compare(samples(rng, law, 3, 3), samples(rng, law, 3, 3)).chance
+    outputs.compare(samples(rng, law, 3, 3), samples(rng, law, 3, 3)).chance
     for _ in range(60)
   ]
   # Kolmogorov's distance of 60 uniforms is above 0.25 once in a thousand.
@@ -406,14 +347,16 @@ def test_chances_are_uniform_where_the_laws_are_one():
   assert max(chances - steps[:-1]) < 0.25 + 1 / 20  # 20 splits of 3 and 3
 
 
-def test_another_law_is_seen():
+def test_another_law_is_seen_and_too_few_answers_are_no_test():
   rng = np.random.default_rng(0)
-  found = two_samples.compare(
+  found = outputs.compare(
     samples(rng, [0.5, 0.3, 0.2], 20, 4), samples(rng, [0.3, 0.4, 0.3], 20, 4)
   )
-  assert found.chance == 1 / (1 + two_samples.SHUFFLES)
+  assert found.chance == 1 / (1 + outputs.SHUFFLES)
   assert found.distance > 0
   assert (found.questions, found.answers) == (20, 160)
+  for theirs in ({1: [[1]]}, {2: [[1], [2]]}):
+    assert outputs.compare({1: [[1], [2]]}, theirs) is None
 
 
 def test_the_distance_is_that_of_its_definition():
@@ -421,16 +364,14 @@ def test_the_distance_is_that_of_its_definition():
   answers = [*ours[7], *theirs[7]]
 
   def cosine(a, b, n):
-    counts = [
-      {
-        run: list(zip(*(x[i:] for i in range(n)), strict=False)).count(run)
-        for run in zip(*(x[i:] for i in range(n)), strict=False)
-      }
-      for x in (a, b)
-    ]
-    dot = sum(counts[0][run] * counts[1].get(run, 0) for run in counts[0])
-    norms = [sum(v * v for v in own.values()) ** 0.5 for own in counts]
-    return dot / (norms[0] * norms[1]) if all(norms) else 0
+    first, second = (
+      [tuple(x[i : i + n]) for i in range(len(x) - n + 1)] for x in (a, b)
+    )
+    dot, *norms = (
+      sum(one.count(run) * other.count(run) for run in {*one, *other})
+      for one, other in ((first, second), (first, first), (second, second))
+    )
+    return dot / np.sqrt(np.prod(norms)) if all(norms) else 0
 
   k = [
     [np.mean([cosine(a, b, n) for n in (1, 2, 3)]) for b in answers]
@@ -439,39 +380,25 @@ def test_the_distance_is_that_of_its_definition():
   wanted = (
     k[0][1] + k[2][3] - 2 * np.mean([k[i][j] for i in (0, 1) for j in (2, 3)])
   )
-  assert two_samples.compare(ours, theirs).distance == pytest.approx(wanted)
+  assert outputs.compare(ours, theirs).distance == pytest.approx(wanted)
 
 
-def test_questions_with_too_few_answers_are_left_out():
-  assert two_samples.compare({1: [[1], [2]]}, {1: [[1]]}) is None
-  assert two_samples.compare({1: [[1], [2]]}, {2: [[1], [2]]}) is None
-
-
-def test_a_test_takes_other_seeds_of_plain_decoding():
-  method = Method(
-    tree="eagle", proposal="a", verifier="b", temperature=1.0, seed=0
-  )
-
-  def answer(seed, plain, tokens):
-    own = dataclasses.replace(method, seed=seed)
-    own = own.undrafted if plain else own
-    return Answer(task="qa", question=1, turn=0, method=own, tokens=tokens)
-
+def test_a_test_takes_other_seeds_of_plain_decoding(monkeypatch):
+  method = Method(tree="a", proposal="b", verifier="c", temperature=1.0, seed=0)
   answers = [
-    answer(seed, plain, [seed, 10 + plain, *[5] * (seed + 1)])
+    Answer(
+      task="qa",
+      question=1,
+      turn=0,
+      method=dataclasses.replace(kind, seed=seed),
+      tokens=[seed, 10 + plain],
+    )
     for seed in range(4)
-    for plain in (False, True)
+    for plain, kind in enumerate((method, method.undrafted))
   ]
-  seen = []
-  real = two_samples.compare
-  try:
-    two_samples.compare = lambda *given: seen.append(given)
-    outputs.test(answers, method.pooled("seed"))
-  finally:
-    two_samples.compare = real
-  ours, theirs = seen[0]
-  assert [tokens[:2] for tokens in ours[1]] == [[0, 10], [2, 10]]
-  assert [tokens[:2] for tokens in theirs[1]] == [[1, 11], [3, 11]]
+  monkeypatch.setattr(outputs, "compare", lambda *given: given)
+  ours, theirs = outputs.test(answers, method.pooled("seed"))
+  assert (ours[1], theirs[1]) == ([[0, 10], [2, 10]], [[1, 11], [3, 11]])
 
 
 def test_chains_that_agree_are_counted(tmp_path):
@@ -484,7 +411,7 @@ def test_chains_that_agree_are_counted(tmp_path):
   ]
   blocks[0] = blocks[0] | {"accepted": [6] * 30}
   unit(tmp_path, answers + blocks, verifiers="token_level traversal block")
-  _, told = losslessness._chains(group(tmp_path))
+  told = made("losslessness", tmp_path).reading
   assert any("same lengths in 5 of 6 answers" in line for line in told)
 
 
@@ -492,9 +419,8 @@ def test_the_page_has_every_experiment_and_says_what_was_not_run(
   tmp_path, capsys
 ):
   work = tmp_path / "work"
-  hot = tuple(paper.TEMPERATURES)
-  answers = [*planted(["chain:5"], lambda tree, t: 0.05 * t, hot)]
-  config = unit(tmp_path / "made", answers, temperatures=hot, experiment="mine")
+  answers = [*planted(["chain:5"], lambda tree, t: 0.05 * t, HOT)]
+  config = unit(tmp_path / "made", answers, temperatures=HOT, experiment="mine")
   place = work / "temperature" / "mine"
   place.mkdir(parents=True)
   config.rename(place / "all")
@@ -509,12 +435,10 @@ def test_the_page_has_every_experiment_and_says_what_was_not_run(
     assert f"## {one.title}" in text
   assert text.count("Not run.") == len(names.NAMES) - 2
   assert "mine: 2026-01-02, 2 cores of a CPU, jax 9." in text
-  for line in text.splitlines():
-    if line.startswith("!["):
-      assert (out.parent / line.split("(")[1].rstrip(")")).is_file()
-  before = out.read_bytes()
+  (figure,) = re.findall(r"!\[.*\]\((.*)\)", text)
+  assert (out.parent / figure).is_file()
   assert results.main([f"--workdir={work}", f"--out={out}"]) == 0
-  assert out.read_bytes() == before
+  assert out.read_text() == text
 
 
 def test_a_slope_is_the_weighted_lines():
@@ -533,33 +457,13 @@ def test_a_slope_is_the_weighted_lines():
 
 
 def test_every_experiment_is_in_the_list():
-  """Which is what runs and shows them."""
-  folder = ROOT / "experiments"
   there = {
     path.stem
-    for path in folder.glob("*.py")
+    for path in (ROOT / "experiments").glob("*.py")
     if re.search("^EXPERIMENT = ", path.read_text(), re.M)
   }
   assert there == {*names.NAMES}
   assert [one.name for one in names.all_of_them()] == [*names.NAMES]
-
-
-def test_runs_of_two_configs_are_not_put_together(tmp_path):
-  answers = [*planted(["eagle"], lambda tree, t: 0.03, questions=3)]
-  again = [one | {"seed": 1} for one in answers]
-  unit(tmp_path / "seed-0", answers)
-  unit(tmp_path / "seed-1", again, seeds=(1,), max_new_tokens=7)
-  with pytest.raises(ValueError, match=r"max_new_tokens: \d+ there, 7 now"):
-    group(tmp_path)
-  # Of another sweep: not looked at.
-  own = experiment.read(tmp_path, "a", ["seed-0"])
-  assert [one.folder.name for one in own.units] == ["seed-0"]
-
-
-def test_a_gain_without_an_error_is_said_to_have_none(tmp_path):
-  unit(tmp_path, [*planted(["eagle"], lambda tree, t: 0.0)])
-  (line,) = made("main_table", tmp_path).reading
-  assert "an error that is not known" in line
 
 
 def test_the_documents_experiment_is_one(tmp_path):
@@ -572,36 +476,13 @@ def test_the_documents_experiment_is_one(tmp_path):
   trees = [shard.overrides["trees"] for shard in shards]
   assert trees == ["branching:2,1", "branching:4,1", "branching:8,1"]
   unit(tmp_path, [*planted(trees, lambda tree, t: 0.03)])
-  (table,) = one.render([group(tmp_path)]).tables
+  (table,) = one.render([command.group(tmp_path)]).tables
   assert [row[0] for row in table.rows] == trees
-  assert all(cell != tables.NOTHING for row in table.rows for cell in row)
-
-
-def test_a_relative_gain_is_a_ratio_of_sums():
-  """By the jackknife over questions, which needs no formula of errors."""
-  answers = [
-    Answer.of(one)
-    for one in planted(["eagle"], lambda tree, t: 0.03, questions=40)
-    if one["verifier"] == "traversal"
-  ]
-
-  def ratio(some):
-    own, base = (
-      np.concatenate([answer.expected[rule] for answer in some]).sum()
-      for rule in ("traversal", "token_level")
-    )
-    return 100 * (own / base - 1)
-
-  found = metrics.cell(answers, "token_level").relative
-  left_out = [ratio(answers[:i] + answers[i + 1 :]) for i in range(40)]
-  error = (39 / 40 * np.sum((left_out - np.mean(left_out)) ** 2)) ** 0.5
-  assert found.mean == pytest.approx(ratio(answers))
-  assert found.error == pytest.approx(error, rel=0.02)
-  assert found.n == 40
+  assert all(cell != NOTHING for row in table.rows for cell in row)
 
 
 def test_names_in_what_is_said_are_no_markdown():
   name = "<b>*a* [b](//c) `d`"
-  made = experiment.Artefact([name], [], {}, [name])
+  made = experiment.Artefact(reading=[name], notes=[name])
   shown = r"&lt;b&gt;\*a\* \[b\](//c) \`d\`"
-  assert writing.markdown(made) == f"{shown}\n\n*{shown}*\n"
+  assert command.markdown(made) == f"{shown}\n\n*{shown}*\n"

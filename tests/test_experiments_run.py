@@ -1,4 +1,4 @@
-"""Experiments as they are run: commands, kills, and the paper's pairs."""
+"""Experiments as they are run: commands, kills, and several at once."""
 
 import signal
 import time
@@ -35,7 +35,6 @@ def contents(folder):
       "config.trees is set by the experiment itself",
     ),
     (["experiments.depth", "no/folder"], "no/folder"),
-    (["experiments.depth", "--no_such_flag"], "no_such_flag"),
     (["experiments.results", "--workdir=no", "--out=/dev/null/x"], "/dev/null"),
   ],
   ids=lambda value: str(value)[:40],
@@ -79,74 +78,81 @@ def test_a_kill_in_the_middle_changes_no_byte(tmp_path):
   assert contents(killed) == contents(whole)
 
 
-def test_the_longest_begins_first():
-  """With the one that takes longest last, a core waits for it at the end."""
-  found = launcher._longest_first(names.NAMES)
-  assert found[:2] == ["frontier", "main_table"]
-  assert sorted(found) == sorted(names.NAMES)
-  assert set(launcher._LONG) < set(names.NAMES)
+class Machine:
+  """Runs nothing: keeps what is told to run, and what alone."""
+
+  def __init__(self, monkeypatch, failing=None):
+    self.failing, self.running, self.told = failing, [], []
+    monkeypatch.setattr(launcher.cli, "start_child", self.start)
+    monkeypatch.setattr(launcher.cli, "run_child", self.alone)
+    monkeypatch.setattr(launcher, "_show", lambda *_: None)
+
+  def start(self, command, **_):
+    self.told.append(command[2:])
+    self.running.append(command)
+    return Process(self, command)
+
+  def alone(self, command):
+    assert not self.running
+    self.told.append([*command[2:], "alone"])
+    return 0
+
+
+class Process:
+  def __init__(self, machine, command):
+    self.machine, self.command = machine, command
+
+  def poll(self):
+    self.machine.running.remove(self.command)
+    name = self.command[2]
+    self.returncode = int(name == f"experiments.{self.machine.failing}")
+    return self.returncode
 
 
 @pytest.mark.parametrize("failing", [None, "statistics"])
 def test_times_are_taken_when_nothing_else_runs(failing, monkeypatch):
-  running, told = [], []
-
-  class Process:
-    returncode = None
-
-    def __init__(self, command, **_):
-      self.name, *self.flags = command[2:]
-      told.append((self.name, *self.flags))
-      running.append(self)
-
-    def poll(self):
-      self.returncode = int(f"experiments.{failing}" == self.name)
-      running.remove(self)
-      return self.returncode
-
-  def alone(command):
-    assert not running
-    told.append((*command[2:], "alone"))
-    return 0
-
-  monkeypatch.setattr(launcher.cli, "start_child", Process)
-  monkeypatch.setattr(launcher.cli, "run_child", alone)
-  monkeypatch.setattr(launcher, "_show", lambda one: None)
+  machine = Machine(monkeypatch, failing)
   status = launcher.main(["--jobs=2", "--workdir=a"])
   assert status == int(failing is not None)
   timed = ["main_table", "statistics", "frontier"]
-  assert {*told[: len(names.NAMES)]} == {
-    (f"experiments.{name}", "--workdir=a", *["--notimes"] * (name in timed))
+  together = machine.told[: len(names.NAMES)]
+  # The longest begins first: else a core waits for it in the end.
+  assert [one[0] for one in together[:2]] == [
+    "experiments.frontier",
+    "experiments.main_table",
+  ]
+  assert sorted(together) == sorted(
+    [f"experiments.{name}", "--workdir=a", *["--notimes"] * (name in timed)]
     for name in names.NAMES
-  }
-  assert told[len(names.NAMES) :] == [
-    (f"experiments.{name}", "--workdir=a", "alone")
+  )
+  assert machine.told[len(names.NAMES) :] == [
+    [f"experiments.{name}", "--workdir=a", "alone"]
     for name in timed
     if name != failing
   ]
 
 
 @pytest.mark.parametrize(
-  "told", [["frontier", "depth", "--jobs=1"], ["frontier", "--jobs=2"]]
+  ("given", "wanted"),
+  [
+    (
+      ["frontier", "depth", "--jobs=1"],
+      [["experiments.frontier", "alone"], ["experiments.depth", "alone"]],
+    ),
+    (["frontier", "--jobs=2"], [["experiments.frontier", "alone"]]),
+    *(
+      (
+        ["depth", "frontier", flag, "--jobs=2"],
+        [["experiments.frontier", flag], ["experiments.depth", flag]],
+      )
+      for flag in ("--render", "--smoke", "--notimes")
+    ),
+  ],
 )
-def test_what_runs_alone_takes_its_times_itself(told, monkeypatch):
-  run = []
-  monkeypatch.setattr(
-    launcher.cli, "run_child", lambda command: run.append(command[2:]) or 0
-  )
-  assert launcher.main(told) == 0
-  assert run == [[f"experiments.{name}"] for name in told[:-1]]
-
-
-@pytest.mark.parametrize("flag", ["--render", "--smoke", "--notimes"])
-def test_where_no_times_are_taken_all_run_once(flag, monkeypatch):
-  given = []
-  monkeypatch.setattr(
-    launcher, "_at_once", lambda wanted, jobs: given.append(wanted) or {}
-  )
-  monkeypatch.setattr(launcher.cli, "run_child", None)
-  assert launcher.main([flag, "--jobs=2"]) == 0
-  assert given == [{name: [flag] for name in names.NAMES}]
+def test_what_runs_once_takes_its_times_or_none(given, wanted, monkeypatch):
+  machine = Machine(monkeypatch)
+  assert launcher.main(given) == 0
+  assert machine.told == wanted
 
 
 @pytest.mark.long
@@ -166,10 +172,6 @@ def test_two_of_them_as_little_as_shows_that_they_work(tmp_path):
   )
   assert done.returncode == 0, done.stderr
   text = page.read_text()
-  for one in names.all_of_them():
-    assert f"python -m experiments.{one.name}" in text
-    made = (place / one.name / f"{one.name}.md").exists()
-    assert made == (one.name in some)
   assert text.count("Not run.") == len(names.NAMES) - len(some)
   (figure,) = (tmp_path / "results").iterdir()
   assert figure.name == "temperature-quickstart.svg"

@@ -136,17 +136,6 @@ def test_columns_of_numbers_are_flush():
   assert text.count('<th scope="row">') == 3
 
 
-def test_settings_are_flat():
-  text = fragments.definitions(
-    {"draft": {"kind": "eagle", "path": None}, "trees": ["eagle", "chain:5"]},
-    caption="Config",
-  )
-  assert Reader(text).text == [
-    *("Config", "draft.kind", "eagle", "draft.path", fragments.NOTHING),
-    *("trees", "eagle, chain:5"),
-  ]
-
-
 def test_the_explorer_gets_what_it_shows():
   for nothing in [], [traces.trace("chain:1") | {"cycles": []}]:
     assert "No trees" in explorer(nothing)
@@ -240,14 +229,6 @@ def test_nothing_gained_and_nothing_done(plot):
   empty = dataclasses.replace(items[1], accepted=[])
   nothing = [items[0], items[-1], empty]
   assert "nothing to show yet" in texts(plot(nothing))
-
-
-def test_trees_with_numbers_are_in_the_order_of_numbers():
-  svg = plots.length_histograms(
-    traces.items(trees=("chain:10", "kary:2x5", "chain:2", "²"))
-  )
-  places = [svg.index(f">{name}<") for name in ("chain:2", "chain:10")]
-  assert places == sorted(places)
 
 
 def test_a_verifiers_color_is_its_own():

@@ -1,6 +1,16 @@
-"""The command of runs/report/: `python -m tv_jax.report FOLDER`."""
+"""Writes a run's report again: `python -m tv_jax.report runs/quickstart`."""
 
-import runpy
+from tv_jax.edge import cli
+
+
+def main(heard, arguments) -> None:
+  """Writes a run's tables, plots and page, and says where that is."""
+  if len(arguments) != 1:
+    raise ValueError("give a run's folder: python -m tv_jax.report FOLDER")
+  with heard.deaf():
+    from tv_jax.runs import report
+  print(report.write(arguments[0]).page)
+
 
 if __name__ == "__main__":
-  runpy.run_module("tv_jax.runs.report", run_name="__main__", alter_sys=True)
+  cli.run("tv_jax.report", main)
