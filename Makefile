@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile \
   --no-loadscope-reorder -rs
 
-.PHONY: run experiments test check lint clean
+.PHONY: run experiments test check lint types docs clean
 
 # The draft that agrees, on all trees; then the one that does not, on chains.
 run: $(READY)
@@ -42,6 +42,16 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+types: $(READY)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+# Pages of the docstrings, in site/. Names are imported first: they are lazy.
+docs: $(READY)
+	$(BIN)/python -c 'import tv_jax; [getattr(tv_jax, n) for n in tv_jax.__all__]; \
+	  from pdoc.__main__ import cli; cli()' --docformat google -o site \
+	  tv_jax tv_jax.tree tv_jax.proposals tv_jax.verifiers tv_jax.models \
+	  tv_jax.engine tv_jax.certify tv_jax.replay tv_jax.tune tv_jax.runs
+
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "tv_jax needs Python 3.11 or newer: make PYTHON=python3.12"; \
@@ -52,4 +62,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .gpu .pytest_cache .ruff_cache
+	rm -rf $(VENV) .gpu .pytest_cache .ruff_cache site
