@@ -45,12 +45,9 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-# Pages of the docstrings, in site/. Names are imported first: they are lazy.
+# Pages of the docstrings: open site/tv_jax.html.
 docs: $(READY)
-	$(BIN)/python -c 'import tv_jax; [getattr(tv_jax, n) for n in tv_jax.__all__]; \
-	  from pdoc.__main__ import cli; cli()' --docformat google -o site \
-	  tv_jax tv_jax.tree tv_jax.proposals tv_jax.verifiers tv_jax.models \
-	  tv_jax.engine tv_jax.certify tv_jax.replay tv_jax.tune tv_jax.runs
+	$(BIN)/python -m docs.api site
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from tv_jax.edge import lazy
+
 if TYPE_CHECKING:
   from tv_jax.engine import (
     Generation,
@@ -27,23 +29,21 @@ __all__ = [
   "record",
 ]
 
-# The module of each.
-_PLACES = dict.fromkeys(__all__, "engine") | {
-  "Pair": "engine.pair",
-  "load": "engine.pair",
-  "record": "replay.recording",
-}
+_named = lazy.names(
+  __name__,
+  dict.fromkeys(__all__, "engine")
+  | {
+    "Pair": "engine.pair",
+    "load": "engine.pair",
+    "record": "replay.recording",
+  },
+)
 
 
 def __getattr__(name):
-  """Imports a name, or a module of the package, when it is first asked for.
-
-  All of them stand on jax, which takes a second to import: a command that
-  refuses a flag, or is interrupted at once, does without.
-  """
-  if name in _PLACES:
-    module = importlib.import_module(f"{__name__}.{_PLACES[name]}")
-    return getattr(module, name)
+  """Imports a name, or a module of the package, when it is first asked for."""
+  if name in __all__:
+    return _named(name)
   try:
     return importlib.import_module(f"{__name__}.{name}")
   except ModuleNotFoundError as error:

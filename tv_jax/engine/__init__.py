@@ -4,8 +4,9 @@
 imported when it is first asked for.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from tv_jax.edge import lazy
 
 if TYPE_CHECKING:
   from tv_jax.engine.ahead import Ahead
@@ -37,28 +38,24 @@ __all__ = [
   "trace_of",
 ]
 
-_PLACES = {
-  "Ahead": "ahead:Ahead",
-  "Generation": "results:Generation",
-  "Options": "settings:Options",
-  "Profile": "staged:Profile",
-  "Prompt": "driver:Prompt",
-  "Prompts": "batches:Prompts",
-  "Rows": "driver:Rows",
-  "Settings": "settings:Settings",
-  "decode_all": "generation:decode_all",
-  "forget_programs": "programs:forget",
-  "generate": "generation:generate",
-  "keep_programs": "programs:keep",
-  "profile": "staged:profile",
-  "read": "generation:read",
-  "resolve": "settings:resolve",
-  "trace_of": "generation:trace_of",
-}
-
-
-def __getattr__(name):
-  if name not in _PLACES:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  module, _, own = _PLACES[name].partition(":")
-  return getattr(importlib.import_module(f"{__name__}.{module}"), own)
+__getattr__ = lazy.names(
+  __name__,
+  {
+    "Ahead": "engine.ahead",
+    "Generation": "engine.results",
+    "Options": "engine.settings",
+    "Profile": "engine.staged",
+    "Prompt": "engine.driver",
+    "Prompts": "engine.batches",
+    "Rows": "engine.driver",
+    "Settings": "engine.settings",
+    "decode_all": "engine.generation",
+    "forget_programs": "engine.programs:forget",
+    "generate": "engine.generation",
+    "keep_programs": "engine.programs:keep",
+    "profile": "engine.staged",
+    "read": "engine.generation",
+    "resolve": "engine.settings",
+    "trace_of": "engine.generation",
+  },
+)

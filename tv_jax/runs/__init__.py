@@ -4,8 +4,9 @@
 it is imported when it is first asked for.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from tv_jax.edge import lazy
 
 if TYPE_CHECKING:
   from tv_jax.engine.programs import keep as keep_programs
@@ -27,22 +28,18 @@ __all__ = [
   "unchanged",
 ]
 
-_PLACES = {
-  "Run": "runs.settings:Run",
-  "from_config": "runs.settings:from_config",
-  "grid": "runs.asking:grid",
-  "join": "runs.hosts:join",
-  "keep_programs": "engine.programs:keep",
-  "load": "runs.running:load",
-  "read_questions": "runs.asking:read_questions",
-  "run": "runs.running:run",
-  "to_dict": "runs.settings:to_dict",
-  "unchanged": "runs.running:unchanged",
-}
-
-
-def __getattr__(name):
-  if name not in _PLACES:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  module, _, own = _PLACES[name].partition(":")
-  return getattr(importlib.import_module(f"tv_jax.{module}"), own)
+__getattr__ = lazy.names(
+  __name__,
+  {
+    "Run": "runs.settings",
+    "from_config": "runs.settings",
+    "grid": "runs.asking",
+    "join": "runs.hosts",
+    "keep_programs": "engine.programs:keep",
+    "load": "runs.running",
+    "read_questions": "runs.asking",
+    "run": "runs.running",
+    "to_dict": "runs.settings",
+    "unchanged": "runs.running",
+  },
+)
