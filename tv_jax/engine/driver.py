@@ -91,7 +91,8 @@ class Rows:
   """Decodes prompts, `size` at a time: a row that is done takes the next one.
 
   What a prompt yields does not depend on its row, nor on the others. `seat` and
-  `advance` do the work; who wants to watch it overrides them.
+  `advance` do the work, and `compile` makes their programs. A class that watches
+  the cycles overrides them.
 
   Attributes:
     caches: What the next call may use again.
@@ -169,10 +170,15 @@ class Rows:
 
   def compile(self, run: Run, state: State) -> None:
     """Makes the programs that `seat` and `advance` call with such a state."""
+    self.compile_seat(run, state)
+    params, request = run.batch.params, run.batch.request
+    _advancer(run, params, request, state, run.put(np.bool(True)))
+
+  def compile_seat(self, run: Run, state: State) -> None:
+    """Makes the program that `seat` calls with such a state."""
     params, request = run.batch.params, run.batch.request
     seat = run.put(_seat(run.batch, Prompt((), 0, 0), 0))
     _seater(run, params, run.key, seat, request, state)
-    _advancer(run, params, request, state, run.put(np.bool(True)))
 
   def seat(
     self, run: Run, seat: Seat, request: Request, state: State

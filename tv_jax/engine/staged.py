@@ -158,6 +158,9 @@ class _Staged(Rows):
     self.prefill += 1e3 * (time.perf_counter() - begin)
     return request, state
 
+  def compile(self, run, state):
+    self.compile_seat(run, state)
+
   def advance(self, run, request, state, *, full):
     if not self.warm:
       # All stages are compiled and warm once a first cycle is thrown away.

@@ -88,6 +88,9 @@ class _Recording(Rows):
     self.items[int(seat.row)] = int(seat.item)
     return super().seat(run, seat, request, state)
 
+  def compile(self, run, state):
+    self.compile_seat(run, state)
+
   def advance(self, run, request, state, *, full):
     arguments = run.batch.params, request, state
     begin = time.perf_counter()
