@@ -91,12 +91,13 @@ class Rows:
   """Decodes prompts, `size` at a time: a row that is done takes the next one.
 
   What a prompt yields does not depend on its row, nor on the others. `seat` and
-  `advance` do the work, and `compile` makes their programs. A class that watches
-  the cycles overrides them.
+  `advance` do the work, `compile` makes their programs. A class that watches
+  cycles overrides them.
 
   Attributes:
     caches: What the next call may use again.
-    compile_seconds: Of all compilation until now.
+    compile_seconds: Of all that came before the first prompt of each call:
+      compilation, and making empty arrays.
   """
 
   def __init__(self, pair: Pair, size: int, *, hurried: bool = False):
@@ -137,12 +138,12 @@ class Rows:
     Yields:
       As soon as it and all before are done.
     """
+    begin = time.perf_counter()
     longest = max([longest, *(len(prompt.tokens) for prompt in prompts)])
     run = self._begin(settings, longest)
     # What is donated is gone if a program fails.
     caches, self.caches = self.caches, None
     state = self._vacant(run, batches.caches(self.pair, run.batch, caches))
-    begin = time.perf_counter()
     self.compile(run, state)
     self.compile_seconds += time.perf_counter() - begin
     request = run.batch.request
