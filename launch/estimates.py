@@ -13,10 +13,9 @@ import ml_collections
 
 from launch import hours as hours_lib
 from launch import models
-from tv_jax import drafting, runs, tree
+from tv_jax import runs
 from tv_jax.edge import names
-from tv_jax.engine import sizes
-from tv_jax.models import Config
+from tv_jax.runs import running
 from tv_jax.runs.settings import Run
 
 
@@ -41,73 +40,3 @@ class Estimate(NamedTuple):
     return f"{self._memory}, {self._hours}"
 
   @property
-  def _memory(self) -> str:
-    if self.memory is None:
-      return f"memory unknown ({self.memory_rests_on})"
-    whole = sum(self.memory.values())
-    unit, scale = ("GB", 1e9) if whole >= 1e9 else ("MB", 1e6)
-    amounts = {k: f"{v / scale:.1f}" for k, v in self.memory.items()}
-    parts = [f"{k} {v}" for k, v in amounts.items() if float(v)]
-    if self.memory_rests_on:
-      parts[-1] += f"; {self.memory_rests_on}"
-    return f"at least {whole / scale:.1f} {unit} ({', '.join(parts)})"
-
-  @property
-  def _hours(self) -> str:
-    if self.hours is None:
-      return f"hours unknown ({self.hours_rest_on})"
-    digits = 1 if self.hours >= 0.1 else 3
-    return (
-      f"at most {self.hours:.{digits}f} h of decoding ({self.hours_rest_on})"
-    )
-
-
-def of(config: ml_collections.ConfigDict) -> Estimate:
-  """Estimates a unit by its config; what is wrong with it is a reason."""
-  try:
-    settings = _settings(config)
-    pair = models.pair(settings.models)
-  except ValueError as error:
-    reason = " ".join(str(error).split())
-    return Estimate(None, reason, None, reason)
-  rest = [] if settings.padded_to else ["where prompts are short"]
-  if (devices := settings.models.devices) > 1:
-    rest.append(f"on each of {devices} devices")
-  try:
-    timed = hours_lib.at_most(settings, pair)
-  except ValueError as error:
-    timed = (None, str(error))
-  return Estimate(_memory(settings, *pair), ", ".join(rest), *timed)
-
-
-def _settings(config: ml_collections.ConfigDict) -> Run:
-  """Returns the checked settings. Its questions need not be here yet."""
-  own = config.copy_and_resolve_references().to_dict()
-  asked = {name: own.get(name, "") for name in ("questions", "tasks")}
-  settings = runs.from_config({**own, "questions": "minibench", "tasks": ""})
-  if isinstance(asked["tasks"], str):
-    asked["tasks"] = names.split(asked["tasks"])
-  return dataclasses.replace(settings, **asked)
-
-
-def _memory(settings: Run, target: Config, draft: Config) -> dict[str, int]:
-  """Returns the bytes of the batch that takes the most."""
-  own, explorer = settings.models, settings.explorer
-  traced = explorer.cycles if explorer.per_task else 0
-  way = drafting.KINDS[own.draft_kind]
-  found = []
-  for drafted in (None, *map(tree.parse, settings.trees)):
-    batch = sizes.Batch(
-      rows=settings.batch_size,
-      prompt=sizes.prompt_slots(max(settings.padded_to, 1)),
-      new=sizes.new_slots(settings.max_new_tokens),
-      panel=len({*settings.verifiers, settings.baseline}) if drafted else 0,
-      trace=min(traced, settings.max_new_tokens) if drafted else 0,
-      devices=own.devices,
-      split_draft=way.follows_target or own.shard_draft,
-    )
-    given = draft if drafted else None
-    found.append(
-      sizes.estimate(target, given, own.draft_kind, drafted, batch, cpu=False)
-    )
-  return max(found, key=lambda parts: sum(parts.values()))

@@ -97,7 +97,7 @@ def test_a_single_text_and_a_special_token_by_its_name():
     ({"stop": {"x": 1}}, "give a list of texts"),
     ({"stop": ["\ud800"]}, "half of a character"),
     ({"stop": ["x" * 200, "y" * 57]}, "257 bytes are too many, 256 at most"),
-    ({"logprobs": 5}, "logprobs=5: give True or False"),
+    ({"logprobs": 5}, "logprobs=5: give true or false"),
   ],
   ids=str,
 )

@@ -14,7 +14,7 @@ import dataclasses
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -117,13 +117,13 @@ def text(value, where: str, faults: list[str]):
   return refuse(where, value, "a text", faults)
 
 
-def one_of(*values: str) -> Check:
-  """Checks that it is one of some texts."""
-  wanted = f"one of {', '.join(map(repr, values))}"
+def one_of(values: Collection[str]) -> Check:
+  """Checks that it is one of some texts, as they are when it is checked."""
 
   def check(value, where, faults):
     if isinstance(value, str) and value in values:
       return value
+    wanted = f"one of {', '.join(map(repr, values))}"
     return refuse(where, value, wanted, faults)
 
   return check

@@ -3,7 +3,7 @@
 import os
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
 
@@ -13,11 +13,12 @@ from tv_jax.edge.reading import place_of
 from tv_jax.engine import pair as pair_lib
 from tv_jax.engine import sizes
 from tv_jax.engine.pair import Pair
-from tv_jax.models import memory, sharding, templates
+from tv_jax.models import Config, memory, sharding, templates
 from tv_jax.runs import asking, environment, metrics, sources, store, timing
 from tv_jax.runs.answers import Answerer
 from tv_jax.runs.settings import Run, from_config, to_dict
 from tv_jax.runs.store import unit as unit_lib
+from tv_jax.tree import Adaptive, Tree
 
 
 def load(settings: Run) -> Pair:
@@ -63,21 +64,44 @@ def check_memory(settings: Run, target: str, draft: str) -> None:
   draft_config = way.read_config(draft, target_config, dtype)
   prompt = sizes.prompt_slots(max(settings.padded_to, 1))
   new = sizes.new_slots(settings.max_new_tokens)
-  traced = settings.explorer.cycles if settings.explorer.per_task else 0
+  for tree, parts in batches(settings, target_config, draft_config):
+    what = sizes.describe(settings.batch_size, prompt, new, tree)
+    memory.check(parts, jax.devices()[: own.devices], what)
+
+
+def batches(
+  settings: Run, target: Config, draft: Config, *, cpu: bool | None = None
+) -> Iterator[tuple[Tree | Adaptive | None, dict[str, int]]]:
+  """Yields a run's trees, and the bytes that a batch of each takes at least.
+
+  Args:
+    settings: The run's.
+    target: The target's configuration.
+    draft: The draft's.
+    cpu: As in `sizes.estimate`.
+
+  Yields:
+    None, for plain decoding, and each tree; bytes on each device, by purpose.
+  """
+  own, explorer = settings.models, settings.explorer
+  traced = explorer.cycles if explorer.per_task else 0
   for tree in (None, *map(tree_lib.parse, settings.trees)):
     batch = sizes.Batch(
       rows=settings.batch_size,
-      prompt=prompt,
-      new=new,
+      prompt=sizes.prompt_slots(max(settings.padded_to, 1)),
+      new=sizes.new_slots(settings.max_new_tokens),
       panel=len({*settings.verifiers, settings.baseline}) if tree else 0,
       trace=min(traced, settings.max_new_tokens) if tree else 0,
       devices=own.devices,
-      split_draft=way.follows_target or own.shard_draft,
+      split_draft=drafting.KINDS[own.draft_kind].follows_target
+      or own.shard_draft,
     )
-    drafted = draft_config if tree else None
-    parts = sizes.estimate(target_config, drafted, own.draft_kind, tree, batch)
-    what = sizes.describe(settings.batch_size, prompt, new, tree)
-    memory.check(parts, jax.devices()[: own.devices], what)
+    yield (
+      tree,
+      sizes.estimate(
+        target, draft if tree else None, own.draft_kind, tree, batch, cpu=cpu
+      ),
+    )
 
 
 def run(

@@ -83,11 +83,11 @@ class Models:
 
   target: str = _is(_model)
   draft: str = _is(_model)
-  draft_kind: str = _is(checks.one_of(*drafting.KINDS))
-  dtype: str = _is(checks.one_of("", *DTYPES, INT8))
+  draft_kind: str = _is(checks.one_of(drafting.KINDS))
+  dtype: str = _is(checks.one_of(("", *DTYPES, INT8)))
   revision: str
   draft_revision: str
-  template: str = _is(checks.one_of(*templates.TEMPLATES))
+  template: str = _is(checks.one_of(templates.TEMPLATES))
   devices: int = _is(_POSITIVE)
   shard_draft: bool
 
