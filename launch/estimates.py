@@ -40,3 +40,52 @@ class Estimate(NamedTuple):
     return f"{self._memory}, {self._hours}"
 
   @property
+  def _memory(self) -> str:
+    if self.memory is None:
+      return f"memory unknown ({self.memory_rests_on})"
+    whole = sum(self.memory.values())
+    unit, scale = ("GB", 1e9) if whole >= 1e9 else ("MB", 1e6)
+    amounts = {k: f"{v / scale:.1f}" for k, v in self.memory.items()}
+    parts = [f"{k} {v}" for k, v in amounts.items() if float(v)]
+    if self.memory_rests_on:
+      parts[-1] += f"; {self.memory_rests_on}"
+    return f"at least {whole / scale:.1f} {unit} ({', '.join(parts)})"
+
+  @property
+  def _hours(self) -> str:
+    if self.hours is None:
+      return f"hours unknown ({self.hours_rest_on})"
+    digits = 1 if self.hours >= 0.1 else 3
+    return (
+      f"at most {self.hours:.{digits}f} h of decoding ({self.hours_rest_on})"
+    )
+
+
+def of(config: ml_collections.ConfigDict) -> Estimate:
+  """Estimates a unit by its config; what is wrong with it is a reason."""
+  try:
+    settings = _settings(config)
+    pair = models.pair(settings.models)
+  except ValueError as error:
+    reason = " ".join(str(error).split())
+    return Estimate(None, reason, None, reason)
+  rest = [] if settings.padded_to else ["where prompts are short"]
+  if (devices := settings.models.devices) > 1:
+    rest.append(f"on each of {devices} devices")
+  try:
+    timed = hours_lib.at_most(settings, pair)
+  except ValueError as error:
+    timed = (None, str(error))
+  found = [parts for _, parts in running.batches(settings, *pair, cpu=False)]
+  largest = max(found, key=lambda parts: sum(parts.values()))
+  return Estimate(largest, ", ".join(rest), *timed)
+
+
+def _settings(config: ml_collections.ConfigDict) -> Run:
+  """Returns the checked settings. Its questions need not be here yet."""
+  own = config.copy_and_resolve_references().to_dict()
+  asked = {name: own.get(name, "") for name in ("questions", "tasks")}
+  settings = runs.from_config({**own, "questions": "minibench", "tasks": ""})
+  if isinstance(asked["tasks"], str):
+    asked["tasks"] = names.split(asked["tasks"])
+  return dataclasses.replace(settings, **asked)
