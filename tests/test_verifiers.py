@@ -1,15 +1,12 @@
 """Verification rules against exact arithmetic, the paper's claims, each other.
 
-One table of all rules, proposals and trees (tests/battery.py), and one battery
-of properties; then what the paper claims, and the entry `verify`. That each
-rule is lossless, and that its coins and stop law agree, is certified by
-enumeration in tests/test_certify.py.
+That each rule is lossless, and that its coins and stop law agree, is certified
+by enumeration in tests/test_certify.py.
 """
 
 import functools
 import itertools
 import random
-import time
 from fractions import Fraction
 
 import jax
@@ -38,7 +35,6 @@ from tests.battery import (
   assert_oracle_agrees,
   assert_same,
   hardened,
-  judge,
   padded,
   poisoned,
   random_draft,
@@ -55,7 +51,6 @@ from tv_jax.tree import ROOT
 from tv_jax.verifiers import (
   NOT_OFFERED,
   VERIFIERS,
-  check_draft,
   toss_and_draw,
   verify,
 )
@@ -76,6 +71,7 @@ loops = pytest.mark.parametrize(
       rule, name, marks=[pytest.mark.long] * (name in ("binary", "branching"))
     )
     for rule, case in RULES.items()
+    if case.method
     for name in case.trees
   ],
 )
@@ -85,16 +81,6 @@ def test_oracle_agreement(x64, rule, name):
   if t is FIGURE_1:
     drafts.append(EXAMPLE)
   assert_oracle_agrees(rule, t, drafts)
-
-
-@pytest.mark.parametrize("rule", quick.shorter(TREE_RULES))
-@pytest.mark.parametrize("proposal", quick.shorter([WOR, IID]))
-def test_oracle_agreement_by_rest_from(x64, rule, proposal):
-  """The chosen proposal of all other tests asks for `rest` from the start."""
-  assert PROPOSALS[proposal].rest_from > 0
-  rng = random.Random(proposal)
-  drafts = [random_draft(rng, FIGURE_1, proposal) for _ in range(32)]
-  assert_oracle_agrees(rule, FIGURE_1, drafts, proposal)
 
 
 @loops
@@ -128,22 +114,6 @@ def test_float32_keeps_to_the_bounds(rule):
   assert not results.residual[row == 0].any()
 
 
-@every_rule
-def test_a_batch_is_a_loop(x64, rule):
-  t, rng = RULES[rule].tree, np.random.default_rng(13)
-  proposal = RULES[rule].proposals[0]
-  lanes = random_lanes(rng, t, 16, [proposal])
-  eta = rng.random((16, len(t)))
-  together = run(rule, t, lanes, eta)
-  own = functools.partial(judge, RULES[rule].rule, t, PROPOSALS[proposal])
-  single = jax.jit(own)
-  for lane in range(16):
-    alone = single(lanes.tokens[lane], lanes.q[lane], lanes.p[lane], eta[lane])
-    for name, value in alone._asdict().items():
-      theirs = getattr(together, name)[lane]
-      np.testing.assert_allclose(value, theirs, atol=1e-15, err_msg=name)
-
-
 # On a chain every rejection of the root is its last.
 @pytest.mark.parametrize(
   ("rule", "t"),
@@ -162,7 +132,7 @@ def test_a_nan_is_a_fault_and_a_plain_step_or_was_not_read(x64, rule, t):
   whole = jax.tree.map(lambda *arrays: np.concatenate(arrays), *spoiled)
   results = run(rule, t, whole, np.tile(eta, (len(places), 1)))
   # How near decisions with and without a NaN behind them are.
-  tied = 1e-12 if RULES[rule].method == "ot_traversal" else 0
+  tied = 1e-12 if rule.startswith("ot_traversal") else 0
   for i, (name, row, column) in enumerate(places):
     own = slice(i * count, (i + 1) * count)
     found = Results(*(array[own] for array in results))
@@ -216,8 +186,8 @@ def test_a_nan_is_seen_in_a_vocabulary_of_real_size(rule):
     assert clean.node == (0 if coin else 2)
     assert not clean.fault
     for name, row in [("p", 0), ("p", 1), ("p", 2), ("q", 0), ("q", 1)]:
-      laws = {"q": q, "p": p}
-      laws[name] = spoiled(laws[name], (row, 777), np.nan)
+      laws = {"q": q.copy(), "p": p.copy()}
+      laws[name][row, 777] = np.nan
       decision = decide(jnp.asarray(tokens), laws["q"], laws["p"], eta)
       if decision.fault:
         assert decision.node == ROOT
@@ -238,7 +208,6 @@ def test_a_nan_is_seen_in_a_vocabulary_of_real_size(rule):
   [
     ("traversal", "traversal_loop", "eagle"),
     ("token_level", "token_level_loop", "eagle"),
-    ("ot_traversal", "ot_traversal, traced", "lopsided"),
     ("traversal", "block", "chain"),
     ("traversal_loop", "block", "chain"),
     ("layer_walk", "block", "chain"),
@@ -296,7 +265,7 @@ def test_a_new_tree_does_not_recompile_a_loop(x64, rule):
   assert len(traces) == 1
 
 
-# The oracle: the paper's example, and Theorem 1.
+# What the paper says and proves.
 
 A, B, C = range(3)
 TARGET = oracle.norm([Fraction(w) for w in (3, 4, 3)])
@@ -310,6 +279,16 @@ EXAMPLE = oracle.Draft(
 )
 
 
+@pytest.mark.parametrize("method", ["traversal", "token_level", "layer_walk"])
+def test_the_oracle_is_lossless(method):
+  """Theorem 1, to the last digit: the oracle may judge."""
+  trees = [(-1, 0, 1), (-1, 0, 0, 1, 1), (-1, 0, 0, 0)]
+  for proposal, parents in itertools.product(NAMES, trees):
+    language = oracle.random_language(random.Random(0), 3)
+    own = oracle.output_law(parents, proposal, language, method)
+    assert own == oracle.target_output_law(parents, language)
+
+
 def test_the_oracle_gives_the_papers_example():
   offers = oracle.traversal_offers(EXAMPLE)
   assert [(o.node, o.threshold) for o in offers[:-1]] == [
@@ -319,10 +298,6 @@ def test_the_oracle_gives_the_papers_example():
     (5, Fraction(1, 2)),
     (2, Fraction(1)),
   ]
-  # p'(X1) = 1/11 once X3 is gone: the rate that X4's own is taken from.
-  state = oracle._Tree(EXAMPLE)
-  state.delete(3)
-  assert state.rate[1] == Fraction(1, 11)
   # Section 2.2: after a, the target is [0, 1/3, 2/3].
   laws = (SOURCE,) * 3, (TARGET,) * 3
   alone, after_a = (
@@ -333,44 +308,6 @@ def test_the_oracle_gives_the_papers_example():
   )
   assert alone[-1].residual == (0, Fraction(1, 3), Fraction(2, 3))
   assert after_a[1].threshold == Fraction(4, 9)
-
-
-SMALL_TREES = [
-  (-1, 0),
-  (-1, 0, 1),
-  (-1, 0, 0, 1, 1),
-  (-1, 0, 0, 0),
-  (-1, 0, 1, 1),
-  (-1, 0, 0, 1, 2),
-]
-
-
-@pytest.mark.parametrize(
-  ("method", "proposals", "trees"),
-  [
-    ("traversal", NAMES, SMALL_TREES),
-    ("token_level", NAMES, SMALL_TREES),
-    ("layer_walk", NAMES, SMALL_TREES),
-    ("block", NAMES, SMALL_TREES[:2]),
-    ("ot_traversal", [WOR], [(-1, 0, 0), (-1, 0, 0, 1, 1), (-1, 0, 0, 0)]),
-    ("k_seq", [IID], [(-1, 0, 0, 1)]),
-    ("gbv", [IID], [(-1, 0, 0, 1, 2), (-1, 0, 0, 0)]),
-  ],
-)
-def test_the_oracle_is_lossless(method, proposals, trees):
-  """Theorem 1, to the last digit: the oracle may judge."""
-  for proposal, parents, seed in itertools.product(proposals, trees, range(2)):
-    size = 4 if method == "ot_traversal" else 12  # of the fractions
-    language = oracle.random_language(random.Random(seed), 3, size)
-    own = oracle.output_law(parents, proposal, language, method)
-    target = oracle.target_output_law(parents, language)
-    words = {*own, *target}
-    error = max(abs(own.get(w, 0) - target.get(w, 0)) for w in words)
-    # K-SEQ's rho is a root of a polynomial, and had by halving.
-    assert error <= (Fraction(1, 10**15) if method == "k_seq" else 0)
-
-
-# What the paper proves.
 
 
 @pytest.mark.parametrize("rule", ["traversal", "traversal_loop"])
@@ -478,9 +415,7 @@ def optimal_length(language, depth, vocabulary, proposal):
 
 
 @pytest.mark.parametrize("proposal", [WOR, "top_k"])
-@pytest.mark.parametrize(
-  ("vocabulary", "depth"), [(2, 2), (3, 2), (2, 3)], ids=str
-)
+@pytest.mark.parametrize(("vocabulary", "depth"), [(3, 2), (2, 3)], ids=str)
 def test_theorem_2(x64, vocabulary, depth, proposal):
   """No valid chain rule gains more, and one gains as much."""
   t = tree_lib.chain(depth)
@@ -495,22 +430,6 @@ def test_theorem_2(x64, vocabulary, depth, proposal):
       stop = run(rule, t, as_lanes(drafts), coins).stop
       own = chances @ expected_lengths(t, stop)
       assert own == pytest.approx(best, abs=1e-8)  # the program's accuracy
-
-
-@pytest.mark.parametrize("t", quick.shorter([*TREES.values()]), ids=str)
-def test_a_deterministic_draft_leaves_nothing_to_gain(x64, t):
-  """With top_k, P(node is accepted or above) is its path's target mass."""
-  lanes = random_lanes(np.random.default_rng(1), t, 60, ["top_k"])
-  at = np.maximum(lanes.tokens, 0)[:, 1:, None]
-  step = np.take_along_axis(lanes.p[:, t.parent[1:]], at, axis=2)[:, :, 0]
-  step = np.where(lanes.tokens[:, 1:] == INVALID, 0, step)
-  step = np.concatenate([np.ones((60, 1)), step], axis=1)
-  paths = np.where(t.ancestors[None], step[:, None, :], 1).prod(axis=2)
-  for rule in TREE_RULES:
-    stop = run(rule, t, lanes, np.zeros((60, len(t)))).stop
-    np.testing.assert_allclose(
-      expected_lengths(t, stop), paths.sum(axis=1), atol=1e-12
-    )
 
 
 def test_traversal_is_not_always_longer_on_trees(x64):
@@ -539,85 +458,53 @@ def test_traversal_is_not_always_longer_on_trees(x64):
 # The entry `verify`.
 
 
-def a_draft(t=FIGURE_1):
+def a_draft(**spoilt):
+  """A draft, and in it `name=(place, value)`."""
   rng = np.random.default_rng(0)
-  q, p = rng.dirichlet(np.ones(V), (2, len(t))).astype("f4")
-  tokens = rng.integers(V, size=len(t)).astype(np.int32)
-  return tokens, q, p
+  q, p = rng.dirichlet(np.ones(V), (2, 6)).astype("f4")
+  tokens = rng.integers(V, size=6).astype(np.int32)
+  draft = {"tokens": tokens, "q": q, "p": p}
+  for name, (place, value) in spoilt.items():
+    draft[name][place] = value
+  return draft
 
 
-def checked(tokens, q, p, rule="traversal", t=FIGURE_1, proposal="top_k"):
-  return verify(jax.random.key(0), rule, t, proposal, tokens, q, p)
-
-
-def spoiled(array, index, value):
-  array = array.copy()
-  array[index] = value
-  return array
-
-
-def of_law(index, value):
-  """The draft with a part of p replaced."""
-  return lambda t, q, p: (t, q, spoiled(p, index, value))
+def checked(rule="traversal", proposal="top_k", **draft):
+  whole = a_draft() | draft
+  return verify(jax.random.key(0), rule, FIGURE_1, proposal, **whole)
 
 
 @pytest.mark.parametrize(
-  ("change", "message"),
+  ("given", "message"),
   [
-    (of_law((1, 3), np.nan), r"p\[1\] holds a NaN"),
-    (of_law((0, 0), np.inf), r"p\[0\] holds a NaN or an infinity"),
-    (of_law((1, 2), -0.25), r"p\[1\] holds -0.25"),
-    (of_law((2, slice(None)), 0.2), r"p\[2\] sums to 1.6, not to 1"),
-    (of_law((2, slice(None)), 0.0), r"p\[2\] sums to 0, not to 1"),
-    (
-      lambda t, q, p: (t, spoiled(q, (1, 3), np.nan), p),
-      r"q\[1\] holds a NaN",
-    ),
-    (lambda t, q, p: (spoiled(t, 4, V), q, p), f"node 4 has token {V}"),
-    (lambda t, q, p: (spoiled(t, 3, -2), q, p), "node 3 has token -2"),
-    (
-      lambda t, q, p: (spoiled(t, 1, INVALID), q, p),
-      "node 3 has token . below node 1",
-    ),
-    (lambda t, q, p: (t[:-1], q, p), r"tokens are int32\[5\]"),
-    (lambda t, q, p: (t.astype("f4"), q, p), r"tokens are float32\[6\]"),
-    (lambda t, q, p: (t, q[:, :-1], p), r"q float32\[6, 7\]"),
-    (lambda t, q, p: (t, q, p[:-1]), r"p float32\[5, 8\]"),
-    (lambda t, q, p: (t, q.astype("f8"), p), r"q float64"),
-  ],
-)
-def test_verify_refuses_a_malformed_draft(change, message):
-  with pytest.raises(ValueError, match=message):
-    checked(*change(*a_draft()))
-
-
-def test_verify_takes_what_is_nearly_a_law_and_what_is_never_read():
-  tokens, q, p = a_draft()
-  tokens[2] = tokens[5] = INVALID
-  q = spoiled(q * np.float32(1.0005), [3, 4, 2, 5], np.nan)
-  p = spoiled(p * np.float32(0.9995), [2, 5], np.nan)
-  check_draft(FIGURE_1, tokens, q, p)
-  with pytest.raises(ValueError, match=r"q\[0\] sums to 1.002"):
-    check_draft(FIGURE_1, tokens, q * np.float32(1.0015), p)
-
-
-@pytest.mark.parametrize(
-  ("wrong", "message"),
-  [
+    (a_draft(p=((0, 0), np.inf)), r"p\[0\] holds a NaN or an infinity"),
+    (a_draft(p=((1, 2), -0.25)), r"p\[1\] holds -0.25"),
+    (a_draft(p=((2, slice(None)), 0.2)), r"p\[2\] sums to 1.6, not to 1"),
+    (a_draft(q=((1, 3), np.nan)), r"q\[1\] holds a NaN"),
+    (a_draft(tokens=(4, V)), f"node 4 has token {V}"),
+    (a_draft(tokens=(1, INVALID)), "node 3 has token . below node 1"),
+    ({"tokens": np.zeros(5, np.int32)}, r"tokens are int32\[5\]"),
+    ({"q": np.ones((6, 7), "f4")}, r"q float32\[6, 7\]"),
     ({"rule": "greedy"}, r"verifier 'greedy': not one of .*token_level"),
     ({"proposal": "beam"}, "proposal 'beam': not one of without_"),
-    ({"rule": 3}, "verifier 3: give a name"),
     ({"rule": "block"}, r"for chains only, .* Tree\(6"),
   ],
 )
-def test_verify_refuses_a_rule_or_proposal(wrong, message):
+def test_verify_refuses_what_it_cannot_judge(given, message):
   with pytest.raises(ValueError, match=message):
-    checked(*a_draft(), **wrong)
+    checked(**given)
 
 
-def test_verify_takes_names_records_and_bare_rules():
+def test_verify_reads_no_more_than_it_needs():
+  """Near laws, rows of leaves and of what was not drawn; all rules alike."""
+  draft = a_draft(
+    tokens=([2, 5], INVALID),
+    q=([3, 4, 2, 5], np.nan),
+    p=([2, 5], np.nan),
+  )
+  draft["p"] *= np.float32(0.9995)
   verdicts = [
-    checked(*a_draft(), rule=rule, proposal=proposal)
+    checked(rule, proposal, **draft)
     for rule, proposal in [
       ("traversal", IID),
       (VERIFIERS["traversal"], PROPOSALS[IID]),
@@ -627,25 +514,17 @@ def test_verify_takes_names_records_and_bare_rules():
   assert len({str(verdict) for verdict in verdicts}) == 1
   verdict = verdicts[0]
   assert verdict.length == FIGURE_1.depth[verdict.node] + 1
-  assert 0 <= verdict.token < V
   assert not verdict.fault
-
-
-def test_verify_under_jit_checks_nothing_and_reports():
-  tokens, q, p = a_draft()
-  verdict = jax.jit(checked)(tokens, q, spoiled(p, ROOT, np.nan))
+  # Traced values are not looked at: the verdict says what is wrong.
+  broken = a_draft(p=(ROOT, np.nan))
+  verdict = jax.jit(lambda draft: checked(**draft))(broken)
   assert verdict.fault
   assert (verdict.node, verdict.length) == (ROOT, 1)
 
 
-@pytest.mark.parametrize(
-  ("rule", "proposal"),
-  quick.shorter([("traversal", WOR), ("token_level", IID)]),
-)
-def test_the_first_token_follows_the_target(rule, proposal):
+def test_the_first_token_follows_the_target():
   """20,000 cycles: drafts by `draw`, coins and bonus by `toss_and_draw`."""
-  t, n = FIGURE_1, 20_000
-  own = PROPOSALS[proposal]
+  t, n, own, rule = FIGURE_1, 20_000, PROPOSALS[WOR], VERIFIERS["traversal"]
   rng = np.random.default_rng(15)
   # A language of one step of memory: after token x, rows q[x] and p[x].
   q, p = rng.dirichlet(np.ones(5), (2, 6)).astype("f4")
@@ -658,7 +537,7 @@ def test_the_first_token_follows_the_target(rule, proposal):
       law = jnp.asarray(q)[tokens[node]]
       tokens = tokens.at[t.children[node, :k]].set(own.draw(draw, law, k))
     laws = jnp.asarray(q)[tokens], jnp.asarray(p)[tokens]
-    verdict = toss_and_draw(key, VERIFIERS[rule].decide, t, own, tokens, *laws)
+    verdict = toss_and_draw(key, rule.decide, t, own, tokens, *laws)
     above = jnp.asarray(t.ancestors)[verdict.node]
     first = jnp.where(above[1], tokens[1], tokens[2])
     return jnp.where(verdict.length > 1, first, verdict.token)
@@ -682,19 +561,3 @@ def test_a_tiny_chance_is_no_fault(rule):
   decision = decide(t, PROPOSALS[WOR], tokens, q, p, jnp.zeros(6))
   assert not decision.fault
   assert abs(float(decision.residual.sum()) - 1) < 1e-5
-
-
-@pytest.mark.long
-@pytest.mark.optimised
-@pytest.mark.parametrize("rule", ["traversal", "token_level"])
-def test_a_wide_family_compiles_in_reason(rule):
-  t, N = tree_lib.kary(32, 1), 33
-  laws = jax.ShapeDtypeStruct((N, 64), jnp.float32)
-  tokens = jax.ShapeDtypeStruct((N,), jnp.int32)
-  coins = jax.ShapeDtypeStruct((N,), jnp.float32)
-  decide = functools.partial(VERIFIERS[rule].decide, t, PROPOSALS[WOR])
-  started = time.process_time()
-  lowered = jax.jit(decide).lower(tokens, laws, laws, coins)
-  lowered.compile(compiler_options=quick.AS_USERS)
-  # A minute and more without a barrier.
-  assert time.process_time() - started < 40
