@@ -11,7 +11,7 @@ import numpy as np
 import sentencepiece
 import tokenizers
 from safetensors.numpy import save_file
-from tokenizers import decoders, normalizers, pre_tokenizers, processors
+from tokenizers import decoders, pre_tokenizers, processors
 
 ENDS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>")
 # In the repositories' order; ids follow those of the merges.
@@ -52,13 +52,11 @@ def llama3_8b(directory, texts, **changes):
   first = numbers["<|begin_of_text|>"]
   raw = _config(
     attention_bias=False,
-    attention_dropout=0.0,
     bos_token_id=first,
     eos_token_id=ends,
     max_position_embeddings=131072,
     mlp_bias=False,
     num_key_value_heads=1,
-    pretraining_tp=1,
     rms_norm_eps=1e-5,
     rope_scaling={
       "factor": 8.0,
@@ -69,7 +67,6 @@ def llama3_8b(directory, texts, **changes):
     },
     rope_theta=500000.0,
     torch_dtype="bfloat16",
-    transformers_version="4.42.3",
     vocab_size=len(numbers),
   )
   _write(directory, raw | changes, _llama(raw | changes), shards=4)
@@ -94,89 +91,57 @@ def llama3_1b(directory, texts, **changes):
   _write(directory, raw | changes, _llama(raw | changes))
 
 
-def llama2_7b(directory, texts, **changes):
-  """As meta-llama/Llama-2-7b-hf: fast and legacy tokenizer, old rotations."""
+def _legacy(directory, texts, settings, generation=(), shards=1, extra=()):
+  """A converted checkpoint with a sentencepiece tokenizer."""
   directory.mkdir()
-  size = _sentencepiece(directory, texts)
-  _llama2_tokenizer(directory)
-  raw = _config(
-    _name_or_path="meta-llama/Llama-2-7b-hf",
-    max_position_embeddings=4096,
-    num_key_value_heads=2,
-    pretraining_tp=1,
-    rms_norm_eps=1e-5,
-    rope_scaling=None,
-    transformers_version="4.31.0.dev0",
-    vocab_size=size,
-  )
-  tensors = _llama(raw | changes)
-  for i in range(raw["num_hidden_layers"]):
-    name = f"model.layers.{i}.self_attn.rotary_emb.inv_freq"
-    tensors[name] = np.ones(4, np.float32)
-  _write(directory, raw | changes, tensors, shards=2)
-  _json(
-    directory / "generation_config.json",
-    bos_token_id=1,
-    do_sample=True,
-    eos_token_id=2,
-    pad_token_id=0,
-    temperature=0.6,
-    top_p=0.9,
-  )
+  raw = _config(vocab_size=_sentencepiece(directory, texts), **settings)
+  _write(directory, raw, _llama(raw) | dict(extra), shards)
+  ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+  _json(directory / "generation_config.json", **ends | dict(generation))
+
+
+def llama2_7b(directory, texts):
+  """As meta-llama/Llama-2-7b-hf, but for tokenizer.json: old rotations."""
+  settings = {
+    "max_position_embeddings": 4096,
+    "num_key_value_heads": 2,
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-5,
+    "rope_scaling": None,
+  }
+  extra = {
+    f"model.layers.{i}.self_attn.rotary_emb.inv_freq": np.ones(4, np.float32)
+    for i in range(2)
+  }
+  own = {"do_sample": True, "temperature": 0.6, "top_p": 0.9}
+  _legacy(directory, texts, settings, own, 2, extra)
 
 
 def llama_68m(directory, texts, **changes):
   """As JackFram/llama-68m, converted: end tokens of its own, half the room."""
-  directory.mkdir()
-  size = _sentencepiece(directory, texts)
-  raw = _config(
-    bos_token_id=0,
-    max_position_embeddings=2048,
-    num_hidden_layers=1,
-    pad_token_id=1,
-    rms_norm_eps=1e-6,
-    torch_dtype="float32",
-    transformers_version="4.29.2",
-    vocab_size=size,
-  )
-  _write(directory, raw | changes, _llama(raw | changes))
-  _json(
-    directory / "generation_config.json",
-    bos_token_id=0,
-    eos_token_id=2,
-    pad_token_id=1,
-  )
+  settings = {
+    "bos_token_id": 0,
+    "num_hidden_layers": 1,
+    "pad_token_id": 1,
+    "rms_norm_eps": 1e-6,
+    "torch_dtype": "float32",
+  }
+  own = {"bos_token_id": 0, "pad_token_id": 1}
+  _legacy(directory, texts, settings | changes, own)
 
 
 def vicuna_7b(directory, texts, **changes):
-  """As lmsys/vicuna-7b-v1.3, converted: a legacy tokenizer alone."""
-  directory.mkdir()
-  size = _sentencepiece(directory, texts)
-  raw = _config(
-    _name_or_path="vicuna-7b-v1.3",
-    max_position_embeddings=2048,
-    pad_token_id=0,
-    rms_norm_eps=1e-6,
-    transformers_version="4.28.1",
-    vocab_size=size,
-  )
-  _write(directory, raw | changes, _llama(raw | changes), shards=2)
-  _json(
-    directory / "generation_config.json",
-    _from_model_config=True,
-    bos_token_id=1,
-    eos_token_id=2,
-    pad_token_id=0,
-  )
+  """As lmsys/vicuna-7b-v1.3, converted."""
+  settings = {"pad_token_id": 0, "rms_norm_eps": 1e-6}
+  own = {"_from_model_config": True}
+  _legacy(directory, texts, settings | changes, own, shards=2)
 
 
 def eagle_vicuna(directory, target, **changes):
   """As yuhuili/EAGLE-Vicuna-7B-v1.3, converted: no word of its bias."""
   directory.mkdir()
   raw = json.loads((target / "config.json").read_text())
-  raw |= {"num_hidden_layers": 1, "transformers_version": "4.28.1"}
-  del raw["_name_or_path"]
-  raw |= changes
+  raw |= {"num_hidden_layers": 1} | changes
   E = raw["hidden_size"]
   tensors = {
     name.removeprefix("model."): value
@@ -318,16 +283,8 @@ def _llama3_tokenizer(directory, texts) -> dict[str, int]:
     },
     bos_token=first,
     chat_template=CHAT,
-    clean_up_tokenization_spaces=True,
     eos_token="<|eot_id|>",
-    model_input_names=["input_ids", "attention_mask"],
-    model_max_length=131072,
     tokenizer_class="PreTrainedTokenizerFast",
-  )
-  _json(
-    directory / "special_tokens_map.json",
-    bos_token=_token(first),
-    eos_token=_token("<|eot_id|>"),
   )
   return numbers
 
@@ -365,47 +322,8 @@ def _sentencepiece(directory, texts) -> int:
     tokenizer_class="LlamaTokenizer",
     unk_token=marked | _token("<unk>"),
   )
-  _json(
-    directory / "special_tokens_map.json",
-    bos_token=_token("<s>"),
-    eos_token=_token("</s>"),
-    unk_token=_token("<unk>"),
-  )
   model = sentencepiece.SentencePieceProcessor(model_proto=out.getvalue())
   return model.get_piece_size()
-
-
-def _llama2_tokenizer(directory):
-  """tokenizer.json: the same merges, spaces as a piece, bytes as a last way."""
-  from transformers.convert_slow_tokenizer import SentencePieceExtractor
-
-  path = str(directory / "tokenizer.model")
-  found = SentencePieceExtractor(path).extract(tokenizers.models.BPE)
-  model = tokenizers.Tokenizer(
-    tokenizers.models.BPE(
-      found["vocab"],
-      found["merges"],
-      unk_token="<unk>",
-      fuse_unk=True,
-      byte_fallback=True,
-    )
-  )
-  model.add_special_tokens(["<unk>", "<s>", "</s>"])
-  model.normalizer = normalizers.Sequence(
-    [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-  )
-  model.decoder = decoders.Sequence(
-    [
-      decoders.Replace("▁", " "),
-      decoders.ByteFallback(),
-      decoders.Fuse(),
-      decoders.Strip(" ", 1, 0),
-    ]
-  )
-  model.post_processor = processors.TemplateProcessing(
-    single="<s> $A", special_tokens=[("<s>", 1)]
-  )
-  model.save(str(directory / "tokenizer.json"))
 
 
 def _token(content, **more):

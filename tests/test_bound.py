@@ -14,7 +14,6 @@ from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import bound as recorded
 from tv_jax.verifiers import VERIFIERS
 
-LOPSIDED = tree_lib.from_parents([-1, 0, 0, 1, 1])
 RAGGED = tree_lib.from_parents([-1, 0, 0, 1, 1, 2, 3])
 DRAWN = ["without_replacement", "with_replacement"]
 
@@ -56,13 +55,11 @@ def longest(tree, proposal, case):
 class TestLongest:
   """The linear programme."""
 
-  @pytest.mark.parametrize("proposal", quick.shorter(DRAWN))
-  def test_of_chains_is_block_verification(self, proposal, x64):
-    for case in made("chain:3", 3, 18):
-      best = longest("chain:3", proposal, case)
-      for rule in ("block", "traversal"):
-        own = length(rule, "chain:3", proposal, case)
-        assert own == pytest.approx(best, abs=1e-9)
+  def test_of_chains_is_block_verification(self, x64):
+    for case in made("chain:3", 3, 9):
+      best = longest("chain:3", DRAWN[0], case)
+      own = length("block", "chain:3", DRAWN[0], case)
+      assert own == pytest.approx(best, abs=1e-9)
 
   @pytest.mark.parametrize("proposal", quick.shorter([*PROPOSALS]))
   def test_is_reached_or_missed_and_never_passed(self, proposal, x64):
@@ -84,12 +81,6 @@ class TestLongest:
       for case in [*made(tree, 3, 2), *alike(tree, 3, 3)]:
         own = written_out(tree, proposal, case)
         assert own == pytest.approx(longest(tree, proposal, case), abs=1e-7)
-
-  def test_of_trees_that_take_shape(self, x64):
-    for case in alike("adaptive:2,2", 3, 2):
-      best = longest("adaptive:2,2", "without_replacement", case)
-      wide = longest("branching:2,2", "without_replacement", case)
-      assert 1 < best <= wide + 1e-9
 
 
 def written_out(tree, proposal, case):
@@ -149,7 +140,6 @@ class TestRecorded:
       ("chain:3", 3, 1e-6),
       ("kary:2x2", 4, 0.01),
       ("branching:3,1", 3, 0.02),
-      (LOPSIDED, 4, 0.08),
       (RAGGED, 3, 0.1),
     ],
     ids=str,
@@ -188,7 +178,7 @@ class TestRecorded:
     assert min(gaps) < -1e-3
 
   @pytest.mark.parametrize("proposal", recorded.SIBLINGS)
-  @pytest.mark.parametrize("k", [1, 2, 3])
+  @pytest.mark.parametrize("k", [1, 3])
   def test_shares_add_up_and_chances_are_those_of_the_drawing(
     self, proposal, k
   ):
@@ -209,28 +199,14 @@ class TestRecorded:
       inside = [chance @ row[tokens + 1].all(axis=1) for row in first]
       np.testing.assert_allclose(how.inside(q[None], k)[0], inside, atol=0.02)
 
-  def test_each_half_is_judged_by_the_other(self, monkeypatch):
-    """Scales of which the first is best for even items, if it could choose."""
-    tree = tree_lib.kary(2, 1)
-    (case,) = alike(tree, 3, 1)
-    _, cycles = as_cycles(tree, DRAWN[0], case)
-    even = np.arange(len(cycles)) % 2 == 0
-    values = [np.where(even, 1, 9), np.where(even, 5, 5), np.where(even, 9, 1)]
-    monkeypatch.setattr(recorded, "_SCALES", ((0.0, 0), (1.0, 0), (2.0, 0)))
-    monkeypatch.setattr(
-      recorded.Families, "bounds", lambda self, one, _: values[int(one)]
-    )
-    assert (recorded.upper_bounds(cycles) == 9).all()
-
   @pytest.mark.parametrize(
     ("changes", "message"),
     [
       ({"proposal": PROPOSALS["top_k"]}, "token_level"),
-      ({"proposal": PROPOSALS["sample_then_top"]}, "drawn by sample_then_top"),
       ({"tree": tree_lib.parse("adaptive:2,2")}, "known beforehand"),
       ({"p": np.zeros((1, 1, 5000))}, "5000 tokens"),
     ],
-    ids=["top_k", "another", "adaptive", "large"],
+    ids=["top_k", "adaptive", "large"],
   )
   def test_where_none_is_known_a_line_says_so(self, changes, message):
     tree = tree_lib.kary(2, 1)
@@ -250,11 +226,9 @@ class TestRecorded:
     assert re.search(r"at most .* 2\.5000 ± ", printed)
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_the_certificate_says_what_is_possible_if_asked(asked, x64):
-  own = certify.Settings(cases=3, bound=asked)
+def test_the_certificate_says_what_is_possible_if_asked(x64):
+  own = certify.Settings(cases=3, bound=True)
   check = certify.check("traversal", DRAWN[0], "chain:2", own)
   table = certify.text(certify.table([("a", "b", "c", check)]))
-  assert ("of what is possible" in table) == asked
-  if asked:
-    assert check.possible == pytest.approx(check.expected, abs=1e-9)
+  assert "of what is possible" in table
+  assert check.possible == pytest.approx(check.expected, abs=1e-9)
