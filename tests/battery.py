@@ -78,7 +78,7 @@ def _table():
     yield name, Case(VERIFIERS[name], name, TREES)
     yield loop, Case(VERIFIERS[loop], name, TREES, traced=True)
   layers = VERIFIERS["layer_walk"]
-  yield "layer_walk", Case(layers, "layer_walk", TREES, traced=True)
+  yield "layer_walk", Case(layers, None, TREES, traced=True)
   yield "block", Case(VERIFIERS["block"], "block", {"chain": CHAIN})
   own = VERIFIERS["ot_traversal"]
   for name, traced in (("ot_traversal", False), ("ot_traversal, traced", True)):
@@ -336,14 +336,3 @@ def poisoned(lanes, name, row, column):
   laws = getattr(lanes, name).copy()
   laws[:, row, slice(None) if column is None else column] = np.nan
   return dataclasses.replace(lanes, **{name: laws})
-
-
-def hardened(rng, lanes):
-  """Laws as models give them: most of the mass on a token, tiny tails."""
-
-  def harden(law):
-    power = rng.choice([1, 4, 12], (*law.shape[:2], 1))
-    law = (law.astype(np.float32) + np.float32(1e-9)) ** power
-    return (law / law.sum(axis=2, keepdims=True)).astype(np.float32)
-
-  return dataclasses.replace(lanes, q=harden(lanes.q), p=harden(lanes.p))

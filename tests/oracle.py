@@ -3,8 +3,8 @@
 Weng et al., "Traversal Verification for Speculative Tree Decoding": Algorithm 3
 with its deletions and its refreshed acceptance rates, (e1) to (e3) as printed;
 Algorithm 2 for token-level verification; and block verification (Sun et al.
-2025) and the layer walk from formulas of their own. Slow, exact, and
-independent: nothing here is shared with the package, not even constants.
+2025) from formulas of its own. Slow, exact, and independent: nothing here is
+shared with the package, not even constants.
 
 A tree is a list of parents (-1 for the root, parents before children, siblings
 in draw order). A token of -1 could not be drawn: its node is not in the tree,
@@ -87,13 +87,6 @@ def next_law(proposal, q, drawn, k):
 
 def children_of(parents, node):
   return [child for child, parent in enumerate(parents) if parent == node]
-
-
-def depths(parents):
-  depth = [0]
-  for parent in parents[1:]:
-    depth.append(depth[parent] + 1)
-  return depth
 
 
 def drawn_from(draft):
@@ -221,56 +214,11 @@ def block_offers(draft):
   return tuple(offers)
 
 
-# The layer walk, with whole laws and without a division by S.
-
-
-@functools.cache
-def layer_walk_offers(draft):
-  """Every coin rejected: from the last node of the deepest layer to the root.
-
-  In words of its own: what a node of a layer has left is kept given that all
-  children looked at so far were rejected, over pairs of a node and a token, so
-  that a rejection is the one step of RRSw on all pairs of the layer at once.
-  """
-  laws, depth = drawn_from(draft), depths(draft.parents)
-  entered = {ROOT: Fraction(1)}  # the chance to end at a node or below it
-  left = {}
-  for layer in range(max(depth) + 1):
-    nodes = [v for v in entered if depth[v] == layer]
-    g = {v: times(entered[v], draft.p[v]) for v in nodes}
-    none = 1 - sum(entered[v] for v in nodes)
-    whole = Fraction(1)
-    for child in range(len(draft.parents)):
-      if child not in laws or draft.parents[child] not in nodes:
-        continue
-      v, token = draft.parents[child], draft.tokens[child]
-      ratio = min(Fraction(1), g[v][token] / laws[child][token])
-      entered[child] = whole * ratio
-      whole *= 1 - ratio
-      lost = sum(surplus(laws[child], g[v]))
-      g[v] = surplus(g[v], laws[child])
-      if lost:
-        g = {u: times(1 / lost, law) for u, law in g.items()}
-        none /= lost
-    for v in nodes:
-      left[v] = (g[v], none)
-  offers, seen = [], {}
-  for v in sorted(left):
-    law, none = left[v]
-    seen[depth[v]] = seen.get(depth[v], none) + sum(law)
-    size = seen[depth[v]]
-    chance = sum(law) / size if size else Fraction(0)
-    residual = norm(law) if sum(law) else draft.p[v]
-    offers.append(Offer(v, Fraction(1) if v == ROOT else chance, residual))
-  return tuple(offers[::-1])
-
-
 # What a method does with a draft.
 
 IN_ORDER = {
   "traversal": traversal_offers,
   "block": block_offers,
-  "layer_walk": layer_walk_offers,
 }
 
 
@@ -374,6 +322,13 @@ def drafts(parents, proposal, language):
     ]
     q, p = zip(*laws, strict=True)
     yield chance, Draft(tuple(parents), tokens, q, p, proposal)
+
+
+def depths(parents):
+  depth = [0]
+  for parent in parents[1:]:
+    depth.append(depth[parent] + 1)
+  return depth
 
 
 def path_tokens(draft, node):

@@ -55,11 +55,14 @@ def longest(tree, proposal, case):
 class TestLongest:
   """The linear programme."""
 
-  def test_of_chains_is_block_verification(self, x64):
+  @pytest.mark.parametrize("proposal", [DRAWN[0], "top_k"])
+  def test_theorem_2(self, proposal, x64):
+    """On chains no lossless rule gains more than these."""
     for case in made("chain:3", 3, 9):
-      best = longest("chain:3", DRAWN[0], case)
-      own = length("block", "chain:3", DRAWN[0], case)
-      assert own == pytest.approx(best, abs=1e-9)
+      best = longest("chain:3", proposal, case)
+      for rule in ("block", "traversal", "traversal_loop"):
+        own = length(rule, "chain:3", proposal, case)
+        assert own == pytest.approx(best, abs=1e-9)
 
   @pytest.mark.parametrize("proposal", quick.shorter([*PROPOSALS]))
   def test_is_reached_or_missed_and_never_passed(self, proposal, x64):
@@ -77,7 +80,7 @@ class TestLongest:
   @pytest.mark.parametrize("proposal", DRAWN)
   def test_is_that_of_all_rules_with_all_bonus_laws(self, proposal):
     """Written out: each draft's node and bonus token, and the output's law."""
-    for tree in (tree_lib.kary(3, 1), tree_lib.kary(2, 2)):
+    for tree in map(tree_lib.parse, ("chain:2", "kary:3x1", "kary:2x2")):
       for case in [*made(tree, 3, 2), *alike(tree, 3, 3)]:
         own = written_out(tree, proposal, case)
         assert own == pytest.approx(longest(tree, proposal, case), abs=1e-7)

@@ -2,11 +2,8 @@
 
 import csv
 import json
-import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,7 +13,7 @@ from safetensors.numpy import load_file
 from configs import llama2_68m_7b, llama3_1b_8b, vicuna_eagle
 from tests import published, quick
 from tv_jax import models, runs
-from tv_jax.models import checkpoint, templates
+from tv_jax.models import checkpoint
 from tv_jax.models import tokenizers as tokenizers_lib
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import report, store
@@ -56,12 +53,6 @@ OWN = [
   (401, "math_reasoning", ["Anna has 3 apples and eats 1. How many are left?"]),
   (481, "rag", ["Document 1: Rome is old.\n\nQuestion: is Rome old?"]),
 ]
-
-
-@pytest.fixture(scope="module")
-def spec_bench():
-  """Spec-Bench's own questions."""
-  return os.environ["SPEC_BENCH_QUESTIONS"]
 
 
 @pytest.fixture(scope="module")
@@ -139,44 +130,6 @@ def test_a_run_from_published_files(name, own, tmp_path, files):
   runs.run(config, tmp_path)
   report.write(tmp_path)
   finished(tmp_path, 9, failed={(141, 0), (141, 1)})
-
-
-@pytest.mark.long
-@pytest.mark.spec_bench
-def test_all_of_spec_bench(spec_bench, files, tmp_path):
-  """The command itself."""
-  target, draft = files["llama3"]
-  overrides = SHORT | {
-    "models.target": target,
-    "models.draft": draft,
-    "questions": f"spec_bench:{spec_bench}",
-  }
-  done = subprocess.run(
-    [
-      sys.executable,
-      "-m",
-      "tv_jax.main",
-      "--config=configs/llama3_1b_8b.py",
-      f"--workdir={tmp_path}",
-      "--compilation_cache=",
-      *(f"--config.{name}={value}" for name, value in overrides.items()),
-    ],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    timeout=600,
-  )
-  assert done.returncode == 0, done.stderr
-  tokenizer = tokenizers_lib.load_tokenizer(target)
-  long = {
-    question.question_id
-    for question in questions_lib.load_spec_bench(spec_bench)
-    if len(templates.encode("chat", tokenizer, [question.turns[0]]))
-    >= POSITIONS
-  }
-  assert 0 < len(long) < 48  # a tenth
-  items = finished(tmp_path, 560, failed={(number, 0) for number in long})
-  assert {number for number, _ in items} == set(range(81, 561))
 
 
 def test_the_pairs_are_what_their_files_say(files):
