@@ -40,7 +40,6 @@ TREES = {
   "eagle": tree_lib.EAGLE_SPARSE,
   "chain": CHAIN,
   "binary": tree_lib.kary(2, 3),
-  "branching": tree_lib.branching([4, 2, 1]),
 }
 NODES = max(len(t) for t in TREES.values())
 WIDTH = 4
@@ -53,12 +52,8 @@ IID, WOR = "with_replacement", "without_replacement"
 class Case:
   """A rule, and where it is tried.
 
-  Attributes:
-    rule: The rule.
-    method: What it is in the oracle, if it is there.
-    trees: By name; most tests take the first.
-    proposals: By name.
-    traced: Whether its tree is an argument.
+  `method` is what it is in the oracle, if it is there. Most tests take the
+  first tree; those of a traced rule are arguments.
   """
 
   rule: Verifier
@@ -79,7 +74,7 @@ def _table():
     yield loop, Case(VERIFIERS[loop], name, TREES, traced=True)
   layers = VERIFIERS["layer_walk"]
   yield "layer_walk", Case(layers, None, TREES, traced=True)
-  yield "block", Case(VERIFIERS["block"], "block", {"chain": CHAIN})
+  yield "block", Case(VERIFIERS["block"], None, {"chain": CHAIN})
   own = VERIFIERS["ot_traversal"]
   for name, traced in (("ot_traversal", False), ("ot_traversal, traced", True)):
     yield name, Case(own, None, {"lopsided": LOPSIDED}, (WOR,), traced)

@@ -2,9 +2,8 @@
 
 Weng et al., "Traversal Verification for Speculative Tree Decoding": Algorithm 3
 with its deletions and its refreshed acceptance rates, (e1) to (e3) as printed;
-Algorithm 2 for token-level verification; and block verification (Sun et al.
-2025) from formulas of its own. Slow, exact, and independent: nothing here is
-shared with the package, not even constants.
+and Algorithm 2 for token-level verification. Slow, exact, and independent:
+nothing here is shared with the package, not even constants.
 
 A tree is a list of parents (-1 for the root, parents before children, siblings
 in draw order). A token of -1 could not be drawn: its node is not in the tree,
@@ -191,35 +190,9 @@ def token_level_offers(draft, node):
   return (*offers, Offer(node, Fraction(1), target))
 
 
-# Block verification.
-
-
-@functools.cache
-def block_offers(draft):
-  """[(i, h_i, residual)] from the chain's end to its start."""
-  laws = drawn_from(draft)
-  chain = [ROOT, *sorted(laws)]
-  reach = [Fraction(1)]
-  for node in chain[1:]:
-    above, token = draft.p[node - 1], draft.tokens[node]
-    reach.append(min(reach[-1] * above[token] / laws[node][token], Fraction(1)))
-  end = chain[-1]
-  offers = [Offer(end, reach[end], draft.p[end])]
-  for i in reversed(chain[:-1]):
-    left = surplus(times(reach[i], draft.p[i]), laws[i + 1])
-    A = sum(left)
-    certain = reach[i] == 1 and A == 0
-    h = Fraction(1) if certain else A / (A + 1 - reach[i])
-    offers.append(Offer(i, h, norm(left) if A else draft.p[i]))
-  return tuple(offers)
-
-
 # What a method does with a draft.
 
-IN_ORDER = {
-  "traversal": traversal_offers,
-  "block": block_offers,
-}
+IN_ORDER = {"traversal": traversal_offers}  # from the leaves to the root
 
 
 def offers(draft, method, node=ROOT):
@@ -379,16 +352,6 @@ def output_law(parents, proposal, language, method):
 
 def target_output_law(parents, language):
   return continuation_law(language[1], (), max(depths(parents)) + 1)
-
-
-def expected_length(parents, proposal, language, method):
-  """Tokens gained in one cycle, the bonus token included."""
-  depth = depths(parents)
-  return sum(
-    chance * stop * (depth[node] + 1)
-    for chance, draft in drafts(parents, proposal, language)
-    for node, stop in stop_law(draft, method).items()
-  )
 
 
 def random_language(rng, vocabulary, denominator=12, zeros=0.2):

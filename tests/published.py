@@ -23,10 +23,6 @@ SPECIAL = (
   "<|eom_id|>",
   "<|eot_id|>",
 )
-SPLIT = (
-  r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-  r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 # Of the published one, what a conversation without tools and documents sees.
 CHAT = """{{- bos_token }}
 {%- if not date_string is defined %}
@@ -105,7 +101,6 @@ def llama2_7b(directory, texts):
   settings = {
     "max_position_embeddings": 4096,
     "num_key_value_heads": 2,
-    "pretraining_tp": 1,
     "rms_norm_eps": 1e-5,
     "rope_scaling": None,
   }
@@ -154,26 +149,6 @@ def eagle_vicuna(directory, target, **changes):
   _write(directory, raw, tensors)
 
 
-def to_bin(directory):
-  """Turns safetensors into the PyTorch files that were published."""
-  import torch
-  from safetensors.torch import load_file
-
-  for path in directory.glob("model*.safetensors"):
-    name = f"pytorch_{path.stem}.bin"
-    torch.save(load_file(path), directory / name)
-    path.unlink()
-  index = directory / "model.safetensors.index.json"
-  if index.exists():
-    raw = json.loads(index.read_text())
-    raw["weight_map"] = {
-      name: f"pytorch_{file}".replace(".safetensors", ".bin")
-      for name, file in raw["weight_map"].items()
-    }
-    (directory / "pytorch_model.bin.index.json").write_text(json.dumps(raw))
-    index.unlink()
-
-
 def _config(**settings):
   """What all of the configurations hold, and `settings`."""
   return {
@@ -182,14 +157,12 @@ def _config(**settings):
     "eos_token_id": 2,
     "hidden_act": "silu",
     "hidden_size": 16,
-    "initializer_range": 0.02,
     "intermediate_size": 24,
     "model_type": "llama",
     "num_attention_heads": 2,
     "num_hidden_layers": 2,
     "tie_word_embeddings": False,
     "torch_dtype": "float16",
-    "use_cache": True,
   } | settings
 
 
@@ -249,14 +222,9 @@ def _json(path, **values):
 
 
 def _llama3_tokenizer(directory, texts) -> dict[str, int]:
-  """Bytes and a regular expression; special tokens after all others."""
+  """Bytes; special tokens after all others."""
   model = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=True))
-  model.pre_tokenizer = pre_tokenizers.Sequence(
-    [
-      pre_tokenizers.Split(tokenizers.Regex(SPLIT), "isolated"),
-      pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ]
-  )
+  model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
   model.decoder = decoders.ByteLevel()
   trainer = tokenizers.trainers.BpeTrainer(
     vocab_size=1500,
@@ -302,7 +270,6 @@ def _sentencepiece(directory, texts) -> int:
     split_digits=True,
     normalization_rule_name="identity",
     remove_extra_whitespaces=False,
-    allow_whitespace_only_pieces=True,
     max_sentence_length=1 << 16,
     pad_id=-1,
     minloglevel=2,
@@ -314,11 +281,7 @@ def _sentencepiece(directory, texts) -> int:
     add_bos_token=True,
     add_eos_token=False,
     bos_token=marked | _token("<s>"),
-    clean_up_tokenization_spaces=False,
     eos_token=marked | _token("</s>"),
-    model_max_length=2048,
-    pad_token=None,
-    sp_model_kwargs={},
     tokenizer_class="LlamaTokenizer",
     unk_token=marked | _token("<unk>"),
   )

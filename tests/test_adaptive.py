@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import quick
 from tv_jax import certify, engine, replay, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling
@@ -46,7 +45,8 @@ FEW = certify.Settings(cases=9)
 def test_a_topology_is_that_of_the_tree(parent):
   parent = np.array(parent, np.int32)
   shape = Adaptive((2, 3, 2), most=2)
-  found = jax.tree.map(np.asarray, adaptive.topology(shape, parent))
+  make = jax.jit(lambda parent: adaptive.topology(shape, parent))
+  found = jax.tree.map(np.asarray, make(parent))
   places = np.flatnonzero((parent != NO_PARENT) | (np.arange(8) == 0))
   number = np.full(8, NO_CHILD)
   number[places] = np.arange(len(places))
@@ -85,8 +85,6 @@ def chosen(worths, above=(1.0, 1.0)):
     ([[0.5, 0.4, 0.1], [0.9, 0.2, 0.1]], (1, 1), [(0, 0), (0, 1), (1, 0)]),
     # No child comes without its elder.
     ([[0.1, 0.9, 0.9], [0.5, 0.4, 0.3]], (1, 1), [(1, 0), (1, 1), (1, 2)]),
-    # Of equals, elders first.
-    ([[0.5] * 3] * 2, (1, 1), [(0, 0), (0, 1), (0, 2)]),
     # What is worth nothing stays empty.
     ([[0.5, 0.0, 0.0], [np.nan, 1.0, 1.0]], (1, 1), [(0, 0)]),
     # Nothing hangs below what is not there.
@@ -98,15 +96,9 @@ def test_what_a_policys_worths_become(worths, above, wanted):
 
 
 def test_a_rule_for_known_trees_alone_is_refused():
-  shape, proposal = tree_lib.parse("adaptive:2,2"), PROPOSALS["top_k"]
-  for name in ("traversal", "token_level", "traversal_loop"):
-    rule = verifiers.resolve(name)
-    assert verifiers.misfit(rule, shape, proposal) is None
-    assert not rule.static_only
   bare = verifiers.Verifier(decide=lambda *_: None, name="mine")
-  assert "known beforehand" in str(verifiers.misfit(bare, shape, proposal))
   with pytest.raises(ValueError, match="known beforehand"):
-    certify.check(bare, proposal, shape)
+    certify.check(bare, "top_k", "adaptive:2,2")
 
 
 # What children were measured to be worth.
@@ -122,9 +114,7 @@ def test_a_child_is_worth_its_parent_times_a_chance():
 @pytest.mark.parametrize(
   ("content", "message"),
   [
-    ({"chances": [[1]]}, "steps is missing"),
     ({"steps": [0.5, 0.5], "chances": [[1]] * 3}, "give them rising"),
-    ({"steps": [0.5], "chances": [[1]]}, "1 rows of chances for 1 steps"),
     ({"steps": [0.5], "chances": [[1], [1, 0]]}, "give as many chances"),
     ({"steps": [], "chances": [[1.5]]}, "chances=1.5: give a number from 0"),
   ],
@@ -275,7 +265,6 @@ def test_rows_have_trees_of_their_own_in_one_program(pair):
   assert len(set().union(*shapes)) > 5
   assert len({tuple(one.parent[0].tolist()) for one in result.trace}) > 1
   assert abs(result.check.mean) < 4 * result.check.error
-  assert result.depth_acceptance[0] == 1
   # Neighbours change nothing.
   alone = tv_jax.generate(
     pair,
@@ -288,46 +277,11 @@ def test_rows_have_trees_of_their_own_in_one_program(pair):
   assert alone.tokens[0] == result.tokens[1]
 
 
-def test_temperature_0_is_greedy_decoding(pair):
-  options = {"template": "chat", "temperature": 0.0, "max_new_tokens": 40}
-  plain = tv_jax.generate(pair, ASKED, verifier=None, **options)
-  grown = tv_jax.generate(pair, ASKED, tree="adaptive:3,4,3", **options)
-  assert grown.tokens == plain.tokens
-  assert grown.acceptance_length.mean > 1.5
-
-
-@pytest.mark.long
-def test_one_place_a_level_is_a_chain(pair):
-  options = {"template": "chat", "max_new_tokens": 48, "panel": None}
-  shape = Adaptive((1, 1, 1), most=1)
-  chain = tv_jax.generate(pair, ASKED, tree="chain:3", **options)
-  grown = tv_jax.generate(pair, ASKED, tree=shape, **options)
-  assert grown.tokens == chain.tokens
-
-
 def where_it_is_sure(laws, worth, most):
   """Nothing hangs below a node after which the draft is in doubt."""
   sure = jnp.where(jnp.max(laws, axis=-1) > 0.6, worth, 0)
   ranks = 0.5 ** jnp.arange(most, dtype=laws.dtype)
   return sure[:, None] * ranks[None]
-
-
-def test_drafted_nodes_are_counted(pair):
-  options = {"template": "chat", "trace": 30, "max_new_tokens": 20}
-  shape = Adaptive((2, 3, 2), most=2, policy=where_it_is_sure)
-  result = tv_jax.generate(pair, ASKED, tree=shape, **options)
-  found = [own.tolist() for own in result.drafted]
-  assert found == [
-    (own.parent[:, 1:] != NO_PARENT).sum(axis=1).tolist()
-    for own in result.trace
-  ]
-  assert len(set().union(*found)) > 2
-  options["max_new_tokens"] = 8
-  # Of a law with one token there is one child.
-  narrow = tv_jax.generate(pair, ASKED, tree="kary:2x2", top_k=1, **options)
-  assert {n for own in narrow.drafted for n in own.tolist()} == {2}
-  with pytest.raises(ValueError, match="static tree"):
-    _ = result.node_acceptance
 
 
 @pytest.mark.long
@@ -344,68 +298,22 @@ def test_recorded_and_replayed(pair, tmp_path):
   )
   cycles = replay.load(path)
   assert cycles.tree == Adaptive((3, 4, 3))
-  assert cycles.parents is not None
   assert len(np.unique(cycles.parents, axis=0)) > 3
   for rule in ("traversal", "token_level"):
     ran = np.concatenate(result.expected[rule])
     again = replay.expected_lengths(rule, cycles)
     np.testing.assert_allclose(sorted(again), sorted(ran), rtol=1e-3)
-  with pytest.raises(ValueError, match="known beforehand"):
-    replay.expected_lengths(lambda *_: None, cycles)
 
 
-@pytest.mark.parametrize(
-  ("node", "parent", "words"),
-  [
-    (2, 5, "node 2: parent 5"),  # a later one
-    (4, -1, "node 4: a token, but no parent"),
-    (1, -1, "node 2"),  # a place left empty before another
-  ],
-)
-def test_a_file_of_what_is_no_tree_is_refused(tmp_path, node, parent, words):
-  parents = np.tile(np.array([-1, 0, 0, 1, 2, -1], np.int32), (2, 1))
-  q = np.full((2, 3, 4), 0.25, np.float32)
-  content = {
-    "parents": parents,
-    "widths": np.array([2, 3]),
-    "most": np.array(2),
-    "proposal": np.array("with_replacement"),
-    "tokens": np.where(parents == -1, -1, 1),
-    "q": q,
-    "p": q,
-  }
-  np.savez(tmp_path / "a.npz", **content)
-  assert len(replay.load(tmp_path / "a.npz")) == 2
-  parents[1, node] = parent
-  np.savez(tmp_path / "a.npz", **content)
-  with pytest.raises(ValueError, match=words):
-    replay.load(tmp_path / "a.npz")
-
-
-@pytest.mark.parametrize(
-  ("kind", "rule"),
-  quick.shorter([("independent", "traversal"), ("eagle", "token_level")]),
-)
 def test_levels_without_a_node_are_skipped_and_nothing_changes(
-  kind, rule, monkeypatch
+  pair, monkeypatch
 ):
-  name = "eagle" if kind == "eagle" else "draft"
-  own = tv_jax.load(
-    reading.BUNDLED / name, reading.BUNDLED / "target", draft_kind=kind
-  )
   shape = Adaptive((2, 3, 3, 2), most=3, policy=where_it_is_sure)
+  options = {"template": "chat", "max_new_tokens": 32, "trace": 32}
 
   def ask():
     engine.forget_programs()
-    return tv_jax.generate(
-      own,
-      ASKED,
-      template="chat",
-      tree=shape,
-      verifier=rule,
-      max_new_tokens=32,
-      trace=32,
-    )
+    return tv_jax.generate(pair, ASKED, tree=shape, **options)
 
   skipping = ask()
   monkeypatch.setattr(growers, "_goes_on", lambda worth: jnp.bool(True))
@@ -418,22 +326,5 @@ def test_levels_without_a_node_are_skipped_and_nothing_changes(
     deepest |= {*(there * shape.depth).max(axis=1).tolist()}
     for field in ("parent", "tokens", "p", "q", "drawn", "coins", "node"):
       np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
-    np.testing.assert_array_equal(one.stop[rule], other.stop[rule])
     np.testing.assert_array_equal(one.sure[there], other.sure[there])
   assert deepest == {0, 1, 2, 3, 4}
-
-
-def test_what_stops_early_drafts_no_more(pair):
-  asked = []
-
-  def one_and_no_more(laws, worth, most):
-    jax.debug.callback(lambda _: asked.append(1), worth)
-    return jnp.where(worth > 0.9, 0.5, 0)[:, None] * jnp.ones((1, most))
-
-  shape = Adaptive((1,) * 5, most=1, policy=one_and_no_more)
-  result = tv_jax.generate(
-    pair, ASKED[:1], template="chat", tree=shape, max_new_tokens=12
-  )
-  jax.effects_barrier()
-  # The children of the root, and of its child, which is to have none.
-  assert len(asked) == 2 * result.cycles

@@ -195,30 +195,12 @@ class TestPlanted:
     assert exact.drift(chosen, rows=16) > LARGE_DRIFT
 
 
-def test_the_verdict_names_what_is_wrong():
-  names = ("independent", "chain:2", "block", "top_k", "1", "1")
-  good = report.Row(names, 4.0, 0.3, 0)
-  fine = report.Drift(("chain:2", "independent"), 1e-6)
-  assert report.failures([good], [fine]) == []
-  for row, drift, words in [
-    (good._replace(p_value=1e-5), fine, "NOT THE TARGET'S LAW"),
-    (good._replace(cycles=2.9), fine, "shallower tree"),
-    (good._replace(faults=3), fine, "faults in 3 cycles"),
-    (good, fine._replace(largest=float("nan")), "NOT THOSE OF THE TEXT"),
-  ]:
-    (line,) = report.failures([row], [drift])
-    assert words in line
-  crowd = [good._replace(p_value=p) for p in np.linspace(0.1, 0.3, 40)]
-  assert "not uniform" in report.failures(crowd, [fine])[-1]
-
-
 @pytest.mark.parametrize(
   ("flag", "words"),
   quick.shorter(
     [
       ("--drafts=medusa", "draft 'medusa': not one of independent, eagle"),
       ("--temperatures=0", "--temperatures=0"),
-      ("--markdown=/nowhere/at/all.md", "no folder /nowhere/at"),
     ]
   ),
 )

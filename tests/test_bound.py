@@ -1,7 +1,5 @@
 """What any lossless rule can gain: exactly, and from above on recordings."""
 
-import re
-
 import numpy as np
 import pytest
 import scipy.optimize
@@ -180,28 +178,6 @@ class TestRecorded:
       gaps.append(chance @ families.bounds(1.0, 1.0) - best)
     assert min(gaps) < -1e-3
 
-  @pytest.mark.parametrize("proposal", recorded.SIBLINGS)
-  @pytest.mark.parametrize("k", [1, 3])
-  def test_shares_add_up_and_chances_are_those_of_the_drawing(
-    self, proposal, k
-  ):
-    """Shares: to a sum over all that can be drawn, exactly."""
-    how, values = recorded.SIBLINGS[proposal], np.array([3.0, -1.0, 0.5, 2.0])
-    for case in made("chain:1", 4, 9):
-      q = case.q[0]
-      tokens, chance = drafts.sibling_tuples(PROPOSALS[proposal], q, k)
-      exists = tokens != INVALID
-      own = np.where(exists, tokens, 0)
-      laws, q_at = np.tile(q, (len(own), 1)), np.where(exists, q[own], 0)
-      inverse = how.inverse(laws, q_at, own, exists)
-      for m in range(1, k + 1):
-        share = how.share(inverse[:, :m], exists[:, :m])
-        total = chance @ (share * values[own[:, :m]]).sum(axis=1)
-        assert total == pytest.approx(values @ (q > 0), abs=1e-9)
-      first = np.array([[(t < n) for t in range(-1, 4)] for n in range(5)])
-      inside = [chance @ row[tokens + 1].all(axis=1) for row in first]
-      np.testing.assert_allclose(how.inside(q[None], k)[0], inside, atol=0.02)
-
   @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -216,17 +192,6 @@ class TestRecorded:
     _, cycles = as_cycles(tree, DRAWN[0], *made(tree, 3, 1))
     with pytest.raises(ValueError, match=message):
       recorded.upper_bounds(replay.Cycles(**cycles.__dict__ | changes))
-
-  def test_a_share_is_a_ratio_of_means(self):
-    tree = tree_lib.kary(2, 1)
-    _, cycles = as_cycles(tree, DRAWN[0], *made(tree, 3, 1))
-    bounds = np.linspace(2, 3, len(cycles))
-    found = {"traversal": (bounds * 0.9).astype(np.float32)}
-    (row,) = replay.rows(cycles, found, {"traversal": "stop law"}, bounds)
-    assert row.share.mean == pytest.approx(90, rel=1e-6)
-    assert row.share.error < 1e-4  # they vary together
-    printed = certify.text(replay.table(cycles, [row], bounds))
-    assert re.search(r"at most .* 2\.5000 ± ", printed)
 
 
 def test_the_certificate_says_what_is_possible_if_asked(x64):

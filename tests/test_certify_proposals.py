@@ -5,8 +5,6 @@ import pytest
 
 from tests import faulty_proposals, quick
 from tv_jax import certify, tree
-from tv_jax.certify import proposal as proposal_lib
-from tv_jax.certify import siblings
 from tv_jax.proposals import PROPOSALS
 
 FEW = certify.Settings(cases=9)
@@ -62,30 +60,3 @@ def test_a_proposal_that_draws_wrongly_passes_no_exact_case(x64):
   assert "draw(key, q, 2)" in certify.spell_out(check.failure)
   sound = faulty_proposals.sound
   assert certify.check("traversal", sound, tree.kary(2, 1), FEW).lossless
-
-
-def test_families_are_all_ways_to_draw_them():
-  q = np.array([0.5, 0.25, 0.25, 0])
-  own = siblings.family(PROPOSALS["without_replacement"], q, 2)
-  assert own.table() == {
-    (0, 1): 0.25,
-    (0, 2): 0.25,
-    (1, 0): 0.25 * (0.5 / 0.75),
-    (1, 2): 0.25 * (0.25 / 0.75),
-    (2, 0): 0.25 * (0.5 / 0.75),
-    (2, 1): 0.25 * (0.25 / 0.75),
-  }
-
-
-def test_right_draws_are_far_from_an_alarm_and_wrong_ones_are_not():
-  rng = np.random.default_rng(0)
-  q = np.array([0.6, 0.3, 0.1])
-  own = siblings.family(PROPOSALS["with_replacement"], q, 2)
-  least = 1.0
-  for _ in range(200):
-    drawn = own.tokens[rng.choice(len(own.tokens), 2000, p=own.chance)]
-    looked, bound, _ = proposal_lib.judge(own, drawn)
-    least = min(least, looked * bound)
-  assert least > 1e-4
-  drawn = rng.choice(3, (4000, 2), p=[0.52, 0.34, 0.14])
-  assert proposal_lib.judge(own, drawn)[1] < 1e-15

@@ -67,14 +67,6 @@ def shifts(tree, rules, proposal, seeds=(0, 1, 2)):
   return np.abs(np.array(found))
 
 
-def test_a_small_vocabulary_stays_as_it_is():
-  q, p = random_laws(2, vocabulary=merging.KEPT)
-  tokens, *laws = merge(TREE, TOKENS, q, p)
-  assert tokens.tolist() == [INVALID, 5, INVALID, 7]
-  np.testing.assert_array_equal(laws[0], q)
-  np.testing.assert_array_equal(laws[1], p)
-
-
 def test_tokens_keep_their_laws_and_sums_are_kept():
   q, p = random_laws(2)
   tokens, *merged = merge(TREE, TOKENS, q, p)
@@ -84,24 +76,6 @@ def test_tokens_keep_their_laws_and_sums_are_kept():
     np.testing.assert_allclose(small.sum(axis=1), 1, rtol=1e-5)
     assert small[0, tokens[1]] == laws[0, 5]
     assert small[1, tokens[3]] == laws[1, 7]
-
-
-def test_sums_are_exact_at_an_edge_and_nearly_so_between():
-  q, p = random_laws(2)
-  _, small_q, small_p = merge(TREE, TOKENS, q, p)
-
-  def sums(q, p, ratio):
-    left = np.asarray(p, np.float64) - ratio * np.asarray(q, np.float64)
-    return np.maximum(left, 0).sum(axis=1)
-
-  for edge in merging.EDGES[12:40:5]:
-    np.testing.assert_allclose(
-      sums(small_q, small_p, edge), sums(q, p, edge), rtol=1e-4
-    )
-  between = float(np.sqrt(merging.EDGES[20] * merging.EDGES[21]))
-  off = sums(small_q, small_p, between) - sums(q, p, between)
-  assert (off < 1e-6).all()  # by convexity
-  assert (off > -WANTED).all()
 
 
 def test_rules_judge_alike_if_bins_are_of_a_ratio(monkeypatch):

@@ -3,17 +3,13 @@
 import csv
 import json
 import pathlib
-import shutil
 
-import numpy as np
 import pytest
 import sentencepiece
-from safetensors.numpy import load_file
 
 from configs import llama2_68m_7b, llama3_1b_8b, vicuna_eagle
 from tests import published, quick
 from tv_jax import models, runs
-from tv_jax.models import checkpoint
 from tv_jax.models import tokenizers as tokenizers_lib
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import report, store
@@ -161,24 +157,3 @@ def test_a_legacy_tokenizer_reads_as_its_own_library_does(files):
   for question in questions_lib.load_questions("minibench")[::10]:
     for text in (*question.turns, "Zürich, 12°\n\n  日本"):
       assert ours(text).input_ids == [1, *theirs.encode(text)]
-
-
-@pytest.mark.parity
-def test_what_is_published_as_bin_is_converted(files, tmp_path):
-  for same in files["vicuna"]:
-    folder = tmp_path / same.name
-    shutil.copytree(same, folder)
-    published.to_bin(folder)
-    made = tmp_path / f"{folder.name}-converted"
-    with pytest.raises(ValueError, match=f"checkpoint convert {folder} DST"):
-      models.storage.shards(folder, folder)
-    checkpoint.convert(folder, made)
-    assert {p.name for p in made.iterdir()} == {p.name for p in same.iterdir()}
-    for path in same.iterdir():
-      if path.suffix == ".safetensors":
-        theirs, ours = load_file(path), load_file(made / path.name)
-        assert theirs.keys() == ours.keys()
-        for name, value in theirs.items():
-          np.testing.assert_array_equal(ours[name], value)
-      elif not path.name.endswith(".index.json"):
-        assert (made / path.name).read_bytes() == path.read_bytes()

@@ -81,7 +81,6 @@ def test_builders():
     assert tree.parse(text) == own
     assert tree.temperatures(text) is None
   assert (len(tree.EAGLE_SPARSE), tree.EAGLE_SPARSE.max_depth) == (26, 5)
-  # Values 1, .8, .64, .512, .16, .13 below the root: the best five.
   own = tree.grown(6, acceptance=(0.8, 0.16, 0.03))
   assert own.parents == (-1, 0, 1, 2, 3, 4)
   own = tree.grown(6, acceptance=(0.5, 0.4, 0.05))
@@ -129,8 +128,6 @@ def test_a_topology_holds_the_tree_and_its_padding(t):
     ),
     (tree.from_paths, [[1]], r"\[1\] has no elder sibling \[0\]"),
     (tree.from_paths, [[0, 0]], "has no parent: add the path"),
-    (tree.from_paths, [[-1]], "ranks count"),
-    (tree.branching, [2, 0], "positive width"),
     (tree.grown, 1, "at least 2 nodes"),
     (lambda n: tree.chain(3).topology(nodes=n), 3, "4 nodes with up to 1 ch"),
   ],
@@ -144,14 +141,11 @@ def test_what_is_no_tree_is_refused(build, given, message):
   ("text", "words"),
   [
     ("kary:2", '"kary:2x5"'),
-    ("chain:0", "tree 'chain:0'"),
     ("adaptive:5", "5 nodes at depth 1, below 1 nodes of 4 children"),
     ("absent.json", r"absent\.json.*No such file"),
     ("bundled/trees/none.json", r"there are draft-.*\.25\.json"),
-    ("branching:5000", "5000 children of a node: 256"),
     ("kary:2x12", "8191 nodes: 4096"),
     ("kary:2x99999999999999999999", "levels: 256"),
-    ("grown:1000000", "1000000 nodes: 4096"),
     ("adaptive:1,9223372036854775807", "9223372036854775809 nodes: 4096"),
     ("chain:" + "9" * 5000, "tree 'chain:999"),
   ],
@@ -184,14 +178,13 @@ def test_parse_reads_files(tmp_path, content):
   [
     ("{}", "parents is missing"),
     ("3", "parents=3: give a list"),
-    ('{"parents": [-1, 3]}', "node 1 has parent 3"),
     ("[-1, true]", "parents=True: give an integer"),
     ("[[0], 1]", "paths=1: give a list"),
     ("[-1,", "mine.json"),
     (json.dumps([-1, *range(10**5)]), "100001 nodes: 4096 are the most"),
     (json.dumps([[0] * n for n in range(1, 400)]), "399 levels: 256"),
   ],
-  ids=range(8),
+  ids=range(7),
 )
 def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
   path = tmp_path / "mine.json"
@@ -207,23 +200,16 @@ def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
     ({}, None),
     ({"draft_temperature": 0.5, "temperature": 1}, (0.5, 1)),
     ({"draft_temperature": 0, "temperature": 1}, "draft_temperature=0: a dr"),
-    ({"draft_temperature": "1", "temperature": 1}, "draft_temperature='1'"),
     ({"draft_temperature": 1}, " temperature=None: give"),
   ],
 )
-@pytest.mark.parametrize("shaped", [False, True])
-def test_a_file_says_what_temperatures_it_was_tuned_at(
-  tmp_path, said, found, shaped
-):
+def test_a_file_says_what_temperatures_it_was_tuned_at(tmp_path, said, found):
   path = tmp_path / "own.json"
   content = {"parents": [-1, 0], "steps": [0.5], "chances": [[0.1], [0.9]]}
   path.write_text(json.dumps(content | said))
-  name = f"adaptive:1,1@{path}" if shaped else str(path)
-  if not isinstance(found, str):
-    assert tree.parse(name).max_depth == 1 + shaped
-    assert tree.temperatures(name) == found
-    return
-  # What is refused is refused where the tree is named.
-  with pytest.raises(ValueError, match=re.escape(found)) as refusal:
-    tree.parse(name)
-  assert "own.json" in str(refusal.value)
+  for name in (str(path), f"adaptive:1,1@{path}"):
+    if not isinstance(found, str):
+      assert tree.temperatures(name) == found
+    else:  # it is refused where the tree is named
+      with pytest.raises(ValueError, match=re.escape(found)):
+        tree.parse(name)

@@ -21,11 +21,9 @@ from tests.battery import (
   HIGH,
   IID,
   NAMES,
-  NODES,
   RULES,
   TREE_RULES,
   TREES,
-  WIDTH,
   WOR,
   Results,
   V,
@@ -33,7 +31,6 @@ from tests.battery import (
   as_lanes,
   assert_oracle_agrees,
   assert_same,
-  padded,
   poisoned,
   random_drafts,
   random_lanes,
@@ -50,9 +47,6 @@ from tv_jax.verifiers import (
 )
 
 every_rule = pytest.mark.parametrize("rule", RULES)
-loops = pytest.mark.parametrize(
-  "rule", [name for name in TREE_RULES if RULES[name].traced]
-)
 
 
 # The battery.
@@ -61,9 +55,7 @@ loops = pytest.mark.parametrize(
 @pytest.mark.parametrize(
   ("rule", "name"),
   [
-    pytest.param(
-      rule, name, marks=[pytest.mark.long] * (name in ("binary", "branching"))
-    )
+    pytest.param(rule, name, marks=[pytest.mark.long] * (name == "binary"))
     for rule, case in RULES.items()
     if case.method
     for name in case.trees
@@ -198,36 +190,6 @@ def test_rules_that_are_one_take_the_same_decisions(x64, rule, other, name):
     assert len(set(own.node.tolist())) > len(t) / 2
 
 
-@loops
-def test_a_new_tree_does_not_recompile_a_loop(x64, rule):
-  traces = []
-
-  @jax.jit
-  def decide(topology, tokens, q, p, eta):
-    traces.append(topology)
-    return VERIFIERS[rule].decide(topology, PROPOSALS[WOR], tokens, q, p, eta)
-
-  rng = np.random.default_rng(8)
-  for t in TREES.values():
-    lanes = random_lanes(rng, t, 1, [WOR])
-    eta = rng.random((1, len(t)))
-    expected = run(rule, t, lanes, eta)
-    decision = decide(
-      t.topology(nodes=NODES, width=WIDTH),
-      padded(lanes.tokens[0], NODES, INVALID),
-      padded(lanes.q[0], NODES, 1 / V),
-      padded(lanes.p[0], NODES, 1 / V),
-      padded(eta[0], NODES),
-    )
-    assert decision.node == expected.node[0]
-    accept = padded(expected.accept[0], NODES, NOT_OFFERED)
-    np.testing.assert_allclose(decision.accept, accept, atol=1e-15)
-    np.testing.assert_allclose(
-      decision.residual, expected.residual[0], atol=1e-15
-    )
-  assert len(traces) == 1
-
-
 # What the paper says and proves.
 
 A, B, C = range(3)
@@ -314,10 +276,8 @@ def test_traversal_is_not_always_longer_on_trees(x64):
   for rule in ("traversal", "traversal_loop", "token_level"):
     stop = run(rule, t, as_lanes(drafts), np.zeros((len(drafts), 4))).stop
     lengths[rule] = chances @ stop @ (t.depth + 1)
-    method = rule.removesuffix("_loop")
-    exact = oracle.expected_length(t.parents, WOR, language, method)
-    assert lengths[rule] == pytest.approx(float(exact), abs=1e-12)
   assert round(lengths["traversal"], 5) == 2.61397
+  assert lengths["traversal_loop"] == pytest.approx(lengths["traversal"])
   assert lengths["token_level"] == pytest.approx(2.615, abs=1e-12)
 
 
@@ -343,14 +303,12 @@ def checked(rule="traversal", proposal="top_k", **draft):
 @pytest.mark.parametrize(
   ("given", "message"),
   [
-    (a_draft(p=((0, 0), np.inf)), r"p\[0\] holds a NaN or an infinity"),
     (a_draft(p=((1, 2), -0.25)), r"p\[1\] holds -0.25"),
     (a_draft(p=((2, slice(None)), 0.2)), r"p\[2\] sums to 1.6, not to 1"),
     (a_draft(q=((1, 3), np.nan)), r"q\[1\] holds a NaN"),
     (a_draft(tokens=(4, V)), f"node 4 has token {V}"),
     (a_draft(tokens=(1, INVALID)), "node 3 has token . below node 1"),
     ({"tokens": np.zeros(5, np.int32)}, r"tokens are int32\[5\]"),
-    ({"q": np.ones((6, 7), "f4")}, r"q float32\[6, 7\]"),
     ({"rule": "greedy"}, r"verifier 'greedy': not one of .*token_level"),
     ({"proposal": "beam"}, "proposal 'beam': not one of without_"),
     ({"rule": "block"}, r"for chains only, .* Tree\(6"),
