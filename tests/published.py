@@ -11,7 +11,7 @@ import numpy as np
 import sentencepiece
 import tokenizers
 from safetensors.numpy import save_file
-from tokenizers import decoders, normalizers, pre_tokenizers, processors
+from tokenizers import decoders, pre_tokenizers, processors
 
 ENDS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>")
 # In the repositories' order; ids follow those of the merges.
@@ -22,10 +22,6 @@ SPECIAL = (
   "<|end_header_id|>",
   "<|eom_id|>",
   "<|eot_id|>",
-)
-SPLIT = (
-  r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-  r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 # Of the published one, what a conversation without tools and documents sees.
 CHAT = """{{- bos_token }}
@@ -52,13 +48,11 @@ def llama3_8b(directory, texts, **changes):
   first = numbers["<|begin_of_text|>"]
   raw = _config(
     attention_bias=False,
-    attention_dropout=0.0,
     bos_token_id=first,
     eos_token_id=ends,
     max_position_embeddings=131072,
     mlp_bias=False,
     num_key_value_heads=1,
-    pretraining_tp=1,
     rms_norm_eps=1e-5,
     rope_scaling={
       "factor": 8.0,
@@ -69,7 +63,6 @@ def llama3_8b(directory, texts, **changes):
     },
     rope_theta=500000.0,
     torch_dtype="bfloat16",
-    transformers_version="4.42.3",
     vocab_size=len(numbers),
   )
   _write(directory, raw | changes, _llama(raw | changes), shards=4)
@@ -94,89 +87,56 @@ def llama3_1b(directory, texts, **changes):
   _write(directory, raw | changes, _llama(raw | changes))
 
 
-def llama2_7b(directory, texts, **changes):
-  """As meta-llama/Llama-2-7b-hf: fast and legacy tokenizer, old rotations."""
+def _legacy(directory, texts, settings, generation=(), shards=1, extra=()):
+  """A converted checkpoint with a sentencepiece tokenizer."""
   directory.mkdir()
-  size = _sentencepiece(directory, texts)
-  _llama2_tokenizer(directory)
-  raw = _config(
-    _name_or_path="meta-llama/Llama-2-7b-hf",
-    max_position_embeddings=4096,
-    num_key_value_heads=2,
-    pretraining_tp=1,
-    rms_norm_eps=1e-5,
-    rope_scaling=None,
-    transformers_version="4.31.0.dev0",
-    vocab_size=size,
-  )
-  tensors = _llama(raw | changes)
-  for i in range(raw["num_hidden_layers"]):
-    name = f"model.layers.{i}.self_attn.rotary_emb.inv_freq"
-    tensors[name] = np.ones(4, np.float32)
-  _write(directory, raw | changes, tensors, shards=2)
-  _json(
-    directory / "generation_config.json",
-    bos_token_id=1,
-    do_sample=True,
-    eos_token_id=2,
-    pad_token_id=0,
-    temperature=0.6,
-    top_p=0.9,
-  )
+  raw = _config(vocab_size=_sentencepiece(directory, texts), **settings)
+  _write(directory, raw, _llama(raw) | dict(extra), shards)
+  ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+  _json(directory / "generation_config.json", **ends | dict(generation))
+
+
+def llama2_7b(directory, texts):
+  """As meta-llama/Llama-2-7b-hf, but for tokenizer.json: old rotations."""
+  settings = {
+    "max_position_embeddings": 4096,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-5,
+    "rope_scaling": None,
+  }
+  extra = {
+    f"model.layers.{i}.self_attn.rotary_emb.inv_freq": np.ones(4, np.float32)
+    for i in range(2)
+  }
+  own = {"do_sample": True, "temperature": 0.6, "top_p": 0.9}
+  _legacy(directory, texts, settings, own, 2, extra)
 
 
 def llama_68m(directory, texts, **changes):
   """As JackFram/llama-68m, converted: end tokens of its own, half the room."""
-  directory.mkdir()
-  size = _sentencepiece(directory, texts)
-  raw = _config(
-    bos_token_id=0,
-    max_position_embeddings=2048,
-    num_hidden_layers=1,
-    pad_token_id=1,
-    rms_norm_eps=1e-6,
-    torch_dtype="float32",
-    transformers_version="4.29.2",
-    vocab_size=size,
-  )
-  _write(directory, raw | changes, _llama(raw | changes))
-  _json(
-    directory / "generation_config.json",
-    bos_token_id=0,
-    eos_token_id=2,
-    pad_token_id=1,
-  )
+  settings = {
+    "bos_token_id": 0,
+    "num_hidden_layers": 1,
+    "pad_token_id": 1,
+    "rms_norm_eps": 1e-6,
+    "torch_dtype": "float32",
+  }
+  own = {"bos_token_id": 0, "pad_token_id": 1}
+  _legacy(directory, texts, settings | changes, own)
 
 
 def vicuna_7b(directory, texts, **changes):
-  """As lmsys/vicuna-7b-v1.3, converted: a legacy tokenizer alone."""
-  directory.mkdir()
-  size = _sentencepiece(directory, texts)
-  raw = _config(
-    _name_or_path="vicuna-7b-v1.3",
-    max_position_embeddings=2048,
-    pad_token_id=0,
-    rms_norm_eps=1e-6,
-    transformers_version="4.28.1",
-    vocab_size=size,
-  )
-  _write(directory, raw | changes, _llama(raw | changes), shards=2)
-  _json(
-    directory / "generation_config.json",
-    _from_model_config=True,
-    bos_token_id=1,
-    eos_token_id=2,
-    pad_token_id=0,
-  )
+  """As lmsys/vicuna-7b-v1.3, converted."""
+  settings = {"pad_token_id": 0, "rms_norm_eps": 1e-6}
+  own = {"_from_model_config": True}
+  _legacy(directory, texts, settings | changes, own, shards=2)
 
 
 def eagle_vicuna(directory, target, **changes):
   """As yuhuili/EAGLE-Vicuna-7B-v1.3, converted: no word of its bias."""
   directory.mkdir()
   raw = json.loads((target / "config.json").read_text())
-  raw |= {"num_hidden_layers": 1, "transformers_version": "4.28.1"}
-  del raw["_name_or_path"]
-  raw |= changes
+  raw |= {"num_hidden_layers": 1} | changes
   E = raw["hidden_size"]
   tensors = {
     name.removeprefix("model."): value
@@ -189,26 +149,6 @@ def eagle_vicuna(directory, target, **changes):
   _write(directory, raw, tensors)
 
 
-def to_bin(directory):
-  """Turns safetensors into the PyTorch files that were published."""
-  import torch
-  from safetensors.torch import load_file
-
-  for path in directory.glob("model*.safetensors"):
-    name = f"pytorch_{path.stem}.bin"
-    torch.save(load_file(path), directory / name)
-    path.unlink()
-  index = directory / "model.safetensors.index.json"
-  if index.exists():
-    raw = json.loads(index.read_text())
-    raw["weight_map"] = {
-      name: f"pytorch_{file}".replace(".safetensors", ".bin")
-      for name, file in raw["weight_map"].items()
-    }
-    (directory / "pytorch_model.bin.index.json").write_text(json.dumps(raw))
-    index.unlink()
-
-
 def _config(**settings):
   """What all of the configurations hold, and `settings`."""
   return {
@@ -217,14 +157,12 @@ def _config(**settings):
     "eos_token_id": 2,
     "hidden_act": "silu",
     "hidden_size": 16,
-    "initializer_range": 0.02,
     "intermediate_size": 24,
     "model_type": "llama",
     "num_attention_heads": 2,
     "num_hidden_layers": 2,
     "tie_word_embeddings": False,
     "torch_dtype": "float16",
-    "use_cache": True,
   } | settings
 
 
@@ -284,14 +222,9 @@ def _json(path, **values):
 
 
 def _llama3_tokenizer(directory, texts) -> dict[str, int]:
-  """Bytes and a regular expression; special tokens after all others."""
+  """Bytes; special tokens after all others."""
   model = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=True))
-  model.pre_tokenizer = pre_tokenizers.Sequence(
-    [
-      pre_tokenizers.Split(tokenizers.Regex(SPLIT), "isolated"),
-      pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ]
-  )
+  model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
   model.decoder = decoders.ByteLevel()
   trainer = tokenizers.trainers.BpeTrainer(
     vocab_size=1500,
@@ -318,16 +251,8 @@ def _llama3_tokenizer(directory, texts) -> dict[str, int]:
     },
     bos_token=first,
     chat_template=CHAT,
-    clean_up_tokenization_spaces=True,
     eos_token="<|eot_id|>",
-    model_input_names=["input_ids", "attention_mask"],
-    model_max_length=131072,
     tokenizer_class="PreTrainedTokenizerFast",
-  )
-  _json(
-    directory / "special_tokens_map.json",
-    bos_token=_token(first),
-    eos_token=_token("<|eot_id|>"),
   )
   return numbers
 
@@ -345,7 +270,6 @@ def _sentencepiece(directory, texts) -> int:
     split_digits=True,
     normalization_rule_name="identity",
     remove_extra_whitespaces=False,
-    allow_whitespace_only_pieces=True,
     max_sentence_length=1 << 16,
     pad_id=-1,
     minloglevel=2,
@@ -357,55 +281,12 @@ def _sentencepiece(directory, texts) -> int:
     add_bos_token=True,
     add_eos_token=False,
     bos_token=marked | _token("<s>"),
-    clean_up_tokenization_spaces=False,
     eos_token=marked | _token("</s>"),
-    model_max_length=2048,
-    pad_token=None,
-    sp_model_kwargs={},
     tokenizer_class="LlamaTokenizer",
     unk_token=marked | _token("<unk>"),
   )
-  _json(
-    directory / "special_tokens_map.json",
-    bos_token=_token("<s>"),
-    eos_token=_token("</s>"),
-    unk_token=_token("<unk>"),
-  )
   model = sentencepiece.SentencePieceProcessor(model_proto=out.getvalue())
   return model.get_piece_size()
-
-
-def _llama2_tokenizer(directory):
-  """tokenizer.json: the same merges, spaces as a piece, bytes as a last way."""
-  from transformers.convert_slow_tokenizer import SentencePieceExtractor
-
-  path = str(directory / "tokenizer.model")
-  found = SentencePieceExtractor(path).extract(tokenizers.models.BPE)
-  model = tokenizers.Tokenizer(
-    tokenizers.models.BPE(
-      found["vocab"],
-      found["merges"],
-      unk_token="<unk>",
-      fuse_unk=True,
-      byte_fallback=True,
-    )
-  )
-  model.add_special_tokens(["<unk>", "<s>", "</s>"])
-  model.normalizer = normalizers.Sequence(
-    [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-  )
-  model.decoder = decoders.Sequence(
-    [
-      decoders.Replace("▁", " "),
-      decoders.ByteFallback(),
-      decoders.Fuse(),
-      decoders.Strip(" ", 1, 0),
-    ]
-  )
-  model.post_processor = processors.TemplateProcessing(
-    single="<s> $A", special_tokens=[("<s>", 1)]
-  )
-  model.save(str(directory / "tokenizer.json"))
 
 
 def _token(content, **more):

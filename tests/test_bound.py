@@ -1,7 +1,5 @@
 """What any lossless rule can gain: exactly, and from above on recordings."""
 
-import re
-
 import numpy as np
 import pytest
 import scipy.optimize
@@ -14,7 +12,6 @@ from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import bound as recorded
 from tv_jax.verifiers import VERIFIERS
 
-LOPSIDED = tree_lib.from_parents([-1, 0, 0, 1, 1])
 RAGGED = tree_lib.from_parents([-1, 0, 0, 1, 1, 2, 3])
 DRAWN = ["without_replacement", "with_replacement"]
 
@@ -56,11 +53,12 @@ def longest(tree, proposal, case):
 class TestLongest:
   """The linear programme."""
 
-  @pytest.mark.parametrize("proposal", quick.shorter(DRAWN))
-  def test_of_chains_is_block_verification(self, proposal, x64):
-    for case in made("chain:3", 3, 18):
+  @pytest.mark.parametrize("proposal", [DRAWN[0], "top_k"])
+  def test_theorem_2(self, proposal, x64):
+    """On chains no lossless rule gains more than these."""
+    for case in made("chain:3", 3, 9):
       best = longest("chain:3", proposal, case)
-      for rule in ("block", "traversal"):
+      for rule in ("block", "traversal", "traversal_loop"):
         own = length(rule, "chain:3", proposal, case)
         assert own == pytest.approx(best, abs=1e-9)
 
@@ -80,16 +78,10 @@ class TestLongest:
   @pytest.mark.parametrize("proposal", DRAWN)
   def test_is_that_of_all_rules_with_all_bonus_laws(self, proposal):
     """Written out: each draft's node and bonus token, and the output's law."""
-    for tree in (tree_lib.kary(3, 1), tree_lib.kary(2, 2)):
+    for tree in map(tree_lib.parse, ("chain:2", "kary:3x1", "kary:2x2")):
       for case in [*made(tree, 3, 2), *alike(tree, 3, 3)]:
         own = written_out(tree, proposal, case)
         assert own == pytest.approx(longest(tree, proposal, case), abs=1e-7)
-
-  def test_of_trees_that_take_shape(self, x64):
-    for case in alike("adaptive:2,2", 3, 2):
-      best = longest("adaptive:2,2", "without_replacement", case)
-      wide = longest("branching:2,2", "without_replacement", case)
-      assert 1 < best <= wide + 1e-9
 
 
 def written_out(tree, proposal, case):
@@ -149,7 +141,6 @@ class TestRecorded:
       ("chain:3", 3, 1e-6),
       ("kary:2x2", 4, 0.01),
       ("branching:3,1", 3, 0.02),
-      (LOPSIDED, 4, 0.08),
       (RAGGED, 3, 0.1),
     ],
     ids=str,
@@ -187,50 +178,14 @@ class TestRecorded:
       gaps.append(chance @ families.bounds(1.0, 1.0) - best)
     assert min(gaps) < -1e-3
 
-  @pytest.mark.parametrize("proposal", recorded.SIBLINGS)
-  @pytest.mark.parametrize("k", [1, 2, 3])
-  def test_shares_add_up_and_chances_are_those_of_the_drawing(
-    self, proposal, k
-  ):
-    """Shares: to a sum over all that can be drawn, exactly."""
-    how, values = recorded.SIBLINGS[proposal], np.array([3.0, -1.0, 0.5, 2.0])
-    for case in made("chain:1", 4, 9):
-      q = case.q[0]
-      tokens, chance = drafts.sibling_tuples(PROPOSALS[proposal], q, k)
-      exists = tokens != INVALID
-      own = np.where(exists, tokens, 0)
-      laws, q_at = np.tile(q, (len(own), 1)), np.where(exists, q[own], 0)
-      inverse = how.inverse(laws, q_at, own, exists)
-      for m in range(1, k + 1):
-        share = how.share(inverse[:, :m], exists[:, :m])
-        total = chance @ (share * values[own[:, :m]]).sum(axis=1)
-        assert total == pytest.approx(values @ (q > 0), abs=1e-9)
-      first = np.array([[(t < n) for t in range(-1, 4)] for n in range(5)])
-      inside = [chance @ row[tokens + 1].all(axis=1) for row in first]
-      np.testing.assert_allclose(how.inside(q[None], k)[0], inside, atol=0.02)
-
-  def test_each_half_is_judged_by_the_other(self, monkeypatch):
-    """Scales of which the first is best for even items, if it could choose."""
-    tree = tree_lib.kary(2, 1)
-    (case,) = alike(tree, 3, 1)
-    _, cycles = as_cycles(tree, DRAWN[0], case)
-    even = np.arange(len(cycles)) % 2 == 0
-    values = [np.where(even, 1, 9), np.where(even, 5, 5), np.where(even, 9, 1)]
-    monkeypatch.setattr(recorded, "_SCALES", ((0.0, 0), (1.0, 0), (2.0, 0)))
-    monkeypatch.setattr(
-      recorded.Families, "bounds", lambda self, one, _: values[int(one)]
-    )
-    assert (recorded.upper_bounds(cycles) == 9).all()
-
   @pytest.mark.parametrize(
     ("changes", "message"),
     [
       ({"proposal": PROPOSALS["top_k"]}, "token_level"),
-      ({"proposal": PROPOSALS["sample_then_top"]}, "drawn by sample_then_top"),
       ({"tree": tree_lib.parse("adaptive:2,2")}, "known beforehand"),
       ({"p": np.zeros((1, 1, 5000))}, "5000 tokens"),
     ],
-    ids=["top_k", "another", "adaptive", "large"],
+    ids=["top_k", "adaptive", "large"],
   )
   def test_where_none_is_known_a_line_says_so(self, changes, message):
     tree = tree_lib.kary(2, 1)
@@ -238,23 +193,10 @@ class TestRecorded:
     with pytest.raises(ValueError, match=message):
       recorded.upper_bounds(replay.Cycles(**cycles.__dict__ | changes))
 
-  def test_a_share_is_a_ratio_of_means(self):
-    tree = tree_lib.kary(2, 1)
-    _, cycles = as_cycles(tree, DRAWN[0], *made(tree, 3, 1))
-    bounds = np.linspace(2, 3, len(cycles))
-    found = {"traversal": (bounds * 0.9).astype(np.float32)}
-    (row,) = replay.rows(cycles, found, {"traversal": "stop law"}, bounds)
-    assert row.share.mean == pytest.approx(90, rel=1e-6)
-    assert row.share.error < 1e-4  # they vary together
-    printed = certify.text(replay.table(cycles, [row], bounds))
-    assert re.search(r"at most .* 2\.5000 ± ", printed)
 
-
-@pytest.mark.parametrize("asked", [True, False])
-def test_the_certificate_says_what_is_possible_if_asked(asked, x64):
-  own = certify.Settings(cases=3, bound=asked)
+def test_the_certificate_says_what_is_possible_if_asked(x64):
+  own = certify.Settings(cases=3, bound=True)
   check = certify.check("traversal", DRAWN[0], "chain:2", own)
   table = certify.text(certify.table([("a", "b", "c", check)]))
-  assert ("of what is possible" in table) == asked
-  if asked:
-    assert check.possible == pytest.approx(check.expected, abs=1e-9)
+  assert "of what is possible" in table
+  assert check.possible == pytest.approx(check.expected, abs=1e-9)

@@ -1,14 +1,10 @@
 """The certificate of proposals passes what agrees and catches what does not."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
 
 from tests import faulty_proposals, quick
 from tv_jax import certify, tree
-from tv_jax.certify import proposal as proposal_lib
-from tv_jax.certify import siblings
 from tv_jax.proposals import PROPOSALS
 
 FEW = certify.Settings(cases=9)
@@ -64,57 +60,3 @@ def test_a_proposal_that_draws_wrongly_passes_no_exact_case(x64):
   assert "draw(key, q, 2)" in certify.spell_out(check.failure)
   sound = faulty_proposals.sound
   assert certify.check("traversal", sound, tree.kary(2, 1), FEW).lossless
-
-
-def test_a_large_vocabulary_hides_nothing(x64):
-  wrong = faulty_proposals.sorted_by_id
-  own = FEW._replace(cases=1, vocabulary=100)
-  assert not certify.check_proposal(wrong, own).sound
-
-
-def test_families_are_all_ways_to_draw_them():
-  q = np.array([0.5, 0.25, 0.25, 0])
-  own = siblings.family(PROPOSALS["without_replacement"], q, 2)
-  assert own.table() == {
-    (0, 1): 0.25,
-    (0, 2): 0.25,
-    (1, 0): 0.25 * (0.5 / 0.75),
-    (1, 2): 0.25 * (0.25 / 0.75),
-    (2, 0): 0.25 * (0.5 / 0.75),
-    (2, 1): 0.25 * (0.25 / 0.75),
-  }
-
-
-class TestTheBound:
-  """Chernoff's, on the chance of draws that are as far off."""
-
-  def test_is_above_the_binomial_tails(self):
-    n = 500
-    for p in (1e-5, 0.01, 0.3, 0.5, 0.97, 1.0):
-      x = np.arange(n + 1)
-      tails = 2 * np.minimum(
-        stats.binom.cdf(x, n, p), stats.binom.sf(x - 1, n, p)
-      )
-      bound = 2 * np.exp(-n * proposal_lib.divergence(x / n, np.full(n + 1, p)))
-      assert (bound >= np.minimum(tails, 1) * (1 - 1e-9)).all()
-
-  def test_right_draws_are_far_from_an_alarm_and_wrong_ones_are_not(self):
-    rng = np.random.default_rng(0)
-    q = np.array([0.6, 0.3, 0.1])
-    own = siblings.family(PROPOSALS["with_replacement"], q, 2)
-    least = 1.0
-    for _ in range(200):
-      drawn = own.tokens[rng.choice(len(own.tokens), 2000, p=own.chance)]
-      looked, bound, _ = proposal_lib.judge(own, drawn)
-      assert looked == 3 + 9
-      least = min(least, looked * bound)
-    assert least > 1e-4
-    drawn = rng.choice(3, (4000, 2), p=[0.52, 0.34, 0.14])
-    _, bound, told = proposal_lib.judge(own, drawn)
-    assert bound < 1e-15
-    assert "gave (a)" in told or "gave (a, a)" in told
-
-
-def test_a_rule_with_a_shape_of_its_own_is_no_proposal():
-  with pytest.raises(ValueError, match="give a name, module:name, or a Prop"):
-    certify.check("traversal", jnp.zeros, "chain:1", FEW)

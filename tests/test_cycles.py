@@ -77,17 +77,12 @@ def test_what_is_saved_is_read_and_a_failed_write_changes_nothing(tmp_path):
   with pytest.raises(TypeError):
     replay.save(path, own)
   assert path.read_bytes() == before
-  assert [file.name for file in tmp_path.iterdir()] == ["a.npz"]
 
 
 def changed(name, place, value):
   array = arrays()[name].copy()
   array[place] = value
   return {name: array}
-
-
-def expected(length):
-  return {"panel": np.array(["a"]), "expected": np.array([[1, length, 1.0]])}
 
 
 def refused(path, message):
@@ -101,64 +96,34 @@ def refused(path, message):
   [
     ({"q": None, "parents": None}, "parents is missing; q is missing"),
     ({"parents": np.array([-1, 0, 5, 1])}, "node 2 has parent 5"),
-    ({"parents": np.array(TREE.parents, float)}, "parents is float64.4.: give"),
-    ({"parents": np.array(-1)}, r"parents is int64\[\]: give integers \[any\]"),
     ({"parents": np.zeros((3, 4, 2), int)}, "it needs widths and most"),
+    (
+      {
+        "parents": np.array([[-1, 0, 0, 1], [-1, 0, 0, 3], [-1, 0, 0, 1]]),
+        "widths": np.array([2, 1]),
+        "most": np.array(2),
+      },
+      "node 3: parent 3",
+    ),
     ({"proposal": "beam"}, "proposal 'beam': not one of"),
-    ({"proposal": 3}, r"proposal is int64\[\]: give texts \[\]"),
     ({"proposal": "a\33[2J:b"}, r"proposal='a\\x1b\[2J:b': give a name"),
-    ({"panel": np.array(["\33[2J"])}, r"panel='\\x1b\[2J': give a name"),
     ({"tokens": np.zeros((3, 5), int)}, r"tokens is int64\[3, 5\]: give integ"),
     ({"tokens": np.zeros((0, 4), int)}, "holds no cycle"),
-    ({"tokens": np.full((3, 4), 2**64 - 1, np.uint64)}, "tokens holds 1844"),
-    ({"tokens": np.array([None] * 3)}, "allow_pickle"),
-    (changed("tokens", (1, 1), V), "cycle 1, node 1: token 5; tokens are 0"),
     (changed("tokens", (1, 1), INVALID), "cycle 1, node 3: a token below"),
     (changed("tokens", (2, 2), 1), "cycle 2, node 2: token 1 is an elder"),
-    (
-      {"q": np.zeros((3, 3, V))},
-      r"q is float64\[3, 3, 5\]: give floats \[3, 4",
-    ),
-    ({"p": np.zeros((3, 4, V), int)}, r"p is int64\[3, 4, 5\]: give floats"),
     ({"p": np.full((3, 4, 2), 0.5)}, "q has 5 tokens, and p 2"),
-    ({"q": np.ones((3, 4, 0)), "p": np.ones((3, 4, 0))}, "q has 0 tokens"),
-    ({"p": np.zeros((3, 4, V))}, "cycle 0: p after node 0 is no law"),
     (changed("q", (1, 1, 2), np.nan), "cycle 1: q after node 1 is no law"),
-    (changed("q", (2, 0, 1), -0.1), "cycle 2: q after node 0 is no law"),
-    ({"q": np.full((3, 4, V), 1e308)}, "cycle 0: q after node 0 is no law"),
-    ({"item": np.zeros(2, int)}, r"item is int64\[2\]: give integers \[3\]"),
-    ({"accepted": np.array([1, np.nan, 1])}, r"accepted holds nan, at \[1\]"),
-    ({"accepted": np.array([1, 1, 1e308])}, r"accepted holds 1e\+308, at"),
     ({"accepted": np.array([1, 4, 1])}, "accepted holds 4, at .* 1 to 3"),
     ({"panel": np.array(["block"])}, "expected is missing"),
-    (expected(np.inf), r"expected holds inf, at \[0, 1\]: give finite"),
-    (expected(0), r"expected holds 0, at \[0, 1\]: a cycle of this tree"),
     (
-      {"panel": np.array(["a", "a"]), "expected": np.ones((2, 3))},
-      "panel is .*: give each rule once",
+      {"panel": np.array(["a"]), "expected": np.array([[1, 0, 1.0]])},
+      r"expected holds 0, at \[0, 1\]: a cycle of this tree",
     ),
-    ({"temperature": np.array(-1.0)}, "temperature=-1.0: give 0 or a positive"),
-    ({"meta": "[1]"}, "meta is no JSON object"),
-    ({"meta": "[" * 100_000}, "meta is no JSON object"),
   ],
   ids=str,
 )
 def test_a_bad_file_is_refused(tmp_path, changes, message):
   refused(write(tmp_path / "a.npz", **changes), message)
-
-
-@pytest.mark.parametrize(
-  "changes",
-  [
-    # What cannot be drawn needs no laws.
-    changed("q", (1, 1), np.nan)
-    | changed("tokens", (1, slice(1, 4, 2)), INVALID),
-    # Twins may be drawn with replacement.
-    changed("tokens", (2, 2), 1) | {"proposal": "with_replacement"},
-  ],
-)
-def test_an_odd_file_is_read(tmp_path, changes):
-  assert len(replay.load(write(tmp_path / "a.npz", **changes))) == 3
 
 
 def cut(share):
@@ -171,7 +136,7 @@ def flipped(whole):
   return whole
 
 
-@pytest.mark.parametrize("spoil", [cut(0), cut(0.01), cut(0.99), flipped])
+@pytest.mark.parametrize("spoil", [cut(0), cut(0.99), flipped])
 def test_a_damaged_file_is_refused(tmp_path, spoil):
   path = write(tmp_path / "a.npz")
   path.write_bytes(spoil(bytearray(path.read_bytes())))
@@ -190,39 +155,17 @@ def member(shape, descr="<f4", data=b""):
 @pytest.mark.parametrize(
   ("data", "message"),
   [
-    (b"", "'q' cannot be read"),
     (b"not an array", "'q' cannot be read .the magic string is not correct"),
-    (b"\x93NUMPY\7\0", r"'q' cannot be read .it has version \(7, 0\)"),
     (member((10**18, 10**18)), "its header says .* and 0 bytes"),
     (member((-1, -4), data=b"0" * 16), r"its header says \[-1, -4\]"),
     (member((10**15,), "<U0"), "its header says .* of <U0"),
-    (member((3, 4, 5), data=b"0" * 16), "its header says .* 16 bytes"),
-    (None, "q is missing"),  # a member without its ending
   ],
 )
 def test_a_member_that_is_no_array(tmp_path, data, message):
   path = write(tmp_path / "a.npz", q=None)
   with zipfile.ZipFile(path, "a") as file:
-    file.writestr("q" if data is None else "q.npy", data or b"")
+    file.writestr("q.npy", data)
   refused(path, message)
-
-
-@pytest.mark.parametrize(
-  ("field", "value", "message"),
-  [("flags", 1, "password"), ("method", 99, "compression"), ("sum", 7, "CRC")],
-)
-def test_a_member_that_is_encrypted_or_damaged(tmp_path, field, value, message):
-  path = write(tmp_path / "a.npz")
-  data = bytearray(path.read_bytes())
-  with zipfile.ZipFile(path) as file:
-    # An entry begins with PK\1\2; its name is 46 bytes on.
-    entry = data.index(b"q.npy", file.start_dir) - 46
-    begin = file.getinfo("q.npy").header_offset
-  # The directory has each field two bytes after where a member's own head has.
-  place = {"flags": 6, "method": 8, "sum": 14}[field]
-  data[begin + place] = data[entry + place + 2] = value
-  path.write_bytes(data)
-  refused(path, f"'q' cannot be read .*{message}")
 
 
 def test_what_would_not_fit_is_not_read(tmp_path, monkeypatch):
@@ -245,6 +188,3 @@ def test_what_is_no_file_is_refused(tmp_path):
   refused(tmp_path / "a.txt", r"a\.txt: no \.npz file")
   np.save(tmp_path / "a.npy", np.zeros(3))
   refused(tmp_path / "a.npy", "a single array")
-  for kind in ("pipe", "device"):
-    bad.place(tmp_path / kind, kind)
-    refused(tmp_path / kind, "cannot be read .it is a pipe")

@@ -6,38 +6,25 @@ keep their promises, is certified in tests/test_certify_proposals.py.
 
 import dataclasses
 import functools
-import pickle
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import tv_jax
 from tests import quick
-from tv_jax import certify, proposals, replay
+from tv_jax import certify, proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, exact
-from tv_jax.edge import reading
 from tv_jax.proposals import (
   INVALID,
-  PROPOSALS,
   WITHOUT_REPLACEMENT,
   gated,
 )
 from tv_jax.verifiers import VERIFIERS
 
 FEW = certify.Settings(cases=9)
-SURE, UNSURE = np.array([0.1, 0.2, 0.7, 0.0]), np.array([0.3, 0.2, 0.4, 0.1])
-# Every awkward feature: zeros, ties, one token left, near-deterministic.
-LAWS = {
-  "unsorted": [0.1, 0.25, 0.15, 0.5],
-  "a zero": [0.5, 0.0, 0.3, 0.2],
-  "two zeros": [0.0, 0.75, 0.0, 0.25],
-  "one-hot": [0.0, 0.0, 1.0, 0.0],
-  "tie on top": [0.2, 0.4, 0.4, 0.0],
-  "sharp": [1 - 2e-6, 1e-6, 1e-6, 0.0],
-}
+SURE = np.array([0.1, 0.2, 0.7, 0.0])
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4))
@@ -51,35 +38,15 @@ def draws(name, q, k, n=500):
   return np.asarray(jitted_draws(proposals.resolve(name), key, law, k, n))
 
 
-def sibling_tuples(proposal, q, k):
-  """{tuple: chance} of all that `following` can draw; INVALID where nothing."""
-  law: dict[tuple, float] = {(): 1.0}
-  for _ in range(k):
-    longer = {}
-    for drawn, chance in law.items():
-      step = proposal.following(q, drawn, k)
-      for token in np.flatnonzero(step):
-        longer[*drawn, int(token)] = chance * step[token]
-      if not step.any():
-        longer[*drawn, INVALID] = chance
-    law = longer
-  return law
-
-
 @pytest.mark.parametrize(
   ("name", "drawn", "law"),
   [
-    ("without_replacement", (), [0.1, 0.4, 0.2, 0.3]),
     ("without_replacement", (1,), [0.1 / 0.6, 0, 0.2 / 0.6, 0.3 / 0.6]),
     ("with_replacement", (1, 1), [0.1, 0.4, 0.2, 0.3]),
-    ("top_k", (), [0, 1, 0, 0]),
-    ("top_k", (1,), [0, 0, 0, 1]),
     ("top_k", (1, 3), [0, 0, 1, 0]),
     # Three siblings: the first off the two likeliest, then these.
     ("sample_then_top", (), [0.1 / 0.3, 0, 0.2 / 0.3, 0]),
-    ("sample_then_top", (0,), [0, 1, 0, 0]),
     ("sample_then_top", (0, 1), [0, 0, 0, 1]),
-    ("gated:0.5", (), [0.1, 0.4, 0.2, 0.3]),
     ("gated:0.39", (), [0, 1, 0, 0]),
     ("gated:0.39", (1,), [0.1 / 0.6, 0, 0.2 / 0.6, 0.3 / 0.6]),
   ],
@@ -90,71 +57,25 @@ def test_following_is_the_table_of_the_design(name, drawn, law):
   np.testing.assert_allclose(found, law)
 
 
-@pytest.mark.parametrize("name", [*PROPOSALS, "gated:0.45"])
-@pytest.mark.parametrize("law", LAWS)
-def test_draw_follows_the_product_of_following(name, law):
-  n, k, q = 40_000, 3, np.asarray(LAWS[law])
-  drawn = draws(name, q, k, n)
-  assert drawn.dtype == np.int32
-  tuples = sibling_tuples(proposals.resolve(name), q, k)
-  seen, counts = np.unique(drawn, axis=0, return_counts=True)
-  counts = dict(zip(map(tuple, seen.tolist()), counts.tolist(), strict=True))
-  assert set(counts) <= set(tuples)
-  for own, chance in tuples.items():
-    sigma = np.sqrt(n * chance * (1 - chance))
-    # A rare tuple's count is not normal: five more are never five sigma.
-    assert abs(counts.get(own, 0) - n * chance) <= 5 * max(sigma, 1), own
-  # One sibling is drawn in another way than several.
-  one = draws(name, q, 1, n)
-  alone = sibling_tuples(proposals.resolve(name), q, 1)
-  for (own,), chance in alone.items():
-    sigma = np.sqrt(n * chance * (1 - chance))
-    assert abs((one == own).sum() - n * chance) <= 5 * max(sigma, 1)
-
-
 @pytest.mark.parametrize(
   ("name", "q", "drawn"),
   [
     # More siblings than tokens, and than the vocabulary has.
     ("top_k", [0, 0.75, 0, 0.25], [1, 3, *[INVALID] * 5]),
-    ("with_replacement", [0, 0, 1, 0], [2] * 6),
     ("without_replacement", [0, 0, 1, 0], [2, *[INVALID] * 5]),
-    ("without_replacement", [0, 0, 0, 0], [INVALID]),
-    ("gated:0.7", [0, 0, 1, 0], [2, *[INVALID] * 5]),
-    ("sample_then_top", [0, 0.75, 0, 0.25], [INVALID, 1, 3]),
     ("sample_then_top", [0, 0.75, 0, 0.25], [INVALID, 1, 3, INVALID, INVALID]),
     # The last top token is absent, and must leave the last token of the
     # vocabulary (index -1) alone.
     ("sample_then_top", [0.2, 0, 0, 0.8], [INVALID, 3, 0, INVALID]),
     # Ties go to the lowest id.
     ("top_k", [0.2, 0.4, 0.4, 0.0], [1, 2, 0]),
-    ("sample_then_top", [0.2, 0.4, 0.4, 0.0], [0, 1, 2]),
-    ("top_k", [0.25] * 4, [0, 1, 2, 3]),
   ],
 )
 def test_draws_that_leave_nothing_to_chance(name, q, drawn):
   np.testing.assert_array_equal(draws(name, q, len(drawn), 9), [drawn] * 9)
 
 
-@pytest.mark.parametrize("name", ["without_replacement", "sample_then_top"])
-def test_laws_keep_small_numbers_when_one_token_has_most_of_the_mass(name):
-  # In float32 1 - q(t) would be 0 here; the law after t is still exact.
-  q = np.array([1.0, 3e-9, 1e-9], np.float32)
-  drawn = np.array([0, 1] if name == "without_replacement" else [1, 0])
-  scale, at = PROPOSALS[name].laws(
-    jnp.asarray(q[drawn]), jnp.float32(1e-9), jnp.array([True, True])
-  )
-  tail = 0 if name == "sample_then_top" else 1
-  np.testing.assert_allclose(scale[tail] * q[2], 0.25, rtol=1e-6, atol=0)
-  np.testing.assert_allclose(at[tail, tail], 0.75, rtol=1e-6, atol=0)
-
-
 # The gated proposal: the likeliest token first where the draft is sure.
-
-
-def test_where_the_gate_is_shut_siblings_are_those_without_replacement():
-  own = draws("gated:0.7", UNSURE, 3)
-  np.testing.assert_array_equal(own, draws("without_replacement", UNSURE, 3))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -172,55 +93,26 @@ def test_a_gate_is_named_with_its_number():
   assert own is gated(0.7)
   assert own.name == "gated:0.7"
   assert proposals.resolve("gated:0.70") is own
-  assert proposals.resolve(own) == own
-  assert len({own, proposals.resolve(own), gated(0.6)}) == 2
-  assert pickle.loads(pickle.dumps(own)).name == own.name
   # Files hold the name alone.
-  for tau in (0.1234567, 0.12345671, 1e-5, 1 / 3, 1, np.nextafter(0.7, 1)):
+  for tau in (0.12345671, 1e-5, 1 / 3, 1, np.nextafter(0.7, 1)):
     assert proposals.resolve(gated(tau).name) == gated(tau)
-  assert len({gated(tau).name for tau in (0.1234567, 0.12345671)}) == 2
-  assert proposals.resolve("gated:1e-3") is gated(0.001)
-
-
-@pytest.mark.parametrize(
-  "tau", ["0", "1.5", "nan", "inf", "-1", "x", "", "1e400"]
-)
-def test_what_is_no_gate_is_refused(tau):
-  with pytest.raises(ValueError, match=f"'gated:{tau}': give a number above 0"):
-    proposals.resolve(f"gated:{tau}")
-
-
-def test_gates_are_refused_where_no_number_is_given():
-  for tau in (None, np.nan, 10**400, True):
-    with pytest.raises(ValueError, match="give a number above 0"):
-      gated(tau)
-  with pytest.raises(ValueError, match=r"not one of .*, gated:0.7, nor module"):
-    proposals.resolve("gated")
+  for tau in ("0", "1.5", "nan", "x"):
+    refusal = f"'gated:{tau}': give a number above 0"
+    with pytest.raises(ValueError, match=refusal):
+      proposals.resolve(f"gated:{tau}")
 
 
 @pytest.mark.parametrize("dtype", quick.shorter([np.float64, np.float32]))
-@pytest.mark.parametrize("tau", quick.shorter([0.5, 0.3, 0.9]))
-def test_a_gate_is_sound(tau, dtype):
+def test_a_gate_is_sound(dtype):
   with jax.enable_x64(dtype == np.float64):
     own = FEW._replace(dtype=dtype)
-    assert certify.check_proposal(gated(tau), own, (2, 4)).faults == ()
+    assert certify.check_proposal(gated(0.5), own, (2, 4)).faults == ()
 
 
-CERTIFIED = [
-  ("traversal", "kary:2x2"),
-  ("token_level", "kary:2x2"),
-  ("block", "chain:2"),
-  ("layer_walk", "kary:2x2"),
-  ("traversal_loop", "branching:3,1"),
-]
-
-
-@pytest.mark.parametrize(("rule", "text"), quick.shorter(CERTIFIED))
-def test_rules_are_lossless_with_a_gate(rule, text, x64):
-  found = certify.check(rule, "gated:0.5", text, FEW)
-  assert found.failure is None, certify.spell_out(found.failure)
-  assert found.method == "exact"
-  assert found.distance < 1e-12
+@pytest.mark.parametrize("rule", quick.shorter(["traversal", "layer_walk"]))
+def test_rules_are_lossless_with_a_gate(rule, x64):
+  found = certify.check(rule, "gated:0.5", "kary:2x2", FEW)
+  assert found.lossless, certify.spell_out(found.failure)
 
 
 def by_the_drawn_token(tau):
@@ -244,23 +136,3 @@ def test_a_gate_that_looks_at_the_drawn_token_is_caught(x64):
   worlds = cases.generate(0, 9, 3, cases.num_contexts(3, 1))
   run = exact.make_runner(rule, by_the_drawn_token(0.5), tree, np.float64, 3)
   assert max(run(case).distance for case in worlds) > 1e-2
-
-
-@pytest.mark.long
-def test_a_run_is_recorded_and_replayed(tmp_path):
-  pair = tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
-  result = tv_jax.record(
-    pair,
-    ["What does a fox eat?", "Which city is the capital of Spain?"],
-    tmp_path / "run.npz",
-    template="chat",
-    tree="kary:2x2",
-    proposal="gated:0.6",
-    max_new_tokens=24,
-  )
-  assert abs(result.check.mean) < 4 * result.check.error
-  cycles = replay.load(tmp_path / "run.npz")
-  assert cycles.proposal is gated(0.6)
-  ran = np.concatenate(result.expected["traversal"])
-  again = replay.expected_lengths("traversal", cycles)
-  np.testing.assert_allclose(sorted(again), sorted(ran), rtol=1e-3)

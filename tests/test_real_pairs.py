@@ -1,23 +1,15 @@
 """The paper's pairs, from files laid out as theirs to a report."""
 
 import csv
-import dataclasses
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
-import numpy as np
 import pytest
 import sentencepiece
-from safetensors.numpy import load_file
 
 from configs import llama2_68m_7b, llama3_1b_8b, vicuna_eagle
-from experiments import command, names
 from tests import published, quick
 from tv_jax import models, runs
-from tv_jax.models import checkpoint, templates
 from tv_jax.models import tokenizers as tokenizers_lib
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import report, store
@@ -31,6 +23,11 @@ TASKS = [
   "math_reasoning",
   "rag",
 ]
+PAIRS = {
+  "llama3": llama3_1b_8b,
+  "llama2": llama2_68m_7b,
+  "vicuna": vicuna_eagle,
+}
 # One tree, one rule, and answers that are hardly any.
 SHORT = {
   "trees": "chain:2",
@@ -55,12 +52,6 @@ OWN = [
 
 
 @pytest.fixture(scope="module")
-def spec_bench():
-  """Spec-Bench's own questions."""
-  return os.environ["SPEC_BENCH_QUESTIONS"]
-
-
-@pytest.fixture(scope="module")
 def own(tmp_path_factory):
   """A few questions in Spec-Bench's format; the second is too long."""
   path = tmp_path_factory.mktemp("questions") / "question.jsonl"
@@ -79,45 +70,21 @@ def texts():
 
 
 @pytest.fixture(scope="module")
-def llama3(tmp_path_factory, texts):
-  folder = tmp_path_factory.mktemp("llama3")
-  target, draft = folder / "8B", folder / "1B"
+def files(tmp_path_factory, texts):
+  """Of each pair: the folders of target and draft."""
+  folder = tmp_path_factory.mktemp("pairs")
+  made = {name: (folder / f"{name}-target", folder / name) for name in PAIRS}
+  room = {"max_position_embeddings": POSITIONS}
+  target, draft = made["llama3"]
   published.llama3_8b(target, texts)
-  published.llama3_1b(draft, texts, max_position_embeddings=POSITIONS)
-  return target, draft
-
-
-@pytest.fixture(scope="module")
-def llama2(tmp_path_factory, texts):
-  folder = tmp_path_factory.mktemp("llama2")
-  target, draft = folder / "7b", folder / "68m"
+  published.llama3_1b(draft, texts, **room)
+  target, draft = made["llama2"]
   published.llama2_7b(target, texts)
-  published.llama_68m(draft, texts, max_position_embeddings=POSITIONS)
-  return target, draft
-
-
-@pytest.fixture(scope="module")
-def vicuna(tmp_path_factory, texts):
-  folder = tmp_path_factory.mktemp("vicuna")
-  target, head = folder / "7b", folder / "eagle"
-  published.vicuna_7b(target, texts, max_position_embeddings=POSITIONS)
+  published.llama_68m(draft, texts, **room)
+  target, head = made["vicuna"]
+  published.vicuna_7b(target, texts, **room)
   published.eagle_vicuna(head, target)
-  return target, head
-
-
-PAIRS = {
-  "llama3": llama3_1b_8b,
-  "llama2": llama2_68m_7b,
-  "vicuna": vicuna_eagle,
-}
-
-
-# Each pair is asked by one of them; all by all take long.
-EXPERIMENTS = [
-  ("main_table", "llama3"),
-  ("losslessness", "llama2"),
-  ("statistics", "vicuna"),
-]
+  return made
 
 
 def overridden(config, pair, questions, **changes):
@@ -154,82 +121,19 @@ def finished(folder, count, failed):
 
 
 @pytest.mark.parametrize("name", quick.shorter([*PAIRS]))
-def test_a_run_from_published_files(name, own, tmp_path, request):
-  pair = request.getfixturevalue(name)
-  config = overridden(PAIRS[name].get_config(), pair, own, padded_to=256)
+def test_a_run_from_published_files(name, own, tmp_path, files):
+  config = overridden(PAIRS[name].get_config(), files[name], own, padded_to=256)
   runs.run(config, tmp_path)
   report.write(tmp_path)
   finished(tmp_path, 9, failed={(141, 0), (141, 1)})
 
 
-@pytest.mark.long
-@pytest.mark.spec_bench
-def test_all_of_spec_bench(spec_bench, llama3, tmp_path):
-  """The command itself."""
-  overrides = SHORT | {
-    "models.target": llama3[0],
-    "models.draft": llama3[1],
-    "questions": f"spec_bench:{spec_bench}",
-  }
-  done = subprocess.run(
-    [
-      sys.executable,
-      "-m",
-      "tv_jax.main",
-      "--config=configs/llama3_1b_8b.py",
-      f"--workdir={tmp_path}",
-      "--compilation_cache=",
-      *(f"--config.{name}={value}" for name, value in overrides.items()),
-    ],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-    timeout=600,
-  )
-  assert done.returncode == 0, done.stderr
-  tokenizer = tokenizers_lib.load_tokenizer(llama3[0])
-  long = {
-    question.question_id
-    for question in questions_lib.load_spec_bench(spec_bench)
-    if len(templates.encode("chat", tokenizer, [question.turns[0]]))
-    >= POSITIONS
-  }
-  assert 0 < len(long) < 48  # a tenth
-  items = finished(tmp_path, 560, failed={(number, 0) for number in long})
-  assert {number for number, _ in items} == set(range(81, 561))
-
-
-@pytest.mark.long
-@pytest.mark.spec_bench
-@pytest.mark.parametrize(("name", "pair"), EXPERIMENTS)
-def test_an_experiment_of_a_real_pair(
-  name, pair, spec_bench, tmp_path, request
-):
-  """All 480 questions are read, one of each task is asked."""
-  one = names.find(name)
-  target, draft = request.getfixturevalue(pair)
-  config = PAIRS[pair].get_config()
-  config.models.target, config.models.draft = str(target), str(draft)
-  config.questions = f"spec_bench:{spec_bench}"
-  few = dataclasses.replace(one, base=one.base | {"max_new_tokens": 3})
-  groups = command.execute(few, [config], tmp_path, smoke=True)
-  made = command.make(few, groups, tmp_path)
-  (group,) = groups
-  assert not group.missing
-  asked = {answer.question for answer in group.answers}
-  assert len(asked) == len(TASKS) == 6
-  assert all(answer.error is None for answer in group.answers)
-  assert len(made.tables) > 0
-  assert str(target) in " ".join(made.notes)
-
-
-def test_the_pairs_are_what_their_files_say(llama3, llama2, vicuna):
-  pairs = {
-    name: runs.load(
-      runs.from_config(overridden(PAIRS[name].get_config(), files, "minibench"))
-    )
-    for name, files in (("llama3", llama3), ("llama2", llama2))
-  }
+def test_the_pairs_are_what_their_files_say(files):
+  pairs = {}
+  for name in ("llama3", "llama2"):
+    config = PAIRS[name].get_config()
+    config = overridden(config, files[name], "minibench")
+    pairs[name] = runs.load(runs.from_config(config))
   target, draft = pairs["llama3"].target.config, pairs["llama3"].draft.config
   ends = pairs["llama3"].tokenizer.convert_tokens_to_ids([*published.ENDS])
   assert pairs["llama3"].ends == tuple(ends)
@@ -240,37 +144,16 @@ def test_the_pairs_are_what_their_files_say(llama3, llama2, vicuna):
   # The draft's own start and end tokens are of no account.
   assert pairs["llama2"].ends == (2,)
   assert pairs["llama2"].tokenizer("a").input_ids[0] == 1
-  head = models.load_eagle(vicuna[1], models.load(vicuna[0]))
-  assert head.bias
+  target, head = files["vicuna"]
+  assert models.load_eagle(head, models.load(target)).bias
 
 
-def test_a_legacy_tokenizer_reads_as_its_own_library_does(vicuna):
+def test_a_legacy_tokenizer_reads_as_its_own_library_does(files):
   """Nothing but tokenizer.model is there."""
-  path = str(vicuna[0] / "tokenizer.model")
+  target, _ = files["vicuna"]
+  path = str(target / "tokenizer.model")
   theirs = sentencepiece.SentencePieceProcessor(model_file=path)
-  ours = tokenizers_lib.load_tokenizer(vicuna[0])
+  ours = tokenizers_lib.load_tokenizer(target)
   for question in questions_lib.load_questions("minibench")[::10]:
     for text in (*question.turns, "Zürich, 12°\n\n  日本"):
       assert ours(text).input_ids == [1, *theirs.encode(text)]
-
-
-@pytest.mark.parity
-def test_what_is_published_as_bin_is_converted(vicuna, tmp_path, texts):
-  target, head = tmp_path / "vicuna", tmp_path / "eagle"
-  published.vicuna_7b(target, texts, max_position_embeddings=POSITIONS)
-  published.eagle_vicuna(head, target)
-  for folder, same in zip((target, head), vicuna, strict=True):
-    published.to_bin(folder)
-    made = tmp_path / f"{folder.name}-converted"
-    with pytest.raises(ValueError, match=f"checkpoint convert {folder} DST"):
-      models.storage.shards(folder, folder)
-    checkpoint.convert(folder, made)
-    assert {p.name for p in made.iterdir()} == {p.name for p in same.iterdir()}
-    for path in same.iterdir():
-      if path.suffix == ".safetensors":
-        theirs, ours = load_file(path), load_file(made / path.name)
-        assert theirs.keys() == ours.keys()
-        for name, value in theirs.items():
-          np.testing.assert_array_equal(ours[name], value)
-      elif not path.name.endswith(".index.json"):
-        assert (made / path.name).read_bytes() == path.read_bytes()
