@@ -1,6 +1,5 @@
 """A real browser, by WebDriver's REST interface and nothing else."""
 
-import base64
 import contextlib
 import json
 import re
@@ -88,22 +87,10 @@ class Browser:
       mobile=mobile,
     )
 
-  def prefer(self, **features):
-    """Media features of the reader: prefer(color_scheme="dark")."""
-    named = [
-      {"name": f"prefers-{name.replace('_', '-')}", "value": value}
-      for name, value in features.items()
-    ]
-    self.cdp("Emulation.setEmulatedMedia", features=named)
-
   def errors(self):
     """What the console has complained about since it was asked last."""
     lines = self.call("POST", "se/log", {"type": "browser"})
     return [line["message"] for line in lines]
-
-  def screenshot(self):
-    """A PNG of what is in view."""
-    return base64.b64decode(self.cdp("Page.captureScreenshot")["data"])
 
 
 @contextlib.contextmanager

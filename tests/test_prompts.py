@@ -1,12 +1,9 @@
 import json
-import subprocess
-import sys
 
 import pytest
 import tokenizers
 import transformers
 
-from tests.stores import ROOT
 from tv_jax.models import templates
 from tv_jax.models import tokenizers as tokenizers_lib
 
@@ -70,96 +67,23 @@ def test_templates(tokenizer, template, turns, text):
   assert tokenizer.decode(templates.encode(template, tokenizer, turns)) == text
 
 
-def test_messages_are_turns_and_may_begin_with_the_systems(tokenizer):
-  roles = ("user", "assistant", "user")
-  said = [{"role": r, "content": t} for r, t in zip(roles, TURNS, strict=True)]
-  assert templates.encode_messages(tokenizer, said) == templates.encode(
-    "chat", tokenizer, TURNS
-  )
-  said = [{"role": "system", "content": "hello"}, *said]
-  assert tokenizer.decode(templates.encode_messages(tokenizer, said)) == (
-    "<s>26 Jul 2024<system>hello"
-    "<user>hi there<assistant>hello<user>bye<assistant>"
-  )
-
-
-def test_a_template_that_drops_the_systems_message_is_refused(directory):
-  deaf = tokenizers_lib.load_tokenizer(directory)
-  deaf.chat_template = "{{ messages[-1].content }}"
+def test_messages_may_begin_with_the_systems(tokenizer, directory):
   said = [
     {"role": "system", "content": "hello"},
     {"role": "user", "content": "bye"},
   ]
+  text = tokenizer.decode(templates.encode_messages(tokenizer, said))
+  assert text == "<s>26 Jul 2024<system>hello<user>bye<assistant>"
+  deaf = tokenizers_lib.load_tokenizer(directory)
+  deaf.chat_template = "{{ messages[-1].content }}"
   with pytest.raises(ValueError, match="leaves out what the system says"):
     templates.encode_messages(deaf, said)
-
-
-@pytest.mark.parametrize(
-  "said",
-  [
-    [{"role": "user"}],
-    [{"role": "user", "content": [{"type": "text", "text": "bye"}]}],
-    [{"role": "user", "content": "bye"}, "bye"],
-    [{"role": "user", "content": "\ud800"}],
-    [{"role": "assistant", "content": "bye"}],
-  ],
-)
-def test_what_is_no_message(tokenizer, said):
-  with pytest.raises(ValueError, match=r"message|surrogate") as error:
-    templates.encode_messages(tokenizer, said)
-  assert "\n" not in str(error.value)
-
-
-def test_what_no_template_serves(tokenizer, directory):
-  plain = tokenizers_lib.load_tokenizer(directory)
-  plain.chat_template = None
-  for template, of, turns, told in (
-    ("chat", plain, TURNS, "no chat template: use one of raw, vi"),
-    ("alpaca", tokenizer, TURNS, "'alpaca' is not one of raw, vicuna"),
-    ("vicuna", tokenizer, TURNS[:2], "2 turns does not end with the user"),
-  ):
-    with pytest.raises(ValueError, match=told):
-      templates.encode(template, of, turns)
-
-
-def test_no_tokenizer(tmp_path):
-  with pytest.raises(ValueError, match=f"no tokenizer .* {tmp_path}"):
-    tokenizers_lib.load_tokenizer(tmp_path)
-
-
-# Without PyTorch even where it is installed.
-WITHOUT_TORCH = """
-import importlib.util, sys
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *rest: (
-  None if name == "torch" else find(name, *rest)
-)
-from tv_jax.edge import reading
-from tv_jax.models import tokenizers
-tokenizers.load_tokenizer(reading.BUNDLED / "target")
-import transformers
-assert not transformers.is_torch_available()
-transformers.utils.logging.get_logger("transformers").warning("a real one")
-"""
-
-
-def test_that_pytorch_is_missing_is_told_to_nobody():
-  done = subprocess.run(
-    [sys.executable, "-c", WITHOUT_TORCH],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-  )
-  assert (done.returncode, done.stdout) == (0, "")
-  assert done.stderr == "[transformers] a real one\n"
 
 
 @pytest.mark.parametrize(
   ("generation", "config", "expected"),
   [
     ({"eos_token_id": [5, 6, 7]}, {"eos_token_id": 5}, (5, 6, 7)),
-    ({"eos_token_id": 4}, {"eos_token_id": 5}, (4,)),
-    (None, {"eos_token_id": 5}, (5,)),
     ({}, {"eos_token_id": [5, 6]}, (5, 6)),
     (None, {}, None),
   ],

@@ -195,13 +195,6 @@ class Times(NamedTuple):
     return _percent(quotient(self.questions, over, under))
 
 
-def difference(answers: Iterable[Answer], others: Iterable[Answer]) -> Estimate:
-  """Tokens a cycle of two separate runs, item by item: the first's gain."""
-  ours, theirs = (_by_item(_sound(run)) for run in (answers, others))
-  both = sorted(set(ours) & set(theirs))
-  return Estimate.of([ours[item] - theirs[item] for item in both])
-
-
 def _sound(answers) -> list[Answer]:
   return [answer for answer in answers if answer.error is None]
 
