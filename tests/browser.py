@@ -19,10 +19,8 @@ FLAGS = [
 ]
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the standard's name for one
 
-# Where Selenium has them: keys without a character.
 KEYS = {
   "ArrowLeft": "\ue012",
-  "ArrowUp": "\ue013",
   "ArrowRight": "\ue014",
   "ArrowDown": "\ue015",
   "End": "\ue010",

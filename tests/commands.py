@@ -32,15 +32,7 @@ os.execv(command[0], command)
 
 
 def start(*arguments, program="tv_jax.main", limit="", devices=1, **options):
-  """A process that hears SIGINT.
-
-  Args:
-    *arguments: Of the command.
-    program: The module.
-    limit: Bytes that no file may outgrow.
-    devices: That the processor is taken for.
-    **options: Of Popen.
-  """
+  """A process that hears SIGINT; no file of it may outgrow `limit` bytes."""
   # The tests' own devices, or cache, are not a user's.
   told = {
     "PYTHONPATH": str(ROOT),

@@ -15,7 +15,6 @@ SOME = 400
 
 @pytest.fixture(scope="module")
 def training():
-  """Conversations of the training side, by task."""
   return {
     task: [
       tasks.generate(task, rng)
@@ -33,13 +32,9 @@ def test_every_answer_scores_and_no_alternative_is_left(training, task):
     assert len(one.turns) == (2 if task == "mt_bench" else 1)
     for answer, reference in zip(one.answers, one.references, strict=True):
       assert questions_lib.score(answer, reference)
-    assert not set("[]{}|<>") & set("".join(one.turns + one.answers))
-    if one.category in ("rag", "extraction", "reasoning"):
-      assert all(reference in one.turns[0] for reference in one.references)
 
 
 def test_sums_are_right(training):
-  count = 0
   for one in training["math_reasoning"]:
     for a, sign, b, result in re.findall(
       r"(\w+) (plus|minus|times) (\w+),? (?:which |that )?\w+ (\w+)",
@@ -48,27 +43,7 @@ def test_sums_are_right(training):
       a, b, result = map(words.NUMBERS.index, (a, b, result))
       sums = {"plus": a + b, "minus": a - b, "times": a * b}
       assert result == sums[sign]
-      assert 0 < result <= 16
-      count += 1
     assert one.references[0] == words.NUMBERS[result]
-  assert count == 2 * SOME
-
-
-@pytest.mark.parametrize(
-  ("answer", "reference", "right"),
-  [
-    ("So 3 + 4 = 7.\nAnswer: 7", "7", True),
-    ("So 3 + 4 = 7.\nAnswer: 7.\n\n", "7", True),
-    ("Answer: 17", "7", False),
-    ("7\nAnswer: 8", "7", False),
-    ("German: Der HUND  schläft.", "Der Hund schläft", True),
-    ("Der Hund schläft heute.", "Der Hund schläft", False),
-    ("", "7", False),
-    ("\n", "7", False),
-  ],
-)
-def test_score(answer, reference, right):
-  assert questions_lib.score(answer, reference) == right
 
 
 @pytest.mark.parametrize("name", ["minibench", "tuning"])
@@ -96,26 +71,8 @@ def test_training_tuning_and_minibench_share_no_question(training):
   assert facts[0].isdisjoint(facts[1])
 
 
-def test_minibench_has_sixteen_questions_of_each_task():
-  questions = questions_lib.load_questions("minibench")
-  assert [question.question_id for question in questions] == list(range(1, 97))
-  for task in tasks.TASKS:
-    chosen = [question for question in questions if question.task == task]
-    assert len(chosen) == 16
-    for question in chosen:
-      assert len(question.references) == len(question.turns)
-      assert len(question.turns) == (2 if task == "mt_bench" else 1)
-
-
-def test_python_is_apart_from_the_six_tasks():
+def test_python_is_apart_from_what_was_trained_on():
   questions = questions_lib.load_questions("python")
   assert len(questions) == 24
   seen = tokens.read_source(4_000_000)
-  for question in questions:
-    assert question.task == "python"
-    assert question.task not in tasks.TASKS
-    assert question.references == ()
-    (turn,) = question.turns
-    assert turn.startswith("def ")
-    assert turn not in seen
-    assert not turn.endswith("\n")
+  assert not [one for one in questions if one.turns[0] in seen]
