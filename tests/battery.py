@@ -25,6 +25,9 @@ from tv_jax.verifiers import (
   NOT_OFFERED,
   VERIFIERS,
   Verifier,
+  from_offers,
+  ot_traversal,
+  pairs,
 )
 
 V = 8
@@ -40,6 +43,7 @@ TREES = {
   "eagle": tree_lib.EAGLE_SPARSE,
   "chain": CHAIN,
   "binary": tree_lib.kary(2, 3),
+  "branching": tree_lib.branching([4, 2, 1]),
 }
 NODES = max(len(t) for t in TREES.values())
 WIDTH = 4
@@ -52,12 +56,16 @@ IID, WOR = "with_replacement", "without_replacement"
 class Case:
   """A rule, and where it is tried.
 
-  `method` is what it is in the oracle, if it is there. Most tests take the
-  first tree; those of a traced rule are arguments.
+  Attributes:
+    rule: The rule.
+    method: What it is in the oracle.
+    trees: By name; most tests take the first.
+    proposals: By name.
+    traced: Whether its tree is an argument.
   """
 
   rule: Verifier
-  method: str | None
+  method: str
   trees: Mapping[str, tree_lib.Tree]
   proposals: tuple[str, ...] = (*NAMES,)
   traced: bool = False
@@ -67,19 +75,31 @@ class Case:
     return next(iter(self.trees.values()))
 
 
+def planned(how):
+  """`ot_traversal` with pairs planned for in another way."""
+  return from_offers(
+    functools.partial(ot_traversal.offers, how=how),
+    proposals=(WOR,),
+    static_only=False,
+  )
+
+
 def _table():
+  small = {name: TREES[name] for name in ("lopsided", "figure 1")}
   for name in ("traversal", "token_level"):
     loop = f"{name}_loop"
     yield name, Case(VERIFIERS[name], name, TREES)
     yield loop, Case(VERIFIERS[loop], name, TREES, traced=True)
   layers = VERIFIERS["layer_walk"]
-  yield "layer_walk", Case(layers, None, TREES, traced=True)
-  yield "block", Case(VERIFIERS["block"], None, {"chain": CHAIN})
-  own = VERIFIERS["ot_traversal"]
+  yield "layer_walk", Case(layers, "layer_walk", TREES, traced=True)
+  yield "block", Case(VERIFIERS["block"], "block", {"chain": CHAIN})
+  own = planned(pairs.How(steps=0, lean=oracle.PAIR_LEAN))
   for name, traced in (("ot_traversal", False), ("ot_traversal, traced", True)):
-    yield name, Case(own, None, {"lopsided": LOPSIDED}, (WOR,), traced)
-  yield "k_seq", Case(VERIFIERS["k_seq"], None, {"lopsided": LOPSIDED}, (IID,))
-  yield "gbv", Case(VERIFIERS["gbv"], None, {"bundle": BUNDLE}, (IID,))
+    yield name, Case(own, "ot_traversal", small, (WOR,), traced)
+  lopsided = {"lopsided": LOPSIDED}
+  yield "k_seq", Case(VERIFIERS["k_seq"], "k_seq", lopsided, (IID,))
+  bundles = {"bundle": BUNDLE, "star": tree_lib.branching([4])}
+  yield "gbv", Case(VERIFIERS["gbv"], "gbv", bundles, (IID,))
 
 
 RULES = dict(_table())
@@ -128,18 +148,23 @@ def chosen_proposal(which):
   return dataclasses.replace(PROPOSALS[WOR], laws=laws, rest_from=0)
 
 
+def judge(rule, t, proposal, *draft):
+  """A decision, and the law of it."""
+  one = rule.decide(t, proposal, *draft)
+  stop = rule.stop_law(t, proposal, *draft[:-1])
+  return Results(one.node, one.residual, one.accept, one.fault, stop)
+
+
 @functools.cache
-def program(name, t):
+def program(name, t, proposal=None):
   """The compiled rule; without a tree it takes a topology."""
   case = RULES[name]
+  if len(case.proposals) == 1:
+    (proposal,) = case.proposals
 
   def one(topology, which, *draft):
-    first, *others = case.proposals
-    own = chosen_proposal(which) if others else PROPOSALS[first]
-    shape = topology if t is None else t
-    made = case.rule.decide(shape, own, *draft)
-    stop = case.rule.stop_law(shape, own, *draft[:-1])
-    return Results(made.node, made.residual, made.accept, made.fault, stop)
+    own = chosen_proposal(which) if proposal is None else PROPOSALS[proposal]
+    return judge(case.rule, topology if t is None else t, own, *draft)
 
   return jax.jit(jax.vmap(one, (None, 0, 0, 0, 0, 0)))
 
@@ -150,7 +175,7 @@ def padded(array, length, value: float = 0, axis=0):
   return np.pad(array, pad, constant_values=value)
 
 
-def run(rule, t, lanes, eta):
+def run(rule, t, lanes, eta, proposal=None):
   """Every lane through the rule: Results."""
   draft = lanes.tokens, lanes.q, lanes.p, np.asarray(eta, lanes.p.dtype)
   traced, topology = RULES[rule].traced, None
@@ -161,7 +186,7 @@ def run(rule, t, lanes, eta):
       padded(array, NODES, fill, axis=1)
       for array, fill in zip(draft, fills, strict=True)
     ]
-  call, parts = program(rule, None if traced else t), []
+  call, parts = program(rule, None if traced else t, proposal), []
   for start in range(0, len(lanes), LANES):
     own = slice(start, start + LANES)
     part = [padded(array[own], LANES) for array in (lanes.which, *draft)]
@@ -241,11 +266,29 @@ def random_draft(rng, t, proposal):
   return oracle.Draft(t.parents, tokens, q, p, proposal)
 
 
+def drawable(draft):
+  """Whether no sibling is missing that can be drawn: no plan is for such."""
+  for node in range(len(draft.parents)):
+    missing = [
+      draft.tokens[child] == oracle.NONE
+      for child in oracle.children_of(draft.parents, node)
+    ]
+    if missing != sorted(missing):
+      return False
+  try:
+    return bool(oracle.ot_traversal_offers(draft))
+  except KeyError:
+    return False
+
+
 def random_drafts(name, t, count, seed):
+  """Drafts that the rule is defined for, of its proposals in turn."""
   case, rng, drafts = RULES[name], random.Random(seed), []
   while len(drafts) < count:
     proposal = case.proposals[len(drafts) % len(case.proposals)]
-    drafts.append(random_draft(rng, t, proposal))
+    draft = random_draft(rng, t, proposal)
+    if case.method != "ot_traversal" or drawable(draft):
+      drafts.append(draft)
   return drafts
 
 
@@ -283,11 +326,17 @@ def assert_agrees(t, draft, method, eta, results, lane):
     assert error <= 1e-12, f"{name}: {error} in {draft} at coins {eta}"
 
 
-def assert_oracle_agrees(rule, t, drafts):
+def assert_oracle_agrees(rule, t, drafts, proposal=None):
   method = RULES[rule].method
   coins = aims(t)
   lanes = as_lanes(drafts)
-  results = run(rule, t, lanes.repeat(len(t)), np.tile(coins, (len(drafts), 1)))
+  results = run(
+    rule,
+    t,
+    lanes.repeat(len(t)),
+    np.tile(coins, (len(drafts), 1)),
+    proposal=proposal,
+  )
   assert not results.fault.any()
   for case, draft in enumerate(drafts):
     for aim in range(len(t)):
@@ -331,3 +380,14 @@ def poisoned(lanes, name, row, column):
   laws = getattr(lanes, name).copy()
   laws[:, row, slice(None) if column is None else column] = np.nan
   return dataclasses.replace(lanes, **{name: laws})
+
+
+def hardened(rng, lanes):
+  """Laws as models give them: most of the mass on a token, tiny tails."""
+
+  def harden(law):
+    power = rng.choice([1, 4, 12], (*law.shape[:2], 1))
+    law = (law.astype(np.float32) + np.float32(1e-9)) ** power
+    return (law / law.sum(axis=2, keepdims=True)).astype(np.float32)
+
+  return dataclasses.replace(lanes, q=harden(lanes.q), p=harden(lanes.p))

@@ -5,7 +5,8 @@ coins: the first with chance 1/k, else the second with chance 1/(k - 1), and so
 on. What is picked has the law m, the mean of what the siblings were drawn from
 with all their elders averaged over, and is verified against that, as a chain
 is: accept with chance min(1, p/m), else [p - m]_+. Below it the first children
-are verified likewise. Exactly lossless; with other chances to pick a child not.
+are verified likewise. Exactly lossless, for any vocabulary that is small enough
+to write m out; with other chances to pick a child it is not.
 """
 
 import functools
@@ -102,9 +103,25 @@ def decide(tree, proposal, tokens, q, p, eta, *, chances=None, told=None):
   )
 
 
+def stop_law(tree, proposal, tokens, q, p):
+  """[N] the chance of each node to be the accepted one."""
+  del proposal
+  laws, k = _laws(tree, q), int(tree.num_children[ROOT])
+  law = jnp.zeros(len(tree), p.dtype)
+  for child in tree.children[ROOT, :k]:
+    above, reach = ROOT, jnp.asarray(1 / k, p.dtype)
+    for below in _line(tree, child):
+      chance, _ = _chance(tokens, p, laws, above, below)
+      law = law.at[above].add(reach * (1 - chance))
+      above, reach = below, reach * chance
+    law = law.at[above].add(reach)
+  return law
+
+
 RULE = Verifier(
   name="random_path",
   decide=decide,
+  stop_law=stop_law,
   direction=DOWN,
   proposals=("without_replacement",),
   coins=coins,

@@ -1,6 +1,7 @@
 """A run on two processes: the bytes of one, one writer, one end for both."""
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -41,13 +42,21 @@ def port(monkeypatch):
   return port
 
 
-def begin(port, *arguments, own=((), ())):
-  """Both processes of a run; `own` are arguments of either alone."""
+def begin(port, *arguments, own=((), ()), limits=("", "")):
+  """Both processes of a run.
+
+  Args:
+    port: The first one's.
+    *arguments: Of both.
+    own: Of either alone.
+    limits: Bytes that no file of either may outgrow.
+  """
   return [
     start(
       f"--distributed=127.0.0.1:{port},2,{index}",
       *arguments,
       *own[index],
+      limit=limits[index],
     )
     for index in range(2)
   ]
@@ -84,11 +93,20 @@ def one(cache, tmp_path_factory):
   return (folder / "items.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize("told", ["here", "here:1,2", "here:1,2,2"])
+@pytest.mark.parametrize(
+  "told", ["here", "here,2,0", "here:1,2", "here:1,2,2", "here:1,0,0"]
+)
 def test_a_flag_that_names_no_process_is_refused(told):
   with pytest.raises(ValueError, match=rf"--distributed={told}: give") as error:
     hosts.join(told, bool)
   stores.one_line(error)
+
+
+def test_a_port_that_is_taken_is_refused():
+  with socket.create_server(("", 0)) as server:
+    told = f"127.0.0.1:{server.getsockname()[1]},2,0"
+    with pytest.raises(ValueError, match=r"cannot be had .*in use"):
+      hosts.join(told, bool)
 
 
 def test_a_folder_that_is_taken_ends_both(tmp_path, port):
@@ -107,6 +125,35 @@ def test_what_is_not_the_same_in_both_is_refused(tmp_path, port):
   line = "not as in process 0: config.max_new_tokens: 12 there, 13 now\n"
   assert done[0].stderr == f"tv_jax.main: process 1: {line}"
   assert done[1].stderr == f"tv_jax.main: {line}"
+  assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.long
+def test_all_devices_are_used_or_none(tmp_path, port, monkeypatch):
+  """Of processes that SLURM, or what speaks like it, has started."""
+  job = {"JOB_ID": 1, "STEP_NODELIST": "127.0.0.1", "NTASKS": 2}
+  for name, value in job.items():
+    monkeypatch.setenv(f"SLURM_{name}", str(value))
+  monkeypatch.setenv("JAX_COORDINATOR_PORT", str(port))
+  processes = []
+  for index in "01":
+    monkeypatch.setenv("SLURM_PROCID", index)
+    monkeypatch.setenv("SLURM_LOCALID", index)
+    told = "--distributed=auto", f"--workdir={tmp_path}", *TINY
+    processes.append(start(*told))
+  line = refused([*map(ended, processes)])
+  assert line.startswith("models.devices=1: the 2 processes have 2 devices")
+
+
+@pytest.mark.long
+def test_auto_without_a_launcher_is_refused(monkeypatch):
+  for name in [name for name in os.environ if name.startswith("SLURM_")]:
+    monkeypatch.delenv(name)
+  done = run("--distributed=auto")
+  assert done.returncode == 2
+  assert done.stderr.startswith("tv_jax.main: --distributed=auto: ")
+  assert done.stderr.endswith(" Or give HOST:PORT,COUNT,INDEX\n")
+  assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.long
@@ -146,6 +193,25 @@ def test_srun_starts_them_and_jax_finds_them(one, cache, tmp_path, monkeypatch):
     )
   assert done.returncode == 0, done.stderr
   assert (folder / "items.jsonl").read_bytes() == one
+
+
+@pytest.mark.long
+def test_without_chance_they_are_the_tokens_of_one_device(one, cache, tmp_path):
+  zero = "--config.temperatures=0.0,"
+  done = run(f"--workdir={tmp_path}", cache, *TINY, zero)
+  assert done.returncode == 0, done.stderr
+
+  def greedy(data):
+    lines = map(json.loads, data.splitlines())
+    return [
+      (line["question"], line["verifier"], line["tokens"])
+      for line in lines
+      if line["temperature"] == 0
+    ]
+
+  found = greedy(one)
+  assert len(found) == LINES // 2
+  assert found == greedy((tmp_path / "items.jsonl").read_bytes())
 
 
 @pytest.mark.long
@@ -193,4 +259,13 @@ def test_a_process_that_is_killed_takes_the_other_with_it(
   assert done[index].returncode == -signal.SIGKILL
   # Its own line, or jax was faster.
   assert done[1 - index].returncode in (2, -signal.SIGABRT)
+  assert lines_in(folder) >= 1
+
+
+@pytest.mark.long
+def test_a_full_disk_ends_both(tmp_path, port):
+  folder = tmp_path / "run"
+  command = f"--workdir={folder}", "--compilation_cache=", *TINY, TWO
+  line = refused(both(port, *command, limits=(1500, "")))
+  assert "items before it are safe, and the same command" in line
   assert lines_in(folder) >= 1

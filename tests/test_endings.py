@@ -1,5 +1,6 @@
 """How commands end when they are told to; each in a process of its own."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -49,6 +50,7 @@ def outcome(body, before=""):
   ("number", "word"),
   [
     (signal.SIGINT, "interrupted"),
+    (signal.SIGTERM, "interrupted by SIGTERM"),
     (signal.SIGHUP, "interrupted by SIGHUP"),
   ],
 )
@@ -63,7 +65,9 @@ def test_a_signal_is_one_line_and_its_status(number, word):
 
 
 ENDS = {
+  "by itself": ("return None", (0, "", "")),
   "with a status": ("return 2", (2, "", "")),
+  "by leaving": ("sys.exit(1)", (1, "", "")),
   # As what imports parts of it, and wonders.
   "a second signal": (
     """
@@ -84,6 +88,15 @@ ENDS = {
     with contextlib.suppress(BaseException):
       send()
     print("never")
+    """,
+    (130, "", "interrupted\n"),
+  ),
+  "another error on the way": (
+    """
+    try:
+      send()
+    except BaseException:
+      raise ImportError("numpy is broken") from None
     """,
     (130, "", "interrupted\n"),
   ),
@@ -110,12 +123,24 @@ ENDS = {
     """,
     (143, "report\n", ""),
   ),
+  "nor after what a user can mend": (
+    """
+    import concurrent.futures
+    concurrent.futures.ThreadPoolExecutor(1).submit(time.sleep, 300)
+    return 2
+    """,
+    (2, "", ""),
+  ),
   "a closed output": (
     'os.close(1); sys.stdout.write("nobody reads this"); return 4',
     (4, "", ""),
   ),
   "an output that nobody reads": (
     f"{GONE.format(1)}; print('x' * 10**6); return 4",
+    (128 + signal.SIGPIPE, "", ""),
+  ),
+  "errors that nobody reads": (
+    f"{GONE.format(2)}; print('x' * 10**6, file=sys.stderr); return 4",
     (128 + signal.SIGPIPE, "", ""),
   ),
 }
@@ -126,13 +151,19 @@ def test_how_a_command_ends(body, wanted):
   assert outcome(body) == wanted
 
 
-def test_a_bug_has_a_traceback():
-  # Another pipe that breaks is no reader that is gone.
-  body = f"{GONE.format(9)}; os.write(9, b'nobody reads this')"
+@pytest.mark.parametrize(
+  ("body", "told"),
+  [
+    ("raise RuntimeError('a bug')", "RuntimeError: a bug"),
+    # Another pipe that breaks is no reader that is gone.
+    (f"{GONE.format(9)}; os.write(9, b'nobody reads this')", "BrokenPipeErr"),
+  ],
+)
+def test_a_bug_has_a_traceback(body, told):
   status, _, error = outcome(body)
   assert status == 1
   assert "Traceback" in error
-  assert "BrokenPipeErr" in error
+  assert told in error
 
 
 def test_what_nohup_ignores_stays_ignored():
@@ -140,19 +171,31 @@ def test_what_nohup_ignores_stays_ignored():
   assert outcome("send(signal.SIGHUP); print('on')", before) == (0, "on\n", "")
 
 
-def test_a_signal_is_heard_even_where_nothing_can_be_raised():
-  body = """
+def test_a_signal_after_the_end_changes_nothing():
+  before = "import atexit; atexit.register(send)"
+  assert outcome("return 3", before) == (3, "", "")
+
+
+@pytest.mark.parametrize(
+  ("error", "end"),
+  [
+    ("KeyboardInterrupt", (130, "", "interrupted\n")),
+    ("OSError('no')", (0, "unheard\n", "OSError: no\n")),
+  ],
+)
+def test_a_signal_is_heard_even_where_nothing_can_be_raised(error, end):
+  body = f"""
   class Deaf:
     def __del__(self):
-      send()
+      {"send()" if error == "KeyboardInterrupt" else f"raise {error}"}
   Deaf()
-  time.sleep(10)
+  time.sleep(10 if {error == "KeyboardInterrupt"} else 0)
   print("unheard")
   """
   status, out, told = outcome(body)
-  assert (status, out) == (130, "")
-  assert told.endswith("interrupted\n")
-  assert "Traceback" not in told
+  assert (status, out) == end[:2]
+  assert told.endswith(end[2])
+  assert ("Traceback" in told) == (status == 0)
 
 
 def test_an_abrupt_end_waits_for_nobody():
@@ -168,6 +211,19 @@ def test_an_abrupt_end_waits_for_nobody():
   assert "RuntimeError: a bug" in told
 
 
+@pytest.mark.parametrize("program", ["tv_jax.audit", "experiments", "launch"])
+def test_help_that_nobody_reads_to_its_end(program):
+  body = f"{GONE.format(1)}; import runpy, sys; sys.argv = ['x', '--help']; "
+  body += f"runpy.run_module({program!r}, run_name='__main__', alter_sys=True)"
+  done = subprocess.run(
+    [sys.executable, "-c", f"import os; {body}"],
+    cwd=ROOT,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
 COMMANDS = [
   *(ROOT / "tv_jax").rglob("__main__.py"),
   ROOT / "bundled" / "__main__.py",
@@ -179,3 +235,24 @@ def test_every_command_ends_so():
   for path in COMMANDS:
     last = path.read_text().partition('if __name__ == "__main__":\n')[2]
     assert last.lstrip().startswith(("cli.run(", "cli.until_told(")), path
+
+
+TRAINING = """
+import os, runpy, signal, sys
+from bundled import training
+training.train = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
+sys.argv = ["bundled", "--smoke", "--workdir=" + sys.argv[1]]
+runpy.run_module("bundled", run_name="__main__")
+"""
+
+
+def test_a_command_that_pre_emption_ends(tmp_path):
+  done = subprocess.run(
+    [sys.executable, "-c", TRAINING, tmp_path],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    env=os.environ | {"JAX_PLATFORMS": "cpu"},
+  )
+  told = done.returncode, done.stdout, done.stderr
+  assert told == (143, "", "interrupted by SIGTERM\n")

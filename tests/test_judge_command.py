@@ -113,7 +113,7 @@ def test_a_folder_with_nothing_to_grade(tmp_path):
     ("nowhere", "nowhere cannot be read: No such file"),
     ("empty", "empty: there is no run in it"),
     ("other", "no answers of mt_bench, but of qa: give --judge_tasks"),
-    ("damaged", f"{grades.FILE}, line 1: an item without"),
+    ("damaged", f"{grades.FILE}, line 1: question is missing"),
   ):
     with pytest.raises((ValueError, OSError), match=told):
       inside(tmp_path / name)

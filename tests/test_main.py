@@ -26,9 +26,15 @@ def one_line(done):
 
 BAD_FLAGS = [
   (["--confg=x"], "Unknown command line flag 'confg'"),
+  (["--workdir"], "Missing value for flag --workdir"),
+  (["more"], "unexpected argument 'more'"),
   (["--config.nn=1"], "unknown field config.nn: there are baseline, batch_"),
   (["--config.models.taget=x"], "did you mean config.models.target?"),
+  (["--noconfig.plan"], "did you mean config.plain?"),
+  (["--config.max_new_tokens=few"], "--config.max_new_tokens=few: invalid"),
   (["--config=nowhere.py"], "nowhere.py cannot be read (No such file"),
+  (["--config=configs"], "configs cannot be read (Is a directory)"),
+  (["--config=configs/quickstart.py:big"], "argument 'big'"),
   (["--config.questions=/nowhere"], "/nowhere cannot be read (No such"),
   (["--workdir=/proc/nowhere"], "/proc/nowhere cannot be made: No such"),
   (["--config=smoke:no-such"], "argument 'no-such': smoke takes weak, or none"),
@@ -39,6 +45,7 @@ BAD_FILES = [
   ("x = 1", "config.py: there is no get_config() in it"),
   ("def get_config():\n  return 1 / 0", "line 2: ZeroDivisionError: division"),
   ("def get_config():\n  raise ValueError('no\\nsuch')", "line 2: no such"),
+  ("def get_config():\n  pass", "returns no ConfigDict, but NoneType"),
   ("def get_config(:", "config.py: invalid syntax (config.py, line 1)"),
 ]
 
@@ -72,6 +79,41 @@ def test_a_bad_config_file_is_one_line(body, message, answers):
   assert message in one_line(answers[body])
 
 
+def test_bad_values_are_all_told(tmp_path):
+  workdir = tmp_path / "run"
+  line = one_line(
+    run(
+      f"--workdir={workdir}",
+      "--config.trees=chain:x",
+      "--config.verifiers=traversal tranversal",
+      "--config.seeds=-1,",
+      "--config.batch_size=0",
+    )
+  )
+  assert not workdir.exists()
+  for part in (
+    "trees: tree 'chain:x': write",
+    "verifier 'tranversal': not one of token_level",
+    "seeds=-1: give an integer from 0",
+    "batch_size=0: give an integer of at least 1",
+  ):
+    assert part in line
+  values = "--config.temperatures=hot", "--config.seeds=one"
+  line = one_line(run(f"--workdir={workdir}", *values))
+  assert (
+    "temperatures='hot': give 0, or a number of at least 1e-30; seeds='one'"
+    in line
+  )
+
+
+def test_help_is_useful():
+  done = run("--help")
+  assert "--config.some.field=value" in done.stdout
+  assert "--workdir" in done.stdout
+  assert "quickstart.py" in done.stdout
+  assert done.stderr == ""
+
+
 def without(folder, *names):
   """The bundled models, less some files."""
   shutil.copytree(BUNDLED, folder)
@@ -83,13 +125,27 @@ def without(folder, *names):
 @pytest.mark.long
 def test_a_missing_checkpoint_may_be_mended(tmp_path):
   """What kept a run from beginning is no part of its config."""
+  workdir = f"--workdir={tmp_path / 'run'}"
   broken = without(tmp_path / "pair", "draft/model.safetensors")
   for arguments, message in (
-    (["--config.models.target=/nowhere"], "/nowhere is neither a directory"),
+    (
+      ["--config.models.target=/nowhere"],
+      "/nowhere is neither a directory",
+    ),
     (broken, f"{tmp_path}/pair/draft has neither model.safetensors nor"),
   ):
-    done = run(f"--workdir={tmp_path / 'run'}", *SMALL, *arguments)
-    assert message in refused(done)
+    assert message in refused(run(workdir, *SMALL, *arguments))
+
+
+def test_questions_are_not_written_over(tmp_path):
+  path = tmp_path / "table.md"
+  path.write_text('{"question_id": 1, "category": "qa", "turns": ["Why?"]}\n')
+  (tmp_path / "link").symlink_to(".")
+  told = f"--workdir={tmp_path / 'link'}", f"--config.questions={path}"
+  assert "the run's files are written there" in refused(
+    run(*told, *SMALL, "--config.tasks=qa")
+  )
+  assert "Why?" in path.read_text()
 
 
 def test_a_bad_flag_is_answered_before_anything_slow_is_imported():
@@ -99,6 +155,49 @@ from tv_jax import main
 sys.exit("jax" in sys.modules)
 """
   assert subprocess.run([sys.executable, "-c", body], cwd=ROOT).returncode == 0
+
+
+# A Ctrl-C amid an import.
+AMID = """
+import os, runpy, signal, sys
+class Finder:
+  def find_spec(self, name, *_):
+    if name == MODULE:
+      os.kill(os.getpid(), signal.SIGINT)
+      print("on")  # else it would be in the middle of what is imported
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Finder())
+sys.argv[0] = "tv_jax.main"
+runpy.run_module("tv_jax.main", run_name="__main__")
+"""
+
+
+def interrupted(module, *arguments):
+  """A command that is interrupted while it imports a module."""
+  done = subprocess.run(
+    [sys.executable, "-c", f"MODULE = {module!r}\n{AMID}", *arguments],
+    cwd=ROOT,
+    env={k: v for k, v in os.environ.items() if k != "XLA_FLAGS"},
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 130, done.stderr
+  return done
+
+
+def test_a_ctrl_c_while_jax_is_imported(tmp_path):
+  done = interrupted("jaxlib._jax", f"--workdir={tmp_path / 'run'}")
+  assert (done.stdout, done.stderr) == ("on\n", "interrupted\n")
+  assert not (tmp_path / "run").exists()
+
+
+def test_a_ctrl_c_while_the_report_imports_what_draws(finished):
+  command, folder, _ = finished
+  before = contents(folder)
+  done = interrupted("matplotlib.backends.backend_svg", *command)
+  assert done.stderr == "18 answers are all there\ninterrupted\n"
+  assert done.stdout == ""
+  assert contents(folder) == before
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +237,20 @@ def test_a_finished_run_is_shown_again_without_its_models(finished):
   assert done.stdout == shown
   assert told(done) == ["18 answers are all there"]
   assert before == (contents(folder), (folder / "report.html").read_bytes())
+
+
+def test_the_report_comes_again_from_the_items(finished):
+  _, folder, _ = finished
+  page = folder / "report.html"
+  before = contents(folder), page.read_bytes()
+  kinds = (".csv", ".md", ".tex", ".svg", ".html")
+  made = [path for path in folder.iterdir() if path.suffix in kinds]
+  assert len(made) == 9
+  for path in made:
+    path.unlink()
+  done = run(folder, program="tv_jax.report")
+  assert (done.returncode, done.stdout) == (0, f"{page}\n")
+  assert (contents(folder), page.read_bytes()) == before
 
 
 def test_another_config_is_refused_by_its_difference(finished):

@@ -1,6 +1,7 @@
 """Kills, Ctrl-C, torn lines and second processes: the same bytes at the end."""
 
 import concurrent.futures
+import json
 import random
 import re
 import signal
@@ -119,6 +120,25 @@ def test_kills_at_any_moment_change_nothing(whole, cache, tmp_path):
   assert sum(left != torn for kills in found for left, torn in kills) > 0
 
 
+def test_lines_that_are_missing_anywhere_come_again(whole, cache, tmp_path):
+  """Rows of every place in a batch are padding, second turns come first."""
+  expected, _, _ = whole
+  folder = tmp_path / "run"
+  folder.mkdir()
+  (folder / "config.json").write_bytes(expected["config.json"])
+  rng = random.Random(0)
+  lines = expected["items.jsonl"].splitlines(keepends=True)
+  kept = rng.sample(lines, LINES // 2)
+  (folder / "items.jsonl").write_bytes(b"".join(kept))
+  done = run(f"--workdir={folder}", cache, *SMALL)
+  assert done.stderr.splitlines()[0].endswith(f", {LINES // 2} are there")
+  left = contents(folder)
+  again = left.pop("items.jsonl").splitlines(keepends=True)
+  assert again[: LINES // 2] == kept
+  assert sorted(again) == sorted(expected["items.jsonl"].splitlines(True))
+  assert left == {k: v for k, v in expected.items() if k != "items.jsonl"}
+
+
 def interrupt(command, ready, pauses=(), number=signal.SIGINT):
   """Ctrl-C, or its like, once `ready`, and again after each pause."""
   process = start(*command)
@@ -153,12 +173,17 @@ def test_ctrl_c_and_pre_emption_leave_a_report_and_the_way_on(
   assert 8 <= there < LINES
   unfinished = f"THE RUN IS NOT FINISHED: {there} answers are there; the same"
   assert unfinished in re.sub(r"\s+", " ", done.stdout)
+  assert unfinished in (folder / "table.md").read_text()
   assert unfinished in (folder / "report.html").read_text()
+  assert "Acceptance length by item" in done.stdout
   assert not (folder / "DONE").exists()
   written = (folder / "items.jsonl").read_bytes()
+  for line in written.splitlines():
+    json.loads(line)
   # An impatient one.
   interrupt(command, lambda: lines_in(folder) > there, (0.1, 0.1))
   done = run(*command)
   assert done.returncode == 0, done.stderr
+  assert "NOT FINISHED" not in done.stdout
   assert contents(folder)["items.jsonl"].startswith(written)
   assert contents(folder) == expected

@@ -1,12 +1,13 @@
 """What is named by text or by itself is found, once, and told in one line."""
 
+import functools
 import sys
 
 import pytest
 
 from tv_jax import proposals, tree, verifiers
 from tv_jax.edge import names
-from tv_jax.proposals import PROPOSALS
+from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.verifiers import VERIFIERS, Verifier
 
 MODULE = """
@@ -38,6 +39,7 @@ class Held:
 
 
 rule = Verifier(decide=decide, stop_law=traversal.stop_law)
+for_pairs = Verifier(decide=decide, proposals=("with_replacement",))
 of_factory = make(3)
 bound = functools.partial(decide, eta=0)
 mine = Proposal(
@@ -45,12 +47,14 @@ mine = Proposal(
   laws=WITH_REPLACEMENT.laws,
   following=WITH_REPLACEMENT.following,
 )
+wide = tree.kary(2, 2)
 number = 5
 """
 HELPER = "def same(x):\n  return x\n"
 BROKEN = {
   "raises": "\n1 / 0\n",
   "leaves": "import sys\nsys.exit(3)\n",
+  "misspelt": "def decide(:\n",
   "lacking": "import no_such_module\n",
 }
 
@@ -68,18 +72,29 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop(name, None)
 
 
-def test_the_same_thing_has_the_same_name_by_text_and_by_itself(folder):
+def test_a_rule_a_proposal_and_a_tree_of_ones_own_are_found(folder):
   before = list(sys.path)
-  for resolve, texts in (
-    (verifiers.resolve, ("rule", "decide", "of_factory", "bound")),
-    (proposals.resolve, ("mine",)),
-  ):
-    for text in texts:
-      found = resolve(f"my_module:{text}")
-      assert found.name == f"my_module:{text}"
-      assert resolve(getattr(sys.modules["my_module"], text)) == found
+  rule = verifiers.resolve("my_module:rule")
   assert sys.path == before
+  own = sys.modules["my_module"]
+  assert rule.decide is own.decide
+  assert rule.stop_law is own.rule.stop_law
+  assert verifiers.resolve("my_module:decide").decide is own.decide
+  assert proposals.resolve("my_module:mine").laws is own.mine.laws
+  assert tree.parse("my_module:wide") == tree.kary(2, 2)
   assert tree.parse("my_module:Held.wide") == tree.chain(2)
+
+
+def test_the_same_thing_has_the_same_name_by_text_and_by_itself(folder):
+  texts = ["my_module:rule", "my_module:decide", "my_module:of_factory"]
+  for text in [*texts, "my_module:bound"]:
+    rule = verifiers.resolve(text)
+    own = getattr(sys.modules["my_module"], text.partition(":")[2])
+    assert rule.name == text
+    assert verifiers.resolve(own) == rule
+  mine = proposals.resolve("my_module:mine")
+  assert proposals.resolve(sys.modules["my_module"].mine) == mine
+  assert mine.name == "my_module:mine"
 
 
 def test_built_in_ones_are_themselves():
@@ -92,12 +107,18 @@ def test_built_in_ones_are_themselves():
 def test_what_no_module_holds_is_called_by_what_it_is(folder):
   verifiers.resolve("my_module:rule")
   make = sys.modules["my_module"].make
-  named = [(verifiers.resolve(own).name, own) for own in (make(1), make(2))]
-  assert "make.<locals>.decide" in named[0][0]
+  first, second = make(1), make(2)
+  assert "make.<locals>.decide" in verifiers.resolve(first).name
+  named = [(verifiers.resolve(own).name, own) for own in (first, second)]
   with pytest.raises(ValueError, match=r"two verifiers are called .*make"):
     names.unique(named, "verifier")
-  rule = Verifier(decide=make(1), name="made")
-  assert verifiers.resolve(rule).name == "made"
+  given = [
+    verifiers.resolve(Verifier(decide=own, name=f"made {place}"))
+    for place, own in enumerate((first, second))
+  ]
+  assert [rule.name for rule in given] == ["made 0", "made 1"]
+  bound = functools.partial(make(1), eta=0.5)
+  assert verifiers.resolve(bound).name.endswith("decide(eta=0.5)")
 
 
 @pytest.mark.parametrize(
@@ -107,32 +128,44 @@ def test_what_no_module_holds_is_called_by_what_it_is(folder):
     ("my_module:nothing", "my_module has no 'nothing'"),
     ("my_module:number", "give a name, module:name"),
     ("no_module:decide", "No module named 'no_module'; run from the module's"),
+    ("my_module.sub:decide", "my_module.*is not a package"),
+    (".my_module:decide", "write package.module:name"),
     ("my_module.py:decide", r"named without .py: my_module:\.\."),
     ("my_module:", "write package.module:name"),
     ("raises:decide", r"raises.py, line 2\): ZeroDivisionError: division"),
     ("leaves:decide", "it exits when it is imported"),
+    ("misspelt:decide", "SyntaxError"),
     ("lacking:decide", "lacking.py, line 1.*No module named 'no_such_module'"),
   ],
 )
 def test_what_is_not_found_is_told_in_one_line(folder, text, message):
-  with pytest.raises(ValueError, match=message) as raised:
-    verifiers.resolve(text)
-  assert "\n" not in str(raised.value)
-  assert repr(text) in str(raised.value)
+  for resolve in (verifiers.resolve, proposals.resolve):
+    if resolve is proposals.resolve and text == "nothing":
+      message = "not one of without_replacement"
+    with pytest.raises(ValueError, match=message) as raised:
+      resolve(text)
+    assert "\n" not in str(raised.value)
+    assert repr(text) in str(raised.value)
 
 
-@pytest.mark.parametrize(
-  ("resolve", "thing"),
-  [
-    (verifiers.resolve, None),
-    (proposals.resolve, Verifier),
-    (tree.resolve, 3),
-    (tree.resolve, "my_module:rule"),
-  ],
-)
-def test_what_is_none_of_these_is_refused(folder, resolve, thing):
-  with pytest.raises(ValueError, match=r"give a|tree 'my_module:rule'"):
-    resolve(thing)
+def test_what_is_none_of_these_is_refused(folder):
+  for thing in (None, 3, object(), Verifier, []):
+    for module in (verifiers, proposals):
+      with pytest.raises(ValueError, match="give a name"):
+        module.resolve(thing)
+    with pytest.raises(ValueError, match="give a Tree or a text"):
+      tree.resolve(thing)
+  for text in ("my_module:rule", "my_module:nothing", "kary:x"):
+    with pytest.raises(ValueError, match=f"tree '{text}'"):
+      tree.resolve(text)
+
+
+def test_a_rule_says_what_it_is_defined_for(folder):
+  rule = verifiers.resolve("my_module:for_pairs")
+  for name, drawn in PROPOSALS.items():
+    reason = verifiers.misfit(rule, tree.chain(2), drawn)
+    assert (reason is None) == (name == "with_replacement")
+    assert reason is None or "defined for with_replacement only" in reason
 
 
 class TestSources:
@@ -145,8 +178,25 @@ class TestSources:
       source.write("# changed\n")
     assert names.source_hash(rule, rule.name) not in ("", before)
 
+  def test_the_module_that_binds_counts_too(self, folder):
+    """The functions are the helper's; what was made of them, the module's."""
+    (folder / "my_module.py").write_text(
+      "import functools\n\nimport my_helper\n\n"
+      "bound = functools.partial(my_helper.same, 4)\n"
+    )
+    rule = verifiers.resolve("my_module:bound")
+    before = names.source_hash(rule, rule.name)
+    with (folder / "my_module.py").open("a") as source:
+      source.write("# changed\n")
+    assert names.source_hash(rule, rule.name) != before
+
   def test_what_is_built_in_or_installed_has_none(self):
     everything = {**VERIFIERS, **PROPOSALS}
     assert names.sources(everything) == {}
     # Of this file's function, but not of pytest's or jax's.
     assert names.sources({"mine": Verifier(decide=lambda: pytest)})
+
+  def test_proposals_have_one_too(self, folder):
+    mine = proposals.resolve("my_module:mine")
+    assert [*names.sources({mine.name: mine})] == ["my_module:mine"]
+    assert isinstance(mine, Proposal)

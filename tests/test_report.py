@@ -3,16 +3,18 @@
 import csv
 import html
 import json
+import re
 
 import numpy as np
 import pytest
 
-from tests import test_evaluate
+from tests import documents, test_evaluate, traces
 from tests.commands import run
 from tv_jax import runs
 from tv_jax.runs import metrics, report, store
 from tv_jax.runs.records import Answer
-from tv_jax.runs.report import progress
+from tv_jax.runs.report import formats, progress
+from tv_jax.runs.report.tables import Table
 
 RULES = ("token_level", "traversal")
 
@@ -70,21 +72,6 @@ def failed(line, why):
   return Answer.of(line).key.fields | {"error": why}
 
 
-def timed(tree, rule, tokens, seconds, cycles):
-  proposal = "none" if tree == "none" else "without_replacement"
-  return {
-    **{"tree": tree, "proposal": proposal, "verifier": rule},
-    **{"temperature": 1.0, "questions": [1, 2, 3], "tasks": ["qa"] * 3},
-    **{"tokens": tokens, "seconds": seconds, "cycles": cycles},
-    **{"compile_seconds": 1.0, "stages": None},
-  }
-
-
-def keep_times(folder, methods):
-  told = {"environment": {"date": "2026-01-02"}, "methods": methods}
-  (folder / "timing.json").write_text(json.dumps(told))
-
-
 def rows_of(path):
   with path.open() as file:
     return list(csv.DictReader(file))
@@ -125,16 +112,26 @@ def test_cells_are_the_metrics_of_the_lines(tmp_path):
     assert int(row["cycles"]) == sum(len(item["accepted"]) for item in own)
 
 
-def test_positions_are_shares_of_cycles(tmp_path):
+def test_positions_are_shares_of_cycles_and_sum_to_the_lengths(tmp_path):
   made = [*items()]
   report.write(unit(tmp_path, made))
-  for row in rows_of(tmp_path / "positions.csv"):
+  rows = rows_of(tmp_path / "positions.csv")
+  sums = {}
+  for row in rows:
     lengths = [n for item in own_items(row, made) for n in item["accepted"]]
     d = int(row["position"])
     here, above = (sum(n > depth for n in lengths) for depth in (d, d - 1))
     wanted = here / len(lengths), here / above
     told = float(row["reached"]), float(row["conditional"])
     assert told == pytest.approx(wanted, abs=1e-6)
+    assert row["reached_n"] == row["conditional_n"]
+    sums.setdefault((row["task"], row["tree"], row["verifier"]), {})[d] = here
+  assert len(rows) == sum(map(len, sums.values()))
+  for row in rows_of(tmp_path / "cells.csv"):
+    if row["tree"] != "none":
+      own = sums[row["task"], row["tree"], row["verifier"]].values()
+      length = 1 + sum(own) / int(row["cycles"])
+      assert float(row["acceptance_by_token"]) == pytest.approx(length, 1e-4)
 
 
 def test_the_order_of_lines_changes_no_byte(tmp_path):
@@ -149,10 +146,32 @@ def test_the_order_of_lines_changes_no_byte(tmp_path):
       assert first == (tmp_path / "b" / "run" / name).read_bytes(), name
 
 
+@pytest.mark.parametrize(
+  ("config", "title"),
+  [
+    ({"experiment": "run"}, "run: bundled/target with bundled/"),
+    (
+      {
+        "experiment": "mine & yours",
+        "models__target": "/a/b/c/8B",
+        "models__draft": "meta/1B",
+      },
+      "mine &amp; yours, run: c/8B with meta/1B",
+    ),
+  ],
+)
+def test_the_page_says_which_run_it_is(tmp_path, config, title):
+  place = unit(tmp_path / "run", items(), **config)
+  page = report.write(place).page.read_text()
+  for tag in ("title", "h1"):
+    assert f"<{tag}>{title}" in page
+
+
 def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
   tmp_path, capsys
 ):
-  progress.show(report.write(unit(tmp_path, items())))
+  made = [*items()]
+  progress.show(report.write(unit(tmp_path, made)))
   printed = " ".join(capsys.readouterr().out.split())
   assert "By token (Spec-Bench): the mean over all cycles" in printed
   first, *rest = (tmp_path / "table.csv").read_text().splitlines()
@@ -161,14 +180,71 @@ def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
     "chain:5 Delta,eagle token_level,eagle traversal,eagle Delta"
   )
   assert [line.split(",")[2] for line in rest] == ["Multi-turn", "QA", "All"]
-  assert r"token\_level" in (tmp_path / "table.tex").read_text()
+  base, best = (
+    np.mean(
+      [
+        np.mean(item["accepted"])
+        for item in made
+        if (item["tree"], item["verifier"]) == ("eagle", rule)
+      ]
+    )
+    for rule in RULES
+  )
+  assert rest[-1].endswith(f"{best / base - 1:+.1%}")
+  text = (tmp_path / "table.md").read_text()
+  assert "standard error over questions (ddof 1)" in text
+  assert "### By position: without_replacement, temperature 1" in text
+  latex = (tmp_path / "table.tex").read_text()
+  assert latex.count("\\\\") == 5
+  assert r"token\_level" in latex
 
 
-def broken(made):
-  """One method gains more than its rule expects; and more is wrong."""
+def test_the_page_of_definitions_has_every_column(tmp_path):
+  report.write(unit(tmp_path, items()))
+  named = set(
+    re.findall(r"`(\w+)`", (documents.DOCS / "definitions.md").read_text())
+  )
+  for file, columns in (
+    ("cells", {"acceptance_by_item", "acceptance_by_token", "drafted"}),
+    ("positions", {"position", "reached", "conditional"}),
+  ):
+    assert columns <= named & {*rows_of(tmp_path / f"{file}.csv")[0]}
+
+
+def drafted(items, sizes):
+  """The items, with so many nodes in the cycles of each drafted answer."""
+  sizes = iter(sizes)
+  for item in items:
+    if item["tree"] != "none":
+      item["drafted"] = [next(sizes)] * len(item["accepted"])
+    yield item
+
+
+def test_drafted_nodes_are_in_the_tables_if_all_are_known(tmp_path):
+  made = [*drafted(items(("chain:5",), range(1, 3)), (4, 5, 6, 5))]
+  report.write(unit(tmp_path / "new", made, trees="chain:5"))
+  # A mean over some answers would not be that of all.
+  del made[1]["drafted"]
+  report.write(unit(tmp_path / "old", made, trees="chain:5"))
+  for name, told in (("new", ["5.0", "2"]), ("old", ["", "0"])):
+    rows = rows_of(tmp_path / name / "cells.csv")
+    by = {r["verifier"]: r for r in rows if r["task"] == "all"}
+    assert by["plain"]["drafted"] == ""
+    row = by["token_level"]
+    assert [row["drafted"], row["drafted_n"]] == told
+    text = (tmp_path / name / "table.md").read_text()
+    assert ("5.0 ± 1.0" in text) == (name == "new")
+
+
+def longer(made):
+  """One method gains more than its rule expects."""
   for item in made:
     if (item["tree"], item["verifier"]) == ("eagle", "traversal"):
       item["accepted"] = [x + 1 for x in item["accepted"]]
+  return made
+
+
+def broken(made):
   made[3]["faults"] = 2
   made[8] = failed(made[8], "the prompt is too long")
   return made
@@ -177,14 +253,13 @@ def broken(made):
 @pytest.mark.parametrize(
   ("change", "finish", "warned"),
   [
-    (lambda made: made[:1], False, ["THE RUN IS NOT FINISHED: 1 answers"]),
-    (lambda made: made[:2], False, ["THE RUN IS NOT FINISHED: 2 answers"]),
+    (lambda made: made[:30], False, ["THE RUN IS NOT FINISHED: 30 answers"]),
+    (longer, True, ["CHECK FAILED: traversal on eagle: realised"]),
     (
       broken,
       True,
       [
         "1 ANSWERS FAILED, the first one because: the prompt is",
-        "CHECK FAILED: traversal on eagle: realised",
         "FAULTS IN 2 CYCLES",
       ],
     ),
@@ -199,11 +274,40 @@ def test_what_is_wrong_is_loud(tmp_path, change, finish, warned):
   found = report.write(unit(tmp_path, change([*items()]), finish))
   assert found.complete == finish
   assert found.all_failed == (warned == ["60 ANSWERS FAILED"])
-  for begin in warned:
-    assert any(line.startswith(begin) for line in found.warnings)
+  for line, begin in zip(found.warnings, warned, strict=True):
+    assert line.startswith(begin)
   for name in ("table.md", "report.html"):
     text = (tmp_path / name).read_text()
     assert warned[-1] in html.unescape(text)
+  assert "nan" not in (tmp_path / "table.md").read_text()
+
+
+def test_several_ways_have_a_table_and_plots_each(tmp_path):
+  cold = [item | {"temperature": 0.5} for item in items(seed=1)]
+  report.write(unit(tmp_path, [*items(), *cold], temperatures=(0.5, 1.0)))
+  titles = re.findall("### (Acc.*)", (tmp_path / "table.md").read_text())
+  assert titles == [
+    "Acceptance length by item: without_replacement, temperature 0.5",
+    "Acceptance length by item: without_replacement, temperature 1",
+  ]
+  assert len([*tmp_path.glob("*.svg")]) == 6
+
+
+def test_the_page_holds_the_traces(tmp_path):
+  made = [*items()]
+  cycles = traces.trace("eagle", verifier="traversal")["cycles"]
+  for item in made:
+    if item["tree"] == "eagle" and item["question"] == 1:
+      item["trace"], item["prompt"] = cycles, "What?"
+  page = report.write(unit(tmp_path, made)).page.read_text()
+  (embedded,) = re.findall(
+    '<script type="application/json" id="explorer-data">(.*?)</script>', page
+  )
+  first = json.loads(embedded)["traces"][0]
+  assert (first["tree"], first["verifier"]) == ("eagle", "traversal")
+  assert first["cycles"] == json.loads(json.dumps(cycles))
+  shown = Answer.of(made[0]).key.fields
+  assert [*first] == [*shown, "prompt", "cycles"]
 
 
 def test_the_report_as_a_command(tmp_path):
@@ -220,3 +324,13 @@ def test_the_report_as_a_command(tmp_path):
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert why in refused.stderr
+
+
+def test_a_narrow_terminal_gets_a_table_a_tree():
+  table = Table(
+    "T", [("", 1), ("a", 1), ("b", 1)], ["task", "x", "y"], [["QA", "1", "2"]]
+  )
+  assert len(formats.terminal(table, 80)) == 1
+  first, second = formats.terminal(table, 10)
+  assert [column.header for column in first.columns] == ["task", "x"]
+  assert second.title == "T; b"

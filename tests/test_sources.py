@@ -1,5 +1,6 @@
 """What a run reads is hashed: every change shows, and nothing else does."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -8,10 +9,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests import test_evaluate
+from tests import bad, test_evaluate
 from tests.stores import enter, item, one_line
 from tv_jax import runs
 from tv_jax.edge import reading
+from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import sources as sources_lib
 
 
@@ -41,9 +43,22 @@ def read(pair):
   return hashes(**models, questions=str(pair / "minibench.jsonl"))
 
 
-def test_a_place_or_a_date_is_no_difference(pair):
+def test_a_place_or_a_date_is_no_difference(pair, tmp_path):
   os.utime(pair / "target" / "model.safetensors", (0, 0))
-  assert read(pair) == hashes()
+  bundled = hashes()
+  assert read(pair) == bundled
+  assert [*bundled] == [
+    "questions",
+    "trees/kary:2x2",
+    "target/config.json",
+    "target/model.safetensors",
+    "target/generation_config.json",
+    "target/tokenizer.json",
+    "target/tokenizer_config.json",
+    "target/chat_template.jinja",
+    "draft/config.json",
+    "draft/model.safetensors",
+  ]
 
 
 def edit_weights(path):
@@ -78,6 +93,8 @@ def append(path):
   [
     ("minibench.jsonl", edit_question, ["questions"]),
     ("target/model.safetensors", edit_weights, ["target/model.safetensors"]),
+    ("draft/model.safetensors", edit_weights, ["draft/model.safetensors"]),
+    ("target/config.json", edit_json, ["target/config.json"]),
     ("target/tokenizer.json", edit_json, ["target/tokenizer.json"]),
     ("target/chat_template.jinja", append, ["target/chat_template.jinja"]),
     ("draft/tokenizer.json", edit_json, []),  # the target's serves both
@@ -91,11 +108,12 @@ def test_a_change_is_found_by_name(pair, name, edit, changed):
   assert different(before, read(pair)) == changed
 
 
-def test_how_cool_a_tree_has_the_draft_is_a_difference(tmp_path):
+@pytest.mark.parametrize("shaped", [False, True])
+def test_how_cool_a_tree_has_the_draft_is_a_difference(tmp_path, shaped):
   """And only that: a file that says what a run does anyway is as before."""
   path = tmp_path / "own.json"
-  name = f"adaptive:1,1@{path}"
-  content = {"steps": [0.5], "chances": [[0.1], [0.9]]}
+  name = f"adaptive:1,1@{path}" if shaped else str(path)
+  content = {"parents": [-1, 0], "steps": [0.5], "chances": [[0.1], [0.9]]}
   found = []
   for told in ({}, {"draft_temperature": 1.0}, {"draft_temperature": 0.5}):
     path.write_text(json.dumps(content | told | {"temperature": 1}))
@@ -104,7 +122,7 @@ def test_how_cool_a_tree_has_the_draft_is_a_difference(tmp_path):
   assert different(*found[1:]) == [f"trees/{name}"]
 
 
-@pytest.mark.parametrize("place", ["a", "its last"])
+@pytest.mark.parametrize("place", ["a", "b", "its last"])
 def test_any_tensor_of_a_large_file_that_changes_shows(
   pair, monkeypatch, place
 ):
@@ -112,6 +130,7 @@ def test_any_tensor_of_a_large_file_that_changes_shows(
   path = pair / "draft" / "model.safetensors"
   values = {
     "a": np.zeros(9000),
+    "b": np.ones((3, 5000)),
     "its last": np.ones(2),
   }
   save_file(values, path)
@@ -121,24 +140,63 @@ def test_any_tensor_of_a_large_file_that_changes_shows(
   assert different(before, read(pair)) == ["draft/model.safetensors"]
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "more.safetensors"])
+def test_weights_that_are_no_file_are_refused(pair, name):
+  bad.place(pair / "draft" / name, "pipe")
+  with pytest.raises(ValueError, match="cannot be read") as error:
+    read(pair)
+  bad.one_line(error, f"draft/{name}")
+
+
+def test_what_is_no_safetensors_is_left_to_whoever_loads_it(pair, monkeypatch):
+  monkeypatch.setattr(sources_lib, "WHOLE", 10)
+  path = pair / "draft" / "model.safetensors"
+  for data in (b"\xff" * 99, b"\2" + b"\0" * 7 + b"[]" + b"x" * 99):
+    path.write_bytes(data)
+    assert len(read(pair)["draft/model.safetensors"]) == 16
+
+
+BEGUN = {"questions": "1", "target/config.json": "2", "target/weights": "3"}
+
+
+def keep(folder, sources):
+  with enter(folder) as store:
+    store.keep_sources(sources)
+
+
 def test_a_difference_is_refused_by_name(tmp_path):
-  begun = {"questions": "1", "target/config.json": "2", "target/weights": "3"}
-
-  def keep(sources):
-    with enter(tmp_path) as store:
-      store.keep_sources(sources)
-
-  keep({"questions": "0"})
-  keep(begun)  # nothing was made of the others
+  keep(tmp_path, {"questions": "0"})
+  keep(tmp_path, BEGUN)  # nothing was made of the others
   with enter(tmp_path) as store:
     store.append(item(1))
-  # The models of a finished run need not be there any more.
-  keep({"questions": "1"})
+  keep(tmp_path, BEGUN)
   changed = {"questions": "x", "target/config.json": "2", "target/more": "4"}
   with pytest.raises(ValueError, match="changed since") as error:
-    keep(changed)
+    keep(tmp_path, changed)
   assert (
     "changed since this run began: questions, target/more, target/weights: put"
     in one_line(error)
   )
-  assert json.loads((tmp_path / "sources.json").read_text()) == begun
+  kept = json.loads((tmp_path / "sources.json").read_text())
+  assert kept == BEGUN
+
+
+def test_what_is_not_known_of_both_starts_is_no_difference(tmp_path):
+  """The models of a finished run need not be there any more."""
+  keep(tmp_path, BEGUN)
+  with enter(tmp_path) as store:
+    store.append(item(1))
+  keep(tmp_path, {"questions": "1"})
+  kept = json.loads((tmp_path / "sources.json").read_text())
+  assert kept == BEGUN
+
+
+def test_a_category_that_is_no_longer_mt_bench_s_is_a_difference():
+  one = questions_lib.Question(
+    question_id=1, category="coding", turns=("a",), references=()
+  )
+  found = [
+    sources_lib.of_questions([dataclasses.replace(one, mt_bench=own)])
+    for own in (False, True)
+  ]
+  assert found[0] != found[1]

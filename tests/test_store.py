@@ -1,12 +1,14 @@
 """A run's folder: what is written is read again; what is damaged is told."""
 
 import errno
+import itertools
+import json
 import os
 
 import pytest
 
 from tests import bad
-from tests.stores import CONFIG, ENVIRONMENT, enter, fill, item, one_line
+from tests.stores import CONFIG, ENVIRONMENT, enter, fill, item, one_line, run
 from tv_jax.edge.disk import StoreError, write_atomic
 from tv_jax.runs import store as store_lib
 
@@ -23,6 +25,14 @@ def filled(folder):
 
 def test_a_run_is_written_and_read(folder):
   with enter(folder) as store:
+    assert store_lib.read(folder) == store_lib.Unit(
+      folder=folder,
+      config=CONFIG,
+      environments=[ENVIRONMENT],
+      items=(),
+      timing=None,
+      done=False,
+    )
     for number in (2, 0, 1):
       store.append(item(number))
     timing = {"methods": [], "environment": {}}
@@ -32,9 +42,12 @@ def test_a_run_is_written_and_read(folder):
     assert store[item(1).key] == item(1)
     assert item(1).key in store
     assert item(3).key not in store
+  lines = (folder / "items.jsonl").read_bytes().split(b"\n")
+  assert [json.loads(line)["question"] for line in lines[:-1]] == [2, 0, 1]
+  assert lines[-1] == b""
   unit = store_lib.read(folder)
   assert unit.items == (item(0), item(1), item(2)) == store.items
-  assert (unit.timing, unit.done, unit.config) == (timing, True, CONFIG)
+  assert (unit.timing, unit.done) == (timing, True)
   assert {path.name for path in folder.iterdir()} == {
     *("config.json", "env.json", "items.jsonl", "timing.json", "DONE", "lock")
   }
@@ -52,6 +65,7 @@ def test_all_runs_below_a_folder_are_read(tmp_path, filled):
     (other, True),
     (filled, False),
   ]
+  assert store_lib.read_many(str(other)) == units[:1]
   assert store_lib.read_many(model) == ()
   with pytest.raises(StoreError, match="nowhere cannot be read: No such"):
     store_lib.read_many(tmp_path / "nowhere")
@@ -63,6 +77,17 @@ def test_all_runs_below_a_folder_are_read(tmp_path, filled):
     enter(model)
 
 
+def test_the_order_of_items_is_not_that_of_the_lines(tmp_path):
+  orders = itertools.permutations(["b", 10, 9, "a", 2])
+  for number, order in enumerate(itertools.islice(orders, 0, None, 20)):
+    folder = tmp_path / str(number)
+    with enter(folder) as store:
+      for question in order:
+        store.append(item(question))
+    assert [one.question for one in store.items] == [2, 9, 10, "a", "b"]
+    assert store_lib.read(folder).items == store.items
+
+
 def test_any_text_survives_and_tuples_are_lists(folder):
   separators = "a\u2028b\u2029c\x85d\x1ce\rf\ng\0h"
   texts = [separators, "\ud83d half a pair", "日本語 ß 🦊", '"\\', ""]
@@ -71,10 +96,13 @@ def test_any_text_survives_and_tuples_are_lists(folder):
       store.append(item(number, text=text, tokens=(1, 2)))
     assert store.items[0].tokens == [1, 2]
   assert (folder / "items.jsonl").read_bytes().count(b"\n") == len(texts)
+  assert "日本語".encode() in (folder / "items.jsonl").read_bytes()
   assert [one.text for one in store_lib.read(folder).items] == texts
+  with enter(folder) as again:
+    assert again.items == store.items
 
 
-@pytest.mark.parametrize("value", [float("nan"), {1}])
+@pytest.mark.parametrize("value", [float("nan"), {"x": [-float("inf")]}, {1}])
 def test_what_is_no_json_is_refused(filled, value):
   with enter(filled) as store:
     before = (filled / "items.jsonl").read_bytes()
@@ -90,11 +118,21 @@ def test_an_item_is_written_once_and_none_after_close(filled):
   with enter(filled) as store:
     with pytest.raises(ValueError, match=r"question 1, .* is there already"):
       store.append(item(1, text="another"))
+    assert store_lib.read(filled).items == store.items
+  store.close()  # again
+  for act in (lambda: store.append(item(5)), store.finish):
+    with pytest.raises(ValueError, match="is closed"):
+      act()
+
+
+def test_done_is_taken_back(filled):
+  with enter(filled) as store:
     store.finish()
-  with pytest.raises(ValueError, match="is closed"):
-    store.append(item(5))
-  with enter(filled) as store:  # an item more, and it is done no longer
+  with enter(filled) as store:
     assert store.done
+    with pytest.raises(ValueError, match="already"):
+      store.append(item(2))
+    assert store_lib.read(filled).done
     store.append(item(3))
     assert not store_lib.read(filled).done
 
@@ -135,9 +173,14 @@ def test_environments_are_listed(folder):
   ("change", "told"),
   [
     (lambda lines: [lines[0], lines[1][:20] + b"\n", lines[2]], "line 2: no"),
+    (lambda lines: [lines[0], b"\n", lines[2]], "line 2: no JSON"),
+    (lambda lines: [lines[0][:-1], *lines[1:]], "line 1: no JSON"),
     (lambda lines: [b"\xff" + lines[0], *lines[1:]], "line 1: no JSON"),
     (lambda lines: [*lines[:2], b"{}\n"], "line 3: task is missing"),
+    (lambda lines: [*lines[:2], b"7\n"], "line 3: 7: give an object"),
+    (lambda lines: [*lines[:2], b'{"task\n', b'{"ta'], "line 3: no JSON"),
     (lambda lines: [*lines[:2], b"[" * 100_000 + b"\n", lines[2]], "deeply"),
+    (lambda lines: [*lines[:2], b'{"a": NaN}\n', lines[2]], "line 3: no JSON"),
     (lambda lines: [*lines, lines[0]], "lines 1 and 4: the same item task qa"),
   ],
 )
@@ -156,9 +199,14 @@ def test_what_no_crash_explains_is_told(filled, change, told):
 def test_a_folder_that_is_gone(filled):
   with enter(filled) as store:
     moved = filled.rename(filled.with_name("moved"))
-    with pytest.raises(StoreError, match="No such file") as caught:
-      store.append(item(3))
-    assert str(filled) in one_line(caught)
+    for act in (
+      lambda: store.append(item(3)),
+      lambda: store.save_timing({}),
+      store.finish,
+    ):
+      with pytest.raises(StoreError, match="No such file") as caught:
+        act()
+      assert str(filled) in one_line(caught)
     # Another process has made it again.
     with enter(filled), pytest.raises(StoreError, match="not as this process"):
       store.append(item(3))
@@ -168,8 +216,9 @@ def test_a_folder_that_is_gone(filled):
 def test_what_is_no_run(tmp_path, filled):
   file = tmp_path / "file"
   file.write_text("x")
-  with pytest.raises(StoreError, match="cannot be made"):
-    enter(file)
+  for path in (file, file / "unit"):
+    with pytest.raises(StoreError, match="cannot be made"):
+      enter(path)
   for path in (file, tmp_path, tmp_path / "nothing"):
     with pytest.raises(ValueError, match="is no unit") as caught:
       store_lib.read(path)
@@ -177,16 +226,20 @@ def test_what_is_no_run(tmp_path, filled):
   for name in ("config.json", "env.json", "timing.json", "items.jsonl"):
     path = filled / name
     before = path.read_bytes() if path.exists() else None
-    for damage in (b'{"a":\n', b"7\n", b"\xff\n1\n"):
+    for damage in (b'{"a":\n', b"7\n", b"\xff\n1\n", b"[" * 100_000 + b"\n1\n"):
       path.write_bytes(damage * 2)
       with pytest.raises(ValueError, match=name):
         store_lib.read(filled)
-    bad.place(path, "pipe")
-    with pytest.raises(ValueError, match=f"{name} cannot be read"):
-      store_lib.read(filled)
-    path.unlink()
+    for kind in ("folder", "pipe", "device"):
+      bad.place(path, kind)
+      with pytest.raises(ValueError, match=f"{name} cannot be read"):
+        store_lib.read(filled)
+      (path.rmdir if kind == "folder" else path.unlink)()
     if before is not None:
       path.write_bytes(before)
+  (filled / "config.json").unlink()
+  with pytest.raises(ValueError, match=r"but no config\.json"):
+    enter(filled)
 
 
 @pytest.mark.parametrize("name", ["fsync", "replace"])
@@ -203,3 +256,13 @@ def test_a_file_is_whole_or_as_it_was(tmp_path, monkeypatch, name):
   assert str(path) in one_line(caught)
   assert path.read_text(encoding="utf-8") == "old ü"
   assert [one.name for one in tmp_path.iterdir()] == ["table.md"]
+  write_atomic(str(path), "new\r\n")
+  assert path.read_bytes() == b"new\r\n"
+  # With the usual permissions.
+  (tmp_path / "usual").touch()
+  assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_store_is_opened_without_jax():
+  """A launcher of sweeps reads hundreds of them."""
+  assert run("print('jax' in sys.modules)") == "False\n"

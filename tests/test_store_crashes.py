@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.stores import enter, fill, item, one_line, program, run
+from tv_jax.edge import disk
 from tv_jax.edge.disk import StoreError
 from tv_jax.runs import store as store_lib
 
@@ -25,7 +26,7 @@ def filled(folder):
   return fill(folder)
 
 
-def resume_torn(filled, tail):
+def resume_torn(filled, tail, resume):
   """Tears the last line to its first bytes, or to others; makes it again."""
   path = filled / "items.jsonl"
   whole = path.read_bytes()
@@ -33,10 +34,15 @@ def resume_torn(filled, tail):
   torn = tail if isinstance(tail, bytes) else whole[start : start + tail]
   path.write_bytes(whole[:start] + torn)
   assert store_lib.read(filled).items == (item(0), item(1))
-  with enter(filled) as store:
+  resume(filled)
+  assert path.read_bytes() == whole
+  assert store_lib.read(filled).items == (item(0), item(1), item(2))
+
+
+def resume(folder):
+  with enter(folder) as store:
     assert store.items == (item(0), item(1))
     store.append(item(2))
-  assert path.read_bytes() == whole
 
 
 def test_torn_tails_of_every_length_are_cut(filled, monkeypatch):
@@ -44,15 +50,32 @@ def test_torn_tails_of_every_length_are_cut(filled, monkeypatch):
   monkeypatch.setattr(os, "fsync", lambda descriptor: None)
   line = (filled / "items.jsonl").read_bytes().split(b"\n")[2]
   for length in range(len(line) + 1):
-    resume_torn(filled, length)
+    resume_torn(filled, length, resume)
 
 
 @pytest.mark.parametrize(
   "tail",
-  [b"\0" * 50, b"\0" * 50 + b"\n", b"7\0\0\0\n", b"\n"],  # one in UTF-32
+  [
+    b"\0" * 50,
+    b"\0" * 50 + b"\n",
+    b'{"task": "qa\0\0\0\0\n',
+    b"\xff\xc3\n",
+    b"7\0\0\0\n",  # a number in UTF-32
+    b"\n",
+  ],
 )
 def test_bytes_that_are_no_json_are_cut(filled, tail):
-  resume_torn(filled, tail)
+  resume_torn(filled, tail, resume)
+
+
+def test_a_writer_that_does_not_cut_is_caught(filled):
+  def careless(folder):
+    with (folder / "items.jsonl").open("ab") as file:
+      file.write(json.dumps(item(2).line, ensure_ascii=False).encode() + b"\n")
+
+  resume_torn(filled, 0, careless)
+  with pytest.raises(AssertionError):
+    resume_torn(filled, 20, careless)
 
 
 def test_the_cut_is_durable(filled, monkeypatch):
@@ -72,7 +95,9 @@ def test_the_cut_is_durable(filled, monkeypatch):
     calls.clear()
     store.append(item(3))
     assert calls == ["write", "fsync"]
+    calls.clear()
     store.finish()
+    assert calls == ["fsync", "fsync"]  # the file and its name
     calls.clear()
     store.append(item(4))
     assert calls == ["fsync", "write", "fsync"]  # DONE is gone before
@@ -164,6 +189,21 @@ def test_what_a_killed_process_began_is_removed(filled, name):
   assert not partials(filled)
 
 
+def test_what_others_may_be_writing_is_left(filled):
+  """A report may be made of a run that goes on; `own` files are the run's."""
+  host = disk._host()
+  alive = f".table.md.{host}.{os.getpid()}-0a.partial"
+  away = ".table.md.another.1-0a.partial"
+  own = ".COUNT.another.1-0a.partial", f".DONE.{host}.{os.getpid()}-0a.partial"
+  foreign = ".notes.partial"
+  for one in (alive, away, foreign, *own):
+    (filled / one).write_bytes(b"")
+  with enter(filled):
+    assert partials(filled) == sorted([alive, away, foreign])
+  disk.clear(filled)
+  assert partials(filled) == sorted([away, foreign])
+
+
 HOLDER = """
 with enter(sys.argv[1]):
   print("on", flush=True)
@@ -181,6 +221,7 @@ def test_a_second_process_is_refused(filled):
       enter(filled)
     message = one_line(caught)
     assert f"is being written by process {process.pid} on host " in message
+    assert os.uname().nodename in message
     assert "wait for it, or give another --workdir" in message
     assert len(store_lib.read(filled).items) == 3
     process.kill()
@@ -193,18 +234,62 @@ def test_a_second_process_is_refused(filled):
       enter(filled)
 
 
+FULL = """
+folder, limit = sys.argv[1], int(sys.argv[2])
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+with enter(folder) as unit:
+  resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+  try:
+    for question in range(3, 100):
+      unit.append(item(question))
+  except store.StoreError as error:
+    print(error)
+  assert pathlib.Path(folder, "items.jsonl").stat().st_size <= limit
+  assert store.read(folder).items == unit.items
+  unit.save_timing({"methods": [], "environment": {}})
+  try:
+    unit.save_timing({"seconds": [1.5] * 10_000})
+  except store.StoreError as error:
+    print(error)
+  assert store.read(folder).timing == {"methods": [], "environment": {}}
+  assert not list(pathlib.Path(folder).glob(".*"))
+  resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+  unit.append(item(question))
+"""
+
+
+@pytest.mark.parametrize("room", [0, 1, 100, 5000])
+def test_a_file_that_may_not_grow(filled, room):
+  limit = (filled / "items.jsonl").stat().st_size + room
+  message, timing = run(FULL, filled, limit).splitlines()
+  assert f"timing.json cannot be written: {os.strerror(errno.EFBIG)}" in timing
+  ends, end = [], 0
+  for question in range(100):
+    end += len(json.dumps(item(question).line, ensure_ascii=False).encode()) + 1
+    ends.append(end)
+  count = sum(end <= limit for end in ends)
+  assert f"the {count} items before it are safe" in message
+  assert f"cannot write item task qa, question {count}" in message
+  assert os.strerror(errno.EFBIG) in message
+  assert "the same command continues" in message
+  expected = tuple(map(item, range(count + 1)))
+  assert store_lib.read(filled).items == expected
+
+
 @pytest.mark.parametrize("name", ["write", "fsync"])
-def test_errors_of_the_disk(filled, monkeypatch, name):
+@pytest.mark.parametrize("number", [errno.EDQUOT, errno.EIO])
+def test_errors_of_the_disk(filled, monkeypatch, name, number):
   def fail(*_):
-    raise OSError(errno.EIO, os.strerror(errno.EIO))
+    raise OSError(number, os.strerror(number))
 
   with enter(filled) as store:
     with monkeypatch.context() as patch:
       patch.setattr(os, name, fail)
-      with pytest.raises(StoreError, match=os.strerror(errno.EIO)) as caught:
+      with pytest.raises(StoreError, match=os.strerror(number)) as caught:
         store.append(item(3))
     assert "the 3 items before it are safe" in one_line(caught)
     assert store_lib.read(filled).items == store.items
+    assert len(store.items) == 3
     store.append(item(3))
   assert len(store_lib.read(filled).items) == 4
 

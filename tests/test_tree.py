@@ -1,3 +1,4 @@
+import itertools
 import json
 import re
 
@@ -6,6 +7,8 @@ import numpy as np
 import pytest
 
 from tv_jax import tree
+from tv_jax.edge import reading
+from tv_jax.tree import naming
 
 LOPSIDED = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6, 6, 7]
 
@@ -63,32 +66,77 @@ def test_every_array_follows_from_the_parents(t):
   assert t.is_chain == all(len(children_of(parents, v)) <= 1 for v in nodes)
 
 
+@any_tree
+def test_arrays_are_int32_and_read_only(t):
+  for array in (t.parent, t.depth, t.rank, t.children, t.postorder):
+    assert array.dtype == np.int32
+    with pytest.raises(ValueError, match="read-only"):
+      array[...] = 0
+  assert t.ancestors.dtype == bool
+
+
 def test_builders():
   assert tree.chain(3).parents == (-1, 0, 1, 2)
   assert tree.kary(2, 2).parents == (-1, 0, 0, 1, 1, 2, 2)
   assert tree.branching([3, 1]).parents == (-1, 0, 0, 0, 1, 2, 3)
+  assert tree.from_parents(np.array([-1, 0])).parents == (-1, 0)
+  assert len(tree.kary(2, 5)) == 2**6 - 1
   shuffled = [[1, 0], [0], [0, 1], [1], [0, 0]]
   assert tree.from_paths(shuffled).parents == (-1, 0, 0, 1, 1, 2)
+  assert tree.from_paths([[], [0]]).parents == (-1, 0)
   assert tree.chain(4) == tree.kary(1, 4) != tree.chain(3)
   assert hash(tree.chain(4)) == hash(tree.branching([1, 1, 1, 1]))
-  for text, own in (
-    ("chain:5", tree.chain(5)),
-    ("kary:2x5", tree.kary(2, 5)),
-    ("branching:4,2,2,1", tree.branching([4, 2, 2, 1])),
-    ("eagle", tree.EAGLE_SPARSE),
-    ("grown:20", tree.grown(20)),
-  ):
-    assert tree.parse(text) == own
-    assert tree.temperatures(text) is None
-  assert (len(tree.EAGLE_SPARSE), tree.EAGLE_SPARSE.max_depth) == (26, 5)
-  own = tree.grown(6, acceptance=(0.8, 0.16, 0.03))
-  assert own.parents == (-1, 0, 1, 2, 3, 4)
-  own = tree.grown(6, acceptance=(0.5, 0.4, 0.05))
-  assert own.parents == (-1, 0, 0, 1, 1, 2)
+  assert repr(tree.kary(2, 2)) == "Tree(7 nodes, depth 2: 1 2 4)"
+  for text, nodes in (("kary:2x10", 2047), ("chain:256", 257)):
+    assert len(tree.parse(text)) == nodes
   # The paper's post-order, section 3.2: X3, X4, X1, X5, X2.
   assert tree.from_parents([-1, 0, 0, 1, 1, 2]).postorder.tolist() == [
     *(3, 4, 1, 5, 2, 0)
   ]
+
+
+def test_eagle_sparse_is_eagles_own_list_of_paths():
+  # mc_sim_7b_63 in EAGLE's choices.py.
+  # fmt: off
+  paths = [
+    [0], [1], [2], [3], [0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0], [2, 1],
+    [3, 0], [0, 0, 0], [0, 0, 1], [0, 0, 2], [0, 1, 0], [0, 1, 1], [0, 2, 0],
+    [0, 2, 1], [1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 2],
+    [0, 0, 0, 0, 0], [0, 0, 0, 0, 1],
+  ]
+  # fmt: on
+  assert tree.from_paths(paths) == tree.EAGLE_SPARSE
+  assert len(tree.EAGLE_SPARSE) == 26
+  assert tree.EAGLE_SPARSE.max_depth == 5
+
+
+def worth(parents, ranks, acceptance):
+  return sum(
+    np.prod([acceptance[ranks[v]] for v in path_to_root(parents, node)[:-1]])
+    for node in range(1, len(parents))
+  )
+
+
+def all_trees(nodes):
+  """Every tree in level order: each parent list that `from_parents` takes."""
+  for parents in itertools.product(range(nodes), repeat=nodes - 1):
+    if sorted(parents) == list(parents) and all(
+      parent <= child for child, parent in enumerate(parents)
+    ):
+      yield tree.from_parents([-1, *parents])
+
+
+@pytest.mark.parametrize("acceptance", [(0.8, 0.16, 0.03), (0.5, 0.4, 0.05)])
+@pytest.mark.parametrize("nodes", [2, 4, 6])
+def test_grown_is_the_best_tree_of_its_size(nodes, acceptance):
+  best = max(
+    worth(t.parents, t.rank, acceptance)
+    for t in all_trees(nodes)
+    if t.rank.max() < len(acceptance)
+  )
+  t = tree.grown(nodes, acceptance=acceptance)
+  assert len(t) == nodes
+  assert worth(t.parents, t.rank, acceptance) == pytest.approx(best, rel=1e-12)
 
 
 @any_tree
@@ -98,23 +146,28 @@ def test_a_topology_holds_the_tree_and_its_padding(t):
   plain = t.topology()
   for name in ("parent", "rank", "children", "postorder", "depth", "ancestors"):
     assert np.array_equal(getattr(plain, name), getattr(t, name)), name
+  assert padded.children.shape == (N + 3, K + 2)
   assert np.array_equal(padded.children[:N, :K], t.children)
   assert np.all(padded.children[N:] == tree.NO_CHILD)
   assert np.all(padded.children[:, K:] == tree.NO_CHILD)
   assert np.array_equal(padded.parent[:N], t.parent)
   assert np.all(padded.parent[N:] == tree.NO_PARENT)
+  assert np.array_equal(padded.postorder[:N], t.postorder)
   assert np.array_equal(plain.paths[:, : t.max_depth + 1], t.paths)
   dtypes = {leaf.dtype for leaf in jax.tree.leaves(padded)}
   assert dtypes == {np.dtype(np.int32), np.dtype(bool)}
+  assert padded.ancestors.dtype == bool
 
 
 @pytest.mark.parametrize(
   ("build", "given", "message"),
   [
     (tree.from_parents, [], "node 0 must be the root"),
+    (tree.from_parents, [0], "node 0 must be the root"),
     (tree.from_parents, [-1], "nothing is drafted"),
     (tree.from_parents, [-1, -1], "node 1 is a second root"),
     (tree.from_parents, [-1, 0, 7], "node 2 has parent 7"),
+    (tree.from_parents, [-1, 0, -2], "node 2 has parent -2"),
     (tree.from_parents, [-1, 2, 0], "node 1 stands before its parent 2"),
     (
       tree.from_parents,
@@ -127,8 +180,17 @@ def test_a_topology_holds_the_tree_and_its_padding(t):
       "node 5 stands apart from its siblings below 1",
     ),
     (tree.from_paths, [[1]], r"\[1\] has no elder sibling \[0\]"),
+    (
+      tree.from_paths,
+      [[0], [0, 2], [0, 0]],
+      r"\[0, 2\] has no elder sibling \[0, 1\]",
+    ),
     (tree.from_paths, [[0, 0]], "has no parent: add the path"),
+    (tree.from_paths, [[-1]], "ranks count"),
+    (tree.branching, [2, 0], "positive width"),
+    (tree.branching, [], "positive width"),
     (tree.grown, 1, "at least 2 nodes"),
+    (lambda a: tree.grown(5, acceptance=a), (1.0,), "chances above 0"),
     (lambda n: tree.chain(3).topology(nodes=n), 3, "4 nodes with up to 1 ch"),
   ],
 )
@@ -138,16 +200,40 @@ def test_what_is_no_tree_is_refused(build, given, message):
 
 
 @pytest.mark.parametrize(
+  ("text", "expected"),
+  [
+    ("chain:5", tree.chain(5)),
+    ("kary:2x5", tree.kary(2, 5)),
+    ("branching:4,2,2,1", tree.branching([4, 2, 2, 1])),
+    ("branching:3", tree.branching([3])),
+    ("eagle", tree.EAGLE_SPARSE),
+    ("grown:20", tree.grown(20)),
+  ],
+)
+def test_parse(text, expected):
+  assert tree.parse(text) == expected
+
+
+@pytest.mark.parametrize(
   ("text", "words"),
   [
-    ("kary:2", '"kary:2x5"'),
+    *((text, '"kary:2x5"') for text in ("", "chain", "kary:2", "tree:")),
+    ("nothing", naming.EXAMPLE),
+    ("chain:0", "tree 'chain:0'"),
+    ("adaptive:0", "one positive width"),
     ("adaptive:5", "5 nodes at depth 1, below 1 nodes of 4 children"),
     ("absent.json", r"absent\.json.*No such file"),
     ("bundled/trees/none.json", r"there are draft-.*\.25\.json"),
+    ("chain:100000", "100000 levels: 256 are the most"),
+    ("branching:5000", "5000 children of a node: 256"),
     ("kary:2x12", "8191 nodes: 4096"),
     ("kary:2x99999999999999999999", "levels: 256"),
+    ("kary:99999999999999999999x2", "children of a node: 256"),
+    ("grown:1000000", "1000000 nodes: 4096"),
     ("adaptive:1,9223372036854775807", "9223372036854775809 nodes: 4096"),
+    ("adaptive:" + "9" * 4000, "nodes: 4096"),
     ("chain:" + "9" * 5000, "tree 'chain:999"),
+    ("branching:" + ",".join("1" * 5000), "levels: 256"),
   ],
 )
 def test_a_text_that_names_no_tree_is_refused_at_once(text, words, monkeypatch):
@@ -177,14 +263,19 @@ def test_parse_reads_files(tmp_path, content):
   ("content", "message"),
   [
     ("{}", "parents is missing"),
+    ('{"parents": 3}', "parents=3: give a list"),
+    ('{"parents": [-1, 3]}', "node 1 has parent 3"),
     ("3", "parents=3: give a list"),
+    ("[]", "node 0 must be the root"),
     ("[-1, true]", "parents=True: give an integer"),
+    ("[-1, [0]]", r"parents=\[0\]: give an integer"),
     ("[[0], 1]", "paths=1: give a list"),
     ("[-1,", "mine.json"),
+    ("[" * 100_000, "nested too deeply"),
     (json.dumps([-1, *range(10**5)]), "100001 nodes: 4096 are the most"),
     (json.dumps([[0] * n for n in range(1, 400)]), "399 levels: 256"),
   ],
-  ids=range(7),
+  ids=range(12),
 )
 def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
   path = tmp_path / "mine.json"
@@ -194,22 +285,58 @@ def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
   assert "mine.json" in str(refusal.value)
 
 
+def test_bundled_trees_have_names():
+  for path in (reading.BUNDLED / "trees").iterdir():
+    own, told = (
+      tree.parse(f"bundled/trees/{path.name}"),
+      json.loads(path.read_text()),
+    )
+    draft, rule = path.name.split(".")[0].split("-")
+    cool = draft.endswith("_cool")
+    assert told["draft"] == f"bundled/{draft.removesuffix('_cool')}"
+    assert told["target"] == "bundled/target"
+    assert told["verifier"] == rule
+    assert (told["draft_temperature"] < told["temperature"]) == cool
+    assert tree.temperatures(f"bundled/trees/{path.name}") == (
+      told["draft_temperature"],
+      told["temperature"],
+    )
+    assert path.name.split(".")[1:] == [str(told["nodes"]), "json"]
+    assert len(own) - 1 == told["nodes"]
+    assert own.max_depth == told["depth"] == 5
+
+
 @pytest.mark.parametrize(
   ("said", "found"),
   [
     ({}, None),
     ({"draft_temperature": 0.5, "temperature": 1}, (0.5, 1)),
+    ({"draft_temperature": 0.1, "temperature": 0}, (0.1, 0)),
     ({"draft_temperature": 0, "temperature": 1}, "draft_temperature=0: a dr"),
+    ({"draft_temperature": "1", "temperature": 1}, "draft_temperature='1'"),
     ({"draft_temperature": 1}, " temperature=None: give"),
+    ({"draft_temperature": 10**400, "temperature": 1}, "draft_temperature=10"),
+    ({"draft_temperature": 1e-40, "temperature": 1}, "overflow"),
   ],
 )
-def test_a_file_says_what_temperatures_it_was_tuned_at(tmp_path, said, found):
+@pytest.mark.parametrize("shaped", [False, True])
+def test_a_file_says_what_temperatures_it_was_tuned_at(
+  tmp_path, said, found, shaped
+):
   path = tmp_path / "own.json"
   content = {"parents": [-1, 0], "steps": [0.5], "chances": [[0.1], [0.9]]}
   path.write_text(json.dumps(content | said))
-  for name in (str(path), f"adaptive:1,1@{path}"):
-    if not isinstance(found, str):
-      assert tree.temperatures(name) == found
-    else:  # it is refused where the tree is named
-      with pytest.raises(ValueError, match=re.escape(found)):
-        tree.parse(name)
+  name = f"adaptive:1,1@{path}" if shaped else str(path)
+  if not isinstance(found, str):
+    assert tree.parse(name).max_depth == 1 + shaped
+    assert tree.temperatures(name) == found
+    return
+  # What is refused is refused where the tree is named.
+  with pytest.raises(ValueError, match=re.escape(found)) as refusal:
+    tree.parse(name)
+  assert "own.json" in str(refusal.value)
+
+
+def test_what_is_no_file_says_no_temperatures():
+  for name in ("eagle", "chain:5", "adaptive:2,2", tree.chain(3)):
+    assert tree.temperatures(name) is None
