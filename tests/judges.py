@@ -1,6 +1,5 @@
 """A double of a judge's endpoint, and runs with answers for it to grade."""
 
-import collections
 import contextlib
 import http.server
 import json
@@ -56,14 +55,6 @@ def reset(handler):
   handler.connection.close()
 
 
-def cut_short(handler):
-  """Ends before the body does."""
-  handler.send_response(200)
-  handler.send_header("Content-Length", "1000")
-  handler.end_headers()
-  handler.wfile.write(reply()[2])
-
-
 def hang(handler):
   """Says nothing until the double ends."""
   handler.server.ending.wait()
@@ -77,13 +68,9 @@ def trickle(handler):
 
 
 class Double(http.server.ThreadingHTTPServer):
-  """An endpoint in this process.
+  """Responds to a request's body and number with what `reply` gives.
 
-  Attributes:
-    respond: Of a request's body and its number, from 0, to what `reply` gives,
-      or to a function that does something to the connection.
-    asked: The requests: path, headers and body.
-    ending: Set when nobody waits any more.
+  Or with a function that does something to the connection.
   """
 
   daemon_threads = True
@@ -99,13 +86,6 @@ class Double(http.server.ThreadingHTTPServer):
 
   def handle_error(self, *_):
     """Nobody waits for what comes too late."""
-
-  @property
-  def prompts(self):
-    """How often each was asked."""
-    return collections.Counter(
-      body["messages"][0]["content"] for _, _, body in self.asked
-    )
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -155,14 +135,7 @@ def scripted(*script):
 
 
 def finished_run(folder, seeds=(0,), errors=(), **fields):
-  """A finished run's folder: plain decoding and two rules on chain:5.
-
-  Args:
-    folder: Of the run.
-    seeds: Of its draws.
-    errors: (question, turn, verifier) of answers that failed.
-    **fields: Of the config.
-  """
+  """A finished run's folder; errors are (question, turn, verifier)."""
   asked = folder.parent / "questions.jsonl"
   folder.parent.mkdir(parents=True, exist_ok=True)
   asked.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import sys
 import urllib.parse
 
 import pytest
@@ -37,49 +36,32 @@ def test_prompts():
     turns=("A story.", "Shorter!"),
     references=(),
   )
-  one, two = (prompts.messages(story, ["Once.", "O."][:n])[0] for n in (1, 2))
-  assert one["role"] == "user"
-  for text, parts in (
-    (one["content"], ("impartial judge", "[[rating]]", "A story.", "Once.")),
-    (two["content"], ("last answer alone", "A story.", "Once.", "Shorter!")),
-  ):
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
-    assert "reference" not in text.lower()
-  assert "Shorter!" not in one["content"]
-  first, second = (
-    prompts.messages(sums, ["?"] * n)[0]["content"] for n in (1, 2)
-  )
+
+  def text(question, *answers):
+    (message,) = prompts.messages(question, answers)
+    return message["content"]
+
+  one, two = text(story, "Once."), text(story, "Once.", "O.")
+  assert two.index("A story.") < two.index("Once.") < two.index("Shorter!")
+  assert "reference" not in two.lower()
+  assert "Shorter!" not in one
+  first, second = text(sums, "?"), text(sums, "?", "?")
   assert "reference answer, turn 1 ===\n42\n" in first
-  assert "Reference answers are shown" in first
   assert "72" not in first
-  assert "turn 1 ===\n42\n" in second
   assert "turn 2 ===\n72\nseventy-two\n" in second
-  # Any other text is another prompt.
-  chats = [prompts.messages(story, [text]) for text in ("a", "b", "a ")]
-  assert len({*map(prompts.digest, chats)}) == 3
-  assert prompts.digest(chats[0]) == prompts.digest([*chats[0]])
 
 
 @pytest.mark.parametrize(
   ("text", "rating"),
   [
-    ("It is fine. [[7]]", 7),
     ("Rating: [[7.5]]", 7.5),
-    ("[[ 10 ]]\n", 10),
     ("[[8/10]]", 8),
     ("It says [[10]], but is not. Rating: [[2]]", 2),
     ("**Rating: [[6]]**\n\nI hope that this helps.", 6),
     ("Fine.\nRating: [6]", 6),
-    ("As a[1] has it, fine.", None),
     ("See [3].\nIt is fine.", None),
     ("[[11]]", None),
-    ("[[0.9]]", None),
-    ("[[-3]]", None),
     ("[[7]] or rather [[11]]", None),
-    ("[[rating]]", None),
-    ("[[7", None),
-    ("", None),
   ],
 )
 def test_ratings(text, rating):
@@ -93,7 +75,6 @@ def test_every_answered_turn_is_graded(tmp_path):
   unit = store.read(folder)
   found = Exam.of(unit)
   assert len(found.prompts) == 2 * ANSWERS - 4
-  assert {key.task for key in found.prompts} == {"mt_bench"}
   # A second turn belongs to a conversation that is not there.
   failed = {(key.question, key.turn) for key in found.failed}
   assert failed == {(111, 0), (111, 1)}
@@ -101,55 +82,34 @@ def test_every_answered_turn_is_graded(tmp_path):
     for turn in range(2):
       own = f"answer of {key.method} to ({key.question}, {turn})"
       assert (own in message["content"]) == (turn <= key.turn)
-    assert message["content"].count("answer of ") == key.turn + 1
   # Other tasks.
   assert len(Exam.of(unit, ["qa"]).prompts) == 2 * 3
-  assert Exam.of(unit, ["rag"]) == grades.Exam(folder, (), {}, ())
   # Other questions.
   path = folder.parent / "questions.jsonl"
   path.write_text(path.read_text().replace("limerick", "sonnet"))
   with pytest.raises(ValueError, match="are not those that were answered"):
     Exam.of(unit)
-  path.unlink()
-  with pytest.raises(ValueError, match=r"run: .*s\.jsonl cannot be read"):
-    Exam.of(unit)
 
 
-@pytest.mark.parametrize(
-  ("url", "base"),
-  [
-    ("http://localhost:8000", "http://localhost:8000/v1"),
-    ("http://h/v1/", "http://h/v1"),
-    ("https://h/v1beta/openai/", "https://h/v1beta/openai"),
-    ("http://h/chat/completions", "http://h"),
-    ("http://h/v1?a=b", "http://h/v1?a=b"),
-    ("http://[::1]:80/x", "http://[::1]:80/x/v1"),
-  ],
-)
-def test_urls(url, base):
-  found = endpoint(url, MODEL)
-  assert found.url == base
-  assert found.place == base.partition("?")[0]
+def test_urls():
+  assert endpoint("http://localhost:8000", MODEL).url.endswith(":8000/v1")
+  assert endpoint("http://h/chat/completions", MODEL).url == "http://h"
+  assert endpoint("http://h/v1?a=b", MODEL).place == "http://h/v1"
 
 
 @pytest.mark.parametrize(
   ("given", "told"),
   [
     ({"url": ""}, "--judge_url is missing"),
-    ({"url": "localhost:8000"}, "--judge_url is no URL"),
-    ({"url": "http://"}, "--judge_url is no URL"),
     ({"url": "http://h:99999"}, "--judge_url is no URL"),
     ({"url": "http://h/a b"}, "--judge_url is no URL"),
     ({"url": "http://me:secret@h/v1"}, "holds a name or a password"),
     ({"model": " "}, "--judge_model is missing"),
     ({"key": KEY}, "there is no such variable in the environment"),
-    ({"key": "EMPTY_ONE"}, "there is no such variable in the environment"),
     ({"key": "ODD_ONE"}, "what the variable holds is no key"),
-    ({"timeout": float("nan")}, "--judge_timeout=nan: give"),
   ],
 )
 def test_what_is_no_endpoint(given, told, monkeypatch):
-  monkeypatch.setenv("EMPTY_ONE", " \n")
   monkeypatch.setenv("ODD_ONE", "two secret\nlines")
   with pytest.raises(ValueError, match="--judge") as caught:
     endpoint(**{"url": "http://h", "model": MODEL} | given)
@@ -159,44 +119,18 @@ def test_what_is_no_endpoint(given, told, monkeypatch):
   assert KEY not in line
 
 
-def test_without_openai_it_is_one_line(monkeypatch):
-  monkeypatch.setitem(sys.modules, "openai", None)
-  with pytest.raises(ValueError, match="openai") as caught:
-    endpoint("http://h", MODEL).connect()
-  assert one_line(caught).endswith("pip install -e '.[judge]'")
-
-
 # The key, in what others say.
-
-
-def test_a_key_is_in_no_repr(monkeypatch):
-  monkeypatch.setenv(NAME, f" {KEY}\n")
-  found = endpoint("http://h", MODEL, NAME)
-  assert found.key == KEY
-  assert KEY not in repr(found) + str(found)
-  monkeypatch.setenv(NAME, "none")  # a word for a key is not hidden
-  assert endpoint("http://h", MODEL, NAME).hidden("none of it") == "none of it"
 
 
 FORMS = {
   "as it is": KEY,
-  "capitals": KEY.upper(),
-  "url": "".join(f"%{ord(one):02x}" for one in KEY),
   "url twice": "".join(f"%25{ord(one):02X}" for one in KEY),
   "json twice": json.dumps(json.dumps({"key": KEY.replace("s", "\\u0073")})),
-  "python": "".join(f"\\x{ord(one):02x}" for one in KEY),
-  "html": "".join(f"&#{ord(one)};" for one in KEY),
   "html, hex": "".join(f"&#x{ord(one):X};" for one in KEY),
-  "spaces": " ".join(KEY),
   "lines": KEY[:9] + "\\n" + KEY[9:17] + "\r\n\t" + KEY[17:],
-  "low lines": KEY.replace("-", "_"),
   "quotes": "'" + KEY[:5] + "' + '" + KEY[5:] + "'",
   "cut off": KEY[:-4] + "..",
-  "an end": ".." + KEY[5:],
-  "hex": KEY.encode().hex(),
   "base64": base64.b64encode(KEY.encode()).decode(),
-  "base64, bearer": base64.b64encode(f"Bearer {KEY}".encode()).decode(),
-  "base64, basic": base64.b64encode(f":{KEY}\n".encode()).decode(),
   "base64, url": urllib.parse.quote(
     base64.urlsafe_b64encode(f"me:{KEY}".encode()).decode()
   ),
@@ -210,7 +144,7 @@ def test_a_key_is_not_shown_however_it_comes_back(form):
   assert hidden == (as_it_is if form == KEY else masking.WITHHELD)
 
 
-@pytest.mark.parametrize("key", [KEY, "%41%41%41%41", "^$.*+?()[]", "k" * 3000])
+@pytest.mark.parametrize("key", [KEY, "%41%41%41%41", "^$.*+?()[]"])
 def test_keys_are_masked_and_nothing_else(key):
   text = "Anywhere it is seen, 100% right \\n\n\\frac{1}{2} &amp; fine: ü [[7]]"
   assert masking.mask(text, key) == text
@@ -228,13 +162,10 @@ def line(rating):
   return json.dumps(key | own).replace('"?"', rating)
 
 
-BAD = ("1" + "0" * 400, "1" + "0" * 5000, "NaN", "1e999", "-5", "10.001")
-
-
 @pytest.mark.parametrize(
   "bad",
   [
-    *map(line, (*BAD, "true", '"7"', "[7]")),
+    *map(line, ("1" + "0" * 5000, "NaN", "10.001", "true")),
     "[" * 100_000,
     '{"task": "mt_bench"}',
   ],
@@ -248,10 +179,3 @@ def test_a_damaged_line_is_refused(tmp_path, bad):
     grades.read(tmp_path)
   assert one_line(caught).startswith(f"{path}, line 2: ")
   assert len(one_line(caught)) < 600
-
-
-@pytest.mark.parametrize("rating", ["1", "10", "7.5", "null"])
-def test_a_rating_that_is_one_is_read(tmp_path, rating):
-  (tmp_path / grades.FILE).write_text(f"{line(rating)}\n")
-  (found,) = grades.read(tmp_path).values()
-  assert found.rating == json.loads(rating)

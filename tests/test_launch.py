@@ -3,9 +3,9 @@
 import ast
 import contextlib
 import pathlib
+import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -37,9 +37,7 @@ def overridden(config, command):
       old = config
       for part in field.split("."):
         old = old[part]
-      value = text
-      if type(old) is not str:
-        value = type(old)(ast.literal_eval(text))
+      value = text if type(old) is str else type(old)(ast.literal_eval(text))
       config.update_from_flattened_dict({field: value})
   return config
 
@@ -67,10 +65,7 @@ def test_units_are_what_the_experiment_runs(name, smoke):
 
 
 def test_flags_of_a_unit():
-  """A field that is swept is given once; GPUs are what a target is split over.
-
-  ml_collections adds a tuple to the same flag's before it.
-  """
+  """ml_collections adds a tuple to the same flag's before it."""
   told = ("--config.seeds=0,1", "--config.per_task=2")
   pair = Pair("quickstart", CONFIGS["quickstart"], told)
   one, place = names.find("main_table"), pathlib.Path("runs")
@@ -81,7 +76,6 @@ def test_flags_of_a_unit():
     assert "--config.per_task=2" in own.flags
     assert two.flags == (*own.flags, "--config.models.devices=2")
     assert (own.gpus, two.gpus) == (1, 2)
-    assert two.id != own.id
   with pytest.raises(ValueError, match=r"main_table/quickstart/.* is 2 units"):
     units.expand(one, [pair, pair], place)
 
@@ -104,7 +98,7 @@ KILLED = "FAILED (SIGKILL"
   ("body", "said"),
   [
     # One that cannot work is tried once.
-    ("print('a reason'); sys.exit(2)", ["FAILED (status 2"]),
+    ("sys.exit(2)", ["FAILED (status 2"]),
     # One that was killed is tried again.
     (
       "os.kill(os.getpid(), 9) if not os.path.exists(folder / 'x') and"
@@ -129,8 +123,6 @@ def test_tries(body, said, tmp_path):
     assert wanted in line
   assert failed == ([] if "done" in said[-1] else [own])
   assert tries.last(folder).given_up == (said[-1] == KILLED)
-  if "status 2" in said[0]:
-    assert lines[-1].endswith(": a reason")
 
 
 def test_a_folder_is_waited_for(tmp_path):
@@ -166,71 +158,34 @@ def test_what_is_done_is_left_out_if_it_is_the_same(tmp_path):
   assert one.done
 
 
-RULE = """
-from tv_jax.verifiers import VERIFIERS
-print("noise")
-def decide(*given):
-  return VERIFIERS["token_level"].decide(*given)
-"""
-LEFT = """
-import pathlib, sys
-from launch.units import Unit, left
-given = [Unit("", "", (), pathlib.Path(one), "0") for one in sys.argv[1:]]
-print(*[one.folder.name for one in left(given)])
-"""
-
-
-def finished(folder, **fields):
-  """A unit's folder that a launcher has finished, as far as can be seen."""
-  own = CONFIGS["quickstart"].copy_and_resolve_references().unlock()
-  own.update_from_flattened_dict({"trees": "chain:2", **fields})
-  settings = runs.from_config(own)
+def test_what_is_made_of_something_else_by_now_is_left(tmp_path):
+  """All that can change is in tests/test_sources.py."""
+  tree, folder = tmp_path / "tree.json", tmp_path / "one"
+  tree.write_text("[-1, 0]")
+  config = CONFIGS["quickstart"].copy_and_resolve_references().unlock()
+  config.trees = str(tree)
+  settings = runs.from_config(config)
   with store.Store(folder, runs.to_dict(settings), {}) as results:
     asked = runs.read_questions(settings)
     results.keep_sources(sources.hashes(settings, asked))
     results.finish()
   tries.begin(folder, "0", 0, None)
   tries.end(folder, 0)
-  return folder
-
-
-def test_what_is_made_of_something_else_by_now_is_left(tmp_path, monkeypatch):
-  """All that can change is in tests/test_sources.py."""
-  monkeypatch.chdir(tmp_path)
-  monkeypatch.setenv("PYTHONPATH", str(ROOT))
-  tree, rule = tmp_path / "tree.json", tmp_path / "own_rule.py"
-  tree.write_text("[-1, 0]")
-  rule.write_text(RULE)
-  made = [
-    finished(tmp_path / "same", seeds=(0,)),
-    finished(tmp_path / "of-tree", trees="tree.json"),
-    finished(tmp_path / "of-rule", verifiers="own_rule:decide"),
-  ]
-
-  def left():
-    command = [sys.executable, "-c", LEFT, *made]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.split()
-
-  assert left() == []
+  one = unit(folder, "")
+  assert units.left([one]) == []
   tree.write_text("[-1, 0, 0]")
-  rule.write_text(f"{RULE}\n# changed\n")
-  assert left() == ["of-tree", "of-rule"]
-  (made[0] / "config.json").unlink()  # nobody knows: it is started
-  assert left() == ["same", "of-tree", "of-rule"]
+  assert units.left([one]) == [one]
 
 
 DEEP = b"[" * 100_000
 
 
 def test_tries_are_read_as_they_are_written(tmp_path):
-  tries.give_up(tmp_path)  # what was never tried
-  assert tries.read(tmp_path) == []
   tries.begin(tmp_path, "a", 3, "0,1")
   assert tries.last(tmp_path).alive
   tries.end(tmp_path, -9)
   with (tmp_path / tries.FILE).open("ab") as file:
-    for odd in (DEEP, b'"begin"', b"[1]", b'{"begin": 1}', b'{"begin": "x"}'):
+    for odd in (DEEP, b"[1]", b'{"begin": "x"}'):
       file.write(odd + b"\n")
     file.write(b'{"id": "a", "be')  # torn
   tries.begin(tmp_path, "a", 5, None)
@@ -256,36 +211,23 @@ def test_an_engine_that_is_not_here_is_a_line(tmp_path, monkeypatch):
   with pytest.raises(ValueError, match="there is no squeue here"):
     on_slurm.queue(Sweep(tmp_path, None, ()))
   # Ray would try for minutes to reach nobody.
-  with socket.create_server(("127.0.0.1", 0)) as server:
-    address = f"127.0.0.1:{server.getsockname()[1]}"
-  with pytest.raises(ValueError, match=rf"--address={address}: .*refused"):
-    on_ray.check_address(address)
-  for there in ("auto", "local"):
-    on_ray.check_address(there)
+  with pytest.raises(ValueError, match=r"127.0.0.1:1: .*refused"):
+    on_ray.check_address("127.0.0.1:1")
 
 
 def test_a_sweep_of_which_nothing_works_says_why(tmp_path):
   wrong = ("--config=smoke", "--config.models.target=/no/where", "--smoke")
-  told = ("--experiment=temperature", *wrong, f"--workdir={tmp_path}")
-  done = run(*told, program="launch")
+  told = *wrong, f"--workdir={tmp_path}"
+  done = run("--experiment=temperature", *told, program="launch")
   assert done.returncode == 1
-  assert done.stdout.count("FAILED (status 2") == 2
   assert done.stdout.count("/no/where is neither a directory") == 2
-  assert "2 of 2 units FAILED" in done.stderr
-  assert "Tok.V" not in done.stdout
 
 
 @pytest.mark.parametrize(
   ("arguments", "says"),
   [
-    ([], "give --experiment"),
     (["--experiment=nothing"], "'nothing' is not one of"),
-    (
-      ["--experiment=depth", "--config.trees=eagle"],
-      "by the experiment itself",
-    ),
-    (["--experiment=depth", "more"], "unexpected argument 'more'"),
-    (["--experiment=depth", "--workdir="], "--workdir=: give a folder"),
+    (["--experiment=depth", "--config.trees=x"], "by the experiment itself"),
     (["status", ""], "give a folder: python -m launch status WORKDIR"),
     (["--experiment=depth", "--cpus-per-unit=inf"], "=inf: give a number"),
   ],
@@ -297,37 +239,17 @@ def test_what_is_wrong_is_a_line(arguments, says):
   assert says in done.stderr
 
 
-@pytest.mark.parametrize(
-  ("more", "says"),
-  [
-    (["--experiment=depth"], "16 units, hours of 16 unknown, GPUs: 1 at least"),
-    (
-      [
-        "--experiment=temperature depth",
-        "--config=configs/llama3_1b_8b.py",
-        "--gpus-per-unit=2",
-      ],
-      "GPUs: 2 at least, 26 for all at once",
-    ),
-    (["--experiment=worked_example", "--gpus-per-unit=0"], "0 units"),
-  ],
-)
-def test_what_is_printed_ends_with_totals(more, says, tmp_path):
-  told = ("--backend=print", f"--workdir={tmp_path}")
-  done = run(*more, *told, program="launch")
+def test_what_is_printed_ends_with_totals(tmp_path):
+  told = "--experiment=temperature depth", "--config=configs/llama3_1b_8b.py"
+  more = "--gpus-per-unit=2", "--backend=print", f"--workdir={tmp_path}"
+  done = run(*told, *more, program="launch")
   assert done.returncode == 0, done.stderr
-  *units_, last = done.stdout.splitlines()
-
-  def hours(line):
-    return float(line.partition(" h of decoding")[0].rpartition(" ")[2])
-
-  known = [hours(line) for line in units_ if " h of decoding" in line]
-  count = sum(line.startswith("# ") for line in units_)
-  assert last.startswith(f"# in all: {count} units")
-  assert says in last
-  if known:
-    error = 0.05 * len(known) + 0.5
-    assert hours(last) == pytest.approx(sum(known), abs=error)
+  hours = re.findall(r"([\d.]+) h of decoding", done.stdout)
+  *each, whole = map(float, hours)
+  assert whole == pytest.approx(sum(each), abs=0.05 * len(each) + 0.5)
+  last = done.stdout.splitlines()[-1]
+  assert last.startswith("# in all: 13 units")
+  assert "GPUs: 2 at least, 26 for all at once" in last
 
 
 def until(look, seconds=120):
@@ -351,9 +273,9 @@ def gone(pid):
 
 
 def test_a_unit_is_told_of_a_signal_and_waited_for():
-  body = "import signal, sys, time; signal.signal(15, lambda *_: (print('well'"
-  body += (
-    ", flush=True), sys.exit(0))); print('up', flush=True); time.sleep(99)"
+  body = (
+    "import signal, time; signal.signal(15, lambda *_: exit(print('well')))\n"
+    "print('up', flush=True); time.sleep(99)"
   )
   program = f"""
 import sys
