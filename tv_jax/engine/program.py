@@ -31,7 +31,7 @@ from tv_jax.tree import Adaptive
 def prefill(
   plan: Plan, params: Params, request: Request, caches: Caches, new: int
 ) -> State:
-  """Reads the prompts up to their last tokens: the state to decode from.
+  """Reads prompts up to their last tokens; returns the state to decode from.
 
   Args:
     plan: The plan.
@@ -175,7 +175,7 @@ def generate(
 def vacant(
   plan: Plan, params: Params, request: Request, caches: Caches, new: int
 ) -> State:
-  """A state without any prompt, of rows that are all done; see `prefill`."""
+  """Returns a state without any prompt: all rows are done; see `prefill`."""
   leaves, structure = jax.tree.flatten((params, request, caches))
   shapes = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves)
   # NumPy's: jax would compile a program for each of them.
@@ -249,7 +249,7 @@ def seat(
 def advance(
   plan: Plan, params: Params, request: Request, state: State, full: jax.Array
 ) -> State:
-  """Cycles until all rows are done; until any is, if they are to be `full`."""
+  """Runs cycles until all rows are done; if `full`, until any row is."""
 
   def going(state):
     return jnp.where(full, ~jnp.any(state.done), ~jnp.all(state.done))

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from tv_jax import drafting, probs
 from tv_jax.drafting import Drafted, Growing, News
+from tv_jax.engine import columns
 from tv_jax.engine.plan import Caches, Params, Plan, Request, State
 from tv_jax.engine.trace import Trace, look
 from tv_jax.models import Cache, compact, mask
@@ -71,7 +72,7 @@ def score(
   state: State,
   draft: Drafted,
 ) -> Scored:
-  """One pass of the target over whole trees, roots included."""
+  """Runs one pass of the target over whole trees, roots included."""
   cache = state.caches.target
   if plan.speculation:
     tree = plan.speculation.tree
@@ -103,7 +104,7 @@ def verify(
   draft: Drafted,
   laws: jax.Array,  # [B, N, V]
 ) -> Verdicts:
-  """What is accepted of each row's tree, and its bonus token."""
+  """Decides what is accepted of each row's tree; draws its bonus token."""
   keys = _keys(request, state)[:, 1]
   if not plan.speculation:
     tokens = jax.vmap(probs.draw)(keys, laws[:, 0])
@@ -214,12 +215,14 @@ def commit(
   tokens = jnp.where(place == gain[:, None], verdicts.token[:, None], tokens)
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
   drafted = jnp.sum(draft.tokens[:, 1:] != INVALID, axis=1, dtype=jnp.int32)
-  logprobs = _logprobs(scored.logits, path, tokens) if plan.logprobs else None
+  logprobs = None
+  if scored.logits is not None:
+    logprobs = columns.logprobs(scored.logits, path, tokens)
   ending, stopping = None, state.stopping
-  if request.stop is not None:
-    ending = _stopping(request, state, tokens[:, 1:])
-    stopping = _last(ending, gain, stopping)
-  records, done = _record(
+  if stopping is not None:
+    ending = columns.stopping(request, state, tokens[:, 1:])
+    stopping = columns.last(ending, gain, stopping)
+  records, done = columns.record(
     plan,
     request,
     state,
@@ -253,14 +256,14 @@ def _paths(tree, topology, node):
 
 
 def cycle(plan: Plan, params: Params, request: Request, state: State) -> State:
-  """Draft, score, verify, commit."""
+  """Drafts, scores, verifies, commits."""
   return observe(plan, params, request, state)[0]
 
 
 def observe(
   plan: Plan, params: Params, request: Request, state: State
 ) -> tuple[State, Drafted, jax.Array]:
-  """A cycle; and what was drafted, and the target's laws [B, N, V] there."""
+  """Runs a cycle; returns what was drafted and the laws [B, N, V] as well."""
   with jax.named_scope("draft"):
     drafted = draft(plan, params, request, state)
   with jax.named_scope("target"):
@@ -273,7 +276,7 @@ def observe(
 
 
 def plain(state: State) -> Drafted:
-  """The tree of plain decoding: its root, the last committed token."""
+  """Returns plain decoding's tree: its root, the last committed token."""
   place = jnp.maximum(state.news.gain, 1)[:, None]
   root = jnp.take_along_axis(state.news.tokens, place, axis=1)
   return Drafted(
@@ -283,80 +286,6 @@ def plain(state: State) -> Drafted:
     root=state.length - 1,
     cache=None,
   )
-
-
-def _logprobs(logits, path, tokens):
-  """[B, D + 1] of the token after each node of a path, by the target itself.
-
-  Whatever the temperature, and whatever tokens are left out.
-  """
-  logits = jnp.take_along_axis(logits, path[..., None], axis=1)
-  laws = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
-  return jnp.take_along_axis(laws, tokens[:, 1:, None], axis=-1)[..., 0]
-
-
-def _stopping(request, state, tokens):
-  """[B, D + 1] after each token, how far a text is that ends an answer."""
-
-  def follow(so_far, token):
-    so_far = request.stop[so_far, token].astype(jnp.int32)
-    return so_far, so_far
-
-  return jax.lax.scan(follow, state.stopping, tokens.T)[1].T
-
-
-def _last(stopping, gain, before):
-  """[B] after a cycle that gained so many tokens."""
-  last = jnp.maximum(gain - 1, 0)[:, None]
-  last = jnp.take_along_axis(stopping, last, axis=1)[:, 0]
-  return jnp.where(gain > 0, last, before)
-
-
-def _record(
-  plan, request, state, tokens, gain, drafted, verdicts, ending, logprobs
-):
-  """The records after the cycle, and which rows are finished."""
-  before, active = state.records, ~state.done
-  place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-  ends = jnp.isin(tokens, jnp.array(plan.ends, jnp.int32))
-  if ending is not None:
-    ends |= ending < 0
-  ends &= place < gain[:, None]
-  # Up to and with the first end; the limit may come first.
-  upto = jnp.where(ends.any(axis=1), jnp.argmax(ends, axis=1) + 1, gain)
-  kept = jnp.minimum(before.kept + upto, request.limit)
-  done = state.done | (kept >= request.limit)
-  done |= (upto <= kept - before.kept) & ends.any(axis=1)
-
-  def put(buffer, tokens, at):
-    return jax.lax.dynamic_update_slice(buffer, tokens, (at,))
-
-  def column(buffer, values):
-    # To choose everywhere is one kernel with what is chosen for, and rows may
-    # be in different cycles. There is no place for those beyond the traced.
-    cycle = jnp.arange(buffer.shape[1], dtype=jnp.int32)[None]
-    here = active[:, None] & (cycle == before.cycles[:, None])
-    here = here.reshape(*here.shape, *[1] * (values.ndim - 1))
-    return jnp.where(here, values[:, None], buffer)
-
-  rows = jnp.arange(len(gain), dtype=jnp.int32)
-  one = active.astype(jnp.int32)
-  records = dataclasses.replace(
-    before,
-    tokens=jax.vmap(put)(before.tokens, tokens, before.kept),
-    kept=kept,
-    cycles=before.cycles + one,
-    accepted=column(before.accepted, gain),
-    drafted=column(before.drafted, drafted),
-    expected=jax.tree.map(column, before.expected, verdicts.expected),
-    stops=before.stops.at[rows, verdicts.node].add(one),
-    faults=before.faults + (verdicts.fault & active).astype(jnp.int32),
-    logprobs=logprobs
-    if logprobs is None
-    else jax.vmap(put)(before.logprobs, logprobs, before.kept),
-    trace=jax.tree.map(column, before.trace, verdicts.trace),
-  )
-  return records, done
 
 
 def _law(plan, temperature):
