@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests import commands, quick
 from tv_jax import drafting, tree
@@ -79,6 +80,27 @@ class TestStatistics:
     assert statistics.chi_square(np.array([[500, 500, 0]]), law) == 1
     assert statistics.chi_square(np.array([[500, 499, 1]]), law) == 0
 
+  def test_rare_cells_are_pooled(self):
+    law = np.array([[0.9, *[0.001] * 100]])
+    # 100 hits of one cell that expects one are as many as all of them expect.
+    gathered = np.array([[900, 100, *[0] * 99]])
+    assert statistics.chi_square(gathered, law) == pytest.approx(1)
+    assert statistics.chi_square(10 * gathered, law) < 1e-12
+
+  def test_the_laws_are_scipys(self):
+    np.testing.assert_allclose(
+      statistics.holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02]
+    )
+    rng = np.random.default_rng(3)
+    law = rng.dirichlet(np.full(50, 5.0))[None]
+    counts = rng.multinomial(3_000, rng.dirichlet(np.full(50, 80.0)))[None]
+    assert law.min() * 3_000 > statistics.FEWEST
+    theirs = stats.chisquare(counts[0], law[0] * 3_000).pvalue
+    assert statistics.chi_square(counts, law) == pytest.approx(theirs)
+    p_values = rng.random(50) ** 1.3
+    theirs = stats.kstest(p_values, "uniform").pvalue
+    assert statistics.uniform(p_values) == pytest.approx(theirs, rel=0.1)
+
 
 @pytest.mark.parametrize(
   "settings",
@@ -88,6 +110,8 @@ class TestStatistics:
     # multiplied with; the traversal was far off (p = 1e-50).
     "eagle kary:2x2 traversal without_replacement 1.0 1.0",
     "independent kary:2x2 traversal without_replacement 0.5 0.8",
+    "eagle branching:3,1 token_level_loop sample_then_top 1.0 1.0",
+    "independent branching:3,1 traversal_loop top_k 1.0 1.0",
   ],
 )
 @pytest.mark.long
@@ -133,7 +157,10 @@ def skips_a_position(right):
 
   class Skips(right):
     def begin(self, params, news, length, cache):
-      return super().begin(params, news, length + 1, cache)
+      behind = dataclasses.replace(cache, length=cache.length + 1)
+      if issubclass(right, drafting.Independent):
+        return super().begin(params, news, length + 1, cache)
+      return super().begin(params, news, length, behind)
 
   return Skips
 
@@ -182,6 +209,7 @@ class TestPlanted:
     quick.shorter(
       [
         ("independent", skips_a_position, "kary:2x2"),
+        ("eagle", skips_a_position, "kary:2x2"),
         ("independent", forgets, "kary:2x3"),
       ]
     ),
@@ -195,20 +223,22 @@ class TestPlanted:
     assert exact.drift(chosen, rows=16) > LARGE_DRIFT
 
 
-@pytest.mark.parametrize(
-  ("flag", "words"),
-  quick.shorter(
-    [
-      ("--drafts=medusa", "draft 'medusa': not one of independent, eagle"),
-      ("--temperatures=0", "--temperatures=0"),
-    ]
-  ),
-)
-def test_a_wrong_flag_is_one_line(flag, words):
-  done = commands.run(flag, program="tv_jax.audit")
-  assert done.returncode == 2
-  assert words in done.stderr
-  assert len(done.stderr.strip().splitlines()) == 1
+def test_the_verdict_names_what_is_wrong():
+  names = ("independent", "chain:2", "block", "top_k", "1", "1")
+  good = report.Row(names, 4.0, 0.3, 0)
+  fine = report.Drift(("chain:2", "independent"), 1e-6)
+  assert report.failures([good], [fine]) == []
+  for row, drift, words in [
+    (good._replace(p_value=1e-5), fine, "NOT THE TARGET'S LAW"),
+    (good._replace(cycles=2.9), fine, "shallower tree"),
+    (good._replace(faults=3), fine, "faults in 3 cycles"),
+    (good, fine._replace(largest=0.1), "NOT THOSE OF THE TEXT"),
+    (good, fine._replace(largest=float("nan")), "NOT THOSE OF THE TEXT"),
+  ]:
+    (line,) = report.failures([row], [drift])
+    assert words in line
+  crowd = [good._replace(p_value=p) for p in np.linspace(0.1, 0.3, 40)]
+  assert "not uniform" in report.failures(crowd, [fine])[-1]
 
 
 @pytest.mark.long
@@ -216,7 +246,7 @@ def test_the_command(tmp_path):
   page = tmp_path / "audit.md"
   done = commands.run(
     "--rows=2000",
-    "--verifier=block",
+    "--verifier=tv_jax.verifiers.block:RULE",
     "--trees=chain:2",
     "--drafts=independent",
     "--proposals=top_k",
@@ -227,4 +257,23 @@ def test_the_command(tmp_path):
   )
   assert done.returncode == 0, done.stdout + done.stderr
   assert "1 cases of 2,000 rows" in done.stdout
-  assert "block |" in page.read_text()
+  assert "tv_jax.verifiers.block:RULE |" in page.read_text()
+
+
+@pytest.mark.parametrize(
+  ("flag", "words"),
+  quick.shorter(
+    [
+      ("--drafts=medusa", "draft 'medusa': not one of independent, eagle"),
+      ("--verifier=nobody", "verifier 'nobody'"),
+      ("--top_p=1.5", "--top_p=1.5"),
+      ("--temperatures=0", "--temperatures=0"),
+      ("--markdown=/nowhere/at/all.md", "no folder /nowhere/at"),
+    ]
+  ),
+)
+def test_a_wrong_flag_is_one_line(flag, words):
+  done = commands.run(flag, program="tv_jax.audit")
+  assert done.returncode == 2
+  assert words in done.stderr
+  assert len(done.stderr.strip().splitlines()) == 1
