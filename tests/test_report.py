@@ -72,6 +72,21 @@ def failed(line, why):
   return Answer.of(line).key.fields | {"error": why}
 
 
+def timed(tree, rule, tokens, seconds, cycles):
+  proposal = "none" if tree == "none" else "without_replacement"
+  return {
+    **{"tree": tree, "proposal": proposal, "verifier": rule},
+    **{"temperature": 1.0, "questions": [1, 2, 3], "tasks": ["qa"] * 3},
+    **{"tokens": tokens, "seconds": seconds, "cycles": cycles},
+    **{"compile_seconds": 1.0, "stages": None},
+  }
+
+
+def keep_times(folder, methods):
+  told = {"environment": {"date": "2026-01-02"}, "methods": methods}
+  (folder / "timing.json").write_text(json.dumps(told))
+
+
 def rows_of(path):
   with path.open() as file:
     return list(csv.DictReader(file))
