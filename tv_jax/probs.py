@@ -99,7 +99,7 @@ def _greedy(logits):
 
 
 def _nucleus(logits, top_p):
-  """The tokens to keep: those with less than `top_p` above them.
+  """Returns the tokens to keep: those with less than `top_p` above them.
 
   Counted from below, as Hugging Face does: a token goes when it and all below
   it hold no more than 1 - top_p, and the likeliest always stays.

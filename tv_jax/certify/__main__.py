@@ -122,7 +122,7 @@ def main(heard, arguments) -> int:
 
 
 def _settings() -> certify.Settings:
-  """How much to check; refuses what it can't do."""
+  """Returns how much to check; refuses what it can't do."""
   least = ((_VOCAB, 2), (_DRAFTS, 2), (_SEED, 0), (_CASES, 1))
   for flag, number in least:
     if flag.value < number:

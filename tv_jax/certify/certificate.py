@@ -140,7 +140,7 @@ def smallest_failure(
 
 
 def _alike(small: Failure, known: Failure) -> bool:
-  """Whether a smaller failure shows what is wrong in the known one.
+  """Returns whether a smaller failure shows what is wrong in the known one.
 
   Not only that a distance is past the bound: one near rounding would be printed
   with two equal probabilities.
@@ -195,7 +195,7 @@ def _check_rule(verifier, proposal, tree, settings, tick=lambda: None) -> Check:
 
 
 def _tossed(verifier, proposal, tree, settings, failures) -> Check:
-  """The law where it can't be enumerated, by real coins."""
+  """Returns the law where it can't be enumerated, by real coins."""
   faults = _all_faults(failures)
   if isinstance(tree, Adaptive):  # whose drafts are not sampled
     return _not_run(tree, faults)

@@ -147,7 +147,7 @@ def topologies(shape: Adaptive) -> Callable[[np.ndarray], Topology]:
 
 
 def _with_children(grown: dict, node: int, level: slice, proposal, q) -> dict:
-  """The outcomes with each way to draw the children of a node."""
+  """Returns the outcomes with each way to draw the children of a node."""
   V = q.shape[1]
   children = grown["parent"][:, level] == node
   dead = (grown["tokens"][:, node] == INVALID) & (node != ROOT)

@@ -91,7 +91,7 @@ def make_runner(
   stop_law = verifier.stop_law and stop_laws(verifier, proposal, tree)
 
   def on_drafts(*given):
-    """What is decided under each pattern of coins, and the stop law."""
+    """Returns what is decided under each pattern of coins, and the stop law."""
 
     def at(eta):
       made = compiled(*given, eta)
@@ -174,12 +174,12 @@ def stop_laws(verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive):
 
 
 def _known(tree, topology) -> Tree | Topology:
-  """The tree, or what an adaptive one was shaped to."""
+  """Returns the tree, or what an adaptive one was shaped to."""
   return topology or tree
 
 
 def _at_the_edge(eta, accept):
-  """The coins that were compared, moved to their thresholds' edges.
+  """Returns the coins that were compared, moved to their thresholds' edges.
 
   Just under the threshold for a coin of 0, which passed; on it for a coin just
   under 1, which did not. A threshold of 0 or 1 leaves no room on its far side.
@@ -191,7 +191,7 @@ def _at_the_edge(eta, accept):
 
 
 def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
-  """The output's law, and what else is wrong with the decisions."""
+  """Returns the output's law, and what else is wrong with the decisions."""
   depth, V = tree.max_depth, p.shape[1]
   p = p.astype(float)
   accept = decided.accept.astype(float)

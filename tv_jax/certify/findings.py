@@ -55,7 +55,7 @@ class Failure:
 
   @property
   def contract_broken(self) -> bool:
-    """Whether the rule does not do as it should, whatever its law."""
+    """Returns whether the rule does not do as it should, whatever its law."""
     return bool(self.faults) and not self.proposal_wrong
 
   @property
@@ -67,7 +67,7 @@ class Failure:
 
   @property
   def verdict(self) -> str:
-    """What was broken, in capitals."""
+    """Returns what was broken, in capitals."""
     if self.proposal_wrong:
       return "NOT RUN (wrong proposal)"
     if self.law_broken:

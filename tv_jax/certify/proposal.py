@@ -72,7 +72,7 @@ class ProposalCheck:
 
   @property
   def sound(self) -> bool:
-    """Whether nothing was found against the proposal."""
+    """Returns whether nothing was found against the proposal."""
     return not self.faults
 
 
@@ -278,7 +278,7 @@ def judge(own: Family, drawn: np.ndarray) -> tuple[int, float, str]:
 
 
 def _count(drawn):
-  """How often each tuple came."""
+  """Returns how often each tuple came."""
   drawn = drawn.astype(np.int64)
   span = drawn.max() - INVALID + 1
   code = (drawn - INVALID) @ span ** np.arange(drawn.shape[1])

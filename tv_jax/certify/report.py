@@ -61,7 +61,7 @@ def table(rows: Iterable[tuple[str, str, str, Check]]) -> rich.table.Table:
 
 
 def _numbers(check, asked):
-  """The columns between the names and the verdict."""
+  """Returns the columns between the names and the verdict."""
   if not check.cases:
     return [check.method, *["-"] * (5 + asked)]
   sampled = check.method != "exact"
@@ -179,7 +179,7 @@ def spell_out(failure: Failure) -> str:
 
 
 def _law(failure):
-  """What is known of the output's law."""
+  """Returns what is known of the output's law."""
   how = ", with coins tossed: those thresholds can't be enumerated"
   how = how if failure.tossed else ""
   if not failure.law_broken:

@@ -199,7 +199,7 @@ def _goes_on(worth) -> jax.Array:
 
 
 def _if(wanted, go_on, features, cache):
-  """What `go_on` leaves, or else nothing, and the cache as it was.
+  """Returns what `go_on` leaves, or else nothing, and the cache as it was.
 
   A loop of one turn: a `cond` would copy the cache, which a loop updates where
   it is. Where nothing is no law is read; uniform ones are laws, at no cost.

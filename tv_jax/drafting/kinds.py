@@ -64,7 +64,7 @@ class Independent:
 
   @staticmethod
   def leaves(config):
-    """All parameters."""
+    """Returns all parameters."""
     return families.leaves(config)
 
   def prefill(self, params, tokens, following, features, cache: Cache):
@@ -73,7 +73,7 @@ class Independent:
     return _causal(self.apply, params, (tokens,), cache)[2]
 
   def prefilled(self, length: jax.Array) -> jax.Array:
-    """How many of the rows of a prompt of `length` are to be kept."""
+    """Returns how many of the rows of a prompt of `length` are to be kept."""
     return jnp.maximum(length - 2, 0)
 
   def begin(self, params, news: News, length, cache: Cache):
@@ -126,7 +126,7 @@ class OnFeatures:
 
   @staticmethod
   def read_config(directory, target, dtype) -> models.Config:
-    """What depends on the target is the target's."""
+    """Takes from the target's configuration what depends on it."""
     del dtype
     config, _ = models.read_eagle_config(directory)
     return dataclasses.replace(
@@ -138,7 +138,7 @@ class OnFeatures:
 
   @staticmethod
   def leaves(config):
-    """Those of the head; most have the bias."""
+    """Returns the head's parameters; most heads have the bias."""
     return eagle.leaves(config, bias=True)
 
   def prefill(self, params, tokens, following, features, cache: Cache):
@@ -147,7 +147,7 @@ class OnFeatures:
     return _causal(self.apply, params, (following, features), cache)[2]
 
   def prefilled(self, length: jax.Array) -> jax.Array:
-    """How many pairs of a prompt are to be kept: all but the last."""
+    """Returns how many pairs of a prompt are to be kept: all but the last."""
     return jnp.maximum(length - 2, 0)
 
   def begin(self, params, news: News, length, cache: Cache):

@@ -114,7 +114,7 @@ def _integers(i, tokens) -> list[int]:
 
 
 def numbers(items: Sequence[int] | None, count: int) -> list[int]:
-  """The number of each of `count` prompts; by default its place."""
+  """Returns the number of each of `count` prompts; by default its place."""
   if items is None:
     return [*range(count)]
   items = np.asarray(items).tolist()

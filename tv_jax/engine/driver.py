@@ -196,7 +196,7 @@ class Rows:
     return _advancer(run, *arguments)(*arguments)
 
   def _begin(self, settings, longest) -> Run:
-    """What decodes so; that of the call before, if nothing differs."""
+    """Returns the run; that of the call before, if nothing differs."""
     last, width = self._last, sizes.prompt_slots(longest) + 1
     if last and (last.settings, last.batch.width) == (settings, width):
       return last
@@ -207,7 +207,7 @@ class Rows:
     return run
 
   def _vacant(self, run, caches) -> State:
-    """The state of rows that nothing is in yet."""
+    """Returns the state of rows that nothing is in yet."""
     batch = run.batch
     state = program.vacant(
       run.settings.plan, batch.params, batch.request, caches, batch.new

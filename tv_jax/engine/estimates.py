@@ -32,12 +32,12 @@ class Estimate:
 
   @classmethod
   def of(cls, values) -> Estimate:
-    """The estimate from independent values."""
+    """Returns the estimate from independent values."""
     return cls.clustered(values, np.arange(len(values)))
 
   @classmethod
   def clustered(cls, values, cluster) -> Estimate:
-    """The estimate from values of which those of a cluster go together.
+    """Returns the estimate from values of which those of a cluster go together.
 
     The error is that of a ratio of the clusters' sums; n counts clusters, which
     are named value by value, as by the item's number.

@@ -150,7 +150,7 @@ def decode_all(
 
 
 def _result(pair, settings, records, seconds, compiling) -> Generation:
-  """The records of all prompts put together."""
+  """Returns the records of all prompts put together."""
   plan = settings.plan
 
   def cycles(column):

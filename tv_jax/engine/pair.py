@@ -41,13 +41,13 @@ class Pair:
       models.check_vocabularies(self.target.config, self.draft.config)
 
   def __repr__(self) -> str:
-    """Where the two came from."""
+    """Returns where the two came from."""
     draft = f"{self.draft.source} ({self.draft_kind})" if self.draft else "none"
     return f"Pair(target={self.target.source}, draft={draft})"
 
   @functools.cached_property
   def tokenizer(self):
-    """The target's, loaded when it is first asked for."""
+    """Returns the target's tokenizer, loaded when it is first asked for."""
     if self.path is None:
       raise ValueError("this pair has no tokenizer: give prompts as token ids")
     return tokenizers_lib.load_tokenizer(self.path, self.revision)
@@ -121,7 +121,7 @@ def load(
 
 
 def _place(given):
-  """Where a checkpoint is; what reads tokenizers does not know of ~."""
+  """Returns where a checkpoint is; what reads tokenizers does not know of ~."""
   if isinstance(given, str):
     return os.path.expanduser(place_of(given))
   return os.path.expanduser(given) if isinstance(given, os.PathLike) else given

@@ -80,7 +80,7 @@ class Plan:
     return self.speculation.tree.max_depth if self.speculation else 0
 
   def slots(self, prompt: int, new: int) -> int:
-    """The cache slots that `new` tokens after `prompt` need at most."""
+    """Returns the cache slots that `new` tokens after `prompt` need at most."""
     tree = self.speculation and self.speculation.tree
     return sizes.least_slots(tree, prompt, new)
 

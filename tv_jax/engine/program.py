@@ -195,7 +195,7 @@ def vacant(
 
 @functools.lru_cache(maxsize=64)
 def _prefilled(plan, shapes, structure, new) -> State:
-  """The shapes of what `prefill` returns, without caches.
+  """Returns the shapes of what `prefill` returns, without caches.
 
   To trace it takes as long as many cycles.
   """

@@ -147,7 +147,7 @@ def keep(folder: str | None = None) -> None:
 
 
 def _config(name):
-  """What jax is told; its configuration has no declared attributes."""
+  """Returns what jax is told; its configuration has no declared attributes."""
   return getattr(jax.config, f"jax_{name}")
 
 
@@ -211,7 +211,7 @@ def _flags(*, hurried: bool, loops: bool) -> dict | None:
 
 
 def cpu() -> str:
-  """The processor's name, where the system tells it."""
+  """Returns the processor's name, where the system tells it."""
   return _told("model name") or platform.processor() or "unknown CPU"
 
 

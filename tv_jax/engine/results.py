@@ -70,18 +70,18 @@ class Generation:
 
   @property
   def tree(self) -> Tree | Adaptive | None:
-    """The tree that was drafted, or what shaped them."""
+    """Returns the tree that was drafted, or what shaped them."""
     how = self.settings.plan.speculation
     return how and how.tree
 
   @property
   def cycles(self) -> int:
-    """How many there were."""
+    """Returns how many cycles there were."""
     return sum(map(len, self.accepted))
 
   @property
   def idle(self) -> bool:
-    """Whether no cycle drafted anything, though no law was broken."""
+    """Returns whether no cycle drafted anything, though no law was broken."""
     wanted = self.tree and self.cycles and not self.faults
     return bool(wanted) and not any(map(np.any, self.drafted))
 
@@ -125,7 +125,7 @@ class Generation:
     return state
 
   def __repr__(self) -> str:
-    """The summary."""
+    """Returns the summary."""
     return "\n".join(f"{name:<10} {line}" for name, line in self._lines())
 
   def _lines(self):

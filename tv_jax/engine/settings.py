@@ -191,7 +191,7 @@ def _resolve(
 
 
 def _ends(tokens, vocabulary) -> tuple[int, ...]:
-  """The tokens that end an answer, all of them in the vocabulary."""
+  """Returns the tokens that end an answer, all of them in the vocabulary."""
   if not isinstance(tokens, str | bytes) and hasattr(tokens, "__iter__"):
     tokens = [*tokens]
   return checks.read(
@@ -200,7 +200,7 @@ def _ends(tokens, vocabulary) -> tuple[int, ...]:
 
 
 def _suiting(verifier, tree, proposal) -> Verifier:
-  """The rule that is meant, if it is defined here."""
+  """Returns the rule, if it is defined for this tree and proposal."""
   rule = verifiers.resolve(verifier)
   if reason := verifiers.misfit(rule, tree, proposal):
     raise ValueError(reason)
@@ -208,7 +208,7 @@ def _suiting(verifier, tree, proposal) -> Verifier:
 
 
 def _draft_temperature(tree, temperature, proposal) -> float:
-  """Where none is given: the target's, or as the tree was tuned for.
+  """Returns the target's temperature, or what the tree was tuned for.
 
   In the same proportion to the target's as the two were then; what was tuned
   for greedy decoding is in proportion to nothing.
@@ -226,7 +226,7 @@ def _draft_temperature(tree, temperature, proposal) -> float:
 
 
 def _among(rule, among, tree, proposal) -> tuple[Verifier, ...]:
-  """All rules that the program is to hold."""
+  """Returns all rules that the program holds."""
   if not among:
     return (rule,)
   if not isinstance(among, list | tuple):
@@ -255,6 +255,6 @@ def _panel(others, tree, proposal) -> list[Verifier]:
 
 
 def _unique(rules) -> list[Verifier]:
-  """The rules, each once; refuses two of one name."""
+  """Returns the rules, each once; refuses two of one name."""
   named = [(rule.name, rule) for rule in rules]
   return [*names.unique(named, "verifier").values()]

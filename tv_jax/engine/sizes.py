@@ -202,7 +202,7 @@ def _on_cpu(told: bool | None) -> bool:
 
 
 def _weights(leaves, config: Config, cpu: bool | None) -> int:
-  """The bytes of parameters while a program runs.
+  """Returns the bytes of parameters while a program runs.
 
   On a CPU XLA widens weights of eight bits, all of them, before the loop.
   """
@@ -215,7 +215,7 @@ def _weights(leaves, config: Config, cpu: bool | None) -> int:
 
 
 def _width(config: Config) -> int:
-  """The bytes of a number."""
+  """Returns the bytes of a number."""
   return 4 if config.dtype == "float32" else 2
 
 

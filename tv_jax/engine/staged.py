@@ -68,7 +68,7 @@ class Profile:
     return {name: ms / self.staged for name, ms in self.milliseconds.items()}
 
   def __repr__(self) -> str:
-    """The table."""
+    """Returns the table."""
     how, what = self.settings, "plain"
     if speculation := how.plan.speculation:
       what = f"{how.name} on {speculation.tree!r}, {how.proposal}"

@@ -98,7 +98,7 @@ class Config:
 
   @property
   def kept(self) -> str:
-    """The dtype of products' weights."""
+    """Returns the dtype of products' weights."""
     return INT8 if self.quantised else self.dtype
 
 

@@ -54,7 +54,7 @@ class Leaf:
 
   @property
   def size(self) -> int:
-    """How many numbers it holds."""
+    """Returns how many numbers it holds."""
     return sum(math.prod(part.shape) for part in self.parts)
 
   def out(self, config: Config) -> str:

@@ -50,7 +50,7 @@ class Gate:
     return jnp.where(sure, jnp.concatenate([first, drawn[:-1]]), drawn)
 
   def laws(self, q_at, rest, exists):
-    """Those without replacement, but for the first one's."""
+    """Returns those without replacement, but for the first one's."""
     scale, at = WITHOUT_REPLACEMENT.laws(q_at, rest, exists)
     first = np.arange(len(q_at)) == 0
     sure = first & exists[0] & (q_at[0] >= self.edge)
@@ -58,7 +58,7 @@ class Gate:
     return jnp.where(sure, 0, scale), jnp.where(sure[:, None], one_hot, at)
 
   def following(self, q, drawn, k):
-    """The definition."""
+    """Returns the next sibling's law, by definition."""
     if not drawn and q.max() >= self.edge:
       return one_hot_of_best(q, 0)
     return WITHOUT_REPLACEMENT.following(q, drawn, k)

@@ -279,7 +279,7 @@ def _inverse_with(q, q_at, tokens, exists):
 
 
 def _inverse_without(q, q_at, tokens, exists):
-  """What is left of q is a sum, never 1 minus one."""
+  """Sums what is left of q; never takes 1 minus something."""
   rest = q.copy()
   row, place = np.nonzero(exists)
   rest[row, tokens[row, place]] = 0

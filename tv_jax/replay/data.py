@@ -177,7 +177,7 @@ def _trees(arrays) -> tuple[Tree | Adaptive, np.ndarray | None]:
 
 
 def _proposal(name, given) -> Proposal:
-  """What drew the siblings: a built-in by name, or what was given."""
+  """Returns what drew the siblings: a built-in by name, or what was given."""
   name = str(name)
   if given is None:
     if own := built_in(name):

@@ -64,7 +64,7 @@ def load(path, proposal: Proposal | None = None) -> Cycles:
 
 
 def _arrays(path) -> dict[str, np.ndarray]:
-  """The arrays that a file of cycles has, and no others."""
+  """Returns the arrays that a file of cycles has, and no others."""
   with path.open("rb") as raw:
     if raw.read(6) == np.lib.format.MAGIC_PREFIX:
       raise ValueError("a single array: write an .npz file, with np.savez")
@@ -87,7 +87,7 @@ def _arrays(path) -> dict[str, np.ndarray]:
 
 
 def _member(file, name, read):
-  """What is read of an array."""
+  """Returns what is read of an array."""
   about = file.getinfo(f"{name}.npy")
   try:
     with file.open(about) as member:

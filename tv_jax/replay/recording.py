@@ -149,7 +149,7 @@ class _Recording(Rows):
     self.saved = time.monotonic()
 
   def meta(self, complete: bool) -> dict:
-    """What else there is to know."""
+    """Returns what else there is to know."""
     how, config = self.settings, self.pair.target.config
     return {
       "complete": complete,
@@ -178,13 +178,13 @@ class _Recording(Rows):
 
 
 def _as_before(params, request, state):
-  """The next state where this one lies, to be given instead of it."""
+  """Returns the next state where this one lies, to be given instead of it."""
   del params, request
   return where(state), None
 
 
 def _writable(path) -> pathlib.Path:
-  """The path, if a file can be made there."""
+  """Returns the path, if a file can be made there."""
   path = pathlib.Path(path)
   if not path.parent.is_dir():
     raise ValueError(f"{path}: there is no folder {path.parent}")

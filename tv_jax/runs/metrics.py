@@ -176,7 +176,7 @@ class Times(NamedTuple):
 
   @property
   def speed_by_question(self) -> Estimate:
-    """The mean of the answers' own speeds: Spec-Bench's."""
+    """Returns the mean of the answers' own speeds: Spec-Bench's."""
     return Estimate.clustered(self.tokens / self.seconds, self.questions)
 
   @property

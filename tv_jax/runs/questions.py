@@ -72,7 +72,7 @@ class Question:
 
   @property
   def task(self) -> str:
-    """The category, but one name for all of MT-Bench's."""
+    """Returns the category, but one name for all of MT-Bench's."""
     return "mt_bench" if self.mt_bench else self.category
 
 

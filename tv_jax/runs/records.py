@@ -46,7 +46,7 @@ class Method:
 
   @property
   def plain(self) -> bool:
-    """Whether nothing is drafted."""
+    """Returns whether nothing is drafted."""
     return self.verifier == PLAIN
 
   def pooled(self, *names: str) -> Method:
@@ -66,7 +66,7 @@ class Method:
 
   @property
   def numbers(self) -> list[str]:
-    """All but tree, proposal and verifier: "T = 1" and "seed 0"."""
+    """Returns all but tree, proposal and verifier: "T = 1" and "seed 0"."""
     short = {"temperature": "T = ", "seed": "seed "}
     return [
       short.get(name, f"{name} = ") + text(value)
@@ -180,7 +180,7 @@ class Answer:
 
   @property
   def key(self) -> Key:
-    """What no other answer of a run has."""
+    """Returns what no other answer of a run has."""
     return Key(self.task, self.question, self.turn, self.method)
 
   @property

@@ -121,7 +121,7 @@ def measure(
 
 
 def _options(settings, method) -> dict:
-  """What `generate` is to do: to decode, and nothing else."""
+  """Returns what `generate` is to do: to decode, and nothing else."""
   options = asking.options(settings, method)
   if not method.plain:
     options["panel"] = None

@@ -77,7 +77,7 @@ class Adaptive:
 
   @functools.cached_property
   def levels(self) -> tuple[range, ...]:
-    """The places of each depth."""
+    """Returns the places of each depth."""
     stops = np.cumsum([1, *self.widths]).tolist()
     return tuple(
       range(start, stop)
@@ -96,7 +96,7 @@ class Adaptive:
 
   @property
   def family_sizes(self) -> tuple[int, ...]:
-    """How many children nodes may have, in rising order."""
+    """Returns how many children nodes may have, in rising order."""
     return tuple(range(1, self.most + 1))
 
   @property
@@ -111,7 +111,7 @@ class Adaptive:
 
   @property
   def is_chain(self) -> bool:
-    """Whether no node has more than one child, ever."""
+    """Returns whether no node has more than one child, ever."""
     return self.most == 1
 
 
@@ -168,7 +168,7 @@ class Calibrated:
 
   @property
   def most(self) -> int:
-    """How many children it knows of."""
+    """Returns how many children the table knows of."""
     return len(self.chances[0])
 
   def __call__(self, laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:

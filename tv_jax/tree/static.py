@@ -159,7 +159,7 @@ class Tree:
 
   @property
   def family_sizes(self) -> tuple[int, ...]:
-    """How many children nodes have, in rising order."""
+    """Returns how many children nodes have, in rising order."""
     return tuple(np.unique(self.num_children[self.inner]).tolist())
 
   @property
@@ -174,7 +174,7 @@ class Tree:
 
   @property
   def is_chain(self) -> bool:
-    """Whether no node has more than one child."""
+    """Returns whether no node has more than one child."""
     return self.max_depth == len(self) - 1
 
   def topology(

@@ -80,7 +80,7 @@ class Tuned:
 
   @property
   def off(self) -> Estimate:
-    """The asked tree's measured length less the predicted one.
+    """Returns the asked tree's measured length less the predicted one.
 
     The two are from separate prompts, so that their errors add up.
     """

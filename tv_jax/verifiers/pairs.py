@@ -212,11 +212,11 @@ def _marginal(law: _Law, z, z_others, lean) -> tuple[jax.Array, _Shares]:
 
 
 def _inner(shares, ways):
-  """The sum of shares times ways."""
+  """Returns the sum of shares times ways."""
   return functools.reduce(operator.add, map(operator.mul, shares, ways))
 
 
 def _ratio(g, f):
-  """The ratio; where there is no f, any number would do."""
+  """Returns the ratio; where there is no f, any number would do."""
   none = f <= 0
   return jnp.where(none, 1, g / jnp.where(none, 1, f))

@@ -90,7 +90,7 @@ def main(heard, arguments) -> int:
 
 
 def _plan():
-  """The cases by name; those that share a program stand together."""
+  """Returns the cases by name; those that share a program stand together."""
   rules, trees, drafts, drawn = (
     cli.split(flag.value) or []
     for flag in (_VERIFIERS, _TREES, _KINDS, _PROPOSALS)

@@ -65,7 +65,7 @@ class Case:
 
   @property
   def plan(self) -> Plan:
-    """What is compiled; the same for every temperature above 0."""
+    """Returns what is compiled; the same for every temperature above 0."""
     target, draft = models(self.draft_kind)
     return Plan(
       target=target.apply,

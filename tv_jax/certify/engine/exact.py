@@ -91,7 +91,7 @@ def _drawn(tree, tokens):
 
 
 def _anew(case, text, tokens, paths, *, alone):
-  """The laws p [N, V] and q [M, V] that this tree's nodes should have.
+  """Returns the laws p [N, V] and q [M, V] that this tree's nodes should have.
 
   Args:
     case: How it was drafted.

@@ -136,7 +136,7 @@ def _scrolling(content, label):
 
 
 def _is_numeric(cells):
-  """Whether all cells with a text begin like a number."""
+  """Returns whether all cells with a text begin like a number."""
   said = [cell for cell in cells if cell not in ("", "-", NOTHING)]
   return bool(said) and all(
     re.match(r"[+\-\u2212<]?\s*\d", cell) for cell in said

@@ -86,7 +86,7 @@ def undrawn(traces: Iterable[dict]) -> tuple[dict[str, str], int]:
 
 
 def _fits(cycle, rule):
-  """Whether the run ended where the walk does, but for rounding."""
+  """Returns whether the run ended where the walk does, but for rounding."""
   found = walk(cycle, rule)
   return found.node == cycle["node"] or any(
     abs(step.coin - step.chance) < _CLOSE for step in found.steps
@@ -119,7 +119,7 @@ def walk(cycle: dict, rule: str) -> Walk:
   chance, steps = chances(cycle, rule), []
 
   def first_hit(nodes):
-    """The first of the nodes that is accepted when offered, or None."""
+    """Returns the first of the nodes that is accepted when offered, or None."""
     for node in map(int, nodes):
       if node == ROOT or cycle["pieces"][node] is None:
         continue

@@ -140,7 +140,7 @@ def _warnings(unit, found: Cells, traces) -> list[str]:
 
 
 def _is_zero(check: Estimate) -> bool:
-  """Whether it is 0 but for its error and rounding."""
+  """Returns whether it is 0 but for its error and rounding."""
   return abs(check.mean) <= 4 * check.error + 1e-4
 
 

@@ -80,7 +80,7 @@ class Store:
 
   @property
   def items(self) -> tuple[Answer, ...]:
-    """All by rising key, whatever the order they were written in."""
+    """Returns all by rising key, whatever the order they were written in."""
     return unit.in_order(self._lines.found)
 
   def append(self, answer: Answer) -> None:
