@@ -4,6 +4,7 @@ Ray and SLURM are real ones, on this machine, with GPUs that are none. A start
 takes seconds, hence there are few.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -100,7 +101,7 @@ def writing(folder):
 
 
 def nothing_is_left(folder):
-  """All are gone that ever ran or waited in the sweep's folders."""
+  """Whether all are gone that ever ran or waited in the sweep's folders."""
   pids = {one.pid for unit in units(folder) for one in tries.read(unit)}
   locks = [unit / "lock" for unit in units(folder)]
   pids |= {json.loads(x.read_bytes())["pid"] for x in locks if x.exists()}
@@ -226,8 +227,12 @@ def test_slurm(tmp_path, whole):
 
 # A user's own folder, with a rule in it.
 OWN = (
-  *SMALL,
+  "--experiments=quality",
+  "--config=smoke",
   "--smoke",
+  "--config.tasks=qa",
+  "--config.trees=chain:2",
+  "--config.batch_size=1",
   "--config.verifiers=my_rule:decide",
   "--workdir=runs",
   "--gpus-per-unit=0",
@@ -240,41 +245,55 @@ def decide(*given):
 """
 
 
-@pytest.fixture
-def own(tmp_path):
+@contextlib.contextmanager
+def own_folder(tmp_path, rule, backend):
+  """A folder with a rule; what launches it to its end."""
   folder = tmp_path / "my folder"
   folder.mkdir()
-  (folder / "my_rule.py").write_text(RULE)
-  return folder
+  (folder / "my_rule.py").write_text(rule)
+  with contextlib.ExitStack() as resources:
+    if backend == "slurm":
+      resources.enter_context(slurm.running(tmp_path / "cluster"))
+
+    def launch(*more):
+      told = (*OWN, f"--backend={backend}", *more)
+      result = run(*told, program="launch", cwd=folder)
+      if backend == "slurm":
+        until(lambda: not slurm.asked("squeue"), 300)
+      return result
+
+    yield folder, launch
 
 
-@pytest.mark.slurm
-def test_a_rule_of_one_s_own(tmp_path, own):
-  with slurm.running(tmp_path / "cluster"):
-
-    def launch():
-      result = run(*OWN, "--backend=slurm", program="launch", cwd=own)
-      until(lambda: not slurm.asked("squeue"), 300)
-      assert result.returncode == 0, result.stdout + result.stderr
-
-    launch()
-    (unit,) = done(own / "runs")
-    table = own / "runs" / "quality" / "quality.md"
+@pytest.mark.parametrize(
+  "backend", ["here", pytest.param("slurm", marks=pytest.mark.slurm)]
+)
+def test_a_rule_of_one_s_own(tmp_path, backend):
+  with own_folder(tmp_path, RULE, backend) as (folder, launch):
+    first = launch()
+    assert first.returncode == 0, first.stdout + first.stderr
+    (unit,) = done(folder / "runs")
+    assert '"my_rule:decide"' in (unit / "items.jsonl").read_text()
+    table = folder / "runs" / "quality" / "quality.md"
     assert "my_rule:decide" in table.read_text()
     # Another rule by that name does not go on in its place.
-    (own / "my_rule.py").write_text(RULE + "# changed\n")
-    launch()
+    (folder / "my_rule.py").write_text(RULE + "# changed\n")
+    assert launch().returncode == (1 if backend == "here" else 0)
     assert statuses(unit) == [0, 2]
+    assert "my_rule:decide" in (unit / "log.txt").read_text().splitlines()[-1]
 
 
-@pytest.mark.ray
-def test_a_run_that_always_crashes_has_failed(own):
-  (own / "my_rule.py").write_text("import os\n\nos.kill(os.getpid(), 9)\n")
-  told = *OWN, "--backend=ray", "--retries=1"
-  over = run(*told, program="launch", cwd=own)
-  assert over.returncode == 1, over.stderr
-  (unit,) = units(own / "runs")
-  assert statuses(unit) == [-signal.SIGKILL] * 2
-  told = run("status", "runs", program="launch", cwd=own)
-  assert told.returncode == 1
-  assert "1 units: 1 failed" in told.stdout
+@pytest.mark.parametrize(
+  "backend", ["here", pytest.param("ray", marks=pytest.mark.ray)]
+)
+def test_a_run_that_always_crashes_has_failed(tmp_path, backend):
+  rule = "import os\n\nos.kill(os.getpid(), 9)\n"
+  with own_folder(tmp_path, rule, backend) as (folder, launch):
+    over = launch("--retries=1")
+    assert over.returncode == 1, over.stderr
+    assert "FAILED (SIGKILL" in over.stdout
+    (unit,) = units(folder / "runs")
+    assert statuses(unit) == [-signal.SIGKILL] * 2
+    told = run("status", "runs", program="launch", cwd=folder)
+    assert told.returncode == 1
+    assert "1 units: 1 failed" in told.stdout
