@@ -160,7 +160,7 @@ def as_loaded(config: Config, make: Callable) -> Callable:
     return make
 
   def turned(leaf, shape):
-    found, num_out = make(leaf, shape), leaf.num_out(config)
+    found, num_out = make(leaf, shape), len(leaf.out(config))
     if not num_out:
       return found
     return jax.tree.map(jnp.asarray, products.turn(np.asarray(found), num_out))

@@ -89,7 +89,7 @@ def test_eight_devices_decode_as_one(tmp_path):
     config=config, params=near, apply=own.apply, mesh=None, source="random"
   )
   models.save(tmp_path / "draft", draft)
-  published(tmp_path / "head", config, bias=True)
+  published(tmp_path / "head", own, bias=True)
   env = os.environ | {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": quick.flags(devices=8),

@@ -15,7 +15,7 @@ TREES = {name: battery.TREES[name] for name in ("lopsided", "binary", "chain")}
 CASES = [
   (rule, name) for name in TREES for rule in ("traversal", "token_level")
 ]
-LANES = 1536
+LANES = 3072
 CLOSE = 1e-5  # a coin this near its chance may fall on either side
 
 
