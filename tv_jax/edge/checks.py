@@ -5,7 +5,7 @@ the form that is used (a tuple for a list, a float for an int), or adds a line
 to `faults` for each thing that is wrong. `read` raises all lines as one error.
 `integer`, `number`, `list_of`, `fields` and the like make checks:
 
-    read(fields(rows=integer(least=1), name=text), raw, "config.json")
+    read(fields({"rows": integer(least=1)}, name=text), raw, "config.json")
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def is_number(value) -> bool:
 
 def integer(least: int | None = None, most: int | None = None) -> Check:
   """Checks an integer, whose limits are included."""
-  limits = _limits(least=least, most=most)
+  limits = _Limits(least, most)
 
   def check(value, where, faults):
     if is_integer(value) and limits.hold(value):
@@ -92,7 +92,7 @@ def number(
   below: float | None = None,
 ) -> Check:
   """Checks a finite number; `least` and `most` are included."""
-  limits = _limits(least=least, most=most, above=above, below=below)
+  limits = _Limits(least, most, above, below)
 
   def check(value, where, faults):
     # Of an integer that no float holds, isfinite raises an error.
@@ -203,12 +203,12 @@ def list_of(check: Check) -> Check:
   return check_all
 
 
-def fields(required: Mapping[str, Check], **optional: Check) -> Check:
+def fields(required: Mapping[str, Check], **others: Check) -> Check:
   """Checks an object that has these fields; it may have others.
 
   Args:
     required: A check for each field that must be there.
-    **optional: A check for each that may be missing.
+    **others: A check for each that may be missing.
 
   Returns:
     A check, whose value is a dict of all fields that are named and there.
@@ -218,7 +218,7 @@ def fields(required: Mapping[str, Check], **optional: Check) -> Check:
     if not isinstance(value, Mapping):
       return refuse(where, value, "an object with fields", faults)
     found = {}
-    for name, one in {**required, **optional}.items():
+    for name, one in {**required, **others}.items():
       place = f"{where}.{name}" if where else name
       if name in value:
         found[name] = one(value[name], place, faults)
@@ -299,10 +299,10 @@ def _of_type(hint) -> Check:
 
 @dataclasses.dataclass(frozen=True)
 class _Limits:
-  least: float | None
-  most: float | None
-  above: float | None
-  below: float | None
+  least: float | None = None
+  most: float | None = None
+  above: float | None = None
+  below: float | None = None
 
   def hold(self, value) -> bool:
     return (
@@ -323,7 +323,3 @@ class _Limits:
     }
     told = [f"{word} {x:g}" for word, x in words.items() if x is not None]
     return " " + " and ".join(told) if told else ""
-
-
-def _limits(least=None, most=None, above=None, below=None) -> _Limits:
-  return _Limits(least, most, above, below)

@@ -99,7 +99,7 @@ def read(
   return [*map(Prompt, tokens, numbers, limits)]
 
 
-def rows(settings: Settings, asked: Sequence[Prompt]) -> int:
+def batch_rows(settings: Settings, asked: Sequence[Prompt]) -> int:
   """Returns how many of the prompts are decoded together."""
   return min(settings.batch_size, len(asked))
 
@@ -121,7 +121,7 @@ def decode_all(
     decoder: What decodes them, if it is to be watched.
     progress: As in `generate`.
   """
-  decoder = decoder or Rows(pair, rows(settings, asked))
+  decoder = decoder or Rows(pair, batch_rows(settings, asked))
   programs.keep()
   looking = sys.stderr.isatty() if progress is None else progress
   shown = looking and (progress or len(asked) > decoder.size)

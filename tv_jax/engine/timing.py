@@ -91,12 +91,14 @@ def in_turn(
       first of each way is to compile and to warm up.
 
   Returns:
-    The answers of each way, round by round; and its seconds of compilation.
+    The answers of each way, round by round; and its seconds of compilation, up
+    to the first prompt.
   """
-  clocks = {name: Clock(pair, 1) for name in ways}
+  clocks, compiling = {name: Clock(pair, 1) for name in ways}, {}
   for name, clock in clocks.items():
     before(name, False)
     answer(clock, ways[name], asked[0], longest)
+    compiling[name] = clock.compile_seconds
   names, found = [*ways], {name: [] for name in ways}
   for turn in range(rounds):
     for place, prompt in enumerate(asked):
@@ -105,4 +107,4 @@ def in_turn(
         before(name, True)
         own = answer(clocks[name], ways[name], prompt, longest)
         found[name].append(own)
-  return found, {name: clock.compile_seconds for name, clock in clocks.items()}
+  return found, compiling

@@ -14,6 +14,7 @@ import numpy as np
 from tv_jax import engine
 from tv_jax.edge import names
 from tv_jax.engine.driver import Rows, where
+from tv_jax.engine.generation import batch_rows
 from tv_jax.engine.pair import Pair
 from tv_jax.replay import files, merging
 from tv_jax.replay import step as step_lib
@@ -60,7 +61,7 @@ def record(
   if settings.plan.speculation is None:
     raise ValueError("verifier=None drafts nothing that could be recorded")
   asked = engine.read(pair, settings, prompts, template=template, items=items)
-  size = min(settings.batch_size, len(asked))
+  size = batch_rows(settings, asked)
   recording = _Recording(pair, size, settings, path)
   complete = False
   try:

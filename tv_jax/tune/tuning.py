@@ -12,6 +12,7 @@ from tv_jax import engine, probs, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.edge import checks, reading
 from tv_jax.engine import Settings
+from tv_jax.engine.generation import batch_rows
 from tv_jax.engine.pair import Pair
 from tv_jax.proposals import Proposal
 from tv_jax.replay import Cycles
@@ -86,8 +87,7 @@ def tune(
   _check_prompts([prompt.tokens for prompt in asked])
   check_room(broad, ask)
   say(f"decoding {len(asked)} prompts with {broad!r}")
-  size = min(how.batch_size, len(asked))
-  rows = engine.Rows(pair, size, hurried=True)
+  rows = engine.Rows(pair, batch_rows(how, asked), hurried=True)
   run = engine.decode_all(pair, how, asked, rows)
   drafted = how.plan.speculation
   assert drafted
