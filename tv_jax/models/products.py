@@ -38,6 +38,7 @@ CHANNELS = {
   "EF": "E",
   "EI": "E",
   "VE": "V",
+  "UE": "U",
 }
 LARGEST = 127
 _AT_ONCE = 1 << 22  # numbers
