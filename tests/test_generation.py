@@ -421,6 +421,9 @@ class TestProgram:
     small(prompts=[[3] * 9, [1], [2], [1, 2]])
     assert programs.compile.cache_info().misses == 2
     assert small().compile_seconds < 0.1
+    with jax.default_matmul_precision("highest"):
+      small()
+    assert programs.compile.cache_info().misses == 4
 
   @pytest.mark.long
   def test_what_it_is_compiled_anew_for(self):

@@ -47,14 +47,14 @@ class EngineRun:
     batch: Arguments of the programs, and what they are padded to.
     key: Of the seed; each prompt's is folded from it.
     hurried: Whether to compile quickly, for slower programs.
-    made: The programs, by function.
+    made: The programs, by function and `programs.context`.
   """
 
   settings: Settings
   batch: Batch
   key: jax.Array
   hurried: bool = False
-  made: dict[Callable, jax.stages.Compiled] = dataclasses.field(
+  made: dict[tuple, jax.stages.Compiled] = dataclasses.field(
     default_factory=dict
   )
 
@@ -64,19 +64,22 @@ class EngineRun:
     """Returns the program of a function of the plan and these arguments.
 
     Args:
-      function: What to compile; it is looked up by the function alone.
+      function: What to compile; other arguments make no other program.
       *arguments: Arrays; shapes are enough.
       **how: As in `programs.compile`.
     """
-    if function not in self.made:
-      self.made[function] = programs.compile(
+    context = programs.context()
+    key = function, context
+    if key not in self.made:
+      self.made[key] = programs.compile(
         function,
         self.settings.plan,
         *programs.shapes_of(*arguments),
         hurried=self.hurried,
+        context=context,
         **how,
       )
-    return self.made[function]
+    return self.made[key]
 
   def places(self, function: Callable) -> Callable | None:
     """Returns `function`, which says where results lie, if devices differ."""
