@@ -63,7 +63,10 @@ def write(folder: str | os.PathLike) -> Report:
   if match := tables.exact_match(found):
     made.append(match)
   traces = [
-    item.key.fields | {"prompt": item.prompt, "cycles": item.trace}
+    item.key.fields
+    # As text: a browser rounds large numbers, which name other questions then.
+    | {"question": str(item.question)}
+    | {"prompt": item.prompt, "cycles": item.trace}
     for item in unit.items
     if item.trace is not None
   ]
