@@ -235,6 +235,25 @@ def test_every_question_that_is_asked_draws_for_itself(tmp_path):
     runs.from_config(config(questions=path, tasks=""))
 
 
+@pytest.mark.parametrize("value", [5, None, [[]]], ids=str)
+def test_what_is_no_list_of_names_is_told_in_a_line(value):
+  base = runs.to_dict(runs.from_config(config()))
+  for name in ("tasks", "trees", "verifiers", "proposals"):
+    with pytest.raises(ValueError, match=rf"{name}=.*: give a (list|text)"):
+      runs.from_config({**base, name: value})
+  timing = {**base["timing"], "stages": value}
+  with pytest.raises(ValueError, match=r"timing.stages=.*: give a (list|text)"):
+    runs.from_config({**base, "timing": timing})
+
+
+@pytest.mark.parametrize("value", [10**400, 1e31], ids=["huge", "large"])
+def test_a_temperature_that_no_law_has_is_refused_with_the_config(value):
+  with pytest.raises(
+    ValueError, match=r"temperatures=1.*: give 0, or a number"
+  ):
+    runs.from_config(config(temperatures=(value,)))
+
+
 def test_stages_may_be_named_by_place():
   def stages(text):
     both = config(trees="chain:1 chain:2", timing__stages=text)

@@ -101,7 +101,7 @@ def test_bad_values_are_all_told(tmp_path):
   values = "--config.temperatures=hot", "--config.seeds=one"
   line = one_line(run(f"--workdir={workdir}", *values))
   assert (
-    "temperatures='hot': give 0, or a number of at least 1e-30; seeds='one'"
+    "temperatures='hot': give 0, or a number from 1e-30 to 1e+30; seeds='one'"
     in line
   )
 

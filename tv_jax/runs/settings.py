@@ -23,7 +23,7 @@ def _is(check: checks.Check) -> Any:
 def _temperature(value, where, faults):
   if checks.is_number(value) and probs.is_temperature(value):
     return float(value)
-  wanted = f"0, or a number of at least {probs.COLDEST:g}"
+  wanted = f"0, or a number from {probs.COLDEST:g} to {1 / probs.COLDEST:g}"
   return checks.refuse(where, value, wanted, faults)
 
 
@@ -206,11 +206,8 @@ def from_config(config) -> Run:
     raw[name] = _names(raw.get(name, ()))
   if isinstance(raw.get("timing"), Mapping):
     stages = _names(raw["timing"].get("stages", ()))
-    short: dict[tuple, tuple] = {
-      ("all",): raw["trees"],
-      ("first",): raw["trees"][:1],
-    }
-    stages = short.get(stages, stages) if isinstance(stages, tuple) else stages
+    if stages in (("all",), ("first",)) and isinstance(raw["trees"], tuple):
+      stages = raw["trees"][: None if "all" in stages else 1]
     raw["timing"] = {**raw["timing"], "stages": stages}
   settings = checks.read(checks.build(Run), raw)
   if faults := [*_wrong_names(settings)] or [*_useless(settings)]:
@@ -223,7 +220,9 @@ def _names(value):
   """Returns names of which several may be in one text."""
   if isinstance(value, str):
     return tuple(names.split(value))
-  if all(isinstance(one, str) for one in value):
+  if isinstance(value, list | tuple) and all(
+    isinstance(one, str) for one in value
+  ):
     return tuple(name for one in value for name in names.split(one))
   return value
 
