@@ -32,7 +32,7 @@ BAD_FLAGS = [
   (["--config.models.taget=x"], "did you mean config.models.target?"),
   (["--noconfig.plan"], "did you mean config.plain?"),
   (["--config.max_new_tokens=few"], "--config.max_new_tokens=few: invalid"),
-  (["--config=nowhere.py"], "nowhere.py cannot be read (No such file"),
+  (["--config=nowhere.py"], "directory): give a file, or one of eagle_bund"),
   (["--config=configs"], "configs cannot be read (Is a directory)"),
   (["--config=configs/quickstart.py:big"], "argument 'big'"),
   (["--config.questions=/nowhere"], "/nowhere cannot be read (No such"),

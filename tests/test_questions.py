@@ -109,7 +109,7 @@ def test_what_is_missing_is_the_line_s_number_and_the_file_s_name(tmp_path):
   ("second", "message"),
   [
     ('{"question_id": 6, "cat', "line 2 is not JSON .*cut short"),
-    ("[1]", r"line 2: \[1\]: give an object with fields; give question_id"),
+    ("[1]", r"line 2: \[1\]: give an object with fields \(a question has a"),
     (ROW | {"question_id": 6.5}, "line 2: question_id=6.5"),
     (ROW | {"question_id": 6, "category": 3}, "line 2: category=3"),
     ({"prompt": ["a", 3]}, "line 2: turns=3: give a text"),

@@ -155,7 +155,10 @@ def _question(line: str, where: str, number: int, category: str) -> Question:
   empty = () if told else [name for name in _NEEDED if row[name] in ("", [])]
   if told or empty:
     told = told or f"{' and '.join(empty)} must not be empty"
-    raise ValueError(f"{where}: {told}; give question_id, category and turns")
+    raise ValueError(
+      f"{where}: {told} (a question has a prompt, a text, or turns, a list of"
+      " texts)"
+    )
   references = row.get("reference", [])
   return Question(
     question_id=row["question_id"],

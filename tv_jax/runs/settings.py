@@ -127,33 +127,33 @@ class Run:
   """A whole run: every field of a config.
 
   Attributes:
-    experiment: Its name, and that of its folder.
+    experiment: The run's name, and by default its folder's.
     models: The pair.
-    questions: A file of questions, "spec_bench:" and the path of Spec-Bench's
-      own, which is then checked to be whole, or "minibench", or "python", which
-      is for the template "raw".
-    tasks: Of these categories alone, MT-Bench's being one, "mt_bench"; empty:
-      of all that the file has.
+    questions: The path of a questions file, or "minibench", or "python" (for
+      the template "raw"). After "spec_bench:" it is the path of Spec-Bench's
+      file, which is checked to be whole.
+    tasks: The categories to ask, MT-Bench's being one, "mt_bench"; empty: all
+      of the file.
     per_task: Questions of each task; 0: all.
-    exact_match: Whether references are the answers' last lines.
+    exact_match: Whether an answer's last line is compared with the reference.
     trees: What `tv_jax.tree.parse` reads.
     verifiers: Names, or module:function.
     proposals: How siblings are drawn.
     temperatures: 0 is greedy.
     seeds: Of all draws.
-    plain: Whether to decode plainly, too.
+    plain: Whether to run plain decoding, too.
     baseline: The rule that all are compared with on the same drafts.
     draft_temperature: 0: the target's, or what the file of a tuned tree says
-      in proportion to it, but not below a floor.
+      in proportion to it, but at least 0.1.
     top_k: 0: all tokens.
     top_p: 1: all tokens.
-    max_new_tokens: In an answer.
-    max_tokens: In a prompt and its answer; 0: what the models can take.
-    batch_size: Rows decoded together.
+    max_new_tokens: At most, in an answer.
+    max_tokens: At most, in a prompt and its answer; 0: what the models take.
+    batch_size: Answers that are decoded together.
     padded_to: Prompts are padded to at least so many tokens. Then one program
       serves second turns too.
-    timing: Speed.
-    explorer: What can be looked at.
+    timing: What is timed.
+    explorer: Which cycles the page's tree explorer has.
   """
 
   experiment: str = _is(_folder_name)

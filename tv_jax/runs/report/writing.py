@@ -270,8 +270,8 @@ def _lead(unit) -> str:
     kind += ", weights of eight bits"
   return (
     f"{models['target']} with {models['draft']} ({kind}), on {len(questions)}"
-    f" questions of {unit.config['questions']}. Every number but speed is made"
-    " from the items' lines alone."
+    f" questions of {unit.config['questions']}. All numbers but speeds come"
+    " from items.jsonl alone."
   )
 
 
