@@ -32,7 +32,7 @@ def fault(own: Header, tensor: Tensor) -> str | None:
     return f"is of type {name}, of which no floating-point weights are known"
   kind = gguf.GGMLQuantizationType(tensor.kind)
   block, size = gguf.GGML_QUANT_SIZES[kind]
-  if not tensor.shape or tensor.shape[-1] % block:
+  if not (tensor.shape and tensor.size) or tensor.shape[-1] % block:
     return (
       f"of shape {list(tensor.shape)} is no {kind.name}, whose rows are"
       f" multiples of {block} numbers"
