@@ -130,8 +130,8 @@ class Run:
     experiment: Its name, and that of its folder.
     models: The pair.
     questions: A file of questions, "spec_bench:" and the path of Spec-Bench's
-      own, which is then checked to be whole, or "minibench", or "python", which
-      is for the template "raw".
+      own, which is then checked to be whole, or "minibench", "everyday", or
+      "python", which is for the template "raw".
     tasks: Of these categories alone, MT-Bench's being one, "mt_bench"; empty:
       of all that the file has.
     per_task: Questions of each task; 0: all.
