@@ -69,7 +69,8 @@ class Models:
   """The pair.
 
   Attributes:
-    target: A directory, a hub repository, or "bundled/target".
+    target: A directory, a hub repository, "bundled/target", or a file of a
+      package that is installed, "installed/PACKAGE/FILE".
     draft: Likewise; "bundled/draft", "bundled/draft_weak" or "bundled/eagle".
     draft_kind: One of `drafting.KINDS`.
     dtype: Of both; "": as stored, but float32 on a CPU; "int8": of the weights
