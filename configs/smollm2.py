@@ -15,7 +15,7 @@ original weights from the hub (HuggingFaceTB/SmolLM2-135M-Instruct), where the
 package's are of four bits, widened. `greedy` is temperature 0, at which all
 rules keep the same tokens: one rule, and chains alone.
 
-Asked are four everyday questions of each of Spec-Bench's six tasks, two of
+Asked are three everyday questions of each of Spec-Bench's six tasks, two of
 `greedy`; all 48 with --config.per_task=0, Spec-Bench's own 480 with
 --config.questions=spec_bench:/path/question.jsonl.
 """
@@ -57,13 +57,14 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
     f"smollm2_{arg}" if arg else "smollm2",
     models={"target": FILE} | HEAD | models,
     questions="everyday",
-    per_task=4,
+    per_task=3,
     trees="chain:5 eagle",
     # Enough to see lengths; a whole answer takes several times as long.
     max_new_tokens=64,
     # Room for every prompt: second turns need no program of their own.
     padded_to=512,
-    batch_size=8,
+    # As many as second turns: rows without a prompt take as long as others.
+    batch_size=3,
     timing={"stages": ""},
   )
   result.update(fields)
