@@ -30,11 +30,11 @@ _STEMS |= {f"mlp.{x}_proj": f"ffn_{x}" for x in ("gate", "up", "down")}
 
 def own_name(name):
   """Returns the name in a GGUF file of one of Hugging Face's."""
-  stem = name.removesuffix(".weight")
+  stem, _, suffix = name.rpartition(".")
   if not stem.startswith("model.layers."):
-    return f"{_STEMS[stem]}.weight"
+    return f"{_STEMS[stem]}.{suffix}"
   _, _, layer, stem = stem.split(".", 3)
-  return f"blk.{layer}.{_STEMS[stem]}.weight"
+  return f"blk.{layer}.{_STEMS[stem]}.{suffix}"
 
 
 def interleaved(value, heads):

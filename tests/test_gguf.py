@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tv_jax
+from configs import common
 from launch import models as launched
 from tests import bad, checkpoints, gguf_files
 from tests.gguf_files import TEXTS, TYPES
@@ -67,9 +68,10 @@ def test_every_type_is_read_as_the_package_reads_it(tmp_path, kind):
     {"tie_word_embeddings": True, "num_key_value_heads": 4},
     {"rope_scaling": rope.LinearScaling(factor=4.0)},
     {"rope_scaling": LLAMA3, "rope_theta": 500000.0},
+    {"model_type": "qwen2"},
     {"model_type": "qwen3", "head_dim": 32},
   ],
-  ids=["llama", "tied", "linear", "llama3", "qwen3"],
+  ids=["llama", "tied", "linear", "llama3", "qwen2", "qwen3"],
 )
 def test_a_file_is_the_model_it_was_made_of(tmp_path, changes):
   model = checkpoints.ours(dataclasses.replace(CONFIG, **changes))
@@ -143,8 +145,9 @@ def test_a_draft_and_a_run_take_a_file(bundled, tmp_path):
   assert pair.draft.config == pair.target.config
   vocabularies.check_tokens((name, None), (BUNDLED / "target", None))
   vocabularies.check_tokens((BUNDLED / "draft", None), (name, None))
-  own = settings.Models(target=name, draft="bundled/draft")
-  target, draft = launched.pair(own)
+  both = {"target": name, "draft": "bundled/draft"}
+  config = common.config("gguf", models=both)
+  target, draft = launched.pair(settings.from_config(config).models)
   assert target.num_hidden_layers == 5
   assert draft.num_hidden_layers < 5
   found = sources._model("target", name, None)

@@ -30,7 +30,9 @@ def load(settings: Run) -> Pair:
         f"models.devices={own.devices}: there are only {there} devices"
       )
     mesh = sharding.mesh(jax.devices()[: own.devices])
-  draft, target = map(place_of, (own.draft, own.target))
+  draft, target = (
+    os.path.expanduser(place_of(name)) for name in (own.draft, own.target)
+  )
   check_memory(settings, target, draft)
   return pair_lib.load(
     draft,

@@ -45,7 +45,8 @@ def _named(resolve) -> checks.Check:
 def _model(value, where, faults):
   if isinstance(value, str) and value:
     return value
-  return checks.refuse(where, value, "a directory or a hub repository", faults)
+  wanted = "a directory, a GGUF file or a hub repository"
+  return checks.refuse(where, value, wanted, faults)
 
 
 def _folder_name(value, where, faults):
@@ -69,8 +70,8 @@ class Models:
   """The pair.
 
   Attributes:
-    target: A directory, a hub repository, "bundled/target", or a file of a
-      package that is installed, "installed/PACKAGE/FILE".
+    target: A directory, a GGUF file, a hub repository, "bundled/target", or a
+      file of a package that is installed, "installed/PACKAGE/FILE".
     draft: Likewise; "bundled/draft", "bundled/draft_weak" or "bundled/eagle".
     draft_kind: One of `drafting.KINDS`.
     dtype: Of both; "": as stored, but float32 on a CPU; "int8": of the weights

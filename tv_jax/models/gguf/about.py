@@ -21,6 +21,7 @@ ARCHITECTURES = {
     "attention_bias": False,
     "mlp_bias": False,
   },
+  "qwen2": {"model_type": "qwen2", "hidden_act": "silu", "use_mrope": False},
   "qwen3": {
     "model_type": "qwen3",
     "hidden_act": "silu",
