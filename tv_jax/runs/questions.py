@@ -16,8 +16,9 @@ SOURCE = (
 )
 
 # The bundled models' questions: of the six tasks, Python to go on with, for the
-# template "raw", and more of the six tasks to tune trees on.
-NAMED = ("minibench", "python", "tuning")
+# template "raw", and more of the six tasks to tune trees on. And what people
+# ask: of the same tasks, eight questions each, for models that know a language.
+NAMED = ("minibench", "python", "tuning", "everyday")
 
 # MT-Bench's own categories: together one task of Spec-Bench. There are ten
 # questions of each, in this order, with numbers from 81.

@@ -70,7 +70,8 @@ class Models:
   """The pair.
 
   Attributes:
-    target: A directory, a GGUF file, a hub repository, or "bundled/target".
+    target: A directory, a GGUF file, a hub repository, "bundled/target", or a
+      file of a package that is installed, "installed/PACKAGE/FILE".
     draft: Likewise; "bundled/draft", "bundled/draft_weak" or "bundled/eagle".
     draft_kind: One of `drafting.KINDS`.
     dtype: Of both; "": as stored, but float32 on a CPU; "int8": of the weights
@@ -130,9 +131,9 @@ class Run:
   Attributes:
     experiment: The run's name, and by default its folder's.
     models: The pair.
-    questions: The path of a questions file, or "minibench", or "python" (for
-      the template "raw"). After "spec_bench:" it is the path of Spec-Bench's
-      file, which is checked to be whole.
+    questions: The path of a questions file, or "minibench", "everyday", or
+      "python" (for the template "raw"). After "spec_bench:" it is the path of
+      Spec-Bench's file, which is checked to be whole.
     tasks: The categories to ask, MT-Bench's being one, "mt_bench"; empty: all
       of the file.
     per_task: Questions of each task; 0: all.

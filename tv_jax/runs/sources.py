@@ -60,11 +60,18 @@ def hashes(
     ("target", models.target, models.revision),
     ("draft", models.draft, models.draft_revision),
   ):
-    directory = pathlib.Path(place_of(place)).expanduser()
-    here = directory.exists() and storage.is_local(directory)
-    if here or not finished:
+    if not finished or _is_here(place):
       found |= _model(name, place_of(place), revision or None)
   return found
+
+
+def _is_here(place: str) -> bool:
+  """Returns whether a model is here: no hub's, and not gone since."""
+  try:
+    path = pathlib.Path(place_of(place)).expanduser()
+  except ValueError:
+    return False
+  return path.exists() and storage.is_local(path)
 
 
 def of_questions(questions: Sequence[Question]) -> str:
