@@ -377,7 +377,8 @@ def test_the_command_catches_a_rule_of_ones_own(tmp_path):
     return subprocess.run(
       [
         *(sys.executable, "-m", "tv_jax.certify", f"--verifier={name}"),
-        *("--trees=chain:2", "--cases=9", "--proposals=with_replacement"),
+        *("--trees=chain:2 chain:3", "--cases=9"),
+        "--proposals=with_replacement",
       ],
       capture_output=True,
       text=True,
@@ -389,6 +390,8 @@ def test_the_command_catches_a_rule_of_ones_own(tmp_path):
   done = command("tests.faulty:bonus_from_p")
   assert done.returncode == 1, done.stderr
   assert "NOT LOSSLESS" in done.stdout
+  assert done.stdout.count("the output begins") == 1  # one case for both trees
+  assert "chain:3; fails as tests.faulty:bonus_from_p, with" in done.stdout
   done = command("mine:decide")  # it raises
   assert done.returncode == 2
   message = "of range (mine.py, line 2)"

@@ -356,6 +356,8 @@ class TestRefusals:
       ([[-1]], "prompt 0 holds token -1"),
       ([[1] * 489], "prompt 0 of 489 tokens and max_new_tokens=24"),
       ([[1.5]], "prompt 0 is"),
+      ([[True, 5]], "prompt 0 is [True, 5]"),
+      ([b"ab"], "prompt 0 is"),
       ([["a"]], "prompt 0 is"),
       ([None], "prompt 0 is"),
       ([[[1, 2], [3, 4]]], "prompt 0 is"),
@@ -392,6 +394,7 @@ class TestRefusals:
       ({"panel": ["nobody"]}, "nobody"),
       ({"panel": ["block"]}, "chains only"),
       ({"items": [1]}, "items=[1]"),
+      ({"items": [True, 1, 2, 3]}, "items=[True, 1, 2, 3]"),
       ({"items": [0, 1, 2, -3]}, "items="),
       ({"items": [0, 1, 2, 2**32]}, "none negative or above 4294967295"),
     ],
@@ -421,6 +424,9 @@ class TestProgram:
     small(prompts=[[3] * 9, [1], [2], [1, 2]])
     assert programs.compile.cache_info().misses == 2
     assert small().compile_seconds < 0.1
+    with jax.default_matmul_precision("highest"):
+      small()
+    assert programs.compile.cache_info().misses == 4
 
   @pytest.mark.long
   def test_what_it_is_compiled_anew_for(self):

@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import gzip
 import re
 import time
 
@@ -257,6 +258,11 @@ def test_what_may_pass_is_asked_again(bad):
     ((200, {}, b'{"choices": [{"mess'), "a reply that is none ("),
     ((200, {}, b'{"choices": [{"message": null}]}'), "a reply that is none ("),
     ((200, {"Content-Type": "text/html"}, b"<p>busy"), "a reply that is none"),
+    ((200, {}, b" " * (17 << 20)), "a reply of more than 16 MB"),
+    (
+      (200, {"Content-Encoding": "gzip"}, gzip.compress(b" " * (99 << 20))),
+      "a reply of more than 16 MB",
+    ),
   ],
 )
 def test_what_does_not_pass_is_not_asked_for_ever(bad, told, monkeypatch):

@@ -32,7 +32,7 @@ BAD_FLAGS = [
   (["--config.models.taget=x"], "did you mean config.models.target?"),
   (["--noconfig.plan"], "did you mean config.plain?"),
   (["--config.max_new_tokens=few"], "--config.max_new_tokens=few: invalid"),
-  (["--config=nowhere.py"], "nowhere.py cannot be read (No such file"),
+  (["--config=nowhere.py"], "directory): give a file, or one of eagle_bund"),
   (["--config=configs"], "configs cannot be read (Is a directory)"),
   (["--config=configs/quickstart.py:big"], "argument 'big'"),
   (["--config.questions=/nowhere"], "/nowhere cannot be read (No such"),
@@ -101,7 +101,7 @@ def test_bad_values_are_all_told(tmp_path):
   values = "--config.temperatures=hot", "--config.seeds=one"
   line = one_line(run(f"--workdir={workdir}", *values))
   assert (
-    "temperatures='hot': give 0, or a number of at least 1e-30; seeds='one'"
+    "temperatures='hot': give 0, or a number from 1e-30 to 1e+30; seeds='one'"
     in line
   )
 

@@ -261,7 +261,7 @@ TOKEN = "give an integer from 0 to 47"
     ("eos_token_id", 48, TOKEN),
     ("eos_token_id", [2, "</s>"], TOKEN),
     ("pad_token_id", 1.5, TOKEN),
-    ("model_type", "qwen2", "model_type='qwen2' is not supported"),
+    ("model_type", "gemma", "model_type='gemma' is not supported"),
     ("architectures", {}, "is not a causal Llama"),
     ("architectures", ["MistralForCausalLM"], "is not a causal Llama"),
     ("torch_dtype", "int8", "dtype='int8' is not one of"),
