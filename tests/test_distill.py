@@ -1,9 +1,7 @@
 """Drafts that are made from a target, and scores from text alone."""
 
-import dataclasses
+import functools
 import itertools
-import json
-import pathlib
 import random
 
 import jax
@@ -13,12 +11,9 @@ import pytest
 
 import tv_jax
 from tests import checkpoints, oracle
-from tv_jax import distill, models
-from tv_jax.distill import chances, data, drafts, losses, passes, scoring, text
-from tv_jax.distill.distilling import Training, frequent
-from tv_jax.engine.pair import Pair
+from tv_jax import models
+from tv_jax.distill import chances, drafts, losses, passes, scoring
 from tv_jax.models import mask
-from tv_jax.models.cache import Cache
 
 METHODS = {"token_level": "token_level", "traversal": "traversal"}
 
@@ -26,6 +21,10 @@ METHODS = {"token_level": "token_level", "traversal": "traversal"}
 def logs(law):
   with np.errstate(divide="ignore"):
     return np.log(np.array([float(x) for x in law], np.float32))
+
+
+def after_context(law, context, tokens):
+  return law((*context, *tokens))
 
 
 def along(language, context, tokens):
@@ -43,16 +42,17 @@ def test_chances_of_a_text_are_those_of_drafting_it(rule, seed):
   D = 3
   parents = (oracle.NONE, *range(D))
   wanted = np.zeros(D + 1)
-  for chance, draft in oracle.drafts(
-    parents, "without_replacement", language
-  ):
+  for chance, draft in oracle.drafts(parents, "without_replacement", language):
     for node, stop in oracle.stop_law(draft, METHODS[rule]).items():
       wanted[: node + 1] += float(chance * stop)
   found, averaged = np.zeros(D + 1), np.zeros(D + 1)
   for tokens in itertools.product(range(3), repeat=D):
     prefix, share = chances.Prefix.empty(()), 1.0
     found[0] += np.prod(
-      [float(p[x]) for (_, p), x in zip(along(language, (), tokens), tokens)]
+      [
+        float(p[x])
+        for (_, p), x in zip(along(language, (), tokens), tokens, strict=True)
+      ]
     )
     for i, (q, p) in enumerate(along(language, (), tokens)):
       # The sum over what comes later is 1: count each beginning once.
@@ -81,7 +81,7 @@ def test_a_run_begins_its_cycles_where_visits_say(rule):
     for context in [x for x in begun if len(x) == t]:
       reach = begun[context]
       wanted[t] += reach
-      own = [lambda x, law=law: law((*context, *x)) for law in language]
+      own = [functools.partial(after_context, law, context) for law in language]
       for chance, draft in oracle.drafts(parents, "without_replacement", own):
         for node, stop in oracle.stop_law(draft, rule).items():
           path = oracle.path_tokens(draft, node)
@@ -95,7 +95,9 @@ def test_a_run_begins_its_cycles_where_visits_say(rule):
   found = np.zeros(L)
   for tokens in itertools.product(range(2), repeat=L + D):
     laws = [*along(language, (), tokens)]
-    share = np.prod([float(p[x]) for (_, p), x in zip(laws, tokens)])
+    share = np.prod(
+      [float(p[x]) for (_, p), x in zip(laws, tokens, strict=True)]
+    )
     if not share:
       continue
     table = np.zeros((D, L))
@@ -125,13 +127,12 @@ def test_a_heads_levels_are_those_of_drafting_from_each_root():
   target, made = head_pair()
   T, W, D = 12, 4, 3
   tokens = jnp.asarray(checkpoints.tokens(1, T, 48))
-  theirs = passes.features(
-    target.apply, target.config, target.params, tokens
-  )
+  theirs = passes.features(target.apply, target.config, target.params, tokens)
   first = jnp.array([3], jnp.int32)
   found = made.draft.outputs(made.params, tokens, theirs, first, W, D)
   for w in range(W):
     t = 3 + w
+    own = theirs[:, 0]
     cache = models.cache.empty(made.draft.config, 1, T + D)
     for m in range(t + D - 1):  # token by token, as a chain is drafted
       feature = theirs[:, m] if m < t else own
@@ -157,9 +158,7 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   known = np.array([2, 3, 11, 30, 47])
   made = drafts.make(kind, target, jax.random.key(0), (1,), known)
   drafts.save(tmp_path / "draft", made)
-  pair = tv_jax.load(
-    tmp_path / "draft", tmp_path / "target", draft_kind=kind
-  )
+  pair = tv_jax.load(tmp_path / "draft", tmp_path / "target", draft_kind=kind)
   assert pair.draft.config.draft_vocab_size == 5
   place = np.asarray(pair.draft.params["params"]["place"])
   assert [*np.flatnonzero(place < 5)] == [*known]
@@ -184,8 +183,10 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   (x,) = own.outputs(pair.draft.params, rows, theirs, first, 1, 1)
   (y,) = made.draft.outputs(made.params, rows, theirs, first, 1, 1)
   np.testing.assert_allclose(
-    passes.logits(pair.draft.params, x), passes.logits(made.params, y),
-    rtol=2e-2, atol=2e-2,
+    passes.logits(pair.draft.params, x),
+    passes.logits(made.params, y),
+    rtol=2e-2,
+    atol=2e-2,
   )
 
 

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 
-from tv_jax.models import layout, products, sharding, storage
+from tv_jax.models import layout, products, sharding
 from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
@@ -50,7 +50,7 @@ def known_tokens(found: dict, config: Config, where) -> np.ndarray | None:
     raise ValueError(
       f"{where} lacks {OFFSETS}, which says which {U} tokens it knows"
     )
-  tokens = storage.tensor(found, OFFSETS)
+  tokens = found[OFFSETS].read()
   del found[OFFSETS]
   good = tokens.shape == (U,) and tokens.dtype.kind == "i"
   if good:
