@@ -275,7 +275,7 @@ def _loss(how, draft, shape, heat, target, borrowed, trained, key, read):
   following = passes.window(rows.tokens, rows.first + 1, W + D - 1)
   root = rows.first[:, None] + jnp.arange(W, dtype=jnp.int32)[None]
   prefix = Prefix.empty((len(rows.tokens), W))
-  roots = jnp.sum(root < rows.end[:, None])
+  roots = jnp.sum(root < rows.end[:, None], dtype=jnp.float32)
   total = jnp.zeros([])
   for level, output in enumerate(outputs):
     own, token = (x[:, level : level + W] for x in (log_p, following))

@@ -84,7 +84,7 @@ def write(
   folder.mkdir(parents=True, exist_ok=True)
   about = {
     **dataclasses.asdict(how),
-    "target": pair.target.source,
+    "target": reading.name_of(pair.target.source),
     "dtype": pair.target.config.kept,
     "prompts": "the target's own" if prompts is None else len(prompts),
   }
