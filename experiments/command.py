@@ -118,7 +118,7 @@ def _run(heard, experiment, configs, place) -> list[Group]:
   except BaseException:
     if not heard.status:
       raise
-    cli.tell(f"{heard.word()}: the same command goes on")
+    cli.tell(f"{heard.word()}: the same command continues")
     return []
 
 

@@ -111,7 +111,7 @@ def main(heard: cli.Heard, arguments: list[str]) -> int:
       failed = _run(heard, sweep)
     except KeyboardInterrupt:
       cli.tell(
-        f"the same command goes on, or python -m launch resume {workdir}"
+        f"the same command continues, or python -m launch resume {workdir}"
       )
       raise
     status = int(bool(failed))

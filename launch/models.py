@@ -8,6 +8,7 @@ import os
 from tv_jax import drafting, models
 from tv_jax.edge import reading
 from tv_jax.edge.reading import brief
+from tv_jax.models import storage
 from tv_jax.models.config import INT8, Config
 from tv_jax.runs import settings
 
@@ -77,7 +78,7 @@ def _as_loaded(config: Config, dtype: str) -> Config:
 
 def _config(name: str, read) -> Config:
   place = os.path.expanduser(reading.place_of(name))
-  if os.path.isdir(place):
+  if storage.is_local(place):
     return read(place)
   if name not in PUBLISHED:
     raise ValueError(

@@ -33,6 +33,7 @@ FAMILIES = {
     "rope_parameters": ROPE["llama3"],
     "tie_word_embeddings": True,
   },
+  "qwen2": {"model_type": "qwen2"},
   "qwen3": {"model_type": "qwen3", "head_dim": 24},
   "qwen3-tied": {
     "model_type": "qwen3",
@@ -73,6 +74,8 @@ def hugging_face(family, seed=0, **changes):
     for name, weight in model.named_parameters():
       if name.endswith(("q_norm.weight", "k_norm.weight")):  # else all ones
         weight.normal_(1.2, 0.4)
+      if name.endswith("bias"):  # else all zeros
+        weight.normal_(0, 0.5)
   return model
 
 

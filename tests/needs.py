@@ -24,6 +24,8 @@ def missing(mark):
     return "SLURM is not installed: slurm-wlm and munge"
   if mark == "spec_bench" and "SPEC_BENCH_QUESTIONS" not in os.environ:
     return "SPEC_BENCH_QUESTIONS names no file"
+  if mark == "smollm2" and "SMOLLM2_GGUF" not in os.environ:
+    return "SMOLLM2_GGUF names no file"
   return None
 
 

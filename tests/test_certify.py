@@ -356,13 +356,16 @@ def test_the_command_catches_a_rule_of_ones_own(tmp_path):
   )
 
   def command(name):
-    told = "--trees=chain:2", "--cases=9", "--proposals=with_replacement"
+    told = "--trees=chain:2 chain:3", "--cases=9"
+    told += ("--proposals=with_replacement",)
     told = f"--verifier={name}", *told
     return commands.run(*told, program="tv_jax.certify", cwd=tmp_path)
 
   done = command("tests.faulty:bonus_from_p")
   assert done.returncode == 1, done.stderr
   assert "NOT LOSSLESS" in done.stdout
+  assert done.stdout.count("the output begins") == 1  # one case for both trees
+  assert "chain:3; fails as tests.faulty:bonus_from_p, with" in done.stdout
   done = command("mine:decide")  # it raises
   assert done.returncode == 2
   message = "of range (mine.py, line 2)"

@@ -151,7 +151,11 @@ def test_all_that_is_wrong_is_named(raw, line):
   ("check", "right", "wrong"),
   [
     (checks.integer(1, 3), [1, 3, np.int32(2)], [0, 4, 1.0, True, "1", None]),
-    (checks.number(above=0, most=1), [1, 0.5], [0, 2, math.nan, True, "1"]),
+    (
+      checks.number(above=0, most=1),
+      [1, 0.5, np.float32(0.5), np.float16(1)],
+      [0, 2, math.nan, True, "1", 10**400, np.float16(math.inf)],
+    ),
     (checks.either(checks.integer(), checks.text), [1, "a"], [1.0, None]),
     (checks.optional(checks.text), [None, "a"], [1]),
   ],

@@ -251,6 +251,15 @@ def test_rows_are_paired_with_the_runs_own_rule(cycles):
   assert report.base_of(cycles, found) == "block"  # nothing ran here
 
 
+def test_the_check_is_by_cycle_as_the_run_printed_it(cycles):
+  accepted, item = np.tile([1, 2, 3], 4), np.repeat([0, 1], 6)
+  own = {"verifier": "traversal", "accepted": accepted, "item": item}
+  ran = replay.Cycles(**cycles.__dict__ | own)
+  # Clustered, two items that agree would leave no error.
+  told = report.check(ran, {"traversal": np.full(12, 1.5)})
+  assert told == "check: realised - expected = +0.5000 ± 0.2462"
+
+
 RULE = """
 from tv_jax.verifiers import VERIFIERS
 

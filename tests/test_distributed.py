@@ -203,7 +203,7 @@ def test_pre_emption_ends_both_and_the_command_goes_on(
     processes[index].send_signal(signal.SIGTERM)
   first, second = map(ended, processes)
   assert second.returncode == 128 + signal.SIGTERM, second.stderr
-  line = "interrupted by SIGTERM: the same command goes on\n"
+  line = "interrupted by SIGTERM: the same command continues\n"
   assert second.stderr == line
   if 0 in which:
     assert first.returncode == 128 + signal.SIGTERM, first.stderr

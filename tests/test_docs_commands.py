@@ -16,6 +16,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted(documents.DOCS.glob("*.md"))]
 # What needs a network, a GPU, hours or a newcomer's machine, and who tries it.
 ELSEWHERE = {
   "make run": "test_make_run_is_the_quickstart",
+  r"make smollm2|python -m tv_jax\.main --config=smollm2": "test_smollm2",
   "make test|git clone .*": ".ci/run",
   "hf auth .*|curl .*|.* pip install .*|ray stop": "nobody",
   r"(SMOKE=1 )?make experiments|python -m experiments\..*": (
@@ -32,7 +33,7 @@ ELSEWHERE = {
   r"python -m tv_jax\.audit": "test_audit, with fewer rows",
   r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
   r"python -m tv_jax\.tune (--nodes=62|--config=|wide\.npz).*": "test_tune",
-  r"python -m tv_jax\.models\.checkpoint .*": "test_models_loading",
+  r"python -m tv_jax\.models\.checkpoint .*": "test_models_loading, test_gguf",
   r"python -m tv_jax\.main \[.*": "a form, not a command",
 }
 # What is added to a command, so that it takes no minute.

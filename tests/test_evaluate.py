@@ -156,7 +156,8 @@ def question(number, text="What?", category="qa", turns=1):
 @pytest.mark.parametrize(
   ("row", "message"),
   [
-    (question(-1), "question_id -1 must be 0 or more, and below 268435456"),
+    (question(-1), "question_id -1 must be from 0 to 9223372036854775807"),
+    (question(2**63), "question_id 9223372036854775808 must be from 0 to"),
     (question(1, turns=17), "question 1 has 17 turns: 16 at most"),
     (question(1, category="all"), "category 'all' is what tables call all of"),
   ],
@@ -167,6 +168,43 @@ def test_a_question_that_no_answer_can_be_kept_of_is_refused(
   path = questions_file(tmp_path, question(5), row)
   with pytest.raises(ValueError, match=rf"questions.jsonl: {message}"):
     runs.from_config(config(questions=path, tasks=""))
+
+
+def test_every_question_that_is_asked_draws_for_itself(tmp_path):
+  asked = [question(n) for n in (2**28, 2**28 + 1, 2**63 - 1, 7)]
+  path = questions_file(tmp_path, *asked)
+  names = [one["question_id"] for one in asked]
+  found = runs.read_questions(
+    runs.from_config(config(questions=path, tasks="", per_task=0))
+  )
+  assert [one.question_id for one in found] == names
+  numbers = {asking.number(name, turn) for name in names for turn in (0, 15)}
+  assert len(numbers) == 8
+  assert 7 * 16 in numbers  # as ever
+  assert max(numbers) < 2**32
+  # Two whose checksums end alike.
+  path = questions_file(tmp_path, question("q3985819"), question("q4420602"))
+  with pytest.raises(ValueError, match="q4420602 would draw as q3985819 does"):
+    runs.from_config(config(questions=path, tasks=""))
+
+
+@pytest.mark.parametrize("value", [5, None, [[]]], ids=str)
+def test_what_is_no_list_of_names_is_told_in_a_line(value):
+  base = runs.to_dict(runs.from_config(config()))
+  for name in ("tasks", "trees", "verifiers", "proposals"):
+    with pytest.raises(ValueError, match=rf"{name}=.*: give a (list|text)"):
+      runs.from_config({**base, name: value})
+  timing = {**base["timing"], "stages": value}
+  with pytest.raises(ValueError, match=r"timing.stages=.*: give a (list|text)"):
+    runs.from_config({**base, "timing": timing})
+
+
+@pytest.mark.parametrize("value", [10**400, 1e31], ids=["huge", "large"])
+def test_a_temperature_that_no_law_has_is_refused_with_the_config(value):
+  with pytest.raises(
+    ValueError, match=r"temperatures=1.*: give 0, or a number"
+  ):
+    runs.from_config(config(temperatures=(value,)))
 
 
 @pytest.mark.long
@@ -234,7 +272,7 @@ def test_times_can_wait_for_another_call(tmp_path, monkeypatch):
     ({"experiment": "a/b"}, "experiment='a/b': give a name"),
     (
       {"draft_temperature": 1e-38},
-      "draft_temperature=1e-38: give 0, or a number of at le",
+      "draft_temperature=1e-38: give 0, or a number from 1e-3",
     ),
     (
       {"timing__per_task": 1, "timing__stages": "chain:5"},

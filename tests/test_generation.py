@@ -270,6 +270,7 @@ class TestRefusals:
       ([[-1]], "prompt 0 holds token -1"),
       ([[1] * 489], "prompt 0 of 489 tokens and max_new_tokens=24"),
       ([[1.5]], "prompt 0 is"),
+      ([[True, 5]], "prompt 0 is [True, 5]"),
       ([None], "prompt 0 is"),
       ([[[1, 2], [3, 4]]], "prompt 0 is"),
     ],
@@ -307,7 +308,7 @@ class TestRefusals:
       ({"among": ["token_level"]}, "'traversal', which is to decide"),
       ({"among": ["traversal", "block"]}, "defined for chains only"),
       ({"items": [1]}, "items=[1]"),
-      ({"items": 3}, "items="),
+      ({"items": [True, 1, 2, 3]}, "items=[True, 1, 2, 3]"),
       ({"items": [0, 1, 2, 2**32]}, "none negative or above 4294967295"),
     ],
   )
@@ -335,6 +336,9 @@ class TestProgram:
     small(prompts=[[3] * 9, [1], [2], [1, 2]])
     assert programs.compile.cache_info().misses == 2
     assert small().compile_seconds < 0.1
+    with jax.default_matmul_precision("highest"):
+      small()
+    assert programs.compile.cache_info().misses == 4
 
   @pytest.mark.parametrize("kind", ["independent", "eagle"])
   def test_its_loop_never_asks_the_host(self, kind):

@@ -20,6 +20,7 @@ from tv_jax.verifiers import (
   checked,
   derived,
   is_built_in,
+  toss,
 )
 
 
@@ -151,6 +152,12 @@ def test_a_rule_beside_one_with_more_coins():
     accept = jnp.append(found.accept, NOT_OFFERED)
     return dataclasses.replace(found, accept=accept)
 
+  def coins(key, more):
+    return toss(jax.random.key(key), 3, np.float32, more).tolist()
+
+  assert coins(0, 0) == coins(0, 5)[:3]
+  assert coins(0, 2) == coins(0, 5)[:5]
+  assert len({*coins(0, 5), *coins(1, 5)}) == 16
   more = Verifier(name="more", decide=decide, coins=lambda tree: 1)
   options = {"tree": "chain:1", "max_new_tokens": 8}
   alone = tv_jax.generate(pair(), PROMPTS, verifier="traversal", **options)

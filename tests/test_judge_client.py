@@ -1,6 +1,7 @@
 """The judge's client and grades, against a double."""
 
 import asyncio
+import gzip
 import re
 import time
 
@@ -206,6 +207,11 @@ def test_a_question_and_its_reply(monkeypatch):
     (judges.trickle, "no end of it within 1.4 s"),
     ((200, {}, b'{"choices": [{"mess'), "a reply that is none ("),
     ((200, {"Content-Type": "text/html"}, b"<p>busy"), "a reply that is none"),
+    ((200, {}, b" " * (17 << 20)), "a reply of more than 16 MB"),
+    (
+      (200, {"Content-Encoding": "gzip"}, gzip.compress(b" " * (99 << 20))),
+      "a reply of more than 16 MB",
+    ),
   ],
 )
 def test_what_does_not_pass_is_not_asked_for_ever(bad, told, monkeypatch):

@@ -154,5 +154,5 @@ def test_a_signal_ends_it_at_once_and_loses_nothing(folder):
     process.send_signal(signal.SIGTERM)
     done = ended(process)
   assert done.returncode == 128 + signal.SIGTERM
-  assert done.stderr.endswith("by SIGTERM: the same command goes on\n")
+  assert done.stderr.endswith("by SIGTERM: the same command continues\n")
   assert len([json.loads(line) for line in lines(folder)]) == 6

@@ -124,7 +124,7 @@ def through_kills(folder, *more):
   process.send_signal(signal.SIGINT)
   interrupted = ended(process)
   assert interrupted.returncode == 130, interrupted.stderr
-  assert "the same command goes on" in interrupted.stderr
+  assert "the same command continues" in interrupted.stderr
   nothing_is_left(folder)
   process = start(*sweep, program="launch")
   until(lambda: done(folder), 300)

@@ -27,7 +27,7 @@ BAD_FLAGS = [
   (["--config.nn=1"], "unknown field config.nn: there are baseline, batch_"),
   (["--config.models.taget=x"], "did you mean config.models.target?"),
   (["--config.max_new_tokens=few"], "--config.max_new_tokens=few: invalid"),
-  (["--config=nowhere.py"], "nowhere.py cannot be read (No such file"),
+  (["--config=nowhere.py"], "directory): give a file, or one of eagle_bund"),
   (["--workdir=/proc/nowhere"], "/proc/nowhere cannot be made: No such"),
   (["--config=smoke:no-such"], "argument 'no-such': smoke takes weak, or none"),
 ]
@@ -92,7 +92,7 @@ def test_bad_values_are_all_told(tmp_path):
   values = "--config.temperatures=hot", "--config.seeds=one"
   line = one_line(run(f"--workdir={workdir}", *values))
   assert (
-    "temperatures='hot': give 0, or a number of at least 1e-30; seeds='one'"
+    "temperatures='hot': give 0, or a number from 1e-30 to 1e+30; seeds='one'"
     in line
   )
 

@@ -157,13 +157,13 @@ def test_ctrl_c_and_pre_emption_leave_a_report_and_the_way_on(
   command = f"--workdir={folder}", cache, *SMALL
   done = interrupt(command, (folder / "items.jsonl").exists)
   assert lines_in(folder) == 0
-  assert "interrupted: the same command goes on\nno report: " in done.stderr
+  assert "interrupted: the same command continues\nno report: " in done.stderr
   assert done.stdout == ""
   # In the middle, and of a cell; by what pre-emption sends.
   done = interrupt(
     command, lambda: lines_in(folder) >= 8, number=signal.SIGTERM
   )
-  assert "interrupted by SIGTERM: the same command goes on\n" in done.stderr
+  assert "interrupted by SIGTERM: the same command continues\n" in done.stderr
   there = lines_in(folder)
   assert 8 <= there < LINES
   unfinished = f"THE RUN IS NOT FINISHED: {there} answers are there; the same"

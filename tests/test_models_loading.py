@@ -247,7 +247,7 @@ TOKEN = "give an integer from 0 to 47"
     ("rope_parameters", RAMP | {"rope_theta": 100.0}, "=4.0 must be below 4.0"),
     ("rope_parameters", {"rope_theta": 3}, "rope_theta is given twice"),
     ("bos_token_id", [1], f"bos_token_id=[1]: {TOKEN}"),
-    ("model_type", "qwen2", "model_type='qwen2' is not supported"),
+    ("model_type", "gemma", "model_type='gemma' is not supported"),
     ("architectures", ["MistralForCausalLM"], "is not a causal Llama"),
     ("torch_dtype", "int8", "dtype='int8' is not one of"),
     ("mlp_bias", True, "mlp_bias=True is not supported"),

@@ -17,6 +17,7 @@ FAMILIES = {
   "llama": {},
   "tied": {"tie_word_embeddings": True},
   "wide heads": {"head_dim": 24, "num_key_value_heads": 1},
+  "qwen2": {"model_type": "qwen2"},
   "qwen3": {"model_type": "qwen3"},
 }
 TOKENS = checkpoints.tokens(2, 12, 48)

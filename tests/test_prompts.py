@@ -150,6 +150,23 @@ def tasks(path, *rows):
   return [one.task for one in questions_lib.load_questions(write(path, *rows))]
 
 
+def test_everyday_questions_are_eight_of_each_task():
+  questions = questions_lib.load_questions("everyday")
+  assert [one.question_id for one in questions] == [*range(1, 49)]
+  assert collections.Counter(one.task for one in questions) == {
+    "mt_bench": 8,
+    **dict.fromkeys(questions_lib.OTHERS, 8),
+  }
+  talks, told = questions[:8], {one.turns[0] for one in questions}
+  assert tuple(one.category for one in talks) == questions_lib.MT_BENCH
+  assert [len(one.turns) for one in questions] == [2] * 8 + [1] * 40
+  assert len(told) == 48
+  for one in questions:
+    assert len(one.references) in (0, len(one.turns))
+    if one.task == "summarization":
+      assert 150 <= len(one.turns[0].split()) <= 300
+
+
 WRITING, STEM, QA = (
   {"question_id": number, "category": category, "turns": ["a"]}
   for number, category in ((81, "writing"), (150, "stem"), (401, "qa"))

@@ -129,6 +129,13 @@ def by_the_drawn_token(tau):
   )
 
 
+def test_nobody_else_is_called_as_a_built_in_is():
+  """K-SEQ is for independent draws, and goes by the name."""
+  own = dataclasses.replace(by_the_drawn_token(0.5), name="with_replacement")
+  with pytest.raises(ValueError, match="give it another name"):
+    proposals.resolve(own)
+
+
 def test_a_gate_that_looks_at_the_drawn_token_is_caught(x64):
   """And under such a gate a rule draws from another law."""
   found = certify.check_proposal(by_the_drawn_token(0.5), FEW)

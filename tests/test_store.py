@@ -60,7 +60,7 @@ def test_all_runs_below_a_folder_are_read(tmp_path, filled):
   with pytest.raises(StoreError, match="nowhere cannot be read: No such"):
     store_lib.read_many(tmp_path / "nowhere")
   (filled / "config.json").unlink()
-  with pytest.raises(ValueError, match=r"unit is no unit .* no config\.json"):
+  with pytest.raises(ValueError, match=r"unit is no run's .* no config\.json"):
     store_lib.read_many(tmp_path)
   # A model's folder has a config, and no items: it is not written over.
   with pytest.raises(ValueError, match="is of no run: give"):
@@ -205,7 +205,7 @@ def test_what_is_no_run(tmp_path, filled):
     with pytest.raises(StoreError, match="cannot be made"):
       enter(path)
   for path in (file, tmp_path, tmp_path / "nothing"):
-    with pytest.raises(ValueError, match="is no unit") as caught:
+    with pytest.raises(ValueError, match="is no run's folder") as caught:
       store_lib.read(path)
     assert str(path) in one_line(caught)
   for name in ("config.json", "env.json", "timing.json", "items.jsonl"):

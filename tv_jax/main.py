@@ -1,6 +1,6 @@
 """Runs a config's grid: `python -m tv_jax.main --config=configs/quickstart.py`.
 
-The same command again goes on where it was.
+The same command again continues where it was.
 """
 
 import contextlib
@@ -89,7 +89,7 @@ def _run(heard, hosts, settings, workdir) -> int:
   except BaseException:
     if not heard.status:
       raise
-    cli.tell(f"{heard.word()}: the same command goes on")
+    cli.tell(f"{heard.word()}: the same command continues")
   if hosts.index:
     return heard.status
   # The next signal is of those who do not want to wait for the report.

@@ -59,7 +59,7 @@ def law(
 
 def is_temperature(value: float) -> bool:
   """Returns whether laws can have this temperature."""
-  return value == 0 or COLDEST <= value < float("inf")
+  return value == 0 or COLDEST <= value < 1 / COLDEST
 
 
 def draw(key: jax.Array, law: jax.Array, shape=()) -> jax.Array:
@@ -114,8 +114,11 @@ def _nucleus(logits, top_p):
 
 def check_temperature(name: str, value) -> float:
   """Refuses what is no temperature, and one that is too low."""
-  if not is_number(value) or not 0 <= value < COLDEST**-1:
-    raise ValueError(f"{name}={brief(value)}: give 0 or a positive number")
+  if not is_number(value) or not 0 <= value < 1 / COLDEST:
+    raise ValueError(
+      f"{name}={brief(value)}: give 0 or a positive number below"
+      f" {1 / COLDEST:g}"
+    )
   if 0 < value < COLDEST:
     raise ValueError(
       f"{name}={value}: logits over less than {COLDEST:g} overflow; give 0 for"

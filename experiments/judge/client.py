@@ -10,6 +10,7 @@ else: in no file, no output, no error, no repr.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import math
 import os
@@ -26,6 +27,7 @@ WAITS = 120.0  # seconds that the package waits before one, at most
 _COMPLETIONS = "/chat/completions"
 _CONNECTING = 20.0  # seconds
 _LONG = 10_000  # letters: nobody reads as many
+_LARGEST = 16 << 20  # bytes of a reply: thousands of times what one takes
 _PASSES = (408, 409, 425, 429)  # and all from 500 on
 _REMEDIES = {
   401: ": give --judge_key=NAME, of the variable that holds a valid key",
@@ -102,7 +104,9 @@ class Endpoint:
         max_retries=RETRIES,
         timeout=openai.Timeout(self.timeout, connect=_CONNECTING),
         # Nobody else is sent the key.
-        http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
+        http_client=openai.DefaultAsyncHttpxClient(
+          follow_redirects=False, event_hooks={"response": [_limit]}
+        ),
       )
     except Exception as error:  # an odd URL, proxy or file of certificates
       raise ValueError(
@@ -226,10 +230,28 @@ async def ask(client, endpoint: Endpoint, messages: Sequence[dict]) -> Reply:
     raise UnansweredError(f"{told} ({reading.line(reason)})") from None
   except TimeoutError:
     raise UnansweredError(f"no end of it within {limit:g} s") from None
+  except UnansweredError:
+    raise
   except Exception as error:  # there is no end of odd bodies
     raise UnansweredError(
       f"a reply that is none ({type(error).__name__})"
     ) from None
+
+
+async def _limit(response) -> None:
+  """Lets a response end with an error where it grows too large."""
+  whole = response.aiter_bytes
+
+  async def pieces(*arguments):
+    count = 0
+    async with contextlib.aclosing(whole(*arguments)) as parts:
+      async for part in parts:
+        count += len(part)
+        if count > _LARGEST:
+          raise UnansweredError(f"a reply of more than {_LARGEST >> 20} MB")
+        yield part
+
+  response.aiter_bytes = pieces
 
 
 def _of_status(endpoint: Endpoint, error) -> Exception:

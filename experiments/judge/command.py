@@ -52,7 +52,7 @@ def run(
   except BaseException:
     if not heard.status:
       raise
-    cli.tell(f"{heard.word()}: the same command goes on")
+    cli.tell(f"{heard.word()}: the same command continues")
     return heard.status
   show(found, endpoint.model, options.get("runs", grades.RUNS), tasks)
   if missing:

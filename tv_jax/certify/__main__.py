@@ -106,8 +106,9 @@ def main(heard, arguments) -> int:
     if not check.sound:
       print(f"\nWRONG: proposal {name}")
       print("\n".join(f"  fault: {fault}" for fault in check.faults))
+  told = {}
   for row, check in rows:
-    _explain(row, check, settings)
+    _explain(row, check, settings, told)
   sound = sum(check.sound for _, check in proposals)
   good = sum(check.lossless for _, check in rows)
   told = f"{sound} of {len(proposals)} proposals are sound, " * bool(proposals)
@@ -159,16 +160,28 @@ def _show(table, legend):
   print(legend)
 
 
-def _explain(row, check, settings):
-  """Prints what is wrong with a rule, at its smallest."""
+def _explain(row, check, settings, told):
+  """Prints what is wrong with a rule, at its smallest, and each case once.
+
+  Args:
+    row: The rule, the proposal and the tree.
+    check: What was found.
+    settings: As it was found.
+    told: {case: the names of the row that it was printed for}; grows.
+  """
   if check.lossless or check.failure.proposal_wrong:
     return
   failure = certify.smallest_failure(
     row.rule, row.proposal, check.failure, settings
   )
+  names = ", ".join(row.names)
+  spelled = report.spell_out(failure)
+  if (first := told.setdefault((row.names[0], spelled), names)) != names:
+    print(f"\n{check.verdict}: {names}; fails as {first} does")
+    return
   what = "; smallest failing case" if failure.case else ""
-  print(f"\n{check.verdict}: {', '.join(row.names)}{what}:")
-  print(report.spell_out(failure))
+  print(f"\n{check.verdict}: {names}{what}:")
+  print(spelled)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ to `faults` for each thing that is wrong. `read` raises all lines as one error.
 from __future__ import annotations
 
 import dataclasses
-import sys
+import math
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -27,7 +27,6 @@ Check = Callable[[Any, str, list[str]], Any]
 _KINDS = {"integers": "iu", "numbers": "iuf", "floats": "f", "texts": "U"}
 # What an axis of an array can have.
 MOST = 2**31 - 1
-_LARGEST = sys.float_info.max
 
 
 def read(check: Check, value, where: str = "", most: int = 8):
@@ -95,12 +94,20 @@ def number(
   limits = _Limits(least, most, above, below)
 
   def check(value, where, faults):
-    # Of an integer that no float holds, isfinite raises an error.
-    if is_number(value) and abs(value) <= _LARGEST and limits.hold(value):
-      return float(value)
+    found = _float(value) if is_number(value) else math.nan
+    if math.isfinite(found) and limits.hold(found):
+      return found
     return refuse(where, value, f"a number{limits}", faults)
 
   return check
+
+
+def _float(value) -> float:
+  """Returns a number as a float; what no float holds is infinite."""
+  try:
+    return float(value)
+  except OverflowError:
+    return math.inf
 
 
 def boolean(value, where: str, faults: list[str]):

@@ -153,7 +153,12 @@ def _run(path: str, arguments: list[str]) -> config_dict.ConfigDict:
   module = types.ModuleType(_MODULE)
   module.__file__ = path
   sys.modules[_MODULE] = module  # for dataclasses in it
-  source = reading.data(path, reading.LARGEST)
+  try:
+    source = reading.data(path, reading.LARGEST)
+  except ValueError as error:
+    names = sorted(one.stem for one in folder().glob("*.py"))
+    names = ", ".join(one for one in names if one != "common")
+    raise ValueError(f"{error}: give a file, or one of {names}") from None
   try:
     with _configs(path):
       exec(compile(source, path, "exec"), vars(module))

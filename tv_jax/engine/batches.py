@@ -102,11 +102,11 @@ def _is_messages(prompt) -> bool:
 
 def _integers(i, tokens) -> list[int]:
   try:
-    found = np.asarray(tokens).tolist()
-    if all(checks.is_integer(token) for token in found):
-      return found
+    found = np.asarray(tokens, object).tolist()  # or True would be a 1
   except (TypeError, ValueError):  # no list, or a ragged one
-    pass
+    found = None
+  if isinstance(found, list) and all(map(checks.is_integer, found)):
+    return [*map(int, found)]
   raise ValueError(
     f"prompt {i} is {brief(tokens)}: give a string, messages, or a list of"
     " token ids"
@@ -117,7 +117,7 @@ def numbers(items: Sequence[int] | None, count: int) -> list[int]:
   """Returns the number of each of `count` prompts; by default its place."""
   if items is None:
     return [*range(count)]
-  items = np.asarray(items).tolist()
+  given, items = items, np.asarray(items, object).tolist()
   if not (
     isinstance(items, list)
     and len(items) == count
@@ -125,10 +125,10 @@ def numbers(items: Sequence[int] | None, count: int) -> list[int]:
     and 0 <= min(items) <= max(items) < SEEDS
   ):
     raise ValueError(
-      f"items={brief(items)}: give {count} numbers, one a prompt, none negative"
+      f"items={brief(given)}: give {count} numbers, one a prompt, none negative"
       f" or above {SEEDS - 1}"
     )
-  return items
+  return [*map(int, items)]
 
 
 def assemble(pair: Pair, settings: Settings, size: int, longest: int) -> Batch:

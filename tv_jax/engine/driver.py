@@ -39,7 +39,7 @@ class Prompt(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Run:
+class EngineRun:
   """What does not change while prompts are decoded in one way.
 
   Attributes:
@@ -47,14 +47,14 @@ class Run:
     batch: Arguments of the programs, and what they are padded to.
     key: Of the seed; each prompt's is folded from it.
     hurried: Whether to compile quickly, for slower programs.
-    made: The programs, by function.
+    made: The programs, by function and `programs.context`.
   """
 
   settings: Settings
   batch: Batch
   key: jax.Array
   hurried: bool = False
-  made: dict[Callable, jax.stages.Compiled] = dataclasses.field(
+  made: dict[tuple, jax.stages.Compiled] = dataclasses.field(
     default_factory=dict
   )
 
@@ -64,19 +64,22 @@ class Run:
     """Returns the program of a function of the plan and these arguments.
 
     Args:
-      function: What to compile; it is looked up by the function alone.
+      function: What to compile; other arguments make no other program.
       *arguments: Arrays; shapes are enough.
       **how: As in `programs.compile`.
     """
-    if function not in self.made:
-      self.made[function] = programs.compile(
+    context = programs.context()
+    key = function, context
+    if key not in self.made:
+      self.made[key] = programs.compile(
         function,
         self.settings.plan,
         *programs.shapes_of(*arguments),
         hurried=self.hurried,
+        context=context,
         **how,
       )
-    return self.made[function]
+    return self.made[key]
 
   def places(self, function: Callable) -> Callable | None:
     """Returns `function`, which says where results lie, if devices differ."""
@@ -111,7 +114,7 @@ class Rows:
     self.pair, self.size, self.hurried = pair, size, hurried
     self.caches: Caches | None = None
     self.compile_seconds = 0.0
-    self._last: Run | None = None
+    self._last: EngineRun | None = None
 
   def prepare(self, settings: Settings, longest: int) -> None:
     """Compiles what `decode` will call, on a single device."""
@@ -169,40 +172,42 @@ class Rows:
         due += 1
     self.caches = state.caches
 
-  def compile(self, run: Run, state: State) -> None:
+  def compile(self, run: EngineRun, state: State) -> None:
     """Makes the programs that `seat` and `advance` call with such a state."""
     self.compile_seat(run, state)
     params, request = run.batch.params, run.batch.request
     _advancer(run, params, request, state, run.put(np.bool(True)))
 
-  def compile_seat(self, run: Run, state: State) -> None:
+  def compile_seat(self, run: EngineRun, state: State) -> None:
     """Makes the program that `seat` calls with such a state."""
     params, request = run.batch.params, run.batch.request
     seat = run.put(_seat(run.batch, Prompt((), 0, 0), 0))
     _seater(run, params, run.key, seat, request, state)
 
   def seat(
-    self, run: Run, seat: Seat, request: Request, state: State
+    self, run: EngineRun, seat: Seat, request: Request, state: State
   ) -> tuple[Request, State]:
     """Returns the batch and its state with a prompt read into a row."""
     arguments = run.batch.params, run.key, run.put(seat), request, state
     return _seater(run, *arguments)(*arguments)
 
   def advance(
-    self, run: Run, request: Request, state: State, *, full: bool
+    self, run: EngineRun, request: Request, state: State, *, full: bool
   ) -> State:
     """Returns the state when all rows are done; if `full`, when any is."""
     arguments = run.batch.params, request, state, run.put(np.bool(full))
     return _advancer(run, *arguments)(*arguments)
 
-  def _begin(self, settings, longest) -> Run:
+  def _begin(self, settings, longest) -> EngineRun:
     """Returns the run; that of the call before, if nothing differs."""
     last, width = self._last, sizes.prompt_slots(longest) + 1
     if last and (last.settings, last.batch.width) == (settings, width):
       return last
     batch = batches.assemble(self.pair, settings, self.size, longest)
     key = sharding.put(jax.random.key(settings.seed), batch.place)
-    run = Run(settings=settings, batch=batch, key=key, hurried=self.hurried)
+    run = EngineRun(
+      settings=settings, batch=batch, key=key, hurried=self.hurried
+    )
     self._last = run
     return run
 

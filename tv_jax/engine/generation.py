@@ -40,37 +40,37 @@ def generate(
       ({"role": .., "content": ..}), which go through the tokenizer's own
       template; or a single string or conversation.
     template: How strings become tokens: "raw", "chat", "vicuna".
-    items: A number for each prompt, which its draws are made from, with the
-      seed; by default its place. Then what a prompt yields does not depend on
-      what else is asked.
-    progress: Whether to show a bar, and to say so when something is compiled;
-      by default when someone is looking, a bar if there are several batches.
+    items: A number for each prompt; by default its place. A prompt's draws come
+      from this number and the seed alone, so its answer does not depend on the
+      other prompts.
+    progress: Whether to show a bar, and to say when something is compiled; by
+      default on a terminal, the bar only for several batches.
     **options: What to do, all by keyword:
       tree ("eagle"): a `Tree`, or a text that `tv_jax.tree.parse` reads.
       verifier ("traversal"): a name, a `Verifier`, a `decide` function, or None
         for plain autoregressive decoding.
       proposal ("without_replacement"): how siblings are drawn.
       temperature (1.0): 0 is greedy decoding.
-      draft_temperature: by default the same, or in that proportion to it that
-        the file of a tuned tree says, but at least 0.1; 1 for a proposal that
-        only ranks.
+      draft_temperature: by default the same, or what the file of a tuned tree
+        says in proportion to it, but at least 0.1; 1 for a proposal that only
+        ranks.
       top_k (0), top_p (1.0): truncate both laws.
-      max_new_tokens (128).
-      seed (0).
+      max_new_tokens (128): at most, for each prompt.
+      seed (0): of all draws.
       batch_size (16): prompts that are decoded together; where one ends, the
         next begins.
       panel (()): more verifiers, by name, whose expected lengths are computed
-        on the same drafts; None computes not even the verifier's own, and is
-        fastest.
-      ends: tokens that end an answer, by default the checkpoint's.
-      stop: texts that end an answer, and are cut off its text with all that
-        comes after; or a single one. Lengths are counted before the cut.
+        on the same drafts. None is fastest: not even the verifier's own is
+        computed.
+      ends: tokens that end an answer; by default the checkpoint's.
+      stop: a text, or several, that end an answer. Its text is cut before the
+        first match; lengths are counted before the cut.
       logprobs (False): whether to keep the target's log-probability of each
         token, in the result's `logprobs`.
-      among (()): names of rules, the verifier's own among them, that one
-        program is to hold: to ask for another of them compiles nothing.
-      trace (0): of how many first cycles of each prompt to keep the trees, with
-        chances and coins, in the result's `trace`.
+      among (()): names of rules, the verifier's own among them, that share one
+        program. Then to ask for another of them compiles nothing.
+      trace (0): for so many first cycles of each prompt, trees with chances and
+        coins are kept in the result's `trace`.
 
   Returns:
     What was generated, and how.

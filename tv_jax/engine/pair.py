@@ -67,10 +67,11 @@ def load(
   """Loads a target and its draft.
 
   Args:
-    draft: A directory in Hugging Face's layout, a hub repository, or one of
-      those that come with the package: "bundled/draft", "bundled/draft_weak";
-      not read if `draft_kind` is "none".
-    target: Likewise; "bundled/target".
+    draft: A directory in Hugging Face's layout, a GGUF file, a hub repository,
+      or one of those that come with the package: "bundled/draft",
+      "bundled/draft_weak"; not read if `draft_kind` is "none".
+    target: Likewise; "bundled/target", or a file of a package that is
+      installed, "installed/PACKAGE/FILE".
     draft_kind: "independent" for a language model of its own, "eagle" for an
       EAGLE-1 head on the target's features, "none" for plain decoding.
     dtype: Of both; by default as stored, but float32 on a CPU, where half

@@ -228,9 +228,6 @@ def seat(
     The batch and its state, where no other row has changed.
   """
 
-  def own(array):
-    return jax.lax.dynamic_slice_in_dim(array, prompt.row, 1)
-
   def put(array, own):
     return jax.lax.dynamic_update_slice_in_dim(array, own, prompt.row, 0)
 
@@ -240,7 +237,8 @@ def seat(
     "keys": jax.random.fold_in(key, jnp.asarray(prompt.item))[None],
     "limit": jnp.asarray(prompt.limit)[None],
   }
-  caches = jax.tree.map(own, state.caches)
+  # Nothing of what was there: a mask does not hide a NaN.
+  caches = jax.tree.map(lambda array: jnp.zeros_like(array[:1]), state.caches)
   alone = prefill(plan, params, request._replace(**rows), caches, new)
   rows = {name: put(getattr(request, name), row) for name, row in rows.items()}
   return request._replace(**rows), jax.tree.map(put, state, alone)

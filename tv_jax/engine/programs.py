@@ -72,6 +72,7 @@ def compile(
   places: Callable | None = None,
   loops: bool = False,
   hurried: bool = False,
+  context: tuple = (),
   **static,
 ) -> jax.stages.Compiled:
   """Returns the program of `function(plan, *arguments, **static)`.
@@ -87,8 +88,10 @@ def compile(
     loops: Whether it is a loop over cycles, which a GPU runs as one graph.
     hurried: Whether it runs so few times that to compile it would be most of
       its time: on a CPU a third of that, for a program that is slower.
+    context: Of `context`, so that it makes a program of its own.
     **static: Arguments that are no arrays.
   """
+  del context
   arguments = jax.tree.unflatten(structure, shapes)
   options = {}
   if places is not None:
@@ -98,6 +101,11 @@ def compile(
   lowered = program.lower(*arguments)
   with _around.get()():
     return lowered.compile(_flags(hurried=hurried, loops=loops))
+
+
+def context() -> tuple:
+  """Returns what jax is told that a program depends on."""
+  return _config("default_matmul_precision"), _config("enable_x64")
 
 
 def shapes_of(*arguments) -> tuple[tuple[jax.ShapeDtypeStruct, ...], Any]:

@@ -1,9 +1,11 @@
-"""Converts PyTorch .bin checkpoints to safetensors.
+"""Converts PyTorch .bin checkpoints and GGUF files to safetensors.
 
   python -m tv_jax.models.checkpoint convert SRC DST [--revision COMMIT]
+    [--dtype DTYPE]
 
-SRC is a directory or a repository on the hub. Needs PyTorch: the parity
-extra. What loads and saves is in loading.py; this is the command.
+SRC is a GGUF file; or a directory or a repository on the hub with .bin files,
+which needs PyTorch: the parity extra. What loads and saves is in loading.py;
+this is the command.
 """
 
 import argparse
@@ -16,21 +18,30 @@ import zipfile
 
 from tv_jax.edge import reading
 from tv_jax.edge.reading import listed, shown
-from tv_jax.models import storage
+from tv_jax.models import gguf, loading, storage
 
 SINGLE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"
 
 
-def convert(source, destination, revision: str | None = None) -> None:
+def convert(
+  source, destination, revision: str | None = None, dtype: str | None = None
+) -> None:
   """Writes `source`'s tensors as safetensors, and copies its other files.
 
   Args:
-    source: A directory or repository with .bin files.
+    source: A directory or repository with .bin files, or a GGUF file.
     destination: A directory, made if need be.
     revision: Of a repository: a commit.
+    dtype: Of a GGUF file's weights: as of `loading.load`.
   """
   source = storage.resolve(source, revision, ["*.bin", "*.model"])
+  if gguf.is_one(source):
+    return _unpack(source, destination, dtype)
+  if dtype is not None:
+    raise ValueError(
+      f"dtype={dtype!r} is for GGUF files: .bin files are converted as they are"
+    )
   destination = pathlib.Path(destination)
   if destination.exists() and destination.samefile(source):
     raise ValueError(f"{destination} is the source itself: name another")
@@ -75,6 +86,17 @@ def convert(source, destination, revision: str | None = None) -> None:
       shutil.copyfile(path, destination / path.name)
 
 
+def _unpack(path: pathlib.Path, destination, dtype: str | None) -> None:
+  """Writes a GGUF file as a directory in Hugging Face's layout."""
+  files = {name: gguf.json_object(path, name) for name in gguf.FILES}
+  loading.save(destination, loading.load(path, dtype))
+  del files["config.json"]  # written with the weights
+  for name, raw in files.items():
+    if raw:
+      text = json.dumps(raw, indent=2, ensure_ascii=False)
+      pathlib.Path(destination, name).write_text(text + "\n", "utf-8")
+
+
 def _tensors(torch, path: pathlib.Path) -> dict:
   """Returns a .bin file's tensors, by name; nothing in it is executed."""
   try:
@@ -105,10 +127,17 @@ def main(arguments=None) -> None:
   """Runs the command."""
   parser = argparse.ArgumentParser(prog="python -m tv_jax.models.checkpoint")
   commands = parser.add_subparsers(required=True, metavar="convert")
-  command = commands.add_parser("convert", help="from .bin to safetensors")
-  command.add_argument("source", help="a directory, or a hub repository")
+  command = commands.add_parser(
+    "convert", help="from .bin or GGUF to safetensors"
+  )
+  command.add_argument(
+    "source", help="a directory, a hub repository, or a GGUF file"
+  )
   command.add_argument("destination", help="the directory to write")
   command.add_argument("--revision", help="of a repository: a commit")
+  command.add_argument(
+    "--dtype", help="of a GGUF file's weights; float16 if they are quantised"
+  )
   try:
     convert(**vars(parser.parse_args(arguments)))
   except (ValueError, OSError) as error:

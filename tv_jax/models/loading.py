@@ -13,6 +13,7 @@ from tv_jax.models import config as configs
 from tv_jax.models import (
   eagle,
   families,
+  gguf,
   layout,
   memory,
   products,
@@ -46,7 +47,7 @@ def read_config(directory, dtype=None) -> Config:
   """Reads a directory's config.json, without the weights.
 
   Args:
-    directory: Of a model of any family.
+    directory: Of a model of any family; or a GGUF file.
     dtype: As of `load`.
 
   Returns:
@@ -90,6 +91,9 @@ def _check_family(config, where, what) -> None:
 
 
 def _raw(directory) -> tuple[pathlib.Path, dict]:
+  if gguf.is_one(directory):
+    path = pathlib.Path(directory)
+    return path, gguf.json_object(path, "config.json") or {}
   path = pathlib.Path(directory) / "config.json"
   if not os.path.lexists(path):
     raise ValueError(f"{path} does not exist: is it a checkpoint?")
@@ -115,8 +119,9 @@ def load(
   """Loads a model of any of `families.FAMILIES`.
 
   Args:
-    path_or_repo: A directory in Hugging Face's layout, or a repository on the
-      hub (from its local cache when it is there, or HF_HUB_OFFLINE is set).
+    path_or_repo: A directory in Hugging Face's layout, a GGUF file, or a
+      repository on the hub (from its local cache when it is there, or
+      HF_HUB_OFFLINE is set).
     dtype: float32, bfloat16 or float16; by default as stored. Or int8: of the
       weights, with a scale a row (`quantised`), and all else as stored, or
       float32 on a CPU.
@@ -145,7 +150,7 @@ def load(
   what = f"{path_or_repo} in {config.kept}"
   memory.check({"weights": weights}, devices, what)
   if tied and UNEMBEDDING in found:
-    own, other = (storage.tensor(found, x) for x in (UNEMBEDDING, EMBEDDING))
+    own, other = (found[x].read() for x in (UNEMBEDDING, EMBEDDING))
     if not np.array_equal(own, other):
       raise ValueError(
         f"{directory}: tie_word_embeddings is true, but {UNEMBEDDING} is not "

@@ -4,10 +4,12 @@ Parameters are read one at a time, the largest first, so that the host never
 holds much more than what the devices hold.
 """
 
+import functools
 import json
 import os
 import pathlib
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -20,7 +22,7 @@ from safetensors.numpy import save_file
 
 from tv_jax.edge import reading
 from tv_jax.edge.reading import brief, listed, shown
-from tv_jax.models import products, sharding
+from tv_jax.models import gguf, products, sharding
 from tv_jax.models.config import Config
 from tv_jax.models.layout import IGNORED, Leaf
 from tv_jax.models.products import Quantised
@@ -34,15 +36,17 @@ FLOATS = ("F64", "F32", "BF16", "F16")
 
 
 def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
-  """Returns a directory that holds the checkpoint.
+  """Returns a directory that holds the checkpoint, or a GGUF file.
 
   Args:
-    path_or_repo: A directory, or a repository's name on the Hugging Face hub.
+    path_or_repo: A directory, a GGUF file, or a repository's name on the
+      Hugging Face hub.
     revision: Of the repository: a commit, tag or branch.
     patterns: More files that are wanted from a repository.
 
   Returns:
-    The directory itself, or the hub cache's directory of that revision.
+    The directory or the file itself, or the hub cache's directory of that
+    revision.
   """
   if not isinstance(path_or_repo, str | os.PathLike):
     raise ValueError(
@@ -50,10 +54,11 @@ def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
       " hub repository (owner/name)"
     )
   directory = os.path.expanduser(path_or_repo)
-  if os.path.isdir(directory):
+  if is_local(directory):
     if revision is not None:
+      what = "file" if gguf.is_one(directory) else "directory"
       raise ValueError(
-        f"{directory} is a directory and has no revision {revision!r}: a "
+        f"{directory} is a {what} and has no revision {revision!r}: a "
         "revision goes with a hub repository"
       )
     return pathlib.Path(directory)
@@ -80,6 +85,11 @@ def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
     ) from None
 
 
+def is_local(place) -> bool:
+  """Returns whether a checkpoint is here: a directory or a GGUF file."""
+  return os.path.isdir(place) or gguf.is_one(place)
+
+
 def indexed(path: pathlib.Path, suffix: str) -> list[str]:
   """Returns the files that an index names, all of them beside it.
 
@@ -104,6 +114,7 @@ class Stored(NamedTuple):
   path: pathlib.Path
   shape: tuple[int, ...]
   dtype: str
+  read: Callable[[], np.ndarray]
 
 
 def shards(directory: pathlib.Path, source) -> list[pathlib.Path]:
@@ -112,6 +123,11 @@ def shards(directory: pathlib.Path, source) -> list[pathlib.Path]:
     names = indexed(directory / INDEX, ".safetensors")
   elif os.path.lexists(directory / SINGLE):
     names = [SINGLE]
+  elif files := sorted(directory.glob(f"*{gguf.SUFFIX}")):
+    raise ValueError(
+      f"{source} holds GGUF files, which are given by their own path: such as"
+      f" {shown(files[0])}"
+    )
   else:
     raise ValueError(
       f"{source} has neither {SINGLE} nor {INDEX}: if it holds PyTorch .bin "
@@ -148,6 +164,11 @@ def contents(directory: pathlib.Path, source) -> dict[str, Stored]:
     A record for each tensor in any of the checkpoint's files.
   """
   found = {}
+  if gguf.is_one(directory):
+    for name, place in gguf.contents(directory).items():
+      read = functools.partial(gguf.read, *place)
+      found[name] = Stored(directory, place[-1].shape, "F32", read)
+    return found
   for path in shards(directory, source):
     with _open(path) as file:
       for name in file.keys():  # noqa: SIM118  (not a mapping)
@@ -157,7 +178,8 @@ def contents(directory: pathlib.Path, source) -> dict[str, Stored]:
             " remove one or the other"
           )
         about = file.get_slice(name)
-        found[name] = Stored(path, tuple(about.get_shape()), about.get_dtype())
+        shape, read = about.get_shape(), functools.partial(_tensor, path, name)
+        found[name] = Stored(path, tuple(shape), about.get_dtype(), read)
   return found
 
 
@@ -192,14 +214,15 @@ def check(where, found, leaves: list[Leaf], others=()) -> None:
   ]
   if any(faults):
     raise ValueError(
-      f"{where} does not hold what its config.json says: "
+      f"{where} does not hold what its"
+      f" {'metadata say' if gguf.is_one(where) else 'config.json says'}: "
       + "; ".join(listed(kind, "; ") for kind in faults if kind)
     )
 
 
-def tensor(found, name: str) -> np.ndarray:
+def _tensor(path: pathlib.Path, name: str) -> np.ndarray:
   """Reads one tensor; its file is closed, so that no pages stay mapped."""
-  with _open(found[name].path) as file:
+  with _open(path) as file:
     return file.get_tensor(name)
 
 
@@ -234,7 +257,7 @@ def read(
 
 def _read(found, leaf: Leaf, config: Config, mesh, turned: bool):
   """Reads one parameter."""
-  parts = [tensor(found, part.name) for part in leaf.parts]
+  parts = [found[part.name].read() for part in leaf.parts]
   place = sharding.placement(leaf.axes, mesh)
   if not (channels := leaf.channels(config)):
     parts = [one.astype(config.dtype, copy=False) for one in parts]

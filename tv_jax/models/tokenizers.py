@@ -1,10 +1,13 @@
 """Loads a checkpoint's tokenizer and end tokens."""
 
+import json
 import os
 import pathlib
+import tempfile
 
 from tv_jax.edge import reading
 from tv_jax.edge.reading import brief, shown
+from tv_jax.models import gguf
 
 # What a tokenizer is made of; transformers' own complaints do not name them.
 FILES = (
@@ -25,6 +28,8 @@ def import_transformers():
 
 def load_tokenizer(path_or_repo, revision: str | None = None):
   """Loads a checkpoint's tokenizer; code that comes with one is never run."""
+  if gguf.is_one(path_or_repo):
+    return _unpacked(pathlib.Path(path_or_repo))
   for name in (*FILES, "config.json"):
     if path := _file(path_or_repo, name, revision):
       _refuse_code(path, reading.json_object(path))
@@ -37,6 +42,19 @@ def load_tokenizer(path_or_repo, revision: str | None = None):
     raise ValueError(
       f"no tokenizer could be loaded from {shown(path_or_repo)}: {_told(error)}"
     ) from None
+
+
+def _unpacked(path: pathlib.Path):
+  """Loads a GGUF file's tokenizer as that of a directory is loaded."""
+  with tempfile.TemporaryDirectory() as folder:
+    for name in FILES:
+      if raw := gguf.json_object(path, name):
+        pathlib.Path(folder, name).write_text(json.dumps(raw))
+    if not os.listdir(folder):
+      raise ValueError(f"{shown(path)} holds no tokenizer")
+    found = load_tokenizer(folder)
+  found.name_or_path = str(path)
+  return found
 
 
 def _refuse_code(path: pathlib.Path, raw: dict) -> None:
@@ -62,8 +80,13 @@ def end_tokens(
   neither names any it is the default, or with None an error.
   """
   for name in ("generation_config.json", "config.json"):
-    path = _file(path_or_repo, name, revision)
-    ends = reading.json_object(path).get("eos_token_id") if path else None
+    if gguf.is_one(path_or_repo):
+      path, raw = path_or_repo, gguf.json_object(path_or_repo, name)
+    elif path := _file(path_or_repo, name, revision):
+      raw = reading.json_object(path)
+    else:
+      continue
+    ends = (raw or {}).get("eos_token_id")
     if ends is None or ends == []:
       continue
     found = ends if isinstance(ends, list) else [ends]

@@ -7,7 +7,7 @@ import re
 
 from tv_jax.edge import reading
 from tv_jax.edge.reading import brief, name_of, shown
-from tv_jax.models import tokenizers
+from tv_jax.models import gguf, tokenizers
 
 # Where tokenizers keep their tokens. The first can be read as it is.
 _FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
@@ -32,7 +32,7 @@ def check_tokens(draft, target) -> None:
   files = [_files(*one) for one in (draft, target)]
   shared = [name for name in _FILES if all(name in own for own in files)]
   if not all(files) or (
-    shared and len({own[shared[0]].read_bytes() for own in files}) == 1
+    shared and len({_said(own[shared[0]]) for own in files}) == 1
   ):
     return
   known, wanted = (
@@ -65,7 +65,10 @@ def _files(path, revision) -> dict[str, pathlib.Path]:
   """Returns the files that hold a loaded checkpoint's tokens, by name."""
   found = {}
   for name in _FILES:
-    if os.path.isdir(path):
+    if gguf.is_one(path):
+      whole = gguf.json_object(path, name) is not None
+      place = pathlib.Path(path) if whole else None
+    elif os.path.isdir(path):
       place = pathlib.Path(path) / name
       place = place if os.path.lexists(place) else None
     else:
@@ -78,6 +81,11 @@ def _files(path, revision) -> dict[str, pathlib.Path]:
     if isinstance(place, str | pathlib.Path):
       found[name] = reading.regular(place)
   return found
+
+
+def _said(path) -> bytes | pathlib.Path:
+  """Returns what is in a file; a GGUF file, which may be large, is itself."""
+  return path.resolve() if gguf.is_one(path) else path.read_bytes()
 
 
 def _tokens(files, path, revision) -> tuple[dict[int, str], set[int]] | None:
@@ -93,7 +101,10 @@ def _tokens(files, path, revision) -> tuple[dict[int, str], set[int]] | None:
     texts = {token: text for text, token in tokenizer.get_vocab().items()}
     return texts, set(tokenizer.added_tokens_decoder)
   file = files[_FILES[0]]
-  raw = reading.json_object(file)
+  if gguf.is_one(file):
+    raw = gguf.json_object(file, _FILES[0]) or {}
+  else:
+    raw = reading.json_object(file)
   try:
     vocabulary, added = raw["model"]["vocab"], raw.get("added_tokens") or ()
     if isinstance(vocabulary, list):  # with a score each

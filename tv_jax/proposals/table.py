@@ -58,4 +58,10 @@ def resolve(proposal: Proposal | str) -> Proposal:
     raise ValueError(
       f'proposal {proposal!r} has no name: give it one, Proposal(name="mine")'
     )
+  # Rules that are defined for that one would believe it.
+  if name in PROPOSALS and found.following is not PROPOSALS[name].following:
+    raise ValueError(
+      f"a proposal of your own is called {name!r}, as a built-in is: give it"
+      ' another name, Proposal(name="mine")'
+    )
   return dataclasses.replace(found, name=name)

@@ -6,6 +6,7 @@ import itertools
 import zlib
 from typing import TYPE_CHECKING
 
+from tv_jax.edge.reading import brief
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
 from tv_jax.runs.records import ALL, AXES, NONE, PLAIN, Method
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 # A question's turns draw from keys of their own: 32 bits hold both numbers.
 TURNS = 16
-IDS = 2**32 // TURNS
+_OWN = 2**32 // TURNS
+# Larger numbers are no integers to NumPy, which tells questions apart.
+_MOST = 2**63 - 1
 
 
 def read_questions(settings: Run) -> tuple[Question, ...]:
@@ -39,21 +42,26 @@ def _wrong_questions(found):
       yield f"category {task!r} is what tables call all of them: rename it"
     elif not task.isprintable():
       yield f"category {task!r} holds what cannot be printed: rename it"
+  drawn: dict[int, int | str] = {}
   for question in found:
     name, turns = question.question_id, len(question.turns)
-    if isinstance(name, str):
-      if not name.isprintable():
-        yield f"question_id {name!r} holds what cannot be printed: rename it"
-    elif not 0 <= name < IDS:
-      yield f"question_id {name} must be 0 or more, and below {IDS}: renumber"
+    if isinstance(name, str) and not name.isprintable():
+      yield f"question_id {name!r} holds what cannot be printed: rename it"
+    elif isinstance(name, int) and not 0 <= name <= _MOST:
+      yield f"question_id {brief(name)} must be from 0 to {_MOST}: renumber"
+    elif (other := drawn.setdefault(number(name, 0), name)) != name:
+      yield f"question_id {name} would draw as {other} does: rename one of them"
     if turns > TURNS:
       yield f"question {name} has {turns} turns: {TURNS} at most can be asked"
 
 
 def number(question: int | str, turn: int) -> int:
-  """Returns the number from which a turn draws; a name's is its checksum."""
-  if isinstance(question, str):
-    question = zlib.crc32(question.encode()) % IDS
+  """Returns the number from which a turn draws.
+
+  A name's is of its checksum, and so is that of a number that has no room.
+  """
+  if isinstance(question, str) or question >= _OWN:
+    question = zlib.crc32(str(question).encode()) % _OWN
   return question * TURNS + turn
 
 

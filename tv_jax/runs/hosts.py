@@ -115,7 +115,7 @@ class Hosts:
       if not self.several:
         raise
       raise ValueError(
-        f"process {self.index} lost the others, and the same command goes on"
+        f"process {self.index} lost the others, and the same command continues"
         f" ({error})"
       ) from error
     except (ValueError, OSError) as error:

@@ -16,8 +16,9 @@ SOURCE = (
 )
 
 # The bundled models' questions: of the six tasks, Python to go on with, for the
-# template "raw", and more of the six tasks to tune trees on.
-NAMED = ("minibench", "python", "tuning")
+# template "raw", and more of the six tasks to tune trees on. And what people
+# ask: of the same tasks, eight questions each, for models that know a language.
+NAMED = ("minibench", "python", "tuning", "everyday")
 
 # MT-Bench's own categories: together one task of Spec-Bench. There are ten
 # questions of each, in this order, with numbers from 81.
@@ -155,7 +156,10 @@ def _question(line: str, where: str, number: int, category: str) -> Question:
   empty = () if told else [name for name in _NEEDED if row[name] in ("", [])]
   if told or empty:
     told = told or f"{' and '.join(empty)} must not be empty"
-    raise ValueError(f"{where}: {told}; give question_id, category and turns")
+    raise ValueError(
+      f"{where}: {told} (a question has a prompt, a text, or turns, a list of"
+      " texts)"
+    )
   references = row.get("reference", [])
   return Question(
     question_id=row["question_id"],

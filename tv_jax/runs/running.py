@@ -13,7 +13,7 @@ from tv_jax.edge.reading import place_of
 from tv_jax.engine import pair as pair_lib
 from tv_jax.engine import sizes
 from tv_jax.engine.pair import Pair
-from tv_jax.models import Config, memory, sharding, templates
+from tv_jax.models import Config, memory, sharding, storage, templates
 from tv_jax.runs import asking, environment, metrics, sources, store, timing
 from tv_jax.runs.answers import Answerer
 from tv_jax.runs.settings import Run, from_config, to_dict
@@ -30,7 +30,9 @@ def load(settings: Run) -> Pair:
         f"models.devices={own.devices}: there are only {there} devices"
       )
     mesh = sharding.mesh(jax.devices()[: own.devices])
-  draft, target = map(place_of, (own.draft, own.target))
+  draft, target = (
+    os.path.expanduser(place_of(name)) for name in (own.draft, own.target)
+  )
   check_memory(settings, target, draft)
   return pair_lib.load(
     draft,
@@ -54,7 +56,7 @@ def check_memory(settings: Run, target: str, draft: str) -> None:
     ValueError: In one line, the estimate and the remedy, or what is wrong with
       a config.json.
   """
-  if not (os.path.isdir(target) and os.path.isdir(draft)):
+  if not (storage.is_local(target) and storage.is_local(draft)):
     return
   own = settings.models
   way, dtype = drafting.KINDS[own.draft_kind], own.dtype or None

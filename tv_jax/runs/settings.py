@@ -23,7 +23,7 @@ def _is(check: checks.Check) -> Any:
 def _temperature(value, where, faults):
   if checks.is_number(value) and probs.is_temperature(value):
     return float(value)
-  wanted = f"0, or a number of at least {probs.COLDEST:g}"
+  wanted = f"0, or a number from {probs.COLDEST:g} to {1 / probs.COLDEST:g}"
   return checks.refuse(where, value, wanted, faults)
 
 
@@ -45,7 +45,8 @@ def _named(resolve) -> checks.Check:
 def _model(value, where, faults):
   if isinstance(value, str) and value:
     return value
-  return checks.refuse(where, value, "a directory or a hub repository", faults)
+  wanted = "a directory, a GGUF file or a hub repository"
+  return checks.refuse(where, value, wanted, faults)
 
 
 def _folder_name(value, where, faults):
@@ -69,7 +70,8 @@ class Models:
   """The pair.
 
   Attributes:
-    target: A directory, a hub repository, or "bundled/target".
+    target: A directory, a GGUF file, a hub repository, "bundled/target", or a
+      file of a package that is installed, "installed/PACKAGE/FILE".
     draft: Likewise; "bundled/draft", "bundled/draft_weak" or "bundled/eagle".
     draft_kind: One of `drafting.KINDS`.
     dtype: Of both; "": as stored, but float32 on a CPU; "int8": of the weights
@@ -127,33 +129,33 @@ class Run:
   """A whole run: every field of a config.
 
   Attributes:
-    experiment: Its name, and that of its folder.
+    experiment: The run's name, and by default its folder's.
     models: The pair.
-    questions: A file of questions, "spec_bench:" and the path of Spec-Bench's
-      own, which is then checked to be whole, or "minibench", or "python", which
-      is for the template "raw".
-    tasks: Of these categories alone, MT-Bench's being one, "mt_bench"; empty:
-      of all that the file has.
+    questions: The path of a questions file, or "minibench", "everyday", or
+      "python" (for the template "raw"). After "spec_bench:" it is the path of
+      Spec-Bench's file, which is checked to be whole.
+    tasks: The categories to ask, MT-Bench's being one, "mt_bench"; empty: all
+      of the file.
     per_task: Questions of each task; 0: all.
-    exact_match: Whether references are the answers' last lines.
+    exact_match: Whether an answer's last line is compared with the reference.
     trees: What `tv_jax.tree.parse` reads.
     verifiers: Names, or module:function.
     proposals: How siblings are drawn.
     temperatures: 0 is greedy.
     seeds: Of all draws.
-    plain: Whether to decode plainly, too.
+    plain: Whether to run plain decoding, too.
     baseline: The rule that all are compared with on the same drafts.
     draft_temperature: 0: the target's, or what the file of a tuned tree says
-      in proportion to it, but not below a floor.
+      in proportion to it, but at least 0.1.
     top_k: 0: all tokens.
     top_p: 1: all tokens.
-    max_new_tokens: In an answer.
-    max_tokens: In a prompt and its answer; 0: what the models can take.
-    batch_size: Rows decoded together.
+    max_new_tokens: At most, in an answer.
+    max_tokens: At most, in a prompt and its answer; 0: what the models take.
+    batch_size: Answers that are decoded together.
     padded_to: Prompts are padded to at least so many tokens. Then one program
       serves second turns too.
-    timing: Speed.
-    explorer: What can be looked at.
+    timing: What is timed.
+    explorer: Which cycles the page's tree explorer has.
   """
 
   experiment: str = _is(_folder_name)
@@ -206,11 +208,8 @@ def from_config(config) -> Run:
     raw[name] = _names(raw.get(name, ()))
   if isinstance(raw.get("timing"), Mapping):
     stages = _names(raw["timing"].get("stages", ()))
-    short: dict[tuple, tuple] = {
-      ("all",): raw["trees"],
-      ("first",): raw["trees"][:1],
-    }
-    stages = short.get(stages, stages) if isinstance(stages, tuple) else stages
+    if stages in (("all",), ("first",)) and isinstance(raw["trees"], tuple):
+      stages = raw["trees"][: None if "all" in stages else 1]
     raw["timing"] = {**raw["timing"], "stages": stages}
   settings = checks.read(checks.build(Run), raw)
   if faults := [*_wrong_names(settings)] or [*_useless(settings)]:
@@ -223,7 +222,9 @@ def _names(value):
   """Returns names of which several may be in one text."""
   if isinstance(value, str):
     return tuple(names.split(value))
-  if all(isinstance(one, str) for one in value):
+  if isinstance(value, list | tuple) and all(
+    isinstance(one, str) for one in value
+  ):
     return tuple(name for one in value for name in names.split(one))
   return value
 

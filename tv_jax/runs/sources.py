@@ -14,7 +14,7 @@ from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.edge import names, reading
 from tv_jax.edge.reading import place_of
-from tv_jax.models import storage
+from tv_jax.models import gguf, storage
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
 from tv_jax.tree import Adaptive, Calibrated, Tree
@@ -60,10 +60,18 @@ def hashes(
     ("target", models.target, models.revision),
     ("draft", models.draft, models.draft_revision),
   ):
-    directory = pathlib.Path(place_of(place)).expanduser()
-    if directory.is_dir() or not finished:
+    if not finished or _is_here(place):
       found |= _model(name, place_of(place), revision or None)
   return found
+
+
+def _is_here(place: str) -> bool:
+  """Returns whether a model is here: no hub's, and not gone since."""
+  try:
+    path = pathlib.Path(place_of(place)).expanduser()
+  except ValueError:
+    return False
+  return path.exists() and storage.is_local(path)
 
 
 def of_questions(questions: Sequence[Question]) -> str:
@@ -90,6 +98,8 @@ def _cooled(name: str) -> list:
 def _model(name, place, revision) -> dict[str, str]:
   """Returns the hashes of a checkpoint's files, or a repository's commit."""
   directory = storage.resolve(place, revision)
+  if gguf.is_one(directory):
+    return {f"{name}/{directory.name}": _of_weights(directory)}
   if not pathlib.Path(place).expanduser().is_dir():
     return {name: directory.name}
   found = {f"{name}/config.json": _of_text(directory / "config.json")}
@@ -126,12 +136,17 @@ def _of_weights(path) -> str:
     size = path.stat().st_size
     if size <= WHOLE:
       return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    length = int.from_bytes(file.read(8), "little")
-    header = file.read(min(length, WHOLE))
+    start, places = 0, gguf.spans(path) if gguf.is_one(path) else None
+    if places is None:
+      start = 8 + int.from_bytes(file.read(8), "little")
+      header = file.read(min(start - 8, WHOLE))
+      places = _tensors(header)
+    else:
+      header = file.read(min([WHOLE, *(begin for begin, _ in places)]))
     digest = hashlib.sha256(f"{size} {len(header)} ".encode() + header)
-    for begin, end in _tensors(header):
+    for begin, end in places:
       for at in (begin, (begin + end) // 2):
-        file.seek(8 + length + at)
+        file.seek(start + at)
         digest.update(file.read(min(_PIECE, end - at)))
   return digest.hexdigest()[:16]
 

@@ -206,8 +206,8 @@ def _about(tree: Tree, *halves: Sample) -> str:
     f"{len(half.item)} cycles of {len({*half.item})} prompts" for half in halves
   )
   return (
-    f"W of the nodes of {tree!r}: predicted by {tuning}, and on other prompts"
-    f" by {others}"
+    f"wide tree: {tree!r}; tuned on {tuning}, measured on {others} (the other"
+    " ones)"
   )
 
 
@@ -215,13 +215,14 @@ def _cautions(proposal: Proposal, verifier: Verifier) -> list[str]:
   """Says why W of a smaller tree may be another."""
   if not proposal.nested:
     return [
-      f"{proposal.name} draws siblings by how many there are: W is that of"
-      " the wide tree's families, and of smaller ones an approximation:"
-      " believe what was decoded"
+      f"{proposal.name} draws siblings by how many there are: for families"
+      " smaller than the wide tree's these lengths are approximations; trust"
+      " the decoded ones"
     ]
   if not verifier.by_path:
     return [
-      f"{verifier.name} may look at more than a node's own path: W of smaller"
-      " trees may differ from that of the wide tree: believe what was decoded"
+      f"{verifier.name} may use more than a node's own path: for trees smaller"
+      " than the wide one these lengths are approximations; trust the decoded"
+      " ones"
     ]
   return []

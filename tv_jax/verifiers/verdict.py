@@ -33,11 +33,13 @@ class Verdict:
 def toss(key: jax.Array, count: int, dtype, more: int = 0) -> jax.Array:
   """Tosses the coins [count + more] of one verification.
 
-  The first `count` do not depend on how many more there are.
+  No coin depends on how many more there are after it.
   """
   coins, _ = jax.random.split(key)
   if more:
-    rest = toss(jax.random.fold_in(coins, more), more, dtype)
+    further = jax.random.fold_in(key, 2)  # the split has used 0 and 1
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(further, jnp.arange(more))
+    rest = jax.vmap(lambda own: toss(own, 1, dtype)[0])(keys)
     return jnp.concatenate([toss(key, count, dtype), rest])
   # One draw has 23 bits in float32: any threshold above 0 would be passed by at
   # least 1 coin in 2^23. A second one fills in the digits below.

@@ -11,11 +11,12 @@ from tv_jax.edge.reading import brief
 from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
 from tv_jax.models.config import Config
-from tv_jax.models.families import llama, qwen3
+from tv_jax.models.families import llama, qwen2, qwen3
 from tv_jax.models.layout import Leaf
 
 FAMILIES = {
   "llama": llama.FAMILY,
+  "qwen2": qwen2.FAMILY,
   "qwen3": qwen3.FAMILY,
 }
 

@@ -13,18 +13,17 @@ from tv_jax.runs.report.tables import NOTHING, Table
 STAGES = ("draft", "target", "verify", "commit", "rest")
 
 DEFINITIONS = (
-  "Speed: one question at a time (batch 1), prompts included, after warm-up;"
-  " compilation is apart, and all methods take turns on each question."
-  " Tokens/s: all tokens by all seconds. By question (Spec-Bench's): the mean"
-  " of the questions' own speeds. Speed-up: over plain decoding in the same"
-  " run. ±: as far as questions differ, and clustered by them. Compile: on a"
-  " CPU others may have decoded meanwhile.",
-  "Net gain: in tokens a second over the baseline on the same tree: the"
-  " relative gain on the same drafts, of all questions, less what a cycle"
-  " takes longer, of those timed, prompts included. How long the timed answers"
-  " happened to be is in it by their prompts' share of a cycle alone.",
-  "Shares: of a cycle whose stages are programs of their own, one after the"
-  " other; in one program they are faster.",
+  "Speed: one question at a time (batch 1), prompts included, after warm-up,"
+  " without compilation; all methods take turns on each question. Tokens/s:"
+  " all tokens over all seconds. By question (Spec-Bench's): the mean of the"
+  " questions' own speeds. Speed-up: over plain decoding in the same run. ±:"
+  " how far the timed questions differ. Compile: on a CPU other answers may"
+  " have been decoded at the same time.",
+  "Net gain: in tokens per second, over the baseline on the same tree. It is"
+  " the gain on the same drafts, over all questions, minus the extra time of a"
+  " cycle, over the timed ones with their prompts.",
+  "Shares of a cycle: measured with each stage as a program of its own. In one"
+  " program the stages are faster.",
 )
 
 

@@ -164,9 +164,9 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
         ]
       )
   notes = tuple(
-    f"{rule} has no stop law, so that nothing is expected of a draft without"
-    " tossing coins: give a Verifier(decide=.., stop_law=..) and name that"
-    " (docs/new-verifier.md, section 5)."
+    f"{rule} has no stop law, and so no expected lengths. To have them, give a"
+    " Verifier(decide=.., stop_law=..) and name that (docs/new-verifier.md,"
+    " section 5)."
     for rule in silent
   )
   return Table(f"The same drafts: {title(fixed)}", [], header, rows, notes)

@@ -63,7 +63,10 @@ def write(folder: str | os.PathLike) -> Report:
   if match := tables.exact_match(found):
     made.append(match)
   traces = [
-    item.key.fields | {"prompt": item.prompt, "cycles": item.trace}
+    item.key.fields
+    # As text: a browser rounds large numbers, which name other questions then.
+    | {"question": str(item.question)}
+    | {"prompt": item.prompt, "cycles": item.trace}
     for item in unit.items
     if item.trace is not None
   ]
@@ -267,8 +270,8 @@ def _lead(unit) -> str:
     kind += ", weights of eight bits"
   return (
     f"{models['target']} with {models['draft']} ({kind}), on {len(questions)}"
-    f" questions of {unit.config['questions']}. Every number but speed is made"
-    " from the items' lines alone."
+    f" questions of {unit.config['questions']}. All numbers but speeds come"
+    " from items.jsonl alone."
   )
 
 

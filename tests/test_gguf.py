@@ -1,0 +1,315 @@
+"""GGUF files: the same model, tokens and answers as the directory's."""
+
+import dataclasses
+import json
+import shutil
+
+import gguf as package
+import jax
+import numpy as np
+import pytest
+
+import tv_jax
+from configs import common
+from launch import models as launched
+from tests import bad, checkpoints, gguf_files
+from tests.gguf_files import TEXTS, TYPES
+from tv_jax import models
+from tv_jax.edge.reading import BUNDLED
+from tv_jax.models import checkpoint, gguf, rope, tokenizers, vocabularies
+from tv_jax.runs import settings, sources
+
+# Rows of every type are multiples of 256 numbers.
+CONFIG = checkpoints.tiny(
+  hidden_size=256, intermediate_size=256, num_hidden_layers=1, head_dim=64
+)
+LLAMA3 = rope.Llama3Scaling(
+  factor=32.0,
+  low_freq_factor=1.0,
+  high_freq_factor=4.0,
+  original_max_position_embeddings=8192,
+)
+KNOWN = {
+  kind
+  for kind in TYPES
+  if kind.name not in ("Q8_1", "Q8_K", "Q1_0", "F64")
+  and not kind.name.startswith("I8")
+  and kind not in (TYPES.I16, TYPES.I32, TYPES.I64)
+}
+
+
+def bits(tree):
+  return [np.asarray(x) for x in jax.tree.leaves(tree)]
+
+
+@pytest.fixture(scope="module")
+def bundled(tmp_path_factory):
+  return gguf_files.bundled(tmp_path_factory.mktemp("bundled"))
+
+
+@pytest.mark.parametrize("kind", sorted(KNOWN), ids=lambda kind: kind.name)
+def test_every_type_is_read_as_the_package_reads_it(tmp_path, kind):
+  rng = np.random.default_rng(kind.value)
+  shape = package.quants.quant_shape_to_byte_shape((6, 512), kind)
+  data = rng.integers(0, 256, shape, np.uint8)
+  path = gguf_files.write(
+    tmp_path / "x.gguf", "qwen3", {}, {"token_embd.weight": (data, kind)}
+  )
+  found = gguf.contents(path)["model.embed_tokens.weight"]
+  with np.errstate(all="ignore"):
+    wanted = package.dequantize(data, kind).reshape(6, 512)
+  np.testing.assert_array_equal(gguf.read(*found), wanted)
+
+
+@pytest.mark.parametrize(
+  "changes",
+  [
+    {},
+    {"tie_word_embeddings": True, "num_key_value_heads": 4},
+    {"rope_scaling": rope.LinearScaling(factor=4.0)},
+    {"rope_scaling": LLAMA3, "rope_theta": 500000.0},
+    {"model_type": "qwen2"},
+    {"model_type": "qwen3", "head_dim": 32},
+  ],
+  ids=["llama", "tied", "linear", "llama3", "qwen2", "qwen3"],
+)
+def test_a_file_is_the_model_it_was_made_of(tmp_path, changes):
+  model = checkpoints.ours(dataclasses.replace(CONFIG, **changes))
+  ends = {
+    f"tokenizer.ggml.{x}_token_id": y for x, y in (("eos", 2), ("bos", 1))
+  }
+  path = gguf_files.save(tmp_path / "x.gguf", model, **ends)
+  found = models.load(path)
+  assert found.config == model.config
+  assert found.source == str(path)
+  for own, other in zip(bits(found.params), bits(model.params), strict=True):
+    np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize("name", ["F16", "BF16", "Q4_0", "Q4_1", "Q8_0"])
+def test_a_quantised_file_is_its_weights_written_as_safetensors(tmp_path, name):
+  kind, model = TYPES[name], checkpoints.ours(CONFIG)
+  path = gguf_files.save(tmp_path / "x.gguf", model, kind)
+  stored = {"BF16": "bfloat16"}.get(name, "float16")
+  assert models.read_config(path).dtype == stored
+  found = models.load(path, "float32")
+  weights = {
+    own: package.dequantize(package.quantize(value, kind), kind)
+    if value.ndim > 1
+    else value
+    for own, value in gguf_files.tensors(model).items()
+  }
+  written = gguf_files.tensors(found)
+  assert weights.keys() == written.keys()
+  for own, value in weights.items():
+    np.testing.assert_array_equal(
+      written[own], value.reshape(written[own].shape)
+    )
+  checkpoint.convert(path, tmp_path / "full", dtype="float32")
+  again = models.load(tmp_path / "full")
+  tokens = checkpoints.tokens(2, 8, CONFIG.vocab_size)
+  np.testing.assert_array_equal(found.logits(tokens), again.logits(tokens))
+  checkpoint.main(["convert", str(path), str(tmp_path / "as-stored")])
+  assert models.load(tmp_path / "as-stored").config.dtype == stored
+
+
+def test_the_bundled_target_answers_from_a_file(bundled, tmp_path):
+  whole = tv_jax.load(None, BUNDLED / "target", draft_kind="none")
+  pair = tv_jax.load(None, str(bundled), draft_kind="none")
+  assert pair.target.config == dataclasses.replace(
+    whole.target.config, dtype="float32"
+  )
+  tokens = checkpoints.tokens(2, 16, 4096)
+  np.testing.assert_array_equal(
+    pair.target.logits(tokens), whole.target.logits(tokens)
+  )
+  assert pair.ends == whole.ends
+  question = ["What is 12 plus 30?"]
+  for text in TEXTS:
+    assert pair.tokenizer(text).input_ids == whole.tokenizer(text).input_ids
+  assert pair.tokenizer.name_or_path == str(bundled)
+  own, other = (
+    tv_jax.generate(
+      one, question, template="chat", max_new_tokens=8, verifier=None
+    )
+    for one in (pair, whole)
+  )
+  assert own.tokens == other.tokens
+  checkpoint.convert(bundled, tmp_path / "again")
+  again = tokenizers.load_tokenizer(tmp_path / "again")
+  assert again.get_chat_template() == whole.tokenizer.get_chat_template()
+  assert tokenizers.end_tokens(tmp_path / "again") == whole.ends
+
+
+def test_a_draft_and_a_run_take_a_file(bundled, tmp_path):
+  name = str(bundled)
+  pair = tv_jax.load(name, name)
+  assert pair.draft.config == pair.target.config
+  vocabularies.check_tokens((name, None), (BUNDLED / "target", None))
+  vocabularies.check_tokens((BUNDLED / "draft", None), (name, None))
+  both = {"target": name, "draft": "bundled/draft"}
+  config = common.config("gguf", models=both)
+  target, draft = launched.pair(settings.from_config(config).models)
+  assert target.num_hidden_layers == 5
+  assert draft.num_hidden_layers < 5
+  found = sources._model("target", name, None)
+  assert [*found] == ["target/target.gguf"]
+  with bundled.open("rb") as file:
+    data = bytearray(file.read())
+  data[-1] ^= 1
+  (tmp_path / "target.gguf").write_bytes(data)
+  changed = sources._model("target", str(tmp_path / "target.gguf"), None)
+  assert changed.keys() == found.keys()
+  assert changed != found
+
+
+def test_a_file_with_other_tokens_is_no_draft(bundled, tmp_path):
+  raw = json.loads((BUNDLED / "target/tokenizer.json").read_text())
+  told = gguf_files.of_tokenizer(raw, pre="smollm")
+  told["tokenizer.ggml.tokens"][7:9] = reversed(
+    told["tokenizer.ggml.tokens"][7:9]
+  )
+  other = gguf_files.write(tmp_path / "x.gguf", "llama", told, {})
+  with pytest.raises(ValueError, match="token 7") as error:
+    vocabularies.check_tokens((other, None), (bundled, None))
+  bad.one_line(error, "x.gguf", "target.gguf")
+
+
+def refused(path, *fragments):
+  with pytest.raises(ValueError, match=r"\S") as error:
+    models.load(path)
+  return bad.one_line(error, path.name, *fragments)
+
+
+@pytest.mark.parametrize(
+  ("changes", "fragment"),
+  [
+    ({"general__type": "adapter"}, "general.type='adapter'"),
+    ({"general__quantization_version": 1}, "quantization_version=1"),
+    ({"split__count": 3}, "join them first"),
+    ({"llama__block_count": None}, "llama.block_count is missing"),
+    ({"llama__feed_forward_length": [56, 57]}, "feed_forward_length is a list"),
+    ({"llama__attention__scale": 0.5}, "llama.attention.scale=0.5"),
+    ({"llama__expert_count": 8}, "llama.expert_count=8"),
+    ({"llama__rope__scaling__type": "yarn"}, "'yarn'"),
+    ({"llama__rope__dimension_count": 4}, "rope.dimension_count=4"),
+    ({"llama__attention__value_length": 4}, "attention.value_length=4"),
+    ({"llama__attention__head_count": 0}, "num_attention_heads"),
+    ({"llama__embedding_length": "wide"}, "hidden_size='wide'"),
+    ({"llama__vocab_size": 47}, "wrong shape"),
+    ({"llama__block_count": 3}, "missing: model.layers.2"),
+    (
+      {"llama__attention__layer_norm_rms_epsilon": float("nan")},
+      "rms_norm_eps",
+    ),
+    ({"tokenizer.ggml.eos_token_id": 48}, "eos_token_id"),
+  ],
+)
+def test_what_is_not_known_is_refused_by_name(tmp_path, changes, fragment):
+  model = checkpoints.ours(checkpoints.tiny())
+  path = gguf_files.save(tmp_path / "x.gguf", model, **changes)
+  refused(path, fragment)
+
+
+def test_tensors_that_are_not_known_are_refused_by_name(tmp_path):
+  model = checkpoints.ours(checkpoints.tiny())
+  told, some = gguf_files.metadata(model.config), np.zeros([4, 4], np.float32)
+  for architecture, name, value, fragment in (
+    (
+      "llama",
+      "blk.0.attn_q.bias",
+      some,
+      "unknown: model.layers.0.self_attn.q_proj.bias",
+    ),
+    ("llama", "rope_freqs.weight", some[0], "rope_freqs.weight"),
+    ("llama", "x.weight", some.astype(np.int32), "x.weight is of type I32"),
+    ("mamba", "x.weight", some, "general.architecture='mamba'"),
+  ):
+    if architecture == "llama":
+      value = {name: value}
+    path = gguf_files.write(
+      tmp_path / f"{architecture}.gguf",
+      architecture,
+      told,
+      value if isinstance(value, dict) else {name: value},
+    )
+    refused(path, fragment)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+  """A whole file of little more than ten thousand bytes."""
+  config = checkpoints.tiny(
+    vocab_size=6, hidden_size=8, intermediate_size=8, head_dim=2
+  )
+  told = {
+    "model": "gpt2",
+    "pre": "gpt-2",
+    "tokens": ["a", "b", "ab", "d", "e", "f"],
+    "token_type": [1, 1, 1, 1, 3, 4],
+    "merges": ["a b"],
+    "eos_token_id": 4,
+  }
+  told = {f"tokenizer.ggml.{name}": value for name, value in told.items()}
+  path = tmp_path_factory.mktemp("small") / "x.gguf"
+  gguf_files.save(path, checkpoints.ours(config), **told)
+  return path.read_bytes()
+
+
+def read_all(path):
+  """Reads all that is read of a file; what is wrong with it, in one line."""
+  try:
+    for name in gguf.FILES:
+      gguf.json_object(path, name)
+    models.read_config(path)
+    for place in gguf.contents(path).values():
+      gguf.read(*place)
+  except ValueError as error:
+    message = str(error)
+    assert "\n" not in message
+    assert "x.gguf" in message
+    assert len(message) < 3000
+    return message
+  return ""
+
+
+def test_a_truncated_file_is_one_line(small, tmp_path):
+  path = tmp_path / "x.gguf"
+  path.write_bytes(small)
+  assert not read_all(path)
+  for size in (*range(0, len(small) - 1, 61), len(small) - 1):
+    path.write_bytes(small[:size])
+    assert "truncated" in read_all(path)
+
+
+def test_a_hostile_file_is_one_line(small, tmp_path):
+  path, rng = tmp_path / "x.gguf", np.random.default_rng(0)
+  head = small.index(b"token_embd")
+  for number in range(400):
+    data = bytearray(small)
+    if number < 3 * 8:  # counts of tensors and of metadata, and the version
+      data[4 + number % 20] ^= 1 << rng.integers(8)
+    else:
+      for at in rng.integers(0, head + 1500, rng.integers(1, 4)):
+        data[at] = rng.integers(256)
+    path.write_bytes(data)
+    read_all(path)
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+  path = tmp_path / "x.gguf"
+  refused(path, "No such file")
+  path.write_bytes(b"version https://git-lfs.github.com/spec/v1\nsize 12\n")
+  refused(path, "does not begin with GGUF")
+  for kind in ("pipe", "device", "link"):
+    bad.place(path, kind)
+    refused(path)
+  path.unlink()
+  path.write_bytes(b"GGUF" + (1 << 24).to_bytes(4, "little") + bytes(16))
+  refused(path, "version is 16777216")
+  with pytest.raises(ValueError, match="no revision 'x'"):
+    models.load(path, revision="x")
+  shutil.copy(BUNDLED / "target/config.json", tmp_path)
+  with pytest.raises(ValueError, match="given by their own path") as error:
+    models.load(tmp_path)
+  bad.one_line(error, "x.gguf")

