@@ -43,6 +43,10 @@ FEWER = (
 )
 ADDED = {
   r"python -m tv_jax\.certify": " --trees=branching:2",
+  r"python -m tv_jax\.distill": (
+    " --conversations=8 --held_out=4 --steps=2 --rows=2 --depth=2 --tokens=8"
+  ),
+  r"python -m tv_jax\.score": " --conversations=4 --depth=2",
   r"python -m tv_jax\.tune": (
     " --config.tasks=qa --config.per_task=4 --config.trees=chain:2 --nodes=3"
     " --depth=2 --budgets=2 --tokens=8"
