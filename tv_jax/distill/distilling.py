@@ -166,7 +166,7 @@ def distill(
       rate=how.rate,
       warmup=max(1, min(50, how.steps // 10)),
     ),
-    folder / f"{out.name}-{_digest(about)}.msgpack",
+    folder / f"{out.name}-{_digest(about)}.npz",
     (target.params, made.borrowed),
     save_every=SAVE,
     say=tell,

@@ -9,11 +9,18 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax.core import meta
 
-from tv_jax import drafting, models
+from tv_jax import models
 from tv_jax.distill import passes
-from tv_jax.models import Config, Head, Model, borrowed, eagle, families
+from tv_jax.models import (
+  Config,
+  Head,
+  Model,
+  borrowed,
+  eagle,
+  families,
+  products,
+)
 
 # What drafts are written in.
 DTYPE = "float16"
@@ -62,8 +69,8 @@ def make(
     draft_vocab_size=None if known is None else len(known),
     shares_embedding=kind == "independent",
   )
-  own = [jax.tree.map(_wide, theirs[name], is_leaf=_boxed) for name in names]
-  taken = jax.tree.map(_wide, borrowed.params(target, known), is_leaf=_boxed)
+  own = [_wide(theirs[name]) for name in names]
+  taken = _wide(borrowed.params(target, known))
   if kind == "independent":
     trained = {f"layers_{i}": layer for i, layer in enumerate(own)}
     trained["norm"] = _wide(theirs["norm"])
@@ -110,15 +117,12 @@ def save(directory, made: Made) -> None:
     models.save(directory, Model(**fields))
 
 
-def _wide(x):
-  """Returns a weight in float32, as checkpoints have it."""
-  x = meta.unbox(x)
-  # A copy: training gives its buffers away.
-  return x if x.dtype == jnp.int32 else jnp.array(x, jnp.float32)
+def _wide(params):
+  """Returns weights in float32, as checkpoints have them; numbers stay."""
 
+  def wide(x):
+    x = products.unboxed(x)
+    # A copy: training gives its buffers away.
+    return x if x.dtype == jnp.int32 else jnp.array(x, jnp.float32)
 
-def _boxed(x) -> bool:
-  return isinstance(x, meta.AxisMetadata)
-
-
-KINDS = tuple(drafting.KINDS)
+  return jax.tree.map(wide, params, is_leaf=products.is_turned)

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from flax.core import meta
 
 from tv_jax.models import cache as caches
 from tv_jax.models import products
@@ -112,9 +111,8 @@ def logits(params: dict, outputs: jax.Array) -> jax.Array:
   """Unembeds [.., E] to the logits [.., U] of the tokens that a draft knows."""
   own = params["params"]
   matrix = own["unembedding"] if "unembedding" in own else own["embedding"]
-  matrix = meta.unbox(matrix)
   flat = outputs.reshape(1, -1, outputs.shape[-1])
-  found = products.product(flat, matrix, jnp.float32)
+  found = products.product(flat, products.unboxed(matrix), jnp.float32)
   return found.reshape(*outputs.shape[:-1], -1)
 
 

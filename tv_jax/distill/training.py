@@ -11,8 +11,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from flax import serialization
 from optax.contrib import MuonDimensionNumbers
 
 from tv_jax.edge import disk
@@ -113,11 +113,14 @@ def train(
     The trained parameters.
   """
   tool = optimizer(schedule)
-  done, state = 0, (params, tool.init(params))
+  state = params, tool.init(params)
+  leaves, made_of = jax.tree.flatten(state)
+  done = 0
   if path.exists():
-    kept: Any = serialization.from_bytes((done, state), path.read_bytes())
-    done, state = kept
-    state = jax.tree.map(jnp.asarray, state)
+    with np.load(path) as file:
+      done = int(file["done"])
+      kept = [jnp.asarray(file[f"arr_{i}"]) for i in range(len(leaves))]
+    state = jax.tree.unflatten(made_of, kept)
   total = schedule.steps + schedule.again
 
   @functools.partial(jax.jit, donate_argnums=0)
@@ -138,5 +141,5 @@ def train(
     say(number, total, state[0], seen)
     if number % save_every == 0 or number == total:
       with disk.whole(path) as file:
-        file.write(serialization.to_bytes((number, state)))
+        np.savez(file, *map(np.asarray, jax.tree.leaves(state)), done=number)
   return state[0]
