@@ -22,6 +22,7 @@ from tv_jax.engine.pair import Pair
 from tv_jax.models import (
   Head,
   Model,
+  borrowed,
   decoder,
   eagle,
   families,
@@ -30,7 +31,6 @@ from tv_jax.models import (
 )
 from tv_jax.models import cache as caches
 from tv_jax.models.config import INT8, Config
-from tv_jax.models.loading import shared
 from tv_jax.models.products import Quantised
 from tv_jax.tree import Tree
 
@@ -203,7 +203,7 @@ def head(target: Model, make: Callable) -> Head:
   """Makes an EAGLE-1 head for `target`: one layer like its own, with a bias."""
   own = dataclasses.replace(target.config, num_hidden_layers=1)
   leaves = eagle.leaves(own, bias=True)
-  params = parameters(own, leaves, make) | shared(target.params["params"])
+  params = parameters(own, leaves, make) | borrowed.params(target, None)
   return Head(
     config=own,
     params={"params": params},

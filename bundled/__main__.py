@@ -48,7 +48,7 @@ def run(told: settings.Settings, workdir: pathlib.Path) -> None:
       jax.random.fold_in(keys[stage], 1),
       corpus,
       told.schedules[stage],
-      workdir / f"{stage}.msgpack",
+      workdir / f"{stage}.npz",
       frozen,
     )
     training.export(assets / stage, corpus.tokenizer, config, trained)

@@ -3,6 +3,7 @@
 import dataclasses
 
 from bundled import tokens
+from tv_jax.distill.training import Schedule
 from tv_jax.models.config import Config
 
 
@@ -27,18 +28,6 @@ class Shape:
   mlp: int
   layers: int
   heads: int
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Schedule:
-  """How long, in which steps."""
-
-  steps: int  # in the first round
-  decay: int  # the last so many of them, in which the rate falls to 0
-  rate: float = 6e-3  # the highest learning rate
-  rows: int = 8  # B, in each step
-  warmup: int = 50  # steps until the rate is reached
-  again: int = 0  # steps of a second round: warmup, then down to 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Tiny random checkpoints, made by transformers itself."""
 
 import dataclasses
+import functools
 import json
 
 import numpy as np
@@ -182,3 +183,19 @@ def ours_head(target, seed=1):
     mesh=None,
     source="random",
   )
+
+
+@functools.cache
+def pair(kind="independent"):
+  """Random models to decode with; "self" drafts for itself, "none" does not."""
+  from tv_jax.engine.pair import Pair
+
+  target = ours(tiny())
+  if kind == "self":
+    return Pair(target=target, draft=target, draft_kind="independent")
+  if kind == "none":
+    return Pair(target=target, draft=None, draft_kind=kind)
+  if kind == "eagle":
+    return Pair(target=target, draft=ours_head(target), draft_kind=kind)
+  draft = ours(tiny(num_hidden_layers=1), seed=1)
+  return Pair(target=target, draft=draft, draft_kind=kind)

@@ -12,7 +12,9 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import jax
 import pytest
 
-from tests import needs, quick
+import tv_jax
+from tests import needs, quick, stores
+from tv_jax.edge import reading
 from tv_jax.engine import programs
 
 os.environ["XLA_FLAGS"] = " ".join(
@@ -50,7 +52,7 @@ LONGEST = (
   "test_main",
   "test_audit",
   "test_generation_trace",
-  "test_certify_proposals",
+  "test_proposals",
 )
 
 
@@ -81,6 +83,30 @@ def _own_programs(request):
   jax.clear_caches()
   if optimised:
     programs.compile.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def bundled():
+  """The bundled pair."""
+  return tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+  """A flag: a module's processes find each other's programs."""
+  return f"--compilation_cache={tmp_path_factory.mktemp('programs')}"
+
+
+@pytest.fixture
+def folder(tmp_path):
+  """Of a run, not yet there."""
+  return tmp_path / "runs" / "main" / "unit"
+
+
+@pytest.fixture
+def filled(folder):
+  """A run's folder with three items."""
+  return stores.fill(folder)
 
 
 @pytest.fixture

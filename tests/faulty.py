@@ -33,7 +33,7 @@ def _law(name, q, tokens, j, k):
   return left / jnp.where(total > 0, total, 1)
 
 
-def plain(tree, proposal, tokens, q, p, eta, *, walk="traversal", fault=None):
+def plain(tree, proposal, tokens, q, p, eta, *, fault=None):
   name = _NAMES[id(proposal)]
   if fault == "zeroed with replacement" and name == "with_replacement":
     name = "without_replacement"
@@ -41,7 +41,7 @@ def plain(tree, proposal, tokens, q, p, eta, *, walk="traversal", fault=None):
     name = "with_replacement"
   if fault == "soft q for one-hot drafts" and name == "top_k":
     name = "without_replacement"
-  residual, mass, entry = {}, {}, {}
+  residual, mass = {}, {}
 
   def visit(node, chance):
     g = chance * p[node]
@@ -59,8 +59,7 @@ def plain(tree, proposal, tokens, q, p, eta, *, walk="traversal", fault=None):
         1, source[token] / jnp.where(law[token] > 0, law[token], 1)
       )
       chance_in = jnp.where(exists, chance_in, 0)
-      entry[children[j]] = chance_in
-      visit(children[j], chance_in if walk == "traversal" else 1.0)
+      visit(children[j], chance_in)
       short = jnp.maximum(law - g, 0).sum()
       if fault == "divided by its own sum":
         short = jnp.maximum(g - law, 0).sum()
@@ -79,25 +78,14 @@ def plain(tree, proposal, tokens, q, p, eta, *, walk="traversal", fault=None):
   N = len(tree)
   passes = (lambda a, b: a <= b) if fault == "<=" else (lambda a, b: a < b)
   accept = [jnp.asarray(NOT_OFFERED, p.dtype)] * N
-  if walk == "traversal":
-    node, done = jnp.asarray(ROOT), jnp.asarray(False)
-    for v in tree.postorder[:-1]:
-      v = int(v)
-      live = ~done & (tokens[v] != INVALID)
-      accept[v] = jnp.where(live, mass[v], NOT_OFFERED)
-      hit = live & passes(eta[v], mass[v])
-      node = jnp.where(hit, v, node)
-      done |= hit
-  else:
-    node = jnp.asarray(ROOT)
-    for v in range(N):
-      for c in tree.children[v]:
-        if c == NO_CHILD:
-          continue
-        c = int(c)
-        live = (node == v) & (tokens[c] != INVALID)
-        accept[c] = jnp.where(live, entry[c], NOT_OFFERED)
-        node = jnp.where(live & passes(eta[c], entry[c]), c, node)
+  node, done = jnp.asarray(ROOT), jnp.asarray(False)
+  for v in tree.postorder[:-1]:
+    v = int(v)
+    live = ~done & (tokens[v] != INVALID)
+    accept[v] = jnp.where(live, mass[v], NOT_OFFERED)
+    hit = live & passes(eta[v], mass[v])
+    node = jnp.where(hit, v, node)
+    done |= hit
   return Decision(
     node=node.astype(jnp.int32),
     residual=jnp.stack([residual[v] for v in range(N)])[node],

@@ -200,4 +200,3 @@ PLANTED = {
 # By name, for the command line.
 sorted_by_id = PLANTED["the right set by id"][0]
 sound = change(WITHOUT_REPLACEMENT)
-flattened = PLANTED["no multiple of q"][0]

@@ -55,11 +55,6 @@ def reset(handler):
   handler.connection.close()
 
 
-def hang(handler):
-  """Says nothing until the double ends."""
-  handler.server.ending.wait()
-
-
 def trickle(handler):
   """Begins with something, continues without an end, and is never late."""
   handler.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")

@@ -16,9 +16,8 @@ from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify.drafts import enumerate_drafts
 from tv_jax.drafting import adaptive, growers
-from tv_jax.edge import reading
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.tree import NO_CHILD, NO_PARENT, Adaptive, Calibrated
+from tv_jax.tree import NO_PARENT, Adaptive, Calibrated
 from tv_jax.tune import sampling
 
 SMALL = Adaptive((2, 2), most=2)
@@ -30,42 +29,6 @@ FEW = certify.Settings(cases=9)
 
 
 # Trees by place.
-
-
-@pytest.mark.parametrize(
-  "parent",
-  [
-    [-1, 0, 0, 1, 1, 2, 3, 5],
-    [-1, 0, -1, 1, 1, -1, 4, -1],
-    [-1, 0, 0, 2, 2, -1, 3, 4],
-    [-1, 0, 0, -1, -1, -1, -1, -1],
-  ],
-  ids=str,
-)
-def test_a_topology_is_that_of_the_tree(parent):
-  parent = np.array(parent, np.int32)
-  shape = Adaptive((2, 3, 2), most=2)
-  make = jax.jit(lambda parent: adaptive.topology(shape, parent))
-  found = jax.tree.map(np.asarray, make(parent))
-  places = np.flatnonzero((parent != NO_PARENT) | (np.arange(8) == 0))
-  number = np.full(8, NO_CHILD)
-  number[places] = np.arange(len(places))
-  tree = tree_lib.from_parents([NO_PARENT, *number[parent[places[1:]]]])
-  np.testing.assert_array_equal(found.rank[places], tree.rank)
-  np.testing.assert_array_equal(found.depth[places], tree.depth)
-  np.testing.assert_array_equal(
-    found.ancestors[places][:, places], tree.ancestors
-  )
-  order = number[found.postorder[: len(places)]]
-  np.testing.assert_array_equal(order, tree.postorder)
-  assert (found.postorder[len(places) :] == 0).all()
-  width = tree.children.shape[1]
-  own = found.children[places]
-  own = np.where(own == NO_CHILD, NO_CHILD, number[np.maximum(own, 0)])
-  np.testing.assert_array_equal(own[:, :width], tree.children)
-  assert (own[:, width:] == NO_CHILD).all()
-  paths = number[found.paths[places]][:, : tree.max_depth + 1]
-  np.testing.assert_array_equal(paths, tree.paths)
 
 
 def chosen(worths, above=(1.0, 1.0)):
@@ -238,11 +201,6 @@ def test_pruning_by_a_childs_own_token_is_caught(shape, monkeypatch, x64):
 # Runs.
 
 
-@pytest.fixture(scope="module")
-def pair():
-  return tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
-
-
 ASKED = [
   "What does a fox eat?",
   "Which city is the capital of Spain?",
@@ -250,10 +208,10 @@ ASKED = [
 ]
 
 
-def test_rows_have_trees_of_their_own_in_one_program(pair):
+def test_rows_have_trees_of_their_own_in_one_program(bundled):
   engine.forget_programs()
   result = tv_jax.generate(
-    pair,
+    bundled,
     ASKED,
     template="chat",
     tree="adaptive:3,4,3",
@@ -267,7 +225,7 @@ def test_rows_have_trees_of_their_own_in_one_program(pair):
   assert abs(result.check.mean) < 4 * result.check.error
   # Neighbours change nothing.
   alone = tv_jax.generate(
-    pair,
+    bundled,
     ASKED[1:2],
     items=[1],
     template="chat",
@@ -285,10 +243,10 @@ def where_it_is_sure(laws, worth, most):
 
 
 @pytest.mark.long
-def test_recorded_and_replayed(pair, tmp_path):
+def test_recorded_and_replayed(bundled, tmp_path):
   path = tmp_path / "run.npz"
   result = tv_jax.record(
-    pair,
+    bundled,
     ASKED,
     path,
     template="chat",
@@ -306,14 +264,14 @@ def test_recorded_and_replayed(pair, tmp_path):
 
 
 def test_levels_without_a_node_are_skipped_and_nothing_changes(
-  pair, monkeypatch
+  bundled, monkeypatch
 ):
   shape = Adaptive((2, 3, 3, 2), most=3, policy=where_it_is_sure)
   options = {"template": "chat", "max_new_tokens": 32, "trace": 32}
 
   def ask():
     engine.forget_programs()
-    return tv_jax.generate(pair, ASKED, tree=shape, **options)
+    return tv_jax.generate(bundled, ASKED, tree=shape, **options)
 
   skipping = ask()
   monkeypatch.setattr(growers, "_goes_on", lambda worth: jnp.bool(True))

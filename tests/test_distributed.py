@@ -79,11 +79,6 @@ def refused(done):
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-  return f"--compilation_cache={tmp_path_factory.mktemp('programs')}"
-
-
-@pytest.fixture(scope="module")
 def one(cache, tmp_path_factory):
   """The items of one process with two devices."""
   folder = tmp_path_factory.mktemp("one") / "run"
@@ -193,25 +188,6 @@ def test_srun_starts_them_and_jax_finds_them(one, cache, tmp_path, monkeypatch):
     )
   assert done.returncode == 0, done.stderr
   assert (folder / "items.jsonl").read_bytes() == one
-
-
-@pytest.mark.long
-def test_without_chance_they_are_the_tokens_of_one_device(one, cache, tmp_path):
-  zero = "--config.temperatures=0.0,"
-  done = run(f"--workdir={tmp_path}", cache, *TINY, zero)
-  assert done.returncode == 0, done.stderr
-
-  def greedy(data):
-    lines = map(json.loads, data.splitlines())
-    return [
-      (line["question"], line["verifier"], line["tokens"])
-      for line in lines
-      if line["temperature"] == 0
-    ]
-
-  found = greedy(one)
-  assert len(found) == LINES // 2
-  assert found == greedy((tmp_path / "items.jsonl").read_bytes())
 
 
 @pytest.mark.long

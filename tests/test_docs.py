@@ -5,7 +5,6 @@ import importlib
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import jax
@@ -107,15 +106,6 @@ def test_a_command_prints_what_the_document_says(document, begun, tmp_path):
   assert "Traceback" not in done.stderr
   assert command.printed.strip()
   assert documents.missing(command, done) == []
-
-
-def test_what_was_not_printed_is_seen():
-  done = subprocess.CompletedProcess([], 0, "one 1.5 row, 3 s\nlast 7\n", "")
-  told = documents.Command("", "one ... row, 9 s\n  last\n 7")
-  assert documents.missing(told, done) == []
-  other = documents.Command("", "one 1.6 ...\nlast 8")
-  assert documents.missing(other, done) == ["one 1.6", "last 8"]
-  assert documents.missing(other, done, numbers=False) == ["last 8"]
 
 
 def test_a_rule_of_ones_own_in_a_run_a_recording_and_a_replay(tmp_path):

@@ -6,11 +6,10 @@ test_docs.py.
 
 import re
 import subprocess
-import sys
 
 import pytest
 
-from tests import documents
+from tests import commands, documents
 from tests.stores import ROOT
 
 DOCUMENTS = [ROOT / "README.md", *sorted(documents.DOCS.glob("*.md"))]
@@ -32,7 +31,7 @@ ELSEWHERE = {
     "test_launch_engines, with the bundled models"
   ),
   r"python -m tv_jax\.audit": "test_audit, with fewer rows",
-  r"python -m benchmarks\..*": "test_benchmarks, with fewer questions",
+  r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
   r"python -m tv_jax\.tune (--nodes=62|--config=|wide\.npz).*": "test_tune",
   r"python -m tv_jax\.models\.checkpoint .*": "test_models_loading, test_gguf",
   r"python -m tv_jax\.chat": "test_chat: it needs somebody who asks",
@@ -45,6 +44,10 @@ FEWER = (
 )
 ADDED = {
   r"python -m tv_jax\.certify": " --trees=branching:2",
+  r"python -m tv_jax\.distill": (
+    " --conversations=8 --held_out=4 --steps=2 --rows=2 --depth=2 --tokens=8"
+  ),
+  r"python -m tv_jax\.score": " --conversations=4 --depth=2",
   r"python -m tv_jax\.tune": (
     " --config.tasks=qa --config.per_task=4 --config.trees=chain:2 --nodes=3"
     " --depth=2 --budgets=2 --tokens=8"
@@ -139,7 +142,7 @@ def programs():
       re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.M | re.S)
     )
     if not re.match(r"# (\w+)\.py(, continued)?\n", block)
-    and path.name != "replay.md"  # another program's: test_replay has it
+    and path.name != "replay.md"  # another program's: test_cycles has it
   ]
 
 
@@ -180,12 +183,54 @@ def named():
 @pytest.mark.long
 @pytest.mark.parametrize("module", named())
 def test_a_named_command_has_help(module):
-  done = subprocess.run(
-    [sys.executable, "-m", module, "--help"],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-  )
+  done = commands.run("--help", program=module)
   assert done.returncode in (0, 1), done.stderr  # absl's --help is 1
   assert "Traceback" not in done.stderr
   assert len(done.stdout) > 60
+
+
+BUNDLED = "--draft=bundled/draft_weak", "--target=bundled/target"
+
+# What is given, and what must be printed.
+RUNS = [
+  (
+    "verify",
+    ["--vocab=64", "--trees=chain:2 eagle", "--decisions=3"],
+    "3 of 3",
+  ),
+  pytest.param(
+    "minibench",
+    ["--per_task=1", "--drafts=draft_weak", "--trees=chain:1", "--tokens=8"],
+    "| draft_weak | chain:1 | ",
+    marks=pytest.mark.long,
+  ),
+  pytest.param(
+    "roofline", ["--rounds=1"], "### Passes of the", marks=pytest.mark.long
+  ),
+  pytest.param(
+    "gpu",
+    ["--toy", "--parts=forms,engine,cycles,stages"],
+    ", 0 failed: ",
+    marks=pytest.mark.long,
+  ),
+  pytest.param(
+    "gpu_transformers",
+    ["--toy"],
+    "plain, 16 rows: ",
+    marks=pytest.mark.parity,
+  ),
+  pytest.param(
+    "peers",
+    [*BUNDLED, "--tokens=6", "--rounds=2", "--trees=chain:1", "--rows=2"],
+    "tv_jax, plain, 2 rows over tv_jax, plain ",
+    marks=pytest.mark.parity,
+  ),
+]
+
+
+@pytest.mark.parametrize(("name", "told", "printed"), RUNS)
+def test_a_benchmark_runs(name, told, printed, tmp_path):
+  out = [f"--out={tmp_path}"] if name == "gpu" else []
+  done = commands.run(*told, *out, program=f"benchmarks.{name}")
+  assert done.returncode == 0, done.stderr
+  assert printed in done.stdout + done.stderr

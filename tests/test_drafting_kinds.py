@@ -1,7 +1,5 @@
 """Ways of drafting: one class and one line of `KINDS` each."""
 
-import inspect
-
 import jax
 import pytest
 
@@ -25,18 +23,6 @@ def saved(tmp_path_factory):
   models.save(folder / "independent", draft)
   models.save(folder / "eagle", checkpoints.ours_head(target))
   return folder
-
-
-@pytest.mark.parametrize("kind", drafting.KINDS)
-def test_each_is_a_drafter(kind):
-  way = drafting.KINDS[kind]
-  for name, function in inspect.getmembers(drafting.Drafter, callable):
-    if not name.startswith("_"):
-      asked = inspect.signature(function).parameters
-      given = inspect.signature(getattr(way, name)).parameters
-      assert list(given) == list(asked), name
-  assert isinstance(way.follows_target, bool)
-  assert hash(way(len)) == hash(way(len))
 
 
 @pytest.mark.parametrize("kind", drafting.KINDS)
@@ -102,7 +88,22 @@ def test_a_third_way_is_one_line(saved, monkeypatch):
   assert all(set(gained) == {3} for gained in result.accepted)
 
 
-@pytest.mark.parametrize("kind", ["medusa", "llama", None, ["eagle"]])
-def test_what_is_no_way(saved, kind):
-  with pytest.raises(ValueError, match="is not one of independent, eagle"):
-    tv_jax.load(saved / "independent", saved / "target", draft_kind=kind)
+@pytest.mark.parametrize(
+  ("draft", "kind", "words"),
+  [
+    ("independent", "medusa", "is not one of independent, eagle"),
+    ("independent", ["eagle"], "is not one of independent, eagle"),
+    (None, "independent", "needs a draft"),
+    ("nowhere", "independent", "neither a directory"),
+    ("independent", "eagle", "does not hold|EAGLE"),
+  ],
+)
+def test_what_is_wrong_is_said(saved, draft, kind, words):
+  with pytest.raises(ValueError, match=words):
+    tv_jax.load(draft and saved / draft, saved / "target", draft_kind=kind)
+
+
+def test_a_home_is_found(saved, monkeypatch):
+  monkeypatch.setenv("HOME", str(saved))
+  loaded = tv_jax.load("~/independent", "~/target")
+  assert loaded.path == str(saved / "target")

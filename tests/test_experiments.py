@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from configs import eagle_bundled, llama3_1b_8b, quickstart
+from configs import llama3_1b_8b, quickstart
 from experiments import (
   as_published,
   command,
@@ -21,7 +21,7 @@ from experiments import (
 )
 from tests import test_report
 from tests.stores import ROOT
-from tv_jax import certify, runs
+from tv_jax import certify
 from tv_jax.runs.report.tables import NOTHING, TASKS
 
 HOT = tuple(paper.TEMPERATURES)
@@ -120,28 +120,6 @@ def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):
     command.group(tmp_path)
 
 
-@pytest.mark.parametrize("name", names.NAMES)
-def test_shards_are_runs_of_the_config(name):
-  """Every one is valid, none twice, and a smoke run is small."""
-  one = names.find(name)
-  for module in (quickstart, eagle_bundled, llama3_1b_8b):
-    config = module.get_config()
-    config.batch_size = 16
-    if module is llama3_1b_8b:
-      config.questions = "minibench"
-    for smoke in (False, True):
-      shards = experiment.shards(one, config, smoke)
-      assert len({shard.name for shard in shards}) == len(shards)
-      grids = [runs.from_config(shard.of(config)) for shard in shards]
-      assert len(set(map(str, grids))) == len(shards)
-      # What is only timed asks some of what others ask.
-      whole = [grid for grid in grids if grid.per_task == grids[0].per_task]
-      cells = [m for grid in whole for m in runs.grid(grid)]
-      assert len(set(cells)) == len(cells)
-      if smoke:
-        assert {(g.per_task, g.batch_size) for g in grids} <= {(1, 8)}
-
-
 def test_the_sweeps_are_the_papers():
   config = llama3_1b_8b.get_config()
   for name, field, wanted in (
@@ -188,20 +166,6 @@ def samples(rng, law, questions, each):
   }
 
 
-def test_chances_are_uniform_where_the_laws_are_one():
-  rng = np.random.default_rng(0)
-  law = [0.5, 0.3, 0.2]
-  chances = [
-    outputs.compare(samples(rng, law, 3, 3), samples(rng, law, 3, 3)).chance
-    for _ in range(60)
-  ]
-  # Kolmogorov's distance of 60 uniforms is above 0.25 once in a thousand.
-  chances = np.sort(chances)
-  steps = np.arange(61) / 60
-  assert max(steps[1:] - chances) < 0.25
-  assert max(chances - steps[:-1]) < 0.25 + 1 / 20  # 20 splits of 3 and 3
-
-
 def test_another_law_is_seen_and_too_few_answers_are_no_test():
   rng = np.random.default_rng(0)
   found = outputs.compare(
@@ -236,16 +200,6 @@ def test_the_distance_is_that_of_its_definition():
     k[0][1] + k[2][3] - 2 * np.mean([k[i][j] for i in (0, 1) for j in (2, 3)])
   )
   assert outputs.compare(ours, theirs).distance == pytest.approx(wanted)
-
-
-def test_every_experiment_is_in_the_list():
-  there = {
-    path.stem
-    for path in (ROOT / "experiments").glob("*.py")
-    if re.search("^EXPERIMENT = ", path.read_text(), re.M)
-  }
-  assert there == {*names.NAMES}
-  assert [one.name for one in names.all_of_them()] == [*names.NAMES]
 
 
 def test_the_documents_experiment_is_one(tmp_path):

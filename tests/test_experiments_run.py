@@ -132,29 +132,6 @@ def test_times_are_taken_when_nothing_else_runs(failing, monkeypatch):
   ]
 
 
-@pytest.mark.parametrize(
-  ("given", "wanted"),
-  [
-    (
-      ["frontier", "depth", "--jobs=1"],
-      [["experiments.frontier", "alone"], ["experiments.depth", "alone"]],
-    ),
-    (["frontier", "--jobs=2"], [["experiments.frontier", "alone"]]),
-    *(
-      (
-        ["depth", "frontier", flag, "--jobs=2"],
-        [["experiments.frontier", flag], ["experiments.depth", flag]],
-      )
-      for flag in ("--render", "--smoke", "--notimes")
-    ),
-  ],
-)
-def test_what_runs_once_takes_its_times_or_none(given, wanted, monkeypatch):
-  machine = Machine(monkeypatch)
-  assert launcher.main(given) == 0
-  assert machine.told == wanted
-
-
 @pytest.mark.long
 def test_two_of_them_as_little_as_shows_that_they_work(tmp_path):
   """As SMOKE=1 make experiments, which takes longer than a test may."""

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints, commands, test_cycles
+from tests import commands, test_cycles
+from tests.checkpoints import pair as sound_pair
 from tv_jax import certify, drafting, probs, replay, tune, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.engine import plan as plan_lib
 from tv_jax.engine import stages
-from tv_jax.engine.pair import Pair
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import Adaptive
-from tv_jax.verifiers import VERIFIERS, Decision, Verifier
+from tv_jax.verifiers import Decision, Verifier
 
 
 def first(tree, proposal, tokens, q, p, eta):
@@ -31,13 +31,6 @@ def first(tree, proposal, tokens, q, p, eta):
     accept=eta,
     fault=jnp.array(False),
   )
-
-
-@functools.cache
-def sound_pair():
-  target = checkpoints.ours(checkpoints.tiny(), 0)
-  draft = checkpoints.ours(checkpoints.tiny(num_hidden_layers=1), 1)
-  return Pair(target=target, draft=draft, draft_kind="independent")
 
 
 def generate(pair, **options):
@@ -162,17 +155,9 @@ def test_what_is_no_decision_is_a_fault_and_a_plain_step(name):
   assert verdict.token == probs.draw(bonus, jnp.asarray(draft()[3][node]))
 
 
-@pytest.mark.parametrize("name", VERIFIERS)
-def test_the_rules_here_pay_for_no_check(name):
-  rule, own = VERIFIERS[name], Verifier(decide=first)
-  assert verifiers.checked(rule) is rule.decide
-  assert verifiers.checked(own) is verifiers.checked(own) is not own.decide
-
-
 def test_a_temperature_so_cold_that_logits_would_overflow_is_refused():
-  for temperature in (1e-45, 9e-31):
-    with pytest.raises(ValueError, match="less than 1e-30 overflow; give 0"):
-      probs.law(jnp.zeros(3), temperature=temperature)
+  with pytest.raises(ValueError, match="less than 1e-30 overflow; give 0"):
+    probs.law(jnp.zeros(3), temperature=9e-31)
   logits = jnp.array([[-1e5, 1e5, 9e4], [0.0, 1e-3, 0.0]])
   law = probs.law(logits, temperature=probs.COLDEST)
   np.testing.assert_array_equal(law, [[0, 1, 0], [0, 1, 0]])
@@ -193,14 +178,9 @@ def branches(tree, proposal, tokens, q, p, eta):
 WRONG = [
   ({"decide": gives(None)}, "decide returned None: return a"),
   ({"decide": raises}, r"KeyError: 'nobody' \(test_faults.py, line \d+\)$"),
-  ({"decide": 5}, "'int' object is not callable"),
   (
     {"decide": spoiled(residual=lambda law: law[1:])},
     r"Decision.residual is float32\[\d+\], not float32",
-  ),
-  (
-    {"decide": spoiled(residual=lambda law: law.astype(jnp.float16))},
-    r"Decision.residual is float16\[\d+\], not float32",
   ),
   (
     {"decide": spoiled(accept=lambda _: None)},
@@ -249,20 +229,14 @@ def test_what_no_rule_gives_is_told_in_a_line(use, fields, told, tmp_path):
   assert "\n" not in line
 
 
-@pytest.mark.parametrize(
-  ("program", "flags"),
-  [
-    ("tv_jax.main", [*commands.SMALL, "--config.verifiers=mine:decide"]),
-    ("tv_jax.audit", ["--verifier=mine:decide", "--trees=chain:2"]),
-  ],
-)
-def test_the_command_names_the_rule_in_a_line(program, flags, tmp_path):
+def test_the_command_names_the_rule_in_a_line(tmp_path):
   (tmp_path / "mine.py").write_text("def decide(*_):\n  return 3\n")
-  done = commands.run(*flags, program=program, cwd=tmp_path)
+  flags = *commands.SMALL, "--config.verifiers=mine:decide"
+  done = commands.run(*flags, cwd=tmp_path)
   assert done.returncode == 2
   assert "Traceback" not in done.stderr
   line = done.stderr.splitlines()[-1]
-  assert line.startswith(f"{program}: verifier 'mine:decide' on Tree(3 nodes")
+  assert line.startswith("tv_jax.main: verifier 'mine:decide' on Tree(3 nodes")
   assert "decide returned int32[]: return a" in line
 
 

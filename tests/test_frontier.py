@@ -5,11 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from configs import quickstart
 from experiments import experiment, frontier, places, wide
 from tests import test_report
 from tests.test_experiments import unit
-from tv_jax import runs
 from tv_jax import tree as tree_lib
 from tv_jax.runs.report.tables import NOTHING
 
@@ -105,26 +103,6 @@ def test_what_wins_and_what_is_said(tmp_path, lengths, change, winner, said):
   assert said in " ".join(found.reading)
 
 
-@pytest.mark.parametrize("off", [0.0, 0.1])
-def test_a_rule_that_expects_too_little_is_seen(tmp_path, off):
-  unit(tmp_path, [*answers(LENGTHS, off=off)])
-  check = made(tmp_path).reading[-1]
-  sigmas = float(
-    check.replace("0 within its error, ", "").split("(")[1].split()[0]
-  )
-  assert (abs(sigmas) > 4) == bool(off)
-
-
-def test_of_two_runs_that_have_an_answer_the_larger_one_s_counts(tmp_path):
-  one = [*answers(PAPER)]
-  unit(tmp_path / "a", [line | {"accepted": [1] * 40} for line in one[:3]])
-  unit(tmp_path / "b", one)
-  found = experiment.read(tmp_path, "one").answers
-  assert [[*answer.accepted] for answer in found] == [
-    line["accepted"] for line in one
-  ]
-
-
 def test_all_trees_of_a_size_are_no_larger_and_as_deep():
   for draft, nodes in itertools.product((DRAFT, WEAK), places.BASES):
     known = places.trees(draft, nodes)
@@ -136,23 +114,6 @@ def test_all_trees_of_a_size_are_no_larger_and_as_deep():
       # What the tables say of a draft is what a run does.
       told = (share, 1) if "bundled" in name else None
       assert tree_lib.temperatures(name) == told
-
-
-def test_rules_are_timed_on_trees_of_one_run():
-  config = quickstart.get_config("weak")
-  shards = experiment.shards(frontier.EXPERIMENT, config, False)
-  (own,) = (s for s in shards if s.name == "timed-25")
-  settings = runs.from_config(own.of(config))
-  assert settings.verifiers == places.RULES
-  name = "draft_weak_cool"
-  assert settings.trees == (
-    "eagle",
-    f"bundled/trees/{name}-traversal.25.json",
-    f"adaptive:5,5,5,5,5@bundled/calibrations/{name}.json",
-  )
-  # Their lengths are of all questions, from runs of their own.
-  assert settings.per_task == settings.timing.per_task == 1
-  assert {*settings.trees} < {s.overrides["trees"] for s in shards}
 
 
 def timed(lengths):
@@ -179,17 +140,6 @@ def test_the_net_gain_is_that_of_length_less_that_of_time(tmp_path):
   # 1.05 in length, 0.9 in time: the rule is worth less than it takes.
   fastest = " ".join(found.reading)
   assert "the fastest that was timed is traversal on adaptive" in fastest
-
-
-def test_times_of_two_runs_are_not_compared(tmp_path):
-  for name, tree, ms in (("a", "eagle", 10.0), ("b", SHAPED, 1.0)):
-    unit(tmp_path / name, [*answers({tree: PAPER["eagle"]})])
-    test_report.keep_times(tmp_path / name, [*timed({tree: ms})])
-  rows = made(tmp_path).tables[1].rows
-  by = {(cells[1], cells[3]): cells for cells in rows}
-  assert by["eagle", "ot_traversal"][-2] == "21.00"
-  other = by["adaptive:5,5,5,5,5@draft", "ot_traversal"]
-  assert other[-2:] == [NOTHING] * 2
 
 
 def test_wider_trees_have_tables_and_a_figure_of_their_own(tmp_path):

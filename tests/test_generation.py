@@ -5,7 +5,6 @@ import functools
 import json
 import pickle
 import re
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -14,28 +13,15 @@ import pytest
 
 import tv_jax
 from tests import checkpoints
-from tv_jax import models, tree
-from tv_jax.edge import reading
+from tests.checkpoints import pair
+from tv_jax import tree
 from tv_jax.engine import batches, program, programs
 from tv_jax.engine import settings as settings_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.settings import Options
 from tv_jax.models import templates
-from tv_jax.verifiers import VERIFIERS, Verifier
 
 PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 11], [*range(16)]]
-
-
-@functools.cache
-def pair(kind="independent"):
-  target = checkpoints.ours(checkpoints.tiny(), 0)
-  if kind == "self":
-    return Pair(target=target, draft=target, draft_kind="independent")
-  if kind == "eagle":
-    draft = checkpoints.ours_head(target)
-  else:
-    draft = checkpoints.ours(checkpoints.tiny(num_hidden_layers=1), 1)
-  return Pair(target=target, draft=draft, draft_kind=kind)
 
 
 def whole(pair, settings, prompts=PROMPTS, longest=0, filler=0):
@@ -63,7 +49,7 @@ def generate(kind="independent", prompts=PROMPTS, **options):
 
 
 @functools.cache
-def greedy(tokens=256):
+def greedy(tokens=64):
   """Plain greedy decoding, one causal pass over the whole text for a token."""
   target, texts = pair().target, []
   width = max(map(len, PROMPTS)) + tokens
@@ -89,6 +75,7 @@ class TestGreedy:
       pytest.param("independent", "eagle", "traversal", marks=pytest.mark.long),
       ("eagle", "kary:2x2", "token_level"),
       ("self", "chain:3", "block"),
+      ("independent", "chain:1", None),
       pytest.param(
         "self", "branching:2,1,2", "traversal_loop", marks=pytest.mark.long
       ),
@@ -100,22 +87,10 @@ class TestGreedy:
       tree=shape,
       verifier=verifier,
       temperature=0,
-      max_new_tokens=256,
+      max_new_tokens=64,
       ends=(),
     )
     assert result.tokens == greedy()
-
-  def test_all_rules_expect_the_same(self):
-    rules = ["token_level", "traversal"]
-    options = {"panel": rules, "max_new_tokens": 32, "ends": ()}
-    cold = generate("independent", tree="kary:2x2", temperature=0, **options)
-    for ours, theirs in zip(*map(cold.expected.get, rules), strict=True):
-      np.testing.assert_array_equal(ours, theirs)
-
-  def test_plain_decoding_too(self):
-    result = generate(verifier=None, temperature=0, max_new_tokens=256, ends=())
-    assert result.tokens == greedy()
-    assert all((own == 1).all() for own in result.accepted)
 
 
 class TestCompany:
@@ -139,12 +114,6 @@ class TestCompany:
     assert generate(batch_size=size).tokens == generate().tokens
 
   @pytest.mark.long
-  def test_of_a_longer_neighbour(self):
-    # Another bucket: other shapes, and rounding may differ, but not by much.
-    longer = generate(prompts=[*PROMPTS[:3], [*range(40)]])
-    assert longer.tokens[:3] == generate().tokens[:3]
-
-  @pytest.mark.long
   def test_of_padding(self):
     how = settings_lib.resolve(pair(), tree="kary:2x2", max_new_tokens=24)
     run = jax.jit(program.generate, static_argnums=(0, 4))
@@ -153,10 +122,6 @@ class TestCompany:
     )
     for name in ("tokens", "accepted", "stops"):
       np.testing.assert_array_equal(getattr(clean, name), getattr(dirty, name))
-
-  def test_of_its_place(self):
-    moved = generate(prompts=PROMPTS[::-1], items=[3, 2, 1, 0])
-    assert moved.tokens[::-1] == generate().tokens
 
   def test_but_it_does_on_its_number_and_the_seed(self):
     first = generate()
@@ -167,9 +132,7 @@ class TestCompany:
 
 
 class TestLengths:
-  @pytest.mark.parametrize(
-    "limit", [1, 2, 7, 15, 16, pytest.param(17, marks=pytest.mark.long)]
-  )
+  @pytest.mark.parametrize("limit", [1, 7, 16])
   def test_a_limit_in_the_middle_of_a_path(self, limit):
     result = generate(
       "self", temperature=0, max_new_tokens=limit, ends=(), tree="chain:3"
@@ -193,23 +156,10 @@ class TestLengths:
     accepted = [own.sum() for own in result.accepted]
     assert any(a > len(t) for a, t in zip(accepted, expected, strict=True))
 
-  @pytest.mark.long
-  def test_the_checkpoints_ends_are_the_default(self):
-    own = dataclasses.replace(pair(), ends=(greedy()[0][3],))
-    result = tv_jax.generate(
-      own, PROMPTS[:1], tree="chain:1", temperature=0, max_new_tokens=24
-    )
-    place = greedy()[0].index(own.ends[0])
-    assert result.tokens == [greedy()[0][: place + 1]]
-
   @pytest.mark.parametrize("kind", ["independent", "eagle"])
   @pytest.mark.parametrize(
     "lengths",
-    [
-      (1, 2, 15, 16),
-      pytest.param((17, 18, 31, 32), marks=pytest.mark.long),
-      pytest.param((33,), marks=pytest.mark.long),
-    ],
+    [(1, 2, 15, 16), pytest.param((17, 33), marks=pytest.mark.long)],
   )
   def test_prompts_that_fill_their_bucket(self, kind, lengths):
     prompts = [[(7 * i) % 48 for i in range(length)] for length in lengths]
@@ -272,13 +222,6 @@ class TestStatistics:
     for words in ("realised - expected", verifier, "tokens/s", "compilation"):
       assert words in text
 
-  @pytest.mark.long
-  def test_a_draft_that_is_the_target_is_always_right(self):
-    # 16 tokens are four whole cycles.
-    result = generate("self", tree="chain:3", max_new_tokens=16, ends=())
-    assert result.acceptance_length.mean > 3.99
-    np.testing.assert_allclose(result.depth_acceptance, 1, atol=0.01)
-
   def test_counts_by_node_and_depth(self):
     result = generate(tree="kary:2x2")
     assert result.stops.sum() == result.cycles
@@ -290,44 +233,17 @@ class TestStatistics:
       result.acceptance_length.mean
     )
 
-  @pytest.mark.long
-  def test_without_a_panel_nothing_is_expected(self):
-    bare, full = generate(panel=None), generate()
-    assert bare.expected == {}
-    assert bare.check is None
-    assert bare.tokens == full.tokens
-
-  @pytest.mark.long
-  def test_a_rule_of_ones_own(self):
-    small = functools.partial(generate, tree="chain:1")
-    rule = VERIFIERS["token_level_loop"]
-    named = small(verifier="token_level")
-
-    def decide(*draft):
-      return rule.decide(*draft)
-
-    bare = small(verifier=decide)
-    assert bare.tokens == named.tokens
-    assert bare.settings.name.endswith(
-      "test_a_rule_of_ones_own.<locals>.decide"
-    )
-    assert bare.expected == {}  # there is no stop law
-    assert bare.settings.name in repr(bare)
-    own = small(verifier=Verifier(decide=decide, stop_law=rule.stop_law))
-    assert own.check is not None
-
-  @pytest.mark.long
   def test_a_nan_is_said_aloud(self):
     target = pair().target
     params = jax.tree.map(lambda x: x * jnp.nan, target.params)
     broken = dataclasses.replace(
       pair(), target=dataclasses.replace(target, params=params)
     )
-    with pytest.warns(RuntimeWarning, match="met a fault"):
+    with pytest.warns(RuntimeWarning, match="met a fault") as told:
       result = tv_jax.generate(
-        broken, PROMPTS, tree="kary:2x2", max_new_tokens=24
+        broken, PROMPTS, tree="kary:2x2", max_new_tokens=8
       )
-    assert result.tokens[0]
+    assert told[0].filename == __file__  # of the line that asked
     # Each gained one token, drawn from nothing known.
     assert result.faults == result.cycles == sum(map(len, result.tokens))
     assert "FAULTS" in repr(result)
@@ -348,8 +264,6 @@ class TestRefusals:
     [
       ([], "no prompts"),
       (b"hello", "prompts: give a text, messages, or a list"),
-      ({"role": "user", "content": "hello"}, "prompts: give a text, messages"),
-      ("hello", "no tokenizer"),
       ([{"role": "user", "content": "hello"}], "no tokenizer"),
       ([[1], []], "prompt 1 is empty"),
       ([[1], [2, 48]], "prompt 1 holds token 48: the vocabulary is 0 to 47"),
@@ -357,11 +271,8 @@ class TestRefusals:
       ([[1] * 489], "prompt 0 of 489 tokens and max_new_tokens=24"),
       ([[1.5]], "prompt 0 is"),
       ([[True, 5]], "prompt 0 is [True, 5]"),
-      ([b"ab"], "prompt 0 is"),
-      ([["a"]], "prompt 0 is"),
       ([None], "prompt 0 is"),
       ([[[1, 2], [3, 4]]], "prompt 0 is"),
-      (["hello"], "no tokenizer"),
     ],
   )
   def test_of_prompts(self, prompts, words):
@@ -378,24 +289,26 @@ class TestRefusals:
       ({"tree": "chain:0"}, "chain:0"),
       ({"tree": 5}, "tree=5"),
       ({"verifier": "block"}, "chains only"),
-      ({"temperature": -1}, "temperature=-1"),
       ({"temperature": float("nan")}, "temperature=nan"),
       ({"draft_temperature": 0}, "draft_temperature=0"),
       ({"top_p": 0}, "top_p=0"),
+      ({"temperature": "1"}, "temperature="),
+      ({"temperature": 1e-38}, "temperature="),
+      ({"ends": [1.5]}, "ends="),
+      ({"ends": [48]}, "ends="),
       ({"top_k": -1}, "top_k=-1"),
-      ({"max_new_tokens": 0}, "max_new_tokens=0"),
+      ({"max_new_tokens": True}, "max_new_tokens="),
       ({"batch_size": 0}, "batch_size=0"),
-      ({"seed": "x"}, "seed='x'"),
-      (
-        {"seed": 2**32},
-        "seed=4294967296: give an integer from 0 to 4294967295",
-      ),
-      ({"seed": -1}, "seed=-1"),
+      ({"seed": 2**32}, "seed=4294967296: give an integer from 0 to 42949672"),
+      ({"trace": 2.5}, "trace=2.5"),
+      ({"verifier": None, "trace": 2}, "plain decoding has no rules"),
       ({"panel": ["nobody"]}, "nobody"),
-      ({"panel": ["block"]}, "chains only"),
+      ({"panel": "traversal"}, "give a list of rules"),
+      ({"panel": [lambda *draft: None]}, "has no stop law to expect lengths"),
+      ({"among": ["token_level"]}, "'traversal', which is to decide"),
+      ({"among": ["traversal", "block"]}, "defined for chains only"),
       ({"items": [1]}, "items=[1]"),
       ({"items": [True, 1, 2, 3]}, "items=[True, 1, 2, 3]"),
-      ({"items": [0, 1, 2, -3]}, "items="),
       ({"items": [0, 1, 2, 2**32]}, "none negative or above 4294967295"),
     ],
   )
@@ -405,9 +318,8 @@ class TestRefusals:
     assert words in str(error.value)
 
   def test_of_speculation_without_a_draft(self):
-    alone = Pair(target=pair().target, draft=None, draft_kind="none")
     with pytest.raises(ValueError, match="no draft"):
-      tv_jax.generate(alone, [[1]])
+      tv_jax.generate(pair("none"), [[1]])
 
   def test_of_another_vocabulary(self):
     other = checkpoints.ours(checkpoints.tiny(vocab_size=50), 1)
@@ -427,15 +339,6 @@ class TestProgram:
     with jax.default_matmul_precision("highest"):
       small()
     assert programs.compile.cache_info().misses == 4
-
-  @pytest.mark.long
-  def test_what_it_is_compiled_anew_for(self):
-    programs.compile.cache_clear()
-    generate()
-    generate(tree="chain:2")
-    generate(verifier="token_level")
-    generate(prompts=[[3] * 17, [1], [2], [1, 2]])
-    assert programs.compile.cache_info().misses == 8
 
   @pytest.mark.parametrize("kind", ["independent", "eagle"])
   def test_its_loop_never_asks_the_host(self, kind):
@@ -457,14 +360,6 @@ class TestProgram:
     jaxpr = jax.make_jaxpr(careless)(0).jaxpr
     assert [n for n in _primitives(jaxpr) if "callback" in n or "print" in n]
 
-  def test_caches_are_used_again(self):
-    settings = settings_lib.resolve(pair(), tree="kary:2x2")
-    batch = batches.assemble(pair(), settings, 4, 16)
-    first = batches.caches(pair(), batch)
-    assert batches.caches(pair(), batch, first) is first
-    smaller = batches.assemble(pair(), settings, 1, 16)
-    assert batches.caches(pair(), smaller, first) is not first
-
 
 def _primitives(jaxpr):
   """The names of all primitives, those of inner programs too."""
@@ -475,139 +370,6 @@ def _primitives(jaxpr):
         inner = getattr(inner, "jaxpr", inner)
         if hasattr(inner, "eqns"):
           yield from _primitives(inner)
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-  """A target, a draft and a head on disk."""
-  folder = tmp_path_factory.mktemp("pair")
-  models.save(folder / "target", pair().target)
-  models.save(folder / "draft", pair().draft)
-  models.save(folder / "head", pair("eagle").draft)
-  return folder
-
-
-class TestLoading:
-  @pytest.mark.parametrize(
-    ("draft", "kind"),
-    [("draft", "independent"), ("head", "eagle")],
-  )
-  @pytest.mark.long
-  def test_a_saved_pair_generates_the_same(self, saved, draft, kind):
-    loaded = tv_jax.load(saved / draft, saved / "target", draft_kind=kind)
-    assert loaded.ends == (2,)
-    assert kind in repr(loaded)
-    result = tv_jax.generate(
-      loaded, PROMPTS, tree="kary:2x2", max_new_tokens=24, ends=()
-    )
-    assert result.tokens == generate(kind).tokens
-
-  def test_a_home_is_found(self, saved, monkeypatch):
-    monkeypatch.setenv("HOME", str(saved))
-    loaded = tv_jax.load("~/draft", "~/target")
-    assert loaded.path == str(saved / "target")
-
-  def test_plain_decoding_needs_no_draft(self, saved):
-    loaded = tv_jax.load(None, saved / "target", draft_kind="none")
-    assert "draft=none" in repr(loaded)
-    result = tv_jax.generate(
-      loaded, PROMPTS, verifier=None, max_new_tokens=24, ends=()
-    )
-    assert result.tokens == generate(verifier=None, ends=()).tokens
-
-  @pytest.mark.parametrize(
-    ("draft", "kind", "words"),
-    [
-      ("draft", "medusa", "draft_kind='medusa'"),
-      (None, "independent", "needs a draft"),
-      ("nowhere", "independent", "neither a directory"),
-      ("draft", "eagle", "does not hold|EAGLE"),
-    ],
-  )
-  def test_what_is_wrong_is_said(self, saved, draft, kind, words):
-    with pytest.raises(ValueError, match=words):
-      tv_jax.load(draft and saved / draft, saved / "target", draft_kind=kind)
-
-
-class TestRulesOfOnesOwn:
-  """A rule is named by text, or is itself, and is the same rule."""
-
-  @pytest.fixture
-  def module(self, tmp_path, monkeypatch):
-    (tmp_path / "own_rule.py").write_text(
-      "from tv_jax.verifiers import VERIFIERS, Verifier\n\n"
-      "RULE = VERIFIERS['traversal']\n\n"
-      "def decide(*draft):\n  return RULE.decide(*draft)\n\n"
-      "rule = Verifier(decide=decide, stop_law=RULE.stop_law)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    yield "own_rule"
-    sys.modules.pop("own_rule", None)
-
-  @pytest.mark.long
-  def test_by_text_and_by_itself_it_does_what_it_is(self, module):
-    built_in = generate(panel=["token_level"])
-    own = generate(verifier="own_rule:rule", panel=["token_level"])
-    assert own.tokens == built_in.tokens
-    assert own.settings.name == "own_rule:rule"
-    assert [*own.expected] == ["own_rule:rule", "token_level"]
-    np.testing.assert_allclose(
-      np.concatenate(own.expected["own_rule:rule"]),
-      np.concatenate(built_in.expected["traversal"]),
-      rtol=1e-6,
-    )
-    rule = sys.modules[module].rule
-    again = settings_lib.resolve(pair(), tree="kary:2x2", verifier=rule)
-    by_text = settings_lib.resolve(
-      pair(), tree="kary:2x2", verifier="own_rule:rule"
-    )
-    assert again.plan == by_text.plan  # so that nothing is compiled anew
-
-  def test_a_function_among_names(self, module):
-    settings_lib.resolve(pair(), verifier="own_rule:rule")
-    decide = sys.modules[module].decide
-    how = settings_lib.resolve(
-      pair(), verifier="traversal", among=[decide, "traversal"]
-    )
-    assert (how.rule, how.name) == (1, "traversal")
-    assert [r.name for r in how.rules] == ["own_rule:decide", "traversal"]
-
-  def test_two_rules_of_one_name_are_refused(self):
-    def make(stop_law):
-      def decide(*draft):
-        return VERIFIERS["traversal"].decide(*draft)
-
-      return Verifier(decide=decide, stop_law=stop_law)
-
-    laws = [VERIFIERS[name].stop_law for name in ("traversal", "token_level")]
-    one, two = map(make, laws)
-    with pytest.raises(ValueError, match="two verifiers are called"):
-      settings_lib.resolve(pair(), verifier=one, panel=[two])
-    one, two = (
-      dataclasses.replace(rule, name=name)
-      for rule, name in ((one, "one"), (two, "two"))
-    )
-    how = settings_lib.resolve(pair(), verifier=one, panel=[two])
-    assert len(how.plan.panel) == 2
-
-  @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-      ({"panel": ["own_rule:decide"]}, "has no stop law to expect lengths"),
-      ({"panel": "traversal"}, "give a list of rules"),
-      ({"among": "traversal"}, "give a list of rules"),
-      ({"among": ["token_level"]}, "'traversal', which is to decide"),
-      ({"panel": ["block"]}, "defined for chains only"),
-      ({"among": ["traversal", "block"]}, "defined for chains only"),
-      ({"verifier": "own_rule:nothing"}, "own_rule has no 'nothing'"),
-      ({"proposal": "own_rule:rule"}, "give a name, module:name, or a Prop"),
-      ({"tree": "own_rule:rule"}, "it should be a Tree"),
-    ],
-    ids=str,
-  )
-  def test_what_serves_nothing_is_refused(self, module, options, message):
-    with pytest.raises(ValueError, match=message):
-      settings_lib.resolve(pair(), **{"tree": "kary:2x2", **options})
 
 
 @pytest.mark.long
@@ -623,8 +385,7 @@ def test_compiled_programs_can_be_forgotten():
 
 
 @pytest.mark.long
-def test_a_pickled_result_has_its_text_and_not_the_weights():
-  bundled = tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
+def test_a_pickled_result_has_its_text_and_not_the_weights(bundled):
   options = {"tree": "chain:2", "max_new_tokens": 8}
   result = tv_jax.generate(bundled, ["Once"], **options)
   data = pickle.dumps(result)
@@ -633,11 +394,6 @@ def test_a_pickled_result_has_its_text_and_not_the_weights():
   assert again.pair is None
   assert (again.tokens, again.text) == (result.tokens, result.text)
   assert str(again) == str(result)
-
-
-@pytest.fixture(scope="module")
-def bundled():
-  return tv_jax.load(reading.BUNDLED / "draft", reading.BUNDLED / "target")
 
 
 @pytest.mark.parametrize(
@@ -685,7 +441,7 @@ SHAPED = "adaptive:2,2@bundled/calibrations/draft_weak_cool.json"
     ({"tree": tree.parse(COOL)}, 1.0),
     ({"tree": "bundled/trees/draft-traversal.25.json"}, 1.0),
     ({"tree": "eagle", "temperature": 0.6}, 0.6),
-    ({"verifier": None, "temperature": 0.6}, 0.6),
+    ({"verifier": None, "tree": "missing.json"}, 1.0),  # it is not read
   ],
   ids=str,
 )
@@ -694,40 +450,26 @@ def test_a_draft_is_as_cool_as_the_tree_was_tuned_for(options, drawn):
   assert settings.draft_temperature == pytest.approx(drawn, rel=1e-15)
 
 
-def test_of_greedy_decoding_nothing_is_in_proportion(tmp_path):
+def test_a_temperature_that_a_file_tells(tmp_path):
   path = tmp_path / "own.json"
-  told = {"parents": [-1, 0], "draft_temperature": 0.8, "temperature": 0}
-  path.write_text(json.dumps(told))
-  for asked, drawn in ((0, 0.8), (0.1, 0.8), (1.0, 1.0)):
-    how = settings_lib.resolve(pair(), tree=str(path), temperature=asked)
-    assert how.draft_temperature == drawn
 
-
-def test_what_would_be_no_temperature_is_refused(tmp_path):
-  path = tmp_path / "own.json"
-  told = {"parents": [-1, 0], "draft_temperature": 1e20, "temperature": 1}
-  path.write_text(json.dumps(told))
-  with pytest.raises(ValueError, match="draft_temperature=1e"):
-    settings_lib.resolve(pair(), tree=str(path), temperature=1e20)
-
-
-def test_plain_decoding_reads_no_tree():
-  how = settings_lib.resolve(pair(), tree="missing.json", verifier=None)
-  assert how.draft_temperature == 1.0
-
-
-def test_a_file_that_says_nothing_new_changes_nothing(tmp_path):
-  """Its draft is at the target's temperature, at any."""
-  path = tmp_path / "own.json"
-  for own, target in ((0.1, 0), (0.1, 0.05), (0.7, 0.7)):
+  def drawn(asked, own, target):
     told = {"draft_temperature": own, "temperature": target}
     path.write_text(json.dumps({"parents": [-1, 0]} | told))
-    for asked in (0, 0.05, 0.7, 1.3):
-      by_file, by_name = (
-        settings_lib.resolve(pair(), tree=named, temperature=asked)
-        for named in (str(path), "chain:1")
-      )
-      assert by_file.draft_temperature == by_name.draft_temperature
+    found, bare = (
+      settings_lib.resolve(pair(), tree=tree, temperature=asked)
+      for tree in (str(path), "chain:1")
+    )
+    return found.draft_temperature, bare.draft_temperature
+
+  for asked, wanted in ((0, 0.8), (0.1, 0.8), (1.0, 1.0)):
+    # Of greedy decoding nothing is in proportion.
+    assert drawn(asked, 0.8, 0)[0] == wanted
+    # Where it says nothing new, nothing changes.
+    for own, target in ((0.1, 0), (0.1, 0.05), (0.7, 0.7)):
+      assert len({*drawn(asked, own, target)}) == 1
+  with pytest.raises(ValueError, match="draft_temperature=1e"):
+    drawn(1e20, 1e20, 1)
 
 
 @pytest.mark.parametrize("name", ["generate", "profile", "record"])
@@ -736,9 +478,7 @@ def test_a_file_that_says_nothing_new_changes_nothing(tmp_path):
   [
     ("max_tokens", "max_new_tokens"),
     ("temp", "temperature"),
-    ("topk", "top_k"),
-    ("n_samples", "template"),  # whatever is nearest, or all there are
-    ("zzz", "max_new_tokens"),
+    ("zzz", "max_new_tokens"),  # all there are
   ],
 )
 def test_an_option_that_there_is_not_is_named(name, option, meant):
@@ -748,16 +488,3 @@ def test_an_option_that_there_is_not_is_named(name, option, meant):
   message = str(error.value)
   assert repr(option) in message
   assert meant in message.partition(": ")[2]
-
-
-def test_a_warning_is_of_the_line_that_asked():
-  target = pair().target
-  params = jax.tree.map(lambda x: x * jnp.nan, target.params)
-  broken = Pair(
-    target=dataclasses.replace(target, params=params),
-    draft=None,
-    draft_kind="none",
-  )
-  with pytest.warns(RuntimeWarning, match="met a fault") as told:
-    tv_jax.generate(broken, PROMPTS[:1], verifier=None, max_new_tokens=1)
-  assert told[0].filename == __file__

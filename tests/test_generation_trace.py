@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests.test_generation import PROMPTS, generate, pair, whole
+from tests.checkpoints import pair
+from tests.test_generation import PROMPTS, whole
 from tv_jax import engine, tree
-from tv_jax.engine import program, programs, stages
+from tv_jax.engine import program, stages
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import (
   NOT_OFFERED,
@@ -21,56 +22,6 @@ from tv_jax.verifiers import (
   is_built_in,
   toss,
 )
-
-RULES = ("token_level", "traversal", "block")
-
-
-SEVERAL = {"tree": "chain:3", "panel": ("token_level", "traversal")}
-
-
-@pytest.fixture(scope="module")
-def several():
-  """What each rule gives in a program of them all."""
-  programs.compile.cache_clear()
-  found = {v: generate(verifier=v, among=RULES, **SEVERAL) for v in RULES}
-  assert programs.compile.cache_info().misses == 2
-  # They are three rules: else nothing is seen.
-  assert found["token_level"].tokens != found["traversal"].tokens
-  return found
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.long
-def test_a_program_of_several_rules_decides_as_each_alone(rule, several):
-  one, other = several[rule], generate(verifier=rule, **SEVERAL)
-  assert one.tokens == other.tokens
-  assert one.settings.name == other.settings.name
-  assert [*one.expected] == [*RULES]
-  for name in other.expected:
-    for mine, theirs in zip(
-      one.expected[name], other.expected[name], strict=True
-    ):
-      np.testing.assert_allclose(mine, theirs, rtol=1e-5)
-
-
-@pytest.mark.parametrize("among", [("token_level",), "traversal", ["block"], 3])
-def test_among_must_hold_the_rule(among):
-  with pytest.raises(
-    ValueError, match=r"'traversal', which is to decide|give a list of rules"
-  ):
-    generate(tree="chain:2", among=among)
-
-
-def test_plain_decoding_has_nothing_to_trace():
-  for option in ({"trace": 2}, {"among": ("traversal",)}):
-    with pytest.raises(ValueError, match="plain decoding has no rules"):
-      generate(verifier=None, **option)
-
-
-@pytest.mark.parametrize("cycles", [-1, 2.5])
-def test_a_trace_has_a_number_of_cycles(cycles):
-  with pytest.raises(ValueError, match=f"trace={cycles}"):
-    generate(trace=cycles)
 
 
 @pytest.mark.parametrize(
@@ -147,21 +98,13 @@ def test_a_trace_says_what_happened(kind, proposal):
   assert missing > 0 or proposal == "with_replacement"
 
 
-@pytest.mark.long
-def test_a_trace_changes_nothing():
-  with_trace, without = generate(trace=2), generate()
-  assert with_trace.tokens == without.tokens
-  assert without.trace is None
-
-
-@pytest.mark.parametrize("rule", ["ot_traversal", "token_level"])
-def test_a_law_that_is_asked_for_brings_its_decision(rule):
+def test_a_law_that_is_asked_for_brings_its_decision():
   """One walk for both; and what two walks would have said."""
   told = {
-    "tree": "kary:2x2",
-    "verifier": rule,
-    "among": ("token_level", "ot_traversal"),
-    "panel": ("ot_traversal",),
+    "tree": "branching:2",
+    "verifier": "traversal",
+    "among": ("token_level", "traversal"),
+    "panel": ("traversal",),
   }
   how = engine.resolve(pair(), max_new_tokens=24, **told)
   drafts = how.plan.speculation
@@ -216,7 +159,7 @@ def test_a_rule_beside_one_with_more_coins():
   assert coins(0, 2) == coins(0, 5)[:5]
   assert len({*coins(0, 5), *coins(1, 5)}) == 16
   more = Verifier(name="more", decide=decide, coins=lambda tree: 1)
-  options = {"tree": "kary:2x2", "max_new_tokens": 8}
+  options = {"tree": "chain:1", "max_new_tokens": 8}
   alone = tv_jax.generate(pair(), PROMPTS, verifier="traversal", **options)
   for rule in ("traversal", more):
     beside = tv_jax.generate(

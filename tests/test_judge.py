@@ -57,9 +57,7 @@ def test_prompts():
     ("Rating: [[7.5]]", 7.5),
     ("[[8/10]]", 8),
     ("It says [[10]], but is not. Rating: [[2]]", 2),
-    ("**Rating: [[6]]**\n\nI hope that this helps.", 6),
     ("Fine.\nRating: [6]", 6),
-    ("See [3].\nIt is fine.", None),
     ("[[11]]", None),
     ("[[7]] or rather [[11]]", None),
   ],
@@ -91,20 +89,12 @@ def test_every_answered_turn_is_graded(tmp_path):
     Exam.of(unit)
 
 
-def test_urls():
-  assert endpoint("http://localhost:8000", MODEL).url.endswith(":8000/v1")
-  assert endpoint("http://h/chat/completions", MODEL).url == "http://h"
-  assert endpoint("http://h/v1?a=b", MODEL).place == "http://h/v1"
-
-
 @pytest.mark.parametrize(
   ("given", "told"),
   [
     ({"url": ""}, "--judge_url is missing"),
-    ({"url": "http://h:99999"}, "--judge_url is no URL"),
     ({"url": "http://h/a b"}, "--judge_url is no URL"),
     ({"url": "http://me:secret@h/v1"}, "holds a name or a password"),
-    ({"model": " "}, "--judge_model is missing"),
     ({"key": KEY}, "there is no such variable in the environment"),
     ({"key": "ODD_ONE"}, "what the variable holds is no key"),
   ],

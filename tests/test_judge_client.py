@@ -1,7 +1,6 @@
 """The judge's client and grades, against a double."""
 
 import asyncio
-import collections
 import gzip
 import re
 import time
@@ -108,23 +107,6 @@ def test_grades_are_kept_with_all_that_was_said(folder):
   assert (less.mean, less.error, less.n) == (1.0, 0.0, 2)
 
 
-def test_turns_weigh_the_same_whatever_is_missing(folder):
-  def respond(body, number):
-    text = shown(body)
-    if "(81, 1)" in text:
-      # One of its three runs has a rating.
-      counted[text] += 1
-      return reply("[[10]]" if counted[text] == 1 else "no")
-    return reply("[[4]]")
-
-  counted = collections.Counter()
-  with double(respond) as server:
-    grade(folder, server, runs=3, workers=1)
-  row = rows(folder, 3)["plain"]
-  assert row.by_question == {81: 7.0, 111: 4.0}
-  assert (row.ratings, row.unparsed, row.missing) == (10, 2, 0)
-
-
 def test_a_reply_without_a_rating_is_kept_as_one(folder):
   def respond(body, number):
     limerick = "(81, 0)" in shown(body)
@@ -218,45 +200,12 @@ def test_a_question_and_its_reply(monkeypatch):
 
 
 @pytest.mark.parametrize(
-  ("content", "fields", "found"),
-  [
-    (
-      [{"type": "thinking"}, {"type": "text", "text": "[[4]]"}],
-      {"model": 17},
-      ("[[4]]", "stop", ""),
-    ),
-    (f"It is {KEY}", {"model": KEY}, ("It is [key]", "stop", "[key]")),
-  ],
-)
-def test_what_a_judge_says(content, fields, found):
-  with double(lambda body, number: reply(content, **fields)) as server:
-    assert ask(server.url) == found
-
-
-@pytest.mark.parametrize(
-  "bad",
-  [
-    trouble(429),
-    trouble(503),
-    judges.reset,
-    judges.hang,
-  ],
-  ids=lambda bad: getattr(bad, "__name__", None) or bad[0],
-)
-def test_what_may_pass_is_asked_again(bad):
-  with double(scripted(bad, reply())) as server:
-    assert ask(server.url, timeout=0.5).text == "Good. [[7]]"
-    assert len(server.asked) == 2
-
-
-@pytest.mark.parametrize(
   ("bad", "told"),
   [
     (trouble(429, "daily quota", **{"Retry-After-Ms": "9e9"}), "429: daily"),
     (judges.reset, "Connection error ("),
     (judges.trickle, "no end of it within 1.4 s"),
     ((200, {}, b'{"choices": [{"mess'), "a reply that is none ("),
-    ((200, {}, b'{"choices": [{"message": null}]}'), "a reply that is none ("),
     ((200, {"Content-Type": "text/html"}, b"<p>busy"), "a reply that is none"),
     ((200, {}, b" " * (17 << 20)), "a reply of more than 16 MB"),
     (
@@ -275,17 +224,10 @@ def test_what_does_not_pass_is_not_asked_for_ever(bad, told, monkeypatch):
   assert time.monotonic() - begin < 5
 
 
-@pytest.mark.parametrize(
-  ("bad", "told"),
-  [
-    (trouble(401, f"bad key {KEY[:9]}***"), "(HTTP 401): give --judge_key="),
-    (trouble(404, "no such model"), "404: no such model): look at --judge_url"),
-    ((413, {}, b""), "refuses the request (HTTP 413)"),
-  ],
-)
-def test_what_cannot_pass_is_the_end_at_once(bad, told):
+def test_what_cannot_pass_is_the_end_at_once():
+  bad = trouble(401, f"bad key {KEY[:9]}***")
   line, count = refused(EndpointError, bad)
-  assert told in line
+  assert "(HTTP 401): give --judge_key=" in line
   assert KEY[:9] not in line
   assert count == 1
 

@@ -1,10 +1,11 @@
-"""Compiled programs outlive a process, and that one is compiled is said."""
+"""What the compiler is told, and that its programs outlive a process."""
 
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import types
 
 import jax
 import pytest
@@ -57,7 +58,6 @@ def test_the_second_process_finds_what_the_first_compiled(tmp_path):
   ("before", "told", "folder"),
   [
     ("", {"JAX_COMPILATION_CACHE_DIR": ""}, ""),
-    ('jax.config.update("jax_compilation_cache_dir", "")', {}, ""),
     ("", {"JAX_COMPILATION_CACHE_DIR": "mine"}, "mine"),
   ],
 )
@@ -96,9 +96,31 @@ def test_a_home_that_cannot_be_written_to_is_no_fault(
   assert jax.config.jax_compilation_cache_dir is None
 
 
-def test_a_users_least_seconds_stand(untold, tmp_path, monkeypatch):
-  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-  jax.config.update("jax_persistent_cache_min_compile_time_secs", 7.0)
-  programs.keep()
-  assert jax.config.jax_persistent_cache_min_compile_time_secs == 7.0
-  assert jax.config.jax_compilation_cache_dir.startswith(str(tmp_path))
+CUDA, ROCM = "PJRT C API\ncuda 13000", "PJRT C API\nrocm 70000"
+OFF = {"TV_JAX_CUDA_GRAPHS": "0"}
+OWN = {"XLA_FLAGS": "--xla_gpu_enable_command_buffer="}
+
+
+@pytest.mark.parametrize(
+  ("backend", "version", "environment", "loops", "captured"),
+  [
+    ("gpu", CUDA, {}, True, True),
+    ("gpu", CUDA, {}, False, False),
+    ("gpu", CUDA, OFF, True, False),
+    ("gpu", CUDA, OWN, True, False),
+    ("gpu", ROCM, {}, True, False),
+    ("cpu", "cpu", {}, True, False),
+  ],
+)
+def test_loops_are_cuda_graphs_where_there_is_cuda(
+  monkeypatch, backend, version, environment, loops, captured
+):
+  client = types.SimpleNamespace(platform_version=version)
+  device = types.SimpleNamespace(client=client)
+  monkeypatch.setattr(jax, "default_backend", lambda: backend)
+  monkeypatch.setattr(jax, "devices", lambda: [device])
+  monkeypatch.delenv("TV_JAX_CUDA_GRAPHS", raising=False)
+  for name, value in environment.items():
+    monkeypatch.setenv(name, value)
+  found = programs._flags(hurried=False, loops=loops)
+  assert found == (programs.CAPTURE if captured else None)

@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import pathlib
-import re
 import shlex
 import signal
 import subprocess
@@ -215,20 +214,11 @@ def test_an_engine_that_is_not_here_is_a_line(tmp_path, monkeypatch):
     on_ray.check_address("127.0.0.1:1")
 
 
-def test_a_sweep_of_which_nothing_works_says_why(tmp_path):
-  wrong = ("--config=smoke", "--config.models.target=/no/where", "--smoke")
-  told = *wrong, f"--workdir={tmp_path}"
-  done = run("--experiment=temperature", *told, program="launch")
-  assert done.returncode == 1
-  assert done.stdout.count("/no/where is neither a directory") == 2
-
-
 @pytest.mark.parametrize(
   ("arguments", "says"),
   [
     (["--experiment=nothing"], "'nothing' is not one of"),
     (["--experiment=depth", "--config.trees=x"], "by the experiment itself"),
-    (["status", ""], "give a folder: python -m launch status WORKDIR"),
     (["--experiment=depth", "--cpus-per-unit=inf"], "=inf: give a number"),
   ],
 )
@@ -237,19 +227,6 @@ def test_what_is_wrong_is_a_line(arguments, says):
   assert done.returncode == 2
   assert done.stderr.count("\n") == 1
   assert says in done.stderr
-
-
-def test_what_is_printed_ends_with_totals(tmp_path):
-  told = "--experiment=temperature depth", "--config=configs/llama3_1b_8b.py"
-  more = "--gpus-per-unit=2", "--backend=print", f"--workdir={tmp_path}"
-  done = run(*told, *more, program="launch")
-  assert done.returncode == 0, done.stderr
-  hours = re.findall(r"([\d.]+) h of decoding", done.stdout)
-  *each, whole = map(float, hours)
-  assert whole == pytest.approx(sum(each), abs=0.05 * len(each) + 0.5)
-  last = done.stdout.splitlines()[-1]
-  assert last.startswith("# in all: 13 units")
-  assert "GPUs: 2 at least, 26 for all at once" in last
 
 
 def until(look, seconds=120):

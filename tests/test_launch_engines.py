@@ -281,19 +281,3 @@ def test_a_rule_of_one_s_own(tmp_path, backend):
     assert launch().returncode == (1 if backend == "here" else 0)
     assert statuses(unit) == [0, 2]
     assert "my_rule:decide" in (unit / "log.txt").read_text().splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-  "backend", ["here", pytest.param("ray", marks=pytest.mark.ray)]
-)
-def test_a_run_that_always_crashes_has_failed(tmp_path, backend):
-  rule = "import os\n\nos.kill(os.getpid(), 9)\n"
-  with own_folder(tmp_path, rule, backend) as (folder, launch):
-    over = launch("--retries=1")
-    assert over.returncode == 1, over.stderr
-    assert "FAILED (SIGKILL" in over.stdout
-    (unit,) = units(folder / "runs")
-    assert statuses(unit) == [-signal.SIGKILL] * 2
-    told = run("status", "runs", program="launch", cwd=folder)
-    assert told.returncode == 1
-    assert "1 units: 1 failed" in told.stdout

@@ -18,11 +18,6 @@ LINES = 18
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-  return f"--compilation_cache={tmp_path_factory.mktemp('programs')}"
-
-
-@pytest.fixture(scope="module")
 def whole(cache, tmp_path_factory):
   """What an undisturbed run leaves, and what a second process was told."""
   folder = tmp_path_factory.mktemp("undisturbed") / "run"

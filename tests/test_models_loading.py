@@ -10,7 +10,6 @@ import types
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -89,10 +88,10 @@ class TestGood:
     assert model.source == str(saved)
     np.testing.assert_array_equal(model.logits(TOKENS), good.logits(TOKENS))
 
-  @pytest.mark.parametrize("ends", [(), (2,), (2, 5)])
-  def test_a_configuration_is_written_as_it_was_read(self, ends):
-    config = checkpoints.tiny(eos_token_id=ends)
-    assert families.from_dict(families.to_dict(config), "ours") == config
+  def test_a_configuration_is_written_as_it_was_read(self):
+    for ends in ((), (2,), (2, 5)):
+      config = checkpoints.tiny(eos_token_id=ends)
+      assert families.from_dict(families.to_dict(config), "ours") == config
 
   def test_old_configurations_mean_what_they_meant(self, saved):
     """As Llama-68M's and Vicuna-7B's, which are from before these settings."""
@@ -234,42 +233,25 @@ TOKEN = "give an integer from 0 to 47"
   ("name", "value", "words"),
   [
     ("vocab_size", "48", f"vocab_size='48': {INTEGER}"),
-    ("vocab_size", 10**30, INTEGER),
-    ("hidden_size", 32.0, INTEGER),
     ("num_attention_heads", True, INTEGER),
-    ("num_key_value_heads", 0, INTEGER),
     ("num_key_value_heads", 3, "num_attention_heads=4 must be a multiple"),
     ("num_hidden_layers", 10**9, "from 1 to 1000"),
     ("rms_norm_eps", None, "rms_norm_eps is missing"),
-    ("rms_norm_eps", 0, "rms_norm_eps=0: give a number"),
-    ("rope_theta", 10**400, "give a number"),
     ("rope_scaling", [2], "rope_scaling=[2]: give an object"),
-    ("rope_scaling", {"type": ["linear"], "factor": 2}, "not supported"),
     (
       "rope_scaling",
       {"type": "yarn", "factor": 2},
       "['yarn'] is not supported",
     ),
-    ("rope_scaling", {"type": "linear", "factor": None}, "factor=None: give"),
     ("rope_scaling", {"rope_type": "llama3"}, "needs ['factor', 'high_freq"),
-    ("rope_scaling", RAMP, "llama3' needs"),
     ("rope_parameters", RAMP | {"rope_theta": 100.0}, "=4.0 must be below 4.0"),
     ("rope_parameters", {"rope_theta": 3}, "rope_theta is given twice"),
-    ("rope_parameters", {"partial_rotary_factor": 0.5}, "unknown RoPE sett"),
-    ("tie_word_embeddings", "false", "give true or false"),
     ("bos_token_id", [1], f"bos_token_id=[1]: {TOKEN}"),
-    ("eos_token_id", 48, TOKEN),
-    ("eos_token_id", [2, "</s>"], TOKEN),
-    ("pad_token_id", 1.5, TOKEN),
     ("model_type", "gemma", "model_type='gemma' is not supported"),
-    ("architectures", {}, "is not a causal Llama"),
     ("architectures", ["MistralForCausalLM"], "is not a causal Llama"),
     ("torch_dtype", "int8", "dtype='int8' is not one of"),
-    ("hidden_act", "gelu", "hidden_act='gelu' is not supported"),
-    ("attention_bias", 0, "attention_bias=0 is not supported"),
     ("mlp_bias", True, "mlp_bias=True is not supported"),
     ("sliding_window", 4096, "unknown attribute sliding_window=4096"),
-    ("x" * 5000, "y" * 5000, "unknown attribute xxx"),
   ],
   ids=lambda x: str(x)[:20],
 )
@@ -309,17 +291,13 @@ def test_all_that_is_wrong_with_the_tensors_at_once(saved):
   )
 
 
-@pytest.mark.parametrize("way", bad.WAYS)
-@pytest.mark.parametrize("name", ["config.json", INDEX])
+@pytest.mark.parametrize(
+  ("name", "way"),
+  [(INDEX, "cut"), *(("config.json", way) for way in bad.WAYS)],
+)
 def test_json_of_a_wrong_shape(saved, name, way):
   bad.spoil(saved / name, way)
   refused(saved, f"mine/{name}")
-
-
-@pytest.mark.parametrize("kind", bad.PLACES)
-def test_weights_that_are_no_file(saved, kind):
-  bad.place(saved / SINGLE, kind)
-  refused(saved, SINGLE)
 
 
 def test_weights_of_a_wrong_shape(saved):
@@ -329,18 +307,12 @@ def test_weights_of_a_wrong_shape(saved):
   for content in [*contents, whole[:4], whole[:200], whole[:-64]]:
     (saved / SINGLE).write_bytes(content)
     refused(saved, "is truncated or is not safetensors", "download it again")
+  bad.place(saved / SINGLE, "pipe")
+  refused(saved, SINGLE)
 
 
-@pytest.mark.parametrize("kind", ["int8", "bool", ml_dtypes.float8_e4m3fn])
-def test_weights_that_are_no_floats(saved, kind):
-  stored = "bool" if kind is ml_dtypes.float8_e4m3fn else kind
-  edit(saved, lambda t: t.update({WEIGHT: np.zeros(t[WEIGHT].shape, stored)}))
-  if kind is ml_dtypes.float8_e4m3fn:  # which the library does not write
-    raw = (saved / SINGLE).read_bytes()
-    size = int.from_bytes(raw[:8], "little")
-    header = raw[8 : 8 + size].replace(b'"BOOL"', b'"F8_E4M3"').rstrip()
-    length = len(header).to_bytes(8, "little")
-    (saved / SINGLE).write_bytes(length + header + raw[8 + size :])
+def test_weights_that_are_no_floats(saved):
+  edit(saved, lambda t: t.update({WEIGHT: np.zeros(t[WEIGHT].shape, "int8")}))
   refused(saved, WEIGHT, "quantised ones are not supported")
 
 

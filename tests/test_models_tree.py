@@ -139,32 +139,6 @@ def test_after_compaction_the_tree_was_never_there(params, prefixes):
     assert checkpoints.error(logits[row], expected[-4:]) <= 1e-5
 
 
-def test_compact_moves_what_the_docstring_says():
-  slot = jnp.arange(16, dtype=jnp.float32)[None, None, :, None]
-  cache = caches.Cache(
-    keys=(slot,), values=(slot + 100,), length=jnp.array([13], jnp.int32)
-  )
-  after = compact(
-    cache,
-    jnp.array([7], jnp.int32),
-    jnp.array([[0, 2, 5, 0]], jnp.int32),
-    jnp.array([3], jnp.int32),
-  )
-  assert after.keys[0][0, 0, 7:10, 0].tolist() == [7, 9, 12]
-  assert after.values[0][0, 0, 7:10, 0].tolist() == [107, 109, 112]
-  assert after.keys[0][0, 0, :7, 0].tolist() == list(range(7))
-  assert after.length.tolist() == [10]
-
-
-def test_a_mask_shows_the_prefix_and_the_ancestors():
-  ancestors = jnp.array([[1, 0, 0], [1, 1, 0], [1, 0, 1]], bool)
-  seen = mask.tree(jnp.array([2, 0], jnp.int32), ancestors, 6) == 0
-  assert seen.astype(int).tolist() == [
-    [[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0]],
-    [[1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0]],
-  ]
-
-
 def test_rows_do_not_depend_on_each_other(params, prefixes):
   _, drafts, cache = prefixes
   ancestors, depths = random_tree(np.random.default_rng(0))

@@ -1,13 +1,16 @@
-"""The paper's numbers agree with each other, as far as rounding lets them."""
+"""The paper's numbers agree; every file in configs/ is a run, and says so."""
 
+import importlib
 import itertools
 import math
+import pathlib
 
 import pytest
 
-from bundled import tasks
 from experiments import paper
-from tv_jax import tree, verifiers
+from tv_jax import runs
+from tv_jax import tree as tree_lib
+from tv_jax.edge import reading
 
 TABLES = {table.label: table for table in (paper.LLAMA3, paper.LLAMA2)}
 
@@ -39,22 +42,6 @@ def odd(cells, half):
   return not low - 0.05 - 1e-9 <= cells.delta <= high + 0.05 + 1e-9
 
 
-def test_the_tables_are_whole():
-  assert tuple(tasks.TASKS) == paper.TASKS
-  assert set(paper.VERIFIERS) <= set(verifiers.VERIFIERS)
-  assert paper.Comparison._fields[:2] == paper.VERIFIERS
-  for name in paper.TREES:
-    tree.parse(name)
-  for table in TABLES.values():
-    assert tuple(table.acceptance) == paper.TASKS
-  assert len(list(rows())) == 2 * (6 + 2) + 5
-  for _, _, row in rows():
-    assert tuple(row) == paper.TREES
-  for table in (paper.STATISTICS, paper.QUALITY):
-    assert tuple(table) == paper.TREES
-    assert all(tuple(row) == paper.VERIFIERS for row in table.values())
-
-
 def test_printed_deltas_are_those_of_the_cells():
   found = [
     (name, shape)
@@ -63,13 +50,6 @@ def test_printed_deltas_are_those_of_the_cells():
     if odd(cells, half)
   ]
   assert not found
-
-
-def test_a_wrong_digit_is_seen():
-  cells = paper.LLAMA3.acceptance["qa"]["chain:5"]
-  assert not odd(cells, 0.005)
-  assert odd(cells._replace(delta=3.7), 0.005)
-  assert odd(cells._replace(traversal=paper.Cell(3.86, 0.03)), 0.005)
 
 
 @pytest.mark.parametrize("label", TABLES)
@@ -85,14 +65,61 @@ def test_averages_are_those_of_the_tasks(label):
     assert abs(average - mean(table.average_acceptance)) <= 0.01 + 1e-9
 
 
-def test_the_claimed_range():
-  gains = [
-    cells.delta
-    for table in TABLES.values()
-    for cells in table.average_acceptance.values()
-  ]
-  assert (min(gains), max(gains)) == (2.2, 5.7)
+ROOT = pathlib.Path(__file__).parents[1]
+REAL = ("llama3_1b_8b", "llama2_68m_7b", "vicuna_eagle")
+CONFIGS = sorted(
+  {path.stem for path in (ROOT / "configs").glob("*.py")} - {"common"}
+)
 
 
-def test_temperature_one_is_in_the_main_table():
-  assert paper.TEMPERATURES[1.0] == paper.LLAMA3.average_acceptance
+def module(name):
+  return importlib.import_module(f"configs.{name}")
+
+
+def checked(config):
+  """The settings; Spec-Bench's questions need not be here."""
+  config.questions = "minibench"
+  return runs.from_config(config)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_config_is_a_run(name):
+  settings = checked(module(name).get_config())
+  assert settings.experiment == name
+  assert settings.verifiers == ("token_level", "traversal")
+  assert settings.temperatures == (1.0,)
+  assert f"python -m tv_jax.main --config=configs/{name}.py" in (
+    module(name).__doc__
+  )
+  with pytest.raises(ValueError, match=f"'no-such': {name} takes"):
+    module(name).get_config("no-such")
+
+
+@pytest.mark.parametrize("arg", ["tuned", "weak_tuned"])
+def test_the_quickstart_s_tuned_tree_is_of_eagle_s_size(arg):
+  """And of the same draft, which is to be as cool as it was then."""
+  settings = runs.from_config(module("quickstart").get_config(arg))
+  (name,) = settings.trees
+  assert len(tree_lib.parse(name)) == len(tree_lib.EAGLE_SPARSE)
+  assert tree_lib.parse(name).max_depth == tree_lib.EAGLE_SPARSE.max_depth
+  told = reading.json_object(reading.place_of(name))
+  assert settings.models.draft == told["draft"]
+  assert settings.draft_temperature == 0
+  assert settings.temperatures == (told["temperature"],)
+  assert settings.experiment == f"quickstart_{arg}"
+  assert settings.verifiers == ("ot_traversal",)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_pair_runs_as_the_paper_did(name):
+  config = module(name).get_config()
+  assert config.questions == "spec_bench:data/spec_bench/question.jsonl"
+  settings = checked(config)
+  assert settings.trees == paper.TREES
+  assert settings.verifiers == paper.VERIFIERS
+  assert len(settings.seeds) == 3
+  assert (settings.max_new_tokens, settings.max_tokens) == (1024, 1960)
+  assert settings.plain
+  short = checked(module(name).get_config("smoke"))
+  assert (short.models, short.trees) == (settings.models, settings.trees)
+  assert (short.per_task, short.timing.per_task, len(short.seeds)) == (2, 1, 1)

@@ -1,11 +1,19 @@
+"""What models are asked: files of questions, templates, end tokens."""
+
+import collections
 import json
+import os
 
 import pytest
 import tokenizers
 import transformers
 
+from tests import bad
+from tv_jax.edge import reading
 from tv_jax.models import templates
 from tv_jax.models import tokenizers as tokenizers_lib
+from tv_jax.runs import questions as questions_lib
+from tv_jax.runs.questions import Question
 
 TURNS = ["hi there", "hello", "bye"]
 TEMPLATE = (
@@ -98,3 +106,184 @@ def test_end_tokens(tmp_path, generation, config, expected):
       tokenizers_lib.end_tokens(tmp_path)
   else:
     assert tokenizers_lib.end_tokens(tmp_path) == expected
+
+
+ROW = {"question_id": 5, "category": "qa", "turns": ["What?"]}
+
+
+def write(path, *rows):
+  path.write_text(
+    "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in rows)
+  )
+  return path
+
+
+@pytest.fixture
+def path(tmp_path):
+  return tmp_path / "question.jsonl"
+
+
+def test_all_fields(path):
+  write(
+    path,
+    ROW,
+    {
+      "question_id": 6,
+      "category": "writing",
+      "turns": ["a", "b\u2028c"],
+      "reference": ["x", ["y", "z"]],
+      "more": 1,
+    },
+  )
+  assert questions_lib.load_questions(path) == (
+    Question(question_id=5, category="qa", turns=("What?",), references=()),
+    Question(
+      question_id=6,
+      category="writing",
+      turns=("a", "b\u2028c"),
+      references=(("x",), ("y", "z")),
+    ),
+  )
+
+
+def tasks(path, *rows):
+  return [one.task for one in questions_lib.load_questions(write(path, *rows))]
+
+
+def test_everyday_questions_are_eight_of_each_task():
+  questions = questions_lib.load_questions("everyday")
+  assert [one.question_id for one in questions] == [*range(1, 49)]
+  assert collections.Counter(one.task for one in questions) == {
+    "mt_bench": 8,
+    **dict.fromkeys(questions_lib.OTHERS, 8),
+  }
+  talks, told = questions[:8], {one.turns[0] for one in questions}
+  assert tuple(one.category for one in talks) == questions_lib.MT_BENCH
+  assert [len(one.turns) for one in questions] == [2] * 8 + [1] * 40
+  assert len(told) == 48
+  for one in questions:
+    assert len(one.references) in (0, len(one.turns))
+    if one.task == "summarization":
+      assert 150 <= len(one.turns[0].split()) <= 300
+
+
+WRITING, STEM, QA = (
+  {"question_id": number, "category": category, "turns": ["a"]}
+  for number, category in ((81, "writing"), (150, "stem"), (401, "qa"))
+)
+
+
+def test_a_file_like_spec_bench_s_has_its_six_tasks(path):
+  """Whatever its numbers are, and wherever it stands."""
+  path.write_bytes((reading.BUNDLED / "minibench.jsonl").read_bytes())
+  for source in (path, "minibench"):
+    questions = questions_lib.load_questions(source)
+    assert collections.Counter(question.task for question in questions) == {
+      "mt_bench": 16,
+      **dict.fromkeys(questions_lib.OTHERS, 16),
+    }
+  rows = made_up(questions_lib.SPEC_BENCH)
+  assert "mt_bench" in tasks(path, *rows)
+  rows.append(ROW | {"question_id": "x", "category": "multilingual"})
+  assert "mt_bench" not in tasks(path, *rows)
+
+
+@pytest.mark.parametrize(
+  "other",
+  [
+    {"question_id": 82, "category": "coding", "turns": ["a"]},
+    {"question_id": "x", "category": "stem", "turns": ["a"]},
+  ],
+)
+def test_categories_of_another_file_stay_what_they_are_called(path, other):
+  found = tasks(path, WRITING, STEM, QA, other)
+  assert found == ["writing", "stem", "qa", other["category"]]
+
+
+def ask(path, *rows):
+  """What is read of each row, without what is the same in all of them."""
+  return [
+    (one.question_id, one.category, one.turns)
+    for one in questions_lib.load_questions(write(path, *rows))
+  ]
+
+
+def test_what_is_missing_is_the_line_s_number_and_the_file_s_name(tmp_path):
+  path = tmp_path / "gsm8k.jsonl"
+  assert ask(path, {"turns": ["a", "b"]}, "", {"prompt": "c"}) == [
+    (1, "gsm8k", ("a", "b")),
+    (3, "gsm8k", ("c",)),
+  ]
+  # Beside names numbers are names.
+  rows = ROW | {"question_id": "a"}, ROW, {"prompt": "x"}
+  assert [own[0] for own in ask(path, *rows)] == ["a", "5", "3"]
+  with pytest.raises(ValueError, match="line 3: question_id 5 is there twice"):
+    ask(path, ROW | {"question_id": "a"}, ROW, ROW | {"question_id": "5"})
+
+
+@pytest.mark.parametrize(
+  ("second", "message"),
+  [
+    ('{"question_id": 6, "cat', "line 2 is not JSON .*cut short"),
+    (ROW | {"question_id": 6.5}, "line 2: question_id=6.5"),
+    ({"prompt": ["a", 3]}, "line 2: turns=3: give a text"),
+    (
+      ROW | {"question_id": 6, "reference": "x"},
+      "line 2: reference='x': give a list",
+    ),
+  ],
+)
+def test_a_wrong_line_is_named(path, second, message):
+  write(path, ROW, second)
+  with pytest.raises(ValueError, match=message) as error:
+    questions_lib.load_questions(path)
+  bad.one_line(error, str(path))
+
+
+def made_up(counts):
+  return [
+    ROW | {"question_id": i, "category": category}
+    for i, category in enumerate(
+      name for name, count in counts.items() for _ in range(count)
+    )
+  ]
+
+
+def test_spec_bench_is_counted(path):
+  write(path, *made_up(questions_lib.SPEC_BENCH))
+  assert len(questions_lib.load_spec_bench(path)) == 480
+  write(path, *made_up(questions_lib.SPEC_BENCH | {"qa": 79, "poems": 1}))
+  with pytest.raises(
+    ValueError, match=r"480 lines there are 79 of qa, not 80, 1 of poems, not 0"
+  ):
+    questions_lib.load_spec_bench(path)
+
+
+@pytest.mark.spec_bench
+def test_spec_bench():
+  questions = questions_lib.load_spec_bench(os.environ["SPEC_BENCH_QUESTIONS"])
+  assert [question.question_id for question in questions] == list(
+    range(81, 561)
+  )
+  assert sum(bool(question.references) for question in questions) == 359
+  assert {
+    len(question.turns) for question in questions if question.task == "mt_bench"
+  } == {2}
+
+
+def ids(questions):
+  return [question.question_id for question in questions]
+
+
+def test_limits(path):
+  rows = made_up({"writing": 2, "stem": 2, "qa": 3})
+  questions = questions_lib.load_questions(write(path, *rows))
+  for limits, kept in (
+    ({}, [*range(7)]),
+    ({"first": 3}, [0, 1, 2]),
+    ({"first": 3, "last": 1}, [2]),
+    ({"per_task": 1}, [0, 2, 4]),
+  ):
+    assert ids(questions_lib.limit(questions, **limits)) == kept
+  with pytest.raises(ValueError, match="per_task=0 must be 1 or more"):
+    questions_lib.limit(questions, per_task=0)

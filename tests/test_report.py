@@ -8,13 +8,12 @@ import re
 import numpy as np
 import pytest
 
-from tests import documents, test_evaluate, traces
+from tests import test_evaluate, traces
 from tests.commands import run
 from tv_jax import runs
 from tv_jax.runs import metrics, report, store
 from tv_jax.runs.records import Answer
-from tv_jax.runs.report import formats, progress
-from tv_jax.runs.report.tables import Table
+from tv_jax.runs.report import progress
 
 RULES = ("token_level", "traversal")
 
@@ -165,6 +164,7 @@ def test_the_order_of_lines_changes_no_byte(tmp_path):
   ("config", "title"),
   [
     ({"experiment": "run"}, "run: bundled/target with bundled/"),
+    ({"models__dtype": "int8"}, "quickstart, run: bundled/target with"),
     (
       {
         "experiment": "mine & yours",
@@ -180,6 +180,7 @@ def test_the_page_says_which_run_it_is(tmp_path, config, title):
   page = report.write(place).page.read_text()
   for tag in ("title", "h1"):
     assert f"<{tag}>{title}" in page
+  assert ("weights of eight bits" in page) == ("models__dtype" in config)
 
 
 def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
@@ -212,18 +213,6 @@ def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
   latex = (tmp_path / "table.tex").read_text()
   assert latex.count("\\\\") == 5
   assert r"token\_level" in latex
-
-
-def test_the_page_of_definitions_has_every_column(tmp_path):
-  report.write(unit(tmp_path, items()))
-  named = set(
-    re.findall(r"`(\w+)`", (documents.DOCS / "definitions.md").read_text())
-  )
-  for file, columns in (
-    ("cells", {"acceptance_by_item", "acceptance_by_token", "drafted"}),
-    ("positions", {"position", "reached", "conditional"}),
-  ):
-    assert columns <= named & {*rows_of(tmp_path / f"{file}.csv")[0]}
 
 
 def drafted(items, sizes):
@@ -297,17 +286,6 @@ def test_what_is_wrong_is_loud(tmp_path, change, finish, warned):
   assert "nan" not in (tmp_path / "table.md").read_text()
 
 
-def test_several_ways_have_a_table_and_plots_each(tmp_path):
-  cold = [item | {"temperature": 0.5} for item in items(seed=1)]
-  report.write(unit(tmp_path, [*items(), *cold], temperatures=(0.5, 1.0)))
-  titles = re.findall("### (Acc.*)", (tmp_path / "table.md").read_text())
-  assert titles == [
-    "Acceptance length by item: without_replacement, temperature 0.5",
-    "Acceptance length by item: without_replacement, temperature 1",
-  ]
-  assert len([*tmp_path.glob("*.svg")]) == 6
-
-
 def test_the_page_holds_the_traces(tmp_path):
   made = [*items()]
   cycles = traces.trace("eagle", verifier="traversal")["cycles"]
@@ -340,13 +318,3 @@ def test_the_report_as_a_command(tmp_path):
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert why in refused.stderr
-
-
-def test_a_narrow_terminal_gets_a_table_a_tree():
-  table = Table(
-    "T", [("", 1), ("a", 1), ("b", 1)], ["task", "x", "y"], [["QA", "1", "2"]]
-  )
-  assert len(formats.terminal(table, 80)) == 1
-  first, second = formats.terminal(table, 10)
-  assert [column.header for column in first.columns] == ["task", "x"]
-  assert second.title == "T; b"

@@ -111,18 +111,6 @@ def choice(browser, name):
   )
 
 
-def choose(browser, name, value):
-  browser.run(
-    """
-    const select = document.querySelector(`[data-part=${arguments[0]}]`);
-    select.value = arguments[1];
-    select.dispatchEvent(new Event("change"));
-    """,
-    name,
-    value,
-  )
-
-
 def scroll_width(browser):
   return browser.run("return document.documentElement.scrollWidth")
 
@@ -182,21 +170,6 @@ def test_the_run_is_right_where_rounding_is_not(browser, rule):
     assert node == 0 or walked["steps"][-1]["accepted"] or rule != "traversal"
 
 
-def test_every_cycle_ends_as_python_says(browser, url, made):
-  for trace in made:
-    for number, cycle in enumerate(trace["cycles"]):
-      show(browser, url, trace, number, steps="999,999")
-      panels = state(browser)
-      assert len(panels) == 2
-      for panel in panels:
-        assert panel["last"] == [walks.walk(cycle, panel["rule"]).node]
-        assert panel["expected"] == pytest.approx(
-          traces.expected_length(cycle, panel["rule"]), abs=5.1e-4
-        )
-        ran = panel["rule"] == trace["verifier"].removesuffix("_loop")
-        assert panel["badge"] == ("ran" if ran else "on the same coins")
-
-
 def test_clicks_step_through_every_coin(browser, url, made):
   trace = made[8]  # eagle
   cycle = trace["cycles"][1]
@@ -233,20 +206,6 @@ def test_keys_step_both_together(browser, url, made):
   assert state(browser)[0]["about"] != before
 
 
-def test_choices_lead_from_one_trace_to_another(browser):
-  assert choice(browser, "tree") == "chain:5"
-  choose(browser, "question", "qa/7/0")
-  choose(browser, "run", "without_replacement/token_level_loop/1/0")
-  choose(browser, "tree", "eagle")  # the rest stays as it was
-  assert choice(browser, "question") == "qa/7/0"
-  assert choice(browser, "run").startswith("without_replacement/token_level")
-  for _ in range(3):  # there are no more
-    browser.click("[data-part=next]")
-  assert choice(browser, "cycle") == "2"
-  browser.click("[data-part=previous]")
-  assert choice(browser, "cycle") == "1"
-
-
 def test_the_address_opens_the_same_step(browser, url, made):
   show(browser, url, made[6], cycle=1)
   browser.click("[data-part=together]")
@@ -263,14 +222,6 @@ def test_the_address_opens_the_same_step(browser, url, made):
   assert not browser.run(
     "return document.querySelector('[data-part=together]').checked"
   )
-
-
-def test_an_address_that_makes_no_sense_does_no_harm(browser, url, made):
-  show(browser, url, made[0], cycle="x", steps="-3,1e99,,", rules="no,such")
-  assert [own["count"][0] for own in state(browser)] == ["0", "0"]
-  browser.open("about:blank")
-  browser.open(f"{url}#setup")
-  assert browser.run("return location.hash") == "#setup"
 
 
 def test_a_phone_has_no_overflow(browser, url, made):

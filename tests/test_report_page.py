@@ -1,6 +1,5 @@
 """The pieces of a page: its HTML, its plots, and the page as a whole."""
 
-import dataclasses
 import html.parser
 import os
 import pathlib
@@ -147,13 +146,3 @@ def test_any_grid_is_drawn(plot, grid):
   shown = ("trees", "verifiers") + ("tasks",) * (plot is PLOTS[0])
   assert {one for name in shown for one in wanted[name]} <= said
   assert not {"plain", "none"} & said
-
-
-@every_plot
-def test_nothing_gained_and_nothing_done(plot):
-  items = traces.items()
-  alone = [dataclasses.replace(items[1], accepted=[1, 1])]
-  assert items[1].method.tree in texts(plot(alone))
-  empty = dataclasses.replace(items[1], accepted=[])
-  nothing = [items[0], items[-1], empty]
-  assert "nothing to show yet" in texts(plot(nothing))

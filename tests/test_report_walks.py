@@ -67,24 +67,6 @@ def test_a_walk_is_the_verifiers(rule, name):
   assert len(set(results.node.tolist())) == len(t)
 
 
-def test_the_papers_example_in_its_order():
-  """Figure 2: X3, X4, X1, X5, X2 with chances 2/3, 7/11, 0, 1/2, 1."""
-  chances = {3: 2 / 3, 4: 7 / 11, 1: 0, 5: 1 / 2, 2: 1, 0: 1}
-  stop, left = np.zeros(6), 1.0
-  for node, chance in chances.items():
-    stop[node] = left * chance
-    left -= stop[node]
-  t = tree_lib.from_parents([-1, 0, 0, 1, 1, 2])
-  coins = np.full(6, 0.9)
-  case = cycle_of(t, np.zeros(6, int), coins, stop, "traversal")
-  walk = walks.walk(case, "traversal")
-  assert [step.node for step in walk.steps] == [3, 4, 1, 5, 2]
-  for step in walk.steps:
-    assert step.chance == pytest.approx(chances[step.node])
-  assert walk.node == 2
-  assert np.isnan(walks.chances(case, "traversal")[0])  # X2 was certain
-
-
 def test_what_is_certain_is_never_missed():
   """The last chance is 1 to the last bit, however the law was rounded."""
   t = tree_lib.chain(2)

@@ -1,14 +1,21 @@
-"""Rows that take the next prompt: what comes out is what batches give."""
+"""Rows that take the next prompt give what batches give; their observers."""
 
 import dataclasses
+import re
 
 import jax
 import numpy as np
 import pytest
 
-from tests.test_generation import PROMPTS, pair, whole
-from tv_jax import engine
-from tv_jax.engine import program, programs
+import tv_jax
+from tests import quick
+from tests.checkpoints import pair
+from tests.test_generation import PROMPTS, whole
+from tv_jax import engine, replay
+from tv_jax.engine import program
+from tv_jax.proposals import INVALID
+from tv_jax.replay import recording
+from tv_jax.replay.step import Seen
 
 # Of several lengths, so that rows end in another order than they began.
 TOKENS = [*PROMPTS, [9, 9], [40, 41], [7] * 9, [33, 2, 1], [47] * 16]
@@ -104,14 +111,6 @@ def test_a_row_does_not_wait_for_another():
   assert calls == [6, 12, 18, 24]
 
 
-def test_they_come_in_order_as_soon_as_they_can():
-  how, told = settings(), []
-  for own in engine.Rows(pair(), 3).decode(how, ASKED):
-    told.append(int(own.kept[0]))
-    assert told[-1] <= LIMITS[len(told) - 1]
-  assert len(told) == len(ASKED)
-
-
 def test_fewer_prompts_than_rows():
   how, few = settings(), ASKED[:1]
   rows = engine.Rows(pair(), 4)
@@ -129,18 +128,100 @@ def test_what_is_left_in_the_middle_leaves_nothing_behind():
   same(first, one_by_one("independent", how))
 
 
-def test_nothing_is_compiled_or_traced_twice(monkeypatch):
-  how = settings()
-  programs.compile.cache_clear()
-  rows = engine.Rows(pair(), 2)
-  [*rows.decode(how, ASKED)]
-  assert rows.compile_seconds > 0
-  assert programs.compile.cache_info().misses == 2
+@pytest.mark.parametrize(
+  ("kind", "stages", "options"),
+  quick.shorter(
+    [
+      (
+        "eagle",
+        ["draft", "target", "verify", "commit", "rest"],
+        {"tree": "chain:1", "verifier": "token_level", "panel": None},
+      ),
+      (
+        "independent",
+        ["draft", "target", "verify", "commit", "rest"],
+        {"tree": "branching:2,1"},
+      ),
+      ("none", ["target", "draw", "commit", "rest"], {"verifier": None}),
+    ]
+  ),
+)
+def test_the_stages_apart_do_what_generate_does(kind, stages, options):
+  own = pair(kind)
+  options = options | {"max_new_tokens": 9, "batch_size": 3, "seed": 5}
+  found = tv_jax.profile(own, PROMPTS, items=[3, 1, 4, 1], **options)
+  same = tv_jax.generate(own, PROMPTS, items=[3, 1, 4, 1], **options)
+  assert found.tokens == same.tokens
+  # The fourth prompt takes the seat of whichever row is done first.
+  first, *others = sorted(map(len, same.accepted[:3]))
+  assert found.cycles == max(first + len(same.accepted[3]), *others)
+  assert list(found.milliseconds) == stages
+  assert all(ms > 0 for ms in found.milliseconds.values())
+  assert sum(found.shares.values()) == pytest.approx(1)
+  assert found.staged == pytest.approx(sum(found.milliseconds.values()))
+  assert found.prefill > 0
+  assert found.compile_seconds > 0
+  printed = repr(found)
+  for name in (*stages, "staged cycle", "in one program"):
+    assert re.search(rf"^{name} +-?[\d.]+ +-?[\d.]+%$", printed, re.MULTILINE)
+  assert "compilation" in printed
 
-  def fail(*_, **__):
-    raise AssertionError("traced again")
 
-  for name in ("jit", "eval_shape"):
-    monkeypatch.setattr(jax, name, fail)
-  assert len([*rows.decode(how, ASKED)]) == len(ASKED)
-  assert programs.compile.cache_info().misses == 2
+def test_an_interrupt_leaves_what_was_recorded(tmp_path, monkeypatch):
+  path, count = tmp_path / "run.npz", []
+  keep = recording._Recording.keep
+
+  def interrupted(self, *arguments):
+    keep(self, *arguments)
+    count.append(1)
+    if len(count) == 4:
+      raise KeyboardInterrupt
+
+  monkeypatch.setattr(recording._Recording, "keep", interrupted)
+  options = {"tree": "branching:2,1", "max_new_tokens": 12, "batch_size": 2}
+  with pytest.raises(KeyboardInterrupt):
+    tv_jax.record(pair(), PROMPTS, path, ends=(), **options)
+  cycles = replay.load(path)
+  assert len(cycles) == 8  # of two rows
+  assert not cycles.meta["complete"]
+  assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_cycles_with_a_nan_are_left_out(tmp_path):
+  settings = tv_jax.engine.resolve(pair(), tree="chain:1")
+  own = recording._Recording(pair(), 4, settings, tmp_path / "run.npz")
+  own.items[:] = 4, 5, 6, 7
+  laws = np.full((4, 1, 4), 0.25, np.float32)
+  broken = laws.copy()
+  broken[1, 0, 2] = np.nan
+  seen = Seen(
+    active=np.array([True, True, True, False]),
+    tokens=np.array([[INVALID, 2]] * 4, np.int32),
+    q=laws,
+    p=broken,
+    parents=None,
+    accepted=np.array([1, 1, 1, 0], np.int32),
+    expected={"traversal": np.array([1, 1, np.nan, 1], np.float32)},
+  )
+  own.keep(seen, np.zeros(4, int))
+  own.save(complete=True)
+  cycles = replay.load(own.path)
+  assert cycles.item.tolist() == [4]
+  assert cycles.meta["left_out_for_nan"] == 2
+
+
+def test_what_cannot_be_recorded_is_refused(tmp_path):
+  path = tmp_path / "run.npz"
+  with pytest.raises(ValueError, match="drafts nothing"):
+    tv_jax.record(pair(), PROMPTS, path, verifier=None)
+  with pytest.raises(ValueError, match="proposal 3: give a name"):
+    tv_jax.record(pair(), PROMPTS, path, proposal=3)
+  with pytest.raises(ValueError, match="there is no folder"):
+    tv_jax.record(pair(), PROMPTS, tmp_path / "none" / "run.npz")
+  with pytest.raises(ValueError, match="max_new_tokens=0"):
+    tv_jax.record(pair(), PROMPTS, path, max_new_tokens=0)
+  assert not path.exists()
+  path.write_text("an older run")
+  with pytest.raises(ValueError, match="exists: remove it"):
+    tv_jax.record(pair(), PROMPTS, path)
+  assert path.read_text() == "an older run"

@@ -10,20 +10,10 @@ import time
 
 import pytest
 
-from tests.stores import enter, fill, item, one_line, program, run
+from tests.stores import enter, item, one_line, program, run
 from tv_jax.edge import disk
 from tv_jax.edge.disk import StoreError
 from tv_jax.runs import store as store_lib
-
-
-@pytest.fixture
-def folder(tmp_path):
-  return tmp_path / "runs" / "main" / "unit"
-
-
-@pytest.fixture
-def filled(folder):
-  return fill(folder)
 
 
 def resume_torn(filled, tail, resume):
@@ -66,16 +56,6 @@ def test_torn_tails_of_every_length_are_cut(filled, monkeypatch):
 )
 def test_bytes_that_are_no_json_are_cut(filled, tail):
   resume_torn(filled, tail, resume)
-
-
-def test_a_writer_that_does_not_cut_is_caught(filled):
-  def careless(folder):
-    with (folder / "items.jsonl").open("ab") as file:
-      file.write(json.dumps(item(2).line, ensure_ascii=False).encode() + b"\n")
-
-  resume_torn(filled, 0, careless)
-  with pytest.raises(AssertionError):
-    resume_torn(filled, 20, careless)
 
 
 def test_the_cut_is_durable(filled, monkeypatch):

@@ -7,7 +7,8 @@ import pytest
 
 import tv_jax
 from tests import quick
-from tests.test_generation import PROMPTS, pair
+from tests.checkpoints import pair
+from tests.test_generation import PROMPTS
 from tests.test_stops import ASKED, bundled
 from tv_jax.verifiers import VERIFIERS
 

@@ -2,13 +2,11 @@ import itertools
 import json
 import re
 
-import jax
 import numpy as np
 import pytest
 
 from tv_jax import tree
 from tv_jax.edge import reading
-from tv_jax.tree import naming
 
 LOPSIDED = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6, 6, 7]
 
@@ -66,15 +64,6 @@ def test_every_array_follows_from_the_parents(t):
   assert t.is_chain == all(len(children_of(parents, v)) <= 1 for v in nodes)
 
 
-@any_tree
-def test_arrays_are_int32_and_read_only(t):
-  for array in (t.parent, t.depth, t.rank, t.children, t.postorder):
-    assert array.dtype == np.int32
-    with pytest.raises(ValueError, match="read-only"):
-      array[...] = 0
-  assert t.ancestors.dtype == bool
-
-
 def test_builders():
   assert tree.chain(3).parents == (-1, 0, 1, 2)
   assert tree.kary(2, 2).parents == (-1, 0, 0, 1, 1, 2, 2)
@@ -87,8 +76,14 @@ def test_builders():
   assert tree.chain(4) == tree.kary(1, 4) != tree.chain(3)
   assert hash(tree.chain(4)) == hash(tree.branching([1, 1, 1, 1]))
   assert repr(tree.kary(2, 2)) == "Tree(7 nodes, depth 2: 1 2 4)"
-  for text, nodes in (("kary:2x10", 2047), ("chain:256", 257)):
-    assert len(tree.parse(text)) == nodes
+  for text, built in (
+    ("kary:2x10", tree.kary(2, 10)),
+    ("branching:4,2,2,1", tree.branching([4, 2, 2, 1])),
+    ("eagle", tree.EAGLE_SPARSE),
+    ("grown:20", tree.grown(20)),
+    ("chain:256", tree.chain(256)),
+  ):
+    assert tree.parse(text) == built
   # The paper's post-order, section 3.2: X3, X4, X1, X5, X2.
   assert tree.from_parents([-1, 0, 0, 1, 1, 2]).postorder.tolist() == [
     *(3, 4, 1, 5, 2, 0)
@@ -139,36 +134,13 @@ def test_grown_is_the_best_tree_of_its_size(nodes, acceptance):
   assert worth(t.parents, t.rank, acceptance) == pytest.approx(best, rel=1e-12)
 
 
-@any_tree
-def test_a_topology_holds_the_tree_and_its_padding(t):
-  N, K = t.children.shape
-  padded = t.topology(nodes=N + 3, width=K + 2)
-  plain = t.topology()
-  for name in ("parent", "rank", "children", "postorder", "depth", "ancestors"):
-    assert np.array_equal(getattr(plain, name), getattr(t, name)), name
-  assert padded.children.shape == (N + 3, K + 2)
-  assert np.array_equal(padded.children[:N, :K], t.children)
-  assert np.all(padded.children[N:] == tree.NO_CHILD)
-  assert np.all(padded.children[:, K:] == tree.NO_CHILD)
-  assert np.array_equal(padded.parent[:N], t.parent)
-  assert np.all(padded.parent[N:] == tree.NO_PARENT)
-  assert np.array_equal(padded.postorder[:N], t.postorder)
-  assert np.array_equal(plain.paths[:, : t.max_depth + 1], t.paths)
-  dtypes = {leaf.dtype for leaf in jax.tree.leaves(padded)}
-  assert dtypes == {np.dtype(np.int32), np.dtype(bool)}
-  assert padded.ancestors.dtype == bool
-
-
 @pytest.mark.parametrize(
   ("build", "given", "message"),
   [
     (tree.from_parents, [], "node 0 must be the root"),
-    (tree.from_parents, [0], "node 0 must be the root"),
     (tree.from_parents, [-1], "nothing is drafted"),
     (tree.from_parents, [-1, -1], "node 1 is a second root"),
     (tree.from_parents, [-1, 0, 7], "node 2 has parent 7"),
-    (tree.from_parents, [-1, 0, -2], "node 2 has parent -2"),
-    (tree.from_parents, [-1, 2, 0], "node 1 stands before its parent 2"),
     (
       tree.from_parents,
       [-1, 0, 1, 0],
@@ -179,16 +151,13 @@ def test_a_topology_holds_the_tree_and_its_padding(t):
       [-1, 0, 0, 1, 2, 1],
       "node 5 stands apart from its siblings below 1",
     ),
-    (tree.from_paths, [[1]], r"\[1\] has no elder sibling \[0\]"),
     (
       tree.from_paths,
       [[0], [0, 2], [0, 0]],
       r"\[0, 2\] has no elder sibling \[0, 1\]",
     ),
     (tree.from_paths, [[0, 0]], "has no parent: add the path"),
-    (tree.from_paths, [[-1]], "ranks count"),
     (tree.branching, [2, 0], "positive width"),
-    (tree.branching, [], "positive width"),
     (tree.grown, 1, "at least 2 nodes"),
     (lambda a: tree.grown(5, acceptance=a), (1.0,), "chances above 0"),
     (lambda n: tree.chain(3).topology(nodes=n), 3, "4 nodes with up to 1 ch"),
@@ -200,40 +169,18 @@ def test_what_is_no_tree_is_refused(build, given, message):
 
 
 @pytest.mark.parametrize(
-  ("text", "expected"),
-  [
-    ("chain:5", tree.chain(5)),
-    ("kary:2x5", tree.kary(2, 5)),
-    ("branching:4,2,2,1", tree.branching([4, 2, 2, 1])),
-    ("branching:3", tree.branching([3])),
-    ("eagle", tree.EAGLE_SPARSE),
-    ("grown:20", tree.grown(20)),
-  ],
-)
-def test_parse(text, expected):
-  assert tree.parse(text) == expected
-
-
-@pytest.mark.parametrize(
   ("text", "words"),
   [
     *((text, '"kary:2x5"') for text in ("", "chain", "kary:2", "tree:")),
-    ("nothing", naming.EXAMPLE),
     ("chain:0", "tree 'chain:0'"),
-    ("adaptive:0", "one positive width"),
     ("adaptive:5", "5 nodes at depth 1, below 1 nodes of 4 children"),
     ("absent.json", r"absent\.json.*No such file"),
     ("bundled/trees/none.json", r"there are draft-.*\.25\.json"),
     ("chain:100000", "100000 levels: 256 are the most"),
     ("branching:5000", "5000 children of a node: 256"),
-    ("kary:2x12", "8191 nodes: 4096"),
     ("kary:2x99999999999999999999", "levels: 256"),
-    ("kary:99999999999999999999x2", "children of a node: 256"),
     ("grown:1000000", "1000000 nodes: 4096"),
-    ("adaptive:1,9223372036854775807", "9223372036854775809 nodes: 4096"),
-    ("adaptive:" + "9" * 4000, "nodes: 4096"),
     ("chain:" + "9" * 5000, "tree 'chain:999"),
-    ("branching:" + ",".join("1" * 5000), "levels: 256"),
   ],
 )
 def test_a_text_that_names_no_tree_is_refused_at_once(text, words, monkeypatch):
@@ -263,19 +210,14 @@ def test_parse_reads_files(tmp_path, content):
   ("content", "message"),
   [
     ("{}", "parents is missing"),
-    ('{"parents": 3}', "parents=3: give a list"),
     ('{"parents": [-1, 3]}', "node 1 has parent 3"),
     ("3", "parents=3: give a list"),
-    ("[]", "node 0 must be the root"),
     ("[-1, true]", "parents=True: give an integer"),
-    ("[-1, [0]]", r"parents=\[0\]: give an integer"),
-    ("[[0], 1]", "paths=1: give a list"),
-    ("[-1,", "mine.json"),
     ("[" * 100_000, "nested too deeply"),
     (json.dumps([-1, *range(10**5)]), "100001 nodes: 4096 are the most"),
     (json.dumps([[0] * n for n in range(1, 400)]), "399 levels: 256"),
   ],
-  ids=range(12),
+  ids=str,
 )
 def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
   path = tmp_path / "mine.json"
@@ -313,9 +255,7 @@ def test_bundled_trees_have_names():
     ({"draft_temperature": 0.5, "temperature": 1}, (0.5, 1)),
     ({"draft_temperature": 0.1, "temperature": 0}, (0.1, 0)),
     ({"draft_temperature": 0, "temperature": 1}, "draft_temperature=0: a dr"),
-    ({"draft_temperature": "1", "temperature": 1}, "draft_temperature='1'"),
     ({"draft_temperature": 1}, " temperature=None: give"),
-    ({"draft_temperature": 10**400, "temperature": 1}, "draft_temperature=10"),
     ({"draft_temperature": 1e-40, "temperature": 1}, "overflow"),
   ],
 )
@@ -335,8 +275,3 @@ def test_a_file_says_what_temperatures_it_was_tuned_at(
   with pytest.raises(ValueError, match=re.escape(found)) as refusal:
     tree.parse(name)
   assert "own.json" in str(refusal.value)
-
-
-def test_what_is_no_file_says_no_temperatures():
-  for name in ("eagle", "chain:5", "adaptive:2,2", tree.chain(3)):
-    assert tree.temperatures(name) is None

@@ -18,6 +18,7 @@ from tv_jax import models
 from tv_jax.drafting.drafter import Drafter, News
 from tv_jax.models import (
   Cache,
+  borrowed,
   compact,
   eagle,
   families,
@@ -50,8 +51,9 @@ class Independent:
       mesh if split else None,
       revision,
       turned=products.are_turned(target.params),
+      target=target,
     )
-    if mesh is None or split:
+    if mesh is None or split or model.config.shares_embedding:
       return model
     params = sharding.put(model.params, sharding.placement("", mesh))
     return dataclasses.replace(model, params=params)
@@ -59,13 +61,15 @@ class Independent:
   @staticmethod
   def read_config(directory, target, dtype) -> models.Config:
     """It has a config.json of its own."""
-    del target
-    return models.read_config(directory, dtype)
+    config = models.read_config(directory, dtype)
+    if not config.shares_embedding:
+      return config
+    return borrowed.fitted(config, target, directory)
 
   @staticmethod
   def leaves(config):
-    """Returns all parameters."""
-    return families.leaves(config)
+    """Returns all parameters that are not its target's."""
+    return families.leaves(config) + borrowed.leaves(config)
 
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads T tokens of a prompt."""
@@ -129,17 +133,12 @@ class OnFeatures:
     """Takes from the target's configuration what depends on it."""
     del dtype
     config, _ = models.read_eagle_config(directory)
-    return dataclasses.replace(
-      config,
-      dtype=target.dtype,
-      quantised=target.quantised,
-      tie_word_embeddings=target.tie_word_embeddings,
-    )
+    return borrowed.fitted(config, target, directory)
 
   @staticmethod
   def leaves(config):
     """Returns the head's parameters; most heads have the bias."""
-    return eagle.leaves(config, bias=True)
+    return eagle.leaves(config, bias=True) + borrowed.leaves(config)
 
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads pairs of a prompt."""

@@ -1,6 +1,7 @@
 """A progress bar on stderr, for work that takes longer than a moment."""
 
 import contextlib
+import sys
 import time
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import rich.progress
 
 # Seconds after which it appears.
 _PATIENCE = 2.0
+_MINUTE = 60.0
 
 
 class Bar:
@@ -16,7 +18,7 @@ class Bar:
 
   def __init__(self, total: int):
     """Shows nothing yet."""
-    self._started = time.monotonic()
+    self._started = self._told = time.monotonic()
     self._bar = rich.progress.Progress(
       *rich.progress.Progress.get_default_columns(),
       console=rich.console.Console(stderr=True),
@@ -33,6 +35,19 @@ class Bar:
     self._bar.advance(self._task, count)
     if time.monotonic() - self._started > _PATIENCE:
       self._bar.start()
+
+  def show(self, what: str, done: int, total: int, how: str = "") -> None:
+    """Says what is done and how far that is.
+
+    Where nobody looks, as in a file, that is a line a minute.
+    """
+    text = f"{what}: {how}" if how else what
+    self._bar.update(self._task, description=text, completed=done, total=total)
+    if self._bar.console.is_terminal:
+      self.advance(0)
+    elif time.monotonic() - self._told > _MINUTE or done == total:
+      self._told = time.monotonic()
+      print(f"{what}, {done} of {total} {how}".rstrip(), file=sys.stderr)
 
   def stop(self) -> None:
     """Takes the bar away, if it was there: that leaves an empty line."""

@@ -59,6 +59,9 @@ OPTIONAL = {
   "num_key_value_heads": _COUNT,
   "head_dim": _COUNT,
   "tie_word_embeddings": checks.boolean,
+  # Of drafts alone: see borrowed.py.
+  "draft_vocab_size": _COUNT,
+  "shares_embedding": checks.boolean,
 }
 # Read by other means than a check.
 _OTHERS = {"bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype"}
@@ -89,6 +92,8 @@ class Config:
   eos_token_id: tuple[int, ...]
   pad_token_id: int | None
   model_type: str = "llama"
+  draft_vocab_size: int | None = None  # U: tokens that a draft knows, if few
+  shares_embedding: bool = False  # whether a draft uses its target's
   quantised: bool = False  # whether products' weights have eight bits
 
   @property
@@ -220,6 +225,9 @@ def to_dict(config: Config, family: Family) -> dict:
   """Returns a config.json's contents, in a spelling that all versions read."""
   raw = dataclasses.asdict(config)
   del raw["quantised"]
+  for name in ("draft_vocab_size", "shares_embedding"):
+    if not raw[name]:
+      del raw[name]
   raw["rope_scaling"] = rope.to_dict(config.rope_scaling)
   ends = config.eos_token_id
   raw["eos_token_id"] = list(ends) if len(ends) > 1 else next(iter(ends), None)

@@ -4,11 +4,12 @@ The caller gives positions and an additive mask, so a prompt, one token, a
 level of a tree and a whole tree are the same call. The cache goes in and
 comes out.
 
-B batch, T query length, S cache length, V vocabulary, E embedding, F columns
-of the MLP, H query heads, G key and value heads, R = H / G query heads of one
-of those, P = R + 2 projections of one of those (its queries, its key, its
-value), C channels of a head; Q = T R; X what comes out of a product, I what
-goes into it (as a weight's axis 2 E, what an EAGLE head fuses).
+B batch, T query length, S cache length, V vocabulary, U tokens that a draft
+knows, E embedding, F columns of the MLP, H query heads, G key and value heads,
+R = H / G query heads of one of those, P = R + 2 projections of one of those
+(its queries, its key, its value), C channels of a head; Q = T R; X what comes
+out of a product, I what goes into it (as a weight's axis 2 E, what an EAGLE
+head fuses).
 
 Weights keep PyTorch's [out, in], so that loading moves bytes and transposes
 none, but on a CPU (products.py). Norms, rotations, attention weights and logits
@@ -37,6 +38,7 @@ def sizes(config: Config) -> dict[str, int]:
   """Returns the length of each axis."""
   return {
     "V": config.vocab_size,
+    "U": config.draft_vocab_size or config.vocab_size,
     "E": config.hidden_size,
     "F": config.intermediate_size,
     "G": config.num_key_value_heads,
@@ -122,8 +124,21 @@ def attend(
 
 
 def unembed(module, embedding, features: jax.Array) -> jax.Array:
-  """Returns logits [B, T, V] in float32, by the embedding if that is tied."""
-  tied = module.config.tie_word_embeddings
+  """Returns logits [B, T, V] in float32, by the embedding if that is tied.
+
+  A draft that knows few tokens gives all others -inf.
+  """
+  config = module.config
+  if config.draft_vocab_size:
+    matrix = weight(module, "unembedding", "UE")
+    known = products.product(features, matrix, jnp.float32)
+    none = jnp.full((*known.shape[:-1], 1), -jnp.inf)
+    place = module.param(
+      "place", lambda _: jnp.zeros(config.vocab_size, jnp.int32)
+    )
+    logits = jnp.concatenate([known, none], axis=-1)
+    return jnp.take(logits, place, axis=-1, mode="clip")
+  tied = config.tie_word_embeddings
   matrix = embedding if tied else weight(module, "unembedding", "VE")
   logits = products.product(features, matrix, jnp.float32)
   return sharding.replicate(logits, module.mesh)

@@ -9,8 +9,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from tv_jax.edge import checks, reading
-from tv_jax.models import config as configs
 from tv_jax.models import (
+  borrowed,
   eagle,
   families,
   gguf,
@@ -20,6 +20,7 @@ from tv_jax.models import (
   sharding,
   storage,
 )
+from tv_jax.models import config as configs
 from tv_jax.models.config import Config
 from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
 from tv_jax.models.model import Head, Model
@@ -115,6 +116,7 @@ def load(
   revision: str | None = None,
   *,
   turned: bool = False,
+  target: Model | None = None,
 ) -> Model:
   """Loads a model of any of `families.FAMILIES`.
 
@@ -129,6 +131,7 @@ def load(
     revision: Of a repository: a commit, for runs that can be repeated.
     turned: Whether products' weights are to lie as a CPU reads them faster
       (`products`). Those of eight bits, and those that are split, do not.
+    target: Of a draft: the model whose embedding it may share.
 
   Returns:
     The model.
@@ -138,12 +141,26 @@ def load(
   """
   directory = storage.resolve(path_or_repo, revision)
   config = read_config(directory, dtype)
+  if config.shares_embedding:
+    if target is None:
+      raise ValueError(
+        f"{path_or_repo} is a draft that shares its target's embedding: give it"
+        " as the draft of that target"
+      )
+    config = borrowed.fitted(config, target.config, directory / "config.json")
+    mesh = target.mesh
+  elif config.draft_vocab_size:
+    raise ValueError(
+      f"{directory / 'config.json'}: draft_vocab_size goes with"
+      " shares_embedding=true, or with a head"
+    )
   sharding.check(config, mesh)
   leaves = families.leaves(config)
   found = storage.contents(directory, path_or_repo)
   if eagle.FUSING in found:
     raise _head(found[eagle.FUSING].path)
-  tied = config.tie_word_embeddings
+  known = borrowed.known_tokens(found, config, path_or_repo)
+  tied = config.tie_word_embeddings and not config.shares_embedding
   storage.check(path_or_repo, found, leaves, [UNEMBEDDING] if tied else [])
   devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
   weights = layout.size(leaves, config) // len(devices)
@@ -157,6 +174,9 @@ def load(
         f"{EMBEDDING}: remove one or the other"
       )
   own = storage.read(found, leaves, config, mesh, turned=turned)
+  if config.shares_embedding:
+    assert target is not None
+    own |= borrowed.params(target, known)
   return Model(
     config=config,
     params={"params": own},
@@ -201,35 +221,22 @@ def load_eagle(
       f"{config.num_hidden_layers} and {config.hidden_size}; a model of its own"
       ' drafts with draft_kind="independent"'
     )
-  config = dataclasses.replace(
-    config,
-    dtype=target.config.dtype,
-    quantised=target.config.quantised,
-    tie_word_embeddings=target.config.tie_word_embeddings,
-  )
+  config = borrowed.fitted(config, target.config, where)
   sharding.check(config, target.mesh)
   leaves = eagle.leaves(config, bias=bias)
   found = storage.contents(directory, path_or_repo)
+  known = borrowed.known_tokens(found, config, path_or_repo)
   storage.check(path_or_repo, found, leaves, ["embed_tokens.weight"])
   turned = products.are_turned(target.params)
   own = storage.read(found, leaves, config, target.mesh, turned=turned)
   return Head(
     config=config,
-    params={"params": own | shared(target.params["params"])},
+    params={"params": own | borrowed.params(target, known)},
     apply=eagle.Eagle(config, bias, target.mesh).apply,
     bias=bias,
     mesh=target.mesh,
     source=_source(path_or_repo, directory, config),
   )
-
-
-def shared(params: dict) -> dict:
-  """Returns the target's parameters that an EAGLE head uses too."""
-  return {
-    name: params[name]
-    for name in ("embedding", "unembedding")
-    if name in params
-  }
 
 
 def check_vocabularies(target: Config, draft: Config) -> None:
@@ -245,7 +252,7 @@ def save(directory, model: Model | Head) -> None:
   """Writes a model or a head in Hugging Face's own layout.
 
   A head is written as published ones are, less their copy of the target's
-  embedding.
+  embedding; so is a draft that shares it.
 
   Raises:
     ValueError: Its weights have eight bits: the layout knows of none.
@@ -258,4 +265,5 @@ def save(directory, model: Model | Head) -> None:
     raw["bias"] = model.bias
   else:
     leaves = families.leaves(model.config)
-  storage.write(directory, model.params["params"], leaves, raw)
+  params = model.params["params"]
+  storage.write(directory, params, leaves, raw, borrowed.known(params))

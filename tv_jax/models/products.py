@@ -38,6 +38,7 @@ CHANNELS = {
   "EF": "E",
   "EI": "E",
   "VE": "V",
+  "UE": "U",
 }
 LARGEST = 127
 _AT_ONCE = 1 << 22  # numbers
@@ -88,12 +89,18 @@ def turn(weight: np.ndarray, channels: int) -> Turned:
   return Turned(np.ascontiguousarray(matrix.T), weight.shape)
 
 
+def is_turned(weight) -> bool:
+  """Returns whether a weight lies [in, out]."""
+  return isinstance(weight, Turned)
+
+
+def unboxed(weight):
+  """Returns a weight as checkpoints have it, whichever way it lies."""
+  return weight.unbox() if is_turned(weight) else weight
+
+
 def are_turned(params: dict) -> bool:
   """Returns whether some of these parameters are."""
-
-  def is_turned(x):
-    return isinstance(x, Turned)
-
   return any(map(is_turned, jax.tree.leaves(params, is_leaf=is_turned)))
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -281,11 +281,25 @@ def _read(found, leaf: Leaf, config: Config, mesh, turned: bool):
   )
 
 
-def write(directory, params: dict, leaves: list[Leaf], raw: dict) -> None:
-  """Writes parameters and a config.json in Hugging Face's layout."""
+def write(
+  directory,
+  params: dict,
+  leaves: list[Leaf],
+  raw: dict,
+  others: Mapping[str, np.ndarray],
+) -> None:
+  """Writes parameters and a config.json in Hugging Face's layout.
+
+  Args:
+    directory: Made if need be.
+    params: The tree of parameters.
+    leaves: Which of them, and how.
+    raw: The content of config.json.
+    others: More tensors, as they are.
+  """
   directory = pathlib.Path(directory)
   directory.mkdir(parents=True, exist_ok=True)
-  tensors = {}
+  tensors = dict(others)
   for leaf in leaves:
     value = params
     for name in leaf.path:

@@ -116,6 +116,24 @@ def _watched():
     sys.settrace(before)
 
 
+def before_user(tokenizer) -> list[int]:
+  """Returns the tokens of the tokenizer's template before a user's turn.
+
+  A model that was trained with the template goes on as a user would.
+  """
+  word = "Hello"
+  if tokenizer.chat_template:
+    where = f"the chat template of {tokenizer.name_or_path}"
+    text = _run(where, tokenizer, [{"role": "user", "content": word}])
+    head, found, _ = str(text).partition(word)
+    if found and head.strip():
+      return tokenizer(head, add_special_tokens=False).input_ids
+  raise ValueError(
+    f"{tokenizer.name_or_path} has no chat template that begins a user's turn,"
+    " so the target cannot ask itself: give prompts"
+  )
+
+
 TEMPLATES = {"raw": raw, "vicuna": vicuna, "chat": chat}
 
 

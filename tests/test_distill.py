@@ -1,0 +1,244 @@
+"""Drafts that are made from a target, and scores from text alone."""
+
+import functools
+import itertools
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tv_jax
+from tests import checkpoints, oracle
+from tv_jax import models
+from tv_jax.distill import chances, drafts, losses, passes, scoring
+from tv_jax.models import mask
+
+METHODS = {"token_level": "token_level", "traversal": "traversal"}
+
+
+def logs(law):
+  with np.errstate(divide="ignore"):
+    return np.log(np.array([float(x) for x in law], np.float32))
+
+
+def after_context(law, context, tokens):
+  return law((*context, *tokens))
+
+
+def along(language, context, tokens):
+  """Yields the two laws of each of `tokens` after a context."""
+  for i in range(len(tokens)):
+    before = (*context, *tokens[:i])
+    yield language[0](before), language[1](before)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("rule", chances.RULES)
+def test_chances_of_a_text_are_those_of_drafting_it(rule, seed):
+  """Exactly: sums over all texts give P(at least i accepted) of the oracle."""
+  language = oracle.random_language(random.Random(seed), 3)
+  D = 3
+  parents = (oracle.NONE, *range(D))
+  wanted = np.zeros(D + 1)
+  for chance, draft in oracle.drafts(parents, "without_replacement", language):
+    for node, stop in oracle.stop_law(draft, METHODS[rule]).items():
+      wanted[: node + 1] += float(chance * stop)
+  found, averaged = np.zeros(D + 1), np.zeros(D + 1)
+  for tokens in itertools.product(range(3), repeat=D):
+    prefix, share = chances.Prefix.empty(()), 1.0
+    found[0] += np.prod(
+      [
+        float(p[x])
+        for (_, p), x in zip(along(language, (), tokens), tokens, strict=True)
+      ]
+    )
+    for i, (q, p) in enumerate(along(language, (), tokens)):
+      # The sum over what comes later is 1: count each beginning once.
+      first = not any(tokens[i + 1 :])
+      log_q, log_p = logs(q), logs(p)
+      if share > 0 and first and not tokens[i]:
+        averaged[i + 1] += share * prefix.next_chance(rule, log_p, log_q)
+      if share > 0 and p[tokens[i]] > 0:
+        prefix = prefix.longer(log_p[tokens[i]], log_q[tokens[i]])
+      share *= float(p[tokens[i]])
+      if share > 0 and first:
+        found[i + 1] += share * prefix.chance(rule)
+  np.testing.assert_allclose(found, wanted, atol=1e-6)
+  np.testing.assert_allclose(averaged[1:], wanted[1:], atol=1e-6)
+
+
+@pytest.mark.parametrize("rule", chances.RULES)
+def test_a_run_begins_its_cycles_where_visits_say(rule):
+  """Exactly: over all texts, and over all cycles of a run, place by place."""
+  language = oracle.random_language(random.Random(5), 2)
+  D, L = 2, 5
+  parents = (oracle.NONE, *range(D))
+  begun = {(): 1.0}  # the chance that a cycle begins after these tokens
+  wanted = np.zeros(L)
+  for t in range(L):
+    for context in [x for x in begun if len(x) == t]:
+      reach = begun[context]
+      wanted[t] += reach
+      own = [functools.partial(after_context, law, context) for law in language]
+      for chance, draft in oracle.drafts(parents, "without_replacement", own):
+        for node, stop in oracle.stop_law(draft, rule).items():
+          path = oracle.path_tokens(draft, node)
+          if not stop:
+            continue
+          bonus = oracle.residual_at(draft, rule, node)
+          for token, part in enumerate(bonus):
+            after = (*context, *path, token)
+            weight = reach * float(chance * stop * part)
+            begun[after] = begun.get(after, 0.0) + weight
+  found = np.zeros(L)
+  for tokens in itertools.product(range(2), repeat=L + D):
+    laws = [*along(language, (), tokens)]
+    share = np.prod(
+      [float(p[x]) for (_, p), x in zip(laws, tokens, strict=True)]
+    )
+    if not share:
+      continue
+    table = np.zeros((D, L))
+    for t in range(L):
+      prefix = chances.Prefix.empty(())
+      for d in range(D):
+        q, p = laws[t + d]
+        token = tokens[t + d]
+        prefix = prefix.longer(logs(p)[token], logs(q)[token])
+        table[d, t] = prefix.chance(rule)
+    found += share * scoring.visits(table)
+  np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def head_pair(known=None):
+  target = checkpoints.ours(checkpoints.tiny())
+  made = drafts.make("eagle", target, jax.random.key(3), (1,), known)
+  layer = made.trained["layer"]
+  noisy = {
+    name: layer[name] + 0.1 * jax.random.normal(jax.random.key(4), x.shape)
+    for name, x in layer.items()
+  }
+  return target, made._replace(trained=made.trained | {"layer": noisy})
+
+
+def test_a_heads_levels_are_those_of_drafting_from_each_root():
+  target, made = head_pair()
+  T, W, D = 12, 4, 3
+  tokens = jnp.asarray(checkpoints.tokens(1, T, 48))
+  theirs = passes.features(target.apply, target.config, target.params, tokens)
+  first = jnp.array([3], jnp.int32)
+  found = made.draft.outputs(made.params, tokens, theirs, first, W, D)
+  for w in range(W):
+    t = 3 + w
+    own = theirs[:, 0]
+    cache = models.cache.empty(made.draft.config, 1, T + D)
+    for m in range(t + D - 1):  # token by token, as a chain is drafted
+      feature = theirs[:, m] if m < t else own
+      seen = mask.causal(cache.length, 1, cache.slots)
+      _, out, cache = made.draft.apply(
+        made.params,
+        tokens[:, m + 1][:, None],
+        feature[:, None],
+        jnp.full((1, 1), m, jnp.int32),
+        seen,
+        cache,
+      )
+      own = out[:, 0]
+      if m >= t - 1:
+        level = m - (t - 1)
+        np.testing.assert_allclose(found[level][0, w], own[0], atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["eagle", "independent"])
+def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
+  target = checkpoints.ours(checkpoints.tiny())
+  models.save(tmp_path / "target", target)
+  known = np.array([2, 3, 11, 30, 47])
+  made = drafts.make(kind, target, jax.random.key(0), (1,), known)
+  drafts.save(tmp_path / "draft", made)
+  pair = tv_jax.load(tmp_path / "draft", tmp_path / "target", draft_kind=kind)
+  assert pair.draft.config.draft_vocab_size == 5
+  place = np.asarray(pair.draft.params["params"]["place"])
+  assert [*np.flatnonzero(place < 5)] == [*known]
+  result = tv_jax.generate(
+    pair,
+    [[1, 2, 3], [7]],
+    tree="kary:2x3",
+    panel=["token_level"],
+    max_new_tokens=24,
+    trace=2,
+    ends=[],
+  )
+  drafted = np.concatenate([own.tokens[:, 1:].ravel() for own in result.trace])
+  assert {*drafted[drafted >= 0]} <= {*known}
+  assert result.faults == 0
+  assert abs(result.check.mean) < 4 * result.check.error + 1e-6
+  # The same law by either way.
+  rows = jnp.asarray([[1, 2, 3, 4]])
+  theirs = passes.features(target.apply, target.config, target.params, rows)
+  first = jnp.array([1], jnp.int32)
+  own = passes.Draft(kind, pair.draft.apply, pair.draft.config)
+  (x,) = own.outputs(pair.draft.params, rows, theirs, first, 1, 1)
+  (y,) = made.draft.outputs(made.params, rows, theirs, first, 1, 1)
+  np.testing.assert_allclose(
+    passes.logits(pair.draft.params, x),
+    passes.logits(made.params, y),
+    rtol=2e-2,
+    atol=2e-2,
+  )
+
+
+def test_what_a_draft_knows_is_checked(tmp_path):
+  from safetensors.numpy import load_file, save_file
+
+  target = checkpoints.ours(checkpoints.tiny())
+  models.save(tmp_path / "target", target)
+  made = drafts.make(
+    "independent", target, jax.random.key(0), (0,), np.array([1, 5])
+  )
+  draft = tmp_path / "draft"
+  drafts.save(draft, made)
+  with pytest.raises(ValueError, match="as the draft of that target"):
+    models.load(draft)
+  tensors = load_file(draft / "model.safetensors")
+  for offsets in ([1, 48], [1, 0], [1]):
+    tensors["d2t"] = np.array(offsets)
+    save_file(tensors, draft / "model.safetensors")
+    with pytest.raises(ValueError, match="2 different tokens"):
+      tv_jax.load(draft, tmp_path / "target")
+  checkpoints.rewrite(draft, draft_vocab_size=None)
+  with pytest.raises(ValueError, match="unknown: d2t"):
+    tv_jax.load(draft, tmp_path / "target")
+  checkpoints.rewrite(draft, hidden_size=16, shares_embedding=True)
+  with pytest.raises(ValueError, match="is not the target's 32"):
+    tv_jax.load(draft, tmp_path / "target")
+
+
+def test_losses_are_what_they_say():
+  p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.7, 0.1])
+  before = chances.Prefix.empty(()).longer(jnp.log(0.4), jnp.log(0.1))
+  seen = losses.Seen(before, jnp.log(p), jnp.log(q), jnp.log(q[0]))
+  m = R = 0.25
+  overlap = np.minimum(p, q).sum()
+  after = {
+    "traversal": np.minimum(m * p, R * q).sum(),
+    "token_level": m * overlap,
+  }
+  for rule in chances.RULES:
+    found = {name: f(seen, rule) for name, f in losses.LOSSES.items()}
+    wanted = {
+      "cross_entropy": -np.log(q[0]),
+      "kl": -np.sum(p * np.log(q)),
+      "total_variation": 1 - overlap,
+      "weighted": m - after[rule],
+      "length": -after[rule],
+    }
+    for name in losses.LOSSES:
+      np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5)
+  unknown = seen._replace(chosen=jnp.array(-jnp.inf))
+  slope = jax.grad(
+    lambda q: losses.cross_entropy(unknown._replace(log_q=q), "traversal")
+  )(seen.log_q)
+  assert np.isfinite(slope).all()

@@ -1,0 +1,257 @@
+"""Drafts made by the command: killed and gone on with, scored, refused."""
+
+import contextlib
+import json
+import pathlib
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+import tv_jax
+from tests import commands
+from tv_jax import distill
+from tv_jax.distill import data, distilling, text
+from tv_jax.distill.distilling import Training
+
+WRITING = distill.Writing(conversations=6, question_tokens=8, answer_tokens=12)
+HOW = Training(
+  kind="eagle",
+  depth=2,
+  vocabulary=256,
+  steps=6,
+  rows=2,
+  held_out=2,
+  length=100,
+)
+
+
+class KilledError(Exception):
+  """Stands for kill -9."""
+
+
+@pytest.fixture(scope="module")
+def pair():
+  return tv_jax.load(None, "bundled/target", draft_kind="none")
+
+
+@pytest.fixture
+def small(monkeypatch):
+  """So little is done at once that there is much to go on with."""
+  monkeypatch.setattr(text, "BLOCK", 2)
+  monkeypatch.setattr(data, "_ROWS", 2)
+  monkeypatch.setattr(distilling, "SAVE", 2)
+  monkeypatch.setattr(distilling, "SCORE", 2)
+
+
+def make(pair, folder, how=HOW, writing=WRITING, say=lambda *_: None, **more):
+  return distill.distill(
+    pair,
+    folder / "draft",
+    how,
+    data_folder=folder / "data",
+    writing=writing,
+    say=say,
+    **more,
+  )
+
+
+def weights(folder):
+  return (folder / "draft" / "model.safetensors").read_bytes()
+
+
+def torn(path):
+  """Adds what a write that was cut short may leave."""
+  with path.open("ab") as file:
+    file.write(b'{"prompt": [1')
+
+
+def test_a_killed_run_ends_in_the_same_weights(pair, small, tmp_path):
+  found = make(pair, tmp_path / "whole")
+  assert found.tokens > 10
+  broken = tmp_path / "broken"
+  for stage, at, file in (
+    ("writing text", 4, text.FILE),
+    ("reading it", 4, data.FEATURES),
+    ("training", 5, None),
+  ):
+
+    def say(now, done, total, how, stage=stage, at=at):
+      if (now, done) == (stage, at):
+        raise KilledError
+
+    with pytest.raises(KilledError):
+      make(pair, broken, say=say)
+    if file:
+      torn(broken / "data" / file)
+  seen = []
+  again = make(pair, broken, say=lambda *told: seen.append(told[:2]))
+  assert ("training", 5) in seen
+  assert ("training", 4) not in seen
+  assert weights(broken) == weights(tmp_path / "whole")
+  assert repr(again) == repr(found)
+  # Once more: nothing is left to do, and more text begins where that ends.
+  seen.clear()
+  make(pair, broken, say=lambda *told: seen.append(told[:2]))
+  assert {stage for stage, _ in seen} == {"writing text"}
+  more = distill.Writing(**{**vars(WRITING), "conversations": 8})
+  longer = distill.write(pair, broken / "data", more)
+  assert longer[:6] == distill.read(broken / "data")[:6]
+
+
+def test_training_makes_a_longer_draft(pair, tmp_path):
+  """From 48 answers, for half a minute; what is held out tells."""
+  prompts = [["What does a fox eat?"], ["Which city is the capital of Spain?"]]
+  writing = distill.Writing(conversations=32, answer_tokens=24)
+  how = Training(
+    kind="independent",
+    loss="total_variation",
+    depth=1,
+    layers=(0, 4),
+    vocabulary=512,
+    steps=1,
+    rows=4,
+    held_out=8,
+  )
+  before = make(pair, tmp_path, how, writing, prompts=prompts)
+  longer = Training(**{**vars(how), "steps": 40})
+  shutil.rmtree(tmp_path / "draft")
+  after = make(pair, tmp_path, longer, writing, prompts=prompts)
+  gained = after.lengths["traversal"][-1].mean
+  assert gained > before.lengths["traversal"][-1].mean + 0.3
+  made = tv_jax.load(tmp_path / "draft", "bundled/target")
+  held = distill.read(tmp_path / "data")[:8]
+  # Written in half precision.
+  own = distill.score(made, held, depth=5).lengths["traversal"][-1].mean
+  np.testing.assert_allclose(own, gained, atol=0.02)
+  card = (tmp_path / "draft" / "README.md").read_text()
+  assert "steps: 40" in card
+  assert f"{gained:.3f}" in card
+
+
+@pytest.mark.parametrize(
+  ("how", "told"),
+  [
+    ({"kind": "eagle2"}, "kind='eagle2': give one of"),
+    ({"loss": "l2"}, "loss='l2': give one of"),
+    ({"layers": (9,)}, "the target has no 9"),
+    ({"depth": 0}, "depth=0"),
+    ({"length": 20}, "have at most length=20 tokens"),
+    ({"rate": float("nan")}, "rate=nan"),
+  ],
+)
+def test_what_cannot_be_made_is_refused(pair, tmp_path, how, told):
+  folder = tmp_path / "data"
+  folder.mkdir()
+  line = json.dumps({"prompt": [1] * 20, "answer": [5, 6]})
+  (folder / text.FILE).write_text(f"{line}\n" * 6)
+  with pytest.raises(ValueError, match=told):
+    make(pair, tmp_path, Training(**{**vars(HOW), **how}))
+
+
+def test_other_settings_do_not_go_on(pair, small, tmp_path):
+  writing = distill.Writing(**{**vars(WRITING), "conversations": 2})
+  distill.write(pair, tmp_path / "data", writing)
+  other = distill.Writing(**{**vars(writing), "temperature": 0.5})
+  with pytest.raises(ValueError, match=r"temperature=1\.0, not 0\.5"):
+    distill.write(pair, tmp_path / "data", other)
+
+
+def test_a_base_model_cannot_ask_itself(pair, tmp_path, monkeypatch):
+  monkeypatch.setattr(pair.tokenizer, "chat_template", None)
+  with pytest.raises(ValueError, match="give prompts"):
+    distill.write(pair, tmp_path, WRITING)
+
+
+def test_the_commands_make_and_score_a_draft(tmp_path):
+  arguments = (
+    "--target=bundled/target",
+    "--out=draft",
+    "--data=text",
+    "--conversations=8",
+    "--held-out=4",
+    "--steps=2",
+    "--rows=2",
+    "--depth=2",
+    "--tokens=8",
+  )
+  done = commands.run(*arguments, program="tv_jax.distill", cwd=tmp_path)
+  assert done.returncode == 0, done.stderr
+  assert "written: draft" in done.stdout
+  assert done.stderr.startswith("at least 0.")
+  score = (
+    "--draft=draft",
+    "--kind=eagle",
+    "--text=text",
+    "--conversations=4",
+    "--depth=2",
+  )
+  scored = commands.run(*score, program="tv_jax.score", cwd=tmp_path)
+  assert scored.returncode == 0, scored.stderr
+  # The first four are those that were held out; half precision is near enough.
+  assert scored.stdout.splitlines()[2].split()[1][:3] in done.stdout
+  other = commands.run(
+    *arguments, "--loss=kl", program="tv_jax.distill", cwd=tmp_path
+  )
+  assert other.returncode == 2
+  assert other.stderr.splitlines()[-1] == (
+    "tv_jax.distill: draft was begun with training.loss='weighted', not 'kl':"
+    " give another --out, or the same settings"
+  )
+
+
+@pytest.mark.parametrize(
+  ("program", "arguments", "told"),
+  [
+    ("tv_jax.distill", ["--out=x"], "give --target and --out"),
+    ("tv_jax.distill", ["--target=none", "--out=x"], "neither a directory"),
+    ("tv_jax.distill", ["--kind=other"], "kind"),
+    ("tv_jax.score", [], "--text is missing"),
+    ("tv_jax.score", ["--text=missing"], "cannot be read"),
+  ],
+)
+def test_a_bad_command_is_one_line(program, arguments, told, tmp_path):
+  done = commands.run(*arguments, program=program, cwd=tmp_path)
+  assert done.returncode == 2
+  assert "Traceback" not in done.stderr
+  assert told in done.stderr.splitlines()[-1]
+  assert not [*pathlib.Path(tmp_path).iterdir()]
+
+
+@pytest.mark.long
+def test_kill_at_any_moment_changes_nothing(tmp_path):
+  arguments = (
+    "--target=bundled/target",
+    "--conversations=8",
+    "--held-out=4",
+    "--steps=120",
+    "--rows=2",
+    "--depth=2",
+    "--tokens=8",
+    "--vocabulary=256",
+  )
+
+  def start(name):
+    return commands.start(
+      *arguments,
+      f"--out={name}",
+      f"--data={name}-text",
+      program="tv_jax.distill",
+      cwd=tmp_path,
+    )
+
+  begin = time.monotonic()
+  done = commands.ended(start("whole"))
+  assert done.returncode == 0, done.stderr
+  took = time.monotonic() - begin
+  for share in (0.5, 0.75, 0.9):
+    process = start("broken")
+    time.sleep(share * took)
+    process.kill()
+    with contextlib.suppress(Exception):
+      process.communicate(timeout=60)
+  done = commands.ended(start("broken"))
+  assert done.returncode == 0, done.stderr
+  files = [tmp_path / x / "model.safetensors" for x in ("whole", "broken")]
+  assert files[0].read_bytes() == files[1].read_bytes()

@@ -1,0 +1,155 @@
+"""Makes a draft for a target: `python -m tv_jax.distill --target= --out=`.
+
+The target writes text; its features are kept on disk; the draft learns its laws
+there. Run the same command again after an interruption and it goes on.
+"""
+
+from absl import flags, logging
+
+from tv_jax.distill import distilling, estimate, losses, passes
+from tv_jax.distill.chances import RULES
+from tv_jax.distill.text import Writing
+from tv_jax.edge import cli, progress
+from tv_jax.engine import pair as pairs
+from tv_jax.runs import questions
+
+_TARGET = flags.DEFINE_string(
+  "target", None, "The target: a directory, a .gguf file or a repository."
+)
+_REVISION = flags.DEFINE_string(
+  "target_revision", None, "Of a repository: a commit."
+)
+_KIND = flags.DEFINE_enum(
+  "kind", "eagle", [*passes.OUTPUTS], "An EAGLE head, or a small model."
+)
+_OUT = cli.define_folder("out", None, "The draft's directory.")
+_DATA = cli.define_folder(
+  "data",
+  None,
+  "Where the target's text, and what is read of it, is kept: gigabytes."
+  " Default: runs/distill and the target's name.",
+)
+_PROMPTS = flags.DEFINE_string(
+  "prompts",
+  None,
+  "A questions file (docs/runs.md), whose first turns the target answers."
+  " Default: the target writes what a user might ask.",
+)
+_CONVERSATIONS = flags.DEFINE_integer(
+  "conversations", 4096, "How many the target writes."
+)
+_TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Of the target.")
+_TOKENS = flags.DEFINE_integer("tokens", 192, "Tokens of an answer at most.")
+_TEMPLATE = flags.DEFINE_string("template", "chat", "As in configs.")
+_BATCH = flags.DEFINE_integer(
+  "batch_size", 48, "Conversations that are written together."
+)
+_LOSS = flags.DEFINE_enum(
+  "loss", distilling.Training.loss, [*losses.LOSSES], "What is made small."
+)
+_KL = flags.DEFINE_float(
+  "kl", distilling.Training.kl, "So much of the KL divergence is added."
+)
+_RULE = flags.DEFINE_enum(
+  "rule", distilling.Training.rule, [*RULES], "The rule that is to verify."
+)
+_DEPTH = flags.DEFINE_integer(
+  "depth", distilling.Training.depth, "Levels of the chains that it learns."
+)
+_LAYERS = cli.define_names(
+  "layers",
+  None,
+  "The target's layers that it begins with, such as 0,29. Default: the first"
+  " and the last; of a head the last.",
+)
+_VOCABULARY = flags.DEFINE_integer(
+  "vocabulary",
+  distilling.Training.vocabulary,
+  "So many of the text's most frequent tokens the draft knows; 0: all.",
+)
+_STEPS = flags.DEFINE_integer("steps", distilling.Training.steps, "How many.")
+_ROWS = flags.DEFINE_integer(
+  "rows", distilling.Training.rows, "Conversations of a step."
+)
+_RATE = flags.DEFINE_float(
+  "rate", distilling.Training.rate, "The highest learning rate."
+)
+_LENGTH = flags.DEFINE_integer(
+  "length",
+  distilling.Training.length,
+  "Conversations of more tokens are left out.",
+)
+_HELD_OUT = flags.DEFINE_integer(
+  "held_out",
+  distilling.Training.held_out,
+  "Conversations to score the draft on, that it does not see.",
+)
+_SEED = flags.DEFINE_integer("seed", 0, "What all draws come from.")
+
+
+def main(heard: cli.Heard, arguments: list[str]) -> None:
+  """Makes the draft, and prints how long its chains are."""
+  del heard
+  logging.set_verbosity(logging.WARNING)
+  cli.no_arguments(arguments)
+  target, out = _TARGET.value, _OUT.value
+  if not target or not out:
+    raise ValueError("give --target and --out")
+  layers = cli.numbers(_LAYERS, int, least=0) if _LAYERS.value else ()
+  how = distilling.Training(
+    kind=_KIND.value,
+    loss=_LOSS.value,
+    kl=_KL.value,
+    rule=_RULE.value,
+    depth=_DEPTH.value,
+    layers=tuple(layers),
+    vocabulary=_VOCABULARY.value,
+    steps=_STEPS.value,
+    rows=_ROWS.value,
+    rate=_RATE.value,
+    length=_LENGTH.value,
+    held_out=_HELD_OUT.value,
+    seed=_SEED.value,
+  )
+  writing = Writing(
+    conversations=_CONVERSATIONS.value,
+    temperature=_TEMPERATURE.value,
+    answer_tokens=_TOKENS.value,
+    seed=_SEED.value,
+    template=_TEMPLATE.value,
+  )
+  prompts = None
+  if _PROMPTS.value:
+    found = questions.load_questions(_PROMPTS.value)
+    prompts = [one.turns[:1] for one in found]
+  pair = pairs.load(None, target, draft_kind="none", revision=_REVISION.value)
+  config = pair.target.config
+  count = len(how.layers) or (1 if how.kind == "eagle" else 2)
+  speed = estimate.measure(config)
+  cli.tell(
+    estimate.line(
+      estimate.hours(config, how, writing, count, _BATCH.value, speed)
+    )
+  )
+  with progress.bar(1) as bar:
+    found = distilling.distill(
+      pair,
+      out,
+      how,
+      data_folder=_DATA.value or _folder(target),
+      writing=writing,
+      prompts=prompts,
+      batch_size=_BATCH.value,
+      say=bar.show,
+    )
+  print(found)
+  print(f"written: {out}")
+
+
+def _folder(target: str) -> str:
+  """Returns the folder of a target's text."""
+  return f"runs/distill/{target.strip('/').replace('/', '-')}"
+
+
+if __name__ == "__main__":
+  cli.run("tv_jax.distill", main)

@@ -1,0 +1,102 @@
+"""Chances that drafted tokens are accepted, of a text that the target sampled.
+
+Given the text x, and R_i = q(x_1 .. x_i) / p(x_1 .. x_i) of the i tokens behind
+the root, the chance that the first i drafted tokens are the text's and that all
+of them are accepted is, as a share of the chance of the text,
+
+  traversal and block:  min(1, R_1, .., R_i)
+  token-level:          min(1, q(x_1) / p(x_1)) .. min(1, q(x_i) / p(x_i))
+
+(Lemma 2 of the paper, and a change of measure.) Given all tokens before the
+last, that one can be averaged: sum_x min(m p(x), R q(x)), with m the chance
+above and R the ratio of those before. Logarithms throughout.
+
+Axes: [..] any, U tokens that the draft knows, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+RULES = ("token_level", "traversal")
+
+
+class Prefix(NamedTuple):
+  """The tokens of the text behind a root, up to some level; [..] each."""
+
+  ratio: jax.Array  # log R
+  traversal: jax.Array  # log of the chance above
+  token_level: jax.Array  # likewise
+
+  @classmethod
+  def empty(cls, shape: tuple[int, ...]) -> Prefix:
+    """Returns that of no token: all are certain."""
+    return cls(*(jnp.zeros(shape) for _ in cls._fields))
+
+  def longer(self, log_p: jax.Array, log_q: jax.Array) -> Prefix:
+    """Returns it with the next token of the text, of these laws [..]."""
+    one = log_q - log_p
+    ratio = self.ratio + one
+    return Prefix(
+      ratio=ratio,
+      traversal=jnp.minimum(self.traversal, ratio),
+      token_level=self.token_level + jnp.minimum(one, 0),
+    )
+
+  def chance(self, rule: str) -> jax.Array:
+    """Returns the chance that all of it is accepted."""
+    return jnp.exp(getattr(self, rule))
+
+  def next_chance(
+    self, rule: str, log_p: jax.Array, log_q: jax.Array
+  ) -> jax.Array:
+    """Returns the chance of it and one token more, whichever that is.
+
+    Args:
+      rule: One of `RULES`.
+      log_p: [.., U] the target's law of that token.
+      log_q: [.., U] the draft's.
+    """
+    if rule == "traversal":
+      log_p = log_p + self.traversal[..., None]
+      log_q = log_q + self.ratio[..., None]
+      return jnp.sum(jnp.exp(jnp.minimum(log_p, log_q)), axis=-1)
+    return self.chance(rule) * overlap(log_p, log_q)
+
+
+def overlap(log_p: jax.Array, log_q: jax.Array) -> jax.Array:
+  """Returns the sum of min(p, q), which is 1 less the total variation."""
+  return jnp.sum(jnp.exp(jnp.minimum(log_p, log_q)), axis=-1)
+
+
+class Known(NamedTuple):
+  """Which of the target's tokens a draft knows; None and None: all."""
+
+  tokens: jax.Array | None  # [U] their numbers
+  place: jax.Array | None  # [V] of each among them; U: it is not there
+
+  @classmethod
+  def of(cls, params: dict) -> Known:
+    """Reads it from a draft's parameters."""
+    own = params["params"]
+    if "place" not in own:
+      return cls(None, None)
+    U = own["unembedding"].shape[0]
+    return cls(jnp.argsort(own["place"], stable=True)[:U], own["place"])
+
+  def law(self, log_p: jax.Array) -> jax.Array:
+    """Returns the target's chances [.., U] of the draft's tokens."""
+    return log_p if self.tokens is None else log_p[..., self.tokens]
+
+  def chance(self, log_q: jax.Array, token: jax.Array) -> jax.Array:
+    """Returns the draft's chance [..] of a token [..]; -inf: not known."""
+    if self.place is None:
+      return jnp.take_along_axis(log_q, token[..., None], axis=-1)[..., 0]
+    place = self.place[token]
+    there = place < log_q.shape[-1]
+    place = jnp.where(there, place, 0)
+    found = jnp.take_along_axis(log_q, place[..., None], axis=-1)[..., 0]
+    return jnp.where(there, found, -jnp.inf)

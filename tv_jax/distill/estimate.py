@@ -1,0 +1,91 @@
+"""How long a draft takes to make, from the arithmetic, before it begins."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import jax
+import jax.numpy as jnp
+
+from tv_jax.distill.text import Writing
+from tv_jax.models import Config, families, layout
+
+# A question and an answer are about so much of the longest.
+_SHARE = 0.6
+
+
+def hours(
+  config: Config,
+  how,
+  writing: Writing,
+  layers: int,
+  batch_size: int,
+  speed: tuple[float, float],
+) -> dict[str, float]:
+  """Returns the least hours of each stage.
+
+  Args:
+    config: The target's.
+    how: A `Training`.
+    writing: What text.
+    layers: Of the draft.
+    batch_size: Conversations that are written together.
+    speed: Products' multiplications and additions, and bytes that are read, in
+      a second: see `measure`.
+  """
+  compute, bandwidth = speed
+  E, V = config.hidden_size, config.vocab_size
+  whole = sum(leaf.size for leaf in families.leaves(config))
+  one = sum(leaf.size for leaf in layout.layer(config, (), ""))
+  target = one * config.num_hidden_layers + V * E
+  draft = one * layers + (2 * E * E if how.kind == "eagle" else 0)
+  U = min(how.vocabulary or V, V)
+  answer = _SHARE * writing.answer_tokens
+  written = answer + _SHARE * writing.question_tokens
+  length = answer + 2 * _SHARE * writing.question_tokens
+  tokens = writing.conversations * written
+  size = 4 if config.dtype == "float32" else 2
+  writes = max(
+    2 * tokens * target / compute,
+    tokens / batch_size * whole * size / bandwidth,
+  )
+  reads = 2 * writing.conversations * length * target / compute
+  levels = how.depth - 1 if how.kind == "eagle" else 0
+  passes = 6 * draft * (length + levels * answer)
+  laws = 2 * U * E * answer * (2 * how.depth + 1)
+  trains = how.steps * how.rows * (passes + laws) / compute
+  seconds = {"text": writes, "reading": reads, "training": trains}
+  return {name: value / 3600 for name, value in seconds.items()}
+
+
+def measure(config: Config) -> tuple[float, float]:
+  """Returns how fast this machine multiplies matrices, and reads memory."""
+  E = config.hidden_size
+  dtype = jnp.dtype(config.dtype)
+  left, right = jnp.ones((1024, E), dtype), jnp.ones((E, 4 * E), dtype)
+  long = jnp.ones(1 << 26, jnp.int8)
+  product = jax.jit(lambda x, y: jnp.einsum("TE,EF->TF", x, y))
+  total = jax.jit(lambda x: jnp.max(x))
+  flops = 2 * math.prod(left.shape) * right.shape[1]
+  return flops / _least(product, left, right), long.size / _least(total, long)
+
+
+def _least(function, *arguments) -> float:
+  """Returns the least seconds of five calls, compiled before."""
+  jax.block_until_ready(function(*arguments))
+  found = []
+  for _ in range(5):
+    begin = time.perf_counter()
+    jax.block_until_ready(function(*arguments))
+    found.append(time.perf_counter() - begin)
+  return min(found)
+
+
+def line(found: dict[str, float]) -> str:
+  """Returns the estimate in words."""
+  stages = ", ".join(f"{name} {value:.1f}" for name, value in found.items())
+  return (
+    f"at least {sum(found.values()):.1f} hours on this machine as it is now"
+    f" ({stages}); what is done already is not done again"
+  )

@@ -1,0 +1,213 @@
+"""How long chains of a draft are, from the target's own text alone.
+
+chances.py has what becomes of a cycle that begins at a place of the text. What
+comes after a cycle has the target's law, whatever was accepted: so given its
+text a run goes from place to place with just these chances, and how often it
+begins a cycle at each needs no sampling. (Easy places, which long cycles skip,
+count less than hard ones. A mean over all places would be too long.)
+
+Axes: B rows, T tokens, W roots of a row, D levels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax.distill import passes
+from tv_jax.distill.chances import RULES, Known, Prefix
+from tv_jax.distill.data import Rows, Shape, usable
+from tv_jax.distill.text import Conversation
+from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.pair import Pair
+from tv_jax.engine.settings import COLDEST_DRAFT
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+  """Expected acceptance lengths of chains; item d is of depth d + 1.
+
+  Attributes:
+    lengths: By rule.
+    gain: Of the traversal over token-level verification, in percent; on a chain
+      block verification is the traversal.
+    tokens: How many tokens of answers were scored.
+  """
+
+  lengths: dict[str, list[Estimate]]
+  gain: list[Estimate]
+  tokens: int
+
+  def __repr__(self) -> str:
+    """Returns a table."""
+    lines = ["depth  token-level       traversal         gain"]
+    rows = zip(*(self.lengths[rule] for rule in RULES), self.gain, strict=True)
+    for depth, (one, other, gain) in enumerate(rows, 1):
+      lines.append(f"{depth:>5}  {one}     {other}     {gain:+.1f} %")
+    return "\n".join(lines)
+
+
+def score(
+  pair: Pair,
+  text: Sequence[Conversation],
+  *,
+  depth: int = 8,
+  temperature: float = 1.0,
+  draft_temperature: float | None = None,
+  rows: int = 4,
+) -> Scores:
+  """Scores a draft on text that its target sampled.
+
+  Args:
+    pair: The draft and the target.
+    text: What the target wrote at this temperature, with all of its tokens.
+    depth: Of the longest chain.
+    temperature: The target's.
+    draft_temperature: The draft's; by default the same, but 0.1 at least.
+    rows: Conversations that are processed together.
+
+  Returns:
+    The lengths of chains of each depth up to that one.
+  """
+  if pair.draft is None:
+    raise ValueError("the pair has no draft to score")
+  draft = passes.Draft(pair.draft_kind, pair.draft.apply, pair.draft.config)
+  heat = temperature, draft_temperature or max(temperature, COLDEST_DRAFT)
+  text, target, found = usable(text), pair.target, []
+  shape = Shape.of(text, depth)
+  for start in range(0, len(text), rows):
+    own = Rows.of(text[start : start + rows], shape.T)
+    features = _features(target.apply, target.config, target.params, own.tokens)
+    found += measure(
+      draft, target.params, pair.draft.params, own, features, heat, shape
+    )
+  return summary(found)
+
+
+def measure(
+  draft: passes.Draft,
+  target: dict,
+  params: dict,
+  rows: Rows,
+  features,
+  heat: tuple[float, float],
+  shape: Shape,
+) -> list[np.ndarray]:
+  """Returns the chances [2, 2, D, roots] of each conversation.
+
+  By rule; of the text itself, and with the last token averaged. Item d is of
+  at least d + 1 accepted tokens.
+
+  Args:
+    draft: The draft.
+    target: The target's parameters, of which the unembedding is used.
+    params: The draft's.
+    rows: The conversations.
+    features: [B, T, E] of the target.
+    heat: The temperatures of target and draft.
+    shape: Of the rows.
+  """
+  sizes = np.asarray(rows.end - rows.first)
+  heats = jnp.asarray(heat, jnp.float32)
+  found = _measure(draft, target, params, rows, features, heats, shape)
+  found = np.moveaxis(np.asarray(found, np.float64), 3, 0)
+  return [one[..., :size] for one, size in zip(found, sizes, strict=True)]
+
+
+_features = jax.jit(passes.features, static_argnums=(0, 1))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 6))
+def _measure(draft, target, params, rows, features, heat, shape) -> jax.Array:
+  """Returns the chances [2, 2, D, B, W]."""
+  W, D = shape.W, shape.D
+  features = features.astype(draft.config.dtype)
+  wide = passes.logits(target, passes.window(features, rows.first, W + D - 1))
+  wide = jax.nn.log_softmax(wide / heat[0], axis=-1)
+  following = passes.window(rows.tokens, rows.first + 1, W + D - 1)
+  known, prefix = Known.of(params), Prefix.empty((len(rows.tokens), W))
+  found = []
+  outputs = draft.outputs(params, rows.tokens, features, rows.first, W, D)
+  for level, output in enumerate(outputs):
+    log_p, token = (x[:, level : level + W] for x in (wide, following))
+    log_q = passes.logits(params, output) / heat[1]
+    log_q = jax.nn.log_softmax(log_q, axis=-1)
+    laws = known.law(log_p), log_q
+    averaged = [prefix.next_chance(rule, *laws) for rule in RULES]
+    own = jnp.take_along_axis(log_p, token[..., None], axis=-1)[..., 0]
+    prefix = prefix.longer(own, known.chance(log_q, token))
+    exact = [prefix.chance(rule) for rule in RULES]
+    found.append(jnp.stack([jnp.stack(exact), jnp.stack(averaged)], axis=1))
+  return jnp.stack(found, axis=2)
+
+
+def summary(found: Sequence[np.ndarray]) -> Scores:
+  """Estimates lengths from the chances of all conversations.
+
+  Args:
+    found: What `measure` returned of each.
+  """
+  D = found[0].shape[2]
+  lengths = {rule: [] for rule in RULES}
+  gains = []
+  for depth in range(1, D + 1):
+    parts = [
+      _length([one[i, :, :depth] for one in found]) for i in range(len(RULES))
+    ]
+    for rule, (mean, pull) in zip(RULES, parts, strict=True):
+      lengths[rule].append(_estimate(mean, pull))
+    (base, one), (mean, other) = parts
+    share = mean / base
+    gains.append(
+      _estimate(100 * (share - 1), 100 * (other - share * one) / base)
+    )
+  tokens = sum(one.shape[-1] for one in found)
+  return Scores(lengths=lengths, gain=gains, tokens=tokens)
+
+
+def visits(chances: np.ndarray) -> np.ndarray:
+  """Returns how often a run begins a cycle at each root, given its text.
+
+  Args:
+    chances: [D, roots] that at least d + 1 drafted tokens are accepted.
+  """
+  D, roots = chances.shape
+  ends = np.ones((1, roots)), chances, np.zeros((1, roots))
+  at_least = np.concatenate(ends)
+  gained = at_least[:-1] - at_least[1:]  # [D + 1, roots]: one token and more
+  begun = np.zeros(roots + D + 1)
+  begun[0] = 1
+  for root in range(roots):
+    begun[root + 1 : root + D + 2] += begun[root] * gained[:, root]
+  return begun[:roots]
+
+
+def _length(found: list[np.ndarray]) -> tuple[float, np.ndarray]:
+  """Returns the mean length, and what each conversation adds to its error.
+
+  Of the last roots no text tells the deeper levels: each level's mean is over
+  the roots that have it.
+  """
+  D = found[0].shape[1]
+  weights = np.zeros((len(found), D))
+  sums = np.zeros((len(found), D))
+  for i, (exact, averaged) in enumerate(found):
+    begun = visits(exact)
+    for level in range(D):
+      own = slice(0, max(len(begun) - level, 0))
+      weights[i, level] = begun[own].sum()
+      sums[i, level] = begun[own] @ averaged[level, own]
+  means = sums.sum(0) / weights.sum(0)
+  pull = ((sums - weights * means) / weights.sum(0)).sum(1)
+  return 1 + means.sum(), pull
+
+
+def _estimate(mean: float, pull: np.ndarray) -> Estimate:
+  n = len(pull)
+  error = (n / (n - 1) * np.sum(pull**2)) ** 0.5 if n > 1 else float("nan")
+  return Estimate(mean=float(mean), error=float(error), n=n)

@@ -1,0 +1,213 @@
+"""Text that the target writes, kept on disk: what drafts are trained on.
+
+An instruct model that is given its template up to the user's turn writes what
+a user might ask (Xu et al. 2024, arXiv:2406.08464); then it answers that.
+Conversation i depends on the seed and on i alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+
+from tv_jax import engine
+from tv_jax.edge import checks, disk, reading
+from tv_jax.engine.pair import Pair
+from tv_jax.models import templates
+
+FILE, ABOUT = "text.jsonl", "text.json"
+# Conversations that are written together, and that a killed run loses.
+BLOCK = 96
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Conversation:
+  """What is trained on.
+
+  Attributes:
+    prompt: The tokens up to where the answer begins.
+    answer: The tokens of the answer, an end token among them.
+  """
+
+  prompt: tuple[int, ...]
+  answer: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Writing:
+  """How text is written; another one is other text.
+
+  Attributes:
+    conversations: How many.
+    temperature: The target's.
+    question_tokens: Tokens of a question at most, where the target asks.
+    answer_tokens: Tokens of an answer at most.
+    seed: What all draws come from.
+    template: How turns become tokens.
+  """
+
+  conversations: int = 4096
+  temperature: float = 1.0
+  question_tokens: int = 96
+  answer_tokens: int = 192
+  seed: int = 0
+  template: str = "chat"
+
+
+def write(
+  pair: Pair,
+  folder: pathlib.Path,
+  how: Writing,
+  prompts: Sequence[Sequence[str]] | None = None,
+  *,
+  batch_size: int = 48,
+  say: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Conversation]:
+  """Writes conversations, or goes on where a run was stopped.
+
+  Args:
+    pair: The target; a draft is not used.
+    folder: Where the text is kept.
+    how: What text.
+    prompts: Turns of the user to answer, again and again; None: the target
+      asks as well.
+    batch_size: Rows that are decoded together.
+    say: Is told how many conversations there are, and of how many.
+
+  Returns:
+    All of them.
+  """
+  folder.mkdir(parents=True, exist_ok=True)
+  about = {
+    **dataclasses.asdict(how),
+    "target": reading.name_of(pair.target.source),
+    "dtype": pair.target.config.kept,
+    "prompts": "the target's own" if prompts is None else len(prompts),
+  }
+  del about["conversations"]  # more of them can be written later
+  with contextlib.ExitStack() as resources:
+    disk.lock(folder, resources, remedy="wait for it, or give another --data")
+    check_same(folder / ABOUT, about, "--data")
+    found = _whole_blocks(folder / FILE)
+    for start in range(len(found), how.conversations, BLOCK):
+      say(start, how.conversations)
+      stop = min(start + BLOCK, how.conversations)
+      own = _block(pair, how, prompts, range(start, stop), batch_size)
+      lines = b"".join(
+        disk.to_bytes(dataclasses.asdict(one), "text") for one in own
+      )
+      with disk.explained(f"{folder / FILE} cannot be written"):
+        _append(folder / FILE, lines)
+      found += own
+    say(len(found), how.conversations)
+  return found[: how.conversations]
+
+
+def read(folder: pathlib.Path) -> list[Conversation]:
+  """Reads the text in a folder, or in a file of such lines."""
+  path = folder / FILE if folder.is_dir() else folder
+  check = checks.build(Conversation)
+  found = []
+  for number, line in enumerate(reading.text(path).splitlines(), 1):
+    where = f"{path}, line {number}"
+    row = reading.parse_object(line, where)
+    found.append(checks.read(check, row, where))
+  return found
+
+
+def _block(pair, how, prompts, numbers, batch_size) -> list[Conversation]:
+  """Writes the conversations of these numbers."""
+  tokenizer = pair.tokenizer
+
+  def decode(asked, items, limit):
+    return engine.generate(
+      pair,
+      asked,
+      items=items,
+      verifier=None,
+      temperature=how.temperature,
+      max_new_tokens=limit,
+      seed=how.seed,
+      batch_size=batch_size,
+      progress=False,
+    ).tokens
+
+  # A number for a question, another one for its answer.
+  items = [2 * i for i in numbers]
+  if prompts is None:
+    begin = templates.before_user(tokenizer)
+    said = decode([begin] * len(items), items, how.question_tokens)
+    turns = [
+      [tokenizer.decode(own, skip_special_tokens=True).strip()] for own in said
+    ]
+  else:
+    turns = [prompts[i % len(prompts)] for i in numbers]
+  asked = [templates.encode(how.template, tokenizer, own) for own in turns]
+  answers = decode(asked, [item + 1 for item in items], how.answer_tokens)
+  return [
+    Conversation(prompt=tuple(prompt), answer=tuple(answer))
+    for prompt, answer in zip(asked, answers, strict=True)
+  ]
+
+
+def check_same(path: pathlib.Path, about: dict, flag: str) -> None:
+  """Refuses to go on with what was begun in another way.
+
+  Args:
+    path: Where the way is kept; it is written if it is not there.
+    about: The way, in JSON.
+    flag: Of the folder.
+  """
+  about = disk.round_trip(about, "what is made")
+  if not path.exists():
+    disk.write_json(path, about, "what is made")
+    return
+  before = _flat(reading.json_object(path))
+  now = _flat(about)
+  changed = [name for name in now if before.get(name) != now[name]]
+  if changed:
+    name = changed[0]
+    raise ValueError(
+      f"{path.parent} was begun with {name}={reading.brief(before.get(name))},"
+      f" not {reading.brief(now[name])}: give another {flag}, or the same"
+      " settings"
+    )
+
+
+def _flat(value: dict, prefix: str = "") -> dict:
+  """Returns nested fields under dotted names."""
+  found = {}
+  for name, one in value.items():
+    if isinstance(one, dict):
+      found |= _flat(one, f"{prefix}{name}.")
+    else:
+      found[f"{prefix}{name}"] = one
+  return found
+
+
+def _whole_blocks(path) -> list[Conversation]:
+  """Reads what was written before; what a killed run left is cut off."""
+  if not path.exists():
+    return []
+  data = path.read_bytes()
+  lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
+  kept = lines[: len(lines) // BLOCK * BLOCK]
+  if (size := sum(map(len, kept))) < len(data):
+    os.truncate(path, size)
+  return [_read_line(line) for line in kept]
+
+
+def _read_line(line) -> Conversation:
+  row = json.loads(line)
+  return Conversation(prompt=tuple(row["prompt"]), answer=tuple(row["answer"]))
+
+
+def _append(path, data) -> None:
+  with path.open("ab") as file:
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())

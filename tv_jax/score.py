@@ -1,0 +1,59 @@
+"""Scores a draft on its target's text: `python -m tv_jax.score --draft= ..`.
+
+The expected acceptance lengths of chains under both rules, from one pass of
+both models over text that the target sampled; nothing is decoded.
+"""
+
+import pathlib
+
+from absl import flags, logging
+
+from tv_jax import distill
+from tv_jax.drafting import KINDS
+from tv_jax.edge import cli
+from tv_jax.engine import pair as pairs
+
+_TARGET = flags.DEFINE_string("target", "bundled/target", "The target.")
+_DRAFT = flags.DEFINE_string("draft", "bundled/draft", "Its draft.")
+_KIND = flags.DEFINE_enum("kind", "independent", [*KINDS], "Of the draft.")
+_TEXT = flags.DEFINE_string(
+  "text",
+  None,
+  "A folder that tv_jax.distill wrote text to (its --data), or a file of such"
+  ' lines: {"prompt": [tokens], "answer": [tokens]}, which the target sampled.',
+)
+_CONVERSATIONS = flags.DEFINE_integer(
+  "conversations", 0, "The first so many of them; 0: all."
+)
+_DEPTH = flags.DEFINE_integer("depth", 8, "Of the longest chain.")
+_TEMPERATURE = flags.DEFINE_float(
+  "temperature", 1.0, "Of the target, as the text was sampled."
+)
+_DRAFT_TEMPERATURE = flags.DEFINE_float(
+  "draft_temperature", None, "Of the draft. Default: the target's."
+)
+
+
+def main(heard: cli.Heard, arguments: list[str]) -> None:
+  """Prints the table."""
+  del heard
+  logging.set_verbosity(logging.WARNING)
+  cli.no_arguments(arguments)
+  if not _TEXT.value:
+    raise ValueError("--text is missing: give a folder or a file of text")
+  text = distill.read(pathlib.Path(_TEXT.value))
+  text = text[: _CONVERSATIONS.value or None]
+  pair = pairs.load(_DRAFT.value, _TARGET.value, draft_kind=_KIND.value)
+  found = distill.score(
+    pair,
+    text,
+    depth=_DEPTH.value,
+    temperature=_TEMPERATURE.value,
+    draft_temperature=_DRAFT_TEMPERATURE.value,
+  )
+  print(f"{len(text)} conversations, {found.tokens} tokens")
+  print(found)
+
+
+if __name__ == "__main__":
+  cli.run("tv_jax.score", main)
