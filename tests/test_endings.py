@@ -100,6 +100,24 @@ ENDS = {
     """,
     (143, "on\n", "interrupted by SIGTERM\n"),
   ),
+  "a Ctrl-C that only stops what is done": (
+    """
+    for _ in range(2):
+      with heard.stopping() as stopped:
+        assert not stopped
+        send()
+        print(bool(stopped), heard.status)
+    send()
+    """,
+    (130, "True 0\nTrue 0\n", "interrupted\n"),
+  ),
+  "another signal meanwhile": (
+    """
+    with heard.stopping():
+      send(signal.SIGTERM)
+    """,
+    (143, "", "interrupted by SIGTERM\n"),
+  ),
   # Of a pool, for which the interpreter waits on its own way out.
   "a thread is not waited for": (
     """
@@ -191,6 +209,7 @@ def test_an_abrupt_end_waits_for_nobody():
 COMMANDS = [
   *(ROOT / "tv_jax").rglob("__main__.py"),
   ROOT / "bundled" / "__main__.py",
+  ROOT / "tv_jax" / "chat.py",
   ROOT / "tv_jax" / "main.py",
 ]
 

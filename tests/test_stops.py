@@ -11,6 +11,7 @@ import transformers
 
 import tv_jax
 from tests import checkpoints, quick
+from tv_jax import engine
 from tv_jax.edge import reading
 from tv_jax.engine import batches
 from tv_jax.models import stops
@@ -166,6 +167,29 @@ def test_the_table_finds_what_a_search_in_the_text_finds(kind, pieces):
     found += bool(hits)
     assert follow(tokenizer, tokens, stop) == (hits or [len(tokens)])[0]
   assert 50 < found < 290
+
+
+@pytest.mark.parametrize("kind", ["bytes", "pieces"])
+def test_what_is_said_token_by_token_is_the_text(kind, pieces):
+  tokenizer = bundled().tokenizer if kind == "bytes" else pieces
+  begin = tokenizer.all_special_ids[:1]
+  tokens = tokenizer.convert_tokens_to_ids(["\u2581ab", "nn"]) + begin
+  if kind == "bytes":
+    tokens = tokenizer(" abnn", add_special_tokens=False).input_ids + begin
+  for letter in "\u00e9\u20ac\U0001f98a":
+    if kind == "bytes":
+      tokens += tokenizer(letter, add_special_tokens=False).input_ids
+    else:
+      tokens += [1 + byte for byte in letter.encode()]
+  speech = engine.Speech(tokenizer)
+  said = [speech.say([token]) for token in tokens]
+  assert "".join(said) == speech.text == " abnn\u00e9\u20ac\U0001f98a"
+  assert said.count("") >= 1 + 1 + 2 + 3  # a special token, parts of letters
+  assert speech.rest() == ""
+  # Half of a letter is told when no more can come.
+  speech = engine.Speech(tokenizer)
+  assert speech.say(tokens[-2:-1]) == ""
+  assert speech.rest() == "\ufffd"
 
 
 def test_what_stands_for_the_unknown_ends_no_answer(pieces):

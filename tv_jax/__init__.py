@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     forget_programs,
     generate,
     profile,
+    stream,
   )
   from tv_jax.engine.pair import Pair, load
   from tv_jax.replay.recording import record
@@ -27,6 +28,7 @@ __all__ = [
   "load",
   "profile",
   "record",
+  "stream",
 ]
 
 _named = lazy.names(

@@ -13,9 +13,11 @@ COMMANDS = {
   "replay": "gives any rule's expected length on recorded drafts",
   "tune": "finds the best tree for a pair and this machine",
   "audit": "tests the law of what the engine decodes",
+  "chat": "talks with a model, tokens as they are accepted",
   "models.checkpoint": "converts PyTorch's .bin files",
 }
-# What takes long to import, during which signals wait; `main` does so itself.
+# What takes long to import, during which signals wait; `main` and `chat` do
+# so themselves.
 STANDS_ON = {
   "report": ("runs.report",),
   "certify": ("certify",),

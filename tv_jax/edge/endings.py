@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -37,6 +37,7 @@ class Heard:
     self.at_once = self.abrupt = False
     self.leave: Callable[[], None] = lambda: None
     self._deaf = self._waiting = self._again = False
+    self._stops: list[int] | None = None
 
   def listen(self) -> None:
     """From now on; what is ignored, as by nohup, stays so."""
@@ -66,6 +67,19 @@ class Heard:
       self._waiting = False
       raise KeyboardInterrupt
 
+  @contextlib.contextmanager
+  def stopping(self) -> Iterator[list[int]]:
+    """A Ctrl-C in here ends nothing: what is done looks, and stops by itself.
+
+    Yields:
+      What is empty until there was one.
+    """
+    self._stops = []
+    try:
+      yield self._stops
+    finally:
+      self._stops = None
+
   def word(self) -> str:
     """Returns what was heard, in words."""
     number = signal.Signals(self.status - 128)
@@ -78,6 +92,9 @@ class Heard:
     if self._again:
       self._again = False
       raise KeyboardInterrupt
+    if number == signal.SIGINT and self._stops is not None:
+      self._stops.append(number)
+      return
     first = not self.status
     self.status = self.status or 128 + number
     if self.at_once or not first:

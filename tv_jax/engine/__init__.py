@@ -18,9 +18,11 @@ if TYPE_CHECKING:
   from tv_jax.engine.results import Generation
   from tv_jax.engine.settings import Options, Settings, resolve
   from tv_jax.engine.staged import Profile, profile
+  from tv_jax.engine.streaming import Cycle, Speech, Streaming, stream
 
 __all__ = [
   "Ahead",
+  "Cycle",
   "Generation",
   "Options",
   "Profile",
@@ -28,6 +30,8 @@ __all__ = [
   "Prompts",
   "Rows",
   "Settings",
+  "Speech",
+  "Streaming",
   "decode_all",
   "forget_programs",
   "generate",
@@ -35,6 +39,7 @@ __all__ = [
   "profile",
   "read",
   "resolve",
+  "stream",
   "trace_of",
 ]
 
@@ -42,6 +47,7 @@ __getattr__ = lazy.names(
   __name__,
   {
     "Ahead": "engine.ahead",
+    "Cycle": "engine.streaming",
     "Generation": "engine.results",
     "Options": "engine.settings",
     "Profile": "engine.staged",
@@ -49,6 +55,8 @@ __getattr__ = lazy.names(
     "Prompts": "engine.batches",
     "Rows": "engine.driver",
     "Settings": "engine.settings",
+    "Speech": "engine.streaming",
+    "Streaming": "engine.streaming",
     "decode_all": "engine.generation",
     "forget_programs": "engine.programs:forget",
     "generate": "engine.generation",
@@ -56,6 +64,7 @@ __getattr__ = lazy.names(
     "profile": "engine.staged",
     "read": "engine.generation",
     "resolve": "engine.settings",
+    "stream": "engine.streaming",
     "trace_of": "engine.generation",
   },
 )

@@ -141,6 +141,23 @@ class Rows:
     Yields:
       As soon as it and all before are done.
     """
+    for _, ended in self.turns(settings, prompts, longest):
+      yield from ended
+
+  def turns(
+    self, settings: Settings, prompts: Sequence[Prompt], longest: int = 0
+  ) -> Iterator[tuple[Records, list[Records]]]:
+    """Decodes as `decode` does, and can be watched.
+
+    Args:
+      settings: How to decode.
+      prompts: What to continue.
+      longest: As of `decode`.
+
+    Yields:
+      After each `advance` the records of all rows, and what `decode` then
+      yields.
+    """
     begin = time.perf_counter()
     longest = max([longest, *(len(prompt.tokens) for prompt in prompts)])
     run = self._begin(settings, longest)
@@ -167,9 +184,11 @@ class Rows:
         ended[seated.pop(row)] = jax.tree.map(
           lambda array, row=row: array[row : row + 1].copy(), records
         )
+      told = []
       while due in ended:
-        yield ended.pop(due)
+        told.append(ended.pop(due))
         due += 1
+      yield records, told
     self.caches = state.caches
 
   def compile(self, run: EngineRun, state: State) -> None:

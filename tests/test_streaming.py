@@ -1,0 +1,85 @@
+"""An answer cycle by cycle: `generate`'s tokens, and which were drafted."""
+
+import dataclasses
+import inspect
+
+import pytest
+
+import tv_jax
+from tests import quick
+from tests.checkpoints import pair
+from tests.test_generation import PROMPTS
+from tests.test_stops import ASKED, bundled
+from tv_jax.verifiers import VERIFIERS
+
+
+@pytest.mark.parametrize(
+  ("kind", "options"),
+  quick.shorter(
+    [
+      ("independent", {"tree": "kary:2x2"}),
+      ("independent", {"verifier": None}),
+      ("eagle", {"tree": "chain:3", "verifier": "token_level"}),
+    ],
+    keep=2,
+  ),
+)
+def test_what_is_streamed_is_what_generate_says(kind, options):
+  how = {"max_new_tokens": 23, "seed": 3, **options}
+  prompt, item = PROMPTS[2], 7
+  free = tv_jax.generate(pair(kind), [prompt], items=[item], ends=(), **how)
+  for ends in ((), (free.tokens[0][10],)):
+    one = tv_jax.generate(pair(kind), [prompt], items=[item], ends=ends, **how)
+    same(one, tv_jax.stream(pair(kind), prompt, item=item, ends=ends, **how))
+  assert len(one.tokens[0]) < len(free.tokens[0]) == 23
+
+
+def test_a_text_ends_a_stream_as_it_ends_an_answer():
+  how = {"template": "chat", "tree": "chain:3", "max_new_tokens": 40}
+  free = tv_jax.generate(bundled(), ASKED[0], **how)
+  stop = free.text[0][12:21]
+  one = tv_jax.generate(bundled(), ASKED[0], stop=stop, **how)
+  same(one, tv_jax.stream(bundled(), ASKED[0], stop=stop, **how))
+  assert len(one.tokens[0]) < len(free.tokens[0])
+
+
+def same(generated, cycles):
+  cycles, gained = [*cycles], generated.accepted[0].tolist()
+  told = [token for own, _ in cycles for token in own]
+  assert told == generated.tokens[0]
+  assert [len(own) for own, _ in cycles][:-1] == gained[:-1]
+  # What an end cuts off is the bonus token, and drafted ones before it.
+  assert [drafted for _, drafted in cycles] == [
+    min(gain - 1, len(own))
+    for gain, (own, _) in zip(gained, cycles, strict=True)
+  ]
+
+
+def test_a_stream_that_is_left_leaves_nothing_behind():
+  how = {"max_new_tokens": 24, "ends": (), "tree": "kary:2x2"}
+  for _ in tv_jax.stream(pair(), PROMPTS[1], **how):
+    break
+  same(
+    tv_jax.generate(pair(), [PROMPTS[1]], **how),
+    tv_jax.stream(pair(), PROMPTS[1], **how),
+  )
+
+
+def test_faults_are_told_at_the_end():
+  def broken(tree, proposal, tokens, q, p, eta):
+    found = VERIFIERS["traversal"].decide(tree, proposal, tokens, q, p, eta)
+    return dataclasses.replace(found, node=found.node * 0 + 99)
+
+  cycles = tv_jax.stream(
+    pair(), [5], verifier=broken, tree="chain:1", max_new_tokens=2, ends=()
+  )
+  with pytest.warns(RuntimeWarning, match="2 cycles met a fault"):
+    assert [drafted for _, drafted in cycles] == [0, 0]
+
+
+def test_what_is_wrong_is_told_before_the_first_cycle():
+  with pytest.raises(ValueError, match="max_new_tokens=0"):
+    tv_jax.stream(pair(), [5], max_new_tokens=0)
+  with pytest.raises(ValueError, match="prompt 0 is empty"):
+    tv_jax.stream(pair(), [])
+  assert inspect.isgenerator(tv_jax.stream(pair(), [5]))
