@@ -140,11 +140,14 @@ def decoder(
 ) -> list[Leaf]:
   """Returns the parameters of `decoder.Decoder`, its layers' by `layer`."""
   V, E = config.vocab_size, config.hidden_size
-  leaves = [whole(("norm",), "E", "model.norm.weight", (E,))]
-  if not config.shares_embedding:
-    leaves.append(whole(("embedding",), "VE", EMBEDDING, (V, E)))
-    if not config.tie_word_embeddings:
-      leaves.append(whole(("unembedding",), "VE", UNEMBEDDING, (V, E)))
+  leaves = [
+    whole(("embedding",), "VE", EMBEDDING, (V, E)),
+    whole(("norm",), "E", "model.norm.weight", (E,)),
+  ]
+  if not config.tie_word_embeddings:
+    leaves.append(whole(("unembedding",), "VE", UNEMBEDDING, (V, E)))
+  if config.shares_embedding:
+    leaves = leaves[1:2]
   for i in range(config.num_hidden_layers):
     leaves += layer(config, (f"layers_{i}",), f"model.layers.{i}.")
   return leaves
