@@ -35,7 +35,6 @@ ELSEWHERE = {
   r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
   r"python -m tv_jax\.tune (--nodes=62|--config=|wide\.npz).*": "test_tune",
   r"python -m tv_jax\.models\.checkpoint .*": "test_models_loading, test_gguf",
-  r"python -m tv_jax\.chat": "test_chat: it needs somebody who asks",
   r"python -m tv_jax\.main \[.*": "a form, not a command",
 }
 # What is added to a command, so that it takes no minute.
