@@ -95,9 +95,20 @@ def test_a_killed_run_ends_in_the_same_weights(pair, small, tmp_path):
   seen.clear()
   make(pair, broken, say=lambda *told: seen.append(told[:2]))
   assert {stage for stage, _ in seen} == {"writing text"}
-  more = distill.Writing(**{**vars(WRITING), "conversations": 8})
-  longer = distill.write(pair, broken / "data", more)
-  assert longer[:6] == distill.read(broken / "data")[:6]
+  folder = broken / "data"
+  lines = (folder / text.FILE).read_bytes()
+  more = distill.Writing(**{**vars(WRITING), "conversations": 7})
+  found = data.usable(distill.write(pair, folder, more))
+  assert (folder / text.FILE).read_bytes().startswith(lines)
+  whole = data.read(pair.target, found, folder, 1.0)
+  kept = (folder / data.FEATURES).read_bytes()
+  # Whoever asks for less leaves what others may want.
+  part = data.read(pair.target, found[:3], folder, 1.0)
+  assert (folder / data.FEATURES).read_bytes() == kept
+  for mine, theirs in zip(
+    part.of_target(64), whole.part(range(3)).of_target(64), strict=True
+  ):
+    np.testing.assert_array_equal(mine, theirs)
 
 
 def test_training_makes_a_longer_draft(pair, tmp_path):

@@ -128,9 +128,11 @@ def read(
       path.stat().st_size // one
       for path, one in zip(paths, row_bytes, strict=True)
     )
-    done = int(np.searchsorted(ends, there, side="right")) // _ROWS * _ROWS
-    for file, one in zip(files, row_bytes, strict=True):
-      file.truncate(one * int(ends[done - 1]) if done else 0)
+    done = int(np.searchsorted(ends, there, side="right"))
+    if done < len(text):  # else there may be more than is asked for
+      done = done // _ROWS * _ROWS
+      for file, one in zip(files, row_bytes, strict=True):
+        file.truncate(one * int(ends[done - 1]) if done else 0)
     for start in range(done, len(text), _ROWS):
       say(start, len(text))
       own = text[start : start + _ROWS]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -86,13 +87,13 @@ def write(
     **dataclasses.asdict(how),
     "target": reading.name_of(pair.target.source),
     "dtype": pair.target.config.kept,
-    "prompts": "the target's own" if prompts is None else len(prompts),
+    "prompts": _digest(prompts),
   }
   del about["conversations"]  # more of them can be written later
   with contextlib.ExitStack() as resources:
     disk.lock(folder, resources, remedy="wait for it, or give another --data")
     check_same(folder / ABOUT, about, "--data")
-    found = _whole_blocks(folder / FILE)
+    found = _whole_lines(folder / FILE)
     for start in range(len(found), how.conversations, BLOCK):
       say(start, how.conversations)
       stop = min(start + BLOCK, how.conversations)
@@ -189,16 +190,26 @@ def _flat(value: dict, prefix: str = "") -> dict:
   return found
 
 
-def _whole_blocks(path) -> list[Conversation]:
-  """Reads what was written before; what a killed run left is cut off."""
+def _digest(prompts) -> str:
+  """Returns what other prompts do not have."""
+  if prompts is None:
+    return "the target's own"
+  data = disk.to_bytes([[*turns] for turns in prompts], "prompts")
+  return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _whole_lines(path) -> list[Conversation]:
+  """Reads what was written before; half a line is cut off.
+
+  No line is ever written again: features on disk are those of these lines.
+  """
   if not path.exists():
     return []
   data = path.read_bytes()
-  lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
-  kept = lines[: len(lines) // BLOCK * BLOCK]
-  if (size := sum(map(len, kept))) < len(data):
+  size = data.rfind(b"\n") + 1
+  if size < len(data):
     os.truncate(path, size)
-  return [_read_line(line) for line in kept]
+  return [_read_line(line) for line in data[:size].splitlines()]
 
 
 def _read_line(line) -> Conversation:
