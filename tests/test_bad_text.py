@@ -186,7 +186,6 @@ def name(added, token, text):
     ),
     (lambda _, a: name(a, 4, "!"), ("token 4 is '!'", "'<|assistant|>'")),
   ],
-  ids=str,
 )
 def test_another_text_of_a_token_is_refused(whole, draft, edit, fragments):
   retell(draft, edit)
@@ -204,7 +203,6 @@ def test_another_text_of_a_token_is_refused(whole, draft, edit, fragments):
     lambda _, a: name(a, 3, "<|human|>"),
     lambda _, a: name(a, 3, "<|reserved_0|>"),
   ],
-  ids=str,
 )
 def test_fewer_tokens_more_and_other_special_ones_are_no_fault(
   whole, draft, edit
