@@ -242,3 +242,22 @@ def test_losses_are_what_they_say():
     lambda q: losses.cross_entropy(unknown._replace(log_q=q), "traversal")
   )(seen.log_q)
   assert np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("name", losses.LOSSES)
+def test_what_a_draft_does_not_know_ends_a_chain(name):
+  """Neither the loss nor its slope is NaN behind such a token."""
+  known = chances.Known(jnp.array([0, 2]), jnp.array([0, 2, 1]))
+  log_p = known.law(jnp.log(jnp.array([0.5, 0.3, 0.2])))
+
+  def loss(logits, rule):
+    log_q = jax.nn.log_softmax(logits)
+    own = [known.chance(x, jnp.array(1)) for x in (log_p, log_q)]
+    before = chances.Prefix.empty(()).longer(*own)
+    seen = losses.Seen(before, log_p, log_q, own[1])
+    return losses.LOSSES[name](seen, rule)
+
+  for rule in chances.RULES:
+    value, slope = loss(jnp.zeros(2), rule), jax.grad(loss)(jnp.ones(2), rule)
+    assert np.isfinite(value)
+    assert np.isfinite(slope).all()

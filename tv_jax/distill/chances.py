@@ -37,8 +37,12 @@ class Prefix(NamedTuple):
     return cls(*(jnp.zeros(shape) for _ in cls._fields))
 
   def longer(self, log_p: jax.Array, log_q: jax.Array) -> Prefix:
-    """Returns it with the next token of the text, of these laws [..]."""
-    one = log_q - log_p
+    """Returns it with the next token of the text, of these laws [..].
+
+    A token that the draft does not know, q = 0, has the ratio 0 even where no p
+    is given for it (-inf).
+    """
+    one = jnp.where(log_q > -jnp.inf, log_q - log_p, -jnp.inf)
     ratio = self.ratio + one
     return Prefix(
       ratio=ratio,
