@@ -21,6 +21,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from tv_jax.models import Config
+
 RULES = ("token_level", "traversal")
 
 
@@ -83,13 +85,12 @@ class Known(NamedTuple):
   place: jax.Array | None  # [V] of each among them; U: it is not there
 
   @classmethod
-  def of(cls, params: dict) -> Known:
+  def of(cls, params: dict, config: Config) -> Known:
     """Reads it from a draft's parameters."""
-    own = params["params"]
-    if "place" not in own:
+    if not (U := config.draft_vocab_size):
       return cls(None, None)
-    U = own["unembedding"].shape[0]
-    return cls(jnp.argsort(own["place"], stable=True)[:U], own["place"])
+    place = params["params"]["place"]
+    return cls(jnp.argsort(place, stable=True)[:U], place)
 
   def law(self, log_p: jax.Array) -> jax.Array:
     """Returns the target's chances [.., U] of the draft's tokens."""

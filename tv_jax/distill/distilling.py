@@ -167,7 +167,7 @@ def distill(
       warmup=max(1, min(50, how.steps // 10)),
     ),
     folder / f"{out.name}-{_digest(about)}.npz",
-    (target.params, made.borrowed),
+    (made.borrowed,),
     save_every=SAVE,
     say=tell,
   )
@@ -258,19 +258,18 @@ def _score(target, made, held, heat, trained) -> Scores:
   return scoring.summary(found)
 
 
-def _loss(how, draft, shape, heat, target, borrowed, trained, key, read):
+def _loss(how, draft, shape, heat, borrowed, trained, key, read):
   """Returns the loss of some conversations, and what is worth logging."""
   del key
   rows, features, normaliser = read
   W, D = shape.W, shape.D
   params = {"params": trained | borrowed}
-  known = Known.of(params)
-  if known.tokens is not None:  # of the target's columns these are enough
-    target = {"params": {"unembedding": borrowed["unembedding"]}}
+  known = Known.of(params, draft.config)
   features = features.astype(jnp.float32)
   outputs = draft.outputs(params, rows.tokens, features, rows.first, W, D)
   window = functools.partial(passes.window, first=rows.first, size=W + D - 1)
-  log_p = passes.logits(target, window(features)) / heat
+  # The draft's unembedding is the target's, of the tokens that it knows.
+  log_p = passes.logits(params, window(features)) / heat
   log_p -= window(normaliser)[..., None]
   following = passes.window(rows.tokens, rows.first + 1, W + D - 1)
   root = rows.first[:, None] + jnp.arange(W, dtype=jnp.int32)[None]

@@ -130,7 +130,8 @@ def _measure(draft, target, params, rows, features, heat, shape) -> jax.Array:
   wide = passes.logits(target, passes.window(features, rows.first, W + D - 1))
   wide = jax.nn.log_softmax(wide / heat[0], axis=-1)
   following = passes.window(rows.tokens, rows.first + 1, W + D - 1)
-  known, prefix = Known.of(params), Prefix.empty((len(rows.tokens), W))
+  known = Known.of(params, draft.config)
+  prefix = Prefix.empty((len(rows.tokens), W))
   found = []
   outputs = draft.outputs(params, rows.tokens, features, rows.first, W, D)
   for level, output in enumerate(outputs):
