@@ -1,6 +1,7 @@
 """Drafts made by the command: killed and gone on with, scored, refused."""
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -135,7 +136,8 @@ def test_training_makes_a_longer_draft(pair, tmp_path):
   [
     ({"kind": "eagle2"}, "kind='eagle2': give one of"),
     ({"loss": "l2"}, "loss='l2': give one of"),
-    ({"layers": (9,)}, "the target has no 9"),
+    ({"layers": (9,)}, "the target has only 0 to"),
+    ({"layers": (0, 1)}, r"layers=\[0, 1\]: give one"),
     ({"depth": 0}, "depth=0"),
     ({"length": 20}, "have at most length=20 tokens"),
     ({"rate": float("nan")}, "rate=nan"),
@@ -148,6 +150,25 @@ def test_what_cannot_be_made_is_refused(pair, tmp_path, how, told):
   (folder / text.FILE).write_text(f"{line}\n" * 6)
   with pytest.raises(ValueError, match=told):
     make(pair, tmp_path, Training(**{**vars(HOW), **how}))
+
+
+def test_what_no_draft_is_made_for_is_refused_before_any_text(pair, tmp_path):
+  eight = tv_jax.load(None, "bundled/target", draft_kind="none", dtype="int8")
+  with pytest.raises(ValueError, match="no draft is made from eight bits"):
+    make(eight, tmp_path)
+  other = dataclasses.replace(pair.target.config, model_type="qwen3")
+  target = dataclasses.replace(pair.target, config=other)
+  with pytest.raises(ValueError, match="draft with an independent model"):
+    make(dataclasses.replace(pair, target=target), tmp_path)
+  cold = dataclasses.replace(WRITING, temperature=0.0)
+  with pytest.raises(ValueError, match=r"temperature=0\.0"):
+    make(pair, tmp_path, writing=cold)
+  assert not [*tmp_path.iterdir()]
+  (tmp_path / "draft").mkdir()
+  (tmp_path / "draft" / "model.safetensors").write_bytes(b"")
+  with pytest.raises(ValueError, match="holds something else"):
+    make(pair, tmp_path)
+  assert not (tmp_path / "data").exists()
 
 
 def test_other_settings_do_not_go_on(pair, small, tmp_path):
@@ -207,6 +228,7 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
     ("tv_jax.distill", ["--out=x"], "give --target and --out"),
     ("tv_jax.distill", ["--target=none", "--out=x"], "neither a directory"),
     ("tv_jax.distill", ["--kind=other"], "kind"),
+    ("tv_jax.distill", ["--batch-size=0"], "batch_size"),
     ("tv_jax.score", [], "--text is missing"),
     ("tv_jax.score", ["--text=missing"], "cannot be read"),
   ],

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax import probs
 from tv_jax.distill import data, drafts, losses, passes, scoring, training
 from tv_jax.distill import text as texts
 from tv_jax.distill.chances import RULES, Known, Prefix
@@ -80,6 +81,10 @@ _FIELDS = {
   "rate": checks.number(above=0),
   "seed": checks.integer(0, 2**32 - 1),
 } | dict.fromkeys(("depth", "steps", "rows", "length", "held_out"), _COUNT)
+_WRITTEN = {
+  # Of the target's laws, which a temperature of 0 has none to learn from.
+  "temperature": checks.number(probs.COLDEST),
+} | dict.fromkeys(("conversations", "question_tokens", "answer_tokens"), _COUNT)
 
 
 def distill(
@@ -110,6 +115,8 @@ def distill(
   """
   checks.read(checks.fields(_FIELDS), dataclasses.asdict(how))
   writing = writing or Writing()
+  checks.read(checks.fields(_WRITTEN), dataclasses.asdict(writing))
+  layers = drafts.choose(how.kind, pair.target, how.layers)
   folder, out = pathlib.Path(data_folder), pathlib.Path(out)
   about = {
     "target": reading.name_of(pair.target.source),
@@ -117,6 +124,8 @@ def distill(
     "training": dataclasses.asdict(how),
   }
   out.mkdir(parents=True, exist_ok=True)
+  if any(out.iterdir()) and not (out / ABOUT).exists():
+    raise ValueError(f"{out} holds something else: give another --out")
   texts.check_same(out / ABOUT, about, "--out")
   text = data.usable(
     texts.write(
@@ -137,10 +146,6 @@ def distill(
     lambda done, total: say("reading it", done, total, ""),
   )
   held, kept = _split(corpus, how)
-  layers = how.layers
-  if not layers:
-    last = target.config.num_hidden_layers - 1
-    layers = (last,) if how.kind == "eagle" else (0, last)
   key = jax.random.key(how.seed)
   known = frequent(kept.text, how.vocabulary, target.config.vocab_size)
   made = drafts.make(how.kind, target, key, layers, known)
