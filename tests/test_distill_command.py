@@ -179,6 +179,42 @@ def test_other_settings_do_not_go_on(pair, small, tmp_path):
     distill.write(pair, tmp_path / "data", other)
 
 
+def test_text_of_other_prompts_does_not_go_on(pair, small, tmp_path):
+  two = dataclasses.replace(WRITING, conversations=2)
+  distill.write(pair, tmp_path, two, [["What is this?"]])
+  with pytest.raises(ValueError, match="was begun with prompts="):
+    distill.write(pair, tmp_path, two, [["What is that?"]])
+
+
+def test_a_draft_of_less_text_leaves_what_others_use(pair, small, tmp_path):
+  said = []
+
+  def use(count):
+    writing = dataclasses.replace(WRITING, conversations=count)
+    found = distill.write(
+      pair, tmp_path, writing, say=lambda *told: said.append(told)
+    )
+    assert len(found) == count
+    return found, data.read(
+      pair.target, found, tmp_path, 1.0, lambda *told: said.append(told)
+    )
+
+  found, whole = use(5)
+  names = text.FILE, data.FEATURES, data.NORMALISERS
+  before = [(tmp_path / name).read_bytes() for name in names]
+  said.clear()
+  for count in (5, 3):
+    _, again = use(count)
+    np.testing.assert_array_equal(
+      again.features, whole.features[: len(again.features)]
+    )
+  assert said == [(5, 5), (3, 3)]
+  assert [(tmp_path / name).read_bytes() for name in names] == before
+  # What was read of other text is not taken for this one's.
+  with pytest.raises(ValueError, match="was begun with first_answer="):
+    data.read(pair.target, found[1:], tmp_path, 1.0)
+
+
 def test_a_base_model_cannot_ask_itself(pair, tmp_path, monkeypatch):
   monkeypatch.setattr(pair.tokenizer, "chat_template", None)
   with pytest.raises(ValueError, match="give prompts"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -86,13 +87,13 @@ def write(
     **dataclasses.asdict(how),
     "target": reading.name_of(pair.target.source),
     "dtype": pair.target.config.kept,
-    "prompts": "the target's own" if prompts is None else len(prompts),
+    "prompts": "the target's own" if prompts is None else _digest(prompts),
   }
   del about["conversations"]  # more of them can be written later
   with contextlib.ExitStack() as resources:
     disk.lock(folder, resources, remedy="wait for it, or give another --data")
     check_same(folder / ABOUT, about, "--data")
-    found = _whole_blocks(folder / FILE)
+    found = _written(folder / FILE, how.conversations)
     for start in range(len(found), how.conversations, BLOCK):
       say(start, how.conversations)
       stop = min(start + BLOCK, how.conversations)
@@ -104,7 +105,7 @@ def write(
         _append(folder / FILE, lines)
       found += own
     say(len(found), how.conversations)
-  return found[: how.conversations]
+  return found
 
 
 def read(folder: pathlib.Path) -> list[Conversation]:
@@ -189,16 +190,26 @@ def _flat(value: dict, prefix: str = "") -> dict:
   return found
 
 
-def _whole_blocks(path) -> list[Conversation]:
-  """Reads what was written before; what a killed run left is cut off."""
+def _digest(prompts) -> str:
+  """Returns how many these are, and letters that others do not have."""
+  data = disk.to_bytes([[*turns] for turns in prompts], "prompts")
+  return f"{len(prompts)}: {hashlib.sha256(data).hexdigest()[:8]}"
+
+
+def _written(path, count: int) -> list[Conversation]:
+  """Reads so many that were written before, or all of the whole blocks.
+
+  What a killed run left behind them is cut off.
+  """
   if not path.exists():
     return []
   data = path.read_bytes()
   lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
-  kept = lines[: len(lines) // BLOCK * BLOCK]
-  if (size := sum(map(len, kept))) < len(data):
+  if len(lines) < count:
+    lines = lines[: len(lines) // BLOCK * BLOCK]
+  if (size := sum(map(len, lines))) < len(data):
     os.truncate(path, size)
-  return [_read_line(line) for line in kept]
+  return [_read_line(line) for line in lines[:count]]
 
 
 def _read_line(line) -> Conversation:
