@@ -13,7 +13,7 @@ import tv_jax
 from tests import checkpoints, oracle
 from tv_jax import models
 from tv_jax.distill import chances, drafts, losses, passes, scoring
-from tv_jax.models import mask
+from tv_jax.models import mask, sharding
 
 METHODS = {"token_level": "token_level", "traversal": "traversal"}
 
@@ -190,6 +190,32 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   )
 
 
+@pytest.mark.parametrize("kind", ["eagle", "independent"])
+def test_a_draft_that_knows_few_tokens_is_where_its_target_is(kind, tmp_path):
+  target = checkpoints.ours(checkpoints.tiny())
+  models.save(tmp_path / "target", target)
+  known = np.array([2, 3, 11, 30, 47])
+  made = drafts.make(kind, target, jax.random.key(0), (1,), known)
+  drafts.save(tmp_path / "draft", made)
+  mesh = sharding.mesh(jax.devices()[:2])
+  one, two = (
+    tv_jax.load(
+      tmp_path / "draft", tmp_path / "target", draft_kind=kind, mesh=place
+    )
+    for place in (None, mesh)
+  )
+  own = two.draft.params["params"]
+  for name in ("unembedding", "place"):
+    assert own[name].sharding.device_set == {*mesh.devices.flat}
+  results = [
+    tv_jax.generate(
+      pair, [[1, 2, 3]], tree="chain:2", temperature=0, max_new_tokens=8
+    )
+    for pair in (one, two)
+  ]
+  assert results[0].tokens == results[1].tokens
+
+
 def test_what_a_draft_knows_is_checked(tmp_path):
   from safetensors.numpy import load_file, save_file
 
@@ -210,6 +236,9 @@ def test_what_a_draft_knows_is_checked(tmp_path):
       tv_jax.load(draft, tmp_path / "target")
   checkpoints.rewrite(draft, draft_vocab_size=None)
   with pytest.raises(ValueError, match="unknown: d2t"):
+    tv_jax.load(draft, tmp_path / "target")
+  checkpoints.rewrite(draft, draft_vocab_size=1, vocab_size=96)
+  with pytest.raises(ValueError, match="vocabulary of 96 is not the target's"):
     tv_jax.load(draft, tmp_path / "target")
   checkpoints.rewrite(draft, hidden_size=16, shares_embedding=True)
   with pytest.raises(ValueError, match="is not the target's 32"):

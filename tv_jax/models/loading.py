@@ -148,6 +148,7 @@ def load(
         " as the draft of that target"
       )
     config = borrowed.fitted(config, target.config, directory / "config.json")
+    check_vocabularies(target.config, config)
     mesh = target.mesh
   elif config.draft_vocab_size:
     raise ValueError(
