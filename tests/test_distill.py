@@ -3,6 +3,7 @@
 import functools
 import itertools
 import random
+import re
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import pytest
 
 import tv_jax
 from tests import checkpoints, oracle
-from tv_jax import models
+from tv_jax import distill, models
 from tv_jax.distill import chances, drafts, losses, passes, scoring
 from tv_jax.models import mask, sharding
 
@@ -290,3 +291,21 @@ def test_what_a_draft_does_not_know_ends_a_chain(name):
     value, slope = loss(jnp.zeros(2), rule), jax.grad(loss)(jnp.ones(2), rule)
     assert np.isfinite(value)
     assert np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize(
+  ("changes", "told"),
+  [
+    ({"temperature": 0.0}, "temperature=0.0: give a number of at least"),
+    ({"draft_temperature": 0.0}, "draft_temperature=0.0"),
+    ({"depth": 0}, "depth=0"),
+    ({"answer": (5, 96)}, "token 96 is in the text"),
+    ({"answer": (5, -1)}, "token -1 is in the text"),
+  ],
+)
+def test_what_cannot_be_scored_is_refused(changes, told):
+  own = dict(changes)
+  answer = own.pop("answer", (5, 6))
+  text = [distill.Conversation(prompt=(1, 2), answer=answer)]
+  with pytest.raises(ValueError, match=re.escape(told)):
+    distill.score(checkpoints.pair(), text, **own)
