@@ -13,7 +13,7 @@ import pytest
 import tv_jax
 from tests import commands
 from tv_jax import distill
-from tv_jax.distill import data, distilling, text
+from tv_jax.distill import data, distilling, losses, text
 from tv_jax.distill.distilling import Training
 
 WRITING = distill.Writing(conversations=6, question_tokens=8, answer_tokens=12)
@@ -169,6 +169,17 @@ def test_what_no_draft_is_made_for_is_refused_before_any_text(pair, tmp_path):
   with pytest.raises(ValueError, match="holds something else"):
     make(pair, tmp_path)
   assert not (tmp_path / "data").exists()
+
+
+def test_a_loss_that_is_no_number_is_not_gone_on_with(
+  pair, small, tmp_path, monkeypatch
+):
+  monkeypatch.setitem(
+    losses.LOSSES, HOW.loss, lambda seen, rule: seen.prefix.ratio * np.nan
+  )
+  with pytest.raises(ValueError, match="the loss is nan after step 1"):
+    make(pair, tmp_path)
+  assert not [*(tmp_path / "data").glob("*.npz")]
 
 
 def test_other_settings_do_not_go_on(pair, small, tmp_path):

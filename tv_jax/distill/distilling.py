@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import math
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -155,9 +156,14 @@ def distill(
 
   def tell(number, total, trained, seen):
     nonlocal lengths
+    loss = float(seen["loss"])
+    if not math.isfinite(loss):
+      raise ValueError(
+        f"the loss is {loss} after step {number}: lower the rate"
+      )
     if number % SCORE == 0 and number < total:
       lengths = f"{score(trained).lengths[how.rule][-1].mean:.3f}"
-    line = f"loss {float(seen['loss']):.3f}, held out {lengths} tokens"
+    line = f"loss {loss:.3f}, held out {lengths} tokens"
     say("training", number, total, line)
 
   trained = training.train(
