@@ -190,6 +190,15 @@ def test_other_settings_do_not_go_on(pair, small, tmp_path):
     distill.write(pair, tmp_path / "data", other)
 
 
+def test_a_line_that_is_no_conversation_is_named(pair, tmp_path):
+  lines = ['{"prompt": [1, 2], "answer": [3]}', '{"prompt": [1], "answer": 3}']
+  (tmp_path / text.FILE).write_text("\n".join(lines) + "\n")
+  two = dataclasses.replace(WRITING, conversations=2)
+  for read in (distill.read, lambda path: distill.write(pair, path, two)):
+    with pytest.raises(ValueError, match=r"line 2\.answer=3: give a list"):
+      read(tmp_path)
+
+
 def test_text_of_other_prompts_does_not_go_on(pair, small, tmp_path):
   two = dataclasses.replace(WRITING, conversations=2)
   distill.write(pair, tmp_path, two, [["What is this?"]])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import json
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -111,9 +110,13 @@ def write(
 def read(folder: pathlib.Path) -> list[Conversation]:
   """Reads the text in a folder, or in a file of such lines."""
   path = folder / FILE if folder.is_dir() else folder
-  check = checks.build(Conversation)
-  found = []
-  for number, line in enumerate(reading.text(path).splitlines(), 1):
+  return _parsed(path, reading.text(path).splitlines())
+
+
+def _parsed(path, lines) -> list[Conversation]:
+  """Returns what is in these lines of a file."""
+  check, found = checks.build(Conversation), []
+  for number, line in enumerate(lines, 1):
     where = f"{path}, line {number}"
     row = reading.parse_object(line, where)
     found.append(checks.read(check, row, where))
@@ -209,12 +212,7 @@ def _written(path, count: int) -> list[Conversation]:
     lines = lines[: len(lines) // BLOCK * BLOCK]
   if (size := sum(map(len, lines))) < len(data):
     os.truncate(path, size)
-  return [_read_line(line) for line in lines[:count]]
-
-
-def _read_line(line) -> Conversation:
-  row = json.loads(line)
-  return Conversation(prompt=tuple(row["prompt"]), answer=tuple(row["answer"]))
+  return _parsed(path, [line.decode() for line in lines[:count]])
 
 
 def _append(path, data) -> None:
