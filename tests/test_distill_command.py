@@ -15,6 +15,7 @@ from tests import commands
 from tv_jax import distill
 from tv_jax.distill import data, distilling, losses, text
 from tv_jax.distill.distilling import Training
+from tv_jax.models import templates
 
 WRITING = distill.Writing(conversations=6, question_tokens=8, answer_tokens=12)
 HOW = Training(
@@ -233,6 +234,13 @@ def test_a_draft_of_less_text_leaves_what_others_use(pair, small, tmp_path):
   # What was read of other text is not taken for this one's.
   with pytest.raises(ValueError, match="was begun with first_answer="):
     data.read(pair.target, found[1:], tmp_path, 1.0)
+
+
+def test_a_greeting_in_the_system_prompt_is_no_users_turn(pair, monkeypatch):
+  given = "Hello, I help.{{ messages[0].content }}"
+  monkeypatch.setattr(pair.tokenizer, "chat_template", given)
+  found = templates.before_user(pair.tokenizer)
+  assert pair.tokenizer.decode(found) == "Hello, I help."
 
 
 def test_a_base_model_cannot_ask_itself(pair, tmp_path, monkeypatch):
