@@ -13,7 +13,15 @@ import pytest
 import tv_jax
 from tests import checkpoints, oracle
 from tv_jax import distill, models
-from tv_jax.distill import chances, drafts, losses, passes, scoring
+from tv_jax.distill import (
+  chances,
+  data,
+  distilling,
+  drafts,
+  losses,
+  passes,
+  scoring,
+)
 from tv_jax.models import mask, sharding
 
 METHODS = {"token_level": "token_level", "traversal": "traversal"}
@@ -309,3 +317,33 @@ def test_what_cannot_be_scored_is_refused(changes, told):
   text = [distill.Conversation(prompt=(1, 2), answer=answer)]
   with pytest.raises(ValueError, match=re.escape(told)):
     distill.score(checkpoints.pair(), text, **own)
+
+
+@pytest.mark.parametrize("known", [None, [2, 3, 4, 30, 47]])
+def test_the_loss_is_less_the_length_that_is_scored(known):
+  """Token 5 of the text is one that the second draft does not know."""
+  target = checkpoints.ours(checkpoints.tiny())
+  text = [distill.Conversation(prompt=(1, 2, 3), answer=(4, 5, 30))]
+  known = None if known is None else np.array(known)
+  made = drafts.make("independent", target, jax.random.key(0), (0,), known)
+  shape = data.Shape(T=8, W=3, D=2)
+  rows = jax.tree.map(jnp.asarray, data.Rows.of(text, shape.T))
+  features = passes.features(
+    target.apply, target.config, target.params, rows.tokens
+  )
+  logits = passes.logits(target.params, features)
+  read = rows, features, jax.nn.logsumexp(logits, axis=-1)
+  how = distill.Training(kind="independent", loss="length", kl=0.0, depth=2)
+  loss = functools.partial(
+    distilling._loss, how, made.draft, shape, 1.0, made.borrowed
+  )
+  (value, _), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(
+    made.trained, jax.random.key(0), read
+  )
+  (found,) = scoring.measure(
+    made.draft, target.params, made.params, rows, features, (1.0, 1.0), shape
+  )
+  own = found[chances.RULES.index("traversal"), 1]  # [D, roots]
+  scored = own[0].sum() + own[1, :2].sum()  # of the last root there is no more
+  np.testing.assert_allclose(value, -scored / 3, rtol=1e-5)
+  assert all(np.isfinite(x).all() for x in jax.tree.leaves(slope))
