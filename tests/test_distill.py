@@ -3,6 +3,7 @@
 import functools
 import itertools
 import random
+import re
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +12,17 @@ import pytest
 
 import tv_jax
 from tests import checkpoints, oracle
-from tv_jax import models
-from tv_jax.distill import chances, drafts, losses, passes, scoring
-from tv_jax.models import mask
+from tv_jax import distill, models
+from tv_jax.distill import (
+  chances,
+  data,
+  distilling,
+  drafts,
+  losses,
+  passes,
+  scoring,
+)
+from tv_jax.models import mask, sharding
 
 METHODS = {"token_level": "token_level", "traversal": "traversal"}
 
@@ -190,6 +199,32 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   )
 
 
+@pytest.mark.parametrize("kind", ["eagle", "independent"])
+def test_a_draft_that_knows_few_tokens_is_where_its_target_is(kind, tmp_path):
+  target = checkpoints.ours(checkpoints.tiny())
+  models.save(tmp_path / "target", target)
+  known = np.array([2, 3, 11, 30, 47])
+  made = drafts.make(kind, target, jax.random.key(0), (1,), known)
+  drafts.save(tmp_path / "draft", made)
+  mesh = sharding.mesh(jax.devices()[:2])
+  one, two = (
+    tv_jax.load(
+      tmp_path / "draft", tmp_path / "target", draft_kind=kind, mesh=place
+    )
+    for place in (None, mesh)
+  )
+  own = two.draft.params["params"]
+  for name in ("unembedding", "place"):
+    assert own[name].sharding.device_set == {*mesh.devices.flat}
+  results = [
+    tv_jax.generate(
+      pair, [[1, 2, 3]], tree="chain:2", temperature=0, max_new_tokens=8
+    )
+    for pair in (one, two)
+  ]
+  assert results[0].tokens == results[1].tokens
+
+
 def test_what_a_draft_knows_is_checked(tmp_path):
   from safetensors.numpy import load_file, save_file
 
@@ -210,6 +245,9 @@ def test_what_a_draft_knows_is_checked(tmp_path):
       tv_jax.load(draft, tmp_path / "target")
   checkpoints.rewrite(draft, draft_vocab_size=None)
   with pytest.raises(ValueError, match="unknown: d2t"):
+    tv_jax.load(draft, tmp_path / "target")
+  checkpoints.rewrite(draft, draft_vocab_size=1, vocab_size=96)
+  with pytest.raises(ValueError, match="vocabulary of 96 is not the target's"):
     tv_jax.load(draft, tmp_path / "target")
   checkpoints.rewrite(draft, hidden_size=16, shares_embedding=True)
   with pytest.raises(ValueError, match="is not the target's 32"):
@@ -242,3 +280,70 @@ def test_losses_are_what_they_say():
     lambda q: losses.cross_entropy(unknown._replace(log_q=q), "traversal")
   )(seen.log_q)
   assert np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("name", losses.LOSSES)
+def test_what_a_draft_does_not_know_ends_a_chain(name):
+  """Neither the loss nor its slope is NaN behind such a token."""
+  known = chances.Known(jnp.array([0, 2]), jnp.array([0, 2, 1]))
+  log_p = known.law(jnp.log(jnp.array([0.5, 0.3, 0.2])))
+
+  def loss(logits, rule):
+    log_q = jax.nn.log_softmax(logits)
+    own = [known.chance(x, jnp.array(1)) for x in (log_p, log_q)]
+    before = chances.Prefix.empty(()).longer(*own)
+    seen = losses.Seen(before, log_p, log_q, own[1])
+    return losses.LOSSES[name](seen, rule)
+
+  for rule in chances.RULES:
+    value, slope = loss(jnp.zeros(2), rule), jax.grad(loss)(jnp.ones(2), rule)
+    assert np.isfinite(value)
+    assert np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize(
+  ("changes", "told"),
+  [
+    ({"temperature": 0.0}, "temperature=0.0: give a number of at least"),
+    ({"draft_temperature": 0.0}, "draft_temperature=0.0"),
+    ({"depth": 0}, "depth=0"),
+    ({"answer": (5, 96)}, "token 96 is in the text"),
+    ({"answer": (5, -1)}, "token -1 is in the text"),
+  ],
+)
+def test_what_cannot_be_scored_is_refused(changes, told):
+  own = dict(changes)
+  answer = own.pop("answer", (5, 6))
+  text = [distill.Conversation(prompt=(1, 2), answer=answer)]
+  with pytest.raises(ValueError, match=re.escape(told)):
+    distill.score(checkpoints.pair(), text, **own)
+
+
+@pytest.mark.parametrize("known", [None, [2, 3, 4, 30, 47]])
+def test_the_loss_is_less_the_length_that_is_scored(known):
+  """Token 5 of the text is one that the second draft does not know."""
+  target = checkpoints.ours(checkpoints.tiny())
+  text = [distill.Conversation(prompt=(1, 2, 3), answer=(4, 5, 30))]
+  known = None if known is None else np.array(known)
+  made = drafts.make("independent", target, jax.random.key(0), (0,), known)
+  shape = data.Shape(T=8, W=3, D=2)
+  rows = jax.tree.map(jnp.asarray, data.Rows.of(text, shape.T))
+  features = passes.features(
+    target.apply, target.config, target.params, rows.tokens
+  )
+  logits = passes.logits(target.params, features)
+  read = rows, features, jax.nn.logsumexp(logits, axis=-1)
+  how = distill.Training(kind="independent", loss="length", kl=0.0, depth=2)
+  loss = functools.partial(
+    distilling._loss, how, made.draft, shape, 1.0, made.borrowed
+  )
+  (value, _), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(
+    made.trained, jax.random.key(0), read
+  )
+  (found,) = scoring.measure(
+    made.draft, target.params, made.params, rows, features, (1.0, 1.0), shape
+  )
+  own = found[chances.RULES.index("traversal"), 1]  # [D, roots]
+  scored = own[0].sum() + own[1, :2].sum()  # of the last root there is no more
+  np.testing.assert_allclose(value, -scored / 3, rtol=1e-5)
+  assert all(np.isfinite(x).all() for x in jax.tree.leaves(slope))

@@ -1,6 +1,7 @@
 """Drafts made by the command: killed and gone on with, scored, refused."""
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -12,8 +13,9 @@ import pytest
 import tv_jax
 from tests import commands
 from tv_jax import distill
-from tv_jax.distill import data, distilling, text
+from tv_jax.distill import data, distilling, losses, text
 from tv_jax.distill.distilling import Training
+from tv_jax.models import templates
 
 WRITING = distill.Writing(conversations=6, question_tokens=8, answer_tokens=12)
 HOW = Training(
@@ -146,7 +148,8 @@ def test_training_makes_a_longer_draft(pair, tmp_path):
   [
     ({"kind": "eagle2"}, "kind='eagle2': give one of"),
     ({"loss": "l2"}, "loss='l2': give one of"),
-    ({"layers": (9,)}, "the target has no 9"),
+    ({"layers": (9,)}, "the target has only 0 to"),
+    ({"layers": (0, 1)}, r"layers=\[0, 1\]: give one"),
     ({"depth": 0}, "depth=0"),
     ({"length": 20}, "have at most length=20 tokens"),
     ({"rate": float("nan")}, "rate=nan"),
@@ -161,12 +164,94 @@ def test_what_cannot_be_made_is_refused(pair, tmp_path, how, told):
     make(pair, tmp_path, Training(**{**vars(HOW), **how}))
 
 
+def test_what_no_draft_is_made_for_is_refused_before_any_text(pair, tmp_path):
+  eight = tv_jax.load(None, "bundled/target", draft_kind="none", dtype="int8")
+  with pytest.raises(ValueError, match="no draft is made from eight bits"):
+    make(eight, tmp_path)
+  other = dataclasses.replace(pair.target.config, model_type="qwen3")
+  target = dataclasses.replace(pair.target, config=other)
+  with pytest.raises(ValueError, match="draft with an independent model"):
+    make(dataclasses.replace(pair, target=target), tmp_path)
+  cold = dataclasses.replace(WRITING, temperature=0.0)
+  with pytest.raises(ValueError, match=r"temperature=0\.0"):
+    make(pair, tmp_path, writing=cold)
+  assert not [*tmp_path.iterdir()]
+  (tmp_path / "draft").mkdir()
+  (tmp_path / "draft" / "model.safetensors").write_bytes(b"")
+  with pytest.raises(ValueError, match="holds something else"):
+    make(pair, tmp_path)
+  assert not (tmp_path / "data").exists()
+
+
+def test_a_loss_that_is_no_number_is_not_gone_on_with(
+  pair, small, tmp_path, monkeypatch
+):
+  monkeypatch.setitem(
+    losses.LOSSES, HOW.loss, lambda seen, rule: seen.prefix.ratio * np.nan
+  )
+  with pytest.raises(ValueError, match="the loss is nan after step 1"):
+    make(pair, tmp_path)
+  assert not [*(tmp_path / "data").glob("*.npz")]
+
+
 def test_other_settings_do_not_go_on(pair, small, tmp_path):
   writing = distill.Writing(**{**vars(WRITING), "conversations": 2})
   distill.write(pair, tmp_path / "data", writing)
   other = distill.Writing(**{**vars(writing), "temperature": 0.5})
   with pytest.raises(ValueError, match=r"temperature=1\.0, not 0\.5"):
     distill.write(pair, tmp_path / "data", other)
+
+
+def test_a_line_that_is_no_conversation_is_named(pair, tmp_path):
+  lines = ['{"prompt": [1, 2], "answer": [3]}', '{"prompt": [1], "answer": 3}']
+  (tmp_path / text.FILE).write_text("\n".join(lines) + "\n")
+  two = dataclasses.replace(WRITING, conversations=2)
+  for read in (distill.read, lambda path: distill.write(pair, path, two)):
+    with pytest.raises(ValueError, match=r"line 2\.answer=3: give a list"):
+      read(tmp_path)
+
+
+def test_text_of_other_prompts_does_not_go_on(pair, small, tmp_path):
+  two = dataclasses.replace(WRITING, conversations=2)
+  distill.write(pair, tmp_path, two, [["What is this?"]])
+  with pytest.raises(ValueError, match="was begun with prompts="):
+    distill.write(pair, tmp_path, two, [["What is that?"]])
+
+
+def test_a_draft_of_less_text_leaves_what_others_use(pair, small, tmp_path):
+  said = []
+
+  def use(count):
+    writing = dataclasses.replace(WRITING, conversations=count)
+    found = distill.write(
+      pair, tmp_path, writing, say=lambda *told: said.append(told)
+    )
+    assert len(found) == count
+    return found, data.read(
+      pair.target, found, tmp_path, 1.0, lambda *told: said.append(told)
+    )
+
+  found, whole = use(5)
+  names = text.FILE, data.FEATURES, data.NORMALISERS
+  before = [(tmp_path / name).read_bytes() for name in names]
+  said.clear()
+  for count in (5, 3):
+    _, again = use(count)
+    np.testing.assert_array_equal(
+      again.features, whole.features[: len(again.features)]
+    )
+  assert said == [(5, 5), (3, 3)]
+  assert [(tmp_path / name).read_bytes() for name in names] == before
+  # What was read of other text is not taken for this one's.
+  with pytest.raises(ValueError, match="was begun with first_answer="):
+    data.read(pair.target, found[1:], tmp_path, 1.0)
+
+
+def test_a_greeting_in_the_system_prompt_is_no_users_turn(pair, monkeypatch):
+  given = "Hello, I help.{{ messages[0].content }}"
+  monkeypatch.setattr(pair.tokenizer, "chat_template", given)
+  found = templates.before_user(pair.tokenizer)
+  assert pair.tokenizer.decode(found) == "Hello, I help."
 
 
 def test_a_base_model_cannot_ask_itself(pair, tmp_path, monkeypatch):
@@ -218,6 +303,7 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
     ("tv_jax.distill", ["--out=x"], "give --target and --out"),
     ("tv_jax.distill", ["--target=none", "--out=x"], "neither a directory"),
     ("tv_jax.distill", ["--kind=other"], "kind"),
+    ("tv_jax.distill", ["--batch-size=0"], "batch_size"),
     ("tv_jax.score", [], "--text is missing"),
     ("tv_jax.score", ["--text=missing"], "cannot be read"),
   ],

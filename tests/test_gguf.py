@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import shutil
 
 import gguf as package
@@ -17,6 +18,7 @@ from tests.gguf_files import TEXTS, TYPES
 from tv_jax import models
 from tv_jax.edge.reading import BUNDLED
 from tv_jax.models import checkpoint, gguf, rope, tokenizers, vocabularies
+from tv_jax.models.gguf import header, weights
 from tv_jax.runs import settings, sources
 
 # Rows of every type are multiples of 256 numbers.
@@ -313,3 +315,13 @@ def test_what_is_no_file_is_refused(tmp_path):
   with pytest.raises(ValueError, match="given by their own path") as error:
     models.load(tmp_path)
   bad.one_line(error, "x.gguf")
+
+
+def test_no_tensor_lies_behind_a_files_end(monkeypatch):
+  """A seek so far would be an error of its own."""
+  tensors = {"a": header.Tensor((32,), 0, 2**64), "b": header.Tensor((), 0, 32)}
+  own = header.Header(pathlib.Path("x.gguf"), 100, {}, {}, tensors)
+  monkeypatch.setattr(header, "read", lambda path: own)
+  assert gguf.spans(own.path) == [(32, 100), (100, 100)]
+  far = f"blk.{'9' * 5000}.attn_q.weight"
+  assert weights.name_of(far) == far

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import safetensors
 from safetensors.numpy import load_file, save_file
 
 import tv_jax
@@ -439,3 +440,12 @@ class TestConverting:
     with pytest.raises(SystemExit, match=BINARY) as error:
       self.convert(saved)
     assert "\n" not in str(error.value)
+
+
+def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
+  def full(*_, **__):
+    raise safetensors.SafetensorError("Error while serializing: no space left")
+
+  monkeypatch.setattr(storage, "save_file", full)
+  with pytest.raises(OSError, match=r"cannot be written: .* no space left"):
+    models.save(tmp_path, checkpoints.ours(checkpoints.tiny()))

@@ -112,7 +112,7 @@ class Screen:
     self._console = rich.console.Console(force_terminal=terminal)
 
   def say(self, text: str, style: str | None = None) -> None:
-    """A part of an answer; what a terminal would obey is spelled out."""
+    """Says a part of an answer; what a terminal would obey is spelled out."""
     text = "".join(
       x if x.isprintable() or x in "\n\t" else repr(x)[1:-1] for x in text
     )
@@ -122,7 +122,7 @@ class Screen:
       print(text, end="", flush=True)
 
   def note(self, text: str) -> None:
-    """Lines about it."""
+    """Says lines about it."""
     if self.terminal:
       self._console.out(text, style="dim", highlight=False)
     else:

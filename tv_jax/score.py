@@ -23,7 +23,7 @@ _TEXT = flags.DEFINE_string(
   ' lines: {"prompt": [tokens], "answer": [tokens]}, which the target sampled.',
 )
 _CONVERSATIONS = flags.DEFINE_integer(
-  "conversations", 0, "The first so many of them; 0: all."
+  "conversations", 0, "The first so many of them; 0: all.", lower_bound=0
 )
 _DEPTH = flags.DEFINE_integer("depth", 8, "Of the longest chain.")
 _TEMPERATURE = flags.DEFINE_float(

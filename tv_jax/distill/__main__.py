@@ -6,7 +6,7 @@ there. Run the same command again after an interruption and it goes on.
 
 from absl import flags, logging
 
-from tv_jax.distill import distilling, estimate, losses, passes
+from tv_jax.distill import distilling, drafts, estimate, losses, passes
 from tv_jax.distill.chances import RULES
 from tv_jax.distill.text import Writing
 from tv_jax.edge import cli, progress
@@ -42,7 +42,10 @@ _TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Of the target.")
 _TOKENS = flags.DEFINE_integer("tokens", 192, "Tokens of an answer at most.")
 _TEMPLATE = flags.DEFINE_string("template", "chat", "As in configs.")
 _BATCH = flags.DEFINE_integer(
-  "batch_size", 48, "Conversations that are written together."
+  "batch_size",
+  48,
+  "Conversations that are written together.",
+  lower_bound=1,
 )
 _LOSS = flags.DEFINE_enum(
   "loss", distilling.Training.loss, [*losses.LOSSES], "What is made small."
@@ -124,7 +127,7 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
     prompts = [one.turns[:1] for one in found]
   pair = pairs.load(None, target, draft_kind="none", revision=_REVISION.value)
   config = pair.target.config
-  count = len(how.layers) or (1 if how.kind == "eagle" else 2)
+  count = len(drafts.choose(how.kind, pair.target, how.layers))
   speed = estimate.measure(config)
   cli.tell(
     estimate.line(

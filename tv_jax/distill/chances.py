@@ -21,6 +21,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from tv_jax.models import Config
+
 RULES = ("token_level", "traversal")
 
 
@@ -37,8 +39,12 @@ class Prefix(NamedTuple):
     return cls(*(jnp.zeros(shape) for _ in cls._fields))
 
   def longer(self, log_p: jax.Array, log_q: jax.Array) -> Prefix:
-    """Returns it with the next token of the text, of these laws [..]."""
-    one = log_q - log_p
+    """Returns it with the next token of the text, of these laws [..].
+
+    A token that the draft does not know, q = 0, has the ratio 0 even where no p
+    is given for it (-inf).
+    """
+    one = jnp.where(log_q > -jnp.inf, log_q - log_p, -jnp.inf)
     ratio = self.ratio + one
     return Prefix(
       ratio=ratio,
@@ -79,13 +85,12 @@ class Known(NamedTuple):
   place: jax.Array | None  # [V] of each among them; U: it is not there
 
   @classmethod
-  def of(cls, params: dict) -> Known:
+  def of(cls, params: dict, config: Config) -> Known:
     """Reads it from a draft's parameters."""
-    own = params["params"]
-    if "place" not in own:
+    if not (U := config.draft_vocab_size):
       return cls(None, None)
-    U = own["unembedding"].shape[0]
-    return cls(jnp.argsort(own["place"], stable=True)[:U], own["place"])
+    place = params["params"]["place"]
+    return cls(jnp.argsort(place, stable=True)[:U], place)
 
   def law(self, log_p: jax.Array) -> jax.Array:
     """Returns the target's chances [.., U] of the draft's tokens."""

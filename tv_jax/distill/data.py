@@ -20,11 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.distill import passes
-from tv_jax.distill.text import Conversation
-from tv_jax.edge import disk
+from tv_jax.distill.text import Conversation, check_same
+from tv_jax.edge import disk, reading
 from tv_jax.models import Model
 
 FEATURES, NORMALISERS = "features.bin", "normalisers.bin"
+ABOUT = "features.json"
 # Conversations that the target reads together, and that a killed run loses.
 _ROWS = 8
 
@@ -120,19 +121,28 @@ def read(
   T = _up(int(sizes.max()), 64)
   paths = folder / FEATURES, folder / NORMALISERS
   row_bytes = 2 * E, 4
+  about = {
+    "target": reading.name_of(target.source),
+    "temperature": temperature,
+    "first_answer": text[0].answer,
+  }
   with contextlib.ExitStack() as resources:
     disk.lock(folder, resources, remedy="wait for it, or give another --data")
+    check_same(folder / ABOUT, about, "--data")
     resources.enter_context(disk.explained(f"{folder} cannot be written in"))
-    files = [resources.enter_context(path.open("ab")) for path in paths]
+    # Never cut off: another draft may be reading what is behind.
+    for path in paths:
+      path.touch()
+    files = [resources.enter_context(path.open("r+b")) for path in paths]
     there = min(
       path.stat().st_size // one
       for path, one in zip(paths, row_bytes, strict=True)
     )
     done = int(np.searchsorted(ends, there, side="right"))
-    if done < len(text):  # else there may be more than is asked for
+    if done < len(text):  # those that are read together are, once more
       done = done // _ROWS * _ROWS
-      for file, one in zip(files, row_bytes, strict=True):
-        file.truncate(one * int(ends[done - 1]) if done else 0)
+    for file, one in zip(files, row_bytes, strict=True):
+      file.seek(one * int(ends[done - 1]) if done else 0)
     for start in range(done, len(text), _ROWS):
       say(start, len(text))
       own = text[start : start + _ROWS]
@@ -148,8 +158,8 @@ def read(
   return Corpus(
     text=text,
     starts=ends - sizes,
-    features=np.memmap(paths[0], np.float16, "r").reshape(-1, E),
-    normalisers=np.fromfile(paths[1], np.float32),
+    features=np.memmap(paths[0], np.float16, "r", shape=(int(ends[-1]), E)),
+    normalisers=np.fromfile(paths[1], np.float32, int(ends[-1])),
   )
 
 

@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import math
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax import probs
 from tv_jax.distill import data, drafts, losses, passes, scoring, training
 from tv_jax.distill import text as texts
 from tv_jax.distill.chances import RULES, Known, Prefix
@@ -80,6 +82,10 @@ _FIELDS = {
   "rate": checks.number(above=0),
   "seed": checks.integer(0, 2**32 - 1),
 } | dict.fromkeys(("depth", "steps", "rows", "length", "held_out"), _COUNT)
+_WRITTEN = {
+  # Of the target's laws, which a temperature of 0 has none to learn from.
+  "temperature": checks.number(probs.COLDEST),
+} | dict.fromkeys(("conversations", "question_tokens", "answer_tokens"), _COUNT)
 
 
 def distill(
@@ -110,6 +116,8 @@ def distill(
   """
   checks.read(checks.fields(_FIELDS), dataclasses.asdict(how))
   writing = writing or Writing()
+  checks.read(checks.fields(_WRITTEN), dataclasses.asdict(writing))
+  layers = drafts.choose(how.kind, pair.target, how.layers)
   folder, out = pathlib.Path(data_folder), pathlib.Path(out)
   about = {
     "target": reading.name_of(pair.target.source),
@@ -117,6 +125,8 @@ def distill(
     "training": dataclasses.asdict(how),
   }
   out.mkdir(parents=True, exist_ok=True)
+  if any(out.iterdir()) and not (out / ABOUT).exists():
+    raise ValueError(f"{out} holds something else: give another --out")
   texts.check_same(out / ABOUT, about, "--out")
   text = data.usable(
     texts.write(
@@ -137,10 +147,6 @@ def distill(
     lambda done, total: say("reading it", done, total, ""),
   )
   held, kept = _split(corpus, how)
-  layers = how.layers
-  if not layers:
-    last = target.config.num_hidden_layers - 1
-    layers = (last,) if how.kind == "eagle" else (0, last)
   key = jax.random.key(how.seed)
   known = frequent(kept.text, how.vocabulary, target.config.vocab_size)
   made = drafts.make(how.kind, target, key, layers, known)
@@ -150,9 +156,14 @@ def distill(
 
   def tell(number, total, trained, seen):
     nonlocal lengths
+    loss = float(seen["loss"])
+    if not math.isfinite(loss):
+      raise ValueError(
+        f"the loss is {loss} after step {number}: lower the rate"
+      )
     if number % SCORE == 0 and number < total:
       lengths = f"{score(trained).lengths[how.rule][-1].mean:.3f}"
-    line = f"loss {float(seen['loss']):.3f}, held out {lengths} tokens"
+    line = f"loss {loss:.3f}, held out {lengths} tokens"
     say("training", number, total, line)
 
   trained = training.train(
@@ -167,7 +178,7 @@ def distill(
       warmup=max(1, min(50, how.steps // 10)),
     ),
     folder / f"{out.name}-{_digest(about)}.npz",
-    (target.params, made.borrowed),
+    (made.borrowed,),
     save_every=SAVE,
     say=tell,
   )
@@ -258,19 +269,18 @@ def _score(target, made, held, heat, trained) -> Scores:
   return scoring.summary(found)
 
 
-def _loss(how, draft, shape, heat, target, borrowed, trained, key, read):
+def _loss(how, draft, shape, heat, borrowed, trained, key, read):
   """Returns the loss of some conversations, and what is worth logging."""
   del key
   rows, features, normaliser = read
   W, D = shape.W, shape.D
   params = {"params": trained | borrowed}
-  known = Known.of(params)
-  if known.tokens is not None:  # of the target's columns these are enough
-    target = {"params": {"unembedding": borrowed["unembedding"]}}
+  known = Known.of(params, draft.config)
   features = features.astype(jnp.float32)
   outputs = draft.outputs(params, rows.tokens, features, rows.first, W, D)
   window = functools.partial(passes.window, first=rows.first, size=W + D - 1)
-  log_p = passes.logits(target, window(features)) / heat
+  # The draft's unembedding is the target's, of the tokens that it knows.
+  log_p = passes.logits(params, window(features)) / heat
   log_p -= window(normaliser)[..., None]
   following = passes.window(rows.tokens, rows.first + 1, W + D - 1)
   root = rows.first[:, None] + jnp.arange(W, dtype=jnp.int32)[None]

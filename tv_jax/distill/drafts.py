@@ -21,6 +21,7 @@ from tv_jax.models import (
   families,
   products,
 )
+from tv_jax.models.loading import check_family
 
 # What drafts are written in.
 DTYPE = "float16"
@@ -39,6 +40,33 @@ class Made(NamedTuple):
     return {"params": self.trained | self.borrowed}
 
 
+def choose(kind: str, target: Model, layers: Sequence[int]) -> Sequence[int]:
+  """Returns the target's layers that a draft begins with.
+
+  Args:
+    kind: "independent" or "eagle".
+    target: Its target.
+    layers: Those that are asked for; none: the first and the last, of a head
+      the last.
+
+  Raises:
+    ValueError: No such draft can be made for this target.
+  """
+  config, last = target.config, target.config.num_hidden_layers - 1
+  if config.quantised:
+    raise ValueError(
+      f"{target.source}: no draft is made from eight bits; load it as it is"
+      " stored"
+    )
+  if kind == "eagle":
+    check_family(config, target.source, "an EAGLE-1 head's target")
+    if len(layers) > 1:
+      raise ValueError(f"layers={[*layers]}: give one, a head has no more")
+  if max(layers, default=0) > last:
+    raise ValueError(f"layers={[*layers]}: the target has only 0 to {last}")
+  return layers or ((last,) if kind == "eagle" else (0, last))
+
+
 def make(
   kind: str,
   target: Model,
@@ -52,16 +80,10 @@ def make(
     kind: "independent" or "eagle".
     target: Its target.
     key: For what is random.
-    layers: Those of the target's that it begins with.
+    layers: As `choose` returns them.
     known: The tokens that it knows; None: all.
   """
   theirs = target.params["params"]
-  names = [f"layers_{i}" for i in layers]
-  if absent := [name for name in names if name not in theirs]:
-    raise ValueError(
-      f"layers: the target has no {absent[0].removeprefix('layers_')}, only 0"
-      f" to {target.config.num_hidden_layers - 1}"
-    )
   config = dataclasses.replace(
     target.config,
     num_hidden_layers=len(layers),
@@ -69,7 +91,7 @@ def make(
     draft_vocab_size=None if known is None else len(known),
     shares_embedding=kind == "independent",
   )
-  own = [_wide(theirs[name]) for name in names]
+  own = [_wide(theirs[f"layers_{i}"]) for i in layers]
   taken = _wide(borrowed.params(target, known))
   if kind == "independent":
     trained = {f"layers_{i}": layer for i, layer in enumerate(own)}

@@ -19,13 +19,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tv_jax import probs
 from tv_jax.distill import passes
 from tv_jax.distill.chances import RULES, Known, Prefix
 from tv_jax.distill.data import Rows, Shape, usable
 from tv_jax.distill.text import Conversation
+from tv_jax.edge import checks
 from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.settings import COLDEST_DRAFT
+
+_HEAT, _COUNT = checks.number(probs.COLDEST), checks.integer(1)
+_FIELDS = {
+  "temperature": _HEAT,
+  "draft_temperature": _HEAT,
+  "depth": _COUNT,
+  "rows": _COUNT,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,9 +86,26 @@ def score(
   """
   if pair.draft is None:
     raise ValueError("the pair has no draft to score")
+  if draft_temperature is None:
+    draft_temperature = max(temperature, COLDEST_DRAFT)
+  checks.read(
+    checks.fields(_FIELDS),
+    {
+      "temperature": temperature,
+      "draft_temperature": draft_temperature,
+      "depth": depth,
+      "rows": rows,
+    },
+  )
   draft = passes.Draft(pair.draft_kind, pair.draft.apply, pair.draft.config)
-  heat = temperature, draft_temperature or max(temperature, COLDEST_DRAFT)
+  heat = temperature, draft_temperature
   text, target, found = usable(text), pair.target, []
+  V = target.config.vocab_size
+  for token in {x for one in text for x in (*one.prompt, *one.answer)}:
+    if not 0 <= token < V:
+      raise ValueError(
+        f"token {token} is in the text: the target knows 0 to {V - 1}"
+      )
   shape = Shape.of(text, depth)
   for start in range(0, len(text), rows):
     own = Rows.of(text[start : start + rows], shape.T)
@@ -130,7 +157,8 @@ def _measure(draft, target, params, rows, features, heat, shape) -> jax.Array:
   wide = passes.logits(target, passes.window(features, rows.first, W + D - 1))
   wide = jax.nn.log_softmax(wide / heat[0], axis=-1)
   following = passes.window(rows.tokens, rows.first + 1, W + D - 1)
-  known, prefix = Known.of(params), Prefix.empty((len(rows.tokens), W))
+  known = Known.of(params, draft.config)
+  prefix = Prefix.empty((len(rows.tokens), W))
   found = []
   outputs = draft.outputs(params, rows.tokens, features, rows.first, W, D)
   for level, output in enumerate(outputs):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import json
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -87,13 +86,13 @@ def write(
     **dataclasses.asdict(how),
     "target": reading.name_of(pair.target.source),
     "dtype": pair.target.config.kept,
-    "prompts": _digest(prompts),
+    "prompts": "the target's own" if prompts is None else _digest(prompts),
   }
   del about["conversations"]  # more of them can be written later
   with contextlib.ExitStack() as resources:
     disk.lock(folder, resources, remedy="wait for it, or give another --data")
     check_same(folder / ABOUT, about, "--data")
-    found = _whole_lines(folder / FILE)
+    found = _written(folder / FILE, how.conversations)
     for start in range(len(found), how.conversations, BLOCK):
       say(start, how.conversations)
       stop = min(start + BLOCK, how.conversations)
@@ -105,15 +104,19 @@ def write(
         _append(folder / FILE, lines)
       found += own
     say(len(found), how.conversations)
-  return found[: how.conversations]
+  return found
 
 
 def read(folder: pathlib.Path) -> list[Conversation]:
   """Reads the text in a folder, or in a file of such lines."""
   path = folder / FILE if folder.is_dir() else folder
-  check = checks.build(Conversation)
-  found = []
-  for number, line in enumerate(reading.text(path).splitlines(), 1):
+  return _parsed(path, reading.text(path).splitlines())
+
+
+def _parsed(path, lines) -> list[Conversation]:
+  """Returns what is in these lines of a file."""
+  check, found = checks.build(Conversation), []
+  for number, line in enumerate(lines, 1):
     where = f"{path}, line {number}"
     row = reading.parse_object(line, where)
     found.append(checks.read(check, row, where))
@@ -191,17 +194,15 @@ def _flat(value: dict, prefix: str = "") -> dict:
 
 
 def _digest(prompts) -> str:
-  """Returns what other prompts do not have."""
-  if prompts is None:
-    return "the target's own"
+  """Returns how many these are, and letters that others do not have."""
   data = disk.to_bytes([[*turns] for turns in prompts], "prompts")
-  return hashlib.sha256(data).hexdigest()[:16]
+  return f"{len(prompts)}: {hashlib.sha256(data).hexdigest()[:8]}"
 
 
-def _whole_lines(path) -> list[Conversation]:
-  """Reads what was written before; half a line is cut off.
+def _written(path, count: int) -> list[Conversation]:
+  """Reads what was written before, at most so many; half a line is cut off.
 
-  No line is ever written again: features on disk are those of these lines.
+  No whole line is ever written again: features on disk are those of it.
   """
   if not path.exists():
     return []
@@ -209,12 +210,7 @@ def _whole_lines(path) -> list[Conversation]:
   size = data.rfind(b"\n") + 1
   if size < len(data):
     os.truncate(path, size)
-  return [_read_line(line) for line in data[:size].splitlines()]
-
-
-def _read_line(line) -> Conversation:
-  row = json.loads(line)
-  return Conversation(prompt=tuple(row["prompt"]), answer=tuple(row["answer"]))
+  return _parsed(path, data[:size].decode().splitlines()[:count])
 
 
 def _append(path, data) -> None:

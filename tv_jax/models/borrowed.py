@@ -8,6 +8,7 @@ does not know has chance 0 in its law, so that verification stays exact.
 
 import dataclasses
 
+import jax
 import numpy as np
 
 from tv_jax.models import layout, products, sharding
@@ -74,10 +75,12 @@ def params(target: Model, tokens: np.ndarray | None) -> dict:
   U, V = len(tokens), target.config.vocab_size
   place = np.full(V, U, np.int32)
   place[tokens] = np.arange(U)
+  rows = _rows(theirs.get(both[1], theirs[both[0]]), tokens)
+  everywhere = sharding.placement("", target.mesh)  # few: they are not split
   return {
     "embedding": theirs["embedding"],
-    "unembedding": _rows(theirs.get(both[1], theirs[both[0]]), tokens),
-    "place": sharding.put(place, sharding.placement("V", None)),
+    "unembedding": jax.device_put(rows, everywhere),
+    "place": sharding.put(place, everywhere),
   }
 
 

@@ -70,7 +70,7 @@ def read_eagle_config(directory) -> tuple[Config, bool]:
   # Published heads have one unless their config says otherwise.
   bias = checks.read(checks.boolean, raw.pop("bias", True), f"{path}: bias")
   config = families.from_dict(raw, str(path))
-  _check_family(config, path, "an EAGLE-1 head")
+  check_family(config, path, "an EAGLE-1 head")
   return config, bias
 
 
@@ -82,7 +82,7 @@ def _head(where) -> ValueError:
   )
 
 
-def _check_family(config, where, what) -> None:
+def check_family(config, where, what) -> None:
   """Refuses families of which no heads are known: their layer is Llama's."""
   if config.model_type != eagle.FAMILY:
     raise ValueError(
@@ -148,6 +148,7 @@ def load(
         " as the draft of that target"
       )
     config = borrowed.fitted(config, target.config, directory / "config.json")
+    check_vocabularies(target.config, config)
     mesh = target.mesh
   elif config.draft_vocab_size:
     raise ValueError(
@@ -207,7 +208,7 @@ def load_eagle(
   """
   if not isinstance(target, Model):
     raise ValueError(f"target={target!r}: give a model, as `load` returns it")
-  _check_family(target.config, target.source, "an EAGLE-1 head's target")
+  check_family(target.config, target.source, "an EAGLE-1 head's target")
   directory = storage.resolve(path_or_repo, revision)
   where = str(directory / "config.json")
   config, bias = read_eagle_config(directory)

@@ -20,7 +20,7 @@ from flax.core import meta
 from jax.sharding import Mesh
 from safetensors.numpy import save_file
 
-from tv_jax.edge import reading
+from tv_jax.edge import disk, reading
 from tv_jax.edge.reading import brief, listed, shown
 from tv_jax.models import gguf, products, sharding
 from tv_jax.models.config import Config
@@ -306,5 +306,11 @@ def write(
       value = value[name]
     host = jax.tree.map(np.asarray, value)
     tensors |= leaf.take_apart(meta.unbox(host))
-  save_file(tensors, directory / SINGLE, metadata={"format": "pt"})
+  try:
+    save_file(tensors, directory / SINGLE, metadata={"format": "pt"})
+  except safetensors.SafetensorError as error:  # such as of a full disk
+    reason = " ".join(str(error).split())
+    raise disk.StoreError(
+      f"{directory / SINGLE} cannot be written: {reason}"
+    ) from None
   (directory / "config.json").write_text(json.dumps(raw, indent=2) + "\n")

@@ -125,7 +125,7 @@ def before_user(tokenizer) -> list[int]:
   if tokenizer.chat_template:
     where = f"the chat template of {tokenizer.name_or_path}"
     text = _run(where, tokenizer, [{"role": "user", "content": word}])
-    head, found, _ = str(text).partition(word)
+    head, found, _ = str(text).rpartition(word)  # a system prompt may greet
     if found and head.strip():
       return tokenizer(head, add_special_tokens=False).input_ids
   raise ValueError(

@@ -18,7 +18,7 @@ def add_biases(layer: decoder.Layer, qkv: jax.Array) -> jax.Array:
 
 
 def layer(config: Config, path: tuple[str, ...], prefix: str) -> list:
-  """A layer's parameters."""
+  """Returns a layer's parameters."""
   G, R, C = config.num_key_value_heads, config.heads_per_group, config.head_dim
   parts = tuple(
     layout.Part(

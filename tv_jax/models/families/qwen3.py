@@ -33,7 +33,7 @@ def norm_heads(layer: decoder.Layer, qkv: jax.Array) -> jax.Array:
 
 
 def layer(config: Config, path: tuple[str, ...], prefix: str) -> list:
-  """A layer's parameters."""
+  """Returns a layer's parameters."""
   norms = [
     layout.whole(
       (*path, f"{x}_norm"),

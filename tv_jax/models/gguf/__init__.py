@@ -50,7 +50,7 @@ def json_object(path, name: str) -> dict | None:
 def spans(path) -> list[tuple[int, int]]:
   """Returns where each tensor begins in a file, and where the next one does."""
   own = header.read(path)
-  begins = sorted(one.begin for one in own.tensors.values())
+  begins = sorted(min(one.begin, own.bytes) for one in own.tensors.values())
   return [*zip(begins, [*begins[1:], own.bytes], strict=False)]
 
 

@@ -27,7 +27,7 @@ _INSIDE = {
   "ffn_up": "mlp.up_proj",
   "ffn_down": "mlp.down_proj",
 }
-_LAYER = re.compile(r"blk\.(\d+)\.(\w+)")
+_LAYER = re.compile(r"blk\.([0-9]{1,6})\.(\w+)")
 
 # Architectures whose queries and keys have a head's real and imaginary parts
 # side by side, and the metadata that counts the heads.
