@@ -115,8 +115,9 @@ def test_a_killed_run_ends_in_the_same_weights(pair, small, tmp_path):
 
 def test_training_makes_a_longer_draft(pair, tmp_path):
   """From 48 answers, for half a minute; what is held out tells."""
-  prompts = [["What does a fox eat?"], ["Which city is the capital of Spain?"]]
-  writing = distill.Writing(conversations=32, answer_tokens=24)
+  writing = distill.Writing(
+    conversations=32, question_tokens=12, answer_tokens=24
+  )
   how = Training(
     kind="independent",
     loss="total_variation",
@@ -127,10 +128,10 @@ def test_training_makes_a_longer_draft(pair, tmp_path):
     rows=4,
     held_out=8,
   )
-  before = make(pair, tmp_path, how, writing, prompts=prompts)
+  before = make(pair, tmp_path, how, writing)
   longer = Training(**{**vars(how), "steps": 40})
   shutil.rmtree(tmp_path / "draft")
-  after = make(pair, tmp_path, longer, writing, prompts=prompts)
+  after = make(pair, tmp_path, longer, writing)
   gained = after.lengths["traversal"][-1].mean
   assert gained > before.lengths["traversal"][-1].mean + 0.3
   made = tv_jax.load(tmp_path / "draft", "bundled/target")

@@ -241,7 +241,15 @@ def _split(corpus, how: Training):
       f"{len(fits)} conversations have at most length={how.length} tokens, and"
       f" held_out={how.held_out} of them are not trained on: write more"
     )
-  return corpus.part(fits[: how.held_out]), corpus.part(fits[how.held_out :])
+  held = fits[: how.held_out]
+  # Given prompts are asked again and again.
+  asked = {corpus.text[i].prompt for i in held}
+  kept = [i for i in fits if corpus.text[i].prompt not in asked]
+  if not kept:
+    raise ValueError(
+      f"all prompts are held out (held_out={how.held_out}): give more prompts"
+    )
+  return corpus.part(held), corpus.part(kept)
 
 
 def _rows(corpus, how: Training, shape: Shape, step: int):

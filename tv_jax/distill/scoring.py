@@ -181,6 +181,8 @@ def summary(found: Sequence[np.ndarray]) -> Scores:
     found: What `measure` returned of each.
   """
   D = found[0].shape[2]
+  if max(one.shape[-1] for one in found) < D:
+    raise ValueError(f"depth={D}: no answer has so many tokens")
   lengths = {rule: [] for rule in RULES}
   gains = []
   for depth in range(1, D + 1):

@@ -92,13 +92,12 @@ def leaves(config: Config) -> list[layout.Leaf]:
   return [layout.whole(("unembedding",), "UE", "", shape)]
 
 
-def known(params: dict) -> dict[str, np.ndarray]:
+def known(config: Config, params: dict) -> dict[str, np.ndarray]:
   """Returns the tensor that says which tokens a draft knows, if not all."""
-  if "place" not in params:
+  if (U := config.draft_vocab_size) is None:
     return {}
-  place = np.asarray(params["place"])
-  tokens = np.argsort(place, kind="stable")[: np.sum(place < place.max())]
-  return {OFFSETS: tokens - np.arange(len(tokens))}
+  tokens = np.argsort(np.asarray(params["place"]), kind="stable")[:U]
+  return {OFFSETS: tokens - np.arange(U)}
 
 
 def _rows(matrix, tokens):

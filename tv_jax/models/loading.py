@@ -267,4 +267,6 @@ def save(directory, model: Model | Head) -> None:
   else:
     leaves = families.leaves(model.config)
   params = model.params["params"]
-  storage.write(directory, params, leaves, raw, borrowed.known(params))
+  storage.write(
+    directory, params, leaves, raw, borrowed.known(model.config, params)
+  )

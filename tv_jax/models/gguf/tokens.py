@@ -30,6 +30,8 @@ _CUTS = {
 _COMPOSED = {"qwen2"}  # letters and their accents become one
 _WHOLE = {"llama-bpe"}  # a piece that is a token is not merged again
 _BEGUN = {"llama-bpe"}  # unless the file says otherwise, a text is begun
+# No token is so long; how it may be cut takes its square.
+_LONGEST = 1000
 _SPACE = "\u2581"
 
 
@@ -219,6 +221,8 @@ def _pieces(own: Header, tokens: list[str]) -> dict:
     whole = f"tokenizer.ggml.{name}"
     if own.metadata.get(whole, False) or whole in own.lists:
       raise _error(own, f"{whole} is not supported")
+  if (longest := max(map(len, tokens), default=0)) > _LONGEST:
+    raise _error(own, f"a token of {longest} letters is not supported")
   scores = _array(own, "scores", "f").tolist()
   rank = dict(zip(tokens, range(len(tokens)), strict=True))
   pairs = [
