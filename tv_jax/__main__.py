@@ -13,8 +13,10 @@ COMMANDS = {
   "replay": "gives any rule's expected length on recorded drafts",
   "tune": "finds the best tree for a pair and this machine",
   "audit": "tests the law of what the engine decodes",
+  "distill": "makes a draft for a target",
+  "score": "gives a draft's expected lengths from the target's text",
   "chat": "talks with a model, tokens as they are accepted",
-  "models.checkpoint": "converts PyTorch's .bin files",
+  "models.checkpoint": "converts GGUF and PyTorch's .bin files",
 }
 # What takes long to import, during which signals wait; `main` and `chat` do
 # so themselves.
@@ -24,6 +26,8 @@ STANDS_ON = {
   "replay": ("replay",),
   "tune": ("tune", "runs.running"),
   "audit": ("certify", "engine.program"),
+  "distill": ("distill", "runs.questions"),
+  "score": ("distill",),
   "models.checkpoint": ("models",),
 }
 

@@ -106,9 +106,9 @@ def main(heard, arguments) -> int:
     if not check.sound:
       print(f"\nWRONG: proposal {name}")
       print("\n".join(f"  fault: {fault}" for fault in check.faults))
-  told = {}
+  printed = {}
   for row, check in rows:
-    _explain(row, check, settings, told)
+    _explain(row, check, settings, printed)
   sound = sum(check.sound for _, check in proposals)
   good = sum(check.lossless for _, check in rows)
   told = f"{sound} of {len(proposals)} proposals are sound, " * bool(proposals)
@@ -160,14 +160,14 @@ def _show(table, legend):
   print(legend)
 
 
-def _explain(row, check, settings, told):
+def _explain(row, check, settings, printed):
   """Prints what is wrong with a rule, at its smallest, and each case once.
 
   Args:
     row: The rule, the proposal and the tree.
     check: What was found.
     settings: As it was found.
-    told: {case: the names of the row that it was printed for}; grows.
+    printed: {case: the names of the row that it was printed for}; grows.
   """
   if check.lossless or check.failure.proposal_wrong:
     return
@@ -176,7 +176,7 @@ def _explain(row, check, settings, told):
   )
   names = ", ".join(row.names)
   spelled = report.spell_out(failure)
-  if (first := told.setdefault((row.names[0], spelled), names)) != names:
+  if (first := printed.setdefault((row.names[0], spelled), names)) != names:
     print(f"\n{check.verdict}: {names}; fails as {first} does")
     return
   what = "; smallest failing case" if failure.case else ""

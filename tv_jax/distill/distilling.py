@@ -30,8 +30,8 @@ from tv_jax.engine.pair import Pair
 ABOUT = "training.json"
 # Steps between checkpoints, and between scores on text that is held out.
 SAVE, SCORE = 50, 200
-# Conversations that are scored together.
-_SCORED = 4
+# Conversations that are scored together, and levels of the longest chain.
+_SCORED, _DEEPEST = 4, 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -266,7 +266,8 @@ def _rows(corpus, how: Training, shape: Shape, step: int):
 
 def _score(target, made, held, heat, trained) -> Scores:
   params = made._replace(trained=trained).params
-  shape, found = Shape.of(held.text, 5), []
+  depth = min(_DEEPEST, max(len(one.answer) for one in held.text))
+  shape, found = Shape.of(held.text, depth), []
   for start in range(0, len(held.text), _SCORED):
     own = held.part(range(start, min(start + _SCORED, len(held.text))))
     features, _ = own.of_target(shape.T)
@@ -278,7 +279,7 @@ def _score(target, made, held, heat, trained) -> Scores:
 
 
 def _loss(how, draft, shape, heat, borrowed, trained, key, read):
-  """Returns the loss of some conversations, and what is worth logging."""
+  """Returns the loss of some conversations, and nothing more to log."""
   del key
   rows, features, normaliser = read
   W, D = shape.W, shape.D

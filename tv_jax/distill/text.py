@@ -18,6 +18,7 @@ from tv_jax import engine
 from tv_jax.edge import checks, disk, reading
 from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
+from tv_jax.runs.store import unit
 
 FILE, ABOUT = "text.jsonl", "text.json"
 # Conversations that are written together, and that a killed run loses.
@@ -170,27 +171,11 @@ def check_same(path: pathlib.Path, about: dict, flag: str) -> None:
   if not path.exists():
     disk.write_json(path, about, "what is made")
     return
-  before = _flat(reading.json_object(path))
-  now = _flat(about)
-  changed = [name for name in now if before.get(name) != now[name]]
-  if changed:
-    name = changed[0]
+  if changes := unit.differences(reading.json_object(path), about):
     raise ValueError(
-      f"{path.parent} was begun with {name}={reading.brief(before.get(name))},"
-      f" not {reading.brief(now[name])}: give another {flag}, or the same"
-      " settings"
+      f"{path.parent} was begun in another way ({reading.listed(changes)}):"
+      f" give another {flag}, or the same settings"
     )
-
-
-def _flat(value: dict, prefix: str = "") -> dict:
-  """Returns nested fields under dotted names."""
-  found = {}
-  for name, one in value.items():
-    if isinstance(one, dict):
-      found |= _flat(one, f"{prefix}{name}.")
-    else:
-      found[f"{prefix}{name}"] = one
-  return found
 
 
 def _digest(prompts) -> str:

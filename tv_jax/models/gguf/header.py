@@ -75,7 +75,7 @@ class Header:
   tensors: Mapping[str, Tensor]
 
 
-class _Faulty(Exception):  # noqa: N818
+class _FaultyError(Exception):
   """What is wrong with a file."""
 
 
@@ -95,7 +95,7 @@ class _Cursor:
   def expect(self, size: int) -> None:
     """Refuses a file that has fewer bytes left."""
     if size > self.end - self.at:
-      raise _Faulty("it ends too early")
+      raise _FaultyError("it ends too early")
 
   def number(self, kind: str) -> int:
     """Returns a number of a kind of struct's."""
@@ -107,7 +107,7 @@ class _Cursor:
     try:
       return self.take(self.number("Q")).decode()
     except UnicodeDecodeError:
-      raise _Faulty("a text in it is not UTF-8") from None
+      raise _FaultyError("a text in it is not UTF-8") from None
 
   def value(self):
     """Returns a value of whatever kind it says that it is."""
@@ -128,7 +128,7 @@ class _Cursor:
     if kind == _BOOLEAN:
       return self._numbers(0, count).astype(bool)
     if kind not in _NUMBERS:
-      raise _Faulty(f"a value in it is of the unknown kind {kind}")
+      raise _FaultyError(f"a value in it is of the unknown kind {kind}")
     dtype = np.dtype(f"<{_NUMBERS[kind]}")
     return np.frombuffer(self.take(count * dtype.itemsize), dtype)
 
@@ -136,7 +136,7 @@ class _Cursor:
     """Returns a tensor's; it begins so far behind the first."""
     count = self.number("I")
     if count > _MOST_AXES:
-      raise _Faulty(f"a tensor in it has {count} axes")
+      raise _FaultyError(f"a tensor in it has {count} axes")
     shape = tuple(self.number("Q") for _ in range(count))
     return Tensor(shape[::-1], self.number("I"), self.number("Q"))
 
@@ -147,7 +147,7 @@ class _Cursor:
     for _ in range(count):
       name = self.text()
       if name in found:
-        raise _Faulty(f"{brief(name)} is in it twice")
+        raise _FaultyError(f"{brief(name)} is in it twice")
       found[name] = read()
     return found
 
@@ -169,13 +169,13 @@ def _read(path: pathlib.Path, size: int, changed: int) -> Header:
   del changed
   try:
     if not size:
-      raise _Faulty("it is empty")
+      raise _FaultyError("it is empty")
     with (
       path.open("rb") as file,
       mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
       return Header(path, size, *_parts(_Cursor(data)))
-  except _Faulty as error:
+  except _FaultyError as error:
     raise ValueError(
       f"{shown(path)} is truncated or is not GGUF ({error}): get it again"
     ) from None
@@ -184,9 +184,9 @@ def _read(path: pathlib.Path, size: int, changed: int) -> Header:
 def _parts(cursor: _Cursor) -> tuple[dict, dict, dict]:
   """Returns the metadata, those that are lists, and the tensors."""
   if cursor.take(4) != MAGIC:
-    raise _Faulty("it does not begin with GGUF")
+    raise _FaultyError("it does not begin with GGUF")
   if (version := cursor.number("I")) not in VERSIONS:
-    raise _Faulty(
+    raise _FaultyError(
       f"its version is {version}: 2 and 3 are read, their numbers little end"
       " first"
     )
@@ -201,7 +201,7 @@ def _parts(cursor: _Cursor) -> tuple[dict, dict, dict]:
   metadata = {x: value for x, value in values.items() if x not in several}
   step = metadata.get("general.alignment", ALIGNMENT)
   if type(step) is not int or step < 1:
-    raise _Faulty(f"general.alignment={brief(step)} is no number of bytes")
+    raise _FaultyError(f"general.alignment={brief(step)} is no number of bytes")
   first = -(-cursor.at // step) * step
   placed = {
     name: dataclasses.replace(one, begin=first + one.begin)
