@@ -152,7 +152,7 @@ def distill(
   made = drafts.make(how.kind, target, key, layers, known)
   shape = Shape.of(kept.text, how.depth)
   score = functools.partial(_score, target.params, made, held, heat)
-  lengths = "?"
+  lengths = ""
 
   def tell(number, total, trained, seen):
     nonlocal lengths
@@ -162,9 +162,9 @@ def distill(
         f"the loss is {loss} after step {number}: lower the rate"
       )
     if number % SCORE == 0 and number < total:
-      lengths = f"{score(trained).lengths[how.rule][-1].mean:.3f}"
-    line = f"loss {loss:.3f}, held out {lengths} tokens"
-    say("training", number, total, line)
+      mean = score(trained).lengths[how.rule][-1].mean
+      lengths = f", held out {mean:.3f} tokens"
+    say("training", number, total, f"loss {loss:.3f}{lengths}")
 
   trained = training.train(
     functools.partial(_loss, how, made.draft, shape, heat),
