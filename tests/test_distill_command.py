@@ -144,6 +144,79 @@ def test_training_makes_a_longer_draft(pair, tmp_path):
   assert f"{gained:.3f}" in card
 
 
+@pytest.mark.parametrize("kind", ["eagle", "independent"])
+def test_a_draft_goes_on_from_another(pair, tmp_path, kind):
+  how = dataclasses.replace(HOW, kind=kind, steps=3, rate=0.01)
+  first = make(pair, tmp_path / "first", how)
+  begun = tv_jax.load(
+    tmp_path / "first" / "draft", "bundled/target", draft_kind=kind
+  )
+  still = dataclasses.replace(HOW, kind=kind, steps=1, rate=1e-9)
+  still = dataclasses.replace(still, vocabulary=None)
+  shutil.copytree(tmp_path / "first" / "data", tmp_path / "second" / "data")
+  second = make(begun, tmp_path / "second", still)
+  # The first was written in half precision.
+  for one, other in zip(
+    first.lengths["traversal"], second.lengths["traversal"], strict=True
+  ):
+    assert one.mean == pytest.approx(other.mean, abs=2e-3)
+  fresh = make(pair, tmp_path / "fresh", dataclasses.replace(how, rate=1e-9))
+  own, other = (x.lengths["traversal"][-1].mean for x in (fresh, first))
+  assert abs(own - other) > 5e-3
+  made = json.loads((tmp_path / "second/draft/training.json").read_text())
+  assert made["training"]["begin"] == str(tmp_path / "first" / "draft")
+  other = {"eagle": "independent", "independent": "eagle"}[kind]
+  for change, told in (
+    ({"kind": other}, f"is of kind '{kind}'"),
+    ({"layers": (0,)}, r"layers=\[0\]: a draft that begins as"),
+    ({"vocabulary": 16}, "vocabulary=16: .* keeps its own"),
+  ):
+    with pytest.raises(ValueError, match=told):
+      make(begun, tmp_path / "third", dataclasses.replace(still, **change))
+  assert not (tmp_path / "third").exists()
+
+
+def test_a_model_with_its_own_embedding_is_not_begun_with(tmp_path):
+  whole = tv_jax.load("bundled/draft", "bundled/target")
+  how = dataclasses.replace(HOW, kind="independent", vocabulary=None)
+  with pytest.raises(ValueError, match="an embedding of its own"):
+    make(whole, tmp_path, how)
+
+
+def test_others_conversations_are_trained_on(pair, tmp_path):
+  said = [
+    {"role": "system", "content": "Be short."},
+    {"role": "user", "content": "What is a bee?"},
+    {"role": "assistant", "content": "An insect."},
+    {"role": "user", "content": "And a wasp?"},
+    {"role": "assistant", "content": "Another insect, and no bee."},
+  ]
+  path = tmp_path / "others.jsonl"
+  lines = [{"messages": said}, {"messages": said[1:3]}]
+  path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+  tokenizer = pair.tokenizer
+  found = text.conversations(path, tokenizer, 8)
+  assert len(found) == 3
+  prompt = templates.encode_messages(tokenizer, said[:4])
+  whole = tokenizer(said[4]["content"], add_special_tokens=False).input_ids
+  assert found[1] == distill.Conversation(
+    prompt=tuple(prompt), answer=(*whole, tokenizer.eos_token_id)[:8]
+  )
+  assert found[2].answer[-1] == tokenizer.eos_token_id
+  how = dataclasses.replace(HOW, held_out=1, length=200)
+  scores = make(pair, tmp_path, how, given=found)
+  assert scores.tokens == len(found[0].answer)
+  assert distill.read(tmp_path / "data") == found
+  with pytest.raises(ValueError, match="in another way"):
+    make(pair, tmp_path, how, given=found[:2])
+  path.write_text('{"messages": [{"role": "user"}]}\n')
+  with pytest.raises(ValueError, match=r"line 1\.messages"):
+    text.conversations(path, tokenizer, 8)
+  path.write_text(json.dumps({"messages": said[1:2]}))
+  with pytest.raises(ValueError, match="no message is an assistant's"):
+    text.conversations(path, tokenizer, 8)
+
+
 @pytest.mark.parametrize(
   ("how", "told"),
   [

@@ -4,9 +4,13 @@ The target writes text; its features are kept on disk; the draft learns its laws
 there. Run the same command again after an interruption and it goes on.
 """
 
+import dataclasses
+import pathlib
+
 from absl import flags, logging
 
-from tv_jax.distill import distilling, drafts, estimate, losses, passes
+from tv_jax.distill import distilling, estimate, losses, passes
+from tv_jax.distill import text as texts
 from tv_jax.distill.chances import RULES
 from tv_jax.distill.text import Writing
 from tv_jax.edge import cli, progress
@@ -22,6 +26,12 @@ _REVISION = flags.DEFINE_string(
 _KIND = flags.DEFINE_enum(
   "kind", "eagle", [*passes.OUTPUTS], "An EAGLE head, or a small model."
 )
+_BEGIN = flags.DEFINE_string(
+  "begin",
+  None,
+  "A draft of this kind, which training begins with. Default: one that begins"
+  " as a part of the target.",
+)
 _OUT = cli.define_folder("out", None, "The draft's directory.")
 _DATA = cli.define_folder(
   "data",
@@ -34,6 +44,12 @@ _PROMPTS = flags.DEFINE_string(
   None,
   "A questions file (docs/runs.md), whose first turns the target answers."
   " Default: the target writes what a user might ask.",
+)
+_TEXT = flags.DEFINE_string(
+  "text",
+  None,
+  "A file of others' conversations to train on instead, a line each:"
+  ' {"messages": [{"role": "user", "content": ..}, ..]}.',
 )
 _CONVERSATIONS = flags.DEFINE_integer(
   "conversations", 4096, "How many the target writes."
@@ -67,8 +83,9 @@ _LAYERS = cli.define_names(
 )
 _VOCABULARY = flags.DEFINE_integer(
   "vocabulary",
-  distilling.Training.vocabulary,
-  "So many of the text's most frequent tokens the draft knows; 0: all.",
+  None,
+  "So many of the text's most frequent tokens the draft knows; 0: all. Default:"
+  f" {distilling.VOCABULARY}, or those of the draft that it begins with.",
 )
 _STEPS = flags.DEFINE_integer("steps", distilling.Training.steps, "How many.")
 _ROWS = flags.DEFINE_integer(
@@ -122,18 +139,37 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
     template=_TEMPLATE.value,
   )
   prompts = None
+  if _PROMPTS.value and _TEXT.value:
+    raise ValueError("--prompts and --text: give one of them")
   if _PROMPTS.value:
     found = questions.load_questions(_PROMPTS.value)
     prompts = [one.turns[:1] for one in found]
-  pair = pairs.load(None, target, draft_kind="none", revision=_REVISION.value)
-  config = pair.target.config
-  count = len(drafts.choose(how.kind, pair.target, how.layers))
-  speed = estimate.measure(config)
-  cli.tell(
-    estimate.line(
-      estimate.hours(config, how, writing, count, _BATCH.value, speed)
-    )
+  pair = pairs.load(
+    _BEGIN.value,
+    target,
+    draft_kind=how.kind if _BEGIN.value else "none",
+    revision=_REVISION.value,
   )
+  config = pair.target.config
+  settled = distilling.settled(how, pair)
+  count = len(settled.layers) or pair.draft.config.num_hidden_layers
+  given = None
+  if _TEXT.value:
+    given = texts.conversations(
+      pathlib.Path(_TEXT.value), pair.tokenizer, writing.answer_tokens
+    )
+    writing = dataclasses.replace(writing, conversations=len(given))
+  least = estimate.hours(
+    config,
+    settled,
+    writing,
+    count,
+    _BATCH.value,
+    estimate.measure(config),
+    asks=prompts is None and given is None,
+    answers=given is None,
+  )
+  cli.tell(estimate.line(least))
   with progress.bar(1) as bar:
     found = distilling.distill(
       pair,
@@ -142,6 +178,7 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
       data_folder=_DATA.value or _folder(target),
       writing=writing,
       prompts=prompts,
+      given=given,
       batch_size=_BATCH.value,
       say=bar.show,
     )

@@ -28,6 +28,8 @@ from tv_jax.engine.pair import Pair
 
 # Beside the draft: how it is made.
 ABOUT = "training.json"
+# Tokens that a draft knows, where nothing else is said.
+VOCABULARY = 16384
 # Steps between checkpoints, and between scores on text that is held out.
 SAVE, SCORE = 50, 200
 # Conversations that are scored together, and levels of the longest chain.
@@ -47,7 +49,8 @@ class Training:
     depth: Levels of the chains that it learns to draft.
     layers: Those of the target's that it begins with, and as many as it has; by
       default the first and the last, of a head the last.
-    vocabulary: So many of the text's most frequent tokens it knows; 0: all.
+    vocabulary: So many of the text's most frequent tokens it knows; 0: all;
+      by default `VOCABULARY`.
     steps: How many.
     rows: Conversations of a step.
     rate: The highest learning rate.
@@ -62,7 +65,7 @@ class Training:
   rule: str = "traversal"
   depth: int = 4
   layers: tuple[int, ...] = ()
-  vocabulary: int = 16384
+  vocabulary: int | None = None
   steps: int = 2000
   rows: int = 8
   rate: float = 2e-3
@@ -78,7 +81,7 @@ _FIELDS = {
   "kl": checks.number(0),
   "rule": checks.one_of(RULES),
   "layers": checks.list_of(checks.integer(0)),
-  "vocabulary": checks.integer(0),
+  "vocabulary": checks.optional(checks.integer(0)),
   "rate": checks.number(above=0),
   "seed": checks.integer(0, 2**32 - 1),
 } | dict.fromkeys(("depth", "steps", "rows", "length", "held_out"), _COUNT)
@@ -96,18 +99,22 @@ def distill(
   data_folder: str | os.PathLike,
   writing: Writing | None = None,
   prompts: Sequence[Sequence[str]] | None = None,
+  given: Sequence[texts.Conversation] | None = None,
   batch_size: int = 48,
   say: Callable[[str, int, int, str], None] = lambda *_: None,
 ) -> Scores:
   """Makes a draft, or goes on where a run was stopped.
 
   Args:
-    pair: The target; a draft is not used.
+    pair: The target. If it has a draft, training begins with that, and its
+      vocabulary stays.
     out: The draft's directory.
     how: How it is trained.
     data_folder: Where the target's text is kept: drafts of one target share it.
     writing: How the target writes it.
     prompts: What the target answers; None: it asks itself.
+    given: Others' conversations to train on instead; expected lengths on these
+      are not those of a run.
     batch_size: Conversations that are written together.
     say: Is told what is done, how far that is, of how much, and how it goes.
 
@@ -117,13 +124,15 @@ def distill(
   checks.read(checks.fields(_FIELDS), dataclasses.asdict(how))
   writing = writing or Writing()
   checks.read(checks.fields(_WRITTEN), dataclasses.asdict(writing))
-  layers = drafts.choose(how.kind, pair.target, how.layers)
+  how = settled(how, pair)
   folder, out = pathlib.Path(data_folder), pathlib.Path(out)
   about = {
     "target": reading.name_of(pair.target.source),
     "writing": dataclasses.asdict(writing),
     "training": dataclasses.asdict(how),
   }
+  if pair.draft is not None:
+    about["training"]["begin"] = reading.name_of(pair.draft.source)
   out.mkdir(parents=True, exist_ok=True)
   if any(out.iterdir()) and not (out / ABOUT).exists():
     raise ValueError(f"{out} holds something else: give another --out")
@@ -134,6 +143,7 @@ def distill(
       folder,
       writing,
       prompts,
+      given=given,
       batch_size=batch_size,
       say=lambda done, total: say("writing text", done, total, ""),
     )
@@ -148,8 +158,11 @@ def distill(
   )
   held, kept = _split(corpus, how)
   key = jax.random.key(how.seed)
-  known = frequent(kept.text, how.vocabulary, target.config.vocab_size)
-  made = drafts.make(how.kind, target, key, layers, known)
+  if pair.draft is None:
+    known = frequent(kept.text, how.vocabulary, target.config.vocab_size)
+    made = drafts.make(how.kind, target, key, how.layers, known)
+  else:
+    made = drafts.begun(pair)
   shape = Shape.of(kept.text, how.depth)
   score = functools.partial(_score, target.params, made, held, heat)
   lengths = ""
@@ -186,6 +199,22 @@ def distill(
   drafts.save(out, made._replace(trained=trained))
   disk.write_atomic(out / "README.md", _card(about, found))
   return found
+
+
+def settled(how: Training, pair: Pair) -> Training:
+  """Returns settings with nothing left open; refuses what cannot be made."""
+  layers = tuple(drafts.choose(how.kind, pair, how.layers))
+  vocabulary = how.vocabulary
+  if pair.draft is None:
+    vocabulary = VOCABULARY if vocabulary is None else vocabulary
+  elif vocabulary is not None:
+    raise ValueError(
+      f"vocabulary={vocabulary}: {pair.draft.source}, which training begins"
+      " with, keeps its own: leave it out"
+    )
+  else:
+    vocabulary = pair.draft.config.draft_vocab_size or 0
+  return dataclasses.replace(how, layers=layers, vocabulary=vocabulary)
 
 
 def _digest(about: dict) -> str:

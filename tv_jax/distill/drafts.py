@@ -12,6 +12,7 @@ import numpy as np
 
 from tv_jax import models
 from tv_jax.distill import passes
+from tv_jax.engine.pair import Pair
 from tv_jax.models import (
   Config,
   Head,
@@ -40,18 +41,20 @@ class Made(NamedTuple):
     return {"params": self.trained | self.borrowed}
 
 
-def choose(kind: str, target: Model, layers: Sequence[int]) -> Sequence[int]:
+def choose(kind: str, pair: Pair, layers: Sequence[int]) -> Sequence[int]:
   """Returns the target's layers that a draft begins with.
 
   Args:
     kind: "independent" or "eagle".
-    target: Its target.
+    pair: The target. If there is a draft, training begins with that, and with
+      no layers of the target's.
     layers: Those that are asked for; none: the first and the last, of a head
       the last.
 
   Raises:
     ValueError: No such draft can be made for this target.
   """
+  target = pair.target
   config, last = target.config, target.config.num_hidden_layers - 1
   if config.quantised:
     raise ValueError(
@@ -62,9 +65,45 @@ def choose(kind: str, target: Model, layers: Sequence[int]) -> Sequence[int]:
     check_family(config, target.source, "an EAGLE-1 head's target")
     if len(layers) > 1:
       raise ValueError(f"layers={[*layers]}: give one, a head has no more")
+  if pair.draft is not None:
+    _check_begun(kind, pair, layers)
+    return ()
   if max(layers, default=0) > last:
     raise ValueError(f"layers={[*layers]}: the target has only 0 to {last}")
   return layers or ((last,) if kind == "eagle" else (0, last))
+
+
+def _check_begun(kind: str, pair: Pair, layers: Sequence[int]) -> None:
+  draft = pair.draft
+  if kind != pair.draft_kind:
+    raise ValueError(
+      f"{draft.source} is of kind {pair.draft_kind!r}: kind={kind!r} cannot"
+      " begin with it"
+    )
+  if layers:
+    raise ValueError(
+      f"layers={[*layers]}: a draft that begins as {draft.source} takes none"
+    )
+  if kind == "independent" and not draft.config.shares_embedding:
+    raise ValueError(
+      f"{draft.source} has an embedding of its own: begin with a draft that"
+      " tv_jax.distill made"
+    )
+
+
+def begun(pair: Pair) -> Made:
+  """Makes a draft that begins as the pair's own."""
+  draft = pair.draft
+  config = dataclasses.replace(draft.config, dtype="float32")
+  trained, taken = {}, {}
+  for name, value in draft.params["params"].items():
+    own = taken if name in borrowed.NAMES else trained
+    own[name] = _wide(value)
+  if pair.draft_kind == "independent":
+    apply = families.apply(config)
+  else:
+    apply = eagle.Eagle(config, draft.bias).apply
+  return Made(passes.Draft(pair.draft_kind, apply, config), trained, taken)
 
 
 def make(
@@ -134,7 +173,7 @@ def save(directory, made: Made) -> None:
     "source": str(directory),
   }
   if made.draft.kind == "eagle":
-    models.save(directory, Head(**fields, bias=True))
+    models.save(directory, Head(**fields, bias="fc_bias" in own))
   else:
     models.save(directory, Model(**fields))
 

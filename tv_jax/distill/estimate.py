@@ -22,6 +22,9 @@ def hours(
   layers: int,
   batch_size: int,
   speed: tuple[float, float],
+  *,
+  asks: bool = True,
+  answers: bool = True,
 ) -> dict[str, float]:
   """Returns the least hours of each stage.
 
@@ -33,6 +36,8 @@ def hours(
     batch_size: Conversations that are written together.
     speed: Products' multiplications and additions, and bytes that are read, in
       a second: see `measure`.
+    asks: Whether the target writes the questions.
+    answers: Whether it writes the answers.
   """
   compute, bandwidth = speed
   E, V = config.hidden_size, config.vocab_size
@@ -42,8 +47,9 @@ def hours(
   draft = one * layers + (2 * E * E if how.kind == "eagle" else 0)
   U = min(how.vocabulary or V, V)
   answer = _SHARE * writing.answer_tokens
-  written = answer + _SHARE * writing.question_tokens
-  length = answer + 2 * _SHARE * writing.question_tokens
+  question = _SHARE * writing.question_tokens
+  written = answers * answer + asks * question
+  length = answer + 2 * question
   tokens = writing.conversations * written
   size = 4 if config.dtype == "float32" else 2
   writes = max(

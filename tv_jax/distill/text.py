@@ -65,6 +65,7 @@ def write(
   how: Writing,
   prompts: Sequence[Sequence[str]] | None = None,
   *,
+  given: Sequence[Conversation] | None = None,
   batch_size: int = 48,
   say: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Conversation]:
@@ -76,6 +77,7 @@ def write(
     how: What text.
     prompts: Turns of the user to answer, again and again; None: the target
       asks as well.
+    given: Others' conversations to take instead, as many as there are.
     batch_size: Rows that are decoded together.
     say: Is told how many conversations there are, and of how many.
 
@@ -89,6 +91,9 @@ def write(
     "dtype": pair.target.config.kept,
     "prompts": "the target's own" if prompts is None else _digest(prompts),
   }
+  if given is not None:
+    about["prompts"] = f"others', {_digest([vars(one) for one in given])}"
+    how = dataclasses.replace(how, conversations=len(given))
   del about["conversations"]  # more of them can be written later
   with contextlib.ExitStack() as resources:
     disk.lock(folder, resources, remedy="wait for it, or give another --data")
@@ -97,7 +102,11 @@ def write(
     for start in range(len(found), how.conversations, BLOCK):
       say(start, how.conversations)
       stop = min(start + BLOCK, how.conversations)
-      own = _block(pair, how, prompts, range(start, stop), batch_size)
+      own = (
+        _block(pair, how, prompts, range(start, stop), batch_size)
+        if given is None
+        else given[start:stop]
+      )
       lines = b"".join(
         disk.to_bytes(dataclasses.asdict(one), "text") for one in own
       )
@@ -112,6 +121,43 @@ def read(folder: pathlib.Path) -> list[Conversation]:
   """Reads the text in a folder, or in a file of such lines."""
   path = folder / FILE if folder.is_dir() else folder
   return _parsed(path, reading.text(path).splitlines())
+
+
+_MESSAGES = checks.fields(
+  {
+    "messages": checks.list_of(
+      checks.fields({"role": checks.text, "content": checks.text})
+    )
+  }
+)
+
+
+def conversations(
+  path: pathlib.Path, tokenizer, answer_tokens: int
+) -> list[Conversation]:
+  """Reads others' conversations, one for each answer of the assistant.
+
+  Args:
+    path: A file of lines {"messages": [{"role": .., "content": ..}, ..]}.
+    tokenizer: The target's, with its chat template.
+    answer_tokens: Of longer answers the rest is left out.
+  """
+  found = []
+  for number, line in enumerate(reading.text(path).split("\n"), 1):
+    if not line.strip():
+      continue
+    where = f"{path}, line {number}"
+    row = reading.parse_object(line, where)
+    messages = checks.read(_MESSAGES, row, where)["messages"]
+    for i, message in enumerate(messages):
+      if i and message["role"] == "assistant":
+        prompt = templates.encode_messages(tokenizer, messages[:i])
+        answer = tokenizer(message["content"], add_special_tokens=False)
+        answer = [*answer.input_ids, tokenizer.eos_token_id][:answer_tokens]
+        found.append(Conversation(prompt=tuple(prompt), answer=tuple(answer)))
+  if not found:
+    raise ValueError(f"{path}: no message is an assistant's answer")
+  return found
 
 
 def _parsed(path, lines) -> list[Conversation]:
@@ -178,10 +224,10 @@ def check_same(path: pathlib.Path, about: dict, flag: str) -> None:
     )
 
 
-def _digest(prompts) -> str:
+def _digest(said: Sequence) -> str:
   """Returns how many these are, and letters that others do not have."""
-  data = disk.to_bytes([[*turns] for turns in prompts], "prompts")
-  return f"{len(prompts)}: {hashlib.sha256(data).hexdigest()[:8]}"
+  data = disk.to_bytes([*said], "text")
+  return f"{len(said)}: {hashlib.sha256(data).hexdigest()[:8]}"
 
 
 def _written(path, count: int) -> list[Conversation]:

@@ -16,6 +16,8 @@ from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
 OFFSETS = "d2t"
+# Parameters that a draft has of its target.
+NAMES = ("embedding", "unembedding", "place")
 
 
 def fitted(config: Config, target: Config, where) -> Config:
@@ -69,7 +71,7 @@ def known_tokens(found: dict, config: Config, where) -> np.ndarray | None:
 def params(target: Model, tokens: np.ndarray | None) -> dict:
   """Returns what a draft that knows these tokens uses of its target."""
   theirs = target.params["params"]
-  both = ("embedding", "unembedding")
+  both = NAMES[:2]
   if tokens is None:
     return {name: theirs[name] for name in both if name in theirs}
   U, V = len(tokens), target.config.vocab_size
