@@ -15,6 +15,7 @@ from tests import commands
 from tv_jax import distill
 from tv_jax.distill import data, distilling, losses, text
 from tv_jax.distill.distilling import Training
+from tv_jax.edge import reading
 from tv_jax.models import templates
 
 WRITING = distill.Writing(conversations=6, question_tokens=8, answer_tokens=12)
@@ -274,6 +275,20 @@ def test_other_settings_do_not_go_on(pair, small, tmp_path):
   other = distill.Writing(**{**vars(writing), "temperature": 0.5})
   with pytest.raises(ValueError, match=r"temperature: 1\.0 there, 0\.5 now"):
     distill.write(pair, tmp_path / "data", other)
+
+
+def test_text_of_a_target_that_was_trained_on_is_not_gone_on_with(tmp_path):
+  target = tmp_path / "target"
+  shutil.copytree(reading.BUNDLED / "target", target)
+  two = dataclasses.replace(WRITING, conversations=2)
+  pair = tv_jax.load(None, target, draft_kind="none")
+  distill.write(pair, tmp_path / "data", two)
+  path = target / "model.safetensors"
+  data = bytearray(path.read_bytes())
+  data[-1] ^= 1
+  path.write_bytes(data)
+  with pytest.raises(ValueError, match=r"files\.target/model\.safetensors: "):
+    distill.write(pair, tmp_path / "data", two)
 
 
 def test_a_line_that_is_no_conversation_is_named(pair, tmp_path):

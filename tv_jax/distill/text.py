@@ -18,6 +18,7 @@ from tv_jax import engine
 from tv_jax.edge import checks, disk, reading
 from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
+from tv_jax.runs import sources
 from tv_jax.runs.store import unit
 
 FILE, ABOUT = "text.jsonl", "text.json"
@@ -88,6 +89,7 @@ def write(
   about = {
     **dataclasses.asdict(how),
     "target": reading.name_of(pair.target.source),
+    "files": sources.of_model("target", str(pair.path), pair.revision),
     "dtype": pair.target.config.kept,
     "prompts": "the target's own" if prompts is None else _digest(prompts),
   }

@@ -61,7 +61,7 @@ def hashes(
     ("draft", models.draft, models.draft_revision),
   ):
     if not finished or _is_here(place):
-      found |= _model(name, place_of(place), revision or None)
+      found |= of_model(name, place_of(place), revision or None)
   return found
 
 
@@ -95,8 +95,14 @@ def _cooled(name: str) -> list:
   return [{"draft": draft, "target": target}] if draft != target else []
 
 
-def _model(name, place, revision) -> dict[str, str]:
-  """Returns the hashes of a checkpoint's files, or a repository's commit."""
+def of_model(name: str, place: str, revision: str | None) -> dict[str, str]:
+  """Returns the hashes of a checkpoint's files, or a repository's commit.
+
+  Args:
+    name: The group; of "target" the tokenizer's files are among them.
+    place: The directory, file or repository.
+    revision: Of a repository.
+  """
   directory = storage.resolve(place, revision)
   if gguf.is_one(directory):
     return {f"{name}/{directory.name}": _of_weights(directory)}
