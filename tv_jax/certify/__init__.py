@@ -16,6 +16,7 @@ from tv_jax.certify.certificate import (
   enumerable,
   smallest_failure,
 )
+from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.certify.exact import Outcome
 from tv_jax.certify.findings import Check, Failure, Settings
 from tv_jax.certify.proposal import ProposalCheck, check_proposal
@@ -71,13 +72,16 @@ def output_law(
 __all__ = [
   "Case",
   "Check",
+  "ExploreError",
   "Failure",
+  "Law",
   "Outcome",
   "ProposalCheck",
   "Settings",
   "check",
   "check_proposal",
   "enumerable",
+  "explore",
   "num_contexts",
   "output_law",
   "smallest_failure",

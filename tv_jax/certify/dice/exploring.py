@@ -1,0 +1,322 @@
+"""The exact law of what a Python function returns: every outcome is tried.
+
+A function that draws random numbers is run again and again, once for each way
+through its choices. Where it compares a uniform with a number, both sides are
+tried, each with its length as weight; where it draws from a law, each token of
+positive chance. Numbers that decide a choice are taken as the rationals that
+they are, so that weights are exact.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import heapq
+import itertools
+import signal
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from tv_jax.edge import names
+from tv_jax.edge.reading import shown
+
+
+class ExploreError(ValueError):
+  """What cannot be explored, and where: one line for the user."""
+
+
+class Interrupt(BaseException):
+  """Ends a run from inside; no `except Exception` of the function's stops it."""
+
+
+class CutError(Interrupt):
+  """The way that is left is too unlikely to follow."""
+
+
+class LookedError(Interrupt):
+  """The function looks at a random number in a way that cannot be split."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Law:
+  """What a function returns, and how likely.
+
+  Attributes:
+    chances: By what is returned, lists and arrays as tuples.
+    edges: What is returned only where a uniform is exactly 0, which has no
+      weight, but is a number that generators give.
+    unexplored: The weight of the ways that were not followed to their end.
+    runs: How often the function was run.
+  """
+
+  chances: dict[Hashable, Fraction]
+  edges: tuple[Hashable, ...]
+  unexplored: Fraction
+  runs: int
+
+  def distance(self, other: dict[Hashable, Fraction]) -> float:
+    """Returns the total variation from a law; unexplored ways count fully."""
+    keys = {*self.chances, *other}
+    apart = sum(
+      abs(Fraction(self.chances.get(k, 0)) - Fraction(other.get(k, 0)))
+      for k in keys
+    )
+    return float((apart + self.unexplored) / 2)
+
+  def __repr__(self) -> str:
+    """Returns a line for each outcome, the likeliest first."""
+    ranked = sorted(self.chances.items(), key=lambda one: -one[1])
+    lines = [f"{float(chance):.9f}  {value}" for value, chance in ranked]
+    lines += [f"{'at u = 0':>11}  {value}" for value in self.edges]
+    if self.unexplored:
+      lines.append(f"{float(self.unexplored):.9f}  not explored")
+    return "\n".join([*lines, f"{self.runs} runs"])
+
+
+class Way:
+  """One run's way through the choices."""
+
+  def __init__(self, told: tuple, least: Fraction):
+    """Prepares to go as it was told, and on from there.
+
+    Args:
+      told: The first choices: (index, weights, whether this is an edge) each.
+      least: Ways of less weight are not followed.
+    """
+    self.told = told
+    self.taken: list[tuple] = []
+    self.weight = Fraction(1)
+    self.edge = False
+    self.left: list[tuple[Fraction, bool, tuple]] = []  # other ways
+    self.lost = Fraction(0)
+    self.bounds: frozenset = frozenset()  # on the noise: see cells.chance
+    self.variables = 0  # of the noise
+    self._least = least
+
+  def take(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
+    """Takes one of several ways on.
+
+    Args:
+      weights: Of each; their sum is 1.
+      edge: The index of one that has weight 0 and is possible all the same; it
+        is followed once in a run at most.
+
+    Returns:
+      Which.
+    """
+    weights = tuple(weights)
+    number = len(self.taken)
+    if number < len(self.told):
+      index, known, rare = self.told[number]
+      if known != weights:
+        raise ExploreError(
+          "two runs that drew the same differ: the function keeps something"
+          " from run to run, or draws numbers that are not seen (give it the"
+          " rng, or draw from random, numpy.random or torch)"
+        )
+    else:
+      index, rare = max(range(len(weights)), key=weights.__getitem__), False
+      before = tuple(self.taken)
+      for i, weight in enumerate(weights):
+        if i == index:
+          continue
+        if i == edge and not self.edge:
+          self.left.append((self.weight, True, (*before, (i, weights, True))))
+        elif weight > 0:
+          own = self.weight * weight
+          if own < self._least:
+            self._lose(own)
+          else:
+            told = *before, (i, weights, False)
+            self.left.append((own, self.edge, told))
+    self.taken.append((index, weights, rare))
+    self.edge |= rare
+    if not rare:
+      self.weight *= weights[index]
+    if self.weight < self._least:
+      self._lose(self.weight)
+      raise CutError
+    return index
+
+  def _lose(self, weight: Fraction) -> None:
+    if not self.edge:
+      self.lost += weight
+
+
+# The way of the run that is going on.
+_current: list[Way] = []
+
+
+def way() -> Way:
+  """Returns the way of the run that is going on."""
+  if not _current:
+    raise ExploreError(
+      "a random number of one run is looked at after it: the function keeps"
+      " something from run to run"
+    )
+  return _current[-1]
+
+
+def explore(
+  function: Callable,
+  *,
+  budget: int = 100_000,
+  least: float = 1e-15,
+  seconds: float = 10.0,
+  total_seconds: float = 600.0,
+) -> Law:
+  """Finds the exact law of what a function returns.
+
+  It is called with an `rng` that stands for NumPy's Generator if it takes one
+  argument without a default; what it draws from `random`, `numpy.random` and
+  `torch` is seen as well.
+
+  Args:
+    function: Deterministic but for what it draws.
+    budget: Runs at most, the likeliest ways first; what is left is unexplored.
+    least: Ways of less weight are not followed; they are unexplored.
+    seconds: For one run, after which it counts as endless.
+    total_seconds: For all runs.
+
+  Raises:
+    ExploreError: It looks at a random number in another way than comparing it,
+      it does not end, or it keeps something from run to run.
+  """
+  from tv_jax.certify.dice import sources
+
+  chances: dict[Hashable, Fraction] = {}
+  edges: dict[Hashable, None] = {}
+  unexplored, order = Fraction(0), itertools.count()
+  waiting = [(0.0, next(order), Fraction(1), False, ())]
+  limit, runs = Fraction(least), 0
+  end = time.monotonic() + total_seconds
+  repeated = False
+  with sources.replaced() as call:
+    while waiting and runs < budget and time.monotonic() < end:
+      *_, told = heapq.heappop(waiting)
+      one, value = _run(function, call, told, limit, seconds)
+      runs += 1
+      if not repeated:
+        again, other = _run(function, call, tuple(one.taken), limit, seconds)
+        if other != value or again.left:
+          raise ExploreError(
+            f"two runs that drew the same return {shown(value)} and"
+            f" {shown(other)}: the function keeps something from run to run,"
+            " or draws numbers that are not seen"
+          )
+        repeated = True
+      unexplored += one.lost
+      if value is not _CUT and one.edge:
+        edges[value] = None
+      elif value is not _CUT:
+        chances[value] = chances.get(value, Fraction(0)) + one.weight
+      for weight, edge, way_on in one.left:
+        entry = -float(weight), next(order), weight, edge, way_on
+        heapq.heappush(waiting, entry)
+  unexplored += sum(
+    (weight for _, _, weight, edge, _ in waiting if not edge), Fraction(0)
+  )
+  return Law(
+    chances=chances,
+    edges=tuple(value for value in edges if value not in chances),
+    unexplored=unexplored,
+    runs=runs,
+  )
+
+
+_CUT = object()
+
+
+def _run(function, call, told, least, seconds):
+  """Runs the function once; returns its way and what it returned."""
+  one = Way(told, least)
+  _current.append(one)
+  try:
+    with _alarm(seconds):
+      value = call(function)
+    if len(one.taken) < len(told):
+      raise ExploreError(
+        "two runs that drew the same differ: the function keeps something from"
+        " run to run"
+      )
+    return one, plain(value)
+  except CutError:
+    return one, _CUT
+  except ExploreError:
+    raise
+  except LookedError as error:
+    raise ExploreError(f"{_line_of(error)}{error}") from None
+  except Exception as error:
+    told = f"{_line_of(error)}{names.raised(error)}"
+    raise ExploreError(f"the program fails: {told}") from error
+  finally:
+    _current.pop()
+
+
+def _line_of(error: BaseException) -> str:
+  """Returns the last line of the user's own code that led to an error."""
+  found, trace = "", error.__traceback__
+  while trace is not None:
+    path = trace.tb_frame.f_code.co_filename
+    if "site-packages" not in path and "tv_jax/certify/dice" not in path:
+      if not path.startswith("<frozen"):
+        found = f"{path}, line {trace.tb_lineno}: "
+    trace = trace.tb_next
+  return found
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float):
+  """Ends what takes longer; where there are no signals, it is not ended."""
+  if threading.current_thread() is not threading.main_thread():
+    yield
+    return
+
+  def ring(*_):
+    raise LookedError(
+      f"a run did not end in {seconds:g} seconds: does this loop end?"
+    )
+
+  before = signal.signal(signal.SIGALRM, ring)
+  signal.setitimer(signal.ITIMER_REAL, seconds)
+  try:
+    yield
+  finally:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def plain(value) -> Hashable:
+  """Returns what a function returned as something to count by."""
+  if hasattr(value, "tolist") and not isinstance(value, type):
+    value = value.tolist()
+  if isinstance(value, list | tuple):
+    return tuple(map(plain, value))
+  if isinstance(value, dict):
+    return tuple((plain(k), plain(v)) for k, v in value.items())
+  if isinstance(value, Hashable) and not hasattr(value, "is_random"):
+    return value
+  raise ExploreError(
+    f"the function returns {shown(repr(value))}: return tokens or other values"
+    " that can be compared"
+  )
+
+
+def exact(value) -> Fraction | float | None:
+  """Returns a number as the rational that it is; infinities and NaN stay.
+
+  None: it is no number.
+  """
+  if hasattr(value, "item") and getattr(value, "shape", None) in ((), (1,)):
+    value = value.item()
+  if isinstance(value, np.generic):
+    value = value.item()
+  if isinstance(value, Fraction | int):
+    return Fraction(value)
+  if isinstance(value, float):
+    return Fraction(value) if np.isfinite(value) else value
+  return None

@@ -1,0 +1,324 @@
+"""What draws random numbers in a function that is explored.
+
+`Dice` stands for NumPy's Generator and for its old functions, `PythonDice` for
+Python's `random`. While a function runs they are in the place of these modules'
+own functions; torch has torches.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from tv_jax.certify.dice import cells, exploring
+from tv_jax.certify.dice.cells import Noise, Uniform
+from tv_jax.certify.dice.exploring import ExploreError, LookedError, exact
+
+
+def draw(weights) -> int:
+  """Draws an index by weights, which need not sum to 1."""
+  found = [exact(x) for x in weights]
+  if not found or any(not isinstance(x, Fraction) or x < 0 for x in found):
+    raise ValueError(f"probabilities are {[*weights]}: none may be negative")
+  total = sum(found)
+  if not total:
+    raise ValueError("all probabilities are 0")
+  return exploring.way().take([x / total for x in found])
+
+
+def draw_from(count: int) -> int:
+  """Draws one of 0 .. count - 1, all alike."""
+  return draw([1] * count)
+
+
+def checked(law) -> list:
+  """Returns a law as NumPy takes it: it must sum to 1 up to rounding."""
+  law = [*np.asarray(law).ravel().tolist()]
+  if abs(sum(law) - 1) > 1e-8:
+    raise ValueError("probabilities do not sum to 1")
+  return law
+
+
+def without_replacement(weights, count: int) -> list[int]:
+  """Draws several different indices, one after the other."""
+  left, found = [*weights], []
+  for _ in range(count):
+    if not any(left):
+      raise ValueError("Fewer non-zero entries in p than size")
+    found.append(draw(left))
+    left[found[-1]] = 0
+  return found
+
+
+def filled(shape, make: Callable[[], int]):
+  """Returns one number, or an array of this shape of them."""
+  if shape is None:
+    return make()
+  found = np.empty(tuple(np.atleast_1d(shape)) if shape != () else (), int)
+  for at in np.ndindex(found.shape):
+    found[at] = make()
+  return found
+
+
+class _Refusing:
+  """Refuses what is not known, by name."""
+
+  def __getattr__(self, name: str):
+    """Refuses."""
+    if name.startswith("__"):
+      raise AttributeError(name)
+    raise LookedError(
+      f"draws by {name}(), which cannot be explored: uniforms, laws of tokens"
+      " and races of exponential or Gumbel noise can"
+    )
+
+
+class Dice(_Refusing):
+  """Stands for `numpy.random.Generator`."""
+
+  def random(self, size=None, dtype=None, out=None):
+    """Draws uniforms."""
+    del dtype
+    if out is not None:
+      cells.look("fills an array with uniforms (out=)")
+    return cells.array(size, Uniform)
+
+  def uniform(self, low=0.0, high=1.0, size=None):
+    """Draws uniforms between two numbers."""
+    return self.random(size) * (high - low) + low
+
+  def integers(self, low, high=None, size=None, dtype=None, endpoint=False):
+    """Draws integers."""
+    del dtype
+    low, high = (0, low) if high is None else (low, high)
+    count = int(high) - int(low) + bool(endpoint)
+    return filled(size, lambda: int(low) + draw_from(count))
+
+  def choice(self, a, size=None, replace=True, p=None, axis=0, shuffle=True):
+    """Draws entries."""
+    del shuffle
+    if axis:
+      cells.look("draws along another axis than the first")
+    pool = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
+    law = [1] * len(pool) if p is None else checked(p)
+    if len(law) != len(pool):
+      raise ValueError("'a' and 'p' must have same size")
+    if replace or size is None:
+      return pool[filled(size, lambda: draw(law))]
+    count = math.prod(np.atleast_1d(size).tolist())
+    found = np.array(without_replacement(law, count), int)
+    return pool[found.reshape(size)]
+
+  def multinomial(self, n, pvals, size=None):
+    """Draws counts; as in NumPy the last entry has what the others leave."""
+    law = [exact(x) for x in np.asarray(pvals).tolist()]
+    law[-1] = max(1 - sum(law[:-1]), Fraction(0))
+    shape = () if size is None else tuple(np.atleast_1d(size))
+    found = np.zeros((*shape, len(law)), int)
+    for at in np.ndindex(shape):
+      for _ in range(n):
+        found[at][draw(law)] += 1
+    return found
+
+  def binomial(self, n, p, size=None):
+    """Draws how many of n happen."""
+    share = exact(p)
+    return filled(
+      size, lambda: sum(draw([1 - share, share]) for _ in range(int(n)))
+    )
+
+  def exponential(self, scale=1.0, size=None):
+    """Draws exponential noise."""
+    return cells.array(size, Noise) * scale
+
+  def standard_exponential(self, size=None, dtype=None, method=None, out=None):
+    """Draws exponential noise."""
+    del dtype, method
+    if out is not None:
+      cells.look("fills an array with noise (out=)")
+    return cells.array(size, Noise)
+
+  def gumbel(self, loc=0.0, scale=1.0, size=None):
+    """Draws Gumbel noise."""
+    return cells.array(size, lambda: -Noise().log()) * scale + loc
+
+  def permutation(self, x, axis=0):
+    """Draws an order."""
+    pool = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
+    if axis:
+      cells.look("draws along another axis than the first")
+    return pool[without_replacement([1] * len(pool), len(pool))]
+
+  def shuffle(self, x, axis=0):
+    """Puts entries into a drawn order."""
+    x[:] = (
+      self.permutation(np.asarray(x), axis)
+      if isinstance(x, np.ndarray)
+      else [x[i] for i in without_replacement([1] * len(x), len(x))]
+    )
+
+
+class OldDice(Dice):
+  """Stands for `numpy.random`'s functions, and for its RandomState."""
+
+  def rand(self, *shape):
+    """Draws uniforms."""
+    return self.random(shape or None)
+
+  def random_sample(self, size=None):
+    """Draws uniforms."""
+    return self.random(size)
+
+  ranf = sample = random_sample
+
+  def randint(self, low, high=None, size=None, dtype=None):
+    """Draws integers."""
+    return self.integers(low, high, size, dtype)
+
+  def seed(self, *_):
+    """Does nothing: all draws are tried."""
+
+
+class PythonDice(_Refusing):
+  """Stands for Python's `random`."""
+
+  def seed(self, *_, **__):
+    """Does nothing: all draws are tried."""
+
+  def random(self):
+    """Draws a uniform."""
+    return Uniform()
+
+  def uniform(self, a, b):
+    """Draws a uniform between two numbers."""
+    return Uniform() * (b - a) + a
+
+  def randrange(self, start, stop=None, step=1):
+    """Draws from a range."""
+    pool = range(start) if stop is None else range(start, stop, step)
+    return pool[draw_from(len(pool))]
+
+  def randint(self, a, b):
+    """Draws an integer, both ends among them."""
+    return a + draw_from(b - a + 1)
+
+  def getrandbits(self, k):
+    """Draws an integer of k bits."""
+    return draw_from(1 << k)
+
+  def choice(self, seq):
+    """Draws an entry."""
+    return seq[draw_from(len(seq))]
+
+  def choices(self, population, weights=None, *, cum_weights=None, k=1):
+    """Draws entries with replacement."""
+    if cum_weights is not None:
+      weights = np.diff([0, *cum_weights]).tolist()
+    weights = [1] * len(population) if weights is None else weights
+    return [population[draw(weights)] for _ in range(k)]
+
+  def sample(self, population, k, *, counts=None):
+    """Draws entries without replacement."""
+    if counts is not None:
+      cells.look("draws by counts")
+    found = without_replacement([1] * len(population), k)
+    return [population[i] for i in found]
+
+  def shuffle(self, x):
+    """Puts entries into a drawn order."""
+    x[:] = self.sample(x, len(x))
+
+  def expovariate(self, lambd=1.0):
+    """Draws exponential noise."""
+    return Noise() / lambd
+
+
+def _standing(module, dice, made: dict[str, Callable]) -> dict[str, Callable]:
+  """Returns what stands for each function of a module that draws."""
+  found = {}
+  for name, value in vars(module).items():
+    if name.startswith("_") or inspect.ismodule(value):
+      continue
+    if name in made:
+      found[name] = made[name]
+    elif inspect.isclass(value):
+      continue
+    elif callable(value):
+      found[name] = functools.partial(_call, dice, name)
+  return found
+
+
+def _call(dice, name, *arguments, **named):
+  return getattr(dice, name)(*arguments, **named)
+
+
+@contextlib.contextmanager
+def replaced() -> Iterator[Callable]:
+  """Puts stand-ins in the place of what draws random numbers.
+
+  Yields:
+    What calls a function, with an rng if it takes one.
+  """
+  old, python = OldDice(), PythonDice()
+  both = [
+    (
+      np.random,
+      _standing(
+        np.random,
+        old,
+        {
+          "default_rng": lambda *_: Dice(),
+          "Generator": lambda *_: Dice(),
+          "RandomState": lambda *_: old,
+        },
+      ),
+    ),
+    (random, _standing(random, python, {"Random": lambda *_: python})),
+  ]
+  if "torch" in sys.modules:
+    from tv_jax.certify.dice import torches
+
+    both += torches.standing()
+
+  def call(function):
+    kept = [(m, {n: m.__dict__[n] for n in new}) for m, new in both]
+    try:
+      for module, new in both:
+        for name, value in new.items():
+          setattr(module, name, value)
+      return function(Dice()) if takes_rng(function) else function()
+    finally:
+      for module, before in kept:
+        for name, value in before.items():
+          setattr(module, name, value)
+
+  yield call
+
+
+@functools.lru_cache(maxsize=8)
+def takes_rng(function: Callable) -> bool:
+  """Tells whether a function takes an rng: one argument without a default."""
+  try:
+    parameters = inspect.signature(function).parameters.values()
+  except (TypeError, ValueError):
+    return False
+  needed = [
+    one
+    for one in parameters
+    if one.default is one.empty
+    and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+  ]
+  if len(needed) > 1:
+    raise ExploreError(
+      f"the function takes {', '.join(one.name for one in needed)}: give one"
+      " that takes an rng alone, or nothing"
+    )
+  return bool(needed)

@@ -1,0 +1,240 @@
+"""Random tensors of torch in a function that is explored.
+
+A tensor becomes random in place, as torch's own functions make it: its class is
+`Random`, and its entries are those of cells.py. What cannot be followed is
+refused by name; everything that draws whole tokens gives ordinary tensors.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from tv_jax.certify.dice import cells, exploring, sources
+from tv_jax.certify.dice.cells import Noise, Uniform
+from tv_jax.certify.dice.exploring import LookedError
+
+_COMPARED = {
+  name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
+} | {
+  "less": operator.lt,
+  "less_equal": operator.le,
+  "greater": operator.gt,
+  "greater_equal": operator.ge,
+}
+_COMPUTED = {
+  "add": operator.add,
+  "radd": lambda x, y: y + x,
+  "sub": operator.sub,
+  "subtract": operator.sub,
+  "rsub": lambda x, y: y - x,
+  "mul": operator.mul,
+  "multiply": operator.mul,
+  "rmul": lambda x, y: y * x,
+  "div": operator.truediv,
+  "divide": operator.truediv,
+  "true_divide": operator.truediv,
+  "truediv": operator.truediv,
+  "rdiv": lambda x, y: y / x,
+  "rtruediv": lambda x, y: y / x,
+  "neg": operator.neg,
+  "negative": operator.neg,
+  "log": np.log,
+  "log1p": np.log1p,
+}
+# What changes no value, and what shape alone it depends on.
+_SAME = ("to", "float", "double", "half", "bfloat16", "cpu", "cuda", "type_as")
+_SAME += ("contiguous", "clone", "detach", "type", "requires_grad_")
+_MOVED = ("view", "reshape", "squeeze", "unsqueeze", "flatten", "expand", "t")
+_MOVED += ("transpose", "permute", "getitem", "select", "narrow", "gather")
+_MOVED += ("index_select", "take_along_dim", "expand_as", "view_as", "ravel")
+_ASKED = ("size", "dim", "numel", "ndimension", "is_floating_point", "len")
+
+
+class Random(torch.Tensor):
+  """A tensor of random numbers that were not compared yet."""
+
+  @classmethod
+  def __torch_function__(cls, func, types, args=(), kwargs=None):
+    """Does what can be done with random numbers."""
+    del types
+    kwargs = kwargs or {}
+    name = getattr(func, "__name__", str(func))
+    with torch._C.DisableTorchFunctionSubclass():
+      if name == "__get__" or name in _ASKED or name.strip("_") in _ASKED:
+        return func(*args, **kwargs)
+      return _applied(func, name, args, kwargs)
+
+
+def _applied(func, name: str, args, kwargs):
+  short = name.strip("_")
+  # Names such as `add_` change their first tensor.
+  into = args[0] if name.endswith("_") and not name.startswith("__") else None
+  if name.startswith("__i") and short[1:] in _COMPUTED:
+    short, into = short[1:], args[0]
+  if short in _SAME:
+    return made(_entries(args[0]), args[0])
+  if short in _MOVED:
+    return _moved(func, args, kwargs)
+  if short in _COMPARED:
+    found = _COMPARED[short](*map(_entries, args[:2]))
+    return torch.from_numpy(np.asarray(found, bool))
+  if short in _COMPUTED and not kwargs:
+    with np.errstate(divide="ignore"):
+      found = np.asarray(_COMPUTED[short](*map(_entries, args)), object)
+    return made(found, args[0] if into is None else into, into)
+  if short in ("argmax", "argmin"):
+    return _raced(getattr(np, short), *args, **kwargs)
+  if short == "item" or short == "tolist":
+    found = _entries(args[0])
+    return found.item() if short == "item" else found.tolist()
+  if short == "iter":
+    return iter([args[0][i] for i in range(len(args[0]))])
+  if short in ("repr", "format", "str"):
+    cells.look("prints a random number")
+  raise LookedError(
+    f"gives random numbers to torch's {name}, which cannot be followed: a"
+    " uniform can be compared with numbers, and noise can race by argmax"
+  )
+
+
+def _raced(function, tensor, dim=None, keepdim=False):
+  found = function(_entries(tensor), axis=dim)
+  if keepdim and dim is not None:
+    found = np.expand_dims(found, dim)
+  return torch.as_tensor(found)
+
+
+def _moved(func, args, kwargs):
+  """Moves entries as torch moves their numbers."""
+  tensor = args[0]
+  if not isinstance(tensor, Random):
+    cells.look("uses a random number as an index")
+  numbers = torch.arange(tensor.numel()).reshape(tuple(tensor.shape))
+  # gather and its like want numbers of no special kind.
+  places = func(numbers, *args[1:], **kwargs)
+  flat = _entries(tensor).ravel()
+  found = np.empty(tuple(places.shape), object)
+  for at in np.ndindex(found.shape):
+    found[at] = flat[int(places[at])]
+  return made(found, tensor)
+
+
+def _entries(value):
+  """Returns a tensor's entries as an array, of random or exact numbers."""
+  if isinstance(value, Random):
+    return value.entries
+  if isinstance(value, torch.Tensor):
+    value = value.detach().cpu()
+    wide = value.double() if value.is_floating_point() else value
+    return np.asarray(wide.numpy(), object)
+  return value
+
+
+def made(entries, like: torch.Tensor, into: torch.Tensor | None = None):
+  """Makes a random tensor, or makes one that is there random."""
+  if into is None:
+    into = torch.empty(entries.shape, dtype=like.dtype, device=like.device)
+  elif tuple(into.shape) != entries.shape or into._is_view():
+    cells.look("changes a part of a tensor to random numbers")
+  into.__class__ = Random
+  into.entries = entries
+  return into
+
+
+def _fresh(shape, make: Callable, dtype=None, like=None):
+  if like is None:
+    like = torch.empty((), dtype=dtype or torch.get_default_dtype())
+  entries = np.asarray(cells.array(tuple(shape), make), object)
+  return made(entries, like)
+
+
+def _rand(*size, dtype=None, **_):
+  size = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+  return _fresh(size, Uniform, dtype)
+
+
+def _rand_like(tensor, *, dtype=None, **_):
+  like = torch.empty((), dtype=dtype or tensor.dtype)
+  return _fresh(tensor.shape, Uniform, like=like)
+
+
+def _multinomial(weights, num_samples=1, replacement=False, **_):
+  rows = weights.detach().double().reshape(-1, weights.shape[-1]).tolist()
+  if num_samples == 1 or replacement:
+    found = [[sources.draw(row) for _ in range(num_samples)] for row in rows]
+  else:
+    found = [sources.without_replacement(row, num_samples) for row in rows]
+  return torch.tensor(found).reshape(*weights.shape[:-1], num_samples)
+
+
+def _bernoulli(weights, p=None, **_):
+  """Draws ones by their chances, or all by one chance."""
+  flat = weights.detach().double().ravel().tolist()
+  flat = flat if p is None else [p] * len(flat)
+  shares = [exploring.exact(x) for x in flat]
+  found = [float(sources.draw([1 - x, x])) for x in shares]
+  return torch.tensor(found, dtype=weights.dtype).reshape(weights.shape)
+
+
+def _bernoulli_(tensor, p=0.5, **_):
+  return tensor.copy_(_bernoulli(tensor, p))
+
+
+def _randint(low, high=None, size=None, **_):
+  if size is None:  # randint(high, size)
+    low, high, size = 0, low, high
+  found = sources.filled(
+    tuple(size), lambda: low + sources.draw_from(high - low)
+  )
+  return torch.tensor(np.asarray(found))
+
+
+def _randperm(n, **_):
+  return torch.tensor(sources.without_replacement([1] * n, n))
+
+
+def _exponential_(tensor, lambd=1.0, **_):
+  entries = np.asarray(cells.array(tuple(tensor.shape), Noise), object)
+  return made(entries / lambd, tensor, tensor)
+
+
+def _uniform_(tensor, low=0.0, high=1.0, **_):
+  entries = np.asarray(cells.array(tuple(tensor.shape), Uniform), object)
+  return made(entries * (high - low) + low, tensor, tensor)
+
+
+def _refused(name: str) -> Callable:
+  def refused(*_, **__):
+    raise LookedError(f"draws by torch's {name}, which cannot be explored")
+
+  return refused
+
+
+def standing() -> list[tuple]:
+  """Returns what stands for torch's functions, by where they are."""
+  functions = {
+    "rand": _rand,
+    "rand_like": _rand_like,
+    "multinomial": _multinomial,
+    "bernoulli": _bernoulli,
+    "randint": _randint,
+    "randperm": _randperm,
+    "manual_seed": lambda *_: None,
+  }
+  functions |= {name: _refused(name) for name in ("randn", "randn_like")}
+  functions |= {name: _refused(name) for name in ("normal", "poisson")}
+  methods = {
+    "multinomial": _multinomial,
+    "bernoulli": _bernoulli,
+    "bernoulli_": _bernoulli_,
+    "exponential_": _exponential_,
+    "uniform_": _uniform_,
+  }
+  methods |= {
+    name: _refused(name) for name in ("normal_", "cauchy_", "log_normal_")
+  }
+  return [(torch, functions), (torch.Tensor, methods)]
