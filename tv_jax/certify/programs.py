@@ -70,17 +70,17 @@ class Settings(NamedTuple):
     arrays: What a verifier's and a policy's laws are: "numpy" or "torch".
     tolerance: Total variation that counts as rounding.
     budget: Runs of a case at most.
-    seconds: For all of it; cases that are left are said.
+    seconds: After these no further case is begun.
     seed: Of the laws.
   """
 
   vocabulary: int = 3
-  cases: int = 8
+  cases: int = 24
   tree: Tree | tree_lib.Adaptive | str = "kary:2x2"
   arrays: str = "numpy"
   tolerance: float = 1e-9
   budget: int = 100_000
-  seconds: float = 120.0
+  seconds: float = 25.0
   seed: int = 0
 
 
@@ -430,12 +430,12 @@ def _policy(program, settings, p, q, context, rng):
   ways = [tuple(context)]
   for _ in range(_LEVELS):
     laws = _array([q(way) for way in ways], settings.arrays)
-    counts = program(tuple(parents), tuple(tokens), laws)
+    counts = program([*level], tuple(parents), tuple(tokens), laws)
     counts = counts.tolist() if hasattr(counts, "tolist") else [*counts]
     if len(counts) != len(level) or any(x < 0 or x != int(x) for x in counts):
       raise TypeError(
-        f"it returns {counts}: give how many children each of the last level's"
-        f" {len(level)} nodes has"
+        f"it returns {counts}: give how many children each of the nodes {level}"
+        " has"
       )
     new = []
     for node, count in zip(level, counts, strict=True):
@@ -539,7 +539,7 @@ KINDS: dict[str, Callable] = {
 CONTRACTS = {
   "cycle": "cycle(p, q, context, rng) -> tokens",
   "verify": "verify(tree, tokens, q, p, rng) -> (path, next token)",
-  "policy": "policy(parents, tokens, q) -> children of each last node",
+  "policy": "policy(level, parents, tokens, q) -> children of each in level",
   "prune": "prune(parents, tokens, q) -> nodes that are verified",
 }
 

@@ -59,11 +59,9 @@ class Cell:
   __slots__ = ()
 
   def __eq__(self, other):
-    """Returns False: equal to a number it is with chance 0."""
-    if self is other:
-      return True
+    """Returns whether it is the same: else it is equal with chance 0."""
     if isinstance(other, Cell):
-      look("compares two random numbers for equality")
+      return type(self) is type(other) and self._parts() == other._parts()
     return False if exact(other) is not None else NotImplemented
 
   def __ne__(self, other):
@@ -92,6 +90,10 @@ class Cell:
     return f"a {type(self).__name__.lower()}"
 
   def _compare(self, how: str, other):
+    raise NotImplementedError
+
+  def _parts(self) -> tuple:
+    """Returns what makes it what it is."""
     raise NotImplementedError
 
 
@@ -133,6 +135,9 @@ class Uniform(Cell):
     """Makes a new one, or a linear function of one that is there."""
     self._place = place or _Interval()
     self._a, self._b = a, b
+
+  def _parts(self):
+    return id(self._place), self._a, self._b
 
   def _compare(self, how, other):
     if isinstance(other, Uniform):
@@ -366,6 +371,9 @@ class Noise(Cell):
         look("multiplies noise by 0")
       return self._with(factor=self._factor * number)
     return self._with(scale=self._scale * number)
+
+  def _parts(self):
+    return self.index, self._base, self._scale, self._log, self._factor
 
   def _compare(self, how, other):
     if not isinstance(other, Noise):

@@ -293,19 +293,21 @@ def replaced() -> Iterator[Callable]:
 
     both += torches.standing()
 
-  def call(function):
-    kept = [(m, {n: m.__dict__[n] for n in new}) for m, new in both]
-    try:
-      for module, new in both:
-        for name, value in new.items():
+  kept = [(m, {n: vars(m).get(n) for n in new}) for m, new in both]
+  try:
+    for module, new in both:
+      for name, value in new.items():
+        setattr(module, name, value)
+    yield (
+      lambda function: function(Dice()) if takes_rng(function) else function()
+    )
+  finally:
+    for module, before in kept:
+      for name, value in before.items():
+        if value is None:  # it is inherited
+          delattr(module, name)
+        else:
           setattr(module, name, value)
-      return function(Dice()) if takes_rng(function) else function()
-    finally:
-      for module, before in kept:
-        for name, value in before.items():
-          setattr(module, name, value)
-
-  yield call
 
 
 @functools.lru_cache(maxsize=8)

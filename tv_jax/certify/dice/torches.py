@@ -8,6 +8,7 @@ refused by name; everything that draws whole tokens gives ordinary tensors.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -86,6 +87,8 @@ def _applied(func, name: str, args, kwargs):
     with np.errstate(divide="ignore"):
       found = np.asarray(_COMPUTED[short](*map(_entries, args)), object)
     return made(found, args[0] if into is None else into, into)
+  if short in ("searchsorted", "bucketize"):
+    return _searched(short, *args, **kwargs)
   if short in ("argmax", "argmin"):
     return _raced(getattr(np, short), *args, **kwargs)
   if short == "item" or short == "tolist":
@@ -105,6 +108,19 @@ def _raced(function, tensor, dim=None, keepdim=False):
   found = function(_entries(tensor), axis=dim)
   if keepdim and dim is not None:
     found = np.expand_dims(found, dim)
+  return torch.as_tensor(found)
+
+
+def _searched(name, one, other, *, right=False, side="left", **_):
+  """Returns how many of the sorted numbers are below each uniform."""
+  row, values = (one, other) if name == "searchsorted" else (other, one)
+  if isinstance(row, Random) or row.ndim != 1:
+    cells.look("searches in other numbers than a row of them")
+  below = operator.le if right or side == "right" else operator.lt
+  entries = np.asarray(_entries(values))
+  found = np.zeros(entries.shape, int)
+  for number in row.tolist():
+    found += np.asarray(below(number, entries), int)
   return torch.as_tensor(found)
 
 
@@ -139,11 +155,18 @@ def made(entries, like: torch.Tensor, into: torch.Tensor | None = None):
   if into is None:
     found = torch.empty(entries.shape, dtype=like.dtype, device=like.device)
     return made(entries, like, found)
-  if tuple(into.shape) != entries.shape or into._is_view():
+  if tuple(into.shape) != entries.shape or _is_shared(into):
     cells.look("changes a part of a tensor to random numbers")
   into.__class__ = Random  # ty: as torch's own uninitialised parameters do
   vars(into)["entries"] = entries
   return into
+
+
+def _is_shared(tensor: torch.Tensor) -> bool:
+  """Tells whether it is a part of another tensor that is still in use."""
+  base = tensor._base
+  # Here, in getrefcount and in torch itself it is held; and nowhere else?
+  return base is not None and sys.getrefcount(base) > 3
 
 
 def _fresh(shape, make: Callable, dtype=None, like=None):

@@ -1,0 +1,343 @@
+"""The exact laws of programs that draw: every outcome is tried."""
+
+import functools
+import itertools
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from tests import oracle
+from tv_jax import certify
+from tv_jax import tree as tree_lib
+from tv_jax.certify import cases, programs
+from tv_jax.certify.dice import cells
+
+LAW = (0.125, 0.375, 0.5)
+WANTED = {i: Fraction(x) for i, x in enumerate(LAW)}
+LOGITS = np.log(LAW)
+
+
+def logs(values):
+  with np.errstate(divide="ignore"):
+    return np.log(values)
+
+
+def by_inverse(rng):
+  return np.searchsorted(np.cumsum(LAW), rng.random())
+
+
+def by_loop(rng):
+  u, total = rng.random(), 0.0
+  for token, share in enumerate(LAW):
+    total += share
+    if u < total:
+      return token
+  raise AssertionError("laws sum to 1")
+
+
+def by_python():
+  return random.choices(range(3), LAW)[0]
+
+
+def by_counts(rng):
+  return rng.multinomial(1, LAW).argmax()
+
+
+def by_bits(rng):
+  return [0, 1, 1, 1, 2, 2, 2, 2][rng.integers(8)]
+
+
+def by_old_numpy():
+  u = 1 - np.random.rand()
+  return 0 if u <= 0.125 else 1 + (2 * u > 1)
+
+
+def by_race(rng):
+  return np.argmin(rng.exponential(size=4) / [*LAW, 0.0])
+
+
+def by_inverted_race(rng):
+  return np.argmax(np.array([*LAW, 0.0]) / rng.standard_exponential(4))
+
+
+def by_gumbel(rng):
+  return np.argmax(logs([*LAW, 0.0]) + rng.gumbel(size=4))
+
+
+def by_logs_of_uniforms(rng):
+  return np.argmax(LOGITS - np.log(-np.log(rng.random(3))))
+
+
+def by_python_race():
+  times = [random.expovariate(x) for x in LAW]
+  return times.index(min(times))
+
+
+EXACTLY = [by_inverse, by_loop, by_python, by_counts, by_bits, by_old_numpy]
+EXACTLY += [by_race, by_inverted_race, by_python_race]
+NEARLY = [by_gumbel, by_logs_of_uniforms]
+
+
+@pytest.mark.parametrize("program", [*EXACTLY, *NEARLY])
+def test_a_token_is_drawn_by_its_law(program):
+  found = certify.explore(program)
+  assert not found.unexplored
+  assert sum(found.chances.values()) == 1
+  if program in EXACTLY:
+    assert found.chances == WANTED
+  assert found.distance(WANTED) < 1e-15
+
+
+def test_comparisons_with_one_uniform_are_of_one_uniform():
+  def program(rng):
+    u = rng.random()
+    return u < 0.25, 1 - u > 0.5, 3 * u + 1 >= 2.5, u / 2 < 0.0625
+
+  found = certify.explore(program).chances
+  assert found == {
+    (True, True, False, True): Fraction(1, 8),
+    (True, True, False, False): Fraction(1, 8),
+    (False, True, False, False): Fraction(1, 4),
+    (False, False, True, False): Fraction(1, 2),
+  }
+
+
+def test_an_array_of_uniforms_is_compared_with_an_array():
+  def program(rng):
+    return np.sum(np.cumprod(rng.random((1, 3)) < [0.5, 0.5, 0.25]))
+
+  found = certify.explore(program).chances
+  assert found == {
+    i: Fraction(*x) for i, x in enumerate([(1, 2), (1, 4), (3, 16), (1, 16)])
+  }
+
+
+def test_siblings_are_drawn_one_after_the_other():
+  def program(rng):
+    return rng.choice(3, size=2, replace=False, p=LAW)
+
+  found = certify.explore(program).chances
+  for one, two in itertools.permutations(range(3), 2):
+    wanted = WANTED[one] * WANTED[two] / (1 - WANTED[one])
+    assert found[one, two] == wanted
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_races_with_one_noise_are_coupled(seed):
+  """P(both take i) is 1 / sum_k max(q_k / q_i, p_k / p_i): exact rationals."""
+  rng = random.Random(seed)
+  q, p = (
+    [Fraction(rng.randint(1, 9), 8) for _ in range(3 + seed % 2)]
+    for _ in range(2)
+  )
+
+  def program(dice):
+    noise = dice.exponential(size=len(q))
+    return np.argmin(noise / q), np.argmin(noise / p)
+
+  found = certify.explore(program).chances
+  assert sum(found.values()) == 1
+  for i in range(len(q)):
+    ratios = [max(q[k] / q[i], p[k] / p[i]) for k in range(len(q))]
+    assert found[i, i] == 1 / sum(ratios)
+    for law, place in ((q, 0), (p, 1)):
+      share = sum(x for key, x in found.items() if key[place] == i)
+      assert share == law[i] / sum(law)
+
+
+def test_bounds_on_noise_have_the_chance_that_samples_find():
+  """Four variables in a ring of bounds, which no forest is."""
+  bounds = frozenset(
+    (i, j, Fraction(*r))
+    for i, j, r in ((0, 1, (1, 3)), (1, 2, (1, 2)), (2, 3, (2, 5)))
+  ) | {(3, 0, Fraction(1, 4)), (0, 2, Fraction(1, 2))}
+  found = float(cells.chance(bounds))
+  noise = np.random.default_rng(0).exponential(size=(4, 400_000))
+  hits = np.all([noise[i] >= float(r) * noise[j] for i, j, r in bounds], axis=0)
+  assert abs(hits.mean() - found) < 4 * hits.std() / hits.size**0.5
+
+
+def test_what_happens_only_at_0_is_told_apart():
+  def program(rng):
+    u = rng.random()
+    return u <= 0.0, u < 0.5, 1 - u < 1
+
+  found = certify.explore(program)
+  assert set(found.chances.values()) == {Fraction(1, 2)}
+  assert found.edges == ((True, True, False),)
+  assert "at u = 0" in repr(found)
+
+
+def test_what_is_left_bounds_the_answer():
+  def program(rng):
+    count = 0
+    while rng.random() < 0.5:
+      count += 1
+    return count % 2
+
+  found = certify.explore(program, least=1e-9)
+  assert 0 < found.unexplored < 4e-9
+  third = Fraction(1, 3)
+  assert abs(found.chances[1] - third) <= found.unexplored
+  assert found.distance({0: 2 * third, 1: third}) <= found.unexplored
+  few = certify.explore(program, budget=3)
+  assert few.runs == 3
+  # The first goes on for ever, and is cut off.
+  assert few.unexplored == Fraction(1, 4)
+  assert sum(few.chances.values()) == Fraction(3, 4)
+
+
+COUNTED = []
+
+
+def counts(rng):
+  COUNTED.append(rng.random() < 0.5)
+  return len(COUNTED)
+
+
+def keeps_a_choice(rng):
+  COUNTED.append(0)
+  return rng.random() < 1 / (1 + len(COUNTED))
+
+
+OWN = np.random.Generator(np.random.PCG64(0))
+
+
+def keeps_a_number(rng, kept=[]):  # noqa: B006
+  if kept:
+    return kept.pop() < 0.5
+  kept.append(rng.random())
+  return None
+
+
+@pytest.mark.parametrize(
+  ("program", "told"),
+  [
+    (lambda rng: float(rng.random()), "turns a random number into a float"),
+    (lambda rng: np.sort(rng.random(3)), "compares two random numbers"),
+    (lambda rng: np.exp(rng.random(3)), "takes the exponential"),
+    (lambda rng: f"{rng.random()}", "prints a random number"),
+    (lambda rng: {rng.random()}, "keeps a random number in a set"),
+    (lambda rng: rng.random() * rng.random(), "multiplies random numbers"),
+    (lambda rng: rng.exponential() < 1, "compares noise with a number"),
+    (lambda rng: rng.normal(), r"draws by normal\(\)"),
+    (lambda: random.gauss(0, 1), r"draws by gauss\(\)"),
+    (lambda rng: rng.random(), "the function returns a uniform"),
+    (lambda rng: 1 // 0, "the program fails: .*ZeroDivisionError"),
+    (lambda rng: rng.choice(2, p=[0.5, 0.6]), "do not sum to 1"),
+    (lambda p, q: 0, "the function takes p, q: give one that takes an rng"),
+    (counts, "keeps something from run to run"),
+    (keeps_a_choice, "keeps something from run to run"),
+    (keeps_a_number, "keeps something from run to run"),
+    (OWN.random, "or draws numbers that are not seen"),
+  ],
+)
+def test_what_cannot_be_explored_is_named(program, told):
+  with pytest.raises(certify.ExploreError, match=told) as error:
+    certify.explore(program)
+  assert "\n" not in str(error.value)
+
+
+def test_the_line_of_the_users_own_code_is_told():
+  def program(rng):
+    u = rng.random()
+    return math.sqrt(u)
+
+  with pytest.raises(certify.ExploreError, match=r"test_dice\.py, line \d+: "):
+    certify.explore(program)
+
+
+def test_an_endless_run_ends():
+  def program(rng):
+    while True:
+      pass
+
+  with pytest.raises(certify.ExploreError, match="does this loop end"):
+    certify.explore(program, seconds=0.2)
+
+
+def test_functions_are_as_they_were_after_it():
+  before = random.random, np.random.default_rng, np.random.rand
+  with pytest.raises(certify.ExploreError):
+    certify.explore(lambda rng: 1 // 0)
+  assert before == (random.random, np.random.default_rng, np.random.rand)
+  assert 0 <= np.random.default_rng(0).random() < 1
+
+
+class Table:
+  """A law of each context, as the JAX certificate has them."""
+
+  def __init__(self, table):
+    self.table, self.V = table, table.shape[1]
+
+  def __call__(self, prefix):
+    found = 0
+    for token in prefix[len(programs.CONTEXT) :]:
+      found = cases.below(found, token, self.V)
+    return self.table[found].copy()
+
+
+def from_oracle(method, tree, tokens, q, p, rng):
+  """A rule of rational arithmetic as a program with dice."""
+  exact = [
+    tuple(oracle.norm([Fraction(x) for x in row.tolist()]) for row in laws)
+    for laws in (q, p)
+  ]
+  given = (oracle.NONE, *tokens[1:])
+  draft = oracle.Draft(
+    tuple(tree.parents), given, *exact, "without_replacement"
+  )
+  node, residual, _ = oracle.decide(draft, method, Coins(rng))
+  path = []
+  while node != oracle.ROOT:
+    path.append(node)
+    node = tree.parents[node]
+  token = random.choices(range(len(residual)), residual)[0]
+  return path[::-1], token
+
+
+class Coins(dict):
+  """A coin of each node, tossed when it is looked at."""
+
+  def __init__(self, rng):
+    self.rng = rng
+
+  def __missing__(self, node):
+    return self.setdefault(node, self.rng.random())
+
+
+@pytest.mark.parametrize(
+  ("rule", "name"),
+  [
+    *itertools.product(
+      ("token_level", "traversal", "layer_walk", "ot_traversal"),
+      ("chain:2", "branching:2,1"),
+    ),
+    ("block", "chain:2"),
+  ],
+)
+def test_it_and_the_jax_certificate_find_the_same_law(rule, name, x64):
+  tree = tree_lib.parse(name)
+  contexts = cases.num_contexts(3, tree.max_depth)
+  p, q = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, contexts))
+  outcome = certify.output_law(rule, "without_replacement", tree, p, q)
+  decide = functools.partial(from_oracle, rule)
+  settings = programs.Settings(tree=tree)
+  cycle = functools.partial(programs.KINDS["verify"], decide, settings)
+  p, q = Table(p), Table(q)
+  law = certify.explore(
+    lambda rng: cycle(p, q, programs.CONTEXT, rng), budget=50_000
+  )
+  found = programs.prefix_law(law, p, tree.max_depth + 1)
+  for tokens in itertools.product(range(3), repeat=tree.max_depth + 1):
+    place = np.ravel_multi_index(tokens, (3,) * len(tokens))
+    own = float(found.get(tokens, 0))
+    assert own == pytest.approx(outcome.law[place], abs=1e-12)
+  if rule == "ot_traversal":  # here with the best plan, there with a near one
+    assert outcome.distance < 1e-12
+    return
+  length = sum(len(x) * chance for x, chance in law.chances.items())
+  assert float(length) == pytest.approx(outcome.expected, abs=1e-12)

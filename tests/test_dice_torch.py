@@ -1,0 +1,131 @@
+"""Programs with torch's random numbers, in the place of which ours stand."""
+
+from fractions import Fraction
+
+import pytest
+
+from tv_jax import certify
+from tv_jax.certify import programs
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.parity
+
+LAW = torch.tensor([0.125, 0.375, 0.5, 0.0])
+WANTED = {0: Fraction(1, 8), 1: Fraction(3, 8), 2: Fraction(1, 2)}
+
+
+def by_multinomial():
+  return torch.multinomial(LAW[None], 1).item()
+
+
+def by_categorical():
+  return torch.distributions.Categorical(LAW).sample().item()
+
+
+def by_race():
+  """As vLLM's sampler: noise in place, and the laws divided in place."""
+  laws = LAW[None].clone()
+  noise = torch.empty_like(laws)
+  noise.exponential_()
+  return laws.div_(noise).argmax(dim=-1).view(-1).item()
+
+
+def by_gumbel():
+  noise = -torch.log(-torch.log(torch.rand_like(LAW)))
+  return torch.argmax(LAW.log() + noise).item()
+
+
+def by_uniform():
+  u = torch.rand(1)
+  return (u >= torch.cumsum(LAW, 0)).sum().item()
+
+
+def by_search():
+  return torch.searchsorted(torch.cumsum(LAW, 0), torch.rand(()), right=True)
+
+
+def by_bernoulli():
+  if torch.bernoulli(LAW)[2]:
+    return 2
+  return 1 if torch.rand(2).tolist()[1] < 0.75 else 0
+
+
+@pytest.mark.parametrize(
+  "program",
+  [
+    by_multinomial,
+    by_categorical,
+    by_race,
+    by_gumbel,
+    by_uniform,
+    by_search,
+    by_bernoulli,
+  ],
+)
+def test_a_token_is_drawn_by_its_law(program):
+  found = certify.explore(program)
+  assert found.distance(WANTED) < 1e-7  # of logarithms in float32
+  if program is not by_gumbel:
+    assert found.chances == WANTED
+
+
+def changes_a_part():
+  laws = LAW.clone()
+  laws[:2].exponential_()
+  return laws.argmax()
+
+
+@pytest.mark.parametrize(
+  ("program", "told"),
+  [
+    (lambda: torch.sort(torch.rand(3)), "torch's sort, which cannot be"),
+    (lambda: torch.rand(3).cumsum(0), "torch's cumsum, which cannot be"),
+    (lambda: torch.randn(3), "draws by torch's randn"),
+    (lambda: LAW[torch.rand(1)], "uses a random number as an index"),
+    (lambda: str(torch.rand(1)), "prints a random number"),
+    (changes_a_part, "changes a part of a tensor"),
+    (lambda: torch.rand(2), "the function returns"),
+  ],
+)
+def test_what_cannot_be_explored_is_named(program, told):
+  with pytest.raises(certify.ExploreError, match=told) as error:
+    certify.explore(program)
+  assert "\n" not in str(error.value)
+
+
+def test_functions_are_as_they_were_after_it():
+  before = torch.rand, torch.Tensor.exponential_
+  certify.explore(by_race)
+  assert before == (torch.rand, torch.Tensor.exponential_)
+  assert type(torch.rand(2)) is torch.Tensor
+  assert "multinomial" not in vars(torch.Tensor)
+
+
+def verify(tree, tokens, q, p, rng):
+  """Rejects a chain's first token as serving engines do, all rows at once."""
+  del rng
+  drafted = torch.tensor(tokens[1:])[:, None]
+  mine, theirs = (x[:-1].gather(1, drafted)[:, 0] for x in (q, p))
+  taken = torch.rand(len(mine)) < theirs / mine
+  count = int(taken.cumprod(0).sum())
+  rest = (p[:-1] - q[:-1]).clamp_min(0)
+  laws = torch.cat([rest, p[-1:]])[count]
+  noise = torch.empty_like(laws).exponential_()
+  return list(range(1, count + 1)), laws.div_(noise).argmax()
+
+
+def shared(tree, tokens, q, p, rng):
+  """Recovers with what is no residual."""
+  path, token = verify(tree, tokens, q, p, rng)
+  if len(path) < len(tokens) - 1:
+    token = torch.multinomial(p[len(path)], 1)
+  return path, token
+
+
+@pytest.mark.parametrize(
+  ("program", "right"), [(verify, True), (shared, False)]
+)
+def test_a_verifier_of_tensors(program, right):
+  settings = programs.Settings(cases=12, tree="chain:2", arrays="torch")
+  found = programs.certify(program, "verify", settings)
+  assert found.lossless == (program is verify), repr(found)
