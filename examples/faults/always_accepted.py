@@ -33,5 +33,4 @@ def faulty(p, q, context, rng):
 
 def fixed(p, q, context, rng):
   """Toss a coin for each."""
-  tokens, laws = common.propose(q, context, rng)
-  return common.check(tokens, laws, p, context, rng)
+  return common.cycle(p, q, context, rng)

@@ -11,7 +11,6 @@ from examples.faults import common
 SYSTEM = "EAGLE, vLLM-Ascend"
 REPORT = "https://github.com/SafeAILab/EAGLE/issues/183"
 KIND = "cycle"
-SMALL = 0.0  # but for its edges
 
 
 def verified(p, q, context, rng, closed):

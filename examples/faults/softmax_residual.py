@@ -29,5 +29,4 @@ def faulty(p, q, context, rng):
 
 def fixed(p, q, context, rng):
   """Recover from the residual."""
-  tokens, laws = common.propose(q, context, rng)
-  return common.check(tokens, laws, p, context, rng)
+  return common.cycle(p, q, context, rng)
