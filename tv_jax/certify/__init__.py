@@ -19,6 +19,7 @@ from tv_jax.certify.certificate import (
 from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.certify.exact import Outcome
 from tv_jax.certify.findings import Check, Failure, Settings
+from tv_jax.certify.programs import assert_lossless
 from tv_jax.certify.proposal import ProposalCheck, check_proposal
 from tv_jax.certify.report import spell_out, table, text
 from tv_jax.engine import contract
@@ -78,6 +79,7 @@ __all__ = [
   "Outcome",
   "ProposalCheck",
   "Settings",
+  "assert_lossless",
   "check",
   "check_proposal",
   "enumerable",

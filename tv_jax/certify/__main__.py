@@ -9,7 +9,8 @@ import rich.console
 from absl import flags, logging
 
 from tv_jax import certify
-from tv_jax.certify import certificate, report
+from tv_jax import tree as tree_lib
+from tv_jax.certify import certificate, programs, report
 from tv_jax.certify import plan as plan_lib
 from tv_jax.edge import cli, names, progress
 from tv_jax.proposals import PROPOSALS
@@ -44,6 +45,29 @@ _OUT = flags.DEFINE_string(
   "out", None, "A file to save the table's picture in, an .svg."
 )
 flags.DEFINE_alias("svg", "out")
+_PROGRAM = flags.DEFINE_string(
+  "program",
+  None,
+  "A Python function to certify instead, as package.module:name;"
+  " docs/lossless.md has its contracts. --trees (one), --vocab, --cases and"
+  " --seed are of it as well.",
+)
+_KIND = flags.DEFINE_enum(
+  "kind",
+  None,
+  [*programs.KINDS],
+  "Of the program. Default: what its name and its parameters tell.",
+)
+_ARRAYS = flags.DEFINE_enum(
+  "arrays", "numpy", [*programs.ARRAYS], "What laws a verifier is given as."
+)
+_TOLERANCE = flags.DEFINE_float(
+  "tolerance",
+  programs.Settings().tolerance,
+  "Total variation that counts as rounding: a program that computes in float32"
+  " needs 1e-6.",
+  lower_bound=0.0,
+)
 _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
 _BOUND = flags.DEFINE_bool(
   "bound",
@@ -63,6 +87,8 @@ def main(heard, arguments) -> int:
   del heard
   started = time.monotonic()
   cli.no_arguments(arguments)
+  if _PROGRAM.value:
+    return _certify_program()
   settings = _settings()
   plan = plan_lib.make(
     cli.split(_VERIFIERS.value),
@@ -120,6 +146,37 @@ def main(heard, arguments) -> int:
   if _OUT.value:
     report.save_picture(table, _OUT.value)
   return int(sound < len(proposals) or good < len(rows))
+
+
+def _certify_program() -> int:
+  """Prints the certificate of a program; 1 if it is not lossless."""
+  given = [
+    flag.name
+    for flag in (_VERIFIERS, _PROPOSALS, _DRAFTS, _OUT, _F32, _BOUND, _SAMPLED)
+    if flag.present
+  ]
+  if given:
+    raise ValueError(f"--{given[0]} is for rules, not for --program")
+  usual = programs.Settings()
+  trees = (cli.split(_TREES.value) or []) if _TREES.present else [usual.tree]
+  if len(trees) != 1:
+    raise ValueError("--trees: give one tree for a program")
+  program = names.load(str(_PROGRAM.value), "program")
+  if not callable(program):
+    raise ValueError(f"program {_PROGRAM.value!r} is no function")
+  settings = programs.Settings(
+    vocabulary=_VOCAB.value,
+    cases=_CASES.value if _CASES.present else usual.cases,
+    tree=tree_lib.resolve(trees[0]),
+    arrays=_ARRAYS.value,
+    tolerance=_TOLERANCE.value,
+    seed=_SEED.value,
+  )
+  kind = _KIND.value or programs.kind_of(program)
+  found = programs.certify(program, kind, settings)
+  print(f"{_PROGRAM.value}, a {programs.CONTRACTS[kind]}")
+  print(found)
+  return int(not found.lossless)
 
 
 def _settings() -> certify.Settings:

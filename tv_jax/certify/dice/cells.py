@@ -13,6 +13,7 @@ import functools
 import math
 import operator
 from fractions import Fraction
+from typing import NoReturn
 
 import numpy as np
 
@@ -43,7 +44,7 @@ _REFUSED = {
 }
 
 
-def look(how: str):
+def look(how: str) -> NoReturn:
   """Refuses, in the words of what the function does."""
   raise LookedError(
     f"{how}: a uniform can only be compared with numbers, and noise only race"
@@ -137,17 +138,17 @@ class Uniform(Cell):
     if isinstance(other, Uniform):
       if other._place is not self._place:
         look("compares two random numbers")
-      return Uniform(self._place, self._a - other._a, self._b - other._b)._below(
-        how, Fraction(0)
-      )
+      apart = Uniform(self._place, self._a - other._a, self._b - other._b)
+      return apart.below(how, Fraction(0))
     number = exact(other)
     if number is None:
       return NotImplemented
     if isinstance(number, float):  # an infinity, or NaN
       return getattr(operator, how)(0.0, number)
-    return self._below(how, number)
+    return self.below(how, number)
 
-  def _below(self, how: str, number: Fraction) -> bool:
+  def below(self, how: str, number: Fraction | int) -> bool:
+    """Compares with a finite number, by the name of the comparison."""
     if self._a == 0:
       return getattr(operator, how)(self._b, number)
     if self._place.raced:
@@ -245,7 +246,7 @@ class Uniform(Cell):
 
   def log1p(self) -> Noise:
     """Returns the logarithm of 1 + it."""
-    return (self + 1).log()
+    return self._linear(1, 1).log()
 
 
 class Noise(Cell):
@@ -381,7 +382,7 @@ class Noise(Cell):
       if self._scale > 0:
         how = _SWAPPED[how]
       share = math.exp(min(-float(number) / float(self._scale), 1.0))
-      return self.uniform._below(how, Fraction(share))
+      return self.uniform.below(how, Fraction(share))
     alike = (self._base, self._log) == (other._base, other._log)
     if not alike or (self._log and self._factor != other._factor):
       look("compares noises of two kinds")
@@ -470,7 +471,9 @@ def measure(weights: tuple, bounds: frozenset) -> Fraction:
       if low is not None:
         new += [(low, o, r / lows[low]) for o, r in lows.items() if o != low]
       if high is not None:
-        new += [(o, high, highs[high] / s) for o, s in highs.items() if o != high]
+        new += [
+          (o, high, highs[high] / s) for o, s in highs.items() if o != high
+        ]
       if low is not None and high is not None:
         share = lows[low] / highs[high]
         if low == high and share > 1:

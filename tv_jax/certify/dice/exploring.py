@@ -18,11 +18,15 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from tv_jax.edge import names
 from tv_jax.edge.reading import shown
+
+# A program that fails on less likely ways fails by rounding: these are left.
+ROUNDING = Fraction(1, 10**12)
 
 
 class ExploreError(ValueError):
@@ -30,7 +34,7 @@ class ExploreError(ValueError):
 
 
 class Interrupt(BaseException):
-  """Ends a run from inside; no `except Exception` of the function's stops it."""
+  """Ends a run from inside; `except Exception` does not stop it."""
 
 
 class CutError(Interrupt):
@@ -49,16 +53,17 @@ class Law:
     chances: By what is returned, lists and arrays as tuples.
     edges: What is returned only where a uniform is exactly 0, which has no
       weight, but is a number that generators give.
-    unexplored: The weight of the ways that were not followed to their end.
+    unexplored: The weight of the ways that were not followed to their end, or
+      in which the function fails (by rounding, or it is an error).
     runs: How often the function was run.
   """
 
-  chances: dict[Hashable, Fraction]
-  edges: tuple[Hashable, ...]
+  chances: dict[Any, Fraction]
+  edges: tuple
   unexplored: Fraction
   runs: int
 
-  def distance(self, other: dict[Hashable, Fraction]) -> float:
+  def distance(self, other: dict[Any, Fraction]) -> float:
     """Returns the total variation from a law; unexplored ways count fully."""
     keys = {*self.chances, *other}
     apart = sum(
@@ -129,7 +134,7 @@ class Way:
         elif weight > 0:
           own = self.weight * weight
           if own < self._least:
-            self._lose(own)
+            self.lose(own)
           else:
             told = *before, (i, weights, False)
             self.left.append((own, self.edge, told))
@@ -138,11 +143,12 @@ class Way:
     if not rare:
       self.weight *= weights[index]
     if self.weight < self._least:
-      self._lose(self.weight)
+      self.lose(self.weight)
       raise CutError
     return index
 
-  def _lose(self, weight: Fraction) -> None:
+  def lose(self, weight: Fraction) -> None:
+    """Notes what is not followed to its end."""
     if not self.edge:
       self.lost += weight
 
@@ -188,8 +194,8 @@ def explore(
   """
   from tv_jax.certify.dice import sources
 
-  chances: dict[Hashable, Fraction] = {}
-  edges: dict[Hashable, None] = {}
+  chances: dict[Any, Fraction] = {}
+  edges: dict[Any, None] = {}
   unexplored, order = Fraction(0), itertools.count()
   waiting = [(0.0, next(order), Fraction(1), False, ())]
   limit, runs = Fraction(least), 0
@@ -231,12 +237,12 @@ def explore(
 _CUT = object()
 
 
-def _run(function, call, told, least, seconds):
+def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
   """Runs the function once; returns its way and what it returned."""
   one = Way(told, least)
   _current.append(one)
   try:
-    with _alarm(seconds):
+    with _alarm(seconds), np.errstate(divide="ignore", invalid="ignore"):
       value = call(function)
     if len(one.taken) < len(told):
       raise ExploreError(
@@ -251,10 +257,16 @@ def _run(function, call, told, least, seconds):
   except LookedError as error:
     raise ExploreError(f"{_line_of(error)}{error}") from None
   except Exception as error:
+    if one.edge or one.weight < ROUNDING:
+      one.lose(one.weight)
+      return one, _CUT
     told = f"{_line_of(error)}{names.raised(error)}"
     raise ExploreError(f"the program fails: {told}") from error
   finally:
     _current.pop()
+
+
+_NOT_OWN = ("site-packages", "tv_jax/certify/", "<frozen", ".pyx")
 
 
 def _line_of(error: BaseException) -> str:
@@ -262,9 +274,8 @@ def _line_of(error: BaseException) -> str:
   found, trace = "", error.__traceback__
   while trace is not None:
     path = trace.tb_frame.f_code.co_filename
-    if "site-packages" not in path and "tv_jax/certify/dice" not in path:
-      if not path.startswith("<frozen"):
-        found = f"{path}, line {trace.tb_lineno}: "
+    if not any(part in path for part in _NOT_OWN):
+      found = f"{path}, line {trace.tb_lineno}: "
     trace = trace.tb_next
   return found
 
@@ -304,6 +315,14 @@ def plain(value) -> Hashable:
     f"the function returns {shown(repr(value))}: return tokens or other values"
     " that can be compared"
   )
+
+
+def rational(value) -> Fraction:
+  """Returns a finite number as the rational that it is."""
+  found = exact(value)
+  if not isinstance(found, Fraction):
+    raise ValueError(f"{value} is no finite number")
+  return found
 
 
 def exact(value) -> Fraction | float | None:

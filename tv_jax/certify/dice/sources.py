@@ -20,15 +20,15 @@ import numpy as np
 
 from tv_jax.certify.dice import cells, exploring
 from tv_jax.certify.dice.cells import Noise, Uniform
-from tv_jax.certify.dice.exploring import ExploreError, LookedError, exact
+from tv_jax.certify.dice.exploring import ExploreError, LookedError, rational
 
 
 def draw(weights) -> int:
   """Draws an index by weights, which need not sum to 1."""
-  found = [exact(x) for x in weights]
-  if not found or any(not isinstance(x, Fraction) or x < 0 for x in found):
+  found = [rational(x) for x in weights]
+  if not found or min(found) < 0:
     raise ValueError(f"probabilities are {[*weights]}: none may be negative")
-  total = sum(found)
+  total = sum(found, Fraction(0))
   if not total:
     raise ValueError("all probabilities are 0")
   return exploring.way().take([x / total for x in found])
@@ -119,8 +119,8 @@ class Dice(_Refusing):
 
   def multinomial(self, n, pvals, size=None):
     """Draws counts; as in NumPy the last entry has what the others leave."""
-    law = [exact(x) for x in np.asarray(pvals).tolist()]
-    law[-1] = max(1 - sum(law[:-1]), Fraction(0))
+    law = [rational(x) for x in np.asarray(pvals).tolist()]
+    law[-1] = max(1 - sum(law[:-1], Fraction(0)), Fraction(0))
     shape = () if size is None else tuple(np.atleast_1d(size))
     found = np.zeros((*shape, len(law)), int)
     for at in np.ndindex(shape):
@@ -130,7 +130,7 @@ class Dice(_Refusing):
 
   def binomial(self, n, p, size=None):
     """Draws how many of n happen."""
-    share = exact(p)
+    share = rational(p)
     return filled(
       size, lambda: sum(draw([1 - share, share]) for _ in range(int(n)))
     )
@@ -256,6 +256,11 @@ def _standing(module, dice, made: dict[str, Callable]) -> dict[str, Callable]:
   return found
 
 
+def _class_of(dice) -> type:
+  """Returns a class of which all instances are one stand-in."""
+  return type(type(dice).__name__, (), {"__new__": lambda *_, **__: dice})
+
+
 def _call(dice, name, *arguments, **named):
   return getattr(dice, name)(*arguments, **named)
 
@@ -276,12 +281,12 @@ def replaced() -> Iterator[Callable]:
         old,
         {
           "default_rng": lambda *_: Dice(),
-          "Generator": lambda *_: Dice(),
-          "RandomState": lambda *_: old,
+          "Generator": _class_of(Dice()),
+          "RandomState": _class_of(old),
         },
       ),
     ),
-    (random, _standing(random, python, {"Random": lambda *_: python})),
+    (random, _standing(random, python, {"Random": _class_of(python)})),
   ]
   if "torch" in sys.modules:
     from tv_jax.certify.dice import torches

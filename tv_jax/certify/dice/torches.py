@@ -137,11 +137,12 @@ def _entries(value):
 def made(entries, like: torch.Tensor, into: torch.Tensor | None = None):
   """Makes a random tensor, or makes one that is there random."""
   if into is None:
-    into = torch.empty(entries.shape, dtype=like.dtype, device=like.device)
-  elif tuple(into.shape) != entries.shape or into._is_view():
+    found = torch.empty(entries.shape, dtype=like.dtype, device=like.device)
+    return made(entries, like, found)
+  if tuple(into.shape) != entries.shape or into._is_view():
     cells.look("changes a part of a tensor to random numbers")
-  into.__class__ = Random
-  into.entries = entries
+  into.__class__ = Random  # ty: as torch's own uninitialised parameters do
+  vars(into)["entries"] = entries
   return into
 
 
@@ -175,7 +176,7 @@ def _bernoulli(weights, p=None, **_):
   """Draws ones by their chances, or all by one chance."""
   flat = weights.detach().double().ravel().tolist()
   flat = flat if p is None else [p] * len(flat)
-  shares = [exploring.exact(x) for x in flat]
+  shares = [exploring.rational(x) for x in flat]
   found = [float(sources.draw([1 - x, x])) for x in shares]
   return torch.tensor(found, dtype=weights.dtype).reshape(weights.shape)
 
@@ -184,8 +185,8 @@ def _bernoulli_(tensor, p=0.5, **_):
   return tensor.copy_(_bernoulli(tensor, p))
 
 
-def _randint(low, high=None, size=None, **_):
-  if size is None:  # randint(high, size)
+def _randint(low, high, size=(), **_):
+  if isinstance(high, tuple | list):  # randint(high, size)
     low, high, size = 0, low, high
   found = sources.filled(
     tuple(size), lambda: low + sources.draw_from(high - low)

@@ -1,0 +1,564 @@
+"""Is somebody's program lossless? Its exact output law, on laws of our own.
+
+A program is a Python function in one of four contracts (`KINDS`). All are
+certified as a cycle: drafts are drawn, something decides, tokens come out. The
+output, gone on with by the target, must have the target's law on all prefixes.
+`assert_lossless` is this in a test of somebody's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from tv_jax import tree as tree_lib
+from tv_jax.certify import cases, words
+from tv_jax.certify.dice import ExploreError, Law, explore
+from tv_jax.tree import Tree
+
+# Taken before a program runs, while which others stand in their place.
+_GENERATOR, _BITS = np.random.Generator, np.random.PCG64
+CONTEXT = (1, 0)
+# Levels that a policy may grow.
+_LEVELS = 3
+ARRAYS = ("numpy", "torch")
+
+
+class Laws:
+  """The target's or the draft's law after any tokens; made when asked for."""
+
+  def __init__(
+    self, kind: str, V: int, seed: Sequence[int], which: int, least: int = 1
+  ):
+    """Prepares laws of one kind of `cases.KINDS`, of `least` tokens or more."""
+    self.kind, self.V, self._seed, self._which = kind, V, [*seed], which
+    self._least = least
+    self._known: dict[tuple, np.ndarray] = {}
+
+  def __call__(self, prefix: Sequence[int]) -> np.ndarray:
+    """Returns the law [V] of the token after these."""
+    prefix = tuple(map(int, prefix))
+    if prefix[: len(CONTEXT)] != CONTEXT:
+      raise ValueError(
+        f"asked for the law after {list(prefix)}: prefixes begin with the"
+        f" context {list(CONTEXT)}"
+      )
+    if prefix not in self._known:
+      rng = _GENERATOR(_BITS([*self._seed, *prefix, len(prefix)]))
+      law = cases.KINDS[self.kind](rng, self.V)[self._which]
+      if np.count_nonzero(law) < self._least:
+        law = (law + 0.25) / (1 + 0.25 * self.V)
+      self._known[prefix] = law
+    return self._known[prefix].copy()
+
+
+class Settings(NamedTuple):
+  """How much to try.
+
+  Attributes:
+    vocabulary: Tokens.
+    cases: Random laws: of each kind of `cases.KINDS` in turn.
+    tree: Of a verifier; its drafts are drawn without replacement.
+    arrays: What a verifier's and a policy's laws are: "numpy" or "torch".
+    tolerance: Total variation that counts as rounding.
+    budget: Runs of a case at most.
+    seconds: For all of it; cases that are left are said.
+    seed: Of the laws.
+  """
+
+  vocabulary: int = 3
+  cases: int = 8
+  tree: Tree | tree_lib.Adaptive | str = "kary:2x2"
+  arrays: str = "numpy"
+  tolerance: float = 1e-9
+  budget: int = 100_000
+  seconds: float = 120.0
+  seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Failure:
+  """A case in which the output's law is not the target's.
+
+  Attributes:
+    laws: The target's and the draft's.
+    distance: Total variation.
+    prefix: The shortest that is too likely, by most.
+    found: Its chance.
+    wanted: Its chance under the target.
+    fault: What is wrong besides the law, in words.
+  """
+
+  laws: tuple[Laws, Laws]
+  distance: float
+  prefix: tuple[int, ...]
+  found: float
+  wanted: float
+  fault: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Certificate:
+  """What was found of a program.
+
+  Attributes:
+    verdict: "LOSSLESS", "NOT LOSSLESS" or "UNDECIDED".
+    distance: The largest total variation.
+    length: Tokens a cycle, the mean over cases.
+    cases: How many were tried.
+    runs: Of the program.
+    seconds: All took.
+    unexplored: The largest weight that was not followed, of a case.
+    failure: The smallest failing case.
+  """
+
+  verdict: str
+  distance: float
+  length: float
+  cases: int
+  runs: int
+  seconds: float
+  unexplored: float
+  failure: Failure | None
+
+  @property
+  def lossless(self) -> bool:
+    """Whether it is."""
+    return self.verdict == "LOSSLESS"
+
+  def __repr__(self) -> str:
+    """Returns the verdict, and what fails."""
+    lines = [
+      f"{self.verdict}: total variation {self.distance:.2g} at most in"
+      f" {self.cases} cases, {self.length:.3f} tokens a cycle, {self.runs} runs"
+      f" in {self.seconds:.1f} s"
+    ]
+    if self.unexplored > 0:
+      lines.append(
+        f"  not followed: ways of weight {self.unexplored:.2g} at most in a"
+        " case, which count as wrong"
+      )
+    if self.failure is not None:
+      lines += ["smallest failing case:", spell_out(self.failure)]
+    return "\n".join(lines)
+
+
+USUAL = Settings()
+
+
+def certify(
+  program: Callable, kind: str | None = None, settings: Settings = USUAL
+) -> Certificate:
+  """Certifies a program.
+
+  Args:
+    program: In the contract of its kind.
+    kind: One of `KINDS`; None: by the names of its parameters.
+    settings: How much to try.
+
+  Raises:
+    ExploreError: It cannot be explored; in one line, why and where.
+  """
+  kind = kind or kind_of(program)
+  widest = 1
+  if kind in ("verify", "prune"):
+    widest = _tree(settings).max_children
+  if widest > settings.vocabulary:
+    raise ValueError(
+      f"a node of {settings.tree} has {widest} children, and the vocabulary"
+      f" {settings.vocabulary} tokens: give a larger one, or another tree"
+    )
+  cycle = functools.partial(KINDS[kind], program, settings)
+  begin = time.monotonic()
+  end = begin + settings.seconds
+  found, failures = [], []
+  names = itertools.islice(itertools.cycle(cases.KINDS), settings.cases)
+  for number, name in enumerate(names):
+    one = _case(cycle, name, settings.vocabulary, number, widest, settings)
+    found.append(one)
+    failures += [one] * (not one.sound)
+    if time.monotonic() > end or one.failure:
+      break
+  if failures and settings.vocabulary > 2:
+    failures += _smaller(cycle, widest, settings, end)
+  failure = min(
+    (one for one in failures if one.failure),
+    key=lambda one: (one.laws[0].V, one.runs),
+    default=None,
+  )
+  sound = all(one.sound for one in found)
+  verdict = "LOSSLESS" if sound else "UNDECIDED"
+  return Certificate(
+    verdict="NOT LOSSLESS" if failure else verdict,
+    distance=max(one.distance for one in [*found, *failures]),
+    length=float(np.mean([one.length for one in found])),
+    cases=len(found),
+    runs=sum(one.runs for one in found),
+    seconds=time.monotonic() - begin,
+    unexplored=max(one.unexplored for one in found),
+    failure=failure and failure.failure,
+  )
+
+
+def _smaller(
+  cycle, widest: int, settings: Settings, end: float
+) -> Iterator[_Case]:
+  """Yields failing cases of two tokens and laws that print well."""
+  for number in range(8 if widest <= 2 else 0):
+    if time.monotonic() > end:
+      return
+    try:
+      one = _case(cycle, "grid", 2, number, widest, settings)
+    except ExploreError:  # it may want more tokens
+      return
+    if one.failure:
+      yield one
+
+
+class _Case(NamedTuple):
+  """What was found in one case."""
+
+  laws: tuple[Laws, Laws]
+  sound: bool
+  distance: float
+  length: float
+  runs: int
+  unexplored: float
+  failure: Failure | None
+
+
+def _case(
+  cycle, name, V: int, number: int, widest: int, settings: Settings
+) -> _Case:
+  seed = settings.seed, number, V
+  laws = p, q = Laws(name, V, seed, 0), Laws(name, V, seed, 1, widest)
+  law = explore(
+    lambda rng: _tokens(cycle(p, q, CONTEXT, rng), V), budget=settings.budget
+  )
+  longest = max(map(len, [*law.chances, *law.edges]))
+  failure, distance = _compared(law, p, longest, settings.tolerance)
+  sound = failure is None and distance <= settings.tolerance
+  if failure is None:
+    failure = _impossible(law, p)
+    sound = sound and failure is None
+  if failure is not None:
+    failure = dataclasses.replace(failure, laws=laws)
+  length = sum(len(x) * chance for x, chance in law.chances.items())
+  return _Case(
+    laws=laws,
+    sound=sound,
+    distance=distance,
+    length=float(length),
+    runs=law.runs,
+    unexplored=float(law.unexplored),
+    failure=failure,
+  )
+
+
+def _tokens(found, V: int) -> tuple[int, ...]:
+  """Returns what a cycle returned; refuses what are no tokens."""
+  found = found.tolist() if hasattr(found, "tolist") else found
+  if not isinstance(found, list | tuple) or not found:
+    raise TypeError(
+      f"it returns {found!r}: return a list of tokens, one or more"
+    )
+  tokens = [x.item() if hasattr(x, "item") else x for x in found]
+  for token in tokens:
+    whole = isinstance(token, int | float) and token == int(token)
+    if not whole or not 0 <= token < V:
+      raise TypeError(f"it returns {tokens}: tokens are 0 to {V - 1}")
+  return tuple(map(int, tokens))
+
+
+def _chance(p: Laws, tokens: Sequence[int], begin: int = 0) -> Fraction:
+  """Returns the target's chance of tokens from one on, given those before."""
+  chance = Fraction(1)
+  for i in range(begin, len(tokens)):
+    law = p((*CONTEXT, *tokens[:i]))
+    chance *= Fraction(law[tokens[i]].item()) / sum(
+      map(Fraction, law.tolist()), Fraction(0)
+    )
+    if not chance:
+      break
+  return chance
+
+
+def prefix_law(law: Law, p: Laws, length: int) -> dict[tuple, Fraction]:
+  """Returns the law of the first tokens, the target going on after a cycle."""
+  found: dict[tuple, Fraction] = {}
+  for tokens, chance in law.chances.items():
+    left = length - len(tokens)
+    for more in itertools.product(range(p.V), repeat=max(left, 0)):
+      whole = (*tokens, *more)[:length]
+      own = chance * _chance(p, whole, min(len(tokens), length))
+      if own:
+        found[whole] = found.get(whole, Fraction(0)) + own
+  return found
+
+
+def _compared(law, p: Laws, longest: int, tolerance: float):
+  """Returns the first prefix that is too likely, and the distance at most."""
+  distance = 0.0
+  for length in range(1, longest + 1):
+    found = prefix_law(law, p, length)
+    wanted = {
+      tokens: chance
+      for tokens in itertools.product(range(p.V), repeat=length)
+      if (chance := _chance(p, tokens))
+    }
+    apart = {
+      x: found.get(x, Fraction(0)) - wanted.get(x, Fraction(0))
+      for x in {*found, *wanted}
+    }
+    total = float(sum(map(abs, apart.values())) / 2)
+    missing = float(law.unexplored)
+    distance = max(distance, total + missing / 2)
+    if total - missing / 2 > tolerance:
+      worst = max(apart, key=lambda x: (apart[x], [-t for t in x]))
+      whole = prefix_law(law, p, longest)
+      every = itertools.product(range(p.V), repeat=longest)
+      distance = 0.5 * sum(
+        abs(float(whole.get(x, Fraction(0)) - _chance(p, x))) for x in every
+      )
+      failure = Failure(
+        laws=(p, p),
+        distance=distance,
+        prefix=worst,
+        found=float(found.get(worst, 0)),
+        wanted=float(wanted.get(worst, 0)),
+      )
+      return failure, distance
+  return None, distance
+
+
+def _impossible(law: Law, p: Laws) -> Failure | None:
+  """Returns what comes out at a uniform of exactly 0, and never may."""
+  for tokens in law.edges:
+    for i in range(1, len(tokens) + 1):
+      if not _chance(p, tokens[:i]):
+        return Failure(
+          laws=(p, p),
+          distance=0.0,
+          prefix=tokens[:i],
+          found=0.0,
+          wanted=0.0,
+          fault="where a uniform is exactly 0 it gives tokens that the target"
+          " never does: compare with <, not <=",
+        )
+  return None
+
+
+def spell_out(failure: Failure) -> str:
+  """Tells the case, its laws, and where the output's law goes wrong."""
+  p, q = failure.laws
+  lines = [
+    f"  tokens {' '.join(map(words.name, range(p.V)))}, laws of kind {p.kind!r}"
+  ]
+  own = {*p._known, *q._known}
+  shown = sorted(own, key=lambda x: (len(x), x))
+  shown = [
+    x for x in shown if len(x) - len(CONTEXT) < max(len(failure.prefix), 2)
+  ]
+  for prefix in shown:
+    after = words.word(prefix[len(CONTEXT) :])
+    law = f"  after {after:6} p = {words.row(p(prefix))}"
+    lines.append(f"{law}   q = {words.row(q(prefix))}")
+  if failure.fault:
+    lines.append(f"  {failure.fault}: {words.word(failure.prefix)}")
+    return "\n".join(lines)
+  lines.append(
+    f"  the output begins {words.word(failure.prefix)} with probability"
+    f" {failure.found:.9g}, under the target {failure.wanted:.9g}:"
+    f" {failure.found - failure.wanted:+.2g}; total variation"
+    f" {failure.distance:.2g}"
+  )
+  return "\n".join(lines)
+
+
+def assert_lossless(
+  program: Callable, kind: str | None = None, **settings
+) -> None:
+  """Fails with the smallest failing case, for somebody's own tests.
+
+  Args:
+    program: In the contract of its kind.
+    kind: As in `certify`.
+    **settings: Fields of `Settings`.
+  """
+  found = certify(program, kind, Settings(**settings))
+  if not found.lossless:
+    raise AssertionError(repr(found))
+
+
+def _cycle(program, settings, p, q, context, rng):
+  del settings
+  return program(p, q, context, rng)
+
+
+def _verify(program, settings, p, q, context, rng):
+  """Draws a tree's tokens, and has a verifier decide."""
+  tree = _tree(settings)
+  tokens, ways = _drawn(tree.parents, q, context, rng)
+  draft, target = (
+    _array([law(way) for way in ways], settings.arrays) for law in (q, p)
+  )
+  path, token = program(tree, tokens, draft, target, rng)
+  path = path.tolist() if hasattr(path, "tolist") else [*path]
+  parent = 0
+  for node in path:
+    if not 0 < node < len(tokens) or tree.parents[int(node)] != parent:
+      raise TypeError(
+        f"it returns the path {path}: give accepted nodes from a child of the"
+        " root down, each below the one before"
+      )
+    parent = int(node)
+  return [*(tokens[int(node)] for node in path), token]
+
+
+def _policy(program, settings, p, q, context, rng):
+  """Grows a tree as a policy says, and verifies it token by token."""
+  parents, level = [-1], [0]
+  tokens: list = [None]
+  ways = [tuple(context)]
+  for _ in range(_LEVELS):
+    laws = _array([q(way) for way in ways], settings.arrays)
+    counts = program(tuple(parents), tuple(tokens), laws)
+    counts = counts.tolist() if hasattr(counts, "tolist") else [*counts]
+    if len(counts) != len(level) or any(x < 0 or x != int(x) for x in counts):
+      raise TypeError(
+        f"it returns {counts}: give how many children each of the last level's"
+        f" {len(level)} nodes has"
+      )
+    new = []
+    for node, count in zip(level, counts, strict=True):
+      law = q(ways[node])
+      most = min(int(count), int(np.count_nonzero(law)))
+      for token in _siblings(law, most, rng):
+        new.append(len(parents))
+        parents.append(node)
+        tokens.append(token)
+        ways.append((*ways[node], token))
+    if not new:
+      break
+    level = new
+  return _walked(parents, tokens, ways, p, q, rng)
+
+
+def _prune(program, settings, p, q, context, rng):
+  """Drafts a tree, drops what a policy drops, and verifies the rest."""
+  tree = _tree(settings)
+  tokens, ways = _drawn(tree.parents, q, context, rng)
+  laws = _array([q(way) for way in ways], settings.arrays)
+  kept = program(tuple(tree.parents), tuple(tokens), laws)
+  kept = {*(kept.tolist() if hasattr(kept, "tolist") else kept)}
+  for node in kept:
+    if not 0 < node < len(tokens) or tree.parents[node] not in {0, *kept}:
+      raise TypeError(
+        f"it returns {sorted(kept)}: give the nodes that are verified, each"
+        " with its parent"
+      )
+  order = [0, *sorted(kept)]
+  place = {node: i for i, node in enumerate(order)}
+  parents = [-1, *(place[tree.parents[node]] for node in order[1:])]
+  return _walked(
+    parents, [tokens[i] for i in order], [ways[i] for i in order], p, q, rng
+  )
+
+
+def _tree(settings: Settings) -> Tree:
+  tree = tree_lib.resolve(settings.tree)
+  if not isinstance(tree, Tree):
+    raise ValueError(
+      f"{settings.tree} takes its shape later: give a fixed tree"
+    )
+  return tree
+
+
+def _siblings(law, count: int, rng) -> list[int]:
+  if not count:
+    return []
+  law = law / law.sum()
+  return rng.choice(len(law), size=count, replace=False, p=law).tolist()
+
+
+def _drawn(parents, q, context, rng):
+  """Draws a tree's tokens without replacement; returns each node's prefix."""
+  tokens: list = [None] * len(parents)
+  ways: list[tuple] = [tuple(context)] * len(parents)
+  for node in range(len(parents)):
+    children = [i for i, parent in enumerate(parents) if parent == node]
+    law = q(ways[node])
+    for child, token in zip(
+      children, _siblings(law, len(children), rng), strict=True
+    ):
+      tokens[child] = token
+      ways[child] = (*ways[node], token)
+  return tokens, ways
+
+
+def _walked(parents, tokens, ways, p, q, rng) -> list[int]:
+  """Verifies token by token, siblings in turn: lossless for any shape."""
+  node, output = 0, []
+  while True:
+    left, draft = p(ways[node]), q(ways[node])
+    for child in [i for i, parent in enumerate(parents) if parent == node]:
+      token = tokens[child]
+      if rng.random() * draft[token] < left[token] * draft.sum() / left.sum():
+        node = child
+        output.append(token)
+        break
+      left = np.maximum(left / left.sum() - draft / draft.sum(), 0)
+      draft[token] = 0
+    else:
+      return [*output, int(rng.choice(len(left), p=left / left.sum()))]
+
+
+def _array(laws, arrays: str):
+  if arrays == "numpy":
+    return np.array(laws)
+  import torch
+
+  return torch.tensor(np.array(laws))
+
+
+# What a program is called with, by kind.
+KINDS: dict[str, Callable] = {
+  "cycle": _cycle,
+  "verify": _verify,
+  "policy": _policy,
+  "prune": _prune,
+}
+CONTRACTS = {
+  "cycle": "cycle(p, q, context, rng) -> tokens",
+  "verify": "verify(tree, tokens, q, p, rng) -> (path, next token)",
+  "policy": "policy(parents, tokens, q) -> children of each last node",
+  "prune": "prune(parents, tokens, q) -> nodes that are verified",
+}
+
+
+def kind_of(program: Callable) -> str:
+  """Tells a program's kind by its name and its parameters."""
+  try:
+    parameters = [*inspect.signature(program).parameters]
+  except (TypeError, ValueError):
+    parameters = []
+  name = getattr(program, "__name__", "")
+  for kind in KINDS:
+    if kind in name.lower():
+      return kind
+  if "context" in parameters:
+    return "cycle"
+  if "tree" in parameters:
+    return "verify"
+  raise ValueError(
+    f"what kind of program {name or program} is cannot be told from its name or"
+    f" parameters: give the kind; contracts are {'; '.join(CONTRACTS.values())}"
+  )
