@@ -7,13 +7,13 @@ import pytest
 
 from examples import faults
 from examples.faults import __main__ as command
-from examples.faults import length_in_hindsight, measure, sound
-from tests.documents import DOCS
+from examples.faults import length_in_hindsight, sound
+from tests import documents
 from tv_jax import certify
+from tv_jax.certify import programs
 
-DOCUMENT = DOCS / "lossless.md"
+DOCUMENT = documents.DOCS / "lossless.md"
 SMALL = ("closed_coin", "clamped_residual")  # as their docstrings say
-DRAWN = len(measure.random_pairs())
 
 
 @pytest.fixture(scope="module")
@@ -30,22 +30,20 @@ def test_every_program_is_in_the_table():
 @pytest.mark.parametrize("name", [*faults.NAMES])
 def test_the_fault_is_caught_and_the_mend_is_exact(rows, name):
   one = rows[name]
-  assert one.error() <= measure.EXACT
-  assert not any(each.wrong or each.edges for each in one.fixed)
+  assert one.mended.lossless
+  assert one.mended.distance <= 1e-12
   if name not in SMALL:
-    assert one.worst().distance > 1e-6
-    assert one.worst() in one.faulty[:DRAWN]
+    assert one.caught.verdict == "NOT LOSSLESS"
+    assert one.caught.failure.distance > 1e-6
 
 
-def test_what_is_small_is_named(rows):
+def test_what_is_small_is_found(rows):
   closed, clamped = (rows[name] for name in SMALL)
-  assert all(each.distance < measure.EXACT for each in closed.faulty)
-  p = measure.hard_pairs()[0][0]
-  edges = closed.faulty[DRAWN].edges
-  assert edges
-  for out in edges:
-    assert any(p(out[:i])[token] == 0 for i, token in enumerate(out))
-  assert 1e-10 < clamped.worst().distance < clamped.program.SMALL
+  assert "exactly 0" in closed.caught.failure.fault
+  assert max(closed.distances) < 1e-12
+  *random, near = clamped.distances
+  assert max(random) < 1e-12
+  assert 1e-10 < near < 2e-8
 
 
 def test_the_document_has_the_commands_table(rows):
@@ -55,17 +53,27 @@ def test_the_document_has_the_commands_table(rows):
 
 def test_the_document_says_what_is_measured(rows):
   text = " ".join(DOCUMENT.read_text().split())
-  hidden = rows["length_in_hindsight"].faulty[:DRAWN]
-  assert sum(each.wrong is None for each in hidden) == 3
-  assert "exact in three of the four pairs" in text
+  hidden = rows["length_in_hindsight"]
+  assert max(hidden.distances) < 1e-12
+  assert hidden.caught.cases == 7
   for name in ("shared_noise", "bfloat16_draft"):
-    distance = rows[name].worst().distance
-    assert f"is {distance:.1g} away" in text
-  assert abs(rows["shared_noise"].gain()) < measure.EXACT
-  for name in ("bonus_temperature", "row_of_a_cousin"):
-    for each in rows[name].faulty:
-      assert each.wrong is not None
-      assert each.wrong[0] != ()
+    assert f"is {max(rows[name].distances):.2g} away" in text
+  assert max(map(abs, rows["shared_noise"].gains)) < 1e-12
+  for name in ("bonus_temperature", "row_of_a_cousin", "row_after_rejection"):
+    assert len(rows[name].caught.failure.prefix) > 1
+
+
+def test_the_command_prints_what_the_document_says(tmp_path):
+  (told,) = documents.commands_of(DOCUMENT.read_text())
+  done = documents.run(told, tmp_path)
+  assert done.returncode == 1
+  assert told.printed.strip()
+  assert documents.missing(told, done) == []
+
+
+def test_the_document_has_the_contracts():
+  text = DOCUMENT.read_text()
+  assert all(f"    {one}\n" in text for one in programs.CONTRACTS.values())
 
 
 def test_dsparks_counterexample():
@@ -90,11 +98,7 @@ def test_dsparks_counterexample():
   "cycle", [sound.matched, sound.likeliest, sound.as_if_not_drawn]
 )
 def test_what_is_no_fault_is_certified(cycle):
-  for p, q in measure.random_pairs() + measure.hard_pairs():
-    found = measure.measure(cycle, "cycle", p, q)
-    assert found.distance <= measure.EXACT
-    assert found.wrong is None
-    assert found.edges == ()
+  certify.assert_lossless(cycle, "cycle", tolerance=1e-12)
 
 
 @pytest.mark.parametrize("content", [None, "no marks\n"])
