@@ -8,6 +8,7 @@ import tv_jax
 
 PACKAGE = pathlib.Path(tv_jax.__file__).parent
 BESIDE = ("bundled", "configs", "experiments", "launch", "benchmarks", "tests")
+BESIDE += ("examples",)
 
 
 def imported(path):

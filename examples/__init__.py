@@ -1,0 +1,1 @@
+"""Hold programs to read and to run."""

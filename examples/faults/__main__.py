@@ -1,0 +1,112 @@
+"""Print the gallery's table: what each fault does, and that its mend is exact.
+
+    python -m examples.faults
+    python -m examples.faults --write=docs/lossless.md
+
+The second puts the table into the document, between its two marks.
+"""
+
+import argparse
+import importlib
+import pathlib
+import sys
+
+import numpy as np
+
+from examples.faults import NAMES, measure
+from examples.faults.measure import SETTINGS, Row
+from tv_jax.certify import words
+
+BEGIN, END = "<!-- python -m examples.faults -->", "<!-- end -->"
+HEADER = (
+  "fault",
+  "system, report",
+  "TV",
+  "smallest case: what begins too often",
+  "tokens a cycle",
+  "its mend",
+)
+
+
+def measured() -> dict[str, Row]:
+  """Measure all."""
+  modules = ((one, f"examples.faults.{one}") for one in NAMES)
+  return {
+    name: measure.row(importlib.import_module(path)) for name, path in modules
+  }
+
+
+def table(rows: dict[str, Row]) -> str:
+  """Write the whole table, in Markdown."""
+  lines = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
+  return "\n".join([*lines, *(line(name, one) for name, one in rows.items())])
+
+
+def line(name: str, one: Row) -> str:
+  """Write a row of the table."""
+  distance, gain = max(one.distances), float(np.mean(one.gains))
+  if distance <= SETTINGS.tolerance:  # only in the certificate's own cases
+    distance = one.caught.distance
+  cells = [
+    f"[{name}](../examples/faults/{name}.py)",
+    f"[{one.program.SYSTEM}]({one.program.REPORT})",
+    small(distance),
+    smallest(one),
+    small(gain, "+"),
+    one.mended.verdict.lower(),
+  ]
+  return f"| {' | '.join(cells)} |"
+
+
+def smallest(one: Row) -> str:
+  """Say which prefix is too likely in the certificate's smallest case."""
+  failure = one.caught.failure
+  if failure is None:
+    return "none"
+  prefix = words.word(failure.prefix).replace("'", "`")
+  if failure.fault:
+    return f"{prefix}: 0, but not if a coin is 0"
+  excess = small(failure.found - failure.wanted, "+").replace("+", "+ ")
+  return f"{prefix}: {failure.wanted:.3g} {excess}"
+
+
+def small(number: float, sign: str = "") -> str:
+  """Write a number with two digits; what is rounding is 0."""
+  if abs(number) <= SETTINGS.tolerance:
+    return "0"
+  return f"{number:{sign}.{'2g' if abs(number) >= 1e-4 else '0e'}}"
+
+
+def split(document: str) -> tuple[str, str, str]:
+  """Split a document into what is before, between and after its marks."""
+  before, _, rest = document.partition(BEGIN)
+  between, end, after = rest.partition(END)
+  if not end:
+    raise ValueError(f"give a document with a line {BEGIN} and a line {END}")
+  return before, between.strip(), after
+
+
+def main(arguments: list[str] | None = None) -> int:
+  """Print the table, or write it."""
+  parser = argparse.ArgumentParser(
+    prog="python -m examples.faults",
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  parser.add_argument("--write", type=pathlib.Path, help="a document to write")
+  given = parser.parse_args(arguments)
+  if given.write is None:
+    print(table(measured()))
+    return 0
+  try:
+    before, _, after = split(given.write.read_text())
+    made = table(measured())
+    given.write.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}")
+  except (OSError, ValueError) as error:
+    print(f"--write={given.write}: {error}", file=sys.stderr)
+    return 2
+  return 0
+
+
+if __name__ == "__main__":
+  sys.exit(main())

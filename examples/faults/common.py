@@ -1,0 +1,140 @@
+"""Share the right pieces that the programs of the gallery are made of.
+
+`p` and `q` give the target's and the draft's law after a prefix (a tuple of
+tokens); `rng` is NumPy's Generator, or what the certificate puts in its place.
+"""
+
+import numpy as np
+
+DEPTH = 2  # drafts of a chain
+
+
+def draw(law, rng):
+  """Draw a token."""
+  return int(rng.choice(len(law), p=law))
+
+
+def propose(q, context, rng):
+  """Draft a chain: its tokens, and the laws that they were drawn from."""
+  tokens, laws = [], []
+  for _ in range(DEPTH):
+    laws.append(q((*context, *tokens)))
+    tokens.append(draw(laws[-1], rng))
+  return tokens, laws
+
+
+def residual(p, q):
+  """Give what the target has and the draft had not: the law after a no."""
+  left = np.maximum(p - q, 0)
+  return left / left.sum()
+
+
+def one_hot(token, size):
+  """Give the law of a draft that is not drawn."""
+  return np.eye(size)[token]
+
+
+def check(tokens, laws, p, context, rng, recover=residual):
+  """Verify a chain token by token; `recover` gives the law after a no."""
+  out = []
+  for token, law in zip(tokens, laws, strict=True):
+    target = p((*context, *out))
+    if rng.random() * law[token] >= target[token]:
+      return [*out, draw(recover(target, law), rng)]
+    out.append(token)
+  return [*out, draw(p((*context, *out)), rng)]
+
+
+def cycle(p, q, context, rng):
+  """Draft a chain and verify it, rightly."""
+  tokens, laws = propose(q, context, rng)
+  return check(tokens, laws, p, context, rng)
+
+
+def weights(tokens, laws, p, context):
+  """Weigh a chain's prefixes as block verification does (2403.10444).
+
+  Returns:
+    w_i, the weight of the first i tokens, and [w_i p - q]_+ after each.
+  """
+  kept, left = [1.0], []
+  for i, (token, law) in enumerate(zip(tokens, laws, strict=True)):
+    target = p((*context, *tokens[:i]))
+    left.append(np.maximum(kept[-1] * target - law, 0))
+    kept.append(min(1.0, kept[-1] * target[token] / law[token]))
+  return kept, [*left, kept[-1] * p((*context, *tokens))]
+
+
+def chances(kept, left):
+  """Give each prefix's chance to be accepted, those longer having failed."""
+  made = []
+  for weight, rest in zip(kept[1:-1], left[1:-1], strict=True):
+    lacking = rest.sum() + 1 - weight
+    made.append(1.0 if lacking <= 0 else rest.sum() / lacking)
+  return [*made, kept[-1]]
+
+
+def product_length(one, two, rng):
+  """Draw the last i with u_1 .. u_i <= weight i, or 0, of two drafts.
+
+  A product of coins is no comparison of one, so its law is written out:
+  P(u_1 u_2 <= two), and P(u_1 <= one and u_1 u_2 > two).
+  """
+  both = two * (1 - np.log(two)) if two > 0 else 0.0
+  first = one
+  if two > 0:
+    first = one - two - two * np.log(one / two) if one > two else 0.0
+  u = rng.random()
+  return 2 if u < both else 1 if u < both + first else 0
+
+
+def finish(tokens, left, length, rng):
+  """Accept `length` tokens and draw what follows from what is left there."""
+  law = left[length] / left[length].sum()
+  return [*tokens[:length], draw(law, rng)]
+
+
+def block(p, q, context, rng, stop=False):
+  """Draft a chain and verify it as a block; `stop` at the first no."""
+  tokens, laws = propose(q, context, rng)
+  kept, left = weights(tokens, laws, p, context)
+  length = 0
+  for i, chance in enumerate(chances(kept, left), start=1):
+    if rng.random() < chance:
+      length = i
+    elif stop:
+      break
+  return finish(tokens, left, length, rng)
+
+
+def children(tree, node):
+  """Name a node's children, in the order in which they were drawn."""
+  return [i for i, parent in enumerate(tree.parents) if parent == node]
+
+
+def walk(tree, tokens, rows, q, rng, last):
+  """Verify a tree of siblings without replacement, from the root down.
+
+  Args:
+    tree: has `parents`, the root's being -1.
+    tokens: what was drafted, one for a node.
+    rows: the law that each node's children are judged by.
+    q: the draft's law after each node.
+    rng: the dice.
+    last: the law of what follows an accepted leaf.
+  """
+  node, path = 0, []
+  while family := children(tree, node):
+    law, base = rows[node], q[node]
+    for child in family:
+      token = tokens[child]
+      if rng.random() * base[token] < law[token]:
+        break
+      law = residual(law, base)
+      base = np.where(np.arange(len(base)) == token, 0, base)
+      base = base / max(base.sum(), 1e-300)
+    else:
+      return path, draw(law, rng)
+    path.append(child)
+    node = child
+  return path, draw(last[node], rng)

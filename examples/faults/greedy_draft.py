@@ -1,0 +1,29 @@
+"""Drafts greedily and verifies as if the draft had been sampled.
+
+From May to September 2024 transformers made the assistant greedy, since more
+of its tokens match, while the verification went on to use its softmax as q.
+The likeliest draft token is offered with chance 1, and judged as if it had
+been offered with chance q.
+"""
+
+import numpy as np
+
+from examples.faults import common
+
+SYSTEM = "transformers"
+REPORT = "https://github.com/huggingface/transformers/issues/32867"
+KIND = "cycle"
+
+
+def faulty(p, q, context, rng):
+  """Take the likeliest token, and return a soft q."""
+  tokens, laws = [], []
+  for _ in range(common.DEPTH):
+    laws.append(q((*context, *tokens)))
+    tokens.append(int(np.argmax(laws[-1])))
+  return common.check(tokens, laws, p, context, rng)
+
+
+def fixed(p, q, context, rng):
+  """Sample, as transformers does again; a one-hot q is right as well."""
+  return common.cycle(p, q, context, rng)

@@ -1,0 +1,48 @@
+"""Chooses how much to verify by confidences that know the tokens cut.
+
+DSpark's paper (2607.05147, Appendix A) warns of it: the second confidence
+depends on the first drafted token, so the length with the best throughput of
+all lengths drops first tokens that go on badly. Its scheduler stops at the
+first length that is worse; in production it looks at confidences of two steps
+before. TensorRT-LLM's planner takes the best of all (17056, open when read);
+the report does not say from which step, and with this step's it is this fault.
+"""
+
+import numpy as np
+
+from examples.faults import common
+
+SYSTEM = "a warning in DSpark's paper"
+REPORT = "https://arxiv.org/abs/2607.05147"
+KIND = "cycle"
+
+SPEED = (1.0, 0.5, 0.45)  # the paper's: steps a second to verify 0, 1, 2
+
+
+def throughputs(p, q, context, tokens):
+  """Predict tokens a second for each length, with perfect confidences."""
+  survival, expected = 1.0, 1.0
+  made = [SPEED[0]]
+  for i in range(len(tokens)):
+    before = (*context, *tokens[:i])
+    survival *= np.minimum(p(before), q(before)).sum()
+    expected += survival
+    made.append(SPEED[i + 1] * expected)
+  return made
+
+
+def faulty(p, q, context, rng):
+  """Take the best of all lengths."""
+  tokens, laws = common.propose(q, context, rng)
+  length = int(np.argmax(throughputs(p, q, context, tokens)))
+  return common.check(tokens[:length], laws[:length], p, context, rng)
+
+
+def fixed(p, q, context, rng):
+  """Stop before the first length that is worse than the one before."""
+  tokens, laws = common.propose(q, context, rng)
+  made = throughputs(p, q, context, tokens)
+  length = 0
+  while length < len(tokens) and made[length + 1] > made[length]:
+    length += 1
+  return common.check(tokens[:length], laws[:length], p, context, rng)

@@ -1,0 +1,121 @@
+"""Measure a program of the gallery, exactly, by the certificate."""
+
+import dataclasses
+import itertools
+from fractions import Fraction
+from types import ModuleType
+
+import numpy as np
+
+from examples.faults import common
+from tv_jax import certify, tree
+from tv_jax.certify import programs
+
+V = 3
+LENGTH = common.DEPTH + 1  # a cycle emits no more
+PAIRS = 4
+SETTINGS = programs.Settings(
+  # two drafts, and two more below the first
+  tree=tree.from_parents([-1, 0, 0, 1, 1]),
+  tolerance=1e-12,
+)
+NOTHING = certify.Law(
+  chances={(): Fraction(1)}, edges=(), unexplored=Fraction(0), runs=0
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+  """A law by prefix, after the certificate's context."""
+
+  laws: dict[tuple[int, ...], np.ndarray]
+  V: int = V
+
+  def __call__(self, prefix):
+    """Give the law of the next token."""
+    return self.laws[tuple(prefix)[len(programs.CONTEXT) :]].copy()
+
+
+def prefixes():
+  """List all prefixes of a cycle's tokens."""
+  for size in range(LENGTH + 1):
+    yield from itertools.product(range(V), repeat=size)
+
+
+def pairs() -> list[tuple[Given, Given]]:
+  """Draw targets p, and drafts q that are half like them."""
+  found = []
+  for seed in range(PAIRS):
+    dice = np.random.default_rng(seed)
+    p, q = {}, {}
+    for prefix in prefixes():
+      p[prefix], other = dice.dirichlet(np.full(V, 0.7), size=2)
+      q[prefix] = (p[prefix] + other) / 2
+    found.append((Given(p), Given(q)))
+  return found
+
+
+def constant(law: tuple[float, ...]) -> Given:
+  """Give one law after every prefix."""
+  return Given(dict.fromkeys(prefixes(), np.array(law)))
+
+
+def measure(program, kind: str, p: Given, q: Given) -> tuple[float, float]:
+  """Find a program's exact law with one pair of laws.
+
+  Returns:
+    Total variation of the first LENGTH tokens from the target's law, and the
+    mean number of tokens that a cycle emits.
+  """
+  run = programs.KINDS[kind]
+
+  def cycle(rng):
+    return run(program, SETTINGS, p, q, programs.CONTEXT, rng)
+
+  law = certify.explore(cycle)
+  found, wanted = (
+    programs.prefix_law(one, p, LENGTH)  # pyright: ignore[reportArgumentType]
+    for one in (law, NOTHING)
+  )
+  apart = sum(
+    abs(found.get(x, Fraction(0)) - wanted.get(x, Fraction(0)))
+    for x in {*found, *wanted}
+  )
+  mean = sum(len(out) * chance for out, chance in law.chances.items())
+  return float(apart / 2 + law.unexplored), float(mean)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """A fault, measured.
+
+  Attributes:
+    program: The module.
+    distances: Total variation with each pair; then with the program's LAWS.
+    gains: Tokens a cycle more than its mend, likewise.
+    caught: The certificate of the fault.
+    mended: The certificate of the mend.
+  """
+
+  program: ModuleType
+  distances: list[float]
+  gains: list[float]
+  caught: programs.Certificate
+  mended: programs.Certificate
+
+
+def row(program: ModuleType) -> Row:
+  """Measure a fault and its mend, and certify both."""
+  kind, both = program.KIND, (program.faulty, program.fixed)
+  laws = pairs()
+  if own := getattr(program, "LAWS", ()):
+    laws.append((constant(own[0]), constant(own[1])))
+  found = [[measure(one, kind, p, q) for one in both] for p, q in laws]
+  caught, mended = (programs.certify(one, kind, SETTINGS) for one in both)
+  return Row(
+    program=program,
+    distances=[faulty[0] for faulty, _ in found],
+    gains=[faulty[1] - fixed[1] for faulty, fixed in found],
+    caught=caught,
+    mended=mended,
+  )

@@ -1,0 +1,50 @@
+"""Recovers with the noise that the draft was drawn with.
+
+vLLM's second runner keyed its Gumbel noise by the position, for the draft and
+for the token after a no alike. That a token was not drafted says that its noise
+was small, so tokens that the draft ranked high are recovered too seldom. It was
+seen twice (47386, then 54282), and came back in a fork whose drafter called the
+old function (https://github.com/local-inference-lab/vllm/issues/205).
+"""
+
+import numpy as np
+
+from examples.faults import common
+
+SYSTEM = "vLLM"
+REPORT = "https://github.com/vllm-project/vllm/pull/54282"
+KIND = "cycle"
+
+
+def race(law, noise):
+  """Draw by exponential noise, which is Gumbel's after a logarithm."""
+  return int(np.argmax(law / noise))
+
+
+def verified(p, q, context, rng, shared):
+  """Draft and verify with a noise for each position."""
+  tokens, laws, noises = [], [], []
+  for _ in range(common.DEPTH):
+    laws.append(q((*context, *tokens)))
+    noises.append(rng.exponential(size=len(laws[-1])))
+    tokens.append(race(laws[-1], noises[-1]))
+  out = []
+  for token, law, noise in zip(tokens, laws, noises, strict=True):
+    target = p((*context, *out))
+    if rng.random() * law[token] >= target[token]:
+      if not shared:
+        noise = rng.exponential(size=len(law))
+      return [*out, race(common.residual(target, law), noise)]
+    out.append(token)
+  target = p((*context, *out))
+  return [*out, race(target, rng.exponential(size=len(target)))]
+
+
+def faulty(p, q, context, rng):
+  """Use a position's noise twice."""
+  return verified(p, q, context, rng, shared=True)
+
+
+def fixed(p, q, context, rng):
+  """Draw new noise for the token after a no."""
+  return verified(p, q, context, rng, shared=False)

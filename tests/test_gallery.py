@@ -1,0 +1,112 @@
+"""Every fault of the gallery is caught, and every mend is exact."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from examples import faults
+from examples.faults import __main__ as command
+from examples.faults import length_in_hindsight, sound
+from tests import documents
+from tv_jax import certify
+from tv_jax.certify import programs
+
+DOCUMENT = documents.DOCS / "lossless.md"
+SMALL = ("closed_coin", "clamped_residual")  # as their docstrings say
+
+
+@pytest.fixture(scope="module")
+def rows():
+  return command.measured()
+
+
+def test_every_program_is_in_the_table():
+  files = {one.stem for one in pathlib.Path(faults.__path__[0]).glob("*.py")}
+  parts = {"__init__", "__main__", "common", "measure", "sound"}
+  assert files - parts == {*faults.NAMES}
+
+
+@pytest.mark.parametrize("name", [*faults.NAMES])
+def test_the_fault_is_caught_and_the_mend_is_exact(rows, name):
+  one = rows[name]
+  assert one.mended.lossless
+  assert one.mended.distance <= 1e-12
+  if name not in SMALL:
+    assert one.caught.verdict == "NOT LOSSLESS"
+    assert one.caught.failure.distance > 1e-6
+
+
+def test_what_is_small_is_found(rows):
+  closed, clamped = (rows[name] for name in SMALL)
+  assert "exactly 0" in closed.caught.failure.fault
+  assert max(closed.distances) < 1e-12
+  *random, near = clamped.distances
+  assert max(random) < 1e-12
+  assert 1e-10 < near < 2e-8
+
+
+def test_the_document_has_the_commands_table(rows):
+  _, between, _ = command.split(DOCUMENT.read_text())
+  assert between == command.table(rows)
+
+
+def test_the_document_says_what_is_measured(rows):
+  text = " ".join(DOCUMENT.read_text().split())
+  hidden = rows["length_in_hindsight"]
+  assert max(hidden.distances) < 1e-12
+  assert hidden.caught.cases == 7
+  for name in ("shared_noise", "bfloat16_draft"):
+    assert f"is {max(rows[name].distances):.2g} away" in text
+  assert max(map(abs, rows["shared_noise"].gains)) < 1e-12
+  for name in ("bonus_temperature", "row_of_a_cousin", "row_after_rejection"):
+    assert len(rows[name].caught.failure.prefix) > 1
+
+
+def test_the_command_prints_what_the_document_says(tmp_path):
+  (told,) = documents.commands_of(DOCUMENT.read_text())
+  done = documents.run(told, tmp_path)
+  assert done.returncode == 1
+  assert told.printed.strip()
+  assert documents.missing(told, done) == []
+
+
+def test_the_document_has_the_contracts():
+  text = DOCUMENT.read_text()
+  assert all(f"    {one}\n" in text for one in programs.CONTRACTS.values())
+
+
+def test_dsparks_counterexample():
+  laws = {
+    (): ([0.7, 0.3], [0.5, 0.5]),
+    (0,): ([0.9, 0.1], [1.0, 0.0]),
+    (1,): ([1.0, 0.0], [0.0, 1.0]),
+  }
+  same = [0.5, 0.5], [0.5, 0.5]
+  p, q = (
+    lambda prefix, i=i: np.array(laws.get(prefix, same)[i]) for i in (0, 1)
+  )
+  for program, right in (
+    (length_in_hindsight.faulty, 0.85),
+    (length_in_hindsight.fixed, 0.7),
+  ):
+    law = certify.explore(lambda rng, run=program: run(p, q, (), rng)[0])
+    assert float(law.chances[0]) == pytest.approx(right, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+  "cycle", [sound.matched, sound.likeliest, sound.as_if_not_drawn]
+)
+def test_what_is_no_fault_is_certified(cycle):
+  certify.assert_lossless(cycle, "cycle", tolerance=1e-12)
+
+
+@pytest.mark.parametrize("content", [None, "no marks\n"])
+def test_a_document_that_cannot_be_written_is_told(content, tmp_path, capsys):
+  path = tmp_path / "page.md"
+  if content is not None:
+    path.write_text(content)
+  assert command.main([f"--write={path}"]) == 2
+  said = capsys.readouterr().err
+  assert str(path) in said
+  assert len(said.splitlines()) == 1
