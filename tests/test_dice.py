@@ -13,7 +13,7 @@ from tests import oracle
 from tv_jax import certify
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, programs
-from tv_jax.certify.dice import cells
+from tv_jax.certify.dice import bounds as bounds_lib
 
 LAW = (0.125, 0.375, 0.5)
 WANTED = {i: Fraction(x) for i, x in enumerate(LAW)}
@@ -154,7 +154,7 @@ def test_bounds_on_noise_have_the_chance_that_samples_find():
     (i, j, Fraction(*r))
     for i, j, r in ((0, 1, (1, 3)), (1, 2, (1, 2)), (2, 3, (2, 5)))
   ) | {(3, 0, Fraction(1, 4)), (0, 2, Fraction(1, 2))}
-  found = float(cells.chance(bounds))
+  found = float(bounds_lib.chance(bounds))
   noise = np.random.default_rng(0).exponential(size=(4, 400_000))
   hits = np.all([noise[i] >= float(r) * noise[j] for i, j, r in bounds], axis=0)
   assert abs(hits.mean() - found) < 4 * hits.std() / hits.size**0.5

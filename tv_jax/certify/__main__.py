@@ -10,7 +10,7 @@ from absl import flags, logging
 
 from tv_jax import certify
 from tv_jax import tree as tree_lib
-from tv_jax.certify import certificate, programs, report
+from tv_jax.certify import certificate, contracts, programs, report
 from tv_jax.certify import plan as plan_lib
 from tv_jax.edge import cli, names, progress
 from tv_jax.proposals import PROPOSALS
@@ -59,7 +59,7 @@ _KIND = flags.DEFINE_enum(
   "Of the program. Default: what its name and its parameters tell.",
 )
 _ARRAYS = flags.DEFINE_enum(
-  "arrays", "numpy", [*programs.ARRAYS], "What laws a verifier is given as."
+  "arrays", "numpy", [*contracts.ARRAYS], "What laws a verifier is given as."
 )
 _TOLERANCE = flags.DEFINE_float(
   "tolerance",

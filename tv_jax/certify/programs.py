@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,69 +18,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, words
+from tv_jax.certify.contracts import (
+  CONTEXT,
+  KINDS,
+  Laws,
+  Settings,
+  fixed_tree,
+  kind_of,
+)
 from tv_jax.certify.dice import ExploreError, Law, explore
-from tv_jax.tree import Tree
-
-# Taken before a program runs, while which others stand in their place.
-_GENERATOR, _BITS = np.random.Generator, np.random.PCG64
-CONTEXT = (1, 0)
-# Levels that a policy may grow.
-_LEVELS = 3
-ARRAYS = ("numpy", "torch")
-
-
-class Laws:
-  """The target's or the draft's law after any tokens; made when asked for."""
-
-  def __init__(
-    self, kind: str, V: int, seed: Sequence[int], which: int, least: int = 1
-  ):
-    """Prepares laws of one kind of `cases.KINDS`, of `least` tokens or more."""
-    self.kind, self.V, self._seed, self._which = kind, V, [*seed], which
-    self._least = least
-    self._known: dict[tuple, np.ndarray] = {}
-
-  def __call__(self, prefix: Sequence[int]) -> np.ndarray:
-    """Returns the law [V] of the token after these."""
-    prefix = tuple(map(int, prefix))
-    if prefix[: len(CONTEXT)] != CONTEXT:
-      raise ValueError(
-        f"asked for the law after {list(prefix)}: prefixes begin with the"
-        f" context {list(CONTEXT)}"
-      )
-    if prefix not in self._known:
-      rng = _GENERATOR(_BITS([*self._seed, *prefix, len(prefix)]))
-      law = cases.KINDS[self.kind](rng, self.V)[self._which]
-      if np.count_nonzero(law) < self._least:
-        law = (law + 0.25) / (1 + 0.25 * self.V)
-      self._known[prefix] = law
-    return self._known[prefix].copy()
-
-
-class Settings(NamedTuple):
-  """How much to try.
-
-  Attributes:
-    vocabulary: Tokens.
-    cases: Random laws: of each kind of `cases.KINDS` in turn.
-    tree: Of a verifier; its drafts are drawn without replacement.
-    arrays: What a verifier's and a policy's laws are: "numpy" or "torch".
-    tolerance: Total variation that counts as rounding.
-    budget: Runs of a case at most.
-    seconds: After these no further case is begun.
-    seed: Of the laws.
-  """
-
-  vocabulary: int = 3
-  cases: int = 24
-  tree: Tree | tree_lib.Adaptive | str = "kary:2x2"
-  arrays: str = "numpy"
-  tolerance: float = 1e-9
-  budget: int = 100_000
-  seconds: float = 25.0
-  seed: int = 0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -170,7 +116,7 @@ def certify(
   kind = kind or kind_of(program)
   widest = 1
   if kind in ("verify", "prune"):
-    widest = _tree(settings).max_children
+    widest = fixed_tree(settings).max_children
   if widest > settings.vocabulary:
     raise ValueError(
       f"a node of {settings.tree} has {widest} children, and the vocabulary"
@@ -362,12 +308,11 @@ def spell_out(failure: Failure) -> str:
   lines = [
     f"  tokens {' '.join(map(words.name, range(p.V)))}, laws of kind {p.kind!r}"
   ]
-  own = {*p._known, *q._known}
-  shown = sorted(own, key=lambda x: (len(x), x))
-  shown = [
-    x for x in shown if len(x) - len(CONTEXT) < max(len(failure.prefix), 2)
-  ]
-  for prefix in shown:
+  own = {*p.known, *q.known}
+  most = len(CONTEXT) + max(len(failure.prefix), 2)
+  for prefix in sorted(own, key=lambda x: (len(x), x)):
+    if len(prefix) >= most:
+      break
     after = words.word(prefix[len(CONTEXT) :])
     law = f"  after {after:6} p = {words.row(p(prefix))}"
     lines.append(f"{law}   q = {words.row(q(prefix))}")
@@ -396,169 +341,3 @@ def assert_lossless(
   found = certify(program, kind, Settings(**settings))
   if not found.lossless:
     raise AssertionError(repr(found))
-
-
-def _cycle(program, settings, p, q, context, rng):
-  del settings
-  return program(p, q, context, rng)
-
-
-def _verify(program, settings, p, q, context, rng):
-  """Draws a tree's tokens, and has a verifier decide."""
-  tree = _tree(settings)
-  tokens, ways = _drawn(tree.parents, q, context, rng)
-  draft, target = (
-    _array([law(way) for way in ways], settings.arrays) for law in (q, p)
-  )
-  path, token = program(tree, tokens, draft, target, rng)
-  path = path.tolist() if hasattr(path, "tolist") else [*path]
-  parent = 0
-  for node in path:
-    if not 0 < node < len(tokens) or tree.parents[int(node)] != parent:
-      raise TypeError(
-        f"it returns the path {path}: give accepted nodes from a child of the"
-        " root down, each below the one before"
-      )
-    parent = int(node)
-  return [*(tokens[int(node)] for node in path), token]
-
-
-def _policy(program, settings, p, q, context, rng):
-  """Grows a tree as a policy says, and verifies it token by token."""
-  parents, level = [-1], [0]
-  tokens: list = [None]
-  ways = [tuple(context)]
-  for _ in range(_LEVELS):
-    laws = _array([q(way) for way in ways], settings.arrays)
-    counts = program([*level], tuple(parents), tuple(tokens), laws)
-    counts = counts.tolist() if hasattr(counts, "tolist") else [*counts]
-    if len(counts) != len(level) or any(x < 0 or x != int(x) for x in counts):
-      raise TypeError(
-        f"it returns {counts}: give how many children each of the nodes {level}"
-        " has"
-      )
-    new = []
-    for node, count in zip(level, counts, strict=True):
-      law = q(ways[node])
-      most = min(int(count), int(np.count_nonzero(law)))
-      for token in _siblings(law, most, rng):
-        new.append(len(parents))
-        parents.append(node)
-        tokens.append(token)
-        ways.append((*ways[node], token))
-    if not new:
-      break
-    level = new
-  return _walked(parents, tokens, ways, p, q, rng)
-
-
-def _prune(program, settings, p, q, context, rng):
-  """Drafts a tree, drops what a policy drops, and verifies the rest."""
-  tree = _tree(settings)
-  tokens, ways = _drawn(tree.parents, q, context, rng)
-  laws = _array([q(way) for way in ways], settings.arrays)
-  kept = program(tuple(tree.parents), tuple(tokens), laws)
-  kept = {*(kept.tolist() if hasattr(kept, "tolist") else kept)}
-  for node in kept:
-    if not 0 < node < len(tokens) or tree.parents[node] not in {0, *kept}:
-      raise TypeError(
-        f"it returns {sorted(kept)}: give the nodes that are verified, each"
-        " with its parent"
-      )
-  order = [0, *sorted(kept)]
-  place = {node: i for i, node in enumerate(order)}
-  parents = [-1, *(place[tree.parents[node]] for node in order[1:])]
-  return _walked(
-    parents, [tokens[i] for i in order], [ways[i] for i in order], p, q, rng
-  )
-
-
-def _tree(settings: Settings) -> Tree:
-  tree = tree_lib.resolve(settings.tree)
-  if not isinstance(tree, Tree):
-    raise ValueError(
-      f"{settings.tree} takes its shape later: give a fixed tree"
-    )
-  return tree
-
-
-def _siblings(law, count: int, rng) -> list[int]:
-  if not count:
-    return []
-  law = law / law.sum()
-  return rng.choice(len(law), size=count, replace=False, p=law).tolist()
-
-
-def _drawn(parents, q, context, rng):
-  """Draws a tree's tokens without replacement; returns each node's prefix."""
-  tokens: list = [None] * len(parents)
-  ways: list[tuple] = [tuple(context)] * len(parents)
-  for node in range(len(parents)):
-    children = [i for i, parent in enumerate(parents) if parent == node]
-    law = q(ways[node])
-    for child, token in zip(
-      children, _siblings(law, len(children), rng), strict=True
-    ):
-      tokens[child] = token
-      ways[child] = (*ways[node], token)
-  return tokens, ways
-
-
-def _walked(parents, tokens, ways, p, q, rng) -> list[int]:
-  """Verifies token by token, siblings in turn: lossless for any shape."""
-  node, output = 0, []
-  while True:
-    left, draft = p(ways[node]), q(ways[node])
-    for child in [i for i, parent in enumerate(parents) if parent == node]:
-      token = tokens[child]
-      if rng.random() * draft[token] < left[token] * draft.sum() / left.sum():
-        node = child
-        output.append(token)
-        break
-      left = np.maximum(left / left.sum() - draft / draft.sum(), 0)
-      draft[token] = 0
-    else:
-      return [*output, int(rng.choice(len(left), p=left / left.sum()))]
-
-
-def _array(laws, arrays: str):
-  if arrays == "numpy":
-    return np.array(laws)
-  import torch
-
-  return torch.tensor(np.array(laws))
-
-
-# What a program is called with, by kind.
-KINDS: dict[str, Callable] = {
-  "cycle": _cycle,
-  "verify": _verify,
-  "policy": _policy,
-  "prune": _prune,
-}
-CONTRACTS = {
-  "cycle": "cycle(p, q, context, rng) -> tokens",
-  "verify": "verify(tree, tokens, q, p, rng) -> (path, next token)",
-  "policy": "policy(level, parents, tokens, q) -> children of each in level",
-  "prune": "prune(parents, tokens, q) -> nodes that are verified",
-}
-
-
-def kind_of(program: Callable) -> str:
-  """Tells a program's kind by its name and its parameters."""
-  try:
-    parameters = [*inspect.signature(program).parameters]
-  except (TypeError, ValueError):
-    parameters = []
-  name = getattr(program, "__name__", "")
-  for kind in KINDS:
-    if kind in name.lower():
-      return kind
-  if "context" in parameters:
-    return "cycle"
-  if "tree" in parameters:
-    return "verify"
-  raise ValueError(
-    f"what kind of program {name or program} is cannot be told from its name or"
-    f" parameters: give the kind; contracts are {'; '.join(CONTRACTS.values())}"
-  )

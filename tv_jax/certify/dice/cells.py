@@ -9,18 +9,19 @@ rational number (`measure`).
 
 from __future__ import annotations
 
-import functools
-import math
 import operator
 from fractions import Fraction
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from tv_jax.certify.dice import exploring
 from tv_jax.certify.dice.exploring import LookedError, exact
 
-_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+if TYPE_CHECKING:
+  from tv_jax.certify.dice.noise import Noise
+
+SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _REFUSED = {
   "__float__": "turns a random number into a float",
   "__int__": "turns a random number into an integer",
@@ -160,7 +161,7 @@ class Uniform(Cell):
       look("compares a uniform whose logarithm was in a race")
     at = (number - self._b) / self._a
     if self._a < 0:
-      how = _SWAPPED[how]
+      how = SWAPPED[how]
     if how in ("lt", "ge"):
       return self._less(at) == (how == "lt")
     return self._less(at, equal=True) == (how == "le")
@@ -195,31 +196,31 @@ class Uniform(Cell):
 
   def __add__(self, other):
     """Returns the sum with a number."""
-    number = _number(other, "adds random numbers")
+    number = number_of(other, "adds random numbers")
     return number if number is NotImplemented else self._linear(1, number)
 
   __radd__ = __add__
 
   def __sub__(self, other):
     """Returns the difference to a number."""
-    number = _number(other, "subtracts random numbers")
+    number = number_of(other, "subtracts random numbers")
     return number if number is NotImplemented else self._linear(1, -number)
 
   def __rsub__(self, other):
     """Returns the difference of a number to it."""
-    number = _number(other, "subtracts random numbers")
+    number = number_of(other, "subtracts random numbers")
     return number if number is NotImplemented else self._linear(-1, number)
 
   def __mul__(self, other):
     """Returns the product with a number."""
-    number = _number(other, "multiplies random numbers")
+    number = number_of(other, "multiplies random numbers")
     return number if number is NotImplemented else self._linear(number, 0)
 
   __rmul__ = __mul__
 
   def __truediv__(self, other):
     """Returns the quotient by a number."""
-    number = _number(other, "divides random numbers")
+    number = number_of(other, "divides random numbers")
     if number is NotImplemented:
       return number
     if not number:
@@ -238,6 +239,8 @@ class Uniform(Cell):
     """Returns its logarithm, which is less an exponential variable."""
     if (self._a, self._b) not in ((1, 0), (-1, 1)):
       look("takes the logarithm of a uniform that was scaled")
+    from tv_jax.certify.dice.noise import Noise
+
     noise = self._place.noise
     if self._a not in noise:
       noise[self._a] = Noise(uniform=self)
@@ -254,175 +257,12 @@ class Uniform(Cell):
     return self._linear(1, 1).log()
 
 
-class Noise(Cell):
-  """A scaled exponential variable E, its inverse, or a logarithm of these.
+def number_of(value, how: str, infinite: bool = False):
+  """Returns a number that is computed with; refuses, in these words, others.
 
-  Attributes:
-    index: Which variable of the run.
-    uniform: That of which E is less the logarithm, if there is one.
+  Returns:
+    NotImplemented for what is no number: an array, say.
   """
-
-  __slots__ = ("_base", "_factor", "_log", "_scale", "index", "uniform")
-
-  def __init__(
-    self,
-    index=None,
-    uniform=None,
-    base=1,
-    scale=Fraction(1),
-    log=False,
-    factor=1,
-  ):
-    """Makes factor * log(scale * E**base), or without logarithm its inside.
-
-    Args:
-      index: Which E; None: a new one.
-      uniform: As the attribute.
-      base: 1 or -1.
-      scale: Not negative where there is a logarithm.
-      log: Whether the logarithm is taken.
-      factor: Before the logarithm, above 0.
-    """
-    way = exploring.way()
-    if index is None:
-      index, way.variables = way.variables, way.variables + 1
-    self.index, self.uniform = index, uniform
-    self._base, self._scale = base, scale
-    self._log, self._factor = log, Fraction(factor)
-
-  def _with(self, **changes):
-    fields = {
-      "base": self._base,
-      "scale": self._scale,
-      "log": self._log,
-      "factor": self._factor,
-    }
-    return Noise(self.index, self.uniform, **fields | changes)
-
-  def log(self) -> Noise:
-    """Returns its logarithm."""
-    if self._log or self._scale < 0:
-      look("takes a logarithm that cannot be followed")
-    return self._with(log=True)
-
-  def __neg__(self):
-    """Returns the negative."""
-    if not self._log:
-      return self._with(scale=-self._scale)
-    if not self._scale:
-      look("negates a logarithm of 0")
-    return self._with(base=-self._base, scale=1 / self._scale)
-
-  def __add__(self, other):
-    """Adds a number to a logarithm."""
-    number = _number(other, "adds random numbers", infinite=True)
-    if number is NotImplemented:
-      return number
-    if not number:
-      return self
-    if not self._log:
-      look("adds a number to noise")
-    value = float(number) / float(self._factor)
-    if value == math.inf:
-      look("adds infinity to noise")
-    return self._with(scale=self._scale * Fraction(math.exp(value)))
-
-  __radd__ = __add__
-
-  def __sub__(self, other):
-    """Subtracts a number from a logarithm."""
-    return _by_number(other, "subtracts random numbers", lambda x: self + -x)
-
-  def __rsub__(self, other):
-    """Subtracts it from a number."""
-    return -self + other
-
-  def __mul__(self, other):
-    """Scales it."""
-    return _by_number(other, "multiplies random numbers", self._scaled)
-
-  __rmul__ = __mul__
-
-  def __truediv__(self, other):
-    """Scales it."""
-    number = _number(other, "divides random numbers")
-    if number is NotImplemented:
-      return number
-    if not number:
-      if self._log or self._scale <= 0:
-        look("divides noise by 0")
-      return math.inf  # E / 0 comes last in a race
-    return self._scaled(1 / number)
-
-  def __rtruediv__(self, other):
-    """Divides a number by it."""
-    if self._log or self._scale <= 0:
-      look("divides by noise in a way that cannot be followed")
-    number = _number(other, "divides random numbers")
-    if number is NotImplemented:
-      return number
-    return self._with(base=-self._base, scale=number / self._scale)
-
-  def _scaled(self, number):
-    if self._log and number < 0:
-      return (-self)._scaled(-number)
-    if self._log:
-      if not number:
-        look("multiplies noise by 0")
-      return self._with(factor=self._factor * number)
-    return self._with(scale=self._scale * number)
-
-  def _parts(self):
-    return self.index, self._base, self._scale, self._log, self._factor
-
-  def _compare(self, how, other):
-    if not isinstance(other, Noise):
-      number = exact(other)
-      if number is None:
-        return NotImplemented
-      if isinstance(number, float) and math.isinf(number):
-        return getattr(operator, how)(0.0, number)
-      if not self._log and number == 0:
-        return getattr(operator, how)(self._scale, 0)
-      if self.uniform is None or self._log or self._base == -1:
-        look("compares noise with a number")
-      # s E < x, E = -log u: u > exp(-x / s), or < where s is below 0.
-      if self._scale > 0:
-        how = _SWAPPED[how]
-      share = math.exp(min(-float(number) / float(self._scale), 1.0))
-      return self.uniform.below(how, Fraction(share))
-    alike = (self._base, self._log) == (other._base, other._log)
-    if not alike or (self._log and self._factor != other._factor):
-      look("compares noises of two kinds")
-    mine, theirs = self._scale, other._scale
-    apart = mine == 0 or theirs == 0 or (mine < 0) != (theirs < 0)
-    if apart or self.index == other.index:
-      return getattr(operator, how)(mine, theirs)
-    less = how in ("lt", "le")
-    ratio = theirs / mine  # s E < t F: E / F < t / s
-    if mine < 0:
-      less = not less
-    if self._base == -1:  # s / E < t / F: F / E < t / s, so E / F > s / t
-      less, ratio = not less, 1 / ratio
-    return self._faster(other, ratio) == less
-
-  def _faster(self, other, ratio) -> bool:
-    """Tells whether E < ratio F, by the chances of what is known already."""
-    for one in (self.uniform, other.uniform):
-      if one is not None:
-        one.race()
-    way = exploring.way()
-    yes = way.bounds | {(other.index, self.index, 1 / ratio)}
-    no = way.bounds | {(self.index, other.index, ratio)}
-    share = chance(yes) / chance(way.bounds)
-    if way.take((share, 1 - share)) == 0:
-      way.bounds = yes
-      return True
-    way.bounds = no
-    return False
-
-
-def _number(value, how, infinite=False):
   if isinstance(value, Cell):
     look(how)
   number = exact(value)
@@ -433,70 +273,10 @@ def _number(value, how, infinite=False):
   return number
 
 
-def _by_number(value, how, function):
-  number = _number(value, how, infinite=True)
+def by_number(value, how: str, function):
+  """Applies a function to what `number_of` returns, if it is a number."""
+  number = number_of(value, how, infinite=True)
   return number if number is NotImplemented else function(number)
-
-
-def chance(bounds: frozenset) -> Fraction:
-  """Returns the chance of (i, j, r): E_i >= r E_j, for independent E."""
-  used = sorted({i for one in bounds for i in one[:2]})
-  return measure(tuple((i, Fraction(1)) for i in used), bounds)
-
-
-@functools.lru_cache(maxsize=4096)
-def measure(weights: tuple, bounds: frozenset) -> Fraction:
-  """Integrates exp(-sum w_i x_i) over x >= 0 within bounds, exactly.
-
-  One variable after the other is integrated from the largest of its lower
-  bounds to the least of its upper ones, for each that this may be.
-
-  Args:
-    weights: (i, w_i) of each variable.
-    bounds: (i, j, r) each: x_i >= r x_j.
-  """
-  if not weights:
-    return Fraction(1)
-  below, above = {}, {}
-  for i, j, r in bounds:
-    own = below.setdefault(i, {})
-    own[j] = max(r, own.get(j, r))
-    own = above.setdefault(j, {})
-    own[i] = min(1 / r, own.get(i, 1 / r))
-
-  def cases(one):
-    i = one[0]
-    return max(len(below.get(i, ())), 1) * max(len(above.get(i, ())), 1)
-
-  k, w = min(weights, key=cases)
-  rest = {i: x for i, x in weights if i != k}
-  lows, highs = below.get(k, {}), above.get(k, {})
-  fixed = [one for one in bounds if k not in one[:2]]
-  total = Fraction(0)
-  for low in lows or (None,):
-    for high in highs or (None,):
-      new = [*fixed]
-      if low is not None:
-        new += [(low, o, r / lows[low]) for o, r in lows.items() if o != low]
-      if high is not None:
-        new += [
-          (o, high, highs[high] / s) for o, s in highs.items() if o != high
-        ]
-      if low is not None and high is not None:
-        share = lows[low] / highs[high]
-        if low == high and share > 1:
-          continue
-        if low != high:
-          new.append((high, low, share))
-      new = frozenset(new)
-      for end, bound, sign in ((low, lows, 1), (high, highs, -1)):
-        if end is None and sign < 0:
-          continue
-        own = dict(rest)
-        if end is not None:
-          own[end] += w * bound[end]
-        total += sign * measure(tuple(sorted(own.items())), new) / w
-  return total
 
 
 def array(shape, make):

@@ -19,8 +19,9 @@ from fractions import Fraction
 import numpy as np
 
 from tv_jax.certify.dice import cells, exploring
-from tv_jax.certify.dice.cells import Noise, Uniform
+from tv_jax.certify.dice.cells import Uniform
 from tv_jax.certify.dice.exploring import ExploreError, LookedError, rational
+from tv_jax.certify.dice.noise import Noise
 
 
 def draw(weights) -> int:

@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from tv_jax.certify.dice import cells, exploring, sources
-from tv_jax.certify.dice.cells import Noise, Uniform
+from tv_jax.certify.dice.cells import Uniform
 from tv_jax.certify.dice.exploring import LookedError
+from tv_jax.certify.dice.noise import Noise
 
 _COMPARED = {
   name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")

@@ -1,0 +1,180 @@
+"""Exponential and Gumbel noise that races: see cells.py."""
+
+from __future__ import annotations
+
+import math
+import operator
+from fractions import Fraction
+
+from tv_jax.certify.dice import exploring
+from tv_jax.certify.dice.bounds import chance
+from tv_jax.certify.dice.cells import SWAPPED, Cell, by_number, look, number_of
+from tv_jax.certify.dice.exploring import exact
+
+
+class Noise(Cell):
+  """A scaled exponential variable E, its inverse, or a logarithm of these.
+
+  Attributes:
+    index: Which variable of the run.
+    uniform: That of which E is less the logarithm, if there is one.
+  """
+
+  __slots__ = ("_base", "_factor", "_log", "_scale", "index", "uniform")
+
+  def __init__(
+    self,
+    index=None,
+    uniform=None,
+    base=1,
+    scale=Fraction(1),
+    log=False,
+    factor=1,
+  ):
+    """Makes factor * log(scale * E**base), or without logarithm its inside.
+
+    Args:
+      index: Which E; None: a new one.
+      uniform: As the attribute.
+      base: 1 or -1.
+      scale: Not negative where there is a logarithm.
+      log: Whether the logarithm is taken.
+      factor: Before the logarithm, above 0.
+    """
+    way = exploring.way()
+    if index is None:
+      index, way.variables = way.variables, way.variables + 1
+    self.index, self.uniform = index, uniform
+    self._base, self._scale = base, scale
+    self._log, self._factor = log, Fraction(factor)
+
+  def _with(self, **changes):
+    fields = {
+      "base": self._base,
+      "scale": self._scale,
+      "log": self._log,
+      "factor": self._factor,
+    }
+    return Noise(self.index, self.uniform, **fields | changes)
+
+  def log(self) -> Noise:
+    """Returns its logarithm."""
+    if self._log or self._scale < 0:
+      look("takes a logarithm that cannot be followed")
+    return self._with(log=True)
+
+  def __neg__(self):
+    """Returns the negative."""
+    if not self._log:
+      return self._with(scale=-self._scale)
+    if not self._scale:
+      look("negates a logarithm of 0")
+    return self._with(base=-self._base, scale=1 / self._scale)
+
+  def __add__(self, other):
+    """Adds a number to a logarithm."""
+    number = number_of(other, "adds random numbers", infinite=True)
+    if number is NotImplemented:
+      return number
+    if not number:
+      return self
+    if not self._log:
+      look("adds a number to noise")
+    value = float(number) / float(self._factor)
+    if value == math.inf:
+      look("adds infinity to noise")
+    return self._with(scale=self._scale * Fraction(math.exp(value)))
+
+  __radd__ = __add__
+
+  def __sub__(self, other):
+    """Subtracts a number from a logarithm."""
+    return by_number(other, "subtracts random numbers", lambda x: self + -x)
+
+  def __rsub__(self, other):
+    """Subtracts it from a number."""
+    return -self + other
+
+  def __mul__(self, other):
+    """Scales it."""
+    return by_number(other, "multiplies random numbers", self._scaled)
+
+  __rmul__ = __mul__
+
+  def __truediv__(self, other):
+    """Scales it."""
+    number = number_of(other, "divides random numbers")
+    if number is NotImplemented:
+      return number
+    if not number:
+      if self._log or self._scale <= 0:
+        look("divides noise by 0")
+      return math.inf  # E / 0 comes last in a race
+    return self._scaled(1 / number)
+
+  def __rtruediv__(self, other):
+    """Divides a number by it."""
+    if self._log or self._scale <= 0:
+      look("divides by noise in a way that cannot be followed")
+    number = number_of(other, "divides random numbers")
+    if number is NotImplemented:
+      return number
+    return self._with(base=-self._base, scale=number / self._scale)
+
+  def _scaled(self, number):
+    if self._log and number < 0:
+      return (-self)._scaled(-number)
+    if self._log:
+      if not number:
+        look("multiplies noise by 0")
+      return self._with(factor=self._factor * number)
+    return self._with(scale=self._scale * number)
+
+  def _parts(self):
+    return self.index, self._base, self._scale, self._log, self._factor
+
+  def _compare(self, how, other):
+    if not isinstance(other, Noise):
+      number = exact(other)
+      if number is None:
+        return NotImplemented
+      if isinstance(number, float) and math.isinf(number):
+        return getattr(operator, how)(0.0, number)
+      if not self._log and number == 0:
+        return getattr(operator, how)(self._scale, 0)
+      if self.uniform is None or self._log or self._base == -1:
+        look("compares noise with a number")
+      # s E < x, E = -log u: u > exp(-x / s), or < where s is below 0.
+      if self._scale > 0:
+        how = SWAPPED[how]
+      share = math.exp(min(-float(number) / float(self._scale), 1.0))
+      return self.uniform.below(how, Fraction(share))
+    alike = (self._base, self._log) == (other._base, other._log)
+    if not alike or (self._log and self._factor != other._factor):
+      look("compares noises of two kinds")
+    mine, theirs = self._scale, other._scale
+    apart = mine == 0 or theirs == 0 or (mine < 0) != (theirs < 0)
+    if apart or self.index == other.index:
+      return getattr(operator, how)(mine, theirs)
+    less = how in ("lt", "le")
+    ratio = theirs / mine  # s E < t F: E / F < t / s
+    if mine < 0:
+      less = not less
+    if self._base == -1:  # s / E < t / F: F / E < t / s, so E / F > s / t
+      less, ratio = not less, 1 / ratio
+    return self._faster(other, ratio) == less
+
+  def _faster(self, other, ratio) -> bool:
+    """Tells whether E < ratio F, by the chances of what is known already."""
+    for one in (self.uniform, other.uniform):
+      if one is not None:
+        one.race()
+    way = exploring.way()
+    yes = way.bounds | {(other.index, self.index, 1 / ratio)}
+    no = way.bounds | {(self.index, other.index, ratio)}
+    share = chance(yes) / chance(way.bounds)
+    if way.take((share, 1 - share)) == 0:
+      way.bounds = yes
+      return True
+    way.bounds = no
+    return False
