@@ -10,7 +10,7 @@ from examples.faults import __main__ as command
 from examples.faults import length_in_hindsight, sound
 from tests import documents
 from tv_jax import certify
-from tv_jax.certify import programs
+from tv_jax.certify import contracts, programs
 
 DOCUMENT = documents.DOCS / "lossless.md"
 SMALL = ("closed_coin", "clamped_residual")  # as their docstrings say
@@ -73,7 +73,7 @@ def test_the_command_prints_what_the_document_says(tmp_path):
 
 def test_the_document_has_the_contracts():
   text = DOCUMENT.read_text()
-  assert all(f"    {one}\n" in text for one in programs.CONTRACTS.values())
+  assert all(f"    {one}\n" in text for one in contracts.CONTRACTS.values())
 
 
 def test_dsparks_counterexample():

@@ -174,7 +174,7 @@ def _certify_program() -> int:
   )
   kind = _KIND.value or programs.kind_of(program)
   found = programs.certify(program, kind, settings)
-  print(f"{_PROGRAM.value}, a {programs.CONTRACTS[kind]}")
+  print(f"{_PROGRAM.value}, a {contracts.CONTRACTS[kind]}")
   print(found)
   return int(not found.lossless)
 
