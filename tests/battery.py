@@ -92,7 +92,8 @@ def _table():
     yield loop, Case(VERIFIERS[loop], name, TREES, traced=True)
   layers = VERIFIERS["layer_walk"]
   yield "layer_walk", Case(layers, "layer_walk", TREES, traced=True)
-  yield "block", Case(VERIFIERS["block"], "block", {"chain": CHAIN})
+  for name in ("block", "coupled"):
+    yield name, Case(VERIFIERS[name], name, {"chain": CHAIN})
   own = planned(pairs.How(steps=0, lean=oracle.PAIR_LEAN))
   for name, traced in (("ot_traversal", False), ("ot_traversal, traced", True)):
     yield name, Case(own, "ot_traversal", small, (WOR,), traced)

@@ -3,8 +3,9 @@
 Weng et al., "Traversal Verification for Speculative Tree Decoding": Algorithm 3
 with its deletions and its refreshed acceptance rates, (e1) to (e3) as printed;
 Algorithm 2 for token-level verification; and block verification (Sun et al.
-2025), the layer walk, GBV and K-SEQ from formulas of their own. Slow, exact,
-and independent: nothing here is shared with the package, not even constants.
+2025), the layer walk, GBV, K-SEQ and coupled races from formulas of their own.
+Slow, exact, and independent: nothing here is shared with the package, not even
+constants.
 
 A tree is a list of parents (-1 for the root, parents before children, siblings
 in draw order). A token of -1 could not be drawn: its node is not in the tree,
@@ -13,6 +14,7 @@ and nothing below it is. Laws are tuples of `Fraction`.
 
 import dataclasses
 import functools
+import itertools
 import math
 from fractions import Fraction
 
@@ -371,6 +373,58 @@ def k_seq_offers(draft, node):
   return (*offers, Offer(node, Fraction(1), residual))
 
 
+# Two races with one noise.
+
+
+def both_win(q, p, i, j):
+  """P(i has the least E_k / q_k and j the least E_k / p_k), E exponential.
+
+  Given E_j / E_i = w, all others must be at least E_i max(q_k / q_i, w p_k /
+  p_j): a piece of w between two bends of their sum is integrated at a time.
+  """
+  if not q[i] * p[j]:
+    return Fraction(0)
+  if i == j:
+    both = zip(q, p, strict=True)
+    return 1 / sum(max(x / q[i], y / p[i]) for x, y in both)
+  low = q[j] / q[i]
+  high = p[j] / p[i] if p[i] else None  # None: there is no end
+  if high is not None and high <= low:
+    return Fraction(0)
+  rest = [k for k in range(len(q)) if k not in (i, j)]
+
+  def rate(w):
+    return 1 + w + sum(max(q[k] / q[i], w * p[k] / p[j]) for k in rest)
+
+  bends = {q[k] * p[j] / (q[i] * p[k]) for k in rest if p[k]}
+  bends = {w for w in bends if low < w and (high is None or w < high)}
+  ends, total = [low, *sorted(bends), high], Fraction(0)
+  for a, b in itertools.pairwise(ends):
+    if b is None:
+      slope, last = rate(a + 1) - rate(a), Fraction(0)
+    else:
+      slope, last = (rate(b) - rate(a)) / (b - a), 1 / rate(b)
+    total += (1 / rate(a) - last) / slope
+  return total
+
+
+@functools.cache
+def coupled_offers(draft, node):
+  """The race's law given its draft; the node itself last."""
+  laws, p = drawn_from(draft), draft.p[node]
+  children = [c for c in children_of(draft.parents, node) if c in laws]
+  if not children:
+    return (Offer(node, Fraction(1), p),)
+  (child,) = children
+  q, token = laws[child], draft.tokens[child]
+  given = times(1 / q[token], [both_win(q, p, token, j) for j in range(len(p))])
+  assert sum(given) == 1
+  left = [0 * x if j == token else x for j, x in enumerate(given)]
+  residual = norm(left) if sum(left) else p
+  offer = Offer(child, given[token], draft.p[child])
+  return (offer, Offer(node, Fraction(1), residual))
+
+
 # Any joint plan for siblings, lifted; and plans for pairs.
 
 PAIR_LEAN = 4
@@ -488,7 +542,11 @@ IN_ORDER = {
   "gbv": gbv_offers,
   "ot_traversal": ot_traversal_offers,
 }
-DOWN = {"token_level": token_level_offers, "k_seq": k_seq_offers}
+DOWN = {
+  "token_level": token_level_offers,
+  "k_seq": k_seq_offers,
+  "coupled": coupled_offers,
+}
 
 
 def decide(draft, method, eta):

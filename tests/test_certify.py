@@ -328,6 +328,7 @@ def test_the_output_law_of_given_laws(x64):
     ("ot_traversal", WITHOUT, "branching:3"),
     ("k_seq", "with_replacement", "kary:2x2"),
     ("gbv", "with_replacement", "branching:3,1"),
+    ("coupled", "with_replacement", "chain:2"),
   ],
 )
 def test_a_sure_draft_leaves_next_to_nothing_to_the_others(

@@ -19,6 +19,7 @@ from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import (
   DEFAULT,
   VERIFIERS,
+  coupled,
   gbv,
   k_seq,
   misfit,
@@ -116,6 +117,11 @@ def rho_of_one(q, p, count, tree):
   return rho, jnp.zeros_like(rho)
 
 
+def surplus(p, q, token):
+  """For `coupled`: the residual of token-level verification."""
+  return jnp.maximum(p - q, 0)
+
+
 MAKE = pairs.plan
 
 
@@ -139,6 +145,7 @@ def of_another_z(*given):
   [
     (gbv, "_ways", ones, "gbv", IID, "kary:2x1"),
     (k_seq, "_solve", rho_of_one, "k_seq", IID, "kary:2x1"),
+    (coupled, "after_rejection", surplus, "coupled", WOR, "chain:2"),
     *(
       (pairs, "plan", fault, planned(FEW), WOR, tree)
       for fault in (not_cut, takes_more_than_it_says, of_another_z)

@@ -308,6 +308,7 @@ SMALL_TREES = [
     ("token_level", NAMES, SMALL_TREES),
     ("layer_walk", NAMES, SMALL_TREES),
     ("block", NAMES, SMALL_TREES[:2]),
+    ("coupled", NAMES, SMALL_TREES[:2]),
     ("ot_traversal", [WOR], [(-1, 0, 0), (-1, 0, 0, 1, 1), (-1, 0, 0, 0)]),
     ("k_seq", [IID], [(-1, 0, 0, 1)]),
     ("gbv", [IID], [(-1, 0, 0, 1, 2), (-1, 0, 0, 0)]),

@@ -56,6 +56,28 @@ def judge(drawn, tokens, q, p) -> Offers:
   return Offers(jnp.where(last, reach, h), drawn & (reach > 0), left)
 
 
+def drawn_from(proposal, tokens, q):
+  """Finds what was drawn of a chain, and from which laws.
+
+  Args:
+    proposal: How.
+    tokens: [N]
+    q: [N, V] after the nodes.
+
+  Returns:
+    Whether the chain reaches a node [N], the tokens below the root [N - 1],
+    and the laws that they were drawn from [N - 1, V].
+  """
+  drawn = jnp.cumprod((tokens != INVALID).at[ROOT].set(True)).astype(bool)
+  token = jnp.where(drawn, tokens, 0)[1:]
+  vocabulary = jnp.arange(q.shape[1], dtype=jnp.int32)
+  at_token = vocabulary[None, :] == token[:, None]
+  place = np.arange(len(token), dtype=np.int32), token
+  rest = jnp.sum(jnp.where(at_token, 0, q[:-1]), axis=1)
+  scale, at = jax.vmap(proposal.laws)(q[place][:, None], rest, drawn[1:, None])
+  return drawn, token, jnp.where(at_token, at[:, 0], scale * q[:-1])
+
+
 def offers(tree, proposal, tokens, q, p) -> Offers:
   """Returns what no coin changes, on a chain."""
   if not tree.is_chain:
@@ -63,14 +85,8 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
       f"block verification is defined on chains, not on {tree};"
       ' use a tree like "chain:5" or another verifier'
     )
-  drawn = jnp.cumprod((tokens != INVALID).at[ROOT].set(True)).astype(bool)
-  token = jnp.where(drawn, tokens, 0)[1:]
-  vocabulary = jnp.arange(p.shape[1], dtype=jnp.int32)
-  at_token = vocabulary[None, :] == token[:, None]
+  drawn, token, q = drawn_from(proposal, tokens, q)
   place = np.arange(len(token), dtype=np.int32), token
-  rest = jnp.sum(jnp.where(at_token, 0, q[:-1]), axis=1)
-  scale, at = jax.vmap(proposal.laws)(q[place][:, None], rest, drawn[1:, None])
-  q = jnp.where(at_token, at[:, 0], scale * q[:-1])
   drawn = drawn.at[1:].set(drawn[1:] & ~(q[place] <= 0))
   return judge(drawn, token, q, p)
 

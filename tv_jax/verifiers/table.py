@@ -10,6 +10,7 @@ from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import (
   block,
+  coupled,
   gbv,
   k_seq,
   layer_walk,
@@ -31,6 +32,7 @@ VERIFIERS = {
     ot_traversal.RULE,
     gbv.RULE,
     k_seq.RULE,
+    coupled.RULE,
   )
 }
 
