@@ -160,6 +160,16 @@ def test_bounds_on_noise_have_the_chance_that_samples_find():
   assert abs(hits.mean() - found) < 4 * hits.std() / hits.size**0.5
 
 
+def test_bounds_on_other_noise_do_not_count():
+  ring = (0, 1, Fraction(1, 3)), (1, 2, Fraction(1, 2)), (2, 0, Fraction(2, 5))
+  known = frozenset({*ring[:2], (5, 6, Fraction(3)), (6, 7, Fraction(2))})
+  found = bounds_lib.share(ring[2], known)
+  assert found == bounds_lib.chance(known | {ring[2]}) / bounds_lib.chance(
+    known
+  )
+  assert found == bounds_lib.share(ring[2], frozenset(ring[:2]))
+
+
 def test_what_happens_only_at_0_is_told_apart():
   def program(rng):
     u = rng.random()

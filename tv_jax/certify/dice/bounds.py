@@ -6,6 +6,21 @@ import functools
 from fractions import Fraction
 
 
+def share(one: tuple, known: frozenset) -> Fraction:
+  """Returns the chance of one more bound, given those that are known.
+
+  Those count that are linked to it; the others are of independent noise.
+  """
+  linked, own = {*one[:2]}, frozenset()
+  while True:
+    more = frozenset(x for x in known if not linked.isdisjoint(x[:2]))
+    if more == own:
+      return chance(own | {one}) / chance(own)
+    own = more
+    linked.update(*(x[:2] for x in own))
+
+
+@functools.lru_cache(maxsize=16384)
 def chance(bounds: frozenset) -> Fraction:
   """Returns the chance of (i, j, r): E_i >= r E_j, for independent E."""
   used = sorted({i for one in bounds for i in one[:2]})

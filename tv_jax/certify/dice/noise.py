@@ -7,7 +7,7 @@ import operator
 from fractions import Fraction
 
 from tv_jax.certify.dice import exploring
-from tv_jax.certify.dice.bounds import chance
+from tv_jax.certify.dice.bounds import share
 from tv_jax.certify.dice.cells import SWAPPED, Cell, by_number, look, number_of
 from tv_jax.certify.dice.exploring import exact
 
@@ -170,11 +170,9 @@ class Noise(Cell):
       if one is not None:
         one.race()
     way = exploring.way()
-    yes = way.bounds | {(other.index, self.index, 1 / ratio)}
-    no = way.bounds | {(self.index, other.index, ratio)}
-    share = chance(yes) / chance(way.bounds)
-    if way.take((share, 1 - share)) == 0:
-      way.bounds = yes
-      return True
-    way.bounds = no
-    return False
+    yes = other.index, self.index, 1 / ratio
+    no = self.index, other.index, ratio
+    chance = share(yes, way.bounds)
+    first = way.take((chance, 1 - chance)) == 0
+    way.bounds |= {yes if first else no}
+    return first
