@@ -32,6 +32,7 @@ ELSEWHERE = {
     "test_launch_engines, with the bundled models"
   ),
   r"python -m tv_jax\.audit": "test_audit, with fewer rows",
+  r"python -m tv_jax\.audit --.*|python engine\.py .*": "test_audit_samples",
   r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
   r"python -m tv_jax\.tune (--nodes=62|--config=|wide\.npz).*": "test_tune",
   r"python -m tv_jax\.models\.checkpoint .*": "test_models_loading, test_gguf",
@@ -142,7 +143,8 @@ def programs():
       re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.M | re.S)
     )
     if not re.match(r"# (\w+)\.py(, continued)?\n", block)
-    and path.name != "replay.md"  # another program's: test_cycles has it
+    # Other programs': test_cycles has it, and test_audit_samples.
+    and path.name not in ("replay.md", "audit-any-engine.md")
   ]
 
 
