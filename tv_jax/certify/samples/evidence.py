@@ -201,8 +201,8 @@ def p_value(
   """Tests by simulation, which is exact: the counts are one more draw or not.
 
   The statistic, of the first k tokens for the k where it is largest, is a
-  chi-square whose weights are p^(2/3), which sees every change of a TV alike
-  (Valiant and Valiant 2017).
+  chi-square with weights p^(2/3): no test of a TV needs fewer samples but by
+  a constant factor (Valiant and Valiant 2017).
   """
   rng, total = np.random.default_rng(seed), counts.sum(axis=1)
   draws = int(np.clip(3e8 // counts.size, 199, draws))
