@@ -101,7 +101,7 @@ def run(
       task = ray.remote(
         max_calls=1,
         max_retries=retries,
-        retry_exceptions=[TryAgainError],
+        retry_exceptions=[TryAgainError],  # pyright: ignore[reportArgumentType]
         num_cpus=asked.cpus,
       )(work)
       taken = {k: v for k, v in os.environ.items() if k.startswith(_TAKEN)}

@@ -104,11 +104,15 @@ def test_a_terminal_has_colours_and_ctrl_c_at_the_prompt_ends_it():
   )
   os.close(theirs)
 
+  unread = b""
+
   def until(text):
-    seen = b""
-    while text not in seen:
-      seen += os.read(ours, 4096)
-    return seen.decode()
+    # A read may give more than is waited for: the rest is for the next.
+    nonlocal unread
+    while text not in unread:
+      unread += os.read(ours, 4096)
+    seen, found, unread = unread.partition(text)
+    return (seen + found).decode()
 
   until(b"> ")
   os.write(ours, f"{FOX}\n".encode())

@@ -46,6 +46,13 @@ def by_search():
   return torch.searchsorted(torch.cumsum(LAW, 0), torch.rand(()), right=True)
 
 
+def by_rows():
+  first, second = torch.rand(size=(2, 1))
+  if first < LAW[2]:
+    return 2
+  return 1 if (second.numpy() < 0.75).item() else 0
+
+
 def by_bernoulli():
   if torch.bernoulli(LAW)[2]:
     return 2
@@ -62,6 +69,7 @@ def by_bernoulli():
     by_uniform,
     by_search,
     by_bernoulli,
+    by_rows,
   ],
 )
 def test_a_token_is_drawn_by_its_law(program):

@@ -34,6 +34,7 @@ ELSEWHERE = {
   r"python -m tv_jax\.audit": "test_audit, with fewer rows",
   r"python -m examples\.faults": "test_gallery",
   r"python -m tv_jax\.certify --program=.*": "test_programs",
+  r"python -m tv_jax\.audit --.*|python engine\.py .*": "test_audit_samples",
   r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
   r"python -m tv_jax\.tune (--nodes=62|--config=|wide\.npz).*": "test_tune",
   r"python -m tv_jax\.models\.checkpoint .*": "test_models_loading, test_gguf",
@@ -144,7 +145,8 @@ def programs():
       re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.M | re.S)
     )
     if not re.match(r"# (\w+)\.py(, continued)?\n", block)
-    and path.name != "replay.md"  # another program's: test_cycles has it
+    # Other programs': test_cycles has it, and test_audit_samples.
+    and path.name not in ("replay.md", "audit-any-engine.md")
   ]
 
 

@@ -10,7 +10,7 @@ from examples.faults import __main__ as command
 from examples.faults import length_in_hindsight, sound
 from tests import documents
 from tv_jax import certify
-from tv_jax.certify import contracts, programs
+from tv_jax.certify import contracts
 
 DOCUMENT = documents.DOCS / "lossless.md"
 SMALL = ("closed_coin", "clamped_residual")  # as their docstrings say

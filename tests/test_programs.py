@@ -249,6 +249,9 @@ def test_a_kind_is_told_by_name_or_parameters():
 
 
 OWN = """
+import numpy as np
+from random import choices, random
+
 def cycle(p, q, context, rng):
   law = p(context)
   return [rng.choice(len(law), p=law)]
@@ -256,6 +259,15 @@ def cycle(p, q, context, rng):
 def wrong_cycle(p, q, context, rng):
   law = q(context)
   return [rng.choice(len(law), p=law)]
+
+one_generator = np.random.default_rng(0)
+
+def old_cycle(p, q, context, rng):
+  drafted = choices(range(3), q(context))[0]
+  if random() * q(context)[drafted] < p(context)[drafted]:
+    return [drafted]
+  left = np.maximum(p(context) - q(context), 0)
+  return [one_generator.choice(3, p=left / left.sum())]
 
 def looks_cycle(p, q, context, rng):
   return [int(rng.random() * 3)]
@@ -270,8 +282,9 @@ def test_the_command(tmp_path):
       0,
       "LOSSLESS: total variation 0 at most in 24 cases, 1.000",
     ),
+    (["own:old_cycle"], 0, "LOSSLESS: total variation "),
     (["own:wrong_cycle"], 1, "smallest failing case:"),
-    (["own:looks_cycle"], 2, "own.py, line 11: turns a random number into an"),
+    (["own:looks_cycle"], 2, "own.py, line 23: turns a random number into an"),
     (["own:none"], 2, "own has no 'none'"),
     (["own:cycle", "--verifiers=block"], 2, "--verifiers is for rules"),
     (["own:cycle", "--trees=chain:1 chain:2"], 2, "give one tree"),

@@ -12,7 +12,7 @@ COMMANDS = {
   "certify": "computes the exact law of a rule's output, or catches the rule",
   "replay": "gives any rule's expected length on recorded drafts",
   "tune": "finds the best tree for a pair and this machine",
-  "audit": "tests the law of what the engine decodes",
+  "audit": "tests the law of what this engine, or any, decodes",
   "distill": "makes a draft for a target",
   "score": "gives a draft's expected lengths from the target's text",
   "chat": "talks with a model, tokens as they are accepted",

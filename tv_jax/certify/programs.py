@@ -187,7 +187,9 @@ def _case(
   seed = settings.seed, number, V
   laws = p, q = Laws(name, V, seed, 0), Laws(name, V, seed, 1, widest)
   law = explore(
-    lambda rng: _tokens(cycle(p, q, CONTEXT, rng), V), budget=settings.budget
+    lambda rng: _tokens(cycle(p, q, CONTEXT, rng), V),
+    program=cycle.args[0],
+    budget=settings.budget,
   )
   longest = max(map(len, [*law.chances, *law.edges]))
   failure, distance = _compared(law, p, longest, settings.tolerance)

@@ -29,6 +29,10 @@ from tv_jax.edge.reading import shown
 ROUNDING = Fraction(1, 10**12)
 
 
+# So many runs are made twice, to see whether they are the same.
+_REPEATED = 64
+
+
 class ExploreError(ValueError):
   """What cannot be explored, and where: one line for the user."""
 
@@ -170,6 +174,7 @@ def way() -> Way:
 def explore(
   function: Callable,
   *,
+  program: Callable | None = None,
   budget: int = 100_000,
   least: float = 1e-15,
   seconds: float = 10.0,
@@ -183,6 +188,8 @@ def explore(
 
   Args:
     function: Deterministic but for what it draws.
+    program: What it calls, if that is somebody else's: names and generators in
+      the modules beside it are seen as well. None: the function itself.
     budget: Runs at most, the likeliest ways first; what is left is unexplored.
     least: Ways of less weight are not followed; they are unexplored.
     seconds: For one run, after which it counts as endless.
@@ -200,13 +207,12 @@ def explore(
   waiting = [(0.0, next(order), Fraction(1), False, ())]
   limit, runs = Fraction(least), 0
   end = time.monotonic() + total_seconds
-  repeated = False
-  with sources.replaced() as call:
+  with sources.replaced(program or function) as call:
     while waiting and runs < budget and time.monotonic() < end:
       *_, told = heapq.heappop(waiting)
       one, value = _run(function, call, told, limit, seconds)
       runs += 1
-      if not repeated:
+      if runs <= _REPEATED:
         again, other = _run(function, call, tuple(one.taken), limit, seconds)
         if other != value or again.left:
           raise ExploreError(
@@ -214,7 +220,6 @@ def explore(
             f" {shown(other)}: the function keeps something from run to run,"
             " or draws numbers that are not seen"
           )
-        repeated = True
       unexplored += one.lost
       if value is not _CUT and one.edge:
         edges[value] = None

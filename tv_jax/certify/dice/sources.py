@@ -11,6 +11,7 @@ import contextlib
 import functools
 import inspect
 import math
+import pathlib
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -42,8 +43,11 @@ def draw_from(count: int) -> int:
 
 def checked(law) -> list:
   """Returns a law as NumPy takes it: it must sum to 1 up to rounding."""
-  law = [*np.asarray(law).ravel().tolist()]
-  if abs(sum(law) - 1) > 1e-8:
+  law = np.asarray(law)
+  kinds = {np.float64, law.dtype.type} & {np.float64, np.float32, np.float16}
+  allowed = max(np.finfo(kind).eps ** 0.5 for kind in kinds)
+  law = law.ravel().tolist()
+  if abs(sum(law) - 1) > allowed:
     raise ValueError("probabilities do not sum to 1")
   return law
 
@@ -266,9 +270,61 @@ def _call(dice, name, *arguments, **named):
   return getattr(dice, name)(*arguments, **named)
 
 
+def _in_own_modules(program, known: list[tuple]) -> list[tuple]:
+  """Returns stand-ins for what a program's own modules hold by other names.
+
+  Its own modules are those in the folder of its file, and below.
+
+  Args:
+    program: A function.
+    known: (module, {name: what stands for it}) of those that draw.
+  """
+  try:
+    folder = pathlib.Path(inspect.getfile(_innermost(program))).parent
+  except TypeError:  # it has no file
+    return []
+  stands = {
+    id(getattr(module, name)): value
+    for module, new in known
+    for name, value in new.items()
+  }
+  kinds = {
+    np.random.Generator: Dice,
+    np.random.RandomState: OldDice,
+    random.Random: PythonDice,
+  }
+  found = []
+  for module in [*sys.modules.values()]:
+    path = pathlib.Path(getattr(module, "__file__", None) or "/")
+    if not path.is_relative_to(folder) or "site-packages" in path.parts:
+      continue
+    new = {}
+    for name, value in vars(module).items():
+      if id(value) in stands:
+        new[name] = stands[id(value)]
+      for kind, make in kinds.items():
+        if isinstance(value, kind):
+          new[name] = make()
+    if new:
+      found.append((module, new))
+  return found
+
+
+def _innermost(program):
+  """Returns the function that a program wraps."""
+  while isinstance(program, functools.partial):
+    program = program.func
+  program = inspect.unwrap(program)
+  found = hasattr(program, "__code__") or not callable(program)
+  return program if found else type(program).__call__
+
+
 @contextlib.contextmanager
-def replaced() -> Iterator[Callable]:
+def replaced(program: Callable) -> Iterator[Callable]:
   """Puts stand-ins in the place of what draws random numbers.
+
+  Args:
+    program: In whose modules they are found by other names as well.
 
   Yields:
     What calls a function, with an rng if it takes one.
@@ -293,7 +349,7 @@ def replaced() -> Iterator[Callable]:
     from tv_jax.certify.dice import torches
 
     both += torches.standing()
-
+  both += _in_own_modules(program, both)
   kept = [(m, {n: vars(m).get(n) for n in new}) for m, new in both]
   try:
     for module, new in both:

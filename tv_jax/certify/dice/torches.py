@@ -92,11 +92,12 @@ def _applied(func, name: str, args, kwargs):
     return _searched(short, *args, **kwargs)
   if short in ("argmax", "argmin"):
     return _raced(getattr(np, short), *args, **kwargs)
-  if short == "item" or short == "tolist":
+  if short in ("item", "tolist", "numpy", "array"):
     found = _entries(args[0])
-    return found.item() if short == "item" else found.tolist()
-  if short == "iter":
-    return iter([args[0][i] for i in range(len(args[0]))])
+    return found if short in ("numpy", "array") else getattr(found, short)()
+  if short in ("iter", "unbind"):
+    rows = [made(np.asarray(x, object), args[0]) for x in _entries(args[0])]
+    return iter(rows) if short == "iter" else tuple(rows)
   if short in ("repr", "format", "str"):
     cells.look("prints a random number")
   raise LookedError(
@@ -177,7 +178,8 @@ def _fresh(shape, make: Callable, dtype=None, like=None):
   return made(entries, like)
 
 
-def _rand(*size, dtype=None, **_):
+def _rand(*shape, size=None, dtype=None, **_):
+  size = shape if size is None else size
   size = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
   return _fresh(size, Uniform, dtype)
 
@@ -187,7 +189,8 @@ def _rand_like(tensor, *, dtype=None, **_):
   return _fresh(tensor.shape, Uniform, like=like)
 
 
-def _multinomial(weights, num_samples=1, replacement=False, **_):
+def _multinomial(input, num_samples=1, replacement=False, **_):
+  weights = input
   rows = weights.detach().double().reshape(-1, weights.shape[-1]).tolist()
   if num_samples == 1 or replacement:
     found = [[sources.draw(row) for _ in range(num_samples)] for row in rows]
@@ -196,8 +199,9 @@ def _multinomial(weights, num_samples=1, replacement=False, **_):
   return torch.tensor(found).reshape(*weights.shape[:-1], num_samples)
 
 
-def _bernoulli(weights, p=None, **_):
+def _bernoulli(input, p=None, **_):
   """Draws ones by their chances, or all by one chance."""
+  weights = input
   flat = weights.detach().double().ravel().tolist()
   flat = flat if p is None else [p] * len(flat)
   shares = [exploring.rational(x) for x in flat]

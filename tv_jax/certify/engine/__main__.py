@@ -4,6 +4,8 @@ Decodes many rows with tiny random models, and tests the law of their first
 tokens against the target's, enumerated; by every rule, proposal, tree and
 temperature. A certificate (`tv_jax.certify`) is about a rule; this is about all
 that is around it: prompts, caches, catching up, commits, keys, the bonus token.
+
+With --write and --samples it audits any engine, from what that engine gave.
 """
 
 import datetime
@@ -17,6 +19,7 @@ from absl import flags, logging
 
 from tv_jax import tree as tree_lib
 from tv_jax.certify.engine import cases, exact, report, statistics
+from tv_jax.certify.samples import command
 from tv_jax.edge import cli, disk
 from tv_jax.edge.names import raised
 from tv_jax.engine import contract
@@ -42,12 +45,20 @@ _BATCH = flags.DEFINE_integer("batch", 4_000, "Rows decoded together.", 1)
 _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
 _OUT = flags.DEFINE_string("out", None, "A file for the result, an .md.")
 flags.DEFINE_alias("markdown", "out")
+flags.adopt_module_key_flags(command)
 
 
 def main(heard, arguments) -> int:
   """Prints a line for each case; 1 if one fails."""
   del heard
   cli.no_arguments(arguments)
+  if command.asked():
+    for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS, _ROWS, _BATCH, _OUT):
+      if flags.FLAGS[flag.name].present:
+        raise ValueError(f"--{flag.name}: is of our own engine's audit alone")
+    return command.run(
+      temperature=_own(_TEMPERATURES), top_p=_own(_TOP_P), seed=_SEED.value
+    )
   plan = _plan()
   logging.set_verbosity(logging.WARNING)
   console = rich.console.Console(
@@ -87,6 +98,16 @@ def main(heard, arguments) -> int:
   for line in failed:
     print(line)
   return 1 if failed else 0
+
+
+def _own(flag) -> float:
+  """Returns another engine's setting: 1 unless a single other one is given."""
+  if not flags.FLAGS[flag.name].present:
+    return 1.0
+  value, *others = cli.numbers(flag, float, above=0)
+  if others:
+    raise ValueError(f"--{flag.name}={' '.join(flag.value)}: give one")
+  return value
 
 
 def _plan():

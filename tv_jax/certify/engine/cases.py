@@ -32,7 +32,7 @@ _QUICK = {"xla_backend_optimization_level": 1}
 # New tokens, over all of which the law is enumerated.
 LENGTH = 6
 
-_TARGET = Config(
+TARGET = Config(
   vocab_size=VOCABULARY,
   hidden_size=16,
   intermediate_size=16,
@@ -115,15 +115,13 @@ def models(draft_kind: str) -> tuple[Model, Model | Head]:
   Random weights, large enough that every token, position and feature matters.
   """
   target = Model(
-    config=_TARGET,
-    params=_random(
-      jax.random.key(0), families.init(jax.random.key(0), _TARGET)
-    ),
-    apply=decoder.Decoder(_TARGET).apply,
+    config=TARGET,
+    params=_random(jax.random.key(0), families.init(jax.random.key(0), TARGET)),
+    apply=decoder.Decoder(TARGET).apply,
     mesh=None,
     source="random",
   )
-  config = dataclasses.replace(_TARGET, num_hidden_layers=1)
+  config = dataclasses.replace(TARGET, num_hidden_layers=1)
   key = jax.random.key(1)
   if draft_kind == "eagle":
     made = eagle.init(key, config, bias=True)

@@ -1,0 +1,1 @@
+"""Whether samples of any engine have the target's law."""

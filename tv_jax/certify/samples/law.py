@@ -1,0 +1,141 @@
+"""The exact law of the first tokens by our own model, and samples of others."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tv_jax import models, probs
+from tv_jax.edge import checks, reading
+from tv_jax.edge.reading import brief
+from tv_jax.models import Model
+
+# Of all sequences after all prompts, those that can be enumerated.
+MOST = 1 << 17
+# Those that are, after a prompt, unless it is said otherwise.
+USUAL = 256
+_ROWS = 4096  # of one pass of the model
+
+
+class Asked(NamedTuple):
+  """What samples are to be of.
+
+  Attributes:
+    target: Whose law they should have.
+    prompts: Token ids.
+  """
+
+  target: Model
+  prompts: tuple[tuple[int, ...], ...]
+
+
+class Samples(NamedTuple):
+  """What an engine gave, in order: prompts and sequences, by number."""
+
+  which: np.ndarray
+  codes: np.ndarray
+
+
+def read_asked(folder: pathlib.Path) -> Asked:
+  """Reads the target and the prompts in a folder that --write wrote."""
+  target = models.load(folder / "target", "float32")
+  token = checks.integer(0, target.config.vocab_size - 1)
+  line = checks.fields({"prompt": checks.list_of(token)})
+  prompts = tuple(
+    checks.read(line, raw, where)["prompt"]
+    for where, raw in _lines(folder / "prompts.jsonl")
+  )
+  if not prompts or not all(prompts):
+    raise ValueError(f"{folder / 'prompts.jsonl'}: a prompt has no tokens")
+  return Asked(target, prompts)
+
+
+def usual_tokens(vocabulary: int) -> int:
+  """Returns how many tokens are looked at unless it is said: at least 1."""
+  counts = itertools.count(2)
+  return next(k for k in counts if vocabulary**k > USUAL) - 1
+
+
+def law(
+  model: Model,
+  prompts: Sequence[Sequence[int]],
+  tokens: int,
+  *,
+  temperature: float = 1.0,
+  top_p: float = 1.0,
+) -> np.ndarray:
+  """Returns [P, V^tokens] the chance of each sequence after each prompt."""
+  V = model.config.vocab_size
+  if len(prompts) * V**tokens > MOST:
+    raise ValueError(
+      f"--tokens={tokens}: {len(prompts)} x {V}^{tokens} sequences are too many"
+      f" to know each one's chance: give {usual_tokens(V)}"
+    )
+  texts = np.array(
+    [*itertools.product(range(V), repeat=tokens - 1)], np.int32
+  ).reshape(V ** (tokens - 1), tokens - 1)
+  rows = []
+  for prompt in prompts:
+    for start in range(0, len(texts), _ROWS):
+      part = texts[start : start + _ROWS]
+      before = np.tile(np.array(prompt, np.int32), (len(part), 1))
+      logits = model.logits(np.concatenate([before, part], axis=1))
+      laws = probs.law(
+        logits[:, len(prompt) - 1 :], temperature=temperature, top_p=top_p
+      )
+      laws = np.asarray(laws, np.float64)
+      laws /= laws.sum(axis=-1, keepdims=True)
+      chances = np.take_along_axis(laws[:, :-1], part[..., None], axis=-1)
+      rows.append(chances.prod(axis=(1, 2))[:, None] * laws[:, -1])
+  return np.concatenate(rows).reshape(len(prompts), -1)
+
+
+def read_samples(path, asked: Asked, tokens: int) -> Samples:
+  """Reads samples, a JSON object a line: {"prompt": 0, "tokens": [3, 1, ..]}.
+
+  Raises:
+    ValueError: The first line that is wrong; none is left out, as those that
+      are left would have another law.
+  """
+  V = asked.target.config.vocab_size
+  line = checks.fields(
+    {
+      "prompt": checks.integer(0, len(asked.prompts) - 1),
+      "tokens": checks.list_of(checks.integer()),
+    }
+  )
+  which, codes, echoes = [], [], 0
+  for where, raw in _lines(path):
+    found = checks.read(line, raw, where)
+    own, prompt = found["tokens"], asked.prompts[found["prompt"]]
+    if odd := [token for token in own if not 0 <= token < V]:
+      raise ValueError(
+        f"{where}: token {brief(odd[0])} is not in the vocabulary, 0 to {V - 1}"
+      )
+    if len(own) < tokens:
+      raise ValueError(
+        f"{where} has {len(own)} tokens, not {tokens}: let the engine ignore"
+        " end tokens and give more new tokens, or look at fewer by --tokens"
+      )
+    which.append(found["prompt"])
+    echoes += own[: len(prompt)] == prompt
+    codes.append(sum(t * V**i for i, t in enumerate(reversed(own[:tokens]))))
+  if not which:
+    raise ValueError(f"{path} holds no samples")
+  if echoes == len(which) >= 20:
+    raise ValueError(
+      f"{path}: all samples begin with their prompt: give new tokens alone"
+    )
+  return Samples(np.array(which), np.array(codes))
+
+
+def _lines(path):
+  """Yields each line's name and value; a line may be empty."""
+  for number, text in enumerate(reading.text(path).splitlines(), 1):
+    if text.strip():
+      where = f"{path}, line {number}"
+      yield where, reading.parse_object(text, where)
