@@ -152,7 +152,9 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
   )
   config = pair.target.config
   settled = distilling.settled(how, pair)
-  count = len(settled.layers) or pair.draft.config.num_hidden_layers
+  count = len(settled.layers)
+  if pair.draft is not None:
+    count = pair.draft.config.num_hidden_layers
   given = None
   if _TEXT.value:
     given = texts.conversations(

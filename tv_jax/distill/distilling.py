@@ -159,10 +159,10 @@ def distill(
   held, kept = _split(corpus, how)
   key = jax.random.key(how.seed)
   if pair.draft is None:
-    known = frequent(kept.text, how.vocabulary, target.config.vocab_size)
+    known = frequent(kept.text, how.vocabulary or 0, target.config.vocab_size)
     made = drafts.make(how.kind, target, key, how.layers, known)
   else:
-    made = drafts.begun(pair)
+    made = drafts.begun(pair.draft)
   shape = Shape.of(kept.text, how.depth)
   score = functools.partial(_score, target.params, made, held, heat)
   lengths = ""

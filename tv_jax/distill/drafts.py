@@ -66,19 +66,17 @@ def choose(kind: str, pair: Pair, layers: Sequence[int]) -> Sequence[int]:
     if len(layers) > 1:
       raise ValueError(f"layers={[*layers]}: give one, a head has no more")
   if pair.draft is not None:
-    _check_begun(kind, pair, layers)
+    _check_begun(kind, pair.draft, pair.draft_kind, layers)
     return ()
   if max(layers, default=0) > last:
     raise ValueError(f"layers={[*layers]}: the target has only 0 to {last}")
   return layers or ((last,) if kind == "eagle" else (0, last))
 
 
-def _check_begun(kind: str, pair: Pair, layers: Sequence[int]) -> None:
-  draft = pair.draft
-  if kind != pair.draft_kind:
+def _check_begun(kind, draft: Model | Head, own: str, layers) -> None:
+  if kind != own:
     raise ValueError(
-      f"{draft.source} is of kind {pair.draft_kind!r}: kind={kind!r} cannot"
-      " begin with it"
+      f"{draft.source} is of kind {own!r}: kind={kind!r} cannot begin with it"
     )
   if layers:
     raise ValueError(
@@ -91,19 +89,18 @@ def _check_begun(kind: str, pair: Pair, layers: Sequence[int]) -> None:
     )
 
 
-def begun(pair: Pair) -> Made:
-  """Makes a draft that begins as the pair's own."""
-  draft = pair.draft
+def begun(draft: Model | Head) -> Made:
+  """Makes a draft that begins as one that is there."""
   config = dataclasses.replace(draft.config, dtype="float32")
   trained, taken = {}, {}
   for name, value in draft.params["params"].items():
     own = taken if name in borrowed.NAMES else trained
     own[name] = _wide(value)
-  if pair.draft_kind == "independent":
-    apply = families.apply(config)
+  if isinstance(draft, Head):
+    kind, apply = "eagle", eagle.Eagle(config, draft.bias).apply
   else:
-    apply = eagle.Eagle(config, draft.bias).apply
-  return Made(passes.Draft(pair.draft_kind, apply, config), trained, taken)
+    kind, apply = "independent", families.apply(config)
+  return Made(passes.Draft(kind, apply, config), trained, taken)
 
 
 def make(
