@@ -77,9 +77,24 @@ def by_python_race():
   return times.index(min(times))
 
 
+def by_race_of_a_scale(rng):
+  return np.argmin(rng.exponential(1 / np.array(LAW)))
+
+
+def by_uniforms_of_a_high(rng):
+  first, second = rng.uniform(0, [1, 0.5])
+  return 2 if first < 0.5 else int(second >= 0.125)
+
+
+def by_gumbel_of_a_loc(rng):
+  return np.argmax(rng.gumbel(LOGITS))
+
+
 EXACTLY = [by_inverse, by_loop, by_python, by_counts, by_bits, by_old_numpy]
 EXACTLY += [by_race, by_inverted_race, by_python_race]
+EXACTLY += [by_uniforms_of_a_high]
 NEARLY = [by_gumbel, by_logs_of_uniforms]
+NEARLY += [by_gumbel_of_a_loc, by_race_of_a_scale]
 
 
 @pytest.mark.parametrize("program", [*EXACTLY, *NEARLY])

@@ -73,6 +73,12 @@ def filled(shape, make: Callable[[], int]):
   return found
 
 
+def _size(size, *parameters):
+  """Returns how many are drawn: without a size, as parameters are shaped."""
+  shape = np.broadcast_shapes(*map(np.shape, parameters))
+  return shape or None if size is None else size
+
+
 class _Refusing:
   """Refuses what is not known, by name."""
 
@@ -98,7 +104,8 @@ class Dice(_Refusing):
 
   def uniform(self, low=0.0, high=1.0, size=None):
     """Draws uniforms between two numbers."""
-    return self.random(size) * (high - low) + low
+    found = self.random(_size(size, low, high))
+    return found * np.subtract(high, low) + low
 
   def integers(self, low, high=None, size=None, dtype=None, endpoint=False):
     """Draws integers."""
@@ -142,7 +149,7 @@ class Dice(_Refusing):
 
   def exponential(self, scale=1.0, size=None):
     """Draws exponential noise."""
-    return cells.array(size, Noise) * scale
+    return cells.array(_size(size, scale), Noise) * scale
 
   def standard_exponential(self, size=None, dtype=None, method=None, out=None):
     """Draws exponential noise."""
@@ -153,6 +160,7 @@ class Dice(_Refusing):
 
   def gumbel(self, loc=0.0, scale=1.0, size=None):
     """Draws Gumbel noise."""
+    size = _size(size, loc, scale)
     return cells.array(size, lambda: -Noise().log()) * scale + loc
 
   def permutation(self, x, axis=0):
