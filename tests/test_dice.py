@@ -4,6 +4,8 @@ import functools
 import itertools
 import math
 import random
+import sys
+import threading
 from fractions import Fraction
 
 import numpy as np
@@ -229,9 +231,46 @@ def keeps_a_number(rng, kept=[]):  # noqa: B006
   return None
 
 
+def catches_all(rng):
+  try:
+    return math.sqrt(rng.random()) < 0.5
+  except:  # noqa: E722
+    return True
+
+
+def looks_in_a_thread(rng):
+  found = []
+  one = threading.Thread(target=lambda: found.append(float(rng.random())))
+  hook, threading.excepthook = threading.excepthook, lambda _: None
+  one.start()
+  one.join()
+  threading.excepthook = hook
+  return len(found)
+
+
+def catches_the_cut(rng):
+  try:
+    while rng.random() < 0.5:
+      pass
+  finally:
+    return 1  # noqa: B012
+
+
+def leaves(rng):
+  return sys.exit(0) if rng.random() < 0.5 else 1
+
+
+def test_a_cut_that_the_function_catches_is_a_cut():
+  found = certify.explore(catches_the_cut)
+  assert sum(found.chances.values()) + found.unexplored == 1
+
+
 @pytest.mark.parametrize(
   ("program", "told"),
   [
+    (catches_all, r"test_dice\.py, line \d+: turns a random number into a"),
+    (looks_in_a_thread, "turns a random number into a float"),
+    (leaves, "the program fails: .*SystemExit"),
     (lambda rng: float(rng.random()), "turns a random number into a float"),
     (lambda rng: np.sort(rng.random(3)), "compares two random numbers"),
     (lambda rng: np.exp(rng.random(3)), "takes the exponential"),

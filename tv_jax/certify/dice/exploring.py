@@ -36,9 +36,19 @@ _REPEATED = 64
 class ExploreError(ValueError):
   """What cannot be explored, and where: one line for the user."""
 
+  def __init__(self, *told):
+    """Ends the run that goes on, even if the function catches it."""
+    super().__init__(*told)
+    _end(self)
+
 
 class Interrupt(BaseException):
   """Ends a run from inside; `except Exception` does not stop it."""
+
+  def __init__(self, *told):
+    """Ends the run that goes on, even if the function catches it."""
+    super().__init__(*told)
+    _end(self)
 
 
 class CutError(Interrupt):
@@ -104,6 +114,7 @@ class Way:
     self.lost = Fraction(0)
     self.bounds: frozenset = frozenset()  # on the noise: see cells.chance
     self.variables = 0  # of the noise
+    self.ended: BaseException | None = None  # why, if not by its return
     self._least = least
 
   def take(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
@@ -159,6 +170,11 @@ class Way:
 
 # The way of the run that is going on.
 _current: list[Way] = []
+
+
+def _end(error: BaseException) -> None:
+  if _current and _current[-1].ended is None:
+    _current[-1].ended = error
 
 
 def way() -> Way:
@@ -248,7 +264,7 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
   _current.append(one)
   try:
     with _alarm(seconds), np.errstate(divide="ignore", invalid="ignore"):
-      value = call(function)
+      value = _returned(call, function, one)
     if len(one.taken) < len(told):
       raise ExploreError(
         "two runs that drew the same differ: the function keeps something from"
@@ -261,7 +277,7 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
     raise
   except LookedError as error:
     raise ExploreError(f"{_line_of(error)}{error}") from None
-  except Exception as error:
+  except (Exception, SystemExit) as error:
     if one.edge or one.weight < ROUNDING:
       one.lose(one.weight)
       return one, _CUT
@@ -269,6 +285,15 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
     raise ExploreError(f"the program fails: {told}") from error
   finally:
     _current.pop()
+
+
+def _returned(call, function, one: Way):
+  """Returns what a function does, unless it caught what ends the run."""
+  try:
+    return call(function)
+  finally:
+    if one.ended is not None:
+      raise one.ended
 
 
 _NOT_OWN = ("site-packages", "tv_jax/certify/", "<frozen", ".pyx")
