@@ -4,8 +4,10 @@ import functools
 import itertools
 import math
 import random
+import signal
 import sys
 import threading
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -312,6 +314,33 @@ def test_an_endless_run_ends():
 
   with pytest.raises(certify.ExploreError, match="does this loop end"):
     certify.explore(program, seconds=0.2)
+
+
+def test_an_endless_run_that_catches_all_once_ends():
+  def program(rng):
+    try:
+      while True:
+        pass
+    except:  # noqa: E722
+      while True:
+        pass
+
+  with pytest.raises(certify.ExploreError, match="does this loop end"):
+    certify.explore(program, seconds=0.2)
+
+
+def test_somebodys_own_alarm_rings_after_it():
+  rung = []
+  before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+  try:
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    certify.explore(lambda rng: rng.random() < 0.5)
+    assert not rung
+    time.sleep(0.3)
+    assert rung
+  finally:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def test_functions_are_as_they_were_after_it():

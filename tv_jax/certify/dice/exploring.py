@@ -9,12 +9,9 @@ they are, so that weights are exact.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import heapq
 import itertools
-import signal
-import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
@@ -22,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tv_jax.certify.dice import alarm
 from tv_jax.edge import names
 from tv_jax.edge.reading import shown
 
@@ -263,7 +261,10 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
   one = Way(told, least)
   _current.append(one)
   try:
-    with _alarm(seconds), np.errstate(divide="ignore", invalid="ignore"):
+    with (
+      alarm.limit(seconds, LookedError),
+      np.errstate(divide="ignore", invalid="ignore"),
+    ):
       value = _returned(call, function, one)
     if len(one.taken) < len(told):
       raise ExploreError(
@@ -308,27 +309,6 @@ def _line_of(error: BaseException) -> str:
       found = f"{path}, line {trace.tb_lineno}: "
     trace = trace.tb_next
   return found
-
-
-@contextlib.contextmanager
-def _alarm(seconds: float):
-  """Ends what takes longer; where there are no signals, it is not ended."""
-  if threading.current_thread() is not threading.main_thread():
-    yield
-    return
-
-  def ring(*_):
-    raise LookedError(
-      f"a run did not end in {seconds:g} seconds: does this loop end?"
-    )
-
-  before = signal.signal(signal.SIGALRM, ring)
-  signal.setitimer(signal.ITIMER_REAL, seconds)
-  try:
-    yield
-  finally:
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def plain(value) -> Hashable:
