@@ -258,8 +258,40 @@ def catches_the_cut(rng):
     return 1  # noqa: B012
 
 
+HELD, ARRAYS = [random.random], [np.random.rand]
+
+
+def held():
+  return HELD[0]() < 0.001
+
+
+def held_array():
+  return ARRAYS[0](2) < 0.999
+
+
 def leaves(rng):
   return sys.exit(0) if rng.random() < 0.5 else 1
+
+
+def test_one_law_at_a_time():
+  """Stand-ins of two threads would be put back in the wrong order."""
+  before, laws = random.random, []
+
+  def explores():
+    laws.append(certify.explore(by_loop).chances)
+
+  threads = [threading.Thread(target=explores) for _ in range(4)]
+  for one in threads:
+    one.start()
+  for one in threads:
+    one.join()
+  assert laws == [WANTED] * 4
+  assert random.random is before
+
+
+def test_no_numbers_are_counted_as_one():
+  found = certify.explore(lambda rng: [np.nan, float("nan")][rng.integers(2)])
+  assert len(found.chances) == 1
 
 
 def test_a_cut_that_the_function_catches_is_a_cut():
@@ -272,6 +304,8 @@ def test_a_cut_that_the_function_catches_is_a_cut():
   [
     (catches_all, r"test_dice\.py, line \d+: turns a random number into a"),
     (looks_in_a_thread, "turns a random number into a float"),
+    (held, "random drew numbers that are not seen"),
+    (held_array, "numpy.random drew numbers that are not seen"),
     (leaves, "the program fails: .*SystemExit"),
     (lambda rng: float(rng.random()), "turns a random number into a float"),
     (lambda rng: np.sort(rng.random(3)), "compares two random numbers"),

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests import documents
+from tests import commands, documents
 from tv_jax import certify
 from tv_jax.certify import programs
 
@@ -77,6 +77,19 @@ def test_a_token_is_drawn_by_its_law(program):
   assert found.distance(WANTED) < 1e-7  # of logarithms in float32
   if program is not by_gumbel:
     assert found.chances == WANTED
+
+
+def test_torch_is_seen_where_the_function_imports_it(tmp_path):
+  (tmp_path / "lazy.py").write_text(
+    "from tv_jax import certify\n"
+    "def program():\n"
+    "  import torch\n"
+    "  torch.manual_seed(0)\n"
+    "  return int(torch.rand(1) < 0.25)\n"
+    "print(certify.explore(program).chances)\n"
+  )
+  done = commands.run(program="lazy", cwd=tmp_path)
+  assert done.stdout == "{0: Fraction(3, 4), 1: Fraction(1, 4)}\n", done.stderr
 
 
 def changes_a_part():

@@ -12,6 +12,8 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import itertools
+import sys
+import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
@@ -166,6 +168,9 @@ class Way:
       self.lost += weight
 
 
+# Stand-ins are put in the place of functions that all threads use.
+_LOCK = threading.RLock()
+
 # The way of the run that is going on.
 _current: list[Way] = []
 
@@ -213,22 +218,39 @@ def explore(
     ExploreError: It looks at a random number in another way than comparing it,
       it does not end, or it keeps something from run to run.
   """
+  limits = budget, Fraction(least), seconds, total_seconds
+  with _LOCK:
+    loaded = "torch" in sys.modules
+    try:
+      law = _explored(function, program or function, *limits)
+    except ExploreError:
+      if loaded or "torch" not in sys.modules:
+        raise
+    else:
+      if loaded or "torch" not in sys.modules:
+        return law
+    # The function imported torch: what it drew was not seen.
+    return _explored(function, program or function, *limits)
+
+
+def _explored(function, program, budget, limit, seconds, total_seconds) -> Law:
   from tv_jax.certify.dice import sources
 
   chances: dict[Any, Fraction] = {}
   edges: dict[Any, None] = {}
   unexplored, order = Fraction(0), itertools.count()
   waiting = [(0.0, next(order), Fraction(1), False, ())]
-  limit, runs = Fraction(least), 0
+  runs = 0
   end = time.monotonic() + total_seconds
-  with sources.replaced(program or function) as call:
+  with sources.replaced(program) as call:
     while waiting and runs < budget and time.monotonic() < end:
       *_, told = heapq.heappop(waiting)
       one, value = _run(function, call, told, limit, seconds)
       runs += 1
-      if runs <= _REPEATED:
+      # All draws of a program may be unseen: its first run is its only one.
+      for _ in range(8 if runs == 1 else runs <= _REPEATED):
         again, other = _run(function, call, tuple(one.taken), limit, seconds)
-        if other != value or again.left:
+        if (other,) != (value,) or again.left:  # NaN is itself
           raise ExploreError(
             f"two runs that drew the same return {shown(value)} and"
             f" {shown(other)}: the function keeps something from run to run,"
@@ -319,6 +341,8 @@ def plain(value) -> Hashable:
     return tuple(map(plain, value))
   if isinstance(value, dict):
     return tuple((plain(k), plain(v)) for k, v in value.items())
+  if isinstance(value, float) and value != value:
+    return np.nan  # one object, that all of them are counted as one
   if isinstance(value, Hashable) and not hasattr(value, "is_random"):
     return value
   raise ExploreError(

@@ -359,6 +359,7 @@ def replaced(program: Callable) -> Iterator[Callable]:
     both += torches.standing()
   both += _in_own_modules(program, both)
   kept = [(m, {n: vars(m).get(n) for n in new}) for m, new in both]
+  before = _states()
   try:
     for module, new in both:
       for name, value in new.items():
@@ -366,13 +367,34 @@ def replaced(program: Callable) -> Iterator[Callable]:
     yield (
       lambda function: function(Dice()) if takes_rng(function) else function()
     )
+    for name, state in _states().items():
+      if not np.array_equal(state, before.get(name, state)):
+        raise ExploreError(
+          f"{name} drew numbers that are not seen: call its functions by its"
+          " name, and those that draw uniforms, tokens, or noise that races"
+        )
   finally:
-    for module, before in kept:
-      for name, value in before.items():
+    for module, own in kept:
+      for name, value in own.items():
         if value is None:  # it is inherited
           delattr(module, name)
         else:
           setattr(module, name, value)
+
+
+# Taken before stand-ins are put in their place.
+_STATES = {
+  "random": lambda state=random.getstate: state()[1],
+  "numpy.random": lambda state=np.random.get_state: [*state()[1], state()[2]],
+}
+
+
+def _states() -> dict:
+  """Returns the states of the generators that all share."""
+  found = {name: state() for name, state in _STATES.items()}
+  if "torch" in sys.modules:
+    found["torch"] = sys.modules["torch"].default_generator.get_state()
+  return found
 
 
 @functools.lru_cache(maxsize=8)
