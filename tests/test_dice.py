@@ -1,5 +1,6 @@
 """The exact laws of programs that draw: every outcome is tried."""
 
+import copy
 import functools
 import itertools
 import math
@@ -76,6 +77,16 @@ def by_logs_of_uniforms(rng):
   return np.argmax(LOGITS - np.log(-np.log(rng.random(3))))
 
 
+def by_gumbel_far_from_0(rng):
+  far = np.array([*(LOGITS - 1000), -np.inf])
+  return np.argmax(far + rng.gumbel(size=4))
+
+
+def by_cold_gumbel(rng):
+  warm = 2000 + np.array(LOGITS)
+  return np.argmax((warm / 16 + rng.gumbel(size=3) / 16) * 16)
+
+
 def by_python_race():
   times = [random.expovariate(x) for x in LAW]
   return times.index(min(times))
@@ -111,6 +122,12 @@ def test_a_token_is_drawn_by_its_law(program):
   assert found.distance(WANTED) < 1e-15
 
 
+@pytest.mark.parametrize("program", [by_gumbel_far_from_0, by_cold_gumbel])
+def test_logits_are_far_from_0(program):
+  """As far as a thousand, a logit is rounded to 1e-13."""
+  assert certify.explore(program).distance(WANTED) < 1e-12
+
+
 def test_comparisons_with_one_uniform_are_of_one_uniform():
   def program(rng):
     u = rng.random()
@@ -123,6 +140,33 @@ def test_comparisons_with_one_uniform_are_of_one_uniform():
     (False, True, False, False): Fraction(1, 4),
     (False, False, True, False): Fraction(1, 2),
   }
+
+
+def test_what_is_known_of_a_random_number_is_used():
+  def program(rng):
+    u, (first, second) = rng.random(), rng.gumbel(size=2)
+    masked, two = first + -np.inf, second + -np.inf
+    return (
+      (u * 0 == 0, u * 0 + 1 != 1, u == 0, u == u, copy.deepcopy(u) == u),
+      (masked > -np.inf, masked == -np.inf, masked == two, first == second),
+      (rng.exponential() * 0 == 0, bool(np.log(rng.random()) < np.nan)),
+    )
+
+  (found,) = certify.explore(program).chances
+  assert found == (
+    (True, False, False, True, True),
+    (False, True, True, False),
+    (True, False),
+  )
+
+
+def test_the_logarithm_of_0_is_told_apart():
+  def program(rng):
+    return bool(logs(rng.random()) <= -np.inf)
+
+  found = certify.explore(program)
+  assert found.chances == {False: 1}
+  assert found.edges == (True,)
 
 
 def test_an_array_of_uniforms_is_compared_with_an_array():

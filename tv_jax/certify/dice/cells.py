@@ -61,9 +61,13 @@ class Cell:
 
   def __eq__(self, other):
     """Returns whether it is the same: else it is equal with chance 0."""
+    known = self._known()
     if isinstance(other, Cell):
+      if known is not None:
+        return known == other._known()
       return type(self) is type(other) and self._parts() == other._parts()
-    return False if exact(other) is not None else NotImplemented
+    number = exact(other)
+    return NotImplemented if number is None else known == number
 
   def __ne__(self, other):
     """Returns the contrary."""
@@ -96,6 +100,22 @@ class Cell:
   def _parts(self) -> tuple:
     """Returns what makes it what it is."""
     raise NotImplementedError
+
+  def _known(self) -> Fraction | float | None:
+    """Returns its value, if nothing of it is random (0 times noise)."""
+    raise NotImplementedError
+
+  def __copy__(self):
+    """Returns itself: a copy is the same number."""
+    return self
+
+  def __deepcopy__(self, _):
+    """Returns itself."""
+    return self
+
+  def __reduce_ex__(self, _):
+    """Refuses."""
+    look("saves a random number")
 
 
 def _refuse(name, how):
@@ -139,6 +159,12 @@ class Uniform(Cell):
 
   def _parts(self):
     return id(self._place), self._a, self._b
+
+  def _known(self):
+    place = self._place
+    if self._a == 0 or place.low == place.high:
+      return self._a * place.low + self._b
+    return None
 
   def _compare(self, how, other):
     if isinstance(other, Uniform):
@@ -245,6 +271,11 @@ class Uniform(Cell):
     if self._a not in noise:
       noise[self._a] = Noise(uniform=self)
     return -noise[self._a]
+
+  @property
+  def raced(self) -> bool:
+    """Whether its logarithm was in a race."""
+    return self._place.raced
 
   def race(self) -> None:
     """Notes that its logarithm races; what was compared cannot."""
