@@ -56,6 +56,20 @@ def by_bits(rng):
   return [0, 1, 1, 1, 2, 2, 2, 2][rng.integers(8)]
 
 
+def by_numbers_of_numpy(rng):
+  first = (rng.random() < np.array(LAW)[2]).item()
+  second = (rng.random() * np.array([2.0]) < 0.5)[0]
+  return 2 if first or rng.integers(1).item() else int(not second)
+
+
+def by_system():
+  return 2 if random.SystemRandom().random() < 0.5 else by_python_of_two()
+
+
+def by_python_of_two():
+  return random.choices(range(2), LAW[:2])[0]
+
+
 def by_old_numpy():
   u = 1 - np.random.rand()
   return 0 if u <= 0.125 else 1 + (2 * u > 1)
@@ -107,7 +121,7 @@ def by_gumbel_of_a_loc(rng):
 
 EXACTLY = [by_inverse, by_loop, by_python, by_counts, by_bits, by_old_numpy]
 EXACTLY += [by_race, by_inverted_race, by_python_race]
-EXACTLY += [by_uniforms_of_a_high]
+EXACTLY += [by_uniforms_of_a_high, by_numbers_of_numpy, by_system]
 NEARLY = [by_gumbel, by_logs_of_uniforms]
 NEARLY += [by_gumbel_of_a_loc, by_race_of_a_scale]
 
@@ -346,6 +360,12 @@ def test_a_cut_that_the_function_catches_is_a_cut():
 @pytest.mark.parametrize(
   ("program", "told"),
   [
+    (lambda rng: rng.integers(2**31), "draws one of 2147483648 numbers"),
+    (lambda: random.getrandbits(53), "draws one of 9007199254740992 numbers"),
+    (
+      lambda rng: rng.choice(4, 2, replace=False, shuffle=False),
+      "an order that is not random",
+    ),
     (catches_all, r"test_dice\.py, line \d+: turns a random number into a"),
     (looks_in_a_thread, "turns a random number into a float"),
     (held, "random drew numbers that are not seen"),

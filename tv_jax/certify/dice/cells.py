@@ -76,19 +76,19 @@ class Cell:
 
   def __lt__(self, other):
     """Compares."""
-    return self._compare("lt", other)
+    return _told(self._compare("lt", other), other)
 
   def __le__(self, other):
     """Compares."""
-    return self._compare("le", other)
+    return _told(self._compare("le", other), other)
 
   def __gt__(self, other):
     """Compares."""
-    return self._compare("gt", other)
+    return _told(self._compare("gt", other), other)
 
   def __ge__(self, other):
     """Compares."""
-    return self._compare("ge", other)
+    return _told(self._compare("ge", other), other)
 
   def __repr__(self) -> str:
     """Returns what it is; prints of it are refused."""
@@ -129,6 +129,12 @@ def _refuse(name, how):
 
 for _name, _how in _REFUSED.items():
   setattr(Cell, _name, _refuse(_name, _how))
+
+
+def _told(found, other):
+  """Returns what a comparison found, as NumPy has it of NumPy's numbers."""
+  numpy = isinstance(found, bool) and isinstance(other, np.generic)
+  return np.bool_(found) if numpy else found
 
 
 class _Interval:

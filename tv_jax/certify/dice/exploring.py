@@ -364,6 +364,8 @@ def exact(value) -> Fraction | float | None:
 
   None: it is no number.
   """
+  if isinstance(value, np.ndarray) and value.ndim:
+    return None
   if hasattr(value, "item") and getattr(value, "shape", None) in ((), (1,)):
     value = value.item()
   if isinstance(value, np.generic):

@@ -24,6 +24,9 @@ from tv_jax.certify.dice.cells import Uniform
 from tv_jax.certify.dice.exploring import ExploreError, LookedError, rational
 from tv_jax.certify.dice.noise import Noise
 
+# More numbers, all alike, are not tried.
+_MOST = 100_000
+
 
 def draw(weights) -> int:
   """Draws an index by weights, which need not sum to 1."""
@@ -38,6 +41,12 @@ def draw(weights) -> int:
 
 def draw_from(count: int) -> int:
   """Draws one of 0 .. count - 1, all alike."""
+  if count > _MOST:
+    raise LookedError(
+      f"draws one of {count} numbers: all would be tried, and more than {_MOST}"
+      " are too many (a uniform is followed without end, and a generator needs"
+      " no drawn seed)"
+    )
   return draw([1] * count)
 
 
@@ -66,7 +75,7 @@ def without_replacement(weights, count: int) -> list[int]:
 def filled(shape, make: Callable[[], int]):
   """Returns one number, or an array of this shape of them."""
   if shape is None:
-    return make()
+    return np.int64(make())
   found = np.empty(tuple(np.atleast_1d(shape)) if shape != () else (), int)
   for at in np.ndindex(found.shape):
     found[at] = make()
@@ -116,7 +125,8 @@ class Dice(_Refusing):
 
   def choice(self, a, size=None, replace=True, p=None, axis=0, shuffle=True):
     """Draws entries."""
-    del shuffle
+    if not shuffle and not replace and p is None and size is not None:
+      cells.look("draws in an order that is not random (shuffle=False)")
     if axis:
       cells.look("draws along another axis than the first")
     pool = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
@@ -351,7 +361,14 @@ def replaced(program: Callable) -> Iterator[Callable]:
         },
       ),
     ),
-    (random, _standing(random, python, {"Random": _class_of(python)})),
+    (
+      random,
+      _standing(
+        random,
+        python,
+        {name: _class_of(python) for name in ("Random", "SystemRandom")},
+      ),
+    ),
   ]
   if "torch" in sys.modules:
     from tv_jax.certify.dice import torches
