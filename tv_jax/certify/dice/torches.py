@@ -139,13 +139,13 @@ def _same(func, short: str, args, kwargs):
 
 def _kin(tensor: Random) -> list:
   """Returns references to the tensors that may share its memory."""
-  return vars(tensor).setdefault("kin", [weakref.ref(tensor)])
+  return tensor.__dict__.setdefault("kin", [weakref.ref(tensor)])
 
 
 def _of_kin(new: Random, tensor: Random) -> Random:
   """Notes that a new tensor may share another's memory."""
   _kin(tensor).append(weakref.ref(new))
-  vars(new)["kin"] = _kin(tensor)
+  new.__dict__["kin"] = _kin(tensor)
   return new
 
 
