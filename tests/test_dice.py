@@ -327,6 +327,20 @@ def held_array():
   return ARRAYS[0](2) < 0.999
 
 
+def seeds_twice():
+  """Draft and target of one noise, as has been a fault."""
+  first, second = (np.random.default_rng(7).random() < 0.5 for _ in range(2))
+  return first, second
+
+
+def seeds_python_twice():
+  found = []
+  for _ in range(2):
+    random.seed(7)
+    found.append(random.random() < 0.5)
+  return found
+
+
 def leaves(rng):
   return sys.exit(0) if rng.random() < 0.5 else 1
 
@@ -366,6 +380,8 @@ def test_a_cut_that_the_function_catches_is_a_cut():
       lambda rng: rng.choice(4, 2, replace=False, shuffle=False),
       "an order that is not random",
     ),
+    (seeds_twice, "seeds numpy's generator by 7 twice in a run"),
+    (seeds_python_twice, "seeds random by 7 twice in a run"),
     (catches_all, r"test_dice\.py, line \d+: turns a random number into a"),
     (looks_in_a_thread, "turns a random number into a float"),
     (held, "random drew numbers that are not seen"),

@@ -112,6 +112,11 @@ def changes_a_part():
   return laws.argmax()
 
 
+def two_generators():
+  ones = [torch.Generator().manual_seed(7) for _ in range(2)]
+  return [bool(torch.rand((), generator=one) < 0.5) for one in ones]
+
+
 OUT = torch.zeros(2)
 
 
@@ -159,6 +164,7 @@ def rows_of_uniforms():
     (lambda: LAW[torch.rand(1)], "uses a random number as an index"),
     (lambda: str(torch.rand(1)), "prints a random number"),
     (changes_a_part, "changes a part of a tensor"),
+    (two_generators, "seeds torch.Generator by 7 twice in a run"),
     (lambda: torch.rand(1).to(torch.int64), "rounds random numbers to torch.i"),
     (lambda: torch.rand(1).half() < 0.5, "rounds random numbers to torch.flo"),
     (lambda: torch.rand(2, out=OUT) < 0.5, r"fills a tensor by torch's rand"),

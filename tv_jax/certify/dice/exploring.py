@@ -114,6 +114,7 @@ class Way:
     self.lost = Fraction(0)
     self.bounds: frozenset = frozenset()  # on the noise: see cells.chance
     self.variables = 0  # of the noise
+    self.seeds: dict[tuple, object] = {}  # what was seeded by each
     self.ended: BaseException | None = None  # why, if not by its return
     self._least = least
 

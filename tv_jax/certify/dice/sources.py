@@ -88,6 +88,22 @@ def _size(size, *parameters):
   return shape or None if size is None else size
 
 
+def seeded(made, kind: str, *seeds):
+  """Returns what was seeded; refuses a seed that was used before in a run.
+
+  Its numbers would be those of the other, and here they are others.
+  """
+  for seed in seeds:
+    if isinstance(seed, int | np.integer):
+      before = exploring.way().seeds.setdefault((kind, int(seed)), made)
+      if before is not made:
+        raise LookedError(
+          f"seeds {kind} by {seed} twice in a run: its numbers come again,"
+          " which cannot be followed (seed once, or draw once and keep it)"
+        )
+  return made
+
+
 class _Refusing:
   """Refuses what is not known, by name."""
 
@@ -206,15 +222,17 @@ class OldDice(Dice):
     """Draws integers."""
     return self.integers(low, high, size, dtype)
 
-  def seed(self, *_):
-    """Does nothing: all draws are tried."""
+  def seed(self, *seeds):
+    """Notes the seed; all draws are tried."""
+    seeded(object(), "numpy.random", *seeds)
 
 
 class PythonDice(_Refusing):
   """Stands for Python's `random`."""
 
-  def seed(self, *_, **__):
-    """Does nothing: all draws are tried."""
+  def seed(self, *seeds, **_):
+    """Notes the seed; all draws are tried."""
+    seeded(object(), "random", *seeds)
 
   def random(self):
     """Draws a uniform."""
@@ -281,7 +299,13 @@ def _standing(module, dice, made: dict[str, Callable]) -> dict[str, Callable]:
 
 def _class_of(dice) -> type:
   """Returns a class of which all instances are one stand-in."""
-  return type(type(dice).__name__, (), {"__new__": lambda *_, **__: dice})
+
+  def make(_, *seeds, **named):
+    kind = type(dice).__name__
+    seeded(object(), f"a generator ({kind})", *seeds, *named.values())
+    return dice
+
+  return type(type(dice).__name__, (), {"__new__": make})
 
 
 def _call(dice, name, *arguments, **named):
@@ -355,7 +379,11 @@ def replaced(program: Callable) -> Iterator[Callable]:
         np.random,
         old,
         {
-          "default_rng": lambda *_: Dice(),
+          "default_rng": lambda *seeds, seed=None: (
+            seeds[0]
+            if seeds and isinstance(seeds[0], Dice)
+            else seeded(Dice(), "numpy's generator", *seeds, seed)
+          ),
           "Generator": _class_of(Dice()),
           "RandomState": _class_of(old),
         },

@@ -304,8 +304,16 @@ def _refused(name: str) -> Callable:
   return refused
 
 
+def _seed(seed):
+  sources.seeded(object(), "torch", seed)
+  return torch.default_generator
+
+
 def _without_out(name: str, function: Callable) -> Callable:
   def called(*arguments, **named):
+    generator = named.get("generator")
+    if generator is not None:
+      sources.seeded(generator, "torch.Generator", generator.initial_seed())
     if named.get("out") is not None:
       cells.look(f"fills a tensor by torch's {name} (out=)")
     return function(*arguments, **named)
@@ -340,7 +348,7 @@ def standing() -> list[tuple]:
     "randperm": _randperm,
   }
   functions = {k: _without_out(k, v) for k, v in functions.items()}
-  functions["manual_seed"] = lambda *_: torch.default_generator
+  functions["manual_seed"] = _seed
   functions |= {name: _refused(name) for name in ("randn", "randn_like")}
   others = ("normal", "poisson", "binomial", "randint_like", "dropout")
   functions |= {name: _refused(name) for name in others}
@@ -351,6 +359,7 @@ def standing() -> list[tuple]:
     "exponential_": _exponential_,
     "uniform_": _uniform_,
   }
+  methods = {k: _without_out(k, v) for k, v in methods.items()}
   methods |= {
     name: _refused(name)
     for name in ("normal_", "cauchy_", "log_normal_", "random_", "geometric_")
