@@ -1,9 +1,14 @@
 """The exact laws of programs that draw: every outcome is tried."""
 
+import copy
 import functools
 import itertools
 import math
 import random
+import signal
+import sys
+import threading
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -51,6 +56,20 @@ def by_bits(rng):
   return [0, 1, 1, 1, 2, 2, 2, 2][rng.integers(8)]
 
 
+def by_numbers_of_numpy(rng):
+  first = (rng.random() < np.array(LAW)[2]).item()
+  second = (rng.random() * np.array([2.0]) < 0.5)[0]
+  return 2 if first or rng.integers(1).item() else int(not second)
+
+
+def by_system():
+  return 2 if random.SystemRandom().random() < 0.5 else by_python_of_two()
+
+
+def by_python_of_two():
+  return random.choices(range(2), LAW[:2])[0]
+
+
 def by_old_numpy():
   u = 1 - np.random.rand()
   return 0 if u <= 0.125 else 1 + (2 * u > 1)
@@ -72,14 +91,39 @@ def by_logs_of_uniforms(rng):
   return np.argmax(LOGITS - np.log(-np.log(rng.random(3))))
 
 
+def by_gumbel_far_from_0(rng):
+  far = np.array([*(LOGITS - 1000), -np.inf])
+  return np.argmax(far + rng.gumbel(size=4))
+
+
+def by_cold_gumbel(rng):
+  warm = 2000 + np.array(LOGITS)
+  return np.argmax((warm / 16 + rng.gumbel(size=3) / 16) * 16)
+
+
 def by_python_race():
   times = [random.expovariate(x) for x in LAW]
   return times.index(min(times))
 
 
+def by_race_of_a_scale(rng):
+  return np.argmin(rng.exponential(1 / np.array(LAW)))
+
+
+def by_uniforms_of_a_high(rng):
+  first, second = rng.uniform(0, [1, 0.5])
+  return 2 if first < 0.5 else int(second >= 0.125)
+
+
+def by_gumbel_of_a_loc(rng):
+  return np.argmax(rng.gumbel(LOGITS))
+
+
 EXACTLY = [by_inverse, by_loop, by_python, by_counts, by_bits, by_old_numpy]
 EXACTLY += [by_race, by_inverted_race, by_python_race]
+EXACTLY += [by_uniforms_of_a_high, by_numbers_of_numpy, by_system]
 NEARLY = [by_gumbel, by_logs_of_uniforms]
+NEARLY += [by_gumbel_of_a_loc, by_race_of_a_scale]
 
 
 @pytest.mark.parametrize("program", [*EXACTLY, *NEARLY])
@@ -90,6 +134,12 @@ def test_a_token_is_drawn_by_its_law(program):
   if program in EXACTLY:
     assert found.chances == WANTED
   assert found.distance(WANTED) < 1e-15
+
+
+@pytest.mark.parametrize("program", [by_gumbel_far_from_0, by_cold_gumbel])
+def test_logits_are_far_from_0(program):
+  """As far as a thousand, a logit is rounded to 1e-13."""
+  assert certify.explore(program).distance(WANTED) < 1e-12
 
 
 def test_comparisons_with_one_uniform_are_of_one_uniform():
@@ -104,6 +154,33 @@ def test_comparisons_with_one_uniform_are_of_one_uniform():
     (False, True, False, False): Fraction(1, 4),
     (False, False, True, False): Fraction(1, 2),
   }
+
+
+def test_what_is_known_of_a_random_number_is_used():
+  def program(rng):
+    u, (first, second) = rng.random(), rng.gumbel(size=2)
+    masked, two = first + -np.inf, second + -np.inf
+    return (
+      (u * 0 == 0, u * 0 + 1 != 1, u == 0, u == u, copy.deepcopy(u) == u),
+      (masked > -np.inf, masked == -np.inf, masked == two, first == second),
+      (rng.exponential() * 0 == 0, bool(np.log(rng.random()) < np.nan)),
+    )
+
+  (found,) = certify.explore(program).chances
+  assert found == (
+    (True, False, False, True, True),
+    (False, True, True, False),
+    (True, False),
+  )
+
+
+def test_the_logarithm_of_0_is_told_apart():
+  def program(rng):
+    return bool(logs(rng.random()) <= -np.inf)
+
+  found = certify.explore(program)
+  assert found.chances == {False: 1}
+  assert found.edges == (True,)
 
 
 def test_an_array_of_uniforms_is_compared_with_an_array():
@@ -224,9 +301,102 @@ def keeps_a_number(rng, kept=[]):  # noqa: B006
   return None
 
 
+def catches_all(rng):
+  try:
+    return math.sqrt(rng.random()) < 0.5
+  except:  # noqa: E722
+    return True
+
+
+def looks_in_a_thread(rng):
+  found = []
+  one = threading.Thread(target=lambda: found.append(float(rng.random())))
+  hook, threading.excepthook = threading.excepthook, lambda _: None
+  one.start()
+  one.join()
+  threading.excepthook = hook
+  return len(found)
+
+
+def catches_the_cut(rng):
+  try:
+    while rng.random() < 0.5:
+      pass
+  finally:
+    return 1  # noqa: B012
+
+
+HELD, ARRAYS = [random.random], [np.random.rand]
+
+
+def held():
+  return HELD[0]() < 0.001
+
+
+def held_array():
+  return ARRAYS[0](2) < 0.999
+
+
+def seeds_twice():
+  """Draft and target of one noise, as has been a fault."""
+  first, second = (np.random.default_rng(7).random() < 0.5 for _ in range(2))
+  return first, second
+
+
+def seeds_python_twice():
+  found = []
+  for _ in range(2):
+    random.seed(7)
+    found.append(random.random() < 0.5)
+  return found
+
+
+def leaves(rng):
+  return sys.exit(0) if rng.random() < 0.5 else 1
+
+
+def test_one_law_at_a_time():
+  """Stand-ins of two threads would be put back in the wrong order."""
+  before, laws = random.random, []
+
+  def explores():
+    laws.append(certify.explore(by_loop).chances)
+
+  threads = [threading.Thread(target=explores) for _ in range(4)]
+  for one in threads:
+    one.start()
+  for one in threads:
+    one.join()
+  assert laws == [WANTED] * 4
+  assert random.random is before
+
+
+def test_no_numbers_are_counted_as_one():
+  found = certify.explore(lambda rng: [np.nan, float("nan")][rng.integers(2)])
+  assert len(found.chances) == 1
+
+
+def test_a_cut_that_the_function_catches_is_a_cut():
+  found = certify.explore(catches_the_cut)
+  assert sum(found.chances.values()) + found.unexplored == 1
+
+
 @pytest.mark.parametrize(
   ("program", "told"),
   [
+    (lambda rng: rng.integers(2**31), "draws one of 2147483648 numbers"),
+    (lambda: random.getrandbits(53), "draws one of 9007199254740992 numbers"),
+    (
+      lambda rng: rng.choice(4, 2, replace=False, shuffle=False),
+      "an order that is not random",
+    ),
+    (seeds_twice, "seeds numpy's generator by 7 twice in a run"),
+    (seeds_python_twice, "seeds random by 7 twice in a run"),
+    (catches_all, r"test_dice\.py, line \d+: turns a random number into a"),
+    (looks_in_a_thread, "turns a random number into a float"),
+    (held, "random drew numbers that are not seen"),
+    (held_array, "numpy.random drew numbers that are not seen"),
+    (leaves, "the program fails: .*SystemExit"),
     (lambda rng: float(rng.random()), "turns a random number into a float"),
     (lambda rng: np.sort(rng.random(3)), "compares two random numbers"),
     (lambda rng: np.exp(rng.random(3)), "takes the exponential"),
@@ -268,6 +438,33 @@ def test_an_endless_run_ends():
 
   with pytest.raises(certify.ExploreError, match="does this loop end"):
     certify.explore(program, seconds=0.2)
+
+
+def test_an_endless_run_that_catches_all_once_ends():
+  def program(rng):
+    try:
+      while True:
+        pass
+    except:  # noqa: E722
+      while True:
+        pass
+
+  with pytest.raises(certify.ExploreError, match="does this loop end"):
+    certify.explore(program, seconds=0.2)
+
+
+def test_somebodys_own_alarm_rings_after_it():
+  rung = []
+  before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
+  try:
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    certify.explore(lambda rng: rng.random() < 0.5)
+    assert not rung
+    time.sleep(0.3)
+    assert rung
+  finally:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def test_functions_are_as_they_were_after_it():

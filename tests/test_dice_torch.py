@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from tests import documents
+from tests import commands, documents
 from tv_jax import certify
 from tv_jax.certify import programs
 
@@ -53,6 +53,18 @@ def by_rows():
   return 1 if (second.numpy() < 0.75).item() else 0
 
 
+def by_attributes():
+  u = torch.rand(2, 1)
+  first, second = u.data.T[0]
+  return 2 if first < 0.5 else int(second >= 0.25)
+
+
+def by_race_of_doubles():
+  laws = LAW.double()
+  laws /= torch.empty_like(laws).exponential_()
+  return laws.argmax() + torch.randint(1, size=())
+
+
 def by_bernoulli():
   if torch.bernoulli(LAW)[2]:
     return 2
@@ -70,6 +82,8 @@ def by_bernoulli():
     by_search,
     by_bernoulli,
     by_rows,
+    by_attributes,
+    by_race_of_doubles,
   ],
 )
 def test_a_token_is_drawn_by_its_law(program):
@@ -79,10 +93,66 @@ def test_a_token_is_drawn_by_its_law(program):
     assert found.chances == WANTED
 
 
+def test_torch_is_seen_where_the_function_imports_it(tmp_path):
+  (tmp_path / "lazy.py").write_text(
+    "from tv_jax import certify\n"
+    "def program():\n"
+    "  import torch\n"
+    "  torch.manual_seed(0)\n"
+    "  return int(torch.rand(1) < 0.25)\n"
+    "print(certify.explore(program).chances)\n"
+  )
+  done = commands.run(program="lazy", cwd=tmp_path)
+  assert done.stdout == "{0: Fraction(3, 4), 1: Fraction(1, 4)}\n", done.stderr
+
+
 def changes_a_part():
   laws = LAW.clone()
   laws[:2].exponential_()
   return laws.argmax()
+
+
+def two_generators():
+  ones = [torch.Generator().manual_seed(7) for _ in range(2)]
+  return [bool(torch.rand((), generator=one) < 0.5) for one in ones]
+
+
+OUT = torch.zeros(2)
+
+
+def view_of_noise():
+  noise = torch.zeros(1, 4)
+  flat = noise.view(-1)
+  noise.exponential_()
+  return (LAW / flat).argmax()
+
+
+def view_of_laws():
+  laws = LAW.clone()[None]
+  first = laws[0]
+  laws.div_(torch.empty_like(laws).exponential_())
+  return first.argmax()
+
+
+def array_of_noise():
+  noise = torch.zeros(4)
+  array = noise.numpy()
+  noise.exponential_()
+  return (array / LAW.numpy()).argmin()
+
+
+def row_of_uniforms():
+  u = torch.rand(2, 2)
+  first = u[0]
+  u.mul_(2)
+  return first < 0.5
+
+
+def rows_of_uniforms():
+  u = torch.rand(2, 2)
+  for row in u:
+    row.mul_(2)
+  return u < 0.5
 
 
 @pytest.mark.parametrize(
@@ -94,6 +164,24 @@ def changes_a_part():
     (lambda: LAW[torch.rand(1)], "uses a random number as an index"),
     (lambda: str(torch.rand(1)), "prints a random number"),
     (changes_a_part, "changes a part of a tensor"),
+    (two_generators, "seeds torch.Generator by 7 twice in a run"),
+    (lambda: torch.rand(1).to(torch.int64), "rounds random numbers to torch.i"),
+    (lambda: torch.rand(1).half() < 0.5, "rounds random numbers to torch.flo"),
+    (lambda: torch.rand(2, out=OUT) < 0.5, r"fills a tensor by torch's rand"),
+    (
+      lambda: torch.lt(torch.rand(2), 0.5, out=OUT),
+      "random numbers to torch's",
+    ),
+    (lambda: torch.rand(2).view(torch.int32) < 1, "reads the bits"),
+    (lambda: torch.tensor([torch.rand(())]) < 0.5, "gives random numbers to"),
+    (lambda: torch.randint_like(LAW, 3), "draws by torch's randint_like"),
+    (lambda: torch.ops.aten.rand([2]) < 2, "torch drew numbers that are not"),
+    (view_of_noise, "another tensor or array shares"),
+    (view_of_laws, "another tensor or array shares"),
+    (array_of_noise, "another tensor or array shares"),
+    (row_of_uniforms, "another tensor or array shares"),
+    (rows_of_uniforms, "another tensor or array shares"),
+    (lambda: torch.rand(2).unsqueeze_(0) < 0.5, "torch's unsqueeze_"),
     (lambda: torch.rand(2), "the function returns"),
   ],
 )

@@ -205,6 +205,47 @@ def test_a_verifier_of_trees(bug):
   assert found.lossless == (not bug), repr(found)
 
 
+def test_what_a_verifier_changes_is_its_own():
+  def pops(tree, tokens, q, p, rng):
+    del tokens[0]
+    for i, x in enumerate(tokens):
+      if rng.random() * q[i, x] >= p[i, x]:
+        return range(1, i + 1), by_choice(rng, np.maximum(p[i] - q[i], 0))
+      q[i] = 0
+    return range(1, len(tokens) + 1), by_choice(rng, p[-1])
+
+  certify.assert_lossless(pops, "verify", tree="chain:2", cases=4)
+
+
+def test_long_outputs_are_compared_where_they_differ():
+  """All prefixes would be three to the power of 14."""
+
+  def long(p, q, context, rng, last=False):
+    output = []
+    while len(output) < 14 and not any(output):
+      law = q if last and len(output) == 13 else p
+      output.append(by_choice(rng, law((*context, *output))))
+    return output
+
+  certify.assert_lossless(long, "cycle", cases=2)
+  wrong = functools.partial(long, last=True)
+  found = programs.certify(wrong, "cycle", Settings(cases=2, tolerance=0.0))
+  assert len(found.failure.prefix) == 14
+
+
+def test_what_is_not_explored_is_undecided():
+  def by_bits(p, q, context, rng):
+    bits = [rng.integers(2) for _ in range(60)]
+    below = np.cumsum(p(context)) <= sum(
+      x / 2**i for i, x in enumerate(bits, 1)
+    )
+    return [int(below.sum())]
+
+  found = programs.certify(by_bits, "cycle", Settings(cases=1, budget=50))
+  assert found.verdict == "UNDECIDED"
+  assert found.distance == 1
+
+
 def test_a_policy_and_a_pruning_that_look_at_what_they_decide_about():
   def grows(level, parents, tokens, q):
     return [2] if level == [0] else [int(q[i].max() > 0.5) for i in level]

@@ -87,7 +87,8 @@ def _verify(program, settings, p, q, context, rng):
   draft, target = (
     _array([law(way) for way in ways], settings.arrays) for law in (q, p)
   )
-  path, token = program(tree, tokens, draft, target, rng)
+  # A copy: it is the program's own to change.
+  path, token = program(tree, [*tokens], draft, target, rng)
   path = path.tolist() if hasattr(path, "tolist") else [*path]
   parent = 0
   for node in path:

@@ -191,7 +191,7 @@ def _case(
     program=cycle.args[0],
     budget=settings.budget,
   )
-  longest = max(map(len, [*law.chances, *law.edges]))
+  longest = max(map(len, [*law.chances, *law.edges]), default=1)
   failure, distance = _compared(law, p, longest, settings.tolerance)
   sound = failure is None and distance <= settings.tolerance
   if failure is None:
@@ -252,39 +252,56 @@ def prefix_law(law: Law, p: Laws, length: int) -> dict[tuple, Fraction]:
   return found
 
 
+def _prefixes(law: Law, p: Laws, longest: int) -> Iterator[dict]:
+  """Yields the chances of prefixes, of one token more each time.
+
+  What no output goes beyond stays as it is: there the target goes on alone, and
+  its difference is that of all that follow together.
+
+  Yields:
+    By prefix: its chance, and that under the target.
+  """
+  begins: dict[tuple, Fraction] = {}
+  for tokens, chance in law.chances.items():
+    for i in range(len(tokens) + 1):
+      begins[tokens[:i]] = begins.get(tokens[:i], Fraction(0)) + chance
+  inner = {x[:i] for x in law.chances for i in range(len(x))} | {()}
+  # By prefix: the chance that the target came to it after a cycle, or alone.
+  level = {(): (Fraction(0), Fraction(1))}
+  for _ in range(longest):
+    new = {}
+    for x, (after, alone) in level.items():
+      if x not in inner:
+        new[x] = after, alone
+        continue
+      after += law.chances.get(x, Fraction(0))
+      for token in range(p.V):
+        share = _chance(p, (*x, token), len(x))
+        new[*x, token] = after * share, alone * share
+    level = new
+    yield {
+      x: (begins.get(x, Fraction(0)) + after, alone)
+      for x, (after, alone) in level.items()
+    }
+
+
 def _compared(law, p: Laws, longest: int, tolerance: float):
   """Returns the first prefix that is too likely, and the distance at most."""
-  distance = 0.0
-  for length in range(1, longest + 1):
-    found = prefix_law(law, p, length)
-    wanted = {
-      tokens: chance
-      for tokens in itertools.product(range(p.V), repeat=length)
-      if (chance := _chance(p, tokens))
-    }
-    apart = {
-      x: found.get(x, Fraction(0)) - wanted.get(x, Fraction(0))
-      for x in {*found, *wanted}
-    }
+  failure, distance, total = None, 0.0, 0.0
+  missing = float(law.unexplored)
+  for chances in _prefixes(law, p, longest):
+    apart = {x: found - wanted for x, (found, wanted) in chances.items()}
     total = float(sum(map(abs, apart.values())) / 2)
-    missing = float(law.unexplored)
     distance = max(distance, total + missing / 2)
-    if total - missing / 2 > tolerance:
+    if failure is None and total - missing / 2 > tolerance:
       worst = max(apart, key=lambda x: (apart[x], [-t for t in x]))
-      whole = prefix_law(law, p, longest)
-      every = itertools.product(range(p.V), repeat=longest)
-      distance = 0.5 * sum(
-        abs(float(whole.get(x, Fraction(0)) - _chance(p, x))) for x in every
-      )
+      found, wanted = map(float, chances[worst])
       failure = Failure(
-        laws=(p, p),
-        distance=distance,
-        prefix=worst,
-        found=float(found.get(worst, 0)),
-        wanted=float(wanted.get(worst, 0)),
+        laws=(p, p), distance=0.0, prefix=worst, found=found, wanted=wanted
       )
-      return failure, distance
-  return None, distance
+  if failure is None:
+    return None, distance
+  return dataclasses.replace(failure, distance=total), total
 
 
 def _impossible(law: Law, p: Laws) -> Failure | None:
@@ -311,6 +328,12 @@ def spell_out(failure: Failure) -> str:
     f"  tokens {' '.join(map(words.name, range(p.V)))}, laws of kind {p.kind!r}"
   ]
   own = {*p.known, *q.known}
+  own |= {
+    (*x[:-1], token)
+    for x in own
+    if len(x) > len(CONTEXT)
+    for token in range(p.V)
+  }
   most = len(CONTEXT) + max(len(failure.prefix), 2)
   for prefix in sorted(own, key=lambda x: (len(x), x)):
     if len(prefix) >= most:

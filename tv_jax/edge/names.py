@@ -122,7 +122,7 @@ def _told(module, error) -> str:
   return f"{module} cannot be imported{where}: {reason}"
 
 
-def raised(error: Exception) -> str:
+def raised(error: BaseException) -> str:
   """Returns an error of a user's function in one line, with its place."""
   package, lines, inside = pathlib.Path(__file__).parents[1], [], False
   for frame in traceback.extract_tb(error.__traceback__):

@@ -61,9 +61,13 @@ class Cell:
 
   def __eq__(self, other):
     """Returns whether it is the same: else it is equal with chance 0."""
+    known = self._known()
     if isinstance(other, Cell):
+      if known is not None:
+        return known == other._known()
       return type(self) is type(other) and self._parts() == other._parts()
-    return False if exact(other) is not None else NotImplemented
+    number = exact(other)
+    return NotImplemented if number is None else known == number
 
   def __ne__(self, other):
     """Returns the contrary."""
@@ -72,19 +76,19 @@ class Cell:
 
   def __lt__(self, other):
     """Compares."""
-    return self._compare("lt", other)
+    return _told(self._compare("lt", other), other)
 
   def __le__(self, other):
     """Compares."""
-    return self._compare("le", other)
+    return _told(self._compare("le", other), other)
 
   def __gt__(self, other):
     """Compares."""
-    return self._compare("gt", other)
+    return _told(self._compare("gt", other), other)
 
   def __ge__(self, other):
     """Compares."""
-    return self._compare("ge", other)
+    return _told(self._compare("ge", other), other)
 
   def __repr__(self) -> str:
     """Returns what it is; prints of it are refused."""
@@ -96,6 +100,22 @@ class Cell:
   def _parts(self) -> tuple:
     """Returns what makes it what it is."""
     raise NotImplementedError
+
+  def _known(self) -> Fraction | float | None:
+    """Returns its value, if nothing of it is random (0 times noise)."""
+    raise NotImplementedError
+
+  def __copy__(self):
+    """Returns itself: a copy is the same number."""
+    return self
+
+  def __deepcopy__(self, _):
+    """Returns itself."""
+    return self
+
+  def __reduce_ex__(self, _):
+    """Refuses."""
+    look("saves a random number")
 
 
 def _refuse(name, how):
@@ -109,6 +129,12 @@ def _refuse(name, how):
 
 for _name, _how in _REFUSED.items():
   setattr(Cell, _name, _refuse(_name, _how))
+
+
+def _told(found, other):
+  """Returns what a comparison found, as NumPy has it of NumPy's numbers."""
+  numpy = isinstance(found, bool) and isinstance(other, np.generic)
+  return np.bool_(found) if numpy else found
 
 
 class _Interval:
@@ -139,6 +165,12 @@ class Uniform(Cell):
 
   def _parts(self):
     return id(self._place), self._a, self._b
+
+  def _known(self):
+    place = self._place
+    if self._a == 0 or place.low == place.high:
+      return self._a * place.low + self._b
+    return None
 
   def _compare(self, how, other):
     if isinstance(other, Uniform):
@@ -245,6 +277,11 @@ class Uniform(Cell):
     if self._a not in noise:
       noise[self._a] = Noise(uniform=self)
     return -noise[self._a]
+
+  @property
+  def raced(self) -> bool:
+    """Whether its logarithm was in a race."""
+    return self._place.raced
 
   def race(self) -> None:
     """Notes that its logarithm races; what was compared cannot."""

@@ -9,11 +9,10 @@ they are, so that weights are exact.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import heapq
 import itertools
-import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from tv_jax.certify.dice import alarm
 from tv_jax.edge import names
 from tv_jax.edge.reading import shown
 
@@ -36,9 +36,19 @@ _REPEATED = 64
 class ExploreError(ValueError):
   """What cannot be explored, and where: one line for the user."""
 
+  def __init__(self, *told):
+    """Ends the run that goes on, even if the function catches it."""
+    super().__init__(*told)
+    _end(self)
+
 
 class Interrupt(BaseException):
   """Ends a run from inside; `except Exception` does not stop it."""
+
+  def __init__(self, *told):
+    """Ends the run that goes on, even if the function catches it."""
+    super().__init__(*told)
+    _end(self)
 
 
 class CutError(Interrupt):
@@ -104,6 +114,8 @@ class Way:
     self.lost = Fraction(0)
     self.bounds: frozenset = frozenset()  # on the noise: see cells.chance
     self.variables = 0  # of the noise
+    self.seeds: dict[tuple, object] = {}  # what was seeded by each
+    self.ended: BaseException | None = None  # why, if not by its return
     self._least = least
 
   def take(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
@@ -157,8 +169,16 @@ class Way:
       self.lost += weight
 
 
+# Stand-ins are put in the place of functions that all threads use.
+_LOCK = threading.RLock()
+
 # The way of the run that is going on.
 _current: list[Way] = []
+
+
+def _end(error: BaseException) -> None:
+  if _current and _current[-1].ended is None:
+    _current[-1].ended = error
 
 
 def way() -> Way:
@@ -199,22 +219,39 @@ def explore(
     ExploreError: It looks at a random number in another way than comparing it,
       it does not end, or it keeps something from run to run.
   """
+  limits = budget, Fraction(least), seconds, total_seconds
+  with _LOCK:
+    loaded = "torch" in sys.modules
+    try:
+      law = _explored(function, program or function, *limits)
+    except ExploreError:
+      if loaded or "torch" not in sys.modules:
+        raise
+    else:
+      if loaded or "torch" not in sys.modules:
+        return law
+    # The function imported torch: what it drew was not seen.
+    return _explored(function, program or function, *limits)
+
+
+def _explored(function, program, budget, limit, seconds, total_seconds) -> Law:
   from tv_jax.certify.dice import sources
 
   chances: dict[Any, Fraction] = {}
   edges: dict[Any, None] = {}
   unexplored, order = Fraction(0), itertools.count()
   waiting = [(0.0, next(order), Fraction(1), False, ())]
-  limit, runs = Fraction(least), 0
+  runs = 0
   end = time.monotonic() + total_seconds
-  with sources.replaced(program or function) as call:
+  with sources.replaced(program) as call:
     while waiting and runs < budget and time.monotonic() < end:
       *_, told = heapq.heappop(waiting)
       one, value = _run(function, call, told, limit, seconds)
       runs += 1
-      if runs <= _REPEATED:
+      # All draws of a program may be unseen: its first run is its only one.
+      for _ in range(8 if runs == 1 else runs <= _REPEATED):
         again, other = _run(function, call, tuple(one.taken), limit, seconds)
-        if other != value or again.left:
+        if (other,) != (value,) or again.left:  # NaN is itself
           raise ExploreError(
             f"two runs that drew the same return {shown(value)} and"
             f" {shown(other)}: the function keeps something from run to run,"
@@ -247,8 +284,11 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
   one = Way(told, least)
   _current.append(one)
   try:
-    with _alarm(seconds), np.errstate(divide="ignore", invalid="ignore"):
-      value = call(function)
+    with (
+      alarm.limit(seconds, LookedError),
+      np.errstate(divide="ignore", invalid="ignore"),
+    ):
+      value = _returned(call, function, one)
     if len(one.taken) < len(told):
       raise ExploreError(
         "two runs that drew the same differ: the function keeps something from"
@@ -261,7 +301,7 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
     raise
   except LookedError as error:
     raise ExploreError(f"{_line_of(error)}{error}") from None
-  except Exception as error:
+  except (Exception, SystemExit) as error:
     if one.edge or one.weight < ROUNDING:
       one.lose(one.weight)
       return one, _CUT
@@ -269,6 +309,15 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
     raise ExploreError(f"the program fails: {told}") from error
   finally:
     _current.pop()
+
+
+def _returned(call, function, one: Way):
+  """Returns what a function does, unless it caught what ends the run."""
+  try:
+    return call(function)
+  finally:
+    if one.ended is not None:
+      raise one.ended
 
 
 _NOT_OWN = ("site-packages", "tv_jax/certify/", "<frozen", ".pyx")
@@ -285,27 +334,6 @@ def _line_of(error: BaseException) -> str:
   return found
 
 
-@contextlib.contextmanager
-def _alarm(seconds: float):
-  """Ends what takes longer; where there are no signals, it is not ended."""
-  if threading.current_thread() is not threading.main_thread():
-    yield
-    return
-
-  def ring(*_):
-    raise LookedError(
-      f"a run did not end in {seconds:g} seconds: does this loop end?"
-    )
-
-  before = signal.signal(signal.SIGALRM, ring)
-  signal.setitimer(signal.ITIMER_REAL, seconds)
-  try:
-    yield
-  finally:
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
-
-
 def plain(value) -> Hashable:
   """Returns what a function returned as something to count by."""
   if hasattr(value, "tolist") and not isinstance(value, type):
@@ -314,6 +342,8 @@ def plain(value) -> Hashable:
     return tuple(map(plain, value))
   if isinstance(value, dict):
     return tuple((plain(k), plain(v)) for k, v in value.items())
+  if isinstance(value, float) and value != value:
+    return np.nan  # one object, that all of them are counted as one
   if isinstance(value, Hashable) and not hasattr(value, "is_random"):
     return value
   raise ExploreError(
@@ -335,6 +365,8 @@ def exact(value) -> Fraction | float | None:
 
   None: it is no number.
   """
+  if isinstance(value, np.ndarray) and value.ndim:
+    return None
   if hasattr(value, "item") and getattr(value, "shape", None) in ((), (1,)):
     value = value.item()
   if isinstance(value, np.generic):

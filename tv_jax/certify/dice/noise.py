@@ -81,9 +81,9 @@ class Noise(Cell):
     if not self._log:
       look("adds a number to noise")
     value = float(number) / float(self._factor)
-    if value == math.inf:
-      look("adds infinity to noise")
-    return self._with(scale=self._scale * Fraction(math.exp(value)))
+    if value == math.inf or value != value:
+      look("adds a number that is not finite to noise")
+    return self._with(scale=self._scale * _exp(value))
 
   __radd__ = __add__
 
@@ -122,6 +122,8 @@ class Noise(Cell):
     return self._with(base=-self._base, scale=number / self._scale)
 
   def _scaled(self, number):
+    if isinstance(number, float):
+      look("multiplies noise by a number that is not finite")
     if self._log and number < 0:
       return (-self)._scaled(-number)
     if self._log:
@@ -133,13 +135,25 @@ class Noise(Cell):
   def _parts(self):
     return self.index, self._base, self._scale, self._log, self._factor
 
+  def _known(self):
+    if self._scale:
+      return None
+    return -math.inf if self._log else Fraction(0)
+
   def _compare(self, how, other):
     if not isinstance(other, Noise):
       number = exact(other)
       if number is None:
         return NotImplemented
-      if isinstance(number, float) and math.isinf(number):
-        return getattr(operator, how)(0.0, number)
+      if isinstance(number, float):  # an infinity, or NaN
+        end = math.copysign(math.inf, self._scale)
+        drawn = self.uniform if not self._log and self._base == 1 else None
+        if drawn is not None and number == end and not drawn.raced:
+          # The logarithm of a uniform of exactly 0 is there.
+          zero = drawn.below("le", 0)
+          return getattr(operator, how)(end if zero else 0.0, number)
+        known = self._known()
+        return getattr(operator, how)(0.0 if known is None else known, number)
       if not self._log and number == 0:
         return getattr(operator, how)(self._scale, 0)
       if self.uniform is None or self._log or self._base == -1:
@@ -176,3 +190,17 @@ class Noise(Cell):
     first = way.take((chance, 1 - chance)) == 0
     way.bounds |= {yes if first else no}
     return first
+
+
+def _exp(value: float) -> Fraction:
+  """Returns the exponential, also where a float has no place for it.
+
+  What masks a logit (-1e9, or the least float) is beyond 10,000: it is never
+  drawn where another is not masked, and all that are masked are alike.
+  """
+  if abs(value) < 700 or math.isinf(value):
+    return Fraction(math.exp(value))
+  value = min(max(value, -1e4), 1e4)
+  power = round(value / math.log(2))
+  rest = Fraction(math.exp(value - power * math.log(2)))
+  return rest * Fraction(2) ** power

@@ -24,6 +24,9 @@ from tv_jax.certify.dice.cells import Uniform
 from tv_jax.certify.dice.exploring import ExploreError, LookedError, rational
 from tv_jax.certify.dice.noise import Noise
 
+# More numbers, all alike, are not tried.
+_MOST = 100_000
+
 
 def draw(weights) -> int:
   """Draws an index by weights, which need not sum to 1."""
@@ -38,6 +41,12 @@ def draw(weights) -> int:
 
 def draw_from(count: int) -> int:
   """Draws one of 0 .. count - 1, all alike."""
+  if count > _MOST:
+    raise LookedError(
+      f"draws one of {count} numbers: all would be tried, and more than {_MOST}"
+      " are too many (a uniform is followed without end, and a generator needs"
+      " no drawn seed)"
+    )
   return draw([1] * count)
 
 
@@ -66,11 +75,33 @@ def without_replacement(weights, count: int) -> list[int]:
 def filled(shape, make: Callable[[], int]):
   """Returns one number, or an array of this shape of them."""
   if shape is None:
-    return make()
+    return np.int64(make())
   found = np.empty(tuple(np.atleast_1d(shape)) if shape != () else (), int)
   for at in np.ndindex(found.shape):
     found[at] = make()
   return found
+
+
+def _size(size, *parameters):
+  """Returns how many are drawn: without a size, as parameters are shaped."""
+  shape = np.broadcast_shapes(*map(np.shape, parameters))
+  return shape or None if size is None else size
+
+
+def seeded(made, kind: str, *seeds):
+  """Returns what was seeded; refuses a seed that was used before in a run.
+
+  Its numbers would be those of the other, and here they are others.
+  """
+  for seed in seeds:
+    if isinstance(seed, int | np.integer):
+      before = exploring.way().seeds.setdefault((kind, int(seed)), made)
+      if before is not made:
+        raise LookedError(
+          f"seeds {kind} by {seed} twice in a run: its numbers come again,"
+          " which cannot be followed (seed once, or draw once and keep it)"
+        )
+  return made
 
 
 class _Refusing:
@@ -98,7 +129,8 @@ class Dice(_Refusing):
 
   def uniform(self, low=0.0, high=1.0, size=None):
     """Draws uniforms between two numbers."""
-    return self.random(size) * (high - low) + low
+    found = self.random(_size(size, low, high))
+    return found * np.subtract(high, low) + low
 
   def integers(self, low, high=None, size=None, dtype=None, endpoint=False):
     """Draws integers."""
@@ -109,7 +141,8 @@ class Dice(_Refusing):
 
   def choice(self, a, size=None, replace=True, p=None, axis=0, shuffle=True):
     """Draws entries."""
-    del shuffle
+    if not shuffle and not replace and p is None and size is not None:
+      cells.look("draws in an order that is not random (shuffle=False)")
     if axis:
       cells.look("draws along another axis than the first")
     pool = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
@@ -142,7 +175,7 @@ class Dice(_Refusing):
 
   def exponential(self, scale=1.0, size=None):
     """Draws exponential noise."""
-    return cells.array(size, Noise) * scale
+    return cells.array(_size(size, scale), Noise) * scale
 
   def standard_exponential(self, size=None, dtype=None, method=None, out=None):
     """Draws exponential noise."""
@@ -153,6 +186,7 @@ class Dice(_Refusing):
 
   def gumbel(self, loc=0.0, scale=1.0, size=None):
     """Draws Gumbel noise."""
+    size = _size(size, loc, scale)
     return cells.array(size, lambda: -Noise().log()) * scale + loc
 
   def permutation(self, x, axis=0):
@@ -188,15 +222,17 @@ class OldDice(Dice):
     """Draws integers."""
     return self.integers(low, high, size, dtype)
 
-  def seed(self, *_):
-    """Does nothing: all draws are tried."""
+  def seed(self, *seeds):
+    """Notes the seed; all draws are tried."""
+    seeded(object(), "numpy.random", *seeds)
 
 
 class PythonDice(_Refusing):
   """Stands for Python's `random`."""
 
-  def seed(self, *_, **__):
-    """Does nothing: all draws are tried."""
+  def seed(self, *seeds, **_):
+    """Notes the seed; all draws are tried."""
+    seeded(object(), "random", *seeds)
 
   def random(self):
     """Draws a uniform."""
@@ -263,7 +299,13 @@ def _standing(module, dice, made: dict[str, Callable]) -> dict[str, Callable]:
 
 def _class_of(dice) -> type:
   """Returns a class of which all instances are one stand-in."""
-  return type(type(dice).__name__, (), {"__new__": lambda *_, **__: dice})
+
+  def make(_, *seeds, **named):
+    kind = type(dice).__name__
+    seeded(object(), f"a generator ({kind})", *seeds, *named.values())
+    return dice
+
+  return type(type(dice).__name__, (), {"__new__": make})
 
 
 def _call(dice, name, *arguments, **named):
@@ -337,13 +379,24 @@ def replaced(program: Callable) -> Iterator[Callable]:
         np.random,
         old,
         {
-          "default_rng": lambda *_: Dice(),
+          "default_rng": lambda *seeds, seed=None: (
+            seeds[0]
+            if seeds and isinstance(seeds[0], Dice)
+            else seeded(Dice(), "numpy's generator", *seeds, seed)
+          ),
           "Generator": _class_of(Dice()),
           "RandomState": _class_of(old),
         },
       ),
     ),
-    (random, _standing(random, python, {"Random": _class_of(python)})),
+    (
+      random,
+      _standing(
+        random,
+        python,
+        {name: _class_of(python) for name in ("Random", "SystemRandom")},
+      ),
+    ),
   ]
   if "torch" in sys.modules:
     from tv_jax.certify.dice import torches
@@ -351,6 +404,7 @@ def replaced(program: Callable) -> Iterator[Callable]:
     both += torches.standing()
   both += _in_own_modules(program, both)
   kept = [(m, {n: vars(m).get(n) for n in new}) for m, new in both]
+  before = _states()
   try:
     for module, new in both:
       for name, value in new.items():
@@ -358,13 +412,34 @@ def replaced(program: Callable) -> Iterator[Callable]:
     yield (
       lambda function: function(Dice()) if takes_rng(function) else function()
     )
+    for name, state in _states().items():
+      if not np.array_equal(state, before.get(name, state)):
+        raise ExploreError(
+          f"{name} drew numbers that are not seen: call its functions by its"
+          " name, and those that draw uniforms, tokens, or noise that races"
+        )
   finally:
-    for module, before in kept:
-      for name, value in before.items():
+    for module, own in kept:
+      for name, value in own.items():
         if value is None:  # it is inherited
           delattr(module, name)
         else:
           setattr(module, name, value)
+
+
+# Taken before stand-ins are put in their place.
+_STATES = {
+  "random": lambda state=random.getstate: state()[1],
+  "numpy.random": lambda state=np.random.get_state: [*state()[1], state()[2]],
+}
+
+
+def _states() -> dict:
+  """Returns the states of the generators that all share."""
+  found = {name: state() for name, state in _STATES.items()}
+  if "torch" in sys.modules:
+    found["torch"] = sys.modules["torch"].default_generator.get_state()
+  return found
 
 
 @functools.lru_cache(maxsize=8)

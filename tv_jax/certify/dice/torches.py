@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -49,10 +50,16 @@ _COMPUTED = {
 }
 # What changes no value, and what shape alone it depends on.
 _SAME = ("to", "float", "double", "half", "bfloat16", "cpu", "cuda", "type_as")
-_SAME += ("contiguous", "clone", "detach", "type", "requires_grad_")
+_SAME += ("contiguous", "clone", "detach", "type", "requires_grad", "data")
 _MOVED = ("view", "reshape", "squeeze", "unsqueeze", "flatten", "expand", "t")
 _MOVED += ("transpose", "permute", "getitem", "select", "narrow", "gather")
 _MOVED += ("index_select", "take_along_dim", "expand_as", "view_as", "ravel")
+_MOVED += ("T", "mT", "H", "mH")
+_FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
+_FACTS += ("layout", "names", "is_leaf", "grad_fn", "itemsize", "nbytes")
+_FACTS += ("is_sparse", "is_quantized", "is_meta", "is_mps", "is_nested")
+# Half precision rounds uniforms to 2**-8: their chances are others.
+_FINE = (torch.float32, torch.float64)
 _ASKED = ("size", "dim", "numel", "ndimension", "is_floating_point", "len")
 
 
@@ -66,7 +73,11 @@ class Random(torch.Tensor):
     kwargs = kwargs or {}
     name = getattr(func, "__name__", str(func))
     with torch._C.DisableTorchFunctionSubclass():
-      if name == "__get__" or name in _ASKED or name.strip("_") in _ASKED:
+      if name == "__get__":
+        name = getattr(func.__self__, "__name__", name)
+        if name in _FACTS:
+          return func(*args, **kwargs)
+      elif name in _ASKED or name.strip("_") in _ASKED:
         return func(*args, **kwargs)
       return _applied(func, name, args, kwargs)
 
@@ -77,11 +88,13 @@ def _applied(func, name: str, args, kwargs):
   into = args[0] if name.endswith("_") and not name.startswith("__") else None
   if name.startswith("__i") and short[1:] in _COMPUTED:
     short, into = short[1:], args[0]
-  if short in _SAME:
-    return made(_entries(args[0]), args[0])
-  if short in _MOVED:
+  if short in _SAME and not name.startswith("__"):
+    return _same(func, short, args, kwargs)
+  if into is not None and (short in _MOVED or short in _COMPARED):
+    into = None  # these would be changed to what is not random, or in shape
+  elif short in _MOVED:
     return _moved(func, args, kwargs)
-  if short in _COMPARED:
+  elif short in _COMPARED and not kwargs:
     found = _COMPARED[short](*map(_entries, args[:2]))
     return torch.from_numpy(np.asarray(found, bool))
   if short in _COMPUTED and not kwargs:
@@ -94,9 +107,14 @@ def _applied(func, name: str, args, kwargs):
     return _raced(getattr(np, short), *args, **kwargs)
   if short in ("item", "tolist", "numpy", "array"):
     found = _entries(args[0])
+    if isinstance(args[0], Random):
+      _kin(args[0]).append(lambda: found)  # it is in use for ever
     return found if short in ("numpy", "array") else getattr(found, short)()
   if short in ("iter", "unbind"):
-    rows = [made(np.asarray(x, object), args[0]) for x in _entries(args[0])]
+    rows = [
+      _of_kin(made(np.asarray(x, object), args[0]), args[0])
+      for x in _entries(args[0])
+    ]
     return iter(rows) if short == "iter" else tuple(rows)
   if short in ("repr", "format", "str"):
     cells.look("prints a random number")
@@ -104,6 +122,31 @@ def _applied(func, name: str, args, kwargs):
     f"gives random numbers to torch's {name}, which cannot be followed: a"
     " uniform can be compared with numbers, and noise can race by argmax"
   )
+
+
+def _same(func, short: str, args, kwargs):
+  """Returns a tensor of the same numbers: maybe it is the same in memory."""
+  found = func(*args, **kwargs)
+  if not isinstance(found, torch.Tensor):  # type() names the type
+    return found
+  if found.dtype not in _FINE:
+    cells.look(f"rounds random numbers to {found.dtype}")
+  if short == "requires_grad":
+    return args[0]
+  new = made(_entries(args[0]), found.detach())
+  return new if short == "clone" else _of_kin(new, args[0])
+
+
+def _kin(tensor: Random) -> list:
+  """Returns references to the tensors that may share its memory."""
+  return tensor.__dict__.setdefault("kin", [weakref.ref(tensor)])
+
+
+def _of_kin(new: Random, tensor: Random) -> Random:
+  """Notes that a new tensor may share another's memory."""
+  _kin(tensor).append(weakref.ref(new))
+  new.__dict__["kin"] = _kin(tensor)
+  return new
 
 
 def _raced(function, tensor, dim=None, keepdim=False):
@@ -134,11 +177,13 @@ def _moved(func, args, kwargs):
   numbers = torch.arange(tensor.numel()).reshape(tuple(tensor.shape))
   # gather and its like want numbers of no special kind.
   places = func(numbers, *args[1:], **kwargs)
+  if places.dtype != numbers.dtype:
+    cells.look("reads the bits of a random number")
   flat = _entries(tensor).ravel()
   found = np.empty(tuple(places.shape), object)
   for at in np.ndindex(found.shape):
     found[at] = flat[int(places[at])]
-  return made(found, tensor)
+  return _of_kin(made(found, tensor), tensor)
 
 
 def _entries(value):
@@ -148,7 +193,7 @@ def _entries(value):
   if isinstance(value, torch.Tensor):
     value = value.detach().cpu()
     wide = value.double() if value.is_floating_point() else value
-    return np.asarray(wide.numpy(), object)
+    return np.asarray(wide.clone().numpy(), object)
   return value
 
 
@@ -158,15 +203,29 @@ def made(entries, like: torch.Tensor, into: torch.Tensor | None = None):
     found = torch.empty(entries.shape, dtype=like.dtype, device=like.device)
     return made(entries, like, found)
   if tuple(into.shape) != entries.shape or _is_shared(into):
-    cells.look("changes a part of a tensor to random numbers")
+    cells.look(
+      "changes a part of a tensor to random numbers, or one whose memory"
+      " another tensor or array shares (clone it)"
+    )
+  if into.dtype not in _FINE:
+    cells.look(f"rounds random numbers to {into.dtype}")
   into.__class__ = Random  # ty: as torch's own uninitialised parameters do
   vars(into)["entries"] = entries
   return into
 
 
 def _is_shared(tensor: torch.Tensor) -> bool:
-  """Tells whether it is a part of another tensor that is still in use."""
+  """Tells whether another tensor or array that is in use shares its memory."""
+  if isinstance(tensor, Random):
+    return any(
+      one() is not None and one() is not tensor for one in _kin(tensor)
+    )
   base = tensor._base
+  storage = tensor.untyped_storage()
+  count = getattr(torch._C, "_storage_Use_Count", lambda _: 0)(storage._cdata)
+  # The tensor and its storage's object; the base of a view is one more.
+  if count > 2 + (base is not None) or not storage.resizable():
+    return True
   # Here, in getrefcount and in torch itself it is held; and nowhere else?
   return base is not None and sys.getrefcount(base) > 3
 
@@ -180,7 +239,7 @@ def _fresh(shape, make: Callable, dtype=None, like=None):
 
 def _rand(*shape, size=None, dtype=None, **_):
   size = shape if size is None else size
-  size = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+  size = size[0] if len(size) == 1 and np.ndim(size[0]) else size
   return _fresh(size, Uniform, dtype)
 
 
@@ -202,8 +261,8 @@ def _multinomial(input, num_samples=1, replacement=False, **_):
 def _bernoulli(input, p=None, **_):
   """Draws ones by their chances, or all by one chance."""
   weights = input
-  flat = weights.detach().double().ravel().tolist()
-  flat = flat if p is None else [p] * len(flat)
+  law = weights if p is None else torch.as_tensor(p).expand_as(weights)
+  flat = law.detach().double().ravel().tolist()
   shares = [exploring.rational(x) for x in flat]
   found = [float(sources.draw([1 - x, x])) for x in shares]
   return torch.tensor(found, dtype=weights.dtype).reshape(weights.shape)
@@ -213,9 +272,11 @@ def _bernoulli_(tensor, p=0.5, **_):
   return tensor.copy_(_bernoulli(tensor, p))
 
 
-def _randint(low, high, size=(), **_):
+def _randint(low=0, high=None, size=(), **_):
   if isinstance(high, tuple | list):  # randint(high, size)
     low, high, size = 0, low, high
+  elif high is None:  # randint(high, size=size)
+    low, high = 0, low
   found = sources.filled(
     tuple(size), lambda: low + sources.draw_from(high - low)
   )
@@ -243,6 +304,39 @@ def _refused(name: str) -> Callable:
   return refused
 
 
+def _seed(seed):
+  sources.seeded(object(), "torch", seed)
+  return torch.default_generator
+
+
+def _without_out(name: str, function: Callable) -> Callable:
+  def called(*arguments, **named):
+    generator = named.get("generator")
+    if generator is not None:
+      sources.seeded(generator, "torch.Generator", generator.initial_seed())
+    if named.get("out") is not None:
+      cells.look(f"fills a tensor by torch's {name} (out=)")
+    return function(*arguments, **named)
+
+  return called
+
+
+def _reading(function: Callable) -> Callable:
+  def read(data, *arguments, **named):
+    if _holds(data):
+      cells.look(f"gives random numbers to torch.{function.__name__}")
+    return function(data, *arguments, **named)
+
+  return read
+
+
+def _holds(data) -> bool:
+  """Tells whether there are random tensors in it."""
+  if isinstance(data, list | tuple):
+    return any(map(_holds, data))
+  return isinstance(data, Random)
+
+
 def standing() -> list[tuple]:
   """Returns what stands for torch's functions, by where they are."""
   functions = {
@@ -252,10 +346,12 @@ def standing() -> list[tuple]:
     "bernoulli": _bernoulli,
     "randint": _randint,
     "randperm": _randperm,
-    "manual_seed": lambda *_: None,
   }
+  functions = {k: _without_out(k, v) for k, v in functions.items()}
+  functions["manual_seed"] = _seed
   functions |= {name: _refused(name) for name in ("randn", "randn_like")}
-  functions |= {name: _refused(name) for name in ("normal", "poisson")}
+  others = ("normal", "poisson", "binomial", "randint_like", "dropout")
+  functions |= {name: _refused(name) for name in others}
   methods = {
     "multinomial": _multinomial,
     "bernoulli": _bernoulli,
@@ -263,7 +359,12 @@ def standing() -> list[tuple]:
     "exponential_": _exponential_,
     "uniform_": _uniform_,
   }
+  methods = {k: _without_out(k, v) for k, v in methods.items()}
   methods |= {
-    name: _refused(name) for name in ("normal_", "cauchy_", "log_normal_")
+    name: _refused(name)
+    for name in ("normal_", "cauchy_", "log_normal_", "random_", "geometric_")
   }
-  return [(torch, functions), (torch.Tensor, methods)]
+  # These read a tensor's memory, and ask no class.
+  functions |= {k: _reading(getattr(torch, k)) for k in ("tensor", "as_tensor")}
+  seeds = {"manual_seed": functions["manual_seed"]}
+  return [(torch, functions), (torch.Tensor, methods), (torch.random, seeds)]
