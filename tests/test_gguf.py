@@ -154,13 +154,13 @@ def test_a_draft_and_a_run_take_a_file(bundled, tmp_path):
   target, draft = launched.pair(settings.from_config(config).models)
   assert target.num_hidden_layers == 5
   assert draft.num_hidden_layers < 5
-  found = sources._model("target", name, None)
+  found = sources.of_model("target", name, None)
   assert [*found] == ["target/target.gguf"]
   with bundled.open("rb") as file:
     data = bytearray(file.read())
   data[-1] ^= 1
   (tmp_path / "target.gguf").write_bytes(data)
-  changed = sources._model("target", str(tmp_path / "target.gguf"), None)
+  changed = sources.of_model("target", str(tmp_path / "target.gguf"), None)
   assert changed.keys() == found.keys()
   assert changed != found
 
