@@ -262,6 +262,14 @@ def test_a_policy_and_a_pruning_that_look_at_what_they_decide_about():
   assert not programs.certify(by_token, "prune", chain).lossless
 
 
+def test_a_program_that_meets_few_kinds_of_laws_is_not_certified():
+  found = programs.certify(token, "cycle", Settings(seconds=0))
+  assert (found.verdict, found.cases) == ("UNDECIDED", 1)
+  assert "time was up after 1 of 24 cases" in repr(found)
+  with pytest.raises(AssertionError, match="UNDECIDED"):
+    certify.assert_lossless(token, "cycle", seconds=0)
+
+
 def test_three_lines_in_somebodys_tests():
   certify.assert_lossless(chain, "cycle", cases=2)
   with pytest.raises(AssertionError, match=r"NOT LOSSLESS[\s\S]*begins"):

@@ -63,7 +63,7 @@ _ARRAYS = flags.DEFINE_enum(
 )
 _TOLERANCE = flags.DEFINE_float(
   "tolerance",
-  programs.Settings().tolerance,
+  programs.USUAL.tolerance,
   "Total variation that counts as rounding: a program that computes in float32"
   " needs 1e-6.",
   lower_bound=0.0,
@@ -157,7 +157,7 @@ def _certify_program() -> int:
   ]
   if given:
     raise ValueError(f"--{given[0]} is for rules, not for --program")
-  usual = programs.Settings()
+  usual = programs.USUAL
   trees = (cli.split(_TREES.value) or []) if _TREES.present else [usual.tree]
   if len(trees) != 1:
     raise ValueError("--trees: give one tree for a program")

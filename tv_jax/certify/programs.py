@@ -60,6 +60,7 @@ class Certificate:
     distance: The largest total variation.
     length: Tokens a cycle, the mean over cases.
     cases: How many were tried.
+    asked: How many were to be.
     runs: Of the program.
     seconds: All took.
     unexplored: The largest weight that was not followed, of a case.
@@ -70,6 +71,7 @@ class Certificate:
   distance: float
   length: float
   cases: int
+  asked: int
   runs: int
   seconds: float
   unexplored: float
@@ -87,6 +89,11 @@ class Certificate:
       f" {self.cases} cases, {self.length:.3f} tokens a cycle, {self.runs} runs"
       f" in {self.seconds:.1f} s"
     ]
+    if self.failure is None and self.cases < self.asked:
+      lines.append(
+        f"  time was up after {self.cases} of {self.asked} cases; the first"
+        f" {len(cases.KINDS)} have each kind of laws"
+      )
     if self.unexplored > 0:
       lines.append(
         f"  not followed: ways of weight {self.unexplored:.2g} at most in a"
@@ -140,13 +147,16 @@ def certify(
     key=lambda one: (one.laws[0].V, one.runs),
     default=None,
   )
-  sound = all(one.sound for one in found)
+  # Too slow a program has not met every kind of laws.
+  enough = len(found) >= min(settings.cases, len(cases.KINDS))
+  sound = enough and all(one.sound for one in found)
   verdict = "LOSSLESS" if sound else "UNDECIDED"
   return Certificate(
     verdict="NOT LOSSLESS" if failure else verdict,
     distance=max(one.distance for one in [*found, *failures]),
     length=float(np.mean([one.length for one in found])),
     cases=len(found),
+    asked=settings.cases,
     runs=sum(one.runs for one in found),
     seconds=time.monotonic() - begin,
     unexplored=max(one.unexplored for one in found),

@@ -1,10 +1,10 @@
 """Random numbers that know what is known of them.
 
-A `Uniform` is in an interval, which a comparison with a number splits. A
-`Noise` is an exponential variable, scaled, inverted or its logarithm: what the
-races are made of that draw a token by the argmax of noise and logits.
-Comparisons among them bound their ratios, and the chance of bounds is a
-rational number (`measure`).
+A `Uniform` is in an interval, which a comparison with a number splits. Its
+logarithm is a `Noise` (noise.py): an exponential variable, scaled, inverted or
+its logarithm, of which the races are made that draw a token by the argmax of
+noise and logits. Comparisons among them bound their ratios, and the chance of
+bounds is a rational number (bounds.py).
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Way:
     self.edge = False
     self.left: list[tuple[Fraction, bool, tuple]] = []  # other ways
     self.lost = Fraction(0)
-    self.bounds: frozenset = frozenset()  # on the noise: see cells.chance
+    self.bounds: frozenset = frozenset()  # on the noise: see bounds.py
     self.variables = 0  # of the noise
     self.seeds: dict[tuple, object] = {}  # what was seeded by each
     self.ended: BaseException | None = None  # why, if not by its return

@@ -209,7 +209,7 @@ def made(entries, like: torch.Tensor, into: torch.Tensor | None = None):
     )
   if into.dtype not in _FINE:
     cells.look(f"rounds random numbers to {into.dtype}")
-  into.__class__ = Random  # ty: as torch's own uninitialised parameters do
+  into.__class__ = Random  # as torch's own uninitialised parameters do
   vars(into)["entries"] = entries
   return into
 
