@@ -330,6 +330,19 @@ def test_our_engine_and_the_commands_of_the_document(tmp_path):
   assert "NOT CLEAR YET" in done.stdout
 
 
+def test_our_own_engine_as_the_document_has_it(folder, asked, tmp_path):
+  documents.write_files(DOCUMENT.read_text(), tmp_path)
+  told = f"python ours.py {folder} 400 > ours.jsonl"
+  done = documents.run(documents.Command(told, ""), tmp_path)
+  assert done.returncode == 0, done.stderr
+  found = law.read_samples(tmp_path / "ours.jsonl", asked, 3)
+  assert len(found.codes) == 1200
+  exact = law.law(asked.target, asked.prompts, 3)
+  assert evidence.wealth(exact, 4, *found).max() < math.log(1000)
+  counts = evidence.count(exact, *found)
+  assert evidence.p_value(exact, 4, counts, 0) > 1e-3
+
+
 # As in 47932 of their issues, but in the drafts of a model: tokens are drawn by
 # processed logits, and q is that of raw ones.
 RAW = """
@@ -369,9 +382,7 @@ TOP_P = '"top_p": 1.0'
 def test_transformers_generation(
   folder, asked, tmp_path, changes, rounds, temperature, lossless
 ):
-  (program,) = re.findall(
-    r"^```python\n(.*?)^```$", DOCUMENT.read_text(), re.M | re.S
-  )
+  program = documents.files_of(DOCUMENT.read_text())["engine"]
   given = changes | {
     "torch.seed()": "torch.manual_seed(0)",
     '"max_new_tokens": 8': '"max_new_tokens": 4',

@@ -34,7 +34,9 @@ ELSEWHERE = {
   r"python -m tv_jax\.audit": "test_audit, with fewer rows",
   r"python -m examples\.faults": "test_gallery",
   r"python -m tv_jax\.certify --program=.*": "test_programs",
-  r"python -m tv_jax\.audit --.*|python engine\.py .*": "test_audit_samples",
+  r"python -m tv_jax\.audit --.*|python (engine|ours)\.py .*": (
+    "test_audit_samples"
+  ),
   r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
   r"python -m tv_jax\.tune (--nodes=62|--config=|wide\.npz).*": "test_tune",
   r"python -m tv_jax\.models\.checkpoint .*": "test_models_loading, test_gguf",

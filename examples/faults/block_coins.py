@@ -4,7 +4,8 @@ vLLM-Ascend's block verification has had the right residual since April 2026,
 and since June (9772) its old acceptance again: the longest prefix whose weight
 is not below u_1 .. u_i. Block verification needs a coin for each prefix and
 another threshold. No report says so: it is our reading of the kernel at commit
-182b75e (August 2026), where the rule is an option that is off by default.
+182b75e (August 2026), where the rule is an option that is off by default, and
+is used from three drafts on. Here are two, which show the same.
 """
 
 from examples.faults import common

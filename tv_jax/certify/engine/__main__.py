@@ -52,6 +52,7 @@ def main(heard, arguments) -> int:
   """Prints a line for each case; 1 if one fails."""
   del heard
   cli.no_arguments(arguments)
+  logging.set_verbosity(logging.WARNING)
   if command.asked():
     for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS, _ROWS, _BATCH, _OUT):
       if flags.FLAGS[flag.name].present:
@@ -60,7 +61,6 @@ def main(heard, arguments) -> int:
       temperature=_own(_TEMPERATURES), top_p=_own(_TOP_P), seed=_SEED.value
     )
   plan = _plan()
-  logging.set_verbosity(logging.WARNING)
   console = rich.console.Console(
     width=None if sys.stdout.isatty() else 200, highlight=False
   )
