@@ -208,6 +208,9 @@ def test_others_conversations_are_trained_on(pair, tmp_path):
   scores = make(pair, tmp_path, how, given=found)
   assert scores.tokens == len(found[0].answer)
   assert distill.read(tmp_path / "data") == found
+  card = (tmp_path / "draft" / "README.md").read_text()
+  assert "conversations: 3" in card
+  assert "answers: others', so the lengths are not a run's" in card
   with pytest.raises(ValueError, match="in another way"):
     make(pair, tmp_path, how, given=found[:2])
   path.write_text('{"messages": [{"role": "user"}]}\n')
@@ -398,6 +401,11 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
     ("tv_jax.distill", ["--out=x"], "give --target and --out"),
     ("tv_jax.distill", ["--target=none", "--out=x"], "neither a directory"),
     ("tv_jax.distill", ["--kind=other"], "kind"),
+    (
+      "tv_jax.distill",
+      ["--target=bundled/target", "--out=x", "--text=y", "--conversations=9"],
+      "--conversations is not for --text",
+    ),
     ("tv_jax.distill", ["--batch-size=0"], "batch_size"),
     ("tv_jax.score", [], "--text is missing"),
     ("tv_jax.score", ["--text=missing"], "cannot be read"),

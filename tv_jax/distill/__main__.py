@@ -48,7 +48,7 @@ _PROMPTS = flags.DEFINE_string(
 _TEXT = flags.DEFINE_string(
   "text",
   None,
-  "A file of others' conversations to train on instead, a line each:"
+  "A file of others' conversations to train on instead, all of them; a line:"
   ' {"messages": [{"role": "user", "content": ..}, ..]}.',
 )
 _CONVERSATIONS = flags.DEFINE_integer(
@@ -139,8 +139,9 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
     template=_TEMPLATE.value,
   )
   prompts = None
-  if _PROMPTS.value and _TEXT.value:
-    raise ValueError("--prompts and --text: give one of them")
+  for flag in (_PROMPTS, _CONVERSATIONS, _TEMPLATE):
+    if _TEXT.value and flag.present:
+      raise ValueError(f"--{flag.name} is not for --text: leave it out")
   if _PROMPTS.value:
     found = questions.load_questions(_PROMPTS.value)
     prompts = [one.turns[:1] for one in found]

@@ -125,12 +125,16 @@ def distill(
   writing = writing or Writing()
   checks.read(checks.fields(_WRITTEN), dataclasses.asdict(writing))
   how = settled(how, pair)
+  if given is not None:
+    writing = dataclasses.replace(writing, conversations=len(given))
   folder, out = pathlib.Path(data_folder), pathlib.Path(out)
   about = {
     "target": reading.name_of(pair.target.source),
     "writing": dataclasses.asdict(writing),
     "training": dataclasses.asdict(how),
   }
+  if given is not None:
+    about["writing"]["answers"] = "others', so the lengths are not a run's"
   if pair.draft is not None:
     about["training"]["begin"] = reading.name_of(pair.draft.source)
   out.mkdir(parents=True, exist_ok=True)
