@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from tv_jax.certify.dice import exploring
-from tv_jax.certify.dice.exploring import LookedError, exact
+from tv_jax.certify.dice.exploring import RefusedError, exact
 
 if TYPE_CHECKING:
   from tv_jax.certify.dice.noise import Noise
@@ -45,9 +45,9 @@ _REFUSED = {
 }
 
 
-def look(how: str) -> NoReturn:
+def refuse(how: str) -> NoReturn:
   """Refuses, in the words of what the function does."""
-  raise LookedError(
+  raise RefusedError(
     f"{how}: a uniform can only be compared with numbers, and noise only race"
     " (argmax of noise and logits)"
   )
@@ -76,19 +76,19 @@ class Cell:
 
   def __lt__(self, other):
     """Compares."""
-    return _told(self._compare("lt", other), other)
+    return _as_numpy(self._compare("lt", other), other)
 
   def __le__(self, other):
     """Compares."""
-    return _told(self._compare("le", other), other)
+    return _as_numpy(self._compare("le", other), other)
 
   def __gt__(self, other):
     """Compares."""
-    return _told(self._compare("gt", other), other)
+    return _as_numpy(self._compare("gt", other), other)
 
   def __ge__(self, other):
     """Compares."""
-    return _told(self._compare("ge", other), other)
+    return _as_numpy(self._compare("ge", other), other)
 
   def __repr__(self) -> str:
     """Returns what it is; prints of it are refused."""
@@ -115,12 +115,12 @@ class Cell:
 
   def __reduce_ex__(self, _):
     """Refuses."""
-    look("saves a random number")
+    refuse("saves a random number")
 
 
 def _refuse(name, how):
   def refused(self, *_):
-    look(how)
+    refuse(how)
 
   refused.__name__ = name
   refused.__doc__ = "Refuses."
@@ -131,7 +131,7 @@ for _name, _how in _REFUSED.items():
   setattr(Cell, _name, _refuse(_name, _how))
 
 
-def _told(found, other):
+def _as_numpy(found, other):
   """Returns what a comparison found, as NumPy has it of NumPy's numbers."""
   numpy = isinstance(found, bool) and isinstance(other, np.generic)
   return np.bool_(found) if numpy else found
@@ -175,7 +175,7 @@ class Uniform(Cell):
   def _compare(self, how, other):
     if isinstance(other, Uniform):
       if other._place is not self._place:
-        look("compares two random numbers")
+        refuse("compares two random numbers")
       apart = Uniform(self._place, self._a - other._a, self._b - other._b)
       return apart.below(how, Fraction(0))
     number = exact(other)
@@ -190,7 +190,7 @@ class Uniform(Cell):
     if self._a == 0:
       return getattr(operator, how)(self._b, number)
     if self._place.raced:
-      look("compares a uniform whose logarithm was in a race")
+      refuse("compares a uniform whose logarithm was in a race")
     at = (number - self._b) / self._a
     if self._a < 0:
       how = SWAPPED[how]
@@ -228,25 +228,27 @@ class Uniform(Cell):
 
   def __add__(self, other):
     """Returns the sum with a number."""
-    number = number_of(other, "adds random numbers")
-    return number if number is NotImplemented else self._linear(1, number)
+    return by_number(other, "adds random numbers", lambda x: self._linear(1, x))
 
   __radd__ = __add__
 
   def __sub__(self, other):
     """Returns the difference to a number."""
-    number = number_of(other, "subtracts random numbers")
-    return number if number is NotImplemented else self._linear(1, -number)
+    return by_number(
+      other, "subtracts random numbers", lambda x: self._linear(1, -x)
+    )
 
   def __rsub__(self, other):
     """Returns the difference of a number to it."""
-    number = number_of(other, "subtracts random numbers")
-    return number if number is NotImplemented else self._linear(-1, number)
+    return by_number(
+      other, "subtracts random numbers", lambda x: self._linear(-1, x)
+    )
 
   def __mul__(self, other):
     """Returns the product with a number."""
-    number = number_of(other, "multiplies random numbers")
-    return number if number is NotImplemented else self._linear(number, 0)
+    return by_number(
+      other, "multiplies random numbers", lambda x: self._linear(x, 0)
+    )
 
   __rmul__ = __mul__
 
@@ -256,12 +258,12 @@ class Uniform(Cell):
     if number is NotImplemented:
       return number
     if not number:
-      look("divides a random number by 0")
+      refuse("divides a random number by 0")
     return self._linear(1 / number, 0)
 
   def __rtruediv__(self, other):
     """Refuses."""
-    look("divides by a random number")
+    refuse("divides by a random number")
 
   def __neg__(self):
     """Returns the negative."""
@@ -270,7 +272,7 @@ class Uniform(Cell):
   def log(self) -> Noise:
     """Returns its logarithm, which is less an exponential variable."""
     if (self._a, self._b) not in ((1, 0), (-1, 1)):
-      look("takes the logarithm of a uniform that was scaled")
+      refuse("takes the logarithm of a uniform that was scaled")
     from tv_jax.certify.dice.noise import Noise
 
     noise = self._place.noise
@@ -286,7 +288,7 @@ class Uniform(Cell):
   def race(self) -> None:
     """Notes that its logarithm races; what was compared cannot."""
     if not self._place.whole or len(self._place.noise) > 1:
-      look("races with the logarithm of a uniform that is used besides")
+      refuse("races with the logarithm of a uniform that is used besides")
     self._place.raced = True
 
   def log1p(self) -> Noise:
@@ -301,18 +303,18 @@ def number_of(value, how: str, infinite: bool = False):
     NotImplemented for what is no number: an array, say.
   """
   if isinstance(value, Cell):
-    look(how)
+    refuse(how)
   number = exact(value)
   if number is None:
     return NotImplemented
   if isinstance(number, float) and not infinite:
-    look("computes with a random number and one that is not finite")
+    refuse("computes with a random number and one that is not finite")
   return number
 
 
-def by_number(value, how: str, function):
+def by_number(value, how: str, function, infinite: bool = False):
   """Applies a function to what `number_of` returns, if it is a number."""
-  number = number_of(value, how, infinite=True)
+  number = number_of(value, how, infinite)
   return number if number is NotImplemented else function(number)
 
 

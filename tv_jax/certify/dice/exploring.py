@@ -55,7 +55,7 @@ class CutError(Interrupt):
   """The way that is left is too unlikely to follow."""
 
 
-class LookedError(Interrupt):
+class RefusedError(Interrupt):
   """The function looks at a random number in a way that cannot be split."""
 
 
@@ -285,7 +285,7 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
   _current.append(one)
   try:
     with (
-      alarm.limit(seconds, LookedError),
+      alarm.limit(seconds, RefusedError),
       np.errstate(divide="ignore", invalid="ignore"),
     ):
       value = _returned(call, function, one)
@@ -299,7 +299,7 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
     return one, _CUT
   except ExploreError:
     raise
-  except LookedError as error:
+  except RefusedError as error:
     raise ExploreError(f"{_line_of(error)}{error}") from None
   except (Exception, SystemExit) as error:
     if one.edge or one.weight < ROUNDING:

@@ -8,7 +8,13 @@ from fractions import Fraction
 
 from tv_jax.certify.dice import exploring
 from tv_jax.certify.dice.bounds import share
-from tv_jax.certify.dice.cells import SWAPPED, Cell, by_number, look, number_of
+from tv_jax.certify.dice.cells import (
+  SWAPPED,
+  Cell,
+  by_number,
+  number_of,
+  refuse,
+)
 from tv_jax.certify.dice.exploring import exact
 
 
@@ -60,7 +66,7 @@ class Noise(Cell):
   def log(self) -> Noise:
     """Returns its logarithm."""
     if self._log or self._scale < 0:
-      look("takes a logarithm that cannot be followed")
+      refuse("takes a logarithm that cannot be followed")
     return self._with(log=True)
 
   def __neg__(self):
@@ -68,7 +74,7 @@ class Noise(Cell):
     if not self._log:
       return self._with(scale=-self._scale)
     if not self._scale:
-      look("negates a logarithm of 0")
+      refuse("negates a logarithm of 0")
     return self._with(base=-self._base, scale=1 / self._scale)
 
   def __add__(self, other):
@@ -79,17 +85,19 @@ class Noise(Cell):
     if not number:
       return self
     if not self._log:
-      look("adds a number to noise")
+      refuse("adds a number to noise")
     value = float(number) / float(self._factor)
     if value == math.inf or value != value:
-      look("adds a number that is not finite to noise")
+      refuse("adds a number that is not finite to noise")
     return self._with(scale=self._scale * _exp(value))
 
   __radd__ = __add__
 
   def __sub__(self, other):
     """Subtracts a number from a logarithm."""
-    return by_number(other, "subtracts random numbers", lambda x: self + -x)
+    return by_number(
+      other, "subtracts random numbers", lambda x: self + -x, infinite=True
+    )
 
   def __rsub__(self, other):
     """Subtracts it from a number."""
@@ -97,7 +105,9 @@ class Noise(Cell):
 
   def __mul__(self, other):
     """Scales it."""
-    return by_number(other, "multiplies random numbers", self._scaled)
+    return by_number(
+      other, "multiplies random numbers", self._scaled, infinite=True
+    )
 
   __rmul__ = __mul__
 
@@ -108,14 +118,14 @@ class Noise(Cell):
       return number
     if not number:
       if self._log or self._scale <= 0:
-        look("divides noise by 0")
+        refuse("divides noise by 0")
       return math.inf  # E / 0 comes last in a race
     return self._scaled(1 / number)
 
   def __rtruediv__(self, other):
     """Divides a number by it."""
     if self._log or self._scale <= 0:
-      look("divides by noise in a way that cannot be followed")
+      refuse("divides by noise in a way that cannot be followed")
     number = number_of(other, "divides random numbers")
     if number is NotImplemented:
       return number
@@ -123,12 +133,12 @@ class Noise(Cell):
 
   def _scaled(self, number):
     if isinstance(number, float):
-      look("multiplies noise by a number that is not finite")
+      refuse("multiplies noise by a number that is not finite")
     if self._log and number < 0:
       return (-self)._scaled(-number)
     if self._log:
       if not number:
-        look("multiplies noise by 0")
+        refuse("multiplies noise by 0")
       return self._with(factor=self._factor * number)
     return self._with(scale=self._scale * number)
 
@@ -157,7 +167,7 @@ class Noise(Cell):
       if not self._log and number == 0:
         return getattr(operator, how)(self._scale, 0)
       if self.uniform is None or self._log or self._base == -1:
-        look("compares noise with a number")
+        refuse("compares noise with a number")
       # s E < x, E = -log u: u > exp(-x / s), or < where s is below 0.
       if self._scale > 0:
         how = SWAPPED[how]
@@ -165,7 +175,7 @@ class Noise(Cell):
       return self.uniform.below(how, Fraction(share))
     alike = (self._base, self._log) == (other._base, other._log)
     if not alike or (self._log and self._factor != other._factor):
-      look("compares noises of two kinds")
+      refuse("compares noises of two kinds")
     mine, theirs = self._scale, other._scale
     apart = mine == 0 or theirs == 0 or (mine < 0) != (theirs < 0)
     if apart or self.index == other.index:

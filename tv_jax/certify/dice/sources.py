@@ -21,7 +21,7 @@ import numpy as np
 
 from tv_jax.certify.dice import cells, exploring
 from tv_jax.certify.dice.cells import Uniform
-from tv_jax.certify.dice.exploring import ExploreError, LookedError, rational
+from tv_jax.certify.dice.exploring import ExploreError, RefusedError, rational
 from tv_jax.certify.dice.noise import Noise
 
 # More numbers, all alike, are not tried.
@@ -42,7 +42,7 @@ def draw(weights) -> int:
 def draw_from(count: int) -> int:
   """Draws one of 0 .. count - 1, all alike."""
   if count > _MOST:
-    raise LookedError(
+    raise RefusedError(
       f"draws one of {count} numbers: all would be tried, and more than {_MOST}"
       " are too many (a uniform is followed without end, and a generator needs"
       " no drawn seed)"
@@ -97,7 +97,7 @@ def seeded(made, kind: str, *seeds):
     if isinstance(seed, int | np.integer):
       before = exploring.way().seeds.setdefault((kind, int(seed)), made)
       if before is not made:
-        raise LookedError(
+        raise RefusedError(
           f"seeds {kind} by {seed} twice in a run: its numbers come again,"
           " which cannot be followed (seed once, or draw once and keep it)"
         )
@@ -111,7 +111,7 @@ class _Refusing:
     """Refuses."""
     if name.startswith("__"):
       raise AttributeError(name)
-    raise LookedError(
+    raise RefusedError(
       f"draws by {name}(), which cannot be explored: uniforms, laws of tokens"
       " and races of exponential or Gumbel noise can"
     )
@@ -124,7 +124,7 @@ class Dice(_Refusing):
     """Draws uniforms."""
     del dtype
     if out is not None:
-      cells.look("fills an array with uniforms (out=)")
+      cells.refuse("fills an array with uniforms (out=)")
     return cells.array(size, Uniform)
 
   def uniform(self, low=0.0, high=1.0, size=None):
@@ -142,9 +142,9 @@ class Dice(_Refusing):
   def choice(self, a, size=None, replace=True, p=None, axis=0, shuffle=True):
     """Draws entries."""
     if not shuffle and not replace and p is None and size is not None:
-      cells.look("draws in an order that is not random (shuffle=False)")
+      cells.refuse("draws in an order that is not random (shuffle=False)")
     if axis:
-      cells.look("draws along another axis than the first")
+      cells.refuse("draws along another axis than the first")
     pool = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
     law = [1] * len(pool) if p is None else checked(p)
     if len(law) != len(pool):
@@ -181,7 +181,7 @@ class Dice(_Refusing):
     """Draws exponential noise."""
     del dtype, method
     if out is not None:
-      cells.look("fills an array with noise (out=)")
+      cells.refuse("fills an array with noise (out=)")
     return cells.array(size, Noise)
 
   def gumbel(self, loc=0.0, scale=1.0, size=None):
@@ -193,7 +193,7 @@ class Dice(_Refusing):
     """Draws an order."""
     pool = np.arange(x) if np.ndim(x) == 0 else np.asarray(x)
     if axis:
-      cells.look("draws along another axis than the first")
+      cells.refuse("draws along another axis than the first")
     return pool[without_replacement([1] * len(pool), len(pool))]
 
   def shuffle(self, x, axis=0):
@@ -269,7 +269,7 @@ class PythonDice(_Refusing):
   def sample(self, population, k, *, counts=None):
     """Draws entries without replacement."""
     if counts is not None:
-      cells.look("draws by counts")
+      cells.refuse("draws by counts")
     found = without_replacement([1] * len(population), k)
     return [population[i] for i in found]
 

@@ -17,7 +17,7 @@ import torch
 
 from tv_jax.certify.dice import cells, exploring, sources
 from tv_jax.certify.dice.cells import Uniform
-from tv_jax.certify.dice.exploring import LookedError
+from tv_jax.certify.dice.exploring import RefusedError
 from tv_jax.certify.dice.noise import Noise
 
 _COMPARED = {
@@ -100,7 +100,7 @@ def _applied(func, name: str, args, kwargs):
   if short in _COMPUTED and not kwargs:
     with np.errstate(divide="ignore"):
       found = np.asarray(_COMPUTED[short](*map(_entries, args)), object)
-    return made(found, args[0] if into is None else into, into)
+    return as_random(found, args[0] if into is None else into, into)
   if short in ("searchsorted", "bucketize"):
     return _searched(short, *args, **kwargs)
   if short in ("argmax", "argmin"):
@@ -112,13 +112,13 @@ def _applied(func, name: str, args, kwargs):
     return found if short in ("numpy", "array") else getattr(found, short)()
   if short in ("iter", "unbind"):
     rows = [
-      _of_kin(made(np.asarray(x, object), args[0]), args[0])
+      _of_kin(as_random(np.asarray(x, object), args[0]), args[0])
       for x in _entries(args[0])
     ]
     return iter(rows) if short == "iter" else tuple(rows)
   if short in ("repr", "format", "str"):
-    cells.look("prints a random number")
-  raise LookedError(
+    cells.refuse("prints a random number")
+  raise RefusedError(
     f"gives random numbers to torch's {name}, which cannot be followed: a"
     " uniform can be compared with numbers, and noise can race by argmax"
   )
@@ -130,10 +130,10 @@ def _same(func, short: str, args, kwargs):
   if not isinstance(found, torch.Tensor):  # type() names the type
     return found
   if found.dtype not in _FINE:
-    cells.look(f"rounds random numbers to {found.dtype}")
+    cells.refuse(f"rounds random numbers to {found.dtype}")
   if short == "requires_grad":
     return args[0]
-  new = made(_entries(args[0]), found.detach())
+  new = as_random(_entries(args[0]), found.detach())
   return new if short == "clone" else _of_kin(new, args[0])
 
 
@@ -160,7 +160,7 @@ def _searched(name, one, other, *, right=False, side="left", **_):
   """Returns how many of the sorted numbers are below each uniform."""
   row, values = (one, other) if name == "searchsorted" else (other, one)
   if isinstance(row, Random) or row.ndim != 1:
-    cells.look("searches in other numbers than a row of them")
+    cells.refuse("searches in other numbers than a row of them")
   below = operator.le if right or side == "right" else operator.lt
   entries = np.asarray(_entries(values))
   found = np.zeros(entries.shape, int)
@@ -173,17 +173,17 @@ def _moved(func, args, kwargs):
   """Moves entries as torch moves their numbers."""
   tensor = args[0]
   if not isinstance(tensor, Random):
-    cells.look("uses a random number as an index")
+    cells.refuse("uses a random number as an index")
   numbers = torch.arange(tensor.numel()).reshape(tuple(tensor.shape))
   # gather and its like want numbers of no special kind.
   places = func(numbers, *args[1:], **kwargs)
   if places.dtype != numbers.dtype:
-    cells.look("reads the bits of a random number")
+    cells.refuse("reads the bits of a random number")
   flat = _entries(tensor).ravel()
   found = np.empty(tuple(places.shape), object)
   for at in np.ndindex(found.shape):
     found[at] = flat[int(places[at])]
-  return _of_kin(made(found, tensor), tensor)
+  return _of_kin(as_random(found, tensor), tensor)
 
 
 def _entries(value):
@@ -197,18 +197,18 @@ def _entries(value):
   return value
 
 
-def made(entries, like: torch.Tensor, into: torch.Tensor | None = None):
+def as_random(entries, like: torch.Tensor, into: torch.Tensor | None = None):
   """Makes a random tensor, or makes one that is there random."""
   if into is None:
     found = torch.empty(entries.shape, dtype=like.dtype, device=like.device)
-    return made(entries, like, found)
+    return as_random(entries, like, found)
   if tuple(into.shape) != entries.shape or _is_shared(into):
-    cells.look(
+    cells.refuse(
       "changes a part of a tensor to random numbers, or one whose memory"
       " another tensor or array shares (clone it)"
     )
   if into.dtype not in _FINE:
-    cells.look(f"rounds random numbers to {into.dtype}")
+    cells.refuse(f"rounds random numbers to {into.dtype}")
   into.__class__ = Random  # as torch's own uninitialised parameters do
   vars(into)["entries"] = entries
   return into
@@ -234,7 +234,7 @@ def _fresh(shape, make: Callable, dtype=None, like=None):
   if like is None:
     like = torch.empty((), dtype=dtype or torch.get_default_dtype())
   entries = np.asarray(cells.array(tuple(shape), make), object)
-  return made(entries, like)
+  return as_random(entries, like)
 
 
 def _rand(*shape, size=None, dtype=None, **_):
@@ -289,17 +289,17 @@ def _randperm(n, **_):
 
 def _exponential_(tensor, lambd=1.0, **_):
   entries = np.asarray(cells.array(tuple(tensor.shape), Noise), object)
-  return made(entries / lambd, tensor, tensor)
+  return as_random(entries / lambd, tensor, tensor)
 
 
 def _uniform_(tensor, low=0.0, high=1.0, **_):
   entries = np.asarray(cells.array(tuple(tensor.shape), Uniform), object)
-  return made(entries * (high - low) + low, tensor, tensor)
+  return as_random(entries * (high - low) + low, tensor, tensor)
 
 
 def _refused(name: str) -> Callable:
   def refused(*_, **__):
-    raise LookedError(f"draws by torch's {name}, which cannot be explored")
+    raise RefusedError(f"draws by torch's {name}, which cannot be explored")
 
   return refused
 
@@ -315,7 +315,7 @@ def _without_out(name: str, function: Callable) -> Callable:
     if generator is not None:
       sources.seeded(generator, "torch.Generator", generator.initial_seed())
     if named.get("out") is not None:
-      cells.look(f"fills a tensor by torch's {name} (out=)")
+      cells.refuse(f"fills a tensor by torch's {name} (out=)")
     return function(*arguments, **named)
 
   return called
@@ -324,7 +324,7 @@ def _without_out(name: str, function: Callable) -> Callable:
 def _reading(function: Callable) -> Callable:
   def read(data, *arguments, **named):
     if _holds(data):
-      cells.look(f"gives random numbers to torch.{function.__name__}")
+      cells.refuse(f"gives random numbers to torch.{function.__name__}")
     return function(data, *arguments, **named)
 
   return read
