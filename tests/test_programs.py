@@ -270,6 +270,23 @@ def test_a_program_that_meets_few_kinds_of_laws_is_not_certified():
     certify.assert_lossless(token, "cycle", seconds=0)
 
 
+def test_rounding_in_float32_is_told_from_a_fault():
+  def cycle(p, q, context, rng):
+    target, draft = (law(context).astype(np.float32) for law in (p, q))
+    drafted = by_choice(rng, draft)
+    if rng.random() < target[drafted] / draft[drafted]:
+      return [drafted]
+    return [by_choice(rng, np.maximum(target - draft, 0))]
+
+  found = programs.certify(cycle, "cycle", Settings(cases=8))
+  assert found.verdict == "NOT LOSSLESS"
+  assert "rounding of a program that computes in float32" in repr(found)
+  loose = Settings(cases=8, tolerance=programs.FLOAT32)
+  assert programs.certify(cycle, "cycle", loose).lossless
+  wrong = programs.certify(functools.partial(chain, bug="residual"), "cycle")
+  assert "float32" not in repr(wrong)
+
+
 def test_three_lines_in_somebodys_tests():
   certify.assert_lossless(chain, "cycle", cases=2)
   with pytest.raises(AssertionError, match=r"NOT LOSSLESS[\s\S]*begins"):

@@ -29,6 +29,9 @@ from tv_jax.certify.contracts import (
 )
 from tv_jax.certify.dice import ExploreError, Law, explore
 
+# What rounding in single precision may do to a law.
+FLOAT32 = 1e-6
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Failure:
@@ -101,6 +104,11 @@ class Certificate:
       )
     if self.failure is not None:
       lines += ["smallest failing case:", spell_out(self.failure)]
+      if not self.failure.fault and self.distance < FLOAT32:
+        lines.append(
+          "  so little is the rounding of a program that computes in float32:"
+          f" with a tolerance of {FLOAT32:g} it is not looked at"
+        )
     return "\n".join(lines)
 
 
