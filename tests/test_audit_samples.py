@@ -305,8 +305,8 @@ def test_a_wrong_flag_is_one_line(flags, told):
 def test_our_engine_and_the_commands_of_the_document(tmp_path):
   """What they write is what our own engine, too, is tried with."""
   text = DOCUMENT.read_text()
-  begin = r"(?=python )"
-  writes, _, looks = documents.commands_of(text, begin)
+  begin = r"(?=python -m )"
+  writes, looks = documents.commands_of(text, begin)
   done = documents.run(writes, tmp_path)
   assert done.returncode == 0, done.stderr
   hard = tmp_path / "hard"

@@ -425,7 +425,7 @@ def test_kill_at_any_moment_changes_nothing(tmp_path):
     "--target=bundled/target",
     "--conversations=8",
     "--held-out=4",
-    "--steps=120",
+    "--steps=60",
     "--rows=2",
     "--depth=2",
     "--tokens=8",
