@@ -1,5 +1,6 @@
 """Families: what they read and refuse; one file and one line each."""
 
+import dataclasses
 import functools
 import json
 
@@ -11,7 +12,8 @@ from safetensors.numpy import load_file
 
 from tests import checkpoints
 from tv_jax import models
-from tv_jax.models import decoder, families, sharding
+from tv_jax.models import cache as caches
+from tv_jax.models import decoder, families, mask, sharding
 
 CONFIG = checkpoints.tiny(model_type="qwen3", head_dim=12)
 SINGLE = "model.safetensors"
@@ -169,6 +171,33 @@ def test_what_was_saved_is_loaded(saved):
   assert layer["qkv"].sharding.shard_shape(layer["qkv"].shape)[0] == 1
   assert layer["q_norm"].sharding.is_fully_replicated
   assert checkpoints.error(np.asarray(two.logits(TOKENS)), theirs) <= 1e-5
+
+
+@pytest.mark.parametrize("model_type", ["llama", "qwen2", "qwen3"])
+def test_outputs_of_layers_are_handed_out(model_type):
+  """An output is what the model that ends there would normalise."""
+  config = checkpoints.tiny(model_type=model_type, num_hidden_layers=3)
+  whole, layers = checkpoints.ours(config), (1, decoder.EMBEDDING, 0)
+
+  def run(apply, config):
+    cache = caches.empty(config, *TOKENS.shape)
+    places = jnp.broadcast_to(jnp.arange(TOKENS.shape[1]), TOKENS.shape)
+    seen = mask.causal(cache.length, TOKENS.shape[1], cache.slots)
+    return jax.jit(apply)(whole.params, TOKENS, places, seen, cache)[:2]
+
+  logits, features = run(whole.handing_out(layers), config)
+  np.testing.assert_array_equal(logits, run(whole.apply, config)[0])
+  found = dict(zip(layers, jnp.split(features, 3, axis=-1), strict=True))
+  own = whole.params["params"]
+  np.testing.assert_array_equal(found[-1], own["embedding"][TOKENS])
+  for last in (0, 1):
+    cut = dataclasses.replace(config, num_hidden_layers=last + 1)
+    normed = decoder.rms_norm(found[last], own["norm"], config.rms_norm_eps)
+    theirs = run(families.apply(cut), cut)[1]
+    np.testing.assert_allclose(normed, theirs, atol=1e-6)
+  # Programs are told apart by what they run.
+  assert whole.handing_out(layers) is whole.handing_out(layers)
+  assert whole.handing_out(()) == whole.apply
 
 
 @pytest.mark.parametrize("model_type", ["llama", "qwen3"])

@@ -134,6 +134,7 @@ def _resolve(
     )
   vocabulary = pair.target.config.vocab_size
   speculation, rule, known, laws = None, None, (), ()
+  layers = ()
   proposal = proposals.resolve(proposal)
   if verifier is not None:
     if pair.draft is None:
@@ -149,6 +150,7 @@ def _resolve(
       contract.check(one, proposal, shape, vocabulary)
     if panel is not None:
       laws = tuple((one.name, one.stop_law) for one in known if one.stop_law)
+    layers = pair.draft.config.target_layers
     speculation = Speculation(
       drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
       tree=shape,
@@ -164,7 +166,7 @@ def _resolve(
     tuned = tree if speculation else None
     draft_temperature = _draft_temperature(tuned, temperature, proposal)
   plan = Plan(
-    target=pair.target.apply,
+    target=pair.target.handing_out(layers),
     speculation=speculation,
     panel=laws,
     greedy=temperature == 0,

@@ -94,6 +94,9 @@ class Config:
   model_type: str = "llama"
   draft_vocab_size: int | None = None  # U: tokens that a draft knows, if few
   shares_embedding: bool = False  # whether a draft uses its target's
+  # Of a draft: the target's layers whose outputs it reads side by side, as of
+  # `Decoder.outputs`; none: it reads what comes out of the final norm.
+  target_layers: tuple[int, ...] = ()
   quantised: bool = False  # whether products' weights have eight bits
 
   @property
@@ -128,8 +131,8 @@ class Family:
     optional: More attributes that may be there, for `check` to read.
     check: (raw, faults): adds a line for each thing that is wrong with these.
     leaves: The parameters, and which tensors of a checkpoint they are.
-    module: (config, mesh) to the Flax module, whose `apply` is as
-      `decoder.Decoder.__call__`; the mesh may be missing.
+    module: (config, mesh, outputs=..) to the Flax module, whose `apply` is as
+      `decoder.Decoder.__call__`; mesh and outputs may be missing.
   """
 
   name: str
@@ -224,7 +227,8 @@ def _heads(values):
 def to_dict(config: Config, family: Family) -> dict:
   """Returns a config.json's contents, in a spelling that all versions read."""
   raw = dataclasses.asdict(config)
-  del raw["quantised"]
+  for name in ("quantised", "target_layers"):
+    del raw[name]
   for name in ("draft_vocab_size", "shares_embedding"):
     if not raw[name]:
       del raw[name]

@@ -32,6 +32,7 @@ from tv_jax.models.config import Config
 from tv_jax.models.products import Quantised, project
 
 Heads = Callable[[Any, jax.Array], jax.Array]
+EMBEDDING = -1  # among layers' numbers: what goes into the first
 
 
 def sizes(config: Config) -> dict[str, int]:
@@ -211,11 +212,15 @@ class Decoder(nn.Module):
     heads: What is done to queries, keys and values [B, T, G, P, C] before
       positions are; it takes the layer first, whose parameters it may use. A
       function that lives as long as the program: it is told by its address.
+    outputs: Of which layers the outputs are the features, side by side: 0 is
+      the first layer, `EMBEDDING` what goes into it. Without any they are what
+      comes out of the final norm.
   """
 
   config: Config
   mesh: Mesh | None = None
   heads: Heads | None = None
+  outputs: tuple[int, ...] = ()
 
   @nn.compact
   def __call__(
@@ -234,14 +239,14 @@ class Decoder(nn.Module):
       cache: Their keys and values are written to it from its length on.
 
     Returns:
-      Logits [B, T, V] float32, features [B, T, E] (after the final norm), and
-      the cache, longer by T.
+      Logits [B, T, V] float32, features [B, T, E] (after the final norm, or E
+      for each of `outputs`), and the cache, longer by T.
     """
     embedding = weight(self, "embedding", "VE")
     with jax.named_scope("embed"):
       x = embed(embedding, tokens, self.config, self.mesh)
       turn = rotation(self.config, positions)
-    keys, values = [], []
+    keys, values, outputs = [], [], {EMBEDDING: x}
     layers = range(self.config.num_hidden_layers)
     for i, k, v in zip(layers, cache.keys, cache.values, strict=True):
       own = layer(
@@ -252,6 +257,7 @@ class Decoder(nn.Module):
         name=f"layers_{i}",
       )
       x, k, v = own(x, turn, mask, k, v, cache.length)
+      outputs[i] = x
       keys.append(k)
       values.append(v)
     with jax.named_scope("unembed"):
@@ -259,6 +265,9 @@ class Decoder(nn.Module):
         x, weight(self, "norm", "E"), self.config.rms_norm_eps
       )
       logits = unembed(self, embedding, features)
+    if self.outputs:
+      own = [outputs[i] for i in self.outputs]
+      features = jnp.concatenate(own, axis=-1)
     length = cache.length + tokens.shape[1]
     cache = Cache(keys=tuple(keys), values=tuple(values), length=length)
     return logits, features, cache

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
-from tv_jax.models import mask, sharding
+from tv_jax.models import families, mask, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 
@@ -59,6 +59,16 @@ class Model(_Loaded):
     cache = self.init_cache(*tokens.shape)
     return _causal(self.apply, self.params, tokens, cache)
 
+  def handing_out(self, layers: tuple[int, ...]) -> Callable:
+    """Returns an `apply` whose features are what a draft reads.
+
+    Args:
+      layers: A draft's `Config.target_layers`.
+    """
+    if not layers:
+      return self.apply
+    return _apply(self.config, self.mesh, layers)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Head(_Loaded):
@@ -73,6 +83,10 @@ class Head(_Loaded):
   """
 
   bias: bool
+
+
+# The same one each time: programs tell it by its address.
+_apply = functools.lru_cache(maxsize=64)(families.apply)
 
 
 @functools.partial(jax.jit, static_argnums=0)

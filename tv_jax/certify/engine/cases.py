@@ -68,7 +68,7 @@ class Case:
     """Returns what is compiled; the same for every temperature above 0."""
     target, draft = models(self.draft_kind)
     return Plan(
-      target=target.apply,
+      target=target.handing_out(draft.config.target_layers),
       speculation=Speculation(
         drafter=drafting.KINDS[self.draft_kind](draft.apply),
         tree=self.tree,

@@ -42,9 +42,12 @@ def leaves(config: Config) -> list[Leaf]:
   return FAMILIES[config.model_type].leaves(config)
 
 
-def apply(config: Config, mesh: Mesh | None = None) -> Callable:
-  """Returns what runs the model; see `decoder.Decoder.__call__`."""
-  return FAMILIES[config.model_type].module(config, mesh).apply
+def apply(
+  config: Config, mesh: Mesh | None = None, outputs: tuple[int, ...] = ()
+) -> Callable:
+  """Returns what runs the model; see `decoder.Decoder`."""
+  module = FAMILIES[config.model_type].module
+  return module(config, mesh, outputs=outputs).apply
 
 
 @functools.partial(jax.jit, static_argnames="config")
