@@ -185,6 +185,52 @@ def ours_head(target, seed=1):
   )
 
 
+def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
+  """A random draft of one pass on a target of ours; DFlash if `head` is None.
+
+  Args:
+    target: The target.
+    head: The kind of Markov head.
+    size: Of its block.
+    seed: Of its weights.
+    **changes: Of its configuration.
+  """
+  from tv_jax.models import dspark
+  from tv_jax.models.config import Block
+  from tv_jax.models.model import BlockDraft
+
+  config = dataclasses.replace(
+    target.config,
+    model_type="qwen3",
+    num_hidden_layers=2,
+    target_layers=(-1, 0),
+    block=Block(
+      size=size,
+      mask=target.config.vocab_size - 1,
+      rank=4 if head else 0,
+      head=head,
+      confidence=head is not None,
+      sees_token=head is not None,
+    ),
+  )
+  config = dataclasses.replace(config, **changes)
+  params = random_params(dspark.leaves(config), config, seed)
+  if head:  # a token is to matter as much as its depth
+    params["markov"]["next"] *= 5
+  shared = {
+    name: value
+    for name, value in target.params["params"].items()
+    if name in ("embedding", "unembedding")
+  }
+  return BlockDraft(
+    config=config,
+    params={"params": params | shared},
+    apply=dspark.DSpark(config).apply,
+    mesh=None,
+    source="random",
+  )
+
+
 @functools.cache
 def pair(kind="independent"):
   """Random models to decode with; "self" drafts for itself, "none" does not."""
@@ -197,5 +243,9 @@ def pair(kind="independent"):
     return Pair(target=target, draft=None, draft_kind=kind)
   if kind == "eagle":
     return Pair(target=target, draft=ours_head(target), draft_kind=kind)
+  if kind.startswith("dspark"):  # "dspark" or "dspark HEAD"
+    head = {"": "vanilla", "none": None}.get(name := kind[7:], name)
+    draft = ours_dspark(target, head)
+    return Pair(target=target, draft=draft, draft_kind="dspark")
   draft = ours(tiny(num_hidden_layers=1), seed=1)
   return Pair(target=target, draft=draft, draft_kind=kind)

@@ -22,6 +22,7 @@ def saved(tmp_path_factory):
   draft = checkpoints.ours(checkpoints.tiny(num_hidden_layers=1), seed=1)
   models.save(folder / "independent", draft)
   models.save(folder / "eagle", checkpoints.ours_head(target))
+  models.save(folder / "dspark", checkpoints.ours_dspark(target, "gated"))
   return folder
 
 
@@ -34,7 +35,7 @@ def test_what_is_told_before_loading_is_what_is_loaded(saved, kind, dtype):
   way = drafting.KINDS[kind]
   config = way.read_config(saved / kind, pair.target.config, dtype)
   assert config == pair.draft.config
-  shared = {"embedding", "unembedding"} if kind == "eagle" else set()
+  shared = set() if kind == "independent" else {"embedding", "unembedding"}
   own = [
     leaf
     for name, value in pair.draft.params["params"].items()
@@ -91,11 +92,13 @@ def test_a_third_way_is_one_line(saved, monkeypatch):
 @pytest.mark.parametrize(
   ("draft", "kind", "words"),
   [
-    ("independent", "medusa", "is not one of independent, eagle"),
+    ("independent", "medusa", "is not one of independent, eagle, dspark"),
     ("independent", ["eagle"], "is not one of independent, eagle"),
     (None, "independent", "needs a draft"),
     ("nowhere", "independent", "neither a directory"),
     ("independent", "eagle", "does not hold|EAGLE"),
+    ("independent", "dspark", "it is no DSpark or DFlash draft's"),
+    ("dspark", "independent", 'with draft_kind="dspark"'),
   ],
 )
 def test_what_is_wrong_is_said(saved, draft, kind, words):

@@ -107,9 +107,9 @@ def test_no_slot_is_needed_that_is_not_counted(
     assert [len(own) for own in result.tokens] == [16] * 4
     return result.tokens
 
-  def counted(tree, prompt, new, less=0, cpu=None):
+  def counted(tree, prompt, new, ahead=0, *, less=0, cpu=None):
     del cpu
-    return sizes.least_slots(tree, prompt + 1, new) - less
+    return sizes.least_slots(tree, prompt + 1, new, ahead) - less
 
   ample = found(lambda *_, **__: 512)
   assert found(counted) == ample

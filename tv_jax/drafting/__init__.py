@@ -3,6 +3,7 @@
 from tv_jax.drafting.adaptive import by_confidence, topology
 from tv_jax.drafting.drafter import Drafter, News
 from tv_jax.drafting.growers import Drafted, Growing, grow, spread
+from tv_jax.drafting.in_one_pass import InOnePass
 from tv_jax.drafting.kinds import KINDS, Independent, OnFeatures, place_of
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
   "Drafted",
   "Drafter",
   "Growing",
+  "InOnePass",
   "Independent",
   "News",
   "OnFeatures",

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 
-from tv_jax.models import Cache, Config, Head, Model
+from tv_jax.models import BlockDraft, Cache, Config, Head, Model
 from tv_jax.models.layout import Leaf
 from tv_jax.tree import Adaptive, Tree
 
@@ -43,9 +43,16 @@ class Drafter(Protocol):
   Attributes:
     follows_target: Whether its model is always split over devices as the
       target is; if not, only where that is asked for.
+    block: How many levels it drafts in one pass, for each of which that pass
+      writes a row to the cache; 0: it makes a pass for each level, over nodes.
   """
 
   follows_target: ClassVar[bool]
+
+  @property
+  def block(self) -> int:
+    """See above."""
+    ...
 
   def __init__(self, apply: Callable):
     """Takes the model's `apply`."""
@@ -54,7 +61,7 @@ class Drafter(Protocol):
   @staticmethod
   def load(
     path, target: Model, *, dtype, split: bool, revision: str | None
-  ) -> Model | Head:
+  ) -> Model | Head | BlockDraft:
     """Loads its model.
 
     Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -72,7 +72,11 @@ def grow(
   last = jnp.maximum(news.gain, 1)[:, None]
   token = jnp.take_along_axis(news.tokens, last, axis=1)
   grower = _adaptive if isinstance(tree, Adaptive) else _static
-  return grower(how, tree, token, logits, features, cache)
+  drafted = grower(how, tree, token, logits, features, cache)
+  # What a pass left for the levels of this tree goes with it.
+  last = cast(Cache, drafted.cache)
+  kept = Cache(keys=last.keys, values=last.values, length=last.length)
+  return drafted._replace(cache=kept)
 
 
 def _static(how, tree, drawn, logits, features, cache) -> Drafted:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tv_jax import models
 from tv_jax.drafting.drafter import Drafter, News
+from tv_jax.drafting.in_one_pass import InOnePass
 from tv_jax.models import (
   Cache,
   borrowed,
@@ -70,6 +71,11 @@ class Independent:
   def leaves(config):
     """Returns all parameters that are not its target's."""
     return families.leaves(config) + borrowed.leaves(config)
+
+  @property
+  def block(self) -> int:
+    """It makes a pass for each level."""
+    return 0
 
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads T tokens of a prompt."""
@@ -140,6 +146,11 @@ class OnFeatures:
     """Returns the head's parameters; most heads have the bias."""
     return eagle.leaves(config, bias=True) + borrowed.leaves(config)
 
+  @property
+  def block(self) -> int:
+    """It makes a pass for each level."""
+    return 0
+
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads pairs of a prompt."""
     del tokens
@@ -173,6 +184,7 @@ class OnFeatures:
 KINDS: dict[str, type[Drafter]] = {
   "independent": Independent,
   "eagle": OnFeatures,
+  "dspark": InOnePass,
 }
 
 

@@ -166,7 +166,9 @@ def assemble(pair: Pair, settings: Settings, size: int, longest: int) -> Batch:
     params=Params(pair.target.params, draft and draft.params),
     request=request,
     new=new,
-    slots=sizes.slots(how and how.tree, P, new),
+    slots=sizes.slots(
+      how and how.tree, P, new, how.drafter.block if how else 0
+    ),
     place=request.length.sharding,
   )
 

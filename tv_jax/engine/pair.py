@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from tv_jax import drafting, models
 from tv_jax.edge.reading import brief, place_of
-from tv_jax.models import Head, Model, vocabularies
+from tv_jax.models import BlockDraft, Head, Model, vocabularies
 from tv_jax.models import tokenizers as tokenizers_lib
 
 
@@ -29,7 +29,7 @@ class Pair:
   """
 
   target: Model
-  draft: Model | Head | None
+  draft: Model | Head | BlockDraft | None
   draft_kind: str
   ends: tuple[int, ...] = ()
   path: str | None = None
@@ -73,7 +73,8 @@ def load(
     target: Likewise; "bundled/target", or a file of a package that is
       installed, "installed/PACKAGE/FILE".
     draft_kind: "independent" for a language model of its own, "eagle" for an
-      EAGLE-1 head on the target's features, "none" for plain decoding.
+      EAGLE-1 head on the target's features, "dspark" for a DSpark or DFlash
+      draft, which makes one pass for all levels; "none" for plain decoding.
     dtype: Of both; by default as stored, but float32 on a CPU, where half
       precision is several times slower. With int8 weights have eight bits, and
       the law that is kept is that of such a target.

@@ -81,8 +81,10 @@ class Plan:
 
   def slots(self, prompt: int, new: int) -> int:
     """Returns the cache slots that `new` tokens after `prompt` need at most."""
-    tree = self.speculation and self.speculation.tree
-    return sizes.least_slots(tree, prompt, new)
+    if not self.speculation:
+      return sizes.least_slots(None, prompt, new)
+    tree, ahead = self.speculation.tree, self.speculation.drafter.block
+    return sizes.least_slots(tree, prompt, new, ahead)
 
 
 class Request(NamedTuple):

@@ -151,8 +151,14 @@ def _resolve(
     if panel is not None:
       laws = tuple((one.name, one.stop_law) for one in known if one.stop_law)
     layers = pair.draft.config.target_layers
+    drafter = drafting.KINDS[pair.draft_kind](pair.draft.apply)
+    if 0 < drafter.block < shape.max_depth:
+      raise ValueError(
+        f"tree={tree!r} has {shape.max_depth} levels: this draft has"
+        f" {drafter.block} at most"
+      )
     speculation = Speculation(
-      drafter=drafting.KINDS[pair.draft_kind](pair.draft.apply),
+      drafter=drafter,
       tree=shape,
       proposal=proposal,
       verifier=rules[0],

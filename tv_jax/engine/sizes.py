@@ -67,26 +67,30 @@ def new_slots(limit: int) -> int:
   return max(16, 1 << (limit - 1).bit_length())
 
 
-def least_slots(tree: Tree | Adaptive | None, prompt: int, new: int) -> int:
+def least_slots(
+  tree: Tree | Adaptive | None, prompt: int, new: int, ahead: int = 0
+) -> int:
   """Returns the cache slots that `new` tokens after `prompt` need at most.
 
   The last cycle may commit D tokens too many; while a row waits for the
-  others its cycles go on, each writing a tree, or catching up.
+  others its cycles go on, each writing a tree, or catching up, and behind that
+  the `ahead` rows of a draft's block.
   """
   N, D = (len(tree), tree.max_depth) if tree else (1, 0)
-  return prompt + new + D + max(N, D + 1) + 1
+  return prompt + new + D + max(N, D + 1 + ahead) + 1
 
 
 def slots(
   tree: Tree | Adaptive | None,
   prompt: int,
   new: int,
+  ahead: int = 0,
   *,
   cpu: bool | None = None,
 ) -> int:
   """Returns S, in full blocks; for this machine, unless `cpu` says which."""
   block = CPU_BLOCK if _on_cpu(cpu) else BLOCK
-  return -(-least_slots(tree, prompt + 1, new) // block) * block
+  return -(-least_slots(tree, prompt + 1, new, ahead) // block) * block
 
 
 def estimate(
@@ -113,7 +117,8 @@ def estimate(
   N, M = (len(tree), len(tree.inner)) if tree else (1, 0)
   D = tree.max_depth if tree else 0
   rows, prompt, new, panel, trace, devices, split_draft = batch
-  S = slots(tree, prompt, new, cpu=cpu)
+  ahead = draft.block.size if draft and draft.block else 0
+  S = slots(tree, prompt, new, ahead, cpu=cpu)
   own = devices if split_draft else 1
   weights = _weights(families.leaves(target), target, cpu) // devices
   caches = _cache(target, rows, S) // devices

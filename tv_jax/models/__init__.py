@@ -10,9 +10,11 @@ from tv_jax.models.loading import (
   read_eagle_config,
   save,
 )
-from tv_jax.models.model import Head, Model
+from tv_jax.models.loading_dspark import load_dspark, read_dspark_config
+from tv_jax.models.model import BlockDraft, Head, Model
 
 __all__ = [
+  "BlockDraft",
   "Cache",
   "Config",
   "Head",
@@ -20,8 +22,10 @@ __all__ = [
   "check_vocabularies",
   "compact",
   "load",
+  "load_dspark",
   "load_eagle",
   "read_config",
+  "read_dspark_config",
   "read_eagle_config",
   "save",
 ]

@@ -72,6 +72,18 @@ INT8 = "int8"  # of products' weights alone: see products.py
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Block:
+  """Of a draft that drafts all levels in one pass: see dspark.py."""
+
+  size: int  # K: its rows, and how many levels it can draft
+  mask: int  # the token that stands for those to come
+  rank: int  # M, of its Markov head; 0: it has none
+  head: str | None  # the kind of that
+  confidence: bool  # whether it says how sure it is of each level
+  sees_token: bool  # whether it looks at the token before for that
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
   """A model's shape and constants, under Hugging Face's own names."""
 
@@ -97,6 +109,7 @@ class Config:
   # Of a draft: the target's layers whose outputs it reads side by side, as of
   # `Decoder.outputs`; none: it reads what comes out of the final norm.
   target_layers: tuple[int, ...] = ()
+  block: Block | None = None
   quantised: bool = False  # whether products' weights have eight bits
 
   @property
@@ -227,7 +240,7 @@ def _heads(values):
 def to_dict(config: Config, family: Family) -> dict:
   """Returns a config.json's contents, in a spelling that all versions read."""
   raw = dataclasses.asdict(config)
-  for name in ("quantised", "target_layers"):
+  for name in ("quantised", "target_layers", "block"):
     del raw[name]
   for name in ("draft_vocab_size", "shares_embedding"):
     if not raw[name]:

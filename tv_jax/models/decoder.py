@@ -37,18 +37,25 @@ EMBEDDING = -1  # among layers' numbers: what goes into the first
 
 def sizes(config: Config) -> dict[str, int]:
   """Returns the length of each axis."""
-  return {
+  E = config.hidden_size
+  sizes = {
     "V": config.vocab_size,
     "U": config.draft_vocab_size or config.vocab_size,
-    "E": config.hidden_size,
+    "E": E,
     "F": config.intermediate_size,
     "G": config.num_key_value_heads,
     "R": config.heads_per_group,
     "P": config.heads_per_group + 2,
     "C": config.head_dim,
-    "I": 2 * config.hidden_size,
+    "I": (len(config.target_layers) or 2) * E,
     "2": 2,
   }
+  if own := config.block:
+    M = own.rank
+    joint = {"gated": M + E, "rnn": 2 * M + E}.get(own.head or "", 0)
+    width = E + M if own.sees_token else E
+    sizes |= {"M": M, "N": 3 * M, "J": joint, "W": width, "1": 1}
+  return sizes
 
 
 def weight(module, name: str, axes: str) -> Any:
@@ -161,8 +168,12 @@ class Layer(nn.Module):
   attention_norm: bool = True
 
   @nn.compact
-  def __call__(self, x, turn, mask, keys, values, start):
-    """Returns x [B, T, E] and the layer's keys and values."""
+  def __call__(self, x, turn, mask, keys, values, start, beside=None):
+    """Returns x [B, T, E] and the layer's keys and values.
+
+    What is `beside` the T tokens is seen by them, and sees nothing: rows before
+    theirs of which there are keys and values alone.
+    """
     R = self.config.heads_per_group
     norm = functools.partial(rms_norm, epsilon=self.config.rms_norm_eps)
 
@@ -172,6 +183,8 @@ class Layer(nn.Module):
         if self.attention_norm
         else x
       )
+      if beside is not None:
+        y = jnp.concatenate([beside, y], axis=1)
       qkv = project(y, weight(self, "qkv", "GPCE"))
       if self.heads is not None:
         qkv = self.heads(self, qkv)
@@ -179,7 +192,10 @@ class Layer(nn.Module):
       new_keys, new_values = turned[..., R, :], qkv[..., R + 1, :]
       keys = caches.write(keys, new_keys.swapaxes(1, 2), start)
       values = caches.write(values, new_values.swapaxes(1, 2), start)
-      y = attend(turned[..., :R, :], keys, values, mask)
+      if not x.shape[1]:
+        return x, keys, values
+      queries = turned[:, y.shape[1] - x.shape[1] :, :, :R]
+      y = attend(queries, keys, values, mask)
       y = y.reshape(*y.shape[:2], -1)
       y = project(y, weight(self, "out", "EGRC"), channels=1)
       x = sharding.replicate(x + y, self.mesh)

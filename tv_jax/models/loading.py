@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from tv_jax.edge import checks, reading
 from tv_jax.models import (
   borrowed,
+  dspark,
   eagle,
   families,
   gguf,
@@ -23,7 +24,7 @@ from tv_jax.models import (
 from tv_jax.models import config as configs
 from tv_jax.models.config import Config
 from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
-from tv_jax.models.model import Head, Model
+from tv_jax.models.model import BlockDraft, Head, Model
 
 
 def _as_wanted(config: Config, name) -> Config:
@@ -57,16 +58,21 @@ def read_config(directory, dtype=None) -> Config:
   Raises:
     ValueError: In one line, all that is wrong with the file.
   """
-  path, raw = _raw(directory)
+  path, raw = raw_config(directory)
   if "bias" in raw and raw.get("model_type") == eagle.FAMILY:
     raise _head(path)
+  if raw.get("architectures") == [dspark.FAMILY.architecture]:
+    raise ValueError(
+      f"{path} is a DSpark draft's, which reads a target's features: give it as"
+      ' the draft, with draft_kind="dspark"'
+    )
   config = families.from_dict(raw, str(path))
   return _as_wanted(config, dtype)
 
 
 def read_eagle_config(directory) -> tuple[Config, bool]:
   """Reads an EAGLE head's, and whether its fusing product has a bias."""
-  path, raw = _raw(directory)
+  path, raw = raw_config(directory)
   # Published heads have one unless their config says otherwise.
   bias = checks.read(checks.boolean, raw.pop("bias", True), f"{path}: bias")
   config = families.from_dict(raw, str(path))
@@ -91,7 +97,8 @@ def check_family(config, where, what) -> None:
     )
 
 
-def _raw(directory) -> tuple[pathlib.Path, dict]:
+def raw_config(directory) -> tuple[pathlib.Path, dict]:
+  """Returns where a config.json is, and its contents."""
   if gguf.is_one(directory):
     path = pathlib.Path(directory)
     return path, gguf.json_object(path, "config.json") or {}
@@ -101,7 +108,7 @@ def _raw(directory) -> tuple[pathlib.Path, dict]:
   return path, reading.json_object(path)
 
 
-def _source(path_or_repo, directory: pathlib.Path, config: Config) -> str:
+def source_of(path_or_repo, directory: pathlib.Path, config: Config) -> str:
   """Returns what was loaded, in words: the hub's cache has commits as names."""
   own = f" in {config.kept}" if config.quantised else ""
   if pathlib.Path(os.path.expanduser(path_or_repo)) == directory:
@@ -183,7 +190,7 @@ def load(
     params={"params": own},
     apply=families.apply(config, mesh),
     mesh=mesh,
-    source=_source(path_or_repo, directory, config),
+    source=source_of(path_or_repo, directory, config),
   )
 
 
@@ -236,7 +243,7 @@ def load_eagle(
     apply=eagle.Eagle(config, bias, target.mesh).apply,
     bias=bias,
     mesh=target.mesh,
-    source=_source(path_or_repo, directory, config),
+    source=source_of(path_or_repo, directory, config),
   )
 
 
@@ -249,23 +256,24 @@ def check_vocabularies(target: Config, draft: Config) -> None:
     )
 
 
-def save(directory, model: Model | Head) -> None:
+def save(directory, model: Model | Head | BlockDraft) -> None:
   """Writes a model or a head in Hugging Face's own layout.
 
   A head is written as published ones are, less their copy of the target's
-  embedding; so is a draft that shares it.
+  embedding; so is any other draft that shares it.
 
   Raises:
     ValueError: Its weights have eight bits: the layout knows of none.
   """
   if model.config.quantised:
     raise ValueError(f"{model.source} is not written: load it as it is stored")
-  raw = families.to_dict(model.config)
+  if model.config.block:
+    raw, leaves = dspark.to_dict(model.config), dspark.leaves(model.config)
+  else:
+    raw, leaves = families.to_dict(model.config), families.leaves(model.config)
   if isinstance(model, Head):
     leaves = eagle.leaves(model.config, bias=model.bias)
     raw["bias"] = model.bias
-  else:
-    leaves = families.leaves(model.config)
   params = model.params["params"]
   storage.write(
     directory, params, leaves, raw, borrowed.known(model.config, params)

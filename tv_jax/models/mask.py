@@ -52,3 +52,21 @@ def causal(start: jax.Array, queries: int, slots: int) -> jax.Array:
     [B, T, S] float32.
   """
   return tree(start, jnp.tri(queries, dtype=bool), slots)
+
+
+def block(known: jax.Array, start: jax.Array, rows: int, slots: int):
+  """Each row of a block sees what is known, and all of the block.
+
+  Args:
+    known: [B] how many slots are seen besides the block's.
+    start: [B] the slot of its first row.
+    rows: K, of it.
+    slots: S, of the cache.
+
+  Returns:
+    [B, 1, S] float32, the same for each row.
+  """
+  slot = jnp.arange(slots, dtype=jnp.int32)[None]
+  inside = slot - start[:, None]
+  seen = (slot < known[:, None]) | ((inside >= 0) & (inside < rows))
+  return jnp.where(seen, 0.0, HIDDEN).astype(jnp.float32)[:, None]

@@ -85,6 +85,15 @@ class Head(_Loaded):
   bias: bool
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class BlockDraft(_Loaded):
+  """A draft of all levels in one pass, on top of a model.
+
+  Its `apply` is that of `DSpark`. The embedding and unembedding in `params` are
+  the target's own arrays.
+  """
+
+
 # The same one each time: programs tell it by its address.
 _apply = functools.lru_cache(maxsize=64)(families.apply)
 

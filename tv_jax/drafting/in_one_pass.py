@@ -1,0 +1,154 @@
+"""Drafts all levels in one pass: DSpark, DFlash.
+
+Axes as in drafter.py, and K rows of a block.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable
+from typing import ClassVar, cast
+
+import jax
+import jax.numpy as jnp
+
+from tv_jax import models
+from tv_jax.drafting.drafter import News
+from tv_jax.models import Cache, borrowed, dspark, mask
+from tv_jax.tree import Adaptive, Tree
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Passed(Cache):
+  """A cache, and what a pass over a block gave at each of its places."""
+
+  logits: jax.Array  # [B, K, V]
+  outputs: jax.Array  # [B, K, E]
+
+
+@dataclasses.dataclass(frozen=True)
+class InOnePass:
+  """A draft whose pass gives each depth its logits; a token adds its own.
+
+  Its cache has rows of what the target has processed, and of nothing else: the
+  root is not among them. A block's rows lie behind those of a catch-up, and are
+  overwritten by the next one. What a node hands down to its children in the
+  place of features is the state of its Markov head.
+  """
+
+  apply: Callable
+  follows_target: ClassVar[bool] = True
+
+  @staticmethod
+  def load(path, target, *, dtype, split, revision) -> models.BlockDraft:
+    """Loads a draft, in the target's dtype, on its devices."""
+    del dtype, split
+    return models.load_dspark(path, target, revision)
+
+  @staticmethod
+  def read_config(directory, target, dtype) -> models.Config:
+    """Takes from the target's configuration what depends on it."""
+    del dtype
+    return models.read_dspark_config(directory, target)
+
+  @staticmethod
+  def leaves(config):
+    """Returns the parameters that are not the target's."""
+    return dspark.leaves(config) + borrowed.leaves(config)
+
+  @property
+  def _module(self) -> dspark.DSpark:
+    module = cast(types.MethodType, self.apply).__self__
+    return cast(dspark.DSpark, module)
+
+  @property
+  def block(self) -> int:
+    """Returns K."""
+    return dspark.block_of(self._module.config).size
+
+  def prefill(self, params, tokens, following, features, cache: Cache):
+    """Reads the features of T tokens of a prompt."""
+    del following
+    return self._pass(params, tokens[:, :0], features, cache.length, cache)[2]
+
+  def prefilled(self, length: jax.Array) -> jax.Array:
+    """Returns how many rows of a prompt are to be kept: `begin` reads one."""
+    return jnp.maximum(length - 2, 0)
+
+  def begin(self, params, news: News, length, cache: Cache):
+    """Catches up, and makes the pass.
+
+    With 10 tokens committed, 3 of them new: the features of tokens 6, 7 and 8
+    go to slots 6, 7, 8, and the block is token 9 and masks, at positions 9 and
+    up. Of a prompt of one token nothing is known.
+    """
+    own = dspark.block_of(self._module.config)
+    last = jnp.maximum(news.gain, 1)[:, None]
+    root = jnp.take_along_axis(news.tokens, last, axis=1)
+    masks = jnp.full((len(root), own.size - 1), own.mask, root.dtype)
+    logits, outputs, cache = self._pass(
+      params,
+      jnp.concatenate([root, masks], axis=1),
+      news.features,
+      length - 1,
+      cache,
+    )
+    cache = Passed(
+      keys=cache.keys,
+      values=cache.values,
+      length=length,
+      logits=logits,
+      outputs=outputs,
+    )
+    return self.extend(
+      params, root, self._module.state(root), length[:, None] - 1, None, cache
+    )
+
+  def extend(self, params, tokens, features, positions, seen, cache):
+    """Adds what the nodes of a level say; `features` are parents' states."""
+    del seen
+    depth = (positions[:, :1] - cache.length[:, None] + 1)[..., None]
+    logits, outputs = (
+      jnp.take_along_axis(x, depth, axis=1)
+      for x in (cache.logits, cache.outputs)
+    )
+    said, state, _ = self.apply(
+      params, tokens, outputs, features, method="after"
+    )
+    return logits + said, state, cache
+
+  def commit(
+    self, cache: Cache, tree: Tree | Adaptive, root, path, gain
+  ) -> Cache:
+    """Keeps what was known."""
+    del tree, path, gain
+    return dataclasses.replace(cache, length=root)
+
+  def _pass(self, params, tokens, features, known, cache: Cache):
+    """Processes features into the cache's rows, and a block behind them.
+
+    Args:
+      params: The draft's.
+      tokens: [B, K] the block; or [B, 0].
+      features: [B, T, X] of tokens; the first one's slot is its position.
+      known: [B] how many tokens there are before the block.
+      cache: The draft's.
+
+    Returns:
+      What `apply` does.
+    """
+    T, K = features.shape[1], tokens.shape[1]
+    positions = [
+      start[:, None] + jnp.arange(count, dtype=jnp.int32)[None]
+      for start, count in ((cache.length, T), (known, K))
+    ]
+    return self.apply(
+      params,
+      tokens,
+      features,
+      jnp.concatenate(positions, axis=1),
+      mask.block(known, cache.length + T, K, cache.slots),
+      cache,
+    )

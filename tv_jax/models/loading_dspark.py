@@ -1,0 +1,116 @@
+"""Loads drafts of one pass, DSpark's and DFlash's, from their checkpoints."""
+
+import numpy as np
+
+from tv_jax.models import (
+  borrowed,
+  dspark,
+  loading,
+  products,
+  sharding,
+  storage,
+)
+from tv_jax.models.config import Config
+from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
+from tv_jax.models.model import BlockDraft, Model
+
+# Copies of the target's weights, by what the target's checkpoint calls them.
+_COPIES = {
+  "embedding": EMBEDDING.removeprefix("model."),
+  "unembedding": UNEMBEDDING,
+}
+
+
+def read_dspark_config(directory, target: Config) -> Config:
+  """Reads a directory's config.json, without the weights.
+
+  Args:
+    directory: In the published layout.
+    target: The configuration of the model that it drafts for.
+
+  Returns:
+    The configuration, with what it takes from its target's.
+
+  Raises:
+    ValueError: In one line, all that is wrong with the file.
+  """
+  path, raw = loading.raw_config(directory)
+  if "block_size" not in raw:
+    raise ValueError(
+      f"{path} has no block_size: it is no DSpark or DFlash draft's; a model of"
+      ' its own drafts with draft_kind="independent"'
+    )
+  if raw.get("model_type") != "qwen3":
+    raise ValueError(
+      f"{path}: a DSpark draft of model_type={raw.get('model_type')!r} is not"
+      " supported, only 'qwen3'"
+    )
+  config = dspark.from_dict(raw, str(path))
+  loading.check_vocabularies(target, config)
+  if config.target_layers[-1] >= target.num_hidden_layers:
+    raise ValueError(
+      f"{path}: target_layer_ids={[*config.target_layers]} are not layers of"
+      f" this target, which has {target.num_hidden_layers}"
+    )
+  return borrowed.fitted(config, target, path)
+
+
+def load_dspark(
+  path_or_repo, target: Model, revision: str | None = None
+) -> BlockDraft:
+  """Loads a draft of one pass for `target`, in its dtype, on its devices.
+
+  The embedding and unembedding that published drafts store are copies of the
+  target's: they are compared with them, and not kept.
+
+  Args:
+    path_or_repo: A directory in the published layout, or a repository.
+    target: The model that it drafts for.
+    revision: Of a repository: a commit, for runs that can be repeated.
+
+  Returns:
+    The draft.
+
+  Raises:
+    ValueError: In one line, all that is wrong with the checkpoint.
+  """
+  if not isinstance(target, Model):
+    raise ValueError(f"target={target!r}: give a model, as `load` returns it")
+  directory = storage.resolve(path_or_repo, revision)
+  config = read_dspark_config(directory, target.config)
+  sharding.check(config, target.mesh)
+  leaves = dspark.leaves(config)
+  found = storage.contents(directory, path_or_repo)
+  known = borrowed.known_tokens(found, config, path_or_repo)
+  storage.check(path_or_repo, found, leaves, [*_COPIES.values()])
+  _compare(path_or_repo, found, target)
+  turned = products.are_turned(target.params)
+  own = storage.read(found, leaves, config, target.mesh, turned=turned)
+  return BlockDraft(
+    config=config,
+    params={"params": own | borrowed.params(target, known)},
+    apply=dspark.DSpark(config, target.mesh).apply,
+    mesh=target.mesh,
+    source=loading.source_of(path_or_repo, directory, config),
+  )
+
+
+def _compare(where, found, target: Model) -> None:
+  """Refuses a draft whose copies are not the target's weights.
+
+  Where these have eight bits, or are not all here, there is nothing to compare.
+  """
+  theirs = target.params["params"]
+  for name, copy in _COPIES.items():
+    weight = products.unboxed(theirs.get(name, theirs["embedding"]))
+    if copy not in found or isinstance(weight, products.Quantised):
+      continue
+    if not weight.is_fully_addressable:
+      continue
+    own, ours = found[copy].read(), np.asarray(weight)
+    coarser = min(own.dtype, ours.dtype, key=lambda dtype: dtype.itemsize)
+    if not np.array_equal(own.astype(coarser), ours.astype(coarser)):
+      raise ValueError(
+        f"{where}: {copy} is not that of {target.source}: it was made for"
+        " another target"
+      )
