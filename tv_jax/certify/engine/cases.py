@@ -17,7 +17,17 @@ import numpy as np
 from tv_jax import drafting
 from tv_jax.engine import program
 from tv_jax.engine.plan import Caches, Params, Plan, Request, Speculation
-from tv_jax.models import Config, Head, Model, decoder, eagle, families
+from tv_jax.models import (
+  BlockDraft,
+  Config,
+  Head,
+  Model,
+  decoder,
+  dspark,
+  eagle,
+  families,
+)
+from tv_jax.models.config import Block
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier, misfit
@@ -25,7 +35,7 @@ from tv_jax.verifiers import Verifier, misfit
 VOCABULARY = 4
 # The first of a single token: nothing comes before its root.
 PROMPTS = ((3,), (1, 2, 0))
-# What an EAGLE head has from its target.
+# What a draft on features has from its target.
 _SHARED = ("embedding", "unembedding")
 # To compile takes longer than to run.
 _QUICK = {"xla_backend_optimization_level": 1}
@@ -49,6 +59,10 @@ TARGET = Config(
   bos_token_id=None,
   eos_token_id=(),
   pad_token_id=None,
+)
+# Of the kind that looks at most: a node's own token, and all above it.
+_BLOCK = Block(
+  size=3, mask=0, rank=4, head="rnn", confidence=True, sees_token=True
 )
 
 
@@ -109,7 +123,7 @@ def grid(
 
 
 @functools.lru_cache
-def models(draft_kind: str) -> tuple[Model, Model | Head]:
+def models(draft_kind: str) -> tuple[Model, Model | Head | BlockDraft]:
   """Makes a target and a draft, which agree on nothing.
 
   Random weights, large enough that every token, position and feature matters.
@@ -122,15 +136,22 @@ def models(draft_kind: str) -> tuple[Model, Model | Head]:
     source="random",
   )
   config = dataclasses.replace(TARGET, num_hidden_layers=1)
-  key = jax.random.key(1)
+  # Chosen so that rows take some cycles: a draft may not be too good.
+  key = jax.random.key(2 if draft_kind == "dspark" else 1)
   if draft_kind == "eagle":
     made = eagle.init(key, config, bias=True)
     kind, apply = functools.partial(Head, bias=True), eagle.Eagle(config, True)
+  elif draft_kind == "dspark":
+    config = dataclasses.replace(
+      config, model_type="qwen3", target_layers=(-1, 0), block=_BLOCK
+    )
+    made = dspark.init(key, config)
+    kind, apply = BlockDraft, dspark.DSpark(config)
   else:
     made = families.init(key, config)
     kind, apply = Model, decoder.Decoder(config)
   own = _random(key, made)["params"]
-  if draft_kind == "eagle":
+  if draft_kind != "independent":
     own |= {name: target.params["params"][name] for name in _SHARED}
   draft = kind(
     config=config,

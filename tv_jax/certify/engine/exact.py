@@ -20,7 +20,7 @@ from tv_jax.certify.engine import cases
 from tv_jax.certify.engine.cases import LENGTH, PROMPTS, VOCABULARY, Case
 from tv_jax.engine import program, stages
 from tv_jax.models import cache as caches
-from tv_jax.models import mask
+from tv_jax.models import dspark, mask
 from tv_jax.tree import Tree
 
 
@@ -110,6 +110,8 @@ def _anew(case, text, tokens, paths, *, alone):
   p = [_after(target, text + path)[0] for path in paths]
   if case.draft_kind == "independent":
     q = [_after(draft, text + paths[v])[0] for v in tree.inner]
+  elif case.draft_kind == "dspark":
+    q = [_in_one_pass(target, draft, text, paths[v]) for v in tree.inner]
   else:
     q = [_head(target, draft, text, paths[v], alone) for v in tree.inner]
   sampling = {"temperature": case.temperature, "top_p": case.top_p}
@@ -147,6 +149,46 @@ def _head(target, head, text, path, alone):
     pairs.append(token)
     features = jnp.concatenate([features, own[0, count - 1 : count]])
   return logits[0, count - 1]
+
+
+def _in_one_pass(target, draft, text, path):
+  """Logits [V] of a draft of one pass after a text and a drafted path."""
+  own, known = dspark.block_of(draft.config), len(text) - 1
+  tokens = np.zeros((1, _WIDTH), np.int32)
+  tokens[0, :known] = text[:-1]
+  run = target.handing_out(draft.config.target_layers)
+  _, features = _text_pass(run, target.params, tokens)
+  block = np.full((1, own.size), own.mask, np.int32)
+  block[0, 0] = text[-1]
+  logits, outputs = _block_pass(
+    draft.apply, draft.params, block, features, np.array([known], np.int32)
+  )
+  state = jnp.zeros((1, 1, own.rank if own.head == "rnn" else 0))
+  for depth, token in enumerate([text[-1], *path]):
+    said, state, _ = draft.apply(
+      draft.params,
+      np.array([[token]], np.int32),
+      outputs[:, depth : depth + 1],
+      state,
+      method="after",
+    )
+  return logits[0, len(path)] + said[0, 0]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _block_pass(apply, params, block, features, known):
+  """Logits and outputs of a block after the first `known` [1] features."""
+  K, slots = block.shape[1], _WIDTH + block.shape[1]
+  places = jnp.arange(_WIDTH, dtype=jnp.int32)[None]
+  logits, outputs, _ = apply(
+    params,
+    block,
+    features,
+    jnp.concatenate([places, known[:, None] + places[:, :K]], axis=1),
+    mask.block(known, jnp.full_like(known, _WIDTH), K, slots),
+    caches.empty(apply.__self__.config, 1, slots),
+  )
+  return logits, outputs
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -1,0 +1,105 @@
+"""The engine with drafts of one pass: DSpark's heads, and DFlash."""
+
+import jax
+import numpy as np
+import pytest
+
+import tv_jax
+from tests import bad, test_generation
+from tests.checkpoints import pair
+from tests.test_generation import PROMPTS, greedy
+from tv_jax import engine
+from tv_jax.engine import program, programs
+
+
+def generate(kind, prompts=PROMPTS, **options):
+  return test_generation.generate(kind, prompts, ends=(), **options)
+
+
+@pytest.mark.parametrize(
+  ("kind", "shape"),
+  [
+    ("dspark", "kary:2x2"),
+    ("dspark rnn", "adaptive:2,3,2,1"),
+    pytest.param("dspark gated", "chain:4", marks=pytest.mark.long),
+    pytest.param("dspark none", "branching:3,1,2", marks=pytest.mark.long),
+  ],
+)
+def test_temperature_0_is_greedy_decoding(kind, shape):
+  result = generate(kind, tree=shape, temperature=0, max_new_tokens=64)
+  assert result.tokens == greedy()
+
+
+@pytest.mark.parametrize(
+  ("kind", "shape", "verifier"),
+  [
+    ("dspark", "branching:3,2,1,1", "traversal"),
+    ("dspark rnn", "adaptive:2,3,2,1", "traversal"),
+    pytest.param("dspark gated", "chain:4", "block", marks=pytest.mark.long),
+    pytest.param(
+      "dspark none", "kary:2x3", "traversal", marks=pytest.mark.long
+    ),
+  ],
+)
+def test_realised_and_expected_lengths_agree(kind, shape, verifier):
+  result = generate(
+    kind,
+    [[i, i + 1] for i in range(32)],
+    tree=shape,
+    verifier=verifier,
+    max_new_tokens=64,
+    batch_size=32,
+  )
+  assert abs(result.check.mean) < 4 * result.check.error
+  assert result.check.error < 0.05
+
+
+def test_a_row_knows_nothing_of_the_others():
+  first = generate("dspark rnn")
+  others = [[40, 41], [7] * 9, [33, 2, 1], [46] * 16]
+  for row in (0, 2):
+    company = [*others]
+    company[row] = PROMPTS[row]
+    assert generate("dspark rnn", company).tokens[row] == first.tokens[row]
+
+
+def test_prompts_may_be_read_in_pieces(monkeypatch):
+  prompt = [[(5 * i) % 47 for i in range(60)], [3, 4]]
+  whole = generate("dspark", prompt)
+  monkeypatch.setattr(program, "CHUNK", 16)
+  programs.compile.cache_clear()
+  pieces = generate("dspark", prompt)
+  programs.compile.cache_clear()
+  assert pieces.tokens == whole.tokens
+
+
+def test_what_the_target_says_of_the_text_is_all_that_is_kept():
+  """After a prompt and after cycles: rows of all tokens but the root."""
+  how = engine.settings.resolve(pair("dspark"), tree="chain:3", ends=())
+  asked = test_generation.whole(pair("dspark"), how)
+  state = jax.jit(program.prefill, static_argnums=(0, 4))(how.plan, *asked)
+  lengths = np.asarray(state.length)
+  np.testing.assert_array_equal(
+    state.caches.draft.length, lengths - 2 + (lengths == 1)
+  )
+  step = jax.jit(engine.stages.cycle, static_argnums=0)
+  for _ in range(3):
+    before = np.asarray(state.length)
+    state = step(how.plan, asked[0], asked[1], state)
+    # Of the new tokens the features are still to be read.
+    np.testing.assert_array_equal(state.caches.draft.length, before - 1)
+
+
+def test_stages_apart_give_the_same():
+  told = {"tree": "kary:2x2", "max_new_tokens": 16, "ends": ()}
+  found = tv_jax.engine.profile(pair("dspark"), PROMPTS, **told)
+  assert found.tokens == generate("dspark", max_new_tokens=16).tokens
+
+
+@pytest.mark.parametrize("shape", ["chain:5", "adaptive:2,2,2,2,2"])
+def test_a_deeper_tree_is_refused(shape):
+  with pytest.raises(ValueError, match=r"\S") as error:
+    generate("dspark", tree=shape)
+  bad.one_line(
+    error, f"tree='{shape}' has 5 levels", "this draft has 4 at most"
+  )
