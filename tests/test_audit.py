@@ -95,6 +95,9 @@ class TestStatistics:
     "independent kary:2x2 traversal without_replacement 0.5 0.8",
     "eagle branching:3,1 token_level_loop sample_then_top 1.0 1.0",
     "independent branching:3,1 traversal_loop top_k 1.0 1.0",
+    # A head that does not know one of the four tokens.
+    "eagle3 kary:2x2 traversal without_replacement 1.0 1.0",
+    "eagle3 branching:3,1 token_level sample_then_top 0.5 0.8",
   ],
 )
 @pytest.mark.long
@@ -193,6 +196,7 @@ class TestPlanted:
       [
         ("independent", skips_a_position, "kary:2x2"),
         ("eagle", skips_a_position, "kary:2x2"),
+        ("eagle3", skips_a_position, "kary:2x2"),
         ("independent", forgets, "kary:2x3"),
       ]
     ),
@@ -247,7 +251,10 @@ def test_the_command(tmp_path):
   ("flag", "words"),
   quick.shorter(
     [
-      ("--drafts=medusa", "draft 'medusa': not one of independent, eagle"),
+      (
+        "--drafts=medusa",
+        "draft 'medusa': not one of independent, eagle, eagle3",
+      ),
       ("--verifier=nobody", "verifier 'nobody'"),
       ("--top_p=1.5", "--top_p=1.5"),
       ("--temperatures=0", "--temperatures=0"),

@@ -22,7 +22,7 @@ from tv_jax.models import (
   families,
   products,
 )
-from tv_jax.models.loading import check_family
+from tv_jax.models.heads import check_family
 
 # What drafts are written in.
 DTYPE = "float16"

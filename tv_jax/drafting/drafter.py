@@ -1,7 +1,7 @@
 """Defines what a way of drafting does.
 
 Axes: B batch, N nodes, D depth, V vocabulary, E embedding, T tokens of a pass,
-X what a draft reads of each token: the target's E after its final norm, or E of
+J what a draft reads of each token: the target's E after its final norm, or E of
 each of the draft's `Config.target_layers`.
 """
 
@@ -26,7 +26,7 @@ class News(NamedTuple):
   """
 
   tokens: jax.Array  # [B, D + 2] int32
-  features: jax.Array  # [B, D + 1, X] the target's, of the token before each
+  features: jax.Array  # [B, D + 1, J] the target's, of the token before each
   gain: jax.Array  # [B] int32: how many tokens are new; 0 in a finished row
 
 
@@ -93,7 +93,7 @@ class Drafter(Protocol):
       params: The model's.
       tokens: [B, T].
       following: [B, T] the token after each.
-      features: [B, T, X] of each, by the target.
+      features: [B, T, J] of each, by the target.
       cache: In which the tokens before these are.
 
     Returns:

@@ -6,7 +6,9 @@ from tv_jax.models.loading import (
   check_vocabularies,
   load,
   load_eagle,
+  load_eagle3,
   read_config,
+  read_eagle3_config,
   read_eagle_config,
   save,
 )
@@ -21,7 +23,9 @@ __all__ = [
   "compact",
   "load",
   "load_eagle",
+  "load_eagle3",
   "read_config",
+  "read_eagle3_config",
   "read_eagle_config",
   "save",
 ]

@@ -9,7 +9,7 @@ knows, E embedding, F columns of the MLP, H query heads, G key and value heads,
 R = H / G query heads of one of those, P = R + 2 projections of one of those
 (its queries, its key, its value), C channels of a head; Q = T R; X what comes
 out of a product, I what goes into it (as a weight's axis 2 E, what an EAGLE
-head fuses).
+head fuses), J the E of each of the target's layers that an EAGLE-3 head reads.
 
 Weights keep PyTorch's [out, in], so that loading moves bytes and transposes
 none, but on a CPU (products.py). Norms, rotations, attention weights and logits
@@ -47,6 +47,7 @@ def sizes(config: Config) -> dict[str, int]:
     "P": config.heads_per_group + 2,
     "C": config.head_dim,
     "I": 2 * config.hidden_size,
+    "J": len(config.target_layers) * config.hidden_size,
     "2": 2,
   }
 
@@ -161,8 +162,11 @@ class Layer(nn.Module):
   attention_norm: bool = True
 
   @nn.compact
-  def __call__(self, x, turn, mask, keys, values, start):
-    """Returns x [B, T, E] and the layer's keys and values."""
+  def __call__(self, x, turn, mask, keys, values, start, inputs=None):
+    """Returns x [B, T, E] and the layer's keys and values.
+
+    The attention reads `inputs` [B, T, I] in the place of x, if they are given.
+    """
     R = self.config.heads_per_group
     norm = functools.partial(rms_norm, epsilon=self.config.rms_norm_eps)
 
@@ -172,7 +176,9 @@ class Layer(nn.Module):
         if self.attention_norm
         else x
       )
-      qkv = project(y, weight(self, "qkv", "GPCE"))
+      axes = "GPCE" if inputs is None else "GPCI"
+      y = y if inputs is None else inputs
+      qkv = project(y, weight(self, "qkv", axes))
       if self.heads is not None:
         qkv = self.heads(self, qkv)
       turned = rope.rotate(qkv[..., : R + 1, :], turn)

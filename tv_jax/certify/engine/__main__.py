@@ -20,6 +20,7 @@ from absl import flags, logging
 from tv_jax import tree as tree_lib
 from tv_jax.certify.engine import cases, exact, report, statistics
 from tv_jax.certify.samples import command
+from tv_jax.drafting import KINDS
 from tv_jax.edge import cli, disk
 from tv_jax.edge.names import raised
 from tv_jax.engine import contract
@@ -117,8 +118,8 @@ def _plan():
     for flag in (_VERIFIERS, _TREES, _KINDS, _PROPOSALS)
   )
   for name in drafts:
-    if name not in ("independent", "eagle"):
-      raise ValueError(f"draft {name!r}: not one of independent, eagle")
+    if name not in KINDS:
+      raise ValueError(f"draft {name!r}: not one of {', '.join(KINDS)}")
   temperatures = cli.numbers(_TEMPERATURES, float, above=0)
   top_ps = cli.numbers(_TOP_P, float, above=0)
   if max(top_ps) > 1:

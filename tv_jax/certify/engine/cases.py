@@ -17,7 +17,7 @@ import numpy as np
 from tv_jax import drafting
 from tv_jax.engine import program
 from tv_jax.engine.plan import Caches, Params, Plan, Request, Speculation
-from tv_jax.models import Config, Head, Model, decoder, eagle, families
+from tv_jax.models import Config, Head, Model, decoder, eagle, eagle3, families
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier, misfit
@@ -25,8 +25,10 @@ from tv_jax.verifiers import Verifier, misfit
 VOCABULARY = 4
 # The first of a single token: nothing comes before its root.
 PROMPTS = ((3,), (1, 2, 0))
-# What an EAGLE head has from its target.
-_SHARED = ("embedding", "unembedding")
+# What a head has from its target.
+_SHARED = {"eagle": ("embedding", "unembedding"), "eagle3": ("embedding",)}
+# Of an EAGLE-3 head: what it reads, and which of three tokens a token is to it.
+_READ, _PLACE = (decoder.EMBEDDING, 0), (1, 3, 0, 2)
 # To compile takes longer than to run.
 _QUICK = {"xla_backend_optimization_level": 1}
 # New tokens, over all of which the law is enumerated.
@@ -126,12 +128,19 @@ def models(draft_kind: str) -> tuple[Model, Model | Head]:
   if draft_kind == "eagle":
     made = eagle.init(key, config, bias=True)
     kind, apply = functools.partial(Head, bias=True), eagle.Eagle(config, True)
+  elif draft_kind == "eagle3":
+    config = dataclasses.replace(
+      config, target_layers=_READ, draft_vocab_size=3, shares_embedding=True
+    )
+    made = eagle3.init(key, config)
+    made["params"]["place"] = jnp.array(_PLACE)
+    kind, apply = Head, eagle3.Eagle3(config)
   else:
     made = families.init(key, config)
     kind, apply = Model, decoder.Decoder(config)
   own = _random(key, made)["params"]
-  if draft_kind == "eagle":
-    own |= {name: target.params["params"][name] for name in _SHARED}
+  theirs = target.params["params"]
+  own |= {name: theirs[name] for name in _SHARED.get(draft_kind, ())}
   draft = kind(
     config=config,
     params={"params": own},
@@ -143,11 +152,16 @@ def models(draft_kind: str) -> tuple[Model, Model | Head]:
 
 
 def _random(key, params):
-  """Parameters of these shapes; norms, and what else has one axis, near 1."""
+  """Parameters of these shapes; norms, and what else has one axis, near 1.
+
+  Whole numbers stay.
+  """
   leaves, structure = jax.tree.flatten(params)
   keys = jax.random.split(key, len(leaves))
   values = [
-    jax.random.normal(k, x.shape) * (0.1 if x.ndim == 1 else 0.5)
+    x
+    if jnp.issubdtype(x.dtype, jnp.integer)
+    else jax.random.normal(k, x.shape) * (0.1 if x.ndim == 1 else 0.5)
     + (1 if x.ndim == 1 else 0)
     for k, x in zip(keys, leaves, strict=True)
   ]
