@@ -231,6 +231,33 @@ def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
   )
 
 
+def ours_eagle3(target, seed=1):
+  """A random EAGLE-3 head on a target of ours: it knows 30 of its tokens."""
+  import jax.numpy as jnp
+
+  from tv_jax.models import borrowed, decoder, eagle3
+  from tv_jax.models.model import Head
+
+  config = dataclasses.replace(
+    target.config,
+    num_hidden_layers=1,
+    tie_word_embeddings=False,
+    target_layers=(decoder.EMBEDDING, 0),
+    draft_vocab_size=30,
+    shares_embedding=True,
+  )
+  params = random_params(eagle3.leaves(config), config, seed)
+  known = np.sort(np.random.default_rng(seed).permutation(48)[:30])
+  theirs = borrowed.params(target, known, params)
+  return Head(
+    config=config,
+    params={"params": params | {k: jnp.asarray(v) for k, v in theirs.items()}},
+    apply=eagle3.Eagle3(config).apply,
+    mesh=None,
+    source="random",
+  )
+
+
 @functools.cache
 def pair(kind="independent"):
   """Random models to decode with; "self" drafts for itself, "none" does not."""
@@ -243,6 +270,8 @@ def pair(kind="independent"):
     return Pair(target=target, draft=None, draft_kind=kind)
   if kind == "eagle":
     return Pair(target=target, draft=ours_head(target), draft_kind=kind)
+  if kind == "eagle3":
+    return Pair(target=target, draft=ours_eagle3(target), draft_kind=kind)
   if kind.startswith("dspark"):  # "dspark" or "dspark HEAD"
     head = {"": "vanilla", "none": None}.get(name := kind[7:], name)
     draft = ours_dspark(target, head)

@@ -95,6 +95,9 @@ class TestStatistics:
     "independent kary:2x2 traversal without_replacement 0.5 0.8",
     "eagle branching:3,1 token_level_loop sample_then_top 1.0 1.0",
     "independent branching:3,1 traversal_loop top_k 1.0 1.0",
+    # A head that does not know one of the four tokens.
+    "eagle3 kary:2x2 traversal without_replacement 1.0 1.0",
+    "eagle3 branching:3,1 token_level sample_then_top 0.5 0.8",
     "dspark chain:2 token_level without_replacement 1.0 1.0",
     "dspark kary:2x2 traversal without_replacement 1.0 1.0",
     "dspark adaptive:2,2 traversal without_replacement 0.5 1.0",
@@ -196,6 +199,7 @@ class TestPlanted:
       [
         ("independent", skips_a_position, "kary:2x2"),
         ("eagle", skips_a_position, "kary:2x2"),
+        ("eagle3", skips_a_position, "kary:2x2"),
         ("dspark", skips_a_position, "kary:2x2"),
         ("independent", forgets, "kary:2x3"),
       ]
@@ -253,7 +257,7 @@ def test_the_command(tmp_path):
     [
       (
         "--drafts=medusa",
-        "draft 'medusa': not one of independent, eagle, dspark",
+        "draft 'medusa': not one of independent, eagle, eagle3, dspark",
       ),
       ("--verifier=nobody", "verifier 'nobody'"),
       ("--top_p=1.5", "--top_p=1.5"),

@@ -22,6 +22,7 @@ def saved(tmp_path_factory):
   draft = checkpoints.ours(checkpoints.tiny(num_hidden_layers=1), seed=1)
   models.save(folder / "independent", draft)
   models.save(folder / "eagle", checkpoints.ours_head(target))
+  models.save(folder / "eagle3", checkpoints.ours_eagle3(target))
   models.save(folder / "dspark", checkpoints.ours_dspark(target, "gated"))
   return folder
 
@@ -35,11 +36,12 @@ def test_what_is_told_before_loading_is_what_is_loaded(saved, kind, dtype):
   way = drafting.KINDS[kind]
   config = way.read_config(saved / kind, pair.target.config, dtype)
   assert config == pair.draft.config
-  shared = set() if kind == "independent" else {"embedding", "unembedding"}
+  both = {"embedding", "unembedding"}
+  shared = {"eagle": both, "eagle3": {"embedding"}, "dspark": both}
   own = [
     leaf
     for name, value in pair.draft.params["params"].items()
-    if name not in shared
+    if name not in {"place", *shared.get(kind, ())}
     for leaf in jax.tree.leaves(value)
   ]
   widened = 4 * sum(leaf.size for leaf in own if leaf.dtype == "int8")
@@ -92,13 +94,22 @@ def test_a_third_way_is_one_line(saved, monkeypatch):
 @pytest.mark.parametrize(
   ("draft", "kind", "words"),
   [
-    ("independent", "medusa", "is not one of independent, eagle, dspark"),
-    ("independent", ["eagle"], "is not one of independent, eagle"),
+    (
+      "independent",
+      "medusa",
+      "is not one of independent, eagle, eagle3, dspark",
+    ),
+    ("independent", ["eagle"], "is not one of independent, eagle, eagle3"),
     (None, "independent", "needs a draft"),
     ("nowhere", "independent", "neither a directory"),
     ("independent", "eagle", "does not hold|EAGLE"),
-    ("independent", "dspark", "it is no DSpark or DFlash draft's"),
-    ("dspark", "independent", 'with draft_kind="dspark"'),
+    ("eagle3", "eagle", 'EAGLE-3 head.*draft_kind="eagle3"'),
+    ("eagle", "eagle3", 'EAGLE-1 head.*draft_kind="eagle"'),
+    ("eagle3", "independent", 'EAGLE-3 head.*draft_kind="eagle3"'),
+    ("independent", "dspark", "is no DSpark or DFlash draft's"),
+    ("dspark", "independent", 'a DSpark head.*draft_kind="dspark"'),
+    ("dspark", "eagle3", 'a DSpark head.*draft_kind="dspark"'),
+    ("eagle3", "dspark", 'EAGLE-3 head.*draft_kind="eagle3"'),
   ],
 )
 def test_what_is_wrong_is_said(saved, draft, kind, words):

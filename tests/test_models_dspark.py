@@ -316,7 +316,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path):
     ({"confidence_head_with_markov": None}, "with_markov is missing"),
     ({"markov_rank": 0}, "needs a markov_rank above 0"),
     ({"architectures": ["Qwen3ForCausalLM"]}, "is not a causal DSpark draft"),
-    ({"block_size": None}, "has no block_size"),
+    ({"block_size": None}, "block_size is missing"),
     ({"model_type": "llama"}, "model_type='llama' is not supported"),
   ],
   ids=str,
@@ -340,7 +340,7 @@ def test_in_each_others_place(tmp_path):
   models.save(tmp_path / "target", target)
   with pytest.raises(ValueError, match='with draft_kind="dspark"'):
     models.load(tmp_path / "draft")
-  refuse(tmp_path / "target", target, "has no block_size")
+  refuse(tmp_path / "target", target, "is no DSpark or DFlash draft's")
 
 
 # What the published code gave (deepseek-ai/DeepSpec at afdfa7c; torch 2.13 on a

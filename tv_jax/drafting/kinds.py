@@ -22,6 +22,7 @@ from tv_jax.models import (
   borrowed,
   compact,
   eagle,
+  eagle3,
   families,
   mask,
   products,
@@ -180,10 +181,37 @@ class OnFeatures:
     return dataclasses.replace(cache, length=root + 1)
 
 
+@dataclasses.dataclass(frozen=True)
+class OnLayers(OnFeatures):
+  """An EAGLE-3 head, which reads the outputs of several of its layers.
+
+  It drafts as an EAGLE-1 head does: it tells the target's features from its
+  own by their width.
+  """
+
+  @staticmethod
+  def load(path, target, *, dtype, split, revision) -> models.Head:
+    """Loads a head, in the target's dtype, on its devices."""
+    del dtype, split
+    return models.load_eagle3(path, target, revision)
+
+  @staticmethod
+  def read_config(directory, target, dtype) -> models.Config:
+    """Takes from the target's configuration what depends on it."""
+    del dtype
+    return models.read_eagle3_config(directory, target)
+
+  @staticmethod
+  def leaves(config):
+    """Returns the head's parameters."""
+    return eagle3.leaves(config)
+
+
 # By `draft_kind`.
 KINDS: dict[str, type[Drafter]] = {
   "independent": Independent,
   "eagle": OnFeatures,
+  "eagle3": OnLayers,
   "dspark": InOnePass,
 }
 

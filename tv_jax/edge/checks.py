@@ -136,6 +136,17 @@ def one_of(values: Collection[str]) -> Check:
   return check
 
 
+def one_value(only) -> Check:
+  """Checks that it is this value."""
+
+  def check(value, where, faults):
+    if value == only and type(value) is type(only):
+      return value
+    return refuse(where, value, repr(only), faults)
+
+  return check
+
+
 def anything(value, where: str, faults: list[str]):
   """Takes any value."""
   del where, faults

@@ -1,7 +1,7 @@
 """A cycle: draft, score, verify, commit. Pure functions of a frozen state.
 
 Axes: B batch, N nodes, M nodes that have children, D depth, V vocabulary,
-X what the draft reads of a token, W new tokens at most, C cycles at most.
+J what the draft reads of a token, W new tokens at most, C cycles at most.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Scored(NamedTuple):
   """The target's view of a drafted tree."""
 
   laws: jax.Array  # [B, N, V] of the token after each node
-  features: jax.Array  # [B, N, X]
+  features: jax.Array  # [B, N, J]
   cache: Cache  # with node n in slot length - 1 + n
   logits: jax.Array | None  # [B, N, V] if log-probabilities are recorded
 

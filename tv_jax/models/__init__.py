@@ -6,17 +6,20 @@ from tv_jax.models.loading import (
   check_vocabularies,
   load,
   load_eagle,
+  load_eagle3,
   read_config,
+  read_eagle3_config,
   read_eagle_config,
   save,
 )
 from tv_jax.models.loading_dspark import load_dspark, read_dspark_config
-from tv_jax.models.model import BlockDraft, Head, Model
+from tv_jax.models.model import BlockDraft, Draft, Head, Model
 
 __all__ = [
   "BlockDraft",
   "Cache",
   "Config",
+  "Draft",
   "Head",
   "Model",
   "check_vocabularies",
@@ -24,8 +27,10 @@ __all__ = [
   "load",
   "load_dspark",
   "load_eagle",
+  "load_eagle3",
   "read_config",
   "read_dspark_config",
+  "read_eagle3_config",
   "read_eagle_config",
   "save",
 ]

@@ -1,12 +1,14 @@
 """What a draft takes from its target: the embedding, and the unembedding.
 
-A draft may know few of the target's tokens (`draft_vocab_size`): most of a
-small draft's time is its unembedding's. Which they are is in its checkpoint as
-in EAGLE-3's: token i of the draft is token i + d2t[i] of the target. What it
-does not know has chance 0 in its law, so that verification stays exact.
+Some drafts have one or both of their own. A draft may know few of the target's
+tokens (`draft_vocab_size`): most of a small draft's time is its unembedding's.
+Which they are is in its checkpoint as in EAGLE-3's: token i of the draft is
+token i + d2t[i] of the target. What it does not know has chance 0 in its law,
+so that verification stays exact.
 """
 
 import dataclasses
+from collections.abc import Collection
 
 import jax
 import numpy as np
@@ -15,7 +17,7 @@ from tv_jax.models import layout, products, sharding
 from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
-OFFSETS = "d2t"
+SAY_WHICH = OFFSETS, FLAGS = "d2t", "t2d"
 # Parameters that a draft has of its target.
 NAMES = ("embedding", "unembedding", "place")
 
@@ -35,55 +37,63 @@ def fitted(config: Config, target: Config, where) -> Config:
   )
 
 
-def known_tokens(found: dict, config: Config, where) -> np.ndarray | None:
+def known_tokens(
+  found: dict, config: Config
+) -> tuple[np.ndarray | None, list[str]]:
   """Takes the tokens [U] that a draft knows out of what was found.
 
   Args:
     found: What `storage.contents` returned.
     config: The draft's.
-    where: What errors call the checkpoint.
 
   Returns:
-    The target's numbers of these tokens; None: it knows all.
+    The target's numbers of these tokens, None if it knows all; and what is
+    wrong.
   """
   U, V = config.draft_vocab_size, config.vocab_size
   if U is None:
-    return None
+    return None, []
+  flags = found.pop(FLAGS, None)
   if OFFSETS not in found:
-    raise ValueError(
-      f"{where} lacks {OFFSETS}, which says which {U} tokens it knows"
-    )
-  tokens = found[OFFSETS].read()
-  del found[OFFSETS]
+    return None, [f"missing: {OFFSETS}, which says which {U} tokens it knows"]
+  tokens = found.pop(OFFSETS).read()
   good = tokens.shape == (U,) and tokens.dtype.kind == "i"
   if good:
     tokens = tokens.astype(np.int64) + np.arange(U)
     good = len(np.unique(tokens)) == U
     good = good and tokens.min() >= 0 and tokens.max() < V
   if not good:
-    raise ValueError(
-      f"{where}: {OFFSETS} does not name {U} different tokens of the target's"
-      f" {V}"
-    )
-  return tokens
+    wrong = f"{OFFSETS} does not name {U} different tokens of the target's {V}"
+    return None, [wrong]
+  if flags is not None:
+    flags = flags.read()
+    if flags.shape != (V,) or {*np.flatnonzero(flags)} != {*tokens}:
+      return None, [f"{FLAGS} names other tokens than {OFFSETS}"]
+  return tokens, []
 
 
-def params(target: Model, tokens: np.ndarray | None) -> dict:
-  """Returns what a draft that knows these tokens uses of its target."""
+def params(
+  target: Model, tokens: np.ndarray | None, own: Collection[str] = ()
+) -> dict:
+  """Returns what a draft that knows these tokens uses of its target.
+
+  Args:
+    target: The target.
+    tokens: As `known_tokens` returns them.
+    own: Of `NAMES`, those that the draft has itself.
+  """
   theirs = target.params["params"]
-  both = NAMES[:2]
+  taken = {x: theirs[x] for x in NAMES[:2] if x in theirs and x not in own}
   if tokens is None:
-    return {name: theirs[name] for name in both if name in theirs}
+    return taken
   U, V = len(tokens), target.config.vocab_size
   place = np.full(V, U, np.int32)
   place[tokens] = np.arange(U)
-  rows = _rows(theirs.get(both[1], theirs[both[0]]), tokens)
   everywhere = sharding.placement("", target.mesh)  # few: they are not split
-  return {
-    "embedding": theirs["embedding"],
-    "unembedding": jax.device_put(rows, everywhere),
-    "place": sharding.put(place, everywhere),
-  }
+  if NAMES[1] not in own:
+    rows = _rows(theirs.get(NAMES[1], theirs[NAMES[0]]), tokens)
+    taken[NAMES[1]] = jax.device_put(rows, everywhere)
+  return taken | {"place": sharding.put(place, everywhere)}
 
 
 def leaves(config: Config) -> list[layout.Leaf]:

@@ -109,6 +109,7 @@ class Config:
   # Of a draft: the target's layers whose outputs it reads side by side, as of
   # `Decoder.outputs`; none: it reads what comes out of the final norm.
   target_layers: tuple[int, ...] = ()
+  norm_before_residual: bool = False  # of an EAGLE-3 head: see eagle3.py
   block: Block | None = None
   quantised: bool = False  # whether products' weights have eight bits
 
@@ -158,13 +159,33 @@ class Family:
   module: Callable
 
 
-def from_dict(raw: dict, where: str, family: Family) -> Config:
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Draft:
+  """What config.json says of a kind of draft beside what its family's says.
+
+  Attributes:
+    name: What errors call it.
+    architectures: Classes that the file may name in place of the family's.
+    attributes: Those that may be there, and what each must be.
+    fields: From those that are to the fields of `Config` that follow.
+  """
+
+  name: str
+  architectures: tuple[str, ...]
+  attributes: Mapping[str, checks.Check]
+  fields: Callable[[dict], dict]
+
+
+def from_dict(
+  raw: dict, where: str, family: Family, draft: Draft | None = None
+) -> Config:
   """Reads the contents of a config.json.
 
   Args:
     raw: The parsed file.
     where: What errors call it.
     family: The one that its `model_type` names.
+    draft: What more there may be in a draft's.
 
   Returns:
     The configuration.
@@ -172,12 +193,15 @@ def from_dict(raw: dict, where: str, family: Family) -> Config:
   Raises:
     ValueError: All that is missing, unknown or unsupported, by name.
   """
-  faults = [*_foreign(raw, family)]
+  faults = [*_foreign(raw, family, draft)]
   family.check(raw, faults)
   given = {name: value for name, value in raw.items() if value is not None}
   required = [name for name in family.required if name not in given]
   faults += [f"{name} is missing" for name in required]
   values = checks.fields(REQUIRED, **OPTIONAL)(given, "", faults)
+  if draft:
+    own = checks.fields({}, **draft.attributes)(given, "", faults)
+    values |= draft.fields(own)
   values["rope_theta"], values["rope_scaling"] = rope.from_dict(given, faults)
   vocabulary = values.get("vocab_size") or checks.MOST
   token = checks.integer(0, vocabulary - 1)
@@ -201,18 +225,21 @@ def from_dict(raw: dict, where: str, family: Family) -> Config:
   return Config(**values, dtype=dtype, model_type=raw["model_type"])
 
 
-def _foreign(raw, family):
+def _foreign(raw, family, draft):
   """Yields a line for each attribute that no model of the family has."""
+  classes = [family.architecture, *(draft.architectures if draft else ())]
   for name, value in family.fixed.items():
     # A switch that is missing is off.
     got = raw.get(name, False) if value is False else raw.get(name)
     if got != value or type(got) is not type(value):
       yield f"{name}={brief(got)} is not supported, only {value!r}"
   architectures = raw.get("architectures")
-  if architectures not in (None, [family.architecture]):
-    yield f"architectures={brief(architectures)} is not a causal {family.name}"
+  if architectures not in (None, *([name] for name in classes)):
+    what = draft.name if draft else f"a causal {family.name}"
+    yield f"architectures={brief(architectures)} is not {what}"
   known = {"model_type", "architectures", *REQUIRED, *OPTIONAL, *HARMLESS}
   known |= {*_OTHERS, *family.fixed, *family.required, *family.optional}
+  known |= {*draft.attributes} if draft else set()
   for name in sorted(set(raw) - known):
     yield (
       f"unknown attribute {brief(name)[1:-1]}={brief(raw[name])}: remove it"
@@ -240,7 +267,7 @@ def _heads(values):
 def to_dict(config: Config, family: Family) -> dict:
   """Returns a config.json's contents, in a spelling that all versions read."""
   raw = dataclasses.asdict(config)
-  for name in ("quantised", "target_layers", "block"):
+  for name in ("quantised", "target_layers", "norm_before_residual", "block"):
     del raw[name]
   for name in ("draft_vocab_size", "shares_embedding"):
     if not raw[name]:

@@ -9,7 +9,7 @@ knows, E embedding, F columns of the MLP, H query heads, G key and value heads,
 R = H / G query heads of one of those, P = R + 2 projections of one of those
 (its queries, its key, its value), C channels of a head; Q = T R; X what comes
 out of a product, I what goes into it (as a weight's axis 2 E, what an EAGLE
-head fuses).
+head fuses), J the E of each of the target's layers that an EAGLE-3 head reads.
 
 Weights keep PyTorch's [out, in], so that loading moves bytes and transposes
 none, but on a CPU (products.py). Norms, rotations, attention weights and logits
@@ -47,14 +47,15 @@ def sizes(config: Config) -> dict[str, int]:
     "R": config.heads_per_group,
     "P": config.heads_per_group + 2,
     "C": config.head_dim,
-    "I": (len(config.target_layers) or 2) * E,
+    "I": 2 * E,
+    "J": len(config.target_layers) * E,
     "2": 2,
   }
   if own := config.block:
     M = own.rank
     joint = {"gated": M + E, "rnn": 2 * M + E}.get(own.head or "", 0)
     width = E + M if own.sees_token else E
-    sizes |= {"M": M, "N": 3 * M, "J": joint, "W": width, "1": 1}
+    sizes |= {"M": M, "N": 3 * M, "Z": joint, "W": width, "1": 1}
   return sizes
 
 
@@ -168,11 +169,14 @@ class Layer(nn.Module):
   attention_norm: bool = True
 
   @nn.compact
-  def __call__(self, x, turn, mask, keys, values, start, beside=None):
+  def __call__(
+    self, x, turn, mask, keys, values, start, inputs=None, beside=None
+  ):
     """Returns x [B, T, E] and the layer's keys and values.
 
-    What is `beside` the T tokens is seen by them, and sees nothing: rows before
-    theirs of which there are keys and values alone.
+    The attention reads `inputs` [B, T, I] in the place of x, if they are given.
+    What is `beside` the T tokens, [B, .., E], is seen by them and sees nothing:
+    rows before theirs of which there are keys and values alone.
     """
     R = self.config.heads_per_group
     norm = functools.partial(rms_norm, epsilon=self.config.rms_norm_eps)
@@ -183,9 +187,11 @@ class Layer(nn.Module):
         if self.attention_norm
         else x
       )
+      axes = "GPCE" if inputs is None else "GPCI"
+      y = y if inputs is None else inputs
       if beside is not None:
         y = jnp.concatenate([beside, y], axis=1)
-      qkv = project(y, weight(self, "qkv", "GPCE"))
+      qkv = project(y, weight(self, "qkv", axes))
       if self.heads is not None:
         qkv = self.heads(self, qkv)
       turned = rope.rotate(qkv[..., : R + 1, :], turn)

@@ -7,8 +7,7 @@ and values of what is made of the target's features. The output at place k says
 what may come after a token at depth k; a Markov head adds what that token
 itself says of the next one. DFlash is the same without such a head.
 
-Letters as in decoder.py, and M rank of the Markov head, I the features that are
-read of a token side by side, K rows of a block.
+Letters as in decoder.py, and M rank of the Markov head, K rows of a block.
 """
 
 import dataclasses
@@ -30,6 +29,8 @@ from tv_jax.models.families import qwen3
 from tv_jax.models.products import product, project
 
 HEADS = ("vanilla", "gated", "rnn")
+# The norm of what is read, which nothing but such a draft has.
+NORM = "hidden_norm.weight"
 
 
 def block_of(config: Config) -> Block:
@@ -66,7 +67,7 @@ class DSpark(nn.Module):
 
     Args:
       tokens: [B, K] int32, the block; K = 0 to read alone.
-      features: [B, T, I] the target's.
+      features: [B, T, J] the target's.
       positions: [B, T + K] int32, of those and of these.
       mask: [B, 1, S] float32, added to the attention's scores of all K rows.
       cache: Keys and values of the T rows, and of the K behind them, are
@@ -80,7 +81,7 @@ class DSpark(nn.Module):
     embedding = weight(self, "embedding", "VE")
     with jax.named_scope("fuse"):
       x = decoder.embed(embedding, tokens, self.config, self.mesh)
-      beside = project(features.astype(x.dtype), weight(self, "fc", "EI"))
+      beside = project(features.astype(x.dtype), weight(self, "fc", "EJ"))
       beside = sharding.replicate(beside, self.mesh)
       norm = functools.partial(rms_norm, epsilon=self.config.rms_norm_eps)
       beside = norm(beside, weight(self, "beside_norm", "E"))
@@ -95,7 +96,7 @@ class DSpark(nn.Module):
         heads=qwen3.norm_heads,
         name=f"layers_{i}",
       )
-      x, k, v = own(x, turn, mask, k, v, cache.length, beside)
+      x, k, v = own(x, turn, mask, k, v, cache.length, None, beside)
       keys.append(k)
       values.append(v)
     with jax.named_scope("unembed"):
@@ -146,10 +147,10 @@ class Markov(nn.Module):
       known = sharding.rows(weight(self, "before", "VM"), tokens, self.mesh)
       latent = known
       if own.head == "gated":
-        gate = self._linear("gate", "MJ", outputs, known)
+        gate = self._linear("gate", "MZ", outputs, known)
         latent = nn.sigmoid(gate) * known
       elif own.head == "rnn":
-        joint = self._linear("joint", "NJ", state, known, outputs)
+        joint = self._linear("joint", "NZ", state, known, outputs)
         gate, new, latent = jnp.split(joint, 3, axis=-1)
         gate = nn.sigmoid(gate)
         state = gate * state + (1 - gate) * jnp.tanh(new)
@@ -174,7 +175,7 @@ class Markov(nn.Module):
 def init(key: jax.Array, config: Config) -> dict:
   """Makes random parameters, the shared ones among them."""
   one = jnp.zeros([1, 1], jnp.int32)
-  features = jnp.zeros([1, 1, decoder.sizes(config)["I"]], config.dtype)
+  features = jnp.zeros([1, 1, decoder.sizes(config)["J"]], config.dtype)
   places = jnp.zeros([1, 2], jnp.int32)
   cache = caches.empty(config, 1, 2)
   mask = jnp.zeros([1, 1, 2])
@@ -197,8 +198,8 @@ def leaves(config: Config) -> list[layout.Leaf]:
     ]
 
   found = [
-    one(("fc",), "EI", "fc.weight"),
-    one(("beside_norm",), "E", "hidden_norm.weight"),
+    one(("fc",), "EJ", "fc.weight"),
+    one(("beside_norm",), "E", NORM),
     one(("norm",), "E", "norm.weight"),
   ]
   for i in range(config.num_hidden_layers):
@@ -210,9 +211,9 @@ def leaves(config: Config) -> list[layout.Leaf]:
       one(("markov", "next"), "VM", f"{head}markov_w2.weight"),
     ]
     if own.head == "gated":
-      found += linear(("markov", "gate"), "MJ", f"{head}gate_proj")
+      found += linear(("markov", "gate"), "MZ", f"{head}gate_proj")
     if own.head == "rnn":
-      found += linear(("markov", "joint"), "NJ", f"{head}joint_proj")
+      found += linear(("markov", "joint"), "NZ", f"{head}joint_proj")
   if own.confidence:
     found += linear(("markov", "sure"), "1W", "confidence_head.proj")
   return found

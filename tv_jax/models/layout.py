@@ -95,17 +95,26 @@ def layer(
   prefix: str,
   *,
   attention_norm: bool = True,
+  inputs: str = "E",
 ) -> list[Leaf]:
-  """Returns the parameters of `decoder.Layer`."""
+  """Returns the parameters of `decoder.Layer`.
+
+  Args:
+    config: The model's.
+    path: Of the layer, in the tree of parameters.
+    prefix: Of its tensors' names.
+    attention_norm: As of `decoder.Layer`.
+    inputs: The axis of what its attention reads: E, or I for 2 E.
+  """
   E, F = config.hidden_size, config.intermediate_size
   G, R, C = config.num_key_value_heads, config.heads_per_group, config.head_dim
 
-  def several(name, axes, views, tensor):
+  def several(name, axes, views, tensor, width=E):
     parts = tuple(
       Part(
         name=prefix + tensor.format(x),
-        shape=(math.prod(view), E),
-        view=(*view, E),
+        shape=(math.prod(view), width),
+        view=(*view, width),
       )
       for x, view in views.items()
     )
@@ -119,9 +128,10 @@ def layer(
     *([norm] if attention_norm else []),
     several(
       "qkv",
-      "GPCE",
+      f"GPC{inputs}",
       {x: (G, count, C) for x, count in zip("qkv", (R, 1, 1), strict=True)},
       "self_attn.{}_proj.weight",
+      {"E": E, "I": 2 * E}[inputs],
     ),
     one("out", "EGRC", "self_attn.o_proj", (E, G * R * C), (E, G, R, C)),
     one("mlp_norm", "E", "post_attention_layernorm", (E,)),

@@ -13,8 +13,10 @@ from tv_jax.models import (
   borrowed,
   dspark,
   eagle,
+  eagle3,
   families,
   gguf,
+  heads,
   layout,
   memory,
   products,
@@ -24,7 +26,7 @@ from tv_jax.models import (
 from tv_jax.models import config as configs
 from tv_jax.models.config import Config
 from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
-from tv_jax.models.model import BlockDraft, Head, Model
+from tv_jax.models.model import Draft, Head, Model
 
 
 def _as_wanted(config: Config, name) -> Config:
@@ -59,53 +61,51 @@ def read_config(directory, dtype=None) -> Config:
     ValueError: In one line, all that is wrong with the file.
   """
   path, raw = raw_config(directory)
-  if "bias" in raw and raw.get("model_type") == eagle.FAMILY:
-    raise _head(path)
-  if raw.get("architectures") == [dspark.FAMILY.architecture]:
-    raise ValueError(
-      f"{path} is a DSpark draft's, which reads a target's features: give it as"
-      ' the draft, with draft_kind="dspark"'
-    )
   config = families.from_dict(raw, str(path))
   return _as_wanted(config, dtype)
 
 
 def read_eagle_config(directory) -> tuple[Config, bool]:
   """Reads an EAGLE head's, and whether its fusing product has a bias."""
-  path, raw = raw_config(directory)
+  path, raw = raw_config(directory, "eagle")
   # Published heads have one unless their config says otherwise.
   bias = checks.read(checks.boolean, raw.pop("bias", True), f"{path}: bias")
   config = families.from_dict(raw, str(path))
-  check_family(config, path, "an EAGLE-1 head")
+  heads.check_family(config, path, "an EAGLE-1 head")
   return config, bias
 
 
-def _head(where) -> ValueError:
-  """Returns the error where a head is taken for a model of its own."""
-  return ValueError(
-    f"{where} is an EAGLE-1 head's, which drafts on a target's features: give"
-    ' it as the draft, with draft_kind="eagle"'
-  )
+def read_eagle3_config(directory, target: Config) -> Config:
+  """Reads an EAGLE-3 head's, and takes from its target's what is not there.
+
+  Whether it has an embedding of its own is asked of its weights. Without any
+  it is taken to have one.
+  """
+  path, raw = raw_config(directory, "eagle3")
+  names = [eagle3.EMBEDDING]
+  if any(path.with_name(x).exists() for x in (storage.SINGLE, storage.INDEX)):
+    names = storage.contents(path.parent, directory)
+    heads.refuse_others(directory, heads.kind_held(names), "eagle3")
+  config = families.from_dict(raw, str(path), eagle3.FORMAT)
+  return eagle3.fitted(config, target, names, path)
 
 
-def check_family(config, where, what) -> None:
-  """Refuses families of which no heads are known: their layer is Llama's."""
-  if config.model_type != eagle.FAMILY:
-    raise ValueError(
-      f"{where}: {what} of model_type={config.model_type!r} is not supported,"
-      f" only {eagle.FAMILY!r}: draft with an independent model instead"
-    )
+def raw_config(directory, kind: str | None = None) -> tuple[pathlib.Path, dict]:
+  """Returns a config.json's path and contents; refuses what is of another kind.
 
-
-def raw_config(directory) -> tuple[pathlib.Path, dict]:
-  """Returns where a config.json is, and its contents."""
+  Args:
+    directory: Where it is.
+    kind: Of the head that is wanted; None: a model of its own is.
+  """
   if gguf.is_one(directory):
     path = pathlib.Path(directory)
     return path, gguf.json_object(path, "config.json") or {}
   path = pathlib.Path(directory) / "config.json"
   if not os.path.lexists(path):
     raise ValueError(f"{path} does not exist: is it a checkpoint?")
-  return path, reading.json_object(path)
+  raw = reading.json_object(path)
+  heads.refuse_others(path, heads.kind_said(raw), kind)
+  return path, raw
 
 
 def source_of(path_or_repo, directory: pathlib.Path, config: Config) -> str:
@@ -165,15 +165,13 @@ def load(
   sharding.check(config, mesh)
   leaves = families.leaves(config)
   found = storage.contents(directory, path_or_repo)
-  if eagle.FUSING in found:
-    raise _head(found[eagle.FUSING].path)
-  known = borrowed.known_tokens(found, config, path_or_repo)
+  if kind := heads.kind_held(found):
+    heads.refuse_others(found[eagle.FUSING].path, kind, None)
+  known, faults = borrowed.known_tokens(found, config)
   tied = config.tie_word_embeddings and not config.shares_embedding
-  storage.check(path_or_repo, found, leaves, [UNEMBEDDING] if tied else [])
-  devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
-  weights = layout.size(leaves, config) // len(devices)
-  what = f"{path_or_repo} in {config.kept}"
-  memory.check({"weights": weights}, devices, what)
+  others = [UNEMBEDDING] if tied else []
+  storage.check(path_or_repo, found, leaves, others, faults)
+  _check_memory(leaves, config, mesh, path_or_repo)
   if tied and UNEMBEDDING in found:
     own, other = (found[x].read() for x in (UNEMBEDDING, EMBEDDING))
     if not np.array_equal(own, other):
@@ -213,9 +211,8 @@ def load_eagle(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  if not isinstance(target, Model):
-    raise ValueError(f"target={target!r}: give a model, as `load` returns it")
-  check_family(target.config, target.source, "an EAGLE-1 head's target")
+  check_target(target)
+  heads.check_family(target.config, target.source, "an EAGLE-1 head's target")
   directory = storage.resolve(path_or_repo, revision)
   where = str(directory / "config.json")
   config, bias = read_eagle_config(directory)
@@ -230,21 +227,72 @@ def load_eagle(
       ' drafts with draft_kind="independent"'
     )
   config = borrowed.fitted(config, target.config, where)
-  sharding.check(config, target.mesh)
-  leaves = eagle.leaves(config, bias=bias)
   found = storage.contents(directory, path_or_repo)
-  known = borrowed.known_tokens(found, config, path_or_repo)
-  storage.check(path_or_repo, found, leaves, ["embed_tokens.weight"])
-  turned = products.are_turned(target.params)
-  own = storage.read(found, leaves, config, target.mesh, turned=turned)
+  heads.refuse_others(path_or_repo, heads.kind_held(found), "eagle")
   return Head(
     config=config,
-    params={"params": own | borrowed.params(target, known)},
+    params=read_head(
+      path_or_repo,
+      found,
+      config,
+      eagle.leaves(config, bias=bias),
+      target,
+      [eagle3.EMBEDDING],
+    ),
     apply=eagle.Eagle(config, bias, target.mesh).apply,
     bias=bias,
     mesh=target.mesh,
     source=source_of(path_or_repo, directory, config),
   )
+
+
+def load_eagle3(
+  path_or_repo, target: Model, revision: str | None = None
+) -> Head:
+  """Loads an EAGLE-3 head for `target`, in its dtype, on its devices.
+
+  An embedding that it stores is its own, and is used; else the target's is.
+  Arguments, result and errors are those of `load_eagle`.
+  """
+  check_target(target)
+  directory = storage.resolve(path_or_repo, revision)
+  config = read_eagle3_config(directory, target.config)
+  check_vocabularies(target.config, config)
+  found = storage.contents(directory, path_or_repo)
+  if not config.draft_vocab_size:  # there they may be, and say nothing
+    found = {x: y for x, y in found.items() if x not in borrowed.SAY_WHICH}
+  leaves = eagle3.leaves(config, found)
+  return Head(
+    config=config,
+    params=read_head(path_or_repo, found, config, leaves, target),
+    apply=eagle3.Eagle3(config, target.mesh).apply,
+    mesh=target.mesh,
+    source=source_of(path_or_repo, directory, config),
+  )
+
+
+def check_target(target) -> None:
+  """Refuses what is no model."""
+  if not isinstance(target, Model):
+    raise ValueError(f"target={target!r}: give a model, as `load` returns it")
+
+
+def read_head(where, found, config, leaves, target, others=()) -> dict:
+  """Returns a head's parameters, with what it uses of its target."""
+  sharding.check(config, target.mesh)
+  known, faults = borrowed.known_tokens(found, config)
+  storage.check(where, found, leaves, others, faults)
+  _check_memory(leaves, config, target.mesh, where)
+  turned = products.are_turned(target.params)
+  own = storage.read(found, leaves, config, target.mesh, turned=turned)
+  return {"params": own | borrowed.params(target, known, own)}
+
+
+def _check_memory(leaves, config: Config, mesh: Mesh | None, where) -> None:
+  """Refuses weights that do not fit."""
+  devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
+  weights = layout.size(leaves, config) // len(devices)
+  memory.check({"weights": weights}, devices, f"{where} in {config.kept}")
 
 
 def check_vocabularies(target: Config, draft: Config) -> None:
@@ -256,7 +304,7 @@ def check_vocabularies(target: Config, draft: Config) -> None:
     )
 
 
-def save(directory, model: Model | Head | BlockDraft) -> None:
+def save(directory, model: Model | Draft) -> None:
   """Writes a model or a head in Hugging Face's own layout.
 
   A head is written as published ones are, less their copy of the target's
@@ -271,7 +319,10 @@ def save(directory, model: Model | Head | BlockDraft) -> None:
     raw, leaves = dspark.to_dict(model.config), dspark.leaves(model.config)
   else:
     raw, leaves = families.to_dict(model.config), families.leaves(model.config)
-  if isinstance(model, Head):
+  if isinstance(model, Head) and model.config.target_layers:
+    leaves = eagle3.leaves(model.config)
+    raw |= eagle3.to_dict(model.config)
+  elif isinstance(model, Head):
     leaves = eagle.leaves(model.config, bias=model.bias)
     raw["bias"] = model.bias
   params = model.params["params"]

@@ -2,14 +2,7 @@
 
 import numpy as np
 
-from tv_jax.models import (
-  borrowed,
-  dspark,
-  loading,
-  products,
-  sharding,
-  storage,
-)
+from tv_jax.models import borrowed, dspark, heads, loading, products, storage
 from tv_jax.models.config import Config
 from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
 from tv_jax.models.model import BlockDraft, Model
@@ -34,11 +27,11 @@ def read_dspark_config(directory, target: Config) -> Config:
   Raises:
     ValueError: In one line, all that is wrong with the file.
   """
-  path, raw = loading.raw_config(directory)
-  if "block_size" not in raw:
+  path, raw = loading.raw_config(directory, "dspark")
+  if heads.kind_said(raw) is None:
     raise ValueError(
-      f"{path} has no block_size: it is no DSpark or DFlash draft's; a model of"
-      ' its own drafts with draft_kind="independent"'
+      f"{path} is no DSpark or DFlash draft's; a model of its own drafts with"
+      ' draft_kind="independent"'
     )
   if raw.get("model_type") != "qwen3":
     raise ValueError(
@@ -74,21 +67,22 @@ def load_dspark(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  if not isinstance(target, Model):
-    raise ValueError(f"target={target!r}: give a model, as `load` returns it")
+  loading.check_target(target)
   directory = storage.resolve(path_or_repo, revision)
   config = read_dspark_config(directory, target.config)
-  sharding.check(config, target.mesh)
-  leaves = dspark.leaves(config)
   found = storage.contents(directory, path_or_repo)
-  known = borrowed.known_tokens(found, config, path_or_repo)
-  storage.check(path_or_repo, found, leaves, [*_COPIES.values()])
+  params = loading.read_head(
+    path_or_repo,
+    found,
+    config,
+    dspark.leaves(config),
+    target,
+    [*_COPIES.values()],
+  )
   _compare(path_or_repo, found, target)
-  turned = products.are_turned(target.params)
-  own = storage.read(found, leaves, config, target.mesh, turned=turned)
   return BlockDraft(
     config=config,
-    params={"params": own | borrowed.params(target, known)},
+    params=params,
     apply=dspark.DSpark(config, target.mesh).apply,
     mesh=target.mesh,
     source=loading.source_of(path_or_repo, directory, config),

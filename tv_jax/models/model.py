@@ -72,17 +72,18 @@ class Model(_Loaded):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Head(_Loaded):
-  """An EAGLE-1 head on top of a model.
+  """An EAGLE head on top of a model: an EAGLE-3 head has `target_layers`.
 
   Its `apply` takes (params, tokens, features, positions, mask, cache) and
   returns (logits, features, cache); see `Eagle.__call__`. The embedding and
-  unembedding in `params` are the target's own arrays.
+  unembedding in `params` are the target's own arrays, unless an EAGLE-3 head
+  has them itself.
 
   Attributes:
-    bias: Whether the fusing product has a bias.
+    bias: Whether an EAGLE-1 head's fusing product has a bias.
   """
 
-  bias: bool
+  bias: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,6 +95,8 @@ class BlockDraft(_Loaded):
   """
 
 
+# What drafts for a model.
+Draft = Model | Head | BlockDraft
 # The same one each time: programs tell it by its address.
 _apply = functools.lru_cache(maxsize=64)(families.apply)
 

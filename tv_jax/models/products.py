@@ -33,10 +33,12 @@ from tv_jax.models.config import Config
 # By a weight's axes, those that come out.
 CHANNELS = {
   "GPCE": "GPC",
+  "GPCI": "GPC",
   "EGRC": "E",
   "F2E": "F2",
   "EF": "E",
   "EI": "E",
+  "EJ": "E",
   "VE": "V",
   "UE": "U",
 }

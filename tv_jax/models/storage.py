@@ -183,7 +183,7 @@ def contents(directory: pathlib.Path, source) -> dict[str, Stored]:
   return found
 
 
-def check(where, found, leaves: list[Leaf], others=()) -> None:
+def check(where, found, leaves: list[Leaf], others=(), faults=()) -> None:
   """Checks that a checkpoint holds the tensors of `leaves`, in their shapes.
 
   Args:
@@ -191,9 +191,11 @@ def check(where, found, leaves: list[Leaf], others=()) -> None:
     found: What `contents` returned.
     leaves: The parameters wanted.
     others: Names of tensors that may be there as well.
+    faults: What else is wrong with it.
   """
   wanted = {part.name: part.shape for leaf in leaves for part in leaf.parts}
   faults = [
+    [*faults],
     [f"missing: {shown(name)}" for name in wanted if name not in found],
     [
       f"unknown: {shown(name)}"

@@ -17,10 +17,10 @@ import rich.console
 import rich.table
 from absl import flags, logging
 
-from tv_jax import drafting
 from tv_jax import tree as tree_lib
 from tv_jax.certify.engine import cases, exact, report, statistics
 from tv_jax.certify.samples import command
+from tv_jax.drafting import KINDS
 from tv_jax.edge import cli, disk
 from tv_jax.edge.names import raised
 from tv_jax.engine import contract
@@ -37,9 +37,7 @@ _PROPOSALS = cli.define_names(
 _TREES = cli.define_names(
   "trees", "chain:2 kary:2x2 branching:3,1", "As tree.parse reads them."
 )
-_KINDS = cli.define_names(
-  "draft_kinds", "independent eagle dspark", "Kinds of draft."
-)
+_KINDS = cli.define_names("draft_kinds", "independent eagle", "Kinds of draft.")
 flags.DEFINE_alias("drafts", "draft_kinds")
 _TEMPERATURES = cli.define_names("temperatures", "0.5 1", "Above 0.")
 _TOP_P = cli.define_names("top_p", "1 0.8", "Truncations of both laws.")
@@ -120,10 +118,8 @@ def _plan():
     for flag in (_VERIFIERS, _TREES, _KINDS, _PROPOSALS)
   )
   for name in drafts:
-    if name not in drafting.KINDS:
-      raise ValueError(
-        f"draft {name!r}: not one of {', '.join(drafting.KINDS)}"
-      )
+    if name not in KINDS:
+      raise ValueError(f"draft {name!r}: not one of {', '.join(KINDS)}")
   temperatures = cli.numbers(_TEMPERATURES, float, above=0)
   top_ps = cli.numbers(_TOP_P, float, above=0)
   if max(top_ps) > 1:

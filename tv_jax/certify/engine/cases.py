@@ -20,11 +20,13 @@ from tv_jax.engine.plan import Caches, Params, Plan, Request, Speculation
 from tv_jax.models import (
   BlockDraft,
   Config,
+  Draft,
   Head,
   Model,
   decoder,
   dspark,
   eagle,
+  eagle3,
   families,
 )
 from tv_jax.models.config import Block
@@ -35,8 +37,14 @@ from tv_jax.verifiers import Verifier, misfit
 VOCABULARY = 4
 # The first of a single token: nothing comes before its root.
 PROMPTS = ((3,), (1, 2, 0))
-# What a draft on features has from its target.
-_SHARED = ("embedding", "unembedding")
+# What a head has from its target.
+_SHARED = {
+  "eagle": ("embedding", "unembedding"),
+  "eagle3": ("embedding",),
+  "dspark": ("embedding", "unembedding"),
+}
+# What a draft reads, and which of three tokens a token is to an EAGLE-3 head.
+_READ, _PLACE = (decoder.EMBEDDING, 0), (1, 3, 0, 2)
 # To compile takes longer than to run.
 _QUICK = {"xla_backend_optimization_level": 1}
 # New tokens, over all of which the law is enumerated.
@@ -123,7 +131,7 @@ def grid(
 
 
 @functools.lru_cache
-def models(draft_kind: str) -> tuple[Model, Model | Head | BlockDraft]:
+def models(draft_kind: str) -> tuple[Model, Draft]:
   """Makes a target and a draft, which agree on nothing.
 
   Random weights, large enough that every token, position and feature matters.
@@ -141,9 +149,16 @@ def models(draft_kind: str) -> tuple[Model, Model | Head | BlockDraft]:
   if draft_kind == "eagle":
     made = eagle.init(key, config, bias=True)
     kind, apply = functools.partial(Head, bias=True), eagle.Eagle(config, True)
+  elif draft_kind == "eagle3":
+    config = dataclasses.replace(
+      config, target_layers=_READ, draft_vocab_size=3, shares_embedding=True
+    )
+    made = eagle3.init(key, config)
+    made["params"]["place"] = jnp.array(_PLACE)
+    kind, apply = Head, eagle3.Eagle3(config)
   elif draft_kind == "dspark":
     config = dataclasses.replace(
-      config, model_type="qwen3", target_layers=(-1, 0), block=_BLOCK
+      config, model_type="qwen3", target_layers=_READ, block=_BLOCK
     )
     made = dspark.init(key, config)
     kind, apply = BlockDraft, dspark.DSpark(config)
@@ -151,8 +166,8 @@ def models(draft_kind: str) -> tuple[Model, Model | Head | BlockDraft]:
     made = families.init(key, config)
     kind, apply = Model, decoder.Decoder(config)
   own = _random(key, made)["params"]
-  if draft_kind != "independent":
-    own |= {name: target.params["params"][name] for name in _SHARED}
+  theirs = target.params["params"]
+  own |= {name: theirs[name] for name in _SHARED.get(draft_kind, ())}
   draft = kind(
     config=config,
     params={"params": own},
@@ -164,11 +179,16 @@ def models(draft_kind: str) -> tuple[Model, Model | Head | BlockDraft]:
 
 
 def _random(key, params):
-  """Parameters of these shapes; norms, and what else has one axis, near 1."""
+  """Parameters of these shapes; norms, and what else has one axis, near 1.
+
+  Whole numbers stay.
+  """
   leaves, structure = jax.tree.flatten(params)
   keys = jax.random.split(key, len(leaves))
   values = [
-    jax.random.normal(k, x.shape) * (0.1 if x.ndim == 1 else 0.5)
+    x
+    if jnp.issubdtype(x.dtype, jnp.integer)
+    else jax.random.normal(k, x.shape) * (0.1 if x.ndim == 1 else 0.5)
     + (1 if x.ndim == 1 else 0)
     for k, x in zip(keys, leaves, strict=True)
   ]

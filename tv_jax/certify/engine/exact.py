@@ -3,7 +3,8 @@
 Everything here is computed from the whole text each time, in causal passes
 over nothing but a text: no cache that is kept, no tree, no catching up.
 
-Axes: B batch, N nodes, M nodes that have children, T tokens, V vocabulary.
+Axes: B batch, N nodes, M nodes that have children, T tokens, V vocabulary,
+J what a head reads of a token.
 """
 
 from __future__ import annotations
@@ -125,18 +126,21 @@ def _anew(case, text, tokens, paths, *, alone):
 _WIDTH = 20
 
 
-def _after(model, text):
-  """Logits [V] after a text, and the features [T, E] of its tokens."""
+def _after(model, text, layers=()):
+  """Logits [V] after a text, and the features [T, J] of its tokens."""
   tokens = np.zeros((1, _WIDTH), np.int32)
   tokens[0, : len(text)] = np.maximum(text, 0)
-  logits, features = _text_pass(model.apply, model.params, tokens)
+  apply = model.handing_out(layers)
+  logits, features = _text_pass(apply, model.params, tokens)
   return logits[0, len(text) - 1], features[0, : len(text)]
 
 
 def _head(target, head, text, path, alone):
   """Logits [V] of an EAGLE head after a text and a drafted path."""
-  _, features = _after(target, text)
+  _, features = _after(target, text, head.config.target_layers)
   features = features[:-1]
+  if head.config.target_layers:  # as wide as the head's own
+    features = features @ head.params["params"]["fc"].T
   if alone:
     features = jnp.pad(features, ((1, 0), (0, 0)))
   pairs = list(text if alone else text[1:])

@@ -21,7 +21,9 @@ FAMILIES = {
 }
 
 
-def from_dict(raw: dict, where: str) -> Config:
+def from_dict(
+  raw: dict, where: str, draft: configs.Draft | None = None
+) -> Config:
   """Reads the contents of any family's config.json; see config.py."""
   kind = raw.get("model_type")
   if not isinstance(kind, str) or kind not in FAMILIES:
@@ -29,7 +31,7 @@ def from_dict(raw: dict, where: str) -> Config:
       f"{where}: model_type={brief(kind)} is not supported, only"
       f" {', '.join(map(repr, FAMILIES))}"
     )
-  return configs.from_dict(raw, where, FAMILIES[kind])
+  return configs.from_dict(raw, where, FAMILIES[kind], draft)
 
 
 def to_dict(config: Config) -> dict:

@@ -32,8 +32,10 @@ def norm_heads(layer: decoder.Layer, qkv: jax.Array) -> jax.Array:
   return jnp.concatenate([turned, value], axis=-2)
 
 
-def layer(config: Config, path: tuple[str, ...], prefix: str) -> list:
-  """Returns a layer's parameters."""
+def layer(
+  config: Config, path: tuple[str, ...], prefix: str, **options
+) -> list:
+  """Returns a layer's parameters; `options` are those of `layout.layer`."""
   norms = [
     layout.whole(
       (*path, f"{x}_norm"),
@@ -43,7 +45,7 @@ def layer(config: Config, path: tuple[str, ...], prefix: str) -> list:
     )
     for x in "qk"
   ]
-  return layout.layer(config, path, prefix) + norms
+  return layout.layer(config, path, prefix, **options) + norms
 
 
 def windows(raw: dict, faults: list[str]) -> None:

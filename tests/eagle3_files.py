@@ -1,0 +1,224 @@
+"""Random EAGLE-3 heads in the two published layouts, and what they compute.
+
+Names of files, tensors and settings are those of DeepSpec's heads for Qwen3 and
+of SafeAILab's for Llama-3.1-8B; shapes are small. Everything follows from the
+layout's name by NumPy alone, so that numbers which published code gave for
+these very tensors (eagle3_golden.json) can be asked of ours.
+"""
+
+import json
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from tests import checkpoints
+
+V, E, F, H, G = 48, 32, 56, 4, 2
+TARGET_LAYERS = 8
+KNOWN = 20  # tokens that the Llama head knows
+PAIRS, LEVELS = 9, 4  # of a text, and drafted behind it with the root's
+
+# DeepSpec's says which layers it reads; of the other they are the code's own.
+DEEPSPEC = {
+  "architectures": ["Qwen3Eagle3Model"],
+  "attention_bias": False,
+  "attention_dropout": 0.0,
+  "bos_token_id": 1,
+  "draft_num_hidden_layers": 1,
+  "dtype": "bfloat16",
+  "eos_token_id": 2,
+  "head_dim": 12,
+  "hidden_act": "silu",
+  "hidden_size": E,
+  "initializer_range": 0.02,
+  "intermediate_size": F,
+  "layer_types": ["full_attention"],
+  "max_position_embeddings": 40960,
+  "max_window_layers": TARGET_LAYERS,
+  "model_type": "qwen3",
+  "num_attention_heads": H,
+  "num_hidden_layers": 1,
+  "num_key_value_heads": G,
+  "num_target_layers": TARGET_LAYERS,
+  "rms_norm_eps": 1e-06,
+  "rope_parameters": {"rope_theta": 100.0, "rope_type": "default"},
+  "sliding_window": None,
+  "step_loss_decay": 0.8,
+  "target_layer_ids": [0, 2, 3, 5, 6],
+  "target_model_name_or_path": "Qwen/Qwen3-8B",
+  "tie_word_embeddings": False,
+  "transformers_version": "5.2.0",
+  "ttt_length": 7,
+  "use_cache": True,
+  "use_sliding_window": False,
+  "vocab_size": V,
+}
+SAFEAILAB = {
+  "architectures": ["LlamaForCausalLM"],
+  "bos_token_id": 1,
+  "draft_vocab_size": KNOWN,
+  "eos_token_id": 2,
+  "hidden_act": "silu",
+  "hidden_size": E,
+  "initializer_range": 0.02,
+  "intermediate_size": F,
+  "max_position_embeddings": 2048,
+  "model_type": "llama",
+  "num_attention_heads": H,
+  "num_hidden_layers": 1,
+  "num_key_value_heads": G,
+  "pad_token_id": 0,
+  "rms_norm_eps": 1e-05,
+  "tie_word_embeddings": False,
+  "torch_dtype": "float16",
+  "transformers_version": "4.28.1",
+  "use_cache": True,
+  "vocab_size": V,
+}
+CONFIGS = {"deepspec": DEEPSPEC, "safeailab": SAFEAILAB}
+LAYERS = {"deepspec": (0, 2, 3, 5, 6), "safeailab": (1, 3, 4)}
+PREFIX = {"deepspec": "layers.0.", "safeailab": "midlayer."}
+
+
+def shapes(layout):
+  """The weights of a head, by name."""
+  C, at = CONFIGS[layout].get("head_dim", E // H), PREFIX[layout]
+  few = layout == "safeailab"
+  found = {
+    "fc.weight": (E, len(LAYERS[layout]) * E),
+    "lm_head.weight": (KNOWN if few else V, E),
+    "norm.weight": (E,),
+    f"{at}hidden_norm.weight": (E,),
+    f"{at}input_layernorm.weight": (E,),
+    f"{at}mlp.down_proj.weight": (E, F),
+    f"{at}mlp.gate_proj.weight": (F, E),
+    f"{at}mlp.up_proj.weight": (F, E),
+    f"{at}post_attention_layernorm.weight": (E,),
+    f"{at}self_attn.k_proj.weight": (G * C, 2 * E),
+    f"{at}self_attn.o_proj.weight": (E, H * C),
+    f"{at}self_attn.q_proj.weight": (H * C, 2 * E),
+    f"{at}self_attn.v_proj.weight": (G * C, 2 * E),
+  }
+  if not few:
+    found["embed_tokens.weight"] = (V, E)
+    found |= {f"{at}self_attn.{x}_norm.weight": (C,) for x in "qk"}
+  return found
+
+
+def tensors(layout):
+  """A head's tensors; weights are large, so that every part matters."""
+  rng = np.random.default_rng([*layout.encode()])
+  found = {}
+  for name, shape in sorted(shapes(layout).items()):
+    mean, deviation = (1, 0.3) if len(shape) == 1 else (0, 0.2)
+    found[name] = rng.normal(mean, deviation, shape).astype(np.float32)
+  if layout == "safeailab":
+    tokens = np.sort(rng.permutation(V)[:KNOWN])
+    found["d2t"] = tokens - np.arange(KNOWN)
+    found["t2d"] = np.isin(np.arange(V), tokens)
+  return found
+
+
+def given(layout):
+  """The target's embedding [V, E], tokens, and features of a text."""
+  rng = np.random.default_rng([*layout.encode(), 1])
+  embedding = rng.normal(0, 0.2, (V, E)).astype(np.float32)
+  tokens = rng.integers(0, V, PAIRS + LEVELS - 1)
+  J = len(LAYERS[layout]) * E
+  features = rng.normal(size=(PAIRS, J)).astype(np.float32)
+  return embedding, tokens, features
+
+
+def publish(directory, layout, *, change=None, **settings):
+  """Writes a head; `change` takes its tensors. Returns these."""
+  directory.mkdir(parents=True, exist_ok=True)
+  found = tensors(layout)
+  if change:
+    change(found)
+  save_file(found, directory / "model.safetensors", metadata={"format": "pt"})
+  raw = CONFIGS[layout] | settings
+  raw = {name: value for name, value in raw.items() if value is not ...}
+  (directory / "config.json").write_text(json.dumps(raw))
+  return found
+
+
+def target(layout):
+  """A model of ours that such a head can draft for."""
+  config = checkpoints.tiny(
+    num_hidden_layers=TARGET_LAYERS,
+    model_type="qwen3" if layout == "deepspec" else "llama",
+  )
+  assert (config.vocab_size, config.hidden_size) == (V, E)
+  return checkpoints.ours(config)
+
+
+def definition(layout, weights, embedding, tokens, fused, *, first=False):
+  """What a head puts out for one sequence of pairs, in float64.
+
+  Args:
+    layout: Its layout.
+    weights: Its tensors.
+    embedding: [V, E].
+    tokens: [T].
+    fused: [T, E], each of the token before.
+    first: Whether the fused feature is normalised before it is the residual.
+
+  Returns:
+    Logits [T, U] of the tokens that it knows, and features [T, E].
+  """
+  raw, at = CONFIGS[layout], PREFIX[layout]
+  w = {k: v.astype(np.float64) for k, v in weights.items() if k[0] != "t"}
+  T, C = len(tokens), raw.get("head_dim", E // H)
+  theta = raw.get("rope_parameters", {"rope_theta": 10000.0})["rope_theta"]
+
+  def norm(x, name):
+    mean = np.mean(x**2, -1, keepdims=True)
+    return x / np.sqrt(mean + raw["rms_norm_eps"]) * w[f"{name}.weight"]
+
+  token = norm(embedding.astype(np.float64)[tokens], f"{at}input_layernorm")
+  normed = norm(fused, f"{at}hidden_norm")
+  both = np.concatenate([token, normed], -1)
+  x = normed if first else fused
+
+  def heads(letter):
+    y = both @ w[f"{at}self_attn.{letter}_proj.weight"].T
+    y = y.reshape(T, -1, C).transpose(1, 0, 2)
+    name = f"{at}self_attn.{letter}_norm"
+    return norm(y, name) if f"{name}.weight" in w else y
+
+  def turned(y):
+    turn = np.arange(T)[:, None] * theta ** (-np.arange(0, C, 2) / C)
+    z = (y[..., : C // 2] + 1j * y[..., C // 2 :]) * np.exp(1j * turn)
+    return np.concatenate([z.real, z.imag], -1)
+
+  q, k, v = turned(heads("q")), turned(heads("k")), heads("v")
+  out = []
+  for h in range(H):
+    scores = q[h] @ k[h * G // H].T / np.sqrt(C)
+    scores[np.triu_indices(T, 1)] = -np.inf
+    share = np.exp(scores - scores.max(-1, keepdims=True))
+    out.append(share / share.sum(-1, keepdims=True) @ v[h * G // H])
+  out = np.stack(out, 1).reshape(T, -1)
+  x = x + out @ w[f"{at}self_attn.o_proj.weight"].T
+  y = norm(x, f"{at}post_attention_layernorm")
+  gate, up = (y @ w[f"{at}mlp.{z}_proj.weight"].T for z in ("gate", "up"))
+  x = x + (gate / (1 + np.exp(-gate)) * up) @ w[f"{at}mlp.down_proj.weight"].T
+  return norm(x, "norm") @ w["lm_head.weight"].T, x
+
+
+def levels(layout, weights, embedding, tokens, features, *, first=False):
+  """The laws' logits of LEVELS levels behind a text [LEVELS, U], by the above.
+
+  The first is of the root, with the target's features; the others make do with
+  what the head put out at the token before.
+  """
+  fused = features @ weights["fc.weight"].astype(np.float64).T
+  found = []
+  for level in range(LEVELS):
+    own = tokens[: PAIRS + level]
+    logits, out = definition(
+      layout, weights, embedding, own, fused, first=first
+    )
+    found.append(logits[-1])
+    fused = np.concatenate([fused, out[-1:]])
+  return np.stack(found)
