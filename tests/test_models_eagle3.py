@@ -161,7 +161,7 @@ def test_all_that_is_wrong_is_one_error(target, layout, tmp_path):
     ({"tie_word_embeddings": True}, ["tie_word_embeddings=True: give False"]),
     ({"norm_before_residual": 1}, ["norm_before_residual=1: give true or"]),
     ({"vocab_size": 50}, ["vocabulary of 50 is not the target's of 48"]),
-    ({"architectures": ["Qwen3DSparkModel"]}, ["is not an EAGLE-3 head"]),
+    ({"architectures": ["Qwen3DSparkModel"]}, ["is a DSpark head's"]),
   ],
   ids=str,
 )
