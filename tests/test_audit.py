@@ -111,6 +111,25 @@ def test_the_law_of_what_is_generated(settings):
   assert exact.drift(chosen, rows=4) < report.LARGEST_DRIFT
 
 
+@pytest.mark.parametrize(
+  ("shape", "verifier", "proposal"),
+  [
+    ("chain:2", "token_level", "without_replacement"),
+    ("kary:2x2", "traversal", "without_replacement"),
+    ("branching:3,1", "token_level", "sample_then_top"),
+    ("adaptive:2,2", "traversal", "without_replacement"),
+  ],
+)
+@pytest.mark.long
+def test_the_law_where_an_unsure_draft_stops(shape, verifier, proposal):
+  whole = case("dspark", shape, verifier, proposal, temperature=1.0)
+  chosen = dataclasses.replace(whole, stop=0.6)
+  assert p_value(chosen) > 1e-3
+  assert exact.drift(chosen, rows=16) < report.LARGEST_DRIFT
+  cycles = [cases.count(own, BATCH, BATCH, 7)[1] for own in (whole, chosen)]
+  assert cycles[0] < 0.95 * cycles[1]  # it does stop
+
+
 def untempered(chosen):
   """A rule that draws the bonus token without its temperature."""
   right = chosen.verifier

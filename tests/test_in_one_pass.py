@@ -8,7 +8,7 @@ import tv_jax
 from tests import bad, test_generation
 from tests.checkpoints import pair
 from tests.test_generation import PROMPTS, greedy
-from tv_jax import engine
+from tv_jax import engine, tree
 from tv_jax.engine import program, programs
 
 
@@ -52,6 +52,42 @@ def test_realised_and_expected_lengths_agree(kind, shape, verifier):
   )
   assert abs(result.check.mean) < 4 * result.check.error
   assert result.check.error < 0.05
+
+
+@pytest.mark.parametrize(
+  ("kind", "shape", "verifier"),
+  [
+    ("dspark", "branching:3,2,1,1", "traversal"),
+    ("dspark rnn", "adaptive:2,3,2,1", "traversal"),
+    pytest.param("dspark", "chain:4", "token_level", marks=pytest.mark.long),
+  ],
+)
+def test_an_unsure_draft_stops(kind, shape, verifier):
+  told = {"tree": shape, "verifier": verifier, "draft_stop": 0.5}
+  greedily = generate(kind, temperature=0, max_new_tokens=64, **told)
+  assert greedily.tokens == greedy()
+  prompts = [[i, i + 1] for i in range(32)]
+  told |= {"max_new_tokens": 64, "batch_size": 32}
+  result = generate(kind, prompts, **told)
+  assert abs(result.check.mean) < 4 * result.check.error
+  counts = np.unique(np.concatenate(result.drafted))
+  assert counts[0] == 0  # of a root that it is not sure of
+  assert counts[-1] == len(tree.parse(shape)) - 1
+  assert len(counts) > 3
+
+
+@pytest.mark.parametrize(
+  ("kind", "stop", "words"),
+  [
+    ("independent", 0.4, "does not say how sure it is"),
+    ("dspark none", 0.4, "does not say how sure it is"),
+    ("dspark", 1, "draft_stop=1: give a number of at least 0 and below 1"),
+  ],
+)
+def test_a_stop_that_cannot_be_is_refused(kind, stop, words):
+  with pytest.raises(ValueError, match=r"\S") as error:
+    generate(kind, draft_stop=stop)
+  bad.one_line(error, "draft_stop=", words)
 
 
 def test_a_row_knows_nothing_of_the_others():

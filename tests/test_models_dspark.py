@@ -437,3 +437,26 @@ def test_the_engine_accepts_what_the_published_loop_accepts(tmp_path, head):
     assert tokens[: len(theirs)] == theirs
     count = min(len(accepted), len(row["accepted"])) - 1
     assert accepted[:count].tolist() == row["accepted"][:count]
+
+
+@pytest.mark.parametrize("head", HEADS[:3])
+def test_the_engine_stops_where_the_published_loop_stops(tmp_path, head):
+  pair, _, rows = golden(tmp_path, head)
+  first = np.array([row["confidence"][0] for row in rows])
+  low, high = np.sort(first.ravel())[3:5]
+  stop = (low + high) / 2
+  result = tv_jax.generate(
+    pair,
+    [row["ids"][: len(row["prompt"]) + 1] for row in rows],
+    tree="chain:4",
+    verifier="token_level",
+    proposal="top_k",
+    temperature=0,
+    max_new_tokens=8,
+    draft_stop=float(stop),
+    ends=(),
+  )
+  below = np.concatenate([first < stop, np.ones((len(rows), 1), bool)], axis=1)
+  found = [own[0] for own in result.drafted]
+  assert found == below.argmax(axis=1).tolist()
+  assert min(found) < 4

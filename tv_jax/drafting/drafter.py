@@ -147,6 +147,20 @@ class Drafter(Protocol):
     """
     ...
 
+  def ends(self, features: jax.Array) -> jax.Array | None:
+    """Says below which nodes nothing is to be drafted.
+
+    Verification stays exact because it depends on these nodes' own tokens and
+    those above, and never on what would be drafted below.
+
+    Args:
+      features: [B, T, ..] its own, of these nodes.
+
+    Returns:
+      [B, T] bool; None: it has no say in that.
+    """
+    ...
+
   def commit(
     self,
     cache: Cache,

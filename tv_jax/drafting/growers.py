@@ -87,8 +87,11 @@ def _static(how, tree, drawn, logits, features, cache) -> Drafted:
     laws.append(how.law(logits))
     below = _draw(how.proposal, tree, how.keys, inner, laws[-1])
     # Nothing hangs below what could not be drawn.
-    parents = drawn[:, tree.parent[np.array(level)] - above.start]
-    drawn = jnp.where(parents == INVALID, INVALID, below)
+    parents = tree.parent[np.array(level)]
+    none = drawn[:, parents - above.start] == INVALID
+    if (ends := how.drafter.ends(features)) is not None:
+      none |= ends[:, np.searchsorted(inner, parents)]
+    drawn = jnp.where(none, INVALID, below)
     tokens.append(drawn)
     before, inner = inner, tree.inner[np.isin(tree.inner, level)]
     if not len(inner):
@@ -132,7 +135,7 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
   root, rows = cache.length - 1, len(drawn)
   M = len(shape.inner)
   laws = [how.law(logits)]
-  worth = how.going[:, None].astype(jnp.float32)
+  worth = _open(how, how.going[:, None].astype(jnp.float32), features)
   found = [_below(how, shape, 1, laws[0], worth)]
   related = jnp.zeros((rows, 1, M), bool).at[:, :, ROOT].set(True)
   for depth, level in enumerate(shape.levels[1:-1], 1):
@@ -156,7 +159,7 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
       law = how.law(logits)
       return (
         law,
-        _below(how, shape, depth + 1, law, before.worth),
+        _below(how, shape, depth + 1, law, _open(how, before.worth, features)),
         features,
         cache,
       )
@@ -195,6 +198,12 @@ def _below(how, shape, depth, laws, worth) -> _Level:
     chosen=chosen.above,
     fault=chosen.fault,
   )
+
+
+def _open(how, worth, features) -> jax.Array:
+  """[B, n] what nodes are worth; 0 if nothing is to be drafted below."""
+  ends = how.drafter.ends(features)
+  return worth if ends is None else jnp.where(ends, 0, worth)
 
 
 def _goes_on(worth) -> jax.Array:

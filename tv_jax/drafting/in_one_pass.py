@@ -36,9 +36,15 @@ class InOnePass:
   root is not among them. A block's rows lie behind those of a catch-up, and are
   overwritten by the next one. What a node hands down to its children in the
   place of features is the state of its Markov head.
+
+  Attributes:
+    apply: The model's.
+    stop: Nothing is drafted below a node of which the draft is less sure than
+      this that a next token will be accepted; 0: it is not asked.
   """
 
   apply: Callable
+  stop: float = 0.0
   follows_target: ClassVar[bool] = True
 
   @staticmethod
@@ -114,10 +120,18 @@ class InOnePass:
       jnp.take_along_axis(x, depth, axis=1)
       for x in (cache.logits, cache.outputs)
     )
-    said, state, _ = self.apply(
-      params, tokens, outputs, features, method="after"
+    width = self._module.state(tokens).shape[-1]
+    said, state, sure = self.apply(
+      params, tokens, outputs, features[..., :width], method="after"
     )
+    if self.stop:
+      end = (sure < self.stop).astype(state.dtype)[..., None]
+      state = jnp.concatenate([state, end], axis=-1)
     return logits + said, state, cache
+
+  def ends(self, features) -> jax.Array | None:
+    """Says of which nodes it is not sure enough."""
+    return features[..., -1] > 0 if self.stop else None
 
   def commit(
     self, cache: Cache, tree: Tree | Adaptive, root, path, gain

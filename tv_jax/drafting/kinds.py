@@ -108,6 +108,10 @@ class Independent:
     del features
     return self.apply(params, tokens, positions, seen, cache)
 
+  def ends(self, features) -> None:
+    """It has no say in how deep a tree is."""
+    del features
+
   def commit(
     self, cache: Cache, tree: Tree | Adaptive, root, path, gain
   ) -> Cache:
@@ -172,6 +176,10 @@ class OnFeatures:
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Processes the nodes of a level; `features` are their parents'."""
     return self.apply(params, tokens, features, positions, seen, cache)
+
+  def ends(self, features) -> None:
+    """It has no say in how deep a tree is."""
+    del features
 
   def commit(
     self, cache: Cache, tree: Tree | Adaptive, root, path, gain

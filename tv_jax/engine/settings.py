@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 
 from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
+from tv_jax.drafting import Drafter
 from tv_jax.edge import checks, names
 from tv_jax.edge.reading import brief
 from tv_jax.engine import contract
@@ -64,6 +65,7 @@ class Options(TypedDict, total=False):
   proposal: proposals.Proposal | str
   temperature: float
   draft_temperature: float | None
+  draft_stop: float
   top_k: int
   top_p: float
   max_new_tokens: int
@@ -98,6 +100,7 @@ _NUMBERS = {
   "top_k": checks.integer(0),
   "top_p": checks.number(above=0, most=1),
   "logprobs": checks.boolean,
+  "draft_stop": checks.number(0, below=1),
 }
 
 
@@ -116,7 +119,7 @@ def _resolve(
   **numbers,
 ) -> Settings:
   defaults = {"max_new_tokens": 128, "batch_size": 16, "trace": 0, "seed": 0}
-  defaults |= {"top_k": 0, "top_p": 1.0, "logprobs": False}
+  defaults |= {"top_k": 0, "top_p": 1.0, "logprobs": False, "draft_stop": 0.0}
   own = checks.read(checks.fields(_NUMBERS), defaults | numbers)
   probs.check_temperature("temperature", temperature)
   if draft_temperature is not None:
@@ -151,7 +154,7 @@ def _resolve(
     if panel is not None:
       laws = tuple((one.name, one.stop_law) for one in known if one.stop_law)
     layers = pair.draft.config.target_layers
-    drafter = drafting.KINDS[pair.draft_kind](pair.draft.apply)
+    drafter = _drafter(pair, own["draft_stop"])
     if 0 < drafter.block < shape.max_depth:
       raise ValueError(
         f"tree={tree!r} has {shape.max_depth} levels: this draft has"
@@ -196,6 +199,20 @@ def _resolve(
     batch_size=own["batch_size"],
     stop=texts,
   )
+
+
+def _drafter(pair: Pair, stop: float) -> Drafter:
+  """Returns what drafts; refuses to stop where the draft is never unsure."""
+  assert pair.draft is not None
+  if not stop:
+    return drafting.KINDS[pair.draft_kind](pair.draft.apply)
+  own = pair.draft.config.block
+  if not own or not own.confidence:
+    raise ValueError(
+      f"draft_stop={stop:g}: {pair.draft.source} does not say how sure it is:"
+      " give 0"
+    )
+  return drafting.InOnePass(pair.draft.apply, stop)
 
 
 def _ends(tokens, vocabulary) -> tuple[int, ...]:

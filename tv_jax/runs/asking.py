@@ -93,6 +93,7 @@ def options(settings: Run, method: Method) -> dict:
     own["among"] = settings.rules[method.tree, method.proposal]
   return {
     "draft_temperature": settings.draft_temperature or None,
+    "draft_stop": 0.0 if method.plain else settings.draft_stop,
     "top_k": settings.top_k,
     "top_p": settings.top_p,
     "max_new_tokens": settings.max_new_tokens,

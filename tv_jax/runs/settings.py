@@ -15,9 +15,10 @@ from tv_jax.runs import asking
 from tv_jax.runs.records import AXES
 
 
-def _is(check: checks.Check) -> Any:
-  """Returns a field whose values are checked so."""
-  return dataclasses.field(metadata={"check": check})
+def _is(check: checks.Check, *default) -> Any:
+  """Returns a field whose values are checked so; old runs lack a new one."""
+  more = {"default": default[0]} if default else {}
+  return dataclasses.field(metadata={"check": check}, **more)
 
 
 def _temperature(value, where, faults):
@@ -147,6 +148,8 @@ class Run:
     baseline: The rule that all are compared with on the same drafts.
     draft_temperature: 0: the target's, or what the file of a tuned tree says
       in proportion to it, but at least 0.1.
+    draft_stop: Below a node of which a DSpark draft is less sure than this,
+      nothing is drafted.
     top_k: 0: all tokens.
     top_p: 1: all tokens.
     max_new_tokens: At most, in an answer.
@@ -172,6 +175,7 @@ class Run:
   plain: bool
   baseline: str = _is(_RULE)
   draft_temperature: float = _is(_temperature)
+  draft_stop: float = _is(checks.number(0, below=1), 0.0)
   top_k: int = _is(_COUNT)
   top_p: float = _is(checks.number(above=0, most=1))
   max_new_tokens: int = _is(_POSITIVE)
@@ -192,7 +196,10 @@ class Run:
 
 def to_dict(settings: Run) -> dict:
   """Returns what is kept with the results; `from_config` reads it again."""
-  return dataclasses.asdict(settings)
+  raw = dataclasses.asdict(settings)
+  if not settings.draft_stop:  # as in runs from before there was such a thing
+    del raw["draft_stop"]
+  return raw
 
 
 def from_config(config) -> Run:

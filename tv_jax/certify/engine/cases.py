@@ -84,15 +84,19 @@ class Case:
   verifier: Verifier
   temperature: float
   top_p: float
+  stop: float = 0.0  # of a draft of one pass: see `drafting.InOnePass`
 
   @property
   def plan(self) -> Plan:
     """Returns what is compiled; the same for every temperature above 0."""
     target, draft = models(self.draft_kind)
+    drafter = drafting.KINDS[self.draft_kind](draft.apply)
+    if self.stop:
+      drafter = drafting.InOnePass(draft.apply, self.stop)
     return Plan(
       target=target.handing_out(draft.config.target_layers),
       speculation=Speculation(
-        drafter=drafting.KINDS[self.draft_kind](draft.apply),
+        drafter=drafter,
         tree=self.tree,
         proposal=self.proposal,
         verifier=self.verifier,
