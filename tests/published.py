@@ -149,6 +149,42 @@ def eagle_vicuna(directory, target, **changes):
   _write(directory, raw, tensors)
 
 
+def eagle3_llama3(directory, target, **changes):
+  """As yuhuili/EAGLE3-LLaMA3.1-Instruct-8B, converted: few tokens known."""
+  directory.mkdir()
+  raw = json.loads((target / "config.json").read_text())
+  V, E, U = raw["vocab_size"], raw["hidden_size"], 700
+  raw = _config(
+    bos_token_id=raw["bos_token_id"],
+    draft_vocab_size=U,
+    eos_token_id=raw["eos_token_id"],
+    max_position_embeddings=2048,
+    num_hidden_layers=1,
+    num_key_value_heads=raw["num_key_value_heads"],
+    pad_token_id=0,
+    rms_norm_eps=1e-5,
+    vocab_size=V,
+  )
+  known = np.sort(np.random.default_rng(0).permutation(V)[:U])
+  tensors = {
+    f"midlayer.{name.removeprefix('model.layers.0.')}": value
+    for name, value in _llama(raw).items()
+    if "layers.0." in name
+  }
+  for x in "qkv":
+    name = f"midlayer.self_attn.{x}_proj.weight"
+    tensors[name] = _random(len(tensors[name]), 2 * E)
+  tensors |= {
+    "midlayer.hidden_norm.weight": np.ones(E, np.float32),
+    "fc.weight": _random(E, 3 * E),
+    "norm.weight": np.ones(E, np.float32),
+    "lm_head.weight": _random(U, E),
+    "d2t": known - np.arange(U),
+    "t2d": np.isin(np.arange(V), known),
+  }
+  _write(directory, raw | changes, tensors)
+
+
 def _config(**settings):
   """What all of the configurations hold, and `settings`."""
   return {
@@ -200,7 +236,10 @@ def _llama(raw) -> dict:
 def _write(directory, raw, tensors, shards=1):
   """config.json, and weights in one file, or in several with their index."""
   _json(directory / "config.json", **raw)
-  tensors = {k: v.astype(raw["torch_dtype"]) for k, v in tensors.items()}
+  tensors = {
+    k: v.astype(raw["torch_dtype"]) if v.dtype == np.float32 else v
+    for k, v in tensors.items()
+  }
   if shards == 1:
     save_file(tensors, directory / "model.safetensors", {"format": "pt"})
     return

@@ -7,7 +7,12 @@ import pathlib
 import pytest
 import sentencepiece
 
-from configs import llama2_68m_7b, llama3_1b_8b, vicuna_eagle
+from configs import (
+  llama2_68m_7b,
+  llama3_1b_8b,
+  llama3_eagle3,
+  vicuna_eagle,
+)
 from tests import published, quick
 from tv_jax import models, runs
 from tv_jax.models import tokenizers as tokenizers_lib
@@ -27,6 +32,7 @@ PAIRS = {
   "llama3": llama3_1b_8b,
   "llama2": llama2_68m_7b,
   "vicuna": vicuna_eagle,
+  "eagle3": llama3_eagle3,
 }
 # One tree, one rule, and answers that are hardly any.
 SHORT = {
@@ -84,6 +90,9 @@ def files(tmp_path_factory, texts):
   target, head = made["vicuna"]
   published.vicuna_7b(target, texts, **room)
   published.eagle_vicuna(head, target)
+  target, head = made["eagle3"]
+  published.llama3_8b(target, texts, num_hidden_layers=8, **room)
+  published.eagle3_llama3(head, target)
   return made
 
 
@@ -146,6 +155,9 @@ def test_the_pairs_are_what_their_files_say(files):
   assert pairs["llama2"].tokenizer("a").input_ids[0] == 1
   target, head = files["vicuna"]
   assert models.load_eagle(head, models.load(target)).bias
+  target, head = files["eagle3"]
+  own = models.load_eagle3(head, models.load(target)).config
+  assert (own.target_layers, own.draft_vocab_size) == ((1, 3, 4), 700)
 
 
 def test_a_legacy_tokenizer_reads_as_its_own_library_does(files):

@@ -9,7 +9,7 @@ import pathlib
 
 from absl import flags, logging
 
-from tv_jax.distill import distilling, estimate, losses, passes
+from tv_jax.distill import distilling, drafts, estimate, losses
 from tv_jax.distill import text as texts
 from tv_jax.distill.chances import RULES
 from tv_jax.distill.text import Writing
@@ -24,7 +24,7 @@ _REVISION = flags.DEFINE_string(
   "target_revision", None, "Of a repository: a commit."
 )
 _KIND = flags.DEFINE_enum(
-  "kind", "eagle", [*passes.OUTPUTS], "An EAGLE head, or a small model."
+  "kind", "eagle", [*drafts.KINDS], "An EAGLE head, or a small model."
 )
 _BEGIN = flags.DEFINE_string(
   "begin",

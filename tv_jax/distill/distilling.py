@@ -76,7 +76,7 @@ class Training:
 
 _COUNT = checks.integer(1)
 _FIELDS = {
-  "kind": checks.one_of(passes.OUTPUTS),
+  "kind": checks.one_of(drafts.KINDS),
   "loss": checks.one_of(LOSSES),
   "kl": checks.number(0),
   "rule": checks.one_of(RULES),

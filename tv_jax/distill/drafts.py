@@ -24,6 +24,8 @@ from tv_jax.models import (
 )
 from tv_jax.models.heads import check_family
 
+# The kinds of drafts that are made.
+KINDS = ("independent", "eagle")
 # What drafts are written in.
 DTYPE = "float16"
 

@@ -6,8 +6,8 @@ given what the draft had at t. An independent draft's law depends on the tokens
 alone. An EAGLE head had the target's features up to t - 1, and makes do with
 its own after that, so that each root has a chain of passes of its own.
 
-Axes: B rows, T tokens, W roots of a row, D levels, E embedding, U tokens that
-the draft knows, V vocabulary.
+Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J what a draft
+reads of a token, U tokens that the draft knows, V vocabulary.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from tv_jax.models import cache as caches
-from tv_jax.models import products
+from tv_jax.models import decoder, products
 from tv_jax.models.config import Config
 from tv_jax.models.mask import HIDDEN
 
@@ -38,7 +38,7 @@ class Draft(NamedTuple):
     Args:
       params: The draft's.
       tokens: [B, T]; what is behind a row's last one is not seen.
-      features: [B, T, E] of the target.
+      features: [B, T, J] of the target.
       first: [B] the first root of each row, 1 at least; T is at least the
         largest of them + W + D.
       W: How many roots there are in a row, one behind the other.
@@ -50,7 +50,7 @@ class Draft(NamedTuple):
 
 
 def features(apply, config: Config, params, tokens: jax.Array) -> jax.Array:
-  """Returns a model's features [B, T, E], each token seeing those before."""
+  """Returns a model's features [B, T, J], each token seeing those before."""
   B, T = tokens.shape
   place = jnp.broadcast_to(jnp.arange(T, dtype=jnp.int32), (B, T))
   seen = _seen(jnp.tri(T, dtype=bool)[None])
@@ -103,8 +103,21 @@ def eagle(
   return found
 
 
+def eagle3(apply, config: Config, params, *given) -> list[jax.Array]:
+  """Returns what an EAGLE-3 head's unembedding takes, by level."""
+  scale = params["params"]["norm"]
+  return [
+    decoder.rms_norm(x, scale, config.rms_norm_eps)
+    for x in eagle(apply, config, params, *given)
+  ]
+
+
 # By `draft_kind`.
-OUTPUTS: dict[str, Callable] = {"independent": independent, "eagle": eagle}
+OUTPUTS: dict[str, Callable] = {
+  "independent": independent,
+  "eagle": eagle,
+  "eagle3": eagle3,
+}
 
 
 def logits(params: dict, outputs: jax.Array) -> jax.Array:

@@ -6,7 +6,8 @@ text a run goes from place to place with just these chances, and how often it
 begins a cycle at each needs no sampling. (Easy places, which long cycles skip,
 count less than hard ones. A mean over all places would be too long.)
 
-Axes: B rows, T tokens, W roots of a row, D levels.
+Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J what a draft
+reads of a token.
 """
 
 from __future__ import annotations
@@ -106,12 +107,16 @@ def score(
       raise ValueError(
         f"token {token} is in the text: the target knows 0 to {V - 1}"
       )
-  shape = Shape.of(text, depth)
+  shape, layers = Shape.of(text, depth), draft.config.target_layers
   for start in range(0, len(text), rows):
     own = Rows.of(text[start : start + rows], shape.T)
-    features = _features(target.apply, target.config, target.params, own.tokens)
+    given = target.config, target.params, own.tokens
+    read = None
+    if layers:
+      read = _features(target.handing_out(layers), *given)
+    features = _features(target.apply, *given)
     found += measure(
-      draft, target.params, pair.draft.params, own, features, heat, shape
+      draft, target.params, pair.draft.params, own, features, heat, shape, read
     )
   return summary(found)
 
@@ -124,6 +129,7 @@ def measure(
   features,
   heat: tuple[float, float],
   shape: Shape,
+  read=None,
 ) -> list[np.ndarray]:
   """Returns the chances [2, 2, D, roots] of each conversation.
 
@@ -135,13 +141,14 @@ def measure(
     target: The target's parameters, of which the unembedding is used.
     params: The draft's.
     rows: The conversations.
-    features: [B, T, E] of the target.
+    features: [B, T, E] of the target, after its final norm.
     heat: The temperatures of target and draft.
     shape: Of the rows.
+    read: [B, T, J] what the draft reads of the target; None: the features.
   """
   sizes = np.asarray(rows.end - rows.first)
   heats = jnp.asarray(heat, jnp.float32)
-  found = _measure(draft, target, params, rows, features, heats, shape)
+  found = _measure(draft, target, params, rows, features, heats, shape, read)
   found = np.moveaxis(np.asarray(found, np.float64), 3, 0)
   return [one[..., :size] for one, size in zip(found, sizes, strict=True)]
 
@@ -150,9 +157,12 @@ _features = jax.jit(passes.features, static_argnums=(0, 1))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 6))
-def _measure(draft, target, params, rows, features, heat, shape) -> jax.Array:
+def _measure(
+  draft, target, params, rows, features, heat, shape, read
+) -> jax.Array:
   """Returns the chances [2, 2, D, B, W]."""
   W, D = shape.W, shape.D
+  read = (features if read is None else read).astype(draft.config.dtype)
   features = features.astype(draft.config.dtype)
   wide = passes.logits(target, passes.window(features, rows.first, W + D - 1))
   wide = jax.nn.log_softmax(wide / heat[0], axis=-1)
@@ -160,7 +170,7 @@ def _measure(draft, target, params, rows, features, heat, shape) -> jax.Array:
   known = Known.of(params, draft.config)
   prefix = Prefix.empty((len(rows.tokens), W))
   found = []
-  outputs = draft.outputs(params, rows.tokens, features, rows.first, W, D)
+  outputs = draft.outputs(params, rows.tokens, read, rows.first, W, D)
   for level, output in enumerate(outputs):
     log_p, token = (x[:, level : level + W] for x in (wide, following))
     log_q = passes.logits(params, output) / heat[1]

@@ -73,8 +73,9 @@ def load(
     target: Likewise; "bundled/target", or a file of a package that is
       installed, "installed/PACKAGE/FILE".
     draft_kind: "independent" for a language model of its own, "eagle" for an
-      EAGLE-1 head on the target's features, "dspark" for a DSpark or DFlash
-      draft, which makes one pass for all levels; "none" for plain decoding.
+      EAGLE-1 head on the target's features, "eagle3" for an EAGLE-3 head,
+      "dspark" for a DSpark or DFlash draft, which makes one pass for all
+      levels; "none" for plain decoding.
     dtype: Of both; by default as stored, but float32 on a CPU, where half
       precision is several times slower. With int8 weights have eight bits, and
       the law that is kept is that of such a target.
