@@ -8,8 +8,9 @@ import tv_jax
 from tests import bad, test_generation
 from tests.checkpoints import pair
 from tests.test_generation import PROMPTS, greedy
-from tv_jax import engine, tree
+from tv_jax import distill, engine, models, tree
 from tv_jax.engine import program, programs
+from tv_jax.models import sharding
 
 
 def generate(kind, prompts=PROMPTS, **options):
@@ -138,4 +139,37 @@ def test_a_deeper_tree_is_refused(shape):
     generate("dspark", tree=shape)
   bad.one_line(
     error, f"tree='{shape}' has 5 levels", "this draft has 4 at most"
+  )
+
+
+@pytest.mark.long
+def test_two_devices_decode_as_one(tmp_path):
+  whole = pair("dspark rnn")
+  models.save(tmp_path / "target", whole.target)
+  models.save(tmp_path / "draft", whole.draft)
+  mesh = sharding.mesh(jax.devices()[:2])
+  told = {"tree": "kary:2x2", "max_new_tokens": 12, "draft_stop": 0.4}
+  one, both = (
+    tv_jax.generate(
+      tv_jax.load(
+        tmp_path / "draft",
+        tmp_path / "target",
+        draft_kind="dspark",
+        mesh=devices,
+      ),
+      PROMPTS,
+      ends=(),
+      **told,
+    )
+    for devices in (None, mesh)
+  )
+  assert both.tokens == one.tokens
+  assert [*map(list, both.accepted)] == [*map(list, one.accepted)]
+
+
+def test_it_is_not_scored():
+  with pytest.raises(ValueError, match=r"\S") as error:
+    distill.score(pair("dspark"), [])
+  bad.one_line(
+    error, "is of kind 'dspark': only independent, eagle, eagle3 are"
   )

@@ -66,7 +66,13 @@ def test_averages_are_those_of_the_tasks(label):
 
 
 ROOT = pathlib.Path(__file__).parents[1]
-REAL = ("llama3_1b_8b", "llama2_68m_7b", "llama3_eagle3", "vicuna_eagle")
+REAL = (
+  "llama3_1b_8b",
+  "llama2_68m_7b",
+  "llama3_eagle3",
+  "qwen3_8b",
+  "vicuna_eagle",
+)
 CONFIGS = sorted(
   {path.stem for path in (ROOT / "configs").glob("*.py")} - {"common"}
 )

@@ -1,6 +1,7 @@
 """The paper's pairs, from files laid out as theirs to a report."""
 
 import csv
+import functools
 import json
 import pathlib
 
@@ -11,6 +12,7 @@ from configs import (
   llama2_68m_7b,
   llama3_1b_8b,
   llama3_eagle3,
+  qwen3_8b,
   vicuna_eagle,
 )
 from tests import published, quick
@@ -29,10 +31,13 @@ TASKS = [
   "rag",
 ]
 PAIRS = {
-  "llama3": llama3_1b_8b,
-  "llama2": llama2_68m_7b,
-  "vicuna": vicuna_eagle,
-  "eagle3": llama3_eagle3,
+  "llama3": llama3_1b_8b.get_config,
+  "llama2": llama2_68m_7b.get_config,
+  "vicuna": vicuna_eagle.get_config,
+  "eagle3": llama3_eagle3.get_config,
+  "qwen3-dspark": qwen3_8b.get_config,
+  "qwen3-dflash": functools.partial(qwen3_8b.get_config, "dflash"),
+  "qwen3-eagle3": functools.partial(qwen3_8b.get_config, "eagle3"),
 }
 # One tree, one rule, and answers that are hardly any.
 SHORT = {
@@ -93,6 +98,14 @@ def files(tmp_path_factory, texts):
   target, head = made["eagle3"]
   published.llama3_8b(target, texts, num_hidden_layers=8, **room)
   published.eagle3_llama3(head, target)
+  target, draft = made["qwen3-dspark"]
+  published.qwen3_8b(target, texts, **room)
+  published.dspark_qwen3(draft, target)
+  dflash = {"enable_confidence_head": False, "markov_rank": 0}
+  published.dspark_qwen3(made["qwen3-dflash"][1], target, **dflash)
+  published.eagle3_qwen3(made["qwen3-eagle3"][1], target)
+  for name in ("dflash", "eagle3"):
+    made[f"qwen3-{name}"] = (target, made[f"qwen3-{name}"][1])
   return made
 
 
@@ -131,7 +144,7 @@ def finished(folder, count, failed):
 
 @pytest.mark.parametrize("name", quick.shorter([*PAIRS]))
 def test_a_run_from_published_files(name, own, tmp_path, files):
-  config = overridden(PAIRS[name].get_config(), files[name], own, padded_to=256)
+  config = overridden(PAIRS[name](), files[name], own, padded_to=256)
   runs.run(config, tmp_path)
   report.write(tmp_path)
   finished(tmp_path, 9, failed={(141, 0), (141, 1)})
@@ -140,7 +153,7 @@ def test_a_run_from_published_files(name, own, tmp_path, files):
 def test_the_pairs_are_what_their_files_say(files):
   pairs = {}
   for name in ("llama3", "llama2"):
-    config = PAIRS[name].get_config()
+    config = PAIRS[name]()
     config = overridden(config, files[name], "minibench")
     pairs[name] = runs.load(runs.from_config(config))
   target, draft = pairs["llama3"].target.config, pairs["llama3"].draft.config

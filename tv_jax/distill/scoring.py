@@ -87,6 +87,11 @@ def score(
   """
   if pair.draft is None:
     raise ValueError("the pair has no draft to score")
+  if pair.draft_kind not in passes.OUTPUTS:
+    raise ValueError(
+      f"{pair.draft.source} is of kind {pair.draft_kind!r}: only"
+      f" {', '.join(passes.OUTPUTS)} are scored; a run measures it"
+    )
   if draft_temperature is None:
     draft_temperature = max(temperature, COLDEST_DRAFT)
   checks.read(

@@ -167,6 +167,7 @@ class Draft:
     name: What errors call it.
     architectures: Classes that the file may name in place of the family's.
     attributes: Those that may be there, and what each must be.
+    required: Those that must be there.
     fields: From those that are to the fields of `Config` that follow.
   """
 
@@ -174,6 +175,7 @@ class Draft:
   architectures: tuple[str, ...]
   attributes: Mapping[str, checks.Check]
   fields: Callable[[dict], dict]
+  required: Mapping[str, checks.Check] = dataclasses.field(default_factory=dict)
 
 
 def from_dict(
@@ -200,7 +202,7 @@ def from_dict(
   faults += [f"{name} is missing" for name in required]
   values = checks.fields(REQUIRED, **OPTIONAL)(given, "", faults)
   if draft:
-    own = checks.fields({}, **draft.attributes)(given, "", faults)
+    own = checks.fields(draft.required, **draft.attributes)(given, "", faults)
     values |= draft.fields(own)
   values["rope_theta"], values["rope_scaling"] = rope.from_dict(given, faults)
   vocabulary = values.get("vocab_size") or checks.MOST
@@ -239,7 +241,7 @@ def _foreign(raw, family, draft):
     yield f"architectures={brief(architectures)} is not {what}"
   known = {"model_type", "architectures", *REQUIRED, *OPTIONAL, *HARMLESS}
   known |= {*_OTHERS, *family.fixed, *family.required, *family.optional}
-  known |= {*draft.attributes} if draft else set()
+  known |= {*draft.attributes, *draft.required} if draft else set()
   for name in sorted(set(raw) - known):
     yield (
       f"unknown attribute {brief(name)[1:-1]}={brief(raw[name])}: remove it"

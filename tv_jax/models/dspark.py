@@ -10,7 +10,6 @@ itself says of the next one. DFlash is the same without such a head.
 Letters as in decoder.py, and M rank of the Markov head, K rows of a block.
 """
 
-import dataclasses
 import functools
 
 import jax
@@ -19,9 +18,9 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 from tv_jax.edge import checks
+from tv_jax.models import borrowed, decoder, layout, sharding
 from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
-from tv_jax.models import decoder, layout, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Block, Config
 from tv_jax.models.decoder import rms_norm, weight
@@ -219,100 +218,88 @@ def leaves(config: Config) -> list[layout.Leaf]:
   return found
 
 
-_COUNT = checks.integer(1, 1000)
-_REQUIRED = {
-  "block_size": _COUNT,
-  "mask_token_id": checks.integer(0),
-  "target_layer_ids": checks.list_of(checks.integer(decoder.EMBEDDING)),
-  "markov_rank": checks.integer(0, checks.MOST),
-  "enable_confidence_head": checks.boolean,
-}
-_OPTIONAL = {
-  "markov_head_type": checks.one_of(HEADS),
-  "confidence_head_with_markov": checks.boolean,
-}
+def _fields(values: dict) -> dict:
+  """Returns the fields of `Config` that these attributes are."""
+  sure = values.get("enable_confidence_head", False)
+  rank = values.get("markov_rank", 0)
+  return {
+    "target_layers": values.get("target_layer_ids", ()),
+    "block": Block(
+      size=values.get("block_size", 1),
+      mask=values.get("mask_token_id", 0),
+      rank=rank,
+      head=values.get("markov_head_type") if rank else None,
+      confidence=sure,
+      sees_token=sure and values.get("confidence_head_with_markov", True),
+    ),
+  }
 
 
-def _check(raw: dict, faults: list[str]) -> None:
-  """Checks what a draft's config.json has and a language model's has not."""
-  qwen3.windows(raw, faults)
-  before = len(faults)
-  own = _own(raw, faults)
-  if len(faults) > before:
-    return
-  layers = own["target_layer_ids"]
-  if not layers or [*layers] != sorted(set(layers)):
-    faults.append(
-      f"target_layer_ids={[*layers]}: give rising numbers of layers"
-    )
-  vocabulary = raw.get("vocab_size")
-  if checks.is_integer(vocabulary) and own["mask_token_id"] >= vocabulary:
-    faults.append(
-      f"mask_token_id={own['mask_token_id']} is not in the vocabulary of"
-      f" {vocabulary}"
-    )
-  if own["markov_rank"] and "markov_head_type" not in own:
-    faults.append("markov_head_type is missing")
-  sees = own.get("confidence_head_with_markov")
-  if own["enable_confidence_head"] and sees is None:
-    faults.append("confidence_head_with_markov is missing")
-  if own["enable_confidence_head"] and sees and not own["markov_rank"]:
-    faults.append(
-      "confidence_head_with_markov=true needs a markov_rank above 0"
-    )
-
-
-def _own(raw: dict, faults: list[str]) -> dict:
-  given = {name: value for name, value in raw.items() if value is not None}
-  return checks.fields(_REQUIRED, **_OPTIONAL)(given, "", faults)
-
-
-FAMILY = dataclasses.replace(
-  qwen3.FAMILY,
-  name="DSpark draft",
-  architecture="Qwen3DSparkModel",
-  optional=(
-    *qwen3.FAMILY.optional,
-    *_REQUIRED,  # which `check` misses
-    *_OPTIONAL,
-    # Of training, or of the target.
-    "num_anchors",
-    "num_target_layers",
-  ),
-  check=_check,
-  leaves=leaves,
-  module=DSpark,
+FORMAT = configs.Draft(
+  name="a DSpark draft",
+  architectures=("Qwen3DSparkModel",),
+  required={
+    "block_size": checks.integer(1, 1000),
+    "enable_confidence_head": checks.boolean,
+    "markov_rank": checks.integer(0, checks.MOST),
+    "mask_token_id": checks.integer(0, checks.MOST),
+    "target_layer_ids": checks.list_of(checks.integer(decoder.EMBEDDING)),
+  },
+  attributes={
+    "confidence_head_with_markov": checks.boolean,
+    "markov_head_type": checks.one_of(HEADS),
+    "tie_word_embeddings": checks.one_value(False),
+    # Of its training, and of its target.
+    "num_anchors": checks.anything,
+    "num_target_layers": checks.anything,
+  },
+  fields=_fields,
 )
 
 
-def from_dict(raw: dict, where: str) -> Config:
-  """Reads the contents of a config.json; see `configs.from_dict`."""
-  config = configs.from_dict(raw, where, FAMILY)
-  own = _own(raw, [])
-  sure = own["enable_confidence_head"]
-  return dataclasses.replace(
-    config,
-    target_layers=own["target_layer_ids"],
-    block=Block(
-      size=own["block_size"],
-      mask=own["mask_token_id"],
-      rank=own["markov_rank"],
-      head=own["markov_head_type"] if own["markov_rank"] else None,
-      confidence=sure,
-      sees_token=sure and own["confidence_head_with_markov"],
-    ),
-  )
+def fitted(config: Config, target: Config, where) -> Config:
+  """Returns a draft's configuration with what follows from its target's.
+
+  Args:
+    config: As it was read.
+    target: The target's.
+    where: What errors call the config.json.
+  """
+  own, layers = block_of(config), config.target_layers
+  last = target.num_hidden_layers - 2
+  faults = []
+  if config.model_type != "qwen3":
+    faults.append(f"model_type={config.model_type!r} is not 'qwen3'")
+  # What comes out of the last one is not what published drafts learnt from.
+  if not layers or [*layers] != sorted({*layers}) or layers[-1] > last:
+    faults.append(
+      f"target_layer_ids={[*layers]}: give layers of the target, in order, of"
+      f" {decoder.EMBEDDING} (the embedding) to {last}"
+    )
+  if own.mask >= config.vocab_size:
+    faults.append(
+      f"mask_token_id={own.mask} is not in the vocabulary of"
+      f" {config.vocab_size}"
+    )
+  if own.rank and own.head is None:
+    faults.append("markov_head_type is missing")
+  if own.sees_token and not own.rank:
+    faults.append("a confidence head with the Markov head needs a markov_rank")
+  if faults:
+    raise ValueError(f"{where}: {'; '.join(faults)}")
+  return borrowed.fitted(config, target, where)
 
 
 def to_dict(config: Config) -> dict:
-  """Returns a config.json's contents, as published ones have them."""
+  """Returns what config.json says of a draft beside what it says of a model."""
   own = block_of(config)
-  raw = configs.to_dict(config, FAMILY) | {
+  raw = {
+    "architectures": [*FORMAT.architectures],
     "block_size": own.size,
+    "enable_confidence_head": own.confidence,
+    "markov_rank": own.rank,
     "mask_token_id": own.mask,
     "target_layer_ids": [*config.target_layers],
-    "markov_rank": own.rank,
-    "enable_confidence_head": own.confidence,
     "tie_word_embeddings": False,
   }
   if own.rank:

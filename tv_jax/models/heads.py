@@ -7,7 +7,7 @@ _NAMES = {"eagle": "an EAGLE-1", "eagle3": "an EAGLE-3", "dspark": "a DSpark"}
 
 def kind_said(raw: dict) -> str | None:
   """Returns what kind of head a config.json says that it is of, if it does."""
-  own = raw.get("architectures") == [dspark.FAMILY.architecture]
+  own = raw.get("architectures") == [*dspark.FORMAT.architectures]
   if own or "block_size" in raw:
     return "dspark"
   if raw.get("architectures") in [[x] for x in eagle3.FORMAT.architectures]:

@@ -315,11 +315,11 @@ def save(directory, model: Model | Draft) -> None:
   """
   if model.config.quantised:
     raise ValueError(f"{model.source} is not written: load it as it is stored")
+  raw, leaves = families.to_dict(model.config), families.leaves(model.config)
   if model.config.block:
-    raw, leaves = dspark.to_dict(model.config), dspark.leaves(model.config)
-  else:
-    raw, leaves = families.to_dict(model.config), families.leaves(model.config)
-  if isinstance(model, Head) and model.config.target_layers:
+    leaves = dspark.leaves(model.config)
+    raw |= dspark.to_dict(model.config)
+  elif isinstance(model, Head) and model.config.target_layers:
     leaves = eagle3.leaves(model.config)
     raw |= eagle3.to_dict(model.config)
   elif isinstance(model, Head):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tv_jax.models import borrowed, dspark, heads, loading, products, storage
+from tv_jax.models import dspark, families, heads, loading, products, storage
 from tv_jax.models.config import Config
 from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
 from tv_jax.models.model import BlockDraft, Model
@@ -33,19 +33,9 @@ def read_dspark_config(directory, target: Config) -> Config:
       f"{path} is no DSpark or DFlash draft's; a model of its own drafts with"
       ' draft_kind="independent"'
     )
-  if raw.get("model_type") != "qwen3":
-    raise ValueError(
-      f"{path}: a DSpark draft of model_type={raw.get('model_type')!r} is not"
-      " supported, only 'qwen3'"
-    )
-  config = dspark.from_dict(raw, str(path))
+  config = families.from_dict(raw, str(path), dspark.FORMAT)
   loading.check_vocabularies(target, config)
-  if config.target_layers[-1] >= target.num_hidden_layers:
-    raise ValueError(
-      f"{path}: target_layer_ids={[*config.target_layers]} are not layers of"
-      f" this target, which has {target.num_hidden_layers}"
-    )
-  return borrowed.fitted(config, target, path)
+  return dspark.fitted(config, target, path)
 
 
 def load_dspark(

@@ -1,0 +1,56 @@
+r"""Qwen3-8B and its drafts, as deepseek-ai publishes them with DeepSpec (MIT).
+
+python -m tv_jax.main --config=configs/qwen3_8b.py          # the DSpark draft
+python -m tv_jax.main --config=configs/qwen3_8b.py:dflash
+python -m tv_jax.main --config=configs/qwen3_8b.py:eagle3
+
+and with :smoke, :dflash_smoke or :eagle3_smoke twelve questions and short
+answers. Nobody ran it on the real pairs yet: there is no table to expect. On
+random checkpoints in their layouts it runs to the end
+(tests/test_real_pairs.py).
+
+DSpark and DFlash draft a whole tree in one pass, of at most seven levels. With
+--config.draft_stop=0.4 a DSpark draft drafts nothing below a node of which it
+is less sure (docs/models.md). Their authors ask with Qwen3's template without
+thinking; here it is the template as it comes.
+
+The questions are Spec-Bench's, looked for where one stands:
+
+  curl -L --create-dirs -o data/spec_bench/question.jsonl \
+    https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
+
+or --config.questions=spec_bench:/path/question.jsonl. With directories instead
+of the hub's names: --config.models.target=/path/8B --config.models.draft=/path.
+Where memory is short: --config.batch_size=4.
+"""
+
+import ml_collections
+
+from configs import common
+
+# By argument: the repository of deepseek-ai, and the kind.
+DRAFTS = {
+  "": ("dspark_qwen3_8b_block7", "dspark"),
+  "dflash": ("dflash_qwen3_8b_block7", "dspark"),
+  "eagle3": ("eagle3_qwen3_8b_ttt7", "eagle3"),
+}
+
+
+def get_config(arg: str = "") -> ml_collections.ConfigDict:
+  """The run of a draft; its argument may end in `smoke`: a short run."""
+  name, short = arg.removesuffix("smoke").removesuffix("_"), "smoke" in arg
+  if name not in DRAFTS:
+    raise ValueError(
+      f"config argument {arg!r}: qwen3_8b takes dflash, eagle3, dflash_smoke,"
+      " eagle3_smoke, smoke, or none"
+    )
+  draft, kind = DRAFTS[name]
+  return common.spec_bench(
+    f"qwen3_8b_{name}" if name else "qwen3_8b",
+    "smoke" if short else "",
+    models={
+      "target": "Qwen/Qwen3-8B",
+      "draft": f"deepseek-ai/{draft}",
+      "draft_kind": kind,
+    },
+  )
