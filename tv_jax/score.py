@@ -1,7 +1,8 @@
 """Scores a draft on its target's text: `python -m tv_jax.score --draft= ..`.
 
 The expected acceptance lengths of chains under both rules, from one pass of
-both models over text that the target sampled; nothing is decoded.
+both models over text that the target sampled; nothing is decoded. Of several
+drafts, each is compared with the first, conversation by conversation.
 """
 
 import pathlib
@@ -9,12 +10,17 @@ import pathlib
 from absl import flags, logging
 
 from tv_jax import distill
+from tv_jax.distill.chances import RULES
 from tv_jax.drafting import KINDS
-from tv_jax.edge import cli
+from tv_jax.edge import cli, names
 from tv_jax.engine import pair as pairs
 
 _TARGET = flags.DEFINE_string("target", "bundled/target", "The target.")
-_DRAFT = flags.DEFINE_string("draft", "bundled/draft", "Its draft.")
+_DRAFT = flags.DEFINE_string(
+  "draft",
+  "bundled/draft",
+  "Its draft, or several of a kind, one space between.",
+)
 _KIND = flags.DEFINE_enum("kind", "independent", [*KINDS], "Of the draft.")
 _TEXT = flags.DEFINE_string(
   "text",
@@ -43,16 +49,23 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
     raise ValueError("--text is missing: give a folder or a file of text")
   text = distill.read(pathlib.Path(_TEXT.value))
   text = text[: _CONVERSATIONS.value or None]
-  pair = pairs.load(_DRAFT.value, _TARGET.value, draft_kind=_KIND.value)
-  found = distill.score(
-    pair,
-    text,
-    depth=_DEPTH.value,
-    temperature=_TEMPERATURE.value,
-    draft_temperature=_DRAFT_TEMPERATURE.value,
-  )
-  print(f"{len(text)} conversations, {found.tokens} tokens")
-  print(found)
+  first = None
+  for draft in names.split(_DRAFT.value):
+    pair = pairs.load(draft, _TARGET.value, draft_kind=_KIND.value)
+    found = distill.score(
+      pair,
+      text,
+      depth=_DEPTH.value,
+      temperature=_TEMPERATURE.value,
+      draft_temperature=_DRAFT_TEMPERATURE.value,
+    )
+    print(f"{draft}: {len(text)} conversations, {found.tokens} tokens")
+    print(found)
+    if first is None:
+      first = found
+    else:
+      gains = (f"{rule} {found.over(first, rule)[-1]:+.1f} %" for rule in RULES)
+      print(f"over the first draft, depth {_DEPTH.value}: {', '.join(gains)}")
 
 
 if __name__ == "__main__":

@@ -55,6 +55,20 @@ class Scores:
   tokens: int
   cycles: dict[str, list[np.ndarray]]
 
+  def over(self, other: Scores, rule: str) -> list[Estimate]:
+    """Returns by how many percent its chains are longer than another draft's.
+
+    Args:
+      other: Of the same text: conversations are compared one by one.
+      rule: One of `RULES`.
+    """
+    found = []
+    for own, base in zip(self.cycles[rule], other.cycles[rule], strict=True):
+      share, total = base.sum() / own.sum(), own.sum()
+      pull = 100 * (base - share * own) / total
+      found.append(_estimate(100 * (share - 1), pull))
+    return found
+
   def __repr__(self) -> str:
     """Returns a table."""
     lines = ["depth  token-level       traversal         gain"]
