@@ -30,7 +30,7 @@ def test_a_package_s_file_is_found_and_named_without_its_import(
       reading.place_of(f"installed/{name}")
 
 
-@pytest.mark.parametrize("arg", ["", "greedy", "independent", "hub"])
+@pytest.mark.parametrize("arg", smollm2.VARIANTS)
 def test_variants_are_runs(arg):
   settings = runs.from_config(smollm2.get_config(arg))
   assert settings.experiment == (f"smollm2_{arg}" if arg else "smollm2")
