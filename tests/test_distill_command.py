@@ -391,6 +391,14 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
       for done, shift in ((done, 0), (scored, 1))
     )
     assert 1 < own == pytest.approx(other, abs=2e-3)
+  # Without a text the target writes one, once.
+  told = ("--draft=draft", "--kind=eagle", "--conversations=2", "--depth=2")
+  for _ in range(2):
+    own = commands.run(*told, program="tv_jax.score", cwd=tmp_path)
+    assert own.returncode == 0, own.stderr
+    assert own.stdout.startswith("draft: 2 conversations, ")
+  written = tmp_path / "runs" / "score" / "bundled-target-1" / "text.jsonl"
+  assert len(written.read_text().splitlines()) == 2
   other = commands.run(
     *arguments, "--loss=kl", program="tv_jax.distill", cwd=tmp_path
   )
@@ -413,7 +421,6 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
       "--conversations is not for --text",
     ),
     ("tv_jax.distill", ["--batch-size=0"], "batch_size"),
-    ("tv_jax.score", [], "--text is missing"),
     ("tv_jax.score", ["--text=missing"], "cannot be read"),
   ],
 )
