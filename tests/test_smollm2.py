@@ -1,9 +1,12 @@
 """`make smollm2` in little: its file, what it says without one, its runs."""
 
+import os
 import subprocess
 
+import numpy as np
 import pytest
 
+import tv_jax
 from configs import smollm2
 from tests import bad, checkpoints, gguf_files
 from tests.stores import ROOT
@@ -135,3 +138,17 @@ def test_the_run_in_little(tmp_path, monkeypatch):
   # What is finished is read without it.
   monkeypatch.setattr(reading, "_installed", lambda name: None)
   assert runs.unchanged(tmp_path / "run")
+
+
+@pytest.mark.long
+@pytest.mark.smollm2
+def test_the_bundled_head_drafts_for_it():
+  pair = tv_jax.load(
+    "bundled/smollm2_eagle", os.environ["SMOLLM2_GGUF"], draft_kind="eagle"
+  )
+  asked = ["Why is the sky blue?", "Write a story about a fox.", "What is 2+2?"]
+  told = {"temperature": 0, "template": "chat", "max_new_tokens": 32}
+  plain = tv_jax.generate(pair, asked, verifier=None, **told)
+  found = tv_jax.generate(pair, asked, tree="chain:4", **told)
+  assert found.tokens == plain.tokens
+  assert np.concatenate(found.accepted).mean() > 1.5
