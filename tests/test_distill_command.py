@@ -135,6 +135,10 @@ def test_training_makes_a_longer_draft(pair, tmp_path):
   after = make(pair, tmp_path, longer, writing)
   gained = after.lengths["traversal"][-1].mean
   assert gained > before.lengths["traversal"][-1].mean + 0.3
+  gain = after.over(before, "traversal")[-1]
+  assert gain.mean > 3 * gain.error > 0
+  same = after.over(after, "traversal")[-1]
+  assert same.mean == same.error == 0
   made = tv_jax.load(tmp_path / "draft", "bundled/target")
   held = distill.read(tmp_path / "data")[:8]
   # Written in half precision.
@@ -369,7 +373,7 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
   assert "written: draft" in done.stdout
   assert done.stderr.startswith("at least 0.")
   score = (
-    "--draft=draft",
+    "--draft=draft draft",
     "--kind=eagle",
     "--text=text",
     "--conversations=4",
@@ -377,6 +381,8 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
   )
   scored = commands.run(*score, program="tv_jax.score", cwd=tmp_path)
   assert scored.returncode == 0, scored.stderr
+  told = "token_level +0.0 ± 0.0 %, traversal +0.0 ± 0.0 %"
+  assert scored.stdout.splitlines()[-1].endswith(told)
   # The first four are those that were held out; it was written in half
   # precision. Both tables begin with their heads, the second a line lower.
   for depth in (1, 2):
@@ -385,6 +391,14 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
       for done, shift in ((done, 0), (scored, 1))
     )
     assert 1 < own == pytest.approx(other, abs=2e-3)
+  # Without a text the target writes one, once.
+  told = ("--draft=draft", "--kind=eagle", "--conversations=2", "--depth=2")
+  for _ in range(2):
+    own = commands.run(*told, program="tv_jax.score", cwd=tmp_path)
+    assert own.returncode == 0, own.stderr
+    assert own.stdout.startswith("draft: 2 conversations, ")
+  written = tmp_path / "runs" / "score" / "bundled-target-1" / "text.jsonl"
+  assert len(written.read_text().splitlines()) == 2
   other = commands.run(
     *arguments, "--loss=kl", program="tv_jax.distill", cwd=tmp_path
   )
@@ -407,7 +421,6 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
       "--conversations is not for --text",
     ),
     ("tv_jax.distill", ["--batch-size=0"], "batch_size"),
-    ("tv_jax.score", [], "--text is missing"),
     ("tv_jax.score", ["--text=missing"], "cannot be read"),
   ],
 )

@@ -211,6 +211,12 @@ RUNS = [
     marks=pytest.mark.long,
   ),
   pytest.param(
+    "score_and_run",
+    [*BUNDLED, "--text=text.jsonl", "--depth=2", "--tokens=8"],
+    "| traversal   | 2     | ",
+    marks=pytest.mark.long,
+  ),
+  pytest.param(
     "roofline", ["--rounds=1"], "### Passes of the", marks=pytest.mark.long
   ),
   pytest.param(
@@ -237,6 +243,9 @@ RUNS = [
 @pytest.mark.parametrize(("name", "told", "printed"), RUNS)
 def test_a_benchmark_runs(name, told, printed, tmp_path):
   out = [f"--out={tmp_path}"] if name == "gpu" else []
+  line = '{"prompt": [1, 2, 3], "answer": [4]}\n'
+  (tmp_path / "text.jsonl").write_text(2 * line)
+  told = [x.replace("--text=", f"--text={tmp_path}/") for x in told]
   done = commands.run(*told, *out, program=f"benchmarks.{name}")
   assert done.returncode == 0, done.stderr
   assert printed in done.stdout + done.stderr

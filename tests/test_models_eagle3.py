@@ -15,7 +15,7 @@ from tests import bad, checkpoints, quick
 from tests import eagle3_files as files
 from tests.test_generation import PROMPTS, greedy
 from tv_jax import models
-from tv_jax.models import mask
+from tv_jax.models import mask, sharding
 
 LAYOUTS = [*files.CONFIGS]
 GOLDEN = pathlib.Path(__file__).with_name("eagle3_golden.json")
@@ -251,13 +251,17 @@ def test_realised_and_expected_lengths_agree(shape, verifier, proposal):
 
 
 def test_a_published_head_drafts(layout, target, tmp_path):
-  """From files to tokens; the target's own are those of plain decoding."""
+  """From files to tokens, on one device and on two."""
   files.publish(tmp_path / "head", layout)
   models.save(tmp_path / "target", target)
-  pair = tv_jax.load(
-    tmp_path / "head", tmp_path / "target", draft_kind="eagle3"
-  )
-  run = {"temperature": 0, "max_new_tokens": 24, "ends": ()}
-  plain = tv_jax.generate(pair, PROMPTS, verifier=None, **run)
-  result = tv_jax.generate(pair, PROMPTS, tree="kary:2x2", **run)
-  assert result.tokens == plain.tokens
+  run = {"max_new_tokens": 24, "ends": (), "tree": "kary:2x2"}
+  found = []
+  for mesh in (None, sharding.mesh(jax.devices()[:2])):
+    pair = tv_jax.load(
+      tmp_path / "head", tmp_path / "target", draft_kind="eagle3", mesh=mesh
+    )
+    greedy = tv_jax.generate(pair, PROMPTS, temperature=0, **run)
+    found.append((greedy.tokens, tv_jax.generate(pair, PROMPTS, **run).tokens))
+  assert found[0] == found[1]
+  plain = run | {"verifier": None, "temperature": 0}
+  assert found[0][0] == tv_jax.generate(pair, PROMPTS, **plain).tokens

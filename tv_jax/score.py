@@ -1,7 +1,8 @@
 """Scores a draft on its target's text: `python -m tv_jax.score --draft= ..`.
 
 The expected acceptance lengths of chains under both rules, from one pass of
-both models over text that the target sampled; nothing is decoded.
+both models over text that the target sampled; nothing is decoded. Of several
+drafts, each is compared with the first, conversation by conversation.
 """
 
 import pathlib
@@ -9,21 +10,30 @@ import pathlib
 from absl import flags, logging
 
 from tv_jax import distill
+from tv_jax.distill.chances import RULES
 from tv_jax.drafting import KINDS
-from tv_jax.edge import cli
+from tv_jax.edge import cli, names, progress
 from tv_jax.engine import pair as pairs
 
 _TARGET = flags.DEFINE_string("target", "bundled/target", "The target.")
-_DRAFT = flags.DEFINE_string("draft", "bundled/draft", "Its draft.")
+_DRAFT = flags.DEFINE_string(
+  "draft",
+  "bundled/draft",
+  "Its draft, or several of a kind, one space between.",
+)
 _KIND = flags.DEFINE_enum("kind", "independent", [*KINDS], "Of the draft.")
 _TEXT = flags.DEFINE_string(
   "text",
   None,
   "A folder that tv_jax.distill wrote text to (its --data), or a file of such"
-  ' lines: {"prompt": [tokens], "answer": [tokens]}, which the target sampled.',
+  ' lines: {"prompt": [tokens], "answer": [tokens]}, which the target sampled.'
+  " Default: the target writes some, in runs/score and its name.",
 )
 _CONVERSATIONS = flags.DEFINE_integer(
-  "conversations", 0, "The first so many of them; 0: all.", lower_bound=0
+  "conversations",
+  0,
+  "The first so many of them; 0: all, or 48 that are written.",
+  lower_bound=0,
 )
 _DEPTH = flags.DEFINE_integer("depth", 8, "Of the longest chain.")
 _TEMPERATURE = flags.DEFINE_float(
@@ -39,20 +49,47 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
   del heard
   logging.set_verbosity(logging.WARNING)
   cli.no_arguments(arguments)
-  if not _TEXT.value:
-    raise ValueError("--text is missing: give a folder or a file of text")
-  text = distill.read(pathlib.Path(_TEXT.value))
-  text = text[: _CONVERSATIONS.value or None]
-  pair = pairs.load(_DRAFT.value, _TARGET.value, draft_kind=_KIND.value)
-  found = distill.score(
-    pair,
-    text,
-    depth=_DEPTH.value,
+  text = first = None
+  if _TEXT.value:
+    text = distill.read(pathlib.Path(_TEXT.value))
+    text = text[: _CONVERSATIONS.value or None]
+  for draft in names.split(_DRAFT.value):
+    pair = pairs.load(draft, _TARGET.value, draft_kind=_KIND.value)
+    text = text or _written(pair)
+    found = distill.score(
+      pair,
+      text,
+      depth=_DEPTH.value,
+      temperature=_TEMPERATURE.value,
+      draft_temperature=_DRAFT_TEMPERATURE.value,
+    )
+    print(f"{draft}: {len(text)} conversations, {found.tokens} tokens")
+    print(found)
+    if first is None:
+      first = found
+    else:
+      gains = (f"{rule} {found.over(first, rule)[-1]:+.1f} %" for rule in RULES)
+      print(f"over the first draft, depth {_DEPTH.value}: {', '.join(gains)}")
+
+
+def _written(pair: pairs.Pair) -> list[distill.Conversation]:
+  """Returns what the target writes, or has written already."""
+  how = distill.Writing(
+    conversations=_CONVERSATIONS.value or 48,
     temperature=_TEMPERATURE.value,
-    draft_temperature=_DRAFT_TEMPERATURE.value,
+    # Not tv_jax.distill's: no draft was trained on this text.
+    seed=1,
   )
-  print(f"{len(text)} conversations, {found.tokens} tokens")
-  print(found)
+  name = _TARGET.value.strip("/").replace("/", "-")
+  folder = pathlib.Path("runs", "score", f"{name}-{how.temperature:g}")
+  with progress.bar(1) as bar:
+    found = distill.write(
+      pair,
+      folder,
+      how,
+      say=lambda done, total: bar.show("writing text", done, total, ""),
+    )
+  return found[: how.conversations]
 
 
 if __name__ == "__main__":

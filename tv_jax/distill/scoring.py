@@ -48,11 +48,27 @@ class Scores:
     gain: Of the traversal over token-level verification, in percent; on a chain
       block verification is the traversal.
     tokens: How many tokens of answers were scored.
+    cycles: By rule: how many cycles a run is expected to take for each answer.
   """
 
   lengths: dict[str, list[Estimate]]
   gain: list[Estimate]
   tokens: int
+  cycles: dict[str, list[np.ndarray]]
+
+  def over(self, other: Scores, rule: str) -> list[Estimate]:
+    """Returns by how many percent its chains are longer than another draft's.
+
+    Args:
+      other: Of the same text: conversations are compared one by one.
+      rule: One of `RULES`.
+    """
+    found = []
+    for own, base in zip(self.cycles[rule], other.cycles[rule], strict=True):
+      share, total = base.sum() / own.sum(), own.sum()
+      pull = 100 * (base - share * own) / total
+      found.append(_estimate(100 * (share - 1), pull))
+    return found
 
   def __repr__(self) -> str:
     """Returns a table."""
@@ -199,20 +215,22 @@ def summary(found: Sequence[np.ndarray]) -> Scores:
   if max(one.shape[-1] for one in found) < D:
     raise ValueError(f"depth={D}: no answer has so many tokens")
   lengths = {rule: [] for rule in RULES}
+  cycles = {rule: [] for rule in RULES}
   gains = []
   for depth in range(1, D + 1):
     parts = [
       _length([one[i, :, :depth] for one in found]) for i in range(len(RULES))
     ]
-    for rule, (mean, pull) in zip(RULES, parts, strict=True):
+    for rule, (mean, pull, begun) in zip(RULES, parts, strict=True):
       lengths[rule].append(_estimate(mean, pull))
-    (base, one), (mean, other) = parts
+      cycles[rule].append(begun)
+    (base, one, _), (mean, other, _) = parts
     share = mean / base
     gains.append(
       _estimate(100 * (share - 1), 100 * (other - share * one) / base)
     )
   tokens = sum(one.shape[-1] for one in found)
-  return Scores(lengths=lengths, gain=gains, tokens=tokens)
+  return Scores(lengths=lengths, gain=gains, tokens=tokens, cycles=cycles)
 
 
 def visits(chances: np.ndarray) -> np.ndarray:
@@ -232,8 +250,10 @@ def visits(chances: np.ndarray) -> np.ndarray:
   return begun[:roots]
 
 
-def _length(found: list[np.ndarray]) -> tuple[float, np.ndarray]:
-  """Returns the mean length, and what each conversation adds to its error.
+def _length(found: list[np.ndarray]) -> tuple[float, np.ndarray, np.ndarray]:
+  """Returns the mean length, and of each conversation its pull and its cycles.
+
+  The pull is what it adds to the error.
 
   Of the last roots no text tells the deeper levels: each level's mean is over
   the roots that have it.
@@ -241,15 +261,17 @@ def _length(found: list[np.ndarray]) -> tuple[float, np.ndarray]:
   D = found[0].shape[1]
   weights = np.zeros((len(found), D))
   sums = np.zeros((len(found), D))
+  cycles = np.zeros(len(found))
   for i, (exact, averaged) in enumerate(found):
     begun = visits(exact)
+    cycles[i] = begun.sum()
     for level in range(D):
       own = slice(0, max(len(begun) - level, 0))
       weights[i, level] = begun[own].sum()
       sums[i, level] = begun[own] @ averaged[level, own]
   means = sums.sum(0) / weights.sum(0)
   pull = ((sums - weights * means) / weights.sum(0)).sum(1)
-  return 1 + means.sum(), pull
+  return 1 + means.sum(), pull, cycles
 
 
 def _estimate(mean: float, pull: np.ndarray) -> Estimate:
