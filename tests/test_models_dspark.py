@@ -314,7 +314,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path):
     ({"target_layer_ids": [0, 1]}, "target_layer_ids=[0, 1]: give layers of"),
     ({"markov_head_type": None}, "markov_head_type is missing"),
     ({"markov_rank": 0}, "needs a markov_rank"),
-    ({"architectures": ["Qwen3ForCausalLM"]}, "is not a DSpark draft"),
+    ({"architectures": ["Qwen3Eagle3Model"]}, "is not a DSpark draft"),
     ({"block_size": None}, "block_size is missing"),
     ({"model_type": "llama"}, "model_type='llama' is not 'qwen3'"),
   ],
