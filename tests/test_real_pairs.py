@@ -15,7 +15,7 @@ from configs import (
   qwen3_8b,
   vicuna_eagle,
 )
-from tests import published, quick
+from tests import published, published_qwen3, quick
 from tv_jax import models, runs
 from tv_jax.models import tokenizers as tokenizers_lib
 from tv_jax.runs import questions as questions_lib
@@ -99,11 +99,11 @@ def files(tmp_path_factory, texts):
   published.llama3_8b(target, texts, num_hidden_layers=8, **room)
   published.eagle3_llama3(head, target)
   target, draft = made["qwen3-dspark"]
-  published.qwen3_8b(target, texts, **room)
-  published.dspark_qwen3(draft, target)
+  published_qwen3.qwen3_8b(target, texts, **room)
+  published_qwen3.dspark_qwen3(draft, target)
   dflash = {"enable_confidence_head": False, "markov_rank": 0}
-  published.dspark_qwen3(made["qwen3-dflash"][1], target, **dflash)
-  published.eagle3_qwen3(made["qwen3-eagle3"][1], target)
+  published_qwen3.dspark_qwen3(made["qwen3-dflash"][1], target, **dflash)
+  published_qwen3.eagle3_qwen3(made["qwen3-eagle3"][1], target)
   for name in ("dflash", "eagle3"):
     made[f"qwen3-{name}"] = (target, made[f"qwen3-{name}"][1])
   return made
