@@ -16,7 +16,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted(documents.DOCS.glob("*.md"))]
 # What needs a network, a GPU, hours or a newcomer's machine, and who tries it.
 ELSEWHERE = {
   "make run": "test_make_run_is_the_quickstart",
-  r"python -m tv_jax\.main --config=smollm2.*": "test_smollm2",
+  r"python -m tv_jax\.main --config=(configs/)?smollm2.*": "test_smollm2",
+  r"python -m tv_jax\.score .*--target=installed.*": "test_distill_command",
   r"python -m tv_jax\.distill --target=installed.*": "test_distill_command",
   "make test|git clone .*": ".ci/run",
   "hf auth .*|curl .*|.* pip install .*|ray stop": "nobody",
