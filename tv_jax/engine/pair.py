@@ -69,7 +69,8 @@ def load(
   Args:
     draft: A directory in Hugging Face's layout, a GGUF file, a hub repository,
       or one of those that come with the package: "bundled/draft",
-      "bundled/draft_weak"; not read if `draft_kind` is "none".
+      "bundled/draft_weak", "bundled/eagle", and for SmolLM2
+      "bundled/smollm2_eagle"; not read if `draft_kind` is "none".
     target: Likewise; "bundled/target", or a file of a package that is
       installed, "installed/PACKAGE/FILE".
     draft_kind: "independent" for a language model of its own, "eagle" for an
@@ -81,7 +82,7 @@ def load(
       the law that is kept is that of such a target.
     mesh: The devices to split the target over (`models.sharding.mesh`).
     shard_draft: Whether an independent draft is split over them as well; else
-      each device holds all of it. An EAGLE head always follows its target.
+      each device holds all of it. A draft on features follows its target.
     draft_revision: A commit of the draft's repository.
     revision: A commit of the target's repository.
 
