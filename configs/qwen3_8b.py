@@ -38,8 +38,9 @@ DRAFTS = {
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
   """The run of a draft; its argument may end in `smoke`: a short run."""
-  name, short = arg.removesuffix("smoke").removesuffix("_"), "smoke" in arg
-  if name not in DRAFTS:
+  name = "" if arg == "smoke" else arg.removesuffix("_smoke")
+  short = arg == "smoke" or name != arg
+  if name not in DRAFTS or arg == "_smoke":
     raise ValueError(
       f"config argument {arg!r}: qwen3_8b takes dflash, eagle3, dflash_smoke,"
       " eagle3_smoke, smoke, or none"

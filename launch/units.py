@@ -174,8 +174,12 @@ def _unit(
     if config_flag.field_of(flag) not in shard.overrides
   ]
   own = [f"--config.{key}={value}" for key, value in shard.overrides.items()]
+  hashed = config.copy_and_resolve_references()
+  if hashed.get("draft_stop") == 0:  # as before there was such a thing
+    with hashed.unlocked():
+      del hashed["draft_stop"]
   # The same in every process.
-  data = config.to_json(sort_keys=True).encode()
+  data = hashed.to_json(sort_keys=True).encode()
   unit = Unit(
     name,
     pair.name,

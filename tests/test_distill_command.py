@@ -373,7 +373,8 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
   assert "written: draft" in done.stdout
   assert done.stderr.startswith("at least 0.")
   score = (
-    "--draft=draft draft",
+    "--draft=draft",
+    "--draft=draft",
     "--kind=eagle",
     "--text=text",
     "--conversations=4",

@@ -41,6 +41,27 @@ def overridden(config, command):
   return config
 
 
+def test_a_unit_is_the_one_of_before_draft_stop():
+  old, new = (
+    CONFIGS["quickstart"].copy_and_resolve_references() for _ in range(2)
+  )
+  with old.unlocked():
+    del old["draft_stop"]
+  ids = [
+    [
+      unit.id
+      for unit in units.expand(
+        names.find("temperature"),
+        [Pair("quickstart", config, ())],
+        pathlib.Path("runs"),
+        True,
+      )
+    ]
+    for config in (old, new)
+  ]
+  assert ids[0] == ids[1]
+
+
 @pytest.mark.parametrize("name", names.NAMES)
 @pytest.mark.parametrize("smoke", [False, True])
 def test_units_are_what_the_experiment_runs(name, smoke):

@@ -179,6 +179,13 @@ def test_flags_that_name_other_tokens(tmp_path):
   refuse(target, tmp_path, "t2d names other tokens than d2t")
 
 
+def test_a_head_is_named_where_a_model_is_asked_for(tmp_path):
+  files.publish(tmp_path, "safeailab")
+  with pytest.raises(ValueError, match="eagle3") as error:
+    models.load(tmp_path)
+  bad.one_line(error, "an EAGLE-3 head's")
+
+
 def test_a_vocabulary_that_is_the_targets_own(tmp_path):
   """The published code has d2t then, and does not read it."""
 

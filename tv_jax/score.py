@@ -9,19 +9,19 @@ import pathlib
 
 from absl import flags, logging
 
-from tv_jax import distill
+from tv_jax import distill, probs
+from tv_jax.distill import passes
 from tv_jax.distill.chances import RULES
-from tv_jax.drafting import KINDS
-from tv_jax.edge import cli, names, progress
+from tv_jax.edge import cli, progress
 from tv_jax.engine import pair as pairs
 
 _TARGET = flags.DEFINE_string("target", "bundled/target", "The target.")
-_DRAFT = flags.DEFINE_string(
-  "draft",
-  "bundled/draft",
-  "Its draft, or several of a kind, one space between.",
+_DRAFT = flags.DEFINE_multi_string(
+  "draft", ["bundled/draft"], "Its draft; given again: another of that kind."
 )
-_KIND = flags.DEFINE_enum("kind", "independent", [*KINDS], "Of the draft.")
+_KIND = flags.DEFINE_enum(
+  "kind", "independent", [*passes.OUTPUTS], "Of the draft."
+)
 _TEXT = flags.DEFINE_string(
   "text",
   None,
@@ -35,9 +35,14 @@ _CONVERSATIONS = flags.DEFINE_integer(
   "The first so many of them; 0: all, or 48 that are written.",
   lower_bound=0,
 )
-_DEPTH = flags.DEFINE_integer("depth", 8, "Of the longest chain.")
+_DEPTH = flags.DEFINE_integer(
+  "depth", 8, "Of the longest chain.", lower_bound=1
+)
 _TEMPERATURE = flags.DEFINE_float(
-  "temperature", 1.0, "Of the target, as the text was sampled."
+  "temperature",
+  1.0,
+  "Of the target, as the text was sampled.",
+  lower_bound=probs.COLDEST,
 )
 _DRAFT_TEMPERATURE = flags.DEFINE_float(
   "draft_temperature", None, "Of the draft. Default: the target's."
@@ -53,7 +58,7 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
   if _TEXT.value:
     text = distill.read(pathlib.Path(_TEXT.value))
     text = text[: _CONVERSATIONS.value or None]
-  for draft in names.split(_DRAFT.value):
+  for draft in _DRAFT.value:
     pair = pairs.load(draft, _TARGET.value, draft_kind=_KIND.value)
     text = text or _written(pair)
     found = distill.score(
@@ -70,6 +75,7 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
     else:
       gains = (f"{rule} {found.over(first, rule)[-1]:+.1f} %" for rule in RULES)
       print(f"over the first draft, depth {_DEPTH.value}: {', '.join(gains)}")
+    del pair  # two targets may not fit
 
 
 def _written(pair: pairs.Pair) -> list[distill.Conversation]:

@@ -158,6 +158,8 @@ def load(
     check_vocabularies(target.config, config)
     mesh = target.mesh
   elif config.draft_vocab_size:
+    kind = heads.kind_held(storage.contents(directory, path_or_repo))
+    heads.refuse_others(path_or_repo, kind, None)
     raise ValueError(
       f"{directory / 'config.json'}: draft_vocab_size goes with"
       " shares_embedding=true, or with a head"

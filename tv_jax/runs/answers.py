@@ -18,7 +18,7 @@ from tv_jax.engine import batches
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.plan import Records
 from tv_jax.engine.trace import Trace
-from tv_jax.models import templates
+from tv_jax.models import Model, templates
 from tv_jax.proposals import INVALID
 from tv_jax.runs import asking, store
 from tv_jax.runs import questions as questions_lib
@@ -47,7 +47,8 @@ def encode(
     ValueError: It cannot be asked, or there is no room for an answer.
   """
   tokens = templates.encode(settings.models.template, pair.tokenizer, turns)
-  models = [pair.target, pair.draft]
+  # What a head's config.json says of this is no limit of its rotations.
+  models = [one for one in (pair.target, pair.draft) if isinstance(one, Model)]
   most = min(model.config.max_position_embeddings for model in models)
   most = min(most, settings.max_tokens or most)
   if len(tokens) >= most:

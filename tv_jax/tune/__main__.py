@@ -136,6 +136,7 @@ def _of_config(settings, asked):
     temperature=settings.temperatures[0],
     seed=settings.seeds[0],
     draft_temperature=settings.draft_temperature or None,
+    draft_stop=settings.draft_stop,
     top_k=settings.top_k,
     top_p=settings.top_p,
     batch_size=settings.batch_size,
