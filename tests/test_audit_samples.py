@@ -306,7 +306,7 @@ def test_our_engine_and_the_commands_of_the_document(tmp_path):
   """What they write is what our own engine, too, is tried with."""
   text = DOCUMENT.read_text()
   begin = r"(?=python -m )"
-  writes, looks = documents.commands_of(text, begin)
+  writes, looks, _ = documents.commands_of(text, begin)
   done = documents.run(writes, tmp_path)
   assert done.returncode == 0, done.stderr
   hard = tmp_path / "hard"

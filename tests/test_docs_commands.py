@@ -16,6 +16,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted(documents.DOCS.glob("*.md"))]
 # What needs a network, a GPU, hours or a newcomer's machine, and who tries it.
 ELSEWHERE = {
   "make run": "test_make_run_is_the_quickstart",
+  "make smollm2": "test_smollm2",
   r"python -m tv_jax\.main --config=(configs/)?smollm2.*": "test_smollm2",
   r"python -m tv_jax\.score .*--target=installed.*": "test_distill_command",
   r"python -m tv_jax\.distill --target=installed.*": "test_distill_command",
