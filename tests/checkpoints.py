@@ -242,7 +242,7 @@ def ours_eagle3(target, seed=1):
     target.config,
     num_hidden_layers=1,
     tie_word_embeddings=False,
-    target_layers=(decoder.EMBEDDING, 0),
+    target_layers=(decoder.INPUT, 0),
     draft_vocab_size=30,
     shares_embedding=True,
   )

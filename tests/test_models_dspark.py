@@ -309,7 +309,10 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path):
   [
     ({"mask_token_id": 48}, "mask_token_id=48 is not in the vocabulary of 48"),
     ({"target_layer_ids": [0, -1]}, "in order, of -1 (the embedding) to 0"),
-    ({"target_layer_ids": [0, 1]}, "target_layer_ids=[0, 1]: give layers of"),
+    (
+      {"target_layer_ids": [0, 1]},
+      "target_layer_ids=[0, 1]: give 1 or more layers of",
+    ),
     ({"markov_head_type": None}, "markov_head_type is missing"),
     ({"markov_rank": 0}, "needs a markov_rank"),
     ({"architectures": ["Qwen3Eagle3Model"]}, "is not a DSpark draft"),

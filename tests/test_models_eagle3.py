@@ -151,9 +151,9 @@ def test_all_that_is_wrong_is_one_error(target, layout, tmp_path):
       {"target_layer_ids": [1, 9], "ttt": 3},
       ["unknown attribute ttt=3"],
     ),
-    ({"target_layer_ids": [3, 1]}, ["[3, 1]: give two layers", "-1"]),
+    ({"target_layer_ids": [3, 1]}, ["[3, 1]: give 2 or more layers", "-1"]),
     ({"target_layer_ids": [1, 7]}, ["to 6"]),  # the last: published ones not
-    ({"target_layer_ids": [2]}, ["[2]: give two layers"]),
+    ({"target_layer_ids": [2]}, ["[2]: give 2 or more layers"]),
     (
       {"target_layer_ids": "1", "num_hidden_layers": 2, "hidden_act": "gelu"},
       ["target_layer_ids='1': give a list", "num_hidden_layers=2", "'silu'"],

@@ -177,7 +177,7 @@ def test_what_was_saved_is_loaded(saved):
 def test_outputs_of_layers_are_handed_out(model_type):
   """An output is what the model that ends there would normalise."""
   config = checkpoints.tiny(model_type=model_type, num_hidden_layers=3)
-  whole, layers = checkpoints.ours(config), (1, decoder.EMBEDDING, 0)
+  whole, layers = checkpoints.ours(config), (1, decoder.INPUT, 0)
 
   def run(apply, config):
     cache = caches.empty(config, *TOKENS.shape)

@@ -1,7 +1,7 @@
 """Scores a draft on its target's text: `python -m tv_jax.score --draft= ..`.
 
-The expected acceptance lengths of chains under both rules, from one pass of
-both models over text that the target sampled; nothing is decoded. Of several
+The expected acceptance lengths of chains under both rules, from passes of both
+models over text that the target sampled; nothing is decoded. Of several
 drafts, each is compared with the first, conversation by conversation.
 """
 

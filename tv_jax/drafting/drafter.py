@@ -51,7 +51,7 @@ class Drafter(Protocol):
 
   @property
   def block(self) -> int:
-    """See above."""
+    """Returns how many levels it drafts in one pass, or 0."""
     ...
 
   def __init__(self, apply: Callable):

@@ -75,7 +75,7 @@ class Independent:
 
   @property
   def block(self) -> int:
-    """It makes a pass for each level."""
+    """Returns 0: it makes a pass for each level."""
     return 0
 
   def prefill(self, params, tokens, following, features, cache: Cache):
@@ -109,7 +109,7 @@ class Independent:
     return self.apply(params, tokens, positions, seen, cache)
 
   def ends(self, features) -> None:
-    """It has no say in how deep a tree is."""
+    """Returns None: a tree is as deep as it is."""
     del features
 
   def commit(
@@ -153,7 +153,7 @@ class OnFeatures:
 
   @property
   def block(self) -> int:
-    """It makes a pass for each level."""
+    """Returns 0: it makes a pass for each level."""
     return 0
 
   def prefill(self, params, tokens, following, features, cache: Cache):
@@ -178,7 +178,7 @@ class OnFeatures:
     return self.apply(params, tokens, features, positions, seen, cache)
 
   def ends(self, features) -> None:
-    """It has no say in how deep a tree is."""
+    """Returns None: a tree is as deep as it is."""
     del features
 
   def commit(

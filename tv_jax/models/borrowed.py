@@ -8,13 +8,14 @@ so that verification stays exact.
 """
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import jax
 import numpy as np
 
 from tv_jax.models import layout, products, sharding
 from tv_jax.models.config import Config
+from tv_jax.models.decoder import INPUT
 from tv_jax.models.model import Model
 
 SAY_WHICH = OFFSETS, FLAGS = "d2t", "t2d"
@@ -34,6 +35,21 @@ def fitted(config: Config, target: Config, where) -> Config:
     dtype=target.dtype,
     quantised=target.quantised,
     tie_word_embeddings=target.tie_word_embeddings,
+  )
+
+
+def wrong_layers(
+  layers: Sequence[int], target: Config, *, least: int
+) -> str | None:
+  """Says what is wrong with the layers of its target that a draft reads."""
+  # What comes out of the last one is not what published drafts learnt from.
+  last = target.num_hidden_layers - 2
+  good = [*layers] == sorted({*layers}) and len(layers) >= least
+  if good and layers[-1] <= last:
+    return None
+  return (
+    f"target_layer_ids={[*layers]}: give {least} or more layers of the target,"
+    f" in order, of {INPUT} (the embedding) to {last}"
   )
 
 

@@ -160,7 +160,7 @@ class Family:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Draft:
+class DraftFormat:
   """What config.json says of a kind of draft beside what its family's says.
 
   Attributes:
@@ -179,7 +179,7 @@ class Draft:
 
 
 def from_dict(
-  raw: dict, where: str, family: Family, draft: Draft | None = None
+  raw: dict, where: str, family: Family, draft: DraftFormat | None = None
 ) -> Config:
   """Reads the contents of a config.json.
 

@@ -9,7 +9,9 @@ knows, E embedding, F columns of the MLP, H query heads, G key and value heads,
 R = H / G query heads of one of those, P = R + 2 projections of one of those
 (its queries, its key, its value), C channels of a head; Q = T R; X what comes
 out of a product, I what goes into it (as a weight's axis 2 E, what an EAGLE
-head fuses), J the E of each of the target's layers that an EAGLE-3 head reads.
+head fuses), J the E of each of the target's layers that a draft reads. Of a
+Markov head (dspark.py): M its rank, N = 3 M, Z what its gate or its recurrence
+reads, W what its confidence reads.
 
 Weights keep PyTorch's [out, in], so that loading moves bytes and transposes
 none, but on a CPU (products.py). Norms, rotations, attention weights and logits
@@ -32,7 +34,7 @@ from tv_jax.models.config import Config
 from tv_jax.models.products import Quantised, project
 
 Heads = Callable[[Any, jax.Array], jax.Array]
-EMBEDDING = -1  # among layers' numbers: what goes into the first
+INPUT = -1  # among layers' numbers: the embedding, which the first one reads
 
 
 def sizes(config: Config) -> dict[str, int]:
@@ -235,7 +237,7 @@ class Decoder(nn.Module):
       positions are; it takes the layer first, whose parameters it may use. A
       function that lives as long as the program: it is told by its address.
     outputs: Of which layers the outputs are the features, side by side: 0 is
-      the first layer, `EMBEDDING` what goes into it. Without any they are what
+      the first layer, `INPUT` what goes into it. Without any they are what
       comes out of the final norm.
   """
 
@@ -268,7 +270,7 @@ class Decoder(nn.Module):
     with jax.named_scope("embed"):
       x = embed(embedding, tokens, self.config, self.mesh)
       turn = rotation(self.config, positions)
-    keys, values, outputs = [], [], {EMBEDDING: x}
+    keys, values, outputs = [], [], {INPUT: x}
     layers = range(self.config.num_hidden_layers)
     for i, k, v in zip(layers, cache.keys, cache.values, strict=True):
       own = layer(

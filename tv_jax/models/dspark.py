@@ -235,7 +235,7 @@ def _fields(values: dict) -> dict:
   }
 
 
-FORMAT = configs.Draft(
+FORMAT = configs.DraftFormat(
   name="a DSpark draft",
   architectures=("Qwen3DSparkModel",),
   required={
@@ -243,7 +243,7 @@ FORMAT = configs.Draft(
     "enable_confidence_head": checks.boolean,
     "markov_rank": checks.integer(0, checks.MOST),
     "mask_token_id": checks.integer(0, checks.MOST),
-    "target_layer_ids": checks.list_of(checks.integer(decoder.EMBEDDING)),
+    "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
   },
   attributes={
     "confidence_head_with_markov": checks.boolean,
@@ -266,16 +266,11 @@ def fitted(config: Config, target: Config, where) -> Config:
     where: What errors call the config.json.
   """
   own, layers = block_of(config), config.target_layers
-  last = target.num_hidden_layers - 2
   faults = []
   if config.model_type != "qwen3":
     faults.append(f"model_type={config.model_type!r} is not 'qwen3'")
-  # What comes out of the last one is not what published drafts learnt from.
-  if not layers or [*layers] != sorted({*layers}) or layers[-1] > last:
-    faults.append(
-      f"target_layer_ids={[*layers]}: give layers of the target, in order, of"
-      f" {decoder.EMBEDDING} (the embedding) to {last}"
-    )
+  if fault := borrowed.wrong_layers(layers, target, least=1):
+    faults.append(fault)
   if own.mask >= config.vocab_size:
     faults.append(
       f"mask_token_id={own.mask} is not in the vocabulary of"

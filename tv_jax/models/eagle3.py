@@ -46,7 +46,7 @@ _FAMILIES = {
 _NORM = "hidden_norm.weight"
 
 
-def _own(values: dict) -> dict:
+def _fields(values: dict) -> dict:
   """Returns the fields of `Config` that these attributes are."""
   return {
     "target_layers": values.get("target_layer_ids", ()),
@@ -55,7 +55,7 @@ def _own(values: dict) -> dict:
 
 
 _ONE = checks.integer(1, 1)
-FORMAT = configs.Draft(
+FORMAT = configs.DraftFormat(
   name="an EAGLE-3 head",
   architectures=(
     "Qwen3Eagle3Model",
@@ -63,7 +63,7 @@ FORMAT = configs.Draft(
     "Eagle3LlamaForCausalLM",
   ),
   attributes={
-    "target_layer_ids": checks.list_of(checks.integer(decoder.EMBEDDING)),
+    "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
     "norm_before_residual": checks.boolean,
     "num_hidden_layers": _ONE,
     "draft_num_hidden_layers": _ONE,
@@ -74,7 +74,7 @@ FORMAT = configs.Draft(
     "num_target_layers": checks.anything,
     "target_model_name_or_path": checks.anything,
   },
-  fields=_own,
+  fields=_fields,
 )
 
 
@@ -96,12 +96,8 @@ def fitted(config: Config, target: Config, names: Collection[str], where):
   L = target.num_hidden_layers
   # By default those that SafeAILab's code takes.
   layers = config.target_layers or (1, L // 2 - 1, L - 4)
-  # What comes out of the last one is not what published heads learnt from.
-  if len(layers) < 2 or [*layers] != sorted({*layers}) or layers[-1] > L - 2:
-    raise ValueError(
-      f"{where}: target_layer_ids={[*layers]}: give two layers of the target"
-      f" or more, in order, of {decoder.EMBEDDING} (the embedding) to {L - 2}"
-    )
+  if fault := borrowed.wrong_layers(layers, target, least=2):
+    raise ValueError(f"{where}: {fault}")
   few = config.draft_vocab_size != config.vocab_size
   return dataclasses.replace(
     borrowed.fitted(config, target, where),

@@ -44,7 +44,7 @@ _SHARED = {
   "dspark": ("embedding", "unembedding"),
 }
 # What a draft reads, and which of three tokens a token is to an EAGLE-3 head.
-_READ, _PLACE = (decoder.EMBEDDING, 0), (1, 3, 0, 2)
+_READ, _PLACE = (decoder.INPUT, 0), (1, 3, 0, 2)
 # To compile takes longer than to run.
 _QUICK = {"xla_backend_optimization_level": 1}
 # New tokens, over all of which the law is enumerated.

@@ -22,7 +22,7 @@ FAMILIES = {
 
 
 def from_dict(
-  raw: dict, where: str, draft: configs.Draft | None = None
+  raw: dict, where: str, draft: configs.DraftFormat | None = None
 ) -> Config:
   """Reads the contents of any family's config.json; see config.py."""
   kind = raw.get("model_type")
