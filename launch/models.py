@@ -9,7 +9,7 @@ from tv_jax import drafting, models
 from tv_jax.edge import reading
 from tv_jax.edge.reading import brief
 from tv_jax.models import storage
-from tv_jax.models.config import INT8, Config
+from tv_jax.models.config import INT8, Block, Config
 from tv_jax.runs import settings
 
 
@@ -35,12 +35,25 @@ def _llama(V, E, F, L, H, G, dtype, tied=False) -> Config:
   )
 
 
+_LLAMA3_8B = _llama(128256, 4096, 14336, 32, 32, 8, "bfloat16")
+_QWEN3_8B = dataclasses.replace(
+  _llama(151936, 4096, 12288, 36, 32, 8, "bfloat16"), model_type="qwen3"
+)
+# DeepSpec's drafts read five of its layers.
+_FOR_QWEN3_8B = dataclasses.replace(
+  _QWEN3_8B, num_hidden_layers=5, target_layers=(1, 9, 17, 25, 33)
+)
+_DSPARK = Block(
+  size=7, mask=0, rank=256, head="vanilla", confidence=True, sees_token=True
+)
+_DFLASH = Block(
+  size=7, mask=0, rank=0, head=None, confidence=False, sees_token=False
+)
+
 # Each repository that configs/ names, from its own config.json
 # (huggingface.co/NAME/blob/main/config.json). Tests count the parameters.
 PUBLISHED = {
-  "meta-llama/Llama-3.1-8B-Instruct": _llama(
-    128256, 4096, 14336, 32, 32, 8, "bfloat16"
-  ),
+  "meta-llama/Llama-3.1-8B-Instruct": _LLAMA3_8B,
   "meta-llama/Llama-3.2-1B-Instruct": _llama(
     128256, 2048, 8192, 16, 32, 8, "bfloat16", tied=True
   ),
@@ -49,6 +62,22 @@ PUBLISHED = {
   "lmsys/vicuna-7b-v1.3": _llama(32000, 4096, 11008, 32, 32, 32, "float16"),
   "yuhuili/EAGLE-Vicuna-7B-v1.3": _llama(
     32000, 4096, 11008, 1, 32, 32, "float16"
+  ),
+  "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B": dataclasses.replace(
+    _LLAMA3_8B,
+    num_hidden_layers=1,
+    target_layers=(1, 15, 28),
+    draft_vocab_size=32000,
+  ),
+  "Qwen/Qwen3-8B": _QWEN3_8B,
+  "deepseek-ai/dspark_qwen3_8b_block7": dataclasses.replace(
+    _FOR_QWEN3_8B, block=_DSPARK
+  ),
+  "deepseek-ai/dflash_qwen3_8b_block7": dataclasses.replace(
+    _FOR_QWEN3_8B, block=_DFLASH
+  ),
+  "deepseek-ai/eagle3_qwen3_8b_ttt7": dataclasses.replace(
+    _FOR_QWEN3_8B, num_hidden_layers=1
   ),
 }
 

@@ -8,7 +8,7 @@ import tv_jax
 from tests import bad, test_generation
 from tests.checkpoints import pair
 from tests.test_generation import PROMPTS, greedy
-from tv_jax import distill, engine, models, tree
+from tv_jax import distill, engine, models, replay, tree
 from tv_jax.engine import program, programs
 from tv_jax.models import sharding
 
@@ -89,6 +89,18 @@ def test_a_stop_that_cannot_be_is_refused(kind, stop, words):
   with pytest.raises(ValueError, match=r"\S") as error:
     generate(kind, draft_stop=stop)
   bad.one_line(error, "draft_stop=", words)
+
+
+def test_plain_decoding_has_no_stop():
+  with pytest.raises(ValueError, match="draft_stop: plain decoding has no"):
+    generate("dspark", verifier=None, draft_stop=0.4)
+
+
+def test_a_recording_says_when_the_draft_stopped(tmp_path):
+  path = tmp_path / "run.npz"
+  told = {"tree": "chain:2", "max_new_tokens": 4, "draft_stop": 0.5}
+  tv_jax.record(pair("dspark"), PROMPTS, path, ends=(), **told)
+  assert replay.load(path).meta["draft_stop"] == 0.5
 
 
 def test_a_row_knows_nothing_of_the_others():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from configs import common, llama2_68m_7b, llama3_1b_8b
+from configs import common, llama2_68m_7b, llama3_1b_8b, qwen3_8b
 from experiments import paper
 from launch import estimates
 from tests import checkpoints
@@ -57,6 +57,26 @@ def test_what_is_not_known_is_said(fields, words, tmp_path):
   assert found.memory is None
   assert words in found.memory_rests_on
   assert found.line.startswith("memory unknown (")
+
+
+E, F, V, KEYS = 4096, 12288, 151936, 1024  # of Qwen3-8B
+LAYER = 2 * E * (E + KEYS) + 3 * E * F
+FUSED = 5 * E * E
+
+
+@pytest.mark.parametrize(
+  ("draft", "products"),
+  [
+    ("", 5 * LAYER + FUSED + 2 * V * 256),
+    ("dflash", 5 * LAYER + FUSED),
+    # Its attention takes two vectors; both embeddings are its own.
+    ("eagle3", LAYER + E * (E + 2 * KEYS) + FUSED + 2 * V * E),
+  ],
+)
+def test_published_drafts_are_known(draft, products):
+  found = estimates.of(qwen3_8b.get_config(draft))
+  target = 36 * LAYER + 2 * V * E
+  assert found.memory["weights"] == pytest.approx(2 * (target + products), 1e-4)
 
 
 def test_no_speed_is_known():

@@ -38,6 +38,7 @@ class Settings:
     proposal: The name of how siblings are drawn.
     temperature: Of the target.
     draft_temperature: Of the draft.
+    draft_stop: How sure it has to be to go on.
     limit: New tokens at most, for each prompt.
     seed: What all draws come from, with the prompt's number.
     batch_size: Rows of a batch.
@@ -51,6 +52,7 @@ class Settings:
   proposal: str
   temperature: float
   draft_temperature: float
+  draft_stop: float
   limit: int
   seed: int
   batch_size: int
@@ -171,6 +173,8 @@ def _resolve(
     raise ValueError("panel: plain decoding drafts nothing to verify")
   elif own["trace"] or among:
     raise ValueError("plain decoding has no rules (among) and no trees (trace)")
+  elif own["draft_stop"]:
+    raise ValueError("draft_stop: plain decoding has no draft to stop")
   if draft_temperature is None:
     tuned = tree if speculation else None
     draft_temperature = _draft_temperature(tuned, temperature, proposal)
@@ -194,6 +198,7 @@ def _resolve(
     proposal=proposal.name,
     temperature=float(temperature),
     draft_temperature=float(draft_temperature),
+    draft_stop=float(own["draft_stop"]),
     limit=own["max_new_tokens"],
     seed=own["seed"],
     batch_size=own["batch_size"],

@@ -166,6 +166,7 @@ class _Recording(Rows):
       "draft": str(self.pair.draft and self.pair.draft.source),
       "draft_kind": self.pair.draft_kind,
       "draft_temperature": how.draft_temperature,
+      "draft_stop": how.draft_stop,
       "top_k": how.plan.top_k,
       "top_p": how.plan.top_p,
       "max_new_tokens": how.limit,

@@ -107,6 +107,8 @@ def tune(
     "device": jax.devices()[0].device_kind,
     "date": datetime.date.today().isoformat(),
   }
+  if how.draft_stop:
+    said["draft_stop"] = how.draft_stop
   if not speed:
     return found.result(said)
 
