@@ -334,6 +334,16 @@ def test_a_draft_of_another_target(tmp_path):
   refuse(tmp_path, target, "embed_tokens.weight is not that of random")
 
 
+def test_a_target_of_few_bits_is_still_its_own(tmp_path):
+  target = checkpoints.ours(checkpoints.tiny())
+  published(tmp_path, target, "vanilla")
+  theirs = dict(target.params["params"])
+  noise = np.random.default_rng(0).normal(1, 0.1, theirs["embedding"].shape)
+  theirs["embedding"] = theirs["embedding"] * noise.astype(np.float32)
+  rounded = dataclasses.replace(target, params={"params": theirs})
+  models.load_dspark(tmp_path, rounded)
+
+
 def test_in_each_others_place(tmp_path):
   target = checkpoints.ours(checkpoints.tiny())
   models.save(tmp_path / "draft", checkpoints.ours_dspark(target))
