@@ -11,8 +11,8 @@ random checkpoints in their layouts it runs to the end
 
 DSpark and DFlash draft a whole tree in one pass, of at most seven levels. With
 --config.draft_stop=0.4 a DSpark draft drafts nothing below a node of which it
-is less sure (docs/models.md). Their authors ask with Qwen3's template without
-thinking; here it is the template as it comes.
+is less sure (docs/models.md). As its authors do, it tells Qwen3's template not
+to think; --config.models.template=chat lets it.
 
 The questions are Spec-Bench's, looked for where one stands:
 
@@ -53,5 +53,6 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
       "target": "Qwen/Qwen3-8B",
       "draft": f"deepseek-ai/{draft}",
       "draft_kind": kind,
+      "template": "without_thinking",
     },
   )

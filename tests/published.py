@@ -260,7 +260,7 @@ def _json(path, **values):
   path.write_text(json.dumps(values, indent=2) + "\n")
 
 
-def _llama3_tokenizer(directory, texts) -> dict[str, int]:
+def _llama3_tokenizer(directory, texts, more="") -> dict[str, int]:
   """Bytes; special tokens after all others."""
   model = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=True))
   model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -289,7 +289,7 @@ def _llama3_tokenizer(directory, texts) -> dict[str, int]:
       str(numbers[name]): _token(name, special=True) for name in SPECIAL
     },
     bos_token=first,
-    chat_template=CHAT,
+    chat_template=CHAT + more,
     eos_token="<|eot_id|>",
     tokenizer_class="PreTrainedTokenizerFast",
   )

@@ -9,11 +9,15 @@ import numpy as np
 
 from tests import published
 
+THINKING = """{%- if enable_thinking is defined and enable_thinking is false %}
+    {{- '<think>\\n\\n</think>\\n\\n' }}
+{%- endif %}"""
+
 
 def qwen3_8b(directory, texts, **changes):
   """As Qwen/Qwen3-8B, but for its tokenizer, which is Llama 3's."""
   directory.mkdir()
-  numbers = published._llama3_tokenizer(directory, texts)
+  numbers = published._llama3_tokenizer(directory, texts, THINKING)
   changes = {"max_position_embeddings": 40960} | changes
   raw = published._config(
     architectures=["Qwen3ForCausalLM"],

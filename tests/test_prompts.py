@@ -75,6 +75,20 @@ def test_templates(tokenizer, template, turns, text):
   assert tokenizer.decode(templates.encode(template, tokenizer, turns)) == text
 
 
+def test_a_template_that_can_think_is_told_not_to(directory):
+  own = tokenizers_lib.load_tokenizer(directory)
+  with pytest.raises(ValueError, match=r'knows enable_thinking: give "chat"'):
+    templates.encode("without_thinking", own, TURNS)
+  quiet = "{% if enable_thinking is false %}<end of thoughts>{% endif %}"
+  own.chat_template = TEMPLATE + quiet
+  encoded = {
+    name: own.decode(templates.encode(name, own, TURNS))
+    for name in ("chat", "without_thinking")
+  }
+  plain = encoded["chat"]
+  assert encoded["without_thinking"] == f"{plain}<end of thoughts>"
+
+
 def test_messages_may_begin_with_the_systems(tokenizer, directory):
   said = [
     {"role": "system", "content": "hello"},

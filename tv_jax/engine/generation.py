@@ -39,7 +39,8 @@ def generate(
     prompts: Any number of them, each a string, token ids, or messages
       ({"role": .., "content": ..}), which go through the tokenizer's own
       template; or a single string or conversation.
-    template: How strings become tokens: "raw", "chat", "vicuna".
+    template: How strings become tokens: "raw", "chat", "vicuna", or
+      "without_thinking" (Qwen3's).
     items: A number for each prompt; by default its place. A prompt's draws come
       from this number and the seed alone, so its answer does not depend on the
       other prompts.

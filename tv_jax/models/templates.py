@@ -17,6 +17,9 @@ PATIENCE = 10.0
 # Some templates print today's date: then no run could be repeated.
 DATE = "26 Jul 2024"
 
+# What Qwen3's template calls it.
+THINKING = "enable_thinking"
+
 # What Vicuna v1.1 to v1.5 were trained with.
 VICUNA_SYSTEM = (
   "A chat between a curious user and an artificial intelligence assistant. "
@@ -40,18 +43,29 @@ def vicuna(tokenizer, turns: Sequence[str]) -> list[int]:
 
 def chat(tokenizer, turns: Sequence[str]) -> list[int]:
   """Encodes with the tokenizer's own template."""
+  return _own(tokenizer, _messages(turns))
+
+
+def without_thinking(tokenizer, turns: Sequence[str]) -> list[int]:
+  """Encodes as `chat`, and tells the template that it is not to think."""
+  if THINKING not in str(tokenizer.chat_template):
+    raise ValueError(
+      f"{tokenizer.name_or_path} has no chat template that knows {THINKING}:"
+      ' give "chat"'
+    )
+  return _own(tokenizer, _messages(turns), **{THINKING: False})
+
+
+def _messages(turns: Sequence[str]) -> list[dict[str, str]]:
   roles = ("user", "assistant")
-  return _own(
-    tokenizer,
-    [{"role": roles[i % 2], "content": t} for i, t in enumerate(turns)],
-  )
+  return [{"role": roles[i % 2], "content": t} for i, t in enumerate(turns)]
 
 
 class _StoppedError(Exception):
   """A template was stopped."""
 
 
-def _own(tokenizer, messages: list[dict[str, str]]) -> list[int]:
+def _own(tokenizer, messages: list[dict[str, str]], **options) -> list[int]:
   """Returns what the tokenizer's own template makes of roles and contents.
 
   A template is a program that somebody else wrote: it is stopped if it takes
@@ -63,7 +77,7 @@ def _own(tokenizer, messages: list[dict[str, str]]) -> list[int]:
       f"{', '.join(name for name in TEMPLATES if name != 'chat')}"
     )
   where = f"the chat template of {tokenizer.name_or_path}"
-  text = _run(where, tokenizer, messages)
+  text = _run(where, tokenizer, messages, **options)
   if not isinstance(text, str) or not text.strip():
     raise ValueError(f"{where} gives no text, but {shown(repr(text))}")
   for i, message in enumerate(messages):
@@ -75,6 +89,7 @@ def _own(tokenizer, messages: list[dict[str, str]]) -> list[int]:
         where,
         tokenizer,
         [*messages[:i], message | {"content": word}, *messages[i + 1 :]],
+        **options,
       )
       for word in ("word", "another")
     )
@@ -86,11 +101,15 @@ def _own(tokenizer, messages: list[dict[str, str]]) -> list[int]:
   return tokenizer(text, add_special_tokens=False).input_ids
 
 
-def _run(where, tokenizer, messages):
+def _run(where, tokenizer, messages, **options):
   try:
     with _watched():
       return tokenizer.apply_chat_template(
-        messages, tokenize=False, add_generation_prompt=True, date_string=DATE
+        messages,
+        tokenize=False,
+        add_generation_prompt=True,
+        date_string=DATE,
+        **options,
       )
   except _StoppedError:
     reason = f"it was stopped after {PATIENCE:g} seconds"
@@ -134,7 +153,12 @@ def before_user(tokenizer) -> list[int]:
   )
 
 
-TEMPLATES = {"raw": raw, "vicuna": vicuna, "chat": chat}
+TEMPLATES = {
+  "raw": raw,
+  "vicuna": vicuna,
+  "chat": chat,
+  "without_thinking": without_thinking,
+}
 
 
 def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:

@@ -80,7 +80,8 @@ class Models:
       alone.
     revision: A commit of the target's repository; "": the newest.
     draft_revision: Likewise.
-    template: How questions become prompts: "chat", "vicuna" or "raw".
+    template: How questions become prompts: "chat", "vicuna", "raw", or
+      "without_thinking" (Qwen3's, which is told not to think).
     devices: To split the target over; 1: no splitting.
     shard_draft: Whether to split an independent draft as well.
   """
