@@ -1,13 +1,16 @@
-"""A cycle of the paper's pairs as a GPU would run it: kernels and bytes.
+r"""A cycle of the paper's pairs as a GPU would run it: kernels and bytes.
 
     JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels
     JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels --chip=a6000
     JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels --dtype=int8
+    JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels --chip=h200 \
+      --target=Qwen3-8B --draft=DSpark
 
 Compiles whole generations for a GPU that need not be there (it takes a minute
 per tree, and jax-cuda13-plugin and jax-cuda13-pjrt), counts the kernels of each
 stage of a cycle, and the bytes that the stage must move: weights and caches
-once per pass, laws once.
+once per pass, laws once. (A DSpark draft makes one pass for all levels, and
+reads one matrix of its Markov head for each.)
 
 The least time of a stage is the larger of two: bytes over the bandwidth of the
 chip's data sheet, and kernels times 1.5 us, the mean of commit's on an H100,
@@ -23,6 +26,7 @@ import functools
 from benchmarks import common, gpu_program, gpu_shapes, gpu_times
 from benchmarks.gpu_times import CHIPS
 from tv_jax.engine import program
+from tv_jax.models import Draft, Model
 from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS
 
@@ -36,21 +40,28 @@ KERNEL = 1.5e-6  # seconds of one that does next to nothing, in a graph
 STAGES = "draft", "target", "verify", "commit"
 _STAGE = rf"while/body/({'|'.join(STAGES)})/"
 _SLOTS, _PROMPT, _NEW = 1024, 128, 128
+DSPARK = "DSpark"  # the draft that is made for the target
 
 
-def bytes_by_stage(
-  pair: tuple[str, str], dtype: str, tree: Tree
-) -> dict[str, int]:
+def models(pair: tuple[str, str], dtype: str) -> tuple[Draft, Model]:
+  """Returns draft and target, as shapes."""
+  target = gpu_times.shapes(pair[1], dtype)
+  if pair[0] == DSPARK:
+    make = gpu_shapes.shapes_on(target.config)
+    return gpu_shapes.block_draft(target, make), target
+  return gpu_times.shapes(pair[0], dtype), target
+
+
+def bytes_by_stage(draft: Draft, target: Model, tree: Tree) -> dict[str, int]:
   """Counts what each stage must move."""
-  draft, target = (gpu_times.shapes(name, dtype) for name in pair)
   law = 4 * target.config.vocab_size
   rows = sum(
     gpu_shapes.bytes_of_pass(model, 1) - gpu_shapes.bytes_of_pass(model, 0)
     for model in (target, draft)
   )
   return {
-    # A pass a level, and each inner node's law written once.
-    "draft": tree.max_depth * gpu_shapes.bytes_of_pass(draft, _SLOTS)
+    # Each inner node's law is written once.
+    "draft": gpu_shapes.bytes_of_draft(draft, tree, _SLOTS)
     + law * len(tree.inner),
     "target": gpu_shapes.bytes_of_pass(target, _SLOTS) + law * len(tree),
     "verify": law * (len(tree) + len(tree.inner)),
@@ -63,7 +74,7 @@ def estimate(
   pair, dtype: str, tree: Tree, rule: str, chip: str
 ) -> common.Table:
   """Tabulates kernels, bytes and the least time of each stage."""
-  draft, target = (gpu_times.shapes(name, dtype) for name in pair)
+  draft, target = models(pair, dtype)
   plan = gpu_shapes.plan(target, draft, tree, rule)
   compiled = gpu_program.compile_for(
     functools.partial(program.generate, plan, new=_NEW),
@@ -73,7 +84,7 @@ def estimate(
     donate_argnums=2,
   )
   kernels = compiled.kernels_by(_STAGE)
-  moved = bytes_by_stage(pair, dtype, tree)
+  moved = bytes_by_stage(draft, target, tree)
   rows, whole = [], 0.0
   for stage in STAGES:
     times = moved[stage] / BANDWIDTH[chip], kernels[stage] * KERNEL
@@ -101,7 +112,8 @@ def main(arguments: list[str]) -> None:
   types = ["bfloat16", "int8"]
   parser.add_argument("--dtype", choices=types, default=types[0])
   for name, usual in (("draft", "Llama-3.2-1B"), ("target", "Llama-3.1-8B")):
-    parser.add_argument(f"--{name}", default=usual, choices=gpu_shapes.MODELS)
+    choices = [*gpu_shapes.MODELS, *[DSPARK] * (name == "draft")]
+    parser.add_argument(f"--{name}", default=usual, choices=choices)
   given = parser.parse_args(arguments)
   if reason := gpu_program.why_not():
     raise ValueError(reason)

@@ -20,17 +20,20 @@ from tv_jax.engine import plan as plan_lib
 from tv_jax.engine import program
 from tv_jax.engine.pair import Pair
 from tv_jax.models import (
+  BlockDraft,
+  Draft,
   Head,
   Model,
   borrowed,
   decoder,
+  dspark,
   eagle,
   families,
   products,
   sharding,
 )
 from tv_jax.models import cache as caches
-from tv_jax.models.config import INT8, Config
+from tv_jax.models.config import INT8, Block, Config
 from tv_jax.models.products import Quantised
 from tv_jax.tree import Tree
 
@@ -75,6 +78,14 @@ _IDS = {
 }
 _SMOL = {"num_key_value_heads": 3, "rope_theta": 100000.0, **_IDS}
 
+_QWEN3 = {
+  "model_type": "qwen3",
+  "num_key_value_heads": 8,
+  "head_dim": 128,
+  "rope_theta": 1000000.0,
+  "rms_norm_eps": 1e-6,
+}
+
 # Hidden size, the MLP's, layers, heads, vocabulary, positions: from config.json
 # of the repository on the Hugging Face hub that is named above each.
 MODELS = {
@@ -86,6 +97,8 @@ MODELS = {
   "Llama-3.2-1B": _llama_3(
     2048, 8192, 16, 32, 128256, 131072, scaling=32.0, tied=True
   ),
+  # Qwen/Qwen3-8B
+  "Qwen3-8B": _llama(4096, 12288, 36, 32, 151936, 40960, **_QWEN3),
   # HuggingFaceTB/SmolLM2-135M, and a draft of two such layers.
   "SmolLM2": _llama(576, 1536, 30, 9, 49152, 8192, **_SMOL),
   "SmolLM2 draft": _llama(576, 1536, 2, 9, 49152, 8192, **_SMOL),
@@ -214,6 +227,29 @@ def head(target: Model, make: Callable) -> Head:
   )
 
 
+def block_draft(target: Model, make: Callable) -> BlockDraft:
+  """Makes a DSpark draft for `target`: five layers like its own, seven levels.
+
+  As deepseek-ai/dspark_qwen3_8b_block7, which reads five of 36 layers.
+  """
+  own = dataclasses.replace(
+    target.config,
+    num_hidden_layers=5,
+    target_layers=(1, 9, 17, 25, 33),
+    block=Block(
+      size=7, mask=0, rank=256, head="vanilla", confidence=True, sees_token=True
+    ),
+  )
+  params = parameters(own, dspark.leaves(own), make)
+  return BlockDraft(
+    config=own,
+    params={"params": params | borrowed.params(target, None)},
+    apply=dspark.DSpark(own, target.mesh).apply,
+    mesh=target.mesh,
+    source="random",
+  )
+
+
 def random_pair(name: str) -> Pair:
   """Makes a pair of `PAIRS` with random weights, as `tv_jax.load` would."""
 
@@ -230,7 +266,7 @@ def random_pair(name: str) -> Pair:
 
 def plan(
   target: Model,
-  draft: Model | Head | None = None,
+  draft: Draft | None = None,
   tree: Tree | str = "eagle",
   verifier: str = "traversal",
   proposal: str = "without_replacement",
@@ -242,6 +278,7 @@ def plan(
     layers = draft.config.target_layers
     kind = "eagle" if isinstance(draft, Head) else "independent"
     kind = "eagle3" if layers else kind
+    kind = "dspark" if draft.config.block else kind
     speculation = plan_lib.Speculation(
       drafter=drafting.KINDS[kind](draft.apply),
       tree=tree_lib.resolve(tree),
@@ -281,7 +318,7 @@ def empty_caches(
 
 def arguments(
   target: Model,
-  draft: Model | Head | None,
+  draft: Draft | None,
   batch: int,
   prompt: int,
   new: int,
@@ -313,7 +350,7 @@ def bytes_of(tree) -> int:
   return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
-def bytes_of_pass(model: Model | Head, slots: int, batch: int = 1) -> int:
+def bytes_of_pass(model: Draft, slots: int, batch: int = 1) -> int:
   """Counts what a pass must read: weights once, each row's cache of `slots`.
 
   Few rows of an embedding are read, unless it is the unembedding too. What is
@@ -327,10 +364,24 @@ def bytes_of_pass(model: Model | Head, slots: int, batch: int = 1) -> int:
   return weights + 2 * own.num_hidden_layers * slots * row * batch
 
 
+def bytes_of_draft(draft: Draft, tree: Tree, slots: int, batch: int = 1) -> int:
+  """Counts what drafting a tree must read: a pass for each level.
+
+  A draft of one pass reads but the second matrix of its Markov head for each
+  level, and few rows of the first.
+  """
+  one = bytes_of_pass(draft, slots, batch)
+  if draft.config.block is None:
+    return tree.max_depth * one
+  head = draft.params["params"]["markov"]
+  before, after = bytes_of(head["before"]), bytes_of(head["next"])
+  return one - before - after + tree.max_depth * after
+
+
 def bytes_of_cycle(
-  target: Model, draft: Model | Head, tree: Tree, slots: int, batch: int = 1
+  target: Model, draft: Draft, tree: Tree, slots: int, batch: int = 1
 ) -> int:
   """Counts a cycle's bytes: all passes, and each law of each row once."""
   laws = 4 * target.config.vocab_size * (len(tree) + len(tree.inner)) * batch
-  passes = tree.max_depth * bytes_of_pass(draft, slots, batch)
+  passes = bytes_of_draft(draft, tree, slots, batch)
   return bytes_of_pass(target, slots, batch) + passes + laws
