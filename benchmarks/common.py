@@ -63,6 +63,7 @@ def add_pair(parser: Parser) -> None:
   """Adds the flags that name a pair."""
   parser.add_argument("--draft", help="a folder or a repository")
   parser.add_argument("--target", help="likewise; neither: random weights")
+  parser.add_argument("--kind", default="independent", help="of the draft")
   shapes = gpu_shapes.PAIRS
   parser.add_argument("--shape", choices=shapes, default=shapes[0])
   parser.add_argument("--out", "--markdown", help="an .md for the tables")
@@ -112,7 +113,7 @@ def read_pair(given: argparse.Namespace) -> Pair:
     raise ValueError("give both --draft and --target, or neither")
   if given.target is None:
     return gpu_shapes.random_pair(given.shape)
-  return tv_jax.load(given.draft, given.target)
+  return tv_jax.load(given.draft, given.target, draft_kind=given.kind)
 
 
 def race(methods: dict, rounds: int, seed, say: Callable = print) -> dict:

@@ -9,9 +9,11 @@ weights of the shape in --shape are timed, and acceptance means nothing.
 What the peer gets: float32, sdpa attention, its key and value cache, inference
 mode, a warm-up of every setting, as many threads as there are cores, and also a
 single one, which is several times faster where other work is running. Its
-assisted generation runs at its default number of assistant tokens and at 5 of
-them always. Of all settings the best median counts. Ends are ignored on both
-sides, so that all yield the same number of tokens.
+assisted generation runs with an independent draft, at its default number of
+assistant tokens and at 5 of them always. (A draft that uses its target's
+embedding gets a copy, and knows all tokens there.) Of all settings the best
+median counts. Ends are ignored on both sides, so that all yield the same number
+of tokens.
 
 Protocol. Everything is compiled and warm before a clock starts. Then all take
 turns, in a new random order in each round, on the same prompts. Seconds are
@@ -23,6 +25,7 @@ ratios travel from one machine to another.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import logging
 import tempfile
@@ -39,6 +42,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.edge import names
 from tv_jax.engine import batches, sizes
 from tv_jax.engine.pair import Pair
+from tv_jax.models import borrowed
 from tv_jax.runs import environment
 from tv_jax.runs import questions as questions_lib
 from tv_jax.verifiers import VERIFIERS
@@ -51,8 +55,8 @@ ASSISTED = {"default": None, "constant 5": 5}
 class Peer:
   """The same models in transformers."""
 
-  def __init__(self, target: str, draft: str, tokens: int):
-    """Loads them from directories."""
+  def __init__(self, target: str, draft: str | None, tokens: int):
+    """Loads them from directories; None: no draft."""
     import torch
     import transformers
 
@@ -70,7 +74,8 @@ class Peer:
       )
       return model
 
-    self.target, self.draft = load(target), load(draft)
+    self.target = load(target)
+    self.draft = load(draft) if draft else None
 
   def plain(self, threads: int, temperature: float, prompts) -> int:
     """Generates; how many tokens there were."""
@@ -80,6 +85,7 @@ class Peer:
     self, fixed: int | None, threads: int, temperature: float, prompts
   ) -> int:
     """Generates with the draft: by default, or `fixed` tokens a cycle."""
+    assert self.draft
     settings = self.draft.generation_config
     # None is its own default: 20, and less where the draft is unsure.
     settings.num_assistant_tokens = fixed
@@ -104,6 +110,22 @@ class Peer:
         ids, attention_mask=seen, max_new_tokens=self.tokens, **law, **more
       )
     return (out.shape[1] - length) * len(prompts)
+
+
+def complete(pair: Pair) -> models.Model:
+  """Returns an independent draft with the target's embedding as its own."""
+  draft = pair.draft
+  assert isinstance(draft, models.Model)
+  if not draft.config.shares_embedding:
+    return draft
+  own = draft.params["params"].items()
+  theirs = pair.target.params["params"]
+  taken = {name: x for name, x in theirs.items() if name in borrowed.NAMES}
+  params = {name: x for name, x in own if name not in borrowed.NAMES} | taken
+  config = dataclasses.replace(
+    draft.config, shares_embedding=False, draft_vocab_size=None
+  )
+  return dataclasses.replace(draft, config=config, params={"params": params})
 
 
 def read_prompts(pair: Pair, given: argparse.Namespace) -> list[list[int]]:
@@ -163,7 +185,7 @@ def contestants(pair, prompts, peer: Peer, temperature: float, given) -> dict:
     end = f"{threads} thread{'s' * (threads > 1)}"
     run = bound(theirs, 1, peer.plain, threads)
     found[f"{THEIRS}, plain, {end}"] = run
-    for name, fixed in ASSISTED.items():
+    for name, fixed in ASSISTED.items() if peer.draft else ():
       run = bound(theirs, 1, bound(peer.assisted, fixed), threads)
       found[f"{THEIRS}, assisted, {name}, {end}"] = run
     run = bound(theirs, rows, peer.plain, threads)
@@ -220,9 +242,10 @@ def ratios(speeds: dict, temperature: float, rows: int) -> common.Table:
   plain, many = f"{OURS}, plain", f"{OURS}, plain, {rows} rows"
   trees = {k: v for k, v in speeds.items() if k != plain}
   ours = best(trees, f"{OURS}, ")
-  pairs = [
-    (plain, best(speeds, f"{THEIRS}, plain")),
-    (ours, best(speeds, f"{THEIRS}, assisted")),
+  pairs = [(plain, best(speeds, f"{THEIRS}, plain"))]
+  if any(name.startswith(f"{THEIRS}, assisted") for name in speeds):
+    pairs.append((ours, best(speeds, f"{THEIRS}, assisted")))
+  pairs += [
     (ours, plain),
     (many, plain),
     (many, best(speeds, f"{THEIRS}, plain", f"{rows} rows")),
@@ -273,9 +296,12 @@ def main(arguments: list[str]) -> None:
   parts += common.describe(pair, given)
   with tempfile.TemporaryDirectory() as folder:
     # As they are here, so that both sides have the same numbers.
-    for name in ("target", "draft"):
-      models.save(f"{folder}/{name}", getattr(pair, name))
-    peer = Peer(f"{folder}/target", f"{folder}/draft", given.tokens)
+    models.save(f"{folder}/target", pair.target)
+    draft = None
+    if pair.draft_kind == "independent":
+      draft = f"{folder}/draft"
+      models.save(draft, complete(pair))
+    peer = Peer(f"{folder}/target", draft, given.tokens)
   for temperature in given.temperatures:
     runs = contestants(pair, prompts, peer, temperature, given)
     speeds = measure(runs, temperature, given)
