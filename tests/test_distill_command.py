@@ -233,6 +233,7 @@ def test_others_conversations_are_trained_on(pair, tmp_path):
     ({"layers": (9,)}, "the target has only 0 to"),
     ({"layers": (0, 1)}, r"layers=\[0, 1\]: give one"),
     ({"depth": 0}, "depth=0"),
+    ({"rank": 8}, "rank=8: only kind='dspark' has one"),
     ({"length": 20}, "have at most length=20 tokens"),
     ({"rate": float("nan")}, "rate=nan"),
   ],

@@ -8,7 +8,7 @@ import tv_jax
 from tests import bad, test_generation
 from tests.checkpoints import pair
 from tests.test_generation import PROMPTS, greedy
-from tv_jax import distill, engine, models, replay, tree
+from tv_jax import engine, models, replay, tree
 from tv_jax.engine import program, programs
 from tv_jax.models import sharding
 
@@ -177,11 +177,3 @@ def test_two_devices_decode_as_one(tmp_path):
   )
   assert both.tokens == one.tokens
   assert [*map(list, both.accepted)] == [*map(list, one.accepted)]
-
-
-def test_it_is_not_scored():
-  with pytest.raises(ValueError, match=r"\S") as error:
-    distill.score(pair("dspark"), [])
-  bad.one_line(
-    error, "is of kind 'dspark': only independent, eagle, eagle3 are"
-  )

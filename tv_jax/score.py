@@ -20,7 +20,7 @@ _DRAFT = flags.DEFINE_multi_string(
   "draft", ["bundled/draft"], "Its draft; given again: another of that kind."
 )
 _KIND = flags.DEFINE_enum(
-  "kind", "independent", [*passes.OUTPUTS], "Of the draft."
+  "kind", "independent", [*passes.LEVELS], "Of the draft."
 )
 _TEXT = flags.DEFINE_string(
   "text",

@@ -24,7 +24,11 @@ _REVISION = flags.DEFINE_string(
   "target_revision", None, "Of a repository: a commit."
 )
 _KIND = flags.DEFINE_enum(
-  "kind", "eagle", [*drafts.KINDS], "An EAGLE head, or a small model."
+  "kind",
+  "eagle",
+  [*drafts.KINDS],
+  "An EAGLE head, an EAGLE-3 head, a DSpark draft of one pass, or a small"
+  " model.",
 )
 _BEGIN = flags.DEFINE_string(
   "begin",
@@ -73,19 +77,33 @@ _RULE = flags.DEFINE_enum(
   "rule", distilling.Training.rule, [*RULES], "The rule that is to verify."
 )
 _DEPTH = flags.DEFINE_integer(
-  "depth", distilling.Training.depth, "Levels of the chains that it learns."
+  "depth",
+  distilling.Training.depth,
+  "Levels of the chains that it learns; a DSpark draft has no more.",
 )
 _LAYERS = cli.define_names(
   "layers",
   None,
   "The target's layers that it begins with, such as 0,29. Default: the first"
-  " and the last; of a head the last.",
+  " and the last; of a head the last, of a DSpark draft the last two.",
 )
 _VOCABULARY = flags.DEFINE_integer(
   "vocabulary",
   None,
   "So many of the text's most frequent tokens the draft knows; 0: all. Default:"
   f" {distilling.VOCABULARY}, or those of the draft that it begins with.",
+)
+_RANK = flags.DEFINE_integer(
+  "rank",
+  None,
+  "Of a DSpark draft's Markov head; 0: none, which is DFlash. Default:"
+  f" {distilling.RANK}.",
+)
+_ROOTS = flags.DEFINE_integer(
+  "roots",
+  None,
+  "So many places of a conversation, drawn anew, a step drafts from. Default:"
+  f" all; of a DSpark draft {distilling.ROOTS}.",
 )
 _STEPS = flags.DEFINE_integer("steps", distilling.Training.steps, "How many.")
 _ROWS = flags.DEFINE_integer(
@@ -124,6 +142,8 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
     depth=_DEPTH.value,
     layers=tuple(layers),
     vocabulary=_VOCABULARY.value,
+    rank=_RANK.value,
+    roots=_ROOTS.value,
     steps=_STEPS.value,
     rows=_ROWS.value,
     rate=_RATE.value,

@@ -71,25 +71,52 @@ class Corpus(NamedTuple):
   starts: np.ndarray  # of each in what is on disk
   features: np.ndarray  # [tokens, E] float16
   normalisers: np.ndarray  # [tokens] float32: log sum exp of the logits
+  # [tokens, J] float16: what a draft reads; None: it reads the features.
+  read: np.ndarray | None = None
 
   def part(self, which: Sequence[int]) -> Corpus:
     """Returns some of them."""
     text = [self.text[i] for i in which]
     return self._replace(text=text, starts=self.starts[[*which]])
 
-  def of_target(self, T: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns features [B, T, E] and normalisers [B, T] of all of them."""
-    B, E = len(self.text), self.features.shape[-1]
-    features = np.zeros((B, T, E), np.float16)
-    normaliser = np.zeros((B, T), np.float32)
-    for row, (one, start) in enumerate(
-      zip(self.text, self.starts, strict=True)
-    ):
+  def of_target(
+    self, T: int
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Returns what is on disk of all of them, B rows of T tokens.
+
+    Features [B, T, E], normalisers [B, T], and what a draft reads [B, T, J].
+    """
+    features, normalisers = (
+      self._rows(x, T) for x in (self.features, self.normalisers)
+    )
+    read = None if self.read is None else self._rows(self.read, T)
+    return features, normalisers, read
+
+  def _rows(self, kept: np.ndarray, T: int) -> np.ndarray:
+    found = np.zeros((len(self.text), T, *kept.shape[1:]), kept.dtype)
+    for row, one, start in zip(found, self.text, self.starts, strict=True):
       size = len(one.prompt) + len(one.answer)
-      own = slice(start, start + size)
-      features[row, :size] = self.features[own]
-      normaliser[row, :size] = self.normalisers[own]
-    return features, normaliser
+      row[:size] = kept[start : start + size]
+    return found
+
+
+def rows_of(corpus: Corpus, how, shape: Shape, step: int):
+  """Returns what a step reads, all conversations once in each epoch.
+
+  Args:
+    corpus: What is trained on.
+    how: A `Training`.
+    shape: Of all of it.
+    step: Its number.
+  """
+  n, start = len(corpus.text), step * how.rows
+  order = [
+    np.random.default_rng([how.seed, epoch]).permutation(n)
+    for epoch in range(start // n, (start + how.rows - 1) // n + 1)
+  ]
+  which = np.concatenate(order)[start % n :][: how.rows]
+  own = corpus.part(which)
+  return Rows.of(own.text, shape.T), *own.of_target(shape.T)
 
 
 def usable(text: Sequence[Conversation]) -> list[Conversation]:
@@ -106,8 +133,12 @@ def read(
   folder: pathlib.Path,
   temperature: float,
   say: Callable[[int, int], None] = lambda done, total: None,
+  layers: tuple[int, ...] = (),
 ) -> Corpus:
   """Has the target read what it has not read yet.
+
+  What drafts read of its layers is in a file for each choice of them: all else
+  is of all drafts.
 
   Args:
     target: The target.
@@ -115,12 +146,15 @@ def read(
     folder: Where it is kept.
     temperature: Of the laws.
     say: Is told how many conversations were read, and of how many.
+    layers: Those whose outputs a draft reads; none: it reads the features.
   """
   sizes = np.array([len(one.prompt) + len(one.answer) for one in text])
   ends, E = sizes.cumsum(), target.config.hidden_size
-  T = _up(int(sizes.max()), 64)
-  paths = folder / FEATURES, folder / NORMALISERS
-  row_bytes = 2 * E, 4
+  outputs = f"layers_{'_'.join(map(str, layers))}.bin"
+  widths = {FEATURES: E, NORMALISERS: 1, outputs: len(layers) * E}
+  if not layers:
+    del widths[outputs]
+  kinds = {x: np.float32 if x == NORMALISERS else np.float16 for x in widths}
   about = {
     "target": reading.name_of(target.source),
     "temperature": temperature,
@@ -130,50 +164,69 @@ def read(
     disk.lock(folder, resources, remedy="wait for it, or give another --data")
     check_same(folder / ABOUT, about, "--data")
     resources.enter_context(disk.explained(f"{folder} cannot be written in"))
-    # Never cut off: another draft may be reading what is behind.
-    for path in paths:
+    files, done = {}, {}
+    for name, width in widths.items():
+      path, row = folder / name, width * np.dtype(kinds[name]).itemsize
       path.touch()
-    files = [resources.enter_context(path.open("r+b")) for path in paths]
-    there = min(
-      path.stat().st_size // one
-      for path, one in zip(paths, row_bytes, strict=True)
-    )
-    done = int(np.searchsorted(ends, there, side="right"))
-    if done < len(text):  # those that are read together are, once more
-      done = done // _ROWS * _ROWS
-    for file, one in zip(files, row_bytes, strict=True):
-      file.seek(one * int(ends[done - 1]) if done else 0)
-    for start in range(done, len(text), _ROWS):
+      # Never cut off: another draft may be reading what is behind.
+      files[name] = resources.enter_context(path.open("r+b"))
+      there = path.stat().st_size // row
+      own = int(np.searchsorted(ends, there, side="right"))
+      if own < len(text):  # those that are read together are, once more
+        own = own // _ROWS * _ROWS
+      done[name] = own
+      files[name].seek(row * int(ends[own - 1]) if own else 0)
+    for start in range(min(done.values()), len(text), _ROWS):
       say(start, len(text))
       own = text[start : start + _ROWS]
+      T = _up(int(sizes[start : start + _ROWS].max()), 64)
       tokens = np.zeros((_ROWS, T), np.int32)
       tokens[: len(own)] = Rows.of(own, T).tokens
-      found = _read(
-        target.apply, target.config, target.params, tokens, temperature
-      )
-      for kind, file in zip(map(np.asarray, found), files, strict=True):
-        for row, size in zip(kind, sizes[start:], strict=False):
-          file.write(np.ascontiguousarray(row[:size]).tobytes())
-        file.flush()
+      features, read = passes.of_target(target, layers, tokens)
+      found = {FEATURES: _halved(features)}
+      if read is not None:
+        found[outputs] = _halved(read)
+      if start >= done[NORMALISERS]:
+        found[NORMALISERS] = _normalisers(
+          target.config, target.params, found[FEATURES], temperature
+        )
+      for name, rows in found.items():
+        if start < done[name]:
+          continue
+        for row, size in zip(np.asarray(rows), sizes[start:], strict=False):
+          files[name].write(np.ascontiguousarray(row[:size]).tobytes())
+        files[name].flush()
+  whole = {
+    name: np.memmap(
+      folder / name, kinds[name], "r", shape=(int(ends[-1]), width)
+    )
+    for name, width in widths.items()
+  }
   return Corpus(
     text=text,
     starts=ends - sizes,
-    features=np.memmap(paths[0], np.float16, "r", shape=(int(ends[-1]), E)),
-    normalisers=np.fromfile(paths[1], np.float32, int(ends[-1])),
+    features=whole[FEATURES],
+    normalisers=np.array(whole[NORMALISERS][:, 0]),
+    read=whole[outputs] if layers else None,
   )
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _read(apply, config, params, tokens, temperature):
-  """Returns features [B, T, E], and normalisers [B, T]."""
-  features = passes.features(apply, config, params, tokens).astype(jnp.float16)
+def _halved(x: jax.Array) -> jax.Array:
+  """Returns it in float16; what is too large becomes the largest there is."""
+  most = float(jnp.finfo(jnp.float16).max)
+  return jnp.clip(x, -most, most).astype(jnp.float16)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _normalisers(config, params, features, temperature) -> jax.Array:
+  """Returns the normalisers [B, T]."""
 
   def normaliser(row):
     logits = passes.logits(params, row.astype(config.dtype))
     return jax.nn.logsumexp(logits / temperature, axis=-1)
 
   # A row at a time: [T, V] is large.
-  return features, jax.lax.map(normaliser, features)
+  return jax.lax.map(normaliser, features)
 
 
 def _up(size: int, step: int) -> int:

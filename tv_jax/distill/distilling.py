@@ -12,15 +12,14 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import probs
-from tv_jax.distill import data, drafts, losses, passes, scoring, training
+from tv_jax.distill import data, drafts, learning, scoring, training
 from tv_jax.distill import text as texts
-from tv_jax.distill.chances import RULES, Known, Prefix
+from tv_jax.distill.chances import RULES
 from tv_jax.distill.data import Rows, Shape
-from tv_jax.distill.losses import LOSSES, Seen
+from tv_jax.distill.losses import LOSSES
 from tv_jax.distill.scoring import Scores
 from tv_jax.distill.text import Writing
 from tv_jax.edge import checks, disk, reading
@@ -30,6 +29,9 @@ from tv_jax.engine.pair import Pair
 ABOUT = "training.json"
 # Tokens that a draft knows, where nothing else is said.
 VOCABULARY = 16384
+# Of a draft of one pass: its Markov head's rank, and roots of a conversation
+# from which it learns in a step, each of which costs it a block.
+RANK, ROOTS = 64, 32
 # Steps between checkpoints, and between scores on text that is held out.
 SAVE, SCORE = 50, 200
 # Conversations that are scored together, and levels of the longest chain.
@@ -41,16 +43,21 @@ class Training:
   """How a draft is made.
 
   Attributes:
-    kind: "eagle" or "independent".
+    kind: One of `drafts.KINDS`.
     loss: One of `losses.LOSSES`.
     kl: So much of the KL divergence is added: where the draft gives a likely
       token next to nothing, other losses hardly change with it.
     rule: The one that is to verify it.
-    depth: Levels of the chains that it learns to draft.
+    depth: Levels of the chains that it learns to draft; a draft of one pass
+      that is made has no more.
     layers: Those of the target's that it begins with, and as many as it has; by
-      default the first and the last, of a head the last.
+      default those of `drafts.KINDS`.
     vocabulary: So many of the text's most frequent tokens it knows; 0: all;
       by default `VOCABULARY`.
+    rank: Of the Markov head of a draft of one pass; 0: it has none; by default
+      `RANK`.
+    roots: So many of a conversation's roots, drawn anew, a step learns from; by
+      default all, of a draft of one pass `ROOTS`.
     steps: How many.
     rows: Conversations of a step.
     rate: The highest learning rate.
@@ -66,6 +73,8 @@ class Training:
   depth: int = 4
   layers: tuple[int, ...] = ()
   vocabulary: int | None = None
+  rank: int | None = None
+  roots: int | None = None
   steps: int = 2000
   rows: int = 8
   rate: float = 2e-3
@@ -82,6 +91,8 @@ _FIELDS = {
   "rule": checks.one_of(RULES),
   "layers": checks.list_of(checks.integer(0)),
   "vocabulary": checks.optional(checks.integer(0)),
+  "rank": checks.optional(checks.integer(0)),
+  "roots": checks.optional(checks.integer(1)),
   "rate": checks.number(above=0),
   "seed": checks.integer(0, 2**32 - 1),
 } | dict.fromkeys(("depth", "steps", "rows", "length", "held_out"), _COUNT)
@@ -131,7 +142,11 @@ def distill(
   about = {
     "target": reading.name_of(pair.target.source),
     "writing": dataclasses.asdict(writing),
-    "training": dataclasses.asdict(how),
+    "training": {
+      name: value
+      for name, value in dataclasses.asdict(how).items()
+      if value is not None
+    },
   }
   if given is not None:
     about["writing"]["answers"] = "others', so the lengths are not a run's"
@@ -159,14 +174,19 @@ def distill(
     folder,
     heat,
     lambda done, total: say("reading it", done, total, ""),
+    drafts.read_by(how.kind, target.config)
+    if pair.draft is None
+    else pair.draft.config.target_layers,
   )
   held, kept = _split(corpus, how)
   key = jax.random.key(how.seed)
   if pair.draft is None:
     known = frequent(kept.text, how.vocabulary or 0, target.config.vocab_size)
-    made = drafts.make(how.kind, target, key, how.layers, known)
+    made = drafts.make(
+      how.kind, target, key, how.layers, known, how.depth, how.rank or 0
+    )
   else:
-    made = drafts.begun(pair.draft)
+    made = drafts.begun(pair.draft, how.kind, target)
   shape = Shape.of(kept.text, how.depth)
   score = functools.partial(_score, target.params, made, held, heat)
   lengths = ""
@@ -184,10 +204,10 @@ def distill(
     say("training", number, total, f"loss {loss:.3f}{lengths}")
 
   trained = training.train(
-    functools.partial(_loss, how, made.draft, shape, heat),
+    functools.partial(learning.loss, how, made.draft, shape, heat),
     made.trained,
     key,
-    functools.partial(_rows, kept, how, shape),
+    functools.partial(data.rows_of, kept, how, shape),
     training.Schedule(
       steps=how.steps,
       decay=how.steps * 6 // 10,
@@ -195,7 +215,7 @@ def distill(
       warmup=max(1, min(50, how.steps // 10)),
     ),
     folder / f"{out.name}-{_digest(about)}.npz",
-    (made.borrowed,),
+    (made.laws, made.borrowed),
     save_every=SAVE,
     say=tell,
   )
@@ -218,7 +238,33 @@ def settled(how: Training, pair: Pair) -> Training:
     )
   else:
     vocabulary = pair.draft.config.draft_vocab_size or 0
-  return dataclasses.replace(how, layers=layers, vocabulary=vocabulary)
+  rank, roots = how.rank, how.roots
+  if how.kind == "dspark":
+    rank, roots = _of_one_pass(how, pair.draft)
+  elif rank is not None:
+    raise ValueError(f"rank={rank}: only kind='dspark' has one: leave it out")
+  return dataclasses.replace(
+    how, layers=layers, vocabulary=vocabulary, rank=rank, roots=roots
+  )
+
+
+def _of_one_pass(how: Training, draft) -> tuple[int, int]:
+  """Returns the rank, and how many roots, of a draft of one pass."""
+  rank, roots = how.rank, ROOTS if how.roots is None else how.roots
+  if draft is None:
+    return RANK if rank is None else rank, roots
+  if rank is not None:
+    raise ValueError(
+      f"rank={rank}: {draft.source}, which training begins with, keeps its own:"
+      " leave it out"
+    )
+  own = draft.config.block
+  if how.depth > own.size:
+    raise ValueError(
+      f"depth={how.depth}: {draft.source}, which training begins with, drafts"
+      f" {own.size} levels at most"
+    )
+  return own.rank, roots
 
 
 def _digest(about: dict) -> str:
@@ -285,59 +331,16 @@ def _split(corpus, how: Training):
   return corpus.part(held), corpus.part(kept)
 
 
-def _rows(corpus, how: Training, shape: Shape, step: int):
-  """Returns the conversations of a step, all of them once in each epoch."""
-  n, start = len(corpus.text), step * how.rows
-  order = [
-    np.random.default_rng([how.seed, epoch]).permutation(n)
-    for epoch in range(start // n, (start + how.rows - 1) // n + 1)
-  ]
-  which = np.concatenate(order)[start % n :][: how.rows]
-  own = corpus.part(which)
-  return Rows.of(own.text, shape.T), *own.of_target(shape.T)
-
-
 def _score(target, made, held, heat, trained) -> Scores:
   params = made._replace(trained=trained).params
   depth = min(_DEEPEST, max(len(one.answer) for one in held.text))
+  depth = min(depth, made.draft.deepest or depth)
   shape, found = Shape.of(held.text, depth), []
   for start in range(0, len(held.text), _SCORED):
     own = held.part(range(start, min(start + _SCORED, len(held.text))))
-    features, _ = own.of_target(shape.T)
+    features, _, read = own.of_target(shape.T)
     rows = Rows.of(own.text, shape.T)
     found += scoring.measure(
-      made.draft, target, params, rows, features, (heat, heat), shape
+      made.draft, target, params, rows, features, (heat, heat), shape, read
     )
   return scoring.summary(found)
-
-
-def _loss(how, draft, shape, heat, borrowed, trained, key, read):
-  """Returns the loss of some conversations, and nothing more to log."""
-  del key
-  rows, features, normaliser = read
-  W, D = shape.W, shape.D
-  params = {"params": trained | borrowed}
-  known = Known.of(params, draft.config)
-  features = features.astype(jnp.float32)
-  outputs = draft.outputs(params, rows.tokens, features, rows.first, W, D)
-  window = functools.partial(passes.window, first=rows.first, size=W + D - 1)
-  # The draft's unembedding is the target's, of the tokens that it knows.
-  log_p = passes.logits(params, window(features)) / heat
-  log_p -= window(normaliser)[..., None]
-  following = passes.window(rows.tokens, rows.first + 1, W + D - 1)
-  root = rows.first[:, None] + jnp.arange(W, dtype=jnp.int32)[None]
-  prefix = Prefix.empty((len(rows.tokens), W))
-  roots = jnp.sum(root < rows.end[:, None], dtype=jnp.float32)
-  total = jnp.zeros([])
-  for level, output in enumerate(outputs):
-    own, token = (x[:, level : level + W] for x in (log_p, following))
-    log_q = passes.logits(params, output) / heat
-    log_q = jax.nn.log_softmax(log_q, axis=-1)
-    chosen = known.chance(log_q, token)
-    seen = Seen(prefix, own, log_q, chosen)
-    value = LOSSES[how.loss](seen, how.rule)
-    value += how.kl * losses.kl(seen, how.rule)
-    there = root + level < rows.end[:, None]
-    total += jnp.sum(jnp.where(there, value, 0)) / roots
-    prefix = prefix.longer(known.chance(own, token), chosen)
-  return total, {}

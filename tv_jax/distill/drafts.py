@@ -14,18 +14,33 @@ from tv_jax import models
 from tv_jax.distill import passes
 from tv_jax.engine.pair import Pair
 from tv_jax.models import (
+  BlockDraft,
   Config,
   Head,
   Model,
   borrowed,
+  decoder,
+  dspark,
   eagle,
+  eagle3,
   families,
   products,
 )
+from tv_jax.models.config import Block
 from tv_jax.models.heads import check_family
 
-# The kinds of drafts that are made.
-KINDS = ("independent", "eagle")
+# The kinds of drafts that are made, and which of the target's layers they begin
+# with: 0 is the first, -1 the last.
+KINDS = {
+  "independent": (0, -1),
+  "eagle": (-1,),
+  "eagle3": (-1,),
+  "dspark": (-2, -1),
+}
+# Those that have one layer.
+_HEADS = ("eagle", "eagle3")
+# How many outputs of layers of its target a draft reads, as published ones do.
+_READ = {"eagle3": 3, "dspark": 5}
 # What drafts are written in.
 DTYPE = "float16"
 
@@ -35,11 +50,12 @@ class Made(NamedTuple):
 
   draft: passes.Draft
   trained: dict  # its own parameters
-  borrowed: dict  # those of its target, which stay as they are
+  borrowed: dict  # those that stay as they are, which most share
+  laws: dict  # the target's unembedding, of the tokens that the draft knows
 
   @property
   def params(self) -> dict:
-    """Returns both, as `apply` takes them."""
+    """Returns what `apply` takes."""
     return {"params": self.trained | self.borrowed}
 
 
@@ -47,11 +63,10 @@ def choose(kind: str, pair: Pair, layers: Sequence[int]) -> Sequence[int]:
   """Returns the target's layers that a draft begins with.
 
   Args:
-    kind: "independent" or "eagle".
+    kind: One of `KINDS`.
     pair: The target. If there is a draft, training begins with that, and with
       no layers of the target's.
-    layers: Those that are asked for; none: the first and the last, of a head
-      the last.
+    layers: Those that are asked for; none: those of `KINDS`.
 
   Raises:
     ValueError: No such draft can be made for this target.
@@ -65,14 +80,35 @@ def choose(kind: str, pair: Pair, layers: Sequence[int]) -> Sequence[int]:
     )
   if kind == "eagle":
     check_family(config, target.source, "an EAGLE-1 head's target")
-    if len(layers) > 1:
-      raise ValueError(f"layers={[*layers]}: give one, a head has no more")
+  if kind == "eagle3":
+    eagle3.check_family(config, f"{target.source}: an EAGLE-3 head")
+  if kind in _HEADS and len(layers) > 1:
+    raise ValueError(f"layers={[*layers]}: give one, a head has no more")
   if pair.draft is not None:
     _check_begun(kind, pair.draft, pair.draft_kind, layers)
     return ()
   if max(layers, default=0) > last:
     raise ValueError(f"layers={[*layers]}: the target has only 0 to {last}")
-  return layers or ((last,) if kind == "eagle" else (0, last))
+  return layers or sorted(
+    {max(last + 1 + i if i else 0, 0) for i in KINDS[kind]}
+  )
+
+
+def read_by(kind: str, target: Config) -> tuple[int, ...]:
+  """Returns the target's layers whose outputs a draft that is made reads.
+
+  They are spread evenly, as those of published drafts are, from the second on;
+  the highest is what the target's last layer reads, so that a draft which
+  begins with that layer can begin with what it is used to.
+  """
+  if kind not in _READ:
+    return ()
+  count, last = _READ[kind], target.num_hidden_layers - 2
+  places = np.linspace(min(1, last), last, count).round()
+  layers = sorted({int(x) for x in places})
+  if kind == "eagle3" and len(layers) < 2:  # it has two at least
+    layers = [decoder.INPUT, *layers]
+  return tuple(layers)
 
 
 def _check_begun(kind, draft: models.Draft, own: str, layers) -> None:
@@ -91,18 +127,31 @@ def _check_begun(kind, draft: models.Draft, own: str, layers) -> None:
     )
 
 
-def begun(draft: models.Draft) -> Made:
+def begun(draft: models.Draft, kind: str, target: Model) -> Made:
   """Makes a draft that begins as one that is there."""
   config = dataclasses.replace(draft.config, dtype="float32")
   trained, taken = {}, {}
   for name, value in draft.params["params"].items():
     own = taken if name in borrowed.NAMES else trained
     own[name] = _wide(value)
-  if isinstance(draft, Head):
-    kind, apply = "eagle", eagle.Eagle(config, draft.bias).apply
-  else:
-    kind, apply = "independent", families.apply(config)
-  return Made(passes.Draft(kind, apply, config), trained, taken)
+  bias = isinstance(draft, Head) and draft.bias
+  laws = taken
+  if kind == "eagle3":  # whose unembedding is its own
+    tokens = None
+    if U := config.draft_vocab_size:
+      tokens = np.argsort(np.asarray(taken["place"]), kind="stable")[:U]
+    laws = _wide(borrowed.params(target, tokens))
+  return Made(_draft(kind, config, bias), trained, taken, laws)
+
+
+def _draft(kind: str, config: Config, bias: bool = True) -> passes.Draft:
+  apply = {
+    "independent": lambda: families.apply(config),
+    "eagle": lambda: eagle.Eagle(config, bias).apply,
+    "eagle3": lambda: eagle3.Eagle3(config).apply,
+    "dspark": lambda: dspark.DSpark(config).apply,
+  }[kind]()
+  return passes.Draft(kind, apply, config)
 
 
 def make(
@@ -111,15 +160,19 @@ def make(
   key: jax.Array,
   layers: Sequence[int],
   known: np.ndarray | None,
+  depth: int = 4,
+  rank: int = 0,
 ) -> Made:
   """Makes a draft that begins as a part of its target.
 
   Args:
-    kind: "independent" or "eagle".
+    kind: One of `KINDS`.
     target: Its target.
     key: For what is random.
     layers: As `choose` returns them.
     known: The tokens that it knows; None: all.
+    depth: Of a draft of one pass, the levels that it can draft.
+    rank: Of the Markov head of such a draft; 0: it has none.
   """
   theirs = target.params["params"]
   config = dataclasses.replace(
@@ -127,31 +180,45 @@ def make(
     num_hidden_layers=len(layers),
     dtype="float32",
     draft_vocab_size=None if known is None else len(known),
-    shares_embedding=kind == "independent",
+    shares_embedding=kind in ("independent", "eagle3"),
+    target_layers=read_by(kind, target.config),
   )
   own = [_wide(theirs[f"layers_{i}"]) for i in layers]
-  taken = _wide(borrowed.params(target, known))
+  norm = _wide(theirs["norm"])
+  laws = taken = _wide(borrowed.params(target, known))
   if kind == "independent":
     trained = {f"layers_{i}": layer for i, layer in enumerate(own)}
-    trained["norm"] = _wide(theirs["norm"])
-    apply = families.apply(config)
+    trained["norm"] = norm
+  elif kind == "eagle":
+    trained = _head(key, config, own[0])
+  elif kind == "eagle3":
+    config = dataclasses.replace(config, tie_word_embeddings=False)
+    taken = {"unembedding": taken["embedding"]} | taken
+    trained = _head3(key, config, own[0]) | {"norm": norm}
   else:
-    (layer,) = own
-    trained = _head(key, config, layer)
-    apply = eagle.Eagle(config, True).apply
-  return Made(passes.Draft(kind, apply, config), trained, taken)
+    ends = (*config.eos_token_id, config.vocab_size - 1)
+    block = Block(
+      size=depth,
+      mask=ends[0],  # nothing is drafted behind an end
+      rank=rank,
+      head="vanilla" if rank else None,
+      confidence=rank > 0,
+      sees_token=rank > 0,
+    )
+    config = dataclasses.replace(config, model_type="qwen3", block=block)
+    trained = _in_one_pass(key, config, own, taken["embedding"])
+    trained["norm"] = norm
+  return Made(_draft(kind, config), trained, taken, laws)
 
 
 def _head(key, config: Config, layer: dict) -> dict:
   """Makes a head's parameters: it begins by passing the feature on.
 
-  Its layer is the target's, less the norm of the attention's input, whose
-  scale goes into the product behind it; what it adds to the feature is 0 yet.
+  Its layer is the target's; what it adds to the feature is 0 yet.
   """
   E = config.hidden_size
-  scale = layer["attention_norm"]
-  rest = {name: x for name, x in layer.items() if name != "attention_norm"}
-  rest["qkv"] = layer["qkv"] * scale[None, None, None]
+  rest = _normed(layer)
+  del rest["attention_norm"]
   for name in ("out", "down"):
     rest[name] = jnp.zeros_like(layer[name])
   noise = 0.02 * jax.random.normal(key, (E, 2 * E))
@@ -159,20 +226,113 @@ def _head(key, config: Config, layer: dict) -> dict:
   return {"fc": fc, "fc_bias": jnp.zeros(E), "layer": rest}
 
 
+def _head3(key, config: Config, layer: dict) -> dict:
+  """Makes an EAGLE-3 head's: the layer does not see the token yet."""
+  rest = _normed(layer)
+  del rest["attention_norm"]
+  rest["qkv"] = jnp.concatenate(
+    [jnp.zeros_like(rest["qkv"]), rest["qkv"]], axis=-1
+  )
+  return {
+    "fc": _passing(key, config),
+    "token_norm": jnp.ones(config.hidden_size),
+    "feature_norm": jnp.ones(config.hidden_size),
+    "layer": rest,
+  }
+
+
+def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
+  """Makes a DSpark draft's: its Markov head says nothing yet.
+
+  What the head reads of a token is its embedding, turned at random to few
+  numbers: so tokens that the text seldom has begin beside their like.
+  """
+  E, own = config.hidden_size, dspark.block_of(config)
+  keys = jax.random.split(key, 2)
+  trained: dict = {
+    "fc": _passing(keys[0], config),
+    "beside_norm": jnp.ones(E),
+  }
+  for i, layer in enumerate(layers):
+    trained[f"layers_{i}"] = _heads_normed(_normed(layer))
+  M = own.rank
+  if M:
+    before = embedding @ jax.random.normal(keys[1], (E, M))
+    before *= 0.5 / jnp.sqrt(jnp.mean(before**2))
+    U = config.draft_vocab_size or config.vocab_size
+    trained["markov"] = {"before": before, "next": jnp.zeros((U, M))}
+  if own.confidence:
+    trained["markov"] |= {
+      "sure": jnp.zeros((1, E + M)),
+      "sure_bias": jnp.zeros(1),
+    }
+  return trained
+
+
+def _passing(key, config: Config) -> jax.Array:
+  """Makes a fusing product: the last of what it reads, and a tenth of noise."""
+  E = config.hidden_size
+  J = E * len(config.target_layers)
+  noise = 0.1 * J**-0.5 * jax.random.normal(key, (E, J))
+  return noise.at[:, J - E :].add(jnp.eye(E))
+
+
+def _normed(layer: dict) -> dict:
+  """Returns a layer whose attention's norm has its scale in what it reads.
+
+  For what that norm does not see, but one without a scale.
+  """
+  scale = layer["attention_norm"]
+  return layer | {
+    "qkv": layer["qkv"] * scale[None, None, None],
+    "attention_norm": jnp.ones_like(scale),
+  }
+
+
+def _heads_normed(layer: dict) -> dict:
+  """Returns a layer of Qwen3's with about the attention of a Llama's.
+
+  Norms of queries and keys begin as large as these are, of normed input whose
+  channels have nothing to do with each other.
+  """
+  layer = {name: x for name, x in layer.items() if name != "qkv_bias"}
+  if "q_norm" in layer:
+    return layer
+  squares = jnp.sum(layer["qkv"] ** 2, axis=-1)  # [G, P, C]
+  C = squares.shape[-1]
+
+  def norm(own):
+    return jnp.full(C, jnp.sqrt(jnp.mean(own)))
+
+  return layer | {
+    "q_norm": norm(squares[:, :-2]),
+    "k_norm": norm(squares[:, -2]),
+  }
+
+
 def save(directory, made: Made) -> None:
   """Writes a draft as a checkpoint; `load` takes it as its target's draft."""
   config = dataclasses.replace(made.draft.config, dtype=DTYPE)
-  own = jax.tree.map(lambda x: np.asarray(x, DTYPE), made.trained)
-  place = {k: v for k, v in made.borrowed.items() if k == "place"}
+  kind = made.draft.kind
+  kept = borrowed.NAMES if kind == "eagle3" else ("place",)
+  params = made.trained | {
+    name: x for name, x in made.borrowed.items() if name in kept
+  }
   fields = {
     "config": config,
-    "params": {"params": own | place},
+    "params": {
+      "params": jax.tree.map(
+        lambda x: np.asarray(x, None if x.dtype == jnp.int32 else DTYPE), params
+      )
+    },
     "apply": made.draft.apply,
     "mesh": None,
     "source": str(directory),
   }
-  if made.draft.kind == "eagle":
-    models.save(directory, Head(**fields, bias="fc_bias" in own))
+  if kind == "dspark":
+    models.save(directory, BlockDraft(**fields))
+  elif kind in _HEADS:
+    models.save(directory, Head(**fields, bias="fc_bias" in made.trained))
   else:
     models.save(directory, Model(**fields))
 

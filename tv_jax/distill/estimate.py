@@ -44,7 +44,9 @@ def hours(
   whole = sum(leaf.size for leaf in families.leaves(config))
   one = sum(leaf.size for leaf in layout.layer(config, (), ""))
   target = one * config.num_hidden_layers + V * E
-  draft = one * layers + (2 * E * E if how.kind == "eagle" else 0)
+  draft = one * layers
+  # What becomes of each token's features before any layer.
+  fuse = {"eagle": 2, "eagle3": 3, "dspark": 5}.get(how.kind, 0) * E * E
   U = min(how.vocabulary or V, V)
   answer = _SHARE * writing.answer_tokens
   question = _SHARE * writing.question_tokens
@@ -57,9 +59,17 @@ def hours(
     tokens / batch_size * whole * size / bandwidth,
   )
   reads = 2 * writing.conversations * length * target / compute
-  levels = how.depth - 1 if how.kind == "eagle" else 0
-  passes = 6 * draft * (length + levels * answer)
-  laws = 2 * U * E * answer * (2 * how.depth + 1)
+  roots = min(how.roots or answer, answer)
+  rows = length  # of a step and conversation, that go through the layers
+  if how.kind == "dspark":
+    rows = roots * how.depth
+  elif how.kind != "independent":
+    rows += roots * (how.depth - 1)
+  passes = 6 * (draft * rows + fuse * length)
+  # p once; q and its slope at each level, and what the token before adds.
+  laws = (
+    2 * U * (E * answer + how.depth * roots * (2 * E + 3 * (how.rank or 0)))
+  )
   trains = how.steps * how.rows * (passes + laws) / compute
   seconds = {"text": writes, "reading": reads, "training": trains}
   return {name: value / 3600 for name, value in seconds.items()}

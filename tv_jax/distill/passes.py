@@ -1,28 +1,41 @@
-"""What a draft says of a text, level by level, in one teacher-forced pass.
+"""What models say of a text, in teacher-forced passes; a draft level by level.
 
 A cycle that begins at place t of the text (its root is token t) drafts a chain;
 while the chain is the text's own, its level j + 1 is the law of token t + j + 1
 given what the draft had at t. An independent draft's law depends on the tokens
 alone. An EAGLE head had the target's features up to t - 1, and makes do with
-its own after that, so that each root has a chain of passes of its own.
+its own after that, so that each root has a chain of passes of its own. So has a
+draft of one pass, which has a block for each root.
 
 Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J what a draft
-reads of a token, U tokens that the draft knows, V vocabulary.
+reads of a token, K rows of a block, U tokens that the draft knows, V
+vocabulary.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from tv_jax.models import Model, decoder, dspark, products
 from tv_jax.models import cache as caches
-from tv_jax.models import decoder, products
 from tv_jax.models.config import Config
 from tv_jax.models.mask import HIDDEN
+
+# Roots whose blocks one pass has: attention's scores grow with their square.
+_ROOTS = 32
+
+
+class Level(NamedTuple):
+  """What a draft says of one level."""
+
+  logits: jax.Array  # [B, W, U] float32
+  # [B, W] how sure it is that the token is accepted; None: it does not say.
+  sure: jax.Array | None = None
 
 
 class Draft(NamedTuple):
@@ -32,21 +45,27 @@ class Draft(NamedTuple):
   apply: Callable
   config: Config
 
-  def outputs(self, params, tokens, features, first, W: int, D: int):
-    """Returns what the draft's unembedding takes: D arrays [B, W, E].
+  def levels(
+    self, params, tokens, features, roots: jax.Array, D: int
+  ) -> Iterator[Level]:
+    """Yields what the draft says of each level.
 
     Args:
       params: The draft's.
       tokens: [B, T]; what is behind a row's last one is not seen.
       features: [B, T, J] of the target.
-      first: [B] the first root of each row, 1 at least; T is at least the
-        largest of them + W + D.
-      W: How many roots there are in a row, one behind the other.
+      roots: [B, W] the places of the roots, 1 at least; T is at least the
+        largest of them + 1 + D.
       D: The levels.
     """
-    return OUTPUTS[self.kind](
-      self.apply, self.config, params, tokens, features, first, W, D
+    return LEVELS[self.kind](
+      self.apply, self.config, params, tokens, features, roots, D
     )
+
+  @property
+  def deepest(self) -> int | None:
+    """Returns how many levels it can draft; None: any number."""
+    return self.config.block.size if self.config.block else None
 
 
 def features(apply, config: Config, params, tokens: jax.Array) -> jax.Array:
@@ -57,66 +76,148 @@ def features(apply, config: Config, params, tokens: jax.Array) -> jax.Array:
   return apply(params, tokens, place, seen, caches.empty(config, B, T))[1]
 
 
+def of_target(
+  target: Model, layers: Sequence[int], tokens
+) -> tuple[jax.Array, jax.Array | None]:
+  """Returns what is read of a target, in one pass of it.
+
+  Args:
+    target: The target.
+    layers: Those whose outputs a draft reads; none: it reads the features.
+    tokens: [B, T].
+
+  Returns:
+    The features [B, T, E], after the final norm; and of those layers [B, T, J],
+    None if there are none.
+  """
+  last = target.config.num_hidden_layers - 1
+  apply = target.handing_out((*layers, last) if layers else ())
+  return _of_target(apply, target.config, target.params, tokens)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _of_target(apply, config, params, tokens):
+  found = features(apply, config, params, tokens)
+  J = found.shape[-1] - config.hidden_size
+  if not J:
+    return found, None
+  scale = params["params"]["norm"]
+  last = decoder.rms_norm(found[..., J:], scale, config.rms_norm_eps)
+  return last, found[..., :J]
+
+
 def independent(
-  apply, config: Config, params, tokens, theirs, first, W: int, D: int
-) -> list[jax.Array]:
-  """Returns what an independent draft's unembedding takes, by level."""
+  apply, config: Config, params, tokens, theirs, roots, D: int
+) -> Iterator[Level]:
+  """Yields the levels of an independent draft."""
   del theirs
   found = features(apply, config, params, tokens)
-  return [window(found, first + level, W) for level in range(D)]
+  for level in range(D):
+    yield Level(logits(params, at(found, roots + level)))
 
 
 def eagle(
-  apply, config: Config, params, tokens, theirs, first, W: int, D: int
-) -> list[jax.Array]:
-  """Returns what an EAGLE head's unembedding takes, by level.
+  apply, config: Config, params, tokens, theirs, roots, D: int
+) -> Iterator[Level]:
+  """Yields the levels of an EAGLE head.
 
   Entry m pairs token m + 1 with feature m. A root's own chain sees entries up
   to t - 1 with the target's features, and itself: it lies behind them in the
   cache, the roots of one level together.
   """
-  B, T = tokens.shape
+  (B, T), W = tokens.shape, roots.shape[1]
   S = T - 1 + (D - 1) * W
   place = jnp.broadcast_to(jnp.arange(T - 1, dtype=jnp.int32), (B, T - 1))
   before = jnp.tri(T - 1, S, dtype=bool)[None]
   cache = caches.empty(config, B, S)
+  # EAGLE-3's features come before its last norm.
+  last = params["params"].get("norm")
+
+  def said(x):
+    if last is not None:
+      x = decoder.rms_norm(x, last, config.rms_norm_eps)
+    return Level(logits(params, x))
+
   _, x, cache = apply(
     params, tokens[:, 1:], theirs[:, :-1], place, _seen(before), cache
   )
-  x = window(x, first - 1, W)
-  found = [x]
-  root = first[:, None] + jnp.arange(W, dtype=jnp.int32)[None]
+  x = at(x, roots - 1)
+  yield said(x)
   slot = jnp.arange(S, dtype=jnp.int32)
   own = ((slot - (T - 1)) % W)[None] == jnp.arange(W, dtype=jnp.int32)[:, None]
   for level in range(1, D):
-    given = slot[None, None] < root[..., None]
+    given = slot[None, None] < roots[..., None]
     behind = (slot >= T - 1) & (slot < T - 1 + level * W)
     _, x, cache = apply(
       params,
-      window(tokens, first + level, W),
+      at(tokens, roots + level),
       x,
-      root - 1 + level,
+      roots - 1 + level,
       _seen((given & (slot < T - 1)[None, None]) | (own & behind[None])[None]),
       cache,
     )
-    found.append(x)
-  return found
+    yield said(x)
 
 
-def eagle3(apply, config: Config, params, *given) -> list[jax.Array]:
-  """Returns what an EAGLE-3 head's unembedding takes, by level."""
-  scale = params["params"]["norm"]
-  return [
-    decoder.rms_norm(x, scale, config.rms_norm_eps)
-    for x in eagle(apply, config, params, *given)
-  ]
+def in_one_pass(
+  apply, config: Config, params, tokens, theirs, roots, D: int
+) -> Iterator[Level]:
+  """Yields the levels of a draft of one pass."""
+  W = roots.shape[1]
+  blocks = functools.partial(_blocks, apply, config, params, tokens, theirs)
+  if W <= _ROOTS:
+    outputs = blocks(roots)
+  else:
+    more = jnp.pad(roots, ((0, 0), (0, -W % _ROOTS)), mode="edge")
+    parts = more.reshape(len(more), -1, _ROOTS).swapaxes(0, 1)
+    outputs = jax.lax.map(blocks, parts).swapaxes(0, 1)
+    outputs = outputs.reshape(*more.shape, *outputs.shape[3:])[:, :W]
+
+  def after(module, *given):
+    return module.markov(*given)
+
+  state = apply(params, roots, method="state")
+  for level in range(D):
+    x = outputs[:, :, level]
+    before = at(tokens, roots + level)
+    said, state, sure = apply(params, before, x, state, method=after)
+    yield Level(logits(params, x) + said, sure)
+
+
+def _blocks(apply, config, params, tokens, theirs, roots) -> jax.Array:
+  """Returns outputs [B, W, K, E] of the roots' blocks.
+
+  Each sees what was read before its root, and itself.
+  """
+  (B, T), W = tokens.shape, roots.shape[1]
+  own = dspark.block_of(config)
+  K = own.size
+  block = jnp.full((B, W, K), own.mask, tokens.dtype)
+  block = block.at[..., 0].set(at(tokens, roots))
+  places = roots[..., None] + jnp.arange(K, dtype=jnp.int32)[None, None]
+  before = jnp.broadcast_to(jnp.arange(T, dtype=jnp.int32), (B, T))
+  given = before[:, None] < roots[..., None]
+  same = jnp.eye(W, dtype=bool)[None]
+  seen = jnp.concatenate(
+    [given, jnp.broadcast_to(jnp.repeat(same, K, 2), (B, W, W * K))], axis=-1
+  )
+  _, outputs, _ = apply(
+    params,
+    block.reshape(B, -1),
+    theirs,
+    jnp.concatenate([before, places.reshape(B, -1)], axis=1),
+    _seen(jnp.repeat(seen, K, axis=1)),
+    caches.empty(config, B, T + W * K),
+  )
+  return outputs.reshape(B, W, K, -1)
 
 
 # By `draft_kind`.
-OUTPUTS: dict[str, Callable] = {
+LEVELS: dict[str, Callable] = {
   "independent": independent,
   "eagle": eagle,
-  "eagle3": eagle3,
+  "eagle3": eagle,
+  "dspark": in_one_pass,
 }
 
 
@@ -131,6 +232,11 @@ def logits(params: dict, outputs: jax.Array) -> jax.Array:
 
 def _seen(which: jax.Array) -> jax.Array:
   return jnp.where(which, 0.0, HIDDEN).astype(jnp.float32)
+
+
+def at(rows: jax.Array, places: jax.Array) -> jax.Array:
+  """Returns [B, W, ..] of each row [B, T, ..] at places [B, W]."""
+  return jax.vmap(lambda row, place: row[place])(rows, places)
 
 
 def window(rows, first, size: int) -> jax.Array:

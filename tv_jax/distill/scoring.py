@@ -103,11 +103,6 @@ def score(
   """
   if pair.draft is None:
     raise ValueError("the pair has no draft to score")
-  if pair.draft_kind not in passes.OUTPUTS:
-    raise ValueError(
-      f"{pair.draft.source} is of kind {pair.draft_kind!r}: only"
-      f" {', '.join(passes.OUTPUTS)} are scored; a run measures it"
-    )
   if draft_temperature is None:
     draft_temperature = max(temperature, COLDEST_DRAFT)
   checks.read(
@@ -120,6 +115,11 @@ def score(
     },
   )
   draft = passes.Draft(pair.draft_kind, pair.draft.apply, pair.draft.config)
+  if draft.deepest and depth > draft.deepest:
+    raise ValueError(
+      f"depth={depth}: {pair.draft.source} drafts {draft.deepest} levels at"
+      " most"
+    )
   heat = temperature, draft_temperature
   text, target, found = usable(text), pair.target, []
   V = target.config.vocab_size
@@ -131,11 +131,7 @@ def score(
   shape, layers = Shape.of(text, depth), draft.config.target_layers
   for start in range(0, len(text), rows):
     own = Rows.of(text[start : start + rows], shape.T)
-    given = target.config, target.params, own.tokens
-    read = None
-    if layers:
-      read = _features(target.handing_out(layers), *given)
-    features = _features(target.apply, *given)
+    features, read = passes.of_target(target, layers, own.tokens)
     found += measure(
       draft, target.params, pair.draft.params, own, features, heat, shape, read
     )
@@ -174,9 +170,6 @@ def measure(
   return [one[..., :size] for one, size in zip(found, sizes, strict=True)]
 
 
-_features = jax.jit(passes.features, static_argnums=(0, 1))
-
-
 @functools.partial(jax.jit, static_argnums=(0, 6))
 def _measure(
   draft, target, params, rows, features, heat, shape, read
@@ -191,11 +184,11 @@ def _measure(
   known = Known.of(params, draft.config)
   prefix = Prefix.empty((len(rows.tokens), W))
   found = []
-  outputs = draft.outputs(params, rows.tokens, read, rows.first, W, D)
-  for level, output in enumerate(outputs):
+  roots = rows.first[:, None] + jnp.arange(W, dtype=jnp.int32)[None]
+  levels = draft.levels(params, rows.tokens, read, roots, D)
+  for level, said in enumerate(levels):
     log_p, token = (x[:, level : level + W] for x in (wide, following))
-    log_q = passes.logits(params, output) / heat[1]
-    log_q = jax.nn.log_softmax(log_q, axis=-1)
+    log_q = jax.nn.log_softmax(said.logits / heat[1], axis=-1)
     laws = known.law(log_p), log_q
     averaged = [prefix.next_chance(rule, *laws) for rule in RULES]
     own = jnp.take_along_axis(log_p, token[..., None], axis=-1)[..., 0]

@@ -143,16 +143,21 @@ def unembed(module, embedding, features: jax.Array) -> jax.Array:
   if config.draft_vocab_size:
     matrix = weight(module, "unembedding", "UE")
     known = products.product(features, matrix, jnp.float32)
-    none = jnp.full((*known.shape[:-1], 1), -jnp.inf)
     place = module.param(
       "place", lambda _: jnp.zeros(config.vocab_size, jnp.int32)
     )
-    logits = jnp.concatenate([known, none], axis=-1)
-    return jnp.take(logits, place, axis=-1, mode="clip")
+    return spread(known, place, -jnp.inf)
   tied = config.tie_word_embeddings
   matrix = embedding if tied else weight(module, "unembedding", "VE")
   logits = products.product(features, matrix, jnp.float32)
   return sharding.replicate(logits, module.mesh)
+
+
+def spread(known: jax.Array, place: jax.Array, rest: float) -> jax.Array:
+  """Returns [.., V] of [.., U] that a draft knows; all others get `rest`."""
+  others = jnp.full((*known.shape[:-1], 1), rest)
+  whole = jnp.concatenate([known, others], axis=-1)
+  return jnp.take(whole, place, axis=-1, mode="clip")
 
 
 class Layer(nn.Module):

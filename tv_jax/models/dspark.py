@@ -109,7 +109,11 @@ class DSpark(nn.Module):
 
   def after(self, tokens: jax.Array, outputs: jax.Array, state: jax.Array):
     """Returns what tokens at a depth say of the next; see `Markov`."""
-    return self.markov(tokens, outputs, state)
+    bias, state, sure = self.markov(tokens, outputs, state)
+    if self.config.draft_vocab_size and block_of(self.config).rank:
+      place = self.get_variable("params", "place")
+      bias = decoder.spread(bias, place, 0.0)
+    return bias, state, sure
 
   def state(self, tokens: jax.Array) -> jax.Array:
     """Returns the state [B, n, ..] with which roots [B, n] begin."""
@@ -130,11 +134,11 @@ class Markov(nn.Module):
 
     Args:
       tokens: [B, n] int32, all at one depth.
-      outputs: [B, 1, E] of that depth.
+      outputs: [B, 1, E] of that depth, or [B, n, E].
       state: [B, n, M] of their parents, if the head is "rnn"; else [B, n, 0].
 
     Returns:
-      What is added to the logits after each token [B, n, V], float32; their
+      What is added to the logits after each token [B, n, U], float32; their
       state; and how sure the draft is that a next token will be accepted [B, n]
       float32, None if it does not say.
     """
@@ -154,7 +158,8 @@ class Markov(nn.Module):
         gate = nn.sigmoid(gate)
         state = gate * state + (1 - gate) * jnp.tanh(new)
         latent = jnp.tanh(latent)
-      bias = product(latent, weight(self, "next", "VM"), jnp.float32)
+      axes = "UM" if self.config.draft_vocab_size else "VM"
+      bias = product(latent, weight(self, "next", axes), jnp.float32)
       bias = sharding.replicate(bias, self.mesh)
     sure = None
     if own.confidence:
@@ -207,7 +212,11 @@ def leaves(config: Config) -> list[layout.Leaf]:
     head = "markov_head."
     found += [
       one(("markov", "before"), "VM", f"{head}markov_w1.weight"),
-      one(("markov", "next"), "VM", f"{head}markov_w2.weight"),
+      one(
+        ("markov", "next"),
+        "UM" if config.draft_vocab_size else "VM",
+        f"{head}markov_w2.weight",
+      ),
     ]
     if own.head == "gated":
       found += linear(("markov", "gate"), "MZ", f"{head}gate_proj")

@@ -88,11 +88,7 @@ def fitted(config: Config, target: Config, names: Collection[str], where):
       the target.
     where: What errors call the config.json.
   """
-  if config.model_type not in _FAMILIES:
-    raise ValueError(
-      f"{where}: an EAGLE-3 head of model_type={config.model_type!r} is not"
-      f" supported, only {', '.join(map(repr, _FAMILIES))}"
-    )
+  check_family(config, f"{where}: an EAGLE-3 head")
   L = target.num_hidden_layers
   # By default those that SafeAILab's code takes.
   layers = config.target_layers or (1, L // 2 - 1, L - 4)
@@ -106,6 +102,15 @@ def fitted(config: Config, target: Config, names: Collection[str], where):
     shares_embedding=EMBEDDING not in names,
     tie_word_embeddings=False,
   )
+
+
+def check_family(config: Config, what) -> None:
+  """Refuses families of which no heads are known."""
+  if config.model_type not in _FAMILIES:
+    raise ValueError(
+      f"{what} of model_type={config.model_type!r} is not supported, only"
+      f" {', '.join(map(repr, _FAMILIES))}"
+    )
 
 
 def is_one(names: Collection[str]) -> bool:

@@ -1,0 +1,198 @@
+"""Drafts of kinds that read a target's layers: trained, scored, begun."""
+
+import dataclasses
+import shutil
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tv_jax
+from tests import bad, checkpoints
+from tv_jax import distill, drafting
+from tv_jax.distill import chances, data, distilling, passes
+from tv_jax.drafting.drafter import News
+from tv_jax.models import borrowed, dspark
+
+HEADS = ("vanilla", "gated", "rnn", None)
+
+
+def few(draft, target, known):
+  """A draft with the rows of its tokens alone."""
+  config = dataclasses.replace(draft.config, draft_vocab_size=len(known))
+  own = dict(draft.params["params"])
+  if "markov" in own:
+    next_ = own["markov"]["next"][known]
+    own["markov"] = own["markov"] | {"next": next_}
+  own |= borrowed.params(target, known)
+  return dataclasses.replace(
+    draft,
+    config=config,
+    params={"params": own},
+    apply=dspark.DSpark(config).apply,
+  )
+
+
+def one_pass(head, known=None):
+  target = checkpoints.ours(checkpoints.tiny())
+  draft = checkpoints.ours_dspark(target, head)
+  return target, draft if known is None else few(draft, target, known)
+
+
+@pytest.mark.parametrize(
+  ("head", "known"),
+  [*((head, None) for head in HEADS), ("rnn", [2, 3, 11, 30, 47])],
+  ids=str,
+)
+def test_levels_are_those_of_the_drafter_at_each_root(head, known, monkeypatch):
+  monkeypatch.setattr(passes, "_ROOTS", 3)  # one pass has less than all
+  known = None if known is None else np.array(known)
+  target, draft = one_pass(head, known)
+  config, T, D = draft.config, 12, 4
+  tokens = jnp.asarray(checkpoints.tokens(1, T, 48))
+  _, theirs = passes.of_target(target, config.target_layers, tokens)
+  roots = jnp.array([[5, 3, 6, 4]], jnp.int32)
+  own = passes.Draft("dspark", draft.apply, config)
+  found = [*own.levels(draft.params, tokens, theirs, roots, D)]
+  assert own.deepest == len(found) == D
+  drafter = drafting.KINDS["dspark"](draft.apply)
+  for w, t in enumerate(roots[0].tolist()):
+    cache = drafter.prefill(
+      draft.params,
+      tokens[:, : t - 1],
+      tokens[:, 1:t],
+      theirs[:, : t - 1],
+      draft.init_cache(1, T + D),
+    )
+    cache = dataclasses.replace(cache, length=jnp.array([t - 1], jnp.int32))
+    logits, state, cache = drafter.begin(
+      draft.params,
+      News(
+        tokens=tokens[:, t - 1 : t + 1],
+        features=theirs[:, t - 1 : t],
+        gain=jnp.array([1], jnp.int32),
+      ),
+      jnp.array([t + 1], jnp.int32),
+      cache,
+    )
+    for level in range(D):
+      if level:
+        logits, state, cache = drafter.extend(
+          draft.params,
+          tokens[:, t + level][:, None],
+          state,
+          jnp.array([[t + level]], jnp.int32),
+          None,
+          cache,
+        )
+      law = chances.Known.of(draft.params, config).law(logits[0, 0])
+      np.testing.assert_allclose(found[level].logits[0, w], law, atol=1e-4)
+      if known is not None:
+        others = np.setdiff1d(np.arange(48), known)
+        assert (np.asarray(logits[0, 0])[others] == -np.inf).all()
+
+
+def test_a_run_is_as_long_as_its_score():
+  """Of a draft that knows few tokens, with a head that remembers."""
+  target, draft = one_pass("rnn", np.arange(40))
+  pair = tv_jax.engine.pair.Pair(
+    target=target, draft=draft, draft_kind="dspark"
+  )
+  prompts = [[i, i + 1] for i in range(32)]
+  run = tv_jax.generate(
+    pair,
+    prompts,
+    tree="chain:4",
+    verifier="traversal",
+    max_new_tokens=64,
+    batch_size=32,
+    ends=(),
+  )
+  text = [
+    distill.Conversation(prompt=tuple(prompt), answer=tuple(map(int, answer)))
+    for prompt, answer in zip(prompts, run.tokens, strict=True)
+  ]
+  scores = distill.score(pair, text, depth=4)
+  expected = scores.cycles["traversal"][-1]
+  off = np.array([len(own) for own in run.accepted]) - expected
+  assert abs(off.mean()) < 4 * off.std() / 32**0.5
+  assert expected.sum() < 0.9 * scores.tokens
+  with pytest.raises(ValueError, match=r"\S") as error:
+    distill.score(pair, text, depth=5)
+  bad.one_line(error, "depth=5: random drafts 4 levels at most")
+
+
+WRITING = distill.Writing(
+  conversations=24, question_tokens=12, answer_tokens=24
+)
+HOW = {
+  "dspark": distill.Training(kind="dspark", depth=3, rank=8, roots=8),
+  "eagle3": distill.Training(kind="eagle3", depth=2),
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+  """A target, and a folder with what it wrote and an EAGLE head read."""
+  folder = tmp_path_factory.mktemp("written")
+  target = tv_jax.load(None, "bundled/target", draft_kind="none")
+  text = data.usable(distill.write(target, folder, WRITING))
+  data.read(target.target, text, folder, 1.0)
+  return target, folder
+
+
+@pytest.mark.parametrize("kind", HOW)
+def test_training_makes_it_longer_and_a_kill_changes_nothing(
+  written, kind, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(distilling, "SAVE", 10)
+  target, text = written
+  shutil.copytree(text, tmp_path / "data")
+  kept = (text / data.FEATURES).read_bytes()
+  how = dataclasses.replace(
+    HOW[kind], vocabulary=512, rows=4, held_out=8, steps=30
+  )
+
+  def make(name, how=how, stop=None):
+    def say(now, done, *_):
+      if (now, done) == stop:
+        raise KeyboardInterrupt
+
+    return distill.distill(
+      target,
+      tmp_path / name,
+      how,
+      data_folder=tmp_path / "data",
+      writing=WRITING,
+      say=say,
+    )
+
+  for stop in (("reading it", 16), ("training", 15)):
+    with pytest.raises(KeyboardInterrupt):
+      make("broken", stop=stop)
+  after = make("broken")
+  made = tv_jax.load(tmp_path / "broken", "bundled/target", draft_kind=kind)
+  layers = made.draft.config.target_layers
+  stored = tmp_path / "data" / f"layers_{'_'.join(map(str, layers))}.bin"
+  assert (tmp_path / "data" / data.FEATURES).read_bytes() == kept
+  assert stored.stat().st_size == len(kept) * len(layers)
+  once = stored.read_bytes()
+  stored.unlink()
+  again = make("whole")
+  assert stored.read_bytes() == once
+  files = [tmp_path / x / "model.safetensors" for x in ("whole", "broken")]
+  assert files[0].read_bytes() == files[1].read_bytes()
+  assert repr(after) == repr(again)
+  before = make("short", dataclasses.replace(how, steps=1))
+  gain = after.over(before, "traversal")[-1]
+  assert gain.mean > 3 * gain.error > 0
+  # Written in half precision.
+  own = distill.score(
+    made, distill.read(tmp_path / "data")[:8], depth=how.depth
+  )
+  depth = min(how.depth, len(after.lengths["traversal"])) - 1
+  np.testing.assert_allclose(
+    own.lengths["traversal"][depth].mean,
+    after.lengths["traversal"][depth].mean,
+    atol=0.02,
+  )
