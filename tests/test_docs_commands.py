@@ -66,6 +66,10 @@ ADDED = {
   r"python -m tv_jax\.main (?!.*(grown|adaptive|tree\.json))": (
     " --config.trees=chain:2"
   ),
+  # Where it is, and another stands before it.
+  r'python -m tv_jax\.main .*trees="\S+ ((grown|adaptive|tree)[^"]+)"': (
+    r" --config.trees=\1"
+  ),
 }
 
 
@@ -123,7 +127,8 @@ def folder(tmp_path_factory):
 @pytest.mark.long
 @pytest.mark.parametrize("command", RUN)
 def test_a_command_runs_as_it_stands(command, folder):
-  more = [flags for one, flags in ADDED.items() if re.match(one, command)]
+  fitting = ((re.match(one, command), flags) for one, flags in ADDED.items())
+  more = [match.expand(flags) for match, flags in fitting if match]
   done = documents.run(documents.Command(command + "".join(more), ""), folder)
   assert done.returncode == 0, done.stderr
   assert "Traceback" not in done.stderr

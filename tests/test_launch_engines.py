@@ -1,4 +1,4 @@
-"""Four runs by every engine, through kills: the same bytes as in one process.
+"""Three runs by every engine, through kills: the same bytes as in one process.
 
 Ray and SLURM are real ones, on this machine, with GPUs that are none. A start
 takes seconds, hence there are few.
@@ -31,7 +31,7 @@ SMALL = (
   "--config.max_new_tokens=16",
   "--config.batch_size=1",
 )
-COUNT, FEW = 4, 2
+COUNT, FEW = 3, 2
 SEEDS, FEWER = (
   f"--config.seeds={','.join(map(str, range(count)))}" for count in (COUNT, FEW)
 )
@@ -184,12 +184,12 @@ def test_ray_goes_on_when_a_machine_is_lost(tmp_path, whole):
 def test_slurm(tmp_path, whole):
   """Split arrays; a sweep cancelled and resumed; a kill, and a pre-emption."""
   folder = tmp_path / "slurm"
-  with slurm.running(tmp_path / "cluster", max_array=3):
+  with slurm.running(tmp_path / "cluster", max_array=2):
     sweep = [*SMALL, f"--workdir={folder}", SEEDS]
     sweep += ["--backend=slurm", "--gpus-per-unit=1"]
     said = run(*sweep, program="launch")
     assert said.returncode == 0, said.stderr
-    assert re.findall(r"^job \d+: (\d) units$", said.stdout, re.M) == ["3", "1"]
+    assert re.findall(r"^job \d+: (\d) units$", said.stdout, re.M) == ["2", "1"]
     writing(folder)
     assert run("cancel", folder, program="launch").returncode == 0
     until(lambda: not slurm.asked("squeue"), 60)
@@ -210,7 +210,7 @@ def test_slurm(tmp_path, whole):
     assert "units are in SLURM's queue" in said.stdout
     assert not re.search(r"^job", said.stdout, re.M)
     told = run("status", folder, program="launch")
-    assert re.search(rf"{moved.name} +queued +[1-4]", told.stdout)
+    assert re.search(rf"{moved.name} +queued +[1-3]", told.stdout)
     # What was put back into the queue waits there for two minutes.
     waiting = slurm.asked("squeue", "--array", "--states=PENDING", "-o", "%i")
     for job in waiting.split():
@@ -276,8 +276,10 @@ def test_a_rule_of_one_s_own(tmp_path, backend):
     assert '"my_rule:decide"' in (unit / "items.jsonl").read_text()
     table = folder / "runs" / "quality" / "quality.md"
     assert "my_rule:decide" in table.read_text()
+    if backend == "slurm":
+      return  # the rest is the run's, wherever it is
     # Another rule by that name does not go on in its place.
     (folder / "my_rule.py").write_text(RULE + "# changed\n")
-    assert launch().returncode == (1 if backend == "here" else 0)
+    assert launch().returncode == 1
     assert statuses(unit) == [0, 2]
     assert "my_rule:decide" in (unit / "log.txt").read_text().splitlines()[-1]

@@ -337,8 +337,7 @@ def _in_own_modules(program, known: list[tuple]) -> list[tuple]:
   }
   found = []
   for module in [*sys.modules.values()]:
-    path = pathlib.Path(getattr(module, "__file__", None) or "/")
-    if not path.is_relative_to(folder) or "site-packages" in path.parts:
+    if not _is_own(getattr(module, "__file__", None) or "/", folder):
       continue
     new = {}
     for name, value in vars(module).items():
@@ -350,6 +349,16 @@ def _in_own_modules(program, known: list[tuple]) -> list[tuple]:
     if new:
       found.append((module, new))
   return found
+
+
+@functools.lru_cache(maxsize=65_536)
+def _is_own(file: str, folder: pathlib.Path) -> bool:
+  """Returns whether a module's file is in a folder, and is not installed.
+
+  Thousands of modules are asked for each law, and their answers stay.
+  """
+  path = pathlib.Path(file)
+  return path.is_relative_to(folder) and "site-packages" not in path.parts
 
 
 def _innermost(program):
