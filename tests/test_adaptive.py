@@ -1,6 +1,5 @@
 """Trees that take their shape while they are drafted, by several policies."""
 
-import itertools
 import json
 import re
 
@@ -132,9 +131,12 @@ QUICK = [
   ("token_level", "with_replacement", SMALL),
   ("token_level", "gated:0.6", MEASURED),
 ]
+# Each rule with each proposal, and each of both with either policy.
 CERTIFIED = [
-  *itertools.product(
-    ("traversal", "token_level"), (*PROPOSALS, "gated:0.6"), (SMALL, MEASURED)
+  *(
+    (rule, drawn, (SMALL, MEASURED)[(i + j) % 2])
+    for i, rule in enumerate(("traversal", "token_level"))
+    for j, drawn in enumerate((*PROPOSALS, "gated:0.6"))
   ),
   ("traversal", "without_replacement", THIRD),
   ("token_level", "without_replacement", THIRD),
@@ -210,29 +212,28 @@ ASKED = [
 
 def test_rows_have_trees_of_their_own_in_one_program(bundled):
   engine.forget_programs()
-  result = tv_jax.generate(
-    bundled,
-    ASKED,
-    template="chat",
-    tree="adaptive:3,4,3",
-    panel=["token_level"],
-    trace=6,
-    max_new_tokens=20,
-  )
+
+  def ask(prompts, items):
+    return tv_jax.generate(
+      bundled,
+      prompts,
+      items=items,
+      template="chat",
+      tree="adaptive:3,4,3",
+      panel=["token_level"],
+      trace=6,
+      max_new_tokens=20,
+    )
+
+  result = ask(ASKED, [0, 1, 2])
   shapes = [{tuple(row) for row in one.parent.tolist()} for one in result.trace]
   assert len(set().union(*shapes)) > 5
   assert len({tuple(one.parent[0].tolist()) for one in result.trace}) > 1
   assert abs(result.check.mean) < 4 * result.check.error
   # Neighbours change nothing.
-  alone = tv_jax.generate(
-    bundled,
-    ASKED[1:2],
-    items=[1],
-    template="chat",
-    tree="adaptive:3,4,3",
-    max_new_tokens=20,
-  )
-  assert alone.tokens[0] == result.tokens[1]
+  others = ask([ASKED[2], ASKED[1], ASKED[2]], [3, 1, 4])
+  assert others.tokens[1] == result.tokens[1]
+  assert others.tokens[::2] != result.tokens[::2]
 
 
 def where_it_is_sure(laws, worth, most):

@@ -460,7 +460,7 @@ def test_kill_at_any_moment_changes_nothing(tmp_path):
   done = commands.ended(start("whole"))
   assert done.returncode == 0, done.stderr
   took = time.monotonic() - begin
-  for share in (0.5, 0.75, 0.9):
+  for share in (0.6, 0.9):
     process = start("broken")
     time.sleep(share * took)
     process.kill()

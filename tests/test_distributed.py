@@ -214,6 +214,8 @@ def test_pre_emption_ends_both_and_the_command_goes_on(
     assert first.stderr.endswith("tv_jax.main: process 1: interrupted\n")
   there = lines_in(folder)
   assert 1 <= there < LINES
+  if 0 not in which:
+    return  # there is as much to go on with
   first, second = both(port, *command)
   assert (first.returncode, second.returncode) == (0, 0), first.stderr
   assert first.stderr.startswith(f"{LINES} answers in 4 cells, {there} are")

@@ -1,8 +1,7 @@
-"""The command: what it says to mistakes, full disks, and finished runs."""
+"""The command: what it says to mistakes, and of finished runs."""
 
 import concurrent.futures
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 
 from tests.commands import SMALL, contents, ended, refused, run, start
 from tests.stores import ROOT
-from tests.test_main_crashes import lines_in, wait
+from tests.test_main_crashes import is_progress, lines_in, told, wait
 from tv_jax.edge.reading import BUNDLED
 
 
@@ -170,15 +169,6 @@ def finished(cache, tmp_path_factory):
   return command, folder, done.stdout
 
 
-def told(done):
-  return done.stderr.splitlines()
-
-
-def is_progress(lines):
-  """Whether nothing else was told: no warnings of anybody's."""
-  return all(re.match(r"18 answers in 3 cells|[123]/3 ", one) for one in lines)
-
-
 def test_a_finished_run_is_shown_again_without_its_models(finished):
   command, folder, shown = finished
   before = contents(folder), (folder / "report.html").read_bytes()
@@ -225,24 +215,3 @@ def test_a_kill_changes_nothing(finished, cache, tmp_path):
   done = run(*command)
   assert done.returncode == 0, done.stderr
   assert contents(folder) | {"config.json": whole["config.json"]} == whole
-
-
-@pytest.mark.long
-def test_a_full_disk_loses_nothing(finished, cache, tmp_path):
-  whole = contents(finished[1])
-  folder, lines = tmp_path / "run", whole["items.jsonl"]
-  # The programs are in the cache, where nothing is written then.
-  own = f"--workdir={folder}", cache, *SMALL
-  done = run(*own, limit=len(lines) // 2)
-  assert "items before it are safe, and the same command" in refused(done)
-  assert is_progress(told(done)[:-1])
-  written = (folder / "items.jsonl").read_bytes()
-  assert 0 < len(written) <= len(lines) // 2
-  done = run(*own, limit=len(lines) + 5000)
-  assert "report.html cannot be written: File too large" in refused(done)
-  assert is_progress(told(done)[:-1])
-  assert (folder / "items.jsonl").read_bytes().startswith(written)
-  done = run(*own)
-  assert (done.returncode, told(done)) == (0, ["18 answers are all there"])
-  config = {"config.json": whole["config.json"]}
-  assert contents(folder) | config == whole

@@ -1,4 +1,4 @@
-"""Kills, Ctrl-C, torn lines and second processes: the same bytes at the end."""
+"""Kills, Ctrl-C, torn lines, full disks: the same bytes at the end."""
 
 import concurrent.futures
 import json
@@ -13,7 +13,7 @@ from tests.commands import SMALL, contents, ended, refused, run, start
 
 pytestmark = pytest.mark.long  # tests/test_main.py has a kill of its own
 
-KILLS = 6  # of each of two runs
+KILLS = 4  # of each of two runs
 LINES = 18
 
 
@@ -42,6 +42,15 @@ def wait(process, condition, seconds=600.0):
     time.sleep(0.001)
 
 
+def told(done):
+  return done.stderr.splitlines()
+
+
+def is_progress(lines):
+  """Whether nothing else was told: no warnings of anybody's."""
+  return all(re.match(r"18 answers in 3 cells|[123]/3 ", one) for one in lines)
+
+
 def lines_in(folder):
   path = folder / "items.jsonl"
   return path.read_bytes().count(b"\n") if path.exists() else 0
@@ -56,7 +65,7 @@ def test_a_second_process_is_refused_and_harms_nothing(whole):
 def kill_often(folder, command, seed):
   """Kills a run again and again; what was left each time.
 
-  Half of the kills come at any moment, half while answers are written.
+  The first comes at any moment, the others while answers are written.
 
   Returns:
     Items' bytes after each kill, and as the next process was to find them: from
@@ -69,7 +78,7 @@ def kill_often(folder, command, seed):
     wanted = min(there + rng.randint(1, 3), LINES - 1)
     with open(folder.with_suffix(".log"), "ab") as log:
       process = start(*command, stdout=log, stderr=log)
-    if len(kills) % 2 and there < wanted:
+    if kills and there < wanted:
       wait(process, lambda wanted=wanted: lines_in(folder) >= wanted)
     else:
       time.sleep(rng.uniform(0, 4))
@@ -181,4 +190,23 @@ def test_ctrl_c_and_pre_emption_leave_a_report_and_the_way_on(
   assert done.returncode == 0, done.stderr
   assert "NOT FINISHED" not in done.stdout
   assert contents(folder)["items.jsonl"].startswith(written)
+  assert contents(folder) == expected
+
+
+def test_a_full_disk_loses_nothing(whole, cache, tmp_path):
+  expected, _, _ = whole
+  folder, lines = tmp_path / "run", expected["items.jsonl"]
+  # The programs are in the cache, where nothing is written then.
+  own = f"--workdir={folder}", cache, *SMALL
+  done = run(*own, limit=len(lines) // 2)
+  assert "items before it are safe, and the same command" in refused(done)
+  assert is_progress(told(done)[:-1])
+  written = (folder / "items.jsonl").read_bytes()
+  assert 0 < len(written) <= len(lines) // 2
+  done = run(*own, limit=len(lines) + 5000)
+  assert "report.html cannot be written: File too large" in refused(done)
+  assert is_progress(told(done)[:-1])
+  assert (folder / "items.jsonl").read_bytes().startswith(written)
+  done = run(*own)
+  assert (done.returncode, told(done)) == (0, ["18 answers are all there"])
   assert contents(folder) == expected

@@ -261,14 +261,17 @@ def test_a_published_head_drafts(layout, target, tmp_path):
   """From files to tokens, on one device and on two."""
   files.publish(tmp_path / "head", layout)
   models.save(tmp_path / "target", target)
-  run = {"max_new_tokens": 24, "ends": (), "tree": "kary:2x2"}
-  found = []
-  for mesh in (None, sharding.mesh(jax.devices()[:2])):
-    pair = tv_jax.load(
+  one, both = (
+    tv_jax.load(
       tmp_path / "head", tmp_path / "target", draft_kind="eagle3", mesh=mesh
     )
-    greedy = tv_jax.generate(pair, PROMPTS, temperature=0, **run)
-    found.append((greedy.tokens, tv_jax.generate(pair, PROMPTS, **run).tokens))
-  assert found[0] == found[1]
-  plain = run | {"verifier": None, "temperature": 0}
-  assert found[0][0] == tv_jax.generate(pair, PROMPTS, **plain).tokens
+    for mesh in (None, sharding.mesh(jax.devices()[:2]))
+  )
+
+  def drafted(pair, **more):
+    run = {"max_new_tokens": 24, "ends": (), "tree": "kary:2x2"}
+    return tv_jax.generate(pair, PROMPTS, **run, **more).tokens
+
+  assert drafted(one) == drafted(both)
+  greedy = {"temperature": 0}
+  assert drafted(one, **greedy) == drafted(one, verifier=None, **greedy)

@@ -81,7 +81,6 @@ def test_the_estimate_is_what_there_is(pair):
   [
     ({"tree": "chain:2"}, 9),  # the last cycle ends beyond the limit
     ({"verifier": None}, 5),
-    pytest.param({"tree": "kary:2x2"}, 8, marks=pytest.mark.long),
     pytest.param({"tree": "adaptive:3,2,2"}, 12, marks=pytest.mark.long),
   ],
 )
