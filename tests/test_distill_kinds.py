@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import tv_jax
 from tests import bad, checkpoints
 from tv_jax import distill, drafting
-from tv_jax.distill import chances, data, distilling, passes
+from tv_jax.distill import chances, data, distilling, learning, passes
 from tv_jax.drafting.drafter import News
 from tv_jax.models import borrowed, dspark
 
@@ -196,3 +197,17 @@ def test_training_makes_it_longer_and_a_kill_changes_nothing(
     after.lengths["traversal"][depth].mean,
     atol=0.02,
   )
+
+
+def test_roots_are_drawn_from_an_answer_once_each():
+  """Four of at most six; the second answer has three, which come first."""
+  first, end = np.array([2, 5], np.int32), np.array([8, 8], np.int32)
+  rows = data.Rows(np.zeros((2, 16), np.int32), first, end)
+  drawn = np.stack(
+    [learning._roots(4, 6, rows, jax.random.key(i)) for i in range(64)]
+  )
+  assert {len({*row}) for row in drawn.reshape(-1, 4)} == {4}
+  assert {*drawn[:, 0].ravel()} == {*range(2, 8)}
+  assert {*drawn[:, 1, :3].ravel()} == {5, 6, 7}
+  every = learning._roots(6, 6, rows, jax.random.key(0))
+  np.testing.assert_array_equal(every, first[:, None] + np.arange(6))

@@ -115,7 +115,7 @@ def rows_of(corpus: Corpus, how, shape: Shape, step: int):
     for epoch in range(start // n, (start + how.rows - 1) // n + 1)
   ]
   which = np.concatenate(order)[start % n :][: how.rows]
-  own = corpus.part(which)
+  own = corpus.part(which.tolist())
   return Rows.of(own.text, shape.T), *own.of_target(shape.T)
 
 

@@ -78,13 +78,14 @@ def _roots(most: int, W: int, rows: Rows, key) -> jax.Array:
 
   Those that are behind the row's end come last.
   """
-  place = jnp.arange(W, dtype=jnp.int32)[None]
+  first = jnp.asarray(rows.first)[:, None]
+  place = first + jnp.arange(W, dtype=jnp.int32)[None]
   if most >= W:
-    return rows.first[:, None] + place
+    return place
   chance = jax.random.uniform(key, (len(rows.tokens), W))
-  there = rows.first[:, None] + place < rows.end[:, None]
+  there = place < rows.end[:, None]
   _, which = jax.lax.top_k(jnp.where(there, chance, -1.0), most)
-  return rows.first[:, None] + which.astype(jnp.int32)
+  return first + which.astype(jnp.int32)
 
 
 def _unsure(sure: jax.Array, accepted: jax.Array) -> jax.Array:
