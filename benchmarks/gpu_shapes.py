@@ -227,15 +227,26 @@ def head(target: Model, make: Callable) -> Head:
   )
 
 
-def block_draft(target: Model, make: Callable) -> BlockDraft:
-  """Makes a DSpark draft for `target`: five layers like its own, seven levels.
+def block_draft(
+  target: Model,
+  make: Callable,
+  *,
+  layers: int = 5,
+  reads: tuple[int, ...] = (1, 9, 17, 25, 33),
+) -> BlockDraft:
+  """Makes a DSpark draft for `target`, by default as published for Qwen3-8B.
 
-  As deepseek-ai/dspark_qwen3_8b_block7, which reads five of 36 layers.
+  Args:
+    target: Its target.
+    make: As of `parameters`.
+    layers: How many of its own, like the target's.
+    reads: The target's layers that it reads.
   """
   own = dataclasses.replace(
     target.config,
-    num_hidden_layers=5,
-    target_layers=(1, 9, 17, 25, 33),
+    model_type="qwen3",
+    num_hidden_layers=layers,
+    target_layers=reads,
     block=Block(
       size=7, mask=0, rank=256, head="vanilla", confidence=True, sees_token=True
     ),

@@ -43,6 +43,10 @@ class Case:
     elif draft == "eagle":
       own = self.target.config
       self.draft = gpu_shapes.head(self.target, gpu_shapes.shapes_on(own))
+    elif draft == "dspark":
+      make = gpu_shapes.shapes_on(self.target.config)
+      own = {"layers": layers[1], "reads": tuple(range(layers[0] - 1))}
+      self.draft = gpu_shapes.block_draft(self.target, make, **own)
     else:
       self.draft = None
     self.plan = gpu_shapes.plan(
@@ -129,6 +133,7 @@ CASES = {
     "batch": 4,
     "prompt": 64,
   },
+  "one pass": {"draft": "dspark", "layers": (3, 1)},
   "plain": {"draft": None, "batch": 4, "prompt": 64},
 }
 
