@@ -63,7 +63,6 @@ def add_pair(parser: Parser) -> None:
   """Adds the flags that name a pair."""
   parser.add_argument("--draft", help="a folder or a repository")
   parser.add_argument("--target", help="likewise; neither: random weights")
-  parser.add_argument("--kind", default="independent", help="of the draft")
   shapes = gpu_shapes.PAIRS
   parser.add_argument("--shape", choices=shapes, default=shapes[0])
   parser.add_argument("--out", "--markdown", help="an .md for the tables")
@@ -106,14 +105,19 @@ def parse_trees(text: str, read: Callable = tree) -> dict:
     raise ValueError(f"--trees: {error}") from error
 
 
-def read_pair(given: argparse.Namespace) -> Pair:
-  """Loads the pair of the flags, or makes a random one without paths."""
+def read_pair(given: argparse.Namespace, kind: str = "independent") -> Pair:
+  """Loads the pair of the flags, or makes a random one without paths.
+
+  Args:
+    given: What `add_pair`'s flags say.
+    kind: Of the draft.
+  """
   check_out(given.out)
   if (given.target is None) != (given.draft is None):
     raise ValueError("give both --draft and --target, or neither")
   if given.target is None:
     return gpu_shapes.random_pair(given.shape)
-  return tv_jax.load(given.draft, given.target, draft_kind=given.kind)
+  return tv_jax.load(given.draft, given.target, draft_kind=kind)
 
 
 def race(methods: dict, rounds: int, seed, say: Callable = print) -> dict:

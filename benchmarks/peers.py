@@ -264,6 +264,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
   """The command line."""
   parser = common.Parser("peers", __doc__)
   common.add_pair(parser)
+  parser.add_argument("--kind", default="independent", help="of the draft")
   parser.add_argument("--prompts", help="JSON lines as Spec-Bench's")
   parser.add_argument("--template", default="raw", help="raw, chat or vicuna")
   parser.add_argument("--trees", default="chain:5 kary:2x5 eagle")
@@ -287,7 +288,7 @@ def main(arguments: list[str]) -> None:
     raise ValueError(
       "the peer needs PyTorch: pip install -e '.[parity]'"
     ) from None
-  pair = common.read_pair(given)
+  pair = common.read_pair(given, given.kind)
   prompts = read_prompts(pair, given)
   versions = (
     f", torch {torch.__version__}, transformers {transformers.__version__}"

@@ -18,6 +18,7 @@ import numpy as np
 import tv_jax
 from benchmarks import common
 from tv_jax import distill
+from tv_jax.distill import scoring
 from tv_jax.distill.chances import RULES
 from tv_jax.engine.estimates import Estimate
 
@@ -63,7 +64,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
   parser.add_argument("--target", required=True)
   parser.add_argument("--text", required=True, type=pathlib.Path)
   parser.add_argument("--conversations", type=common.at_least(2), default=48)
-  parser.add_argument("--depth", type=common.at_least(1), default=8)
+  parser.add_argument("--depth", type=common.at_least(1))
   parser.add_argument("--tokens", type=common.at_least(1), default=64)
   parser.add_argument("--rows", type=common.at_least(1), default=8)
   parser.add_argument("--seed", type=common.at_least(0), default=0)
@@ -76,12 +77,13 @@ def main(arguments: list[str]) -> None:
   given = parse(arguments)
   common.check_out(given.out)
   pair = tv_jax.load(given.draft, given.target, draft_kind=given.kind)
+  deepest = scoring.chain_depth(pair, given.depth)
   held = distill.read(given.text)[: given.conversations]
   prompts = [list(one.prompt) for one in held]
   parts = common.setting("score_and_run", arguments)
   rows = []
   for rule in RULES:
-    for depth in range(1, given.depth + 1):
+    for depth in range(1, deepest + 1):
       rows.append(line(pair, prompts, rule, depth, given))
       common.say(" | ".join(rows[-1]))
   title = f"{len(prompts)} answers of at most {given.tokens} tokens, T = 1"

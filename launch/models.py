@@ -68,6 +68,7 @@ PUBLISHED = {
     num_hidden_layers=1,
     target_layers=(1, 15, 28),
     draft_vocab_size=32000,
+    shares_embedding=True,
   ),
   "Qwen/Qwen3-8B": _QWEN3_8B,
   "deepseek-ai/dspark_qwen3_8b_block7": dataclasses.replace(

@@ -97,7 +97,7 @@ class TestStatistics:
     # A head that does not know one of the four tokens.
     "eagle3 branching:3,1 token_level_loop sample_then_top 0.5 0.8",
     "eagle3 kary:2x2 traversal without_replacement 1.0 1.0",
-    "dspark kary:2x2 token_level without_replacement 1.0 1.0",
+    "dspark kary:2x2 traversal without_replacement 1.0 1.0",
     "dspark adaptive:2,2 traversal without_replacement 0.5 1.0",
   ],
 )

@@ -122,8 +122,6 @@ CASES = {
     "draft": "eagle",
     "proposal": "sample_then_top",
     "panel": ("token_level", "traversal"),
-    "batch": 4,
-    "prompt": 64,
   },
   "greedy": {
     "draft": "independent",

@@ -56,7 +56,8 @@ def test_levels_are_those_of_the_drafter_at_each_root(head, known, monkeypatch):
   own = passes.Draft("dspark", draft.apply, config)
   found = [*own.levels(draft.params, tokens, theirs, roots, D)]
   assert own.deepest == len(found) == D
-  drafter = drafting.KINDS["dspark"](draft.apply)
+  stop = 0.5 if config.block.confidence else 0.0
+  drafter = drafting.InOnePass(draft.apply, stop)
   for w, t in enumerate(roots[0].tolist()):
     cache = drafter.prefill(
       draft.params,
@@ -88,9 +89,19 @@ def test_levels_are_those_of_the_drafter_at_each_root(head, known, monkeypatch):
         )
       law = chances.Known.of(draft.params, config).law(logits[0, 0])
       np.testing.assert_allclose(found[level].logits[0, w], law, atol=1e-4)
+      if stop:
+        unsure = found[level].sure[0, w] < stop
+        assert unsure == drafter.ends(state)[0, 0]
       if known is not None:
         others = np.setdiff1d(np.arange(48), known)
         assert (np.asarray(logits[0, 0])[others] == -np.inf).all()
+
+
+def test_a_draft_learns_to_be_as_sure_as_it_is_right():
+  slope = jax.grad(lambda sure: learning._unsure(sure, jnp.asarray(0.7)))
+  for sure, sign in ((0.3, -1), (0.7, 0), (0.9, 1)):
+    found = float(slope(jnp.asarray(sure)))
+    assert np.sign(round(found, 4)) == sign
 
 
 def test_a_run_is_as_long_as_its_score():

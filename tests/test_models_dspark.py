@@ -341,7 +341,10 @@ def test_a_target_of_few_bits_is_still_its_own(tmp_path):
   noise = np.random.default_rng(0).normal(1, 0.1, theirs["embedding"].shape)
   theirs["embedding"] = theirs["embedding"] * noise.astype(np.float32)
   rounded = dataclasses.replace(target, params={"params": theirs})
-  models.load_dspark(tmp_path, rounded)
+  refuse(tmp_path, rounded, "it was made for another target")
+  models.load_dspark(
+    tmp_path, dataclasses.replace(rounded, source="target.Q4_0.gguf")
+  )
 
 
 def test_in_each_others_place(tmp_path):

@@ -55,7 +55,7 @@ _TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "0 is greedy decoding.")
 _NEW = flags.DEFINE_integer("max_new_tokens", 256, "Of an answer, at most.")
 _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.")
 _TEMPLATE = flags.DEFINE_string(
-  "template", "chat", "How a conversation becomes tokens: chat, vicuna, raw."
+  "template", "chat", "How a conversation becomes tokens: as in configs."
 )
 
 HELP = """\

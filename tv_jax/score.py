@@ -10,7 +10,7 @@ import pathlib
 from absl import flags, logging
 
 from tv_jax import distill, probs
-from tv_jax.distill import passes
+from tv_jax.distill import passes, scoring
 from tv_jax.distill.chances import RULES
 from tv_jax.edge import cli, progress
 from tv_jax.engine import pair as pairs
@@ -36,7 +36,11 @@ _CONVERSATIONS = flags.DEFINE_integer(
   lower_bound=0,
 )
 _DEPTH = flags.DEFINE_integer(
-  "depth", 8, "Of the longest chain.", lower_bound=1
+  "depth",
+  None,
+  f"Of the longest chain. Default: {scoring.LONGEST}, or as many levels as a"
+  " DSpark draft has.",
+  lower_bound=1,
 )
 _TEMPERATURE = flags.DEFINE_float(
   "temperature",
@@ -60,11 +64,12 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
     text = text[: _CONVERSATIONS.value or None]
   for draft in _DRAFT.value:
     pair = pairs.load(draft, _TARGET.value, draft_kind=_KIND.value)
+    depth = scoring.chain_depth(pair, _DEPTH.value)
     text = text or _written(pair)
     found = distill.score(
       pair,
       text,
-      depth=_DEPTH.value,
+      depth=depth,
       temperature=_TEMPERATURE.value,
       draft_temperature=_DRAFT_TEMPERATURE.value,
     )
@@ -74,7 +79,7 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
       first = found
     else:
       gains = (f"{rule} {found.over(first, rule)[-1]:+.1f} %" for rule in RULES)
-      print(f"over the first draft, depth {_DEPTH.value}: {', '.join(gains)}")
+      print(f"over the first draft, depth {depth}: {', '.join(gains)}")
     del pair  # two targets may not fit
 
 

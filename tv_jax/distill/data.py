@@ -214,7 +214,8 @@ def read(
 def _halved(x: jax.Array) -> jax.Array:
   """Returns it in float16; what is too large becomes the largest there is."""
   most = float(jnp.finfo(jnp.float16).max)
-  return jnp.clip(x, -most, most).astype(jnp.float16)
+  # bfloat16 would round that up.
+  return jnp.clip(x.astype(jnp.float32), -most, most).astype(jnp.float16)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -34,7 +34,8 @@ VOCABULARY = 16384
 RANK, ROOTS = 64, 32
 # Steps between checkpoints, and between scores on text that is held out.
 SAVE, SCORE = 50, 200
-# Conversations that are scored together, and levels of the longest chain.
+# Conversations that are scored together, and levels of the longest chain, where
+# a draft has no number of its own.
 _SCORED, _DEEPEST = 4, 5
 
 
@@ -179,11 +180,11 @@ def distill(
     else pair.draft.config.target_layers,
   )
   held, kept = _split(corpus, how)
-  key = jax.random.key(how.seed)
+  first_key, step_key = jax.random.split(jax.random.key(how.seed))
   if pair.draft is None:
     known = frequent(kept.text, how.vocabulary or 0, target.config.vocab_size)
     made = drafts.make(
-      how.kind, target, key, how.layers, known, how.depth, how.rank or 0
+      how.kind, target, first_key, how.layers, known, how.depth, how.rank or 0
     )
   else:
     made = drafts.begun(pair.draft, how.kind, target)
@@ -206,7 +207,7 @@ def distill(
   trained = training.train(
     functools.partial(learning.loss, how, made.draft, shape, heat),
     made.trained,
-    key,
+    step_key,
     functools.partial(data.rows_of, kept, how, shape),
     training.Schedule(
       steps=how.steps,
@@ -333,8 +334,8 @@ def _split(corpus, how: Training):
 
 def _score(target, made, held, heat, trained) -> Scores:
   params = made._replace(trained=trained).params
-  depth = min(_DEEPEST, max(len(one.answer) for one in held.text))
-  depth = min(depth, made.draft.deepest or depth)
+  longest = max(len(one.answer) for one in held.text)
+  depth = min(made.draft.deepest or _DEEPEST, longest)
   shape, found = Shape.of(held.text, depth), []
   for start in range(0, len(held.text), _SCORED):
     own = held.part(range(start, min(start + _SCORED, len(held.text))))

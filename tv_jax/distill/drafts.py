@@ -82,6 +82,10 @@ def choose(kind: str, pair: Pair, layers: Sequence[int]) -> Sequence[int]:
     check_family(config, target.source, "an EAGLE-1 head's target")
   if kind == "eagle3":
     eagle3.check_family(config, f"{target.source}: an EAGLE-3 head")
+  if kind == "eagle3" and last < 1:
+    raise ValueError(
+      f"{target.source} has one layer: an EAGLE-3 head reads two"
+    )
   if kind in _HEADS and len(layers) > 1:
     raise ValueError(f"layers={[*layers]}: give one, a head has no more")
   if pair.draft is not None:
@@ -141,6 +145,8 @@ def begun(draft: models.Draft, kind: str, target: Model) -> Made:
     if U := config.draft_vocab_size:
       tokens = np.argsort(np.asarray(taken["place"]), kind="stable")[:U]
     laws = _wide(borrowed.params(target, tokens))
+    if "unembedding" in laws:
+      del laws["embedding"]
   return Made(_draft(kind, config, bias), trained, taken, laws)
 
 

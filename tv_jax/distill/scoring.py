@@ -30,6 +30,9 @@ from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.settings import COLDEST_DRAFT
 
+# Levels of the longest chain, where nothing else is said.
+LONGEST = 8
+
 _HEAT, _COUNT = checks.number(probs.COLDEST), checks.integer(1)
 _FIELDS = {
   "temperature": _HEAT,
@@ -83,7 +86,7 @@ def score(
   pair: Pair,
   text: Sequence[Conversation],
   *,
-  depth: int = 8,
+  depth: int | None = None,
   temperature: float = 1.0,
   draft_temperature: float | None = None,
   rows: int = 4,
@@ -93,7 +96,8 @@ def score(
   Args:
     pair: The draft and the target.
     text: What the target wrote at this temperature, with all of its tokens.
-    depth: Of the longest chain.
+    depth: Of the longest chain; by default `LONGEST`, or of a draft of one pass
+      as many levels as it has.
     temperature: The target's.
     draft_temperature: The draft's; by default the same, but 0.1 at least.
     rows: Conversations that are processed together.
@@ -101,8 +105,7 @@ def score(
   Returns:
     The lengths of chains of each depth up to that one.
   """
-  if pair.draft is None:
-    raise ValueError("the pair has no draft to score")
+  depth = chain_depth(pair, depth)
   if draft_temperature is None:
     draft_temperature = max(temperature, COLDEST_DRAFT)
   checks.read(
@@ -114,12 +117,8 @@ def score(
       "rows": rows,
     },
   )
+  assert pair.draft
   draft = passes.Draft(pair.draft_kind, pair.draft.apply, pair.draft.config)
-  if draft.deepest and depth > draft.deepest:
-    raise ValueError(
-      f"depth={depth}: {pair.draft.source} drafts {draft.deepest} levels at"
-      " most"
-    )
   heat = temperature, draft_temperature
   text, target, found = usable(text), pair.target, []
   V = target.config.vocab_size
@@ -136,6 +135,20 @@ def score(
       draft, target.params, pair.draft.params, own, features, heat, shape, read
     )
   return summary(found)
+
+
+def chain_depth(pair: Pair, depth: int | None) -> int:
+  """Returns how deep the longest chain is; refuses more than can be drafted."""
+  if pair.draft is None:
+    raise ValueError("the pair has no draft to score")
+  block = pair.draft.config.block
+  if depth is None:
+    return min(LONGEST, block.size) if block else LONGEST
+  if block and depth > block.size:
+    raise ValueError(
+      f"depth={depth}: {pair.draft.source} drafts {block.size} levels at most"
+    )
+  return depth
 
 
 def measure(

@@ -128,11 +128,10 @@ def estimate(
   T = max(N, min(prompt, CHUNK))
   columns = new * (3 + panel) + D + 1 + N
   traced = trace * N * (6 + panel)
-  blocks = ahead * (draft.draft_vocab_size or draft.vocab_size) if draft else 0
   return {
     "weights": weights,
     "caches": caches,
-    "laws": 4 * rows * ((N + M) * target.vocab_size + blocks),
+    "laws": 4 * rows * (N + M + ahead) * target.vocab_size,
     "masks": 4 * rows * T * S,
     "records": 4 * rows * (prompt + columns + traced),
   }

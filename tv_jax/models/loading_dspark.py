@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from tv_jax.models import dspark, families, heads, loading, products, storage
+from tv_jax.models import (
+  dspark,
+  families,
+  gguf,
+  heads,
+  loading,
+  products,
+  storage,
+)
 from tv_jax.models.config import Config
 from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
 from tv_jax.models.model import BlockDraft, Model
@@ -12,9 +20,9 @@ _COPIES = {
   "embedding": EMBEDDING.removeprefix("model."),
   "unembedding": UNEMBEDDING,
 }
-# How many rows of them are compared, and how far four bits or fewer may move
-# them; those of another model are farther away than 1.
-_ROWS, _ROUNDED = 4096, 0.3
+# How far four bits or fewer may move them; those of another model are farther
+# away than 1.
+_ROUNDED = 0.3
 
 
 def read_dspark_config(directory, target: Config) -> Config:
@@ -85,10 +93,10 @@ def load_dspark(
 def _compare(where, found, target: Model) -> None:
   """Refuses a draft whose copies are not the target's weights.
 
-  Some thousand rows are looked at. They may have been rounded: a target of few
-  bits is still the one that the draft was made for. What has eight bits, or is
-  not all here, is not compared.
+  Those of a GGUF file may have been rounded to few bits. What has eight bits
+  here, or is not all here, is not compared.
   """
+  far = _ROUNDED if gguf.is_one(target.source) else 0
   theirs = target.params["params"]
   for name, copy in _COPIES.items():
     weight = products.unboxed(theirs.get(name, theirs["embedding"]))
@@ -96,12 +104,21 @@ def _compare(where, found, target: Model) -> None:
       continue
     if not weight.is_fully_addressable:
       continue
-    some = slice(None, None, max(1, len(weight) // _ROWS))
-    own, ours = (
-      np.asarray(x[some], np.float32) for x in (found[copy].read(), weight)
+    own, ours = found[copy].read(), np.asarray(weight)
+    coarser = min(own.dtype, ours.dtype, key=lambda dtype: dtype.itemsize)
+    same = own.shape == ours.shape and (
+      np.array_equal(own.astype(coarser), ours.astype(coarser))
+      or _distance(own, ours) < far
     )
-    if np.linalg.norm(own - ours) > _ROUNDED * np.linalg.norm(ours):
+    if not same:
       raise ValueError(
         f"{where}: {copy} is not that of {target.source}: it was made for"
         " another target"
       )
+
+
+def _distance(own, ours) -> float:
+  """Returns how far some thousand rows are apart, by the size of ours."""
+  some = slice(None, None, max(1, len(ours) // 4096))
+  own, ours = (x[some].astype(np.float32) for x in (own, ours))
+  return float(np.linalg.norm(own - ours) / np.linalg.norm(ours))

@@ -73,8 +73,7 @@ def _own(tokenizer, messages: list[dict[str, str]], **options) -> list[int]:
   """
   if not tokenizer.chat_template:
     raise ValueError(
-      f"{tokenizer.name_or_path} has no chat template: use one of "
-      f"{', '.join(name for name in TEMPLATES if name != 'chat')}"
+      f"{tokenizer.name_or_path} has no chat template: use one of raw, vicuna"
     )
   where = f"the chat template of {tokenizer.name_or_path}"
   text = _run(where, tokenizer, messages, **options)
