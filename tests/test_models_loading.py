@@ -80,6 +80,9 @@ def split(directory):
 
 
 class TestGood:
+  def test_whoever_may_read_the_configuration_may_read_the_weights(self, saved):
+    assert len({path.stat().st_mode for path in saved.iterdir()}) == 1
+
   @pytest.mark.parametrize("shards", [1, 2])
   def test_what_was_saved_is_loaded(self, good, saved, shards):
     if shards == 2:

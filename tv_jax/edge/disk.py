@@ -92,6 +92,13 @@ def whole(path: str | os.PathLike):
     sync_folder(path.parent)
 
 
+def readable(path: pathlib.Path) -> None:
+  """Gives a file the mode of any new one: safetensors' own lets nobody read."""
+  mask = os.umask(0)
+  os.umask(mask)
+  path.chmod(0o666 & ~mask)
+
+
 def clear(folder: str | os.PathLike) -> None:
   """Removes what this process has begun to write: to be called as it ends."""
   for partial in pathlib.Path(folder).glob(_partial("*", "*")):

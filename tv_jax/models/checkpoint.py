@@ -16,7 +16,7 @@ import shutil
 import sys
 import zipfile
 
-from tv_jax.edge import reading
+from tv_jax.edge import disk, reading
 from tv_jax.edge.reading import listed, shown
 from tv_jax.models import gguf, loading, storage
 
@@ -75,6 +75,7 @@ def convert(
       destination / renamed,
       metadata={"format": "pt"},
     )
+    disk.readable(destination / renamed)
     where |= dict.fromkeys(tensors, renamed)
   if len(files) > 1:
     (destination / storage.INDEX).write_text(

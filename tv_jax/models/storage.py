@@ -315,4 +315,5 @@ def write(
     raise disk.StoreError(
       f"{directory / SINGLE} cannot be written: {reason}"
     ) from None
+  disk.readable(directory / SINGLE)
   (directory / "config.json").write_text(json.dumps(raw, indent=2) + "\n")
