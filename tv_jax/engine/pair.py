@@ -70,7 +70,8 @@ def load(
     draft: A directory in Hugging Face's layout, a GGUF file, a hub repository,
       or one of those that come with the package: "bundled/draft",
       "bundled/draft_weak", "bundled/eagle", and for SmolLM2
-      "bundled/smollm2_eagle"; not read if `draft_kind` is "none".
+      "bundled/smollm2_eagle" and "bundled/smollm2_draft"; not read if
+      `draft_kind` is "none".
     target: Likewise; "bundled/target", or a file of a package that is
       installed, "installed/PACKAGE/FILE".
     draft_kind: "independent" for a language model of its own, "eagle" for an

@@ -74,7 +74,7 @@ class Models:
     target: A directory, a GGUF file, a hub repository, "bundled/target", or a
       file of a package that is installed, "installed/PACKAGE/FILE".
     draft: Likewise; "bundled/draft", "bundled/draft_weak", "bundled/eagle", or
-      for SmolLM2 "bundled/smollm2_eagle".
+      for SmolLM2 "bundled/smollm2_eagle" and "bundled/smollm2_draft".
     draft_kind: One of `drafting.KINDS`.
     dtype: Of both; "": as stored, but float32 on a CPU; "int8": of the weights
       alone.
