@@ -4,10 +4,11 @@ python -m tv_jax.main --config=configs/qwen3_8b.py          # the DSpark draft
 python -m tv_jax.main --config=configs/qwen3_8b.py:dflash
 python -m tv_jax.main --config=configs/qwen3_8b.py:eagle3
 
-and with :smoke, :dflash_smoke or :eagle3_smoke twelve questions and short
-answers. Nobody ran it on the real pairs yet: there is no table to expect. On
+:smoke, :dflash_smoke and :eagle3_smoke run twelve questions with at most 64
+tokens. The real pairs have not been run yet: there is no table to expect. On
 random checkpoints in their layouts it runs to the end
-(tests/test_real_pairs.py).
+(tests/test_real_pairs.py). The target needs 16 GB in bfloat16; draft and
+caches come on top.
 
 DSpark and DFlash draft a whole tree in one pass, of at most seven levels. With
 --config.draft_stop=0.4 a DSpark draft drafts nothing below a node of which it

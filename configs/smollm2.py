@@ -12,11 +12,11 @@ python -m tv_jax.main --config=configs/smollm2.py:independent
 python -m tv_jax.main --config=configs/smollm2.py:hub
 python -m tv_jax.main --config=configs/smollm2.py:paper
 
-The first has an independent draft of two layers. The second reads the model's
-original weights from the hub (HuggingFaceTB/SmolLM2-135M-Instruct); the
-package's have four bits, widened to float32. The third is the paper's main
-table: ten of Spec-Bench's questions of each task, three seeds, lengths alone.
-It takes hours on two cores, and reads
+`independent` has an independent draft of two layers. `hub` reads the model's
+original weights (HuggingFaceTB/SmolLM2-135M-Instruct); the package's have four
+bits, widened to float32. `paper` is the paper's main table: ten of Spec-Bench's
+questions of each task, three seeds, lengths alone. It takes hours on two cores,
+and reads
 
 curl -L --create-dirs -o data/spec_bench/question.jsonl \
   https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl

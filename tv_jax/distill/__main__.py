@@ -58,8 +58,10 @@ _TEXT = flags.DEFINE_string(
 _CONVERSATIONS = flags.DEFINE_integer(
   "conversations", 4096, "How many the target writes."
 )
-_TEMPERATURE = flags.DEFINE_float("temperature", 1.0, "Of the target.")
-_TOKENS = flags.DEFINE_integer("tokens", 192, "Tokens of an answer at most.")
+_TEMPERATURE = flags.DEFINE_float(
+  "temperature", 1.0, "At which the target writes; above 0."
+)
+_TOKENS = flags.DEFINE_integer("tokens", 192, "Most tokens of an answer.")
 _TEMPLATE = flags.DEFINE_string("template", "chat", "As in configs.")
 _BATCH = flags.DEFINE_integer(
   "batch_size",
@@ -68,10 +70,13 @@ _BATCH = flags.DEFINE_integer(
   lower_bound=1,
 )
 _LOSS = flags.DEFINE_enum(
-  "loss", distilling.Training.loss, [*losses.LOSSES], "What is made small."
+  "loss",
+  distilling.Training.loss,
+  [*losses.LOSSES],
+  "The loss: see docs/distill.md.",
 )
 _KL = flags.DEFINE_float(
-  "kl", distilling.Training.kl, "So much of the KL divergence is added."
+  "kl", distilling.Training.kl, "Weight of a KL term that is added."
 )
 _RULE = flags.DEFINE_enum(
   "rule", distilling.Training.rule, [*RULES], "The rule that is to verify."
@@ -105,7 +110,9 @@ _ROOTS = flags.DEFINE_integer(
   "So many places of a conversation, drawn anew, a step drafts from. Default:"
   f" all; of a DSpark draft {distilling.ROOTS}.",
 )
-_STEPS = flags.DEFINE_integer("steps", distilling.Training.steps, "How many.")
+_STEPS = flags.DEFINE_integer(
+  "steps", distilling.Training.steps, "Of training."
+)
 _ROWS = flags.DEFINE_integer(
   "rows", distilling.Training.rows, "Conversations of a step."
 )
@@ -115,14 +122,14 @@ _RATE = flags.DEFINE_float(
 _LENGTH = flags.DEFINE_integer(
   "length",
   distilling.Training.length,
-  "Conversations of more tokens are left out.",
+  "Conversations of more tokens, prompt and answer, are left out.",
 )
 _HELD_OUT = flags.DEFINE_integer(
   "held_out",
   distilling.Training.held_out,
   "Conversations to score the draft on, that it does not see.",
 )
-_SEED = flags.DEFINE_integer("seed", 0, "What all draws come from.")
+_SEED = flags.DEFINE_integer("seed", 0, "Of all random draws.")
 
 
 def main(heard: cli.Heard, arguments: list[str]) -> None:
