@@ -33,6 +33,7 @@ _LONG = (
   "temperature",
   "as_published",
   "losslessness",
+  "drafts",
   "depth",
   "statistics",
   "quality",

@@ -16,6 +16,7 @@ NAMES = (
   "quality",
   "frontier",
   "wide",
+  "drafts",
   "as_published",
 )
 

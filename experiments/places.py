@@ -122,11 +122,11 @@ class Place(NamedTuple):
 
   def gain(self, base: Place) -> Estimate | None:
     """Compares lengths: in percent of the base, paired by question."""
-    return _over(self.by_item, base.by_item)
+    return over(self.by_item, base.by_item)
 
   def slower(self, base: Place) -> Estimate | None:
     """Compares the time of a cycle, in percent; None if one was not timed."""
-    return _over(self.cycle, base.cycle)
+    return over(self.cycle, base.cycle)
 
   def net(self, base: Place) -> Estimate | None:
     """Compares tokens a second, in percent; None if one was not timed."""
@@ -134,7 +134,7 @@ class Place(NamedTuple):
     return metrics.net(length, time) if length and time else None
 
 
-def _over(ours, theirs) -> Estimate | None:
+def over(ours, theirs) -> Estimate | None:
   """Divides one mapping's values by the other's, key by key."""
   both = sorted({*ours} & {*theirs})
   if not both:

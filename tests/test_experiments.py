@@ -104,6 +104,27 @@ def test_answers_stand_beside_the_papers(tmp_path, name, trees, own, papers):
   assert NOTHING not in row[:4]
 
 
+def test_what_a_tree_gives_and_what_the_rule_does(tmp_path):
+  """A tree is 20 % longer, and the traversal another 50 %."""
+  gains = {"chain:7": 0.1, "eagle": 0.5}
+  answers = [*planted(gains, lambda tree, t: gains[tree])]
+  for one in answers:
+    if one["tree"] == "eagle":
+      one["expected"] = {
+        rule: [1.2 * x for x in own] for rule, own in one["expected"].items()
+      }
+  unit(tmp_path, answers)
+  (table,) = made("drafts", tmp_path).tables
+  rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+  chain, tree = ({k: own[k].split()[0] for k in own} for own in rows)
+  assert [own["drafted"] for own in (chain, tree)] == ["7", "25"]
+  assert [own["passes"] for own in (chain, tree)] == ["7", "5"]
+  assert chain["the tree"] == NOTHING
+  assert chain["the rule"] == chain["both"]
+  for name, planted_gain in (("the rule", 50), ("the tree", 20), ("both", 80)):
+    assert abs(float(tree[name]) - planted_gain) < 5
+
+
 def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):
   with pytest.raises(ValueError, match="there is no run in it"):
     command.group(tmp_path)

@@ -415,7 +415,7 @@ def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
 
 def test_messages_are_not_for_another_template(bundled):
   said = [[{"role": "user", "content": "What?"}]]
-  with pytest.raises(ValueError, match="the tokenizer's own template is for"):
+  with pytest.raises(ValueError, match="messages are for the tokenizer's own"):
     tv_jax.generate(bundled, said, template="vicuna")
 
 

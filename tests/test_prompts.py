@@ -81,12 +81,13 @@ def test_a_template_that_can_think_is_told_not_to(directory):
     templates.encode("without_thinking", own, TURNS)
   quiet = "{% if enable_thinking is false %}<end of thoughts>{% endif %}"
   own.chat_template = TEMPLATE + quiet
-  encoded = {
-    name: own.decode(templates.encode(name, own, TURNS))
-    for name in ("chat", "without_thinking")
-  }
-  plain = encoded["chat"]
-  assert encoded["without_thinking"] == f"{plain}<end of thoughts>"
+  said = [{"role": "user", "content": "bye"}]
+  for encode, asked in (
+    (lambda name: templates.encode(name, own, TURNS), TURNS),
+    (lambda name: templates.encode_messages(own, said, name), said),
+  ):
+    plain, quiet = map(own.decode, map(encode, ("chat", "without_thinking")))
+    assert quiet == f"{plain}<end of thoughts>", asked
 
 
 def test_messages_may_begin_with_the_systems(tokenizer, directory):

@@ -166,7 +166,7 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
     template=_TEMPLATE.value,
   )
   prompts = None
-  for flag in (_PROMPTS, _CONVERSATIONS, _TEMPLATE):
+  for flag in (_PROMPTS, _CONVERSATIONS):
     if _TEXT.value and flag.present:
       raise ValueError(f"--{flag.name} is not for --text: leave it out")
   if _PROMPTS.value:
@@ -186,7 +186,10 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
   given = None
   if _TEXT.value:
     given = texts.conversations(
-      pathlib.Path(_TEXT.value), pair.tokenizer, writing.answer_tokens
+      pathlib.Path(_TEXT.value),
+      pair.tokenizer,
+      writing.answer_tokens,
+      writing.template,
     )
     writing = dataclasses.replace(writing, conversations=len(given))
   least = estimate.hours(

@@ -135,7 +135,7 @@ _MESSAGES = checks.fields(
 
 
 def conversations(
-  path: pathlib.Path, tokenizer, answer_tokens: int
+  path: pathlib.Path, tokenizer, answer_tokens: int, template: str = "chat"
 ) -> list[Conversation]:
   """Reads others' conversations, one for each answer of the assistant.
 
@@ -143,6 +143,7 @@ def conversations(
     path: A file of lines {"messages": [{"role": .., "content": ..}, ..]}.
     tokenizer: The target's, with its chat template.
     answer_tokens: Of longer answers the rest is left out.
+    template: One of `templates.OF_MESSAGES`.
   """
   found = []
   for number, line in enumerate(reading.text(path).split("\n"), 1):
@@ -153,7 +154,8 @@ def conversations(
     messages = checks.read(_MESSAGES, row, where)["messages"]
     for i, message in enumerate(messages):
       if i and message["role"] == "assistant":
-        prompt = templates.encode_messages(tokenizer, messages[:i])
+        before = messages[:i]
+        prompt = templates.encode_messages(tokenizer, before, template)
         answer = tokenizer(message["content"], add_special_tokens=False)
         answer = [*answer.input_ids, tokenizer.eos_token_id][:answer_tokens]
         found.append(Conversation(prompt=tuple(prompt), answer=tuple(answer)))

@@ -63,12 +63,8 @@ def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
     if isinstance(text, str):
       tokens = templates.encode(template, pair.tokenizer, [text])
     elif _is_messages(text):
-      if template not in ("raw", "chat"):
-        raise ValueError(
-          f"prompt {i} is messages, which the tokenizer's own template is for,"
-          f' not {brief(template)}: give template="chat", or a text'
-        )
-      tokens = templates.encode_messages(pair.tokenizer, text)
+      own = "chat" if template == "raw" else template
+      tokens = templates.encode_messages(pair.tokenizer, text, own)
     else:
       tokens = _integers(i, text)
     if not tokens:

@@ -48,12 +48,7 @@ def chat(tokenizer, turns: Sequence[str]) -> list[int]:
 
 def without_thinking(tokenizer, turns: Sequence[str]) -> list[int]:
   """Encodes as `chat`, and tells the template that it is not to think."""
-  if THINKING not in str(tokenizer.chat_template):
-    raise ValueError(
-      f"{tokenizer.name_or_path} has no chat template that knows {THINKING}:"
-      ' give "chat"'
-    )
-  return _own(tokenizer, _messages(turns), **{THINKING: False})
+  return _unthinking(tokenizer, _messages(turns))
 
 
 def _messages(turns: Sequence[str]) -> list[dict[str, str]]:
@@ -98,6 +93,20 @@ def _own(tokenizer, messages: list[dict[str, str]], **options) -> list[int]:
         " all it gives"
       )
   return tokenizer(text, add_special_tokens=False).input_ids
+
+
+def _unthinking(tokenizer, messages: list[dict[str, str]]) -> list[int]:
+  """Does as `_own`, of a template that can be told not to think."""
+  if THINKING not in str(tokenizer.chat_template):
+    raise ValueError(
+      f"{tokenizer.name_or_path} has no chat template that knows {THINKING}:"
+      ' give "chat"'
+    )
+  return _own(tokenizer, messages, **{THINKING: False})
+
+
+# Templates for messages, which may begin with the system's.
+OF_MESSAGES = {"chat": _own, "without_thinking": _unthinking}
 
 
 def _run(where, tokenizer, messages, **options):
@@ -177,12 +186,15 @@ def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
   return _encoded(TEMPLATES[template], tokenizer, turns)
 
 
-def encode_messages(tokenizer, messages: Sequence[Mapping]) -> list[int]:
+def encode_messages(
+  tokenizer, messages: Sequence[Mapping], template: str = "chat"
+) -> list[int]:
   """Encodes messages with the tokenizer's own template.
 
   Args:
     tokenizer: The tokenizer.
     messages: Each {"role": .., "content": ..}, such as a "system" one first.
+    template: One of `OF_MESSAGES`.
 
   Returns:
     The tokens, up to where the next answer begins.
@@ -199,7 +211,12 @@ def encode_messages(tokenizer, messages: Sequence[Mapping]) -> list[int]:
     raise ValueError(
       "the last message is the assistant's: there is nothing to answer"
     )
-  return _encoded(_own, tokenizer, [*map(dict, messages)])
+  if template not in OF_MESSAGES:
+    raise ValueError(
+      f"messages are for the tokenizer's own template, not {brief(template)}:"
+      f" give {' or '.join(OF_MESSAGES)}"
+    )
+  return _encoded(OF_MESSAGES[template], tokenizer, [*map(dict, messages)])
 
 
 def _encoded(template, tokenizer, said: Sequence) -> list[int]:
