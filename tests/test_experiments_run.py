@@ -114,7 +114,7 @@ def test_times_are_taken_when_nothing_else_runs(failing, monkeypatch):
   machine = Machine(monkeypatch, failing)
   status = launcher.main(["--jobs=2", "--workdir=a"])
   assert status == int(failing is not None)
-  timed = ["main_table", "statistics", "frontier"]
+  timed = ["main_table", "statistics", "frontier", "drafts"]
   together = machine.told[: len(names.NAMES)]
   # The longest begins first: else a core waits for it in the end.
   assert [one[0] for one in together[:2]] == [
