@@ -73,6 +73,15 @@ def compare(answers: Iterable[Answer], method: Method) -> Compared:
   )
 
 
+def gains_by_tree(gains: Mapping[str, Estimate | None]) -> str:
+  """Says how large each gain is and how sure; "" if none is known."""
+  return ", ".join(
+    f"{percent(gain)} on {tree} ({word(gain)})"
+    for tree, gain in gains.items()
+    if gain
+  )
+
+
 def of(answers: Iterable[Answer], method: Method) -> list[Answer]:
   """Returns a method's answers; a field that is None stands for all."""
   wanted = method.fields.items()

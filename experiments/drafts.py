@@ -13,6 +13,7 @@ side.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from experiments import command, comparing, drawing, experiment, main_table
@@ -20,7 +21,7 @@ from experiments.experiment import Artefact, Group
 from experiments.places import over
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
-from tv_jax.runs.records import PLAIN
+from tv_jax.runs.records import PLAIN, Answer
 from tv_jax.runs.report import tables
 from tv_jax.runs.report.tables import NOTHING, Table
 
@@ -77,13 +78,9 @@ def _expected(group: Group) -> dict[str, dict[str, ByItem]]:
   return found
 
 
-def _answers(group: Group, tree: str) -> list:
+def _answers(group: Group, tree: str) -> list[Answer]:
   method = comparing.on(main_table.AT_ONE, tree)
-  return [
-    one
-    for one in comparing.of(group.answers, method)
-    if one.method.verifier == RAN
-  ]
+  return comparing.of(group.answers, dataclasses.replace(method, verifier=RAN))
 
 
 def _rows(group: Group, found) -> Iterator[list[str]]:
@@ -117,15 +114,9 @@ def _reading(group: Group, found) -> Iterator[str]:
   gains = {
     tree: over(own[RAN], base) for tree, own in found.items() if tree != CHAIN
   }
-  told = [
-    f"{comparing.percent(gain)} on {tree} ({comparing.word(gain)})"
-    for tree, gain in gains.items()
-    if gain
-  ]
-  if told:
+  if told := comparing.gains_by_tree(gains):
     yield (
-      f"{group.models}: over {PUBLISHED} on {CHAIN}, the {RAN} gains"
-      f" {', '.join(told)}."
+      f"{group.models}: over {PUBLISHED} on {CHAIN}, the {RAN} gains {told}."
     )
 
 

@@ -82,16 +82,8 @@ def reading(group: Group) -> Iterator[str]:
     tree: comparing.compare(group.answers, comparing.on(AT_ONE, tree)).gain
     for tree in paper.TREES
   }
-  told = [
-    f"{comparing.percent(gain)} on {tree} ({comparing.word(gain)})"
-    for tree, gain in gains.items()
-    if gain
-  ]
-  if told:
-    yield (
-      f"{group.models}: on the same drafts the traversal gains"
-      f" {', '.join(told)}."
-    )
+  if told := comparing.gains_by_tree(gains):
+    yield f"{group.models}: on the same drafts the traversal gains {told}."
 
 
 def _table(group, tree, beside) -> Table:

@@ -50,7 +50,7 @@ class Made(NamedTuple):
 
   draft: passes.Draft
   trained: dict  # its own parameters
-  borrowed: dict  # those that stay as they are, which most share
+  borrowed: dict  # those that are not trained; but for EAGLE-3 the target's
   laws: dict  # the target's unembedding, of the tokens that the draft knows
 
   @property
@@ -284,9 +284,10 @@ def _passing(key, config: Config) -> jax.Array:
 
 
 def _normed(layer: dict) -> dict:
-  """Returns a layer whose attention's norm has its scale in what it reads.
+  """Returns a layer whose attention's norm has its scale in the next product.
 
-  For what that norm does not see, but one without a scale.
+  A draft's layer reads something else than the target's, normed without a
+  scale.
   """
   scale = layer["attention_norm"]
   return layer | {

@@ -8,6 +8,7 @@ import time
 import jax
 import jax.numpy as jnp
 
+from tv_jax.distill import drafts
 from tv_jax.distill.text import Writing
 from tv_jax.models import Config, families, layout
 
@@ -46,7 +47,8 @@ def hours(
   target = one * config.num_hidden_layers + V * E
   draft = one * layers
   # What becomes of each token's features before any layer.
-  fuse = {"eagle": 2, "eagle3": 3, "dspark": 5}.get(how.kind, 0) * E * E
+  read = 2 if how.kind == "eagle" else len(drafts.read_by(how.kind, config))
+  fuse = read * E * E
   U = min(how.vocabulary or V, V)
   answer = _SHARE * writing.answer_tokens
   question = _SHARE * writing.question_tokens

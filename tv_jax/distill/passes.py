@@ -130,12 +130,11 @@ def eagle(
   place = jnp.broadcast_to(jnp.arange(T - 1, dtype=jnp.int32), (B, T - 1))
   before = jnp.tri(T - 1, S, dtype=bool)[None]
   cache = caches.empty(config, B, S)
-  # EAGLE-3's features come before its last norm.
-  last = params["params"].get("norm")
 
   def said(x):
-    if last is not None:
-      x = decoder.rms_norm(x, last, config.rms_norm_eps)
+    if config.target_layers:  # EAGLE-3's features come before its last norm
+      scale = params["params"]["norm"]
+      x = decoder.rms_norm(x, scale, config.rms_norm_eps)
     return Level(logits(params, x))
 
   _, x, cache = apply(
