@@ -20,6 +20,15 @@ SMOKE = {
   "timing": {"per_task": 1},
 }
 
+# The bundled target's drafts, by a config's argument: which, and its kind.
+DRAFTS = {
+  "": ("bundled/draft", "independent"),
+  "weak": ("bundled/draft_weak", "independent"),
+  "eagle": ("bundled/eagle", "eagle"),
+  "eagle3": ("bundled/eagle3", "eagle3"),
+  "dspark": ("bundled/dspark", "dspark"),
+}
+
 
 def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   """A run of the paper's main table; `fields` are set in it.
@@ -78,18 +87,16 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
 
 
 def bundled(experiment: str, arg: str, **fields) -> ml_collections.ConfigDict:
-  """A run of the bundled pair on MiniBench; with arg `weak`, the weak draft's.
-
-  No argument is known where `fields` name the models.
-  """
-  weak = "models" not in fields
-  if arg not in ("", "weak" if weak else ""):
-    known = "weak, or none" if weak else "none"
-    raise ValueError(f"config argument {arg!r}: {experiment} takes {known}")
-  draft = "bundled/draft_weak" if arg else "bundled/draft"
+  """A run of the bundled target on MiniBench, with the draft `DRAFTS[arg]`."""
+  if arg not in DRAFTS:
+    known = ", ".join(filter(None, DRAFTS))
+    raise ValueError(
+      f"config argument {arg!r}: {experiment} takes {known}, or none"
+    )
+  draft, kind = DRAFTS[arg]
   result = config(
     f"{experiment}_{arg}" if arg else experiment,
-    models={"target": "bundled/target", "draft": draft},
+    models={"target": "bundled/target", "draft": draft, "draft_kind": kind},
     exact_match=True,
     padded_to=128,
     # Rows wait for the longest of their batch, and a CPU computes them all.

@@ -12,7 +12,7 @@ cycle of the same drafts, by item, ± standard errors over 24 questions:
   eagle     2.43 ± 0.03  2.63 ± 0.04  +0.203 ± 0.023  +8.4 %
 
 Measured on 2026-11-22 by benchmarks.minibench --questions=python
---template=raw. With --config.models.draft=bundled/draft_weak:
+--template=raw. With --config=configs/python_bundled.py:weak:
 
   chain:5   1.46 ± 0.01  1.54 ± 0.02  +0.083 ± 0.011  +5.7 %
 """
@@ -23,7 +23,7 @@ from configs import common
 
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
-  """The run; no argument is known."""
+  """The run; arg is a draft of `common.DRAFTS`."""
   return common.bundled(
     "python_bundled",
     arg,

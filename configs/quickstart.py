@@ -2,10 +2,14 @@
 
 python -m tv_jax.main --config=configs/quickstart.py
 python -m tv_jax.main --config=configs/quickstart.py:weak
+python -m tv_jax.main --config=configs/quickstart.py:eagle
+python -m tv_jax.main --config=configs/quickstart.py:eagle3
+python -m tv_jax.main --config=configs/quickstart.py:dspark
 
-The second is of a draft that agrees less. Expected: tokens gained a cycle, and
-the traversal's gain in what is expected of the same drafts, ± standard errors
-over 96 questions; from three seeds of benchmarks.minibench on 2026-11-22, a run
+`weak` is a draft that agrees less; the others read the target's features, and
+are of three kinds. Expected: tokens gained a cycle, and the traversal's gain in
+what is expected of the same drafts, ± standard errors over 96 questions; from
+benchmarks.minibench on 2026-11-22, of three seeds (the EAGLE head: one); a run
 has one:
 
   draft       tree      token_level  traversal    same drafts
@@ -15,6 +19,9 @@ has one:
   draft_weak  chain:5   2.14 ± 0.03  2.18 ± 0.03  +0.040 ± 0.005
   draft_weak  kary:2x5  2.75 ± 0.04  2.78 ± 0.04  +0.035 ± 0.006
   draft_weak  eagle     2.83 ± 0.04  2.87 ± 0.04  +0.043 ± 0.005
+  eagle       chain:5   3.70 ± 0.05  3.77 ± 0.05  +0.070 ± 0.013
+  eagle       kary:2x5  4.43 ± 0.05  4.51 ± 0.06  +0.085 ± 0.012
+  eagle       eagle     4.35 ± 0.05  4.41 ± 0.05  +0.052 ± 0.011
 
 And past the paper, one row each: `ot_traversal` on a tuned tree of as many
 nodes and levels as EAGLE's; what it expects beside the traversal on eagle, one
@@ -50,7 +57,7 @@ TUNED = {
 
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
-  """The run, or with arg `weak` that of the weaker draft.
+  """The run; arg is a draft of `common.DRAFTS`.
 
   With `tuned` and `weak_tuned` one more row of it: `ot_traversal` on a tuned
   tree: a run of its own, since a grid asks every rule on every tree.

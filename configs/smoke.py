@@ -20,7 +20,7 @@ from configs import common
 
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
-  """The run, or with arg `weak` that of the weaker draft."""
+  """The run; arg is a draft of `common.DRAFTS`."""
   return common.bundled(
     "smoke",
     arg,

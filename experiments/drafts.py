@@ -125,7 +125,12 @@ EXPERIMENT = experiment.Experiment(
   title="Which draft: what the rule, the tree and both give",
   sweep=main_table.sweep,
   render=render,
-  configs=("quickstart", "quickstart:weak", "eagle_bundled"),
+  configs=(
+    "quickstart",
+    "quickstart:eagle",
+    "quickstart:eagle3",
+    "quickstart:dspark",
+  ),
   base={
     "trees": " ".join(TREES),
     "verifiers": RAN,

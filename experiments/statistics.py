@@ -70,7 +70,7 @@ EXPERIMENT = experiment.Experiment(
   title="By token and by item, with an EAGLE head",
   sweep=main_table.sweep,
   render=render,
-  configs=("eagle_bundled",),
+  configs=("quickstart:eagle",),
   base=main_table.EXPERIMENT.base,
 )
 

@@ -15,7 +15,7 @@ from tests import commands
 from tv_jax import distill
 from tv_jax.distill import data, distilling, losses, text
 from tv_jax.distill.distilling import Training
-from tv_jax.edge import reading
+from tv_jax.edge import disk, reading
 from tv_jax.models import templates
 
 WRITING = distill.Writing(conversations=6, question_tokens=8, answer_tokens=12)
@@ -82,6 +82,9 @@ def test_a_killed_run_ends_in_the_same_weights(pair, small, tmp_path):
 
     def say(now, done, total, how, stage=stage, at=at):
       if (now, done) == (stage, at):
+        if stage == "training":  # nobody else trains this draft meanwhile
+          with pytest.raises(disk.StoreError, match="give another --out"):
+            make(pair, broken)
         raise KilledError
 
     with pytest.raises(KilledError):

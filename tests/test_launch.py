@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from configs import eagle_bundled, quickstart
+from configs import common, quickstart
 from experiments import experiment, names
 from launch import attempt, on_ray, on_slurm, tries, units
 from launch.sweep import Sweep
@@ -22,9 +22,8 @@ from tv_jax import runs
 from tv_jax.runs import sources, store
 
 CONFIGS = {
-  "quickstart": quickstart.get_config(),
-  "quickstart:weak": quickstart.get_config("weak"),
-  "eagle_bundled": eagle_bundled.get_config(),
+  f"quickstart:{arg}".removesuffix(":"): quickstart.get_config(arg)
+  for arg in common.DRAFTS
 }
 
 

@@ -84,7 +84,7 @@ def get_config():
   return config
 """)
   body = "def get_config():\n  raise ValueError('one of mine')\n"
-  (own / "eagle_bundled.py").write_text(body)
+  (own / "python_bundled.py").write_text(body)
   (folder / "smoke").mkdir()
   done = run(
     installed,
@@ -96,7 +96,7 @@ def get_config():
     "llama3_1b_8b:smoke",
     "other/mine.py",
     "configs/mine.py",
-    "configs/eagle_bundled.py",
+    "configs/python_bundled.py",
     "other/smoke.py",
     *BUNDLED,
   )
@@ -114,7 +114,7 @@ def test_configs_are_found_from_anywhere_and_ones_own_come_first(
     "llama3_1b_8b:smoke llama3_1b_8b_smoke",
     "other/mine.py other",
     "configs/mine.py ours",
-    "configs/eagle_bundled.py, line 2: one of mine",
+    "configs/python_bundled.py, line 2: one of mine",
   ]
   # What is elsewhere is not taken for bundled.
   assert named[7].startswith("other/smoke.py cannot be read (No such file")

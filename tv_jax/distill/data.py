@@ -71,8 +71,8 @@ class Corpus(NamedTuple):
   starts: np.ndarray  # of each in what is on disk
   features: np.ndarray  # [tokens, E] float16
   normalisers: np.ndarray  # [tokens] float32: log sum exp of the logits
-  # [tokens, J] float16: what a draft reads; None: it reads the features.
-  read: np.ndarray | None = None
+  # Of each layer that a draft reads, [tokens, E] float16; none: the features.
+  layers: tuple[np.ndarray, ...] = ()
 
   def part(self, which: Sequence[int]) -> Corpus:
     """Returns some of them."""
@@ -89,8 +89,10 @@ class Corpus(NamedTuple):
     features, normalisers = (
       self._rows(x, T) for x in (self.features, self.normalisers)
     )
-    read = None if self.read is None else self._rows(self.read, T)
-    return features, normalisers, read
+    if not self.layers:
+      return features, normalisers, None
+    read = [self._rows(layer, T) for layer in self.layers]
+    return features, normalisers, np.concatenate(read, axis=-1)
 
   def _rows(self, kept: np.ndarray, T: int) -> np.ndarray:
     found = np.zeros((len(self.text), T, *kept.shape[1:]), kept.dtype)
@@ -137,8 +139,8 @@ def read(
 ) -> Corpus:
   """Has the target read what it has not read yet.
 
-  What drafts read of its layers is in a file for each choice of them: all else
-  is of all drafts.
+  Each layer's outputs are in a file of their own, which all drafts that read
+  this layer share.
 
   Args:
     target: The target.
@@ -150,11 +152,8 @@ def read(
   """
   sizes = np.array([len(one.prompt) + len(one.answer) for one in text])
   ends, E = sizes.cumsum(), target.config.hidden_size
-  outputs = f"layers_{'_'.join(map(str, layers))}.bin"
-  widths = {FEATURES: E, NORMALISERS: 1, outputs: len(layers) * E}
-  if not layers:
-    del widths[outputs]
-  kinds = {x: np.float32 if x == NORMALISERS else np.float16 for x in widths}
+  kinds = {FEATURES: (E, np.float16), NORMALISERS: (1, np.float32)}
+  kinds |= {_layer(layer): (E, np.float16) for layer in layers}
   about = {
     "target": reading.name_of(target.source),
     "temperature": temperature,
@@ -165,8 +164,8 @@ def read(
     check_same(folder / ABOUT, about, "--data")
     resources.enter_context(disk.explained(f"{folder} cannot be written in"))
     files, done = {}, {}
-    for name, width in widths.items():
-      path, row = folder / name, width * np.dtype(kinds[name]).itemsize
+    for name, (width, kind) in kinds.items():
+      path, row = folder / name, width * np.dtype(kind).itemsize
       path.touch()
       # Never cut off: another draft may be reading what is behind.
       files[name] = resources.enter_context(path.open("r+b"))
@@ -176,16 +175,17 @@ def read(
         own = own // _ROWS * _ROWS
       done[name] = own
       files[name].seek(row * int(ends[own - 1]) if own else 0)
+    missing = [x for x in layers if done[_layer(x)] < len(text)]
     for start in range(min(done.values()), len(text), _ROWS):
       say(start, len(text))
       own = text[start : start + _ROWS]
       T = _up(int(sizes[start : start + _ROWS].max()), 64)
       tokens = np.zeros((_ROWS, T), np.int32)
       tokens[: len(own)] = Rows.of(own, T).tokens
-      features, read = passes.of_target(target, layers, tokens)
+      features, outputs = passes.of_target(target, missing, tokens)
       found = {FEATURES: _halved(features)}
-      if read is not None:
-        found[outputs] = _halved(read)
+      for i, layer in enumerate(missing):
+        found[_layer(layer)] = _halved(outputs[..., i * E : (i + 1) * E])
       if start >= done[NORMALISERS]:
         found[NORMALISERS] = _normalisers(
           target.config, target.params, found[FEATURES], temperature
@@ -197,18 +197,20 @@ def read(
           files[name].write(np.ascontiguousarray(row[:size]).tobytes())
         files[name].flush()
   whole = {
-    name: np.memmap(
-      folder / name, kinds[name], "r", shape=(int(ends[-1]), width)
-    )
-    for name, width in widths.items()
+    name: np.memmap(folder / name, kind, "r", shape=(int(ends[-1]), width))
+    for name, (width, kind) in kinds.items()
   }
   return Corpus(
     text=text,
     starts=ends - sizes,
     features=whole[FEATURES],
     normalisers=np.array(whole[NORMALISERS][:, 0]),
-    read=whole[outputs] if layers else None,
+    layers=tuple(whole[_layer(layer)] for layer in layers),
   )
+
+
+def _layer(layer: int) -> str:
+  return f"layer_{layer}.bin"
 
 
 def _halved(x: jax.Array) -> jax.Array:

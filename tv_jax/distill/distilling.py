@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -204,22 +205,26 @@ def distill(
       lengths = f", held out {mean:.3f} tokens"
     say("training", number, total, f"loss {loss:.3f}{lengths}")
 
-  trained = training.train(
-    functools.partial(learning.loss, how, made.draft, shape, heat),
-    made.trained,
-    step_key,
-    functools.partial(data.rows_of, kept, how, shape),
-    training.Schedule(
-      steps=how.steps,
-      decay=how.steps * 6 // 10,
-      rate=how.rate,
-      warmup=max(1, min(50, how.steps // 10)),
-    ),
-    folder / f"{out.name}-{_digest(about)}.npz",
-    (made.laws, made.borrowed),
-    save_every=SAVE,
-    say=tell,
-  )
+  name = f"{out.name}-{_digest(about)}"
+  with contextlib.ExitStack() as resources:
+    remedy = "wait for it, or give another --out"
+    disk.lock(folder, resources, f"{name}.lock", remedy)
+    trained = training.train(
+      functools.partial(learning.loss, how, made.draft, shape, heat),
+      made.trained,
+      step_key,
+      functools.partial(data.rows_of, kept, how, shape),
+      training.Schedule(
+        steps=how.steps,
+        decay=how.steps * 6 // 10,
+        rate=how.rate,
+        warmup=max(1, min(50, how.steps // 10)),
+      ),
+      folder / f"{name}.npz",
+      (made.laws, made.borrowed),
+      save_every=SAVE,
+      say=tell,
+    )
   found = score(trained)
   drafts.save(out, made._replace(trained=trained))
   disk.write_atomic(out / "README.md", _card(about, found))
