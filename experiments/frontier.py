@@ -8,8 +8,8 @@
 
 Each number of drafted nodes has the paper's tree, the trees that `tv_jax.tune`
 found for the bundled drafts, and an adaptive tree with what `tv_jax.tune
---calibrate` measured. All have five levels; they were tuned on other questions
-(bundled/README.md). experiments/wide.py has more nodes than the paper.
+--calibrate` measured. All have five levels at most; they were tuned on other
+questions (bundled/README.md). experiments/wide.py has more nodes.
 
 Each tree is decoded once, by `ot_traversal`, and the traversal expects its
 length on the same drafts. At EAGLE's number of nodes both rules are also timed
@@ -44,8 +44,8 @@ NOTE = (
   " on the size's first tree, paired by question; other trees have other"
   " drafts. The best is the best on these very questions. Check: realised minus"
   " expected length, which must be 0 within its error. All trees have five"
-  " levels, so as many passes of the draft; with eight nodes the paper has no"
-  " such tree, and its chain of five is the first. Net gain: in tokens/s, the"
+  " levels at most, so no more passes of the draft; with eight nodes the paper"
+  " has no such tree, and its chain of five is the first. Net gain: in tokens/s, the"
   " gain in length less the extra time of a cycle: the time of whole answers,"
   " prompts included, over their cycles, one question at a time, methods in"
   f" turn on the same questions, {ROUNDS} times each, clustered by question."

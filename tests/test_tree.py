@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from configs import smollm2
 from tv_jax import tree
 from tv_jax.edge import reading
 
@@ -176,6 +177,10 @@ def test_what_is_no_tree_is_refused(build, given, message):
     ("adaptive:5", "5 nodes at depth 1, below 1 nodes of 4 children"),
     ("absent.json", r"absent\.json.*No such file"),
     ("bundled/trees/none.json", r"there are draft-.*\.25\.json"),
+    (
+      "bundled/trees/eagle-trav.25.json",
+      r"there are eagle-traversal\.25\.json",
+    ),
     ("chain:100000", "100000 levels: 256 are the most"),
     ("branching:5000", "5000 children of a node: 256"),
     ("kary:2x99999999999999999999", "levels: 256"),
@@ -236,7 +241,8 @@ def test_bundled_trees_have_names():
     draft, rule = path.name.split(".")[0].split("-")
     cool = draft.endswith("_cool")
     assert told["draft"] == f"bundled/{draft.removesuffix('_cool')}"
-    assert told["target"] == "bundled/target"
+    real = draft.startswith("smollm2_")
+    assert told["target"] == (smollm2.FILE if real else "bundled/target")
     assert told["verifier"] == rule
     assert (told["draft_temperature"] < told["temperature"]) == cool
     assert tree.temperatures(f"bundled/trees/{path.name}") == (
@@ -245,7 +251,7 @@ def test_bundled_trees_have_names():
     )
     assert path.name.split(".")[1:] == [str(told["nodes"]), "json"]
     assert len(own) - 1 == told["nodes"]
-    assert own.max_depth == told["depth"] == 5
+    assert own.max_depth == told["depth"] <= 5
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import pathlib
 import re
 
@@ -109,11 +110,13 @@ def _imported(text: str) -> Tree | Adaptive:
 
 
 def _place(text: str) -> pathlib.Path:
-  """Finds a file; where a bundled one is missing, names those there are."""
+  """Finds a file; where a bundled one is missing, names those most like it."""
   path = pathlib.Path(reading.place_of(text))
   if str(path) != text and not path.exists():
     there = sorted(one.name for one in (reading.BUNDLED / "trees").iterdir())
-    raise ValueError(f"of bundled/trees/ there are {', '.join(there)}")
+    near = difflib.get_close_matches(path.name, there)
+    there = reading.listed([*near, *(x for x in there if x not in near)])
+    raise ValueError(f"of bundled/trees/ there are {there}")
   return path
 
 
