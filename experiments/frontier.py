@@ -45,9 +45,10 @@ NOTE = (
   " drafts. The best is the best on these very questions. Check: realised minus"
   " expected length, which must be 0 within its error. All trees have five"
   " levels at most, so no more passes of the draft; with eight nodes the paper"
-  " has no such tree, and its chain of five is the first. Net gain: in tokens/s, the"
-  " gain in length less the extra time of a cycle: the time of whole answers,"
-  " prompts included, over their cycles, one question at a time, methods in"
+  " has no such tree, and its chain of five is the first. Net gain: in"
+  " tokens/s, the gain in length less the extra time of a cycle: the time of"
+  " whole answers, prompts included, over their cycles, one question at a time,"
+  " methods in"
   f" turn on the same questions, {ROUNDS} times each, clustered by question."
 )
 FULL = (

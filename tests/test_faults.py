@@ -244,7 +244,10 @@ def test_the_command_names_the_rule_in_a_line(tmp_path):
   ("policy", "told"),
   [
     (raises, r"KeyError: 'nobody' \(test_faults.py, line \d+\)$"),
-    (lambda laws, worth, most: worth, r"gave \[1\] worths: it should give"),
+    (
+      lambda laws, worth, most, sure: worth,
+      r"gave \[1\] worths: it should give",
+    ),
   ],
 )
 def test_what_no_policy_gives_is_told_in_a_line(policy, told):
@@ -260,16 +263,16 @@ def test_what_no_proposal_draws_is_told_in_a_line():
     generate(sound_pair(), proposal=mine)
 
 
-def unsure_below(laws, worth, most):
+def unsure_below(laws, worth, most, sure):
   found = drafting.by_confidence(laws, worth, most)
   return jnp.where(worth[:, None] < 1, jnp.nan, found)
 
 
-def idle(laws, worth, most):
+def idle(laws, worth, most, sure):
   return jnp.zeros((len(laws), most))
 
 
-def where_it_is_sure(laws, worth, most):
+def where_it_is_sure(laws, worth, most, sure):
   """Nothing where the draft is in doubt, be it after the root."""
   sure = jnp.where(laws[:, 0] > laws[:, 1], worth, 0)
   return sure[:, None] * jnp.ones((1, most))

@@ -1,6 +1,7 @@
 """The engine with drafts of one pass: DSpark's heads, and DFlash."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -8,7 +9,7 @@ import tv_jax
 from tests import bad, test_generation
 from tests.checkpoints import pair
 from tests.test_generation import PROMPTS, greedy
-from tv_jax import engine, models, replay, tree
+from tv_jax import drafting, engine, models, replay, tree
 from tv_jax.engine import program, programs
 from tv_jax.models import sharding
 
@@ -75,6 +76,27 @@ def test_an_unsure_draft_stops(kind, shape, verifier):
   assert counts[0] == 0  # of a root that it is not sure of
   assert counts[-1] == len(tree.parse(shape)) - 1
   assert len(counts) > 3
+
+
+def test_a_policy_knows_how_sure_a_draft_is():
+  """It can stop as draft_stop does, to the token."""
+
+  def if_sure(laws, worth, most, sure):
+    if sure is not None:  # where the policy is checked nothing is sure
+      worth = jnp.where(sure < 0.5, 0, worth)
+    return drafting.by_confidence(laws, worth, most)
+
+  widths = (2, 3, 2, 1)
+  prompts = [[i, i + 1] for i in range(8)]
+  shaped, stopped = (
+    generate("dspark", prompts, max_new_tokens=24, **how)
+    for how in (
+      {"tree": tree.Adaptive(widths, policy=if_sure)},
+      {"tree": tree.Adaptive(widths), "draft_stop": 0.5},
+    )
+  )
+  assert shaped.tokens == stopped.tokens
+  assert len(np.unique(np.concatenate(shaped.drafted))) > 3
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,9 @@ class Chosen(NamedTuple):
   fault: jax.Array  # [] bool: the policy gave a NaN
 
 
-def by_confidence(laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
+def by_confidence(
+  laws: jax.Array, worth: jax.Array, most: int, sure: jax.Array | None = None
+) -> jax.Array:
   """Makes children worth more, the surer the draft is of one token.
 
   The eldest is thought to be accepted with chance s = (1 + max q) / 2, each
@@ -44,6 +46,7 @@ def by_confidence(laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
     laws: [n, V] the draft's, after each node of a level.
     worth: [n] what these are worth.
     most: K.
+    sure: Not used: with it for s, trees were no longer (docs/which-draft.md).
 
   Returns:
     [n, K]
@@ -58,11 +61,12 @@ def choose(
   depth: int,
   laws: jax.Array,  # [m, V] after each node of the level above
   worth: jax.Array,  # [m] of these; 0 where there is none
+  sure: jax.Array | None = None,  # [m] how sure the draft says it is
 ) -> Chosen:
   """Chooses the nodes at `depth`: of all children those worth most."""
   policy = shape.policy or by_confidence
   width, most = shape.widths[depth - 1], shape.most
-  children = policy(laws, worth, most)
+  children = policy(laws, worth, most, sure)
   if np.shape(children) != (wanted := (len(laws), most)):
     raise ValueError(
       f"the policy gave {list(np.shape(children))} worths: it should give"

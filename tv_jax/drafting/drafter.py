@@ -50,6 +50,11 @@ class Drafter(Protocol):
   follows_target: ClassVar[bool]
 
   @property
+  def stop(self) -> float:
+    """Returns how sure it has to be of a node to go on below; 0: not at all."""
+    ...
+
+  @property
   def block(self) -> int:
     """Returns how many levels it drafts in one pass, or 0."""
     ...
@@ -147,17 +152,17 @@ class Drafter(Protocol):
     """
     ...
 
-  def ends(self, features: jax.Array) -> jax.Array | None:
-    """Says below which nodes nothing is to be drafted.
+  def sure(self, features: jax.Array) -> jax.Array | None:
+    """Says how sure it is that a next token will be accepted.
 
-    Verification stays exact because it depends on these nodes' own tokens and
-    those above, and never on what would be drafted below.
+    What is drafted below a node may depend on it: it depends on this node's own
+    token and those above, never on what would be drafted below.
 
     Args:
       features: [B, T, ..] its own, of these nodes.
 
     Returns:
-      [B, T] bool; None: it has no say in that.
+      [B, T] float32; None: it does not say.
     """
     ...
 

@@ -89,7 +89,7 @@ def _static(how, tree, drawn, logits, features, cache) -> Drafted:
     # Nothing hangs below what could not be drawn.
     parents = tree.parent[np.array(level)]
     none = drawn[:, parents - above.start] == INVALID
-    if (ends := how.drafter.ends(features)) is not None:
+    if (ends := _ends(how.drafter, features)) is not None:
       none |= ends[:, np.searchsorted(inner, parents)]
     drawn = jnp.where(none, INVALID, below)
     tokens.append(drawn)
@@ -135,8 +135,8 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
   root, rows = cache.length - 1, len(drawn)
   M = len(shape.inner)
   laws = [how.law(logits)]
-  worth = _open(how, how.going[:, None].astype(jnp.float32), features)
-  found = [_below(how, shape, 1, laws[0], worth)]
+  worth = how.going[:, None].astype(jnp.float32)
+  found = [_below(how, shape, 1, laws[0], worth, features)]
   related = jnp.zeros((rows, 1, M), bool).at[:, :, ROOT].set(True)
   for depth, level in enumerate(shape.levels[1:-1], 1):
     before = found[-1]
@@ -157,12 +157,8 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
         cache,
       )
       law = how.law(logits)
-      return (
-        law,
-        _below(how, shape, depth + 1, law, _open(how, before.worth, features)),
-        features,
-        cache,
-      )
+      below = _below(how, shape, depth + 1, law, before.worth, features)
+      return law, below, features, cache
 
     law, below, features, cache = _if(
       _goes_on(before.worth), go_on, features, cache
@@ -183,11 +179,13 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
   )
 
 
-def _below(how, shape, depth, laws, worth) -> _Level:
-  """The level at a depth, of the laws after the one above, and its worth."""
+def _below(how, shape, depth, laws, worth, features) -> _Level:
+  """The level at a depth, of what is known of the one above, and its worth."""
   above = shape.levels[depth - 1]
+  if (ends := _ends(how.drafter, features)) is not None:
+    worth = jnp.where(ends, 0, worth)
   chosen = jax.vmap(functools.partial(adaptive.choose, shape, depth))(
-    laws, worth
+    laws, worth, how.drafter.sure(features)
   )
   drawn = _draw_chosen(how, shape, above, laws, chosen)
   drawn = jnp.where(chosen.there, drawn, INVALID)
@@ -200,10 +198,9 @@ def _below(how, shape, depth, laws, worth) -> _Level:
   )
 
 
-def _open(how, worth, features) -> jax.Array:
-  """[B, n] what nodes are worth; 0 if nothing is to be drafted below."""
-  ends = how.drafter.ends(features)
-  return worth if ends is None else jnp.where(ends, 0, worth)
+def _ends(drafter, features) -> jax.Array | None:
+  """[B, n] below which nodes nothing is to be drafted; None: below none."""
+  return drafter.sure(features) < drafter.stop if drafter.stop else None
 
 
 def _goes_on(worth) -> jax.Array:

@@ -40,7 +40,7 @@ class InOnePass:
   Attributes:
     apply: The model's.
     stop: Nothing is drafted below a node of which the draft is less sure than
-      this that a next token will be accepted; 0: it is not asked.
+      this.
   """
 
   apply: Callable
@@ -120,18 +120,21 @@ class InOnePass:
       jnp.take_along_axis(x, depth, axis=1)
       for x in (cache.logits, cache.outputs)
     )
-    width = self._module.state(tokens).shape[-1]
+    state = self._module.state(tokens)
+    given = features[..., : state.shape[-1]].astype(state.dtype)
     said, state, sure = self.apply(
-      params, tokens, outputs, features[..., :width], method="after"
+      params, tokens, outputs, given, method="after"
     )
-    if self.stop:
-      end = (sure < self.stop).astype(state.dtype)[..., None]
-      state = jnp.concatenate([state, end], axis=-1)
+    if sure is not None:  # beside the state, in no less than its own precision
+      state = jnp.concatenate(
+        [state.astype(sure.dtype), sure[..., None]], axis=-1
+      )
     return logits + said, state, cache
 
-  def ends(self, features) -> jax.Array | None:
-    """Says of which nodes it is not sure enough."""
-    return features[..., -1] > 0 if self.stop else None
+  def sure(self, features) -> jax.Array | None:
+    """Returns what its confidence head says, if it has one."""
+    known = dspark.block_of(self._module.config).confidence
+    return features[..., -1] if known else None
 
   def commit(
     self, cache: Cache, tree: Tree | Adaptive, root, path, gain

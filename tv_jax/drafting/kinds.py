@@ -42,6 +42,7 @@ class Independent:
 
   apply: Callable
   follows_target: ClassVar[bool] = False
+  stop: ClassVar[float] = 0.0
 
   @staticmethod
   def load(path, target, *, dtype, split, revision) -> models.Model:
@@ -108,8 +109,8 @@ class Independent:
     del features
     return self.apply(params, tokens, positions, seen, cache)
 
-  def ends(self, features) -> None:
-    """Returns None: a tree is as deep as it is."""
+  def sure(self, features) -> None:
+    """Returns None: it does not say."""
     del features
 
   def commit(
@@ -132,6 +133,7 @@ class OnFeatures:
 
   apply: Callable
   follows_target: ClassVar[bool] = True
+  stop: ClassVar[float] = 0.0
 
   @staticmethod
   def load(path, target, *, dtype, split, revision) -> models.Head:
@@ -177,8 +179,8 @@ class OnFeatures:
     """Processes the nodes of a level; `features` are their parents'."""
     return self.apply(params, tokens, features, positions, seen, cache)
 
-  def ends(self, features) -> None:
-    """Returns None: a tree is as deep as it is."""
+  def sure(self, features) -> None:
+    """Returns None: it does not say."""
     del features
 
   def commit(
