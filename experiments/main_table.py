@@ -35,9 +35,12 @@ DEFINITIONS = (
 AT_ONE = Method(proposal=comparing.PROPOSAL, temperature=1.0)
 
 
-def sweep(config, smoke: bool) -> Iterator[Shard]:
-  """Makes a shard for each seed; the first is timed."""
-  for i, shard in enumerate(experiment.by_seed(config, 1 if smoke else None)):
+def sweep(
+  config, smoke: bool, seeds: Sequence[int] = (0, 1, 2)
+) -> Iterator[Shard]:
+  """Makes a shard for each seed, as `by_seed` does; the first is timed."""
+  count = 1 if smoke else None
+  for i, shard in enumerate(experiment.by_seed(config, count, seeds)):
     untimed = {"timing.per_task": 0, "plain": False} if i else {}
     yield Shard(shard.name, shard.overrides | untimed)
 

@@ -227,4 +227,8 @@ def _submit(sweep: sweep_lib.Sweep, pairs: list[Pair], render) -> int:
 
 
 if __name__ == "__main__":
-  cli.run("launch", main, lambda argv: config_flag.parse(argv, "quickstart"))
+  cli.run(
+    "launch",
+    main,
+    lambda argv: config_flag.parse(argv, "quickstart", many=True),
+  )

@@ -287,3 +287,17 @@ cli.until_told(lambda heard: cli.run_child([sys.executable, "-c", {body!r}]))
   out, _ = process.communicate(timeout=60)
   assert out == "well\n"
   assert process.returncode == 143
+
+
+def test_several_configs_are_a_sweep_and_no_run():
+  pairs = "--config=smoke", "--config=quickstart:eagle", "--config.per_task=3"
+  told = "--experiments=drafts", "--backend=print"
+  done = run(*told, *pairs, program="launch")
+  assert done.returncode == 0, done.stderr
+  lines = done.stdout.splitlines()
+  for name in ("smoke", "quickstart:eagle"):
+    (line,) = (one for one in lines if f"--config={name} " in one)
+    assert "--config.per_task=3 " in line
+  done = run(*pairs)
+  assert done.returncode == 2
+  assert done.stderr == "tv_jax.main: --config is given 2 times: give one\n"

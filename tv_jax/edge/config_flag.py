@@ -28,6 +28,7 @@ HELP = (
 _MODULE = "tv_jax_config_file"
 _PACKAGE = "configs"
 _NUMBERS = re.compile(r"[\d\s.eE+-]+")
+_CONFIG = re.compile(r"--?config(?:=(.*))?", re.DOTALL)
 _OVERRIDE = re.compile(r"--?(?:no)?config\.([^=\[]+)")
 
 
@@ -38,7 +39,9 @@ def folder() -> pathlib.Path:
   return inside if inside.is_dir() else here.parent / _PACKAGE
 
 
-def parse(argv: list[str], default: str | None = None) -> list[str]:
+def parse(
+  argv: list[str], default: str | None = None, *, many: bool = False
+) -> list[str]:
   """Reads all flags; "config" is one, defined without a default.
 
   A config file runs as it is read. Hence the default is read here, and not
@@ -47,11 +50,17 @@ def parse(argv: list[str], default: str | None = None) -> list[str]:
   Args:
     argv: The command line.
     default: The config file if none is given.
+    many: Whether there may be several, which `several` reads: this is the
+      first.
 
   Returns:
     What is left of the command line.
   """
   flags.FLAGS["config"].parser = _Parser()
+  given = _apart(argv)
+  if len(given) > 1 and not many:
+    raise flags.Error(f"--config is given {len(given)} times: give one")
+  argv = next(iter(given.values()), argv)
   if default is not None:
     flags.FLAGS.set_default("config", default)
   return flags.FLAGS(argv)
@@ -60,7 +69,7 @@ def parse(argv: list[str], default: str | None = None) -> list[str]:
 def several(
   argv: list[str], names: Sequence[str]
 ) -> dict[str, config_dict.ConfigDict]:
-  """Returns the config that is asked for, or else those of these names.
+  """Returns the configs that are asked for, or else those of these names.
 
   Args:
     argv: The command line; what it sets is set in each.
@@ -70,17 +79,26 @@ def several(
     By name, as --config takes it.
   """
   found = {}
-  for name in names:
+  for name, own in (_apart(argv) or dict.fromkeys(names, argv)).items():
     values = flags.FlagValues()
     config_flags.DEFINE_config_file("config", None, HELP, flag_values=values)
     values["config"].parser = _Parser()
     values.set_default("config", name)
-    values(argv, known_only=True)
+    values(own, known_only=True)
     flag: Any = values["config"]
-    if flag.present:
-      return {flag.config_filename: flag.value}
-    found[name] = flag.value
+    found[flag.config_filename if flag.present else name] = flag.value
   return found
+
+
+def _apart(argv: Sequence[str]) -> dict[str, list[str]]:
+  """Returns by config that a command line names the line with it alone."""
+  given, rest, left = [], [], iter(argv)
+  for argument in left:
+    if match := _CONFIG.fullmatch(argument):
+      given.append(next(left, "") if match[1] is None else match[1])
+    else:
+      rest.append(argument)
+  return {name: [*rest[:1], f"--config={name}", *rest[1:]] for name in given}
 
 
 class _Parser(flags.ArgumentParser):
