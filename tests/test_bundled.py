@@ -41,6 +41,16 @@ def test_most_of_minibench_is_answered_right(bundled):
   assert np.mean(right) > 0.6
 
 
+@pytest.mark.parametrize("kind", ["eagle3", "dspark"])
+def test_a_draft_that_reads_layers_agrees_with_its_target(kind):
+  pair = tv_jax.load(f"bundled/{kind}", "bundled/target", draft_kind=kind)
+  questions = questions_lib.load_questions("minibench")
+  asked = [one.turns[0] for one in questions_lib.limit(questions, per_task=1)]
+  told = {"template": "chat", "tree": "chain:4", "max_new_tokens": 48}
+  result = tv_jax.generate(pair, asked, **told)
+  assert result.acceptance_length.mean > 2.2
+
+
 def test_what_is_bundled_has_a_name_that_is_no_place(tmp_path):
   for name in ("bundled/draft", "bundled/trees/draft-traversal.25.json"):
     place = reading.place_of(name)
