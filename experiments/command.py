@@ -7,6 +7,7 @@ folders it only makes these, from the runs in them.
 
 from __future__ import annotations
 
+import collections
 import importlib
 import os
 import pathlib
@@ -153,6 +154,11 @@ def execute(
     for config in configs
     for shard in experiment_lib.shards(experiment, config, smoke)
   ]  # all is checked before anything runs
+  for name, count in collections.Counter(x[:2] for x in planned).items():
+    if count > 1:
+      raise ValueError(
+        f"{'/'.join(name)} is {count} runs: give configs names of their own"
+      )
 
   shards, loaded = {}, {}
 

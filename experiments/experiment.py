@@ -168,8 +168,11 @@ def shards(
   ]
 
 
+SEEDS = (0, 1, 2)  # the paper's three runs
+
+
 def by_seed(
-  config, count: int | None, seeds: Sequence[int] = (0, 1, 2)
+  config, count: int | None, seeds: Sequence[int] = SEEDS
 ) -> Iterator[Shard]:
   """Makes a shard for each seed.
 

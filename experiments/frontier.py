@@ -9,7 +9,9 @@
 Each number of drafted nodes has the paper's tree, the trees that `tv_jax.tune`
 found for the bundled drafts, and an adaptive tree with what `tv_jax.tune
 --calibrate` measured. All have five levels at most; they were tuned on other
-questions (bundled/README.md). experiments/wide.py has more nodes.
+questions (bundled/README.md): those of SmolLM2's head on half of the everyday
+ones, so use --config=configs/smollm2.py:paper. experiments/wide.py has more
+nodes.
 
 Each tree is decoded once, by `ot_traversal`, and the traversal expects its
 length on the same drafts. At EAGLE's number of nodes both rules are also timed
@@ -48,8 +50,8 @@ NOTE = (
   " has no such tree, and its chain of five is the first. Net gain: in"
   " tokens/s, the gain in length less the extra time of a cycle: the time of"
   " whole answers, prompts included, over their cycles, one question at a time,"
-  " methods in"
-  f" turn on the same questions, {ROUNDS} times each, clustered by question."
+  f" methods in turn on the same questions, {ROUNDS} times each, clustered by"
+  " question."
 )
 FULL = (
   f"The paper has no tree of more than {PAPERS} nodes: full trees below a wider"

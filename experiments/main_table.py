@@ -4,7 +4,7 @@
   python -m experiments.main_table --config=configs/llama3_1b_8b.py
   python -m experiments.main_table runs/llama3_1b_8b
 
-The first runs both bundled drafts with three seeds each; the third makes the
+The first runs `draft` and `draft_weak` with three seeds each; the third makes the
 table of a finished run, which must have temperature 1 and draws without
 replacement. What the run lacks is a dash. Beside it are the paper's numbers for
 its closest pair; for other models they show a pattern, not a reference.
@@ -36,7 +36,7 @@ AT_ONE = Method(proposal=comparing.PROPOSAL, temperature=1.0)
 
 
 def sweep(
-  config, smoke: bool, seeds: Sequence[int] = (0, 1, 2)
+  config, smoke: bool, seeds: Sequence[int] = experiment.SEEDS
 ) -> Iterator[Shard]:
   """Makes a shard for each seed, as `by_seed` does; the first is timed."""
   count = 1 if smoke else None

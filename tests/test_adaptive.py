@@ -236,9 +236,9 @@ def test_rows_have_trees_of_their_own_in_one_program(bundled):
   assert others.tokens[::2] != result.tokens[::2]
 
 
-def where_it_is_sure(laws, worth, most, sure):
+def where_it_is_sure(laws, worth, most, confidence):
   """Nothing hangs below a node after which the draft is in doubt."""
-  assert sure is None
+  assert confidence is None
   sure = jnp.where(jnp.max(laws, axis=-1) > 0.6, worth, 0)
   ranks = 0.5 ** jnp.arange(most, dtype=laws.dtype)
   return sure[:, None] * ranks[None]

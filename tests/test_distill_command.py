@@ -83,7 +83,7 @@ def test_a_killed_run_ends_in_the_same_weights(pair, small, tmp_path):
     def say(now, done, total, how, stage=stage, at=at):
       if (now, done) == (stage, at):
         if stage == "training":  # nobody else trains this draft meanwhile
-          with pytest.raises(disk.StoreError, match="give another --out"):
+          with pytest.raises(disk.StoreError, match="give --out another name"):
             make(pair, broken)
         raise KilledError
 

@@ -101,7 +101,9 @@ def test_levels_are_those_of_the_drafter_at_each_root(head, known, monkeypatch):
       np.testing.assert_allclose(found[level].logits[0, w], law, atol=1e-4)
       if stop:
         own = bool(found[level].sure[0, w] < stop)
-        assert own == drafter.ends(state)[0, 0]
+        given = drafter.confidence(state)[0, 0]
+        np.testing.assert_allclose(given, found[level].sure[0, w], atol=1e-4)
+        assert own == (given < stop)
         unsure.add(own)
       if known is not None:
         others = np.setdiff1d(np.arange(48), known)
@@ -223,7 +225,16 @@ def test_training_makes_it_longer_and_a_kill_changes_nothing(
   assert {*map(len, once)} == {len(kept)}
   # Layers that another draft has read are not read again.
   stored[1].unlink()
+  asked = []
+  of_target = passes.of_target
+
+  def watched(target, layers, tokens):
+    asked.append(tuple(layers))
+    return of_target(target, layers, tokens)
+
+  monkeypatch.setattr(passes, "of_target", watched)
   again = make("whole")
+  assert {*asked} == {(layers[1],)}
   assert [path.read_bytes() for path in stored] == once
   files = [tmp_path / x / "model.safetensors" for x in ("whole", "broken")]
   assert files[0].read_bytes() == files[1].read_bytes()

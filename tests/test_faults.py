@@ -245,7 +245,7 @@ def test_the_command_names_the_rule_in_a_line(tmp_path):
   [
     (raises, r"KeyError: 'nobody' \(test_faults.py, line \d+\)$"),
     (
-      lambda laws, worth, most, sure: worth,
+      lambda laws, worth, *_: worth,
       r"gave \[1\] worths: it should give",
     ),
   ],
@@ -263,16 +263,16 @@ def test_what_no_proposal_draws_is_told_in_a_line():
     generate(sound_pair(), proposal=mine)
 
 
-def unsure_below(laws, worth, most, sure):
+def unsure_below(laws, worth, most, confidence):
   found = drafting.by_confidence(laws, worth, most)
   return jnp.where(worth[:, None] < 1, jnp.nan, found)
 
 
-def idle(laws, worth, most, sure):
+def idle(laws, worth, most, confidence):
   return jnp.zeros((len(laws), most))
 
 
-def where_it_is_sure(laws, worth, most, sure):
+def where_it_is_sure(laws, worth, most, confidence):
   """Nothing where the draft is in doubt, be it after the root."""
   sure = jnp.where(laws[:, 0] > laws[:, 1], worth, 0)
   return sure[:, None] * jnp.ones((1, most))

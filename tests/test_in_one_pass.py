@@ -81,9 +81,9 @@ def test_an_unsure_draft_stops(kind, shape, verifier):
 def test_a_policy_knows_how_sure_a_draft_is():
   """It can stop as draft_stop does, to the token."""
 
-  def if_sure(laws, worth, most, sure):
-    if sure is not None:  # where the policy is checked nothing is sure
-      worth = jnp.where(sure < 0.5, 0, worth)
+  def if_sure(laws, worth, most, confidence):
+    if confidence is not None:  # it is where the policy is checked
+      worth = jnp.where(confidence < 0.5, 0, worth)
     return drafting.by_confidence(laws, worth, most)
 
   widths = (2, 3, 2, 1)

@@ -26,9 +26,9 @@ BAD_FLAGS = [
   (["--config.nn=1"], "unknown field config.nn: there are baseline, batch_"),
   (["--config.models.taget=x"], "did you mean config.models.target?"),
   (["--config.max_new_tokens=few"], "--config.max_new_tokens=few: invalid"),
-  (["--config=nowhere.py"], "directory): give a file, or one of eagle_bund"),
+  (["--config=nowhere.py"], "directory): give a file, or one of llama2_"),
   (["--workdir=/proc/nowhere"], "/proc/nowhere cannot be made: No such"),
-  (["--config=smoke:no-such"], "argument 'no-such': smoke takes weak, or none"),
+  (["--config=smoke:no-such"], "argument 'no-such': smoke takes weak, eagle,"),
 ]
 
 

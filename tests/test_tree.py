@@ -251,7 +251,9 @@ def test_bundled_trees_have_names():
     )
     assert path.name.split(".")[1:] == [str(told["nodes"]), "json"]
     assert len(own) - 1 == told["nodes"]
-    assert own.max_depth == told["depth"] <= 5
+    # For a weak head's eight nodes a fifth level is not worth one.
+    levels = 4 if real and told["nodes"] == 8 else 5
+    assert own.max_depth == told["depth"] == levels
 
 
 @pytest.mark.parametrize(

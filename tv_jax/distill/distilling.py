@@ -207,7 +207,7 @@ def distill(
 
   name = f"{out.name}-{_digest(about)}"
   with contextlib.ExitStack() as resources:
-    remedy = "wait for it, or give another --out"
+    remedy = "wait for it, or give --out another name"
     disk.lock(folder, resources, f"{name}.lock", remedy)
     trained = training.train(
       functools.partial(learning.loss, how, made.draft, shape, heat),

@@ -34,7 +34,10 @@ class Chosen(NamedTuple):
 
 
 def by_confidence(
-  laws: jax.Array, worth: jax.Array, most: int, sure: jax.Array | None = None
+  laws: jax.Array,
+  worth: jax.Array,
+  most: int,
+  confidence: jax.Array | None = None,
 ) -> jax.Array:
   """Makes children worth more, the surer the draft is of one token.
 
@@ -46,11 +49,13 @@ def by_confidence(
     laws: [n, V] the draft's, after each node of a level.
     worth: [n] what these are worth.
     most: K.
-    sure: Not used: with it for s, trees were no longer (docs/which-draft.md).
+    confidence: Not used: with it for s, trees did not gain more tokens
+      (docs/which-draft.md).
 
   Returns:
     [n, K]
   """
+  del confidence
   sure = _LEAST + (1 - _LEAST) * jnp.max(laws, axis=-1)
   rank = jnp.arange(most, dtype=sure.dtype)[None]
   return (worth * sure)[:, None] * (1 - sure)[:, None] ** rank
@@ -61,12 +66,12 @@ def choose(
   depth: int,
   laws: jax.Array,  # [m, V] after each node of the level above
   worth: jax.Array,  # [m] of these; 0 where there is none
-  sure: jax.Array | None = None,  # [m] how sure the draft says it is
+  confidence: jax.Array | None = None,  # [m] of the draft, if it says
 ) -> Chosen:
   """Chooses the nodes at `depth`: of all children those worth most."""
   policy = shape.policy or by_confidence
   width, most = shape.widths[depth - 1], shape.most
-  children = policy(laws, worth, most, sure)
+  children = policy(laws, worth, most, confidence)
   if np.shape(children) != (wanted := (len(laws), most)):
     raise ValueError(
       f"the policy gave {list(np.shape(children))} worths: it should give"

@@ -43,6 +43,8 @@ class Drafter(Protocol):
   Attributes:
     follows_target: Whether its model is always split over devices as the
       target is; if not, only where that is asked for.
+    stop: Nothing is drafted below a node of which its confidence is less; 0: it
+      is not asked.
     block: How many levels it drafts in one pass, for each of which that pass
       writes a row to the cache; 0: it makes a pass for each level, over nodes.
   """
@@ -51,7 +53,7 @@ class Drafter(Protocol):
 
   @property
   def stop(self) -> float:
-    """Returns how sure it has to be of a node to go on below; 0: not at all."""
+    """Returns the least confidence with which it goes on below a node."""
     ...
 
   @property
@@ -152,11 +154,11 @@ class Drafter(Protocol):
     """
     ...
 
-  def sure(self, features: jax.Array) -> jax.Array | None:
+  def confidence(self, features: jax.Array) -> jax.Array | None:
     """Says how sure it is that a next token will be accepted.
 
-    What is drafted below a node may depend on it: it depends on this node's own
-    token and those above, never on what would be drafted below.
+    It depends on this node's token and those above alone, so what is drafted
+    below may depend on it.
 
     Args:
       features: [B, T, ..] its own, of these nodes.

@@ -185,7 +185,7 @@ def _below(how, shape, depth, laws, worth, features) -> _Level:
   if (ends := _ends(how.drafter, features)) is not None:
     worth = jnp.where(ends, 0, worth)
   chosen = jax.vmap(functools.partial(adaptive.choose, shape, depth))(
-    laws, worth, how.drafter.sure(features)
+    laws, worth, how.drafter.confidence(features)
   )
   drawn = _draw_chosen(how, shape, above, laws, chosen)
   drawn = jnp.where(chosen.there, drawn, INVALID)
@@ -200,7 +200,7 @@ def _below(how, shape, depth, laws, worth, features) -> _Level:
 
 def _ends(drafter, features) -> jax.Array | None:
   """[B, n] below which nodes nothing is to be drafted; None: below none."""
-  return drafter.sure(features) < drafter.stop if drafter.stop else None
+  return drafter.confidence(features) < drafter.stop if drafter.stop else None
 
 
 def _goes_on(worth) -> jax.Array:

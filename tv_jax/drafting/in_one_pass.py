@@ -35,12 +35,12 @@ class InOnePass:
   Its cache has rows of what the target has processed, and of nothing else: the
   root is not among them. A block's rows lie behind those of a catch-up, and are
   overwritten by the next one. What a node hands down to its children in the
-  place of features is the state of its Markov head.
+  place of features is the state of its Markov head and, last, how sure it is.
 
   Attributes:
     apply: The model's.
-    stop: Nothing is drafted below a node of which the draft is less sure than
-      this.
+    stop: Nothing is drafted below a node after which it is less sure than this
+      that a next token will be accepted; 0: it always goes on.
   """
 
   apply: Callable
@@ -131,7 +131,7 @@ class InOnePass:
       )
     return logits + said, state, cache
 
-  def sure(self, features) -> jax.Array | None:
+  def confidence(self, features) -> jax.Array | None:
     """Returns what its confidence head says, if it has one."""
     known = dspark.block_of(self._module.config).confidence
     return features[..., -1] if known else None

@@ -109,7 +109,7 @@ class Independent:
     del features
     return self.apply(params, tokens, positions, seen, cache)
 
-  def sure(self, features) -> None:
+  def confidence(self, features) -> None:
     """Returns None: it does not say."""
     del features
 
@@ -179,7 +179,7 @@ class OnFeatures:
     """Processes the nodes of a level; `features` are their parents'."""
     return self.apply(params, tokens, features, positions, seen, cache)
 
-  def sure(self, features) -> None:
+  def confidence(self, features) -> None:
     """Returns None: it does not say."""
     del features
 

@@ -22,7 +22,7 @@ from tv_jax.edge import reading
 
 HELP = (
   "A file with get_config(), or the name of a bundled one, and after a colon"
-  " what this is given. Its fields"
+  " what this is given; experiments take several. Its fields"
   " are set one by one: --config.some.field=value, a list as 0,1 or '0 1'."
 )
 _MODULE = "tv_jax_config_file"
@@ -50,8 +50,8 @@ def parse(
   Args:
     argv: The command line.
     default: The config file if none is given.
-    many: Whether there may be several, which `several` reads: this is the
-      first.
+    many: Whether several may be given: the first is read here, all by
+      `several`.
 
   Returns:
     What is left of the command line.
@@ -86,19 +86,26 @@ def several(
     values.set_default("config", name)
     values(own, known_only=True)
     flag: Any = values["config"]
-    found[flag.config_filename if flag.present else name] = flag.value
+    found[name] = flag.value
   return found
 
 
 def _apart(argv: Sequence[str]) -> dict[str, list[str]]:
-  """Returns by config that a command line names the line with it alone."""
-  given, rest, left = [], [], iter(argv)
+  """Splits a line with several configs: for each, the line with it alone."""
+  program, *told = argv
+  left = iter(flags.FLAGS.read_flags_from_files(told, force_gnu=False))
+  given, rest = [], []
   for argument in left:
-    if match := _CONFIG.fullmatch(argument):
-      given.append(next(left, "") if match[1] is None else match[1])
+    if argument == "--":
+      rest += [argument, *left]
+    elif match := _CONFIG.fullmatch(argument):
+      name = next(left, "") if match[1] is None else match[1]
+      if not name:
+        raise flags.Error("--config: give a file, or a name")
+      given.append(name)
     else:
       rest.append(argument)
-  return {name: [*rest[:1], f"--config={name}", *rest[1:]] for name in given}
+  return {name: [program, f"--config={name}", *rest] for name in given}
 
 
 class _Parser(flags.ArgumentParser):

@@ -32,11 +32,11 @@ class Adaptive:
   Attributes:
     widths: How many nodes each level below the root has at most.
     most: How many children a node has at most.
-    policy: `(laws [n, V], worth [n], most, sure) -> [n, most]`: what the next
+    policy: `(laws [n, V], worth [n], most, confidence) -> [n, most]`: what the next
       children of a level's nodes are worth, from the nodes' own draft laws and
-      what they were worth themselves (1 at the root); and from `sure` [n], how
-      sure a DSpark draft says it is after each that a next token will be
-      accepted, None if the draft does not say. The level below gets the
+      what they were worth themselves (1 at the root); and from a DSpark draft's
+      confidence [n] after each that a next token will be accepted, None of
+      other drafts. The level below gets the
       children worth most, elders first, and none that is worth 0. The policy
       never sees the token of a child: if the shape depended on it, verification
       would not be lossless. None: `drafting.adaptive.by_confidence`.
@@ -178,7 +178,7 @@ class Calibrated:
     laws: jax.Array,
     worth: jax.Array,
     most: int,
-    sure: jax.Array | None = None,
+    confidence: jax.Array | None = None,
   ) -> jax.Array:
     """Returns what children are worth [n, K]; 0 beyond those that it knows.
 
@@ -186,9 +186,9 @@ class Calibrated:
       laws: [n, V] the draft's, after each node of a level.
       worth: [n] what these are worth.
       most: K.
-      sure: Not used: tables are of the laws alone.
+      confidence: Not used: tables are of the laws alone.
     """
-    del sure
+    del confidence
     largest = jnp.max(laws, axis=-1)
     row = jnp.zeros(largest.shape, jnp.int32)
     for step in self.steps:
