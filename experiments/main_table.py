@@ -4,8 +4,8 @@
   python -m experiments.main_table --config=configs/llama3_1b_8b.py
   python -m experiments.main_table runs/llama3_1b_8b
 
-The first runs `draft` and `draft_weak` with three seeds each; the third makes the
-table of a finished run, which must have temperature 1 and draws without
+The first runs `draft` and `draft_weak` with three seeds each; the third makes
+the table of a finished run, which must have temperature 1 and draws without
 replacement. What the run lacks is a dash. Beside it are the paper's numbers for
 its closest pair; for other models they show a pattern, not a reference.
 """

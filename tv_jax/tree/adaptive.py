@@ -32,11 +32,11 @@ class Adaptive:
   Attributes:
     widths: How many nodes each level below the root has at most.
     most: How many children a node has at most.
-    policy: `(laws [n, V], worth [n], most, confidence) -> [n, most]`: what the next
-      children of a level's nodes are worth, from the nodes' own draft laws and
-      what they were worth themselves (1 at the root); and from a DSpark draft's
-      confidence [n] after each that a next token will be accepted, None of
-      other drafts. The level below gets the
+    policy: `(laws [n, V], worth [n], most, confidence) -> [n, most]`: what the
+      next children of a level's nodes are worth, from the nodes' own draft laws
+      and what they were worth themselves (1 at the root); and from a DSpark
+      draft's confidence [n] after each that a next token will be accepted, None
+      of other drafts. The level below gets the
       children worth most, elders first, and none that is worth 0. The policy
       never sees the token of a child: if the shape depended on it, verification
       would not be lossless. None: `drafting.adaptive.by_confidence`.
