@@ -8,9 +8,9 @@ python -m tv_jax.main --config=configs/quickstart.py:dspark
 
 `weak` is a draft that agrees less; the others read the target's features, and
 are of three kinds. Expected: tokens gained a cycle, and the traversal's gain in
-what is expected of the same drafts, ± standard errors over 96 questions; from
-benchmarks.minibench on 2026-11-22, of three seeds (the EAGLE head: one); a run
-has one:
+what is expected of the same drafts, ± standard errors over 96 questions, from
+benchmarks.minibench on 2026-11-22. A run has one seed; these are of three (the
+EAGLE head: of one).
 
   draft       tree      token_level  traversal    same drafts
   draft       chain:5   3.98 ± 0.04  4.05 ± 0.04  +0.071 ± 0.007
@@ -22,6 +22,10 @@ has one:
   eagle       chain:5   3.70 ± 0.05  3.77 ± 0.05  +0.070 ± 0.013
   eagle       kary:2x5  4.43 ± 0.05  4.51 ± 0.06  +0.085 ± 0.012
   eagle       eagle     4.35 ± 0.05  4.41 ± 0.05  +0.052 ± 0.011
+
+With `eagle` speculation was slower than plain decoding (0.3 to 0.8 of its
+tokens a second), and the run took 6 minutes on two busy cores. What `eagle3`
+and `dspark` expect of chains is in their cards (tv_jax/assets/bundled).
 
 And past the paper, one row each: `ot_traversal` on a tuned tree of as many
 nodes and levels as EAGLE's; what it expects beside the traversal on eagle, one

@@ -137,7 +137,7 @@ def _verb(arguments: list[str]) -> int:
 
 
 def _pairs(one: Experiment) -> list[Pair]:
-  """Returns the config that is asked for, or the experiment's own."""
+  """Returns the configs that are asked for, or the experiment's own."""
   configs = config_flag.several(
     sys.argv, experiment.asked_of(one, _SMOKE.value)
   )
