@@ -240,14 +240,17 @@ def test_the_command_names_the_rule_in_a_line(tmp_path):
   assert "decide returned int32[]: return a" in line
 
 
+def with_confidence(laws, worth, most, confidence):
+  """Wrong for a draft that says how sure it is, and for no other."""
+  return idle(laws, worth, most, None) if confidence is None else confidence
+
+
 @pytest.mark.parametrize(
   ("policy", "told"),
   [
     (raises, r"KeyError: 'nobody' \(test_faults.py, line \d+\)$"),
-    (
-      lambda laws, worth, *_: worth,
-      r"gave \[1\] worths: it should give",
-    ),
+    (lambda laws, worth, *_: worth, r"gave \[1\] worths: it should give"),
+    (with_confidence, r"gave \[1\] worths: it should give"),
   ],
 )
 def test_what_no_policy_gives_is_told_in_a_line(policy, told):

@@ -118,7 +118,9 @@ def _of_policy(tree, dtype, V):
   for depth, above in enumerate(tree.levels[:-1], 1):
     worth = jax.ShapeDtypeStruct((len(above),), np.float32)
     laws = jax.ShapeDtypeStruct((len(above), V), dtype)
-    jax.eval_shape(functools.partial(adaptive.choose, tree, depth), laws, worth)
+    for confidence in (None, worth):  # drafts of both kinds
+      choose = functools.partial(adaptive.choose, tree, depth)
+      jax.eval_shape(choose, laws, worth, confidence)
   yield from ()
 
 
