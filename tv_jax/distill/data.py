@@ -184,8 +184,10 @@ def read(
       tokens[: len(own)] = Rows.of(own, T).tokens
       features, outputs = passes.of_target(target, missing, tokens)
       found = {FEATURES: _halved(features)}
-      for i, layer in enumerate(missing):
-        found[_layer(layer)] = _halved(outputs[..., i * E : (i + 1) * E])
+      if outputs is not None:
+        parts = jnp.split(outputs, len(missing), axis=-1)
+        names = map(_layer, missing)
+        found |= zip(names, map(_halved, parts), strict=True)
       if start >= done[NORMALISERS]:
         found[NORMALISERS] = _normalisers(
           target.config, target.params, found[FEATURES], temperature

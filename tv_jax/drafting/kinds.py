@@ -42,7 +42,6 @@ class Independent:
 
   apply: Callable
   follows_target: ClassVar[bool] = False
-  stop: ClassVar[float] = 0.0
 
   @staticmethod
   def load(path, target, *, dtype, split, revision) -> models.Model:
@@ -73,6 +72,11 @@ class Independent:
   def leaves(config):
     """Returns all parameters that are not its target's."""
     return families.leaves(config) + borrowed.leaves(config)
+
+  @property
+  def stop(self) -> float:
+    """Returns 0: it always goes on."""
+    return 0.0
 
   @property
   def block(self) -> int:
@@ -133,7 +137,6 @@ class OnFeatures:
 
   apply: Callable
   follows_target: ClassVar[bool] = True
-  stop: ClassVar[float] = 0.0
 
   @staticmethod
   def load(path, target, *, dtype, split, revision) -> models.Head:
@@ -152,6 +155,11 @@ class OnFeatures:
   def leaves(config):
     """Returns the head's parameters; most heads have the bias."""
     return eagle.leaves(config, bias=True) + borrowed.leaves(config)
+
+  @property
+  def stop(self) -> float:
+    """Returns 0: it always goes on."""
+    return 0.0
 
   @property
   def block(self) -> int:
