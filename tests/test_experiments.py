@@ -109,6 +109,9 @@ def test_what_a_tree_gives_and_what_the_rule_does(tmp_path):
   gains = {"chain:7": 0.1, "eagle": 0.5}
   answers = [*planted(gains, lambda tree, t: gains[tree])]
   for one in answers:
+    if one["question"] % 2:  # questions count alike, however long
+      one["accepted"] = one["accepted"][:3]
+      one["expected"] = {r: own[:3] for r, own in one["expected"].items()}
     if one["tree"] == "eagle":
       one["expected"] = {
         rule: [1.2 * x for x in own] for rule, own in one["expected"].items()
@@ -120,7 +123,7 @@ def test_what_a_tree_gives_and_what_the_rule_does(tmp_path):
   assert [own["drafted"] for own in (chain, tree)] == ["7", "25"]
   assert [own["passes"] for own in (chain, tree)] == ["7", "5"]
   assert chain["the tree"] == NOTHING
-  assert chain["the rule"] == chain["both"]
+  assert rows[0]["the rule"] == rows[0]["both"]  # with their errors
   for name, planted_gain in (("the rule", 50), ("the tree", 20), ("both", 80)):
     assert abs(float(tree[name]) - planted_gain) < 5
 
