@@ -97,7 +97,10 @@ MODELS = {
   "Llama-3.2-1B": _llama_3(
     2048, 8192, 16, 32, 128256, 131072, scaling=32.0, tied=True
   ),
-  # Qwen/Qwen3-8B
+  # Qwen/Qwen3-4B and Qwen/Qwen3-8B
+  "Qwen3-4B": _llama(
+    2560, 9728, 36, 32, 151936, 40960, tie_word_embeddings=True, **_QWEN3
+  ),
   "Qwen3-8B": _llama(4096, 12288, 36, 32, 151936, 40960, **_QWEN3),
   # HuggingFaceTB/SmolLM2-135M, and a draft of two such layers.
   "SmolLM2": _llama(576, 1536, 30, 9, 49152, 8192, **_SMOL),

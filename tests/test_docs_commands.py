@@ -212,6 +212,12 @@ RUNS = [
     "3 of 3",
   ),
   pytest.param(
+    "loading",
+    ["--dir=models", "--dtypes=bfloat16"],
+    "| bfloat16 | 0.02 | ",
+    marks=pytest.mark.long,
+  ),
+  pytest.param(
     "minibench",
     ["--per_task=1", "--drafts=draft_weak", "--trees=chain:1", "--tokens=8"],
     "| draft_weak | chain:1 | ",
@@ -252,7 +258,8 @@ def test_a_benchmark_runs(name, told, printed, tmp_path):
   out = [f"--out={tmp_path}"] if name == "gpu" else []
   line = '{"prompt": [1, 2, 3], "answer": [4]}\n'
   (tmp_path / "text.jsonl").write_text(2 * line)
-  told = [x.replace("--text=", f"--text={tmp_path}/") for x in told]
+  for flag in ("--text=", "--dir="):
+    told = [x.replace(flag, f"{flag}{tmp_path}/") for x in told]
   done = commands.run(*told, *out, program=f"benchmarks.{name}")
   assert done.returncode == 0, done.stderr
   assert printed in done.stdout + done.stderr

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import tracemalloc
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests import bad, checkpoints
 from tv_jax import models
-from tv_jax.models import mask
+from tv_jax.models import mask, memory
 
 HEADS = ["vanilla", "gated", "rnn", None]
 SLOTS = 24
@@ -332,6 +333,42 @@ def test_a_draft_of_another_target(tmp_path):
   target = checkpoints.ours(checkpoints.tiny())
   published(tmp_path, checkpoints.ours(checkpoints.tiny(), seed=5), "vanilla")
   refuse(tmp_path, target, "embed_tokens.weight is not that of random")
+
+
+def test_copies_are_compared_some_rows_at_a_time(tmp_path):
+  """Of published drafts they are most of the file, and are not kept."""
+  target = checkpoints.ours(checkpoints.tiny(vocab_size=300_000))
+  copy = target.params["params"]["embedding"].nbytes
+  published(tmp_path, target, "vanilla")
+  tracemalloc.start()
+  try:
+    models.load_dspark(tmp_path, target)
+    most = tracemalloc.get_traced_memory()[1]
+  finally:
+    tracemalloc.stop()
+  assert most < copy
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_last_row_of_a_copy_matters(tmp_path, turned):
+  made = checkpoints.ours(checkpoints.tiny(vocab_size=40_000))
+  models.save(tmp_path / "target", made)
+  target = models.load(tmp_path / "target", turned=turned)
+  tensors = published(tmp_path / "draft", made, "vanilla")
+  models.load_dspark(tmp_path / "draft", target)
+  tensors["lm_head.weight"] = tensors["lm_head.weight"].copy()
+  tensors["lm_head.weight"][-1, -1] += 1e-6
+  save_file(tensors, tmp_path / "draft" / "model.safetensors")
+  refuse(tmp_path / "draft", target, "lm_head.weight is not that of")
+
+
+def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
+  target = checkpoints.ours(checkpoints.tiny())
+  models.save(tmp_path, checkpoints.ours_dspark(target))
+  held = sum(x.nbytes for x in jax.tree.leaves(target.params))
+  monkeypatch.setattr(memory, "available", lambda devices: held + 10_000)
+  words = "with its target, needs", "there are", "choose dtype="
+  refuse(tmp_path, target, *words)
 
 
 def test_a_target_of_few_bits_is_still_its_own(tmp_path):

@@ -107,7 +107,7 @@ def params(
   place[tokens] = np.arange(U)
   everywhere = sharding.placement("", target.mesh)  # few: they are not split
   if NAMES[1] not in own:
-    rows = _rows(theirs.get(NAMES[1], theirs[NAMES[0]]), tokens)
+    rows = products.rows(theirs.get(NAMES[1], theirs[NAMES[0]]), tokens)
     taken[NAMES[1]] = jax.device_put(rows, everywhere)
   return taken | {"place": sharding.put(place, everywhere)}
 
@@ -126,13 +126,3 @@ def known(config: Config, params: dict) -> dict[str, np.ndarray]:
     return {}
   tokens = np.argsort(np.asarray(params["place"]), kind="stable")[:U]
   return {OFFSETS: tokens - np.arange(U)}
-
-
-def _rows(matrix, tokens):
-  """Returns rows of the unembedding, kept as that is kept."""
-  if isinstance(matrix, products.Quantised):
-    return products.Quantised(matrix.values[tokens], matrix.scale[tokens])
-  if isinstance(matrix, products.Turned):
-    own = matrix.matrix[:, tokens]
-    return products.Turned(own, (len(tokens), own.shape[0]))
-  return matrix[tokens]

@@ -173,7 +173,7 @@ def load(
   tied = config.tie_word_embeddings and not config.shares_embedding
   others = [UNEMBEDDING] if tied else []
   storage.check(path_or_repo, found, leaves, others, faults)
-  _check_memory(leaves, config, mesh, path_or_repo)
+  _check_memory(leaves, config, mesh, path_or_repo, target)
   if tied and UNEMBEDDING in found:
     own, other = (found[x].read() for x in (UNEMBEDDING, EMBEDDING))
     if not np.array_equal(own, other):
@@ -284,17 +284,24 @@ def read_head(where, found, config, leaves, target, others=()) -> dict:
   sharding.check(config, target.mesh)
   known, faults = borrowed.known_tokens(found, config)
   storage.check(where, found, leaves, others, faults)
-  _check_memory(leaves, config, target.mesh, where)
+  _check_memory(leaves, config, target.mesh, where, target)
   turned = products.are_turned(target.params)
   own = storage.read(found, leaves, config, target.mesh, turned=turned)
   return {"params": own | borrowed.params(target, known, own)}
 
 
-def _check_memory(leaves, config: Config, mesh: Mesh | None, where) -> None:
-  """Refuses weights that do not fit."""
+def _check_memory(
+  leaves, config: Config, mesh: Mesh | None, where, target: Model | None
+) -> None:
+  """Refuses weights that do not fit beside those of the target, if any."""
   devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
   weights = layout.size(leaves, config) // len(devices)
-  memory.check({"weights": weights}, devices, f"{where} in {config.kept}")
+  what = f"{where} in {config.kept}"
+  if target is not None:
+    held = sum(x.nbytes for x in jax.tree.leaves(target.params))
+    weights += held // (1 if target.mesh is None else target.mesh.size)
+    what += ", with its target,"
+  memory.check({"weights": weights}, devices, what)
 
 
 def check_vocabularies(target: Config, draft: Config) -> None:

@@ -1,5 +1,6 @@
 """Loads drafts of one pass, DSpark's and DFlash's, from their checkpoints."""
 
+import jax
 import numpy as np
 
 from tv_jax.models import (
@@ -99,26 +100,29 @@ def _compare(where, found, target: Model) -> None:
   far = _ROUNDED if gguf.is_one(target.source) else 0
   theirs = target.params["params"]
   for name, copy in _COPIES.items():
-    weight = products.unboxed(theirs.get(name, theirs["embedding"]))
+    weight = theirs.get(name, theirs["embedding"])
     if copy not in found or isinstance(weight, products.Quantised):
       continue
-    if not weight.is_fully_addressable:
+    if not all(x.is_fully_addressable for x in jax.tree.leaves(weight)):
       continue
-    own, ours = found[copy].read(), np.asarray(weight)
-    coarser = min(own.dtype, ours.dtype, key=lambda dtype: dtype.itemsize)
-    same = own.shape == ours.shape and (
-      np.array_equal(own.astype(coarser), ours.astype(coarser))
-      or _distance(own, ours) < far
-    )
-    if not same:
+    same = found[copy].shape == weight.shape
+    if not (same and _is_near(copy, found[copy], weight, far)):
       raise ValueError(
         f"{where}: {copy} is not that of {target.source}: it was made for"
         " another target"
       )
 
 
-def _distance(own, ours) -> float:
-  """Returns how far some thousand rows are apart, by the size of ours."""
-  some = slice(None, None, max(1, len(ours) // 4096))
-  own, ours = (x[some].astype(np.float32) for x in (own, ours))
-  return float(np.linalg.norm(own - ours) / np.linalg.norm(ours))
+def _is_near(name: str, stored: storage.Stored, weight, far: float) -> bool:
+  """Returns whether a copy is no farther than `far` times the weight's size.
+
+  Both are taken in the coarser one's dtype, some rows at a time.
+  """
+  apart = size = 0.0
+  for rows, own in storage.blocks(stored, name):
+    ours = np.asarray(products.unboxed(products.rows(weight, rows)))
+    coarser = min(own.dtype, ours.dtype, key=lambda dtype: dtype.itemsize)
+    own, ours = (x.astype(coarser).astype(np.float64) for x in (own, ours))
+    apart += np.sum((own - ours) ** 2)
+    size += np.sum(ours**2)
+  return bool(apart <= far**2 * size)

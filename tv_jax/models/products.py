@@ -113,6 +113,21 @@ class Quantised(NamedTuple):
   scale: jax.Array | np.ndarray  # float32: the first of its axes
 
 
+def rows(matrix, which):
+  """Returns rows of a matrix [out, in], kept as that is kept.
+
+  Args:
+    matrix: The weight, whichever way it is kept.
+    which: Of its outputs: a slice or their numbers.
+  """
+  if isinstance(matrix, Quantised):
+    return Quantised(matrix.values[which], matrix.scale[which])
+  if isinstance(matrix, Turned):
+    own = matrix.matrix[:, which]
+    return Turned(own, own.shape[::-1])
+  return matrix[which]
+
+
 def quantise(weights: np.ndarray, channels: int) -> Quantised:
   """Rounds to the nearest of 255 values; a channel's largest becomes 127.
 

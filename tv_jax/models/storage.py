@@ -9,7 +9,7 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import jax
@@ -33,6 +33,7 @@ SINGLE = "model.safetensors"
 # What weights can be stored as, by safetensors' names. Others are quantised:
 # their numbers mean nothing without scales that are kept elsewhere.
 FLOATS = ("F64", "F32", "BF16", "F16")
+_AT_ONCE = 1 << 20  # numbers
 
 
 def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
@@ -226,6 +227,16 @@ def _tensor(path: pathlib.Path, name: str) -> np.ndarray:
   """Reads one tensor; its file is closed, so that no pages stay mapped."""
   with _open(path) as file:
     return file.get_tensor(name)
+
+
+def blocks(stored: Stored, name: str) -> Iterator[tuple[slice, np.ndarray]]:
+  """Yields a safetensors file's matrix some rows at a time, and which."""
+  num_rows, width = stored.shape
+  step = max(1, _AT_ONCE // max(1, width))
+  for at in range(0, num_rows, step):
+    rows = slice(at, min(at + step, num_rows))
+    with _open(stored.path) as file:  # closed each time, as above
+      yield rows, file.get_slice(name)[rows]
 
 
 def read(
