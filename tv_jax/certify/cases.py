@@ -17,6 +17,8 @@ class Case(NamedTuple):
   kind: str
   p: np.ndarray  # [contexts, V] the target's law after each context
   q: np.ndarray  # [contexts, V] the draft's law
+  # [contexts] the draft's confidence after each; None: it says nothing of it
+  confidence: np.ndarray | None = None
 
 
 def below(context, token, V: int):
@@ -97,7 +99,10 @@ KINDS = {
 
 
 def generate(seed: int, count: int, V: int, contexts: int) -> list[Case]:
-  """Makes `count` cases: of each kind in turn, and of all kinds mixed."""
+  """Makes `count` cases: of each kind in turn, and of all kinds mixed.
+
+  Every second draft has confidences, some of them 0 or 1.
+  """
   cases = []
   kinds = [*KINDS, "mixed"]
   for index in range(count):
@@ -108,5 +113,6 @@ def generate(seed: int, count: int, V: int, contexts: int) -> list[Case]:
       for _ in range(contexts)
     ]
     p, q = (np.stack(laws) for laws in zip(*rows, strict=True))
-    cases.append(Case(kind, p, q))
+    sure = np.clip(rng.uniform(-0.25, 1.25, contexts), 0, 1)
+    cases.append(Case(kind, p, q, sure if index % 2 else None))
   return cases

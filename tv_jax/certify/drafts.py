@@ -93,12 +93,22 @@ def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
 
 
 def enumerate_drafts(
-  tree: Tree | Adaptive, proposal: Proposal, q: np.ndarray
+  tree: Tree | Adaptive,
+  proposal: Proposal,
+  q: np.ndarray,
+  confidence: np.ndarray | None = None,
 ) -> Drafts:
-  """Returns all outcomes of drafting with the laws q [contexts, V].
+  """Returns all outcomes of drafting.
 
   An adaptive tree is shaped by the engine's own functions, level by level; what
   is drawn in between is enumerated.
+
+  Args:
+    tree: What is drafted.
+    proposal: How.
+    q: [contexts, V] the draft's laws.
+    confidence: [contexts] what its confidence is, for an adaptive tree's
+      policy; None: it has none.
   """
   shape = tree if isinstance(tree, Adaptive) else None
   parent = tree.parent if isinstance(tree, Tree) else [NO_PARENT] * len(tree)
@@ -114,12 +124,11 @@ def enumerate_drafts(
   for depth, (above, level) in enumerate(itertools.pairwise(tree.levels), 1):
     over, own = (slice(one.start, one.stop) for one in (above, level))
     if shape:
-      chosen = compiling.in_pieces(
-        _chooser(shape, depth),
-        None,
-        q[grown["context"][:, over]],
-        grown["worth"][:, over],
-      )
+      context = grown["context"][:, over]
+      given = q[context], grown["worth"][:, over]
+      if confidence is not None:
+        given = *given, confidence[context]
+      chosen = compiling.in_pieces(_chooser(shape, depth), None, *given)
       grown["fault"] |= chosen.fault
       place = chosen.above + above.start
       grown["parent"][:, own] = np.where(chosen.there, place, NO_PARENT)

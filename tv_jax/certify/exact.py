@@ -110,7 +110,9 @@ def make_runner(
 
   def run(case: cases_lib.Case) -> Outcome:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
+    drafts = drafts_lib.enumerate_drafts(
+      tree, proposal, q.astype(float), case.confidence
+    )
     decided, stop = _on_all(drafts, on_drafts, chunk, q, p)
     return _judge(tree, drafts, decided, patterns == 0, stop, p)
 
