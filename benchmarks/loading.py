@@ -6,7 +6,7 @@ Writes random checkpoints of that shape to the folder, unless they are there:
 11 GB in bfloat16, with the copies of the target's weights that published drafts
 hold. Each dtype is then loaded in a process of its own. Linux tells what that
 process holds more than before: once it has loaded, and at the peak. Pages of
-files are counted too.
+files are counted too. On a CPU: a GPU's memory is not the process's.
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ def main(arguments: list[str]) -> None:
   parser.add_argument("--out", "--markdown", help="an .md for the table")
   given = parser.parse_args(arguments)
   common.check_out(given.out)
+  if jax.default_backend() != "cpu":
+    raise ValueError("give JAX_PLATFORMS=cpu: a GPU's memory is not looked at")
 
   def apart(function, *args):
     new = multiprocessing.get_context("spawn")
@@ -96,9 +98,13 @@ def main(arguments: list[str]) -> None:
 
   if not (given.dir / "target" / "config.json").exists():
     apart(make, given.shape)
+  wanted = gpu_shapes.config(given.shape, "bfloat16")
+  if models.read_config(given.dir / "target") != wanted:
+    raise ValueError(f"{given.dir} holds another shape: give another --dir")
   parts, rows = common.setting("loading", arguments), []
   for dtype in names.split(given.dtypes):
     promised, (now, peak) = said(given.dir, dtype), apart(taken, dtype)
+    assert 0 < now <= peak
     sizes_told = [f"{x / GIB:.2f}" for x in (promised, now, peak)]
     rows.append([dtype, *sizes_told, f"{peak / promised:.2f}"])
     common.say(" | ".join(rows[-1]))

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests import bad, checkpoints
 from tv_jax import models
-from tv_jax.models import mask, memory
+from tv_jax.models import borrowed, mask, memory
 
 HEADS = ["vanilla", "gated", "rnn", None]
 SLOTS = 24
@@ -366,9 +366,42 @@ def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
   target = checkpoints.ours(checkpoints.tiny())
   models.save(tmp_path, checkpoints.ours_dspark(target))
   held = sum(x.nbytes for x in jax.tree.leaves(target.params))
-  monkeypatch.setattr(memory, "available", lambda devices: held + 10_000)
+  own = models.load_dspark(tmp_path, target)
+  shared = borrowed.NAMES
+  leaves = {x: y for x, y in own.params["params"].items() if x not in shared}
+  fits = held + sum(x.nbytes for x in jax.tree.leaves(leaves))
+  monkeypatch.setattr(memory, "available", lambda devices: fits)
+  models.load_dspark(tmp_path, target)
+  monkeypatch.setattr(memory, "available", lambda devices: fits - 1)
   words = "with its target, needs", "there are", "choose dtype="
   refuse(tmp_path, target, *words)
+  models.save(tmp_path / "model", target)
+  monkeypatch.setattr(memory, "available", lambda devices: 2 * held)
+  models.load(tmp_path / "model", target=target)
+  monkeypatch.setattr(memory, "available", lambda devices: 2 * held - 1)
+  with pytest.raises(ValueError, match="with its target, needs"):
+    models.load(tmp_path / "model", target=target)
+
+
+def test_a_copy_in_the_other_half_precision_is_the_targets(tmp_path):
+  """Each is the float32 weights, rounded: none has all that the other has."""
+  made = checkpoints.ours(checkpoints.tiny())
+  small = jax.tree.map(lambda x: x * 1e-4, made.params)
+  models.save(tmp_path / "target", dataclasses.replace(made, params=small))
+  target = models.load(tmp_path / "target", dtype="float16")
+  tensors = published(tmp_path / "draft", made, "vanilla")
+  for name in ("embed_tokens.weight", "lm_head.weight"):
+    tensors[name] = (tensors[name] * 1e-4).astype("bfloat16")
+  copied = {
+    "embedding": tensors["embed_tokens.weight"],
+    "unembedding": tensors["lm_head.weight"],
+  }
+  theirs = target.params["params"] | {
+    x: jnp.asarray(y).astype("float16") for x, y in copied.items()
+  }
+  target = dataclasses.replace(target, params={"params": theirs})
+  save_file(tensors, tmp_path / "draft" / "model.safetensors")
+  models.load_dspark(tmp_path / "draft", target)
 
 
 def test_a_target_of_few_bits_is_still_its_own(tmp_path):
@@ -379,9 +412,13 @@ def test_a_target_of_few_bits_is_still_its_own(tmp_path):
   theirs["embedding"] = theirs["embedding"] * noise.astype(np.float32)
   rounded = dataclasses.replace(target, params={"params": theirs})
   refuse(tmp_path, rounded, "it was made for another target")
-  models.load_dspark(
-    tmp_path, dataclasses.replace(rounded, source="target.Q4_0.gguf")
+  source = "target.Q4_0.gguf"
+  models.load_dspark(tmp_path, dataclasses.replace(rounded, source=source))
+  eight = dataclasses.replace(target.config, quantised=True)
+  rounded = dataclasses.replace(
+    rounded, config=eight, source=f"{source} in int8"
   )
+  models.load_dspark(tmp_path, rounded)
 
 
 def test_in_each_others_place(tmp_path):

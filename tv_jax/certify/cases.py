@@ -17,7 +17,7 @@ class Case(NamedTuple):
   kind: str
   p: np.ndarray  # [contexts, V] the target's law after each context
   q: np.ndarray  # [contexts, V] the draft's law
-  # [contexts] the draft's confidence after each; None: it says nothing of it
+  # [contexts] the draft's confidence after each; None: it has none
   confidence: np.ndarray | None = None
 
 

@@ -107,7 +107,7 @@ def params(
   place[tokens] = np.arange(U)
   everywhere = sharding.placement("", target.mesh)  # few: they are not split
   if NAMES[1] not in own:
-    rows = products.rows(theirs.get(NAMES[1], theirs[NAMES[0]]), tokens)
+    rows = products.some_rows(theirs.get(NAMES[1], theirs[NAMES[0]]), tokens)
     taken[NAMES[1]] = jax.device_put(rows, everywhere)
   return taken | {"place": sharding.put(place, everywhere)}
 

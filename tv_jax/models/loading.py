@@ -294,12 +294,14 @@ def _check_memory(
   leaves, config: Config, mesh: Mesh | None, where, target: Model | None
 ) -> None:
   """Refuses weights that do not fit beside those of the target, if any."""
-  devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
-  weights = layout.size(leaves, config) // len(devices)
+  weights = layout.size(leaves, config) // (1 if mesh is None else mesh.size)
   what = f"{where} in {config.kept}"
   if target is not None:
+    mesh = target.mesh  # of each device, if the draft is not split
+  devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
+  if target is not None:
     held = sum(x.nbytes for x in jax.tree.leaves(target.params))
-    weights += held // (1 if target.mesh is None else target.mesh.size)
+    weights += held // len(devices)
     what += ", with its target,"
   memory.check({"weights": weights}, devices, what)
 

@@ -97,7 +97,8 @@ def _compare(where, found, target: Model) -> None:
   Those of a GGUF file may have been rounded to few bits. What has eight bits
   here, or is not all here, is not compared.
   """
-  far = _ROUNDED if gguf.is_one(target.source) else 0
+  source = target.source.removesuffix(f" in {target.config.kept}")
+  far = _ROUNDED if gguf.is_one(source) else 0
   theirs = target.params["params"]
   for name, copy in _COPIES.items():
     weight = theirs.get(name, theirs["embedding"])
@@ -105,8 +106,9 @@ def _compare(where, found, target: Model) -> None:
       continue
     if not all(x.is_fully_addressable for x in jax.tree.leaves(weight)):
       continue
-    same = found[copy].shape == weight.shape
-    if not (same and _is_near(copy, found[copy], weight, far)):
+    if found[copy].shape != weight.shape or not _is_near(
+      copy, found[copy], weight, far
+    ):
       raise ValueError(
         f"{where}: {copy} is not that of {target.source}: it was made for"
         " another target"
@@ -114,15 +116,25 @@ def _compare(where, found, target: Model) -> None:
 
 
 def _is_near(name: str, stored: storage.Stored, weight, far: float) -> bool:
-  """Returns whether a copy is no farther than `far` times the weight's size.
+  """Returns whether a copy is the weight, some rows at a time.
 
-  Both are taken in the coarser one's dtype, some rows at a time.
+  One of the two may be the other one, rounded to its dtype; else they may be
+  `far` times the weight's size apart.
   """
   apart = size = 0.0
-  for rows, own in storage.blocks(stored, name):
-    ours = np.asarray(products.unboxed(products.rows(weight, rows)))
-    coarser = min(own.dtype, ours.dtype, key=lambda dtype: dtype.itemsize)
-    own, ours = (x.astype(coarser).astype(np.float64) for x in (own, ours))
+  for which, own in storage.blocks(stored, name):
+    ours = np.asarray(products.unboxed(products.some_rows(weight, which)))
+    if _is_rounded(own, ours) or _is_rounded(ours, own):
+      continue
+    if not far:
+      return False
+    own, ours = own.astype(np.float64), ours.astype(np.float64)
     apart += np.sum((own - ours) ** 2)
     size += np.sum(ours**2)
   return bool(apart <= far**2 * size)
+
+
+def _is_rounded(rounded, whole) -> bool:
+  """Returns whether the first is the second in another dtype."""
+  with np.errstate(over="ignore"):
+    return np.array_equal(whole.astype(rounded.dtype), rounded)

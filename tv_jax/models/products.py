@@ -113,7 +113,7 @@ class Quantised(NamedTuple):
   scale: jax.Array | np.ndarray  # float32: the first of its axes
 
 
-def rows(matrix, which):
+def some_rows(matrix, which):
   """Returns rows of a matrix [out, in], kept as that is kept.
 
   Args:
