@@ -1,6 +1,6 @@
 """How much memory does loading a pair take, beside what is said beforehand?
 
-    python -m benchmarks.loading --shape=Qwen3-4B --dir=/tmp/qwen3_4b
+    python -m benchmarks.loading --shape=Qwen3-4B --dir=runs/qwen3_4b
 
 Writes random checkpoints of that shape to the folder, unless they are there:
 11 GB in bfloat16, with the copies of the target's weights that published drafts
