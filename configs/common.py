@@ -20,6 +20,28 @@ SMOKE = {
   "timing": {"per_task": 1},
 }
 
+# The paper's main table of a pair that a laptop decodes, lengths alone: hours
+# on two cores. The traversal runs; token-level verification is evaluated on its
+# drafts.
+PAPER = {
+  "questions": "spec_bench:data/spec_bench/question.jsonl",
+  "per_task": 10,
+  "seeds": (0, 1, 2),
+  "trees": "chain:5 kary:2x5 eagle",
+  "verifiers": "traversal",
+  "plain": False,
+  "batch_size": 8,
+  "timing.per_task": 0,
+  "explorer.per_task": 0,
+}
+# All rules agree at temperature 0: one runs, on chains.
+GREEDY = {
+  "temperatures": (0.0,),
+  "trees": "chain:5",
+  "verifiers": "traversal",
+  "per_task": 2,
+}
+
 # The bundled target's drafts, by a config's argument: which, and its kind.
 DRAFTS = {
   "": ("bundled/draft", "independent"),
@@ -103,6 +125,41 @@ def bundled(experiment: str, arg: str, **fields) -> ml_collections.ConfigDict:
     batch_size=8,
   )
   result.update(fields)
+  return result
+
+
+def laptop(
+  experiment: str, arg: str, variants: dict, models: dict
+) -> ml_collections.ConfigDict:
+  """A run of a real pair on two cores: three everyday questions of each task.
+
+  Args:
+    experiment: Its name.
+    arg: A key of `variants`, `paper`, `greedy`, or none.
+    variants: Fields by argument, in place of those of `models` and the run.
+    models: The target, the draft and its kind.
+  """
+  variants = {"": {}, "paper": PAPER, "greedy": GREEDY} | variants
+  if arg not in variants:
+    known = ", ".join(filter(None, variants))
+    raise ValueError(
+      f"config argument {arg!r}: {experiment} takes {known}, or none"
+    )
+  result = config(
+    f"{experiment}_{arg}" if arg else experiment,
+    models=models,
+    questions="everyday",
+    per_task=3,
+    trees="chain:5 eagle",
+    # Enough to see lengths; a whole answer takes several times as long.
+    max_new_tokens=64,
+    # Room for every prompt: second turns need no program of their own.
+    padded_to=512,
+    # As many as second turns: rows without a prompt take as long as others.
+    batch_size=3,
+    timing={"stages": ""},
+  )
+  result.update_from_flattened_dict(variants[arg])
   return result
 
 

