@@ -87,6 +87,52 @@ def llama3_1b(directory, texts, **changes):
   _write(directory, raw | changes, _llama(raw | changes))
 
 
+def qwen2_coder(directory, texts, **changes):
+  """As Qwen/Qwen2.5-Coder-*-Instruct, but for its tokenizer: Llama 3's.
+
+  Two sizes share their tokens, tie the embedding, and have rows of it that no
+  token has.
+  """
+  directory.mkdir()
+  numbers = _llama3_tokenizer(directory, texts)
+  first, last = numbers["<|begin_of_text|>"], numbers["<|eot_id|>"]
+  raw = _config(
+    architectures=["Qwen2ForCausalLM"],
+    attention_dropout=0.0,
+    bos_token_id=first,
+    eos_token_id=last,
+    initializer_range=0.02,
+    max_position_embeddings=32768,
+    max_window_layers=2,
+    model_type="qwen2",
+    num_key_value_heads=1,
+    rms_norm_eps=1e-6,
+    rope_theta=1000000.0,
+    sliding_window=131072,
+    tie_word_embeddings=True,
+    torch_dtype="bfloat16",
+    use_sliding_window=False,
+    vocab_size=len(numbers) + 16,
+  )
+  raw |= changes
+  tensors = _llama(raw)
+  for i in range(raw["num_hidden_layers"]):
+    for x in "qkv":
+      name = f"model.layers.{i}.self_attn.{x}_proj"
+      tensors[f"{name}.bias"] = _random(len(tensors[f"{name}.weight"]))
+  _write(directory, raw, tensors)
+  _json(
+    directory / "generation_config.json",
+    bos_token_id=first,
+    do_sample=True,
+    eos_token_id=[last, numbers["<|end_of_text|>"]],
+    repetition_penalty=1.1,
+    temperature=0.7,
+    top_k=20,
+    top_p=0.8,
+  )
+
+
 def _legacy(directory, texts, settings, generation=(), shards=1, extra=()):
   """A converted checkpoint with a sentencepiece tokenizer."""
   directory.mkdir()

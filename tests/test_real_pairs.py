@@ -12,6 +12,7 @@ from configs import (
   llama2_68m_7b,
   llama3_1b_8b,
   llama3_eagle3,
+  qwen2_coder,
   qwen3_8b,
   vicuna_eagle,
 )
@@ -35,6 +36,7 @@ PAIRS = {
   "llama2": llama2_68m_7b.get_config,
   "vicuna": vicuna_eagle.get_config,
   "eagle3": llama3_eagle3.get_config,
+  "qwen2-coder": qwen2_coder.get_config,
   "qwen3-dspark": qwen3_8b.get_config,
   "qwen3-dflash": functools.partial(qwen3_8b.get_config, "dflash"),
   "qwen3-eagle3": functools.partial(qwen3_8b.get_config, "eagle3"),
@@ -98,6 +100,9 @@ def files(tmp_path_factory, texts):
   target, head = made["eagle3"]
   published.llama3_8b(target, texts, num_hidden_layers=8, **room)
   published.eagle3_llama3(head, target)
+  target, draft = made["qwen2-coder"]
+  published.qwen2_coder(target, texts, num_hidden_layers=3, **room)
+  published.qwen2_coder(draft, texts, **room)
   target, draft = made["qwen3-dspark"]
   published_qwen3.qwen3_8b(target, texts, **room)
   published_qwen3.dspark_qwen3(draft, target)

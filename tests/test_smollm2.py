@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from configs import smollm2
+from configs import qwen2_coder, smollm2
 from tests import bad, checkpoints, gguf_files
 from tests.stores import ROOT
 from tv_jax import models, runs
@@ -33,17 +33,23 @@ def test_a_package_s_file_is_found_and_named_without_its_import(
       reading.place_of(f"installed/{name}")
 
 
-@pytest.mark.parametrize("arg", smollm2.VARIANTS)
-def test_variants_are_runs(arg):
-  config = smollm2.get_config(arg)
+def arguments():
+  for module in (smollm2, qwen2_coder):
+    for arg in dict.fromkeys(["", "paper", "greedy", *module.VARIANTS]):
+      yield pytest.param(module, arg, id=f"{module.__name__}:{arg}")
+
+
+@pytest.mark.parametrize(("module", "arg"), [*arguments()])
+def test_variants_are_runs(module, arg):
+  config = module.get_config(arg)
   config.questions = "everyday"  # Spec-Bench's are not ours to ship
   settings = runs.from_config(config)
-  assert settings.experiment == (f"smollm2_{arg}" if arg else "smollm2")
-  assert settings.models.target == (
-    "HuggingFaceTB/SmolLM2-135M-Instruct" if arg == "hub" else smollm2.FILE
-  )
-  assert f"--config=configs/smollm2.py{':' * bool(arg)}{arg}\n" in (
-    smollm2.__doc__
+  name = module.__name__.split(".")[-1]
+  assert settings.experiment == (f"{name}_{arg}" if arg else name)
+  hub = settings.models.target.startswith(("HuggingFaceTB/", "Qwen/"))
+  assert hub == (arg == ("hub" if module is smollm2 else ""))
+  assert f"--config=configs/{name}.py{':' * bool(arg)}{arg}\n" in (
+    module.__doc__
   )
 
 
@@ -153,3 +159,22 @@ def test_the_bundled_drafts_draft_for_it(draft, kind):
   found = tv_jax.generate(pair, asked, tree="chain:4", **told)
   assert found.tokens == plain.tokens
   assert np.concatenate(found.accepted).mean() > 1.15
+
+
+@pytest.mark.long
+@pytest.mark.qwen2_coder
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_strong_draft_agrees_with_its_target(temperature):
+  folder = os.environ["QWEN2_CODER"]
+  pair = tv_jax.load(f"{folder}/draft.gguf", f"{folder}/target.gguf")
+  options = {
+    "temperature": temperature,
+    "template": "chat",
+    "max_new_tokens": 32,
+  }
+  prompts = ["Why is the sky blue?", "Write a function that adds two numbers."]
+  result = tv_jax.generate(pair, prompts, tree="chain:4", **options)
+  assert np.concatenate(result.accepted).mean() > 2.2
+  if not temperature:
+    plain = tv_jax.generate(pair, prompts, verifier=None, **options)
+    assert result.tokens == plain.tokens
