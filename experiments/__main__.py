@@ -29,9 +29,7 @@ _UNTIMED = {"--smoke", "--render", "--notimes"}  # with these no times are taken
 _LONG = (
   "frontier",
   "main_table",
-  "wide",
   "temperature",
-  "as_published",
   "losslessness",
   "drafts",
   "depth",

@@ -15,9 +15,7 @@ NAMES = (
   "losslessness",
   "quality",
   "frontier",
-  "wide",
   "drafts",
-  "as_published",
 )
 
 

@@ -1,4 +1,4 @@
-"""The trees of each size, and what rules do on them: for frontier and wide."""
+"""The trees of each size, and what rules do on them: for frontier."""
 
 from __future__ import annotations
 
@@ -16,15 +16,11 @@ from tv_jax.runs import metrics
 from tv_jax.runs.records import Method
 
 # The tree of each number of drafted nodes that others are compared with: the
-# paper's with five levels, and above 62 nodes, where the paper has none, a full
-# tree below a wider root.
+# paper's with five levels.
 BASES = {
   8: "chain:5",
   25: "eagle",
   62: "kary:2x5",
-  128: "branching:4,2,2,2,2",
-  256: "branching:8,2,2,2,2",
-  768: "branching:6,3,3,3,3",
 }
 PAPERS = 62  # nodes of the paper's largest tree
 # Nodes by level of the adaptive trees: as even as may be.
@@ -32,9 +28,6 @@ PLACES = {
   8: "2,2,2,1,1",
   25: "5,5,5,5,5",
   62: "6,14,14,14,14",
-  128: "6,30,30,31,31",
-  256: "6,36,71,71,72",
-  768: "6,36,216,255,255",
 }
 BASE = "traversal"
 RAN = "ot_traversal"

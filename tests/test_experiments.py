@@ -8,20 +8,16 @@ import pytest
 
 from configs import llama3_1b_8b, quickstart
 from experiments import (
-  as_published,
   command,
-  comparing,
   example,
   experiment,
   main_table,
   names,
   outputs,
   paper,
-  published,
 )
 from tests import test_report
 from tests.stores import ROOT
-from tv_jax import certify
 from tv_jax.runs.report.tables import NOTHING, TASKS
 
 HOT = tuple(paper.TEMPERATURES)
@@ -170,17 +166,6 @@ def test_the_worked_example_is_the_papers():
   assert example.siblings() == pytest.approx({"b": 4 / 9, "c": 1})
   found = example.render()
   assert not [row for row in found.tables[0].rows if row[1:4] != row[4:]]
-
-
-def test_the_rule_as_published_is_caught(x64):
-  own = certify.Settings(cases=9)
-  bad, sound = (
-    certify.check(rule, comparing.PROPOSAL, as_published.SMALL, own)
-    for rule in (published.AT_0_6, published.AT_1)
-  )
-  assert "NOT LOSSLESS" in bad.verdict
-  assert bad.distance > 1e-2
-  assert sound.lossless
 
 
 def samples(rng, law, questions, each):

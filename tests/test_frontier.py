@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments import experiment, frontier, places, wide
+from experiments import experiment, frontier, places
 from tests import test_report
 from tests.test_experiments import unit
 from tv_jax import tree as tree_lib
@@ -45,9 +45,11 @@ def answers(lengths, off=0.0, seed=0, **fields):
     )
 
 
-def made(folder, one=frontier):
-  apart = one.EXPERIMENT.apart
-  return one.EXPERIMENT.render([experiment.read(folder, "one", apart=apart)])
+def made(folder):
+  apart = frontier.EXPERIMENT.apart
+  return frontier.EXPERIMENT.render(
+    [experiment.read(folder, "one", apart=apart)]
+  )
 
 
 def test_the_winner_is_found_and_its_gain_is_paired(tmp_path):
@@ -140,17 +142,3 @@ def test_the_net_gain_is_that_of_length_less_that_of_time(tmp_path):
   # 1.05 in length, 0.9 in time: the rule is worth less than it takes.
   fastest = " ".join(found.reading)
   assert "the fastest that was timed is traversal on adaptive" in fastest
-
-
-def test_wider_trees_have_tables_and_a_figure_of_their_own(tmp_path):
-  full, tuned = places.BASES[256], "bundled/trees/draft-traversal.256.json"
-  lengths = LENGTHS | {
-    full: {"traversal": 4.4, "ot_traversal": 4.4},
-    tuned: {"traversal": 4.7, "ot_traversal": 4.84},
-  }
-  unit(tmp_path, [*answers(lengths)])
-  found = made(tmp_path, wide)
-  small, large = found.tables[0].rows
-  assert [small[1:3], large[1:3]] == [["25", "eagle"], ["256", full]]
-  assert float(large[-2].split()[0]) == pytest.approx(10, abs=0.2)
-  assert "traversal, full trees" in found.figures["wide-one"]
