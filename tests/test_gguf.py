@@ -284,6 +284,41 @@ def test_a_truncated_file_is_one_line(small, tmp_path):
     assert "truncated" in read_all(path)
 
 
+@pytest.mark.parametrize("name", ["token_embd", "blk.1.ffn_up"])
+@pytest.mark.parametrize(
+  ("field", "value"), [("type", 1), ("offset", 4), ("offset", 64)]
+)
+def test_places_that_contradict_each_other(small, tmp_path, name, field, value):
+  """A float32 matrix made float16, or moved, is other weights."""
+  path, data, name = tmp_path / "x.gguf", bytearray(small), f"{name}.weight"
+  at = data.index(name.encode()) + len(name) + 4 + 2 * 8  # its axes
+  at, size = (at, 4) if field == "type" else (at + 4, 8)
+  data[at : at + size] = value.to_bytes(size, "little")
+  path.write_bytes(data)
+  assert "where the tensor before it ends" in read_all(path)
+
+
+def test_every_tensor_moved_by_as_much(small, tmp_path):
+  path, data = tmp_path / "x.gguf", bytearray(small)
+  path.write_bytes(data)
+  for name in header.read(path).tensors:
+    at = data.index(name.encode()) + len(name) + 4
+    at += 8 * int.from_bytes(data[at - 4 : at], "little") + 4
+    offset = int.from_bytes(data[at : at + 8], "little") + 32
+    data[at : at + 8] = offset.to_bytes(8, "little")
+  path.write_bytes(data + bytes(32))
+  assert "token_embd.weight begins at" in read_all(path)
+
+
+@pytest.mark.parametrize("value", [0, 24, 33, 4.0])
+def test_an_alignment_is_a_power_of_two(tmp_path, value):
+  model = checkpoints.ours(checkpoints.tiny())
+  path = gguf_files.save(
+    tmp_path / "x.gguf", model, **{"general.alignment": value}
+  )
+  refused(path, f"general.alignment={value} is no power of two")
+
+
 def test_a_hostile_file_is_one_line(small, tmp_path):
   path, rng = tmp_path / "x.gguf", np.random.default_rng(0)
   head = small.index(b"token_embd")

@@ -320,6 +320,41 @@ def test_weights_that_are_no_floats(saved):
   refused(saved, WEIGHT, "quantised ones are not supported")
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8"])
+def test_weights_that_are_not_finite(saved, dtype, value):
+  def change(tensors):
+    tensors[WEIGHT][3, 5] = value
+
+  edit(saved, change)
+  refused(saved, "not finite", WEIGHT, dtype=dtype)
+
+
+@pytest.mark.parametrize("kind", ["eagle", "eagle3", "dspark"])
+def test_a_draft_whose_weights_are_not_finite(tmp_path, kind):
+  pair = checkpoints.pair(kind)
+  models.save(tmp_path, pair.draft)
+  load = getattr(models, f"load_{kind}")
+  load(tmp_path, pair.target)
+
+  def change(tensors):
+    tensors[max(tensors, key=lambda name: tensors[name].size)].flat[-1] = np.nan
+
+  edit(tmp_path, change)
+  with pytest.raises(ValueError, match="not finite") as error:
+    load(tmp_path, pair.target)
+  bad.one_line(error, str(tmp_path))
+
+
+def test_a_weight_too_large_for_half_precision(saved):
+  def change(tensors):
+    tensors["model.norm.weight"][7] = 70_000
+
+  edit(saved, change)
+  models.load(saved)
+  refused(saved, "not finite in float16, in model.norm.weight", dtype="float16")
+
+
 def test_files_that_are_not_there(saved):
   refused("nowhere/at/all", "nowhere/at/all is neither a directory nor")
   refused(saved, "has no revision 'main'", revision="main")

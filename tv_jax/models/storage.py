@@ -270,28 +270,38 @@ def read(
 
 def _read(found, leaf: Leaf, config: Config, mesh, turned: bool):
   """Reads one parameter."""
-  parts = [found[part.name].read() for part in leaf.parts]
+  channels = leaf.channels(config)
+  dtype = None if channels else config.dtype
+  parts = [_finite(found[part.name], part.name, dtype) for part in leaf.parts]
   place = sharding.placement(leaf.axes, mesh)
-  if not (channels := leaf.channels(config)):
-    parts = [one.astype(config.dtype, copy=False) for one in parts]
+  if not channels:
     value, out = leaf.put_together(parts), leaf.out(config)
     if turned and out and mesh is None:
       value = products.turn(value, len(out))
     return sharding.put(value, place)
   if len({one.dtype for one in parts}) > 1:
     parts = [one.astype("float32") for one in parts]
-  try:
-    value = products.quantise(leaf.put_together(parts), len(channels))
-  except ValueError as error:
-    first = leaf.parts[0].name
-    raise ValueError(
-      f"{found[first].path} holds {error}, in {first} or what is kept with"
-      " it: no eight bits stand for it"
-    ) from None
+  value = products.quantise(leaf.put_together(parts), len(channels))
   return Quantised(
     sharding.put(value.values, place),
     sharding.put(value.scale, sharding.placement(channels, mesh)),
   )
+
+
+def _finite(stored: Stored, name: str, dtype) -> np.ndarray:
+  """Reads a tensor, by default as stored; refuses NaN and infinite weights."""
+  value = stored.read()
+  with np.errstate(over="ignore"):  # too large for float16: infinite
+    value = value.astype(dtype or value.dtype, copy=False)
+  # Their exponent has all bits set. np.isfinite is slow with half precision.
+  bits = np.dtype(f"u{value.itemsize}")
+  infinite = np.array(np.inf, value.dtype).view(bits)
+  if ((value.view(bits) & infinite) == infinite).any():
+    raise ValueError(
+      f"{stored.path} holds weights that are not finite in {value.dtype}, in"
+      f" {name}: get it again, or load it in another dtype"
+    )
+  return value
 
 
 def write(

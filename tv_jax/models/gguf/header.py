@@ -65,7 +65,9 @@ class Header:
     bytes: How many it has.
     metadata: Numbers, booleans and texts.
     lists: Metadata that are lists of texts, or arrays of numbers.
-    tensors: By the file's own names.
+    tensors: By the file's own names, in its order.
+    start: The first byte that a tensor can have.
+    alignment: What each tensor's first byte is a multiple of.
   """
 
   path: pathlib.Path
@@ -73,6 +75,8 @@ class Header:
   metadata: Mapping[str, str | int | float]
   lists: Mapping[str, list[str] | np.ndarray]
   tensors: Mapping[str, Tensor]
+  start: int = 0
+  alignment: int = ALIGNMENT
 
 
 class _FaultyError(Exception):
@@ -181,8 +185,8 @@ def _read(path: pathlib.Path, size: int, changed: int) -> Header:
     ) from None
 
 
-def _parts(cursor: _Cursor) -> tuple[dict, dict, dict]:
-  """Returns the metadata, those that are lists, and the tensors."""
+def _parts(cursor: _Cursor) -> tuple[dict, dict, dict, int, int]:
+  """Returns what `Header` holds of a file, but its path and size."""
   if cursor.take(4) != MAGIC:
     raise _FaultyError("it does not begin with GGUF")
   if (version := cursor.number("I")) not in VERSIONS:
@@ -200,11 +204,11 @@ def _parts(cursor: _Cursor) -> tuple[dict, dict, dict]:
   }
   metadata = {x: value for x, value in values.items() if x not in several}
   step = metadata.get("general.alignment", ALIGNMENT)
-  if type(step) is not int or step < 1:
-    raise _FaultyError(f"general.alignment={brief(step)} is no number of bytes")
+  if type(step) is not int or step < 1 or step & (step - 1):
+    raise _FaultyError(f"general.alignment={brief(step)} is no power of two")
   first = -(-cursor.at // step) * step
   placed = {
     name: dataclasses.replace(one, begin=first + one.begin)
     for name, one in found.items()
   }
-  return metadata, several, placed
+  return metadata, several, placed, first, step

@@ -22,6 +22,14 @@ def _known(number: int) -> bool:
   return True
 
 
+def num_bytes(tensor: Tensor) -> int:
+  """Returns how many bytes a tensor without a fault takes."""
+  import gguf
+
+  block, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType(tensor.kind)]
+  return tensor.size // block * size
+
+
 def fault(own: Header, tensor: Tensor) -> str | None:
   """Returns what is wrong with a tensor that cannot be read."""
   import gguf
@@ -31,13 +39,13 @@ def fault(own: Header, tensor: Tensor) -> str | None:
     name = names.get(tensor.kind, tensor.kind)
     return f"is of type {name}, of which no floating-point weights are known"
   kind = gguf.GGMLQuantizationType(tensor.kind)
-  block, size = gguf.GGML_QUANT_SIZES[kind]
+  block, _ = gguf.GGML_QUANT_SIZES[kind]
   if not (tensor.shape and tensor.size) or tensor.shape[-1] % block:
     return (
       f"of shape {list(tensor.shape)} is no {kind.name}, whose rows are"
       f" multiples of {block} numbers"
     )
-  if tensor.begin + tensor.size // block * size > own.bytes:
+  if tensor.begin + num_bytes(tensor) > own.bytes:
     return "is not all there"
   return None
 
@@ -47,11 +55,9 @@ def read(own: Header, tensor: Tensor) -> np.ndarray:
   import gguf
 
   kind = gguf.GGMLQuantizationType(tensor.kind)
-  block, size = gguf.GGML_QUANT_SIZES[kind]
   with own.path.open("rb") as file:
     file.seek(tensor.begin)
-    data = file.read(tensor.size // block * size)
-  width = tensor.shape[-1] // block * size
-  rows = np.frombuffer(data, np.uint8).reshape(*tensor.shape[:-1], width)
+    data = file.read(num_bytes(tensor))
+  rows = np.frombuffer(data, np.uint8).reshape(*tensor.shape[:-1], -1)
   with np.errstate(all="ignore"):  # what is stored may be infinite
     return gguf.dequantize(rows, kind).reshape(tensor.shape)

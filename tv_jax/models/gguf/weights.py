@@ -57,14 +57,22 @@ def contents(path) -> dict[str, tuple[Header, str, Tensor]]:
     ValueError: In one line, all that cannot.
   """
   own = header.read(path)
-  found, faults = {}, []
+  found, faults, end = {}, [], own.start
+  step = own.alignment
   for name, tensor in own.tensors.items():
-    if name == about.FACTORS:  # a part of the configuration
-      continue
     theirs = name_of(name)
     if fault := tensors.fault(own, tensor):
       faults.append(f"{shown(name)} {fault}")
-    elif theirs in found:
+      break  # where the next one begins is not known
+    if tensor.begin != end:
+      faults.append(
+        f"{shown(name)} begins at byte {tensor.begin}, not {end}, where the"
+        " tensor before it ends"
+      )
+    end = -(-(tensor.begin + tensors.num_bytes(tensor)) // step) * step
+    if name == about.FACTORS:  # a part of the configuration
+      continue
+    if theirs in found:
       faults.append(f"{shown(name)} is there twice")
     else:
       found[theirs] = (own, name, tensor)
