@@ -7,21 +7,21 @@ python -m tv_jax.main --config=configs/quickstart.py:eagle3
 python -m tv_jax.main --config=configs/quickstart.py:dspark
 
 `weak` is a draft that agrees less; the others read the target's features, and
-are of three kinds. Expected: tokens gained a cycle, and the traversal's gain in
-what is expected of the same drafts, ± standard errors over 96 questions, from
-benchmarks.minibench on 2026-11-22. A run has one seed; these are of three (the
-EAGLE head: of one).
+are of three kinds. Expected: tokens gained a cycle by each rule's own run, and
+the traversal's gain in what is expected of the same drafts, ± standard errors
+over 96 questions. A run has one seed; these are of three (docs/results.md,
+2026-11-27).
 
   draft       tree      token_level  traversal    same drafts
-  draft       chain:5   3.98 ± 0.04  4.05 ± 0.04  +0.071 ± 0.007
-  draft       kary:2x5  4.54 ± 0.04  4.60 ± 0.04  +0.059 ± 0.009
-  draft       eagle     4.45 ± 0.03  4.51 ± 0.03  +0.058 ± 0.005
-  draft_weak  chain:5   2.14 ± 0.03  2.18 ± 0.03  +0.040 ± 0.005
-  draft_weak  kary:2x5  2.75 ± 0.04  2.78 ± 0.04  +0.035 ± 0.006
-  draft_weak  eagle     2.83 ± 0.04  2.87 ± 0.04  +0.043 ± 0.005
-  eagle       chain:5   3.70 ± 0.05  3.77 ± 0.05  +0.070 ± 0.013
-  eagle       kary:2x5  4.43 ± 0.05  4.51 ± 0.06  +0.085 ± 0.012
-  eagle       eagle     4.35 ± 0.05  4.41 ± 0.05  +0.052 ± 0.011
+  draft       chain:5   4.06 ± 0.04  4.11 ± 0.04  +1.7 ± 0.2 %
+  draft       kary:2x5  4.58 ± 0.04  4.65 ± 0.05  +1.4 ± 0.2 %
+  draft       eagle     4.48 ± 0.04  4.57 ± 0.04  +1.5 ± 0.1 %
+  draft_weak  chain:5   2.17 ± 0.03  2.21 ± 0.03  +1.9 ± 0.2 %
+  draft_weak  kary:2x5  2.74 ± 0.04  2.80 ± 0.04  +1.4 ± 0.2 %
+  draft_weak  eagle     2.84 ± 0.04  2.85 ± 0.04  +1.2 ± 0.2 %
+  eagle       chain:5   3.67 ± 0.04  3.81 ± 0.05  +2.2 ± 0.2 %
+  eagle       kary:2x5  4.41 ± 0.05  4.48 ± 0.05  +1.5 ± 0.2 %
+  eagle       eagle     4.28 ± 0.04  4.36 ± 0.04  +1.6 ± 0.1 %
 
 With `eagle` speculation was slower than plain decoding (0.3 to 0.8 of its
 tokens a second), and the run took 6 minutes on two busy cores. What `eagle3`

@@ -156,28 +156,11 @@ def _tables(experiments, workdir) -> list[list[str]]:
 
 
 def _print(found: dict) -> None:
-  """Prints the commands, and what each takes."""
-  from launch import estimates
-
-  open_, taken = units.left([*found]), []
-  for unit, config in found.items():
-    takes = "done"
-    if unit in open_:
-      taken.append(estimates.of(config))
-      takes = taken[-1].line
-    print(f"# {unit.name}: {takes}")
+  """Prints each unit's command."""
+  open_ = units.left([*found])
+  for unit in found:
+    print(f"# {unit.name}{'' if unit in open_ else ': done'}")
     print(unit.line)
-  parts = [f"{len(found)} units"]
-  if len(open_) < len(found):
-    parts.append(f"{len(found) - len(open_)} are done")
-  if known := [one.hours for one in taken if one.hours is not None]:
-    parts.append(f"at most {sum(known):.3g} h of decoding")
-  if unknown := len(taken) - len(known):
-    parts.append(f"hours of {unknown} unknown")
-  if gpus := [unit.gpus for unit in open_]:
-    many = f"GPUs: {max(gpus)} at least, {sum(gpus)} for all at once"
-    parts.append(many if any(gpus) else "no GPUs")
-  print(f"# in all: {', '.join(parts)}")
 
 
 def _run(heard: cli.Heard, sweep: sweep_lib.Sweep) -> list[units.Unit]:

@@ -14,17 +14,15 @@ from tv_jax.models import tokenizers
 from tv_jax.runs import questions as questions_lib
 
 BUNDLED = reading.BUNDLED
-LLAMAS = ("target", "draft", "draft_weak")
 
 
-@pytest.mark.parametrize("name", LLAMAS)
-def test_the_tokenizers_are_the_same_and_name_the_end(name, bundled):
-  tokenizer = bundled.tokenizer
-  other = tokenizers.load_tokenizer(BUNDLED / name)
+def test_the_one_tokenizer_names_the_end(bundled):
+  (path,) = BUNDLED.glob("*/tokenizer.json")
+  tokenizer = tokenizers.load_tokenizer(path.parent)
   text = "<|user|>Übersetze 17 + 4?<|end|>"
-  assert other(text).input_ids == tokenizer(text).input_ids
-  (end,) = tokenizers.end_tokens(BUNDLED / name)
-  assert end == other.eos_token_id == tokenizer("<|end|>").input_ids[-1]
+  assert tokenizer(text).input_ids == bundled.tokenizer(text).input_ids
+  (end,) = tokenizers.end_tokens(path.parent)
+  assert end == tokenizer.eos_token_id == tokenizer("<|end|>").input_ids[-1]
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from tests.test_main_crashes import lines_in, wait
 from tv_jax.runs import hosts
 
 TINY = (
-  "--config.models.target=bundled/draft",
+  "--config.models.target=bundled/target",
   "--config.models.draft=bundled/draft_weak",
   "--config.tasks=qa",
   "--config.per_task=3",

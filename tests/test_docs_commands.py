@@ -212,37 +212,10 @@ RUNS = [
     "3 of 3",
   ),
   pytest.param(
-    "loading",
-    ["--dir=models", "--dtypes=bfloat16"],
-    "GiB of bundled and a DSpark draft",
-    marks=pytest.mark.long,
-  ),
-  pytest.param(
-    "minibench",
-    ["--per_task=1", "--drafts=draft_weak", "--trees=chain:1", "--tokens=8"],
-    "| draft_weak | chain:1 | ",
-    marks=pytest.mark.long,
-  ),
-  pytest.param(
-    "score_and_run",
-    [*BUNDLED, "--text=text.jsonl", "--depth=2", "--tokens=8"],
-    "| traversal   | 2     | ",
-    marks=pytest.mark.long,
-  ),
-  pytest.param(
-    "roofline", ["--rounds=1"], "### Passes of the", marks=pytest.mark.long
-  ),
-  pytest.param(
     "gpu",
     ["--toy", "--parts=forms,engine,cycles,stages"],
     ", 0 failed: ",
     marks=pytest.mark.long,
-  ),
-  pytest.param(
-    "gpu_transformers",
-    ["--toy"],
-    "plain, 16 rows: ",
-    marks=pytest.mark.parity,
   ),
   pytest.param(
     "peers",
@@ -256,10 +229,6 @@ RUNS = [
 @pytest.mark.parametrize(("name", "told", "printed"), RUNS)
 def test_a_benchmark_runs(name, told, printed, tmp_path):
   out = [f"--out={tmp_path}"] if name == "gpu" else []
-  line = '{"prompt": [1, 2, 3], "answer": [4]}\n'
-  (tmp_path / "text.jsonl").write_text(2 * line)
-  for flag in ("--text=", "--dir="):
-    told = [x.replace(flag, f"{flag}{tmp_path}/") for x in told]
   done = commands.run(*told, *out, program=f"benchmarks.{name}")
   assert done.returncode == 0, done.stderr
   assert printed in done.stdout + done.stderr
