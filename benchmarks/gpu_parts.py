@@ -28,7 +28,7 @@ from benchmarks.gpu_times import (
 )
 from experiments import paper
 from tv_jax import probs, proposals
-from tv_jax.verifiers import VERIFIERS, toss_and_draw
+from tv_jax.verifiers import VERIFIERS, draw_verdict
 
 # Table 1, by tree.
 PAPER = paper.LLAMA3.average_acceptance
@@ -92,13 +92,13 @@ def _laws(tree, V):
 
 def _verdict(scale, tree, rule, logits):
   V = scale.vocabulary
-  decide = VERIFIERS[rule].decide
 
   def body(i, carry, tokens, q, p):
     if logits:
       p = probs.law(p + carry.astype(p.dtype) * 1e-20)
     key = jax.random.fold_in(jax.random.key(0), i)
-    own = toss_and_draw(key, decide, tree, _PROPOSAL, tokens[i % _BANK], q, p)
+    draft = tokens[i % _BANK], q, p
+    own = draw_verdict(key, VERIFIERS[rule], tree, _PROPOSAL, *draft)
     return carry + own.node + own.token
 
   def laws():

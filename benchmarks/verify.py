@@ -88,8 +88,7 @@ class Race:
       for name in DEFAULT
       if not misfit(VERIFIERS[name], tree, WITHOUT_REPLACEMENT)
     ]
-    most = max(VERIFIERS[name].num_coins(tree) for name in self.rules)
-    self.eta = rng.random((decisions, most), dtype=np.float32)
+    self.eta = rng.random((decisions, len(tree)), dtype=np.float32)
     self.points = rng.random(decisions)
     self.walk = Walk(tree, vocabulary)
     # Views on a CPU; for another device the walk's rows are on the host.
@@ -99,8 +98,7 @@ class Race:
     """Returns a rule as a function of tokens, coins, q and p."""
     rule = VERIFIERS[name]
     decide = functools.partial(rule.decide, self.tree, WITHOUT_REPLACEMENT)
-    coins = rule.num_coins(self.tree)
-    return lambda tokens, eta, q, p: decide(tokens, q, p, eta[:coins])
+    return lambda tokens, eta, q, p: decide(tokens, q, p, eta)
 
   def called(self) -> tuple[dict, dict]:
     """Calls each method for each decision: milliseconds and accepted nodes."""

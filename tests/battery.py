@@ -25,7 +25,6 @@ from tv_jax.verifiers import (
   NOT_OFFERED,
   VERIFIERS,
   Verifier,
-  from_offers,
   ot_traversal,
   pairs,
 )
@@ -77,8 +76,8 @@ class Case:
 
 def planned(how):
   """`ot_traversal` with pairs planned for in another way."""
-  return from_offers(
-    functools.partial(ot_traversal.offers, how=how),
+  return Verifier(
+    offers=functools.partial(ot_traversal.offers, how=how),
     proposals=(WOR,),
     static_only=False,
   )

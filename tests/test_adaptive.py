@@ -58,7 +58,7 @@ def test_what_a_policys_worths_become(worths, above, wanted):
 
 
 def test_a_rule_for_known_trees_alone_is_refused():
-  bare = verifiers.Verifier(decide=lambda *_: None, name="mine")
+  bare = verifiers.Verifier(decision=lambda *_: None, name="mine")
   with pytest.raises(ValueError, match="known beforehand"):
     certify.check(bare, "top_k", "adaptive:2,2")
 

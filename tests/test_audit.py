@@ -135,7 +135,7 @@ def untempered(chosen):
     hot = decision.residual**chosen.temperature
     return dataclasses.replace(decision, residual=hot / jnp.sum(hot))
 
-  return dataclasses.replace(chosen, verifier=Verifier(decide=decide))
+  return dataclasses.replace(chosen, verifier=Verifier(decision=decide))
 
 
 def one_key_each_cycle(right):

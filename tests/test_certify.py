@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import commands, faulty, quick, random_path
+from tests import commands, faulty, quick
 from tv_jax import certify, tree
 from tv_jax.certify import cases, exact, plan
 from tv_jax.proposals import PROPOSALS, WITHOUT_REPLACEMENT
@@ -105,18 +105,11 @@ def where_q_is_one_hot(shape, proposal, tokens, q, p, eta):
   return dataclasses.replace(made, fault=sure, residual=wrong)
 
 
-def random_path_in_secret(*arguments):
-  made = random_path.decide(*arguments)
-  return dataclasses.replace(made, accept=made.accept.at[4].set(-1.0))
+class OfAnother(Verifier):
+  """A rule whose stop law is token-level verification's."""
 
-
-def random_path_of_five(shape, proposal, tokens, q, p, eta):
-  full = jnp.zeros(len(shape) + 1, eta.dtype)
-  return random_path.decide(shape, proposal, tokens, q, p, full)
-
-
-def with_coins(decide, coins):
-  return dataclasses.replace(random_path.RULE, decide=decide, coins=coins)
+  def stop_law(self, *draft):
+    return VERIFIERS["token_level"].stop_law(*draft)
 
 
 class Planted(NamedTuple):
@@ -159,9 +152,7 @@ PLANTED = {
     altered(residual=at_the_middle_coin), BOTH, "accept hides", tossed=True
   ),
   "another's stop law": Planted(
-    Verifier(
-      decide=TRAVERSAL.decide, stop_law=VERIFIERS["token_level"].stop_law
-    ),
+    OfAnother(offers=TRAVERSAL.offers),
     INTACT,
     "stop_law differs",
   ),
@@ -191,20 +182,10 @@ PLANTED = {
   "law and contract in different cases": Planted(
     where_q_is_one_hot, BOTH, "fault is raised", "with_replacement"
   ),
-  "a further coin: wrong chance": Planted(random_path.UNFAIR),
-  "a further coin: a lie": Planted(
-    random_path.LIAR, INTACT, "accept lies", tossed=True
-  ),
-  "a further coin: in secret": Planted(
-    with_coins(random_path_in_secret, random_path.coins),
-    INTACT,
-    "accept",
-    tossed=True,
-  ),
-  "too few coins": Planted(
-    with_coins(random_path_of_five, None),
+  "too few thresholds": Planted(
+    altered(accept=lambda d, *_: d.accept[:-1]),
     NOT_RUN,
-    "Decision.accept is float64[5], not float64[4]",
+    "Decision.accept is float64[3], not float64[4]",
   ),
 }
 
@@ -243,16 +224,11 @@ def noisy_and_wrong(*arguments):
 
 
 @pytest.mark.parametrize(
-  ("decide", "stops", "verdict"),
-  [
-    (noisy, "traversal", "LOSSLESS"),
-    (noisy, "token_level", INTACT),
-    (noisy_and_wrong, None, "NOT LOSSLESS"),
-  ],
+  ("decide", "verdict"),
+  [(noisy, "LOSSLESS"), (noisy_and_wrong, "NOT LOSSLESS")],
 )
-def test_noise_that_is_no_coin_is_sampled(decide, stops, verdict, x64):
-  stop_law = VERIFIERS[stops].stop_law if stops else None
-  rule = Verifier(decide=decide, stop_law=stop_law)
+def test_noise_that_is_no_coin_is_sampled(decide, verdict, x64):
+  rule = Verifier(decision=decide)
   own = certify.Settings(cases=4, sampled=True)
   found = certify.check(rule, WITHOUT, LOPSIDED, own)
   assert found.verdict.startswith(verdict)
@@ -291,12 +267,6 @@ def test_the_smallest_failing_case_is_smaller_and_spelled_out(x64):
   assert small.stop.sum() == pytest.approx(1)
   assert abs(small.law - small.target).max() > 1e-6
   assert "the output begins" in certify.spell_out(small)
-
-
-@pytest.mark.parametrize("shape", [LOPSIDED, tree.kary(3, 1)])
-def test_a_rule_with_more_coins_than_nodes_is_lossless(shape, x64):
-  found = certify.check(random_path.RULE, WITHOUT, shape, settings(cases=9))
-  assert found.lossless, certify.spell_out(found.failure)
 
 
 def test_the_output_law_of_given_laws(x64):

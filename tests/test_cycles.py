@@ -191,7 +191,7 @@ def test_what_is_no_file_is_refused(tmp_path):
 
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs" / "replay.md"
-BARE = Verifier(decide=VERIFIERS["token_level_loop"].decide)
+BARE = Verifier(decision=VERIFIERS["token_level_loop"].decide)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def check(rule, shape, proposal="with_replacement", cases=9):
 
 def test_the_rule_is_lossless_and_gains_what_it_is_said_to(modules, x64):
   rule = modules["my_rule"].kseq
-  assert (rule.name, rule.direction) == ("kseq", DOWN)
+  assert (rule.name, rule.walk) == ("kseq", DOWN)
   for proposal in ("with_replacement", "without_replacement"):
     found = check(rule, tree.from_parents([-1, 0, 0, 1]), proposal)
     assert found.lossless, certify.spell_out(found.failure)

@@ -3,7 +3,6 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,13 +13,7 @@ from tv_jax import engine, tree
 from tv_jax.engine import program, stages
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import (
-  NOT_OFFERED,
   VERIFIERS,
-  Verifier,
-  checked,
-  derived,
-  is_built_in,
-  toss,
 )
 
 
@@ -109,13 +102,13 @@ def test_a_law_that_is_asked_for_brings_its_decision():
   how = engine.resolve(pair(), max_new_tokens=24, **told)
   drafts = how.plan.speculation
   rules = drafts.verifier, *drafts.others
-  assert all(form.both for form in rules)
+  assert {*how.plan.panel} <= {*rules}
 
-  def apart(form):
-    return dataclasses.replace(form, both=None)
+  def apart(rule):
+    return dataclasses.replace(rule, name=f"{rule.name}, apart")
 
   found = []
-  for change in (apart, lambda form: form):
+  for change in (apart, lambda rule: rule):
     own = dataclasses.replace(
       how.plan,
       speculation=dataclasses.replace(
@@ -127,42 +120,3 @@ def test_a_law_that_is_asked_for_brings_its_decision():
     run = jax.jit(program.generate, static_argnums=(0, 4))
     found.append(run(own, *whole(pair(), how))[0])
   jax.tree.map(np.testing.assert_array_equal, *found)
-
-
-@pytest.mark.parametrize("name", VERIFIERS)
-def test_what_was_replaced_is_no_rule_here(name):
-  """Its decision is not taken from `both`, and is checked."""
-  rule = VERIFIERS[name]
-  assert derived(rule)
-  assert is_built_in(rule)
-  assert checked(rule) is rule.decide
-  for change in ("decide", "stop_law"):
-    own = dataclasses.replace(rule, **{change: lambda *_: None})
-    assert not derived(own)
-    assert not is_built_in(own)
-    assert checked(own) is not own.decide
-
-
-def test_a_rule_beside_one_with_more_coins():
-  """Each gets as many as it wants, whatever the other does."""
-  own = VERIFIERS["traversal"]
-
-  def decide(tree, proposal, tokens, q, p, eta):
-    found = own.decide(tree, proposal, tokens, q, p, eta[: len(tokens)])
-    accept = jnp.append(found.accept, NOT_OFFERED)
-    return dataclasses.replace(found, accept=accept)
-
-  def coins(key, more):
-    return toss(jax.random.key(key), 3, np.float32, more).tolist()
-
-  assert coins(0, 0) == coins(0, 5)[:3]
-  assert coins(0, 2) == coins(0, 5)[:5]
-  assert len({*coins(0, 5), *coins(1, 5)}) == 16
-  more = Verifier(name="more", decide=decide, coins=lambda tree: 1)
-  options = {"tree": "chain:1", "max_new_tokens": 8}
-  alone = tv_jax.generate(pair(), PROMPTS, verifier="traversal", **options)
-  for rule in ("traversal", more):
-    beside = tv_jax.generate(
-      pair(), PROMPTS, verifier=rule, among=["traversal", more], **options
-    )
-    assert beside.tokens == alone.tokens

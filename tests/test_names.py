@@ -38,7 +38,7 @@ class Held:
   wide = tree.chain(2)
 
 
-rule = Verifier(decide=decide, stop_law=traversal.stop_law)
+rule = Verifier(decision=decide)
 of_factory = make(3)
 bound = functools.partial(decide, eta=0)
 mine = Proposal(
@@ -76,9 +76,8 @@ def test_a_rule_a_proposal_and_a_tree_of_ones_own_are_found(folder):
   rule = verifiers.resolve("my_module:rule")
   assert sys.path == before
   own = sys.modules["my_module"]
-  assert rule.decide is own.decide
-  assert rule.stop_law is own.rule.stop_law
-  assert verifiers.resolve("my_module:decide").decide is own.decide
+  assert rule.decision is own.decide
+  assert verifiers.resolve("my_module:decide").decision is own.decide
   assert proposals.resolve("my_module:mine").laws is own.mine.laws
   assert tree.parse("my_module:wide") == tree.kary(2, 2)
   assert tree.parse("my_module:Held.wide") == tree.chain(2)
@@ -105,7 +104,7 @@ def test_what_no_module_holds_is_called_by_what_it_is(folder):
   with pytest.raises(ValueError, match=r"two verifiers are called .*make"):
     names.unique(named, "verifier")
   given = [
-    verifiers.resolve(Verifier(decide=own, name=f"made {place}"))
+    verifiers.resolve(Verifier(decision=own, name=f"made {place}"))
     for place, own in enumerate((first, second))
   ]
   assert [rule.name for rule in given] == ["made 0", "made 1"]
@@ -175,4 +174,4 @@ class TestSources:
     everything = {**VERIFIERS, **PROPOSALS}
     assert names.sources(everything) == {}
     # Of this file's function, but not of pytest's or jax's.
-    assert names.sources({"mine": Verifier(decide=lambda: pytest)})
+    assert names.sources({"mine": Verifier(decision=lambda: pytest)})

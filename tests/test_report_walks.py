@@ -25,7 +25,7 @@ def cycle_of(t, tokens, coins, stop, rule):
     "pieces": ["", *(None if x == INVALID else str(x) for x in tokens[1:])],
     "coins": coins.tolist(),
     "stop": {rule: stop.tolist()},
-    "direction": {rule: VERIFIERS[rule].direction},
+    "direction": {rule: VERIFIERS[rule].walk},
   }
 
 
@@ -96,7 +96,7 @@ def renamed(trace, rule, name, direction):
 def test_a_rule_is_drawn_by_its_direction_whatever_its_name(rule):
   trace = traces.trace("kary:2x2", verifier=rule, cycles=40)
   assert walks.undrawn([trace]) == ({}, 0)
-  direction = VERIFIERS[rule].direction
+  direction = VERIFIERS[rule].walk
   assert walks.undrawn([renamed(trace, rule, "mine", direction)]) == ({}, 0)
   wrong = renamed(trace, rule, "mine", UP if direction == DOWN else DOWN)
   reasons, missed = walks.undrawn([wrong])

@@ -82,7 +82,7 @@ def off(name, proposal, tree, worth_of=sampling.worth_of):
     [
       (name, proposal)
       for name, proposal in itertools.product(VERIFIERS, PROPOSALS)
-      if VERIFIERS[name].stop_law
+      if VERIFIERS[name].offers
       and not name.endswith("_loop")  # decide as the others do
       and not misfit(VERIFIERS[name], tree_lib.chain(2), PROPOSALS[proposal])
     ],
@@ -343,7 +343,7 @@ def test_what_a_named_tree_has_for_a_draft_is_said(pair, tmp_path):
 
 def test_a_rule_without_a_stop_law_is_counted(pair):
   bare = verifiers.Verifier(
-    name="bare", decide=VERIFIERS["token_level_loop"].decide
+    name="bare", decision=VERIFIERS["token_level_loop"].decide
   )
   options = {"tree": "kary:2x1", "trace": 8, "max_new_tokens": 8, "ends": ()}
   run = tv_jax.generate(pair, PROMPTS, verifier=bare, **options)

@@ -55,7 +55,7 @@ def trace(
         "drawn": [None, *map(_or_none, drawn[number][1:])],
         "coins": laws[2][number].tolist(),
         "stop": {rule: stop[rule][number].tolist() for rule in panel},
-        "direction": {rule: VERIFIERS[rule].direction for rule in panel},
+        "direction": {rule: VERIFIERS[rule].walk for rule in panel},
         "node": int(node[verifier][number]),
         "bonus": root,
       }

@@ -43,7 +43,7 @@ def enumerable(
   contexts = cases_lib.num_contexts(V, tree.max_depth)
   if V**widest > BUDGET or contexts * V > BUDGET:
     return False
-  if verifier.num_coins(tree) > _COINS:
+  if len(tree) > _COINS:
     return False
   outcomes = drafts.count_outcomes(tree, proposal, V)
   return outcomes * exact.decisions(verifier, tree) <= BUDGET
@@ -199,7 +199,7 @@ def _tossed(verifier, proposal, tree, settings, failures) -> Check:
   faults = _all_faults(failures)
   if isinstance(tree, Adaptive):  # whose drafts are not sampled
     return _not_run(tree, faults)
-  bare = dataclasses.replace(verifier, stop_law=None)
+  bare = dataclasses.replace(verifier, offers=None, decision=verifier.decide)
   few = settings._replace(
     cases=min(settings.cases, _TOSSED), drafts=max(settings.drafts, _TOSSES)
   )

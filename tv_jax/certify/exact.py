@@ -1,7 +1,6 @@
 """The exact law of what a rule puts out, by enumeration.
 
-Axes: O outcomes of drafting, E patterns of coins, N nodes, M coins: one a node
-and a rule's further ones, V vocabulary.
+Axes: O outcomes of drafting, E patterns of coins, N nodes, V vocabulary.
 
 Every draft, and on each draft every pattern of coins in {0, just under 1}: a
 coin of 0 passes any threshold above 0, a coin just under 1 passes only a
@@ -57,7 +56,7 @@ class _Decided(NamedTuple):
 
   node: np.ndarray  # [O, E]
   residual: np.ndarray  # [O, E, V]
-  accept: np.ndarray  # [O, E, M]
+  accept: np.ndarray  # [O, E, N]
   fault: np.ndarray  # [O, E]
   honest: np.ndarray  # [O, E] whether coins at their edges change nothing
   closed: np.ndarray  # [O, E] whether nothing but the thresholds matters
@@ -65,7 +64,7 @@ class _Decided(NamedTuple):
 
 def decisions(verifier: Verifier, tree: Tree | Adaptive) -> int:
   """Returns how many patterns of coins there are."""
-  return 2 ** (verifier.num_coins(tree) - 1)
+  return 2 ** (len(tree) - 1)
 
 
 def make_runner(
@@ -77,7 +76,7 @@ def make_runner(
 ) -> Callable[[cases_lib.Case], Outcome]:
   """Makes a function that certifies one case on this tree; compiled once."""
   high = np.nextafter(dtype(1), dtype(0))
-  coins = itertools.product((0, high), repeat=verifier.num_coins(tree) - 1)
+  coins = itertools.product((0, high), repeat=len(tree) - 1)
   patterns = np.array([(high, *rest) for rest in coins], dtype)
   outcomes = drafts_lib.count_outcomes(tree, proposal, V)
   chunk = max(1, min(outcomes, _BATCH // len(patterns)))
@@ -88,7 +87,7 @@ def make_runner(
 
   each_pattern = jax.vmap(decide, in_axes=(None, None, None, None, 0))
   compiled = compiling.jit(jax.vmap(each_pattern))
-  stop_law = verifier.stop_law and stop_laws(verifier, proposal, tree)
+  stop_law = stop_laws(verifier, proposal, tree) if verifier.offers else None
 
   def on_drafts(*given):
     """Returns what is decided under each pattern of coins, and the stop law."""
@@ -166,11 +165,10 @@ def make_lengths(
 
 def stop_laws(verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive):
   """Makes a function of topologies (or None), tokens and laws to stop laws."""
-  law = verifier.stop_law
-  assert law is not None
 
   def stop_law(topology, tokens, q, p):
-    return law(_known(tree, topology), proposal, tokens, q, p)
+    known = _known(tree, topology)
+    return verifier.stop_law(known, proposal, tokens, q, p)
 
   return compiling.jit(jax.vmap(stop_law))
 

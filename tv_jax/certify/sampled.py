@@ -6,8 +6,8 @@ Drafts are drawn by the proposal's own `draw`. On each, the law of the accepted
 node is the rule's closed form (`stop_law`), so only the drafting is left to
 chance; the law of the output's first two tokens, averaged over drafts, must be
 the target's within 5 standard errors. A rule without a closed form tosses its
-coins, and so does one with further coins, or with noise of its own, whose bonus
-law depends on them as well. Either way its coins are tossed once more, and what
+coins, and so does one with noise of its own, whose bonus law depends on it as
+well. Either way its coins are tossed once more, and what
 comes out is held against the closed form, by its length, and against the target
 at every depth: given what was put out before, a token's law is the target's, so
 that any function of it, less its mean under the target, must average to 0.
@@ -117,11 +117,12 @@ def make_runner(
     return verifier.decide(tree, proposal, tokens, q, p, eta)
 
   decide_all = compiling.jit(jax.vmap(decide))
-  stop_all = verifier.stop_law and functools.partial(
-    exact.stop_laws(verifier, proposal, tree), None
-  )
+  stop_all = None
+  if verifier.offers:
+    laws = exact.stop_laws(verifier, proposal, tree)
+    stop_all = functools.partial(laws, None)
   batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
-  tossed = tossed or not verifier.stop_law or bool(verifier.coins)
+  tossed = tossed or not verifier.offers
   on_drafts = functools.partial(
     _on_drafts, verifier, tree, decide_all, stop_all, tossed
   )
@@ -176,7 +177,7 @@ def _on_drafts(
   tokens = given[0]
   S, V = len(tokens), p.shape[1]
   length = tree.depth + 1.0
-  eta = rng.random((S, verifier.num_coins(tree))).astype(p.dtype)
+  eta = rng.random((S, len(tree))).astype(p.dtype)
   eta = np.minimum(eta, 1 - np.finfo(p.dtype).epsneg)  # float32 rounds up to 1
   tossed = jax.tree.map(np.asarray, decide_all(*given, eta))
   outside = (tossed.node < 0) | (tossed.node >= len(tree))

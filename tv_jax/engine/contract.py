@@ -15,8 +15,7 @@ from tv_jax.drafting import adaptive
 from tv_jax.edge import names
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import VERIFIERS, Decision, Verifier
-from tv_jax.verifiers.decision import Shape
+from tv_jax.verifiers import VERIFIERS, Decision, Shape, Verifier
 
 
 @functools.lru_cache(maxsize=256)
@@ -54,14 +53,8 @@ def check(
 def faults(
   verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype, V: int
 ) -> Iterator[str]:
-  """What is wrong with what `decide`, `stop_law` and `coins` give."""
+  """What is wrong with what `decide` and `stop_law` give."""
   N = len(tree)
-  if verifier.coins:
-    more = verifier.coins(tree)
-    if not isinstance(more, int | np.integer) or more < 0:
-      yield f"coins(tree) is {more!r}: it should be 0 or a positive integer"
-      return
-  M = verifier.num_coins(tree)
   law = jax.ShapeDtypeStruct((N, V), dtype)
   tokens = jax.ShapeDtypeStruct((N,), np.int32)
   topology = None
@@ -74,7 +67,7 @@ def faults(
       cast(Shape, known or tree), proposal, *args
     ),
     *draft,
-    jax.ShapeDtypeStruct((M,), dtype),
+    jax.ShapeDtypeStruct((N,), dtype),
   )
   if not isinstance(given, Decision):
     yield (
@@ -85,13 +78,15 @@ def faults(
   for name, shape, kind in (
     ("node", (), np.int32),
     ("residual", (V,), dtype),
-    ("accept", (M,), dtype),
+    ("accept", (N,), dtype),
     ("fault", (), bool),
   ):
     yield from _differs(f"Decision.{name}", getattr(given, name), shape, kind)
-  if law := verifier.stop_law:
+  if verifier.offers:
     given = _made(
-      lambda known, *args: law(cast(Shape, known or tree), proposal, *args),
+      lambda known, *args: verifier.stop_law(
+        cast(Shape, known or tree), proposal, *args
+      ),
       *draft,
     )
     yield from _differs("stop_law", given, (N,), dtype)

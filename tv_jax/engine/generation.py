@@ -167,8 +167,8 @@ def _result(pair, settings, records, seconds, compiling) -> Generation:
     accepted=cycles(lambda own: own.accepted),
     drafted=cycles(lambda own: own.drafted),
     expected={
-      name: cycles(lambda own, name=name: own.expected[name])
-      for name, _ in plan.panel
+      rule.name: cycles(lambda own, name=rule.name: own.expected[name])
+      for rule in plan.panel
     },
     stops=np.sum([own.stops[0] for own in records], axis=0),
     faults=sum(int(own.faults[0]) for own in records),

@@ -49,7 +49,7 @@ class Plan:
   Attributes:
     target: The target's apply.
     speculation: None for plain autoregressive decoding.
-    panel: Names and stop laws of verifiers whose expected lengths are computed
+    panel: Verifiers whose expected lengths are computed
       on every draft.
     greedy: Whether the temperature is 0; any other one is an argument.
     top_k: Of both laws; 0: all.
@@ -61,7 +61,7 @@ class Plan:
 
   target: Callable
   speculation: Speculation | None
-  panel: tuple[tuple[str, Callable], ...] = ()
+  panel: tuple[Verifier, ...] = ()
   greedy: bool = False
   top_k: int = 0
   top_p: float = 1.0

@@ -129,7 +129,7 @@ def _nothing(plan, rows, new):
     cycles=zeros(),
     accepted=zeros(new),
     drafted=zeros(new),
-    expected={name: jnp.zeros((rows, new)) for name, _ in plan.panel},
+    expected={rule.name: jnp.zeros((rows, new)) for rule in plan.panel},
     stops=zeros(plan.nodes),
     faults=zeros(),
     logprobs=jnp.zeros(tokens.shape) if plan.logprobs else None,
@@ -148,7 +148,7 @@ def _no_trace(plan, rows) -> Trace:
     drawn=law,
     sure=law,
     coins=law,
-    stop={name: law for name, _ in plan.panel},
+    stop={rule.name: law for rule in plan.panel},
     node=tokens[..., 0],
     parent=tokens if isinstance(plan.speculation.tree, Adaptive) else None,
   )

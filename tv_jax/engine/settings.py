@@ -154,7 +154,7 @@ def _resolve(
     for one in known:
       contract.check(one, proposal, shape, vocabulary)
     if panel is not None:
-      laws = tuple((one.name, one.stop_law) for one in known if one.stop_law)
+      laws = tuple(one for one in known if one.offers)
     layers = pair.draft.config.target_layers
     drafter = _drafter(pair, own["draft_stop"])
     if 0 < drafter.block < shape.max_depth:
@@ -276,10 +276,10 @@ def _panel(others, tree, proposal) -> list[Verifier]:
     raise ValueError(f"panel={others!r}: give a list of rules")
   rules = [_suiting(other, tree, proposal) for other in others]
   for rule in rules:
-    if rule.stop_law is None:
+    if not rule.offers:
       raise ValueError(
         f"panel: {rule.name!r} has no stop law to expect lengths from: give a"
-        " Verifier(decide=.., stop_law=..)"
+        " Verifier(offers=..)"
       )
   return rules
 

@@ -13,15 +13,14 @@ from typing import NamedTuple, cast
 import jax
 import jax.numpy as jnp
 
-from tv_jax import drafting, probs
+from tv_jax import drafting, probs, verifiers
 from tv_jax.drafting import Drafted, Growing, News
 from tv_jax.engine import columns
 from tv_jax.engine.plan import Caches, Params, Plan, Request, State
 from tv_jax.engine.trace import Trace, look
 from tv_jax.models import Cache, compact, mask
 from tv_jax.proposals import INVALID
-from tv_jax.verifiers import checked, is_built_in, toss_and_draw
-from tv_jax.verifiers.decision import Shape
+from tv_jax.verifiers import Decision, Shape, checked
 
 
 class Scored(NamedTuple):
@@ -113,26 +112,6 @@ def verify(
   how = plan.speculation
   gained = jnp.asarray(how.tree.depth + 1, laws.dtype)
   rules = how.verifier, *how.others
-  more = max(rule.num_coins(how.tree) for rule in rules) - plan.nodes
-
-  def decide(judged, tree, proposal, *arguments):
-    def way(rule):
-      def decide(tokens, q, p, eta):
-        # There are as many as the rule has that wants the most.
-        eta = eta[: rule.num_coins(how.tree)]
-        if rule in judged:
-          own = judged[rule][0](eta)
-        else:
-          own = checked(rule)(tree, proposal, tokens, q, p, eta)
-        # Its size differs from rule to rule.
-        return dataclasses.replace(own, accept=None)
-
-      return decide
-
-    ways = [way(rule) for rule in rules]
-    if len(ways) == 1:
-      return ways[0](*arguments)
-    return jax.lax.switch(request.rule, ways, *arguments)
 
   def one(key, topology, tokens, q, p, misshapen):
     tree = cast(Shape, topology or how.tree)
@@ -148,25 +127,29 @@ def verify(
       tokens, q, p = jax.lax.optimization_barrier((tokens, q, p))
     q = drafting.spread(how.tree, q)
     given = tree, how.proposal, tokens, q, p
-    # Where a rule's law is asked for anyway, its decision comes of the same.
-    asked = {law for _, law in plan.panel}
-    judged = {
-      rule: rule.both(*given)
-      for rule in rules
-      if rule.both and is_built_in(rule) and rule.stop_law in asked
-    }
-    laws = {rule.stop_law: both[1] for rule, both in judged.items()}
-    own = functools.partial(decide, judged)
-    verdict = toss_and_draw(key, own, *given, more=more)
+    offers = {rule: rule.offers(*given) for rule in plan.panel if rule.offers}
+
+    def decide(rule, tokens, q, p, eta) -> Decision:
+      if rule in offers:  # where its stop law is asked for as well
+        return rule.decide_from(offers[rule], tree, tokens, p, eta)
+      decision = rule.decide(tree, how.proposal, tokens, q, p, eta)
+      return decision if rule.offers else checked(decision, tokens, p)
+
+    decisions = [functools.partial(decide, rule) for rule in rules]
+    eta = verifiers.toss(key, len(tokens), p.dtype)
+    if len(rules) == 1:
+      decision = decisions[0](tokens, q, p, eta)
+    else:
+      decision = jax.lax.switch(request.rule, decisions, tokens, q, p, eta)
     stop = {
-      name: laws[law]() if law in laws else law(*given)
-      for name, law in plan.panel
+      rule.name: rule.stop_law_from(offers[rule], tree, tokens)
+      for rule in plan.panel
     }
-    seen = look(key, *given, stop, verdict.node) if plan.trace else None
+    seen = look(key, *given, stop, decision.node) if plan.trace else None
     return Verdicts(
-      node=verdict.node,
-      token=verdict.token,
-      fault=fault | verdict.fault,
+      node=decision.node,
+      token=verifiers.draw_bonus(key, decision),
+      fault=fault | decision.fault,
       expected={name: law @ gained for name, law in stop.items()},
       trace=seen,
     )

@@ -77,7 +77,7 @@ def _replay(path, cycles, rules):
         )
       except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-      by[name] = "stop law" if rule.stop_law else f"{_COINS.value} runs"
+      by[name] = "stop law" if rule.offers else f"{_COINS.value} runs"
   print(report.describe(path, cycles))
   bounds = bound_lib.upper_bounds(cycles) if _BOUND.value else None
   made = report.table(cycles, report.rows(cycles, lengths, by, bounds), bounds)

@@ -95,13 +95,13 @@ def _stops(rule, shape, proposal, coins, key, parents, tokens, q, p):
     # Leaves get any law: nobody is to read it.
     q, p = (drafting.spread(shape, laws) for laws in (q, p))
     tree = shape if parents is None else drafting.topology(shape, parents)
-    if rule.stop_law is not None:
+    if rule.offers:
       return rule.stop_law(tree, proposal, tokens, q, p)
 
     def toss(key):
-      eta = jax.random.uniform(key, (rule.num_coins(shape),), q.dtype)
-      decide = verifiers.checked(rule)
-      node = decide(tree, proposal, tokens, q, p, eta).node
+      eta = jax.random.uniform(key, (len(shape),), q.dtype)
+      decision = rule.decide(tree, proposal, tokens, q, p, eta)
+      node = verifiers.checked(decision, tokens, p).node
       return jax.nn.one_hot(node, len(shape), dtype=q.dtype)
 
     return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)), axis=0)

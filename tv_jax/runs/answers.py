@@ -238,7 +238,10 @@ def traced(
   """Returns the trees of an answer's first cycles, for somebody to look at."""
   assert how.plan.speculation is not None
   tree = how.plan.speculation.tree
-  directions = {rule.name: rule.direction for rule in how.rules}
+  directions = {
+    rule.name: rule.walk if isinstance(rule.walk, str) else ""
+    for rule in how.rules
+  }
   cycles, end = [], 0
   for i, node in enumerate(trace.node.tolist()):
     end += int(tree.depth[node]) + 1

@@ -257,10 +257,10 @@ def _wrong_names(settings: Run):
 
 def _useless(settings: Run):
   """Yields rules that would never run, and a baseline that expects nothing."""
-  if verifiers.resolve(settings.baseline).stop_law is None:
+  if not verifiers.resolve(settings.baseline).offers:
     yield (
       f"baseline={settings.baseline!r} has no stop law to compare with: give a"
-      " Verifier(decide=.., stop_law=..)"
+      " Verifier(offers=..)"
     )
   first, *_ = settings.rules
   for name in settings.verifiers:

@@ -5,17 +5,8 @@ comes in as uniforms, one a node, so that a rule can be enumerated and replayed.
 A new rule is one file and one line in `VERIFIERS`.
 """
 
-from tv_jax.verifiers.decision import (
-  DOWN,
-  NOT_OFFERED,
-  UP,
-  Decide,
-  Decision,
-  Verifier,
-  chains_only,
-  settle,
-)
-from tv_jax.verifiers.offers import Offers, derived, from_offers
+from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
+from tv_jax.verifiers.offers import DOWN, UP, Offers
 from tv_jax.verifiers.residual import positive
 from tv_jax.verifiers.table import (
   DEFAULT,
@@ -28,11 +19,12 @@ from tv_jax.verifiers.verdict import (
   Verdict,
   check_draft,
   checked,
-  is_built_in,
+  draw_bonus,
+  draw_verdict,
   toss,
-  toss_and_draw,
   verify,
 )
+from tv_jax.verifiers.verifier import Decide, Shape, Verifier, chains_only
 
 __all__ = [
   "DEFAULT",
@@ -43,20 +35,19 @@ __all__ = [
   "Decide",
   "Decision",
   "Offers",
+  "Shape",
   "Verdict",
   "Verifier",
   "chains_only",
   "check_draft",
   "checked",
-  "derived",
-  "from_offers",
-  "is_built_in",
+  "draw_bonus",
+  "draw_verdict",
   "misfit",
   "positive",
   "resolve",
   "settle",
   "toss",
-  "toss_and_draw",
   "undefined",
   "verify",
 ]

@@ -19,8 +19,8 @@ import numpy as np
 
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT
-from tv_jax.verifiers.decision import chains_only
-from tv_jax.verifiers.offers import Offers, from_offers
+from tv_jax.verifiers.offers import Offers
+from tv_jax.verifiers.verifier import Verifier, chains_only
 
 
 def judge(drawn, tokens, q, p) -> Offers:
@@ -95,4 +95,6 @@ def _positive(x):
   return jnp.where(x <= 0, 0, x)  # not `maximum`, which may lose a NaN
 
 
-RULE = from_offers(offers, name="block", by_path=True, defined_on=chains_only)
+RULE = Verifier(
+  name="block", offers=offers, by_path=True, defined_on=chains_only
+)

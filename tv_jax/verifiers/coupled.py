@@ -33,9 +33,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.verifiers import block
-from tv_jax.verifiers.decision import DOWN, chains_only
-from tv_jax.verifiers.offers import Offers, from_offers
+from tv_jax.verifiers.offers import DOWN, Offers
 from tv_jax.verifiers.residual import positive
+from tv_jax.verifiers.verifier import Verifier, chains_only
 
 
 def offers(tree, proposal, tokens, q, p) -> Offers:
@@ -57,7 +57,7 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
     return jnp.where((node == row) & exists[row], weights, p[node])
 
   entry = jnp.concatenate([jnp.zeros_like(entry[:1]), entry])
-  return Offers(chance=entry, offered=entry > 0, left=left)
+  return Offers(chance=entry, offered=entry > 0, residual=left)
 
 
 def after_rejection(p, q, token) -> jax.Array:
@@ -80,10 +80,10 @@ def after_rejection(p, q, token) -> jax.Array:
   return p * jnp.zeros_like(G).at[order].set(G, unique_indices=True)
 
 
-RULE = from_offers(
-  offers,
+RULE = Verifier(
   name="coupled",
-  direction=DOWN,
+  offers=offers,
+  walk=DOWN,
   by_path=True,
   defined_on=chains_only,
 )

@@ -35,7 +35,8 @@ import numpy as np
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT, Adaptive, Tree
 from tv_jax.verifiers import block
-from tv_jax.verifiers.offers import Offers, from_offers, last_first
+from tv_jax.verifiers.offers import Offers
+from tv_jax.verifiers.verifier import Verifier
 
 
 def chains_from_the_root(tree: Tree | Adaptive) -> str | None:
@@ -113,7 +114,7 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
   return Offers(
     chance=jnp.zeros(len(tree), p.dtype).at[nodes].set(chance),
     offered=jnp.zeros(len(tree), bool).at[nodes].set(offered),
-    left=lambda node: left(depth[node]),
+    residual=lambda node: left(depth[node]),
   )
 
 
@@ -126,11 +127,18 @@ def _ways(a, b, count, most):
   return found
 
 
-RULE = from_offers(
-  offers,
+def last_first(tree) -> np.ndarray:
+  """Orders nodes from the last to the root: a `Verifier.walk`.
+
+  What paths share stands in the first of them alone.
+  """
+  return np.arange(len(tree.parent), dtype=np.int32)[::-1]
+
+
+RULE = Verifier(
   name="gbv",
-  direction="",
-  order=last_first,  # what paths share stands in the first of them alone
+  offers=offers,
+  walk=last_first,
   defined_on=chains_from_the_root,
   proposals=("with_replacement",),
 )

@@ -34,9 +34,9 @@ import numpy as np
 from tv_jax.proposals import INVALID
 from tv_jax.tree import NO_CHILD
 from tv_jax.verifiers import family
-from tv_jax.verifiers.decision import DOWN
-from tv_jax.verifiers.offers import Offers, from_offers
+from tv_jax.verifiers.offers import DOWN, Offers
 from tv_jax.verifiers.residual import positive
+from tv_jax.verifiers.verifier import Verifier
 
 
 def offers(tree, proposal, tokens, q, p) -> Offers:
@@ -62,7 +62,7 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
     return positive(p[node] - jnp.where(rho[node] > 0, rho[node] * q[node], 0))
 
   entry = jnp.concatenate([jnp.zeros_like(entry[:1]), entry])
-  return Offers(chance=entry, offered=entry > 0, left=left)
+  return Offers(chance=entry, offered=entry > 0, residual=left)
 
 
 def _solve(q, p, count, tree):
@@ -86,6 +86,6 @@ def _solve(q, p, count, tree):
   return rho, miss(rho)
 
 
-RULE = from_offers(
-  offers, name="k_seq", direction=DOWN, proposals=("with_replacement",)
+RULE = Verifier(
+  name="k_seq", offers=offers, walk=DOWN, proposals=("with_replacement",)
 )

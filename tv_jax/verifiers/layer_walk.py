@@ -53,7 +53,8 @@ import numpy as np
 
 from tv_jax.tree import NO_PARENT, ROOT
 from tv_jax.verifiers import family, residual
-from tv_jax.verifiers.offers import Offers, from_offers, last_first
+from tv_jax.verifiers.offers import Offers
+from tv_jax.verifiers.verifier import Verifier
 
 
 class _State(NamedTuple):
@@ -118,7 +119,7 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
   return Offers(
     chance=left.mass / jnp.where(size <= 0, 1, size),
     offered=left.alpha > 0,
-    left=written,
+    residual=written,
   )
 
 
@@ -132,6 +133,11 @@ def _residual(state, node):
   )
 
 
-RULE = from_offers(
-  offers, name="layer_walk", direction="", order=last_first, static_only=False
+def last_first(tree) -> np.ndarray:
+  """Orders nodes from the last to the root: a `Verifier.walk`."""
+  return np.arange(len(tree.parent), dtype=np.int32)[::-1]
+
+
+RULE = Verifier(
+  name="layer_walk", offers=offers, walk=last_first, static_only=False
 )

@@ -100,7 +100,7 @@ def offers(
   return Offers(
     chance=family.unpack(g).mass if carried else entry,
     offered=entry > 0,
-    left=functools.partial(
+    residual=functools.partial(
       family.left, tree, own, g, q, p, lambda v: (v == ROOT) | (not carried)
     ),
   )

@@ -63,5 +63,5 @@ def offers(
   return Offers(
     chance=family.unpack(g).mass if carried else entry,
     offered=entry > 0,
-    left=functools.partial(family.left, tree, own, g, q, p, spared),
+    residual=functools.partial(family.left, tree, own, g, q, p, spared),
   )

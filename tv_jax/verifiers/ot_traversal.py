@@ -36,8 +36,9 @@ import numpy as np
 from tv_jax.proposals import INVALID, exhausted, over
 from tv_jax.tree import NO_CHILD, ROOT, Tree
 from tv_jax.verifiers import pairs
-from tv_jax.verifiers.offers import Offers, from_offers
+from tv_jax.verifiers.offers import Offers
 from tv_jax.verifiers.residual import enter, positive
+from tv_jax.verifiers.verifier import Verifier
 
 
 class Node(NamedTuple):
@@ -168,12 +169,12 @@ def offers(tree, proposal, tokens, q, p, *, how=pairs.USUAL) -> Offers:
   def left(node):
     return jnp.where(absent[node, 0], p[node], rows[row[node]])
 
-  return Offers(chance=mass, offered=entry > 0, left=left)
+  return Offers(chance=mass, offered=entry > 0, residual=left)
 
 
-RULE = from_offers(
-  offers,
+RULE = Verifier(
   name="ot_traversal",
+  offers=offers,
   proposals=("without_replacement",),
   static_only=False,
 )

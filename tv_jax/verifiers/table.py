@@ -18,7 +18,7 @@ from tv_jax.verifiers import (
   token_level,
   traversal,
 )
-from tv_jax.verifiers.decision import Decide, Verifier
+from tv_jax.verifiers.verifier import Decide, Verifier
 
 VERIFIERS = {
   rule.name: rule
@@ -68,11 +68,13 @@ def resolve(verifier: Verifier | Decide | str) -> Verifier:
   rule = _rule(verifier, verifier)
   if VERIFIERS.get(rule.name) == rule:
     return rule
-  name = names.of(verifier) or rule.name or names.of(rule.decide)
+  name = (
+    names.of(verifier) or rule.name or names.of(rule.offers or rule.decision)
+  )
   if not name:
     raise ValueError(
       f"verifier {verifier!r} has no name: give it one, as in"
-      ' Verifier(name="mine", decide=...)'
+      ' Verifier(name="mine", decision=...)'
     )
   return _named(rule, name)
 
@@ -86,7 +88,7 @@ def _rule(thing, told) -> Verifier:
       f"verifier {told!r}: give a name, module:name, a Verifier or a decide"
       " function"
     )
-  return Verifier(decide=typing.cast(Decide, thing))
+  return Verifier(decision=typing.cast(Decide, thing))
 
 
 def _named(rule, name):

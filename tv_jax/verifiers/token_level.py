@@ -9,20 +9,19 @@ import functools
 
 from tv_jax.tree import Tree
 from tv_jax.verifiers import levels, loop
-from tv_jax.verifiers.decision import DOWN
-from tv_jax.verifiers.offers import from_offers
+from tv_jax.verifiers.offers import DOWN, Offers
+from tv_jax.verifiers.verifier import Verifier
 
 
-def offers(tree, *given):
+def offers(tree, *draft) -> Offers:
   """Looks at all families at once; one by one where the tree is an argument."""
   form = levels if isinstance(tree, Tree) else loop
-  return form.offers(tree, *given, carried=False)
+  return form.offers(tree, *draft, carried=False)
 
 
-_named = functools.partial(
-  from_offers, direction=DOWN, by_path=True, static_only=False
-)
-RULE = _named(offers, name="token_level")
+_named = functools.partial(Verifier, walk=DOWN, by_path=True, static_only=False)
+RULE = _named(name="token_level", offers=offers)
 LOOP = _named(
-  functools.partial(loop.offers, carried=False), name="token_level_loop"
+  name="token_level_loop",
+  offers=functools.partial(loop.offers, carried=False),
 )

@@ -11,17 +11,18 @@ import functools
 
 from tv_jax.tree import Tree
 from tv_jax.verifiers import levels, loop
-from tv_jax.verifiers.offers import from_offers
+from tv_jax.verifiers.offers import Offers
+from tv_jax.verifiers.verifier import Verifier
 
 
-def offers(tree, *given):
+def offers(tree, *draft) -> Offers:
   """Looks at all nodes at once; one by one where the tree is an argument."""
   form = levels if isinstance(tree, Tree) else loop
-  return form.offers(tree, *given, carried=True)
+  return form.offers(tree, *draft, carried=True)
 
 
-_named = functools.partial(from_offers, by_path=True, static_only=False)
-RULE = _named(offers, name="traversal")
+_named = functools.partial(Verifier, by_path=True, static_only=False)
+RULE = _named(name="traversal", offers=offers)
 LOOP = _named(
-  functools.partial(loop.offers, carried=True), name="traversal_loop"
+  name="traversal_loop", offers=functools.partial(loop.offers, carried=True)
 )

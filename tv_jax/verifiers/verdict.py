@@ -1,7 +1,6 @@
 """The coins of a decision, and the token that comes of it."""
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +10,9 @@ from jax.core import Tracer
 from tv_jax import probs, proposals
 from tv_jax.proposals import INVALID
 from tv_jax.tree import ROOT, Tree
-from tv_jax.verifiers.decision import Decide, Shape, Verifier, settle
-from tv_jax.verifiers.offers import derived
-from tv_jax.verifiers.table import VERIFIERS, misfit, resolve
+from tv_jax.verifiers.decision import Decision, settle
+from tv_jax.verifiers.table import misfit, resolve
+from tv_jax.verifiers.verifier import Decide, Shape, Verifier
 
 # How far a row may sum from 1 before it is taken for something else.
 TOLERANCE = 1e-3
@@ -30,17 +29,9 @@ class Verdict:
   fault: jax.Array  # [] bool, as in `Decision`
 
 
-def toss(key: jax.Array, count: int, dtype, more: int = 0) -> jax.Array:
-  """Tosses the coins [count + more] of one verification.
-
-  No coin depends on how many more there are after it.
-  """
+def toss(key: jax.Array, count: int, dtype) -> jax.Array:
+  """Tosses the coins [count] of one verification."""
   coins, _ = jax.random.split(key)
-  if more:
-    further = jax.random.fold_in(key, 2)  # the split has used 0 and 1
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(further, jnp.arange(more))
-    rest = jax.vmap(lambda own: toss(own, 1, dtype)[0])(keys)
-    return jnp.concatenate([toss(key, count, dtype), rest])
   # One draw has 23 bits in float32: any threshold above 0 would be passed by at
   # least 1 coin in 2^23. A second one fills in the digits below.
   coarse, fine = jax.random.uniform(coins, (2, count), dtype)
@@ -48,75 +39,52 @@ def toss(key: jax.Array, count: int, dtype, more: int = 0) -> jax.Array:
   return jnp.minimum(eta, 1 - jnp.finfo(dtype).epsneg)
 
 
-def is_built_in(rule: Verifier) -> bool:
-  """Returns whether it is a rule of the table, with no part replaced."""
-  own = VERIFIERS.get(rule.name)
-  return bool(own) and derived(rule) and rule.both is own.both
+def checked(decision: Decision, tokens: jax.Array, p: jax.Array) -> Decision:
+  """Returns a decision, or one plain step where it can be none.
 
-
-@functools.lru_cache(maxsize=256)  # what is jitted stays one function
-def checked(rule: Verifier) -> Decide:
-  """Returns a rule's `decide`; what can be no decision is a plain step there.
-
-  That is a node that is none of the tree's or holds no token, or a residual
-  that is no law. Built-in rules give none of these, and are spared the
-  reduction.
+  That is where the node is none of the tree's or holds no token, or where the
+  residual is no law. What comes of `Offers` is sound, and need not be checked.
   """
-  if is_built_in(rule):
-    return rule.decide
-
-  def sound_or_plain(tree, proposal, tokens, q, p, eta):
-    made = rule.decide(tree, proposal, tokens, q, p, eta)
-    node = jnp.asarray(made.node, jnp.int32)
-    made = dataclasses.replace(made, node=node)
-    total = jnp.sum(made.residual)
-    inside = (node >= ROOT) & (node < len(tokens))
-    drawn = tokens[jnp.where(inside, node, ROOT)] != INVALID
-    sound = inside & (drawn | (node == ROOT))
-    sound &= (total > 0) & (total < jnp.inf) & (jnp.min(made.residual) >= 0)
-    plain = settle(
-      node=jnp.full_like(node, ROOT),
-      weights=p[ROOT],
-      p=p,
-      accept=made.accept,
-      fault=jnp.array(True),
-    )
-    return jax.tree.map(lambda x, y: jnp.where(sound, x, y), made, plain)
-
-  return sound_or_plain
+  node = jnp.asarray(decision.node, jnp.int32)
+  decision = dataclasses.replace(decision, node=node)
+  total = jnp.sum(decision.residual)
+  inside = (node >= ROOT) & (node < len(tokens))
+  drawn = tokens[jnp.where(inside, node, ROOT)] != INVALID
+  sound = inside & (drawn | (node == ROOT))
+  sound &= (total > 0) & (total < jnp.inf) & (jnp.min(decision.residual) >= 0)
+  plain = settle(
+    node=jnp.full_like(node, ROOT),
+    weights=p[ROOT],
+    p=p,
+    accept=decision.accept,
+    fault=jnp.array(True),
+  )
+  return jax.tree.map(lambda x, y: jnp.where(sound, x, y), decision, plain)
 
 
-def toss_and_draw(
-  key: jax.Array,
-  decide: Decide,
-  tree: Shape,
-  proposal: proposals.Proposal,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-  *,
-  more: int = 0,
+def draw_verdict(
+  key: jax.Array, verifier: Verifier, tree: Shape, proposal, tokens, q, p
 ) -> Verdict:
-  """Does one verification with randomness from `key`; pure, for jitted code.
-
-  `decide` is given `more` coins than one a node: see `Verifier.coins`.
-  """
-  _, bonus = jax.random.split(key)
-  eta = toss(key, len(tokens), p.dtype, more)
-  decision = decide(tree, proposal, tokens, q, p, eta)
+  """Does one verification with randomness from `key`; pure, for jitted code."""
+  eta = toss(key, len(tokens), p.dtype)
+  decision = verifier.decide(tree, proposal, tokens, q, p, eta)
+  if not verifier.offers:
+    decision = checked(decision, tokens, p)
   return Verdict(
     node=decision.node,
     length=jnp.asarray(tree.depth)[decision.node] + 1,
-    token=probs.draw(bonus, decision.residual),
+    token=draw_bonus(key, decision),
     fault=decision.fault,
   )
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 3))
-def _jitted(key, rule, tree, proposal, tokens, q, p):
-  more = rule.num_coins(tree) - len(tree)
-  decide = checked(rule)
-  return toss_and_draw(key, decide, tree, proposal, tokens, q, p, more=more)
+def draw_bonus(key: jax.Array, decision: Decision) -> jax.Array:
+  """Draws the token after the accepted node; its coins are of the same key."""
+  _, bonus = jax.random.split(key)
+  return probs.draw(bonus, decision.residual)
+
+
+_jitted = jax.jit(draw_verdict, static_argnums=(1, 2, 3))
 
 
 def check_draft(tree: Tree, tokens, q, p) -> None:

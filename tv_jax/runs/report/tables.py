@@ -165,7 +165,7 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
       )
   notes = tuple(
     f"{rule} has no stop law, and so no expected lengths. To have them, give a"
-    " Verifier(decide=.., stop_law=..) and name that (docs/new-verifier.md,"
+    " Verifier(offers=..) and name that (docs/new-verifier.md,"
     " section 5)."
     for rule in silent
   )

@@ -7,7 +7,7 @@ A rule that offers one node after the other accepts the next one with
 
     chance = (mass of what is accepted now) / (mass of what is still possible).
 
-Each cycle has the `Verifier.direction` of its rules. Bottom-up rules
+Each cycle has the `Verifier.walk` of its rules. Bottom-up rules
 (traversal, block) offer children before parents, and accept a node itself.
 Top-down rules (token-level) offer a node's children in draw order; a child
 stands for all nodes below it, and a node none of whose children is taken is
