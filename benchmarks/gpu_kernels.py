@@ -26,7 +26,7 @@ import functools
 from benchmarks import common, gpu_program, gpu_shapes, gpu_times
 from benchmarks.gpu_times import CHIPS
 from tv_jax.engine import program
-from tv_jax.models import Draft, Model
+from tv_jax.models import Model
 from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS
 
@@ -43,7 +43,7 @@ _SLOTS, _PROMPT, _NEW = 1024, 128, 128
 DSPARK = "DSpark"  # the draft that is made for the target
 
 
-def models(pair: tuple[str, str], dtype: str) -> tuple[Draft, Model]:
+def models(pair: tuple[str, str], dtype: str) -> tuple[Model, Model]:
   """Returns draft and target, as shapes."""
   target = gpu_times.shapes(pair[1], dtype)
   if pair[0] == DSPARK:
@@ -52,7 +52,7 @@ def models(pair: tuple[str, str], dtype: str) -> tuple[Draft, Model]:
   return gpu_times.shapes(pair[0], dtype), target
 
 
-def bytes_by_stage(draft: Draft, target: Model, tree: Tree) -> dict[str, int]:
+def bytes_by_stage(draft: Model, target: Model, tree: Tree) -> dict[str, int]:
   """Counts what each stage must move."""
   law = 4 * target.config.vocab_size
   rows = sum(

@@ -20,9 +20,6 @@ from tv_jax.engine import plan as plan_lib
 from tv_jax.engine import program
 from tv_jax.engine.pair import Pair
 from tv_jax.models import (
-  BlockDraft,
-  Draft,
-  Head,
   Model,
   borrowed,
   decoder,
@@ -202,10 +199,8 @@ def _normal(key, shape, dtype, mean, scale):
 def model(config: Config, make: Callable, mesh=None) -> Model:
   """Makes a Llama of parameters by `make`."""
   return Model(
-    config=config,
-    params={"params": parameters(config, families.leaves(config), make)},
-    apply=families.apply(config, mesh),
-    mesh=mesh,
+    module=families.module(config, mesh),
+    params=parameters(config, families.leaves(config), make),
     source="random",
   )
 
@@ -215,19 +210,13 @@ def random_model(config: Config, seed: int, scale: float = 0.02) -> Model:
   return model(config, random_of(config, seed, scale))
 
 
-def head(target: Model, make: Callable) -> Head:
+def head(target: Model, make: Callable) -> Model:
   """Makes an EAGLE-1 head for `target`: one layer like its own, with a bias."""
   own = dataclasses.replace(target.config, num_hidden_layers=1)
   leaves = eagle.leaves(own, bias=True)
   params = parameters(own, leaves, make) | borrowed.params(target, None)
-  return Head(
-    config=own,
-    params={"params": params},
-    apply=eagle.Eagle(own, True, target.mesh).apply,
-    bias=True,
-    mesh=target.mesh,
-    source="random",
-  )
+  module = eagle.Eagle(own, True, target.mesh)
+  return Model(module=module, params=params, source="random")
 
 
 def block_draft(
@@ -236,7 +225,7 @@ def block_draft(
   *,
   layers: int = 5,
   reads: tuple[int, ...] = (1, 9, 17, 25, 33),
-) -> BlockDraft:
+) -> Model:
   """Makes a DSpark draft for `target`, by default as published for Qwen3-8B.
 
   Args:
@@ -255,11 +244,9 @@ def block_draft(
     ),
   )
   params = parameters(own, dspark.leaves(own), make)
-  return BlockDraft(
-    config=own,
-    params={"params": params | borrowed.params(target, None)},
-    apply=dspark.DSpark(own, target.mesh).apply,
-    mesh=target.mesh,
+  return Model(
+    module=dspark.DSpark(own, target.mesh),
+    params=params | borrowed.params(target, None),
     source="random",
   )
 
@@ -280,7 +267,7 @@ def random_pair(name: str) -> Pair:
 
 def plan(
   target: Model,
-  draft: Draft | None = None,
+  draft: Model | None = None,
   tree: Tree | str = "eagle",
   verifier: str = "traversal",
   proposal: str = "without_replacement",
@@ -290,17 +277,19 @@ def plan(
   speculation, layers = None, ()
   if draft is not None:
     layers = draft.config.target_layers
-    kind = "eagle" if isinstance(draft, Head) else "independent"
+    kind = "eagle" if isinstance(draft.module, eagle.Eagle) else "independent"
     kind = "eagle3" if layers else kind
     kind = "dspark" if draft.config.block else kind
     speculation = plan_lib.Speculation(
-      drafter=drafting.KINDS[kind](draft.apply),
+      drafter=drafting.KINDS[kind](draft.module),
       tree=tree_lib.resolve(tree),
       proposal=proposals.PROPOSALS[proposal],
       verifier=verifiers.VERIFIERS[verifier],
     )
   return plan_lib.Plan(
-    target=target.handing_out(layers), speculation=speculation, **others
+    target=target.module.clone(outputs=layers),
+    speculation=speculation,
+    **others,
   )
 
 
@@ -332,7 +321,7 @@ def empty_caches(
 
 def arguments(
   target: Model,
-  draft: Draft | None,
+  draft: Model | None,
   batch: int,
   prompt: int,
   new: int,
@@ -364,13 +353,13 @@ def bytes_of(tree) -> int:
   return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree))
 
 
-def bytes_of_pass(model: Draft, slots: int, batch: int = 1) -> int:
+def bytes_of_pass(model: Model, slots: int, batch: int = 1) -> int:
   """Counts what a pass must read: weights once, each row's cache of `slots`.
 
   Few rows of an embedding are read, unless it is the unembedding too. What is
   written, and activations, are small beside it.
   """
-  params, own = model.params["params"], model.config
+  params, own = model.params, model.config
   weights = bytes_of(params)
   if not own.tie_word_embeddings:
     weights -= bytes_of(params["embedding"])
@@ -378,7 +367,7 @@ def bytes_of_pass(model: Draft, slots: int, batch: int = 1) -> int:
   return weights + 2 * own.num_hidden_layers * slots * row * batch
 
 
-def bytes_of_draft(draft: Draft, tree: Tree, slots: int, batch: int = 1) -> int:
+def bytes_of_draft(draft: Model, tree: Tree, slots: int, batch: int = 1) -> int:
   """Counts what drafting a tree must read: a pass for each level.
 
   A draft of one pass reads but the second matrix of its Markov head for each
@@ -387,13 +376,13 @@ def bytes_of_draft(draft: Draft, tree: Tree, slots: int, batch: int = 1) -> int:
   one = bytes_of_pass(draft, slots, batch)
   if draft.config.block is None:
     return tree.max_depth * one
-  head = draft.params["params"]["markov"]
+  head = draft.params["markov"]
   before, after = bytes_of(head["before"]), bytes_of(head["next"])
   return one - before - after + tree.max_depth * after
 
 
 def bytes_of_cycle(
-  target: Model, draft: Draft, tree: Tree, slots: int, batch: int = 1
+  target: Model, draft: Model, tree: Tree, slots: int, batch: int = 1
 ) -> int:
   """Counts a cycle's bytes: all passes, and each law of each row once."""
   laws = 4 * target.config.vocab_size * (len(tree) + len(tree.inner)) * batch

@@ -177,7 +177,9 @@ def one_pass(scale, model, rows: int, T: int, slots: int, length: int):
     tokens, cache = carry
     cache = dataclasses.replace(cache, length=start)
     seen = mask.causal(start, T, slots)
-    logits, _, cache = model.apply(params, tokens, steps, seen, cache)
+    logits, _, cache = model.module.apply(
+      {"params": params}, tokens, steps, seen, cache
+    )
     return jnp.argmax(logits, axis=-1).astype(jnp.int32), cache
 
   def carry():

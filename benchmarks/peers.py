@@ -118,14 +118,16 @@ def complete(pair: Pair) -> models.Model:
   assert isinstance(draft, models.Model)
   if not draft.config.shares_embedding:
     return draft
-  own = draft.params["params"].items()
-  theirs = pair.target.params["params"]
+  own = draft.params.items()
+  theirs = pair.target.params
   taken = {name: x for name, x in theirs.items() if name in borrowed.NAMES}
   params = {name: x for name, x in own if name not in borrowed.NAMES} | taken
   config = dataclasses.replace(
     draft.config, shares_embedding=False, draft_vocab_size=None
   )
-  return dataclasses.replace(draft, config=config, params={"params": params})
+  return dataclasses.replace(
+    draft, module=draft.module.clone(config=config), params=params
+  )
 
 
 def read_prompts(pair: Pair, given: argparse.Namespace) -> list[list[int]]:

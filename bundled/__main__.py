@@ -65,7 +65,7 @@ def run(told: settings.Settings, workdir: pathlib.Path) -> None:
   head = dataclasses.replace(config, num_hidden_layers=1)
   params = eagles.init(keys["eagle"], head, bias=True)
   # The embedding is the target's own.
-  del params["params"]["embedding"]
+  del params["embedding"]
   loss = functools.partial(losses.head, config, head)
   train("eagle", head, loss, params, (trained["target"],))
 

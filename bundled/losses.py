@@ -33,7 +33,7 @@ def llama(
   cache = caches.empty(config, *rows.tokens.shape)
   seen = _seen(rows.document)
   found: Any = Decoder(config).apply(
-    params, rows.tokens, rows.positions, seen, cache
+    {"params": params}, rows.tokens, rows.positions, seen, cache
   )
   logits, features, _ = found
   return logits, features
@@ -53,7 +53,7 @@ def eagle(
   document = jnp.where(paired, document, -2)
   cache = caches.empty(config, *tokens.shape)
   found: Any = Eagle(config, bias=True).apply(
-    params,
+    {"params": params},
     tokens,
     features[:, :-1],
     rows.positions[:, :-1],
@@ -110,8 +110,8 @@ def head(
   noise = jax.random.uniform(
     key, features.shape, minval=-0.5 * NOISE, maxval=0.5 * NOISE
   )
-  shared = target_params["params"]["embedding"]
-  params = {"params": params["params"] | {"embedding": shared}}
+  shared = target_params["embedding"]
+  params = params | {"embedding": shared}
   logits, predicted = eagle(config, params, rows, features + noise)
   weights, answer = (
     jnp.where(rows.positions[:, 1:] > 0, w[:, 1:], 0.0)

@@ -15,6 +15,7 @@ from bundled.data import Corpus
 from tv_jax import models
 from tv_jax.distill import training
 from tv_jax.distill.training import Schedule
+from tv_jax.models import eagle, families
 from tv_jax.models.config import Config
 
 # Steps between lines of the log.
@@ -58,17 +59,15 @@ def export(
 ) -> None:
   """Writes a model with its tokenizer, or an EAGLE head, as Hugging Face."""
   dtype = "bfloat16"
-  own = {
-    "config": dataclasses.replace(config, dtype=dtype),
-    "params": jax.tree.map(lambda leaf: leaf.astype(jnp.dtype(dtype)), params),
-    "apply": None,
-    "mesh": None,
-    "source": "trained",
-  }
-  if "fc" in params["params"]:
-    models.save(directory, models.Head(**own, bias=True))
+  config = dataclasses.replace(config, dtype=dtype)
+  params = jax.tree.map(lambda leaf: leaf.astype(jnp.dtype(dtype)), params)
+  head = "fc" in params
+  module = eagle.Eagle(config, bias=True) if head else families.module(config)
+  models.save(
+    directory, models.Model(module=module, params=params, source="trained")
+  )
+  if head:
     return
-  models.save(directory, models.Model(**own))
   tokens.save(tokenizer, directory, config.max_position_embeddings)
   ends = {
     "bos_token_id": tokens.BOS,

@@ -154,35 +154,24 @@ def ours(config, seed=0):
   from tv_jax.models import families
   from tv_jax.models.model import Model
 
-  return Model(
-    config=config,
-    params={"params": random_params(families.leaves(config), config, seed)},
-    apply=families.apply(config),
-    mesh=None,
-    source="random",
-  )
+  params = random_params(families.leaves(config), config, seed)
+  return Model(module=families.module(config), params=params, source="random")
 
 
 def ours_head(target, seed=1):
   """A random EAGLE head on a target of ours."""
   from tv_jax.models import eagle
-  from tv_jax.models.model import Head
+  from tv_jax.models.model import Model
 
   config = dataclasses.replace(target.config, num_hidden_layers=1)
   params = random_params(eagle.leaves(config, bias=True), config, seed)
   shared = {
     name: value
-    for name, value in target.params["params"].items()
+    for name, value in target.params.items()
     if name in ("embedding", "unembedding")
   }
-  return Head(
-    config=config,
-    params={"params": params | shared},
-    apply=eagle.Eagle(config, bias=True).apply,
-    bias=True,
-    mesh=None,
-    source="random",
-  )
+  module = eagle.Eagle(config, bias=True)
+  return Model(module=module, params=params | shared, source="random")
 
 
 def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
@@ -197,7 +186,7 @@ def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
   """
   from tv_jax.models import dspark
   from tv_jax.models.config import Block
-  from tv_jax.models.model import BlockDraft
+  from tv_jax.models.model import Model
 
   config = dataclasses.replace(
     target.config,
@@ -219,16 +208,11 @@ def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
     params["markov"]["next"] *= 5
   shared = {
     name: value
-    for name, value in target.params["params"].items()
+    for name, value in target.params.items()
     if name in ("embedding", "unembedding")
   }
-  return BlockDraft(
-    config=config,
-    params={"params": params | shared},
-    apply=dspark.DSpark(config).apply,
-    mesh=None,
-    source="random",
-  )
+  module = dspark.DSpark(config)
+  return Model(module=module, params=params | shared, source="random")
 
 
 def ours_eagle3(target, seed=1):
@@ -236,7 +220,7 @@ def ours_eagle3(target, seed=1):
   import jax.numpy as jnp
 
   from tv_jax.models import borrowed, decoder, eagle3
-  from tv_jax.models.model import Head
+  from tv_jax.models.model import Model
 
   config = dataclasses.replace(
     target.config,
@@ -249,11 +233,9 @@ def ours_eagle3(target, seed=1):
   params = random_params(eagle3.leaves(config), config, seed)
   known = np.sort(np.random.default_rng(seed).permutation(48)[:30])
   theirs = borrowed.params(target, known, params)
-  return Head(
-    config=config,
-    params={"params": params | {k: jnp.asarray(v) for k, v in theirs.items()}},
-    apply=eagle3.Eagle3(config).apply,
-    mesh=None,
+  return Model(
+    module=eagle3.Eagle3(config),
+    params=params | {k: jnp.asarray(v) for k, v in theirs.items()},
     source="random",
   )
 

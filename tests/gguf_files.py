@@ -47,7 +47,7 @@ def tensors(model):
   """A model's tensors, by Hugging Face's names."""
   found = {}
   for leaf in families.leaves(model.config):
-    value = model.params["params"]
+    value = model.params
     for name in leaf.path:
       value = value[name]
     found |= leaf.take_apart(np.asarray(value, np.float32))

@@ -45,7 +45,7 @@ def run(pair, rows, temperature, verifier, size=3):
 def check(draft, kind, cases, **options):
   one = tv_jax.load(draft, target, draft_kind=kind)
   pair = tv_jax.load(draft, target, draft_kind=kind, mesh=mesh, **options)
-  own = pair.draft.params["params"]
+  own = pair.draft.params
   own = own["layer" if kind == "eagle" else "layers_0"]["qkv"]
   assert len(own.sharding.device_set) == 8
   split = kind == "eagle" or bool(options)
@@ -86,9 +86,7 @@ def test_eight_devices_decode_as_one(tmp_path):
   # The target with a little noise, or nothing would be accepted.
   own, other = checkpoints.ours(config), checkpoints.ours(config, seed=1)
   near = jax.tree.map(lambda x, y: x + 0.1 * y, own.params, other.params)
-  draft = models.Model(
-    config=config, params=near, apply=own.apply, mesh=None, source="random"
-  )
+  draft = models.Model(module=own.module, params=near, source="random")
   models.save(tmp_path / "draft", draft)
   published(tmp_path / "head", own, bias=True)
   env = os.environ | {
@@ -251,7 +249,8 @@ def test_two_all_reduces_per_layer(batch, tmp_path):
     model = models.load(tmp_path, mesh=sharding.mesh(jax.devices()[:2]))
     rows, cache = jnp.zeros([batch, 4], jnp.int32), model.init_cache(batch, 16)
     seen = mask.causal(cache.length, 4, 16)
-    run = jax.jit(model.apply).lower(model.params, rows, rows, seen, cache)
+    given = {"params": model.params}
+    run = jax.jit(model.module.apply).lower(given, rows, rows, seen, cache)
     program = run.compile().as_text()
     # Nothing else is exchanged within layers.
     other = re.findall(r"(all-to-all|collective-permute)(?:-start)?\(", program)
@@ -278,8 +277,8 @@ def test_devices_equal_one(tmp_path):
     places = jnp.broadcast_to(jnp.arange(24, dtype=jnp.int32), (2, 24))
     cache = head.init_cache(2, 32)
     seen = mask.causal(cache.length, 24, 32)
-    run = jax.jit(head.apply)
-    drafts = run(head.params, tokens, features, places, seen, cache)
+    run = jax.jit(head.module.apply)
+    drafts = run({"params": head.params}, tokens, features, places, seen, cache)
     return model, head, [model.logits(tokens), *drafts[:2]]
 
   mesh = sharding.mesh(jax.devices()[:2])
@@ -288,7 +287,7 @@ def test_devices_equal_one(tmp_path):
     assert checkpoints.error(ours, np.asarray(theirs)) <= 1e-5
   for leaf in jax.tree.leaves((model.params, head.params)):
     assert len(leaf.sharding.device_set) == 2
-  qkv = model.params["params"]["layers_0"]["qkv"]
+  qkv = model.params["layers_0"]["qkv"]
   assert qkv.addressable_shards[0].data.shape[0] == 1
   keys = model.init_cache(2, 8).keys[0]
   assert keys.sharding.shard_shape(keys.shape)[1] == 1

@@ -141,12 +141,12 @@ def test_a_heads_levels_are_those_of_drafting_from_each_root(kind):
   else:
     target = checkpoints.pair(kind).target
     head = checkpoints.pair(kind).draft
-    draft = passes.Draft(kind, head.apply, head.config)
+    draft = passes.Draft(kind, head.module)
     params = head.params
   T, D = 12, 3
   tokens = jnp.asarray(checkpoints.tokens(1, T, 48))
-  apply = target.handing_out(draft.config.target_layers)
-  theirs = passes.features(apply, target.config, target.params, tokens)
+  module = target.module.clone(outputs=draft.config.target_layers)
+  theirs = passes.features(module, target.params, tokens)
   roots = jnp.array([[5, 3, 6, 4]], jnp.int32)
   found = [*draft.levels(params, tokens, theirs, roots, D)]
   for w, t in enumerate(roots[0].tolist()):
@@ -155,8 +155,8 @@ def test_a_heads_levels_are_those_of_drafting_from_each_root(kind):
     for m in range(t + D - 1):  # token by token, as a chain is drafted
       feature = theirs[:, m] if m < t else own
       seen = mask.causal(cache.length, 1, cache.slots)
-      logits, out, cache = draft.apply(
-        params,
+      logits, out, cache = draft.module.apply(
+        {"params": params},
         tokens[:, m + 1][:, None],
         feature[:, None],
         jnp.full((1, 1), m, jnp.int32),
@@ -184,7 +184,7 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   drafts.save(tmp_path / "draft", made)
   pair = tv_jax.load(tmp_path / "draft", tmp_path / "target", draft_kind=kind)
   assert pair.draft.config.draft_vocab_size == 5
-  place = np.asarray(pair.draft.params["params"]["place"])
+  place = np.asarray(pair.draft.params["place"])
   assert [*np.flatnonzero(place < 5)] == [*known]
   result = tv_jax.generate(
     pair,
@@ -206,7 +206,7 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   theirs, read = passes.of_target(target, layers, rows)
   theirs = theirs if read is None else read
   root = jnp.array([[1]], jnp.int32)
-  own = passes.Draft(kind, pair.draft.apply, pair.draft.config)
+  own = passes.Draft(kind, pair.draft.module)
   (x,) = own.levels(pair.draft.params, rows, theirs, root, 1)
   (y,) = made.draft.levels(made.params, rows, theirs, root, 1)
   np.testing.assert_allclose(x.logits, y.logits, rtol=2e-2, atol=2e-2)
@@ -240,7 +240,7 @@ def test_a_draft_that_knows_few_tokens_is_where_its_target_is(kind, tmp_path):
     )
     for place in (None, mesh)
   )
-  own = two.draft.params["params"]
+  own = two.draft.params
   for name in ("unembedding", "place"):
     assert own[name].sharding.device_set == {*mesh.devices.flat}
   results = [
@@ -355,9 +355,7 @@ def test_the_loss_is_less_the_length_that_is_scored(known):
   made = drafts.make("independent", target, jax.random.key(0), (0,), known)
   shape = data.Shape(T=8, W=3, D=2)
   rows = jax.tree.map(jnp.asarray, data.Rows.of(text, shape.T))
-  features = passes.features(
-    target.apply, target.config, target.params, rows.tokens
-  )
+  features = passes.features(target.module, target.params, rows.tokens)
   logits = passes.logits(target.params, features)
   read = rows, features, jax.nn.logsumexp(logits, axis=-1), None
   how = distill.Training(kind="independent", loss="length", kl=0.0, depth=2)

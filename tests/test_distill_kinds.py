@@ -28,17 +28,12 @@ HEADS = ("vanilla", "gated", "rnn", None)
 def few(draft, target, known):
   """A draft with the rows of its tokens alone."""
   config = dataclasses.replace(draft.config, draft_vocab_size=len(known))
-  own = dict(draft.params["params"])
+  own = dict(draft.params)
   if "markov" in own:
     next_ = own["markov"]["next"][known]
     own["markov"] = own["markov"] | {"next": next_}
   own |= borrowed.params(target, known)
-  return dataclasses.replace(
-    draft,
-    config=config,
-    params={"params": own},
-    apply=dspark.DSpark(config).apply,
-  )
+  return dataclasses.replace(draft, module=dspark.DSpark(config), params=own)
 
 
 def one_pass(head, known=None):
@@ -60,14 +55,14 @@ def test_levels_are_those_of_the_drafter_at_each_root(head, known, monkeypatch):
   tokens = jnp.asarray(checkpoints.tokens(1, T, 48))
   _, theirs = passes.of_target(target, config.target_layers, tokens)
   roots = jnp.array([[5, 3, 6, 4]], jnp.int32)
-  own = passes.Draft("dspark", draft.apply, config)
+  own = passes.Draft("dspark", draft.module)
   found = [*own.levels(draft.params, tokens, theirs, roots, D)]
   assert own.deepest == len(found) == D
   stop = 0.0
   if config.block.confidence:  # of half of the nodes it is less sure
     sure = np.sort(np.ravel([own.sure for own in found]))
     stop = float(sure[7:9].mean())
-  drafter, unsure = drafting.InOnePass(draft.apply, stop), set()
+  drafter, unsure = drafting.InOnePass(draft.module, stop), set()
   for w, t in enumerate(roots[0].tolist()):
     cache = drafter.prefill(
       draft.params,

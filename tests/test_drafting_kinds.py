@@ -40,7 +40,7 @@ def test_what_is_told_before_loading_is_what_is_loaded(saved, kind, dtype):
   shared = {"eagle": both, "eagle3": {"embedding"}, "dspark": both}
   own = [
     leaf
-    for name, value in pair.draft.params["params"].items()
+    for name, value in pair.draft.params.items()
     if name not in {"place", *shared.get(kind, ())}
     for leaf in jax.tree.leaves(value)
   ]

@@ -52,15 +52,17 @@ def test_published_numbers_are_ours(tmp_path, head):
     for cycle, logits in enumerate(row["logits"]):
       known = begin + sum(row["accepted"][:cycle])
       text = np.array([ids[:known]], np.int32)
-      run = pair.target.handing_out(draft.config.target_layers)
+      module = pair.target.module.clone(outputs=draft.config.target_layers)
       cache = pair.target.init_cache(1, known)
       places = jnp.arange(known, dtype=jnp.int32)[None]
       seen = mask.causal(cache.length, known, known)
-      features = run(pair.target.params, text, places, seen, cache)[1]
+      features = module.apply(
+        {"params": pair.target.params}, text, places, seen, cache
+      )[1]
       block = np.full((1, own.size), own.mask, np.int32)
       block[0, 0] = ids[known]
-      found, outputs, _ = draft.apply(
-        draft.params,
+      found, outputs, _ = draft.module.apply(
+        {"params": draft.params},
         block,
         features,
         jnp.arange(known + own.size, dtype=jnp.int32)[None],
@@ -70,8 +72,8 @@ def test_published_numbers_are_ours(tmp_path, head):
       path = [ids[known], *row["drafted"][cycle]]
       hidden = jnp.zeros((1, 1, own.rank if head == "rnn" else 0))
       for depth in range(own.size):
-        said, hidden, sure = draft.apply(
-          draft.params,
+        said, hidden, sure = draft.module.apply(
+          {"params": draft.params},
           np.array([path[depth : depth + 1]], np.int32),
           outputs[:, depth : depth + 1],
           hidden,

@@ -75,14 +75,14 @@ def test_a_broken_draft_is_counted_and_said():
 
 
 def test_what_broke_in_a_row_is_not_left_to_its_next_prompt():
-  pair, own = sound_pair(), sound_pair().target.params["params"]
+  pair, own = sound_pair(), sound_pair().target.params
   # Longer than what a prompt is padded to, which is written over anyway.
   options = {"verifier": None, "temperature": 0, "max_new_tokens": 24}
   options |= {"ends": (), "batch_size": 1}
   said = tv_jax.generate(pair, [[2, 3]], **options).tokens[0]
   odd = max({*range(48)} - {*said})
   spoilt = {**own, "embedding": own["embedding"].at[odd].set(jnp.nan)}
-  target = dataclasses.replace(pair.target, params={"params": spoilt})
+  target = dataclasses.replace(pair.target, params=spoilt)
   broken = dataclasses.replace(pair, target=target)
   with pytest.warns(RuntimeWarning, match="met a fault"):
     both = tv_jax.generate(broken, [[odd], [2, 3]], **options)

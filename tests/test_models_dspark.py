@@ -70,7 +70,7 @@ def published(directory, target, head, **changes):
   """Writes a random draft as published ones are; returns its tensors."""
   models.save(directory, checkpoints.ours_dspark(target, head, **changes))
   tensors = load_file(directory / "model.safetensors")
-  theirs = target.params["params"]
+  theirs = target.params
   copy = np.asarray(theirs["embedding"])
   tensors["embed_tokens.weight"] = copy
   tensors["lm_head.weight"] = np.asarray(theirs.get("unembedding", copy))
@@ -194,7 +194,7 @@ def test_two_passes_and_paths_below(setting):
   config = draft.config
   K, X = config.block.size, 2 * config.hidden_size
   theirs = Definition(tensors, config)
-  apply = jax.jit(draft.apply, static_argnames="method")
+  apply = jax.jit(draft.module.apply, static_argnames="method")
   rng = np.random.default_rng(7)
   features = rng.normal(size=(2, 12, X)).astype(np.float32)
   cache, empty = draft.init_cache(2, SLOTS), np.zeros((2, 0), np.int32)
@@ -210,7 +210,12 @@ def test_two_passes_and_paths_below(setting):
       jnp.asarray(known, jnp.int32), cache.length + count, K, SLOTS
     )
     return apply(
-      draft.params, tokens, read, positions.astype(np.int32), seen, cache
+      {"params": draft.params},
+      tokens,
+      read,
+      positions.astype(np.int32),
+      seen,
+      cache,
     )
 
   # A prompt is read alone, padded to the longest; then two cycles, in which
@@ -235,7 +240,7 @@ def test_two_passes_and_paths_below(setting):
     )
     for depth in range(K):
       said, state, sure = apply(
-        draft.params,
+        {"params": draft.params},
         paths[:, depth : depth + 1],
         outputs[:, depth : depth + 1],
         state,
@@ -338,7 +343,7 @@ def test_a_draft_of_another_target(tmp_path):
 def test_copies_are_compared_some_rows_at_a_time(tmp_path):
   """Of published drafts they are most of the file, and are not kept."""
   target = checkpoints.ours(checkpoints.tiny(vocab_size=300_000))
-  copy = target.params["params"]["embedding"].nbytes
+  copy = target.params["embedding"].nbytes
   published(tmp_path, target, "vanilla")
   tracemalloc.start()
   try:
@@ -368,7 +373,7 @@ def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
   held = sum(x.nbytes for x in jax.tree.leaves(target.params))
   own = models.load_dspark(tmp_path, target)
   shared = borrowed.NAMES
-  leaves = {x: y for x, y in own.params["params"].items() if x not in shared}
+  leaves = {x: y for x, y in own.params.items() if x not in shared}
   fits = held + sum(x.nbytes for x in jax.tree.leaves(leaves))
   monkeypatch.setattr(memory, "available", lambda devices: fits)
   models.load_dspark(tmp_path, target)
@@ -396,10 +401,10 @@ def test_a_copy_in_the_other_half_precision_is_the_targets(tmp_path):
     "embedding": tensors["embed_tokens.weight"],
     "unembedding": tensors["lm_head.weight"],
   }
-  theirs = target.params["params"] | {
+  theirs = target.params | {
     x: jnp.asarray(y).astype("float16") for x, y in copied.items()
   }
-  target = dataclasses.replace(target, params={"params": theirs})
+  target = dataclasses.replace(target, params=theirs)
   save_file(tensors, tmp_path / "draft" / "model.safetensors")
   models.load_dspark(tmp_path / "draft", target)
 
@@ -407,10 +412,10 @@ def test_a_copy_in_the_other_half_precision_is_the_targets(tmp_path):
 def test_a_target_of_few_bits_is_still_its_own(tmp_path):
   target = checkpoints.ours(checkpoints.tiny())
   published(tmp_path, target, "vanilla")
-  theirs = dict(target.params["params"])
+  theirs = dict(target.params)
   noise = np.random.default_rng(0).normal(1, 0.1, theirs["embedding"].shape)
   theirs["embedding"] = theirs["embedding"] * noise.astype(np.float32)
-  rounded = dataclasses.replace(target, params={"params": theirs})
+  rounded = dataclasses.replace(target, params=theirs)
   refuse(tmp_path, rounded, "it was made for another target")
   source = "target.Q4_0.gguf"
   models.load_dspark(tmp_path, dataclasses.replace(rounded, source=source))

@@ -110,7 +110,9 @@ def causal(head, apply, tokens, features, cache):
   T = tokens.shape[1]
   positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
   seen = mask.causal(cache.length, T, cache.slots)
-  return apply(head.params, tokens, features, positions, seen, cache)
+  return apply(
+    {"params": head.params}, tokens, features, positions, seen, cache
+  )
 
 
 def close(ours, theirs):
@@ -121,7 +123,7 @@ def test_a_tree_and_the_true_features_afterwards(setting):
   head, tensors, target = setting
   config = head.config
   E, V = config.hidden_size, config.vocab_size
-  apply = jax.jit(head.apply)
+  apply = jax.jit(head.module.apply)
   rng = np.random.default_rng(7)
   lengths = np.array([9, 6], np.int32)  # pairs known, the root's the last
   tokens = rng.integers(0, V, (2, 9)).astype(np.int32)

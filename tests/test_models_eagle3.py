@@ -31,21 +31,21 @@ def layout(request):
 def target(layout):
   """With the embedding that published code was given."""
   made = files.target(layout)
-  own = made.params["params"] | {"embedding": files.given(layout)[0]}
+  own = made.params | {"embedding": files.given(layout)[0]}
   own = jax.tree.map(jnp.asarray, own)
-  return dataclasses.replace(made, params={"params": own})
+  return dataclasses.replace(made, params=own)
 
 
 def drafted(head, tokens, features):
   """A head's logits [LEVELS, V] behind a text, level by level."""
-  apply, cache = jax.jit(head.apply), head.init_cache(1, 16)
+  apply, cache = jax.jit(head.module.apply), head.init_cache(1, 16)
 
   def run(tokens, features, cache):
     T = len(tokens)
     place = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
     seen = mask.causal(cache.length, T, cache.slots)
     tokens = jnp.asarray(tokens, jnp.int32)[None]
-    return apply(head.params, tokens, features, place, seen, cache)
+    return apply({"params": head.params}, tokens, features, place, seen, cache)
 
   # A text in two pieces, as one that was begun is gone on with.
   _, _, cache = run(tokens[:5], jnp.asarray(features[None, :5]), cache)
@@ -93,11 +93,11 @@ def test_an_embedding_of_its_own_or_the_targets(target, layout, tmp_path):
     if found.pop("embed_tokens.weight", None) is None:
       found["embed_tokens.weight"] = np.zeros((files.V, files.E), np.float32)
 
-  theirs, shared = target.params["params"]["embedding"], []
+  theirs, shared = target.params["embedding"], []
   for name, change in (("as published", None), ("the other way", swap)):
     files.publish(tmp_path / name, layout, change=change)
     head = models.load_eagle3(tmp_path / name, target)
-    shared.append(head.params["params"]["embedding"] is theirs)
+    shared.append(head.params["embedding"] is theirs)
   assert shared == [layout == "safeailab", layout == "deepspec"]
 
 
@@ -196,7 +196,7 @@ def test_a_vocabulary_that_is_the_targets_own(tmp_path):
   files.publish(tmp_path, "safeailab", change=widen, draft_vocab_size=files.V)
   head = models.load_eagle3(tmp_path, files.target("safeailab"))
   assert head.config.draft_vocab_size is None
-  assert "place" not in head.params["params"]
+  assert "place" not in head.params
 
 
 def test_a_small_target_needs_its_layers_named(tmp_path):

@@ -93,7 +93,7 @@ def test_the_table_of_tensors_is_the_model(config, count):
   config = shape(*config)
   params = jax.eval_shape(
     functools.partial(families.init, config=config), jax.random.key(0)
-  )["params"]
+  )
   leaves, size = families.leaves(config), decoder.sizes(config)
   assert len(jax.tree.leaves(params)) == len(leaves)
   for leaf in leaves:
@@ -163,11 +163,11 @@ def test_what_was_saved_is_loaded(saved):
   assert raw["architectures"] == ["Qwen3ForCausalLM"]
   assert "mlp_bias" not in raw
   stored = load_file(saved / SINGLE)["model.layers.1.self_attn.q_norm.weight"]
-  own = good.params["params"]["layers_1"]["q_norm"]
+  own = good.params["layers_1"]["q_norm"]
   np.testing.assert_array_equal(stored, own)
 
   two = models.load(saved, mesh=sharding.mesh(jax.devices()[:2]))
-  layer = two.params["params"]["layers_0"]
+  layer = two.params["layers_0"]
   assert layer["qkv"].sharding.shard_shape(layer["qkv"].shape)[0] == 1
   assert layer["q_norm"].sharding.is_fully_replicated
   assert checkpoints.error(np.asarray(two.logits(TOKENS)), theirs) <= 1e-5
@@ -179,25 +179,27 @@ def test_outputs_of_layers_are_handed_out(model_type):
   config = checkpoints.tiny(model_type=model_type, num_hidden_layers=3)
   whole, layers = checkpoints.ours(config), (1, decoder.INPUT, 0)
 
-  def run(apply, config):
+  def run(module, config):
     cache = caches.empty(config, *TOKENS.shape)
     places = jnp.broadcast_to(jnp.arange(TOKENS.shape[1]), TOKENS.shape)
     seen = mask.causal(cache.length, TOKENS.shape[1], cache.slots)
-    return jax.jit(apply)(whole.params, TOKENS, places, seen, cache)[:2]
+    given = {"params": whole.params}
+    return jax.jit(module.apply)(given, TOKENS, places, seen, cache)[:2]
 
-  logits, features = run(whole.handing_out(layers), config)
-  np.testing.assert_array_equal(logits, run(whole.apply, config)[0])
+  logits, features = run(whole.module.clone(outputs=layers), config)
+  np.testing.assert_array_equal(logits, run(whole.module, config)[0])
   found = dict(zip(layers, jnp.split(features, 3, axis=-1), strict=True))
-  own = whole.params["params"]
+  own = whole.params
   np.testing.assert_array_equal(found[-1], own["embedding"][TOKENS])
   for last in (0, 1):
     cut = dataclasses.replace(config, num_hidden_layers=last + 1)
     normed = decoder.rms_norm(found[last], own["norm"], config.rms_norm_eps)
-    theirs = run(families.apply(cut), cut)[1]
+    theirs = run(families.module(cut), cut)[1]
     np.testing.assert_allclose(normed, theirs, atol=1e-6)
   # Programs are told apart by what they run.
-  assert whole.handing_out(layers) is whole.handing_out(layers)
-  assert whole.handing_out(()) == whole.apply
+  same = whole.module.clone(outputs=layers)
+  assert hash(same) == hash(whole.module.clone(outputs=layers))
+  assert same == whole.module.clone(outputs=layers) != whole.module
 
 
 @pytest.mark.parametrize("model_type", ["llama", "qwen3"])
@@ -215,5 +217,7 @@ def test_layers_are_traced_once(model_type, monkeypatch):
   for _ in range(2):
     zeros = jnp.zeros(size, jnp.int32)
     seen_by = jnp.zeros((*size, 7))
-    own.apply(own.params, zeros, zeros, seen_by, own.init_cache(1, 7))
+    own.module.apply(
+      {"params": own.params}, zeros, zeros, seen_by, own.init_cache(1, 7)
+    )
   assert len(traced) == 1

@@ -40,7 +40,9 @@ def decode_step(layers, batch, queries, heads=32, quantised=False):
     steps = jnp.arange(queries, dtype=jnp.int32)[None]
     seen = mask.causal(cache.length, queries, SLOTS)
     positions = cache.length[:, None] + steps
-    return families.apply(config)(params, tokens, positions, seen, cache)
+    return families.module(config).apply(
+      {"params": params}, tokens, positions, seen, cache
+    )
 
   program = gpu_program.compile_for(
     step,

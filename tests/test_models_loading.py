@@ -113,7 +113,7 @@ class TestGood:
 
   def test_dtypes(self, saved):
     model = models.load(saved, dtype="bfloat16")
-    kinds = {str(x.dtype) for x in model.params["params"]["layers_0"].values()}
+    kinds = {str(x.dtype) for x in model.params["layers_0"].values()}
     assert kinds == {"bfloat16"}
     assert model.init_cache(1, 4).keys[0].dtype == "bfloat16"
     assert model.logits(TOKENS).dtype == "float32"
@@ -166,7 +166,7 @@ class TestTurned:
     models.save(tmp_path / "given", given)
     models.save(tmp_path / "head", checkpoints.ours_head(given))
     turned = models.load(tmp_path / "given", turned=True)
-    own = turned.params["params"]
+    own = turned.params
     assert own["layers_1"]["down"].matrix.shape == (56, 32)
     assert own["layers_1"]["qkv"].matrix.shape == (32, 2 * 4 * 8)
     # What is looked up and nothing else lies as it did.
@@ -180,13 +180,15 @@ class TestTurned:
 
     def drafted(target):
       head = models.load_eagle(tmp_path / "head", target)
-      fused = {"fc": head.params["params"]["fc"]}
+      fused = {"fc": head.params["fc"]}
       assert products.are_turned(fused) == (target is turned)
       cache = head.init_cache(1, 4)
       rows = np.ones((1, 4), np.int32), np.ones((1, 4, 32), np.float32)
       place = np.arange(4, dtype=np.int32)[None]
       seen = mask.causal(cache.length, 4, 4)
-      return head.apply(head.params, *rows, place, seen, cache)[:2]
+      return head.module.apply(
+        {"params": head.params}, *rows, place, seen, cache
+      )[:2]
 
     for ours, theirs in zip(drafted(turned), drafted(given), strict=True):
       assert checkpoints.error(ours, np.asarray(theirs)) < 2e-6
@@ -208,8 +210,8 @@ class TestTurned:
       features = [] if model is own else [jnp.zeros((1, T, CONFIG.hidden_size))]
       tokens = jnp.zeros((1, T), jnp.int32)
       seen = mask.causal(cache.length, T, 8)
-      given = (model.params, tokens, *features, tokens, seen, cache)
-      text = jax.jit(model.apply).lower(*given).compile().as_text()
+      given = ({"params": model.params}, tokens, *features, tokens, seen, cache)
+      text = jax.jit(model.module.apply).lower(*given).compile().as_text()
       _, program = text.split("\nENTRY ")
       made = re.findall(r"= \w+\[([\d,]*)\]\S* (?!parameter)\w+\(", program)
       assert len(made) > 20

@@ -40,11 +40,12 @@ def pairs(tmp_path_factory):
   return pair
 
 
-def step(apply, params, tokens, cache):
+def step(module, params, tokens, cache):
   T = tokens.shape[1]
   positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
   seen = mask.causal(cache.length, T, cache.slots)
-  logits, _, cache = apply(params, tokens, positions, seen, cache)
+  given = {"params": params}
+  logits, _, cache = module.apply(given, tokens, positions, seen, cache)
   return logits, cache
 
 
@@ -55,7 +56,7 @@ def in_chunks(model, tokens, lengths):
   parts, start = [], 0
   for length in lengths:
     chunk = jnp.asarray(tokens[:, start : start + length])
-    logits, cache = run(model.apply, model.params, chunk, cache)
+    logits, cache = run(model.module, model.params, chunk, cache)
     parts.append(logits)
     start += length
   assert start == tokens.shape[1]
@@ -65,7 +66,7 @@ def in_chunks(model, tokens, lengths):
 def changed(model, **changes):
   """The same parameters under another configuration."""
   config = dataclasses.replace(model.config, **changes)
-  return dataclasses.replace(model, config=config, apply=families.apply(config))
+  return dataclasses.replace(model, module=families.module(config))
 
 
 @pytest.mark.parametrize("family", checkpoints.FAMILIES)
@@ -118,8 +119,8 @@ def test_planted_faults_of_heads_are_seen(
 
   if fault == "late":
     monkeypatch.setattr(rope, "rotate", later)
-  apply = decoder.Decoder(model.config, None, heads).apply
-  model = dataclasses.replace(model, apply=apply)
+  module = decoder.Decoder(model.config, None, heads)
+  model = dataclasses.replace(model, module=module)
   assert checkpoints.error(model.logits(tokens), theirs) > 10 * TOLERANCE
 
 

@@ -44,10 +44,7 @@ def stand_in(model):
   """The same model in float32."""
   config = dataclasses.replace(model.config, quantised=False)
   return dataclasses.replace(
-    model,
-    config=config,
-    params=as_floats(model.params),
-    apply=families.apply(config),
+    model, module=families.module(config), params=as_floats(model.params)
   )
 
 
@@ -102,7 +99,7 @@ def test_it_is_the_model_that_its_numbers_stand_for(family, stored):
   eight = [value for value in own if is_quantised(value)]
   tied = given.config.tie_word_embeddings
   assert len(eight) == 4 * given.config.num_hidden_layers + 1
-  assert is_quantised(model.params["params"]["embedding"]) == tied
+  assert is_quantised(model.params["embedding"]) == tied
   ours = model.logits(TOKENS)
   theirs = np.asarray(stand_in(model).logits(TOKENS))
   assert checkpoints.error(ours, theirs) < 2e-6
@@ -124,12 +121,12 @@ def test_a_head_of_an_eight_bit_target(stored, tmp_path):
   head = checkpoints.ours_head(checkpoints.ours(checkpoints.tiny()))
   models.save(tmp_path / "head", head)
   loaded = models.load_eagle(tmp_path / "head", target)
-  params = loaded.params["params"]
+  params = loaded.params
   assert is_quantised(params["fc"])
   assert is_quantised(params["layer"]["down"])
-  assert params["unembedding"] is target.params["params"]["unembedding"]
+  assert params["unembedding"] is target.params["unembedding"]
   leaves = eagle.leaves(loaded.config, bias=True)
-  own = {k: v for k, v in params.items() if k not in target.params["params"]}
+  own = {k: v for k, v in params.items() if k not in target.params}
   held = sum(x.nbytes for x in jax.tree.leaves(own))
   assert held == layout.size(leaves, loaded.config)
   config = dataclasses.replace(loaded.config, quantised=False)
@@ -139,9 +136,9 @@ def test_a_head_of_an_eight_bit_target(stored, tmp_path):
   place = jnp.broadcast_to(jnp.arange(12, dtype=jnp.int32), (2, 12))
   seen = models.model.mask.causal(cache.length, 12, 12)
   given = jnp.asarray(TOKENS), features, place, seen, cache
-  ours, _, _ = loaded.apply(loaded.params, *given)
+  ours, _, _ = loaded.module.apply({"params": loaded.params}, *given)
   floats = eagle.Eagle(config, bias=True).apply
-  theirs, _, _ = floats(as_floats(loaded.params), *given)
+  theirs, _, _ = floats({"params": as_floats(loaded.params)}, *given)
   assert checkpoints.error(ours, np.asarray(theirs)) < 2e-6
 
 

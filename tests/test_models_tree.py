@@ -14,7 +14,7 @@ from tv_jax.models import compact, families, mask
 
 CONFIG = checkpoints.tiny()
 SLOTS = 64
-APPLY = jax.jit(families.apply(CONFIG))
+APPLY = jax.jit(families.module(CONFIG).apply)
 B, N = 3, 9
 
 
@@ -45,7 +45,7 @@ def alone(params, sequence):
   cache = caches.empty(CONFIG, 1, SLOTS)
   places = jnp.arange(32, dtype=jnp.int32)[None]
   seen = mask.causal(cache.length, 32, SLOTS)
-  logits, features, _ = APPLY(params, padded, places, seen, cache)
+  logits, features, _ = APPLY({"params": params}, padded, places, seen, cache)
   return (np.asarray(x[0, : len(sequence)]) for x in (logits, features))
 
 
@@ -60,7 +60,7 @@ def prefixes(params):
   tokens = checkpoints.tokens(B, 16, CONFIG.vocab_size)
   zero = jnp.zeros([B], jnp.int32)
   _, _, cache = APPLY(
-    params,
+    {"params": params},
     jnp.asarray(tokens),
     jnp.broadcast_to(jnp.arange(16, dtype=jnp.int32), (B, 16)),
     mask.causal(zero, 16, SLOTS),
@@ -75,7 +75,7 @@ def prefixes(params):
 def tree_pass(params, cache, ancestors, depths, drafts):
   seen = mask.tree(cache.length, jnp.asarray(ancestors), SLOTS)
   positions = cache.length[:, None] + jnp.asarray(depths, jnp.int32)[None]
-  return APPLY(params, jnp.asarray(drafts), positions, seen, cache)
+  return APPLY({"params": params}, jnp.asarray(drafts), positions, seen, cache)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -88,7 +88,7 @@ def test_a_tree_pass_is_each_path_run_alone(params, prefixes, seed):
   for depth in range(depths.max() + 1):  # level by level it is the same
     level = np.flatnonzero(depths == depth)
     own, _, cache = APPLY(
-      params,
+      {"params": params},
       jnp.asarray(drafts[:, level]),
       jnp.broadcast_to(root[:, None] + depth, (B, len(level))),
       mask.tree(root, jnp.asarray(ancestors[level]), SLOTS),
@@ -127,7 +127,7 @@ def test_after_compaction_the_tree_was_never_there(params, prefixes):
 
   rest = checkpoints.tokens(B, 4, CONFIG.vocab_size, seed=3)
   logits, _, _ = APPLY(
-    params,
+    {"params": params},
     jnp.asarray(rest),
     cache.length[:, None] + jnp.arange(4, dtype=jnp.int32)[None],
     mask.causal(cache.length, 4, SLOTS),

@@ -220,9 +220,7 @@ def test_costs_are_fitted_and_none_is_negative():
 @pytest.fixture(scope="module")
 def pair():
   target, draft = (checkpoints.ours(TINY, seed) for seed in (0, 0))
-  draft.params["params"]["unembedding"] = (
-    draft.params["params"]["unembedding"] / 2
-  )
+  draft.params["unembedding"] = draft.params["unembedding"] / 2
   return tv_jax.Pair(target=target, draft=draft, draft_kind="independent")
 
 

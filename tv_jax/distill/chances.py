@@ -89,7 +89,7 @@ class Known(NamedTuple):
     """Reads it from a draft's parameters."""
     if not (U := config.draft_vocab_size):
       return cls(None, None)
-    place = params["params"]["place"]
+    place = params["place"]
     return cls(jnp.argsort(place, stable=True)[:U], place)
 
   def law(self, log_p: jax.Array) -> jax.Array:

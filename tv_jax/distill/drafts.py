@@ -14,9 +14,7 @@ from tv_jax import models
 from tv_jax.distill import passes
 from tv_jax.engine.pair import Pair
 from tv_jax.models import (
-  BlockDraft,
   Config,
-  Head,
   Model,
   borrowed,
   decoder,
@@ -55,8 +53,8 @@ class Made(NamedTuple):
 
   @property
   def params(self) -> dict:
-    """Returns what `apply` takes."""
-    return {"params": self.trained | self.borrowed}
+    """Returns all of its parameters."""
+    return self.trained | self.borrowed
 
 
 def choose(kind: str, pair: Pair, layers: Sequence[int]) -> Sequence[int]:
@@ -115,7 +113,7 @@ def read_by(kind: str, target: Config) -> tuple[int, ...]:
   return tuple(layers)
 
 
-def _check_begun(kind, draft: models.Draft, own: str, layers) -> None:
+def _check_begun(kind, draft: models.Model, own: str, layers) -> None:
   if kind != own:
     raise ValueError(
       f"{draft.source} is of kind {own!r}: kind={kind!r} cannot begin with it"
@@ -131,14 +129,14 @@ def _check_begun(kind, draft: models.Draft, own: str, layers) -> None:
     )
 
 
-def begun(draft: models.Draft, kind: str, target: Model) -> Made:
+def begun(draft: models.Model, kind: str, target: Model) -> Made:
   """Makes a draft that begins as one that is there."""
   config = dataclasses.replace(draft.config, dtype="float32")
   trained, taken = {}, {}
-  for name, value in draft.params["params"].items():
+  for name, value in draft.params.items():
     own = taken if name in borrowed.NAMES else trained
     own[name] = _wide(value)
-  bias = isinstance(draft, Head) and draft.bias
+  bias = "fc_bias" in trained
   laws = taken
   if kind == "eagle3":  # whose unembedding is its own
     tokens = None
@@ -151,13 +149,13 @@ def begun(draft: models.Draft, kind: str, target: Model) -> Made:
 
 
 def _draft(kind: str, config: Config, bias: bool = True) -> passes.Draft:
-  apply = {
-    "independent": lambda: families.apply(config),
-    "eagle": lambda: eagle.Eagle(config, bias).apply,
-    "eagle3": lambda: eagle3.Eagle3(config).apply,
-    "dspark": lambda: dspark.DSpark(config).apply,
+  module = {
+    "independent": lambda: families.module(config),
+    "eagle": lambda: eagle.Eagle(config, bias),
+    "eagle3": lambda: eagle3.Eagle3(config),
+    "dspark": lambda: dspark.DSpark(config),
   }[kind]()
-  return passes.Draft(kind, apply, config)
+  return passes.Draft(kind, module)
 
 
 def make(
@@ -180,7 +178,7 @@ def make(
     depth: Of a draft of one pass, the levels that it can draft.
     rank: Of the Markov head of such a draft; 0: it has none.
   """
-  theirs = target.params["params"]
+  theirs = target.params
   config = dataclasses.replace(
     target.config,
     num_hidden_layers=len(layers),
@@ -325,23 +323,13 @@ def save(directory, made: Made) -> None:
   params = made.trained | {
     name: x for name, x in made.borrowed.items() if name in kept
   }
-  fields = {
-    "config": config,
-    "params": {
-      "params": jax.tree.map(
-        lambda x: np.asarray(x, None if x.dtype == jnp.int32 else DTYPE), params
-      )
-    },
-    "apply": made.draft.apply,
-    "mesh": None,
-    "source": str(directory),
-  }
-  if kind == "dspark":
-    models.save(directory, BlockDraft(**fields))
-  elif kind in _HEADS:
-    models.save(directory, Head(**fields, bias="fc_bias" in made.trained))
-  else:
-    models.save(directory, Model(**fields))
+  params = jax.tree.map(
+    lambda x: np.asarray(x, None if x.dtype == jnp.int32 else DTYPE), params
+  )
+  module = made.draft.module.clone(config=config)
+  models.save(
+    directory, Model(module=module, params=params, source=str(directory))
+  )
 
 
 def _wide(params):

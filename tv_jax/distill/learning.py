@@ -44,12 +44,12 @@ def loss(
   """
   rows, features, normaliser, theirs = read
   W, D = shape.W, shape.D
-  params = {"params": trained | borrowed}
+  params = trained | borrowed
   known = Known.of(params, draft.config)
   features = features.astype(jnp.float32)
   theirs = features if theirs is None else theirs.astype(jnp.float32)
   log_p = passes.window(features, rows.first, W + D - 1)
-  log_p = passes.logits({"params": laws}, log_p) / heat
+  log_p = passes.logits(laws, log_p) / heat
   log_p -= passes.window(normaliser, rows.first, W + D - 1)[..., None]
   roots = _roots(how.roots or W, W, rows, key)
   there = roots < rows.end[:, None]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,8 +42,12 @@ class Draft(NamedTuple):
   """What a draft is, without its parameters; static in a compiled program."""
 
   kind: str  # of `drafting.KINDS`
-  apply: Callable
-  config: Config
+  module: Any
+
+  @property
+  def config(self) -> Config:
+    """Returns its shape and constants."""
+    return self.module.config
 
   def levels(
     self, params, tokens, features, roots: jax.Array, D: int
@@ -58,9 +62,7 @@ class Draft(NamedTuple):
         largest of them + 1 + D.
       D: The levels.
     """
-    return LEVELS[self.kind](
-      self.apply, self.config, params, tokens, features, roots, D
-    )
+    return LEVELS[self.kind](self.module, params, tokens, features, roots, D)
 
   @property
   def deepest(self) -> int | None:
@@ -68,12 +70,13 @@ class Draft(NamedTuple):
     return self.config.block.size if self.config.block else None
 
 
-def features(apply, config: Config, params, tokens: jax.Array) -> jax.Array:
+def features(module, params, tokens: jax.Array) -> jax.Array:
   """Returns a model's features [B, T, J], each token seeing those before."""
   B, T = tokens.shape
   place = jnp.broadcast_to(jnp.arange(T, dtype=jnp.int32), (B, T))
   seen = _seen(jnp.tri(T, dtype=bool)[None])
-  return apply(params, tokens, place, seen, caches.empty(config, B, T))[1]
+  cache = caches.empty(module.config, B, T)
+  return module.apply({"params": params}, tokens, place, seen, cache)[1]
 
 
 def of_target(
@@ -91,40 +94,40 @@ def of_target(
     None if there are none.
   """
   last = target.config.num_hidden_layers - 1
-  apply = target.handing_out((*layers, last) if layers else ())
-  return _of_target(apply, target.config, target.params, tokens)
+  module = target.module.clone(outputs=(*layers, last) if layers else ())
+  return _of_target(module, target.params, tokens)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _of_target(apply, config, params, tokens):
-  found = features(apply, config, params, tokens)
+@functools.partial(jax.jit, static_argnums=0)
+def _of_target(module, params, tokens):
+  config = module.config
+  found = features(module, params, tokens)
   J = found.shape[-1] - config.hidden_size
   if not J:
     return found, None
-  scale = params["params"]["norm"]
+  scale = params["norm"]
   last = decoder.rms_norm(found[..., J:], scale, config.rms_norm_eps)
   return last, found[..., :J]
 
 
 def independent(
-  apply, config: Config, params, tokens, theirs, roots, D: int
+  module, params, tokens, theirs, roots, D: int
 ) -> Iterator[Level]:
   """Yields the levels of an independent draft."""
   del theirs
-  found = features(apply, config, params, tokens)
+  found = features(module, params, tokens)
   for level in range(D):
     yield Level(logits(params, at(found, roots + level)))
 
 
-def eagle(
-  apply, config: Config, params, tokens, theirs, roots, D: int
-) -> Iterator[Level]:
+def eagle(module, params, tokens, theirs, roots, D: int) -> Iterator[Level]:
   """Yields the levels of an EAGLE head.
 
   Entry m pairs token m + 1 with feature m. A root's own chain sees entries up
   to t - 1 with the target's features, and itself: it lies behind them in the
   cache, the roots of one level together.
   """
+  config = module.config
   (B, T), W = tokens.shape, roots.shape[1]
   S = T - 1 + (D - 1) * W
   place = jnp.broadcast_to(jnp.arange(T - 1, dtype=jnp.int32), (B, T - 1))
@@ -133,12 +136,17 @@ def eagle(
 
   def said(x):
     if config.target_layers:  # EAGLE-3's features come before its last norm
-      scale = params["params"]["norm"]
+      scale = params["norm"]
       x = decoder.rms_norm(x, scale, config.rms_norm_eps)
     return Level(logits(params, x))
 
-  _, x, cache = apply(
-    params, tokens[:, 1:], theirs[:, :-1], place, _seen(before), cache
+  _, x, cache = module.apply(
+    {"params": params},
+    tokens[:, 1:],
+    theirs[:, :-1],
+    place,
+    _seen(before),
+    cache,
   )
   x = at(x, roots - 1)
   yield said(x)
@@ -147,8 +155,8 @@ def eagle(
   for level in range(1, D):
     given = slot[None, None] < roots[..., None]
     behind = (slot >= T - 1) & (slot < T - 1 + level * W)
-    _, x, cache = apply(
-      params,
+    _, x, cache = module.apply(
+      {"params": params},
       at(tokens, roots + level),
       x,
       roots - 1 + level,
@@ -159,11 +167,11 @@ def eagle(
 
 
 def in_one_pass(
-  apply, config: Config, params, tokens, theirs, roots, D: int
+  module, params, tokens, theirs, roots, D: int
 ) -> Iterator[Level]:
   """Yields the levels of a draft of one pass."""
   W = roots.shape[1]
-  blocks = functools.partial(_blocks, apply, config, params, tokens, theirs)
+  blocks = functools.partial(_blocks, module, params, tokens, theirs)
   if W <= _ROOTS:
     outputs = blocks(roots)
   else:
@@ -175,21 +183,23 @@ def in_one_pass(
   def after(module, *given):
     return module.markov(*given)
 
-  state = apply(params, roots, method="state")
+  state = module.state(roots)
   for level in range(D):
     x = outputs[:, :, level]
     before = at(tokens, roots + level)
-    said, state, sure = apply(params, before, x, state, method=after)
+    said, state, sure = module.apply(
+      {"params": params}, before, x, state, method=after
+    )
     yield Level(logits(params, x) + said, sure)
 
 
-def _blocks(apply, config, params, tokens, theirs, roots) -> jax.Array:
+def _blocks(module, params, tokens, theirs, roots) -> jax.Array:
   """Returns outputs [B, W, K, E] of the roots' blocks.
 
   Each sees what was read before its root, and itself.
   """
   (B, T), W = tokens.shape, roots.shape[1]
-  own = dspark.block_of(config)
+  own = dspark.block_of(module.config)
   K = own.size
   block = jnp.full((B, W, K), own.mask, tokens.dtype)
   block = block.at[..., 0].set(at(tokens, roots))
@@ -200,13 +210,13 @@ def _blocks(apply, config, params, tokens, theirs, roots) -> jax.Array:
   seen = jnp.concatenate(
     [given, jnp.broadcast_to(jnp.repeat(same, K, 2), (B, W, W * K))], axis=-1
   )
-  _, outputs, _ = apply(
-    params,
+  _, outputs, _ = module.apply(
+    {"params": params},
     block.reshape(B, -1),
     theirs,
     jnp.concatenate([before, places.reshape(B, -1)], axis=1),
     _seen(jnp.repeat(seen, K, axis=1)),
-    caches.empty(config, B, T + W * K),
+    caches.empty(module.config, B, T + W * K),
   )
   return outputs.reshape(B, W, K, -1)
 
@@ -222,8 +232,8 @@ LEVELS: dict[str, Callable] = {
 
 def logits(params: dict, outputs: jax.Array) -> jax.Array:
   """Unembeds [.., E] to the logits [.., U] of the tokens that a draft knows."""
-  own = params["params"]
-  matrix = own["unembedding"] if "unembedding" in own else own["embedding"]
+  tied = "unembedding" not in params
+  matrix = params["embedding" if tied else "unembedding"]
   flat = outputs.reshape(1, -1, outputs.shape[-1])
   found = products.product(flat, products.unboxed(matrix), jnp.float32)
   return found.reshape(*outputs.shape[:-1], -1)

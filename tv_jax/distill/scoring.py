@@ -118,7 +118,7 @@ def score(
     },
   )
   assert pair.draft
-  draft = passes.Draft(pair.draft_kind, pair.draft.apply, pair.draft.config)
+  draft = passes.Draft(pair.draft_kind, pair.draft.module)
   heat = temperature, draft_temperature
   text, target, found = usable(text), pair.target, []
   V = target.config.vocab_size

@@ -7,12 +7,11 @@ each of the draft's `Config.target_layers`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 
-from tv_jax.models import Cache, Config, Draft, Model
+from tv_jax.models import Cache, Config, Model
 from tv_jax.models.layout import Leaf
 from tv_jax.tree import Adaptive, Tree
 
@@ -33,7 +32,7 @@ class News(NamedTuple):
 class Drafter(Protocol):
   """A way of drafting: a class of its own, and a line of `kinds.KINDS`.
 
-  The class says how its model is loaded; what it makes of that model's `apply`
+  The class says how its model is loaded; what it makes of that model's module
   is static in a compiled program, so it is hashable, and holds no arrays.
 
   A node that has no children is never processed. Rows of the cache during a
@@ -61,14 +60,14 @@ class Drafter(Protocol):
     """Returns how many levels it drafts in one pass, or 0."""
     ...
 
-  def __init__(self, apply: Callable):
-    """Takes the model's `apply`."""
+  def __init__(self, module: Any):
+    """Takes the model's module."""
     ...
 
   @staticmethod
   def load(
     path, target: Model, *, dtype, split: bool, revision: str | None
-  ) -> Draft:
+  ) -> Model:
     """Loads its model.
 
     Args:

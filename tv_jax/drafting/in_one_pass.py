@@ -6,9 +6,7 @@ Axes as in drafter.py, and K rows of a block.
 from __future__ import annotations
 
 import dataclasses
-import types
-from collections.abc import Callable
-from typing import ClassVar, cast
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -38,17 +36,17 @@ class InOnePass:
   place of features is the state of its Markov head and, last, how sure it is.
 
   Attributes:
-    apply: The model's.
+    module: The model's.
     stop: Nothing is drafted below a node after which it is less sure than this
       that a next token will be accepted; 0: it always goes on.
   """
 
-  apply: Callable
+  module: Any
   stop: float = 0.0
   follows_target: ClassVar[bool] = True
 
   @staticmethod
-  def load(path, target, *, dtype, split, revision) -> models.BlockDraft:
+  def load(path, target, *, dtype, split, revision) -> models.Model:
     """Loads a draft, in the target's dtype, on its devices."""
     del dtype, split
     return models.load_dspark(path, target, revision)
@@ -65,14 +63,9 @@ class InOnePass:
     return dspark.leaves(config) + borrowed.leaves(config)
 
   @property
-  def _module(self) -> dspark.DSpark:
-    module = cast(types.MethodType, self.apply).__self__
-    return cast(dspark.DSpark, module)
-
-  @property
   def block(self) -> int:
     """Returns K."""
-    return dspark.block_of(self._module.config).size
+    return dspark.block_of(self.module.config).size
 
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads the features of T tokens of a prompt."""
@@ -90,7 +83,7 @@ class InOnePass:
     go to slots 6, 7, 8, and the block is token 9 and masks, at positions 9 and
     up. Of a prompt of one token nothing is known.
     """
-    own = dspark.block_of(self._module.config)
+    own = dspark.block_of(self.module.config)
     last = jnp.maximum(news.gain, 1)[:, None]
     root = jnp.take_along_axis(news.tokens, last, axis=1)
     masks = jnp.full((len(root), own.size - 1), own.mask, root.dtype)
@@ -109,7 +102,7 @@ class InOnePass:
       outputs=outputs,
     )
     return self.extend(
-      params, root, self._module.state(root), length[:, None] - 1, None, cache
+      params, root, self.module.state(root), length[:, None] - 1, None, cache
     )
 
   def extend(self, params, tokens, features, positions, seen, cache):
@@ -120,10 +113,10 @@ class InOnePass:
       jnp.take_along_axis(x, depth, axis=1)
       for x in (cache.logits, cache.outputs)
     )
-    state = self._module.state(tokens)
+    state = self.module.state(tokens)
     given = features[..., : state.shape[-1]].astype(state.dtype)
-    said, state, sure = self.apply(
-      params, tokens, outputs, given, method="after"
+    said, state, sure = self.module.apply(
+      {"params": params}, tokens, outputs, given, method="after"
     )
     if sure is not None:  # beside the state, in no less than its own precision
       state = jnp.concatenate(
@@ -133,7 +126,7 @@ class InOnePass:
 
   def confidence(self, features) -> jax.Array | None:
     """Returns what its confidence head says, if it has one."""
-    known = dspark.block_of(self._module.config).confidence
+    known = dspark.block_of(self.module.config).confidence
     return features[..., -1] if known else None
 
   def commit(
@@ -154,15 +147,15 @@ class InOnePass:
       cache: The draft's.
 
     Returns:
-      What `apply` does.
+      What the module does.
     """
     T, K = features.shape[1], tokens.shape[1]
     positions = [
       start[:, None] + jnp.arange(count, dtype=jnp.int32)[None]
       for start, count in ((cache.length, T), (known, K))
     ]
-    return self.apply(
-      params,
+    return self.module.apply(
+      {"params": params},
       tokens,
       features,
       jnp.concatenate(positions, axis=1),

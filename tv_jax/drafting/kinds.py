@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +39,7 @@ class Independent:
   worst a row that is rewritten with itself.
   """
 
-  apply: Callable
+  module: Any
   follows_target: ClassVar[bool] = False
 
   @staticmethod
@@ -86,7 +85,7 @@ class Independent:
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads T tokens of a prompt."""
     del following, features
-    return _causal(self.apply, params, (tokens,), cache)[2]
+    return _causal(self.module, params, (tokens,), cache)[2]
 
   def prefilled(self, length: jax.Array) -> jax.Array:
     """Returns how many of the rows of a prompt of `length` are to be kept."""
@@ -105,13 +104,13 @@ class Independent:
       news.tokens, jnp.concatenate([older, last], axis=1), axis=1
     )
     cache = dataclasses.replace(cache, length=start)
-    found = _causal(self.apply, params, (tokens,), cache)
+    found = _causal(self.module, params, (tokens,), cache)
     return _at(found, length - 1 - start, length)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Processes the nodes of a level; `features` are their parents'."""
     del features
-    return self.apply(params, tokens, positions, seen, cache)
+    return self.module.apply({"params": params}, tokens, positions, seen, cache)
 
   def confidence(self, features) -> None:
     """Returns None: it does not say."""
@@ -135,11 +134,11 @@ class OnFeatures:
   fed again with the target's, in D + 1 slots of which `gain` are real.
   """
 
-  apply: Callable
+  module: Any
   follows_target: ClassVar[bool] = True
 
   @staticmethod
-  def load(path, target, *, dtype, split, revision) -> models.Head:
+  def load(path, target, *, dtype, split, revision) -> models.Model:
     """Loads a head, in the target's dtype, on its devices."""
     del dtype, split
     return models.load_eagle(path, target, revision)
@@ -169,7 +168,7 @@ class OnFeatures:
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads pairs of a prompt."""
     del tokens
-    return _causal(self.apply, params, (following, features), cache)[2]
+    return _causal(self.module, params, (following, features), cache)[2]
 
   def prefilled(self, length: jax.Array) -> jax.Array:
     """Returns how many pairs of a prompt are to be kept: all but the last."""
@@ -179,13 +178,15 @@ class OnFeatures:
     """Catches up."""
     del length
     rows = news.tokens[:, 1:], news.features
-    found = _causal(self.apply, params, rows, cache)
+    found = _causal(self.module, params, rows, cache)
     place = jnp.maximum(news.gain - 1, 0)
     return _at(found, place, cache.length + news.gain)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Processes the nodes of a level; `features` are their parents'."""
-    return self.apply(params, tokens, features, positions, seen, cache)
+    return self.module.apply(
+      {"params": params}, tokens, features, positions, seen, cache
+    )
 
   def confidence(self, features) -> None:
     """Returns None: it does not say."""
@@ -208,7 +209,7 @@ class OnLayers(OnFeatures):
   """
 
   @staticmethod
-  def load(path, target, *, dtype, split, revision) -> models.Head:
+  def load(path, target, *, dtype, split, revision) -> models.Model:
     """Loads a head, in the target's dtype, on its devices."""
     del dtype, split
     return models.load_eagle3(path, target, revision)
@@ -242,12 +243,12 @@ def place_of(tree: Tree | Adaptive) -> np.ndarray:
   return place
 
 
-def _causal(apply, params, rows, cache: Cache):
+def _causal(module, params, rows, cache: Cache):
   """Processes `rows`, each [B, T, ..], each seeing those before it."""
   T = rows[0].shape[1]
   positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
   seen = mask.causal(cache.length, T, cache.slots)
-  return apply(params, *rows, positions, seen, cache)
+  return module.apply({"params": params}, *rows, positions, seen, cache)
 
 
 def _at(found, place, length):

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from tv_jax import drafting, models
 from tv_jax.edge.reading import brief, place_of
-from tv_jax.models import Draft, Model, vocabularies
+from tv_jax.models import Model, vocabularies
 from tv_jax.models import tokenizers as tokenizers_lib
 
 
@@ -29,7 +29,7 @@ class Pair:
   """
 
   target: Model
-  draft: Draft | None
+  draft: Model | None
   draft_kind: str
   ends: tuple[int, ...] = ()
   path: str | None = None

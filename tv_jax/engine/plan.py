@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -47,7 +47,7 @@ class Plan:
   """Everything static: programs are compiled once for each plan and shape.
 
   Attributes:
-    target: The target's apply.
+    target: The target's module.
     speculation: None for plain autoregressive decoding.
     panel: Verifiers whose expected lengths are computed
       on every draft.
@@ -59,7 +59,7 @@ class Plan:
     trace: Of how many first cycles everything about the tree is recorded.
   """
 
-  target: Callable
+  target: Any
   speculation: Speculation | None
   panel: tuple[Verifier, ...] = ()
   greedy: bool = False

@@ -84,8 +84,8 @@ def _read(plan, params, request, size, carry, at):
     for shift in (0, 1)
   )
   begin = caches.target.length
-  _, features, target = plan.target(
-    params.target,
+  _, features, target = plan.target.apply(
+    {"params": params.target},
     tokens,
     begin[:, None] + jnp.arange(size, dtype=jnp.int32)[None],
     mask.causal(begin, size, caches.target.slots),

@@ -179,7 +179,7 @@ def _resolve(
     tuned = tree if speculation else None
     draft_temperature = _draft_temperature(tuned, temperature, proposal)
   plan = Plan(
-    target=pair.target.handing_out(layers),
+    target=pair.target.module.clone(outputs=layers),
     speculation=speculation,
     panel=laws,
     greedy=temperature == 0,
@@ -210,14 +210,14 @@ def _drafter(pair: Pair, stop: float) -> Drafter:
   """Returns what drafts; refuses to stop where the draft is never unsure."""
   assert pair.draft is not None
   if not stop:
-    return drafting.KINDS[pair.draft_kind](pair.draft.apply)
+    return drafting.KINDS[pair.draft_kind](pair.draft.module)
   own = pair.draft.config.block
   if not own or not own.confidence:
     raise ValueError(
       f"draft_stop={stop:g}: {pair.draft.source} does not say how sure it is:"
       " give 0"
     )
-  return drafting.InOnePass(pair.draft.apply, stop)
+  return drafting.InOnePass(pair.draft.module, stop)
 
 
 def _ends(tokens, vocabulary) -> tuple[int, ...]:

@@ -80,8 +80,8 @@ def score(
     ancestors = jnp.asarray(shape.ancestors)
   else:
     depth, ancestors = jnp.zeros(1, jnp.int32), jnp.ones((1, 1), bool)
-  logits, features, cache = plan.target(
-    params.target,
+  logits, features, cache = plan.target.apply(
+    {"params": params.target},
     draft.tokens,
     cache.length[:, None] + depth[None],
     mask.tree(cache.length, ancestors, cache.slots),

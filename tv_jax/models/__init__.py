@@ -13,14 +13,11 @@ from tv_jax.models.loading import (
   save,
 )
 from tv_jax.models.loading_dspark import load_dspark, read_dspark_config
-from tv_jax.models.model import BlockDraft, Draft, Head, Model
+from tv_jax.models.model import Model
 
 __all__ = [
-  "BlockDraft",
   "Cache",
   "Config",
-  "Draft",
-  "Head",
   "Model",
   "check_vocabularies",
   "compact",

@@ -98,7 +98,7 @@ def params(
     tokens: As `known_tokens` returns them.
     own: Of `NAMES`, those that the draft has itself.
   """
-  theirs = target.params["params"]
+  theirs = target.params
   taken = {x: theirs[x] for x in NAMES[:2] if x in theirs and x not in own}
   if tokens is None:
     return taken

@@ -145,8 +145,7 @@ class Family:
     optional: More attributes that may be there, for `check` to read.
     check: (raw, faults): adds a line for each thing that is wrong with these.
     leaves: The parameters, and which tensors of a checkpoint they are.
-    module: (config, mesh, outputs=..) to the Flax module, whose `apply` is as
-      `decoder.Decoder.__call__`; mesh and outputs may be missing.
+    module: (config, mesh) to the Flax module.
   """
 
   name: str

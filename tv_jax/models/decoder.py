@@ -239,11 +239,11 @@ class Decoder(nn.Module):
     config: Its shape and constants.
     mesh: The devices that it is split over, if more than one.
     heads: What is done to queries, keys and values [B, T, G, P, C] before
-      positions are; it takes the layer first, whose parameters it may use. A
-      function that lives as long as the program: it is told by its address.
+      positions are; it takes the layer first, whose parameters it may use.
     outputs: Of which layers the outputs are the features, side by side: 0 is
       the first layer, `INPUT` what goes into it. Without any they are what
-      comes out of the final norm.
+      comes out of the final norm. A target of a draft that reads these is
+      `module.clone(outputs=draft.config.target_layers)`.
   """
 
   config: Config

@@ -183,7 +183,9 @@ def init(key: jax.Array, config: Config) -> dict:
   places = jnp.zeros([1, 2], jnp.int32)
   cache = caches.empty(config, 1, 2)
   mask = jnp.zeros([1, 1, 2])
-  return dict(DSpark(config).init(key, one, features, places, mask, cache))
+  return dict(
+    DSpark(config).init(key, one, features, places, mask, cache)["params"]
+  )
 
 
 def leaves(config: Config) -> list[layout.Leaf]:

@@ -103,7 +103,9 @@ def init(key: jax.Array, config: Config, *, bias: bool) -> dict:
   feature = jnp.zeros([1, 1, config.hidden_size], config.dtype)
   cache = caches.empty(config, 1, 1)
   mask = jnp.zeros([1, 1, 1])
-  return dict(Eagle(config, bias).init(key, one, feature, one, mask, cache))
+  return dict(
+    Eagle(config, bias).init(key, one, feature, one, mask, cache)["params"]
+  )
 
 
 def leaves(config: Config, *, bias: bool) -> list[layout.Leaf]:

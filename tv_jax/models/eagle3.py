@@ -198,7 +198,9 @@ def init(key: jax.Array, config: Config) -> dict:
   feature = jnp.zeros([1, 1, width], config.dtype)
   cache = caches.empty(config, 1, 1)
   mask = jnp.zeros([1, 1, 1])
-  return dict(Eagle3(config).init(key, one, feature, one, mask, cache))
+  return dict(
+    Eagle3(config).init(key, one, feature, one, mask, cache)["params"]
+  )
 
 
 def leaves(config: Config, names: Collection[str] = ()) -> list[layout.Leaf]:

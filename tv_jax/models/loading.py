@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from tv_jax.edge import checks, reading
 from tv_jax.models import (
   borrowed,
+  decoder,
   dspark,
   eagle,
   eagle3,
@@ -26,7 +27,7 @@ from tv_jax.models import (
 from tv_jax.models import config as configs
 from tv_jax.models.config import Config
 from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
-from tv_jax.models.model import Draft, Head, Model
+from tv_jax.models.model import Model
 
 
 def _as_wanted(config: Config, name) -> Config:
@@ -186,17 +187,15 @@ def load(
     assert target is not None
     own |= borrowed.params(target, known)
   return Model(
-    config=config,
-    params={"params": own},
-    apply=families.apply(config, mesh),
-    mesh=mesh,
+    module=families.module(config, mesh),
+    params=own,
     source=source_of(path_or_repo, directory, config),
   )
 
 
 def load_eagle(
   path_or_repo, target: Model, revision: str | None = None
-) -> Head:
+) -> Model:
   """Loads an EAGLE-1 head for `target`, in its dtype, on its devices.
 
   The embedding that published heads store is a copy of the target's, and is
@@ -231,8 +230,8 @@ def load_eagle(
   config = borrowed.fitted(config, target.config, where)
   found = storage.contents(directory, path_or_repo)
   heads.refuse_others(path_or_repo, heads.kind_held(found), "eagle")
-  return Head(
-    config=config,
+  return Model(
+    module=eagle.Eagle(config, bias, target.mesh),
     params=read_head(
       path_or_repo,
       found,
@@ -241,16 +240,13 @@ def load_eagle(
       target,
       [eagle3.EMBEDDING],
     ),
-    apply=eagle.Eagle(config, bias, target.mesh).apply,
-    bias=bias,
-    mesh=target.mesh,
     source=source_of(path_or_repo, directory, config),
   )
 
 
 def load_eagle3(
   path_or_repo, target: Model, revision: str | None = None
-) -> Head:
+) -> Model:
   """Loads an EAGLE-3 head for `target`, in its dtype, on its devices.
 
   An embedding that it stores is its own, and is used; else the target's is.
@@ -264,18 +260,18 @@ def load_eagle3(
   if not config.draft_vocab_size:  # there they may be, and say nothing
     found = {x: y for x, y in found.items() if x not in borrowed.SAY_WHICH}
   leaves = eagle3.leaves(config, found)
-  return Head(
-    config=config,
+  return Model(
+    module=eagle3.Eagle3(config, target.mesh),
     params=read_head(path_or_repo, found, config, leaves, target),
-    apply=eagle3.Eagle3(config, target.mesh).apply,
-    mesh=target.mesh,
     source=source_of(path_or_repo, directory, config),
   )
 
 
 def check_target(target) -> None:
   """Refuses what is no model."""
-  if not isinstance(target, Model):
+  if not isinstance(target, Model) or not isinstance(
+    target.module, decoder.Decoder
+  ):
     raise ValueError(f"target={target!r}: give a model, as `load` returns it")
 
 
@@ -287,7 +283,7 @@ def read_head(where, found, config, leaves, target, others=()) -> dict:
   _check_memory(leaves, config, target.mesh, where, target)
   turned = products.are_turned(target.params)
   own = storage.read(found, leaves, config, target.mesh, turned=turned)
-  return {"params": own | borrowed.params(target, known, own)}
+  return own | borrowed.params(target, known, own)
 
 
 def _check_memory(
@@ -315,7 +311,7 @@ def check_vocabularies(target: Config, draft: Config) -> None:
     )
 
 
-def save(directory, model: Model | Draft) -> None:
+def save(directory, model: Model) -> None:
   """Writes a model or a head in Hugging Face's own layout.
 
   A head is written as published ones are, less their copy of the target's
@@ -330,13 +326,14 @@ def save(directory, model: Model | Draft) -> None:
   if model.config.block:
     leaves = dspark.leaves(model.config)
     raw |= dspark.to_dict(model.config)
-  elif isinstance(model, Head) and model.config.target_layers:
+  elif isinstance(model.module, eagle3.Eagle3):
     leaves = eagle3.leaves(model.config)
     raw |= eagle3.to_dict(model.config)
-  elif isinstance(model, Head):
-    leaves = eagle.leaves(model.config, bias=model.bias)
-    raw["bias"] = model.bias
-  params = model.params["params"]
+  elif isinstance(model.module, eagle.Eagle):
+    bias = model.module.bias
+    leaves = eagle.leaves(model.config, bias=bias)
+    raw["bias"] = bias
+  params = model.params
   storage.write(
     directory, params, leaves, raw, borrowed.known(model.config, params)
   )

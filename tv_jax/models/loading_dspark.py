@@ -14,7 +14,7 @@ from tv_jax.models import (
 )
 from tv_jax.models.config import Config
 from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
-from tv_jax.models.model import BlockDraft, Model
+from tv_jax.models.model import Model
 
 # Copies of the target's weights, by what the target's checkpoint calls them.
 _COPIES = {
@@ -52,7 +52,7 @@ def read_dspark_config(directory, target: Config) -> Config:
 
 def load_dspark(
   path_or_repo, target: Model, revision: str | None = None
-) -> BlockDraft:
+) -> Model:
   """Loads a draft of one pass for `target`, in its dtype, on its devices.
 
   The embedding and unembedding that published drafts store are copies of the
@@ -82,11 +82,9 @@ def load_dspark(
     [*_COPIES.values()],
   )
   _compare(path_or_repo, found, target)
-  return BlockDraft(
-    config=config,
+  return Model(
+    module=dspark.DSpark(config, target.mesh),
     params=params,
-    apply=dspark.DSpark(config, target.mesh).apply,
-    mesh=target.mesh,
     source=loading.source_of(path_or_repo, directory, config),
   )
 
@@ -99,7 +97,7 @@ def _compare(where, found, target: Model) -> None:
   """
   source = target.source.removesuffix(f" in {target.config.kept}")
   far = _ROUNDED if gguf.is_one(source) else 0
-  theirs = target.params["params"]
+  theirs = target.params
   for name, copy in _COPIES.items():
     weight = theirs.get(name, theirs["embedding"])
     if copy not in found or isinstance(weight, products.Quantised):

@@ -1,36 +1,44 @@
-"""Models and heads: a configuration, parameters, a function that runs."""
+"""A model: its Linen module, its parameters."""
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
-from tv_jax.models import families, mask, sharding
+from tv_jax.models import mask, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class _Loaded:
-  """What models and heads have in common.
+class Model:
+  """A language model, or a draft on a target's features.
 
   Attributes:
-    config: Its shape and constants; `config.kept` says what weights are in.
-    params: What `apply` takes first.
-    apply: What runs it. It holds no parameters, and is hashable.
-    mesh: The devices that it is split over, if more than one.
+    module: What runs it, a `Decoder`, `Eagle`, `Eagle3` or `DSpark`:
+      `module.apply({"params": params}, ...)`. It is hashable and holds no
+      arrays, so that it can be a static argument of `jax.jit`.
+    params: Its parameters. Those of a draft may be its target's own arrays.
     source: Where it was loaded from: a directory, or repository@commit.
   """
 
-  config: Config
+  module: Any
   params: dict
-  apply: Callable
-  mesh: Mesh | None
   source: str
+
+  @property
+  def config(self) -> Config:
+    """Returns its shape and constants."""
+    return self.module.config
+
+  @property
+  def mesh(self) -> Mesh | None:
+    """Returns the devices that it is split over, if more than one."""
+    return self.module.mesh
 
   def init_cache(self, batch: int, length: int) -> Cache:
     """Returns an empty cache of `length` slots for `batch` rows."""
@@ -44,66 +52,16 @@ class _Loaded:
       length=sharding.put(cache.length, sharding.placement("B", self.mesh)),
     )
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Model(_Loaded):
-  """A language model.
-
-  Its `apply` takes (params, tokens, positions, mask, cache) and returns
-  (logits, features, cache); see `Decoder.__call__`.
-  """
-
   def logits(self, tokens) -> jax.Array:
     """Returns logits [B, T, V] of `tokens` [B, T], each seeing those before."""
     tokens = jnp.asarray(tokens, jnp.int32)
     cache = self.init_cache(*tokens.shape)
-    return _causal(self.apply, self.params, tokens, cache)
-
-  def handing_out(self, layers: tuple[int, ...]) -> Callable:
-    """Returns an `apply` whose features are what a draft reads.
-
-    Args:
-      layers: A draft's `Config.target_layers`.
-    """
-    if not layers:
-      return self.apply
-    return _apply(self.config, self.mesh, layers)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Head(_Loaded):
-  """An EAGLE head on top of a model: an EAGLE-3 head has `target_layers`.
-
-  Its `apply` takes (params, tokens, features, positions, mask, cache) and
-  returns (logits, features, cache); see `Eagle.__call__`. The embedding and
-  unembedding in `params` are the target's own arrays, unless an EAGLE-3 head
-  has them itself.
-
-  Attributes:
-    bias: Whether an EAGLE-1 head's fusing product has a bias.
-  """
-
-  bias: bool = False
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class BlockDraft(_Loaded):
-  """A draft of all levels in one pass, on top of a model.
-
-  Its `apply` is that of `DSpark`. The embedding and unembedding in `params` are
-  the target's own arrays.
-  """
-
-
-# What drafts for a model.
-Draft = Model | Head | BlockDraft
-# The same one each time: programs tell it by its address.
-_apply = functools.lru_cache(maxsize=64)(families.apply)
+    return _causal(self.module, self.params, tokens, cache)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _causal(apply, params, tokens, cache):
+def _causal(module, params, tokens, cache):
   T = tokens.shape[1]
   positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
   seen = mask.causal(cache.length, T, cache.slots)
-  return apply(params, tokens, positions, seen, cache)[0]
+  return module.apply({"params": params}, tokens, positions, seen, cache)[0]

@@ -18,10 +18,7 @@ from tv_jax import drafting
 from tv_jax.engine import program
 from tv_jax.engine.plan import Caches, Params, Plan, Request, Speculation
 from tv_jax.models import (
-  BlockDraft,
   Config,
-  Draft,
-  Head,
   Model,
   decoder,
   dspark,
@@ -90,11 +87,11 @@ class Case:
   def plan(self) -> Plan:
     """Returns what is compiled; the same for every temperature above 0."""
     target, draft = models(self.draft_kind)
-    drafter = drafting.KINDS[self.draft_kind](draft.apply)
+    drafter = drafting.KINDS[self.draft_kind](draft.module)
     if self.stop:
-      drafter = drafting.InOnePass(draft.apply, self.stop)
+      drafter = drafting.InOnePass(draft.module, self.stop)
     return Plan(
-      target=target.handing_out(draft.config.target_layers),
+      target=target.module.clone(outputs=draft.config.target_layers),
       speculation=Speculation(
         drafter=drafter,
         tree=self.tree,
@@ -135,16 +132,14 @@ def grid(
 
 
 @functools.lru_cache
-def models(draft_kind: str) -> tuple[Model, Draft]:
+def models(draft_kind: str) -> tuple[Model, Model]:
   """Makes a target and a draft, which agree on nothing.
 
   Random weights, large enough that every token, position and feature matters.
   """
   target = Model(
-    config=TARGET,
+    module=decoder.Decoder(TARGET),
     params=_random(jax.random.key(0), families.init(jax.random.key(0), TARGET)),
-    apply=decoder.Decoder(TARGET).apply,
-    mesh=None,
     source="random",
   )
   config = dataclasses.replace(TARGET, num_hidden_layers=1)
@@ -152,34 +147,27 @@ def models(draft_kind: str) -> tuple[Model, Draft]:
   key = jax.random.key(2 if draft_kind == "dspark" else 1)
   if draft_kind == "eagle":
     made = eagle.init(key, config, bias=True)
-    kind, apply = functools.partial(Head, bias=True), eagle.Eagle(config, True)
+    module = eagle.Eagle(config, bias=True)
   elif draft_kind == "eagle3":
     config = dataclasses.replace(
       config, target_layers=_READ, draft_vocab_size=3, shares_embedding=True
     )
     made = eagle3.init(key, config)
-    made["params"]["place"] = jnp.array(_PLACE)
-    kind, apply = Head, eagle3.Eagle3(config)
+    made["place"] = jnp.array(_PLACE)
+    module = eagle3.Eagle3(config)
   elif draft_kind == "dspark":
     config = dataclasses.replace(
       config, model_type="qwen3", target_layers=_READ, block=_BLOCK
     )
     made = dspark.init(key, config)
-    kind, apply = BlockDraft, dspark.DSpark(config)
+    module = dspark.DSpark(config)
   else:
     made = families.init(key, config)
-    kind, apply = Model, decoder.Decoder(config)
-  own = _random(key, made)["params"]
-  theirs = target.params["params"]
+    module = decoder.Decoder(config)
+  own = _random(key, made)
+  theirs = target.params
   own |= {name: theirs[name] for name in _SHARED.get(draft_kind, ())}
-  draft = kind(
-    config=config,
-    params={"params": own},
-    apply=apply.apply,
-    mesh=None,
-    source="random",
-  )
-  return target, draft
+  return target, Model(module=module, params=own, source="random")
 
 
 def _random(key, params):

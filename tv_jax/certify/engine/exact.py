@@ -130,8 +130,8 @@ def _after(model, text, layers=()):
   """Logits [V] after a text, and the features [T, J] of its tokens."""
   tokens = np.zeros((1, _WIDTH), np.int32)
   tokens[0, : len(text)] = np.maximum(text, 0)
-  apply = model.handing_out(layers)
-  logits, features = _text_pass(apply, model.params, tokens)
+  module = model.module.clone(outputs=layers)
+  logits, features = _text_pass(module, model.params, tokens)
   return logits[0, len(text) - 1], features[0, : len(text)]
 
 
@@ -140,7 +140,7 @@ def _head(target, head, text, path, alone):
   _, features = _after(target, text, head.config.target_layers)
   features = features[:-1]
   if head.config.target_layers:  # as wide as the head's own
-    features = features @ head.params["params"]["fc"].T
+    features = features @ head.params["fc"].T
   if alone:
     features = jnp.pad(features, ((1, 0), (0, 0)))
   pairs = list(text if alone else text[1:])
@@ -149,7 +149,7 @@ def _head(target, head, text, path, alone):
     tokens = np.zeros((1, _WIDTH), np.int32)
     tokens[0, :count] = np.maximum(pairs, 0)
     padded = jnp.pad(features, ((0, _WIDTH - count), (0, 0)))[None]
-    logits, own = _text_pass(head.apply, head.params, tokens, padded)
+    logits, own = _text_pass(head.module, head.params, tokens, padded)
     pairs.append(token)
     features = jnp.concatenate([features, own[0, count - 1 : count]])
   return logits[0, count - 1]
@@ -160,17 +160,17 @@ def _in_one_pass(target, draft, text, path):
   own, known = dspark.block_of(draft.config), len(text) - 1
   tokens = np.zeros((1, _WIDTH), np.int32)
   tokens[0, :known] = text[:-1]
-  run = target.handing_out(draft.config.target_layers)
-  _, features = _text_pass(run, target.params, tokens)
+  module = target.module.clone(outputs=draft.config.target_layers)
+  _, features = _text_pass(module, target.params, tokens)
   block = np.full((1, own.size), own.mask, np.int32)
   block[0, 0] = text[-1]
   logits, outputs = _block_pass(
-    draft.apply, draft.params, block, features, np.array([known], np.int32)
+    draft.module, draft.params, block, features, np.array([known], np.int32)
   )
   state = jnp.zeros((1, 1, own.rank if own.head == "rnn" else 0))
   for depth, token in enumerate([text[-1], *path]):
-    said, state, _ = draft.apply(
-      draft.params,
+    said, state, _ = draft.module.apply(
+      {"params": draft.params},
       np.array([[token]], np.int32),
       outputs[:, depth : depth + 1],
       state,
@@ -180,27 +180,29 @@ def _in_one_pass(target, draft, text, path):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _block_pass(apply, params, block, features, known):
+def _block_pass(module, params, block, features, known):
   """Logits and outputs of a block after the first `known` [1] features."""
   K, slots = block.shape[1], _WIDTH + block.shape[1]
   places = jnp.arange(_WIDTH, dtype=jnp.int32)[None]
-  logits, outputs, _ = apply(
-    params,
+  logits, outputs, _ = module.apply(
+    {"params": params},
     block,
     features,
     jnp.concatenate([places, known[:, None] + places[:, :K]], axis=1),
     mask.block(known, jnp.full_like(known, _WIDTH), K, slots),
-    caches.empty(apply.__self__.config, 1, slots),
+    caches.empty(module.config, 1, slots),
   )
   return logits, outputs
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _text_pass(apply, params, *inputs):
+def _text_pass(module, params, *inputs):
   """Logits and features of a causal pass over texts from their beginning."""
   B, T = inputs[0].shape
-  cache = caches.empty(apply.__self__.config, B, T)
+  cache = caches.empty(module.config, B, T)
   positions = jnp.broadcast_to(jnp.arange(T, dtype=jnp.int32)[None], (B, T))
   seen = mask.causal(cache.length, T, T)
-  logits, features, _ = apply(params, *inputs, positions, seen, cache)
+  logits, features, _ = module.apply(
+    {"params": params}, *inputs, positions, seen, cache
+  )
   return logits, features

@@ -51,15 +51,9 @@ def random_model(own: Config, seed: int, scale: float = 2.0) -> Model:
     return jnp.asarray(jnp.asarray(drawn, jnp.bfloat16), jnp.float32)
 
   params = jax.tree.map(make, shapes)
-  rows = params["params"]["unembedding"]
-  params["params"]["unembedding"] = rows.at[1].set(rows[0])  # a tie
-  return Model(
-    config=own,
-    params=params,
-    apply=families.apply(own),
-    mesh=None,
-    source="random",
-  )
+  rows = params["unembedding"]
+  params["unembedding"] = rows.at[1].set(rows[0])  # a tie
+  return Model(module=families.module(own), params=params, source="random")
 
 
 def choose_prompts(target: Model, draft: Model, seed: int) -> list[list[int]]:

@@ -1,7 +1,6 @@
 """Kinds of models, by `model_type`: a file and a line of `FAMILIES` each."""
 
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ from tv_jax.edge.reading import brief
 from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
 from tv_jax.models.config import Config
+from tv_jax.models.decoder import Decoder
 from tv_jax.models.families import llama, qwen2, qwen3
 from tv_jax.models.layout import Leaf
 
@@ -44,18 +44,15 @@ def leaves(config: Config) -> list[Leaf]:
   return FAMILIES[config.model_type].leaves(config)
 
 
-def apply(
-  config: Config, mesh: Mesh | None = None, outputs: tuple[int, ...] = ()
-) -> Callable:
-  """Returns what runs the model; see `decoder.Decoder`."""
-  module = FAMILIES[config.model_type].module
-  return module(config, mesh, outputs=outputs).apply
+def module(config: Config, mesh: Mesh | None = None) -> Decoder:
+  """Returns what runs the model."""
+  return FAMILIES[config.model_type].module(config, mesh)
 
 
 @functools.partial(jax.jit, static_argnames="config")
 def init(key: jax.Array, config: Config) -> dict:
-  """Makes random parameters, as `apply(config)` takes them."""
+  """Makes random parameters."""
   one = jnp.zeros([1, 1], jnp.int32)
   cache = caches.empty(config, 1, 1)
-  module = FAMILIES[config.model_type].module(config)
-  return module.init(key, one, one, jnp.zeros([1, 1, 1]), cache)
+  mask = jnp.zeros([1, 1, 1])
+  return dict(module(config).init(key, one, one, mask, cache)["params"])
