@@ -8,20 +8,19 @@ import random
 
 from bundled.tasks.conversation import Conversation
 from bundled.tasks.speech import CLOSING, OPENING, article, capital, say
-from bundled.tasks.words import FIRST_NAMES, NUMBERS, THINGS, TOWNS, words
+from bundled.tasks.words import (
+  FIRST_NAMES,
+  NUMBERS,
+  THINGS,
+  TOWNS,
+  table,
+  words,
+)
 
-HEROES = words("""
-fox owl bear rabbit mouse cat dog horse pirate wizard farmer sailor baker tailor
-""")
-TRAITS = words("""
-brave shy clever lazy proud tiny gentle hungry curious sleepy honest cheerful
-""")
-TREASURES = words("""
-lantern key crown map ring mirror flute clock kite drum bell book
-""")
-SCENES = words("""
-forest valley castle park village desert cave garden harbour mountain
-""")
+HEROES, TRAITS = words("HEROES"), words("TRAITS")
+TREASURES, SCENES = words("TREASURES"), words("SCENES")
+# What each job does, works with, and where.
+JOBS = {job: others for job, *others in table("JOBS")}
 
 
 def _story(rng):
@@ -91,31 +90,6 @@ def _story(rng):
   return (first, second), (story, ending), titles, "Title", facts
 
 
-# What each job does, works with, and where.
-JOBS = {
-  "baker": ("bake bread", "oven", "bakery"),
-  "farmer": ("grow wheat", "tractor", "farm"),
-  "tailor": ("sew coats", "needle", "workshop"),
-  "painter": ("paint walls", "brush", "studio"),
-  "carpenter": ("build tables", "saw", "workshop"),
-  "fisherman": ("catch fish", "net", "harbour"),
-  "gardener": ("plant roses", "spade", "garden"),
-  "doctor": ("treat patients", "stethoscope", "hospital"),
-  "teacher": ("explain things", "blackboard", "school"),
-  "pilot": ("fly planes", "cockpit", "airport"),
-  "barber": ("cut hair", "scissors", "salon"),
-  "cook": ("make soup", "pan", "kitchen"),
-  "astronomer": ("watch stars", "telescope", "observatory"),
-  "librarian": ("lend books", "catalogue", "library"),
-  "mechanic": ("repair cars", "wrench", "garage"),
-  "writer": ("write novels", "typewriter", "study"),
-  "drummer": ("play music", "drum", "theatre"),
-  "shepherd": ("guard sheep", "dog", "meadow"),
-  "miner": ("dig for coal", "lamp", "mine"),
-  "postman": ("bring letters", "bicycle", "post office"),
-}
-
-
 def _character(rng):
   """Someone introduces himself, then is asked about his work."""
   job = rng.choice(list(JOBS))
@@ -183,19 +157,10 @@ def _character(rng):
   return (first, second), (intro, more), lines, None, facts
 
 
-SCALES = [
-  ("taller", "tallest", "shortest"),
-  ("older", "oldest", "youngest"),
-  ("faster", "fastest", "slowest"),
-  ("richer", "richest", "poorest"),
-  ("stronger", "strongest", "weakest"),
-]
-
-
 def _reasoning(rng):
   """Three people in order: who is at one end, then who at the other."""
   order = rng.sample(FIRST_NAMES, 3)
-  more, most, least = rng.choice(SCALES)
+  more, most, least = rng.choice(table("SCALES"))
   a, b, c = order
   # Which end is asked for first.
   down = rng.random() < 0.5

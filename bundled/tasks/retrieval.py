@@ -6,21 +6,13 @@ from bundled.tasks.conversation import Conversation, single
 from bundled.tasks.speech import CLOSING, OPENING, capital, say
 from bundled.tasks.words import (
   FIRST_NAMES,
-  MONTHS,
   NUMBERS,
-  SURNAMES,
   TOWNS,
   words,
 )
 
-SUBJECTS = words("""
-museum library hotel theatre school hospital harbour market bakery cinema
-gallery castle
-""")
-
-COLOURS = words("""
-red blue green yellow white black brown grey orange purple pink golden
-""")
+COLOURS, MONTHS = words("COLOURS"), words("MONTHS")
+SURNAMES = words("SURNAMES")
 
 
 def _person(rng):
@@ -79,7 +71,7 @@ FACTS = {
 
 def conversation(rng: random.Random) -> Conversation:
   """A passage and a question about it."""
-  subject = rng.choice(SUBJECTS)
+  subject = rng.choice(words("SUBJECTS"))
   names = rng.sample(list(FACTS), rng.randint(3, 5))
   values = {name: FACTS[name][0](rng) for name in names}
   sentences = [say(rng, FACTS[name][1], value=values[name]) for name in names]

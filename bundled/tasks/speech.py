@@ -1,14 +1,14 @@
 """Sentences with alternatives: how all tasks vary their texts.
 
 `[a|b|c]` is one of a, b and c with equal chances; brackets may be nested.
-`<look>` is one word of that list in words.py. `{name}` is filled in afterwards,
+`<look>` is one word of that list in words.toml. `{name}` is filled in last,
 so what is filled in may hold any character but these.
 """
 
 import random
 import re
 
-from bundled.tasks.words import LISTS
+from bundled.tasks.words import FILLER
 
 _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 _LIST = re.compile(r"<(\w+)>")
@@ -36,7 +36,7 @@ def say(rng: random.Random, text: str, /, **slots) -> str:
   while found := _INNERMOST.search(text):
     chosen = rng.choice(found[1].split("|"))
     text = text[: found.start()] + chosen + text[found.end() :]
-  text = _LIST.sub(lambda found: rng.choice(LISTS[found[1]]), text)
+  text = _LIST.sub(lambda found: rng.choice(FILLER[found[1]]), text)
   return text.format(**slots)
 
 

@@ -4,7 +4,7 @@ import random
 
 from bundled.tasks.conversation import Conversation, single
 from bundled.tasks.speech import CLOSING, OPENING, article, say
-from bundled.tasks.words import DAYS, FIRST_NAMES, SURNAMES, TOWNS
+from bundled.tasks.words import FIRST_NAMES, TOWNS, words
 
 # What happened: how a report may put it, how the summary does, and what
 # kind of thing it happened with.
@@ -69,8 +69,8 @@ def conversation(rng: random.Random) -> Conversation:
   """A report to sum up in one line."""
   told, short, things = rng.choice(EVENTS)
   thing = rng.choice(things.split())
-  name = f"{rng.choice(FIRST_NAMES)} {rng.choice(SURNAMES)}"
-  town, day = rng.choice(TOWNS), rng.choice(DAYS)
+  name = f"{rng.choice(FIRST_NAMES)} {rng.choice(words('SURNAMES'))}"
+  town, day = rng.choice(TOWNS), rng.choice(words("DAYS"))
   slots = {"name": name, "town": town, "day": day}
   slots["thing"] = thing if "prize" in told else article(thing)
   slots["told"] = say(rng, told, **slots)

@@ -4,63 +4,19 @@ import random
 
 from bundled.tasks.conversation import Conversation, single
 from bundled.tasks.speech import CLOSING, OPENING, capital, listed, say
+from bundled.tasks.words import table
 
-
-def _table(text):
-  return [tuple(entry.split("/")) for entry in text.split()]
-
-
-# English, German, gender.
-LIVING = _table("""
-man/Mann/m woman/Frau/f child/Kind/n girl/Mädchen/n teacher/Lehrer/m
-doctor/Arzt/m baker/Bäcker/m singer/Sänger/m father/Vater/m mother/Mutter/f
-brother/Bruder/m sister/Schwester/f daughter/Tochter/f friend/Freund/m
-queen/Königin/f king/König/m cook/Koch/m
-dog/Hund/m cat/Katze/f horse/Pferd/n cow/Kuh/f bird/Vogel/m pig/Schwein/n
-""")
-THINGS = _table("""
-book/Buch/n letter/Brief/m table/Tisch/m chair/Stuhl/m lamp/Lampe/f
-picture/Bild/n house/Haus/n car/Auto/n ship/Schiff/n clock/Uhr/f
-key/Schlüssel/m coat/Mantel/m shirt/Hemd/n hat/Hut/m apple/Apfel/m
-cake/Kuchen/m bread/Brot/n cheese/Käse/m egg/Ei/n flower/Blume/f stone/Stein/m
-knife/Messer/n cup/Tasse/f door/Tür/f
-""")
-ADJECTIVES = _table("""
-old/alt young/jung small/klein big/groß new/neu red/rot black/schwarz green/grün
-blue/blau white/weiß friendly/freundlich beautiful/schön quiet/ruhig rich/reich
-heavy/schwer happy/glücklich
-""")
+# English, German, and of nouns the gender, of verbs the infinitive.
+LIVING, THINGS, ADJECTIVES = (
+  table("LIVING"),
+  table("OBJECTS"),
+  table("ADJECTIVES"),
+)
 # What is done to a thing, to anyone, and to nobody.
-VERBS = _table("""
-buys/kauft/kaufen sees/sieht/sehen finds/findet/finden looks_for/sucht/suchen
-paints/malt/malen brings/bringt/bringen hides/versteckt/verstecken
-takes/nimmt/nehmen shows/zeigt/zeigen carries/trägt/tragen
-""")
-MEETINGS = _table("""
-sees/sieht/sehen finds/findet/finden looks_for/sucht/suchen hears/hört/hören
-loves/liebt/lieben knows/kennt/kennen greets/grüßt/grüßen calls/ruft/rufen
-""")
-ACTIONS = _table("""
-sleeps/schläft/schlafen works/arbeitet/arbeiten sings/singt/singen
-dances/tanzt/tanzen plays/spielt/spielen waits/wartet/warten laughs/lacht/lachen
-eats/isst/essen swims/schwimmt/schwimmen
-""")
-PLACES = _table("""
-in_the_garden/im_Garten in_the_city/in_der_Stadt in_the_house/im_Haus
-at_the_market/auf_dem_Markt in_the_forest/im_Wald at_the_lake/am_See
-in_the_kitchen/in_der_Küche in_the_park/im_Park at_the_station/am_Bahnhof
-on_the_street/auf_der_Straße
-""")
-TIMES = _table("""
-today/heute now/jetzt often/oft on_Monday/am_Montag in_winter/im_Winter
-in_summer/im_Sommer every_day/jeden_Tag sometimes/manchmal
-""")
+VERBS, MEETINGS, ACTIONS = table("VERBS"), table("MEETINGS"), table("ACTIONS")
+PLACES, TIMES = table("PLACES"), table("TIMES")
 NOMINATIVE = {"m": "der", "f": "die", "n": "das"}
 ACCUSATIVE = {"m": "den", "f": "die", "n": "das"}
-
-
-def _plain(text):
-  return text.replace("_", " ")
 
 
 def _phrase(noun, adjective, articles, notes):
@@ -100,12 +56,12 @@ def conversation(rng: random.Random) -> Conversation:
   notes += [pair for pair in (place, when) if pair[0]]
 
   parts = [when[0], who[0], verb[0], what[0], place[0]]
-  english = capital(_plain(" ".join(part for part in parts if part))) + "."
+  english = capital(" ".join(part for part in parts if part)) + "."
   # The verb comes second.
   parts = [who[1], verb[1], what[1], place[1]]
   if when[1]:
     parts = [when[1], verb[1], who[1], what[1], place[1]]
-  german = capital(_plain(" ".join(part for part in parts if part))) + "."
+  german = capital(" ".join(part for part in parts if part)) + "."
 
   turn = say(
     rng,
@@ -119,8 +75,8 @@ def conversation(rng: random.Random) -> Conversation:
     say(
       rng,
       "[{a} [is|means|becomes|<mood> gives] {b}|the <praise> word {b} is {a}]",
-      a=_plain(a),
-      b=_plain(b),
+      a=a,
+      b=b,
     )
     for a, b in some
   ]
@@ -136,8 +92,8 @@ def conversation(rng: random.Random) -> Conversation:
 
 
 def _infinitive(verb):
-  """`to look for` from `looks_for`."""
-  first, *rest = verb.split("_")
+  """`look for` from `looks for`."""
+  first, *rest = verb.split()
   for ending, stem in (("rries", "rry"), ("sses", "ss"), ("shes", "sh")):
     if first.endswith(ending):
       first = first.removesuffix(ending) + stem + "s"
