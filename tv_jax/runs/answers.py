@@ -208,8 +208,8 @@ def line(records: Records, row: int, how: engine.Settings, tokenizer) -> dict:
     "accepted": records.accepted[row, :cycles].tolist(),
     **(drafted if how.plan.speculation else {}),
     "expected": {
-      name: _numbers(records.expected[name][row, :cycles])
-      for name, _ in how.plan.panel
+      rule.name: _numbers(records.expected[rule.name][row, :cycles])
+      for rule in how.plan.panel
     },
     "stops": records.stops[row].tolist(),
     "faults": int(records.faults[row]),
