@@ -1,64 +1,46 @@
 """What a sweep is made of: units, each one run of `tv_jax.main`.
 
-A unit is a pair of models and a shard of an experiment's grid. Its folder says
-how far it is; no list of a scheduler is asked.
+A unit is one config and one shard of an experiment's grid, in a folder of its
+own. The folder says how far it is; no scheduler is asked.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import operator
+import fcntl
+import json
 import pathlib
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import ml_collections
 
 from experiments import experiment as experiment_lib
-from experiments.experiment import Experiment, Shard
-from launch import tries
-from tv_jax.edge import config_flag, reading
-from tv_jax.runs.store import unit as unit_lib
+from experiments.experiment import Experiment
+from tv_jax import runs
+from tv_jax.edge import config_flag
+from tv_jax.runs.store import unit as store
 
-_DEVICES = "models.devices"
-_devices = operator.attrgetter(_DEVICES)
-_ENDLESS = 2**53  # answers: no run has so many
-_SILENT = "it said nothing"
+DEVICES = "models.devices"
 
 
 class Unit(NamedTuple):
   """A run.
 
   Attributes:
-    name: experiment/config/shard, which is its folder below the sweep's, too.
-    config: As --config takes it.
-    flags: What is set in it: `--config.field=value`.
-    folder: Where it is run.
-    id: Of its config, with all that is set in it.
-    gpus: That it needs.
+    name: experiment/config/shard, which is also its folder below the workdir.
+    command: What runs it, or continues it.
+    config: All fields that the command gives it.
+    folder: Where it runs.
+    gpus: How many it needs.
   """
 
   name: str
-  config: str
-  flags: tuple[str, ...]
+  command: tuple[str, ...]
+  config: ml_collections.ConfigDict
   folder: pathlib.Path
-  id: str = ""
-  gpus: int = 1
-
-  @property
-  def command(self) -> list[str]:
-    """What runs it, or continues it."""
-    return [
-      sys.executable,
-      "-m",
-      "tv_jax.main",
-      f"--config={self.config}",
-      *self.flags,
-      f"--workdir={self.folder}",
-    ]
+  gpus: int
 
   @property
   def line(self) -> str:
@@ -66,143 +48,95 @@ class Unit(NamedTuple):
     return shlex.join(["python", *self.command[1:]])
 
   @property
-  def finished(self) -> bool:
-    """Whether its store says so."""
-    return (self.folder / unit_lib.DONE).exists()
-
-  @property
-  def done(self) -> bool:
-    """Whether this very command has finished it, with its report.
-
-    What another config or a run without a launcher has finished is started:
-    the run itself knows whether that is a difference.
-    """
-    if not self.finished or self.expected not in (None, self.answers):
-      return False
-    last = tries.last(self.folder)
-    return last is not None and last.id == self.id and last.status == 0
-
-  @property
-  def answers(self) -> int:
-    """How many there are."""
-    try:
-      path = reading.regular(self.folder / unit_lib.ITEMS)
-      return path.read_bytes().count(b"\n")
-    except (OSError, ValueError):
-      return 0
-
-  @property
-  def expected(self) -> int | None:
-    """How many there will be; None as long as it has not said so."""
-    try:
-      count = int(reading.text(self.folder / unit_lib.COUNT))
-    except ValueError:
-      return None
-    return count if 0 < count < _ENDLESS else None
-
-  @property
-  def last_words(self) -> str:
-    """The last line of its log that says something."""
-    try:
-      text = reading.regular(self.log).read_text(errors="replace")
-    except (OSError, ValueError):
-      return _SILENT
-    said = [line.strip() for line in text.splitlines() if line.strip()]
-    return said[-1] if said else _SILENT
-
-  @property
   def log(self) -> pathlib.Path:
     """The file of what it prints."""
     return self.folder / "log.txt"
 
+  @property
+  def done(self) -> bool:
+    """Whether it is finished, with this config and inputs as they are now.
 
-class Pair(NamedTuple):
-  """A config to expand: its name, its fields, and what was set in it."""
+    If only the config or an input differs it is started again: the run itself
+    refuses to go on, and names the difference.
+    """
+    if not (self.folder / store.DONE).exists():
+      return False
+    there = json.loads((self.folder / store.CONFIG).read_text())
+    now = json.loads(json.dumps(runs.to_dict(runs.from_config(self.config))))
+    return there == now and runs.unchanged(self.folder)
 
-  name: str
-  config: ml_collections.ConfigDict
-  told: tuple[str, ...]
+  @property
+  def state(self) -> str:
+    """One of done, running, stopped, waiting."""
+    if (self.folder / store.DONE).exists():
+      return "done"
+    if _is_locked(self.folder / "lock"):
+      return "running"
+    return "stopped" if self.log.exists() else "waiting"
+
+  @property
+  def progress(self) -> str:
+    """A line: its state, how many answers there are, and why it stopped."""
+    items, count = (self.folder / name for name in (store.ITEMS, store.COUNT))
+    answers = items.read_bytes().count(b"\n") if items.exists() else 0
+    expected = count.read_text().strip() if count.exists() else "?"
+    last = f": {self.last_words}" if self.state == "stopped" else ""
+    return f"{self.name}: {self.state}, {answers} of {expected} answers{last}"
+
+  @property
+  def last_words(self) -> str:
+    """The last line of its log."""
+    lines = self.log.read_text(errors="replace").split("\n")
+    return next((line for line in reversed(lines) if line.strip()), "no output")
+
+
+def _is_locked(path: pathlib.Path) -> bool:
+  """Returns whether a run holds a folder's lock."""
+  if not path.exists():
+    return False
+  with path.open() as file:
+    try:
+      fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+      return True
+  return False
 
 
 def expand(
   experiment: Experiment,
-  pairs: Sequence[Pair],
+  name: str,
+  config: ml_collections.ConfigDict,
+  told: tuple[str, ...],
   workdir: pathlib.Path,
+  *,
   smoke: bool = False,
   gpus: int | None = None,
-) -> dict[Unit, ml_collections.ConfigDict]:
-  """Returns all units of an experiment, each with the config that it runs.
+) -> Iterator[Unit]:
+  """Yields an experiment's units of one config.
 
   Args:
     experiment: Which.
-    pairs: The configs.
+    name: The config, as --config takes it.
+    config: Its fields.
+    told: The flags that set some of them, `--config.field=value`.
     workdir: Where the units' folders are.
     smoke: As little as shows that it works.
     gpus: Of each unit; None: as many as its config says.
-
-  Raises:
-    ValueError: Two units have one folder.
   """
-  units = {}
-  for pair in pairs:
-    for shard in experiment_lib.shards(experiment, pair.config, smoke):
-      if gpus and gpus != _devices(pair.config):
-        shard = shard._replace(overrides={**shard.overrides, _DEVICES: gpus})
-      unit, config = _unit(experiment.name, pair, shard, workdir, gpus)
-      units.setdefault(unit.name, []).append((unit, config))
-  for name, found in units.items():
-    if len(found) > 1:
-      raise ValueError(
-        f"{name} is {len(found)} units: give configs names of their own"
-      )
-  return dict(found[0] for found in units.values())
-
-
-def _unit(
-  experiment: str,
-  pair: Pair,
-  shard: Shard,
-  workdir: pathlib.Path,
-  gpus: int | None,
-) -> tuple[Unit, ml_collections.ConfigDict]:
-  config = shard.of(pair.config)
-  name = f"{experiment}/{config.experiment}/{shard.name}"
-  # A tuple that is given twice is both: what is swept is given once.
-  told = [
-    flag
-    for flag in pair.told
-    if config_flag.field_of(flag) not in shard.overrides
-  ]
-  own = [f"--config.{key}={value}" for key, value in shard.overrides.items()]
-  hashed = config.copy_and_resolve_references()
-  if hashed.get("draft_stop") == 0:  # as before there was such a thing
-    with hashed.unlocked():
-      del hashed["draft_stop"]
-  # The same in every process.
-  data = hashed.to_json(sort_keys=True).encode()
-  unit = Unit(
-    name,
-    pair.name,
-    (*told, *own),
-    workdir / name,
-    hashlib.sha256(data).hexdigest()[:12],
-    _devices(config) if gpus is None else gpus,
-  )
-  return unit, config
-
-
-def left(units: Sequence[Unit]) -> list[Unit]:
-  """Returns the units to start: not done, or made of what has changed since.
-
-  Trees, rules, questions and weights may have changed. In doubt a unit is
-  started: the run itself knows better.
-  """
-  from tv_jax import runs
-
-  def unchanged(unit):
-    with contextlib.suppress(ValueError, OSError):
-      return runs.unchanged(unit.folder)
-    return False
-
-  with contextlib.redirect_stdout(sys.stderr):  # rules may print
-    return [unit for unit in units if not (unit.done and unchanged(unit))]
+  for shard in experiment_lib.shards(experiment, config, smoke):
+    overrides = dict(shard.overrides)
+    if gpus and gpus != config.models.devices:
+      overrides[DEVICES] = gpus
+    # A tuple that is given twice would be both: what is swept is given once.
+    flags = [x for x in told if config_flag.field_of(x) not in overrides]
+    flags += [f"--config.{key}={value}" for key, value in overrides.items()]
+    unit_name = f"{experiment.name}/{config.experiment}/{shard.name}"
+    folder = workdir / unit_name
+    run = (sys.executable, "-m", "tv_jax.main", f"--config={name}")
+    yield Unit(
+      name=unit_name,
+      command=(*run, *flags, f"--workdir={folder}"),
+      config=shard._replace(overrides=overrides).of(config),
+      folder=folder,
+      gpus=config.models.devices if gpus is None else gpus,
+    )

@@ -51,7 +51,7 @@ SchedulerParameters=sched_min_interval=0,batch_sched_delay=0
 ReturnToService=2
 KillWait=5
 MinJobAge=300
-MaxArraySize={max_array}
+MaxArraySize=1001
 GresTypes=gpu
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} Gres=gpu:2 State=UNKNOWN
 PartitionName=debug Nodes={host} Default=YES MaxTime=INFINITE State=UP
@@ -64,7 +64,7 @@ def there() -> bool:
 
 
 @contextlib.contextmanager
-def running(place: pathlib.Path, max_array: int = 1001):
+def running(place: pathlib.Path):
   """A cluster; SLURM_CONF is set for whoever asks it."""
   place = place.resolve()
   for name in ("munge", "ctld", "slurmd", "log"):
@@ -81,7 +81,6 @@ def running(place: pathlib.Path, max_array: int = 1001):
       port=port,
       next_port=_free_port(),
       cpus=os.cpu_count(),
-      max_array=max_array,
     )
   )
   gres = f"NodeName={host} Name=gpu File=/dev/tty[0-1]\n"
