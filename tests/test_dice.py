@@ -2,8 +2,10 @@
 
 import copy
 import functools
+import gc
 import itertools
 import math
+import pickle
 import random
 import signal
 import sys
@@ -337,18 +339,194 @@ def held_array():
   return ARRAYS[0](2) < 0.999
 
 
-def seeds_twice():
+OTHER = copy.deepcopy(OWN)  # its numbers are OWN's
+COPIED = random.Random(5)
+AGAIN = random.Random(5)
+
+
+def twins():
+  return COPIED.random() < 0.5, AGAIN.random() < 0.5
+
+
+def twins_of_numpy():
+  return OWN.random() < 0.5, OTHER.random() < 0.5
+
+
+@functools.lru_cache
+def kept_by_generator(rng):
+  return rng.choice(2)
+
+
+# Each makes one generator twice in a run, or the same in each run.
+SEEDED = {
+  "7": lambda: np.random.default_rng(7),
+  "a list": lambda: np.random.default_rng([1, 2]),
+  "an array": lambda: np.random.default_rng(np.array([3, 4])),
+  "a sequence": lambda: np.random.default_rng(np.random.SeedSequence(3)),
+  "bits": lambda: np.random.Generator(np.random.PCG64(5)),
+  "a key": lambda: np.random.Generator(np.random.Philox(key=5)),
+  "of old": lambda: np.random.RandomState(seed=3),
+  "a text": lambda: random.Random("a"),
+  "bytes": lambda: random.Random(b"a"),
+  "Python's seed": lambda: random.seed(3) or random,
+  "NumPy's seed": lambda: np.random.seed([1]) or np.random,
+  "Python's state": lambda: random.setstate(random.getstate()) or random,
+}
+COPIES = [
+  copy.copy,
+  copy.deepcopy,
+  lambda rng: pickle.loads(pickle.dumps(rng)),
+  lambda rng: np.random.Generator(rng.bit_generator),
+  lambda rng: rng.spawn(1)[0],
+]
+
+
+@pytest.mark.parametrize("seed", SEEDED)
+def test_what_seeds_a_generator_is_refused(seed):
   """Draft and target of one noise, as has been a fault."""
-  first, second = (np.random.default_rng(7).random() < 0.5 for _ in range(2))
-  return first, second
+  make = SEEDED[seed]
+  for program in (
+    lambda: (make().random() < 0.5, make().random() < 0.5),
+    lambda: make().random() < 0.5,
+    lambda: (make().random() < 0.5, np.random.default_rng(5).random() < 0.5),
+  ):
+    with pytest.raises(
+      certify.ExploreError, match=r"line \d+: .*can come again"
+    ):
+      certify.explore(program)
 
 
-def seeds_python_twice():
-  found = []
-  for _ in range(2):
-    random.seed(7)
-    found.append(random.random() < 0.5)
-  return found
+@pytest.mark.parametrize("copies", COPIES)
+def test_what_copies_a_generator_is_refused(copies):
+  def program(rng):
+    other = copies(rng)
+    return rng.random() < 0.5, other.random() < 0.5
+
+  with pytest.raises(certify.ExploreError, match="can come again"):
+    certify.explore(program)
+
+
+def test_generators_without_a_seed_are_independent():
+  def program(rng):
+    makes = np.random.default_rng, random.Random, np.random.RandomState
+    others = [make().random() < 0.5 for make in makes]
+    same = np.random.default_rng(rng) is rng
+    assert same
+    assert isinstance(rng, np.random.Generator)
+    return rng.random() < 0.5, *others
+
+  assert set(certify.explore(program).chances.values()) == {Fraction(1, 16)}
+
+
+@pytest.mark.parametrize(
+  "draws",
+  [
+    lambda rng: rng.integers(2, dtype=np.uint8) + np.uint8(255),
+    lambda rng: rng.integers(-100, -98, 2, np.int8) - np.int8(100),
+    lambda rng: rng.integers(100, 101, endpoint=True, dtype="uint8"),
+    lambda rng: rng.integers(2, size=3, dtype=bool),
+    lambda rng: rng.integers(2, dtype=bool),
+    lambda rng: rng.integers(2, dtype=int),
+    lambda rng: rng.integers(2),
+    lambda rng: rng.integers(2, size=()),
+    lambda rng: rng.choice(2),
+    lambda rng: rng.choice(2, p=[0.5, 0.5]),
+    lambda rng: rng.choice([1, 2]),
+    lambda rng: rng.choice(np.arange(3, dtype=np.uint8), 2),
+    lambda rng: rng.binomial(2, 0.5),
+    lambda rng: rng.multinomial(2, [0.5, 0.5]),
+    lambda rng: rng.permutation(3),
+    lambda rng: np.random.randint(2),
+    lambda rng: np.random.randint(2, dtype=np.uint8),
+    lambda rng: np.random.randint(2, size=2),
+    lambda rng: np.random.choice(2),
+  ],
+)
+def test_numbers_are_of_the_types_that_numpys_are(draws):
+  """What is computed from them wraps around as theirs does."""
+
+  def kind(rng):
+    found = draws(rng)
+    shape, dtype = getattr(found, "shape", None), getattr(found, "dtype", None)
+    return type(found).__name__, shape, str(dtype)
+
+  with np.errstate(over="ignore"):
+    wanted = kind(np.random.default_rng(0))
+    assert certify.explore(kind).chances == {wanted: 1}
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8])
+def test_numbers_beyond_their_type_are_refused(dtype):
+  with pytest.raises(certify.ExploreError, match="300 is out of bounds"):
+    certify.explore(lambda rng: rng.integers(301, dtype=dtype))
+
+
+def races_far_below(rng):
+  return np.argmax(LOGITS - 20_000 + rng.gumbel(size=3))
+
+
+def races_far_above(rng):
+  return np.argmax(LOGITS + 1e6 + rng.gumbel(size=3))
+
+
+def races_masked(rng):
+  return np.argmax(np.array([*LOGITS, -1e9, -3e38]) + rng.gumbel(size=5))
+
+
+def races_among_masked(rng):
+  masked = np.array([*LOGITS - 30_000, -3e38])
+  return np.argmax(masked + rng.gumbel(size=4))
+
+
+@pytest.mark.parametrize(
+  "program",
+  [races_far_below, races_far_above, races_masked, races_among_masked],
+)
+def test_logits_beyond_what_floats_exponentiate(program):
+  found = certify.explore(program)
+  assert found.distance(WANTED) < 1e-9  # a million has 10 digits behind it
+
+
+@pytest.mark.parametrize(
+  "race",
+  [
+    lambda logits, noise: logits / 1e-5 + noise,
+    lambda logits, noise: logits + 1e-5 * noise,
+    lambda logits, noise: (logits + noise * 1e-5) / 1e-5,
+  ],
+)
+def test_a_cold_race_has_one_winner(race):
+  found = certify.explore(
+    lambda rng: np.argmax(race(LOGITS, rng.gumbel(size=3)))
+  )
+  assert {*found.chances} == {2}
+  assert 0 < found.unexplored < Fraction(1, 10**300)
+
+
+def test_a_rejection_sampler_is_left_with_its_bound():
+  """Its ways have no end: the likeliest are followed, and the rest is told."""
+
+  def program(rng):
+    while True:
+      token = rng.integers(3)
+      if rng.random() < LAW[token]:
+        return token
+
+  found = certify.explore(program, budget=300)
+  assert found.runs == 300
+  assert found.unexplored == 1 - sum(found.chances.values())
+  assert 0 < found.unexplored < 0.2
+  for token, chance in found.chances.items():
+    assert WANTED[token] - found.unexplored <= chance <= WANTED[token]
+
+
+def test_time_that_is_up_is_told():
+  def program(rng):
+    while rng.integers(3) < 2:
+      pass
+
+  found = certify.explore(program, total_seconds=0.2)
+  assert found.unexplored > 0
 
 
 def leaves(rng):
@@ -390,8 +568,12 @@ def test_a_cut_that_the_function_catches_is_a_cut():
       lambda rng: rng.choice(4, 2, replace=False, shuffle=False),
       "an order that is not random",
     ),
-    (seeds_twice, "seeds numpy's generator by 7 twice in a run"),
-    (seeds_python_twice, "seeds random by 7 twice in a run"),
+    (twins, r"draws by random\(\) from a generator in another's state"),
+    (twins_of_numpy, r"draws by random\(\) from a generator in another's"),
+    (
+      lambda rng: (kept_by_generator(rng), kept_by_generator(rng)),
+      "keeps what it drew by its generator",
+    ),
     (catches_all, r"test_dice\.py, line \d+: turns a random number into a"),
     (looks_in_a_thread, "turns a random number into a float"),
     # By what they return, or where that is the same by the generators' states.
@@ -439,6 +621,37 @@ def test_an_endless_run_ends():
 
   with pytest.raises(certify.ExploreError, match="does this loop end"):
     certify.explore(program, seconds=0.2)
+
+
+def test_the_line_of_an_endless_run_is_the_users():
+  def program(rng):
+    while True:
+      sum(Fraction(1, i) for i in range(1, 9))
+
+  with pytest.raises(certify.ExploreError, match=r"test_dice\.py, line"):
+    certify.explore(program, seconds=0.2)
+
+
+def test_no_alarm_is_lost_in_a_garbage_collection(capfd):
+  """What is raised there would be printed, and end nothing."""
+
+  def slowly(phase, _):
+    end = time.monotonic() + 0.02
+    while time.monotonic() < end:
+      pass
+
+  def program(rng):
+    while True:
+      gc.collect(0)
+      sum(range(300_000))
+
+  gc.callbacks.append(slowly)
+  try:
+    with pytest.raises(certify.ExploreError, match="does this loop end"):
+      certify.explore(program, seconds=0.2)
+  finally:
+    gc.callbacks.remove(slowly)
+  assert "Traceback" not in capfd.readouterr().err
 
 
 def test_an_endless_run_that_catches_all_once_ends():

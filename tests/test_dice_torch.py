@@ -98,7 +98,6 @@ def test_torch_is_seen_where_the_function_imports_it(tmp_path):
     "from tv_jax import certify\n"
     "def program():\n"
     "  import torch\n"
-    "  torch.manual_seed(0)\n"
     "  return int(torch.rand(1) < 0.25)\n"
     "print(certify.explore(program).chances)\n"
   )
@@ -112,9 +111,12 @@ def changes_a_part():
   return laws.argmax()
 
 
-def two_generators():
-  ones = [torch.Generator().manual_seed(7) for _ in range(2)]
-  return [bool(torch.rand((), generator=one) < 0.5) for one in ones]
+GENERATOR = torch.Generator()
+
+
+def forks():
+  with torch.random.fork_rng():
+    return bool(torch.rand(()) < 0.5)
 
 
 OUT = torch.zeros(2)
@@ -164,7 +166,21 @@ def rows_of_uniforms():
     (lambda: LAW[torch.rand(1)], "uses a random number as an index"),
     (lambda: str(torch.rand(1)), "prints a random number"),
     (changes_a_part, "changes a part of a tensor"),
-    (two_generators, "seeds torch.Generator by 7 twice in a run"),
+    (lambda: torch.Generator(), "makes a Generator: its numbers can come"),
+    (
+      lambda: torch.rand(2, generator=GENERATOR) < 0.5,
+      "a torch.Generator: its",
+    ),
+    (
+      lambda: torch.manual_seed(0),
+      r"generator \(manual_seed\): its numbers can",
+    ),
+    (lambda: torch.random.seed(), r"generator \(seed\): its numbers can"),
+    (lambda: torch.cuda.manual_seed(0), "its numbers can come again"),
+    (lambda: torch.set_rng_state(torch.get_rng_state()), "get_rng_state"),
+    (lambda: torch.default_generator.manual_seed(0), "its numbers can come"),
+    (forks, r"\(fork_rng\): its numbers can come again"),
+    (lambda: torch.randint(300, (2,), dtype=torch.uint8), "299 is out of"),
     (lambda: torch.rand(1).to(torch.int64), "rounds random numbers to torch.i"),
     (lambda: torch.rand(1).half() < 0.5, "rounds random numbers to torch.flo"),
     (lambda: torch.rand(2, out=OUT) < 0.5, r"fills a tensor by torch's rand"),
@@ -189,6 +205,21 @@ def test_what_cannot_be_explored_is_named(program, told):
   with pytest.raises(certify.ExploreError, match=told) as error:
     certify.explore(program)
   assert "\n" not in str(error.value)
+
+
+def test_integers_are_of_the_type_that_is_asked_for():
+  def program():
+    small = torch.randint(250, 252, (1,), dtype=torch.uint8) + 5
+    mask = torch.randint(2, (2,), dtype=torch.bool)
+    return (
+      small,
+      int(mask.sum()),
+      str(torch.randperm(2, dtype=torch.int8).dtype),
+    )
+
+  found = certify.explore(program).chances
+  assert {small for (small,), *_ in found} == {255, 0}
+  assert {kind for *_, kind in found} == {"torch.int8"}
 
 
 def test_functions_are_as_they_were_after_it():

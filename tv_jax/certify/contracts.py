@@ -106,7 +106,22 @@ def _policy(program, settings, p, q, context, rng):
   parents, level = [-1], [0]
   tokens: list = [None]
   ways = [tuple(context)]
-  for _ in range(_LEVELS):
+  children: dict[int, list[int]] = {}
+  counted: dict[int, int] = {}  # of the last level, whose tokens none sees
+
+  def grow(node: int) -> list[int]:
+    if node not in children:
+      law = q(ways[node])
+      most = min(counted.get(node, 0), int(np.count_nonzero(law)))
+      begin = len(tokens)
+      for token in _siblings(law, most, rng):
+        parents.append(node)
+        tokens.append(token)
+        ways.append((*ways[node], token))
+      children[node] = [*range(begin, len(tokens))]
+    return children[node]
+
+  for depth in range(_LEVELS):
     laws = _array([q(way) for way in ways], settings.arrays)
     counts = program([*level], tuple(parents), tuple(tokens), laws)
     counts = counts.tolist() if hasattr(counts, "tolist") else [*counts]
@@ -115,19 +130,12 @@ def _policy(program, settings, p, q, context, rng):
         f"it returns {counts}: give how many children each of the nodes {level}"
         " has"
       )
-    new = []
-    for node, count in zip(level, counts, strict=True):
-      law = q(ways[node])
-      most = min(int(count), int(np.count_nonzero(law)))
-      for token in _siblings(law, most, rng):
-        new.append(len(parents))
-        parents.append(node)
-        tokens.append(token)
-        ways.append((*ways[node], token))
-    if not new:
+    counted = dict(zip(level, map(int, counts), strict=True))
+    if depth + 1 < _LEVELS:
+      level = [child for node in level for child in grow(node)]
+    if not level:
       break
-    level = new
-  return _walked(parents, tokens, ways, p, q, rng)
+  return _walked(grow, tokens, ways, p, q, rng)
 
 
 def _prune(program, settings, p, q, context, rng):
@@ -143,12 +151,11 @@ def _prune(program, settings, p, q, context, rng):
         f"it returns {sorted(kept)}: give the nodes that are verified, each"
         " with its parent"
       )
-  order = [0, *sorted(kept)]
-  place = {node: i for i, node in enumerate(order)}
-  parents = [-1, *(place[tree.parents[node]] for node in order[1:])]
-  return _walked(
-    parents, [tokens[i] for i in order], [ways[i] for i in order], p, q, rng
-  )
+
+  def children(node: int) -> list[int]:
+    return [i for i in sorted(kept) if tree.parents[i] == node]
+
+  return _walked(children, tokens, ways, p, q, rng)
 
 
 def fixed_tree(settings: Settings) -> Tree:
@@ -183,12 +190,12 @@ def _drawn(parents, q, context, rng):
   return tokens, ways
 
 
-def _walked(parents, tokens, ways, p, q, rng) -> list[int]:
+def _walked(children, tokens, ways, p, q, rng) -> list[int]:
   """Verifies token by token, siblings in turn: lossless for any shape."""
   node, output = 0, []
   while True:
     left, draft = p(ways[node]), q(ways[node])
-    for child in [i for i, parent in enumerate(parents) if parent == node]:
+    for child in children(node):
       token = tokens[child]
       if rng.random() * draft[token] < left[token] * draft.sum() / left.sum():
         node = child

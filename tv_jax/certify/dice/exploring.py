@@ -13,11 +13,12 @@ import dataclasses
 import heapq
 import itertools
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,25 +97,42 @@ class Law:
     return "\n".join([*lines, f"{self.runs} runs"])
 
 
+class Choice(NamedTuple):
+  """One choice of a way; ways that begin alike share the choices before.
+
+  Attributes:
+    before: The choice before; None: this is the first.
+    index: Of what was taken.
+    weights: Of all that could be.
+    edge: Whether what was taken has weight 0.
+  """
+
+  before: Choice | None
+  index: int
+  weights: tuple[Fraction, ...]
+  edge: bool
+
+
 class Way:
   """One run's way through the choices."""
 
-  def __init__(self, told: tuple, least: Fraction):
-    """Prepares to go as it was told, and on from there.
+  def __init__(self, last: Choice | None, least: Fraction):
+    """Prepares to go to a choice, and on from there.
 
     Args:
-      told: The first choices: (index, weights, whether this is an edge) each.
+      last: Of those that are to be taken; None: there are none.
       least: Ways of less weight are not followed.
     """
-    self.told = told
-    self.taken: list[tuple] = []
+    self.told = []  # the last comes first
+    while last is not None:
+      self.told.append(last)
+      last = last.before
+    self.last: Choice | None = None  # that was taken
     self.weight = Fraction(1)
     self.edge = False
-    self.left: list[tuple[Fraction, bool, tuple]] = []  # other ways
-    self.lost = Fraction(0)
+    self.left: list[tuple[float, Choice]] = []  # other ways
     self.bounds: frozenset = frozenset()  # on the noise: see bounds.py
     self.variables = 0  # of the noise
-    self.seeds: dict[tuple, object] = {}  # what was seeded by each
     self.ended: BaseException | None = None  # why, if not by its return
     self._least = least
 
@@ -130,43 +148,32 @@ class Way:
       Which.
     """
     weights = tuple(weights)
-    number = len(self.taken)
-    if number < len(self.told):
-      index, known, rare = self.told[number]
-      if known != weights:
+    if self.told:
+      choice = self.told.pop()
+      if choice.weights != weights:
         raise ExploreError(
           "two runs that drew the same differ: the function keeps something"
           " from run to run, or draws numbers that are not seen (give it the"
           " rng, or draw from random, numpy.random or torch)"
         )
     else:
-      index, rare = max(range(len(weights)), key=weights.__getitem__), False
-      before = tuple(self.taken)
+      index = max(range(len(weights)), key=weights.__getitem__)
+      choice = Choice(self.last, index, weights, False)
       for i, weight in enumerate(weights):
         if i == index:
           continue
-        if i == edge and not self.edge:
-          self.left.append((self.weight, True, (*before, (i, weights, True))))
-        elif weight > 0:
-          own = self.weight * weight
-          if own < self._least:
-            self.lose(own)
-          else:
-            told = *before, (i, weights, False)
-            self.left.append((own, self.edge, told))
-    self.taken.append((index, weights, rare))
-    self.edge |= rare
-    if not rare:
-      self.weight *= weights[index]
+        other = choice._replace(index=i, edge=i == edge)
+        if other.edge and not self.edge:
+          self.left.append((float(self.weight), other))
+        elif not other.edge and (share := self.weight * weight) >= self._least:
+          self.left.append((float(share), other))
+    self.last = choice
+    self.edge |= choice.edge
+    if not choice.edge:
+      self.weight *= weights[choice.index]
     if self.weight < self._least:
-      self.lose(self.weight)
       raise CutError
-    return index
-
-  def lose(self, weight: Fraction) -> None:
-    """Notes what is not followed to its end."""
-    if not self.edge:
-      self.lost += weight
+    return choice.index
 
 
 # Stand-ins are put in the place of functions that all threads use.
@@ -239,39 +246,37 @@ def _explored(function, program, budget, limit, seconds, total_seconds) -> Law:
 
   chances: dict[Any, Fraction] = {}
   edges: dict[Any, None] = {}
-  unexplored, order = Fraction(0), itertools.count()
-  waiting = [(0.0, next(order), Fraction(1), False, ())]
+  order = itertools.count()
+  waiting: list[tuple] = [(0.0, next(order), None)]
   runs = 0
   end = time.monotonic() + total_seconds
   with sources.replaced(program) as call:
     while waiting and runs < budget and time.monotonic() < end:
-      *_, told = heapq.heappop(waiting)
-      one, value = _run(function, call, told, limit, seconds)
+      one, value = _run(
+        function, call, heapq.heappop(waiting)[-1], limit, seconds
+      )
       runs += 1
       # All draws of a program may be unseen: its first run is its only one.
       for _ in range(8 if runs == 1 else runs <= _REPEATED):
-        again, other = _run(function, call, tuple(one.taken), limit, seconds)
+        again, other = _run(function, call, one.last, limit, seconds)
         if (other,) != (value,) or again.left:  # NaN is itself
           raise ExploreError(
             f"two runs that drew the same return {shown(value)} and"
             f" {shown(other)}: the function keeps something from run to run,"
             " or draws numbers that are not seen"
           )
-      unexplored += one.lost
       if value is not _CUT and one.edge:
         edges[value] = None
       elif value is not _CUT:
         chances[value] = chances.get(value, Fraction(0)) + one.weight
-      for weight, edge, way_on in one.left:
-        entry = -float(weight), next(order), weight, edge, way_on
-        heapq.heappush(waiting, entry)
-  unexplored += sum(
-    (weight for _, _, weight, edge, _ in waiting if not edge), Fraction(0)
-  )
+      for weight, last in one.left:
+        heapq.heappush(waiting, (-weight, next(order), last))
+      if len(waiting) > 2 * (budget - runs):  # the others' turn never comes
+        waiting = heapq.nsmallest(budget - runs, waiting)
   return Law(
     chances=chances,
     edges=tuple(value for value in edges if value not in chances),
-    unexplored=unexplored,
+    unexplored=1 - sum(chances.values(), Fraction(0)),
     runs=runs,
   )
 
@@ -279,9 +284,9 @@ def _explored(function, program, budget, limit, seconds, total_seconds) -> Law:
 _CUT = object()
 
 
-def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
+def _run(function, call, last, least, seconds) -> tuple[Way, Any]:
   """Runs the function once; returns its way and what it returned."""
-  one = Way(told, least)
+  one = Way(last, least)
   _current.append(one)
   try:
     with (
@@ -289,7 +294,7 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
       np.errstate(divide="ignore", invalid="ignore"),
     ):
       value = _returned(call, function, one)
-    if len(one.taken) < len(told):
+    if one.told:
       raise ExploreError(
         "two runs that drew the same differ: the function keeps something from"
         " run to run"
@@ -303,7 +308,6 @@ def _run(function, call, told, least, seconds) -> tuple[Way, Any]:
     raise ExploreError(f"{_line_of(error)}{error}") from None
   except (Exception, SystemExit) as error:
     if one.edge or one.weight < ROUNDING:
-      one.lose(one.weight)
       return one, _CUT
     told = f"{_line_of(error)}{names.raised(error)}"
     raise ExploreError(f"the program fails: {told}") from error
@@ -321,6 +325,7 @@ def _returned(call, function, one: Way):
 
 
 _NOT_OWN = ("site-packages", "tv_jax/certify/", "<frozen", ".pyx")
+_NOT_OWN += (sysconfig.get_path("stdlib"),)
 
 
 def _line_of(error: BaseException) -> str:

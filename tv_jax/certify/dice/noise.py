@@ -26,7 +26,15 @@ class Noise(Cell):
     uniform: That of which E is less the logarithm, if there is one.
   """
 
-  __slots__ = ("_base", "_factor", "_log", "_scale", "index", "uniform")
+  __slots__ = (
+    "_base",
+    "_factor",
+    "_log",
+    "_scale",
+    "_shift",
+    "index",
+    "uniform",
+  )
 
   def __init__(
     self,
@@ -36,8 +44,9 @@ class Noise(Cell):
     scale=Fraction(1),
     log=False,
     factor=1,
+    shift=Fraction(0),
   ):
-    """Makes factor * log(scale * E**base), or without logarithm its inside.
+    """Makes factor * (log(scale * E**base) + shift), or scale * E**base.
 
     Args:
       index: Which E; None: a new one.
@@ -46,6 +55,7 @@ class Noise(Cell):
       scale: Not negative where there is a logarithm.
       log: Whether the logarithm is taken.
       factor: Before the logarithm, above 0.
+      shift: Added to the logarithm.
     """
     way = exploring.way()
     if index is None:
@@ -53,6 +63,7 @@ class Noise(Cell):
     self.index, self.uniform = index, uniform
     self._base, self._scale = base, scale
     self._log, self._factor = log, Fraction(factor)
+    self._shift = shift
 
   def _with(self, **changes):
     fields = {
@@ -60,6 +71,7 @@ class Noise(Cell):
       "scale": self._scale,
       "log": self._log,
       "factor": self._factor,
+      "shift": self._shift,
     }
     return Noise(self.index, self.uniform, **fields | changes)
 
@@ -75,7 +87,9 @@ class Noise(Cell):
       return self._with(scale=-self._scale)
     if not self._scale:
       refuse("negates a logarithm of 0")
-    return self._with(base=-self._base, scale=1 / self._scale)
+    return self._with(
+      base=-self._base, scale=1 / self._scale, shift=-self._shift
+    )
 
   def __add__(self, other):
     """Adds a number to a logarithm."""
@@ -86,10 +100,11 @@ class Noise(Cell):
       return self
     if not self._log:
       refuse("adds a number to noise")
-    value = float(number) / float(self._factor)
-    if value == math.inf or value != value:
+    if number == -math.inf:
+      return self._with(scale=Fraction(0))
+    if isinstance(number, float):
       refuse("adds a number that is not finite to noise")
-    return self._with(scale=self._scale * _exp(value))
+    return self._with(shift=self._shift + number / self._factor)
 
   __radd__ = __add__
 
@@ -143,7 +158,8 @@ class Noise(Cell):
     return self._with(scale=self._scale * number)
 
   def _parts(self):
-    return self.index, self._base, self._scale, self._log, self._factor
+    parts = self._base, self._scale, self._log, self._factor, self._shift
+    return self.index, *parts
 
   def _known(self):
     if self._scale:
@@ -177,6 +193,8 @@ class Noise(Cell):
     if not alike or (self._log and self._factor != other._factor):
       refuse("compares noises of two kinds")
     mine, theirs = self._scale, other._scale
+    if self._shift != other._shift:
+      theirs *= _exp(other._shift - self._shift)
     apart = mine == 0 or theirs == 0 or (mine < 0) != (theirs < 0)
     if apart or self.index == other.index:
       return getattr(operator, how)(mine, theirs)
@@ -202,15 +220,13 @@ class Noise(Cell):
     return first
 
 
-def _exp(value: float) -> Fraction:
+def _exp(value: Fraction) -> Fraction:
   """Returns the exponential, also where a float has no place for it.
 
-  What masks a logit (-1e9, or the least float) is beyond 10,000: it is never
-  drawn where another is not masked, and all that are masked are alike.
+  That of more than 10,000 is that of 10,000. So far apart are a logit and one
+  that is masked (-1e9, or the least float): the lesser one wins with a chance
+  below all that is followed.
   """
-  if abs(value) < 700 or math.isinf(value):
-    return Fraction(math.exp(value))
-  value = min(max(value, -1e4), 1e4)
-  power = round(value / math.log(2))
-  rest = Fraction(math.exp(value - power * math.log(2)))
-  return rest * Fraction(2) ** power
+  power = round(min(max(value, -10_000), 10_000) / math.log(2))
+  rest = min(max(float(value) - power * math.log(2), -1), 1)
+  return Fraction(math.exp(rest)) * Fraction(2) ** power

@@ -16,6 +16,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from tv_jax.certify.dice.cells import Uniform
 from tv_jax.certify.dice.exploring import ExploreError, RefusedError, rational
 from tv_jax.certify.dice.noise import Noise
 
+# Attributes of generators that make their numbers come again.
+_SEEDING = ("seed", "getstate", "setstate", "get_state", "set_state", "spawn")
+_SEEDING += ("bit_generator", "get_bit_generator", "set_bit_generator")
 # More numbers, all alike, are not tried.
 _MOST = 100_000
 
@@ -72,11 +76,13 @@ def without_replacement(weights, count: int) -> list[int]:
   return found
 
 
-def filled(shape, make: Callable[[], int]):
-  """Returns one number, or an array of this shape of them."""
+def filled(shape, make: Callable[[], int], dtype=int):
+  """Returns one number, or an array of this shape, of NumPy's or Python's."""
+  kind = dtype if dtype in (bool, int) else np.dtype(dtype).type
   if shape is None:
-    return np.int64(make())
-  found = np.empty(tuple(np.atleast_1d(shape)) if shape != () else (), int)
+    return kind(make())
+  shape = tuple(np.atleast_1d(shape)) if shape != () else ()
+  found = np.empty(shape, dtype)
   for at in np.ndindex(found.shape):
     found[at] = make()
   return found
@@ -88,29 +94,53 @@ def _size(size, *parameters):
   return shape or None if size is None else size
 
 
-def seeded(made, kind: str, *seeds):
-  """Returns what was seeded; refuses a seed that was used before in a run.
+def refuse_seed(how: str) -> NoReturn:
+  """Refuses what makes numbers come again: here they would be others."""
+  raise RefusedError(
+    f"{how}: its numbers can come again, in this run or in each, which is not"
+    " followed (draw from the rng that is given, or from a generator without a"
+    " seed)"
+  )
 
-  Its numbers would be those of the other, and here they are others.
-  """
-  for seed in seeds:
-    if isinstance(seed, int | np.integer):
-      before = exploring.way().seeds.setdefault((kind, int(seed)), made)
-      if before is not made:
-        raise RefusedError(
-          f"seeds {kind} by {seed} twice in a run: its numbers come again,"
-          " which cannot be followed (seed once, or draw once and keep it)"
-        )
-  return made
+
+class Seeded:
+  """Stands for classes of generators, none of which may be made."""
+
+  def __new__(cls, *_, **__):
+    """Refuses."""
+    refuse_seed(f"makes a {cls.__name__}")
+
+
+class Twin:
+  """Stands for a generator that is in another's state."""
+
+  def __getattr__(self, name: str):
+    """Refuses."""
+    refuse_seed(f"draws by {name}() from a generator in another's state")
 
 
 class _Refusing:
   """Refuses what is not known, by name."""
 
+  def __init__(self, *seeds, **named):
+    """Refuses a seed."""
+    if any(x is not None for x in (*seeds, *named.values())):
+      refuse_seed("seeds a generator")
+
+  def __reduce_ex__(self, _):
+    """Refuses."""
+    refuse_seed("copies or saves a generator")
+
+  def __hash__(self):
+    """Refuses."""
+    refuse_seed("keeps what it drew by its generator")
+
   def __getattr__(self, name: str):
     """Refuses."""
     if name.startswith("__"):
       raise AttributeError(name)
+    if name in _SEEDING:
+      refuse_seed(f"seeds or copies a generator ({name})")
     raise RefusedError(
       f"draws by {name}(), which cannot be explored: uniforms, laws of tokens"
       " and races of exponential or Gumbel noise can"
@@ -132,12 +162,18 @@ class Dice(_Refusing):
     found = self.random(_size(size, low, high))
     return found * np.subtract(high, low) + low
 
-  def integers(self, low, high=None, size=None, dtype=None, endpoint=False):
+  def integers(
+    self, low, high=None, size=None, dtype: Any = np.int64, endpoint=False
+  ):
     """Draws integers."""
-    del dtype
     low, high = (0, low) if high is None else (low, high)
-    count = int(high) - int(low) + bool(endpoint)
-    return filled(size, lambda: int(low) + draw_from(count))
+    if np.ndim(low) or np.ndim(high):
+      cells.refuse("draws integers below each of several numbers")
+    low, count = int(low), int(high) - int(low) + bool(endpoint)
+    for end in (low, low + count - 1):
+      if count > 0 and np.array(end).astype(dtype) != end:
+        raise ValueError(f"{end} is out of bounds for {np.dtype(dtype)}")
+    return filled(size, lambda: low + draw_from(count), dtype)
 
   def choice(self, a, size=None, replace=True, p=None, axis=0, shuffle=True):
     """Draws entries."""
@@ -149,6 +185,8 @@ class Dice(_Refusing):
     law = [1] * len(pool) if p is None else checked(p)
     if len(law) != len(pool):
       raise ValueError("'a' and 'p' must have same size")
+    if size is None and np.ndim(a) == 0:
+      return draw(law)
     if replace or size is None:
       return pool[filled(size, lambda: draw(law))]
     count = math.prod(np.atleast_1d(size).tolist())
@@ -218,21 +256,13 @@ class OldDice(Dice):
 
   ranf = sample = random_sample
 
-  def randint(self, low, high=None, size=None, dtype=None):
+  def randint(self, low, high=None, size=None, dtype: Any = int):
     """Draws integers."""
     return self.integers(low, high, size, dtype)
-
-  def seed(self, *seeds):
-    """Notes the seed; all draws are tried."""
-    seeded(object(), "numpy.random", *seeds)
 
 
 class PythonDice(_Refusing):
   """Stands for Python's `random`."""
-
-  def seed(self, *seeds, **_):
-    """Notes the seed; all draws are tried."""
-    seeded(object(), "random", *seeds)
 
   def random(self):
     """Draws a uniform."""
@@ -282,7 +312,7 @@ class PythonDice(_Refusing):
     return Noise() / lambd
 
 
-def _standing(module, dice, made: dict[str, Callable]) -> dict[str, Callable]:
+def _standing(module, dice, made: dict[str, Any]) -> dict[str, Any]:
   """Returns what stands for each function of a module that draws."""
   found = {}
   for name, value in vars(module).items():
@@ -291,21 +321,10 @@ def _standing(module, dice, made: dict[str, Callable]) -> dict[str, Callable]:
     if name in made:
       found[name] = made[name]
     elif inspect.isclass(value):
-      continue
+      found[name] = type(name, (Seeded,), {})
     elif callable(value):
       found[name] = functools.partial(_call, dice, name)
   return found
-
-
-def _class_of(dice) -> type:
-  """Returns a class of which all instances are one stand-in."""
-
-  def make(_, *seeds, **named):
-    kind = type(dice).__name__
-    seeded(object(), f"a generator ({kind})", *seeds, *named.values())
-    return dice
-
-  return type(type(dice).__name__, (), {"__new__": make})
 
 
 def _call(dice, name, *arguments, **named):
@@ -330,12 +349,7 @@ def _in_own_modules(program, known: list[tuple]) -> list[tuple]:
     for module, new in known
     for name, value in new.items()
   }
-  kinds = {
-    np.random.Generator: Dice,
-    np.random.RandomState: OldDice,
-    random.Random: PythonDice,
-  }
-  found = []
+  found, generators = [], {}
   for module in [*sys.modules.values()]:
     if not _is_own(getattr(module, "__file__", None) or "/", folder):
       continue
@@ -343,12 +357,41 @@ def _in_own_modules(program, known: list[tuple]) -> list[tuple]:
     for name, value in vars(module).items():
       if id(value) in stands:
         new[name] = stands[id(value)]
-      for kind, make in kinds.items():
+      for kind, make in _KINDS.items():
         if isinstance(value, kind):
           new[name] = make()
+          generators.setdefault(_state_of(value), {})[id(value)] = new, name
     if new:
       found.append((module, new))
+  for state in (_state_of(random), _state_of(np.random.mtrand._rand)):
+    generators.setdefault(state, {})[0] = {}, ""
+  for same in generators.values():
+    for new, name in same.values():
+      if len(same) > 1:
+        new[name] = Twin()
   return found
+
+
+_KINDS = {
+  np.random.Generator: Dice,
+  np.random.RandomState: OldDice,
+  random.Random: PythonDice,
+}
+
+
+def _state_of(generator):
+  """Returns what a generator's next numbers are made from."""
+  if isinstance(generator, random.SystemRandom):
+    return id(generator)
+  if hasattr(generator, "getstate"):
+    return generator.getstate()
+  old = isinstance(generator, np.random.RandomState)
+  bits = generator._bit_generator if old else generator.bit_generator
+  return exploring.plain(bits.state)
+
+
+# What certifies draws laws, in whichever folder it is.
+_HERE = pathlib.Path(__file__).parents[1]
 
 
 @functools.lru_cache(maxsize=65_536)
@@ -358,7 +401,8 @@ def _is_own(file: str, folder: pathlib.Path) -> bool:
   Thousands of modules are asked for each law, and their answers stay.
   """
   path = pathlib.Path(file)
-  return path.is_relative_to(folder) and "site-packages" not in path.parts
+  installed = "site-packages" in path.parts or path.is_relative_to(_HERE)
+  return path.is_relative_to(folder) and not installed
 
 
 def _innermost(program):
@@ -380,7 +424,7 @@ def replaced(program: Callable) -> Iterator[Callable]:
   Yields:
     What calls a function, with an rng if it takes one.
   """
-  old, python = OldDice(), PythonDice()
+  rng, old, python = Dice(), OldDice(), PythonDice()
   both = [
     (
       np.random,
@@ -388,13 +432,11 @@ def replaced(program: Callable) -> Iterator[Callable]:
         np.random,
         old,
         {
-          "default_rng": lambda *seeds, seed=None: (
-            seeds[0]
-            if seeds and isinstance(seeds[0], Dice)
-            else seeded(Dice(), "numpy's generator", *seeds, seed)
+          "default_rng": lambda seed=None: (
+            seed if isinstance(seed, Dice) else Dice(seed)
           ),
-          "Generator": _class_of(Dice()),
-          "RandomState": _class_of(old),
+          "Generator": Dice,
+          "RandomState": OldDice,
         },
       ),
     ),
@@ -403,7 +445,7 @@ def replaced(program: Callable) -> Iterator[Callable]:
       _standing(
         random,
         python,
-        {name: _class_of(python) for name in ("Random", "SystemRandom")},
+        dict.fromkeys(("Random", "SystemRandom"), PythonDice),
       ),
     ),
   ]
@@ -419,7 +461,7 @@ def replaced(program: Callable) -> Iterator[Callable]:
       for name, value in new.items():
         setattr(module, name, value)
     yield (
-      lambda function: function(Dice()) if takes_rng(function) else function()
+      lambda function: function(rng) if takes_rng(function) else function()
     )
     for name, state in _states().items():
       if not np.array_equal(state, before.get(name, state)):
@@ -447,7 +489,7 @@ def _states() -> dict:
   """Returns the states of the generators that all share."""
   found = {name: state() for name, state in _STATES.items()}
   if "torch" in sys.modules:
-    found["torch"] = sys.modules["torch"].default_generator.get_state()
+    found["torch"] = sys.modules["torch"]._C.default_generator.get_state()
   return found
 
 

@@ -7,10 +7,12 @@ refused by name; everything that draws whole tokens gives ordinary tensors.
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -272,19 +274,24 @@ def _bernoulli_(tensor, p=0.5, **_):
   return tensor.copy_(_bernoulli(tensor, p))
 
 
-def _randint(low=0, high=None, size=(), **_):
+def _randint(low=0, high=None, size=(), dtype=None, **_):
   if isinstance(high, tuple | list):  # randint(high, size)
     low, high, size = 0, low, high
   elif high is None:  # randint(high, size=size)
     low, high = 0, low
+  dtype = dtype or torch.int64
+  for end in (low, high - 1):
+    if torch.tensor(end).to(dtype) != end:
+      raise ValueError(f"{end} is out of bounds for {dtype}")
   found = sources.filled(
     tuple(size), lambda: low + sources.draw_from(high - low)
   )
-  return torch.tensor(np.asarray(found))
+  return torch.tensor(np.asarray(found)).to(dtype)
 
 
-def _randperm(n, **_):
-  return torch.tensor(sources.without_replacement([1] * n, n))
+def _randperm(n, dtype=None, **_):
+  found = sources.without_replacement([1] * n, n)
+  return torch.tensor(found).to(dtype or torch.int64)
 
 
 def _exponential_(tensor, lambd=1.0, **_):
@@ -304,16 +311,26 @@ def _refused(name: str) -> Callable:
   return refused
 
 
-def _seed(seed):
-  sources.seeded(object(), "torch", seed)
-  return torch.default_generator
+def _seeding(module) -> dict[str, Any]:
+  """Returns what stands for all that seeds a generator, or reads its state."""
+
+  def seeds(name, *_, **__):
+    sources.refuse_seed(f"seeds or copies torch's generator ({name})")
+
+  public = [x for x in vars(module) if not x.startswith("_")]
+  names = [x for x in public if "seed" in x or "rng" in x]
+  found: dict[str, Any] = {x: functools.partial(seeds, x) for x in names}
+  if "default_generator" in vars(module):
+    found["default_generator"] = sources.Twin()
+  if "Generator" in vars(module):
+    found["Generator"] = type("Generator", (sources.Seeded,), {})
+  return found
 
 
 def _without_out(name: str, function: Callable) -> Callable:
   def called(*arguments, **named):
-    generator = named.get("generator")
-    if generator is not None:
-      sources.seeded(generator, "torch.Generator", generator.initial_seed())
+    if named.get("generator") is not None:
+      sources.refuse_seed("draws by a torch.Generator")
     if named.get("out") is not None:
       cells.refuse(f"fills a tensor by torch's {name} (out=)")
     return function(*arguments, **named)
@@ -348,7 +365,6 @@ def standing() -> list[tuple]:
     "randperm": _randperm,
   }
   functions = {k: _without_out(k, v) for k, v in functions.items()}
-  functions["manual_seed"] = _seed
   functions |= {name: _refused(name) for name in ("randn", "randn_like")}
   others = ("normal", "poisson", "binomial", "randint_like", "dropout")
   functions |= {name: _refused(name) for name in others}
@@ -366,5 +382,6 @@ def standing() -> list[tuple]:
   }
   # These read a tensor's memory, and ask no class.
   functions |= {k: _reading(getattr(torch, k)) for k in ("tensor", "as_tensor")}
-  seeds = {"manual_seed": functions["manual_seed"]}
-  return [(torch, functions), (torch.Tensor, methods), (torch.random, seeds)]
+  seeds = [(x, _seeding(x)) for x in (torch.random, torch.cuda)]
+  functions |= _seeding(torch)
+  return [(torch, functions), (torch.Tensor, methods), *seeds]
