@@ -99,7 +99,7 @@ def test_torch_is_seen_where_the_function_imports_it(tmp_path):
     "def program():\n"
     "  import torch\n"
     "  return int(torch.rand(1) < 0.25)\n"
-    "print(certify.explore(program).chances)\n"
+    "print(certify.explore(program, seconds=100).chances)\n"
   )
   done = commands.run(program="lazy", cwd=tmp_path)
   assert done.stdout == "{0: Fraction(3, 4), 1: Fraction(1, 4)}\n", done.stderr
