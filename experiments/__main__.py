@@ -1,131 +1,100 @@
-"""Several experiments: `python -m experiments [NAME ..] [--jobs=N]`.
+r"""Runs experiments, and makes their tables and figures.
 
-Runs all experiments, or those that are named, each in a process of its own that
-is given the other flags. N run at once; each prints when it ends. By default N
-is 1 where JAX has a GPU to use, else the number of cores, at most 4. If several
-run at once, none takes times: those that need times run again in the end, one
-after the other. If one fails the others run all the same; the exit status says
-so.
+  python -m experiments
+  python -m experiments temperature depth --config=configs/llama3_1b_8b.py
+  python -m experiments my_module:MINE
+  python -m experiments main_table runs/llama3_1b_8b
+
+The first runs all, the third one of your own. The last makes tables of finished
+runs: the folder is a run's, or one above several of one config. The same
+command again continues after a stop.
 """
 
-from __future__ import annotations
-
-import contextlib
-import importlib.util
-import os
-import shutil
-import subprocess
+import collections
+import pathlib
 import sys
-import tempfile
-import time
-from collections.abc import Mapping, Sequence
 
-from experiments import names
-from tv_jax.edge import cli
+import jax
+from absl import flags, logging
+from ml_collections import config_flags
 
-_MOST = 4  # processes of 2 GB each
-_UNTIMED = {"--smoke", "--render", "--notimes"}  # with these no times are taken
-# These begin first: the longest, so that none is left to run alone in the end.
-_LONG = (
-  "frontier",
-  "main_table",
-  "temperature",
-  "losslessness",
-  "drafts",
-  "depth",
-  "statistics",
-  "quality",
+from experiments import experiment as experiment_lib
+from experiments import names, running
+from experiments.experiment import Experiment
+from experiments.names import NAMES
+from tv_jax import runs
+from tv_jax.edge import cli, config_flag
+
+_WORKDIR = cli.define_folder("workdir", running.WORKDIR, "For results.")
+_SMOKE = flags.DEFINE_bool("smoke", False, "As little as shows that it works.")
+_RENDER = flags.DEFINE_bool(
+  "render", False, "Only make tables of what is there."
 )
+config_flags.DEFINE_config_file("config", None, config_flag.HELP)
 
 
-def main(arguments: list[str]) -> int:
-  """Runs the experiments; returns the status of one that failed."""
-  if arguments[:1] in (["--help"], ["-h"]):
-    print(f"{__doc__}\n{', '.join(names.NAMES)}")
-    return 0
-  wanted = cli.split([one for one in arguments if not one.startswith("-")])
-  given = [one for one in arguments if one.startswith("-")]
-  try:
-    found = [names.find(name) for name in wanted or names.NAMES]
-    jobs = _jobs([one for one in given if one.startswith("--jobs=")])
-  except ValueError as error:
-    return cli.complain("experiments", error)
-  given = [one for one in given if not one.startswith("--jobs=")]
-  several = [one.name for one in found]
-  several.sort(key=lambda name: (*_LONG, name).index(name))
-  alone = [one.name for one in found if one.measures_speed]
-  if jobs == 1 or len(found) == 1:
-    several, alone = [], [one.name for one in found]
-  elif _UNTIMED & {*given}:
-    alone = []
-  statuses = _at_once(
-    {name: [*given, *["--notimes"] * (name in alone)] for name in several}, jobs
+def main(heard, arguments: list[str]) -> None:
+  """Runs what is left, and makes tables."""
+  del heard  # the store survives a stop at any moment
+  logging.set_verbosity(logging.WARNING)
+  named = [one for one in arguments if one in NAMES or ":" in one]
+  folders = [pathlib.Path(one) for one in arguments if one not in named]
+  for folder in folders:
+    if not folder.is_dir():
+      raise ValueError(
+        f"{folder}: neither a folder nor an experiment: {', '.join(NAMES)}"
+      )
+  if folders and not named:
+    raise ValueError("name the experiment whose tables you want")
+  found = [names.find(name) for name in named or NAMES]
+  workdir = pathlib.Path(_WORKDIR.value)
+  if folders:
+    for one in found:
+      groups = [running.group(place, one) for place in folders]
+      running.make(one, groups, folders[0])
+    return
+  if _RENDER.value:
+    for one in found:
+      place = workdir / one.name
+      running.make(one, running.there(one, place), place)
+    return
+  plans = [plan(one) for one in found]  # all is checked before anything runs
+  # On a CPU nearly all of a smoke run's time is that of compiling.
+  if _SMOKE.value and jax.default_backend() == "cpu":
+    jax.config.update("jax_disable_most_optimizations", True)
+  runs.keep_programs(None)
+  for one, own in zip(found, plans, strict=True):
+    place = workdir / one.name
+    running.make(one, running.run(one, own, place), place)
+    jax.clear_caches()  # thousands of live programs crash a process
+
+
+def plan(one: Experiment) -> running.Plan:
+  """Returns the runs of an experiment, with what the command line sets."""
+  if not one.configs:  # nothing is asked of models
+    return {}
+  smoke = _SMOKE.value
+  asked = experiment_lib.asked_of(one, smoke)
+  configs = config_flag.several(sys.argv, asked).values()
+  experiment_lib.refuse_what_is_swept(
+    one, configs, config_flag.overridden(), smoke
   )
-  for name in alone:
-    if not statuses.get(name):
-      command = _command(name, given)
-      statuses[name] = _told(name, cli.run_child(command))
-  return next(filter(None, statuses.values()), 0)
-
-
-def _at_once(wanted: Mapping[str, Sequence[str]], jobs: int) -> dict[str, int]:
-  """Runs several at a time, each with its flags; returns their statuses."""
-  waiting, running, statuses = [*wanted.items()], {}, {}
-  with contextlib.ExitStack() as files:
-    try:
-      while waiting or running:
-        while waiting and len(running) < jobs:
-          name, given = waiting.pop(0)
-          output = files.enter_context(tempfile.TemporaryFile())
-          process = cli.start_child(
-            _command(name, given), stdout=output, stderr=subprocess.STDOUT
-          )
-          running[name] = process, output
-        time.sleep(0.1)
-        for name, (process, output) in [*running.items()]:
-          if process.poll() is not None:
-            del running[name]
-            _show(name, output)
-            statuses[name] = _told(name, process.returncode)
-    except BaseException:
-      cli.end_children(process for process, _ in running.values())
-      raise
-  return statuses
-
-
-def _command(name: str, given: Sequence[str]) -> list[str]:
-  """Returns the command of an experiment, and prints it."""
-  command = ["-m", f"experiments.{name}", *given]
-  print(f"python {' '.join(command)}", flush=True)
-  return [sys.executable, *command]
-
-
-def _show(name: str, output) -> None:
-  """Prints what an experiment has printed."""
-  print(f"experiments.{name}:", flush=True)
-  output.seek(0)
-  shutil.copyfileobj(output, sys.stdout.buffer)
-  sys.stdout.flush()
-
-
-def _told(name: str, status: int) -> int:
-  if status:
-    print(f"experiments.{name} failed: {status}", file=sys.stderr)
-  return status
-
-
-def _jobs(flags: Sequence[str]) -> int:
-  """Returns how many to run at once."""
-  if flags:
-    number = flags[-1].removeprefix("--jobs=")
-    if not number.isdigit() or not int(number):
-      raise ValueError(f"{flags[-1]}: give a number of processes, from 1")
-    return int(number)
-  plugins = "jax_cuda12_plugin", "jax_cuda13_plugin"
-  if any(map(importlib.util.find_spec, plugins)):
-    return 1  # a process takes most of a GPU's memory
-  return min(_MOST, os.cpu_count() or 1)
+  planned = [
+    ((str(config.experiment), shard.name), runs.from_config(shard.of(config)))
+    for config in configs
+    for shard in experiment_lib.shards(one, config, smoke)
+  ]
+  for key, count in collections.Counter(key for key, _ in planned).items():
+    if count > 1:
+      raise ValueError(
+        f"{'/'.join(key)} is {count} runs: give configs names of their own"
+      )
+  return dict(planned)
 
 
 if __name__ == "__main__":
-  cli.until_told(lambda heard: main(sys.argv[1:]))
+  cli.run(
+    "experiments",
+    main,
+    lambda argv: config_flag.parse(argv, "quickstart", many=True),
+  )

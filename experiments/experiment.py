@@ -1,4 +1,4 @@
-"""What an experiment is: what to run, and what is made of it.
+"""What an experiment is: shards to run of a config, and what is made of them.
 
 A shard is a part of a config's grid with a folder of its own: a run that can be
 killed, continued and moved to another machine.
@@ -9,17 +9,15 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import ml_collections
 
 from tv_jax.edge import names
 from tv_jax.runs import store
 from tv_jax.runs.records import AXES, Answer
+from tv_jax.runs.report.tables import Table
 from tv_jax.runs.store import unit as unit_lib
-
-if TYPE_CHECKING:
-  from tv_jax.runs.report.tables import Table
 
 
 class Shard(NamedTuple):
@@ -68,17 +66,27 @@ class Group(NamedTuple):
     return [found[key] for key in keys]
 
   @property
-  def trees(self) -> list[str]:
-    """The trees of all runs, in the order of their configs."""
-    found = [tree for unit in self.units for tree in unit.config["trees"]]
-    return [*dict.fromkeys(found)]
-
-  @property
   def models(self) -> str:
     """The names of the target and the draft."""
     models = self.config["models"]
     eight = ", weights of eight bits" * (models.get("dtype") == "int8")
     return f"{models['target']} with {models['draft']}{eight}"
+
+  @property
+  def notes(self) -> list[str]:
+    """Says what the numbers are of, and what is missing."""
+    answers = self.answers
+    asked = {(one.task, one.question) for one in answers}
+    seeds = {seed for unit in self.units for seed in unit.config["seeds"]}
+    lines = [
+      f"{self.name}: {self.models}; {len(asked)} questions, seeds"
+      f" {', '.join(map(str, sorted(seeds)))}."
+    ]
+    if failed := sum(one.error is not None for one in answers):
+      lines.append(f"{self.name}: {failed} ANSWERS FAILED.")
+    if self.missing:
+      lines.append(f"{self.name}: NOT FINISHED: {', '.join(self.missing)}.")
+    return lines
 
 
 @dataclasses.dataclass
@@ -103,7 +111,7 @@ class Experiment:
   """An experiment.
 
   Attributes:
-    name: Its module's.
+    name: Of its folder and its files.
     title: One line.
     sweep: `(config, smoke) -> shards`: what to run of a config; `smoke`: as
       little as shows that it works.
@@ -121,11 +129,6 @@ class Experiment:
   configs: tuple[str, ...] = ("quickstart",)
   base: dict = dataclasses.field(default_factory=dict)
   apart: tuple[str, ...] = ()
-
-  @property
-  def measures_speed(self) -> bool:
-    """Whether other work on the same machine would change what it finds."""
-    return bool(self.configs) and self.base.get("timing.per_task") != 0
 
 
 # The runs of one grid may differ in these; answers do not depend on the rest.
@@ -145,6 +148,7 @@ LENGTHS_ALONE = {"timing.per_task": 0, "explorer.per_task": 0}
 # What a smoke run sets: everything happens, nothing takes long.
 SMOKE = {"per_task": 1, "seeds": (0,), "max_new_tokens": 16, **LENGTHS_ALONE}
 _ROWS = 8  # more would be padding
+SEEDS = (0, 1, 2)  # the paper's three runs
 
 
 def shards(
@@ -166,9 +170,6 @@ def shards(
     Shard(one.name, {**little, **experiment.base, **one.overrides})
     for one in experiment.sweep(config, smoke)
   ]
-
-
-SEEDS = (0, 1, 2)  # the paper's three runs
 
 
 def by_seed(
@@ -212,17 +213,6 @@ def asked_of(experiment: Experiment, smoke: bool) -> tuple[str, ...]:
   return experiment.configs[: 1 if smoke else None]
 
 
-def common(config: dict, *more: str) -> dict:
-  """Returns what must be alike in runs whose answers are taken together.
-
-  Args:
-    config: A run's config.
-    *more: Further fields that may differ.
-  """
-  own = {*_OF_A_SHARD, *more}
-  return {name: value for name, value in config.items() if name not in own}
-
-
 def read(
   folder: pathlib.Path,
   name: str,
@@ -247,15 +237,16 @@ def read(
   )
   if not units:
     raise ValueError(f"{folder}: there is no run in it")
-  first = units[0]
-  for unit in units[1:]:
-    other = unit_lib.differences(
-      common(first.config, *apart), common(unit.config, *apart)
-    )
-    if other:
+  may_differ = {*_OF_A_SHARD, *apart}
+  first, *others = (
+    {k: v for k, v in unit.config.items() if k not in may_differ}
+    for unit in units
+  )
+  for unit, other in zip(units[1:], others, strict=True):
+    if told := unit_lib.differences(first, other):
       raise ValueError(
-        f"{first.folder} and {unit.folder} are not of one config:"
-        f" {'; '.join(other)}: give one of the two"
+        f"{units[0].folder} and {unit.folder} are not of one config:"
+        f" {'; '.join(told)}: give one of the two"
       )
   done = {unit.folder.name for unit in units if unit.done}
   wanted = wanted or [unit.folder.name for unit in units]

@@ -1,10 +1,10 @@
 """How far past the paper: rules and trees at equal nodes and draft passes.
 
-  python -m experiments.frontier
-  python -m experiments.frontier --config.seeds="0 1 2"
-  python -m experiments.frontier --config.temperatures="0.6 1.0"
-  python -m experiments.frontier --config.timing.per_task=4
-  python -m experiments.frontier --config=configs/python_bundled.py
+  python -m experiments frontier
+  python -m experiments frontier --config.seeds="0 1 2"
+  python -m experiments frontier --config.temperatures="0.6 1.0"
+  python -m experiments frontier --config.timing.per_task=4
+  python -m experiments frontier --config=configs/python_bundled.py
 
 Each number of drafted nodes has the paper's tree, the trees that `tv_jax.tune`
 found for the bundled drafts, and an adaptive tree with what `tv_jax.tune
@@ -23,39 +23,65 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from experiments import command, comparing, drawing, experiment, places
-from experiments.experiment import Artefact, Group, Shard
-from experiments.places import BASE, PAPERS, RAN, RULES, Place, Size, short
+from experiments import comparing, drawing, paper, sweeps
+from experiments.comparing import ByItem, over, percent
+from experiments.experiment import Artefact, Experiment, Group, Shard
+from tv_jax.edge import reading
 from tv_jax.engine.estimates import Estimate
+from tv_jax.runs import metrics
+from tv_jax.runs.records import Method
 from tv_jax.runs.report import tables
 from tv_jax.runs.report.tables import NOTHING, Table
 
-SIZES = (8, 25, 62)
-GOAL = 10  # percent, over the paper's rule on the paper's tree
+# By drafted nodes: the tree that others are compared with, the paper's with
+# five levels; and the adaptive tree's nodes by level, as even as may be.
+SIZES = {
+  8: ("chain:5", "2,2,2,1,1"),
+  25: ("eagle", "5,5,5,5,5"),
+  62: ("kary:2x5", "6,14,14,14,14"),
+}
 TIMED = 25  # nodes: two more programs for each tree
 ROUNDS = 3  # of each question
+BASE, RAN = RULES = ("traversal", "ot_traversal")
+TREES, CALIBRATIONS = "bundled/trees/", "bundled/calibrations/"
+HEADER = ("drafted", "tree", "rule", "gain", "net gain", "length", "check")
 NOTE = (
-  "Length: the tokens that a rule expects to gain in a cycle, computed without"
-  " sampling, in each question first with its seeds pooled, then over"
-  f" questions; ± is the standard error over questions (ddof 1). {RAN} runs,"
-  " and the traversal's length is for the same drafts. Gain: over the traversal"
-  " on the size's first tree, paired by question; other trees have other"
-  " drafts. The best is the best on these very questions. Check: realised minus"
-  " expected length, which must be 0 within its error. All trees have five"
+  f"Gain: over the {BASE} on the size's first tree, paired by question; other"
+  " trees have other drafts. Length: the tokens that a rule expects to gain in"
+  " a cycle, computed without sampling, in each question first with its seeds"
+  f" pooled, then over questions; ± is the standard error over questions. {RAN}"
+  f" runs, and the {BASE}'s length is for the same drafts. The best is the best"
+  " on these very questions. Check: realised minus expected length, which must"
+  " be 0 within its error. Net gain: in tokens/s, the gain in length less the"
+  " extra time of a cycle: the time of whole answers, prompts included, over"
+  " their cycles, one question at a time, methods in turn on the same"
+  f" questions, {ROUNDS} times each, clustered by question. All trees have five"
   " levels at most, so no more passes of the draft; with eight nodes the paper"
-  " has no such tree, and its chain of five is the first. Net gain: in"
-  " tokens/s, the gain in length less the extra time of a cycle: the time of"
-  " whole answers, prompts included, over their cycles, one question at a time,"
-  f" methods in turn on the same questions, {ROUNDS} times each, clustered by"
-  " question."
+  " has no such tree, and its chain of five is the first."
 )
-FULL = (
-  f"The paper has no tree of more than {PAPERS} nodes: full trees below a wider"
-  " root stand for it, with a few nodes less (124, 248, 726)."
-)
+
+
+def trees(draft: str, nodes: int) -> dict[str, float]:
+  """Returns a size's trees: the base, and those that were tuned for a draft.
+
+  Each comes with the draft's temperature over the target's that it was tuned
+  for; a run that names the tree draws so.
+  """
+  base, levels = SIZES[nodes]
+  found = {base: 1.0}
+  for folder in (TREES, CALIBRATIONS):
+    for path in sorted((reading.BUNDLED.parent / folder).iterdir()):
+      tuned = reading.json_object(path)
+      if tuned["draft"] == draft and tuned.get("nodes", nodes) == nodes:
+        tree = f"{folder}{path.name}"
+        if folder == CALIBRATIONS:
+          tree = f"adaptive:{levels}@{tree}"
+        found[tree] = tuned["draft_temperature"] / tuned["temperature"]
+  return found
 
 
 def sweep(config, smoke: bool) -> Iterator[Shard]:
@@ -67,14 +93,17 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
   times = config.timing.per_task
   # Where nothing is timed the config's own 0 stands, and is not refused.
   untimed = {"timing.per_task": 0} if times else {}
+  at_one = tuple(config.temperatures) == (1.0,)
   for nodes in (TIMED,) if smoke else SIZES:
-    known = places.known_at(config, nodes)
+    known = trees(config.models.draft, nodes)
+    known = {tree: own for tree, own in known.items() if at_one or own == 1}
     for tree in known if not smoke else ():
-      yield Shard(folder(tree), {"trees": tree, **untimed})
+      yield Shard(re.sub("[:,@]", "-", short(tree)), {"trees": tree, **untimed})
     if nodes == TIMED and (smoke or times):
-      timed = [tree for tree in places.coolest(known) if RAN not in tree]
-      if smoke:
-        timed = [*dict.fromkeys((timed[0], timed[-1]))]
+      coolest = min(known.values())
+      base, *others = known
+      timed = [t for t in others if known[t] == coolest and RAN not in t]
+      timed = [base, *timed[-1:]] if smoke else [base, *timed]
       yield Shard(
         f"timed-{nodes}",
         {
@@ -86,190 +115,163 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
       )
 
 
-def folder(tree: str) -> str:
-  """Returns the name of the shard of a tree."""
-  return re.sub("[:,@]", "-", short(tree))
+def short(tree: str) -> str:
+  """Returns a tree's name without its folder."""
+  return re.sub(f"{TREES}|{CALIBRATIONS}|[.]json$", "", tree)
 
 
-def render(groups: Sequence[Group], name: str = "frontier") -> Artefact:
-  """Makes the winners, a table of each group, and lengths against nodes.
+class Place(NamedTuple):
+  """A rule on a tree.
 
-  Args:
-    groups: What was run.
-    name: The experiment's.
+  Attributes:
+    nodes: The size.
+    tree: As the config names it.
+    cooler: The draft's temperature; 0: the target's.
+    rule: The rule that expects; RAN is what ran.
+    by_item: By question, the tokens a cycle that it expects.
+    check: Realised minus expected length, of RAN.
+    cycle: By question, the milliseconds a cycle, where it was timed.
   """
-  made, winners, lines, largest = Artefact(), [], {}, 0
+
+  nodes: int
+  tree: str
+  cooler: float
+  rule: str
+  by_item: ByItem
+  check: Estimate | None
+  cycle: ByItem
+
+  @property
+  def length(self) -> Estimate:
+    """The expected length, over questions."""
+    return Estimate.of([*self.by_item.values()])
+
+  @property
+  def line(self) -> str:
+    """The rule, how the tree was made, and for which draft."""
+    what = "tuned" if self.tree.startswith(TREES) else "the paper's trees"
+    what = "taking shape" if CALIBRATIONS in self.tree else what
+    cooler = f", draft at {self.cooler:g}" if self.cooler else ""
+    return f"{self.rule}, {what}{cooler}"
+
+  def gain(self, base: Place) -> Estimate | None:
+    """Compares lengths: in percent of the base, paired by question."""
+    return over(self.by_item, base.by_item) if self is not base else None
+
+  def net(self, base: Place) -> Estimate | None:
+    """Compares tokens a second, in percent; None if one was not timed."""
+    length, time = self.gain(base), over(self.cycle, base.cycle)
+    return metrics.net(length, time) if length and time else None
+
+
+def places(group: Group, nodes: int, temperature: float) -> list[Place]:
+  """Returns a size's rules on trees, BASE on its first tree before all."""
+  found = []
+  for tree, share in trees(group.config["models"]["draft"], nodes).items():
+    place = Method(tree=tree, proposal=paper.PROPOSAL, temperature=temperature)
+    ran = Method(**place.fields, verifier=RAN)
+    answers = comparing.of(group.answers, ran)
+    drawn = group.config.get("draft_temperature") or share * temperature
+    times = comparing.times_of(group, place)
+    for rule in RULES:
+      if by_item := metrics.expected_by_item(answers, rule):
+        found.append(
+          Place(
+            nodes=nodes,
+            tree=tree,
+            cooler=0.0 if drawn == temperature else drawn,
+            rule=rule,
+            by_item=by_item,
+            check=metrics.cell(answers).check if rule == RAN else None,
+            cycle=_cycle(times[rule]) if rule in times else {},
+          )
+        )
+  has_base = found and found[0].tree == SIZES[nodes][0]
+  return found if has_base else []
+
+
+def _cycle(times: metrics.Times) -> ByItem:
+  """Returns milliseconds a cycle by question, prompts included."""
+  found = {}
+  for item in np.unique(times.questions):
+    own = times.questions == item
+    cycles = times.cycles[own].sum()
+    found[item.item()] = float(1e3 * times.seconds[own].sum() / cycles)
+  return found
+
+
+def render(groups: Sequence[Group]) -> Artefact:
+  """Makes a table of each group, and draws lengths against nodes."""
+  made, figure = Artefact(), {}
   for group in groups:
     for hot in sorted({a.method.temperature or 0 for a in group.answers}):
       title = f"{group.name}, T = {hot:g}"
-      found = [*places.sizes(group, hot)]
-      everything = [place for size in found for place in size.places]
-      made.tables.append(_table(title, found))
-      lines[title] = _lines(everything)
-      largest = max([largest, *(size.nodes for size in found)])
-      title = f"{group.models}, T = {hot:g}"
-      for size in found:
-        if size.base and (best := size.best):
-          winners.append(_winner(f"{group.name}, T = {hot:g}", size, best))
-          told = f"{title}, {size.nodes} nodes"
-          made.reading += _reading(told, size, best)
-          made.reading += _worth(told, size, best)
-      checks = [place.check for place in everything if place.check]
-      if checks:
-        far = max(checks, key=_sigmas)
-        made.reading.append(
-          f"{title}: in {len(checks)} runs, the check that is farthest from 0"
-          f" is {far:+.3f} ({comparing.word(far)})."
-        )
-    made.notes += comparing.notes(group)
-  header = ["pair", "drafted", "compared with", "length", "best rule", "tree"]
-  header += ["length", "gain", "net gain"]
-  made.tables.insert(0, Table("The best of each size", [], header, winners))
-  figure = f"{name}-{'-'.join(group.name for group in groups)}"
-  made.figures[figure] = drawing.lines(
-    lines,
-    x="drafted nodes",
-    y="tokens a cycle",
-    alike=False,
-    height=4.0,
-    doubling=largest > PAPERS,
+      rows, lines = [], figure.setdefault(title, {})
+      for nodes in SIZES:
+        if found := places(group, nodes, hot):
+          rows += [_row(place, found[0]) for place in found]
+          made.reading.append(f"{title}, {nodes} nodes: {_best(found)}.")
+        for place in found:
+          own, at = lines.setdefault(place.line, {}), sweeps.nodes(place.tree)
+          if at not in own or own[at].mean < place.length.mean:
+            own[at] = place.length
+      header = [*HEADER, "ms a cycle"]
+      made.tables.append(Table(title, [], header, rows))
+    made.notes += group.notes
+  names = "-".join(group.name for group in groups)
+  made.figures[f"frontier-{names}"] = drawing.lines(
+    figure, x="drafted nodes", y="tokens a cycle", height=4.0
   )
-  made.notes += [NOTE] + [FULL] * (largest > PAPERS)
+  made.notes.append(NOTE)
   return made
 
 
-def _winner(title, size: Size, best: Place) -> list[str]:
-  """Makes the row of a size."""
-  base = size.base
-  assert base
-  same = best is base
+def _row(place: Place, base: Place) -> list[str]:
+  cycle = f"{np.mean([*place.cycle.values()]):.2f}" if place.cycle else NOTHING
   return [
-    title,
-    str(size.nodes),
-    base.tree,
-    tables.estimate(base.length),
-    best.rule,
-    short(best.tree),
-    tables.estimate(best.length),
-    NOTHING if same else comparing.percent(best.gain(base)),
-    NOTHING if same else comparing.percent(best.net(base)),
+    str(place.nodes),
+    short(place.tree),
+    place.rule,
+    percent(place.gain(base)),
+    percent(place.net(base)),
+    tables.estimate(place.length, ".3f"),
+    tables.estimate(place.check, "+.3f"),
+    cycle,
   ]
 
 
-def _table(title, found: Sequence[Size]) -> Table:
-  """Makes a table with a row for each rule on each tree."""
-  # Imported here, because a launcher of sweeps does without jax.
-  from tv_jax import tree
-
-  rows = []
-  for size in found:
-    for place in size.places:
-      other = size.base if place is not size.base else None
-      levels = tree.parse(place.tree).levels[1:]
-      rows.append(
-        [
-          str(size.nodes),
-          short(place.tree),
-          " ".join(str(len(level)) for level in levels),
-          place.rule,
-          tables.estimate(place.length, ".3f"),
-          comparing.percent(other and place.gain(other)),
-          tables.estimate(place.check, "+.3f"),
-          f"{np.mean([*place.cycle.values()]):.2f}" if place.cycle else NOTHING,
-          comparing.percent(other and place.net(other)),
-        ]
+def _best(found: Sequence[Place]) -> str:
+  """Says what of a size is longest, and what was timed fastest."""
+  base, *others = found
+  what = f"the {BASE} on {base.tree}"
+  told = []
+  for name, compare in (("longer", Place.gain), ("faster, net,", Place.net)):
+    known = [
+      (gain, one) for one in others if (gain := compare(one, base)) is not None
+    ]
+    if not known:
+      continue
+    gain, best = max(known, key=lambda both: both[0].mean)
+    if gain.mean <= 0:
+      told.append(f"nothing is {name} than {what}")
+    else:
+      told.append(
+        f"{best.rule} on {short(best.tree)} is {percent(gain)} {name} than"
+        f" {what} ({comparing.sigmas(gain)})"
       )
-  header = ["drafted", "tree", "by level", "rule", "length", "gain", "check"]
-  return Table(title, [], [*header, "ms a cycle", "net gain"], rows)
+  return "; ".join(told)
 
 
-def _reading(title, size: Size, best: Place) -> Iterator[str]:
-  """Says what the best is worth, and what of it is the rule's."""
-  base = size.base
-  assert base
-  over = best.gain(base)
-  if best is base or not over:
-    yield f"{title}: nothing is longer than {BASE} on {base.tree}."
-    return
-  by = {(place.tree, place.rule): place for place in size.places}
-  cooler = f" and its draft at {best.cooler:g}" if best.cooler else ""
-  parts = [
-    f"{comparing.percent(other.gain(base))} with {what} alone"
-    for what, other in (
-      (f"the tree{cooler}", by.get((best.tree, BASE))),
-      ("the rule", by.get((base.tree, best.rule))),
-    )
-    if other and other is not base and other is not best
-  ]
-  short_by = GOAL - over.mean
-  goal = f"{'reaches' if short_by <= 0 else 'misses'} the goal of {GOAL} %"
-  yield (
-    f"{title}: {best.rule} on {short(best.tree)} is {comparing.percent(over)}"
-    f" longer than {BASE} on {base.tree} ({comparing.word(over)}); this {goal}"
-    + (f" by {short_by:.1f}." if short_by > 0 else ".")
-    + (f" Of it, {', '.join(parts)}." if parts else "")
-  )
-
-
-def _worth(title, size: Size, best: Place) -> Iterator[str]:
-  """Says what the best is worth in time, and what is the fastest."""
-  base = size.base
-  assert base
-  if best is not base and (worth := best.net(base)):
-    yield (
-      f"{title}: its cycle takes {comparing.percent(best.slower(base))} longer;"
-      f" the net gain in tokens/s is {comparing.percent(worth)}"
-      f" ({comparing.word(worth)})."
-    )
-  known = [
-    (found, one)
-    for one in size.places
-    if one is not base and (found := one.net(base))
-  ]
-  if not known:
-    return
-  most, one = max(known, key=lambda both: both[0].mean)
-  what = f"{one.rule} on {short(one.tree)}, net {comparing.percent(most)}"
-  if most.mean <= 0:
-    yield (
-      f"{title}: nothing that was timed is faster than {BASE} on {base.tree};"
-      f" the nearest is {what} ({comparing.word(most)})."
-    )
-  elif one is not best:
-    sure = comparing.word(most)
-    yield f"{title}: the fastest that was timed is {what} ({sure})."
-
-
-def _sigmas(check) -> float:
-  """Returns how far from 0 it is, by its error."""
-  if not check.mean:
-    return 0.0
-  return abs(check.mean) / check.error if check.error > 0 else np.inf
-
-
-def _lines(found: Sequence[Place]) -> dict[str, dict[float, Estimate]]:
-  """Returns by rule and family the longest of each number of drafted nodes."""
-  from tv_jax import tree
-
-  lines = {}
-  for place in found:
-    own = lines.setdefault(f"{place.rule}, {place.family}", {})
-    nodes = len(tree.parse(place.tree)) - 1
-    if nodes not in own or own[nodes].mean < place.length.mean:
-      own[nodes] = place.length
-  return lines
-
-
-EXPERIMENT = experiment.Experiment(
+FRONTIER = Experiment(
   name="frontier",
   title="Past the paper: rules and trees at equal nodes and draft passes",
   sweep=sweep,
   render=render,
-  configs=("quickstart", "quickstart:weak"),
+  configs=sweeps.BOTH,
   base={
     "verifiers": RAN,
     "baseline": BASE,
-    "proposals": comparing.PROPOSAL,
+    "proposals": paper.PROPOSAL,
     "plain": False,
     "explorer.per_task": 0,
     "draft_temperature": 0.0,
@@ -278,7 +280,3 @@ EXPERIMENT = experiment.Experiment(
   },
   apart=("per_task",),
 )
-
-
-if __name__ == "__main__":
-  command.run(EXPERIMENT)

@@ -1,7 +1,7 @@
 """Is it lossless? The certificate, optimality on chains, and whole outputs.
 
-  python -m experiments.losslessness
-  python -m experiments.losslessness --config=configs/llama3_1b_8b.py
+  python -m experiments losslessness
+  python -m experiments losslessness --config=configs/llama3_1b_8b.py
 
 Three views of one claim. The certificate enumerates small vocabularies, and is
 the proof. On chains the traversal takes block verification's decisions, which
@@ -10,118 +10,90 @@ are optimal. Whole answers are compared with those of plain decoding.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
-from experiments import command, comparing, experiment, outputs
-from experiments.experiment import Artefact, Group
-from tv_jax.runs import metrics
+import jax
+
+from experiments import comparing, experiment, outputs, paper
+from experiments.experiment import Artefact, Experiment, Group
+from tv_jax import certify
+from tv_jax import tree as tree_lib
+from tv_jax.proposals import PROPOSALS
 from tv_jax.runs.records import Answer, Method
 from tv_jax.runs.report import tables
-from tv_jax.runs.report.tables import Table
+from tv_jax.runs.report.tables import NOTHING, Table
+from tv_jax.verifiers import VERIFIERS, misfit
 
 CHAIN = "chain:5"
 RULES = ("token_level", "traversal", "block")
-AT_ONE = Method(tree=CHAIN, proposal=comparing.PROPOSAL, temperature=1.0)
+ON_CHAIN = Method(tree=CHAIN, proposal=paper.PROPOSAL, temperature=1.0)
 # The test of outputs needs several answers by each method to each question.
 SEEDS = tuple(range(8))
+NOTE = (
+  "Outputs: answers to the first turn of each question, by each rule and by"
+  " plain decoding, several per question, with different seeds. Distance: the"
+  f" maximum mean discrepancy of runs of 1 to {outputs.LONGEST} tokens,"
+  " unbiased, averaged over questions. Chance: the p-value of the distance if"
+  f" both wrote one law, from {outputs.SHUFFLES} shuffles of the labels within"
+  " questions."
+)
 
 
 def render(groups: Sequence[Group]) -> Artefact:
   """Makes the certificate once, and the other tables for each group."""
-  table, line = _certificate()
-  made = Artefact(reading=[line], tables=[table])
+  made = Artefact(notes=[NOTE])
+  _certificate(made)
   for group in groups:
-    chains, told = _chains(group)
-    found = outputs.tested(group)
-    if found:
-      least = min(one.chance for one in found.values())
-      bound = min(1.0, least * len(found))  # of any dependent tests
-      told.append(
-        f"whole outputs of {len(found)} methods against plain decoding: the"
-        f" smallest p-value is {least:.3f}; corrected for {len(found)} tests"
-        f" (Bonferroni) it is {bound:.2f}."
-      )
-    made.tables += [chains, outputs.table(group, found)]
-    made.reading += [f"{group.models}: {one}" for one in told]
-    made.notes += comparing.notes(group)
-  made.notes.append(outputs.DEFINITION)
+    _chains(group, made)
+    _outputs(group, made)
+    made.notes += group.notes
   return made
 
 
-def certify(rule: str, tree: str, proposal: str = comparing.PROPOSAL):
-  """Certifies a rule on small vocabularies."""
-  # Imported here, because a launcher of sweeps does without jax.
-  import jax
-
-  from tv_jax import certify, verifiers
-
-  with jax.enable_x64(True):
-    settings = certify.Settings(cases=9)
-    return certify.check(verifiers.resolve(rule), proposal, tree, settings)
-
-
-def _certificate() -> tuple[Table, str]:
+def _certificate(made: Artefact) -> None:
   """Certifies every rule with every proposal on small trees."""
-  from tv_jax import tree as tree_lib
-  from tv_jax.proposals import PROPOSALS
-  from tv_jax.verifiers import VERIFIERS, misfit
-
-  rows, worst, faults = [], 0.0, 0
+  rows, results = [], []
   for name in RULES:
     for tree in ("chain:2", "kary:2x2"):
       for proposal, drawn in PROPOSALS.items():
         if misfit(VERIFIERS[name], tree_lib.parse(tree), drawn):
           continue
-        found = certify(name, tree, proposal)
-        own = [found.verdict, f"{found.distance:.1e}", f"{found.gain:+.1%}"]
-        rows.append([name, tree, proposal, *own])
-        worst = max(worst, found.distance)
-        faults += not found.lossless
+        with jax.enable_x64(True):
+          settings = certify.Settings(cases=9)
+          result = certify.check(VERIFIERS[name], proposal, tree, settings)
+        numbers = f"{result.distance:.1e}", f"{result.gain:+.1%}"
+        rows.append([name, tree, proposal, result.verdict, *numbers])
+        results.append(result)
   header = ["rule", "tree", "proposal", "verdict", "distance", "gain"]
-  line = (
-    f"By enumeration {len(rows) - faults} of {len(rows)} combinations are"
-    f" lossless; the largest total variation from the target's law is"
-    f" {worst:.1e}."
+  made.tables.append(Table("The certificate", [], header, rows))
+  made.reading.append(
+    f"By enumeration {sum(one.lossless for one in results)} of {len(results)}"
+    " combinations are lossless; the largest total variation from the target's"
+    f" law is {max(one.distance for one in results):.1e}."
   )
-  return Table("The certificate", [], header, rows), line
 
 
-def _chains(group: Group) -> tuple[Table, list[str]]:
+def _chains(group: Group, made: Artefact) -> None:
   """Compares what rules expect on the same drafts, and what they accept."""
-  own = {
-    rule: comparing.of(
-      group.answers, dataclasses.replace(AT_ONE, verifier=rule)
-    )
-    for rule in RULES
-  }
-  rows, told = [], []
-  for rule, answers in own.items():
-    cell = metrics.cell(answers, comparing.BASELINE) if answers else None
-    rows.append(
-      [
-        rule,
-        tables.estimate(cell and cell.by_item),
-        tables.estimate(cell and cell.expected, ".3f"),
-        tables.estimate(cell and cell.gain, "+.3f"),
-        tables.estimate(cell and cell.check, "+.3f"),
-      ]
-    )
-    if cell and cell.gain:
-      told.append(
-        f"on {CHAIN} {rule} expects {cell.gain:+.3f} tokens a cycle over"
-        " token-level on the same drafts."
-      )
-  first, second = (_lengths(own[rule]) for rule in ("traversal", "block"))
+  answers = comparing.of(group.answers, ON_CHAIN)
+  rows = []
+  for rule, cell in comparing.compare(answers, RULES).items():
+    numbers = cell and (cell.gain, cell.expected, cell.by_item, cell.check)
+    specs = "+.3f", ".3f", ".2f", "+.3f"
+    row = map(tables.estimate, numbers or [None] * len(specs), specs)
+    rows.append([rule, *row])
+  base, *others = RULES
+  header = ["rule", f"over {base}, same drafts", "expected", "by item", "check"]
+  made.tables.append(Table(f"{group.name}: {CHAIN}", [], header, rows))
+  first, second = (
+    _lengths(comparing.of(answers, Method(verifier=rule))) for rule in others
+  )
   if both := {*first} & {*second}:
     same = sum(first[key] == second[key] for key in both)
-    told.append(
-      f"block verification and the traversal gained the same lengths in {same}"
-      f" of {len(both)} answers on {CHAIN}."
+    made.reading.append(
+      f"{group.models}: block verification and the traversal gained the same"
+      f" lengths in {same} of {len(both)} answers on {CHAIN}."
     )
-  header = ["rule", "by item", "expected", "less token-level, same drafts"]
-  title = f"{group.name}: {CHAIN}"
-  return Table(title, [], [*header, "check"], rows), told
 
 
 def _lengths(answers: Sequence[Answer]) -> dict[tuple, list[int]]:
@@ -132,7 +104,42 @@ def _lengths(answers: Sequence[Answer]) -> dict[tuple, list[int]]:
   }
 
 
-EXPERIMENT = experiment.Experiment(
+def _outputs(group: Group, made: Artefact) -> None:
+  """Tests whole outputs of all drafting methods against plain decoding."""
+  methods = (a.method.pooled("seed") for a in group.answers)
+  tested = {
+    method: result
+    for method in dict.fromkeys(methods)
+    if not method.plain and (result := outputs.test(group.answers, method))
+  }
+  rows = [
+    [
+      f"{method.verifier}",
+      f"{method.tree}",
+      f"{method.temperature:g}",
+      f"{one.distance:+.5f}",
+      f"{one.chance:.3f}",
+      str(one.questions),
+      str(one.answers),
+    ]
+    for method, one in tested.items()
+  ]
+  header = ["rule", "tree", "temperature", "distance", "chance"]
+  header += ["questions", "answers"]
+  title = f"{group.name}: whole outputs against plain decoding"
+  nothing = [[NOTHING] * len(header)]  # too few seeds
+  made.tables.append(Table(title, [], header, rows or nothing))
+  if tested:
+    least = min(one.chance for one in tested.values())
+    bound = min(1.0, least * len(tested))  # of any dependent tests
+    made.reading.append(
+      f"{group.models}: whole outputs of {len(tested)} methods against plain"
+      f" decoding: the smallest p-value is {least:.3f}; corrected for"
+      f" {len(tested)} tests (Bonferroni) it is {bound:.2f}."
+    )
+
+
+LOSSLESSNESS = Experiment(
   name="losslessness",
   title="Losslessness: by enumeration, on chains, and of whole outputs",
   sweep=lambda config, smoke: experiment.by_seed(
@@ -146,7 +153,3 @@ EXPERIMENT = experiment.Experiment(
     **experiment.LENGTHS_ALONE,
   },
 )
-
-
-if __name__ == "__main__":
-  command.run(EXPERIMENT)

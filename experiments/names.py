@@ -1,31 +1,27 @@
 """The experiments, in the order in which they are shown."""
 
-from __future__ import annotations
-
 import importlib
 
 from experiments.experiment import Experiment
 
-NAMES = (
-  "worked_example",
-  "main_table",
-  "temperature",
-  "depth",
-  "statistics",
-  "losslessness",
-  "quality",
-  "frontier",
-  "drafts",
-)
+# By name, where each is.
+NAMES = {
+  "worked_example": "experiments.worked_example:WORKED_EXAMPLE",
+  "main_table": "experiments.sweeps:MAIN_TABLE",
+  "temperature": "experiments.sweeps:TEMPERATURE",
+  "depth": "experiments.sweeps:DEPTH",
+  "losslessness": "experiments.losslessness:LOSSLESSNESS",
+  "quality": "experiments.quality:QUALITY",
+  "frontier": "experiments.frontier:FRONTIER",
+  "drafts": "experiments.drafts:DRAFTS",
+}
 
 
 def find(name: str) -> Experiment:
-  """Returns the experiment of this name."""
-  if name not in NAMES:
-    raise ValueError(f"experiment {name!r} is not one of {', '.join(NAMES)}")
-  return importlib.import_module(f"experiments.{name}").EXPERIMENT
-
-
-def all_of_them() -> list[Experiment]:
-  """Returns every experiment."""
-  return [find(name) for name in NAMES]
+  """Returns the experiment of this name, or one's own by `module:name`."""
+  if name not in NAMES and ":" not in name:
+    raise ValueError(
+      f"experiment {name!r} is not one of {', '.join(NAMES)}, nor module:name"
+    )
+  module, _, attribute = NAMES.get(name, name).partition(":")
+  return getattr(importlib.import_module(module), attribute)

@@ -15,27 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.experiment import Group
 from tv_jax.runs.records import Answer, Method
-from tv_jax.runs.report.tables import NOTHING, Table
 
 LONGEST = 3  # runs of tokens that are compared
 SHUFFLES = 1999
-DEFINITION = (
-  "Outputs: answers to the first turn of each question, by each rule and by"
-  " plain decoding, several per question, with different seeds. Distance: the"
-  f" maximum mean discrepancy of runs of 1 to {LONGEST} tokens, unbiased,"
-  " averaged over questions. Chance: the p-value of the distance if both wrote"
-  f" one law, from {SHUFFLES} shuffles of the labels within questions."
-)
-# A chance below it would say that the laws differ, were there one test alone.
-SMALL = 0.01
 
 # By question, the answers as tokens.
 Sample = Mapping[int | str, Sequence[Sequence[int]]]
 
 
-class Found(NamedTuple):
+class Difference(NamedTuple):
   """The result of a test.
 
   Attributes:
@@ -51,44 +40,8 @@ class Found(NamedTuple):
   answers: int
 
 
-def tested(group: Group) -> dict[Method, Found]:
-  """Tests all drafting methods of a group, each against plain decoding."""
-  return {
-    method: one
-    for method in methods(group.answers)
-    if (one := test(group.answers, method))
-  }
-
-
-def table(group: Group, found: Mapping[Method, Found]) -> Table:
-  """Makes the table of a group's tests."""
-  rows = [
-    [
-      method.verifier,
-      method.tree,
-      f"{method.temperature:g}",
-      f"{one.distance:+.5f}",
-      f"{one.chance:.3f}",
-      str(one.questions),
-      str(one.answers),
-    ]
-    for method, one in found.items()
-  ]
-  header = ["rule", "tree", "temperature", "distance", "chance"]
-  header += ["questions", "answers"]
-  nothing = [[NOTHING] * len(header)]  # too few seeds
-  title = f"{group.name}: whole outputs against plain decoding"
-  return Table(title, [], header, rows or nothing)
-
-
-def methods(answers: Iterable[Answer]) -> list[Method]:
-  """Returns the drafting methods with seeds pooled, in order."""
-  found = (a.method.pooled("seed") for a in answers if not a.method.plain)
-  return [*dict.fromkeys(found)]
-
-
-def test(answers: Iterable[Answer], method: Method) -> Found | None:
-  """Tests a method against plain decoding.
+def test(answers: Iterable[Answer], method: Method) -> Difference | None:
+  """Tests a method, its seeds pooled, against plain decoding.
 
   Draws of one seed are not independent: of the seeds in rising order every
   other one is the method's, and the rest are plain decoding's.
@@ -107,7 +60,7 @@ def test(answers: Iterable[Answer], method: Method) -> Found | None:
   return compare(ours, sample(method.undrafted, theirs))
 
 
-def compare(ours: Sample, theirs: Sample, seed: int = 0) -> Found | None:
+def compare(ours: Sample, theirs: Sample, seed: int = 0) -> Difference | None:
   """Tests two samples; None if no question has two answers in both."""
   both = [
     question
@@ -128,7 +81,7 @@ def compare(ours: Sample, theirs: Sample, seed: int = 0) -> Found | None:
   found /= len(both)
   # Equal but for rounding counts as equal.
   chance = np.mean(found >= found[0] - 1e-12)
-  return Found(float(found[0]), float(chance), len(both), count)
+  return Difference(float(found[0]), float(chance), len(both), count)
 
 
 def _distances(similar: np.ndarray, labels: np.ndarray) -> np.ndarray:

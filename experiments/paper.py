@@ -1,10 +1,10 @@
 """The numbers that the paper prints, to put beside one's own.
 
 "Traversal Verification for Speculative Tree Decoding", arXiv 2505.12398. Every
-number is as printed: a delta is the paper's own, not made from the rounded
-cells beside it. Each result is the average of three runs; acceptance lengths
-are means over items (STATISTICS has both ways), errors are standard errors, and
-speeds are of one RTX A6000. The comparisons of both rules are in paper.csv.
+number of paper.csv is as printed: a delta is the paper's own, not made from the
+rounded cells beside it. Each is the average of three runs; acceptance lengths
+are means over items, errors are standard errors, and speeds are of one RTX
+A6000.
 """
 
 import csv
@@ -22,13 +22,16 @@ TASKS = (
 )
 TREES = ("chain:5", "kary:2x5", "eagle")
 VERIFIERS = ("token_level", "traversal")
+PROPOSAL = "without_replacement"
+# What a judge (Gemini-2.5-Flash) gives plain decoding, of 10.
+PLAIN_QUALITY = 6.72
 
 
 class Cell(NamedTuple):
   """A result of one verifier."""
 
   mean: float
-  error: float
+  error: float  # NaN if it is not printed
 
 
 class Comparison(NamedTuple):
@@ -36,27 +39,23 @@ class Comparison(NamedTuple):
 
   token_level: Cell
   traversal: Cell
-  delta: float  # of traversal against token_level, in percent
+  delta: float  # in percent of token_level; NaN if it is not printed
 
 
-class MainTable(NamedTuple):
-  """A main table: temperature 1, one pair of models."""
+class Pair(NamedTuple):
+  """A pair of models, and its table."""
 
-  label: str  # in the paper's source
+  table: str  # as in paper.csv: its label in the paper's source
   target: str
   draft: str
-  plain: Cell  # tokens per second of plain decoding
-  acceptance: dict[str, dict[str, Comparison]]  # by task and tree
-  average_acceptance: dict[str, Comparison]  # by tree
-  tokens_per_second: dict[str, Comparison]  # by tree
+  plain: float | None  # tokens per second of plain decoding
 
 
-class Statistics(NamedTuple):
-  """One verifier on one tree, with acceptance lengths averaged in two ways."""
-
-  by_token: float  # Spec-Bench's way: over all cycles of all items
-  by_item: float  # the paper's way: for each item first
-  speedup: float  # against plain decoding
+LLAMA3 = Pair(
+  "main_table_llama3", "Llama-3.1-8B-Instruct", "Llama-3.2-1B-Instruct", 34.5
+)
+LLAMA2 = Pair("main_table_llama2", "Llama-2-7B", "Llama-68M", 37.3)
+VICUNA = Pair("statistics", "Vicuna-7B-v1.3", "EAGLE-Vicuna-7B-v1.3", None)
 
 
 def _read() -> dict[str, dict[str, dict[str, Comparison]]]:
@@ -66,53 +65,37 @@ def _read() -> dict[str, dict[str, dict[str, Comparison]]]:
   with path.open(encoding="utf-8") as file:
     _, *lines = csv.reader(file)
   for table, row, tree, *numbers in lines:
-    a, b, c, d, delta = map(float, numbers)
-    found = Comparison(Cell(a, b), Cell(c, d), delta)
-    tables.setdefault(table, {}).setdefault(row, {})[tree] = found
+    a, b, c, d, delta = (float(text or "nan") for text in numbers)
+    cells = Comparison(Cell(a, b), Cell(c, d), delta)
+    tables.setdefault(table, {}).setdefault(row, {})[tree] = cells
   return tables
 
 
-def _main_table(label, target, draft, plain) -> MainTable:
-  rows = dict(_TABLES[label])
-  average, speed = rows.pop("average"), rows.pop("tokens_per_second")
-  return MainTable(label, target, draft, plain, rows, average, speed)
+TABLES = _read()
 
 
-_TABLES = _read()
-LLAMA3 = _main_table(
-  "main_table_llama3",
-  "Llama-3.1-8B-Instruct",
-  "Llama-3.2-1B-Instruct",
-  Cell(34.5, 0.1),
-)
-LLAMA2 = _main_table(
-  "main_table_llama2", "Llama-2-7B", "Llama-68M", Cell(37.3, 0.1)
-)
+def closest(models: dict) -> Pair:
+  """Returns the pair that is closest to a config's models."""
+  if models["draft_kind"] != "independent":
+    return VICUNA
+  small = "llama-2" in models["target"].lower() or "weak" in models["draft"]
+  return LLAMA2 if small else LLAMA3
 
-# Acceptance lengths over all tasks, by temperature and tree: the Llama 3 pair.
-TEMPERATURES = {float(hot): row for hot, row in _TABLES["temperature"].items()}
 
-# Vicuna-7B-v1.3 with its EAGLE head, by tree and verifier.
-STATISTICS = {
-  "chain:5": {
-    "token_level": Statistics(by_token=2.57, by_item=2.51, speedup=1.77),
-    "traversal": Statistics(by_token=2.63, by_item=2.57, speedup=1.81),
-  },
-  "kary:2x5": {
-    "token_level": Statistics(by_token=3.11, by_item=3.04, speedup=1.87),
-    "traversal": Statistics(by_token=3.22, by_item=3.12, speedup=1.92),
-  },
-  "eagle": {
-    "token_level": Statistics(by_token=3.18, by_item=3.10, speedup=2.00),
-    "traversal": Statistics(by_token=3.26, by_item=3.16, speedup=2.04),
-  },
-}
+def lengths(
+  pair: Pair, tree: str, temperature: float, row: str = "average"
+) -> Comparison | None:
+  """Returns a pair's acceptance lengths, where they are printed.
 
-# What a judge (Gemini-2.5-Flash) gives the Llama 3 pair's answers to MT-Bench,
-# of 10; by tree and verifier, and for plain decoding.
-QUALITY = {
-  "chain:5": {"token_level": 6.78, "traversal": 6.77},
-  "kary:2x5": {"token_level": 6.69, "traversal": 6.74},
-  "eagle": {"token_level": 6.76, "traversal": 6.79},
-}
-PLAIN_QUALITY = 6.72
+  Args:
+    pair: The models.
+    tree: As we call it.
+    temperature: Of the target; only at 1 there are other rows than the average.
+    row: A task, or "average".
+  """
+  table = pair.table
+  if temperature != 1:
+    if pair != LLAMA3 or row != "average":
+      return None
+    table, row = "temperature", f"{temperature}"
+  return TABLES[table].get(row, {}).get(tree)

@@ -22,9 +22,9 @@ ELSEWHERE = {
   r"python -m tv_jax\.distill --target=installed.*": "test_distill_command",
   "make test|git clone .*": ".ci/run",
   "hf auth .*|curl .*|.* pip install .*|ray stop": "nobody",
-  r"(SMOKE=1 )?make experiments|python -m experiments\..*": (
+  r"(SMOKE=1 )?make experiments|python -m experiments[ .].*": (
     "test_experiments, test_experiments_run, test_frontier, test_real_pairs,"
-    " test_judge_command"
+    " test_judge"
   ),
   r"python -m tv_jax\.main --config=configs/llama3_1b_8b\.py.*": (
     "test_real_pairs, with checkpoints of that layout"

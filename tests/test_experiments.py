@@ -8,19 +8,18 @@ import pytest
 
 from configs import llama3_1b_8b, quickstart
 from experiments import (
-  command,
-  example,
   experiment,
-  main_table,
   names,
   outputs,
   paper,
+  running,
+  worked_example,
 )
 from tests import test_report
 from tests.stores import ROOT
 from tv_jax.runs.report.tables import NOTHING, TASKS
 
-HOT = tuple(paper.TEMPERATURES)
+HOT = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 def unit(folder, answers, finish=True, **config):
@@ -29,15 +28,17 @@ def unit(folder, answers, finish=True, **config):
   return test_report.unit(folder, answers, finish, **config)
 
 
-def planted(trees, gains, temperatures=(1.0,), seeds=(0,), questions=20):
-  """Answers in which the traversal expects so much more on the same drafts."""
+def planted(
+  trees, gains, temperatures=(1.0,), questions=20, rules=test_report.RULES
+):
+  """Answers in which a rule expects so much more on the same drafts."""
   rng = np.random.default_rng(1)
-  for tree, hot, seed, question, rule in itertools.product(
-    trees, temperatures, seeds, range(1, questions + 1), test_report.RULES
+  for tree, hot, question, rule in itertools.product(
+    trees, temperatures, range(1, questions + 1), rules
   ):
-    expected = rng.uniform(2, 4, 30)
-    gain = gains(tree, hot) * expected * rng.uniform(0.5, 1.5, 30)
-    own = {"token_level": expected, "traversal": expected + gain}
+    base = rng.uniform(2, 4, 30)
+    gain = gains(tree, hot) * base * rng.uniform(0.5, 1.5, 30)
+    own = {rules[0]: base, **dict.fromkeys(rules[1:], base + gain)}
     whole = own[rule].astype(int)
     yield test_report.line(
       tree,
@@ -47,57 +48,123 @@ def planted(trees, gains, temperatures=(1.0,), seeds=(0,), questions=20):
       (whole + (rng.random(30) < own[rule] - whole)).tolist(),
       {name: values.tolist() for name, values in own.items()},
       temperature=hot,
-      seed=seed,
     )
 
 
 def made(name, folder):
-  return names.find(name).render([command.group(folder)])
+  one = names.find(name)
+  return one.render([running.group(folder, one)])
+
+
+def rows_of(table):
+  """By their first cell, rows by column; the paper's columns by its name."""
+  groups = table.groups or [("", len(table.header))]
+  spans = [name for name, span in groups for _ in range(span)]
+  columns = [
+    f"{'paper ' * (span == 'the paper')}{name}"
+    for span, name in zip(spans, table.header, strict=True)
+  ]
+  return {row[0]: dict(zip(columns, row, strict=True)) for row in table.rows}
 
 
 def test_the_papers_numbers_stand_beside_ones_own(tmp_path):
-  test_report.unit(tmp_path, [*test_report.items()])
-  command.make(main_table.EXPERIMENT, [command.group(tmp_path)], tmp_path)
+  unit(tmp_path, [*test_report.items()])
+  one = names.find("main_table")
+  running.make(one, [running.group(tmp_path, one)], tmp_path)
   rows = test_report.rows_of(tmp_path / "main_table.csv")
   by = {(row["table"].split(", ")[1], row["task"]): row for row in rows}
-  for tree, task in itertools.product(paper.TREES, paper.TASKS):
-    printed = paper.LLAMA3.acceptance[task][tree]
+  for tree, task in itertools.product(("chain:5", "eagle"), ("mt_bench", "qa")):
+    printed = paper.lengths(paper.LLAMA3, tree, 1.0, task)
     row = by[tree, TASKS[task]]
-    assert row["the paper Tra.V"].split()[0] == f"{printed.traversal.mean:.2f}"
-    assert row["the paper Delta"] == f"{printed.delta:+.1f}%"
-  assert by["eagle", "Avg. accept."]["this run Tra.V"] != NOTHING
-  assert by["kary:2x5", "QA"]["this run Tra.V"] == NOTHING
+    traversal = row["the paper traversal"].split()[0]
+    assert traversal == f"{printed.traversal.mean:.2f}"
+    assert row["the paper Delta"] == f"{printed.delta:+.1f} %"
+  assert (tmp_path / "main_table.md").read_text().count("### ") == 2
+  assert "toprule" in (tmp_path / "main_table.tex").read_text()
+
+
+def test_paired_gains_come_first_and_are_those_that_were_planted(tmp_path):
+  answers = planted(["eagle"], lambda tree, t: 0.05)
+  unit(tmp_path, [*answers])
+  (table,) = made("main_table", tmp_path).tables
+  assert table.header[1] == "same drafts"
+  gain, error = map(
+    float, rows_of(table)["Average"]["same drafts"][:-2].split(" ± ")
+  )
+  assert gain == pytest.approx(5, abs=0.3)
+  assert 0 < error < 0.2
+
+
+def test_rules_of_ones_own_have_columns(tmp_path):
+  rules = ("token_level", "traversal", "block")
+  unit(
+    tmp_path,
+    [*planted(["chain:5"], lambda tree, t: 0.05, rules=rules)],
+    verifiers=" ".join(rules),
+  )
+  for name in ("main_table", "temperature"):
+    (table,) = made(name, tmp_path).tables
+    assert table.header[1:3] == ["traversal, same drafts", "block, same drafts"]
+    row = rows_of(table)["Average" if name == "main_table" else "1.0"]
+    assert row["block, same drafts"].startswith("+5")
+    assert NOTHING not in {row[own] for own in row if "block" in own}
+
+
+def test_speeds_are_compared_without_the_answers_lengths(tmp_path):
+  unit(tmp_path, [*planted(["eagle"], lambda tree, t: 0.05)])
+  test_report.keep_times(
+    tmp_path,
+    [
+      test_report.timed("none", "plain", [10] * 3, [1.0] * 3, [10] * 3),
+      test_report.timed("eagle", "token_level", [10] * 3, [0.5] * 3, [4] * 3),
+      # Fewer cycles, by luck; each takes 2 % longer.
+      test_report.timed("eagle", "traversal", [10] * 3, [0.255] * 3, [2] * 3),
+    ],
+  )
+  (table,) = made("main_table", tmp_path).tables
+  rows = rows_of(table)
+  net = float(rows["Token/s"]["same drafts"].split()[0])
+  assert net == pytest.approx(100 * (1.05 / 1.02 - 1), abs=0.4)
+  assert rows["Token/s"]["token_level"].startswith("20.0")
+  assert rows["Speed-up"]["traversal"].startswith("3.92")
+  assert rows["Speed-up"]["paper traversal"] == "1.70x"
 
 
 @pytest.mark.parametrize(
   ("gain", "ends", "sure"),
   [
     (lambda tree, t: 0.05 * t, ["+1.0 ± ", "+5.0 ± "], True),
-    (lambda tree, t: 0.03, [" ± ", " ± "], False),
+    (lambda tree, t: 0.03, ["+3.", "+3."], False),
   ],
 )
 def test_how_a_gain_grows_with_temperature_is_found(tmp_path, gain, ends, sure):
   answers = planted(["chain:5"], gain, HOT)
   unit(tmp_path, [*answers], temperatures=HOT)
-  (line,) = made("temperature", tmp_path).reading
-  for end, part in zip(ends, line.split(" to "), strict=True):
-    assert end in part
+  found = made("temperature", tmp_path)
+  (line,) = found.reading
+  low, high = map(re.escape, ends)
+  assert re.search(f"{low}.* at 0.2, {high}.* at 1:", line)
   assert ("0 within its error" not in line) == sure
+  assert {*found.figures} == {
+    f"temperature-{end}{tmp_path.name}" for end in ("", "gain-")
+  }
 
 
 @pytest.mark.parametrize(
-  ("name", "trees", "own", "papers"),
+  ("name", "trees", "row", "printed"),
   [
-    ("temperature", ["chain:5"], "1", "%"),
-    ("depth", ["chain:2", "kary:2x5"], "kary:2x5", "4.73"),
-    ("statistics", ["eagle"], "eagle", "2.04x"),
+    ("temperature", ["chain:5"], "1.0", "3.99 ± 0.01"),
+    ("depth", ["chain:2", "kary:2x5"], "kary:2x5", "4.73 ± 0.01"),
   ],
 )
-def test_answers_stand_beside_the_papers(tmp_path, name, trees, own, papers):
+def test_answers_stand_beside_the_papers(tmp_path, name, trees, row, printed):
   unit(tmp_path, [*planted(trees, lambda tree, t: 0.03)])
-  rows = [row for table in made(name, tmp_path).tables for row in table.rows]
-  (row,) = (row for row in rows if row[0] == own and papers in " ".join(row))
-  assert NOTHING not in row[:4]
+  found = made(name, tmp_path)
+  rows = {}
+  for table in found.tables:
+    rows |= rows_of(table)
+  assert rows[row]["paper traversal"] == printed
+  assert NOTHING not in rows[row].values()
 
 
 def test_what_a_tree_gives_and_what_the_rule_does(tmp_path):
@@ -124,20 +191,41 @@ def test_what_a_tree_gives_and_what_the_rule_does(tmp_path):
     assert abs(float(tree[name]) - planted_gain) < 5
 
 
+def test_right_answers_are_paired_with_plain_decoding_s(tmp_path):
+  answers = [*planted(["eagle"], lambda tree, t: 0.0)]
+  plain = [
+    one | {"tree": "none", "proposal": "none", "verifier": "plain"}
+    for one in answers
+    if one["verifier"] == "traversal"
+  ]
+  for one in answers:  # of every two questions one; the traversal one more
+    one["right"] = one["question"] % 2 == 0
+    one["right"] |= one["question"] == 1 and one["verifier"] == "traversal"
+  for one in plain:
+    one["right"] = one["question"] % 2 == 0
+  unit(tmp_path, [*answers, *plain])
+  found = made("quality", tmp_path)
+  rows = rows_of(found.tables[0])
+  assert rows["plain"]["exact match"].startswith("50.0 ± ")
+  assert rows["token_level"]["less plain"] == "+0.0 ± 0.0"
+  assert rows["traversal"]["less plain"] == "+5.0 ± 5.0"
+  assert "no judge has rated" in " ".join(found.reading)
+
+
 def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):
+  one = names.find("main_table")
   with pytest.raises(ValueError, match="there is no run in it"):
-    command.group(tmp_path)
+    running.group(tmp_path, one)
   answers = [*planted(["eagle"], lambda tree, t: 0.0)]
   answers[0] = test_report.failed(answers[0], "too long")
   unit(tmp_path / "seed-0", answers, finish=False)
-  found = made("main_table", tmp_path)
-  said = " ".join(found.notes)
+  said = " ".join(made("main_table", tmp_path).notes)
   assert "NOT FINISHED: seed-0" in said
   assert "1 ANSWERS FAILED" in said
   again = [one | {"seed": 1} for one in answers]
   unit(tmp_path / "seed-1", again, seeds=(1,), max_new_tokens=7)
   with pytest.raises(ValueError, match=r"max_new_tokens: \d+ there, 7 now"):
-    command.group(tmp_path)
+    running.group(tmp_path, one)
 
 
 def test_the_sweeps_are_the_papers():
@@ -157,14 +245,16 @@ def test_the_sweeps_are_the_papers():
 
 
 def test_the_worked_example_is_the_papers():
-  assert example.single_token() == pytest.approx(example.TABLE_1, abs=1e-6)
-  walk = example.offers("traversal")
-  assert [*walk] == ["X3", "X4", "X1", "X5", "X2"]
   exact = [2 / 3, 7 / 11, 0, 1 / 2, 1]
+  joint = worked_example.single_token()
+  assert joint == pytest.approx(worked_example.TABLE_1, abs=1e-6)
+  walk = worked_example.offers("traversal")
+  assert [*walk] == ["X3", "X4", "X1", "X5", "X2"]
   assert [*walk.values()] == pytest.approx(exact, abs=1e-6)
-  assert example.reached("token_level") == pytest.approx(0.5, abs=1e-6)
-  assert example.siblings() == pytest.approx({"b": 4 / 9, "c": 1})
-  found = example.render()
+  assert worked_example.reached("token_level") == pytest.approx(0.5, abs=1e-6)
+  siblings = worked_example.siblings()
+  assert siblings == pytest.approx({"b": 4 / 9, "c": 1})
+  found = worked_example.render([])
   assert not [row for row in found.tables[0].rows if row[1:4] != row[4:]]
 
 
@@ -211,16 +301,16 @@ def test_the_distance_is_that_of_its_definition():
   assert outputs.compare(ours, theirs).distance == pytest.approx(wanted)
 
 
-def test_the_documents_experiment_is_one(tmp_path):
+def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   text = (ROOT / "docs" / "experiments.md").read_text()
   (program,) = re.findall(r"```python\n(.*?)```", text, re.S)
-  scope = {}
-  exec(program, scope)
-  one = scope["EXPERIMENT"]
+  (tmp_path / "widths_of_the_document.py").write_text(program)
+  monkeypatch.syspath_prepend(tmp_path)
+  one = names.find("widths_of_the_document:WIDTH")
   shards = experiment.shards(one, quickstart.get_config(), False)
   trees = [shard.overrides["trees"] for shard in shards]
   assert trees == ["branching:2,1", "branching:4,1", "branching:8,1"]
-  unit(tmp_path, [*planted(trees, lambda tree, t: 0.03)])
-  (table,) = one.render([command.group(tmp_path)]).tables
+  unit(tmp_path / "run", [*planted(trees, lambda tree, t: 0.03)])
+  (table,) = one.render([running.group(tmp_path / "run", one)]).tables
   assert [row[0] for row in table.rows] == trees
   assert all(cell != NOTHING for row in table.rows for cell in row)

@@ -1,28 +1,116 @@
-"""What a judge is asked, and where; what is read of it; no judge is needed."""
+"""The judge: what it is asked, what is kept of it, and means of ratings."""
 
-import base64
+import http.server
 import json
-import urllib.parse
+import re
+import subprocess
+import sys
+import threading
+import types
 
 import pytest
 
-from experiments.judge import grades, masking, prompts
-from experiments.judge.client import endpoint
-from experiments.judge.grades import Exam
-from tests.judges import KEY, MODEL, NAME, finished_run
-from tests.stores import one_line
-from tv_jax.runs import store
+from configs import smoke
+from experiments import judge
+from tests.stores import ENVIRONMENT, ROOT
+from tv_jax import runs
+from tv_jax.runs import sources, store
 from tv_jax.runs.questions import Question
+from tv_jax.runs.records import Answer
 
+MODEL = "a-judge"
 ANSWERS = 3 * 4  # methods, and turns of two questions
+QUESTIONS = (
+  {
+    "question_id": 81,
+    "category": "writing",
+    "turns": ["Write a limerick.", "Now without rhymes."],
+  },
+  {
+    "question_id": 111,
+    "category": "math",
+    "turns": ["What is 6 times 7?", "And 8 times 9?"],
+    "reference": ["42", "72"],
+  },
+  {"question_id": 7, "category": "qa", "turns": ["Who wrote Emma?"]},
+)
 
 
-@pytest.fixture(autouse=True)
-def key(monkeypatch):
-  monkeypatch.setenv(NAME, KEY)
+@pytest.fixture
+def folder(tmp_path):
+  return finished_run(tmp_path / "run")
 
 
-def test_prompts():
+def finished_run(folder, error=None):
+  """A finished run's folder; an error is of (question, turn, verifier)."""
+  asked = folder.parent / "questions.jsonl"
+  asked.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS))
+  config = smoke.get_config()
+  fields = {"questions": str(asked), "tasks": "", "per_task": 0}
+  config.update(fields | {"trees": "chain:5", "seeds": (0,)})
+  settings = runs.from_config(config)
+  questions = runs.read_questions(settings)
+  with store.Store(folder, runs.to_dict(settings), ENVIRONMENT) as results:
+    results.keep_sources({"questions": sources.of_questions(questions)})
+    for method in runs.grid(settings):
+      for question in questions:
+        for turn in range(len(question.turns)):
+          own = question.question_id, turn
+          results.append(
+            Answer(
+              task=question.task,
+              question=question.question_id,
+              turn=turn,
+              method=method,
+              text=f"answer of {method} to {own}",
+              error="too long" if (*own, method.verifier) == error else None,
+            )
+          )
+    results.finish()
+  return folder
+
+
+class Double:
+  """What `openai.OpenAI` is to the judge; `reply` makes texts of prompts."""
+
+  def __init__(self, reply):
+    self.reply, self.asked = reply, []
+    create = types.SimpleNamespace(create=self.create)
+    self.chat = types.SimpleNamespace(completions=create)
+
+  def create(self, *, model, messages, temperature):
+    assert temperature == 0
+    self.asked.append(messages[0]["content"])
+    message = types.SimpleNamespace(content=self.reply(self.asked[-1]))
+    choice = types.SimpleNamespace(message=message)
+    return types.SimpleNamespace(choices=[choice], model=f"{model}-2026")
+
+
+def opinion(prompt):
+  """Question 81 has no 42."""
+  rating = 5 + ("traversal on" in prompt) + 2 * ("42" not in prompt)
+  return f"It is what it is.\nRating: [[{rating}]]"
+
+
+def grade(folder, double, **options):
+  return judge.grade(
+    store.read(folder), double, MODEL, **{"runs": 1, **options}
+  )
+
+
+def rows(folder):
+  """By verifier, of the only table."""
+  (table,) = judge.tables_of("one", [store.read(folder)])
+  found = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+  names = ("plain decoding", "token_level", "traversal")
+  return {name: own for own in found for name in names if name in own[""][:14]}
+
+
+def lines(folder):
+  return (folder / judge.FILE).read_bytes().splitlines(True)
+
+
+def test_what_a_judge_is_shown():
   """A conversation up to the turn that is graded, references as well."""
   sums = Question(
     question_id=2,
@@ -38,7 +126,7 @@ def test_prompts():
   )
 
   def text(question, *answers):
-    (message,) = prompts.messages(question, answers)
+    (message,) = judge.messages(question, answers)
     return message["content"]
 
   one, two = text(story, "Once."), text(story, "Once.", "O.")
@@ -57,115 +145,151 @@ def test_prompts():
     ("Rating: [[7.5]]", 7.5),
     ("[[8/10]]", 8),
     ("It says [[10]], but is not. Rating: [[2]]", 2),
-    ("Fine.\nRating: [6]", 6),
     ("[[11]]", None),
     ("[[7]] or rather [[11]]", None),
+    ("7 of 10, see [1]", None),
   ],
 )
 def test_ratings(text, rating):
-  assert prompts.rating(text) == rating
+  assert judge.rating_in(text) == rating
 
 
-def test_every_answered_turn_is_graded(tmp_path):
-  folder = finished_run(
-    tmp_path / "run", seeds=(0, 1), errors=[(111, 0, "traversal")]
-  )
+@pytest.mark.judge
+def test_grades_are_kept_and_their_means_are_paired(folder):
+  double = Double(opinion)
+  assert grade(folder, double, runs=3) == []
+  assert len(double.asked) == len(lines(folder)) == 3 * ANSWERS
+  kept = [json.loads(line) for line in lines(folder)]
+  assert {one["run"] for one in kept} == {0, 1, 2}
+  assert kept[0]["replies"][0]["text"].startswith("It is what it is.\n")
+  # Once more, nothing is left to do; another judge's are others.
+  before = lines(folder)
+  assert grade(folder, double, runs=3) == []
+  assert lines(folder) == before
+  found = rows(folder)
+  for rule, mean in (
+    ("plain decoding", 6),
+    ("token_level", 6),
+    ("traversal", 7),
+  ):
+    assert found[rule]["rating"] == f"{mean}.00 ± 1.00"
+    assert found[rule]["questions"] == "2"
+    counts = [found[rule][name] for name in ("ratings", "unparsed", "missing")]
+    assert counts == ["12", "0", "0"]
+  assert found["traversal"]["less plain"] == "+1.00 ± 0.00"
+  assert found["traversal"]["the paper"] == "6.77"
+  assert found["plain decoding"]["the paper"] == "6.72"
+
+
+@pytest.mark.judge
+def test_a_reply_without_a_rating_is_kept_as_one(folder):
+  double = Double(lambda text: "Fine." if "(81, 0)" in text else "[[9]]")
+  grade(folder, double)
+  # Those of question 81, in both turns; asked twice more each.
+  assert len(double.asked) == ANSWERS + 2 * 6
+  grade(folder, double)
+  assert len(double.asked) == ANSWERS + 2 * 6
+  for row in rows(folder).values():
+    assert row["rating"] == "9.00 ± ?"
+    assert [row["ratings"], row["unparsed"], row["missing"]] == ["2", "2", "0"]
+
+
+@pytest.mark.judge
+def test_an_answer_that_changed_is_graded_again(folder):
+  grade(folder, Double(lambda text: "[[7]]"))
+  path = folder / "items.jsonl"
+  text = path.read_text()
+  # A first turn's: the second's conversation is another one, too.
+  changed = re.sub(r'"answer (of plain.*?\(81, 0\))', r'"better \1', text)
+  assert changed != text
+  path.write_text(changed)
+  plain = rows(folder)["plain decoding"]
+  assert [plain["ratings"], plain["missing"]] == ["2", "2"]
+  double = Double(lambda text: "[[1]]")
+  grade(folder, double)
+  assert len(double.asked) == 2
+  assert rows(folder)["plain decoding"]["rating"] == "4.00 ± 3.00"
+
+
+@pytest.mark.judge
+def test_a_kill_and_errors_lose_nothing(folder):
+  import openai
+
+  def failing(text):
+    if "(81, 1)" in text:
+      raise openai.APIError("overloaded", request=None, body=None)
+    return "[[6]]"
+
+  missing = grade(folder, Double(failing), workers=1)
+  assert [str(one) for one in missing] == ["overloaded"] * 3
+  there = lines(folder)
+  assert len(there) == ANSWERS - 3
+  with (folder / judge.FILE).open("ab") as file:
+    file.write(b'{"task": "mt_be')  # a kill tears the last line
+  double = Double(lambda text: "[[6]]")
+  grade(folder, double)
+  assert len(double.asked) == 3
+  assert lines(folder)[: len(there)] == there
+  assert len(lines(folder)) == ANSWERS
+
+
+@pytest.mark.judge
+def test_a_judge_that_says_nothing_is_given_up(folder):
+  import openai
+
+  def failing(text):
+    raise openai.APIError("no such model", request=None, body=None)
+
+  double = Double(failing)
+  with pytest.raises(openai.APIError, match="no such model"):
+    grade(folder, double, workers=1)
+  assert len(double.asked) <= judge.HOPELESS + 1
+
+
+def test_failed_answers_are_not_graded_and_other_questions_are_refused(
+  tmp_path,
+):
+  folder = finished_run(tmp_path / "run", error=(111, 0, "traversal"))
   unit = store.read(folder)
-  found = Exam.of(unit)
-  assert len(found.prompts) == 2 * ANSWERS - 4
   # A second turn belongs to a conversation that is not there.
-  failed = {(key.question, key.turn) for key in found.failed}
-  assert failed == {(111, 0), (111, 1)}
-  for key, (message,) in found.prompts.items():
-    for turn in range(2):
-      own = f"answer of {key.method} to ({key.question}, {turn})"
-      assert (own in message["content"]) == (turn <= key.turn)
-  # Other tasks.
-  assert len(Exam.of(unit, ["qa"]).prompts) == 2 * 3
-  # Other questions.
+  assert len(judge.answered(unit, judge.TASKS)) == ANSWERS - 2
+  assert len(judge.answered(unit, ["qa"])) == 3
   path = folder.parent / "questions.jsonl"
   path.write_text(path.read_text().replace("limerick", "sonnet"))
   with pytest.raises(ValueError, match="are not those that were answered"):
-    Exam.of(unit)
+    grade(folder, Double(opinion))
 
 
-@pytest.mark.parametrize(
-  ("given", "told"),
-  [
-    ({"url": ""}, "--judge_url is missing"),
-    ({"url": "http://h/a b"}, "--judge_url is no URL"),
-    ({"url": "http://me:secret@h/v1"}, "holds a name or a password"),
-    ({"key": KEY}, "there is no such variable in the environment"),
-    ({"key": "ODD_ONE"}, "what the variable holds is no key"),
-  ],
-)
-def test_what_is_no_endpoint(given, told, monkeypatch):
-  monkeypatch.setenv("ODD_ONE", "two secret\nlines")
-  with pytest.raises(ValueError, match="--judge") as caught:
-    endpoint(**{"url": "http://h", "model": MODEL} | given)
-  line = one_line(caught)
-  assert told in line
-  assert "secret" not in line
-  assert KEY not in line
+class Endpoint(http.server.BaseHTTPRequestHandler):
+  def do_POST(self):
+    json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    message = {"role": "assistant", "content": "Good. [[7]]"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    data = json.dumps({"model": MODEL, "choices": [choice]}).encode()
+    self.send_response(200)
+    self.send_header("Content-Type", "application/json")
+    self.send_header("Content-Length", str(len(data)))
+    self.end_headers()
+    self.wfile.write(data)
+
+  def log_message(self, *_):
+    """Says nothing."""
 
 
-# The key, in what others say.
-
-
-FORMS = {
-  "as it is": KEY,
-  "url twice": "".join(f"%25{ord(one):02X}" for one in KEY),
-  "json twice": json.dumps(json.dumps({"key": KEY.replace("s", "\\u0073")})),
-  "html, hex": "".join(f"&#x{ord(one):X};" for one in KEY),
-  "lines": KEY[:9] + "\\n" + KEY[9:17] + "\r\n\t" + KEY[17:],
-  "quotes": "'" + KEY[:5] + "' + '" + KEY[5:] + "'",
-  "cut off": KEY[:-4] + "..",
-  "base64": base64.b64encode(KEY.encode()).decode(),
-  "base64, url": urllib.parse.quote(
-    base64.urlsafe_b64encode(f"me:{KEY}".encode()).decode()
-  ),
-}
-
-
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_key_is_not_shown_however_it_comes_back(form):
-  hidden = endpoint("http://h", MODEL, NAME).hidden(f"I saw «{form}»: [[7]]")
-  as_it_is = "I saw «[key]»: [[7]]"
-  assert hidden == (as_it_is if form == KEY else masking.WITHHELD)
-
-
-@pytest.mark.parametrize("key", [KEY, "%41%41%41%41", "^$.*+?()[]"])
-def test_keys_are_masked_and_nothing_else(key):
-  text = "Anywhere it is seen, 100% right \\n\n\\frac{1}{2} &amp; fine: ü [[7]]"
-  assert masking.mask(text, key) == text
-  assert masking.mask(f"<{key}>", key) == "<[key]>"
-
-
-# Lines of grades.jsonl that somebody wrote.
-
-
-def line(rating):
-  key = {"task": "mt_bench", "question": 81, "turn": 0}
-  key |= {"tree": "chain:5", "proposal": "top_k", "verifier": "traversal"}
-  key |= {"temperature": 1.0, "seed": 0, "judge": MODEL, "run": 0}
-  own = {"prompt": "0" * 16, "rating": "?", "replies": [{"text": "so"}]}
-  return json.dumps(key | own).replace('"?"', rating)
-
-
-@pytest.mark.parametrize(
-  "bad",
-  [
-    *map(line, ("1" + "0" * 5000, "NaN", "10.001", "true")),
-    "[" * 100_000,
-    '{"task": "mt_bench"}',
-  ],
-  ids=lambda bad: bad[-12:],
-)
-def test_a_damaged_line_is_refused(tmp_path, bad):
-  path = tmp_path / grades.FILE
-  first = line("3").replace('"run": 0', '"run": 1')
-  path.write_text(f"{first}\n{bad}\n")
-  with pytest.raises(ValueError, match="line 2: ") as caught:
-    grades.read(tmp_path)
-  assert one_line(caught).startswith(f"{path}, line 2: ")
-  assert len(one_line(caught)) < 600
+@pytest.mark.judge
+def test_the_command_asks_an_endpoint(folder, monkeypatch):
+  monkeypatch.setenv("no_proxy", "*")
+  with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+    command = [sys.executable, "-m", "experiments.judge", str(folder)]
+    done = subprocess.run(
+      [*command, f"--model={MODEL}", f"--url={url}", "--runs=2"],
+      cwd=ROOT,
+      capture_output=True,
+      text=True,
+    )
+    server.shutdown()
+  assert done.returncode == 0, done.stderr
+  assert len(lines(folder)) == 2 * ANSWERS
+  assert "7.00 ± 0.00" in done.stdout

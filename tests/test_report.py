@@ -126,6 +126,23 @@ def test_cells_are_the_metrics_of_the_lines(tmp_path):
     assert int(row["cycles"]) == sum(len(item["accepted"]) for item in own)
 
 
+def test_another_rule_of_the_run_can_be_the_baseline(tmp_path):
+  made = [*items()]
+  report.write(unit(tmp_path, made), "traversal")
+  rows = rows_of(tmp_path / "cells.csv")
+  assert [row["gain"] for row in rows if row["verifier"] == "traversal"] == [
+    ""
+  ] * 6
+  for row in rows:
+    if row["verifier"] == "token_level":
+      own = map(Answer.of, own_items(row, made))
+      wanted = metrics.cell(own, "traversal").gain.mean
+      assert float(row["gain"]) == pytest.approx(wanted, abs=1e-6)
+      assert wanted == pytest.approx(-0.1)
+  with pytest.raises(ValueError, match="give one of token_level, traversal"):
+    report.write(tmp_path, "block")
+
+
 def test_positions_are_shares_of_cycles_and_sum_to_the_lengths(tmp_path):
   made = [*items()]
   report.write(unit(tmp_path, made))

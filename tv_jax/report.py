@@ -1,6 +1,15 @@
-"""Writes a run's report again: `python -m tv_jax.report runs/quickstart`."""
+"""Writes a run's report again: `python -m tv_jax.report runs/quickstart`.
+
+With --baseline=RULE gains are over another rule of the run than its config's.
+"""
+
+from absl import flags
 
 from tv_jax.edge import cli
+
+_BASELINE = flags.DEFINE_string(
+  "baseline", None, "The rule that gains are over; by default the config's."
+)
 
 
 def main(heard, arguments) -> None:
@@ -9,7 +18,7 @@ def main(heard, arguments) -> None:
     raise ValueError("give a run's folder: python -m tv_jax.report FOLDER")
   with heard.deaf():
     from tv_jax.runs import report
-  print(report.write(arguments[0]).page)
+  print(report.write(arguments[0], _BASELINE.value).page)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Writes the report of a run: every file of it, from what is in its folder."""
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -41,18 +42,32 @@ class Report(NamedTuple):
   all_failed: bool  # there is no answer but errors
 
 
-def write(folder: str | os.PathLike) -> Report:
+def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
   """Writes a run's tables, plots and page into its folder, finished or not.
 
+  Args:
+    folder: The run's.
+    baseline: The rule that gains are over; by default the config's.
+
   Raises:
-    ValueError: The folder holds no run, or no answers yet.
+    ValueError: The folder holds no run, or no answers yet, or these do not say
+      what the baseline expects.
     OSError: It cannot be written to.
   """
   folder = pathlib.Path(folder)
   unit = store.read(folder)
   if not unit.items:
     raise ValueError(f"{folder}: there are no answers yet to report on")
-  baseline = unit.config["baseline"]
+  baseline = baseline or unit.config["baseline"]
+  known = {rule for answer in unit.items for rule in answer.expected}
+  if baseline != unit.config["baseline"]:
+    if baseline not in known:
+      raise ValueError(
+        f"{folder}: no answer says what {baseline} expects: give one of"
+        f" {', '.join(sorted(known))}"
+      )
+    config = unit.config | {"baseline": baseline}
+    unit = dataclasses.replace(unit, config=config)
   found = tables.cells(unit.items, unit.config)
   conditions = tables.conditions(found[ALL])
   main = [tables.main(found, one, baseline) for one in conditions]
