@@ -88,10 +88,10 @@ def times_of(group: Group, place: Method) -> dict[str, Times]:
 
 
 def speedup(times: Times | None, plain: Times | None) -> str:
-  """Returns a cell's text, as 1.44 ± 0.05x; a dash if it was not timed."""
+  """Returns a cell's text, as 1.44 ± 0.05; a dash if it was not timed."""
   if not (times and plain):
     return tables.NOTHING
-  return f"{times.speedup(plain):.2f}x"
+  return f"{times.speedup(plain):.2f}"
 
 
 def percent(value: Estimate | None) -> str:

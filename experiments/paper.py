@@ -8,6 +8,7 @@ A6000.
 """
 
 import csv
+import math
 import pathlib
 from typing import NamedTuple
 
@@ -85,17 +86,22 @@ def closest(models: dict) -> Pair:
 def lengths(
   pair: Pair, tree: str, temperature: float, row: str = "average"
 ) -> Comparison | None:
-  """Returns a pair's acceptance lengths, where they are printed.
+  """Returns what is printed of a pair on a tree, if anything is.
 
   Args:
     pair: The models.
     tree: As we call it.
     temperature: Of the target; only at 1 there are other rows than the average.
-    row: A task, or "average".
+    row: A task, or "average", "by_token", "tokens_per_second" or "speedup".
   """
   table = pair.table
   if temperature != 1:
     if pair != LLAMA3 or row != "average":
       return None
     table, row = "temperature", f"{temperature}"
+  if row == "speedup" and pair.plain:  # Tables 2 and 3 have tokens a second
+    found = TABLES[table]["tokens_per_second"].get(tree)
+    both = found and (found.token_level, found.traversal)
+    ups = [Cell(one.mean / pair.plain, math.nan) for one in both or ()]
+    return Comparison(*ups, math.nan) if ups else None
   return TABLES[table].get(row, {}).get(tree)

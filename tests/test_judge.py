@@ -154,17 +154,16 @@ def test_ratings(text, rating):
   assert judge.rating_in(text) == rating
 
 
-@pytest.mark.judge
 def test_grades_are_kept_and_their_means_are_paired(folder):
   double = Double(opinion)
-  assert grade(folder, double, runs=3) == []
+  grade(folder, double, runs=3)
   assert len(double.asked) == len(lines(folder)) == 3 * ANSWERS
   kept = [json.loads(line) for line in lines(folder)]
   assert {one["run"] for one in kept} == {0, 1, 2}
-  assert kept[0]["replies"][0]["text"].startswith("It is what it is.\n")
+  assert kept[0]["replies"][0].startswith("It is what it is.\n")
   # Once more, nothing is left to do; another judge's are others.
   before = lines(folder)
-  assert grade(folder, double, runs=3) == []
+  grade(folder, double, runs=3)
   assert lines(folder) == before
   found = rows(folder)
   for rule, mean in (
@@ -181,7 +180,6 @@ def test_grades_are_kept_and_their_means_are_paired(folder):
   assert found["plain decoding"]["the paper"] == "6.72"
 
 
-@pytest.mark.judge
 def test_a_reply_without_a_rating_is_kept_as_one(folder):
   double = Double(lambda text: "Fine." if "(81, 0)" in text else "[[9]]")
   grade(folder, double)
@@ -194,7 +192,6 @@ def test_a_reply_without_a_rating_is_kept_as_one(folder):
     assert [row["ratings"], row["unparsed"], row["missing"]] == ["2", "2", "0"]
 
 
-@pytest.mark.judge
 def test_an_answer_that_changed_is_graded_again(folder):
   grade(folder, Double(lambda text: "[[7]]"))
   path = folder / "items.jsonl"
@@ -211,39 +208,23 @@ def test_an_answer_that_changed_is_graded_again(folder):
   assert rows(folder)["plain decoding"]["rating"] == "4.00 ± 3.00"
 
 
-@pytest.mark.judge
-def test_a_kill_and_errors_lose_nothing(folder):
-  import openai
-
+def test_a_kill_and_an_error_lose_nothing(folder):
   def failing(text):
     if "(81, 1)" in text:
-      raise openai.APIError("overloaded", request=None, body=None)
+      raise RuntimeError("overloaded")
     return "[[6]]"
 
-  missing = grade(folder, Double(failing), workers=1)
-  assert [str(one) for one in missing] == ["overloaded"] * 3
+  with pytest.raises(RuntimeError, match="overloaded"):
+    grade(folder, Double(failing), workers=1)
   there = lines(folder)
-  assert len(there) == ANSWERS - 3
+  assert 0 < len(there) < ANSWERS
   with (folder / judge.FILE).open("ab") as file:
     file.write(b'{"task": "mt_be')  # a kill tears the last line
   double = Double(lambda text: "[[6]]")
   grade(folder, double)
-  assert len(double.asked) == 3
+  assert len(double.asked) == ANSWERS - len(there)
   assert lines(folder)[: len(there)] == there
   assert len(lines(folder)) == ANSWERS
-
-
-@pytest.mark.judge
-def test_a_judge_that_says_nothing_is_given_up(folder):
-  import openai
-
-  def failing(text):
-    raise openai.APIError("no such model", request=None, body=None)
-
-  double = Double(failing)
-  with pytest.raises(openai.APIError, match="no such model"):
-    grade(folder, double, workers=1)
-  assert len(double.asked) <= judge.HOPELESS + 1
 
 
 def test_failed_answers_are_not_graded_and_other_questions_are_refused(
