@@ -13,7 +13,7 @@ second at batch 1, where plain decoding has 37.3.
   kary:2x5  2.44 ± 0.03  2.56 ± 0.01  +4.9%   59.4  61.6
   eagle     2.52 ± 0.01  2.62 ± 0.01  +3.8%   69.1  71.2
 
-Task by task they are in experiments/paper.py. The target is a base model and
+Task by task they are in experiments/paper.csv. The target is a base model and
 has no chat template of its own; Spec-Bench asks every model in Vicuna's, and
 so does this.
 

@@ -13,7 +13,7 @@ second at batch 1, where plain decoding has 34.5.
   kary:2x5  4.63 ± 0.03  4.73 ± 0.01  +2.2%   54.0  54.9
   eagle     4.49 ± 0.02  4.60 ± 0.02  +2.4%   57.3  58.5
 
-Task by task they are in experiments/paper.py. The paper does not say with
+Task by task they are in experiments/paper.csv. The paper does not say with
 which template it asked; here it is the models' own.
 
 The questions are Spec-Bench's, looked for where one stands:

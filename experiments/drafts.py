@@ -1,8 +1,4 @@
-r"""Which draft: what the rule gives, what the tree gives, and both.
-
-  python -m experiments drafts
-  python -m experiments drafts --config=configs/smollm2.py \
-    --config=configs/smollm2.py:independent
+"""Which draft: what the rule gives, what the tree gives, and both.
 
 Drafts of 2026 are published with lengths of chains of seven that are verified
 token by token. Here each draft has that chain, and the paper's trees of 25 and

@@ -39,6 +39,8 @@ def lines(
 
   def draw(panel, axes):
     for name, own in panels[panel].items():
+      if not own:
+        continue
       axes.errorbar(
         [*own],
         [one.mean for one in own.values()],

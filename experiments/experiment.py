@@ -175,12 +175,9 @@ def shards(
 def by_seed(
   config, count: int | None, seeds: Sequence[int] = SEEDS
 ) -> Iterator[Shard]:
-  """Makes a shard for each seed.
+  """Makes a shard for each of a config's seeds, `count` of them at most.
 
-  Args:
-    config: A config; if it has several seeds, these are taken.
-    count: How many seeds to take; None: all.
-    seeds: The seeds where the config has one. By default the paper's three.
+  Where the config has but one seed, `seeds` are taken.
   """
   own = config.seeds if len(config.seeds) > 1 else seeds
   for seed in tuple(own)[:count]:

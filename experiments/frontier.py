@@ -1,11 +1,5 @@
 """How far past the paper: rules and trees at equal nodes and draft passes.
 
-  python -m experiments frontier
-  python -m experiments frontier --config.seeds="0 1 2"
-  python -m experiments frontier --config.temperatures="0.6 1.0"
-  python -m experiments frontier --config.timing.per_task=4
-  python -m experiments frontier --config=configs/python_bundled.py
-
 Each number of drafted nodes has the paper's tree, the trees that `tv_jax.tune`
 found for the bundled drafts, and an adaptive tree with what `tv_jax.tune
 --calibrate` measured. All have five levels at most; they were tuned on other
@@ -14,9 +8,7 @@ ones, so use --config=configs/smollm2.py:paper.
 
 Each tree is decoded once, by `ot_traversal`, and the traversal expects its
 length on the same drafts. At EAGLE's number of nodes both rules are also timed
-in turn, on the paper's tree, the tree tuned for the traversal and the adaptive
-tree: the net gain in tokens a second is the gain in length less the extra time
-of a cycle. Other pairs have the paper's trees alone: nothing is tuned for them.
+in turn. Pairs for which nothing was tuned have the paper's trees alone.
 """
 
 from __future__ import annotations

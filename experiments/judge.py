@@ -25,7 +25,7 @@ import os
 import pathlib
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +39,8 @@ from tv_jax.runs.report import progress, tables
 from tv_jax.runs.report.tables import NOTHING, Table
 
 FILE = "grades.jsonl"
-RUNS, TASKS = 3, ("mt_bench",)  # the paper's
+RUNS, TASK = 3, "mt_bench"  # the paper's
+WORKERS = 4  # requests at a time
 AGAIN = 2  # how often a reply without a rating is asked for once more
 NOTE = (
   "Rating: from 1 to 10, the mean over questions, in each over its turns, seeds"
@@ -84,15 +85,13 @@ class Grade(NamedTuple):
   shown: str
 
 
-def answered(
-  unit: store.Unit, tasks: Collection[str]
-) -> dict[Key, tuple[str, ...]]:
+def answered(unit: store.Unit) -> dict[Key, tuple[str, ...]]:
   """Returns an answer's text after those to earlier turns, if all are there."""
   answers = {one.key: one.text for one in unit.items if one.error is None}
   texts = {}
   for key in answers:
     turns = [key._replace(turn=i) for i in range(key.turn + 1)]
-    if key.task in tasks and all(turn in answers for turn in turns):
+    if key.task == TASK and all(turn in answers for turn in turns):
       texts[key] = tuple(answers[turn] for turn in turns)
   return texts
 
@@ -124,8 +123,6 @@ def grade(
   model: str,
   *,
   runs: int = RUNS,
-  tasks: Collection[str] = TASKS,
-  workers: int = 4,
   advance: Callable[[int, int], None] = lambda done, count: None,
 ) -> None:
   """Asks for a run's missing grades; each is on the disk at once.
@@ -136,11 +133,9 @@ def grade(
       raises in the end ends this; the same call continues.
     model: The judge.
     runs: How often to grade each answer.
-    tasks: Whose answers.
-    workers: Requests at a time.
     advance: Called with the number of grades, now and in the end.
   """
-  texts, asked = answered(unit, tasks), _questions(unit)
+  texts, asked = answered(unit), _questions(unit)
   path, lock = unit.folder / FILE, threading.Lock()
   with path.open("ab") as file:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -159,7 +154,7 @@ def grade(
         file.flush()
         os.fsync(file.fileno())
 
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
       # An error leaves out what has not begun.
       for i, _ in enumerate(pool.map(work, left), 1):
         advance(len(wanted) - len(left) + i, len(wanted))
@@ -228,11 +223,11 @@ def tables_of(name: str, units: Sequence[store.Unit]) -> list[Table]:
 
 def _table(name, units, there, judge) -> Table:
   known = [g for own in there.values() for g in own if g.judge == judge]
-  runs, tasks = 1 + max(g.run for g in known), {g.answer.task for g in known}
+  runs = 1 + max(g.run for g in known)
   values: dict[Method, dict] = {}  # ratings by question, seed and turn
   count: dict[Method, dict] = {}
   for unit in units:
-    for one in grades_of(answered(unit, tasks), judge, runs):
+    for one in grades_of(answered(unit), judge, runs):
       method = one.answer.method.pooled("seed")
       own = values.setdefault(method, {})
       kinds = dict.fromkeys(("ratings", "unparsed", "missing"), 0)
@@ -257,7 +252,7 @@ def _table(name, units, there, judge) -> Table:
         tables.estimate(Estimate.of([*own.values()])),
         str(len(own)),
         *map(str, count[method].values()),
-        _printed(method) if tasks == {*TASKS} else NOTHING,
+        _printed(method),
       ]
     )
   header = ["", "less plain", "rating", "questions"]
@@ -292,9 +287,7 @@ def main() -> None:
   parser.add_argument("folder", help="Of a run, or above several of one config")
   parser.add_argument("--model", required=True, help="The model that judges")
   parser.add_argument("--url", help="The endpoint; by default OpenAI's")
-  parser.add_argument("--tasks", default=" ".join(TASKS))
   parser.add_argument("--runs", type=int, default=RUNS, help="Of each answer")
-  parser.add_argument("--workers", type=int, default=4, help="At a time")
   flags = parser.parse_args()
   key = os.environ.get("OPENAI_API_KEY", "none" if flags.url else None)
   client = openai.OpenAI(base_url=flags.url, api_key=key, max_retries=5)
@@ -302,15 +295,7 @@ def main() -> None:
   with progress.shown("grades") as (say, advance):
     for unit in units:
       say(str(unit.folder))
-      grade(
-        unit,
-        client,
-        flags.model,
-        runs=flags.runs,
-        tasks=flags.tasks.split(),
-        workers=flags.workers,
-        advance=advance,
-      )
+      grade(unit, client, flags.model, runs=flags.runs, advance=advance)
   console = progress.print_tables(tables_of(flags.folder, units))
   console.print(NOTE, style="dim")
 

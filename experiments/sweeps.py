@@ -103,56 +103,40 @@ def _render(groups: Sequence[Group], *, name, axis, x, number) -> Artefact:
   made = Artefact()
   for group in groups:
     rules = comparing.rules(group)
-    panels: dict[str, dict[float, Method]] = {}
+    panels: dict[str, list[Method]] = {}
     for place in comparing.places(group):
       tree = str(place.tree)
       kind = tree.partition(":")[0] if axis == "tree" else tree
       fixed = kind, place.proposal, *place.pooled(axis).numbers
-      own = panels.setdefault(", ".join(map(str, fixed)), {})
-      own[number(getattr(place, axis))] = place
+      panels.setdefault(", ".join(map(str, fixed)), []).append(place)
     lengths, gains = {}, {}
     for panel, places in panels.items():
-      cells = {
-        at: comparing.compare(comparing.of(group.answers, place), rules)
-        for at, place in sorted(places.items())
-      }
-      rows = [
-        (str(getattr(places[at], axis)), _row(own), _beside(group, places[at]))
-        for at, own in cells.items()
-      ]
+      rows = []
+      length = lengths[panel] = {rule: {} for rule in rules}
+      gain = gains[panel] = {rule: {} for rule in (*rules[1:], "the paper")}
+      for at, place in sorted(
+        ((number(getattr(one, axis)), one) for one in places),
+        key=lambda both: both[0],
+      ):
+        answers = comparing.of(group.answers, place)
+        cells = comparing.compare(answers, rules)
+        value = str(getattr(place, axis))
+        rows.append((value, _row(cells), _beside(group, place)))
+        for rule, cell in cells.items():
+          if cell:
+            length[rule][at] = cell.by_item
+          if cell and cell.relative:
+            gain[rule][at] = cell.relative
+        if printed := _printed(group, place):
+          gain["the paper"][at] = Estimate(
+            mean=printed.delta, error=math.nan, n=1
+          )
       made.tables.append(_table(f"{group.name}, {panel}", axis, rules, rows))
-      lengths[panel] = {
-        rule: {
-          at: cell.by_item for at, own in cells.items() if (cell := own[rule])
-        }
-        for rule in rules
-      }
-      gains[panel] = own = {
-        rule: {
-          at: cell.relative
-          for at, own in cells.items()
-          if (cell := own[rule]) and cell.relative
-        }
+      made.reading += [
+        f"{group.models}, {panel}: on the same drafts {rule} gains {line}."
         for rule in rules[1:]
-      }
-      for rule, gain in own.items():
-        if line := comparing.slope(gain):
-          low, high = (
-            f"{comparing.percent(gain[at])} at {at:g}"
-            for at in (min(gain), max(gain))
-          )
-          made.reading.append(
-            f"{group.models}, {panel}: on the same drafts {rule} gains {low},"
-            f" {high}: {comparing.percent(line)} for each 1 of {x}"
-            f" ({comparing.sigmas(line)})."
-          )
-      gains[panel] |= {
-        "the paper": {
-          at: Estimate(mean=printed.delta, error=math.nan, n=1)
-          for at, place in places.items()
-          if (printed := _printed(group, place))
-        }
-      }
+        if (line := _growth(gain[rule], x))
+      ]
     made.figures |= {
       f"{name}-{group.name}": drawing.lines(lengths, x=x, y="tokens a cycle"),
       f"{name}-gain-{group.name}": drawing.lines(
@@ -162,6 +146,19 @@ def _render(groups: Sequence[Group], *, name, axis, x, number) -> Artefact:
     made.notes += group.notes
   made.notes += NOTES
   return made
+
+
+def _growth(gains: dict[float, Estimate], x: str) -> str:
+  """Says how a gain changes along an axis; "" if there are few points."""
+  line = comparing.slope(gains)
+  if line is None:
+    return ""
+  ends = (
+    f"{comparing.percent(gains[at])} at {at:g}"
+    for at in (min(gains), max(gains))
+  )
+  change = f"{comparing.percent(line)} for each 1 of {x}"
+  return f"{', '.join(ends)}: {change} ({comparing.sigmas(line)})"
 
 
 def _render_main(groups: Sequence[Group]) -> Artefact:
