@@ -1,185 +1,205 @@
-"""Checks and times tv_jax on this machine's GPU, at the paper's real shapes.
+"""Times cycles and passes on this machine's GPU, at the paper's shapes.
 
-    python -m benchmarks.gpu --out=results
+    python -m benchmarks.gpu --out=gpu.md
+    python -m benchmarks.gpu --dtype=int8
+    JAX_PLATFORMS=cpu python -m benchmarks.gpu --toy
 
-on a machine with a CUDA GPU of 48 GB or more: no checkpoints, no data. It
-writes a JSON file and Markdown tables into the folder. Most of the time it
-compiles: with 16 cores and an H100 the default of 440 seconds is about enough,
---seconds=1200 for all of it. On a laptop, for a look at it:
+Needs a GPU of 48 GB, and neither checkpoints nor data. Each time stands beside
+the least one in which the chip's memory could move what must be moved.
 
-    JAX_PLATFORMS=cpu python -m benchmarks.gpu --toy --out=results
-
-First it checks that both forms of each rule take the same decisions, that whole
-generations are the same when repeated and with CUDA graphs on and off, and that
-temperature 0 is plain greedy decoding. (`python -m tv_jax.audit` tests the law
-of samples, on a GPU too.) Then it times whole cycles, verification and single
-passes, each beside the least time in which the chip's memory could move what
-must be moved.
-
-Weights are random, so that acceptance means nothing: times are per cycle, and
+Weights are random, so acceptance means nothing: times are per cycle, and
 "tokens/s at the paper's length" is what a cycle of that time would give at the
 acceptance length that the paper reports (table 1, the mean over tasks at
-temperature 1). It is not a measured speed.
-
-A case that fails is recorded, the others go on, and the exit status is 1.
-After --seconds no further case is begun; what was left out is named.
+temperature 1). It is not a measured speed. `benchmarks.verify` times rules on a
+GPU too, `tv_jax.audit` tests the law of what is sampled there.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
-import datetime
-import json
-import os
-import pathlib
-import platform
-import re
-import sys
 import time
-import traceback
-from concurrent import futures
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
-from benchmarks import common, gpu_parts, gpu_times
-from tv_jax.edge import disk, names
+import tv_jax
+from benchmarks import common, gpu_shapes
+from experiments import paper
+from tv_jax.engine import programs, sizes
+from tv_jax.engine.pair import Pair
+from tv_jax.models import Model, mask
 
-WORKERS = 8  # programs that are compiled at a time
+# Bytes a second from and to memory, by jax's name of the device: from the
+# makers' data sheets.
+CHIPS = {
+  "NVIDIA B200": 8.0e12,
+  "NVIDIA H200": 4.8e12,
+  "NVIDIA H100 80GB HBM3": 3.35e12,
+  "NVIDIA H100 PCIe": 2.0e12,
+  "NVIDIA A100-SXM4-80GB": 2.039e12,
+  "NVIDIA RTX A6000": 0.768e12,
+  "NVIDIA L40S": 0.864e12,
+  "NVIDIA GeForce RTX 4090": 1.008e12,
+}
+PAPERS = "Llama-3.2-1B", "Llama-3.1-8B"
+PROMPT = 100
+# New tokens of a short and of a long generation: one program has both.
+SHORT, LONG = 65, 128
+ROWS = 16  # of a batch
+REPEATS = 3  # of each time; the least counts
+HEADER = ["", "ms", "GB", "least ms", "share", "tokens/s"]
 
 
-def setting() -> dict:
-  """Describes the machine and the versions."""
-  chip = gpu_times.bandwidth_of_chip()
-  return {
-    "date": datetime.date.today().isoformat(),
-    "device": jax.devices()[0].device_kind,
-    "backend": jax.default_backend(),
-    "memory bandwidth by data sheet, TB/s": chip and chip / 1e12,
-    "python": platform.python_version(),
-    "jax": jax.__version__,
-    "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
-  }
+def row(name: str, seconds: float, moved: int, tokens: float | None = None):
+  """Compares a time with the least in which memory can move these bytes."""
+  cells = [name, f"{1e3 * seconds:.3f}", f"{moved / 1e9:.2f}", "", ""]
+  if bandwidth := CHIPS.get(jax.devices()[0].device_kind):
+    least = moved / bandwidth
+    cells[3:] = [f"{1e3 * least:.3f}", f"{100 * least / seconds:.0f} %"]
+  cells.append(f"{tokens / seconds:.0f}" if tokens else "-")
+  common.say(" | ".join(cells))
+  return cells
 
 
-def run_cases(parts: dict, scale, budget: float, save) -> tuple[list, list]:
-  """Runs cases until all are done or the time is up.
+def least(run: Callable) -> float:
+  """Returns the least of some times, after a run that does not count."""
+  times = []
+  for _ in range(REPEATS + 1):
+    begin = time.perf_counter()
+    jax.block_until_ready(run())
+    times.append(time.perf_counter() - begin)
+  return min(times[1:])
 
-  The cases of a part compile side by side; then they are timed one by one.
 
-  Args:
-    parts: Functions of `scale` that give cases, by name.
-    scale: How large everything is.
-    budget: Seconds.
-    save: Called with rows and skipped cases after each case, so that a crash
-      loses nothing that came before it.
+def cycle(pair: Pair, tree: str | None, rule: str | None, rows: int = 1):
+  """Times a cycle, by the difference of a long and a short generation.
 
   Returns:
-    The rows, each with its part and case, and what was skipped.
+    Seconds, and the bytes that must be moved.
   """
-  rows, skipped, begin = [], [], time.perf_counter()
+  vocabulary = pair.target.config.vocab_size
+  rng = np.random.default_rng(0)
+  prompts = rng.integers(3, vocabulary, (rows, PROMPT)).tolist()
 
-  def left():
-    return budget - (time.perf_counter() - begin)
+  def run(new):
+    return tv_jax.generate(
+      pair,
+      prompts,
+      tree=tree or "chain:1",
+      verifier=rule,
+      panel=None,
+      max_new_tokens=new,
+      batch_size=rows,
+      ends=(),
+      progress=False,
+    )
 
-  def prepare(case, *arguments):
-    return case(*arguments) if left() >= 0 else None
-
-  pool = futures.ThreadPoolExecutor(WORKERS)
-  for part, cases in parts.items():
-    waiting = [
-      (name, pool.submit(prepare, *case)) for name, *case in cases(scale)
-    ]
-    futures.wait([prepared for _, prepared in waiting], max(0, left()))
-    for name, prepared in waiting:
-      row = {"part": part, "case": name}
-      try:
-        found = prepared.result(timeout=0)
-        if found is None or left() < 0:
-          raise TimeoutError
-        own: Any = found() if callable(found) else found
-        row |= own
-      except TimeoutError:
-        skipped.append(f"{part}: {name}")
-        continue
-      except Exception as error:  # whatever it is, the other cases go on
-        traceback.print_exception(error)
-        row["error"] = f"{type(error).__name__}: {error}".splitlines()[0]
-      common.say(f"[{budget - left():5.0f} s] {part}: {name}")
-      rows.append(row)
-      save(rows, skipped)
-  pool.shutdown(wait=False, cancel_futures=True)
-  save(rows, skipped)
-  return rows, skipped
+  times = [least(lambda new=new: run(new).tokens) for new in (SHORT, LONG)]
+  cycles = [max(map(len, run(new).accepted)) for new in (SHORT, LONG)]
+  shape = common.tree(tree) if tree else None
+  slots = sizes.slots(shape, sizes.prompt_slots(PROMPT), LONG)
+  moved = gpu_shapes.bytes_of_pass(pair.target, slots, rows)
+  if shape:
+    assert pair.draft
+    moved = gpu_shapes.bytes_of_cycle(
+      pair.target, pair.draft, shape, slots, rows
+    )
+  return (times[1] - times[0]) / (cycles[1] - cycles[0]), moved
 
 
-def markdown(found: dict) -> str:
-  """Writes the results as tables, one for each part."""
-  lines = [f"# `python -m benchmarks.gpu`, {found['setting']['date']}", ""]
-  lines += [f"- {key}: {value}" for key, value in found["setting"].items()]
-  for part in dict.fromkeys(row["part"] for row in found["rows"]):
-    rows = [row for row in found["rows"] if row["part"] == part]
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    columns.remove("part")
-    lines += ["", f"## {part}", "", _line(columns)]
-    lines += [_line(["---"] * len(columns))]
-    lines += [_line(_cell(row.get(key)) for key in columns) for row in rows]
-  if found["skipped"]:
-    lines += ["", "## not run: the time was out", ""]
-    lines += [f"- {name}" for name in found["skipped"]]
-  return "\n".join(lines) + "\n"
+def cycles(pair: Pair, head: Pair, trees: list[str], rows: int) -> Iterator:
+  """Yields rows: plain decoding, trees, rules, an EAGLE head, a batch."""
+  lengths = paper.LLAMA3.average_acceptance
+  first = trees[0]
+  cases = [
+    ("plain", pair, None, None, 1),
+    *((f"{tree}, traversal", pair, tree, "traversal", 1) for tree in trees),
+    (f"{first}, token_level", pair, first, "token_level", 1),
+    (f"{first}, traversal, EAGLE head", head, first, "traversal", 1),
+    (f"plain, {rows} rows", pair, None, None, rows),
+    (f"{first}, traversal, {rows} rows", pair, first, "traversal", rows),
+  ]
+  for name, own, tree, rule, many in cases:
+    seconds, moved = cycle(own, tree, rule, many)
+    length = None if rule else 1.0
+    if tree in lengths and own is pair:
+      length = getattr(lengths[tree], rule).mean
+    yield row(name, seconds, moved, length and length * many)
 
 
-def _line(cells) -> str:
-  return "| " + " | ".join(cells) + " |"
+def passes(model: Model, widths: list[int], slots: int = 1024) -> Iterator:
+  """Yields rows: one pass over T tokens, timed in a loop on the device."""
+  start = jnp.full(1, PROMPT, jnp.int32)
+  for T in widths:
+    steps = start[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
+    seen = mask.causal(start, T, slots)
+
+    def loop(count, params, steps=steps, seen=seen, T=T):
+      def body(_, carry):
+        tokens, cache = carry
+        cache = dataclasses.replace(cache, length=start)
+        logits, _, cache = model.module.apply(
+          {"params": params}, tokens, steps, seen, cache
+        )
+        return jnp.argmax(logits, axis=-1).astype(jnp.int32), cache
+
+      first = jnp.zeros((1, T), jnp.int32), model.init_cache(1, slots)
+      return jax.lax.fori_loop(0, count, body, first)[0]
+
+    options = programs.CAPTURE if jax.default_backend() == "gpu" else None
+    lowered = jax.jit(loop).lower(jnp.int32(0), model.params)
+    program = lowered.compile(compiler_options=options)
+    few, many = (
+      least(lambda n=n, run=program: run(jnp.int32(n), model.params))
+      for n in (40, 160)
+    )
+    moved = gpu_shapes.bytes_of_pass(model, slots)
+    yield row(f"T = {T}", (many - few) / 120, moved)
 
 
-def _cell(value) -> str:
-  if value is None:
-    return ""
-  return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def main(arguments: list[str]) -> int:
-  """Runs the command; returns its exit status."""
-  parser = common.Parser("gpu", __doc__)
-  out = os.environ.get("OUT") or "docs/measurements"
-  parser.add_argument("--out", type=pathlib.Path, default=out, help="a folder")
-  parser.add_argument("--seconds", type=float, default=440)
-  parser.add_argument("--parts", help="some of the parts (default: all)")
-  parser.add_argument("--dtype", choices=["bfloat16", "int8"])
+def main() -> None:
+  """Runs the command."""
+  parser = argparse.ArgumentParser(
+    "benchmarks.gpu",
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  parser.add_argument("--out", help="an .md for the tables")
+  parser.add_argument(
+    "--dtype", default="bfloat16", choices=["bfloat16", "int8"]
+  )
   parser.add_argument("--toy", action="store_true", help="without a GPU")
-  given = parser.parse_args(arguments)
-  parts = {
-    name: names.find(gpu_parts.PARTS, name, "--parts")
-    for name in names.split(given.parts or ",".join(gpu_parts.PARTS))
-  }
-  if not gpu_times.on_gpu() and not given.toy:
+  given = parser.parse_args()
+  if jax.default_backend() != "gpu" and not given.toy:
     raise ValueError("jax sees no GPU here: give --toy to try it out")
-  scale = usual = gpu_times.TOY if given.toy else gpu_times.Scale()
-  if given.dtype:
-    scale = dataclasses.replace(usual, dtype=given.dtype)
-  found = {"setting": setting() | {"toy": given.toy, "dtype": scale.dtype}}
-  given.out.mkdir(parents=True, exist_ok=True)
-  device = re.sub(r"\W+", "-", found["setting"]["device"]).lower()
-  # Another dtype's results of the same day stay.
-  device += f"-{scale.dtype}" * (scale != usual)
-  path = given.out / f"{found['setting']['date']}-gpu-{device}"
-
-  def save(rows, skipped):
-    found.update(rows=rows, skipped=skipped)
-    text = json.dumps(found, indent=1) + "\n"
-    disk.write_atomic(path.with_suffix(".json"), text)
-    disk.write_atomic(path.with_suffix(".md"), markdown(found))
-
-  rows, skipped = run_cases(parts, scale, given.seconds, save)
-  failed = [f"{row['part']}: {row['case']}" for row in rows if "error" in row]
-  lines = [f"FAILED {name}" for name in failed]
-  lines += [f"not run, the time was out: {name}" for name in skipped]
-  lines.append(f"{len(rows)} cases, {len(failed)} failed: {path}.md")
-  print("\n".join(lines), file=sys.stderr)
-  return int(bool(failed))
+  names, dtype, trees, rows = PAPERS, given.dtype, ["eagle", "chain:5"], ROWS
+  trees.append("kary:2x5")
+  if given.toy:
+    names, dtype, trees, rows = ("toy draft", "toy"), "float32", ["kary:2x2"], 2
+  parts = [common.setting("gpu")]
+  draft, target = (
+    gpu_shapes.random_model(gpu_shapes.config(name, dtype), seed)
+    for seed, name in enumerate(names)
+  )
+  head = gpu_shapes.head(target, gpu_shapes.random_of(target.config, 2))
+  pair = Pair(target=target, draft=draft, draft_kind="independent")
+  other = Pair(target=target, draft=head, draft_kind="eagle")
+  found = [*cycles(pair, other, trees, rows)]
+  title = f"Cycles of {' and '.join(names)}, {dtype}, random weights"
+  parts.append(common.Table(title=title, header=HEADER, rows=found).show())
+  wide = sorted({1, *(len(common.tree(tree)) for tree in trees)})
+  for name, model, widths in (
+    (names[1], target, wide),
+    (names[0], draft, [1, 8]),
+  ):
+    found = [*passes(model, widths)]
+    title = f"Passes of {name}, {dtype}, 1024 slots"
+    parts.append(common.Table(title=title, header=HEADER, rows=found).show())
+  common.write(given.out, parts)
 
 
 if __name__ == "__main__":
-  common.run("gpu", main)
+  main()

@@ -21,10 +21,11 @@ times (docs/performance.md).
 
 from __future__ import annotations
 
+import argparse
 import functools
 
-from benchmarks import common, gpu_program, gpu_shapes, gpu_times
-from benchmarks.gpu_times import CHIPS
+from benchmarks import common, gpu_program, gpu_shapes
+from benchmarks.gpu import CHIPS
 from tv_jax.engine import program
 from tv_jax.models import Model
 from tv_jax.tree import Tree
@@ -45,11 +46,16 @@ DSPARK = "DSpark"  # the draft that is made for the target
 
 def models(pair: tuple[str, str], dtype: str) -> tuple[Model, Model]:
   """Returns draft and target, as shapes."""
-  target = gpu_times.shapes(pair[1], dtype)
+
+  def shapes(name):
+    config = gpu_shapes.config(name, dtype)
+    return gpu_shapes.model(config, gpu_shapes.shapes_on(config))
+
+  target = shapes(pair[1])
   if pair[0] == DSPARK:
     make = gpu_shapes.shapes_on(target.config)
     return gpu_shapes.block_draft(target, make), target
-  return gpu_times.shapes(pair[0], dtype), target
+  return shapes(pair[0]), target
 
 
 def bytes_by_stage(draft: Model, target: Model, tree: Tree) -> dict[str, int]:
@@ -103,24 +109,23 @@ def estimate(
   )
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
   """Reads the flags, compiles, prints a table for each tree."""
-  parser = common.Parser("gpu_kernels", __doc__)
+  parser = argparse.ArgumentParser("benchmarks.gpu_kernels")
   parser.add_argument("--chip", choices=sorted(BANDWIDTH), default="h100")
-  parser.add_argument("--trees", default="eagle,kary:2x5")
-  parser.add_argument("--verifiers", default="traversal", choices=VERIFIERS)
-  types = ["bfloat16", "int8"]
-  parser.add_argument("--dtype", choices=types, default=types[0])
-  for name, usual in (("draft", "Llama-3.2-1B"), ("target", "Llama-3.1-8B")):
-    choices = [*gpu_shapes.MODELS, *[DSPARK] * (name == "draft")]
-    parser.add_argument(f"--{name}", default=usual, choices=choices)
-  given = parser.parse_args(arguments)
+  parser.add_argument("--trees", nargs="+", default=["eagle", "kary:2x5"])
+  parser.add_argument("--verifier", default="traversal", choices=VERIFIERS)
+  parser.add_argument("--dtype", default="bfloat16", help="or int8")
+  parser.add_argument("--draft", default="Llama-3.2-1B", help="or DSpark")
+  parser.add_argument("--target", default="Llama-3.1-8B")
+  given = parser.parse_args()
   if reason := gpu_program.why_not():
     raise ValueError(reason)
   pair = given.draft, given.target
-  for tree in common.parse_trees(given.trees).values():
-    estimate(pair, given.dtype, tree, given.verifiers, given.chip).show()
+  for name in given.trees:
+    tree = common.tree(name)
+    estimate(pair, given.dtype, tree, given.verifier, given.chip).show()
 
 
 if __name__ == "__main__":
-  common.run("gpu_kernels", main)
+  main()

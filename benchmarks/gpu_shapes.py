@@ -12,13 +12,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tv_jax import drafting, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.engine import plan as plan_lib
-from tv_jax.engine import program
-from tv_jax.engine.pair import Pair
 from tv_jax.models import (
   Model,
   borrowed,
@@ -67,14 +64,6 @@ def _llama_3(*sizes, scaling, tied=False):
   )
 
 
-_IDS = {
-  "bos_token_id": 1,
-  "eos_token_id": 2,
-  "pad_token_id": 0,
-  "tie_word_embeddings": True,
-}
-_SMOL = {"num_key_value_heads": 3, "rope_theta": 100000.0, **_IDS}
-
 _QWEN3 = {
   "model_type": "qwen3",
   "num_key_value_heads": 8,
@@ -94,23 +83,12 @@ MODELS = {
   "Llama-3.2-1B": _llama_3(
     2048, 8192, 16, 32, 128256, 131072, scaling=32.0, tied=True
   ),
-  # Qwen/Qwen3-4B and Qwen/Qwen3-8B
-  "Qwen3-4B": _llama(
-    2560, 9728, 36, 32, 151936, 40960, tie_word_embeddings=True, **_QWEN3
-  ),
+  # Qwen/Qwen3-8B
   "Qwen3-8B": _llama(4096, 12288, 36, 32, 151936, 40960, **_QWEN3),
-  # HuggingFaceTB/SmolLM2-135M, and a draft of two such layers.
-  "SmolLM2": _llama(576, 1536, 30, 9, 49152, 8192, **_SMOL),
-  "SmolLM2 draft": _llama(576, 1536, 2, 9, 49152, 8192, **_SMOL),
-  # The shapes of the bundled pair, and two that a laptop runs in no time.
-  "bundled": _llama(256, 640, 5, 4, 4096, 1024, **_IDS),
-  "bundled draft": _llama(64, 192, 2, 2, 4096, 1024, **_IDS),
+  # Two that a laptop runs in no time.
   "toy": _llama(32, 48, 2, 4, 64, 512, num_key_value_heads=2),
   "toy draft": _llama(16, 24, 1, 2, 64, 512, num_key_value_heads=2),
 }
-
-# Of which random pairs are made.
-PAIRS = ("bundled", "SmolLM2")
 
 
 def config(name: str, dtype: str, layers: int | None = None) -> Config:
@@ -165,20 +143,6 @@ def random_of(config: Config, seed: int, scale: float = 0.02) -> Callable:
     return _normal(next(keys), shape, config.dtype, 1.0 if norm else 0.0, scale)
 
   return make
-
-
-def as_loaded(config: Config, make: Callable) -> Callable:
-  """Returns `make` with weights in the layout that `tv_jax.load` gives them."""
-  if jax.default_backend() != "cpu":
-    return make
-
-  def turned(leaf, shape):
-    found, num_out = make(leaf, shape), len(leaf.out(config))
-    if not num_out:
-      return found
-    return jax.tree.map(jnp.asarray, products.turn(np.asarray(found), num_out))
-
-  return turned
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
@@ -248,20 +212,6 @@ def block_draft(
     module=dspark.DSpark(own, target.mesh),
     params=params | borrowed.params(target, None),
     source="random",
-  )
-
-
-def random_pair(name: str) -> Pair:
-  """Makes a pair of `PAIRS` with random weights, as `tv_jax.load` would."""
-
-  def random(name, seed):
-    own = config(name, "float32")
-    return model(own, as_loaded(own, random_of(own, seed, 0.1)))
-
-  return Pair(
-    target=random(name, 0),
-    draft=random(f"{name} draft", 1),
-    draft_kind="independent",
   )
 
 
@@ -339,13 +289,6 @@ def arguments(
     others() if isinstance(first, jax.Array) else jax.eval_shape(others)
   )
   return plan_lib.Params(target.params, draft and draft.params), own, caches
-
-
-def compiled(plan: plan_lib.Plan, arguments, new: int, options=None):
-  """Compiles a generation; its caches are donated."""
-  generate = functools.partial(program.generate, plan, new=new)
-  lowered = jax.jit(generate, donate_argnums=2).lower(*arguments)
-  return lowered.compile(compiler_options=options)
 
 
 def bytes_of(tree) -> int:

@@ -1,10 +1,9 @@
 """Beside Hugging Face transformers: plain and assisted generation, one run.
 
-  python -m benchmarks.peers --draft=DIR --target=DIR
+  python -m benchmarks.peers --draft=bundled/draft --target=bundled/target
 
 The same weights, prompts, temperature and number of new tokens, in one process
-on the same cores; needs PyTorch (the parity extra). Without checkpoints, random
-weights of the shape in --shape are timed, and acceptance means nothing.
+on the same cores; needs PyTorch (the parity extra).
 
 What the peer gets: float32, sdpa attention, its key and value cache, inference
 mode, a warm-up of every setting, as many threads as there are cores, and also a
@@ -27,7 +26,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
-import logging
 import tempfile
 import time
 from collections import Counter
@@ -38,14 +36,11 @@ import numpy as np
 import tv_jax
 from benchmarks import common
 from tv_jax import models
-from tv_jax import tree as tree_lib
-from tv_jax.edge import names
 from tv_jax.engine import batches, sizes
 from tv_jax.engine.pair import Pair
 from tv_jax.models import borrowed
 from tv_jax.runs import environment
 from tv_jax.runs import questions as questions_lib
-from tv_jax.verifiers import VERIFIERS
 
 OURS, THEIRS = "tv_jax", "transformers"
 # Assistant tokens a cycle: its own choice, or 5 always.
@@ -61,7 +56,6 @@ class Peer:
     import transformers
 
     transformers.logging.set_verbosity_error()
-    logging.getLogger("transformers").setLevel(logging.ERROR)
     self.torch, self.tokens = torch, tokens
 
     def load(path):
@@ -112,53 +106,52 @@ class Peer:
     return (out.shape[1] - length) * len(prompts)
 
 
-def complete(pair: Pair) -> models.Model:
-  """Returns an independent draft with the target's embedding as its own."""
-  draft = pair.draft
-  assert isinstance(draft, models.Model)
-  if not draft.config.shares_embedding:
-    return draft
-  own = draft.params.items()
-  theirs = pair.target.params
-  taken = {name: x for name, x in theirs.items() if name in borrowed.NAMES}
-  params = {name: x for name, x in own if name not in borrowed.NAMES} | taken
-  config = dataclasses.replace(
-    draft.config, shares_embedding=False, draft_vocab_size=None
-  )
-  return dataclasses.replace(
-    draft, module=draft.module.clone(config=config), params=params
-  )
+def load_peer(pair: Pair, tokens: int) -> Peer:
+  """Loads our weights, as they are here, into transformers."""
+  with tempfile.TemporaryDirectory() as folder:
+    models.save(f"{folder}/target", pair.target)
+    if pair.draft_kind != "independent":
+      return Peer(f"{folder}/target", None, tokens)
+    draft = pair.draft
+    assert draft
+    if draft.config.shares_embedding:
+      params = {
+        k: x for k, x in draft.params.items() if k not in borrowed.NAMES
+      }
+      for name in {*borrowed.NAMES} & {*pair.target.params}:
+        params[name] = pair.target.params[name]
+      config = dataclasses.replace(
+        draft.config, shares_embedding=False, draft_vocab_size=None
+      )
+      module = draft.module.clone(config=config)
+      draft = dataclasses.replace(draft, module=module, params=params)
+    models.save(f"{folder}/draft", draft)
+    return Peer(f"{folder}/target", f"{folder}/draft", tokens)
 
 
-def read_prompts(pair: Pair, given: argparse.Namespace) -> list[list[int]]:
-  """Reads prompts as tokens; random ones for random weights.
+def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
+  """Reads questions as tokens: those of the most common padded size.
 
-  Only those of the most common padded size are kept, so that each method is
-  compiled once for each number of rows.
+  So each method is compiled once for each number of rows.
   """
-  if given.target is None:
-    rng = np.random.default_rng(0)
-    return rng.integers(3, pair.target.config.vocab_size, (8, 40)).tolist()
-  asked = questions_lib.load_questions(given.prompts or "minibench")
+  asked = questions_lib.load_questions(source)
   texts = [question.turns[0] for question in asked]
-  encoded = batches.encode(pair, texts, given.template, limit=1)
+  encoded = batches.encode(pair, texts, template, limit=1)
   padded = [sizes.prompt_slots(len(tokens)) for tokens in encoded]
   (common_size, _), *_ = Counter(padded).most_common(1)
   kept = zip(encoded, padded, strict=True)
   return [tokens for tokens, size in kept if size == common_size]
 
 
-def rows_of(prompts: list, count: int, turn: int) -> tuple[list, list[int]]:
-  """Chooses the `count` prompts of a round, and a number for each."""
-  items = [turn * count + i for i in range(count)]
-  return [prompts[item % len(prompts)] for item in items], items
-
-
 def contestants(pair, prompts, peer: Peer, temperature: float, given) -> dict:
   """Functions of a round's number that generate, by name; tokens come back."""
 
+  def chosen(rows, turn):
+    items = [turn * rows + i for i in range(rows)]
+    return [prompts[item % len(prompts)] for item in items], items
+
   def ours(rows, turn, **options):
-    own, items = rows_of(prompts, rows, turn)
+    own, items = chosen(rows, turn)
     run = tv_jax.generate(
       pair,
       own,
@@ -167,24 +160,21 @@ def contestants(pair, prompts, peer: Peer, temperature: float, given) -> dict:
       panel=None,
       temperature=temperature,
       max_new_tokens=given.tokens,
-      seed=given.seed,
       ends=(),
       **options,
     )
     return sum(map(len, run.tokens))
 
   def theirs(rows, method, threads, turn):
-    own, _ = rows_of(prompts, rows, turn)
-    return method(threads, temperature, own)
+    return method(threads, temperature, chosen(rows, turn)[0])
 
   rows, bound = given.rows, functools.partial
   found = {f"{OURS}, plain": bound(ours, 1, verifier=None)}
-  for tree in common.parse_trees(given.trees, tree_lib.parse):
-    run = bound(ours, 1, tree=tree, verifier=given.verifiers)
-    found[f"{OURS}, {tree}"] = run
+  for tree in given.trees:
+    found[f"{OURS}, {tree}"] = bound(ours, 1, tree=tree)
   found[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
   for threads in sorted({environment.cores(), 1}):
-    end = f"{threads} thread{'s' * (threads > 1)}"
+    end = f"{threads} threads"
     run = bound(theirs, 1, peer.plain, threads)
     found[f"{THEIRS}, plain, {end}"] = run
     for name, fixed in ASSISTED.items() if peer.draft else ():
@@ -195,22 +185,21 @@ def contestants(pair, prompts, peer: Peer, temperature: float, given) -> dict:
   return found
 
 
-def measure(runs: dict[str, Callable], temperature: float, given) -> dict:
+def measure(runs: dict[str, Callable], given) -> dict[str, np.ndarray]:
   """Tokens per second [rounds] by name."""
 
   def timed(run: Callable, turn: int) -> float:
     begin = time.perf_counter()
     tokens = run(turn)
     seconds = time.perf_counter() - begin
-    if tokens % given.tokens:
-      raise RuntimeError(f"{tokens} tokens, not {given.tokens} of each row")
+    assert tokens % given.tokens == 0, "an answer has ended early"
     return tokens / seconds
 
   for name, run in runs.items():
-    common.say(f"warming {name}, temperature {temperature:g}")
+    common.say(f"warming {name}")
     run(0)
   methods = {name: functools.partial(timed, run) for name, run in runs.items()}
-  speeds = common.race(methods, given.rounds, given.seed, common.say)
+  speeds = common.race(methods, given.rounds, seed=0)
   return {name: np.array(values) for name, values in speeds.items()}
 
 
@@ -226,92 +215,61 @@ def best(speeds: dict, prefix: str, suffix: str = "") -> str:
   return max(names, key=lambda name: np.median(speeds[name]))
 
 
-def table(speeds: dict, temperature: float) -> common.Table:
-  """All of them, beside the peer's plain generation."""
+def tables(speeds: dict, temperature: float, rows: int) -> list[str]:
+  """All of them beside the peer's plain generation, and the best of each."""
+
+  def spread(one, other):
+    ratio = speeds[one] / speeds[other]
+    low, middle, high = np.percentile(ratio, [25, 50, 75])
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+  plain, many = f"{OURS}, plain", f"{OURS}, plain, {rows} rows"
   base = best(speeds, f"{THEIRS}, plain")
-  return common.Table(
+  ours = best({k: v for k, v in speeds.items() if k != plain}, f"{OURS}, ")
+  pairs = [(plain, base), (ours, plain), (many, plain)]
+  pairs.append((many, best(speeds, f"{THEIRS}, plain", f"{rows} rows")))
+  if any(name.startswith(f"{THEIRS}, assisted") for name in speeds):
+    pairs.append((ours, best(speeds, f"{THEIRS}, assisted")))
+  whole = common.Table(
     title=f"Temperature {temperature:g}",
     header=["", "tokens/s", f"over {base} (quartiles)"],
     rows=[
-      [name, f"{np.median(own):.0f}", common.spread(own / speeds[base])]
+      [name, f"{np.median(own):.0f}", spread(name, base)]
       for name, own in speeds.items()
     ],
   )
-
-
-def ratios(speeds: dict, temperature: float, rows: int) -> common.Table:
-  """Compares the best of each kind, round by round."""
-  plain, many = f"{OURS}, plain", f"{OURS}, plain, {rows} rows"
-  trees = {k: v for k, v in speeds.items() if k != plain}
-  ours = best(trees, f"{OURS}, ")
-  pairs = [(plain, best(speeds, f"{THEIRS}, plain"))]
-  if any(name.startswith(f"{THEIRS}, assisted") for name in speeds):
-    pairs.append((ours, best(speeds, f"{THEIRS}, assisted")))
-  pairs += [
-    (ours, plain),
-    (many, plain),
-    (many, best(speeds, f"{THEIRS}, plain", f"{rows} rows")),
-  ]
-  return common.Table(
+  ratios = common.Table(
     title=f"Ratios, temperature {temperature:g}",
     header=["", "measured (quartiles)"],
-    rows=[
-      [f"{one} over {other}", common.spread(speeds[one] / speeds[other])]
-      for one, other in pairs
-    ],
+    rows=[[f"{one} over {other}", spread(one, other)] for one, other in pairs],
   )
+  return [whole.show(), ratios.show()]
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-  """The command line."""
-  parser = common.Parser("peers", __doc__)
-  common.add_pair(parser)
-  parser.add_argument("--kind", default="independent", help="of the draft")
-  parser.add_argument("--prompts", help="JSON lines as Spec-Bench's")
-  parser.add_argument("--template", default="raw", help="raw, chat or vicuna")
-  parser.add_argument("--trees", default="chain:5 kary:2x5 eagle")
-  parser.add_argument("--tokens", type=common.at_least(1), default=128)
-  parser.add_argument("--seed", type=common.at_least(0), default=0)
-  parser.add_argument("--verifiers", default="traversal", choices=VERIFIERS)
-  parser.add_argument("--temperatures", default="1 0", help="0 is greedy")
-  parser.add_argument("--rows", type=common.at_least(2), default=16)
-  given = parser.parse_args(arguments)
-  given.temperatures = [float(one) for one in names.split(given.temperatures)]
-  return given
-
-
-def main(arguments: list[str]) -> None:
+def main() -> None:
   """Reads the flags and runs."""
-  given = parse(arguments)
-  try:
-    import torch
-    import transformers
-  except ImportError:
-    raise ValueError(
-      "the peer needs PyTorch: pip install -e '.[parity]'"
-    ) from None
-  pair = common.read_pair(given, given.kind)
-  prompts = read_prompts(pair, given)
-  versions = (
-    f", torch {torch.__version__}, transformers {transformers.__version__}"
-  )
-  parts = common.setting("peers", arguments, versions)
-  parts += common.describe(pair, given)
-  with tempfile.TemporaryDirectory() as folder:
-    # As they are here, so that both sides have the same numbers.
-    models.save(f"{folder}/target", pair.target)
-    draft = None
-    if pair.draft_kind == "independent":
-      draft = f"{folder}/draft"
-      models.save(draft, complete(pair))
-    peer = Peer(f"{folder}/target", draft, given.tokens)
+  parser = argparse.ArgumentParser("benchmarks.peers")
+  parser.add_argument("--draft", required=True, help="as tv_jax.load takes it")
+  parser.add_argument("--target", required=True, help="likewise")
+  parser.add_argument("--kind", default="independent", help="of the draft")
+  parser.add_argument("--prompts", default="minibench", help="as in a config")
+  parser.add_argument("--template", default="raw", help="raw, chat or vicuna")
+  parser.add_argument("--trees", nargs="+", default=["chain:5", "eagle"])
+  parser.add_argument("--temperatures", nargs="+", type=float, default=[1.0])
+  parser.add_argument("--tokens", type=int, default=128)
+  parser.add_argument("--rows", type=int, default=16)
+  parser.add_argument("--rounds", type=int, default=7)
+  parser.add_argument("--out", help="an .md for the tables")
+  given = parser.parse_args()
+  pair = tv_jax.load(given.draft, given.target, draft_kind=given.kind)
+  peer = load_peer(pair, given.tokens)
+  prompts = read_prompts(pair, given.prompts, given.template)
+  parts = [common.setting("peers", f", torch {peer.torch.__version__}")]
   for temperature in given.temperatures:
     runs = contestants(pair, prompts, peer, temperature, given)
-    speeds = measure(runs, temperature, given)
-    parts.append(table(speeds, temperature).show())
-    parts.append(ratios(speeds, temperature, given.rows).show())
+    parts += tables(measure(runs, given), temperature, given.rows)
   common.write(given.out, parts)
 
 
 if __name__ == "__main__":
-  common.run("peers", main)
+  main()

@@ -1,7 +1,7 @@
 """Times every rule: milliseconds per decision, beside a walk in NumPy.
 
     JAX_PLATFORMS=cpu python -m benchmarks.verify
-    python -m benchmarks.verify --vocab=32000 --trees=chain:5,eagle
+    python -m benchmarks.verify --vocab 32000 --trees chain:5 eagle
 
 Drafts. Target logits are 5 times a normal variate: a few tokens hold most of
 the mass (the likeliest about 0.4 on average). Draft logits are the target's
@@ -26,6 +26,7 @@ get fewer decisions. Only ratios travel from one machine to another.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import time
 from collections.abc import Callable
@@ -37,7 +38,6 @@ import numpy as np
 from benchmarks import common
 from benchmarks.numpy_walk import Walk
 from tv_jax import probs
-from tv_jax.edge import names
 from tv_jax.proposals import INVALID, WITHOUT_REPLACEMENT
 from tv_jax.tree import Tree
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit
@@ -177,7 +177,7 @@ class Race:
       for name, run in methods.items()
     }
     rounds = REPEATS * places
-    return common.race(by_turn, rounds, self.seed, say=lambda text: None)
+    return common.race(by_turn, rounds, self.seed)
 
 
 def cells(race: Race) -> dict[str, str]:
@@ -203,32 +203,24 @@ def cells(race: Race) -> dict[str, str]:
   return found
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
   """Reads the flags, measures, prints a table for each vocabulary."""
-  parser = common.Parser("verify", __doc__)
-  parser.add_argument("--vocab", default="128256 32000")
-  trees = "chain:5 kary:2x5 eagle grown:768"
-  parser.add_argument("--trees", default=trees)
-  parser.add_argument("--decisions", type=common.at_least(1), default=200)
-  parser.add_argument("--seed", type=common.at_least(0), default=0)
-  given = parser.parse_args(arguments)
-  texts = names.split(given.vocab)
-  vocabularies = [int(one) if one.isdecimal() else 0 for one in texts]
-  trees = common.parse_trees(given.trees)
-  widest = max(16, *(tree.max_children for tree in trees.values()))
-  if not vocabularies or min(vocabularies) < widest:
-    raise ValueError(
-      f"--vocab={given.vocab}: give whole numbers of {widest} or more"
-    )
-  common.setting("verify", arguments)
-  for vocabulary in vocabularies:
+  parser = argparse.ArgumentParser("benchmarks.verify")
+  parser.add_argument("--vocab", nargs="+", type=int, default=[128256, 32000])
+  trees = ["chain:5", "kary:2x5", "eagle", "grown:768"]
+  parser.add_argument("--trees", nargs="+", default=trees)
+  parser.add_argument("--decisions", type=int, default=200)
+  given = parser.parse_args()
+  common.setting("verify")
+  for vocabulary in given.vocab:
     columns = {}
-    for name, tree in trees.items():
+    for name in given.trees:
       common.say(f"measuring {name} at V = {vocabulary}")
+      tree = common.tree(name)
       # Fewer on large trees, yet enough for a mean.
-      count = given.decisions
-      few = max(min(count, 24), min(count, count * 64 // len(tree)))
-      columns[name] = cells(Race(tree, vocabulary, few, given.seed))
+      most = max(24, given.decisions * 64 // len(tree))
+      count = min(given.decisions, most)
+      columns[name] = cells(Race(tree, vocabulary, count, seed=0))
     rows = dict.fromkeys(row for own in columns.values() for row in own)
     common.Table(
       title=f"V = {vocabulary}: milliseconds per decision, mean (median)",
@@ -240,4 +232,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  common.run("verify", main)
+  main()

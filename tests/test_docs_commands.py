@@ -208,14 +208,11 @@ BUNDLED = "--draft=bundled/draft_weak", "--target=bundled/target"
 RUNS = [
   (
     "verify",
-    ["--vocab=64", "--trees=chain:2 eagle", "--decisions=3"],
+    ["--vocab=64", "--trees", "chain:2", "eagle", "--decisions=3"],
     "3 of 3",
   ),
   pytest.param(
-    "gpu",
-    ["--toy", "--parts=forms,engine,cycles,stages"],
-    ", 0 failed: ",
-    marks=pytest.mark.long,
+    "gpu", ["--toy"], "| kary:2x2, traversal ", marks=pytest.mark.long
   ),
   pytest.param(
     "peers",
@@ -227,8 +224,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("name", "told", "printed"), RUNS)
-def test_a_benchmark_runs(name, told, printed, tmp_path):
-  out = [f"--out={tmp_path}"] if name == "gpu" else []
-  done = commands.run(*told, *out, program=f"benchmarks.{name}")
+def test_a_benchmark_runs(name, told, printed):
+  done = commands.run(*told, program=f"benchmarks.{name}")
   assert done.returncode == 0, done.stderr
-  assert printed in done.stdout + done.stderr
+  assert printed in done.stdout
