@@ -3,18 +3,18 @@
 python -m tv_jax.main --config=configs/python_bundled.py
 
 Beginnings of 24 functions of this repository, which no model was trained on,
-as they are: no chat, no right answer. Tokens that each rule expects to gain a
-cycle of the same drafts, by item, ± standard errors over 24 questions:
+as they are: no chat, no right answer. Tokens gained a cycle by each rule's own
+run, and the traversal's gain in what is expected of the same drafts, ± standard
+errors over 24 questions, measured on 2026-11-27 (docs/measured.md):
 
   tree      token_level  traversal    same drafts
-  chain:5   1.91 ± 0.03  2.08 ± 0.04  +0.177 ± 0.018  +9.3 %
-  kary:2x5  2.29 ± 0.03  2.49 ± 0.04  +0.196 ± 0.021  +8.5 %
-  eagle     2.43 ± 0.03  2.63 ± 0.04  +0.203 ± 0.023  +8.4 %
+  chain:5   1.85 ± 0.04  2.00 ± 0.04  +0.170 ± 0.014  +9.31 ± 0.74 %
+  kary:2x5  2.29 ± 0.04  2.49 ± 0.06  +0.187 ± 0.027  +8.14 ± 1.11 %
+  eagle     2.42 ± 0.03  2.60 ± 0.05  +0.174 ± 0.021  +7.25 ± 0.85 %
 
-Measured on 2026-11-22 by benchmarks.minibench --questions=python
---template=raw. With --config=configs/python_bundled.py:weak:
+With --config=configs/python_bundled.py:weak:
 
-  chain:5   1.46 ± 0.01  1.54 ± 0.02  +0.083 ± 0.011  +5.7 %
+  chain:5   1.46 ± 0.02  1.55 ± 0.03  +0.081 ± 0.011  +5.55 ± 0.75 %
 """
 
 import ml_collections

@@ -29,7 +29,7 @@ from tv_jax.edge import cli, config_flag
 _EXPERIMENTS = flags.DEFINE_spaceseplist(
   "experiments",
   None,
-  f"Which: {', '.join(names.NAMES)}; or all.",
+  f"Which: {', '.join(names.NAMES)}; all; or your own, module:name.",
   comma_compat=True,
   required=True,
 )
@@ -97,10 +97,9 @@ def main(heard: cli.Heard, arguments: list[str]) -> int:
   for unit in failed:
     print(f"FAILED: {unit.progress}", file=sys.stderr)
   # An experiment of which nothing is finished has no tables.
-  begun = {unit.name.split("/")[0] for unit in units if unit not in failed}
-  ready = [
-    name for name in asked if name in begun or not names.find(name).configs
-  ]
+  empty = {unit.name.split("/")[0] for unit in failed}
+  empty -= {unit.name.split("/")[0] for unit in units if unit not in failed}
+  ready = [name for name in asked if names.find(name).name not in empty]
   status = subprocess.run([*run, *ready, *render]).returncode if ready else 0
   return int(bool(failed)) or status
 

@@ -61,7 +61,10 @@ ADDED = {
   ),
   r"python -m tv_jax\.tune(?!.*--calibrate)": " --out=small.json",
   r"python -m tv_jax\.tune .*--calibrate": " --notiming --out=calibrated.json",
-  r"python -m tv_jax\.main": FEWER,
+  r"python -m tv_jax\.main (?!.*python_bundled)": FEWER,
+  r"python -m tv_jax\.main .*python_bundled": (
+    " --config.per_task=1 --config.max_new_tokens=24"
+  ),
   # Where a tree that changes is not the point.
   r"python -m tv_jax\.main (?!.*(grown|adaptive|tree\.json))": (
     " --config.trees=chain:2"
