@@ -27,6 +27,13 @@ LAWS = np.array([[0.3, 0.3, 0.4], [0.39, 0.3, 0.31], [0.1, 0.9, 0.0]])
 FEW = certify.Settings(cases=9)
 
 
+def test_a_policy_is_named_or_given():
+  named = Adaptive((2, 2), policy="tv_jax.drafting.adaptive:by_confidence")
+  assert named == Adaptive((2, 2), policy=adaptive.by_confidence)
+  with pytest.raises(ValueError, match="has no 'by_guess'"):
+    Adaptive((2, 2), policy="tv_jax.drafting.adaptive:by_guess")
+
+
 # Trees by place.
 
 

@@ -144,6 +144,13 @@ def test_logits_are_far_from_0(program):
   assert certify.explore(program).distance(WANTED) < 1e-12
 
 
+def test_the_distance_of_two_laws():
+  law = certify.explore(by_inverse)
+  assert law.distance(law) == 0
+  other = certify.explore(lambda rng: int(rng.random() < 0.5))
+  assert law.distance(other) == law.distance(other.chances) > 0
+
+
 def test_comparisons_with_one_uniform_are_of_one_uniform():
   def program(rng):
     u = rng.random()

@@ -334,6 +334,8 @@ def test_what_a_draft_does_not_know_ends_a_chain(name):
     ({"temperature": 0.0}, "temperature=0.0: give a number of at least"),
     ({"draft_temperature": 0.0}, "draft_temperature=0.0"),
     ({"depth": 0}, "depth=0"),
+    ({"answer": (5,), "depth": 2}, "depth=2: give 1 at most"),
+    ({"answer": ()}, "no conversation has an answer"),
     ({"answer": (5, 96)}, "token 96 is in the text"),
     ({"answer": (5, -1)}, "token -1 is in the text"),
   ],

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import re
 import shutil
 import time
 
@@ -375,7 +376,8 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
   done = commands.run(*arguments, program="tv_jax.distill", cwd=tmp_path)
   assert done.returncode == 0, done.stderr
   assert "written: draft" in done.stdout
-  assert done.stderr.startswith("at least 0.")
+  least = re.match(r"at least ([\d.]+) minutes on", done.stderr)
+  assert float(least[1]) > 0
   score = (
     "--draft=draft",
     "--draft=draft",
@@ -412,6 +414,15 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
     'tv_jax.distill: draft was begun in another way (training.loss: "weighted"'
     ' there, "kl" now): give another --out, or the same settings'
   )
+
+
+def test_an_empty_text_is_not_another(tmp_path):
+  (tmp_path / "empty.jsonl").write_text("")
+  arguments = ["--text=empty.jsonl", "--target=bundled/draft"]
+  done = commands.run(*arguments, program="tv_jax.score", cwd=tmp_path)
+  assert done.returncode == 2
+  assert "there is no text" in done.stderr.splitlines()[-1]
+  assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -106,9 +105,7 @@ def test_a_port_that_is_taken_is_refused():
 
 def test_a_folder_that_is_taken_ends_both(tmp_path, port):
   with stores.enter(tmp_path / "run"):
-    begun = time.monotonic()
     done = both(port, f"--workdir={tmp_path / 'run'}", *TINY, TWO)
-    assert time.monotonic() - begun < 60
   assert "is being written by process" in refused(done)
 
 
@@ -231,9 +228,7 @@ def test_a_process_that_is_killed_takes_the_other_with_it(
   processes = begin(port, f"--workdir={folder}", cache, *TINY, TWO, BOTH)
   wait(processes[0], lambda: lines_in(folder) >= 1)
   processes[index].kill()
-  begun = time.monotonic()
   done = [*map(ended, processes)]
-  assert time.monotonic() - begun < 2 * hosts.SILENCE + 60
   assert done[index].returncode == -signal.SIGKILL
   # Its own line, or jax was faster.
   assert done[1 - index].returncode in (2, -signal.SIGABRT)

@@ -335,7 +335,6 @@ class TestProgram:
       small(seed=seed, temperature=temperature, max_new_tokens=limit)
     small(prompts=[[3] * 9, [1], [2], [1, 2]])
     assert programs.compile.cache_info().misses == 2
-    assert small().compile_seconds < 0.1
     with jax.default_matmul_precision("highest"):
       small()
     assert programs.compile.cache_info().misses == 4
@@ -376,7 +375,6 @@ def _primitives(jaxpr):
 def test_compiled_programs_can_be_forgotten():
   options = {"prompts": PROMPTS[:1], "tree": "chain:1", "max_new_tokens": 4}
   first = generate(**options)
-  assert generate(**options).compile_seconds < 0.1
   tv_jax.forget_programs()
   assert programs.compile.cache_info().currsize == 0
   again = generate(**options)

@@ -1,5 +1,8 @@
 """The engine with drafts of one pass: DSpark's heads, and DFlash."""
 
+import contextlib
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -76,6 +79,27 @@ def test_an_unsure_draft_stops(kind, shape, verifier):
   assert counts[0] == 0  # of a root that it is not sure of
   assert counts[-1] == len(tree.parse(shape)) - 1
   assert len(counts) > 3
+
+
+@pytest.mark.parametrize(
+  ("shape", "stop"),
+  [("chain:3", 0.5), ("kary:2x2", 0.5), ("adaptive:2,2", 0), ("chain:2", 0)],
+)
+def test_a_confidence_that_is_a_nan_is_a_fault(shape, stop):
+  own = pair("dspark")
+  markov = own.draft.params["markov"]
+  markov = markov | {"sure": jnp.full_like(markov["sure"], jnp.nan)}
+  params = own.draft.params | {"markov": markov}
+  draft = dataclasses.replace(own.draft, params=params)
+  broken = dataclasses.replace(own, draft=draft)
+  told = {"tree": shape, "draft_stop": stop, "max_new_tokens": 4}
+  used = stop or shape.startswith("adaptive")
+  warned = pytest.warns(RuntimeWarning, match="how sure the draft is")
+  with warned if used else contextlib.nullcontext():
+    result = tv_jax.generate(broken, [[1, 2]], **told)
+  assert result.faults == (result.cycles if used else 0)
+  if stop:  # it is not sure of any node
+    assert not np.concatenate(result.drafted).any()
 
 
 def test_a_policy_knows_how_sure_a_draft_is():

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 import types
 
 import jax
@@ -15,9 +16,8 @@ from tv_jax.engine import programs
 
 ASK = """
 import json, sys, jax, tv_jax
-{before}
 pair = tv_jax.load("bundled/draft", "bundled/target")
-options = {{"tree": "chain:2", "max_new_tokens": 4, "progress": {progress}}}
+options = {"tree": "chain:2", "max_new_tokens": 4, "progress": False}
 for _ in range(2):
   result = tv_jax.generate(pair, [[1, 5]], **options)
 folder = jax.config.jax_compilation_cache_dir
@@ -25,13 +25,13 @@ print(json.dumps([folder, result.tokens]))
 """
 
 
-def ask(home, before="", progress=True, **told):
-  """Generates twice in a process of its own: the folder, what it said."""
+def ask(home, **told):
+  """Generates twice in a process of its own: the folder, and the tokens."""
   # The tests' own cache is not a user's.
   dropped = "JAX_COMPILATION_CACHE_DIR"
   kept = {k: v for k, v in os.environ.items() if k != dropped}
   done = subprocess.run(
-    [sys.executable, "-c", ASK.format(before=before, progress=progress)],
+    [sys.executable, "-c", ASK],
     env=kept | {"XDG_CACHE_HOME": str(home)} | told,
     cwd=ROOT,
     capture_output=True,
@@ -39,38 +39,45 @@ def ask(home, before="", progress=True, **told):
     timeout=300,
     check=True,
   )
-  folder, tokens = json.loads(done.stdout)
-  said = [one for one in done.stderr.splitlines() if "compiles" in one]
-  return folder, tokens, said
+  return json.loads(done.stdout)
 
 
 def test_the_second_process_finds_what_the_first_compiled(tmp_path):
-  folder, tokens, said = ask(tmp_path)
+  folder, tokens = ask(tmp_path)
   assert pathlib.Path(folder).parent == tmp_path / "tv_jax"
-  assert said == [f"tv_jax compiles, and keeps the program in {folder}"]
   before = {*pathlib.Path(folder).glob("*-cache")}
   assert any("advance" in path.name for path in before)
-  assert ask(tmp_path) == (folder, tokens, [])
+  assert ask(tmp_path) == [folder, tokens]
   assert {*pathlib.Path(folder).glob("*-cache")} == before
 
 
-@pytest.mark.parametrize(
-  ("before", "told", "folder"),
-  [
-    ("", {"JAX_COMPILATION_CACHE_DIR": ""}, ""),
-    ("", {"JAX_COMPILATION_CACHE_DIR": "mine"}, "mine"),
-  ],
-)
-def test_what_jax_was_told_stands_and_quiet_is_quiet(
-  tmp_path, before, told, folder
-):
-  if folder:
-    folder = str(tmp_path / folder)
-    told = dict.fromkeys(told, folder)
-  found, _, said = ask(tmp_path / "home", before, progress=not folder, **told)
-  assert found == folder
+@pytest.mark.parametrize("folder", ["", "mine"])
+def test_what_jax_was_told_stands(tmp_path, folder):
+  folder = folder and str(tmp_path / folder)
+  assert ask(tmp_path / "home", JAX_COMPILATION_CACHE_DIR=folder)[0] == folder
   assert not (tmp_path / "home").exists()
-  assert said == ([] if folder else ["tv_jax compiles"])
+
+
+def test_a_long_compilation_is_said_once(untold, capsys, monkeypatch):
+  monkeypatch.setattr(programs, "_PATIENCE", -1)
+
+  def compile_(until):
+    with programs._around.get()():
+      until()
+
+  def said():
+    found = ""
+    while not found:
+      time.sleep(0.01)
+      found = capsys.readouterr().err
+    assert found == "tv_jax compiles\n"
+
+  with programs.announced(wanted=True):
+    compile_(said)
+    compile_(lambda: time.sleep(0.3))
+  with programs.announced(wanted=False):
+    compile_(lambda: time.sleep(0.3))
+  assert not capsys.readouterr().err
 
 
 @pytest.fixture

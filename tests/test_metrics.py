@@ -60,6 +60,19 @@ def test_by_item_and_by_token():
   assert cell.exact_match is None
 
 
+def test_conditional_acceptance_has_the_error_of_the_cycles_it_is_over():
+  """Questions without such a cycle say nothing about it."""
+  shallow = [record(question, (1, 1)) for question in range(4)]
+  cell = metrics.cell([*shallow, record(4, (2, 3))])
+  assert cell.conditional[1].mean == pytest.approx(0.5)
+  assert cell.conditional[1].n == 1
+  assert f"{cell.conditional[1]:.2f}" == "0.50 ± ?"
+  cell = metrics.cell([*shallow, record(4, (2, 3)), record(5, (2, 2))])
+  assert cell.conditional[1].mean == pytest.approx(1 / 4)
+  # Two questions: sums of (value - 1/4) are 1/2 and -1/2.
+  assert cell.conditional[1].error == pytest.approx((2 * 2 / 4) ** 0.5 / 4)
+
+
 def test_seeds_of_a_question_are_one_item():
   records = [record(1, (2,)), record(1, (4,), seed=1), record(2, (5,))]
   cell = metrics.cell(records)

@@ -3,6 +3,7 @@
 import itertools
 import re
 
+import numpy as np
 import pytest
 
 from tests import browser as browsers
@@ -192,6 +193,38 @@ def test_clicks_step_through_every_coin(browser, url, made):
     assert panel["last"] == [course.node]
     assert panel["bonus"]
     assert state(browser)[1 - place] == before  # they step on their own
+
+
+def test_it_opens_at_a_cycle_near_the_mean(browser, made):
+  first = [one for one in made if one["tree"] == made[0]["tree"]]
+  first = [one for one in first if one["verifier"] == "traversal"]
+  gains = {
+    (one["question"], place): length(cycle, "traversal")
+    - length(cycle, "token_level")
+    for one in first
+    for place, cycle in enumerate(one["cycles"])
+  }
+  mean = np.mean([*gains.values()])
+  question, place = min(gains, key=lambda at: abs(gains[at] - mean))
+  assert choice(browser, "question") == f"qa/{question}/0"
+  assert choice(browser, "cycle") == str(place)
+  assert place  # the first cycle is another
+
+
+def length(cycle, rule):
+  """Tokens that a rule expects on a chain."""
+  return sum(x * (depth + 1) for depth, x in enumerate(cycle["stop"][rule]))
+
+
+def test_a_wide_table_is_not_cut_where_there_is_room(browser):
+  browser.resize(1600, 900)
+  left, cut = browser.run("""
+    const table = document.querySelector("figure.table");
+    const { scrollWidth, clientWidth } = table.querySelector(".scroll");
+    const { left } = table.getBoundingClientRect();
+    return [left, scrollWidth - clientWidth];
+  """)
+  assert cut <= 0 or left < 20
 
 
 def test_keys_step_both_together(browser, url, made):

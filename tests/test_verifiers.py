@@ -9,7 +9,6 @@ enumeration in tests/test_certify.py.
 import functools
 import itertools
 import random
-import time
 from fractions import Fraction
 
 import jax
@@ -494,14 +493,12 @@ def test_a_tiny_chance_is_no_fault(rule):
 @pytest.mark.long
 @pytest.mark.optimised
 @pytest.mark.parametrize("rule", ["traversal", "token_level"])
-def test_a_wide_family_compiles_in_reason(rule):
+def test_steps_of_a_wide_family_stay_apart(rule):
+  """Fused into one loop they take minutes to compile."""
   t, N = tree_lib.kary(32, 1), 33
   laws = jax.ShapeDtypeStruct((N, 64), jnp.float32)
   tokens = jax.ShapeDtypeStruct((N,), jnp.int32)
   coins = jax.ShapeDtypeStruct((N,), jnp.float32)
   decide = functools.partial(VERIFIERS[rule].decide, t, PROPOSALS[WOR])
-  started = time.process_time()
   lowered = jax.jit(decide).lower(tokens, laws, laws, coins)
-  lowered.compile(compiler_options=quick.AS_USERS)
-  # A minute and more without a barrier.
-  assert time.process_time() - started < 40
+  assert lowered.as_text().count("optimization_barrier") >= 31

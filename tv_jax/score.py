@@ -69,7 +69,8 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
   for draft in _DRAFT.value:
     pair = pairs.load(draft, _TARGET.value, draft_kind=_KIND.value)
     depth = scoring.chain_depth(pair, _DEPTH.value)
-    text = text or _written(pair)
+    if text is None:
+      text = _written(pair)
     found = distill.score(
       pair,
       text,

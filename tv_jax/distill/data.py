@@ -125,7 +125,10 @@ def usable(text: Sequence[Conversation]) -> list[Conversation]:
   """Returns what has an answer to score, and a root before it."""
   found = [one for one in text if one.answer and len(one.prompt) > 1]
   if not found:
-    raise ValueError("there is no text: no conversation has an answer")
+    raise ValueError(
+      "there is no text: no conversation has an answer, and a prompt of two"
+      " tokens or more"
+    )
   return found
 
 

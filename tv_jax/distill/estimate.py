@@ -102,8 +102,12 @@ def _least(function, *arguments) -> float:
 
 def line(found: dict[str, float]) -> str:
   """Returns the estimate in words."""
-  stages = ", ".join(f"{name} {value:.1f}" for name, value in found.items())
+  total = sum(found.values())
+  unit, scale = ("hours", 1) if total >= 1 else ("minutes", 60)
+  stages = ", ".join(
+    f"{name} {scale * value:.2g}" for name, value in found.items()
+  )
   return (
-    f"at least {sum(found.values()):.1f} hours on this machine as it is now"
+    f"at least {scale * total:.2g} {unit} on this machine as it is now"
     f" ({stages}); what is done already is not done again"
   )

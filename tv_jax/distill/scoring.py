@@ -218,8 +218,10 @@ def summary(found: Sequence[np.ndarray]) -> Scores:
     found: What `measure` returned of each.
   """
   D = found[0].shape[2]
-  if max(one.shape[-1] for one in found) < D:
-    raise ValueError(f"depth={D}: no answer has so many tokens")
+  if (longest := max(one.shape[-1] for one in found)) < D:
+    raise ValueError(
+      f"depth={D}: give {longest} at most, the tokens of the longest answer"
+    )
   lengths = {rule: [] for rule in RULES}
   cycles = {rule: [] for rule in RULES}
   gains = []

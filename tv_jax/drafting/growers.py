@@ -31,7 +31,8 @@ class Drafted(NamedTuple):
   topology: Topology | None  # [B, ..] of each row; None: that of the plan
   root: jax.Array  # [B] the root's slot in the draft's cache
   cache: Cache | None  # the draft's
-  fault: jax.Array | None = None  # [B] bool: of what shaped it; None: nothing
+  # [B] bool: a NaN of what shaped it; None: nothing did
+  fault: jax.Array | None = None
 
 
 class Growing(NamedTuple):
@@ -83,14 +84,18 @@ def _static(how, tree, drawn, logits, features, cache) -> Drafted:
   """A tree that is known beforehand."""
   root = cache.length - 1
   tokens, laws, inner = [drawn], [], np.array([ROOT])
+  fault = jnp.zeros(len(root), bool) if how.drafter.stop else None
   for above, level in itertools.pairwise(tree.levels):
     laws.append(how.law(logits))
     below = _draw(how.proposal, tree, how.keys, inner, laws[-1])
     # Nothing hangs below what could not be drawn.
     parents = tree.parent[np.array(level)]
     none = drawn[:, parents - above.start] == INVALID
-    if (ends := _ends(how.drafter, features)) is not None:
-      none |= ends[:, np.searchsorted(inner, parents)]
+    if how.drafter.stop:
+      there = drawn[:, inner - above.start] != INVALID
+      sure = how.drafter.confidence(features)
+      fault |= _is_nan(sure, there)
+      none |= _ends(how.drafter, sure)[:, np.searchsorted(inner, parents)]
     drawn = jnp.where(none, INVALID, below)
     tokens.append(drawn)
     before, inner = inner, tree.inner[np.isin(tree.inner, level)]
@@ -112,6 +117,7 @@ def _static(how, tree, drawn, logits, features, cache) -> Drafted:
     topology=None,
     root=root,
     cache=cache,
+    fault=fault,
   )
 
 
@@ -122,7 +128,7 @@ class _Level(NamedTuple):
   parent: jax.Array  # [B, n] their parents' places
   worth: jax.Array  # [B, n] 0 where nothing is
   chosen: jax.Array  # [B, n] the place of each one's parent in the level above
-  fault: jax.Array  # [B] bool: of the policy
+  fault: jax.Array  # [B] bool: a NaN of the policy or of a confidence
 
 
 def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
@@ -182,10 +188,12 @@ def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
 def _below(how, shape, depth, laws, worth, features) -> _Level:
   """The level at a depth, of what is known of the one above, and its worth."""
   above = shape.levels[depth - 1]
-  if (ends := _ends(how.drafter, features)) is not None:
-    worth = jnp.where(ends, 0, worth)
+  sure = how.drafter.confidence(features)
+  fault = jnp.bool(False) if sure is None else _is_nan(sure, worth > 0)
+  if how.drafter.stop:
+    worth = jnp.where(_ends(how.drafter, sure), 0, worth)
   chosen = jax.vmap(functools.partial(adaptive.choose, shape, depth))(
-    laws, worth, how.drafter.confidence(features)
+    laws, worth, sure
   )
   drawn = _draw_chosen(how, shape, above, laws, chosen)
   drawn = jnp.where(chosen.there, drawn, INVALID)
@@ -194,13 +202,18 @@ def _below(how, shape, depth, laws, worth, features) -> _Level:
     parent=jnp.where(chosen.there, chosen.above + above.start, NO_PARENT),
     worth=jnp.where(drawn == INVALID, 0, chosen.worth),
     chosen=chosen.above,
-    fault=chosen.fault,
+    fault=chosen.fault | fault,
   )
 
 
-def _ends(drafter, features) -> jax.Array | None:
-  """[B, n] below which nodes nothing is to be drafted; None: below none."""
-  return drafter.confidence(features) < drafter.stop if drafter.stop else None
+def _ends(drafter, sure) -> jax.Array:
+  """[B, n] below which nodes nothing is to be drafted: a NaN is never sure."""
+  return ~(sure >= drafter.stop)
+
+
+def _is_nan(sure, there) -> jax.Array:
+  """[B] whether the confidence in any node that is there is a NaN."""
+  return jnp.any(jnp.isnan(sure) & there, axis=-1)
 
 
 def _goes_on(worth) -> jax.Array:

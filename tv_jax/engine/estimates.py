@@ -8,8 +8,8 @@ import numpy as np
 
 # What it means that a cycle is counted among the faults.
 FAULT = (
-  "the logits of the target or of the draft are broken there, or the rule, or"
-  " the policy that shapes the tree"
+  "the logits of the target or of the draft are broken there, or how sure the"
+  " draft is, or the rule, or the policy that shapes the tree"
 )
 
 # What it means that no cycle of a run drafted anything.

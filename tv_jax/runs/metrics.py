@@ -67,7 +67,7 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
   """
   answers = list(answers)
   sound = _sound(answers)
-  item = [one.question for one in sound for _ in one.accepted]
+  item = np.array([one.question for one in sound for _ in one.accepted])
   realised = np.array([gained for one in sound for gained in one.accepted])
   own = _expected(sound, lambda one: one.method.verifier)
   base = _expected(sound, lambda _: baseline)
@@ -84,7 +84,7 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
     by_token=Estimate.clustered(realised, item),
     reached=tuple(Estimate.clustered(here, item) for here in deep[1:]),
     conditional=tuple(
-      quotient(item, [here], [above])
+      Estimate.clustered(here[above], item[above])
       for above, here in itertools.pairwise(deep)
     ),
     drafted=Estimate.clustered(drafted, item) if drafted else None,
@@ -125,7 +125,7 @@ def quotient(item, over, under) -> Estimate:
     np.array([np.asarray(x, np.float64) for x in one]) for one in (over, under)
   )
   sums, below = own.sum(1), base.sum(1)
-  # How much more each sum is worth; one may be 0, if none below is.
+  # How much more each sum is worth.
   each = [np.delete(sums, k).prod() / below.prod() for k in range(len(sums))]
   value = float(sums.prod() / below.prod())
   around = each @ own - (value / below) @ base

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.edge import checks, reading
+from tv_jax.edge import checks, names, reading
 from tv_jax.edge.reading import brief
 from tv_jax.tree.static import NO_PARENT, ROOT, check_size, frozen
 
@@ -32,7 +32,8 @@ class Adaptive:
   Attributes:
     widths: How many nodes each level below the root has at most.
     most: How many children a node has at most.
-    policy: `(laws [n, V], worth [n], most, confidence) -> [n, most]`: what the
+    policy: `(laws [n, V], worth [n], most, confidence) -> [n, most]`, or the
+      name of such a function, `module:name`: what the
       next children of a level's nodes are worth, from the nodes' own draft laws
       and what they were worth themselves (1 at the root); and from a DSpark
       draft's confidence [n] after each that a next token will be accepted, None
@@ -51,6 +52,8 @@ class Adaptive:
     widths = tuple(map(operator.index, self.widths))
     object.__setattr__(self, "widths", widths)
     object.__setattr__(self, "most", operator.index(self.most))
+    if isinstance(self.policy, str):
+      object.__setattr__(self, "policy", names.load(self.policy, "policy"))
     if not self.widths or min(self.widths) < 1 or self.most < 1:
       raise ValueError(
         f"adaptive tree of widths {brief(list(self.widths))}, {self.most}"

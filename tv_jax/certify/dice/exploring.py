@@ -78,14 +78,17 @@ class Law:
   unexplored: Fraction
   runs: int
 
-  def distance(self, other: dict[Any, Fraction]) -> float:
+  def distance(self, other: Law | dict[Any, Fraction]) -> float:
     """Returns the total variation from a law; unexplored ways count fully."""
+    unexplored = self.unexplored
+    if isinstance(other, Law):
+      other, unexplored = other.chances, unexplored + other.unexplored
     keys = {*self.chances, *other}
     apart = sum(
       abs(Fraction(self.chances.get(k, 0)) - Fraction(other.get(k, 0)))
       for k in keys
     )
-    return float((apart + self.unexplored) / 2)
+    return float((apart + unexplored) / 2)
 
   def __repr__(self) -> str:
     """Returns a line for each outcome, the likeliest first."""

@@ -45,7 +45,7 @@ _MARKUP = re.compile(
 
 # What begins a spreadsheet's formula, in full width, too.
 _FORMULA = {*"=+-@\uff1d\uff0b\uff0d\uff20"}
-_NUMBER = re.compile(r"[+-]?[\d.]+(%|x)?( ± ([\d.]+%?|\?))?")
+_NUMBER = re.compile(r"[+-]?[\d.]+(%|x)?( ± ([\d.]+%?|\?))?( %)?")
 
 
 def markdown_text(text: str) -> str:

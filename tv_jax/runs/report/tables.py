@@ -43,11 +43,11 @@ DEFINITIONS = (
   " Drafted: nodes that a cycle really drafted, without the root.",
   "±: one standard error over questions (ddof 1). For means over cycles it is"
   " clustered by question.",
-  "Delta: the relative gain over the baseline, from separate runs.",
   "Expected: the acceptance length that a rule expects on a given draft,"
   " computed without sampling. Same drafts: how much more the rule expects than"
   " the baseline on the same drafts. This is the gain of one cycle in the"
-  " contexts that the running rule reaches, not a difference of long runs.",
+  " contexts that the running rule reaches, not a difference of long runs."
+  " Gain: the same in percent of what the baseline expects.",
   "Check: realised minus expected length, by cycle. It must be 0 within its"
   " error; anything else is a bug.",
   "Exact match: the share of answers whose last line equals the reference.",
@@ -114,14 +114,15 @@ def main(found: Cells, fixed: Method, baseline: str) -> Table:
     groups.append((tree, len(rules) + len(compared[tree])))
     header += rules
     several = len(compared[tree]) > 1
-    header += [f"Delta {rule}" * several or "Delta" for rule in compared[tree]]
+    header += [f"gain {rule}" * several or "gain" for rule in compared[tree]]
   rows = []
   for task, by_method in zip(_tasks(found), found.values(), strict=True):
     row = [task]
     for tree, methods in trees.items():
       own = {one.verifier: by_method.get(one) for one in methods}
       row += [estimate(cell and cell.by_item) for cell in own.values()]
-      row += [_percent(own[rule], own[baseline]) for rule in compared[tree]]
+      others = (own[rule] for rule in compared[tree])
+      row += [percent(cell and cell.relative) for cell in others]
     rows.append(row)
   heading = f"Acceptance length by item: {title(fixed)}"
   return Table(heading, groups, header, rows)
@@ -135,8 +136,8 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
     "by item",
     "by token",
     "expected",
-    f"less {baseline}, same drafts",
-    "relative",
+    f"less {baseline}",
+    "gain",
     "check",
     "items",
     "cycles",
@@ -180,11 +181,12 @@ def positions(found: Cells, fixed: Method) -> Table:
   ]
   deepest = max([1, *(len(own[method].reached) for method in methods)])
   for method in methods:
-    row = [name(method, several=False)]
-    for shares in (own[method].reached, own[method].conditional):
-      missing = [None] * (deepest - len(shares))
-      row += map(estimate, [*shares, *missing])
-    rows.append(row)
+    cell = own[method]
+    missing = deepest - len(cell.reached)
+    never = Estimate(mean=0.0, error=0.0, n=cell.items)
+    shares = [*cell.reached, *[never] * missing]
+    shares += [*cell.conditional, *[None] * missing]
+    rows.append([name(method, several=False), *map(estimate, shares)])
   depths = [str(d) for d in range(1, deepest + 1)]
   groups = [("", 1), ("reached", deepest), ("conditional", deepest)]
   header = ["", *depths, *depths]
@@ -242,9 +244,3 @@ def _trees(found, fixed) -> dict[str, list[Method]]:
 def _tasks(found) -> list[str]:
   names = {ALL: "All"} | (TASKS if {*found} <= {*TASKS, ALL} else {})
   return [str(names.get(task, task)) for task in found]
-
-
-def _percent(cell, base) -> str:
-  if cell is None or base is None or not base.by_item.n or not cell.by_item.n:
-    return NOTHING
-  return f"{cell.by_item.mean / base.by_item.mean - 1:+.1%}"

@@ -21,6 +21,7 @@ _ESTIMATES = {
   "expected": "expected",
   "exact_match": "exact_match",
   "gain": "gain",
+  "gain_percent": "relative",
   "check": "check",
 }
 _COUNTS = ("cycles", "faults", "failed")
@@ -71,10 +72,10 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
   found = tables.cells(unit.items, unit.config)
   conditions = tables.conditions(found[ALL])
   main = [tables.main(found, one, baseline) for one in conditions]
+  paired = [tables.paired(found, one, baseline) for one in conditions]
   made = []
-  for one, own in zip(conditions, main, strict=True):
-    made += [own, tables.paired(found, one, baseline)]
-    made.append(tables.positions(found, one))
+  for own in zip(conditions, paired, main, strict=True):
+    made += [*own[1:], tables.positions(found, own[0])]
   if match := tables.exact_match(found):
     made.append(match)
   traces = [
@@ -92,7 +93,7 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
     "positions.csv": _positions_csv(found),
     "table.md": _markdown(made, warnings),
     "table.csv": _table_csv(conditions, main),
-    "table.tex": "\n".join(map(formats.latex, main)),
+    "table.tex": "\n".join(map(formats.latex, [*paired, *main])),
   } | {f"{name}.svg": svg for name, (svg, _) in drawn.items()}
   speeds = {}
   if unit.timing:

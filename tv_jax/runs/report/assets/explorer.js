@@ -7,7 +7,7 @@
 
   const { addressOf, chosen, element, fillChoices, fillContext, nodesTable } =
     window.explorer;
-  const { pair, panel, ranRule, stateAt } = window.explorer;
+  const { pair, panel, ranRule, stateAt, typical } = window.explorer;
   const { traces, runs, colors, undrawn } = JSON.parse(source.textContent);
   const home = document.getElementById("explorer");
   const part = (name) => home.querySelector(`[data-part="${name}"]`);
@@ -17,8 +17,7 @@
   const MANY = 40; // nodes: more than this are drawn small
 
   const state = {
-    trace: traces[0],
-    cycle: 0,
+    ...typical(traces), // trace and cycle
     rules: [], // what the panels show
     steps: [], // where each panel is
     together: true, // whether the panels step together

@@ -6,7 +6,7 @@
 Object.assign(
   window.explorer,
   (() => {
-    const { pathTo } = window.explorer;
+    const { expectedLength, pathTo } = window.explorer;
 
     const keyOf = ({ prompt, cycles, ...key }) => key;
     const nameOf = (trace) => Object.values(keyOf(trace)).join("/");
@@ -62,6 +62,35 @@ Object.assign(
       const { verifier } = trace;
       const names = [verifier, verifier.replace(/_loop$/, "")];
       return names.find((rule) => rule in cycle.stop);
+    }
+
+    /** What the rule that ran is expected to gain over another in a cycle. */
+    function gainIn(trace, cycle) {
+      const ran = ranRule(trace, cycle);
+      const other = Object.keys(cycle.stop).find((rule) => rule !== ran);
+      if (!ran || !other) return 0;
+      return expectedLength(cycle, ran) - expectedLength(cycle, other);
+    }
+
+    /** The cycle to open at: of the first tree and rule, nearest to the mean. */
+    function typical(traces) {
+      const [first] = traces;
+      const all = traces
+        .filter(
+          ({ tree, verifier }) =>
+            tree === first.tree && verifier === first.verifier,
+        )
+        .flatMap((trace) =>
+          trace.cycles.map((own, cycle) => ({
+            trace,
+            cycle,
+            gain: gainIn(trace, own),
+          })),
+        );
+      const mean = all.reduce((sum, { gain }) => sum + gain, 0) / all.length;
+      const off = ({ gain }) => Math.abs(gain - mean);
+      const { trace, cycle } = all.reduce((a, b) => (off(b) < off(a) ? b : a));
+      return { trace, cycle };
     }
 
     /** The wanted rules, or the one that ran and one to compare it with. */
@@ -121,6 +150,7 @@ Object.assign(
       runOf,
       saidBefore,
       stateAt,
+      typical,
     };
   })(),
 );
