@@ -108,23 +108,6 @@ def gains(found: Mapping[str, Estimate | None]) -> str:
   )
 
 
-def slope(found: Mapping[float, Estimate]) -> Estimate | None:
-  """Fits a weighted straight line through three points or more."""
-  sound = {x: e for x, e in found.items() if e.error > 0}
-  if len(sound) < 3:
-    return None
-  x = np.array([*sound], float)
-  y = np.array([estimate.mean for estimate in sound.values()])
-  weight = np.array([estimate.error**-2 for estimate in sound.values()])
-  middle = np.average(x, weights=weight)
-  spread = weight @ (x - middle) ** 2
-  return Estimate(
-    mean=float(weight @ ((x - middle) * y) / spread),
-    error=float(spread**-0.5),
-    n=len(sound),
-  )
-
-
 def sigmas(value: Estimate) -> str:
   """Says how sure it is that a number is not 0."""
   if not value.error > 0:

@@ -9,10 +9,10 @@ side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from experiments import comparing, drawing, paper, sweeps
-from experiments.comparing import ByItem, over, percent
+from experiments.comparing import over, percent
 from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import tree as tree_lib
 from tv_jax.engine.estimates import Estimate
@@ -35,29 +35,44 @@ NOTE = (
   " same few questions, where they were timed."
 )
 
-Lengths = Mapping[str, Mapping[str, ByItem]]  # by tree and rule
-
 
 def render(groups: Sequence[Group]) -> Artefact:
   """Makes a table and a figure of all groups."""
   made, rows, lines = Artefact(), [], {}
   for group in groups:
-    lengths = _lengths(group)
-    rows += _rows(group, lengths)
-    lines[group.name] = {
-      rule: {
-        sweeps.nodes(tree): Estimate.of([*own[rule].values()])
-        for tree, own in lengths.items()
-      }
-      for rule in RULES
-    }
-    base = lengths.get(CHAIN, {}).get(PUBLISHED, {})
-    gains = {
-      tree: over(own[RAN], base)
-      for tree, own in lengths.items()
-      if tree != CHAIN
-    }
-    if told := comparing.gains(gains):
+    models = group.config["models"]
+    base, both = {}, {}  # what PUBLISHED expects of CHAIN; gains by tree
+    own = lines[group.name] = {rule: {} for rule in RULES}
+    for tree in TREES:
+      place = Method(tree=tree, proposal=paper.PROPOSAL, temperature=1.0)
+      answers = comparing.of(group.answers, place)
+      ran = comparing.of(answers, Method(verifier=RAN))
+      short, long = (metrics.expected_by_item(ran, rule) for rule in RULES)
+      if not (short and long):
+        continue
+      chain, parsed = tree == CHAIN, tree_lib.parse(tree)
+      base = short if chain else base
+      times, nodes = comparing.times_of(group, place), len(parsed) - 1
+      lengths = [Estimate.of([*one.values()]) for one in (short, long)]
+      for rule, length in zip(RULES, lengths, strict=True):
+        own[rule][nodes] = length
+      both[tree] = over(long, base)
+      rows.append(
+        [
+          models["draft"],
+          "1" if models["draft_kind"] == "dspark" else str(parsed.max_depth),
+          tree,
+          str(nodes),
+          percent(over(long, short)),
+          NOTHING if chain else percent(over(short, base)),
+          percent(both[tree]),
+          *map(tables.estimate, lengths),
+          tables.estimate(metrics.cell(ran).check, "+.3f"),
+          comparing.speedup(times.get(RAN), times.get(PLAIN)),
+        ]
+      )
+    both.pop(CHAIN, None)
+    if told := comparing.gains(both):
       made.reading.append(
         f"{group.models}: over {PUBLISHED} on {CHAIN}, the {RAN} gains {told}."
       )
@@ -68,46 +83,6 @@ def render(groups: Sequence[Group]) -> Artefact:
   )
   made.notes.append(NOTE)
   return made
-
-
-def _place(tree: str) -> Method:
-  return Method(tree=tree, proposal=paper.PROPOSAL, temperature=1.0)
-
-
-def _lengths(group: Group) -> Lengths:
-  """Returns by tree and rule the length that it expects of each question."""
-  found = {}
-  for tree in TREES:
-    answers = comparing.of(group.answers, _place(tree))
-    ran = comparing.of(answers, Method(verifier=RAN))
-    own = {rule: metrics.expected_by_item(ran, rule) for rule in RULES}
-    if all(own.values()):
-      found[tree] = own
-  return found
-
-
-def _rows(group: Group, lengths: Lengths) -> Iterator[list[str]]:
-  """Makes a row for each tree of a draft."""
-  models = group.config["models"]
-  base = lengths.get(CHAIN, {}).get(PUBLISHED, {})
-  for tree, own in lengths.items():
-    parsed = tree_lib.parse(tree)
-    times = comparing.times_of(group, _place(tree))
-    answers = comparing.of(group.answers, _place(tree))
-    cell = comparing.compare(answers, RULES)[RAN]
-    chain = tree == CHAIN
-    yield [
-      models["draft"],
-      "1" if models["draft_kind"] == "dspark" else str(parsed.max_depth),
-      tree,
-      str(len(parsed) - 1),
-      percent(over(own[RAN], own[PUBLISHED])),
-      NOTHING if chain else percent(over(own[PUBLISHED], base)),
-      percent(over(own[RAN], base)),
-      *(tables.estimate(Estimate.of([*own[rule].values()])) for rule in RULES),
-      tables.estimate(cell and cell.check, "+.3f"),
-      comparing.speedup(times.get(RAN), times.get(PLAIN)),
-    ]
 
 
 DRAFTS = Experiment(

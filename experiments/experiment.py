@@ -197,12 +197,11 @@ def refuse_what_is_swept(
     for shard in shards(experiment, config, smoke)
   ]
   swept = set.intersection(*own) - {"seeds"} if own else set()
-  for field in fields:
-    if field in swept:
-      raise ValueError(
-        f"config.{field} is set by the experiment itself: leave it out, or run"
-        " the config with tv_jax.main"
-      )
+  if wrong := swept.intersection(fields):
+    raise ValueError(
+      f"config.{min(wrong)} is set by the experiment itself: leave it out, or"
+      " run the config with tv_jax.main"
+    )
 
 
 def asked_of(experiment: Experiment, smoke: bool) -> tuple[str, ...]:

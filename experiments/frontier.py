@@ -13,6 +13,7 @@ in turn. Pairs for which nothing was tuned have the paper's trees alone.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -113,25 +114,14 @@ def short(tree: str) -> str:
 
 
 class Place(NamedTuple):
-  """A rule on a tree.
+  """A rule on a tree."""
 
-  Attributes:
-    nodes: The size.
-    tree: As the config names it.
-    cooler: The draft's temperature; 0: the target's.
-    rule: The rule that expects; RAN is what ran.
-    by_item: By question, the tokens a cycle that it expects.
-    check: Realised minus expected length, of RAN.
-    cycle: By question, the milliseconds a cycle, where it was timed.
-  """
-
-  nodes: int
   tree: str
-  cooler: float
   rule: str
-  by_item: ByItem
-  check: Estimate | None
-  cycle: ByItem
+  cooler: float  # the draft's temperature; 0: the target's
+  by_item: ByItem  # tokens a cycle that it expects
+  check: Estimate | None  # realised minus expected length, of RAN
+  cycle: ByItem  # milliseconds a cycle, where it was timed
 
   @property
   def length(self) -> Estimate:
@@ -159,27 +149,30 @@ class Place(NamedTuple):
 def places(group: Group, nodes: int, temperature: float) -> list[Place]:
   """Returns a size's rules on trees, BASE on its first tree before all."""
   found = []
+  fixed = Method(proposal=paper.PROPOSAL, temperature=temperature)
+  first = dataclasses.replace(fixed, tree=SIZES[nodes][0])
+  # Times of several runs are not compared.
+  alone = [group._replace(units=(unit,)) for unit in group.units]
+  timed = [one for one in alone if comparing.times_of(one, first)]
   for tree, share in trees(group.config["models"]["draft"], nodes).items():
-    place = Method(tree=tree, proposal=paper.PROPOSAL, temperature=temperature)
-    ran = Method(**place.fields, verifier=RAN)
+    place = dataclasses.replace(fixed, tree=tree)
+    ran = dataclasses.replace(place, verifier=RAN)
     answers = comparing.of(group.answers, ran)
     drawn = group.config.get("draft_temperature") or share * temperature
-    times = comparing.times_of(group, place)
+    times = comparing.times_of(timed[0], place) if timed else {}
     for rule in RULES:
       if by_item := metrics.expected_by_item(answers, rule):
         found.append(
           Place(
-            nodes=nodes,
             tree=tree,
-            cooler=0.0 if drawn == temperature else drawn,
             rule=rule,
+            cooler=0.0 if drawn == temperature else drawn,
             by_item=by_item,
             check=metrics.cell(answers).check if rule == RAN else None,
             cycle=_cycle(times[rule]) if rule in times else {},
           )
         )
-  has_base = found and found[0].tree == SIZES[nodes][0]
-  return found if has_base else []
+  return found if found and found[0].tree == first.tree else []
 
 
 def _cycle(times: metrics.Times) -> ByItem:
@@ -201,7 +194,7 @@ def render(groups: Sequence[Group]) -> Artefact:
       rows, lines = [], figure.setdefault(title, {})
       for nodes in SIZES:
         if found := places(group, nodes, hot):
-          rows += [_row(place, found[0]) for place in found]
+          rows += [[str(nodes), *_row(one, found[0])] for one in found]
           made.reading.append(f"{title}, {nodes} nodes: {_best(found)}.")
         for place in found:
           own, at = lines.setdefault(place.line, {}), sweeps.nodes(place.tree)
@@ -221,7 +214,6 @@ def render(groups: Sequence[Group]) -> Artefact:
 def _row(place: Place, base: Place) -> list[str]:
   cycle = f"{np.mean([*place.cycle.values()]):.2f}" if place.cycle else NOTHING
   return [
-    str(place.nodes),
     short(place.tree),
     place.rule,
     percent(place.gain(base)),

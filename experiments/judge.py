@@ -17,15 +17,17 @@ with MT-Bench and Chatbot Arena"), in words of our own.
 from __future__ import annotations
 
 import argparse
+import collections
 import concurrent.futures
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import pathlib
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -69,14 +71,10 @@ _RATING = re.compile(r"\[\[\s*(\d+(?:\.\d+)?)(?:\s*/\s*10)?\s*\]\]")
 
 
 class Grade(NamedTuple):
-  """Which grade it is.
+  """Which grade it is: of which answer, by which judge, in which of its runs.
 
-  Attributes:
-    answer: Of which answer.
-    judge: The model that gives it.
-    run: Of the judge's, from 0.
-    shown: A hash of the answer and of those to earlier turns: another answer
-      has another grade.
+  `shown` is a hash of the answer and of those to earlier turns: where one of
+  these has changed there is another grade.
   """
 
   answer: Key
@@ -85,25 +83,19 @@ class Grade(NamedTuple):
   shown: str
 
 
-def answered(unit: store.Unit) -> dict[Key, tuple[str, ...]]:
-  """Returns an answer's text after those to earlier turns, if all are there."""
-  answers = {one.key: one.text for one in unit.items if one.error is None}
-  texts = {}
-  for key in answers:
-    turns = [key._replace(turn=i) for i in range(key.turn + 1)]
-    if key.task == TASK and all(turn in answers for turn in turns):
-      texts[key] = tuple(answers[turn] for turn in turns)
-  return texts
-
-
 def grades_of(
-  texts: dict[Key, tuple[str, ...]], judge: str, runs: int
-) -> Iterator[Grade]:
-  """Yields all grades, a whole run of the judge after another."""
-  for run in range(runs):
-    for key, own in texts.items():
-      data = json.dumps(own).encode()
-      yield Grade(key, judge, run, hashlib.sha256(data).hexdigest()[:16])
+  unit: store.Unit, judge: str, runs: int
+) -> dict[Grade, tuple[str, ...]]:
+  """Returns all grades of a run, with the texts of an answer's turns."""
+  texts = {one.key: one.text for one in unit.items if one.error is None}
+  grades = {}
+  for run, key in itertools.product(range(runs), texts):
+    turns = [key._replace(turn=i) for i in range(key.turn + 1)]
+    if key.task == TASK and all(turn in texts for turn in turns):
+      own = tuple(texts[turn] for turn in turns)
+      shown = hashlib.sha256(json.dumps(own).encode()).hexdigest()[:16]
+      grades[Grade(key, judge, run, shown)] = own
+  return grades
 
 
 def read(folder: pathlib.Path) -> dict[Grade, float | None]:
@@ -121,7 +113,6 @@ def grade(
   unit: store.Unit,
   client,
   model: str,
-  *,
   runs: int = RUNS,
   advance: Callable[[int, int], None] = lambda done, count: None,
 ) -> None:
@@ -135,17 +126,16 @@ def grade(
     runs: How often to grade each answer.
     advance: Called with the number of grades, now and in the end.
   """
-  texts, asked = answered(unit), _questions(unit)
-  path, lock = unit.folder / FILE, threading.Lock()
+  asked, lock = _questions(unit), threading.Lock()
+  path, wanted = unit.folder / FILE, grades_of(unit, model, runs)
   with path.open("ab") as file:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     file.truncate(path.read_bytes().rfind(b"\n") + 1)  # a line that is torn
-    there, wanted = read(unit.folder), [*grades_of(texts, model, runs)]
+    there = read(unit.folder)
     left = [one for one in wanted if one not in there]
 
     def work(one: Grade) -> None:
-      question = asked[one.answer.question]
-      chat = messages(question, texts[one.answer])
+      chat = messages(asked[one.answer.question], wanted[one])
       rating, replies = _ask(client, model, chat)
       line = one.answer.fields | {"judge": model, "run": one.run}
       line |= {"shown": one.shown, "rating": rating, "replies": replies}
@@ -222,24 +212,25 @@ def tables_of(name: str, units: Sequence[store.Unit]) -> list[Table]:
 
 
 def _table(name, units, there, judge) -> Table:
-  known = [g for own in there.values() for g in own if g.judge == judge]
-  runs = 1 + max(g.run for g in known)
+  """Makes a row of each method, its seeds pooled; plain decoding first."""
+  runs = 1 + max(
+    one.run for own in there.values() for one in own if one.judge == judge
+  )
   values: dict[Method, dict] = {}  # ratings by question, seed and turn
-  count: dict[Method, dict] = {}
+  count: dict[Method, collections.Counter] = {}
   for unit in units:
-    for one in grades_of(answered(unit), judge, runs):
+    for one in grades_of(unit, judge, runs):
       method = one.answer.method.pooled("seed")
       own = values.setdefault(method, {})
-      kinds = dict.fromkeys(("ratings", "unparsed", "missing"), 0)
-      kinds = count.setdefault(method, kinds)
       rating = there[unit.folder].get(one)
-      if rating is None:
-        kinds["unparsed" if one in there[unit.folder] else "missing"] += 1
-        continue
-      kinds["ratings"] += 1
-      seeds = own.setdefault(one.answer.question, {})
-      turns = seeds.setdefault(one.answer.method.seed, {})
-      turns.setdefault(one.answer.turn, []).append(rating)
+      kind = "ratings" if one in there[unit.folder] else "missing"
+      kind = "unparsed" if kind == "ratings" and rating is None else kind
+      count.setdefault(method, collections.Counter())[kind] += 1
+      if rating is not None:
+        seeds = own.setdefault(one.answer.question, {})
+        turns = seeds.setdefault(one.answer.method.seed, {})
+        turns.setdefault(one.answer.turn, []).append(rating)
+  kinds = ("ratings", "unparsed", "missing")
   rows = []
   for method in sorted(values, key=lambda one: not one.plain):
     own = {item: _mean(x) for item, x in values[method].items()}
@@ -251,12 +242,11 @@ def _table(name, units, there, judge) -> Table:
         tables.estimate(Estimate.of(less), "+.2f"),
         tables.estimate(Estimate.of([*own.values()])),
         str(len(own)),
-        *map(str, count[method].values()),
+        *(str(count[method][kind]) for kind in kinds),
         _printed(method),
       ]
     )
-  header = ["", "less plain", "rating", "questions"]
-  header += ["ratings", "unparsed", "missing", "the paper"]
+  header = ["", "less plain", "rating", "questions", *kinds, "the paper"]
   return Table(f"{name}, by {judge}", [], header, rows)
 
 
@@ -269,12 +259,13 @@ def _mean(values) -> float:
 
 def _printed(method: Method) -> str:
   """Returns the paper's rating of the same tree and rule."""
+  rating = None
   if method.temperature == 1 and method.plain:
-    return f"{paper.PLAIN_QUALITY:.2f}"
-  both = paper.TABLES["quality"]["rating"].get(str(method.tree))
-  cell = getattr(both, str(method.verifier), None)
-  fits = method.temperature == 1 and method.proposal == paper.PROPOSAL
-  return f"{cell.mean:.2f}" if cell and fits else NOTHING
+    rating = paper.PLAIN_QUALITY
+  elif method.temperature == 1 and method.proposal == paper.PROPOSAL:
+    both = paper.TABLES["quality"]["rating"].get(str(method.tree))
+    rating = both and getattr(both, str(method.verifier), [None])[0]
+  return f"{rating:.2f}" if rating else NOTHING
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from experiments import comparing, experiment, judge
+from experiments import experiment, judge
 from experiments.experiment import Artefact, Experiment, Group
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
@@ -46,14 +46,6 @@ def render(groups: Sequence[Group]) -> Artefact:
     ]
     title = f"{group.name}: exact match, %"
     made.tables.append(Table(title, [], HEADER, rows))
-    sure = [less for _, less in shares.values() if less and less.error > 0]
-    if sure:
-      worst = max(sure, key=lambda one: abs(one.mean / one.error))
-      made.reading.append(
-        f"{group.models}: the largest difference in exact match from plain"
-        f" decoding, among {len(sure)} methods and relative to its error, is"
-        f" {worst:+.1f} points ({comparing.sigmas(worst)})."
-      )
     judged = judge.tables_of(group.name, group.units)
     made.tables += judged
     if not judged:

@@ -1,8 +1,7 @@
 """All artefacts on one page: `python -m experiments.results`.
 
-Reads the folders that the experiments left (--workdir) and writes
-docs/results.md (--out) with the figures beside it: every table and figure with
-its command, its date and its machine. It says which experiments were not run.
+Reads what the experiments left, and writes every table and figure with its
+command, its date and its machine. It says which experiments were not run.
 """
 
 from __future__ import annotations
@@ -69,11 +68,7 @@ def _where(group: Group) -> str:
 
 
 if __name__ == "__main__":
-  parser = argparse.ArgumentParser(
-    prog="python -m experiments.results",
-    description=__doc__,
-    formatter_class=argparse.RawDescriptionHelpFormatter,
-  )
+  parser = argparse.ArgumentParser(description=__doc__)
   path = pathlib.Path
   parser.add_argument("--workdir", type=path, default=path(running.WORKDIR))
   parser.add_argument("--out", type=path, default=path("docs", "results.md"))

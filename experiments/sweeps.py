@@ -132,11 +132,6 @@ def _render(groups: Sequence[Group], *, name, axis, x, number) -> Artefact:
             mean=printed.delta, error=math.nan, n=1
           )
       made.tables.append(_table(f"{group.name}, {panel}", axis, rules, rows))
-      made.reading += [
-        f"{group.models}, {panel}: on the same drafts {rule} gains {line}."
-        for rule in rules[1:]
-        if (line := _growth(gain[rule], x))
-      ]
     made.figures |= {
       f"{name}-{group.name}": drawing.lines(lengths, x=x, y="tokens a cycle"),
       f"{name}-gain-{group.name}": drawing.lines(
@@ -146,19 +141,6 @@ def _render(groups: Sequence[Group], *, name, axis, x, number) -> Artefact:
     made.notes += group.notes
   made.notes += NOTES
   return made
-
-
-def _growth(gains: dict[float, Estimate], x: str) -> str:
-  """Says how a gain changes along an axis; "" if there are few points."""
-  line = comparing.slope(gains)
-  if line is None:
-    return ""
-  ends = (
-    f"{comparing.percent(gains[at])} at {at:g}"
-    for at in (min(gains), max(gains))
-  )
-  change = f"{comparing.percent(line)} for each 1 of {x}"
-  return f"{', '.join(ends)}: {change} ({comparing.sigmas(line)})"
 
 
 def _render_main(groups: Sequence[Group]) -> Artefact:

@@ -233,7 +233,7 @@ def test_failed_answers_are_not_graded_and_other_questions_are_refused(
   folder = finished_run(tmp_path / "run", error=(111, 0, "traversal"))
   unit = store.read(folder)
   # A second turn belongs to a conversation that is not there.
-  assert len(judge.answered(unit)) == ANSWERS - 2
+  assert len(judge.grades_of(unit, MODEL, 1)) == ANSWERS - 2
   path = folder.parent / "questions.jsonl"
   path.write_text(path.read_text().replace("limerick", "sonnet"))
   with pytest.raises(ValueError, match="are not those that were answered"):
