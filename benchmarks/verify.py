@@ -35,6 +35,7 @@ from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit
 
 SCALE, NOISE = 5.0, 0.6
 ROUNDS = 4
+PAPERS = "traversal_reference"  # a loop that ends where a node is accepted
 
 
 def make_drafts(tree: Tree, vocabulary: int, decisions: int):
@@ -69,7 +70,7 @@ def column(tree: Tree, vocabulary: int, decisions: int) -> dict[str, str]:
   q, p, tokens = make_drafts(tree, vocabulary, decisions)
   rules = {
     name: VERIFIERS[name]
-    for name in DEFAULT
+    for name in (*DEFAULT, PAPERS)
     if not misfit(VERIFIERS[name], tree, WITHOUT_REPLACEMENT)
   }
   coins, bonus = jax.random.split(jax.random.key(2))

@@ -73,7 +73,7 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
     "quickstart",
     draft,
     trees=tree,
-    verifiers="ot_traversal",
+    verifiers="examples.rules.ot_traversal:rule",
     baseline="traversal",
     plain=False,
     timing={"per_task": 0},

@@ -39,7 +39,7 @@ SIZES = {
 }
 TIMED = 25  # nodes: two more programs for each tree
 ROUNDS = 3  # of each question
-BASE, RAN = RULES = ("traversal", "ot_traversal")
+BASE, RAN = RULES = ("traversal", "examples.rules.ot_traversal:rule")
 TREES, CALIBRATIONS = "bundled/trees/", "bundled/calibrations/"
 HEADER = ("drafted", "tree", "rule", "gain", "net gain", "length", "check")
 NOTE = (

@@ -3,9 +3,8 @@
 Weng et al., "Traversal Verification for Speculative Tree Decoding": Algorithm 3
 with its deletions and its refreshed acceptance rates, (e1) to (e3) as printed;
 Algorithm 2 for token-level verification; and block verification (Sun et al.
-2025), the layer walk, GBV, K-SEQ and coupled races from formulas of their own.
-Slow, exact, and independent: nothing here is shared with the package, not even
-constants.
+2025) and K-SEQ from their own papers. Slow, exact, and independent: nothing
+here is shared with the package, not even constants.
 
 A tree is a list of parents (-1 for the root, parents before children, siblings
 in draw order). A token of -1 could not be drawn: its node is not in the tree,
@@ -14,8 +13,6 @@ and nothing below it is. Laws are tuples of `Fraction`.
 
 import dataclasses
 import functools
-import itertools
-import math
 from fractions import Fraction
 
 ROOT = 0
@@ -224,118 +221,6 @@ def block_offers(draft):
   return tuple(offers)
 
 
-# The layer walk, with whole laws and without a division by S.
-
-
-@functools.cache
-def layer_walk_offers(draft):
-  """Every coin rejected: from the last node of the deepest layer to the root.
-
-  In words of its own: what a node of a layer has left is kept given that all
-  children looked at so far were rejected, over pairs of a node and a token, so
-  that a rejection is the one step of RRSw on all pairs of the layer at once.
-  """
-  laws, depth = drawn_from(draft), depths(draft.parents)
-  entered = {ROOT: Fraction(1)}  # the chance to end at a node or below it
-  left = {}
-  for layer in range(max(depth) + 1):
-    nodes = [v for v in entered if depth[v] == layer]
-    g = {v: times(entered[v], draft.p[v]) for v in nodes}
-    none = 1 - sum(entered[v] for v in nodes)
-    whole = Fraction(1)
-    for child in range(len(draft.parents)):
-      if child not in laws or draft.parents[child] not in nodes:
-        continue
-      v, token = draft.parents[child], draft.tokens[child]
-      ratio = min(Fraction(1), g[v][token] / laws[child][token])
-      entered[child] = whole * ratio
-      whole *= 1 - ratio
-      lost = sum(surplus(laws[child], g[v]))
-      g[v] = surplus(g[v], laws[child])
-      if lost:
-        g = {u: times(1 / lost, law) for u, law in g.items()}
-        none /= lost
-    for v in nodes:
-      left[v] = (g[v], none)
-  offers, seen = [], {}
-  for v in sorted(left):
-    law, none = left[v]
-    seen[depth[v]] = seen.get(depth[v], none) + sum(law)
-    size = seen[depth[v]]
-    chance = sum(law) / size if size else Fraction(0)
-    residual = norm(law) if sum(law) else draft.p[v]
-    offers.append(Offer(v, Fraction(1) if v == ROOT else chance, residual))
-  return tuple(offers[::-1])
-
-
-# Greedy multi-path block verification, by counting.
-
-
-def greatest_law(draft, nodes, count):
-  """The law of the next token of the greatest of `count` paths, given these.
-
-  Of `count` independent paths, all that begin with what was chosen or below it:
-  every way that some of them are below, and that the others go on.
-  """
-  below, equal = Fraction(0), Fraction(1)
-  for node, child in zip(nodes, [*nodes[1:], None], strict=True):
-    q, p = draft.q[node], draft.p[node]
-    # In floats: any order will do, and equals are to be the same ones.
-    ratio = [float(p[x]) / (float(q[x]) or 1.0) for x in range(len(q))]
-    order = sorted(range(len(q)), key=lambda x: (ratio[x], x))
-    upto = {x: sum(q[y] for y in order[: i + 1]) for i, x in enumerate(order)}
-    if child is not None:
-      token = draft.tokens[child]
-      below += equal * (upto[token] - q[token])
-      equal *= q[token]
-  weights = []
-  for x in range(len(q)):
-    lower = below + equal * (upto[x] - q[x])
-    weights.append(
-      sum(  # exactly n of them go on with x, and all others are lower
-        math.comb(count, n) * (equal * q[x]) ** n * lower ** (count - n)
-        for n in range(1, count + 1)
-      )
-    )
-  return norm(weights), order
-
-
-@functools.cache
-def gbv_offers(draft):
-  """Block verification of the greatest path, as a chain of its own."""
-  laws = drawn_from(draft)
-  alive = {c: c for c in children_of(draft.parents, ROOT) if c in laws}
-  count, nodes, chosen_laws = len(alive), [ROOT], []
-  while alive:
-    law, order = greatest_law(draft, nodes, count)
-    best = max(order.index(draft.tokens[c]) for c in alive.values())
-    alive = {
-      chain: c
-      for chain, c in alive.items()
-      if order.index(draft.tokens[c]) == best
-    }
-    nodes.append(next(iter(alive.values())))
-    chosen_laws.append(law)
-    below = {
-      chain: child
-      for chain, c in alive.items()
-      for child in children_of(draft.parents, c)
-      if child in laws
-    }
-    alive = below
-  chain = Draft(
-    parents=tuple(range(-1, len(nodes) - 1)),
-    tokens=(NONE, *(draft.tokens[v] for v in nodes[1:])),
-    q=(*chosen_laws, draft.q[ROOT]),
-    p=tuple(draft.p[v] for v in nodes),
-    proposal="with_replacement",
-  )
-  return tuple(
-    dataclasses.replace(offer, node=nodes[offer.node])
-    for offer in block_offers(chain)
-  )
-
-
 # K-SEQ.
 
 
@@ -373,180 +258,10 @@ def k_seq_offers(draft, node):
   return (*offers, Offer(node, Fraction(1), residual))
 
 
-# Two races with one noise.
-
-
-def both_win(q, p, i, j):
-  """P(i has the least E_k / q_k and j the least E_k / p_k), E exponential.
-
-  Given E_j / E_i = w, all others must be at least E_i max(q_k / q_i, w p_k /
-  p_j): a piece of w between two bends of their sum is integrated at a time.
-  """
-  if not q[i] * p[j]:
-    return Fraction(0)
-  if i == j:
-    both = zip(q, p, strict=True)
-    return 1 / sum(max(x / q[i], y / p[i]) for x, y in both)
-  low = q[j] / q[i]
-  high = p[j] / p[i] if p[i] else None  # None: there is no end
-  if high is not None and high <= low:
-    return Fraction(0)
-  rest = [k for k in range(len(q)) if k not in (i, j)]
-
-  def rate(w):
-    return 1 + w + sum(max(q[k] / q[i], w * p[k] / p[j]) for k in rest)
-
-  bends = {q[k] * p[j] / (q[i] * p[k]) for k in rest if p[k]}
-  bends = {w for w in bends if low < w and (high is None or w < high)}
-  ends, total = [low, *sorted(bends), high], Fraction(0)
-  for a, b in itertools.pairwise(ends):
-    if b is None:
-      slope, last = rate(a + 1) - rate(a), Fraction(0)
-    else:
-      slope, last = (rate(b) - rate(a)) / (b - a), 1 / rate(b)
-    total += (1 / rate(a) - last) / slope
-  return total
-
-
-@functools.cache
-def coupled_offers(draft, node):
-  """The race's law given its draft; the node itself last."""
-  laws, p = drawn_from(draft), draft.p[node]
-  children = [c for c in children_of(draft.parents, node) if c in laws]
-  if not children:
-    return (Offer(node, Fraction(1), p),)
-  (child,) = children
-  q, token = laws[child], draft.tokens[child]
-  given = times(1 / q[token], [both_win(q, p, token, j) for j in range(len(p))])
-  assert sum(given) == 1
-  left = [0 * x if j == token else x for j, x in enumerate(given)]
-  residual = norm(left) if sum(left) else p
-  offer = Offer(child, given[token], draft.p[child])
-  return (offer, Offer(node, Fraction(1), residual))
-
-
-# Any joint plan for siblings, lifted; and plans for pairs.
-
-PAIR_LEAN = 4
-_ZETA, _SMALLEST, _LARGEST = map(Fraction, (1e-3, 1e-6, 1e4))
-
-
-def pair_chances(q):
-  """{(x, y): the chance to draw these two}; y is NONE where x is all of q."""
-  chances = {}
-  for x, first in enumerate(q):
-    rest = next_law("without_replacement", q, [x], 2)
-    seconds = enumerate(rest) if sum(rest) else [(NONE, Fraction(1))]
-    for y, second in seconds:
-      if first * second:
-        chances[x, y] = first * second
-  return chances
-
-
-def taken_by(plan, chances, V):
-  """f: how much of each token a plan {pair: (a_1, a_2)} takes."""
-  f = [Fraction(0)] * V
-  for pair, chance in chances.items():
-    for token, a in zip(pair, plan[pair], strict=True):
-      if token != NONE:
-        f[token] += chance * a
-  return f
-
-
-def transport_plan(g, chances):
-  """As `verifiers/pairs.py` says it, with no step to improve z."""
-  V = len(g)
-
-  def share(z):
-    plan = {}
-    for x, y in chances:
-      second = Fraction(0) if y == NONE else z[y]
-      whole = _ZETA + PAIR_LEAN * z[x] + second
-      plan[x, y] = PAIR_LEAN * z[x] / whole, second / whole
-    return plan
-
-  def over(a, b):
-    return a / b if b else Fraction(1)
-
-  q = [sum(c for (x, _), c in chances.items() if x == t) for t in range(V)]
-  z = [over(a, b) for a, b in zip(g, q, strict=True)]
-  z = [min(max(x, _SMALLEST), _LARGEST) for x in z]
-  f = taken_by(share(z), chances, V)
-  cut = [min(Fraction(1), over(a, b)) for a, b in zip(g, f, strict=True)]
-  return {
-    (x, y): (a * cut[x], b * cut[y] if y != NONE else Fraction(0))
-    for (x, y), (a, b) in share(z).items()
-  }
-
-
-def lifted_offers(draft, make_plan):
-  """The traversal with a plan for each two siblings, every coin rejected.
-
-  Args:
-    draft: Drawn without replacement.
-    make_plan: `(g, chances) -> {pair: (a_1, a_2)}`.
-  """
-  laws, entered, left = drawn_from(draft), {ROOT: Fraction(1)}, {}
-  for node in range(len(draft.parents)):
-    chance = entered.get(node, Fraction(0))
-    g, none = times(chance, draft.p[node]), 1 - chance
-    siblings, drawn = children_of(draft.parents, node), []
-    while siblings and siblings[0] in laws:
-      own, siblings = siblings[:2], siblings[2:]
-      q = next_law("without_replacement", draft.q[node], drawn, 1)
-      tokens = [draft.tokens[c] if c in laws else NONE for c in own]
-      drawn += tokens
-      if len(own) == 1:
-        a = [min(Fraction(1), g[tokens[0]] / q[tokens[0]])]
-        f = [min(x, y) for x, y in zip(g, q, strict=True)]
-      else:
-        chances = pair_chances(q)
-        plan = make_plan(g, chances)
-        a, f = plan[tuple(tokens)], taken_by(plan, chances, len(g))
-      before = Fraction(0)
-      for child, take in zip(own, a, strict=True):
-        if child in laws:
-          entered[child] = take / (1 - before) if take else Fraction(0)
-        before += take
-      rest = surplus(g, f)
-      size = sum(rest) + none
-      if size:
-        g, none = times(1 / size, rest), none / size
-    left[node] = g
-  offers = []
-
-  def offer(node):
-    for child in children_of(draft.parents, node):
-      if child in laws:
-        offer(child)
-    g = left[node]
-    residual = norm(g) if sum(g) else draft.p[node]
-    threshold = Fraction(1) if node == ROOT else sum(g, Fraction(0))
-    offers.append(Offer(node, threshold, residual))
-
-  offer(ROOT)
-  return tuple(offers)
-
-
-@functools.cache
-def ot_traversal_offers(draft):
-  return lifted_offers(draft, transport_plan)
-
-
 # What a method does with a draft.
 
-IN_ORDER = {
-  "traversal": traversal_offers,
-  "block": block_offers,
-  "layer_walk": layer_walk_offers,
-  "gbv": gbv_offers,
-  "ot_traversal": ot_traversal_offers,
-}
-DOWN = {
-  "token_level": token_level_offers,
-  "k_seq": k_seq_offers,
-  "coupled": coupled_offers,
-}
+IN_ORDER = {"traversal": traversal_offers, "block": block_offers}
+DOWN = {"token_level": token_level_offers, "k_seq": k_seq_offers}
 
 
 def decide(draft, method, eta):

@@ -93,9 +93,9 @@ class TestStatistics:
     # multiplied with; the traversal was far off (p = 1e-50).
     "eagle kary:2x2 traversal without_replacement 1.0 1.0",
     "independent kary:2x2 traversal without_replacement 0.5 0.8",
-    "independent branching:3,1 traversal_loop top_k 1.0 1.0",
+    "independent branching:3,1 traversal_reference top_k 1.0 1.0",
     # A head that does not know one of the four tokens.
-    "eagle3 branching:3,1 token_level_loop sample_then_top 0.5 0.8",
+    "eagle3 branching:3,1 token_level_reference sample_then_top 0.5 0.8",
     "eagle3 kary:2x2 traversal without_replacement 1.0 1.0",
     "dspark kary:2x2 traversal without_replacement 1.0 1.0",
     "dspark adaptive:2,2 traversal without_replacement 0.5 1.0",

@@ -213,7 +213,7 @@ def noisy(shape, proposal, tokens, q, p, eta):
   for own in bits:
     key = jax.random.fold_in(key, own)
   eta = jax.random.uniform(key, eta.shape, eta.dtype)
-  made = VERIFIERS["traversal_loop"].decide(shape, proposal, tokens, q, p, eta)
+  made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
   hidden = jnp.full_like(made.accept, NOT_OFFERED)
   return dataclasses.replace(made, accept=hidden)
 
@@ -292,13 +292,9 @@ def test_the_output_law_of_given_laws(x64):
   [
     ("traversal", WITHOUT, "kary:2x2"),
     ("traversal", "sample_then_top", "kary:2x2"),
-    ("traversal_loop", WITHOUT, "kary:2x2"),
+    ("traversal_reference", WITHOUT, "kary:2x2"),
     ("token_level", "sample_then_top", "kary:2x2"),
-    ("layer_walk", WITHOUT, "kary:2x2"),
-    ("ot_traversal", WITHOUT, "branching:3"),
     ("k_seq", "with_replacement", "kary:2x2"),
-    ("gbv", "with_replacement", "branching:3,1"),
-    ("coupled", "with_replacement", "chain:2"),
   ],
 )
 def test_a_sure_draft_leaves_next_to_nothing_to_the_others(

@@ -1,7 +1,6 @@
-"""Draft and target that share noise: our rule, and programs that do it."""
+"""Draft and target that share noise, by a rule and by programs."""
 
 import functools
-import itertools
 import random
 from fractions import Fraction
 
@@ -11,14 +10,12 @@ import numpy as np
 import pytest
 
 from examples import coupled as examples
+from examples.rules import coupled
 from tests import oracle, quick
-from tests.battery import V, random_pair
 from tv_jax import certify
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS, coupled, misfit
 
-CHAIN = (-1, 0, 1)
 IID = PROPOSALS["with_replacement"]
 
 
@@ -31,60 +28,6 @@ class Replayed:
   def exponential(self, size):
     assert self.noise.shape == size
     return self.noise.copy()
-
-
-# The race that the rule is the law of.
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_oracle_has_the_law_of_two_races_with_one_noise(seed):
-  """By another way: every comparison of noise is followed, with zeros too."""
-  rng, size = random.Random(seed), 3 + seed % 2
-  q, p = (
-    oracle.norm([Fraction(x) for x in (*rng.choices(range(6), k=size - 1), 1)])
-    for _ in range(2)
-  )
-
-  def program(dice):
-    noise = dice.exponential(size=size)
-    return examples.race(q, noise), examples.race(p, noise)
-
-  found = certify.explore(program).chances
-  for i, j in itertools.product(range(size), repeat=2):
-    assert found.get((i, j), 0) == oracle.both_win(q, p, i, j)
-
-
-def test_it_is_as_long_as_its_bounds_say():
-  """Between (1 - TV) / (1 + TV) and 1 - TV (Daliri et al. 2024)."""
-  rng, between = random.Random(0), 0
-  for _ in range(60):
-    q, p = random_pair(rng)
-    same = sum(oracle.both_win(q, p, i, i) for i in range(V))
-    most = sum(map(min, q, p))
-    least = most / (2 - most)
-    assert least <= same <= most
-    between += least < same < most
-    assert same == 1 or p != q
-  assert between > 20
-
-
-def test_the_cycle_gives_what_the_rule_gives():
-  """Tokens and their number, jointly, though the noise is not shared there."""
-  language = oracle.random_language(random.Random(3), 2, 4)
-  q, p = language
-  wanted = {}
-  for chance, draft in oracle.drafts(CHAIN, "with_replacement", language):
-    for node, stop in oracle.stop_law(draft, "coupled").items():
-      path = oracle.path_tokens(draft, node)
-      residual = oracle.residual_at(draft, "coupled", node)
-      for token, share in enumerate(residual):
-        whole = (*path, token)
-        wanted[whole] = wanted.get(whole, 0) + chance * stop * share
-  cycle = functools.partial(examples.gumbel_cycle, p, q, ())
-  found = certify.explore(lambda rng: cycle(rng)).chances
-  assert found == {
-    tokens: chance for tokens, chance in wanted.items() if chance
-  }
 
 
 # The rule, at the size of real vocabularies.
@@ -119,17 +62,6 @@ def test_float32_is_near_float64(apart):
   assert abs((1 - near) * near_left - (1 - chance) * left).sum() < 1e-6
   near, _ = call(laws)(*(np.float32(q),) * 2)
   assert near == 1  # what is equal is accepted for certain
-
-
-def test_it_is_for_chains():
-  rule = VERIFIERS["coupled"]
-  for text in ("kary:2x2", "adaptive:2"):
-    told = misfit(rule, tree_lib.parse(text), IID)
-    assert "'coupled' is defined for chains only" in str(told)
-  row = jnp.ones((3, 2)) / 2
-  tokens = jnp.zeros(3, jnp.int32)
-  with pytest.raises(ValueError, match="for chains only"):
-    rule.decide(tree_lib.kary(2, 1), IID, tokens, row, row, row[:, 0])
 
 
 # The programs.

@@ -17,7 +17,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.replay import files, lengths, report
-from tv_jax.verifiers import VERIFIERS, Verifier
+from tv_jax.verifiers import VERIFIERS
 
 TREE = tree_lib.from_parents([-1, 0, 0, 1])
 V = 5
@@ -191,7 +191,7 @@ def test_what_is_no_file_is_refused(tmp_path):
 
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs" / "replay.md"
-BARE = Verifier(decision=VERIFIERS["token_level_loop"].decide)
+BARE = VERIFIERS["token_level_reference"]
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def cycles(tmp_path):
 
 
 def test_lengths_are_those_of_the_rule(cycles, monkeypatch):
-  law = jax.jit(VERIFIERS["traversal_loop"].stop_law, static_argnums=(0, 1))
+  law = jax.jit(VERIFIERS["traversal"].stop_law, static_argnums=(0, 1))
   proposal = PROPOSALS["without_replacement"]
   wanted = [
     law(cycles.tree, proposal, tokens, *(spread(cycles.tree, x) for x in laws))
@@ -213,13 +213,13 @@ def test_lengths_are_those_of_the_rule(cycles, monkeypatch):
   ]
   done = []
   monkeypatch.setattr(lengths, "CHUNK", 5)  # and a last one of 2
-  own = replay.expected_lengths("traversal_loop", cycles, tick=done.append)
+  own = replay.expected_lengths("traversal", cycles, tick=done.append)
   np.testing.assert_allclose(own, wanted, rtol=1e-6)
   assert done == [5, 5, 2]
 
 
 def test_a_rule_without_a_stop_law_is_run(cycles):
-  wanted = replay.expected_lengths("token_level_loop", cycles)
+  wanted = replay.expected_lengths("token_level", cycles)
   runs = 400
   own = replay.expected_lengths(BARE, cycles, coins=runs)
   assert (own != wanted).any()
@@ -264,7 +264,7 @@ RULE = """
 from tv_jax.verifiers import VERIFIERS
 
 def decide(tree, proposal, tokens, q, p, eta):
-  rule = VERIFIERS["token_level_loop"]
+  rule = VERIFIERS["token_level"]
   return rule.decide(tree, proposal, tokens, q, p, eta)
 
 def broken(tree, proposal, tokens, q, p, eta):
@@ -279,12 +279,12 @@ def run(folder, *arguments):
 
 
 def test_the_command_prints_a_table(tmp_path):
-  rules = "--verifier=token_level_loop,mine:decide"
+  rules = "--verifier=token_level,mine:decide"
   done = run(tmp_path, "a.npz", rules, "--coins=9", "--bound")
   assert done.returncode == 0, done.stderr
   assert "a.npz: 3 cycles of 3 items, without_replacement" in done.stdout
   assert re.search(r"mine:decide .* 9 runs", done.stdout)
-  assert re.search(r"token_level_loop .* stop law", done.stdout)
+  assert re.search(r"token_level .* stop law", done.stdout)
   assert re.search(r"at most .* 100 ", done.stdout)
   assert report.BOUND in done.stdout
 

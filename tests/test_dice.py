@@ -707,10 +707,7 @@ RULES = {
   "token_level": tuple(PROPOSALS),
   "traversal": tuple(PROPOSALS),
   "block": tuple(PROPOSALS),
-  "layer_walk": tuple(PROPOSALS),
-  "ot_traversal": ("without_replacement",),
   "k_seq": ("with_replacement",),
-  "gbv": ("with_replacement",),
 }
 
 
@@ -761,7 +758,5 @@ def test_it_and_the_jax_certificate_find_the_same_law(rule, proposal, x64):
     place = np.ravel_multi_index(tokens, (3,) * length)
     own = float(found.get(tokens, 0))
     assert own == pytest.approx(outcome.law[place], abs=1e-12)
-  if rule == "ot_traversal":  # here with the best plan, there with a near one
-    return
   mean = sum(len(x) * chance for x, chance in law.chances.items())
   assert float(mean) == pytest.approx(outcome.expected, abs=1e-12)

@@ -190,7 +190,6 @@ WRONG = [
     {"decision": branches},
     r"with shape bool\[\]. \(test_faults.py, line \d+\)$",
   ),
-  ({"defined_on": gives(True)}, r"defined_on\(tree\) is True: give None, or"),
 ]
 
 

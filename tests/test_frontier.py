@@ -17,8 +17,8 @@ TUNED = "bundled/trees/draft-traversal.25.json"
 
 SHAPED = "adaptive:5,5,5,5,5@bundled/calibrations/draft.json"
 # What each rule expects of each tree, in the mean.
-PAPER = {"eagle": {"traversal": 4.0, "ot_traversal": 4.1}}
-LONGER = {"traversal": 4.2, "ot_traversal": 4.32}
+PAPER = {"eagle": {"traversal": 4.0, frontier.RAN: 4.1}}
+LONGER = {"traversal": 4.2, frontier.RAN: 4.32}
 LENGTHS = PAPER | {TUNED: LONGER}
 
 
@@ -79,7 +79,7 @@ def test_the_longest_is_found_and_its_gain_is_paired(tmp_path):
 
 
 def test_a_tree_that_easy_questions_alone_were_asked_of_does_not_win(tmp_path):
-  lines = [*answers(PAPER | {TUNED: {"traversal": 3.8, "ot_traversal": 3.9}})]
+  lines = [*answers(PAPER | {TUNED: {"traversal": 3.8, frontier.RAN: 3.9}})]
   mean = {
     one["question"]: np.mean(one["expected"]["traversal"]) for one in lines[:24]
   }

@@ -77,7 +77,7 @@ class TestGreedy:
       ("self", "chain:3", "block"),
       ("independent", "chain:1", None),
       pytest.param(
-        "self", "branching:2,1,2", "traversal_loop", marks=pytest.mark.long
+        "self", "branching:2,1,2", "traversal_reference", marks=pytest.mark.long
       ),
     ],
   )

@@ -103,7 +103,7 @@ def test_the_quickstart_s_tuned_tree_is_of_eagle_s_size(arg):
   assert settings.draft_temperature == 0
   assert settings.temperatures == (told["temperature"],)
   assert settings.experiment == f"quickstart_{arg}"
-  assert settings.verifiers == ("ot_traversal",)
+  assert settings.verifiers == ("examples.rules.ot_traversal:rule",)
 
 
 @pytest.mark.parametrize("name", REAL)

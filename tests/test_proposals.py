@@ -1,4 +1,4 @@
-"""How siblings are drawn: the definitions, awkward laws, the gated proposal.
+"""How siblings are drawn: the definitions, and awkward laws.
 
 That `draw`, `laws` and `following` of each agree, and that its fields keep
 their promises, is certified.
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from examples.gated import gated
 from tests import faulty_proposals, quick
 from tv_jax import certify, proposals, tree
 from tv_jax import tree as tree_lib
@@ -20,12 +21,10 @@ from tv_jax.proposals import (
   INVALID,
   PROPOSALS,
   WITHOUT_REPLACEMENT,
-  gated,
 )
 from tv_jax.verifiers import VERIFIERS
 
 FEW = certify.Settings(cases=9)
-SURE = np.array([0.1, 0.2, 0.7, 0.0])
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4))
@@ -48,8 +47,6 @@ def draws(name, q, k, n=500):
     # Three siblings: the first off the two likeliest, then these.
     ("sample_then_top", (), [0.1 / 0.3, 0, 0.2 / 0.3, 0]),
     ("sample_then_top", (0, 1), [0, 0, 0, 1]),
-    ("gated:0.39", (), [0, 1, 0, 0]),
-    ("gated:0.39", (1,), [0.1 / 0.6, 0, 0.2 / 0.6, 0.3 / 0.6]),
   ],
 )
 def test_following_is_the_table_of_the_design(name, drawn, law):
@@ -74,46 +71,6 @@ def test_following_is_the_table_of_the_design(name, drawn, law):
 )
 def test_draws_that_leave_nothing_to_chance(name, q, drawn):
   np.testing.assert_array_equal(draws(name, q, len(drawn), 9), [drawn] * 9)
-
-
-# The gated proposal: the likeliest token first where the draft is sure.
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_law_on_the_edge_is_on_one_side_for_all_three(dtype, x64):
-  own, q = gated(0.7), SURE.astype(dtype)
-  scale, at = own.laws(jnp.asarray(q[[2, 1]]), dtype(0.1), np.ones(2, bool))
-  assert (scale[0], at[0, 0], at[0, 1]) == (0, 1, 0)
-  # The certificate's float64 of what a run has in float32.
-  assert own.following(q.astype(float), (), 2)[2] == 1
-  assert (draws("gated:0.7", q, 1) == 2).all()
-
-
-def test_a_gate_is_named_with_its_number():
-  own = proposals.resolve("gated:0.7")
-  assert own is gated(0.7)
-  assert own.name == "gated:0.7"
-  assert proposals.resolve("gated:0.70") is own
-  # Files hold the name alone.
-  for tau in (0.12345671, 1e-5, 1 / 3, 1, np.nextafter(0.7, 1)):
-    assert proposals.resolve(gated(tau).name) == gated(tau)
-  for tau in ("0", "1.5", "nan", "x"):
-    refusal = f"'gated:{tau}': give a number above 0"
-    with pytest.raises(ValueError, match=refusal):
-      proposals.resolve(f"gated:{tau}")
-
-
-@pytest.mark.parametrize("dtype", quick.shorter([np.float64, np.float32]))
-def test_a_gate_is_sound(dtype):
-  with jax.enable_x64(dtype == np.float64):
-    own = FEW._replace(dtype=dtype)
-    assert certify.check_proposal(gated(0.5), own, (2, 4)).faults == ()
-
-
-@pytest.mark.parametrize("rule", quick.shorter(["traversal", "layer_walk"]))
-def test_rules_are_lossless_with_a_gate(rule, x64):
-  found = certify.check(rule, "gated:0.5", "kary:2x2", FEW)
-  assert found.lossless, certify.spell_out(found.failure)
 
 
 def by_the_drawn_token(tau):

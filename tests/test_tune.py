@@ -34,7 +34,7 @@ LARGE = tree_lib.from_parents([-1, 0, 0, 0, 1, 1, 2])
 RULES = [
   name
   for name, rule in VERIFIERS.items()
-  if rule.by_path and not rule.defined_on and not name.endswith("_loop")
+  if rule.by_path and not rule.refuses(SMALL)
 ]
 TINY = checkpoints.tiny(num_hidden_layers=1)
 PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8], [9, 3], [7, 7, 1], [30, 12]]
@@ -83,14 +83,13 @@ def off(name, proposal, tree, worth_of=sampling.worth_of):
       (name, proposal)
       for name, proposal in itertools.product(VERIFIERS, PROPOSALS)
       if VERIFIERS[name].offers
-      and not name.endswith("_loop")  # decide as the others do
       and not misfit(VERIFIERS[name], tree_lib.chain(2), PROPOSALS[proposal])
     ],
     keep=2,
   ),
 )
 def test_a_length_is_a_sum_over_nodes(name, proposal, x64):
-  tree = tree_lib.chain(2) if VERIFIERS[name].defined_on else SMALL
+  tree = tree_lib.chain(2) if VERIFIERS[name].refuses(SMALL) else SMALL
   assert not misfit(VERIFIERS[name], tree, PROPOSALS[proposal])
   assert off(name, proposal, tree) < 1e-12
 
@@ -340,11 +339,10 @@ def test_what_a_named_tree_has_for_a_draft_is_said(pair, tmp_path):
 
 
 def test_a_rule_without_a_stop_law_is_counted(pair):
-  bare = verifiers.Verifier(
-    name="bare", decision=VERIFIERS["token_level_loop"].decide
-  )
   options = {"tree": "kary:2x1", "trace": 8, "max_new_tokens": 8, "ends": ()}
-  run = tv_jax.generate(pair, PROMPTS, verifier=bare, **options)
+  run = tv_jax.generate(
+    pair, PROMPTS, verifier="token_level_reference", **options
+  )
   sample = sampling.of_run(run)
   np.testing.assert_array_equal(sample.worth.sum(axis=1), sample.accepted)
   np.testing.assert_allclose(sample.mean, run.node_acceptance)

@@ -1,6 +1,5 @@
 """How siblings are drawn, and the law that each was drawn from."""
 
-from tv_jax.proposals.gate import gated
 from tv_jax.proposals.proposal import INVALID, NEVER, Proposal
 from tv_jax.proposals.standard import (
   SAMPLE_THEN_TOP,
@@ -8,9 +7,10 @@ from tv_jax.proposals.standard import (
   WITH_REPLACEMENT,
   WITHOUT_REPLACEMENT,
   exhausted,
+  one_hot_of_best,
   over,
 )
-from tv_jax.proposals.table import PROPOSALS, built_in, resolve
+from tv_jax.proposals.table import PROPOSALS, resolve
 
 __all__ = [
   "INVALID",
@@ -21,9 +21,8 @@ __all__ = [
   "WITHOUT_REPLACEMENT",
   "WITH_REPLACEMENT",
   "Proposal",
-  "built_in",
   "exhausted",
-  "gated",
+  "one_hot_of_best",
   "over",
   "resolve",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from tv_jax.edge import names
-from tv_jax.proposals import gate
 from tv_jax.proposals.proposal import Proposal
 from tv_jax.proposals.standard import (
   SAMPLE_THEN_TOP,
@@ -15,38 +14,31 @@ from tv_jax.proposals.standard import (
 )
 
 PROPOSALS = {
-  one.name: one
-  for one in (WITHOUT_REPLACEMENT, WITH_REPLACEMENT, TOP_K, SAMPLE_THEN_TOP)
+  proposal.name: proposal
+  for proposal in (
+    WITHOUT_REPLACEMENT,
+    WITH_REPLACEMENT,
+    TOP_K,
+    SAMPLE_THEN_TOP,
+  )
 }
 
 
-def built_in(name: str) -> Proposal | None:
-  """Finds a name of `PROPOSALS`, or one with a number; None: neither."""
-  return PROPOSALS.get(name) or gate.parse(name)
-
-
 def resolve(proposal: Proposal | str) -> Proposal:
-  """Finds the proposal that is meant, and gives it a name.
+  """Returns the proposal that is meant, with a name.
 
   Args:
-    proposal: A name of `PROPOSALS`, or one with a number, "gated:0.7";
-      "package.module:name" of a `Proposal`, imported with the current directory
-      in sight; or a `Proposal`.
+    proposal: A name of `PROPOSALS`; "package.module:name" of a `Proposal`,
+      imported with the current directory in sight; or a `Proposal`.
 
   Returns:
     The proposal. It is called as it was asked for by text; else "module:name",
     where a module holds it; else by its own `name`.
-
-  Raises:
-    ValueError: Nothing is meant by it.
   """
-  found, name = proposal, None
   if isinstance(proposal, str):
-    if own := built_in(proposal):
-      return own
-    there = [*PROPOSALS, gate.EXAMPLE]
-    found = names.find(dict.fromkeys(there), proposal, "proposal")
-    name = proposal
+    found, name = names.find(PROPOSALS, proposal, "proposal"), proposal
+  else:
+    found, name = proposal, ""
   if not isinstance(found, Proposal):
     raise ValueError(
       f"proposal {proposal!r}: give a name, module:name, or a Proposal"

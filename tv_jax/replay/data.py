@@ -12,7 +12,7 @@ import numpy as np
 from tv_jax import probs
 from tv_jax import tree as tree_lib
 from tv_jax.edge import checks, names, reading
-from tv_jax.proposals import INVALID, PROPOSALS, Proposal, built_in
+from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import NO_PARENT, ROOT, Adaptive, Tree
 
 # How far a row may sum from 1 before it is taken for something else.
@@ -180,8 +180,8 @@ def _proposal(name, given) -> Proposal:
   """Returns what drew the siblings: a built-in by name, or what was given."""
   name = str(name)
   if given is None:
-    if own := built_in(name):
-      return own
+    if name in PROPOSALS:
+      return PROPOSALS[name]
     raise ValueError(
       f"proposal {name!r}: not one of {', '.join(PROPOSALS)}; one's own must be"
       f" given: --proposals={name if names.is_foreign(name) else 'module:name'}"

@@ -31,7 +31,7 @@ from tv_jax.tree import (
   check_size,
   from_paths,
 )
-from tv_jax.verifiers import Verifier, undefined
+from tv_jax.verifiers import Verifier
 
 # Children of a node of a wide tree, at most.
 _WIDEST = 6
@@ -76,7 +76,7 @@ def wide(
     for own, value in after:
       heapq.heappush(heap, (-value.max(), own, value))
   found = from_paths(paths)
-  if undefined(verifier, found):
+  if verifier.refuses(found):
     return chain(max([depth, *(tree.max_depth for tree in beside)]))
   return found
 

@@ -14,7 +14,7 @@ from tv_jax.tune import choosing, sampling, timing
 from tv_jax.tune.results import FAST, NAMED, SEQUOIA, TUNED, Row, Tuned
 from tv_jax.tune.sampling import Sample
 from tv_jax.tune.timing import Timed
-from tv_jax.verifiers import Verifier, undefined
+from tv_jax.verifiers import Verifier
 
 BUDGETS = (8, 16, 32, 64)
 TREES = ("chain:5", "kary:2x5", "eagle")
@@ -65,7 +65,7 @@ def wanted(
   asked["trees"] = {
     name: tree
     for name, tree in named.items()
-    if isinstance(tree, Tree) and not undefined(verifier, tree)
+    if isinstance(tree, Tree) and not verifier.refuses(tree)
   }
   return Wanted(**asked)
 

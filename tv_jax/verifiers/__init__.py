@@ -13,7 +13,6 @@ from tv_jax.verifiers.table import (
   VERIFIERS,
   misfit,
   resolve,
-  undefined,
 )
 from tv_jax.verifiers.verdict import (
   Verdict,
@@ -48,6 +47,5 @@ __all__ = [
   "resolve",
   "settle",
   "toss",
-  "undefined",
   "verify",
 ]

@@ -23,7 +23,39 @@ from tv_jax.verifiers.offers import Offers
 from tv_jax.verifiers.verifier import Verifier, chains_only
 
 
-def judge(drawn, tokens, q, p) -> Offers:
+def offers(tree, proposal, tokens, q, p) -> Offers:
+  """Returns what no coin changes, on a chain."""
+  if reason := chains_only(tree):
+    raise ValueError(f"block verification {reason}")
+  drawn, token, q = drawn_from(proposal, tokens, q)
+  place = np.arange(len(token), dtype=np.int32), token
+  drawn = drawn.at[1:].set(drawn[1:] & ~(q[place] <= 0))
+  return of_chain(drawn, token, q, p)
+
+
+def drawn_from(proposal, tokens, q):
+  """Returns what was drawn of a chain, and from which laws.
+
+  Args:
+    proposal: How.
+    tokens: [N]
+    q: [N, V] after the nodes.
+
+  Returns:
+    Whether the chain reaches a node [N], the tokens below the root [N - 1],
+    and the laws that they were drawn from [N - 1, V].
+  """
+  drawn = jnp.cumprod((tokens != INVALID).at[ROOT].set(True)).astype(bool)
+  token = jnp.where(drawn, tokens, 0)[1:]
+  vocabulary = jnp.arange(q.shape[1], dtype=jnp.int32)
+  at_token = vocabulary[None, :] == token[:, None]
+  place = np.arange(len(token), dtype=np.int32), token
+  rest = jnp.sum(jnp.where(at_token, 0, q[:-1]), axis=1)
+  scale, at = jax.vmap(proposal.laws)(q[place][:, None], rest, drawn[1:, None])
+  return drawn, token, jnp.where(at_token, at[:, 0], scale * q[:-1])
+
+
+def of_chain(drawn, tokens, q, p) -> Offers:
   """Computes the formulas above, whatever law the tokens were drawn from.
 
   Args:
@@ -47,54 +79,17 @@ def judge(drawn, tokens, q, p) -> Offers:
   # What lies below a node that was not drawn may be NaN, and is never offered.
   h = jnp.where(drawn, h, 0)
 
-  def left(node):
+  def residual(node):
     row = jnp.minimum(node, len(q) - 1)  # a leaf has no law of a child
     weights = _positive(reach[node] * p[node] - q[row])
     return jnp.where(last[node], p[node], weights)
 
-  # To come up in a chain: the last one in it that is hit.
-  return Offers(jnp.where(last, reach, h), drawn & (reach > 0), left)
-
-
-def drawn_from(proposal, tokens, q):
-  """Finds what was drawn of a chain, and from which laws.
-
-  Args:
-    proposal: How.
-    tokens: [N]
-    q: [N, V] after the nodes.
-
-  Returns:
-    Whether the chain reaches a node [N], the tokens below the root [N - 1],
-    and the laws that they were drawn from [N - 1, V].
-  """
-  drawn = jnp.cumprod((tokens != INVALID).at[ROOT].set(True)).astype(bool)
-  token = jnp.where(drawn, tokens, 0)[1:]
-  vocabulary = jnp.arange(q.shape[1], dtype=jnp.int32)
-  at_token = vocabulary[None, :] == token[:, None]
-  place = np.arange(len(token), dtype=np.int32), token
-  rest = jnp.sum(jnp.where(at_token, 0, q[:-1]), axis=1)
-  scale, at = jax.vmap(proposal.laws)(q[place][:, None], rest, drawn[1:, None])
-  return drawn, token, jnp.where(at_token, at[:, 0], scale * q[:-1])
-
-
-def offers(tree, proposal, tokens, q, p) -> Offers:
-  """Returns what no coin changes, on a chain."""
-  if not tree.is_chain:
-    raise ValueError(
-      f"block verification is defined on chains, not on {tree};"
-      ' use a tree like "chain:5" or another verifier'
-    )
-  drawn, token, q = drawn_from(proposal, tokens, q)
-  place = np.arange(len(token), dtype=np.int32), token
-  drawn = drawn.at[1:].set(drawn[1:] & ~(q[place] <= 0))
-  return judge(drawn, token, q, p)
+  # Upwards in a chain: the last one in it that is hit.
+  return Offers(jnp.where(last, reach, h), drawn & (reach > 0), residual)
 
 
 def _positive(x):
   return jnp.where(x <= 0, 0, x)  # not `maximum`, which may lose a NaN
 
 
-RULE = Verifier(
-  name="block", offers=offers, by_path=True, defined_on=chains_only
-)
+RULE = Verifier(name="block", offers=offers, by_path=True, refuses=chains_only)

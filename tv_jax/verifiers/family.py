@@ -33,23 +33,23 @@ def gather(tree: Tree | Topology, proposal: Proposal, tokens, q, p) -> Siblings:
   rest = jnp.zeros(N, q.dtype)
   if len(asked):
     one, zero = jnp.ones((), q.dtype), jnp.zeros((), q.dtype)
-    off = jax.vmap(lambda q, own: residual.mass_off(one, zero, q, q, own))
+    off = jax.vmap(lambda q, drawn: residual.mass_off(one, zero, q, q, drawn))
     rest = spread(off(rows(q, asked), rows(drawn, asked)), asked, N)
-  own = functools.partial(residual.siblings, proposal)
-  return jax.vmap(own)(drawn, p[at], q[at], rest)
+  siblings = functools.partial(residual.siblings, proposal)
+  return jax.vmap(siblings)(drawn, p[at], q[at], rest)
 
 
-def law_of(own: Siblings, node, child) -> Law:
-  """Returns what children were drawn from."""
-  return jax.tree.map(lambda x: x[node, child], own.laws)
+def law_of(siblings: Siblings, node, rank) -> Law:
+  """Returns what nodes' children of these ranks were drawn from."""
+  return jax.tree.map(lambda x: x[node, rank], siblings.laws)
 
 
-def left(tree, own: Siblings, g, q, p, spared, node) -> jax.Array:
+def residual_at(tree, siblings: Siblings, g, q, p, spared, node) -> jax.Array:
   """Returns what is left at a node after all its rejections, up to scale: [V].
 
   Args:
     tree: The tree.
-    own: All families.
+    siblings: All families.
     g: [N, 4 + K] the residuals.
     q: [N, V]
     p: [N, V]
@@ -61,15 +61,15 @@ def left(tree, own: Siblings, g, q, p, spared, node) -> jax.Array:
     count = jnp.asarray(tree.num_children)[node]
   else:
     count = jnp.sum(tree.children[node] != NO_CHILD, dtype=jnp.int32)
-  law = law_of(own, node, jnp.maximum(count - 1, 0))
+  law = law_of(siblings, node, jnp.maximum(count - 1, 0))
   law = law._replace(exists=law.exists & spared(node))
-  own_g = residual.shift(unpack(g[node]), law)
-  return residual.written(own_g, own.tokens[node], p[node], q[node])
+  last = residual.shift(unpack(g[node]), law)
+  return residual.write_out(last, siblings.tokens[node], p[node], q[node])
 
 
-def begin(own: Siblings, which, chance) -> jax.Array:
+def begin(siblings: Siblings, nodes, chance) -> jax.Array:
   """Returns nodes entered with `chance` [n], no child tried yet: [n, 4 + K]."""
-  return pack(jax.vmap(residual.begin)(rows(own.p_at, which), chance))
+  return pack(jax.vmap(residual.begin)(rows(siblings.p_at, nodes), chance))
 
 
 def pack(g: Residual) -> jax.Array:

@@ -45,27 +45,26 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
   above, token = tree.parent[1:], jnp.maximum(tokens[1:], 0)
   p_at, q_at = p[above, token], q[above, token]
   exists = (tokens[1:] != INVALID) & ~(q_at <= 0)
-  there = jnp.concatenate([jnp.zeros(1, bool), exists])[tree.children]
-  there &= tree.children != NO_CHILD
-  count, inner = jnp.sum(there, axis=1, dtype=jnp.int32), tree.inner
-  rho, missed = _solve(
-    family.rows(q, inner), family.rows(p, inner), count[inner], tree
-  )
+  drawn = jnp.concatenate([jnp.zeros(1, bool), exists])[tree.children]
+  drawn &= tree.children != NO_CHILD
+  inner = tree.inner
+  count = jnp.sum(drawn, axis=1, dtype=jnp.int32)[inner]
+  laws = family.rows(q, inner), family.rows(p, inner)
+  rho, missed = _solve(*laws, count, tree.max_children)
   rho = jnp.where(jnp.isnan(missed), missed, rho)  # or halving hides it
-  rho = jnp.where(count[inner] > 0, rho, 0)
-  own = jnp.where(exists, rho[tree.family[above]] * q_at, 1)
-  entry = jnp.where(exists, jnp.minimum(1, p_at / own), 0)
-  rho = family.spread(rho, inner, len(tree))
+  rho = family.spread(jnp.where(count > 0, rho, 0), inner, len(tree))
+  size = jnp.where(exists, rho[above] * q_at, 1)
+  entry = jnp.where(exists, jnp.minimum(1, p_at / size), 0)
+  entry = jnp.concatenate([jnp.zeros_like(entry[:1]), entry])
 
-  def left(node):
+  def residual(node):
     # A leaf's row of q, which need not hold anything, has no say.
     return positive(p[node] - jnp.where(rho[node] > 0, rho[node] * q[node], 0))
 
-  entry = jnp.concatenate([jnp.zeros_like(entry[:1]), entry])
-  return Offers(chance=entry, offered=entry > 0, residual=left)
+  return Offers(chance=entry, offered=entry > 0, residual=residual)
 
 
-def _solve(q, p, count, tree):
+def _solve(q, p, count, most):
   """[M] rho of the families with `count` [M] children, and m there."""
 
   def miss(rho):
@@ -74,12 +73,12 @@ def _solve(q, p, count, tree):
   def halve(_, ends):
     low, high = ends
     middle = (low + high) / 2
-    left = jnp.sum(positive(p - middle[:, None] * q), axis=1)
-    enough = miss(middle) ** count >= left
+    wanted = jnp.sum(positive(p - middle[:, None] * q), axis=1)
+    enough = miss(middle) ** count >= wanted
     return jnp.where(enough, low, middle), jnp.where(enough, middle, high)
 
   # Until the ends are neighbours.
-  digits = jnp.finfo(p.dtype).nmant + int(np.ceil(np.log2(tree.max_children)))
+  digits = jnp.finfo(p.dtype).nmant + int(np.ceil(np.log2(most)))
   count = jnp.maximum(count, 1).astype(p.dtype)
   low = jnp.ones_like(count)
   _, rho = jax.lax.fori_loop(0, digits + 1, halve, (low, count))

@@ -3,7 +3,7 @@
 What a node's residual becomes depends only on the node's own start, its laws
 and its children's tokens, never on what happened below the children. So
 everything that is V-sized is a function of the tree alone, and can be had
-before a coin is tossed. Where chances are carried down, a node of rank r can
+before a coin is tossed. Where nodes inherit their mass, a node of rank r can
 start once its parent has lost r children, and then takes one pass over its rows
 for each child of its own:
 
@@ -34,7 +34,7 @@ _WIDE = 8
 
 
 def offers(
-  tree: Tree, proposal: Proposal, tokens, q, p, *, carried: bool
+  tree: Tree, proposal: Proposal, tokens, q, p, *, inherits: bool
 ) -> Offers:
   """Returns what no coin changes.
 
@@ -44,74 +44,89 @@ def offers(
     tokens: [N]
     q: [N, V]
     p: [N, V]
-    carried: Whether a node is entered with the chance to get there, and offered
-      after its children with the mass that they leave; else it starts with p,
-      and is offered with the chance to enter it.
+    inherits: Whether a node starts with its entry times p, and is offered after
+      its children with the mass that they leave. If not it starts with p, and
+      is offered with its entry.
   """
-  N, number = len(tree), np.arange(len(tree))
-  own = family.gather(tree, proposal, tokens, q, p)
+  N, nodes = len(tree), np.arange(len(tree))
+  siblings = family.gather(tree, proposal, tokens, q, p)
   one = jnp.ones((), p.dtype)
-  start, due = _times(tree, carried)
-  passes = tree.num_children - (1 if not carried else number == ROOT)
-  # All residuals that there ever are; in which of them each node's last is, and
-  # in which row.
-  history, last = [], np.zeros((N, 2), np.int32)
-
-  def keep(which, g):
-    last[which] = np.stack(
-      [np.full(len(which), len(history)), np.arange(len(which))], axis=1
-    )
-    history.append(g)
-
-  def residuals(which):
-    order = by_place(which)
-    own, row = last[which][order].T
-    parts = [rows(history[one], row[own == one]) for one in np.unique(own)]
-    return rows(jnp.concatenate(parts), np.argsort(order))
-
-  def by_place(which):
-    return np.lexsort(last[which].T[::-1])
-
-  if not carried:
-    keep(number, family.begin(own, number, jnp.broadcast_to(one, N)))
-  nodes, entries = [], []
-  for now in range(due.max() + 1):
-    heads = np.flatnonzero(due == now)
-    above, rank = tree.parent[heads], tree.rank[heads]
-    if carried and not now:  # the root
-      entry = one[None]
+  start, entered = _times(tree, inherits)
+  passes = tree.num_children - ((nodes == ROOT) if inherits else 1)
+  history = _History(N)
+  if not inherits:
+    begun = family.begin(siblings, nodes, jnp.broadcast_to(one, N))
+    history.add(nodes, begun)
+  heads, entries = [], []
+  for now in range(entered.max() + 1):
+    head = np.flatnonzero(entered == now)
+    above, rank = tree.parent[head], tree.rank[head]
+    if inherits and not now:
+      entry = one[None]  # of the root
     else:
-      law = family.law_of(own, above, rank)
-      at = law.at[np.arange(len(heads)), rank]
-      g_at = residuals(above)[np.arange(len(heads)), family.AT + rank]
-      entry = residual.enter(g_at, at, law.exists)
-    if carried:
-      heads, entry = _with_first_born(tree, own, heads, entry)
-      keep(heads, family.begin(own, heads, entry))
-    nodes.append(heads)
+      law = family.law_of(siblings, above, rank)
+      place = np.arange(len(head))
+      g_at = history.latest(above)[place, family.AT + rank]
+      entry = residual.enter(g_at, law.at[place, rank], law.exists)
+    if inherits:
+      head, entry = _with_first_born(tree, siblings, head, entry)
+      history.add(head, family.begin(siblings, head, entry))
+    heads.append(head)
     entries.append(entry)
     active = np.flatnonzero((start <= now) & (now < start + passes))
     if len(active):
-      active = active[by_place(active)]  # which spares a gather
+      active = history.in_order(active)  # which spares a gather
       lost = now - start[active]
-      keep(active, _reject(own, residuals(active), active, lost, q, p))
-  g = residuals(number)
-  entry = family.spread(jnp.concatenate(entries), np.concatenate(nodes), N)
+      g = history.latest(active)
+      history.add(active, _reject(siblings, g, active, lost, q, p))
+  g = history.latest(nodes)
+  entry = family.spread(jnp.concatenate(entries), np.concatenate(heads), N)
   return Offers(
-    chance=family.unpack(g).mass if carried else entry,
+    chance=family.unpack(g).mass if inherits else entry,
     offered=entry > 0,
     residual=functools.partial(
-      family.left, tree, own, g, q, p, lambda v: (v == ROOT) | (not carried)
+      family.residual_at,
+      tree,
+      siblings,
+      g,
+      q,
+      p,
+      lambda node: (node == ROOT) | (not inherits),
     ),
   )
 
 
-def _times(tree, carried):
-  """[N] when each node's first pass is; when it is entered, -1 with its parent.
+class _History:
+  """All residuals that there ever are, and where each node's last one is."""
 
-  A first child's start is its parent's where chances are carried.
+  def __init__(self, count: int):
+    self.steps: list[jax.Array] = []  # [n, 4 + K] of each step
+    self.last = np.zeros((count, 2), np.int32)  # the step, and the row there
+
+  def add(self, nodes, g):
+    """Adds the residuals g of these nodes."""
+    step = np.full(len(nodes), len(self.steps))
+    self.last[nodes] = np.stack([step, np.arange(len(nodes))], axis=1)
+    self.steps.append(g)
+
+  def in_order(self, nodes):
+    """Returns the nodes as their residuals lie."""
+    return nodes[np.lexsort(self.last[nodes].T[::-1])]
+
+  def latest(self, nodes):
+    """Returns the residuals [n, 4 + K] of these nodes."""
+    order = np.lexsort(self.last[nodes].T[::-1])
+    step, row = self.last[nodes][order].T
+    parts = [rows(self.steps[i], row[step == i]) for i in np.unique(step)]
+    return rows(jnp.concatenate(parts), np.argsort(order))
+
+
+def _times(tree, inherits):
+  """[N] when each node's first pass is; when it is entered, -1: not by itself.
+
+  Where nodes inherit, a first child is entered with its parent.
   """
-  if not carried:
+  if not inherits:
     return np.zeros(len(tree), np.int32), np.where(tree.depth, tree.rank, -1)
   start = np.zeros(len(tree), np.int32)
   for node in range(1, len(tree)):
@@ -120,30 +135,31 @@ def _times(tree, carried):
   return start, np.where(first_born, -1, start)
 
 
-def _with_first_born(tree, own, heads, entry):
-  """Nodes, their first children, the first children of these, and so on.
+def _with_first_born(tree, siblings, nodes, entry):
+  """Adds first children, their first children, and so on: nodes and entries.
 
-  A first child's family is fresh, g = chance p, and so no residual is asked.
+  A first child's family is fresh, g = entry p, and so no residual is needed.
   """
-  columns, chances = [heads], [entry]
-  while len(inner := np.flatnonzero(tree.num_children[columns[-1]])):
-    above = columns[-1][inner]
-    columns.append(tree.children[above, 0])
-    law = family.law_of(own, above, 0)
-    g_at = rows(chances[-1], inner) * own.p_at[above, 0]
-    chances.append(residual.enter(g_at, law.at[:, 0], law.exists))
-  return np.concatenate(columns), jnp.concatenate(chances)
+  generations, entries = [nodes], [entry]
+  while len(inner := np.flatnonzero(tree.num_children[generations[-1]])):
+    above = generations[-1][inner]
+    generations.append(tree.children[above, 0])
+    law = family.law_of(siblings, above, 0)
+    g_at = rows(entries[-1], inner) * siblings.p_at[above, 0]
+    entries.append(residual.enter(g_at, law.at[:, 0], law.exists))
+  return np.concatenate(generations), jnp.concatenate(entries)
 
 
-def _reject(own, g, which, lost, q, p):
-  """[n, 4 + K] the residuals g of nodes `which` after child `lost` of each."""
+def _reject(siblings, g, nodes, lost, q, p):
+  """[n, 4 + K] the residuals g of these nodes after child `lost` of each."""
 
-  def one(g, law, fresh, tokens, q, p):
+  def reject(g, law, fresh, tokens, q, p):
     off = functools.partial(residual.mass_off, p=p, q=q, tokens=tokens)
     return family.pack(residual.reject(family.unpack(g), law, fresh, off))
 
-  given = (rows(array, which) for array in (own.fresh, own.tokens, q, p))
-  after = jax.vmap(one)(g, family.law_of(own, which, lost), *given)
-  if own.tokens.shape[1] > _WIDE:
+  laws = family.law_of(siblings, nodes, lost)
+  arrays = siblings.fresh, siblings.tokens, q, p
+  after = jax.vmap(reject)(g, laws, *(rows(array, nodes) for array in arrays))
+  if siblings.tokens.shape[1] > _WIDE:
     after = jax.lax.optimization_barrier(after)
   return after

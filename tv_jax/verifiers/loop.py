@@ -20,22 +20,22 @@ from tv_jax.verifiers.offers import Offers
 
 
 def offers(
-  tree: Tree | Topology, proposal: Proposal, tokens, q, p, *, carried: bool
+  tree: Tree | Topology, proposal: Proposal, tokens, q, p, *, inherits: bool
 ) -> Offers:
   """Returns what `levels.offers` does."""
-  own = family.gather(tree, proposal, tokens, q, p)
+  siblings = family.gather(tree, proposal, tokens, q, p)
   parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
   children, N = jnp.asarray(tree.children), len(tokens)
   ranks = np.arange(children.shape[1], dtype=np.int32)
   one = jnp.ones((), p.dtype)
 
   def spared(node):
-    return (node == ROOT) | (not carried)
+    return (node == ROOT) | (not inherits)
 
   def visit(node, state):
     g, entry = state
     above, child = parent[node], rank[node]
-    law = family.law_of(own, above, child)
+    law = family.law_of(siblings, above, child)
     law = law._replace(exists=law.exists & (above != NO_PARENT))
     before = family.unpack(g[above])
     chance = residual.enter(before.at[child], law.at[child], law.exists)
@@ -44,7 +44,7 @@ def offers(
     tried = law.exists & ~(spared(above) & last) & ~(before.alpha <= 0)
 
     def mass_off(alpha, beta):
-      rows = p[above], q[above], own.tokens[above]
+      rows = p[above], q[above], siblings.tokens[above]
       return jax.lax.cond(
         tried,
         lambda: residual.mass_off(alpha, beta, *rows),
@@ -52,16 +52,18 @@ def offers(
       )
 
     law = law._replace(exists=tried)
-    after = residual.reject(before, law, own.fresh[above], mass_off)
-    begun = residual.begin(own.p_at[node], chance if carried else one)
+    after = residual.reject(before, law, siblings.fresh[above], mass_off)
+    begun = residual.begin(siblings.p_at[node], chance if inherits else one)
     g = g.at[above].set(family.pack(after)).at[node].set(family.pack(begun))
     return g, entry.at[node].set(chance)
 
   start = jnp.zeros(N, p.dtype).at[ROOT].set(1)
-  g = family.begin(own, np.arange(N), start)
+  g = family.begin(siblings, np.arange(N), start)
   g, entry = jax.lax.fori_loop(1, N, visit, (g, start))
   return Offers(
-    chance=family.unpack(g).mass if carried else entry,
+    chance=family.unpack(g).mass if inherits else entry,
     offered=entry > 0,
-    residual=functools.partial(family.left, tree, own, g, q, p, spared),
+    residual=functools.partial(
+      family.residual_at, tree, siblings, g, q, p, spared
+    ),
   )

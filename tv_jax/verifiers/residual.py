@@ -178,7 +178,7 @@ def mass_off(alpha, beta, p, q, tokens) -> jax.Array:
   return jnp.sum(jnp.where(inside, 0, positive(alpha * p - beta * q)))
 
 
-def written(g: Residual, tokens, p, q) -> jax.Array:
+def write_out(g: Residual, tokens, p, q) -> jax.Array:
   """Writes out g / alpha [V], which is [p - ratio q]_+ off the tokens.
 
   So an untouched node's law is p to the last bit, and a leaf's row of q, which

@@ -5,8 +5,6 @@ on a chain it is vanilla speculative decoding (Algorithm 1). Every node starts
 with g = p, and children are offered with the chance to enter them.
 """
 
-import functools
-
 from tv_jax.tree import Tree
 from tv_jax.verifiers import levels, loop
 from tv_jax.verifiers.offers import DOWN, Offers
@@ -16,12 +14,13 @@ from tv_jax.verifiers.verifier import Verifier
 def offers(tree, *draft) -> Offers:
   """Looks at all families at once; one by one where the tree is an argument."""
   form = levels if isinstance(tree, Tree) else loop
-  return form.offers(tree, *draft, carried=False)
+  return form.offers(tree, *draft, inherits=False)
 
 
-_named = functools.partial(Verifier, walk=DOWN, by_path=True, static_only=False)
-RULE = _named(name="token_level", offers=offers)
-LOOP = _named(
-  name="token_level_loop",
-  offers=functools.partial(loop.offers, carried=False),
+RULE = Verifier(
+  name="token_level",
+  offers=offers,
+  walk=DOWN,
+  by_path=True,
+  static_only=False,
 )

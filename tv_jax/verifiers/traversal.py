@@ -7,8 +7,6 @@ starts with g = its entry times p, and is offered with what is left of that. The
 accepted node is the first in post-order with eta < mass.
 """
 
-import functools
-
 from tv_jax.tree import Tree
 from tv_jax.verifiers import levels, loop
 from tv_jax.verifiers.offers import Offers
@@ -18,11 +16,9 @@ from tv_jax.verifiers.verifier import Verifier
 def offers(tree, *draft) -> Offers:
   """Looks at all nodes at once; one by one where the tree is an argument."""
   form = levels if isinstance(tree, Tree) else loop
-  return form.offers(tree, *draft, carried=True)
+  return form.offers(tree, *draft, inherits=True)
 
 
-_named = functools.partial(Verifier, by_path=True, static_only=False)
-RULE = _named(name="traversal", offers=offers)
-LOOP = _named(
-  name="traversal_loop", offers=functools.partial(loop.offers, carried=True)
+RULE = Verifier(
+  name="traversal", offers=offers, by_path=True, static_only=False
 )

@@ -39,6 +39,12 @@ def toss(key: jax.Array, count: int, dtype) -> jax.Array:
   return jnp.minimum(eta, 1 - jnp.finfo(dtype).epsneg)
 
 
+def draw_bonus(key: jax.Array, decision: Decision) -> jax.Array:
+  """Draws the token after the accepted node; `toss` takes the same key."""
+  _, bonus = jax.random.split(key)
+  return probs.draw(bonus, decision.residual)
+
+
 def checked(decision: Decision, tokens: jax.Array, p: jax.Array) -> Decision:
   """Returns a decision, or one plain step where it can be none.
 
@@ -78,64 +84,7 @@ def draw_verdict(
   )
 
 
-def draw_bonus(key: jax.Array, decision: Decision) -> jax.Array:
-  """Draws the token after the accepted node; its coins are of the same key."""
-  _, bonus = jax.random.split(key)
-  return probs.draw(bonus, decision.residual)
-
-
 _jitted = jax.jit(draw_verdict, static_argnums=(1, 2, 3))
-
-
-def check_draft(tree: Tree, tokens, q, p) -> None:
-  """Refuses a draft that no verifier could judge, naming what is wrong."""
-  if not isinstance(tree, Tree):
-    raise ValueError(f"tree is {tree!r}: give a Tree, as tree.parse makes one")
-  N = len(tree)
-  tokens, q, p = np.asarray(tokens), np.asarray(q), np.asarray(p)
-  if tokens.shape != (N,) or not np.issubdtype(tokens.dtype, np.integer):
-    raise ValueError(
-      f"tokens are {tokens.dtype}{list(tokens.shape)}; the tree has {N} nodes:"
-      f" give integers [{N}]"
-    )
-  if p.ndim != 2 or len(p) != N or q.shape != p.shape or q.dtype != p.dtype:
-    raise ValueError(
-      f"laws are q {q.dtype}{list(q.shape)} and p {p.dtype}{list(p.shape)};"
-      f" the tree has {N} nodes: give both [{N}, V], of one dtype"
-    )
-  if not np.issubdtype(p.dtype, np.floating) and p.dtype.name != "bfloat16":
-    raise ValueError(f"laws are of dtype {p.dtype}: give floats")
-  V = p.shape[1]
-  drawn = np.ones(N, bool)
-  for node in range(1, N):
-    token = tokens[node]
-    if token != INVALID and not 0 <= token < V:
-      raise ValueError(
-        f"node {node} has token {token}; tokens are 0 to {V - 1}, or"
-        f" {INVALID} where there was none to draw"
-      )
-    drawn[node] = token != INVALID
-    if drawn[node] and not drawn[tree.parent[node]]:
-      raise ValueError(
-        f"node {node} has token {token} below node {tree.parent[node]}, which"
-        f" has none ({INVALID}): nothing can be drawn there"
-      )
-  for name, laws, nodes in (
-    ("p", p, np.flatnonzero(drawn)),
-    ("q", q, np.flatnonzero(drawn & (tree.num_children > 0))),
-  ):
-    for node in nodes:
-      row = laws[node]
-      if not np.isfinite(row).all():
-        raise ValueError(f"{name}[{node}] holds a NaN or an infinity")
-      if row.min() < 0:
-        raise ValueError(f"{name}[{node}] holds {row.min()}: no probability")
-      total = row.sum(dtype=np.float64)
-      if abs(total - 1) > TOLERANCE:
-        raise ValueError(
-          f"{name}[{node}] sums to {total:.6g}, not to 1: give laws, not"
-          " logits or truncated laws"
-        )
 
 
 def verify(
@@ -159,9 +108,6 @@ def verify(
       ignored.
     p: [N, V] the target's law of the token after each node.
 
-  Returns:
-    What the cycle yields.
-
   Raises:
     ValueError: The draft is malformed (checked where the arrays are concrete,
       so not under `jit`), or the rule is not defined for this tree.
@@ -174,3 +120,41 @@ def verify(
   tokens = jnp.asarray(tokens, jnp.int32)
   q, p = jnp.asarray(q), jnp.asarray(p)
   return _jitted(key, rule, tree, proposal, tokens, q, p)
+
+
+def check_draft(tree: Tree, tokens, q, p) -> None:
+  """Refuses a draft that no verifier could judge, naming what is wrong."""
+  N = len(tree)
+  tokens, q, p = np.asarray(tokens), np.asarray(q), np.asarray(p)
+  if tokens.shape != (N,) or not np.issubdtype(tokens.dtype, np.integer):
+    raise ValueError(
+      f"tokens are {tokens.dtype}{list(tokens.shape)}; the tree has {N} nodes:"
+      f" give integers [{N}]"
+    )
+  if p.ndim != 2 or len(p) != N or q.shape != p.shape or q.dtype != p.dtype:
+    raise ValueError(
+      f"laws are q {q.dtype}{list(q.shape)} and p {p.dtype}{list(p.shape)};"
+      f" the tree has {N} nodes: give both [{N}, V], of one dtype"
+    )
+  drawn = (tokens != INVALID) | (np.arange(N) == ROOT)
+  for node in range(1, N):
+    if drawn[node] and not 0 <= tokens[node] < p.shape[1]:
+      raise ValueError(
+        f"node {node} has token {tokens[node]}; tokens are 0 to"
+        f" {p.shape[1] - 1}, or {INVALID} where there was none to draw"
+      )
+    if drawn[node] and not drawn[tree.parent[node]]:
+      raise ValueError(
+        f"node {node} has a token below node {tree.parent[node]}, which has"
+        f" none ({INVALID})"
+      )
+  inner = drawn & (tree.num_children > 0)
+  for name, laws, nodes in (("p", p, drawn), ("q", q, inner)):
+    for node in np.flatnonzero(nodes):
+      row = laws[node].astype(np.float64)
+      # A NaN is in neither range.
+      if not (row.min() >= 0 and abs(row.sum() - 1) <= TOLERANCE):
+        raise ValueError(
+          f"{name}[{node}] sums to {row.sum():.6g} and is {row.min():.6g} at"
+          " least: give laws, not logits or truncated laws"
+        )

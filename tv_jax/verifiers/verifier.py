@@ -34,9 +34,9 @@ class Verifier:
     offers: `(tree, proposal, tokens, q, p) -> Offers`: what no coin changes.
     walk: `DOWN`, `UP`, or the order in which nodes are offered; see `offers`.
     decision: The function that `decide` calls where there are no offers.
-    defined_on: `tree -> str | None`: why the rule is not defined on a tree, as
-      what follows its name in a message. It gets an `Adaptive` where that
-      shapes the trees. None: it is defined on all.
+    refuses: `tree -> str | None`: why the rule is not defined on a tree, as
+      what follows its name in a message; None where it is. It gets an
+      `Adaptive` where that shapes the trees.
     proposals: Names of the proposals that it is defined for; empty: all.
     by_path: Whether the chance to accept a node or one below it depends only on
       what was drawn on its path and before it, where siblings are drawn one by
@@ -49,7 +49,7 @@ class Verifier:
   offers: Callable[..., Offers] | None = None
   walk: str | Order = UP
   decision: Decide | None = None
-  defined_on: Callable[[Tree | Adaptive], str | None] | None = None
+  refuses: Callable[[Tree | Adaptive], str | None] = lambda tree: None
   proposals: tuple[str, ...] = ()
   by_path: bool = False
   static_only: bool = True
@@ -113,7 +113,7 @@ class Verifier:
 
 
 def chains_only(tree: Tree | Adaptive) -> str | None:
-  """Says why a rule is not defined off chains: a `Verifier.defined_on`."""
+  """Says why a rule is not defined off chains: a `Verifier.refuses`."""
   if tree.is_chain:
     return None
   return (

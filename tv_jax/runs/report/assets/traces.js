@@ -57,11 +57,9 @@ Object.assign(
       return fits.reduce((a, b) => (alike(b) > alike(a) ? b : a));
     }
 
-    /** The rule that ran, in whichever form; undefined if not in the panel. */
-    function ranRule(trace, cycle) {
-      const { verifier } = trace;
-      const names = [verifier, verifier.replace(/_loop$/, "")];
-      return names.find((rule) => rule in cycle.stop);
+    /** The rule that ran; undefined if not in the panel. */
+    function ranRule({ verifier }, cycle) {
+      return verifier in cycle.stop ? verifier : undefined;
     }
 
     /** What the rule that ran is expected to gain over another in a cycle. */

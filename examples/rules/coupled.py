@@ -80,10 +80,10 @@ def after_rejection(p, q, token) -> jax.Array:
   return p * jnp.zeros_like(G).at[order].set(G, unique_indices=True)
 
 
-RULE = Verifier(
+rule = Verifier(
   name="coupled",
   offers=offers,
   walk=DOWN,
   by_path=True,
-  defined_on=chains_only,
+  refuses=chains_only,
 )

@@ -33,9 +33,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from examples.rules import pairs
 from tv_jax.proposals import INVALID, exhausted, over
 from tv_jax.tree import NO_CHILD, ROOT, Tree
-from tv_jax.verifiers import pairs
 from tv_jax.verifiers.offers import Offers
 from tv_jax.verifiers.residual import enter, positive
 from tv_jax.verifiers.verifier import Verifier
@@ -172,7 +172,7 @@ def offers(tree, proposal, tokens, q, p, *, how=pairs.USUAL) -> Offers:
   return Offers(chance=mass, offered=entry > 0, residual=left)
 
 
-RULE = Verifier(
+rule = Verifier(
   name="ot_traversal",
   offers=offers,
   proposals=("without_replacement",),

@@ -114,7 +114,7 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
 
   def written(node):
     g = _residual(left, node)
-    return residual.written(g, own.tokens[node], p[node], q[node])
+    return residual.write_out(g, own.tokens[node], p[node], q[node])
 
   return Offers(
     chance=left.mass / jnp.where(size <= 0, 1, size),
@@ -134,10 +134,10 @@ def _residual(state, node):
 
 
 def last_first(tree) -> np.ndarray:
-  """Orders nodes from the last to the root: a `Verifier.walk`."""
+  """Orders nodes from the last to the root."""
   return np.arange(len(tree.parent), dtype=np.int32)[::-1]
 
 
-RULE = Verifier(
+rule = Verifier(
   name="layer_walk", offers=offers, walk=last_first, static_only=False
 )

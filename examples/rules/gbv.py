@@ -109,7 +109,7 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
   )
   nodes = jnp.concatenate([jnp.full_like(nodes[:1], ROOT), nodes])
   more = jnp.concatenate([jnp.ones(1, bool), more])
-  chance, offered, left = block.judge(more, token, laws, p[nodes])
+  chance, offered, left = block.of_chain(more, token, laws, p[nodes])
   depth = jnp.asarray(tree.depth)
   return Offers(
     chance=jnp.zeros(len(tree), p.dtype).at[nodes].set(chance),
@@ -135,10 +135,10 @@ def last_first(tree) -> np.ndarray:
   return np.arange(len(tree.parent), dtype=np.int32)[::-1]
 
 
-RULE = Verifier(
+rule = Verifier(
   name="gbv",
   offers=offers,
   walk=last_first,
-  defined_on=chains_from_the_root,
+  refuses=chains_from_the_root,
   proposals=("with_replacement",),
 )

@@ -1,0 +1,223 @@
+"""Rules of others in examples/: certified, and planted faults are caught."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from examples import coupled as races
+from examples import gated
+from examples.rules import coupled, gbv, layer_walk, ot_traversal, pairs
+from tests import battery, faulty, quick
+from tests.battery import CHAIN, HIGH, IID, LOPSIDED, WOR, Case
+from tv_jax import certify
+from tv_jax import tree as tree_lib
+from tv_jax.proposals import PROPOSALS
+from tv_jax.verifiers import Verifier, misfit, resolve
+
+FEW = pairs.How(kept=2, steps=3)
+FEW_PAIRS = Verifier(
+  name="few pairs",
+  offers=functools.partial(ot_traversal.offers, how=FEW),
+  proposals=(WOR,),
+  static_only=False,
+)
+
+
+def check(rule, proposal, shape, **changes):
+  own = certify.Settings(**{"cases": 9, **changes})
+  return certify.check(rule, proposal, shape, own)
+
+
+@pytest.mark.parametrize(
+  ("rule", "proposal", "tree"),
+  [
+    ("examples.rules.gbv:rule", IID, "branching:3,1"),
+    ("examples.rules.layer_walk:rule", WOR, "kary:2x2"),
+    ("examples.rules.layer_walk:rule", "sample_then_top", "adaptive:2,2"),
+    ("examples.rules.ot_traversal:rule", WOR, "branching:3,1"),
+    ("examples.rules.ot_traversal:rule", WOR, "adaptive:2,2"),
+    (FEW_PAIRS, WOR, "kary:2x2"),
+    ("examples.rules.coupled:rule", IID, "chain:2"),
+    ("traversal", "examples.gated:half", "kary:2x2"),
+  ],
+)
+def test_it_is_lossless(rule, proposal, tree, x64):
+  found = check(rule, proposal, tree)
+  assert found.lossless, certify.spell_out(found.failure)
+  assert found.method == "exact"
+
+
+@pytest.mark.parametrize(
+  "rule",
+  quick.shorter([gbv.rule, layer_walk.rule, ot_traversal.rule], keep=1),
+  ids=lambda rule: rule.name,
+)
+def test_on_a_chain_it_is_block_verification(x64, monkeypatch, rule):
+  """Coin for coin, and by its stop law."""
+  drawn = rule.proposals or (*PROPOSALS,)
+  monkeypatch.setitem(battery.RULES, "it", Case(rule, "block", {}, drawn))
+  rng, size = np.random.default_rng(0), 512
+  lanes = battery.random_lanes(rng, CHAIN, size, drawn)
+  eta = rng.random((size, len(CHAIN))) ** rng.choice([0.1, 1, 3], (size, 1))
+  for coins in (eta, np.full_like(eta, HIGH)):
+    own, block = (
+      battery.run(name, CHAIN, lanes, coins) for name in ("it", "block")
+    )
+    battery.assert_same(own, block)
+
+
+def test_ot_traversal_of_a_traced_tree_is_that_of_a_known_one(x64, monkeypatch):
+  for name, traced in (("known", False), ("traced", True)):
+    case = Case(FEW_PAIRS, "", {}, (WOR,), traced)
+    monkeypatch.setitem(battery.RULES, name, case)
+  rng = np.random.default_rng(1)
+  lanes = battery.random_lanes(rng, LOPSIDED, 256, [WOR])
+  eta = rng.random((256, len(LOPSIDED))) ** 2
+  battery.assert_same(
+    *(battery.run(name, LOPSIDED, lanes, eta) for name in ("known", "traced"))
+  )
+
+
+# Planted faults.
+
+
+def ones(a, *_):
+  """For `gbv`: as if the path had not been chosen."""
+  return jnp.ones_like(a)
+
+
+def surplus(p, q, token):
+  """For `coupled`: the residual of token-level verification."""
+  return jnp.maximum(p - q, 0)
+
+
+MAKE = pairs.plan
+
+
+def not_cut(*draft):
+  made = MAKE(*draft)
+  return made._replace(cut=jnp.ones_like(made.cut))
+
+
+def takes_more_than_it_says(*draft):
+  made = MAKE(*draft)
+  return made._replace(taken=made.taken / 2)
+
+
+@pytest.mark.parametrize(
+  ("module", "name", "fault", "rule", "proposal", "tree"),
+  [
+    (gbv, "_ways", ones, gbv.rule, IID, "kary:2x1"),
+    (coupled, "after_rejection", surplus, coupled.rule, WOR, "chain:2"),
+    (pairs, "plan", not_cut, FEW_PAIRS, WOR, "branching:2"),
+    (pairs, "plan", takes_more_than_it_says, FEW_PAIRS, WOR, "adaptive:2"),
+  ],
+)
+def test_a_planted_fault_is_caught(
+  x64, monkeypatch, module, name, fault, rule, proposal, tree
+):
+  monkeypatch.setattr(module, name, fault)
+  found = check(rule, proposal, tree)
+  assert found.distance > 1e-3
+  assert found.failure.law_broken
+
+
+@pytest.mark.parametrize(
+  "fault", [None, *quick.shorter(faulty.LAYER_FAULTS)], ids=str
+)
+def test_a_faulty_layer_walk_is_caught(x64, fault):
+  rule = resolve(functools.partial(faulty.layer_walk, fault=fault))
+  found = check(rule, WOR, battery.FIGURE_1, vocabulary=2)
+  assert found.lossless == (fault is None)
+  assert (found.distance > 1e-3) == (fault is not None)
+
+
+# What is claimed.
+
+
+def most_of_a_pair(g, q):
+  """1 + min over j of g(H) - P(both in H), H the first j tokens by q / g."""
+  order = np.argsort(-q / np.maximum(g, 1e-300))
+  q, g = q[order], g[order]
+  rest = np.array([np.delete(q, i).sum() for i in range(len(q))])
+  pair = (q / rest)[:, None] * q * (1 - np.eye(len(q)))
+  both = np.diagonal(pair.cumsum(axis=0).cumsum(axis=1))
+  return min(1, 1 + (np.cumsum(g) - both).min())
+
+
+def test_a_plan_takes_nearly_the_most(x64):
+  """And never more."""
+  rng = np.random.default_rng(30)
+  logits = 2 * rng.normal(size=(40, 30))
+  other = logits + rng.normal(size=logits.shape)
+  q, p = (np.asarray(jax.nn.softmax(x)) for x in (logits, other))
+  taken = np.asarray(jax.jit(jax.vmap(pairs.plan))(p, q).taken).sum(axis=1)
+  most = np.array([most_of_a_pair(*laws) for laws in zip(p, q, strict=True)])
+  assert (taken <= most + 1e-12).all()
+  assert taken.mean() > most.mean() - 0.005
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_coupled_has_the_law_of_two_races_with_one_noise(seed, x64):
+  """Every comparison of noise is followed, exactly."""
+  rng = np.random.default_rng(seed)
+  q, p = rng.dirichlet(np.ones(3), size=2)
+  p[0] *= seed != 1  # a token that the target never has
+  p /= p.sum()
+
+  def program(dice):
+    noise = dice.exponential(size=3)
+    return races.race(q, noise), races.race(p, noise)
+
+  chances = certify.explore(program).chances
+  rows = np.stack([q, q]), np.stack([p, p])
+  for i in range(3):
+    tokens = jnp.array([0, i], jnp.int32)
+    offers = coupled.offers(tree_lib.chain(1), PROPOSALS[IID], tokens, *rows)
+    accept, left = float(offers.chance[1]), offers.residual(jnp.int32(0))
+    rejected = (1 - accept) * np.asarray(left / left.sum())
+    for j in range(3):
+      wanted = float(chances.get((i, j), 0)) / q[i]
+      found = accept if i == j else rejected[j]
+      assert found == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+  ("text", "remedy"),
+  [
+    ("chain:3", None),
+    ("kary:2x2", "branching:2,1"),
+    ("eagle", "branching:4,1,1,1,1"),
+    ("adaptive:2,2", "branching:2,1"),
+  ],
+)
+def test_gbv_is_for_chains_from_the_root(text, remedy):
+  reason = misfit(gbv.rule, tree_lib.parse(text), PROPOSALS[IID])
+  assert (reason is None) == (remedy is None)
+  if reason and remedy:
+    assert f'give tree="{remedy}"' in reason
+    assert not misfit(gbv.rule, tree_lib.parse(remedy), PROPOSALS[IID])
+
+
+# The gate.
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_law_on_the_edge_is_on_one_side_for_all_three(dtype, x64):
+  gate, q = gated.gated(0.7), np.array([0.1, 0.2, 0.7, 0.0], dtype)
+  scale, at = gate.laws(jnp.asarray(q[[2, 1]]), dtype(0.1), np.ones(2, bool))
+  assert (scale[0], at[0, 0], at[0, 1]) == (0, 1, 0)
+  # The certificate's float64 of what a run has in float32.
+  assert gate.following(q.astype(float), (), 2)[2] == 1
+  for key in jax.random.split(jax.random.key(0), 20):
+    assert gate.draw(key, jnp.asarray(q, jnp.float32), 1) == 2
+
+
+@pytest.mark.parametrize("dtype", quick.shorter([np.float64, np.float32]))
+def test_a_gate_is_sound(dtype):
+  with jax.enable_x64(dtype == np.float64):
+    own = certify.Settings(cases=9, dtype=dtype)
+    assert certify.check_proposal(gated.half, own, (2, 4)).faults == ()

@@ -1,0 +1,159 @@
+"""The paper's algorithms as they are printed: decisions alone, node by node.
+
+Weng et al., "Traversal Verification for Speculative Tree Decoding" (NeurIPS
+2025): Algorithm 2 at each node from the root down, which is token-level
+verification, and Algorithm 3, Traversal Verification. In their letters M_b is
+the target's law, and M_s the law that a child was drawn from: the proposal's,
+whose `without_replacement` and `with_replacement` are the paper's two.
+
+Each is a loop over the array-encoded tree that ends where a node is accepted.
+token_level.py and traversal.py take the same decisions with the same coins,
+from numbers that all nodes can have at once, and so have a stop law too.
+
+Axes: N nodes, K children of a node, V vocabulary.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tv_jax.proposals import INVALID
+from tv_jax.tree import NO_CHILD, ROOT
+from tv_jax.verifiers import family
+from tv_jax.verifiers.decision import NOT_OFFERED, Decision, settle
+from tv_jax.verifiers.residual import Siblings, positive
+from tv_jax.verifiers.verifier import Verifier
+
+
+class _Descent(NamedTuple):
+  """Algorithm 2: all nodes down to `node` are accepted."""
+
+  node: jax.Array  # []
+  rank: jax.Array  # [] of the child to be offered next
+  M_b: jax.Array  # [V] what is left of the target's law after the node
+  accept: jax.Array  # [N]
+
+
+def token_level(tree, proposal, tokens, q, p, eta) -> Decision:
+  """Decides by Algorithm 2, from the root down."""
+  siblings = family.gather(tree, proposal, tokens, q, p)
+  children = jnp.asarray(tree.children)
+  K = children.shape[1]
+
+  def has_child(state: _Descent):
+    child = children[state.node, jnp.minimum(state.rank, K - 1)]
+    return (state.rank < K) & (child != NO_CHILD)
+
+  def offer(state: _Descent) -> _Descent:
+    node, rank, M_b, accept = state
+    child = children[node, rank]
+    M_s = _drawn_from(siblings, q, node, rank)
+    exists = siblings.laws.exists[node, rank]
+    rate = _rate(M_b[tokens[child]], M_s[tokens[child]], exists)
+    accepted = eta[child] < rate
+    left = positive(M_b - M_s)
+    rejected = exists & (jnp.sum(left) > 0)
+    M_b = jnp.where(rejected, left / jnp.sum(left), M_b)
+    return _Descent(
+      node=jnp.where(accepted, child, node),
+      rank=jnp.where(accepted, 0, rank + 1),
+      M_b=jnp.where(accepted, p[child], M_b),
+      accept=accept.at[child].set(jnp.where(exists, rate, NOT_OFFERED)),
+    )
+
+  root, accept = jnp.int32(ROOT), jnp.full(len(tokens), NOT_OFFERED, p.dtype)
+  start = _Descent(root, jnp.int32(0), p[ROOT], accept)
+  node, _, M_b, accept = jax.lax.while_loop(has_child, offer, start)
+  return _settle(node, M_b, p, accept)
+
+
+class _Traversal(NamedTuple):
+  """Algorithm 3: what is left of the tree T, and of the laws."""
+
+  deleted: jax.Array  # [] how many nodes are
+  accepted: jax.Array  # [] bool: whether the last of these was
+  p_alpha: jax.Array  # [N] the acceptance rates
+  M_b: jax.Array  # [N, V] what is left of the target's laws after the nodes
+  accept: jax.Array  # [N]
+
+
+def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
+  """Decides by Algorithm 3."""
+  siblings = family.gather(tree, proposal, tokens, q, p)
+  parent, rank = jnp.asarray(tree.parent), jnp.asarray(tree.rank)
+  below = jnp.asarray(tree.ancestors).T & ~np.eye(len(tokens), dtype=bool)
+  # The first leaf of what is left of the tree is the next node in post-order.
+  order = jnp.asarray(tree.postorder)
+  exists = siblings.laws.exists[parent, rank]
+  M_s_at = siblings.laws.at[parent, rank, rank]
+
+  def update(nodes, p_alpha, M_b):
+    """Computes the rates of these nodes [N] anew, parents first."""
+
+    def visit(node, p_alpha):
+      M_b_at = p_alpha[parent[node]] * M_b[parent[node], tokens[node]]
+      rate = _rate(M_b_at, M_s_at[node], exists[node])
+      return p_alpha.at[node].set(jnp.where(nodes[node], rate, p_alpha[node]))
+
+    return jax.lax.fori_loop(1, len(tokens), visit, p_alpha)
+
+  def goes_on(state: _Traversal):
+    return ~state.accepted & (order[state.deleted] != ROOT)
+
+  def offer(state: _Traversal) -> _Traversal:
+    deleted, _, p_alpha, M_b, accept = state
+    leaf = order[deleted]
+    node, rate = parent[leaf], p_alpha[leaf]
+    # (e1) and (e3), for the rejection of the leaf.
+    M_s = _drawn_from(siblings, q, node, rank[leaf])
+    left = positive(p_alpha[node] * M_b[node] - M_s)
+    s = jnp.sum(left)
+    size = s + 1 - p_alpha[node]
+    # Where s or the size is 0, p_alpha is, or else there is no rejection.
+    rejected = exists[leaf] & (size > 0)
+    e1 = jnp.where(rejected & (s > 0), left / s, M_b[node])
+    e3 = jnp.where(rejected, s / size, p_alpha[node])
+    M_b, p_alpha = M_b.at[node].set(e1), p_alpha.at[node].set(e3)
+    return _Traversal(
+      deleted=deleted + 1,
+      accepted=eta[leaf] < rate,
+      p_alpha=update(below[node], p_alpha, M_b),
+      M_b=M_b,
+      accept=accept.at[leaf].set(jnp.where(exists[leaf], rate, NOT_OFFERED)),
+    )
+
+  p_alpha = jnp.ones(len(tokens), p.dtype)
+  p_ini = update(below[ROOT], p_alpha, p)
+  accept = jnp.full(len(tokens), NOT_OFFERED, p.dtype)
+  start = _Traversal(jnp.int32(0), jnp.bool(False), p_ini, p, accept)
+  end = jax.lax.while_loop(goes_on, offer, start)
+  node = order[end.deleted - end.accepted]
+  return _settle(node, end.M_b[node], p, end.accept)
+
+
+def _drawn_from(siblings: Siblings, q, node, rank) -> jax.Array:
+  """Returns the law M_s [V] that a node's child of this rank was drawn from."""
+  law = siblings.laws.scale[node, rank] * q[node]
+  tokens = siblings.tokens[node]
+  place = jnp.where(tokens == INVALID, len(law), tokens)
+  return law.at[place].set(siblings.laws.at[node, rank], mode="drop")
+
+
+def _rate(M_b, M_s, exists) -> jax.Array:
+  """Returns min(M_b / M_s, 1), and 0 for a child that was not drawn."""
+  return jnp.where(exists, jnp.minimum(M_b / jnp.where(exists, M_s, 1), 1), 0)
+
+
+def _settle(node, M_b, p, accept) -> Decision:
+  fault = jnp.any(jnp.isnan(accept))
+  return settle(node=node, weights=M_b, p=p, accept=accept, fault=fault)
+
+
+TOKEN_LEVEL = Verifier(
+  name="token_level_reference", decision=token_level, static_only=False
+)
+TRAVERSAL = Verifier(
+  name="traversal_reference", decision=traversal, static_only=False
+)
