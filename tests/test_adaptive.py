@@ -41,8 +41,8 @@ def chosen(worths, above=(1.0, 1.0)):
   """(parent, rank) of what is chosen of two nodes with three children each."""
   shape = Adaptive((2, 3), 3, policy=lambda *_: jnp.asarray(worths))
   found = adaptive.choose(shape, 2, jnp.ones((2, 4)) / 4, jnp.asarray(above))
-  count = int(found.there.sum())
-  assert found.there[:count].all()
+  count = int(found.exists.sum())
+  assert found.exists[:count].all()
   both = zip(found.above.tolist(), found.rank.tolist(), strict=True)
   return [*both][:count]
 

@@ -131,7 +131,7 @@ def enumerate_drafts(
       chosen = compiling.in_pieces(_chooser(shape, depth), None, *given)
       grown["fault"] |= chosen.fault
       place = chosen.above + above.start
-      grown["parent"][:, own] = np.where(chosen.there, place, NO_PARENT)
+      grown["parent"][:, own] = np.where(chosen.exists, place, NO_PARENT)
       grown["worth"][:, own] = chosen.worth
     for node in above:
       grown = _with_children(grown, node, own, proposal, q)

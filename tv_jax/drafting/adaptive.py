@@ -28,7 +28,7 @@ class Chosen(NamedTuple):
 
   above: jax.Array  # [n] the place of each one's parent among the level above
   rank: jax.Array  # [n]
-  there: jax.Array  # [n] bool
+  exists: jax.Array  # [n] bool
   worth: jax.Array  # [n]
   fault: jax.Array  # [] bool: the policy gave a NaN
 
@@ -84,15 +84,14 @@ def choose(
   children = jax.lax.cummin(jnp.minimum(children, worth[:, None]), axis=1)
   # Equals are taken from the left: an elder before a younger one.
   value, place = jax.lax.top_k(children.ravel(), width)
-  there = value > 0
-  place = jnp.sort(jnp.where(there, place, children.size))
-  there = place < children.size
-  place = jnp.where(there, place, 0)
+  place = jnp.sort(jnp.where(value > 0, place, children.size))
+  exists = place < children.size
+  place = jnp.where(exists, place, 0)
   return Chosen(
     above=(place // most).astype(jnp.int32),
-    rank=jnp.where(there, place % most, 0).astype(jnp.int32),
-    there=there,
-    worth=jnp.where(there, children.ravel()[place], 0),
+    rank=jnp.where(exists, place % most, 0).astype(jnp.int32),
+    exists=exists,
+    worth=jnp.where(exists, children.ravel()[place], 0),
     fault=broken,
   )
 
@@ -104,35 +103,34 @@ def topology(shape: Adaptive, parent: jax.Array) -> Topology:
   first = jnp.append(True, parent[1:] != parent[:-1])
   eldest = jax.lax.cummax(jnp.where(first, place, 0))
   rank = jnp.where(parent == NO_PARENT, 0, place - eldest)
-  there = (parent != NO_PARENT) | (place == ROOT)
+  exists = (parent != NO_PARENT) | (place == ROOT)
   above = jnp.maximum(parent, ROOT)
-  dropped = jnp.where(there & (place != ROOT), above, N)
   children = jnp.full((N, K), NO_CHILD, jnp.int32)
+  dropped = jnp.where(exists & (place != ROOT), above, N)
   children = children.at[dropped, rank].set(place, mode="drop")
   ancestors = jnp.asarray(np.eye(N, dtype=bool))
   paths = jnp.full((N, shape.max_depth + 1), ROOT, jnp.int32)
-  size = there.astype(jnp.int32)
-  for depth, level in enumerate(shape.levels[1:], start=1):
-    own = slice(level.start, level.stop)
-    ancestors = ancestors.at[own].max(ancestors[above[own]])
-    down = paths[above[own]].at[:, depth].set(place[own])
-    paths = paths.at[own].set(down)
-  for level in shape.levels[:0:-1]:
-    own = slice(level.start, level.stop)
-    size = size.at[above[own]].add(size[own])
-  # A node is left after its own subtree and those of its elder siblings.
+  size = exists.astype(jnp.int32)  # of each node's subtree
+  levels = [slice(x.start, x.stop) for x in shape.levels[1:]]
+  for depth, level in enumerate(levels, start=1):
+    ancestors = ancestors.at[level].max(ancestors[above[level]])
+    down = paths[above[level]].at[:, depth].set(place[level])
+    paths = paths.at[level].set(down)
+  for level in reversed(levels):
+    size = size.at[above[level]].add(size[level])
+  # In post-order a node comes after its own subtree and those of its elder
+  # siblings.
   sizes = jnp.where(children == NO_CHILD, 0, size[jnp.maximum(children, 0)])
   elder = (jnp.cumsum(sizes, axis=1) - sizes)[above, rank]
-  begun = jnp.zeros(N, jnp.int32)
-  for level in shape.levels[1:]:
-    own = slice(level.start, level.stop)
-    begun = begun.at[own].set(begun[above[own]] + elder[own])
-  left = jnp.where(there, begun + size - 1, N)
+  begin = jnp.zeros(N, jnp.int32)
+  for level in levels:
+    begin = begin.at[level].set(begin[above[level]] + elder[level])
+  number = jnp.where(exists, begin + size - 1, N)
   return Topology(
-    parent=jnp.where(there, parent, NO_PARENT),
+    parent=jnp.where(exists, parent, NO_PARENT),
     rank=rank,
     children=children,
-    postorder=jnp.full(N, ROOT, jnp.int32).at[left].set(place, mode="drop"),
+    postorder=jnp.full(N, ROOT, jnp.int32).at[number].set(place, mode="drop"),
     depth=jnp.asarray(shape.depth),
     ancestors=ancestors,
     paths=paths,

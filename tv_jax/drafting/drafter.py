@@ -1,4 +1,4 @@
-"""Defines what a way of drafting does.
+"""What a way of drafting does.
 
 Axes: B batch, N nodes, D depth, V vocabulary, E embedding, T tokens of a pass,
 J what a draft reads of each token: the target's E after its final norm, or E of
@@ -7,11 +7,13 @@ each of the draft's `Config.target_layers`.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Protocol
+import dataclasses
+from typing import Any, ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from tv_jax.models import Cache, Config, Model
+from tv_jax.models import Cache, Config, Model, mask
 from tv_jax.models.layout import Leaf
 from tv_jax.tree import Adaptive, Tree
 
@@ -29,40 +31,33 @@ class News(NamedTuple):
   gain: jax.Array  # [B] int32: how many tokens are new; 0 in a finished row
 
 
-class Drafter(Protocol):
-  """A way of drafting: a class of its own, and a line of `kinds.KINDS`.
+@dataclasses.dataclass(frozen=True)
+class Drafter:
+  """A way of drafting: a subclass, and a line of `kinds.KINDS`.
 
-  The class says how its model is loaded; what it makes of that model's module
-  is static in a compiled program, so it is hashable, and holds no arrays.
+  A subclass defines `load`, `read_config`, `leaves`, `prefill`, `begin` and
+  `extend`. It is static in a compiled program, and holds no arrays.
 
   A node that has no children is never processed. Rows of the cache during a
   cycle: the root in the last slot of what is committed, and behind it the other
   inner nodes in level order.
 
   Attributes:
-    follows_target: Whether its model is always split over devices as the
-      target is; if not, only where that is asked for.
-    stop: Nothing is drafted below a node of which its confidence is less; 0: it
+    module: The draft model's Linen module.
+    stop: Nothing is drafted below a node of which `confidence` is less; 0: it
       is not asked.
-    block: How many levels it drafts in one pass, for each of which that pass
-      writes a row to the cache; 0: it makes a pass for each level, over nodes.
+    follows_target: Whether the model is always split over devices as the target
+      is; if not, only where that is asked for.
   """
 
-  follows_target: ClassVar[bool]
-
-  @property
-  def stop(self) -> float:
-    """Returns the least confidence with which it goes on below a node."""
-    ...
+  module: Any
+  stop: float = 0.0
+  follows_target: ClassVar[bool] = True
 
   @property
   def block(self) -> int:
-    """Returns how many levels it drafts in one pass, or 0."""
-    ...
-
-  def __init__(self, module: Any):
-    """Takes the model's module."""
-    ...
+    """Returns how many levels it drafts in one pass; 0: a pass for each."""
+    return 0
 
   @staticmethod
   def load(
@@ -73,24 +68,21 @@ class Drafter(Protocol):
     Args:
       path: A directory or a hub repository.
       target: The model that it is to draft for.
-      dtype: As of `models.load`.
-      split: Whether to split it over the target's devices.
+      dtype: As of `models.load`; heads have the target's.
+      split: Whether to split it over the target's devices; heads always are.
       revision: Of a repository: a commit.
-
-    Returns:
-      The model; anything with a `Model`'s attributes but `logits`.
     """
-    ...
+    raise NotImplementedError
 
   @staticmethod
   def read_config(directory, target: Config, dtype) -> Config:
     """Returns the model's configuration, as `load` would."""
-    ...
+    raise NotImplementedError
 
   @staticmethod
   def leaves(config: Config) -> list[Leaf]:
     """Returns the parameters that are not the target's."""
-    ...
+    raise NotImplementedError
 
   def prefill(
     self,
@@ -108,15 +100,12 @@ class Drafter(Protocol):
       following: [B, T] the token after each.
       features: [B, T, J] of each, by the target.
       cache: In which the tokens before these are.
-
-    Returns:
-      The cache.
     """
-    ...
+    raise NotImplementedError
 
   def prefilled(self, length: jax.Array) -> jax.Array:
-    """Returns how many rows of a prompt of `length` are to be kept."""
-    ...
+    """Returns how many rows of a prompt to keep: `begin` reads the last two."""
+    return jnp.maximum(length - 2, 0)
 
   def begin(
     self, params, news: News, length: jax.Array, cache: Cache
@@ -127,7 +116,7 @@ class Drafter(Protocol):
       The logits [B, 1, V] and features [B, 1, E] of the root, and the cache, in
       whose last slot the root is.
     """
-    ...
+    raise NotImplementedError
 
   def extend(
     self,
@@ -151,10 +140,10 @@ class Drafter(Protocol):
     Returns:
       Their logits [B, T, V] and features [B, T, E], and the cache.
     """
-    ...
+    raise NotImplementedError
 
   def confidence(self, features: jax.Array) -> jax.Array | None:
-    """Says how sure it is that a next token will be accepted.
+    """Returns how sure it is that a next token will be accepted, if it says so.
 
     It depends on this node's token and those above alone, so what is drafted
     below may depend on it.
@@ -165,7 +154,7 @@ class Drafter(Protocol):
     Returns:
       [B, T] float32; None: it does not say.
     """
-    ...
+    del features
 
   def commit(
     self,
@@ -173,9 +162,9 @@ class Drafter(Protocol):
     tree: Tree | Adaptive,
     root: jax.Array,
     path: jax.Array,
-    gain,
+    gain: jax.Array,
   ) -> Cache:
-    """Forgets what was rejected.
+    """Forgets what was rejected; by default all that was drafted.
 
     Args:
       cache: With inner node i of the tree in slot root + i.
@@ -183,8 +172,31 @@ class Drafter(Protocol):
       root: [B] the slot of the root.
       path: [B, D + 1] the accepted nodes, from the root down.
       gain: [B] how many of them are accepted.
-
-    Returns:
-      The cache.
     """
-    ...
+    del tree, path, gain
+    return dataclasses.replace(cache, length=root + 1)
+
+
+def causal_pass(module, params, rows, cache: Cache):
+  """Processes `rows`, each [B, T, ..], each seeing those before it."""
+  T = rows[0].shape[1]
+  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
+  seen = mask.causal(cache.length, T, cache.slots)
+  return module.apply({"params": params}, *rows, positions, seen, cache)
+
+
+def take_row(outputs, row, length):
+  """Takes the logits and features of one row [B], with a cache of `length`."""
+  logits, features, cache = outputs
+  row = row[:, None, None]
+  return (
+    jnp.take_along_axis(logits, row, axis=1),
+    jnp.take_along_axis(features, row, axis=1),
+    dataclasses.replace(cache, length=length),
+  )
+
+
+def committed(news: News) -> jax.Array:
+  """Returns the last committed token of each row: [B, 1]."""
+  last = jnp.maximum(news.gain, 1)[:, None]
+  return jnp.take_along_axis(news.tokens, last, axis=1)

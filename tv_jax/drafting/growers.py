@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.drafting import adaptive
-from tv_jax.drafting.drafter import Drafter, News
+from tv_jax.drafting.drafter import Drafter, News, committed
 from tv_jax.drafting.kinds import place_of
 from tv_jax.models import Cache, mask
 from tv_jax.proposals import INVALID, Proposal
@@ -31,23 +31,30 @@ class Drafted(NamedTuple):
   topology: Topology | None  # [B, ..] of each row; None: that of the plan
   root: jax.Array  # [B] the root's slot in the draft's cache
   cache: Cache | None  # the draft's
-  # [B] bool: a NaN of what shaped it; None: nothing did
-  fault: jax.Array | None = None
+  fault: jax.Array | None = None  # [B] bool: of what shaped it; None: nothing
 
 
 class Growing(NamedTuple):
   """What trees are drafted with."""
 
-  drafter: Drafter  # with its model's apply
-  params: dict  # the model's
+  drafter: Drafter
+  params: dict  # its model's
   proposal: Proposal  # how siblings are drawn
   law: Callable[[jax.Array], jax.Array]  # logits [.., V] to what is drawn from
   keys: jax.Array  # [B] one of each row; `grow` makes them [B, n], by node
   going: jax.Array  # [B] bool: whether the row is not done
 
 
+class _Processed(NamedTuple):
+  """What the draft says after the nodes of a level."""
+
+  laws: jax.Array  # [B, n, V]
+  features: jax.Array  # [B, n, E]
+  cache: Cache
+
+
 def grow(
-  how: Growing,
+  growing: Growing,
   tree: Tree | Adaptive,
   news: News,
   length: jax.Array,
@@ -56,242 +63,236 @@ def grow(
   """Drafts a tree for each row.
 
   Args:
-    how: The drafter, and how it draws.
+    growing: The drafter, and how it draws.
     tree: The trees' shape, or what shapes them.
     news: What was committed since the last draft.
     length: [B] how many tokens are committed.
     cache: The draft's.
-
-  Returns:
-    The trees.
   """
   # All at once: a generator's loop for each level takes long to compile.
   fold = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))
   nodes = np.arange(np.max(tree.inner, initial=ROOT) + 1, dtype=np.int32)
-  how = how._replace(keys=fold(how.keys, nodes))
-  logits, features, cache = how.drafter.begin(how.params, news, length, cache)
-  last = jnp.maximum(news.gain, 1)[:, None]
-  token = jnp.take_along_axis(news.tokens, last, axis=1)
-  grower = _adaptive if isinstance(tree, Adaptive) else _static
-  drafted = grower(how, tree, token, logits, features, cache)
+  growing = growing._replace(keys=fold(growing.keys, nodes))
+  logits, features, cache = growing.drafter.begin(
+    growing.params, news, length, cache
+  )
+  above = _Processed(growing.law(logits), features, cache)
+  grower = _shaped if isinstance(tree, Adaptive) else _static
+  drafted = grower(growing, tree, committed(news), above)
   # What a pass left for the levels of this tree goes with it.
   last = cast(Cache, drafted.cache)
   kept = Cache(keys=last.keys, values=last.values, length=last.length)
   return drafted._replace(cache=kept)
 
 
-def _static(how, tree, drawn, logits, features, cache) -> Drafted:
-  """A tree that is known beforehand."""
-  root = cache.length - 1
-  tokens, laws, inner = [drawn], [], np.array([ROOT])
-  fault = jnp.zeros(len(root), bool) if how.drafter.stop else None
-  for above, level in itertools.pairwise(tree.levels):
-    laws.append(how.law(logits))
-    below = _draw(how.proposal, tree, how.keys, inner, laws[-1])
+def _process(growing, depth, root, tokens, features, related, cache):
+  """Processes the nodes of a level.
+
+  Args:
+    growing: The drafter.
+    depth: Of the nodes.
+    root: [B] the root's slot.
+    tokens: [B, n].
+    features: [B, n, E] their parents'.
+    related: [B, n, M] or [n, M] whether an inner node is a node or above it.
+    cache: The draft's.
+  """
+  logits, features, cache = growing.drafter.extend(
+    growing.params,
+    tokens,
+    features,
+    jnp.broadcast_to((root + depth)[:, None], tokens.shape),
+    mask.tree(root, related, cache.slots),
+    cache,
+  )
+  return _Processed(growing.law(logits), features, cache)
+
+
+def _ends(drafter, features) -> jax.Array | None:
+  """[B, n] below which nodes nothing is to be drafted; None: below none."""
+  return drafter.confidence(features) < drafter.stop if drafter.stop else None
+
+
+# Trees that are known beforehand.
+
+
+def _static(growing, tree, drawn, above: _Processed) -> Drafted:
+  root = above.cache.length - 1
+  tokens, laws, inner = [drawn], [above.laws], np.array([ROOT])
+  for level_above, level in itertools.pairwise(tree.levels):
+    below = _draw(growing, tree, inner, above.laws)
     # Nothing hangs below what could not be drawn.
     parents = tree.parent[np.array(level)]
-    none = drawn[:, parents - above.start] == INVALID
-    if how.drafter.stop:
-      there = drawn[:, inner - above.start] != INVALID
-      sure = how.drafter.confidence(features)
-      fault |= _is_nan(sure, there)
-      none |= _ends(how.drafter, sure)[:, np.searchsorted(inner, parents)]
+    none = drawn[:, parents - level_above.start] == INVALID
+    if (ends := _ends(growing.drafter, above.features)) is not None:
+      none |= ends[:, np.searchsorted(inner, parents)]
     drawn = jnp.where(none, INVALID, below)
     tokens.append(drawn)
-    before, inner = inner, tree.inner[np.isin(tree.inner, level)]
+    inner_above, inner = inner, tree.inner[np.isin(tree.inner, level)]
     if not len(inner):
       break
-    depth = int(tree.depth[level.start])
-    related = jnp.asarray(tree.ancestors[inner][:, tree.inner])
-    logits, features, cache = how.drafter.extend(
-      how.params,
+    place = np.searchsorted(inner_above, tree.parent[inner])
+    above = _process(
+      growing,
+      int(tree.depth[level.start]),
+      root,
       drawn[:, inner - level.start],
-      features[:, np.searchsorted(before, tree.parent[inner])],
-      jnp.broadcast_to((root + depth)[:, None], (len(root), len(inner))),
-      mask.tree(root, related, cache.slots),
-      cache,
+      above.features[:, place],
+      jnp.asarray(tree.ancestors[inner][:, tree.inner]),
+      above.cache,
     )
+    laws.append(above.laws)
   return Drafted(
     tokens=jnp.concatenate(tokens, axis=1),
     laws=jnp.concatenate(laws, axis=1),
     topology=None,
     root=root,
-    cache=cache,
-    fault=fault,
+    cache=above.cache,
   )
 
 
+def _draw(growing, tree, nodes, laws) -> jax.Array:
+  """[B, n] the tokens of the next level; `laws` [B, m, V] are of `nodes`."""
+  counts, nested = tree.num_children[nodes], growing.proposal.nested
+  tokens, children = [], []
+  for k in [counts.max()] if nested else np.unique(counts):
+    some = np.flatnonzero((counts == k) | nested).astype(np.int32)
+    drawn = _draw_families(growing, nodes[some], laws[:, some], int(k))
+    tokens.append(drawn.reshape(len(drawn), -1))
+    children.append(tree.children[nodes[some], :k].ravel())
+  children = np.concatenate(children)
+  # In level order, without those that a node does not have.
+  order = np.argsort(children, kind="stable").astype(np.int32)
+  order = order[children[order] != NO_CHILD]
+  return jnp.concatenate(tokens, axis=1)[:, order]
+
+
+def _draw_families(growing, nodes, laws, k: int) -> jax.Array:
+  """[B, n, k] children of the nodes [n], each from a key of its own."""
+  B, n, V = laws.shape
+  # In one axis: one within another takes longer to trace.
+  draw = jax.vmap(functools.partial(growing.proposal.draw, k=k))
+  keys = growing.keys[:, nodes].reshape(B * n)
+  return draw(keys, laws.reshape(B * n, V)).reshape(B, n, k)
+
+
+# Trees that the laws shape, another one in each row.
+
+
 class _Level(NamedTuple):
-  """What a level leaves to the next."""
+  """A level that was drawn."""
 
   tokens: jax.Array  # [B, n]
   parent: jax.Array  # [B, n] their parents' places
   worth: jax.Array  # [B, n] 0 where nothing is
-  chosen: jax.Array  # [B, n] the place of each one's parent in the level above
-  fault: jax.Array  # [B] bool: a NaN of the policy or of a confidence
+  place: jax.Array  # [B, n] the place of each one's parent in the level above
+  fault: jax.Array  # [B] bool: of the policy
 
 
-def _adaptive(how, shape, drawn, logits, features, cache) -> Drafted:
-  """Trees that the laws shape, another one in each row.
+def _shaped(growing, shape, drawn, above: _Processed) -> Drafted:
+  """Grows a tree in each row.
 
   A level is chosen before any of its tokens is drawn. All places but those of
   the last level are processed, whether anything is there or not, as long as
   there is anything in some row that is not done; what is below is skipped.
   """
-  root, rows = cache.length - 1, len(drawn)
-  M = len(shape.inner)
-  laws = [how.law(logits)]
-  worth = how.going[:, None].astype(jnp.float32)
-  found = [_below(how, shape, 1, laws[0], worth, features)]
-  related = jnp.zeros((rows, 1, M), bool).at[:, :, ROOT].set(True)
-  for depth, level in enumerate(shape.levels[1:-1], 1):
-    before = found[-1]
-    # A node's own slot is that of its place.
-    own = np.eye(M, dtype=bool)[level.start : level.stop]
-    over = before.chosen[..., None]
-    related = jnp.take_along_axis(related, over, axis=1) | own[None]
+  root, M = above.cache.length - 1, len(shape.inner)
+  worth = growing.going[:, None].astype(jnp.float32)
+  levels, laws = [_draw_level(growing, shape, 1, worth, above)], [above.laws]
+  related = jnp.zeros((len(drawn), 1, M), bool).at[:, :, ROOT].set(True)
+  for depth, places in enumerate(shape.levels[1:-1], 1):
+    level = levels[-1]
+    parent = level.place[..., None]
+    itself = np.eye(M, dtype=bool)[places.start : places.stop]
+    related = jnp.take_along_axis(related, parent, axis=1) | itself[None]
 
     def go_on(
-      features, cache, depth=depth, before=before, over=over, related=related
+      features, cache, depth=depth, level=level, parent=parent, related=related
     ):
-      logits, features, cache = how.drafter.extend(
-        how.params,
-        before.tokens,
-        jnp.take_along_axis(features, over, axis=1),
-        jnp.broadcast_to((root + depth)[:, None], before.tokens.shape),
-        mask.tree(root, related, cache.slots),
-        cache,
+      features = jnp.take_along_axis(features, parent, axis=1)
+      above = _process(
+        growing, depth, root, level.tokens, features, related, cache
       )
-      law = how.law(logits)
-      below = _below(how, shape, depth + 1, law, before.worth, features)
-      return law, below, features, cache
+      return above, _draw_level(growing, shape, depth + 1, level.worth, above)
 
-    law, below, features, cache = _if(
-      _goes_on(before.worth), go_on, features, cache
-    )
-    laws.append(law)
-    found.append(below)
-  first = jnp.full_like(drawn, NO_PARENT)
-  of_each = jax.vmap(functools.partial(adaptive.topology, shape))
+    goes_on = jnp.any(level.worth > 0)
+    above, below = _if(goes_on, go_on, above.features, above.cache)
+    laws.append(above.laws)
+    levels.append(below)
+  parent = jnp.concatenate([level.parent for level in levels], axis=1)
+  parent = jnp.pad(parent, ((0, 0), (1, 0)), constant_values=NO_PARENT)
   return Drafted(
-    tokens=jnp.concatenate([drawn, *(one.tokens for one in found)], axis=1),
+    tokens=jnp.concatenate([drawn, *(x.tokens for x in levels)], axis=1),
     laws=jnp.concatenate(laws, axis=1),
-    topology=of_each(
-      jnp.concatenate([first, *(one.parent for one in found)], axis=1)
-    ),
+    topology=jax.vmap(functools.partial(adaptive.topology, shape))(parent),
     root=root,
-    cache=cache,
-    fault=functools.reduce(jnp.logical_or, (one.fault for one in found)),
+    cache=above.cache,
+    fault=functools.reduce(jnp.logical_or, (level.fault for level in levels)),
   )
 
 
-def _below(how, shape, depth, laws, worth, features) -> _Level:
+def _draw_level(growing, shape, depth, worth, above: _Processed) -> _Level:
   """The level at a depth, of what is known of the one above, and its worth."""
-  above = shape.levels[depth - 1]
-  sure = how.drafter.confidence(features)
-  fault = jnp.bool(False) if sure is None else _is_nan(sure, worth > 0)
-  if how.drafter.stop:
-    worth = jnp.where(_ends(how.drafter, sure), 0, worth)
+  places = np.array(shape.levels[depth - 1], np.int32)
+  if (ends := _ends(growing.drafter, above.features)) is not None:
+    worth = jnp.where(ends, 0, worth)
   chosen = jax.vmap(functools.partial(adaptive.choose, shape, depth))(
-    laws, worth, sure
+    above.laws, worth, growing.drafter.confidence(above.features)
   )
-  drawn = _draw_chosen(how, shape, above, laws, chosen)
-  drawn = jnp.where(chosen.there, drawn, INVALID)
+  drawn = _draw_chosen(growing, shape.most, places, above.laws, chosen)
+  drawn = jnp.where(chosen.exists, drawn, INVALID)
   return _Level(
     tokens=drawn,
-    parent=jnp.where(chosen.there, chosen.above + above.start, NO_PARENT),
+    parent=jnp.where(chosen.exists, chosen.above + places[0], NO_PARENT),
     worth=jnp.where(drawn == INVALID, 0, chosen.worth),
-    chosen=chosen.above,
-    fault=chosen.fault | fault,
+    place=chosen.above,
+    fault=chosen.fault,
   )
 
 
-def _ends(drafter, sure) -> jax.Array:
-  """[B, n] below which nodes nothing is to be drafted: a NaN is never sure."""
-  return ~(sure >= drafter.stop)
-
-
-def _is_nan(sure, there) -> jax.Array:
-  """[B] whether the confidence in any node that is there is a NaN."""
-  return jnp.any(jnp.isnan(sure) & there, axis=-1)
-
-
-def _goes_on(worth) -> jax.Array:
-  """[] whether anything is in any row of a level."""
-  return jnp.any(worth > 0)
+def _draw_chosen(growing, most, nodes, laws, chosen) -> jax.Array:
+  """[B, n] the tokens of the chosen children; `laws` [B, m, V] of `nodes`."""
+  if growing.proposal.nested:
+    drawn = _draw_families(growing, nodes, laws, most)
+  else:  # what the first is drawn from depends on how many there are
+    rows = jnp.arange(len(laws), dtype=jnp.int32)[:, None]
+    count = jnp.zeros(laws.shape[:2], jnp.int32)
+    count = count.at[rows, chosen.above].add(chosen.exists.astype(jnp.int32))
+    drawn = jnp.full((*laws.shape[:2], most), INVALID, jnp.int32)
+    for k in range(1, most + 1):
+      family = _draw_families(growing, nodes, laws, k)
+      family = jnp.pad(
+        family, ((0, 0), (0, 0), (0, most - k)), constant_values=INVALID
+      )
+      drawn = jnp.where((count == k)[..., None], family, drawn)
+  place = chosen.above * most + chosen.rank
+  return jnp.take_along_axis(drawn.reshape(len(laws), -1), place, axis=1)
 
 
 def _if(wanted, go_on, features, cache):
-  """Returns what `go_on` leaves, or else nothing, and the cache as it was.
+  """Returns what `go_on` does, or else nothing, and the cache as it was.
 
   A loop of one turn: a `cond` would copy the cache, which a loop updates where
   it is. Where nothing is no law is read; uniform ones are laws, at no cost.
   """
-  law, below, after, _ = jax.eval_shape(go_on, features, cache)
+  above, below = jax.eval_shape(go_on, features, cache)
   empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), below)
   empty = empty._replace(
     tokens=jnp.full_like(empty.tokens, INVALID),
     parent=jnp.full_like(empty.parent, NO_PARENT),
   )
-  uniform = jnp.full(law.shape, 1 / law.shape[-1], law.dtype)
-  nothing = uniform, empty, jnp.zeros_like(after), cache
+  nothing = _Processed(
+    laws=jnp.full(above.laws.shape, 1 / above.laws.shape[-1], above.laws.dtype),
+    features=jnp.zeros(above.features.shape, above.features.dtype),
+    cache=cache,
+  )
   return jax.lax.while_loop(
     lambda carry: carry[0],
-    lambda carry: (jnp.bool(False), go_on(features, carry[1][-1])),
-    (wanted, nothing),
+    lambda carry: (jnp.bool(False), go_on(features, carry[1][0].cache)),
+    (wanted, (nothing, empty)),
   )[1]
 
 
 def spread(tree: Tree | Adaptive, laws: jax.Array) -> jax.Array:
   """Gives each node its law, [.., N, V] of [.., M, V]; leaves get any row."""
   return laws[..., place_of(tree), :]
-
-
-def _draw(proposal, tree, keys, nodes, laws):
-  """[B, n] the tokens of the next level; `laws` [B, m, V] are of `nodes`."""
-  counts = tree.num_children[nodes]
-  sizes = [counts.max()] if proposal.nested else np.unique(counts)
-  rows, children = [], []
-  for k in sizes:
-    own = np.flatnonzero((counts == k) | proposal.nested).astype(np.int32)
-    drawn = _draw_families(proposal, keys, nodes[own], laws[:, own], int(k))
-    rows.append(drawn.reshape(len(keys), -1))
-    children.append(tree.children[nodes[own], :k].ravel())
-  children = np.concatenate(children)
-  # In level order, without those that a node does not have.
-  order = np.argsort(children, kind="stable").astype(np.int32)
-  order = order[children[order] != NO_CHILD]
-  return jnp.concatenate(rows, axis=1)[:, order]
-
-
-def _draw_families(proposal, keys, nodes, laws, k: int) -> jax.Array:
-  """[B, n, k] children of the nodes [n], each from a key of its own."""
-  B, n, V = laws.shape
-  # In one axis: one within another takes longer to trace.
-  draw = jax.vmap(functools.partial(proposal.draw, k=k))
-  drawn = draw(keys[:, nodes].reshape(B * n), laws.reshape(B * n, V))
-  return drawn.reshape(B, n, k)
-
-
-def _draw_chosen(how, shape, above, laws, chosen) -> jax.Array:
-  """[B, n] the tokens of the chosen children; `laws` [B, m, V] of the above."""
-  nodes = np.array(above, np.int32)
-  families = functools.partial(
-    _draw_families, how.proposal, how.keys, nodes, laws
-  )
-  if how.proposal.nested:
-    drawn = families(shape.most)
-  else:  # what the first is drawn from depends on how many there are
-    rows = jnp.arange(len(laws), dtype=jnp.int32)[:, None]
-    count = jnp.zeros(laws.shape[:2], jnp.int32)
-    count = count.at[rows, chosen.above].add(chosen.there.astype(jnp.int32))
-    drawn = jnp.full((*laws.shape[:2], shape.most), INVALID, jnp.int32)
-    for k in range(1, shape.most + 1):
-      some = jnp.pad(
-        families(k),
-        [(0, 0)] * 2 + [(0, shape.most - k)],
-        constant_values=INVALID,
-      )
-      drawn = jnp.where((count == k)[..., None], some, drawn)
-  place = chosen.above * shape.most + chosen.rank
-  return jnp.take_along_axis(drawn.reshape(len(laws), -1), place, axis=1)

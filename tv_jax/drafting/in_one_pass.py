@@ -6,13 +6,12 @@ Axes as in drafter.py, and K rows of a block.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from tv_jax import models
-from tv_jax.drafting.drafter import News
+from tv_jax.drafting.drafter import Drafter, News, committed
 from tv_jax.models import Cache, borrowed, dspark, mask
 from tv_jax.tree import Adaptive, Tree
 
@@ -27,23 +26,14 @@ class Passed(Cache):
 
 
 @dataclasses.dataclass(frozen=True)
-class InOnePass:
+class InOnePass(Drafter):
   """A draft whose pass gives each depth its logits; a token adds its own.
 
   Its cache has rows of what the target has processed, and of nothing else: the
   root is not among them. A block's rows lie behind those of a catch-up, and are
   overwritten by the next one. What a node hands down to its children in the
   place of features is the state of its Markov head and, last, how sure it is.
-
-  Attributes:
-    module: The model's.
-    stop: Nothing is drafted below a node after which it is less sure than this
-      that a next token will be accepted; 0: it always goes on.
   """
-
-  module: Any
-  stop: float = 0.0
-  follows_target: ClassVar[bool] = True
 
   @staticmethod
   def load(path, target, *, dtype, split, revision) -> models.Model:
@@ -72,10 +62,6 @@ class InOnePass:
     del following
     return self._pass(params, tokens[:, :0], features, cache.length, cache)[2]
 
-  def prefilled(self, length: jax.Array) -> jax.Array:
-    """Returns how many rows of a prompt are to be kept: `begin` reads one."""
-    return jnp.maximum(length - 2, 0)
-
   def begin(self, params, news: News, length, cache: Cache):
     """Catches up, and makes the pass.
 
@@ -83,10 +69,9 @@ class InOnePass:
     go to slots 6, 7, 8, and the block is token 9 and masks, at positions 9 and
     up. Of a prompt of one token nothing is known.
     """
-    own = dspark.block_of(self.module.config)
-    last = jnp.maximum(news.gain, 1)[:, None]
-    root = jnp.take_along_axis(news.tokens, last, axis=1)
-    masks = jnp.full((len(root), own.size - 1), own.mask, root.dtype)
+    block = dspark.block_of(self.module.config)
+    root = committed(news)
+    masks = jnp.full((len(root), block.size - 1), block.mask, root.dtype)
     logits, outputs, cache = self._pass(
       params,
       jnp.concatenate([root, masks], axis=1),
@@ -105,24 +90,25 @@ class InOnePass:
       params, root, self.module.state(root), length[:, None] - 1, None, cache
     )
 
-  def extend(self, params, tokens, features, positions, seen, cache):
+  def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Adds what the nodes of a level say; `features` are parents' states."""
     del seen
+    assert isinstance(cache, Passed)
     depth = (positions[:, :1] - cache.length[:, None] + 1)[..., None]
     logits, outputs = (
       jnp.take_along_axis(x, depth, axis=1)
       for x in (cache.logits, cache.outputs)
     )
     state = self.module.state(tokens)
-    given = features[..., : state.shape[-1]].astype(state.dtype)
-    said, state, sure = self.module.apply(
-      {"params": params}, tokens, outputs, given, method="after"
+    above = features[..., : state.shape[-1]].astype(state.dtype)
+    bias, state, sure = self.module.apply(
+      {"params": params}, tokens, outputs, above, method="after"
     )
     if sure is not None:  # beside the state, in no less than its own precision
       state = jnp.concatenate(
         [state.astype(sure.dtype), sure[..., None]], axis=-1
       )
-    return logits + said, state, cache
+    return logits + bias, state, cache
 
   def confidence(self, features) -> jax.Array | None:
     """Returns what its confidence head says, if it has one."""

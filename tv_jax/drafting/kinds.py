@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import models
-from tv_jax.drafting.drafter import Drafter, News
+from tv_jax.drafting.drafter import Drafter, News, causal_pass, take_row
 from tv_jax.drafting.in_one_pass import InOnePass
 from tv_jax.models import (
   Cache,
@@ -23,7 +22,6 @@ from tv_jax.models import (
   eagle,
   eagle3,
   families,
-  mask,
   products,
   sharding,
 )
@@ -31,7 +29,7 @@ from tv_jax.tree import Adaptive, Tree
 
 
 @dataclasses.dataclass(frozen=True)
-class Independent:
+class Independent(Drafter):
   """A language model of its own, such as a small Llama.
 
   It never processed the leaves, so the last accepted token may be missing from
@@ -39,7 +37,6 @@ class Independent:
   worst a row that is rewritten with itself.
   """
 
-  module: Any
   follows_target: ClassVar[bool] = False
 
   @staticmethod
@@ -61,7 +58,7 @@ class Independent:
 
   @staticmethod
   def read_config(directory, target, dtype) -> models.Config:
-    """It has a config.json of its own."""
+    """Reads its own config.json."""
     config = models.read_config(directory, dtype)
     if not config.shares_embedding:
       return config
@@ -72,27 +69,13 @@ class Independent:
     """Returns all parameters that are not its target's."""
     return families.leaves(config) + borrowed.leaves(config)
 
-  @property
-  def stop(self) -> float:
-    """Returns 0: it always goes on."""
-    return 0.0
-
-  @property
-  def block(self) -> int:
-    """Returns 0: it makes a pass for each level."""
-    return 0
-
   def prefill(self, params, tokens, following, features, cache: Cache):
-    """Reads T tokens of a prompt."""
+    """Reads the tokens alone."""
     del following, features
-    return _causal(self.module, params, (tokens,), cache)[2]
-
-  def prefilled(self, length: jax.Array) -> jax.Array:
-    """Returns how many of the rows of a prompt of `length` are to be kept."""
-    return jnp.maximum(length - 2, 0)
+    return causal_pass(self.module, params, (tokens,), cache)[2]
 
   def begin(self, params, news: News, length, cache: Cache):
-    """Catches up with `length` [B] committed tokens.
+    """Reads the last two tokens.
 
     With 10 tokens committed it takes tokens 8 and 9, into slots 8 and 9; from a
     single token, that one twice.
@@ -104,17 +87,13 @@ class Independent:
       news.tokens, jnp.concatenate([older, last], axis=1), axis=1
     )
     cache = dataclasses.replace(cache, length=start)
-    found = _causal(self.module, params, (tokens,), cache)
-    return _at(found, length - 1 - start, length)
+    outputs = causal_pass(self.module, params, (tokens,), cache)
+    return take_row(outputs, length - 1 - start, length)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
-    """Processes the nodes of a level; `features` are their parents'."""
+    """Processes the tokens alone."""
     del features
     return self.module.apply({"params": params}, tokens, positions, seen, cache)
-
-  def confidence(self, features) -> None:
-    """Returns None: it does not say."""
-    del features
 
   def commit(
     self, cache: Cache, tree: Tree | Adaptive, root, path, gain
@@ -127,15 +106,12 @@ class Independent:
 
 
 @dataclasses.dataclass(frozen=True)
-class OnFeatures:
+class OnFeatures(Drafter):
   """An EAGLE head, which reads the target's features.
 
   While drafting it makes do with its own; everything that was committed it is
   fed again with the target's, in D + 1 slots of which `gain` are real.
   """
-
-  module: Any
-  follows_target: ClassVar[bool] = True
 
   @staticmethod
   def load(path, target, *, dtype, split, revision) -> models.Model:
@@ -155,49 +131,24 @@ class OnFeatures:
     """Returns the head's parameters; most heads have the bias."""
     return eagle.leaves(config, bias=True) + borrowed.leaves(config)
 
-  @property
-  def stop(self) -> float:
-    """Returns 0: it always goes on."""
-    return 0.0
-
-  @property
-  def block(self) -> int:
-    """Returns 0: it makes a pass for each level."""
-    return 0
-
   def prefill(self, params, tokens, following, features, cache: Cache):
-    """Reads pairs of a prompt."""
+    """Reads pairs of features and the token after."""
     del tokens
-    return _causal(self.module, params, (following, features), cache)[2]
-
-  def prefilled(self, length: jax.Array) -> jax.Array:
-    """Returns how many pairs of a prompt are to be kept: all but the last."""
-    return jnp.maximum(length - 2, 0)
+    return causal_pass(self.module, params, (following, features), cache)[2]
 
   def begin(self, params, news: News, length, cache: Cache):
-    """Catches up."""
+    """Reads all that is new, with the target's features."""
     del length
     rows = news.tokens[:, 1:], news.features
-    found = _causal(self.module, params, rows, cache)
-    place = jnp.maximum(news.gain - 1, 0)
-    return _at(found, place, cache.length + news.gain)
+    outputs = causal_pass(self.module, params, rows, cache)
+    last = jnp.maximum(news.gain - 1, 0)
+    return take_row(outputs, last, cache.length + news.gain)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
-    """Processes the nodes of a level; `features` are their parents'."""
+    """Processes the tokens with their parents' features."""
     return self.module.apply(
       {"params": params}, tokens, features, positions, seen, cache
     )
-
-  def confidence(self, features) -> None:
-    """Returns None: it does not say."""
-    del features
-
-  def commit(
-    self, cache: Cache, tree: Tree | Adaptive, root, path, gain
-  ) -> Cache:
-    """Drops all that was drafted."""
-    del tree, path, gain
-    return dataclasses.replace(cache, length=root + 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,22 +192,3 @@ def place_of(tree: Tree | Adaptive) -> np.ndarray:
   place = np.zeros(len(tree), np.int32)
   place[tree.inner] = np.arange(len(tree.inner))
   return place
-
-
-def _causal(module, params, rows, cache: Cache):
-  """Processes `rows`, each [B, T, ..], each seeing those before it."""
-  T = rows[0].shape[1]
-  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
-  seen = mask.causal(cache.length, T, cache.slots)
-  return module.apply({"params": params}, *rows, positions, seen, cache)
-
-
-def _at(found, place, length):
-  """Takes the logits and features at `place` [B], with a cache of `length`."""
-  logits, features, cache = found
-  place = place[:, None, None]
-  return (
-    jnp.take_along_axis(logits, place, axis=1),
-    jnp.take_along_axis(features, place, axis=1),
-    dataclasses.replace(cache, length=length),
-  )
