@@ -20,7 +20,7 @@ from tv_jax.drafting.drafter import Drafter, News, committed
 from tv_jax.drafting.kinds import place_of
 from tv_jax.models import Cache, mask
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Adaptive, Topology, Tree
+from tv_jax.tree import NO_PARENT, ROOT, Adaptive, Topology, Tree
 
 
 class Drafted(NamedTuple):
@@ -31,7 +31,8 @@ class Drafted(NamedTuple):
   topology: Topology | None  # [B, ..] of each row; None: that of the plan
   root: jax.Array  # [B] the root's slot in the draft's cache
   cache: Cache | None  # the draft's
-  fault: jax.Array | None = None  # [B] bool: of what shaped it; None: nothing
+  # [B] bool: a NaN of what shaped it; None: nothing did
+  fault: jax.Array | None = None
 
 
 class Growing(NamedTuple):
@@ -108,9 +109,52 @@ def _process(growing, depth, root, tokens, features, related, cache):
   return _Processed(growing.law(logits), features, cache)
 
 
-def _ends(drafter, features) -> jax.Array | None:
-  """[B, n] below which nodes nothing is to be drafted; None: below none."""
-  return drafter.confidence(features) < drafter.stop if drafter.stop else None
+def _confidence(drafter, features, exists):
+  """Asks the draft how sure it is after the nodes of a level.
+
+  Returns:
+    What it says [B, n], or None; where nothing is to be drafted below [B, n],
+    since a NaN is never sure; and whether there is a NaN [B].
+  """
+  sure = drafter.confidence(features)
+  if sure is None:
+    return None, jnp.bool(False), jnp.bool(False)
+  ends = ~(sure >= drafter.stop) if drafter.stop else jnp.bool(False)
+  return sure, ends, jnp.any(jnp.isnan(sure) & exists, axis=-1)
+
+
+def _draw(growing, nodes, laws, above, rank, sizes, count) -> jax.Array:
+  """Draws the tokens of a level: [B, n].
+
+  Args:
+    growing: The drafter.
+    nodes: [m] the nodes above, by which the keys go.
+    laws: [B, m, V] after these.
+    above: [B, n] or [n] the place of each one's parent among these.
+    rank: [B, n] or [n].
+    sizes: How many children a node may have, rising.
+    count: [B, m] or [m] how many each has.
+  """
+  B, m, V = laws.shape
+  keys = growing.keys[:, nodes].reshape(B * m)
+
+  def families(k):
+    # In one axis: one within another takes longer to trace.
+    draw = jax.vmap(functools.partial(growing.proposal.draw, k=k))
+    return draw(keys, laws.reshape(B * m, V)).reshape(B, m, k)
+
+  most = sizes[-1]
+  if growing.proposal.nested:
+    drawn = families(most)
+  else:  # what the first is drawn from depends on how many there are
+    drawn = jnp.full((B, m, most), INVALID, jnp.int32)
+    for k in sizes:
+      family = jnp.pad(
+        families(k), ((0, 0), (0, 0), (0, most - k)), constant_values=INVALID
+      )
+      drawn = jnp.where((count == k)[..., None], family, drawn)
+  place = jnp.broadcast_to(above * most + rank, (B, rank.shape[-1]))
+  return jnp.take_along_axis(drawn.reshape(B, m * most), place, axis=1)
 
 
 # Trees that are known beforehand.
@@ -119,25 +163,36 @@ def _ends(drafter, features) -> jax.Array | None:
 def _static(growing, tree, drawn, above: _Processed) -> Drafted:
   root = above.cache.length - 1
   tokens, laws, inner = [drawn], [above.laws], np.array([ROOT])
+  fault = jnp.zeros(len(root), bool) if growing.drafter.stop else None
   for level_above, level in itertools.pairwise(tree.levels):
-    below = _draw(growing, tree, inner, above.laws)
+    parents, counts = tree.parent[level.start : level.stop], tree.num_children
+    place = np.searchsorted(inner, parents)
+    below = _draw(
+      growing,
+      inner,
+      above.laws,
+      place,
+      tree.rank[level.start : level.stop],
+      np.unique(counts[inner]).tolist(),
+      counts[inner],
+    )
     # Nothing hangs below what could not be drawn.
-    parents = tree.parent[np.array(level)]
     none = drawn[:, parents - level_above.start] == INVALID
-    if (ends := _ends(growing.drafter, above.features)) is not None:
-      none |= ends[:, np.searchsorted(inner, parents)]
+    if growing.drafter.stop:
+      exists = drawn[:, inner - level_above.start] != INVALID
+      _, ends, nan = _confidence(growing.drafter, above.features, exists)
+      none, fault = none | ends[:, place], fault | nan
     drawn = jnp.where(none, INVALID, below)
     tokens.append(drawn)
     inner_above, inner = inner, tree.inner[np.isin(tree.inner, level)]
     if not len(inner):
       break
-    place = np.searchsorted(inner_above, tree.parent[inner])
     above = _process(
       growing,
       int(tree.depth[level.start]),
       root,
       drawn[:, inner - level.start],
-      above.features[:, place],
+      above.features[:, np.searchsorted(inner_above, tree.parent[inner])],
       jnp.asarray(tree.ancestors[inner][:, tree.inner]),
       above.cache,
     )
@@ -148,32 +203,8 @@ def _static(growing, tree, drawn, above: _Processed) -> Drafted:
     topology=None,
     root=root,
     cache=above.cache,
+    fault=fault,
   )
-
-
-def _draw(growing, tree, nodes, laws) -> jax.Array:
-  """[B, n] the tokens of the next level; `laws` [B, m, V] are of `nodes`."""
-  counts, nested = tree.num_children[nodes], growing.proposal.nested
-  tokens, children = [], []
-  for k in [counts.max()] if nested else np.unique(counts):
-    some = np.flatnonzero((counts == k) | nested).astype(np.int32)
-    drawn = _draw_families(growing, nodes[some], laws[:, some], int(k))
-    tokens.append(drawn.reshape(len(drawn), -1))
-    children.append(tree.children[nodes[some], :k].ravel())
-  children = np.concatenate(children)
-  # In level order, without those that a node does not have.
-  order = np.argsort(children, kind="stable").astype(np.int32)
-  order = order[children[order] != NO_CHILD]
-  return jnp.concatenate(tokens, axis=1)[:, order]
-
-
-def _draw_families(growing, nodes, laws, k: int) -> jax.Array:
-  """[B, n, k] children of the nodes [n], each from a key of its own."""
-  B, n, V = laws.shape
-  # In one axis: one within another takes longer to trace.
-  draw = jax.vmap(functools.partial(growing.proposal.draw, k=k))
-  keys = growing.keys[:, nodes].reshape(B * n)
-  return draw(keys, laws.reshape(B * n, V)).reshape(B, n, k)
 
 
 # Trees that the laws shape, another one in each row.
@@ -186,7 +217,7 @@ class _Level(NamedTuple):
   parent: jax.Array  # [B, n] their parents' places
   worth: jax.Array  # [B, n] 0 where nothing is
   place: jax.Array  # [B, n] the place of each one's parent in the level above
-  fault: jax.Array  # [B] bool: of the policy
+  fault: jax.Array  # [B] bool: a NaN of the policy or of a confidence
 
 
 def _shaped(growing, shape, drawn, above: _Processed) -> Drafted:
@@ -234,39 +265,30 @@ def _shaped(growing, shape, drawn, above: _Processed) -> Drafted:
 def _draw_level(growing, shape, depth, worth, above: _Processed) -> _Level:
   """The level at a depth, of what is known of the one above, and its worth."""
   places = np.array(shape.levels[depth - 1], np.int32)
-  if (ends := _ends(growing.drafter, above.features)) is not None:
-    worth = jnp.where(ends, 0, worth)
+  sure, ends, fault = _confidence(growing.drafter, above.features, worth > 0)
   chosen = jax.vmap(functools.partial(adaptive.choose, shape, depth))(
-    above.laws, worth, growing.drafter.confidence(above.features)
+    above.laws, jnp.where(ends, 0, worth), sure
   )
-  drawn = _draw_chosen(growing, shape.most, places, above.laws, chosen)
+  rows = jnp.arange(len(worth), dtype=jnp.int32)[:, None]
+  count = jnp.zeros(worth.shape, jnp.int32)
+  count = count.at[rows, chosen.above].add(chosen.exists.astype(jnp.int32))
+  drawn = _draw(
+    growing,
+    places,
+    above.laws,
+    chosen.above,
+    chosen.rank,
+    shape.family_sizes,
+    count,
+  )
   drawn = jnp.where(chosen.exists, drawn, INVALID)
   return _Level(
     tokens=drawn,
     parent=jnp.where(chosen.exists, chosen.above + places[0], NO_PARENT),
     worth=jnp.where(drawn == INVALID, 0, chosen.worth),
     place=chosen.above,
-    fault=chosen.fault,
+    fault=chosen.fault | fault,
   )
-
-
-def _draw_chosen(growing, most, nodes, laws, chosen) -> jax.Array:
-  """[B, n] the tokens of the chosen children; `laws` [B, m, V] of `nodes`."""
-  if growing.proposal.nested:
-    drawn = _draw_families(growing, nodes, laws, most)
-  else:  # what the first is drawn from depends on how many there are
-    rows = jnp.arange(len(laws), dtype=jnp.int32)[:, None]
-    count = jnp.zeros(laws.shape[:2], jnp.int32)
-    count = count.at[rows, chosen.above].add(chosen.exists.astype(jnp.int32))
-    drawn = jnp.full((*laws.shape[:2], most), INVALID, jnp.int32)
-    for k in range(1, most + 1):
-      family = _draw_families(growing, nodes, laws, k)
-      family = jnp.pad(
-        family, ((0, 0), (0, 0), (0, most - k)), constant_values=INVALID
-      )
-      drawn = jnp.where((count == k)[..., None], family, drawn)
-  place = chosen.above * most + chosen.rank
-  return jnp.take_along_axis(drawn.reshape(len(laws), -1), place, axis=1)
 
 
 def _if(wanted, go_on, features, cache):

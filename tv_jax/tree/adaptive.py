@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import operator
 import os
 from collections.abc import Callable
 
@@ -16,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.edge import checks, names, reading
-from tv_jax.edge.reading import brief
 from tv_jax.tree.static import NO_PARENT, ROOT, check_size, frozen
 
 
@@ -33,14 +31,13 @@ class Adaptive:
     widths: How many nodes each level below the root has at most.
     most: How many children a node has at most.
     policy: `(laws [n, V], worth [n], most, confidence) -> [n, most]`, or the
-      name of such a function, `module:name`: what the
-      next children of a level's nodes are worth, from the nodes' own draft laws
-      and what they were worth themselves (1 at the root); and from a DSpark
-      draft's confidence [n] after each that a next token will be accepted, None
-      of other drafts. The level below gets the
-      children worth most, elders first, and none that is worth 0. The policy
-      never sees the token of a child: if the shape depended on it, verification
-      would not be lossless. None: `drafting.adaptive.by_confidence`.
+      `module:name` of such a function: what the next children of a level's nodes are worth, from the nodes' own draft
+      laws, what they were worth themselves (1 at the root), and how sure a
+      DSpark draft is after each [n] that a next token will be accepted (None of
+      other drafts). The level below gets the children worth most, elders first,
+      and none that is worth 0. The policy never sees the token of a child: if
+      the shape depended on it, verification would not be lossless. None:
+      `drafting.adaptive.by_confidence`.
   """
 
   widths: tuple[int, ...]
@@ -49,19 +46,15 @@ class Adaptive:
 
   def __post_init__(self):
     """Refuses places that could never be filled."""
-    widths = tuple(map(operator.index, self.widths))
-    object.__setattr__(self, "widths", widths)
-    object.__setattr__(self, "most", operator.index(self.most))
+    object.__setattr__(self, "widths", (*self.widths,))
     if isinstance(self.policy, str):
       object.__setattr__(self, "policy", names.load(self.policy, "policy"))
     if not self.widths or min(self.widths) < 1 or self.most < 1:
       raise ValueError(
-        f"adaptive tree of widths {brief(list(self.widths))}, {self.most}"
-        " children at most: give one positive width for each level"
+        f"adaptive tree of widths {list(self.widths)}, {self.most} children at"
+        " most: give one positive width for each level"
       )
-    check_size(len(self.widths), "levels")
-    check_size(self.most, "children of a node")
-    check_size(1 + sum(widths), "nodes")  # which len could not always say
+    check_size(1 + sum(self.widths))
     above = 1
     for depth, width in enumerate(self.widths, start=1):
       if width > above * self.most:
@@ -126,10 +119,10 @@ def placed(parent: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
   Args:
     parent: [N] of each place, `NO_PARENT` where nothing is.
   """
-  there = np.asarray(parent) != NO_PARENT
-  there[ROOT] = True
-  number = np.cumsum(there) - 1
-  places = np.flatnonzero(there)
+  taken = np.asarray(parent) != NO_PARENT
+  taken[ROOT] = True
+  number = np.cumsum(taken) - 1
+  places = np.flatnonzero(taken)
   above = number[parent[places[1:]]]
   return (NO_PARENT, *above.tolist()), places
 
@@ -162,14 +155,14 @@ class Calibrated:
     for name, value in table.items():
       object.__setattr__(self, name, value)
     if [*self.steps] != sorted({*self.steps}):
-      raise ValueError(f"steps={brief(self.steps)}: give them rising")
-    if len(self.chances) != len(self.steps) + 1:
+      raise ValueError(f"steps={self.steps}: give them rising")
+    if len(self.chances) != len(self.steps) + 1 or not self.most:
       raise ValueError(
         f"{len(self.chances)} rows of chances for {len(self.steps)} steps: give"
         " one row more than there are steps"
       )
-    if not self.most or {*map(len, self.chances)} != {self.most}:
-      raise ValueError("give as many chances, 1 or more, in each row")
+    if {*map(len, self.chances)} != {self.most}:
+      raise ValueError("give as many chances in each row")
 
   @property
   def most(self) -> int:
@@ -202,13 +195,9 @@ class Calibrated:
 
 
 def read_policy(path: str | os.PathLike) -> Calibrated:
-  """Reads the policy that a file of `tv_jax.tune --calibrate` holds.
-
-  Raises:
-    ValueError: In one line, what is wrong with it.
-  """
-  found = reading.json_object(path)
+  """Reads the policy that a file of `tv_jax.tune --calibrate` holds."""
+  content = reading.json_object(path)
   try:
-    return Calibrated(**checks.read(_TABLE, found))
+    return Calibrated(**checks.read(_TABLE, content))
   except ValueError as error:
     raise ValueError(f"{path}: {error}") from None

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-import pathlib
 import re
 
 from tv_jax import probs
 from tv_jax.edge import checks, names, reading
-from tv_jax.edge.reading import brief
 from tv_jax.tree.adaptive import Adaptive, read_policy
 from tv_jax.tree.shapes import (
   EAGLE_SPARSE,
@@ -23,10 +20,23 @@ from tv_jax.tree.static import Tree
 
 # One of those that come with the package.
 EXAMPLE = "bundled/trees/draft-traversal.25.json"
-# Forms of `parse` with a colon: what stands before it is no module.
-_FORMS = ("chain", "kary", "branching", "grown", "adaptive")
-# Widths, and the file of a policy.
-_SHAPED = re.compile(r"adaptive:(\d+(?:,\d+)*)@(.+)")
+
+
+def _widths(text: str) -> tuple[int, ...]:
+  return tuple(int(width) for width in text.split(","))
+
+
+# Forms of `parse`: what stands before a colon here is no module.
+_FORMS = {
+  r"eagle": lambda: EAGLE_SPARSE,
+  r"chain:(\d+)": lambda depth: chain(int(depth)),
+  r"kary:(\d+)x(\d+)": lambda width, depth: kary(int(width), int(depth)),
+  r"branching:([\d,]*\d)": lambda widths: branching(_widths(widths)),
+  r"grown:(\d+)": lambda nodes: grown(int(nodes)),
+  r"adaptive:([\d,]*\d)": lambda widths: Adaptive(_widths(widths)),
+  r"adaptive:([\d,]*\d)@(.+)": lambda widths, path: _calibrated(widths, path),
+  r"(.*\.json)": lambda path: _from_json(reading.place_of(path)),
+}
 
 
 def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
@@ -40,32 +50,19 @@ def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
 
 def parse(text: str) -> Tree | Adaptive:
   """Reads the tree that a short text names; the error lists the forms."""
-  try:
-    if text == "eagle":
-      return EAGLE_SPARSE
-    if match := re.fullmatch(r"chain:(\d+)", text):
-      return chain(int(match[1]))
-    if match := re.fullmatch(r"kary:(\d+)x(\d+)", text):
-      return kary(int(match[1]), int(match[2]))
-    if match := re.fullmatch(r"branching:(\d+(,\d+)*)", text):
-      return branching([int(width) for width in match[1].split(",")])
-    if match := re.fullmatch(r"grown:(\d+)", text):
-      return grown(int(match[1]))
-    if match := re.fullmatch(r"adaptive:(\d+(,\d+)*)", text):
-      return Adaptive(tuple(int(width) for width in match[1].split(",")))
-    if match := _SHAPED.fullmatch(text):
-      widths = tuple(int(width) for width in match[1].split(","))
-      policy = read_policy(reading.place_of(match[2]))
-      temperatures(text)
-      return Adaptive(widths, policy.most, policy)
-    if text.endswith(".json"):
-      return _from_json(_place(text))
-  except ValueError as error:
-    raise ValueError(f"tree {brief(text)}: {error}") from error
-  if names.is_foreign(text) and text.partition(":")[0] not in _FORMS:
-    return _imported(text)
+  for form, build in _FORMS.items():
+    if match := re.fullmatch(form, text):
+      try:
+        return build(*match.groups())
+      except (ValueError, OSError) as error:
+        raise ValueError(f"tree {text!r}: {error}") from error
+  if names.is_foreign(text):
+    found = names.load(text, "tree")
+    if not isinstance(found, Tree | Adaptive):
+      raise ValueError(f"tree {text!r} is {found!r}: it should be a Tree")
+    return found
   raise ValueError(
-    f'tree {brief(text)}: write "chain:5", "kary:2x5", "eagle",'
+    f'tree {text!r}: write "chain:5", "kary:2x5", "eagle",'
     ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4" (and "@" before'
     " the file of a calibrated policy), the name of a JSON file (a list of"
     " parents, or of paths of ranks, or what tv_jax.tune wrote, as"
@@ -79,21 +76,19 @@ def temperatures(tree: Tree | Adaptive | str) -> tuple[float, float] | None:
   Args:
     tree: As in `resolve`. A file may say it; anything else does not: None.
   """
-  if not isinstance(tree, str):
+  path = tree.partition("@")[2] or tree if isinstance(tree, str) else ""
+  if not path.endswith(".json"):
     return None
-  shaped = _SHAPED.fullmatch(tree)
-  if not shaped and not tree.endswith(".json"):
-    return None
-  path = reading.place_of(shaped[2] if shaped else tree)
-  return _temperatures(reading.parse(reading.text(path), str(path)))
+  path = reading.place_of(path)
+  return _temperatures(reading.parse(reading.text(path), path))
 
 
-def _temperatures(told) -> tuple[float, float] | None:
+def _temperatures(content) -> tuple[float, float] | None:
   """Reads them from a file's content."""
-  if not isinstance(told, dict) or told.get("draft_temperature") is None:
+  if not isinstance(content, dict) or content.get("draft_temperature") is None:
     return None
   draft, target = (
-    probs.check_temperature(name, told.get(name))
+    probs.check_temperature(name, content.get(name))
     for name in ("draft_temperature", "temperature")
   )
   if not draft:
@@ -101,28 +96,16 @@ def _temperatures(told) -> tuple[float, float] | None:
   return draft, target
 
 
-def _imported(text: str) -> Tree | Adaptive:
-  """Imports the tree that a module holds."""
-  found = names.load(text, "tree")
-  if not isinstance(found, Tree | Adaptive):
-    raise ValueError(f"tree {text!r} is {found!r}: it should be a Tree")
-  return found
+def _calibrated(widths: str, path: str) -> Adaptive:
+  path = reading.place_of(path)
+  policy = read_policy(path)
+  _temperatures(reading.json_object(path))
+  return Adaptive(_widths(widths), policy.most, policy)
 
 
-def _place(text: str) -> pathlib.Path:
-  """Finds a file; where a bundled one is missing, names those most like it."""
-  path = pathlib.Path(reading.place_of(text))
-  if str(path) != text and not path.exists():
-    there = sorted(one.name for one in (reading.BUNDLED / "trees").iterdir())
-    near = difflib.get_close_matches(path.name, there)
-    there = reading.listed([*near, *(x for x in there if x not in near)])
-    raise ValueError(f"of bundled/trees/ there are {there}")
-  return path
-
-
-def _from_json(path: pathlib.Path) -> Tree:
+def _from_json(path: str) -> Tree:
   """Reads a file's parents, its paths, or its object with "parents"."""
-  content = reading.parse(reading.text(path), str(path))
+  content = reading.parse(reading.text(path), path)
   parents = checks.list_of(checks.integer())
   if isinstance(content, dict):
     _temperatures(content)

@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 import heapq
-import itertools
-import operator
 from collections.abc import Iterable, Sequence
 
-from tv_jax.edge.reading import brief
 from tv_jax.tree.static import NO_PARENT, ROOT, Tree, check_size
 
 
 def from_parents(parents: Iterable[int]) -> Tree:
   """Builds the tree whose node i hangs below `parents[i]`; the root's is -1."""
-  return Tree(tuple(operator.index(parent) for parent in parents))
+  return Tree(tuple(int(parent) for parent in parents))
 
 
 def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
   """Builds the tree of these paths of ranks, as EAGLE and Medusa list them.
 
   Args:
-    paths: For each drafted node, the ranks on the way to it: `[0, 2]` is the
+    paths: For each drafted node, the ranks on the path to it: `[0, 2]` is the
       third child of the root's first child. Any order.
   """
-  wanted = {tuple(operator.index(rank) for rank in path) for path in paths}
-  wanted.discard(())
-  check_size(len(wanted) + 1, "nodes")
-  check_size(max(map(len, wanted), default=0), "levels")
-  for path in sorted(wanted):
+  nodes: set[tuple[int, ...]] = {()}
+  nodes |= {tuple(int(rank) for rank in path) for path in paths}
+  for path in sorted(nodes - {()}):
     elder = (*path[:-1], path[-1] - 1)
-    if path[-1] < 0 or (path[-1] > 0 and elder not in wanted):
+    if path[-1] < 0 or (path[-1] > 0 and elder not in nodes):
       raise ValueError(
         f"node {list(path)} has no elder sibling {list(elder)}: ranks count"
         " from 0 without gaps"
       )
-    if len(path) > 1 and path[:-1] not in wanted:
+    if path[:-1] not in nodes:
       raise ValueError(
         f"node {list(path)} has no parent: add the path {list(path[:-1])}"
       )
-  ordered = [(), *sorted(wanted, key=lambda path: (len(path), path))]
+  ordered = sorted(nodes, key=lambda path: (len(path), path))
   index = {path: node for node, path in enumerate(ordered)}
   return from_parents([NO_PARENT, *(index[path[:-1]] for path in ordered[1:])])
 
@@ -47,14 +42,12 @@ def branching(widths: Sequence[int]) -> Tree:
   """Builds the tree whose nodes at depth d all have `widths[d]` children."""
   if not widths or min(widths) < 1:
     raise ValueError(
-      f"branching {brief(list(widths))}: give one positive width per level"
+      f"branching {list(widths)}: give one positive width per level"
     )
-  check_size(len(widths), "levels")
-  check_size(max(widths), "children of a node")
-  check_size(1 + sum(itertools.accumulate(widths, operator.mul)), "nodes")
   parents, level = [NO_PARENT], range(ROOT, ROOT + 1)
   for width in widths:
     first = len(parents)
+    check_size(first + len(level) * width)
     parents += [node for node in level for _ in range(width)]
     level = range(first, len(parents))
   return from_parents(parents)
@@ -62,7 +55,7 @@ def branching(widths: Sequence[int]) -> Tree:
 
 def kary(width: int, depth: int) -> Tree:
   """Builds the full tree of `depth` levels, with `width` children each."""
-  check_size(depth, "levels")  # before a list of them is made
+  check_size(depth)  # before a list of them is made
   return branching([width] * depth)
 
 
@@ -87,7 +80,7 @@ def grown(
       f"grown tree of {nodes} nodes, acceptance {tuple(acceptance)}: needs at"
       " least 2 nodes and chances above 0 that sum to at most 1"
     )
-  check_size(nodes, "nodes")
+  check_size(nodes)
   acceptance = sorted(acceptance, reverse=True)
   paths: list[tuple[int, ...]] = []
   heap: list[tuple[float, tuple[int, ...]]] = [(-acceptance[0], (0,))]

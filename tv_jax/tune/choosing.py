@@ -55,8 +55,7 @@ def wide(
     beside: Trees that must be parts of it as well.
   """
   beside = [*beside]
-  check_size(nodes + 1, "nodes")
-  check_size(depth, "levels")
+  check_size(nodes + 1)
   rates = np.array(
     [[s * (1 - r) * r**j for j in range(_WIDEST)] for s, r in _DRAFTS]
   )
