@@ -140,60 +140,28 @@ def test_grown_is_the_best_tree_of_its_size(nodes, acceptance):
   [
     (tree.from_parents, [], "node 0 must be the root"),
     (tree.from_parents, [-1], "nothing is drafted"),
-    (tree.from_parents, [-1, -1], "node 1 is a second root"),
+    (tree.from_parents, [-1, -1], "node 1 has parent -1"),
     (tree.from_parents, [-1, 0, 7], "node 2 has parent 7"),
-    (
-      tree.from_parents,
-      [-1, 0, 1, 0],
-      "node 3 at depth 1 follows a node at depth 2",
-    ),
-    (
-      tree.from_parents,
-      [-1, 0, 0, 1, 2, 1],
-      "node 5 stands apart from its siblings below 1",
-    ),
-    (
-      tree.from_paths,
-      [[0], [0, 2], [0, 0]],
-      r"\[0, 2\] has no elder sibling \[0, 1\]",
-    ),
+    (tree.from_parents, [-1, 0, 1, 0], "node 3 at depth 1 follows a node at"),
+    (tree.from_parents, [-1, 0, 0, 1, 2, 1], "node 5 stands apart from its"),
+    (tree.from_paths, [[0], [0, 2], [0, 0]], r"no elder sibling \[0, 1\]"),
     (tree.from_paths, [[0, 0]], "has no parent: add the path"),
     (tree.branching, [2, 0], "positive width"),
     (tree.grown, 1, "at least 2 nodes"),
     (lambda a: tree.grown(5, acceptance=a), (1.0,), "chances above 0"),
-    (lambda n: tree.chain(3).topology(nodes=n), 3, "4 nodes with up to 1 ch"),
+    *((tree.parse, text, '"kary:2x5"') for text in ("", "chain", "kary:2")),
+    (tree.parse, "chain:0", "tree 'chain:0'"),
+    (tree.parse, "adaptive:5", "5 nodes at depth 1, below 1 nodes of 4 chil"),
+    (tree.parse, "absent.json", r"absent\.json.*No such file"),
+    (tree.parse, "bundled/trees/none.json", "No such file"),
+    (tree.parse, "chain:100000", "100000 nodes: 4096 are the most"),
+    (tree.parse, "kary:2x99999999999", "nodes: 4096"),
+    (tree.parse, "grown:1000000", "1000000 nodes: 4096"),
   ],
 )
 def test_what_is_no_tree_is_refused(build, given, message):
   with pytest.raises(ValueError, match=message):
     build(given)
-
-
-@pytest.mark.parametrize(
-  ("text", "words"),
-  [
-    *((text, '"kary:2x5"') for text in ("", "chain", "kary:2", "tree:")),
-    ("chain:0", "tree 'chain:0'"),
-    ("adaptive:5", "5 nodes at depth 1, below 1 nodes of 4 children"),
-    ("absent.json", r"absent\.json.*No such file"),
-    ("bundled/trees/none.json", r"there are draft-.*\.25\.json"),
-    (
-      "bundled/trees/eagle-trav.25.json",
-      r"there are eagle-traversal\.25\.json",
-    ),
-    ("chain:100000", "100000 levels: 256 are the most"),
-    ("branching:5000", "5000 children of a node: 256"),
-    ("kary:2x99999999999999999999", "levels: 256"),
-    ("grown:1000000", "1000000 nodes: 4096"),
-    ("chain:" + "9" * 5000, "tree 'chain:999"),
-  ],
-)
-def test_a_text_that_names_no_tree_is_refused_at_once(text, words, monkeypatch):
-  monkeypatch.setattr("tv_jax.tree.shapes.from_parents", None)
-  monkeypatch.setattr("tv_jax.tree.shapes.from_paths", None)
-  with pytest.raises(ValueError, match=words) as error:
-    tree.parse(text)
-  assert len(str(error.value)) < 700
 
 
 @pytest.mark.parametrize(
@@ -218,9 +186,6 @@ def test_parse_reads_files(tmp_path, content):
     ('{"parents": [-1, 3]}', "node 1 has parent 3"),
     ("3", "parents=3: give a list"),
     ("[-1, true]", "parents=True: give an integer"),
-    ("[" * 100_000, "nested too deeply"),
-    (json.dumps([-1, *range(10**5)]), "100001 nodes: 4096 are the most"),
-    (json.dumps([[0] * n for n in range(1, 400)]), "399 levels: 256"),
   ],
   ids=str,
 )
@@ -232,28 +197,22 @@ def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
   assert "mine.json" in str(refusal.value)
 
 
-def test_bundled_trees_have_names():
+def test_bundled_trees_are_what_their_names_say():
   for path in (reading.BUNDLED / "trees").iterdir():
-    own, told = (
+    built, content = (
       tree.parse(f"bundled/trees/{path.name}"),
       json.loads(path.read_text()),
     )
     draft, rule = path.name.split(".")[0].split("-")
     cool = draft.endswith("_cool")
-    assert told["draft"] == f"bundled/{draft.removesuffix('_cool')}"
+    assert content["draft"] == f"bundled/{draft.removesuffix('_cool')}"
     real = draft.startswith("smollm2_")
-    assert told["target"] == (smollm2.FILE if real else "bundled/target")
-    assert told["verifier"] == rule
-    assert (told["draft_temperature"] < told["temperature"]) == cool
-    assert tree.temperatures(f"bundled/trees/{path.name}") == (
-      told["draft_temperature"],
-      told["temperature"],
-    )
-    assert path.name.split(".")[1:] == [str(told["nodes"]), "json"]
-    assert len(own) - 1 == told["nodes"]
-    # For a weak head's eight nodes a fifth level is not worth one.
-    levels = 4 if real and told["nodes"] == 8 else 5
-    assert own.max_depth == told["depth"] == levels
+    assert content["target"] == (smollm2.FILE if real else "bundled/target")
+    assert content["verifier"] == rule
+    assert (content["draft_temperature"] < content["temperature"]) == cool
+    assert path.name.split(".")[1:] == [str(content["nodes"]), "json"]
+    assert len(built) - 1 == content["nodes"]
+    assert built.max_depth == content["depth"]
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,13 @@ class Adaptive:
     widths: How many nodes each level below the root has at most.
     most: How many children a node has at most.
     policy: `(laws [n, V], worth [n], most, confidence) -> [n, most]`, or the
-      `module:name` of such a function: what the next children of a level's nodes are worth, from the nodes' own draft
-      laws, what they were worth themselves (1 at the root), and how sure a
-      DSpark draft is after each [n] that a next token will be accepted (None of
-      other drafts). The level below gets the children worth most, elders first,
-      and none that is worth 0. The policy never sees the token of a child: if
-      the shape depended on it, verification would not be lossless. None:
+      `module:name` of such a function: what the next children of a level's
+      nodes are worth, from the nodes' own draft laws, what they were worth
+      themselves (1 at the root), and how sure a DSpark draft is after each [n]
+      that a next token will be accepted (None of other drafts). The level below
+      gets the children worth most, elders first, and none that is worth 0. The
+      policy never sees the token of a child: if the shape depended on it,
+      verification would not be lossless. None:
       `drafting.adaptive.by_confidence`.
   """
 
