@@ -158,18 +158,35 @@ def padded(array, length, value: float = 0, axis=0):
   return np.pad(array, pad, constant_values=value)
 
 
+def traced(t, nodes=NODES, width=WIDTH):
+  """A tree as arrays of one size, so that all trees share a program."""
+  more, wider = (0, nodes - len(t)), (0, width - t.max_children)
+  deeper = (0, nodes - 1 - t.max_depth)
+  return tree_lib.Topology(
+    parent=np.pad(t.parent, more, constant_values=tree_lib.NO_PARENT),
+    rank=np.pad(t.rank, more),
+    children=np.pad(
+      t.children, (more, wider), constant_values=tree_lib.NO_CHILD
+    ),
+    postorder=np.pad(t.postorder, more),
+    depth=np.pad(t.depth, more),
+    ancestors=np.pad(t.ancestors, more),
+    paths=np.pad(t.paths, (more, deeper), constant_values=tree_lib.ROOT),
+  )
+
+
 def run(rule, t, lanes, eta, proposal=None):
   """Every lane through the rule: Results."""
   draft = lanes.tokens, lanes.q, lanes.p, np.asarray(eta, lanes.p.dtype)
-  traced, topology = RULES[rule].traced, None
-  if traced:  # padded nodes are never visited: their laws need not be any
-    topology = t.topology(nodes=NODES, width=WIDTH)
+  as_arrays, topology = RULES[rule].traced, None
+  if as_arrays:  # padded nodes are never visited: their laws need not be any
+    topology = traced(t)
     fills = 0, np.nan, np.nan, 0
     draft = [
       padded(array, NODES, fill, axis=1)
       for array, fill in zip(draft, fills, strict=True)
     ]
-  call, parts = program(rule, None if traced else t, proposal), []
+  call, parts = program(rule, None if as_arrays else t, proposal), []
   for start in range(0, len(lanes), LANES):
     own = slice(start, start + LANES)
     part = [padded(array[own], LANES) for array in (lanes.which, *draft)]

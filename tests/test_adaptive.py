@@ -1,7 +1,6 @@
 """Trees that take their shape while they are drafted, by several policies."""
 
 import json
-import re
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tv_jax import certify, engine, replay, verifiers
+from tv_jax import certify, engine, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
@@ -80,21 +79,11 @@ def test_a_child_is_worth_its_parent_times_a_chance():
   np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-  ("content", "message"),
-  [
-    ({"steps": [0.5, 0.5], "chances": [[1]] * 3}, "give them rising"),
-    ({"steps": [0.5], "chances": [[1], [1, 0]]}, "give as many chances"),
-    ({"steps": [], "chances": [[1.5]]}, "chances=1.5: give a number from 0"),
-  ],
-  ids=str,
-)
-def test_a_file_of_what_is_no_table_is_refused(tmp_path, content, message):
+def test_a_file_of_what_is_no_table_is_refused(tmp_path):
   path = tmp_path / "a.json"
-  path.write_text(json.dumps(content))
-  with pytest.raises(ValueError, match=re.escape(message)) as caught:
+  path.write_text(json.dumps({"steps": [0.5, 0.5], "chances": [[1]] * 3}))
+  with pytest.raises(ValueError, match=r"a.json: .*give them rising"):
     tree_lib.parse(f"adaptive:2,2@{path}")
-  assert str(path) in str(caught.value)
 
 
 def test_children_are_calibrated_and_a_tree_is_named_with_the_file(
@@ -136,14 +125,14 @@ THIRD = Adaptive((2, 2, 2), most=2, policy=POLICY)  # looks across branches
 QUICK = [
   ("traversal", "without_replacement", SMALL),
   ("token_level", "with_replacement", SMALL),
-  ("token_level", "gated:0.6", MEASURED),
+  ("token_level", "examples.gated:half", MEASURED),
 ]
 # Each rule with each proposal, and each of both with either policy.
 CERTIFIED = [
   *(
     (rule, drawn, (SMALL, MEASURED)[(i + j) % 2])
     for i, rule in enumerate(("traversal", "token_level"))
-    for j, drawn in enumerate((*PROPOSALS, "gated:0.6"))
+    for j, drawn in enumerate((*PROPOSALS, "examples.gated:half"))
   ),
   ("traversal", "without_replacement", THIRD),
   ("token_level", "without_replacement", THIRD),
@@ -269,27 +258,6 @@ def where_it_is_sure(laws, worth, most, confidence):
   sure = jnp.where(jnp.max(laws, axis=-1) > 0.6, worth, 0)
   ranks = 0.5 ** jnp.arange(most, dtype=laws.dtype)
   return sure[:, None] * ranks[None]
-
-
-@pytest.mark.long
-def test_recorded_and_replayed(bundled, tmp_path):
-  path = tmp_path / "run.npz"
-  result = tv_jax.record(
-    bundled,
-    ASKED,
-    path,
-    template="chat",
-    tree="adaptive:3,4,3",
-    panel=["token_level"],
-    max_new_tokens=16,
-  )
-  cycles = replay.load(path)
-  assert cycles.tree == Adaptive((3, 4, 3))
-  assert len(np.unique(cycles.parents, axis=0)) > 3
-  for rule in ("traversal", "token_level"):
-    ran = np.concatenate(result.expected[rule])
-    again = replay.expected_lengths(rule, cycles)
-    np.testing.assert_allclose(sorted(again), sorted(ran), rtol=1e-3)
 
 
 def test_levels_without_a_node_are_skipped_and_nothing_changes(

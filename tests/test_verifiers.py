@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import oracle, quick
+from tests import battery, oracle, quick
 from tests.battery import (
   CHAIN,
   FIGURE_1,
@@ -261,7 +261,7 @@ def test_a_new_tree_does_not_recompile_a_loop(x64, rule):
     eta = rng.random((1, len(t)))
     expected = run(rule, t, lanes, eta)
     decision = decide(
-      t.topology(nodes=NODES, width=WIDTH),
+      battery.traced(t),
       padded(lanes.tokens[0], NODES, INVALID),
       padded(lanes.q[0], NODES, 1 / V),
       padded(lanes.p[0], NODES, 1 / V),
@@ -507,7 +507,7 @@ def test_a_tiny_chance_is_no_fault(traced):
   p[0], q[0] = [2e-38, 1, 0, 0, 0, 0, 0, 0], np.eye(8)[0]
   tokens = np.array([0, 0, 1, 2, 3, 4], np.int32)
   decide = jax.jit(VERIFIERS["traversal"].decide, static_argnums=1)
-  shape = t.topology() if traced else t
+  shape = battery.traced(t) if traced else t
   decision = decide(shape, PROPOSALS[WOR], tokens, q, p, jnp.zeros(6))
   assert not decision.fault
   assert abs(float(decision.residual.sum()) - 1) < 1e-5

@@ -140,6 +140,8 @@ def offers(tree, proposal, tokens, q, p, *, how=pairs.USUAL) -> Offers:
   entry = jnp.zeros(N, p.dtype).at[ROOT].set(1)
   if known:
     mass, rows = entry, []
+    family = np.zeros(N, np.int32)
+    family[tree.inner] = np.arange(len(tree.inner))
     for level in tree.levels[:-1]:
       which = np.array([node for node in level if tree.num_children[node]])
       most = int(tree.num_children[which].max())
@@ -149,7 +151,7 @@ def offers(tree, proposal, tokens, q, p, *, how=pairs.USUAL) -> Offers:
       mass = mass.at[which].set(after)
       rows.append(g)
     mass = jnp.where(tree.num_children == 0, entry, mass)
-    rows, row = jnp.concatenate(rows), jnp.asarray(tree.family)
+    rows, row = jnp.concatenate(rows), jnp.asarray(family)
   else:
 
     def visit(node, state):

@@ -246,8 +246,9 @@ def _shaped(growing, shape, drawn, above: _Processed) -> Drafted:
       )
       return above, _draw_level(growing, shape, depth + 1, level.worth, above)
 
-    goes_on = jnp.any(level.worth > 0)
-    above, below = _if(goes_on, go_on, above.features, above.cache)
+    above, below = _if(
+      _goes_on(level.worth), go_on, above.features, above.cache
+    )
     laws.append(above.laws)
     levels.append(below)
   parent = jnp.concatenate([level.parent for level in levels], axis=1)
@@ -289,6 +290,11 @@ def _draw_level(growing, shape, depth, worth, above: _Processed) -> _Level:
     place=chosen.above,
     fault=chosen.fault | fault,
   )
+
+
+def _goes_on(worth) -> jax.Array:
+  """[] whether anything is in any row of a level."""
+  return jnp.any(worth > 0)
 
 
 def _if(wanted, go_on, features, cache):

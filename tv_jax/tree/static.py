@@ -30,8 +30,7 @@ Array = jax.Array | np.ndarray
 class Topology:
   """A tree as int32 arrays, for programs that take the tree as an argument.
 
-  Trees that share N and K share one compiled program; `Tree.topology` pads to
-  a common size. A padded node is nobody's child and is never visited.
+  A padded node is nobody's child and is never visited.
   """
 
   parent: Array  # [N]
@@ -40,7 +39,7 @@ class Topology:
   postorder: Array  # [N]; then the root again
   depth: Array  # [N]
   ancestors: Array  # [N, N] bool
-  paths: Array  # [N, D + 1]; of `Tree.topology` [N, N], whatever its D
+  paths: Array  # [N, D + 1]
 
 
 @jax.tree_util.register_static
@@ -138,13 +137,6 @@ class Tree:
     return frozen(np.flatnonzero(self.num_children))
 
   @functools.cached_property
-  def family(self) -> np.ndarray:
-    """[N] int32: the place of each node in `inner`; M for a leaf."""
-    family = np.full(len(self), len(self.inner))
-    family[self.inner] = np.arange(len(self.inner))
-    return frozen(family)
-
-  @functools.cached_property
   def levels(self) -> tuple[range, ...]:
     """The nodes of each depth: ranges, since nodes stand in level order."""
     stops = np.searchsorted(self.depth, np.arange(self.max_depth + 1), "right")
@@ -173,31 +165,6 @@ class Tree:
   def is_chain(self) -> bool:
     """Returns whether no node has more than one child."""
     return self.max_depth == len(self) - 1
-
-  def topology(
-    self, *, nodes: int | None = None, width: int | None = None
-  ) -> Topology:
-    """Returns the tree as arrays, of `nodes` nodes with `width` children."""
-    N, K = len(self), self.max_children
-    nodes = N if nodes is None else nodes
-    width = K if width is None else width
-    if nodes < N or width < K:
-      raise ValueError(
-        f"a tree of {N} nodes with up to {K} children does not fit in"
-        f" nodes={nodes}, width={width}; ask for at least its own size"
-      )
-    pad, more = (0, nodes - N), (0, nodes - 1 - self.max_depth)
-    return Topology(
-      parent=np.pad(self.parent, pad, constant_values=NO_PARENT),
-      rank=np.pad(self.rank, pad),
-      children=np.pad(
-        self.children, (pad, (0, width - K)), constant_values=NO_CHILD
-      ),
-      postorder=np.pad(self.postorder, pad),
-      depth=np.pad(self.depth, pad),
-      ancestors=np.pad(self.ancestors, pad),
-      paths=np.pad(self.paths, (pad, more), constant_values=ROOT),
-    )
 
 
 def frozen(values, dtype: np.typing.DTypeLike = np.int32) -> np.ndarray:
