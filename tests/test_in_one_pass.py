@@ -12,7 +12,7 @@ import tv_jax
 from tests import bad, test_generation
 from tests.checkpoints import pair
 from tests.test_generation import PROMPTS, greedy
-from tv_jax import drafting, engine, models, replay, tree
+from tv_jax import drafting, engine, models, tree
 from tv_jax.engine import program, programs
 from tv_jax.models import sharding
 
@@ -137,18 +137,6 @@ def test_a_stop_that_cannot_be_is_refused(kind, stop, words):
   bad.one_line(error, "draft_stop=", words)
 
 
-def test_plain_decoding_has_no_stop():
-  with pytest.raises(ValueError, match="draft_stop: plain decoding has no"):
-    generate("dspark", verifier=None, draft_stop=0.4)
-
-
-def test_a_recording_says_when_the_draft_stopped(tmp_path):
-  path = tmp_path / "run.npz"
-  told = {"tree": "chain:2", "max_new_tokens": 4, "draft_stop": 0.5}
-  tv_jax.record(pair("dspark"), PROMPTS, path, ends=(), **told)
-  assert replay.load(path).meta["draft_stop"] == 0.5
-
-
 def test_a_row_knows_nothing_of_the_others():
   first = generate("dspark rnn")
   others = [[40, 41], [7] * 9, [33, 2, 1], [46] * 16]
@@ -183,12 +171,6 @@ def test_what_the_target_says_of_the_text_is_all_that_is_kept():
     state = step(how.plan, asked[0], asked[1], state)
     # Of the new tokens the features are still to be read.
     np.testing.assert_array_equal(state.caches.draft.length, before - 1)
-
-
-def test_stages_apart_give_the_same():
-  told = {"tree": "kary:2x2", "max_new_tokens": 16, "ends": ()}
-  found = tv_jax.engine.profile(pair("dspark"), PROMPTS, **told)
-  assert found.tokens == generate("dspark", max_new_tokens=16).tokens
 
 
 @pytest.mark.parametrize("shape", ["chain:5", "adaptive:2,2,2,2,2"])

@@ -88,15 +88,12 @@ def test_a_nan_stays_in_its_row(options):
     np.testing.assert_array_equal(law[1], probs.law(clean, **options)[1])
 
 
-@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
-@pytest.mark.parametrize("temperature", [0, 0.7])
-def test_laws_are_float32_whatever_the_logits(dtype, temperature):
-  logits = jnp.asarray(random_logits(3), dtype)
-  law = probs.law(logits, temperature=temperature, top_k=7, top_p=0.9)
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_laws_are_float32_whatever_the_logits(dtype):
+  logits, options = jnp.asarray(random_logits(3), dtype), {"top_k": 7}
+  law = probs.law(logits, **options)
   assert law.dtype == jnp.float32
-  same = probs.law(
-    logits.astype(jnp.float32), temperature=temperature, top_k=7, top_p=0.9
-  )
+  same = probs.law(logits.astype(jnp.float32), **options)
   np.testing.assert_array_equal(law, same)
 
 
@@ -141,21 +138,3 @@ def test_draw_follows_the_law(size):
   terms = (counts - n * law)[often] ** 2 / (n * law)[often]
   # Chi-square, in standard deviations.
   assert abs(terms.sum() - often.sum()) < 4 * np.sqrt(2 * often.sum())
-
-
-@pytest.mark.parametrize("count", [7, 513, 4096])
-def test_draws_are_two_short_races(count):
-  """With as many numbers of the key as there are blocks and places in one."""
-  width = {7: 2, 513: 32, 4096: 64}[count]
-  law = np.random.default_rng(count).dirichlet(np.full(count, 0.1))
-  rows = np.pad(law, (0, -count % width)).reshape(-1, width)
-  blocks = len(rows)
-  for seed in range(20):
-    key = jax.random.key(seed)
-    shape = 3, blocks + width
-    noise = np.asarray(jax.random.gumbel(key, shape, mode="high"))
-    with np.errstate(divide="ignore"):
-      block = np.argmax(np.log(rows.sum(axis=1)) + noise[:, :blocks], axis=1)
-      place = np.argmax(np.log(rows[block]) + noise[:, blocks:], axis=1)
-    drawn = probs.draw(key, jnp.asarray(law, jnp.float32), (3,))
-    np.testing.assert_array_equal(drawn, block * width + place)

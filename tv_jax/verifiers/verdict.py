@@ -126,28 +126,19 @@ def check_draft(tree: Tree, tokens, q, p) -> None:
   """Refuses a draft that no verifier could judge, naming what is wrong."""
   N = len(tree)
   tokens, q, p = np.asarray(tokens), np.asarray(q), np.asarray(p)
-  if tokens.shape != (N,) or not np.issubdtype(tokens.dtype, np.integer):
+  if tokens.shape != (N,) or p.shape[:1] != (N,) or q.shape != p.shape:
     raise ValueError(
-      f"tokens are {tokens.dtype}{list(tokens.shape)}; the tree has {N} nodes:"
-      f" give integers [{N}]"
-    )
-  if p.ndim != 2 or len(p) != N or q.shape != p.shape or q.dtype != p.dtype:
-    raise ValueError(
-      f"laws are q {q.dtype}{list(q.shape)} and p {p.dtype}{list(p.shape)};"
-      f" the tree has {N} nodes: give both [{N}, V], of one dtype"
+      f"tokens {list(tokens.shape)}, q {list(q.shape)}, p {list(p.shape)}: the"
+      f" tree has {N} nodes, give [{N}], [{N}, V] and [{N}, V]"
     )
   drawn = (tokens != INVALID) | (np.arange(N) == ROOT)
-  for node in range(1, N):
-    if drawn[node] and not 0 <= tokens[node] < p.shape[1]:
-      raise ValueError(
-        f"node {node} has token {tokens[node]}; tokens are 0 to"
-        f" {p.shape[1] - 1}, or {INVALID} where there was none to draw"
-      )
-    if drawn[node] and not drawn[tree.parent[node]]:
-      raise ValueError(
-        f"node {node} has a token below node {tree.parent[node]}, which has"
-        f" none ({INVALID})"
-      )
+  known = (tokens >= 0) & (tokens < p.shape[1]) & drawn[tree.parent]
+  if wrong := np.flatnonzero(drawn[1:] & ~known[1:]).tolist():
+    raise ValueError(
+      f"node {wrong[0] + 1} has token {tokens[wrong[0] + 1]}: give"
+      f" 0 to {p.shape[1] - 1}, or {INVALID} where there was none to draw, and"
+      " below such a node"
+    )
   inner = drawn & (tree.num_children > 0)
   for name, laws, nodes in (("p", p, drawn), ("q", q, inner)):
     for node in np.flatnonzero(nodes):
