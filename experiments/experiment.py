@@ -21,15 +21,10 @@ from tv_jax.runs.store import unit as unit_lib
 
 
 class Shard(NamedTuple):
-  """A run of an experiment.
+  """A run of an experiment."""
 
-  Attributes:
-    name: Its folder.
-    overrides: Fields of the config to set, by dotted name.
-  """
-
-  name: str
-  overrides: dict
+  name: str  # of its folder
+  overrides: dict  # fields of the config to set, by dotted name
 
   def of(self, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     """Returns the config of this run."""
@@ -40,17 +35,11 @@ class Shard(NamedTuple):
 
 
 class Group(NamedTuple):
-  """The runs of one config: one pair of models.
+  """The runs of one config: one pair of models."""
 
-  Attributes:
-    name: The config's.
-    units: The shards that have begun.
-    missing: The shards that have not, or are not finished.
-  """
-
-  name: str
-  units: tuple[store.Unit, ...]
-  missing: tuple[str, ...] = ()
+  name: str  # the config's
+  units: tuple[store.Unit, ...]  # the shards that have begun
+  missing: tuple[str, ...] = ()  # those that have not, or are not finished
 
   @property
   def config(self) -> dict:
@@ -91,19 +80,12 @@ class Group(NamedTuple):
 
 @dataclasses.dataclass
 class Artefact:
-  """What is made of an experiment's runs.
-
-  Attributes:
-    reading: What it shows, in sentences, with errors.
-    tables: The tables of all groups.
-    figures: SVG, by name.
-    notes: What the numbers are.
-  """
+  """What is made of an experiment's runs: sentences, tables, SVG by name."""
 
   reading: list[str] = dataclasses.field(default_factory=list)
   tables: list[Table] = dataclasses.field(default_factory=list)
   figures: dict[str, str] = dataclasses.field(default_factory=dict)
-  notes: list[str] = dataclasses.field(default_factory=list)
+  notes: list[str] = dataclasses.field(default_factory=list)  # on the numbers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -222,9 +204,6 @@ def read(
     name: The config's.
     wanted: The shards to read; by default all that are there.
     apart: As the experiment's.
-
-  Raises:
-    ValueError: There is none, or they are no parts of one grid.
   """
   units = tuple(
     unit

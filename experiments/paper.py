@@ -100,8 +100,13 @@ def lengths(
       return None
     table, row = "temperature", f"{temperature}"
   if row == "speedup" and pair.plain:  # Tables 2 and 3 have tokens a second
-    found = TABLES[table]["tokens_per_second"].get(tree)
-    both = found and (found.token_level, found.traversal)
-    ups = [Cell(one.mean / pair.plain, math.nan) for one in both or ()]
-    return Comparison(*ups, math.nan) if ups else None
+    speeds = TABLES[table]["tokens_per_second"].get(tree)
+    if speeds is None:
+      return None
+    base, best, _ = speeds
+    return Comparison(
+      Cell(base.mean / pair.plain, math.nan),
+      Cell(best.mean / pair.plain, math.nan),
+      math.nan,
+    )
   return TABLES[table].get(row, {}).get(tree)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from experiments import comparing, drawing, experiment, paper
 from experiments.experiment import Artefact, Experiment, Group, Shard
@@ -43,15 +43,7 @@ SPEEDS = (
 )
 
 
-def sweep(
-  name: str,
-  title: str,
-  axis: str,
-  values: Sequence,
-  *,
-  x: str = "drafted nodes",
-  number: Callable[[str], float] | None = None,
-) -> Experiment:
+def sweep(name: str, title: str, axis: str, values: Sequence) -> Experiment:
   """Makes an experiment with a run for each value of an axis.
 
   Args:
@@ -59,11 +51,8 @@ def sweep(
     title: One line.
     axis: A field of the config: trees or temperatures.
     values: The axis's.
-    x: What the figures' horizontal axis is called, where trees stand on it.
-    number: Of a tree: its place there; by default its nodes.
   """
   hot = axis == "temperatures"
-  place = float if hot else number or nodes
 
   def shards(config, smoke: bool) -> Iterator[Shard]:
     del config
@@ -73,23 +62,14 @@ def sweep(
       else:
         yield Shard(re.sub("[:,@/]", "-", value), {axis: value})
 
+  fixed = {} if hot else {"temperatures": (1.0,)}
   return Experiment(
     name=name,
     title=title,
     sweep=shards,
-    render=functools.partial(
-      _render,
-      name=name,
-      axis=axis.removesuffix("s"),
-      x="temperature" if hot else x,
-      number=place,
-    ),
+    render=functools.partial(_render, name=name, axis=axis.removesuffix("s")),
     configs=BOTH,
-    base={
-      "plain": False,
-      **({} if hot else {"temperatures": (1.0,)}),
-      **experiment.LENGTHS_ALONE,
-    },
+    base={"plain": False, **fixed, **experiment.LENGTHS_ALONE},
   )
 
 
@@ -98,15 +78,16 @@ def nodes(tree: str) -> float:
   return len(tree_lib.parse(tree)) - 1
 
 
-def _render(groups: Sequence[Group], *, name, axis, x, number) -> Artefact:
+def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
   """Makes a table and two figures of each kind of tree, or of each tree."""
-  made = Artefact()
+  made, trees = Artefact(), axis == "tree"
+  x, number = ("drafted nodes", nodes) if trees else (axis, float)
   for group in groups:
     rules = comparing.rules(group)
     panels: dict[str, list[Method]] = {}
     for place in comparing.places(group):
       tree = str(place.tree)
-      kind = tree.partition(":")[0] if axis == "tree" else tree
+      kind = tree.partition(":")[0] if trees else tree
       fixed = kind, place.proposal, *place.pooled(axis).numbers
       panels.setdefault(", ".join(map(str, fixed)), []).append(place)
     lengths, gains = {}, {}
@@ -114,20 +95,19 @@ def _render(groups: Sequence[Group], *, name, axis, x, number) -> Artefact:
       rows = []
       length = lengths[panel] = {rule: {} for rule in rules}
       gain = gains[panel] = {rule: {} for rule in (*rules[1:], "the paper")}
-      for at, place in sorted(
-        ((number(getattr(one, axis)), one) for one in places),
-        key=lambda both: both[0],
-      ):
+      for place in sorted(places, key=lambda one: number(getattr(one, axis))):
         answers = comparing.of(group.answers, place)
         cells = comparing.compare(answers, rules)
-        value = str(getattr(place, axis))
-        rows.append((value, _row(cells), _beside(group, place)))
+        value = getattr(place, axis)
+        rows.append((str(value), _row(cells), _beside(group, place)))
+        at = number(value)
         for rule, cell in cells.items():
           if cell:
             length[rule][at] = cell.by_item
           if cell and cell.relative:
             gain[rule][at] = cell.relative
-        if printed := _printed(group, place):
+        printed = _printed(group, place)
+        if printed and rules[0] == paper.VERIFIERS[0]:
           gain["the paper"][at] = Estimate(
             mean=printed.delta, error=math.nan, n=1
           )
@@ -290,6 +270,4 @@ DEPTH = sweep(
   "Depths: chains and binary trees, as in the paper's figure",
   "trees",
   [f"chain:{d}" for d in (2, 4, 6, 8)] + [f"kary:2x{d}" for d in (2, 3, 4, 5)],
-  x="depth",
-  number=lambda tree: tree_lib.parse(tree).max_depth,
 )

@@ -25,7 +25,10 @@ DRAWN = "acbca"  # X1 .. X5
 # As the paper prints them: rows are what comes out, columns what was drawn.
 TABLE_1 = np.array([[0.3, 0, 0], [0.1, 0.3, 0], [0.2, 0, 0.1]])
 # Chances in the order in which nodes are offered; X5 and X2 are not printed.
-SECTION_3_2 = {"X3": 0.667, "X4": 0.637, "X1": 0.0, "X5": None, "X2": None}
+SECTION_3_2 = {
+  **{"X3": "0.667", "X4": "0.637", "X1": "0.000"},
+  **dict.fromkeys(("X5", "X2"), NOTHING),
+}
 ONE_UNDER = np.nextafter(np.float32(1), np.float32(0))
 
 
@@ -40,21 +43,17 @@ def render(groups: Sequence[Group]) -> Artefact:
   drawn = [f"{token} ({q:g})" for token, q in zip(TOKENS, Q, strict=True)]
   spans = [("", 1), ("this package", 3), ("the paper", 3)]
   first = Table("Table 1", spans, ["comes out", *drawn, *drawn], rows)
-  walk, rows = offers("traversal"), []
-  for node, chance in walk.items():
-    theirs = SECTION_3_2[node]
-    printed = NOTHING if theirs is None else f"{theirs:.3f}"
-    rows.append([node, DRAWN[int(node[1]) - 1], _short(chance), printed])
-  header = ["node", "token", "this package", "the paper"]
+  walk, after = offers("traversal"), siblings()
+  rows = [
+    [node, DRAWN[int(node[1]) - 1], _short(chance), SECTION_3_2[node]]
+    for node, chance in walk.items()
+  ]
+  sides = ["this package", "the paper"]
   title = "Section 3.2: the traversal, in its order"
-  second = Table(title, [], header, rows)
-  after = siblings()
-  third = Table(
-    "Recursive rejection, a drawn first and rejected",
-    [],
-    ["second token", "this package", "the paper"],
-    [["b", _short(after["b"]), "4/9"], ["c", _short(after["c"]), "1"]],
-  )
+  second = Table(title, [], ["node", "token", *sides], rows)
+  title = "Recursive rejection, a drawn first and rejected"
+  rows = [["b", _short(after["b"]), "4/9"], ["c", _short(after["c"]), "1"]]
+  third = Table(title, [], ["second token", *sides], rows)
   reading = [
     f"The package gives Table 1 to within {abs(joint - TABLE_1).max():.0e};"
     f" its rows sum to {', '.join(_short(x) for x in joint.sum(axis=1))}, the"

@@ -73,7 +73,7 @@ def test_the_papers_numbers_stand_beside_ones_own(tmp_path):
   rows = test_report.rows_of(tmp_path / "main_table.csv")
   by = {(row["table"].split(", ")[1], row["task"]): row for row in rows}
   for tree, task in itertools.product(("chain:5", "eagle"), ("mt_bench", "qa")):
-    printed = paper.lengths(paper.LLAMA3, tree, 1.0, task)
+    printed = paper.TABLES[paper.LLAMA3.table][task][tree]
     row = by[tree, TASKS[task]]
     traversal = row["the paper traversal"].split()[0]
     assert traversal == f"{printed.traversal.mean:.2f}"
