@@ -46,15 +46,15 @@ NOTE = (
   f"Gain: over the {BASE} on the size's first tree, paired by question; other"
   " trees have other drafts. Length: the tokens that a rule expects to gain in"
   " a cycle, computed without sampling, in each question first with its seeds"
-  f" pooled, then over questions; ± is the standard error over questions. {RAN}"
-  f" runs, and the {BASE}'s length is for the same drafts. The best is the best"
-  " on these very questions. Check: realised minus expected length, which must"
-  " be 0 within its error. Net gain: in tokens/s, the gain in length less the"
-  " extra time of a cycle: the time of whole answers, prompts included, over"
-  " their cycles, one question at a time, methods in turn on the same"
-  f" questions, {ROUNDS} times each, clustered by question. All trees have five"
-  " levels at most, so no more passes of the draft; with eight nodes the paper"
-  " has no such tree, and its chain of five is the first."
+  " pooled, then over questions; ± is the standard error over questions."
+  f" ot_traversal runs, and the {BASE}'s length is for the same drafts. The"
+  " best is the best on these very questions. Check: realised minus expected"
+  " length, which must be 0 within its error. Net gain: in tokens/s, the gain"
+  " in length less the extra time of a cycle: the time of whole answers,"
+  " prompts included, over their cycles, one question at a time, methods in"
+  f" turn on the same questions, {ROUNDS} times each, clustered by question."
+  " All trees have five levels at most, so no more passes of the draft; with"
+  " eight nodes the paper has no such tree, and its chain of five is the first."
 )
 
 
@@ -95,7 +95,11 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
     if nodes == TIMED and (smoke or times):
       coolest = min(known.values())
       base, *others = known
-      timed = [t for t in others if known[t] == coolest and RAN not in t]
+      timed = [
+        tree
+        for tree in others
+        if known[tree] == coolest and f"-{short(RAN)}." not in tree
+      ]
       timed = [base, *timed[-1:]] if smoke else [base, *timed]
       yield Shard(
         f"timed-{nodes}",
@@ -108,9 +112,10 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
       )
 
 
-def short(tree: str) -> str:
-  """Returns a tree's name without its folder."""
-  return re.sub(f"{TREES}|{CALIBRATIONS}|[.]json$", "", tree)
+def short(name: str) -> str:
+  """Returns the name of a tree or a rule without its folder."""
+  outside = f"{TREES}|{CALIBRATIONS}|[.]json$|^examples[.]rules[.]|:rule$"
+  return re.sub(outside, "", name)
 
 
 class Place(NamedTuple):
@@ -134,7 +139,7 @@ class Place(NamedTuple):
     what = "tuned" if self.tree.startswith(TREES) else "the paper's trees"
     what = "taking shape" if CALIBRATIONS in self.tree else what
     cooler = f", draft at {self.cooler:g}" if self.cooler else ""
-    return f"{self.rule}, {what}{cooler}"
+    return f"{short(self.rule)}, {what}{cooler}"
 
   def gain(self, base: Place) -> Estimate | None:
     """Compares lengths: in percent of the base, paired by question."""
@@ -215,7 +220,7 @@ def _row(place: Place, base: Place) -> list[str]:
   cycle = f"{np.mean([*place.cycle.values()]):.2f}" if place.cycle else NOTHING
   return [
     short(place.tree),
-    place.rule,
+    short(place.rule),
     percent(place.gain(base)),
     percent(place.net(base)),
     tables.estimate(place.length, ".3f"),
@@ -240,8 +245,8 @@ def _best(found: Sequence[Place]) -> str:
       told.append(f"nothing is {name} than {what}")
     else:
       told.append(
-        f"{best.rule} on {short(best.tree)} is {percent(gain)} {name} than"
-        f" {what} ({comparing.sigmas(gain)})"
+        f"{short(best.rule)} on {short(best.tree)} is {percent(gain)} {name}"
+        f" than {what} ({comparing.sigmas(gain)})"
       )
   return "; ".join(told)
 

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from configs import quickstart
 from experiments import experiment, frontier
 from tests import test_report
 from tests.test_experiments import unit
@@ -15,6 +16,7 @@ DRAFT, WEAK = "bundled/draft", "bundled/draft_weak"
 TUNED = "bundled/trees/draft-traversal.25.json"
 
 
+RAN = frontier.short(frontier.RAN)
 SHAPED = "adaptive:5,5,5,5,5@bundled/calibrations/draft.json"
 # What each rule expects of each tree, in the mean.
 PAPER = {"eagle": {"traversal": 4.0, frontier.RAN: 4.1}}
@@ -62,19 +64,19 @@ def test_the_longest_is_found_and_its_gain_is_paired(tmp_path):
   found = made(tmp_path)
   rows = rows_of(found)
   trees = "eagle", "draft-traversal.25"
-  assert [*rows] == [*itertools.product(trees, frontier.RULES)]
+  assert [*rows] == [*itertools.product(trees, ("traversal", RAN))]
   assert rows["eagle", "traversal"]["gain"] == NOTHING
   for key, wanted in (
-    (("eagle", frontier.RAN), 2.5),
+    (("eagle", RAN), 2.5),
     (("draft-traversal.25", "traversal"), 5),
-    (("draft-traversal.25", frontier.RAN), 8),
+    (("draft-traversal.25", RAN), 8),
   ):
     gain, error = map(float, rows[key]["gain"].removesuffix(" %").split(" ± "))
     assert gain == pytest.approx(wanted, abs=0.2)
     assert error < 0.2  # of lengths it is 4 %
   assert {row["net gain"] for row in rows.values()} == {NOTHING}  # not timed
   (line,) = found.reading
-  assert f"{frontier.RAN} on draft-traversal.25 is +8" in line
+  assert f"{RAN} on draft-traversal.25 is +8" in line
   assert "traversal, the paper's trees" in found.figures["frontier-one"]
 
 
@@ -86,7 +88,7 @@ def test_a_tree_that_easy_questions_alone_were_asked_of_does_not_win(tmp_path):
   easy = sorted(mean, key=mean.get)[-6:]
   kept = [one for one in lines[24:] if one["question"] in easy]
   unit(tmp_path, [*lines[:24], *kept])
-  assert f"25 nodes: {frontier.RAN} on eagle is" in made(tmp_path).reading[0]
+  assert f"25 nodes: {RAN} on eagle is" in made(tmp_path).reading[0]
 
 
 def test_all_trees_of_a_size_are_no_larger_and_as_deep():
@@ -101,6 +103,21 @@ def test_all_trees_of_a_size_are_no_larger_and_as_deep():
       # What the tables say of a draft is what a run does.
       cooled = (share, 1) if "bundled" in name else None
       assert tree_lib.temperatures(name) == cooled
+
+
+def test_what_is_timed_was_tuned_for_the_traversal():
+  config = quickstart.get_config("weak")
+  (shard,) = (
+    one for one in frontier.sweep(config, False) if one.name.startswith("timed")
+  )
+  assert shard.overrides["trees"].split() == [
+    "eagle",
+    "bundled/trees/draft_weak_cool-traversal.25.json",
+    "adaptive:5,5,5,5,5@bundled/calibrations/draft_weak_cool.json",
+  ]
+  config = quickstart.get_config()
+  *_, shard = (s for s in frontier.sweep(config, False) if "timed" in s.name)
+  assert "draft-ot_traversal.25" not in shard.overrides["trees"]
 
 
 def timed(lengths):
@@ -118,7 +135,7 @@ def test_the_net_gain_is_that_of_length_less_that_of_time(tmp_path):
   found = made(tmp_path)
   rows = rows_of(found)
   assert rows["eagle", "traversal"]["ms a cycle"] == "20.00"
-  own = rows["adaptive:5,5,5,5,5@draft", frontier.RAN]
+  own = rows["adaptive:5,5,5,5,5@draft", RAN]
   assert own["ms a cycle"] == "18.90"
   # 4.32 / 4.0 in length; 0.9 * 1.05 in time.
   net, error = map(float, own["net gain"].removesuffix(" %").split(" ± "))
