@@ -160,8 +160,8 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
           f"{group.models}: on the same drafts {rule} gains {told}."
         )
     pair = paper.closest(group.config["models"])
-    beside = f"beside it: {pair.target} with {pair.draft}."
-    made.notes += [*group.notes, f"{group.name}: {beside}"]
+    beside = f"the paper's {pair.target} with {pair.draft}"
+    made.notes += [*group.notes, f"Beside {group.name} stands {beside}."]
   made.notes += [*NOTES, SPEEDS]
   return made
 
