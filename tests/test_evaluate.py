@@ -11,7 +11,7 @@ from configs import quickstart
 from tests import traces
 from tv_jax import runs
 from tv_jax.models import templates
-from tv_jax.runs import answers, asking, report, store
+from tv_jax.runs import asking, report, store
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.report import walks
 
@@ -237,29 +237,6 @@ def test_speed_is_measured_apart_and_once(tmp_path):
   rows = (tmp_path / "timing.csv").read_text().splitlines()
   assert len(rows) == 4
   assert rows[1].startswith("none,none,plain,1.0,")
-
-
-@pytest.mark.long
-def test_times_can_wait_for_another_call(tmp_path, monkeypatch):
-  timed = config(
-    tasks="qa",
-    per_task=1,
-    trees="chain:1",
-    timing__per_task=1,
-    timing__rounds=1,
-  )
-  runs.run(timed, tmp_path, times=False)
-  unit = store.read(tmp_path)
-  assert (unit.timing, unit.done) == (None, False)
-
-  def fail(*_):
-    raise AssertionError("decoded again")
-
-  monkeypatch.setattr(answers.Answerer, "answer_all", fail)
-  runs.run(timed, tmp_path)
-  again = store.read(tmp_path)
-  assert (again.items, again.done) == (unit.items, True)
-  assert len(again.timing["methods"]) == 3
 
 
 @pytest.mark.parametrize(

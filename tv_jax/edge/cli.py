@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from absl import app, flags
 
 from tv_jax.edge import names, reading
-from tv_jax.edge.children import end_children, run_child, start_child
 from tv_jax.edge.endings import Heard, tell, unread
 from tv_jax.edge.endings import run as until_told
 
@@ -28,15 +27,12 @@ __all__ = [
   "complain",
   "define_folder",
   "define_names",
-  "end_children",
   "no_arguments",
   "numbers",
   "only",
   "own_names",
   "run",
-  "run_child",
   "split",
-  "start_child",
   "tell",
   "until_told",
 ]

@@ -113,7 +113,6 @@ def run(
   advance: Callable[[int, int], None] = lambda done, count: None,
   load: Callable[[Run], Pair] = load,
   opened: Callable[..., store.Store] = store.Store,
-  times: bool = True,
 ) -> None:
   """Runs what is left of a config's grid.
 
@@ -124,10 +123,6 @@ def run(
     advance: Told how many answers there are, and how many there will be.
     load: Has the pair; another one if several runs share it.
     opened: Opens the store: of several processes, their common one.
-    times: Whether to take times, where the config asks for any. If not, a run
-      that lacks nothing else stays unfinished, its programs compiled: the next
-      call takes them, when the machine is quiet. What it says of compiling is
-      then what it takes to find them.
 
   Raises:
     ValueError: In one line, what is wrong with the config, the folder or a
@@ -179,9 +174,6 @@ def run(
         answer(method)
         if len(results) > before:
           say(f"{i}/{len(methods)} {_told(method, results, begin)}")
-      if speed and not times:
-        ahead.finish()
-        return
       if speed:
         results.save_timing(
           timing.measure(pair, settings, speed, say, ahead, results.meet)
