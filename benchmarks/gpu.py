@@ -1,4 +1,4 @@
-"""Times cycles and passes on this machine's GPU, at the paper's shapes.
+"""Times cycles on this machine's GPU, at the paper's shapes.
 
     python -m benchmarks.gpu --out=gpu.md
     python -m benchmarks.gpu --dtype=int8
@@ -17,20 +17,17 @@ GPU too, `tv_jax.audit` tests the law of what is sampled there.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import time
 from collections.abc import Callable, Iterator
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import tv_jax
 from benchmarks import common, gpu_shapes
 from experiments import paper
-from tv_jax.engine import programs, sizes
+from tv_jax.engine import sizes
 from tv_jax.engine.pair import Pair
-from tv_jax.models import Model, mask
 
 # Bytes a second from and to memory, by jax's name of the device: from the
 # makers' data sheets.
@@ -112,7 +109,6 @@ def cycle(pair: Pair, tree: str | None, rule: str | None, rows: int = 1):
 
 def cycles(pair: Pair, head: Pair, trees: list[str], rows: int) -> Iterator:
   """Yields rows: plain decoding, trees, rules, an EAGLE head, a batch."""
-  lengths = paper.LLAMA3.average_acceptance
   first = trees[0]
   cases = [
     ("plain", pair, None, None, 1),
@@ -125,39 +121,11 @@ def cycles(pair: Pair, head: Pair, trees: list[str], rows: int) -> Iterator:
   for name, own, tree, rule, many in cases:
     seconds, moved = cycle(own, tree, rule, many)
     length = None if rule else 1.0
-    if tree in lengths and own is pair:
-      length = getattr(lengths[tree], rule).mean
+    if (
+      tree and own is pair and (printed := paper.lengths(paper.LLAMA3, tree, 1))
+    ):
+      length = getattr(printed, rule).mean
     yield row(name, seconds, moved, length and length * many)
-
-
-def passes(model: Model, widths: list[int], slots: int = 1024) -> Iterator:
-  """Yields rows: one pass over T tokens, timed in a loop on the device."""
-  start = jnp.full(1, PROMPT, jnp.int32)
-  for T in widths:
-    steps = start[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
-    seen = mask.causal(start, T, slots)
-
-    def loop(count, params, steps=steps, seen=seen, T=T):
-      def body(_, carry):
-        tokens, cache = carry
-        cache = dataclasses.replace(cache, length=start)
-        logits, _, cache = model.module.apply(
-          {"params": params}, tokens, steps, seen, cache
-        )
-        return jnp.argmax(logits, axis=-1).astype(jnp.int32), cache
-
-      first = jnp.zeros((1, T), jnp.int32), model.init_cache(1, slots)
-      return jax.lax.fori_loop(0, count, body, first)[0]
-
-    options = programs.CAPTURE if jax.default_backend() == "gpu" else None
-    lowered = jax.jit(loop).lower(jnp.int32(0), model.params)
-    program = lowered.compile(compiler_options=options)
-    few, many = (
-      least(lambda n=n, run=program: run(jnp.int32(n), model.params))
-      for n in (40, 160)
-    )
-    moved = gpu_shapes.bytes_of_pass(model, slots)
-    yield row(f"T = {T}", (many - few) / 120, moved)
 
 
 def main() -> None:
@@ -190,14 +158,6 @@ def main() -> None:
   found = [*cycles(pair, other, trees, rows)]
   title = f"Cycles of {' and '.join(names)}, {dtype}, random weights"
   parts.append(common.Table(title=title, header=HEADER, rows=found).show())
-  wide = sorted({1, *(len(common.tree(tree)) for tree in trees)})
-  for name, model, widths in (
-    (names[1], target, wide),
-    (names[0], draft, [1, 8]),
-  ):
-    found = [*passes(model, widths)]
-    title = f"Passes of {name}, {dtype}, 1024 slots"
-    parts.append(common.Table(title=title, header=HEADER, rows=found).show())
   common.write(given.out, parts)
 
 

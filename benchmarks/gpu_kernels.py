@@ -84,7 +84,7 @@ def estimate(
   plan = gpu_shapes.plan(target, draft, tree, rule)
   compiled = gpu_program.compile_for(
     functools.partial(program.generate, plan, new=_NEW),
-    *gpu_shapes.arguments(target, draft, 1, _PROMPT, _NEW, _SLOTS),
+    *gpu_shapes.arguments(target, draft, prompt=_PROMPT, slots=_SLOTS),
     target=chip,
     options=gpu_program.CAPTURE,
     donate_argnums=2,

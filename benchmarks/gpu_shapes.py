@@ -243,52 +243,32 @@ def plan(
   )
 
 
-def request(
-  batch: int, prompt: int, limit: int, vocabulary: int, seed: int = 0
-) -> plan_lib.Request:
-  """Makes rows with random prompts of `prompt` tokens."""
-  prompts, rows = jax.random.split(jax.random.key(seed))
-  shape = batch, prompt + 1
-  return plan_lib.Request(
-    prompts=jax.random.randint(prompts, shape, 0, vocabulary, jnp.int32),
-    length=jnp.full(batch, prompt, jnp.int32),
-    keys=jax.random.split(rows, batch),
-    limit=jnp.full(batch, limit, jnp.int32),
-    temperature=jnp.ones((), jnp.float32),
-    draft_temperature=jnp.ones((), jnp.float32),
-  )
-
-
-def empty_caches(
-  target: Config, draft: Config | None, batch: int, slots: int
-) -> plan_lib.Caches:
-  """Makes caches for both models."""
-  return plan_lib.Caches(
-    caches.empty(target, batch, slots),
-    draft and caches.empty(draft, batch, slots),
-  )
-
-
 def arguments(
   target: Model,
   draft: Model | None,
-  batch: int,
-  prompt: int,
-  new: int,
-  slots: int,
+  *,
+  batch: int = 1,
+  prompt: int = 128,
+  slots: int = 1024,
 ) -> tuple[plan_lib.Params, plan_lib.Request, plan_lib.Caches]:
-  """Makes a generation's arguments: shapes, where the models are shapes."""
+  """Returns the shapes of what a generation takes."""
 
-  def others():
-    vocabulary = target.config.vocab_size
-    caches = empty_caches(target.config, draft and draft.config, batch, slots)
-    return request(batch, prompt, new, vocabulary), caches
+  def make():
+    request = plan_lib.Request(
+      prompts=jnp.zeros((batch, prompt + 1), jnp.int32),
+      length=jnp.zeros(batch, jnp.int32),
+      keys=jax.random.split(jax.random.key(0), batch),
+      limit=jnp.zeros(batch, jnp.int32),
+      temperature=jnp.ones((), jnp.float32),
+      draft_temperature=jnp.ones((), jnp.float32),
+    )
+    return request, plan_lib.Caches(
+      caches.empty(target.config, batch, slots),
+      draft and caches.empty(draft.config, batch, slots),
+    )
 
-  first, *_ = jax.tree.leaves(target.params)
-  own, caches = (
-    others() if isinstance(first, jax.Array) else jax.eval_shape(others)
-  )
-  return plan_lib.Params(target.params, draft and draft.params), own, caches
+  params = plan_lib.Params(target.params, draft and draft.params)
+  return params, *jax.eval_shape(make)
 
 
 def bytes_of(tree) -> int:

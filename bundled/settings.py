@@ -32,7 +32,7 @@ class Shape:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-  """A whole run. The EAGLE head has a schedule, but no shape of its own."""
+  """A whole run."""
 
   data: Data
   shapes: dict[str, Shape]
@@ -50,7 +50,6 @@ FULL = Settings(
     "target": Schedule(steps=1000, decay=450, rows=16, again=500),
     "draft": Schedule(steps=1000, decay=700),
     "draft_weak": Schedule(steps=450, decay=300),
-    "eagle": Schedule(steps=500, decay=350, rate=4e-3),
   },
 )
 

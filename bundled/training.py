@@ -1,36 +1,56 @@
-"""One stage of training, and what is written at its end."""
+"""What the models are trained to do, one stage of it, and what is written."""
 
 import dataclasses
+import functools
 import json
 import pathlib
-from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 import tokenizers
 from absl import logging
 
 from bundled import tokens
-from bundled.data import Corpus
+from bundled.data import Corpus, Rows
 from tv_jax import models
 from tv_jax.distill import training
 from tv_jax.distill.training import Schedule
-from tv_jax.models import eagle, families
+from tv_jax.models import cache as caches
+from tv_jax.models import families, mask
 from tv_jax.models.config import Config
 
 # Steps between lines of the log.
 _LOG = 10
 
 
+def loss(config: Config, params: dict, key: jax.Array, rows: Rows):
+  """Returns the nats of each next token, weighted; to log, those of answers."""
+  del key
+  same = rows.document[:, :, None] == rows.document[:, None, :]
+  before = jnp.tri(rows.document.shape[1], dtype=bool)[None]
+  seen = jnp.where(same & before, 0.0, mask.HIDDEN)
+  cache = caches.empty(config, *rows.tokens.shape)
+  found: Any = families.module(config).apply(
+    {"params": params}, rows.tokens, rows.positions, seen, cache
+  )
+  following = jnp.roll(rows.tokens, -1, axis=1)
+  nats = optax.softmax_cross_entropy_with_integer_labels(found[0], following)
+
+  def mean(weights):
+    return jnp.sum(nats * weights) / jnp.maximum(jnp.sum(weights), 1.0)
+
+  return mean(rows.weights), {"answer": mean(rows.answer)}
+
+
 def train(
   stage: str,
-  loss: Callable,
-  params: dict,
+  config: Config,
   key: jax.Array,
   corpus: Corpus,
   schedule: Schedule,
   path: pathlib.Path,
-  frozen: tuple = (),
 ) -> dict:
   """Trains what is called `stage`, or goes on; see `distill.training.train`."""
 
@@ -40,35 +60,31 @@ def train(
       logging.info("%s, step %d of %d: %s", stage, number, total, told)
 
   return training.train(
-    loss,
-    params,
-    key,
+    functools.partial(loss, config),
+    families.init(key, config),
+    jax.random.fold_in(key, 1),  # not the key of the initial parameters
     lambda step: corpus.rows(stage, step, schedule.rows),
     schedule,
     path,
-    frozen,
+    (),
     say=say,
   )
 
 
-def export(
-  directory: pathlib.Path,
-  tokenizer: tokenizers.Tokenizer,
-  config: Config,
-  params: dict,
+def export(directory: pathlib.Path, config: Config, params: dict) -> None:
+  """Writes a model in bfloat16, as Hugging Face."""
+  config = dataclasses.replace(config, dtype="bfloat16")
+  params = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
+  module = families.module(config)
+  own = models.Model(module=module, params=params, source="trained")
+  models.save(directory, own)
+
+
+def export_tokenizer(
+  directory: pathlib.Path, tokenizer: tokenizers.Tokenizer, length: int
 ) -> None:
-  """Writes a model with its tokenizer, or an EAGLE head, as Hugging Face."""
-  dtype = "bfloat16"
-  config = dataclasses.replace(config, dtype=dtype)
-  params = jax.tree.map(lambda leaf: leaf.astype(jnp.dtype(dtype)), params)
-  head = "fc" in params
-  module = eagle.Eagle(config, bias=True) if head else families.module(config)
-  models.save(
-    directory, models.Model(module=module, params=params, source="trained")
-  )
-  if head:
-    return
-  tokens.save(tokenizer, directory, config.max_position_embeddings)
+  """Writes the target's tokenizer, and which token ends an answer."""
+  tokens.save(tokenizer, directory, length)
   ends = {
     "bos_token_id": tokens.BOS,
     "eos_token_id": tokens.END,

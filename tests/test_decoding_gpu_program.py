@@ -1,13 +1,10 @@
 """Whole generations, compiled for an H200 that is not here."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import pytest
 
 from benchmarks import gpu_program, gpu_shapes
-from tv_jax.engine import plan as plan_lib
 from tv_jax.engine import program
 from tv_jax.verifiers import VERIFIERS
 
@@ -53,29 +50,21 @@ class Case:
       self.target,
       self.draft,
       tree,
-      panel=tuple((name, VERIFIERS[name].stop_law) for name in panel),
+      panel=tuple(VERIFIERS[name] for name in panel),
       ends=(128001, 128008, 128009),
       **others,
     )
     self.batch = batch
-    own = self.draft and self.draft.config
-    self.caches = jax.eval_shape(
-      functools.partial(
-        gpu_shapes.empty_caches, self.target.config, own, batch, SLOTS
-      )
+    arguments = gpu_shapes.arguments(
+      self.target, self.draft, batch=batch, prompt=prompt, slots=SLOTS
     )
-    request = jax.eval_shape(
-      functools.partial(gpu_shapes.request, batch, prompt, NEW, V)
-    )
-    params = plan_lib.Params(
-      self.target.params, self.draft and self.draft.params
-    )
+    self.caches = arguments[-1]
 
     def generate(params, request, caches):
       return program.generate(self.plan, params, request, caches, NEW)
 
     self.program = gpu_program.compile_for(
-      generate, params, request, self.caches, donate_argnums=2, options=options
+      generate, *arguments, donate_argnums=2, options=options
     )
 
   def check(self):

@@ -1,6 +1,5 @@
 """Models and generations over many devices: simulated, and H200s not here."""
 
-import functools
 import math
 import os
 import pathlib
@@ -140,11 +139,7 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
   target = model("Llama-3.1-70B", layers, on)
   draft = model("Llama-3.1-8B", 1, on if shard_draft else None)
   plan = gpu_shapes.plan(target, draft, tree, ends=(128009,))
-  caches = jax.eval_shape(
-    functools.partial(
-      gpu_shapes.empty_caches, target.config, draft.config, 1, 1024
-    )
-  )
+  params, request, caches = gpu_shapes.arguments(target, draft)
 
   def split(cache):
     heads = sharding.placement("BGSC", on)
@@ -160,20 +155,12 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
   caches = plan_lib.Caches(
     split(caches.target), split(caches.draft) if shard_draft else caches.draft
   )
-  request = jax.eval_shape(
-    functools.partial(gpu_shapes.request, 1, 128, 128, 128256)
-  )
 
   def generate(params, request, caches):
     return program.generate(plan, params, request, caches, 128)
 
   return gpu_program.compile_for(
-    generate,
-    plan_lib.Params(target.params, draft.params),
-    request,
-    caches,
-    on=on,
-    donate_argnums=2,
+    generate, params, request, caches, on=on, donate_argnums=2
   )
 
 
