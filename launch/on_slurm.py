@@ -36,27 +36,29 @@ def submit(
     more: Further options of sbatch.
   """
   workdir.mkdir(parents=True, exist_ok=True)
-  options = [
+  sbatch = [
     "sbatch",
     f"--job-name=tv_jax {workdir}",
     "--dependency=singleton",
     f"--chdir={os.getcwd()}",
     "--open-mode=append",
-    *shlex.split(more),
   ]
+  # SLURM reads a % in a file's name as the beginning of a pattern.
+  folder = str(workdir).replace("%", "%%")
   if units:
-    gpus = max(unit.gpus for unit in units)
     parallel = f"%{max_parallel}" if max_parallel else ""
     array = [
       f"--array=0-{len(units) - 1}{parallel}",
-      f"--output={workdir}/slurm-units.out",
+      f"--output={folder}/slurm-units.out",
       "--requeue",
       f"--signal=B:TERM@{_NOTICE}",
-      *([f"--gres=gpu:{gpus}"] if gpus else []),
     ]
-    _sbatch([*options[:4], *array, *options[4:]], script(units))
+    if gpus := max(unit.gpus for unit in units):
+      array.append(f"--gres=gpu:{gpus}")
+    _submit([*sbatch, *array, *shlex.split(more)], script(units))
   text = f"#!/bin/bash\nexec {shlex.join(tables)}\n"
-  _sbatch([*options, f"--output={workdir}/slurm-tables.out"], text)
+  output = f"--output={folder}/slurm-tables.out"
+  _submit([*sbatch, output, *shlex.split(more)], text)
 
 
 def script(units: Sequence[Unit]) -> str:
@@ -70,7 +72,7 @@ def script(units: Sequence[Unit]) -> str:
   return "\n".join([*lines, "esac", ""])
 
 
-def _sbatch(command: list[str], text: str) -> None:
+def _submit(command: list[str], text: str) -> None:
   """Submits a script; SLURM prints the job's number, or why not."""
   print(shlex.join(command), flush=True)
   subprocess.run(command, input=text, text=True, check=True)
