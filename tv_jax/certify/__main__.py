@@ -32,10 +32,15 @@ _PROPOSALS = cli.define_names(
 )
 _TREES = cli.define_names(
   "trees",
-  "chain:3 kary:2x2 eagle",
-  "Trees, in any form that tree.parse reads.",
+  None,
+  "Trees, in any form that tree.parse reads. Default:"
+  f" {', '.join(plan_lib.USUAL)}.",
 )
-_VOCAB = flags.DEFINE_integer("vocab", 3, "Tokens in the vocabulary.")
+_VOCAB = flags.DEFINE_integer(
+  "vocab",
+  None,
+  "Tokens in the vocabulary. Default: 3 to 64, as a tree needs.",
+)
 _CASES = flags.DEFINE_integer("cases", 27, "Random laws for each row.")
 _DRAFTS = flags.DEFINE_integer(
   "drafts", 1000, "Drafts where there are too many to enumerate."
@@ -49,8 +54,8 @@ _PROGRAM = flags.DEFINE_string(
   "program",
   None,
   "A Python function to certify instead, as package.module:name;"
-  " docs/lossless.md has its contracts. --trees (one), --vocab, --cases and"
-  " --seed are of it as well.",
+  " docs/lossless.md has its contracts. --trees and --proposals (one each),"
+  " --vocab, --cases and --seed are of it as well.",
 )
 _KIND = flags.DEFINE_enum(
   "kind",
@@ -93,11 +98,16 @@ def main(heard, arguments) -> int:
   plan = plan_lib.make(
     cli.split(_VERIFIERS.value),
     cli.split(_PROPOSALS.value),
-    cli.split(_TREES.value) or [],
+    cli.split(_TREES.value),
   )
-  for row in plan.rows:  # before the first is worked on
+  by_row = [
+    settings._replace(vocabulary=settings.vocabulary or row.vocabulary)
+    for row in plan.rows
+  ]
+  # All of them before the first is worked on.
+  for row, own in zip(plan.rows, by_row, strict=True):
     with _blaming(row):
-      certificate.check_size(row.rule, row.proposal, row.tree, settings)
+      certificate.check_size(row.rule, row.proposal, row.tree, own)
   logging.set_verbosity(logging.WARNING)
   jax.config.update("jax_enable_x64", not _F32.value)
   total = settings.cases * len(plan.rows) + len(plan.to_certify)
@@ -108,14 +118,14 @@ def main(heard, arguments) -> int:
       found = certify.check_proposal(proposal, settings, plan.widths)
       proposals.append((proposal.name, found))
       bar.advance()
-    for row in plan.rows:
+    for row, own in zip(plan.rows, by_row, strict=True):
       bar.say(", ".join(row.names))
       with _blaming(row):
         found = certify.check(
           row.rule,
           row.proposal,
           row.tree,
-          settings,
+          own,
           bar.advance,
           widths=plan.widths,
         )
@@ -152,22 +162,21 @@ def _certify_program() -> int:
   """Prints the certificate of a program; 1 if it is not lossless."""
   given = [
     flag.name
-    for flag in (_VERIFIERS, _PROPOSALS, _DRAFTS, _OUT, _F32, _BOUND, _SAMPLED)
+    for flag in (_VERIFIERS, _DRAFTS, _OUT, _F32, _BOUND, _SAMPLED)
     if flag.present
   ]
   if given:
     raise ValueError(f"--{given[0]} is for rules, not for --program")
   usual = programs.USUAL
-  trees = (cli.split(_TREES.value) or []) if _TREES.present else [usual.tree]
-  if len(trees) != 1:
-    raise ValueError("--trees: give one tree for a program")
+  tree, proposal = cli.only(_TREES), cli.only(_PROPOSALS)
   program = names.load(str(_PROGRAM.value), "program")
   if not callable(program):
     raise ValueError(f"program {_PROGRAM.value!r} is no function")
   settings = programs.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value if _CASES.present else usual.cases,
-    tree=tree_lib.resolve(trees[0]),
+    tree=tree and tree_lib.resolve(tree),
+    proposal=proposal or usual.proposal,
     arrays=_ARRAYS.value,
     tolerance=_TOLERANCE.value,
     seed=_SEED.value,
@@ -183,7 +192,7 @@ def _settings() -> certify.Settings:
   """Returns how much to check; refuses what it can't do."""
   least = ((_VOCAB, 2), (_DRAFTS, 2), (_SEED, 0), (_CASES, 1))
   for flag, number in least:
-    if flag.value < number:
+    if flag.value is not None and flag.value < number:
       raise ValueError(f"--{flag.name}={flag.value}: give {number} or more")
   cli.check_place(_OUT, ".svg")
   return certify.Settings(

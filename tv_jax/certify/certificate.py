@@ -39,7 +39,7 @@ def enumerable(
   verifier: Verifier = VERIFIERS["token_level"],
 ) -> bool:
   """Returns whether all drafts and coins of a case fit into the budget."""
-  V, widest = settings.vocabulary, tree.max_children
+  V, widest = settings.tokens(tree), tree.max_children
   contexts = cases_lib.num_contexts(V, tree.max_depth)
   if V**widest > BUDGET or contexts * V > BUDGET:
     return False
@@ -52,7 +52,13 @@ def enumerable(
 def check_size(
   rule: Verifier, proposal: Proposal, tree: Tree | Adaptive, settings: Settings
 ) -> None:
-  """Refuses an adaptive tree that is too large: its drafts are not sampled."""
+  """Refuses what would not be seen, or cannot be enumerated or sampled."""
+  V, most = settings.tokens(tree), tree.max_children
+  if proposal.distinct and most >= V:
+    raise ValueError(
+      f"of {most} different siblings the last has no choice among {V} tokens,"
+      f" so that no fault there shows: give {most + 1} tokens or more"
+    )
   if not isinstance(tree, Adaptive):
     return
   if settings.sampled:
@@ -99,10 +105,10 @@ def check(
     own = {*widths, *tree.family_sizes}
     found = check_proposal(proposal, settings, tuple(sorted(own)))
     if not found.sound:
-      return _not_run(tree, found.faults, proposal_wrong=True)
-  V, dtype = settings.vocabulary, settings.dtype
+      return _not_run(tree, settings, found.faults, proposal_wrong=True)
+  V, dtype = settings.tokens(tree), settings.dtype
   if faults := [*contract.faults(rule, proposal, tree, dtype, V)]:
-    return _not_run(tree, faults)
+    return _not_run(tree, settings, faults)
   check_size(rule, proposal, tree, settings)
   return _check_rule(rule, proposal, tree, settings, tick)
 
@@ -151,11 +157,16 @@ def _alike(small: Failure, known: Failure) -> bool:
   return bool(small.law_broken) and small.distance >= enough
 
 
-def _not_run(tree, faults, *, proposal_wrong=False) -> Check:
+def _not_run(tree, settings, faults, *, proposal_wrong=False) -> Check:
   failure = Failure(
     tree=tree, faults=tuple(faults), proposal_wrong=proposal_wrong
   )
-  return Check(method="not run", cases=0, failure=failure)
+  return Check(
+    method="not run",
+    cases=0,
+    vocabulary=settings.tokens(tree),
+    failure=failure,
+  )
 
 
 def _check_rule(verifier, proposal, tree, settings, tick=lambda: None) -> Check:
@@ -166,16 +177,16 @@ def _check_rule(verifier, proposal, tree, settings, tick=lambda: None) -> Check:
   if settings.sampled:
     more = settings._replace(drafts=max(settings.drafts, _TOSSES))
     found = _sample(verifier, proposal, tree, more, tick)
-    return dataclasses.replace(found, sampled=found.cases * more.drafts)
+    return dataclasses.replace(found, tossed=True)
   if not enumerable(tree, proposal, settings, verifier):
     return _sample(verifier, proposal, tree, settings, tick)
-  V, dtype = settings.vocabulary, settings.dtype
+  V, dtype = settings.tokens(tree), settings.dtype
   run = exact.make_runner(verifier, proposal, tree, dtype, V)
   allowed = exact.tolerance(dtype)
   seen = [
     *_look(
       lambda case, _: run(case),
-      _cases(settings, cases_lib.num_contexts(V, tree.max_depth)),
+      _cases(settings, V, cases_lib.num_contexts(V, tree.max_depth)),
       allowed,
       exact.make_lengths(VERIFIERS["token_level"], proposal, tree, dtype),
       tree,
@@ -186,19 +197,18 @@ def _check_rule(verifier, proposal, tree, settings, tick=lambda: None) -> Check:
   failures = [one.failure for one in seen if one.failure]
   idle = isinstance(tree, Adaptive) and all(one.idle for one in seen)
   if idle and not failures:
-    return _not_run(
-      tree, ["the tree's policy drafts nothing, whatever the laws"]
-    )
+    told = "the tree's policy drafts nothing, whatever the laws"
+    return _not_run(tree, settings, [told])
   if not all(one.believed for one in seen):
     return _tossed(verifier, proposal, tree, settings, failures)
-  return _summary("exact", seen, f"{allowed:g}", allowed)
+  return _summary("exact", V, seen, f"{allowed:g}", allowed)
 
 
 def _tossed(verifier, proposal, tree, settings, failures) -> Check:
   """Returns the law where it can't be enumerated, by real coins."""
   faults = _all_faults(failures)
   if isinstance(tree, Adaptive):  # whose drafts are not sampled
-    return _not_run(tree, faults)
+    return _not_run(tree, settings, faults)
   bare = dataclasses.replace(verifier, offers=None, decision=verifier.decide)
   few = settings._replace(
     cases=min(settings.cases, _TOSSED), drafts=max(settings.drafts, _TOSSES)
@@ -207,18 +217,23 @@ def _tossed(verifier, proposal, tree, settings, failures) -> Check:
   broken = bool(found.failure and found.failure.law_broken)
   shown = found.failure if found.failure and broken else failures[0]
   failure = dataclasses.replace(
-    shown, law_broken=broken, tossed=True, faults=faults
+    shown,
+    law_broken=broken,
+    tossed=True,
+    sigmas=found.distance,
+    faults=faults,
   )
   return dataclasses.replace(found, failure=failure)
 
 
 def _sample(verifier, proposal, tree, settings, tick=lambda: None) -> Check:
   count, dtype = settings.drafts, settings.dtype
+  V = settings.tokens(tree)
   seen = _look(
     sampled.make_runner(
       verifier, proposal, tree, dtype, count, settings.sampled
     ),
-    _cases(settings, _ROWS),
+    _cases(settings, V, _ROWS),
     sampled.SIGMAS,
     exact.make_lengths(VERIFIERS["token_level"], proposal, tree, dtype),
     tree,
@@ -226,7 +241,13 @@ def _sample(verifier, proposal, tree, settings, tick=lambda: None) -> Check:
     tick,
   )
   bound = f"{sampled.SIGMAS:g} sigma"
-  return _summary(f"{count} drafts", [*seen], bound, 1e-9)
+  found = _summary(f"{count} drafts", V, [*seen], bound, 1e-9)
+  failure = found.failure and dataclasses.replace(
+    found.failure, sigmas=found.distance
+  )
+  return dataclasses.replace(
+    found, sampled=found.cases * count, failure=failure
+  )
 
 
 class _Seen(NamedTuple):
@@ -268,10 +289,8 @@ def _look(
     tick()
 
 
-def _cases(settings, rows) -> list[cases_lib.Case]:
-  return cases_lib.generate(
-    settings.seed, settings.cases, settings.vocabulary, rows
-  )
+def _cases(settings, V, rows) -> list[cases_lib.Case]:
+  return cases_lib.generate(settings.seed, settings.cases, V, rows)
 
 
 def _failure(tree, case, outcome, broken) -> Failure:
@@ -307,7 +326,9 @@ def _telling_draft(outcome: exact.Outcome, V: int, depth: int) -> int:
   return int((held + outcome.drafts.chance / 2).argmax())
 
 
-def _summary(method, seen: list[_Seen], bound: str, rounding: float) -> Check:
+def _summary(
+  method, V: int, seen: list[_Seen], bound: str, rounding: float
+) -> Check:
   lengths = np.array([one.length for one in seen])
   others = np.array([one.other for one in seen])
   failures = [one.failure for one in seen if one.failure]
@@ -318,6 +339,7 @@ def _summary(method, seen: list[_Seen], bound: str, rounding: float) -> Check:
   return Check(
     method=method,
     cases=len(seen),
+    vocabulary=V,
     distance=float(np.max([one.error for one in seen])),
     bound=bound,
     expected=float(lengths.mean()),

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases
+from tv_jax.proposals import WITHOUT_REPLACEMENT, Proposal
 from tv_jax.tree import Tree
 
 # Taken before a program runs, while which others stand in their place.
@@ -27,11 +29,26 @@ class Laws:
   """The target's or the draft's law after any tokens; made when asked for."""
 
   def __init__(
-    self, kind: str, V: int, seed: Sequence[int], which: int, least: int = 1
+    self,
+    kind: str,
+    V: int,
+    seed: Sequence[int],
+    which: int,
+    least: int = 1,
+    most: Sequence[int] = (),
   ):
-    """Prepares laws of one kind of `cases.KINDS`, of `least` tokens or more."""
+    """Prepares laws of one kind of `cases.KINDS`.
+
+    Args:
+      kind: The kind.
+      V: Tokens.
+      seed: Of all laws.
+      which: 0 for the target's, 1 for the draft's.
+      least: Tokens that each law has, or more.
+      most: Tokens that laws have at most: after the context, and elsewhere.
+    """
     self.kind, self.V, self._seed, self._which = kind, V, [*seed], which
-    self._least = least
+    self._least, self._most = least, most or (V, V)
     self.known: dict[tuple, np.ndarray] = {}
 
   def __call__(self, prefix: Sequence[int]) -> np.ndarray:
@@ -47,6 +64,9 @@ class Laws:
       law = cases.KINDS[self.kind](rng, self.V)[self._which]
       if np.count_nonzero(law) < self._least:
         law = (law + 0.25) / (1 + 0.25 * self.V)
+      most = self._most[len(prefix) > len(CONTEXT)]
+      law[np.argsort(law)[:-most]] = 0
+      law /= law.sum() if most < self.V else 1
       self.known[prefix] = law
     return self.known[prefix].copy()
 
@@ -55,23 +75,28 @@ class Settings(NamedTuple):
   """How much to try.
 
   Attributes:
-    vocabulary: Tokens.
-    cases: Random laws: of each kind of `cases.KINDS` in turn.
-    tree: Of a verifier; its drafts are drawn without replacement.
+    vocabulary: Tokens; None: as the tree needs, or if there is none, 3, 5 and
+      64 in turn.
+    cases: Random laws of 3 tokens: of each kind of `cases.KINDS` in turn. Of
+      more tokens there are fewer.
+    tree: Of a verifier; None: kary:2x2 of 3 tokens, branching:3 of 5 and
+      chain:1 of 64.
+    proposal: How the siblings that a verifier is given were drawn.
     arrays: What a verifier's and a policy's laws are: "numpy" or "torch".
     tolerance: Total variation that counts as rounding.
     budget: Runs of a case at most.
-    seconds: After these no further case is begun.
+    seconds: After so many of the processor's no further case is begun.
     seed: Of the laws.
   """
 
-  vocabulary: int = 3
+  vocabulary: int | None = None
   cases: int = 24
-  tree: Tree | tree_lib.Adaptive | str = "kary:2x2"
+  tree: Tree | tree_lib.Adaptive | str | None = None
+  proposal: Proposal | str = "without_replacement"
   arrays: str = "numpy"
   tolerance: float = 1e-9
   budget: int = 100_000
-  seconds: float = 25.0
+  seconds: float = 40.0
   seed: int = 0
 
 
@@ -83,7 +108,8 @@ def _cycle(program, settings, p, q, context, rng):
 def _verify(program, settings, p, q, context, rng):
   """Draws a tree's tokens, and has a verifier decide."""
   tree = fixed_tree(settings)
-  tokens, ways = _drawn(tree.parents, q, context, rng)
+  proposal = proposals.resolve(settings.proposal)
+  tokens, ways = _drawn(tree.parents, q, context, rng, proposal)
   draft, target = (
     _array([law(way) for way in ways], settings.arrays) for law in (q, p)
   )
@@ -160,7 +186,7 @@ def _prune(program, settings, p, q, context, rng):
 
 def fixed_tree(settings: Settings) -> Tree:
   """Returns the tree of a verifier."""
-  tree = tree_lib.resolve(settings.tree)
+  tree = tree_lib.resolve(settings.tree or "kary:2x2")
   if not isinstance(tree, Tree):
     raise ValueError(
       f"{settings.tree} takes its shape later: give a fixed tree"
@@ -168,23 +194,25 @@ def fixed_tree(settings: Settings) -> Tree:
   return tree
 
 
-def _siblings(law, count: int, rng) -> list[int]:
-  if not count:
-    return []
-  law = law / law.sum()
-  return rng.choice(len(law), size=count, replace=False, p=law).tolist()
+def _siblings(law, count: int, rng, proposal=WITHOUT_REPLACEMENT) -> list[int]:
+  law, drawn = law / law.sum(), []
+  for _ in range(count):
+    step = proposal.following(law, tuple(drawn), count)
+    if not step.any():
+      raise ValueError(f"{proposal.name} draws no {count} siblings from {law}")
+    drawn.append(int(rng.choice(len(law), p=step / step.sum())))
+  return drawn
 
 
-def _drawn(parents, q, context, rng):
-  """Draws a tree's tokens without replacement; returns each node's prefix."""
+def _drawn(parents, q, context, rng, proposal=WITHOUT_REPLACEMENT):
+  """Draws a tree's tokens; returns each node's prefix as well."""
   tokens: list = [None] * len(parents)
   ways: list[tuple] = [tuple(context)] * len(parents)
   for node in range(len(parents)):
     children = [i for i, parent in enumerate(parents) if parent == node]
     law = q(ways[node])
-    for child, token in zip(
-      children, _siblings(law, len(children), rng), strict=True
-    ):
+    drawn = _siblings(law, len(children), rng, proposal)
+    for child, token in zip(children, drawn, strict=True):
       tokens[child] = token
       ways[child] = (*ways[node], token)
   return tokens, ways

@@ -14,13 +14,18 @@ from tv_jax.tree import Adaptive, Tree
 class Settings(NamedTuple):
   """How much to check."""
 
-  vocabulary: int = 3
+  vocabulary: int | None = None  # tokens; None: as the tree needs
   cases: int = 27
   drafts: int = 1000  # where they are sampled
   dtype: type = np.float64
   seed: int = 0
   bound: bool = False  # whether to ask what any lossless rule could gain
   sampled: bool = False  # whether coins are tossed, thresholds not looked at
+
+  def tokens(self, tree: Tree | Adaptive) -> int:
+    """Returns V: where siblings leave their last no choice, no fault shows."""
+    widest = tree.max_children
+    return self.vocabulary or (3 if widest < 3 else widest + 2)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,6 +40,7 @@ class Failure:
       not looked at.
     proposal_wrong: Whether the proposal is wrong, and so nothing was run.
     tossed: Whether the law was sampled, as the thresholds cannot be believed.
+    sigmas: The law's largest deviation in standard errors, if it was sampled.
     case: The laws; None, like all that follows, if nothing was run.
     law: Of the output's first tokens, under the rule.
     target: The same under the target.
@@ -47,6 +53,7 @@ class Failure:
   law_broken: bool | None = None
   proposal_wrong: bool = False
   tossed: bool = False
+  sigmas: float | None = None
   case: Case | None = None
   law: np.ndarray | None = None
   target: np.ndarray | None = None
@@ -74,6 +81,8 @@ class Failure:
       more = ", CONTRACT BROKEN" if self.faults else ""
       return f"NOT LOSSLESS{more}"
     state = "not run" if self.law_broken is None else "intact"
+    if self.sigmas is not None:
+      state = f"within {self.sigmas:.1f} sigma"
     return f"CONTRACT BROKEN (law {state})"
 
 
@@ -84,6 +93,7 @@ class Check:
   Attributes:
     method: How the law was found.
     cases: How many there were; 0 if the rule was not run.
+    vocabulary: Tokens.
     distance: The largest total variation from the target, or for sampled
       drafts the largest deviation in standard errors.
     bound: The largest `distance` that is allowed.
@@ -93,12 +103,14 @@ class Check:
     shortfall: By how many tokens at most.
     possible: The largest length of any lossless rule, mean over cases; NaN if
       it was not asked for, or if drafts were too many to enumerate.
-    sampled: Drafts of all cases, if coins were to be tossed; else 0.
+    sampled: Drafts of all cases, if they were sampled; else 0.
+    tossed: Whether coins were to be tossed.
     failure: None if nothing was found against the rule.
   """
 
   method: str
   cases: int
+  vocabulary: int
   distance: float = np.nan
   bound: str = ""
   expected: float = np.nan
@@ -107,6 +119,7 @@ class Check:
   shortfall: float = 0.0
   possible: float = np.nan
   sampled: int = 0
+  tossed: bool = False
   failure: Failure | None = None
 
   @property

@@ -12,6 +12,15 @@ from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import DEFAULT, Verifier
 
+# Trees, and tokens in the vocabulary, that rules are certified on.
+USUAL = {
+  "chain:3": 3,
+  "kary:2x2": 3,
+  "branching:3": 5,  # a third sibling, with a choice
+  "chain:1": 64,  # and all that is cut to the likeliest tokens
+  "eagle": 6,
+}
+
 
 class Row(NamedTuple):
   """A rule, a proposal and a tree."""
@@ -20,6 +29,7 @@ class Row(NamedTuple):
   rule: Verifier
   proposal: Proposal
   tree: Tree | Adaptive
+  vocabulary: int | None = None
 
 
 class Plan(NamedTuple):
@@ -33,7 +43,7 @@ class Plan(NamedTuple):
 def make(
   rules: Sequence[str] | None,
   drawn: Sequence[str] | None,
-  trees: Sequence[str],
+  trees: Sequence[str] | None,
 ) -> Plan:
   """Finds everything by its name.
 
@@ -41,7 +51,7 @@ def make(
     rules: Of the user's; None: the usual ones, `verifiers.DEFAULT`.
     drawn: Proposals; None: the built-in ones, and those that rules say they
       are for.
-    trees: As `tree.parse` reads them.
+    trees: As `tree.parse` reads them; None: those of `USUAL`.
 
   Returns:
     A row for each combination for which the rule is defined. A proposal that
@@ -55,10 +65,12 @@ def make(
     declared = itertools.chain(*(rule.proposals for rule in found.values()))
     drawn = [*dict.fromkeys([*PROPOSALS, *declared])]
   ways = {text: proposals.resolve(text) for text in drawn}
-  shapes = {text: tree_lib.parse(text) for text in trees}
+  known = USUAL if trees is None else {}
+  shapes = {text: tree_lib.parse(text) for text in trees or known}
   rows, reasons = [], {}
   for name, way, shape in itertools.product(found, ways, shapes):
-    row = Row((name, way, shape), found[name], ways[way], shapes[shape])
+    names = name, way, shape
+    row = Row(names, found[name], ways[way], shapes[shape], known.get(shape))
     if reason := verifiers.misfit(row.rule, row.tree, row.proposal):
       reasons.setdefault(name, reason)
     else:

@@ -8,6 +8,7 @@ output, gone on with by the target, must have the target's law on all prefixes.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tv_jax import proposals
 from tv_jax.certify import cases, words
 from tv_jax.certify.contracts import (
   CONTEXT,
@@ -28,7 +30,10 @@ from tv_jax.certify.contracts import (
   kind_of,
 )
 from tv_jax.certify.dice import ExploreError, Law, explore
+from tv_jax.proposals import WITHOUT_REPLACEMENT
 
+# How long a case may take that can be left out.
+_OPTIONAL_SECONDS = 10.0
 # What rounding in single precision may do to a law.
 FLOAT32 = 1e-6
 
@@ -62,6 +67,9 @@ class Certificate:
     verdict: "LOSSLESS", "NOT LOSSLESS" or "UNDECIDED".
     distance: The largest total variation.
     length: Tokens a cycle, the mean over cases.
+    proposal: How siblings were drawn; empty: by the program itself.
+    tokens: How many cases were tried, by the vocabulary.
+    left_out: Cases of a large vocabulary that were not followed to their end.
     cases: How many were tried.
     asked: How many were to be.
     runs: Of the program.
@@ -73,6 +81,9 @@ class Certificate:
   verdict: str
   distance: float
   length: float
+  proposal: str
+  tokens: dict[int, int]
+  left_out: int
   cases: int
   asked: int
   runs: int
@@ -87,11 +98,21 @@ class Certificate:
 
   def __repr__(self) -> str:
     """Returns the verdict, and what fails."""
+    several = ", ".join(
+      f"{count}{' cases' * (i < 1)} of {V}{' tokens' * (i < 1)}"
+      for i, (V, count) in enumerate(self.tokens.items())
+    )
+    drawn = f", siblings drawn {self.proposal}" * bool(self.proposal)
     lines = [
       f"{self.verdict}: total variation {self.distance:.2g} at most in"
-      f" {self.cases} cases, {self.length:.3f} tokens a cycle, {self.runs} runs"
+      f" {several}{drawn}, {self.length:.3f} tokens a cycle, {self.runs} runs"
       f" in {self.seconds:.1f} s"
     ]
+    if self.left_out:
+      lines.append(
+        f"  left out: {self.left_out} of {_LONGEST} cases of {_LONG[1]} tokens,"
+        " too many ways; a cut to the 50 likeliest may not show"
+      )
     if self.failure is None and self.cases < self.asked:
       lines.append(
         f"  time was up after {self.cases} of {self.asked} cases; the first"
@@ -129,42 +150,45 @@ def certify(
     ExploreError: It cannot be explored; in one line, why and where.
   """
   kind = kind or kind_of(program)
-  widest = 1
-  if kind in ("verify", "prune"):
-    widest = fixed_tree(settings).max_children
-  if widest > settings.vocabulary:
-    raise ValueError(
-      f"a node of {settings.tree} has {widest} children, and the vocabulary"
-      f" {settings.vocabulary} tokens: give a larger one, or another tree"
-    )
-  cycle = functools.partial(KINDS[kind], program, settings)
+  proposal = proposals.resolve(settings.proposal)
+  if kind != "verify" and proposal != WITHOUT_REPLACEMENT:
+    raise ValueError(f"a {kind} is not told how siblings are drawn")
+  worlds = _worlds(kind, settings, proposal)
   begin = time.monotonic()
-  end = begin + settings.seconds
-  found, failures = [], []
-  names = itertools.islice(itertools.cycle(cases.KINDS), settings.cases)
-  for number, name in enumerate(names):
-    one = _case(cycle, name, settings.vocabulary, number, widest, settings)
+  end = time.process_time() + settings.seconds
+  found, failures, left_out = [], [], 0
+  for number, world in enumerate(worlds):
+    cycle = functools.partial(KINDS[kind], program, world.settings)
+    one = _case(cycle, world, number)
+    if world.optional and not (one.sound or one.failure):
+      left_out += 1
+      continue
     found.append(one)
     failures += [one] * (not one.sound)
-    if time.monotonic() > end or one.failure:
+    if time.process_time() > end or one.failure:
       break
-  if failures and settings.vocabulary > 2:
-    failures += _smaller(cycle, widest, settings, end)
+  if failures and worlds[0].V > 2:
+    failures += _smaller(cycle, world, end)
   failure = min(
     (one for one in failures if one.failure),
     key=lambda one: (one.laws[0].V, one.runs),
     default=None,
   )
   # Too slow a program has not met every kind of laws.
-  enough = len(found) >= min(settings.cases, len(cases.KINDS))
+  enough = len(found) >= sum(one.needed for one in worlds)
   sound = enough and all(one.sound for one in found)
   verdict = "LOSSLESS" if sound else "UNDECIDED"
   return Certificate(
     verdict="NOT LOSSLESS" if failure else verdict,
     distance=max(one.distance for one in [*found, *failures]),
     length=float(np.mean([one.length for one in found])),
+    proposal="" if kind == "cycle" else proposal.name,
+    tokens=dict(
+      sorted(collections.Counter(one.laws[0].V for one in found).items())
+    ),
+    left_out=left_out,
     cases=len(found),
-    asked=settings.cases,
+    asked=len(worlds) - left_out,
     runs=sum(one.runs for one in found),
     seconds=time.monotonic() - begin,
     unexplored=max(one.unexplored for one in found),
@@ -172,15 +196,67 @@ def certify(
   )
 
 
-def _smaller(
-  cycle, widest: int, settings: Settings, end: float
-) -> Iterator[_Case]:
+class _World(NamedTuple):
+  """What a case is made of."""
+
+  settings: Settings
+  V: int
+  kind: str
+  widest: int
+  # Tokens that laws have at most; see `Laws`.
+  draft: Sequence[int] = ()
+  target: Sequence[int] = ()
+  needed: bool = False  # for a verdict
+  optional: bool = False  # left out if it takes too long
+
+
+# Of a large vocabulary, tokens of either the draft or the target.
+_FEW = 2
+# Trees of a verifier, and tokens, if nothing else is asked for.
+_SMALL, _WIDE, _LONG = ("kary:2x2", 3), ("branching:3", 5), ("chain:1", 64)
+_LONGEST = 2  # cases of the last
+
+
+def _worlds(kind: str, settings: Settings, proposal) -> list[_World]:
+  """Returns all cases; a third sibling with a choice is in the usual ones."""
+  names = [*itertools.islice(itertools.cycle(cases.KINDS), settings.cases)]
+  each = len(cases.KINDS)
+
+  def of(tree, V, names, **more):
+    own = settings._replace(tree=tree)
+    widest = 1
+    if kind in ("verify", "prune"):
+      widest = fixed_tree(own).max_children
+    V = V or (3 if widest < 3 else widest + 2)
+    if proposal.distinct and 1 < widest >= V:
+      raise ValueError(
+        f"of {widest} different siblings the last has no choice among {V}"
+        f" tokens, so that no fault there shows: give {widest + 1} or more"
+      )
+    return [_World(own, V, name, widest, **more) for name in names]
+
+  first, rest = names[:each], names[each:]
+  if settings.vocabulary or settings.tree or kind == "policy":
+    asked = settings.tree, settings.vocabulary
+    return of(*asked, first, needed=True) + of(*asked, rest)
+  few = {"optional": True, "draft": (_FEW, 1)}, {"optional": True}
+  few[1].update(target=(_FEW, _FEW), draft=(_LONG[1], 1))
+  return [
+    *of(*_SMALL, first, needed=True),
+    *of(*_WIDE, first[:4], needed=True, draft=(_WIDE[1], 1)),
+    *(world for more in few for world in of(*_LONG, ["smooth"], **more)),
+    *of(*_SMALL, rest),
+  ]
+
+
+def _smaller(cycle, world: _World, end: float) -> Iterator[_Case]:
   """Yields failing cases of two tokens and laws that print well."""
-  for number in range(8 if widest <= 2 else 0):
-    if time.monotonic() > end:
+  grid = _World(world.settings, 2, "grid", world.widest)
+  for number in range(8 if world.widest <= 2 else 0):
+    if time.process_time() > end:
       return
     try:
-      one = _case(cycle, "grid", 2, number, widest, settings)
+      one = _case(cycle, grid, number)
     except ExploreError:  # it may want more tokens
       return
     if one.failure:
@@ -199,17 +275,22 @@ class _Case(NamedTuple):
   failure: Failure | None
 
 
-def _case(
-  cycle, name, V: int, number: int, widest: int, settings: Settings
-) -> _Case:
-  seed = settings.seed, number, V
-  laws = p, q = Laws(name, V, seed, 0), Laws(name, V, seed, 1, widest)
-  law = explore(
-    lambda rng: _tokens(cycle(p, q, CONTEXT, rng), V),
-    program=cycle.args[0],
-    budget=settings.budget,
-    total_seconds=settings.seconds,
-  )
+def _case(cycle, world: _World, number: int) -> _Case:
+  settings, V = world.settings, world.V
+  own = world.kind, V, (settings.seed, number, V)
+  p = Laws(*own, 0, most=world.target)
+  laws = p, q = p, Laws(*own, 1, world.widest, world.draft)
+  try:
+    law = explore(
+      lambda rng: _tokens(cycle(p, q, CONTEXT, rng), V),
+      program=cycle.args[0],
+      budget=settings.budget,
+      total_seconds=_OPTIONAL_SECONDS if world.optional else settings.seconds,
+    )
+  except ExploreError as error:
+    if _SMALL[1] == V:
+      raise
+    raise ExploreError(f"with {V} tokens: {error}") from error
   longest = max(map(len, [*law.chances, *law.edges]), default=1)
   failure, distance = _compared(law, p, longest, settings.tolerance)
   sound = failure is None and distance <= settings.tolerance
@@ -358,6 +439,8 @@ def spell_out(failure: Failure) -> str:
   for prefix in sorted(own, key=lambda x: (len(x), x)):
     if len(prefix) >= most:
       break
+    if p.V > 8 and prefix != (*CONTEXT, *failure.prefix)[: len(prefix)]:
+      continue
     after = words.word(prefix[len(CONTEXT) :])
     law = f"  after {after:6} p = {words.row(p(prefix))}"
     lines.append(f"{law}   q = {words.row(q(prefix))}")

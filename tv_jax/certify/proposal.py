@@ -196,7 +196,9 @@ class _Found:
 
 def _plan(settings, widths) -> list[_Families]:
   """Families to look at, the smallest first."""
-  few = min(settings.vocabulary + 2, _FEW)  # two beside the siblings' tokens
+  few = min(
+    (settings.vocabulary or 3) + 2, _FEW
+  )  # two beside the siblings' tokens
   plan = [
     _Families(k, _laws(settings, few), _DRAWS)
     for k in sorted({1, 2, 3, *widths})

@@ -24,6 +24,7 @@ chance         that right draws would be as far from `following` as these are,
                at most; all that was counted taken together"""
 
 LEGEND = """\
+tokens         in the vocabulary
 largest error  total variation between the law of the output's first depth + 1
                tokens and the target's, the largest over the cases; for sampled
                drafts the largest deviation of the first two tokens' law, and
@@ -44,18 +45,33 @@ of what is     length over the largest one of any lossless rule on the same
 possible       drafts, by linear programme; known where these are enumerated"""
 
 
+# Tokens, above which only the laws on the way to the worst output are printed.
+_FEW = 8
+
+
 def table(rows: Iterable[tuple[str, str, str, Check]]) -> rich.table.Table:
   """Makes a table of rows (verifier, proposal, tree, what was found)."""
   rows = [*rows]
   asked = any(not np.isnan(row[-1].possible) for row in rows)
   heading = [
-    *("verifier", "proposal", "tree", "check", "largest error", "allowed"),
+    *(
+      "verifier",
+      "proposal",
+      "tree",
+      "tokens",
+      "check",
+      "largest error",
+      "allowed",
+    ),
     *("length", *["of what is possible"] * asked),
     *("over token_level", "shorter in", "verdict"),
   ]
   return _table(
     heading,
-    [(*names, *_numbers(check, asked)) for *names, check in rows],
+    [
+      (*names, str(check.vocabulary), *_numbers(check, asked))
+      for *names, check in rows
+    ],
     [(check.verdict, check.lossless) for *_, check in rows],
   )
 
@@ -79,7 +95,7 @@ def _numbers(check, asked):
     *[share] * asked,
     f"{round(check.gain, 4) + 0.0:+.2%}",
     # Of what is realised a case is shorter by chance.
-    "-" if check.sampled else shorter,
+    "-" if check.tossed else shorter,
   ]
 
 
@@ -151,9 +167,14 @@ def spell_out(failure: Failure) -> str:
     *faults,
     f"  the output's law is {_law(failure)}",
   ]
+  worst = int(np.abs(failure.law - failure.target).argmax())
+  length = round(np.log(len(failure.law)) / np.log(V))
+  worst_path = np.unravel_index(worst, (V,) * length)
   if len(case.p) == num_contexts(V, tree.max_depth):
     for length in range(tree.max_depth + 1):
       for path in np.ndindex(*(V,) * length):
+        if V > _FEW and path != worst_path[:length]:
+          continue
         context = functools.reduce(lambda c, t: below(c, t, V), path, ROOT)
         lines.append(
           f"  after {words.word(path):6} p = {words.row(case.p[context])}"
@@ -161,11 +182,8 @@ def spell_out(failure: Failure) -> str:
         )
   if not failure.law_broken:
     return "\n".join(lines)
-  worst = int(np.abs(failure.law - failure.target).argmax())
-  length = round(np.log(len(failure.law)) / np.log(V))
-  path = np.unravel_index(worst, (V,) * length)
   lines.append(
-    f"  the output begins {words.word(path)} with probability"
+    f"  the output begins {words.word(worst_path)} with probability"
     f" {failure.law[worst]:.9g}, under the target {failure.target[worst]:.9g}:"
     f" {failure.law[worst] - failure.target[worst]:+.2g}"
   )
@@ -184,5 +202,6 @@ def _law(failure):
   how = how if failure.tossed else ""
   if not failure.law_broken:
     more = "; for noise that is no coin there is --sampled" if how else ""
-    return f"the target's{how}{more}"
+    near = "" if failure.sigmas is None else f"{failure.sigmas:.1f} sigma from "
+    return f"{near}the target's{how}{more}"
   return f"{failure.distance:.2g} from the target's (total variation){how}"
