@@ -21,7 +21,7 @@ from tv_jax.tree import Tree
 _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 CONTEXT = (1, 0)
 # Levels that a policy may grow.
-_LEVELS = 3
+_LEVELS = 2
 ARRAYS = ("numpy", "torch")
 
 
