@@ -66,6 +66,7 @@ def test_the_usual_rows_show_faults_of_rules(fault, shown, x64):
     assert found.lossless == (shape != shown), shape
     assert found.verdict == ("NOT LOSSLESS" if shape == shown else "LOSSLESS")
     if shown == shape == "chain:1":  # the laws of 65 contexts are not printed
+      assert found.failure
       assert len(certify.spell_out(found.failure).splitlines()) < 8
 
 
@@ -168,6 +169,7 @@ def test_a_last_sibling_of_a_program_has_a_choice_too():
     programs.certify(verify, "verify", own)
   wide = functools.partial(verify, fault="third doubled")
   found = programs.certify(wide, "verify", Settings(tree="branching:3"))
+  assert found.failure
   assert found.failure.laws[0].V == 5
 
 

@@ -303,7 +303,7 @@ def test_a_policy_that_drafts_nothing_is_counted_and_said(policy, said, fault):
   assert re.search(said, told) if said else not told
   assert result.faults == (result.cycles if "NaN" in fault else 0)
   assert result.idle == (policy is idle)
-  few = certify.Settings(cases=2, vocabulary=2, dtype=np.float32)
+  few = certify.Settings(cases=2, dtype=np.float32)
   found = certify.check("traversal", "with_replacement", tree, few)
   assert found.lossless == (not fault)
   if fault:

@@ -54,10 +54,10 @@ def check_size(
 ) -> None:
   """Refuses what would not be seen, or cannot be enumerated or sampled."""
   V, most = settings.tokens(tree), tree.max_children
-  if proposal.distinct and most >= V:
+  if most >= V:
     raise ValueError(
-      f"of {most} different siblings the last has no choice among {V} tokens,"
-      f" so that no fault there shows: give {most + 1} tokens or more"
+      f"of {most} siblings the last may have no choice among {V} tokens, so"
+      f" that no fault there shows: give {most + 1} tokens or more"
     )
   if not isinstance(tree, Adaptive):
     return

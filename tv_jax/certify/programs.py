@@ -153,7 +153,7 @@ def certify(
   proposal = proposals.resolve(settings.proposal)
   if kind != "verify" and proposal != WITHOUT_REPLACEMENT:
     raise ValueError(f"a {kind} is not told how siblings are drawn")
-  worlds = _worlds(kind, settings, proposal)
+  worlds = _worlds(kind, settings)
   begin = time.monotonic()
   end = time.process_time() + settings.seconds
   found, failures, left_out = [], [], 0
@@ -217,7 +217,7 @@ _SMALL, _WIDE, _LONG = ("kary:2x2", 3), ("branching:3", 5), ("chain:1", 64)
 _LONGEST = 2  # cases of the last
 
 
-def _worlds(kind: str, settings: Settings, proposal) -> list[_World]:
+def _worlds(kind: str, settings: Settings) -> list[_World]:
   """Returns all cases; a third sibling with a choice is in the usual ones."""
   names = [*itertools.islice(itertools.cycle(cases.KINDS), settings.cases)]
   each = len(cases.KINDS)
@@ -228,9 +228,9 @@ def _worlds(kind: str, settings: Settings, proposal) -> list[_World]:
     if kind in ("verify", "prune"):
       widest = fixed_tree(own).max_children
     V = V or (3 if widest < 3 else widest + 2)
-    if proposal.distinct and 1 < widest >= V:
+    if widest >= V:
       raise ValueError(
-        f"of {widest} different siblings the last has no choice among {V}"
+        f"of {widest} siblings the last may have no choice among {V}"
         f" tokens, so that no fault there shows: give {widest + 1} or more"
       )
     return [_World(own, V, name, widest, **more) for name in names]
@@ -239,12 +239,17 @@ def _worlds(kind: str, settings: Settings, proposal) -> list[_World]:
   if settings.vocabulary or settings.tree or kind == "policy":
     asked = settings.tree, settings.vocabulary
     return of(*asked, first, needed=True) + of(*asked, rest)
-  few = {"optional": True, "draft": (_FEW, 1)}, {"optional": True}
-  few[1].update(target=(_FEW, _FEW), draft=(_LONG[1], 1))
   return [
     *of(*_SMALL, first, needed=True),
     *of(*_WIDE, first[:4], needed=True, draft=(_WIDE[1], 1)),
-    *(world for more in few for world in of(*_LONG, ["smooth"], **more)),
+    *of(*_LONG, ["smooth"], draft=(_FEW, 1), optional=True),
+    *of(
+      *_LONG,
+      ["smooth"],
+      draft=(_LONG[1], 1),
+      target=(_FEW, _FEW),
+      optional=True,
+    ),
     *of(*_SMALL, rest),
   ]
 
