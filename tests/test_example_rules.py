@@ -130,7 +130,7 @@ def test_a_planted_fault_is_caught(
 )
 def test_a_faulty_layer_walk_is_caught(x64, fault):
   rule = resolve(functools.partial(faulty.layer_walk, fault=fault))
-  found = check(rule, WOR, battery.FIGURE_1, vocabulary=2)
+  found = check(rule, WOR, battery.FIGURE_1)
   assert found.lossless == (fault is None)
   assert (found.distance > 1e-3) == (fault is not None)
 
