@@ -101,6 +101,7 @@ def check(
   rule = resolve(verifier)
   if reason := misfit(rule, tree, proposal):
     raise ValueError(reason)
+  check_size(rule, proposal, tree, settings)
   if proposal not in PROPOSALS.values():
     own = {*widths, *tree.family_sizes}
     found = check_proposal(proposal, settings, tuple(sorted(own)))
@@ -109,7 +110,6 @@ def check(
   V, dtype = settings.tokens(tree), settings.dtype
   if faults := [*contract.faults(rule, proposal, tree, dtype, V)]:
     return _not_run(tree, settings, faults)
-  check_size(rule, proposal, tree, settings)
   return _check_rule(rule, proposal, tree, settings, tick)
 
 
