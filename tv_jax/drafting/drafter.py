@@ -63,14 +63,10 @@ class Drafter:
   def load(
     path, target: Model, *, dtype, split: bool, revision: str | None
   ) -> Model:
-    """Loads its model.
+    """Loads its model, from a directory or a hub repository at `revision`.
 
-    Args:
-      path: A directory or a hub repository.
-      target: The model that it is to draft for.
-      dtype: As of `models.load`; heads have the target's.
-      split: Whether to split it over the target's devices; heads always are.
-      revision: Of a repository: a commit.
+    A head has its target's dtype and is split as that; `dtype` (as of
+    `models.load`) and `split` are for a model of its own.
     """
     raise NotImplementedError
 
@@ -87,20 +83,12 @@ class Drafter:
   def prefill(
     self,
     params,
-    tokens: jax.Array,
-    following: jax.Array,
-    features: jax.Array,
-    cache: Cache,
+    tokens: jax.Array,  # [B, T]
+    following: jax.Array,  # [B, T] the token after each
+    features: jax.Array,  # [B, T, J] of each, by the target
+    cache: Cache,  # with the tokens before these
   ) -> Cache:
-    """Reads T tokens of a prompt.
-
-    Args:
-      params: The model's.
-      tokens: [B, T].
-      following: [B, T] the token after each.
-      features: [B, T, J] of each, by the target.
-      cache: In which the tokens before these are.
-    """
+    """Reads T tokens of a prompt."""
     raise NotImplementedError
 
   def prefilled(self, length: jax.Array) -> jax.Array:
@@ -121,21 +109,13 @@ class Drafter:
   def extend(
     self,
     params,
-    tokens: jax.Array,
-    features: jax.Array,
-    positions: jax.Array,
-    seen: jax.Array,
+    tokens: jax.Array,  # [B, T]
+    features: jax.Array,  # [B, T, E] its own, of their parents
+    positions: jax.Array,  # [B, T]
+    seen: jax.Array,  # [B, T, S] the mask
     cache: Cache,
   ) -> tuple[jax.Array, jax.Array, Cache]:
     """Processes the nodes of a level.
-
-    Args:
-      params: The model's.
-      tokens: [B, T].
-      features: [B, T, E] its own, of their parents.
-      positions: [B, T].
-      seen: [B, T, S] the mask.
-      cache: The draft's.
 
     Returns:
       Their logits [B, T, V] and features [B, T, E], and the cache.
@@ -143,36 +123,23 @@ class Drafter:
     raise NotImplementedError
 
   def confidence(self, features: jax.Array) -> jax.Array | None:
-    """Returns how sure it is that a next token will be accepted, if it says so.
+    """Returns how sure it is that a next token will be accepted: [B, T].
 
-    It depends on this node's token and those above alone, so what is drafted
-    below may depend on it.
-
-    Args:
-      features: [B, T, ..] its own, of these nodes.
-
-    Returns:
-      [B, T] float32; None: it does not say.
+    By its own `features` [B, T, ..] of nodes; None: it does not say. It depends
+    on a node's token and those above alone, so what is drafted below may depend
+    on it.
     """
     del features
 
   def commit(
     self,
-    cache: Cache,
+    cache: Cache,  # with inner node i of the tree in slot root + i
     tree: Tree | Adaptive,
-    root: jax.Array,
-    path: jax.Array,
-    gain: jax.Array,
+    root: jax.Array,  # [B] the slot of the root
+    path: jax.Array,  # [B, D + 1] the accepted nodes, from the root down
+    gain: jax.Array,  # [B] how many of them are accepted
   ) -> Cache:
-    """Forgets what was rejected; by default all that was drafted.
-
-    Args:
-      cache: With inner node i of the tree in slot root + i.
-      tree: The tree.
-      root: [B] the slot of the root.
-      path: [B, D + 1] the accepted nodes, from the root down.
-      gain: [B] how many of them are accepted.
-    """
+    """Forgets what was rejected; by default all that was drafted."""
     del tree, path, gain
     return dataclasses.replace(cache, length=root + 1)
 

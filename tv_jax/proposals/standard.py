@@ -29,18 +29,17 @@ def exhausted(dtype) -> float:
   return float(jnp.finfo(dtype).tiny) ** 0.8
 
 
-def over(left):
-  """Returns 1 / left; 0, for no sibling, where next to nothing is left."""
-  none = left <= exhausted(left.dtype)
-  return jnp.where(none, 0, 1 / jnp.where(none, 1, left))
+def over(mass):
+  """Returns 1 / mass; 0, for no sibling, where next to nothing is left."""
+  none = mass <= exhausted(mass.dtype)
+  return jnp.where(none, 0, 1 / jnp.where(none, 1, mass))
 
 
 def best(score, k, floor):
   """Returns k ids of the largest scores, lowest id first among equals."""
-  k_or_all = min(k, len(score))
-  value, token = jax.lax.top_k(score, k_or_all)
+  value, token = jax.lax.top_k(score, min(k, len(score)))
   token = jnp.where(value > floor, token.astype(jnp.int32), INVALID)
-  return jnp.pad(token, (0, k - k_or_all), constant_values=INVALID)
+  return jnp.pad(token, (0, k - len(token)), constant_values=INVALID)
 
 
 def ranking(q):
@@ -59,10 +58,10 @@ def one_hot_of_best(q, place):
 
 def without(q, tokens):
   """Returns q off these tokens, [V] in NumPy; zeros where nothing is left."""
-  left = q.copy()
-  left[tokens] = 0
-  total = left.sum()
-  return left / total if total > 0 else left
+  law = q.copy()
+  law[tokens] = 0
+  total = law.sum()
+  return law / total if total > 0 else law
 
 
 # One after the other, none twice.
@@ -78,15 +77,14 @@ def _draw_distinct(key, q, k):
 
 
 def _laws_distinct(q_at, rest, exists):
-  K = len(q_at)
   q_at = jnp.where(exists, q_at, 0)
-  left = [rest]
-  for value in q_at[::-1]:
-    left.append(left[-1] + value)
-  # The first sibling's law is q itself.
-  left = jnp.stack([jnp.ones_like(rest), *left[-2:0:-1]])
-  scale = over(left)
-  later = np.arange(K)[:, None] <= np.arange(K)  # [j, i]: i not before j
+  # What is left of q before each sibling; the first one's law is q itself.
+  masses = [rest]
+  for value in q_at[:0:-1]:
+    masses.append(masses[-1] + value)
+  scale = over(jnp.stack([jnp.ones_like(rest), *masses[:0:-1]]))
+  place = np.arange(len(q_at))
+  later = place[:, None] <= place  # [j, i]: i not before j
   return scale, jnp.where(later, scale[:, None] * q_at[None, :], 0)
 
 
@@ -109,10 +107,6 @@ WITHOUT_REPLACEMENT = Proposal(
 # Independent draws.
 
 
-def _draw_independent(key, q, k):
-  return probs.draw(key, q, (k,))
-
-
 def _laws_independent(q_at, rest, exists):
   del rest
   K = len(q_at)
@@ -120,16 +114,11 @@ def _laws_independent(q_at, rest, exists):
   return jnp.ones_like(q_at), at
 
 
-def _following_independent(q, drawn, k):
-  del drawn, k
-  return q
-
-
 WITH_REPLACEMENT = Proposal(
   name="with_replacement",
-  draw=_draw_independent,
+  draw=lambda key, q, k: probs.draw(key, q, (k,)),
   laws=_laws_independent,
-  following=_following_independent,
+  following=lambda q, drawn, k: q,
   nested=True,
   rest_from=NEVER,
 )
@@ -138,26 +127,16 @@ WITH_REPLACEMENT = Proposal(
 # The likeliest tokens.
 
 
-def _draw_top(key, q, k):
-  del key
-  return best(q, k, 0)
-
-
 def _laws_top(q_at, rest, exists):
   del rest
   return jnp.zeros_like(q_at), jnp.diag(exists.astype(q_at.dtype))
 
 
-def _following_top(q, drawn, k):
-  del k
-  return one_hot_of_best(q, len(drawn))
-
-
 TOP_K = Proposal(
   name="top_k",
-  draw=_draw_top,
+  draw=lambda key, q, k: best(q, k, 0),
   laws=_laws_top,
-  following=_following_top,
+  following=lambda q, drawn, k: one_hot_of_best(q, len(drawn)),
   nested=True,
   ranks=True,
   rest_from=NEVER,
@@ -171,18 +150,17 @@ TOP_K = Proposal(
 def _draw_then_top(key, q, k):
   top = best(q, k - 1, 0)
   # An absent top token (INVALID) must leave q alone, and -1 would wrap.
-  left = q.at[jnp.where(top == INVALID, len(q), top)].set(0, mode="drop")
-  sampled = jnp.where(jnp.any(left > 0), probs.draw(key, left), INVALID)
+  others = q.at[jnp.where(top == INVALID, len(q), top)].set(0, mode="drop")
+  sampled = jnp.where(jnp.any(others > 0), probs.draw(key, others), INVALID)
   return jnp.concatenate([sampled[None], top])
 
 
 def _laws_then_top(q_at, rest, exists):
-  K = len(q_at)
-  if K == 1:  # no top tokens are held back: the law is q itself
+  if len(q_at) == 1:  # no top tokens are held back: the law is q itself
     return _laws_independent(q_at, rest, exists)
   q_at = jnp.where(exists, q_at, 0)
   scale = over(rest + q_at[0])
-  first = np.arange(K) == 0
+  first = np.arange(len(q_at)) == 0
   at = jnp.diag(jnp.where(first, scale * q_at, exists.astype(q_at.dtype)))
   return jnp.where(first, scale, 0), at
 

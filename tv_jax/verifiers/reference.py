@@ -53,9 +53,9 @@ def token_level(tree, proposal, tokens, q, p, eta) -> Decision:
     exists = siblings.laws.exists[node, rank]
     rate = _rate(M_b[tokens[child]], M_s[tokens[child]], exists)
     accepted = eta[child] < rate
-    left = positive(M_b - M_s)
-    rejected = exists & (jnp.sum(left) > 0)
-    M_b = jnp.where(rejected, left / jnp.sum(left), M_b)
+    surplus = positive(M_b - M_s)
+    rejected = exists & (jnp.sum(surplus) > 0)
+    M_b = jnp.where(rejected, surplus / jnp.sum(surplus), M_b)
     return _Descent(
       node=jnp.where(accepted, child, node),
       rank=jnp.where(accepted, 0, rank + 1),
@@ -108,12 +108,12 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
     node, rate = parent[leaf], p_alpha[leaf]
     # (e1) and (e3), for the rejection of the leaf.
     M_s = _drawn_from(siblings, q, node, rank[leaf])
-    left = positive(p_alpha[node] * M_b[node] - M_s)
-    s = jnp.sum(left)
+    surplus = positive(p_alpha[node] * M_b[node] - M_s)
+    s = jnp.sum(surplus)
     size = s + 1 - p_alpha[node]
     # Where s or the size is 0, p_alpha is, or else there is no rejection.
     rejected = exists[leaf] & (size > 0)
-    e1 = jnp.where(rejected & (s > 0), left / s, M_b[node])
+    e1 = jnp.where(rejected & (s > 0), surplus / s, M_b[node])
     e3 = jnp.where(rejected, s / size, p_alpha[node])
     M_b, p_alpha = M_b.at[node].set(e1), p_alpha.at[node].set(e3)
     return _Traversal(
