@@ -1,5 +1,6 @@
 """Rules of others in examples/: certified, and planted faults are caught."""
 
+import dataclasses
 import functools
 
 import jax
@@ -14,7 +15,7 @@ from tests import battery, faulty, quick
 from tests.battery import CHAIN, HIGH, IID, LOPSIDED, WOR, Case
 from tv_jax import certify
 from tv_jax import tree as tree_lib
-from tv_jax.proposals import PROPOSALS
+from tv_jax.proposals import PROPOSALS, WITHOUT_REPLACEMENT
 from tv_jax.verifiers import Verifier, misfit, resolve
 
 FEW = pairs.How(kept=2, steps=3)
@@ -221,3 +222,15 @@ def test_a_gate_is_sound(dtype):
   with jax.enable_x64(dtype == np.float64):
     own = certify.Settings(cases=9, dtype=dtype)
     assert certify.check_proposal(gated.half, own, (2, 4)).faults == ()
+
+
+def test_a_gate_that_looks_at_the_drawn_token_is_caught(x64):
+  """The token is drawn from q, and then taken for one that had to come."""
+  fault = dataclasses.replace(
+    gated.half,
+    draw=WITHOUT_REPLACEMENT.draw,
+    following=WITHOUT_REPLACEMENT.following,
+    name="planted",
+  )
+  found = certify.check_proposal(fault, certify.Settings(cases=9))
+  assert any("by laws" in text for text in found.faults), found.faults

@@ -113,15 +113,10 @@ def _nucleus(logits, top_p):
 
 
 def check_temperature(name: str, value) -> float:
-  """Refuses what is no temperature, and one that is too low."""
-  if not is_number(value) or not 0 <= value < 1 / COLDEST:
+  """Refuses what is no temperature: colder, logits would overflow."""
+  if not is_number(value) or not is_temperature(value):
     raise ValueError(
-      f"{name}={brief(value)}: give 0 or a positive number below"
-      f" {1 / COLDEST:g}"
-    )
-  if 0 < value < COLDEST:
-    raise ValueError(
-      f"{name}={value}: logits over less than {COLDEST:g} overflow; give 0 for"
-      " greedy decoding"
+      f"{name}={brief(value)}: give 0 for greedy decoding, or a number from"
+      f" {COLDEST:g} to {1 / COLDEST:g}"
     )
   return float(value)
