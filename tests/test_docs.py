@@ -185,7 +185,7 @@ def test_a_rule_is_put_into_the_package(tmp_path):
   assert documents.run(copy, checkout).returncode == 0
   table = checkout / "tv_jax/verifiers/table.py"
   code = table.read_text()
-  code = code.replace("  block,\n", "  block,\n  kseq,\n", 1)
+  code = code.replace("import block,", "import block, kseq,", 1)
   last = "    k_seq.RULE,\n"
   code = code.replace(last, last + "    kseq.kseq,\n", 1)
   assert code.count("kseq") == 3
