@@ -22,6 +22,8 @@ from tv_jax.runs.report import tables
 from tv_jax.runs.report.tables import NOTHING, TASKS, Table
 
 BOTH = ("quickstart", "quickstart:weak")
+# How the paper's main tables were drawn: titles say what differs.
+AS_PRINTED = Method(proposal=paper.PROPOSAL, temperature=1.0)
 NOTES = (
   "Same drafts: how much longer the rule's expected length is than the"
   " baseline's on the drafts of the rule's own run, computed without sampling;"
@@ -129,11 +131,10 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
   for group in groups:
     rules = comparing.rules(group)
     gains: dict[str, dict] = {rule: {} for rule in rules[1:]}
-    places = comparing.places(group)
-    several = len({place.pooled("tree") for place in places}) > 1
-    for place in places:
-      parts = [str(place.tree), str(place.proposal), *place.numbers]
-      title = ", ".join(parts if several else parts[:1])
+    for place in comparing.places(group):
+      title = str(place.tree)
+      if place.pooled("tree") != AS_PRINTED:
+        title = ", ".join([title, str(place.proposal), *place.numbers])
       answers = comparing.of(group.answers, place)
       rows = []
       for task in dict.fromkeys([*TASKS, *(one.task for one in answers)]):

@@ -133,6 +133,10 @@ def test_a_gain_that_grows_with_temperature_is_seen(tmp_path):
   answers = planted(["chain:5"], lambda tree, t: 0.05 * t, HOT)
   unit(tmp_path, [*answers], temperatures=HOT)
   found = made("temperature", tmp_path)
+  mains = [table.title for table in made("main_table", tmp_path).tables]
+  name = tmp_path.name
+  assert mains[0] == f"{name}, chain:5, without_replacement, T = 0.2"
+  assert mains[-1] == f"{name}, chain:5"  # as the paper's
   (table,) = found.tables
   gains = [row["same drafts"].split()[0] for row in rows_of(table).values()]
   assert [*map(float, gains)] == pytest.approx([1, 2, 3, 4, 5], abs=0.3)
