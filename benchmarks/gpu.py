@@ -26,7 +26,7 @@ import numpy as np
 import tv_jax
 from benchmarks import common, gpu_shapes
 from experiments import paper
-from tv_jax.engine import sizes
+from tv_jax.engine.decode import cache_slots, padded_prompt
 from tv_jax.engine.pair import Pair
 
 # Bytes a second from and to memory, by jax's name of the device: from the
@@ -95,9 +95,10 @@ def cycle(pair: Pair, tree: str | None, rule: str | None, rows: int = 1):
     )
 
   times = [least(lambda new=new: run(new).tokens) for new in (SHORT, LONG)]
-  cycles = [max(map(len, run(new).accepted)) for new in (SHORT, LONG)]
+  results = run(SHORT), run(LONG)
+  cycles = [max(map(len, result.accepted)) for result in results]
   shape = common.tree(tree) if tree else None
-  slots = sizes.slots(shape, sizes.prompt_slots(PROMPT), LONG)
+  slots = cache_slots(results[1].config, padded_prompt(PROMPT) + 1, LONG)
   moved = gpu_shapes.bytes_of_pass(pair.target, slots, rows)
   if shape:
     assert pair.draft

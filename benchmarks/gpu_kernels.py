@@ -26,7 +26,7 @@ import functools
 
 from benchmarks import common, gpu_program, gpu_shapes
 from benchmarks.gpu import CHIPS
-from tv_jax.engine import program
+from tv_jax.engine.decode import advance
 from tv_jax.models import Model
 from tv_jax.tree import Tree
 from tv_jax.verifiers import VERIFIERS
@@ -40,7 +40,8 @@ BANDWIDTH = {
 KERNEL = 1.5e-6  # seconds of one that does next to nothing, in a graph
 STAGES = "draft", "target", "verify", "commit"
 _STAGE = rf"while/body/({'|'.join(STAGES)})/"
-_SLOTS, _PROMPT, _NEW = 1024, 128, 128
+# Of caches, for prompts of so many tokens.
+_SLOTS, _LONGEST = 1024, 768
 DSPARK = "DSpark"  # the draft that is made for the target
 
 
@@ -81,10 +82,10 @@ def estimate(
 ) -> common.Table:
   """Tabulates kernels, bytes and the least time of each stage."""
   draft, target = models(pair, dtype)
-  plan = gpu_shapes.plan(target, draft, tree, rule)
+  config = gpu_shapes.decoding(target, draft, tree, rule)
   compiled = gpu_program.compile_for(
-    functools.partial(program.generate, plan, new=_NEW),
-    *gpu_shapes.arguments(target, draft, prompt=_PROMPT, slots=_SLOTS),
+    functools.partial(advance, config.static()),
+    *gpu_shapes.arguments(config, target, draft, 1, _LONGEST),
     target=chip,
     options=gpu_program.CAPTURE,
     donate_argnums=2,

@@ -13,9 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tv_jax import drafting, proposals, verifiers
-from tv_jax import tree as tree_lib
-from tv_jax.engine import plan as plan_lib
+from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.decode import cache_slots, padded_new, padded_prompt
+from tv_jax.engine.pair import Pair
+from tv_jax.engine.state import Caches, Params, State, empty_state
 from tv_jax.models import (
   Model,
   borrowed,
@@ -215,60 +216,55 @@ def block_draft(
   )
 
 
-def plan(
+def decoding(
   target: Model,
   draft: Model | None = None,
   tree: Tree | str = "eagle",
   verifier: str = "traversal",
-  proposal: str = "without_replacement",
-  **others,
-) -> plan_lib.Plan:
-  """Plans what `tv_jax.generate` compiles on a GPU; plain without a draft."""
-  speculation, layers = None, ()
+  **options,
+) -> DecodeConfig:
+  """Returns how `tv_jax.generate` decodes; plainly without a draft."""
+  kind = "none"
   if draft is not None:
-    layers = draft.config.target_layers
     kind = "eagle" if isinstance(draft.module, eagle.Eagle) else "independent"
-    kind = "eagle3" if layers else kind
+    kind = "eagle3" if draft.config.target_layers else kind
     kind = "dspark" if draft.config.block else kind
-    speculation = plan_lib.Speculation(
-      drafter=drafting.KINDS[kind](draft.module),
-      tree=tree_lib.resolve(tree),
-      proposal=proposals.PROPOSALS[proposal],
-      verifier=verifiers.VERIFIERS[verifier],
-    )
-  return plan_lib.Plan(
-    target=target.module.clone(outputs=layers),
-    speculation=speculation,
-    **others,
-  )
+  pair = Pair(target=target, draft=draft, draft_kind=kind)
+  rule = verifier if draft else None
+  options = {"tree": tree, "verifier": rule, "panel": None} | options
+  return decode_config(pair, **options)
 
 
 def arguments(
+  config: DecodeConfig,
   target: Model,
   draft: Model | None,
-  *,
-  batch: int = 1,
-  prompt: int = 128,
-  slots: int = 1024,
-) -> tuple[plan_lib.Params, plan_lib.Request, plan_lib.Caches]:
-  """Returns the shapes of what a generation takes."""
+  rows: int,
+  longest: int,
+) -> tuple[Params, jax.ShapeDtypeStruct, State]:
+  """Returns the shapes of what `decode.advance` takes, for so many rows.
+
+  Prompts are of `longest` tokens at most.
+  """
+  new = padded_new(config.max_new_tokens)
+  slots = cache_slots(config, padded_prompt(longest) + 1, new)
+  layers = len(draft.config.target_layers) if draft else 0
+  features = target.config.hidden_size * max(layers, 1), target.config.dtype
 
   def make():
-    request = plan_lib.Request(
-      prompts=jnp.zeros((batch, prompt + 1), jnp.int32),
-      length=jnp.zeros(batch, jnp.int32),
-      keys=jax.random.split(jax.random.key(0), batch),
-      limit=jnp.zeros(batch, jnp.int32),
-      temperature=jnp.ones((), jnp.float32),
-      draft_temperature=jnp.ones((), jnp.float32),
+    state = empty_state(config.static(), rows=rows, new=new, features=features)
+    empty = Caches(
+      caches.empty(target.config, rows, slots),
+      draft and caches.empty(draft.config, rows, slots),
     )
-    return request, plan_lib.Caches(
-      caches.empty(target.config, batch, slots),
-      draft and caches.empty(draft.config, batch, slots),
-    )
+    return dataclasses.replace(state, caches=empty), jax.random.key(0)
 
-  params = plan_lib.Params(target.params, draft and draft.params)
-  return params, *jax.eval_shape(make)
+  state, key = jax.eval_shape(make)
+  number = jax.ShapeDtypeStruct((), jnp.float32)
+  params = Params(
+    target.params, draft and draft.params, key, number, number, None
+  )
+  return params, jax.ShapeDtypeStruct((), jnp.int32), state
 
 
 def bytes_of(tree) -> int:

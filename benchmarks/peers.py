@@ -36,8 +36,9 @@ import numpy as np
 import tv_jax
 from benchmarks import common
 from tv_jax import models
-from tv_jax.engine import batches, sizes
+from tv_jax.engine.decode import padded_prompt
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.prompts import encode
 from tv_jax.models import borrowed
 from tv_jax.runs import environment
 from tv_jax.runs import questions as questions_lib
@@ -136,8 +137,8 @@ def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
   """
   asked = questions_lib.load_questions(source)
   texts = [question.turns[0] for question in asked]
-  encoded = batches.encode(pair, texts, template, limit=1)
-  padded = [sizes.prompt_slots(len(tokens)) for tokens in encoded]
+  encoded = encode(pair, texts, template, limit=1)
+  padded = [padded_prompt(len(tokens)) for tokens in encoded]
   (common_size, _), *_ = Counter(padded).most_common(1)
   kept = zip(encoded, padded, strict=True)
   return [tokens for tokens, size in kept if size == common_size]

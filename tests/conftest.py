@@ -92,11 +92,11 @@ def _own_programs(request):
   """Thousands of live executables crash a process; a module needs its own."""
   optimised = request.node.get_closest_marker("optimised") is not None
   if optimised:
-    programs.compile.cache_clear()
+    programs.forget_programs()
   yield
   jax.clear_caches()
   if optimised:
-    programs.compile.cache_clear()
+    programs.forget_programs()
 
 
 @pytest.fixture(scope="session")

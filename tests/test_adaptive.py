@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tv_jax import certify, engine, verifiers
+from tv_jax import certify, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
@@ -226,7 +226,7 @@ ASKED = [
 
 
 def test_rows_have_trees_of_their_own_in_one_program(bundled):
-  engine.forget_programs()
+  tv_jax.forget_programs()
 
   def ask(prompts, items):
     return tv_jax.generate(
@@ -267,7 +267,7 @@ def test_levels_without_a_node_are_skipped_and_nothing_changes(
   options = {"template": "chat", "max_new_tokens": 32, "trace": 32}
 
   def ask():
-    engine.forget_programs()
+    tv_jax.forget_programs()
     return tv_jax.generate(bundled, ASKED, tree=shape, **options)
 
   skipping = ask()

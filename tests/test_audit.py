@@ -11,7 +11,8 @@ from scipy import stats
 from tests import commands, quick
 from tv_jax import drafting, tree
 from tv_jax.certify.engine import cases, exact, report, statistics
-from tv_jax.engine import stages
+from tv_jax.engine import cycle
+from tv_jax.engine.programs import forget_programs
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import VERIFIERS, Verifier
 
@@ -49,8 +50,7 @@ def anew():
   """Programs are compiled anew, before and after: one is going to be wrong."""
 
   def forget():
-    cases._program.cache_clear()
-    jax.clear_caches()
+    forget_programs()
 
   forget()
   yield
@@ -139,11 +139,11 @@ def untempered(chosen):
 
 
 def one_key_each_cycle(right):
-  return lambda request, state: jax.vmap(jax.random.split)(request.keys)
+  return lambda state: jax.vmap(jax.random.split)(state.keys)
 
 
 def one_key_to_draft_and_to_verify(right):
-  return lambda request, state: right(request, state)[:, [1, 1]]
+  return lambda state: right(state)[:, [1, 1]]
 
 
 def stale_rows(right):
@@ -203,7 +203,7 @@ class TestPlanted:
     ],
   )
   def test_a_fault_of_the_engine(self, monkeypatch, name, fault, chosen):
-    monkeypatch.setattr(stages, name, fault(getattr(stages, name)))
+    monkeypatch.setattr(cycle, name, fault(getattr(cycle, name)))
     assert p_value(chosen) < 1e-12
     if name == "compact":
       assert exact.drift(chosen, rows=8) > LARGE_DRIFT

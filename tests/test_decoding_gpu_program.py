@@ -1,16 +1,17 @@
 """Whole generations, compiled for an H200 that is not here."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import pytest
 
 from benchmarks import gpu_program, gpu_shapes
-from tv_jax.engine import program
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.engine.decode import advance
 
 pytestmark = pytest.mark.gpu_program
 
-V, SLOTS, NEW = 128256, 4096, 128
+V, SLOTS, NEW, LONGEST = 128256, 4096, 128, 3584
 STAGES = r"while/body/((?:draft|target|verify|commit)(?:/(?:Decoder|Eagle))?)"
 
 
@@ -24,9 +25,7 @@ class Case:
     layers=(2, 1),
     tree="eagle",
     batch=1,
-    prompt=256,
     dtype="bfloat16",
-    panel=(),
     options=gpu_program.CAPTURE,
     **others,
   ):
@@ -46,25 +45,24 @@ class Case:
       self.draft = gpu_shapes.block_draft(self.target, make, **own)
     else:
       self.draft = None
-    self.plan = gpu_shapes.plan(
+    self.config = gpu_shapes.decoding(
       self.target,
       self.draft,
       tree,
-      panel=tuple(VERIFIERS[name] for name in panel),
+      max_new_tokens=NEW,
       ends=(128001, 128008, 128009),
       **others,
     )
     self.batch = batch
     arguments = gpu_shapes.arguments(
-      self.target, self.draft, batch=batch, prompt=prompt, slots=SLOTS
+      self.config, self.target, self.draft, batch, LONGEST
     )
-    self.caches = arguments[-1]
-
-    def generate(params, request, caches):
-      return program.generate(self.plan, params, request, caches, NEW)
-
+    self.caches = arguments[-1].caches
     self.program = gpu_program.compile_for(
-      generate, *arguments, donate_argnums=2, options=options
+      functools.partial(advance, self.config.static()),
+      *arguments,
+      donate_argnums=2,
+      options=options,
     )
 
   def check(self):
@@ -77,11 +75,11 @@ class Case:
     assert [line for line in moved if f",{V}]" not in line] == []
     held = gpu_shapes.bytes_of(self.caches)
     assert self.program.memory.alias_size_in_bytes >= held - 8 * self.batch
-    logits = 4 * V * self.batch * (self.plan.nodes + 8)
+    logits = 4 * V * self.batch * (self.config.nodes + 8)
     assert self.program.memory.temp_size_in_bytes < 300e6 + logits
     assert self.program.host_loops == ()
-    # Neither branches nor loops but the one over cycles, and over a prompt's
-    # pieces: the verifier is not one of those that walk over nodes.
+    # Neither branches nor loops but the one over cycles: the verifier is not
+    # one of those that walk over nodes.
     assert not any("kConditional" in line for line in self.program.thunks)
 
   @property
@@ -106,7 +104,7 @@ def test_the_kernels_of_a_cycle():
 
 CASES = {
   "eight bits": {"draft": "independent", "dtype": "int8"},
-  "chain": {"draft": "independent", "tree": "chain:5", "prompt": 512},
+  "chain": {"draft": "independent", "tree": "chain:5"},
   "head": {
     "draft": "eagle",
     "proposal": "sample_then_top",
@@ -116,12 +114,11 @@ CASES = {
     "draft": "independent",
     "verifier": "token_level",
     "proposal": "top_k",
-    "greedy": True,
+    "temperature": 0,
     "batch": 4,
-    "prompt": 64,
   },
   "one pass": {"draft": "dspark", "layers": (3, 1)},
-  "plain": {"draft": None, "batch": 4, "prompt": 64},
+  "plain": {"draft": None, "batch": 4},
 }
 
 
@@ -129,12 +126,12 @@ CASES = {
 def test_of_few_layers(name):
   case = Case(**CASES[name])
   case.check()
-  assert case.loops == 1 + (name == "chain")  # its prompt is read in pieces
+  assert case.loops == 1
 
 
 def test_a_tree_of_768_nodes():
   case = Case(draft="independent", tree="branching:3,5,5,3,2")
-  assert case.plan.nodes == 1 + 768
+  assert case.config.nodes == 1 + 768
   # All laws, the target's and the draft's, are 0.6 GB.
   assert case.program.memory.temp_size_in_bytes < 2.5e9
   held = gpu_shapes.bytes_of(case.caches)

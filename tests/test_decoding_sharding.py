@@ -1,5 +1,7 @@
 """Models and generations over many devices: simulated, and H200s not here."""
 
+import dataclasses
+import functools
 import math
 import os
 import pathlib
@@ -15,8 +17,8 @@ import pytest
 from benchmarks import gpu_program, gpu_shapes
 from tests import checkpoints, quick
 from tv_jax import models
-from tv_jax.engine import plan as plan_lib
-from tv_jax.engine import program
+from tv_jax.engine.decode import advance
+from tv_jax.engine.state import Caches
 from tv_jax.models import decoder, families, mask, sharding
 
 EIGHT = """
@@ -138,8 +140,8 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
 
   target = model("Llama-3.1-70B", layers, on)
   draft = model("Llama-3.1-8B", 1, on if shard_draft else None)
-  plan = gpu_shapes.plan(target, draft, tree, ends=(128009,))
-  params, request, caches = gpu_shapes.arguments(target, draft)
+  config = gpu_shapes.decoding(target, draft, tree, ends=(128009,))
+  *arguments, state = gpu_shapes.arguments(config, target, draft, 1, 768)
 
   def split(cache):
     heads = sharding.placement("BGSC", on)
@@ -152,15 +154,16 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
       cache,
     )
 
-  caches = plan_lib.Caches(
-    split(caches.target), split(caches.draft) if shard_draft else caches.draft
+  caches = Caches(
+    split(state.caches.target),
+    split(state.caches.draft) if shard_draft else state.caches.draft,
   )
-
-  def generate(params, request, caches):
-    return program.generate(plan, params, request, caches, 128)
-
   return gpu_program.compile_for(
-    generate, params, request, caches, on=on, donate_argnums=2
+    functools.partial(advance, config.static()),
+    *arguments,
+    dataclasses.replace(state, caches=caches),
+    on=on,
+    donate_argnums=2,
   )
 
 

@@ -13,7 +13,6 @@ from tv_jax import runs
 from tv_jax.models import templates
 from tv_jax.runs import asking, report, store
 from tv_jax.runs import questions as questions_lib
-from tv_jax.runs.report import walks
 
 
 def config(**fields):
@@ -123,8 +122,12 @@ def test_traces_are_of_the_first_question_of_each_task(finished):
         assert traces.expected_length(cycle, rule) == pytest.approx(
           expected[i], rel=1e-4
         )
-      # The coins decide, by the chances that follow from the stop law.
-      assert walks.walk(cycle, item.method.verifier).node == cycle["node"]
+      # The coins decide, by the thresholds that were kept.
+      for rule, walk in cycle["walks"].items():
+        taken = [v for v, chance in walk["steps"] if cycle["coins"][v] < chance]
+        path = tree.paths[walk["node"]][1 : tree.depth[walk["node"]] + 1]
+        assert taken == ([*path] if rule == "token_level" else [*path][-1:])
+      assert cycle["walks"][item.method.verifier]["node"] == cycle["node"]
       path = tree.paths[cycle["node"]][1 : tree.depth[cycle["node"]] + 1]
       text += "".join(cycle["pieces"][node] for node in path)
       text += cycle["bonus"] or ""
@@ -228,7 +231,7 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     assert len(method["seconds"]) == 4
     assert min(method["seconds"]) > 0
     assert all(1 <= tokens <= 12 for tokens in method["tokens"])
-    assert set(method["stages"]) >= {"target", "commit", "rest"}
+    assert set(method["stages"]) >= {"target", "commit"}
   assert timing["methods"][0]["cycles"] == timing["methods"][0]["tokens"]
   (tmp_path / "DONE").unlink()
   runs.run(timed, tmp_path)

@@ -16,8 +16,8 @@ from tests import commands, test_cycles
 from tests.checkpoints import pair as sound_pair
 from tv_jax import certify, drafting, probs, replay, tune, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.engine import plan as plan_lib
-from tv_jax.engine import stages
+from tv_jax.engine import cycle
+from tv_jax.engine.config import decode_config
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import Adaptive
 from tv_jax.verifiers import Decision, Verifier
@@ -106,25 +106,25 @@ def test_a_law_counts_where_something_was_drawn_from_it():
     return dataclasses.replace(made, node=node, residual=p[0])
 
   shape, tokens, _, p = draft()
-  how = plan_lib.Speculation(
-    drafter=None,
+  config = decode_config(
+    sound_pair(),
     tree=shape,
-    proposal=PROPOSALS["top_k"],
-    verifier=Verifier(decision=root),
+    proposal="top_k",
+    verifier=Verifier(name="root", decision=root),
   )
   tokens = jnp.stack([tokens.at[2].set(2)] * 3 + [tokens.at[1].set(INVALID)])
   laws = np.full((4, 2, 5), 0.2, np.float32)
   for row, node in ((1, 0), (2, 1), (3, 1)):
     laws[row, node] = np.nan
-  plan = plan_lib.Plan(target=None, speculation=how)
-  request = types.SimpleNamespace(keys=jax.random.split(jax.random.key(0), 4))
   records = types.SimpleNamespace(cycles=jnp.zeros(4, jnp.int32))
-  state = types.SimpleNamespace(records=records)
+  keys = jax.random.split(jax.random.key(0), 4)
+  state = types.SimpleNamespace(keys=keys, records=records)
+  params = types.SimpleNamespace(rule=None)
 
   @jax.jit
   def faults(tokens, laws, p):
     drafted = drafting.Drafted(tokens, laws, None, None, None)
-    return stages.verify(plan, request, state, drafted, p).fault
+    return cycle.verify(config, params, state, drafted, p).fault
 
   found = faults(tokens, laws, jnp.stack([jnp.asarray(p)] * 4))
   assert found.tolist() == [False, True, True, False]

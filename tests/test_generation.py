@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import json
 import pickle
 import re
@@ -15,32 +16,23 @@ import tv_jax
 from tests import checkpoints
 from tests.checkpoints import pair
 from tv_jax import tree
-from tv_jax.engine import batches, program, programs
-from tv_jax.engine import settings as settings_lib
+from tv_jax.engine import prefill, programs
+from tv_jax.engine.config import COLDEST_DRAFT, decode_config
+from tv_jax.engine.decode import Batch, Prompt, advance
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.settings import Options
+from tv_jax.engine.prompts import encode
 from tv_jax.models import templates
 
 PROMPTS = [[5], [1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 11], [*range(16)]]
 
 
-def whole(pair, settings, prompts=PROMPTS, longest=0, filler=0):
-  """Arguments of `program.generate` for a batch of prompts, without a plan."""
+def batch_of(pair, config, prompts=PROMPTS, longest=0):
+  """A batch that these prompts were read into, each with its place."""
   longest = max(longest, *map(len, prompts))
-  batch = batches.assemble(pair, settings, len(prompts), longest)
-  padded = np.full(batch.request.prompts.shape, filler, np.int32)
-  for row, prompt in zip(padded, prompts, strict=True):
-    row[: len(prompt)] = prompt
-  key = jax.random.key(settings.seed)
-  request = batch.request._replace(
-    prompts=jnp.asarray(padded),
-    length=jnp.array([*map(len, prompts)], jnp.int32),
-    keys=jax.vmap(jax.random.fold_in, (None, 0))(
-      key, jnp.arange(len(prompts), dtype=jnp.uint32)
-    ),
-    limit=jnp.full(len(prompts), settings.limit, jnp.int32),
-  )
-  return batch.params, request, batches.caches(pair, batch), batch.new
+  batch = Batch(pair, config, len(prompts), longest)
+  limit = config.max_new_tokens
+  batch.insert([Prompt(own, i, limit) for i, own in enumerate(prompts)], 0)
+  return batch
 
 
 def generate(kind="independent", prompts=PROMPTS, **options):
@@ -113,16 +105,6 @@ class TestCompany:
   def test_of_the_size_of_the_batch(self, size):
     assert generate(batch_size=size).tokens == generate().tokens
 
-  @pytest.mark.long
-  def test_of_padding(self):
-    how = settings_lib.resolve(pair(), tree="kary:2x2", max_new_tokens=24)
-    run = jax.jit(program.generate, static_argnums=(0, 4))
-    clean, dirty = (
-      run(how.plan, *whole(pair(), how, filler=filler))[0] for filler in (0, 17)
-    )
-    for name in ("tokens", "accepted", "stops"):
-      np.testing.assert_array_equal(getattr(clean, name), getattr(dirty, name))
-
   def test_but_it_does_on_its_number_and_the_seed(self):
     first = generate()
     assert generate().tokens == first.tokens
@@ -174,21 +156,21 @@ class TestLengths:
   def test_prompts_that_are_read_in_pieces(self, monkeypatch):
     prompt = [[(5 * i) % 48 for i in range(60)], [3, 4]]
     whole = generate("eagle", prompt)
-    monkeypatch.setattr(program, "CHUNK", 16)
-    programs.compile.cache_clear()
+    monkeypatch.setattr(prefill, "CHUNK", 16)
+    tv_jax.forget_programs()
     pieces = generate("eagle", prompt)
-    programs.compile.cache_clear()
+    tv_jax.forget_programs()
     assert pieces.tokens == whole.tokens
 
   @pytest.mark.parametrize(("length", "read"), [(1, 0), (17, 16), (18, 32)])
   def test_pieces_beyond_the_longest_prompt_are_not_read(
     self, monkeypatch, length, read
   ):
-    monkeypatch.setattr(program, "CHUNK", 16)
-    how = settings_lib.resolve(pair("eagle"), tree="chain:2")
-    asked = whole(pair("eagle"), how, [[3] * length, []], longest=60)
-    state = jax.jit(program.prefill, static_argnums=(0, 4))(how.plan, *asked)
-    for cache in state.caches:
+    monkeypatch.setattr(prefill, "CHUNK", 16)
+    tv_jax.forget_programs()
+    config = decode_config(pair("eagle"), tree="chain:2")
+    batch = batch_of(pair("eagle"), config, [[3] * length, []], longest=60)
+    for cache in batch.state.caches:
       written = np.any(np.asarray(cache.keys[0]) != 0, axis=(0, 1, 3))
       assert written.sum() == read
       assert written[:read].all()
@@ -254,10 +236,10 @@ class TestRefusals:
 
   @pytest.fixture(autouse=True)
   def _nothing_is_compiled(self, monkeypatch):
-    def compile(*arguments, **how):
+    def compile(*arguments, **options):
       raise AssertionError("compiled")
 
-    monkeypatch.setattr(programs, "compile", compile)
+    monkeypatch.setattr(programs, "program", compile)
 
   @pytest.mark.parametrize(
     ("prompts", "words"),
@@ -330,21 +312,20 @@ class TestRefusals:
 class TestProgram:
   def test_it_is_compiled_once(self):
     small = functools.partial(generate, tree="chain:1")
-    programs.compile.cache_clear()
+    tv_jax.forget_programs()
     for seed, temperature, limit in [(0, 1.0, 24), (1, 0.7, 20), (2, 1.3, 32)]:
       small(seed=seed, temperature=temperature, max_new_tokens=limit)
     small(prompts=[[3] * 9, [1], [2], [1, 2]])
-    assert programs.compile.cache_info().misses == 2
+    assert programs._compile.cache_info().misses == 2
     with jax.default_matmul_precision("highest"):
       small()
-    assert programs.compile.cache_info().misses == 4
+    assert programs._compile.cache_info().misses == 4
 
   @pytest.mark.parametrize("kind", ["independent", "eagle"])
   def test_its_loop_never_asks_the_host(self, kind):
-    settings = settings_lib.resolve(pair(kind), tree="kary:2x2")
-    asked = whole(pair(kind), settings)
-    jaxpr = jax.make_jaxpr(program.generate, static_argnums=(0, 4))(
-      settings.plan, *asked
+    batch = batch_of(pair(kind), decode_config(pair(kind), tree="kary:2x2"))
+    jaxpr = jax.make_jaxpr(functools.partial(advance, batch.config))(
+      batch.params, jnp.int32(1), batch.state
     ).jaxpr
     names = [equation.primitive.name for equation in jaxpr.eqns]
     assert names.count("while") == 1
@@ -376,10 +357,10 @@ def test_compiled_programs_can_be_forgotten():
   options = {"prompts": PROMPTS[:1], "tree": "chain:1", "max_new_tokens": 4}
   first = generate(**options)
   tv_jax.forget_programs()
-  assert programs.compile.cache_info().currsize == 0
+  assert programs._compile.cache_info().currsize == 0
   again = generate(**options)
   assert again.tokens == first.tokens
-  assert programs.compile.cache_info().misses == 2
+  assert programs._compile.cache_info().misses == 2
 
 
 @pytest.mark.long
@@ -404,7 +385,7 @@ def test_a_pickled_result_has_its_text_and_not_the_weights(bundled):
 )
 def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
   template = "chat" if count == 1 else "raw"
-  found = batches.encode(bundled, asked, template, 8)
+  found = encode(bundled, asked, template, 8)
   chat = templates.encode("chat", bundled.tokenizer, ["What does a fox eat?"])
   assert found[0] == chat
   assert len(found) == count
@@ -417,9 +398,10 @@ def test_messages_are_not_for_another_template(bundled):
     tv_jax.generate(bundled, said, template="vicuna")
 
 
-def test_every_option_is_told_of():
-  assert Options.__annotations__.keys() > {"tree", "verifier", "trace"}
-  for option in Options.__annotations__:
+def test_every_option_is_described():
+  options = inspect.signature(decode_config).parameters.keys() - {"pair"}
+  assert options > {"tree", "verifier", "trace"}
+  for option in options:
     assert re.search(rf"\b{option}( \(|:)", tv_jax.generate.__doc__)
 
 
@@ -433,7 +415,7 @@ SHAPED = "adaptive:2,2@bundled/calibrations/draft_weak_cool.json"
     ({"tree": COOL}, 0.55),
     ({"tree": SHAPED}, 0.55),
     ({"tree": COOL, "temperature": 0.6}, 0.6 * 0.55),
-    ({"tree": COOL, "temperature": 0}, settings_lib.COLDEST_DRAFT),
+    ({"tree": COOL, "temperature": 0}, COLDEST_DRAFT),
     ({"tree": COOL, "draft_temperature": 1.0}, 1.0),  # who says it, has it
     ({"tree": COOL, "proposal": "top_k", "temperature": 0.6}, 1.0),
     ({"tree": tree.parse(COOL)}, 1.0),
@@ -444,8 +426,8 @@ SHAPED = "adaptive:2,2@bundled/calibrations/draft_weak_cool.json"
   ids=str,
 )
 def test_a_draft_is_as_cool_as_the_tree_was_tuned_for(options, drawn):
-  settings = settings_lib.resolve(pair(), **options)
-  assert settings.draft_temperature == pytest.approx(drawn, rel=1e-15)
+  config = decode_config(pair(), **options)
+  assert config.draft_temperature == pytest.approx(drawn, rel=1e-15)
 
 
 def test_a_temperature_that_a_file_tells(tmp_path):
@@ -455,7 +437,7 @@ def test_a_temperature_that_a_file_tells(tmp_path):
     told = {"draft_temperature": own, "temperature": target}
     path.write_text(json.dumps({"parents": [-1, 0]} | told))
     found, bare = (
-      settings_lib.resolve(pair(), tree=tree, temperature=asked)
+      decode_config(pair(), tree=tree, temperature=asked)
       for tree in (str(path), "chain:1")
     )
     return found.draft_temperature, bare.draft_temperature
@@ -470,19 +452,8 @@ def test_a_temperature_that_a_file_tells(tmp_path):
     drawn(1e20, 1e20, 1)
 
 
-@pytest.mark.parametrize("name", ["generate", "profile", "record"])
-@pytest.mark.parametrize(
-  ("option", "meant"),
-  [
-    ("max_tokens", "max_new_tokens"),
-    ("temp", "temperature"),
-    ("zzz", "max_new_tokens"),  # all there are
-  ],
-)
-def test_an_option_that_there_is_not_is_named(name, option, meant):
+@pytest.mark.parametrize("name", ["generate", "profile", "record", "stream"])
+def test_an_option_that_there_is_not_is_named(name):
   arguments = (pair(), PROMPTS) + (("x.npz",) if name == "record" else ())
-  with pytest.raises(TypeError, match=r"^no option") as error:
-    getattr(tv_jax, name)(*arguments, **{option: 1})
-  message = str(error.value)
-  assert repr(option) in message
-  assert meant in message.partition(": ")[2]
+  with pytest.raises(TypeError, match="'max_tokens'"):
+    getattr(tv_jax, name)(*arguments, max_tokens=1)

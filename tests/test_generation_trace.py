@@ -8,13 +8,11 @@ import pytest
 
 import tv_jax
 from tests.checkpoints import pair
-from tests.test_generation import PROMPTS, whole
-from tv_jax import engine, tree
-from tv_jax.engine import program, stages
+from tests.test_generation import PROMPTS, batch_of
+from tv_jax import tree
+from tv_jax.engine.config import decode_config
 from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import (
-  VERIFIERS,
-)
+from tv_jax.verifiers import VERIFIERS
 
 
 @pytest.mark.parametrize(
@@ -37,15 +35,14 @@ def test_a_trace_says_what_happened(kind, proposal):
   }
   result = tv_jax.generate(pair(kind), PROMPTS, trace=kept, **options)
   shape = tree.parse(options["tree"])
-  how = engine.resolve(pair(kind), **options)
-  params, request, caches, new = whole(pair(kind), how)
-  prefill = jax.jit(program.prefill, static_argnums=(0, 4))
-  observe = jax.jit(stages.observe, static_argnums=0)
-  decide = jax.jit(VERIFIERS["traversal"].decide, static_argnums=(0, 1))
-  state = prefill(how.plan, params, request, caches, new)
+  batch = batch_of(pair(kind), decode_config(pair(kind), **options))
+  decide = {
+    name: jax.jit(VERIFIERS[name].decide, static_argnums=(0, 1))
+    for name in ("traversal", "token_level")
+  }
   missing = 0
   for cycle in range(kept):
-    after, drafted, p = observe(how.plan, params, request, state)
+    drafted, p = batch.step()
     for row, trace in enumerate(result.trace):
       if cycle >= len(trace.node):
         assert len(trace.node) == len(result.accepted[row]) < kept
@@ -71,23 +68,23 @@ def test_a_trace_says_what_happened(kind, proposal):
         )
         np.testing.assert_allclose(seen.drawn[v], law[token], rtol=1e-4)
       assert shape.depth[seen.node] + 1 == result.accepted[row][cycle]
-      for name, stop in seen.stop.items():
-        np.testing.assert_allclose(
-          stop @ (shape.depth + 1), result.expected[name][row][cycle], rtol=1e-5
-        )
       # The coins are those that were tossed.
       q = np.zeros((len(shape), p.shape[-1]), np.float32)
       q[shape.inner] = drafted.laws[row]
-      decision = decide(
-        shape,
-        PROPOSALS[proposal],
-        drafted.tokens[row],
-        q,
-        p[row],
-        seen.coins,
-      )
-      assert decision.node == seen.node
-    state = after
+      for name, judged in seen.panel.items():
+        np.testing.assert_allclose(
+          judged.stop @ (shape.depth + 1),
+          result.expected[name][row][cycle],
+          rtol=1e-5,
+        )
+        decision = decide[name](
+          shape, PROPOSALS[proposal], drafted.tokens[row], q, p[row], seen.coins
+        )
+        assert decision.node == judged.node
+        np.testing.assert_allclose(decision.accept, judged.accept, atol=1e-5)
+      ran = seen.panel["traversal"]
+      assert ran.node == seen.node
+      np.testing.assert_array_equal(ran.accept, seen.accept)
   assert missing > 0 or proposal == "with_replacement"
 
 
@@ -99,24 +96,19 @@ def test_a_law_that_is_asked_for_brings_its_decision():
     "among": ("token_level", "traversal"),
     "panel": ("traversal",),
   }
-  how = engine.resolve(pair(), max_new_tokens=24, **told)
-  drafts = how.plan.speculation
-  rules = drafts.verifier, *drafts.others
-  assert {*how.plan.panel} <= {*rules}
+  config = decode_config(pair(), max_new_tokens=24, **told)
 
   def apart(rule):
     return dataclasses.replace(rule, name=f"{rule.name}, apart")
 
+  changed = dataclasses.replace(
+    config,
+    verifier=apart(config.verifier),
+    rules=tuple(map(apart, config.rules)),
+  )
   found = []
-  for change in (apart, lambda rule: rule):
-    own = dataclasses.replace(
-      how.plan,
-      speculation=dataclasses.replace(
-        drafts,
-        verifier=change(drafts.verifier),
-        others=tuple(map(change, drafts.others)),
-      ),
-    )
-    run = jax.jit(program.generate, static_argnums=(0, 4))
-    found.append(run(own, *whole(pair(), how))[0])
+  for own in (changed, config):
+    batch = batch_of(pair(), own)
+    batch.advance(len(PROMPTS))
+    found.append(batch.state.records)
   jax.tree.map(np.testing.assert_array_equal, *found)

@@ -12,8 +12,9 @@ import tv_jax
 from tests import bad, test_generation
 from tests.checkpoints import pair
 from tests.test_generation import PROMPTS, greedy
-from tv_jax import drafting, engine, models, tree
-from tv_jax.engine import program, programs
+from tv_jax import drafting, models, tree
+from tv_jax.engine import prefill
+from tv_jax.engine.config import decode_config
 from tv_jax.models import sharding
 
 
@@ -149,28 +150,26 @@ def test_a_row_knows_nothing_of_the_others():
 def test_prompts_may_be_read_in_pieces(monkeypatch):
   prompt = [[(5 * i) % 47 for i in range(60)], [3, 4]]
   whole = generate("dspark", prompt)
-  monkeypatch.setattr(program, "CHUNK", 16)
-  programs.compile.cache_clear()
+  monkeypatch.setattr(prefill, "CHUNK", 16)
+  tv_jax.forget_programs()
   pieces = generate("dspark", prompt)
-  programs.compile.cache_clear()
+  tv_jax.forget_programs()
   assert pieces.tokens == whole.tokens
 
 
 def test_what_the_target_says_of_the_text_is_all_that_is_kept():
   """After a prompt and after cycles: rows of all tokens but the root."""
-  how = engine.settings.resolve(pair("dspark"), tree="chain:3", ends=())
-  asked = test_generation.whole(pair("dspark"), how)
-  state = jax.jit(program.prefill, static_argnums=(0, 4))(how.plan, *asked)
-  lengths = np.asarray(state.length)
+  config = decode_config(pair("dspark"), tree="chain:3", ends=())
+  batch = test_generation.batch_of(pair("dspark"), config)
+  lengths = np.asarray(batch.state.length)
   np.testing.assert_array_equal(
-    state.caches.draft.length, lengths - 2 + (lengths == 1)
+    batch.state.caches.draft.length, lengths - 2 + (lengths == 1)
   )
-  step = jax.jit(engine.stages.cycle, static_argnums=0)
   for _ in range(3):
-    before = np.asarray(state.length)
-    state = step(how.plan, asked[0], asked[1], state)
+    before = np.array(batch.state.length)
+    batch.step()
     # Of the new tokens the features are still to be read.
-    np.testing.assert_array_equal(state.caches.draft.length, before - 1)
+    np.testing.assert_array_equal(batch.state.caches.draft.length, before - 1)
 
 
 @pytest.mark.parametrize("shape", ["chain:5", "adaptive:2,2,2,2,2"])

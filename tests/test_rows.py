@@ -10,9 +10,11 @@ import pytest
 import tv_jax
 from tests import quick
 from tests.checkpoints import pair
-from tests.test_generation import PROMPTS, whole
-from tv_jax import engine, replay
-from tv_jax.engine import program
+from tests.test_generation import PROMPTS
+from tv_jax import replay
+from tv_jax.engine.config import decode_config
+from tv_jax.engine.decode import Batch, Prompt, decode
+from tv_jax.engine.records import trace_of
 from tv_jax.proposals import INVALID
 from tv_jax.replay import recording
 from tv_jax.replay.step import Seen
@@ -21,28 +23,27 @@ from tv_jax.replay.step import Seen
 TOKENS = [*PROMPTS, [9, 9], [40, 41], [7] * 9, [33, 2, 1], [47] * 16]
 LIMITS = [24, 1, 9, 17, 3, 24, 2, 0, 12]
 ITEMS = [3, 1, 4, 15, 9, 2, 6, 5, 2**32 - 1]
-ASKED = [*map(engine.Prompt, TOKENS, ITEMS, LIMITS)]
+ASKED = [*map(Prompt, TOKENS, ITEMS, LIMITS)]
 
 
-def settings(kind="independent", **options):
+def config(kind="independent", **options):
   options = {"tree": "kary:2x2", "panel": ("token_level",), **options}
-  return engine.resolve(pair(kind), max_new_tokens=24, **options)
+  return decode_config(pair(kind), max_new_tokens=24, **options)
+
+
+def together(kind, how, prompts=ASKED, size=2):
+  return [*decode(Batch(pair(kind), how, size, 16), prompts)]
 
 
 def one_by_one(kind, how, prompts=ASKED, size=2):
-  """Each prompt in the whole program of a batch, with nobody beside it."""
-  run = jax.jit(program.generate, static_argnums=(0, 4))
+  """Each prompt with nobody beside it, in new slots."""
   found = []
-  for tokens, item, limit in prompts:
-    params, request, caches, new = whole(
-      pair(kind), how, [tokens, *[[]] * (size - 1)], 16
-    )
-    key = jax.random.fold_in(jax.random.key(how.seed), np.uint32(item))
-    request = request._replace(
-      keys=request.keys.at[0].set(key), limit=request.limit.at[0].set(limit)
-    )
-    records, _ = run(how.plan, params, request, caches, new)
-    found.append(jax.tree.map(lambda array: np.asarray(array)[:1], records))
+  for prompt in prompts:
+    batch = Batch(pair(kind), how, size, 16)
+    batch.insert([prompt], 0)
+    batch.advance(size)
+    records = jax.device_get(batch.state.records)
+    found.append(jax.tree.map(lambda array: array[:1], records))
   return found
 
 
@@ -55,9 +56,7 @@ def cut(records):
       tokens=records.tokens[:, :kept],
       accepted=records.accepted[:, :cycles],
       expected={k: v[:, :cycles] for k, v in records.expected.items()},
-      trace=None
-      if records.trace is None
-      else engine.trace_of(records, 0)._asdict(),
+      trace=None if records.trace is None else trace_of(records)._asdict(),
     )
   )
 
@@ -85,9 +84,8 @@ def same(ours, theirs):
   ],
 )
 def test_it_is_what_each_prompt_gives_alone(kind, options):
-  how = settings(kind, **options)
-  rows = engine.Rows(pair(kind), 2)
-  same([*rows.decode(how, ASKED)], one_by_one(kind, how))
+  how = config(kind, **options)
+  same(together(kind, how), one_by_one(kind, how))
 
 
 def test_a_row_does_not_wait_for_another():
@@ -95,58 +93,55 @@ def test_a_row_does_not_wait_for_another():
 
   In batches of two it would be 24 cycles, 6 and 6.
   """
-  how = engine.resolve(pair(), verifier=None, max_new_tokens=24, ends=())
+  how = decode_config(pair(), verifier=None, max_new_tokens=24, ends=())
   limits, calls = [24, 6, 6, 6, 6], []
-  asked = [engine.Prompt([i], i, limit) for i, limit in enumerate(limits)]
+  asked = [Prompt([i], i, limit) for i, limit in enumerate(limits)]
+  batch = Batch(pair(), how, 2, 1)
+  for own in decode(batch, asked):
+    calls.append(int(own.cycles[0]))
+  assert calls == limits
 
-  class Watched(engine.Rows):
-    def advance(self, run, request, state, *, full):
-      after = super().advance(run, request, state, full=full)
-      calls.append(int(np.max(after.records.cycles)))
-      return after
+  watched = Batch(pair(), how, 2, 1)
+  cycles = []
 
-  found = [*Watched(pair(), 2).decode(how, asked)]
-  assert [int(own.cycles[0]) for own in found] == limits
-  # The long one's cycles when each short one ends, and its own last.
-  assert calls == [6, 12, 18, 24]
+  def step(batch):
+    cycles.append(batch.items.tolist())
+    batch.step()
+
+  same([*decode(watched, asked, step)], [*decode(batch, asked)])
+  assert cycles == [[0, item] for item in (1, 2, 3, 4) for _ in range(6)]
 
 
 def test_fewer_prompts_than_rows():
-  how, few = settings(), ASKED[:1]
-  rows = engine.Rows(pair(), 4)
-  same([*rows.decode(how, few, 16)], one_by_one("independent", how, few, 4))
+  how, few = config(), ASKED[:1]
+  found = together("independent", how, few, 4)
+  same(found, one_by_one("independent", how, few, 4))
 
 
 def test_what_is_left_in_the_middle_leaves_nothing_behind():
-  """Rows of another method, begun where one was given up, and again."""
-  how = settings()
-  rows = engine.Rows(pair(), 2)
-  next(rows.decode(how, ASKED))
-  first, again = ([*rows.decode(how, ASKED)] for _ in range(2))
-  assert rows.caches is not None
+  """The slots of a batch that was given up, and again."""
+  how = config()
+  batch = Batch(pair(), how, 2, 16)
+  next(decode(batch, ASKED))
+  first, again = ([*decode(batch, ASKED)] for _ in range(2))
   same(first, again)
   same(first, one_by_one("independent", how))
 
 
 @pytest.mark.parametrize(
-  ("kind", "stages", "options"),
+  ("kind", "options"),
   quick.shorter(
     [
       (
         "eagle",
-        ["draft", "target", "verify", "commit", "rest"],
         {"tree": "chain:1", "verifier": "token_level", "panel": None},
       ),
-      (
-        "independent",
-        ["draft", "target", "verify", "commit", "rest"],
-        {"tree": "branching:2,1"},
-      ),
-      ("none", ["target", "draw", "commit", "rest"], {"verifier": None}),
+      ("independent", {"tree": "branching:2,1"}),
+      ("none", {"verifier": None}),
     ]
   ),
 )
-def test_the_stages_apart_do_what_generate_does(kind, stages, options):
+def test_the_stages_apart_do_what_generate_does(kind, options):
   own = pair(kind)
   options = options | {"max_new_tokens": 9, "batch_size": 3, "seed": 5}
   found = tv_jax.profile(own, PROMPTS, items=[3, 1, 4, 1], **options)
@@ -155,6 +150,7 @@ def test_the_stages_apart_do_what_generate_does(kind, stages, options):
   # The fourth prompt takes the seat of whichever row is done first.
   first, *others = sorted(map(len, same.accepted[:3]))
   assert found.cycles == max(first + len(same.accepted[3]), *others)
+  stages = ["draft", "target", "verify", "commit"]
   assert list(found.milliseconds) == stages
   assert all(ms > 0 for ms in found.milliseconds.values())
   assert sum(found.shares.values()) == pytest.approx(1)
@@ -188,9 +184,8 @@ def test_an_interrupt_leaves_what_was_recorded(tmp_path, monkeypatch):
 
 
 def test_cycles_with_a_nan_are_left_out(tmp_path):
-  settings = tv_jax.engine.resolve(pair(), tree="chain:1")
-  own = recording._Recording(pair(), 4, settings, tmp_path / "run.npz")
-  own.items[:] = 4, 5, 6, 7
+  how = decode_config(pair(), tree="chain:1")
+  own = recording._Recording(pair(), how, tmp_path / "run.npz")
   laws = np.full((4, 1, 4), 0.25, np.float32)
   broken = laws.copy()
   broken[1, 0, 2] = np.nan
@@ -203,7 +198,7 @@ def test_cycles_with_a_nan_are_left_out(tmp_path):
     accepted=np.array([1, 1, 1, 0], np.int32),
     expected={"traversal": np.array([1, 1, np.nan, 1], np.float32)},
   )
-  own.keep(seen, np.zeros(4, int))
+  own.keep(seen, np.array([4, 5, 6, 7]), np.zeros(4, int))
   own.save(complete=True)
   cycles = replay.load(own.path)
   assert cycles.item.tolist() == [4]

@@ -19,6 +19,8 @@ CYCLE = {
   **{name: [None, 0.5] for name in ("p", "q", "drawn")},
   "coins": [0.1, 0.9],
   "stop": {"traversal": [0.5, 0.5]},
+  "direction": {"traversal": "up"},
+  "walks": {"traversal": {"node": 0, "steps": [[1, 0.5]]}},
   "node": 0,
   "bonus": ".",
 }

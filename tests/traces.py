@@ -7,10 +7,12 @@ import jax
 import numpy as np
 
 from tv_jax import tree as tree_lib
+from tv_jax.engine.records import Judged
 from tv_jax.proposals import INVALID, PROPOSALS
+from tv_jax.runs import answers
 from tv_jax.runs.records import Answer, Method
 from tv_jax.tree import ROOT, Tree
-from tv_jax.verifiers import VERIFIERS
+from tv_jax.verifiers import DOWN, UP, VERIFIERS
 
 WORDS = (
   *(" the", " fox", " dog", " jumps", " over", " lazy", " brown", " quick"),
@@ -36,10 +38,10 @@ def trace(
   drafts = [_draft(rng, shape, PROPOSALS[proposal]) for _ in range(cycles)]
   tokens, drawn, *laws = map(np.stack, zip(*drafts, strict=True))
   laws = [values.astype(np.float32) for values in laws]  # q, p, coins
-  stop, node = {}, {}
-  for rule in {verifier, *panel}:
-    law, decided = _judge(rule, shape, proposal)(tokens, *laws)
-    stop[rule], node[rule] = np.asarray(law), np.asarray(decided)
+  judged = {
+    rule: Judged(*map(np.asarray, _judge(rule, shape, proposal)(tokens, *laws)))
+    for rule in {verifier, *panel}
+  }
   made, root = [], " The"
   for number in range(cycles):
     own = tokens[number]
@@ -54,9 +56,20 @@ def trace(
         "q": _at_tokens(shape, laws[0][number], own),
         "drawn": [None, *map(_or_none, drawn[number][1:])],
         "coins": laws[2][number].tolist(),
-        "stop": {rule: stop[rule][number].tolist() for rule in panel},
-        "direction": {rule: VERIFIERS[rule].walk for rule in panel},
-        "node": int(node[verifier][number]),
+        "stop": {rule: judged[rule].stop[number].tolist() for rule in panel},
+        "direction": {
+          rule: DOWN if VERIFIERS[rule].walk == DOWN else UP for rule in panel
+        },
+        "walks": {
+          rule: answers.walk(
+            VERIFIERS[rule],
+            shape.parents,
+            np.arange(len(shape)),
+            Judged(*(values[number] for values in judged[rule])),
+          )
+          for rule in panel
+        },
+        "node": int(judged[verifier].node[number]),
         "bonus": root,
       }
     )
@@ -134,12 +147,13 @@ def _draft(rng, shape, proposal):
 
 @functools.cache
 def _judge(rule, shape, proposal):
-  """Stop laws and accepted nodes of many drafts."""
+  """`Judged` of many drafts."""
 
   def one(tokens, q, p, eta):
     draft = shape, PROPOSALS[proposal], tokens, q, p
     own = VERIFIERS[rule]
-    return own.stop_law(*draft), own.decide(*draft, eta).node
+    decision = own.decide(*draft, eta)
+    return own.stop_law(*draft), decision.node, decision.accept
 
   quick = {"xla_backend_optimization_level": 0}
   return jax.jit(jax.vmap(one), compiler_options=quick)

@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING
 from tv_jax.edge import lazy
 
 if TYPE_CHECKING:
-  from tv_jax.engine import (
-    Generation,
-    Profile,
-    forget_programs,
-    generate,
-    profile,
-    stream,
-  )
+  from tv_jax.engine.generate import generate
   from tv_jax.engine.pair import Pair, load
+  from tv_jax.engine.profile import Profile, profile
+  from tv_jax.engine.programs import forget_programs
+  from tv_jax.engine.results import Generation
+  from tv_jax.engine.stream import stream
   from tv_jax.replay.recording import record
 
 __version__ = "0.1.0.dev0"
@@ -33,11 +30,16 @@ __all__ = [
 
 _named = lazy.names(
   __name__,
-  dict.fromkeys(__all__, "engine")
-  | {
+  {
+    "Generation": "engine.results",
     "Pair": "engine.pair",
+    "Profile": "engine.profile",
+    "forget_programs": "engine.programs",
+    "generate": "engine.generate",
     "load": "engine.pair",
+    "profile": "engine.profile",
     "record": "replay.recording",
+    "stream": "engine.stream",
   },
 )
 

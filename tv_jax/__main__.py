@@ -25,7 +25,7 @@ STANDS_ON = {
   "certify": ("certify",),
   "replay": ("replay",),
   "tune": ("tune", "runs.running"),
-  "audit": ("certify", "engine.program"),
+  "audit": ("certify", "engine.decode"),
   "distill": ("distill", "runs.questions"),
   "score": ("distill",),
   "models.checkpoint": ("models",),

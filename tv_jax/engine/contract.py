@@ -1,14 +1,13 @@
-"""What can be seen of a rule before it is run: shapes and dtypes.
+"""Checks rules, proposals and policies by shapes and dtypes, before any run.
 
-The same is asked wherever a rule comes in, of the proposal and the policy that
-come with it as well: each may be anybody's.
+Axes: N nodes, V vocabulary.
 """
 
 import functools
-from collections.abc import Iterator
 from typing import cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.drafting import adaptive
@@ -26,127 +25,103 @@ def check(
   V: int,
   dtype=np.float32,
 ) -> None:
-  """Refuses what no program can be made of; what is built in is believed.
+  """Refuses what no program can be made of; what is built in is not checked.
 
   Raises:
     ValueError: In one line, what is wrong with whose function.
   """
-  own = proposal not in PROPOSALS.values()
   parts = {}
   if isinstance(tree, Adaptive) and tree.policy:
-    parts[f"policy {names.of(tree.policy) or tree.policy!r}"] = _of_policy(
-      tree, dtype, V
+    name = names.of(tree.policy) or tree.policy
+    parts[f"policy {name!r}"] = functools.partial(_policy, tree, dtype, V)
+  if proposal not in PROPOSALS.values():
+    parts[f"proposal {proposal.name!r}"] = lambda: [
+      fault for k in tree.family_sizes for fault in drawn(proposal, k, dtype, V)
+    ]
+  if proposal not in PROPOSALS.values() or rule not in VERIFIERS.values():
+    parts[f"verifier {rule.name!r}"] = functools.partial(
+      faults, rule, proposal, tree, dtype, V
     )
-  if own:
-    parts[f"proposal {proposal.name!r}"] = _of_draw(proposal, tree, dtype, V)
-  if own or rule not in VERIFIERS.values():
-    parts[f"verifier {rule.name!r}"] = faults(rule, proposal, tree, dtype, V)
-  for whose, found in parts.items():
+  for name, find in parts.items():
     try:
-      told = "; ".join(found)
+      message = "; ".join(find())
     except Exception as error:  # whatever a stranger's function raises
-      told = names.raised(error)
-    if told:
-      raise ValueError(f"{whose} on {tree!r}: {told}")
+      message = names.raised(error)
+    if message:
+      raise ValueError(f"{name} on {tree!r}: {message}")
 
 
 def faults(
   verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype, V: int
-) -> Iterator[str]:
-  """What is wrong with what `decide` and `stop_law` give."""
-  N = len(tree)
+) -> list[str]:
+  """Says what is wrong with what `decide` and `stop_law` return."""
+  N, messages = len(tree), []
   law = jax.ShapeDtypeStruct((N, V), dtype)
   tokens = jax.ShapeDtypeStruct((N,), np.int32)
+  eta = jax.ShapeDtypeStruct((N,), dtype)
   topology = None
   if isinstance(tree, Adaptive):
-    grown = functools.partial(adaptive.topology, tree)
-    topology = jax.eval_shape(grown, tokens)
-  draft = topology, tokens, law, law
-  given = _made(
-    lambda known, *args: verifier.decide(
-      cast(Shape, known or tree), proposal, *args
-    ),
-    *draft,
-    jax.ShapeDtypeStruct((N,), dtype),
-  )
-  if not isinstance(given, Decision):
-    yield (
-      f"decide returned {_kind(given)}: return a tv_jax.verifiers"
-      " Decision(node=, residual=, accept=, fault=)"
-    )
-    return
-  for name, shape, kind in (
-    ("node", (), np.int32),
-    ("residual", (V,), dtype),
-    ("accept", (N,), dtype),
-    ("fault", (), bool),
-  ):
-    yield from _differs(f"Decision.{name}", getattr(given, name), shape, kind)
-  if verifier.offers:
-    given = _made(
-      lambda known, *args: verifier.stop_law(
-        cast(Shape, known or tree), proposal, *args
-      ),
-      *draft,
-    )
-    yield from _differs("stop_law", given, (N,), dtype)
+    grow = functools.partial(adaptive.topology, tree)
+    topology = jax.eval_shape(grow, tokens)
+
+  def look(topology, tokens, q, p, eta):
+    draft = cast(Shape, topology or tree), proposal, tokens, q, p
+    decision = verifier.decide(*draft, eta)
+    if not isinstance(decision, Decision):
+      messages.append(
+        f"decide returned {_kind(decision)}: return a tv_jax.verifiers"
+        " Decision(node=, residual=, accept=, fault=)"
+      )
+      return
+    for name, shape, kind in (
+      ("node", (), np.int32),
+      ("residual", (V,), dtype),
+      ("accept", (N,), dtype),
+      ("fault", (), bool),
+    ):
+      value = getattr(decision, name)
+      messages.extend(_differs(f"Decision.{name}", value, shape, kind))
+    if verifier.offers:
+      stop = verifier.stop_law(*draft)
+      messages.extend(_differs("stop_law", stop, (N,), dtype))
+
+  jax.eval_shape(look, topology, tokens, law, law, eta)
+  return messages
 
 
-def drawn(proposal: Proposal, k: int, dtype, V: int) -> Iterator[str]:
-  """What is wrong with what `draw` gives for k siblings."""
-  given = _made(
-    lambda key, q: proposal.draw(key, q, k),
-    jax.random.key(0),
-    jax.ShapeDtypeStruct((V,), dtype),
-  )
+def drawn(proposal: Proposal, k: int, dtype, V: int) -> list[str]:
+  """Says what is wrong with what `draw` returns for k siblings."""
+  messages = []
   name = f"draw(key, q, {k}) for a {np.dtype(dtype).name} q"
-  yield from _differs(name, given, (k,), np.int32)
+
+  def look(key, q):
+    messages.extend(_differs(name, proposal.draw(key, q, k), (k,), np.int32))
+
+  law = jax.ShapeDtypeStruct((V,), dtype)
+  jax.eval_shape(look, jax.random.key(0), law)
+  return messages
 
 
-def _of_draw(proposal, tree, dtype, V):
-  for k in tree.family_sizes:
-    yield from drawn(proposal, k, dtype, V)
-
-
-def _of_policy(tree, dtype, V):
-  """`adaptive.choose` says what is wrong with it, level by level."""
+def _policy(tree, dtype, V) -> list[str]:
+  """Runs a policy level by level: `adaptive.choose` says what is wrong."""
   for depth, above in enumerate(tree.levels[:-1], 1):
     worth = jax.ShapeDtypeStruct((len(above),), np.float32)
     laws = jax.ShapeDtypeStruct((len(above), V), dtype)
     for confidence in (None, worth):  # drafts of both kinds
       choose = functools.partial(adaptive.choose, tree, depth)
       jax.eval_shape(choose, laws, worth, confidence)
-  yield from ()
-
-
-def _made(function, *arguments):
-  """What a function gives, its arrays as shapes; what has none, as it is."""
-  found = []
-
-  def arrays(*arguments):
-    found.append(function(*arguments))
-    leaves = jax.tree.leaves(found)
-    return [leaf if _shaped(leaf) else None for leaf in leaves]
-
-  shapes = iter(jax.eval_shape(arrays, *arguments))
-  return jax.tree.map(
-    lambda leaf: leaf if (shape := next(shapes)) is None else shape, found[0]
-  )
-
-
-def _shaped(value) -> bool:
-  number = int | float | complex
-  return isinstance(value, jax.Array | np.ndarray | np.generic | number)
+  return []
 
 
 def _kind(value) -> str:
-  """A value's, in words."""
-  if isinstance(value, jax.ShapeDtypeStruct):
-    return f"{np.dtype(value.dtype).name}{list(value.shape)}"
+  """Describes a value, as in float32[5]."""
+  if isinstance(value, jax.Array | np.ndarray | np.generic | int | float):
+    dtype = np.dtype(jnp.result_type(value)).name
+    return f"{dtype}{[*jnp.shape(value)]}"
   return "None" if value is None else type(value).__name__
 
 
-def _differs(name, found, shape, dtype):
-  own, wanted = _kind(found), _kind(jax.ShapeDtypeStruct(shape, dtype))
-  if own != wanted:
-    yield f"{name} is {own}, not {wanted}"
+def _differs(name, value, shape, dtype) -> list[str]:
+  wanted = f"{np.dtype(dtype).name}{[*shape]}"
+  kind = _kind(value)
+  return [] if kind == wanted else [f"{name} is {kind}, not {wanted}"]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
+from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.estimates import FAULT, IDLE, Estimate
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.settings import Settings
-from tv_jax.engine.trace import Trace
-from tv_jax.models import stops
+from tv_jax.engine.records import Trace
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -41,7 +41,7 @@ class Generation:
     trace: Of each prompt, its first cycles' trees [cycles, N], if asked for.
     seconds: Of decoding, prompts included, without compilation.
     compile_seconds: Of compilation; 0 if it was compiled before.
-    settings: What was asked for.
+    config: How it was decoded.
     pair: What was asked; None in what was pickled, which has the text.
   """
 
@@ -55,7 +55,7 @@ class Generation:
   trace: list[Trace] | None
   seconds: float
   compile_seconds: float
-  settings: Settings
+  config: DecodeConfig
   pair: Pair | None
 
   @functools.cached_property
@@ -63,16 +63,13 @@ class Generation:
     """The tokens as text without special tokens, up to what `stop` names."""
     assert self.pair is not None  # what was pickled has its text
     decode = self.pair.tokenizer.decode
-    return [
-      stops.cut(decode(own, skip_special_tokens=True), self.settings.stop)
-      for own in self.tokens
-    ]
+    texts = [decode(row, skip_special_tokens=True) for row in self.tokens]
+    return [cut(text, self.config.stop) for text in texts]
 
   @property
   def tree(self) -> Tree | Adaptive | None:
     """Returns the tree that was drafted, or what shaped them."""
-    how = self.settings.plan.speculation
-    return how and how.tree
+    return self.config.tree
 
   @property
   def cycles(self) -> int:
@@ -92,11 +89,11 @@ class Generation:
 
   @property
   def check(self) -> Estimate | None:
-    """Realised minus own expected length: 0 within its error, or a bug."""
-    if self.settings.name not in self.expected:
+    """Realised minus expected length: 0 within its error, or a bug."""
+    if self.config.name not in self.expected:
       return None
-    own = np.concatenate(self.expected[self.settings.name])
-    return Estimate.of(np.concatenate(self.accepted) - own)
+    expected = np.concatenate(self.expected[self.config.name])
+    return Estimate.of(np.concatenate(self.accepted) - expected)
 
   @property
   def node_acceptance(self) -> np.ndarray:
@@ -109,8 +106,8 @@ class Generation:
   def depth_acceptance(self) -> np.ndarray:
     """[D + 1] the share of cycles in which some node of a depth was kept."""
     depth = self.tree.depth if self.tree else np.zeros(1, int)
-    here = np.bincount(depth, weights=self.stops)
-    return here[::-1].cumsum()[::-1] / max(self.cycles, 1)
+    counts = np.bincount(depth, weights=self.stops)
+    return counts[::-1].cumsum()[::-1] / max(self.cycles, 1)
 
   @property
   def tokens_per_second(self) -> float:
@@ -129,18 +126,15 @@ class Generation:
     return "\n".join(f"{name:<10} {line}" for name, line in self._lines())
 
   def _lines(self):
-    how, kept = self.settings, sum(map(len, self.tokens))
-    yield "prompts", f"{len(self.tokens)}, {kept} new tokens, seed {how.seed}"
+    kept = sum(map(len, self.tokens))
+    yield (
+      "prompts",
+      f"{len(self.tokens)}, {kept} new tokens, seed {self.config.seed}",
+    )
+    yield "decoding", str(self.config)
     if self.tree:
-      yield (
-        "decoding",
-        f"{how.name} on {self.tree!r}, {how.proposal},"
-        f" temperature {how.temperature:g}",
-      )
       yield "accepted", f"{self.acceptance_length} tokens a cycle"
       yield from self._panel()
-    else:
-      yield "decoding", f"plain, temperature {how.temperature:g}"
     yield (
       "speed",
       f"{self.tokens_per_second:.1f} tokens/s: {self.seconds:.3f} s, and"
@@ -153,12 +147,40 @@ class Generation:
 
   def _panel(self):
     expected = {k: np.concatenate(v) for k, v in self.expected.items()}
-    own = expected.get(self.settings.name or "")
-    for name, values in expected.items():
-      line = f"{name} {Estimate.of(values)}"
-      if own is not None and name != self.settings.name:
-        line += f" ({self.settings.name} {Estimate.of(own - values):+.3f})"
+    name = self.config.name
+    for other, lengths in expected.items():
+      line = f"{other} {Estimate.of(lengths)}"
+      if name in expected and other != name:
+        line += f" ({name} {Estimate.of(expected[name] - lengths):+.3f})"
       yield "expected", line
-    if own is not None:
-      check = self.check
-      yield "check", f"realised - expected = {check:+.3f}"
+    if self.check:
+      yield "check", f"realised - expected = {self.check:+.3f}"
+
+
+def cut(text: str, stop: Sequence[str]) -> str:
+  """Cuts a text before the first of these in it."""
+  places = [text.find(end) for end in stop if end in text]
+  return text[: min(places)] if places else text
+
+
+def stop_after(
+  pair: Pair, tokens: Sequence[int], stop: Sequence[str]
+) -> int | None:
+  """Returns how many tokens complete one of the texts; None: they do not.
+
+  A special token, which no text shows, completes what names it.
+  """
+  if not stop:
+    return None
+  tokenizer = pair.tokenizer
+  named = {tokenizer.get_vocab().get(end) for end in stop}
+  special = named & {*tokenizer.all_special_ids}
+
+  def complete(count):
+    text = tokenizer.decode(tokens[:count], skip_special_tokens=True)
+    shown = any(end in text for end in stop)
+    return shown or not special.isdisjoint(tokens[:count])
+
+  if not complete(len(tokens)):
+    return None
+  return next(filter(complete, range(1, len(tokens) + 1)))

@@ -6,20 +6,20 @@ import pathlib
 import time
 import warnings
 from collections.abc import Sequence
-from typing import Unpack
 
 import jax
 import numpy as np
 
-from tv_jax import engine
 from tv_jax.edge import names
-from tv_jax.engine.driver import Rows, where
-from tv_jax.engine.generation import batch_rows
+from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.decode import Batch
+from tv_jax.engine.generate import decode_all
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.prompts import Prompts, read_prompts
+from tv_jax.engine.results import Generation
 from tv_jax.replay import files, merging
-from tv_jax.replay import step as step_lib
 from tv_jax.replay.data import Cycles
-from tv_jax.replay.step import Seen
+from tv_jax.replay.step import Seen, see
 
 # What was recorded is written once in so many seconds.
 SAVE_EVERY = 600.0
@@ -27,14 +27,14 @@ SAVE_EVERY = 600.0
 
 def record(
   pair: Pair,
-  prompts: engine.Prompts,
+  prompts: Prompts,
   path: str | os.PathLike,
   *,
   template: str = "raw",
   items: Sequence[int] | None = None,
   progress: bool | None = None,
-  **options: Unpack[engine.Options],
-) -> engine.Generation:
+  **options,
+) -> Generation:
   """Generates, and keeps every cycle's tree, tokens, and laws in a file.
 
   The cycles are those of `generate`, to the token; but they are run one by
@@ -57,16 +57,15 @@ def record(
     ValueError: An option, a prompt or the path is wrong; nothing was compiled.
   """
   path = _writable(path)
-  settings = engine.resolve(pair, **options)
-  if settings.plan.speculation is None:
+  config = decode_config(pair, **options)
+  if not config.drafter:
     raise ValueError("verifier=None drafts nothing that could be recorded")
-  asked = engine.read(pair, settings, prompts, template=template, items=items)
-  size = batch_rows(settings, asked)
-  recording = _Recording(pair, size, settings, path)
+  asked = read_prompts(pair, config, prompts, template=template, items=items)
+  recording = _Recording(pair, config, path)
   complete = False
   try:
-    result = engine.decode_all(
-      pair, settings, asked, recording, progress=progress
+    result = decode_all(
+      pair, config, asked, progress=progress, step=recording.step
     )
     complete = True
   finally:
@@ -74,42 +73,27 @@ def record(
   return result
 
 
-class _Recording(Rows):
+class _Recording:
   """Runs cycles one by one, and has those so far on the host."""
 
-  def __init__(self, pair, size, settings, path):
+  def __init__(self, pair: Pair, config: DecodeConfig, path: pathlib.Path):
     """Has recorded nothing yet."""
-    super().__init__(pair, size)
-    self.settings, self.path = settings, path
-    self.items = np.zeros(size, np.int64)  # of what is in each row
+    self.pair, self.config, self.path = pair, config, path
     self.kept = []  # of each cycle: what was seen, items, numbers
     self.left_out, self.saved = 0, time.monotonic()
 
-  def seat(self, run, seat, request, state):
-    self.items[int(seat.row)] = int(seat.item)
-    return super().seat(run, seat, request, state)
+  def step(self, batch: Batch) -> None:
+    """Runs a cycle of a batch, and keeps it."""
+    active = ~np.asarray(batch.state.done)
+    numbers = np.asarray(batch.state.records.cycles)
+    drafted, laws = batch.step()
+    records = batch.state.records
+    seen = see(batch.config, active, numbers, drafted, laws, records)
+    self.keep(seen, batch.items, numbers)
+    if time.monotonic() - self.saved > SAVE_EVERY:
+      self.save(complete=False)
 
-  def compile(self, run, state):
-    self.compile_seat(run, state)
-
-  def advance(self, run, request, state, *, full):
-    arguments = run.batch.params, request, state
-    begin = time.perf_counter()
-    step = run.program(
-      step_lib.step, *arguments, donated=(2,), places=_as_before
-    )
-    self.compile_seconds += time.perf_counter() - begin
-    done, finished = np.asarray(state.done), np.any if full else np.all
-    while not finished(done):
-      number = np.asarray(state.records.cycles)
-      state, seen = step(run.batch.params, request, state)
-      done, seen = jax.device_get((state.done, seen))
-      self.keep(seen, number)
-      if time.monotonic() - self.saved > SAVE_EVERY:
-        self.save(complete=False)
-    return state
-
-  def keep(self, seen: Seen, numbers: np.ndarray):
+  def keep(self, seen: Seen, items: np.ndarray, numbers: np.ndarray):
     """Takes the active rows of a cycle, but for those with a NaN."""
     sound = np.isfinite(seen.q).all((1, 2)) & np.isfinite(seen.p).all((1, 2))
     for expected in seen.expected.values():
@@ -117,7 +101,7 @@ class _Recording(Rows):
     rows = np.flatnonzero(seen.active & sound)
     self.left_out += int((seen.active & ~sound).sum())
     seen = jax.tree.map(lambda array: array[rows], seen)
-    self.kept.append((seen, self.items[rows], numbers[rows]))
+    self.kept.append((seen, items[rows], numbers[rows]))
 
   def save(self, complete: bool):
     """Writes the cycles so far, if there are any."""
@@ -128,20 +112,22 @@ class _Recording(Rows):
     seen, items, numbers = jax.tree.map(
       lambda *arrays: np.concatenate(arrays), *self.kept
     )
-    how = self.settings
+    config = self.config
+    assert config.tree
+    assert config.proposal
     files.save(
       self.path,
       Cycles(
-        tree=how.plan.speculation.tree,
-        proposal=how.plan.speculation.proposal,
+        tree=config.tree,
+        proposal=config.proposal,
         tokens=seen.tokens,
         q=seen.q,
         p=seen.p,
         parents=seen.parents,
         item=items,
         cycle=numbers,
-        verifier=how.name,
-        temperature=how.temperature,
+        verifier=config.name,
+        temperature=config.temperature,
         accepted=seen.accepted,
         expected=seen.expected,
         meta=self.meta(complete),
@@ -151,38 +137,29 @@ class _Recording(Rows):
 
   def meta(self, complete: bool) -> dict:
     """Returns what else there is to know."""
-    how, config = self.settings, self.pair.target.config
+    config = self.config
     return {
       "complete": complete,
       "sources": names.sources(
-        {
-          how.name: how.plan.speculation.verifier,
-          how.proposal: how.plan.speculation.proposal,
-        }
+        {rule.name: rule for rule in (config.verifier, config.proposal) if rule}
       ),
       "left_out_for_nan": self.left_out,
-      "vocabulary": config.vocab_size,
+      "vocabulary": self.pair.target.config.vocab_size,
       "target": str(self.pair.target.source),
       "draft": str(self.pair.draft and self.pair.draft.source),
       "draft_kind": self.pair.draft_kind,
-      "draft_temperature": how.draft_temperature,
-      "draft_stop": how.draft_stop,
-      "top_k": how.plan.top_k,
-      "top_p": how.plan.top_p,
-      "max_new_tokens": how.limit,
-      "seed": how.seed,
+      "draft_temperature": config.draft_temperature,
+      "draft_stop": config.draft_stop,
+      "top_k": config.top_k,
+      "top_p": config.top_p,
+      "max_new_tokens": config.max_new_tokens,
+      "seed": config.seed,
       "kept": merging.KEPT,
       "jax": jax.__version__,
       "numpy": np.__version__,
       "device": jax.devices()[0].device_kind,
       "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-
-
-def _as_before(params, request, state):
-  """Returns the next state where this one lies, to be given instead of it."""
-  del params, request
-  return where(state), None
 
 
 def _writable(path) -> pathlib.Path:

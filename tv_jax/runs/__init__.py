@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tv_jax.edge import lazy
 
 if TYPE_CHECKING:
-  from tv_jax.engine.programs import keep as keep_programs
+  from tv_jax.engine.programs import keep_programs
   from tv_jax.runs.asking import grid, read_questions
   from tv_jax.runs.hosts import join
   from tv_jax.runs.running import load, run, unchanged
@@ -35,7 +35,7 @@ __getattr__ = lazy.names(
     "from_config": "runs.settings",
     "grid": "runs.asking",
     "join": "runs.hosts",
-    "keep_programs": "engine.programs:keep",
+    "keep_programs": "engine.programs",
     "load": "runs.running",
     "read_questions": "runs.asking",
     "run": "runs.running",

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tv_jax import engine
-from tv_jax.engine import batches
+from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.plan import Records
-from tv_jax.engine.trace import Trace
+from tv_jax.engine.prompts import encode as check_tokens
+from tv_jax.engine.records import Judged, Records, Trace, trace_of
 from tv_jax.models import Model, templates
 from tv_jax.proposals import INVALID
 from tv_jax.runs import asking, store
@@ -26,6 +26,7 @@ from tv_jax.runs.questions import Question
 from tv_jax.runs.records import Answer, Key, Method
 from tv_jax.runs.settings import Run
 from tv_jax.tree import Tree, placed
+from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, Verifier
 
 
 class Asked(NamedTuple):
@@ -55,7 +56,7 @@ def encode(
     raise ValueError(
       f"a prompt of {len(tokens)} tokens leaves no room for an answer in {most}"
     )
-  batches.encode(pair, [tokens], "raw", 1)
+  check_tokens(pair, [tokens], "raw", 1)
   return tokens, min(settings.max_new_tokens, most - len(tokens))
 
 
@@ -69,7 +70,6 @@ class Answerer:
     questions: Sequence[Question],
     results: store.Store,
     advance: Callable[[], None],
-    ahead: engine.Ahead,
   ):
     """Prepares to ask; nothing is asked yet.
 
@@ -79,12 +79,9 @@ class Answerer:
       questions: What is asked.
       results: Where answers are kept.
       advance: Called after each.
-      ahead: What compiles for methods to come.
     """
     self.pair, self.settings, self.results = pair, settings, results
     self.questions, self.advance = questions, advance
-    self.ahead = ahead
-    self.rows = engine.Rows(pair, settings.batch_size)
     self.piece = pieces(pair.tokenizer)
     shown = ()
     if settings.explorer.per_task:
@@ -93,30 +90,15 @@ class Answerer:
       )
     self.shown = {question.question_id for question in shown}
 
-  def expect(self, methods: Sequence[Method]) -> None:
-    """Tells what compiles ahead of the first turns that are to be decoded."""
-    # A first turn is the same prompt whatever the method.
-    rows = [self.ask(*one) for one in self.turn(methods[0], 0).items()]
-    waiting = [
-      method
-      for method in methods
-      if any(
-        row.tokens and row.key._replace(method=method) not in self.results
-        for row in rows
-      )
-    ]
-    hows = [self.how(method) for method in waiting]
-    self.ahead.expect(hows, self.settings.batch_size, self.longest(rows))
-
   def __call__(self, method: Method) -> None:
     """Answers what is not answered yet, turn by turn."""
-    how = self.how(method)
+    config = self.config(method)
     for turn in range(max(len(q.turns) for q in self.questions)):
       asked = self.turn(method, turn)
       if all(key in self.results for key in asked):
         continue
       rows = [self.ask(key, question) for key, question in asked.items()]
-      self.answer_all(how, rows)
+      self.answer_all(config, rows)
 
   def turn(self, method: Method, turn: int) -> dict[Key, Question]:
     """Returns the questions that have such a turn."""
@@ -131,13 +113,13 @@ class Answerer:
     longest = max(len(row.tokens) for row in rows)
     return max(longest, self.settings.padded_to, 1)
 
-  def how(self, method: Method) -> engine.Settings:
+  def config(self, method: Method) -> DecodeConfig:
     """Returns how to decode."""
     options = asking.options(self.settings, method)
     if not method.plain:
       options["panel"] = (self.settings.baseline,)
       options["trace"] = self.settings.explorer.cycles if self.shown else 0
-    return engine.resolve(
+    return decode_config(
       self.pair, batch_size=self.settings.batch_size, **options
     )
 
@@ -156,63 +138,60 @@ class Answerer:
     except ValueError as error:
       return Asked(key, question, error=" ".join(str(error).split()))
 
-  def answer_all(self, how, asked: Sequence[Asked]) -> None:
+  def answer_all(self, config, asked: Sequence[Asked]) -> None:
     """Puts those answers of a turn into the store that are not there."""
     missing = [row for row in asked if row.key not in self.results]
+    prompts = [
+      Prompt(
+        row.tokens, asking.number(row.key.question, row.key.turn), row.limit
+      )
+      for row in missing
+      if row.tokens
+    ]
     decoded = iter(())
-    waiting = [row for row in missing if row.tokens]
-    if waiting:
-      longest = self.longest(asked)
-      self.ahead.reach(how, self.settings.batch_size, longest)
-      prompts = [
-        engine.Prompt(
-          row.tokens, asking.number(row.key.question, row.key.turn), row.limit
-        )
-        for row in waiting
-      ]
-      decoded = self.rows.decode(how, prompts, longest)
+    if prompts:
+      size, longest = self.settings.batch_size, self.longest(asked)
+      decoded = decode(Batch(self.pair, config, size, longest), prompts)
     for row in missing:
       records = next(decoded) if row.tokens else None
-      self.results.append(self.answer(how, row, records))
+      self.results.append(self.answer(config, row, records))
       self.advance()
-    # There is nothing more; what it holds can be used again.
-    next(decoded, None)
 
-  def answer(self, how, asked: Asked, records) -> Answer:
+  def answer(self, config, asked: Asked, records) -> Answer:
     """Returns an answer, or the error in its place."""
     key, question = asked.key, asked.question
     if asked.error:
       return Answer(**key._asdict(), error=asked.error)
-    found = line(records, 0, how, self.pair.tokenizer)
+    found = line(records, config, self.pair.tokenizer)
     if self.settings.exact_match and key.turn < len(question.references):
       known = question.references[key.turn]
       found["right"] = any(
         questions_lib.score(found["text"], one) for one in known
       )
-    if how.plan.trace and key.turn == 0 and key.question in self.shown:
+    if config.trace and key.turn == 0 and key.question in self.shown:
       found["prompt"] = question.turns[0]
       found["trace"] = traced(
-        engine.trace_of(records, 0), how, found["tokens"], self.piece
+        trace_of(records), config, found["tokens"], self.piece
       )
     return Answer(**key._asdict(), **found)
 
 
-def line(records: Records, row: int, how: engine.Settings, tokenizer) -> dict:
+def line(records: Records, config: DecodeConfig, tokenizer) -> dict:
   """Returns what is kept of an answer: from it, every table is made."""
-  cycles = int(records.cycles[row])
-  tokens = records.tokens[row, : int(records.kept[row])].tolist()
-  drafted = {"drafted": records.drafted[row, :cycles].tolist()}
+  cycles = int(records.cycles[0])
+  tokens = records.tokens[0, : int(records.kept[0])].tolist()
+  drafted = {"drafted": records.drafted[0, :cycles].tolist()}
   return {
     "tokens": tokens,
     "text": tokenizer.decode(tokens, skip_special_tokens=True),
-    "accepted": records.accepted[row, :cycles].tolist(),
-    **(drafted if how.plan.speculation else {}),
+    "accepted": records.accepted[0, :cycles].tolist(),
+    **(drafted if config.drafter else {}),
     "expected": {
-      rule.name: _numbers(records.expected[rule.name][row, :cycles])
-      for rule in how.plan.panel
+      rule.name: _numbers(records.expected[rule.name][0, :cycles])
+      for rule in config.panel
     },
-    "stops": records.stops[row].tolist(),
-    "faults": int(records.faults[row]),
+    "stops": records.stops[0].tolist(),
+    "faults": int(records.faults[0]),
   }
 
 
@@ -231,32 +210,25 @@ def pieces(tokenizer) -> Callable[[int], str]:
 
 def traced(
   trace: Trace,  # its arrays, [cycles, N]
-  how: engine.Settings,
+  config: DecodeConfig,
   tokens: list[int],
   piece: Callable[[int], str],
 ) -> list[dict]:
   """Returns the trees of an answer's first cycles, for somebody to look at."""
-  assert how.plan.speculation is not None
-  tree = how.plan.speculation.tree
-  directions = {
-    rule.name: rule.walk if isinstance(rule.walk, str) else ""
-    for rule in how.rules
-  }
+  assert config.tree
   cycles, end = [], 0
   for i, node in enumerate(trace.node.tolist()):
-    end += int(tree.depth[node]) + 1
-    own = jax.tree.map(lambda array, i=i: array[i], trace)
-    if isinstance(tree, Tree):
-      parents = tree.parents
+    end += int(config.tree.depth[node]) + 1
+    seen = jax.tree.map(lambda array, i=i: array[i], trace)
+    if isinstance(config.tree, Tree):
+      parents, places = config.tree.parents, np.arange(config.nodes)
     else:  # without the places where nothing is
-      parents, places = placed(own.parent)
-      node = int(np.searchsorted(places, node))
-      own = jax.tree.map(lambda x, at=places: x[at] if x.ndim else x, own)
-    drawn = own.tokens.tolist()
+      parents, places = placed(seen.parent)
+    drawn = seen.tokens[places].tolist()
     # The root was not drawn here.
     missing = np.array([True, *(token == INVALID for token in drawn[1:])])
     laws = {
-      name: _numbers(np.where(missing, np.nan, getattr(own, name)))
+      name: _numbers(np.where(missing, np.nan, getattr(seen, name)[places]))
       for name in ("p", "q", "drawn")
     }
     cycles.append(
@@ -265,15 +237,38 @@ def traced(
         "parents": [*parents],
         "pieces": [None if t == INVALID else piece(t) for t in drawn],
         **laws,
-        "coins": _numbers(own.coins),
-        "stop": {name: _numbers(law) for name, law in own.stop.items()},
-        "direction": {name: directions[name] for name in trace.stop},
-        "node": node,
+        "coins": _numbers(seen.coins[places]),
+        "stop": {
+          name: _numbers(judged.stop[places])
+          for name, judged in seen.panel.items()
+        },
+        "direction": {
+          rule.name: DOWN if rule.walk == DOWN else UP for rule in config.panel
+        },
+        "walks": {
+          rule.name: walk(rule, parents, places, seen.panel[rule.name])
+          for rule in config.panel
+        },
+        "node": int(np.searchsorted(places, node)),
         # Where the end or the limit cut, the bonus was not kept.
         "bonus": piece(tokens[end - 1]) if end <= len(tokens) else None,
       }
     )
   return cycles
+
+
+def walk(rule: Verifier, parents, places, judged: Judged) -> dict:
+  """Returns the nodes that a rule offered, with their thresholds, in order."""
+  order = np.arange(len(parents))
+  if rule.walk != DOWN and len(parents) > 1:
+    tree = Tree(tuple(parents))
+    order = tree.postorder if isinstance(rule.walk, str) else rule.walk(tree)
+  accept = judged.accept[places]
+  offered = [int(v) for v in order if accept[v] != NOT_OFFERED]
+  return {
+    "node": int(np.searchsorted(places, judged.node)),
+    "steps": [*map(list, zip(offered, _numbers(accept[offered]), strict=True))],
+  }
 
 
 def _numbers(values) -> list[float | None]:

@@ -10,8 +10,6 @@ import subprocess
 
 import jax
 
-from tv_jax.engine.programs import cpu
-
 _PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
 
 
@@ -27,10 +25,19 @@ def describe() -> dict:
     "device": devices[0].device_kind,
     "devices": len(devices),
     **({"processes": processes} if processes > 1 else {}),
-    "cpu": cpu(),
+    "cpu": _cpu(),
     "cores": cores(),
     "date": datetime.date.today().isoformat(),
   }
+
+
+def _cpu() -> str:
+  """Returns the processor's name, where the system tells it."""
+  path = pathlib.Path("/proc/cpuinfo")
+  for line in path.read_text().splitlines() if path.exists() else ():
+    if line.startswith("model name"):
+      return line.partition(":")[2].strip()
+  return platform.processor() or "unknown CPU"
 
 
 def cores() -> int:

@@ -205,10 +205,9 @@ _BY_RULE = checks.list_of(checks.optional(checks.number()))
 _CYCLE = checks.fields(
   {
     **dict.fromkeys(("parents", "pieces", "p", "q", "drawn", "coins"), _LIST),
-    "stop": _BY_NAME,
+    **dict.fromkeys(("stop", "direction", "walks"), _BY_NAME),
     "node": checks.integer(),
-  },
-  direction=_BY_NAME,
+  }
 )
 _FAILED = checks.fields({"error": checks.text})
 _RESULTS = checks.fields(

@@ -3,26 +3,22 @@
 import os
 import pathlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import jax
 
-from tv_jax import drafting, engine, models
-from tv_jax import tree as tree_lib
 from tv_jax.edge.reading import place_of
 from tv_jax.engine import pair as pair_lib
-from tv_jax.engine import sizes
 from tv_jax.engine.pair import Pair
-from tv_jax.models import Config, memory, sharding, storage, templates
+from tv_jax.models import sharding, templates
 from tv_jax.runs import asking, environment, metrics, sources, store, timing
 from tv_jax.runs.answers import Answerer
 from tv_jax.runs.settings import Run, from_config, to_dict
 from tv_jax.runs.store import unit as unit_lib
-from tv_jax.tree import Adaptive, Tree
 
 
 def load(settings: Run) -> Pair:
-  """Returns the pair of a run's settings; refuses batches that cannot fit."""
+  """Returns the pair of a run's settings."""
   own, mesh = settings.models, None
   if own.devices > 1:
     if own.devices > (there := jax.device_count()):
@@ -33,7 +29,6 @@ def load(settings: Run) -> Pair:
   draft, target = (
     os.path.expanduser(place_of(name)) for name in (own.draft, own.target)
   )
-  check_memory(settings, target, draft)
   return pair_lib.load(
     draft,
     target,
@@ -44,66 +39,6 @@ def load(settings: Run) -> Pair:
     draft_revision=own.draft_revision or None,
     revision=own.revision or None,
   )
-
-
-def check_memory(settings: Run, target: str, draft: str) -> None:
-  """Refuses a run of which some batch cannot fit, before a weight is read.
-
-  Checkpoints on the hub are no files here yet: what they take is checked once
-  they are loaded, for each batch before it is compiled.
-
-  Raises:
-    ValueError: In one line, the estimate and the remedy, or what is wrong with
-      a config.json.
-  """
-  if not (storage.is_local(target) and storage.is_local(draft)):
-    return
-  own = settings.models
-  way, dtype = drafting.KINDS[own.draft_kind], own.dtype or None
-  if dtype is None and jax.default_backend() == "cpu":
-    dtype = "float32"
-  target_config = models.read_config(target, dtype)
-  draft_config = way.read_config(draft, target_config, dtype)
-  prompt = sizes.prompt_slots(max(settings.padded_to, 1))
-  new = sizes.new_slots(settings.max_new_tokens)
-  for tree, parts in batches(settings, target_config, draft_config):
-    what = sizes.describe(settings.batch_size, prompt, new, tree)
-    memory.check(parts, jax.devices()[: own.devices], what)
-
-
-def batches(
-  settings: Run, target: Config, draft: Config, *, cpu: bool | None = None
-) -> Iterator[tuple[Tree | Adaptive | None, dict[str, int]]]:
-  """Yields a run's trees, and the bytes that a batch of each takes at least.
-
-  Args:
-    settings: The run's.
-    target: The target's configuration.
-    draft: The draft's.
-    cpu: As in `sizes.estimate`.
-
-  Yields:
-    None, for plain decoding, and each tree; bytes on each device, by purpose.
-  """
-  own, explorer = settings.models, settings.explorer
-  traced = explorer.cycles if explorer.per_task else 0
-  for tree in (None, *map(tree_lib.parse, settings.trees)):
-    batch = sizes.Batch(
-      rows=settings.batch_size,
-      prompt=sizes.prompt_slots(max(settings.padded_to, 1)),
-      new=sizes.new_slots(settings.max_new_tokens),
-      panel=len({*settings.verifiers, settings.baseline}) if tree else 0,
-      trace=min(traced, settings.max_new_tokens) if tree else 0,
-      devices=own.devices,
-      split_draft=drafting.KINDS[own.draft_kind].follows_target
-      or own.shard_draft,
-    )
-    yield (
-      tree,
-      sizes.estimate(
-        target, draft if tree else None, own.draft_kind, tree, batch, cpu=cpu
-      ),
-    )
 
 
 def run(
@@ -154,30 +89,21 @@ def run(
     templates.encode(settings.models.template, pair.tokenizer, ["a"])
     results.meet()  # one process may have no weights
     say(f"{count} answers in {len(methods)} cells, {len(results)} are there")
+    answer = Answerer(
+      pair, settings, questions, results, lambda: advance(len(results), count)
+    )
+    for i, method in enumerate(methods, 1):
+      begin, before = time.perf_counter(), len(results)
+      answer(method)
+      if len(results) > before:
+        say(f"{i}/{len(methods)} {_told(method, results, begin)}")
     speed = None
     if not results.timed:
       speed = timing.plan(pair, settings, questions, say)
-    with engine.Ahead(pair) as ahead:
-      answer = Answerer(
-        pair,
-        settings,
-        questions,
-        results,
-        lambda: advance(len(results), count),
-        ahead,
+    if speed:
+      results.save_timing(
+        timing.measure(pair, settings, speed, say, results.meet)
       )
-      answer.expect(methods)
-      if speed:
-        ahead.expect(speed.hows.values(), 1, speed.longest)
-      for i, method in enumerate(methods, 1):
-        begin, before = time.perf_counter(), len(results)
-        answer(method)
-        if len(results) > before:
-          say(f"{i}/{len(methods)} {_told(method, results, begin)}")
-      if speed:
-        results.save_timing(
-          timing.measure(pair, settings, speed, say, ahead, results.meet)
-        )
     results.finish()
 
 

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import jax
 
-from tv_jax import engine
-from tv_jax.engine import timing as engine_timing
+from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.decode import Prompt
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.profile import profile, time_in_turn
 from tv_jax.runs import answers, asking, environment
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs.questions import Question
@@ -25,12 +26,12 @@ class Plan(NamedTuple):
 
   Attributes:
     asked: Questions, with their tokens and how many more there may be.
-    hows: How each method decodes.
+    configs: How each method decodes.
     longest: The longest prompt.
   """
 
   asked: Sequence[tuple[Question, Sequence[int], int]]
-  hows: Mapping[Method, engine.Settings]
+  configs: Mapping[Method, DecodeConfig]
   longest: int
 
 
@@ -57,12 +58,12 @@ def plan(
   if not asked:
     say("timing: none, for no question leaves room for an answer")
     return None
-  hows = {
-    method: engine.resolve(pair, batch_size=1, **_options(settings, method))
+  configs = {
+    method: decode_config(pair, batch_size=1, **_options(settings, method))
     for method in asking.grid(settings)
     if method.seed == settings.seeds[0]
   }
-  return Plan(asked, hows, max(len(tokens) for _, tokens, _ in asked))
+  return Plan(asked, configs, max(len(tokens) for _, tokens, _ in asked))
 
 
 def measure(
@@ -70,32 +71,27 @@ def measure(
   settings: Run,
   planned: Plan,
   say: Callable[[str], None],
-  ahead: engine.Ahead,
   meet: Callable[[], None] = lambda: None,
 ) -> dict:
   """Times the methods; what is kept as a run's timing.
 
-  Nothing is compiled beside what is timed. `meet` is called between answers.
+  `meet` is called between answers.
   """
-  asked, hows, longest = planned
+  asked, configs, longest = planned
   prompts = [
-    engine.Prompt(tokens, asking.number(question.question_id, 0), limit)
+    Prompt(tokens, asking.number(question.question_id, 0), limit)
     for question, tokens, limit in asked
   ]
-  ahead_of = {}
 
   def before(method, warm):
     meet()
     if not warm:
       say(f"timing: {method} (compiling)")
-      ahead_of[method] = ahead.reach(hows[method], 1, longest)
-      if len(ahead_of) == len(hows):
-        ahead.settle()
-        say(f"timing: {len(hows)} methods in turn on {len(asked)} questions")
 
-  found, compiling = engine_timing.in_turn(
+  say(f"timing: {len(configs)} methods in turn on {len(asked)} questions")
+  found, compiling = time_in_turn(
     pair,
-    hows,
+    configs,
     prompts,
     longest,
     rounds=settings.timing.rounds,
@@ -109,13 +105,13 @@ def measure(
         **method.pooled("seed").fields,
         "questions": [question.question_id for question in timed],
         "tasks": [question.task for question in timed],
-        "seconds": [one.seconds for one in found[method]],
-        "tokens": [int(one.records.kept[0]) for one in found[method]],
-        "cycles": [int(one.records.cycles[0]) for one in found[method]],
-        "compile_seconds": ahead_of[method] or compiling[method],
+        "seconds": [answer.seconds for answer in found[method]],
+        "tokens": [int(answer.records.kept[0]) for answer in found[method]],
+        "cycles": [int(answer.records.cycles[0]) for answer in found[method]],
+        "compile_seconds": compiling[method],
         "stages": _stages(pair, settings, method, asked, say),
       }
-      for method in hows
+      for method in configs
     ],
   }
 
@@ -143,6 +139,6 @@ def _stages(pair, settings, method, asked, say) -> dict | None:
   say(f"timing: stages of {method}")
   _, tokens, limit = max(asked, key=lambda one: (one[2], len(one[1])))
   options = _options(settings, method) | {"max_new_tokens": limit}
-  return engine.profile(
+  return profile(
     pair, [tokens], batch_size=1, progress=False, **options
   ).milliseconds

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tv_jax.engine import Generation
 from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Generation
 from tv_jax.replay import Cycles, merging, stop_laws
 from tv_jax.tree import NO_CHILD, ROOT, Calibrated, Tree
 from tv_jax.verifiers import Verifier
@@ -114,11 +114,11 @@ def sure_of(cycles: Cycles) -> np.ndarray:
 
 def of_run(run: Generation) -> Sample:
   """Returns the traced cycles of `generate`; items are the prompts' places."""
-  name, tree = run.settings.name, run.tree
+  name, tree = run.config.name, run.tree
   assert isinstance(tree, Tree)
   assert run.trace is not None
   if name in run.expected:
-    stop = [trace.stop[name] for trace in run.trace]
+    stop = [trace.panel[name].stop for trace in run.trace]
   else:  # no stop law: where it stopped
     stop = [np.eye(len(tree))[trace.node] for trace in run.trace]
   return Sample(

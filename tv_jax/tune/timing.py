@@ -7,18 +7,17 @@ prompt is not part of it.
 
 from __future__ import annotations
 
-import concurrent.futures
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
 
-from tv_jax.engine import Prompt, Rows, Settings
+from tv_jax.engine.config import DecodeConfig
+from tv_jax.engine.decode import Prompt
 from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.timing import in_turn
-from tv_jax.runs import environment
+from tv_jax.engine.profile import time_in_turn
 from tv_jax.tree import Tree
 
 
@@ -36,7 +35,7 @@ class Timed(NamedTuple):
 
 def measure(
   pair: Pair,
-  hows: Mapping[str, Settings],
+  configs: Mapping[str, DecodeConfig],
   asked: Sequence[Prompt],
   longest: int,
   say: Callable[[str], None],
@@ -45,29 +44,22 @@ def measure(
 
   Args:
     pair: The models.
-    hows: The ways, with a batch size of 1, by name.
+    configs: The ways, by name.
     asked: The prompts.
     longest: What they are padded for.
     say: Told what is going on.
   """
-  told = f"{', '.join(hows)}, in turn on {len(asked)} prompts"
-  say(f"timing {told}; each is compiled first")
-  # Most of all this is to compile, of which hardly any is Python's.
-  with concurrent.futures.ThreadPoolExecutor(environment.cores()) as pool:
-    rows = Rows(pair, 1)
-    for done in [
-      pool.submit(rows.prepare, how, longest) for how in hows.values()
-    ]:
-      done.result()
-  found, _ = in_turn(pair, hows, asked, longest)
+  what = f"{', '.join(configs)}, in turn on {len(asked)} prompts"
+  say(f"timing {what}; each is compiled first")
+  found, _ = time_in_turn(pair, configs, asked, longest)
   items = [prompt.item for prompt in asked]
   timed = {}
   for name, answers in found.items():
-    cycles = np.array([int(one.records.cycles[0]) for one in answers])
-    seconds = np.array([one.cycling for one in answers])
+    cycles = np.array([int(answer.records.cycles[0]) for answer in answers])
+    seconds = np.array([answer.cycles for answer in answers])
     accepted = [
-      one.records.accepted[0, :count]
-      for one, count in zip(answers, cycles, strict=True)
+      answer.records.accepted[0, :count]
+      for answer, count in zip(answers, cycles, strict=True)
     ]
     timed[name] = Timed(
       seconds=seconds / cycles,

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import jax
 import numpy as np
 
-from tv_jax import engine, probs, verifiers
+from tv_jax import probs, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.edge import checks, reading
-from tv_jax.engine import Settings
-from tv_jax.engine.generation import batch_rows
+from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.generate import decode_all
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.prompts import read_prompts
 from tv_jax.proposals import Proposal
 from tv_jax.replay import Cycles
 from tv_jax.tree import Tree
@@ -82,33 +83,31 @@ def tune(
     "max_new_tokens": max_new_tokens,
     **others,
   }
-  how = engine.resolve(pair, tree=broad, trace=max_new_tokens, **shared)
-  asked = engine.read(pair, how, prompts, template=template)
+  config = decode_config(pair, tree=broad, trace=max_new_tokens, **shared)
+  asked = read_prompts(pair, config, prompts, template=template)
   _check_prompts([prompt.tokens for prompt in asked])
   check_room(broad, ask)
   say(f"decoding {len(asked)} prompts with {broad!r}")
-  rows = engine.Rows(pair, batch_rows(how, asked), hurried=True)
-  run = engine.decode_all(pair, how, asked, rows)
-  drafted = how.plan.speculation
-  assert drafted
+  run = decode_all(pair, config, asked)
+  assert config.proposal
   assert pair.draft
-  found = Found(sampling.of_run(run), ask, drafted.proposal, drafted.verifier)
-  found.notes += _cooled_otherwise(trees, how)
+  found = Found(sampling.of_run(run), ask, config.proposal, rule)
+  found.notes += _cooled_otherwise(trees, config)
   said = {
-    "verifier": how.name,
-    "proposal": how.proposal,
-    "temperature": how.temperature,
+    "verifier": config.name,
+    "proposal": config.proposal.name,
+    "temperature": config.temperature,
     # A proposal that only ranks draws at none.
     "draft_temperature": None
-    if drafted.proposal.ranks
-    else how.draft_temperature,
+    if config.proposal.ranks
+    else config.draft_temperature,
     "target": reading.name_of(pair.target.source),
     "draft": reading.name_of(pair.draft.source),
     "device": jax.devices()[0].device_kind,
     "date": datetime.date.today().isoformat(),
   }
-  if how.draft_stop:
-    said["draft_stop"] = how.draft_stop
+  if config.draft_stop:
+    said["draft_stop"] = config.draft_stop
   if not speed:
     return found.result(said)
 
@@ -117,13 +116,13 @@ def tune(
     items = [*np.unique(found.others.item)]
     items = items[:: max(1, len(items) // count)][:count]
     own = shared | {"batch_size": 1, "panel": None}
-    hows = {
-      name: engine.resolve(pair, **own | _as_drafted(tree))
+    configs = {
+      name: decode_config(pair, **own | _as_drafted(tree))
       for name, tree in trees.items()
     }
     some = [asked[int(item)] for item in items]
     longest = max(len(prompt.tokens) for prompt in asked)
-    return timing.measure(pair, hows, some, longest, say)
+    return timing.measure(pair, configs, some, longest, say)
 
   return found.result(said, clock)
 
@@ -167,17 +166,17 @@ def tune_recorded(
   return Found(sample, ask, cycles.proposal, rule).result(said)
 
 
-def _cooled_otherwise(trees, how: Settings) -> Iterator[str]:
+def _cooled_otherwise(trees, config: DecodeConfig) -> Iterator[str]:
   """Notes files that were tuned for a draft at another temperature."""
   for name in trees if not isinstance(trees, Mapping) else ():
     draft, target = tree_lib.temperatures(name) or (1.0, 1.0)
     if draft != target and (
-      draft * how.temperature != target * how.draft_temperature
+      draft * config.temperature != target * config.draft_temperature
     ):
       yield (
         f"{name} was tuned for a draft at {draft:g} with the target at"
-        f" {target:g}; here all drafts are at {how.draft_temperature:g}, the"
-        f" target at {how.temperature:g}"
+        f" {target:g}; here all drafts are at {config.draft_temperature:g}, the"
+        f" target at {config.temperature:g}"
       )
 
 

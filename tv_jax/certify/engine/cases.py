@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import drafting
-from tv_jax.engine import program
-from tv_jax.engine.plan import Caches, Params, Plan, Request, Speculation
+from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.decode import Batch, Prompt
+from tv_jax.engine.pair import Pair
+from tv_jax.engine.programs import forget_programs
 from tv_jax.models import (
   Config,
   Model,
@@ -42,8 +43,6 @@ _SHARED = {
 }
 # What a draft reads, and which of three tokens a token is to an EAGLE-3 head.
 _READ, _PLACE = (decoder.INPUT, 0), (1, 3, 0, 2)
-# To compile takes longer than to run.
-_QUICK = {"xla_backend_optimization_level": 1}
 # New tokens, over all of which the law is enumerated.
 LENGTH = 6
 
@@ -83,23 +82,31 @@ class Case:
   top_p: float
   stop: float = 0.0  # of a draft of one pass: see `drafting.InOnePass`
 
-  @property
-  def plan(self) -> Plan:
-    """Returns what is compiled; the same for every temperature above 0."""
-    target, draft = models(self.draft_kind)
-    drafter = drafting.KINDS[self.draft_kind](draft.module)
-    if self.stop:
-      drafter = drafting.InOnePass(draft.module, self.stop)
-    return Plan(
-      target=target.module.clone(outputs=draft.config.target_layers),
-      speculation=Speculation(
-        drafter=drafter,
-        tree=self.tree,
-        proposal=self.proposal,
-        verifier=self.verifier,
-      ),
+  def config(self, seed: int = 0) -> DecodeConfig:
+    """Returns how to decode; programs serve every temperature and seed."""
+    return decode_config(
+      self.pair,
+      tree=self.tree,
+      verifier=self.verifier,
+      proposal=self.proposal,
+      temperature=self.temperature,
+      draft_temperature=self.temperature,
+      draft_stop=self.stop,
       top_p=self.top_p,
+      max_new_tokens=LENGTH,
+      panel=None,
+      seed=seed,
     )
+
+  @property
+  def pair(self) -> Pair:
+    """Returns its models."""
+    target, draft = models(self.draft_kind)
+    return Pair(target=target, draft=draft, draft_kind=self.draft_kind)
+
+  def batch(self, rows: int, seed: int) -> Batch:
+    """Makes a batch of so many rows."""
+    return Batch(self.pair, self.config(seed), rows, max(map(len, PROMPTS)))
 
 
 def grid(
@@ -187,43 +194,20 @@ def _random(key, params):
   return jax.tree.unflatten(structure, values)
 
 
-def request(case: Case, rows: int, seed: int, first: int = 0) -> Request:
-  """Makes rows `first` and up, their prompts in turn."""
-  width = max(map(len, PROMPTS))
-  padded = [(*prompt, *[0] * (width + 1 - len(prompt))) for prompt in PROMPTS]
-  which = np.arange(rows) % len(PROMPTS)
-  return Request(
-    prompts=jnp.asarray(np.array(padded, np.int32)[which]),
-    length=jnp.asarray(np.array([*map(len, PROMPTS)], np.int32)[which]),
-    keys=jax.vmap(jax.random.fold_in, (None, 0))(
-      jax.random.key(seed), jnp.arange(first, first + rows, dtype=jnp.uint32)
-    ),
-    limit=jnp.full(rows, LENGTH, jnp.int32),
-    temperature=jnp.float32(case.temperature),
-    draft_temperature=jnp.float32(case.temperature),
-  )
+def prompts(rows: int, first: int = 0) -> list[Prompt]:
+  """Makes what items `first` and up continue: the prompts in turn."""
+  return [
+    Prompt(PROMPTS[i % len(PROMPTS)], first + i, LENGTH) for i in range(rows)
+  ]
 
 
-def caches(case: Case, rows: int) -> Caches:
-  """Makes caches for a request."""
-  slots = case.plan.slots(max(map(len, PROMPTS)) + 1, LENGTH)
-  return Caches(
-    *(model.init_cache(rows, slots) for model in models(case.draft_kind))
-  )
-
-
-def params(case: Case) -> Params:
-  """Returns the parameters for a request."""
-  return Params(*(m.params for m in models(case.draft_kind)))
-
-
-def count(case: Case, rows: int, batch: int, seed: int):
-  """Decodes `rows` rows.
+def count(case: Case, rows: int, size: int, seed: int):
+  """Decodes `rows` rows, by the programs that `generate` runs.
 
   Args:
     case: How.
     rows: How many, rounded up to whole batches.
-    batch: B.
+    size: B, of the same slots again and again.
     seed: Of all draws.
 
   Returns:
@@ -231,33 +215,26 @@ def count(case: Case, rows: int, batch: int, seed: int):
     [prompts, V^LENGTH]; the cycles that these tokens took, in the mean; the
     cycles in which a NaN was met.
   """
-  run = _program(case.plan)
-  spare, cycles, faults = caches(case, batch), [], 0
+  _forget_others(case.config().static())
+  batch, cycles, faults = case.batch(size, seed), [], 0
   counts = np.zeros((len(PROMPTS), VOCABULARY**LENGTH), np.int64)
-  for i in range(-(-rows // batch)):
-    asked = request(case, batch, seed, i * batch)
-    records, spare = run(case.plan, params(case), asked, spare, LENGTH)
-    tokens = np.asarray(records.tokens)[:, :LENGTH]
-    code = tokens @ VOCABULARY ** np.arange(LENGTH)[::-1]
-    for j, own in enumerate(counts):
-      own += np.bincount(code[j :: len(counts)], minlength=len(own))
-    cycles.append(np.asarray(records.cycles).mean())
-    faults += int(np.asarray(records.faults).sum())
+  for i in range(-(-rows // size)):
+    batch.insert(prompts(size, i * size), 0)
+    batch.advance(size)
+    records = jax.device_get(batch.state.records)
+    code = records.tokens[:, :LENGTH] @ VOCABULARY ** np.arange(LENGTH)[::-1]
+    for j, row in enumerate(counts):
+      row += np.bincount(code[j :: len(counts)], minlength=len(row))
+    cycles.append(records.cycles.mean())
+    faults += int(records.faults.sum())
   return counts, float(np.mean(cycles)), faults
 
 
 @functools.lru_cache(maxsize=1)
-def _program(plan):
-  """A program of its own for each plan, the last one forgotten.
+def _forget_others(config: DecodeConfig) -> None:
+  """Forgets the programs of all cases before.
 
-  Not by jax, which keeps all: with some hundred of them a process runs out of
-  memory maps, and crashes.
+  With those of some hundred a process runs out of memory maps, and crashes.
   """
-  del plan
-  jax.clear_caches()
-  return jax.jit(
-    program.generate,
-    static_argnums=(0, 4),
-    donate_argnums=3,
-    compiler_options=_QUICK,
-  )
+  del config
+  forget_programs()

@@ -19,7 +19,6 @@ import numpy as np
 from tv_jax import probs
 from tv_jax.certify.engine import cases
 from tv_jax.certify.engine.cases import LENGTH, PROMPTS, VOCABULARY, Case
-from tv_jax.engine import program, stages
 from tv_jax.models import cache as caches
 from tv_jax.models import dspark, mask
 from tv_jax.tree import Tree
@@ -51,27 +50,20 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
   Runs the engine cycle by cycle, and computes the laws of each node, the
   target's and the draft's, anew from the text down to it.
   """
-  plan, params = case.plan, cases.params(case)
-  request = cases.request(case, rows, seed)
-  state = jax.jit(program.prefill, static_argnums=(0, 4))(
-    plan, params, request, cases.caches(case, rows), LENGTH
-  )
-  step = jax.jit(stages.observe, static_argnums=0)
-  texts = [
-    list(np.asarray(prompt[:length]))
-    for prompt, length in zip(request.prompts, request.length, strict=True)
-  ]
+  batch, prompts = case.batch(rows, seed), cases.prompts(rows)
+  batch.insert(prompts, 0)
+  texts = [[*prompt.tokens] for prompt in prompts]
   worst = 0.0
-  while not np.asarray(state.done).all():
-    active = ~np.asarray(state.done)
-    after, drafted, laws = step(plan, params, request, state)
+  while (active := ~np.asarray(batch.state.done)).any():
+    drafted, laws = batch.step()
     for row in np.flatnonzero(active):
       tokens = np.asarray(drafted.tokens[row])
       if isinstance(case.tree, Tree):
         paths = case.tree.paths
       else:
+        assert drafted.topology
         paths = drafted.topology.paths[row]
-      alone = int(request.length[row]) == 1
+      alone = len(prompts[row].tokens) == 1
       p, q = _anew(case, texts[row], tokens, np.asarray(paths), alone=alone)
       seen = _drawn(case.tree, tokens)
       inner = [i for i, v in enumerate(case.tree.inner) if seen[v]]
@@ -80,9 +72,9 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
         np.abs(np.asarray(laws[row]) - p)[seen].max(),
         np.abs(np.asarray(drafted.laws[row]) - q)[inner].max(),
       )
-      gained = int(after.news.gain[row])
-      texts[row] += np.asarray(after.news.tokens[row, 1 : 1 + gained]).tolist()
-    state = after
+      news = batch.state.news
+      gained = int(news.gain[row])
+      texts[row] += np.asarray(news.tokens[row, 1 : 1 + gained]).tolist()
   return float(worst)
 
 

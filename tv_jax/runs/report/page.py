@@ -78,12 +78,9 @@ def explorer(traces: Iterable[dict]) -> str:
   """Renders the tree explorer; a page can have one.
 
   Args:
-    traces: The keys of items with "cycles" and perhaps "prompt"; `walks` says
-      what a cycle holds.
+    traces: The keys of items with "cycles", as `answers.traced` makes them, and
+      perhaps "prompt".
   """
-  # Imported here, because it imports jax, which tables do without.
-  from tv_jax.runs.report import walks
-
   kept = [trace for trace in traces if trace["cycles"]]
   if not kept:
     return paragraph("No trees were kept of this run.")
@@ -99,7 +96,6 @@ def explorer(traces: Iterable[dict]) -> str:
       ", ".join([one["verifier"], one["proposal"], *Method.of(one).numbers])
       for one in kept
     ],
-    "undrawn": walks.undrawn(kept)[0],
     "colors": {
       rule: color.name for rule, color in palette.of_verifiers(rules).items()
     },

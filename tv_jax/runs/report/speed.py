@@ -10,7 +10,7 @@ from tv_jax.runs.records import Method
 from tv_jax.runs.report import formats, tables
 from tv_jax.runs.report.tables import NOTHING, Table
 
-STAGES = ("draft", "target", "verify", "commit", "rest")
+STAGES = ("draft", "target", "verify", "commit")
 
 DEFINITIONS = (
   "Speed: one question at a time (batch 1), prompts included, after warm-up,"
@@ -74,8 +74,6 @@ def _columns(name, value: Estimate | None, digits) -> dict[str, float | None]:
 def _shares(stages) -> dict[str, float | None]:
   if not stages:
     return {f"{name}_share": None for name in STAGES}
-  # Plain decoding drafts nothing, and draws a token where others verify.
-  stages = {"verify": stages.get("draw"), "draft": 0.0} | stages
   total = sum(stages[name] for name in STAGES)
   return {f"{name}_share": round(stages[name] / total, 4) for name in STAGES}
 

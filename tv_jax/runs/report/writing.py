@@ -140,12 +140,6 @@ def _warnings(unit, found: Cells, traces) -> list[str]:
     and cell.drafted
     and not cell.drafted.mean
   ]
-  # Imported here, because it imports jax, which tables do without.
-  from tv_jax.runs.report import walks
-
-  reasons, missed = walks.undrawn(traces)
-  if missed:
-    lines.append(f"NOT DRAWN in the explorer: {'; '.join(reasons.values())}.")
   for method, cell in cells:
     # Of few cycles the error is not known well enough to say so.
     if cell.check and cell.cycles >= 100 and not _is_zero(cell.check):

@@ -8,7 +8,7 @@
   const { addressOf, chosen, element, fillChoices, fillContext, nodesTable } =
     window.explorer;
   const { pair, panel, ranRule, stateAt, typical } = window.explorer;
-  const { traces, runs, colors, undrawn } = JSON.parse(source.textContent);
+  const { traces, runs, colors } = JSON.parse(source.textContent);
   const home = document.getElementById("explorer");
   const part = (name) => home.querySelector(`[data-part="${name}"]`);
 
@@ -57,7 +57,6 @@
       panel(cycle, rule, {
         color: colors[rule],
         ran: rule === ranNow(),
-        why: undrawn[rule],
         compact: narrow || cycle.parents.length > MANY,
         title: titleOf(rule, place),
         act: (name) => act(name, place),
@@ -67,7 +66,7 @@
     part("panels").replaceChildren(...panels.map((own) => own.root));
     part("together").closest("label").hidden = panels.length < 2;
     part("together").checked = state.together;
-    part("table").replaceChildren(...nodesTable(cycle, state.rules, undrawn));
+    part("table").replaceChildren(...nodesTable(cycle, state.rules));
     show();
   }
 

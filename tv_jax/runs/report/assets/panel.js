@@ -11,7 +11,6 @@ Object.assign(
       draw,
       element,
       expectedLength,
-      isTopDown,
       marksAt,
       numbersOf,
       opening,
@@ -34,22 +33,14 @@ Object.assign(
      *
      * It calls `act(name)` for a button and `go(position)` for a jump. To
      * `show(end)` is to show how it ended; `look(by)` moves to another node.
-     * With a reason `why` not, no step is shown: only where the rule ended, if
-     * it ran.
      */
-    function panel(cycle, rule, { color, ran, why, compact, act, go, title }) {
-      const course = why
-        ? { node: ran ? cycle.node : ROOT, steps: [] }
-        : walk(cycle, rule, ran ? cycle.node : undefined);
-      const chance = why
-        ? cycle.parents.map(() => null)
-        : chances(cycle, rule);
-      const { depth, postorder } = treeOf(cycle.parents);
+    function panel(cycle, rule, { color, ran, compact, act, go, title }) {
+      const course = walk(cycle, rule);
+      const chance = chances(cycle, rule);
+      const { depth } = treeOf(cycle.parents);
       const drawing = draw(cycle, rule, course.node, { compact, ran });
-      const order = why || isTopDown(cycle, rule)
-        ? course.steps.map((step) => step.node)
-        : postorder.filter((n) => n !== ROOT && cycle.pieces[n] !== null);
-      const end = why && !ran ? 0 : course.steps.length + 1;
+      const order = course.steps.map((step) => step.node);
+      const end = order.length + 1;
       let position = 0;
       let inspected = null;
 
@@ -67,10 +58,7 @@ Object.assign(
       const about = element("dl", { class: "about" });
       const chips = order.map((node, place) => {
         const chip = element("li", {}, String(node));
-        chip.addEventListener("click", () => {
-          if (place < course.steps.length) go(place + 1);
-          else inspect(node);
-        });
+        chip.addEventListener("click", () => go(place + 1));
         return chip;
       });
       const gained = depth[course.node] + 1;
@@ -83,7 +71,7 @@ Object.assign(
           expectedLength(cycle, rule).toFixed(3),
         ),
         ", gained ",
-        element("b", { class: "gained" }, end ? String(gained) : "–"),
+        element("b", { class: "gained" }, String(gained)),
       );
       const root = element(
         "section",
@@ -95,7 +83,7 @@ Object.assign(
           element(
             "span",
             { class: "badge" },
-            ran ? "ran" : why ? "did not run" : "on the same coins",
+            ran ? "ran" : "on the same coins",
           ),
           numbers,
         ),
@@ -119,7 +107,7 @@ Object.assign(
       drawing.svg.setAttribute(
         "aria-label",
         `Drafted tree of ${cycle.parents.length} nodes;` +
-          (end ? ` ${rule} accepts node ${course.node}, ${tokens(gained)}` : ""),
+          ` ${rule} accepts node ${course.node}, ${tokens(gained)}`,
       );
 
       function inspect(node) {
@@ -166,25 +154,20 @@ Object.assign(
           const chip = chips[place];
           const step = course.steps[place];
           const done = place < position;
-          if (!step) chip.className = "unreached";
-          else if (!done) chip.className = "";
+          if (!done) chip.className = "";
           else chip.className = step.accepted ? "kept" : "rejected";
           const current = !at.ended && at.now?.node === node;
           chip.classList.toggle("current", current);
         });
         const ended = at.ended ? closing(cycle, rule, course.node, ran) : "";
-        said.textContent = why
-          ? `Not drawn: ${why}. ${ended}`
-          : at.ended
+        said.textContent = at.ended
           ? ended
           : at.now
             ? telling(cycle, rule, at.now)
             : opening(cycle, rule, order[0]);
-        count.textContent = why
-          ? ""
-          : at.ended
-            ? `all ${end - 1}`
-            : `${position} of ${end - 1}`;
+        count.textContent = at.ended
+          ? `all ${end - 1}`
+          : `${position} of ${end - 1}`;
         for (const button of buttons) {
           const name = button.dataset.act;
           if (name === "play") button.textContent = playing ? "Pause" : "Play";

@@ -16,11 +16,9 @@ Object.assign(
     }
 
     /** The head and the body of the table of all nodes. */
-    function nodesTable(cycle, rules, undrawn) {
+    function nodesTable(cycle, rules) {
       const laws = rules.flatMap((rule) => [
-        ...(rule in undrawn
-          ? []
-          : [[`chance, ${rule}`, chances(cycle, rule)]]),
+        [`chance, ${rule}`, chances(cycle, rule)],
         [`stops here, ${rule}`, cycle.stop[rule]],
       ]);
       const columns = [

@@ -58,17 +58,14 @@ Object.assign(
     function telling(cycle, rule, step) {
       const { node, accepted } = step;
       const own = `Node ${node} ${quote(cycle.pieces[node])}: `;
-      if (step.chance === null) return `${own}never offered in exact numbers`;
       const [coin, chance] = apart(step.coin, step.chance);
-      const below = step.coin < step.chance;
-      const sign = below ? "<" : "≥";
+      const sign = accepted ? "<" : "≥";
       let verdict = accepted ? "accepted" : "rejected";
       if (isTopDown(cycle, rule)) {
         verdict += accepted ? ", step down" : ", with all below it";
       } else if (accepted && cycle.parents[node] !== ROOT) {
         verdict += ", with all above it";
       }
-      if (below !== accepted) verdict += " (so the run rounded it)";
       return `${own}coin ${coin} ${sign} chance ${chance} → ${verdict}`;
     }
 
@@ -84,9 +81,7 @@ Object.assign(
 
     /** What is known of a node: pairs (term, text). */
     function numbersOf(cycle, rule, node, chance) {
-      const offered =
-        node !== ROOT && cycle.pieces[node] !== null && chance !== null;
-      const [coin, threshold] = offered
+      const [coin, threshold] = chance !== null
         ? apart(cycle.coins[node], chance)
         : ["–", "–"];
       return [

@@ -1,4 +1,4 @@
-"""Generate from prompts, however many there are."""
+"""Prompts in, tokens out."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import Unpack
+from collections.abc import Callable, Iterator, Sequence
 
-import jax
 import numpy as np
 
-from tv_jax.engine import batches, estimates, programs
-from tv_jax.engine import settings as settings_lib
-from tv_jax.engine.batches import Prompts
-from tv_jax.engine.driver import Prompt, Rows
+from tv_jax.engine import estimates, programs
+from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.plan import Records
-from tv_jax.engine.results import Generation
-from tv_jax.engine.settings import Options, Settings
-from tv_jax.engine.trace import Trace
+from tv_jax.engine.prompts import Prompts, read_prompts
+from tv_jax.engine.records import trace_of
+from tv_jax.engine.results import Generation, stop_after
 
 
 def generate(
@@ -30,7 +26,7 @@ def generate(
   template: str = "raw",
   items: Sequence[int] | None = None,
   progress: bool | None = None,
-  **options: Unpack[Options],
+  **options,
 ) -> Generation:
   """Continues prompts.
 
@@ -44,8 +40,8 @@ def generate(
     items: A number for each prompt; by default its place. A prompt's draws come
       from this number and the seed alone, so its answer does not depend on the
       other prompts.
-    progress: Whether to show a bar, and to say when something is compiled; by
-      default on a terminal, the bar only for several batches.
+    progress: Whether to show a bar; by default on a terminal, for several
+      batches.
     **options: What to do, all by keyword:
       tree ("eagle"): a `Tree`, or a text that `tv_jax.tree.parse` reads.
       verifier ("traversal"): a name, a `Verifier`, a `decide` function, or None
@@ -66,8 +62,8 @@ def generate(
         on the same drafts. None is fastest: not even the verifier's own is
         computed.
       ends: tokens that end an answer; by default the checkpoint's.
-      stop: a text, or several, that end an answer. Its text is cut before the
-        first match; lengths are counted before the cut.
+      stop: a text, or several, before the first of which an answer is cut, once
+        it is decoded. Lengths are counted before the cut.
       logprobs (False): whether to keep the target's log-probability of each
         token, in the result's `logprobs`.
       among (()): names of rules, the verifier's own among them, that share one
@@ -82,61 +78,43 @@ def generate(
     ValueError: An option or a prompt is wrong; nothing was compiled.
     TypeError: There is no such option.
   """
-  settings = settings_lib.resolve(pair, **options)
-  asked = read(pair, settings, prompts, template=template, items=items)
-  return decode_all(pair, settings, asked, progress=progress)
-
-
-def read(
-  pair: Pair,
-  settings: Settings,
-  prompts: Prompts,
-  *,
-  template: str = "raw",
-  items: Sequence[int] | None = None,
-) -> list[Prompt]:
-  """Returns prompts as tokens, with their numbers; see `generate`."""
-  tokens = batches.encode(pair, prompts, template, settings.limit)
-  numbers = batches.numbers(items, len(tokens))
-  limits = [settings.limit] * len(tokens)
-  return [*map(Prompt, tokens, numbers, limits)]
-
-
-def batch_rows(settings: Settings, asked: Sequence[Prompt]) -> int:
-  """Returns how many of the prompts are decoded together."""
-  return min(settings.batch_size, len(asked))
+  config = decode_config(pair, **options)
+  read = read_prompts(pair, config, prompts, template=template, items=items)
+  return decode_all(pair, config, read, progress=progress)
 
 
 def decode_all(
   pair: Pair,
-  settings: Settings,
-  asked: Sequence[Prompt],
-  decoder: Rows | None = None,
+  config: DecodeConfig,
+  prompts: Sequence[Prompt],
+  batch: Batch | None = None,
   *,
   progress: bool | None = None,
+  step: Callable[[Batch], object] | None = None,
 ) -> Generation:
   """Decodes prompts, and puts what they yield into one result.
 
   Args:
     pair: The models.
-    settings: How to decode.
-    asked: The prompts; see `read`.
-    decoder: What decodes them, if it is to be watched.
+    config: How to decode.
+    prompts: See `read_prompts`.
+    batch: Where to; by default a new one.
     progress: As in `generate`.
+    step: As of `decode`.
   """
-  decoder = decoder or Rows(pair, batch_rows(settings, asked))
-  programs.keep()
-  looking = sys.stderr.isatty() if progress is None else progress
-  shown = looking and (progress or len(asked) > decoder.size)
-  records, compiled = [], decoder.compile_seconds
-  with programs.announced(looking), _bar(len(asked), shown) as advance:
+  programs.keep_programs()
+  batch = batch or batch_for(pair, config, prompts)
+  if progress is None:
+    progress = sys.stderr.isatty() and len(prompts) > batch.size
+  records, compiling = [], batch.seconds["compile"]
+  with _bar(len(prompts), progress) as advance:
     begin = time.perf_counter()
-    for own in decoder.decode(settings, asked):
-      records.append(own)
+    for row in decode(batch, prompts, step):
+      records.append(row)
       advance()
     seconds = time.perf_counter() - begin
-  compiled = decoder.compile_seconds - compiled
-  result = _result(pair, settings, records, seconds - compiled, compiled)
+  compiling = batch.seconds["compile"] - compiling
+  result = _result(pair, config, records, seconds - compiling, compiling)
   if result.faults:
     warnings.warn(
       f"{result.faults} cycles met a fault: {estimates.FAULT}",
@@ -152,39 +130,43 @@ def decode_all(
   return result
 
 
-def _result(pair, settings, records, seconds, compiling) -> Generation:
+def batch_for(pair: Pair, config: DecodeConfig, prompts) -> Batch:
+  """Makes a batch that has room for each of the prompts."""
+  longest = max(len(prompt.tokens) for prompt in prompts)
+  return Batch(pair, config, min(config.batch_size, len(prompts)), longest)
+
+
+def _result(pair, config, records, seconds, compiling) -> Generation:
   """Returns the records of all prompts put together."""
-  plan = settings.plan
 
   def cycles(column):
-    return [column(own)[0, : own.cycles[0]] for own in records]
+    return [column(row)[0, : row.cycles[0]] for row in records]
 
-  def kept(column):
-    return [column(own)[0, : own.kept[0]] for own in records]
-
+  tokens = [row.tokens[0, : row.kept[0]].tolist() for row in records]
+  tokens = [row[: stop_after(pair, row, config.stop)] for row in tokens]
+  logprobs = None
+  if config.logprobs:
+    logprobs = [
+      row.logprobs[0, : len(kept)]
+      for row, kept in zip(records, tokens, strict=True)
+    ]
   return Generation(
-    tokens=[own.tolist() for own in kept(lambda own: own.tokens)],
-    accepted=cycles(lambda own: own.accepted),
-    drafted=cycles(lambda own: own.drafted),
+    tokens=tokens,
+    accepted=cycles(lambda row: row.accepted),
+    drafted=cycles(lambda row: row.drafted),
     expected={
-      rule.name: cycles(lambda own, name=rule.name: own.expected[name])
-      for rule in plan.panel
+      rule.name: cycles(lambda row, name=rule.name: row.expected[name])
+      for rule in config.panel
     },
-    stops=np.sum([own.stops[0] for own in records], axis=0),
-    faults=sum(int(own.faults[0]) for own in records),
-    logprobs=kept(lambda own: own.logprobs) if plan.logprobs else None,
-    trace=[trace_of(own) for own in records] if plan.trace else None,
+    stops=np.sum([row.stops[0] for row in records], axis=0),
+    faults=sum(int(row.faults[0]) for row in records),
+    logprobs=logprobs,
+    trace=[trace_of(row) for row in records] if config.trace else None,
     seconds=seconds,
     compile_seconds=compiling,
-    settings=settings,
+    config=config,
     pair=pair,
   )
-
-
-def trace_of(records: Records, row: int = 0) -> Trace:
-  """Returns the trees of a row's first cycles, [cycles, N]."""
-  cycles = int(records.cycles[row])
-  return jax.tree.map(lambda array: array[row, :cycles], records.trace)
 
 
 @contextlib.contextmanager

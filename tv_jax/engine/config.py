@@ -1,0 +1,310 @@
+"""How to decode: `generate`'s options, checked, every name an object."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from tv_jax import drafting, probs, proposals, verifiers
+from tv_jax import tree as tree_lib
+from tv_jax.drafting import Drafter
+from tv_jax.edge import checks, names
+from tv_jax.edge.reading import brief
+from tv_jax.engine import contract
+from tv_jax.engine.pair import Pair
+from tv_jax.proposals import Proposal
+from tv_jax.tree import Adaptive, Tree
+from tv_jax.verifiers import Decide, Verifier
+
+# Seeds and items are below this: 32 bits of a key.
+SEEDS = 2**32
+
+# Below this a draft's law underflows to a few tokens, and trees to chains.
+COLDEST_DRAFT = 0.1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodeConfig:
+  """How to decode; `decode_config` makes it.
+
+  It is static: programs are compiled for `static()` of it, and get what that
+  leaves out as arrays.
+
+  Attributes:
+    target: The target's module, with the outputs that the drafter reads.
+    drafter: The draft model's functions; None for plain decoding, which has no
+      tree, proposal or verifier either.
+    tree: What is drafted: a tree, or what shapes another one in each row.
+    proposal: How siblings are drawn.
+    verifier: The rule that decides.
+    rules: All that the program can decide by, this one among them.
+    panel: Rules whose expected lengths are computed on every draft.
+    temperature: Of the target; 0 is greedy decoding.
+    draft_temperature: Of the draft.
+    draft_stop: The confidence below which it drafts no further.
+    top_k: Of both laws; 0: all.
+    top_p: Of both laws; 1: all.
+    max_new_tokens: For each prompt, at most.
+    seed: Of all draws.
+    batch_size: Slots of a batch.
+    ends: Tokens that end an answer.
+    stop: Texts before the first of which an answer is cut.
+    logprobs: Whether the target's log-probability of each token is recorded.
+    trace: Of how many first cycles the trees are recorded.
+  """
+
+  target: Any
+  drafter: Drafter | None
+  tree: Tree | Adaptive | None
+  proposal: Proposal | None
+  verifier: Verifier | None
+  rules: tuple[Verifier, ...]
+  panel: tuple[Verifier, ...]
+  temperature: float
+  draft_temperature: float
+  draft_stop: float
+  top_k: int
+  top_p: float
+  max_new_tokens: int
+  seed: int
+  batch_size: int
+  ends: tuple[int, ...]
+  stop: tuple[str, ...]
+  logprobs: bool
+  trace: int
+
+  def static(self) -> DecodeConfig:
+    """Returns what programs depend on; all the rest at a fixed value."""
+    return dataclasses.replace(
+      self,
+      verifier=self.rules[0] if self.rules else None,
+      temperature=float(self.temperature > 0),
+      draft_temperature=1.0,
+      max_new_tokens=0,
+      seed=0,
+      batch_size=0,
+      stop=(),
+    )
+
+  @property
+  def nodes(self) -> int:
+    """N; 1 without a tree."""
+    return len(self.tree) if self.tree else 1
+
+  @property
+  def depth(self) -> int:
+    """D; 0 without a tree."""
+    return self.tree.max_depth if self.tree else 0
+
+  @property
+  def name(self) -> str | None:
+    """The verifier's name; None in plain decoding."""
+    return self.verifier and self.verifier.name
+
+  def __str__(self) -> str:
+    """Returns for example "traversal on eagle, top_k, temperature 1"."""
+    what = "plain"
+    if self.proposal:
+      what = f"{self.name} on {self.tree!r}, {self.proposal.name}"
+    return f"{what}, temperature {self.temperature:g}"
+
+
+_NUMBERS = checks.fields(
+  {
+    "max_new_tokens": checks.integer(1),
+    "batch_size": checks.integer(1),
+    "trace": checks.integer(0),
+    "seed": checks.integer(0, SEEDS - 1),
+    "top_k": checks.integer(0),
+    "top_p": checks.number(above=0, most=1),
+    "logprobs": checks.boolean,
+    "draft_stop": checks.number(0, below=1),
+  }
+)
+
+
+def decode_config(
+  pair: Pair,
+  *,
+  tree: Tree | Adaptive | str = "eagle",
+  verifier: Verifier | Decide | str | None = "traversal",
+  proposal: Proposal | str = "without_replacement",
+  temperature: float = 1.0,
+  draft_temperature: float | None = None,
+  draft_stop: float = 0.0,
+  top_k: int = 0,
+  top_p: float = 1.0,
+  max_new_tokens: int = 128,
+  seed: int = 0,
+  batch_size: int = 16,
+  panel: Sequence[Verifier | Decide | str] | None = (),
+  ends: Sequence[int] | None = None,
+  stop: str | Sequence[str] | None = None,
+  logprobs: bool = False,
+  among: Sequence[Verifier | Decide | str] = (),
+  trace: int = 0,
+) -> DecodeConfig:
+  """Checks `generate`'s options, which are described there.
+
+  Raises:
+    ValueError: In one line, which is wrong and what to give instead.
+  """
+  numbers = {
+    "max_new_tokens": max_new_tokens,
+    "batch_size": batch_size,
+    "trace": trace,
+    "seed": seed,
+    "top_k": top_k,
+    "top_p": top_p,
+    "logprobs": logprobs,
+    "draft_stop": draft_stop,
+  }
+  numbers = checks.read(_NUMBERS, numbers)
+  # A cycle gains a token at least: there are no more to record.
+  numbers["trace"] = min(numbers["trace"], max_new_tokens)
+  probs.check_temperature("temperature", temperature)
+  if draft_temperature is not None:
+    probs.check_temperature("draft_temperature", draft_temperature)
+    if draft_temperature == 0:
+      raise ValueError(
+        f"draft_temperature={draft_temperature}: give a positive number (at 0"
+        " the draft would have one token to offer)"
+      )
+  vocabulary = pair.target.config.vocab_size
+  drawn = proposals.resolve(proposal)
+  shape = drafter = rule = None
+  rules, panel_rules, layers = (), (), ()
+  if verifier is not None:
+    if pair.draft is None:
+      raise ValueError(
+        "the pair has no draft to speculate with: give verifier=None for"
+        " plain decoding, or load a draft"
+      )
+    shape = tree_lib.resolve(tree)
+    layers = pair.draft.config.target_layers
+    rule = _rule(verifier, shape, drawn, vocabulary)
+    rules, panel_rules = _rules(rule, among, panel, shape, drawn, vocabulary)
+    drafter = _drafter(pair, draft_stop)
+    if 0 < drafter.block < shape.max_depth:
+      raise ValueError(
+        f"tree={tree!r} has {shape.max_depth} levels: this draft has"
+        f" {drafter.block} at most"
+      )
+    if draft_temperature is None:
+      draft_temperature = _draft_temperature(tree, temperature, drawn)
+  elif panel or trace or among or draft_stop:
+    raise ValueError(
+      "plain decoding has no rules (panel, among), no trees (trace) and no"
+      " draft (draft_stop)"
+    )
+  return DecodeConfig(
+    target=pair.target.module.clone(outputs=layers),
+    drafter=drafter,
+    tree=shape,
+    proposal=drawn if rule else None,
+    verifier=rule,
+    rules=rules,
+    panel=panel_rules,
+    temperature=float(temperature),
+    draft_temperature=float(draft_temperature or 1.0),
+    ends=pair.ends if ends is None else _ends(ends, vocabulary),
+    stop=_texts(pair, stop),
+    **numbers,
+  )
+
+
+def _ends(tokens, vocabulary) -> tuple[int, ...]:
+  """Returns the tokens that end an answer, all of them in the vocabulary."""
+  if not isinstance(tokens, str | bytes) and hasattr(tokens, "__iter__"):
+    tokens = [*tokens]
+  token = checks.integer(0, vocabulary - 1)
+  return tuple(checks.read(checks.list_of(token), tokens, "ends"))
+
+
+def _texts(pair, stop) -> tuple[str, ...]:
+  """Returns the texts that end an answer."""
+  texts = [stop] if isinstance(stop, str) else stop or ()
+  if not isinstance(texts, list | tuple) or not all(
+    isinstance(text, str) and text for text in texts
+  ):
+    raise ValueError(f"stop={brief(stop)}: give a list of texts, none empty")
+  if texts and pair.path is None:
+    raise ValueError(
+      f"stop={brief([*texts])}: this pair has no tokenizer to find texts with:"
+      " give tokens, as ends"
+    )
+  return tuple(texts)
+
+
+def _drafter(pair: Pair, stop: float) -> Drafter:
+  """Returns what drafts; refuses to stop where the draft is never unsure."""
+  assert pair.draft
+  block = pair.draft.config.block
+  if stop and not (block and block.confidence):
+    raise ValueError(
+      f"draft_stop={stop:g}: {pair.draft.source} does not say how sure it is:"
+      " give 0"
+    )
+  return drafting.KINDS[pair.draft_kind](pair.draft.module, stop)
+
+
+def _draft_temperature(tree, temperature, proposal) -> float:
+  """Returns the target's temperature, or what the tree was tuned for.
+
+  In the same proportion to the target's as the two were then; what was tuned
+  for greedy decoding is in proportion to nothing.
+  """
+  if proposal.ranks:
+    # A ranking needs no temperature, and loses its tail to a low one.
+    return 1.0
+  same = max(temperature, COLDEST_DRAFT)
+  draft, target = tree_lib.temperatures(tree) or (1.0, 1.0)
+  if target <= COLDEST_DRAFT:
+    return draft if temperature <= COLDEST_DRAFT else same
+  scaled = max(same * draft / target, COLDEST_DRAFT)
+  probs.check_temperature("draft_temperature", scaled)
+  return scaled
+
+
+def _rule(verifier, tree, proposal, vocabulary) -> Verifier:
+  """Returns the rule, if it is defined for this tree and proposal."""
+  rule = verifiers.resolve(verifier)
+  if reason := verifiers.misfit(rule, tree, proposal):
+    raise ValueError(reason)
+  contract.check(rule, proposal, tree, vocabulary)
+  return rule
+
+
+def _rules(rule, among, panel, *where):
+  """Returns all rules that may decide, and those with an expected length.
+
+  The panel's are those that may decide and what it names itself; it has none
+  if it is None.
+  """
+  for name, others in (("among", among), ("panel", panel)):
+    if others is not None and not isinstance(others, list | tuple):
+      raise ValueError(f"{name}={others!r}: give a list of rules")
+  rules = _unique([_rule(other, *where) for other in among] or [rule])
+  if rule not in rules:
+    raise ValueError(
+      f"among={[other.name for other in rules]}: {rule.name!r}, which is to"
+      " decide, must be one of them"
+    )
+  asked = [verifiers.resolve(other) for other in panel or ()]
+  for other in asked:
+    if not other.offers:
+      raise ValueError(
+        f"panel: {other.name!r} has no stop law to expect lengths from: give a"
+        " Verifier(offers=..)"
+      )
+  known = _unique([*rules, *(_rule(other, *where) for other in asked)])
+  if panel is None:
+    return rules, ()
+  return rules, tuple(other for other in known if other.offers)
+
+
+def _unique(rules) -> tuple[Verifier, ...]:
+  """Returns the rules, each once; refuses two of one name."""
+  named = [(rule.name, rule) for rule in rules]
+  return tuple(names.unique(named, "verifier").values())
