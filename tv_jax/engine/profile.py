@@ -16,6 +16,7 @@ from tv_jax.engine.generate import batch_for, decode_all
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.prompts import Prompts, read_prompts
 from tv_jax.engine.records import Records
+from tv_jax.engine.state import Caches
 
 # Of a cycle, in order.
 STAGES = "draft", "target", "verify", "commit"
@@ -140,7 +141,11 @@ def _stages(batch: Batch) -> None:
   drafted, state = batch.run("draft", _draft, batch.state)
   scored, drafted, state = batch.run("target", _score, (drafted, state))
   verdicts = batch.run("verify", _verify, state, drafted, scored.laws, None)
-  batch.state = batch.run("commit", _commit, verdicts, (scored, drafted, state))
+  caches = Caches(scored.cache, drafted.cache)
+  scored, drafted = scored._replace(cache=None), drafted._replace(cache=None)
+  batch.state = batch.run(
+    "commit", _commit, scored, drafted, verdicts, (caches, state)
+  )
 
 
 def _draft(config, params, state):
@@ -159,9 +164,11 @@ def _verify(config, params, state, drafted, laws, _):
   return cycle.verify(config, params, state, drafted, laws)
 
 
-def _commit(config, params, verdicts, donated):
+def _commit(config, params, scored, drafted, verdicts, donated):
   del params
-  scored, drafted, state = donated
+  caches, state = donated
+  scored = scored._replace(cache=caches.target)
+  drafted = drafted._replace(cache=caches.draft)
   return cycle.commit(config, state, drafted, scored, verdicts)
 
 
