@@ -110,7 +110,7 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
     M_s = _drawn_from(siblings, q, node, rank[leaf])
     surplus = positive(p_alpha[node] * M_b[node] - M_s)
     s = jnp.sum(surplus)
-    size = s + 1 - p_alpha[node]
+    size = s + (1 - p_alpha[node])  # s at least, in floats too
     # Where s or the size is 0, p_alpha is, or else there is no rejection.
     rejected = exists[leaf] & (size > 0)
     e1 = jnp.where(rejected & (s > 0), surplus / s, M_b[node])
