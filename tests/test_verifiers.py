@@ -494,7 +494,7 @@ def test_a_tiny_chance_is_no_fault(traced):
   p[0], q[0] = [2e-38, 1, 0, 0, 0, 0, 0, 0], np.eye(8)[0]
   tokens = np.array([0, 0, 1, 2, 3, 4], np.int32)
   decide = jax.jit(VERIFIERS["traversal"].decide, static_argnums=1)
-  shape = battery.traced(t) if traced else t
+  shape = battery.traced(t, 6, 4) if traced else t
   decision = decide(shape, PROPOSALS[WOR], tokens, q, p, jnp.zeros(6))
   assert not decision.fault
   assert abs(float(decision.residual.sum()) - 1) < 1e-5

@@ -8,13 +8,12 @@ each of the draft's `Config.target_layers`.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from tv_jax.models import Cache, Config, Model, mask
-from tv_jax.models.layout import Leaf
+from tv_jax.models import Cache, Model, mask
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -35,8 +34,8 @@ class News(NamedTuple):
 class Drafter:
   """A way of drafting: a subclass, and a line of `kinds.KINDS`.
 
-  A subclass defines `load`, `read_config`, `leaves`, `prefill`, `begin` and
-  `extend`. It is static in a compiled program, and holds no arrays.
+  A subclass defines `load`, `prefill`, `begin` and `extend`. It is static in a
+  compiled program, and holds no arrays.
 
   A node that has no children is never processed. Rows of the cache during a
   cycle: the root in the last slot of what is committed, and behind it the other
@@ -46,13 +45,10 @@ class Drafter:
     module: The draft model's Linen module.
     stop: Nothing is drafted below a node of which `confidence` is less; 0: it
       is not asked.
-    follows_target: Whether the model is always split over devices as the target
-      is; if not, only where that is asked for.
   """
 
   module: Any
   stop: float = 0.0
-  follows_target: ClassVar[bool] = True
 
   @property
   def block(self) -> int:
@@ -68,16 +64,6 @@ class Drafter:
     A head has its target's dtype and is split as that; `dtype` (as of
     `models.load`) and `split` are for a model of its own.
     """
-    raise NotImplementedError
-
-  @staticmethod
-  def read_config(directory, target: Config, dtype) -> Config:
-    """Returns the model's configuration, as `load` would."""
-    raise NotImplementedError
-
-  @staticmethod
-  def leaves(config: Config) -> list[Leaf]:
-    """Returns the parameters that are not the target's."""
     raise NotImplementedError
 
   def prefill(

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from tv_jax import models
 from tv_jax.drafting.drafter import Drafter, News, committed
-from tv_jax.models import Cache, borrowed, dspark, mask
+from tv_jax.models import Cache, dspark, mask
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -40,17 +40,6 @@ class InOnePass(Drafter):
     """Loads a draft, in the target's dtype, on its devices."""
     del dtype, split
     return models.load_dspark(path, target, revision)
-
-  @staticmethod
-  def read_config(directory, target, dtype) -> models.Config:
-    """Takes from the target's configuration what depends on it."""
-    del dtype
-    return models.read_dspark_config(directory, target)
-
-  @staticmethod
-  def leaves(config):
-    """Returns the parameters that are not the target's."""
-    return dspark.leaves(config) + borrowed.leaves(config)
 
   @property
   def block(self) -> int:

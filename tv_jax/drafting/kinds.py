@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,11 +16,7 @@ from tv_jax.drafting.drafter import Drafter, News, causal_pass, take_row
 from tv_jax.drafting.in_one_pass import InOnePass
 from tv_jax.models import (
   Cache,
-  borrowed,
   compact,
-  eagle,
-  eagle3,
-  families,
   products,
   sharding,
 )
@@ -36,8 +31,6 @@ class Independent(Drafter):
   its cache: it takes that and the bonus token together, where the former is at
   worst a row that is rewritten with itself.
   """
-
-  follows_target: ClassVar[bool] = False
 
   @staticmethod
   def load(path, target, *, dtype, split, revision) -> models.Model:
@@ -55,19 +48,6 @@ class Independent(Drafter):
       return model
     params = sharding.put(model.params, sharding.placement("", mesh))
     return dataclasses.replace(model, params=params)
-
-  @staticmethod
-  def read_config(directory, target, dtype) -> models.Config:
-    """Reads its own config.json."""
-    config = models.read_config(directory, dtype)
-    if not config.shares_embedding:
-      return config
-    return borrowed.fitted(config, target, directory)
-
-  @staticmethod
-  def leaves(config):
-    """Returns all parameters that are not its target's."""
-    return families.leaves(config) + borrowed.leaves(config)
 
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads the tokens alone."""
@@ -119,18 +99,6 @@ class OnFeatures(Drafter):
     del dtype, split
     return models.load_eagle(path, target, revision)
 
-  @staticmethod
-  def read_config(directory, target, dtype) -> models.Config:
-    """Takes from the target's configuration what depends on it."""
-    del dtype
-    config, _ = models.read_eagle_config(directory)
-    return borrowed.fitted(config, target, directory)
-
-  @staticmethod
-  def leaves(config):
-    """Returns the head's parameters; most heads have the bias."""
-    return eagle.leaves(config, bias=True) + borrowed.leaves(config)
-
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads pairs of features and the token after."""
     del tokens
@@ -164,17 +132,6 @@ class OnLayers(OnFeatures):
     """Loads a head, in the target's dtype, on its devices."""
     del dtype, split
     return models.load_eagle3(path, target, revision)
-
-  @staticmethod
-  def read_config(directory, target, dtype) -> models.Config:
-    """Takes from the target's configuration what depends on it."""
-    del dtype
-    return models.read_eagle3_config(directory, target)
-
-  @staticmethod
-  def leaves(config):
-    """Returns the head's parameters."""
-    return eagle3.leaves(config)
 
 
 # By `draft_kind`.

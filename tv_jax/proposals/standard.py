@@ -107,6 +107,10 @@ WITHOUT_REPLACEMENT = Proposal(
 # Independent draws.
 
 
+def _draw_independent(key, q, k):
+  return probs.draw(key, q, (k,))
+
+
 def _laws_independent(q_at, rest, exists):
   del rest
   K = len(q_at)
@@ -116,7 +120,7 @@ def _laws_independent(q_at, rest, exists):
 
 WITH_REPLACEMENT = Proposal(
   name="with_replacement",
-  draw=lambda key, q, k: probs.draw(key, q, (k,)),
+  draw=_draw_independent,
   laws=_laws_independent,
   following=lambda q, drawn, k: q,
   nested=True,

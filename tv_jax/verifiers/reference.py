@@ -129,7 +129,7 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
   accept = jnp.full(len(tokens), NOT_OFFERED, p.dtype)
   start = _Traversal(jnp.int32(0), jnp.bool(False), p_ini, p, accept)
   end = jax.lax.while_loop(goes_on, offer, start)
-  node = order[end.deleted - end.accepted]
+  node = order[jnp.where(end.accepted, end.deleted - 1, end.deleted)]
   return _settle(node, end.M_b[node], p, end.accept)
 
 
