@@ -22,7 +22,7 @@ PACKAGES = (
 
 if __name__ == "__main__":
   for package in PACKAGES:
-    for name in package.__all__:
+    for name in getattr(package, "__all__", ()):
       getattr(package, name)  # some are imported when they are asked for
   pdoc.render.configure(docformat="google")
   names = [package.__name__ for package in PACKAGES]
