@@ -60,7 +60,7 @@ def token_level(tree, proposal, tokens, q, p, eta) -> Decision:
       node=jnp.where(accepted, child, node),
       rank=jnp.where(accepted, 0, rank + 1),
       M_b=jnp.where(accepted, p[child], M_b),
-      accept=accept.at[child].set(jnp.where(exists, rate, NOT_OFFERED)),
+      accept=accept.at[child].set(_compared(rate)),
     )
 
   root, accept = jnp.int32(ROOT), jnp.full(len(tokens), NOT_OFFERED, p.dtype)
@@ -121,7 +121,7 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
       accepted=eta[leaf] < rate,
       p_alpha=update(below[node], p_alpha, M_b),
       M_b=M_b,
-      accept=accept.at[leaf].set(jnp.where(exists[leaf], rate, NOT_OFFERED)),
+      accept=accept.at[leaf].set(_compared(rate)),
     )
 
   p_alpha = jnp.ones(len(tokens), p.dtype)
@@ -144,6 +144,11 @@ def _drawn_from(siblings: Siblings, q, node, rank) -> jax.Array:
 def _rate(M_b, M_s, exists) -> jax.Array:
   """Returns min(M_b / M_s, 1), and 0 for a child that was not drawn."""
   return jnp.where(exists, jnp.minimum(M_b / jnp.where(exists, M_s, 1), 1), 0)
+
+
+def _compared(rate) -> jax.Array:
+  """Returns what a coin was compared with: none is, where it cannot pass."""
+  return jnp.where(rate <= 0, NOT_OFFERED, rate)
 
 
 def _settle(node, M_b, p, accept) -> Decision:
