@@ -1,7 +1,6 @@
 """Times cycles on this machine's GPU, at the paper's shapes.
 
     python -m benchmarks.gpu --out=gpu.md
-    python -m benchmarks.gpu --dtype=int8
     JAX_PLATFORMS=cpu python -m benchmarks.gpu --toy
 
 Needs a GPU of 48 GB, and neither checkpoints nor data. Each time stands beside
@@ -137,14 +136,11 @@ def main() -> None:
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
   parser.add_argument("--out", help="an .md for the tables")
-  parser.add_argument(
-    "--dtype", default="bfloat16", choices=["bfloat16", "int8"]
-  )
   parser.add_argument("--toy", action="store_true", help="without a GPU")
   given = parser.parse_args()
   if jax.default_backend() != "gpu" and not given.toy:
     raise ValueError("jax sees no GPU here: give --toy to try it out")
-  names, dtype, trees, rows = PAPERS, given.dtype, ["eagle", "chain:5"], ROWS
+  names, dtype, trees, rows = PAPERS, "bfloat16", ["eagle", "chain:5"], ROWS
   trees.append("kary:2x5")
   if given.toy:
     names, dtype, trees, rows = ("toy draft", "toy"), "float32", ["kary:2x2"], 2
@@ -153,7 +149,7 @@ def main() -> None:
     gpu_shapes.random_model(gpu_shapes.config(name, dtype), seed)
     for seed, name in enumerate(names)
   )
-  head = gpu_shapes.head(target, gpu_shapes.random_of(target.config, 2))
+  head = gpu_shapes.head(target, gpu_shapes.random_of(2))
   pair = Pair(target=target, draft=draft, draft_kind="independent")
   other = Pair(target=target, draft=head, draft_kind="eagle")
   found = [*cycles(pair, other, trees, rows)]

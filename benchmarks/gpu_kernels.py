@@ -2,7 +2,6 @@ r"""A cycle of the paper's pairs as a GPU would run it: kernels and bytes.
 
     JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels
     JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels --chip=a6000
-    JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels --dtype=int8
     JAX_PLATFORMS=cpu python -m benchmarks.gpu_kernels --chip=h200 \
       --target=Qwen3-8B --draft=DSpark
 
@@ -50,11 +49,11 @@ def models(pair: tuple[str, str], dtype: str) -> tuple[Model, Model]:
 
   def shapes(name):
     config = gpu_shapes.config(name, dtype)
-    return gpu_shapes.model(config, gpu_shapes.shapes_on(config))
+    return gpu_shapes.model(config, gpu_shapes.shapes_on())
 
   target = shapes(pair[1])
   if pair[0] == DSPARK:
-    make = gpu_shapes.shapes_on(target.config)
+    make = gpu_shapes.shapes_on()
     return gpu_shapes.block_draft(target, make), target
   return shapes(pair[0]), target
 
@@ -116,7 +115,6 @@ def main() -> None:
   parser.add_argument("--chip", choices=sorted(BANDWIDTH), default="h100")
   parser.add_argument("--trees", nargs="+", default=["eagle", "kary:2x5"])
   parser.add_argument("--verifier", default="traversal", choices=VERIFIERS)
-  parser.add_argument("--dtype", default="bfloat16", help="or int8")
   parser.add_argument("--draft", default="Llama-3.2-1B", help="or DSpark")
   parser.add_argument("--target", default="Llama-3.1-8B")
   given = parser.parse_args()
@@ -125,7 +123,7 @@ def main() -> None:
   pair = given.draft, given.target
   for name in given.trees:
     tree = common.tree(name)
-    estimate(pair, given.dtype, tree, given.verifier, given.chip).show()
+    estimate(pair, "bfloat16", tree, given.verifier, given.chip).show()
 
 
 if __name__ == "__main__":

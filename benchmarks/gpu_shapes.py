@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax.traverse_util import unflatten_dict
 
 from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.decode import cache_slots, padded_new, padded_prompt
@@ -23,13 +23,12 @@ from tv_jax.models import (
   decoder,
   dspark,
   eagle,
-  families,
-  products,
   sharding,
 )
 from tv_jax.models import cache as caches
-from tv_jax.models.config import INT8, Block, Config
-from tv_jax.models.products import Quantised
+from tv_jax.models import config as configs
+from tv_jax.models import params as params_lib
+from tv_jax.models.config import Block, Config
 from tv_jax.tree import Tree
 
 
@@ -93,66 +92,41 @@ MODELS = {
 
 
 def config(name: str, dtype: str, layers: int | None = None) -> Config:
-  """Returns the config of one of `MODELS`, perhaps with fewer layers.
-
-  In int8 all but the weights of products is in bfloat16.
-  """
-  eight = dtype == INT8
-  raw = MODELS[name] | {"dtype": "bfloat16" if eight else dtype}
+  """Returns the config of one of `MODELS`, perhaps with fewer layers."""
+  raw = MODELS[name] | {"dtype": dtype}
   if layers:
     raw["num_hidden_layers"] = layers
-  found = families.from_dict(raw, name)
-  return dataclasses.replace(found, quantised=eight)
+  return configs.from_dict(raw, name)
 
 
-def parameters(config: Config, leaves, make: Callable) -> dict:
-  """Makes parameters, each by `make(leaf, shape)`."""
-  size, params = decoder.sizes(config), {}
-  for leaf in leaves:
-    node = params
-    for name in leaf.path[:-1]:
-      node = node.setdefault(name, {})
-    shape = tuple(size[axis] for axis in leaf.axes)
-    node[leaf.path[-1]] = make(leaf, shape)
-  return params
+def parameters(module, make: Callable) -> dict:
+  """Makes the parameters that are not a target's, by `make(path, box)`."""
+  boxes = params_lib.stored(module)
+  return unflatten_dict({path: make(path, box) for path, box in boxes.items()})
 
 
-def shapes_on(config: Config, mesh=None) -> Callable:
+def shapes_on(mesh=None) -> Callable:
   """Returns a `make` of shapes, split over `mesh` if there is one."""
 
-  def make(leaf, shape):
-    on = sharding.placement(leaf.axes, mesh)
-    if not (channels := leaf.channels(config)):
-      return jax.ShapeDtypeStruct(shape, jnp.dtype(config.dtype), sharding=on)
-    rows = shape[: len(channels)]
-    of_rows = sharding.placement(channels, mesh)
-    values: Any = jax.ShapeDtypeStruct(shape, jnp.int8, sharding=on)
-    scale: Any = jax.ShapeDtypeStruct(rows, jnp.float32, sharding=of_rows)
-    return Quantised(values, scale)
+  def make(path, box):
+    del path
+    place = sharding.placement(box.names, mesh)
+    value = box.value
+    return jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=place)
 
   return make
 
 
-def random_of(config: Config, seed: int, scale: float = 0.02) -> Callable:
+def random_of(seed: int, scale: float = 0.02) -> Callable:
   """Returns a `make` of random arrays on the device; norms are around 1."""
   keys = iter(jax.random.split(jax.random.key(seed), 4096))
 
-  def make(leaf, shape):
-    if channels := leaf.channels(config):
-      return _eight_bits(next(keys), shape, shape[: len(channels)], scale)
-    norm = len(shape) == 1 and not leaf.path[-1].endswith("bias")
-    return _normal(next(keys), shape, config.dtype, 1.0 if norm else 0.0, scale)
+  def make(path, box):
+    value = box.value
+    mean = 1.0 if value.ndim == 1 and path[-1] != "bias" else 0.0
+    return _normal(next(keys), value.shape, str(value.dtype), mean, scale)
 
   return make
-
-
-@functools.partial(jax.jit, static_argnums=(1, 2, 3))
-def _eight_bits(key, shape, rows, scale):
-  """Makes what normal weights up to four deviations are rounded to."""
-  step = 4 * scale / products.LARGEST
-  values = jnp.round(scale / step * jax.random.normal(key, shape))
-  values = jnp.clip(values, -products.LARGEST, products.LARGEST)
-  return Quantised(values.astype(jnp.int8), jnp.full(rows, step))
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2))
@@ -163,24 +137,23 @@ def _normal(key, shape, dtype, mean, scale):
 
 def model(config: Config, make: Callable, mesh=None) -> Model:
   """Makes a Llama of parameters by `make`."""
-  return Model(
-    module=families.module(config, mesh),
-    params=parameters(config, families.leaves(config), make),
-    source="random",
-  )
+  module = decoder.Decoder(config, mesh)
+  return Model(module=module, params=parameters(module, make), source="random")
 
 
 def random_model(config: Config, seed: int, scale: float = 0.02) -> Model:
   """Makes a Llama of random weights."""
-  return model(config, random_of(config, seed, scale))
+  return model(config, random_of(seed, scale))
 
 
 def head(target: Model, make: Callable) -> Model:
   """Makes an EAGLE-1 head for `target`: one layer like its own, with a bias."""
-  own = dataclasses.replace(target.config, num_hidden_layers=1)
-  leaves = eagle.leaves(own, bias=True)
-  params = parameters(own, leaves, make) | borrowed.params(target, None)
-  module = eagle.Eagle(own, True, target.mesh)
+  config = dataclasses.replace(target.config, num_hidden_layers=1)
+  return _draft(target, eagle.Eagle(config, True, target.mesh), make)
+
+
+def _draft(target: Model, module, make: Callable) -> Model:
+  params = parameters(module, make) | borrowed.params(target, None)
   return Model(module=module, params=params, source="random")
 
 
@@ -208,12 +181,7 @@ def block_draft(
       size=7, mask=0, rank=256, head="vanilla", confidence=True, sees_token=True
     ),
   )
-  params = parameters(own, dspark.leaves(own), make)
-  return Model(
-    module=dspark.DSpark(own, target.mesh),
-    params=params | borrowed.params(target, None),
-    source="random",
-  )
+  return _draft(target, dspark.DSpark(own, target.mesh), make)
 
 
 def decoding(

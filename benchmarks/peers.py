@@ -39,7 +39,7 @@ from tv_jax import models
 from tv_jax.engine.decode import padded_prompt
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.prompts import encode
-from tv_jax.models import borrowed
+from tv_jax.models import decoder
 from tv_jax.runs import environment
 from tv_jax.runs import questions as questions_lib
 
@@ -117,9 +117,9 @@ def load_peer(pair: Pair, tokens: int) -> Peer:
     assert draft
     if draft.config.shares_embedding:
       params = {
-        k: x for k, x in draft.params.items() if k not in borrowed.NAMES
+        k: x for k, x in draft.params.items() if k not in decoder.OF_TARGET
       }
-      for name in {*borrowed.NAMES} & {*pair.target.params}:
+      for name in {*decoder.OF_TARGET} & {*pair.target.params}:
         params[name] = pair.target.params[name]
       config = dataclasses.replace(
         draft.config, shares_embedding=False, draft_vocab_size=None

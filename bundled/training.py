@@ -18,7 +18,8 @@ from tv_jax import models
 from tv_jax.distill import training
 from tv_jax.distill.training import Schedule
 from tv_jax.models import cache as caches
-from tv_jax.models import families, mask
+from tv_jax.models import decoder, mask
+from tv_jax.models import params as params_lib
 from tv_jax.models.config import Config
 
 # Steps between lines of the log.
@@ -32,7 +33,7 @@ def loss(config: Config, params: dict, key: jax.Array, rows: Rows):
   before = jnp.tri(rows.document.shape[1], dtype=bool)[None]
   seen = jnp.where(same & before, 0.0, mask.HIDDEN)
   cache = caches.empty(config, *rows.tokens.shape)
-  found: Any = families.module(config).apply(
+  found: Any = decoder.Decoder(config).apply(
     {"params": params}, rows.tokens, rows.positions, seen, cache
   )
   following = jnp.roll(rows.tokens, -1, axis=1)
@@ -61,7 +62,7 @@ def train(
 
   return training.train(
     functools.partial(loss, config),
-    families.init(key, config),
+    params_lib.init(key, decoder.Decoder(config)),
     jax.random.fold_in(key, 1),  # not the key of the initial parameters
     lambda step: corpus.rows(stage, step, schedule.rows),
     schedule,
@@ -75,7 +76,7 @@ def export(directory: pathlib.Path, config: Config, params: dict) -> None:
   """Writes a model in bfloat16, as Hugging Face."""
   config = dataclasses.replace(config, dtype="bfloat16")
   params = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
-  module = families.module(config)
+  module = decoder.Decoder(config)
   own = models.Model(module=module, params=params, source="trained")
   models.save(directory, own)
 

@@ -58,8 +58,7 @@ class Group(NamedTuple):
   def models(self) -> str:
     """The names of the target and the draft."""
     models = self.config["models"]
-    eight = ", weights of eight bits" * (models.get("dtype") == "int8")
-    return f"{models['target']} with {models['draft']}{eight}"
+    return f"{models['target']} with {models['draft']}"
 
   @property
   def notes(self) -> list[str]:

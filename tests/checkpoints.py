@@ -131,8 +131,8 @@ def tiny(**changes):
   return dataclasses.replace(config, **changes)
 
 
-def random_params(leaves, config, seed):
-  """Parameters with which attention is far from uniform.
+def random_params(module, seed):
+  """A module's own parameters with which attention is far from uniform.
 
   In NumPy: to compile an initialisation takes longer than most tests.
   """
@@ -142,20 +142,25 @@ def random_params(leaves, config, seed):
 
   rng = np.random.default_rng(seed)
 
-  def make(leaf, shape):
-    mean, deviation = (1, 0.1) if len(shape) == 1 else (0, 0.2)
-    return jnp.asarray(rng.normal(mean, deviation, shape), config.dtype)
+  def make(path, box):
+    del path
+    value = box.value
+    mean, deviation = (1, 0.1) if value.ndim == 1 else (0, 0.2)
+    drawn = rng.normal(mean, deviation, value.shape)
+    return jnp.asarray(drawn, value.dtype)
 
-  return gpu_shapes.parameters(config, leaves, make)
+  return gpu_shapes.parameters(module, make)
 
 
 def ours(config, seed=0):
   """A random model of ours."""
-  from tv_jax.models import families
+  from tv_jax.models import decoder
   from tv_jax.models.model import Model
 
-  params = random_params(families.leaves(config), config, seed)
-  return Model(module=families.module(config), params=params, source="random")
+  module = decoder.Decoder(config)
+  return Model(
+    module=module, params=random_params(module, seed), source="random"
+  )
 
 
 def ours_head(target, seed=1):
@@ -164,13 +169,13 @@ def ours_head(target, seed=1):
   from tv_jax.models.model import Model
 
   config = dataclasses.replace(target.config, num_hidden_layers=1)
-  params = random_params(eagle.leaves(config, bias=True), config, seed)
+  module = eagle.Eagle(config, bias=True)
+  params = random_params(module, seed)
   shared = {
     name: value
     for name, value in target.params.items()
     if name in ("embedding", "unembedding")
   }
-  module = eagle.Eagle(config, bias=True)
   return Model(module=module, params=params | shared, source="random")
 
 
@@ -203,7 +208,8 @@ def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
     ),
   )
   config = dataclasses.replace(config, **changes)
-  params = random_params(dspark.leaves(config), config, seed)
+  module = dspark.DSpark(config)
+  params = random_params(module, seed)
   if head:  # a token is to matter as much as its depth
     params["markov"]["next"] *= 5
   shared = {
@@ -211,7 +217,6 @@ def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
     for name, value in target.params.items()
     if name in ("embedding", "unembedding")
   }
-  module = dspark.DSpark(config)
   return Model(module=module, params=params | shared, source="random")
 
 
@@ -230,7 +235,7 @@ def ours_eagle3(target, seed=1):
     draft_vocab_size=30,
     shares_embedding=True,
   )
-  params = random_params(eagle3.leaves(config), config, seed)
+  params = random_params(eagle3.Eagle3(config), seed)
   known = np.sort(np.random.default_rng(seed).permutation(48)[:30])
   theirs = borrowed.params(target, known, params)
   return Model(

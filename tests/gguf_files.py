@@ -4,8 +4,9 @@ import json
 
 import gguf
 import numpy as np
+from flax.traverse_util import flatten_dict
 
-from tv_jax.models import families, rope
+from tv_jax.models import loading, rope
 
 TYPES = gguf.GGMLQuantizationType
 TEXTS = (
@@ -45,12 +46,9 @@ def interleaved(value, heads):
 
 def tensors(model):
   """A model's tensors, by Hugging Face's names."""
-  found = {}
-  for leaf in families.leaves(model.config):
-    value = model.params
-    for name in leaf.path:
-      value = value[name]
-    found |= leaf.take_apart(np.asarray(value, np.float32))
+  found, values = {}, flatten_dict(model.params)
+  for path, weight in loading.weights_of(model.module).items():
+    found |= weight.split(np.asarray(values[path], np.float32))
   return found
 
 

@@ -104,24 +104,11 @@ def test_code_is_neither_run_nor_asked_for(saved, monkeypatch, name):
     ("{{ ''.__class__.__mro__ }}", "chat template"),
     ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "chat template"),
     ("", "chat template"),
-    ("your password is a word", "leaves out what the user says"),
-    (
-      "{% for m in mesages %}{{ m.content }}{% endfor %}<|assistant|>",
-      "chat template",
-    ),
-    (
-      "{% for i in range(99999) %}" * 3 + "{% endfor %}" * 3,
-      "it was stopped after 0.3 seconds",
-    ),
   ],
 )
-def test_a_template_that_fails(saved, monkeypatch, template, told):
+def test_a_template_that_fails(saved, template, told):
   (saved / "chat_template.jinja").write_text(template)
-  before = sys.gettrace()
-  if "stopped" in told:
-    monkeypatch.setattr(templates, "PATIENCE", 0.3)
   refused(saved, told)
-  assert sys.gettrace() is before
 
 
 @pytest.mark.parametrize("template", [3, {"a": 1}, ["x"], [{"name": "x"}]])

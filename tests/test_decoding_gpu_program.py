@@ -31,16 +31,15 @@ class Case:
   ):
     def model(name, depth):
       own = gpu_shapes.config(name, dtype, depth)
-      return gpu_shapes.model(own, gpu_shapes.shapes_on(own))
+      return gpu_shapes.model(own, gpu_shapes.shapes_on())
 
     self.target = model("Llama-3.1-8B", layers[0])
     if draft == "independent":
       self.draft = model("Llama-3.2-1B", layers[1])
     elif draft == "eagle":
-      own = self.target.config
-      self.draft = gpu_shapes.head(self.target, gpu_shapes.shapes_on(own))
+      self.draft = gpu_shapes.head(self.target, gpu_shapes.shapes_on())
     elif draft == "dspark":
-      make = gpu_shapes.shapes_on(self.target.config)
+      make = gpu_shapes.shapes_on()
       own = {"layers": layers[1], "reads": tuple(range(layers[0] - 1))}
       self.draft = gpu_shapes.block_draft(self.target, make, **own)
     else:
@@ -103,7 +102,6 @@ def test_the_kernels_of_a_cycle():
 
 
 CASES = {
-  "eight bits": {"draft": "independent", "dtype": "int8"},
   "chain": {"draft": "independent", "tree": "chain:5"},
   "head": {
     "draft": "eagle",

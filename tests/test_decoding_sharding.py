@@ -19,7 +19,8 @@ from tests import checkpoints, quick
 from tv_jax import models
 from tv_jax.engine.decode import advance
 from tv_jax.engine.state import Caches
-from tv_jax.models import decoder, families, mask, sharding
+from tv_jax.models import decoder, mask, sharding
+from tv_jax.models import params as params_lib
 
 EIGHT = """
 import sys
@@ -47,7 +48,7 @@ def check(draft, kind, cases, **options):
   one = tv_jax.load(draft, target, draft_kind=kind)
   pair = tv_jax.load(draft, target, draft_kind=kind, mesh=mesh, **options)
   own = pair.draft.params
-  own = own["layer" if kind == "eagle" else "layers_0"]["qkv"]
+  own = own["layer" if kind == "eagle" else "layers_0"]["qkv"]["kernel"]
   assert len(own.sharding.device_set) == 8
   split = kind == "eagle" or bool(options)
   assert own.sharding.is_fully_replicated != split
@@ -136,7 +137,7 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
 
   def model(name, layers, mesh):
     own = gpu_shapes.config(name, "bfloat16", layers)
-    return gpu_shapes.model(own, gpu_shapes.shapes_on(own, mesh), mesh)
+    return gpu_shapes.model(own, gpu_shapes.shapes_on(mesh), mesh)
 
   target = model("Llama-3.1-70B", layers, on)
   draft = model("Llama-3.1-8B", 1, on if shard_draft else None)
@@ -144,7 +145,7 @@ def pair_over_eight(layers, *, shard_draft, tree="chain:5"):
   *arguments, state = gpu_shapes.arguments(config, target, draft, 1, 768)
 
   def split(cache):
-    heads = sharding.placement("BGSC", on)
+    heads = sharding.placement((None, "heads"), on)
     return jax.tree.map(
       lambda x: (
         jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=heads)
@@ -195,7 +196,7 @@ def test_an_exchange_of_a_weight_would_be_seen():
   on = sharding.mesh(jax.devices()[:2])
   whole = jax.sharding.NamedSharding(on, jax.sharding.PartitionSpec())
   weight = jax.ShapeDtypeStruct(
-    (64, 32), jnp.float32, sharding=sharding.placement("VE", on)
+    (64, 32), jnp.float32, sharding=sharding.placement(("vocab", None), on)
   )
   lowered = jax.jit(lambda x: x * 2, out_shardings=whole).lower(weight)
 
@@ -218,13 +219,12 @@ LLAMA_70B = {
 def test_70b_over_8_devices():
   config = checkpoints.tiny(**LLAMA_70B)
   mesh = jax.sharding.AbstractMesh((8,), (sharding.AXIS,))
-  size = decoder.sizes(config)
   total = here = 0
-  for leaf in families.leaves(config):
-    shape = tuple(size[axis] for axis in leaf.axes)
-    share = sharding.placement(leaf.axes, mesh).shard_shape(shape)
+  for path, box in params_lib.shapes(decoder.Decoder(config)).items():
+    shape = box.value.shape
+    share = sharding.placement(box.names, mesh).shard_shape(shape)
     if len(shape) > 1:
-      assert 8 * np.prod(share) == np.prod(shape), leaf.path
+      assert 8 * np.prod(share) == np.prod(shape), path
     total += np.prod(shape)
     here += np.prod(share)
   assert total == 70_553_706_496
@@ -277,8 +277,8 @@ def test_devices_equal_one(tmp_path):
     assert checkpoints.error(ours, np.asarray(theirs)) <= 1e-5
   for leaf in jax.tree.leaves((model.params, head.params)):
     assert len(leaf.sharding.device_set) == 2
-  qkv = model.params["layers_0"]["qkv"]
-  assert qkv.addressable_shards[0].data.shape[0] == 1
+  qkv = model.params["layers_0"]["qkv"]["kernel"]
+  assert 2 * qkv.addressable_shards[0].data.shape[1] == qkv.shape[1]
   keys = model.init_cache(2, 8).keys[0]
   assert keys.sharding.shard_shape(keys.shape)[1] == 1
 

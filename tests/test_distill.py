@@ -179,7 +179,7 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   made = drafts.make(kind, target, jax.random.key(0), (1,), known, rank=4)
   if kind == "dspark":  # its Markov head would have nothing to say
     made.trained["markov"]["next"] = jax.random.normal(
-      jax.random.key(1), (5, 4)
+      jax.random.key(1), (4, 5)
     )
   drafts.save(tmp_path / "draft", made)
   pair = tv_jax.load(tmp_path / "draft", tmp_path / "target", draft_kind=kind)

@@ -30,7 +30,7 @@ def few(draft, target, known):
   config = dataclasses.replace(draft.config, draft_vocab_size=len(known))
   own = dict(draft.params)
   if "markov" in own:
-    next_ = own["markov"]["next"][known]
+    next_ = own["markov"]["next"][:, known]
     own["markov"] = own["markov"] | {"next": next_}
   own |= borrowed.params(target, known)
   return dataclasses.replace(draft, module=dspark.DSpark(config), params=own)

@@ -89,7 +89,8 @@ def test_an_unsure_draft_stops(kind, shape, verifier):
 def test_a_confidence_that_is_a_nan_is_a_fault(shape, stop):
   own = pair("dspark")
   markov = own.draft.params["markov"]
-  markov = markov | {"sure": jnp.full_like(markov["sure"], jnp.nan)}
+  undefined = jax.tree.map(lambda x: x * jnp.nan, markov["sure"])
+  markov = markov | {"sure": undefined}
   params = own.draft.params | {"markov": markov}
   draft = dataclasses.replace(own.draft, params=params)
   broken = dataclasses.replace(own, draft=draft)

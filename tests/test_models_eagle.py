@@ -10,7 +10,8 @@ from safetensors.numpy import load_file, save_file
 
 from tests import bad, checkpoints
 from tv_jax import models, tree
-from tv_jax.models import families, mask
+from tv_jax.models import config as configs
+from tv_jax.models import mask
 
 # Root, two children, three grandchildren, one more below the last of these.
 PARENTS = [-1, 0, 0, 1, 1, 2, 5]
@@ -238,7 +239,7 @@ def test_a_head_of_another_shape_is_refused(tmp_path, changes, words):
   [
     ({"bias": "yes"}, "config.json: bias='yes': give true or false"),
     (
-      families.to_dict(checkpoints.tiny(model_type="qwen3"))
+      configs.to_dict(checkpoints.tiny(model_type="qwen3"))
       | {"num_hidden_layers": 1, "mlp_bias": None},
       "config.json: an EAGLE-1 head of model_type='qwen3' is not",
     ),

@@ -31,7 +31,7 @@ def layout(request):
 def target(layout):
   """With the embedding that published code was given."""
   made = files.target(layout)
-  own = made.params | {"embedding": files.given(layout)[0]}
+  own = made.params | {"embedding": files.given(layout)[0].T}
   own = jax.tree.map(jnp.asarray, own)
   return dataclasses.replace(made, params=own)
 

@@ -1,8 +1,8 @@
 """Families: what they read and refuse; one file and one line each."""
 
 import dataclasses
-import functools
 import json
+import math
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,8 @@ from safetensors.numpy import load_file
 from tests import checkpoints
 from tv_jax import models
 from tv_jax.models import cache as caches
-from tv_jax.models import decoder, families, mask, sharding
+from tv_jax.models import config as configs
+from tv_jax.models import decoder, loading, mask, sharding
 
 CONFIG = checkpoints.tiny(model_type="qwen3", head_dim=12)
 SINGLE = "model.safetensors"
@@ -60,7 +61,7 @@ def saved(tmp_path):
 def read(**changes):
   raw = PUBLISHED | changes
   raw = {name: value for name, value in raw.items() if value is not ...}
-  return families.from_dict(raw, "config.json")
+  return configs.from_dict(raw, "config.json")
 
 
 def shape(name, V, E, F, L, H, G, C, tied):
@@ -91,16 +92,12 @@ def shape(name, V, E, F, L, H, G, C, tied):
 def test_the_table_of_tensors_is_the_model(config, count):
   """Of published sizes, and so of published counts."""
   config = shape(*config)
-  params = jax.eval_shape(
-    functools.partial(families.init, config=config), jax.random.key(0)
-  )
-  leaves, size = families.leaves(config), decoder.sizes(config)
-  assert len(jax.tree.leaves(params)) == len(leaves)
-  for leaf in leaves:
-    value = functools.reduce(lambda node, key: node[key], leaf.path, params)
-    assert value.shape == tuple(size[axis] for axis in leaf.axes)
-    assert value.size == leaf.size
-  assert count in (None, sum(leaf.size for leaf in leaves))
+  weights = loading.weights_of(decoder.Decoder(config)).values()
+  names = [name for weight in weights for name in weight.shapes]
+  assert len(set(names)) == len(names)
+  sizes = [math.prod(x) for weight in weights for x in weight.shapes.values()]
+  assert sum(sizes) == sum(math.prod(weight.shape) for weight in weights)
+  assert count in (None, sum(sizes))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +139,7 @@ def test_what_means_nothing_is_accepted(changes):
     ({"mlp_bias": False}, "unknown attribute mlp_bias=False"),
     ({"hidden_act": None}, "hidden_act=None is not supported, only 'silu'"),
     (
-      families.to_dict(checkpoints.tiny()) | {"layer_types": None},
+      configs.to_dict(checkpoints.tiny()) | {"layer_types": None},
       "unknown attribute layer_types=None",  # a Llama has no windows
     ),
   ],
@@ -163,13 +160,14 @@ def test_what_was_saved_is_loaded(saved):
   assert raw["architectures"] == ["Qwen3ForCausalLM"]
   assert "mlp_bias" not in raw
   stored = load_file(saved / SINGLE)["model.layers.1.self_attn.q_norm.weight"]
-  own = good.params["layers_1"]["q_norm"]
+  own = good.params["layers_1"]["head_norms"]["query"]
   np.testing.assert_array_equal(stored, own)
 
   two = models.load(saved, mesh=sharding.mesh(jax.devices()[:2]))
   layer = two.params["layers_0"]
-  assert layer["qkv"].sharding.shard_shape(layer["qkv"].shape)[0] == 1
-  assert layer["q_norm"].sharding.is_fully_replicated
+  kernel = layer["qkv"]["kernel"]
+  assert 2 * kernel.sharding.shard_shape(kernel.shape)[1] == kernel.shape[1]
+  assert layer["head_norms"]["query"].sharding.is_fully_replicated
   assert checkpoints.error(np.asarray(two.logits(TOKENS)), theirs) <= 1e-5
 
 
@@ -190,11 +188,13 @@ def test_outputs_of_layers_are_handed_out(model_type):
   np.testing.assert_array_equal(logits, run(whole.module, config)[0])
   found = dict(zip(layers, jnp.split(features, 3, axis=-1), strict=True))
   own = whole.params
-  np.testing.assert_array_equal(found[-1], own["embedding"][TOKENS])
+  np.testing.assert_array_equal(found[-1], own["embedding"].T[TOKENS])
   for last in (0, 1):
     cut = dataclasses.replace(config, num_hidden_layers=last + 1)
-    normed = decoder.rms_norm(found[last], own["norm"], config.rms_norm_eps)
-    theirs = run(families.module(cut), cut)[1]
+    normed = decoder.rms_norm(
+      found[last], own["norm"]["scale"], config.rms_norm_eps
+    )
+    theirs = run(decoder.Decoder(cut), cut)[1]
     np.testing.assert_allclose(normed, theirs, atol=1e-6)
   # Programs are told apart by what they run.
   same = whole.module.clone(outputs=layers)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import gpu_program, gpu_shapes
 from tv_jax.models import cache as caches
-from tv_jax.models import compact, families, mask
+from tv_jax.models import compact, decoder, mask
 
 pytestmark = pytest.mark.gpu_program
 
@@ -18,21 +18,20 @@ CONFIG = gpu_shapes.config("Llama-3.1-8B", "bfloat16", layers=2)
 
 
 def shapes(config, batch):
-  params = jax.eval_shape(
-    functools.partial(families.init, config=config), jax.random.key(0)
+  params = gpu_shapes.parameters(
+    decoder.Decoder(config), gpu_shapes.shapes_on()
   )
   cache = jax.eval_shape(functools.partial(caches.empty, config, batch, SLOTS))
   return params, cache
 
 
 @functools.cache
-def decode_step(layers, batch, queries, heads=32, quantised=False):
+def decode_step(layers, batch, queries, heads=32):
   """A pass over a chain of tokens, and its cache's size."""
   config = dataclasses.replace(
     CONFIG,
     num_hidden_layers=layers,
     num_attention_heads=heads,
-    quantised=quantised,
   )
   params, cache = shapes(config, batch)
 
@@ -40,7 +39,7 @@ def decode_step(layers, batch, queries, heads=32, quantised=False):
     steps = jnp.arange(queries, dtype=jnp.int32)[None]
     seen = mask.causal(cache.length, queries, SLOTS)
     positions = cache.length[:, None] + steps
-    return families.module(config).apply(
+    return decoder.Decoder(config).apply(
       {"params": params}, tokens, positions, seen, cache
     )
 
@@ -69,22 +68,6 @@ def test_a_decode_step(batch, queries):
   logits = batch * queries * CONFIG.vocab_size * 4
   assert program.memory.temp_size_in_bytes < 100e6 + logits
   assert len(program.kernels) - len(shorter.kernels) <= 25
-
-
-@pytest.mark.parametrize("queries", [1, 26])
-def test_weights_of_eight_bits_are_read_as_they_are(queries):
-  """No weight is ever there in sixteen, and none of them costs a kernel."""
-  wide, _ = decode_step(2, 1, queries)
-  program, cache_bytes = decode_step(2, 1, queries, quantised=True)
-  smallest = 4096 * 4096
-  logits = queries * CONFIG.vocab_size * 4
-  assert program.memory.temp_size_in_bytes < smallest + logits
-  given = program.memory.argument_size_in_bytes - cache_bytes
-  embedding = 2 * CONFIG.vocab_size * 4096
-  theirs = wide.memory.argument_size_in_bytes - cache_bytes - embedding
-  assert 0.5 * theirs < given - embedding < 0.502 * theirs
-  # In a pass over one token a product with a vector is a sum of its own.
-  assert len(program.kernels) <= len(wide.kernels) + 4
 
 
 def test_rows_that_are_no_power_of_two_compile():

@@ -1,33 +1,20 @@
 """Checkpoints: what is written is read; a bad one is refused in one line."""
 
-import itertools
 import json
-import math
-import re
 import shutil
 import sys
 import types
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors
 from safetensors.numpy import load_file, save_file
 
-import tv_jax
 from tests import bad, checkpoints
 from tv_jax import models
 from tv_jax.edge import reading
-from tv_jax.models import (
-  checkpoint,
-  families,
-  mask,
-  memory,
-  products,
-  sharding,
-  storage,
-)
+from tv_jax.models import checkpoint, memory, storage
+from tv_jax.models import config as configs
 
 CONFIG = checkpoints.tiny()
 TOKENS = checkpoints.tokens(2, 8, CONFIG.vocab_size)
@@ -95,7 +82,7 @@ class TestGood:
   def test_a_configuration_is_written_as_it_was_read(self):
     for ends in ((), (2,), (2, 5)):
       config = checkpoints.tiny(eos_token_id=ends)
-      assert families.from_dict(families.to_dict(config), "ours") == config
+      assert configs.from_dict(configs.to_dict(config), "ours") == config
 
   def test_old_configurations_mean_what_they_meant(self, saved):
     """As Llama-68M's and Vicuna-7B's, which are from before these settings."""
@@ -107,7 +94,7 @@ class TestGood:
     others = {"use_cache": True, "max_sequence_length": 2048}
     checkpoints.rewrite(saved, **changes, **others, pad_token_id=-1)
     raw = reading.json_object(saved / "config.json")
-    assert families.from_dict(raw, "config.json") == checkpoints.tiny(
+    assert configs.from_dict(raw, "config.json") == checkpoints.tiny(
       num_key_value_heads=4, rope_theta=10000.0, pad_token_id=-1
     )
 
@@ -155,79 +142,6 @@ class TestGood:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", offline)
     words = "could not be had from the hub at revision abc: not cached"
     refused("owner/name", "owner/name is not a dir", words, revision="abc")
-
-
-class TestTurned:
-  """On a CPU products' weights lie [in, out]; it is the same model."""
-
-  @pytest.mark.parametrize("tied", [False, True])
-  def test_the_same_model_and_head(self, tied, tmp_path):
-    given = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=tied))
-    models.save(tmp_path / "given", given)
-    models.save(tmp_path / "head", checkpoints.ours_head(given))
-    turned = models.load(tmp_path / "given", turned=True)
-    own = turned.params
-    assert own["layers_1"]["down"].matrix.shape == (56, 32)
-    assert own["layers_1"]["qkv"].matrix.shape == (32, 2 * 4 * 8)
-    # What is looked up and nothing else lies as it did.
-    assert isinstance(own["embedding"], products.Turned) == tied
-    ours, theirs = turned.logits(TOKENS), np.asarray(given.logits(TOKENS))
-    assert checkpoints.error(ours, theirs) < 2e-6
-    models.save(tmp_path / "again", turned)
-    for name in (SINGLE, "config.json"):
-      first, second = (tmp_path / at / name for at in ("given", "again"))
-      assert first.read_bytes() == second.read_bytes()
-
-    def drafted(target):
-      head = models.load_eagle(tmp_path / "head", target)
-      fused = {"fc": head.params["fc"]}
-      assert products.are_turned(fused) == (target is turned)
-      cache = head.init_cache(1, 4)
-      rows = np.ones((1, 4), np.int32), np.ones((1, 4, 32), np.float32)
-      place = np.arange(4, dtype=np.int32)[None]
-      seen = mask.causal(cache.length, 4, 4)
-      return head.module.apply(
-        {"params": head.params}, *rows, place, seen, cache
-      )[:2]
-
-    for ours, theirs in zip(drafted(turned), drafted(given), strict=True):
-      assert checkpoints.error(ours, np.asarray(theirs)) < 2e-6
-
-  @pytest.mark.parametrize("tied", [False, True])
-  def test_no_pass_moves_a_weight(self, tied, tmp_path):
-    """Neither for products nor to look tokens up, in a model or a head."""
-    target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=tied))
-    models.save(tmp_path / "target", target)
-    models.save(tmp_path / "head", checkpoints.ours_head(target))
-    own = models.load(tmp_path / "target", turned=True)
-    head = models.load_eagle(tmp_path / "head", own)
-    boxes = jax.tree.leaves(
-      (own.params, head.params), is_leaf=lambda x: hasattr(x, "matrix")
-    )
-    sizes = {x.matrix.size for x in boxes if hasattr(x, "matrix")}
-    for T, model in itertools.product((1, 3), (own, head)):
-      cache = model.init_cache(1, 8)
-      features = [] if model is own else [jnp.zeros((1, T, CONFIG.hidden_size))]
-      tokens = jnp.zeros((1, T), jnp.int32)
-      seen = mask.causal(cache.length, T, 8)
-      given = ({"params": model.params}, tokens, *features, tokens, seen, cache)
-      text = jax.jit(model.module.apply).lower(*given).compile().as_text()
-      _, program = text.split("\nENTRY ")
-      made = re.findall(r"= \w+\[([\d,]*)\]\S* (?!parameter)\w+\(", program)
-      assert len(made) > 20
-      shapes = [[*map(int, filter(None, x.split(",")))] for x in made]
-      assert not sizes & {*map(math.prod, shapes)}
-
-  def test_where_they_are_turned(self, saved):
-    pair = tv_jax.load(saved, saved)
-    assert products.are_turned(pair.target.params)
-    assert products.are_turned(pair.draft.params)
-    assert pair.target.config == pair.draft.config == CONFIG
-    mesh = sharding.mesh(jax.devices()[:2])
-    divided = tv_jax.load(saved, saved, mesh=mesh)
-    eight = models.load(saved, dtype="int8", turned=True)
-    for model in (divided.target, divided.draft, eight):
-      assert not products.are_turned(model.params)
 
 
 RAMP = checkpoints.ROPE["llama3"] | {"low_freq_factor": 4.0}
@@ -313,8 +227,6 @@ def test_weights_of_a_wrong_shape(saved):
   for content in [*contents, whole[:4], whole[:200], whole[:-64]]:
     (saved / SINGLE).write_bytes(content)
     refused(saved, "is truncated or is not safetensors", "download it again")
-  bad.place(saved / SINGLE, "pipe")
-  refused(saved, SINGLE)
 
 
 def test_weights_that_are_no_floats(saved):
@@ -323,7 +235,7 @@ def test_weights_that_are_no_floats(saved):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int8"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_weights_that_are_not_finite(saved, dtype, value):
   def change(tensors):
     tensors[WEIGHT][3, 5] = value
@@ -385,21 +297,6 @@ def test_a_tensor_in_two_files(saved):
   refused(saved, "b.safetensors holds", "and so does a.safetensors")
 
 
-@pytest.mark.parametrize(
-  "places",
-  [
-    *({"a": f"{name}.safetensors"} for name in ("/a", "../mine/a", "a/b")),
-    {"a": "a\\b.safetensors"},
-    *(None, [], {}, "a", {"a": 3}, {"a": ["x"]}, {"a": ""}, {"a": "."}),
-  ],
-  ids=str,
-)
-def test_an_index_that_leads_elsewhere(saved, places):
-  (saved / INDEX).write_text(json.dumps({"weight_map": places}))
-  outside = isinstance(places, dict) and ".safe" in str(places)
-  refused(saved, INDEX, "only files beside it are read" if outside else "")
-
-
 def test_a_model_that_does_not_fit_is_not_read(saved, monkeypatch):
   monkeypatch.setattr(memory, "available", lambda devices: 10_000)
   monkeypatch.setattr(storage, "read", None)
@@ -412,14 +309,6 @@ class TestConverting:
   def convert(self, saved):
     checkpoint.main(["convert", str(saved), str(saved.parent / "new")])
     return saved.parent / "new"
-
-  @pytest.mark.parametrize("name", ["../new.bin", "/tmp/a.bin", "x.json"])
-  def test_an_index_that_leads_elsewhere(self, saved, name):
-    index = saved / f"{BINARY}.index.json"
-    index.write_text(json.dumps({"weight_map": {"a": name}}))
-    with pytest.raises(SystemExit, match=r"index\.json names"):
-      self.convert(saved)
-    assert [path.name for path in saved.parent.iterdir()] == ["mine"]
 
   def test_places_that_are_wrong(self, saved, tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match=f"lacks {BINARY}"):
@@ -465,18 +354,15 @@ class TestConverting:
     assert not [*new.glob("*.bin*")]
 
   @pytest.mark.parity
-  @pytest.mark.parametrize(
-    "content", [b"", b"PK\x03\x04", b"\x80\x02}q\0.", b"<html>", "cut", "list"]
-  )
+  @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"<html>", "cut"])
   def test_foreign_files(self, saved, content):
     import torch
 
     path = saved / BINARY
-    torch.save([1] if content == "list" else {"a": torch.zeros(999)}, path)
+    torch.save({"a": torch.zeros(999)}, path)
     if content == "cut":
       content = path.read_bytes()[:-300]
-    if content != "list":
-      path.write_bytes(content)
+    path.write_bytes(content)
     with pytest.raises(SystemExit, match=BINARY) as error:
       self.convert(saved)
     assert "\n" not in str(error.value)

@@ -10,11 +10,11 @@ import pytest
 from tests import checkpoints
 from tv_jax import tree
 from tv_jax.models import cache as caches
-from tv_jax.models import compact, families, mask
+from tv_jax.models import compact, decoder, mask
 
 CONFIG = checkpoints.tiny()
 SLOTS = 64
-APPLY = jax.jit(families.module(CONFIG).apply)
+APPLY = jax.jit(decoder.Decoder(CONFIG).apply)
 B, N = 3, 9
 
 

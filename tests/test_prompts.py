@@ -90,17 +90,13 @@ def test_a_template_that_can_think_is_told_not_to(directory):
     assert quiet == f"{plain}<end of thoughts>", asked
 
 
-def test_messages_may_begin_with_the_systems(tokenizer, directory):
+def test_messages_may_begin_with_the_systems(tokenizer):
   said = [
     {"role": "system", "content": "hello"},
     {"role": "user", "content": "bye"},
   ]
   text = tokenizer.decode(templates.encode_messages(tokenizer, said))
   assert text == "<s>26 Jul 2024<system>hello<user>bye<assistant>"
-  deaf = tokenizers_lib.load_tokenizer(directory)
-  deaf.chat_template = "{{ messages[-1].content }}"
-  with pytest.raises(ValueError, match="leaves out what the system says"):
-    templates.encode_messages(deaf, said)
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,6 @@ def test_the_order_of_lines_changes_no_byte(tmp_path):
   ("config", "title"),
   [
     ({"experiment": "run"}, "run: bundled/target with bundled/"),
-    ({"models__dtype": "int8"}, "quickstart, run: bundled/target with"),
     (
       {
         "experiment": "mine & yours",

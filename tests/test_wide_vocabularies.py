@@ -47,7 +47,7 @@ def logits(model, tokens):
     {"params": model.params}, tokens, places, seen, cache
   )[1]
   unembedding = model.params["unembedding"]
-  return np.asarray(features[0], float) @ np.asarray(unembedding, float).T
+  return np.asarray(features[0], float) @ np.asarray(unembedding, float)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -21,8 +21,6 @@ from tv_jax.models import (
   dspark,
   eagle,
   eagle3,
-  families,
-  products,
 )
 from tv_jax.models.config import Block
 from tv_jax.models.heads import check_family
@@ -71,11 +69,6 @@ def choose(kind: str, pair: Pair, layers: Sequence[int]) -> Sequence[int]:
   """
   target = pair.target
   config, last = target.config, target.config.num_hidden_layers - 1
-  if config.quantised:
-    raise ValueError(
-      f"{target.source}: no draft is made from eight bits; load it as it is"
-      " stored"
-    )
   if kind == "eagle":
     check_family(config, target.source, "an EAGLE-1 head's target")
   if kind == "eagle3":
@@ -134,9 +127,9 @@ def begun(draft: models.Model, kind: str, target: Model) -> Made:
   config = dataclasses.replace(draft.config, dtype="float32")
   trained, taken = {}, {}
   for name, value in draft.params.items():
-    own = taken if name in borrowed.NAMES else trained
+    own = taken if name in decoder.OF_TARGET else trained
     own[name] = _wide(value)
-  bias = "fc_bias" in trained
+  bias = "bias" in trained.get("fc", {})
   laws = taken
   if kind == "eagle3":  # whose unembedding is its own
     tokens = None
@@ -150,7 +143,7 @@ def begun(draft: models.Model, kind: str, target: Model) -> Made:
 
 def _draft(kind: str, config: Config, bias: bool = True) -> passes.Draft:
   module = {
-    "independent": lambda: families.module(config),
+    "independent": lambda: decoder.Decoder(config),
     "eagle": lambda: eagle.Eagle(config, bias),
     "eagle3": lambda: eagle3.Eagle3(config),
     "dspark": lambda: dspark.DSpark(config),
@@ -224,24 +217,24 @@ def _head(key, config: Config, layer: dict) -> dict:
   rest = _normed(layer)
   del rest["attention_norm"]
   for name in ("out", "down"):
-    rest[name] = jnp.zeros_like(layer[name])
-  noise = 0.02 * jax.random.normal(key, (E, 2 * E))
-  fc = noise.at[:, E:].add(jnp.eye(E))
-  return {"fc": fc, "fc_bias": jnp.zeros(E), "layer": rest}
+    rest[name] = jax.tree.map(jnp.zeros_like, layer[name])
+  noise = 0.02 * jax.random.normal(key, (E, 2 * E)).T
+  fc = {"kernel": noise.at[E:].add(jnp.eye(E)), "bias": jnp.zeros(E)}
+  return {"fc": fc, "layer": rest}
 
 
 def _head3(key, config: Config, layer: dict) -> dict:
   """Makes an EAGLE-3 head's: the layer does not see the token yet."""
   rest = _normed(layer)
   del rest["attention_norm"]
-  rest["qkv"] = jnp.concatenate(
-    [jnp.zeros_like(rest["qkv"]), rest["qkv"]], axis=-1
-  )
+  kernel = rest["qkv"]["kernel"]
+  both = jnp.concatenate([jnp.zeros_like(kernel), kernel])
+  ones = {"scale": jnp.ones(config.hidden_size)}
   return {
     "fc": _passing(key, config),
-    "token_norm": jnp.ones(config.hidden_size),
-    "feature_norm": jnp.ones(config.hidden_size),
-    "layer": rest,
+    "token_norm": ones,
+    "feature_norm": jax.tree.map(jnp.array, ones),
+    "layer": rest | {"qkv": rest["qkv"] | {"kernel": both}},
   }
 
 
@@ -255,30 +248,28 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
   keys = jax.random.split(key, 2)
   trained: dict = {
     "fc": _passing(keys[0], config),
-    "beside_norm": jnp.ones(E),
+    "beside_norm": {"scale": jnp.ones(E)},
   }
   for i, layer in enumerate(layers):
-    trained[f"layers_{i}"] = _heads_normed(_normed(layer))
+    trained[f"layers_{i}"] = _heads_normed(_normed(layer), config)
   M = own.rank
   if M:
-    before = embedding @ jax.random.normal(keys[1], (E, M))
+    before = jax.random.normal(keys[1], (E, M)).T @ embedding
     before *= 0.5 / jnp.sqrt(jnp.mean(before**2))
     U = config.draft_vocab_size or config.vocab_size
-    trained["markov"] = {"before": before, "next": jnp.zeros((U, M))}
+    trained["markov"] = {"before": before, "next": jnp.zeros((M, U))}
   if own.confidence:
-    trained["markov"] |= {
-      "sure": jnp.zeros((1, E + M)),
-      "sure_bias": jnp.zeros(1),
-    }
+    sure = {"kernel": jnp.zeros((E + M, 1)), "bias": jnp.zeros(1)}
+    trained["markov"] |= {"sure": sure}
   return trained
 
 
-def _passing(key, config: Config) -> jax.Array:
+def _passing(key, config: Config) -> dict:
   """Makes a fusing product: the last of what it reads, and a tenth of noise."""
   E = config.hidden_size
   J = E * len(config.target_layers)
-  noise = 0.1 * J**-0.5 * jax.random.normal(key, (E, J))
-  return noise.at[:, J - E :].add(jnp.eye(E))
+  noise = 0.1 * J**-0.5 * jax.random.normal(key, (E, J)).T
+  return {"kernel": noise.at[J - E :].add(jnp.eye(E))}
 
 
 def _normed(layer: dict) -> dict:
@@ -287,39 +278,39 @@ def _normed(layer: dict) -> dict:
   A draft's layer reads something else than the target's, normed without a
   scale.
   """
-  scale = layer["attention_norm"]
+  scale = layer["attention_norm"]["scale"]
+  kernel = layer["qkv"]["kernel"] * scale[:, None]
   return layer | {
-    "qkv": layer["qkv"] * scale[None, None, None],
-    "attention_norm": jnp.ones_like(scale),
+    "qkv": layer["qkv"] | {"kernel": kernel},
+    "attention_norm": {"scale": jnp.ones_like(scale)},
   }
 
 
-def _heads_normed(layer: dict) -> dict:
+def _heads_normed(layer: dict, config: Config) -> dict:
   """Returns a layer of Qwen3's with about the attention of a Llama's.
 
   Norms of queries and keys begin as large as these are, of normed input whose
   channels have nothing to do with each other.
   """
-  layer = {name: x for name, x in layer.items() if name != "qkv_bias"}
-  if "q_norm" in layer:
+  kernel = layer["qkv"]["kernel"]
+  layer = layer | {"qkv": {"kernel": kernel}}  # Qwen3's has no bias
+  if "head_norms" in layer:
     return layer
-  squares = jnp.sum(layer["qkv"] ** 2, axis=-1)  # [G, P, C]
-  C = squares.shape[-1]
+  G, C = config.num_key_value_heads, config.head_dim
+  squares = jnp.sum(kernel**2, axis=0).reshape(G, -1, C)
 
-  def norm(own):
-    return jnp.full(C, jnp.sqrt(jnp.mean(own)))
+  def norm(squares):
+    return jnp.full(C, jnp.sqrt(jnp.mean(squares)))
 
-  return layer | {
-    "q_norm": norm(squares[:, :-2]),
-    "k_norm": norm(squares[:, -2]),
-  }
+  norms = {"query": norm(squares[:, :-2]), "key": norm(squares[:, -2])}
+  return layer | {"head_norms": norms}
 
 
 def save(directory, made: Made) -> None:
   """Writes a draft as a checkpoint; `load` takes it as its target's draft."""
   config = dataclasses.replace(made.draft.config, dtype=DTYPE)
   kind = made.draft.kind
-  kept = borrowed.NAMES if kind == "eagle3" else ("place",)
+  kept = decoder.OF_TARGET if kind == "eagle3" else ("place",)
   params = made.trained | {
     name: x for name, x in made.borrowed.items() if name in kept
   }
@@ -333,11 +324,10 @@ def save(directory, made: Made) -> None:
 
 
 def _wide(params):
-  """Returns weights in float32, as checkpoints have them; numbers stay."""
+  """Returns weights in float32; whole numbers stay."""
 
   def wide(x):
-    x = products.unboxed(x)
     # A copy: training gives its buffers away.
     return x if x.dtype == jnp.int32 else jnp.array(x, jnp.float32)
 
-  return jax.tree.map(wide, params, is_leaf=products.is_turned)
+  return jax.tree.map(wide, params)

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 
 from tv_jax.distill import drafts
 from tv_jax.distill.text import Writing
-from tv_jax.models import Config, families, layout
+from tv_jax.models import Config, decoder
+from tv_jax.models import params as params_lib
 
 # A question and an answer are about so much of the longest.
 _SHARE = 0.6
@@ -42,8 +43,12 @@ def hours(
   """
   compute, bandwidth = speed
   E, V = config.hidden_size, config.vocab_size
-  whole = sum(leaf.size for leaf in families.leaves(config))
-  one = sum(leaf.size for leaf in layout.layer(config, (), ""))
+  sizes = {
+    path: math.prod(box.value.shape)
+    for path, box in params_lib.shapes(decoder.Decoder(config)).items()
+  }
+  whole = sum(sizes.values())
+  one = sum(size for path, size in sizes.items() if path[0] == "layers_0")
   target = one * config.num_hidden_layers + V * E
   draft = one * layers
   # What becomes of each token's features before any layer.

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tv_jax.models import Model, decoder, dspark, products
+from tv_jax.models import Model, decoder, dspark
 from tv_jax.models import cache as caches
 from tv_jax.models.config import Config
 from tv_jax.models.mask import HIDDEN
@@ -105,7 +105,7 @@ def _of_target(module, params, tokens):
   J = found.shape[-1] - config.hidden_size
   if not J:
     return found, None
-  scale = params["norm"]
+  scale = params["norm"]["scale"]
   last = decoder.rms_norm(found[..., J:], scale, config.rms_norm_eps)
   return last, found[..., :J]
 
@@ -136,7 +136,7 @@ def eagle(module, params, tokens, theirs, roots, D: int) -> Iterator[Level]:
 
   def said(x):
     if config.target_layers:  # EAGLE-3's features come before its last norm
-      scale = params["norm"]
+      scale = params["norm"]["scale"]
       x = decoder.rms_norm(x, scale, config.rms_norm_eps)
     return Level(logits(params, x))
 
@@ -234,9 +234,7 @@ def logits(params: dict, outputs: jax.Array) -> jax.Array:
   """Unembeds [.., E] to the logits [.., U] of the tokens that a draft knows."""
   tied = "unembedding" not in params
   matrix = params["embedding" if tied else "unembedding"]
-  flat = outputs.reshape(1, -1, outputs.shape[-1])
-  found = products.product(flat, products.unboxed(matrix), jnp.float32)
-  return found.reshape(*outputs.shape[:-1], -1)
+  return decoder.logits(outputs, matrix)
 
 
 def _seen(which: jax.Array) -> jax.Array:

@@ -90,7 +90,7 @@ def write(
     **dataclasses.asdict(how),
     "target": reading.name_of(pair.target.source),
     "files": sources.of_model("target", str(pair.path), pair.revision),
-    "dtype": pair.target.config.kept,
+    "dtype": pair.target.config.dtype,
     "prompts": "the target's own" if prompts is None else _digest(prompts),
   }
   if given is not None:
@@ -143,7 +143,7 @@ def conversations(
     path: A file of lines {"messages": [{"role": .., "content": ..}, ..]}.
     tokenizer: The target's, with its chat template.
     answer_tokens: Of longer answers the rest is left out.
-    template: One of `templates.OF_MESSAGES`.
+    template: One of `templates.OWN`.
   """
   found = []
   for number, line in enumerate(reading.text(path).split("\n"), 1):

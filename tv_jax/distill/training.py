@@ -17,15 +17,17 @@ from optax.contrib import MuonDimensionNumbers
 
 from tv_jax.edge import disk
 
-# For matrices of more axes than two: the axes that a product sums over, and
-# those that it makes.
-MATRICES = {
-  "qkv": MuonDimensionNumbers((3,), (0, 1, 2)),
-  "out": MuonDimensionNumbers((1, 2, 3), (0,)),
-  "gate_up": MuonDimensionNumbers((2,), (0, 1)),
-  "down": MuonDimensionNumbers((1,), (0,)),
-  "fc": MuonDimensionNumbers((1,), (0,)),
-}
+# Products whose kernels [in, out] are Muon's.
+PRODUCTS = frozenset({"qkv", "out", "gate_up", "down", "fc"})
+
+
+def _dimensions(path, leaf) -> MuonDimensionNumbers | None:
+  """Returns the axes of a kernel; None of what is AdamW's."""
+  del leaf
+  *_, product, name = ("", *(entry.key for entry in path))
+  if name == "kernel" and product in PRODUCTS:
+    return MuonDimensionNumbers((0,), (1,))
+  return None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,8 +68,7 @@ def optimizer(schedule: Schedule) -> optax.GradientTransformation:
       # Steps as long as Adam's, so that one rate serves both.
       consistent_rms=0.2,
       muon_weight_dimension_numbers=functools.partial(
-        jax.tree_util.tree_map_with_path,
-        lambda path, _: MATRICES.get(path[-1].key),
+        jax.tree_util.tree_map_with_path, _dimensions
       ),
     ),
   )

@@ -17,7 +17,6 @@ from tv_jax.drafting.in_one_pass import InOnePass
 from tv_jax.models import (
   Cache,
   compact,
-  products,
   sharding,
 )
 from tv_jax.tree import Adaptive, Tree
@@ -41,7 +40,6 @@ class Independent(Drafter):
       dtype,
       mesh if split else None,
       revision,
-      turned=products.are_turned(target.params),
       target=target,
     )
     if mesh is None or split or model.config.shares_embedding:

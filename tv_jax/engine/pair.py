@@ -79,8 +79,7 @@ def load(
       "dspark" for a DSpark or DFlash draft, which makes one pass for all
       levels; "none" for plain decoding.
     dtype: Of both; by default as stored, but float32 on a CPU, where half
-      precision is several times slower. With int8 weights have eight bits, and
-      the law that is kept is that of such a target.
+      precision is several times slower.
     mesh: The devices to split the target over (`models.sharding.mesh`).
     shard_draft: Whether an independent draft is split over them as well; else
       each device holds all of it. A draft on features follows its target.
@@ -103,11 +102,10 @@ def load(
       f"draft_kind={draft_kind!r} needs a draft: give its path, or "
       'draft_kind="none" for plain decoding'
     )
-  cpu = jax.default_backend() == "cpu"
-  if dtype is None and cpu:
+  if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
   draft, target = map(_place, (draft, target))
-  model = models.load(target, dtype, mesh, revision, turned=cpu)
+  model = models.load(target, dtype, mesh, revision)
   loaded = None
   if draft_kind != "none":
     loaded = drafting.KINDS[draft_kind].load(

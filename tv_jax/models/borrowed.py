@@ -13,14 +13,12 @@ from collections.abc import Collection, Sequence
 import jax
 import numpy as np
 
-from tv_jax.models import layout, products, sharding
+from tv_jax.models import sharding
 from tv_jax.models.config import Config
-from tv_jax.models.decoder import INPUT
+from tv_jax.models.decoder import INPUT, OF_TARGET
 from tv_jax.models.model import Model
 
 SAY_WHICH = OFFSETS, FLAGS = "d2t", "t2d"
-# Parameters that a draft has of its target.
-NAMES = ("embedding", "unembedding", "place")
 
 
 def fitted(config: Config, target: Config, where) -> Config:
@@ -33,7 +31,6 @@ def fitted(config: Config, target: Config, where) -> Config:
   return dataclasses.replace(
     config,
     dtype=target.dtype,
-    quantised=target.quantised,
     tie_word_embeddings=target.tie_word_embeddings,
   )
 
@@ -96,28 +93,20 @@ def params(
   Args:
     target: The target.
     tokens: As `known_tokens` returns them.
-    own: Of `NAMES`, those that the draft has itself.
+    own: Of `OF_TARGET`, those that the draft has itself.
   """
   theirs = target.params
-  taken = {x: theirs[x] for x in NAMES[:2] if x in theirs and x not in own}
+  taken = {x: y for x, y in theirs.items() if x in OF_TARGET and x not in own}
   if tokens is None:
     return taken
   U, V = len(tokens), target.config.vocab_size
   place = np.full(V, U, np.int32)
   place[tokens] = np.arange(U)
-  everywhere = sharding.placement("", target.mesh)  # few: they are not split
-  if NAMES[1] not in own:
-    rows = products.some_rows(theirs.get(NAMES[1], theirs[NAMES[0]]), tokens)
-    taken[NAMES[1]] = jax.device_put(rows, everywhere)
+  everywhere = sharding.placement((), target.mesh)  # few: they are not split
+  if "unembedding" not in own:
+    matrix = theirs.get("unembedding", theirs["embedding"])
+    taken["unembedding"] = jax.device_put(matrix[:, tokens], everywhere)
   return taken | {"place": sharding.put(place, everywhere)}
-
-
-def leaves(config: Config) -> list[layout.Leaf]:
-  """Returns what `params` copies: the rows of a draft that knows few tokens."""
-  if config.draft_vocab_size is None:
-    return []
-  shape = config.draft_vocab_size, config.hidden_size
-  return [layout.whole(("unembedding",), "UE", "", shape)]
 
 
 def known(config: Config, params: dict) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ import shutil
 import sys
 import zipfile
 
-from tv_jax.edge import disk, reading
+from tv_jax.edge import disk
 from tv_jax.edge.reading import listed, shown
 from tv_jax.models import gguf, loading, storage
 
@@ -47,11 +47,10 @@ def convert(
     raise ValueError(f"{destination} is the source itself: name another")
   names = [SINGLE]
   if os.path.lexists(source / INDEX):
-    names = storage.indexed(source / INDEX, ".bin")
+    names = storage.indexed(source / INDEX)
   absent = [name for name in names if not (source / name).exists()]
   if absent:
     raise ValueError(f"{source} lacks {listed(map(shown, absent))}")
-  files = [reading.regular(source / name) for name in names]
   try:
     import torch
     from safetensors.torch import save_file
@@ -62,13 +61,25 @@ def convert(
 
   destination.mkdir(parents=True, exist_ok=True)
   where = {}
-  for path in files:
-    tensors = _tensors(torch, path)
-    renamed = (
-      storage.SINGLE
-      if len(files) == 1
-      else path.name.replace("pytorch_", "").replace(".bin", ".safetensors")
-    )
+  for name in names:
+    path = source / name
+    try:
+      # The older format cannot be mapped.
+      tensors = torch.load(
+        path,
+        map_location="cpu",
+        weights_only=True,
+        mmap=zipfile.is_zipfile(path),
+      )
+    except Exception as error:  # of a damaged file it can be any
+      reason = str(error).partition(".")[0]
+      raise ValueError(
+        f"{path} is truncated or holds no PyTorch tensors"
+        f" ({type(error).__name__}: {shown(reason)}): download it again"
+      ) from None
+    renamed = storage.SINGLE
+    if len(names) > 1:
+      renamed = name.replace("pytorch_", "").replace(".bin", ".safetensors")
     # Cloned: tied tensors share memory, which safetensors refuses.
     save_file(
       {key: value.clone().contiguous() for key, value in tensors.items()},
@@ -77,7 +88,7 @@ def convert(
     )
     disk.readable(destination / renamed)
     where |= dict.fromkeys(tensors, renamed)
-  if len(files) > 1:
+  if len(names) > 1:
     (destination / storage.INDEX).write_text(
       json.dumps({"metadata": {}, "weight_map": where}, indent=2) + "\n"
     )
@@ -96,32 +107,6 @@ def _unpack(path: pathlib.Path, destination, dtype: str | None) -> None:
     if raw:
       text = json.dumps(raw, indent=2, ensure_ascii=False)
       pathlib.Path(destination, name).write_text(text + "\n", "utf-8")
-
-
-def _tensors(torch, path: pathlib.Path) -> dict:
-  """Returns a .bin file's tensors, by name; nothing in it is executed."""
-  try:
-    found = torch.load(
-      path,
-      map_location="cpu",
-      weights_only=True,
-      mmap=zipfile.is_zipfile(path),  # the older format has no other way
-    )
-  except Exception as error:  # a foreign file can fail anywhere
-    reason = str(error).partition(".")[0]
-    raise ValueError(
-      f"{path} is truncated or holds no PyTorch tensors"
-      f" ({type(error).__name__}: {shown(reason)}): download it again"
-    ) from None
-  if not isinstance(found, dict) or not all(
-    isinstance(name, str)
-    and isinstance(value, torch.Tensor)
-    and value.layout == torch.strided
-    and not value.is_quantized
-    for name, value in found.items()
-  ):
-    raise ValueError(f"{path} does not hold plain tensors by name")
-  return found
 
 
 def main(arguments=None) -> None:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from tv_jax.edge import checks
 from tv_jax.edge.reading import brief
 from tv_jax.models import rope
-
-if TYPE_CHECKING:
-  from tv_jax.models.layout import Leaf
+from tv_jax.models.families import FAMILIES
 
 # Attributes that do not change what the model computes.
 HARMLESS = frozenset(
@@ -68,7 +65,6 @@ _OTHERS = {"bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype"}
 _OTHERS |= {"dtype", "rope_theta", "rope_scaling", "rope_parameters"}
 
 DTYPES = ("float32", "bfloat16", "float16")
-INT8 = "int8"  # of products' weights alone: see products.py
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,7 +95,7 @@ class Config:
   rope_scaling: rope.Scaling | None
   tie_word_embeddings: bool
   max_position_embeddings: int
-  dtype: str  # of the weights, or if they are quantised of all else
+  dtype: str
   bos_token_id: int | None
   eos_token_id: tuple[int, ...]
   pad_token_id: int | None
@@ -111,51 +107,11 @@ class Config:
   target_layers: tuple[int, ...] = ()
   norm_before_residual: bool = False  # of an EAGLE-3 head: see eagle3.py
   block: Block | None = None
-  quantised: bool = False  # whether products' weights have eight bits
 
   @property
   def heads_per_group(self) -> int:
     """R = H / G: query heads that share one key and value head."""
     return self.num_attention_heads // self.num_key_value_heads
-
-  @property
-  def kept(self) -> str:
-    """Returns the dtype of products' weights."""
-    return INT8 if self.quantised else self.dtype
-
-
-def no_faults(raw: dict, faults: list[str]) -> None:
-  """Is the `Family.check` of a family that has nothing of its own to check."""
-  del raw, faults
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Family:
-  """A kind of model, as config.json's `model_type` names it.
-
-  Each file in families/ makes one. Attributes of config.json that all kinds
-  have are not repeated in it.
-
-  Attributes:
-    name: What errors call it.
-    architecture: Hugging Face's class of the language model.
-    fixed: Attributes of config.json with the one value that is supported; one
-      that is False may be missing.
-    required: More attributes that must be there.
-    optional: More attributes that may be there, for `check` to read.
-    check: (raw, faults): adds a line for each thing that is wrong with these.
-    leaves: The parameters, and which tensors of a checkpoint they are.
-    module: (config, mesh) to the Flax module.
-  """
-
-  name: str
-  architecture: str
-  fixed: Mapping[str, object]
-  required: tuple[str, ...] = ()
-  optional: tuple[str, ...] = ()
-  check: Callable[[dict, list[str]], None] = no_faults
-  leaves: Callable[[Config], list[Leaf]]
-  module: Callable
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -178,14 +134,13 @@ class DraftFormat:
 
 
 def from_dict(
-  raw: dict, where: str, family: Family, draft: DraftFormat | None = None
+  raw: dict, where: str, draft: DraftFormat | None = None
 ) -> Config:
   """Reads the contents of a config.json.
 
   Args:
     raw: The parsed file.
     where: What errors call it.
-    family: The one that its `model_type` names.
     draft: What more there may be in a draft's.
 
   Returns:
@@ -194,6 +149,13 @@ def from_dict(
   Raises:
     ValueError: All that is missing, unknown or unsupported, by name.
   """
+  kind = raw.get("model_type")
+  if not isinstance(kind, str) or kind not in FAMILIES:
+    raise ValueError(
+      f"{where}: model_type={brief(kind)} is not supported, only"
+      f" {', '.join(map(repr, FAMILIES))}"
+    )
+  family = FAMILIES[kind]
   faults = [*_foreign(raw, family, draft)]
   family.check(raw, faults)
   given = {name: value for name, value in raw.items() if value is not None}
@@ -223,7 +185,7 @@ def from_dict(
   if faults:
     raise ValueError(f"{where}: " + "; ".join(faults))
   values.setdefault("tie_word_embeddings", False)
-  return Config(**values, dtype=dtype, model_type=raw["model_type"])
+  return Config(**values, dtype=dtype, model_type=kind)
 
 
 def _foreign(raw, family, draft):
@@ -265,10 +227,10 @@ def _heads(values):
     )
 
 
-def to_dict(config: Config, family: Family) -> dict:
+def to_dict(config: Config) -> dict:
   """Returns a config.json's contents, in a spelling that all versions read."""
-  raw = dataclasses.asdict(config)
-  for name in ("quantised", "target_layers", "norm_before_residual", "block"):
+  family, raw = FAMILIES[config.model_type], dataclasses.asdict(config)
+  for name in ("target_layers", "norm_before_residual", "block"):
     del raw[name]
   for name in ("draft_vocab_size", "shares_embedding"):
     if not raw[name]:

@@ -10,8 +10,6 @@ itself says of the next one. DFlash is the same without such a head.
 Letters as in decoder.py, and M rank of the Markov head, K rows of a block.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -23,9 +21,6 @@ from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Block, Config
-from tv_jax.models.decoder import rms_norm, weight
-from tv_jax.models.families import qwen3
-from tv_jax.models.products import product, project
 
 HEADS = ("vanilla", "gated", "rnn")
 # The norm of what is read, which nothing but such a draft has.
@@ -48,6 +43,8 @@ class DSpark(nn.Module):
 
   config: Config
   mesh: Mesh | None = None
+  of_target = decoder.OF_TARGET
+  layout = layout.DSPARK
 
   def setup(self):
     """Names what `after` reads."""
@@ -77,35 +74,38 @@ class DSpark(nn.Module):
       token there says; outputs [B, K, E], which `after` wants; and the cache,
       longer by T + K.
     """
-    embedding = weight(self, "embedding", "VE")
+    config, mesh = self.config, self.mesh
+    table = decoder.embedding(self)
     with jax.named_scope("fuse"):
-      x = decoder.embed(embedding, tokens, self.config, self.mesh)
-      beside = project(features.astype(x.dtype), weight(self, "fc", "EJ"))
-      beside = sharding.replicate(beside, self.mesh)
-      norm = functools.partial(rms_norm, epsilon=self.config.rms_norm_eps)
-      beside = norm(beside, weight(self, "beside_norm", "E"))
-    turn = decoder.rotation(self.config, positions)
+      x = sharding.columns(table, tokens, mesh)
+      fc = decoder.dense(config, config.hidden_size, (None, None), "fc")
+      beside = sharding.replicate(fc(features.astype(x.dtype)), mesh)
+      beside = decoder.RMSNorm(config, name="beside_norm")(beside)
+    turn = decoder.rotation(config, positions)
     keys, values = [], []
-    layers = range(self.config.num_hidden_layers)
+    layers = range(config.num_hidden_layers)
     for i, k, v in zip(layers, cache.keys, cache.values, strict=True):
-      own = decoder.layer(
-        self,
-        config=self.config,
-        mesh=self.mesh,
-        heads=qwen3.norm_heads,
-        name=f"layers_{i}",
-      )
-      x, k, v = own(x, turn, mask, k, v, cache.length, None, beside)
+      block = decoder.layer(self, f"layers_{i}")
+      x, k, v = block(x, turn, mask, k, v, cache.length, None, beside)
       keys.append(k)
       values.append(v)
     with jax.named_scope("unembed"):
-      outputs = norm(x, weight(self, "norm", "E"))
-      logits = decoder.unembed(self, embedding, outputs)
+      outputs = decoder.RMSNorm(config, name="norm")(x)
+      logits = decoder.unembed(self, table, outputs)
     if self.is_initializing():
       self.markov(tokens, outputs, self.state(tokens))
     length = cache.length + positions.shape[1]
     cache = Cache(keys=tuple(keys), values=tuple(values), length=length)
     return logits, outputs, cache
+
+  def example(self) -> tuple:
+    """Returns the inputs of the smallest pass."""
+    one, config = jnp.zeros([1, 1], jnp.int32), self.config
+    width = len(config.target_layers) * config.hidden_size
+    features = jnp.zeros([1, 1, width], config.dtype)
+    places = jnp.zeros([1, 2], jnp.int32)
+    cache = caches.empty(config, 1, 2)
+    return one, features, places, jnp.zeros([1, 1, 2]), cache
 
   def after(self, tokens: jax.Array, outputs: jax.Array, state: jax.Array):
     """Returns what tokens at a depth say of the next; see `Markov`."""
@@ -142,91 +142,39 @@ class Markov(nn.Module):
       state; and how sure the draft is that a next token will be accepted [B, n]
       float32, None if it does not say.
     """
-    own = block_of(self.config)
+    config, block = self.config, block_of(self.config)
+    dtype = jnp.dtype(config.dtype)
     B, n = tokens.shape
     outputs = jnp.broadcast_to(outputs, (B, n, outputs.shape[-1]))
     bias, known = jnp.zeros((B, n, 1)), None
-    if own.rank:
-      known = sharding.rows(weight(self, "before", "VM"), tokens, self.mesh)
-      latent = known
-      if own.head == "gated":
-        gate = self._linear("gate", "MZ", outputs, known)
+    if M := block.rank:
+      V, U = config.vocab_size, config.draft_vocab_size
+      kernel = decoder.weights(None, "vocab")
+      before = self.param("before", kernel, (M, V), dtype)
+      known = latent = sharding.columns(before, tokens, self.mesh)
+      if block.head == "gated":
+        gate = self._affine("gate", M, outputs, known)
         latent = nn.sigmoid(gate) * known
-      elif own.head == "rnn":
-        joint = self._linear("joint", "NZ", state, known, outputs)
+      elif block.head == "rnn":
+        joint = self._affine("joint", 3 * M, state, known, outputs)
         gate, new, latent = jnp.split(joint, 3, axis=-1)
         gate = nn.sigmoid(gate)
         state = gate * state + (1 - gate) * jnp.tanh(new)
         latent = jnp.tanh(latent)
-      axes = "UM" if self.config.draft_vocab_size else "VM"
-      bias = product(latent, weight(self, "next", axes), jnp.float32)
-      bias = sharding.replicate(bias, self.mesh)
+      kernel = decoder.weights(None, None if U else "vocab")
+      after = self.param("next", kernel, (M, U or V), dtype)
+      bias = sharding.replicate(decoder.logits(latent, after), self.mesh)
     sure = None
-    if own.confidence:
-      seen = [outputs, known] if own.sees_token else [outputs]
-      sure = self._linear("sure", "1W", *seen)[..., 0].astype(jnp.float32)
+    if block.confidence:
+      read = [outputs, known] if block.sees_token else [outputs]
+      sure = self._affine("sure", 1, *read)[..., 0].astype(jnp.float32)
       sure = nn.sigmoid(sure)
     return bias, state, sure
 
-  def _linear(self, name, axes, *inputs):
+  def _affine(self, name: str, features: int, *inputs):
     """Returns an affine function of inputs that lie side by side."""
     x = jnp.concatenate(inputs, axis=-1)
-    y = product(x, weight(self, name, axes))
-    return y + weight(self, f"{name}_bias", axes[0])[None, None]
-
-
-@functools.partial(jax.jit, static_argnames="config")
-def init(key: jax.Array, config: Config) -> dict:
-  """Makes random parameters, the shared ones among them."""
-  one = jnp.zeros([1, 1], jnp.int32)
-  features = jnp.zeros([1, 1, decoder.sizes(config)["J"]], config.dtype)
-  places = jnp.zeros([1, 2], jnp.int32)
-  cache = caches.empty(config, 1, 2)
-  mask = jnp.zeros([1, 1, 2])
-  return dict(
-    DSpark(config).init(key, one, features, places, mask, cache)["params"]
-  )
-
-
-def leaves(config: Config) -> list[layout.Leaf]:
-  """Returns the parameters that are the draft's own."""
-  own, size = block_of(config), decoder.sizes(config)
-
-  def one(path, axes, name, *shape):
-    view = tuple(size[axis] for axis in axes)
-    return layout.whole(path, axes, name, shape or view, view)
-
-  def linear(path, axes, name):
-    *before, last = path
-    return [
-      one(path, axes, f"{name}.weight"),
-      one((*before, f"{last}_bias"), axes[0], f"{name}.bias"),
-    ]
-
-  found = [
-    one(("fc",), "EJ", "fc.weight"),
-    one(("beside_norm",), "E", NORM),
-    one(("norm",), "E", "norm.weight"),
-  ]
-  for i in range(config.num_hidden_layers):
-    found += qwen3.layer(config, (f"layers_{i}",), f"layers.{i}.")
-  if own.rank:
-    head = "markov_head."
-    found += [
-      one(("markov", "before"), "VM", f"{head}markov_w1.weight"),
-      one(
-        ("markov", "next"),
-        "UM" if config.draft_vocab_size else "VM",
-        f"{head}markov_w2.weight",
-      ),
-    ]
-    if own.head == "gated":
-      found += linear(("markov", "gate"), "MZ", f"{head}gate_proj")
-    if own.head == "rnn":
-      found += linear(("markov", "joint"), "NZ", f"{head}joint_proj")
-  if own.confidence:
-    found += linear(("markov", "sure"), "1W", "confidence_head.proj")
-  return found
+    return decoder.dense(self.config, features, (None, None), name, True)(x)
 
 
 def _fields(values: dict) -> dict:

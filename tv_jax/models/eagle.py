@@ -12,8 +12,6 @@ that any count that steps with the tokens does.
 Letters as in decoder.py.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -23,12 +21,9 @@ from tv_jax.models import cache as caches
 from tv_jax.models import decoder, layout, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
-from tv_jax.models.products import project
 
 # Of targets and of the head's own layer: published heads are of this kind.
 FAMILY = "llama"
-# The fusing product's weights, which nothing but a head has.
-FUSING = "fc.weight"
 
 
 class Eagle(nn.Module):
@@ -44,6 +39,8 @@ class Eagle(nn.Module):
   config: Config
   bias: bool
   mesh: Mesh | None = None
+  of_target = decoder.OF_TARGET
+  layout = layout.EAGLE
 
   @nn.compact
   def __call__(
@@ -68,52 +65,29 @@ class Eagle(nn.Module):
       Logits [B, T, V] float32 of the token after each, the predicted features
       [B, T, E] of each, and the cache, longer by T.
     """
-    E = self.config.hidden_size
-    dtype = jnp.dtype(self.config.dtype)
-    embedding = decoder.weight(self, "embedding", "VE")
+    table = decoder.embedding(self)
     with jax.named_scope("fuse"):
-      x = decoder.embed(embedding, tokens, self.config, self.mesh)
+      x = sharding.columns(table, tokens, self.mesh)
       x = jnp.concatenate([x, features.astype(x.dtype)], axis=-1)
-      x = project(x, decoder.weight(self, "fc", "EI"))
-      if self.bias:
-        bias = self.param("fc_bias", nn.initializers.zeros, (E,), dtype)
-        x += bias[None, None]
+      E = self.config.hidden_size
+      x = decoder.dense(self.config, E, (None, None), "fc", self.bias)(x)
       x = sharding.replicate(x, self.mesh)
-    turn = decoder.rotation(self.config, positions)
-    layer = decoder.layer(
-      self,
-      config=self.config,
-      mesh=self.mesh,
-      attention_norm=False,
-      name="layer",
-    )
-    x, keys, values = layer(
-      x, turn, mask, cache.keys[0], cache.values[0], cache.length
+    x, keys, values = decoder.layer(self, "layer", attention_norm=False)(
+      x,
+      decoder.rotation(self.config, positions),
+      mask,
+      cache.keys[0],
+      cache.values[0],
+      cache.length,
     )
     with jax.named_scope("unembed"):
-      logits = decoder.unembed(self, embedding, x)
+      logits = decoder.unembed(self, table, x)
     length = cache.length + tokens.shape[1]
     return logits, x, Cache(keys=(keys,), values=(values,), length=length)
 
-
-@functools.partial(jax.jit, static_argnames=("config", "bias"))
-def init(key: jax.Array, config: Config, *, bias: bool) -> dict:
-  """Makes random parameters, the shared ones among them."""
-  one = jnp.zeros([1, 1], jnp.int32)
-  feature = jnp.zeros([1, 1, config.hidden_size], config.dtype)
-  cache = caches.empty(config, 1, 1)
-  mask = jnp.zeros([1, 1, 1])
-  return dict(
-    Eagle(config, bias).init(key, one, feature, one, mask, cache)["params"]
-  )
-
-
-def leaves(config: Config, *, bias: bool) -> list[layout.Leaf]:
-  """Returns the parameters that are the head's own."""
-  E = config.hidden_size
-  own = [layout.whole(("fc",), "EI", FUSING, (E, 2 * E))]
-  if bias:
-    own.append(layout.whole(("fc_bias",), "E", "fc.bias", (E,)))
-  return own + layout.layer(
-    config, ("layer",), "layers.0.", attention_norm=False
-  )
+  def example(self) -> tuple:
+    """Returns the inputs of the smallest pass."""
+    one = jnp.zeros([1, 1], jnp.int32)
+    feature = jnp.zeros([1, 1, self.config.hidden_size], self.config.dtype)
+    cache = caches.empty(self.config, 1, 1)
+    return one, feature, one, jnp.zeros([1, 1, 1]), cache

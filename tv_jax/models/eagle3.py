@@ -17,7 +17,6 @@ Letters as in decoder.py.
 """
 
 import dataclasses
-import functools
 from collections.abc import Collection
 
 import jax
@@ -31,17 +30,10 @@ from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
-from tv_jax.models.families import qwen3
-from tv_jax.models.products import project
 
-EMBEDDING, UNEMBEDDING = "embed_tokens.weight", "lm_head.weight"
-# What the tensors of its layer are called: Qwen3's heads, and Llama's.
-PREFIXES = ("layers.0.", "midlayer.")
-# A layer's parameters, and what is done to its queries and keys, by family.
-_FAMILIES = {
-  "llama": (layout.layer, None),
-  "qwen3": (qwen3.layer, qwen3.norm_heads),
-}
+EMBEDDING = "embed_tokens.weight"
+# What the tensors of its layer are called, by the family's published heads.
+LAYOUTS = {"qwen3": layout.DEEPSPEC_EAGLE3, "llama": layout.SAFEAI_EAGLE3}
 # Tells a head of this kind from others.
 _NORM = "hidden_norm.weight"
 
@@ -106,16 +98,28 @@ def fitted(config: Config, target: Config, names: Collection[str], where):
 
 def check_family(config: Config, what) -> None:
   """Refuses families of which no heads are known."""
-  if config.model_type not in _FAMILIES:
+  if config.model_type not in LAYOUTS:
     raise ValueError(
       f"{what} of model_type={config.model_type!r} is not supported, only"
-      f" {', '.join(map(repr, _FAMILIES))}"
+      f" {', '.join(map(repr, LAYOUTS))}"
     )
+
+
+def layout_of(config: Config, names: Collection[str] = ()) -> layout.Layout:
+  """Returns what a head's tensors are called.
+
+  Args:
+    config: The head's.
+    names: Of a checkpoint's tensors; without any it is as the family's
+      published heads have it.
+  """
+  held = [x for x in LAYOUTS.values() if x.layer + _NORM in names]
+  return held[0] if held else LAYOUTS[config.model_type]
 
 
 def is_one(names: Collection[str]) -> bool:
   """Returns whether a checkpoint's tensors are those of such a head."""
-  return any(prefix + _NORM in names for prefix in PREFIXES)
+  return any(x.layer + _NORM in names for x in LAYOUTS.values())
 
 
 class Eagle3(nn.Module):
@@ -153,28 +157,20 @@ class Eagle3(nn.Module):
       [B, T, E] of each, and the cache, longer by T.
     """
     config, mesh = self.config, self.mesh
-    norm = functools.partial(decoder.rms_norm, epsilon=config.rms_norm_eps)
-    embedding = decoder.weight(self, "embedding", "VE")
+    table = decoder.embedding(self)
     with jax.named_scope("fuse"):
-      token = decoder.embed(embedding, tokens, config, mesh)
-      fc = decoder.weight(self, "fc", "EJ")
+      token = sharding.columns(table, tokens, mesh)
       x = features.astype(token.dtype)
-      if x.shape[-1] != config.hidden_size:
-        x = sharding.replicate(project(x, fc), mesh)
-      token = norm(token, decoder.weight(self, "token_norm", "E"))
-      normed = norm(x, decoder.weight(self, "feature_norm", "E"))
+      E = config.hidden_size
+      if x.shape[-1] != E:
+        x = decoder.dense(config, E, (None, None), "fc")(x)
+        x = sharding.replicate(x, mesh)
+      token = decoder.RMSNorm(config, name="token_norm")(token)
+      normed = decoder.RMSNorm(config, name="feature_norm")(x)
       both = jnp.concatenate([token, normed], axis=-1)
       if config.norm_before_residual:
         x = normed
-    layer = decoder.layer(
-      self,
-      config=config,
-      mesh=mesh,
-      heads=_FAMILIES[config.model_type][1],
-      attention_norm=False,
-      name="layer",
-    )
-    x, keys, values = layer(
+    x, keys, values = decoder.layer(self, "layer", attention_norm=False)(
       x,
       decoder.rotation(config, positions),
       mask,
@@ -184,59 +180,29 @@ class Eagle3(nn.Module):
       both,
     )
     with jax.named_scope("unembed"):
-      y = norm(x, decoder.weight(self, "norm", "E"))
-      logits = decoder.unembed(self, embedding, y)
+      y = decoder.RMSNorm(config, name="norm")(x)
+      logits = decoder.unembed(self, table, y)
     length = cache.length + tokens.shape[1]
     return logits, x, Cache(keys=(keys,), values=(values,), length=length)
 
+  def example(self) -> tuple:
+    """Returns the inputs of the smallest pass."""
+    one, config = jnp.zeros([1, 1], jnp.int32), self.config
+    width = len(config.target_layers) * config.hidden_size
+    feature = jnp.zeros([1, 1, width], config.dtype)
+    cache = caches.empty(config, 1, 1)
+    return one, feature, one, jnp.zeros([1, 1, 1]), cache
 
-@functools.partial(jax.jit, static_argnames="config")
-def init(key: jax.Array, config: Config) -> dict:
-  """Makes random parameters, those of the target among them."""
-  one = jnp.zeros([1, 1], jnp.int32)
-  width = decoder.sizes(config)["J"]
-  feature = jnp.zeros([1, 1, width], config.dtype)
-  cache = caches.empty(config, 1, 1)
-  mask = jnp.zeros([1, 1, 1])
-  return dict(
-    Eagle3(config).init(key, one, feature, one, mask, cache)["params"]
-  )
+  @property
+  def layout(self) -> layout.Layout:
+    """Returns what its tensors are called where it is saved."""
+    return LAYOUTS[self.config.model_type]
 
-
-def leaves(config: Config, names: Collection[str] = ()) -> list[layout.Leaf]:
-  """Returns the parameters that are the head's own.
-
-  Args:
-    config: The head's.
-    names: Of a checkpoint's tensors, which say what the layer is called there;
-      without any it is as the family's published heads have it.
-  """
-  V, E = config.vocab_size, config.hidden_size
-  U = config.draft_vocab_size
-  llama = config.model_type == "llama"
-  if is_one(names):
-    llama = PREFIXES[1] + _NORM in names
-  prefix = PREFIXES[llama]
-  count = len(config.target_layers)
-
-  def norm(path, name):
-    return layout.whole((path,), "E", f"{name}.weight", (E,))
-
-  own = [
-    layout.whole(("fc",), "EJ", "fc.weight", (E, count * E)),
-    norm("token_norm", f"{prefix}input_layernorm"),
-    norm("feature_norm", f"{prefix}hidden_norm"),
-    norm("norm", "norm"),
-    layout.whole(
-      ("unembedding",), "UE" if U else "VE", UNEMBEDDING, (U or V, E)
-    ),
-  ]
-  if not config.shares_embedding:
-    own.append(layout.whole(("embedding",), "VE", EMBEDDING, (V, E)))
-  layer = _FAMILIES[config.model_type][0]
-  return own + layer(
-    config, ("layer",), prefix, attention_norm=False, inputs="I"
-  )
+  @property
+  def of_target(self) -> tuple[str, ...]:
+    """Returns the parameters that it has of its target."""
+    shares = self.config.shares_embedding
+    return ("embedding", "place") if shares else ("place",)
 
 
 def to_dict(config: Config) -> dict:

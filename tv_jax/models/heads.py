@@ -2,6 +2,8 @@
 
 from tv_jax.models import dspark, eagle, eagle3
 
+# The fusing product's weights, which nothing but a head has.
+FUSING = "fc.weight"
 _NAMES = {"eagle": "an EAGLE-1", "eagle3": "an EAGLE-3", "dspark": "a DSpark"}
 
 
@@ -20,7 +22,7 @@ def kind_said(raw: dict) -> str | None:
 
 def kind_held(names) -> str | None:
   """Returns what kind of head a checkpoint's tensors are of, if of any."""
-  if eagle.FUSING not in names:
+  if FUSING not in names:
     return None
   if dspark.NORM in names:
     return "dspark"

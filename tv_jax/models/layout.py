@@ -1,176 +1,156 @@
-"""Which tensors of a checkpoint make up which parameter, and how.
+"""What checkpoints call each parameter: a table for each layout.
 
-One record per parameter, so that reading, checking and writing are loops over
-the same table. Weights keep PyTorch's [out, in]: tensors are put together by
-reshape and concatenation alone. (products.py turns them after that.)
+A parameter is described by the module that has it: its shape, and the names of
+its axes. Here is only what its tensors are called. A checkpoint's matrices are
+[out, in], ours [in, out]; those of queries, keys and values, or of gate and up,
+lie side by side in one of ours.
 """
 
 import dataclasses
-import math
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import numpy as np
 
-from tv_jax.models import products
 from tv_jax.models.config import Config
+
+Path = tuple[str, ...]
 
 EMBEDDING = "model.embed_tokens.weight"
 UNEMBEDDING = "lm_head.weight"  # not there if it is the embedding
 # Old conversions stored what is computed from the configuration.
 IGNORED = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq")
 
+# A layer's, behind the layout's prefix.
+_LAYER = {
+  "attention_norm/scale": "input_layernorm.weight",
+  "qkv/kernel": "self_attn.{}_proj.weight",
+  "qkv/bias": "self_attn.{}_proj.bias",
+  "head_norms/query": "self_attn.q_norm.weight",
+  "head_norms/key": "self_attn.k_norm.weight",
+  "out/kernel": "self_attn.o_proj.weight",
+  "mlp_norm/scale": "post_attention_layernorm.weight",
+  "gate_up/kernel": "mlp.{}_proj.weight",
+  "down/kernel": "mlp.down_proj.weight",
+}
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Part:
-  """One tensor of a checkpoint.
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+  """A kind of checkpoint.
 
   Attributes:
-    name: Its key.
-    shape: Its shape there.
-    view: Its shape as a piece of the parameter.
+    layer: What a layer's tensors begin with, with its number.
+    tensors: The names of all others, by parameter.
   """
 
-  name: str
+  layer: str
+  tensors: Mapping[str, str]
+
+  def name(self, path: Path) -> str:
+    """Returns a parameter's tensor, with {} where it has several."""
+    if not path[0].startswith("layer"):
+      return self.tensors["/".join(path)]
+    number = path[0].removeprefix("layers_")
+    return self.layer.format(number) + _LAYER["/".join(path[1:])]
+
+
+MODEL = Layout(
+  "model.layers.{}.",
+  {
+    "embedding": EMBEDDING,
+    "norm/scale": "model.norm.weight",
+    "unembedding": UNEMBEDDING,
+  },
+)
+EAGLE = Layout("layers.0.", {"fc/kernel": "fc.weight", "fc/bias": "fc.bias"})
+
+
+def _eagle3(prefix: str) -> Layout:
+  return Layout(
+    prefix,
+    {
+      "embedding": "embed_tokens.weight",
+      "fc/kernel": "fc.weight",
+      "token_norm/scale": f"{prefix}input_layernorm.weight",
+      "feature_norm/scale": f"{prefix}hidden_norm.weight",
+      "norm/scale": "norm.weight",
+      "unembedding": UNEMBEDDING,
+    },
+  )
+
+
+DEEPSPEC_EAGLE3 = _eagle3("layers.0.")
+SAFEAI_EAGLE3 = _eagle3("midlayer.")
+DSPARK = Layout(
+  "layers.{}.",
+  {
+    "fc/kernel": "fc.weight",
+    "beside_norm/scale": "hidden_norm.weight",
+    "norm/scale": "norm.weight",
+    "markov/before": "markov_head.markov_w1.weight",
+    "markov/next": "markov_head.markov_w2.weight",
+    "markov/gate/kernel": "markov_head.gate_proj.weight",
+    "markov/gate/bias": "markov_head.gate_proj.bias",
+    "markov/joint/kernel": "markov_head.joint_proj.weight",
+    "markov/joint/bias": "markov_head.joint_proj.bias",
+    "markov/sure/kernel": "confidence_head.proj.weight",
+    "markov/sure/bias": "confidence_head.proj.bias",
+  },
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Weight:
+  """A parameter and its tensors.
+
+  Attributes:
+    shape: The parameter's.
+    groups: Columns are so many groups, each of which has some of each tensor:
+      a head's queries, its key, its value, then the next one's.
+    tensors: By name, the columns that a group has of it.
+  """
+
   shape: tuple[int, ...]
-  view: tuple[int, ...]
+  groups: int
+  tensors: Mapping[str, int]
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Leaf:
-  """One parameter.
-
-  Attributes:
-    path: Where it is in the tree of parameters.
-    axes: A letter for each axis, as in decoder.py.
-    parts: What it is made of, in order.
-    join: The axis along which the parts are concatenated.
-  """
-
-  path: tuple[str, ...]
-  axes: str
-  parts: tuple[Part, ...]
-  join: int = 0
+  @classmethod
+  def of(cls, layout: Layout, path: Path, shape, config: Config) -> "Weight":
+    """Finds a parameter in a layout."""
+    name, groups, pieces = layout.name(path), 1, {"": 1}
+    if "qkv" in path:
+      groups = config.num_key_value_heads
+      pieces = {"q": config.heads_per_group, "k": 1, "v": 1}
+    elif "gate_up" in path:
+      groups, pieces = config.intermediate_size, {"gate": 1, "up": 1}
+    unit = shape[-1] // (groups * sum(pieces.values()))
+    columns = {name.format(x): n * unit for x, n in pieces.items()}
+    return cls(shape, groups, columns)
 
   @property
-  def size(self) -> int:
-    """Returns how many numbers it holds."""
-    return sum(math.prod(part.shape) for part in self.parts)
-
-  def out(self, config: Config) -> str:
-    """Returns those of its axes that come out of its product, if it has one."""
-    return products.channels(self.path[-1], self.axes, config)
-
-  def channels(self, config: Config) -> str:
-    """Returns the axes of its scale, if its numbers have eight bits."""
-    return self.out(config) if config.quantised else ""
-
-  def put_together(self, tensors: list[np.ndarray]) -> np.ndarray:
-    """Makes the parameter from its tensors."""
-    views = [
-      tensor.reshape(part.view)
-      for tensor, part in zip(tensors, self.parts, strict=True)
-    ]
-    return views[0] if len(views) == 1 else np.concatenate(views, self.join)
-
-  def take_apart(self, value: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the tensors of a parameter, by name."""
-    ends = np.cumsum([part.view[self.join] for part in self.parts])[:-1]
-    pieces = np.split(value, ends, self.join)
+  def shapes(self) -> dict[str, tuple[int, ...]]:
+    """Returns the tensors' shapes, by name."""
     return {
-      part.name: np.ascontiguousarray(piece).reshape(part.shape)
-      for part, piece in zip(self.parts, pieces, strict=True)
+      name: (self.groups * columns, *self.shape[:-1])
+      for name, columns in self.tensors.items()
     }
 
+  def join(self, tensors: list[np.ndarray]) -> np.ndarray:
+    """Makes the parameter from its tensors."""
+    if len(tensors) == 1:
+      return tensors[0].T
+    inputs = self.shape[:-1]
+    parts = [x.reshape(self.groups, -1, *inputs) for x in tensors]
+    return np.concatenate(parts, axis=1).reshape(-1, *inputs).T
 
-def whole(path: tuple[str, ...], axes: str, name: str, shape, view=None):
-  """Returns a parameter that is one tensor."""
-  part = Part(name=name, shape=shape, view=view or shape)
-  return Leaf(path=path, axes=axes, parts=(part,))
-
-
-def layer(
-  config: Config,
-  path: tuple[str, ...],
-  prefix: str,
-  *,
-  attention_norm: bool = True,
-  inputs: str = "E",
-) -> list[Leaf]:
-  """Returns the parameters of `decoder.Layer`.
-
-  Args:
-    config: The model's.
-    path: Of the layer, in the tree of parameters.
-    prefix: Of its tensors' names.
-    attention_norm: As of `decoder.Layer`.
-    inputs: The axis of what its attention reads: E, or I for 2 E.
-  """
-  E, F = config.hidden_size, config.intermediate_size
-  G, R, C = config.num_key_value_heads, config.heads_per_group, config.head_dim
-
-  def several(name, axes, views, tensor, width=E):
-    parts = tuple(
-      Part(
-        name=prefix + tensor.format(x),
-        shape=(math.prod(view), width),
-        view=(*view, width),
+  def split(self, value: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the tensors of a parameter, by name."""
+    parts = value.T.reshape(self.groups, -1, *self.shape[:-1])
+    ends = np.cumsum([*self.tensors.values()])[:-1]
+    return {
+      name: np.ascontiguousarray(part).reshape(shape)
+      for (name, shape), part in zip(
+        self.shapes.items(), np.split(parts, ends, axis=1), strict=True
       )
-      for x, view in views.items()
-    )
-    return Leaf(path=(*path, name), axes=axes, parts=parts, join=1)
-
-  def one(name, axes, tensor, shape, view=None):
-    return whole((*path, name), axes, f"{prefix}{tensor}.weight", shape, view)
-
-  norm = one("attention_norm", "E", "input_layernorm", (E,))
-  return [
-    *([norm] if attention_norm else []),
-    several(
-      "qkv",
-      f"GPC{inputs}",
-      {x: (G, count, C) for x, count in zip("qkv", (R, 1, 1), strict=True)},
-      "self_attn.{}_proj.weight",
-      {"E": E, "I": 2 * E}[inputs],
-    ),
-    one("out", "EGRC", "self_attn.o_proj", (E, G * R * C), (E, G, R, C)),
-    one("mlp_norm", "E", "post_attention_layernorm", (E,)),
-    several(
-      "gate_up",
-      "F2E",
-      dict.fromkeys(("gate", "up"), (F, 1)),
-      "mlp.{}_proj.weight",
-    ),
-    one("down", "EF", "mlp.down_proj", (E, F)),
-  ]
-
-
-def decoder(
-  config: Config, layer: Callable[[Config, tuple[str, ...], str], list] = layer
-) -> list[Leaf]:
-  """Returns the parameters of `decoder.Decoder`, its layers' by `layer`."""
-  V, E = config.vocab_size, config.hidden_size
-  leaves = [
-    whole(("embedding",), "VE", EMBEDDING, (V, E)),
-    whole(("norm",), "E", "model.norm.weight", (E,)),
-  ]
-  if not config.tie_word_embeddings:
-    leaves.append(whole(("unembedding",), "VE", UNEMBEDDING, (V, E)))
-  if config.shares_embedding:
-    leaves = leaves[1:2]
-  for i in range(config.num_hidden_layers):
-    leaves += layer(config, (f"layers_{i}",), f"model.layers.{i}.")
-  return leaves
-
-
-def size(leaves: list[Leaf], config: Config) -> int:
-  """Returns the bytes of these parameters as the configuration has them."""
-  itemsize = 4 if config.dtype == "float32" else 2
-
-  def own(leaf):
-    if not (kept := len(leaf.channels(config))):
-      return itemsize * leaf.size
-    rows = sum(math.prod(part.view[:kept]) for part in leaf.parts)
-    return leaf.size + 4 * rows
-
-  return sum(map(own, leaves))
+    }

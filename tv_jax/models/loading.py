@@ -3,6 +3,8 @@
 import dataclasses
 import os
 import pathlib
+from collections.abc import Collection
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,18 +17,16 @@ from tv_jax.models import (
   dspark,
   eagle,
   eagle3,
-  families,
   gguf,
   heads,
-  layout,
   memory,
-  products,
   sharding,
   storage,
 )
 from tv_jax.models import config as configs
+from tv_jax.models import params as params_lib
 from tv_jax.models.config import Config
-from tv_jax.models.layout import EMBEDDING, UNEMBEDDING
+from tv_jax.models.layout import EMBEDDING, UNEMBEDDING, Path, Weight
 from tv_jax.models.model import Model
 
 
@@ -38,13 +38,8 @@ def _as_wanted(config: Config, name) -> Config:
     known = np.dtype(name).name
   except TypeError:
     known = str(name)
-  if known == configs.INT8:
-    cpu = jax.default_backend() == "cpu"  # where half precision is slow
-    rest = "float32" if cpu else config.dtype
-    return dataclasses.replace(config, dtype=rest, quantised=True)
   if known not in configs.DTYPES:
-    all_of_them = ", ".join((*configs.DTYPES, configs.INT8))
-    raise ValueError(f"dtype {known} is not one of {all_of_them}")
+    raise ValueError(f"dtype {known} is not one of {', '.join(configs.DTYPES)}")
   return dataclasses.replace(config, dtype=known)
 
 
@@ -62,7 +57,7 @@ def read_config(directory, dtype=None) -> Config:
     ValueError: In one line, all that is wrong with the file.
   """
   path, raw = raw_config(directory)
-  config = families.from_dict(raw, str(path))
+  config = configs.from_dict(raw, str(path))
   return _as_wanted(config, dtype)
 
 
@@ -71,7 +66,7 @@ def read_eagle_config(directory) -> tuple[Config, bool]:
   path, raw = raw_config(directory, "eagle")
   # Published heads have one unless their config says otherwise.
   bias = checks.read(checks.boolean, raw.pop("bias", True), f"{path}: bias")
-  config = families.from_dict(raw, str(path))
+  config = configs.from_dict(raw, str(path))
   heads.check_family(config, path, "an EAGLE-1 head")
   return config, bias
 
@@ -87,7 +82,7 @@ def read_eagle3_config(directory, target: Config) -> Config:
   if any(path.with_name(x).exists() for x in (storage.SINGLE, storage.INDEX)):
     names = storage.contents(path.parent, directory)
     heads.refuse_others(directory, heads.kind_held(names), "eagle3")
-  config = families.from_dict(raw, str(path), eagle3.FORMAT)
+  config = configs.from_dict(raw, str(path), eagle3.FORMAT)
   return eagle3.fitted(config, target, names, path)
 
 
@@ -109,12 +104,11 @@ def raw_config(directory, kind: str | None = None) -> tuple[pathlib.Path, dict]:
   return path, raw
 
 
-def source_of(path_or_repo, directory: pathlib.Path, config: Config) -> str:
+def source_of(path_or_repo, directory: pathlib.Path) -> str:
   """Returns what was loaded, in words: the hub's cache has commits as names."""
-  own = f" in {config.kept}" if config.quantised else ""
   if pathlib.Path(os.path.expanduser(path_or_repo)) == directory:
-    return f"{directory}{own}"
-  return f"{path_or_repo}@{directory.name}{own}"
+    return str(directory)
+  return f"{path_or_repo}@{directory.name}"
 
 
 def load(
@@ -123,7 +117,6 @@ def load(
   mesh: Mesh | None = None,
   revision: str | None = None,
   *,
-  turned: bool = False,
   target: Model | None = None,
 ) -> Model:
   """Loads a model of any of `families.FAMILIES`.
@@ -132,13 +125,9 @@ def load(
     path_or_repo: A directory in Hugging Face's layout, a GGUF file, or a
       repository on the hub (from its local cache when it is there, or
       HF_HUB_OFFLINE is set).
-    dtype: float32, bfloat16 or float16; by default as stored. Or int8: of the
-      weights, with a scale a row (`quantised`), and all else as stored, or
-      float32 on a CPU.
+    dtype: float32, bfloat16 or float16; by default as stored.
     mesh: The devices to split it over (`sharding.mesh`); None for one device.
     revision: Of a repository: a commit, for runs that can be repeated.
-    turned: Whether products' weights are to lie as a CPU reads them faster
-      (`products`). Those of eight bits, and those that are split, do not.
     target: Of a draft: the model whose embedding it may share.
 
   Returns:
@@ -165,31 +154,22 @@ def load(
       f"{directory / 'config.json'}: draft_vocab_size goes with"
       " shares_embedding=true, or with a head"
     )
-  sharding.check(config, mesh)
-  leaves = families.leaves(config)
-  found = storage.contents(directory, path_or_repo)
-  if kind := heads.kind_held(found):
-    heads.refuse_others(found[eagle.FUSING].path, kind, None)
-  known, faults = borrowed.known_tokens(found, config)
+  module = decoder.Decoder(config, mesh)
+  tensors = storage.contents(directory, path_or_repo)
+  if kind := heads.kind_held(tensors):
+    heads.refuse_others(tensors[heads.FUSING].path, kind, None)
   tied = config.tie_word_embeddings and not config.shares_embedding
   others = [UNEMBEDDING] if tied else []
-  storage.check(path_or_repo, found, leaves, others, faults)
-  _check_memory(leaves, config, mesh, path_or_repo, target)
-  if tied and UNEMBEDDING in found:
-    own, other = (found[x].read() for x in (UNEMBEDDING, EMBEDDING))
-    if not np.array_equal(own, other):
+  params = read_params(path_or_repo, tensors, module, target, others)
+  if tied and UNEMBEDDING in tensors:
+    copy, table = (tensors[x].read() for x in (UNEMBEDDING, EMBEDDING))
+    if not np.array_equal(copy, table):
       raise ValueError(
         f"{directory}: tie_word_embeddings is true, but {UNEMBEDDING} is not "
         f"{EMBEDDING}: remove one or the other"
       )
-  own = storage.read(found, leaves, config, mesh, turned=turned)
-  if config.shares_embedding:
-    assert target is not None
-    own |= borrowed.params(target, known)
   return Model(
-    module=families.module(config, mesh),
-    params=own,
-    source=source_of(path_or_repo, directory, config),
+    module=module, params=params, source=source_of(path_or_repo, directory)
   )
 
 
@@ -228,19 +208,14 @@ def load_eagle(
       ' drafts with draft_kind="independent"'
     )
   config = borrowed.fitted(config, target.config, where)
-  found = storage.contents(directory, path_or_repo)
-  heads.refuse_others(path_or_repo, heads.kind_held(found), "eagle")
+  tensors = storage.contents(directory, path_or_repo)
+  heads.refuse_others(path_or_repo, heads.kind_held(tensors), "eagle")
+  module = eagle.Eagle(config, bias, target.mesh)
+  params = read_params(
+    path_or_repo, tensors, module, target, [eagle3.EMBEDDING]
+  )
   return Model(
-    module=eagle.Eagle(config, bias, target.mesh),
-    params=read_head(
-      path_or_repo,
-      found,
-      config,
-      eagle.leaves(config, bias=bias),
-      target,
-      [eagle3.EMBEDDING],
-    ),
-    source=source_of(path_or_repo, directory, config),
+    module=module, params=params, source=source_of(path_or_repo, directory)
   )
 
 
@@ -256,14 +231,14 @@ def load_eagle3(
   directory = storage.resolve(path_or_repo, revision)
   config = read_eagle3_config(directory, target.config)
   check_vocabularies(target.config, config)
-  found = storage.contents(directory, path_or_repo)
+  tensors = storage.contents(directory, path_or_repo)
   if not config.draft_vocab_size:  # there they may be, and say nothing
-    found = {x: y for x, y in found.items() if x not in borrowed.SAY_WHICH}
-  leaves = eagle3.leaves(config, found)
+    tensors = {x: y for x, y in tensors.items() if x not in borrowed.SAY_WHICH}
+  module = eagle3.Eagle3(config, target.mesh)
   return Model(
-    module=eagle3.Eagle3(config, target.mesh),
-    params=read_head(path_or_repo, found, config, leaves, target),
-    source=source_of(path_or_repo, directory, config),
+    module=module,
+    params=read_params(path_or_repo, tensors, module, target),
+    source=source_of(path_or_repo, directory),
   )
 
 
@@ -275,23 +250,52 @@ def check_target(target) -> None:
     raise ValueError(f"target={target!r}: give a model, as `load` returns it")
 
 
-def read_head(where, found, config, leaves, target, others=()) -> dict:
-  """Returns a head's parameters, with what it uses of its target."""
-  sharding.check(config, target.mesh)
-  known, faults = borrowed.known_tokens(found, config)
-  storage.check(where, found, leaves, others, faults)
-  _check_memory(leaves, config, target.mesh, where, target)
-  turned = products.are_turned(target.params)
-  own = storage.read(found, leaves, config, target.mesh, turned=turned)
-  return own | borrowed.params(target, known, own)
+def read_params(
+  where, tensors: dict, module: Any, target: Model | None, others=()
+) -> dict:
+  """Returns a module's parameters, with what it uses of its target.
+
+  Args:
+    where: What errors call the checkpoint.
+    tensors: What `storage.contents` returned.
+    module: What runs them.
+    target: The target, of a draft.
+    others: Names of tensors that may be there as well.
+  """
+  sharding.check(module.config, module.mesh)
+  known, faults = borrowed.known_tokens(tensors, module.config)
+  weights = weights_of(module, tensors)
+  storage.check(where, tensors, weights.values(), others, faults)
+  _check_memory(where, module, target)
+  params = storage.read(tensors, weights, module)
+  if module.of_target:
+    assert target is not None
+    params |= borrowed.params(target, known, params)
+  return params
 
 
-def _check_memory(
-  leaves, config: Config, mesh: Mesh | None, where, target: Model | None
-) -> None:
+def weights_of(module: Any, names: Collection[str] = ()) -> dict[Path, Weight]:
+  """Returns the parameters that a checkpoint of a module holds.
+
+  Args:
+    module: What runs them.
+    names: Of the checkpoint's tensors, by which published layouts of EAGLE-3
+      heads are told apart.
+  """
+  config, layout = module.config, module.layout
+  if isinstance(module, eagle3.Eagle3):
+    layout = eagle3.layout_of(config, names)
+  return {
+    path: Weight.of(layout, path, box.value.shape, config)
+    for path, box in params_lib.stored(module).items()
+  }
+
+
+def _check_memory(where, module: Any, target: Model | None) -> None:
   """Refuses weights that do not fit beside those of the target, if any."""
-  weights = layout.size(leaves, config) // (1 if mesh is None else mesh.size)
-  what = f"{where} in {config.kept}"
+  mesh = module.mesh
+  weights = params_lib.size(module) // (1 if mesh is None else mesh.size)
+  what = f"{where} in {module.config.dtype}"
   if target is not None:
     mesh = target.mesh  # of each device, if the draft is not split
   devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
@@ -316,24 +320,13 @@ def save(directory, model: Model) -> None:
 
   A head is written as published ones are, less their copy of the target's
   embedding; so is any other draft that shares it.
-
-  Raises:
-    ValueError: Its weights have eight bits: the layout knows of none.
   """
-  if model.config.quantised:
-    raise ValueError(f"{model.source} is not written: load it as it is stored")
-  raw, leaves = families.to_dict(model.config), families.leaves(model.config)
-  if model.config.block:
-    leaves = dspark.leaves(model.config)
-    raw |= dspark.to_dict(model.config)
-  elif isinstance(model.module, eagle3.Eagle3):
-    leaves = eagle3.leaves(model.config)
-    raw |= eagle3.to_dict(model.config)
-  elif isinstance(model.module, eagle.Eagle):
-    bias = model.module.bias
-    leaves = eagle.leaves(model.config, bias=bias)
-    raw["bias"] = bias
-  params = model.params
-  storage.write(
-    directory, params, leaves, raw, borrowed.known(model.config, params)
-  )
+  module, raw = model.module, configs.to_dict(model.config)
+  if isinstance(module, dspark.DSpark):
+    raw |= dspark.to_dict(module.config)
+  elif isinstance(module, eagle3.Eagle3):
+    raw |= eagle3.to_dict(module.config)
+  elif isinstance(module, eagle.Eagle):
+    raw["bias"] = module.bias
+  known = borrowed.known(module.config, model.params)
+  storage.write(directory, model.params, weights_of(module), raw, known)

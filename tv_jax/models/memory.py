@@ -15,8 +15,7 @@ _OWN = pathlib.Path("/proc/self/cgroup")
 
 # What is to be made smaller, by what takes the most.
 REMEDIES = {
-  "weights": 'dtype="bfloat16" or "int8", a smaller model, or more devices'
-  " (mesh)",
+  "weights": 'dtype="bfloat16", a smaller model, or more devices (mesh)',
   "caches": "a smaller batch_size, fewer max_new_tokens, shorter prompts"
   " (padded_to)",
   "laws": "a smaller batch_size or tree",

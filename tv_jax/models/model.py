@@ -45,11 +45,11 @@ class Model:
     cache = caches.empty(self.config, batch, length)
     if self.mesh is None:
       return cache
-    split = sharding.placement("BGSC", self.mesh)
+    split = sharding.placement((None, "heads"), self.mesh)
     return Cache(
       keys=sharding.put(cache.keys, split),
       values=sharding.put(cache.values, split),
-      length=sharding.put(cache.length, sharding.placement("B", self.mesh)),
+      length=sharding.put(cache.length, sharding.placement((), self.mesh)),
     )
 
   def logits(self, tokens) -> jax.Array:

@@ -5,6 +5,8 @@ keys among it, is the same on every device. Two all-reduces per layer follow,
 one after each of its two row-split products.
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from jax.sharding import (
@@ -18,7 +20,7 @@ from jax.sharding import (
 from tv_jax.models.config import Config
 
 AXIS = "tensor"
-SPLIT = frozenset("GFV")
+SPLIT = frozenset({"heads", "mlp", "vocab"})
 
 
 def mesh(devices=None) -> Mesh:
@@ -26,7 +28,9 @@ def mesh(devices=None) -> Mesh:
   return Mesh(devices or jax.devices(), (AXIS,), axis_types=(AxisType.Auto,))
 
 
-def placement(axes: str, mesh: Mesh | None) -> NamedSharding | None:
+def placement(
+  axes: Sequence[str | None], mesh: Mesh | None
+) -> NamedSharding | None:
   """Returns where an array with these axes lives; None without a mesh."""
   if mesh is None:
     return None
@@ -59,27 +63,28 @@ def replicate(x: jax.Array, mesh: Mesh | None) -> jax.Array:
   )
 
 
-def rows(table, index: jax.Array, mesh: Mesh | None) -> jax.Array:
-  """Returns rows [.., E] of a table [V, E] that is split over V.
+def columns(table, index: jax.Array, mesh: Mesh | None) -> jax.Array:
+  """Returns columns [.., E] of a table [E, V] that is split over V.
 
   Indices are clipped.
 
-  Spelt out for a mesh: of a single row XLA makes a slice, and then gathers the
-  whole table on every device.
+  Spelt out for a mesh: of a single column XLA makes a slice, and then gathers
+  the whole table on every device.
   """
   if mesh is None:
-    return jnp.take(table, index, axis=0, mode="clip")
+    return jnp.take(table.T, index, axis=0, mode="clip")
 
-  def own(table, index):
-    place = index - jax.lax.axis_index(AXIS) * len(table)
-    found = jnp.take(table, place, axis=0, mode="clip")
-    here = ((place >= 0) & (place < len(table)))[..., None]
-    return jax.lax.psum(jnp.where(here, found, jnp.zeros_like(found)), AXIS)
+  def held(table, index):
+    V = table.shape[1]
+    place = index - jax.lax.axis_index(AXIS) * V
+    taken = jnp.take(table.T, place, axis=0, mode="clip")
+    inside = ((place >= 0) & (place < V))[..., None]
+    return jax.lax.psum(jnp.where(inside, taken, jnp.zeros_like(taken)), AXIS)
 
-  index = jnp.clip(index, 0, len(table) - 1)
-  specs = PartitionSpec(AXIS), PartitionSpec()
+  index = jnp.clip(index, 0, table.shape[1] - 1)
+  specs = PartitionSpec(None, AXIS), PartitionSpec()
   return jax.shard_map(
-    own, mesh=mesh, in_specs=specs, out_specs=PartitionSpec()
+    held, mesh=mesh, in_specs=specs, out_specs=PartitionSpec()
   )(table, index)
 
 

@@ -6,26 +6,24 @@ holds much more than what the devices hold.
 
 import functools
 import json
+import math
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
-import jax
 import ml_dtypes  # noqa: F401  (teaches NumPy the name of bfloat16)
 import numpy as np
 import safetensors
-from flax.core import meta
-from jax.sharding import Mesh
+from flax.traverse_util import flatten_dict, unflatten_dict
 from safetensors.numpy import save_file
 
 from tv_jax.edge import disk, reading
 from tv_jax.edge.reading import brief, listed, shown
-from tv_jax.models import gguf, products, sharding
-from tv_jax.models.config import Config
-from tv_jax.models.layout import IGNORED, Leaf
-from tv_jax.models.products import Quantised
+from tv_jax.models import gguf, sharding
+from tv_jax.models.layout import IGNORED, Path, Weight
+from tv_jax.models.params import shapes as param_shapes
 
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 INDEX = "model.safetensors.index.json"
@@ -33,7 +31,6 @@ SINGLE = "model.safetensors"
 # What weights can be stored as, by safetensors' names. Others are quantised:
 # their numbers mean nothing without scales that are kept elsewhere.
 FLOATS = ("F64", "F32", "BF16", "F16")
-_AT_ONCE = 1 << 20  # numbers
 
 
 def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
@@ -91,22 +88,9 @@ def is_local(place) -> bool:
   return os.path.isdir(place) or gguf.is_one(place)
 
 
-def indexed(path: pathlib.Path, suffix: str) -> list[str]:
-  """Returns the files that an index names, all of them beside it.
-
-  A name with a folder in it would be read, or written, somewhere else.
-  """
-  places = reading.json_object(path).get("weight_map")
-  if not isinstance(places, dict) or not places:
-    raise ValueError(f"{path} has no weight_map from tensors to files")
-  for name in places.values():
-    if not isinstance(name, str) or not name.endswith(suffix):
-      raise ValueError(f"{path} names {brief(name)}, which is no {suffix} file")
-    if name != os.path.basename(name) or "\\" in name or "\0" in name:
-      raise ValueError(
-        f"{path} names {brief(name)}: only files beside it are read"
-      )
-  return sorted(set(places.values()))
+def indexed(path: pathlib.Path) -> list[str]:
+  """Returns the files that an index names."""
+  return sorted({*reading.json_object(path)["weight_map"].values()})
 
 
 class Stored(NamedTuple):
@@ -121,7 +105,7 @@ class Stored(NamedTuple):
 def shards(directory: pathlib.Path, source) -> list[pathlib.Path]:
   """Returns the safetensors files of a checkpoint; all of them are there."""
   if os.path.lexists(directory / INDEX):
-    names = indexed(directory / INDEX, ".safetensors")
+    names = indexed(directory / INDEX)
   elif os.path.lexists(directory / SINGLE):
     names = [SINGLE]
   elif files := sorted(directory.glob(f"*{gguf.SUFFIX}")):
@@ -141,7 +125,7 @@ def shards(directory: pathlib.Path, source) -> list[pathlib.Path]:
       f"{source} lacks {listed(map(shown, absent))}, which {INDEX} names:"
       " download them again"
     )
-  return [reading.regular(directory / name) for name in names]
+  return [directory / name for name in names]
 
 
 def _open(path):
@@ -164,12 +148,12 @@ def contents(directory: pathlib.Path, source) -> dict[str, Stored]:
   Returns:
     A record for each tensor in any of the checkpoint's files.
   """
-  found = {}
   if gguf.is_one(directory):
-    for name, place in gguf.contents(directory).items():
-      read = functools.partial(gguf.read, *place)
-      found[name] = Stored(directory, place[-1].shape, "F32", read)
-    return found
+    return {
+      name: Stored(directory, *place)
+      for name, place in gguf.contents(directory).items()
+    }
+  found = {}
   for path in shards(directory, source):
     with _open(path) as file:
       for name in file.keys():  # noqa: SIM118  (not a mapping)
@@ -184,17 +168,19 @@ def contents(directory: pathlib.Path, source) -> dict[str, Stored]:
   return found
 
 
-def check(where, found, leaves: list[Leaf], others=(), faults=()) -> None:
-  """Checks that a checkpoint holds the tensors of `leaves`, in their shapes.
+def check(
+  where, found, weights: Iterable[Weight], others=(), faults=()
+) -> None:
+  """Checks that a checkpoint holds the tensors of `weights`, in their shapes.
 
   Args:
     where: What errors call it.
     found: What `contents` returned.
-    leaves: The parameters wanted.
+    weights: The parameters wanted.
     others: Names of tensors that may be there as well.
     faults: What else is wrong with it.
   """
-  wanted = {part.name: part.shape for leaf in leaves for part in leaf.parts}
+  wanted = {x: y for weight in weights for x, y in weight.shapes.items()}
   faults = [
     [*faults],
     [f"missing: {shown(name)}" for name in wanted if name not in found],
@@ -229,70 +215,33 @@ def _tensor(path: pathlib.Path, name: str) -> np.ndarray:
     return file.get_tensor(name)
 
 
-def blocks(stored: Stored, name: str) -> Iterator[tuple[slice, np.ndarray]]:
-  """Yields a safetensors file's matrix some rows at a time, and which."""
-  num_rows, width = stored.shape
-  step = max(1, _AT_ONCE // max(1, width))
-  for at in range(0, num_rows, step):
-    rows = slice(at, min(at + step, num_rows))
-    with _open(stored.path) as file:  # closed each time, as above
-      yield rows, file.get_slice(name)[rows]
-
-
-def read(
-  found,
-  leaves: list[Leaf],
-  config: Config,
-  mesh: Mesh | None,
-  *,
-  turned: bool = False,
-) -> dict:
-  """Reads parameters to their devices.
+def read(found, weights: Mapping[Path, Weight], module: Any) -> dict:
+  """Reads parameters to their devices, the largest first.
 
   Args:
     found: What `contents` returned, and `check` passed.
-    leaves: The parameters.
-    config: What they are to be: its dtype, or of eight bits.
-    mesh: The devices to split them over; None for the default device.
-    turned: As of `loading.load`.
+    weights: The parameters.
+    module: Whose they are.
 
   Returns:
     The tree of parameters.
   """
-  params = {}
-  for leaf in sorted(leaves, key=lambda leaf: -leaf.size):
-    node = params
-    for name in leaf.path[:-1]:
-      node = node.setdefault(name, {})
-    node[leaf.path[-1]] = _read(found, leaf, config, mesh, turned)
-  return params
+  shapes, params = param_shapes(module), {}
+  for path in sorted(weights, key=lambda path: -math.prod(weights[path].shape)):
+    tensors = [
+      _finite(found[name], name, module.config.dtype)
+      for name in weights[path].tensors
+    ]
+    place = sharding.placement(shapes[path].names, module.mesh)
+    params[path] = sharding.put(weights[path].join(tensors), place)
+  return unflatten_dict(params)
 
 
-def _read(found, leaf: Leaf, config: Config, mesh, turned: bool):
-  """Reads one parameter."""
-  channels = leaf.channels(config)
-  dtype = None if channels else config.dtype
-  parts = [_finite(found[part.name], part.name, dtype) for part in leaf.parts]
-  place = sharding.placement(leaf.axes, mesh)
-  if not channels:
-    value, out = leaf.put_together(parts), leaf.out(config)
-    if turned and out and mesh is None:
-      value = products.turn(value, len(out))
-    return sharding.put(value, place)
-  if len({one.dtype for one in parts}) > 1:
-    parts = [one.astype("float32") for one in parts]
-  value = products.quantise(leaf.put_together(parts), len(channels))
-  return Quantised(
-    sharding.put(value.values, place),
-    sharding.put(value.scale, sharding.placement(channels, mesh)),
-  )
-
-
-def _finite(stored: Stored, name: str, dtype) -> np.ndarray:
-  """Reads a tensor, by default as stored; refuses NaN and infinite weights."""
+def _finite(stored: Stored, name: str, dtype: str) -> np.ndarray:
+  """Reads a tensor; refuses NaN and infinite weights."""
   value = stored.read()
   with np.errstate(over="ignore"):  # too large for float16: infinite
-    value = value.astype(dtype or value.dtype, copy=False)
+    value = value.astype(dtype, copy=False)
   # Their exponent has all bits set. np.isfinite is slow with half precision.
   bits = np.dtype(f"u{value.itemsize}")
   infinite = np.array(np.inf, value.dtype).view(bits)
@@ -307,7 +256,7 @@ def _finite(stored: Stored, name: str, dtype) -> np.ndarray:
 def write(
   directory,
   params: dict,
-  leaves: list[Leaf],
+  weights: Mapping[Path, Weight],
   raw: dict,
   others: Mapping[str, np.ndarray],
 ) -> None:
@@ -316,19 +265,15 @@ def write(
   Args:
     directory: Made if need be.
     params: The tree of parameters.
-    leaves: Which of them, and how.
+    weights: Which of them, and how.
     raw: The content of config.json.
     others: More tensors, as they are.
   """
   directory = pathlib.Path(directory)
   directory.mkdir(parents=True, exist_ok=True)
-  tensors = dict(others)
-  for leaf in leaves:
-    value = params
-    for name in leaf.path:
-      value = value[name]
-    host = jax.tree.map(np.asarray, value)
-    tensors |= leaf.take_apart(meta.unbox(host))
+  tensors, values = dict(others), flatten_dict(params)
+  for path, weight in weights.items():
+    tensors |= weight.split(np.asarray(values[path]))
   try:
     save_file(tensors, directory / SINGLE, metadata={"format": "pt"})
   except safetensors.SafetensorError as error:  # such as of a full disk

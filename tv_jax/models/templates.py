@@ -4,15 +4,9 @@ A conversation is a list of turns: the user's, the assistant's, the user's,
 and so on, the user's last.
 """
 
-import contextlib
-import sys
-import time
 from collections.abc import Mapping, Sequence
 
 from tv_jax.edge.reading import brief, shown
-
-# A template takes milliseconds. One that loops is stopped after these seconds.
-PATIENCE = 10.0
 
 # Some templates print today's date: then no run could be repeated.
 DATE = "26 Jul 2024"
@@ -27,150 +21,21 @@ VICUNA_SYSTEM = (
   "questions."
 )
 
-
-def raw(tokenizer, turns: Sequence[str]) -> list[int]:
-  """Encodes the turns alone, each on its own line."""
-  return tokenizer("\n".join(turns)).input_ids
-
-
-def vicuna(tokenizer, turns: Sequence[str]) -> list[int]:
-  """Encodes with Vicuna's template; earlier answers end in its end token."""
-  text = f"{VICUNA_SYSTEM} "
-  for i, turn in enumerate(turns):
-    text += f" ASSISTANT: {turn}</s>" if i % 2 else f"USER: {turn}"
-  return tokenizer(f"{text} ASSISTANT:").input_ids
-
-
-def chat(tokenizer, turns: Sequence[str]) -> list[int]:
-  """Encodes with the tokenizer's own template."""
-  return _own(tokenizer, _messages(turns))
-
-
-def without_thinking(tokenizer, turns: Sequence[str]) -> list[int]:
-  """Encodes as `chat`, and tells the template that it is not to think."""
-  return _unthinking(tokenizer, _messages(turns))
-
-
-def _messages(turns: Sequence[str]) -> list[dict[str, str]]:
-  roles = ("user", "assistant")
-  return [{"role": roles[i % 2], "content": t} for i, t in enumerate(turns)]
-
-
-class _StoppedError(Exception):
-  """A template was stopped."""
-
-
-def _own(tokenizer, messages: list[dict[str, str]], **options) -> list[int]:
-  """Returns what the tokenizer's own template makes of roles and contents.
-
-  A template is a program that somebody else wrote: it is stopped if it takes
-  long, and refused if it leaves out what was said.
-  """
-  if not tokenizer.chat_template:
-    raise ValueError(
-      f"{tokenizer.name_or_path} has no chat template: use one of raw, vicuna"
-    )
-  where = f"the chat template of {tokenizer.name_or_path}"
-  text = _run(where, tokenizer, messages, **options)
-  if not isinstance(text, str) or not text.strip():
-    raise ValueError(f"{where} gives no text, but {shown(repr(text))}")
-  for i, message in enumerate(messages):
-    if message["content"].strip() in text:
-      continue
-    # It may have changed how it is written: does it say two words differently?
-    one, other = (
-      _run(
-        where,
-        tokenizer,
-        [*messages[:i], message | {"content": word}, *messages[i + 1 :]],
-        **options,
-      )
-      for word in ("word", "another")
-    )
-    if one == other:
-      raise ValueError(
-        f"{where} leaves out what the {message['role']} says: {shown(text)} is"
-        " all it gives"
-      )
-  return tokenizer(text, add_special_tokens=False).input_ids
-
-
-def _unthinking(tokenizer, messages: list[dict[str, str]]) -> list[int]:
-  """Does as `_own`, of a template that can be told not to think."""
-  if THINKING not in str(tokenizer.chat_template):
-    raise ValueError(
-      f"{tokenizer.name_or_path} has no chat template that knows {THINKING}:"
-      ' give "chat"'
-    )
-  return _own(tokenizer, messages, **{THINKING: False})
-
-
-# Templates for messages, which may begin with the system's.
-OF_MESSAGES = {"chat": _own, "without_thinking": _unthinking}
-
-
-def _run(where, tokenizer, messages, **options):
-  try:
-    with _watched():
-      return tokenizer.apply_chat_template(
-        messages,
-        tokenize=False,
-        add_generation_prompt=True,
-        date_string=DATE,
-        **options,
-      )
-  except _StoppedError:
-    reason = f"it was stopped after {PATIENCE:g} seconds"
-  except Exception as error:  # a template can raise whatever it likes
-    reason = f"{type(error).__name__}: {shown(error)}"
-  raise ValueError(f"{where} fails ({reason}): mend it, or use another")
-
-
-@contextlib.contextmanager
-def _watched():
-  """Stops Python code, line by line, that takes too long."""
-  end, before = time.monotonic() + PATIENCE, sys.gettrace()
-
-  def watch(*_):
-    if time.monotonic() > end:
-      raise _StoppedError
-    return watch
-
-  sys.settrace(watch)
-  try:
-    yield
-  finally:
-    sys.settrace(before)
-
-
-def before_user(tokenizer) -> list[int]:
-  """Returns the tokens of the tokenizer's template before a user's turn.
-
-  A model that was trained with the template goes on as a user would.
-  """
-  word = "Hello"
-  if tokenizer.chat_template:
-    where = f"the chat template of {tokenizer.name_or_path}"
-    text = _run(where, tokenizer, [{"role": "user", "content": word}])
-    head, found, _ = str(text).rpartition(word)  # a system prompt may greet
-    if found and head.strip():
-      return tokenizer(head, add_special_tokens=False).input_ids
-  raise ValueError(
-    f"{tokenizer.name_or_path} has no chat template that begins a user's turn,"
-    " so the target cannot ask itself: give prompts"
-  )
-
-
-TEMPLATES = {
-  "raw": raw,
-  "vicuna": vicuna,
-  "chat": chat,
-  "without_thinking": without_thinking,
-}
+# The tokenizer's own template, for turns or messages.
+OWN = ("chat", "without_thinking")
+TEMPLATES = ("raw", "vicuna", *OWN)
 
 
 def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
-  """Encodes a conversation, up to where the next answer begins."""
+  """Encodes a conversation, up to where the next answer begins.
+
+  Args:
+    template: "raw" is the turns alone, each on its own line; "vicuna" is
+      Vicuna's, in which earlier answers end in its end token; "chat" is the
+      tokenizer's own, and "without_thinking" tells that not to think.
+    tokenizer: The tokenizer.
+    turns: The conversation.
+  """
   if not isinstance(template, str) or template not in TEMPLATES:
     raise ValueError(
       f"template {brief(template)} is not one of {', '.join(TEMPLATES)}"
@@ -183,7 +48,18 @@ def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
     raise ValueError(
       f"a conversation of {len(turns)} turns does not end with the user's"
     )
-  return _encoded(TEMPLATES[template], tokenizer, turns)
+  if template == "raw":
+    return _tokens(tokenizer, "\n".join(turns))
+  if template == "vicuna":
+    text = f"{VICUNA_SYSTEM} "
+    for i, turn in enumerate(turns):
+      text += f" ASSISTANT: {turn}</s>" if i % 2 else f"USER: {turn}"
+    return _tokens(tokenizer, f"{text} ASSISTANT:")
+  roles = ("user", "assistant")
+  messages = [
+    {"role": roles[i % 2], "content": turn} for i, turn in enumerate(turns)
+  ]
+  return encode_messages(tokenizer, messages, template)
 
 
 def encode_messages(
@@ -194,7 +70,7 @@ def encode_messages(
   Args:
     tokenizer: The tokenizer.
     messages: Each {"role": .., "content": ..}, such as a "system" one first.
-    template: One of `OF_MESSAGES`.
+    template: One of `OWN`.
 
   Returns:
     The tokens, up to where the next answer begins.
@@ -211,28 +87,68 @@ def encode_messages(
     raise ValueError(
       "the last message is the assistant's: there is nothing to answer"
     )
-  if template not in OF_MESSAGES:
+  if template not in OWN:
     raise ValueError(
       f"messages are for the tokenizer's own template, not {brief(template)}:"
-      f" give {' or '.join(OF_MESSAGES)}"
+      f" give {' or '.join(OWN)}"
     )
-  return _encoded(OF_MESSAGES[template], tokenizer, [*map(dict, messages)])
-
-
-def _encoded(template, tokenizer, said: Sequence) -> list[int]:
-  """Encodes turns or messages; what goes wrong becomes one line."""
-  for one in said:
-    text = one["content"] if isinstance(one, dict) else one
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
+  options = {}
+  if template == "without_thinking":
+    if THINKING not in str(tokenizer.chat_template):
       raise ValueError(
-        f"the text {brief(text)} holds half of a character (a lone surrogate)"
+        f"{tokenizer.name_or_path} has no chat template that knows {THINKING}:"
+        ' give "chat"'
       )
-  try:
-    return template(tokenizer, said)
-  except ValueError:
-    raise
-  except Exception as error:  # tokenizers' own are of no common kind
+    options[THINKING] = False
+  text = _apply(tokenizer, [*map(dict, messages)], **options)
+  if not text.strip():
     raise ValueError(
-      f"the tokenizer of {tokenizer.name_or_path} fails"
-      f" ({type(error).__name__}: {shown(error)})"
+      f"the chat template of {tokenizer.name_or_path} gives no text"
+    )
+  return _tokens(tokenizer, text, add_special_tokens=False)
+
+
+def before_user(tokenizer) -> list[int]:
+  """Returns the tokens of the tokenizer's template before a user's turn.
+
+  A model that was trained with the template goes on as a user would.
+  """
+  word = "Hello"
+  if tokenizer.chat_template:
+    text = _apply(tokenizer, [{"role": "user", "content": word}])
+    head, found, _ = text.rpartition(word)  # a system prompt may greet
+    if found and head.strip():
+      return _tokens(tokenizer, head, add_special_tokens=False)
+  raise ValueError(
+    f"{tokenizer.name_or_path} has no chat template that begins a user's turn,"
+    " so the target cannot ask itself: give prompts"
+  )
+
+
+def _apply(tokenizer, messages: list[dict[str, str]], **options) -> str:
+  """Returns the text that the tokenizer's own template makes."""
+  if not tokenizer.chat_template:
+    raise ValueError(
+      f"{tokenizer.name_or_path} has no chat template: use one of raw, vicuna"
+    )
+  try:
+    return tokenizer.apply_chat_template(
+      messages,
+      tokenize=False,
+      add_generation_prompt=True,
+      date_string=DATE,
+      **options,
+    )
+  except Exception as error:  # a template can raise whatever it likes
+    raise ValueError(
+      f"the chat template of {tokenizer.name_or_path} fails"
+      f" ({type(error).__name__}: {shown(error)}): mend it, or use another"
     ) from None
+
+
+def _tokens(tokenizer, text: str, **options) -> list[int]:
+  if any("\ud800" <= letter <= "\udfff" for letter in text):
+    raise ValueError(
+      f"the text {brief(text)} holds half of a character (a lone surrogate)"
+    )
+  return tokenizer(text, **options).input_ids

@@ -29,91 +29,77 @@ def check_tokens(draft, target) -> None:
   Raises:
     ValueError: In one line, the first token that differs.
   """
-  files = [_files(*one) for one in (draft, target)]
-  shared = [name for name in _FILES if all(name in own for own in files)]
-  if not all(files) or (
-    shared and len({_said(own[shared[0]]) for own in files}) == 1
-  ):
+  vocabularies = [_tokens(*model) for model in (draft, target)]
+  if None in vocabularies:
     return
-  known, wanted = (
-    _tokens(own, *one) for own, one in zip(files, (draft, target), strict=True)
-  )
-  if known is None or wanted is None:
-    return
-  (ours, added), (theirs, others) = known, wanted
-  special, texts = added & others, (set(ours.values()), set(theirs.values()))
+  (ours, added), (theirs, others) = vocabularies
+  special = added & others
+
+  def is_free(text, other):
+    return text not in other.values() or _SPARE.search(text)
+
   for token in sorted(ours.keys() & theirs.keys()):
-    own, other = ours[token], theirs[token]
-    if own == other or (
-      token in special and _free(own, texts[1]) and _free(other, texts[0])
+    text, other = ours[token], theirs[token]
+    if text == other or (
+      token in special and is_free(text, theirs) and is_free(other, ours)
     ):
       continue
     names = [shown(name_of(path)) for path, _ in (draft, target)]
     raise ValueError(
-      f"token {token} is {brief(own)} to the draft {names[0]}, and"
+      f"token {token} is {brief(text)} to the draft {names[0]}, and"
       f" {brief(other)} to the target {names[1]}: choose a draft that shares"
       " its tokenizer"
     )
 
 
-def _free(text: str, texts: set[str]) -> bool:
-  """Returns whether a special token's name is nothing to the other model."""
-  return text not in texts or bool(_SPARE.search(text))
+def _file(path, name: str, revision) -> pathlib.Path | None:
+  """Returns a loaded checkpoint's file, if it is there."""
+  if os.path.isdir(path):
+    place = pathlib.Path(path) / name
+    return place if place.exists() else None
+  import huggingface_hub
+
+  # What there is of a repository has been had.
+  place = huggingface_hub.try_to_load_from_cache(
+    str(path), name, revision=revision
+  )
+  return pathlib.Path(place) if isinstance(place, str) else None
 
 
-def _files(path, revision) -> dict[str, pathlib.Path]:
-  """Returns the files that hold a loaded checkpoint's tokens, by name."""
-  found = {}
-  for name in _FILES:
-    if gguf.is_one(path):
-      whole = gguf.json_object(path, name) is not None
-      place = pathlib.Path(path) if whole else None
-    elif os.path.isdir(path):
-      place = pathlib.Path(path) / name
-      place = place if os.path.lexists(place) else None
-    else:
-      import huggingface_hub
-
-      # What there is of it has been had.
-      place = huggingface_hub.try_to_load_from_cache(
-        str(path), name, revision=revision
-      )
-    if isinstance(place, str | pathlib.Path):
-      found[name] = reading.regular(place)
-  return found
-
-
-def _said(path) -> bytes | pathlib.Path:
-  """Returns what is in a file; a GGUF file, which may be large, is itself."""
-  return path.resolve() if gguf.is_one(path) else path.read_bytes()
-
-
-def _tokens(files, path, revision) -> tuple[dict[int, str], set[int]] | None:
+def _tokens(path, revision) -> tuple[dict[int, str], set[int]] | None:
   """Returns each token's text, and which are added to the vocabulary."""
-  if _FILES[0] not in files:
-    try:
-      tokenizer = tokenizers.load_tokenizer(path, revision)
-    except ValueError as error:
-      logging.getLogger(__name__).warning(
-        "draft and target may not mean the same by their tokens: %s", error
-      )
-      return None
-    texts = {token: text for text, token in tokenizer.get_vocab().items()}
-    return texts, set(tokenizer.added_tokens_decoder)
-  file = files[_FILES[0]]
-  if gguf.is_one(file):
-    raw = gguf.json_object(file, _FILES[0]) or {}
-  else:
+  if gguf.is_one(path):
+    raw, file = gguf.json_object(path, _FILES[0]), path
+  elif file := _file(path, _FILES[0], revision):
     raw = reading.json_object(file)
+  elif any(_file(path, name, revision) for name in _FILES[1:]):
+    return _asked(path, revision)
+  else:
+    raw = None
+  if raw is None:
+    return None
   try:
     vocabulary, added = raw["model"]["vocab"], raw.get("added_tokens") or ()
     if isinstance(vocabulary, list):  # with a score each
       vocabulary = {text: token for token, (text, _) in enumerate(vocabulary)}
     texts = {int(token): str(text) for text, token in vocabulary.items()}
-    named = {int(one["id"]): str(one["content"]) for one in added}
+    named = {int(entry["id"]): str(entry["content"]) for entry in added}
   except (AttributeError, KeyError, TypeError, ValueError) as error:
     raise ValueError(
       f"{file} holds no tokens ({type(error).__name__}: {shown(error)}): give"
       " the file that came with the model"
     ) from None
   return texts | named, set(named)
+
+
+def _asked(path, revision) -> tuple[dict[int, str], set[int]] | None:
+  """Returns the same of a tokenizer without the file, if it loads."""
+  try:
+    tokenizer = tokenizers.load_tokenizer(path, revision)
+  except ValueError as error:
+    logging.getLogger(__name__).warning(
+      "draft and target may not mean the same by their tokens: %s", error
+    )
+    return None
+  texts = {token: text for text, token in tokenizer.get_vocab().items()}
+  return texts, set(tokenizer.added_tokens_decoder)

@@ -10,7 +10,7 @@ from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.edge import checks, names
 from tv_jax.models import templates
-from tv_jax.models.config import DTYPES, INT8
+from tv_jax.models.config import DTYPES
 from tv_jax.runs import asking
 from tv_jax.runs.records import AXES
 
@@ -76,8 +76,7 @@ class Models:
     draft: Likewise; "bundled/draft", "bundled/draft_weak", "bundled/eagle", or
       for SmolLM2 "bundled/smollm2_eagle" and "bundled/smollm2_draft".
     draft_kind: One of `drafting.KINDS`.
-    dtype: Of both; "": as stored, but float32 on a CPU; "int8": of the weights
-      alone.
+    dtype: Of both; "": as stored, but float32 on a CPU.
     revision: A commit of the target's repository; "": the newest.
     draft_revision: Likewise.
     template: How questions become prompts: "chat", "vicuna", "raw", or
@@ -89,7 +88,7 @@ class Models:
   target: str = _is(_model)
   draft: str = _is(_model)
   draft_kind: str = _is(checks.one_of(drafting.KINDS))
-  dtype: str = _is(checks.one_of(("", *DTYPES, INT8)))
+  dtype: str = _is(checks.one_of(("", *DTYPES)))
   revision: str
   draft_revision: str
   template: str = _is(checks.one_of(templates.TEMPLATES))

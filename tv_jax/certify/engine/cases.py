@@ -25,8 +25,8 @@ from tv_jax.models import (
   dspark,
   eagle,
   eagle3,
-  families,
 )
+from tv_jax.models import params as params_lib
 from tv_jax.models.config import Block
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
@@ -36,11 +36,6 @@ VOCABULARY = 4
 # The first of a single token: nothing comes before its root.
 PROMPTS = ((3,), (1, 2, 0))
 # What a head has from its target.
-_SHARED = {
-  "eagle": ("embedding", "unembedding"),
-  "eagle3": ("embedding",),
-  "dspark": ("embedding", "unembedding"),
-}
 # What a draft reads, and which of three tokens a token is to an EAGLE-3 head.
 _READ, _PLACE = (decoder.INPUT, 0), (1, 3, 0, 2)
 # New tokens, over all of which the law is enumerated.
@@ -146,43 +141,36 @@ def models(draft_kind: str) -> tuple[Model, Model]:
   """
   target = Model(
     module=decoder.Decoder(TARGET),
-    params=_random(jax.random.key(0), families.init(jax.random.key(0), TARGET)),
+    params=_random(jax.random.key(0), decoder.Decoder(TARGET)),
     source="random",
   )
   config = dataclasses.replace(TARGET, num_hidden_layers=1)
-  # Chosen so that rows take some cycles: a draft may not be too good.
-  key = jax.random.key(2 if draft_kind == "dspark" else 1)
   if draft_kind == "eagle":
-    made = eagle.init(key, config, bias=True)
     module = eagle.Eagle(config, bias=True)
   elif draft_kind == "eagle3":
     config = dataclasses.replace(
       config, target_layers=_READ, draft_vocab_size=3, shares_embedding=True
     )
-    made = eagle3.init(key, config)
-    made["place"] = jnp.array(_PLACE)
     module = eagle3.Eagle3(config)
   elif draft_kind == "dspark":
     config = dataclasses.replace(
       config, model_type="qwen3", target_layers=_READ, block=_BLOCK
     )
-    made = dspark.init(key, config)
     module = dspark.DSpark(config)
   else:
-    made = families.init(key, config)
     module = decoder.Decoder(config)
-  own = _random(key, made)
-  theirs = target.params
-  own |= {name: theirs[name] for name in _SHARED.get(draft_kind, ())}
-  return target, Model(module=module, params=own, source="random")
+  # Chosen so that rows take some cycles: a draft may not be too good.
+  params = _random(jax.random.key(2 if draft_kind == "dspark" else 1), module)
+  shared = {x: y for x, y in target.params.items() if x in module.of_target}
+  params |= {name: x for name, x in shared.items() if name in params}
+  if draft_kind == "eagle3":
+    params["place"] = jnp.array(_PLACE)
+  return target, Model(module=module, params=params, source="random")
 
 
-def _random(key, params):
-  """Parameters of these shapes; norms, and what else has one axis, near 1.
-
-  Whole numbers stay.
-  """
-  leaves, structure = jax.tree.flatten(params)
+def _random(key, module) -> dict:
+  """Makes parameters; norms, and what else has one axis, are near 1."""
+  leaves, structure = jax.tree.flatten(params_lib.init(key, module))
   keys = jax.random.split(key, len(leaves))
   values = [
     x

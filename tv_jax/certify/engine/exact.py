@@ -132,7 +132,7 @@ def _head(target, head, text, path, alone):
   _, features = _after(target, text, head.config.target_layers)
   features = features[:-1]
   if head.config.target_layers:  # as wide as the head's own
-    features = features @ head.params["fc"].T
+    features = features @ head.params["fc"]["kernel"]
   if alone:
     features = jnp.pad(features, ((1, 0), (0, 0)))
   pairs = list(text if alone else text[1:])

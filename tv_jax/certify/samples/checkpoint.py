@@ -20,7 +20,8 @@ import numpy as np
 from tv_jax import probs
 from tv_jax.certify.engine import cases
 from tv_jax.edge import disk
-from tv_jax.models import Config, Model, families, save
+from tv_jax.models import Config, Model, decoder, save
+from tv_jax.models import params as params_lib
 
 # An engine's kernels know heads of this size, and few of smaller ones.
 _SIZES = {"hidden_size": 128, "intermediate_size": 256, "head_dim": 64}
@@ -40,8 +41,8 @@ def config(vocabulary: int, layers: int) -> Config:
 
 def random_model(own: Config, seed: int, scale: float = 2.0) -> Model:
   """Makes a model in which every token and position matters."""
-  rng = np.random.default_rng(seed)
-  shapes = jax.eval_shape(lambda: families.init(jax.random.key(0), own))
+  rng, module = np.random.default_rng(seed), decoder.Decoder(own)
+  shapes = jax.eval_shape(lambda: params_lib.init(jax.random.key(0), module))
 
   def make(leaf):
     mean, spread = (1, 0.1) if leaf.ndim == 1 else (0, own.hidden_size**-0.5)
@@ -51,9 +52,9 @@ def random_model(own: Config, seed: int, scale: float = 2.0) -> Model:
     return jnp.asarray(jnp.asarray(drawn, jnp.bfloat16), jnp.float32)
 
   params = jax.tree.map(make, shapes)
-  rows = params["unembedding"]
-  params["unembedding"] = rows.at[1].set(rows[0])  # a tie
-  return Model(module=families.module(own), params=params, source="random")
+  matrix = params["unembedding"]
+  params["unembedding"] = matrix.at[:, 1].set(matrix[:, 0])  # a tie
+  return Model(module=module, params=params, source="random")
 
 
 def choose_prompts(target: Model, draft: Model, seed: int) -> list[list[int]]:

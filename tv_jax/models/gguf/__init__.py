@@ -1,33 +1,15 @@
 """GGUF files, read as directories in Hugging Face's layout are.
 
 Weights are read tensor by tensor, from the file itself; the layout's small
-files are made of its metadata. The gguf package is imported where a tensor is
-first read.
+files are made of its metadata.
 """
 
-import os
-
-from tv_jax.models.gguf import about, header, tokens, weights
-
-SUFFIX = ".gguf"
-
-
-def is_one(place) -> bool:
-  """Returns whether a place is a GGUF file's, there or not."""
-  return (
-    isinstance(place, str | os.PathLike)
-    and os.fspath(place).endswith(SUFFIX)
-    and not os.path.isdir(place)
-  )
-
-
-def _ends(path) -> dict:
-  return {"eos_token_id": about.ends(header.read(path))}
-
+from tv_jax.models.gguf import config, reader, tokens
+from tv_jax.models.gguf.reader import SUFFIX, contents, is_one, spans
 
 _OBJECTS = {
-  "config.json": about.config,
-  "generation_config.json": _ends,
+  "config.json": config.config,
+  "generation_config.json": lambda file: {"eos_token_id": config.ends(file)},
   "tokenizer.json": tokens.tokenizer,
   "tokenizer_config.json": tokens.settings,
 }
@@ -44,24 +26,7 @@ def json_object(path, name: str) -> dict | None:
   Raises:
     ValueError: In one line, what is wrong with it.
   """
-  return _OBJECTS[name](path) if name in _OBJECTS else None
+  return _OBJECTS[name](reader.read(path)) if name in _OBJECTS else None
 
 
-def spans(path) -> list[tuple[int, int]]:
-  """Returns where each tensor begins in a file, and where the next one does."""
-  own = header.read(path)
-  begins = sorted(min(one.begin, own.bytes) for one in own.tensors.values())
-  return [*zip(begins, [*begins[1:], own.bytes], strict=False)]
-
-
-contents, read = weights.contents, weights.read
-
-__all__ = [
-  "FILES",
-  "SUFFIX",
-  "contents",
-  "is_one",
-  "json_object",
-  "read",
-  "spans",
-]
+__all__ = ["FILES", "SUFFIX", "contents", "is_one", "json_object", "spans"]

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
-from tv_jax.edge.reading import brief, shown
-from tv_jax.models.gguf import about, header
-from tv_jax.models.gguf.header import Header
+from tv_jax.edge.reading import brief
+from tv_jax.models.gguf.config import TOKENS
+from tv_jax.models.gguf.reader import File
 
 # Types of tokens.
 _UNKNOWN, _CONTROL, _USERS = 2, 3, 4
@@ -35,24 +33,22 @@ _LONGEST = 1000
 _SPACE = "\u2581"
 
 
-def tokenizer(path) -> dict | None:
+def tokenizer(file: File) -> dict | None:
   """Returns what a tokenizer.json would hold; None if the file has no tokens.
 
   Raises:
     ValueError: In one line, what is missing, unknown or unsupported.
   """
-  own = header.read(path)
-  model = own.metadata.get("tokenizer.ggml.model")
+  model = file.metadata.get("tokenizer.ggml.model")
   if model is None or model == "none":
     return None
   if not isinstance(model, str) or model not in _MODELS:
-    raise _error(
-      own,
+    raise file.error(
       f"tokenizer.ggml.model={brief(model)} is not supported, only"
       f" {', '.join(map(repr, _MODELS))}",
     )
-  tokens, types = _tokens(own), _array(own, "token_type", "iu")
-  parts = _MODELS[model](own, tokens)
+  tokens, types = _tokens(file), _numbers(file, "token_type")
+  parts = _MODELS[model](file, tokens)
   return {
     "version": "1.0",
     "truncation": None,
@@ -65,30 +61,28 @@ def tokenizer(path) -> dict | None:
         "lstrip": False,
         "rstrip": False,
         "normalized": False,
-        "special": int(types[token]) != _USERS,
+        "special": kind != _USERS,
       }
-      for token in np.flatnonzero(
-        np.isin(types, (_UNKNOWN, _CONTROL, _USERS))
-      ).tolist()
+      for token, kind in enumerate(types)
+      if kind in (_UNKNOWN, _CONTROL, _USERS)
     ],
-    "post_processor": _around(own, tokens, begun=parts.pop("begun")),
+    "post_processor": _around(file, tokens, begun=parts.pop("begun")),
     **parts,
   }
 
 
-def settings(path) -> dict | None:
+def settings(file: File) -> dict | None:
   """Returns what a tokenizer_config.json would hold."""
-  own = header.read(path)
-  if (made := tokenizer(path)) is None:
+  if (made := tokenizer(file)) is None:
     return None
-  tokens = _tokens(own)
+  tokens = _tokens(file)
   special = [x["content"] for x in made["added_tokens"] if x["special"]]
   found = {
     "tokenizer_class": "PreTrainedTokenizerFast",
     "clean_up_tokenization_spaces": False,
-    "model_max_length": about.first(own, "context_length"),
+    "model_max_length": file.first("context_length"),
     "additional_special_tokens": special,
-    "chat_template": own.metadata.get("tokenizer.chat_template"),
+    "chat_template": file.metadata.get("tokenizer.chat_template"),
   }
   for name, theirs in (
     ("bos", "bos"),
@@ -96,68 +90,63 @@ def settings(path) -> dict | None:
     ("unknown", "unk"),
     ("padding", "pad"),
   ):
-    if (token := _special(own, name, tokens)) is not None:
+    if (token := _special(file, name, tokens)) is not None:
       found[f"{theirs}_token"] = token
   return {name: value for name, value in found.items() if value is not None}
 
 
-def _tokens(own: Header) -> list[str]:
+def _tokens(file: File) -> list[str]:
   """Returns the vocabulary, each text once."""
-  tokens = own.lists.get(about.TOKENS)
+  tokens = file.metadata.get(TOKENS)
   if not isinstance(tokens, list) or not tokens:
-    raise _error(own, f"{about.TOKENS} is missing, or no list of texts")
+    raise file.error(f"{TOKENS} is missing, or no list of texts")
   if len(set(tokens)) < len(tokens):
     known: set[str] = set()
     twice = next(x for x in tokens if x in known or known.add(x))
-    raise _error(own, f"{about.TOKENS} has {brief(twice)} twice")
+    raise file.error(f"{TOKENS} has {brief(twice)} twice")
   return tokens
 
 
-def _array(own: Header, name: str, kinds: str) -> np.ndarray:
+def _numbers(file: File, name: str) -> list:
   """Returns a number for each token."""
-  found, count = own.lists.get(f"tokenizer.ggml.{name}"), len(_tokens(own))
-  if (
-    not isinstance(found, np.ndarray)
-    or found.dtype.kind not in kinds
-    or len(found) != count
-  ):
-    raise _error(
-      own, f"tokenizer.ggml.{name} is missing, or not one number a token"
+  numbers = file.metadata.get(f"tokenizer.ggml.{name}")
+  if not isinstance(numbers, list) or len(numbers) != len(_tokens(file)):
+    raise file.error(
+      f"tokenizer.ggml.{name} is missing, or not one number a token"
     )
-  return found
+  return numbers
 
 
-def _special(own: Header, name: str, tokens: list[str]) -> str | None:
+def _special(file: File, name: str, tokens: list[str]) -> str | None:
   """Returns the text of the token that has this part."""
-  token = own.metadata.get(f"tokenizer.ggml.{name}_token_id")
+  token = file.metadata.get(f"tokenizer.ggml.{name}_token_id")
   if token is None:
     return None
   if type(token) is not int or not 0 <= token < len(tokens):
-    raise _error(
-      own,
+    raise file.error(
       f"tokenizer.ggml.{name}_token_id={brief(token)} is none of the"
       f" {len(tokens)} tokens",
     )
   return tokens[token]
 
 
-def _flag(own: Header, name: str, default: bool) -> bool:
+def _flag(file: File, name: str, default: bool) -> bool:
   """Returns a setting of the tokenizer's."""
-  value = own.metadata.get(f"tokenizer.ggml.{name}", default)
+  value = file.metadata.get(f"tokenizer.ggml.{name}", default)
   if not isinstance(value, bool):
-    raise _error(own, f"tokenizer.ggml.{name}={brief(value)} is no boolean")
+    raise file.error(f"tokenizer.ggml.{name}={brief(value)} is no boolean")
   return value
 
 
-def _around(own: Header, tokens: list[str], begun: bool) -> dict | None:
+def _around(file: File, tokens: list[str], begun: bool) -> dict | None:
   """Returns what puts tokens before and after a text."""
   parts: list[dict] = [{"Sequence": {"id": "A", "type_id": 0}}]
   special = {}
   for name, default, at in (("bos", begun, 0), ("eos", False, 2)):
-    if not _flag(own, f"add_{name}_token", default):
+    if not _flag(file, f"add_{name}_token", default):
       continue
-    if (text := _special(own, name, tokens)) is None:
-      raise _error(own, f"tokenizer.ggml.{name}_token_id is missing")
+    if (text := _special(file, name, tokens)) is None:
+      raise file.error(f"tokenizer.ggml.{name}_token_id is missing")
     parts.insert(at, {"SpecialToken": {"id": text, "type_id": 0}})
     special[text] = {"id": text, "ids": [tokens.index(text)], "tokens": [text]}
   if not special:
@@ -170,24 +159,23 @@ def _around(own: Header, tokens: list[str], begun: bool) -> dict | None:
   }
 
 
-def _bytes(own: Header, tokens: list[str]) -> dict:
+def _bytes(file: File, tokens: list[str]) -> dict:
   """Returns the parts of a tokenizer that merges bytes."""
-  pre = own.metadata.get("tokenizer.ggml.pre")
+  pre = file.metadata.get("tokenizer.ggml.pre")
   if not isinstance(pre, str) or pre not in _CUTS:
-    raise _error(
-      own,
+    raise file.error(
       f"tokenizer.ggml.pre={brief(pre)} is not supported, only"
       f" {', '.join(map(repr, _CUTS))}",
     )
-  merges = own.lists.get("tokenizer.ggml.merges")
+  merges = file.metadata.get("tokenizer.ggml.merges")
   if not isinstance(merges, list):
-    raise _error(own, "tokenizer.ggml.merges is missing, or no list of texts")
+    raise file.error("tokenizer.ggml.merges is missing, or no list of texts")
   known, pairs = set(tokens), []
   for merge in merges:
     left, _, right = merge.partition(" ")
     if not {left, right, left + right} <= known:
-      raise _error(
-        own, f"tokenizer.ggml.merges has {brief(merge)}: no pair of tokens"
+      raise file.error(
+        f"tokenizer.ggml.merges has {brief(merge)}: no pair of tokens"
       )
     pairs.append([left, right])
   letters = {"add_prefix_space": False, "trim_offsets": True}
@@ -215,15 +203,15 @@ def _bytes(own: Header, tokens: list[str]) -> dict:
   }
 
 
-def _pieces(own: Header, tokens: list[str]) -> dict:
+def _pieces(file: File, tokens: list[str]) -> dict:
   """Returns the parts of a SentencePiece tokenizer that merges letters."""
   for name in ("remove_extra_whitespaces", "precompiled_charsmap"):
     whole = f"tokenizer.ggml.{name}"
-    if own.metadata.get(whole, False) or whole in own.lists:
-      raise _error(own, f"{whole} is not supported")
+    if file.metadata.get(whole, False) or whole in file.metadata:
+      raise file.error(f"{whole} is not supported")
   if (longest := max(map(len, tokens), default=0)) > _LONGEST:
-    raise _error(own, f"a token of {longest} letters is not supported")
-  scores = _array(own, "scores", "f").tolist()
+    raise file.error(f"a token of {longest} letters is not supported")
+  scores = _numbers(file, "scores")
   rank = dict(zip(tokens, range(len(tokens)), strict=True))
   pairs = [
     (-scores[rank[text]], rank[text[:cut]], rank[text[cut:]])
@@ -233,7 +221,7 @@ def _pieces(own: Header, tokens: list[str]) -> dict:
   ]
   replace = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
   spoken = {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}
-  begins = _flag(own, "add_space_prefix", True)
+  begins = _flag(file, "add_space_prefix", True)
   prepend = [{"type": "Prepend", "prepend": _SPACE}] if begins else []
   strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
   steps = [spoken, {"type": "ByteFallback"}, {"type": "Fuse"}]
@@ -248,7 +236,7 @@ def _pieces(own: Header, tokens: list[str]) -> dict:
     "model": _merging(
       tokens,
       [[tokens[left], tokens[right]] for _, left, right in sorted(pairs)],
-      unk_token=_special(own, "unknown", tokens),
+      unk_token=_special(file, "unknown", tokens),
       fuse_unk=True,
       byte_fallback=True,
     ),
@@ -271,11 +259,7 @@ def _merging(tokens: list[str], pairs: list[list[str]], **changes) -> dict:
   } | changes
 
 
-def _error(own: Header, fault: str) -> ValueError:
-  return ValueError(f"{shown(own.path)}: {fault}")
-
-
-_MODELS: dict[str, Callable[[Header, list[str]], dict]] = {
+_MODELS: dict[str, Callable[[File, list[str]], dict]] = {
   "gpt2": _bytes,
   "llama": _pieces,
 }

@@ -276,8 +276,6 @@ def _lead(unit) -> str:
   models = unit.config["models"]
   questions = {item.question for item in unit.items}
   kind = models["draft_kind"]
-  if models.get("dtype") == "int8":
-    kind += ", weights of eight bits"
   return (
     f"{models['target']} with {models['draft']} ({kind}), on {len(questions)}"
     f" questions of {unit.config['questions']}. All numbers but speeds come"
