@@ -72,12 +72,12 @@ def columns(table, index: jax.Array, mesh: Mesh | None) -> jax.Array:
   the whole table on every device.
   """
   if mesh is None:
-    return jnp.take(table.T, index, axis=0, mode="clip")
+    return jnp.moveaxis(jnp.take(table, index, axis=1, mode="clip"), 0, -1)
 
   def held(table, index):
     V = table.shape[1]
     place = index - jax.lax.axis_index(AXIS) * V
-    taken = jnp.take(table.T, place, axis=0, mode="clip")
+    taken = jnp.moveaxis(jnp.take(table, place, axis=1, mode="clip"), 0, -1)
     inside = ((place >= 0) & (place < V))[..., None]
     return jax.lax.psum(jnp.where(inside, taken, jnp.zeros_like(taken)), AXIS)
 
