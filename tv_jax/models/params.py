@@ -19,14 +19,14 @@ def init(key: jax.Array, module: Any) -> dict:
 
 
 @functools.lru_cache(maxsize=64)
-def shapes(module: Any) -> dict[Path, nn.LogicallyPartitioned]:
+def shapes(module: Any) -> dict[Path, Any]:
   """Returns each parameter's shape and the names of its axes, by its path."""
   whole = module.clone(mesh=None)
 
   def make():
     return whole.init(jax.random.key(0), *whole.example())["params"]
 
-  return flatten_dict(jax.eval_shape(make))
+  return dict(flatten_dict(jax.eval_shape(make)))
 
 
 def stored(module: Any, without: Collection[str] = ()) -> dict:

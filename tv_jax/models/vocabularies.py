@@ -29,10 +29,10 @@ def check_tokens(draft, target) -> None:
   Raises:
     ValueError: In one line, the first token that differs.
   """
-  vocabularies = [_tokens(*model) for model in (draft, target)]
-  if None in vocabularies:
+  known, wanted = _tokens(*draft), _tokens(*target)
+  if known is None or wanted is None:
     return
-  (ours, added), (theirs, others) = vocabularies
+  (ours, added), (theirs, others) = known, wanted
   special = added & others
 
   def is_free(text, other):
