@@ -253,7 +253,8 @@ def test_a_wrong_flag_is_one_line(flag):
 def test_who_talks_if_it_is_not_said(monkeypatch):
   toy = (chat.TOY, "bundled/draft", "independent", "")
   assert smollm2.FILE == chat.SMOLLM2
-  assert smollm2.HEAD["draft"] in chat.DRAFTS[chat.SMOLLM2]
+  draft = smollm2.get_config().models.draft
+  assert draft in chat.DRAFTS[chat.SMOLLM2]
   monkeypatch.setattr(reading, "_installed", lambda name: None)
   *found, told = chat.choose(None, None, None)
   assert tuple(found) == toy[:3]
