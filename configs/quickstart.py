@@ -40,12 +40,8 @@ python -m tv_jax.main --config=configs/quickstart.py:weak_tuned
 
 These two are not in `make run`: 115 and 150 seconds of processor time.
 
-The first took 3 1/2 minutes on two idle cores on 2026-11-23 from an empty
-compilation cache, half of it to compile, and 1 min 50 s from a full one; since
-then programs are compiled ahead, a fifth less (docs/performance.md). What
-`make run` asks of the weaker draft after it, chains alone, took 37 seconds on
-2026-11-22. Both together, which is `make run`, took 2 min 16 s from an empty
-cache on 2026-11-24, on another host with nothing beside it.
+`make run` is the first command, and chains alone with `weak`. It took 2 min
+16 s on 2026-11-24, from an empty compilation cache, on two idle cores.
 """
 
 import ml_collections
