@@ -25,13 +25,13 @@ def describe() -> dict:
     "device": devices[0].device_kind,
     "devices": len(devices),
     **({"processes": processes} if processes > 1 else {}),
-    "cpu": _cpu(),
+    "cpu": cpu(),
     "cores": cores(),
     "date": datetime.date.today().isoformat(),
   }
 
 
-def _cpu() -> str:
+def cpu() -> str:
   """Returns the processor's name, where the system tells it."""
   path = pathlib.Path("/proc/cpuinfo")
   for line in path.read_text().splitlines() if path.exists() else ():
