@@ -141,6 +141,7 @@ def test_the_usual_cases_show_faults_of_programs(program, kind, fault, shown):
   told = repr(found).splitlines()[0]
   assert "8 cases of 3 tokens" in told
   if shown:
+    assert found.failure
     assert shown == found.failure.laws[0].V
     assert f" of {shown}, " in told
 
