@@ -1,11 +1,9 @@
 """Files of cycles, read or refused; any rule on them; the command."""
 
 import dataclasses
-import io
 import json
 import pathlib
 import re
-import zipfile
 
 import jax
 import numpy as np
@@ -16,7 +14,7 @@ from tv_jax import replay
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.replay import files, lengths, report
+from tv_jax.replay import lengths, report
 from tv_jax.verifiers import VERIFIERS
 
 TREE = tree_lib.from_parents([-1, 0, 0, 1])
@@ -143,42 +141,6 @@ def test_a_damaged_file_is_refused(tmp_path, spoil):
   path.write_bytes(spoil(bytearray(path.read_bytes())))
   message = "a.npz: " if spoil is flipped else "no .npz file, or cut short"
   refused(path, message)
-
-
-def member(shape, descr="<f4", data=b""):
-  """An array's file, of which the header says what is not so."""
-  buffer = io.BytesIO()
-  header = {"descr": descr, "fortran_order": False, "shape": shape}
-  np.lib.format.write_array_header_1_0(buffer, header)
-  return buffer.getvalue() + data
-
-
-@pytest.mark.parametrize(
-  ("data", "message"),
-  [
-    (b"not an array", "'q' cannot be read .the magic string is not correct"),
-    (member((10**18, 10**18)), "its header says .* and 0 bytes"),
-    (member((-1, -4), data=b"0" * 16), r"its header says \[-1, -4\]"),
-  ],
-)
-def test_a_member_that_is_no_array(tmp_path, data, message):
-  path = write(tmp_path / "a.npz", q=None)
-  with zipfile.ZipFile(path, "a") as file:
-    file.writestr("q.npy", data)
-  refused(path, message)
-
-
-def test_what_would_not_fit_is_not_read(tmp_path, monkeypatch):
-  """A few compressed bytes may ask for all memory that there is."""
-  path = tmp_path / "a.npz"
-  zeros = np.zeros((3, 4, 1 << 18), np.float32)
-  np.savez_compressed(path, **arrays() | {"q": zeros, "p": zeros})
-  assert path.stat().st_size < zeros.nbytes / 50
-  monkeypatch.setattr(files.memory, "host", lambda: 4 * zeros.nbytes)
-  read = []
-  monkeypatch.setattr(np.lib.format, "read_array", read.append)
-  refused(path, "its arrays need")
-  assert not read
 
 
 def test_what_is_no_file_is_refused(tmp_path):

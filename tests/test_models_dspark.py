@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests import bad, checkpoints
 from tv_jax import models
-from tv_jax.models import decoder, mask, memory
+from tv_jax.models import decoder, loading, mask
 
 HEADS = ["vanilla", "gated", "rnn", None]
 SLOTS = 24
@@ -359,16 +359,15 @@ def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
   shared = decoder.OF_TARGET
   leaves = {x: y for x, y in own.params.items() if x not in shared}
   fits = held + sum(x.nbytes for x in jax.tree.leaves(leaves))
-  monkeypatch.setattr(memory, "available", lambda devices: fits)
+  monkeypatch.setattr(loading, "machine_memory", lambda: fits)
   models.load_dspark(tmp_path, target)
-  monkeypatch.setattr(memory, "available", lambda devices: fits - 1)
-  words = "with its target, needs", "there are", "choose dtype="
-  refuse(tmp_path, target, *words)
+  monkeypatch.setattr(loading, "machine_memory", lambda: fits - 1)
+  refuse(tmp_path, target, "and its target take", "choose dtype=")
   models.save(tmp_path / "model", target)
-  monkeypatch.setattr(memory, "available", lambda devices: 2 * held)
+  monkeypatch.setattr(loading, "machine_memory", lambda: 2 * held)
   models.load(tmp_path / "model", target=target)
-  monkeypatch.setattr(memory, "available", lambda devices: 2 * held - 1)
-  with pytest.raises(ValueError, match="with its target, needs"):
+  monkeypatch.setattr(loading, "machine_memory", lambda: 2 * held - 1)
+  with pytest.raises(ValueError, match="and its target take"):
     models.load(tmp_path / "model", target=target)
 
 

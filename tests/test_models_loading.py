@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 from tests import bad, checkpoints
 from tv_jax import models
 from tv_jax.edge import reading
-from tv_jax.models import checkpoint, memory, storage
+from tv_jax.models import checkpoint, loading, storage
 from tv_jax.models import config as configs
 
 CONFIG = checkpoints.tiny()
@@ -298,9 +298,9 @@ def test_a_tensor_in_two_files(saved):
 
 
 def test_a_model_that_does_not_fit_is_not_read(saved, monkeypatch):
-  monkeypatch.setattr(memory, "available", lambda devices: 10_000)
+  monkeypatch.setattr(loading, "machine_memory", lambda: 10_000)
   monkeypatch.setattr(storage, "read", None)
-  refused(saved, "float32 needs 80.5 kB", "there are 10 kB: choose dtype=")
+  refused(saved, "float32 take 0.0 GB, and this machine has", "choose dtype=")
 
 
 class TestConverting:

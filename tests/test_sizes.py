@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import types
 
 import jax
 import pytest
@@ -11,7 +10,6 @@ import tv_jax
 from tests import checkpoints
 from tv_jax.engine import decode, programs
 from tv_jax.engine.pair import Pair
-from tv_jax.models import memory
 
 
 @pytest.fixture(scope="module")
@@ -78,35 +76,3 @@ def test_what_runs_out_of_memory(pair, monkeypatch, words, kind, match):
   with pytest.raises(kind, match=match) as error:
     tv_jax.generate(pair, [[1, 2, 3]], tree="chain:2", max_new_tokens=4)
   assert "\n" not in str(error.value)
-
-
-class TestMachine:
-  def test_a_device_says_itself(self):
-    device = types.SimpleNamespace(
-      memory_stats=lambda: {"bytes_limit": 7}, process_index=0
-    )
-    assert memory.available([device]) == 7
-
-  def test_nobody_knows(self):
-    device = types.SimpleNamespace(
-      memory_stats=lambda: None, platform="gpu", process_index=0
-    )
-    assert memory.available([device]) is None
-    memory.check({"weights": 10**18}, [device], "it")
-
-  @pytest.mark.parametrize(
-    ("group", "file"),
-    [("0::/a/b", "a/memory.max"), ("4:memory:/a/b", "memory/a/{}")],
-  )
-  def test_a_container_allows_less(self, monkeypatch, tmp_path, group, file):
-    own, limit = (
-      tmp_path / "own",
-      tmp_path / file.format("memory.limit_in_bytes"),
-    )
-    own.write_text(f"1:name=systemd:/x\n{group}\n")
-    limit.parent.mkdir(parents=True)
-    limit.write_text("123456\n")
-    (tmp_path / "memory.max").write_text("max\n")
-    monkeypatch.setattr(memory, "_OWN", own)
-    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
-    assert memory.host() == 123456

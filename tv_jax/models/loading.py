@@ -19,7 +19,6 @@ from tv_jax.models import (
   eagle3,
   gguf,
   heads,
-  memory,
   sharding,
   storage,
 )
@@ -292,18 +291,27 @@ def weights_of(module: Any, names: Collection[str] = ()) -> dict[Path, Weight]:
 
 
 def _check_memory(where, module: Any, target: Model | None) -> None:
-  """Refuses weights that do not fit beside those of the target, if any."""
-  mesh = module.mesh
-  weights = params_lib.size(module) // (1 if mesh is None else mesh.size)
-  what = f"{where} in {module.config.dtype}"
+  """Refuses weights that do not fit beside those of the target, if any.
+
+  A process that takes more than a machine has is killed without a word.
+  """
+  if jax.default_backend() != "cpu":
+    return
+  needed = params_lib.size(module)
   if target is not None:
-    mesh = target.mesh  # of each device, if the draft is not split
-  devices = jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
-  if target is not None:
-    held = sum(x.nbytes for x in jax.tree.leaves(target.params))
-    weights += held // len(devices)
-    what += ", with its target,"
-  memory.check({"weights": weights}, devices, what)
+    needed += sum(x.nbytes for x in jax.tree.leaves(target.params))
+  memory = machine_memory()
+  if needed > memory:
+    raise ValueError(
+      f"{where} in {module.config.dtype}{' and its target' if target else ''}"
+      f" take {needed / 1e9:.1f} GB, and this machine has {memory / 1e9:.1f}:"
+      ' choose dtype="bfloat16" or a smaller model'
+    )
+
+
+def machine_memory() -> int:
+  """Returns this machine's memory in bytes."""
+  return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def check_vocabularies(target: Config, draft: Config) -> None:
