@@ -1,6 +1,7 @@
 """The paper's pairs, from files laid out as theirs to a report."""
 
 import csv
+import dataclasses
 import functools
 import json
 import pathlib
@@ -8,19 +9,21 @@ import pathlib
 import pytest
 import sentencepiece
 
+import tv_jax
 from configs import (
   llama2_68m_7b,
   llama3_1b_8b,
   llama3_eagle3,
   qwen2_coder,
   qwen3_8b,
+  smoke,
   vicuna_eagle,
 )
 from tests import published, published_qwen3, quick
 from tv_jax import models, runs
 from tv_jax.models import tokenizers as tokenizers_lib
+from tv_jax.runs import answers, report, store
 from tv_jax.runs import questions as questions_lib
-from tv_jax.runs import report, store
 
 ROOT = pathlib.Path(__file__).parents[1]
 TASKS = [
@@ -187,3 +190,17 @@ def test_a_legacy_tokenizer_reads_as_its_own_library_does(files):
   for question in questions_lib.load_questions("minibench")[::10]:
     for text in (*question.turns, "Zürich, 12°\n\n  日本"):
       assert ours(text).input_ids == [1, *theirs.encode(text)]
+
+
+@pytest.mark.parametrize("kind", ["independent", "eagle"])
+def test_a_model_of_its_own_limits_positions_and_a_head_does_not(kind):
+  path = {"independent": "bundled/draft", "eagle": "bundled/eagle"}[kind]
+  pair = tv_jax.load(path, "bundled/target", draft_kind=kind)
+  config = dataclasses.replace(pair.draft.config, max_position_embeddings=30)
+  module = pair.draft.module.clone(config=config)
+  draft = dataclasses.replace(pair.draft, module=module)
+  pair = dataclasses.replace(pair, draft=draft)
+  tokens, limit = answers.encode(
+    pair, runs.from_config(smoke.get_config()), ["What does a fox eat?"]
+  )
+  assert limit == (30 - len(tokens) if kind == "independent" else 48)

@@ -18,7 +18,7 @@ from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.prompts import encode as check_tokens
 from tv_jax.engine.records import Judged, Records, Trace, trace_of
-from tv_jax.models import Model, templates
+from tv_jax.models import templates
 from tv_jax.proposals import INVALID
 from tv_jax.runs import asking, store
 from tv_jax.runs import questions as questions_lib
@@ -48,9 +48,10 @@ def encode(
     ValueError: It cannot be asked, or there is no room for an answer.
   """
   tokens = templates.encode(settings.models.template, pair.tokenizer, turns)
+  most = pair.target.config.max_position_embeddings
   # What a head's config.json says of this is no limit of its rotations.
-  models = [one for one in (pair.target, pair.draft) if isinstance(one, Model)]
-  most = min(model.config.max_position_embeddings for model in models)
+  if pair.draft and pair.draft_kind == "independent":
+    most = min(most, pair.draft.config.max_position_embeddings)
   most = min(most, settings.max_tokens or most)
   if len(tokens) >= most:
     raise ValueError(

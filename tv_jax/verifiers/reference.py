@@ -54,7 +54,7 @@ def token_level(tree, proposal, tokens, q, p, eta) -> Decision:
     rate = _rate(M_b[tokens[child]], M_s[tokens[child]], exists)
     accepted = eta[child] < rate
     surplus = positive(M_b - M_s)
-    rejected = exists & (jnp.sum(surplus) > 0)
+    rejected = exists & ~(jnp.sum(surplus) <= 0)  # a NaN passes on
     M_b = jnp.where(rejected, surplus / jnp.sum(surplus), M_b)
     return _Descent(
       node=jnp.where(accepted, child, node),
@@ -112,8 +112,8 @@ def traversal(tree, proposal, tokens, q, p, eta) -> Decision:
     s = jnp.sum(surplus)
     size = s + (1 - p_alpha[node])  # s at least, in floats too
     # Where s or the size is 0, p_alpha is, or else there is no rejection.
-    rejected = exists[leaf] & (size > 0)
-    e1 = jnp.where(rejected & (s > 0), surplus / s, M_b[node])
+    rejected = exists[leaf] & ~(size <= 0)  # a NaN passes on
+    e1 = jnp.where(rejected & ~(s <= 0), surplus / s, M_b[node])
     e3 = jnp.where(rejected, s / size, p_alpha[node])
     M_b, p_alpha = M_b.at[node].set(e1), p_alpha.at[node].set(e3)
     return _Traversal(
