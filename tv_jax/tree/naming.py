@@ -26,7 +26,6 @@ def _widths(text: str) -> tuple[int, ...]:
   return tuple(int(width) for width in text.split(","))
 
 
-# Forms of `parse`: what stands before a colon here is no module.
 _FORMS = {
   r"eagle": lambda: EAGLE_SPARSE,
   r"chain:(\d+)": lambda depth: chain(int(depth)),
@@ -37,6 +36,8 @@ _FORMS = {
   r"adaptive:([\d,]*\d)@(.+)": lambda widths, path: _calibrated(widths, path),
   r"(.*\.json)": lambda path: _from_json(reading.place_of(path)),
 }
+# What stands before a colon there is no module.
+_KINDS = {form.partition(":")[0] for form in _FORMS if ":" in form}
 
 
 def resolve(tree: Tree | Adaptive | str) -> Tree | Adaptive:
@@ -56,7 +57,8 @@ def parse(text: str) -> Tree | Adaptive:
         return build(*match.groups())
       except (ValueError, OSError) as error:
         raise ValueError(f"tree {text!r}: {error}") from error
-  if names.is_foreign(text):
+  kind = text.partition(":")[0]
+  if names.is_foreign(text) and kind not in _KINDS:
     found = names.load(text, "tree")
     if not isinstance(found, Tree | Adaptive):
       raise ValueError(f"tree {text!r} is {found!r}: it should be a Tree")

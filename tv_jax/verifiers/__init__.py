@@ -12,6 +12,13 @@ from tv_jax.verifiers.offers import DOWN as DOWN
 from tv_jax.verifiers.offers import UP as UP
 from tv_jax.verifiers.offers import Offers as Offers
 from tv_jax.verifiers.residual import positive as positive
+from tv_jax.verifiers.verifier import Decide as Decide
+from tv_jax.verifiers.verifier import Shape as Shape
+from tv_jax.verifiers.verifier import Verifier as Verifier
+from tv_jax.verifiers.verifier import chains_only as chains_only
+
+# Rules of one's own begin with the names above.
+# isort: split
 from tv_jax.verifiers.table import DEFAULT as DEFAULT
 from tv_jax.verifiers.table import VERIFIERS as VERIFIERS
 from tv_jax.verifiers.table import misfit as misfit
@@ -23,7 +30,3 @@ from tv_jax.verifiers.verdict import draw_bonus as draw_bonus
 from tv_jax.verifiers.verdict import draw_verdict as draw_verdict
 from tv_jax.verifiers.verdict import toss as toss
 from tv_jax.verifiers.verdict import verify as verify
-from tv_jax.verifiers.verifier import Decide as Decide
-from tv_jax.verifiers.verifier import Shape as Shape
-from tv_jax.verifiers.verifier import Verifier as Verifier
-from tv_jax.verifiers.verifier import chains_only as chains_only
