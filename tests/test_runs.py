@@ -140,14 +140,16 @@ def named(tmp_path_factory):
 
 def test_tables_have_as_many_cells_whatever_they_hold(named):
   text = (named / "table.md").read_text()
-  rows = [line for line in text.splitlines() if line.startswith("|")]
+  lengths = text[text.index("### Acceptance length by item") :]
+  rows = [line for line in lengths.splitlines() if line.startswith("|")]
   tasks = rows[2 : 2 + len(NAMES)]
   assert {len(re.split(r"(?<!\\)\|", row)) for row in tasks} == {6}
   found = texts(text[text.index("\n###") : text.index("### Definitions")])
   assert {fragments.plain(name).strip() for name in NAMES} <= {*found}
   lines = (named / "table.tex").read_text().splitlines()
   rows = [line for line in lines if line.endswith(r" \\")]
-  assert len(rows) == 3 + len(NAMES)  # groups, names, and all of them
+  # The paired gains, then groups, names, and all of them.
+  assert len(rows) == 3 + 3 + len(NAMES)
   escaped = r"\$x\_1\$ \textasciicircum{}\textasciitilde{}\textbackslash{}"
   assert escaped in "\n".join(rows)
 
