@@ -8,44 +8,36 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints
-from tests.test_models_dspark import HEADS, published
-from tv_jax import models
+from tests.test_models_dspark import HEADS
 from tv_jax.models import dspark, mask
 
 # What the published code gave (deepseek-ai/DeepSpec at afdfa7c; torch 2.13 on a
 # CPU, float32, transformers 5.23, whose `crop` counts what is removed and was
-# fitted), by kind of head. A tiny Qwen3 target and a draft, as `golden` makes
-# them, were loaded from our files by name, none missing or left over. Of
+# fitted), by kind of head. A tiny random Qwen3 target and a draft were loaded
+# from our files by name, none missing or left over. Of
 # `generate_decoding_sample` with `Qwen3DSparkEvaluator`'s functions at
 # temperature 0, 24 new tokens: `ids`, the prompt among them; `accepted` and
 # `drafted` by cycle; of the first three cycles the logits that were drafted
 # from, and the confidences.
-GOLDEN = json.loads(
-  (pathlib.Path(__file__).parent / "dspark_golden.json").read_text()
-)
+FOLDER = pathlib.Path(__file__).parent / "dspark_golden"
+GOLDEN = json.loads(FOLDER.with_suffix(".json").read_text())
 
 
-def golden(directory, head):
-  """A pair as the numbers are of, saved and loaded."""
-  made = GOLDEN[str(head)]
-  config = checkpoints.tiny(
-    model_type="qwen3", vocab_size=6, num_hidden_layers=3, eos_token_id=()
-  )
-  target = checkpoints.ours(config, made["target_seed"])
-  models.save(directory / "target", target)
-  changes = {"seed": made["draft_seed"], "target_layers": (-1, 0, 1)}
-  published(directory / "draft", target, head, **changes)
+def golden(head):
+  """The pair that the numbers are of."""
+  numbers = GOLDEN[str(head)]
   pair = tv_jax.load(
-    directory / "draft", directory / "target", draft_kind="dspark"
+    FOLDER / str(head),
+    FOLDER / f"target{numbers['target_seed']}",
+    draft_kind="dspark",
   )
   assert pair.draft is not None
-  return pair, pair.draft, made["rows"]
+  return pair, pair.draft, numbers["rows"]
 
 
 @pytest.mark.parametrize("head", HEADS, ids=str)
-def test_published_numbers_are_ours(tmp_path, head):
-  pair, draft, rows = golden(tmp_path, head)
+def test_published_numbers_are_ours(head):
+  pair, draft, rows = golden(head)
   own = dspark.block_of(draft.config)
   for row in rows:
     ids, begin = row["ids"], len(row["prompt"])
@@ -88,8 +80,8 @@ def test_published_numbers_are_ours(tmp_path, head):
 
 
 @pytest.mark.parametrize("head", HEADS, ids=str)
-def test_the_engine_accepts_what_the_published_loop_accepts(tmp_path, head):
-  pair, _, rows = golden(tmp_path, head)
+def test_the_engine_accepts_what_the_published_loop_accepts(head):
+  pair, _, rows = golden(head)
   # Their first token is the target's own; ours begins as a prompt's last.
   prompts = [row["ids"][: len(row["prompt"]) + 1] for row in rows]
   result = tv_jax.generate(
@@ -112,8 +104,8 @@ def test_the_engine_accepts_what_the_published_loop_accepts(tmp_path, head):
 
 
 @pytest.mark.parametrize("head", HEADS[:3])
-def test_the_engine_stops_where_the_published_loop_stops(tmp_path, head):
-  pair, _, rows = golden(tmp_path, head)
+def test_the_engine_stops_where_the_published_loop_stops(head):
+  pair, _, rows = golden(head)
   first = np.array([row["confidence"][0] for row in rows])
   low, high = np.sort(first.ravel())[3:5]
   stop = (low + high) / 2
