@@ -126,10 +126,9 @@ def head_pair(known=None):
   target = checkpoints.ours(checkpoints.tiny())
   made = drafts.make("eagle", target, jax.random.key(3), (1,), known)
   layer = made.trained["layer"]
-  noisy = {
-    name: layer[name] + 0.1 * jax.random.normal(jax.random.key(4), x.shape)
-    for name, x in layer.items()
-  }
+  noisy = jax.tree.map(
+    lambda x: x + 0.1 * jax.random.normal(jax.random.key(4), x.shape), layer
+  )
   return target, made._replace(trained=made.trained | {"layer": noisy})
 
 

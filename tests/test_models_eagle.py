@@ -152,7 +152,7 @@ def test_a_tree_and_the_true_features_afterwards(setting):
     level = np.flatnonzero(np.equal(SHAPE.depth, depth))
     parents = jnp.stack([predicted[PARENTS[n]] for n in level], 1)
     logits, features, cache = apply(
-      head.params,
+      {"params": head.params},
       jnp.asarray(nodes[:, level]),
       parents,
       jnp.broadcast_to(root[:, None] + depth, (2, len(level))),
@@ -210,7 +210,7 @@ def test_what_we_save_is_what_was_published(setting, tmp_path):
   )
   reloaded = models.load_eagle(tmp_path, target)
   assert reloaded.config == head.config
-  assert reloaded.bias is head.bias
+  assert reloaded.module.bias is head.module.bias
   jax.tree.map(np.testing.assert_array_equal, reloaded.params, head.params)
 
 

@@ -5,6 +5,7 @@ import shutil
 import sys
 import types
 
+import jax
 import numpy as np
 import pytest
 import safetensors
@@ -100,7 +101,8 @@ class TestGood:
 
   def test_dtypes(self, saved):
     model = models.load(saved, dtype="bfloat16")
-    kinds = {str(x.dtype) for x in model.params["layers_0"].values()}
+    leaves = jax.tree.leaves(model.params["layers_0"])
+    kinds = {str(x.dtype) for x in leaves}
     assert kinds == {"bfloat16"}
     assert model.init_cache(1, 4).keys[0].dtype == "bfloat16"
     assert model.logits(TOKENS).dtype == "float32"

@@ -175,7 +175,7 @@ def test_the_pairs_are_what_their_files_say(files):
   assert pairs["llama2"].ends == (2,)
   assert pairs["llama2"].tokenizer("a").input_ids[0] == 1
   target, head = files["vicuna"]
-  assert models.load_eagle(head, models.load(target)).bias
+  assert models.load_eagle(head, models.load(target)).module.bias
   target, head = files["eagle3"]
   own = models.load_eagle3(head, models.load(target)).config
   assert (own.target_layers, own.draft_vocab_size) == ((1, 3, 4), 700)

@@ -177,7 +177,12 @@ def _llama3(file: File, raw: dict, faults: list[str]) -> dict | None:
   """Returns the scaling of Llama 3.1 and 3.2, if the factors are theirs."""
   channels, theta = file.first("rope.dimension_count"), raw.get("rope_theta")
   factors = numbers(file.tensors[FACTORS])
-  if channels and theta and factors.shape == (channels // 2,):
+  if (
+    channels
+    and theta
+    and factors.shape == (channels // 2,)
+    and factors.min() > 0
+  ):
     scaling = rope.Llama3Scaling(
       factor=float(factors.max()),
       low_freq_factor=1.0,
