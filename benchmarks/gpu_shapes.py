@@ -225,10 +225,10 @@ def arguments(
       caches.empty(target.config, rows, slots),
       draft and caches.empty(draft.config, rows, slots),
     )
-    return dataclasses.replace(state, caches=empty), jax.random.key(0)
+    state = dataclasses.replace(state, caches=empty)
+    return state, jax.random.key(0), jnp.zeros((), jnp.float32)
 
-  state, key = jax.eval_shape(make)
-  number = jax.ShapeDtypeStruct((), jnp.float32)
+  state, key, number = jax.eval_shape(make)
   params = Params(
     target.params, draft and draft.params, key, number, number, None
   )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Hashable
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -43,9 +45,10 @@ def hours(
   """
   compute, bandwidth = speed
   E, V = config.hidden_size, config.vocab_size
+  module = cast(Hashable, decoder.Decoder(config))  # by Linen
   sizes = {
     path: math.prod(box.value.shape)
-    for path, box in params_lib.shapes(decoder.Decoder(config)).items()
+    for path, box in params_lib.shapes(module).items()
   }
   whole = sum(sizes.values())
   one = sum(size for path, size in sizes.items() if path[0] == "layers_0")

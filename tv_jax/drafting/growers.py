@@ -178,7 +178,7 @@ def _static(growing, tree, drawn, above: _Processed) -> Drafted:
     )
     # Nothing hangs below what could not be drawn.
     none = drawn[:, parents - level_above.start] == INVALID
-    if growing.drafter.stop:
+    if fault is not None:
       exists = drawn[:, inner - level_above.start] != INVALID
       _, ends, nan = _confidence(growing.drafter, above.features, exists)
       none, fault = none | ends[:, place], fault | nan

@@ -79,7 +79,15 @@ class InOnePass(Drafter):
       params, root, self.module.state(root), length[:, None] - 1, None, cache
     )
 
-  def extend(self, params, tokens, features, positions, seen, cache: Cache):
+  def extend(
+    self,
+    params,
+    tokens,
+    features,
+    positions,
+    seen: jax.Array | None,
+    cache: Cache,
+  ):
     """Adds what the nodes of a level say; `features` are parents' states."""
     del seen
     assert isinstance(cache, Passed)

@@ -140,14 +140,14 @@ class Batch:
     tokens = np.zeros((len(prompts), self.width), np.int32)
     for row, prompt in zip(tokens, prompts, strict=True):
       row[: len(prompt.tokens)] = prompt.tokens
-    request = Request(
-      tokens=tokens,
-      length=np.array([len(p.tokens) for p in prompts], np.int32),
-      limit=np.array([p.limit for p in prompts], np.int32),
-      item=np.array(items, np.uint32),
-    )
+    request = {
+      "tokens": tokens,
+      "length": np.array([len(p.tokens) for p in prompts], np.int32),
+      "limit": np.array([p.limit for p in prompts], np.int32),
+      "item": np.array(items, np.uint32),
+    }
     first = np.int32(slot)
-    arguments = self._put(request), self._put(first), self.state
+    arguments = Request(**self._put(request)), self._put(first), self.state
     self.state = self.run("prefill", insert, *arguments, like=self.state)
 
   def advance(self, done: int) -> None:

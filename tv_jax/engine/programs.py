@@ -60,7 +60,7 @@ def program(
   )
   placed = jax.tree.flatten(outputs)
   placed = None if outputs is None else (tuple(placed[0]), placed[1])
-  numerics = jax.config.jax_default_matmul_precision, jax.config.jax_enable_x64
+  numerics = _config("default_matmul_precision"), _config("enable_x64")
   return _compile(
     function, config, shapes, structure, donate, loops, placed, numerics
   )
@@ -109,7 +109,7 @@ def keep_programs(folder: str | None = None) -> None:
       the home.
   """
   if folder is None:
-    if jax.config.jax_compilation_cache_dir is not None:
+    if _config("compilation_cache_dir") is not None:
       return
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     place = pathlib.Path(home).expanduser() / "tv_jax" / platform.node()
@@ -120,5 +120,10 @@ def keep_programs(folder: str | None = None) -> None:
     folder = str(place)
   jax.config.update("jax_compilation_cache_dir", folder)
   # A start compiles many small programs: together they take as long as a large.
-  if jax.config.jax_persistent_cache_min_compile_time_secs == _JAXS_LEAST:
+  if _config("persistent_cache_min_compile_time_secs") == _JAXS_LEAST:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def _config(name: str):
+  """Returns what jax is told; its configuration has no declared attributes."""
+  return getattr(jax.config, f"jax_{name}")

@@ -67,7 +67,7 @@ class RMSNorm(nn.Module):
     """Returns x [.., E] normalised."""
     ones = nn.with_logical_partitioning(nn.initializers.ones, (None,))
     dtype = jnp.dtype(self.config.dtype)
-    scale = self.param("scale", ones, x.shape[-1:], dtype)
+    scale = self.param("scale", ones, x.shape[-1:], dtype, unbox=True)
     return rms_norm(x, scale, self.config.rms_norm_eps)
 
 
@@ -96,7 +96,7 @@ def unembed(module: nn.Module, table, features: jax.Array) -> jax.Array:
   if U := config.draft_vocab_size:
     kernel, shape = weights(None, None), (config.hidden_size, U)
     matrix = module.param("unembedding", kernel, shape, dtype)
-    place = module.param("place", no_places, config.vocab_size)
+    place = module.param("place", no_places, config.vocab_size, unbox=True)
     return spread(logits(features, matrix), place, -jnp.inf)
   if not config.tie_word_embeddings:
     kernel, shape = weights(None, "vocab"), table.shape
@@ -223,7 +223,7 @@ class NormHeads(nn.Module):
     C, R = qkv.shape[-1:], self.config.heads_per_group
     ones = nn.with_logical_partitioning(nn.initializers.ones, (None,))
     query, key = (
-      self.param(name, ones, C, jnp.dtype(self.config.dtype))
+      self.param(name, ones, C, jnp.dtype(self.config.dtype), unbox=True)
       for name in ("query", "key")
     )
     both, value = jnp.split(qkv, [R + 1], axis=-2)
