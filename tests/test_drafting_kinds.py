@@ -60,6 +60,8 @@ def test_a_third_way_is_one_line(saved, monkeypatch):
     pair,
     PROMPTS,
     tree="chain:2",
+    verifier="token_level",
+    proposal="top_k",
     temperature=0,
     max_new_tokens=9,
     ends=(),
