@@ -179,7 +179,8 @@ def test_coupled_has_the_law_of_two_races_with_one_noise(seed, x64):
     tokens = jnp.array([0, i], jnp.int32)
     offers = coupled.offers(tree_lib.chain(1), PROPOSALS[IID], tokens, *rows)
     accept, left = float(offers.chance[1]), offers.residual(jnp.int32(0))
-    rejected = (1 - accept) * np.asarray(left / left.sum())
+    # Nothing is left where a token is always accepted.
+    rejected = (1 - accept) * np.asarray(left / (left.sum() or 1))
     for j in range(3):
       wanted = float(chances.get((i, j), 0)) / q[i]
       found = accept if i == j else rejected[j]

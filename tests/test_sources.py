@@ -94,7 +94,6 @@ def append(path):
     ("draft/model.safetensors", edit_weights, ["draft/model.safetensors"]),
     ("target/config.json", edit_json, ["target/config.json"]),
     ("target/chat_template.jinja", append, ["target/chat_template.jinja"]),
-    ("draft/tokenizer.json", edit_json, []),  # the target's serves both
     ("minibench.jsonl", add_question, []),  # which is not asked
   ],
 )
