@@ -35,10 +35,10 @@ def check(rule, proposal, shape, **changes):
 @pytest.mark.parametrize(
   ("rule", "proposal", "tree"),
   [
-    ("examples.rules.gbv:rule", IID, "branching:3,1"),
+    ("examples.rules.gbv:rule", IID, "branching:2,1"),
     ("examples.rules.layer_walk:rule", WOR, "kary:2x2"),
     ("examples.rules.layer_walk:rule", "sample_then_top", "adaptive:2,2"),
-    ("examples.rules.ot_traversal:rule", WOR, "branching:3,1"),
+    ("examples.rules.ot_traversal:rule", WOR, "branching:2,1"),
     ("examples.rules.ot_traversal:rule", WOR, "adaptive:2,2"),
     (FEW_PAIRS, WOR, "kary:2x2"),
     ("examples.rules.coupled:rule", IID, "chain:2"),

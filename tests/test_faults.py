@@ -275,7 +275,7 @@ def idle(laws, worth, most, confidence):
 
 def where_it_is_sure(laws, worth, most, confidence):
   """Nothing where the draft is in doubt, be it after the root."""
-  sure = jnp.where(laws[:, 1] > laws[:, 0], worth, 0)
+  sure = jnp.where(laws.max(axis=1) > 1.5 / laws.shape[1], worth, 0)
   return sure[:, None] * jnp.ones((1, most))
 
 

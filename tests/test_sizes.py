@@ -23,8 +23,8 @@ def pair():
 @pytest.mark.parametrize(
   ("options", "fewer"),
   [
-    ({"tree": "chain:2"}, 9),  # the last cycle ends beyond the limit
-    ({"verifier": None}, 5),
+    ({"tree": "chain:2"}, 14),  # the last cycle ends beyond the limit
+    ({"verifier": None}, 12),
     pytest.param({"tree": "adaptive:3,2,2"}, 12, marks=pytest.mark.long),
   ],
 )
