@@ -373,7 +373,7 @@ TOP_P = '"top_p": 1.0'
         TOP_P: f'{TOP_P}, "temperature": 0.5',
         "import torch\n": f"import torch\n{RAW}",
       },
-      150,
+      500,
       0.5,
       False,
     ),

@@ -25,7 +25,7 @@ def pair():
   [
     ({"tree": "chain:2"}, 14),  # the last cycle ends beyond the limit
     ({"verifier": None}, 12),
-    pytest.param({"tree": "adaptive:3,2,2"}, 12, marks=pytest.mark.long),
+    pytest.param({"tree": "adaptive:3,2,2"}, 16, marks=pytest.mark.long),
   ],
 )
 def test_no_slot_is_needed_that_is_not_counted(
