@@ -281,7 +281,8 @@ def _randint(low=0, high=None, size=(), dtype=None, **_):
     low, high = 0, low
   dtype = dtype or torch.int64
   for end in (low, high - 1):
-    if torch.tensor(end).to(dtype) != end:
+    # As a number: torch would wrap `end` to the tensor's type as well.
+    if torch.tensor(end).to(dtype).item() != end:
       raise ValueError(f"{end} is out of bounds for {dtype}")
   found = sources.filled(
     tuple(size), lambda: low + sources.draw_from(high - low)
