@@ -364,8 +364,9 @@ def test_compiled_programs_can_be_forgotten():
 
 
 @pytest.mark.long
-def test_a_pickled_result_has_its_text_and_not_the_weights(bundled):
-  options = {"tree": "chain:2", "max_new_tokens": 8}
+@pytest.mark.parametrize("proposal", ["with_replacement", "top_k"])
+def test_a_pickled_result_has_its_text_and_not_the_weights(bundled, proposal):
+  options = {"tree": "chain:2", "proposal": proposal, "max_new_tokens": 8}
   result = tv_jax.generate(bundled, ["Once"], **options)
   data = pickle.dumps(result)
   assert len(data) < 100_000

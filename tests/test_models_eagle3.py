@@ -237,7 +237,7 @@ def test_temperature_0_is_greedy_decoding(shape, proposal):
       ("kary:2x2", "traversal", "without_replacement"),
       ("chain:3", "block", "with_replacement"),
       ("branching:3,1", "token_level", "sample_then_top"),
-      ("adaptive:3,3,2", "traversal_reference", "top_k"),
+      ("adaptive:3,3,2", "traversal", "top_k"),
     ]
   ),
 )

@@ -118,11 +118,16 @@ def _laws_independent(q_at, rest, exists):
   return jnp.ones_like(q_at), at
 
 
+def _following_independent(q, drawn, k):
+  del drawn, k
+  return q
+
+
 WITH_REPLACEMENT = Proposal(
   name="with_replacement",
   draw=_draw_independent,
   laws=_laws_independent,
-  following=lambda q, drawn, k: q,
+  following=_following_independent,
   nested=True,
   rest_from=NEVER,
 )
@@ -131,16 +136,26 @@ WITH_REPLACEMENT = Proposal(
 # The likeliest tokens.
 
 
+def _draw_top(key, q, k):
+  del key
+  return best(q, k, 0)
+
+
 def _laws_top(q_at, rest, exists):
   del rest
   return jnp.zeros_like(q_at), jnp.diag(exists.astype(q_at.dtype))
 
 
+def _following_top(q, drawn, k):
+  del k
+  return one_hot_of_best(q, len(drawn))
+
+
 TOP_K = Proposal(
   name="top_k",
-  draw=lambda key, q, k: best(q, k, 0),
+  draw=_draw_top,
   laws=_laws_top,
-  following=lambda q, drawn, k: one_hot_of_best(q, len(drawn)),
+  following=_following_top,
   nested=True,
   ranks=True,
   rest_from=NEVER,

@@ -23,6 +23,10 @@ Decide = Callable[
 ]
 
 
+def _everywhere(tree: Tree | Adaptive) -> None:
+  """Refuses no tree. It has a name, so that rules can be pickled."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Verifier:
   """A verification rule, and where it is defined.
@@ -49,7 +53,7 @@ class Verifier:
   offers: Callable[..., Offers] | None = None
   walk: str | Order = UP
   decision: Decide | None = None
-  refuses: Callable[[Tree | Adaptive], str | None] = lambda tree: None
+  refuses: Callable[[Tree | Adaptive], str | None] = _everywhere
   proposals: tuple[str, ...] = ()
   by_path: bool = False
   static_only: bool = True
