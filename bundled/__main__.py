@@ -17,7 +17,6 @@ from absl import logging
 
 from bundled import settings, tasks, tokens, training
 from bundled.data import Corpus
-from tv_jax.edge import cli
 
 # One for each stage of 2026-11-22, which also made an EAGLE head.
 _KEYS = 4
@@ -67,9 +66,8 @@ def make_corpus(data: settings.Data, path: pathlib.Path) -> Corpus:
   return Corpus(tokenizer=tokenizer, source=source, settings=data)
 
 
-def main(heard: cli.Heard) -> None:
+def main() -> None:
   """Runs the command."""
-  del heard
   parser = argparse.ArgumentParser(prog="python -m bundled")
   parser.add_argument("--smoke", action="store_true", help="tiny models")
   parser.add_argument("--workdir", default="runs/bundled", type=pathlib.Path)
@@ -79,4 +77,4 @@ def main(heard: cli.Heard) -> None:
 
 
 if __name__ == "__main__":
-  cli.until_told(main)
+  main()

@@ -16,7 +16,6 @@ import sys
 
 import jax
 from absl import flags, logging
-from ml_collections import config_flags
 
 from experiments import experiment as experiment_lib
 from experiments import names, running
@@ -25,17 +24,16 @@ from experiments.names import NAMES
 from tv_jax import runs
 from tv_jax.edge import cli, config_flag
 
-_WORKDIR = cli.define_folder("workdir", running.WORKDIR, "For results.")
+_WORKDIR = flags.DEFINE_string("workdir", running.WORKDIR, "For results.")
 _SMOKE = flags.DEFINE_bool("smoke", False, "As little as shows that it works.")
 _RENDER = flags.DEFINE_bool(
   "render", False, "Only make tables of what is there."
 )
-config_flags.DEFINE_config_file("config", None, config_flag.HELP)
+config_flag.define()
 
 
-def main(heard, arguments: list[str]) -> None:
+def main(arguments: list[str]) -> None:
   """Runs what is left, and makes tables."""
-  del heard  # the store survives a stop at any moment
   logging.set_verbosity(logging.WARNING)
   named = [one for one in arguments if one in NAMES or ":" in one]
   folders = [pathlib.Path(one) for one in arguments if one not in named]
@@ -76,9 +74,8 @@ def plan(one: Experiment) -> running.Plan:
   smoke = _SMOKE.value
   asked = experiment_lib.asked_of(one, smoke)
   configs = config_flag.several(sys.argv, asked).values()
-  experiment_lib.refuse_what_is_swept(
-    one, configs, config_flag.overridden(), smoke
-  )
+  fields = [field for field, _ in config_flag.fields(sys.argv)]
+  experiment_lib.refuse_what_is_swept(one, configs, fields, smoke)
   planned = [
     ((str(config.experiment), shard.name), runs.from_config(shard.of(config)))
     for config in configs
@@ -93,8 +90,4 @@ def plan(one: Experiment) -> running.Plan:
 
 
 if __name__ == "__main__":
-  cli.run(
-    "experiments",
-    main,
-    lambda argv: config_flag.parse(argv, "quickstart", many=True),
-  )
+  cli.run("experiments", main, config_flag.parse)

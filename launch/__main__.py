@@ -18,7 +18,6 @@ import subprocess
 import sys
 
 from absl import flags
-from ml_collections import config_flags
 
 from experiments import experiment as experiment_lib
 from experiments import names
@@ -61,12 +60,11 @@ _PARALLEL = flags.DEFINE_integer(
 _SBATCH = flags.DEFINE_string(
   "sbatch", "", 'Options of sbatch: "--time=12:00:00 --partition=gpu".'
 )
-config_flags.DEFINE_config_file("config", None, config_flag.HELP)
+config_flag.define()
 
 
-def main(heard: cli.Heard, arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:
   """Runs the units; returns 1 if one is not done, or a table not made."""
-  del heard
   cli.no_arguments(arguments)
   asked, workdir = _EXPERIMENTS.value, pathlib.Path(_WORKDIR.value).absolute()
   asked = [*names.NAMES] if asked == ["all"] else asked
@@ -108,8 +106,9 @@ def _units(one: experiment_lib.Experiment, workdir) -> list[units_lib.Unit]:
   """Returns an experiment's units of the configs of the command line."""
   own = experiment_lib.asked_of(one, _SMOKE.value)
   configs = config_flag.several(sys.argv, own)
+  fields = [field for field, _ in config_flag.fields(sys.argv)]
   experiment_lib.refuse_what_is_swept(
-    one, configs.values(), config_flag.overridden(), _SMOKE.value
+    one, configs.values(), fields, _SMOKE.value
   )
   return [
     unit
@@ -118,7 +117,7 @@ def _units(one: experiment_lib.Experiment, workdir) -> list[units_lib.Unit]:
       one,
       name,
       config,
-      tuple(config_flag.told()),
+      sys.argv,
       workdir,
       smoke=_SMOKE.value,
       gpus=_GPUS.value,
@@ -127,8 +126,4 @@ def _units(one: experiment_lib.Experiment, workdir) -> list[units_lib.Unit]:
 
 
 if __name__ == "__main__":
-  cli.run(
-    "launch",
-    main,
-    lambda argv: config_flag.parse(argv, "quickstart", many=True),
-  )
+  cli.run("launch", main, config_flag.parse)

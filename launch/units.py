@@ -11,7 +11,7 @@ import json
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import ml_collections
@@ -106,7 +106,7 @@ def expand(
   experiment: Experiment,
   name: str,
   config: ml_collections.ConfigDict,
-  told: tuple[str, ...],
+  told: Sequence[str],
   workdir: pathlib.Path,
   *,
   smoke: bool = False,
@@ -118,7 +118,7 @@ def expand(
     experiment: Which.
     name: The config, as --config takes it.
     config: Its fields.
-    told: The flags that set some of them, `--config.field=value`.
+    told: The command line, whose `--config.field=value` each unit has too.
     workdir: Where the units' folders are.
     smoke: As little as shows that it works.
     gpus: Of each unit; None: as many as its config says.
@@ -128,7 +128,9 @@ def expand(
     if gpus and gpus != config.models.devices:
       overrides[DEVICES] = gpus
     # A tuple that is given twice would be both: what is swept is given once.
-    flags = [x for x in told if config_flag.field_of(x) not in overrides]
+    flags = [
+      x for field, x in config_flag.fields(told) if field not in overrides
+    ]
     flags += [f"--config.{key}={value}" for key, value in overrides.items()]
     unit_name = f"{experiment.name}/{config.experiment}/{shard.name}"
     folder = workdir / unit_name

@@ -45,7 +45,6 @@ LONGEST = (
   "test_audit",
   "test_decoding_gpu_program",
   "test_generation",
-  "test_distributed",
   "test_main_crashes",
   "test_distill_command",
   "test_certify",

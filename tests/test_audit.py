@@ -252,13 +252,13 @@ def test_the_command(tmp_path):
   page = tmp_path / "audit.md"
   done = commands.run(
     "--rows=2000",
-    "--verifier=tv_jax.verifiers.block:RULE",
+    "--verifiers=tv_jax.verifiers.block:RULE",
     "--trees=chain:2",
-    "--drafts=independent",
+    "--draft_kinds=independent",
     "--proposals=top_k",
     "--temperatures=1",
     "--top_p=1",
-    f"--markdown={page}",
+    f"--out={page}",
     program="tv_jax.audit",
   )
   assert done.returncode == 0, done.stdout + done.stderr
@@ -271,13 +271,13 @@ def test_the_command(tmp_path):
   quick.shorter(
     [
       (
-        "--drafts=medusa",
+        "--draft_kinds=medusa",
         "draft 'medusa': not one of independent, eagle, eagle3, dspark",
       ),
-      ("--verifier=nobody", "verifier 'nobody'"),
+      ("--verifiers=nobody", "verifier 'nobody'"),
       ("--top_p=1.5", "--top_p=1.5"),
       ("--temperatures=0", "--temperatures=0"),
-      ("--markdown=/nowhere/at/all.md", "no folder /nowhere/at"),
+      ("--out=/nowhere/at/all.md", "cannot write in /nowhere/at"),
     ]
   ),
 )

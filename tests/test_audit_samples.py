@@ -259,10 +259,10 @@ def audit(*flags):
       ("draft", [], 1, "NOT LOSSLESS: clear after"),
       ("target", [], 3, "NOT CLEAR YET: about"),
       ("target", ["--within=0.4"], 0, "LOSSLESS, within TV 0.4"),
-      ("target", ["--temperature=0.5"], 1, "NOT LOSSLESS"),
+      ("target", ["--temperatures=0.5"], 1, "NOT LOSSLESS"),
       (
         "target",
-        ["--temperature=0.5", "--within=0.49"],
+        ["--temperatures=0.5", "--within=0.49"],
         0,
         "LOSSLESS, within TV 0.49; it is not exact, clear after",
       ),

@@ -331,7 +331,7 @@ def test_the_command_catches_a_rule_of_ones_own(tmp_path):
   def command(name):
     told = "--trees=chain:2 chain:3", "--cases=9"
     told += ("--proposals=with_replacement",)
-    told = f"--verifier={name}", *told
+    told = f"--verifiers={name}", *told
     return commands.run(*told, program="tv_jax.certify", cwd=tmp_path)
 
   done = command("tests.faulty:bonus_from_p")

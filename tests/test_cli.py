@@ -1,113 +1,107 @@
-"""One way to speak to all commands, and one to read values from outside."""
+"""How all commands start and end, and how they read values from outside."""
 
 import dataclasses
 import math
+import os
 import re
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from absl import flags
 
+from configs import smoke
 from tests import commands
-from tv_jax.edge import checks, cli
+from tests.stores import ROOT
+from tv_jax.edge import checks, cli, config_flag
 
 
-@pytest.mark.parametrize(
-  ("given", "wanted"),
-  [
-    (None, None),
-    (["chain:5,kary:2x5"], ["chain:5", "kary:2x5"]),
-    (["branching:4,2,1, eagle", "a:b"], ["branching:4,2,1", "eagle", "a:b"]),
-  ],
-)
-def test_names_stand_with_spaces_or_commas_between(given, wanted):
-  assert cli.split(given) == wanted
+def test_a_mistake_is_one_line():
+  for arguments, line in {
+    ("certify", "--vocab=1"): "tv_jax.certify: --vocab=1: give 2 or more",
+    ("audit", "--speed=3"): "tv_jax.audit: Unknown command line flag 'speed'",
+    ("report", "nowhere"): "tv_jax.report: nowhere",
+  }.items():
+    name, argument = arguments
+    done = commands.run(argument, program=f"tv_jax.{name}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(line), done.stderr
+    assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-  ("arguments", "told"),
-  [
-    (
-      ("tv_jax", "certify", "--vocab=1"),
-      "tv_jax.certify: --vocab=1: give 2 or",
-    ),
-    (("tv_jax", "bake"), "tv_jax: 'bake' is none of main, report,"),
-    *(
-      ((f"tv_jax.{name}", "--speed=3"), f"tv_jax.{name}: Unknown command line")
-      for name in ("main", "audit")
-    ),
-  ],
-)
-def test_all_complain_alike(arguments, told):
-  program, *others = arguments
-  done = commands.run(*others, program=program)
-  assert (done.returncode, done.stdout) == (2, "")
-  assert done.stderr.startswith(told)
-  assert len(done.stderr.splitlines()) == 1
-
-
-def own_flags():
-  """Some, of one command."""
-  values = flags.FlagValues()
-  cli.define_names("verifiers", None, "Rules.", values)
-  cli.define_names("budgets", "8 16", "Nodes.", values)
-  for name in ("gpus_per_unit", "seed", "out"):
-    flags.DEFINE_string(name, None, "Of one thing.", values)
-  return values
-
-
-@pytest.mark.parametrize(
-  ("given", "read"),
-  [
-    ("--verifier=a-b", "--verifiers=a-b"),
-    ("--budget=8,16", "--budgets=8,16"),
-    ("--gpus-per-unit=2", "--gpus_per_unit=2"),
-    ("--seeds=3", "--seed=3"),
-    ("--config.tree=x", "--config.tree=x"),
-    ("--verify=a", "--verify=a"),
-  ],
-)
-def test_a_flag_is_found_by_its_other_names(given, read):
-  assert cli.own_names(["x", given], own_flags()) == ["x", read]
-
-
-def test_numbers_stand_as_names_do():
-  values = own_flags()
-  values(["x", "--budgets= 8,64", "--budgets=1"])
-  assert cli.numbers(values["budgets"], int, least=1) == [8, 64, 1]
-
-
-@pytest.mark.parametrize("given", ["", "0", "8 nan", "2.5"])
-def test_what_are_no_numbers_is_told(given):
-  values = own_flags()
-  values(["x", f"--budgets={given}"])
-  told = re.escape(f"--budgets={given}: give whole numbers of 1 or more")
-  with pytest.raises(ValueError, match=told):
-    cli.numbers(values["budgets"], int, least=1)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_command(number):
+  body = f"""
+import signal
+from tv_jax.edge import cli
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def main(arguments):
+  try:
+    signal.raise_signal({int(number)})
+  finally:
+    print("closed")
+cli.run("mine", main)
+"""
+  done = subprocess.run(
+    [sys.executable, "-c", body],
+    cwd=ROOT,
+    env=os.environ | {"JAX_PLATFORMS": "cpu"},
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 130
+  assert (done.stdout, done.stderr) == ("closed\n", "mine: interrupted\n")
 
 
 @pytest.mark.parametrize(
   ("name", "told"),
   [
     ("rule.py", "rule.py: give a name that ends in .md"),
-    ("a.md", "a.md: it is a folder"),
-    ("absent/b.md", "absent/b.md: there is no folder absent"),
-    ("read.md", "read.md: it is read here"),
-    ("link.md", "it is read here"),
+    ("absent/b.md", "absent/b.md: cannot write in absent"),
   ],
 )
-def test_a_file_is_not_written_where_it_cannot_or_must_not(
-  name, told, tmp_path, monkeypatch
-):
-  monkeypatch.chdir(tmp_path)
-  (tmp_path / "a.md").mkdir()
-  (tmp_path / "read.md").write_text("mine")
-  (tmp_path / "link.md").symlink_to("read.md")
-  values = own_flags()
-  cli.check_place(values["out"], ".md", ["read.md"])
+def test_a_file_is_not_written_where_it_cannot_be(name, told):
+  values = flags.FlagValues()
+  out = flags.DEFINE_string("out", None, "A file.", values)
+  values(["x"])
+  cli.check_place(out, ".md")
   values(["x", f"--out={name}"])
   with pytest.raises(ValueError, match=re.escape(told)):
-    cli.check_place(values["out"], ".md", ["read.md"])
+    cli.check_place(out, ".md")
+
+
+@pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
+def test_a_config_is_found_by_its_name_and_a_users_own_comes_first(
+  tmp_path, monkeypatch
+):
+  monkeypatch.chdir(tmp_path)
+
+  def read(*arguments):
+    return config_flag.several(["x", *arguments], ["smoke"])
+
+  same = read(), read("--config=smoke"), read("--config=configs/smoke.py")
+  for found in same:
+    ((_, config),) = found.items()
+    assert config == smoke.get_config()
+    assert config.is_locked
+  two = read(
+    "--config=smoke", "--config.per_task=3", "--config=quickstart:weak"
+  )
+  assert [config.per_task for config in two.values()] == [3, 3]
+  assert two["quickstart:weak"].experiment == "quickstart_weak"
+  (tmp_path / "smoke.py").write_text(
+    "from configs import quickstart\n\n"
+    "def get_config():\n  return quickstart.get_config('weak')\n"
+  )
+  ours = read("--config=smoke.py")["smoke.py"]
+  assert ours.experiment == "quickstart_weak"
+  for absent in ("other/smoke.py", "nowhere"):
+    with pytest.raises(flags.Error, match="no such file; bundled are llama2_"):
+      read(f"--config={absent}")
+  with pytest.raises(AttributeError, match='Did you mean "target"'):
+    read("--config.models.taget=x")
 
 
 @dataclasses.dataclass(frozen=True)

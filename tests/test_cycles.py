@@ -241,7 +241,7 @@ def run(folder, *arguments):
 
 
 def test_the_command_prints_a_table(tmp_path):
-  rules = "--verifier=token_level,mine:decide"
+  rules = "--verifiers=token_level,mine:decide"
   done = run(tmp_path, "a.npz", rules, "--coins=9", "--bound")
   assert done.returncode == 0, done.stderr
   assert "a.npz: 3 cycles of 3 items, without_replacement" in done.stdout
@@ -255,11 +255,14 @@ def test_the_command_prints_a_table(tmp_path):
   ("arguments", "message"),
   quick.shorter(
     [
-      (["a.npz", "--verifier=mine:broken"], "2 1): TypeError: two lines"),
+      (["a.npz", "--verifiers=mine:broken"], "2 1): TypeError: two lines"),
       (["b.npz"], "b.npz cannot be read (No such file"),
       ([], "give the files to replay"),
-      (["a.npz", "--verifier=oak,"], "verifier 'oak': not one of"),
-      (["a.npz", "--verifier=block"], "a.npz: verifier 'block' is defined for"),
+      (["a.npz", "--verifiers=oak,"], "verifier 'oak': not one of"),
+      (
+        ["a.npz", "--verifiers=block"],
+        "a.npz: verifier 'block' is defined for",
+      ),
       (["a.npz", "--coins=0"], "--coins=0: give 1 or more"),
     ]
   ),

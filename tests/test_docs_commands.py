@@ -29,7 +29,6 @@ ELSEWHERE = {
   r"python -m tv_jax\.main --config=configs/llama3_1b_8b\.py.*": (
     "test_real_pairs, with checkpoints of that layout"
   ),
-  "python -m tv_jax.main .* --distributed=.*": "test_distributed",
   r"python -m launch (?!.*--backend=print).*|ray start .*": (
     "test_launch_engines, with the bundled models"
   ),

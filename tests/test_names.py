@@ -71,6 +71,18 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop(name, None)
 
 
+@pytest.mark.parametrize(
+  ("text", "wanted"),
+  [
+    (None, []),
+    ("chain:5,kary:2x5", ["chain:5", "kary:2x5"]),
+    ("branching:4,2,1, eagle a:b", ["branching:4,2,1", "eagle", "a:b"]),
+  ],
+)
+def test_names_stand_with_spaces_or_commas_between(text, wanted):
+  assert names.split(text) == wanted
+
+
 def test_a_rule_a_proposal_and_a_tree_of_ones_own_are_found(folder):
   before = list(sys.path)
   rule = verifiers.resolve("my_module:rule")

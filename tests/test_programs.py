@@ -354,7 +354,7 @@ def test_the_command(tmp_path):
     (["own:looks_cycle"], 2, "own.py, line 23: turns a random number into an"),
     (["own:none"], 2, "own has no 'none'"),
     (["own:cycle", "--verifiers=block"], 2, "--verifiers is for rules"),
-    (["own:cycle", "--trees=chain:1 chain:2"], 2, "chain:2: give one"),
+    (["own:cycle", "--trees=chain:1 chain:2"], 2, "tree 'chain:1 chain:2'"),
   ):
     program, *rest = arguments
     done = commands.run(

@@ -10,7 +10,9 @@ import pytest
 from tests.stores import ROOT
 from tv_jax.edge import config_flag
 
-BUNDLED = sorted(path.stem for path in config_flag.folder().glob("*.py"))
+BUNDLED = sorted(
+  {path.stem for path in config_flag.FOLDER.glob("*.py")} - {"common"}
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,84 +44,28 @@ def run(installed, cwd, *command):
 NAMES = """
 import sys
 import tv_jax
-from absl import flags
-from ml_collections import config_flags
 from tv_jax.edge import config_flag
 print(tv_jax.__file__)
-config_flags.DEFINE_config_file("config", None, "")
-for name in sys.argv[1:]:
-  flags.FLAGS.unparse_flags()
-  sys.argv[1:] = [f"--config={name}"]
-  try:
-    config_flag.parse(sys.argv)
-    print(name, flags.FLAGS.config.get("experiment"))
-  except flags.Error as error:
-    print(error)
+for name, config in config_flag.several(["x"], sys.argv[1:]).items():
+  print(name, config.experiment)
 """
 
 
-@pytest.fixture(scope="module")
-def named(installed, tmp_path_factory):
-  """What names of configs are taken for: in a user's folder with its own."""
-  folder = tmp_path_factory.mktemp("folder")
-  own = folder / "configs"
-  own.mkdir()
-  # One's own common.py, which no bundled file must come upon.
-  (own / "common.py").write_text("NAME = 'ours'\n")
-  (own / "__init__.py").write_text("")
-  (own / "mine.py").write_text("""
-import ml_collections
-from configs import common
-
-def get_config():
-  return ml_collections.ConfigDict({"experiment": common.NAME})
-""")
-  (other := folder / "other").mkdir()
-  (other / "mine.py").write_text("""
-from configs import quickstart
-
-def get_config():
-  config = quickstart.get_config()
-  config.experiment = "other"
-  return config
-""")
-  body = "def get_config():\n  raise ValueError('one of mine')\n"
-  (own / "python_bundled.py").write_text(body)
-  (folder / "smoke").mkdir()
-  done = run(
-    installed,
-    folder,
-    "-c",
-    NAMES,
-    "configs/smoke.py",
-    "smoke",
-    "llama3_1b_8b:smoke",
-    "other/mine.py",
-    "configs/mine.py",
-    "configs/python_bundled.py",
-    "other/smoke.py",
-    *BUNDLED,
-  )
+def test_configs_are_found_from_anywhere(installed, tmp_path):
+  body = "from configs.smoke import get_config\n"
+  (tmp_path / "mine.py").write_text(body)
+  named = "configs/smoke.py", "llama3_1b_8b:smoke", "mine.py", *BUNDLED
+  done = run(installed, tmp_path, "-c", NAMES, *named)
   assert done.returncode == 0, done.stderr
-  return done.stdout.splitlines()
-
-
-def test_configs_are_found_from_anywhere_and_ones_own_come_first(
-  named, installed
-):
-  assert named[0] == str(installed / "tv_jax" / "__init__.py")
-  assert named[1:7] == [
+  package, *lines = done.stdout.splitlines()
+  assert package == str(installed / "tv_jax" / "__init__.py")
+  assert lines[:3] == [
     "configs/smoke.py smoke",
-    "smoke smoke",
     "llama3_1b_8b:smoke llama3_1b_8b_smoke",
-    "other/mine.py other",
-    "configs/mine.py ours",
-    "configs/python_bundled.py, line 2: one of mine",
+    "mine.py smoke",
   ]
-  # What is elsewhere is not taken for bundled.
-  assert named[7].startswith("other/smoke.py cannot be read (No such file")
-  assert "quickstart quickstart" in named
-  assert len(named) == 8 + len(BUNDLED)
+  assert "quickstart quickstart" in lines
+  assert len(lines) == len(named)
 
 
 def test_a_run_needs_nothing_but_the_wheel(installed, tmp_path):

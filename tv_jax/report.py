@@ -1,23 +1,19 @@
-"""Writes a run's report again: `python -m tv_jax.report runs/quickstart`.
-
-With --baseline=RULE gains are over another rule of the run than its config's.
-"""
+"""Writes a run's report again: `python -m tv_jax.report runs/quickstart`."""
 
 from absl import flags
 
 from tv_jax.edge import cli
+from tv_jax.runs import report
 
 _BASELINE = flags.DEFINE_string(
   "baseline", None, "The rule that gains are over; by default the config's."
 )
 
 
-def main(heard, arguments) -> None:
+def main(arguments: list[str]) -> None:
   """Writes a run's tables, plots and page, and says where that is."""
   if len(arguments) != 1:
     raise ValueError("give a run's folder: python -m tv_jax.report FOLDER")
-  with heard.deaf():
-    from tv_jax.runs import report
   print(report.write(arguments[0], _BASELINE.value).page)
 
 

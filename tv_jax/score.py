@@ -57,9 +57,8 @@ _DRAFT_TEMPERATURE = flags.DEFINE_float(
 )
 
 
-def main(heard: cli.Heard, arguments: list[str]) -> None:
+def main(arguments: list[str]) -> None:
   """Prints the table."""
-  del heard
   logging.set_verbosity(logging.WARNING)
   cli.no_arguments(arguments)
   text = first = None

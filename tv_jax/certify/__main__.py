@@ -17,20 +17,20 @@ from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import DEFAULT, VERIFIERS
 
 _NAMED = "package.module:name, or several with commas or spaces between"
-_VERIFIERS = cli.define_names(
+_VERIFIERS = flags.DEFINE_string(
   "verifiers",
   None,
   f"Rules to certify: {', '.join(VERIFIERS)}, or a `decide` or `Verifier` of"
   f" your own as {_NAMED}. Default: {', '.join(DEFAULT)}.",
 )
-_PROPOSALS = cli.define_names(
+_PROPOSALS = flags.DEFINE_string(
   "proposals",
   None,
   f"How siblings are drawn: {', '.join(PROPOSALS)}, or a `Proposal` of your own"
   f" as {_NAMED}. One of your own is certified itself, first. Default: all that"
   " the rules are defined for.",
 )
-_TREES = cli.define_names(
+_TREES = flags.DEFINE_string(
   "trees",
   None,
   "Trees, in any form that tree.parse reads. Default:"
@@ -49,7 +49,6 @@ _SEED = flags.DEFINE_integer("seed", 0, "Seed of the laws and the drafts.")
 _OUT = flags.DEFINE_string(
   "out", None, "A file to save the table's picture in, an .svg."
 )
-flags.DEFINE_alias("svg", "out")
 _PROGRAM = flags.DEFINE_string(
   "program",
   None,
@@ -87,18 +86,17 @@ _SAMPLED = flags.DEFINE_bool(
 )
 
 
-def main(heard, arguments) -> int:
+def main(arguments) -> int:
   """Prints the certificate; 1 if a rule or a proposal fails."""
-  del heard
   started = time.monotonic()
   cli.no_arguments(arguments)
   if _PROGRAM.value:
     return _certify_program()
   settings = _settings()
   plan = plan_lib.make(
-    cli.split(_VERIFIERS.value),
-    cli.split(_PROPOSALS.value),
-    cli.split(_TREES.value),
+    names.split(_VERIFIERS.value) or None,
+    names.split(_PROPOSALS.value) or None,
+    names.split(_TREES.value) or None,
   )
   by_row = [
     settings._replace(vocabulary=settings.vocabulary or row.vocabulary)
@@ -168,7 +166,7 @@ def _certify_program() -> int:
   if given:
     raise ValueError(f"--{given[0]} is for rules, not for --program")
   usual = programs.USUAL
-  tree, proposal = cli.only(_TREES), cli.only(_PROPOSALS)
+  tree, proposal = _TREES.value, _PROPOSALS.value
   program = names.load(str(_PROGRAM.value), "program")
   if not callable(program):
     raise ValueError(f"program {_PROGRAM.value!r} is no function")

@@ -6,6 +6,7 @@ there. Run the same command again after an interruption and it goes on.
 
 import dataclasses
 import pathlib
+import sys
 
 from absl import flags, logging
 
@@ -36,8 +37,8 @@ _BEGIN = flags.DEFINE_string(
   "A draft of this kind, which training begins with. Default: one that begins"
   " as a part of the target.",
 )
-_OUT = cli.define_folder("out", None, "The draft's directory.")
-_DATA = cli.define_folder(
+_OUT = flags.DEFINE_string("out", None, "The draft's directory.")
+_DATA = flags.DEFINE_string(
   "data",
   None,
   "Where the target's text, and what is read of it, is kept: gigabytes."
@@ -86,7 +87,7 @@ _DEPTH = flags.DEFINE_integer(
   distilling.Training.depth,
   "Levels of the chains that it learns; a DSpark draft has no more.",
 )
-_LAYERS = cli.define_names(
+_LAYERS = flags.DEFINE_list(
   "layers",
   None,
   "The target's layers that it begins with, such as 0,29. Default: the first"
@@ -132,15 +133,14 @@ _HELD_OUT = flags.DEFINE_integer(
 _SEED = flags.DEFINE_integer("seed", 0, "Of all random draws.")
 
 
-def main(heard: cli.Heard, arguments: list[str]) -> None:
+def main(arguments: list[str]) -> None:
   """Makes the draft, and prints how long its chains are."""
-  del heard
   logging.set_verbosity(logging.WARNING)
   cli.no_arguments(arguments)
   target, out = _TARGET.value, _OUT.value
   if not target or not out:
     raise ValueError("give --target and --out")
-  layers = cli.numbers(_LAYERS, int, least=0) if _LAYERS.value else ()
+  layers = [int(x) for x in _LAYERS.value or ()]
   how = distilling.Training(
     kind=_KIND.value,
     loss=_LOSS.value,
@@ -202,7 +202,7 @@ def main(heard: cli.Heard, arguments: list[str]) -> None:
     asks=prompts is None and given is None,
     answers=given is None,
   )
-  cli.tell(estimate.line(least))
+  print(estimate.line(least), file=sys.stderr)
   with progress.bar(1) as bar:
     found = distilling.distill(
       pair,

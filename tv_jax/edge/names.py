@@ -25,12 +25,12 @@ _NOTHING = types.ModuleType("nothing")
 _FOREIGN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
-def split(text: str) -> list[str]:
+def split(text: str | None) -> list[str]:
   """Returns the names in a text, with spaces between, or commas.
 
   The commas of branching:4,2,1 separate nothing: no name begins with a digit.
   """
-  return [name for name in re.split(r"\s+|,(?!\d)", text) if name]
+  return [name for name in re.split(r"\s+|,(?!\d)", text or "") if name]
 
 
 def is_foreign(text: str) -> bool:

@@ -4,20 +4,20 @@ import rich.console
 from absl import flags, logging
 
 from tv_jax import proposals, replay
-from tv_jax.edge import cli, progress
+from tv_jax.edge import cli, names, progress
 from tv_jax.replay import bound as bound_lib
 from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
 
-_VERIFIERS = cli.define_names(
+_VERIFIERS = flags.DEFINE_string(
   "verifiers",
   None,
   f"Rules to replay: {', '.join(VERIFIERS)}, or package.module:function, a"
   f" `decide` or a `Verifier`. Default: those of {', '.join(DEFAULT)} that suit"
   " the tree.",
 )
-_PROPOSALS = cli.define_names(
+_PROPOSALS = flags.DEFINE_string(
   "proposals",
   None,
   "How siblings were drawn, one package.module:name, where a file names a"
@@ -35,10 +35,9 @@ _BOUND = flags.DEFINE_bool(
 )
 
 
-def main(heard, paths) -> None:
+def main(paths) -> None:
   """Prints a table for each file."""
-  del heard
-  named = cli.split(_VERIFIERS.value)
+  named = names.split(_VERIFIERS.value)
   rules = {name: resolve(name) for name in named} if named else None
   if not paths:
     raise ValueError("give the files to replay, as tv_jax.record writes them")
@@ -47,7 +46,7 @@ def main(heard, paths) -> None:
       raise ValueError(f"--{flag.name}={flag.value}: give {least} or more")
   logging.set_verbosity(logging.WARNING)
   # All files are checked before the first is worked on.
-  own = cli.only(_PROPOSALS)
+  own = _PROPOSALS.value
   drawn = proposals.resolve(own) if own else None
   files = {path: replay.load(path, drawn) for path in paths}
   suiting = {}

@@ -4,34 +4,32 @@ By default for the bundled pair; given a recorded file, for its cycles.
 """
 
 import pathlib
+import sys
 
 import rich.console
 from absl import flags, logging
-from ml_collections import config_flags
 
 from tv_jax import proposals, replay, runs, verifiers
-from tv_jax.edge import cli, config_flag
+from tv_jax.edge import cli, config_flag, names
 from tv_jax.models import templates
 from tv_jax.replay import report
 from tv_jax.tune import files, finding, sampling, tuning
 
-_CONFIG = config_flags.DEFINE_config_file(
-  "config",
-  None,
+_CONFIG = config_flag.define(
   f"{config_flag.HELP} Its pair, its questions' first turns, its first"
   " temperature and seed, and its trees to compare with. Default: quickstart.",
 )
 _NODES = flags.DEFINE_integer("nodes", 25, "Drafted nodes of the tree.")
 _DEPTH = flags.DEFINE_integer("depth", 5, "Levels of the tree at most.")
-_BUDGETS = cli.define_names(
+_BUDGETS = flags.DEFINE_string(
   "budgets",
   " ".join(map(str, finding.BUDGETS)),
   "More numbers of nodes to find the best trees of.",
 )
-_VERIFIERS = cli.define_names(
+_VERIFIERS = flags.DEFINE_string(
   "verifiers", "traversal", "The rule, one name or package.module:name."
 )
-_PROPOSALS = cli.define_names(
+_PROPOSALS = flags.DEFINE_string(
   "proposals",
   None,
   "How siblings are drawn, one name or package.module:name. Default: the"
@@ -60,22 +58,19 @@ _CACHE = flags.DEFINE_string(
 )
 
 
-def main(heard, paths) -> None:
+def main(paths) -> None:
   """Tunes, prints the table, and writes the files."""
-  del heard
   logging.set_verbosity(logging.WARNING)
-  budgets = _budgets()
+  budgets = [int(x) for x in names.split(_BUDGETS.value)]
   trees = _OUT.value, {*budgets, _NODES.value}
   cli.check_place(_OUT, ".json")
   cli.check_place(_CALIBRATE, ".json")
   files.check([*files.named(*trees), *filter(None, [_CALIBRATE.value])])
-  rule = cli.only(_VERIFIERS)
-  assert rule  # it has a default
   asked = {
     "nodes": _NODES.value,
     "depth": _DEPTH.value,
     "budgets": budgets,
-    "verifier": verifiers.resolve(rule),
+    "verifier": verifiers.resolve(_VERIFIERS.value),
   }
   if _TOKENS.value < 1:
     raise ValueError(f"--tokens={_TOKENS.value}: give 1 or more")
@@ -97,18 +92,13 @@ def main(heard, paths) -> None:
   print(f"written: {', '.join(map(str, texts))}")
 
 
-def _budgets() -> list[int]:
-  none = not cli.split(_BUDGETS.value)
-  return [] if none else cli.numbers(_BUDGETS, int, least=1)
-
-
 def _of_file(paths, asked):
   """Tunes for recorded cycles."""
   if len(paths) > 1:
     raise ValueError(
       f"unexpected argument {paths[1]!r}: give one recorded file"
     )
-  drawn = cli.only(_PROPOSALS)
+  drawn = _PROPOSALS.value
   cycles = replay.load(paths[0], proposals.resolve(drawn) if drawn else None)
   print(report.describe(paths[0], cycles))
   print("no models, no speeds: those of trees are not estimated")
@@ -132,7 +122,7 @@ def _of_config(settings, asked):
   return tuning.tune(
     pair,
     [[*tokens] for tokens in texts],
-    proposal=cli.only(_PROPOSALS) or settings.proposals[0],
+    proposal=_PROPOSALS.value or settings.proposals[0],
     temperature=settings.temperatures[0],
     seed=settings.seeds[0],
     draft_temperature=settings.draft_temperature or None,
@@ -142,14 +132,10 @@ def _of_config(settings, asked):
     batch_size=settings.batch_size,
     max_new_tokens=min(_TOKENS.value, settings.max_new_tokens),
     speed=_TIMING.value,
-    say=lambda line: cli.tell(f"{line} .."),
+    say=lambda line: print(f"{line} ..", file=sys.stderr),
     **asked,
   )
 
 
-def _parse(argv):
-  return config_flag.parse(argv, str(config_flag.folder() / "quickstart.py"))
-
-
 if __name__ == "__main__":
-  cli.run("tv_jax.tune", main, _parse)
+  cli.run("tv_jax.tune", main, config_flag.parse)

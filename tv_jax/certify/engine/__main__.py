@@ -22,36 +22,35 @@ from tv_jax.certify.engine import cases, exact, report, statistics
 from tv_jax.certify.samples import command
 from tv_jax.drafting import KINDS
 from tv_jax.edge import cli, disk
-from tv_jax.edge.names import raised
+from tv_jax.edge.names import raised, split
 from tv_jax.engine import contract
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
 from tv_jax.verifiers import DEFAULT, resolve
 
-_VERIFIERS = cli.define_names(
+_VERIFIERS = flags.DEFINE_string(
   "verifiers", " ".join(DEFAULT), "Rules, by name or package.module:function."
 )
-_PROPOSALS = cli.define_names(
+_PROPOSALS = flags.DEFINE_string(
   "proposals", " ".join(PROPOSALS), "How siblings are drawn."
 )
-_TREES = cli.define_names(
+_TREES = flags.DEFINE_string(
   "trees", "chain:2 kary:2x2 branching:3,1", "As tree.parse reads them."
 )
-_KINDS = cli.define_names("draft_kinds", "independent eagle", "Kinds of draft.")
-flags.DEFINE_alias("drafts", "draft_kinds")
-_TEMPERATURES = cli.define_names("temperatures", "0.5 1", "Above 0.")
-_TOP_P = cli.define_names("top_p", "1 0.8", "Truncations of both laws.")
+_KINDS = flags.DEFINE_string(
+  "draft_kinds", "independent eagle", "Kinds of draft."
+)
+_TEMPERATURES = flags.DEFINE_string("temperatures", "0.5 1", "Above 0.")
+_TOP_P = flags.DEFINE_string("top_p", "1 0.8", "Truncations of both laws.")
 _ROWS = flags.DEFINE_integer("rows", 200_000, "Rows decoded in each case.", 1)
 _BATCH = flags.DEFINE_integer("batch", 4_000, "Rows decoded together.", 1)
 _SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
 _OUT = flags.DEFINE_string("out", None, "A file for the result, an .md.")
-flags.DEFINE_alias("markdown", "out")
 flags.adopt_module_key_flags(command)
 
 
-def main(heard, arguments) -> int:
+def main(arguments) -> int:
   """Prints a line for each case; 1 if one fails."""
-  del heard
   cli.no_arguments(arguments)
   logging.set_verbosity(logging.WARNING)
   if command.asked():
@@ -105,25 +104,23 @@ def _own(flag) -> float:
   """Returns another engine's setting: 1 unless a single other one is given."""
   if not flags.FLAGS[flag.name].present:
     return 1.0
-  value, *others = cli.numbers(flag, float, above=0)
-  if others:
-    raise ValueError(f"--{flag.name}={' '.join(flag.value)}: give one")
-  return value
+  return float(flag.value)
 
 
 def _plan():
   """Returns the cases by name; those that share a program stand together."""
   rules, trees, drafts, drawn = (
-    cli.split(flag.value) or []
-    for flag in (_VERIFIERS, _TREES, _KINDS, _PROPOSALS)
+    split(flag.value) for flag in (_VERIFIERS, _TREES, _KINDS, _PROPOSALS)
   )
   for name in drafts:
     if name not in KINDS:
       raise ValueError(f"draft {name!r}: not one of {', '.join(KINDS)}")
-  temperatures = cli.numbers(_TEMPERATURES, float, above=0)
-  top_ps = cli.numbers(_TOP_P, float, above=0)
-  if max(top_ps) > 1:
-    raise ValueError(f"--top_p={max(top_ps)}: give numbers in (0, 1]")
+  temperatures = [float(x) for x in split(_TEMPERATURES.value)]
+  top_ps = [float(x) for x in split(_TOP_P.value)]
+  if min(temperatures) <= 0:
+    raise ValueError(f"--temperatures={_TEMPERATURES.value}: give above 0")
+  if not 0 < min(top_ps) <= max(top_ps) <= 1:
+    raise ValueError(f"--top_p={_TOP_P.value}: give numbers in (0, 1]")
   cli.check_place(_OUT, ".md")
   plan = cases.grid(
     drafts=drafts,

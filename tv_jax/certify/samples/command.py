@@ -10,15 +10,15 @@ from absl import flags
 
 from tv_jax import models
 from tv_jax.certify.samples import checkpoint, evidence, law, power
-from tv_jax.edge import cli, disk
+from tv_jax.edge import disk
 
-_WRITE = cli.define_folder(
+_WRITE = flags.DEFINE_string(
   "write", None, "A new folder, for models and prompts to try an engine with."
 )
 _SAMPLES = flags.DEFINE_string(
   "samples", None, "A file of what any engine gave: tests that, not ours."
 )
-_MODEL = cli.define_folder("model", None, "The folder that --write wrote.")
+_MODEL = flags.DEFINE_string("model", None, "The folder that --write wrote.")
 _VOCABULARY = flags.DEFINE_integer("vocabulary", 4, "Tokens of --write.", 3)
 _TOKENS = flags.DEFINE_integer(
   "tokens", None, "New tokens that are looked at: as many as are few cases.", 1
