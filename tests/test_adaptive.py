@@ -29,7 +29,7 @@ FEW = certify.Settings(cases=9)
 def test_a_policy_is_named_or_given():
   named = Adaptive((2, 2), policy="tv_jax.drafting.adaptive:by_confidence")
   assert named == Adaptive((2, 2), policy=adaptive.by_confidence)
-  with pytest.raises(ValueError, match="has no 'by_guess'"):
+  with pytest.raises(ValueError, match="has no attribute 'by_guess'"):
     Adaptive((2, 2), policy="tv_jax.drafting.adaptive:by_guess")
 
 

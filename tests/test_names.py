@@ -1,4 +1,4 @@
-"""What is named by text or by itself is found, once, and told in one line."""
+"""What is named by text or by itself is found, and has one name."""
 
 import functools
 import sys
@@ -50,18 +50,12 @@ wide = tree.kary(2, 2)
 number = 5
 """
 HELPER = "def same(x):\n  return x\n"
-BROKEN = {
-  "raises": "\n1 / 0\n",
-  "leaves": "import sys\nsys.exit(3)\n",
-  "misspelt": "def decide(:\n",
-  "lacking": "import no_such_module\n",
-}
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
   """A user's own folder, the current one; only `names` puts it on the path."""
-  files = {"my_module": MODULE, "my_helper": HELPER, **BROKEN}
+  files = {"my_module": MODULE, "my_helper": HELPER}
   for name, text in files.items():
     (tmp_path / f"{name}.py").write_text(text)
   monkeypatch.chdir(tmp_path)
@@ -128,23 +122,18 @@ def test_what_no_module_holds_is_called_by_what_it_is(folder):
   ("text", "message"),
   [
     ("nothing", "not one of token_level, .*, nor module:name"),
-    ("my_module:nothing", "my_module has no 'nothing'"),
+    ("my_module:nothing", "'my_module' has no attribute 'nothing'"),
     ("my_module:number", "give a name, module:name"),
     ("no_module:decide", "No module named 'no_module'; run from the module's"),
-    ("my_module.py:decide", r"named without .py: my_module:\.\."),
-    ("raises:decide", r"raises.py, line 2\): ZeroDivisionError: division"),
-    ("leaves:decide", "it exits when it is imported"),
-    ("misspelt:decide", "SyntaxError"),
-    ("lacking:decide", "lacking.py, line 1.*No module named 'no_such_module'"),
+    ("my_module.py:decide", "write package.module:name, as Python imports"),
   ],
 )
-def test_what_is_not_found_is_told_in_one_line(folder, text, message):
+def test_what_is_not_found_is_told(folder, text, message):
   for resolve in (verifiers.resolve, proposals.resolve):
     if resolve is proposals.resolve and text == "nothing":
       message = "not one of without_replacement"
     with pytest.raises(ValueError, match=message) as raised:
       resolve(text)
-    assert "\n" not in str(raised.value)
     assert repr(text) in str(raised.value)
 
 

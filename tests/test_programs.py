@@ -352,7 +352,7 @@ def test_the_command(tmp_path):
     (["own:old_cycle"], 0, "LOSSLESS: total variation "),
     (["own:wrong_cycle"], 1, "smallest failing case:"),
     (["own:looks_cycle"], 2, "own.py, line 23: turns a random number into an"),
-    (["own:none"], 2, "own has no 'none'"),
+    (["own:none"], 2, "has no attribute 'none'"),
     (["own:cycle", "--verifiers=block"], 2, "--verifiers is for rules"),
     (["own:cycle", "--trees=chain:1 chain:2"], 2, "tree 'chain:1 chain:2'"),
   ):

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import os
 import pathlib
@@ -21,7 +20,6 @@ import traceback
 import types
 from collections.abc import Iterable, Iterator, Mapping
 
-_NOTHING = types.ModuleType("nothing")
 _FOREIGN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
@@ -39,18 +37,15 @@ def is_foreign(text: str) -> bool:
 
 
 def find(table: Mapping, text: str, kind: str):
-  """Returns what a text names: a table's entry, or `module:name`, imported.
+  """Returns what a text of the user's names: a built-in, or `module:name`.
 
   Args:
     table: The built-ins.
-    text: Of the user's.
+    text: The name.
     kind: "verifier" and the like, for errors.
 
-  Returns:
-    The entry, or the imported object, whatever it is.
-
   Raises:
-    ValueError: In one line, why nothing was found.
+    ValueError: There is no such thing.
   """
   if text in table:
     return table[text]
@@ -65,82 +60,47 @@ def load(text: str, kind: str):
   """Returns the object that `package.module:name` is.
 
   Raises:
-    ValueError: In one line, what is wrong: with the text, with the module
-      (whatever it raised), or that there is no such name in it.
+    ValueError: There is no such module, or no such name in it.
+    Exception: What the module raised.
   """
-  hint = ""
-  if (module := text.partition(":")[0]).endswith(".py"):
-    hint = f"; a module is named without .py: {pathlib.Path(module).stem}:.."
-  if hint or not is_foreign(text):
+  if not is_foreign(text):
     raise ValueError(
-      f"{kind} {text!r}: write package.module:name, as Python imports it{hint}"
+      f"{kind} {text!r}: write package.module:name, as Python imports it"
     )
   module, _, name = text.partition(":")
-  found = _import(module, f"{kind} {text!r}")
-  for part in name.split("."):
-    if not hasattr(found, part):
-      raise ValueError(f"{kind} {text!r}: {module} has no {part!r}")
-    found = getattr(found, part)
-  return found
-
-
-def _import(module, what):
-  """Returns a module; the current directory is looked at as well, and last."""
-  here = os.getcwd()
-  added = here not in sys.path and "" not in sys.path
-  if added:
-    sys.path.append(here)
+  before = list(sys.path)
+  sys.path.append(os.getcwd())
   try:
     importlib.invalidate_caches()
-    return importlib.import_module(module)
-  except KeyboardInterrupt:
-    raise
-  except BaseException as error:  # a module may also exit
-    raise ValueError(f"{what}: {_told(module, error)}") from error
+    found = importlib.import_module(module)
+    for part in name.split("."):
+      found = getattr(found, part)
+  except ModuleNotFoundError as error:
+    raise ValueError(
+      f"{kind} {text!r}: {error}; run from the module's folder, or set"
+      " PYTHONPATH"
+    ) from error
+  except AttributeError as error:
+    raise ValueError(f"{kind} {text!r}: {error}") from error
   finally:
-    if added:
-      sys.path.remove(here)
-
-
-def _told(module, error) -> str:
-  """Returns why a module was not imported, with the line of it that failed."""
-  if isinstance(error, ModuleNotFoundError) and error.name in _parents(module):
-    return f"{error}; run from the module's folder, or set PYTHONPATH"
-  if isinstance(error, SystemExit):
-    reason = "it exits when it is imported"
-  else:
-    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-  if isinstance(error, SyntaxError):
-    return f"{module} cannot be imported: {reason}"
-  own = pathlib.Path(__file__)
-  lines = [
-    f"{pathlib.Path(frame.filename).name}, line {frame.lineno}"
-    for frame in traceback.extract_tb(error.__traceback__)
-    if pathlib.Path(frame.filename) != own and "importlib" not in frame.filename
-  ]
-  where = f" ({lines[-1]})" if lines else ""
-  return f"{module} cannot be imported{where}: {reason}"
+    sys.path[:] = before
+  return found
 
 
 def raised(error: BaseException) -> str:
   """Returns an error of a user's function in one line, with its place."""
-  package, lines, inside = pathlib.Path(__file__).parents[1], [], False
+  package, place, inside = pathlib.Path(__file__).parents[1], "", False
   for frame in traceback.extract_tb(error.__traceback__):
     path = pathlib.Path(frame.filename).resolve()
     inside |= path.is_relative_to(package)  # from here on: who called it?
     if inside and not _installed(path):
-      lines.append(f" ({path.name}, line {frame.lineno})")
+      place = f" ({path.name}, line {frame.lineno})"
   # jax goes on about where it was traced.
   reason = str(error).partition("The error occurred while tracing")[0]
   reason = " ".join(reason.split())
-  if lines or not isinstance(error, ValueError):
+  if place or not isinstance(error, ValueError):
     reason = f"{type(error).__name__}: {reason}"
-  return reason + "".join(lines[-1:])
-
-
-def _parents(module):
-  parts = module.split(".")
-  return {".".join(parts[:n]) for n in range(1, len(parts) + 1)}
+  return reason + place
 
 
 def of(thing) -> str:
@@ -150,8 +110,11 @@ def of(thing) -> str:
   them holds is called by where it was defined, a `functools.partial` by its
   function and what it binds. "" for what nothing names.
   """
-  if held := _held(thing):
-    return held
+  for function in _functions(thing):
+    module = sys.modules.get(function.__module__)
+    for name, value in vars(module).items() if module else ():
+      if value is thing:
+        return _written(function.__module__, name)
   if isinstance(thing, functools.partial):
     bound = [repr(value) for value in thing.args]
     bound += [f"{name}={value!r}" for name, value in thing.keywords.items()]
@@ -162,17 +125,7 @@ def of(thing) -> str:
   return ""
 
 
-def _held(thing) -> str | None:
-  """Returns the name under which a module of its functions holds a thing."""
-  for function in _functions(thing):
-    module = function.__module__
-    for name, value in vars(sys.modules.get(module, _NOTHING)).items():
-      if value is thing:
-        return _written(module, name)
-  return None
-
-
-def _written(module, name) -> str:
+def _written(module: str, name: str) -> str:
   # What a script or a notebook defines cannot be imported under its name.
   return name if module == "__main__" else f"{module}:{name}"
 
@@ -200,33 +153,27 @@ def unique(named: Iterable[tuple[str, object]], kind: str) -> dict:
   """
   table: dict = {}
   for name, thing in named:
-    if name in table and table[name] != thing:
+    if table.setdefault(name, thing) != thing:
       raise ValueError(
         f"two {kind}s are called {name!r}: give each a name of its own, as in"
         f" {kind.capitalize()}(name=...)"
       )
-    table[name] = thing
   return table
 
 
 def sources(named: Mapping[str, object]) -> dict[str, str]:
   """Returns the hashes of what is no built-in, by name."""
-  hashes = {name: source_hash(thing, name) for name, thing in named.items()}
-  return {name: one for name, one in sorted(hashes.items()) if one}
+  hashes = {name: source_hash(named[name], name) for name in sorted(named)}
+  return {name: digest for name, digest in hashes.items() if digest}
 
 
 def source_hash(thing, name: str = "") -> str:
   """Returns a hash of the sources of a user's thing; "" for a built-in.
 
-  Args:
-    thing: The thing.
-    name: Of it, if it was named as `module:name`: that module counts too.
-
-  Returns:
-    Of the files of its functions, and of all that these refer to but is not
-    installed.
+  They are the files of its functions, and of all that these refer to but is not
+  installed. If it was named as `module:name`, that module counts too.
   """
-  files: dict[pathlib.Path, None] = {}
+  files: set[pathlib.Path] = set()
   if is_foreign(name):
     _collect(sys.modules.get(name.partition(":")[0]), files)
   for function in _functions(thing):
@@ -239,18 +186,17 @@ def source_hash(thing, name: str = "") -> str:
   return digest.hexdigest()[:16]
 
 
-def _collect(module, files, filename=None):
+def _collect(module, files: set[pathlib.Path], filename: str = "") -> None:
   """Adds a module's file, and those of the user's that it refers to."""
-  path = getattr(module, "__file__", None) or filename
-  path = pathlib.Path(path).resolve() if path else None
-  if path is None or path in files or not path.is_file() or _installed(path):
+  path = pathlib.Path(getattr(module, "__file__", None) or filename).resolve()
+  if path in files or not path.is_file() or _installed(path):
     return
-  files[path] = None
+  files.add(path)
   for value in list(vars(module).values()) if module else ():
     if isinstance(value, types.ModuleType):
       _collect(value, files)
-    elif isinstance(own := getattr(value, "__module__", None), str):
-      _collect(sys.modules.get(own), files)
+    elif isinstance(name := getattr(value, "__module__", None), str):
+      _collect(sys.modules.get(name), files)
 
 
 def _installed(path: pathlib.Path) -> bool:
