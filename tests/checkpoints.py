@@ -236,7 +236,8 @@ def ours_eagle3(target, seed=1):
     shares_embedding=True,
   )
   params = random_params(eagle3.Eagle3(config), seed)
-  known = np.sort(np.random.default_rng(seed).permutation(48)[:30])
+  V = config.vocab_size
+  known = np.sort(np.random.default_rng(seed).permutation(V)[:30])
   theirs = borrowed.params(target, known, params)
   return Model(
     module=eagle3.Eagle3(config),

@@ -12,6 +12,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from tests import checkpoints
+from tests.definition import Definition
 
 V, E, F, H, G = 48, 32, 56, 4, 2
 TARGET_LAYERS = 8
@@ -167,43 +168,16 @@ def definition(layout, weights, embedding, tokens, fused, *, first=False):
     Logits [T, U] of the tokens that it knows, and features [T, E].
   """
   raw, at = CONFIGS[layout], PREFIX[layout]
-  w = {k: v.astype(np.float64) for k, v in weights.items() if k[0] != "t"}
-  T, C = len(tokens), raw.get("head_dim", E // H)
   theta = raw.get("rope_parameters", {"rope_theta": 10000.0})["rope_theta"]
-
-  def norm(x, name):
-    mean = np.mean(x**2, -1, keepdims=True)
-    return x / np.sqrt(mean + raw["rms_norm_eps"]) * w[f"{name}.weight"]
-
-  token = norm(embedding.astype(np.float64)[tokens], f"{at}input_layernorm")
-  normed = norm(fused, f"{at}hidden_norm")
+  channels = raw.get("head_dim", E // H)
+  head = Definition(weights, raw["rms_norm_eps"], theta, channels)
+  token = head.norm(
+    embedding.astype(np.float64)[tokens], f"{at}input_layernorm"
+  )
+  normed = head.norm(fused, f"{at}hidden_norm")
   both = np.concatenate([token, normed], -1)
-  x = normed if first else fused
-
-  def heads(letter):
-    y = both @ w[f"{at}self_attn.{letter}_proj.weight"].T
-    y = y.reshape(T, -1, C).transpose(1, 0, 2)
-    name = f"{at}self_attn.{letter}_norm"
-    return norm(y, name) if f"{name}.weight" in w else y
-
-  def turned(y):
-    turn = np.arange(T)[:, None] * theta ** (-np.arange(0, C, 2) / C)
-    z = (y[..., : C // 2] + 1j * y[..., C // 2 :]) * np.exp(1j * turn)
-    return np.concatenate([z.real, z.imag], -1)
-
-  q, k, v = turned(heads("q")), turned(heads("k")), heads("v")
-  out = []
-  for h in range(H):
-    scores = q[h] @ k[h * G // H].T / np.sqrt(C)
-    scores[np.triu_indices(T, 1)] = -np.inf
-    share = np.exp(scores - scores.max(-1, keepdims=True))
-    out.append(share / share.sum(-1, keepdims=True) @ v[h * G // H])
-  out = np.stack(out, 1).reshape(T, -1)
-  x = x + out @ w[f"{at}self_attn.o_proj.weight"].T
-  y = norm(x, f"{at}post_attention_layernorm")
-  gate, up = (y @ w[f"{at}mlp.{z}_proj.weight"].T for z in ("gate", "up"))
-  x = x + (gate / (1 + np.exp(-gate)) * up) @ w[f"{at}mlp.down_proj.weight"].T
-  return norm(x, "norm") @ w["lm_head.weight"].T, x
+  x = head.layer(normed if first else fused, both, at)
+  return head.affine(head.norm(x, "norm"), "lm_head"), x
 
 
 def levels(layout, weights, embedding, tokens, features, *, first=False):

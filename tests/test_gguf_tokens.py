@@ -1,4 +1,4 @@
-"""Tokenizers of GGUF files: the same tokens as their families' own."""
+"""Tokenizers of GGUF files: the same tokens as their families' ours."""
 
 import json
 
@@ -49,21 +49,21 @@ def test_merged_bytes_are_as_published(tmp_path, pre):
     show_progress=False,
   )
   whole.train_from_iterator([*TEXTS, "2026 2026 3.14 314 314"] * 4, trainer)
-  told = gguf_files.of_tokenizer(
+  values = gguf_files.of_tokenizer(
     json.loads(whole.to_str()), pre=pre, bos_token_id=0, eos_token_id=1
   )
-  path = gguf_files.write(tmp_path / "x.gguf", "llama", told, {})
-  own = tokenizers.load_tokenizer(path)
+  path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
+  ours = tokenizers.load_tokenizer(path)
   begun = [0] if pre == "llama-bpe" else []
   for text in TEXTS:
-    ids = own(text).input_ids
+    ids = ours(text).input_ids
     if pre in PUBLISHED:
       assert ids == begun + whole.encode(text).ids
-    assert own.decode(ids, skip_special_tokens=True) == (
+    assert ours.decode(ids, skip_special_tokens=True) == (
       whole.normalizer.normalize_str(text) if pre == "qwen2" else text
     )
-  assert own("a<|end|>b", add_special_tokens=False).input_ids[1] == 1
-  assert own.all_special_ids == [0, 1]
+  assert ours("a<|end|>b", add_special_tokens=False).input_ids[1] == 1
+  assert ours.all_special_ids == [0, 1]
 
 
 def test_pieces_are_sentencepieces(tmp_path):
@@ -84,33 +84,30 @@ def test_pieces_are_sentencepieces(tmp_path):
   )
   pieces = sentencepiece.SentencePieceProcessor(str(tmp_path / "m.model"))
   count = pieces.vocab_size()
-  kinds = [
-    2
-    if pieces.is_unknown(i)
-    else 3
-    if pieces.is_control(i)
-    else 6
-    if pieces.is_byte(i)
-    else 1
+  types = [
+    2 * pieces.is_unknown(i)
+    or 3 * pieces.is_control(i)
+    or 6 * pieces.is_byte(i)
+    or 1
     for i in range(count)
   ]
-  told = {
+  values = {
     "model": "llama",
     "pre": "default",
     "tokens": [pieces.id_to_piece(i) for i in range(count)],
     "scores": [pieces.get_score(i) for i in range(count)],
-    "token_type": kinds,
+    "token_type": types,
     "bos_token_id": pieces.bos_id(),
     "eos_token_id": pieces.eos_id(),
     "unknown_token_id": pieces.unk_id(),
   }
-  told = {f"tokenizer.ggml.{name}": value for name, value in told.items()}
-  path = gguf_files.write(tmp_path / "x.gguf", "llama", told, {})
-  own = tokenizers.load_tokenizer(path)
+  values = {f"tokenizer.ggml.{name}": value for name, value in values.items()}
+  path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
+  ours = tokenizers.load_tokenizer(path)
   for text in TEXTS[1:]:
-    ids = own(text).input_ids
+    ids = ours(text).input_ids
     assert ids == [pieces.bos_id(), *pieces.encode(text)]
-    assert own.decode(ids, skip_special_tokens=True) == text
+    assert ours.decode(ids, skip_special_tokens=True) == text
 
 
 @pytest.mark.parametrize(
@@ -119,32 +116,28 @@ def test_pieces_are_sentencepieces(tmp_path):
     ({"model": "bert"}, "tokenizer.ggml.model='bert'"),
     ({"pre": "tekken"}, "tokenizer.ggml.pre='tekken'"),
     ({"pre": None}, "tokenizer.ggml.pre=None"),
-    ({"tokens": ["a", "b", "a", "d"]}, "'a' twice"),
-    ({"token_type": [1, 1, 1]}, "token_type is missing, or not one number"),
-    ({"merges": ["a z"]}, "'a z'"),
+    ({"tokens": ["a", "b", "a", "d"]}, "has a text twice"),
     ({"merges": None}, "merges is missing"),
-    ({"bos_token_id": 9}, "bos_token_id=9"),
-    ({"add_bos_token": True}, "bos_token_id is missing"),
-    ({"add_bos_token": 1}, "add_bos_token=1"),
+    ({"merges": ["a z"]}, "`z` out of vocabulary"),
     ({"model": "llama"}, "scores is missing"),
     ({"model": "llama", "remove_extra_whitespaces": True}, "whitespaces"),
     ({"model": "none"}, "holds no tokenizer"),
   ],
 )
 def test_a_tokenizer_that_is_not_known_is_refused(tmp_path, changes, fragment):
-  told = {
+  values = {
     "model": "gpt2",
     "pre": "gpt-2",
     "tokens": ["a", "b", "ab", "d"],
     "token_type": [1, 1, 1, 1],
     "merges": ["a b"],
   } | changes
-  told = {
+  values = {
     f"tokenizer.ggml.{name}": value
-    for name, value in told.items()
+    for name, value in values.items()
     if value is not None
   }
-  path = gguf_files.write(tmp_path / "x.gguf", "llama", told, {})
+  path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
   with pytest.raises(ValueError, match=r"\S") as error:
     tokenizers.load_tokenizer(path)
   bad.one_line(error, "x.gguf", fragment)

@@ -104,14 +104,7 @@ def test_the_table_of_tensors_is_the_model(config, count):
   "changes",
   [
     {"sliding_window": 4096, "max_window_layers": 0},
-    {"use_sliding_window": True, "sliding_window": 9},  # from layer 28 on
-    {"layer_types": FULL},
-    {
-      "layer_types": FULL,
-      "use_sliding_window": True,
-      "sliding_window": 9,
-      "max_window_layers": 0,
-    },
+    {"layer_types": FULL, "sliding_window": 9, "max_window_layers": 0},
     {
       "rope_theta": ...,
       "rope_parameters": {"rope_type": "default", "rope_theta": 1e6},
@@ -129,13 +122,8 @@ def test_what_means_nothing_is_accepted(changes):
 @pytest.mark.parametrize(
   ("changes", "words"),
   [
-    (
-      {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": 3},
-      "use_sliding_window=True is not supported, only False: layers from"
-      " max_window_layers=3 on",
-    ),
-    ({"layer_types": FULL[1:]}, "once for each of the 28"),
-    ({"use_sliding_window": 1}, "use_sliding_window=1: give true or false"),
+    ({"use_sliding_window": True}, "use_sliding_window=True is not supported"),
+    ({"layer_types": [*FULL[1:], "sliding_attention"]}, "'full_attention'"),
     ({"mlp_bias": False}, "unknown attribute mlp_bias=False"),
     ({"hidden_act": None}, "hidden_act=None is not supported, only 'silu'"),
     (

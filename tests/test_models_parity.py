@@ -1,15 +1,12 @@
 """Hugging Face's PyTorch models are the definition of right."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import linen as nn
 
-import tv_jax
 from tests import checkpoints
 from tv_jax import models
 from tv_jax.models import config as configs
@@ -92,59 +89,6 @@ def traced_anew():
   jax.clear_caches()
   yield
   jax.clear_caches()
-
-
-class NotNormed(nn.Module):
-  """Stands for `decoder.NormHeads`."""
-
-  config: Any
-
-  def __call__(self, qkv):
-    return qkv
-
-
-@pytest.mark.parametrize("fault", ["none", "swapped"])
-def test_planted_faults_of_heads_are_seen(
-  pairs, fault, monkeypatch, traced_anew
-):
-  """Not normalised; each by the other's scale."""
-  model, tokens, theirs = pairs("qwen3")
-  if fault == "none":
-    monkeypatch.setattr(decoder, "NormHeads", NotNormed)
-  else:
-    params = dict(model.params)
-    for i in range(model.config.num_hidden_layers):
-      layer = params[f"layers_{i}"]
-      norms = layer["head_norms"]
-      swapped = {"query": norms["key"], "key": norms["query"]}
-      params[f"layers_{i}"] = layer | {"head_norms": swapped}
-    model = dataclasses.replace(model, params=params)
-  assert checkpoints.error(model.logits(tokens), theirs) > 10 * TOLERANCE
-
-
-def test_a_pair_decodes_greedily_as_theirs(tmp_path):
-  import torch
-
-  target = checkpoints.hugging_face("qwen3-tied")
-  draft = checkpoints.hugging_face("qwen3", seed=1, num_hidden_layers=1)
-  for name, model in (("target", target), ("draft", draft)):
-    model.save_pretrained(tmp_path / name)
-  pair = tv_jax.load(tmp_path / "draft", tmp_path / "target")
-  prompts = [checkpoints.tokens(1, n, seed=n)[0].tolist() for n in (1, 5, 12)]
-  result = tv_jax.generate(
-    pair, prompts, tree="kary:2x3", temperature=0, max_new_tokens=48, ends=()
-  )
-  for prompt, tokens in zip(prompts, result.tokens, strict=True):
-    asked = torch.tensor([prompt])
-    with torch.no_grad():
-      told = target.generate(
-        asked,
-        attention_mask=torch.ones_like(asked),
-        do_sample=False,
-        max_new_tokens=48,
-        pad_token_id=0,
-      )
-    assert list(tokens) == told[0, len(prompt) :].tolist()
 
 
 @pytest.mark.parametrize("family", ["grouped", "llama3", "qwen3"])

@@ -19,7 +19,7 @@ from configs import (
   smoke,
   vicuna_eagle,
 )
-from tests import published, published_qwen3, quick
+from tests import checkpoints, published, quick
 from tv_jax import models, runs
 from tv_jax.models import tokenizers as tokenizers_lib
 from tv_jax.runs import answers, report, store
@@ -92,26 +92,31 @@ def files(tmp_path_factory, texts):
   made = {name: (folder / f"{name}-target", folder / name) for name in PAIRS}
   room = {"max_position_embeddings": POSITIONS}
   target, draft = made["llama3"]
-  published.llama3_8b(target, texts)
-  published.llama3_1b(draft, texts, **room)
+  published.llama3(target, texts)
+  published.llama3(
+    draft, texts, 32.0, num_hidden_layers=1, tie_word_embeddings=True, **room
+  )
   target, draft = made["llama2"]
-  published.llama2_7b(target, texts)
-  published.llama_68m(draft, texts, **room)
+  published.legacy(target, texts, num_key_value_heads=2)
+  own = {"bos_token_id": 0, "pad_token_id": 1, "torch_dtype": "float32"}
+  published.legacy(draft, texts, **own, **room)
   target, head = made["vicuna"]
-  published.vicuna_7b(target, texts, **room)
-  published.eagle_vicuna(head, target)
+  published.legacy(target, texts, **room)
+  models.save(head, checkpoints.ours_head(models.load(target)))
+  checkpoints.rewrite(head, bias=None)
   target, head = made["eagle3"]
-  published.llama3_8b(target, texts, num_hidden_layers=8, **room)
-  published.eagle3_llama3(head, target)
+  published.llama3(target, texts, num_hidden_layers=8, **room)
+  models.save(head, checkpoints.ours_eagle3(models.load(target)))
   target, draft = made["qwen2-coder"]
   published.qwen2_coder(target, texts, num_hidden_layers=3, **room)
   published.qwen2_coder(draft, texts, **room)
   target, draft = made["qwen3-dspark"]
-  published_qwen3.qwen3_8b(target, texts, **room)
-  published_qwen3.dspark_qwen3(draft, target)
-  dflash = {"enable_confidence_head": False, "markov_rank": 0}
-  published_qwen3.dspark_qwen3(made["qwen3-dflash"][1], target, **dflash)
-  published_qwen3.eagle3_qwen3(made["qwen3-eagle3"][1], target)
+  published.qwen3(target, texts, **room)
+  for name, head in (("dspark", "vanilla"), ("dflash", None)):
+    model = checkpoints.ours_dspark(models.load(target), head, size=7)
+    models.save(made[f"qwen3-{name}"][1], model)
+  head = checkpoints.ours_eagle3(models.load(target))
+  models.save(made["qwen3-eagle3"][1], head)
   for name in ("dflash", "eagle3"):
     made[f"qwen3-{name}"] = (target, made[f"qwen3-{name}"][1])
   return made
@@ -176,9 +181,6 @@ def test_the_pairs_are_what_their_files_say(files):
   assert pairs["llama2"].tokenizer("a").input_ids[0] == 1
   target, head = files["vicuna"]
   assert models.load_eagle(head, models.load(target)).module.bias
-  target, head = files["eagle3"]
-  own = models.load_eagle3(head, models.load(target)).config
-  assert (own.target_layers, own.draft_vocab_size) == ((1, 3, 4), 700)
 
 
 def test_a_legacy_tokenizer_reads_as_its_own_library_does(files):

@@ -23,7 +23,6 @@ from tv_jax.models import (
   eagle3,
 )
 from tv_jax.models.config import Block
-from tv_jax.models.heads import check_family
 
 # The kinds of drafts that are made, and which of the target's layers they begin
 # with: 0 is the first, -1 the last.
@@ -70,7 +69,7 @@ def choose(kind: str, pair: Pair, layers: Sequence[int]) -> Sequence[int]:
   target = pair.target
   config, last = target.config, target.config.num_hidden_layers - 1
   if kind == "eagle":
-    check_family(config, target.source, "an EAGLE-1 head's target")
+    eagle.check_family(config, f"{target.source}: an EAGLE-1 head's target")
   if kind == "eagle3":
     eagle3.check_family(config, f"{target.source}: an EAGLE-3 head")
   if kind == "eagle3" and last < 1:

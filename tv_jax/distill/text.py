@@ -143,7 +143,7 @@ def conversations(
     path: A file of lines {"messages": [{"role": .., "content": ..}, ..]}.
     tokenizer: The target's, with its chat template.
     answer_tokens: Of longer answers the rest is left out.
-    template: One of `templates.OWN`.
+    template: One of `templates.CHAT`.
   """
   found = []
   for number, line in enumerate(reading.text(path).split("\n"), 1):

@@ -132,7 +132,7 @@ def _place(given):
 
 def _ends(target, revision, model) -> tuple[int, ...]:
   """The end tokens that the checkpoint names; a random model may name none."""
-  ends = tokenizers_lib.end_tokens(target, revision, default=())
+  ends = tokenizers_lib.end_tokens(target, revision)
   for token in ends:
     if token >= model.config.vocab_size:
       raise ValueError(

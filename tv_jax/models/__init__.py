@@ -1,18 +1,15 @@
-"""Language models and EAGLE heads: load, run, save."""
+"""Language models and the drafts on their features: load, run, save."""
 
+from tv_jax.models.borrowed import check_vocabularies
 from tv_jax.models.cache import Cache, compact
 from tv_jax.models.config import Config
 from tv_jax.models.loading import (
-  check_vocabularies,
   load,
+  load_dspark,
   load_eagle,
   load_eagle3,
-  read_config,
-  read_eagle3_config,
-  read_eagle_config,
   save,
 )
-from tv_jax.models.loading_dspark import load_dspark, read_dspark_config
 from tv_jax.models.model import Model
 
 __all__ = [
@@ -25,9 +22,5 @@ __all__ = [
   "load_dspark",
   "load_eagle",
   "load_eagle3",
-  "read_config",
-  "read_dspark_config",
-  "read_eagle3_config",
-  "read_eagle_config",
   "save",
 ]

@@ -16,13 +16,24 @@ import numpy as np
 from tv_jax.models import sharding
 from tv_jax.models.config import Config
 from tv_jax.models.decoder import INPUT, OF_TARGET
+from tv_jax.models.layout import StoredTensor
 from tv_jax.models.model import Model
 
-SAY_WHICH = OFFSETS, FLAGS = "d2t", "t2d"
+OFFSETS, FLAGS = "d2t", "t2d"
+
+
+def check_vocabularies(target: Config, draft: Config) -> None:
+  """Refuses a draft whose vocabulary is not as large as the target's."""
+  if target.vocab_size != draft.vocab_size:
+    raise ValueError(
+      f"the draft's vocabulary of {draft.vocab_size} is not the target's of "
+      f"{target.vocab_size}: choose a draft that shares its tokenizer"
+    )
 
 
 def fitted(config: Config, target: Config, where) -> Config:
   """Returns a draft's configuration with what it takes from its target's."""
+  check_vocabularies(target, config)
   if config.hidden_size != target.hidden_size:
     raise ValueError(
       f"{where}: hidden_size={config.hidden_size} is not the target's"
@@ -41,8 +52,8 @@ def wrong_layers(
   """Says what is wrong with the layers of its target that a draft reads."""
   # What comes out of the last one is not what published drafts learnt from.
   last = target.num_hidden_layers - 2
-  good = [*layers] == sorted({*layers}) and len(layers) >= least
-  if good and layers[-1] <= last:
+  ordered = [*layers] == sorted({*layers}) and len(layers) >= least
+  if ordered and layers[-1] <= last:
     return None
   return (
     f"target_layer_ids={[*layers]}: give {least} or more layers of the target,"
@@ -51,37 +62,26 @@ def wrong_layers(
 
 
 def known_tokens(
-  found: dict, config: Config
+  tensors: dict[str, StoredTensor], config: Config
 ) -> tuple[np.ndarray | None, list[str]]:
-  """Takes the tokens [U] that a draft knows out of what was found.
-
-  Args:
-    found: What `storage.contents` returned.
-    config: The draft's.
+  """Takes the tokens [U] that a draft knows out of a checkpoint's tensors.
 
   Returns:
     The target's numbers of these tokens, None if it knows all; and what is
     wrong.
   """
+  offsets, flags = tensors.pop(OFFSETS, None), tensors.pop(FLAGS, None)
   U, V = config.draft_vocab_size, config.vocab_size
-  if U is None:
+  if U is None:  # then published code does not read them
     return None, []
-  flags = found.pop(FLAGS, None)
-  if OFFSETS not in found:
+  if offsets is None or offsets.shape != (U,):
     return None, [f"missing: {OFFSETS}, which says which {U} tokens it knows"]
-  tokens = found.pop(OFFSETS).read()
-  good = tokens.shape == (U,) and tokens.dtype.kind == "i"
-  if good:
-    tokens = tokens.astype(np.int64) + np.arange(U)
-    good = len(np.unique(tokens)) == U
-    good = good and tokens.min() >= 0 and tokens.max() < V
-  if not good:
+  tokens = offsets.read() + np.arange(U)
+  if len({*tokens}) < U or not {*tokens} <= {*range(V)}:
     wrong = f"{OFFSETS} does not name {U} different tokens of the target's {V}"
     return None, [wrong]
-  if flags is not None:
-    flags = flags.read()
-    if flags.shape != (V,) or {*np.flatnonzero(flags)} != {*tokens}:
-      return None, [f"{FLAGS} names other tokens than {OFFSETS}"]
+  if flags is not None and {*np.flatnonzero(flags.read())} != {*tokens}:
+    return None, [f"{FLAGS} names other tokens than {OFFSETS}"]
   return tokens, []
 
 
@@ -109,7 +109,7 @@ def params(
   return taken | {"place": sharding.put(place, everywhere)}
 
 
-def known(config: Config, params: dict) -> dict[str, np.ndarray]:
+def offsets(config: Config, params: dict) -> dict[str, np.ndarray]:
   """Returns the tensor that says which tokens a draft knows, if not all."""
   if (U := config.draft_vocab_size) is None:
     return {}

@@ -30,14 +30,19 @@ HARMLESS = frozenset(
     "is_encoder_decoder",
     "label2id",
     "max_sequence_length",
+    "num_anchors",
+    "num_target_layers",
     "output_attentions",
     "output_hidden_states",
     "pretraining_tp",
     "problem_type",
     "return_dict",
+    "step_loss_decay",
+    "target_model_name_or_path",
     "task_specific_params",
     "tokenizer_class",
     "transformers_version",
+    "ttt_length",
     "use_cache",
   }
 )
@@ -56,7 +61,7 @@ OPTIONAL = {
   "num_key_value_heads": _COUNT,
   "head_dim": _COUNT,
   "tie_word_embeddings": checks.boolean,
-  # Of drafts alone: see borrowed.py.
+  # Of drafts: see borrowed.py.
   "draft_vocab_size": _COUNT,
   "shares_embedding": checks.boolean,
 }
@@ -121,16 +126,16 @@ class DraftFormat:
   Attributes:
     name: What errors call it.
     architectures: Classes that the file may name in place of the family's.
-    attributes: Those that may be there, and what each must be.
-    required: Those that must be there.
-    fields: From those that are to the fields of `Config` that follow.
+    required: Attributes that must be there, and what each must be.
+    optional: Those that may be there.
+    fields: Makes fields of `Config` of those that are.
   """
 
   name: str
   architectures: tuple[str, ...]
-  attributes: Mapping[str, checks.Check]
+  required: Mapping[str, checks.Check]
+  optional: Mapping[str, checks.Check]
   fields: Callable[[dict], dict]
-  required: Mapping[str, checks.Check] = dataclasses.field(default_factory=dict)
 
 
 def from_dict(
@@ -157,35 +162,38 @@ def from_dict(
     )
   family = FAMILIES[kind]
   faults = [*_foreign(raw, family, draft)]
-  family.check(raw, faults)
-  given = {name: value for name, value in raw.items() if value is not None}
-  required = [name for name in family.required if name not in given]
-  faults += [f"{name} is missing" for name in required]
-  values = checks.fields(REQUIRED, **OPTIONAL)(given, "", faults)
+  present = {name: value for name, value in raw.items() if value is not None}
+  required = REQUIRED | {name: OPTIONAL[name] for name in family.required}
+  values = checks.fields(required, **OPTIONAL)(present, "", faults)
   if draft:
-    own = checks.fields(draft.required, **draft.attributes)(given, "", faults)
-    values |= draft.fields(own)
-  values["rope_theta"], values["rope_scaling"] = rope.from_dict(given, faults)
-  vocabulary = values.get("vocab_size") or checks.MOST
-  token = checks.integer(0, vocabulary - 1)
-  ends = given.get("eos_token_id", [])
+    check = checks.fields(draft.required, **draft.optional)
+    values |= draft.fields(check(present, "", faults))
+  theta, scaling = rope.from_dict(present, faults)
+  token = checks.integer(0, (values.get("vocab_size") or checks.MOST) - 1)
+  ends = present.get("eos_token_id", [])
   ends = ends if isinstance(ends, list) else [ends]
-  values["eos_token_id"] = checks.list_of(token)(ends, "eos_token_id", faults)
-  for name in ("bos_token_id", "pad_token_id"):
-    own = given.get(name)
-    # Some of the first checkpoints have -1 here, for none.
-    padding = name == "pad_token_id" and own == -1
-    check = checks.anything if padding else checks.optional(token)
-    values[name] = check(own, name, faults)
-  dtype = given.get("dtype", given.get("torch_dtype", "float32"))
+  if raw.get("pad_token_id") == -1:  # some of the first have it for none
+    del present["pad_token_id"]
+  tokens = {
+    name: checks.optional(token)(present.get(name), name, faults)
+    for name in ("bos_token_id", "pad_token_id")
+  }
+  ends = checks.list_of(token)(ends, "eos_token_id", faults)
+  dtype = present.get("dtype", present.get("torch_dtype", "float32"))
   if dtype not in DTYPES:
     faults.append(f"dtype={brief(dtype)} is not one of {', '.join(DTYPES)}")
   if not faults:
     faults += _heads(values)
   if faults:
     raise ValueError(f"{where}: " + "; ".join(faults))
-  values.setdefault("tie_word_embeddings", False)
-  return Config(**values, dtype=dtype, model_type=kind)
+  return Config(
+    **{"tie_word_embeddings": False} | values | tokens,
+    rope_theta=theta,
+    rope_scaling=scaling,
+    eos_token_id=ends,
+    dtype=dtype,
+    model_type=kind,
+  )
 
 
 def _foreign(raw, family, draft):
@@ -194,15 +202,18 @@ def _foreign(raw, family, draft):
   for name, value in family.fixed.items():
     # A switch that is missing is off.
     got = raw.get(name, False) if value is False else raw.get(name)
-    if got != value or type(got) is not type(value):
+    if got != value:
       yield f"{name}={brief(got)} is not supported, only {value!r}"
+  types = raw.get("layer_types") or []
+  if any(x != "full_attention" for x in types):
+    yield f"layer_types={brief(types)} is not supported, only 'full_attention'"
   architectures = raw.get("architectures")
   if architectures not in (None, *([name] for name in classes)):
     what = draft.name if draft else f"a causal {family.name}"
     yield f"architectures={brief(architectures)} is not {what}"
   known = {"model_type", "architectures", *REQUIRED, *OPTIONAL, *HARMLESS}
   known |= {*_OTHERS, *family.fixed, *family.required, *family.optional}
-  known |= {*draft.attributes, *draft.required} if draft else set()
+  known |= {*draft.optional, *draft.required} if draft else set()
   for name in sorted(set(raw) - known):
     yield (
       f"unknown attribute {brief(name)[1:-1]}={brief(raw[name])}: remove it"

@@ -132,6 +132,15 @@ def rotation(config: Config, positions: jax.Array) -> jax.Array:
   return rope.rotation(positions, frequency)
 
 
+def example(config: Config, features: int = 0, places: int = 1) -> tuple:
+  """Returns the inputs of a pass over one token, which may have features."""
+  token = jnp.zeros([1, 1], jnp.int32)
+  beside = [jnp.zeros([1, 1, features], config.dtype)] if features else []
+  positions, mask = jnp.zeros([1, places], jnp.int32), jnp.zeros([1, 1, places])
+  cache = caches.empty(config, 1, places)
+  return token, *beside, positions, mask, cache
+
+
 def attend(
   queries: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array
 ) -> jax.Array:
@@ -303,8 +312,12 @@ class Decoder(nn.Module):
 
   def example(self) -> tuple:
     """Returns the inputs of the smallest pass."""
-    one = jnp.zeros([1, 1], jnp.int32)
-    return one, one, jnp.zeros([1, 1, 1]), caches.empty(self.config, 1, 1)
+    return example(self.config)
+
+  @property
+  def draft_config(self) -> dict:
+    """Returns what config.json says of a kind of draft besides."""
+    return {}
 
   @property
   def of_target(self) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ itself says of the next one. DFlash is the same without such a head.
 Letters as in decoder.py, and M rank of the Markov head, K rows of a block.
 """
 
+from collections.abc import Collection
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -17,14 +19,12 @@ from jax.sharding import Mesh
 
 from tv_jax.edge import checks
 from tv_jax.models import borrowed, decoder, layout, sharding
-from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Block, Config
+from tv_jax.models.model import Model
 
 HEADS = ("vanilla", "gated", "rnn")
-# The norm of what is read, which nothing but such a draft has.
-NORM = "hidden_norm.weight"
 
 
 def block_of(config: Config) -> Block:
@@ -100,12 +100,9 @@ class DSpark(nn.Module):
 
   def example(self) -> tuple:
     """Returns the inputs of the smallest pass."""
-    one, config = jnp.zeros([1, 1], jnp.int32), self.config
+    config = self.config
     width = len(config.target_layers) * config.hidden_size
-    features = jnp.zeros([1, 1, width], config.dtype)
-    places = jnp.zeros([1, 2], jnp.int32)
-    cache = caches.empty(config, 1, 2)
-    return one, features, places, jnp.zeros([1, 1, 2]), cache
+    return decoder.example(config, width, places=2)
 
   def after(self, tokens: jax.Array, outputs: jax.Array, state: jax.Array):
     """Returns what tokens at a depth say of the next; see `Markov`."""
@@ -117,9 +114,28 @@ class DSpark(nn.Module):
 
   def state(self, tokens: jax.Array) -> jax.Array:
     """Returns the state [B, n, ..] with which roots [B, n] begin."""
-    own = block_of(self.config)
-    width = own.rank if own.head == "rnn" else 0
+    block = block_of(self.config)
+    width = block.rank if block.head == "rnn" else 0
     return jnp.zeros((*tokens.shape, width), self.config.dtype)
+
+  @property
+  def draft_config(self) -> dict:
+    """Returns what config.json says of a draft beside a model's."""
+    block = block_of(self.config)
+    raw = {
+      "architectures": [*FORMAT.architectures],
+      "block_size": block.size,
+      "enable_confidence_head": block.confidence,
+      "markov_rank": block.rank,
+      "mask_token_id": block.mask,
+      "target_layer_ids": [*self.config.target_layers],
+      "tie_word_embeddings": False,
+    }
+    if block.rank:
+      raw["markov_head_type"] = block.head
+    if block.confidence:
+      raw["confidence_head_with_markov"] = block.sees_token
+    return raw
 
 
 class Markov(nn.Module):
@@ -204,60 +220,30 @@ FORMAT = configs.DraftFormat(
     "mask_token_id": checks.integer(0, checks.MOST),
     "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
   },
-  attributes={
+  optional={
     "confidence_head_with_markov": checks.boolean,
     "markov_head_type": checks.one_of(HEADS),
     "tie_word_embeddings": checks.one_value(False),
-    # Of its training, and of its target.
-    "num_anchors": checks.anything,
-    "num_target_layers": checks.anything,
   },
   fields=_fields,
 )
 
 
-def fitted(config: Config, target: Config, where) -> Config:
-  """Returns a draft's configuration with what follows from its target's.
-
-  Args:
-    config: As it was read.
-    target: The target's.
-    where: What errors call the config.json.
-  """
-  own, layers = block_of(config), config.target_layers
+def from_config(
+  raw: dict, where, target: Model, names: Collection[str]
+) -> DSpark:
+  """Makes the draft of a checkpoint; arguments as of `eagle.from_config`."""
+  del names
+  config = configs.from_dict(raw, str(where), FORMAT)
+  block, layers = block_of(config), config.target_layers
   faults = []
   if config.model_type != "qwen3":
     faults.append(f"model_type={config.model_type!r} is not 'qwen3'")
-  if fault := borrowed.wrong_layers(layers, target, least=1):
+  if fault := borrowed.wrong_layers(layers, target.config, least=1):
     faults.append(fault)
-  if own.mask >= config.vocab_size:
-    faults.append(
-      f"mask_token_id={own.mask} is not in the vocabulary of"
-      f" {config.vocab_size}"
-    )
-  if own.rank and own.head is None:
+  if block.rank and block.head is None:
     faults.append("markov_head_type is missing")
-  if own.sees_token and not own.rank:
-    faults.append("a confidence head with the Markov head needs a markov_rank")
   if faults:
     raise ValueError(f"{where}: {'; '.join(faults)}")
-  return borrowed.fitted(config, target, where)
-
-
-def to_dict(config: Config) -> dict:
-  """Returns what config.json says of a draft beside what it says of a model."""
-  own = block_of(config)
-  raw = {
-    "architectures": [*FORMAT.architectures],
-    "block_size": own.size,
-    "enable_confidence_head": own.confidence,
-    "markov_rank": own.rank,
-    "mask_token_id": own.mask,
-    "target_layer_ids": [*config.target_layers],
-    "tie_word_embeddings": False,
-  }
-  if own.rank:
-    raw["markov_head_type"] = own.head
-  if own.confidence:
-    raw["confidence_head_with_markov"] = own.sees_token
-  return raw
+  config = borrowed.fitted(config, target.config, where)
+  return DSpark(config, target.mesh)

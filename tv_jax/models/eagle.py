@@ -12,15 +12,19 @@ that any count that steps with the tokens does.
 Letters as in decoder.py.
 """
 
+from collections.abc import Collection
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax.sharding import Mesh
 
-from tv_jax.models import cache as caches
-from tv_jax.models import decoder, layout, sharding
+from tv_jax.edge import checks
+from tv_jax.models import borrowed, decoder, layout, sharding
+from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
+from tv_jax.models.model import Model
 
 # Of targets and of the head's own layer: published heads are of this kind.
 FAMILY = "llama"
@@ -51,18 +55,18 @@ class Eagle(nn.Module):
     mask: jax.Array,
     cache: Cache,
   ) -> tuple[jax.Array, jax.Array, Cache]:
-    """Processes T tokens of each row.
+    """Processes T tokens of each row, as `Decoder` does.
 
     Args:
       tokens: [B, T] int32.
       features: [B, T, E]: of the token before each, its parent in a tree. The
         target's for committed tokens, the head's own for drafted ones.
       positions: [B, T] int32.
-      mask: [B, T, S] float32, added to the attention's scores.
-      cache: Their keys and values are written to it from its length on.
+      mask: [B, T, S] float32.
+      cache: Of the head.
 
     Returns:
-      Logits [B, T, V] float32 of the token after each, the predicted features
+      Logits [B, T, V] of the token after each, the predicted features
       [B, T, E] of each, and the cache, longer by T.
     """
     table = decoder.embedding(self)
@@ -87,7 +91,45 @@ class Eagle(nn.Module):
 
   def example(self) -> tuple:
     """Returns the inputs of the smallest pass."""
-    one = jnp.zeros([1, 1], jnp.int32)
-    feature = jnp.zeros([1, 1, self.config.hidden_size], self.config.dtype)
-    cache = caches.empty(self.config, 1, 1)
-    return one, feature, one, jnp.zeros([1, 1, 1]), cache
+    return decoder.example(self.config, self.config.hidden_size)
+
+  @property
+  def draft_config(self) -> dict:
+    """Returns what config.json says of a head beside a model's."""
+    return {"bias": self.bias}
+
+
+def from_config(
+  raw: dict, where, target: Model, names: Collection[str]
+) -> Eagle:
+  """Makes the head of a checkpoint.
+
+  Args:
+    raw: The contents of config.json.
+    where: What errors call that.
+    target: The model that it drafts for.
+    names: Of the checkpoint's tensors.
+  """
+  del names
+  check_family(target.config, f"{target.source}: an EAGLE-1 head's target")
+  # Published heads have one unless their config says otherwise.
+  bias = checks.read(checks.boolean, raw.get("bias", True), f"{where}: bias")
+  raw = {name: value for name, value in raw.items() if name != "bias"}
+  config = configs.from_dict(raw, str(where))
+  check_family(config, f"{where}: an EAGLE-1 head")
+  if config.num_hidden_layers != 1:
+    raise ValueError(
+      f"{where}: an EAGLE-1 head has num_hidden_layers=1, not"
+      f" {config.num_hidden_layers}"
+    )
+  config = borrowed.fitted(config, target.config, where)
+  return Eagle(config, bias, target.mesh)
+
+
+def check_family(config: Config, what: str) -> None:
+  """Refuses families of which no heads are known: their layer is Llama's."""
+  if config.model_type != FAMILY:
+    raise ValueError(
+      f"{what} of model_type={config.model_type!r} is not supported,"
+      f" only {FAMILY!r}: draft with an independent model instead"
+    )

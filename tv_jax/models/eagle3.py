@@ -26,24 +26,14 @@ from jax.sharding import Mesh
 
 from tv_jax.edge import checks
 from tv_jax.models import borrowed, decoder, layout, sharding
-from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
+from tv_jax.models.model import Model
 
 EMBEDDING = "embed_tokens.weight"
 # What the tensors of its layer are called, by the family's published heads.
 LAYOUTS = {"qwen3": layout.DEEPSPEC_EAGLE3, "llama": layout.SAFEAI_EAGLE3}
-# Tells a head of this kind from others.
-_NORM = "hidden_norm.weight"
-
-
-def _fields(values: dict) -> dict:
-  """Returns the fields of `Config` that these attributes are."""
-  return {
-    "target_layers": values.get("target_layer_ids", ()),
-    "norm_before_residual": values.get("norm_before_residual", False),
-  }
 
 
 _ONE = checks.integer(1, 1)
@@ -54,46 +44,19 @@ FORMAT = configs.DraftFormat(
     "LlamaForCausalLMEagle3",
     "Eagle3LlamaForCausalLM",
   ),
-  attributes={
+  required={},
+  optional={
     "target_layer_ids": checks.list_of(checks.integer(decoder.INPUT)),
     "norm_before_residual": checks.boolean,
     "num_hidden_layers": _ONE,
     "draft_num_hidden_layers": _ONE,
     "tie_word_embeddings": checks.one_value(False),
-    # Of its training, and of its target.
-    "ttt_length": checks.anything,
-    "step_loss_decay": checks.anything,
-    "num_target_layers": checks.anything,
-    "target_model_name_or_path": checks.anything,
   },
-  fields=_fields,
+  fields=lambda values: {
+    "target_layers": values.get("target_layer_ids", ()),
+    "norm_before_residual": values.get("norm_before_residual", False),
+  },
 )
-
-
-def fitted(config: Config, target: Config, names: Collection[str], where):
-  """Returns a head's configuration with what follows from its target's.
-
-  Args:
-    config: As it was read.
-    target: The target's.
-    names: Of the checkpoint's tensors: without an embedding it uses that of
-      the target.
-    where: What errors call the config.json.
-  """
-  check_family(config, f"{where}: an EAGLE-3 head")
-  L = target.num_hidden_layers
-  # By default those that SafeAILab's code takes.
-  layers = config.target_layers or (1, L // 2 - 1, L - 4)
-  if fault := borrowed.wrong_layers(layers, target, least=2):
-    raise ValueError(f"{where}: {fault}")
-  few = config.draft_vocab_size != config.vocab_size
-  return dataclasses.replace(
-    borrowed.fitted(config, target, where),
-    target_layers=layers,
-    draft_vocab_size=config.draft_vocab_size if few else None,
-    shares_embedding=EMBEDDING not in names,
-    tie_word_embeddings=False,
-  )
 
 
 def check_family(config: Config, what) -> None:
@@ -103,23 +66,6 @@ def check_family(config: Config, what) -> None:
       f"{what} of model_type={config.model_type!r} is not supported, only"
       f" {', '.join(map(repr, LAYOUTS))}"
     )
-
-
-def layout_of(config: Config, names: Collection[str] = ()) -> layout.Layout:
-  """Returns what a head's tensors are called.
-
-  Args:
-    config: The head's.
-    names: Of a checkpoint's tensors; without any it is as the family's
-      published heads have it.
-  """
-  held = [x for x in LAYOUTS.values() if x.layer + _NORM in names]
-  return held[0] if held else LAYOUTS[config.model_type]
-
-
-def is_one(names: Collection[str]) -> bool:
-  """Returns whether a checkpoint's tensors are those of such a head."""
-  return any(x.layer + _NORM in names for x in LAYOUTS.values())
 
 
 class Eagle3(nn.Module):
@@ -142,19 +88,10 @@ class Eagle3(nn.Module):
     mask: jax.Array,
     cache: Cache,
   ) -> tuple[jax.Array, jax.Array, Cache]:
-    """Processes T tokens of each row.
+    """Processes T tokens of each row, as `Eagle` does.
 
-    Args:
-      tokens: [B, T] int32.
-      features: Of the token before each, its parent in a tree: [B, T, J] the
-        target's, for committed tokens, or [B, T, E] the head's own.
-      positions: [B, T] int32.
-      mask: [B, T, S] float32, added to the attention's scores.
-      cache: Their keys and values are written to it from its length on.
-
-    Returns:
-      Logits [B, T, V] float32 of the token after each, the head's features
-      [B, T, E] of each, and the cache, longer by T.
+    The target's features are wider, [B, T, J]: so they are told from the head's
+    own, [B, T, E], which are returned.
     """
     config, mesh = self.config, self.mesh
     table = decoder.embedding(self)
@@ -187,11 +124,10 @@ class Eagle3(nn.Module):
 
   def example(self) -> tuple:
     """Returns the inputs of the smallest pass."""
-    one, config = jnp.zeros([1, 1], jnp.int32), self.config
-    width = len(config.target_layers) * config.hidden_size
-    feature = jnp.zeros([1, 1, width], config.dtype)
-    cache = caches.empty(config, 1, 1)
-    return one, feature, one, jnp.zeros([1, 1, 1]), cache
+    config = self.config
+    return decoder.example(
+      config, len(config.target_layers) * config.hidden_size
+    )
 
   @property
   def layout(self) -> layout.Layout:
@@ -204,12 +140,35 @@ class Eagle3(nn.Module):
     shares = self.config.shares_embedding
     return ("embedding", "place") if shares else ("place",)
 
+  @property
+  def draft_config(self) -> dict:
+    """Returns what config.json says of a head beside a model's."""
+    config = self.config
+    raw: dict = {"target_layer_ids": [*config.target_layers]}
+    if config.norm_before_residual:
+      raw["norm_before_residual"] = True
+    if config.model_type == "qwen3":
+      raw["architectures"] = [FORMAT.architectures[0]]
+    return raw
 
-def to_dict(config: Config) -> dict:
-  """Returns what config.json says of a head beside what it says of a model."""
-  raw: dict = {"target_layer_ids": [*config.target_layers]}
-  if config.norm_before_residual:
-    raw["norm_before_residual"] = True
-  if config.model_type == "qwen3":
-    raw["architectures"] = [FORMAT.architectures[0]]
-  return raw
+
+def from_config(
+  raw: dict, where, target: Model, names: Collection[str]
+) -> Eagle3:
+  """Makes the head of a checkpoint; arguments as of `eagle.from_config`."""
+  config = configs.from_dict(raw, str(where), FORMAT)
+  check_family(config, f"{where}: an EAGLE-3 head")
+  L = target.config.num_hidden_layers
+  # By default those that SafeAILab's code takes.
+  layers = config.target_layers or (1, L // 2 - 1, L - 4)
+  if fault := borrowed.wrong_layers(layers, target.config, least=2):
+    raise ValueError(f"{where}: {fault}")
+  few = config.draft_vocab_size != config.vocab_size
+  config = dataclasses.replace(
+    borrowed.fitted(config, target.config, where),
+    target_layers=layers,
+    draft_vocab_size=config.draft_vocab_size if few else None,
+    shares_embedding=EMBEDDING not in names,
+    tie_word_embeddings=False,
+  )
+  return Eagle3(config, target.mesh)

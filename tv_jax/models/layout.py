@@ -1,4 +1,4 @@
-"""What checkpoints call each parameter: a table for each layout.
+"""What checkpoints call each parameter: a table for each kind of checkpoint.
 
 A parameter is described by the module that has it: its shape, and the names of
 its axes. Here is only what its tensors are called. A checkpoint's matrices are
@@ -7,8 +7,10 @@ lie side by side in one of ours.
 """
 
 import dataclasses
+import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,12 +42,18 @@ class Layout:
   """A kind of checkpoint.
 
   Attributes:
+    draft_kind: What drafts with it: "independent" for a model of its own.
     layer: What a layer's tensors begin with, with its number.
     tensors: The names of all others, by parameter.
+    mark: A tensor that no layout before it in `LAYOUTS` has.
+    copies: Of the target's parameters, those that may be stored as well.
   """
 
+  draft_kind: str
   layer: str
   tensors: Mapping[str, str]
+  mark: str = ""
+  copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
   def name(self, path: Path) -> str:
     """Returns a parameter's tensor, with {} where it has several."""
@@ -56,6 +64,7 @@ class Layout:
 
 
 MODEL = Layout(
+  "independent",
   "model.layers.{}.",
   {
     "embedding": EMBEDDING,
@@ -63,11 +72,18 @@ MODEL = Layout(
     "unembedding": UNEMBEDDING,
   },
 )
-EAGLE = Layout("layers.0.", {"fc/kernel": "fc.weight", "fc/bias": "fc.bias"})
+EAGLE = Layout(
+  "eagle",
+  "layers.0.",
+  {"fc/kernel": "fc.weight", "fc/bias": "fc.bias"},
+  mark="fc.weight",
+  copies={"embedding": "embed_tokens.weight"},
+)
 
 
 def _eagle3(prefix: str) -> Layout:
   return Layout(
+    "eagle3",
     prefix,
     {
       "embedding": "embed_tokens.weight",
@@ -77,12 +93,14 @@ def _eagle3(prefix: str) -> Layout:
       "norm/scale": "norm.weight",
       "unembedding": UNEMBEDDING,
     },
+    mark=f"{prefix}hidden_norm.weight",
   )
 
 
 DEEPSPEC_EAGLE3 = _eagle3("layers.0.")
 SAFEAI_EAGLE3 = _eagle3("midlayer.")
 DSPARK = Layout(
+  "dspark",
   "layers.{}.",
   {
     "fc/kernel": "fc.weight",
@@ -97,7 +115,24 @@ DSPARK = Layout(
     "markov/sure/kernel": "confidence_head.proj.weight",
     "markov/sure/bias": "confidence_head.proj.bias",
   },
+  mark="hidden_norm.weight",
+  copies={"embedding": "embed_tokens.weight", "unembedding": UNEMBEDDING},
 )
+LAYOUTS = (DSPARK, DEEPSPEC_EAGLE3, SAFEAI_EAGLE3, EAGLE)
+
+
+def of(names: Collection[str]) -> Layout:
+  """Returns the layout of a checkpoint with these tensors."""
+  return next((x for x in LAYOUTS if x.mark in names), MODEL)
+
+
+class StoredTensor(NamedTuple):
+  """A tensor in a file."""
+
+  path: pathlib.Path
+  shape: tuple[int, ...]
+  dtype: str  # by safetensors' names
+  read: Callable[[], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,16 +1,19 @@
-"""Loads models and heads from checkpoints, and saves them."""
+"""Loads models and drafts from checkpoints, and saves them."""
 
 import dataclasses
+import math
 import os
 import pathlib
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 
-from tv_jax.edge import checks, reading
+from tv_jax.edge import reading
+from tv_jax.edge.reading import listed, shown
 from tv_jax.models import (
   borrowed,
   decoder,
@@ -18,96 +21,36 @@ from tv_jax.models import (
   eagle,
   eagle3,
   gguf,
-  heads,
+  layout,
   sharding,
   storage,
 )
 from tv_jax.models import config as configs
 from tv_jax.models import params as params_lib
-from tv_jax.models.config import Config
-from tv_jax.models.layout import EMBEDDING, UNEMBEDDING, Path, Weight
+from tv_jax.models.layout import IGNORED, Layout, Path, StoredTensor, Weight
 from tv_jax.models.model import Model
 
-
-def _as_wanted(config: Config, name) -> Config:
-  """Returns the configuration in the wanted dtype, by default as stored."""
-  if name is None:
-    return config
-  try:
-    known = np.dtype(name).name
-  except TypeError:
-    known = str(name)
-  if known not in configs.DTYPES:
-    raise ValueError(f"dtype {known} is not one of {', '.join(configs.DTYPES)}")
-  return dataclasses.replace(config, dtype=known)
-
-
-def read_config(directory, dtype=None) -> Config:
-  """Reads a directory's config.json, without the weights.
-
-  Args:
-    directory: Of a model of any family; or a GGUF file.
-    dtype: As of `load`.
-
-  Returns:
-    The configuration, with the dtype that it would be loaded in.
-
-  Raises:
-    ValueError: In one line, all that is wrong with the file.
-  """
-  path, raw = raw_config(directory)
-  config = configs.from_dict(raw, str(path))
-  return _as_wanted(config, dtype)
+# What weights can be stored as, by safetensors' names. Others are quantised:
+# their numbers mean nothing without scales that are kept elsewhere.
+_FLOATS = ("F64", "F32", "BF16", "F16")
+# Copies of a target's weights may be rounded, to four bits or fewer. Those of
+# another model have a relative distance above 1.
+_ROUNDED = 0.3
+# By kind of draft: what it is called, and what makes its module.
+_DRAFTS = {
+  "eagle": ("an EAGLE-1 head", eagle.from_config),
+  "eagle3": ("an EAGLE-3 head", eagle3.from_config),
+  "dspark": ("a DSpark draft", dspark.from_config),
+}
 
 
-def read_eagle_config(directory) -> tuple[Config, bool]:
-  """Reads an EAGLE head's, and whether its fusing product has a bias."""
-  path, raw = raw_config(directory, "eagle")
-  # Published heads have one unless their config says otherwise.
-  bias = checks.read(checks.boolean, raw.pop("bias", True), f"{path}: bias")
-  config = configs.from_dict(raw, str(path))
-  heads.check_family(config, path, "an EAGLE-1 head")
-  return config, bias
-
-
-def read_eagle3_config(directory, target: Config) -> Config:
-  """Reads an EAGLE-3 head's, and takes from its target's what is not there.
-
-  Whether it has an embedding of its own is asked of its weights. Without any
-  it is taken to have one.
-  """
-  path, raw = raw_config(directory, "eagle3")
-  names = [eagle3.EMBEDDING]
-  if any(path.with_name(x).exists() for x in (storage.SINGLE, storage.INDEX)):
-    names = storage.contents(path.parent, directory)
-    heads.refuse_others(directory, heads.kind_held(names), "eagle3")
-  config = configs.from_dict(raw, str(path), eagle3.FORMAT)
-  return eagle3.fitted(config, target, names, path)
-
-
-def raw_config(directory, kind: str | None = None) -> tuple[pathlib.Path, dict]:
-  """Returns a config.json's path and contents; refuses what is of another kind.
-
-  Args:
-    directory: Where it is.
-    kind: Of the head that is wanted; None: a model of its own is.
-  """
-  if gguf.is_one(directory):
-    path = pathlib.Path(directory)
-    return path, gguf.json_object(path, "config.json") or {}
-  path = pathlib.Path(directory) / "config.json"
-  if not os.path.lexists(path):
-    raise ValueError(f"{path} does not exist: is it a checkpoint?")
-  raw = reading.json_object(path)
-  heads.refuse_others(path, heads.kind_said(raw), kind)
-  return path, raw
-
-
-def source_of(path_or_repo, directory: pathlib.Path) -> str:
-  """Returns what was loaded, in words: the hub's cache has commits as names."""
-  if pathlib.Path(os.path.expanduser(path_or_repo)) == directory:
-    return str(directory)
-  return f"{path_or_repo}@{directory.name}"
+class _Checkpoint(NamedTuple):
+  source: str  # a directory, or repository@commit
+  directory: pathlib.Path
+  tensors: dict[str, StoredTensor]
+  layout: Layout
+  config: dict  # of config.json
+  config_path: pathlib.Path
 
 
 def load(
@@ -135,162 +78,171 @@ def load(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  directory = storage.resolve(path_or_repo, revision)
-  config = read_config(directory, dtype)
+  files = _open(path_or_repo, revision, "independent")
+  config = configs.from_dict(files.config, str(files.config_path))
+  if dtype is not None:
+    config = dataclasses.replace(config, dtype=np.dtype(dtype).name)
+  if config.dtype not in configs.DTYPES:
+    raise ValueError(
+      f"dtype {config.dtype} is not one of {', '.join(configs.DTYPES)}"
+    )
   if config.shares_embedding:
     if target is None:
       raise ValueError(
         f"{path_or_repo} is a draft that shares its target's embedding: give it"
         " as the draft of that target"
       )
-    config = borrowed.fitted(config, target.config, directory / "config.json")
-    check_vocabularies(target.config, config)
+    config = borrowed.fitted(config, target.config, files.config_path)
     mesh = target.mesh
   elif config.draft_vocab_size:
-    kind = heads.kind_held(storage.contents(directory, path_or_repo))
-    heads.refuse_others(path_or_repo, kind, None)
     raise ValueError(
-      f"{directory / 'config.json'}: draft_vocab_size goes with"
-      " shares_embedding=true, or with a head"
+      f"{files.config_path}: draft_vocab_size goes with shares_embedding=true,"
+      " or with a head"
     )
-  module = decoder.Decoder(config, mesh)
-  tensors = storage.contents(directory, path_or_repo)
-  if kind := heads.kind_held(tensors):
-    heads.refuse_others(tensors[heads.FUSING].path, kind, None)
-  tied = config.tie_word_embeddings and not config.shares_embedding
-  others = [UNEMBEDDING] if tied else []
-  params = read_params(path_or_repo, tensors, module, target, others)
-  if tied and UNEMBEDDING in tensors:
-    copy, table = (tensors[x].read() for x in (UNEMBEDDING, EMBEDDING))
-    if not np.array_equal(copy, table):
-      raise ValueError(
-        f"{directory}: tie_word_embeddings is true, but {UNEMBEDDING} is not "
-        f"{EMBEDDING}: remove one or the other"
-      )
-  return Model(
-    module=module, params=params, source=source_of(path_or_repo, directory)
-  )
+  return _load(files, decoder.Decoder(config, mesh), target)
 
 
-def load_eagle(
-  path_or_repo, target: Model, revision: str | None = None
+def load_draft(
+  kind: str, path_or_repo, target: Model, revision: str | None = None
 ) -> Model:
-  """Loads an EAGLE-1 head for `target`, in its dtype, on its devices.
-
-  The embedding that published heads store is a copy of the target's, and is
-  not read.
+  """Loads a draft on a target's features, in its dtype, on its devices.
 
   Args:
-    path_or_repo: A directory in the published layout, or a repository.
+    kind: "eagle" for an EAGLE-1 head, "eagle3" for an EAGLE-3 head, "dspark"
+      for a DSpark or DFlash draft.
+    path_or_repo: As of `load`.
     target: The model that it drafts for.
     revision: Of a repository: a commit, for runs that can be repeated.
 
   Returns:
-    The head.
+    The draft.
 
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  check_target(target)
-  heads.check_family(target.config, target.source, "an EAGLE-1 head's target")
-  directory = storage.resolve(path_or_repo, revision)
-  where = str(directory / "config.json")
-  config, bias = read_eagle_config(directory)
-  check_vocabularies(target.config, config)
-  if config.num_hidden_layers != 1 or (
-    config.hidden_size != target.config.hidden_size
-  ):
-    raise ValueError(
-      f"{where}: an EAGLE-1 head for this target has num_hidden_layers=1 and "
-      f"hidden_size={target.config.hidden_size}, not "
-      f"{config.num_hidden_layers} and {config.hidden_size}; a model of its own"
-      ' drafts with draft_kind="independent"'
-    )
-  config = borrowed.fitted(config, target.config, where)
-  tensors = storage.contents(directory, path_or_repo)
-  heads.refuse_others(path_or_repo, heads.kind_held(tensors), "eagle")
-  module = eagle.Eagle(config, bias, target.mesh)
-  params = read_params(
-    path_or_repo, tensors, module, target, [eagle3.EMBEDDING]
-  )
-  return Model(
-    module=module, params=params, source=source_of(path_or_repo, directory)
-  )
-
-
-def load_eagle3(
-  path_or_repo, target: Model, revision: str | None = None
-) -> Model:
-  """Loads an EAGLE-3 head for `target`, in its dtype, on its devices.
-
-  An embedding that it stores is its own, and is used; else the target's is.
-  Arguments, result and errors are those of `load_eagle`.
-  """
-  check_target(target)
-  directory = storage.resolve(path_or_repo, revision)
-  config = read_eagle3_config(directory, target.config)
-  check_vocabularies(target.config, config)
-  tensors = storage.contents(directory, path_or_repo)
-  if not config.draft_vocab_size:  # there they may be, and say nothing
-    tensors = {x: y for x, y in tensors.items() if x not in borrowed.SAY_WHICH}
-  module = eagle3.Eagle3(config, target.mesh)
-  return Model(
-    module=module,
-    params=read_params(path_or_repo, tensors, module, target),
-    source=source_of(path_or_repo, directory),
-  )
-
-
-def check_target(target) -> None:
-  """Refuses what is no model."""
-  if not isinstance(target, Model) or not isinstance(
-    target.module, decoder.Decoder
-  ):
+  if not isinstance(target, Model):
     raise ValueError(f"target={target!r}: give a model, as `load` returns it")
+  files = _open(path_or_repo, revision, kind)
+  module = _DRAFTS[kind][1](
+    files.config, files.config_path, target, files.tensors
+  )
+  return _load(files, module, target)
 
 
-def read_params(
-  where, tensors: dict, module: Any, target: Model | None, others=()
-) -> dict:
-  """Returns a module's parameters, with what it uses of its target.
+def load_eagle(path_or_repo, target: Model, revision: str | None = None):
+  """Loads an EAGLE-1 head; see `load_draft`."""
+  return load_draft("eagle", path_or_repo, target, revision)
 
-  Args:
-    where: What errors call the checkpoint.
-    tensors: What `storage.contents` returned.
-    module: What runs them.
-    target: The target, of a draft.
-    others: Names of tensors that may be there as well.
-  """
-  sharding.check(module.config, module.mesh)
-  known, faults = borrowed.known_tokens(tensors, module.config)
-  weights = weights_of(module, tensors)
-  storage.check(where, tensors, weights.values(), others, faults)
-  _check_memory(where, module, target)
-  params = storage.read(tensors, weights, module)
+
+def load_eagle3(path_or_repo, target: Model, revision: str | None = None):
+  """Loads an EAGLE-3 head; see `load_draft`."""
+  return load_draft("eagle3", path_or_repo, target, revision)
+
+
+def load_dspark(path_or_repo, target: Model, revision: str | None = None):
+  """Loads a DSpark or DFlash draft; see `load_draft`."""
+  return load_draft("dspark", path_or_repo, target, revision)
+
+
+def _open(path_or_repo, revision: str | None, kind: str) -> _Checkpoint:
+  """Opens a checkpoint; refuses one of another kind of draft."""
+  directory = storage.resolve(path_or_repo, revision)
+  tensors = storage.contents(directory, path_or_repo)
+  names = layout.of(tensors)
+  if names.draft_kind != kind:
+    name = _DRAFTS.get(names.draft_kind, ["a model of its own"])[0]
+    raise ValueError(
+      f"{directory} is {name}: give it as the draft, with"
+      f' draft_kind="{names.draft_kind}"'
+    )
+  if gguf.is_file(directory):
+    path, config = directory, gguf.read_config(directory)
+  else:
+    path = directory / "config.json"
+    config = reading.json_object(path)
+  is_here = pathlib.Path(os.path.expanduser(path_or_repo)) == directory
+  return _Checkpoint(
+    source=str(directory) if is_here else f"{path_or_repo}@{directory.name}",
+    directory=directory,
+    tensors=tensors,
+    layout=names,
+    config=config,
+    config_path=path,
+  )
+
+
+def _load(files: _Checkpoint, module: Any, target: Model | None) -> Model:
+  """Reads a module's parameters, but for what it uses of its target."""
+  config = module.config
+  sharding.check(config, module.mesh)
+  known, faults = borrowed.known_tokens(files.tensors, config)
+  weights = weights_of(module, files.layout)
+  copies, tolerance = files.layout.copies, _ROUNDED
+  if config.tie_word_embeddings and not module.of_target:
+    copies, tolerance = {"embedding": layout.UNEMBEDDING}, 0
+  _check(files, weights, faults, [*copies.values()])
+  _check_memory(files.source, module, target)
+  params = originals = _read(files.tensors, weights, module)
+  whose = "its embedding, which config.json says"
   if module.of_target:
     assert target is not None
-    params |= borrowed.params(target, known, params)
-  return params
+    params = params | borrowed.params(target, known, params)
+    originals, whose = target.params, f"that of {target.source}"
+  for name, copy in copies.items():
+    matrix = originals.get(name, originals["embedding"])
+    if copy in files.tensors and not _is_copy(
+      files.tensors[copy].read(), matrix, tolerance
+    ):
+      raise ValueError(f"{files.source}: {copy} is not {whose}")
+  return Model(module=module, params=params, source=files.source)
 
 
-def weights_of(module: Any, names: Collection[str] = ()) -> dict[Path, Weight]:
-  """Returns the parameters that a checkpoint of a module holds.
-
-  Args:
-    module: What runs them.
-    names: Of the checkpoint's tensors, by which published layouts of EAGLE-3
-      heads are told apart.
-  """
-  config, layout = module.config, module.layout
-  if isinstance(module, eagle3.Eagle3):
-    layout = eagle3.layout_of(config, names)
+def weights_of(module: Any, names: Layout | None = None) -> dict[Path, Weight]:
+  """Returns the parameters that a checkpoint of a module holds."""
   return {
-    path: Weight.of(layout, path, box.value.shape, config)
+    path: Weight.of(
+      names or module.layout, path, box.value.shape, module.config
+    )
     for path, box in params_lib.stored(module).items()
   }
 
 
-def _check_memory(where, module: Any, target: Model | None) -> None:
+def _check(
+  files: _Checkpoint, weights: Mapping[Path, Weight], faults, copies
+) -> None:
+  """Checks that a checkpoint holds the tensors of `weights`, and no others."""
+  tensors = files.tensors
+  wanted = {
+    x: y for weight in weights.values() for x, y in weight.shapes.items()
+  }
+  faults = [
+    faults,
+    [f"missing: {shown(name)}" for name in wanted if name not in tensors],
+    [
+      f"unknown: {shown(name)}"
+      for name in tensors
+      if not (name in wanted or name in copies or IGNORED.fullmatch(name))
+    ],
+    [
+      f"wrong shape: {name} is {list(tensors[name].shape)}, not {list(shape)}"
+      for name, shape in wanted.items()
+      if name in tensors and tensors[name].shape != shape
+    ],
+    [
+      f"no floating-point weights: {name} is {tensors[name].dtype} (quantised"
+      " ones are not supported)"
+      for name in (*wanted, *copies)
+      if name in tensors and tensors[name].dtype not in _FLOATS
+    ],
+  ]
+  if any(faults):
+    raise ValueError(
+      f"{files.directory} does not hold what its configuration says: "
+      + "; ".join(listed(kind, "; ") for kind in faults if kind)
+    )
+
+
+def _check_memory(source: str, module: Any, target: Model | None) -> None:
   """Refuses weights that do not fit beside those of the target, if any.
 
   A process that takes more than a machine has is killed without a word.
@@ -303,7 +255,7 @@ def _check_memory(where, module: Any, target: Model | None) -> None:
   memory = machine_memory()
   if needed > memory:
     raise ValueError(
-      f"{where} in {module.config.dtype}{' and its target' if target else ''}"
+      f"{source} in {module.config.dtype}{' and its target' if target else ''}"
       f" take {needed / 1e9:.1f} GB, and this machine has {memory / 1e9:.1f}:"
       ' choose dtype="bfloat16" or a smaller model'
     )
@@ -314,27 +266,64 @@ def machine_memory() -> int:
   return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def check_vocabularies(target: Config, draft: Config) -> None:
-  """Refuses a draft whose vocabulary is not as large as the target's."""
-  if target.vocab_size != draft.vocab_size:
+def _read(
+  tensors: Mapping[str, StoredTensor],
+  weights: Mapping[Path, Weight],
+  module: Any,
+) -> dict:
+  """Reads parameters to their devices, the largest first.
+
+  So the host never holds much more than what the devices hold.
+  """
+  shapes, params = params_lib.shapes(module), {}
+  for path in sorted(weights, key=lambda path: -math.prod(weights[path].shape)):
+    weight = weights[path]
+    values = [
+      _finite(tensors[name], name, module.config.dtype)
+      for name in weight.tensors
+    ]
+    place = sharding.placement(shapes[path].names, module.mesh)
+    params[path] = sharding.put(weight.join(values), place)
+  return unflatten_dict(params)
+
+
+def _finite(tensor: StoredTensor, name: str, dtype: str) -> np.ndarray:
+  """Reads a tensor; refuses NaN and infinite weights."""
+  value = tensor.read()
+  with np.errstate(over="ignore"):  # too large for float16: infinite
+    value = value.astype(dtype, copy=False)
+  # Their exponent has all bits set. np.isfinite is slow with half precision.
+  bits = np.dtype(f"u{value.itemsize}")
+  infinite = np.array(np.inf, value.dtype).view(bits)
+  if ((value.view(bits) & infinite) == infinite).any():
     raise ValueError(
-      f"the draft's vocabulary of {draft.vocab_size} is not the target's of "
-      f"{target.vocab_size}: choose a draft that shares its tokenizer"
+      f"{tensor.path} holds weights that are not finite in {value.dtype}, in"
+      f" {name}: get it again, or load it in another dtype"
     )
+  return value
+
+
+def _is_copy(copy: np.ndarray, matrix: jax.Array, tolerance: float) -> bool:
+  """Returns whether a stored matrix is a parameter's, by some of its rows."""
+  if not matrix.is_fully_addressable:  # not all of it is on this machine
+    return True
+  if copy.shape != matrix.shape[::-1]:
+    return False
+  some = slice(None, None, max(1, len(copy) // 4096))
+  ours = np.asarray(matrix[:, some]).T.astype(np.float32)
+  copy = copy[some].astype(matrix.dtype).astype(np.float32)
+  return bool(np.linalg.norm(copy - ours) <= tolerance * np.linalg.norm(ours))
 
 
 def save(directory, model: Model) -> None:
-  """Writes a model or a head in Hugging Face's own layout.
+  """Writes a model or a draft in Hugging Face's own layout.
 
-  A head is written as published ones are, less their copy of the target's
-  embedding; so is any other draft that shares it.
+  A draft is written as published ones are, less their copies of the target's
+  embedding and unembedding.
   """
-  module, raw = model.module, configs.to_dict(model.config)
-  if isinstance(module, dspark.DSpark):
-    raw |= dspark.to_dict(module.config)
-  elif isinstance(module, eagle3.Eagle3):
-    raw |= eagle3.to_dict(module.config)
-  elif isinstance(module, eagle.Eagle):
-    raw["bias"] = module.bias
-  known = borrowed.known(module.config, model.params)
-  storage.write(directory, model.params, weights_of(module), raw, known)
+  module, values = model.module, flatten_dict(model.params)
+  tensors = borrowed.offsets(module.config, model.params)
+  for path, weight in weights_of(module).items():
+    tensors |= weight.split(np.asarray(values[path]))
+  config = configs.to_dict(module.config) | module.draft_config
+  storage.write(directory, tensors, config)

@@ -2,7 +2,6 @@
 
 import functools
 import math
-from collections.abc import Collection
 from typing import Any
 
 import jax
@@ -29,10 +28,10 @@ def shapes(module: Any) -> dict[Path, Any]:
   return dict(flatten_dict(jax.eval_shape(make)))
 
 
-def stored(module: Any, without: Collection[str] = ()) -> dict:
+def stored(module: Any) -> dict[Path, Any]:
   """Returns `shapes`, but for those that are its target's."""
-  absent = {*module.of_target, *without}
-  return {x: y for x, y in shapes(module).items() if x[0] not in absent}
+  boxes = shapes(module).items()
+  return {path: box for path, box in boxes if path[0] not in module.of_target}
 
 
 def size(module: Any) -> int:

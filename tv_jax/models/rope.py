@@ -49,9 +49,8 @@ def from_dict(raw: dict, faults: list[str]) -> tuple[float, Scaling | None]:
   Returns:
     Theta, and None where frequencies are not scaled.
   """
-  group = checks.mapping_of(checks.anything)
   newer, older = (
-    group(raw.get(name, {}), name, faults) or {}
+    checks.mapping_of(checks.anything)(raw.get(name, {}), name, faults) or {}
     for name in ("rope_parameters", "rope_scaling")
   )
   if newer and older:
@@ -63,42 +62,25 @@ def from_dict(raw: dict, faults: list[str]) -> tuple[float, Scaling | None]:
   ] or [10000.0]
   if thetas[0] != thetas[-1]:
     faults.append(f"rope_theta is given twice: {thetas}")
-  newer.pop("rope_theta", None)
-  values = newer or older
-  kinds = [values.pop(name, None) for name in ("rope_type", "type")]
-  kinds = [kind for kind in kinds if kind is not None] or ["default"]
-  kind = kinds[0]
-  if kinds[-1] != kind or kind not in ("default", *SCALINGS):
+  values = {x: y for x, y in (newer or older).items() if x != "rope_theta"}
+  kind = values.pop("rope_type", values.pop("type", "default"))
+  if kind not in ("default", *SCALINGS):
     faults.append(
-      f"RoPE scaling {brief(kinds)} is not supported, only default, "
+      f"RoPE scaling {brief(kind)} is not supported, only default, "
       f"{', '.join(SCALINGS)}"
     )
     return thetas[0], None
-  return thetas[0], _scaling(kind, values, faults)
-
-
-def _scaling(kind, values, faults) -> Scaling | None:
-  """Returns a scaling with the numbers that it needs."""
-  if kind == "default":
-    if values:
-      faults.append(f"unknown RoPE settings {brief(sorted(values))}")
-    return None
-  fields = dataclasses.fields(SCALINGS[kind])
+  cls = SCALINGS.get(kind)
+  fields = dataclasses.fields(cls) if cls else ()
   kinds = {field.name: _KINDS[field.type] for field in fields}
   if set(kinds) != set(values):
     faults.append(
       f"RoPE scaling {kind!r} needs {sorted(kinds)}, got"
       f" {brief(sorted(values))}"
     )
-    return None
-  own: list[str] = []
-  numbers = checks.fields(kinds)(values, "", own)
-  if not own and kind == "llama3":
-    low, high = numbers["low_freq_factor"], numbers["high_freq_factor"]
-    if low >= high:
-      own.append(f"low_freq_factor={low} must be below {high}, the high one")
-  faults += own
-  return None if own else SCALINGS[kind](**numbers)
+    return thetas[0], None
+  numbers = checks.fields(kinds)(values, "", faults)
+  return thetas[0], cls(**numbers) if cls else None
 
 
 def to_dict(scaling: Scaling | None) -> dict | None:

@@ -92,12 +92,6 @@ def check(config: Config, mesh: Mesh | None) -> None:
   """Refuses a mesh over which `config` can't be split."""
   if mesh is None:
     return
-  axes = mesh.axis_names if isinstance(mesh, Mesh) else None
-  if axes != (AXIS,):
-    raise ValueError(
-      f"mesh={mesh!r} has axes {axes}, not ({AXIS!r},): make one with"
-      " tv_jax.models.sharding.mesh(devices)"
-    )
   names = "num_key_value_heads", "intermediate_size", "vocab_size"
   sizes = {name: getattr(config, name) for name in names}
   odd = [f"{k}={v}" for k, v in sizes.items() if v % mesh.size]

@@ -21,9 +21,9 @@ VICUNA_SYSTEM = (
   "questions."
 )
 
-# The tokenizer's own template, for turns or messages.
-OWN = ("chat", "without_thinking")
-TEMPLATES = ("raw", "vicuna", *OWN)
+# Those that are the tokenizer's own.
+CHAT = ("chat", "without_thinking")
+TEMPLATES = ("raw", "vicuna", *CHAT)
 
 
 def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
@@ -36,25 +36,13 @@ def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
     tokenizer: The tokenizer.
     turns: The conversation.
   """
-  if not isinstance(template, str) or template not in TEMPLATES:
-    raise ValueError(
-      f"template {brief(template)} is not one of {', '.join(TEMPLATES)}"
-    )
-  if not isinstance(turns, Sequence) or not all(
-    isinstance(turn, str) for turn in turns
-  ):
-    raise ValueError(f"a conversation holds texts only, not {brief(turns)}")
-  if len(turns) % 2 == 0:
-    raise ValueError(
-      f"a conversation of {len(turns)} turns does not end with the user's"
-    )
   if template == "raw":
-    return _tokens(tokenizer, "\n".join(turns))
+    return tokenizer("\n".join(turns)).input_ids
   if template == "vicuna":
     text = f"{VICUNA_SYSTEM} "
     for i, turn in enumerate(turns):
       text += f" ASSISTANT: {turn}</s>" if i % 2 else f"USER: {turn}"
-    return _tokens(tokenizer, f"{text} ASSISTANT:")
+    return tokenizer(f"{text} ASSISTANT:").input_ids
   roles = ("user", "assistant")
   messages = [
     {"role": roles[i % 2], "content": turn} for i, turn in enumerate(turns)
@@ -70,11 +58,16 @@ def encode_messages(
   Args:
     tokenizer: The tokenizer.
     messages: Each {"role": .., "content": ..}, such as a "system" one first.
-    template: One of `OWN`.
+    template: One of `CHAT`.
 
   Returns:
     The tokens, up to where the next answer begins.
   """
+  if template not in CHAT:
+    raise ValueError(
+      f"template {brief(template)} is not one of {', '.join(TEMPLATES)}; for"
+      f" messages give {' or '.join(CHAT)}"
+    )
   for message in messages:
     if not isinstance(message, Mapping) or not all(
       isinstance(message.get(name), str) for name in ("role", "content")
@@ -87,11 +80,6 @@ def encode_messages(
     raise ValueError(
       "the last message is the assistant's: there is nothing to answer"
     )
-  if template not in OWN:
-    raise ValueError(
-      f"messages are for the tokenizer's own template, not {brief(template)}:"
-      f" give {' or '.join(OWN)}"
-    )
   options = {}
   if template == "without_thinking":
     if THINKING not in str(tokenizer.chat_template):
@@ -101,11 +89,7 @@ def encode_messages(
       )
     options[THINKING] = False
   text = _apply(tokenizer, [*map(dict, messages)], **options)
-  if not text.strip():
-    raise ValueError(
-      f"the chat template of {tokenizer.name_or_path} gives no text"
-    )
-  return _tokens(tokenizer, text, add_special_tokens=False)
+  return tokenizer(text, add_special_tokens=False).input_ids
 
 
 def before_user(tokenizer) -> list[int]:
@@ -116,9 +100,9 @@ def before_user(tokenizer) -> list[int]:
   word = "Hello"
   if tokenizer.chat_template:
     text = _apply(tokenizer, [{"role": "user", "content": word}])
-    head, found, _ = text.rpartition(word)  # a system prompt may greet
-    if found and head.strip():
-      return _tokens(tokenizer, head, add_special_tokens=False)
+    head = text.rpartition(word)[0]  # a system prompt may greet
+    if head.strip():
+      return tokenizer(head, add_special_tokens=False).input_ids
   raise ValueError(
     f"{tokenizer.name_or_path} has no chat template that begins a user's turn,"
     " so the target cannot ask itself: give prompts"
@@ -144,11 +128,3 @@ def _apply(tokenizer, messages: list[dict[str, str]], **options) -> str:
       f"the chat template of {tokenizer.name_or_path} fails"
       f" ({type(error).__name__}: {shown(error)}): mend it, or use another"
     ) from None
-
-
-def _tokens(tokenizer, text: str, **options) -> list[int]:
-  if any("\ud800" <= letter <= "\udfff" for letter in text):
-    raise ValueError(
-      f"the text {brief(text)} holds half of a character (a lone surrogate)"
-    )
-  return tokenizer(text, **options).input_ids

@@ -104,7 +104,7 @@ def of_model(name: str, place: str, revision: str | None) -> dict[str, str]:
     revision: Of a repository.
   """
   directory = storage.resolve(place, revision)
-  if gguf.is_one(directory):
+  if gguf.is_file(directory):
     return {f"{name}/{directory.name}": _of_weights(directory)}
   if not pathlib.Path(place).expanduser().is_dir():
     return {name: directory.name}
@@ -142,7 +142,7 @@ def _of_weights(path) -> str:
     size = path.stat().st_size
     if size <= WHOLE:
       return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    start, places = 0, gguf.spans(path) if gguf.is_one(path) else None
+    start, places = 0, gguf.spans(path) if gguf.is_file(path) else None
     if places is None:
       start = 8 + int.from_bytes(file.read(8), "little")
       header = file.read(min(start - 8, WHOLE))

@@ -5,13 +5,14 @@ import functools
 import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tv_jax.edge import reading
-from tv_jax.edge.reading import brief, shown
+from tv_jax.edge.reading import shown
+from tv_jax.models.layout import StoredTensor
 
 SUFFIX = ".gguf"
 # What a pair of channels' frequency is divided by: a part of the configuration.
@@ -34,13 +35,13 @@ _NAMES = {
   "ffn_up": "mlp.up_proj",
   "ffn_down": "mlp.down_proj",
 }
-_NAME = re.compile(r"(?:blk\.(\d{1,6})\.)?(\w+)\.(weight|bias)")
+_NAME = re.compile(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)")
 # Llama's queries and keys have a head's real and imaginary parts side by side.
 _HEADS = {"attn_q": ("head_count",), "attn_k": ("head_count_kv", "head_count")}
 
 
-def is_one(place) -> bool:
-  """Returns whether a place is a GGUF file's, there or not."""
+def is_file(place) -> bool:
+  """Returns whether a path is that of a GGUF file, which need not exist."""
   return (
     isinstance(place, str | os.PathLike)
     and os.fspath(place).endswith(SUFFIX)
@@ -62,7 +63,7 @@ class File:
   metadata: Mapping[str, Any]
   tensors: Mapping[str, Any]
 
-  def first(self, *names: str):
+  def first(self, *names: str) -> Any:
     """Returns the first of these metadata of its architecture, or None."""
     kind = self.metadata.get("general.architecture")
     values = (self.metadata.get(f"{kind}.{name}") for name in names)
@@ -80,14 +81,13 @@ def read(path) -> File:
     ValueError: In one line, why it is no GGUF file.
   """
   path = reading.regular(path)
-  about = path.stat()
-  return _read(path, about.st_size, about.st_mtime_ns)
+  return _read(path, path.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4)
-def _read(path: pathlib.Path, size: int, changed: int) -> File:
-  """Reads a file that has not changed once; it is asked for often."""
-  del size, changed
+def _read(path: pathlib.Path, changed: int) -> File:
+  """Reads a file once, unless it has changed."""
+  del changed
   import gguf
 
   class Reader(gguf.GGUFReader):
@@ -102,7 +102,7 @@ def _read(path: pathlib.Path, size: int, changed: int) -> File:
   try:
     whole = Reader(path)
     metadata = {x: field.contents() for x, field in whole.fields.items()}
-    _check_places(whole)
+    _check_offsets(whole)
   except Exception as error:  # of a damaged file it can be any
     reason = " ".join(str(error).split())
     raise ValueError(
@@ -112,7 +112,7 @@ def _read(path: pathlib.Path, size: int, changed: int) -> File:
   return File(path, metadata, {x.name: x for x in whole.tensors})
 
 
-def _check_places(whole) -> None:
+def _check_offsets(whole) -> None:
   """Refuses tensors that lie elsewhere: they would be other weights."""
   end = whole.data_offset
   for tensor in sorted(whole.tensors, key=lambda x: (x.data_offset, x.n_bytes)):
@@ -125,8 +125,23 @@ def _check_places(whole) -> None:
     end = tensor.data_offset + tensor.n_bytes
 
 
-def name_of(name: str) -> str:
-  """Returns a tensor's name as Hugging Face has it, or its own."""
+def contents(path) -> dict[str, StoredTensor]:
+  """Returns a file's tensors, by Hugging Face's names; none is read yet."""
+  file = read(path)
+  return {
+    _name(name): StoredTensor(
+      path=path,
+      shape=tuple(x.shape.tolist())[::-1],
+      dtype="F32",  # what the package makes of all types
+      read=functools.partial(_weights, file, x),
+    )
+    for name, x in file.tensors.items()
+    if name != FACTORS
+  }
+
+
+def _name(name: str) -> str:
+  """Returns a tensor's name as Hugging Face has it; an unknown one as it is."""
   parts = _NAME.fullmatch(name)
   if parts is None or parts[2] not in _NAMES:
     return name
@@ -134,61 +149,23 @@ def name_of(name: str) -> str:
   return f"{layer}{_NAMES[parts[2]]}.{parts[3]}"
 
 
-def contents(path) -> dict[str, tuple[tuple[int, ...], str, Callable]]:
-  """Returns shape, type and reader of each tensor, by Hugging Face's names.
-
-  The type is safetensors' F32 of all that the package turns into numbers.
-  """
-  file = read(path)
-  return {
-    name_of(name): (
-      tuple(x.shape.tolist())[::-1],
-      "F32" if _is_known(x.tensor_type) else x.tensor_type.name,
-      functools.partial(_weights, file, x),
-    )
-    for name, x in file.tensors.items()
-    if name != FACTORS
-  }
-
-
-@functools.cache
-def _is_known(kind) -> bool:
-  """Returns whether a type is one that the package turns into numbers."""
-  import gguf
-
-  block = np.zeros([1, gguf.GGML_QUANT_SIZES[kind][1]], np.uint8)
-  try:
-    with np.errstate(all="ignore"):
-      gguf.dequantize(block, kind)
-  except NotImplementedError:
-    return False
-  return True
-
-
-def numbers(tensor) -> np.ndarray:
+def dequantised(tensor) -> np.ndarray:
   """Returns a tensor in float32."""
   import gguf
 
-  shape = tensor.shape.tolist()[::-1]
   with np.errstate(all="ignore"):  # what is stored may be infinite
     value = gguf.dequantize(tensor.data, tensor.tensor_type)
-  return np.asarray(value, np.float32).reshape(shape)
+  return np.asarray(value, np.float32).reshape(tensor.shape.tolist()[::-1])
 
 
 def _weights(file: File, tensor) -> np.ndarray:
   """Returns a tensor as Hugging Face has it."""
-  value = numbers(tensor)
-  part = tensor.name.split(".")[-2]
-  kind = file.metadata.get("general.architecture")
-  if kind != "llama" or part not in _HEADS or value.ndim != 2:
+  value, part = dequantised(tensor), tensor.name.split(".")[-2]
+  is_llama = file.metadata.get("general.architecture") == "llama"
+  if not is_llama or part not in _HEADS or value.ndim < 2:
     return value
   heads = file.first(*(f"attention.{name}" for name in _HEADS[part]))
-  if type(heads) is not int or heads < 1 or len(value) % (2 * heads):
-    raise file.error(
-      f"{shown(tensor.name)} has {len(value)} rows, which are not those of"
-      f" {brief(heads)} heads"
-    )
-  pairs = value.reshape(heads, len(value) // heads // 2, 2, -1)
+  pairs = value.reshape(heads, -1, 2, value.shape[1])
   return pairs.swapaxes(1, 2).reshape(value.shape)
 
 
