@@ -1,10 +1,10 @@
 """How far past the paper: rules and trees at equal nodes and draft passes.
 
 Each number of drafted nodes has the paper's tree, the trees that `tv_jax.tune`
-found for the bundled drafts, and an adaptive tree with what `tv_jax.tune
---calibrate` measured. All have five levels at most; they were tuned on other
-questions (bundled/README.md): those of SmolLM2's head on half of the everyday
-ones, so use --config=configs/smollm2.py:paper.
+found for the bundled drafts, and an adaptive tree with a calibration. All have
+five levels at most; they were tuned on other questions (bundled/README.md):
+those of SmolLM2's head on half of the everyday ones, so use
+--config=configs/smollm2.py:paper.
 
 Each tree is decoded once, by `ot_traversal`, and the traversal expects its
 length on the same drafts. At EAGLE's number of nodes both rules are also timed

@@ -1,5 +1,6 @@
 """Trees that take their shape while they are drafted, by several policies."""
 
+import dataclasses
 import json
 
 import jax
@@ -16,7 +17,6 @@ from tv_jax.certify.drafts import enumerate_drafts
 from tv_jax.drafting import adaptive, growers
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import NO_PARENT, Adaptive, Calibrated
-from tv_jax.tune import sampling
 
 SMALL = Adaptive((2, 2), most=2)
 # Rows that differ, so that small worlds have trees of several shapes.
@@ -86,32 +86,10 @@ def test_a_file_of_what_is_no_table_is_refused(tmp_path):
     tree_lib.parse(f"adaptive:2,2@{path}")
 
 
-def test_children_are_calibrated_and_a_tree_is_named_with_the_file(
-  tmp_path, monkeypatch
-):
-  """Two cycles of a node with two children, each with one child."""
-  monkeypatch.setattr(sampling, "_PRIOR", 1e-9)
-  monkeypatch.setattr(sampling, "STEPS", (0.5,))
-  sure = [[0.1, 0.9, 0.1, 0, 0], [0.9, 0.9, 0.9, 0, 0]]
-  worth = np.array([[1, 0.8, 0.1, 0.6, 0.1], [1, 0.4, 0.3, 0.2, 0.1]])
-  own = sampling.Sample(
-    tree=tree_lib.branching([2, 1]),
-    worth=worth,
-    sure=np.asarray(sure, np.float32),
-    item=np.arange(2),
-    accepted=None,
-  )
-  found = sampling.calibrate(own)
-  # A ratio of sums. Below: the first root, and the first cycle's second child.
-  wanted = [
-    [(0.8 + 0.1) / (1 + 0.1), 0.1 / 1],
-    [(0.4 + 0.6 + 0.2 + 0.1) / (1 + 0.8 + 0.4 + 0.3), 0.3 / 1],
-  ]
-  np.testing.assert_allclose(found.chances, wanted, atol=6e-5)
+def test_a_tree_is_named_with_a_file_of_such_a_table(tmp_path):
   path = tmp_path / "a.json"
-  path.write_text(sampling.calibration_text(found, {"draft": "mine"}))
-  shape = Adaptive((2, 2), most=2, policy=found)
-  assert tree_lib.parse(f"adaptive:2,2@{path}") == shape
+  path.write_text(json.dumps(dataclasses.asdict(POLICY)))
+  assert tree_lib.parse(f"adaptive:2,2@{path}") == MEASURED
   with pytest.raises(ValueError, match=r"absent.json cannot be read"):
     tree_lib.parse("adaptive:2,2@absent.json")
   with pytest.raises(ValueError, match="3 nodes at depth 1"):

@@ -1,18 +1,16 @@
-"""What any lossless rule can gain: exactly, and from above on recordings."""
+"""What any lossless rule can gain, exactly."""
 
 import numpy as np
 import pytest
 import scipy.optimize
 
 from tests import quick
-from tv_jax import certify, replay
+from tv_jax import certify
 from tv_jax import tree as tree_lib
 from tv_jax.certify import bound, cases, drafts, exact
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.replay import bound as recorded
 from tv_jax.verifiers import VERIFIERS
 
-RAGGED = tree_lib.from_parents([-1, 0, 0, 1, 1, 2, 3])
 DRAWN = ["without_replacement", "with_replacement"]
 
 
@@ -113,85 +111,6 @@ def written_out(tree, proposal, case):
   )
   assert solution.success, solution.message
   return -solution.fun
-
-
-def as_cycles(tree, proposal, case):
-  """All drafts of a case as if they were recorded, and their chances."""
-  found = every(tree, proposal, case)
-  rows = found.context[:, tree.inner]
-  number = np.arange(len(rows))
-  return found.chance, replay.Cycles(
-    tree=tree,
-    proposal=PROPOSALS[proposal],
-    tokens=found.tokens,
-    q=case.q[rows],
-    p=case.p[rows],
-    item=number,
-    cycle=number,
-  )
-
-
-class TestRecorded:
-  """Its mean over drafts, exactly, against the programme."""
-
-  @pytest.mark.parametrize("proposal", DRAWN)
-  @pytest.mark.parametrize(
-    ("tree", "V", "loose"),
-    [
-      ("chain:3", 3, 1e-6),
-      ("kary:2x2", 4, 0.01),
-      ("branching:3,1", 3, 0.02),
-      (RAGGED, 3, 0.1),
-    ],
-    ids=str,
-  )
-  def test_is_a_bound_whatever_the_scales(self, tree, V, loose, proposal):
-    tree = tree_lib.resolve(tree)
-    scales = [(1.0, 1.0), (1.2, 0.85), (0.3, 1.0), (3.0, 2.0)]
-    found, best = [], []
-    for case in [*alike(tree, V, 3), *made(tree, V, 9)]:
-      chance, cycles = as_cycles(tree, proposal, case)
-      families = recorded.Families(cycles)
-      found.append([chance @ families.bounds(*scale) for scale in scales])
-      best.append(longest(tree, proposal, case))
-      assert min(found[-1]) >= best[-1] - 1e-9
-      if tree.is_chain:  # up to noise; here all drafts come as they should
-        own = chance @ recorded.upper_bounds(cycles)
-        assert own == pytest.approx(found[-1][0], abs=1e-9)
-    over = np.sum(found, axis=0) / np.sum(best) - 1
-    assert over.min() < loose
-
-  @pytest.mark.parametrize("fault", ["elders", "place"])
-  def test_what_is_no_bound_is_seen(self, fault, monkeypatch):
-    """Shares too small; sets that look at what was drafted."""
-    tree = tree_lib.kary(2, 2)
-    if fault == "elders":
-      how = recorded.SIBLINGS[DRAWN[0]]._replace(elders=False)
-      monkeypatch.setitem(recorded.SIBLINGS, DRAWN[0], how)
-    gaps = []
-    for case in [*alike(tree, 4, 6), *made(tree, 4, 9)]:
-      chance, cycles = as_cycles(tree, DRAWN[0], case)
-      families = recorded.Families(cycles)
-      if fault == "place":
-        families.place[:] = 0  # first by p / q, because it was drafted
-      best = longest(tree, DRAWN[0], case)
-      gaps.append(chance @ families.bounds(1.0, 1.0) - best)
-    assert min(gaps) < -1e-3
-
-  @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-      ({"proposal": PROPOSALS["top_k"]}, "token_level"),
-      ({"tree": tree_lib.parse("adaptive:2,2")}, "known beforehand"),
-      ({"p": np.zeros((1, 1, 5000))}, "5000 tokens"),
-    ],
-    ids=["top_k", "adaptive", "large"],
-  )
-  def test_where_none_is_known_a_line_says_so(self, changes, message):
-    tree = tree_lib.kary(2, 1)
-    _, cycles = as_cycles(tree, DRAWN[0], *made(tree, 3, 1))
-    with pytest.raises(ValueError, match=message):
-      recorded.upper_bounds(replay.Cycles(**cycles.__dict__ | changes))
 
 
 def test_the_certificate_says_what_is_possible_if_asked(x64):

@@ -18,8 +18,8 @@ ELSEWHERE = {
   "make run": "test_make_run_is_the_quickstart",
   "make smollm2": "test_smollm2",
   r"python -m tv_jax\.main --config=(configs/)?smollm2.*": "test_smollm2",
-  r"python -m tv_jax\.score .*--target=installed.*": "test_distill_command",
-  r"python -m tv_jax\.distill --target=installed.*": "test_distill_command",
+  r"python -m tv_jax\.score .*--target=installed.*": "test_distill",
+  r"python -m tv_jax\.distill --target=installed.*": "test_distill",
   "make test|git clone .*": ".ci/run",
   "hf auth .*|curl .*|.* pip install .*|ray stop": "nobody",
   r"(SMOKE=1 )?make experiments|python -m experiments[ .].*": (
@@ -39,7 +39,7 @@ ELSEWHERE = {
     "test_audit_samples"
   ),
   r"python -m benchmarks\..*": "test_a_benchmark_runs, with fewer questions",
-  r"python -m tv_jax\.tune (--nodes=62|--config=|wide\.npz).*": "test_tune",
+  r"python -m tv_jax\.tune (--nodes=62|--config=).*": "test_tune",
   r"python -m tv_jax\.models\.checkpoint .*": "test_models_loading, test_gguf",
   r"python -m tv_jax\.main \[.*": "a form, not a command",
 }
@@ -58,8 +58,7 @@ ADDED = {
     " --config.tasks=qa --config.per_task=4 --config.trees=chain:2 --nodes=3"
     " --depth=2 --budgets=2 --tokens=8"
   ),
-  r"python -m tv_jax\.tune(?!.*--calibrate)": " --out=small.json",
-  r"python -m tv_jax\.tune .*--calibrate": " --notiming --out=calibrated.json",
+  r"python -m tv_jax\.tune ?": " --out=small.json",
   r"python -m tv_jax\.main (?!.*python_bundled)": FEWER,
   r"python -m tv_jax\.main .*python_bundled": (
     " --config.per_task=1 --config.max_new_tokens=24"

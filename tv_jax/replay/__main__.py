@@ -5,8 +5,6 @@ from absl import flags, logging
 
 from tv_jax import proposals, replay
 from tv_jax.edge import cli, names, progress
-from tv_jax.replay import bound as bound_lib
-from tv_jax.replay import lengths as lengths_lib
 from tv_jax.replay import report
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
 
@@ -24,45 +22,36 @@ _PROPOSALS = flags.DEFINE_string(
   " proposal of one's own.",
 )
 _COINS = flags.DEFINE_integer(
-  "coins", 64, "Runs on each cycle of a rule that has no stop law."
+  "coins",
+  64,
+  "Runs on each cycle of a rule that has no stop law.",
+  lower_bound=1,
 )
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of these runs' coins.")
-_BOUND = flags.DEFINE_bool(
-  "bound",
-  False,
-  "Bound what any lossless rule can gain on such drafts, and say how much of it"
-  " each rule gains.",
+_SEED = flags.DEFINE_integer(
+  "seed", 0, "Seed of these runs' coins.", lower_bound=0
 )
 
 
 def main(paths) -> None:
   """Prints a table for each file."""
-  named = names.split(_VERIFIERS.value)
-  rules = {name: resolve(name) for name in named} if named else None
   if not paths:
     raise ValueError("give the files to replay, as tv_jax.record writes them")
-  for flag in (_COINS, _SEED):
-    if flag.value < (least := int(flag is _COINS)):
-      raise ValueError(f"--{flag.name}={flag.value}: give {least} or more")
   logging.set_verbosity(logging.WARNING)
+  asked = names.split(_VERIFIERS.value)
+  rules = {name: resolve(name) for name in asked or DEFAULT}
+  drawn = _PROPOSALS.value and proposals.resolve(_PROPOSALS.value)
   # All files are checked before the first is worked on.
-  own = _PROPOSALS.value
-  drawn = proposals.resolve(own) if own else None
   files = {path: replay.load(path, drawn) for path in paths}
-  suiting = {}
   for path, cycles in files.items():
-    suiting[path] = {}
-    for name, rule in (rules or {x: VERIFIERS[x] for x in DEFAULT}).items():
-      reason = misfit(rule, cycles.tree, cycles.proposal)
-      if reason and rules:
+    misfits = {
+      name: misfit(rule, cycles.tree, cycles.proposal)
+      for name, rule in rules.items()
+    }
+    for reason in filter(None, misfits.values()):
+      if asked:
         raise ValueError(f"{path}: {reason}")
-      if not reason:
-        suiting[path][name] = rule
-    if _BOUND.value and (reason := bound_lib.unknown(cycles)):
-      raise ValueError(f"{path}: {reason}")
-  for i, path in enumerate(files):
-    print("\n" * (i > 0), end="")
-    _replay(path, files[path], suiting[path])
+    suiting = {name: rules[name] for name in rules if not misfits[name]}
+    _replay(path, cycles, suiting)
 
 
 def _replay(path, cycles, rules):
@@ -71,24 +60,20 @@ def _replay(path, cycles, rules):
   with progress.bar(len(rules) * len(cycles)) as bar:
     for name, rule in rules.items():
       try:
-        lengths[name] = lengths_lib.expected_lengths(
+        lengths[name] = replay.expected_lengths(
           rule, cycles, coins=_COINS.value, seed=_SEED.value, tick=bar.advance
         )
       except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
       by[name] = "stop law" if rule.offers else f"{_COINS.value} runs"
   print(report.describe(path, cycles))
-  bounds = bound_lib.upper_bounds(cycles) if _BOUND.value else None
-  made = report.table(cycles, report.rows(cycles, lengths, by, bounds), bounds)
   console = rich.console.Console()
   if not console.is_terminal:
     # A table that would be broken over lines is easier to pipe whole.
     console = rich.console.Console(width=1000)
-  console.print(made)
+  console.print(report.table(cycles, lengths, by))
   if line := report.check(cycles, lengths):
     print(line)
-  if bounds is not None:
-    print(report.BOUND)
 
 
 if __name__ == "__main__":

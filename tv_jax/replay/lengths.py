@@ -1,7 +1,7 @@
-"""Where rules stop in recorded cycles, and what lengths they expect.
+"""What lengths rules expect of recorded cycles.
 
-Axes: C cycles, N nodes, M nodes that have children, V vocabulary or what it was
-merged to.
+Axes: C cycles, M nodes that have children, V vocabulary or what it was merged
+to.
 """
 
 import functools
@@ -13,7 +13,7 @@ import numpy as np
 
 from tv_jax import drafting, verifiers
 from tv_jax.engine import contract
-from tv_jax.replay.data import Cycles
+from tv_jax.replay.cycles import Cycles
 from tv_jax.verifiers import Decide, Verifier
 
 # Cycles of one call, at most, and about how many bytes of laws.
@@ -30,23 +30,7 @@ def expected_lengths(
 ) -> np.ndarray:
   """Returns what a rule expects to gain in each cycle, [C] float32.
 
-  Arguments and errors are those of `stop_laws`.
-  """
-  laws = stop_laws(verifier, cycles, coins=coins, seed=seed, tick=tick)
-  return laws @ (cycles.tree.depth + 1).astype(np.float32)
-
-
-def stop_laws(
-  verifier: Verifier | Decide | str,
-  cycles: Cycles,
-  *,
-  coins: int = 64,
-  seed: int = 0,
-  tick: Callable[[int], None] = lambda count: None,
-) -> np.ndarray:
-  """Returns the chance of each node to be the accepted one, [C, N] float32.
-
-  That is by the rule's stop law, or else the share of runs.
+  That is by the rule's stop law, or else the mean of runs.
 
   Args:
     verifier: A name, a `Verifier`, or a `decide` function.
@@ -65,48 +49,41 @@ def stop_laws(
   _, M, V = cycles.q.shape
   contract.check(rule, cycles.proposal, cycles.tree, V, cycles.q.dtype)
   size = min(CHUNK, max(1, BYTES // (8 * M * V)), len(cycles))
-  key, laws = jax.random.key(seed), []
+  key, lengths = jax.random.key(seed), []
   for start in range(0, len(cycles), size):
-    stop = min(start + size, len(cycles))
-    # The last chunk is filled up, and all files of a shape share a program.
-    rows = np.minimum(np.arange(start, start + size), stop - 1)
-    own = _stops(
-      rule,
-      cycles.tree,
-      cycles.proposal,
-      coins,
-      jax.random.fold_in(key, start),
-      cycles.parents if cycles.parents is None else cycles.parents[rows],
-      cycles.tokens[rows],
-      cycles.q[rows],
-      cycles.p[rows],
+    # The last chunk is filled up, so that one program serves all.
+    rows = np.minimum(np.arange(start, start + size), len(cycles) - 1)
+    chunk = (x[rows] for x in (cycles.tokens, cycles.q, cycles.p))
+    key, coin_key = jax.random.split(key)
+    found = _lengths(
+      rule, cycles.tree, cycles.proposal, coins, coin_key, *chunk
     )
-    laws.append(np.asarray(own)[: stop - start])
-    tick(stop - start)
-  return np.concatenate(laws)
+    count = min(size, len(cycles) - start)
+    lengths.append(np.asarray(found)[:count])
+    tick(count)
+  return np.concatenate(lengths)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _stops(rule, shape, proposal, coins, key, parents, tokens, q, p):
-  """[chunk, N] where the rule stops."""
+def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
+  """[chunk] of each cycle."""
+  gained = jnp.asarray(tree.depth + 1, q.dtype)
 
   def one(cycle):
-    key, parents, tokens, q, p = cycle
+    key, tokens, q, p = cycle
     # Leaves get any law: nobody is to read it.
-    q, p = (drafting.spread(shape, laws) for laws in (q, p))
-    tree = shape if parents is None else drafting.topology(shape, parents)
+    q, p = (drafting.spread(tree, laws) for laws in (q, p))
     if rule.offers:
-      return rule.stop_law(tree, proposal, tokens, q, p)
+      return rule.stop_law(tree, proposal, tokens, q, p) @ gained
 
     def toss(key):
-      eta = jax.random.uniform(key, (len(shape),), q.dtype)
+      eta = jax.random.uniform(key, (len(tree),), q.dtype)
       decision = rule.decide(tree, proposal, tokens, q, p, eta)
-      node = verifiers.checked(decision, tokens, p).node
-      return jax.nn.one_hot(node, len(shape), dtype=q.dtype)
+      return gained[verifiers.checked(decision, tokens, p).node]
 
-    return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)), axis=0)
+    return jnp.mean(jax.lax.map(toss, jax.random.split(key, coins)))
 
-  rows = jax.random.split(key, len(tokens)), parents, tokens, q, p
+  rows = jax.random.split(key, len(tokens)), tokens, q, p
   if jax.default_backend() == "cpu":  # where rows need not wait for each other
     return jax.lax.map(one, rows)
   return jax.vmap(one)(rows)

@@ -1,35 +1,29 @@
-"""Laws on a few hundred tokens that verifiers judge as they judge the whole.
+"""Laws on some hundred tokens that verifiers judge as they judge the whole.
 
-Axes: N nodes, M nodes that have children, K children of a node at most,
-V vocabulary, W merged alphabet.
+Axes: N nodes, M nodes that have children, V vocabulary, W merged alphabet.
 
 A rule needs p and q of a node exactly on its children's tokens; off them it
 sums what is linear in (p, q) on either side of a ratio, such as
-[alpha p - beta q]_+. So the likeliest tokens are kept as they are, and all
-others are merged by their ratio p / q: each bin becomes one token that holds
-the bin's sums. What is linear on a bin sums to the very same; of a sum whose
-threshold alpha / beta falls inside a bin, that bin's part alone is off.
+[alpha p - beta q]_+. So an alphabet has
 
-Each node has an alphabet of its own, and a node's token is a place in its
-PARENT's. Twins, nodes that hold the same path, follow the same text, and a rule
-may compare what was drawn below them: they share one alphabet, in which the
-children of all of them stand. Below different texts tokens cannot be compared,
-nor does any rule.
+- all tokens that were drafted anywhere in the tree, the same places for every
+  node: nodes that hold the same path can be compared;
+- the node's likeliest others;
+- bins, each of which holds the sums of all other tokens of about one p / q.
+
+What is linear on a bin sums to the very same; of a sum whose threshold
+alpha / beta falls inside a bin, that bin's part alone is off.
 """
-
-import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax import drafting
 from tv_jax.proposals import INVALID
-from tv_jax.tree import NO_CHILD, ROOT, Adaptive, Topology, Tree
+from tv_jax.tree import ROOT, Tree
 
-# How many of a node's tokens stay as they are: the children's, and then those
-# with the largest max(p, q).
-KEPT = 64
+# How many of a node's likeliest tokens stay as they are.
+LIKELIEST = 32
 
 
 def _edges() -> np.ndarray:
@@ -47,120 +41,53 @@ def _edges() -> np.ndarray:
 
 
 EDGES = _edges()
-# The last tokens of a merged alphabet, which are no token's.
 BINS = len(EDGES) + 1
 
 
-def size(
-  tree: Tree | Adaptive,
-  vocabulary: int,
-  kept: int = KEPT,
-  bins=EDGES,
-  distinct: bool = False,
-) -> int:
-  """Returns W."""
-  return min(vocabulary, _places(tree, kept, distinct) + len(bins) + 1)
-
-
-def _places(tree, kept, distinct):
-  """How many tokens stay: all that the children of one alphabet may hold."""
-  if distinct:
-    return max(kept, tree.max_children)
-  return max(kept, *map(len, tree.levels))
-
-
 def merge(
-  tree: Tree | Adaptive,
-  tokens: jax.Array,
-  q: jax.Array,
-  p: jax.Array,
-  *,
-  kept: int = KEPT,
-  bins: np.ndarray = EDGES,
-  distinct: bool = False,
-  topology: Topology | None = None,
+  tree: Tree, tokens: jax.Array, q: jax.Array, p: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-  """Makes a drafted tree's alphabets small.
+  """Makes a drafted tree's alphabet small.
 
   Args:
-    tree: The tree, or what shaped it.
+    tree: The tree.
     tokens: [N] int32, INVALID where there is none; the root's is ignored.
     q: [M, V] draft laws of the nodes that have children.
     p: [M, V] target laws of these nodes.
-    kept: How many tokens stay as they are, at least.
-    bins: Where bins begin, as EDGES.
-    distinct: Whether no two siblings hold the same token: then there are no
-      twins to look for.
-    topology: What it was shaped to.
 
   Returns:
     tokens [N], the root's being INVALID, and q and p [M, W]. A vocabulary that
     is no larger than W stays as it is.
   """
   tokens = tokens.at[ROOT].set(INVALID)
-  V = q.shape[-1]
+  V, drafted = q.shape[-1], len(tree) - 1
   # What follows a node that could not be drawn is of no account.
   drawn = (tree.inner == ROOT) | (tokens[tree.inner] != INVALID)
   first = jnp.zeros(V, q.dtype).at[0].set(1)
   q, p = (jnp.where(drawn[:, None], laws, first) for laws in (q, p))
-  if size(tree, V, kept, bins, distinct) == V:
+  if drafted + LIKELIEST + BINS >= V:
     return tokens, q, p
-  known = topology or tree
-  assert not isinstance(known, Adaptive)
-  children = jnp.asarray(known.children)[tree.inner]
-  drawn = jnp.where(children == NO_CHILD, INVALID, tokens[children])
-  weight = jnp.maximum(q, p)
-  if not distinct:
-    twins = _twins(jnp.asarray(known.paths), tree, tokens)
-    # By one of them, for rounding may differ; with the children of all.
-    weight = weight[jnp.argmax(twins, axis=1)]
-    all_drawn = jnp.where(twins[:, :, None], drawn, INVALID)
-    weight = _first(weight, all_drawn.reshape(len(weight), -1))
-  one = functools.partial(
-    _merge,
-    kept=_places(tree, kept, distinct),
-    bins=jnp.asarray(bins, q.dtype),
-  )
-  places, q, p = jax.vmap(one)(drawn, _first(weight, drawn), q, p)
-  family = jnp.asarray(drafting.place_of(tree))
-  parent, rank = (jnp.asarray(x)[1:] for x in (known.parent, known.rank))
-  places = places[family[jnp.maximum(parent, ROOT)], rank]
-  places = jnp.where(tokens[1:] == INVALID, INVALID, places)
-  return tokens.at[1:].set(places), q, p
+  named = jnp.where(tokens == INVALID, V, tokens)
+  shared = jnp.unique(named[1:], size=drafted, fill_value=V)  # V: no token
+  places = jnp.searchsorted(shared, named).astype(jnp.int32)
+
+  def one(laws):  # [V, 2] of a node
+    largest = laws.max(axis=1).at[shared].set(-1, mode="drop")
+    kept = jnp.concatenate([shared, jax.lax.top_k(largest, LIKELIEST)[1]])
+    bins = _bins_of(laws).at[kept].set(BINS, mode="drop")
+    sums = jax.ops.segment_sum(laws, bins, BINS + 1)[:-1]
+    exact = laws.at[kept].get(mode="fill", fill_value=0)
+    return jnp.concatenate([exact, sums])
+
+  merged = jax.vmap(one)(jnp.stack([q, p], axis=-1))
+  tokens = jnp.where(tokens == INVALID, INVALID, places)
+  return tokens, merged[..., 0], merged[..., 1]
 
 
-def _twins(paths, tree, tokens):
-  """[M, M] whether two inner nodes hold the same path."""
-  depth = tree.depth[tree.inner]
-  text = tokens[paths[tree.inner]]  # beyond a node's depth: the root's
-  same = (text[:, None] == text[None]).all(axis=-1)
-  return same & (depth[:, None] == depth[None])
-
-
-def _first(weight, drawn):
-  """The weights [M, V] with more than all others' on the tokens [M, n]."""
-
-  def one(row, tokens):
-    place = jnp.where(tokens == INVALID, len(row), tokens)
-    return row.at[place].set(2, mode="drop")
-
-  return jax.vmap(one)(weight, drawn)
-
-
-def _merge(drawn, weight, q, p, *, kept, bins):
-  """One family: its tokens [K] renamed, and its laws [W]."""
-  own = jnp.sort(jax.lax.top_k(weight, kept)[1]).astype(jnp.int32)
-  which = _bins_of(q, p, bins).at[own].set(len(bins) + 1)  # no bin's
-  laws = jnp.stack([q, p], axis=-1)
-  sums = jax.ops.segment_sum(laws, which, len(bins) + 2)[:-1]
-  q, p = jnp.concatenate([laws[own], sums]).T
-  # Twins have one place; what is not among `own` is INVALID.
-  place = jnp.searchsorted(own, drawn).astype(jnp.int32)
-  return jnp.where(drawn == INVALID, INVALID, place), q, p
-
-
-def _bins_of(q, p, bins):
+def _bins_of(laws):
   """[V] the bin of each token, by p / q."""
   # Where both are 0 the bin does not matter; p / q may overflow into the last.
+  q, p = laws.T
   ratio = jnp.where(q > 0, p / jnp.where(q > 0, q, 1), jnp.inf)
-  return jnp.searchsorted(bins, ratio, side="right").astype(jnp.int32)
+  edges = jnp.asarray(EDGES, laws.dtype)
+  return jnp.searchsorted(edges, ratio, side="right").astype(jnp.int32)

@@ -1,28 +1,28 @@
-"""Record: a run of `generate` that keeps what it drafted, for `replay`."""
+"""Record: a run of `generate` that keeps what it drafted, for `replay`.
 
-import datetime
+Axes: B batch, N nodes, M nodes that have children, V vocabulary, W merged
+alphabet.
+"""
+
+import functools
 import os
 import pathlib
-import time
-import warnings
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 
-from tv_jax.edge import names
 from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.decode import Batch
 from tv_jax.engine.generate import decode_all
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.prompts import Prompts, read_prompts
 from tv_jax.engine.results import Generation
-from tv_jax.replay import files, merging
-from tv_jax.replay.data import Cycles
-from tv_jax.replay.step import Seen, see
+from tv_jax.replay import cycles, merging
+from tv_jax.tree import Tree
 
-# What was recorded is written once in so many seconds.
-SAVE_EVERY = 600.0
+# Options that a file names, beside the tree, the rule and the proposal.
+_OPTIONS = "draft_temperature", "draft_stop", "top_k", "top_p", "seed"
 
 
 def record(
@@ -35,7 +35,7 @@ def record(
   progress: bool | None = None,
   **options,
 ) -> Generation:
-  """Generates, and keeps every cycle's tree, tokens, and laws in a file.
+  """Generates, and keeps every cycle's tokens and laws in a file.
 
   The cycles are those of `generate`, to the token; but they are run one by
   one from here, so its speed is no measure of anything.
@@ -48,7 +48,7 @@ def record(
     template: As in `generate`, like all that follows.
     items: By these, replays group the cycles.
     progress: Whether to show a bar.
-    **options: What to do.
+    **options: What to do. The tree must be one that is known beforehand.
 
   Returns:
     What `generate` returns.
@@ -56,119 +56,98 @@ def record(
   Raises:
     ValueError: An option, a prompt or the path is wrong; nothing was compiled.
   """
-  path = _writable(path)
+  path = pathlib.Path(path)
+  if not path.parent.is_dir():
+    raise ValueError(f"{path}: there is no folder {path.parent}")
+  if path.exists():
+    raise ValueError(f"{path} exists: remove it, or give another name")
   config = decode_config(pair, **options)
   if not config.drafter:
     raise ValueError("verifier=None drafts nothing that could be recorded")
+  if not isinstance(config.tree, Tree):
+    raise ValueError(
+      f"{config.tree!r} takes shape while it is drafted: record a fixed tree"
+    )
   asked = read_prompts(pair, config, prompts, template=template, items=items)
-  recording = _Recording(pair, config, path)
-  complete = False
+  recording, complete = Recording(config), False
   try:
     result = decode_all(
       pair, config, asked, progress=progress, step=recording.step
     )
     complete = True
   finally:
-    recording.save(complete)
+    if recording.kept:
+      meta = {
+        "complete": complete,
+        "left_out_for_nan": recording.left_out,
+        "vocabulary": pair.target.config.vocab_size,
+        "target": str(pair.target.source),
+        "draft": str(pair.draft and pair.draft.source),
+        **{name: getattr(config, name) for name in _OPTIONS},
+      }
+      cycles.save(path, recording.cycles(meta))
   return result
 
 
-class _Recording:
+class Recording:
   """Runs cycles one by one, and has those so far on the host."""
 
-  def __init__(self, pair: Pair, config: DecodeConfig, path: pathlib.Path):
+  def __init__(self, config: DecodeConfig):
     """Has recorded nothing yet."""
-    self.pair, self.config, self.path = pair, config, path
-    self.kept = []  # of each cycle: what was seen, items, numbers
-    self.left_out, self.saved = 0, time.monotonic()
+    self.config, self.kept, self.left_out = config, [], 0
 
   def step(self, batch: Batch) -> None:
     """Runs a cycle of a batch, and keeps it."""
     active = ~np.asarray(batch.state.done)
     numbers = np.asarray(batch.state.records.cycles)
     drafted, laws = batch.step()
+    merged = _merge(self.config.tree, drafted.tokens, drafted.laws, laws)
     records = batch.state.records
-    seen = see(batch.config, active, numbers, drafted, laws, records)
-    self.keep(seen, batch.items, numbers)
-    if time.monotonic() - self.saved > SAVE_EVERY:
-      self.save(complete=False)
+    merged, *columns = jax.device_get(
+      (merged, records.accepted, records.expected)
+    )
+    rows, last = np.arange(len(active)), columns[0].shape[1] - 1
+    places = np.minimum(numbers, last)  # a row that is done says nothing
+    lengths = jax.tree.map(lambda x: x[rows, places], columns)
+    self.keep(active, batch.items, numbers, *merged, *lengths)
 
-  def keep(self, seen: Seen, items: np.ndarray, numbers: np.ndarray):
+  def keep(self, active, items, numbers, tokens, q, p, accepted, expected):
     """Takes the active rows of a cycle, but for those with a NaN."""
-    sound = np.isfinite(seen.q).all((1, 2)) & np.isfinite(seen.p).all((1, 2))
-    for expected in seen.expected.values():
-      sound &= np.isfinite(expected)
-    rows = np.flatnonzero(seen.active & sound)
-    self.left_out += int((seen.active & ~sound).sum())
-    seen = jax.tree.map(lambda array: array[rows], seen)
-    self.kept.append((seen, items[rows], numbers[rows]))
+    sound = np.isfinite(q).all((1, 2)) & np.isfinite(p).all((1, 2))
+    for lengths in expected.values():
+      sound &= np.isfinite(lengths)
+    self.left_out += int((active & ~sound).sum())
+    rows = np.flatnonzero(active & sound)
+    if len(rows):
+      row = items, numbers, tokens, q, p, accepted, expected
+      self.kept.append(jax.tree.map(lambda array: array[rows], row))
 
-  def save(self, complete: bool):
-    """Writes the cycles so far, if there are any."""
-    if not any(len(items) for _, items, _ in self.kept):
-      if complete:
-        warnings.warn(f"{self.path}: no cycle without a NaN", stacklevel=3)
-      return
-    seen, items, numbers = jax.tree.map(
+  def cycles(self, meta: dict) -> cycles.Cycles:
+    """Returns those so far."""
+    item, cycle, tokens, q, p, accepted, expected = jax.tree.map(
       lambda *arrays: np.concatenate(arrays), *self.kept
     )
-    config = self.config
-    assert config.tree
-    assert config.proposal
-    files.save(
-      self.path,
-      Cycles(
-        tree=config.tree,
-        proposal=config.proposal,
-        tokens=seen.tokens,
-        q=seen.q,
-        p=seen.p,
-        parents=seen.parents,
-        item=items,
-        cycle=numbers,
-        verifier=config.name,
-        temperature=config.temperature,
-        accepted=seen.accepted,
-        expected=seen.expected,
-        meta=self.meta(complete),
-      ),
+    assert isinstance(self.config.tree, Tree)
+    assert self.config.proposal
+    return cycles.Cycles(
+      tree=self.config.tree,
+      proposal=self.config.proposal,
+      tokens=tokens,
+      q=q,
+      p=p,
+      item=item,
+      cycle=cycle,
+      verifier=self.config.name,
+      temperature=self.config.temperature,
+      accepted=accepted,
+      expected=expected,
+      meta=meta,
     )
-    self.saved = time.monotonic()
-
-  def meta(self, complete: bool) -> dict:
-    """Returns what else there is to know."""
-    config = self.config
-    return {
-      "complete": complete,
-      "sources": names.sources(
-        {rule.name: rule for rule in (config.verifier, config.proposal) if rule}
-      ),
-      "left_out_for_nan": self.left_out,
-      "vocabulary": self.pair.target.config.vocab_size,
-      "target": str(self.pair.target.source),
-      "draft": str(self.pair.draft and self.pair.draft.source),
-      "draft_kind": self.pair.draft_kind,
-      "draft_temperature": config.draft_temperature,
-      "draft_stop": config.draft_stop,
-      "top_k": config.top_k,
-      "top_p": config.top_p,
-      "max_new_tokens": config.max_new_tokens,
-      "seed": config.seed,
-      "kept": merging.KEPT,
-      "jax": jax.__version__,
-      "numpy": np.__version__,
-      "device": jax.devices()[0].device_kind,
-      "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-    }
 
 
-def _writable(path) -> pathlib.Path:
-  """Returns the path, if a file can be made there."""
-  path = pathlib.Path(path)
-  if not path.parent.is_dir():
-    raise ValueError(f"{path}: there is no folder {path.parent}")
-  if path.exists():
-    raise ValueError(f"{path} exists: remove it, or give another name")
-  if not os.access(path.parent, os.W_OK):
-    raise ValueError(f"{path}: no permission to write there")
-  return path
+@functools.partial(jax.jit, static_argnums=0)
+def _merge(tree: Tree, tokens, q, p):
+  """Merges a cycle's alphabets: tokens [B, N], q and p [B, M, W]."""
+  return jax.vmap(functools.partial(merging.merge, tree))(
+    tokens, q, p[:, tree.inner]
+  )

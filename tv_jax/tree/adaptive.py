@@ -196,7 +196,7 @@ class Calibrated:
 
 
 def read_policy(path: str | os.PathLike) -> Calibrated:
-  """Reads the policy that a file of `tv_jax.tune --calibrate` holds."""
+  """Reads the policy of a file such as bundled/calibrations/draft.json."""
   content = reading.json_object(path)
   try:
     return Calibrated(**checks.read(_TABLE, content))

@@ -1,6 +1,6 @@
 """The best tree for a pair, a rule and a machine."""
 
 from tv_jax.tune.results import Row, Tuned
-from tv_jax.tune.tuning import tune, tune_recorded
+from tv_jax.tune.tuning import tune
 
-__all__ = ["Row", "Tuned", "tune", "tune_recorded"]
+__all__ = ["Row", "Tuned", "tune"]

@@ -1,19 +1,15 @@
-"""Finds the best tree for a pair and a machine: `python -m tv_jax.tune`.
+"""Finds the best tree for a pair and a machine: `python -m tv_jax.tune`."""
 
-By default for the bundled pair; given a recorded file, for its cycles.
-"""
-
-import pathlib
 import sys
 
 import rich.console
 from absl import flags, logging
 
-from tv_jax import proposals, replay, runs, verifiers
-from tv_jax.edge import cli, config_flag, names
+from tv_jax import runs
+from tv_jax.edge import cli, config_flag
 from tv_jax.models import templates
-from tv_jax.replay import report
-from tv_jax.tune import files, finding, sampling, tuning
+from tv_jax.tune import tuning
+from tv_jax.tune.results import beside
 
 _CONFIG = config_flag.define(
   f"{config_flag.HELP} Its pair, its questions' first turns, its first"
@@ -21,9 +17,9 @@ _CONFIG = config_flag.define(
 )
 _NODES = flags.DEFINE_integer("nodes", 25, "Drafted nodes of the tree.")
 _DEPTH = flags.DEFINE_integer("depth", 5, "Levels of the tree at most.")
-_BUDGETS = flags.DEFINE_string(
+_BUDGETS = flags.DEFINE_list(
   "budgets",
-  " ".join(map(str, finding.BUDGETS)),
+  [*map(str, tuning.BUDGETS)],
   "More numbers of nodes to find the best trees of.",
 )
 _VERIFIERS = flags.DEFINE_string(
@@ -33,10 +29,10 @@ _PROPOSALS = flags.DEFINE_string(
   "proposals",
   None,
   "How siblings are drawn, one name or package.module:name. Default: the"
-  " config's first, or what a file names.",
+  " config's first.",
 )
 _TOKENS = flags.DEFINE_integer(
-  "tokens", 32, "New tokens of each prompt at most."
+  "tokens", 32, "New tokens of each prompt at most.", lower_bound=1
 )
 _TIMING = flags.DEFINE_bool("timing", True, "Whether to time trees as well.")
 _OUT = flags.DEFINE_string(
@@ -45,12 +41,6 @@ _OUT = flags.DEFINE_string(
   "The file for the tree; those of the budgets, of the fastest tree and of the"
   " chart are written beside it.",
 )
-_CALIBRATE = flags.DEFINE_string(
-  "calibrate",
-  None,
-  "A file to write as well: what children are worth by how sure the draft is,"
-  " for trees named adaptive:5,5,5,5,5@FILE.",
-)
 _CACHE = flags.DEFINE_string(
   "compilation_cache",
   None,
@@ -58,58 +48,17 @@ _CACHE = flags.DEFINE_string(
 )
 
 
-def main(paths) -> None:
+def main(arguments) -> None:
   """Tunes, prints the table, and writes the files."""
+  cli.no_arguments(arguments)
   logging.set_verbosity(logging.WARNING)
-  budgets = [int(x) for x in names.split(_BUDGETS.value)]
-  trees = _OUT.value, {*budgets, _NODES.value}
   cli.check_place(_OUT, ".json")
-  cli.check_place(_CALIBRATE, ".json")
-  files.check([*files.named(*trees), *filter(None, [_CALIBRATE.value])])
-  asked = {
-    "nodes": _NODES.value,
-    "depth": _DEPTH.value,
-    "budgets": budgets,
-    "verifier": verifiers.resolve(_VERIFIERS.value),
-  }
-  if _TOKENS.value < 1:
-    raise ValueError(f"--tokens={_TOKENS.value}: give 1 or more")
+  budgets = [int(count) for count in _BUDGETS.value]
+  ends = [f".{count}.json" for count in (*budgets, _NODES.value)]
+  for end in (".json", ".fastest.json", ".svg", *ends):
+    if (path := beside(_OUT.value, end)).exists():
+      raise ValueError(f"{path} exists: remove it, or give another --out")
   settings = runs.from_config(_CONFIG.value)
-  asked["trees"] = settings.trees
-  finding.wanted(**asked)
-  found = _of_file(paths, asked) if paths else _of_config(settings, asked)
-  console = rich.console.Console()
-  if not console.is_terminal:
-    # A table that would be broken over lines is easier to pipe whole.
-    console = rich.console.Console(width=1000)
-  console.print(found.table())
-  print("\n".join(found.lines()))
-  texts = files.texts(_OUT.value, found)
-  if _CALIBRATE.value:
-    path = pathlib.Path(_CALIBRATE.value)
-    texts[path] = sampling.calibration_text(found.policy, found.how)
-  files.write_all(texts)
-  print(f"written: {', '.join(map(str, texts))}")
-
-
-def _of_file(paths, asked):
-  """Tunes for recorded cycles."""
-  if len(paths) > 1:
-    raise ValueError(
-      f"unexpected argument {paths[1]!r}: give one recorded file"
-    )
-  drawn = _PROPOSALS.value
-  cycles = replay.load(paths[0], proposals.resolve(drawn) if drawn else None)
-  print(report.describe(paths[0], cycles))
-  print("no models, no speeds: those of trees are not estimated")
-  try:
-    return tuning.tune_recorded(cycles, **asked)
-  except ValueError as error:
-    raise ValueError(f"{paths[0]}: {error}") from error
-
-
-def _of_config(settings, asked):
-  """Tunes for a config's pair."""
   questions = runs.read_questions(settings)
   runs.keep_programs(_CACHE.value)
   pair = runs.load(settings)
@@ -119,9 +68,14 @@ def _of_config(settings, asked):
     ): None
     for first in (question.turns[:1] for question in questions)
   }
-  return tuning.tune(
+  tuned = tuning.tune(
     pair,
     [[*tokens] for tokens in texts],
+    nodes=_NODES.value,
+    depth=_DEPTH.value,
+    budgets=budgets,
+    trees=settings.trees,
+    verifier=_VERIFIERS.value,
     proposal=_PROPOSALS.value or settings.proposals[0],
     temperature=settings.temperatures[0],
     seed=settings.seeds[0],
@@ -133,8 +87,14 @@ def _of_config(settings, asked):
     max_new_tokens=min(_TOKENS.value, settings.max_new_tokens),
     speed=_TIMING.value,
     say=lambda line: print(f"{line} ..", file=sys.stderr),
-    **asked,
   )
+  console = rich.console.Console()
+  if not console.is_terminal:
+    # A table that would be broken over lines is easier to pipe whole.
+    console = rich.console.Console(width=1000)
+  console.print(tuned.table())
+  print("\n".join(tuned.lines()))
+  print(f"written: {', '.join(map(str, tuned.save(_OUT.value)))}")
 
 
 if __name__ == "__main__":

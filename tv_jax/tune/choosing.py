@@ -17,67 +17,33 @@ Axes: N nodes.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
 
 import numpy as np
 
-from tv_jax.tree import (
-  NO_CHILD,
-  NO_PARENT,
-  ROOT,
-  Tree,
-  chain,
-  check_size,
-  from_paths,
-)
-from tv_jax.verifiers import Verifier
+from tv_jax.tree import NO_CHILD, NO_PARENT, ROOT, Tree, from_paths, grown
 
-# Children of a node of a wide tree, at most.
-_WIDEST = 6
-
-# Three drafts, a good, a middling and a poor one, in Sequoia's model: the share
-# of all that is accepted, and the share that each next sibling is left.
-_DRAFTS = ((0.95, 0.2), (0.85, 0.4), (0.75, 0.6))
+# What children are accepted with by rank, of a good, a middling and a poor
+# draft: the share of all that is accepted, and that each next sibling is left.
+_DRAFTS = [
+  [share * (1 - left) * left**rank for rank in range(6)]
+  for share, left in ((0.95, 0.2), (0.85, 0.4), (0.75, 0.6))
+]
 
 
-def wide(
-  nodes: int, depth: int, verifier: Verifier, beside: Iterable[Tree] = ()
-) -> Tree:
+def wide(nodes: int, depth: int, beside: Iterable[Tree] = ()) -> Tree:
   """Returns a tree that has the best trees of most drafts as parts.
 
-  It has the nodes that are worth most to a good, a middling or a poor draft.
-
   Args:
-    nodes: How many drafted nodes, apart from those of `beside`.
-    depth: How many levels, likewise.
-    verifier: The rule; one for chains only gets a chain.
+    nodes: How many nodes would do for a good, a middling or a poor draft.
+    depth: How many levels it has for them.
     beside: Trees that must be parts of it as well.
   """
-  beside = [*beside]
-  check_size(nodes + 1)
-  rates = np.array(
-    [[s * (1 - r) * r**j for j in range(_WIDEST)] for s, r in _DRAFTS]
-  )
   paths = {path for tree in beside for path in _paths_of(tree)}
-  heap, grown = [(-rates[:, 0].max(), (0,), rates[:, 0])], 0
-  while heap and grown < nodes:
-    _, path, worth = heapq.heappop(heap)
-    paths.add(path)
-    grown += 1
-    *above, rank = path
-    after = []
-    if len(path) < depth:
-      after.append(((*path, 0), worth * rates[:, 0]))
-    if rank + 1 < _WIDEST:
-      younger = worth * rates[:, rank + 1] / rates[:, rank]
-      after.append(((*above, rank + 1), younger))
-    for own, value in after:
-      heapq.heappush(heap, (-value.max(), own, value))
-  found = from_paths(paths)
-  if verifier.refuses(found):
-    return chain(max([depth, *(tree.max_depth for tree in beside)]))
-  return found
+  for acceptance in _DRAFTS:
+    tree = grown(nodes, acceptance=acceptance)
+    paths |= {path for path in _paths_of(tree) if len(path) <= depth}
+  return from_paths(paths)
 
 
 def _paths_of(tree: Tree) -> list[tuple[int, ...]]:

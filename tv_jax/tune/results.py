@@ -1,14 +1,19 @@
-"""What was found, as a record, a table and JSON."""
+"""What was found: a table, a chart, and files that `tree=` takes."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
+import pathlib
 
 import numpy as np
 import rich.table
 
+from tv_jax.edge import disk
 from tv_jax.engine.estimates import Estimate
-from tv_jax.tree import Calibrated, Tree
+from tv_jax.runs.report import canvas, fragments, palette
+from tv_jax.tree import Tree
 
 TUNED, FAST, SEQUOIA, NAMED = "tuned", "fast", "sequoia", "named"
 
@@ -55,28 +60,32 @@ class Tuned:
   """What `tune` returns; print it for a table.
 
   Attributes:
-    tree: The best tree of the asked number of nodes.
-    name: The name of its row.
-    fastest: The tree of the most tokens a second here; None if none was timed.
-    rows: All trees.
+    name: Of the row of the best tree of the asked number of nodes.
+    rows: All trees, by name.
     plain: Seconds of a token of plain decoding; None if it was not timed.
     check: Realised less expected length in the wide tree's run: 0 within its
       error; None if another rule ran.
-    policy: What children are worth to an adaptive tree, by the prompts that
-      trees were tuned on.
-    how: The rule, the proposal, the temperature, and what else files say.
+    settings: The rule, the proposal, the temperature, and what else files say.
     notes: What to know about these numbers.
   """
 
-  tree: Tree
   name: str
-  fastest: Tree | None
-  rows: tuple[Row, ...]
+  rows: dict[str, Row]
   plain: float | None
   check: Estimate | None
-  policy: Calibrated
-  how: dict
+  settings: dict
   notes: tuple[str, ...]
+
+  @property
+  def tree(self) -> Tree:
+    """Returns the best tree of the asked number of nodes."""
+    return self.rows[self.name].tree
+
+  @property
+  def fastest(self) -> Row | None:
+    """Returns the tree of the most tokens a second; None if none was timed."""
+    timed = [row for row in self.rows.values() if row.seconds]
+    return max(timed, key=lambda row: row.speed, default=None)
 
   @property
   def off(self) -> Estimate:
@@ -84,7 +93,7 @@ class Tuned:
 
     The two are from separate prompts, so that their errors add up.
     """
-    (row,) = [row for row in self.rows if row.name == self.name]
+    row = self.rows[self.name]
     assert row.measured
     assert row.predicted
     return Estimate(
@@ -104,23 +113,24 @@ class Tuned:
     """Returns a table with a row for each tree."""
     columns = ["tree", "nodes", "by depth", "predicted", "on other prompts"]
     columns.append(f"minus {self.name}")
-    plain = self.plain
-    if plain:
+    if self.plain:
       columns += ["decoded", "ms a cycle", "tokens/s", "over plain"]
     table = rich.table.Table(*columns)
-    if plain:
-      table.add_row("plain", *[""] * 6, *_times(plain, 1 / plain, plain))
-    for row in self.rows:
+    if self.plain:
+      ms, speed = 1e3 * self.plain, 1 / self.plain
+      table.add_row("plain", *[""] * 6, f"{ms:.2f}", f"{speed:.1f}", "1.00")
+    for row in self.rows.values():
       cells = [
         row.name,
         str(len(row.tree) - 1),
         " ".join(str(len(level)) for level in row.tree.levels[1:]),
-        _told(row.predicted),
-        _told(row.measured),
-        "-" if row.name == self.name else _told(row.gain, "+.3f"),
+        _cell(row.predicted),
+        _cell(row.measured),
+        "-" if row.name == self.name else _cell(row.gain, "+.3f"),
       ]
-      if plain:
-        cells += [_told(row.decoded), *_times(row.seconds, row.speed, plain)]
+      if self.plain and row.seconds:
+        cells += [_cell(row.decoded), f"{1e3 * row.seconds:.2f}"]
+        cells += [f"{row.speed:.1f}", f"{row.speed * self.plain:.2f}"]
       table.add_row(*cells)
     return table
 
@@ -131,34 +141,102 @@ class Tuned:
       lines.append(f"check: realised - expected = {self.check:+.3f}")
     return [*lines, *self.notes]
 
-  def of(self, row: Row) -> dict:
-    """Returns what a file says about a tree, which `tree=` takes."""
-    found = {
+  def save(self, out: str | os.PathLike) -> list[pathlib.Path]:
+    """Writes the trees and the chart; returns the paths.
+
+    They are `out`, the asked tree, such as tree.json; and beside it
+    tree.8.json of each number of nodes, tree.fastest.json and tree.svg.
+    """
+    rows = {"": self.rows[self.name]} | {
+      f".{len(row.tree) - 1}": row
+      for row in self.rows.values()
+      if row.kind == TUNED
+    }
+    if self.fastest:
+      rows[".fastest"] = self.fastest
+    texts = {
+      beside(out, f"{end}.json"): json.dumps(self._said(row), indent=1) + "\n"
+      for end, row in rows.items()
+    }
+    texts[beside(out, ".svg")] = self.chart()
+    for path, text in texts.items():
+      disk.write_atomic(path, text)
+    return [*texts]
+
+  def _said(self, row: Row) -> dict:
+    """Returns what a file says about a tree."""
+    said = {
       "parents": [*row.tree.parents],
       "nodes": len(row.tree) - 1,
       "depth": row.tree.max_depth,
       "name": row.name,
-      **self.how,
+      **self.settings,
       "predicted": _numbers(row.predicted),
       "measured": _numbers(row.measured),
     }
     if self.plain and row.seconds:
-      found["decoded"] = _numbers(row.decoded)
-      found["milliseconds_a_cycle"] = 1e3 * row.seconds
-      found["tokens_per_second"] = row.speed
-      found["plain_tokens_per_second"] = 1 / self.plain
-    return found
+      said["milliseconds_a_cycle"] = 1e3 * row.seconds
+      said["tokens_per_second"] = row.speed
+      said["plain_tokens_per_second"] = 1 / self.plain
+    return said
+
+  def chart(self) -> str:
+    """Draws acceptance length on other prompts against nodes, as SVG."""
+    rows = [row for row in self.rows.values() if row.measured]
+    lines = {
+      "tuned": (TUNED, {"color": palette.BLUE.light, "marker": "o"}),
+      "Sequoia's model": (
+        SEQUOIA,
+        {"color": palette.ORANGE.light, "marker": "D"},
+      ),
+    }
+    points = [row for row in rows if row.kind == NAMED]
+
+    def panel(title, axes):
+      del title
+
+      def draw(rows, **style):
+        axes.errorbar(
+          [len(row.tree) - 1 for row in rows],
+          [row.measured.mean for row in rows],
+          yerr=[row.measured.error for row in rows],
+          markersize=4,
+          **style,
+        )
+
+      for label, (kind, style) in lines.items():
+        draw([row for row in rows if row.kind == kind], label=label, **style)
+      for i, row in enumerate(points):
+        draw(
+          [row],
+          label=fragments.plain(row.name),
+          color=palette.SLATE.light,
+          marker="s^vDPX"[i % 6],
+          linestyle="none",
+        )
+      axes.set_xscale("log", base=2)
+      sizes = [len(row.tree) - 1 for row in rows if row.kind == TUNED]
+      axes.set_xticks(sizes, [*map(str, sizes)])
+      axes.minorticks_off()
+      axes.grid(axis="y")
+
+    return canvas.panels(
+      ["on other prompts"],
+      panel,
+      height=2.6,
+      x="drafted nodes of the tree",
+      y="tokens a cycle",
+    )
 
 
-def _told(estimate: Estimate | None, spec: str = ".3f") -> str:
+def beside(out: str | os.PathLike, end: str) -> pathlib.Path:
+  """Returns the name of a file beside tree.json, such as tree.8.json."""
+  path = pathlib.Path(out)
+  return path.with_name(path.name.removesuffix(".json") + end)
+
+
+def _cell(estimate: Estimate | None, spec: str = ".3f") -> str:
   return "-" if estimate is None else f"{estimate:{spec}}"
-
-
-def _times(seconds: float | None, speed: float, plain: float) -> list[str]:
-  """Cells: milliseconds a cycle, tokens a second, and over plain decoding."""
-  if seconds is None:
-    return ["-"] * 3
-  return [f"{1e3 * seconds:.2f}", f"{speed:.1f}", f"{speed * plain:.2f}"]
 
 
 def _numbers(estimate: Estimate | None) -> dict | None:

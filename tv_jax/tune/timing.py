@@ -7,7 +7,7 @@ prompt is not part of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,35 +24,17 @@ from tv_jax.tree import Tree
 class Timed(NamedTuple):
   """One way to decode, on some prompts."""
 
-  seconds: np.ndarray  # [prompts] of a cycle
+  cost: float  # seconds of a cycle: the median over prompts
   length: Estimate  # tokens gained a cycle
-
-  @property
-  def cost(self) -> float:
-    """Seconds of a cycle: the median over prompts."""
-    return float(np.median(self.seconds))
 
 
 def measure(
-  pair: Pair,
-  configs: Mapping[str, DecodeConfig],
-  asked: Sequence[Prompt],
-  longest: int,
-  say: Callable[[str], None],
+  pair: Pair, configs: Mapping[str, DecodeConfig], prompts: Sequence[Prompt]
 ) -> dict[str, Timed]:
-  """Times ways to decode, in turn on each prompt.
-
-  Args:
-    pair: The models.
-    configs: The ways, by name.
-    asked: The prompts.
-    longest: What they are padded for.
-    say: Told what is going on.
-  """
-  what = f"{', '.join(configs)}, in turn on {len(asked)} prompts"
-  say(f"timing {what}; each is compiled first")
-  found, _ = time_in_turn(pair, configs, asked, longest)
-  items = [prompt.item for prompt in asked]
+  """Times ways to decode, by name, in turn on each prompt."""
+  longest = max(len(prompt.tokens) for prompt in prompts)
+  found, _ = time_in_turn(pair, configs, prompts, longest)
+  items = [prompt.item for prompt in prompts]
   timed = {}
   for name, answers in found.items():
     cycles = np.array([int(answer.records.cycles[0]) for answer in answers])
@@ -62,7 +44,7 @@ def measure(
       for answer, count in zip(answers, cycles, strict=True)
     ]
     timed[name] = Timed(
-      seconds=seconds / cycles,
+      cost=float(np.median(seconds / cycles)),
       length=Estimate.clustered(
         np.concatenate(accepted), np.repeat(items, cycles)
       ),
@@ -83,7 +65,7 @@ class Cost(NamedTuple):
     return float(np.dot(self, _shape(tree)))
 
 
-def fit(found: Sequence[tuple[Tree, float]]) -> Cost:
+def fit(timed: Sequence[tuple[Tree, float]]) -> Cost:
   """Fits the cost to trees and their seconds, with no part below 0.
 
   Least squares of the relative errors.
@@ -92,8 +74,8 @@ def fit(found: Sequence[tuple[Tree, float]]) -> Cost:
   That a few more rows may cost nothing on a GPU is not modelled: the candidate
   that this leads to is timed.
   """
-  shares = np.array([np.divide(_shape(tree), cost) for tree, cost in found])
-  return Cost(*optimize.nnls(shares, np.ones(len(found)))[0].tolist())
+  shares = np.array([np.divide(_shape(tree), cost) for tree, cost in timed])
+  return Cost(*optimize.nnls(shares, np.ones(len(timed)))[0].tolist())
 
 
 def _shape(tree: Tree) -> tuple[int, int, int, int]:

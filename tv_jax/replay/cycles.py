@@ -1,0 +1,195 @@
+"""Recorded cycles: drafted trees with both models' laws, in one .npz file.
+
+Axes: C cycles, N nodes, M nodes that have children, R verifiers of a panel,
+V vocabulary, or what it was merged to.
+"""
+
+import dataclasses
+import json
+
+import numpy as np
+
+from tv_jax import tree as tree_lib
+from tv_jax.edge import disk, reading
+from tv_jax.proposals import INVALID, PROPOSALS, Proposal
+from tv_jax.tree import ROOT, Tree
+
+# How far a law may sum from 1 before it is taken for something else.
+TOLERANCE = 1e-3
+_REQUIRED = ("parents", "proposal", "tokens", "q", "p")
+_OPTIONAL = (
+  *("item", "cycle", "verifier", "temperature", "accepted"),
+  *("panel", "expected", "meta"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Cycles:
+  """What was drafted, and both models' laws on it.
+
+  Attributes:
+    tree: Of all cycles.
+    proposal: How siblings were drawn.
+    tokens: [C, N] int32; the root's is ignored.
+    q: [C, M, V] float32 draft laws.
+    p: [C, M, V] float32 target laws.
+    item: [C] the prompt's number; by default each cycle is an item of its own.
+    cycle: [C] its place in the prompt's answer.
+    verifier: What ran, if anything did.
+    temperature: Of the target.
+    accepted: [C] tokens gained, if anything ran.
+    expected: [C] by verifier, as computed before laws were merged.
+    meta: Anything that JSON can say.
+  """
+
+  tree: Tree
+  proposal: Proposal
+  tokens: np.ndarray
+  q: np.ndarray
+  p: np.ndarray
+  item: np.ndarray
+  cycle: np.ndarray
+  verifier: str | None = None
+  temperature: float | None = None
+  accepted: np.ndarray | None = None
+  expected: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+  meta: dict = dataclasses.field(default_factory=dict)
+
+  def __len__(self) -> int:
+    """Returns C."""
+    return len(self.tokens)
+
+
+def save(path, cycles: Cycles) -> None:
+  """Writes a file, all of it or nothing; docs/replay.md has the layout."""
+  arrays = {
+    "parents": np.array(cycles.tree.parents, np.int32),
+    "proposal": cycles.proposal.name,
+    "panel": np.array([*cycles.expected], np.str_),
+    "expected": np.array([*cycles.expected.values()], np.float32),
+    "meta": json.dumps(cycles.meta),
+  }
+  for name in (*_REQUIRED, *_OPTIONAL):
+    if name not in arrays and (value := getattr(cycles, name)) is not None:
+      arrays[name] = value
+  with disk.whole(path) as file:
+    np.savez_compressed(file, **arrays)
+
+
+def load(path, proposal: Proposal | None = None) -> Cycles:
+  """Reads and checks a file of `record`, or of another program.
+
+  Args:
+    path: The file.
+    proposal: What drew the siblings, if it is no built-in: a file is data, and
+      what it names is never imported.
+
+  Raises:
+    ValueError: In one line, the file and what is wrong with it.
+  """
+  path = reading.regular(path)
+  try:
+    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+      names = {*_REQUIRED, *_OPTIONAL} & {*file}
+      arrays = {name: file[name] for name in names}
+  except Exception as error:  # of a damaged file it can be any
+    raise ValueError(
+      f"{path}: no .npz file, or cut short ({reading.line(error)})"
+    ) from None
+  try:
+    return _from_arrays(arrays, proposal)
+  except ValueError as error:
+    raise ValueError(f"{path}: {error}") from None
+
+
+def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
+  if missing := [name for name in _REQUIRED if name not in arrays]:
+    raise ValueError(f"has no {' and no '.join(missing)}")
+  tree = tree_lib.from_parents(arrays["parents"].tolist())
+  N, M = len(tree), len(tree.inner)
+  for name in ("q", "p"):  # laws after leaves are never read
+    if arrays[name].ndim == 3 and arrays[name].shape[1] == N:
+      arrays[name] = arrays[name][:, tree.inner]
+  C, V = len(arrays["tokens"]), arrays["q"].shape[-1]
+  panel = arrays.pop("panel", np.array([])).tolist()
+  if not panel:
+    arrays.pop("expected", None)
+  for name, dtype, shape in (
+    ("tokens", np.int32, (C, N)),
+    ("q", np.float32, (C, M, V)),
+    ("p", np.float32, (C, M, V)),
+    ("item", np.int64, (C,)),
+    ("cycle", np.int64, (C,)),
+    ("accepted", np.float32, (C,)),
+    ("expected", np.float32, (len(panel), C)),
+  ):
+    if name not in arrays:
+      continue
+    array = arrays[name]
+    if array.shape != shape or array.dtype.kind not in "iuf" or not array.size:
+      is_now = f"{array.dtype}{[*array.shape]}"
+      raise ValueError(f"{name} is {is_now}: give numbers {[*shape]}")
+    arrays[name] = array.astype(dtype)
+  numbers = np.arange(C)
+  name = str(arrays["proposal"])
+  proposal = proposal or PROPOSALS.get(name)
+  if proposal is None or proposal.name != name:
+    raise ValueError(
+      f"siblings were drawn by {name!r}: give that proposal, --proposals={name}"
+    )
+  verifier, temperature = arrays.get("verifier"), arrays.get("temperature")
+  cycles = Cycles(
+    tree=tree,
+    proposal=proposal,
+    tokens=arrays["tokens"],
+    q=arrays["q"],
+    p=arrays["p"],
+    item=arrays.get("item", numbers),
+    cycle=arrays.get("cycle", numbers),
+    verifier=None if verifier is None else str(verifier),
+    temperature=None if temperature is None else float(temperature),
+    accepted=arrays.get("accepted"),
+    expected=dict(zip(panel, arrays.get("expected", ()), strict=True)),
+    meta=json.loads(str(arrays.get("meta", "{}"))),
+  )
+  _check(cycles)
+  return cycles
+
+
+def _check(cycles: Cycles) -> None:
+  """Refuses what no draft and no law can be, naming the cycle and the node."""
+  tree, tokens, V = cycles.tree, cycles.tokens, cycles.q.shape[2]
+  tokens[:, ROOT] = 0
+  drawn = tokens != INVALID
+  wrong = drawn & ((tokens < 0) | (tokens >= V))
+  _refuse(wrong, f"its token is none of 0 to {V - 1}, nor {INVALID} for none")
+  parents = np.maximum(tree.parent, ROOT)
+  _refuse(drawn & ~drawn[:, parents], "a token below a node that has none")
+  if cycles.proposal.distinct:
+    wrong = np.zeros_like(drawn)
+    for node in range(1, len(tree)):
+      elders = np.arange(node - tree.rank[node], node)  # siblings are adjacent
+      twin = (tokens[:, elders] == tokens[:, [node]]).any(axis=1)
+      wrong[:, node] = drawn[:, node] & twin
+    _refuse(wrong, "its token is an elder sibling's too")
+  for name, laws in (("q", cycles.q), ("p", cycles.p)):
+    total = laws.sum(axis=2, dtype=np.float64)
+    good = (np.abs(total - 1) <= TOLERANCE) & (laws.min(axis=2) >= 0)
+    wrong = np.zeros_like(drawn)
+    wrong[:, tree.inner] = ~good & drawn[:, tree.inner]
+    _refuse(wrong, f"{name} after it is no law, which sums to 1")
+  most = tree.max_depth + 1
+  for name, lengths in {"accepted": cycles.accepted, **cycles.expected}.items():
+    if (
+      lengths is not None
+      and not (
+        (lengths >= 1 - TOLERANCE) & (lengths <= most * (1 + TOLERANCE))
+      ).all()
+    ):
+      raise ValueError(f"{name}: a cycle of this tree gains 1 to {most} tokens")
+
+
+def _refuse(wrong: np.ndarray, what: str) -> None:
+  """Raises an error about the first [cycle, node] that is wrong."""
+  for cycle, node in np.argwhere(wrong)[:1]:
+    raise ValueError(f"cycle {cycle}, node {node}: {what}")
