@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 import tv_jax
+from tv_jax.edge import tables
 from tv_jax.runs import environment
 from tv_jax.tree import Tree, parse
 
@@ -56,13 +57,8 @@ class Table:
 
   def show(self) -> str:
     """Prints it as Markdown, and returns that."""
-    cells = [self.header, *self.rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    cells.insert(1, ["-" * width for width in widths])
-    lines = [
-      f"| {' | '.join(map(str.ljust, row, widths))} |".rstrip() for row in cells
-    ]
-    text = "\n".join([f"### {self.title}", "", *lines])
+    table = tables.Table(self.title, [], self.header, self.rows)
+    text = tables.markdown(table).rstrip()
     print(f"\n{text}", flush=True)
     return text
 

@@ -15,11 +15,11 @@ from experiments import comparing, drawing, paper, sweeps
 from experiments.comparing import over, percent
 from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import tree as tree_lib
+from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.records import PLAIN, Method
 from tv_jax.runs.report import tables
-from tv_jax.runs.report.tables import NOTHING, Table
 
 CHAIN = "chain:7"
 TREES = (CHAIN, "eagle", "kary:2x5")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs.report import canvas
-from tv_jax.runs.report.palette import BLUE, GOLD, GREEN, MUTED, ORANGE, PURPLE
+from tv_jax.runs.report.canvas import BLUE, GOLD, GREEN, MUTED, ORANGE, PURPLE
 
 _COLORS = {"token_level": ORANGE, "traversal": BLUE, "the paper": MUTED}
 _FREE = (GREEN, PURPLE, GOLD)
@@ -47,7 +47,7 @@ def lines(
         yerr=[
           0 if math.isnan(one.error) else one.error for one in own.values()
         ],
-        color=colors[name.partition(",")[0]].light,
+        color=colors[name.partition(",")[0]],
         marker=_MARKERS[names.index(name) % len(_MARKERS)],
         markersize=4,
         linewidth=1.4,
@@ -61,6 +61,6 @@ def lines(
     axes.set_xticks(places, [f"{at:g}" for at in places])
     axes.grid(axis="y")
     if zero:
-      axes.axhline(0, color=MUTED.light, linewidth=0.8)
+      axes.axhline(0, color=MUTED, linewidth=0.8)
 
   return canvas.panels([*panels], draw, height=height, x=x, y=y)

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import ml_collections
 
 from tv_jax.edge import names
+from tv_jax.edge.tables import Table
 from tv_jax.runs import store
 from tv_jax.runs.records import AXES, Answer
-from tv_jax.runs.report.tables import Table
-from tv_jax.runs.store import unit as unit_lib
 
 
 class Shard(NamedTuple):
@@ -217,7 +216,7 @@ def read(
     for unit in units
   )
   for unit, other in zip(units[1:], others, strict=True):
-    if told := unit_lib.differences(first, other):
+    if told := store.differences(first, other):
       raise ValueError(
         f"{units[0].folder} and {unit.folder} are not of one config:"
         f" {'; '.join(told)}: give one of the two"

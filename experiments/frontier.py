@@ -24,11 +24,11 @@ from experiments import comparing, drawing, paper, sweeps
 from experiments.comparing import ByItem, over, percent
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax.edge import reading
+from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.records import Method
 from tv_jax.runs.report import tables
-from tv_jax.runs.report.tables import NOTHING, Table
 
 # By drafted nodes: the tree that others are compared with, the paper's with
 # five levels; and the adaptive tree's nodes by level, as even as may be.

@@ -34,11 +34,12 @@ import numpy as np
 
 from experiments import paper
 from tv_jax import runs as runs_lib
+from tv_jax.edge import tables as edge_tables
+from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import questions, sources, store
 from tv_jax.runs.records import Key, Method
 from tv_jax.runs.report import progress, tables
-from tv_jax.runs.report.tables import NOTHING, Table
 
 FILE = "grades.jsonl"
 RUNS, TASK = 3, "mt_bench"  # the paper's
@@ -287,7 +288,7 @@ def main() -> None:
     for unit in units:
       say(str(unit.folder))
       grade(unit, client, flags.model, runs=flags.runs, advance=advance)
-  console = progress.print_tables(tables_of(flags.folder, units))
+  console = edge_tables.show(tables_of(flags.folder, units))
   console.print(NOTE, style="dim")
 
 

@@ -14,10 +14,10 @@ from experiments import comparing, experiment, paper
 from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import certify
 from tv_jax import tree as tree_lib
+from tv_jax.edge.tables import Table
 from tv_jax.proposals import PROPOSALS
 from tv_jax.runs.records import Answer, Method
 from tv_jax.runs.report import tables
-from tv_jax.runs.report.tables import Table
 from tv_jax.verifiers import VERIFIERS, misfit
 
 CHAIN = Method(tree="chain:5", proposal=paper.PROPOSAL, temperature=1.0)

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 from experiments import names, running
 from experiments.experiment import Experiment, Group
-from tv_jax.edge import disk
-from tv_jax.runs.report import formats
+from tv_jax.edge import disk, tables
 
 HEAD = """# Results
 
@@ -64,7 +63,7 @@ def _where(group: Group) -> str:
       devices.add(f"{one.get('devices', '?')} {one.get('device', '?')}")
   when = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
   where = ", ".join([when, *sorted(devices), *sorted(versions)])
-  return f"{formats.markdown_text(f'{group.name}: {where}.')}\n"
+  return f"{tables.markdown_text(f'{group.name}: {where}.')}\n"
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ from experiments import experiment as experiment_lib
 from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import runs
 from tv_jax.edge import disk
+from tv_jax.edge import tables as formats
+from tv_jax.edge.tables import Table
 from tv_jax.runs import store
-from tv_jax.runs.report import formats, progress
-from tv_jax.runs.report.tables import Table
+from tv_jax.runs.report import progress
 
 WORKDIR = "runs/experiments"
 Plan = dict[tuple[str, str], runs.Run]  # by group and shard
@@ -66,7 +67,7 @@ def make(one: Experiment, groups: Sequence[Group], place: pathlib.Path) -> None:
   }
   alike: dict[tuple, list[Table]] = {}  # tables with the same columns
   for table in made.tables:
-    alike.setdefault(tuple(formats.names(table)), []).append(table)
+    alike.setdefault(tuple(table.columns), []).append(table)
   for i, (columns, tables) in enumerate(alike.items()):
     rows = [[table.title, *row] for table in tables for row in table.rows]
     name = f"{one.name}-{i + 1}.csv" if i else f"{one.name}.csv"
@@ -74,7 +75,7 @@ def make(one: Experiment, groups: Sequence[Group], place: pathlib.Path) -> None:
   place.mkdir(parents=True, exist_ok=True)
   for name, text in texts.items():
     disk.write_atomic(place / name, text)
-  console = progress.print_tables(made.tables)
+  console = formats.show(made.tables)
   for line in (*made.reading, *made.notes, f"{place}: {', '.join(texts)}"):
     console.print(line, markup=False)
 

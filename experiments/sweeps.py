@@ -14,12 +14,13 @@ from collections.abc import Iterator, Sequence
 from experiments import comparing, drawing, experiment, paper
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax import tree as tree_lib
+from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import PLAIN, Method
 from tv_jax.runs.report import tables
-from tv_jax.runs.report.tables import NOTHING, TASKS, Table
+from tv_jax.runs.report.tables import TASKS
 
 BOTH = ("quickstart", "quickstart:weak")
 # How the paper's main tables were drawn: titles say what differs.

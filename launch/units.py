@@ -20,7 +20,7 @@ from experiments import experiment as experiment_lib
 from experiments.experiment import Experiment
 from tv_jax import runs
 from tv_jax.edge import config_flag
-from tv_jax.runs.store import unit as store
+from tv_jax.runs import store
 
 DEVICES = "models.devices"
 

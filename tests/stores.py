@@ -21,15 +21,14 @@ CONFIG = {
   "baseline": "token_level",
 }
 ENVIRONMENT = {"jax": "0.10.2", "device": "cpu", "date": "2026-01-01"}
-# Without the packages' `__init__`, so without jax: a process starts in no time.
+# Without the packages' faces, so without jax: a process starts in no time.
 PREAMBLE = f"""
 import os, pathlib, resource, sys, time, types
-sys.path.insert(0, {str(ROOT)!r})
 for name in ("tv_jax", "tv_jax.runs"):
   package = sys.modules[name] = types.ModuleType(name)
   package.__path__ = [os.path.join({str(ROOT)!r}, *name.split("."))]
+sys.path.insert(0, {str(ROOT)!r})
 from tests.stores import enter, item
-from tv_jax.edge import disk
 from tv_jax.runs import store
 """
 
@@ -82,10 +81,3 @@ def run(body, *arguments):
   )
   assert done.returncode == 0, done.stderr
   return done.stdout
-
-
-def one_line(caught):
-  """The message that was raised."""
-  message = str(caught.value)
-  assert "\n" not in message
-  return message

@@ -16,7 +16,8 @@ from experiments import (
 )
 from tests import test_report
 from tests.stores import ROOT
-from tv_jax.runs.report.tables import NOTHING, TASKS
+from tv_jax.edge.tables import NOTHING
+from tv_jax.runs.report.tables import TASKS
 
 HOT = (0.2, 0.4, 0.6, 0.8, 1.0)
 

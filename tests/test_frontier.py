@@ -10,7 +10,7 @@ from experiments import experiment, frontier
 from tests import test_report
 from tests.test_experiments import unit
 from tv_jax import tree as tree_lib
-from tv_jax.runs.report.tables import NOTHING
+from tv_jax.edge.tables import NOTHING
 
 DRAFT, WEAK = "bundled/draft", "bundled/draft_weak"
 TUNED = "bundled/trees/draft-traversal.25.json"

@@ -8,7 +8,6 @@ import pytest
 import tokenizers
 import transformers
 
-from tests import bad
 from tv_jax.edge import reading
 from tv_jax.models import templates
 from tv_jax.models import tokenizers as tokenizers_lib
@@ -229,22 +228,19 @@ def test_what_is_missing_is_the_line_s_number_and_the_file_s_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("second", "message"),
+  "second",
   [
-    ('{"question_id": 6, "cat', "line 2 is not JSON .*cut short"),
-    (ROW | {"question_id": 6.5}, "line 2: question_id=6.5"),
-    ({"prompt": ["a", 3]}, "line 2: turns=3: give a text"),
-    (
-      ROW | {"question_id": 6, "reference": "x"},
-      "line 2: reference='x': give a list",
-    ),
+    '{"question_id": 6, "cat',
+    ROW | {"question_id": 6.5},
+    {"prompt": ["a", 3]},
+    ROW | {"question_id": 6, "reference": "x"},
+    "7",
   ],
 )
-def test_a_wrong_line_is_named(path, second, message):
+def test_a_wrong_line_is_named(path, second):
   write(path, ROW, second)
-  with pytest.raises(ValueError, match=message) as error:
+  with pytest.raises(ValueError, match=f"{path}, line 2: "):
     questions_lib.load_questions(path)
-  bad.one_line(error, str(path))
 
 
 def made_up(counts):
@@ -258,17 +254,18 @@ def made_up(counts):
 
 def test_spec_bench_is_counted(path):
   write(path, *made_up(questions_lib.SPEC_BENCH))
-  assert len(questions_lib.load_spec_bench(path)) == 480
+  assert len(questions_lib.load_questions(f"spec_bench:{path}")) == 480
   write(path, *made_up(questions_lib.SPEC_BENCH | {"qa": 79, "poems": 1}))
   with pytest.raises(
     ValueError, match=r"480 lines there are 79 of qa, not 80, 1 of poems, not 0"
   ):
-    questions_lib.load_spec_bench(path)
+    questions_lib.load_questions(f"spec_bench:{path}")
 
 
 @pytest.mark.spec_bench
 def test_spec_bench():
-  questions = questions_lib.load_spec_bench(os.environ["SPEC_BENCH_QUESTIONS"])
+  path = os.environ["SPEC_BENCH_QUESTIONS"]
+  questions = questions_lib.load_questions(f"spec_bench:{path}")
   assert [question.question_id for question in questions] == list(
     range(81, 561)
   )
@@ -278,19 +275,8 @@ def test_spec_bench():
   } == {2}
 
 
-def ids(questions):
-  return [question.question_id for question in questions]
-
-
 def test_limits(path):
   rows = made_up({"writing": 2, "stem": 2, "qa": 3})
   questions = questions_lib.load_questions(write(path, *rows))
-  for limits, kept in (
-    ({}, [*range(7)]),
-    ({"first": 3}, [0, 1, 2]),
-    ({"first": 3, "last": 1}, [2]),
-    ({"per_task": 1}, [0, 2, 4]),
-  ):
-    assert ids(questions_lib.limit(questions, **limits)) == kept
-  with pytest.raises(ValueError, match="per_task=0 must be 1 or more"):
-    questions_lib.limit(questions, per_task=0)
+  some = questions_lib.limit(questions, per_task=1)
+  assert [one.question_id for one in some] == [0, 2, 4]

@@ -4,12 +4,9 @@ import json
 import os
 import shutil
 
-import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
-from tests import bad, test_evaluate
-from tests.stores import enter, item, one_line
+from tests import test_evaluate
 from tv_jax import runs
 from tv_jax.edge import reading
 from tv_jax.runs import sources as sources_lib
@@ -117,52 +114,9 @@ def test_how_cool_a_tree_has_the_draft_is_a_difference(tmp_path, shaped):
   assert different(*found[1:]) == [f"trees/{name}"]
 
 
-@pytest.mark.parametrize("place", ["a", "b", "its last"])
-def test_any_tensor_of_a_large_file_that_changes_shows(
-  pair, monkeypatch, place
-):
+def test_large_weights_are_read_in_pieces(pair, monkeypatch):
   monkeypatch.setattr(sources_lib, "WHOLE", 1000)
-  path = pair / "draft" / "model.safetensors"
-  values = {
-    "a": np.zeros(9000),
-    "b": np.ones((3, 5000)),
-    "its last": np.ones(2),
-  }
-  save_file(values, path)
   before = read(pair)
   assert read(pair) == before
-  save_file(values | {place: values[place] + 1}, path)
+  edit_weights(pair / "draft" / "model.safetensors")
   assert different(before, read(pair)) == ["draft/model.safetensors"]
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "more.safetensors"])
-def test_weights_that_are_no_file_are_refused(pair, name):
-  bad.place(pair / "draft" / name, "pipe")
-  with pytest.raises(ValueError, match="cannot be read") as error:
-    read(pair)
-  bad.one_line(error, f"draft/{name}")
-
-
-BEGUN = {"questions": "1", "target/config.json": "2", "target/weights": "3"}
-
-
-def keep(folder, sources):
-  with enter(folder) as store:
-    store.keep_sources(sources)
-
-
-def test_a_difference_is_refused_by_name(tmp_path):
-  keep(tmp_path, {"questions": "0"})
-  keep(tmp_path, BEGUN)  # nothing was made of the others
-  with enter(tmp_path) as store:
-    store.append(item(1))
-  keep(tmp_path, BEGUN)
-  changed = {"questions": "x", "target/config.json": "2", "target/more": "4"}
-  with pytest.raises(ValueError, match="changed since") as error:
-    keep(tmp_path, changed)
-  assert (
-    "changed since this run began: questions, target/more, target/weights: put"
-    in one_line(error)
-  )
-  kept = json.loads((tmp_path / "sources.json").read_text())
-  assert kept == BEGUN

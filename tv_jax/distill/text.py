@@ -18,8 +18,7 @@ from tv_jax.edge import checks, disk, reading
 from tv_jax.engine.generate import generate
 from tv_jax.engine.pair import Pair
 from tv_jax.models import templates
-from tv_jax.runs import sources
-from tv_jax.runs.store import unit
+from tv_jax.runs import sources, store
 
 FILE, ABOUT = "text.jsonl", "text.json"
 # Conversations that are written together, and that a killed run loses.
@@ -221,7 +220,7 @@ def check_same(path: pathlib.Path, about: dict, flag: str) -> None:
   if not path.exists():
     disk.write_json(path, about, "what is made")
     return
-  if changes := unit.differences(reading.json_object(path), about):
+  if changes := store.differences(reading.json_object(path), about):
     raise ValueError(
       f"{path.parent} was begun in another way ({reading.listed(changes)}):"
       f" give another {flag}, or the same settings"

@@ -1,9 +1,9 @@
 """Runs: a config's whole grid, into a folder from which tables are made."""
 
 from tv_jax.engine.programs import keep_programs
-from tv_jax.runs.asking import grid, read_questions
+from tv_jax.runs.questions import read_questions
 from tv_jax.runs.running import load, run, unchanged
-from tv_jax.runs.settings import Run, from_config, to_dict
+from tv_jax.runs.settings import Run, from_config, grid, to_dict
 
 __all__ = [
   "Run",

@@ -20,9 +20,10 @@ from tv_jax.engine.prompts import encode as check_tokens
 from tv_jax.engine.records import Judged, Records, Trace, trace_of
 from tv_jax.models import templates
 from tv_jax.proposals import INVALID
-from tv_jax.runs import asking, store
 from tv_jax.runs import questions as questions_lib
-from tv_jax.runs.questions import Question
+from tv_jax.runs import settings as settings_lib
+from tv_jax.runs import store
+from tv_jax.runs.questions import Question, number_of, score
 from tv_jax.runs.records import Answer, Key, Method
 from tv_jax.runs.settings import Run
 from tv_jax.tree import Tree, placed
@@ -62,7 +63,15 @@ def encode(
 
 
 class Answerer:
-  """Asks questions by one method after another."""
+  """Asks questions by one method after another, and keeps the answers.
+
+  Attributes:
+    pair: The models.
+    settings: The run's.
+    questions: What is asked.
+    results: Where answers are kept.
+    advance: Called after each.
+  """
 
   def __init__(
     self,
@@ -72,109 +81,76 @@ class Answerer:
     results: store.Store,
     advance: Callable[[], None],
   ):
-    """Prepares to ask; nothing is asked yet.
-
-    Args:
-      pair: The models.
-      settings: The run's.
-      questions: What is asked.
-      results: Where answers are kept.
-      advance: Called after each.
-    """
+    """Prepares to ask; nothing is asked yet."""
     self.pair, self.settings, self.results = pair, settings, results
     self.questions, self.advance = questions, advance
     self.piece = pieces(pair.tokenizer)
-    shown = ()
-    if settings.explorer.per_task:
-      shown = questions_lib.limit(
-        questions, per_task=settings.explorer.per_task
-      )
-    self.shown = {question.question_id for question in shown}
+    traced = questions_lib.limit(questions, settings.explorer.per_task)
+    self.traced = {question.question_id for question in traced}
 
   def __call__(self, method: Method) -> None:
     """Answers what is not answered yet, turn by turn."""
-    config = self.config(method)
-    for turn in range(max(len(q.turns) for q in self.questions)):
-      asked = self.turn(method, turn)
-      if all(key in self.results for key in asked):
-        continue
-      rows = [self.ask(key, question) for key, question in asked.items()]
-      self.answer_all(config, rows)
-
-  def turn(self, method: Method, turn: int) -> dict[Key, Question]:
-    """Returns the questions that have such a turn."""
-    return {
-      Key(question.task, question.question_id, turn, method): question
-      for question in self.questions
-      if turn < len(question.turns)
-    }
-
-  def longest(self, rows: Sequence[Asked]) -> int:
-    """Returns what all batches of a turn are padded to."""
-    longest = max(len(row.tokens) for row in rows)
-    return max(longest, self.settings.padded_to, 1)
-
-  def config(self, method: Method) -> DecodeConfig:
-    """Returns how to decode."""
-    options = asking.options(self.settings, method)
+    options = settings_lib.options(self.settings, method)
+    size = self.settings.batch_size
     if not method.plain:
-      options["panel"] = (self.settings.baseline,)
-      options["trace"] = self.settings.explorer.cycles if self.shown else 0
-    return decode_config(
-      self.pair, batch_size=self.settings.batch_size, **options
-    )
+      options["panel"] = [self.settings.named.rules[self.settings.baseline]]
+      options["trace"] = self.settings.explorer.cycles if self.traced else 0
+    config = decode_config(self.pair, batch_size=size, **options)
+    for turn in range(max(len(q.turns) for q in self.questions)):
+      asked = {
+        Key(question.task, question.question_id, turn, method): question
+        for question in self.questions
+        if turn < len(question.turns)
+      }
+      if not all(key in self.results for key in asked):
+        prompts = [self.ask(*own) for own in asked.items()]
+        self.answer_all(config, prompts)
 
   def ask(self, key: Key, question: Question) -> Asked:
     """Returns a turn as a prompt, or why there is none."""
-    before = [
-      self.results[key._replace(turn=earlier)] for earlier in range(key.turn)
-    ]
+    before = [self.results[key._replace(turn=i)] for i in range(key.turn)]
     if any(answer.error is not None for answer in before):
       return Asked(key, question, error="an earlier turn failed")
-    turns = questions_lib.conversation(
-      question, [answer.text for answer in before]
-    )
+    turns = questions_lib.conversation(question, [one.text for one in before])
     try:
       return Asked(key, question, *encode(self.pair, self.settings, turns))
     except ValueError as error:
       return Asked(key, question, error=" ".join(str(error).split()))
 
-  def answer_all(self, config, asked: Sequence[Asked]) -> None:
+  def answer_all(self, config: DecodeConfig, asked: Sequence[Asked]) -> None:
     """Puts those answers of a turn into the store that are not there."""
+    # Also of answers that are there: the program is then the same.
+    longest = max([1, *(len(row.tokens) for row in asked)])
+    longest = max(longest, self.settings.padded_to)
     missing = [row for row in asked if row.key not in self.results]
     prompts = [
-      Prompt(
-        row.tokens, asking.number(row.key.question, row.key.turn), row.limit
-      )
+      Prompt(row.tokens, number_of(row.key.question, row.key.turn), row.limit)
       for row in missing
       if row.tokens
     ]
     decoded = iter(())
     if prompts:
-      size, longest = self.settings.batch_size, self.longest(asked)
-      decoded = decode(Batch(self.pair, config, size, longest), prompts)
+      batch = Batch(self.pair, config, self.settings.batch_size, longest)
+      decoded = decode(batch, prompts)
     for row in missing:
-      records = next(decoded) if row.tokens else None
-      self.results.append(self.answer(config, row, records))
+      fields: dict = {"error": row.error}
+      if row.tokens:
+        fields = self.fields(config, row, next(decoded))
+      self.results.append(Answer(**row.key._asdict(), **fields))
       self.advance()
 
-  def answer(self, config, asked: Asked, records) -> Answer:
-    """Returns an answer, or the error in its place."""
+  def fields(self, config: DecodeConfig, asked: Asked, records) -> dict:
+    """Returns what is kept of an answer beside its key."""
     key, question = asked.key, asked.question
-    if asked.error:
-      return Answer(**key._asdict(), error=asked.error)
     found = line(records, config, self.pair.tokenizer)
     if self.settings.exact_match and key.turn < len(question.references):
       known = question.references[key.turn]
-      found["right"] = any(
-        questions_lib.score(found["text"], one) for one in known
-      )
-    if config.trace and key.turn == 0 and key.question in self.shown:
+      found["right"] = any(score(found["text"], one) for one in known)
+    if config.trace and key.turn == 0 and key.question in self.traced:
       found["prompt"] = question.turns[0]
-      found["trace"] = traced(
-        trace_of(records), config, found["tokens"], self.piece
-      )
-    return Answer(**key._asdict(), **found)
+      trace, tokens = trace_of(records), found["tokens"]
+      found["trace"] = traced(trace, config, tokens, self.piece)
+    return found
 
 
 def line(records: Records, config: DecodeConfig, tokenizer) -> dict:

@@ -1,4 +1,4 @@
-"""What a run runs on, and the programs that were compiled for it."""
+"""What a run runs on."""
 
 import datetime
 import functools
@@ -6,6 +6,8 @@ import importlib.metadata
 import os
 import pathlib
 import platform
+import re
+import shutil
 import subprocess
 
 import jax
@@ -15,7 +17,7 @@ _PACKAGES = ("jax", "jaxlib", "flax", "transformers", "numpy")
 
 def describe() -> dict:
   """Versions, devices and the date; `date` alone differs from run to run."""
-  devices, processes = jax.devices(), jax.process_count()
+  devices = jax.devices()
   return {
     "tv_jax": importlib.metadata.version("tv_jax"),
     "revision": _revision(),
@@ -24,7 +26,6 @@ def describe() -> dict:
     "system": platform.system(),
     "device": devices[0].device_kind,
     "devices": len(devices),
-    **({"processes": processes} if processes > 1 else {}),
     "cpu": cpu(),
     "cores": cores(),
     "date": datetime.date.today().isoformat(),
@@ -34,9 +35,10 @@ def describe() -> dict:
 def cpu() -> str:
   """Returns the processor's name, where the system tells it."""
   path = pathlib.Path("/proc/cpuinfo")
-  for line in path.read_text().splitlines() if path.exists() else ():
-    if line.startswith("model name"):
-      return line.partition(":")[2].strip()
+  if path.exists() and (
+    found := re.search("^model name\\s*: (.*)", path.read_text(), re.M)
+  ):
+    return found[1]
   return platform.processor() or "unknown CPU"
 
 
@@ -53,17 +55,11 @@ def _revision() -> str:
 
   As it was when this was first asked, soon after they were read.
   """
-  here = pathlib.Path(__file__).parents[2]
-  if not (here / ".git").exists():
+  folder = pathlib.Path(__file__).parents[2]
+  if not (folder / ".git").exists() or not shutil.which("git"):
     return ""
-  try:
-    found = subprocess.run(
-      ["git", "-C", here, "describe", "--always", "--dirty", "--abbrev=12"],
-      capture_output=True,
-      text=True,
-      timeout=10,
-      check=False,
-    )
-  except (OSError, subprocess.TimeoutExpired):
-    return ""
-  return found.stdout.strip()
+  command = ["git", "-C", folder, "describe", "--always", "--dirty"]
+  done = subprocess.run(
+    [*command, "--abbrev=12"], capture_output=True, text=True
+  )
+  return done.stdout.strip()

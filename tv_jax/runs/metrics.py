@@ -29,7 +29,7 @@ class Cell:
       deep as any did.
     conditional: The same among the cycles that accepted a node of the depth
       above.
-    drafted: Nodes drafted in a cycle; None if it is not known of all answers.
+    drafted: Nodes drafted in a cycle; None of plain decoding.
     expected: Tokens a cycle that the rule expects, given each draft.
     gain: `expected` less what the baseline expects of the very same drafts.
     relative: The same in percent of what the baseline expects.
@@ -77,8 +77,7 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
     more = relative(own, base, item)
   by_item = list(_by_item(sound).values())
   deep = [realised > d for d in range(max(realised, default=1))]
-  known = all(one.drafted is not None for one in sound)
-  drafted = [n for one in sound for n in one.drafted or ()] if known else []
+  drafted = [n for one in sound for n in one.drafted or ()]
   return Cell(
     by_item=Estimate.of(by_item),
     by_token=Estimate.clustered(realised, item),

@@ -1,13 +1,17 @@
 """Files of questions: one JSON object per line, docs/runs.md says of what."""
 
+from __future__ import annotations
+
 import collections
 import dataclasses
+import json
 import os
 import pathlib
+import zlib
 from collections.abc import Collection, Sequence
 
-from tv_jax.edge import checks, reading
-from tv_jax.edge.reading import BUNDLED, shown
+from tv_jax.edge.reading import BUNDLED
+from tv_jax.runs.records import ALL
 
 # Where Spec-Bench's questions are to be had.
 SOURCE = (
@@ -40,16 +44,9 @@ SPEC_BENCH: dict[str, int] = {
   **dict.fromkeys(OTHERS, 80),
 }
 
-
-_TEXTS = checks.list_of(checks.text)
-_NEEDED = {
-  "question_id": checks.either(checks.integer(), checks.text),
-  "category": checks.text,
-  "turns": _TEXTS,
-}
-_ROW = checks.fields(
-  _NEEDED, reference=checks.list_of(checks.either(checks.text, _TEXTS))
-)
+# A question's turns draw from keys of their own: 32 bits hold both numbers.
+TURNS = 16
+_ROOM = 2**32 // TURNS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,36 +74,72 @@ class Question:
     return "mt_bench" if self.mt_bench else self.category
 
 
-def load_questions(source) -> tuple[Question, ...]:
-  """Reads a file of questions, or one of `NAMED`, the bundled ones.
+def load_questions(source: str | os.PathLike) -> tuple[Question, ...]:
+  """Reads a file of questions.
+
+  Args:
+    source: Its path, or one of `NAMED`, the bundled ones. After "spec_bench:"
+      the path of Spec-Bench's own file, which is checked to be whole.
 
   Raises:
-    ValueError: In one line, the file and the line that is wrong, and how.
+    ValueError: The file and the line that is wrong, and how.
   """
-  path = pathlib.Path(os.path.expanduser(source))
+  whole = str(source).startswith("spec_bench:")
+  path = pathlib.Path(str(source).removeprefix("spec_bench:")).expanduser()
   if str(source) in NAMED:
     path = BUNDLED / f"{source}.jsonl"
-  try:
-    # Not splitlines, which breaks at characters that JSON has inside strings.
-    lines = reading.text(path).split("\n")
-  except ValueError as error:
-    raise ValueError(
-      f"{error}: give the path of a questions file, or one of"
-      f" {', '.join(NAMED)}"
-    ) from None
-  found = {
-    number: _question(line, f"{path}, line {number}", number, path.stem)
-    for number, line in enumerate(lines, 1)
-    if line.strip()
-  }
-  if not found:
-    raise ValueError(f"{path}, line 1: the file is empty")
-  # Of one kind, so that they can be sorted: 5 is "5" beside names.
-  kind = str if any(type(x.question_id) is str for x in found.values()) else int
-  mt_bench = _holds_mt_bench(found.values())
-  questions = {}
-  for number, question in found.items():
-    name = kind(question.question_id)
+  if not path.exists():
+    remedy = f"give a path, or one of {', '.join(NAMED)}"
+    if whole:
+      remedy = f"download {SOURCE} to that place, or give another path"
+    raise ValueError(f"questions {path} are not there: {remedy}")
+  # Not splitlines, which breaks at characters that JSON has inside strings.
+  lines = path.read_text(encoding="utf-8-sig").split("\n")
+  rows = {}
+  for number, line in enumerate(lines, 1):
+    if line.strip():
+      try:
+        rows[number] = _question(json.loads(line), number, path.stem)
+      except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path}, line {number}: {error}") from error
+  if not rows:
+    raise ValueError(f"{path} is empty")
+  questions = _numbered(rows, path)
+  if whole:
+    _check_whole(questions, path)
+  return questions
+
+
+def _question(row: dict, number: int, category: str) -> Question:
+  """Returns a line's question; what it lacks is its number and category."""
+  row = {name: value for name, value in row.items() if value is not None}
+  turns = row.get("turns") or row.get("prompt")
+  turns = [turns] if isinstance(turns, str) else turns
+  name = row.get("question_id", number)
+  if not turns or not all(isinstance(turn, str) for turn in turns):
+    raise ValueError("a question has a prompt, or turns, a list of texts")
+  if not isinstance(name, int | str) or isinstance(name, bool) or name == "":
+    raise ValueError(f"question_id={name!r}: give an integer or a text")
+  references = row.get("reference", [])
+  if not isinstance(references, list):
+    raise ValueError(f"reference={references!r}: give a list, one for a turn")
+  return Question(
+    question_id=name,
+    category=row.get("category") or category,
+    turns=tuple(turns),
+    references=tuple(
+      (one,) if isinstance(one, str) else tuple(one) for one in references
+    ),
+  )
+
+
+def _numbered(rows: dict[int, Question], path) -> tuple[Question, ...]:
+  """Returns the questions under names of one kind, each of which is unique."""
+  # So that they can be sorted: 5 is "5" beside names.
+  texts = any(isinstance(one.question_id, str) for one in rows.values())
+  mt_bench, questions = _holds_mt_bench(rows.values()), {}
+  for number, question in rows.items():
+    name = str(question.question_id) if texts else question.question_id
     if name in questions:
       raise ValueError(
         f"{path}, line {number}: question_id {name} is there twice"
@@ -126,81 +159,63 @@ def _holds_mt_bench(questions: Collection[Question]) -> bool:
   """
   categories = {question.category for question in questions}
   return {*OTHERS} <= categories <= {*SPEC_BENCH} or all(
-    type(one.question_id) is int
+    isinstance(one.question_id, int)
     and (one.question_id - 81) // 10 == MT_BENCH.index(one.category)
     for one in questions
     if one.category in MT_BENCH
   )
 
 
-def _question(line: str, where: str, number: int, category: str) -> Question:
-  """Reads one line.
-
-  Args:
-    line: The line.
-    where: What errors call it.
-    number: Its question_id, if it has none.
-    category: Likewise.
-  """
-  try:
-    row = reading.parse(line, where)
-  except ValueError as error:
-    raise ValueError(f"{error}: was the file cut short?") from None
-  if isinstance(row, dict):
-    given = {name: value for name, value in row.items() if value is not None}
-    row = {"question_id": number, "category": category} | given
-    if "turns" not in row and "prompt" in row:
-      prompt = row["prompt"]
-      row["turns"] = [prompt] if isinstance(prompt, str) else prompt
-  told = checks.wrong(_ROW, row)
-  empty = () if told else [name for name in _NEEDED if row[name] in ("", [])]
-  if told or empty:
-    told = told or f"{' and '.join(empty)} must not be empty"
-    raise ValueError(
-      f"{where}: {told} (a question has a prompt, a text, or turns, a list of"
-      " texts)"
-    )
-  references = row.get("reference", [])
-  return Question(
-    question_id=row["question_id"],
-    category=row["category"],
-    turns=tuple(row["turns"]),
-    references=tuple(
-      (one,) if isinstance(one, str) else tuple(one) for one in references
-    ),
-  )
-
-
-def load_spec_bench(path) -> tuple[Question, ...]:
-  """Reads Spec-Bench's own question.jsonl, and checks that it is whole."""
-  if not os.path.lexists(os.path.expanduser(path)):
-    raise ValueError(
-      f"{shown(path)} is not there: download {SOURCE} to that place, or give"
-      " the path of one that you have, as spec_bench:PATH"
-    )
-  questions = load_questions(path)
+def _check_whole(questions: Sequence[Question], path) -> None:
   counts = collections.Counter(question.category for question in questions)
-  faults = [
+  wrong = [
     f"{counts[name]} of {name}, not {SPEC_BENCH.get(name, 0)}"
-    for name in (*SPEC_BENCH, *sorted(set(counts) - set(SPEC_BENCH)))
+    for name in dict.fromkeys([*SPEC_BENCH, *counts])
     if counts[name] != SPEC_BENCH.get(name, 0)
   ]
-  if faults:
+  if wrong:
     raise ValueError(
-      f"{path} is not Spec-Bench's question.jsonl: in its {len(questions)} "
-      f"lines there are {', '.join(faults)}"
+      f"{path} is not Spec-Bench's question.jsonl: in its {len(questions)}"
+      f" lines there are {', '.join(wrong)}"
     )
+
+
+def read_questions(settings) -> tuple[Question, ...]:
+  """Returns what a run asks: of its tasks so many questions each."""
+  source = settings.questions
+  questions = select(load_questions(source), settings.tasks)
+  if settings.per_task:
+    questions = limit(questions, settings.per_task)
+  drawn: dict[int, int | str] = {}
+  for question in questions:
+    name = question.question_id
+    if question.task == ALL:
+      raise ValueError(f"{source}: a category is called {ALL!r}: rename it")
+    if isinstance(name, int) and not 0 <= name < 2**63:
+      raise ValueError(f"{source}: question_id {name} is not in [0, 2^63)")
+    if (other := drawn.setdefault(number_of(name, 0), name)) != name:
+      raise ValueError(
+        f"{source}: question_id {name} would draw as {other} does: rename it"
+      )
+    if len(question.turns) > TURNS:
+      raise ValueError(f"{source}: question {name} has more than {TURNS} turns")
   return questions
+
+
+def number_of(question: int | str, turn: int) -> int:
+  """Returns the number from which a turn draws.
+
+  A name's is of its checksum, and so is that of a number that has no room.
+  """
+  if isinstance(question, str) or question >= _ROOM:
+    question = zlib.crc32(str(question).encode()) % _ROOM
+  return question * TURNS + turn
 
 
 def select(
   questions: Sequence[Question], tasks: Sequence[str]
 ) -> tuple[Question, ...]:
-  """Returns the questions of some tasks, or all if none is named.
-
-  Raises:
-    ValueError: A task has no questions.
-  """
+  """Returns the questions of some tasks, or all if none is named."""
   # Names stand in one text with spaces between: those inside are underscores.
   names = ["_".join(question.task.split()) for question in questions]
   for task in tasks:
@@ -216,25 +231,10 @@ def select(
   )
 
 
-def limit(
-  questions: Sequence[Question],
-  *,
-  first: int | None = None,
-  last: int | None = None,
-  per_task: int | None = None,
-) -> tuple[Question, ...]:
-  """Returns the first, the last of these, and so many of each task."""
-  limits = {"first": first, "last": last, "per_task": per_task}
-  for name, value in limits.items():
-    if value is not None and value < 1:
-      raise ValueError(f"{name}={value} must be 1 or more, or None for all")
-  kept = list(questions[:first])
-  if last is not None:
-    kept = kept[-last:]
-  if per_task is None:
-    return tuple(kept)
+def limit(questions: Sequence[Question], per_task: int) -> tuple[Question, ...]:
+  """Returns the first questions of each task."""
   seen, chosen = collections.Counter(), []
-  for question in kept:
+  for question in questions:
     if seen[question.task] < per_task:
       chosen.append(question)
     seen[question.task] += 1

@@ -1,8 +1,8 @@
 """What a run is made of: methods of decoding, and the answers that they gave.
 
-Everything that knows of results knows of these two: the store keeps answers,
-`answers` makes them, metrics, tables, plots and experiments read them. A new
-axis of the grid is a field of `Method`; docs/runs.md says what goes with it.
+The store keeps answers, `answers` makes them, metrics, tables, plots and
+experiments read them. A new axis of the grid is a field of `Method`;
+docs/runs.md says what goes with it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-
-from tv_jax.edge import checks
 
 PLAIN = "plain"  # the verifier of decoding without a draft
 NONE = "none"  # its tree and its proposal
@@ -70,8 +68,8 @@ class Method:
     short = {"temperature": "T = ", "seed": "seed "}
     return [
       short.get(name, f"{name} = ") + text(value)
-      for name, value in vars(self).items()
-      if name not in ("tree", "proposal", "verifier") and value is not None
+      for name, value in self.fields.items()
+      if name not in ("tree", "proposal", "verifier")
     ]
 
   def __str__(self) -> str:
@@ -85,16 +83,6 @@ class Method:
 AXES = tuple(field.name for field in dataclasses.fields(Method))
 
 
-_KEY = checks.fields(
-  {
-    "task": checks.text,
-    "question": checks.either(checks.integer(), checks.text),
-    "turn": checks.integer(least=0),
-    **dict.fromkeys(AXES, checks.either(checks.number(), checks.text)),
-  }
-)
-
-
 class Key(NamedTuple):
   """Which answer it is."""
 
@@ -104,9 +92,9 @@ class Key(NamedTuple):
   method: Method
 
   @classmethod
-  def of(cls, line) -> Key:
+  def of(cls, line: Mapping) -> Key:
     """Returns the key of a line; ValueError if it has none."""
-    checks.read(_KEY, line)
+    _require(line, ("task", "question", "turn", *AXES), "a line")
     asked = line["task"], line["question"], line["turn"]
     return cls(*asked, Method.of(line))
 
@@ -134,7 +122,7 @@ class Answer:
     text: The same, without special tokens.
     accepted: Tokens gained, by cycle.
     drafted: Nodes drafted, by cycle, without the root; None if there is no
-      draft, and of older versions.
+      draft.
     expected: What each rule of the panel expected to gain, by cycle; None for a
       NaN.
     stops: How often each node was the accepted one.
@@ -164,19 +152,19 @@ class Answer:
   error: str | None = None
 
   @classmethod
-  def of(cls, line: dict) -> Answer:
-    """Returns what `line` was made of.
-
-    Raises:
-      ValueError: In one line, all that is missing or of a wrong type.
-    """
+  def of(cls, line: Mapping) -> Answer:
+    """Returns what a line was made of; ValueError: what is wrong with it."""
     key = Key.of(line)
-    check = _FAILED if "error" in line else _RESULTS
-    if told := checks.wrong(check, line, most=3) or _other_counts(line):
-      raise ValueError(f"{key}: {told}")
-    names = (field.name for field in dataclasses.fields(cls))
-    own = {name: line[name] for name in names if name in line}
-    return cls(**own | key._asdict())
+    if "error" not in line:
+      _require(line, ("tokens", "text", "accepted", "expected", "faults"), key)
+      lists = {f"expected.{k}": v for k, v in line["expected"].items()}
+      lists["drafted"] = line.get("drafted", line["accepted"])
+      for name, values in lists.items():
+        if len(values) != len(line["accepted"]):
+          raise ValueError(f"{key}: {name} has not a number for each cycle")
+    fields = {field.name for field in dataclasses.fields(cls)}
+    kept = {name: value for name, value in line.items() if name in fields}
+    return cls(**kept | key._asdict())
 
   @property
   def key(self) -> Key:
@@ -191,48 +179,15 @@ class Answer:
     kept = {
       name: value
       for name, value in vars(self).items()
-      if name not in _OPTIONAL or value is not None
+      if value is not None or name == "right"
     }
     del kept["method"]
     return self.key.fields | kept
 
 
-_OPTIONAL = ("drafted", "prompt", "trace", "error")
-_COUNTS = checks.list_of(checks.integer())
-_LIST = checks.list_of(checks.anything)
-_BY_NAME = checks.mapping_of(checks.anything)
-_BY_RULE = checks.list_of(checks.optional(checks.number()))
-_CYCLE = checks.fields(
-  {
-    **dict.fromkeys(("parents", "pieces", "p", "q", "drawn", "coins"), _LIST),
-    **dict.fromkeys(("stop", "direction", "walks"), _BY_NAME),
-    "node": checks.integer(),
-  }
-)
-_FAILED = checks.fields({"error": checks.text})
-_RESULTS = checks.fields(
-  {
-    "tokens": _COUNTS,
-    "text": checks.text,
-    "accepted": _COUNTS,
-    "expected": checks.mapping_of(_BY_RULE),
-    "faults": checks.integer(),
-    "right": checks.optional(checks.boolean),
-  },
-  drafted=_COUNTS,
-  trace=checks.list_of(_CYCLE),
-)
-
-
-def _other_counts(line) -> str:
-  """Returns what has not a number for each cycle of an answer."""
-  if "error" in line:
-    return ""
-  by_cycle = {f"expected.{k}": v for k, v in line["expected"].items()}
-  by_cycle["drafted"] = line.get("drafted", line["accepted"])
-  count = len(line["accepted"])
-  wrong = [name for name, own in by_cycle.items() if len(own) != count]
-  return f"{', '.join(wrong)}: give a number for each cycle" if wrong else ""
+def _require(line: Mapping, names: Sequence[str], where) -> None:
+  if missing := [name for name in names if name not in line]:
+    raise ValueError(f"{where}: {', '.join(missing)} missing")
 
 
 def text(value) -> str:

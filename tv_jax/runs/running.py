@@ -1,5 +1,7 @@
 """A whole run: the grid's answers, then speed, into one folder."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import time
@@ -11,33 +13,34 @@ from tv_jax.edge.reading import place_of
 from tv_jax.engine import pair as pair_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.models import sharding, templates
-from tv_jax.runs import asking, environment, metrics, sources, store, timing
+from tv_jax.runs import environment, metrics, sources, store, timing
 from tv_jax.runs.answers import Answerer
-from tv_jax.runs.settings import Run, from_config, to_dict
-from tv_jax.runs.store import unit as unit_lib
+from tv_jax.runs.questions import read_questions
+from tv_jax.runs.records import Method
+from tv_jax.runs.settings import Run, from_config, grid, to_dict
 
 
 def load(settings: Run) -> Pair:
   """Returns the pair of a run's settings."""
-  own, mesh = settings.models, None
-  if own.devices > 1:
-    if own.devices > (there := jax.device_count()):
+  models, mesh = settings.models, None
+  if models.devices > 1:
+    if models.devices > (count := jax.device_count()):
       raise ValueError(
-        f"models.devices={own.devices}: there are only {there} devices"
+        f"models.devices={models.devices}: there are only {count} devices"
       )
-    mesh = sharding.mesh(jax.devices()[: own.devices])
+    mesh = sharding.mesh(jax.devices()[: models.devices])
   draft, target = (
-    os.path.expanduser(place_of(name)) for name in (own.draft, own.target)
+    os.path.expanduser(place_of(name)) for name in (models.draft, models.target)
   )
   return pair_lib.load(
     draft,
     target,
-    draft_kind=own.draft_kind,
-    dtype=own.dtype or None,
+    draft_kind=models.draft_kind,
+    dtype=models.dtype or None,
     mesh=mesh,
-    shard_draft=own.shard_draft,
-    draft_revision=own.draft_revision or None,
-    revision=own.revision or None,
+    shard_draft=models.shard_draft,
+    draft_revision=models.draft_revision or None,
+    revision=models.revision or None,
   )
 
 
@@ -47,7 +50,6 @@ def run(
   say: Callable[[str], None] = lambda line: None,
   advance: Callable[[int, int], None] = lambda done, count: None,
   load: Callable[[Run], Pair] = load,
-  opened: Callable[..., store.Store] = store.Store,
 ) -> None:
   """Runs what is left of a config's grid.
 
@@ -57,27 +59,17 @@ def run(
     say: Told what is going on, a line at a time.
     advance: Told how many answers there are, and how many there will be.
     load: Has the pair; another one if several runs share it.
-    opened: Opens the store: of several processes, their common one.
 
   Raises:
-    ValueError: In one line, what is wrong with the config, the folder or a
-      checkpoint.
-    OSError: In one line, why the folder cannot be written to.
+    ValueError: What is wrong with the config, the folder or a checkpoint.
+    OSError: Why the folder cannot be written to.
   """
-  settings = config
-  if not isinstance(config, Run):
-    settings = from_config(config)
-  questions = asking.read_questions(settings)
+  settings = config if isinstance(config, Run) else from_config(config)
+  questions = read_questions(settings)
+  methods = grid(settings)
+  count = len(methods) * sum(len(question.turns) for question in questions)
   described = environment.describe()
-  with opened(workdir, to_dict(settings), described) as results:
-    if results.environment_changes:
-      say(
-        "the answers that are there are of another environment: "
-        + "; ".join(results.environment_changes)
-      )
-    methods = asking.grid(settings)
-    turns = sum(len(question.turns) for question in questions)
-    count = turns * len(methods)
+  with store.Store(workdir, to_dict(settings), described) as results:
     results.expect(count)
     finished = results.done and len(results) == count
     results.keep_sources(sources.hashes(settings, questions, finished))
@@ -87,7 +79,6 @@ def run(
     pair = load(settings)
     # A template that serves no question is no fault of single questions.
     templates.encode(settings.models.template, pair.tokenizer, ["a"])
-    results.meet()  # one process may have no weights
     say(f"{count} answers in {len(methods)} cells, {len(results)} are there")
     answer = Answerer(
       pair, settings, questions, results, lambda: advance(len(results), count)
@@ -96,36 +87,26 @@ def run(
       begin, before = time.perf_counter(), len(results)
       answer(method)
       if len(results) > before:
-        say(f"{i}/{len(methods)} {_told(method, results, begin)}")
-    speed = None
-    if not results.timed:
-      speed = timing.plan(pair, settings, questions, say)
-    if speed:
-      results.save_timing(
-        timing.measure(pair, settings, speed, say, results.meet)
-      )
+        seconds = time.perf_counter() - begin
+        say(f"{i}/{len(methods)} {_summary(method, results)} ({seconds:.0f} s)")
+    if settings.timing.per_task and not results.timed:
+      results.save_timing(timing.measure(pair, settings, questions, say))
     results.finish()
 
 
 def unchanged(folder: pathlib.Path) -> bool:
-  """Returns whether a finished run's sources are what they were.
-
-  Raises:
-    ValueError: Its config is none, or names what is not to be had any more.
-  """
-  there = unit_lib.load(folder / unit_lib.SOURCES, dict) or {}
-  settings = from_config(unit_lib.load(folder / unit_lib.CONFIG, dict) or {})
-  questions = asking.read_questions(settings)
-  now = sources.hashes(settings, questions, finished=True)
-  return not unit_lib.changed(there, now)
+  """Returns whether a finished run's sources are what they were."""
+  settings = from_config(store.load(folder / store.CONFIG))
+  now = sources.hashes(settings, read_questions(settings), finished=True)
+  return not store.changed(store.load(folder / store.SOURCES), now)
 
 
-def _told(method, results, begin) -> str:
+def _summary(method: Method, results: store.Store) -> str:
   """Returns a line about a method that is done with."""
-  found = metrics.cell(one for one in results.items if one.method == method)
-  line = f"{method}: {found.by_item:.2f} tokens a cycle"
-  if found.failed:
-    line += f", {found.failed} FAILED"
-  if found.faults:
-    line += f", FAULTS IN {found.faults} CYCLES"
-  return f"{line} ({time.perf_counter() - begin:.0f} s)"
+  cell = metrics.cell(one for one in results.items if one.method == method)
+  line = f"{method}: {cell.by_item:.2f} tokens a cycle"
+  if cell.failed:
+    line += f", {cell.failed} FAILED"
+  if cell.faults:
+    line += f", FAULTS IN {cell.faults} CYCLES"
+  return line

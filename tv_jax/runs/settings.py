@@ -1,69 +1,23 @@
 """What a run is told: every field of a config, checked and frozen."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import itertools
+import operator
+import typing
 from collections.abc import Mapping
-from typing import Any
 
 from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.edge import checks, names
+from tv_jax.edge import names
 from tv_jax.models import templates
 from tv_jax.models.config import DTYPES
-from tv_jax.runs import asking
-from tv_jax.runs.records import AXES
-
-
-def _is(check: checks.Check, *default) -> Any:
-  """Returns a field whose values are checked so; old runs lack a new one."""
-  more = {"default": default[0]} if default else {}
-  return dataclasses.field(metadata={"check": check}, **more)
-
-
-def _temperature(value, where, faults):
-  if checks.is_number(value) and probs.is_temperature(value):
-    return float(value)
-  wanted = f"0, or a number from {probs.COLDEST:g} to {1 / probs.COLDEST:g}"
-  return checks.refuse(where, value, wanted, faults)
-
-
-def _named(resolve) -> checks.Check:
-  """Checks a name that can be resolved, and leaves it a name."""
-
-  def check(value, where, faults):
-    value = checks.text(value, where, faults)
-    try:
-      if value is not None:
-        resolve(value)
-    except ValueError as error:
-      faults.append(f"{where}: {error}")
-    return value
-
-  return check
-
-
-def _model(value, where, faults):
-  if isinstance(value, str) and value:
-    return value
-  wanted = "a directory, a GGUF file or a hub repository"
-  return checks.refuse(where, value, wanted, faults)
-
-
-def _folder_name(value, where, faults):
-  """A folder in runs/ is called so."""
-  sound = isinstance(value, str) and value.strip(". ") and value.isprintable()
-  if sound and "/" not in value:
-    return value
-  wanted = "a name without slashes, and not dots alone"
-  return checks.refuse(where, value, wanted, faults)
-
-
-_COUNT = checks.integer(least=0)
-_POSITIVE = checks.integer(least=1)
-_TREE = _named(tree_lib.parse)
-_RULE = _named(verifiers.resolve)
-_PROPOSAL = _named(proposals.resolve)
+from tv_jax.proposals import Proposal
+from tv_jax.runs.records import AXES, NONE, PLAIN, Method
+from tv_jax.tree import Adaptive, Tree
+from tv_jax.verifiers import Verifier
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,14 +39,14 @@ class Models:
     shard_draft: Whether to split an independent draft as well.
   """
 
-  target: str = _is(_model)
-  draft: str = _is(_model)
-  draft_kind: str = _is(checks.one_of(drafting.KINDS))
-  dtype: str = _is(checks.one_of(("", *DTYPES)))
+  target: str
+  draft: str
+  draft_kind: str
+  dtype: str
   revision: str
   draft_revision: str
-  template: str = _is(checks.one_of(templates.TEMPLATES))
-  devices: int = _is(_POSITIVE)
+  template: str
+  devices: int
   shard_draft: bool
 
 
@@ -108,8 +62,8 @@ class Timing:
       config "all" stands for all trees, "first" for the first.
   """
 
-  per_task: int = _is(_COUNT)
-  rounds: int = _is(_POSITIVE)
+  per_task: int
+  rounds: int
   stages: tuple[str, ...]
 
 
@@ -122,8 +76,8 @@ class Explorer:
     cycles: First cycles of each.
   """
 
-  per_task: int = _is(_COUNT)
-  cycles: int = _is(_POSITIVE)
+  per_task: int
+  cycles: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -162,89 +116,159 @@ class Run:
     explorer: Which cycles the page's tree explorer has.
   """
 
-  experiment: str = _is(_folder_name)
+  experiment: str
   models: Models
   questions: str
   tasks: tuple[str, ...]
-  per_task: int = _is(_COUNT)
+  per_task: int
   exact_match: bool
-  trees: tuple[str, ...] = _is(checks.list_of(_TREE))
-  verifiers: tuple[str, ...] = _is(checks.list_of(_RULE))
-  proposals: tuple[str, ...] = _is(checks.list_of(_PROPOSAL))
-  temperatures: tuple[float, ...] = _is(checks.list_of(_temperature))
-  seeds: tuple[int, ...] = _is(checks.list_of(checks.integer(0, 2**32 - 1)))
+  trees: tuple[str, ...]
+  verifiers: tuple[str, ...]
+  proposals: tuple[str, ...]
+  temperatures: tuple[float, ...]
+  seeds: tuple[int, ...]
   plain: bool
-  baseline: str = _is(_RULE)
-  draft_temperature: float = _is(_temperature)
-  draft_stop: float = _is(checks.number(0, below=1), 0.0)
-  top_k: int = _is(_COUNT)
-  top_p: float = _is(checks.number(above=0, most=1))
-  max_new_tokens: int = _is(_POSITIVE)
-  max_tokens: int = _is(_COUNT)
-  batch_size: int = _is(_POSITIVE)
-  padded_to: int = _is(_COUNT)
+  baseline: str
+  draft_temperature: float
+  draft_stop: float
+  top_k: int
+  top_p: float
+  max_new_tokens: int
+  max_tokens: int
+  batch_size: int
+  padded_to: int
   timing: Timing
   explorer: Explorer
 
   @functools.cached_property
-  def rules(self) -> dict[tuple, tuple[str, ...]]:
+  def named(self) -> Named:
+    """What the names stand for."""
+    rules = dict.fromkeys((*self.verifiers, self.baseline))
+    return Named(
+      trees={name: tree_lib.parse(name) for name in self.trees},
+      rules={name: verifiers.resolve(name) for name in rules},
+      proposals={name: proposals.resolve(name) for name in self.proposals},
+    )
+
+  @functools.cached_property
+  def rules(self) -> dict[tuple[str, str], tuple[str, ...]]:
     """By tree and proposal, the verifiers that are defined for both."""
     return {
-      place: tuple(name for name in self.verifiers if not _misfit(name, *place))
+      place: tuple(
+        name for name in self.verifiers if not self.misfit(name, *place)
+      )
       for place in itertools.product(self.trees, self.proposals)
     }
+
+  def misfit(self, rule: str, tree: str, proposal: str) -> str | None:
+    """Returns why a rule is not defined for a tree and a proposal, if so."""
+    own = self.named
+    return verifiers.misfit(
+      own.rules[rule], own.trees[tree], own.proposals[proposal]
+    )
+
+
+class Named(typing.NamedTuple):
+  """What the names of a config stand for."""
+
+  trees: dict[str, Tree | Adaptive]
+  rules: dict[str, Verifier]  # verifiers and the baseline
+  proposals: dict[str, Proposal]
 
 
 def to_dict(settings: Run) -> dict:
   """Returns what is kept with the results; `from_config` reads it again."""
-  raw = dataclasses.asdict(settings)
-  if not settings.draft_stop:  # as in runs from before there was such a thing
-    del raw["draft_stop"]
-  return raw
+  return dataclasses.asdict(settings)
 
 
 def from_config(config) -> Run:
   """Checks a config, a ConfigDict or a dict, all of it, and freezes it.
 
-  Lists of names may be one text, with spaces between.
-
-  Raises:
-    ValueError: All that is wrong, by name.
+  Lists of names may be one text, with spaces between. ValueError: what is
+  wrong, by name.
   """
   raw = dict(config if isinstance(config, Mapping) else config.to_dict())
   for name in ("tasks", "trees", "verifiers", "proposals"):
     raw[name] = _names(raw.get(name, ()))
-  if isinstance(raw.get("timing"), Mapping):
-    stages = _names(raw["timing"].get("stages", ()))
-    if stages in (("all",), ("first",)) and isinstance(raw["trees"], tuple):
-      stages = raw["trees"][: None if "all" in stages else 1]
-    raw["timing"] = {**raw["timing"], "stages": stages}
-  settings = checks.read(checks.build(Run), raw)
-  if faults := [*_wrong_names(settings)] or [*_useless(settings)]:
-    raise ValueError("; ".join(faults))
-  asking.read_questions(settings)
+  timing = raw["timing"] = dict(raw["timing"])
+  timing["stages"] = _names(timing["stages"])
+  if timing["stages"] in (("all",), ("first",)):
+    timing["stages"] = raw["trees"][: None if "all" in timing["stages"] else 1]
+  settings = _build(Run, raw)
+  if wrong := [*_wrong_values(settings)] or [*_useless(settings)]:
+    raise ValueError("; ".join(wrong))
   return settings
 
 
 def _names(value):
   """Returns names of which several may be in one text."""
-  if isinstance(value, str):
-    return tuple(names.split(value))
-  if isinstance(value, list | tuple) and all(
-    isinstance(one, str) for one in value
-  ):
-    return tuple(name for one in value for name in names.split(one))
+  return tuple(
+    names.split(value if isinstance(value, str) else " ".join(value))
+  )
+
+
+def _build(cls, raw: Mapping, above: str = ""):
+  """Returns a dataclass with these fields, and no others."""
+  kinds = typing.get_type_hints(cls)
+  if unknown := [name for name in raw if name not in kinds]:
+    raise ValueError(f"unknown field {above}{unknown[0]}")
+  if missing := [name for name in kinds if name not in raw]:
+    raise ValueError(f"{above}{missing[0]} is missing")
+  return cls(
+    **{k: _value(kind, raw[k], above + k) for k, kind in kinds.items()}
+  )
+
+
+def _value(kind, value, where: str):
+  """Returns a field's value; a float for an int, a tuple for a list."""
+  if dataclasses.is_dataclass(kind):
+    return _build(kind, value, f"{where}.")
+  if typing.get_origin(kind) is tuple and isinstance(value, list | tuple):
+    (inner, _) = typing.get_args(kind)
+    return tuple(_value(inner, one, where) for one in value)
+  if kind is float and type(value) is int:
+    return float(value)
+  if type(value) is not kind:
+    kind = getattr(kind, "__name__", kind)
+    raise ValueError(f"{where}={value!r}: give a value of type {kind}")
   return value
 
 
-def _wrong_names(settings: Run):
-  """Yields what is empty, there twice, or none of the trees."""
-  for name in ("tasks", *(f"{axis}s" for axis in AXES)):
-    values = getattr(settings, name)
-    if not values and name != "tasks":
-      yield f"{name} is empty"
-    for value in sorted({v for v in values if values.count(v) > 1}):
-      yield f"{name} holds {value!r} twice"
+# The least value of each number.
+_LEAST = {
+  **dict.fromkeys(("per_task", "top_k", "max_tokens", "padded_to"), 0),
+  **dict.fromkeys(("timing.per_task", "explorer.per_task", "draft_stop"), 0),
+  **dict.fromkeys(("timing.rounds", "explorer.cycles", "models.devices"), 1),
+  **dict.fromkeys(("max_new_tokens", "batch_size"), 1),
+}
+
+
+def _wrong_values(settings: Run):
+  """Yields what is out of range, named wrongly, empty, or there twice."""
+  for name, least in _LEAST.items():
+    if (value := operator.attrgetter(name)(settings)) < least:
+      yield f"{name}={value}: give {least} or more"
+  for axis in AXES:
+    values = getattr(settings, f"{axis}s")
+    if not values or len({*values}) < len(values):
+      yield f"{axis}s={' '.join(map(str, values))}: give some, each once"
+  for value in (*settings.temperatures, settings.draft_temperature):
+    if not probs.is_temperature(value):
+      yield f"temperature {value}: give 0, or a number from {probs.COLDEST:g}"
+  for seed in settings.seeds:
+    if not 0 <= seed < 2**32:
+      yield f"seeds: {seed} is not in [0, 2^32)"
+  if not 0 < settings.top_p <= 1 or settings.draft_stop >= 1:
+    yield "top_p is above 0 and 1 at most, draft_stop is below 1"
+  if not settings.experiment.strip(". ") or "/" in settings.experiment:
+    yield f"experiment={settings.experiment!r}: give a folder's name"
+  for name, known in (
+    ("draft_kind", drafting.KINDS),
+    ("dtype", ("", *DTYPES)),
+    ("template", templates.TEMPLATES),
+  ):
+    if (value := getattr(settings.models, name)) not in known:
+      yield f"models.{name}={value!r}: give one of {', '.join(known)}"
   for tree in settings.timing.stages if settings.timing.per_task else ():
     if tree not in settings.trees:
       yield (
@@ -256,22 +280,66 @@ def _wrong_names(settings: Run):
 
 def _useless(settings: Run):
   """Yields rules that would never run, and a baseline that expects nothing."""
-  if not verifiers.resolve(settings.baseline).offers:
+  if not settings.named.rules[settings.baseline].offers:
     yield (
       f"baseline={settings.baseline!r} has no stop law to compare with: give a"
       " Verifier(offers=..)"
     )
   first, *_ = settings.rules
   for name in settings.verifiers:
-    if not any(name in own for own in settings.rules.values()):
-      yield f"verifiers: {name!r} would never run: {_misfit(name, *first)}"
+    if not any(name in rules for rules in settings.rules.values()):
+      yield (
+        f"verifiers: {name!r} would never run: {settings.misfit(name, *first)}"
+      )
   for place in settings.rules:
-    if reason := _misfit(settings.baseline, *place):
+    if reason := settings.misfit(settings.baseline, *place):
       yield f"baseline: {reason}"
 
 
-def _misfit(name: str, tree: str, proposal: str) -> str | None:
-  """Returns why a rule is not defined for a tree and a proposal, if so."""
-  return verifiers.misfit(
-    verifiers.resolve(name), tree_lib.parse(tree), proposals.resolve(proposal)
+def grid(settings: Run) -> list[Method]:
+  """Returns all methods; those that share a program stand together."""
+  places = [(NONE, NONE, PLAIN)] if settings.plain else []
+  places += [
+    (tree, proposal, rule)
+    for (tree, proposal), rules in settings.rules.items()
+    for rule in rules
+  ]
+  drafted = ("tree", "proposal", "verifier")
+  # A config names an axis in the plural.
+  others = [name for name in AXES if name not in drafted]
+  values = [getattr(settings, f"{name}s") for name in others]
+  return [
+    Method.of(dict(zip((*drafted, *others), (*place, *point), strict=True)))
+    for place, point in itertools.product(places, itertools.product(*values))
+  ]
+
+
+def options(settings: Run, method: Method) -> dict:
+  """Returns what `generate` is to do; batch size, panel and trace aside."""
+  common = {
+    "draft_temperature": settings.draft_temperature or None,
+    "top_k": settings.top_k,
+    "top_p": settings.top_p,
+    "max_new_tokens": settings.max_new_tokens,
+  }
+  axes = {
+    k: v for k, v in vars(method).items() if k not in ("tree", "proposal")
+  }
+  if method.plain:
+    return common | axes | {"verifier": None}
+  assert method.tree is not None
+  assert method.proposal is not None
+  assert method.verifier is not None
+  own = settings.named
+  rules = settings.rules[method.tree, method.proposal]
+  return (
+    common
+    | axes
+    | {
+      "tree": method.tree,  # whose file may have a temperature
+      "proposal": own.proposals[method.proposal],
+      "verifier": own.rules[method.verifier],
+      "among": [own.rules[name] for name in rules],
+      "draft_stop": settings.draft_stop,
+    }
   )

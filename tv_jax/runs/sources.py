@@ -4,25 +4,25 @@ Paths are in the config; here is what stood there. No name holds a place or a
 date, so that a copy on another machine is the same.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import hashlib
 import json
 import pathlib
 from collections.abc import Sequence
 
-from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.edge import names, reading
+from tv_jax.edge import names
 from tv_jax.edge.reading import place_of
 from tv_jax.models import gguf, storage
 from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
 from tv_jax.tree import Adaptive, Calibrated, Tree
 
-# Larger files of weights are read in part: a piece at the beginning and one in
-# the middle of each tensor.
+# Of larger files of weights so many pieces are read, evenly spread.
 WHOLE = 64 << 20
-_PIECE = 4096
+_PIECES, _PIECE = 4096, 4096
 # What tokens are made by, and what ends an answer.
 _TEXTS = (
   "generation_config.json",
@@ -40,21 +40,15 @@ def hashes(
 ) -> dict[str, str]:
   """Returns what a run reads, by name; the part before a slash is a group.
 
-  Raises:
-    ValueError: A model is not to be had; if the run is finished, it is left
-      out instead.
+  The models of a finished run may be gone: then they are left out.
   """
+  named = settings.named
   found = {"questions": of_questions(questions)}
-  for name in settings.trees:
-    shape = _shape(tree_lib.parse(name), name)
-    found[f"trees/{name}"] = _of_value([*shape, *_cooled(name)])
-  rules = dict.fromkeys((*settings.verifiers, settings.baseline))
-  for group, texts, resolve in (
-    ("verifiers", rules, verifiers.resolve),
-    ("proposals", settings.proposals, proposals.resolve),
-  ):
-    own = names.sources({text: resolve(text) for text in texts})
-    found |= {f"{group}/{text}": value for text, value in own.items()}
+  for name, tree in named.trees.items():
+    found[f"trees/{name}"] = _of_value([*_shape(tree, name), *_cooled(name)])
+  for group in ("rules", "proposals"):
+    own = names.sources(getattr(named, group))
+    found |= {f"{group}/{name}": value for name, value in own.items()}
   models = settings.models
   for name, place, revision in (
     ("target", models.target, models.revision),
@@ -69,7 +63,7 @@ def _is_here(place: str) -> bool:
   """Returns whether a model is here: no hub's, and not gone since."""
   try:
     path = pathlib.Path(place_of(place)).expanduser()
-  except ValueError:
+  except ValueError:  # of a package that is gone
     return False
   return path.exists() and storage.is_local(path)
 
@@ -119,52 +113,28 @@ def of_model(name: str, place: str, revision: str | None) -> dict[str, str]:
 
 
 def _of_value(value) -> str:
-  text = json.dumps(value, sort_keys=True)
-  return hashlib.sha256(text.encode()).hexdigest()[:16]
+  return _digest(json.dumps(value, sort_keys=True).encode())
 
 
-def _of_text(path) -> str:
+def _of_text(path: pathlib.Path) -> str:
   """Of a JSON file its value: how it is laid out is no difference."""
-  if not path.is_file():
-    return "nothing"
-  data = reading.data(path, reading.LARGEST)
   if path.suffix == ".json":
-    try:
-      return _of_value(reading.loads(data.decode("utf-8-sig")))
-    except ValueError:  # whoever loads it says so
-      pass
-  return hashlib.sha256(data).hexdigest()[:16]
+    return _of_value(json.loads(path.read_text(encoding="utf-8-sig")))
+  return _digest(path.read_bytes())
 
 
-def _of_weights(path) -> str:
-  """Of a large file its size, its header, and pieces of every tensor."""
-  with reading.regular(path).open("rb") as file:
-    size = path.stat().st_size
+def _of_weights(path: pathlib.Path) -> str:
+  """Of a large file its size, and pieces of it."""
+  size = path.stat().st_size
+  with path.open("rb") as file:
     if size <= WHOLE:
       return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-    start, places = 0, gguf.spans(path) if gguf.is_file(path) else None
-    if places is None:
-      start = 8 + int.from_bytes(file.read(8), "little")
-      header = file.read(min(start - 8, WHOLE))
-      places = _tensors(header)
-    else:
-      header = file.read(min([WHOLE, *(begin for begin, _ in places)]))
-    digest = hashlib.sha256(f"{size} {len(header)} ".encode() + header)
-    for begin, end in places:
-      for at in (begin, (begin + end) // 2):
-        file.seek(start + at)
-        digest.update(file.read(min(_PIECE, end - at)))
+    digest = hashlib.sha256(str(size).encode())
+    for piece in range(_PIECES):
+      file.seek((size - _PIECE) * piece // (_PIECES - 1))
+      digest.update(file.read(_PIECE))
   return digest.hexdigest()[:16]
 
 
-def _tensors(header) -> list[tuple[int, int]]:
-  """Returns where each tensor is; nothing for what is no header."""
-  try:
-    entries = reading.loads(header.decode())
-    return [
-      (int(entry["data_offsets"][0]), int(entry["data_offsets"][1]))
-      for name, entry in sorted(entries.items())
-      if name != "__metadata__"
-    ]
-  except (ValueError, KeyError, TypeError, AttributeError):
-    return []
+def _digest(data: bytes) -> str:
+  return hashlib.sha256(data).hexdigest()[:16]

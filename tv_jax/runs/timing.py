@@ -4,121 +4,86 @@ All methods take turns on each question, so that a busy machine is busy for all
 of them alike. Nothing else is computed: no panel, no trace.
 """
 
+from __future__ import annotations
+
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import jax
 
-from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.config import decode_config
 from tv_jax.engine.decode import Prompt
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.profile import profile, time_in_turn
-from tv_jax.runs import answers, asking, environment
+from tv_jax.runs import answers, environment
 from tv_jax.runs import questions as questions_lib
+from tv_jax.runs import settings as settings_lib
 from tv_jax.runs.questions import Question
 from tv_jax.runs.records import Method
 from tv_jax.runs.settings import Run
 
 
-class Plan(NamedTuple):
-  """What is to be timed.
-
-  Attributes:
-    asked: Questions, with their tokens and how many more there may be.
-    configs: How each method decodes.
-    longest: The longest prompt.
-  """
-
-  asked: Sequence[tuple[Question, Sequence[int], int]]
-  configs: Mapping[Method, DecodeConfig]
-  longest: int
-
-
-def plan(
+def measure(
   pair: Pair,
   settings: Run,
   questions: Sequence[Question],
   say: Callable[[str], None],
-) -> Plan | None:
-  """The methods of the first seed, and the first turns of some questions.
+) -> dict:
+  """Times the methods of the first seed; returns what is kept of it.
 
-  Returns:
-    What to time; None if there is nothing.
+  They are asked the first turns of some questions of each task.
   """
-  if not settings.timing.per_task:
-    return None
-  asked = []
-  for question in questions_lib.limit(
-    questions, per_task=settings.timing.per_task
-  ):
+  asked, prompts = [], []
+  for question in questions_lib.limit(questions, settings.timing.per_task):
     with contextlib.suppress(ValueError):  # which the answer's record says
       own = answers.encode(pair, settings, question.turns[:1])
-      asked.append((question, *own))
-  if not asked:
-    say("timing: none, for no question leaves room for an answer")
-    return None
-  configs = {
-    method: decode_config(pair, batch_size=1, **_options(settings, method))
-    for method in asking.grid(settings)
+      number = questions_lib.number_of(question.question_id, 0)
+      prompts.append(Prompt(own[0], number, own[1]))
+      asked.append(question)
+  methods = {
+    method: _options(settings, method)
+    for method in settings_lib.grid(settings)
     if method.seed == settings.seeds[0]
   }
-  return Plan(asked, configs, max(len(tokens) for _, tokens, _ in asked))
-
-
-def measure(
-  pair: Pair,
-  settings: Run,
-  planned: Plan,
-  say: Callable[[str], None],
-  meet: Callable[[], None] = lambda: None,
-) -> dict:
-  """Times the methods; what is kept as a run's timing.
-
-  `meet` is called between answers.
-  """
-  asked, configs, longest = planned
-  prompts = [
-    Prompt(tokens, asking.number(question.question_id, 0), limit)
-    for question, tokens, limit in asked
-  ]
 
   def before(method, warm):
-    meet()
     if not warm:
       say(f"timing: {method} (compiling)")
 
-  say(f"timing: {len(configs)} methods in turn on {len(asked)} questions")
-  found, compiling = time_in_turn(
+  if not prompts:
+    say("timing: none, for no question leaves room for an answer")
+    return {"environment": environment.describe(), "methods": []}
+  say(f"timing: {len(methods)} methods in turn on {len(asked)} questions")
+  timed, compiling = time_in_turn(
     pair,
-    configs,
+    {k: decode_config(pair, batch_size=1, **v) for k, v in methods.items()},
     prompts,
-    longest,
+    max(len(prompt.tokens) for prompt in prompts),
     rounds=settings.timing.rounds,
     before=before,
   )
-  timed = [question for question, *_ in asked] * settings.timing.rounds
+  several = asked * settings.timing.rounds
   return {
     "environment": environment.describe(),
     "methods": [
       {
         **method.pooled("seed").fields,
-        "questions": [question.question_id for question in timed],
-        "tasks": [question.task for question in timed],
-        "seconds": [answer.seconds for answer in found[method]],
-        "tokens": [int(answer.records.kept[0]) for answer in found[method]],
-        "cycles": [int(answer.records.cycles[0]) for answer in found[method]],
+        "questions": [question.question_id for question in several],
+        "tasks": [question.task for question in several],
+        "seconds": [one.seconds for one in timed[method]],
+        "tokens": [int(one.records.kept[0]) for one in timed[method]],
+        "cycles": [int(one.records.cycles[0]) for one in timed[method]],
         "compile_seconds": compiling[method],
-        "stages": _stages(pair, settings, method, asked, say),
+        "stages": _stages(pair, settings, method, prompts, say),
       }
-      for method in configs
+      for method in methods
     ],
   }
 
 
-def _options(settings, method) -> dict:
+def _options(settings: Run, method: Method) -> dict:
   """Returns what `generate` is to do: to decode, and nothing else."""
-  options = asking.options(settings, method)
+  options = settings_lib.options(settings, method)
   if not method.plain:
     options["panel"] = None
     # On a CPU a branch costs nothing, and to compile most of a short run.
@@ -127,7 +92,7 @@ def _options(settings, method) -> dict:
   return options
 
 
-def _stages(pair, settings, method, asked, say) -> dict | None:
+def _stages(pair, settings, method, prompts, say) -> dict | None:
   """Milliseconds a cycle by stage, the stages programs of their own.
 
   Of the longest question that has room for a whole answer: what it is padded
@@ -137,8 +102,8 @@ def _stages(pair, settings, method, asked, say) -> dict | None:
   if method.tree not in trees and not (method.plain and trees):
     return None
   say(f"timing: stages of {method}")
-  _, tokens, limit = max(asked, key=lambda one: (one[2], len(one[1])))
-  options = _options(settings, method) | {"max_new_tokens": limit}
+  asked = max(prompts, key=lambda one: (one.limit, len(one.tokens)))
+  options = _options(settings, method) | {"max_new_tokens": asked.limit}
   return profile(
-    pair, [tokens], batch_size=1, progress=False, **options
+    pair, [asked.tokens], batch_size=1, progress=False, **options
   ).milliseconds

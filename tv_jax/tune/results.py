@@ -10,9 +10,9 @@ import pathlib
 import numpy as np
 import rich.table
 
-from tv_jax.edge import disk
+from tv_jax.edge import disk, tables
 from tv_jax.engine.estimates import Estimate
-from tv_jax.runs.report import canvas, fragments, palette
+from tv_jax.runs.report import canvas
 from tv_jax.tree import Tree
 
 TUNED, FAST, SEQUOIA, NAMED = "tuned", "fast", "sequoia", "named"
@@ -184,10 +184,10 @@ class Tuned:
     """Draws acceptance length on other prompts against nodes, as SVG."""
     rows = [row for row in self.rows.values() if row.measured]
     lines = {
-      "tuned": (TUNED, {"color": palette.BLUE.light, "marker": "o"}),
+      "tuned": (TUNED, {"color": canvas.BLUE, "marker": "o"}),
       "Sequoia's model": (
         SEQUOIA,
-        {"color": palette.ORANGE.light, "marker": "D"},
+        {"color": canvas.ORANGE, "marker": "D"},
       ),
     }
     points = [row for row in rows if row.kind == NAMED]
@@ -209,8 +209,8 @@ class Tuned:
       for i, row in enumerate(points):
         draw(
           [row],
-          label=fragments.plain(row.name),
-          color=palette.SLATE.light,
+          label=tables.plain(row.name),
+          color=canvas.SLATE,
           marker="s^vDPX"[i % 6],
           linestyle="none",
         )

@@ -167,9 +167,3 @@ def _weights(file: File, tensor) -> np.ndarray:
   heads = file.first(*(f"attention.{name}" for name in _HEADS[part]))
   pairs = value.reshape(heads, -1, 2, value.shape[1])
   return pairs.swapaxes(1, 2).reshape(value.shape)
-
-
-def spans(path) -> list[tuple[int, int]]:
-  """Returns where each tensor begins in a file, and where the next one does."""
-  begins = sorted(x.data_offset for x in read(path).tensors.values())
-  return [*zip(begins, [*begins[1:], path.stat().st_size], strict=False)]

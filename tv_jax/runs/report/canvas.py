@@ -1,49 +1,57 @@
 """Draws figures of a few panels as SVG, the same to the byte anywhere."""
 
+from __future__ import annotations
+
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from tv_jax.runs.report import fragments
-from tv_jax.runs.report.palette import INK, MUTED, RULE
+from tv_jax.edge import tables
 
-WIDTH = 7.2  # inches
-COLUMNS = 3
+INK, MUTED, RULE = "#1c1e21", "#5c6068", "#d9d6ce"
+# Colour-blind readers can tell these apart; their lightness differs, too.
+BLUE, ORANGE, GREEN = "#0a64a4", "#ad4d06", "#12785a"
+PURPLE, GOLD, SLATE = "#8b4789", "#80690a", "#55606e"
+
+_WIDTH = 7.2  # inches
+_COLUMNS = 3
 _LETTERS = 120  # that fit into a row of the legend
-
 # Text is measured in matplotlib's own font, and shown in the reader's.
 _FONTS = "system-ui, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
-
 _STYLE = {
   "svg.hashsalt": "tv_jax",
   "svg.fonttype": "none",
   "font.size": 8,
   "axes.titlesize": 8.5,
-  "axes.labelsize": 8,
   "axes.titlepad": 7,
-  "axes.edgecolor": RULE.light,
-  "axes.labelcolor": MUTED.light,
-  "axes.titlecolor": INK.light,
-  "axes.linewidth": 0.8,
+  "axes.edgecolor": RULE,
+  "axes.labelcolor": MUTED,
+  "axes.titlecolor": INK,
   "axes.spines.top": False,
   "axes.spines.right": False,
   "axes.axisbelow": True,
   "axes.facecolor": "none",
   "figure.facecolor": "none",
-  "grid.color": RULE.light,
+  "grid.color": RULE,
   "grid.linewidth": 0.6,
   "legend.frameon": False,
-  "legend.labelcolor": INK.light,
-  "text.color": INK.light,
   "text.parse_math": False,
-  "xtick.color": RULE.light,
-  "ytick.color": RULE.light,
-  "xtick.labelcolor": MUTED.light,
-  "ytick.labelcolor": MUTED.light,
-  "xtick.labelsize": 7.5,
-  "ytick.labelsize": 7.5,
+  "xtick.color": RULE,
+  "ytick.color": RULE,
+  "xtick.labelcolor": MUTED,
+  "ytick.labelcolor": MUTED,
 }
+
+
+def colors(rules: Iterable[str]) -> dict[str, str]:
+  """Returns a colour for each rule, in the order of legends."""
+  known = {"token_level": ORANGE, "traversal": BLUE, "block": GREEN}
+  rules, free = {*rules}, (PURPLE, GOLD, SLATE)
+  others = enumerate(sorted(rules - known.keys()))
+  return {rule: color for rule, color in known.items() if rule in rules} | {
+    rule: free[i % len(free)] for i, rule in others
+  }
 
 
 def panels(
@@ -53,7 +61,6 @@ def panels(
   height: float,
   x: str,
   y: str = "",
-  alike: bool = True,
 ) -> str:
   """Draws one panel for each title, in rows of three.
 
@@ -63,7 +70,6 @@ def panels(
     height: A panel's height in inches.
     x: The name of the horizontal axis.
     y: The name of the vertical axis.
-    alike: Whether all panels have one vertical scale.
 
   Returns:
     SVG with a clear background, whose text is text.
@@ -72,41 +78,30 @@ def panels(
   from matplotlib.backends.backend_svg import FigureCanvasSVG
   from matplotlib.figure import Figure
 
-  columns = min(COLUMNS, max(len(titles), 1))
-  rows = max(math.ceil(len(titles) / columns), 1)
+  columns = min(_COLUMNS, len(titles))
+  rows = math.ceil(len(titles) / columns)
   with style.context(["default", _STYLE]):
-    figure = Figure((WIDTH, rows * height + 0.35), layout="constrained")
-    canvas = FigureCanvasSVG(figure)
-    if titles:
-      axes = figure.subplots(rows, columns, sharey=alike, squeeze=False).ravel()
-      for title, own in zip(titles, axes, strict=False):
-        draw(title, own)
-        own.set_title(fragments.plain(title), loc="left")
-        own.tick_params(length=0)
-      for spare in axes[len(titles) :]:
-        spare.set_axis_off()
-      _share_a_legend(figure, axes[: len(titles)])
-      figure.supxlabel(x, fontsize=8, color=MUTED.light)
-      figure.supylabel(y, fontsize=8, color=MUTED.light)
-    else:
-      figure.text(0.5, 0.5, "nothing to show yet", ha="center", va="center")
+    figure = Figure((_WIDTH, rows * height + 0.35), layout="constrained")
+    canvas, legend = FigureCanvasSVG(figure), {}
+    axes = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    for title, panel in zip(titles, axes, strict=False):
+      draw(title, panel)
+      panel.set_title(tables.plain(title), loc="left")
+      panel.tick_params(length=0)
+      handles, labels = panel.get_legend_handles_labels()
+      legend |= dict(zip(labels, handles, strict=True))
+    for spare in axes[len(titles) :]:
+      spare.set_axis_off()
+    if legend:
+      figure.legend(
+        legend.values(),
+        legend,
+        loc="outside upper left",
+        ncols=min(len(legend), _LETTERS // max(map(len, legend))),
+      )
+    figure.supxlabel(x, fontsize=8, color=MUTED)
+    figure.supylabel(y, fontsize=8, color=MUTED)
     buffer = io.StringIO()
-    canvas.print_svg(
-      buffer,
-      metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")),
-    )
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    canvas.print_svg(buffer, metadata=nothing)
   return re.sub(r"'DejaVu Sans',[^;\"]*", _FONTS, buffer.getvalue())
-
-
-def _share_a_legend(figure, axes):
-  found = {}
-  for own in axes:
-    for handle, label in zip(*own.get_legend_handles_labels(), strict=True):
-      found.setdefault(label, handle)
-  if found:
-    figure.legend(
-      found.values(),
-      found,
-      loc="outside upper left",
-      ncols=min(len(found), _LETTERS // max(map(len, found))),
-    )

@@ -1,127 +1,87 @@
 """Renders the page: one HTML file that needs nothing else, and no network."""
 
-import base64
-import hashlib
-import pathlib
-import string
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from __future__ import annotations
 
+import base64
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import jinja2
+
+from tv_jax.edge.tables import Table
 from tv_jax.runs.records import Method
-from tv_jax.runs.report import palette
-from tv_jax.runs.report.fragments import embedded, escape, paragraph
+from tv_jax.runs.report import canvas
 
 _ASSETS = pathlib.Path(__file__).parent / "assets"
-_SCRIPTS = (
-  "walks.js",
-  "words.js",
-  "marks.js",
-  "drawing.js",
-  "panel.js",
-  "table.js",
-  "traces.js",
-  "choosing.js",
-  "explorer.js",
-)
-
-
-class Section(NamedTuple):
-  """A part of the page."""
-
-  name: str  # an identifier, for links to it
-  heading: str
-  html: str  # made by `fragments`, or by `explorer`
 
 
 def render(
   *,
   title: str,
   lead: Sequence[str] = (),
-  figures: Sequence[tuple[str, str]] = (),
-  sections: Sequence[Section] = (),
+  key_figures: Sequence[tuple[str, str]] = (),
+  tables: Sequence[Table] = (),
+  traces: Sequence[Mapping] = (),
+  plots: Sequence[tuple[str, str]] = (),
+  definitions: Sequence[str] = (),
+  settings: Sequence[tuple[str, Mapping]] = (),
 ) -> str:
-  """Renders the whole page, which may be saved and sent as it is.
-
-  Its policy names the scripts by their hashes, so that no other script can run,
-  whatever a model wrote.
+  """Renders the page, which may be saved and sent as it is.
 
   Args:
     title: The page's title.
     lead: Paragraphs of text below the title.
-    figures: Key figures: (number, what it is).
-    sections: The page's parts, in order.
+    key_figures: Pairs: a number, and what it is.
+    tables: The tables.
+    traces: For the explorer: the keys of items with "cycles", as
+      `answers.traced` makes them, and perhaps "prompt".
+    plots: Pairs: an SVG, and its caption.
+    definitions: Of the tables' columns.
+    settings: Pairs: a name, and settings or an environment.
   """
-  scripts = [_asset(name) for name in _SCRIPTS]
-  contents = [
-    f'<li><a href="#{escape(section.name)}">{escape(section.heading)}</a></li>'
-    for section in sections
-  ]
-  key = [
-    f"<div><dt>{escape(what)}</dt><dd>{escape(number)}</dd></div>"
-    for number, what in figures
-  ]
-  return string.Template(_asset("page.html")).substitute(
-    policy=_policy(scripts),
-    title=escape(title),
-    style="\n".join(
-      [palette.variables(), _asset("page.css"), _asset("explorer.css")]
-    ),
-    lead="\n".join(map(paragraph, lead)),
-    figures=f'<dl class="key">{"".join(key)}</dl>' if key else "",
-    contents=f"<ol>{''.join(contents)}</ol>",
-    sections="\n".join(map(_section, sections)),
-    scripts="\n".join(f"<script>{script}</script>" for script in scripts),
+  loader = jinja2.FileSystemLoader(_ASSETS)
+  environment = jinja2.Environment(
+    loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True
   )
-
-
-def explorer(traces: Iterable[dict]) -> str:
-  """Renders the tree explorer; a page can have one.
-
-  Args:
-    traces: The keys of items with "cycles", as `answers.traced` makes them, and
-      perhaps "prompt".
-  """
   kept = [trace for trace in traces if trace["cycles"]]
-  if not kept:
-    return paragraph("No trees were kept of this run.")
+  return environment.get_template("page.html").render(
+    title=title,
+    lead=lead,
+    key_figures=key_figures,
+    tables=tables,
+    explorer=_embedded(kept) if kept else "",
+    plots=[(_address(svg), caption) for svg, caption in plots],
+    definitions=definitions,
+    settings=[(name, [*_flat(own)]) for name, own in settings],
+    style=(_ASSETS / "page.css").read_text(),
+    script=(_ASSETS / "explorer.js").read_text(),
+  )
+
+
+def _embedded(traces: Sequence[Mapping]) -> str:
+  """Returns what the explorer shows, as JSON that no text can end."""
   rules = {
-    rule
-    for trace in kept
-    for cycle in trace["cycles"]
-    for rule in cycle["stop"]
+    rule for one in traces for cycle in one["cycles"] for rule in cycle["stop"]
   }
-  data = {
-    "traces": kept,
-    "runs": [
-      ", ".join([one["verifier"], one["proposal"], *Method.of(one).numbers])
-      for one in kept
-    ],
-    "colors": {
-      rule: color.name for rule, color in palette.of_verifiers(rules).items()
-    },
-  }
-  return _asset("explorer.html") + embedded(data, "explorer-data")
+  names = [
+    ", ".join([one["verifier"], one["proposal"], *Method.of(one).numbers])
+    for one in traces
+  ]
+  data = {"traces": traces, "runs": names, "colors": canvas.colors(rules)}
+  return json.dumps(data, allow_nan=False).replace("<", "\\u003c")
 
 
-def _section(section):
-  name = escape(section.name)
-  return (
-    f'<section class="part" id="{name}" aria-labelledby="{name}-heading">\n'
-    f'<h2 id="{name}-heading">{escape(section.heading)}</h2>\n'
-    f"{section.html}\n</section>"
-  )
+def _address(svg: str) -> str:
+  return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
-def _policy(scripts):
-  def digest(script):
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-  allowed = " ".join(f"'sha256-{digest(script)}'" for script in scripts)
-  return (
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none';"
-    f" form-action 'none'; script-src {allowed}"
-  )
-
-
-def _asset(name):
-  return (_ASSETS / name).read_text(encoding="utf-8")
+def _flat(values: Mapping, above: str = ""):
+  """Yields names and values, those of groups below the group's name."""
+  for name, value in values.items():
+    if isinstance(value, Mapping):
+      yield from _flat(value, f"{above}{name}.")
+    elif isinstance(value, list | tuple):
+      yield above + name, ", ".join(map(str, value))
+    else:
+      yield above + name, "" if value is None else str(value)

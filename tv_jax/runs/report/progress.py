@@ -1,17 +1,14 @@
 """What a run shows while it runs, and what it prints at its end."""
 
+from __future__ import annotations
+
 import contextlib
-import sys
-from collections.abc import Iterable
 
 import rich.console
 import rich.progress
 
-from tv_jax.runs.report import formats
-from tv_jax.runs.report.tables import Table
+from tv_jax.edge import tables
 from tv_jax.runs.report.writing import Report
-
-_WIDTH = 150  # where standard output is no terminal
 
 
 @contextlib.contextmanager
@@ -42,22 +39,11 @@ def shown(what: str = "answers"):
     yield say, advance
 
 
-def print_tables(tables: Iterable[Table]) -> rich.console.Console:
-  """Prints tables on standard output; returns the console, for more."""
-  console = rich.console.Console(
-    width=None if sys.stdout.isatty() else _WIDTH, highlight=False
-  )
-  for table in tables:
-    for part in formats.terminal(table, console.width):
-      console.print(part)
-  return console
-
-
-def show(made: Report) -> None:
+def show(report: Report) -> None:
   """Prints a run's tables, their definitions, and where the page is."""
-  console = print_tables(made.tables)
-  for line in made.definitions:
+  console = tables.show(report.tables)
+  for line in report.definitions:
     console.print(line, style="dim", markup=False)
-  for line in made.warnings:
+  for line in report.warnings:
     console.print(line, style="bold red", markup=False)
-  console.print(f"report: {made.page}", soft_wrap=True, markup=False)
+  console.print(f"report: {report.page}", soft_wrap=True, markup=False)

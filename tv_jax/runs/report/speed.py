@@ -3,14 +3,20 @@
 import dataclasses
 from collections.abc import Mapping
 
+from tv_jax.edge.tables import NOTHING, Table, comma_separated
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.metrics import Times
 from tv_jax.runs.records import Method
-from tv_jax.runs.report import formats, tables
-from tv_jax.runs.report.tables import NOTHING, Table
+from tv_jax.runs.report import tables
 
 STAGES = ("draft", "target", "verify", "commit")
+_ESTIMATES = (
+  "tokens_per_second",
+  "speedup",
+  "milliseconds_per_cycle",
+  "net_gain",
+)
 
 DEFINITIONS = (
   "Speed: one question at a time (batch 1), prompts included, after warm-up,"
@@ -27,10 +33,13 @@ DEFINITIONS = (
 )
 
 
+Speeds = dict[Method, dict]  # by column of timing.csv
+
+
 def speeds(
   timing: dict, baseline: str, gains: Mapping[Method, Estimate | None]
-) -> dict[Method, dict[str, float | None]]:
-  """Returns what is known of each method's speed, by column of timing.csv.
+) -> Speeds:
+  """Returns what is known of each method's speed; None: it is not.
 
   Args:
     timing: A run's timing.json.
@@ -43,71 +52,60 @@ def speeds(
   for method, own in times.items():
     plain = times.get(method.undrafted)
     base = times.get(dataclasses.replace(method, verifier=baseline))
-    gain = gains.get(method)
-    net = gain and base and metrics.net(gain, own.slower(base))
-    speedup = plain and own.speedup(plain)
-    by_question = own.speed_by_question
+    gain, stages = gains.get(method), timed[method]["stages"]
+    mean = own.speed_by_question.mean
     found[method] = {
-      **_columns("tokens_per_second", own.speed, 2),
-      **_columns("speedup", speedup, 4),
-      "tokens_per_second_by_question": round(by_question.mean, 2),
-      "speedup_by_question": plain
-      and round(by_question.mean / plain.speed_by_question.mean, 4),
-      "tokens_per_cycle": round(own.tokens.sum() / own.cycles.sum(), 4),
-      **_columns("milliseconds_per_cycle", own.cycle, 4),
-      **_columns("net_gain", net, 4),
+      "tokens_per_second": own.speed,
+      "speedup": plain and own.speedup(plain),
+      "tokens_per_second_by_question": mean,
+      "speedup_by_question": plain and mean / plain.speed_by_question.mean,
+      "tokens_per_cycle": own.tokens.sum() / own.cycles.sum(),
+      "milliseconds_per_cycle": own.cycle,
+      "net_gain": gain and base and metrics.net(gain, own.slower(base)),
       "questions": len(own.seconds),
-      "compile_seconds": round(timed[method]["compile_seconds"], 2),
-      **_shares(timed[method]["stages"]),
+      "compile_seconds": timed[method]["compile_seconds"],
     }
+    for name in STAGES:
+      share = stages and stages[name] / sum(stages[x] for x in STAGES)
+      found[method][f"{name}_share"] = share
   return found
 
 
-def _columns(name, value: Estimate | None, digits) -> dict[str, float | None]:
-  """Returns a mean and its error; what is not known is empty."""
-  if value is None:
-    return {name: None, f"{name}_se": None}
-  error = round(value.error, digits) if value.n > 1 else None
-  return {name: round(value.mean, digits), f"{name}_se": error}
+def as_csv(found: Speeds) -> str:
+  """Returns timing.csv: an estimate is a mean and its error."""
+  header, rows = [*tables.AXES], [[*m.fields.values()] for m in found]
+  for name in next(iter(found.values()), ()):
+    header += [name, f"{name}_se"] if name in _ESTIMATES else [name]
+    for row, own in zip(rows, found.values(), strict=True):
+      value = own[name]
+      numbers = [value]
+      if name in _ESTIMATES:
+        numbers = [value.mean, value.error] if value else [None, None]
+      row += [x and round(float(x), 4) for x in numbers]
+  return comma_separated(header, rows)
 
 
-def _shares(stages) -> dict[str, float | None]:
-  if not stages:
-    return {f"{name}_share": None for name in STAGES}
-  total = sum(stages[name] for name in STAGES)
-  return {f"{name}_share": round(stages[name] / total, 4) for name in STAGES}
-
-
-def comma_separated(found: dict[Method, dict]) -> str:
-  """Returns timing.csv."""
-  header = [*tables.AXES, *next(iter(found.values()), ())]
-  rows = [
-    [*method.fields.values(), *row.values()] for method, row in found.items()
-  ]
-  return formats.comma_separated(header, rows)
-
-
-def made(found: dict[Method, dict]) -> list[Table]:
+def made(found: Speeds) -> list[Table]:
   """Returns the tables of speeds, and of the stages of a cycle if known."""
   several = len(tables.conditions(found)) > 1
   rows, shares = [], []
-  for method, row in found.items():
-    name = tables.name(method, several)
+  for method, own in found.items():
+    name, gain = tables.name(method, several), own["net_gain"]
     rows.append(
       [
         name,
-        _estimate(row, "tokens_per_second", ".1f"),
-        _estimate(row, "speedup", ".2f", "x"),
-        f"{row['tokens_per_second_by_question']:.1f}",
-        _told(row["speedup_by_question"], ".2f", "x"),
-        _estimate(row, "milliseconds_per_cycle", ".2f"),
-        _estimate(row, "net_gain", "+.1f", " %"),
-        f"{row['compile_seconds']:.1f}",
+        tables.estimate(own["tokens_per_second"], ".1f"),
+        tables.estimate(own["speedup"]),
+        f"{own['tokens_per_second_by_question']:.1f}",
+        _number(own["speedup_by_question"], ".2f"),
+        tables.estimate(own["milliseconds_per_cycle"]),
+        tables.percent(gain, "+.1f"),
+        f"{own['compile_seconds']:.1f}",
       ]
     )
-    own = [row[f"{stage}_share"] for stage in STAGES]
-    if own != [None] * len(STAGES):
-      shares.append([name, *(_told(share, ".0%") for share in own)])
+    if own["target_share"]:
+      of_cycle = (_number(own[f"{stage}_share"], ".0%") for stage in STAGES)
+      shares.append([name, *of_cycle])
   header = ["method", "tokens/s", "speed-up", "by question", "speed-up"]
   header += ["ms a cycle", "net gain", "compile s"]
   result = [Table("Speed at batch 1", [], header, rows)]
@@ -116,12 +114,5 @@ def made(found: dict[Method, dict]) -> list[Table]:
   return result
 
 
-def _estimate(row, name, spec, unit="") -> str:
-  """Returns the text of a mean, and of its error if known."""
-  mean, error = row[name], row[f"{name}_se"]
-  known = "" if error is None else f" ± {error:{spec.lstrip('+')}}"
-  return NOTHING if mean is None else f"{mean:{spec}}{known}{unit}"
-
-
-def _told(value, spec, unit="") -> str:
-  return NOTHING if value is None else f"{value:{spec}}{unit}"
+def _number(value: float | None, spec: str) -> str:
+  return NOTHING if value is None else f"{value:{spec}}"

@@ -3,10 +3,11 @@
 They hold no speeds, so that the same answers give the same bytes.
 """
 
-import collections
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics, records
 from tv_jax.runs.metrics import Cell
@@ -30,8 +31,6 @@ TASKS = {
   "math_reasoning": "Math",
   "rag": "RAG",
 }
-NOTHING = "\u2013"
-
 DEFINITIONS = (
   "Acceptance length: tokens gained per cycle. The bonus token counts; an end"
   " token or the limit cuts only afterwards. By item (the paper): the mean of"
@@ -54,42 +53,27 @@ DEFINITIONS = (
 )
 
 
-class Table(NamedTuple):
-  """A table as text; the first column names the rows."""
-
-  title: str
-  groups: Sequence[tuple[str, int]]  # what stands over columns, from the left
-  header: Sequence[str]
-  rows: Sequence[Sequence[str]]
-  notes: tuple[str, ...] = ()  # what must be said right below it
-
-
 def cells(answers: Iterable[Answer], config: dict) -> Cells:
   """Computes a run's cells, in its config's order; plain decoding first."""
   grouped: dict[str, dict[Method, list[Answer]]] = {}
   for answer in answers:
     method = answer.method.pooled("seed")
-    # Once, even if a task has the name of ALL.
-    for task in dict.fromkeys((answer.task, ALL)):
+    for task in (answer.task, ALL):
       grouped.setdefault(task, {}).setdefault(method, []).append(answer)
-
-  def place_of_task(task):
-    known = [*TASKS, task]  # other tasks come last
-    return task == ALL, known.index(task), task
+  known = [*TASKS, *sorted(grouped.keys() - TASKS.keys() - {ALL}), ALL]
 
   def place(method):
-    found = []
-    for name in _ORDER:
-      value, own = getattr(method, name), config.get(f"{name}s", [])
-      found.append(own.index(value) if value in own else -1)
-    return found
+    values = (
+      (vars(method)[name], config.get(f"{name}s", [])) for name in _ORDER
+    )
+    return [own.index(value) if value in own else -1 for value, own in values]
 
   return {
     task: {
       method: metrics.cell(grouped[task][method], config["baseline"])
       for method in sorted(grouped[task], key=place)
     }
-    for task in sorted(grouped, key=place_of_task)
+    for task in sorted(grouped, key=known.index)
   }
 
 
@@ -234,11 +218,11 @@ def percent(value: Estimate | None, spec: str = "+.2f") -> str:
 
 def _trees(found, fixed) -> dict[str, list[Method]]:
   """Returns the trees with the methods on each."""
-  result = collections.defaultdict(list)
+  result = {}
   for method in found[ALL]:
     if not method.plain and condition(method) == fixed:
-      result[method.tree].append(method)
-  return dict(result)
+      result.setdefault(method.tree, []).append(method)
+  return result
 
 
 def _tasks(found) -> list[str]:

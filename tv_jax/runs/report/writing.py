@@ -1,17 +1,20 @@
 """Writes the report of a run: every file of it, from what is in its folder."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tv_jax.edge import disk
+from tv_jax.edge import tables as formats
+from tv_jax.edge.tables import Table
 from tv_jax.engine import estimates
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import records, store
-from tv_jax.runs.report import formats, fragments, page, plots, speed, tables
-from tv_jax.runs.report.tables import ALL, Cells, Table
+from tv_jax.runs.report import page, plots, speed, tables
+from tv_jax.runs.report.tables import ALL, Cells
 
 # Columns of cells.csv, and the fields of a cell that they hold.
 _ESTIMATES = {
@@ -27,7 +30,6 @@ _ESTIMATES = {
 _COUNTS = ("cycles", "faults", "failed")
 _PLOTS = {
   "acceptance": (plots.acceptance_by_task, "Tokens gained in a cycle."),
-  "lengths": (plots.length_histograms, "How many tokens cycles gained."),
   "depths": (plots.acceptance_by_depth, "How deep drafts were accepted."),
 }
 
@@ -39,7 +41,6 @@ class Report(NamedTuple):
   tables: list[Table]
   definitions: tuple[str, ...]  # of the tables' columns
   warnings: list[str]
-  complete: bool
   all_failed: bool  # there is no answer but errors
 
 
@@ -53,73 +54,72 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
   Raises:
     ValueError: The folder holds no run, or no answers yet, or these do not say
       what the baseline expects.
-    OSError: It cannot be written to.
   """
-  folder = pathlib.Path(folder)
   unit = store.read(folder)
+  folder = unit.folder
   if not unit.items:
     raise ValueError(f"{folder}: there are no answers yet to report on")
-  baseline = baseline or unit.config["baseline"]
-  known = {rule for answer in unit.items for rule in answer.expected}
-  if baseline != unit.config["baseline"]:
-    if baseline not in known:
-      raise ValueError(
-        f"{folder}: no answer says what {baseline} expects: give one of"
-        f" {', '.join(sorted(known))}"
-      )
-    config = unit.config | {"baseline": baseline}
-    unit = dataclasses.replace(unit, config=config)
-  found = tables.cells(unit.items, unit.config)
-  conditions = tables.conditions(found[ALL])
-  main = [tables.main(found, one, baseline) for one in conditions]
-  paired = [tables.paired(found, one, baseline) for one in conditions]
-  made = []
-  for own in zip(conditions, paired, main, strict=True):
-    made += [*own[1:], tables.positions(found, own[0])]
-  if match := tables.exact_match(found):
+  if baseline:
+    unit = _over(unit, baseline)
+  baseline = str(unit.config["baseline"])
+  cells = tables.cells(unit.items, unit.config)
+  made, for_latex = [], []
+  conditions = tables.conditions(cells[ALL])
+  for one in conditions:
+    own = [make(cells, one, baseline) for make in (tables.paired, tables.main)]
+    for_latex += own
+    made += [*own, tables.positions(cells, one)]
+  if match := tables.exact_match(cells):
     made.append(match)
-  traces = [
-    item.key.fields
-    # As text: a browser rounds large numbers, which name other questions then.
-    | {"question": str(item.question)}
-    | {"prompt": item.prompt, "cycles": item.trace}
-    for item in unit.items
-    if item.trace is not None
-  ]
-  warnings = _warnings(unit, found, traces)
-  drawn = _plots(unit, conditions)
+  warnings, drawn = _warnings(unit, cells), _plots(unit, conditions)
   files = {
-    "cells.csv": _cells_csv(found),
-    "positions.csv": _positions_csv(found),
+    "cells.csv": _cells_csv(cells),
     "table.md": _markdown(made, warnings),
-    "table.csv": _table_csv(conditions, main),
-    "table.tex": "\n".join(map(formats.latex, [*paired, *main])),
+    "table.tex": "\n".join(map(formats.latex, for_latex)),
   } | {f"{name}.svg": svg for name, (svg, _) in drawn.items()}
-  speeds = {}
-  if unit.timing:
-    gains = {one: cell.relative for one, cell in found[ALL].items()}
+  speeds, definitions = {}, tables.DEFINITIONS
+  if unit.timing and unit.timing["methods"]:
+    gains = {one: cell.relative for one, cell in cells[ALL].items()}
     speeds = speed.speeds(unit.timing, baseline, gains)
-    files["timing.csv"] = speed.comma_separated(speeds)
+    files["timing.csv"] = speed.as_csv(speeds)
     made += speed.made(speeds)
+    definitions += speed.DEFINITIONS
   files["report.html"] = page.render(
     title=_title(unit),
     lead=[*warnings, _lead(unit)],
-    figures=_key_figures(unit, found, speeds),
-    sections=_sections(unit, made, traces, drawn),
+    key_figures=_key_figures(unit, cells, speeds),
+    tables=made,
+    traces=_traces(unit),
+    plots=[*drawn.values()],
+    definitions=definitions,
+    settings=[
+      ("Config", unit.config),
+      *(("Environment", one) for one in unit.environments),
+    ],
   )
   for name, text in files.items():
     disk.write_atomic(folder / name, text)
   return Report(
     page=folder / "report.html",
     tables=made,
-    definitions=tables.DEFINITIONS + (speed.DEFINITIONS if unit.timing else ()),
+    definitions=definitions,
     warnings=warnings,
-    complete=unit.done,
     all_failed=all(item.error is not None for item in unit.items),
   )
 
 
-def _warnings(unit, found: Cells, traces) -> list[str]:
+def _over(unit: store.Unit, baseline: str) -> store.Unit:
+  """Returns the run with another baseline."""
+  known = {rule for answer in unit.items for rule in answer.expected}
+  if baseline not in known:
+    raise ValueError(
+      f"{unit.folder}: no answer says what {baseline} expects: give one of"
+      f" {', '.join(sorted(known))}"
+    )
+  return dataclasses.replace(unit, config=unit.config | {"baseline": baseline})
+
+
+def _warnings(unit, found: Cells) -> list[str]:
   """Returns what a reader must know before any number."""
   lines = []
   if not unit.done:
@@ -158,7 +158,8 @@ def _is_zero(check: Estimate) -> bool:
 
 
 def _cells_csv(found: Cells) -> str:
-  header = ["task", *tables.AXES, *_columns(_ESTIMATES), *_COUNTS]
+  header = ["task", *tables.AXES]
+  header += [f"{name}{end}" for name in _ESTIMATES for end in ("", "_se", "_n")]
   rows = []
   for task, by_method in found.items():
     for method, cell in by_method.items():
@@ -166,26 +167,7 @@ def _cells_csv(found: Cells) -> str:
       for name in _ESTIMATES.values():
         row += _values(getattr(cell, name))
       rows.append(row + [getattr(cell, name) for name in _COUNTS])
-  return formats.comma_separated(header, rows)
-
-
-def _positions_csv(found: Cells) -> str:
-  shares = "reached", "conditional"
-  header = ["task", *tables.AXES, "position", *_columns(shares)]
-  rows = [
-    [task, *method.fields.values(), d, *_values(here), *_values(given)]
-    for task, by_method in found.items()
-    for method, cell in by_method.items()
-    for d, (here, given) in enumerate(
-      zip(cell.reached, cell.conditional, strict=True), 1
-    )
-  ]
-  return formats.comma_separated(header, rows)
-
-
-def _columns(names: Iterable[str]) -> list[str]:
-  """Returns the columns of `_values` for each of the names."""
-  return [f"{name}{end}" for name in names for end in ("", "_se", "_n")]
+  return formats.comma_separated([*header, *_COUNTS], rows)
 
 
 def _values(estimate: Estimate | None) -> list:
@@ -194,16 +176,6 @@ def _values(estimate: Estimate | None) -> list:
     return [None, None, 0]
   error = None if estimate.n < 2 else round(estimate.error, 6)
   return [round(estimate.mean, 6), error, estimate.n]
-
-
-def _table_csv(conditions, made) -> str:
-  rows = [
-    [*fixed.fields.values(), *row]
-    for fixed, table in zip(conditions, made, strict=True)
-    for row in table.rows
-  ]
-  columns = formats.names(made[0]) if made else ["task"]
-  return formats.comma_separated([*tables.FIXED, *columns], rows)
 
 
 def _markdown(made, warnings) -> str:
@@ -232,33 +204,24 @@ def _plots(unit, conditions) -> dict[str, tuple[str, str]]:
   return drawn
 
 
-def _sections(unit, made, traces, drawn) -> list[page.Section]:
-  # The page opens at the last tree, and at a rule that is not the baseline.
-  first = sorted(
-    traces,
+def _traces(unit) -> list[dict]:
+  """Returns the traced answers; first those of the last tree, which are shown.
+
+  And of these those of a rule that is not the baseline.
+  """
+  traced = [item for item in unit.items if item.trace is not None]
+  traced.sort(
     key=lambda item: (
-      -unit.config["trees"].index(item["tree"]),
-      item["verifier"] == unit.config["baseline"],
-    ),
+      -unit.config["trees"].index(item.method.tree),
+      item.method.verifier == unit.config["baseline"],
+    )
   )
-  plotted = (
-    fragments.figure(svg, caption, name=name)
-    for name, (svg, caption) in drawn.items()
-  )
-  defined = (*tables.DEFINITIONS, *speed.DEFINITIONS)
-  settings = [("Config", unit.config)]
-  settings += [("Environment", one) for one in unit.environments]
-  told = (fragments.definitions(own, caption=name) for name, own in settings)
-
-  def section(name: str, heading: str, parts: Iterable[str]) -> page.Section:
-    return page.Section(name, heading, "".join(parts))
-
   return [
-    section("tables", "Tables", map(formats.html, made)),
-    section("explorer", "The trees themselves", [page.explorer(first)]),
-    section("plots", "Plots", plotted),
-    section("definitions", "Definitions", map(fragments.paragraph, defined)),
-    section("settings", "Config and environment", told),
+    item.key.fields
+    # As text: a browser rounds large numbers, which name other questions then.
+    | {"question": str(item.question)}
+    | {"prompt": item.prompt, "cycles": item.trace}
+    for item in traced
   ]
 
 
@@ -283,7 +246,7 @@ def _lead(unit) -> str:
   )
 
 
-def _key_figures(unit, found, speeds) -> Sequence[tuple[str, str]]:
+def _key_figures(unit, found, speeds) -> list[tuple[str, str]]:
   """Returns the largest gains, and the fastest method's speed."""
   several = len(tables.conditions(found[ALL])) > 1
   gains = {one: cell.relative for one, cell in found[ALL].items() if cell.gain}
@@ -296,9 +259,10 @@ def _key_figures(unit, found, speeds) -> Sequence[tuple[str, str]]:
     if several:
       what += f", {tables.title(tables.condition(method))}"
     figures.append((tables.percent(gains[method], "+.1f"), what))
-  ups = {one: row["speedup"] for one, row in speeds.items() if row["speedup"]}
+  ups = {x: row["speedup"].mean for x, row in speeds.items() if row["speedup"]}
   if ups:
     best = max(ups, key=lambda one: ups[one])
     name = f"tokens at batch 1: {tables.name(best, several)}"
-    figures.append((f"{speeds[best]['tokens_per_second']:.0f}/s", name))
+    rate = speeds[best]["tokens_per_second"].mean
+    figures.append((f"{rate:.0f}/s", name))
   return figures

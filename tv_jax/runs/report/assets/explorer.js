@@ -1,211 +1,308 @@
 "use strict";
 
-// The tree explorer: what is looked at, the controls, the address.
-(() => {
-  const source = document.getElementById("explorer-data");
-  if (!source) return;
-
-  const { addressOf, chosen, element, fillChoices, fillContext, nodesTable } =
-    window.explorer;
-  const { pair, panel, ranRule, stateAt, typical } = window.explorer;
-  const { traces, runs, colors } = JSON.parse(source.textContent);
+// The tree explorer: how each rule walked over a drafted tree, as the run kept
+// it. All rules step together, over the same coins.
+{
+  const { traces, runs, colors } = JSON.parse(
+    document.getElementById("traces").textContent,
+  );
   const home = document.getElementById("explorer");
   const part = (name) => home.querySelector(`[data-part="${name}"]`);
-
-  const PACE = 900; // milliseconds a step, when played
-  const NARROW = 520; // pixels: less room than this for a tree
-  const MANY = 40; // nodes: more than this are drawn small
-
-  const state = {
-    ...typical(traces), // trace and cycle
-    rules: [], // what the panels show
-    steps: [], // where each panel is
-    together: true, // whether the panels step together
-  };
+  const state = { trace: traces[0], cycle: 0, step: 0 };
   let panels = [];
-  let playing = null; // {timer, which}
 
-  const cycleNow = () => state.trace.cycles[state.cycle];
-  const ranNow = () => ranRule(state.trace, cycleNow());
-  // Verifiers stand in the order of their colours.
-  const rulesNow = () =>
-    Object.keys(colors).filter((rule) => rule in cycleNow().stop);
+  // Numbers and words.
 
-  // The panels.
+  const MARKS = { " ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍" };
+  const token = (piece) =>
+    piece === null ? "none" : piece.replace(/\s/g, (c) => MARKS[c] ?? c) || "∅";
+  const number = (x) => {
+    if (x === null || x === undefined) return "–";
+    if (x > 0 && x < 0.001) return x.toExponential(1);
+    return x > 0.9995 && x < 1 ? x.toFixed(7) : x.toFixed(3);
+  };
 
-  function titleOf(rule, place) {
-    if (rulesNow().length < 3) return element("h3", {}, rule);
-    const options = rulesNow().map((name) => element("option", {}, name));
-    const select = element("select", { "aria-label": "rule" }, ...options);
-    select.value = rule;
-    select.addEventListener("change", () => {
-      state.rules[place] = select.value;
-      render();
-      remember();
+  function element(name, attributes = {}, ...content) {
+    const svg = ["svg", "g", "rect", "path", "text"].includes(name);
+    const kind = svg ? "http://www.w3.org/2000/svg" : "http://www.w3.org/1999/xhtml";
+    const made = document.createElementNS(kind, name);
+    for (const own of Object.entries(attributes)) made.setAttribute(...own);
+    made.append(...content);
+    return made;
+  }
+
+  // Trees: node 0 is the root, and a parent stands before its children.
+
+  const pathTo = (parents, node) =>
+    node ? [...pathTo(parents, parents[node]), node] : [];
+  const depthOf = (parents, node) => pathTo(parents, node).length;
+
+  /** For each node, how likely the accepted one is it or below it. */
+  function reach({ parents, stop }, rule) {
+    const sums = [...stop[rule]];
+    for (let node = sums.length - 1; node; node--) {
+      sums[parents[node]] += sums[node];
+    }
+    return sums;
+  }
+
+  /** Tokens that a rule gains from this draft on average, with the bonus. */
+  function expectedLength({ parents, stop }, rule) {
+    const lengths = stop[rule].map((x, node) => x * (depthOf(parents, node) + 1));
+    return lengths.reduce((a, b) => a + b, 0);
+  }
+
+  /** What has become of each node after so many steps: a class, or none. */
+  function marksAt(cycle, rule, step) {
+    const { parents, coins, pieces } = cycle;
+    const { steps, node: last } = cycle.walks[rule];
+    const down = cycle.direction[rule] === "down";
+    const done = steps.slice(0, step);
+    const taken = done.filter(([node, chance]) => coins[node] < chance);
+    const ended = step > steps.length;
+    const kept = pathTo(parents, ended ? last : (taken.at(-1)?.[0] ?? 0));
+    const rejected = done
+      .filter(([node, chance]) => coins[node] >= chance)
+      .map(([node]) => node);
+    return parents.map((_, node) => {
+      const above = pathTo(parents, node);
+      if (!node || kept.includes(node)) return "kept";
+      if (rejected.includes(node)) return "rejected";
+      if (pieces[node] === null) return "none";
+      const lost = down && above.some((one) => rejected.includes(one));
+      return ended || lost ? "gone" : "";
     });
-    return select;
+  }
+
+  /** One step in words. */
+  function telling(cycle, rule, step) {
+    const { parents, coins, pieces, walks } = cycle;
+    const { steps, node: last } = walks[rule];
+    const down = cycle.direction[rule] === "down";
+    if (step > steps.length) {
+      const text = pathTo(parents, last).map((node) => pieces[node]).join("");
+      const kept = last ? `Node ${last} is kept: “${token(text)}” and` : "Nothing is kept:";
+      return `${kept} a bonus token, ${depthOf(parents, last) + 1} in all.`;
+    }
+    if (!step) return down ? "From the root down." : "Children before parents.";
+    const [node, chance] = steps[step - 1];
+    const accepted = coins[node] < chance;
+    let [a, b] = [coins[node], chance].map(number);
+    if (a === b) [a, b] = [coins[node], chance].map((x) => x.toFixed(9));
+    let verdict = "rejected";
+    if (accepted) verdict = down ? "accepted: step down" : "accepted, with all above it";
+    else if (down) verdict = "rejected, with all below it";
+    const sign = accepted ? "<" : "≥";
+    return `Node ${node} “${token(pieces[node])}”: coin ${a} ${sign} chance ${b} → ${verdict}`;
+  }
+
+  // A tree as SVG: a column for each depth, siblings in the order of their draw.
+
+  function draw(cycle, rule) {
+    const { parents, pieces } = cycle;
+    const small = parents.length > 40 || innerWidth < 640;
+    const [height, pitch] = small ? [18, 22] : [33, 40];
+    const labels = pieces.map((piece) => {
+      const letters = [...token(piece)];
+      return letters.length > 10 ? `${letters.slice(0, 9).join("")}…` : letters.join("");
+    });
+    // Most letters beyond the Latin ones are twice as wide.
+    const wide = (label) => 7 * label.length + 7 * (label.match(/[\u1100-\uffff]/g) ?? []).length;
+    const widths = labels.map((label, node) =>
+      Math.max(24 + wide(label), small || !node ? 0 : 92),
+    );
+    const depths = parents.map((_, node) => depthOf(parents, node));
+    const left = [4];
+    for (let d = 0; d <= Math.max(...depths); d++) {
+      const widest = Math.max(...widths.filter((_, node) => depths[node] === d));
+      left.push(left[d] + widest + 18);
+    }
+    let row = 0;
+    const middle = [];
+    (function place(node) {
+      const below = parents.flatMap((parent, child) => (child && parent === node ? [child] : []));
+      below.forEach(place);
+      middle[node] = below.length
+        ? (middle[below[0]] + middle[below.at(-1)]) / 2
+        : 4 + height / 2 + pitch * row++;
+    })(0);
+    const mass = reach(cycle, rule);
+    const groups = parents.map((parent, node) => {
+      const [x, y] = [left[depths[node]], middle[node]];
+      const group = element("g", { "data-node": node });
+      if (node) {
+        const from = left[depths[parent]] + widths[parent];
+        const d = `M${from} ${middle[parent]}C${from + 9} ${middle[parent]} ${x - 9} ${y} ${x} ${y}`;
+        group.append(element("path", { d, "stroke-width": 0.8 + 5 * mass[node] }));
+      }
+      const box = { x, y: y - height / 2, width: widths[node], height, rx: 4 };
+      const base = small || !node ? y + 4 : y - 2;
+      group.append(
+        element("rect", box),
+        element("text", { x: x + 4, y: base, class: "small" }, node),
+        element("text", { x: x + 20, y: base, class: "token" }, labels[node]),
+      );
+      if (!small && node && pieces[node] !== null) {
+        const laws = `p ${number(cycle.p[node])} q ${number(cycle.q[node])}`;
+        group.append(element("text", { x: x + 4, y: y + 11, class: "small" }, laws));
+      }
+      return group;
+    });
+    const size = { width: left.at(-1) - 14, height: 8 + pitch * row };
+    return element("svg", size, ...groups);
+  }
+
+  /** Makes a rule's panel: {root, end, show}. */
+  function panel(cycle, rule, ran) {
+    const { steps, node: last } = cycle.walks[rule];
+    const chance = new Map(steps);
+    const svg = draw(cycle, rule);
+    const said = element("p", { class: "said" });
+    const about = element("p", { class: "about" }, "Point at a node to see its numbers.");
+    const head = element("div", { class: "head" });
+    const length = expectedLength(cycle, rule).toFixed(3);
+    const gained = depthOf(cycle.parents, last) + 1;
+    head.append(
+      element("h3", {}, rule),
+      ran ? "ran" : "on the same coins",
+      element("span", { class: "numbers" }, `expected ${length}, gained ${gained}`),
+    );
+    const field = element("div", { class: "tree" }, svg);
+    const root = element("section", { class: "panel", "data-rule": rule }, head, said, field, about);
+    root.style.setProperty("--own", colors[rule]);
+    for (const name of ["click", "pointerover"]) {
+      svg.addEventListener(name, ({ target }) => {
+        const node = Number(target.closest("g")?.dataset.node ?? 0);
+        if (!node) return;
+        about.textContent =
+          `Node ${node} “${token(cycle.pieces[node])}”: p ${number(cycle.p[node])},` +
+          ` q ${number(cycle.q[node])}, drawn with ${number(cycle.drawn[node])},` +
+          ` coin ${number(cycle.coins[node])}, chance ${number(chance.get(node))},` +
+          ` stops here ${number(cycle.stop[rule][node])}`;
+      });
+    }
+    function show(step) {
+      const marks = marksAt(cycle, rule, step);
+      const now = step > steps.length ? null : steps[step - 1]?.[0];
+      [...svg.children].forEach((group, node) => {
+        const current = node && node === now ? "current" : "";
+        group.setAttribute("class", `node ${marks[node]} ${current}`);
+      });
+      said.textContent = telling(cycle, rule, step);
+      const box = svg.children[now ?? 0].querySelector("rect");
+      const right = box.x.baseVal.value + box.width.baseVal.value + 24;
+      field.scrollLeft = right - field.clientWidth; // keeps it in view
+    }
+    return { root, end: steps.length + 1, show };
+  }
+
+  // What there is to choose: each select offers what those before it leave.
+
+  const KEYS = {
+    tree: (one) => one.tree,
+    question: (one) => `${one.task} ${one.question}${one.turn ? `, turn ${one.turn + 1}` : ""}`,
+    run: (one) => runs[traces.indexOf(one)],
+  };
+  const nameOf = ({ prompt, cycles, ...key }) => Object.values(key).join("/");
+  const gainedIn = ({ parents, pieces, node, bonus }) =>
+    [...pathTo(parents, node).map((one) => pieces[one]), bonus].join("");
+
+  function fill(select, options, value) {
+    select.replaceChildren(...options.map(([own, text]) => element("option", { value: own }, text)));
+    select.value = value;
+    select.parentElement.hidden = options.length < 2;
   }
 
   function render() {
-    pause();
-    const cycle = cycleNow();
-    state.rules = pair(rulesNow(), state.rules, ranNow());
-    fillChoices(part, traces, runs, state);
-    fillContext(part("context"), state);
-    const narrow = part("panels").clientWidth < NARROW;
-    panels = state.rules.map((rule, place) =>
-      panel(cycle, rule, {
-        color: colors[rule],
-        ran: rule === ranNow(),
-        compact: narrow || cycle.parents.length > MANY,
-        title: titleOf(rule, place),
-        act: (name) => act(name, place),
-        go: (position) => move(concerned(place), () => position),
-      }),
-    );
-    part("panels").replaceChildren(...panels.map((own) => own.root));
-    part("together").closest("label").hidden = panels.length < 2;
-    part("together").checked = state.together;
-    part("table").replaceChildren(...nodesTable(cycle, state.rules));
+    const { trace } = state;
+    let left = traces;
+    for (const [name, key] of Object.entries(KEYS)) {
+      const values = [...new Set(left.map(key))];
+      fill(part(name), values.map((value) => [value, value]), key(trace));
+      left = left.filter((one) => key(one) === key(trace));
+    }
+    fill(part("cycle"), trace.cycles.map((_, i) => [i, `${i + 1}`]), state.cycle);
+    const cycle = trace.cycles[state.cycle];
+    const rules = Object.keys(colors).filter((rule) => rule in cycle.stop);
+    panels = rules.map((rule) => panel(cycle, rule, rule === trace.verifier));
+    part("panels").replaceChildren(...panels.map(({ root }) => root));
     show();
   }
 
   function show() {
-    panels.forEach((own, place) => {
-      state.steps[place] = Math.min(state.steps[place] ?? 0, own.end);
-      own.show(state.steps[place], playing?.which.includes(place));
-    });
-    // The run's gain is part of the text once its panel is through.
-    const place = state.rules.indexOf(ranNow());
-    const through = place >= 0 && state.steps[place] === panels[place].end;
-    part("context").querySelector("mark").hidden = !through;
-    part("context").scrollTop = part("context").scrollHeight;
+    const end = Math.max(...panels.map((own) => own.end));
+    state.step = Math.min(Math.max(state.step, 0), end);
+    panels.forEach((own) => own.show(Math.min(state.step, own.end)));
+    part("count").textContent = `step ${state.step} of ${end}`;
+    const { trace, cycle, step } = state;
+    const gained = gainedIn(trace.cycles[cycle]);
+    part("context").replaceChildren(
+      element("span", {}, trace.prompt ?? ""),
+      trace.cycles.slice(0, cycle).map(gainedIn).join(""),
+      ...(step === end ? [element("mark", {}, gained)] : []),
+    );
   }
 
-  // Steps.
-
-  /** The panels that a button of this one moves. */
-  function concerned(place) {
-    const alone = !state.together && place !== undefined;
-    return alone ? [place] : [...panels.keys()];
-  }
-
-  function move(which, target) {
-    for (const place of which) {
-      const { end } = panels[place];
-      const to = target(state.steps[place], end);
-      state.steps[place] = Math.min(Math.max(to, 0), end);
-    }
-    show();
-    remember();
-  }
-
-  function pause() {
-    clearInterval(playing?.timer);
-    playing = null;
-  }
-
-  function play(which) {
-    const through = () =>
-      which.every((place) => state.steps[place] === panels[place].end);
-    const tick = () => {
-      move(which, (at) => at + 1);
-      if (!through()) return;
-      pause();
-      show();
-    };
-    if (through()) move(which, () => 0);
-    playing = { timer: setInterval(tick, PACE), which };
-    tick();
-  }
-
-  function act(name, place) {
-    const which = concerned(place);
-    const wasPlaying = playing !== null;
-    pause();
-    const latest = Math.max(...which.map((one) => state.steps[one]));
-    const acts = {
-      start: () => move(which, () => 0),
-      // Who came to an end earlier waits there.
-      back: () => move(which, (at) => Math.min(at, latest - 1)),
-      forward: () => move(which, (at) => at + 1),
-      end: () => move(which, (_, end) => end),
-      play: () => (wasPlaying ? show() : play(which)),
-    };
-    acts[name]();
-  }
-
-  const KEYS = {
-    ArrowLeft: "back",
-    ArrowRight: "forward",
-    Home: "start",
-    End: "end",
-    " ": "play",
-  };
-
-  function onKey(event) {
-    const { key, target } = event;
-    const typing = target.closest("select, input, summary");
-    const pressing = key === " " && target.closest("button");
-    const special = event.ctrlKey || event.altKey || event.metaKey;
-    if (typing || pressing || special) return;
-    const own = panels.findIndex(({ root }) => root.contains(target));
-    const place = own < 0 ? undefined : own;
-    const by = { ArrowUp: -1, ArrowDown: 1 }[key];
-    if (key in KEYS) act(KEYS[key], place);
-    else if (by && place !== undefined) panels[place].look(by);
-    else return;
-    event.preventDefault();
-  }
-
-  // The address follows: a link opens the same tree, question, cycle and step.
-
-  function remember() {
-    history.replaceState(null, "", `#${addressOf(state)}`);
+  function move(change) {
+    Object.assign(state, change);
+    if ("cycle" in change) render();
+    else show();
+    const address = { trace: nameOf(state.trace), cycle: state.cycle, step: state.step };
+    history.replaceState(null, "", `#${new URLSearchParams(address)}`);
   }
 
   function recall() {
-    const found = stateAt(location.hash.slice(1), traces);
-    if (found) Object.assign(state, found);
-    return found !== null;
+    const asked = new URLSearchParams(location.hash.slice(1));
+    const trace = traces.find((one) => nameOf(one) === asked.get("trace"));
+    if (!trace) return false;
+    const cycle = Number(asked.get("cycle"));
+    Object.assign(state, { trace, cycle: cycle in trace.cycles ? cycle : 0 });
+    state.step = Number(asked.get("step"));
+    return true;
   }
 
-  // What the reader does.
-
-  function moveTo(cycle) {
-    if (!(cycle in state.trace.cycles)) return;
-    state.cycle = cycle;
-    state.steps = [];
-    render();
-    remember();
+  /** Opens at the cycle whose gain over another rule is nearest to the mean. */
+  function open() {
+    const [{ tree, verifier }] = traces;
+    const alike = traces.filter((one) => one.tree === tree && one.verifier === verifier);
+    const gain = (cycle) => {
+      const other = Object.keys(cycle.stop).find((rule) => rule !== verifier);
+      if (!other || !(verifier in cycle.stop)) return 0;
+      return expectedLength(cycle, verifier) - expectedLength(cycle, other);
+    };
+    const all = alike.flatMap((trace) =>
+      trace.cycles.map((own, cycle) => ({ trace, cycle, gain: gain(own) })),
+    );
+    const mean = all.reduce((sum, one) => sum + one.gain, 0) / all.length;
+    const off = (one) => Math.abs(one.gain - mean);
+    const { trace, cycle } = all.reduce((a, b) => (off(b) < off(a) ? b : a));
+    Object.assign(state, { trace, cycle });
   }
 
-  for (const name of ["tree", "question", "run"]) {
+  for (const [name, key] of Object.entries(KEYS)) {
     part(name).addEventListener("change", ({ target }) => {
-      state.trace = chosen(traces, state.trace, name, target.value);
-      moveTo(0);
+      const alike = (one) =>
+        Object.values(KEYS).filter((own) => own(one) === own(state.trace)).length;
+      const fits = traces.filter((one) => key(one) === target.value);
+      const trace = fits.reduce((a, b) => (alike(b) > alike(a) ? b : a));
+      move({ trace, cycle: 0, step: 0 });
     });
   }
   part("cycle").addEventListener("change", ({ target }) =>
-    moveTo(Number(target.value)),
+    move({ cycle: Number(target.value), step: 0 }),
   );
-  part("previous").addEventListener("click", () => moveTo(state.cycle - 1));
-  part("next").addEventListener("click", () => moveTo(state.cycle + 1));
-  part("together").addEventListener("change", ({ target }) => {
-    state.together = target.checked;
-    remember();
+  const STEPS = { Home: -1e9, ArrowLeft: -1, ArrowRight: 1, End: 1e9 };
+  const step = (key) => move({ step: state.step + STEPS[key] });
+  home.addEventListener("click", ({ target }) => {
+    if (target.dataset.key) step(target.dataset.key);
   });
-  home.addEventListener("keydown", onKey);
-  window.addEventListener("hashchange", () => {
-    if (recall()) render();
+  document.addEventListener("keydown", (event) => {
+    if (!(event.key in STEPS) || event.target.closest("select")) return;
+    if (!home.matches(":hover, :focus-within")) return;
+    step(event.key);
+    event.preventDefault();
   });
-  let width = innerWidth;
-  window.addEventListener("resize", () => {
-    if (innerWidth === width) return;
-    width = innerWidth;
-    render();
-  });
-
-  if (recall()) home.scrollIntoView();
+  window.addEventListener("hashchange", () => recall() && render());
+  if (!recall()) open();
   render();
-})();
+}

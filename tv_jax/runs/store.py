@@ -1,0 +1,351 @@
+"""The crash-safe store of a run: a folder.
+
+    config.json   what was asked for
+    env.json      every environment that wrote here
+    sources.json  hashes of what was read
+    items.jsonl   one line for each finished item
+    timing.json   speed, once it was measured
+    COUNT         how many items there will be
+    DONE          there when nothing is left to do
+    lock          who writes: host and process
+
+One process writes, any number read. What is told to be written is on the disk:
+after a crash at any moment the same command continues with the next item.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+from typing import Any
+
+from tv_jax.edge import disk
+from tv_jax.edge.disk import StoreError
+from tv_jax.runs.records import Answer, Key
+
+CONFIG = "config.json"
+ENVIRONMENTS = "env.json"
+SOURCES = "sources.json"
+ITEMS = "items.jsonl"
+TIMING = "timing.json"
+COUNT = "COUNT"
+DONE = "DONE"
+# What only the process that holds the lock writes, and replaces as a whole.
+_WHOLE = (CONFIG, ENVIRONMENTS, SOURCES, TIMING, COUNT, DONE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Unit:
+  """A run's folder, read.
+
+  Attributes:
+    folder: Where it is.
+    config: What was asked for.
+    environments: All that wrote here.
+    items: By rising key, numbers before strings.
+    timing: None until speed was measured.
+    done: Whether nothing is left to do.
+  """
+
+  folder: pathlib.Path
+  config: dict
+  environments: list[dict]
+  items: tuple[Answer, ...]
+  timing: dict | None
+  done: bool
+
+
+def read(folder: str | os.PathLike) -> Unit:
+  """Reads a run's folder, whether or not a process is writing there.
+
+  A torn last line is left out. ValueError: it is no run's, or is damaged.
+  """
+  folder = pathlib.Path(folder)
+  config = load(folder / CONFIG)
+  if config is None:
+    raise ValueError(f"{folder} is no run's folder: there is no {CONFIG}")
+  # Before the rest: what a writer finished is not finished by half here.
+  done = (folder / DONE).exists()
+  items, _ = _parse(folder / ITEMS)
+  return Unit(
+    folder=folder,
+    config=config,
+    environments=load(folder / ENVIRONMENTS) or [],
+    items=in_order(items),
+    timing=load(folder / TIMING),
+    done=done,
+  )
+
+
+def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
+  """Reads all runs in a folder and below it, finished or not, by path."""
+  # A folder with nothing but a config.json is a model's, say.
+  found = {path.parent for path in pathlib.Path(root).rglob(ENVIRONMENTS)}
+  return tuple(map(read, sorted(found)))
+
+
+def in_order(items: dict[Key, Answer]) -> tuple[Answer, ...]:
+  """Returns the answers by rising key, whatever the order of the lines."""
+
+  def rank(key):
+    return [(isinstance(value, str), value) for value in key.fields.values()]
+
+  return tuple(items[key] for key in sorted(items, key=rank))
+
+
+class Store:
+  """A run's folder, held for writing; use it as a context.
+
+  Attributes:
+    folder: The folder.
+    done: Whether the folder is marked as done.
+    timed: Whether speed was measured.
+  """
+
+  def __init__(
+    self, folder: str | os.PathLike, config: dict, environment: dict
+  ):
+    """Makes a run's folder, or continues in it, and holds its lock.
+
+    Args:
+      folder: Its parents are made, too.
+      config: What the run is to hold; it never changes once there are items.
+      environment: What makes the items: versions, device, "date".
+
+    Raises:
+      ValueError: The run has another config, or a damaged file.
+      StoreError: Another process is writing there, or writing is impossible.
+    """
+    self.folder = folder = pathlib.Path(folder)
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+      disk.sync_folder(one.parent)
+    with contextlib.ExitStack() as resources:
+      disk.lock(folder, resources)
+      disk.clear_dead(folder, own=_WHOLE)
+      path = folder / ITEMS
+      self._found, self._size = _parse(path)
+      _keep_config(config, folder, self._found)
+      _note_environment(environment, folder)
+      self._file = resources.enter_context(path.open("ab", buffering=0))
+      if self._size < path.stat().st_size:  # a torn line
+        self._cut()
+      disk.sync_folder(folder)
+      self._resources = resources.pop_all()
+    self.done = (folder / DONE).exists()
+    self.timed = (folder / TIMING).exists()
+
+  def __enter__(self) -> Store:
+    """Returns the store itself."""
+    return self
+
+  def __exit__(self, *_) -> None:
+    """Gives the lock back."""
+    self._resources.close()
+
+  close = __exit__
+
+  def __contains__(self, key: Key) -> bool:
+    """Returns whether the item is there."""
+    return key in self._found
+
+  def __len__(self) -> int:
+    """Returns how many items are there."""
+    return len(self._found)
+
+  def __getitem__(self, key: Key) -> Answer:
+    """Returns the item; KeyError if it is not there."""
+    return self._found[key]
+
+  @property
+  def items(self) -> tuple[Answer, ...]:
+    """Returns all by rising key, whatever the order they were written in."""
+    return in_order(self._found)
+
+  def append(self, answer: Answer) -> None:
+    """Writes an item; on return it is on the disk.
+
+    Raises:
+      ValueError: It is there already, or is no JSON.
+      StoreError: It could not be written. All items before it are safe.
+    """
+    key = answer.key
+    if key in self._found:
+      raise ValueError(f"{self.folder}: {key} is there already")
+    line = _encoded(answer.line) + b"\n"
+    try:
+      if self.done:
+        (self.folder / DONE).unlink()
+        disk.sync_folder(self.folder)
+        self.done = False
+      # One write. A full disk takes a part of it; asking again tells why.
+      left = line
+      while left:
+        left = left[self._file.write(left) :]
+      os.fsync(self._file.fileno())
+    except OSError as error:
+      try:
+        self._cut()
+      except OSError:  # nothing may be appended to half a line
+        self.close()
+      raise StoreError(
+        f"{self.folder / ITEMS}: cannot write {key}: {error.strerror}; the"
+        f" {len(self)} items before it are safe, and the same command continues"
+        " after them"
+      ) from error
+    self._size += len(line)
+    self._found[key] = Answer.of(json.loads(line))
+
+  def _cut(self) -> None:
+    self._file.truncate(self._size)
+    os.fsync(self._file.fileno())
+
+  def keep_sources(self, sources: dict[str, str]) -> None:
+    """Keeps what items are made of: a hash by name, "group/name" or "group".
+
+    ValueError: items are there, and were made of something else.
+    """
+    before = load(self.folder / SOURCES) or {}
+    known = before if self._found else {}
+    if names := changed(known, sources):
+      raise ValueError(
+        f"{self.folder}: changed since this run began: {', '.join(names)}: put"
+        " back what was there, or give another --workdir"
+      )
+    if before != (now := known | sources):
+      _replace(self.folder / SOURCES, now)
+
+  def save_timing(self, timing: dict) -> None:
+    """Writes timing.json, all of it."""
+    _replace(self.folder / TIMING, timing)
+    self.timed = True
+
+  def expect(self, count: int) -> None:
+    """Says how many items there will be, to whoever watches."""
+    _replace(self.folder / COUNT, count)
+
+  def finish(self) -> None:
+    """Marks the run as done; one more item unmarks it."""
+    disk.write_atomic(self.folder / DONE, "")
+    self.done = True
+
+
+def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
+  """Writes the config, or refuses one that is not the folder's.
+
+  A folder without items is nobody's: whoever has mended what kept the first
+  item from being made goes on there.
+  """
+  path, config = folder / CONFIG, json.loads(_encoded(config))
+  before = load(path)
+  if before is None and items:
+    raise ValueError(f"{folder} holds {ITEMS}, but no {CONFIG}")
+  if before and not before.keys() & config:  # a model's, say
+    raise ValueError(f"{path} is of no run: give another --workdir")
+  if items and (changes := differences(before or {}, config)):
+    raise ValueError(
+      f"{folder} was made with another config: {'; '.join(changes)}: give the"
+      " config that is there, or another --workdir"
+    )
+  if before != config:
+    _replace(path, config)
+
+
+def _note_environment(environment: dict, folder: pathlib.Path) -> None:
+  """Adds an environment to those that wrote here; a new date makes none."""
+  before = load(folder / ENVIRONMENTS) or []
+  known = [{**one, "date": None} for one in before]
+  if {**environment, "date": None} not in known:
+    _replace(folder / ENVIRONMENTS, [*before, environment])
+
+
+def load(path: pathlib.Path) -> Any:
+  """Returns the JSON value in a file; None if there is no file."""
+  try:
+    return json.loads(path.read_text(encoding="utf-8"))
+  except (FileNotFoundError, NotADirectoryError):
+    return None
+  except ValueError as error:
+    raise ValueError(f"{path} is no JSON: {error}") from error
+
+
+def differences(before: dict, now: dict, prefix: str = "") -> list[str]:
+  """Returns what differs between two dicts of JSON values, by dotted path."""
+  lines = []
+  for field in sorted({*before, *now}):
+    old, new = before.get(field), now.get(field)
+    if isinstance(old, dict) and isinstance(new, dict):
+      lines += differences(old, new, f"{prefix}{field}.")
+    elif (old := _shown(before, field)) != (new := _shown(now, field)):
+      lines.append(f"{prefix}{field}: {old} there, {new} now")
+  return lines
+
+
+def changed(before: dict[str, str], now: dict[str, str]) -> list[str]:
+  """Returns the names of which two sets of sources have different hashes.
+
+  Names before a slash are groups. A group that is not known of both starts is
+  no difference: the models of a finished run need not be there any more.
+  """
+
+  def groups(names):
+    return {name.partition("/")[0] for name in names}
+
+  both = groups(before) & groups(now)
+  return [
+    name
+    for name in sorted({*before, *now})
+    if groups([name]) <= both and before.get(name) != now.get(name)
+  ]
+
+
+def _shown(mapping, field) -> str:
+  """Returns a field's value as JSON, which tells 1 from 1.0 and from true."""
+  if field not in mapping:
+    return "nothing"
+  return json.dumps(mapping[field], ensure_ascii=False, sort_keys=True)
+
+
+def _parse(path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
+  """Returns a file's items, but for a torn last line, and the bytes they take.
+
+  A crash tears the last line only. It then lacks its newline or, when the
+  machine went down as well, is as long as it should be and holds zeros.
+  ValueError: what a crash does not explain.
+  """
+  items, size = {}, 0
+  # Only b"\n" ends a line: a string may hold other separators, like U+2028.
+  *lines, rest = (path.read_bytes() if path.exists() else b"").split(b"\n")
+  for number, line in enumerate(lines, 1):
+    where = f"{path}, line {number}"
+    try:
+      value = json.loads(line.decode())
+    except ValueError as error:
+      if number == len(lines) and not rest:
+        break
+      raise ValueError(f"{where}: no JSON: {error}") from error
+    try:
+      answer = Answer.of(value)
+    except (ValueError, TypeError) as error:
+      raise ValueError(f"{where}: {error}") from error
+    if answer.key in items:
+      raise ValueError(f"{where}: {answer.key} is there twice")
+    items[answer.key] = answer
+    size += len(line) + 1
+  return items, size
+
+
+def _encoded(value, **options) -> bytes:
+  """Returns a value as JSON in UTF-8; a NaN and an infinity are none."""
+  text = json.dumps(value, ensure_ascii=False, allow_nan=False, **options)
+  # Half a surrogate pair has no UTF-8. Its backslash form is JSON's own escape.
+  return text.encode("utf-8", "backslashreplace")
+
+
+def _replace(path: pathlib.Path, value) -> None:
+  text = _encoded(value, indent=2, sort_keys=True).decode()
+  disk.write_atomic(path, text + "\n")
