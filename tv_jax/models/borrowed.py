@@ -86,24 +86,26 @@ def known_tokens(
 
 
 def params(
-  target: Model, tokens: np.ndarray | None, own: Collection[str] = ()
+  target: Model, tokens: np.ndarray | None, without: Collection[str] = ()
 ) -> dict:
   """Returns what a draft that knows these tokens uses of its target.
 
   Args:
     target: The target.
     tokens: As `known_tokens` returns them.
-    own: Of `OF_TARGET`, those that the draft has itself.
+    without: Of `OF_TARGET`, those that the draft has itself.
   """
   theirs = target.params
-  taken = {x: y for x, y in theirs.items() if x in OF_TARGET and x not in own}
+  taken = {
+    x: y for x, y in theirs.items() if x in OF_TARGET and x not in without
+  }
   if tokens is None:
     return taken
   U, V = len(tokens), target.config.vocab_size
   place = np.full(V, U, np.int32)
   place[tokens] = np.arange(U)
   everywhere = sharding.placement((), target.mesh)  # few: they are not split
-  if "unembedding" not in own:
+  if "unembedding" not in without:
     matrix = theirs.get("unembedding", theirs["embedding"])
     taken["unembedding"] = jax.device_put(matrix[:, tokens], everywhere)
   return taken | {"place": sharding.put(place, everywhere)}
