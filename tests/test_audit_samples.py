@@ -10,7 +10,7 @@ import pytest
 
 import tv_jax
 from tests import commands, documents, quick
-from tv_jax.certify.samples import checkpoint, evidence, law, power
+from tv_jax.certify.samples import checkpoint, evidence, law
 
 DOCUMENT = documents.DOCS / "audit-any-engine.md"
 
@@ -106,16 +106,6 @@ class TestWealth:
     chance = p[which, every].prod(axis=1)
     np.testing.assert_allclose(chance @ grown, 1, rtol=1e-9)
 
-  def test_counts_have_the_last_of_it(self):
-    p = random_law(3, 3, 2)
-    which, codes = draw(
-      np.random.default_rng(0), random_law(3, 3, 2, 1), (500,)
-    )
-    whole = evidence.wealth(p, 3, which, codes)
-    counts = evidence.count(p, which, codes)
-    assert evidence.wealth_of(p, 3, counts) == pytest.approx(whole[-1])
-    assert whole[-1] > math.log(100)
-
   def test_what_cannot_be_convicts_at_once(self):
     p = np.array([[0.5, 0.5, 0.0]])
     codes = np.array([0, 1, 2, 0])
@@ -130,70 +120,61 @@ def most_by_chance(share, runs):
 
 @pytest.mark.parametrize("runs", quick.shorter([1_000, 10_000]))
 def test_false_alarms_come_at_the_promised_rate(runs):
-  rng, p = np.random.default_rng(2), random_law(3, 2, 2)
-  which, codes = draw(rng, p, (runs, 200))
+  p = random_law(3, 2, 2)
+  which, codes = draw(np.random.default_rng(2), p, (runs, 200))
   highest = evidence.wealth(p, 3, which, codes).max(axis=1)
-  tests = [
-    evidence.p_value(p, 3, evidence.count(p, *one), seed, draws=99)
-    for seed, one in enumerate(zip(which, codes, strict=True))
-  ]
   for level in (0.01, 0.1, 0.5):
     alarms = np.mean(highest >= -math.log(level))
     assert alarms <= most_by_chance(level, runs)
-    assert np.mean(np.array(tests) <= level) <= most_by_chance(level, runs)
-  # No promise is kept by never saying anything.
-  assert np.mean(np.array(tests) <= 0.1) > 0.07
-  assert np.mean(highest >= math.log(2)) > 0.02
+  assert np.mean(highest >= math.log(2)) > 0.02  # it does speak
+
+
+def planted(p, off):
+  """An engine that is off by this TV: half of the mass comes more often."""
+  more = np.zeros(p.shape, bool)
+  for row, own in zip(more, p, strict=True):
+    order = np.argsort(own)
+    row[order[own[order].cumsum() < 0.5]] = True
+  mass = (more * p).sum(axis=1, keepdims=True)
+  return p * np.where(more, 1 + off / mass, 1 - off / (1 - mass))
 
 
 @pytest.mark.parametrize("runs", quick.shorter([300, 3_000]))
 @pytest.mark.parametrize("off", [0.0, 0.2])
-def test_the_bounds_hold_at_all_looks(runs, off):
-  """Each end, at 0.8, over all looks at once."""
+def test_the_bound_holds_at_all_looks(runs, off):
+  """At 0.8, over all looks at once."""
   p = random_law(3, 2, 2)
-  engine = power.planted(p, off) if off else p
-  which, codes = draw(np.random.default_rng(3), engine, (runs, 400))
-  sizes = [*itertools.takewhile((401).__gt__, evidence.looks())]
-  below, above = np.zeros((2, runs), bool)
+  which, codes = draw(np.random.default_rng(3), planted(p, off), (runs, 400))
+  sizes = [samples for samples, _ in evidence.looks(400, 0.8)]
+  assert sizes[0] == evidence.FIRST
+  below = np.zeros(runs, bool)
   for i, (asks, gave) in enumerate(zip(which, codes, strict=True)):
     for n in sizes:
-      found = evidence.bounds(p, 3, asks[:n], gave[:n], 0.8)
-      assert found.samples == n
-      below[i] |= found.lower > off + 1e-12
-      above[i] |= found.upper < off
+      samples, upper = evidence.upper_bound(p, asks[:n], gave[:n], 0.8)
+      assert samples == n
+      below[i] |= upper < off
   assert below.mean() <= most_by_chance(0.2, runs)
-  assert above.mean() <= most_by_chance(0.2, runs)
 
 
-def test_the_numbers_that_are_announced_are_enough():
-  within, confidence, runs = 0.02, 0.99, 400
-  p = random_law(3, 3, 2, seed=4)
-  enough = power.needed(p, 3, within, confidence)
-  rng = np.random.default_rng(5)
-  engine = power.planted(p, within)
-  np.testing.assert_allclose(np.abs(engine - p).sum(axis=1) / 2, within)
-  np.testing.assert_allclose(engine.sum(axis=1), 1)
-  uneven = p * rng.choice([0.5, 1.5], p.shape)  # faults of real engines
-  uneven /= uneven.sum(axis=1, keepdims=True)
-  apart = np.abs(uneven - p).sum(axis=1, keepdims=True) / 2
-  for wrong in (engine, p + (uneven - p) * within / apart):
-    counts = evidence.draw(
-      rng, np.full(2, enough.convict // 2), wrong, (runs, 2)
+def test_the_number_that_is_announced_is_enough():
+  within, confidence = 0.05, 0.99
+  p, rng = random_law(3, 3, 2, seed=4), np.random.default_rng(5)
+  enough = evidence.needed(p, within, confidence)
+
+  def acquitted(engine, n, runs=40):
+    which, codes = draw(rng, engine, (runs, n))
+    bounds = map(
+      lambda *one: evidence.upper_bound(p, *one, confidence)[1], which, codes
     )
-    caught = evidence.wealth_of(p, 3, counts) >= math.log(100)
-    assert caught.mean() >= power.PROMISED
-  # Half as many are not: the number is no idle one.
-  few = evidence.draw(
-    rng, np.full(2, enough.convict // 2 // 2), engine, (200, 2)
-  )
-  assert np.mean(evidence.wealth_of(p, 3, few) >= math.log(100)) < 0.9
-  which, codes = draw(rng, p, (20, enough.acquit))
-  found = [
-    evidence.bounds(p, 3, *one, confidence)
-    for one in zip(which, codes, strict=True)
-  ]
-  assert np.mean([one.upper <= within for one in found]) >= power.PROMISED
-  assert all(one.lower == 0 for one in found)
+    return np.mean([bound <= within for bound in bounds])
+
+  assert acquitted(p, enough) >= evidence.PROMISED
+  assert acquitted(p, enough // 2) < 0.5  # the number is no idle one
+  engine = planted(p, within)
+  np.testing.assert_allclose(np.abs(engine - p).sum(axis=1) / 2, within)
+  assert acquitted(engine, enough) == 0
+  grown = evidence.wealth(p, 3, *draw(rng, engine, (40, enough)))
+  assert np.mean(grown.max(axis=1) >= math.log(100)) >= evidence.PROMISED
 
 
 def test_a_fault_is_found_where_it_is(exact):
@@ -202,16 +183,13 @@ def test_a_fault_is_found_where_it_is(exact):
   first = engine[1, 5].sum()
   hot = engine[1, 5] ** 0.3
   engine[1, 5] = hot / hot.sum() * first  # after prompt 1 and tokens 1, 1
-  engine = engine.reshape(exact.shape)
-  counts = np.rint(engine * 20_000).astype(int)
+  counts = np.rint(engine.reshape(exact.shape) * 20_000).astype(int)
   odd = evidence.worst(exact, 4, counts)
   assert (odd.prompt, odd.prefix) == (1, (1, 1))
   assert odd.of == pytest.approx(first * 20_000, abs=3)
   share = (hot / hot.sum())[odd.token]
   assert odd.seen / odd.of == pytest.approx(share, abs=0.01)
   assert abs(odd.chance - share) > 0.05
-  assert evidence.p_value(exact, 4, counts, 0, draws=199) == 1 / 200
-  assert evidence.wealth_of(exact, 4, counts) > math.log(100)
 
 
 @pytest.mark.parametrize(
@@ -221,12 +199,7 @@ def test_a_fault_is_found_where_it_is(exact):
     ("{", "line 1 is not JSON"),
     ('\n{"tokens": [0]}', "line 2.prompt is missing"),
     ('{"prompt": 3, "tokens": [0, 1, 2]}', "an integer from 0 to 2"),
-    ('{"prompt": 0, "tokens": [0, 4, 2]}', "token 4 is not in the vocabulary"),
-    (
-      '{"prompt": 0, "tokens": [0, -1, 2]}',
-      "token -1 is not in the vocabulary",
-    ),
-    ('{"prompt": 0, "tokens": [0, true]}', "give an integer"),
+    ('{"prompt": 0, "tokens": [0, 4, 2]}', "give an integer from 0 to 3"),
     ('{"prompt": 0, "tokens": [0, 1]}', "has 2 tokens, not 3: let the engine"),
   ],
 )
@@ -245,7 +218,7 @@ def test_prompts_given_again_are_named(asked, tmp_path):
   with pytest.raises(ValueError, match="begin with their prompt"):
     law.read_samples(path, asked, 3)
   found = law.read_samples(write(path, rows[:19]), asked, 3)
-  assert len(found.codes) == 19
+  assert len(found[1]) == 19
 
 
 def audit(*flags):
@@ -287,10 +260,7 @@ def test_the_verdict(folder, asked, tmp_path, engine, flags, status, verdict):
       (["--samples=x.jsonl"], "give --model"),
       (["--samples=x", "--write=y"], "give one"),
       (["--write=docs"], "it is there already"),
-      (["--write=x", "--confidence=1"], "--confidence=1.0: give 0.5 to 1"),
-      (["--write=x", "--within=0"], "--within=0.0: give a TV"),
       (["--write=x", "--rows=3"], "--rows: is of our own engine's audit"),
-      (["--write=x", "--temperatures=1,2"], "--temperatures=1,2: give one"),
     ]
   ),
 )
@@ -312,7 +282,7 @@ def test_our_engine_and_the_commands_of_the_document(tmp_path):
   hard = tmp_path / "hard"
   told = (hard / "README.md").read_text()
   assert told in done.stdout
-  assert len(re.findall(r"^\| \d \| [\d,]+ \| [\d,]+ \|$", told, re.M)) == 4
+  assert len(re.findall(r"^\| \d \| [\d,]+ \|$", told, re.M)) == 4
   again = documents.run(writes, tmp_path)
   assert again.returncode == 2
   asked = law.read_asked(hard)
@@ -336,11 +306,9 @@ def test_our_own_engine_as_the_document_has_it(folder, asked, tmp_path):
   done = documents.run(documents.Command(told, ""), tmp_path)
   assert done.returncode == 0, done.stderr
   found = law.read_samples(tmp_path / "ours.jsonl", asked, 3)
-  assert len(found.codes) == 1200
+  assert len(found[1]) == 1200
   exact = law.law(asked.target, asked.prompts, 3)
   assert evidence.wealth(exact, 4, *found).max() < math.log(1000)
-  counts = evidence.count(exact, *found)
-  assert evidence.p_value(exact, 4, counts, 0) > 1e-3
 
 
 # As in 47932 of their issues, but in the drafts of a model: tokens are drawn by
@@ -396,6 +364,6 @@ def test_transformers_generation(
   assert done.returncode == 0, done.stderr
   exact = law.law(asked.target, asked.prompts, 3, temperature=temperature)
   found = law.read_samples(tmp_path / "samples.jsonl", asked, 3)
-  assert len(found.codes) == 3 * rounds
+  assert len(found[1]) == 3 * rounds
   highest = evidence.wealth(exact, 4, *found).max()
   assert (highest < math.log(1000)) == lossless

@@ -116,6 +116,6 @@ def written_out(tree, proposal, case):
 def test_the_certificate_says_what_is_possible_if_asked(x64):
   own = certify.Settings(cases=3, bound=True)
   check = certify.check("traversal", DRAWN[0], "chain:2", own)
-  table = certify.text(certify.table([("a", "b", "c", check)]))
+  table = certify.table([("a", "b", "c", check)])
   assert "of what is possible" in table
   assert check.possible == pytest.approx(check.expected, abs=1e-9)

@@ -204,12 +204,11 @@ def test_planted_fault_is_caught(name, x64):
   assert failure.law_broken == {NOT_RUN: None, INTACT: False}.get(verdict, True)
   assert failure.contract_broken == bool(fault)
   assert any(fault in text for text in failure.faults) == bool(fault)
-  assert failure.tossed == tossed
+  assert (failure.sigmas is not None) == tossed
   if failure.law_broken:
     assert failure.distance > 1e-3
   assert fault in certify.spell_out(failure)
-  table = certify.text(certify.table([("a", "b", "c", check)]))
-  assert check.verdict in table
+  assert check.verdict in certify.table([("a", "b", "c", check)])
 
 
 def noisy(shape, proposal, tokens, q, p, eta):
@@ -270,27 +269,8 @@ def test_the_smallest_failing_case_is_smaller_and_spelled_out(x64):
   )
   assert small.tree == tree.chain(1)
   assert small.case.p.shape[1] == 2
-  assert small.stop.sum() == pytest.approx(1)
   assert abs(small.law - small.target).max() > 1e-6
   assert "the output begins" in certify.spell_out(small)
-
-
-def test_the_output_law_of_given_laws(x64):
-  p = np.tile([0.3, 0.4, 0.3], (4, 1))
-  q = np.tile([0.6, 0.3, 0.1], (4, 1))
-  outcome = certify.output_law("token_level", WITHOUT, tree.chain(1), p, q)
-  assert outcome.distance < 1e-15
-  assert outcome.expected == pytest.approx(1.7)  # 1 + sum min(p, q)
-  np.testing.assert_allclose(
-    outcome.law.reshape(3, 3), np.outer(p[0], p[0]), atol=1e-15
-  )
-  for wrong, message in (
-    ((p[:3], q[:3]), r"needs \[4, V\]"),
-    ((p, -q), r"q\[0\] = .* is no law"),
-    ((p, q[:, :2]), r"laws are p .* and q"),
-  ):
-    with pytest.raises(ValueError, match=message):
-      certify.output_law("traversal", "top_k", tree.chain(1), *wrong)
 
 
 @pytest.mark.parametrize(

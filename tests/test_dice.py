@@ -19,9 +19,10 @@ import pytest
 from tests import oracle
 from tv_jax import certify
 from tv_jax import tree as tree_lib
-from tv_jax.certify import cases, programs
+from tv_jax.certify import cases, exact, programs
 from tv_jax.certify.dice import bounds as bounds_lib
 from tv_jax.proposals import PROPOSALS
+from tv_jax.verifiers import VERIFIERS
 
 LAW = (0.125, 0.375, 0.5)
 WANTED = {i: Fraction(x) for i, x in enumerate(LAW)}
@@ -725,7 +726,9 @@ def test_it_and_the_jax_certificate_find_the_same_law(rule, proposal, x64):
   length = tree.max_depth + 1
   contexts = cases.num_contexts(3, tree.max_depth)
   laws = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, contexts))
-  outcome = certify.output_law(rule, proposal, tree, *laws)
+  named = VERIFIERS[rule], PROPOSALS[proposal]
+  run = exact.make_runner(*named, tree, np.float64, 3)
+  outcome = run(cases.Case("given", *laws))
   p, q = (
     [oracle.norm([Fraction(x) for x in row]) for row in table.tolist()]
     for table in laws

@@ -5,7 +5,6 @@ import time
 
 import jax
 import numpy as np
-import rich.console
 from absl import flags, logging
 
 from tv_jax import certify
@@ -46,9 +45,6 @@ _DRAFTS = flags.DEFINE_integer(
   "drafts", 1000, "Drafts where there are too many to enumerate."
 )
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the laws and the drafts.")
-_OUT = flags.DEFINE_string(
-  "out", None, "A file to save the table's picture in, an .svg."
-)
 _PROGRAM = flags.DEFINE_string(
   "program",
   None,
@@ -105,62 +101,53 @@ def main(arguments) -> int:
   # All of them before the first is worked on.
   for row, own in zip(plan.rows, by_row, strict=True):
     with _blaming(row):
-      certificate.check_size(row.rule, row.proposal, row.tree, own)
+      certificate.check_size(row.proposal, row.tree, own)
   logging.set_verbosity(logging.WARNING)
   jax.config.update("jax_enable_x64", not _F32.value)
-  total = settings.cases * len(plan.rows) + len(plan.to_certify)
-  proposals, rows = [], []
-  with progress.bar(total) as bar:
+  checked, rows = [], []
+  with progress.bar(len(plan.rows) + len(plan.to_certify)) as bar:
     for proposal in plan.to_certify:
       bar.say(proposal.name)
       found = certify.check_proposal(proposal, settings, plan.widths)
-      proposals.append((proposal.name, found))
+      checked.append((proposal.name, found))
       bar.advance()
     for row, own in zip(plan.rows, by_row, strict=True):
       bar.say(", ".join(row.names))
+      what = row.rule, row.proposal, row.tree, own
       with _blaming(row):
-        found = certify.check(
-          row.rule,
-          row.proposal,
-          row.tree,
-          own,
-          bar.advance,
-          widths=plan.widths,
-        )
-      rows.append((row, found))
-  if proposals:
-    _show(report.proposal_table(proposals), report.PROPOSAL_LEGEND)
-    print()
-  table = report.table([(*row.names, check) for row, check in rows])
-  legend = [report.LEGEND]
-  legend += [report.BOUND_LEGEND] if _BOUND.value else []
-  legend += [report.SAMPLED_LEGEND] if _SAMPLED.value else []
-  _show(table, "\n".join(legend))
-  for name, check in proposals:
+        rows.append((row, certify.check(*what, widths=plan.widths)))
+      bar.advance()
+  if checked:
+    print(f"{report.proposal_table(checked)}\n{report.PROPOSAL_LEGEND}\n")
+  print(report.table((*row.names, check) for row, check in rows))
+  print(report.LEGEND)
+  if _BOUND.value:
+    print(report.BOUND_LEGEND)
+  if _SAMPLED.value:
+    print(report.SAMPLED_LEGEND)
+  for name, check in checked:
     if not check.sound:
       print(f"\nWRONG: proposal {name}")
       print("\n".join(f"  fault: {fault}" for fault in check.faults))
   printed = {}
   for row, check in rows:
     _explain(row, check, settings, printed)
-  sound = sum(check.sound for _, check in proposals)
+  sound = sum(check.sound for _, check in checked)
   good = sum(check.lossless for _, check in rows)
-  told = f"{sound} of {len(proposals)} proposals are sound, " * bool(proposals)
+  told = f"{sound} of {len(checked)} proposals are sound, " * bool(checked)
   print(
     f"\n{told}{good} of {len(rows)} rows are lossless,"
     f" in {'float32' if _F32.value else 'float64'},"
     f" {time.monotonic() - started:.0f} s"
   )
-  if _OUT.value:
-    report.save_picture(table, _OUT.value)
-  return int(sound < len(proposals) or good < len(rows))
+  return int(sound < len(checked) or good < len(rows))
 
 
 def _certify_program() -> int:
   """Prints the certificate of a program; 1 if it is not lossless."""
   given = [
     flag.name
-    for flag in (_VERIFIERS, _DRAFTS, _OUT, _F32, _BOUND, _SAMPLED)
+    for flag in (_VERIFIERS, _DRAFTS, _F32, _BOUND, _SAMPLED)
     if flag.present
   ]
   if given:
@@ -192,7 +179,6 @@ def _settings() -> certify.Settings:
   for flag, number in least:
     if flag.value is not None and flag.value < number:
       raise ValueError(f"--{flag.name}={flag.value}: give {number} or more")
-  cli.check_place(_OUT, ".svg")
   return certify.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value,
@@ -212,16 +198,6 @@ def _blaming(row):
   except Exception as error:
     place = f"{row.names[0]} on {row.names[2]}"
     raise ValueError(f"{place}: {names.raised(error)}") from error
-
-
-def _show(table, legend):
-  # A table that would be broken over lines is easier to read and to pipe whole.
-  console = rich.console.Console()
-  if console.is_terminal:
-    console.print(table)
-  else:
-    print(report.text(table))
-  print(legend)
 
 
 def _explain(row, check, settings, printed):

@@ -17,16 +17,7 @@ bonus token, or it had left the draft before c and the target went on:
 
 so that F(c) p(y | c) - F(c y) is the bonus token's share, which must not be
 negative, and any such share will do. The expected length is 1 and the sum of
-F(c) over all c but the root: a linear programme without bonus tokens. The dual
-has a price L(c) >= 0 for each c but the root, and for ANY such prices
-
-    length <= 1 + N(root) + E_T[ max over v in T of sum of w(u) over u to v ]
-    N(c) = sum over y of L(c y) p(y | c),   w(c) = 1 - L(c) + N(c)          (3)
-
-What is returned is (3) at the solver's prices: a bound however accurately they
-were found, and the optimum as far as they are optimal.
-
-SciPy, which JAX needs as well, brings the solver (HiGHS).
+F(c) over all c but the root: a linear programme without bonus tokens.
 """
 
 import numpy as np
@@ -34,90 +25,59 @@ import numpy as np
 from tv_jax.certify.drafts import Drafts
 from tv_jax.tree import ROOT
 
-# The finest that the solver knows.
-_ACCURACY = 1e-10
+_ACCURACY = 1e-10  # the finest that the solver knows
 
 
 def on_drafts(p: np.ndarray, drafts: Drafts) -> float:
   """Returns the largest expected length of a lossless rule.
 
+  Unknown is f_T(c) times the chance of T, for each c but the root in each T.
+
   Args:
     p: [contexts, V] the target's laws.
     drafts: All drafts, as `enumerate_drafts` gives them.
   """
-  p = p.astype(float)
-  sets, chance = _sets(drafts)
-  if not sets.any():
-    return 1.0
-  return _dual(p, sets, chance, _prices(p, sets, chance))
+  from scipy import optimize, sparse  # which take long to import
 
-
-def _sets(drafts):
-  """Sets of contexts [S, N], the root in unused places, and chances [S]."""
-  context = np.sort(drafts.context, axis=1)
-  twin = context[:, 1:] == context[:, :-1]
-  context[:, 1:] = np.where(twin, ROOT, context[:, 1:])
-  context.sort(axis=1)
-  sets, which = np.unique(context, axis=0, return_inverse=True)
-  return sets, np.bincount(which.ravel(), weights=drafts.chance)
-
-
-def _prices(p, sets, chance):
-  """[contexts] L, by the programme; 0 for what is never drafted.
-
-  Unknown is f_T(c) times the chance of T, for each c but the root in each T.
-  """
-  # Nothing but a bound needs the solver, and it takes long to import.
-  from scipy import optimize, sparse
-
-  contexts, V = p.shape
+  p, (contexts, V) = p.astype(float), p.shape
+  nodes = np.sort(drafts.context, axis=1)  # the root's in place of twins
+  nodes[:, 1:] *= nodes[:, 1:] != nodes[:, :-1]
+  sets, draws = np.unique(np.sort(nodes, axis=1), axis=0, return_inverse=True)
+  chance = np.bincount(draws.ravel(), weights=drafts.chance)
   which, place = np.nonzero(sets != ROOT)
   context = sets[which, place]
-  n = len(context)
+  if not len(context):
+    return 1.0
   above, token = np.divmod(context - 1, V)
 
   def matrix(row, column, shape):
     return sparse.csr_matrix((np.ones(len(row)), (row, column)), shape=shape)
 
   # (1): one row for each T and each context in it that has children there.
-  key = which * contexts + context
-  order = np.argsort(key)
+  key, column = which * contexts + context, np.arange(len(context))
   families, family = np.unique(which * contexts + above, return_inverse=True)
   root = families % contexts == ROOT
-  own = order[np.searchsorted(key, families[~root], sorter=order)]
-  one = matrix(family, np.arange(n), (len(families), n))
+  own = np.searchsorted(key, families[~root])
+  one = matrix(family, column, (len(families), len(context)))
   one -= matrix(np.flatnonzero(~root), own, one.shape)
-  at_most = np.where(root, chance[families // contexts], 0)
   # (2): one row for each context that can be drafted.
-  total = matrix(context, np.arange(n), (contexts, n))
+  total = matrix(context, column, (contexts, len(context)))
   drafted, first = np.unique(context, return_index=True)
   above, p_at = above[first], p[above[first], token[first]]
   other = total[drafted] - sparse.diags(p_at) @ total[above]
+  accurate = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
   solution = optimize.linprog(
-    -np.ones(n),
+    -np.ones(len(context)),
     A_ub=sparse.vstack([one, other]).tocsr(),
-    b_ub=np.concatenate([at_most, np.where(above == ROOT, p_at, 0)]),
+    b_ub=np.concatenate(
+      [
+        np.where(root, chance[families // contexts], 0),
+        np.where(above == ROOT, p_at, 0),
+      ]
+    ),
     method="highs",
-    options={
-      "primal_feasibility_tolerance": _ACCURACY,
-      "dual_feasibility_tolerance": _ACCURACY,
-    },
+    options=dict.fromkeys(accurate, _ACCURACY),
   )
   if solution.status:
     raise RuntimeError(f"the linear programme failed: {solution.message}")
-  prices = np.zeros(contexts)
-  prices[drafted] = np.maximum(-solution.ineqlin.marginals[len(families) :], 0)
-  return prices
-
-
-def _dual(p, sets, chance, prices):
-  """(3)."""
-  contexts, V = p.shape
-  inner = (contexts - 1) // V
-  after = np.zeros(contexts)
-  after[:inner] = (prices[1:].reshape(inner, V) * p[:inner]).sum(axis=1)
-  worth = 1 - prices + after
-  worth[ROOT] = 0
-  for context in range(1, contexts):  # in level order
-    worth[context] += worth[(context - 1) // V]
-  return float(1 + after[ROOT] + chance @ worth[sets].max(axis=1))
+  return 1 - float(solution.fun)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling
 from tv_jax.certify.cases import below
 from tv_jax.drafting import adaptive
@@ -182,20 +181,3 @@ def _with_children(grown: dict, node: int, level: slice, proposal, q) -> dict:
   return {
     name: np.concatenate([part[name] for part in parts]) for name in grown
   }
-
-
-def tree_of(
-  shape: Tree | Adaptive, drafts: Drafts, draft: int
-) -> tuple[Tree, np.ndarray]:
-  """Returns one draft's tree, and which places [n] its nodes have."""
-  if isinstance(shape, Tree):
-    return shape, np.arange(len(shape))
-  assert drafts.topology is not None
-  # A bare root is no tree; and the first place's node is never another's.
-  drawn = drafts.topology.parent[:, 1] != NO_PARENT
-  draft = draft if drawn[draft] else int(drawn.argmax())
-  if not drawn.any():
-    return tree_lib.chain(1), np.arange(2)
-  own = np.asarray(drafts.topology.parent[draft])
-  parents, places = tree_lib.placed(own)
-  return Tree(parents), places

@@ -24,13 +24,11 @@ from tv_jax.certify import cases as cases_lib
 from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.proposals import INVALID, Proposal
-from tv_jax.tree import ROOT, Adaptive, Topology, Tree
-from tv_jax.verifiers import NOT_OFFERED, Verifier
+from tv_jax.tree import ROOT, Adaptive, Tree
+from tv_jax.verifiers import NOT_OFFERED, Shape, Verifier
 
-# Decisions that a compiled call makes at once.
-_BATCH = 1 << 14
-# Drafts whose lengths a compiled call computes at once.
-_DRAFTS = 1 << 9
+# Decisions, and drafts whose lengths are computed, of one compiled call.
+_BATCH, _DRAFTS = 1 << 14, 1 << 9
 
 
 class Outcome(NamedTuple):
@@ -42,7 +40,6 @@ class Outcome(NamedTuple):
   faults: tuple[str, ...]  # what of the contract is broken
   drafts: drafts_lib.Drafts
   believed: bool = True  # whether `accept` decides, as the exact law takes it
-  nodes: np.ndarray | None = None  # [O, N] law of the accepted node, if exact
   sigmas: float | None = None  # the largest deviation, if sampled
 
   @property
@@ -60,11 +57,6 @@ class _Decided(NamedTuple):
   fault: np.ndarray  # [O, E]
   honest: np.ndarray  # [O, E] whether coins at their edges change nothing
   closed: np.ndarray  # [O, E] whether nothing but the thresholds matters
-
-
-def decisions(verifier: Verifier, tree: Tree | Adaptive) -> int:
-  """Returns how many patterns of coins there are."""
-  return 2 ** (len(tree) - 1)
 
 
 def make_runner(
@@ -97,8 +89,7 @@ def make_runner(
       made = made.node, made.residual, made.accept, made.fault
       return [*map(np.asarray, made)]
 
-    _, tokens, *_ = given
-    eta = np.broadcast_to(patterns, (len(tokens), *patterns.shape))
+    eta = np.broadcast_to(patterns, (len(given[1]), *patterns.shape))
     first = at(eta)
     decided = _Decided(
       *first,
@@ -126,6 +117,18 @@ def _on_all(drafts, function, chunk, q, p):
 
   given = drafts.topology, drafts.tokens, drafts.context
   return compiling.in_pieces(piece, chunk, *given)
+
+
+def _at_the_edge(eta, accept):
+  """Returns the coins that were compared, moved to their thresholds' edges.
+
+  Just under the threshold for a coin of 0, which passed; on it for a coin just
+  under 1, which did not. A threshold of 0 or 1 leaves no room on its far side.
+  """
+  under = np.nextafter(accept, np.zeros_like(accept))
+  edge = np.where(eta == 0, under, accept)
+  movable = (accept > 0) & (accept < 1)
+  return np.where(movable, edge, np.where(accept == 0, 0, eta))
 
 
 def _on_its_side(eta, accept, high):
@@ -173,104 +176,74 @@ def stop_laws(verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive):
   return compiling.jit(jax.vmap(stop_law))
 
 
-def _known(tree, topology) -> Tree | Topology:
+def _known(tree, topology) -> Shape:
   """Returns the tree, or what an adaptive one was shaped to."""
   return topology or tree
-
-
-def _at_the_edge(eta, accept):
-  """Returns the coins that were compared, moved to their thresholds' edges.
-
-  Just under the threshold for a coin of 0, which passed; on it for a coin just
-  under 1, which did not. A threshold of 0 or 1 leaves no room on its far side.
-  """
-  under = np.nextafter(accept, np.zeros_like(accept))
-  edge = np.where(eta == 0, under, accept)
-  movable = (accept > 0) & (accept < 1)
-  return np.where(movable, edge, np.where(accept == 0, 0, eta))
 
 
 def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
   """Returns the output's law, and what else is wrong with the decisions."""
   depth, V = tree.max_depth, p.shape[1]
-  p = p.astype(float)
+  p, residual = p.astype(float), decided.residual.astype(float)
   accept = decided.accept.astype(float)
   offered = accept != NOT_OFFERED
-  passed = np.where(low, accept, 1 - accept)
-  factor = np.where(offered, passed, 0.5)
+  factor = np.where(offered, np.where(low, accept, 1 - accept), 0.5)
   factor[..., ROOT] = 1
   weight = factor.prod(axis=-1)  # [O, E]
-  residual = decided.residual.astype(float)
-  lies = [*_lies(tree, decided, offered, accept, weight)]
-  decided = decided._replace(node=np.clip(decided.node, 0, len(tree) - 1))
+  live, sums = weight > 0, weight.sum(axis=1)
+  odd = np.isnan(accept) | (offered & ((accept < 0) | (accept > 1)))
+  node = np.clip(decided.node, 0, len(tree) - 1)
+  worst = sums[abs(sums - 1).argmax()]
+  lies = {
+    "accept holds what is no probability": odd,
+    "node is not a node of the tree": live & (node != decided.node),
+    "accept lies: a coin moved to its edge changes the decision": live
+    & ~decided.honest,
+    "accept hides something: more than its thresholds decides": live
+    & ~decided.closed,
+    f"accept contradicts itself: a draft's paths have chance {worst:.6g}": (
+      not odd.any() and abs(worst - 1) > tolerance(np.float64)
+    ),
+  }
+  outcome = np.arange(len(node))[:, None]
   nodes = np.zeros(drafts.tokens.shape)
-  outcome = np.arange(len(nodes))[:, None]
-  np.add.at(nodes, (outcome, decided.node), weight)
-  faults = [*lies, *_faults(tree, drafts, decided, accept, weight, residual)]
-  if drafts.fault is not None and drafts.fault.any():
-    faults.append("the tree's policy gives a NaN")
-  if stop is not None:
-    gap = np.abs(np.nan_to_num(stop, nan=np.inf) - nodes).max()
-    if gap > tolerance(decided.accept.dtype):
-      faults.append(f"stop_law differs from the decisions by {gap:.1e}")
+  np.add.at(nodes, (outcome, node), weight)
+  gap = 0.0 if stop is None else np.nan_to_num(abs(stop - nodes), nan=1.0).max()
+  at_node = np.take_along_axis(accept, node[..., None], -1)[..., 0]
+  tokens = np.take_along_axis(drafts.tokens, node, axis=1)
+  faults = {
+    # Whatever the path's weight, which such a coin makes 0.
+    "a node is accepted with threshold 0": (node != ROOT) & (at_node == 0),
+    "a node that could not be drawn (INVALID) is accepted": live
+    & (tokens == INVALID),
+    "residual is no law": live & improper(residual),
+    "fault is raised on sound laws": live & decided.fault,
+    "the tree's policy gives a NaN": drafts.fault,
+    f"stop_law differs from the decisions by {gap:.1e}": (
+      gap > tolerance(decided.accept.dtype)
+    ),
+  }
   # What the output begins with: the accepted path and the bonus token, ..
-  tokens = np.take_along_axis(drafts.tokens, decided.node, axis=1)
   weight = weight * drafts.chance[:, None] * (tokens != INVALID)
   begun = np.zeros(p.shape)
-  context = drafts.context[outcome, decided.node]
+  context = drafts.context[outcome, node]
   np.add.at(begun, context, weight[..., None] * residual)
   # .. and from there on what the target says.
   ours, target = np.zeros(1), np.ones(1)
   for level in range(depth + 1):
-    own = slice(
-      cases_lib.num_contexts(V, level - 1) if level else 0,
-      cases_lib.num_contexts(V, level),
-    )
+    first = cases_lib.num_contexts(V, level - 1) if level else 0
+    own = slice(first, cases_lib.num_contexts(V, level))
     ours = (ours[:, None] * p[own] + begun[own]).ravel()
     target = (target[:, None] * p[own]).ravel()
+  told = [text for text, wrong in (lies | faults).items() if np.any(wrong)]
   return Outcome(
     law=ours,
     target=target,
     expected=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
-    faults=tuple(faults),
+    faults=tuple(told),
     drafts=drafts,
-    believed=not lies,
-    nodes=nodes,
+    believed=not any(map(np.any, lies.values())),
   )
-
-
-def _lies(tree, decided, offered, accept, weight):
-  """Why the thresholds are not what decides."""
-  odd = np.isnan(accept) | (offered & ((accept < 0) | (accept > 1)))
-  if odd.any():
-    yield "accept holds what is no probability"
-  live = weight > 0
-  if (decided.node[live] < 0).any() or (decided.node[live] >= len(tree)).any():
-    yield "node is not a node of the tree"
-  if (live & ~decided.honest).any():
-    yield "accept lies: a coin moved to its edge changes the decision"
-  if (live & ~decided.closed).any():
-    yield "accept hides something: more than its thresholds decides"
-  sums = weight.sum(axis=1)
-  if not odd.any() and (abs(sums - 1) > tolerance(np.float64)).any():
-    worst = sums[abs(sums - 1).argmax()]
-    yield f"accept contradicts itself: a draft's paths have chance {worst:.6g}"
-
-
-def _faults(tree, drafts, decided, accept, weight, residual):
-  """What else is wrong with decisions whatever the law."""
-  live = weight > 0
-  at_node = np.take_along_axis(accept, decided.node[..., None], -1)[..., 0]
-  # Whatever the path's weight, which such a coin makes 0.
-  if ((decided.node != ROOT) & (at_node == 0)).any():
-    yield "a node is accepted with threshold 0"
-  tokens = np.take_along_axis(drafts.tokens, decided.node, axis=1)
-  if (live & (tokens == INVALID)).any():
-    yield "a node that could not be drawn (INVALID) is accepted"
-  if (live & improper(residual)).any():
-    yield "residual is no law"
-  if (live & decided.fault).any():
-    yield "fault is raised on sound laws"
 
 
 def improper(residual: np.ndarray) -> np.ndarray:

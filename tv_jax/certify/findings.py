@@ -39,26 +39,20 @@ class Failure:
     law_broken: Whether the output's law is not the target's; None if that was
       not looked at.
     proposal_wrong: Whether the proposal is wrong, and so nothing was run.
-    tossed: Whether the law was sampled, as the thresholds cannot be believed.
     sigmas: The law's largest deviation in standard errors, if it was sampled.
     case: The laws; None, like all that follows, if nothing was run.
     law: Of the output's first tokens, under the rule.
     target: The same under the target.
-    tokens: [N] of one draft on the way to the worst.
-    stop: [N] which node is accepted on that draft.
   """
 
   tree: Tree | Adaptive
   faults: tuple[str, ...] = ()
   law_broken: bool | None = None
   proposal_wrong: bool = False
-  tossed: bool = False
   sigmas: float | None = None
   case: Case | None = None
   law: np.ndarray | None = None
   target: np.ndarray | None = None
-  tokens: np.ndarray | None = None
-  stop: np.ndarray | None = None
 
   @property
   def contract_broken(self) -> bool:
@@ -78,8 +72,7 @@ class Failure:
     if self.proposal_wrong:
       return "NOT RUN (wrong proposal)"
     if self.law_broken:
-      more = ", CONTRACT BROKEN" if self.faults else ""
-      return f"NOT LOSSLESS{more}"
+      return "NOT LOSSLESS" + ", CONTRACT BROKEN" * bool(self.faults)
     state = "not run" if self.law_broken is None else "intact"
     if self.sigmas is not None:
       state = f"within {self.sigmas:.1f} sigma"
@@ -92,34 +85,32 @@ class Check:
 
   Attributes:
     method: How the law was found.
-    cases: How many there were; 0 if the rule was not run.
     vocabulary: Tokens.
+    cases: How many there were; 0 if the rule was not run.
     distance: The largest total variation from the target, or for sampled
       drafts the largest deviation in standard errors.
-    bound: The largest `distance` that is allowed.
+    allowed: The largest `distance` that is.
     expected: Tokens gained in a cycle, mean over cases.
     gain: The same over token-level on the same drafts, relative.
-    shorter: Cases in which it gains less than token-level.
+    shorter: Cases in which it gains less than token-level; None: not known.
     shortfall: By how many tokens at most.
     possible: The largest length of any lossless rule, mean over cases; NaN if
       it was not asked for, or if drafts were too many to enumerate.
     sampled: Drafts of all cases, if they were sampled; else 0.
-    tossed: Whether coins were to be tossed.
     failure: None if nothing was found against the rule.
   """
 
   method: str
-  cases: int
   vocabulary: int
+  cases: int = 0
   distance: float = np.nan
-  bound: str = ""
+  allowed: float = np.nan
   expected: float = np.nan
   gain: float = np.nan
-  shorter: int = 0
+  shorter: int | None = 0
   shortfall: float = 0.0
   possible: float = np.nan
   sampled: int = 0
-  tossed: bool = False
   failure: Failure | None = None
 
   @property
@@ -132,8 +123,5 @@ class Check:
     """In capitals."""
     if self.failure is not None:
       return self.failure.verdict
-    if not self.sampled:
-      return "LOSSLESS"
-    return (
-      f"LOSSLESS (sampled, {self.sampled} drafts, {self.distance:.1f} sigma)"
-    )
+    seen = f" (sampled, {self.sampled} drafts, {self.distance:.1f} sigma)"
+    return "LOSSLESS" + seen * bool(self.sampled)

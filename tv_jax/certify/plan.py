@@ -10,7 +10,7 @@ from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.proposals import PROPOSALS, Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import DEFAULT, Verifier
+from tv_jax.verifiers import Verifier
 
 # Trees, and tokens in the vocabulary, that rules are certified on.
 USUAL = {
@@ -56,33 +56,24 @@ def make(
   Returns:
     A row for each combination for which the rule is defined. A proposal that
     is built in is certified only if no rule is named.
-
-  Raises:
-    ValueError: Something is not there, or there is nothing to do.
   """
-  found = {text: verifiers.resolve(text) for text in rules or DEFAULT}
-  if drawn is None:
-    declared = itertools.chain(*(rule.proposals for rule in found.values()))
-    drawn = [*dict.fromkeys([*PROPOSALS, *declared])]
+  found = {x: verifiers.resolve(x) for x in rules or verifiers.DEFAULT}
+  declared = itertools.chain(*(rule.proposals for rule in found.values()))
+  drawn = [*dict.fromkeys([*PROPOSALS, *declared])] if drawn is None else drawn
   ways = {text: proposals.resolve(text) for text in drawn}
   known = USUAL if trees is None else {}
   shapes = {text: tree_lib.parse(text) for text in trees or known}
   rows, reasons = [], {}
-  for name, way, shape in itertools.product(found, ways, shapes):
-    names = name, way, shape
+  for names in itertools.product(found, ways, shapes):
+    name, way, shape = names
     row = Row(names, found[name], ways[way], shapes[shape], known.get(shape))
     if reason := verifiers.misfit(row.rule, row.tree, row.proposal):
-      reasons.setdefault(name, reason)
+      reasons[name] = reason
     else:
       rows.append(row)
-  used = {row.names[0] for row in rows}
-  for name, reason in reasons.items():
-    if name not in used and (rules or not rows):
-      raise ValueError(f"nothing to certify: {reason}")
-  if not rows:
-    raise ValueError(
-      "nothing to certify: give --verifiers, --proposals, --trees"
-    )
+  idle = {*reasons} - {row.names[0] for row in rows}
+  if idle and (rules or not rows):
+    raise ValueError(f"nothing to certify: {reasons[idle.pop()]}")
   foreign = [one for one in ways.values() if one not in PROPOSALS.values()]
   widths = {k for tree in shapes.values() for k in tree.family_sizes}
   return Plan(

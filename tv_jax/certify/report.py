@@ -1,20 +1,14 @@
-"""What the certificate prints: the table, and a failing case spelled out."""
+"""What the certificate prints: tables, and a failing case spelled out."""
 
 import functools
-import io
-import re
 from collections.abc import Iterable
 
 import numpy as np
-import rich.box
-import rich.console
-import rich.table
 
 from tv_jax.certify import words
 from tv_jax.certify.cases import below, num_contexts
 from tv_jax.certify.findings import Check, Failure
 from tv_jax.certify.proposal import ALARM, ProposalCheck
-from tv_jax.edge import disk
 from tv_jax.tree import ROOT, Tree
 
 PROPOSAL_LEGEND = """\
@@ -49,66 +43,52 @@ possible       drafts, by linear programme; known where these are enumerated"""
 _FEW = 8
 
 
-def table(rows: Iterable[tuple[str, str, str, Check]]) -> rich.table.Table:
+def table(rows: Iterable[tuple[str, str, str, Check]]) -> str:
   """Makes a table of rows (verifier, proposal, tree, what was found)."""
   rows = [*rows]
   asked = any(not np.isnan(row[-1].possible) for row in rows)
-  heading = [
-    *(
-      "verifier",
-      "proposal",
-      "tree",
-      "tokens",
-      "check",
-      "largest error",
-      "allowed",
-    ),
-    *("length", *["of what is possible"] * asked),
+  heading = (
+    *("verifier", "proposal", "tree", "tokens", "check", "largest error"),
+    *("allowed", "length", *["of what is possible"] * asked),
     *("over token_level", "shorter in", "verdict"),
-  ]
-  return _table(
-    heading,
-    [
-      (*names, str(check.vocabulary), *_numbers(check, asked))
-      for *names, check in rows
-    ],
-    [(check.verdict, check.lossless) for *_, check in rows],
   )
+  cells = (
+    (*names, str(check.vocabulary), *_numbers(check, asked), check.verdict)
+    for *names, check in rows
+  )
+  return words.table([heading, *cells])
 
 
 def _numbers(check, asked):
   """Returns the columns between the names and the verdict."""
   if not check.cases:
     return [check.method, *["-"] * (5 + asked)]
-  sampled = check.method != "exact"
-  shorter = f"{check.shorter}/{check.cases}"
-  if check.shorter:
-    shorter += f", {check.shortfall:.1e}"
+  form = "{:.1f} sigma" if check.sampled else "{:.1e}"
+  shorter = "-"
+  if check.shorter is not None:
+    shorter = f"{check.shorter}/{check.cases}"
+    shorter += f", {check.shortfall:.1e}" * bool(check.shorter)
   # Of a rule that is not lossless, the share says nothing.
   known = check.lossless and not np.isnan(check.possible)
   share = f"{check.expected / check.possible:.2%}" if known else "-"
   return [
     f"{check.method}, {check.cases} cases",
-    f"{check.distance:.1f} sigma" if sampled else f"{check.distance:.1e}",
-    check.bound,
+    form.format(check.distance),
+    f"{check.allowed:g}{' sigma' * bool(check.sampled)}",
     f"{check.expected:.4f}",
     *[share] * asked,
     f"{round(check.gain, 4) + 0.0:+.2%}",
-    # Of what is realised a case is shorter by chance.
-    "-" if check.tossed else shorter,
+    shorter,
   ]
 
 
-def proposal_table(
-  rows: Iterable[tuple[str, ProposalCheck]],
-) -> rich.table.Table:
+def proposal_table(rows: Iterable[tuple[str, ProposalCheck]]) -> str:
   """Makes a table of proposals by name, and what was found."""
-  rows = [*rows]
-  heading = [
+  heading = (
     *("proposal", "siblings", "tuples", "error of laws", "allowed"),
     *("draws", "chance", "alarm below", "verdict"),
-  ]
-  cells = [
+  )
+  cells = (
     (
       name,
       " ".join(map(str, check.sizes)) or "-",
@@ -118,37 +98,11 @@ def proposal_table(
       str(check.draws),
       f"{check.chance:.0e}" if check.chance < 1 else "1",
       f"{ALARM:g}",
+      "SOUND" if check.sound else "WRONG",
     )
     for name, check in rows
-  ]
-  sound = [(("WRONG", "SOUND")[check.sound], check.sound) for _, check in rows]
-  return _table(heading, cells, sound)
-
-
-def _table(heading, cells, verdicts):
-  result = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
-  for column in heading:
-    result.add_column(column, overflow="fold")
-  for row, (verdict, good) in zip(cells, verdicts, strict=True):
-    result.add_row(*row, verdict if good else f"[bold red]{verdict}")
-  return result
-
-
-def text(renderable) -> str:
-  """Returns what rich would print, as plain text of any width."""
-  buffer = io.StringIO()
-  rich.console.Console(file=buffer, width=400).print(renderable)
-  return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
-
-
-def save_picture(renderable, path: str) -> None:
-  """Saves it as an SVG file."""
-  console = rich.console.Console(file=io.StringIO(), record=True, width=150)
-  console.print(renderable)
-  picture = console.export_svg(title="python -m tv_jax.certify")
-  # Rich names a font on a server; a picture should need none.
-  picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
-  disk.write_atomic(path, picture)
+  )
+  return words.table([heading, *cells])
 
 
 def spell_out(failure: Failure) -> str:
@@ -160,12 +114,19 @@ def spell_out(failure: Failure) -> str:
   faults = [f"  fault: {fault}" for fault in failure.faults]
   if case is None or failure.law is None or failure.target is None:
     return "\n".join([where, *faults])
-  V = case.p.shape[1]
+  V, law = case.p.shape[1], "the target's"
+  if failure.law_broken:
+    law = f"{failure.distance:.2g} from the target's (total variation)"
+  elif failure.sigmas is not None:
+    law = (
+      f"{failure.sigmas:.1f} sigma from the target's by tossed coins; for noise"
+      " that is no coin there is --sampled"
+    )
   lines = [
     f"{where}, vocabulary {' '.join(map(words.name, range(V)))}, case of kind"
     f" {case.kind!r}",
     *faults,
-    f"  the output's law is {_law(failure)}",
+    f"  the output's law is {law}",
   ]
   worst = int(np.abs(failure.law - failure.target).argmax())
   length = round(np.log(len(failure.law)) / np.log(V))
@@ -176,32 +137,8 @@ def spell_out(failure: Failure) -> str:
         if V > _FEW and path != worst_path[:length]:
           continue
         context = functools.reduce(lambda c, t: below(c, t, V), path, ROOT)
-        lines.append(
-          f"  after {words.word(path):6} p = {words.row(case.p[context])}"
-          f"   q = {words.row(case.q[context])}"
-        )
-  if not failure.law_broken:
-    return "\n".join(lines)
-  lines.append(
-    f"  the output begins {words.word(worst_path)} with probability"
-    f" {failure.law[worst]:.9g}, under the target {failure.target[worst]:.9g}:"
-    f" {failure.law[worst] - failure.target[worst]:+.2g}"
-  )
-  if failure.tokens is not None:
-    names = [".", *map(words.name, failure.tokens[1:])]
-    lines.append(
-      f"  a draft on the way there: tokens [{' '.join(names)}], accepted node"
-      f" 0 to {len(names) - 1} with chances {words.numbers(failure.stop)}"
-    )
+        lines.append(words.laws(path, case.p[context], case.q[context]))
+  if failure.law_broken:
+    chances = failure.law[worst], failure.target[worst]
+    lines.append(words.begins(worst_path, *chances))
   return "\n".join(lines)
-
-
-def _law(failure):
-  """Returns what is known of the output's law."""
-  how = ", with coins tossed: those thresholds can't be enumerated"
-  how = how if failure.tossed else ""
-  if not failure.law_broken:
-    more = "; for noise that is no coin there is --sampled" if how else ""
-    near = "" if failure.sigmas is None else f"{failure.sigmas:.1f} sigma from "
-    return f"{near}the target's{how}{more}"
-  return f"{failure.distance:.2g} from the target's (total variation){how}"

@@ -1,16 +1,13 @@
-"""The check for trees too large to enumerate: sampled drafts, exact decisions.
+"""The check for trees too large to enumerate: sampled drafts, tossed coins.
 
 Axes: S drafts, N nodes, V vocabulary.
 
-Drafts are drawn by the proposal's own `draw`. On each, the law of the accepted
-node is the rule's closed form (`stop_law`), so only the drafting is left to
-chance; the law of the output's first two tokens, averaged over drafts, must be
-the target's within 5 standard errors. A rule without a closed form tosses its
-coins, and so does one with noise of its own, whose bonus law depends on it as
-well. Either way its coins are tossed once more, and what
-comes out is held against the closed form, by its length, and against the target
-at every depth: given what was put out before, a token's law is the target's, so
-that any function of it, less its mean under the target, must average to 0.
+Drafts are drawn by the proposal's own `draw`, and the rule's coins are tossed.
+The output's first two tokens, averaged over drafts, must have the target's law
+within 5 standard errors; and, at every depth, given what was put out before, a
+token's law is the target's, so that any function of it, less its mean under the
+target, must average to 0. Of the bonus token its law is taken, not a draw. A
+rule that has a closed form (`stop_law`) must have the lengths that this says.
 """
 
 import dataclasses
@@ -33,15 +30,7 @@ SIGMAS = 5.0
 _FAMILIES = 4096
 # Random functions of a token that are averaged at every depth.
 _SIGNS = 8
-# A rule's chance to end at a node, from which on forced coins must lead there.
-_SOME = 1e-6
-
-_FAULTS = (
-  "fault is raised on sound laws",
-  "node is not a node of the tree",
-  "a node that could not be drawn (INVALID) is accepted",
-  "residual is no law",
-)
+_EMPTY = np.ones(1, np.uint64)  # the code of the empty context
 
 
 def row_of(path: np.ndarray, rows: int) -> np.ndarray:
@@ -95,23 +84,9 @@ def _draw_many(proposal, k):
 
 
 def make_runner(
-  verifier: Verifier,
-  proposal: Proposal,
-  tree: Tree,
-  dtype: type,
-  count: int,
-  tossed: bool = False,
+  verifier: Verifier, proposal: Proposal, tree: Tree, dtype: type, count: int
 ) -> Callable[[Case, int], Outcome]:
-  """Makes a function of a case and a seed that samples it; compiled once.
-
-  Args:
-    verifier: The rule.
-    proposal: The proposal.
-    tree: The tree.
-    dtype: Of the laws.
-    count: S.
-    tossed: Whether nothing but tossed coins is to say what comes out.
-  """
+  """Makes a function of a case and a seed that samples it; compiled once."""
 
   def decide(tokens, q, p, eta):
     return verifier.decide(tree, proposal, tokens, q, p, eta)
@@ -122,10 +97,30 @@ def make_runner(
     laws = exact.stop_laws(verifier, proposal, tree)
     stop_all = functools.partial(laws, None)
   batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
-  tossed = tossed or not verifier.offers
-  on_drafts = functools.partial(
-    _on_drafts, verifier, tree, decide_all, stop_all, tossed
-  )
+  length = tree.depth + 1.0
+
+  def on_drafts(rng, p, tokens, q_at, rows):
+    """What is found of each draft; the last four are faults."""
+    given = tokens, q_at, p[rows]
+    eta = rng.random(tokens.shape).astype(p.dtype)
+    eta = np.minimum(eta, 1 - np.finfo(p.dtype).epsneg)  # float32 rounds to 1
+    tossed = jax.tree.map(np.asarray, decide_all(*given, eta))
+    outside = (tossed.node < 0) | (tossed.node >= len(tree))
+    node = np.where(outside, 0, tossed.node)
+    tossed = dataclasses.replace(tossed, node=node)
+    stop = np.eye(len(tree))[node]
+    stop = np.asarray(stop_all(*given)).astype(float) if stop_all else stop
+    expected = stop @ length
+    return (
+      *_output(tree, tossed, tokens, p.astype(float), rows),
+      expected,
+      length[node] - expected,
+      np.maximum(stop @ length**2 - expected**2, 0),
+      tossed.fault,
+      outside,
+      tokens[np.arange(len(tokens)), node] == INVALID,
+      exact.improper(tossed.residual),
+    )
 
   def run(case: Case, seed: int) -> Outcome:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
@@ -133,130 +128,67 @@ def make_runner(
     rng = np.random.default_rng(seed)
 
     def piece(tokens, rows):
-      return on_drafts((tokens, q[rows], p[rows]), rng, p, rows)
+      return on_drafts(rng, p, tokens, q[rows], rows)
 
-    first_two, expected, realised, variance, surprise, *broken = (
+    first_two, surprise, expected, more, variance, *broken = (
       compiling.in_pieces(piece, batch, drafts.tokens, drafts.context)
     )
-    root = p[row_of(np.ones(1, np.uint64), len(p))[0]].astype(float)
-    after = code_below(np.ones(1, np.uint64), np.arange(p.shape[1]))
+    root = p[row_of(_EMPTY, len(p))[0]].astype(float)
+    after = code_below(_EMPTY, np.arange(p.shape[1]))
     target = root[:, None] * p[row_of(after, len(p))]
-    mean = first_two.mean(axis=0)
-    error = first_two.std(axis=0, ddof=1) / np.sqrt(count)
     # An event too rare to be seen shows no variance: 5 times this allows for
     # one that 15 draws in `count` would be expected to show.
-    sigmas = np.abs(mean - target) / (error + 3 / count)
-    error = surprise.std(axis=0, ddof=1) / np.sqrt(count)
-    deeper = np.abs(surprise.mean(axis=0)) / (error + 6 / count)
-    faults = [
-      text for text, own in zip(_FAULTS, broken, strict=True) if own.any()
+    sigmas = [
+      np.abs(values.mean(axis=0) - mean)
+      / (values.std(axis=0, ddof=1) / np.sqrt(count) + rare / count)
+      for values, mean, rare in ((first_two, target, 3), (surprise, 0.0, 6))
     ]
-    spread = float(np.sqrt(variance.sum())) + 1.0
-    off = abs(float((realised - expected).sum())) / spread
-    if off > SIGMAS:
-      faults.append(f"stop_law is {off:.1f} sigma from the decisions")
+    off = abs(float(more.sum())) / (float(np.sqrt(variance.sum())) + 1.0)
+    faults = {
+      "fault is raised on sound laws": broken[0].any(),
+      "node is not a node of the tree": broken[1].any(),
+      "a node that could not be drawn (INVALID) is accepted": broken[2].any(),
+      "residual is no law": broken[3].any(),
+      f"stop_law is {off:.1f} sigma from the decisions": not off <= SIGMAS,
+    }
     return Outcome(
-      law=mean.ravel(),
+      law=first_two.mean(axis=0).ravel(),
       target=target.ravel(),
       expected=float(expected.mean()),
-      faults=tuple(faults),
+      faults=tuple(text for text, wrong in faults.items() if wrong),
       drafts=drafts,
-      sigmas=float(max(sigmas.max(), deeper.max())),
+      sigmas=float(np.max([x.max() for x in sigmas])),
     )
 
   return run
 
 
-def _on_drafts(
-  verifier, tree, decide_all, stop_all, all_tossed, given, rng, p, rows
-):
-  """Finds, by draft, the law of the first two tokens, and the length's moments.
+def _output(tree, tossed, tokens, p, rows):
+  """Looks at the tokens that are put out.
 
-  The last four are what `_FAULTS` names.
-  """
-  tokens = given[0]
-  S, V = len(tokens), p.shape[1]
-  length = tree.depth + 1.0
-  eta = rng.random((S, len(tree))).astype(p.dtype)
-  eta = np.minimum(eta, 1 - np.finfo(p.dtype).epsneg)  # float32 rounds up to 1
-  tossed = jax.tree.map(np.asarray, decide_all(*given, eta))
-  outside = (tossed.node < 0) | (tossed.node >= len(tree))
-  tossed = dataclasses.replace(tossed, node=np.where(outside, 0, tossed.node))
-  ended = stop = np.eye(len(tree))[tossed.node]
-  residuals = None
-  if stop_all:
-    stop = np.asarray(stop_all(*given)).astype(float)
-    if not all_tossed:
-      residuals = _residuals(tree, decide_all, given, stop, eta.dtype)
-  if residuals:
-    ended = stop
-  else:
-    residuals = [tossed.residual] * (1 + tree.num_children[ROOT])
-  first_two = np.zeros((S, V, V))
-  draft = np.arange(S)
-  for node in range(len(tree)):
-    chance = ended[:, node]
-    if node == ROOT:
-      after = row_of(code_below(np.ones(1, np.uint64), np.arange(V)), len(p))
-      bonus = residuals[node].astype(float)
-      first_two += chance[:, None, None] * bonus[..., None] * p[after]
-    elif tree.depth[node] == 1:
-      bonus = residuals[node].astype(float)
-      first_two[draft, tokens[:, node]] += chance[:, None] * bonus
-    else:
-      a, b = tokens[:, tree.paths[node, 1:3]].T
-      first_two[draft, a, b] += chance
-  surprise = _surprise(tree, tossed, tokens, p, rows)
-  expected = stop @ length
-  variance = stop @ length**2 - expected**2
-  return (
-    first_two,
-    expected,
-    length[tossed.node],
-    np.maximum(variance, 0),
-    surprise,
-    tossed.fault,
-    outside,
-    tokens[draft, tossed.node] == INVALID,
-    exact.improper(tossed.residual),
-  )
-
-
-def _surprise(tree, tossed, tokens, p, rows):
-  """[S, depth + 1, F] random functions of each token put out, less their means.
-
-  0 beyond the bonus token; the bonus token's own is averaged over its law.
+  Returns:
+    [S, V, V] the law of the first two, and [S, depth + 1, F] random functions
+    of each token less their means: 0 beyond the bonus token, whose own is
+    averaged over its law.
   """
   sign = np.random.default_rng(0).choice([-1.0, 1.0], size=(_SIGNS, *p.shape))
   sign = np.moveaxis(sign, 0, -1)  # [rows, V, F]
-  mean = np.einsum("rv,rvf->rf", p.astype(float), sign)
-  gain = sign - mean[:, None]
-  draft, depth = np.arange(len(tokens)), tree.depth[tossed.node]
-  surprise = np.zeros((len(tokens), tree.max_depth + 1, _SIGNS))
+  gain = sign - np.einsum("rv,rvf->rf", p, sign)[:, None]
+  S, V = len(tokens), p.shape[1]
+  draft, depth = np.arange(S), tree.depth[tossed.node]
+  residual = tossed.residual.astype(float)
+  surprise = np.zeros((S, tree.max_depth + 1, _SIGNS))
+  put_out = np.zeros((S, tree.max_depth + 1, V))  # the law of each
   for level in range(tree.max_depth + 1):
     own = rows[draft, tree.paths[tossed.node, level]]
-    if level < tree.max_depth:
-      token = tokens[draft, tree.paths[tossed.node, level + 1]]
-      drawn = gain[own, token]
-      surprise[:, level] = np.where((depth > level)[:, None], drawn, 0)
-    bonus = np.einsum("sv,svf->sf", tossed.residual.astype(float), gain[own])
-    surprise[depth == level, level] = bonus[depth == level]
-  return surprise
-
-
-def _residuals(tree, decide_all, given, stop, dtype):
-  """The bonus law at the root and at each node below it, by forced coins.
-
-  None where such coins do not lead there: the rule walks in a way of its own.
-  """
-  high = np.nextafter(dtype.type(1), dtype.type(0))
-  residuals = []
-  for node in range(1 + tree.num_children[ROOT]):
-    eta = np.full((len(given[0]), len(tree)), high, dtype)
-    if node != ROOT:
-      eta[:, node] = 0
-    decided = decide_all(*given, eta)
-    if ((stop[:, node] > _SOME) & (np.asarray(decided.node) != node)).any():
-      return None
-    residuals.append(np.asarray(decided.residual))
-  return residuals
+    deeper = min(level + 1, tree.max_depth)
+    token = tokens[draft, tree.paths[tossed.node, deeper]]
+    here, passed = (depth == level)[:, None], (depth > level)[:, None]
+    law = np.where(here, residual, np.where(passed, np.eye(V)[token], 0))
+    surprise[:, level] = np.einsum("sv,svf->sf", law, gain[own])
+    put_out[:, level] = law
+  first, second = put_out[:, 0], put_out[:, 1]
+  after = p[row_of(code_below(_EMPTY, np.arange(V)), len(p))]
+  ended = (depth == 0)[:, None, None]
+  second = np.where(ended, after, second[:, None])
+  return first[:, :, None] * second, surprise

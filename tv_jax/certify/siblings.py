@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from tv_jax.certify import compiling, drafts, words
+from tv_jax.certify import compiling, drafts, exact, words
 from tv_jax.proposals import INVALID, Proposal
 
 # Ways to draw a family, above which it is not looked at.
@@ -45,6 +45,11 @@ class Family(NamedTuple):
       begun = tuple(drawn[:length])
       law[begun] = law.get(begun, 0.0) + float(chance)
     return law
+
+  @property
+  def held(self) -> np.ndarray:
+    """Returns [T, V] which tokens the siblings of each tuple hold."""
+    return (self.tokens[..., None] == np.arange(len(self.q))).any(axis=1)
 
 
 def family(proposal: Proposal, q: np.ndarray, k: int) -> Family | None:
@@ -76,12 +81,55 @@ def family(proposal: Proposal, q: np.ndarray, k: int) -> Family | None:
   return Family(q, k, tokens, np.array(chance), np.array(steps))
 
 
-def misshapen(own: Family) -> str | None:
+def faults(proposal: Proposal, own: Family, dtype, seen: list) -> Iterator[str]:
+  """Yields what is wrong, and adds the errors of laws to `seen`."""
+  if told := _misshapen(own):
+    yield told
+    return
+  compiled = _compiled(proposal)
+  for width in (own.k, own.k + 2):
+    law = functools.partial(jax.ShapeDtypeStruct, dtype=dtype)
+    exists = jax.ShapeDtypeStruct((width,), bool)
+    given = jax.eval_shape(proposal.laws, law((width,)), law(()), exists)
+    kinds = [(x.shape, x.dtype) for x in jax.tree.leaves(given)]
+    if kinds != [((width,), dtype), ((width, width), dtype)]:
+      told = ", ".join(f"{kind}{list(shape)}" for shape, kind in kinds)
+      name = np.dtype(dtype).name
+      yield f"laws gives {told}, not {name}[{width}], {name}[{width}, {width}]"
+      return
+    full = _written_out(compiled, own, width, dtype)
+    if full is None:
+      yield f"laws of {own.k} siblings hold a NaN or an infinity"
+      return
+    error = abs(full - own.steps) / np.maximum(own.steps, _FLOOR)
+    drawn = (own.tokens != INVALID)[..., None]
+    error = np.where(drawn, error, 0).max(axis=-1)
+    seen.append(float(error.max()))
+    if error.max() > exact.tolerance(dtype):
+      row, j = np.unravel_index(error.argmax(), error.shape)
+      padded = f", padded by {width - own.k} absent siblings"
+      yield (
+        f"the law of sibling {j + 1} of {words.siblings(own.tokens[row])} from"
+        f" q = {words.row(own.q)} is {words.row(full[row, j])} by laws, and"
+        f" {words.row(own.steps[row, j])} by following"
+        f"{padded * (width > own.k)}"
+      )
+      return
+  if unread := min(proposal.rest_from, own.k):
+    other = _written_out(compiled, own, width, dtype, rest=0.123)
+    if other is None or (other[:, :unread] != full[:, :unread]).any():
+      yield (
+        f"rest_from={proposal.rest_from}, but laws of the first {unread}"
+        " siblings change with rest"
+      )
+  yield from _broken_promises(proposal, own)
+
+
+def _misshapen(own: Family) -> str | None:
   """Says where a law is no multiple of q off the siblings' own tokens."""
-  ratio = own.steps / np.where(own.q > 0, own.q, 1)
-  impossible = np.where(own.steps > 0, np.inf, np.nan)
-  ratio = np.where(own.q > 0, ratio, impossible)
-  ratio = np.where(_held(own)[:, None], np.nan, ratio)
+  with np.errstate(divide="ignore", invalid="ignore"):
+    ratio = own.steps / own.q  # NaN where both are 0
+  ratio = np.where(own.held[:, None], np.nan, ratio)
   high = np.fmax.reduce(ratio, axis=-1, initial=-1.0)
   low = np.fmin.reduce(ratio, axis=-1, initial=np.inf)
   wrong = np.isinf(high) | ((high > low) & ~(high - low <= 1e-9 * high))
@@ -95,83 +143,44 @@ def misshapen(own: Family) -> str | None:
   return None
 
 
-def _held(own):
-  """[T, V] which tokens the siblings of each tuple hold."""
-  held = np.zeros((len(own.tokens), len(own.q)), bool)
-  rows, places = np.nonzero(own.tokens != INVALID)
-  held[rows, own.tokens[rows, places]] = True
-  return held
+@functools.lru_cache(maxsize=16)
+def _compiled(proposal):
+  return compiling.jit(jax.vmap(proposal.laws))
 
 
-class Laws:
-  """A proposal's `laws`, over many tuples at once."""
+def _written_out(compiled, own: Family, width: int, dtype, rest=None):
+  """Returns the laws [T, k, V] by `laws`; None if a number is not finite.
 
-  def __init__(self, proposal: Proposal, dtype):
-    """Compiles nothing yet."""
-    self._laws, self._dtype = proposal.laws, dtype
-    self._compiled = compiling.jit(jax.vmap(proposal.laws))
-
-  def fault(self, K: int) -> str | None:
-    """Says what is wrong with their shapes."""
-    own = functools.partial(jax.ShapeDtypeStruct, dtype=self._dtype)
-    exists = jax.ShapeDtypeStruct((K,), bool)
-    given = jax.eval_shape(self._laws, own((K,)), own(()), exists)
-    found = [(x.shape, x.dtype) for x in jax.tree.leaves(given)]
-    if found == [((K,), self._dtype), ((K, K), self._dtype)]:
-      return None
-    told = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in found)
-    name = np.dtype(self._dtype).name
-    return f"laws gives {told}, not {name}[{K}], {name}[{K}, {K}]"
-
-  def __call__(
-    self, own: Family, width: int, rest: float | None = None
-  ) -> tuple[np.ndarray, bool]:
-    """Writes out all laws of a family.
-
-    Args:
-      own: The tuples.
-      width: K; the siblings beyond k are not there.
-      rest: In place of the mass of q off the tokens.
-
-    Returns:
-      The laws [T, k, V], and whether all numbers are finite.
-    """
-    more = ((0, 0), (0, width - own.k))
-    tokens = np.pad(own.tokens, more, constant_values=INVALID)
-    exists = tokens != INVALID
-    off = np.where(_held(own), 0, own.q).sum(axis=1)
-    if rest is not None:
-      off = np.full_like(off, rest)
-    # Pieces are of one size, so that each K needs one program.
-    scale, at = compiling.in_pieces(
-      self._compiled,
-      _CHUNK,
-      np.where(exists, own.q[tokens], 0).astype(self._dtype),
-      off.astype(self._dtype),
-      exists,
-    )
-    scale, at = scale.astype(float), at.astype(float)
-    full = scale[:, : own.k, None] * own.q
-    for i in range(own.k):
-      row = np.flatnonzero(exists[:, i])
-      full[row, :, tokens[row, i]] = at[row, : own.k, i]
-    return full, bool(np.isfinite(scale).all() and np.isfinite(at).all())
-
-
-def disagreement(own: Family, full: np.ndarray) -> tuple[float, str]:
-  """Returns the largest error of laws written out, and where it is."""
-  drawn = (own.tokens != INVALID)[..., None]
-  error = abs(full - own.steps) / np.maximum(own.steps, _FLOOR)
-  error = np.where(drawn, np.nan_to_num(error, nan=np.inf), 0).max(axis=-1)
-  row, j = np.unravel_index(error.argmax(), error.shape)
-  return float(error[row, j]), (
-    f"the law of sibling {j + 1} of {words.siblings(own.tokens[row])} from q ="
-    f" {words.row(own.q)} is {words.row(full[row, j])} by laws, and"
-    f" {words.row(own.steps[row, j])} by following"
+  Args:
+    compiled: `laws` of many tuples.
+    own: The tuples.
+    width: K; the siblings beyond k are not there.
+    dtype: Of the numbers.
+    rest: In place of the mass of q off the tokens.
+  """
+  more = ((0, 0), (0, width - own.k))
+  tokens = np.pad(own.tokens, more, constant_values=INVALID)
+  exists = tokens != INVALID
+  off = np.where(own.held, 0, own.q).sum(axis=1)
+  off = off if rest is None else np.full_like(off, rest)
+  # Pieces are of one size, so that each K needs one program.
+  scale, at = compiling.in_pieces(
+    compiled,
+    _CHUNK,
+    np.where(exists, own.q[tokens], 0).astype(dtype),
+    off.astype(dtype),
+    exists,
   )
+  if not (np.isfinite(scale).all() and np.isfinite(at).all()):
+    return None
+  full = scale.astype(float)[:, : own.k, None] * own.q
+  for i in range(own.k):
+    row = np.flatnonzero(exists[:, i])
+    full[row, :, tokens[row, i]] = at.astype(float)[row, : own.k, i]
+  return full
 
 
-def broken_promises(proposal: Proposal, own: Family) -> Iterator[str]:
+def _broken_promises(proposal: Proposal, own: Family) -> Iterator[str]:
   """Yields what the fields say that `following` does not."""
   at = f"{own.k} siblings from q = {words.row(own.q)}"
   if proposal.distinct:

@@ -33,3 +33,26 @@ def row(law) -> str:
 def numbers(values) -> str:
   """Writes numbers in a row."""
   return "[" + " ".join(f"{x:.6g}" for x in values) + "]"
+
+
+def laws(path, p, q) -> str:
+  """Writes both laws after some tokens."""
+  return f"  after {word(path):6} p = {row(p)}   q = {row(q)}"
+
+
+def begins(path, chance: float, wanted: float) -> str:
+  """Writes how much too likely or unlikely an output's first tokens are."""
+  return (
+    f"  the output begins {word(path)} with probability {chance:.9g}, under the"
+    f" target {wanted:.9g}: {chance - wanted:+.2g}"
+  )
+
+
+def table(rows) -> str:
+  """Writes rows of texts, of which the first is the heading, in columns."""
+  rows = [*map(tuple, rows)]
+  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+  rows.insert(1, tuple("-" * width for width in widths))
+  return "\n".join(
+    "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows
+  )

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -30,12 +28,11 @@ from tv_jax.models import params as params_lib
 from tv_jax.models.config import Block
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import Verifier, misfit
+from tv_jax.verifiers import Verifier
 
 VOCABULARY = 4
 # The first of a single token: nothing comes before its root.
 PROMPTS = ((3,), (1, 2, 0))
-# What a head has from its target.
 # What a draft reads, and which of three tokens a token is to an EAGLE-3 head.
 _READ, _PLACE = (decoder.INPUT, 0), (1, 3, 0, 2)
 # New tokens, over all of which the law is enumerated.
@@ -102,35 +99,6 @@ class Case:
   def batch(self, rows: int, seed: int) -> Batch:
     """Makes a batch of so many rows."""
     return Batch(self.pair, self.config(seed), rows, max(map(len, PROMPTS)))
-
-
-def grid(
-  *,
-  drafts: Sequence[str],
-  trees: dict[str, Tree | Adaptive],
-  verifiers: dict[str, Verifier],
-  proposals: dict[str, Proposal],
-  temperatures: Sequence[float],
-  top_ps: Sequence[float],
-) -> list[tuple[tuple[str, ...], Case]]:
-  """Makes all combinations, named; those that share a program are together."""
-  return [
-    (
-      (kind, shape, name, proposal, f"{temperature:g}", f"{top_p:g}"),
-      Case(
-        draft_kind=kind,
-        tree=trees[shape],
-        proposal=proposals[proposal],
-        verifier=verifiers[name],
-        temperature=temperature,
-        top_p=top_p,
-      ),
-    )
-    for shape, kind, name, proposal, top_p, temperature in itertools.product(
-      trees, drafts, verifiers, proposals, top_ps, temperatures
-    )
-    if not misfit(verifiers[name], trees[shape], proposals[proposal])
-  ]
 
 
 @functools.lru_cache

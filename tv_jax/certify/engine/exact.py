@@ -10,7 +10,6 @@ J what a head reads of a token.
 from __future__ import annotations
 
 import functools
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,8 @@ import numpy as np
 
 from tv_jax import probs
 from tv_jax.certify.engine import cases
-from tv_jax.certify.engine.cases import LENGTH, PROMPTS, VOCABULARY, Case
+from tv_jax.certify.engine.cases import LENGTH, PROMPTS, Case
+from tv_jax.certify.samples import law as samples
 from tv_jax.models import cache as caches
 from tv_jax.models import dspark, mask
 from tv_jax.tree import Tree
@@ -27,21 +27,8 @@ from tv_jax.tree import Tree
 def law(case: Case) -> np.ndarray:
   """Returns [prompts, V^LENGTH] the law of the first tokens after each."""
   target, _ = cases.models(case.draft_kind)
-  texts = np.array(
-    [*itertools.product(range(VOCABULARY), repeat=LENGTH)], np.int32
-  )
-  result = []
-  for prompt in PROMPTS:
-    whole = np.concatenate(
-      [np.tile(np.array(prompt, np.int32), (len(texts), 1)), texts], axis=1
-    )
-    logits = target.logits(whole[:, :-1])[:, len(prompt) - 1 :]
-    laws = probs.law(logits, temperature=case.temperature, top_p=case.top_p)
-    laws = np.asarray(laws, np.float64)
-    laws /= laws.sum(axis=-1, keepdims=True)
-    chances = np.take_along_axis(laws, texts[..., None], axis=-1)[..., 0]
-    result.append(chances.prod(axis=1))
-  return np.stack(result)
+  sampling = {"temperature": case.temperature, "top_p": case.top_p}
+  return samples.law(target, PROMPTS, LENGTH, **sampling)
 
 
 def drift(case: Case, rows: int = 4, seed: int = 0) -> float:

@@ -11,47 +11,28 @@ import numpy as np
 
 from tv_jax import models, probs
 from tv_jax.edge import checks, reading
-from tv_jax.edge.reading import brief
 from tv_jax.models import Model
 
-# Of all sequences after all prompts, those that can be enumerated.
-MOST = 1 << 17
-# Those that are, after a prompt, unless it is said otherwise.
-USUAL = 256
+# Of all sequences after all prompts, those that can be enumerated; and those
+# after a prompt that are, unless it is said otherwise.
+MOST, USUAL = 1 << 17, 256
 _ROWS = 4096  # of one pass of the model
 
 
 class Asked(NamedTuple):
-  """What samples are to be of.
-
-  Attributes:
-    target: Whose law they should have.
-    prompts: Token ids.
-  """
+  """What samples are to be of: a target, whose law they should have."""
 
   target: Model
-  prompts: tuple[tuple[int, ...], ...]
-
-
-class Samples(NamedTuple):
-  """What an engine gave, in order: prompts and sequences, by number."""
-
-  which: np.ndarray
-  codes: np.ndarray
+  prompts: list[list[int]]
 
 
 def read_asked(folder: pathlib.Path) -> Asked:
   """Reads the target and the prompts in a folder that --write wrote."""
-  target = models.load(folder / "target", "float32")
-  token = checks.integer(0, target.config.vocab_size - 1)
-  line = checks.fields({"prompt": checks.list_of(token)})
-  prompts = tuple(
-    checks.read(line, raw, where)["prompt"]
-    for where, raw in _lines(folder / "prompts.jsonl")
+  lines = _lines(folder / "prompts.jsonl")
+  return Asked(
+    models.load(folder / "target", "float32"),
+    [raw["prompt"] for _, raw in lines],
   )
-  if not prompts or not all(prompts):
-    raise ValueError(f"{folder / 'prompts.jsonl'}: a prompt has no tokens")
-  return Asked(target, prompts)
 
 
 def usual_tokens(vocabulary: int) -> int:
@@ -84,9 +65,8 @@ def law(
       part = texts[start : start + _ROWS]
       before = np.tile(np.array(prompt, np.int32), (len(part), 1))
       logits = model.logits(np.concatenate([before, part], axis=1))
-      laws = probs.law(
-        logits[:, len(prompt) - 1 :], temperature=temperature, top_p=top_p
-      )
+      logits = logits[:, len(prompt) - 1 :]
+      laws = probs.law(logits, temperature=temperature, top_p=top_p)
       laws = np.asarray(laws, np.float64)
       laws /= laws.sum(axis=-1, keepdims=True)
       chances = np.take_along_axis(laws[:, :-1], part[..., None], axis=-1)
@@ -94,8 +74,13 @@ def law(
   return np.concatenate(rows).reshape(len(prompts), -1)
 
 
-def read_samples(path, asked: Asked, tokens: int) -> Samples:
+def read_samples(
+  path, asked: Asked, tokens: int
+) -> tuple[np.ndarray, np.ndarray]:
   """Reads samples, a JSON object a line: {"prompt": 0, "tokens": [3, 1, ..]}.
+
+  Returns:
+    Prompts and sequences, by number, in order.
 
   Raises:
     ValueError: The first line that is wrong; none is left out, as those that
@@ -105,17 +90,13 @@ def read_samples(path, asked: Asked, tokens: int) -> Samples:
   line = checks.fields(
     {
       "prompt": checks.integer(0, len(asked.prompts) - 1),
-      "tokens": checks.list_of(checks.integer()),
+      "tokens": checks.list_of(checks.integer(0, V - 1)),
     }
   )
   which, codes, echoes = [], [], 0
   for where, raw in _lines(path):
     found = checks.read(line, raw, where)
-    own, prompt = found["tokens"], asked.prompts[found["prompt"]]
-    if odd := [token for token in own if not 0 <= token < V]:
-      raise ValueError(
-        f"{where}: token {brief(odd[0])} is not in the vocabulary, 0 to {V - 1}"
-      )
+    own, prompt = [*found["tokens"]], asked.prompts[found["prompt"]]
     if len(own) < tokens:
       raise ValueError(
         f"{where} has {len(own)} tokens, not {tokens}: let the engine ignore"
@@ -130,7 +111,7 @@ def read_samples(path, asked: Asked, tokens: int) -> Samples:
     raise ValueError(
       f"{path}: all samples begin with their prompt: give new tokens alone"
     )
-  return Samples(np.array(which), np.array(codes))
+  return np.array(which), np.array(codes)
 
 
 def _lines(path):
