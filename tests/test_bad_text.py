@@ -174,6 +174,7 @@ def test_of_a_repository_the_files_that_were_had_are_read(
   from huggingface_hub import constants
 
   monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+  monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
   retell(draft, lambda vocabulary, _: swap(vocabulary, "!", "#"))
   folder = tmp_path / "models--some--draft"
   shutil.copytree(draft, folder / "snapshots" / "abc")
