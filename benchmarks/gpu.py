@@ -1,6 +1,6 @@
 """Times cycles on this machine's GPU, at the paper's shapes.
 
-    python -m benchmarks.gpu --out=gpu.md
+    python -m benchmarks.gpu
     JAX_PLATFORMS=cpu python -m benchmarks.gpu --toy
 
 Needs a GPU of 48 GB, and neither checkpoints nor data. Each time stands beside
@@ -31,14 +31,10 @@ from tv_jax.engine.pair import Pair
 # Bytes a second from and to memory, by jax's name of the device: from the
 # makers' data sheets.
 CHIPS = {
-  "NVIDIA B200": 8.0e12,
   "NVIDIA H200": 4.8e12,
   "NVIDIA H100 80GB HBM3": 3.35e12,
-  "NVIDIA H100 PCIe": 2.0e12,
   "NVIDIA A100-SXM4-80GB": 2.039e12,
   "NVIDIA RTX A6000": 0.768e12,
-  "NVIDIA L40S": 0.864e12,
-  "NVIDIA GeForce RTX 4090": 1.008e12,
 }
 PAPERS = "Llama-3.2-1B", "Llama-3.1-8B"
 PROMPT = 100
@@ -118,12 +114,11 @@ def cycles(pair: Pair, head: Pair, trees: list[str], rows: int) -> Iterator:
     (f"plain, {rows} rows", pair, None, None, rows),
     (f"{first}, traversal, {rows} rows", pair, first, "traversal", rows),
   ]
-  for name, own, tree, rule, many in cases:
-    seconds, moved = cycle(own, tree, rule, many)
+  for name, models, tree, rule, many in cases:
+    seconds, moved = cycle(models, tree, rule, many)
     length = None if rule else 1.0
-    if (
-      tree and own is pair and (printed := paper.lengths(paper.LLAMA3, tree, 1))
-    ):
+    printed = tree and paper.lengths(paper.LLAMA3, tree, 1)
+    if printed and models is pair:
       length = getattr(printed, rule).mean
     yield row(name, seconds, moved, length and length * many)
 
@@ -135,16 +130,15 @@ def main() -> None:
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
-  parser.add_argument("--out", help="an .md for the tables")
   parser.add_argument("--toy", action="store_true", help="without a GPU")
-  given = parser.parse_args()
-  if jax.default_backend() != "gpu" and not given.toy:
+  toy = parser.parse_args().toy
+  if jax.default_backend() != "gpu" and not toy:
     raise ValueError("jax sees no GPU here: give --toy to try it out")
-  names, dtype, trees, rows = PAPERS, "bfloat16", ["eagle", "chain:5"], ROWS
-  trees.append("kary:2x5")
-  if given.toy:
+  names, dtype, rows = PAPERS, "bfloat16", ROWS
+  trees = ["eagle", "chain:5", "kary:2x5"]
+  if toy:
     names, dtype, trees, rows = ("toy draft", "toy"), "float32", ["kary:2x2"], 2
-  parts = [common.setting("gpu")]
+  common.setting("gpu")
   draft, target = (
     gpu_shapes.random_model(gpu_shapes.config(name, dtype), seed)
     for seed, name in enumerate(names)
@@ -152,10 +146,8 @@ def main() -> None:
   head = gpu_shapes.head(target, gpu_shapes.random_of(2))
   pair = Pair(target=target, draft=draft, draft_kind="independent")
   other = Pair(target=target, draft=head, draft_kind="eagle")
-  found = [*cycles(pair, other, trees, rows)]
   title = f"Cycles of {' and '.join(names)}, {dtype}, random weights"
-  parts.append(common.Table(title=title, header=HEADER, rows=found).show())
-  common.write(given.out, parts)
+  common.show(title, HEADER, [*cycles(pair, other, trees, rows)])
 
 
 if __name__ == "__main__":

@@ -76,10 +76,8 @@ def bytes_by_stage(draft: Model, target: Model, tree: Tree) -> dict[str, int]:
   }
 
 
-def estimate(
-  pair, dtype: str, tree: Tree, rule: str, chip: str
-) -> common.Table:
-  """Tabulates kernels, bytes and the least time of each stage."""
+def estimate(pair, dtype: str, tree: Tree, rule: str, chip: str) -> None:
+  """Prints kernels, bytes and the least time of each stage."""
   draft, target = models(pair, dtype)
   config = gpu_shapes.decoding(target, draft, tree, rule)
   compiled = gpu_program.compile_for(
@@ -102,11 +100,8 @@ def estimate(
   count = f"{sum(kernels[stage] for stage in STAGES)}"
   rows.append(["cycle", count, total, "", "", f"{1e3 * whole:.3f}"])
   header = ["", "kernels", "GB", "ms by bytes", "ms by kernels", "at least"]
-  return common.Table(
-    title=f"{' and '.join(pair)}, {dtype}, {rule} on {tree!r}, {chip}",
-    header=header,
-    rows=rows,
-  )
+  title = f"{' and '.join(pair)}, {dtype}, {rule} on {tree!r}, {chip}"
+  common.show(title, header, rows)
 
 
 def main() -> None:
@@ -117,13 +112,13 @@ def main() -> None:
   parser.add_argument("--verifier", default="traversal", choices=VERIFIERS)
   parser.add_argument("--draft", default="Llama-3.2-1B", help="or DSpark")
   parser.add_argument("--target", default="Llama-3.1-8B")
-  given = parser.parse_args()
+  options = parser.parse_args()
   if reason := gpu_program.why_not():
     raise ValueError(reason)
-  pair = given.draft, given.target
-  for name in given.trees:
+  pair = options.draft, options.target
+  for name in options.trees:
     tree = common.tree(name)
-    estimate(pair, "bfloat16", tree, given.verifier, given.chip).show()
+    estimate(pair, "bfloat16", tree, options.verifier, options.chip)
 
 
 if __name__ == "__main__":

@@ -85,17 +85,17 @@ class Program:
   @property
   def host_loops(self) -> tuple[str, ...]:
     """The loops that are in no CUDA graph: the host waits in each iteration."""
-    found, around = [], []  # the thunks that the line at hand is nested in
+    loops, around = [], []  # the thunks that the line is nested in
     for line in self.launches:
       match = re.match(r"( *)\d+: k(\w+)", line)
       if not match:
         continue
       indent, kind = len(match[1]), match[2]
-      around = [own for own in around if own[0] < indent]
+      around = [thunk for thunk in around if thunk[0] < indent]
       if kind == "While" and all(of != "CommandBuffer" for _, of in around):
-        found.append(line)
+        loops.append(line)
       around.append((indent, kind))
-    return tuple(found)
+    return tuple(loops)
 
   def moved(self, at_least: int) -> list[str]:
     """Copies and transposes of `at_least` numbers, in or out of fusions.
@@ -119,12 +119,12 @@ class Program:
         key, "" where it is not found.
     """
     scopes = dict(re.findall(r'%?([\w.-]+) = .*?op_name="([^"]*)"', self.hlo))
-    found: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for line in self.kernels:
       number = int(line.partition(":")[0])
       match = re.search(pattern, scopes.get(self.names[number], ""))
-      found[match[1] if match else ""] += 1
-    return found
+      counts[match[1] if match else ""] += 1
+    return counts
 
 
 def compile_for(

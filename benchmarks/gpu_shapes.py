@@ -17,14 +17,7 @@ from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.decode import cache_slots, padded_new, padded_prompt
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.state import Caches, Params, State, empty_state
-from tv_jax.models import (
-  Model,
-  borrowed,
-  decoder,
-  dspark,
-  eagle,
-  sharding,
-)
+from tv_jax.models import Model, borrowed, decoder, dspark, eagle, sharding
 from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
 from tv_jax.models import params as params_lib
@@ -172,7 +165,7 @@ def block_draft(
     layers: How many of its own, like the target's.
     reads: The target's layers that it reads.
   """
-  own = dataclasses.replace(
+  config = dataclasses.replace(
     target.config,
     model_type="qwen3",
     num_hidden_layers=layers,
@@ -181,7 +174,7 @@ def block_draft(
       size=7, mask=0, rank=256, head="vanilla", confidence=True, sees_token=True
     ),
   )
-  return _draft(target, dspark.DSpark(own, target.mesh), make)
+  return _draft(target, dspark.DSpark(config, target.mesh), make)
 
 
 def decoding(
@@ -246,12 +239,13 @@ def bytes_of_pass(model: Model, slots: int, batch: int = 1) -> int:
   Few rows of an embedding are read, unless it is the unembedding too. What is
   written, and activations, are small beside it.
   """
-  params, own = model.params, model.config
+  params, config = model.params, model.config
   weights = bytes_of(params)
-  if not own.tie_word_embeddings:
+  if not config.tie_word_embeddings:
     weights -= bytes_of(params["embedding"])
-  row = own.num_key_value_heads * own.head_dim * jnp.dtype(own.dtype).itemsize
-  return weights + 2 * own.num_hidden_layers * slots * row * batch
+  size = jnp.dtype(config.dtype).itemsize
+  row = config.num_key_value_heads * config.head_dim * size
+  return weights + 2 * config.num_hidden_layers * slots * row * batch
 
 
 def bytes_of_draft(draft: Model, tree: Tree, slots: int, batch: int = 1) -> int:
@@ -260,12 +254,12 @@ def bytes_of_draft(draft: Model, tree: Tree, slots: int, batch: int = 1) -> int:
   A draft of one pass reads but the second matrix of its Markov head for each
   level, and few rows of the first.
   """
-  one = bytes_of_pass(draft, slots, batch)
+  whole = bytes_of_pass(draft, slots, batch)
   if draft.config.block is None:
-    return tree.max_depth * one
+    return tree.max_depth * whole
   head = draft.params["markov"]
   before, after = bytes_of(head["before"]), bytes_of(head["next"])
-  return one - before - after + tree.max_depth * after
+  return whole - before - after + tree.max_depth * after
 
 
 def bytes_of_cycle(

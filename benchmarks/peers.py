@@ -135,8 +135,8 @@ def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
 
   So each method is compiled once for each number of rows.
   """
-  asked = questions_lib.load_questions(source)
-  texts = [question.turns[0] for question in asked]
+  questions = questions_lib.load_questions(source)
+  texts = [question.turns[0] for question in questions]
   encoded = encode(pair, texts, template, limit=1)
   padded = [padded_prompt(len(tokens)) for tokens in encoded]
   (common_size, _), *_ = Counter(padded).most_common(1)
@@ -144,7 +144,7 @@ def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
   return [tokens for tokens, size in kept if size == common_size]
 
 
-def contestants(pair, prompts, peer: Peer, temperature: float, given) -> dict:
+def contestants(pair, prompts, peer: Peer, temperature: float, flags) -> dict:
   """Functions of a round's number that generate, by name; tokens come back."""
 
   def chosen(rows, turn):
@@ -152,15 +152,15 @@ def contestants(pair, prompts, peer: Peer, temperature: float, given) -> dict:
     return [prompts[item % len(prompts)] for item in items], items
 
   def ours(rows, turn, **options):
-    own, items = chosen(rows, turn)
+    texts, items = chosen(rows, turn)
     run = tv_jax.generate(
       pair,
-      own,
+      texts,
       items=items,
       batch_size=rows,
       panel=None,
       temperature=temperature,
-      max_new_tokens=given.tokens,
+      max_new_tokens=flags.tokens,
       ends=(),
       **options,
     )
@@ -169,38 +169,38 @@ def contestants(pair, prompts, peer: Peer, temperature: float, given) -> dict:
   def theirs(rows, method, threads, turn):
     return method(threads, temperature, chosen(rows, turn)[0])
 
-  rows, bound = given.rows, functools.partial
-  found = {f"{OURS}, plain": bound(ours, 1, verifier=None)}
-  for tree in given.trees:
-    found[f"{OURS}, {tree}"] = bound(ours, 1, tree=tree)
-  found[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
+  rows, bound = flags.rows, functools.partial
+  runs = {f"{OURS}, plain": bound(ours, 1, verifier=None)}
+  for tree in flags.trees:
+    runs[f"{OURS}, {tree}"] = bound(ours, 1, tree=tree)
+  runs[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
   for threads in sorted({environment.cores(), 1}):
     end = f"{threads} threads"
     run = bound(theirs, 1, peer.plain, threads)
-    found[f"{THEIRS}, plain, {end}"] = run
+    runs[f"{THEIRS}, plain, {end}"] = run
     for name, fixed in ASSISTED.items() if peer.draft else ():
       run = bound(theirs, 1, bound(peer.assisted, fixed), threads)
-      found[f"{THEIRS}, assisted, {name}, {end}"] = run
+      runs[f"{THEIRS}, assisted, {name}, {end}"] = run
     run = bound(theirs, rows, peer.plain, threads)
-    found[f"{THEIRS}, plain, {end}, {rows} rows"] = run
-  return found
+    runs[f"{THEIRS}, plain, {end}, {rows} rows"] = run
+  return runs
 
 
-def measure(runs: dict[str, Callable], given) -> dict[str, np.ndarray]:
+def measure(runs: dict[str, Callable], flags) -> dict[str, np.ndarray]:
   """Tokens per second [rounds] by name."""
 
   def timed(run: Callable, turn: int) -> float:
     begin = time.perf_counter()
     tokens = run(turn)
     seconds = time.perf_counter() - begin
-    assert tokens % given.tokens == 0, "an answer has ended early"
+    assert tokens % flags.tokens == 0, "an answer has ended early"
     return tokens / seconds
 
   for name, run in runs.items():
     common.say(f"warming {name}")
     run(0)
   methods = {name: functools.partial(timed, run) for name, run in runs.items()}
-  speeds = common.race(methods, given.rounds, seed=0)
+  speeds = common.race(methods, flags.rounds, seed=0)
   return {name: np.array(values) for name, values in speeds.items()}
 
 
@@ -216,11 +216,11 @@ def best(speeds: dict, prefix: str, suffix: str = "") -> str:
   return max(names, key=lambda name: np.median(speeds[name]))
 
 
-def tables(speeds: dict, temperature: float, rows: int) -> list[str]:
-  """All of them beside the peer's plain generation, and the best of each."""
+def show(speeds: dict, temperature: float, rows: int) -> None:
+  """Prints all beside the peer's plain generation, and the best of each."""
 
-  def spread(one, other):
-    ratio = speeds[one] / speeds[other]
+  def spread(method, other):
+    ratio = speeds[method] / speeds[other]
     low, middle, high = np.percentile(ratio, [25, 50, 75])
     return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
@@ -231,20 +231,19 @@ def tables(speeds: dict, temperature: float, rows: int) -> list[str]:
   pairs.append((many, best(speeds, f"{THEIRS}, plain", f"{rows} rows")))
   if any(name.startswith(f"{THEIRS}, assisted") for name in speeds):
     pairs.append((ours, best(speeds, f"{THEIRS}, assisted")))
-  whole = common.Table(
-    title=f"Temperature {temperature:g}",
-    header=["", "tokens/s", f"over {base} (quartiles)"],
-    rows=[
-      [name, f"{np.median(own):.0f}", spread(name, base)]
-      for name, own in speeds.items()
+  common.show(
+    f"Temperature {temperature:g}",
+    ["", "tokens/s", f"over {base} (quartiles)"],
+    [
+      [name, f"{np.median(rounds):.0f}", spread(name, base)]
+      for name, rounds in speeds.items()
     ],
   )
-  ratios = common.Table(
-    title=f"Ratios, temperature {temperature:g}",
-    header=["", "measured (quartiles)"],
-    rows=[[f"{one} over {other}", spread(one, other)] for one, other in pairs],
+  common.show(
+    f"Ratios, temperature {temperature:g}",
+    ["", "measured (quartiles)"],
+    [[" over ".join(names), spread(*names)] for names in pairs],
   )
-  return [whole.show(), ratios.show()]
 
 
 def main() -> None:
@@ -260,16 +259,14 @@ def main() -> None:
   parser.add_argument("--tokens", type=int, default=128)
   parser.add_argument("--rows", type=int, default=16)
   parser.add_argument("--rounds", type=int, default=7)
-  parser.add_argument("--out", help="an .md for the tables")
-  given = parser.parse_args()
-  pair = tv_jax.load(given.draft, given.target, draft_kind=given.kind)
-  peer = load_peer(pair, given.tokens)
-  prompts = read_prompts(pair, given.prompts, given.template)
-  parts = [common.setting("peers", f", torch {peer.torch.__version__}")]
-  for temperature in given.temperatures:
-    runs = contestants(pair, prompts, peer, temperature, given)
-    parts += tables(measure(runs, given), temperature, given.rows)
-  common.write(given.out, parts)
+  flags = parser.parse_args()
+  pair = tv_jax.load(flags.draft, flags.target, draft_kind=flags.kind)
+  peer = load_peer(pair, flags.tokens)
+  prompts = read_prompts(pair, flags.prompts, flags.template)
+  common.setting("peers", f", torch {peer.torch.__version__}")
+  for temperature in flags.temperatures:
+    runs = contestants(pair, prompts, peer, temperature, flags)
+    show(measure(runs, flags), temperature, flags.rows)
 
 
 if __name__ == "__main__":

@@ -46,9 +46,9 @@ def make_drafts(tree: Tree, vocabulary: int, decisions: int):
 
   @jax.jit
   def laws(key):
-    one, two = jax.random.split(key)
-    logits = SCALE * jax.random.normal(one, (len(tree), vocabulary))
-    noise = NOISE * jax.random.normal(two, logits.shape)
+    key, noise_key = jax.random.split(key)
+    logits = SCALE * jax.random.normal(key, (len(tree), vocabulary))
+    noise = NOISE * jax.random.normal(noise_key, logits.shape)
     return probs.law(logits + noise), probs.law(logits)
 
   @jax.jit
@@ -80,17 +80,17 @@ def column(tree: Tree, vocabulary: int, decisions: int) -> dict[str, str]:
   for name, rule in rules.items():
 
     def program(tokens, eta, keys, q, p, rule=rule):
-      def one(row):
+      def decide(row):
         tokens, eta, key = row
-        made = rule.decide(tree, WITHOUT_REPLACEMENT, tokens, q, p, eta)
-        return made.node, probs.draw(key, made.residual)
+        decision = rule.decide(tree, WITHOUT_REPLACEMENT, tokens, q, p, eta)
+        return decision.node, probs.draw(key, decision.residual)
 
-      return jax.lax.map(one, (tokens, eta, keys))
+      return jax.lax.map(decide, (tokens, eta, keys))
 
-    own = jax.jit(program).lower(tokens, eta, keys, q, p).compile()
-    nodes, _ = own(tokens, eta, keys, q, p)  # warm
+    compiled = jax.jit(program).lower(tokens, eta, keys, q, p).compile()
+    nodes, _ = compiled(tokens, eta, keys, q, p)  # warm
     lengths[name] = np.mean(tree.depth[np.asarray(nodes)] + 1)
-    runs[name] = functools.partial(own, tokens, eta, keys, q, p)
+    runs[name] = functools.partial(compiled, tokens, eta, keys, q, p)
 
   def timed(run, turn):
     del turn
@@ -117,24 +117,23 @@ def main() -> None:
   trees = ["chain:5", "kary:2x5", "eagle", "grown:768"]
   parser.add_argument("--trees", nargs="+", default=trees)
   parser.add_argument("--decisions", type=int, default=200)
-  given = parser.parse_args()
+  options = parser.parse_args()
   common.setting("verify")
-  for vocabulary in given.vocab:
+  for vocabulary in options.vocab:
     columns = {}
-    for name in given.trees:
+    for name in options.trees:
       common.say(f"measuring {name} at V = {vocabulary}")
       tree = common.tree(name)
       # Fewer on large trees, yet enough for a mean.
-      most = max(24, given.decisions * 64 // len(tree))
-      columns[name] = column(tree, vocabulary, min(given.decisions, most))
-    rows = dict.fromkeys(row for own in columns.values() for row in own)
-    common.Table(
-      title=f"V = {vocabulary}: milliseconds per decision (tokens per cycle)",
-      header=["", *columns],
-      rows=[
-        [row, *(own.get(row, "-") for own in columns.values())] for row in rows
-      ],
-    ).show()
+      most = max(24, options.decisions * 64 // len(tree))
+      columns[name] = column(tree, vocabulary, min(options.decisions, most))
+    every = [*columns.values()]
+    names = dict.fromkeys(name for cells in every for name in cells)
+    common.show(
+      f"V = {vocabulary}: milliseconds per decision (tokens per cycle)",
+      ["", *columns],
+      [[name, *(cells.get(name, "-") for cells in every)] for name in names],
+    )
 
 
 if __name__ == "__main__":

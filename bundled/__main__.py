@@ -22,48 +22,40 @@ from bundled.data import Corpus
 _KEYS = 4
 
 
-def run(told: settings.Settings, workdir: pathlib.Path) -> None:
+def run(options: settings.Settings, workdir: pathlib.Path) -> None:
   """Trains what is not trained yet."""
   assets = workdir / "assets"
   assets.mkdir(parents=True, exist_ok=True)
-  for name, chosen in (
-    ("minibench", tasks.minibench()),
-    ("tuning", tasks.tuning()),
-  ):
-    text = tasks.lines(chosen)
+  for name in ("minibench", "tuning"):
+    text = tasks.lines(getattr(tasks, name)())
     (assets / f"{name}.jsonl").write_text(text, encoding="utf-8")
-  corpus = make_corpus(told.data, workdir / "tokenizer.json")
+  corpus = make_corpus(options, workdir / "tokenizer.json")
   keys = jax.random.split(jax.random.key(0), _KEYS)
-  for key, (stage, shape) in zip(keys, told.shapes.items(), strict=False):
+  for key, stage in zip(keys, options.shapes, strict=False):
     # Drafts learn what the target read, as real ones do, not the target's law.
-    config = settings.llama_config(told.data, shape)
+    config = settings.config(options, stage)
     trained = training.train(
       stage,
       config,
       key,
       corpus,
-      told.schedules[stage],
+      options.schedules[stage],
       workdir / f"{stage}.npz",
     )
     training.export(assets / stage, config, trained)
-  training.export_tokenizer(
-    assets / "target", corpus.tokenizer, config.max_position_embeddings
-  )
+  tokens.save(corpus.tokenizer, assets / "target", settings.CONTEXT)
 
 
-def make_corpus(data: settings.Data, path: pathlib.Path) -> Corpus:
+def make_corpus(options: settings.Settings, path: pathlib.Path) -> Corpus:
   """Makes the rows' source, with the tokenizer from `path` or trained anew."""
-  text = tokens.read_source(data.source_bytes)
+  text = tokens.read_source(options.source_bytes)
   if path.exists():
     tokenizer = tokenizers.Tokenizer.from_file(str(path))
   else:
-    tokenizer = tokens.train(
-      data.vocab_size, data.tokenizer_conversations, text
-    )
+    tokenizer = tokens.train(options.vocab_size, options.conversations, text)
     tokenizer.save(str(path))
   ids = tokenizer.encode(text, add_special_tokens=False).ids
-  source = np.array(ids, np.int32)
-  return Corpus(tokenizer=tokenizer, source=source, settings=data)
+  return Corpus(tokenizer, np.array(ids, np.int32))
 
 
 def main() -> None:
@@ -71,9 +63,9 @@ def main() -> None:
   parser = argparse.ArgumentParser(prog="python -m bundled")
   parser.add_argument("--smoke", action="store_true", help="tiny models")
   parser.add_argument("--workdir", default="runs/bundled", type=pathlib.Path)
-  told = parser.parse_args()
+  flags = parser.parse_args()
   logging.set_verbosity(logging.INFO)
-  run(settings.SMOKE if told.smoke else settings.FULL, told.workdir)
+  run(settings.SMOKE if flags.smoke else settings.FULL, flags.workdir)
 
 
 if __name__ == "__main__":

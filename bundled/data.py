@@ -1,82 +1,71 @@
 """Rows of whole conversations, each row a pure function of seed and step."""
 
-import dataclasses
 import random
+from typing import NamedTuple
 
-import jax
 import numpy as np
 import tokenizers
 
 from bundled import tasks, tokens
-from bundled.settings import Data
+from bundled.settings import LENGTH, PROMPT_WEIGHT, SOURCE_ROWS, SOURCE_WEIGHT
 from bundled.tasks.conversation import Conversation
 
 # After so many conversations that did not fit, source text fills a row up.
 _MISSES = 4
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Rows:
-  """B rows of T tokens, each with several documents one after the other."""
-
-  tokens: np.ndarray  # [B, T] int32
-  positions: np.ndarray  # [B, T] int32, each token's place in its document
-  document: np.ndarray  # [B, T] int32, its number in the row; -1: padding
-  # How much the prediction of the next token counts: 0 at a document's end.
-  weights: np.ndarray  # [B, T] float32
-  answer: np.ndarray  # [B, T] float32, whether the next token is an answer's
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Corpus:
+class Corpus(NamedTuple):
   """Where rows come from."""
 
   tokenizer: tokenizers.Tokenizer
   source: np.ndarray  # all tokens of the source text
-  settings: Data
-
-  def rows(self, stage: str, step: int, count: int) -> Rows:
-    """Makes the `count` rows of one step of one stage of training."""
-    made = [
-      self._row(random.Random(f"0/{stage}/{step}/{i}")) for i in range(count)
-    ]
-    return Rows(
-      **{name: np.stack([row[name] for row in made]) for name in made[0]}
-    )
-
-  def _row(self, rng):
-    documents, room, misses = [], self.settings.length, 0
-    alone = rng.random() < self.settings.source_rows
-    if alone and len(self.source) > room:
-      misses = _MISSES
-    while misses < _MISSES:
-      task = rng.choice(list(tasks.TASKS))
-      conversation = tasks.generate(task, rng)
-      ids, answer = encode(self.tokenizer, conversation)
-      if len(ids) > room:
-        misses += 1
-        continue
-      weights = np.where(answer, 1.0, self.settings.prompt_weight)
-      documents.append((ids, weights, answer))
-      room -= len(ids)
-    if room > 1 and len(self.source) > room:
-      start = rng.randrange(len(self.source) - room)
-      chunk = self.source[start : start + room - 1]
-      ids = np.concatenate([[tokens.BOS], chunk])
-      weights = np.full(room, self.settings.source_weight)
-      documents.append((ids, weights, np.zeros(room, bool)))
-    return _pack(documents, self.settings.length)
 
 
-def _pack(documents, length):
+def rows(
+  corpus: Corpus, stage: str, step: int, count: int
+) -> dict[str, np.ndarray]:
+  """Makes the `count` rows of one step of one stage of training.
+
+  Returns:
+    Arrays [B, T]. `tokens`; `positions` in the token's document; `document`,
+    its number in the row, -1 where there is padding; `weights`, how much the
+    prediction of the next token counts; `answer`, 1 where it is an answer's.
+  """
+  seeds = [f"0/{stage}/{step}/{i}" for i in range(count)]
+  several = [_row(corpus, random.Random(seed)) for seed in seeds]
+  return {name: np.stack([row[name] for row in several]) for name in several[0]}
+
+
+def _row(corpus, rng):
+  source = corpus.source
+  documents, room, misses = [], LENGTH, 0
+  alone = rng.random() < SOURCE_ROWS
+  if alone and len(source) > room:
+    misses = _MISSES
+  while misses < _MISSES:
+    task = rng.choice(list(tasks.TASKS))
+    ids, answer = encode(corpus.tokenizer, tasks.generate(task, rng))
+    if len(ids) > room:
+      misses += 1
+      continue
+    documents.append((ids, np.where(answer, 1.0, PROMPT_WEIGHT), answer))
+    room -= len(ids)
+  if room > 1 and len(source) > room:
+    start = rng.randrange(len(source) - room)
+    ids = np.concatenate([[tokens.BOS], source[start : start + room - 1]])
+    weights = np.full(room, SOURCE_WEIGHT)
+    documents.append((ids, weights, np.zeros(room, bool)))
+  return _pack(documents)
+
+
+def _pack(documents):
   """Puts documents one after the other, then padding."""
   row = {
-    "tokens": np.full(length, tokens.PAD, np.int32),
-    "positions": np.zeros(length, np.int32),
-    "document": np.full(length, -1, np.int32),
-    "weights": np.zeros(length, np.float32),
-    "answer": np.zeros(length, np.float32),
+    "tokens": np.full(LENGTH, tokens.PAD, np.int32),
+    "positions": np.zeros(LENGTH, np.int32),
+    "document": np.full(LENGTH, -1, np.int32),
+    "weights": np.zeros(LENGTH, np.float32),
+    "answer": np.zeros(LENGTH, np.float32),
   }
   start = 0
   for i, (ids, weights, answer) in enumerate(documents):

@@ -1,4 +1,4 @@
-"""What the bundled models were made with: every number, in one place."""
+"""What the bundled models were made with: every number that was chosen."""
 
 import dataclasses
 
@@ -6,45 +6,31 @@ from bundled import tokens
 from tv_jax.distill.training import Schedule
 from tv_jax.models.config import Config
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Data:
-  """What is trained on."""
-
-  vocab_size: int = 4096
-  tokenizer_conversations: int = 24_000  # that the tokenizer is trained on
-  source_bytes: int = 4_000_000  # read from the standard library's sources
-  length: int = 256  # T, tokens in a row
-  source_rows: float = 0.12  # the share of rows with source text alone
-  prompt_weight: float = 0.2  # of a user's token in the loss; an answer's has 1
-  source_weight: float = 0.4  # of a token of the sources
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Shape:
-  """A Llama's shape, with as many key and value heads as query heads."""
-
-  hidden: int
-  mlp: int
-  layers: int
-  heads: int
+# Of the training rows.
+LENGTH = 256  # T, tokens in a row
+SOURCE_ROWS = 0.12  # the share of rows with source text alone
+PROMPT_WEIGHT = 0.2  # of a user's token in the loss; an answer's has 1
+SOURCE_WEIGHT = 0.4  # of a token of the sources
+CONTEXT = 1024  # the most tokens that a model can take
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
   """A whole run."""
 
-  data: Data
-  shapes: dict[str, Shape]
+  vocab_size: int = 4096
+  conversations: int = 24_000  # that the tokenizer is trained on
+  source_bytes: int = 4_000_000  # read from the standard library's sources
+  # Hidden size, the MLP's, layers, and heads: queries have as many as keys.
+  shapes: dict[str, tuple[int, int, int, int]]
   schedules: dict[str, Schedule]
 
 
 FULL = Settings(
-  data=Data(),
   shapes={
-    "target": Shape(hidden=256, mlp=640, layers=5, heads=4),
-    "draft": Shape(hidden=64, mlp=192, layers=2, heads=2),
-    "draft_weak": Shape(hidden=24, mlp=72, layers=1, heads=1),
+    "target": (256, 640, 5, 4),
+    "draft": (64, 192, 2, 2),
+    "draft_weak": (24, 72, 1, 1),
   },
   schedules={
     "target": Schedule(steps=1000, decay=450, rows=16, again=500),
@@ -55,11 +41,13 @@ FULL = Settings(
 
 # A minute, to see that everything works.
 SMOKE = Settings(
-  data=Data(vocab_size=600, tokenizer_conversations=300, source_bytes=100_000),
+  vocab_size=600,
+  conversations=300,
+  source_bytes=100_000,
   shapes={
-    "target": Shape(hidden=32, mlp=64, layers=2, heads=2),
-    "draft": Shape(hidden=16, mlp=32, layers=1, heads=1),
-    "draft_weak": Shape(hidden=8, mlp=16, layers=1, heads=1),
+    "target": (32, 64, 2, 2),
+    "draft": (16, 32, 1, 1),
+    "draft_weak": (8, 16, 1, 1),
   },
   schedules=dict.fromkeys(
     FULL.schedules, Schedule(steps=20, decay=5, rate=4e-3, rows=2, warmup=5)
@@ -67,21 +55,22 @@ SMOKE = Settings(
 )
 
 
-def llama_config(data: Data, shape: Shape) -> Config:
-  """Returns the configuration of a model of this shape."""
+def config(settings: Settings, name: str) -> Config:
+  """Returns the configuration of the model of this name."""
+  hidden, mlp, layers, heads = settings.shapes[name]
   return Config(
-    hidden_size=shape.hidden,
-    intermediate_size=shape.mlp,
-    num_hidden_layers=shape.layers,
-    num_attention_heads=shape.heads,
-    num_key_value_heads=shape.heads,
-    vocab_size=data.vocab_size,
-    head_dim=shape.hidden // shape.heads,
+    hidden_size=hidden,
+    intermediate_size=mlp,
+    num_hidden_layers=layers,
+    num_attention_heads=heads,
+    num_key_value_heads=heads,
+    vocab_size=settings.vocab_size,
+    head_dim=hidden // heads,
     rms_norm_eps=1e-5,
     rope_theta=10000.0,
     rope_scaling=None,
     tie_word_embeddings=True,
-    max_position_embeddings=1024,
+    max_position_embeddings=CONTEXT,
     dtype="float32",
     bos_token_id=tokens.BOS,
     eos_token_id=(tokens.END,),

@@ -1,5 +1,6 @@
 """The tokenizer: byte-level BPE, with a chat format of its own."""
 
+import json
 import pathlib
 import random
 import sysconfig
@@ -79,18 +80,20 @@ def read_source(size: int) -> str:
   At most `size` bytes. The text differs between versions of Python.
   """
   folder = pathlib.Path(sysconfig.get_path("stdlib"))
-  texts, left = [], size
+  texts, room = [], size
   for path in sorted(folder.glob("*.py")):
     # Some are generated at installation, and different on each machine.
-    if left > 0 and not path.name.startswith("_sysconfigdata"):
-      raw = path.read_bytes()[:left]
+    if room > 0 and not path.name.startswith("_sysconfigdata"):
+      raw = path.read_bytes()[:room]
       texts.append(raw.decode("utf-8", errors="ignore"))
-      left -= len(raw)
+      room -= len(raw)
   return "\n".join(texts)
 
 
-def save(tokenizer: tokenizers.Tokenizer, directory, length: int) -> None:
-  """Writes it as transformers' AutoTokenizer reads it."""
+def save(
+  tokenizer: tokenizers.Tokenizer, directory: pathlib.Path, length: int
+) -> None:
+  """Writes it for AutoTokenizer, and beside it what ends an answer."""
   wrapped = import_transformers().PreTrainedTokenizerFast(
     tokenizer_object=tokenizer,
     bos_token=SPECIAL[BOS],
@@ -102,3 +105,6 @@ def save(tokenizer: tokenizers.Tokenizer, directory, length: int) -> None:
     clean_up_tokenization_spaces=False,
   )
   wrapped.save_pretrained(directory)
+  ends = {"bos_token_id": BOS, "eos_token_id": END, "pad_token_id": PAD}
+  text = json.dumps(ends, indent=2) + "\n"
+  (directory / "generation_config.json").write_text(text)

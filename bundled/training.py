@@ -2,18 +2,14 @@
 
 import dataclasses
 import functools
-import json
 import pathlib
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
-import tokenizers
 from absl import logging
 
-from bundled import tokens
-from bundled.data import Corpus, Rows
+from bundled import data
 from tv_jax import models
 from tv_jax.distill import training
 from tv_jax.distill.training import Schedule
@@ -26,30 +22,31 @@ from tv_jax.models.config import Config
 _LOG = 10
 
 
-def loss(config: Config, params: dict, key: jax.Array, rows: Rows):
+def loss(config: Config, params: dict, key: jax.Array, rows: dict):
   """Returns the nats of each next token, weighted; to log, those of answers."""
   del key
-  same = rows.document[:, :, None] == rows.document[:, None, :]
-  before = jnp.tri(rows.document.shape[1], dtype=bool)[None]
+  document, read = rows["document"], rows["tokens"]
+  same = document[:, :, None] == document[:, None, :]
+  before = jnp.tri(document.shape[1], dtype=bool)[None]
   seen = jnp.where(same & before, 0.0, mask.HIDDEN)
-  cache = caches.empty(config, *rows.tokens.shape)
-  found: Any = decoder.Decoder(config).apply(
-    {"params": params}, rows.tokens, rows.positions, seen, cache
+  cache = caches.empty(config, *read.shape)
+  logits, *_ = decoder.Decoder(config).apply(
+    {"params": params}, read, rows["positions"], seen, cache
   )
-  following = jnp.roll(rows.tokens, -1, axis=1)
-  nats = optax.softmax_cross_entropy_with_integer_labels(found[0], following)
+  following = jnp.roll(read, -1, axis=1)
+  nats = optax.softmax_cross_entropy_with_integer_labels(logits, following)
 
   def mean(weights):
     return jnp.sum(nats * weights) / jnp.maximum(jnp.sum(weights), 1.0)
 
-  return mean(rows.weights), {"answer": mean(rows.answer)}
+  return mean(rows["weights"]), {"answer": mean(rows["answer"])}
 
 
 def train(
   stage: str,
   config: Config,
   key: jax.Array,
-  corpus: Corpus,
+  corpus: data.Corpus,
   schedule: Schedule,
   path: pathlib.Path,
 ) -> dict:
@@ -57,14 +54,14 @@ def train(
 
   def say(number, total, _, seen):
     if number % _LOG == 0 or number == total:
-      told = {name: round(float(value), 5) for name, value in seen.items()}
-      logging.info("%s, step %d of %d: %s", stage, number, total, told)
+      values = {name: round(float(value), 5) for name, value in seen.items()}
+      logging.info("%s, step %d of %d: %s", stage, number, total, values)
 
   return training.train(
     functools.partial(loss, config),
     params_lib.init(key, decoder.Decoder(config)),
     jax.random.fold_in(key, 1),  # not the key of the initial parameters
-    lambda step: corpus.rows(stage, step, schedule.rows),
+    lambda step: data.rows(corpus, stage, step, schedule.rows),
     schedule,
     path,
     (),
@@ -77,19 +74,5 @@ def export(directory: pathlib.Path, config: Config, params: dict) -> None:
   config = dataclasses.replace(config, dtype="bfloat16")
   params = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), params)
   module = decoder.Decoder(config)
-  own = models.Model(module=module, params=params, source="trained")
-  models.save(directory, own)
-
-
-def export_tokenizer(
-  directory: pathlib.Path, tokenizer: tokenizers.Tokenizer, length: int
-) -> None:
-  """Writes the target's tokenizer, and which token ends an answer."""
-  tokens.save(tokenizer, directory, length)
-  ends = {
-    "bos_token_id": tokens.BOS,
-    "eos_token_id": tokens.END,
-    "pad_token_id": tokens.PAD,
-  }
-  text = json.dumps(ends, indent=2) + "\n"
-  (directory / "generation_config.json").write_text(text)
+  model = models.Model(module=module, params=params, source="trained")
+  models.save(directory, model)

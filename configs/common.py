@@ -1,5 +1,7 @@
 """What the runs of this folder share."""
 
+from collections.abc import Iterable
+
 import ml_collections
 
 # Spec-Bench's own limits and the paper's three runs. Prompts are padded to what
@@ -108,16 +110,22 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   return result
 
 
+def named(experiment: str, arg: str, known: Iterable[str]) -> str:
+  """Returns a run's name, its argument included, which has to be known."""
+  if arg not in known:
+    names = ", ".join(filter(None, known))
+    raise ValueError(
+      f"config argument {arg!r}: {experiment} takes {names}, or none"
+    )
+  return f"{experiment}_{arg}" if arg else experiment
+
+
 def bundled(experiment: str, arg: str, **fields) -> ml_collections.ConfigDict:
   """A run of the bundled target on MiniBench, with the draft `DRAFTS[arg]`."""
-  if arg not in DRAFTS:
-    known = ", ".join(filter(None, DRAFTS))
-    raise ValueError(
-      f"config argument {arg!r}: {experiment} takes {known}, or none"
-    )
+  name = named(experiment, arg, DRAFTS)
   draft, kind = DRAFTS[arg]
   result = config(
-    f"{experiment}_{arg}" if arg else experiment,
+    name,
     models={"target": "bundled/target", "draft": draft, "draft_kind": kind},
     exact_match=True,
     padded_to=128,
@@ -140,13 +148,8 @@ def laptop(
     models: The target, the draft and its kind.
   """
   variants = {"": {}, "paper": PAPER, "greedy": GREEDY} | variants
-  if arg not in variants:
-    known = ", ".join(filter(None, variants))
-    raise ValueError(
-      f"config argument {arg!r}: {experiment} takes {known}, or none"
-    )
   result = config(
-    f"{experiment}_{arg}" if arg else experiment,
+    named(experiment, arg, variants),
     models=models,
     questions="everyday",
     per_task=3,
@@ -167,13 +170,8 @@ def spec_bench(
   experiment: str, arg: str, **fields
 ) -> ml_collections.ConfigDict:
   """A run on Spec-Bench's questions, or with arg `smoke` on a few of them."""
-  if arg not in ("", "smoke"):
-    raise ValueError(
-      f"config argument {arg!r}: {experiment} takes smoke, or none"
-    )
-  result = config(experiment, **SPEC_BENCH)
+  result = config(named(experiment, arg, ("", "smoke")), **SPEC_BENCH)
   result.update(fields)
   if arg:
-    result.experiment += "_smoke"
     result.update(SMOKE)
   return result

@@ -29,7 +29,7 @@ extra:
 
   python -m tv_jax.models.checkpoint convert JackFram/llama-68m /path/68m
 
-Then, and likewise for a target in a directory of one's own:
+Then, and likewise for a local target:
 
   --config.models.draft=/path/68m
 

@@ -39,17 +39,14 @@ DRAFTS = {
 
 def get_config(arg: str = "") -> ml_collections.ConfigDict:
   """The run of a draft; its argument may end in `smoke`: a short run."""
-  name = "" if arg == "smoke" else arg.removesuffix("_smoke")
-  short = arg == "smoke" or name != arg
-  if name not in DRAFTS or arg == "_smoke":
-    raise ValueError(
-      f"config argument {arg!r}: qwen3_8b takes dflash, eagle3, dflash_smoke,"
-      " eagle3_smoke, smoke, or none"
-    )
+  name = arg.removesuffix("smoke").removesuffix("_")
+  short = "smoke" if arg.endswith("smoke") else ""
+  known = [*DRAFTS, "smoke", *(f"{draft}_smoke" for draft in DRAFTS if draft)]
+  common.named("qwen3_8b", arg, known)
   draft, kind = DRAFTS[name]
   return common.spec_bench(
-    f"qwen3_8b_{name}" if name else "qwen3_8b",
-    "smoke" if short else "",
+    common.named("qwen3_8b", name, DRAFTS),
+    short,
     models={
       "target": "Qwen/Qwen3-8B",
       "draft": f"deepseek-ai/{draft}",

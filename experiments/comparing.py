@@ -19,28 +19,27 @@ ByItem = Mapping[int | str, float]
 
 def rules(group: Group) -> list[str]:
   """Returns the baseline, and the other rules of a group's runs."""
-  own = (rule for unit in group.units for rule in unit.config["verifiers"])
-  return [*dict.fromkeys([group.config["baseline"], *own])]
+  ran = (rule for unit in group.units for rule in unit.config["verifiers"])
+  return [*dict.fromkeys([group.config["baseline"], *ran])]
 
 
 def places(group: Group) -> list[Method]:
   """Returns each tree, proposal and temperature, as the configs have them."""
   trees = [tree for unit in group.units for tree in unit.config["trees"]]
-  found = {
-    one.method.pooled("verifier", "seed")
-    for one in group.answers
-    if not one.method.plain
+  methods = {
+    answer.method.pooled("verifier", "seed")
+    for answer in group.answers
+    if not answer.method.plain
   }
   return sorted(
-    found,
-    key=lambda one: (trees.index(one.tree), one.proposal, one.temperature),
+    methods, key=lambda m: (trees.index(m.tree), m.proposal, m.temperature)
   )
 
 
 def of(answers: Iterable[Answer], method: Method) -> list[Answer]:
   """Returns a method's answers; a field that is None stands for all."""
   wanted = method.fields.items()
-  return [one for one in answers if wanted <= one.method.fields.items()]
+  return [item for item in answers if wanted <= item.method.fields.items()]
 
 
 def compare(
@@ -51,10 +50,10 @@ def compare(
   Gains are over the first rule, on the same drafts.
   """
   answers = [*answers]
-  own = {rule: of(answers, Method(verifier=rule)) for rule in rules}
+  by_rule = {rule: of(answers, Method(verifier=rule)) for rule in rules}
   return {
-    rule: metrics.cell(found, rules[0]) if found else None
-    for rule, found in own.items()
+    rule: metrics.cell(answers, rules[0]) if answers else None
+    for rule, answers in by_rule.items()
   }
 
 
@@ -63,10 +62,10 @@ def over(ours: ByItem, theirs: ByItem) -> Estimate | None:
   both = sorted({*ours} & {*theirs})
   if not both:
     return None
-  own, other = (
-    np.array([one[item] for item in both]) for one in (ours, theirs)
+  lengths, base = (
+    np.array([values[item] for item in both]) for values in (ours, theirs)
   )
-  return metrics.relative(own, other, both)
+  return metrics.relative(lengths, base, both)
 
 
 def times_of(group: Group, place: Method) -> dict[str, Times]:
@@ -77,13 +76,13 @@ def times_of(group: Group, place: Method) -> dict[str, Times]:
   """
   known = (place, place.undrafted.pooled("verifier"))
   for unit in group.units:
-    found = {
-      one["verifier"]: Times.of(one)
-      for one in (unit.timing or {"methods": []})["methods"]
-      if Method.of(one).pooled("verifier", "seed") in known
+    times = {
+      timed["verifier"]: Times.of(timed)
+      for timed in (unit.timing or {"methods": []})["methods"]
+      if Method.of(timed).pooled("verifier", "seed") in known
     }
-    if {*found} - {PLAIN}:
-      return found
+    if {*times} - {PLAIN}:
+      return times
   return {}
 
 
@@ -99,11 +98,11 @@ def percent(value: Estimate | None) -> str:
   return tables.percent(value, "+.1f")
 
 
-def gains(found: Mapping[str, Estimate | None]) -> str:
+def gains(by_name: Mapping[str, Estimate | None]) -> str:
   """Says how large each gain is and how sure; "" if none is known."""
   return ", ".join(
     f"{percent(gain)} on {name} ({sigmas(gain)})"
-    for name, gain in found.items()
+    for name, gain in by_name.items()
     if gain
   )
 

@@ -23,6 +23,7 @@ from tv_jax.runs.report import tables
 
 CHAIN = "chain:7"
 TREES = (CHAIN, "eagle", "kary:2x5")
+KINDS = ("eagle", "eagle3", "dspark")  # beside an independent draft
 PUBLISHED, RAN = RULES = ("token_level", "traversal")
 HEADER = ["draft", "passes", "tree", "drafted", "the rule", "the tree", "both"]
 HEADER += [*RULES, "check", "speed-up"]
@@ -38,11 +39,11 @@ NOTE = (
 
 def render(groups: Sequence[Group]) -> Artefact:
   """Makes a table and a figure of all groups."""
-  made, rows, lines = Artefact(), [], {}
+  artefact, rows, lines = Artefact(), [], {}
   for group in groups:
     models = group.config["models"]
     base, both = {}, {}  # what PUBLISHED expects of CHAIN; gains by tree
-    own = lines[group.name] = {rule: {} for rule in RULES}
+    line = lines[group.name] = {rule: {} for rule in RULES}
     for tree in TREES:
       place = Method(tree=tree, proposal=paper.PROPOSAL, temperature=1.0)
       answers = comparing.of(group.answers, place)
@@ -53,9 +54,9 @@ def render(groups: Sequence[Group]) -> Artefact:
       chain, parsed = tree == CHAIN, tree_lib.parse(tree)
       base = short if chain else base
       times, nodes = comparing.times_of(group, place), len(parsed) - 1
-      lengths = [Estimate.of([*one.values()]) for one in (short, long)]
+      lengths = [Estimate.of([*values.values()]) for values in (short, long)]
       for rule, length in zip(RULES, lengths, strict=True):
-        own[rule][nodes] = length
+        line[rule][nodes] = length
       both[tree] = over(long, base)
       rows.append(
         [
@@ -72,17 +73,17 @@ def render(groups: Sequence[Group]) -> Artefact:
         ]
       )
     both.pop(CHAIN, None)
-    if told := comparing.gains(both):
-      made.reading.append(
-        f"{group.models}: over {PUBLISHED} on {CHAIN}, the {RAN} gains {told}."
+    if text := comparing.gains(both):
+      artefact.reading.append(
+        f"{group.models}: over {PUBLISHED} on {CHAIN}, the {RAN} gains {text}."
       )
-    made.notes += group.notes
-  made.tables.append(Table("Drafts", [], HEADER, rows))
-  made.figures["drafts"] = drawing.lines(
+    artefact.notes += group.notes
+  artefact.tables.append(Table("Drafts", [], HEADER, rows))
+  artefact.figures["drafts"] = drawing.lines(
     lines, x="drafted nodes", y="tokens a cycle"
   )
-  made.notes.append(NOTE)
-  return made
+  artefact.notes.append(NOTE)
+  return artefact
 
 
 DRAFTS = Experiment(
@@ -90,12 +91,7 @@ DRAFTS = Experiment(
   title="Which draft: what the rule, the tree and both give",
   sweep=lambda config, smoke: sweeps.timed_once(config, smoke, config.seeds),
   render=render,
-  configs=(
-    "quickstart",
-    "quickstart:eagle",
-    "quickstart:eagle3",
-    "quickstart:dspark",
-  ),
+  configs=("quickstart", *(f"quickstart:{kind}" for kind in KINDS)),
   base={
     "trees": " ".join(TREES),
     "verifiers": RAN,

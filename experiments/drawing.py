@@ -30,7 +30,7 @@ def lines(
     height: A panel's height in inches, with its share of the legend.
     zero: Whether 0 is a line.
   """
-  names = [*dict.fromkeys(name for own in panels.values() for name in own)]
+  names = [*dict.fromkeys(itertools.chain.from_iterable(panels.values()))]
   free = itertools.cycle(_FREE)
   colors = dict(_COLORS)
   for kind in (name.partition(",")[0] for name in names):
@@ -38,15 +38,14 @@ def lines(
       colors[kind] = next(free)
 
   def draw(panel, axes):
-    for name, own in panels[panel].items():
-      if not own:
+    for name, line in panels[panel].items():
+      if not line:
         continue
+      errors = [value.error for value in line.values()]
       axes.errorbar(
-        [*own],
-        [one.mean for one in own.values()],
-        yerr=[
-          0 if math.isnan(one.error) else one.error for one in own.values()
-        ],
+        [*line],
+        [value.mean for value in line.values()],
+        yerr=[0 if math.isnan(error) else error for error in errors],
         color=colors[name.partition(",")[0]],
         marker=_MARKERS[names.index(name) % len(_MARKERS)],
         markersize=4,
@@ -54,11 +53,11 @@ def lines(
         linestyle="--" if "the paper" in name else "-",
         label=name,
       )
-    places = sorted({at for own in panels[panel].values() for at in own})
+    ticks = sorted({*itertools.chain.from_iterable(panels[panel].values())})
     if "nodes" in x:
       axes.set_xscale("log", base=2)
       axes.minorticks_off()
-    axes.set_xticks(places, [f"{at:g}" for at in places])
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.grid(axis="y")
     if zero:
       axes.axhline(0, color=MUTED, linewidth=0.8)

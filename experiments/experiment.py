@@ -1,4 +1,4 @@
-"""What an experiment is: shards to run of a config, and what is made of them.
+"""What an experiment is: runs of a config, and what is made of them.
 
 A shard is a part of a config's grid with a folder of its own: a run that can be
 killed, continued and moved to another machine.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import ml_collections
 
-from tv_jax.edge import names
+from tv_jax.edge import config_flag, names
 from tv_jax.edge.tables import Table
 from tv_jax.runs import store
 from tv_jax.runs.records import AXES, Answer
@@ -27,10 +28,10 @@ class Shard(NamedTuple):
 
   def of(self, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     """Returns the config of this run."""
-    own = config.copy_and_resolve_references()
-    own.unlock()
-    own.update_from_flattened_dict(self.overrides)
-    return own.lock()
+    result = config.copy_and_resolve_references()
+    result.unlock()
+    result.update_from_flattened_dict(self.overrides)
+    return result.lock()
 
 
 class Group(NamedTuple):
@@ -47,11 +48,11 @@ class Group(NamedTuple):
 
   @property
   def answers(self) -> list[Answer]:
-    """All answers; one that several runs have is the largest run's."""
+    """All answers; where several runs have the same, the largest run's."""
     by_size = sorted(self.units, key=lambda unit: len(unit.items))
-    found = {one.key: one for unit in by_size for one in unit.items}
-    keys = dict.fromkeys(one.key for unit in self.units for one in unit.items)
-    return [found[key] for key in keys]
+    answers = {item.key: item for unit in by_size for item in unit.items}
+    keys = dict.fromkeys(item.key for unit in self.units for item in unit.items)
+    return [answers[key] for key in keys]
 
   @property
   def models(self) -> str:
@@ -63,13 +64,13 @@ class Group(NamedTuple):
   def notes(self) -> list[str]:
     """Says what the numbers are of, and what is missing."""
     answers = self.answers
-    asked = {(one.task, one.question) for one in answers}
+    questions = {(answer.task, answer.question) for answer in answers}
     seeds = {seed for unit in self.units for seed in unit.config["seeds"]}
     lines = [
-      f"{self.name}: {self.models}; {len(asked)} questions, seeds"
+      f"{self.name}: {self.models}; {len(questions)} questions, seeds"
       f" {', '.join(map(str, sorted(seeds)))}."
     ]
-    if failed := sum(one.error is not None for one in answers):
+    if failed := sum(answer.error is not None for answer in answers):
       lines.append(f"{self.name}: {failed} ANSWERS FAILED.")
     if self.missing:
       lines.append(f"{self.name}: NOT FINISHED: {', '.join(self.missing)}.")
@@ -95,7 +96,7 @@ class Experiment:
     title: One line.
     sweep: `(config, smoke) -> shards`: what to run of a config; `smoke`: as
       little as shows that it works.
-    render: Makes the artefact of all groups that there are.
+    render: Makes the artefact of all groups.
     configs: The bundled configs to run by default.
     base: Overrides of all runs.
     apart: Fields outside the grid in which the runs may differ: an answer does
@@ -131,6 +132,28 @@ _ROWS = 8  # more would be padding
 SEEDS = (0, 1, 2)  # the paper's three runs
 
 
+def configs(experiment: Experiment, smoke: bool) -> dict:
+  """Returns the configs of the command line, or else the experiment's own.
+
+  They are by name, as --config takes it. A smoke run has one by default.
+  """
+  defaults = experiment.configs[: 1 if smoke else None]
+  configs = config_flag.several(sys.argv, defaults)
+  overrides = [
+    {*shard.overrides}
+    for config in configs.values()
+    for shard in shards(experiment, config, smoke)
+  ]
+  swept = set.intersection(*overrides) - {"seeds"} if overrides else set()
+  fields = (field for field, _ in config_flag.fields(sys.argv))
+  if wrong := swept.intersection(fields):
+    raise ValueError(
+      f"config.{min(wrong)} is set by the experiment itself: leave it out, or"
+      " run the config with tv_jax.main"
+    )
+  return configs
+
+
 def shards(
   experiment: Experiment, config: ml_collections.ConfigDict, smoke: bool
 ) -> list[Shard]:
@@ -140,15 +163,15 @@ def shards(
   """
   little = {}
   if smoke:
-    asked: Any = config
-    little, trees = dict(SMOKE), names.split(asked.trees)
+    fields: Any = config
+    little, trees = dict(SMOKE), names.split(fields.trees)
     if trees[2:]:
       little["trees"] = f"{trees[0]} {trees[-1]}"
-    if asked.batch_size > _ROWS:
+    if fields.batch_size > _ROWS:
       little["batch_size"] = _ROWS
   return [
-    Shard(one.name, {**little, **experiment.base, **one.overrides})
-    for one in experiment.sweep(config, smoke)
+    Shard(shard.name, {**little, **experiment.base, **shard.overrides})
+    for shard in experiment.sweep(config, smoke)
   ]
 
 
@@ -159,49 +182,20 @@ def by_seed(
 
   Where the config has but one seed, `seeds` are taken.
   """
-  own = config.seeds if len(config.seeds) > 1 else seeds
-  for seed in tuple(own)[:count]:
+  seeds = config.seeds if len(config.seeds) > 1 else seeds
+  for seed in tuple(seeds)[:count]:
     yield Shard(f"seed-{seed}", {"seeds": (seed,)})
 
 
-def refuse_what_is_swept(
-  experiment: Experiment,
-  configs: Iterable[ml_collections.ConfigDict],
-  fields: Iterable[str],
-  smoke: bool,
-) -> None:
-  """Refuses to set a field from outside that all shards set themselves."""
-  own = [
-    {*shard.overrides}
-    for config in configs
-    for shard in shards(experiment, config, smoke)
-  ]
-  swept = set.intersection(*own) - {"seeds"} if own else set()
-  if wrong := swept.intersection(fields):
-    raise ValueError(
-      f"config.{min(wrong)} is set by the experiment itself: leave it out, or"
-      " run the config with tv_jax.main"
-    )
-
-
-def asked_of(experiment: Experiment, smoke: bool) -> tuple[str, ...]:
-  """Returns the default configs; a smoke run has one."""
-  return experiment.configs[: 1 if smoke else None]
-
-
 def read(
-  folder: pathlib.Path,
-  name: str,
-  wanted: Sequence[str] = (),
-  apart: Sequence[str] = (),
+  folder: pathlib.Path, experiment: Experiment, wanted: Sequence[str] = ()
 ) -> Group:
   """Reads the runs in a folder, or the one that it is.
 
   Args:
     folder: The folder of a config's shards.
-    name: The config's.
-    wanted: The shards to read; by default all that are there.
-    apart: As the experiment's.
+    experiment: What they are of.
+    wanted: The names of the shards to read; by default all in the folder.
   """
   units = tuple(
     unit
@@ -210,17 +204,31 @@ def read(
   )
   if not units:
     raise ValueError(f"{folder}: there is no run in it")
-  may_differ = {*_OF_A_SHARD, *apart}
+  may_differ = {*_OF_A_SHARD, *experiment.apart}
   first, *others = (
     {k: v for k, v in unit.config.items() if k not in may_differ}
     for unit in units
   )
   for unit, other in zip(units[1:], others, strict=True):
-    if told := store.differences(first, other):
+    if differences := store.differences(first, other):
       raise ValueError(
         f"{units[0].folder} and {unit.folder} are not of one config:"
-        f" {'; '.join(told)}: give one of the two"
+        f" {'; '.join(differences)}: give one of the two"
       )
   done = {unit.folder.name for unit in units if unit.done}
   wanted = wanted or [unit.folder.name for unit in units]
-  return Group(name, units, tuple(one for one in wanted if one not in done))
+  missing = tuple(name for name in wanted if name not in done)
+  return Group(folder.absolute().name, units, missing)
+
+
+def read_all(place: pathlib.Path, experiment: Experiment) -> list[Group]:
+  """Reads the runs of an experiment: a group for each config."""
+  folders = sorted(place.iterdir()) if place.is_dir() else []
+  groups = [
+    read(folder, experiment)
+    for folder in folders
+    if folder.is_dir() and store.read_many(folder)
+  ]
+  if experiment.configs and not groups:
+    raise ValueError(f"{place}: there is no run in it")
+  return groups

@@ -41,7 +41,8 @@ TIMED = 25  # nodes: two more programs for each tree
 ROUNDS = 3  # of each question
 BASE, RAN = RULES = ("traversal", "examples.rules.ot_traversal:rule")
 TREES, CALIBRATIONS = "bundled/trees/", "bundled/calibrations/"
-HEADER = ("drafted", "tree", "rule", "gain", "net gain", "length", "check")
+HEADER = ["drafted", "tree", "rule", "gain", "net gain", "length", "check"]
+HEADER += ["ms a cycle"]
 NOTE = (
   f"Gain: over the {BASE} on the size's first tree, paired by question; other"
   " trees have other drafts. Length: the tokens that a rule expects to gain in"
@@ -65,7 +66,7 @@ def trees(draft: str, nodes: int) -> dict[str, float]:
   for; a run that names the tree draws so.
   """
   base, levels = SIZES[nodes]
-  found = {base: 1.0}
+  trees = {base: 1.0}
   for folder in (TREES, CALIBRATIONS):
     for path in sorted((reading.BUNDLED.parent / folder).iterdir()):
       tuned = reading.json_object(path)
@@ -73,8 +74,8 @@ def trees(draft: str, nodes: int) -> dict[str, float]:
         tree = f"{folder}{path.name}"
         if folder == CALIBRATIONS:
           tree = f"adaptive:{levels}@{tree}"
-        found[tree] = tuned["draft_temperature"] / tuned["temperature"]
-  return found
+        trees[tree] = tuned["draft_temperature"] / tuned["temperature"]
+  return trees
 
 
 def sweep(config, smoke: bool) -> Iterator[Shard]:
@@ -88,23 +89,24 @@ def sweep(config, smoke: bool) -> Iterator[Shard]:
   untimed = {"timing.per_task": 0} if times else {}
   at_one = tuple(config.temperatures) == (1.0,)
   for nodes in (TIMED,) if smoke else SIZES:
-    known = trees(config.models.draft, nodes)
-    known = {tree: own for tree, own in known.items() if at_one or own == 1}
+    known = {
+      tree: cooler
+      for tree, cooler in trees(config.models.draft, nodes).items()
+      if at_one or cooler == 1
+    }
     for tree in known if not smoke else ():
       yield Shard(re.sub("[:,@]", "-", short(tree)), {"trees": tree, **untimed})
     if nodes == TIMED and (smoke or times):
-      coolest = min(known.values())
       base, *others = known
-      timed = [
+      others = [
         tree
         for tree in others
-        if known[tree] == coolest and f"-{short(RAN)}." not in tree
+        if known[tree] == min(known.values()) and f"-{short(RAN)}." not in tree
       ]
-      timed = [base, *timed[-1:]] if smoke else [base, *timed]
       yield Shard(
         f"timed-{nodes}",
         {
-          "trees": " ".join(timed),
+          "trees": " ".join([base, *others[-1 if smoke else 0 :]]),
           "verifiers": " ".join(RULES),
           "per_task": 1 if smoke else min(times, config.per_task or times),
           "seeds": (config.seeds[0],),
@@ -153,67 +155,70 @@ class Place(NamedTuple):
 
 def places(group: Group, nodes: int, temperature: float) -> list[Place]:
   """Returns a size's rules on trees, BASE on its first tree before all."""
-  found = []
+  result = []
   fixed = Method(proposal=paper.PROPOSAL, temperature=temperature)
   first = dataclasses.replace(fixed, tree=SIZES[nodes][0])
   # Times of several runs are not compared.
-  alone = [group._replace(units=(unit,)) for unit in group.units]
-  timed = [one for one in alone if comparing.times_of(one, first)]
+  runs = [group._replace(units=(unit,)) for unit in group.units]
+  timed = [run for run in runs if comparing.times_of(run, first)]
   for tree, share in trees(group.config["models"]["draft"], nodes).items():
-    place = dataclasses.replace(fixed, tree=tree)
-    ran = dataclasses.replace(place, verifier=RAN)
+    method = dataclasses.replace(fixed, tree=tree)
+    ran = dataclasses.replace(method, verifier=RAN)
     answers = comparing.of(group.answers, ran)
     drawn = group.config.get("draft_temperature") or share * temperature
-    times = comparing.times_of(timed[0], place) if timed else {}
+    times = comparing.times_of(timed[0], method) if timed else {}
     for rule in RULES:
       if by_item := metrics.expected_by_item(answers, rule):
-        found.append(
-          Place(
-            tree=tree,
-            rule=rule,
-            cooler=0.0 if drawn == temperature else drawn,
-            by_item=by_item,
-            check=metrics.cell(answers).check if rule == RAN else None,
-            cycle=_cycle(times[rule]) if rule in times else {},
-          )
+        place = Place(
+          tree=tree,
+          rule=rule,
+          cooler=0.0 if drawn == temperature else drawn,
+          by_item=by_item,
+          check=metrics.cell(answers).check if rule == RAN else None,
+          cycle=_cycle(times[rule]) if rule in times else {},
         )
-  return found if found and found[0].tree == first.tree else []
+        result.append(place)
+  return result if result and result[0].tree == first.tree else []
 
 
 def _cycle(times: metrics.Times) -> ByItem:
   """Returns milliseconds a cycle by question, prompts included."""
-  found = {}
+  result = {}
   for item in np.unique(times.questions):
-    own = times.questions == item
-    cycles = times.cycles[own].sum()
-    found[item.item()] = float(1e3 * times.seconds[own].sum() / cycles)
-  return found
+    chosen = times.questions == item
+    cycles = times.cycles[chosen].sum()
+    result[item.item()] = float(1e3 * times.seconds[chosen].sum() / cycles)
+  return result
 
 
 def render(groups: Sequence[Group]) -> Artefact:
   """Makes a table of each group, and draws lengths against nodes."""
-  made, figure = Artefact(), {}
+  artefact, figure = Artefact(), {}
   for group in groups:
     for hot in sorted({a.method.temperature or 0 for a in group.answers}):
       title = f"{group.name}, T = {hot:g}"
       rows, lines = [], figure.setdefault(title, {})
       for nodes in SIZES:
-        if found := places(group, nodes, hot):
-          rows += [[str(nodes), *_row(one, found[0])] for one in found]
-          made.reading.append(f"{title}, {nodes} nodes: {_best(found)}.")
-        for place in found:
-          own, at = lines.setdefault(place.line, {}), sweeps.nodes(place.tree)
-          if at not in own or own[at].mean < place.length.mean:
-            own[at] = place.length
-      header = [*HEADER, "ms a cycle"]
-      made.tables.append(Table(title, [], header, rows))
-    made.notes += group.notes
+        of_size = places(group, nodes, hot)
+        if of_size:
+          line = f"{title}, {nodes} nodes: {_best(of_size)}."
+          artefact.reading.append(line)
+        for place in of_size:
+          rows.append([str(nodes), *_row(place, of_size[0])])
+          line, size = (
+            lines.setdefault(place.line, {}),
+            sweeps.nodes(place.tree),
+          )
+          if size not in line or line[size].mean < place.length.mean:
+            line[size] = place.length
+      artefact.tables.append(Table(title, [], HEADER, rows))
+    artefact.notes += group.notes
   names = "-".join(group.name for group in groups)
-  made.figures[f"frontier-{names}"] = drawing.lines(
+  artefact.figures[f"frontier-{names}"] = drawing.lines(
     figure, x="drafted nodes", y="tokens a cycle", height=4.0
   )
-  made.notes.append(NOTE)
-  return made
+  artefact.notes.append(NOTE)
+  return artefact
 
 
 def _row(place: Place, base: Place) -> list[str]:
@@ -229,26 +234,24 @@ def _row(place: Place, base: Place) -> list[str]:
   ]
 
 
-def _best(found: Sequence[Place]) -> str:
+def _best(places: Sequence[Place]) -> str:
   """Says what of a size is longest, and what was timed fastest."""
-  base, *others = found
-  what = f"the {BASE} on {base.tree}"
-  told = []
+  base, *others = places
+  sentences = []
   for name, compare in (("longer", Place.gain), ("faster, net,", Place.net)):
-    known = [
-      (gain, one) for one in others if (gain := compare(one, base)) is not None
-    ]
+    gains = [(compare(place, base), place) for place in others]
+    known = [(gain, place) for gain, place in gains if gain]
     if not known:
       continue
-    gain, best = max(known, key=lambda both: both[0].mean)
+    gain, best = max(known, key=lambda pair: pair[0].mean)
+    subject = f"{short(best.rule)} on {short(best.tree)} is {percent(gain)}"
+    certainty = f" ({comparing.sigmas(gain)})"
     if gain.mean <= 0:
-      told.append(f"nothing is {name} than {what}")
-    else:
-      told.append(
-        f"{short(best.rule)} on {short(best.tree)} is {percent(gain)} {name}"
-        f" than {what} ({comparing.sigmas(gain)})"
-      )
-  return "; ".join(told)
+      subject, certainty = "nothing is", ""
+    sentences.append(
+      f"{subject} {name} than the {BASE} on {base.tree}{certainty}"
+    )
+  return "; ".join(sentences)
 
 
 FRONTIER = Experiment(

@@ -26,15 +26,15 @@ RULES = ("token_level", "traversal", "block")
 
 def render(groups: Sequence[Group]) -> Artefact:
   """Makes the certificate once, and a table of chains for each group."""
-  made = Artefact()
-  _certificate(made)
+  artefact = Artefact()
+  _certificate(artefact)
   for group in groups:
-    _chains(group, made)
-    made.notes += group.notes
-  return made
+    _chains(group, artefact)
+    artefact.notes += group.notes
+  return artefact
 
 
-def _certificate(made: Artefact) -> None:
+def _certificate(artefact: Artefact) -> None:
   """Certifies every rule with every proposal on small trees."""
   rows, results = [], []
   for name in RULES:
@@ -49,15 +49,16 @@ def _certificate(made: Artefact) -> None:
         rows.append([name, tree, proposal, result.verdict, *numbers])
         results.append(result)
   header = ["rule", "tree", "proposal", "verdict", "distance", "gain"]
-  made.tables.append(Table("The certificate", [], header, rows))
-  made.reading.append(
-    f"By enumeration {sum(one.lossless for one in results)} of {len(results)}"
-    " combinations are lossless; the largest total variation from the target's"
-    f" law is {max(one.distance for one in results):.1e}."
+  artefact.tables.append(Table("The certificate", [], header, rows))
+  count = sum(result.lossless for result in results)
+  artefact.reading.append(
+    f"By enumeration {count} of {len(results)} combinations are lossless; the"
+    " largest total variation from the target's law is"
+    f" {max(result.distance for result in results):.1e}."
   )
 
 
-def _chains(group: Group, made: Artefact) -> None:
+def _chains(group: Group, artefact: Artefact) -> None:
   """Compares what rules expect on the same drafts, and what they accept."""
   answers = comparing.of(group.answers, CHAIN)
   rows = []
@@ -68,13 +69,14 @@ def _chains(group: Group, made: Artefact) -> None:
     rows.append([rule, *row])
   base, *others = RULES
   header = ["rule", f"over {base}, same drafts", "expected", "by item", "check"]
-  made.tables.append(Table(f"{group.name}: {CHAIN.tree}", [], header, rows))
+  title = f"{group.name}: {CHAIN.tree}"
+  artefact.tables.append(Table(title, [], header, rows))
   first, second = (
     _lengths(comparing.of(answers, Method(verifier=rule))) for rule in others
   )
   both = {*first} & {*second}
   same = sum(first[key] == second[key] for key in both)
-  made.reading.append(
+  artefact.reading.append(
     f"{group.models}: block verification and the traversal gained the same"
     f" lengths in {same} of {len(both)} answers on {CHAIN.tree}."
   )

@@ -18,7 +18,7 @@ NAMES = {
 
 
 def find(name: str) -> Experiment:
-  """Returns the experiment of this name, or one's own by `module:name`."""
+  """Returns the experiment of this name, or a user's by `module:name`."""
   if name not in NAMES and ":" not in name:
     raise ValueError(
       f"experiment {name!r} is not one of {', '.join(NAMES)}, nor module:name"

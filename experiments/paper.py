@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, to put beside one's own.
+"""The numbers that the paper prints, to put beside measured ones.
 
 "Traversal Verification for Speculative Tree Decoding", arXiv 2505.12398. Every
 number of paper.csv is as printed: a delta is the paper's own, not made from the
@@ -8,7 +8,6 @@ A6000.
 """
 
 import csv
-import math
 import pathlib
 from typing import NamedTuple
 
@@ -49,14 +48,13 @@ class Pair(NamedTuple):
   table: str  # as in paper.csv: its label in the paper's source
   target: str
   draft: str
-  plain: float | None  # tokens per second of plain decoding
 
 
 LLAMA3 = Pair(
-  "main_table_llama3", "Llama-3.1-8B-Instruct", "Llama-3.2-1B-Instruct", 34.5
+  "main_table_llama3", "Llama-3.1-8B-Instruct", "Llama-3.2-1B-Instruct"
 )
-LLAMA2 = Pair("main_table_llama2", "Llama-2-7B", "Llama-68M", 37.3)
-VICUNA = Pair("statistics", "Vicuna-7B-v1.3", "EAGLE-Vicuna-7B-v1.3", None)
+LLAMA2 = Pair("main_table_llama2", "Llama-2-7B", "Llama-68M")
+VICUNA = Pair("statistics", "Vicuna-7B-v1.3", "EAGLE-Vicuna-7B-v1.3")
 
 
 def _read() -> dict[str, dict[str, dict[str, Comparison]]]:
@@ -99,14 +97,4 @@ def lengths(
     if pair != LLAMA3 or row != "average":
       return None
     table, row = "temperature", f"{temperature}"
-  if row == "speedup" and pair.plain:  # Tables 2 and 3 have tokens a second
-    speeds = TABLES[table]["tokens_per_second"].get(tree)
-    if speeds is None:
-      return None
-    base, best, _ = speeds
-    return Comparison(
-      Cell(base.mean / pair.plain, math.nan),
-      Cell(best.mean / pair.plain, math.nan),
-      math.nan,
-    )
   return TABLES[table].get(row, {}).get(tree)

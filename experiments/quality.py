@@ -31,7 +31,7 @@ NOTE = (
 
 def render(groups: Sequence[Group]) -> Artefact:
   """Makes a table of each group's exact matches, and one for each judge."""
-  made = Artefact()
+  artefact = Artefact()
   for group in groups:
     shares = exact_match(group.answers)
     rows = [
@@ -45,37 +45,37 @@ def render(groups: Sequence[Group]) -> Artefact:
       for method, (share, less) in shares.items()
     ]
     title = f"{group.name}: exact match, %"
-    made.tables.append(Table(title, [], HEADER, rows))
     judged = judge.tables_of(group.name, group.units)
-    made.tables += judged
+    artefact.tables += [Table(title, [], HEADER, rows), *judged]
     if not judged:
-      made.reading.append(f"{group.name}: no judge has rated these answers.")
-    made.notes += group.notes
-  made.notes += [NOTE, judge.NOTE]
-  return made
+      line = f"{group.name}: no judge has rated these answers."
+      artefact.reading.append(line)
+    artefact.notes += group.notes
+  artefact.notes += [NOTE, judge.NOTE]
+  return artefact
 
 
 def exact_match(
   answers: Iterable[Answer],
 ) -> dict[Method, tuple[Estimate, Estimate | None]]:
-  """Returns shares in percent, own and less plain; plain decoding first."""
+  """Returns shares in percent, and less plain decoding's, which comes first."""
   by_method: dict[Method, list[Answer]] = {}
   for answer in answers:
     by_method.setdefault(answer.method.pooled("seed"), []).append(answer)
   shares = {
-    method: {item: 100 * x for item, x in metrics.right(own).items()}
-    for method, own in by_method.items()
+    method: {item: 100 * x for item, x in metrics.right(of_method).items()}
+    for method, of_method in by_method.items()
   }
-  found = {}
-  for method in sorted(shares, key=lambda one: not one.plain):
-    own, plain = shares[method], shares.get(method.undrafted, {})
-    both = sorted(own.keys() & plain.keys())
-    less = [own[item] - plain[item] for item in both]
-    found[method] = (
-      Estimate.of([*own.values()]),
+  result = {}
+  for method in sorted(shares, key=lambda method: not method.plain):
+    share, plain = shares[method], shares.get(method.undrafted, {})
+    both = sorted(share.keys() & plain.keys())
+    less = [share[item] - plain[item] for item in both]
+    result[method] = (
+      Estimate.of([*share.values()]),
       Estimate.of(less) if less and not method.plain else None,
     )
-  return found
+  return result
 
 
 QUALITY = Experiment(

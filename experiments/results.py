@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Iterator
 
 from experiments import names, running
-from experiments.experiment import Experiment, Group
+from experiments.experiment import Experiment, Group, read_all
 from tv_jax.edge import disk, tables
 
 HEAD = """# Results
@@ -32,35 +32,35 @@ def write(workdir: pathlib.Path, out: pathlib.Path) -> None:
 
 
 def _section(
-  one: Experiment, folder: pathlib.Path, out: pathlib.Path
+  experiment: Experiment, folder: pathlib.Path, out: pathlib.Path
 ) -> Iterator[str]:
   """Makes an experiment's part of the page, and writes its figures."""
-  yield f"## {one.title}\n\n    python -m experiments {one.name}\n"
-  if one.configs and not folder.is_dir():
+  title, name = experiment.title, experiment.name
+  yield f"## {title}\n\n    python -m experiments {name}\n"
+  if experiment.configs and not folder.is_dir():
     yield "Not run.\n"
     return
-  groups = running.there(one, folder)
-  made = one.render(groups)
+  groups = read_all(folder, experiment)
+  artefact = experiment.render(groups)
   yield from map(_where, groups)
   figures = out.parent / out.stem
-  if made.figures:
-    figures.mkdir(parents=True, exist_ok=True)
-  for name, svg in made.figures.items():
+  figures.mkdir(parents=True, exist_ok=True)
+  for name, svg in artefact.figures.items():
     disk.write_atomic(figures / f"{name}.svg", svg)
-  yield running.markdown(made, f"{out.stem}/")
+  yield running.markdown(artefact, f"{out.stem}/")
 
 
 def _where(group: Group) -> str:
   """Says when a group was run, and on what."""
-  seen = [one for unit in group.units for one in unit.environments]
-  dates = sorted({one.get("date", "?") for one in seen})
-  devices, versions = set(), set()
-  for one in seen:
-    versions.add(f"jax {one.get('jax', '?')}")
-    if one.get("device") == "cpu":
-      devices.add(f"{one.get('cores', '?')} cores of {one.get('cpu', '?')}")
-    else:
-      devices.add(f"{one.get('devices', '?')} {one.get('device', '?')}")
+  environments = [entry for unit in group.units for entry in unit.environments]
+  dates = sorted({entry.get("date", "?") for entry in environments})
+  versions = {f"jax {entry.get('jax', '?')}" for entry in environments}
+  devices = set()
+  for entry in environments:
+    count, name = entry.get("devices", "?"), entry.get("device", "?")
+    if name == "cpu":
+      count, name = f"{entry.get('cores', '?')} cores of", entry.get("cpu", "?")
+    devices.add(f"{count} {name}")
   when = " to ".join(dict.fromkeys([dates[0], dates[-1]]))
   where = ", ".join([when, *sorted(devices), *sorted(versions)])
   return f"{tables.markdown_text(f'{group.name}: {where}.')}\n"
@@ -71,6 +71,6 @@ if __name__ == "__main__":
   path = pathlib.Path
   parser.add_argument("--workdir", type=path, default=path(running.WORKDIR))
   parser.add_argument("--out", type=path, default=path("docs", "results.md"))
-  given = parser.parse_args()
-  write(given.workdir, given.out)
-  print(given.out)
+  options = parser.parse_args()
+  write(options.workdir, options.out)
+  print(options.out)

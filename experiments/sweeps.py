@@ -1,4 +1,4 @@
-"""The paper's tables of acceptance lengths, and sweeps of one's own.
+"""The paper's tables of acceptance lengths, and sweeps of a user's own.
 
 `sweep` makes an experiment of an axis of the grid. Gains on the same drafts
 stand first in every table; the paper's numbers stand beside.
@@ -83,7 +83,7 @@ def nodes(tree: str) -> float:
 
 def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
   """Makes a table and two figures of each kind of tree, or of each tree."""
-  made, trees = Artefact(), axis == "tree"
+  artefact, trees = Artefact(), axis == "tree"
   x, number = ("drafted nodes", nodes) if trees else (axis, float)
   for group in groups:
     rules = comparing.rules(group)
@@ -98,37 +98,37 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
       rows = []
       length = lengths[panel] = {rule: {} for rule in rules}
       gain = gains[panel] = {rule: {} for rule in (*rules[1:], "the paper")}
-      for place in sorted(places, key=lambda one: number(getattr(one, axis))):
+      for place in sorted(places, key=lambda m: number(getattr(m, axis))):
         answers = comparing.of(group.answers, place)
         cells = comparing.compare(answers, rules)
         value = getattr(place, axis)
         rows.append((str(value), _row(cells), _beside(group, place)))
-        at = number(value)
+        position = number(value)
         for rule, cell in cells.items():
           if cell:
-            length[rule][at] = cell.by_item
+            length[rule][position] = cell.by_item
           if cell and cell.relative:
-            gain[rule][at] = cell.relative
+            gain[rule][position] = cell.relative
         printed = _printed(group, place)
         if printed and rules[0] == paper.VERIFIERS[0]:
-          gain["the paper"][at] = Estimate(
-            mean=printed.delta, error=math.nan, n=1
-          )
-      made.tables.append(_table(f"{group.name}, {panel}", axis, rules, rows))
-    made.figures |= {
+          delta = Estimate(mean=printed.delta, error=math.nan, n=1)
+          gain["the paper"][position] = delta
+      title = f"{group.name}, {panel}"
+      artefact.tables.append(_table(title, axis, rules, rows))
+    artefact.figures |= {
       f"{name}-{group.name}": drawing.lines(lengths, x=x, y="tokens a cycle"),
       f"{name}-gain-{group.name}": drawing.lines(
         gains, x=x, y=f"gain over {rules[0]}, %", zero=True
       ),
     }
-    made.notes += group.notes
-  made.notes += NOTES
-  return made
+    artefact.notes += group.notes
+  artefact.notes += NOTES
+  return artefact
 
 
 def _render_main(groups: Sequence[Group]) -> Artefact:
   """Makes a table of each group's trees, proposals and temperatures."""
-  made = Artefact()
+  artefact = Artefact()
   for group in groups:
     rules = comparing.rules(group)
     gains: dict[str, dict] = {rule: {} for rule in rules[1:]}
@@ -138,9 +138,9 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
         title = ", ".join([title, str(place.proposal), *place.numbers])
       answers = comparing.of(group.answers, place)
       rows = []
-      for task in dict.fromkeys([*TASKS, *(one.task for one in answers)]):
-        if own := [one for one in answers if one.task == task]:
-          cells = comparing.compare(own, rules)
+      for task in dict.fromkeys([*TASKS, *(item.task for item in answers)]):
+        if of_task := [item for item in answers if item.task == task]:
+          cells = comparing.compare(of_task, rules)
           name = TASKS.get(task, task)
           rows.append((name, _row(cells), _beside(group, place, task)))
       cells = comparing.compare(answers, rules)
@@ -153,19 +153,20 @@ def _render_main(groups: Sequence[Group]) -> Artefact:
         ),
         *_speeds(group, place, cells),
       ]
-      made.tables.append(_table(f"{group.name}, {title}", "task", rules, rows))
-      for rule, own in gains.items():
-        own[title] = (cell := cells[rule]) and cell.relative
-    for rule, own in gains.items():
-      if told := comparing.gains(own):
-        made.reading.append(
-          f"{group.models}: on the same drafts {rule} gains {told}."
+      for rule, by_tree in gains.items():
+        by_tree[title] = (cell := cells[rule]) and cell.relative
+      title = f"{group.name}, {title}"
+      artefact.tables.append(_table(title, "task", rules, rows))
+    for rule, by_tree in gains.items():
+      if text := comparing.gains(by_tree):
+        artefact.reading.append(
+          f"{group.models}: on the same drafts {rule} gains {text}."
         )
     pair = paper.closest(group.config["models"])
     beside = f"the paper's {pair.target} with {pair.draft}"
-    made.notes += [*group.notes, f"Beside {group.name} stands {beside}."]
-  made.notes += [*NOTES, SPEEDS]
-  return made
+    artefact.notes += [*group.notes, f"Beside {group.name} stands {beside}."]
+  artefact.notes += [*NOTES, SPEEDS]
+  return artefact
 
 
 def _speeds(
@@ -177,19 +178,18 @@ def _speeds(
   if not (base or any(others)):
     return
   net = [
-    metrics.net(cell.relative, one.slower(base))
-    if base and one and cell and cell.relative
+    metrics.net(cell.relative, time.slower(base))
+    if base and time and cell and cell.relative
     else None
-    for one, cell in zip(others, [*cells.values()][1:], strict=True)
+    for time, cell in zip(others, [*cells.values()][1:], strict=True)
   ]
-  speeds = [
-    tables.estimate(one and one.speed, ".1f") for one in (base, *others)
-  ]
+  every = base, *others
+  speeds = [tables.estimate(time and time.speed, ".1f") for time in every]
   nothing = [NOTHING] * len(others)
   beside = _beside(group, place, "tokens_per_second", 1)
   gains = [*map(comparing.percent, net)]
   yield "Token/s", [*gains, *speeds, *nothing], beside
-  ups = [comparing.speedup(one, times.get(PLAIN)) for one in (base, *others)]
+  ups = [comparing.speedup(time, times.get(PLAIN)) for time in every]
   beside = _beside(group, place, "speedup")
   yield "Speed-up", [*nothing, *ups, *nothing], beside
 
@@ -219,27 +219,24 @@ def _beside(
   cells = _printed(group, place, row)
   if cells is None:
     return [NOTHING] * 3
-  return [
-    NOTHING if math.isnan(cells.delta) else f"{cells.delta:+.1f}%",
-    *(
-      f"{one.mean:.{digits}f}"
-      + ("" if math.isnan(one.error) else f" ± {one.error:.{digits}f}")
-      for one in (cells.token_level, cells.traversal)
-    ),
-  ]
+  texts = [NOTHING if math.isnan(cells.delta) else f"{cells.delta:+.1f}%"]
+  for cell in (cells.token_level, cells.traversal):
+    error = "" if math.isnan(cell.error) else f" ± {cell.error:.{digits}f}"
+    texts.append(f"{cell.mean:.{digits}f}{error}")
+  return texts
 
 
 def _table(title: str, first: str, rules: Sequence[str], rows) -> Table:
   """Makes a table of rows: each its name, this run's part, and the paper's."""
   others = rules[1:]
-  more = [f"{rule}, " * (len(others) > 1) for rule in others]
-  header = [f"{rule}same drafts" for rule in more]
-  header += [*rules, *(f"{rule}check" for rule in more)]
+  begin = [f"{rule}, " * (len(others) > 1) for rule in others]
+  header = [f"{rule}same drafts" for rule in begin]
+  header += [*rules, *(f"{rule}check" for rule in begin)]
   groups, beside = [("", 1), ("this run", len(header))], []
-  if any({*theirs} != {NOTHING} for *_, theirs in rows):
+  if any({*printed} != {NOTHING} for *_, printed in rows):
     beside = ["Delta", *paper.VERIFIERS]
     groups.append(("the paper", len(beside)))
-  rows = [[name, *ours, *theirs[: len(beside)]] for name, ours, theirs in rows]
+  rows = [[name, *run, *printed[: len(beside)]] for name, run, printed in rows]
   return Table(title, groups, [first, *header, *beside], rows)
 
 

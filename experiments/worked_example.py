@@ -22,6 +22,7 @@ TOKENS = "abc"
 P, Q = np.array([0.3, 0.4, 0.3]), np.array([0.6, 0.3, 0.1])
 FIGURE_1 = tree_lib.from_parents([-1, 0, 0, 1, 1, 2])
 DRAWN = "acbca"  # X1 .. X5
+FIGURE_1_TOKENS = [TOKENS.index(token) for token in DRAWN]
 # As the paper prints them: rows are what comes out, columns what was drawn.
 TABLE_1 = np.array([[0.3, 0, 0], [0.1, 0.3, 0], [0.2, 0, 0.1]])
 # Chances in the order in which nodes are offered; X5 and X2 are not printed.
@@ -37,8 +38,10 @@ def render(groups: Sequence[Group]) -> Artefact:
   del groups
   joint = single_token()
   rows = [
-    [f"{token} ({p:g})", *map(_short, own), *map(_short, printed)]
-    for token, p, own, printed in zip(TOKENS, P, joint, TABLE_1, strict=True)
+    [f"{token} ({p:g})", *map(_short, computed), *map(_short, printed)]
+    for token, p, computed, printed in zip(
+      TOKENS, P, joint, TABLE_1, strict=True
+    )
   ]
   drawn = [f"{token} ({q:g})" for token, q in zip(TOKENS, Q, strict=True)]
   spans = [("", 1), ("this package", 3), ("the paper", 3)]
@@ -90,14 +93,14 @@ def siblings() -> dict[str, float]:
 
 def offers(rule: str) -> dict[str, float]:
   """Returns the chance of each node of Figure 1, as the rule offers them."""
-  accept = decide(rule, FIGURE_1, _drawn(), ONE_UNDER).accept
+  accept = decide(rule, FIGURE_1, FIGURE_1_TOKENS, ONE_UNDER).accept
   order = [int(n) for n in FIGURE_1.postorder if n != tree_lib.ROOT]
   return {f"X{n}": float(accept[n]) for n in order if accept[n] != NOT_OFFERED}
 
 
 def reached(rule: str) -> float:
   """Returns the chance that X1 and X3 are both entered, from the root down."""
-  accept = decide(rule, FIGURE_1, _drawn(), 0.0).accept
+  accept = decide(rule, FIGURE_1, FIGURE_1_TOKENS, 0.0).accept
   return float(accept[1] * accept[3])
 
 
@@ -109,10 +112,6 @@ def decide(name, tree, tokens, coin):
   drafted = jnp.asarray([0, *tokens], jnp.int32)
   rule = jax.jit(VERIFIERS[name].decide, static_argnums=(0, 1))
   return rule(tree, WITHOUT_REPLACEMENT, drafted, q, p, eta)
-
-
-def _drawn() -> list[int]:
-  return [TOKENS.index(token) for token in DRAWN]
 
 
 def _short(value) -> str:

@@ -21,6 +21,7 @@ from absl import flags
 
 from experiments import experiment as experiment_lib
 from experiments import names
+from experiments.experiment import Experiment
 from launch import here, on_ray, on_slurm
 from launch import units as units_lib
 from tv_jax.edge import cli, config_flag
@@ -28,7 +29,7 @@ from tv_jax.edge import cli, config_flag
 _EXPERIMENTS = flags.DEFINE_spaceseplist(
   "experiments",
   None,
-  f"Which: {', '.join(names.NAMES)}; all; or your own, module:name.",
+  f"Which: {', '.join(names.NAMES)}; all; or module:name.",
   comma_compat=True,
   required=True,
 )
@@ -66,9 +67,12 @@ config_flag.define()
 def main(arguments: list[str]) -> int:
   """Runs the units; returns 1 if one is not done, or a table not made."""
   cli.no_arguments(arguments)
-  asked, workdir = _EXPERIMENTS.value, pathlib.Path(_WORKDIR.value).absolute()
-  asked = [*names.NAMES] if asked == ["all"] else asked
-  units = [unit for name in asked for unit in _units(names.find(name), workdir)]
+  chosen, workdir = _EXPERIMENTS.value, pathlib.Path(_WORKDIR.value).absolute()
+  if chosen == ["all"]:
+    chosen = [*names.NAMES]
+  units = [
+    unit for name in chosen for unit in _units(names.find(name), workdir)
+  ]
   if _BACKEND.value == "status":
     print("\n".join(unit.progress for unit in units))
     return int(any(unit.state != "done" for unit in units))
@@ -79,42 +83,37 @@ def main(arguments: list[str]) -> int:
 
   # To look at what is done imports jax. Devices are left to the units.
   jax.config.update("jax_platforms", "cpu")
-  left = [unit for unit in units if not unit.done]
-  print(f"{len(units) - len(left)} of {len(units)} units are done", flush=True)
+  rest = [unit for unit in units if not unit.done]
+  print(f"{len(units) - len(rest)} of {len(units)} units are done", flush=True)
   run = [sys.executable, "-m", "experiments"]
   render = ["--render", f"--workdir={workdir}"]
   if _BACKEND.value == "slurm":
-    tables = [*run, *asked, *render]
-    on_slurm.submit(left, workdir, tables, _PARALLEL.value, _SBATCH.value)
+    tables = [*run, *chosen, *render]
+    on_slurm.submit(rest, workdir, tables, _PARALLEL.value, _SBATCH.value)
     return 0
-  if _BACKEND.value == "ray" and left:
-    own = _ADDRESS.value, _CPUS.value, _LOCAL_GPUS.value
-    failed = on_ray.run(left, *own)
+  if _BACKEND.value == "ray" and rest:
+    machine = _ADDRESS.value, _CPUS.value, _LOCAL_GPUS.value
+    failed = on_ray.run(rest, *machine)
   else:
-    failed = here.run(left)
+    failed = here.run(rest)
   for unit in failed:
     print(f"FAILED: {unit.progress}", file=sys.stderr)
   # An experiment of which nothing is finished has no tables.
   empty = {unit.name.split("/")[0] for unit in failed}
   empty -= {unit.name.split("/")[0] for unit in units if unit not in failed}
-  ready = [name for name in asked if names.find(name).name not in empty]
+  ready = [name for name in chosen if names.find(name).name not in empty]
   status = subprocess.run([*run, *ready, *render]).returncode if ready else 0
   return int(bool(failed)) or status
 
 
-def _units(one: experiment_lib.Experiment, workdir) -> list[units_lib.Unit]:
+def _units(experiment: Experiment, workdir) -> list[units_lib.Unit]:
   """Returns an experiment's units of the configs of the command line."""
-  own = experiment_lib.asked_of(one, _SMOKE.value)
-  configs = config_flag.several(sys.argv, own)
-  fields = [field for field, _ in config_flag.fields(sys.argv)]
-  experiment_lib.refuse_what_is_swept(
-    one, configs.values(), fields, _SMOKE.value
-  )
+  configs = experiment_lib.configs(experiment, _SMOKE.value)
   return [
     unit
     for name, config in configs.items()
     for unit in units_lib.expand(
-      one,
+      experiment,
       name,
       config,
       sys.argv,

@@ -37,19 +37,15 @@ def run(
   Returns:
     The units that failed; the others go on without them.
   """
-  try:
-    import ray
-  except ImportError as error:
-    raise ValueError(
-      "--backend=ray needs Ray: pip install 'tv-jax[ray]'"
-    ) from error
+  import ray  # an extra
+
   passed = {k: v for k, v in os.environ.items() if k.startswith(_PASSED)}
-  own = {} if address else {"num_gpus": local_gpus, "include_dashboard": False}
+  local = {"num_gpus": local_gpus, "include_dashboard": False}
   ray.init(
     address=address or "local",
     log_to_driver=False,
     runtime_env={"env_vars": passed},
-    **own,
+    **({} if address else local),
   )
   try:
     _check_room(ray, units, cpus)
@@ -58,8 +54,8 @@ def run(
     for unit in units:
       unit.folder.mkdir(parents=True, exist_ok=True)
       options = task.options(num_gpus=unit.gpus, name=unit.name)
-      told = unit.command[3:], os.getcwd(), str(unit.log)
-      running[options.remote(*told)] = unit
+      task_id = options.remote(unit.command[3:], os.getcwd(), str(unit.log))
+      running[task_id] = unit
     while running:
       (ended,), _ = ray.wait([*running])
       unit = running.pop(ended)
@@ -68,11 +64,9 @@ def run(
       except ray.exceptions.RayError as error:
         status = f"{error}".strip().splitlines()[-1]
       # Asked here: a machine that does not share the folder ran it elsewhere.
-      well = not status and unit.done
-      print(
-        unit.progress if well else f"{unit.progress} ({status})", flush=True
-      )
-      if not well:
+      success = not status and unit.done
+      print(unit.progress + f" ({status})" * (not success), flush=True)
+      if not success:
         failed.append(unit)
     return failed
   finally:

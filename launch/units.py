@@ -61,9 +61,9 @@ class Unit(NamedTuple):
     """
     if not (self.folder / store.DONE).exists():
       return False
-    there = json.loads((self.folder / store.CONFIG).read_text())
+    kept = json.loads((self.folder / store.CONFIG).read_text())
     now = json.loads(json.dumps(runs.to_dict(runs.from_config(self.config))))
-    return there == now and runs.unchanged(self.folder)
+    return kept == now and runs.unchanged(self.folder)
 
   @property
   def state(self) -> str:
@@ -106,7 +106,7 @@ def expand(
   experiment: Experiment,
   name: str,
   config: ml_collections.ConfigDict,
-  told: Sequence[str],
+  argv: Sequence[str],
   workdir: pathlib.Path,
   *,
   smoke: bool = False,
@@ -118,7 +118,7 @@ def expand(
     experiment: Which.
     name: The config, as --config takes it.
     config: Its fields.
-    told: The command line, whose `--config.field=value` each unit has too.
+    argv: The command line, whose `--config.field=value` each unit has too.
     workdir: Where the units' folders are.
     smoke: As little as shows that it works.
     gpus: Of each unit; None: as many as its config says.
@@ -129,7 +129,7 @@ def expand(
       overrides[DEVICES] = gpus
     # A tuple that is given twice would be both: what is swept is given once.
     flags = [
-      x for field, x in config_flag.fields(told) if field not in overrides
+      flag for field, flag in config_flag.fields(argv) if field not in overrides
     ]
     flags += [f"--config.{key}={value}" for key, value in overrides.items()]
     unit_name = f"{experiment.name}/{config.experiment}/{shard.name}"

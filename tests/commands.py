@@ -34,7 +34,7 @@ os.execv(command[0], command)
 def start(*arguments, program="tv_jax.main", limit="", devices=1, **options):
   """A process that hears SIGINT; no file of it may outgrow `limit` bytes."""
   # The tests' own devices, or cache, are not a user's.
-  told = {
+  added = {
     "PYTHONPATH": str(ROOT),
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": quick.flags(devices),
@@ -49,7 +49,7 @@ def start(*arguments, program="tv_jax.main", limit="", devices=1, **options):
   }
   return subprocess.Popen(
     [*prepare, sys.executable, "-m", program, *map(str, arguments)],
-    env=kept | told,
+    env=kept | added,
     text=True,
     **defaults | options,
   )

@@ -39,19 +39,19 @@ def write_files(text, folder):
 
 def commands_of(text, begin=r"\$ "):
   """All that begin so, in order; by default those after a dollar sign."""
-  found, lines = [], text.splitlines()
+  commands, lines = [], text.splitlines()
   while lines:
     line = lines.pop(0)
     if not (begun := re.match(f"    {begin}", line)):
       continue
-    told = line[begun.end() :]
-    while told.endswith("\\"):
-      told = told[:-1] + lines.pop(0).strip()
+    command = line[begun.end() :]
+    while command.endswith("\\"):
+      command = command[:-1] + lines.pop(0).strip()
     printed = []
     while lines and not re.match(rf"    {begin}|\S", lines[0]):
       printed.append(lines.pop(0))
-    found.append(Command(told, "\n".join(printed)))
-  return found
+    commands.append(Command(command, "\n".join(printed)))
+  return commands
 
 
 def run(command, folder, path=ROOT):
@@ -86,12 +86,9 @@ def missing(command, done, *, numbers=True):
     Lines, or the parts of them between dots.
   """
   printed = _plain(done.stdout + "\n" + done.stderr, numbers)
-  told = re.split(r"\.\.\.|\n", command.printed)
-  return [
-    part
-    for part in (_plain(one, numbers) for one in told)
-    if part not in printed
-  ]
+  parts = re.split(r"\.\.\.|\n", command.printed)
+  plain = (_plain(part, numbers) for part in parts)
+  return [part for part in plain if part not in printed]
 
 
 def _plain(text, numbers):

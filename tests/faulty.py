@@ -140,62 +140,6 @@ def accept_that_lies(tree, proposal, tokens, q, p, eta):
   return honest
 
 
-def layer_walk(tree, proposal, tokens, q, p, eta, *, fault=None):
-  """The layer walk with whole laws, divided by S at every step."""
-  name = _NAMES[id(proposal)]
-  N = len(tree)
-  w, g, none = {ROOT: jnp.ones((), p.dtype)}, {}, {}
-  for nodes in tree.levels:
-    whole = jnp.ones((), p.dtype)
-    rest = 1 - sum(w[v] for v in nodes)
-    g |= {v: w[v] * p[v] for v in nodes}
-    for v in nodes:
-      children = [int(c) for c in tree.children[v] if c != NO_CHILD]
-      held = jnp.array([tokens[c] for c in children], jnp.int32)
-      for j, child in enumerate(children):
-        law = _law(name, q[v], held, j, len(children))
-        exists = (held[j] != INVALID) & (law[held[j]] > 0)
-        source = w[v] * p[v] if fault == "elders not taken out" else g[v]
-        ratio = source[held[j]] / jnp.where(exists, law[held[j]], 1)
-        entry = jnp.where(exists, jnp.minimum(1, ratio), 0)
-        w[child] = entry if fault == "without C" else whole * entry
-        whole = whole * (1 - entry)
-        S = jnp.where(exists, jnp.maximum(law - g[v], 0).sum(), 1)
-        S = jnp.where((S > 0) & (fault != "without S"), S, 1)
-        g[v] = jnp.where(exists, jnp.maximum(g[v] - law, 0), g[v])
-        g |= {u: g[u] / S for u in nodes}
-        rest = rest / S
-    none |= dict.fromkeys(nodes, rest)
-  accept = [jnp.asarray(NOT_OFFERED, p.dtype)] * N
-  node, done = jnp.asarray(ROOT), jnp.asarray(False)
-  for v in range(N - 1, ROOT, -1):
-    level = tree.levels[tree.depth[v]]
-    size = none[v] + sum(g[u].sum() for u in level if u <= v)
-    if fault == "nodes of a layer not apart":
-      size = jnp.ones_like(size)
-    chance = g[v].sum() / jnp.where(size > 0, size, 1)
-    offered = ~done & (w[v] > 0) & (tokens[v] != INVALID)
-    accept[v] = jnp.where(offered, jnp.minimum(chance, 1), NOT_OFFERED)
-    hit = offered & (eta[v] < accept[v])
-    node, done = jnp.where(hit, v, node), done | hit
-  left = jnp.stack([g[v] for v in range(N)])[node]
-  total = left.sum()
-  law = jnp.where(total > 0, left / jnp.where(total > 0, total, 1), p[node])
-  return Decision(
-    node=node.astype(jnp.int32),
-    residual=law,
-    accept=jnp.stack(accept),
-    fault=jnp.asarray(False),
-  )
-
-
-LAYER_FAULTS = (
-  "without S",
-  "without C",
-  "elders not taken out",
-  "nodes of a layer not apart",
-)
-
 FAULTS = {
   "zeroed with replacement": "with_replacement",
   "not zeroed without": "without_replacement",

@@ -20,7 +20,7 @@ def missing(mark):
     return "the CUDA plugin is not installed"
   if mark == "browser" and browser.missing():
     return f"{browser.missing()} is not installed"
-  if mark == "slurm" and not slurm.there():
+  if mark == "slurm" and not slurm.installed():
     return "SLURM is not installed: slurm-wlm and munge"
   if mark == "spec_bench" and "SPEC_BENCH_QUESTIONS" not in os.environ:
     return "SPEC_BENCH_QUESTIONS names no file"

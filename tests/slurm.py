@@ -58,7 +58,7 @@ PartitionName=debug Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
 
 
-def there() -> bool:
+def installed() -> bool:
   """Whether it is installed."""
   return all(map(_which, PROGRAMS))
 
@@ -161,9 +161,9 @@ def _which(name):
 
 
 def _free_port():
-  with socket.socket() as found:
-    found.bind(("127.0.0.1", 0))
-    return found.getsockname()[1]
+  with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    return free.getsockname()[1]
 
 
 if __name__ == "__main__":  # whether it starts on this machine

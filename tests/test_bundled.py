@@ -29,11 +29,12 @@ def test_the_one_tokenizer_names_the_end(bundled):
 def test_most_of_minibench_is_answered_right(bundled):
   questions = questions_lib.load_questions("minibench")
   some = questions_lib.limit(questions, per_task=4)
-  asked = [question.turns[0] for question in some]
-  told = {"verifier": None, "temperature": 0, "template": "chat"}
-  answers = tv_jax.generate(bundled, asked, max_new_tokens=160, **told).text
+  prompts = [question.turns[0] for question in some]
+  options = {"verifier": None, "temperature": 0, "template": "chat"}
+  options["max_new_tokens"] = 160
+  answers = tv_jax.generate(bundled, prompts, **options).text
   right = [
-    any(questions_lib.score(text, one) for one in question.references[0])
+    any(questions_lib.score(text, right) for right in question.references[0])
     for question, text in zip(some, answers, strict=True)
   ]
   assert np.mean(right) > 0.6
@@ -43,9 +44,9 @@ def test_most_of_minibench_is_answered_right(bundled):
 def test_a_draft_that_reads_layers_agrees_with_its_target(kind):
   pair = tv_jax.load(f"bundled/{kind}", "bundled/target", draft_kind=kind)
   questions = questions_lib.load_questions("minibench")
-  asked = [one.turns[0] for one in questions_lib.limit(questions, per_task=1)]
-  told = {"template": "chat", "tree": "chain:4", "max_new_tokens": 48}
-  result = tv_jax.generate(pair, asked, **told)
+  prompts = [q.turns[0] for q in questions_lib.limit(questions, per_task=1)]
+  options = {"template": "chat", "tree": "chain:4", "max_new_tokens": 48}
+  result = tv_jax.generate(pair, prompts, **options)
   assert result.acceptance_length.mean > 2.2
 
 
@@ -77,10 +78,10 @@ def test_training_tuning_and_minibench_share_no_question():
   }
   for name, side in sides.items():
     assert {*map(conversation.held_out, side)} == {name != "training"}
-  turns = [{one.turns[0] for one in side} for side in sides.values()]
+  turns = [{talk.turns[0] for talk in side} for side in sides.values()]
   assert len(set.union(*turns)) == sum(map(len, turns))
   facts = [
-    {(one.category, one.facts) for one in sides[name]}
+    {(talk.category, talk.facts) for talk in sides[name]}
     for name in ("tuning", "minibench")
   ]
   assert [*map(len, facts)] == [192, 96]

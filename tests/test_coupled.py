@@ -1,26 +1,19 @@
-"""Draft and target that share noise, by a rule and by programs."""
+"""Programs whose draft and target share noise."""
 
 import functools
 import random
 from fractions import Fraction
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from examples import coupled as examples
-from examples.rules import coupled
-from tests import oracle, quick
+from tests import oracle
 from tv_jax import certify
-from tv_jax import tree as tree_lib
-from tv_jax.proposals import PROPOSALS
-
-IID = PROPOSALS["with_replacement"]
 
 
 class Replayed:
-  """An rng that gives the noise that is there."""
+  """An rng that gives stored noise."""
 
   def __init__(self, noise):
     self.noise = noise
@@ -28,43 +21,6 @@ class Replayed:
   def exponential(self, size):
     assert self.noise.shape == size
     return self.noise.copy()
-
-
-# The rule, at the size of real vocabularies.
-
-
-@pytest.mark.optimised
-@pytest.mark.parametrize("apart", [1e-4, 1])
-def test_float32_is_near_float64(apart):
-  """The chance to accept and the bonus token's law, in all 1e-6 off."""
-  size = 128_256
-  rng = np.random.default_rng(0)
-  logits = 3 * rng.normal(size=size)
-  q, p = (
-    np.asarray(jax.nn.softmax(jnp.float32(x)))
-    for x in (logits, logits + apart * rng.normal(size=size))
-  )
-  token = rng.choice(size, p=np.float64(q) / np.float64(q).sum())
-  tokens = jnp.array([0, token], jnp.int32)
-
-  def laws(q, p):
-    rows = jnp.stack([q, q]), jnp.stack([p, p])
-    found = coupled.offers(tree_lib.chain(1), IID, tokens, *rows)
-    weights = coupled.after_rejection(p, q, token)
-    return found.chance[1], weights / weights.sum()
-
-  call = functools.partial(jax.jit, compiler_options=quick.AS_USERS)
-  near, near_left = map(np.float64, call(laws)(q, p))
-  with jax.enable_x64(True):
-    q, p = (np.float64(x) / np.float64(x).sum() for x in (q, p))
-    chance, left = map(np.asarray, call(laws)(q, p))
-  assert abs(near - chance) < 1e-6
-  assert abs((1 - near) * near_left - (1 - chance) * left).sum() < 1e-6
-  near, _ = call(laws)(*(np.float32(q),) * 2)
-  assert near == 1  # what is equal is accepted for certain
-
-
-# The programs.
 
 
 @pytest.mark.parametrize(
@@ -87,18 +43,18 @@ def test_the_programs_are_lossless(cycle, vocabulary):
 def test_the_first_token_is_the_same_for_every_draft(cycle, shape):
   """Exactly: the joint law with two drafts on one noise is on its diagonal."""
   rng = np.random.default_rng(5)
-  p, one, other = rng.dirichlet(np.ones(shape[-1]), size=3)
+  p, *drafts = rng.dirichlet(np.ones(shape[-1]), size=3)
 
   def program(rng):
     noise = rng.exponential(size=shape)
     return [
       cycle(lambda _: p, lambda _, q=q: q, (), Replayed(noise))[0]
-      for q in (one, other)
+      for q in drafts
     ]
 
-  found = certify.explore(program)
+  law = certify.explore(program)
   wanted = {(x, x): Fraction(share) for x, share in enumerate(p.tolist())}
-  assert found.distance(wanted) < 1e-12
+  assert law.distance(wanted) < 1e-12
 
 
 @pytest.mark.parametrize(

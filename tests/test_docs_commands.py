@@ -74,7 +74,7 @@ ADDED = {
 }
 
 
-def found():
+def every_command():
   """All commands of the documents; none has a dollar sign before it."""
   begin = r"(?=(?:SMOKE=1 )?(?:\S*python|make|curl|hf|pip|git|ray) )"
   return [
@@ -85,10 +85,11 @@ def found():
 
 
 def elsewhere(command):
-  return any(re.fullmatch(one, command) for one in ELSEWHERE)
+  return any(re.fullmatch(pattern, command) for pattern in ELSEWHERE)
 
 
-RUN = [*dict.fromkeys(one for one in found() if not elsewhere(one))]
+ALL = [*dict.fromkeys(every_command())]
+RUN = [command for command in ALL if not elsewhere(command)]
 
 
 def test_every_command_is_run_by_a_test():
@@ -96,7 +97,7 @@ def test_every_command_is_run_by_a_test():
   for command in RUN:
     assert re.match(r"python -m (launch|tv_jax\.\w+)( |$)", command), command
   for pattern in ELSEWHERE:
-    assert any(re.fullmatch(pattern, one) for one in found()), pattern
+    assert any(re.fullmatch(pattern, command) for command in ALL), pattern
 
 
 def test_make_run_is_the_quickstart():
@@ -114,7 +115,7 @@ def test_make_run_is_the_quickstart():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
   """A user's own, with the tutorial's rule, a recording and a tree."""
-  folder = tmp_path_factory.mktemp("own")
+  folder = tmp_path_factory.mktemp("user")
   tutorial = (documents.DOCS / "new-verifier.md").read_text()
   for name, content in documents.files_of(tutorial).items():
     (folder / f"{name}.py").write_text(content)
@@ -128,7 +129,7 @@ def folder(tmp_path_factory):
 @pytest.mark.long
 @pytest.mark.parametrize("command", RUN)
 def test_a_command_runs_as_it_stands(command, folder):
-  fitting = ((re.match(one, command), flags) for one, flags in ADDED.items())
+  fitting = ((re.match(form, command), flags) for form, flags in ADDED.items())
   more = [match.expand(flags) for match, flags in fitting if match]
   done = documents.run(documents.Command(command + "".join(more), ""), folder)
   assert done.returncode == 0, done.stderr
@@ -160,8 +161,8 @@ def programs():
   ]
 
 
-# What a program is given that its document leaves to the reader.
-GIVEN = {
+# What a document leaves to the reader, before its programs.
+BEFORE = {
   "models.md": """
 import jax.numpy as jnp
 from tv_jax import models
@@ -181,17 +182,17 @@ mask = masks.causal(jnp.zeros(4, int), 3, 2048)
 @pytest.mark.long
 @pytest.mark.parametrize(("document", "program"), programs())
 def test_a_program_runs_as_it_stands(document, program, tmp_path):
-  (tmp_path / "program.py").write_text(GIVEN.get(document, "") + program)
-  told = documents.Command("python program.py", "")
-  done = documents.run(told, tmp_path)
+  (tmp_path / "program.py").write_text(BEFORE.get(document, "") + program)
+  command = documents.Command("python program.py", "")
+  done = documents.run(command, tmp_path)
   assert done.returncode == 0, done.stderr
 
 
 def named():
   """The modules that a document names as commands, and that have flags."""
   texts = [path.read_text() for path in DOCUMENTS]
-  found = re.findall(r"python -m ([\w.]+\w)", "\n".join(texts))
-  return sorted(set(found) - {"pytest"})
+  modules = re.findall(r"python -m ([\w.]+\w)", "\n".join(texts))
+  return sorted(set(modules) - {"pytest"})
 
 
 @pytest.mark.long
@@ -205,7 +206,7 @@ def test_a_named_command_has_help(module):
 
 BUNDLED = "--draft=bundled/draft_weak", "--target=bundled/target"
 
-# What is given, and what must be printed.
+# Flags, and what must be printed.
 RUNS = [
   (
     "verify",
@@ -224,8 +225,8 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "told", "printed"), RUNS)
-def test_a_benchmark_runs(name, told, printed):
-  done = commands.run(*told, program=f"benchmarks.{name}")
+@pytest.mark.parametrize(("name", "flags", "printed"), RUNS)
+def test_a_benchmark_runs(name, flags, printed):
+  done = commands.run(*flags, program=f"benchmarks.{name}")
   assert done.returncode == 0, done.stderr
   assert printed in done.stdout

@@ -23,7 +23,7 @@ HOT = (0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 def unit(folder, answers, finish=True, **config):
-  trees = [*dict.fromkeys(one["tree"] for one in answers)]
+  trees = [*dict.fromkeys(answer["tree"] for answer in answers)]
   config = {"trees": " ".join(t for t in trees if t != "none")} | config
   return test_report.unit(folder, answers, finish, **config)
 
@@ -38,22 +38,22 @@ def planted(
   ):
     base = rng.uniform(2, 4, 30)
     gain = gains(tree, hot) * base * rng.uniform(0.5, 1.5, 30)
-    own = {rules[0]: base, **dict.fromkeys(rules[1:], base + gain)}
-    whole = own[rule].astype(int)
+    expected = {rules[0]: base, **dict.fromkeys(rules[1:], base + gain)}
+    whole = expected[rule].astype(int)
     yield test_report.line(
       tree,
       rule,
       "qa",
       question,
-      (whole + (rng.random(30) < own[rule] - whole)).tolist(),
-      {name: values.tolist() for name, values in own.items()},
+      (whole + (rng.random(30) < expected[rule] - whole)).tolist(),
+      {name: values.tolist() for name, values in expected.items()},
       temperature=hot,
     )
 
 
-def made(name, folder):
-  one = names.find(name)
-  return one.render([running.group(folder, one)])
+def render(name, folder):
+  chosen = names.find(name)
+  return chosen.render([experiment.read(folder, chosen)])
 
 
 def rows_of(table):
@@ -69,8 +69,8 @@ def rows_of(table):
 
 def test_the_papers_numbers_stand_beside_ones_own(tmp_path):
   unit(tmp_path, [*test_report.items()])
-  one = names.find("main_table")
-  running.make(one, [running.group(tmp_path, one)], tmp_path)
+  table = names.find("main_table")
+  running.write(table, [experiment.read(tmp_path, table)], tmp_path)
   rows = test_report.rows_of(tmp_path / "main_table.csv")
   by = {(row["table"].split(", ")[1], row["task"]): row for row in rows}
   for tree, task in itertools.product(("chain:5", "eagle"), ("mt_bench", "qa")):
@@ -86,7 +86,7 @@ def test_the_papers_numbers_stand_beside_ones_own(tmp_path):
 def test_paired_gains_come_first_and_are_those_that_were_planted(tmp_path):
   answers = planted(["eagle"], lambda tree, t: 0.05)
   unit(tmp_path, [*answers])
-  (table,) = made("main_table", tmp_path).tables
+  (table,) = render("main_table", tmp_path).tables
   assert table.header[1] == "same drafts"
   gain, error = map(
     float, rows_of(table)["Average"]["same drafts"][:-2].split(" ± ")
@@ -103,11 +103,11 @@ def test_rules_of_ones_own_have_columns(tmp_path):
     verifiers=" ".join(rules),
   )
   for name in ("main_table", "temperature"):
-    (table,) = made(name, tmp_path).tables
+    (table,) = render(name, tmp_path).tables
     assert table.header[1:3] == ["traversal, same drafts", "block, same drafts"]
     row = rows_of(table)["Average" if name == "main_table" else "1.0"]
     assert row["block, same drafts"].startswith("+5")
-    assert NOTHING not in {row[own] for own in row if "block" in own}
+    assert NOTHING not in {row[name] for name in row if "block" in name}
 
 
 def test_speeds_are_compared_without_the_answers_lengths(tmp_path):
@@ -121,67 +121,53 @@ def test_speeds_are_compared_without_the_answers_lengths(tmp_path):
       test_report.timed("eagle", "traversal", [10] * 3, [0.255] * 3, [2] * 3),
     ],
   )
-  (table,) = made("main_table", tmp_path).tables
+  (table,) = render("main_table", tmp_path).tables
   rows = rows_of(table)
   net = float(rows["Token/s"]["same drafts"].split()[0])
   assert net == pytest.approx(100 * (1.05 / 1.02 - 1), abs=0.4)
   assert rows["Token/s"]["token_level"].startswith("20.0")
   assert rows["Speed-up"]["traversal"].startswith("3.92")
-  assert rows["Speed-up"]["paper traversal"] == "1.70"
 
 
 def test_a_gain_that_grows_with_temperature_is_seen(tmp_path):
   answers = planted(["chain:5"], lambda tree, t: 0.05 * t, HOT)
   unit(tmp_path, [*answers], temperatures=HOT)
-  found = made("temperature", tmp_path)
-  mains = [table.title for table in made("main_table", tmp_path).tables]
+  artefact = render("temperature", tmp_path)
+  mains = [table.title for table in render("main_table", tmp_path).tables]
   name = tmp_path.name
   assert mains[0] == f"{name}, chain:5, without_replacement, T = 0.2"
   assert mains[-1] == f"{name}, chain:5"  # as the paper's
-  (table,) = found.tables
-  gains = [row["same drafts"].split()[0] for row in rows_of(table).values()]
+  (table,) = artefact.tables
+  rows = rows_of(table)
+  gains = [row["same drafts"].split()[0] for row in rows.values()]
   assert [*map(float, gains)] == pytest.approx([1, 2, 3, 4, 5], abs=0.3)
-  assert {*found.figures} == {
+  assert rows["1.0"]["paper traversal"] == "3.99 ± 0.01"
+  assert NOTHING not in rows["1.0"].values()
+  assert {*artefact.figures} == {
     f"temperature-{end}{tmp_path.name}" for end in ("", "gain-")
   }
-  assert "the paper" in found.figures[f"temperature-gain-{tmp_path.name}"]
-
-
-@pytest.mark.parametrize(
-  ("name", "trees", "row", "printed"),
-  [
-    ("temperature", ["chain:5"], "1.0", "3.99 ± 0.01"),
-    ("depth", ["chain:2", "kary:2x5"], "kary:2x5", "4.73 ± 0.01"),
-  ],
-)
-def test_answers_stand_beside_the_papers(tmp_path, name, trees, row, printed):
-  unit(tmp_path, [*planted(trees, lambda tree, t: 0.03)])
-  found = made(name, tmp_path)
-  rows = {}
-  for table in found.tables:
-    rows |= rows_of(table)
-  assert rows[row]["paper traversal"] == printed
-  assert NOTHING not in rows[row].values()
+  assert "the paper" in artefact.figures[f"temperature-gain-{tmp_path.name}"]
 
 
 def test_what_a_tree_gives_and_what_the_rule_does(tmp_path):
   """A tree is 20 % longer, and the traversal another 50 %."""
   gains = {"chain:7": 0.1, "eagle": 0.5}
   answers = [*planted(gains, lambda tree, t: gains[tree])]
-  for one in answers:
-    if one["question"] % 2:  # questions count alike, however long
-      one["accepted"] = one["accepted"][:3]
-      one["expected"] = {r: own[:3] for r, own in one["expected"].items()}
-    if one["tree"] == "eagle":
-      one["expected"] = {
-        rule: [1.2 * x for x in own] for rule, own in one["expected"].items()
-      }
+  for answer in answers:
+    lengths = answer["expected"]
+    if answer["question"] % 2:  # questions count alike, however long
+      answer["accepted"] = answer["accepted"][:3]
+      lengths = {rule: values[:3] for rule, values in lengths.items()}
+    longer = 1.2 if answer["tree"] == "eagle" else 1
+    answer["expected"] = {
+      rule: [longer * x for x in values] for rule, values in lengths.items()
+    }
   unit(tmp_path, answers)
-  (table,) = made("drafts", tmp_path).tables
+  (table,) = render("drafts", tmp_path).tables
   rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
-  chain, tree = ({k: own[k].split()[0] for k in own} for own in rows)
-  assert [own["drafted"] for own in (chain, tree)] == ["7", "25"]
-  assert [own["passes"] for own in (chain, tree)] == ["7", "5"]
+  chain, tree = ({k: row[k].split()[0] for k in row} for row in rows)
+  assert [row["drafted"] for row in (chain, tree)] == ["7", "25"]
+  assert [row["passes"] for row in (chain, tree)] == ["7", "5"]
   assert chain["the tree"] == NOTHING
   assert rows[0]["the rule"] == rows[0]["both"]  # with their errors
   for name, planted_gain in (("the rule", 50), ("the tree", 20), ("both", 80)):
@@ -191,38 +177,36 @@ def test_what_a_tree_gives_and_what_the_rule_does(tmp_path):
 def test_right_answers_are_paired_with_plain_decoding_s(tmp_path):
   answers = [*planted(["eagle"], lambda tree, t: 0.0)]
   plain = [
-    one | {"tree": "none", "proposal": "none", "verifier": "plain"}
-    for one in answers
-    if one["verifier"] == "traversal"
+    answer | {"tree": "none", "proposal": "none", "verifier": "plain"}
+    for answer in answers
+    if answer["verifier"] == "traversal"
   ]
-  for one in answers:  # of every two questions one; the traversal one more
-    one["right"] = one["question"] % 2 == 0
-    one["right"] |= one["question"] == 1 and one["verifier"] == "traversal"
-  for one in plain:
-    one["right"] = one["question"] % 2 == 0
+  for answer in (*answers, *plain):  # one of two; the traversal one more
+    first = answer["question"] == 1 and answer["verifier"] == "traversal"
+    answer["right"] = answer["question"] % 2 == 0 or first
   unit(tmp_path, [*answers, *plain])
-  found = made("quality", tmp_path)
-  rows = rows_of(found.tables[0])
+  artefact = render("quality", tmp_path)
+  rows = rows_of(artefact.tables[0])
   assert rows["plain"]["exact match"].startswith("50.0 ± ")
   assert rows["token_level"]["less plain"] == "+0.0 ± 0.0"
   assert rows["traversal"]["less plain"] == "+5.0 ± 5.0"
-  assert "no judge has rated" in " ".join(found.reading)
+  assert "no judge has rated" in " ".join(artefact.reading)
 
 
 def test_what_is_missing_is_said_and_what_differs_is_refused(tmp_path):
-  one = names.find("main_table")
+  table = names.find("main_table")
   with pytest.raises(ValueError, match="there is no run in it"):
-    running.group(tmp_path, one)
+    experiment.read(tmp_path, table)
   answers = [*planted(["eagle"], lambda tree, t: 0.0)]
   answers[0] = test_report.failed(answers[0], "too long")
   unit(tmp_path / "seed-0", answers, finish=False)
-  said = " ".join(made("main_table", tmp_path).notes)
+  said = " ".join(render("main_table", tmp_path).notes)
   assert "NOT FINISHED: seed-0" in said
   assert "1 ANSWERS FAILED" in said
-  again = [one | {"seed": 1} for one in answers]
+  again = [answer | {"seed": 1} for answer in answers]
   unit(tmp_path / "seed-1", again, seeds=(1,), max_new_tokens=7)
   with pytest.raises(ValueError, match=r"max_new_tokens: \d+ there, 7 now"):
-    running.group(tmp_path, one)
+    experiment.read(tmp_path, table)
 
 
 def test_the_sweeps_are_the_papers():
@@ -251,8 +235,8 @@ def test_the_worked_example_is_the_papers():
   assert worked_example.reached("token_level") == pytest.approx(0.5, abs=1e-6)
   siblings = worked_example.siblings()
   assert siblings == pytest.approx({"b": 4 / 9, "c": 1})
-  found = worked_example.render([])
-  assert not [row for row in found.tables[0].rows if row[1:4] != row[4:]]
+  artefact = worked_example.render([])
+  assert not [row for row in artefact.tables[0].rows if row[1:4] != row[4:]]
 
 
 def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
@@ -260,11 +244,11 @@ def test_the_documents_experiment_is_one(tmp_path, monkeypatch):
   (program,) = re.findall(r"```python\n(.*?)```", text, re.S)
   (tmp_path / "widths_of_the_document.py").write_text(program)
   monkeypatch.syspath_prepend(tmp_path)
-  one = names.find("widths_of_the_document:WIDTH")
-  shards = experiment.shards(one, quickstart.get_config(), False)
+  width = names.find("widths_of_the_document:WIDTH")
+  shards = experiment.shards(width, quickstart.get_config(), False)
   trees = [shard.overrides["trees"] for shard in shards]
   assert trees == ["branching:2,1", "branching:4,1", "branching:8,1"]
   unit(tmp_path / "run", [*planted(trees, lambda tree, t: 0.03)])
-  (table,) = one.render([running.group(tmp_path / "run", one)]).tables
+  (table,) = width.render([experiment.read(tmp_path / "run", width)]).tables
   assert [row[0] for row in table.rows] == trees
   assert all(cell != NOTHING for row in table.rows for cell in row)

@@ -63,8 +63,8 @@ def test_a_kill_in_the_middle_changes_no_byte(tmp_path):
   done = run(*command, program="experiments")
   assert done.returncode == 0, done.stderr
   assert contents(killed) == contents(whole)
-  made = {path.name for path in (whole / "temperature").iterdir()}
-  assert made == {
+  files = {path.name for path in (whole / "temperature").iterdir()}
+  assert files == {
     "smoke",
     *(f"temperature.{end}" for end in ("md", "tex", "csv")),
     "temperature-smoke.svg",

@@ -24,45 +24,43 @@ LONGER = {"traversal": 4.2, frontier.RAN: 4.32}
 LENGTHS = PAPER | {TUNED: LONGER}
 
 
-def answers(lengths, off=0.0, seed=0, **fields):
+def answers(lengths):
   """Questions differ by far more than rules and trees do."""
-  rng = np.random.default_rng(seed)
+  rng = np.random.default_rng(0)
   of_question = rng.uniform(0.6, 1.4, 24)
   of_question /= of_question.mean()
   for (tree, by_rule), question in itertools.product(
     lengths.items(), range(24)
   ):
     scale = of_question[question] * rng.uniform(0.99, 1.01, 40)
-    own = {name: scale * mean for name, mean in by_rule.items()}
-    floor = np.floor(own[frontier.RAN] + off).astype(int)
-    more = rng.random(40) < own[frontier.RAN] + off - floor
+    expected = {name: scale * mean for name, mean in by_rule.items()}
+    floor = np.floor(expected[frontier.RAN]).astype(int)
+    more = rng.random(40) < expected[frontier.RAN] - floor
     yield test_report.line(
       tree,
       frontier.RAN,
       "qa",
       question + 1,
       (floor + more).tolist(),
-      {name: values.tolist() for name, values in own.items()},
-      **{"seed": seed} | fields,
+      {name: values.tolist() for name, values in expected.items()},
     )
 
 
-def made(folder):
-  group = experiment.read(folder, "one", apart=frontier.FRONTIER.apart)
-  return frontier.render([group])
+def render(folder):
+  return frontier.render([experiment.read(folder, frontier.FRONTIER)])
 
 
-def rows_of(found):
+def rows_of(artefact):
   """By tree and rule."""
-  (table,) = found.tables
+  (table,) = artefact.tables
   rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
   return {(row["tree"], row["rule"]): row for row in rows}
 
 
 def test_the_longest_is_found_and_its_gain_is_paired(tmp_path):
   unit(tmp_path, [*answers(LENGTHS)])
-  found = made(tmp_path)
-  rows = rows_of(found)
+  artefact = render(tmp_path)
+  rows = rows_of(artefact)
   trees = "eagle", "draft-traversal.25"
   assert [*rows] == [*itertools.product(trees, ("traversal", RAN))]
   assert rows["eagle", "traversal"]["gain"] == NOTHING
@@ -75,20 +73,22 @@ def test_the_longest_is_found_and_its_gain_is_paired(tmp_path):
     assert gain == pytest.approx(wanted, abs=0.2)
     assert error < 0.2  # of lengths it is 4 %
   assert {row["net gain"] for row in rows.values()} == {NOTHING}  # not timed
-  (line,) = found.reading
+  (line,) = artefact.reading
   assert f"{RAN} on draft-traversal.25 is +8" in line
-  assert "traversal, the paper's trees" in found.figures["frontier-one"]
+  (figure,) = artefact.figures.values()
+  assert "traversal, the paper's trees" in figure
 
 
 def test_a_tree_that_easy_questions_alone_were_asked_of_does_not_win(tmp_path):
   lines = [*answers(PAPER | {TUNED: {"traversal": 3.8, frontier.RAN: 3.9}})]
   mean = {
-    one["question"]: np.mean(one["expected"]["traversal"]) for one in lines[:24]
+    line["question"]: np.mean(line["expected"]["traversal"])
+    for line in lines[:24]
   }
   easy = sorted(mean, key=mean.get)[-6:]
-  kept = [one for one in lines[24:] if one["question"] in easy]
+  kept = [line for line in lines[24:] if line["question"] in easy]
   unit(tmp_path, [*lines[:24], *kept])
-  assert f"25 nodes: {RAN} on eagle is" in made(tmp_path).reading[0]
+  assert f"25 nodes: {RAN} on eagle is" in render(tmp_path).reading[0]
 
 
 def test_all_trees_of_a_size_are_no_larger_and_as_deep():
@@ -107,9 +107,7 @@ def test_all_trees_of_a_size_are_no_larger_and_as_deep():
 
 def test_what_is_timed_was_tuned_for_the_traversal():
   config = quickstart.get_config("weak")
-  (shard,) = (
-    one for one in frontier.sweep(config, False) if one.name.startswith("timed")
-  )
+  (shard,) = (s for s in frontier.sweep(config, False) if "timed" in s.name)
   assert shard.overrides["trees"].split() == [
     "eagle",
     "bundled/trees/draft_weak_cool-traversal.25.json",
@@ -125,21 +123,21 @@ def timed(lengths):
   for tree, scale in lengths.items():
     for rule in frontier.RULES:
       more = 1e-3 * scale * (1.05 if rule == frontier.RAN else 1)
-      own = [2 * more, 8 * more, 18 * more]  # 1, 2 and 3 a cycle
-      yield test_report.timed(tree, rule, [10] * 3, own, [2, 4, 6])
+      seconds = [2 * more, 8 * more, 18 * more]  # 1, 2 and 3 a cycle
+      yield test_report.timed(tree, rule, [10] * 3, seconds, [2, 4, 6])
 
 
 def test_the_net_gain_is_that_of_length_less_that_of_time(tmp_path):
   unit(tmp_path, [*answers(PAPER | {SHAPED: LONGER})])
   test_report.keep_times(tmp_path, [*timed({"eagle": 10.0, SHAPED: 9.0})])
-  found = made(tmp_path)
-  rows = rows_of(found)
+  artefact = render(tmp_path)
+  rows = rows_of(artefact)
   assert rows["eagle", "traversal"]["ms a cycle"] == "20.00"
-  own = rows["adaptive:5,5,5,5,5@draft", RAN]
-  assert own["ms a cycle"] == "18.90"
+  row = rows["adaptive:5,5,5,5,5@draft", RAN]
+  assert row["ms a cycle"] == "18.90"
   # 4.32 / 4.0 in length; 0.9 * 1.05 in time.
-  net, error = map(float, own["net gain"].removesuffix(" %").split(" ± "))
+  net, error = map(float, row["net gain"].removesuffix(" %").split(" ± "))
   assert net == pytest.approx(100 * (1.08 / 0.945 - 1), abs=0.3)
   assert error < 0.3  # paired: of cycles' times over questions it is 30 %
   # 1.05 in length, 0.9 in time: the rule is worth less than it takes.
-  assert "; traversal on adaptive:5,5,5,5,5@draft is +16" in found.reading[0]
+  assert "; traversal on adaptive:5,5,5,5,5@draft is +16" in artefact.reading[0]

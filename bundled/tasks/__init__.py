@@ -53,14 +53,16 @@ def _choose(
   for task, make in TASKS.items():
     rng = random.Random(f"minibench/{seed}/{task}")
     kinds = list(dialogue.KINDS) if task == "mt_bench" else [task]
-    found: dict[str, dict] = {kind: {} for kind in kinds}
-    while any(len(some) < per_task // len(kinds) for some in found.values()):
-      one = make(rng)
-      some = found[one.category]
-      new = held_out(one) and (one.category, one.facts) not in taken
-      if new and len(some) < per_task // len(kinds):
-        some.setdefault(one.facts, one)
-    chosen += [one for some in found.values() for one in some.values()]
+    by_kind: dict[str, dict] = {kind: {} for kind in kinds}
+    count = per_task // len(kinds)
+    while any(len(some) < count for some in by_kind.values()):
+      conversation = make(rng)
+      some, facts = by_kind[conversation.category], conversation.facts
+      new = (conversation.category, facts) not in taken
+      if new and held_out(conversation) and len(some) < count:
+        some.setdefault(facts, conversation)
+    for some in by_kind.values():
+      chosen += some.values()
   return chosen
 
 
@@ -71,19 +73,19 @@ def minibench() -> list[Conversation]:
 
 def tuning() -> list[Conversation]:
   """Makes 32 more of each, about other facts: trees are tuned on these."""
-  taken = {(one.category, one.facts) for one in minibench()}
+  taken = {(other.category, other.facts) for other in minibench()}
   return _choose(32, 20261123, taken)
 
 
 def lines(chosen: list[Conversation]) -> str:
   """Writes conversations as a file of questions in Spec-Bench's format."""
   text = ""
-  for i, one in enumerate(chosen):
+  for i, conversation in enumerate(chosen):
     row = {
       "question_id": i + 1,
-      "category": one.category,
-      "turns": one.turns,
-      "reference": one.references,
+      "category": conversation.category,
+      "turns": conversation.turns,
+      "reference": conversation.references,
     }
     text += json.dumps(row, ensure_ascii=False) + "\n"
   return text

@@ -14,24 +14,36 @@ PLACES = words("SHOPS")
 MOST = 16
 CHANGES = range(2, 7)
 
+LATER = "[Then|Next|After that|Later]"
 PLUS = "[{n} more come|{n} are added|there are {n} more|{n} <look> ones come]"
 MINUS = "[{n} go away|{n} are gone|we lose {n}|{n} <look> ones go]"
 
 
 def _sum(rng, total, sign, n):
   """`seven plus three is ten`, and what it comes to."""
+  verb = {"plus": "makes", "minus": "leaves"}[sign]
   after = total + n if sign == "plus" else total - n
   text = say(
     rng,
-    "{total} {sign} {n} [is|gives|"
-    + ("makes" if sign == "plus" else "leaves")
-    + "] {after}",
-    total=NUMBERS[total],
+    "{total} {sign} {n} [is|gives|" + verb + "] {after}",
+    total=total,
     sign=sign,
-    n=NUMBERS[n],
-    after=NUMBERS[after],
+    n=n,
+    after=after,
   )
   return text, after
+
+
+def _grows(rng, total, n):
+  """Chooses whether n are added; what remains must be from 1 to MOST."""
+  return n >= total or (total + n <= MOST and rng.random() < 0.5)
+
+
+def _step(rng, begin, more, n, text):
+  """Says that n are added or taken away, and what that makes."""
+  change = PLUS if more else MINUS
+  sentence = f"{begin}[ <mood>|] {change}[: | so |, and ]{{text}}."
+  return say(rng, sentence, n=n, text=text)
 
 
 def _changes(rng):
@@ -40,7 +52,7 @@ def _changes(rng):
   many = rng.choice(THINGS)
   total = rng.randint(2, 10)
   facts = str(total)
-  slots = {"name": name, "other": other, "many": many, "start": NUMBERS[total]}
+  slots = {"name": name, "other": other, "many": many, "start": total}
   story = [
     say(rng, "{name} [has|owns|starts with|finds] {start} {many}.", **slots)
   ]
@@ -54,26 +66,18 @@ def _changes(rng):
   ]
   for i in range(2):
     n = rng.choice(CHANGES)
-    more = n >= total or (total + n <= MOST and rng.random() < 0.5)
-    slots |= {"n": NUMBERS[n], "place": rng.choice(PLACES)}
+    more = _grows(rng, total, n)
+    slots |= {"n": n, "place": rng.choice(PLACES)}
     event = (
       "[buys {n} more|gets {n} from {other}|wins {n} at the {place}]"
       if more
       else "[gives {n} to {other}|loses {n}|sells {n} at the {place}]"
     )
-    story.append(say(rng, ("Then " if i else "") + "{name} " + event, **slots))
-    story[-1] += "."
+    event = say(rng, ("Then " if i else "") + "{name} " + event, **slots)
+    story.append(f"{event}.")
     text, total = _sum(rng, total, "plus" if more else "minus", n)
-    steps.append(
-      say(
-        rng,
-        ("[Then|Next|After that|Later]" if i else "[Now|Soon|One day|Here]")
-        + f"[ <mood>|] {PLUS if more else MINUS}"
-        + "[: | so |, and ]{text}.",
-        text=text,
-        **slots,
-      )
-    )
+    begin = LATER if i else "[Now|Soon|One day|Here]"
+    steps.append(_step(rng, begin, more, n, text))
     facts += f" {'+' if more else '-'} {n}"
   question = say(
     rng,
@@ -89,16 +93,16 @@ def _boxes(rng):
   groups, each = rng.randint(2, 4), rng.randint(2, 4)
   n = rng.choice(CHANGES)
   product = groups * each
-  more = n >= product or (product + n <= MOST and rng.random() < 0.5)
+  more = _grows(rng, product, n)
   slots = {
     "name": name,
     "other": other,
     "many": rng.choice(THINGS),
-    "groups": NUMBERS[groups],
-    "each": NUMBERS[each],
+    "groups": groups,
+    "each": each,
     "boxes": rng.choice(["boxes", "bags", "baskets", "jars"]),
-    "product": NUMBERS[product],
-    "n": NUMBERS[n],
+    "product": product,
+    "n": n,
   }
   text, after = _sum(rng, product, "plus" if more else "minus", n)
   story = [
@@ -122,13 +126,7 @@ def _boxes(rng):
       "{groups} times {each}, [which|that] is {product}.",
       **slots,
     ),
-    say(
-      rng,
-      f"[Then|Next|After that|Later][ <mood>|] {PLUS if more else MINUS}"
-      "[: | so |, and ]{text}.",
-      text=text,
-      **slots,
-    ),
+    _step(rng, LATER, more, n, text),
   ]
   question = say(
     rng, "How many {many} [are there now|does that make]?", **slots
@@ -149,12 +147,12 @@ def _prices(rng):
     "name": name,
     "many": many,
     "others": others,
-    "x": NUMBERS[x],
-    "y": NUMBERS[y],
-    "paid": NUMBERS[paid],
+    "x": x,
+    "y": y,
+    "paid": paid,
     "both": both,
     "back": back,
-    "total": NUMBERS[total],
+    "total": total,
   }
   story = say(
     rng,

@@ -7,7 +7,7 @@ the second turn refers to the first.
 import random
 
 from bundled.tasks.conversation import Conversation
-from bundled.tasks.speech import CLOSING, OPENING, article, capital, say
+from bundled.tasks.speech import CLOSING, OPENING, capital, say
 from bundled.tasks.words import (
   FIRST_NAMES,
   NUMBERS,
@@ -28,16 +28,8 @@ def _story(rng):
   hero, friend = rng.sample(HEROES, 2)
   trait, thing = rng.choice(TRAITS), rng.choice(TREASURES)
   scene = rng.choice(SCENES)
-  slots = {
-    "hero": hero,
-    "friend": friend,
-    "trait": trait,
-    "thing": thing,
-    "scene": scene,
-    "a_trait": article(trait),
-    "a_thing": article(thing),
-    "a_friend": article(friend),
-  }
+  slots = {"hero": hero, "friend": friend, "trait": trait}
+  slots |= {"thing": thing, "scene": scene}
   first = say(
     rng,
     "[Write|Tell me|Make up|I would like] a [very |]short story about "
@@ -95,15 +87,8 @@ def _character(rng):
   job = rng.choice(list(JOBS))
   work, tool, place = JOBS[job]
   name, town = rng.choice(FIRST_NAMES), rng.choice(TOWNS)
-  slots = {
-    "job": job,
-    "a_job": article(job),
-    "name": name,
-    "town": town,
-    "work": work,
-    "tool": tool,
-    "place": place,
-  }
+  slots = {"job": job, "name": name, "town": town}
+  slots |= {"work": work, "tool": tool, "place": place}
   first = say(
     rng,
     "[Pretend to be|Imagine you are|Play the part of|Speak as] {name}, "

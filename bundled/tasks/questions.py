@@ -39,10 +39,10 @@ COUNTRY_QUESTIONS = {
   "in {name} speak]",
 }
 ANIMAL_QUESTIONS = {
-  "kind": "[What kind of animal is {a}|Which class of animals does {a} belong "
-  "to]",
-  "home": "[Where does {a} live|Where would you look for {a}]",
-  "food": "[What does {a} eat|What is the food of {a}]",
+  "kind": "[What kind of animal is {a_name}|Which class of animals does "
+  "{a_name} belong to]",
+  "home": "[Where does {a_name} live|Where would you look for {a_name}]",
+  "food": "[What does {a_name} eat|What is the food of {a_name}]",
 }
 
 
@@ -62,30 +62,23 @@ def _about_country(rng, country):
 def _about_animal(rng, animal):
   return say(
     rng,
-    "[{a} is {kind}, <look> and <look>|[we <mood> find it|you can see it|its "
-    "home is] in the <look> {home}|[it|{a}] <mood> [eats|takes|lives on] "
-    "{food}]",
-    a=article(animal.name),
-    kind=article(animal.kind),
-    home=animal.home,
-    food=animal.food,
+    "[{a_name} is {a_kind}, <look> and <look>|[we <mood> find it|you can see "
+    "it|its home is] in the <look> {home}|[it|{a_name}] <mood> [eats|takes|"
+    "lives on] {food}]",
+    **animal._asdict(),
   )
 
 
 def _direct(rng):
   """One thing about one country or animal, with another to tell apart."""
-  if rng.random() < 0.5:
-    one, other = rng.sample(COUNTRIES, 2)
-    key = rng.choice(list(COUNTRY_QUESTIONS))
-    question = say(rng, COUNTRY_QUESTIONS[key], name=one.name)
-    remark, again = _about_country(rng, one), _about_country(rng, other)
-    second = other.name
-  else:
-    one, other = rng.sample(ANIMALS, 2)
-    key = rng.choice(list(ANIMAL_QUESTIONS))
-    question = say(rng, ANIMAL_QUESTIONS[key], a=article(one.name))
-    remark, again = _about_animal(rng, one), _about_animal(rng, other)
-    second = f"the {other.name}"
+  countries = COUNTRIES, COUNTRY_QUESTIONS, _about_country, ""
+  animals = ANIMALS, ANIMAL_QUESTIONS, _about_animal, "the "
+  pool, questions, about, the = countries if rng.random() < 0.5 else animals
+  subject, other = rng.sample(pool, 2)
+  key = rng.choice(list(questions))
+  question = say(rng, questions[key], name=subject.name)
+  remark, again = about(rng, subject), about(rng, other)
+  second = f"{the}{other.name}"
   tail = say(
     rng,
     "? [Compare it with|Also mention|Say a word about] {other}.",
@@ -98,13 +91,13 @@ def _direct(rng):
     other=second,
     again=again,
   )
-  facts = f"{key} of {one.name} beside {other.name}"
-  return question + tail, steps, getattr(one, key), facts
+  facts = f"{key} of {subject.name} beside {other.name}"
+  return question + tail, steps, getattr(subject, key), facts
 
 
 def _through_capital(rng):
   """The language or continent of the country with a given capital."""
-  one, other = rng.sample(COUNTRIES, 2)
+  subject, other = rng.sample(COUNTRIES, 2)
   key = rng.choice(["language", "continent"])
   question = say(
     rng,
@@ -116,21 +109,21 @@ def _through_capital(rng):
     rng,
     " the country whose capital is {capital}[, not to be confused with|"
     ", unlike] {other}?",
-    capital=one.capital,
+    capital=subject.capital,
     other=other.capital,
   )
   steps = say(
     rng,
     "{capital} is the capital of {name}, [while|and] {second} is [that|the "
     "capital] of {other}. {remark}.",
-    capital=one.capital,
-    name=one.name,
+    capital=subject.capital,
+    name=subject.name,
     second=other.capital,
     other=other.name,
-    remark=capital(_about_country(rng, one)),
+    remark=capital(_about_country(rng, subject)),
   )
-  facts = f"{key} by {one.capital} unlike {other.capital}"
-  return question, steps, getattr(one, key), facts
+  facts = f"{key} by {subject.capital} unlike {other.capital}"
+  return question, steps, getattr(subject, key), facts
 
 
 def _which(rng):
@@ -138,10 +131,10 @@ def _which(rng):
   countries = rng.random() < 0.5
   pool = COUNTRIES if countries else ANIMALS
   key = rng.choice(["continent"] if countries else ["kind", "home"])
-  one = rng.choice(pool)
-  wanted = getattr(one, key)
+  subject = rng.choice(pool)
+  wanted = getattr(subject, key)
   rest = [other for other in pool if getattr(other, key) != wanted]
-  three = [one, *rng.sample(rest, 2)]
+  three = [subject, *rng.sample(rest, 2)]
   rng.shuffle(three)
   test = {
     "continent": f"is in {wanted}",
@@ -156,23 +149,20 @@ def _which(rng):
     names=listed([other.name for other in three], "or"),
   )
   question = capital(question)
-  said = {
+  remark = {
     "continent": "{name} [is|lies] in {continent}",
-    "kind": "[{a} is|the {name} is] {kind}",
+    "kind": "[{a_name} is|the {name} is] {a_kind}",
     "home": "the {name} lives in the {home}",
   }[key]
   rng.shuffle(three)
   steps = []
   for other in three:
-    slots = other._asdict()
-    if not countries:
-      slots |= {"a": article(other.name), "kind": article(other.kind)}
-    steps.append(say(rng, said, **slots))
+    steps.append(say(rng, remark, **other._asdict()))
     if rng.random() < 0.3:
       about = _about_country if countries else _about_animal
       steps.append(about(rng, other))
   facts = f"{wanted} of {sorted(other.name for other in three)}"
-  return question, capital("; ".join(steps)) + ".", one.name, facts
+  return question, capital("; ".join(steps)) + ".", subject.name, facts
 
 
 def conversation(rng: random.Random) -> Conversation:

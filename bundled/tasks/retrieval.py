@@ -4,12 +4,7 @@ import random
 
 from bundled.tasks.conversation import Conversation, single
 from bundled.tasks.speech import CLOSING, OPENING, capital, say
-from bundled.tasks.words import (
-  FIRST_NAMES,
-  NUMBERS,
-  TOWNS,
-  words,
-)
+from bundled.tasks.words import FIRST_NAMES, NUMBERS, TOWNS, words
 
 COLOURS, MONTHS = words("COLOURS"), words("MONTHS")
 SURNAMES = words("SURNAMES")
@@ -75,8 +70,8 @@ def conversation(rng: random.Random) -> Conversation:
   names = rng.sample(list(FACTS), rng.randint(3, 5))
   values = {name: FACTS[name][0](rng) for name in names}
   sentences = [say(rng, FACTS[name][1], value=values[name]) for name in names]
-  asked = rng.choice(names)
-  value, question = values[asked], say(rng, FACTS[asked][2], subject=subject)
+  topic = rng.choice(names)
+  value, question = values[topic], say(rng, FACTS[topic][2], subject=subject)
   opening = say(
     rng,
     "[This is about|The next lines describe|Here is what we know of|"
@@ -96,10 +91,10 @@ def conversation(rng: random.Random) -> Conversation:
     "[[Looking <mood> at|Going <mood> by|From|In] the <look> [passage|text|"
     "lines above], |The [passage|text] <mood> [says|tells us|states] that |"
     "[We read|It says|One reads] [there|here|<mood>] that |"
-    "[I look <mood> for|We need] the {asked}[: |; ]]",
-    asked=asked,
+    "[I look <mood> for|We need] the {topic}[: |; ]]",
+    topic=topic,
   )
-  lead += say(rng, FACTS[asked][3], subject=subject, value=value)
+  lead += say(rng, FACTS[topic][3], subject=subject, value=value)
   lead += say(
     rng,
     "[.|. [That|This] [answers the <praise> question|is <praise>].|"
@@ -107,5 +102,5 @@ def conversation(rng: random.Random) -> Conversation:
   )
   lead = say(rng, OPENING) + capital(lead) + say(rng, CLOSING)
   label = say(rng, "[Answer|Answer|The answer|So]")
-  facts = f"{subject} {values} {asked}"
+  facts = f"{subject} {values} {topic}"
   return single("rag", turn, lead, label, value, facts)

@@ -8,7 +8,7 @@ so what is filled in may hold any character but these.
 import random
 import re
 
-from bundled.tasks.words import FILLER
+from bundled.tasks.words import FILLER, NUMBERS
 
 _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 _LIST = re.compile(r"<(\w+)>")
@@ -32,11 +32,17 @@ CLOSING = (
 
 
 def say(rng: random.Random, text: str, /, **slots) -> str:
-  """Chooses among the alternatives of `text`, then fills in its slots."""
-  while found := _INNERMOST.search(text):
-    chosen = rng.choice(found[1].split("|"))
-    text = text[: found.start()] + chosen + text[found.end() :]
-  text = _LIST.sub(lambda found: rng.choice(FILLER[found[1]]), text)
+  """Chooses among the alternatives of `text`, then fills in its slots.
+
+  Numbers are written as words. `{a_name}` is the slot `name` with an article.
+  """
+  while match := _INNERMOST.search(text):
+    chosen = rng.choice(match[1].split("|"))
+    text = text[: match.start()] + chosen + text[match.end() :]
+  text = _LIST.sub(lambda match: rng.choice(FILLER[match[1]]), text)
+  for name, value in [*slots.items()]:
+    slots[name] = NUMBERS[value] if isinstance(value, int) else value
+    slots[f"a_{name}"] = article(slots[name])
   return text.format(**slots)
 
 
@@ -54,4 +60,4 @@ def capital(text: str) -> str:
 
 def article(noun: str) -> str:
   """Puts `a` or `an` before a noun."""
-  return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+  return f"{'an' if noun[:1] in tuple('aeiou') else 'a'} {noun}"

@@ -67,21 +67,21 @@ DETAILS = [
 
 def conversation(rng: random.Random) -> Conversation:
   """A report to sum up in one line."""
-  told, short, things = rng.choice(EVENTS)
+  report, short, things = rng.choice(EVENTS)
   thing = rng.choice(things.split())
   name = f"{rng.choice(FIRST_NAMES)} {rng.choice(words('SURNAMES'))}"
   town, day = rng.choice(TOWNS), rng.choice(words("DAYS"))
   slots = {"name": name, "town": town, "day": day}
-  slots["thing"] = thing if "prize" in told else article(thing)
-  slots["told"] = say(rng, told, **slots)
+  slots["thing"] = thing if "prize" in report else article(thing)
+  slots["event"] = say(rng, report, **slots)
   slots["short"] = short.format(**slots)
   slots["word"] = thing
   key = say(
     rng,
-    "[On {day} {name} {told} in {town}.|"
-    "In {town}, {name} {told} on {day}.|"
-    "{name}, who lives in {town}, {told} on {day}.|"
-    "{name} from {town} {told} this {day}.]",
+    "[On {day} {name} {event} in {town}.|"
+    "In {town}, {name} {event} on {day}.|"
+    "{name}, who lives in {town}, {event} on {day}.|"
+    "{name} from {town} {event} this {day}.]",
     **slots,
   )
   details = rng.sample(DETAILS, rng.randint(2, 4))

@@ -1,8 +1,8 @@
-"""Rules of others, as anybody would add one: nothing of the core knows them.
+"""Rules that the package does not know, as a user would add them.
 
     python -m tv_jax.certify --verifiers=examples.rules.gbv:rule
 
-From the repository's root each is a verifier of every command, so named. `gbv`
-and `coupled` are of other papers; docs/beyond.md has `ot_traversal`. None gains
-over the traversal with a real pair.
+From the repository's root every command takes them by this name. `gbv` is of
+another paper, `ot_traversal` is described in docs/beyond.md. With a real pair
+neither gains over the traversal.
 """

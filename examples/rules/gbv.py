@@ -84,47 +84,46 @@ def offers(tree, proposal, tokens, q, p) -> Offers:
     low = state.below + state.equal * under
     whole = _ways(jnp.ones_like(state.below), state.below, count, len(nodes))
     law = ascending * _ways(high, low, count, len(nodes)) / whole
-    own = state.alive & drawn & ~(q_row[place] <= 0)
-    best = jnp.argmax(jnp.where(own, rank[place], -1))
+    candidate = state.alive & drawn & ~(q_row[place] <= 0)
+    best = jnp.argmax(jnp.where(candidate, rank[place], -1))
     token = place[best]
     share = high[rank[token]]
     share = jnp.where(share <= 0, 1, share)
     after = _State(
       node=nodes[best],
-      alive=own & (place == token),
+      alive=candidate & (place == token),
       below=low[rank[token]] / share,
       equal=state.equal * q_row[token] / share,
     )
-    return after, (nodes[best], token, jnp.any(own), law[rank])
+    return after, (nodes[best], token, jnp.any(candidate), law[rank])
 
-  one = jnp.ones((), p.dtype)
   start = _State(
     node=jnp.asarray(ROOT, jnp.int32),
     alive=jnp.ones(paths.shape[1], bool),
-    below=jnp.zeros_like(one),
-    equal=one,
+    below=jnp.zeros((), p.dtype),
+    equal=jnp.ones((), p.dtype),
   )
   _, (nodes, token, more, laws) = jax.lax.scan(
     step, start, (jnp.asarray(paths), place, drawn)
   )
   nodes = jnp.concatenate([jnp.full_like(nodes[:1], ROOT), nodes])
   more = jnp.concatenate([jnp.ones(1, bool), more])
-  chance, offered, left = block.of_chain(more, token, laws, p[nodes])
+  chance, offered, residual = block.of_chain(more, token, laws, p[nodes])
   depth = jnp.asarray(tree.depth)
   return Offers(
     chance=jnp.zeros(len(tree), p.dtype).at[nodes].set(chance),
     offered=jnp.zeros(len(tree), bool).at[nodes].set(offered),
-    residual=lambda node: left(depth[node]),
+    residual=lambda node: residual(depth[node]),
   )
 
 
 def _ways(a, b, count, most):
   """a^(K-1) + a^(K-2) b + .. + b^(K-1) for K = count, at most `most`."""
-  found, power = jnp.ones_like(a), jnp.ones_like(a)
+  total, power = jnp.ones_like(a), jnp.ones_like(a)
   for k in range(1, most):
     power *= b
-    found = jnp.where(k < count, a * found + power, found)
-  return found
+    total = jnp.where(k < count, a * total + power, total)
+  return total
 
 
 def last_first(tree) -> np.ndarray:

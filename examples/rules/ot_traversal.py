@@ -51,14 +51,14 @@ class Node(NamedTuple):
   scale: jax.Array  # [] times this it is the law of the next child
 
 
-def two(node: Node, tokens, both, how) -> tuple[jax.Array, Node]:
+def enter_two(node: Node, tokens, both, options) -> tuple[jax.Array, Node]:
   """Returns the chances to enter two children, and their parent after them.
 
   Args:
     node: The parent.
     tokens: [2] INVALID where there is none.
     both: [] whether two were to be drawn; None: there never are two.
-    how: How they are planned for.
+    options: Of their plan.
   """
   q = node.rest * node.scale
   place = jnp.maximum(tokens, 0)
@@ -70,14 +70,14 @@ def two(node: Node, tokens, both, how) -> tuple[jax.Array, Node]:
     return chance, jnp.minimum(node.g, q)
 
   def together():
-    plan = pairs.plan(node.g, q, how)
-    return pairs.enter(plan, place, exists, how), plan.taken
+    plan = pairs.plan(node.g, q, options)
+    return pairs.enter(plan, place, exists, options), plan.taken
 
   chance, taken = (
     alone() if both is None else jax.lax.cond(both, together, alone)
   )
-  left = positive(node.g - taken)
-  kept = jnp.sum(left)
+  remaining = positive(node.g - taken)
+  kept = jnp.sum(remaining)
   size = kept + node.deficit
   # Nothing is left after what had no chance to fail: g stays as it was.
   usable = exists[0] & ~(size <= exhausted(size.dtype))
@@ -86,7 +86,7 @@ def two(node: Node, tokens, both, how) -> tuple[jax.Array, Node]:
   drawn = (vocabulary == tokens[0]) | (vocabulary == tokens[1])
   rest = jnp.where(drawn, 0, node.rest)
   after = Node(
-    g=jnp.where(usable, left / size, node.g),
+    g=jnp.where(usable, remaining / size, node.g),
     mass=jnp.where(usable, kept / size, node.mass),
     deficit=jnp.where(usable, node.deficit / size, node.deficit),
     rest=rest,
@@ -95,11 +95,11 @@ def two(node: Node, tokens, both, how) -> tuple[jax.Array, Node]:
   return jnp.where(exists, chance, 0), after
 
 
-def _family(how, most, size, tokens, q, p, chance):
-  """The children of one node: chances to enter them, and what becomes of it.
+def _family(options, most, size, tokens, q, p, chance):
+  """Plans for one node: chances to enter its children, and what becomes of it.
 
   Args:
-    how: How pairs are planned for.
+    options: Of the plans for pairs.
     most: The most children that a node of its level has.
     size: [] how many it has itself.
     tokens: [K] K is even.
@@ -107,17 +107,22 @@ def _family(how, most, size, tokens, q, p, chance):
     p: [V] the target's.
     chance: [] with which it was entered.
   """
-  one = jnp.ones_like(chance)
-  node = Node(g=chance * p, mass=chance, deficit=1 - chance, rest=q, scale=one)
+  node = Node(
+    g=chance * p,
+    mass=chance,
+    deficit=1 - chance,
+    rest=q,
+    scale=jnp.ones_like(chance),
+  )
   chances = []
   for begin in range(0, most, 2):
     both = size > begin + 1 if most > begin + 1 else None
-    own, node = two(node, tokens[begin : begin + 2], both, how)
-    chances.append(own)
+    entered, node = enter_two(node, tokens[begin : begin + 2], both, options)
+    chances.append(entered)
   return jnp.concatenate(chances), node.g, node.mass
 
 
-def offers(tree, proposal, tokens, q, p, *, how=pairs.USUAL) -> Offers:
+def offers(tree, proposal, tokens, q, p, *, options=pairs.DEFAULT) -> Offers:
   """Returns what no coin changes."""
   del proposal  # without_replacement
   known, N = isinstance(tree, Tree), len(tokens)
@@ -127,39 +132,37 @@ def offers(tree, proposal, tokens, q, p, *, how=pairs.USUAL) -> Offers:
   )
   absent = children == NO_CHILD
   drawn = jnp.where(absent, INVALID, tokens[children])
-  place, sizes = (
-    jnp.where(absent, N, children),
-    jnp.sum(~absent, axis=1, dtype=jnp.int32),
-  )
+  place = jnp.where(absent, N, children)
+  sizes = jnp.sum(~absent, axis=1, dtype=jnp.int32)
 
   def families(which, most, entry):
-    own, width = functools.partial(_family, how, most), most + most % 2
-    given = sizes, drawn[:, :width], q, p, entry
-    return place[which, :width], own, [array[which] for array in given]
+    family, width = functools.partial(_family, options, most), most + most % 2
+    arrays = sizes, drawn[:, :width], q, p, entry
+    return place[which, :width], family, [array[which] for array in arrays]
 
   entry = jnp.zeros(N, p.dtype).at[ROOT].set(1)
   if known:
     mass, rows = entry, []
-    family = np.zeros(N, np.int32)
-    family[tree.inner] = np.arange(len(tree.inner))
+    row = np.zeros(N, np.int32)
+    row[tree.inner] = np.arange(len(tree.inner))
     for level in tree.levels[:-1]:
       which = np.array([node for node in level if tree.num_children[node]])
       most = int(tree.num_children[which].max())
-      below, own, given = families(which, most, entry)
-      chances, g, after = jax.vmap(own)(*given)
+      below, family, arrays = families(which, most, entry)
+      chances, g, after = jax.vmap(family)(*arrays)
       entry = entry.at[below].set(chances, mode="drop")
       mass = mass.at[which].set(after)
       rows.append(g)
     mass = jnp.where(tree.num_children == 0, entry, mass)
-    rows, row = jnp.concatenate(rows), jnp.asarray(family)
+    rows, row = jnp.concatenate(rows), jnp.asarray(row)
   else:
 
     def visit(node, state):
       entry, mass, rows = state
-      below, own, given = families(node, K, entry)
+      below, family, arrays = families(node, K, entry)
       inner = ~absent[node, 0] & (entry[node] > 0)
       idle = jnp.zeros(len(below), p.dtype), rows[node], entry[node]
-      chances, g, after = jax.lax.cond(inner, own, lambda *_: idle, *given)
+      chances, g, after = jax.lax.cond(inner, family, lambda *_: idle, *arrays)
       entry = entry.at[below].set(chances, mode="drop")
       return entry, mass.at[node].set(after), rows.at[node].set(g)
 
@@ -168,10 +171,10 @@ def offers(tree, proposal, tokens, q, p, *, how=pairs.USUAL) -> Offers:
     )
     row = jnp.arange(N, dtype=jnp.int32)
 
-  def left(node):
+  def residual(node):
     return jnp.where(absent[node, 0], p[node], rows[row[node]])
 
-  return Offers(chance=mass, offered=entry > 0, residual=left)
+  return Offers(chance=mass, offered=entry > 0, residual=residual)
 
 
 rule = Verifier(

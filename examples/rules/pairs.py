@@ -40,8 +40,8 @@ from tv_jax.verifiers.residual import positive
 _ZETA, _SMALLEST, _LARGEST = 1e-3, 1e-6, 1e4
 
 
-class How(NamedTuple):
-  """How a pair is planned for.
+class Options(NamedTuple):
+  """Options of a plan.
 
   Attributes:
     kept: M, at most.
@@ -54,7 +54,7 @@ class How(NamedTuple):
   lean: float = 1024.0
 
 
-USUAL = How()
+DEFAULT = Options()
 
 
 class Plan(NamedTuple):
@@ -90,7 +90,7 @@ class _Law(NamedTuple):
 
 
 class _Shares(NamedTuple):
-  """What is taken of each of the others, of four ways to be drawn."""
+  """What is taken of each of the others, by how it was drawn."""
 
   first: jax.Array  # [] with a kept one after it, a share of `after`
   second: jax.Array  # [] after a kept one, a share of `others`
@@ -98,21 +98,21 @@ class _Shares(NamedTuple):
   second_of_both: jax.Array  # []
 
 
-def plan(g: jax.Array, q: jax.Array, how: How = USUAL) -> Plan:
+def plan(g: jax.Array, q: jax.Array, options: Options = DEFAULT) -> Plan:
   """Makes a plan that takes at most g [V] of pairs drawn from q [V]."""
-  law = _split(q, how.kept)
+  law = _split(q, options.kept)
   g_kept = g[law.token]
   g_others = jnp.sum(jnp.where(law.others > 0, g, 0))
   before, behind = law.another
-  ways = law.often, law.once, jnp.sum(before), jnp.sum(behind)
+  draws = law.often, law.once, jnp.sum(before), jnp.sum(behind)
 
   def clip(z):
     return jnp.clip(z, _SMALLEST, _LARGEST)
 
   def improve(step, now):
     z, z_others = now
-    kept, shares = _marginal(law, z, z_others, how.lean)
-    rest = _inner(shares, ways)
+    kept, shares = _marginal(law, z, z_others, options.lean)
+    rest = _inner(shares, draws)
     kept, rest = _ratio(g_kept, kept), _ratio(g_others, rest)
     twice = step % 3 != 2
     z *= jnp.where(twice, kept**2, kept)
@@ -121,10 +121,10 @@ def plan(g: jax.Array, q: jax.Array, how: How = USUAL) -> Plan:
 
   z = clip(_ratio(g_kept, law.q))
   z_others = clip(_ratio(g_others, law.once))
-  z, z_others = jax.lax.fori_loop(0, how.steps, improve, (z, z_others))
-  kept, shares = _marginal(law, z, z_others, how.lean)
-  ways = law.after, law.others, before, behind
-  f = _inner(shares, ways).at[law.token].set(kept)
+  z, z_others = jax.lax.fori_loop(0, options.steps, improve, (z, z_others))
+  kept, shares = _marginal(law, z, z_others, options.lean)
+  draws = law.after, law.others, before, behind
+  f = _inner(shares, draws).at[law.token].set(kept)
   return Plan(
     token=law.token,
     last=law.over == 0,
@@ -136,7 +136,7 @@ def plan(g: jax.Array, q: jax.Array, how: How = USUAL) -> Plan:
 
 
 def enter(
-  plan: Plan, tokens: jax.Array, exists: jax.Array, how: How = USUAL
+  plan: Plan, tokens: jax.Array, exists: jax.Array, options: Options = DEFAULT
 ) -> jax.Array:
   """Returns the chance to enter each of two siblings, once it is offered: [2].
 
@@ -144,7 +144,7 @@ def enter(
     plan: Of their parent.
     tokens: [2] of the vocabulary, whether they exist or not.
     exists: [2]
-    how: As the plan was made.
+    options: Those of the plan.
   """
   same = plan.token[None] == tokens[:, None]
   # Where next to nothing is left after the first, no second was planned for,
@@ -154,11 +154,12 @@ def enter(
   z = jnp.sum(jnp.where(same, plan.z, 0), axis=1)
   z = jnp.where(jnp.any(same, axis=1), z, plan.z_others)
   x, y = jnp.where(exists, z, 0)
+  lean = options.lean
   cut, cut_second = plan.cut[tokens]
-  first, second = _share(x, y, how.lean)
+  first, second = _share(x, y, lean)
   # 1 - a_1, without its cancellation.
-  left = (_ZETA + how.lean * x * (1 - cut) + y) / (_ZETA + how.lean * x + y)
-  return jnp.stack([first * cut, second * cut_second / left])
+  missed = (_ZETA + lean * x * (1 - cut) + y) / (_ZETA + lean * x + y)
+  return jnp.stack([first * cut, second * cut_second / missed])
 
 
 def _split(q, kept) -> _Law:
@@ -211,9 +212,9 @@ def _marginal(law: _Law, z, z_others, lean) -> tuple[jax.Array, _Shares]:
   )
 
 
-def _inner(shares, ways):
-  """Returns the sum of shares times ways."""
-  return functools.reduce(operator.add, map(operator.mul, shares, ways))
+def _inner(shares, draws):
+  """Returns the sum of shares times draws."""
+  return functools.reduce(operator.add, map(operator.mul, shares, draws))
 
 
 def _ratio(g, f):
