@@ -12,7 +12,7 @@ import tv_jax.engine.pair
 from tests import bad, checkpoints
 from tv_jax import models
 from tv_jax.edge import reading
-from tv_jax.models import templates, vocabularies
+from tv_jax.models import templates, tokenizers, vocabularies
 
 TOKENS = "tokenizer.json"
 FILES = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
@@ -81,6 +81,13 @@ def test_a_template_may_write_a_text_in_its_own_way(saved):
   template = "{% for m in messages %}{{ m.content | upper }}{% endfor %}"
   (saved / "chat_template.jinja").write_text(template)
   assert "WHAT?" in use(saved).replace(" ", "")
+
+
+@pytest.mark.parametrize("template", templates.TEMPLATES[:3])
+def test_half_a_character_is_refused(whole, template):
+  tokenizer = tokenizers.load_tokenizer(whole)
+  with pytest.raises(ValueError, match="surrogates not allowed"):
+    templates.encode(template, tokenizer, ["\ud800"])
 
 
 # A draft whose tokens are other texts than the target's.

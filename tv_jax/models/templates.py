@@ -37,12 +37,12 @@ def encode(template: str, tokenizer, turns: Sequence[str]) -> list[int]:
     turns: The conversation.
   """
   if template == "raw":
-    return tokenizer("\n".join(turns)).input_ids
+    return _tokens(tokenizer, "\n".join(turns))
   if template == "vicuna":
     text = f"{VICUNA_SYSTEM} "
     for i, turn in enumerate(turns):
       text += f" ASSISTANT: {turn}</s>" if i % 2 else f"USER: {turn}"
-    return tokenizer(f"{text} ASSISTANT:").input_ids
+    return _tokens(tokenizer, f"{text} ASSISTANT:")
   roles = ("user", "assistant")
   messages = [
     {"role": roles[i % 2], "content": turn} for i, turn in enumerate(turns)
@@ -89,7 +89,7 @@ def encode_messages(
       )
     options[THINKING] = False
   text = _apply(tokenizer, [*map(dict, messages)], **options)
-  return tokenizer(text, add_special_tokens=False).input_ids
+  return _tokens(tokenizer, text, add_special_tokens=False)
 
 
 def before_user(tokenizer) -> list[int]:
@@ -102,7 +102,7 @@ def before_user(tokenizer) -> list[int]:
     text = _apply(tokenizer, [{"role": "user", "content": word}])
     head = text.rpartition(word)[0]  # a system prompt may greet
     if head.strip():
-      return tokenizer(head, add_special_tokens=False).input_ids
+      return _tokens(tokenizer, head, add_special_tokens=False)
   raise ValueError(
     f"{tokenizer.name_or_path} has no chat template that begins a user's turn,"
     " so the target cannot ask itself: give prompts"
@@ -128,3 +128,8 @@ def _apply(tokenizer, messages: list[dict[str, str]], **options) -> str:
       f"the chat template of {tokenizer.name_or_path} fails"
       f" ({type(error).__name__}: {shown(error)}): mend it, or use another"
     ) from None
+
+
+def _tokens(tokenizer, text: str, **options) -> list[int]:
+  text.encode()  # half of a character, as cut texts have, is a ValueError
+  return tokenizer(text, **options).input_ids
