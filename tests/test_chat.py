@@ -38,9 +38,9 @@ def test_one_question_a_line_is_answered_in_plain_text():
   first = answer(FOX)
   answers = [
     first,
-    answer(FOX, item=1, verifier=None),
+    answer(FOX, verifier=None),
     answer(FOX, first, SPAIN, item=1, temperature=0),
-    answer(FOX, item=2, temperature=0),
+    answer(FOX, temperature=0),
   ]
   assert out.splitlines() == "\n".join(answers).splitlines()
   banner, *speeds = notes.splitlines()
@@ -106,7 +106,7 @@ def test_a_bad_line_is_refused_and_changes_nothing(line, words):
 
 def test_who_talks_if_it_is_not_said(monkeypatch, capsys):
   assert smollm2.FILE == chat.SMOLLM2
-  assert smollm2.get_config().models.draft in chat.DRAFTS[chat.SMOLLM2]
+  assert smollm2.get_config().models.draft == chat.DRAFTS[chat.SMOLLM2][0]
   monkeypatch.setattr(reading, "_installed", lambda name: None)
   toy = chat.TOY, "bundled/draft", "independent"
   assert chat.choose(None, None, None) == toy
@@ -115,8 +115,6 @@ def test_who_talks_if_it_is_not_said(monkeypatch, capsys):
   drafted = "bundled/smollm2_eagle", "eagle"
   assert chat.choose(None, None, None) == (chat.SMOLLM2, *drafted)
   assert chat.choose(None, None, "none") == (chat.SMOLLM2, None, "none")
-  small = "bundled/smollm2_draft", "independent"
-  assert chat.choose(None, None, "independent") == (chat.SMOLLM2, *small)
   with pytest.raises(ValueError, match="--kind=eagle3: give its --draft"):
     chat.choose(None, None, "eagle3")
   assert chat.choose("a", "b", None) == ("a", "b", "independent")

