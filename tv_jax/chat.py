@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import sys
 import time
+from typing import Any
 
 import numpy as np
 from absl import flags, logging
@@ -73,7 +74,7 @@ def choose(
 class Conversation:
   """Questions and answers, and the options of `tv_jax.generate`."""
 
-  def __init__(self, pair: Pair, **options):
+  def __init__(self, pair: Pair, **options: Any):
     """Begins; refuses what no question could be answered with."""
     self.pair, self.options, self.messages = pair, options, []
     decode_config(pair, **options)
@@ -88,7 +89,7 @@ class Conversation:
         self._answer(self.messages[:-1], self.options | {"verifier": None})
       case "/tree" | "/verifier" | "/temperature" if value:
         number = float(value) if name == "/temperature" else value
-        changed = self.options | {name[1:]: number}
+        changed: dict[str, Any] = self.options | {name[1:]: number}
         decode_config(self.pair, **changed)
         self.options = changed
       case _ if line.startswith("/"):
@@ -98,7 +99,7 @@ class Conversation:
         text = self._answer(asked, self.options)
         self.messages = [*asked, {"role": "assistant", "content": text}]
 
-  def _answer(self, messages: list[dict], options: dict) -> str:
+  def _answer(self, messages: list[dict], options: dict[str, Any]) -> str:
     """Prints an answer as it is made, and its speed after the first cycle."""
     speech = Speech(self.pair.tokenizer)
     green = "\033[32m%s\033[0m" if sys.stdout.isatty() else "%s"

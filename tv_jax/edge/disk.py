@@ -1,21 +1,20 @@
-"""Files that are whole or not there, and errors of one line."""
+"""Files that are whole or not there, and folders with one writer."""
+
+from __future__ import annotations
 
 import contextlib
 import errno
 import fcntl
-import functools
 import json
 import os
 import pathlib
-import re
 import socket
-from collections.abc import Iterable
-
-from tv_jax.edge import reading
+from collections.abc import Iterator
+from typing import BinaryIO
 
 
 class StoreError(OSError):
-  """What could not be read or written, and why: one line for the user."""
+  """What could not be read or written, and why, in one line."""
 
 
 @contextlib.contextmanager
@@ -48,7 +47,7 @@ def to_bytes(value, what: str, *, indent: int | None = None) -> bytes:
 
 def from_bytes(data: bytes):
   """Returns what `to_bytes` was given; ValueError if it is no JSON in UTF-8."""
-  return reading.loads(data.decode())
+  return json.loads(data.decode())
 
 
 def round_trip(value, what: str):
@@ -58,31 +57,28 @@ def round_trip(value, what: str):
 
 def write_json(path: pathlib.Path, value, what: str) -> None:
   """Writes a value as `write_atomic` does; errors call it `what`."""
-  _write(path, to_bytes(value, what, indent=2))
+  with whole(path) as file:
+    file.write(to_bytes(value, what, indent=2))
 
 
 def write_atomic(path: str | os.PathLike, text: str) -> None:
-  """Writes a file durably, or replaces it; nobody ever sees a half of it.
+  """Writes a file durably, or replaces it; nobody ever sees a half of it."""
+  with whole(path) as file:
+    file.write(_encode(text))
+
+
+@contextlib.contextmanager
+def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
+  """Opens a file to write bytes to: it is there once it is whole.
 
   Raises:
     StoreError: It could not be written; what was there before is as it was.
   """
-  _write(path, _encode(text))
-
-
-def _write(path, data):
-  with whole(path) as file:
-    file.write(data)
-
-
-@contextlib.contextmanager
-def whole(path: str | os.PathLike):
-  """Opens a file to write bytes to: it is there once it is whole; see above."""
   path = pathlib.Path(path)
-  partial = path.with_name(_partial(path.name, os.urandom(4).hex()))
+  partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
   with explained(f"{path} cannot be written"):
     try:
-      with partial.open("xb") as file:
+      with partial.open("wb") as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
@@ -92,63 +88,11 @@ def whole(path: str | os.PathLike):
     sync_folder(path.parent)
 
 
-def readable(path: pathlib.Path) -> None:
-  """Gives a file the mode of any new one: safetensors' own lets nobody read."""
-  mask = os.umask(0)
-  os.umask(mask)
-  path.chmod(0o666 & ~mask)
-
-
-def clear(folder: str | os.PathLike) -> None:
-  """Removes what this process has begun to write: to be called as it ends."""
-  for partial in pathlib.Path(folder).glob(_partial("*", "*")):
-    partial.unlink(missing_ok=True)
-
-
-def clear_dead(folder: pathlib.Path, own: Iterable[str] = ()) -> None:
-  """Removes what processes that were killed had begun to write.
-
-  Args:
-    folder: The folder.
-    own: Files that nobody else may be writing, wherever whoever began to
-      write them was killed. Of others, only what was begun on this host by a
-      process that lives no more goes.
-  """
+def clear_dead(folder: pathlib.Path, own=()) -> None:
+  """Removes what killed processes had begun to write: its lock is held."""
+  del own
   for partial in folder.glob(".*.partial"):
-    if found := _PARTIAL.fullmatch(partial.name):
-      name, host, pid = found.groups()
-      dead = host == _host() and not _lives(int(pid))
-      if dead or name in own:
-        partial.unlink(missing_ok=True)
-
-
-_PARTIAL = re.compile(r"\.(.+)\.([^.]+)\.([0-9]+)-[0-9a-f]+\.partial")
-
-
-def _partial(name, which):
-  """Returns the name of a file of this process that is not whole yet."""
-  return f".{name}.{_host()}.{os.getpid()}-{which}.partial"
-
-
-@functools.cache
-def _host():
-  """Returns the host, or the container, in which a process's number counts."""
-  try:
-    space = os.readlink("/proc/self/ns/pid")
-  except OSError:  # not a Linux
-    space = ""
-  name = f"{socket.gethostname()}-{''.join(filter(str.isdigit, space))}"
-  return re.sub("[^A-Za-z0-9-]", "-", name)
-
-
-def _lives(pid):
-  try:
-    os.kill(pid, 0)
-  except ProcessLookupError:
-    return False
-  except OSError:  # it is another user's
-    return True
-  return True
+    partial.unlink(missing_ok=True)
 
 
 def sync_folder(folder: pathlib.Path) -> None:
@@ -163,9 +107,11 @@ def sync_folder(folder: pathlib.Path) -> None:
     os.close(descriptor)
 
 
-def _encode(text):
-  # Half a surrogate pair has no UTF-8. Its backslash form is JSON's own escape.
-  return text.encode("utf-8", "backslashreplace")
+def readable(path: pathlib.Path) -> None:
+  """Gives a file the mode of any new one: safetensors' own lets nobody read."""
+  mask = os.umask(0)
+  os.umask(mask)
+  path.chmod(0o666 & ~mask)
 
 
 def lock(
@@ -187,23 +133,20 @@ def lock(
   """
   with explained(f"{folder} cannot be written in"):
     # Not emptied by opening it: another holder's name is in it.
-    file = resources.enter_context((folder / name).open("ab+", buffering=0))
-    try:
-      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-      file.seek(0)
-      holder = _holder(file.read())
-    else:
-      file.truncate(0)
-      own = {"host": socket.gethostname(), "pid": os.getpid()}
-      file.write(to_bytes(own, "the holder"))
-      return
-  raise StoreError(f"{folder} is being written by {holder}: {remedy}")
-
-
-def _holder(data):
+    file = resources.enter_context((folder / name).open("a+"))
   try:
-    own = from_bytes(data)
-    return f"process {own['pid']} on host {own['host']}"
-  except (ValueError, TypeError, KeyError):  # it is about to write its name
-    return "another process"
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+  except BlockingIOError:
+    file.seek(0)
+    holder = file.read().strip() or "another process"
+    raise StoreError(
+      f"{folder} is being written by {holder}: {remedy}"
+    ) from None
+  file.truncate(0)
+  file.write(f"process {os.getpid()} on host {socket.gethostname()}\n")
+  file.flush()
+
+
+def _encode(text: str) -> bytes:
+  # Half a surrogate pair has no UTF-8. Its backslash form is JSON's own escape.
+  return text.encode("utf-8", "backslashreplace")
