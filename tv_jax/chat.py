@@ -67,7 +67,7 @@ def choose(
   if draft is None:
     if kind:
       raise ValueError(f"--kind={kind}: give its --draft as well")
-    return target, *DRAFTS.get(target, (None, "none"))
+    draft, kind = DRAFTS.get(target, (None, "none"))
   return target, draft, kind or "independent"
 
 
