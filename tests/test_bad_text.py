@@ -53,7 +53,7 @@ def change(path, **fields):
 
 @pytest.mark.parametrize("name", FILES)
 def test_json_that_is_cut(saved, name):
-  bad.spoil(saved / name, "cut")
+  bad.cut(saved / name)
   refused(saved, "mine")
 
 

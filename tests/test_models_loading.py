@@ -201,7 +201,7 @@ def test_all_that_is_wrong_with_the_tensors_at_once(saved):
 
 @pytest.mark.parametrize("name", [INDEX, "config.json"])
 def test_json_of_a_wrong_shape(saved, name):
-  bad.spoil(saved / name, "cut")
+  bad.cut(saved / name)
   refused(saved, f"mine/{name}")
 
 

@@ -13,7 +13,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 
 from tv_jax.edge import reading
-from tv_jax.edge.reading import listed, shown
+from tv_jax.edge.reading import listed
 from tv_jax.models import (
   borrowed,
   decoder,
@@ -217,9 +217,9 @@ def _check(
   }
   faults = [
     faults,
-    [f"missing: {shown(name)}" for name in wanted if name not in tensors],
+    [f"missing: {name}" for name in wanted if name not in tensors],
     [
-      f"unknown: {shown(name)}"
+      f"unknown: {name}"
       for name in tensors
       if not (name in wanted or name in copies or IGNORED.fullmatch(name))
     ],

@@ -13,7 +13,7 @@ import safetensors
 from safetensors.numpy import save_file
 
 from tv_jax.edge import disk, reading
-from tv_jax.edge.reading import brief, listed, shown
+from tv_jax.edge.reading import brief, listed
 from tv_jax.models import gguf
 from tv_jax.models.layout import StoredTensor
 
@@ -51,7 +51,7 @@ def resolve(path_or_repo, revision: str | None, patterns=()) -> pathlib.Path:
     return pathlib.Path(directory)
   if not REPOSITORY.fullmatch(str(path_or_repo)) or os.path.exists(directory):
     raise ValueError(
-      f"{shown(path_or_repo)} is neither a directory nor the name of a hub "
+      f"{path_or_repo} is neither a directory nor the name of a hub "
       "repository (owner/name)"
     )
   import huggingface_hub
@@ -86,9 +86,7 @@ def shards(directory: pathlib.Path, single: str, index: str) -> list:
     )
   absent = [name for name in names if not (directory / name).exists()]
   if absent:
-    raise ValueError(
-      f"{directory} lacks {listed(map(shown, absent))}: download it again"
-    )
+    raise ValueError(f"{directory} lacks {listed(absent)}: download it again")
   return [directory / name for name in names]
 
 
@@ -114,7 +112,7 @@ def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
   if files := sorted(directory.glob(f"*{gguf.SUFFIX}")):
     raise ValueError(
       f"{source} holds GGUF files, which are given by their own path: such as"
-      f" {shown(files[0])}"
+      f" {files[0]}"
     )
   if not any((directory / name).exists() for name in (SINGLE, INDEX)):
     raise ValueError(
@@ -128,7 +126,7 @@ def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
       for name in file.keys():  # noqa: SIM118  (not a mapping)
         if name in tensors:
           raise ValueError(
-            f"{path} holds {shown(name)}, and so does"
+            f"{path} holds {name}, and so does"
             f" {tensors[name].path.name}: remove one or the other"
           )
         header = file.get_slice(name)

@@ -6,7 +6,7 @@ and so on, the user's last.
 
 from collections.abc import Mapping, Sequence
 
-from tv_jax.edge.reading import brief, shown
+from tv_jax.edge.reading import brief
 
 # Some templates print today's date: then no run could be repeated.
 DATE = "26 Jul 2024"
@@ -126,7 +126,7 @@ def _apply(tokenizer, messages: list[dict[str, str]], **options) -> str:
   except Exception as error:  # a template can raise whatever it likes
     raise ValueError(
       f"the chat template of {tokenizer.name_or_path} fails"
-      f" ({type(error).__name__}: {shown(error)}): mend it, or use another"
+      f" ({type(error).__name__}: {brief(str(error))}): mend it, or use another"
     ) from None
 
 

@@ -3,7 +3,7 @@
 import os
 
 from tv_jax.edge import reading
-from tv_jax.edge.reading import brief, shown
+from tv_jax.edge.reading import brief
 from tv_jax.models import gguf, storage
 
 
@@ -34,12 +34,12 @@ def load_tokenizer(path_or_repo, revision: str | None = None):
         directory, trust_remote_code=False
       )
   except Exception as error:  # of a file of a wrong shape it can be any
-    reason = f"{type(error).__name__}: {shown(' '.join(str(error).split()))}"
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
     raise ValueError(
-      f"no tokenizer could be loaded from {shown(path_or_repo)} ({reason})"
+      f"no tokenizer could be loaded from {path_or_repo} ({reason})"
     ) from None
   if tokenizer is None:
-    raise ValueError(f"{shown(path_or_repo)} holds no tokenizer")
+    raise ValueError(f"{path_or_repo} holds no tokenizer")
   return tokenizer
 
 

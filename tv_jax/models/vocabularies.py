@@ -3,7 +3,7 @@
 import logging
 import re
 
-from tv_jax.edge.reading import brief, name_of, shown
+from tv_jax.edge.reading import brief, name_of
 from tv_jax.models import gguf, storage, tokenizers
 
 # Without any of these a checkpoint has no tokenizer.
@@ -42,7 +42,7 @@ def check_tokens(draft, target) -> None:
       special and is_free(text, theirs) and is_free(other, ours)
     ):
       continue
-    names = [shown(name_of(path)) for path, _ in (draft, target)]
+    names = [name_of(path) for path, _ in (draft, target)]
     raise ValueError(
       f"token {token} is {brief(text)} to the draft {names[0]}, and"
       f" {brief(other)} to the target {names[1]}: choose a draft that shares"

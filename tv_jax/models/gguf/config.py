@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.edge.reading import brief, listed, shown
+from tv_jax.edge.reading import brief, listed
 from tv_jax.models import rope
 from tv_jax.models.families import FAMILIES
 from tv_jax.models.gguf.reader import FACTORS, File, dequantised, read
@@ -99,7 +99,7 @@ def _foreign(file: File, kind: str, raw: dict):
       allowed = " or ".join(map(repr, only[name]))
       yield f"{name}={brief(value)} is not supported, only {allowed}"
     elif name.startswith(f"{kind}.") and name not in known:
-      yield f"unknown: {shown(name)}={brief(value)}"
+      yield f"unknown: {name}={brief(value)}"
   channels = raw.get("head_dim")
   if channels is None and raw.get("num_attention_heads"):
     channels = raw.get("hidden_size", 0) // raw["num_attention_heads"]

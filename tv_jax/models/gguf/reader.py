@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from tv_jax.edge import reading
-from tv_jax.edge.reading import shown
 from tv_jax.models.layout import StoredTensor
 
 SUFFIX = ".gguf"
@@ -71,7 +70,7 @@ class File:
 
   def error(self, fault: str) -> ValueError:
     """Returns an error that names the file."""
-    return ValueError(f"{shown(self.path)}: {fault}")
+    return ValueError(f"{self.path}: {fault}")
 
 
 def read(path) -> File:
@@ -106,8 +105,7 @@ def _read(path: pathlib.Path, changed: int) -> File:
   except Exception as error:  # of a damaged file it can be any
     reason = " ".join(str(error).split())
     raise ValueError(
-      f"{shown(path)} is truncated or is not GGUF ({shown(reason)}): get it"
-      " again"
+      f"{path} is truncated or is not GGUF ({reason}): get it again"
     ) from None
   return File(path, metadata, {x.name: x for x in whole.tensors})
 
