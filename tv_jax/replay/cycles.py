@@ -93,9 +93,7 @@ def load(path, proposal: Proposal | None = None) -> Cycles:
       names = {*_REQUIRED, *_OPTIONAL} & {*file}
       arrays = {name: file[name] for name in names}
   except Exception as error:  # of a damaged file it can be any
-    raise ValueError(
-      f"{path}: no .npz file, or cut short ({reading.line(error)})"
-    ) from None
+    raise ValueError(f"{path}: no .npz file, or cut short ({error})") from None
   try:
     return _from_arrays(arrays, proposal)
   except ValueError as error:

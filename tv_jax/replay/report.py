@@ -3,7 +3,6 @@
 import numpy as np
 import rich.table
 
-from tv_jax.edge.reading import shown
 from tv_jax.engine.estimates import Estimate
 from tv_jax.replay.cycles import Cycles
 
@@ -39,13 +38,13 @@ def table(
 def describe(path, cycles: Cycles) -> str:
   """Says what the file holds, in a few lines."""
   lines = [
-    f"{shown(path)}: {len(cycles)} cycles of {len(np.unique(cycles.item))}"
+    f"{path}: {len(cycles)} cycles of {len(np.unique(cycles.item))}"
     f" items, {cycles.proposal.name} on {cycles.tree!r}"
   ]
   if cycles.verifier is not None:
     heat = cycles.temperature
     at = "" if heat is None else f" at temperature {heat:g}"
-    lines.append(f"run by {shown(cycles.verifier)}{at}")
+    lines.append(f"run by {cycles.verifier}{at}")
   if not cycles.meta.get("complete", True):
     lines.append("the run was interrupted: the file holds what it had done")
   return "\n".join(lines)
