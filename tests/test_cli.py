@@ -105,40 +105,21 @@ def test_a_config_is_found_by_its_name_and_a_users_own_comes_first(
 
 
 @dataclasses.dataclass(frozen=True)
-class Inner:
+class Row:
   rate: float
-  names: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Outer:
-  inner: Inner
-  count: int
-  limit: int | None = None
+  names: tuple[str, ...]
 
 
 def test_a_dataclass_is_built_of_an_object():
-  raw = {"inner": {"rate": 1, "names": ["a"]}, "count": 2}
-  assert checks.read(checks.build(Outer), raw) == Outer(Inner(1.0, ("a",)), 2)
+  raw = {"rate": 1, "names": ["a"]}
+  assert checks.read(checks.build(Row), raw) == Row(1.0, ("a",))
 
 
-@pytest.mark.parametrize(
-  ("raw", "line"),
-  [
-    (
-      {"inner": {"rate": "x"}, "count": True, "more": 1},
-      "unknown field more; inner.rate='x': give a number; count=True: give an"
-      " integer",
-    ),
-    (
-      {"inner": {"rate": 1, "names": "ab"}, "count": 1, "limit": "x"},
-      "inner.names='ab': give a list; limit='x': give an integer",
-    ),
-  ],
-)
-def test_all_that_is_wrong_is_named(raw, line):
-  with pytest.raises(ValueError, match=f"^{re.escape(line)}$"):
-    checks.read(checks.build(Outer), raw)
+def test_all_that_is_wrong_is_named():
+  check = checks.fields({"row": checks.build(Row), "count": checks.integer(1)})
+  line = "count is missing; row.rate='x': give a number; row.names='ab': give a"
+  with pytest.raises(ValueError, match=f"^{line} list$"):
+    checks.read(check, {"row": {"rate": "x", "names": "ab"}})
 
 
 @pytest.mark.parametrize(
@@ -148,9 +129,8 @@ def test_all_that_is_wrong_is_named(raw, line):
     (
       checks.number(above=0, most=1),
       [1, 0.5, np.float32(0.5), np.float16(1)],
-      [0, 2, math.nan, True, "1", 10**400, np.float16(math.inf)],
+      [0, 2, math.nan, True, "1", np.float16(math.inf)],
     ),
-    (checks.either(checks.integer(), checks.text), [1, "a"], [1.0, None]),
     (checks.optional(checks.text), [None, "a"], [1]),
   ],
 )

@@ -45,14 +45,9 @@ def to_bytes(value, what: str, *, indent: int | None = None) -> bytes:
   return _encode(text + "\n")
 
 
-def from_bytes(data: bytes):
-  """Returns what `to_bytes` was given; ValueError if it is no JSON in UTF-8."""
-  return json.loads(data.decode())
-
-
 def round_trip(value, what: str):
   """Returns the value as it will be read again: lists for tuples."""
-  return from_bytes(to_bytes(value, what))
+  return json.loads(to_bytes(value, what))
 
 
 def write_json(path: pathlib.Path, value, what: str) -> None:
@@ -88,9 +83,8 @@ def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
     sync_folder(path.parent)
 
 
-def clear_dead(folder: pathlib.Path, own=()) -> None:
+def clear(folder: pathlib.Path) -> None:
   """Removes what killed processes had begun to write: its lock is held."""
-  del own
   for partial in folder.glob(".*.partial"):
     partial.unlink(missing_ok=True)
 

@@ -14,8 +14,6 @@ from typing import Any
 BUNDLED = pathlib.Path(__file__).parents[1] / "assets" / "bundled"
 _NAMED, _INSTALLED = "bundled/", "installed/"
 
-LARGEST = 1 << 29
-
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
@@ -86,24 +84,10 @@ def regular(path: str | os.PathLike) -> pathlib.Path:
   return path
 
 
-def data(path: str | os.PathLike, most: int | None = None) -> bytes:
-  """Returns a file's bytes."""
-  del most
-  return regular(path).read_bytes()
-
-
-def loads(source: str):
-  """Returns the value of a JSON text."""
-  try:
-    return json.loads(source)
-  except RecursionError:
-    raise ValueError("it is nested too deeply") from None
-
-
 def text(path: str | os.PathLike) -> str:
   """Returns a file's text, without the mark that some editors begin it with."""
   try:
-    return data(path).decode("utf-8-sig")
+    return regular(path).read_text("utf-8-sig")
   except UnicodeDecodeError:
     raise ValueError(f"{path} is not a text file in UTF-8") from None
 
@@ -111,7 +95,7 @@ def text(path: str | os.PathLike) -> str:
 def parse(source: str, where: str) -> Any:
   """Returns the value of a JSON text, which errors call `where`."""
   try:
-    return loads(source)
+    return json.loads(source)
   except ValueError as error:
     raise ValueError(f"{where} is not JSON ({error})") from None
 

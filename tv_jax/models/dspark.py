@@ -223,7 +223,7 @@ FORMAT = configs.DraftFormat(
   optional={
     "confidence_head_with_markov": checks.boolean,
     "markov_head_type": checks.one_of(HEADS),
-    "tie_word_embeddings": checks.one_value(False),
+    "tie_word_embeddings": checks.one_of([False]),
   },
   fields=_fields,
 )

@@ -50,7 +50,7 @@ FORMAT = configs.DraftFormat(
     "norm_before_residual": checks.boolean,
     "num_hidden_layers": _ONE,
     "draft_num_hidden_layers": _ONE,
-    "tie_word_embeddings": checks.one_value(False),
+    "tie_word_embeddings": checks.one_of([False]),
   },
   fields=lambda values: {
     "target_layers": values.get("target_layer_ids", ()),

@@ -50,7 +50,7 @@ def from_dict(raw: dict, faults: list[str]) -> tuple[float, Scaling | None]:
     Theta, and None where frequencies are not scaled.
   """
   newer, older = (
-    checks.mapping_of(checks.anything)(raw.get(name, {}), name, faults) or {}
+    checks.mapping(raw.get(name, {}), name, faults) or {}
     for name in ("rope_parameters", "rope_scaling")
   )
   if newer and older:

@@ -34,7 +34,6 @@ TIMING = "timing.json"
 COUNT = "COUNT"
 DONE = "DONE"
 # What only the process that holds the lock writes, and replaces as a whole.
-_WHOLE = (CONFIG, ENVIRONMENTS, SOURCES, TIMING, COUNT, DONE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -126,7 +125,7 @@ class Store:
       disk.sync_folder(one.parent)
     with contextlib.ExitStack() as resources:
       disk.lock(folder, resources)
-      disk.clear_dead(folder, own=_WHOLE)
+      disk.clear(folder)
       path = folder / ITEMS
       self._found, self._size = _parse(path)
       _keep_config(config, folder, self._found)
