@@ -84,7 +84,7 @@ def test_a_config_is_found_by_its_name_and_a_users_own_comes_first(
   same = read(), read("--config=smoke"), read("--config=configs/smoke.py")
   for found in same:
     ((_, config),) = found.items()
-    assert config == smoke.get_config()
+    assert config.to_dict() == smoke.get_config().to_dict()
     assert config.is_locked
   two = read(
     "--config=smoke", "--config.per_task=3", "--config=quickstart:weak"

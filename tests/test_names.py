@@ -125,7 +125,7 @@ def test_what_no_module_holds_is_called_by_what_it_is(folder):
     ("my_module:nothing", "'my_module' has no attribute 'nothing'"),
     ("my_module:number", "give a name, module:name"),
     ("no_module:decide", "No module named 'no_module'; run from the module's"),
-    ("my_module.py:decide", "write package.module:name, as Python imports"),
+    ("my_module.py:decide", "No module named 'my_module.py'"),
   ],
 )
 def test_what_is_not_found_is_told(folder, text, message):
