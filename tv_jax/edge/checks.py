@@ -119,8 +119,8 @@ def _limits(least, most, above, below):
 def one_of(values: Collection) -> Check:
   """Checks that it is one of some texts, or of other constants."""
   return that(
-    lambda x: any(x is y or (x == y and type(x) is type(y)) for y in values),
-    f"one of {', '.join(map(repr, values))}",
+    lambda x: any(x == y and type(x) is type(y) for y in values),
+    "one of " * (len(values) > 1) + ", ".join(map(repr, values)),
   )
 
 
