@@ -101,7 +101,6 @@ def config(experiment: str, **fields) -> ml_collections.ConfigDict:
   result.timing = ml_collections.ConfigDict()
   result.timing.per_task = 1
   result.timing.rounds = 1
-  result.timing.stages = "all"  # trees; or "first", or "" for none
 
   result.explorer = ml_collections.ConfigDict()
   result.explorer.per_task = 1
@@ -160,7 +159,6 @@ def laptop(
     padded_to=512,
     # As many as second turns: rows without a prompt take as long as others.
     batch_size=3,
-    timing={"stages": ""},
   )
   result.update_from_flattened_dict(variants[arg])
   return result

@@ -30,5 +30,4 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
     questions="python",
     exact_match=False,
     models={"template": "raw"},
-    timing={"stages": ""},
   )

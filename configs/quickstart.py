@@ -63,7 +63,7 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
   tree: a run of its own, since a grid asks every rule on every tree.
   """
   if arg not in TUNED:
-    return common.bundled("quickstart", arg, timing={"stages": "first"})
+    return common.bundled("quickstart", arg)
   draft, tree = TUNED[arg]
   result = common.bundled(
     "quickstart",

@@ -28,5 +28,4 @@ def get_config(arg: str = "") -> ml_collections.ConfigDict:
     per_task=8,
     trees="chain:2 kary:2x2",
     max_new_tokens=48,
-    timing={"stages": ""},
   )

@@ -99,7 +99,6 @@ DRAFTS = Experiment(
     "proposals": paper.PROPOSAL,
     "temperatures": (1.0,),
     "draft_temperature": 0.0,
-    "timing.stages": "",
     "explorer.per_task": 0,
   },
 )

@@ -268,7 +268,6 @@ FRONTIER = Experiment(
     "explorer.per_task": 0,
     "draft_temperature": 0.0,
     "timing.rounds": ROUNDS,
-    "timing.stages": "",
   },
   apart=("per_task",),
 )

@@ -256,7 +256,7 @@ MAIN_TABLE = Experiment(
   sweep=timed_once,
   render=_render_main,
   configs=(*BOTH, "quickstart:eagle"),
-  base={"temperatures": (1.0,), "timing.stages": "", "explorer.per_task": 0},
+  base={"temperatures": (1.0,), "explorer.per_task": 0},
 )
 TEMPERATURE = sweep(
   "temperature",

@@ -14,7 +14,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling
 from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify.drafts import enumerate_drafts
-from tv_jax.drafting import adaptive, growers
+from tv_jax.drafting import adaptive
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import NO_PARENT, Adaptive, Calibrated
 
@@ -227,37 +227,3 @@ def test_rows_have_trees_of_their_own_in_one_program(bundled):
   others = ask([ASKED[2], ASKED[1], ASKED[2]], [3, 1, 4])
   assert others.tokens[1] == result.tokens[1]
   assert others.tokens[::2] != result.tokens[::2]
-
-
-def where_it_is_sure(laws, worth, most, confidence):
-  """Nothing hangs below a node after which the draft is in doubt."""
-  if confidence is not None:  # no EAGLE head has one: its trees are not bare
-    return jnp.zeros((len(worth), most), worth.dtype)
-  sure = jnp.where(jnp.max(laws, axis=-1) > 0.6, worth, 0)
-  ranks = 0.5 ** jnp.arange(most, dtype=laws.dtype)
-  return sure[:, None] * ranks[None]
-
-
-def test_levels_without_a_node_are_skipped_and_nothing_changes(
-  bundled, monkeypatch
-):
-  shape = Adaptive((2, 3, 3, 2), most=3, policy=where_it_is_sure)
-  options = {"template": "chat", "max_new_tokens": 32, "trace": 32}
-
-  def ask():
-    tv_jax.forget_programs()
-    return tv_jax.generate(bundled, ASKED, tree=shape, **options)
-
-  skipping = ask()
-  monkeypatch.setattr(growers, "_goes_on", lambda worth: jnp.bool(True))
-  whole = ask()
-  assert skipping.tokens == whole.tokens
-  np.testing.assert_array_equal(skipping.stops, whole.stops)
-  deepest = set()
-  for one, other in zip(skipping.trace, whole.trace, strict=True):
-    there = one.parent != NO_PARENT
-    deepest |= {*(there * shape.depth).max(axis=1).tolist()}
-    for field in ("parent", "tokens", "p", "q", "drawn", "coins", "node"):
-      np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
-    np.testing.assert_array_equal(one.sure[there], other.sure[there])
-  assert deepest == {0, 1, 2, 3, 4}

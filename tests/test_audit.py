@@ -150,11 +150,11 @@ def skips_a_position(right):
   """The token after the prompt's or the last cycle's is left out."""
 
   class Skips(right):
-    def begin(self, params, news, length, cache):
+    def begin(self, params, committed, length, cache):
       behind = dataclasses.replace(cache, length=cache.length + 1)
       if issubclass(right, drafting.Independent):
-        return super().begin(params, news, length + 1, cache)
-      return super().begin(params, news, length, behind)
+        return super().begin(params, committed, length + 1, cache)
+      return super().begin(params, committed, length, behind)
 
   return Skips
 

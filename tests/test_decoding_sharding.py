@@ -207,36 +207,6 @@ def test_two_all_reduces_per_layer(batch, tmp_path):
   assert np.subtract(count(3), count(2)).tolist() == [2, 0]
 
 
-def test_devices_equal_one(tmp_path):
-  """Of eight in tests/test_decoding_sharding.py."""
-  target = checkpoints.ours(checkpoints.tiny())
-  models.save(tmp_path / "target", target)
-  models.save(tmp_path / "head", checkpoints.ours_head(target))
-  tokens = checkpoints.tokens(2, 24, 48)
-
-  def found(mesh):
-    model = models.load(tmp_path / "target", mesh=mesh)
-    head = models.load_eagle(tmp_path / "head", model)
-    features = jax.random.normal(jax.random.key(0), (2, 24, 32))
-    places = jnp.broadcast_to(jnp.arange(24, dtype=jnp.int32), (2, 24))
-    cache = head.init_cache(2, 32)
-    seen = mask.causal(cache.length, 24, 32)
-    run = jax.jit(head.module.apply)
-    drafts = run({"params": head.params}, tokens, features, places, seen, cache)
-    return model, head, [model.logits(tokens), *drafts[:2]]
-
-  mesh = sharding.mesh(jax.devices()[:2])
-  (model, head, many), (*_, one) = found(mesh), found(None)
-  for ours, theirs in zip(many, one, strict=True):
-    assert checkpoints.error(ours, np.asarray(theirs)) <= 1e-5
-  for leaf in jax.tree.leaves((model.params, head.params)):
-    assert len(leaf.sharding.device_set) == 2
-  qkv = model.params["layers_0"]["qkv"]["kernel"]
-  assert 2 * qkv.addressable_shards[0].data.shape[1] == qkv.shape[1]
-  keys = model.init_cache(2, 8).keys[0]
-  assert keys.sharding.shard_shape(keys.shape)[1] == 1
-
-
 def test_a_mesh_that_does_not_fit_is_refused(tmp_path):
   config = checkpoints.tiny(num_key_value_heads=1)
   models.save(tmp_path, checkpoints.ours(config))

@@ -19,7 +19,7 @@ from tv_jax.distill import (
   learning,
   passes,
 )
-from tv_jax.drafting.drafter import News
+from tv_jax.drafting.drafter import Committed
 from tv_jax.models import borrowed, dspark
 
 HEADS = ("vanilla", "gated", "rnn", None)
@@ -74,7 +74,7 @@ def test_levels_are_those_of_the_drafter_at_each_root(head, known, monkeypatch):
     cache = dataclasses.replace(cache, length=jnp.array([t - 1], jnp.int32))
     logits, state, cache = drafter.begin(
       draft.params,
-      News(
+      Committed(
         tokens=tokens[:, t - 1 : t + 1],
         features=theirs[:, t - 1 : t],
         gain=jnp.array([1], jnp.int32),

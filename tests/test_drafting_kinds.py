@@ -77,7 +77,6 @@ def test_a_third_way_is_one_line(saved, monkeypatch):
       "medusa",
       "is not one of independent, eagle, eagle3, dspark",
     ),
-    ("independent", ["eagle"], "is not one of independent, eagle, eagle3"),
     (None, "independent", "needs a draft"),
     ("nowhere", "independent", "neither a directory"),
     ("independent", "eagle", 'a model of its own.*draft_kind="independent"'),

@@ -202,7 +202,6 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     trees="chain:1",
     timing__per_task=1,
     timing__rounds=2,
-    timing__stages="chain:1",
   )
   runs.run(timed, tmp_path)
   timing = store.read(tmp_path).timing
@@ -215,7 +214,6 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     assert len(method["seconds"]) == 4
     assert min(method["seconds"]) > 0
     assert all(1 <= tokens <= 12 for tokens in method["tokens"])
-    assert set(method["stages"]) >= {"target", "commit"}
   assert timing["methods"][0]["cycles"] == timing["methods"][0]["tokens"]
   (tmp_path / "DONE").unlink()
   runs.run(timed, tmp_path)
@@ -239,10 +237,6 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     ({"batch_size": 0}, "batch_size=0: give 1 or more"),
     ({"top_p": 1.5}, "top_p is above 0 and 1 at most"),
     ({"experiment": "a/b"}, "experiment='a/b': give a folder's name"),
-    (
-      {"timing__per_task": 1, "timing__stages": "chain:5"},
-      "timing.stages: 'chain:5' is none of the trees kary:2x2: give some of",
-    ),
     ({"models__draft_kind": "none"}, "models.draft_kind='none': give one of"),
   ],
 )

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import inspect
-import json
 import pickle
 import re
 
@@ -18,7 +17,7 @@ from tests.checkpoints import pair
 from tv_jax import tree
 from tv_jax.engine import prefill, programs
 from tv_jax.engine.config import COLDEST_DRAFT, decode_config
-from tv_jax.engine.decode import Batch, Prompt, advance
+from tv_jax.engine.decode import Batch, Prompt
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.prompts import encode
 from tv_jax.models import templates
@@ -88,17 +87,6 @@ class TestGreedy:
 class TestCompany:
   """A row's tokens do not depend on what else is in the batch."""
 
-  @pytest.mark.parametrize(
-    "kind", ["independent", pytest.param("eagle", marks=pytest.mark.long)]
-  )
-  def test_of_other_prompts(self, kind):
-    first = generate(kind)
-    others = [[40, 41], [7] * 9, [33, 2, 1], [47] * 16]
-    for row in range(len(PROMPTS)):
-      company = [*others]
-      company[row] = PROMPTS[row]
-      assert generate(kind, company).tokens[row] == first.tokens[row]
-
   # In threes the last batch has two rows of padding.
   @pytest.mark.parametrize("size", [3, 1])
   @pytest.mark.long
@@ -153,12 +141,13 @@ class TestLengths:
     assert {len(own) for own in plain.tokens} == {24}
 
   @pytest.mark.long
-  def test_prompts_that_are_read_in_pieces(self, monkeypatch):
-    prompt = [[(5 * i) % 48 for i in range(60)], [3, 4]]
-    whole = generate("eagle", prompt)
+  @pytest.mark.parametrize("kind", ["eagle", "dspark"])
+  def test_prompts_that_are_read_in_pieces(self, monkeypatch, kind):
+    prompt = [[(5 * i) % 47 for i in range(60)], [3, 4]]
+    whole = generate(kind, prompt)
     monkeypatch.setattr(prefill, "CHUNK", 16)
     tv_jax.forget_programs()
-    pieces = generate("eagle", prompt)
+    pieces = generate(kind, prompt)
     tv_jax.forget_programs()
     assert pieces.tokens == whole.tokens
 
@@ -248,13 +237,10 @@ class TestRefusals:
       (b"hello", "prompts: give a text, messages, or a list"),
       ([{"role": "user", "content": "hello"}], "no tokenizer"),
       ([[1], []], "prompt 1 is empty"),
-      ([[1], [2, 48]], "prompt 1 holds token 48: the vocabulary is 0 to 47"),
-      ([[-1]], "prompt 0 holds token -1"),
+      ([[1], [2, 48]], "prompt 1=48: give an integer from 0 to 47"),
       ([[1] * 489], "prompt 0 of 489 tokens and max_new_tokens=24"),
-      ([[1.5]], "prompt 0 is"),
-      ([[True, 5]], "prompt 0 is [True, 5]"),
-      ([None], "prompt 0 is"),
-      ([[[1, 2], [3, 4]]], "prompt 0 is"),
+      ([[1.5]], "prompt 0=1.5"),
+      ([None], "prompt 0=None: give a list"),
     ],
   )
   def test_of_prompts(self, prompts, words):
@@ -266,32 +252,21 @@ class TestRefusals:
   @pytest.mark.parametrize(
     ("options", "words"),
     [
-      ({"verifier": "nobody"}, "verifier 'nobody': not one of token_level"),
-      ({"proposal": "nothing"}, "proposal 'nothing'"),
-      ({"tree": "chain:0"}, "chain:0"),
       ({"tree": 5}, "tree=5"),
       ({"verifier": "block"}, "chains only"),
       ({"temperature": float("nan")}, "temperature=nan"),
       ({"draft_temperature": 0}, "draft_temperature=0"),
-      ({"top_p": 0}, "top_p=0"),
-      ({"temperature": "1"}, "temperature="),
       ({"temperature": 1e-38}, "temperature="),
-      ({"ends": [1.5]}, "ends="),
       ({"ends": [48]}, "ends="),
-      ({"top_k": -1}, "top_k=-1"),
-      ({"max_new_tokens": True}, "max_new_tokens="),
       ({"batch_size": 0}, "batch_size=0"),
       ({"seed": 2**32}, "seed=4294967296: give an integer from 0 to 42949672"),
-      ({"trace": 2.5}, "trace=2.5"),
       ({"verifier": None, "trace": 2}, "plain decoding has no rules"),
-      ({"panel": ["nobody"]}, "nobody"),
       ({"panel": "traversal"}, "give a list of rules"),
       ({"panel": [lambda *draft: None]}, "has no stop law to expect lengths"),
       ({"among": ["token_level"]}, "'traversal', which is to decide"),
       ({"among": ["traversal", "block"]}, "defined for chains only"),
       ({"items": [1]}, "items=[1]"),
-      ({"items": [True, 1, 2, 3]}, "items=[True, 1, 2, 3]"),
-      ({"items": [0, 1, 2, 2**32]}, "none negative or above 4294967295"),
+      ({"items": [0, 1, 2, 2**32]}, "items=4294967296: give an integer from 0"),
     ],
   )
   def test_of_options(self, options, words):
@@ -320,47 +295,6 @@ class TestProgram:
     with jax.default_matmul_precision("highest"):
       small()
     assert programs._compile.cache_info().misses == 4
-
-  @pytest.mark.parametrize("kind", ["independent", "eagle"])
-  def test_its_loop_never_asks_the_host(self, kind):
-    batch = batch_of(pair(kind), decode_config(pair(kind), tree="kary:2x2"))
-    jaxpr = jax.make_jaxpr(functools.partial(advance, batch.config))(
-      batch.params, jnp.int32(1), batch.state
-    ).jaxpr
-    names = [equation.primitive.name for equation in jaxpr.eqns]
-    assert names.count("while") == 1
-    assert not [name for name in _primitives(jaxpr) if "callback" in name]
-
-  def test_a_callback_would_be_seen(self):
-    def careless(x):
-      return jax.lax.while_loop(
-        lambda x: x < 3, lambda x: (jax.debug.print("{}", x), x + 1)[1], x
-      )
-
-    jaxpr = jax.make_jaxpr(careless)(0).jaxpr
-    assert [n for n in _primitives(jaxpr) if "callback" in n or "print" in n]
-
-
-def _primitives(jaxpr):
-  """The names of all primitives, those of inner programs too."""
-  for equation in jaxpr.eqns:
-    yield equation.primitive.name
-    for value in equation.params.values():
-      for inner in value if isinstance(value, tuple | list) else [value]:
-        inner = getattr(inner, "jaxpr", inner)
-        if hasattr(inner, "eqns"):
-          yield from _primitives(inner)
-
-
-@pytest.mark.long
-def test_compiled_programs_can_be_forgotten():
-  options = {"prompts": PROMPTS[:1], "tree": "chain:1", "max_new_tokens": 4}
-  first = generate(**options)
-  tv_jax.forget_programs()
-  assert programs._compile.cache_info().currsize == 0
-  again = generate(**options)
-  assert again.tokens == first.tokens
-  assert programs._compile.cache_info().misses == 2
 
 
 @pytest.mark.long
@@ -393,12 +327,6 @@ def test_prompts_may_be_messages_and_a_single_one(bundled, asked, count):
   assert found[1:] in ([], [bundled.tokenizer("Yes").input_ids, [5]])
 
 
-def test_messages_are_not_for_another_template(bundled):
-  said = [[{"role": "user", "content": "What?"}]]
-  with pytest.raises(ValueError, match="messages are for the tokenizer's own"):
-    tv_jax.generate(bundled, said, template="vicuna")
-
-
 def test_every_option_is_described():
   options = inspect.signature(decode_config).parameters.keys() - {"pair"}
   assert options > {"tree", "verifier", "trace"}
@@ -429,32 +357,3 @@ SHAPED = "adaptive:2,2@bundled/calibrations/draft_weak_cool.json"
 def test_a_draft_is_as_cool_as_the_tree_was_tuned_for(options, drawn):
   config = decode_config(pair(), **options)
   assert config.draft_temperature == pytest.approx(drawn, rel=1e-15)
-
-
-def test_a_temperature_that_a_file_tells(tmp_path):
-  path = tmp_path / "own.json"
-
-  def drawn(asked, own, target):
-    told = {"draft_temperature": own, "temperature": target}
-    path.write_text(json.dumps({"parents": [-1, 0]} | told))
-    found, bare = (
-      decode_config(pair(), tree=tree, temperature=asked)
-      for tree in (str(path), "chain:1")
-    )
-    return found.draft_temperature, bare.draft_temperature
-
-  for asked, wanted in ((0, 0.8), (0.1, 0.8), (1.0, 1.0)):
-    # Of greedy decoding nothing is in proportion.
-    assert drawn(asked, 0.8, 0)[0] == wanted
-    # Where it says nothing new, nothing changes.
-    for own, target in ((0.1, 0), (0.1, 0.05), (0.7, 0.7)):
-      assert len({*drawn(asked, own, target)}) == 1
-  with pytest.raises(ValueError, match="draft_temperature=1e"):
-    drawn(1e20, 1e20, 1)
-
-
-@pytest.mark.parametrize("name", ["generate", "profile", "record", "stream"])
-def test_an_option_that_there_is_not_is_named(name):
-  arguments = (pair(), PROMPTS) + (("x.npz",) if name == "record" else ())
-  with pytest.raises(TypeError, match="'max_tokens'"):
-    getattr(tv_jax, name)(*arguments, max_tokens=1)

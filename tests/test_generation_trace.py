@@ -1,7 +1,5 @@
 """Programs that hold several rules, and what is traced of drafted trees."""
 
-import dataclasses
-
 import jax
 import numpy as np
 import pytest
@@ -86,29 +84,3 @@ def test_a_trace_says_what_happened(kind, proposal):
       assert ran.node == seen.node
       np.testing.assert_array_equal(ran.accept, seen.accept)
   assert missing > 0 or proposal == "with_replacement"
-
-
-def test_a_law_that_is_asked_for_brings_its_decision():
-  """One walk for both; and what two walks would have said."""
-  told = {
-    "tree": "branching:2",
-    "verifier": "traversal",
-    "among": ("token_level", "traversal"),
-    "panel": ("traversal",),
-  }
-  config = decode_config(pair(), max_new_tokens=24, **told)
-
-  def apart(rule):
-    return dataclasses.replace(rule, name=f"{rule.name}, apart")
-
-  changed = dataclasses.replace(
-    config,
-    verifier=apart(config.verifier),
-    rules=tuple(map(apart, config.rules)),
-  )
-  found = []
-  for own in (changed, config):
-    batch = batch_of(pair(), own)
-    batch.advance(len(PROMPTS))
-    found.append(batch.state.records)
-  jax.tree.map(np.testing.assert_array_equal, *found)

@@ -13,7 +13,6 @@ from tests import bad, test_generation
 from tests.checkpoints import pair
 from tests.test_generation import PROMPTS, greedy
 from tv_jax import drafting, models, tree
-from tv_jax.engine import prefill
 from tv_jax.engine.config import decode_config
 from tv_jax.models import sharding
 
@@ -137,25 +136,6 @@ def test_a_stop_that_cannot_be_is_refused(kind, stop, words):
   with pytest.raises(ValueError, match=r"\S") as error:
     generate(kind, draft_stop=stop)
   bad.one_line(error, "draft_stop=", words)
-
-
-def test_a_row_knows_nothing_of_the_others():
-  first = generate("dspark rnn")
-  others = [[40, 41], [7] * 9, [33, 2, 1], [46] * 16]
-  for row in (0, 2):
-    company = [*others]
-    company[row] = PROMPTS[row]
-    assert generate("dspark rnn", company).tokens[row] == first.tokens[row]
-
-
-def test_prompts_may_be_read_in_pieces(monkeypatch):
-  prompt = [[(5 * i) % 47 for i in range(60)], [3, 4]]
-  whole = generate("dspark", prompt)
-  monkeypatch.setattr(prefill, "CHUNK", 16)
-  tv_jax.forget_programs()
-  pieces = generate("dspark", prompt)
-  tv_jax.forget_programs()
-  assert pieces.tokens == whole.tokens
 
 
 def test_what_the_target_says_of_the_text_is_all_that_is_kept():

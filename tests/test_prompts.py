@@ -156,23 +156,6 @@ def tasks(path, *rows):
   return [one.task for one in questions_lib.load_questions(write(path, *rows))]
 
 
-def test_everyday_questions_are_eight_of_each_task():
-  questions = questions_lib.load_questions("everyday")
-  assert [one.question_id for one in questions] == [*range(1, 49)]
-  assert collections.Counter(one.task for one in questions) == {
-    "mt_bench": 8,
-    **dict.fromkeys(questions_lib.OTHERS, 8),
-  }
-  talks, told = questions[:8], {one.turns[0] for one in questions}
-  assert tuple(one.category for one in talks) == questions_lib.MT_BENCH
-  assert [len(one.turns) for one in questions] == [2] * 8 + [1] * 40
-  assert len(told) == 48
-  for one in questions:
-    assert len(one.references) in (0, len(one.turns))
-    if one.task == "summarization":
-      assert 150 <= len(one.turns[0].split()) <= 300
-
-
 WRITING, STEM, QA = (
   {"question_id": number, "category": category, "turns": ["a"]}
   for number, category in ((81, "writing"), (150, "stem"), (401, "qa"))
@@ -192,18 +175,6 @@ def test_a_file_like_spec_bench_s_has_its_six_tasks(path):
   assert "mt_bench" in tasks(path, *rows)
   rows.append(ROW | {"question_id": "x", "category": "multilingual"})
   assert "mt_bench" not in tasks(path, *rows)
-
-
-@pytest.mark.parametrize(
-  "other",
-  [
-    {"question_id": 82, "category": "coding", "turns": ["a"]},
-    {"question_id": "x", "category": "stem", "turns": ["a"]},
-  ],
-)
-def test_categories_of_another_file_stay_what_they_are_called(path, other):
-  found = tasks(path, WRITING, STEM, QA, other)
-  assert found == ["writing", "stem", "qa", other["category"]]
 
 
 def ask(path, *rows):

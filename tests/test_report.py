@@ -77,7 +77,7 @@ def timed(tree, rule, tokens, seconds, cycles):
     **{"tree": tree, "proposal": proposal, "verifier": rule},
     **{"temperature": 1.0, "questions": [1, 2, 3], "tasks": ["qa"] * 3},
     **{"tokens": tokens, "seconds": seconds, "cycles": cycles},
-    **{"compile_seconds": 1.0, "stages": None},
+    "compile_seconds": 1.0,
   }
 
 

@@ -1,20 +1,21 @@
 """Rows that take the next prompt give what batches give; their observers."""
 
 import dataclasses
-import re
+import functools
 
 import jax
 import numpy as np
 import pytest
 
 import tv_jax
-from tests import quick
 from tests.checkpoints import pair
 from tests.test_generation import PROMPTS
 from tv_jax import replay
+from tv_jax.engine import programs
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.records import trace_of
+from tv_jax.engine.timing import time_in_turn
 from tv_jax.proposals import INVALID
 from tv_jax.replay import recording
 
@@ -72,6 +73,7 @@ def same(ours, theirs):
     ("independent", {"trace": 3}),
     ("independent", {"verifier": None, "panel": ()}),
     pytest.param("eagle", {}, marks=pytest.mark.long),
+    ("dspark rnn", {}),
     pytest.param(
       "independent", {"tree": "adaptive:3,2,2"}, marks=pytest.mark.long
     ),
@@ -111,12 +113,6 @@ def test_a_row_does_not_wait_for_another():
   assert cycles == [[0, item] for item in (1, 2, 3, 4) for _ in range(6)]
 
 
-def test_fewer_prompts_than_rows():
-  how, few = config(), ASKED[:1]
-  found = together("independent", how, few, 4)
-  same(found, one_by_one("independent", how, few, 4))
-
-
 def test_what_is_left_in_the_middle_leaves_nothing_behind():
   """The slots of a batch that was given up, and again."""
   how = config()
@@ -127,39 +123,25 @@ def test_what_is_left_in_the_middle_leaves_nothing_behind():
   same(first, one_by_one("independent", how))
 
 
-@pytest.mark.parametrize(
-  ("kind", "options"),
-  quick.shorter(
-    [
-      (
-        "eagle",
-        {"tree": "chain:1", "verifier": "token_level", "panel": None},
-      ),
-      ("independent", {"tree": "branching:2,1"}),
-      ("none", {"verifier": None}),
-    ]
-  ),
-)
-def test_the_stages_apart_do_what_generate_does(kind, options):
-  own = pair(kind)
-  options = options | {"max_new_tokens": 9, "batch_size": 3, "seed": 5}
-  found = tv_jax.profile(own, PROMPTS, items=[3, 1, 4, 1], **options)
-  same = tv_jax.generate(own, PROMPTS, items=[3, 1, 4, 1], **options)
-  assert found.tokens == same.tokens
-  # The fourth prompt takes the seat of whichever row is done first.
-  first, *others = sorted(map(len, same.accepted[:3]))
-  assert found.cycles == max(first + len(same.accepted[3]), *others)
-  stages = ["draft", "target", "verify", "commit"]
-  assert list(found.milliseconds) == stages
-  assert all(ms > 0 for ms in found.milliseconds.values())
-  assert sum(found.shares.values()) == pytest.approx(1)
-  assert found.staged == pytest.approx(sum(found.milliseconds.values()))
-  assert found.prefill > 0
-  assert found.compile_seconds > 0
-  printed = repr(found)
-  for name in (*stages, "staged cycle", "in one program"):
-    assert re.search(rf"^{name} +-?[\d.]+ +-?[\d.]+%$", printed, re.MULTILINE)
-  assert "compilation" in printed
+def test_each_config_is_compiled_once_though_all_are_timed_in_turn(monkeypatch):
+  """However many there are: the cache of programs holds fewer."""
+  tv_jax.forget_programs()
+  small = functools.lru_cache(maxsize=2)(programs._compile.__wrapped__)
+  monkeypatch.setattr(programs, "_compile", small)
+  configs = {
+    shape: decode_config(pair(), tree=shape, max_new_tokens=6)
+    for shape in ("chain:1", "chain:2", "kary:2x1")
+  }
+  prompts = [Prompt([5, 3], 0, 6), Prompt([7], 1, 6)]
+  answers, compiling = time_in_turn(pair(), configs, prompts, 2, rounds=2)
+  assert small.cache_info().misses == 2 * len(configs)
+  for name, config in configs.items():
+    assert compiling[name] > 0
+    same(
+      [answer.records for answer in answers[name][:2]],
+      [*decode(Batch(pair(), config, 1, 2), prompts)],
+    )
+    assert all(0 < answer.cycles < answer.seconds for answer in answers[name])
 
 
 def test_an_interrupt_leaves_what_was_recorded(tmp_path, monkeypatch):

@@ -56,16 +56,6 @@ def same(generated, cycles):
   ]
 
 
-def test_a_stream_that_is_left_leaves_nothing_behind():
-  how = {"max_new_tokens": 24, "ends": (), "tree": "kary:2x2"}
-  for _ in tv_jax.stream(pair(), PROMPTS[1], **how):
-    break
-  same(
-    tv_jax.generate(pair(), [PROMPTS[1]], **how),
-    tv_jax.stream(pair(), PROMPTS[1], **how),
-  )
-
-
 def test_faults_are_told_at_the_end():
   def broken(tree, proposal, tokens, q, p, eta):
     found = VERIFIERS["traversal"].decide(tree, proposal, tokens, q, p, eta)

@@ -102,22 +102,20 @@ def token_level(tree, tokens, q, p, node=0):
 
 @pytest.mark.optimised
 @pytest.mark.parametrize("V", quick.shorter([49152, 128256]))
-def test_laws_lengths_and_log_probabilities(V, tmp_path):
+def test_laws_and_lengths(V, tmp_path):
   config = checkpoints.tiny(vocab_size=V, num_hidden_layers=1)
   target, draft = checkpoints.ours(config), checkpoints.ours(config, seed=1)
   draft.params["unembedding"] = (
     0.5 * draft.params["unembedding"] + target.params["unembedding"]
   )
   pair = Pair(target=target, draft=draft, draft_kind="independent", ends=())
-  result = tv_jax.generate(pair, PROMPTS, logprobs=True, **HOW)
+  result = tv_jax.generate(pair, PROMPTS, **HOW)
   tv_jax.record(pair, PROMPTS, tmp_path / "cycles.npz", **HOW)
   cycles = replay.load(tmp_path / "cycles.npz")
 
   for item, prompt in enumerate(PROMPTS):
     said = result.tokens[item]
     wanted = logits(target, [*prompt, *said])[len(prompt) - 1 : -1]
-    chances = np.log(softmax(wanted))[np.arange(len(said)), said]
-    np.testing.assert_allclose(result.logprobs[item], chances, atol=2e-5)
     law = _laws(target, jnp.asarray([[*prompt, *said]], jnp.int32))
     law = law[0, len(prompt) - 1 : -1]
     exact = softmax(wanted / TEMPERATURE)

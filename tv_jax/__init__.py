@@ -14,7 +14,6 @@ from tv_jax import (
 )
 from tv_jax.engine.generate import generate
 from tv_jax.engine.pair import Pair, load
-from tv_jax.engine.profile import Profile, profile
 from tv_jax.engine.programs import forget_programs
 from tv_jax.engine.results import Generation
 from tv_jax.engine.stream import stream
@@ -25,7 +24,6 @@ __version__ = "0.1.0.dev0"
 __all__ = [
   "Generation",
   "Pair",
-  "Profile",
   "certify",
   "distill",
   "drafting",
@@ -33,7 +31,6 @@ __all__ = [
   "generate",
   "load",
   "models",
-  "profile",
   "proposals",
   "record",
   "replay",

@@ -2,8 +2,8 @@
 
 from tv_jax.drafting.adaptive import by_confidence as by_confidence
 from tv_jax.drafting.adaptive import topology as topology
+from tv_jax.drafting.drafter import Committed as Committed
 from tv_jax.drafting.drafter import Drafter as Drafter
-from tv_jax.drafting.drafter import News as News
 from tv_jax.drafting.growers import Drafted as Drafted
 from tv_jax.drafting.growers import Growing as Growing
 from tv_jax.drafting.growers import grow as grow

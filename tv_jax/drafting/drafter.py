@@ -17,7 +17,7 @@ from tv_jax.models import Cache, Model, mask
 from tv_jax.tree import Adaptive, Tree
 
 
-class News(NamedTuple):
+class Committed(NamedTuple):
   """What a cycle committed, the token before it first.
 
   In a tree of depth 3, after two accepted nodes and a bonus token:
@@ -82,7 +82,7 @@ class Drafter:
     return jnp.maximum(length - 2, 0)
 
   def begin(
-    self, params, news: News, length: jax.Array, cache: Cache
+    self, params, committed: Committed, length: jax.Array, cache: Cache
   ) -> tuple[jax.Array, jax.Array, Cache]:
     """Catches up with `length` [B] committed tokens.
 
@@ -149,7 +149,7 @@ def take_row(outputs, row, length):
   )
 
 
-def committed(news: News) -> jax.Array:
+def last_committed(committed: Committed) -> jax.Array:
   """Returns the last committed token of each row: [B, 1]."""
-  last = jnp.maximum(news.gain, 1)[:, None]
-  return jnp.take_along_axis(news.tokens, last, axis=1)
+  last = jnp.maximum(committed.gain, 1)[:, None]
+  return jnp.take_along_axis(committed.tokens, last, axis=1)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from tv_jax import models
-from tv_jax.drafting.drafter import Drafter, News, committed
+from tv_jax.drafting.drafter import Committed, Drafter, last_committed
 from tv_jax.models import Cache, dspark, mask
 from tv_jax.tree import Adaptive, Tree
 
@@ -51,7 +51,7 @@ class InOnePass(Drafter):
     del following
     return self._pass(params, tokens[:, :0], features, cache.length, cache)[2]
 
-  def begin(self, params, news: News, length, cache: Cache):
+  def begin(self, params, committed: Committed, length, cache: Cache):
     """Catches up, and makes the pass.
 
     With 10 tokens committed, 3 of them new: the features of tokens 6, 7 and 8
@@ -59,12 +59,12 @@ class InOnePass(Drafter):
     up. Of a prompt of one token nothing is known.
     """
     block = dspark.block_of(self.module.config)
-    root = committed(news)
+    root = last_committed(committed)
     masks = jnp.full((len(root), block.size - 1), block.mask, root.dtype)
     logits, outputs, cache = self._pass(
       params,
       jnp.concatenate([root, masks], axis=1),
-      news.features,
+      committed.features,
       length - 1,
       cache,
     )

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import models
-from tv_jax.drafting.drafter import Drafter, News, causal_pass, take_row
+from tv_jax.drafting.drafter import Committed, Drafter, causal_pass, take_row
 from tv_jax.drafting.in_one_pass import InOnePass
 from tv_jax.models import (
   Cache,
@@ -52,17 +52,17 @@ class Independent(Drafter):
     del following, features
     return causal_pass(self.module, params, (tokens,), cache)[2]
 
-  def begin(self, params, news: News, length, cache: Cache):
+  def begin(self, params, committed: Committed, length, cache: Cache):
     """Reads the last two tokens.
 
     With 10 tokens committed it takes tokens 8 and 9, into slots 8 and 9; from a
     single token, that one twice.
     """
     start = jnp.maximum(length - 2, 0)
-    last = jnp.maximum(news.gain, 1)[:, None]
+    last = jnp.maximum(committed.gain, 1)[:, None]
     older = jnp.where((length == 1)[:, None], last, last - 1)
     tokens = jnp.take_along_axis(
-      news.tokens, jnp.concatenate([older, last], axis=1), axis=1
+      committed.tokens, jnp.concatenate([older, last], axis=1), axis=1
     )
     cache = dataclasses.replace(cache, length=start)
     outputs = causal_pass(self.module, params, (tokens,), cache)
@@ -102,13 +102,13 @@ class OnFeatures(Drafter):
     del tokens
     return causal_pass(self.module, params, (following, features), cache)[2]
 
-  def begin(self, params, news: News, length, cache: Cache):
+  def begin(self, params, committed: Committed, length, cache: Cache):
     """Reads all that is new, with the target's features."""
     del length
-    rows = news.tokens[:, 1:], news.features
+    rows = committed.tokens[:, 1:], committed.features
     outputs = causal_pass(self.module, params, rows, cache)
-    last = jnp.maximum(news.gain - 1, 0)
-    return take_row(outputs, last, cache.length + news.gain)
+    last = jnp.maximum(committed.gain - 1, 0)
+    return take_row(outputs, last, cache.length + committed.gain)
 
   def extend(self, params, tokens, features, positions, seen, cache: Cache):
     """Processes the tokens with their parents' features."""

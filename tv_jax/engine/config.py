@@ -50,7 +50,6 @@ class DecodeConfig:
     batch_size: Slots of a batch.
     ends: Tokens that end an answer.
     stop: Texts before the first of which an answer is cut.
-    logprobs: Whether the target's log-probability of each token is recorded.
     trace: Of how many first cycles the trees are recorded.
   """
 
@@ -71,7 +70,6 @@ class DecodeConfig:
   batch_size: int
   ends: tuple[int, ...]
   stop: tuple[str, ...]
-  logprobs: bool
   trace: int
 
   def static(self) -> DecodeConfig:
@@ -118,7 +116,6 @@ _NUMBERS = checks.fields(
     "seed": checks.integer(0, SEEDS - 1),
     "top_k": checks.integer(0),
     "top_p": checks.number(above=0, most=1),
-    "logprobs": checks.boolean,
     "draft_stop": checks.number(0, below=1),
   }
 )
@@ -141,7 +138,6 @@ def decode_config(
   panel: Sequence[Verifier | Decide | str] | None = (),
   ends: Sequence[int] | None = None,
   stop: str | Sequence[str] | None = None,
-  logprobs: bool = False,
   among: Sequence[Verifier | Decide | str] = (),
   trace: int = 0,
 ) -> DecodeConfig:
@@ -150,17 +146,18 @@ def decode_config(
   Raises:
     ValueError: In one line, which is wrong and what to give instead.
   """
-  numbers = {
-    "max_new_tokens": max_new_tokens,
-    "batch_size": batch_size,
-    "trace": trace,
-    "seed": seed,
-    "top_k": top_k,
-    "top_p": top_p,
-    "logprobs": logprobs,
-    "draft_stop": draft_stop,
-  }
-  numbers = checks.read(_NUMBERS, numbers)
+  numbers = checks.read(
+    _NUMBERS,
+    {
+      "max_new_tokens": max_new_tokens,
+      "batch_size": batch_size,
+      "trace": trace,
+      "seed": seed,
+      "top_k": top_k,
+      "top_p": top_p,
+      "draft_stop": draft_stop,
+    },
+  )
   # A cycle gains a token at least: there are no more to record.
   numbers["trace"] = min(numbers["trace"], max_new_tokens)
   probs.check_temperature("temperature", temperature)
@@ -172,69 +169,72 @@ def decode_config(
         " the draft would have one token to offer)"
       )
   vocabulary = pair.target.config.vocab_size
-  drawn = proposals.resolve(proposal)
-  shape = drafter = rule = None
-  rules, panel_rules, layers = (), (), ()
-  if verifier is not None:
-    if pair.draft is None:
-      raise ValueError(
-        "the pair has no draft to speculate with: give verifier=None for"
-        " plain decoding, or load a draft"
-      )
-    shape = tree_lib.resolve(tree)
-    layers = pair.draft.config.target_layers
-    rule = _rule(verifier, shape, drawn, vocabulary)
-    rules, panel_rules = _rules(rule, among, panel, shape, drawn, vocabulary)
-    drafter = _drafter(pair, draft_stop)
-    if 0 < drafter.block < shape.max_depth:
-      raise ValueError(
-        f"tree={tree!r} has {shape.max_depth} levels: this draft has"
-        f" {drafter.block} at most"
-      )
-    if draft_temperature is None:
-      draft_temperature = _draft_temperature(tree, temperature, drawn)
-  elif panel or trace or among or draft_stop:
-    raise ValueError(
-      "plain decoding has no rules (panel, among), no trees (trace) and no"
-      " draft (draft_stop)"
-    )
-  return DecodeConfig(
-    target=pair.target.module.clone(outputs=layers),
-    drafter=drafter,
-    tree=shape,
-    proposal=drawn if rule else None,
-    verifier=rule,
-    rules=rules,
-    panel=panel_rules,
+  token = checks.list_of(checks.integer(0, vocabulary - 1))
+  plain = DecodeConfig(
+    target=pair.target.module.clone(outputs=()),
+    drafter=None,
+    tree=None,
+    proposal=None,
+    verifier=None,
+    rules=(),
+    panel=(),
     temperature=float(temperature),
     draft_temperature=float(draft_temperature or 1.0),
-    ends=pair.ends if ends is None else _ends(ends, vocabulary),
+    ends=pair.ends if ends is None else checks.read(token, [*ends], "ends"),
     stop=_texts(pair, stop),
     **numbers,
   )
-
-
-def _ends(tokens, vocabulary) -> tuple[int, ...]:
-  """Returns the tokens that end an answer, all of them in the vocabulary."""
-  if not isinstance(tokens, str | bytes) and hasattr(tokens, "__iter__"):
-    tokens = [*tokens]
-  token = checks.integer(0, vocabulary - 1)
-  return tuple(checks.read(checks.list_of(token), tokens, "ends"))
+  drawn = proposals.resolve(proposal)
+  if verifier is None:
+    if panel or trace or among or draft_stop:
+      raise ValueError(
+        "plain decoding has no rules (panel, among), no trees (trace) and no"
+        " draft (draft_stop)"
+      )
+    return plain
+  if pair.draft is None:
+    raise ValueError(
+      "the pair has no draft to speculate with: give verifier=None for plain"
+      " decoding, or load a draft"
+    )
+  shape = tree_lib.resolve(tree)
+  rule, rules, panel_rules = _rules(
+    verifier, among, panel, shape, drawn, vocabulary
+  )
+  drafter = _drafter(pair, draft_stop)
+  if 0 < drafter.block < shape.max_depth:
+    raise ValueError(
+      f"tree={tree!r} has {shape.max_depth} levels: this draft has"
+      f" {drafter.block} at most"
+    )
+  if draft_temperature is None:
+    draft_temperature = _draft_temperature(tree, temperature, drawn)
+  layers = pair.draft.config.target_layers
+  return dataclasses.replace(
+    plain,
+    target=pair.target.module.clone(outputs=layers),
+    drafter=drafter,
+    tree=shape,
+    proposal=drawn,
+    verifier=rule,
+    rules=rules,
+    panel=panel_rules,
+    draft_temperature=float(draft_temperature),
+  )
 
 
 def _texts(pair, stop) -> tuple[str, ...]:
   """Returns the texts that end an answer."""
-  texts = [stop] if isinstance(stop, str) else stop or ()
-  if not isinstance(texts, list | tuple) or not all(
-    isinstance(text, str) and text for text in texts
-  ):
-    raise ValueError(f"stop={brief(stop)}: give a list of texts, none empty")
+  texts = (stop,) if isinstance(stop, str) else stop or ()
+  texts = checks.read(checks.list_of(checks.text), texts, "stop")
+  if "" in texts:
+    raise ValueError(f"stop={brief(stop)}: give texts, none empty")
   if texts and pair.path is None:
     raise ValueError(
-      f"stop={brief([*texts])}: this pair has no tokenizer to find texts with:"
+      f"stop={brief(stop)}: this pair has no tokenizer to find texts with:"
       " give tokens, as ends"
     )
-  return tuple(texts)
+  return texts
 
 
 def _drafter(pair: Pair, stop: float) -> Drafter:
@@ -267,44 +267,41 @@ def _draft_temperature(tree, temperature, proposal) -> float:
   return scaled
 
 
-def _rule(verifier, tree, proposal, vocabulary) -> Verifier:
-  """Returns the rule, if it is defined for this tree and proposal."""
-  rule = verifiers.resolve(verifier)
-  if reason := verifiers.misfit(rule, tree, proposal):
-    raise ValueError(reason)
-  contract.check(rule, proposal, tree, vocabulary)
-  return rule
-
-
-def _rules(rule, among, panel, *where):
-  """Returns all rules that may decide, and those with an expected length.
+def _rules(verifier, among, panel, tree, proposal, vocabulary):
+  """Returns the rule, all that may decide, and those of the panel.
 
   The panel's are those that may decide and what it names itself; it has none
   if it is None.
   """
-  for name, others in (("among", among), ("panel", panel)):
-    if others is not None and not isinstance(others, list | tuple):
-      raise ValueError(f"{name}={others!r}: give a list of rules")
-  rules = _unique([_rule(other, *where) for other in among] or [rule])
-  if rule not in rules:
+
+  def rules_of(name, rules):
+    if not isinstance(rules, list | tuple):
+      raise ValueError(f"{name}={rules!r}: give a list of rules")
+    rules = [verifiers.resolve(rule) for rule in rules]
+    for rule in rules:
+      if name == "panel" and not rule.offers:
+        raise ValueError(
+          f"panel: {rule.name!r} has no stop law to expect lengths from: give a"
+          " Verifier(offers=..)"
+        )
+      if reason := verifiers.misfit(rule, tree, proposal):
+        raise ValueError(reason)
+      contract.check(rule, proposal, tree, vocabulary)
+    return rules
+
+  (rule,) = rules_of("verifier", [verifier])
+  deciding = _unique(rules_of("among", among) or [rule])
+  if rule not in deciding:
     raise ValueError(
-      f"among={[other.name for other in rules]}: {rule.name!r}, which is to"
+      f"among={[other.name for other in deciding]}: {rule.name!r}, which is to"
       " decide, must be one of them"
     )
-  asked = [verifiers.resolve(other) for other in panel or ()]
-  for other in asked:
-    if not other.offers:
-      raise ValueError(
-        f"panel: {other.name!r} has no stop law to expect lengths from: give a"
-        " Verifier(offers=..)"
-      )
-  known = _unique([*rules, *(_rule(other, *where) for other in asked)])
   if panel is None:
-    return rules, ()
-  return rules, tuple(other for other in known if other.offers)
+    return rule, deciding, ()
+  known = _unique([*deciding, *rules_of("panel", panel)])
+  return rule, deciding, tuple(other for other in known if other.offers)
 
 
 def _unique(rules) -> tuple[Verifier, ...]:
   """Returns the rules, each once; refuses two of one name."""
-  named = [(rule.name, rule) for rule in rules]
-  return tuple(names.unique(named, "verifier").values())
+  return tuple(names.unique([(r.name, r) for r in rules], "verifier").values())

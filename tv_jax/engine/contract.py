@@ -7,7 +7,6 @@ import functools
 from typing import cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.drafting import adaptive
@@ -30,21 +29,21 @@ def check(
   Raises:
     ValueError: In one line, what is wrong with whose function.
   """
-  parts = {}
+  looks = {}
   if isinstance(tree, Adaptive) and tree.policy:
     name = names.of(tree.policy) or tree.policy
-    parts[f"policy {name!r}"] = functools.partial(_policy, tree, dtype, V)
+    looks[f"policy {name!r}"] = lambda: _try_policy(tree, dtype, V)
   if proposal not in PROPOSALS.values():
-    parts[f"proposal {proposal.name!r}"] = lambda: [
+    looks[f"proposal {proposal.name!r}"] = lambda: [
       fault for k in tree.family_sizes for fault in drawn(proposal, k, dtype, V)
     ]
   if proposal not in PROPOSALS.values() or rule not in VERIFIERS.values():
-    parts[f"verifier {rule.name!r}"] = functools.partial(
-      faults, rule, proposal, tree, dtype, V
+    looks[f"verifier {rule.name!r}"] = lambda: faults(
+      rule, proposal, tree, dtype, V
     )
-  for name, find in parts.items():
+  for name, look in looks.items():
     try:
-      message = "; ".join(find())
+      message = "; ".join(look())
     except Exception as error:  # whatever a stranger's function raises
       message = names.raised(error)
     if message:
@@ -55,8 +54,8 @@ def faults(
   verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype, V: int
 ) -> list[str]:
   """Says what is wrong with what `decide` and `stop_law` return."""
-  N, messages = len(tree), []
-  law = jax.ShapeDtypeStruct((N, V), dtype)
+  N = len(tree)
+  laws = jax.ShapeDtypeStruct((N, V), dtype)
   tokens = jax.ShapeDtypeStruct((N,), np.int32)
   eta = jax.ShapeDtypeStruct((N,), dtype)
   topology = None
@@ -64,45 +63,35 @@ def faults(
     grow = functools.partial(adaptive.topology, tree)
     topology = jax.eval_shape(grow, tokens)
 
-  def look(topology, tokens, q, p, eta):
+  def judge(topology, tokens, q, p, eta):
     draft = cast(Shape, topology or tree), proposal, tokens, q, p
-    decision = verifier.decide(*draft, eta)
-    if not isinstance(decision, Decision):
-      messages.append(
-        f"decide returned {_kind(decision)}: return a tv_jax.verifiers"
-        " Decision(node=, residual=, accept=, fault=)"
-      )
-      return
-    for name, shape, kind in (
-      ("node", (), np.int32),
-      ("residual", (V,), dtype),
-      ("accept", (N,), dtype),
-      ("fault", (), bool),
-    ):
-      value = getattr(decision, name)
-      messages.extend(_differs(f"Decision.{name}", value, shape, kind))
-    if verifier.offers:
-      stop = verifier.stop_law(*draft)
-      messages.extend(_differs("stop_law", stop, (N,), dtype))
+    stop = verifier.stop_law(*draft) if verifier.offers else None
+    return verifier.decide(*draft, eta), stop
 
-  jax.eval_shape(look, topology, tokens, law, law, eta)
-  return messages
+  decision, stop = jax.eval_shape(judge, topology, tokens, laws, laws, eta)
+  if not isinstance(decision, Decision):
+    return [
+      f"decide returned {_kind(decision)}: return a tv_jax.verifiers"
+      " Decision(node=, residual=, accept=, fault=)"
+    ]
+  return [
+    *_differs("Decision.node", decision.node, (), np.int32),
+    *_differs("Decision.residual", decision.residual, (V,), dtype),
+    *_differs("Decision.accept", decision.accept, (N,), dtype),
+    *_differs("Decision.fault", decision.fault, (), bool),
+    *(_differs("stop_law", stop, (N,), dtype) if verifier.offers else ()),
+  ]
 
 
 def drawn(proposal: Proposal, k: int, dtype, V: int) -> list[str]:
   """Says what is wrong with what `draw` returns for k siblings."""
-  messages = []
+  law, key = jax.ShapeDtypeStruct((V,), dtype), jax.random.key(0)
+  tokens = jax.eval_shape(lambda key, q: proposal.draw(key, q, k), key, law)
   name = f"draw(key, q, {k}) for a {np.dtype(dtype).name} q"
-
-  def look(key, q):
-    messages.extend(_differs(name, proposal.draw(key, q, k), (k,), np.int32))
-
-  law = jax.ShapeDtypeStruct((V,), dtype)
-  jax.eval_shape(look, jax.random.key(0), law)
-  return messages
+  return _differs(name, tokens, (k,), np.int32)
 
 
-def _policy(tree, dtype, V) -> list[str]:
+def _try_policy(tree, dtype, V) -> list[str]:
   """Runs a policy level by level: `adaptive.choose` says what is wrong."""
   for depth, above in enumerate(tree.levels[:-1], 1):
     worth = jax.ShapeDtypeStruct((len(above),), np.float32)
@@ -114,14 +103,13 @@ def _policy(tree, dtype, V) -> list[str]:
 
 
 def _kind(value) -> str:
-  """Describes a value, as in float32[5]."""
-  if isinstance(value, jax.Array | np.ndarray | np.generic | int | float):
-    dtype = np.dtype(jnp.result_type(value)).name
-    return f"{dtype}{[*jnp.shape(value)]}"
+  """Describes what `eval_shape` returned, as in float32[5]."""
+  if isinstance(value, jax.ShapeDtypeStruct):
+    return f"{value.dtype.name}{[*value.shape]}"
   return "None" if value is None else type(value).__name__
 
 
 def _differs(name, value, shape, dtype) -> list[str]:
-  wanted = f"{np.dtype(dtype).name}{[*shape]}"
+  expected = f"{np.dtype(dtype).name}{[*shape]}"
   kind = _kind(value)
-  return [] if kind == wanted else [f"{name} is {kind}, not {wanted}"]
+  return [] if kind == expected else [f"{name} is {kind}, not {expected}"]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from tv_jax import drafting, probs
-from tv_jax.drafting import Drafted, Growing, News
+from tv_jax.drafting import Committed, Drafted, Growing
 from tv_jax.engine import records as records_lib
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.records import Trace
@@ -30,7 +30,6 @@ class Scored(NamedTuple):
   laws: jax.Array  # [B, N, V] of the token after each node
   features: jax.Array  # [B, N, J]
   cache: Cache  # with node n in slot length - 1 + n
-  logits: jax.Array | None  # [B, N, V] if log-probabilities are recorded
 
 
 class Verdicts(NamedTuple):
@@ -66,8 +65,8 @@ def observe(
 def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
   """Drafts a tree for each row; in plain decoding the root alone."""
   if not config.drafter:
-    last = jnp.maximum(state.news.gain, 1)[:, None]
-    root = jnp.take_along_axis(state.news.tokens, last, axis=1)
+    last = jnp.maximum(state.committed.gain, 1)[:, None]
+    root = jnp.take_along_axis(state.committed.tokens, last, axis=1)
     return Drafted(
       tokens=root,
       laws=jnp.zeros((len(root), 0, 0)),
@@ -88,7 +87,7 @@ def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
     going=~state.done,
   )
   return drafting.grow(
-    growing, config.tree, state.news, state.length, state.caches.draft
+    growing, config.tree, state.committed, state.length, state.caches.draft
   )
 
 
@@ -110,12 +109,7 @@ def score(
     cache,
   )
   law = _law(config, params.temperature if config.temperature else 0.0)
-  return Scored(
-    laws=law(logits),
-    features=features,
-    cache=cache,
-    logits=logits if config.logprobs else None,
-  )
+  return Scored(laws=law(logits), features=features, cache=cache)
 
 
 def verify(
@@ -210,9 +204,6 @@ def commit(
   place = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
   tokens = jnp.where(place == gain[:, None], verdicts.token[:, None], tokens)
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
-  logprobs = None
-  if scored.logits is not None:
-    logprobs = records_lib.logprobs_of(scored.logits, path, tokens[:, 1:])
   drafted = jnp.sum(draft.tokens[:, 1:] != INVALID, axis=1, dtype=jnp.int32)
   records, done = records_lib.record(
     config,
@@ -223,7 +214,6 @@ def commit(
     gain,
     drafted,
     verdicts,
-    logprobs,
   )
   start = state.length - 1
   if tree and not tree.is_chain:
@@ -234,7 +224,7 @@ def commit(
     state,
     length=state.length + gain,
     done=done,
-    news=News(tokens=tokens, features=features, gain=gain),
+    committed=Committed(tokens=tokens, features=features, gain=gain),
     caches=Caches(target=target, draft=draft_cache),
     records=records,
   )

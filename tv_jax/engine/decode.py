@@ -146,50 +146,32 @@ class Batch:
       "limit": np.array([p.limit for p in prompts], np.int32),
       "item": np.array(items, np.uint32),
     }
-    first = np.int32(slot)
-    arguments = Request(**self._put(request)), self._put(first), self.state
-    self.state = self.run("prefill", insert, *arguments, like=self.state)
+    first = self._put(np.int32(slot))
+    self.state = self._run(
+      "prefill", insert, Request(**self._put(request)), first
+    )
 
   def advance(self, done: int) -> None:
     """Runs cycles until so many rows are done."""
     count = self._put(np.int32(done))
-    self.state = self.run(
-      "cycles", advance, count, self.state, like=self.state, loops=True
-    )
+    self.state = self._run("cycles", advance, count, loops=True)
 
   def step(self) -> tuple[Drafted, jax.Array]:
     """Runs a cycle; returns what was drafted, and the target's laws."""
-    like = self.state, None, None
-    results = self.run("cycles", step, self.state, like=like)
-    self.state, drafted, laws = results
+    self.state, drafted, laws = self._run("cycles", step)
     return drafted, laws
 
-  def run(self, name: str, function: Callable, *arguments, like=None, **kwargs):
-    """Runs a program, waits for it, and counts its seconds under a name.
-
-    Args:
-      name: As in `seconds`.
-      function: Of the config, the parameters and these arguments.
-      *arguments: The last one is donated.
-      like: What results lie on devices as.
-      **kwargs: As of `programs.program`.
-
-    Returns:
-      What the function returns.
-    """
-    arguments = self.params, *arguments
+  def _run(self, name: str, function: Callable, *arguments, loops=False):
+    """Runs a program on the state, which is donated; counts its seconds."""
+    arguments = self.params, *arguments, self.state
     begin = time.perf_counter()
     if function not in self._programs:
       outputs = None
       if self._place is not None:
-        outputs = jax.tree.map(lambda x: x.sharding, like)
+        outputs = jax.tree.map(lambda x: x.sharding, self.state)
+        outputs = (outputs, None, None) if function is step else outputs
       self._programs[function] = programs.program(
-        function,
-        self.config,
-        *arguments,
-        donate=len(arguments) - 1,
-        outputs=outputs,
-        **kwargs,
+        function, self.config, *arguments, outputs=outputs, loops=loops
       )
     jax.block_until_ready(arguments)
     compiled = time.perf_counter()

@@ -63,9 +63,8 @@ def generate(
         computed.
       ends: tokens that end an answer; by default the checkpoint's.
       stop: a text, or several, before the first of which an answer is cut, once
-        it is decoded. Lengths are counted before the cut.
-      logprobs (False): whether to keep the target's log-probability of each
-        token, in the result's `logprobs`.
+        it is decoded. Lengths are counted before the cut, and `seconds` too:
+        for a speed give `ends`, which end decoding.
       among (()): names of rules, the verifier's own among them, that share one
         program. Then to ask for another of them compiles nothing.
       trace (0): for so many first cycles of each prompt, trees with chances and
@@ -144,12 +143,6 @@ def _result(pair, config, records, seconds, compiling) -> Generation:
 
   tokens = [row.tokens[0, : row.kept[0]].tolist() for row in records]
   tokens = [row[: stop_after(pair, row, config.stop)] for row in tokens]
-  logprobs = None
-  if config.logprobs:
-    logprobs = [
-      row.logprobs[0, : len(kept)]
-      for row, kept in zip(records, tokens, strict=True)
-    ]
   return Generation(
     tokens=tokens,
     accepted=cycles(lambda row: row.accepted),
@@ -160,7 +153,6 @@ def _result(pair, config, records, seconds, compiling) -> Generation:
     },
     stops=np.sum([row.stops[0] for row in records], axis=0),
     faults=sum(int(row.faults[0]) for row in records),
-    logprobs=logprobs,
     trace=[trace_of(row) for row in records] if config.trace else None,
     seconds=seconds,
     compile_seconds=compiling,

@@ -104,7 +104,7 @@ def load(
     )
   if dtype is None and jax.default_backend() == "cpu":
     dtype = "float32"
-  draft, target = map(_place, (draft, target))
+  draft, target = map(_expanded, (draft, target))
   model = models.load(target, dtype, mesh, revision)
   loaded = None
   if draft_kind != "none":
@@ -123,11 +123,11 @@ def load(
   )
 
 
-def _place(given):
+def _expanded(path):
   """Returns where a checkpoint is; what reads tokenizers does not know of ~."""
-  if isinstance(given, str):
-    return os.path.expanduser(place_of(given))
-  return os.path.expanduser(given) if isinstance(given, os.PathLike) else given
+  if isinstance(path, str):
+    path = place_of(path)
+  return path and os.path.expanduser(path)
 
 
 def _ends(target, revision, model) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from tv_jax.drafting import News
+from tv_jax.drafting import Committed
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.records import empty_records
 from tv_jax.engine.state import Caches, Params, Request, State
@@ -82,7 +82,7 @@ def prefill(
     limit=request.limit,
     keys=jax.vmap(jax.random.fold_in, (None, 0))(params.key, request.item),
     done=(length == 0) | (request.limit <= 0),
-    news=_last_two(config, request, feature),
+    committed=_last_two(config, request, feature),
     caches=Caches(
       dataclasses.replace(caches.target, length=before_root), draft
     ),
@@ -119,12 +119,12 @@ def _read(config, params, request, size, at, carry):
   return Caches(target, draft), jnp.where(inside, here, feature)
 
 
-def _last_two(config, request, feature) -> News:
-  """The last two tokens of each prompt as news; a single one is both."""
+def _last_two(config, request, feature) -> Committed:
+  """Returns the last two tokens of each prompt; a single one is both."""
   last = request.length[:, None] - jnp.array([[2, 1]], jnp.int32)
   tokens = jnp.take_along_axis(request.tokens, jnp.maximum(last, 0), axis=1)
   D = config.depth
-  return News(
+  return Committed(
     tokens=jnp.pad(tokens, ((0, 0), (0, D))),
     features=jnp.pad(feature, ((0, 0), (0, D), (0, 0))),
     gain=jnp.ones_like(request.length),

@@ -40,8 +40,7 @@ def program(
   function: Callable,
   config: DecodeConfig,
   *arguments,
-  donate: int,
-  loops: bool = False,
+  loops: bool,
   outputs=None,
 ) -> jax.stages.Compiled:
   """Compiles `function(config, *arguments)`, unless it is there already.
@@ -49,8 +48,7 @@ def program(
   Args:
     function: What to compile.
     config: How to decode, static.
-    *arguments: Arrays.
-    donate: The argument that is not needed any more.
+    *arguments: Arrays; the last is donated.
     loops: Whether it is a loop over cycles, which a GPU runs as one graph.
     outputs: Where results lie, over several devices: a tree of shardings.
   """
@@ -58,27 +56,32 @@ def program(
   shapes = tuple(
     jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding) for x in leaves
   )
-  placed = jax.tree.flatten(outputs)
-  placed = None if outputs is None else (tuple(placed[0]), placed[1])
+  outputs = jax.tree.flatten(outputs)
   numerics = _config("default_matmul_precision"), _config("enable_x64")
   return _compile(
-    function, config, shapes, structure, donate, loops, placed, numerics
+    function,
+    config,
+    shapes,
+    structure,
+    loops,
+    (*outputs[0],),
+    outputs[1],
+    numerics,
   )
 
 
 @functools.lru_cache(maxsize=_MOST)
 def _compile(
-  function, config, shapes, structure, donate, loops, placed, numerics
+  function, config, shapes, structure, loops, places, results, numerics
 ):
   del numerics  # another program, though nothing here says so
-  options = {}
-  if placed is not None:
-    options["out_shardings"] = jax.tree.unflatten(placed[1], placed[0])
+  arguments = jax.tree.unflatten(structure, shapes)
   jitted = jax.jit(
-    functools.partial(function, config), donate_argnums=donate, **options
+    functools.partial(function, config),
+    donate_argnums=len(arguments) - 1,
+    out_shardings=jax.tree.unflatten(results, places),
   )
-  lowered = jitted.lower(*jax.tree.unflatten(structure, shapes))
-  return lowered.compile(_graphs() if loops else None)
+  return jitted.lower(*arguments).compile(_graphs() if loops else None)
 
 
 def _graphs() -> dict | None:
@@ -88,8 +91,8 @@ def _graphs() -> dict | None:
   graph would be made anew each time. What XLA_FLAGS says of graphs stands.
   """
   nvidia = "cuda" in jax.devices()[0].client.platform_version
-  told = "xla_gpu_enable_command_buffer" in os.environ.get("XLA_FLAGS", "")
-  wanted = os.environ.get("TV_JAX_CUDA_GRAPHS", "1") != "0" and not told
+  flagged = "xla_gpu_enable_command_buffer" in os.environ.get("XLA_FLAGS", "")
+  wanted = os.environ.get("TV_JAX_CUDA_GRAPHS", "1") != "0" and not flagged
   return CAPTURE if nvidia and wanted else None
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from tv_jax.edge import checks
 from tv_jax.edge.reading import brief
 from tv_jax.engine.config import SEEDS, DecodeConfig
@@ -27,9 +25,18 @@ def read_prompts(
 ) -> list[Prompt]:
   """Returns prompts as tokens, with their numbers; see `generate`."""
   limit = config.max_new_tokens
-  tokens = encode(pair, prompts, template, limit)
-  numbers = _numbers(items, len(tokens))
-  return [Prompt(*pair, limit) for pair in zip(tokens, numbers, strict=True)]
+  encoded = encode(pair, prompts, template, limit)
+  if items is None:
+    items = [*range(len(encoded))]
+  items = _integers(items, SEEDS, "items")
+  if len(items) != len(encoded):
+    raise ValueError(
+      f"items={brief(items)}: give {len(encoded)} numbers, one a prompt"
+    )
+  return [
+    Prompt(tokens, item, limit)
+    for tokens, item in zip(encoded, items, strict=True)
+  ]
 
 
 def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
@@ -49,24 +56,17 @@ def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
     )
   config = pair.target.config
   encoded = []
-  for i, text in enumerate(texts):
-    if isinstance(text, str):
-      tokens = templates.encode(template, pair.tokenizer, [text])
-    elif _is_messages(text):
+  for i, prompt in enumerate(texts):
+    if isinstance(prompt, str):
+      prompt = templates.encode(template, pair.tokenizer, [prompt])
+    elif _is_messages(prompt):
       name = "chat" if template == "raw" else template
-      tokens = templates.encode_messages(pair.tokenizer, text, name)
-    else:
-      tokens = _integers(i, text)
+      prompt = templates.encode_messages(pair.tokenizer, prompt, name)
+    tokens = _integers(prompt, config.vocab_size, f"prompt {i}")
     if not tokens:
       raise ValueError(
         f"prompt {i} is empty: give at least one token (a start token, such as"
         f" {config.bos_token_id})"
-      )
-    outside = [t for t in tokens if not 0 <= t < config.vocab_size]
-    if outside:
-      raise ValueError(
-        f"prompt {i} holds token {brief(outside[0])}: the vocabulary is 0 to"
-        f" {config.vocab_size - 1}"
       )
     if len(tokens) + limit > config.max_position_embeddings:
       raise ValueError(
@@ -86,32 +86,9 @@ def _is_messages(prompt) -> bool:
   )
 
 
-def _integers(i, tokens) -> list[int]:
-  try:
-    numbers = np.asarray(tokens, object).tolist()  # or True would be a 1
-  except (TypeError, ValueError):  # no list, or a ragged one
-    numbers = None
-  if isinstance(numbers, list) and all(map(checks.is_integer, numbers)):
-    return [*map(int, numbers)]
-  raise ValueError(
-    f"prompt {i} is {brief(tokens)}: give a string, messages, or a list of"
-    " token ids"
-  )
-
-
-def _numbers(items: Sequence[int] | None, count: int) -> list[int]:
-  """Returns the number of each of `count` prompts; by default its place."""
-  if items is None:
-    return [*range(count)]
-  numbers = np.asarray(items, object).tolist()
-  if not (
-    isinstance(numbers, list)
-    and len(numbers) == count
-    and all(checks.is_integer(item) for item in numbers)
-    and 0 <= min(numbers) <= max(numbers) < SEEDS
-  ):
-    raise ValueError(
-      f"items={brief(items)}: give {count} numbers, one a prompt, none negative"
-      f" or above {SEEDS - 1}"
-    )
-  return [*map(int, numbers)]
+def _integers(values, below: int, where: str) -> list[int]:
+  """Returns integers from 0 up to `below`, of a list or an array."""
+  if hasattr(values, "tolist"):
+    values = values.tolist()
+  integer = checks.integer(0, below - 1)
+  return [*checks.read(checks.list_of(integer), values, where)]

@@ -53,7 +53,6 @@ class Records:
   expected: dict[str, jax.Array]  # [B, C] float32 by verifier of the panel
   stops: jax.Array  # [B, N] int32: how often each node was the accepted one
   faults: jax.Array  # [B] int32: cycles in which a NaN was met
-  logprobs: jax.Array | None  # [B, W + D + 1] float32, of the tokens
   trace: Trace | None  # [B, cycles traced, ..]
 
 
@@ -63,7 +62,7 @@ def empty_records(config: DecodeConfig, rows: int, new: int) -> Records:
   def zeros(*shape, dtype=jnp.int32):
     return jnp.zeros((rows, *shape), dtype)
 
-  width, trace = new + config.depth + 1, None
+  trace = None
   if config.trace:
     shape = config.trace, config.nodes
     law, node = zeros(*shape, dtype=jnp.float32), zeros(config.trace)
@@ -81,7 +80,7 @@ def empty_records(config: DecodeConfig, rows: int, new: int) -> Records:
       parent=zeros(*shape) if shaped else None,
     )
   return Records(
-    tokens=zeros(width),
+    tokens=zeros(new + config.depth + 1),
     kept=zeros(),
     cycles=zeros(),
     accepted=zeros(new),
@@ -91,19 +90,8 @@ def empty_records(config: DecodeConfig, rows: int, new: int) -> Records:
     },
     stops=zeros(config.nodes),
     faults=zeros(),
-    logprobs=zeros(width, dtype=jnp.float32) if config.logprobs else None,
     trace=trace,
   )
-
-
-def logprobs_of(logits, path, tokens):
-  """[B, D + 1] log-probabilities of the tokens after a path's nodes.
-
-  Whatever the temperature, and whatever tokens are left out.
-  """
-  logits = jnp.take_along_axis(logits, path[..., None], axis=1)
-  laws = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
-  return jnp.take_along_axis(laws, tokens[..., None], axis=-1)[..., 0]
 
 
 def record(
@@ -115,7 +103,6 @@ def record(
   gain: jax.Array,  # [B]
   drafted: jax.Array,  # [B]
   verdicts,
-  logprobs: jax.Array | None,  # [B, D + 1]
 ) -> tuple[Records, jax.Array]:
   """Returns the records after the cycle, and which rows are finished."""
   active = ~done
@@ -141,8 +128,6 @@ def record(
 
   rows = jnp.arange(len(gain), dtype=jnp.int32)
   count = active.astype(jnp.int32)
-  if logprobs is not None:
-    logprobs = jax.vmap(append)(before.logprobs, logprobs, before.kept)
   records = Records(
     tokens=jax.vmap(append)(before.tokens, tokens, before.kept),
     kept=kept,
@@ -152,7 +137,6 @@ def record(
     expected=jax.tree.map(column, before.expected, verdicts.expected),
     stops=before.stops.at[rows, verdicts.node].add(count),
     faults=before.faults + (verdicts.fault & active).astype(jnp.int32),
-    logprobs=logprobs,
     trace=jax.tree.map(column, before.trace, verdicts.trace),
   )
   return records, done

@@ -35,9 +35,6 @@ class Generation:
     stops: [N] how often each node was the accepted one.
     faults: Cycles in which a law was NaN, the rule's decision none, or the
       policy's tree.
-    logprobs: Of each prompt, the target's log-probability of each of its tokens
-      given all before, if asked for: by its law as it is, at temperature 1 and
-      with all tokens, whatever they were drawn at.
     trace: Of each prompt, its first cycles' trees [cycles, N], if asked for.
     seconds: Of decoding, prompts included, without compilation.
     compile_seconds: Of compilation; 0 if it was compiled before.
@@ -51,7 +48,6 @@ class Generation:
   expected: dict[str, list[np.ndarray]]
   stops: np.ndarray
   faults: int
-  logprobs: list[np.ndarray] | None
   trace: list[Trace] | None
   seconds: float
   compile_seconds: float

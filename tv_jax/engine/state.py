@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 import jax
 import jax.numpy as jnp
 
-from tv_jax.drafting import News
+from tv_jax.drafting import Committed
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.records import Records, empty_records
 from tv_jax.models import Cache
@@ -64,7 +64,7 @@ class State:
   limit: jax.Array  # [B] int32: new tokens at most
   keys: jax.Array  # [B]
   done: jax.Array  # [B] bool; so is a slot that no prompt was read into
-  news: News  # what the draft has yet to read
+  committed: Committed  # what the draft has yet to read
   caches: Caches
   records: Records
 
@@ -90,7 +90,7 @@ def empty_state(
     limit=none,
     keys=jnp.broadcast_to(jax.random.key(0), (rows,)),
     done=jnp.ones(rows, bool),
-    news=News(
+    committed=Committed(
       tokens=jnp.zeros((rows, D + 2), jnp.int32),
       features=jnp.zeros((rows, D + 1, J), dtype),
       gain=none,

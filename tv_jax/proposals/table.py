@@ -36,24 +36,24 @@ def resolve(proposal: Proposal | str) -> Proposal:
     where a module holds it; else by its own `name`.
   """
   if isinstance(proposal, str):
-    found, name = names.find(PROPOSALS, proposal, "proposal"), proposal
+    resolved, name = names.find(PROPOSALS, proposal, "proposal"), proposal
   else:
-    found, name = proposal, ""
-  if not isinstance(found, Proposal):
+    resolved, name = proposal, ""
+  if not isinstance(resolved, Proposal):
     raise ValueError(
       f"proposal {proposal!r}: give a name, module:name, or a Proposal"
     )
-  if found in PROPOSALS.values():
-    return found
-  name = name or names.of(found) or found.name or names.of(found.draw)
+  if resolved in PROPOSALS.values():
+    return resolved
+  name = name or names.of(resolved) or resolved.name or names.of(resolved.draw)
   if not name:
     raise ValueError(
       f'proposal {proposal!r} has no name: give it one, Proposal(name="mine")'
     )
   # Rules that are defined for that one would believe it.
-  if name in PROPOSALS and found.following is not PROPOSALS[name].following:
+  if name in PROPOSALS and resolved.following is not PROPOSALS[name].following:
     raise ValueError(
       f"a proposal of your own is called {name!r}, as a built-in is: give it"
       ' another name, Proposal(name="mine")'
     )
-  return dataclasses.replace(found, name=name)
+  return dataclasses.replace(resolved, name=name)

@@ -57,14 +57,10 @@ class Timing:
   Attributes:
     per_task: Questions of each task; 0: measure no speed.
     rounds: How often each is asked.
-    stages: The trees on which the stages of a cycle are timed as well, and of
-      plain decoding; their programs take as long to compile as all others. In a
-      config "all" stands for all trees, "first" for the first.
   """
 
   per_task: int
   rounds: int
-  stages: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -190,10 +186,6 @@ def from_config(config) -> Run:
   raw = dict(config if isinstance(config, Mapping) else config.to_dict())
   for name in ("tasks", "trees", "verifiers", "proposals"):
     raw[name] = _names(raw.get(name, ()))
-  timing = raw["timing"] = dict(raw["timing"])
-  timing["stages"] = _names(timing["stages"])
-  if timing["stages"] in (("all",), ("first",)):
-    timing["stages"] = raw["trees"][: None if "all" in timing["stages"] else 1]
   settings = _build(Run, raw)
   if wrong := [*_wrong_values(settings)] or [*_useless(settings)]:
     raise ValueError("; ".join(wrong))
@@ -269,13 +261,6 @@ def _wrong_values(settings: Run):
   ):
     if (value := getattr(settings.models, name)) not in known:
       yield f"models.{name}={value!r}: give one of {', '.join(known)}"
-  for tree in settings.timing.stages if settings.timing.per_task else ():
-    if tree not in settings.trees:
-      yield (
-        f"timing.stages: {tree!r} is none of the trees"
-        f' {" ".join(settings.trees)}: give some of these, "first", "all", or'
-        ' "" for none'
-      )
 
 
 def _useless(settings: Run):

@@ -14,7 +14,7 @@ import jax
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.decode import Prompt
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.profile import profile, time_in_turn
+from tv_jax.engine.timing import time_in_turn
 from tv_jax.runs import answers, environment
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import settings as settings_lib
@@ -74,7 +74,6 @@ def measure(
         "tokens": [int(one.records.kept[0]) for one in timed[method]],
         "cycles": [int(one.records.cycles[0]) for one in timed[method]],
         "compile_seconds": compiling[method],
-        "stages": _stages(pair, settings, method, prompts, say),
       }
       for method in methods
     ],
@@ -90,20 +89,3 @@ def _options(settings: Run, method: Method) -> dict:
     if jax.default_backend() != "cpu":
       options["among"] = ()
   return options
-
-
-def _stages(pair, settings, method, prompts, say) -> dict | None:
-  """Milliseconds a cycle by stage, the stages programs of their own.
-
-  Of the longest question that has room for a whole answer: what it is padded
-  to is most likely what all were, and the whole program is there.
-  """
-  trees = settings.timing.stages
-  if method.tree not in trees and not (method.plain and trees):
-    return None
-  say(f"timing: stages of {method}")
-  asked = max(prompts, key=lambda one: (one.limit, len(one.tokens)))
-  options = _options(settings, method) | {"max_new_tokens": asked.limit}
-  return profile(
-    pair, [asked.tokens], batch_size=1, progress=False, **options
-  ).milliseconds

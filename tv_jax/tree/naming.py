@@ -59,10 +59,10 @@ def parse(text: str) -> Tree | Adaptive:
         raise ValueError(f"tree {text!r}: {error}") from error
   kind = text.partition(":")[0]
   if names.is_foreign(text) and kind not in _KINDS:
-    found = names.load(text, "tree")
-    if not isinstance(found, Tree | Adaptive):
-      raise ValueError(f"tree {text!r} is {found!r}: it should be a Tree")
-    return found
+    tree = names.load(text, "tree")
+    if not isinstance(tree, Tree | Adaptive):
+      raise ValueError(f"tree {text!r} is {tree!r}: it should be a Tree")
+    return tree
   raise ValueError(
     f'tree {text!r}: write "chain:5", "kary:2x5", "eagle",'
     ' "branching:4,2,2,1", "grown:768", "adaptive:4,6,6,5,4" (and "@" before'
@@ -111,8 +111,8 @@ def _from_json(path: str) -> Tree:
   parents = checks.list_of(checks.integer())
   if isinstance(content, dict):
     _temperatures(content)
-    found = checks.read(checks.fields({"parents": parents}), content)
-    return from_parents(found["parents"])
+    content = checks.read(checks.fields({"parents": parents}), content)
+    return from_parents(content["parents"])
   if isinstance(content, list) and content and isinstance(content[0], list):
     return from_paths(checks.read(checks.list_of(parents), content, "paths"))
   return from_parents(checks.read(parents, content, "parents"))

@@ -17,7 +17,7 @@ from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.decode import Prompt
 from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.profile import time_in_turn
+from tv_jax.engine.timing import time_in_turn
 from tv_jax.tree import Tree
 
 

@@ -59,9 +59,9 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
         np.abs(np.asarray(laws[row]) - p)[seen].max(),
         np.abs(np.asarray(drafted.laws[row]) - q)[inner].max(),
       )
-      news = batch.state.news
-      gained = int(news.gain[row])
-      texts[row] += np.asarray(news.tokens[row, 1 : 1 + gained]).tolist()
+      committed = batch.state.committed
+      gained = int(committed.gain[row])
+      texts[row] += np.asarray(committed.tokens[row, 1 : 1 + gained]).tolist()
   return float(worst)
 
 

@@ -10,7 +10,6 @@ from tv_jax.runs.metrics import Times
 from tv_jax.runs.records import Method
 from tv_jax.runs.report import tables
 
-STAGES = ("draft", "target", "verify", "commit")
 _ESTIMATES = (
   "tokens_per_second",
   "speedup",
@@ -28,8 +27,6 @@ DEFINITIONS = (
   "Net gain: in tokens per second, over the baseline on the same tree. It is"
   " the gain on the same drafts, over all questions, minus the extra time of a"
   " cycle, over the timed ones with their prompts.",
-  "Shares of a cycle: measured with each stage as a program of its own. In one"
-  " program the stages are faster.",
 )
 
 
@@ -52,7 +49,7 @@ def speeds(
   for method, own in times.items():
     plain = times.get(method.undrafted)
     base = times.get(dataclasses.replace(method, verifier=baseline))
-    gain, stages = gains.get(method), timed[method]["stages"]
+    gain = gains.get(method)
     mean = own.speed_by_question.mean
     found[method] = {
       "tokens_per_second": own.speed,
@@ -65,9 +62,6 @@ def speeds(
       "questions": len(own.seconds),
       "compile_seconds": timed[method]["compile_seconds"],
     }
-    for name in STAGES:
-      share = stages and stages[name] / sum(stages[x] for x in STAGES)
-      found[method][f"{name}_share"] = share
   return found
 
 
@@ -86,9 +80,9 @@ def as_csv(found: Speeds) -> str:
 
 
 def made(found: Speeds) -> list[Table]:
-  """Returns the tables of speeds, and of the stages of a cycle if known."""
+  """Returns the table of speeds."""
   several = len(tables.conditions(found)) > 1
-  rows, shares = [], []
+  rows = []
   for method, own in found.items():
     name, gain = tables.name(method, several), own["net_gain"]
     rows.append(
@@ -103,15 +97,9 @@ def made(found: Speeds) -> list[Table]:
         f"{own['compile_seconds']:.1f}",
       ]
     )
-    if own["target_share"]:
-      of_cycle = (_number(own[f"{stage}_share"], ".0%") for stage in STAGES)
-      shares.append([name, *of_cycle])
   header = ["method", "tokens/s", "speed-up", "by question", "speed-up"]
   header += ["ms a cycle", "net gain", "compile s"]
-  result = [Table("Speed at batch 1", [], header, rows)]
-  if shares:
-    result.append(Table("Shares of a cycle", [], ["method", *STAGES], shares))
-  return result
+  return [Table("Speed at batch 1", [], header, rows)]
 
 
 def _number(value: float | None, spec: str) -> str:
