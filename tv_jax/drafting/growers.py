@@ -65,7 +65,8 @@ def grow(
     length: [B] how many tokens are committed.
     cache: The draft's.
   """
-  drafter, static = growing.drafter, isinstance(tree, Tree)
+  drafter = growing.drafter
+  static = isinstance(tree, Tree)
   # All at once: a generator's loop for each level takes long to compile.
   fold = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)), (0, None))
   nodes = np.arange(np.max(tree.inner, initial=ROOT) + 1, dtype=np.int32)
