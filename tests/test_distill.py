@@ -1,10 +1,13 @@
 """Drafts that are made from a target, and scores from text alone."""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
+import json
 import random
 import re
+import time
 
 import jax
 import jax.numpy as jnp
@@ -12,20 +15,22 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints, oracle
-from tv_jax import distill, models
+from tests import checkpoints, commands, oracle
+from tv_jax import distill, drafting, models
 from tv_jax.distill import (
   chances,
   data,
+  distilling,
   drafts,
   learning,
-  losses,
   passes,
   scoring,
 )
+from tv_jax.distill import text as texts
+from tv_jax.distill.distilling import Training
+from tv_jax.drafting.drafter import News
+from tv_jax.edge import disk
 from tv_jax.models import mask, sharding
-
-METHODS = {"token_level": "token_level", "traversal": "traversal"}
 
 
 def logs(law):
@@ -53,7 +58,7 @@ def test_chances_of_a_text_are_those_of_drafting_it(rule, seed):
   parents = (oracle.NONE, *range(D))
   wanted = np.zeros(D + 1)
   for chance, draft in oracle.drafts(parents, "without_replacement", language):
-    for node, stop in oracle.stop_law(draft, METHODS[rule]).items():
+    for node, stop in oracle.stop_law(draft, rule).items():
       wanted[: node + 1] += float(chance * stop)
   found, averaged = np.zeros(D + 1), np.zeros(D + 1)
   for tokens in itertools.product(range(3), repeat=D):
@@ -225,30 +230,24 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   assert cold.tokens == alone.tokens
 
 
-@pytest.mark.parametrize("kind", ["eagle", "independent"])
-def test_a_draft_that_knows_few_tokens_is_where_its_target_is(kind, tmp_path):
+def test_a_draft_that_knows_few_tokens_is_where_its_target_is(tmp_path):
   target = checkpoints.ours(checkpoints.tiny())
   models.save(tmp_path / "target", target)
   known = np.array([2, 3, 11, 30, 47])
-  made = drafts.make(kind, target, jax.random.key(0), (1,), known)
+  made = drafts.make("eagle", target, jax.random.key(0), (1,), known)
   drafts.save(tmp_path / "draft", made)
   mesh = sharding.mesh(jax.devices()[:2])
-  one, two = (
-    tv_jax.load(
-      tmp_path / "draft", tmp_path / "target", draft_kind=kind, mesh=place
+  results = []
+  for place in (None, mesh):
+    pair = tv_jax.load(
+      tmp_path / "draft", tmp_path / "target", draft_kind="eagle", mesh=place
     )
-    for place in (None, mesh)
-  )
-  own = two.draft.params
+    greedy = {"temperature": 0, "max_new_tokens": 8}
+    run = tv_jax.generate(pair, [[1, 2, 3]], tree="chain:2", **greedy)
+    results.append(run.tokens)
   for name in ("unembedding", "place"):
-    assert own[name].sharding.device_set == {*mesh.devices.flat}
-  results = [
-    tv_jax.generate(
-      pair, [[1, 2, 3]], tree="chain:2", temperature=0, max_new_tokens=8
-    )
-    for pair in (one, two)
-  ]
-  assert results[0].tokens == results[1].tokens
+    assert pair.draft.params[name].sharding.device_set == {*mesh.devices.flat}
+  assert results[0] == results[1]
 
 
 def test_what_a_draft_knows_is_checked(tmp_path):
@@ -280,53 +279,6 @@ def test_what_a_draft_knows_is_checked(tmp_path):
     tv_jax.load(draft, tmp_path / "target")
 
 
-def test_losses_are_what_they_say():
-  p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.7, 0.1])
-  before = chances.Prefix.empty(()).longer(jnp.log(0.4), jnp.log(0.1))
-  seen = losses.Seen(before, jnp.log(p), jnp.log(q), jnp.log(q[0]))
-  m = R = 0.25
-  overlap = np.minimum(p, q).sum()
-  after = {
-    "traversal": np.minimum(m * p, R * q).sum(),
-    "token_level": m * overlap,
-  }
-  for rule in chances.RULES:
-    found = {name: f(seen, rule) for name, f in losses.LOSSES.items()}
-    wanted = {
-      "cross_entropy": -np.log(q[0]),
-      "kl": -np.sum(p * np.log(q)),
-      "total_variation": 1 - overlap,
-      "weighted": m - after[rule],
-      "length": -after[rule],
-    }
-    for name in losses.LOSSES:
-      np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5)
-  unknown = seen._replace(chosen=jnp.array(-jnp.inf))
-  slope = jax.grad(
-    lambda q: losses.cross_entropy(unknown._replace(log_q=q), "traversal")
-  )(seen.log_q)
-  assert np.isfinite(slope).all()
-
-
-@pytest.mark.parametrize("name", losses.LOSSES)
-def test_what_a_draft_does_not_know_ends_a_chain(name):
-  """Neither the loss nor its slope is NaN behind such a token."""
-  known = chances.Known(jnp.array([0, 2]), jnp.array([0, 2, 1]))
-  log_p = known.law(jnp.log(jnp.array([0.5, 0.3, 0.2])))
-
-  def loss(logits, rule):
-    log_q = jax.nn.log_softmax(logits)
-    own = [known.chance(x, jnp.array(1)) for x in (log_p, log_q)]
-    before = chances.Prefix.empty(()).longer(*own)
-    seen = losses.Seen(before, log_p, log_q, own[1])
-    return losses.LOSSES[name](seen, rule)
-
-  for rule in chances.RULES:
-    value, slope = loss(jnp.zeros(2), rule), jax.grad(loss)(jnp.ones(2), rule)
-    assert np.isfinite(value)
-    assert np.isfinite(slope).all()
-
-
 @pytest.mark.parametrize(
   ("changes", "told"),
   [
@@ -348,7 +300,7 @@ def test_what_cannot_be_scored_is_refused(changes, told):
 
 
 @pytest.mark.parametrize("known", [None, [2, 3, 4, 30, 47]])
-def test_the_loss_is_less_the_length_that_is_scored(known):
+def test_the_loss_is_what_chances_and_laws_say(known):
   """Token 5 of the text is one that the second draft does not know."""
   target = checkpoints.ours(checkpoints.tiny())
   text = [distill.Conversation(prompt=(1, 2, 3), answer=(4, 5, 30))]
@@ -358,18 +310,393 @@ def test_the_loss_is_less_the_length_that_is_scored(known):
   rows = jax.tree.map(jnp.asarray, data.Rows.of(text, shape.T))
   features = passes.features(target.module, target.params, rows.tokens)
   logits = passes.logits(target.params, features)
-  read = rows, features, jax.nn.logsumexp(logits, axis=-1), None
-  how = distill.Training(kind="independent", loss="length", kl=0.0, depth=2)
-  loss = functools.partial(
-    learning.loss, how, made.draft, shape, 1.0, made.laws, made.borrowed
+  normaliser = jax.nn.logsumexp(logits, axis=-1)
+  rows = rows._replace(features=features, read=features, normaliser=normaliser)
+  found = {}
+  for kl in (0.0, 1.0, 0.25):
+    loss = functools.partial(
+      learning.loss, made.draft, shape, 0, kl, 1.0, made.laws, made.borrowed
+    )
+    (found[kl], _), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(
+      made.trained, jax.random.key(0), rows
+    )
+    # No NaN behind a token that the draft does not know.
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(slope))
+  measured = scoring.measure(
+    made.draft, target.params, made.params, rows, (1.0, 1.0), shape
   )
-  (value, _), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(
-    made.trained, jax.random.key(0), read
+  exact, averaged = measured[0][chances.RULES.index("traversal")]
+  # Of the last root there is no second token.
+  first = (1 - averaged[0]).sum() + (exact[0] - averaged[1])[:2].sum()
+  np.testing.assert_allclose(found[0.0], first / 3, rtol=1e-5)
+  roots, wanted = jnp.array([[2, 3, 4]], jnp.int32), 0.0
+  levels = made.draft.levels(made.params, rows.tokens, features, roots, 2)
+  for level, said in enumerate(levels):
+    law = jax.nn.softmax(logits[0, 2 + level : 5])
+    law = law if known is None else law[:, known]
+    log_q = jax.nn.log_softmax(said.logits[0, : 3 - level])
+    wanted -= jnp.sum(law * log_q) / 3
+  np.testing.assert_allclose(found[1.0], wanted, rtol=1e-5)
+  mixed = 0.75 * found[0.0] + 0.25 * found[1.0]
+  np.testing.assert_allclose(found[0.25], mixed, rtol=1e-5)
+
+
+def test_roots_are_drawn_from_an_answer_once_each():
+  """Four of at most six; the second answer has three, which come first."""
+  first, end = np.array([2, 5], np.int32), np.array([8, 8], np.int32)
+  rows = data.Rows(np.zeros((2, 16), np.int32), first, end)
+  drawn = np.stack(
+    [learning.choose_roots(4, 6, rows, jax.random.key(i)) for i in range(64)]
   )
-  (found,) = scoring.measure(
-    made.draft, target.params, made.params, rows, features, (1.0, 1.0), shape
+  assert {len({*row}) for row in drawn.reshape(-1, 4)} == {4}
+  assert {*drawn[:, 0].ravel()} == {*range(2, 8)}
+  assert {*drawn[:, 1, :3].ravel()} == {5, 6, 7}
+  every = learning.choose_roots(6, 6, rows, jax.random.key(0))
+  np.testing.assert_array_equal(every, first[:, None] + np.arange(6))
+
+
+def test_a_draft_learns_to_be_as_sure_as_it_is_right():
+  slope = jax.grad(lambda sure: learning.unsure(sure, jnp.asarray(0.7)))
+  for sure, sign in ((0.3, -1), (0.7, 0), (0.9, 1)):
+    assert np.sign(round(float(slope(jnp.asarray(sure))), 4)) == sign
+
+
+# Drafts of one pass.
+
+
+@pytest.mark.parametrize("head", ["vanilla", "gated", "rnn", None])
+def test_levels_are_those_of_the_drafter_at_each_root(head, monkeypatch):
+  monkeypatch.setattr(passes, "_ROOTS", 3)  # one pass has less than all
+  target = checkpoints.ours(checkpoints.tiny())
+  draft = checkpoints.ours_dspark(target, head)
+  config, T, D = draft.config, 12, 4
+  tokens = jnp.asarray(checkpoints.tokens(1, T, 48))
+  _, theirs = passes.of_target(target, config.target_layers, tokens)
+  roots = jnp.array([[5, 3, 6, 4]], jnp.int32)
+  own = passes.Draft("dspark", draft.module)
+  found = [*own.levels(draft.params, tokens, theirs, roots, D)]
+  assert own.deepest == len(found) == D
+  drafter = drafting.InOnePass(draft.module)
+  for w, t in enumerate(roots[0].tolist()):
+    cache = drafter.prefill(
+      draft.params,
+      tokens[:, : t - 1],
+      tokens[:, 1:t],
+      theirs[:, : t - 1],
+      draft.init_cache(1, T + D),
+    )
+    cache = dataclasses.replace(cache, length=jnp.array([t - 1], jnp.int32))
+    logits, state, cache = drafter.begin(
+      draft.params,
+      News(
+        tokens=tokens[:, t - 1 : t + 1],
+        features=theirs[:, t - 1 : t],
+        gain=jnp.array([1], jnp.int32),
+      ),
+      jnp.array([t + 1], jnp.int32),
+      cache,
+    )
+    for level in range(D):
+      if level:
+        logits, state, cache = drafter.extend(
+          draft.params,
+          tokens[:, t + level][:, None],
+          state,
+          jnp.array([[t + level]], jnp.int32),
+          None,
+          cache,
+        )
+      said = found[level]
+      np.testing.assert_allclose(said.logits[0, w], logits[0, 0], atol=1e-4)
+      if config.block.confidence:
+        sure = drafter.confidence(state)[0, 0]
+        np.testing.assert_allclose(sure, said.sure[0, w], atol=1e-4)
+
+
+def test_a_run_is_as_long_as_its_score():
+  target = checkpoints.ours(checkpoints.tiny())
+  draft = checkpoints.ours_dspark(target, "rnn")
+  pair = tv_jax.engine.pair.Pair(
+    target=target, draft=draft, draft_kind="dspark"
   )
-  own = found[chances.RULES.index("traversal"), 1]  # [D, roots]
-  scored = own[0].sum() + own[1, :2].sum()  # of the last root there is no more
-  np.testing.assert_allclose(value, -scored / 3, rtol=1e-5)
-  assert all(np.isfinite(x).all() for x in jax.tree.leaves(slope))
+  prompts = [[i, i + 1] for i in range(32)]
+  how = {"tree": "chain:4", "max_new_tokens": 64, "batch_size": 32, "ends": ()}
+  run = tv_jax.generate(pair, prompts, verifier="traversal", **how)
+  text = [
+    distill.Conversation(prompt=tuple(prompt), answer=tuple(map(int, answer)))
+    for prompt, answer in zip(prompts, run.tokens, strict=True)
+  ]
+  scores = distill.score(pair, text, depth=4)
+  expected = scores.cycles["traversal"][-1]
+  off = np.array([len(own) for own in run.accepted]) - expected
+  assert abs(off.mean()) < 4 * off.std() / 32**0.5
+  assert expected.sum() < 0.9 * scores.tokens
+  with pytest.raises(ValueError, match="depth=5: random drafts 1 to 4 levels"):
+    distill.score(pair, text, depth=5)
+
+
+# Whole runs.
+
+WRITING = distill.Writing(
+  conversations=24, question_tokens=12, answer_tokens=24
+)
+HOW = {
+  "independent": Training(kind="independent", depth=1, layers=(0, 4), steps=40),
+  "eagle": Training(kind="eagle", depth=2),
+  "eagle3": Training(kind="eagle3", depth=2),
+  "dspark": Training(kind="dspark", depth=3, rank=8, roots=8),
+}
+HOW = {
+  kind: dataclasses.replace(how, vocabulary=512, rows=4, held_out=8, steps=30)
+  for kind, how in HOW.items()
+}
+
+
+@pytest.fixture(scope="module")
+def pair():
+  return tv_jax.load(None, "bundled/target", draft_kind="none")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  return tmp_path_factory.mktemp("text")
+
+
+def make(pair, out, how, folder, **more):
+  return distill.distill(
+    pair, out, how, data_folder=folder, writing=WRITING, **more
+  )
+
+
+def weights(out):
+  return (out / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("kind", HOW)
+def test_training_makes_it_longer_and_a_kill_changes_nothing(
+  pair, folder, kind, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(distilling, "SAVE", 10)
+  monkeypatch.setattr(distilling, "SCORE", 10)
+  monkeypatch.setattr(texts, "BLOCK", 8)
+  how, own = HOW[kind], tmp_path / "data"
+  whole = make(pair, tmp_path / "whole", how, folder)
+  # Killed in each stage, with half of a line or row on disk.
+  for stage, at in (("writing text", 8), ("reading it", 16), ("training", 15)):
+
+    def say(now, done, total, seen, stage=stage, at=at):
+      if (now, done) == (stage, at):
+        if stage == "training":  # nobody else trains this draft meanwhile
+          with pytest.raises(disk.StoreError, match="give --out another name"):
+            make(pair, tmp_path / "broken", how, own)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+      make(pair, tmp_path / "broken", how, own, say=say)
+    for path in (*own.glob("text.jsonl"), *own.glob("*.bin")):
+      with path.open("ab") as file:
+        file.write(b'{"prompt": [1')
+  seen = []
+  again = make(
+    pair,
+    tmp_path / "broken",
+    how,
+    own,
+    say=lambda *told: seen.append(told[:2]),
+  )
+  assert ("training", 11) in seen
+  assert ("training", 10) not in seen
+  assert weights(tmp_path / "broken") == weights(tmp_path / "whole")
+  assert repr(again) == repr(whole)
+  # Better than after one step; and it is what was written, in half precision.
+  before = make(
+    pair, tmp_path / "short", dataclasses.replace(how, steps=1), folder
+  )
+  gain = again.over(before, "traversal")[-1]
+  assert gain.mean > 3 * gain.error > 0
+  made = tv_jax.load(tmp_path / "whole", "bundled/target", draft_kind=kind)
+  held = distill.read(folder)[:8]
+  depth = len(whole.gain)
+  mean = whole.lengths["traversal"][-1].mean
+  scores = distill.score(made, held, depth=depth)
+  assert scores.lengths["traversal"][-1].mean == pytest.approx(mean, abs=0.02)
+  card = (tmp_path / "whole" / "README.md").read_text()
+  assert "steps: 30" in card
+  assert f"{mean:.3f}" in card
+
+
+def test_a_draft_goes_on_from_another(pair, folder, tmp_path):
+  how = dataclasses.replace(HOW["eagle"], steps=3, rate=0.01)
+  first = make(pair, tmp_path / "first", how, folder)
+  begun = tv_jax.load(tmp_path / "first", "bundled/target", draft_kind="eagle")
+  still = dataclasses.replace(how, steps=1, rate=1e-9)
+  second = make(begun, tmp_path / "second", still, folder)
+  fresh = make(pair, tmp_path / "fresh", still, folder)
+  one, other, new = (
+    x.lengths["traversal"][-1].mean for x in (first, second, fresh)
+  )
+  # The first was written in half precision.
+  assert one == pytest.approx(other, abs=2e-3)
+  assert abs(one - new) > 5e-3
+  made = json.loads((tmp_path / "second/training.json").read_text())
+  assert made["training"]["begin"] == str(tmp_path / "first")
+
+
+def test_the_table_is_of_its_text_alone(pair, folder, tmp_path):
+  """More text begins where less ends; other text is refused."""
+  text = data.usable(distill.read(folder))[:12]
+  said = []
+
+  def use(text):
+    said.clear()
+    return data.read(
+      pair, text, tmp_path, 1.0, say=lambda *told: said.append(told)
+    )
+
+  few = use(text[:9])
+  assert said == [(0, 9), (8, 9)]
+  rows = few.rows(128)
+  path = tmp_path / "read.bin"
+  more = use(text)
+  assert said == [(8, 12)]
+  kept = path.read_bytes()
+  assert use(text[:3]).rows(128).features.shape[0] == 3
+  assert said == []
+  assert path.read_bytes() == kept
+  for mine, theirs in zip(rows, more.part(range(9)).rows(128), strict=True):
+    np.testing.assert_array_equal(mine, theirs)
+  with pytest.raises(ValueError, match=r"read.bin is of other text"):
+    use(text[1:])
+  with pytest.raises(ValueError, match=r"temperature: 1\.0 there, 0\.5 now"):
+    data.read(pair, text, tmp_path, 0.5)
+
+
+def test_text_is_gone_on_with_as_it_was_begun(pair, tmp_path):
+  two = dataclasses.replace(WRITING, conversations=2)
+  distill.write(pair, tmp_path, two, [["What is this?"]])
+  with pytest.raises(ValueError, match=r"another way \(prompts: "):
+    distill.write(pair, tmp_path, two, [["What is that?"]])
+  hot = dataclasses.replace(two, temperature=0.5)
+  with pytest.raises(ValueError, match=r"temperature: 1\.0 there, 0\.5 now"):
+    distill.write(pair, tmp_path, hot, [["What is this?"]])
+  with (tmp_path / texts.FILE).open("a") as file:
+    file.write('{"prompt": [1], "answer": 3}\n')
+  with pytest.raises(ValueError, match=r"line 3\.answer=3: give a list"):
+    distill.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+  ("how", "told"),
+  [
+    ({"kind": "eagle2"}, "kind='eagle2': give one of"),
+    ({"layers": (9,)}, r"layers=\[9\]: give 1 at most, of 0 to"),
+    ({"kl": 2.0}, "kl=2.0: give a number from 0 to 1"),
+    ({"length": 20}, "of 0 conversations of at most length=20"),
+  ],
+)
+def test_what_cannot_be_made_is_refused(pair, tmp_path, how, told):
+  text = [distill.Conversation(prompt=(1,) * 20, answer=(5, 6))] * 6
+  how = dataclasses.replace(HOW["eagle"], **how)
+  with pytest.raises(ValueError, match=told):
+    make(pair, tmp_path / "out", how, tmp_path / "data", text=text)
+
+
+def test_what_no_draft_is_made_for_is_refused_before_any_text(pair, tmp_path):
+  other = dataclasses.replace(pair.target.config, model_type="qwen3")
+  module = pair.target.module.clone(config=other)
+  target = dataclasses.replace(pair.target, module=module)
+  qwen = dataclasses.replace(pair, target=target)
+  with pytest.raises(ValueError, match="draft with an independent model"):
+    make(qwen, tmp_path / "out", HOW["eagle"], tmp_path)
+  own = tv_jax.load("bundled/draft", "bundled/target")
+  with pytest.raises(ValueError, match="an embedding of its own"):
+    make(own, tmp_path / "out", HOW["independent"], tmp_path)
+  assert not [*tmp_path.iterdir()]
+  (tmp_path / "model.safetensors").write_bytes(b"")
+  with pytest.raises(ValueError, match="holds something else"):
+    make(pair, tmp_path, HOW["eagle"], tmp_path)
+
+
+def test_a_loss_that_is_no_number_is_not_gone_on_with(
+  pair, folder, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(
+    learning, "overlap", lambda *laws: jnp.sum(laws[0], -1) * jnp.nan
+  )
+  how = dataclasses.replace(HOW["dspark"], steps=2)
+  with pytest.raises(ValueError, match="the loss is nan after step 1"):
+    make(pair, tmp_path / "nan", how, folder)
+  assert not [*folder.glob("nan*.npz")]
+
+
+ARGUMENTS = (
+  "--target=bundled/target",
+  "--conversations=8",
+  "--held_out=4",
+  "--rows=2",
+  "--depth=2",
+  "--tokens=8",
+  "--vocabulary=256",
+)
+
+
+def test_the_commands_make_and_score_a_draft(tmp_path):
+  told = *ARGUMENTS, "--steps=2", "--out=draft", "--data=text"
+  done = commands.run(*told, program="tv_jax.distill", cwd=tmp_path)
+  assert done.returncode == 0, done.stderr
+  assert "written: draft" in done.stdout
+  score = "--draft=draft", "--draft=draft", "--kind=eagle", "--depth=2"
+  given = "--text=text", "--conversations=4"
+  scored = commands.run(*score, *given, program="tv_jax.score", cwd=tmp_path)
+  assert scored.returncode == 0, scored.stderr
+  same = "token_level +0.0 ± 0.0 %, traversal +0.0 ± 0.0 %"
+  assert scored.stdout.splitlines()[-1].endswith(same)
+  # The first four are those that were held out; it was written in half
+  # precision. Both tables begin with their heads, the second a line lower.
+  for depth in (1, 2):
+    own, other = (
+      float(done.stdout.splitlines()[depth + shift].split()[4])
+      for done, shift in ((done, 0), (scored, 1))
+    )
+    assert 1 < own == pytest.approx(other, abs=2e-3)
+  # Without a text the target writes one.
+  told = *score, "--conversations=2"
+  own = commands.run(*told, program="tv_jax.score", cwd=tmp_path)
+  assert own.stdout.startswith("draft: 2 conversations, ")
+
+
+@pytest.mark.parametrize(
+  ("program", "arguments", "told"),
+  [
+    ("tv_jax.distill", ["--out=x"], "give --target and --out"),
+    ("tv_jax.score", ["--text=missing"], "cannot be read"),
+  ],
+)
+def test_a_bad_command_is_one_line(program, arguments, told, tmp_path):
+  done = commands.run(*arguments, program=program, cwd=tmp_path)
+  assert done.returncode == 2
+  assert told in done.stderr.splitlines()[-1]
+  assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.long
+def test_kill_at_any_moment_changes_nothing(tmp_path):
+  def start(name):
+    own = "--steps=60", f"--out={name}", f"--data={name}-text"
+    return commands.start(
+      *ARGUMENTS, *own, program="tv_jax.distill", cwd=tmp_path
+    )
+
+  begin = time.monotonic()
+  done = commands.ended(start("whole"))
+  assert done.returncode == 0, done.stderr
+  took = time.monotonic() - begin
+  for share in (0.6, 0.9):
+    process = start("broken")
+    time.sleep(share * took)
+    process.kill()
+    with contextlib.suppress(Exception):
+      process.communicate(timeout=60)
+  done = commands.ended(start("broken"))
+  assert done.returncode == 0, done.stderr
+  assert weights(tmp_path / "broken") == weights(tmp_path / "whole")

@@ -42,7 +42,6 @@ _DEPTH = flags.DEFINE_integer(
   None,
   f"Of the longest chain. Default: {scoring.LONGEST}, or as many levels as a"
   " DSpark draft has.",
-  lower_bound=1,
 )
 _TEMPERATURE = flags.DEFINE_float(
   "temperature",
@@ -67,44 +66,42 @@ def main(arguments: list[str]) -> None:
     text = text[: _CONVERSATIONS.value or None]
   for draft in _DRAFT.value:
     pair = pairs.load(draft, _TARGET.value, draft_kind=_KIND.value)
-    depth = scoring.chain_depth(pair, _DEPTH.value)
-    if text is None:
-      text = _written(pair)
-    found = distill.score(
+    text = _written(pair) if text is None else text
+    scores = distill.score(
       pair,
       text,
-      depth=depth,
+      depth=_DEPTH.value,
       temperature=_TEMPERATURE.value,
       draft_temperature=_DRAFT_TEMPERATURE.value,
     )
-    print(f"{draft}: {len(text)} conversations, {found.tokens} tokens")
-    print(found)
-    if first is None:
-      first = found
-    else:
-      gains = (f"{rule} {found.over(first, rule)[-1]:+.1f} %" for rule in RULES)
+    print(f"{draft}: {len(text)} conversations, {scores.tokens} tokens")
+    print(scores)
+    first = first or scores
+    if scores is not first:
+      gains = (
+        f"{rule} {scores.over(first, rule)[-1]:+.1f} %" for rule in RULES
+      )
+      depth = len(scores.gain)
       print(f"over the first draft, depth {depth}: {', '.join(gains)}")
     del pair  # two targets may not fit
 
 
 def _written(pair: pairs.Pair) -> list[distill.Conversation]:
   """Returns what the target writes, or has written already."""
-  how = distill.Writing(
+  writing = distill.Writing(
     conversations=_CONVERSATIONS.value or 48,
     temperature=_TEMPERATURE.value,
     # Not tv_jax.distill's: no draft was trained on this text.
     seed=1,
   )
-  name = _TARGET.value.strip("/").replace("/", "-")
-  folder = pathlib.Path("runs", "score", f"{name}-{how.temperature:g}")
+  name = f"{_TARGET.value.strip('/').replace('/', '-')}-{writing.temperature:g}"
   with progress.bar(1) as bar:
-    found = distill.write(
+    return distill.write(
       pair,
-      folder,
-      how,
-      say=lambda done, total: bar.show("writing text", done, total, ""),
+      pathlib.Path("runs", "score", name),
+      writing,
+      say=lambda done, total: bar.show("writing text", done, total),
     )
-  return found[: how.conversations]
 
 
 if __name__ == "__main__":

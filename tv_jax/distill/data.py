@@ -4,7 +4,8 @@ The target reads each conversation once. Its features make its laws again by one
 product with the unembedding; the normaliser of each law is kept beside them, so
 that a draft that knows few tokens needs few columns of that product.
 
-Axes: B rows, T tokens, W roots of a row, D levels, E embedding.
+Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J what a draft
+reads of a token.
 """
 
 from __future__ import annotations
@@ -20,12 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.distill import passes
-from tv_jax.distill.text import Conversation, check_same
-from tv_jax.edge import disk, reading
-from tv_jax.models import Model
+from tv_jax.distill.text import Conversation, about_target, check_same
+from tv_jax.edge import disk
+from tv_jax.engine.pair import Pair
 
-FEATURES, NORMALISERS = "features.bin", "normalisers.bin"
-ABOUT = "features.json"
 # Conversations that the target reads together, and that a killed run loses.
 _ROWS = 8
 
@@ -51,6 +50,9 @@ class Rows(NamedTuple):
   tokens: np.ndarray | jax.Array  # [B, T] int32
   first: np.ndarray | jax.Array  # [B] int32: the last token of the prompt
   end: np.ndarray | jax.Array  # [B] int32: the last token
+  features: np.ndarray | jax.Array | None = None  # [B, T, E], final norm's
+  normaliser: np.ndarray | jax.Array | None = None  # [B, T] of the laws
+  read: np.ndarray | jax.Array | None = None  # [B, T, J] what the draft reads
 
   @classmethod
   def of(cls, text: Sequence[Conversation], T: int) -> Rows:
@@ -65,60 +67,40 @@ class Rows(NamedTuple):
 
 
 class Corpus(NamedTuple):
-  """Conversations with what is on disk of them."""
+  """Conversations, and a table on disk with a row for each of their tokens."""
 
   text: Sequence[Conversation]
-  starts: np.ndarray  # of each in what is on disk
-  features: np.ndarray  # [tokens, E] float16
-  normalisers: np.ndarray  # [tokens] float32: log sum exp of the logits
-  # Of each layer that a draft reads, [tokens, E] float16; none: the features.
-  layers: tuple[np.ndarray, ...] = ()
+  starts: np.ndarray  # of each in the table
+  table: np.ndarray
 
   def part(self, which: Sequence[int]) -> Corpus:
     """Returns some of them."""
     text = [self.text[i] for i in which]
     return self._replace(text=text, starts=self.starts[[*which]])
 
-  def of_target(
-    self, T: int
-  ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Returns what is on disk of all of them, B rows of T tokens.
-
-    Features [B, T, E], normalisers [B, T], and what a draft reads [B, T, J].
-    """
-    features, normalisers = (
-      self._rows(x, T) for x in (self.features, self.normalisers)
-    )
-    if not self.layers:
-      return features, normalisers, None
-    read = [self._rows(layer, T) for layer in self.layers]
-    return features, normalisers, np.concatenate(read, axis=-1)
-
-  def _rows(self, kept: np.ndarray, T: int) -> np.ndarray:
-    found = np.zeros((len(self.text), T, *kept.shape[1:]), kept.dtype)
+  def rows(self, T: int) -> Rows:
+    """Returns all of them, padded to T tokens."""
+    found = np.zeros((len(self.text), T), self.table.dtype)
     for row, one, start in zip(found, self.text, self.starts, strict=True):
       size = len(one.prompt) + len(one.answer)
-      row[:size] = kept[start : start + size]
-    return found
+      row[:size] = self.table[start : start + size]
+    features = found["features"]
+    return Rows.of(self.text, T)._replace(
+      features=features,
+      normaliser=found["normaliser"],
+      read=found["read"] if found["read"].shape[-1] else features,
+    )
 
 
-def rows_of(corpus: Corpus, how, shape: Shape, step: int):
-  """Returns what a step reads, all conversations once in each epoch.
-
-  Args:
-    corpus: What is trained on.
-    how: A `Training`.
-    shape: Of all of it.
-    step: Its number.
-  """
-  n, start = len(corpus.text), step * how.rows
+def step_rows(corpus: Corpus, count: int, seed: int, T: int, step: int) -> Rows:
+  """Returns what a step reads: all conversations once in each epoch."""
+  n, start = len(corpus.text), step * count
   order = [
-    np.random.default_rng([how.seed, epoch]).permutation(n)
-    for epoch in range(start // n, (start + how.rows - 1) // n + 1)
+    np.random.default_rng([seed, epoch]).permutation(n)
+    for epoch in range(start // n, (start + count - 1) // n + 1)
   ]
-  which = np.concatenate(order)[start % n :][: how.rows]
-  own = corpus.part(which.tolist())
-  return Rows.of(own.text, shape.T), *own.of_target(shape.T)
+  which = np.concatenate(order)[start % n :][:count]
+  return corpus.part(which.tolist()).rows(T)
 
 
 def usable(text: Sequence[Conversation]) -> list[Conversation]:
@@ -133,89 +115,73 @@ def usable(text: Sequence[Conversation]) -> list[Conversation]:
 
 
 def read(
-  target: Model,
+  pair: Pair,
   text: Sequence[Conversation],
   folder: pathlib.Path,
   temperature: float,
-  say: Callable[[int, int], None] = lambda done, total: None,
   layers: tuple[int, ...] = (),
+  say: Callable[[int, int], None] = lambda done, total: None,
 ) -> Corpus:
   """Has the target read what it has not read yet.
 
-  Each layer's outputs are in a file of their own, which all drafts that read
-  this layer share.
-
   Args:
-    target: The target.
-    text: All of what is in the folder, as `usable` returns it.
-    folder: Where it is kept.
+    pair: The target.
+    text: What it reads, as `usable` returns it; another time there may be more.
+    folder: Where the table is kept: drafts that read the same layers share it.
     temperature: Of the laws.
-    say: Is told how many conversations were read, and of how many.
     layers: Those whose outputs a draft reads; none: it reads the features.
+    say: Is told how many conversations were read, and of how many.
   """
-  sizes = np.array([len(one.prompt) + len(one.answer) for one in text])
-  ends, E = sizes.cumsum(), target.config.hidden_size
-  kinds = {FEATURES: (E, np.float16), NORMALISERS: (1, np.float32)}
-  kinds |= {_layer(layer): (E, np.float16) for layer in layers}
-  about = {
-    "target": reading.name_of(target.source),
-    "temperature": temperature,
-    "first_answer": text[0].answer,
-  }
+  folder.mkdir(parents=True, exist_ok=True)
+  config = pair.target.config
+  E, sizes = config.hidden_size, [len(x.prompt) + len(x.answer) for x in text]
+  tokens = np.concatenate([[*one.prompt, *one.answer] for one in text])
+  ends = np.cumsum(sizes)
+  row = np.dtype(
+    [
+      ("token", np.int32),
+      ("normaliser", np.float32),
+      ("features", np.float16, (E,)),
+      ("read", np.float16, (E * len(layers),)),
+    ]
+  )
+  path = folder / f"{'-'.join(map(str, ('read', *layers)))}.bin"
   with contextlib.ExitStack() as resources:
     disk.lock(folder, resources, remedy="wait for it, or give another --data")
-    check_same(folder / ABOUT, about, "--data")
-    resources.enter_context(disk.explained(f"{folder} cannot be written in"))
-    files, done = {}, {}
-    for name, (width, kind) in kinds.items():
-      path, row = folder / name, width * np.dtype(kind).itemsize
-      path.touch()
-      # Never cut off: another draft may be reading what is behind.
-      files[name] = resources.enter_context(path.open("r+b"))
-      there = path.stat().st_size // row
-      own = int(np.searchsorted(ends, there, side="right"))
-      if own < len(text):  # those that are read together are, once more
-        own = own // _ROWS * _ROWS
-      done[name] = own
-      files[name].seek(row * int(ends[own - 1]) if own else 0)
-    missing = [x for x in layers if done[_layer(x)] < len(text)]
-    for start in range(min(done.values()), len(text), _ROWS):
+    about = {**about_target(pair), "temperature": temperature}
+    check_same(folder / "read.json", about, "--data")
+    path.touch()
+    count = min(path.stat().st_size // row.itemsize, len(tokens))
+    if count:
+      before = np.memmap(path, row, "r", shape=(count,))["token"]
+      if (before != tokens[:count]).any():
+        raise ValueError(f"{path} is of other text: give another --data")
+    done = int(np.searchsorted(ends, count, side="right"))
+    if done < len(text):  # those that are read together are, once more
+      done = done // _ROWS * _ROWS
+    # Never cut off: another draft may be reading what is behind.
+    file = resources.enter_context(path.open("r+b"))
+    file.seek(row.itemsize * int(ends[done - 1] if done else 0))
+    for start in range(done, len(text), _ROWS):
       say(start, len(text))
-      own = text[start : start + _ROWS]
-      T = _up(int(sizes[start : start + _ROWS].max()), 64)
-      tokens = np.zeros((_ROWS, T), np.int32)
-      tokens[: len(own)] = Rows.of(own, T).tokens
-      features, outputs = passes.of_target(target, missing, tokens)
-      found = {FEATURES: _halved(features)}
+      block = text[start : start + _ROWS]
+      size = _up(max(sizes[start : start + _ROWS]), 64)
+      padded = np.zeros((_ROWS, size), np.int32)
+      padded[: len(block)] = Rows.of(block, size).tokens
+      features, outputs = passes.of_target(pair.target, layers, padded)
+      features = _halved(features)
+      table = np.zeros(padded.shape, row)
+      table["token"], table["features"] = padded, features
+      table["normaliser"] = _normalisers(
+        config, pair.target.params, features, temperature
+      )
       if outputs is not None:
-        parts = jnp.split(outputs, len(missing), axis=-1)
-        names = map(_layer, missing)
-        found |= zip(names, map(_halved, parts), strict=True)
-      if start >= done[NORMALISERS]:
-        found[NORMALISERS] = _normalisers(
-          target.config, target.params, found[FEATURES], temperature
-        )
-      for name, rows in found.items():
-        if start < done[name]:
-          continue
-        for row, size in zip(np.asarray(rows), sizes[start:], strict=False):
-          files[name].write(np.ascontiguousarray(row[:size]).tobytes())
-        files[name].flush()
-  whole = {
-    name: np.memmap(folder / name, kind, "r", shape=(int(ends[-1]), width))
-    for name, (width, kind) in kinds.items()
-  }
-  return Corpus(
-    text=text,
-    starts=ends - sizes,
-    features=whole[FEATURES],
-    normalisers=np.array(whole[NORMALISERS][:, 0]),
-    layers=tuple(whole[_layer(layer)] for layer in layers),
-  )
-
-
-def _layer(layer: int) -> str:
-  return f"layer_{layer}.bin"
+        table["read"] = _halved(outputs)
+      for one, length in zip(table, sizes[start:], strict=False):
+        file.write(one[:length].tobytes())
+      file.flush()
+  table = np.memmap(path, row, "r", shape=(len(tokens),))
+  return Corpus(text, ends - sizes, table)
 
 
 def _halved(x: jax.Array) -> jax.Array:

@@ -12,6 +12,8 @@ import numpy as np
 
 from tv_jax import models
 from tv_jax.distill import passes
+from tv_jax.distill.chances import Known
+from tv_jax.edge import checks
 from tv_jax.engine.pair import Pair
 from tv_jax.models import (
   Config,
@@ -32,12 +34,14 @@ KINDS = {
   "eagle3": (-1,),
   "dspark": (-2, -1),
 }
-# Those that have one layer.
-_HEADS = ("eagle", "eagle3")
+_MODULES = {
+  "independent": decoder.Decoder,
+  "eagle": lambda config: eagle.Eagle(config, True),
+  "eagle3": eagle3.Eagle3,
+  "dspark": dspark.DSpark,
+}
 # How many outputs of layers of its target a draft reads, as published ones do.
 _READ = {"eagle3": 3, "dspark": 5}
-# What drafts are written in.
-DTYPE = "float16"
 
 
 class Made(NamedTuple):
@@ -54,38 +58,46 @@ class Made(NamedTuple):
     return self.trained | self.borrowed
 
 
-def choose(kind: str, pair: Pair, layers: Sequence[int]) -> Sequence[int]:
-  """Returns the target's layers that a draft begins with.
+def check(kind: str, pair: Pair, layers: Sequence[int], depth: int) -> None:
+  """Refuses a draft that cannot be made for a target.
 
   Args:
     kind: One of `KINDS`.
-    pair: The target. If there is a draft, training begins with that, and with
-      no layers of the target's.
-    layers: Those that are asked for; none: those of `KINDS`.
-
-  Raises:
-    ValueError: No such draft can be made for this target.
+    pair: The target. If there is a draft, training begins with that.
+    layers: Those of the target that a new draft begins with.
+    depth: Of the chains that it learns.
   """
-  target = pair.target
-  config, last = target.config, target.config.num_hidden_layers - 1
+  checks.read(checks.one_of(KINDS), kind, "kind")
+  target, draft = pair.target, pair.draft
+  last = target.config.num_hidden_layers - 1
   if kind == "eagle":
-    eagle.check_family(config, f"{target.source}: an EAGLE-1 head's target")
-  if kind == "eagle3":
-    eagle3.check_family(config, f"{target.source}: an EAGLE-3 head")
-  if kind == "eagle3" and last < 1:
-    raise ValueError(
-      f"{target.source} has one layer: an EAGLE-3 head reads two"
+    eagle.check_family(
+      target.config, f"{target.source}: an EAGLE-1 head's target"
     )
-  if kind in _HEADS and len(layers) > 1:
-    raise ValueError(f"layers={[*layers]}: give one, a head has no more")
-  if pair.draft is not None:
-    _check_begun(kind, pair.draft, pair.draft_kind, layers)
-    return ()
-  if max(layers, default=0) > last:
-    raise ValueError(f"layers={[*layers]}: the target has only 0 to {last}")
-  return layers or sorted(
-    {max(last + 1 + i if i else 0, 0) for i in KINDS[kind]}
-  )
+  if kind == "eagle3":
+    eagle3.check_family(target.config, f"{target.source}: an EAGLE-3 head")
+  if draft is None:
+    most = 1 if kind.startswith("eagle") else last + 1
+    if len(layers) > most or max(layers, default=0) > last:
+      raise ValueError(
+        f"layers={[*layers]}: give {most} at most, of 0 to {last}"
+      )
+    return
+  if kind != pair.draft_kind:
+    raise ValueError(
+      f"{draft.source} is of kind {pair.draft_kind!r}: kind={kind!r} cannot"
+      " begin with it"
+    )
+  if kind == "independent" and not draft.config.shares_embedding:
+    raise ValueError(
+      f"{draft.source} has an embedding of its own: begin with a draft that"
+      " tv_jax.distill made"
+    )
+  if draft.config.block and depth > draft.config.block.size:
+    raise ValueError(
+      f"depth={depth}: {draft.source} drafts {draft.config.block.size} levels"
+      " at most"
+    )
 
 
 def read_by(kind: str, target: Config) -> tuple[int, ...]:
@@ -105,49 +117,21 @@ def read_by(kind: str, target: Config) -> tuple[int, ...]:
   return tuple(layers)
 
 
-def _check_begun(kind, draft: models.Model, own: str, layers) -> None:
-  if kind != own:
-    raise ValueError(
-      f"{draft.source} is of kind {own!r}: kind={kind!r} cannot begin with it"
-    )
-  if layers:
-    raise ValueError(
-      f"layers={[*layers]}: a draft that begins as {draft.source} takes none"
-    )
-  if kind == "independent" and not draft.config.shares_embedding:
-    raise ValueError(
-      f"{draft.source} has an embedding of its own: begin with a draft that"
-      " tv_jax.distill made"
-    )
-
-
-def begun(draft: models.Model, kind: str, target: Model) -> Made:
+def begun(draft: Model, kind: str, target: Model) -> Made:
   """Makes a draft that begins as one that is there."""
   config = dataclasses.replace(draft.config, dtype="float32")
-  trained, taken = {}, {}
-  for name, value in draft.params.items():
-    own = taken if name in decoder.OF_TARGET else trained
-    own[name] = _wide(value)
-  bias = "bias" in trained.get("fc", {})
+  trained = _wide(draft.params)
+  names = [name for name in trained if name in decoder.OF_TARGET]
+  taken = {name: trained.pop(name) for name in names}
   laws = taken
   if kind == "eagle3":  # whose unembedding is its own
-    tokens = None
-    if U := config.draft_vocab_size:
-      tokens = np.argsort(np.asarray(taken["place"]), kind="stable")[:U]
-    laws = _wide(borrowed.params(target, tokens))
+    tokens = Known.of(taken, config).tokens
+    laws = borrowed.params(target, None if tokens is None else np.array(tokens))
+    laws = _wide(laws)
     if "unembedding" in laws:
       del laws["embedding"]
-  return Made(_draft(kind, config, bias), trained, taken, laws)
-
-
-def _draft(kind: str, config: Config, bias: bool = True) -> passes.Draft:
-  module = {
-    "independent": lambda: decoder.Decoder(config),
-    "eagle": lambda: eagle.Eagle(config, bias),
-    "eagle3": lambda: eagle3.Eagle3(config),
-    "dspark": lambda: dspark.DSpark(config),
-  }[kind]()
-  return passes.Draft(kind, module)
+  module = draft.module.clone(config=config)
+  return Made(passes.Draft(kind, module), trained, taken, laws)
 
 
 def make(
@@ -165,12 +149,14 @@ def make(
     kind: One of `KINDS`.
     target: Its target.
     key: For what is random.
-    layers: As `choose` returns them.
+    layers: Of the target, which it begins with; none: those of `KINDS`.
     known: The tokens that it knows; None: all.
     depth: Of a draft of one pass, the levels that it can draft.
     rank: Of the Markov head of such a draft; 0: it has none.
   """
-  theirs = target.params
+  theirs, count = target.params, target.config.num_hidden_layers
+  if not layers:
+    layers = sorted({i % count for i in KINDS[kind]})
   config = dataclasses.replace(
     target.config,
     num_hidden_layers=len(layers),
@@ -204,7 +190,8 @@ def make(
     config = dataclasses.replace(config, model_type="qwen3", block=block)
     trained = _in_one_pass(key, config, own, taken["embedding"])
     trained["norm"] = norm
-  return Made(_draft(kind, config), trained, taken, laws)
+  module = _MODULES[kind](config)
+  return Made(passes.Draft(kind, module), trained, taken, laws)
 
 
 def _head(key, config: Config, layer: dict) -> dict:
@@ -307,16 +294,15 @@ def _heads_normed(layer: dict, config: Config) -> dict:
 
 def save(directory, made: Made) -> None:
   """Writes a draft as a checkpoint; `load` takes it as its target's draft."""
-  config = dataclasses.replace(made.draft.config, dtype=DTYPE)
-  kind = made.draft.kind
-  kept = decoder.OF_TARGET if kind == "eagle3" else ("place",)
-  params = made.trained | {
-    name: x for name, x in made.borrowed.items() if name in kept
-  }
+  draft = made.draft
+  kept = decoder.OF_TARGET if draft.kind == "eagle3" else ("place",)
+  taken = {name: x for name, x in made.borrowed.items() if name in kept}
   params = jax.tree.map(
-    lambda x: np.asarray(x, None if x.dtype == jnp.int32 else DTYPE), params
+    lambda x: np.asarray(x, None if x.dtype == jnp.int32 else "float16"),
+    made.trained | taken,
   )
-  module = made.draft.module.clone(config=config)
+  config = dataclasses.replace(draft.config, dtype="float16")
+  module = draft.module.clone(config=config)
   models.save(
     directory, Model(module=module, params=params, source=str(directory))
   )

@@ -33,14 +33,6 @@ from tv_jax.engine.pair import Pair
 # Levels of the longest chain, where nothing else is said.
 LONGEST = 8
 
-_HEAT, _COUNT = checks.number(probs.COLDEST), checks.integer(1)
-_FIELDS = {
-  "temperature": _HEAT,
-  "draft_temperature": _HEAT,
-  "depth": _COUNT,
-  "rows": _COUNT,
-}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
@@ -105,21 +97,22 @@ def score(
   Returns:
     The lengths of chains of each depth up to that one.
   """
-  depth = chain_depth(pair, depth)
+  if pair.draft is None:
+    raise ValueError("the pair has no draft to score")
+  draft = passes.Draft(pair.draft_kind, pair.draft.module)
+  most = draft.deepest or 1 << 30
+  depth = min(LONGEST, most) if depth is None else depth
+  if not 1 <= depth <= most:
+    raise ValueError(
+      f"depth={depth}: {pair.draft.source} drafts 1 to {most} levels"
+    )
   if draft_temperature is None:
     draft_temperature = max(temperature, COLDEST_DRAFT)
-  checks.read(
-    checks.fields(_FIELDS),
-    {
-      "temperature": temperature,
-      "draft_temperature": draft_temperature,
-      "depth": depth,
-      "rows": rows,
-    },
-  )
-  assert pair.draft
-  draft = passes.Draft(pair.draft_kind, pair.draft.module)
   heat = temperature, draft_temperature
+  for name, value in zip(
+    ("temperature", "draft_temperature"), heat, strict=True
+  ):
+    checks.read(checks.number(probs.COLDEST), value, name)
   text, target, found = usable(text), pair.target, []
   V = target.config.vocab_size
   for token in {x for one in text for x in (*one.prompt, *one.answer)}:
@@ -129,26 +122,12 @@ def score(
       )
   shape, layers = Shape.of(text, depth), draft.config.target_layers
   for start in range(0, len(text), rows):
-    own = Rows.of(text[start : start + rows], shape.T)
-    features, read = passes.of_target(target, layers, own.tokens)
-    found += measure(
-      draft, target.params, pair.draft.params, own, features, heat, shape, read
-    )
+    some = Rows.of(text[start : start + rows], shape.T)
+    features, read = passes.of_target(target, layers, some.tokens)
+    read = features if read is None else read
+    some = some._replace(features=features, read=read)
+    found += measure(draft, target.params, pair.draft.params, some, heat, shape)
   return summary(found)
-
-
-def chain_depth(pair: Pair, depth: int | None) -> int:
-  """Returns how deep the longest chain is; refuses more than can be drafted."""
-  if pair.draft is None:
-    raise ValueError("the pair has no draft to score")
-  block = pair.draft.config.block
-  if depth is None:
-    return min(LONGEST, block.size) if block else LONGEST
-  if block and depth > block.size:
-    raise ValueError(
-      f"depth={depth}: {pair.draft.source} drafts {block.size} levels at most"
-    )
-  return depth
 
 
 def measure(
@@ -156,10 +135,8 @@ def measure(
   target: dict,
   params: dict,
   rows: Rows,
-  features,
   heat: tuple[float, float],
   shape: Shape,
-  read=None,
 ) -> list[np.ndarray]:
   """Returns the chances [2, 2, D, roots] of each conversation.
 
@@ -170,27 +147,25 @@ def measure(
     draft: The draft.
     target: The target's parameters, of which the unembedding is used.
     params: The draft's.
-    rows: The conversations.
-    features: [B, T, E] of the target, after its final norm.
+    rows: The conversations, with features.
     heat: The temperatures of target and draft.
     shape: Of the rows.
-    read: [B, T, J] what the draft reads of the target; None: the features.
   """
-  sizes = np.asarray(rows.end - rows.first)
   heats = jnp.asarray(heat, jnp.float32)
-  found = _measure(draft, target, params, rows, features, heats, shape, read)
+  rows = rows._replace(normaliser=None)
+  found = _measure(draft, target, params, rows, heats, shape)
   found = np.moveaxis(np.asarray(found, np.float64), 3, 0)
+  sizes = np.asarray(rows.end - rows.first)
   return [one[..., :size] for one, size in zip(found, sizes, strict=True)]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 6))
-def _measure(
-  draft, target, params, rows, features, heat, shape, read
-) -> jax.Array:
+@functools.partial(jax.jit, static_argnums=(0, 5))
+def _measure(draft, target, params, rows: Rows, heat, shape) -> jax.Array:
   """Returns the chances [2, 2, D, B, W]."""
   W, D = shape.W, shape.D
-  read = (features if read is None else read).astype(draft.config.dtype)
-  features = features.astype(draft.config.dtype)
+  features, read = (
+    jnp.asarray(x, draft.config.dtype) for x in (rows.features, rows.read)
+  )
   wide = passes.logits(target, passes.window(features, rows.first, W + D - 1))
   wide = jax.nn.log_softmax(wide / heat[0], axis=-1)
   following = passes.window(rows.tokens, rows.first + 1, W + D - 1)
@@ -212,11 +187,7 @@ def _measure(
 
 
 def summary(found: Sequence[np.ndarray]) -> Scores:
-  """Estimates lengths from the chances of all conversations.
-
-  Args:
-    found: What `measure` returned of each.
-  """
+  """Estimates lengths from what `measure` returned of each conversation."""
   D = found[0].shape[2]
   if (longest := max(one.shape[-1] for one in found)) < D:
     raise ValueError(
@@ -234,9 +205,8 @@ def summary(found: Sequence[np.ndarray]) -> Scores:
       cycles[rule].append(begun)
     (base, one, _), (mean, other, _) = parts
     share = mean / base
-    gains.append(
-      _estimate(100 * (share - 1), 100 * (other - share * one) / base)
-    )
+    pull = 100 * (other - share * one) / base
+    gains.append(_estimate(100 * (share - 1), pull))
   tokens = sum(one.shape[-1] for one in found)
   return Scores(lengths=lengths, gain=gains, tokens=tokens, cycles=cycles)
 
@@ -267,16 +237,15 @@ def _length(found: list[np.ndarray]) -> tuple[float, np.ndarray, np.ndarray]:
   the roots that have it.
   """
   D = found[0].shape[1]
-  weights = np.zeros((len(found), D))
-  sums = np.zeros((len(found), D))
+  weights, sums = np.zeros((2, len(found), D))
   cycles = np.zeros(len(found))
   for i, (exact, averaged) in enumerate(found):
     begun = visits(exact)
     cycles[i] = begun.sum()
     for level in range(D):
-      own = slice(0, max(len(begun) - level, 0))
-      weights[i, level] = begun[own].sum()
-      sums[i, level] = begun[own] @ averaged[level, own]
+      count = max(len(begun) - level, 0)
+      weights[i, level] = begun[:count].sum()
+      sums[i, level] = begun[:count] @ averaged[level, :count]
   means = sums.sum(0) / weights.sum(0)
   pull = ((sums - weights * means) / weights.sum(0)).sum(1)
   return 1 + means.sum(), pull, cycles

@@ -27,7 +27,7 @@ BLOCK = 96
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Conversation:
-  """What is trained on.
+  """What is trained on: a line of a text's file.
 
   Attributes:
     prompt: The tokens up to where the answer begins.
@@ -62,10 +62,9 @@ class Writing:
 def write(
   pair: Pair,
   folder: pathlib.Path,
-  how: Writing,
+  writing: Writing,
   prompts: Sequence[Sequence[str]] | None = None,
   *,
-  given: Sequence[Conversation] | None = None,
   batch_size: int = 48,
   say: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Conversation]:
@@ -74,10 +73,9 @@ def write(
   Args:
     pair: The target; a draft is not used.
     folder: Where the text is kept.
-    how: What text.
+    writing: What text.
     prompts: Turns of the user to answer, again and again; None: the target
       asks as well.
-    given: Others' conversations to take instead, as many as there are.
     batch_size: Rows that are decoded together.
     say: Is told how many conversations there are, and of how many.
 
@@ -85,95 +83,45 @@ def write(
     All of them.
   """
   folder.mkdir(parents=True, exist_ok=True)
-  about = {
-    **dataclasses.asdict(how),
-    "target": reading.name_of(pair.target.source),
-    "files": sources.of_model("target", str(pair.path), pair.revision),
-    "dtype": pair.target.config.dtype,
-    "prompts": "the target's own" if prompts is None else _digest(prompts),
-  }
-  if given is not None:
-    about["prompts"] = f"others', {_digest([vars(one) for one in given])}"
-    how = dataclasses.replace(how, conversations=len(given))
+  about = {**dataclasses.asdict(writing), **about_target(pair)}
   del about["conversations"]  # more of them can be written later
+  about["prompts"] = "the target's own"
+  if prompts is not None:
+    about["prompts"] = hashlib.sha256(repr(prompts).encode()).hexdigest()[:8]
+  path, count = folder / FILE, writing.conversations
   with contextlib.ExitStack() as resources:
     disk.lock(folder, resources, remedy="wait for it, or give another --data")
     check_same(folder / ABOUT, about, "--data")
-    found = _written(folder / FILE, how.conversations)
-    for start in range(len(found), how.conversations, BLOCK):
-      say(start, how.conversations)
-      stop = min(start + BLOCK, how.conversations)
-      own = (
-        _block(pair, how, prompts, range(start, stop), batch_size)
-        if given is None
-        else given[start:stop]
-      )
-      lines = b"".join(
-        disk.to_bytes(dataclasses.asdict(one), "text") for one in own
-      )
-      with disk.explained(f"{folder / FILE} cannot be written"):
-        _append(folder / FILE, lines)
-      found += own
-    say(len(found), how.conversations)
-  return found
+    text = []
+    if path.exists():
+      data = path.read_bytes()
+      os.truncate(path, data.rfind(b"\n") + 1)  # half a line is cut off
+      text = read(path)[:count]
+    for start in range(len(text), count, BLOCK):
+      say(start, count)
+      numbers = range(start, min(start + BLOCK, count))
+      block = _block(pair, writing, prompts, numbers, batch_size)
+      lines = [disk.to_bytes(dataclasses.asdict(one), "text") for one in block]
+      with path.open("ab") as file:
+        file.write(b"".join(lines))
+        file.flush()
+        os.fsync(file.fileno())
+      text += block
+    say(len(text), count)
+  return text
 
 
-def read(folder: pathlib.Path) -> list[Conversation]:
+def read(path: pathlib.Path) -> list[Conversation]:
   """Reads the text in a folder, or in a file of such lines."""
-  path = folder / FILE if folder.is_dir() else folder
-  return _parsed(path, reading.text(path).splitlines())
-
-
-_MESSAGES = checks.fields(
-  {
-    "messages": checks.list_of(
-      checks.fields({"role": checks.text, "content": checks.text})
-    )
-  }
-)
-
-
-def conversations(
-  path: pathlib.Path, tokenizer, answer_tokens: int, template: str = "chat"
-) -> list[Conversation]:
-  """Reads others' conversations, one for each answer of the assistant.
-
-  Args:
-    path: A file of lines {"messages": [{"role": .., "content": ..}, ..]}.
-    tokenizer: The target's, with its chat template.
-    answer_tokens: Of longer answers the rest is left out.
-    template: One of `templates.CHAT`.
-  """
-  found = []
-  for number, line in enumerate(reading.text(path).split("\n"), 1):
-    if not line.strip():
-      continue
+  path = path / FILE if path.is_dir() else path
+  check, text = checks.build(Conversation), []
+  for number, line in enumerate(reading.text(path).splitlines(), 1):
     where = f"{path}, line {number}"
-    row = reading.parse_object(line, where)
-    messages = checks.read(_MESSAGES, row, where)["messages"]
-    for i, message in enumerate(messages):
-      if i and message["role"] == "assistant":
-        before = messages[:i]
-        prompt = templates.encode_messages(tokenizer, before, template)
-        answer = tokenizer(message["content"], add_special_tokens=False)
-        answer = [*answer.input_ids, tokenizer.eos_token_id][:answer_tokens]
-        found.append(Conversation(prompt=tuple(prompt), answer=tuple(answer)))
-  if not found:
-    raise ValueError(f"{path}: no message is an assistant's answer")
-  return found
+    text.append(checks.read(check, reading.parse_object(line, where), where))
+  return text
 
 
-def _parsed(path, lines) -> list[Conversation]:
-  """Returns what is in these lines of a file."""
-  check, found = checks.build(Conversation), []
-  for number, line in enumerate(lines, 1):
-    where = f"{path}, line {number}"
-    row = reading.parse_object(line, where)
-    found.append(checks.read(check, row, where))
-  return found
-
-
-def _block(pair, how, prompts, numbers, batch_size) -> list[Conversation]:
+def _block(pair, writing, prompts, numbers, batch_size) -> list[Conversation]:
   """Writes the conversations of these numbers."""
   tokenizer = pair.tokenizer
 
@@ -183,9 +131,9 @@ def _block(pair, how, prompts, numbers, batch_size) -> list[Conversation]:
       asked,
       items=items,
       verifier=None,
-      temperature=how.temperature,
+      temperature=writing.temperature,
       max_new_tokens=limit,
-      seed=how.seed,
+      seed=writing.seed,
       batch_size=batch_size,
       progress=False,
     ).tokens
@@ -194,18 +142,28 @@ def _block(pair, how, prompts, numbers, batch_size) -> list[Conversation]:
   items = [2 * i for i in numbers]
   if prompts is None:
     begin = templates.before_user(tokenizer)
-    said = decode([begin] * len(items), items, how.question_tokens)
+    said = decode([begin] * len(items), items, writing.question_tokens)
     turns = [
-      [tokenizer.decode(own, skip_special_tokens=True).strip()] for own in said
+      [tokenizer.decode(tokens, skip_special_tokens=True).strip()]
+      for tokens in said
     ]
   else:
     turns = [prompts[i % len(prompts)] for i in numbers]
-  asked = [templates.encode(how.template, tokenizer, own) for own in turns]
-  answers = decode(asked, [item + 1 for item in items], how.answer_tokens)
+  asked = [templates.encode(writing.template, tokenizer, x) for x in turns]
+  answers = decode(asked, [item + 1 for item in items], writing.answer_tokens)
   return [
     Conversation(prompt=tuple(prompt), answer=tuple(answer))
     for prompt, answer in zip(asked, answers, strict=True)
   ]
+
+
+def about_target(pair: Pair) -> dict:
+  """Returns what names a target, and the digests of its files."""
+  return {
+    "target": reading.name_of(pair.target.source),
+    "files": sources.of_model("target", str(pair.path), pair.revision),
+    "dtype": pair.target.config.dtype,
+  }
 
 
 def check_same(path: pathlib.Path, about: dict, flag: str) -> None:
@@ -219,36 +177,8 @@ def check_same(path: pathlib.Path, about: dict, flag: str) -> None:
   about = disk.round_trip(about, "what is made")
   if not path.exists():
     disk.write_json(path, about, "what is made")
-    return
-  if changes := store.differences(reading.json_object(path), about):
+  elif changes := store.differences(reading.json_object(path), about):
     raise ValueError(
       f"{path.parent} was begun in another way ({reading.listed(changes)}):"
       f" give another {flag}, or the same settings"
     )
-
-
-def _digest(said: Sequence) -> str:
-  """Returns how many these are, and letters that others do not have."""
-  data = disk.to_bytes([*said], "text")
-  return f"{len(said)}: {hashlib.sha256(data).hexdigest()[:8]}"
-
-
-def _written(path, count: int) -> list[Conversation]:
-  """Reads what was written before, at most so many; half a line is cut off.
-
-  No whole line is ever written again: features on disk are those of it.
-  """
-  if not path.exists():
-    return []
-  data = path.read_bytes()
-  size = data.rfind(b"\n") + 1
-  if size < len(data):
-    os.truncate(path, size)
-  return _parsed(path, data[:size].decode().splitlines()[:count])
-
-
-def _append(path, data) -> None:
-  with path.open("ab") as file:
-    file.write(data)
-    file.flush()
-    os.fsync(file.fileno())
