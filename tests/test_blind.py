@@ -171,14 +171,6 @@ def test_a_last_sibling_of_a_program_has_a_choice_too():
   assert found.failure.laws[0].V == 5
 
 
-def test_a_policy_that_gives_every_node_two_children():
-  def policy(level, parents, tokens, q):
-    return [2] * len(level)
-
-  own = Settings(cases=2)
-  assert programs.certify(policy, "policy", own).lossless
-
-
 def test_the_third_siblings_fault_is_told_by_the_command():
   program = "--program=tests.test_blind:siblings_doubled"
   done = commands.run(program, "--kind=cycle", program="tv_jax.certify")

@@ -1,16 +1,14 @@
 """The exact laws of programs that draw: every outcome is tried."""
 
+import collections
 import copy
 import functools
-import gc
 import itertools
 import math
 import pickle
 import random
-import signal
 import sys
 import threading
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -19,8 +17,8 @@ import pytest
 from tests import oracle
 from tv_jax import certify
 from tv_jax import tree as tree_lib
-from tv_jax.certify import cases, exact, programs
-from tv_jax.certify.dice import bounds as bounds_lib
+from tv_jax.certify import cases, exact
+from tv_jax.certify.dice import ratios
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import VERIFIERS
 
@@ -63,14 +61,6 @@ def by_numbers_of_numpy(rng):
   first = (rng.random() < np.array(LAW)[2]).item()
   second = (rng.random() * np.array([2.0]) < 0.5)[0]
   return 2 if first or rng.integers(1).item() else int(not second)
-
-
-def by_system():
-  return 2 if random.SystemRandom().random() < 0.5 else by_python_of_two()
-
-
-def by_python_of_two():
-  return random.choices(range(2), LAW[:2])[0]
 
 
 def by_old_numpy():
@@ -124,7 +114,7 @@ def by_gumbel_of_a_loc(rng):
 
 EXACTLY = [by_inverse, by_loop, by_python, by_counts, by_bits, by_old_numpy]
 EXACTLY += [by_race, by_inverted_race, by_python_race]
-EXACTLY += [by_uniforms_of_a_high, by_numbers_of_numpy, by_system]
+EXACTLY += [by_uniforms_of_a_high, by_numbers_of_numpy]
 NEARLY = [by_gumbel, by_logs_of_uniforms]
 NEARLY += [by_gumbel_of_a_loc, by_race_of_a_scale]
 
@@ -143,13 +133,6 @@ def test_a_token_is_drawn_by_its_law(program):
 def test_logits_are_far_from_0(program):
   """As far as a thousand, a logit is rounded to 1e-13."""
   assert certify.explore(program).distance(WANTED) < 1e-12
-
-
-def test_the_distance_of_two_laws():
-  law = certify.explore(by_inverse)
-  assert law.distance(law) == 0
-  other = certify.explore(lambda rng: int(rng.random() < 0.5))
-  assert law.distance(other) == law.distance(other.chances) > 0
 
 
 def test_comparisons_with_one_uniform_are_of_one_uniform():
@@ -171,14 +154,14 @@ def test_what_is_known_of_a_random_number_is_used():
     u, (first, second) = rng.random(), rng.gumbel(size=2)
     masked, two = first + -np.inf, second + -np.inf
     return (
-      (u * 0 == 0, u * 0 + 1 != 1, u == 0, u == u, copy.deepcopy(u) == u),
+      (u * 0 == 0, u * 0 + 1 != 1, u == 0, u == u),
       (masked > -np.inf, masked == -np.inf, masked == two, first == second),
       (rng.exponential() * 0 == 0, bool(np.log(rng.random()) < np.nan)),
     )
 
   (found,) = certify.explore(program).chances
   assert found == (
-    (True, False, False, True, True),
+    (True, False, False, True),
     (False, True, True, False),
     (True, False),
   )
@@ -242,7 +225,7 @@ def test_bounds_on_noise_have_the_chance_that_samples_find():
     (i, j, Fraction(*r))
     for i, j, r in ((0, 1, (1, 3)), (1, 2, (1, 2)), (2, 3, (2, 5)))
   ) | {(3, 0, Fraction(1, 4)), (0, 2, Fraction(1, 2))}
-  found = float(bounds_lib.chance(bounds))
+  found = float(ratios.chance(bounds))
   noise = np.random.default_rng(0).exponential(size=(4, 400_000))
   hits = np.all([noise[i] >= float(r) * noise[j] for i, j, r in bounds], axis=0)
   assert abs(hits.mean() - found) < 4 * hits.std() / hits.size**0.5
@@ -251,11 +234,9 @@ def test_bounds_on_noise_have_the_chance_that_samples_find():
 def test_bounds_on_other_noise_do_not_count():
   ring = (0, 1, Fraction(1, 3)), (1, 2, Fraction(1, 2)), (2, 0, Fraction(2, 5))
   known = frozenset({*ring[:2], (5, 6, Fraction(3)), (6, 7, Fraction(2))})
-  found = bounds_lib.share(ring[2], known)
-  assert found == bounds_lib.chance(known | {ring[2]}) / bounds_lib.chance(
-    known
-  )
-  assert found == bounds_lib.share(ring[2], frozenset(ring[:2]))
+  found = ratios.conditional(ring[2], known)
+  assert found == ratios.chance(known | {ring[2]}) / ratios.chance(known)
+  assert found == ratios.conditional(ring[2], frozenset(ring[:2]))
 
 
 def test_what_happens_only_at_0_is_told_apart():
@@ -392,16 +373,8 @@ COPIES = [
 @pytest.mark.parametrize("seed", SEEDED)
 def test_what_seeds_a_generator_is_refused(seed):
   """Draft and target of one noise, as has been a fault."""
-  make = SEEDED[seed]
-  for program in (
-    lambda: (make().random() < 0.5, make().random() < 0.5),
-    lambda: make().random() < 0.5,
-    lambda: (make().random() < 0.5, np.random.default_rng(5).random() < 0.5),
-  ):
-    with pytest.raises(
-      certify.ExploreError, match=r"line \d+: .*can come again"
-    ):
-      certify.explore(program)
+  with pytest.raises(certify.ExploreError, match=r"line \d+: .*can come again"):
+    certify.explore(lambda: SEEDED[seed]().random() < 0.5)
 
 
 @pytest.mark.parametrize("copies", COPIES)
@@ -433,21 +406,12 @@ def test_generators_without_a_seed_are_independent():
     lambda rng: rng.integers(-100, -98, 2, np.int8) - np.int8(100),
     lambda rng: rng.integers(100, 101, endpoint=True, dtype="uint8"),
     lambda rng: rng.integers(2, size=3, dtype=bool),
-    lambda rng: rng.integers(2, dtype=bool),
-    lambda rng: rng.integers(2, dtype=int),
     lambda rng: rng.integers(2),
-    lambda rng: rng.integers(2, size=()),
     lambda rng: rng.choice(2),
-    lambda rng: rng.choice(2, p=[0.5, 0.5]),
-    lambda rng: rng.choice([1, 2]),
     lambda rng: rng.choice(np.arange(3, dtype=np.uint8), 2),
-    lambda rng: rng.binomial(2, 0.5),
     lambda rng: rng.multinomial(2, [0.5, 0.5]),
-    lambda rng: rng.permutation(3),
     lambda rng: np.random.randint(2),
     lambda rng: np.random.randint(2, dtype=np.uint8),
-    lambda rng: np.random.randint(2, size=2),
-    lambda rng: np.random.choice(2),
   ],
 )
 def test_numbers_are_of_the_types_that_numpys_are(draws):
@@ -533,7 +497,7 @@ def test_time_that_is_up_is_told():
     while rng.integers(3) < 2:
       pass
 
-  found = certify.explore(program, total_seconds=0.2)
+  found = certify.explore(program, seconds=0.2)
   assert found.unexplored > 0
 
 
@@ -571,7 +535,6 @@ def test_a_cut_that_the_function_catches_is_a_cut():
   ("program", "told"),
   [
     (lambda rng: rng.integers(2**31), "draws one of 2147483648 numbers"),
-    (lambda: random.getrandbits(53), "draws one of 9007199254740992 numbers"),
     (
       lambda rng: rng.choice(4, 2, replace=False, shuffle=False),
       "an order that is not random",
@@ -582,17 +545,17 @@ def test_a_cut_that_the_function_catches_is_a_cut():
       lambda rng: (kept_by_generator(rng), kept_by_generator(rng)),
       "keeps what it drew by its generator",
     ),
-    (catches_all, r"test_dice\.py, line \d+: turns a random number into a"),
-    (looks_in_a_thread, "turns a random number into a float"),
+    (catches_all, r"test_dice\.py, line \d+: takes float\(\) of"),
+    (looks_in_a_thread, r"takes float\(\) of a random number"),
     # By what they return, or where that is the same by the generators' states.
     (held, "numbers that are not seen"),
     (held_array, "numbers that are not seen"),
     (leaves, "the program fails: .*SystemExit"),
-    (lambda rng: float(rng.random()), "turns a random number into a float"),
+    (lambda rng: float(rng.random()), r"takes float\(\) of a random number"),
     (lambda rng: np.sort(rng.random(3)), "compares two random numbers"),
-    (lambda rng: np.exp(rng.random(3)), "takes the exponential"),
-    (lambda rng: f"{rng.random()}", "prints a random number"),
-    (lambda rng: {rng.random()}, "keeps a random number in a set"),
+    (lambda rng: np.exp(rng.random(3)), r"takes exp\(\) of"),
+    (lambda rng: f"{rng.random()}", r"takes format\(\) of"),
+    (lambda rng: {rng.random()}, r"takes hash\(\) of"),
     (lambda rng: rng.random() * rng.random(), "multiplies random numbers"),
     (lambda rng: rng.exponential() < 1, "compares noise with a number"),
     (lambda rng: rng.normal(), r"draws by normal\(\)"),
@@ -600,7 +563,7 @@ def test_a_cut_that_the_function_catches_is_a_cut():
     (lambda rng: rng.random(), "the function returns a uniform"),
     (lambda rng: 1 // 0, "the program fails: .*ZeroDivisionError"),
     (lambda rng: rng.choice(2, p=[0.5, 0.6]), "do not sum to 1"),
-    (lambda p, q: 0, "the function takes p, q: give one that takes an rng"),
+    (lambda p, q: 0, "missing 1 required positional argument: 'q'"),
     (counts, "keeps something from run to run"),
     (keeps_a_choice, "keeps something from run to run"),
     (keeps_a_number, "keeps something from run to run"),
@@ -613,80 +576,13 @@ def test_what_cannot_be_explored_is_named(program, told):
   assert "\n" not in str(error.value)
 
 
-def test_the_line_of_the_users_own_code_is_told():
+def test_an_endless_run_is_cut():
   def program(rng):
-    u = rng.random()
-    return math.sqrt(u)
-
-  with pytest.raises(certify.ExploreError, match=r"test_dice\.py, line \d+: "):
-    certify.explore(program)
-
-
-def test_an_endless_run_ends():
-  def program(rng):
-    while True:
+    while rng.random() >= 0:
       pass
 
-  with pytest.raises(certify.ExploreError, match="does this loop end"):
-    certify.explore(program, seconds=0.2)
-
-
-def test_the_line_of_an_endless_run_is_the_users():
-  def program(rng):
-    while True:
-      sum(Fraction(1, i) for i in range(1, 9))
-
-  with pytest.raises(certify.ExploreError, match=r"test_dice\.py, line"):
-    certify.explore(program, seconds=0.2)
-
-
-def test_no_alarm_is_lost_in_a_garbage_collection(capfd):
-  """What is raised there would be printed, and end nothing."""
-
-  def slowly(phase, _):
-    end = time.monotonic() + 0.02
-    while time.monotonic() < end:
-      pass
-
-  def program(rng):
-    while True:
-      gc.collect(0)
-      sum(range(300_000))
-
-  gc.callbacks.append(slowly)
-  try:
-    with pytest.raises(certify.ExploreError, match="does this loop end"):
-      certify.explore(program, seconds=0.2)
-  finally:
-    gc.callbacks.remove(slowly)
-  assert "Traceback" not in capfd.readouterr().err
-
-
-def test_an_endless_run_that_catches_all_once_ends():
-  def program(rng):
-    try:
-      while True:
-        pass
-    except:  # noqa: E722
-      while True:
-        pass
-
-  with pytest.raises(certify.ExploreError, match="does this loop end"):
-    certify.explore(program, seconds=0.2)
-
-
-def test_somebodys_own_alarm_rings_after_it():
-  rung = []
-  before = signal.signal(signal.SIGALRM, lambda *_: rung.append(1))
-  try:
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    certify.explore(lambda rng: rng.random() < 0.5)
-    assert not rung
-    time.sleep(0.3)
-    assert rung
-  finally:
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+  found = certify.explore(program, seconds=0.2)
+  assert (found.runs, found.unexplored) == (1, 1)
 
 
 def test_functions_are_as_they_were_after_it():
@@ -695,6 +591,18 @@ def test_functions_are_as_they_were_after_it():
     certify.explore(lambda rng: 1 // 0)
   assert before == (random.random, np.random.default_rng, np.random.rand)
   assert 0 <= np.random.default_rng(0).random() < 1
+
+
+def prefix_law(law, p, length):
+  """The law of the first tokens, the target going on after a cycle."""
+  found = collections.Counter()
+  for tokens, chance in law.chances.items():
+    for more in itertools.product(range(3), repeat=length - len(tokens)):
+      whole = (*tokens, *more)
+      found[whole] += chance * math.prod(
+        p(whole[:i])[whole[i]] for i in range(len(tokens), length)
+      )
+  return found
 
 
 class Coins(dict):
@@ -750,16 +658,9 @@ def test_it_and_the_jax_certificate_find_the_same_law(rule, proposal, x64):
 
   law = certify.explore(cycle)
 
-  class Target:
-    V = 3
-
-    def __call__(self, way):
-      return np.array(p[below(way[len(programs.CONTEXT) :])], float)
-
-  found = programs.prefix_law(law, Target(), length)
+  found = prefix_law(law, language[1], length)
   for tokens in itertools.product(range(3), repeat=length):
     place = np.ravel_multi_index(tokens, (3,) * length)
-    own = float(found.get(tokens, 0))
-    assert own == pytest.approx(outcome.law[place], abs=1e-12)
+    assert float(found[tokens]) == pytest.approx(outcome.law[place], abs=1e-12)
   mean = sum(len(x) * chance for x, chance in law.chances.items())
   assert float(mean) == pytest.approx(outcome.expected, abs=1e-12)

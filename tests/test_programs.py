@@ -1,7 +1,6 @@
 """Programs of others: right ones are certified, planted faults are caught."""
 
 import functools
-import itertools
 
 import numpy as np
 import pytest
@@ -90,13 +89,12 @@ def chain(
 RIGHT = [
   functools.partial(chain, draw=draw, accept=accept, levels=levels)
   for draw, accept, levels in [
-    *itertools.product(
-      (by_choice, by_inverse, by_gumbel, by_race),
-      (by_ratio, by_product, by_log),
-      (2,),
-    ),
     (by_choice, by_ratio, 1),
+    (by_choice, by_log, 2),
     (by_inverse, by_product, 3),
+    (by_gumbel, by_log, 2),
+    (by_race, by_ratio, 2),
+    (by_race, by_product, 2),
   ]
 ]
 
@@ -247,10 +245,7 @@ def test_what_is_not_explored_is_undecided():
   assert found.distance == 1
 
 
-def test_a_policy_and_a_pruning_that_look_at_what_they_decide_about():
-  def grows(level, parents, tokens, q):
-    return [2] if level == [0] else [int(q[i].max() > 0.5) for i in level]
-
+def test_a_pruning_that_looks_at_what_it_decides_about():
   def by_law(parents, tokens, q):
     return [i for i in range(1, len(parents)) if q[parents[i]].max() > 0.4]
 
@@ -258,7 +253,6 @@ def test_a_policy_and_a_pruning_that_look_at_what_they_decide_about():
     return [i for i in range(1, len(parents)) if q[parents[i]][tokens[i]] > 0.3]
 
   chain = Settings(cases=4, tree="chain:1")
-  assert programs.certify(grows, "policy", chain).lossless
   assert programs.certify(by_law, "prune", chain).lossless
   assert not programs.certify(by_token, "prune", chain).lossless
 
@@ -288,12 +282,6 @@ def test_rounding_in_float32_is_told_from_a_fault():
   assert "float32" not in repr(wrong)
 
 
-def test_three_lines_in_somebodys_tests():
-  certify.assert_lossless(chain, "cycle", cases=2)
-  with pytest.raises(AssertionError, match=r"NOT LOSSLESS[\s\S]*begins"):
-    certify.assert_lossless(functools.partial(chain, bug="residual"), "cycle")
-
-
 @pytest.mark.parametrize(
   ("program", "told"),
   [
@@ -308,7 +296,7 @@ def test_what_is_no_output_is_refused(program, told):
     programs.certify(program, "cycle")
 
 
-def test_a_kind_is_told_by_name_or_parameters():
+def test_a_kind_is_told_by_parameters():
   assert programs.kind_of(chain) == "cycle"
   assert programs.kind_of(verify) == "verify"
   with pytest.raises(ValueError, match="cannot be told"):
@@ -351,7 +339,7 @@ def test_the_command(tmp_path):
     ),
     (["own:old_cycle"], 0, "LOSSLESS: total variation "),
     (["own:wrong_cycle"], 1, "smallest failing case:"),
-    (["own:looks_cycle"], 2, "own.py, line 23: turns a random number into an"),
+    (["own:looks_cycle"], 2, "own.py, line 23: takes int() of a random number"),
     (["own:none"], 2, "has no attribute 'none'"),
     (["own:cycle", "--verifiers=block"], 2, "--verifiers is for rules"),
     (["own:cycle", "--trees=chain:1 chain:2"], 2, "tree 'chain:1 chain:2'"),

@@ -2,8 +2,8 @@
 
 import dataclasses
 import itertools
-from fractions import Fraction
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ SETTINGS = programs.Settings(
   # two drafts, and two more below the first
   tree=tree.from_parents([-1, 0, 0, 1, 1]),
   tolerance=1e-12,
-)
-NOTHING = certify.Law(
-  chances={(): Fraction(1)}, edges=(), unexplored=Fraction(0), runs=0
 )
 
 
@@ -64,8 +61,8 @@ def measure(program, kind: str, p: Given, q: Given) -> tuple[float, float]:
   """Find a program's exact law with one pair of laws.
 
   Returns:
-    Total variation of the first LENGTH tokens from the target's law, and the
-    mean number of tokens that a cycle emits.
+    Total variation of what it emits from the target's law, and the mean number
+    of tokens that a cycle emits.
   """
   run = programs.KINDS[kind]
 
@@ -73,16 +70,10 @@ def measure(program, kind: str, p: Given, q: Given) -> tuple[float, float]:
     return run(program, SETTINGS, p, q, programs.CONTEXT, rng)
 
   law = certify.explore(cycle)
-  found, wanted = (
-    programs.prefix_law(one, p, LENGTH)  # pyright: ignore[reportArgumentType]
-    for one in (law, NOTHING)
-  )
-  apart = sum(
-    abs(found.get(x, Fraction(0)) - wanted.get(x, Fraction(0)))
-    for x in {*found, *wanted}
-  )
+  laws: list[Any] = [p, q]
+  distance, _ = programs.compare(law, *laws, tolerance=SETTINGS.tolerance)
   mean = sum(len(out) * chance for out, chance in law.chances.items())
-  return float(apart / 2 + law.unexplored), float(mean)
+  return distance, float(mean)
 
 
 @dataclasses.dataclass(frozen=True)

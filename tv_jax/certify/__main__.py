@@ -56,7 +56,7 @@ _KIND = flags.DEFINE_enum(
   "kind",
   None,
   [*programs.KINDS],
-  "Of the program. Default: what its name and its parameters tell.",
+  "Of the program. Default: what its parameters tell.",
 )
 _ARRAYS = flags.DEFINE_enum(
   "arrays", "numpy", [*contracts.ARRAYS], "What laws a verifier is given as."

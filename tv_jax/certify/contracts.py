@@ -20,8 +20,6 @@ from tv_jax.tree import Tree
 # Taken before a program runs, while which others stand in their place.
 _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 CONTEXT = (1, 0)
-# Levels that a policy may grow.
-_LEVELS = 2
 ARRAYS = ("numpy", "torch")
 
 
@@ -82,7 +80,7 @@ class Settings(NamedTuple):
     tree: Of a verifier; None: kary:2x2 of 3 tokens, branching:3 of 5 and
       chain:1 of 64.
     proposal: How the siblings that a verifier is given were drawn.
-    arrays: What a verifier's and a policy's laws are: "numpy" or "torch".
+    arrays: What a verifier's laws are: "numpy" or "torch".
     tolerance: Total variation that counts as rounding.
     budget: Runs of a case at most.
     seconds: After so many of the processor's no further case is begun.
@@ -109,79 +107,47 @@ def _verify(program, settings, p, q, context, rng):
   """Draws a tree's tokens, and has a verifier decide."""
   tree = fixed_tree(settings)
   proposal = proposals.resolve(settings.proposal)
-  tokens, ways = _drawn(tree.parents, q, context, rng, proposal)
-  draft, target = (
-    _array([law(way) for way in ways], settings.arrays) for law in (q, p)
-  )
+  tokens, prefixes = _drawn(tree.parents, q, context, rng, proposal)
+  draft, target = (_array(map(law, prefixes), settings) for law in (q, p))
   # A copy: it is the program's own to change.
   path, token = program(tree, [*tokens], draft, target, rng)
-  path = path.tolist() if hasattr(path, "tolist") else [*path]
-  parent = 0
+  path, parent = _integers(path), 0
   for node in path:
-    if not 0 < node < len(tokens) or tree.parents[int(node)] != parent:
+    if not 0 < node < len(tokens) or tree.parents[node] != parent:
       raise TypeError(
         f"it returns the path {path}: give accepted nodes from a child of the"
         " root down, each below the one before"
       )
-    parent = int(node)
-  return [*(tokens[int(node)] for node in path), token]
-
-
-def _policy(program, settings, p, q, context, rng):
-  """Grows a tree as a policy says, and verifies it token by token."""
-  parents, level = [-1], [0]
-  tokens: list = [None]
-  ways = [tuple(context)]
-  children: dict[int, list[int]] = {}
-  counted: dict[int, int] = {}  # of the last level, whose tokens none sees
-
-  def grow(node: int) -> list[int]:
-    if node not in children:
-      law = q(ways[node])
-      most = min(counted.get(node, 0), int(np.count_nonzero(law)))
-      begin = len(tokens)
-      for token in _siblings(law, most, rng):
-        parents.append(node)
-        tokens.append(token)
-        ways.append((*ways[node], token))
-      children[node] = [*range(begin, len(tokens))]
-    return children[node]
-
-  for depth in range(_LEVELS):
-    laws = _array([q(way) for way in ways], settings.arrays)
-    counts = program([*level], tuple(parents), tuple(tokens), laws)
-    counts = counts.tolist() if hasattr(counts, "tolist") else [*counts]
-    if len(counts) != len(level) or any(x < 0 or x != int(x) for x in counts):
-      raise TypeError(
-        f"it returns {counts}: give how many children each of the nodes {level}"
-        " has"
-      )
-    counted = dict(zip(level, map(int, counts), strict=True))
-    if depth + 1 < _LEVELS:
-      level = [child for node in level for child in grow(node)]
-    if not level:
-      break
-  return _walked(grow, tokens, ways, p, q, rng)
+    parent = node
+  return [*(tokens[node] for node in path), token]
 
 
 def _prune(program, settings, p, q, context, rng):
   """Drafts a tree, drops what a policy drops, and verifies the rest."""
-  tree = fixed_tree(settings)
-  tokens, ways = _drawn(tree.parents, q, context, rng)
-  laws = _array([q(way) for way in ways], settings.arrays)
-  kept = program(tuple(tree.parents), tuple(tokens), laws)
-  kept = {*(kept.tolist() if hasattr(kept, "tolist") else kept)}
+  parents = fixed_tree(settings).parents
+  tokens, prefixes = _drawn(parents, q, context, rng)
+  laws = _array(map(q, prefixes), settings)
+  kept = {*_integers(program(tuple(parents), tuple(tokens), laws))}
   for node in kept:
-    if not 0 < node < len(tokens) or tree.parents[node] not in {0, *kept}:
+    if not 0 < node < len(tokens) or parents[node] not in {0, *kept}:
       raise TypeError(
         f"it returns {sorted(kept)}: give the nodes that are verified, each"
         " with its parent"
       )
-
-  def children(node: int) -> list[int]:
-    return [i for i in sorted(kept) if tree.parents[i] == node]
-
-  return _walked(children, tokens, ways, p, q, rng)
+  # Token by token, siblings in turn: lossless for any shape.
+  node, output = 0, []
+  while True:
+    left, draft = p(prefixes[node]), q(prefixes[node])
+    for child in sorted(x for x in kept if parents[x] == node):
+      token = tokens[child]
+      if rng.random() * draft[token] < left[token] * draft.sum() / left.sum():
+        node = child
+        output.append(token)
+        break
+      left = np.maximum(left / left.sum() - draft / draft.sum(), 0)
+      draft[token] = 0
+    else:
+      return [*output, int(rng.choice(len(left), p=left / left.sum()))]
 
 
 def fixed_tree(settings: Settings) -> Tree:
@@ -194,85 +160,61 @@ def fixed_tree(settings: Settings) -> Tree:
   return tree
 
 
-def _siblings(law, count: int, rng, proposal=WITHOUT_REPLACEMENT) -> list[int]:
-  law, drawn = law / law.sum(), []
-  for _ in range(count):
-    step = proposal.following(law, tuple(drawn), count)
-    if not step.any():
-      raise ValueError(f"{proposal.name} draws no {count} siblings from {law}")
-    drawn.append(int(rng.choice(len(law), p=step / step.sum())))
-  return drawn
-
-
 def _drawn(parents, q, context, rng, proposal=WITHOUT_REPLACEMENT):
   """Draws a tree's tokens; returns each node's prefix as well."""
   tokens: list = [None] * len(parents)
-  ways: list[tuple] = [tuple(context)] * len(parents)
+  prefixes: list[tuple] = [tuple(context)] * len(parents)
   for node in range(len(parents)):
     children = [i for i, parent in enumerate(parents) if parent == node]
-    law = q(ways[node])
-    drawn = _siblings(law, len(children), rng, proposal)
-    for child, token in zip(children, drawn, strict=True):
-      tokens[child] = token
-      ways[child] = (*ways[node], token)
-  return tokens, ways
+    law, drawn = q(prefixes[node]), []
+    law /= law.sum()
+    for child in children:
+      step = proposal.following(law, tuple(drawn), len(children))
+      if not step.any():
+        raise ValueError(
+          f"{proposal.name} draws no {len(children)} siblings from {law}"
+        )
+      drawn.append(int(rng.choice(len(law), p=step / step.sum())))
+      tokens[child] = drawn[-1]
+      prefixes[child] = (*prefixes[node], drawn[-1])
+  return tokens, prefixes
 
 
-def _walked(children, tokens, ways, p, q, rng) -> list[int]:
-  """Verifies token by token, siblings in turn: lossless for any shape."""
-  node, output = 0, []
-  while True:
-    left, draft = p(ways[node]), q(ways[node])
-    for child in children(node):
-      token = tokens[child]
-      if rng.random() * draft[token] < left[token] * draft.sum() / left.sum():
-        node = child
-        output.append(token)
-        break
-      left = np.maximum(left / left.sum() - draft / draft.sum(), 0)
-      draft[token] = 0
-    else:
-      return [*output, int(rng.choice(len(left), p=left / left.sum()))]
+def _integers(nodes) -> list[int]:
+  nodes = nodes.tolist() if hasattr(nodes, "tolist") else nodes
+  return [int(node) for node in nodes]
 
 
-def _array(laws, arrays: str):
-  if arrays == "numpy":
-    return np.array(laws)
+def _array(laws, settings):
+  laws = np.array([*laws])
+  if settings.arrays == "numpy":
+    return laws
   import torch
 
-  return torch.tensor(np.array(laws))
+  return torch.tensor(laws)
 
 
 # What a program is called with, by kind.
 KINDS: dict[str, Callable] = {
   "cycle": _cycle,
   "verify": _verify,
-  "policy": _policy,
   "prune": _prune,
 }
 CONTRACTS = {
   "cycle": "cycle(p, q, context, rng) -> tokens",
   "verify": "verify(tree, tokens, q, p, rng) -> (path, next token)",
-  "policy": "policy(level, parents, tokens, q) -> children of each in level",
   "prune": "prune(parents, tokens, q) -> nodes that are verified",
 }
 
 
 def kind_of(program: Callable) -> str:
-  """Tells a program's kind by its name and its parameters."""
-  try:
-    parameters = [*inspect.signature(program).parameters]
-  except (TypeError, ValueError):
-    parameters = []
-  name = getattr(program, "__name__", "")
-  for kind in KINDS:
-    if kind in name.lower():
+  """Tells a program's kind by its parameters."""
+  parameters = inspect.signature(program).parameters
+  telling = {"context": "cycle", "tree": "verify", "parents": "prune"}
+  for name, kind in telling.items():
+    if name in parameters:
       return kind
-  if "context" in parameters:
-    return "cycle"
-  if "tree" in parameters:
-    return "verify"
   raise ValueError(
-    f"what kind of program {name or program} is cannot be told from its name or"
-    f" parameters: give the kind; contracts are {'; '.join(CONTRACTS.values())}"
+    f"what kind of program {program} is cannot be told from its parameters:"
+    f" give the kind; contracts are {'; '.join(CONTRACTS.values())}"
   )

@@ -1,6 +1,6 @@
 """Is somebody's program lossless? Its exact output law, on laws of our own.
 
-A program is a Python function in one of four contracts (`KINDS`). All are
+A program is a Python function in one of three contracts (`KINDS`). All are
 certified as a cycle: drafts are drawn, something decides, tokens come out. The
 output, gone on with by the target, must have the target's law on all prefixes.
 `assert_lossless` is this in a test of somebody's own.
@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
-
-import numpy as np
 
 from tv_jax import proposals
 from tv_jax.certify import cases, words
@@ -36,6 +33,7 @@ from tv_jax.proposals import WITHOUT_REPLACEMENT
 _OPTIONAL_SECONDS = 10.0
 # What rounding in single precision may do to a law.
 FLOAT32 = 1e-6
+USUAL = Settings()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,10 +96,9 @@ class Certificate:
 
   def __repr__(self) -> str:
     """Returns the verdict, and what fails."""
-    several = ", ".join(
-      f"{count}{' cases' * (i < 1)} of {V}{' tokens' * (i < 1)}"
-      for i, (V, count) in enumerate(self.tokens.items())
-    )
+    first, *others = self.tokens.items()
+    several = f"{first[1]} cases of {first[0]} tokens"
+    several += "".join(f", {count} of {V}" for V, count in others)
     drawn = f", siblings drawn {self.proposal}" * bool(self.proposal)
     lines = [
       f"{self.verdict}: total variation {self.distance:.2g} at most in"
@@ -110,8 +107,8 @@ class Certificate:
     ]
     if self.left_out:
       lines.append(
-        f"  left out: {self.left_out} of {_LONGEST} cases of {_LONG[1]} tokens,"
-        " too many ways; a cut to the 50 likeliest may not show"
+        f"  left out: {self.left_out} cases of {_LONG[1]} tokens, too many"
+        " paths; a cut to the 50 likeliest may not show"
       )
     if self.failure is None and self.cases < self.asked:
       lines.append(
@@ -120,7 +117,7 @@ class Certificate:
       )
     if self.unexplored > 0:
       lines.append(
-        f"  not followed: ways of weight {self.unexplored:.2g} at most in a"
+        f"  not followed: paths of weight {self.unexplored:.2g} at most in a"
         " case, which count as wrong unless the law fails without them"
       )
     if self.failure is not None:
@@ -131,9 +128,6 @@ class Certificate:
           f" with a tolerance of {FLOAT32:g} it is not looked at"
         )
     return "\n".join(lines)
-
-
-USUAL = Settings()
 
 
 def certify(
@@ -156,43 +150,38 @@ def certify(
   worlds = _worlds(kind, settings)
   begin = time.monotonic()
   end = time.process_time() + settings.seconds
-  found, failures, left_out = [], [], 0
+  tried: list[_Case] = []
+  left_out = 0
   for number, world in enumerate(worlds):
-    cycle = functools.partial(KINDS[kind], program, world.settings)
-    one = _case(cycle, world, number)
-    if world.optional and not (one.sound or one.failure):
+    case = _case(program, kind, world, number)
+    if world.optional and not (case.sound or case.failure):
       left_out += 1
       continue
-    found.append(one)
-    failures += [one] * (not one.sound)
-    if time.process_time() > end or one.failure:
+    tried.append(case)
+    if case.failure or time.process_time() > end:
       break
-  if failures and worlds[0].V > 2:
-    failures += _smaller(cycle, world, end)
-  failure = min(
-    (one for one in failures if one.failure),
-    key=lambda one: (one.laws[0].V, one.runs),
-    default=None,
-  )
+  failing = [case for case in tried if case.failure]
+  if failing and worlds[0].V > 2:
+    failing += _smaller(program, kind, world, end)
+  smallest = min(failing, key=lambda x: (x.laws[0].V, x.runs), default=None)
   # Too slow a program has not met every kind of laws.
-  enough = len(found) >= sum(one.needed for one in worlds)
-  sound = enough and all(one.sound for one in found)
+  enough = len(tried) >= sum(world.needed for world in worlds)
+  sound = enough and all(case.sound for case in tried)
   verdict = "LOSSLESS" if sound else "UNDECIDED"
+  counts = collections.Counter(case.laws[0].V for case in tried)
   return Certificate(
-    verdict="NOT LOSSLESS" if failure else verdict,
-    distance=max(one.distance for one in [*found, *failures]),
-    length=float(np.mean([one.length for one in found])),
+    verdict="NOT LOSSLESS" if smallest else verdict,
+    distance=max(case.distance for case in [*tried, *failing]),
+    length=sum(case.length for case in tried) / len(tried),
     proposal="" if kind == "cycle" else proposal.name,
-    tokens=dict(
-      sorted(collections.Counter(one.laws[0].V for one in found).items())
-    ),
+    tokens=dict(sorted(counts.items())),
     left_out=left_out,
-    cases=len(found),
+    cases=len(tried),
     asked=len(worlds) - left_out,
-    runs=sum(one.runs for one in found),
+    runs=sum(case.runs for case in tried),
     seconds=time.monotonic() - begin,
-    unexplored=max(one.unexplored for one in found),
-    failure=failure and failure.failure,
+    unexplored=max(case.unexplored for case in tried),
+    failure=smallest and smallest.failure,
   )
 
 
@@ -210,23 +199,18 @@ class _World(NamedTuple):
   optional: bool = False  # left out if it takes too long
 
 
-# Of a large vocabulary, tokens of either the draft or the target.
-_FEW = 2
 # Trees of a verifier, and tokens, if nothing else is asked for.
 _SMALL, _WIDE, _LONG = ("kary:2x2", 3), ("branching:3", 5), ("chain:1", 64)
-_LONGEST = 2  # cases of the last
 
 
 def _worlds(kind: str, settings: Settings) -> list[_World]:
   """Returns all cases; a third sibling with a choice is in the usual ones."""
   names = [*itertools.islice(itertools.cycle(cases.KINDS), settings.cases)]
-  each = len(cases.KINDS)
+  first, rest = names[: len(cases.KINDS)], names[len(cases.KINDS) :]
 
   def of(tree, V, names, **more):
     own = settings._replace(tree=tree)
-    widest = 1
-    if kind in ("verify", "prune"):
-      widest = fixed_tree(own).max_children
+    widest = 1 if kind == "cycle" else fixed_tree(own).max_children
     V = V or (3 if widest < 3 else widest + 2)
     if widest >= V:
       raise ValueError(
@@ -235,37 +219,18 @@ def _worlds(kind: str, settings: Settings) -> list[_World]:
       )
     return [_World(own, V, name, widest, **more) for name in names]
 
-  first, rest = names[:each], names[each:]
-  if settings.vocabulary or settings.tree or kind == "policy":
+  if settings.vocabulary or settings.tree:
     asked = settings.tree, settings.vocabulary
     return of(*asked, first, needed=True) + of(*asked, rest)
+  long, few = of(*_LONG, ["smooth"], optional=True)[0], (2, 2)
   return [
     *of(*_SMALL, first, needed=True),
-    *of(*_WIDE, first[:4], needed=True, draft=(_WIDE[1], 1)),
-    *of(*_LONG, ["smooth"], draft=(_FEW, 1), optional=True),
-    *of(
-      *_LONG,
-      ["smooth"],
-      draft=(_LONG[1], 1),
-      target=(_FEW, _FEW),
-      optional=True,
-    ),
+    *of(*_WIDE, first[:4], needed=True, draft=(5, 1)),
+    # Of many tokens either the draft or the target has few.
+    long._replace(draft=(2, 1)),
+    long._replace(draft=(long.V, 1), target=few),
     *of(*_SMALL, rest),
   ]
-
-
-def _smaller(cycle, world: _World, end: float) -> Iterator[_Case]:
-  """Yields failing cases of two tokens and laws that print well."""
-  grid = _World(world.settings, 2, "grid", world.widest)
-  for number in range(8 if world.widest <= 2 else 0):
-    if time.process_time() > end:
-      return
-    try:
-      one = _case(cycle, grid, number)
-    except ExploreError:  # it may want more tokens
-      return
-    if one.failure:
-      yield one
 
 
 class _Case(NamedTuple):
@@ -280,84 +245,112 @@ class _Case(NamedTuple):
   failure: Failure | None
 
 
-def _case(cycle, world: _World, number: int) -> _Case:
+def _case(program: Callable, kind: str, world: _World, number: int) -> _Case:
   settings, V = world.settings, world.V
-  own = world.kind, V, (settings.seed, number, V)
-  p = Laws(*own, 0, most=world.target)
-  laws = p, q = p, Laws(*own, 1, world.widest, world.draft)
+  made_of = world.kind, V, (settings.seed, number, V)
+  p = Laws(*made_of, 0, most=world.target)
+  q = Laws(*made_of, 1, world.widest, world.draft)
+
+  def cycle(rng):
+    return _tokens(KINDS[kind](program, settings, p, q, CONTEXT, rng), V)
+
   try:
     law = explore(
-      lambda rng: _tokens(cycle(p, q, CONTEXT, rng), V),
-      program=cycle.args[0],
+      cycle,
       budget=settings.budget,
-      total_seconds=_OPTIONAL_SECONDS if world.optional else settings.seconds,
+      seconds=_OPTIONAL_SECONDS if world.optional else settings.seconds,
     )
   except ExploreError as error:
     if _SMALL[1] == V:
       raise
     raise ExploreError(f"with {V} tokens: {error}") from error
-  longest = max(map(len, [*law.chances, *law.edges]), default=1)
-  failure, distance = _compared(law, p, longest, settings.tolerance)
-  sound = failure is None and distance <= settings.tolerance
-  if failure is None:
-    failure = _impossible(law, p)
-    sound = sound and failure is None
-  if failure is not None:
-    failure = dataclasses.replace(failure, laws=laws)
-  length = sum(len(x) * chance for x, chance in law.chances.items())
+  distance, failure = compare(law, p, q, settings.tolerance)
   return _Case(
-    laws=laws,
-    sound=sound,
+    laws=(p, q),
+    sound=failure is None and distance <= settings.tolerance,
     distance=distance,
-    length=float(length),
+    length=float(sum(len(x) * chance for x, chance in law.chances.items())),
     runs=law.runs,
     unexplored=float(law.unexplored),
     failure=failure,
   )
 
 
-def _tokens(found, V: int) -> tuple[int, ...]:
+def _smaller(program, kind, world: _World, end: float) -> Iterator[_Case]:
+  """Yields failing cases of two tokens and laws that print well."""
+  grid = _World(world.settings, 2, "grid", world.widest)
+  for number in range(8 if world.widest <= 2 else 0):
+    if time.process_time() > end:
+      return
+    try:
+      case = _case(program, kind, grid, number)
+    except ExploreError:  # it may want more tokens
+      return
+    if case.failure:
+      yield case
+
+
+def _tokens(output, V: int) -> tuple[int, ...]:
   """Returns what a cycle returned; refuses what are no tokens."""
-  found = found.tolist() if hasattr(found, "tolist") else found
-  if not isinstance(found, list | tuple) or not found:
+  output = output.tolist() if hasattr(output, "tolist") else output
+  if not isinstance(output, list | tuple) or not output:
     raise TypeError(
-      f"it returns {found!r}: return a list of tokens, one or more"
+      f"it returns {output!r}: return a list of tokens, one or more"
     )
-  tokens = [x.item() if hasattr(x, "item") else x for x in found]
-  for token in tokens:
-    whole = isinstance(token, int | float) and token == int(token)
-    if not whole or not 0 <= token < V:
-      raise TypeError(f"it returns {tokens}: tokens are 0 to {V - 1}")
+  tokens = [x.item() if hasattr(x, "item") else x for x in output]
+  if not {*tokens} <= {*range(V)}:
+    raise TypeError(f"it returns {tokens}: tokens are 0 to {V - 1}")
   return tuple(map(int, tokens))
 
 
-def _chance(p: Laws, tokens: Sequence[int], begin: int = 0) -> Fraction:
+def compare(
+  law: Law, p: Laws, q: Laws, tolerance: float
+) -> tuple[float, Failure | None]:
+  """Compares the law of what a cycle emits with the target's.
+
+  Returns:
+    Total variation at most, and what is wrong: with the shortest prefix that
+    is too likely, or at a uniform of exactly 0.
+  """
+  worst, distance, missing = None, 0.0, float(law.unexplored) / 2
+  for chances in _prefixes(law, p):
+    apart = {x: found - wanted for x, (found, wanted) in chances.items()}
+    distance = float(sum(map(abs, apart.values())) / 2)
+    if worst is None and distance - missing > tolerance:
+      prefix = max(apart, key=lambda x: (apart[x], [-t for t in x]))
+      worst = prefix, *map(float, chances[prefix])
+  if worst is not None:
+    distance -= missing
+    prefix, found, wanted = worst
+    return distance, Failure(
+      laws=(p, q), distance=distance, prefix=prefix, found=found, wanted=wanted
+    )
+  for tokens in law.edges:
+    for i in range(1, len(tokens) + 1):
+      if not _chance(p, tokens[:i], i - 1):
+        fault = "where a uniform is exactly 0 it gives tokens that the target"
+        fault += " never does: compare with <, not <="
+        return distance, Failure(
+          laws=(p, q),
+          distance=0.0,
+          prefix=tokens[:i],
+          found=0.0,
+          wanted=0.0,
+          fault=fault,
+        )
+  return distance + missing, None
+
+
+def _chance(p: Laws, tokens: Sequence[int], begin: int) -> Fraction:
   """Returns the target's chance of tokens from one on, given those before."""
   chance = Fraction(1)
   for i in range(begin, len(tokens)):
-    law = p((*CONTEXT, *tokens[:i]))
-    chance *= Fraction(law[tokens[i]].item()) / sum(
-      map(Fraction, law.tolist()), Fraction(0)
-    )
-    if not chance:
-      break
+    law = [*map(Fraction, p((*CONTEXT, *tokens[:i])).tolist())]
+    chance *= law[tokens[i]] / sum(law, Fraction(0))
   return chance
 
 
-def prefix_law(law: Law, p: Laws, length: int) -> dict[tuple, Fraction]:
-  """Returns the law of the first tokens, the target going on after a cycle."""
-  found: dict[tuple, Fraction] = {}
-  for tokens, chance in law.chances.items():
-    left = length - len(tokens)
-    for more in itertools.product(range(p.V), repeat=max(left, 0)):
-      whole = (*tokens, *more)[:length]
-      own = chance * _chance(p, whole, min(len(tokens), length))
-      if own:
-        found[whole] = found.get(whole, Fraction(0)) + own
-  return found
-
-
-def _prefixes(law: Law, p: Laws, longest: int) -> Iterator[dict]:
+def _prefixes(law: Law, p: Laws) -> Iterator[dict]:
   """Yields the chances of prefixes, of one token more each time.
 
   What no output goes beyond stays as it is: there the target goes on alone, and
@@ -373,7 +366,7 @@ def _prefixes(law: Law, p: Laws, longest: int) -> Iterator[dict]:
   inner = {x[:i] for x in law.chances for i in range(len(x))} | {()}
   # By prefix: the chance that the target came to it after a cycle, or alone.
   level = {(): (Fraction(0), Fraction(1))}
-  for _ in range(longest):
+  for _ in range(max(map(len, law.chances), default=1)):
     new = {}
     for x, (after, alone) in level.items():
       if x not in inner:
@@ -390,58 +383,21 @@ def _prefixes(law: Law, p: Laws, longest: int) -> Iterator[dict]:
     }
 
 
-def _compared(law, p: Laws, longest: int, tolerance: float):
-  """Returns the first prefix that is too likely, and the distance at most."""
-  failure, distance, total = None, 0.0, 0.0
-  missing = float(law.unexplored)
-  for chances in _prefixes(law, p, longest):
-    apart = {x: found - wanted for x, (found, wanted) in chances.items()}
-    total = float(sum(map(abs, apart.values())) / 2)
-    distance = max(distance, total + missing / 2)
-    if failure is None and total - missing / 2 > tolerance:
-      worst = max(apart, key=lambda x: (apart[x], [-t for t in x]))
-      found, wanted = map(float, chances[worst])
-      failure = Failure(
-        laws=(p, p), distance=0.0, prefix=worst, found=found, wanted=wanted
-      )
-  if failure is None:
-    return None, distance
-  least = total - missing / 2
-  return dataclasses.replace(failure, distance=least), least
-
-
-def _impossible(law: Law, p: Laws) -> Failure | None:
-  """Returns what comes out at a uniform of exactly 0, and never may."""
-  for tokens in law.edges:
-    for i in range(1, len(tokens) + 1):
-      if not _chance(p, tokens[:i]):
-        return Failure(
-          laws=(p, p),
-          distance=0.0,
-          prefix=tokens[:i],
-          found=0.0,
-          wanted=0.0,
-          fault="where a uniform is exactly 0 it gives tokens that the target"
-          " never does: compare with <, not <=",
-        )
-  return None
-
-
 def spell_out(failure: Failure) -> str:
   """Tells the case, its laws, and where the output's law goes wrong."""
   p, q = failure.laws
   lines = [
     f"  tokens {' '.join(map(words.name, range(p.V)))}, laws of kind {p.kind!r}"
   ]
-  own = {*p.known, *q.known}
-  own |= {
+  known = {*p.known, *q.known}
+  known |= {
     (*x[:-1], token)
-    for x in own
+    for x in known
     if len(x) > len(CONTEXT)
     for token in range(p.V)
   }
   most = len(CONTEXT) + max(len(failure.prefix), 2)
-  for prefix in sorted(own, key=lambda x: (len(x), x)):
+  for prefix in sorted(known, key=lambda x: (len(x), x)):
     if len(prefix) >= most:
       break
     if p.V > 8 and prefix != (*CONTEXT, *failure.prefix)[: len(prefix)]:
@@ -471,6 +427,6 @@ def assert_lossless(
     kind: As in `certify`.
     **settings: Fields of `Settings`.
   """
-  found = certify(program, kind, Settings(**settings))
-  if not found.lossless:
-    raise AssertionError(repr(found))
+  certificate = certify(program, kind, Settings(**settings))
+  if not certificate.lossless:
+    raise AssertionError(repr(certificate))

@@ -1,334 +1,323 @@
 """Random numbers that know what is known of them.
 
-A `Uniform` is in an interval, which a comparison with a number splits. Its
-logarithm is a `Noise` (noise.py): an exponential variable, scaled, inverted or
-its logarithm, of which the races are made that draw a token by the argmax of
-noise and logits. Comparisons among them bound their ratios, and the chance of
-bounds is a rational number (bounds.py).
+A `Cell` is a x + b with numbers a and b. Its x is a uniform in [0, 1), an
+exponential variable E, 1 / E, or log E. Comparing a uniform with a number
+splits the interval that it is in. Comparing two exponential variables bounds
+their ratio: an argmax of noise and logits does, and draws a token so.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
 from fractions import Fraction
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice import exploring
-from tv_jax.certify.dice.exploring import RefusedError, exact
+from tv_jax.certify.dice import ratios
+from tv_jax.certify.dice.paths import current, exact, refuse
 
-if TYPE_CHECKING:
-  from tv_jax.certify.dice.noise import Noise
-
+_0 = Fraction(0)
 SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
-_REFUSED = {
-  "__float__": "turns a random number into a float",
-  "__int__": "turns a random number into an integer",
-  "__index__": "uses a random number as an index",
-  "__bool__": "asks whether a random number is 0",
-  "__hash__": "keeps a random number in a set or a dictionary",
-  "__round__": "rounds a random number",
-  "__format__": "prints a random number",
-  "__str__": "prints a random number",
-  "__pow__": "takes a power of a random number",
-  "__rpow__": "takes a power by a random number",
-  "__mod__": "takes a remainder of a random number",
-  "__floordiv__": "rounds a random number",
-  "__abs__": "takes the absolute value of a random number",
-  "__trunc__": "rounds a random number",
-  "__floor__": "rounds a random number",
-  "__ceil__": "rounds a random number",
-  "exp": "takes the exponential of a random number",
-  "sqrt": "takes the root of a random number",
-  "conjugate": "multiplies random numbers",
-}
+_REFUSED = ("__float__", "__int__", "__index__", "__bool__", "__hash__")
+_REFUSED += ("__str__", "__format__", "__pow__", "__rpow__", "__mod__")
+_REFUSED += ("__abs__", "__round__", "__floordiv__", "__trunc__", "__floor__")
+_REFUSED += ("__ceil__", "__reduce_ex__", "exp", "sqrt", "rint")
 
 
-def refuse(how: str) -> NoReturn:
-  """Refuses, in the words of what the function does."""
-  raise RefusedError(
-    f"{how}: a uniform can only be compared with numbers, and noise only race"
-    " (argmax of noise and logits)"
-  )
+class Uniform:
+  """A uniform: in [low, high), or in (low, high) if `open`.
+
+  Attributes:
+    logs: {1: -log u, -1: -log(1 - u)}, of those that were asked for.
+    raced: Whether one of these was compared with other noise.
+  """
+
+  def __init__(self):
+    """Makes one of which nothing is known."""
+    current()
+    self.low, self.high, self.open = Fraction(0), Fraction(1), False
+    self.logs: dict[Fraction, Cell] = {}
+    self.raced = False
+
+  def less(self, number: Fraction, or_equal: bool) -> bool:
+    """Tells whether u < number, or u <= number; splits if need be."""
+    if self.raced:
+      refuse("compares a uniform whose logarithm was in a race")
+    if self.low == self.high:  # u is exactly 0
+      return number >= 0 if or_equal else number > 0
+    if number >= self.high:
+      return True
+    if number < self.low or (number == self.low and (number or self.open)):
+      return False
+    if number == 0:
+      if not or_equal:
+        return False
+      # Only a uniform of exactly 0 is.
+      if current().take((Fraction(0), Fraction(1)), edge=0) == 0:
+        self.high = self.low
+        return True
+      self.open = True
+      return False
+    share = (number - self.low) / (self.high - self.low)
+    if current().take((share, 1 - share)) == 0:
+      self.high = number
+      return True
+    self.low, self.open = number, False
+    return False
+
+
+class Exponential:
+  """An exponential variable; `uniform` is the cell that it is -log of."""
+
+  def __init__(self, uniform: Any = None):
+    """Makes a new one."""
+    path = current()
+    self.index, path.variables = path.variables, path.variables + 1
+    self.uniform = uniform
+
+  def less(self, other: Exponential, ratio: Fraction) -> bool:
+    """Tells whether it is below ratio times another."""
+    for cell in (self.uniform, other.uniform):
+      if cell is not None:
+        source = cell.source
+        if source.low or source.high < 1 or source.open or len(source.logs) > 1:
+          refuse("races with the logarithm of a uniform that is used besides")
+        source.raced = True
+    path = current()
+    yes = other.index, self.index, 1 / ratio
+    no = self.index, other.index, ratio
+    chance = ratios.conditional(yes, path.bounds)
+    first = path.take((chance, 1 - chance)) == 0
+    path.bounds |= {yes if first else no}
+    return first
 
 
 class Cell:
-  """A random number: what it cannot do is refused by name."""
+  """A random number a x + b; `form` says what x is of its source."""
 
-  is_random = True
-  __slots__ = ()
+  __slots__ = ("a", "b", "form", "source")
 
-  def __eq__(self, other):
-    """Returns whether it is the same: else it is equal with chance 0."""
-    known = self._known()
-    if isinstance(other, Cell):
-      if known is not None:
-        return known == other._known()
-      return type(self) is type(other) and self._parts() == other._parts()
-    number = exact(other)
-    return NotImplemented if number is None else known == number
+  def __init__(self, form: str, source: Any, a: Any = Fraction(1), b: Any = _0):
+    """Keeps what it is.
 
-  def __ne__(self, other):
-    """Returns the contrary."""
-    found = self.__eq__(other)
-    return found if found is NotImplemented else not found
-
-  def __lt__(self, other):
-    """Compares."""
-    return _as_numpy(self._compare("lt", other), other)
-
-  def __le__(self, other):
-    """Compares."""
-    return _as_numpy(self._compare("le", other), other)
-
-  def __gt__(self, other):
-    """Compares."""
-    return _as_numpy(self._compare("gt", other), other)
-
-  def __ge__(self, other):
-    """Compares."""
-    return _as_numpy(self._compare("ge", other), other)
+    Args:
+      form: "u", "E", "1/E" or "log E".
+      source: A `Uniform` or an `Exponential`.
+      a: The factor.
+      b: The summand; minus infinity masks a logit.
+    """
+    self.form, self.a, self.b = form, a, b
+    self.source: Any = source
 
   def __repr__(self) -> str:
     """Returns what it is; prints of it are refused."""
-    return f"a {type(self).__name__.lower()}"
-
-  def _compare(self, how: str, other):
-    raise NotImplementedError
-
-  def _parts(self) -> tuple:
-    """Returns what makes it what it is."""
-    raise NotImplementedError
-
-  def _known(self) -> Fraction | float | None:
-    """Returns its value, if nothing of it is random (0 times noise)."""
-    raise NotImplementedError
-
-  def __copy__(self):
-    """Returns itself: a copy is the same number."""
-    return self
-
-  def __deepcopy__(self, _):
-    """Returns itself."""
-    return self
-
-  def __reduce_ex__(self, _):
-    """Refuses."""
-    refuse("saves a random number")
-
-
-def _refuse(name, how):
-  def refused(self, *_):
-    refuse(how)
-
-  refused.__name__ = name
-  refused.__doc__ = "Refuses."
-  return refused
-
-
-for _name, _how in _REFUSED.items():
-  setattr(Cell, _name, _refuse(_name, _how))
-
-
-def _as_numpy(found, other):
-  """Returns what a comparison found, as NumPy has it of NumPy's numbers."""
-  numpy = isinstance(found, bool) and isinstance(other, np.generic)
-  return np.bool_(found) if numpy else found
-
-
-class _Interval:
-  """Where a uniform is: in [low, high), or in (low, high) if `open`."""
-
-  __slots__ = ("high", "low", "noise", "open", "raced")
-
-  def __init__(self):
-    self.low, self.high, self.open = Fraction(0), Fraction(1), False
-    self.noise: dict[Fraction, Noise] = {}  # -log of u, and of 1 - u
-    self.raced = False  # whether that is what is compared
+    return "a uniform" if self.form == "u" else "a noise"
 
   @property
-  def whole(self) -> bool:
-    """Whether nothing is known of it."""
-    return not self.low and self.high == 1 and not self.open
+  def known(self) -> Fraction | float | None:
+    """Its value, if nothing of it is random."""
+    if self.form == "u" and self.source.low == self.source.high:
+      return self.b  # u is exactly 0
+    return self.b if not self.a or isinstance(self.b, float) else None
 
-
-class Uniform(Cell):
-  """A number a u + b with u uniform in [0, 1)."""
-
-  __slots__ = ("_a", "_b", "_place")
-
-  def __init__(self, place=None, a=Fraction(1), b=Fraction(0)):
-    """Makes a new one, or a linear function of one that is there."""
-    self._place = place or _Interval()
-    self._a, self._b = a, b
-
-  def _parts(self):
-    return id(self._place), self._a, self._b
-
-  def _known(self):
-    place = self._place
-    if self._a == 0 or place.low == place.high:
-      return self._a * place.low + self._b
-    return None
-
-  def _compare(self, how, other):
-    if isinstance(other, Uniform):
-      if other._place is not self._place:
-        refuse("compares two random numbers")
-      apart = Uniform(self._place, self._a - other._a, self._b - other._b)
-      return apart.below(how, Fraction(0))
+  def __eq__(self, other):
+    """Returns whether it is the same number: others are with chance 0."""
+    if isinstance(other, Cell):
+      if self.known is not None:
+        return self.known == other.known
+      mine, theirs = ((x.form, x.source, x.a, x.b) for x in (self, other))
+      return mine == theirs
     number = exact(other)
     if number is None:
       return NotImplemented
-    if isinstance(number, float):  # an infinity, or NaN
-      return getattr(operator, how)(0.0, number)
-    return self.below(how, number)
+    return _like_numpy(self.known == number, other)
 
-  def below(self, how: str, number: Fraction | int) -> bool:
-    """Compares with a finite number, by the name of the comparison."""
-    if self._a == 0:
-      return getattr(operator, how)(self._b, number)
-    if self._place.raced:
-      refuse("compares a uniform whose logarithm was in a race")
-    at = (number - self._b) / self._a
-    if self._a < 0:
-      how = SWAPPED[how]
-    if how in ("lt", "ge"):
-      return self._less(at) == (how == "lt")
-    return self._less(at, equal=True) == (how == "le")
+  def __ne__(self, other):
+    """Returns the contrary."""
+    same = self.__eq__(other)
+    return same if same is NotImplemented else type(same)(not same)
 
-  def _less(self, at: Fraction, equal: bool = False) -> bool:
-    """Tells whether u < at, or u <= at; splits the interval if need be."""
-    place = self._place
-    if place.low == place.high:  # u is known: 0
-      return place.low <= at if equal else place.low < at
-    if at >= place.high:
-      return True
-    if at < place.low:
-      return False
-    if at == place.low:
-      if not equal or at or place.open:
-        return False
-      # u <= 0: only a uniform of exactly 0.
-      if exploring.way().take((Fraction(0), Fraction(1)), edge=0):
-        place.open = True
-        return False
-      place.high = place.low
-      return True
-    share = (at - place.low) / (place.high - place.low)
-    if exploring.way().take((share, 1 - share)) == 0:
-      place.high = at
-      return True
-    place.low, place.open = at, False
-    return False
+  def _ordered(self, order: str, other):
+    if isinstance(other, Cell):
+      if other.known is None:
+        return self._compare(order, other)
+      other = other.known
+    number = exact(other)
+    if number is None:
+      return NotImplemented
+    return _like_numpy(self._compare_number(order, number), other)
 
-  def _linear(self, a, b):
-    return Uniform(self._place, self._a * a, self._b * a + b)
+  def _compare_number(self, order: str, number) -> bool:
+    compare = getattr(operator, order)
+    if self.known is not None:
+      return compare(self.known, number)
+    drawn = self.source.uniform if self.form == "E" else None
+    if number != number or (math.isinf(number) and drawn is None):
+      return compare(0.0, number)
+    if self.form in ("E", "1/E") and number == self.b:
+      return compare(self.a, 0)
+    if self.form != "u" and drawn is None:
+      refuse("compares noise with a number")
+    bound = (number - self.b) / self.a  # a x + b < number, x < bound
+    if self.a < 0:
+      order = SWAPPED[order]
+    if drawn is not None:  # E < bound, u > exp(-bound)
+      share = Fraction(math.exp(min(-float(bound), 1.0)))
+      return drawn._compare_number(SWAPPED[order], share)
+    or_equal = order in ("le", "gt")
+    return self.source.less(bound, or_equal) == (order in ("lt", "le"))
+
+  def _compare(self, order: str, other: Cell) -> bool:
+    """Compares with another random number."""
+    if self.known is not None:
+      return other._compare_number(SWAPPED[order], self.known)
+    if self.form != other.form:
+      refuse("compares random numbers of two kinds")
+    compare, same = getattr(operator, order), self.source is other.source
+    if self.form == "u":
+      if not same:
+        refuse("compares two random numbers")
+      apart = Cell("u", self.source, self.a - other.a, self.b - other.b)
+      return apart._compare_number(order, Fraction(0))
+    less = order in ("lt", "le")
+    if self.form == "log E":  # E / F < exp((b' - b) / a)
+      if self.a != other.a:
+        refuse("compares noises of two scales")
+      if same:
+        return compare(self.b, other.b)
+      ratio = _exp((other.b - self.b) / self.a)
+    else:  # a E < a' F
+      if self.b != other.b:
+        refuse("adds a number to noise, and compares it with other noise")
+      if same or (self.a < 0) != (other.a < 0):
+        return compare(self.a, other.a)
+      ratio = other.a / self.a
+      if self.form == "1/E":  # a / E < a' / F: E / F > a / a'
+        less, ratio = not less, 1 / ratio
+    if self.a < 0:
+      less = not less
+    return self.source.less(other.source, ratio) == less
+
+  def _linear(self, a, b) -> Cell:
+    return Cell(self.form, self.source, self.a * a, self.b * a + b)
 
   def __add__(self, other):
-    """Returns the sum with a number."""
-    return by_number(other, "adds random numbers", lambda x: self._linear(1, x))
+    """Returns the sum with a number; minus infinity masks a logit."""
+    number = _number(other, "adds random numbers", self.form == "log E")
+    return number if number is NotImplemented else self._linear(1, number)
 
   __radd__ = __add__
 
   def __sub__(self, other):
     """Returns the difference to a number."""
-    return by_number(
-      other, "subtracts random numbers", lambda x: self._linear(1, -x)
-    )
+    number = _number(other, "subtracts random numbers", self.form == "log E")
+    return number if number is NotImplemented else self._linear(1, -number)
 
   def __rsub__(self, other):
     """Returns the difference of a number to it."""
-    return by_number(
-      other, "subtracts random numbers", lambda x: self._linear(-1, x)
-    )
-
-  def __mul__(self, other):
-    """Returns the product with a number."""
-    return by_number(
-      other, "multiplies random numbers", lambda x: self._linear(x, 0)
-    )
-
-  __rmul__ = __mul__
-
-  def __truediv__(self, other):
-    """Returns the quotient by a number."""
-    number = number_of(other, "divides random numbers")
-    if number is NotImplemented:
-      return number
-    if not number:
-      refuse("divides a random number by 0")
-    return self._linear(1 / number, 0)
-
-  def __rtruediv__(self, other):
-    """Refuses."""
-    refuse("divides by a random number")
+    return -self + other
 
   def __neg__(self):
     """Returns the negative."""
     return self._linear(-1, 0)
 
-  def log(self) -> Noise:
-    """Returns its logarithm, which is less an exponential variable."""
-    if (self._a, self._b) not in ((1, 0), (-1, 1)):
-      refuse("takes the logarithm of a uniform that was scaled")
-    from tv_jax.certify.dice.noise import Noise
+  def __mul__(self, other):
+    """Returns the product with a number."""
+    number = _number(other, "multiplies random numbers")
+    return number if number is NotImplemented else self._linear(number, 0)
 
-    noise = self._place.noise
-    if self._a not in noise:
-      noise[self._a] = Noise(uniform=self)
-    return -noise[self._a]
+  __rmul__ = __mul__
 
-  @property
-  def raced(self) -> bool:
-    """Whether its logarithm was in a race."""
-    return self._place.raced
+  def __truediv__(self, other):
+    """Returns the quotient by a number."""
+    number = _number(other, "divides random numbers")
+    if number is NotImplemented:
+      return number
+    if number:
+      return self._linear(1 / number, 0)
+    if self.form not in ("E", "1/E") or self.b or self.a <= 0:
+      refuse("divides a random number by 0")
+    return math.inf  # E / 0 comes last in a race
 
-  def race(self) -> None:
-    """Notes that its logarithm races; what was compared cannot."""
-    if not self._place.whole or len(self._place.noise) > 1:
-      refuse("races with the logarithm of a uniform that is used besides")
-    self._place.raced = True
+  def __rtruediv__(self, other):
+    """Divides a number by noise."""
+    number = _number(other, "divides random numbers")
+    if number is NotImplemented:
+      return number
+    if self.form not in ("E", "1/E") or self.b or self.a <= 0:
+      refuse("divides by a random number")
+    inverse = "1/E" if self.form == "E" else "E"
+    return Cell(inverse, self.source, number / self.a)
 
-  def log1p(self) -> Noise:
+  def log(self) -> Cell:
+    """Returns its logarithm: that of a uniform is less an exponential."""
+    if self.form == "u":
+      if (self.a, self.b) not in ((1, 0), (-1, 1)):
+        refuse("takes the logarithm of a uniform that was scaled")
+      logs = self.source.logs
+      if self.a not in logs:
+        logs[self.a] = Cell("E", Exponential(uniform=self))
+      return -logs[self.a]
+    if self.form == "log E" or self.b or self.a < 0:
+      refuse("takes a logarithm that cannot be followed")
+    b = -math.inf
+    if self.a:
+      b = math.log(self.a.numerator) - math.log(self.a.denominator)
+      b = Fraction(b)
+    sign = Fraction(1 if self.form == "E" else -1)
+    return Cell("log E", self.source, sign, b)
+
+  def log1p(self) -> Cell:
     """Returns the logarithm of 1 + it."""
     return self._linear(1, 1).log()
 
 
-def number_of(value, how: str, infinite: bool = False):
-  """Returns a number that is computed with; refuses, in these words, others.
+def _like_numpy(answer: bool, other):
+  """Returns the answer to a comparison as NumPy has it of its numbers."""
+  return np.bool_(answer) if isinstance(other, np.generic) else answer
 
-  Returns:
-    NotImplemented for what is no number: an array, say.
-  """
+
+def _refused(self, *_, name: str):
+  refuse(f"takes {name.strip('_')}() of a random number")
+
+
+for _name in SWAPPED:
+  _method = functools.partialmethod(Cell._ordered, _name)
+  setattr(Cell, f"__{_name}__", _method)
+for _name in _REFUSED:
+  setattr(Cell, _name, functools.partialmethod(_refused, name=_name))
+
+
+def _number(value, action: str, infinite: bool = False):
+  """Returns a number to compute with, or NotImplemented for an array, say."""
   if isinstance(value, Cell):
-    refuse(how)
+    refuse(action)
   number = exact(value)
-  if number is None:
-    return NotImplemented
-  if isinstance(number, float) and not infinite:
+  if isinstance(number, float) and not (infinite and number == number):
     refuse("computes with a random number and one that is not finite")
-  return number
+  return NotImplemented if number is None else number
 
 
-def by_number(value, how: str, function, infinite: bool = False):
-  """Applies a function to what `number_of` returns, if it is a number."""
-  number = number_of(value, how, infinite)
-  return number if number is NotImplemented else function(number)
+def _exp(value: Fraction) -> Fraction:
+  """Returns the exponential, also where a float has no place for it.
 
-
-def array(shape, make):
-  """Returns an array of new random numbers; one of them if there is no shape.
-
-  Args:
-    shape: As NumPy's functions take it.
-    make: Makes one.
+  That of more than 10,000 is that of 10,000. So far apart are a logit and one
+  that is masked (-1e9, or the least float): the lesser one wins with a chance
+  below all that is followed.
   """
-  if shape is None:
-    return make()
-  shape = tuple(np.atleast_1d(shape).tolist()) if shape != () else ()
-  found = np.empty(shape, object)
-  for at in np.ndindex(shape):
-    found[at] = make()
-  return found
+  power = round(min(max(value, -10_000), 10_000) / math.log(2))
+  rest = min(max(float(value) - power * math.log(2), -1), 1)
+  return Fraction(math.exp(rest)) * Fraction(2) ** power
+
+
+def uniform() -> Cell:
+  """Makes a uniform."""
+  return Cell("u", Uniform())
+
+
+def exponential() -> Cell:
+  """Makes exponential noise."""
+  return Cell("E", Exponential())

@@ -1,63 +1,39 @@
-"""The exact law of what a Python function returns: every outcome is tried.
-
-A function that draws random numbers is run again and again, once for each way
-through its choices. Where it compares a uniform with a number, both sides are
-tried, each with its length as weight; where it draws from a law, each token of
-positive chance. Numbers that decide a choice are taken as the rationals that
-they are, so that weights are exact.
-"""
+"""The exact law of what a Python function returns: every outcome is tried."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 import itertools
 import sys
-import sysconfig
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tv_jax.certify.dice import alarm
-from tv_jax.edge import names
-from tv_jax.edge.reading import shown
+from tv_jax.certify.dice import paths
+from tv_jax.certify.dice.cells import Cell
+from tv_jax.certify.dice.generators import Dice
+from tv_jax.certify.dice.paths import (
+  DIFFERENT,
+  CutError,
+  ExploreError,
+  Path,
+  RefusedError,
+)
+from tv_jax.certify.dice.replaced import line_of, replaced, takes_rng
 
-# A program that fails on less likely ways fails by rounding: these are left.
-ROUNDING = Fraction(1, 10**12)
-
-
+# A function that fails on less likely paths fails by rounding: these are left.
+_ROUNDING = Fraction(1, 10**12)
 # So many runs are made twice, to see whether they are the same.
 _REPEATED = 64
-
-
-class ExploreError(ValueError):
-  """What cannot be explored, and where: one line for the user."""
-
-  def __init__(self, *told):
-    """Ends the run that goes on, even if the function catches it."""
-    super().__init__(*told)
-    _end(self)
-
-
-class Interrupt(BaseException):
-  """Ends a run from inside; `except Exception` does not stop it."""
-
-  def __init__(self, *told):
-    """Ends the run that goes on, even if the function catches it."""
-    super().__init__(*told)
-    _end(self)
-
-
-class CutError(Interrupt):
-  """The way that is left is too unlikely to follow."""
-
-
-class RefusedError(Interrupt):
-  """The function looks at a random number in a way that cannot be split."""
+# Stand-ins are put in the place of functions that all threads use.
+_LOCK = threading.RLock()
+_CUT = object()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,8 +44,8 @@ class Law:
     chances: By what is returned, lists and arrays as tuples.
     edges: What is returned only where a uniform is exactly 0, which has no
       weight, but is a number that generators give.
-    unexplored: The weight of the ways that were not followed to their end, or
-      in which the function fails (by rounding, or it is an error).
+    unexplored: The weight of the paths that were not followed to their end, or
+      in which the function fails by rounding.
     runs: How often the function was run.
   """
 
@@ -79,20 +55,19 @@ class Law:
   runs: int
 
   def distance(self, other: Law | dict[Any, Fraction]) -> float:
-    """Returns the total variation from a law; unexplored ways count fully."""
+    """Returns the total variation from a law; unexplored paths count fully."""
     unexplored = self.unexplored
     if isinstance(other, Law):
       other, unexplored = other.chances, unexplored + other.unexplored
-    keys = {*self.chances, *other}
     apart = sum(
-      abs(Fraction(self.chances.get(k, 0)) - Fraction(other.get(k, 0)))
-      for k in keys
+      abs(Fraction(self.chances.get(x, 0)) - Fraction(other.get(x, 0)))
+      for x in {*self.chances, *other}
     )
     return float((apart + unexplored) / 2)
 
   def __repr__(self) -> str:
     """Returns a line for each outcome, the likeliest first."""
-    ranked = sorted(self.chances.items(), key=lambda one: -one[1])
+    ranked = sorted(self.chances.items(), key=lambda item: -item[1])
     lines = [f"{float(chance):.9f}  {value}" for value, chance in ranked]
     lines += [f"{'at u = 0':>11}  {value}" for value in self.edges]
     if self.unexplored:
@@ -100,115 +75,12 @@ class Law:
     return "\n".join([*lines, f"{self.runs} runs"])
 
 
-class Choice(NamedTuple):
-  """One choice of a way; ways that begin alike share the choices before.
-
-  Attributes:
-    before: The choice before; None: this is the first.
-    index: Of what was taken.
-    weights: Of all that could be.
-    edge: Whether what was taken has weight 0.
-  """
-
-  before: Choice | None
-  index: int
-  weights: tuple[Fraction, ...]
-  edge: bool
-
-
-class Way:
-  """One run's way through the choices."""
-
-  def __init__(self, last: Choice | None, least: Fraction):
-    """Prepares to go to a choice, and on from there.
-
-    Args:
-      last: Of those that are to be taken; None: there are none.
-      least: Ways of less weight are not followed.
-    """
-    self.told = []  # the last comes first
-    while last is not None:
-      self.told.append(last)
-      last = last.before
-    self.last: Choice | None = None  # that was taken
-    self.weight = Fraction(1)
-    self.edge = False
-    self.left: list[tuple[float, Choice]] = []  # other ways
-    self.bounds: frozenset = frozenset()  # on the noise: see bounds.py
-    self.variables = 0  # of the noise
-    self.ended: BaseException | None = None  # why, if not by its return
-    self._least = least
-
-  def take(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
-    """Takes one of several ways on.
-
-    Args:
-      weights: Of each; their sum is 1.
-      edge: The index of one that has weight 0 and is possible all the same; it
-        is followed once in a run at most.
-
-    Returns:
-      Which.
-    """
-    weights = tuple(weights)
-    if self.told:
-      choice = self.told.pop()
-      if choice.weights != weights:
-        raise ExploreError(
-          "two runs that drew the same differ: the function keeps something"
-          " from run to run, or draws numbers that are not seen (give it the"
-          " rng, or draw from random, numpy.random or torch)"
-        )
-    else:
-      index = max(range(len(weights)), key=weights.__getitem__)
-      choice = Choice(self.last, index, weights, False)
-      for i, weight in enumerate(weights):
-        if i == index:
-          continue
-        other = choice._replace(index=i, edge=i == edge)
-        if other.edge and not self.edge:
-          self.left.append((float(self.weight), other))
-        elif not other.edge and (share := self.weight * weight) >= self._least:
-          self.left.append((float(share), other))
-    self.last = choice
-    self.edge |= choice.edge
-    if not choice.edge:
-      self.weight *= weights[choice.index]
-    if self.weight < self._least:
-      raise CutError
-    return choice.index
-
-
-# Stand-ins are put in the place of functions that all threads use.
-_LOCK = threading.RLock()
-
-# The way of the run that is going on.
-_current: list[Way] = []
-
-
-def _end(error: BaseException) -> None:
-  if _current and _current[-1].ended is None:
-    _current[-1].ended = error
-
-
-def way() -> Way:
-  """Returns the way of the run that is going on."""
-  if not _current:
-    raise ExploreError(
-      "a random number of one run is looked at after it: the function keeps"
-      " something from run to run"
-    )
-  return _current[-1]
-
-
 def explore(
   function: Callable,
   *,
-  program: Callable | None = None,
   budget: int = 100_000,
   least: float = 1e-15,
-  seconds: float = 10.0,
-  total_seconds: float = 600.0,
+  seconds: float = 600.0,
 ) -> Law:
   """Finds the exact law of what a function returns.
 
@@ -218,22 +90,19 @@ def explore(
 
   Args:
     function: Deterministic but for what it draws.
-    program: What it calls, if that is somebody else's: names and generators in
-      the modules beside it are seen as well. None: the function itself.
-    budget: Runs at most, the likeliest ways first; what is left is unexplored.
-    least: Ways of less weight are not followed; they are unexplored.
-    seconds: For one run, after which it counts as endless.
-    total_seconds: For all runs.
+    budget: Runs at most, the likeliest paths first; the rest is unexplored.
+    least: Paths of less weight are not followed; they are unexplored.
+    seconds: After which the rest is unexplored.
 
   Raises:
     ExploreError: It looks at a random number in another way than comparing it,
-      it does not end, or it keeps something from run to run.
+      it fails, or it keeps something from run to run.
   """
-  limits = budget, Fraction(least), seconds, total_seconds
+  deadline = time.monotonic() + seconds
   with _LOCK:
     loaded = "torch" in sys.modules
     try:
-      law = _explored(function, program or function, *limits)
+      law = _explored(function, budget, Fraction(least), deadline)
     except ExploreError:
       if loaded or "torch" not in sys.modules:
         raise
@@ -241,38 +110,38 @@ def explore(
       if loaded or "torch" not in sys.modules:
         return law
     # The function imported torch: what it drew was not seen.
-    return _explored(function, program or function, *limits)
+    return _explored(function, budget, Fraction(least), deadline)
 
 
-def _explored(function, program, budget, limit, seconds, total_seconds) -> Law:
-  from tv_jax.certify.dice import sources
-
+def _explored(function, budget, least, deadline) -> Law:
   chances: dict[Any, Fraction] = {}
   edges: dict[Any, None] = {}
   order = itertools.count()
   waiting: list[tuple] = [(0.0, next(order), None)]
   runs = 0
-  end = time.monotonic() + total_seconds
-  with sources.replaced(program) as call:
-    while waiting and runs < budget and time.monotonic() < end:
-      one, value = _run(
-        function, call, heapq.heappop(waiting)[-1], limit, seconds
-      )
+  call = function
+  if takes_rng(function):
+    call = functools.partial(function, Dice())
+  with replaced():
+    while waiting and runs < budget and time.monotonic() < deadline:
+      path = Path(heapq.heappop(waiting)[-1], least, deadline)
+      value = _run(call, path)
       runs += 1
       # All draws of a program may be unseen: its first run is its only one.
-      for _ in range(8 if runs == 1 else runs <= _REPEATED):
-        again, other = _run(function, call, one.last, limit, seconds)
-        if (other,) != (value,) or again.left:  # NaN is itself
+      repeats = 8 if runs == 1 else runs <= _REPEATED
+      for _ in range(0 if value is _CUT else repeats):
+        again = Path(path.last, least, float("inf"))
+        other = _run(call, again)
+        if (other,) != (value,) or again.others:  # NaN is itself
           raise ExploreError(
-            f"two runs that drew the same return {shown(value)} and"
-            f" {shown(other)}: the function keeps something from run to run,"
-            " or draws numbers that are not seen"
+            f"two runs that drew the same return {value!r:.80} and"
+            f" {other!r:.80}: {DIFFERENT}"
           )
-      if value is not _CUT and one.edge:
+      if value is not _CUT and path.edge:
         edges[value] = None
       elif value is not _CUT:
-        chances[value] = chances.get(value, Fraction(0)) + one.weight
-      for weight, last in one.left:
+        chances[value] = chances.get(value, Fraction(0)) + path.weight
+      for weight, last in path.others:
         heapq.heappush(waiting, (-weight, next(order), last))
       if len(waiting) > 2 * (budget - runs):  # the others' turn never comes
         waiting = heapq.nsmallest(budget - runs, waiting)
@@ -284,62 +153,31 @@ def _explored(function, program, budget, limit, seconds, total_seconds) -> Law:
   )
 
 
-_CUT = object()
-
-
-def _run(function, call, last, least, seconds) -> tuple[Way, Any]:
-  """Runs the function once; returns its way and what it returned."""
-  one = Way(last, least)
-  _current.append(one)
+def _run(call: Callable, path: Path) -> Any:
+  """Runs the function along a path; returns what it returns, or _CUT."""
   try:
-    with (
-      alarm.limit(seconds, RefusedError),
-      np.errstate(divide="ignore", invalid="ignore"),
-    ):
-      value = _returned(call, function, one)
-    if one.told:
-      raise ExploreError(
-        "two runs that drew the same differ: the function keeps something from"
-        " run to run"
-      )
-    return one, plain(value)
+    with paths.followed(path), np.errstate(divide="ignore", invalid="ignore"):
+      try:
+        value = call()
+      finally:
+        if path.ended is not None:  # which the function may have caught
+          raise path.ended
+    if path.planned:
+      raise ExploreError(f"two runs that drew the same differ: {DIFFERENT}")
+    return plain(value)
   except CutError:
-    return one, _CUT
+    return _CUT
   except ExploreError:
     raise
   except RefusedError as error:
-    raise ExploreError(f"{_line_of(error)}{error}") from None
+    raise ExploreError(f"{line_of(error)}{error}") from None
   except (Exception, SystemExit) as error:
-    if one.edge or one.weight < ROUNDING:
-      return one, _CUT
-    told = f"{_line_of(error)}{names.raised(error)}"
-    raise ExploreError(f"the program fails: {told}") from error
-  finally:
-    _current.pop()
-
-
-def _returned(call, function, one: Way):
-  """Returns what a function does, unless it caught what ends the run."""
-  try:
-    return call(function)
-  finally:
-    if one.ended is not None:
-      raise one.ended
-
-
-_NOT_OWN = ("site-packages", "tv_jax/certify/", "<frozen", ".pyx")
-_NOT_OWN += (sysconfig.get_path("stdlib"),)
-
-
-def _line_of(error: BaseException) -> str:
-  """Returns the last line of the user's own code that led to an error."""
-  found, trace = "", error.__traceback__
-  while trace is not None:
-    path = trace.tb_frame.f_code.co_filename
-    if not any(part in path for part in _NOT_OWN):
-      found = f"{path}, line {trace.tb_lineno}: "
-    trace = trace.tb_next
-  return found
+    if path.edge or path.weight < _ROUNDING:
+      return _CUT
+    reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    raise ExploreError(
+      f"the program fails: {line_of(error)}{reason}"
+    ) from error
 
 
 def plain(value) -> Hashable:
@@ -352,35 +190,9 @@ def plain(value) -> Hashable:
     return tuple((plain(k), plain(v)) for k, v in value.items())
   if isinstance(value, float) and value != value:
     return np.nan  # one object, that all of them are counted as one
-  if isinstance(value, Hashable) and not hasattr(value, "is_random"):
+  if isinstance(value, Hashable) and not isinstance(value, Cell):
     return value
   raise ExploreError(
-    f"the function returns {shown(repr(value))}: return tokens or other values"
-    " that can be compared"
+    f"the function returns {value!r:.80}: return tokens or other values that"
+    " can be compared"
   )
-
-
-def rational(value) -> Fraction:
-  """Returns a finite number as the rational that it is."""
-  found = exact(value)
-  if not isinstance(found, Fraction):
-    raise ValueError(f"{value} is no finite number")
-  return found
-
-
-def exact(value) -> Fraction | float | None:
-  """Returns a number as the rational that it is; infinities and NaN stay.
-
-  None: it is no number.
-  """
-  if isinstance(value, np.ndarray) and value.ndim:
-    return None
-  if hasattr(value, "item") and getattr(value, "shape", None) in ((), (1,)):
-    value = value.item()
-  if isinstance(value, np.generic):
-    value = value.item()
-  if isinstance(value, Fraction | int):
-    return Fraction(value)
-  if isinstance(value, float):
-    return Fraction(value) if np.isfinite(value) else value
-  return None

@@ -1,0 +1,237 @@
+"""What stands for the generators of NumPy and of Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tv_jax.certify.dice.cells import exponential, uniform
+from tv_jax.certify.dice.paths import RefusedError, current, rational, refuse
+
+# More numbers, all alike, are not tried.
+_MOST = 100_000
+# Attributes of generators that make their numbers come again.
+_SEEDING = ("seed", "getstate", "setstate", "get_state", "set_state", "spawn")
+_SEEDING += ("bit_generator", "get_bit_generator", "set_bit_generator")
+
+
+def draw(weights) -> int:
+  """Draws an index by weights, which need not sum to 1."""
+  weights = [rational(x) for x in weights]
+  total = sum(weights, Fraction(0))
+  if not total or min(weights) < 0:
+    raise ValueError(f"probabilities are {[*map(float, weights)]}")
+  return current().take([x / total for x in weights])
+
+
+def draw_below(count: int) -> int:
+  """Draws one of 0 .. count - 1, all alike."""
+  if count > _MOST:
+    raise RefusedError(
+      f"draws one of {count} numbers: all would be tried, and more than {_MOST}"
+      " are too many (a uniform is followed without end, and a generator needs"
+      " no drawn seed)"
+    )
+  return draw([1] * count)
+
+
+def draw_distinct(weights, count: int) -> list[int]:
+  """Draws several different indices, one after the other."""
+  left, drawn = [*weights], []
+  for _ in range(count):
+    if not any(left):
+      raise ValueError("Fewer non-zero entries in p than size")
+    drawn.append(draw(left))
+    left[drawn[-1]] = 0
+  return drawn
+
+
+def filled(shape, make: Callable, dtype: Any = object):
+  """Returns one number, or an array of them, of NumPy's or Python's type."""
+  if shape is None:
+    kinds = {object: lambda x: x, bool: bool, int: int}
+    return kinds.get(dtype, np.dtype(dtype).type)(make())
+  array = np.empty(tuple(np.atleast_1d(shape)) if shape != () else (), dtype)
+  for index in np.ndindex(array.shape):
+    array[index] = make()
+  return array
+
+
+def _size(size, *parameters):
+  """Returns how many are drawn: without a size, as parameters are shaped."""
+  shape = np.broadcast_shapes(*map(np.shape, parameters))
+  return shape or None if size is None else size
+
+
+def _law(p) -> Sequence[float]:
+  """Returns probabilities as NumPy takes them: they sum to 1 nearly."""
+  p = np.asarray(p)
+  eps = np.finfo(p.dtype if p.dtype.kind == "f" else float).eps
+  if abs(sum(p.tolist()) - 1) > max(eps, np.finfo(float).eps) ** 0.5:
+    raise ValueError("probabilities do not sum to 1")
+  return p.tolist()
+
+
+def refuse_seed(action: str) -> NoReturn:
+  """Refuses what makes numbers come again: here they would be others."""
+  raise RefusedError(
+    f"{action}: its numbers can come again, in this run or in each, which is"
+    " not followed (draw from the rng that is given, or from a generator"
+    " without a seed)"
+  )
+
+
+class Seeded:
+  """Stands for classes of generators, none of which may be made."""
+
+  def __new__(cls, *_, **__):
+    """Refuses."""
+    refuse_seed(f"makes a {cls.__name__}")
+
+
+class Twin:
+  """Stands for a generator that is in another's state."""
+
+  def __getattr__(self, name: str):
+    """Refuses."""
+    refuse_seed(f"draws by {name}() from a generator in another's state")
+
+
+class _Generator:
+  """Refuses seeds and copies, and by name what is not known."""
+
+  def __init__(self, *seeds, **named):
+    """Refuses a seed."""
+    if any(x is not None for x in (*seeds, *named.values())):
+      refuse_seed("seeds a generator")
+
+  def __reduce_ex__(self, _):
+    """Refuses."""
+    refuse_seed("copies or saves a generator")
+
+  def __hash__(self):
+    """Refuses."""
+    refuse_seed("keeps what it drew by its generator")
+
+  def __getattr__(self, name: str):
+    """Refuses."""
+    if name.startswith("__"):
+      raise AttributeError(name)
+    if name in _SEEDING:
+      refuse_seed(f"seeds or copies a generator ({name})")
+    raise RefusedError(
+      f"draws by {name}(), which cannot be explored: uniforms, laws of tokens"
+      " and races of exponential or Gumbel noise can"
+    )
+
+
+class Dice(_Generator):
+  """Stands for `numpy.random.Generator`."""
+
+  def random(self, size=None, dtype=None):
+    """Draws uniforms."""
+    del dtype
+    return filled(size, uniform)
+
+  def uniform(self, low=0.0, high=1.0, size=None):
+    """Draws uniforms between two numbers."""
+    uniforms = filled(_size(size, low, high), uniform)
+    return uniforms * np.subtract(high, low) + low
+
+  def integers(
+    self, low, high=None, size=None, dtype: Any = np.int64, endpoint=False
+  ):
+    """Draws integers."""
+    low, high = (0, low) if high is None else (low, high)
+    low, count = int(low), int(high) - int(low) + bool(endpoint)
+    for end in (low, low + count - 1):
+      if count > 0 and np.array(end).astype(dtype) != end:
+        raise ValueError(f"{end} is out of bounds for {np.dtype(dtype)}")
+    return filled(size, lambda: low + draw_below(count), dtype)
+
+  def choice(self, a, size=None, replace=True, p=None, axis=0, shuffle=True):
+    """Draws entries."""
+    if axis or not (shuffle or replace or p is not None or size is None):
+      refuse("draws along another axis, or in an order that is not random")
+    pool = np.arange(a) if np.ndim(a) == 0 else np.asarray(a)
+    law = [1] * len(pool) if p is None else _law(p)
+    if len(law) != len(pool):
+      raise ValueError("'a' and 'p' must have same size")
+    if size is None:
+      index = draw(law)
+      return index if np.ndim(a) == 0 else pool[index]
+    if replace:
+      return pool[filled(size, lambda: draw(law), int)]
+    count = math.prod(np.atleast_1d(size).tolist())
+    return pool[np.array(draw_distinct(law, count), int).reshape(size)]
+
+  def multinomial(self, n, pvals, size=None):
+    """Draws counts; as in NumPy the last entry has what the others leave."""
+    law = [rational(x) for x in np.asarray(pvals).tolist()]
+    law[-1] = max(1 - sum(law[:-1], Fraction(0)), Fraction(0))
+    shape = () if size is None else tuple(np.atleast_1d(size))
+    counts = np.zeros((*shape, len(law)), int)
+    for index in np.ndindex(shape):
+      for _ in range(n):
+        counts[index][draw(law)] += 1
+    return counts
+
+  def exponential(self, scale=1.0, size=None):
+    """Draws exponential noise."""
+    return filled(_size(size, scale), exponential) * scale
+
+  def standard_exponential(self, size=None, dtype=None):
+    """Draws exponential noise."""
+    del dtype
+    return filled(size, exponential)
+
+  def gumbel(self, loc=0.0, scale=1.0, size=None):
+    """Draws Gumbel noise."""
+    noise = filled(_size(size, loc, scale), lambda: -exponential().log())
+    return noise * scale + loc
+
+
+class OldDice(Dice):
+  """Stands for `numpy.random`'s functions, and for its RandomState."""
+
+  def rand(self, *shape):
+    """Draws uniforms."""
+    return self.random(shape or None)
+
+  def randint(self, low, high=None, size=None, dtype: Any = int):
+    """Draws integers."""
+    return self.integers(low, high, size, dtype)
+
+
+class PythonDice(_Generator):
+  """Stands for Python's `random`."""
+
+  def random(self):
+    """Draws a uniform."""
+    return uniform()
+
+  def randrange(self, start, stop=None, step=1):
+    """Draws from a range."""
+    pool = range(start) if stop is None else range(start, stop, step)
+    return pool[draw_below(len(pool))]
+
+  def randint(self, a, b):
+    """Draws an integer, both ends among them."""
+    return a + draw_below(b - a + 1)
+
+  def choice(self, seq):
+    """Draws an entry."""
+    return seq[draw_below(len(seq))]
+
+  def choices(self, population, weights=None, *, k=1):
+    """Draws entries with replacement."""
+    weights = [1] * len(population) if weights is None else weights
+    return [population[draw(weights)] for _ in range(k)]
+
+  def expovariate(self, lambd=1.0):
+    """Draws exponential noise."""
+    return exponential() / lambd

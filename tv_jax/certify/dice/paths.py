@@ -1,0 +1,164 @@
+"""A run's path through its choices."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+DIFFERENT = (
+  "the function keeps something from run to run, or draws numbers that are not"
+  " seen (give it the rng, or draw from random, numpy.random or torch)"
+)
+
+
+class ExploreError(ValueError):
+  """What cannot be explored, and where: one line for the user."""
+
+
+class EndedError(BaseException):
+  """Ends a run from inside, even if the function catches it."""
+
+  def __init__(self, *reason):
+    """Notes it, for a function that catches it."""
+    super().__init__(*reason)
+    if _current:
+      _current[-1].ended = _current[-1].ended or self
+
+
+class CutError(EndedError):
+  """The path is too unlikely to follow, or time is up."""
+
+
+class RefusedError(EndedError):
+  """The function looks at a random number in a way that cannot be split."""
+
+
+def refuse(action: str) -> NoReturn:
+  """Refuses, in the words of what the function does."""
+  raise RefusedError(
+    f"{action}: a uniform can only be compared with numbers, and noise only"
+    " race (argmax of noise and logits)"
+  )
+
+
+class Choice(NamedTuple):
+  """One choice of a path; paths that begin alike share the choices before.
+
+  Attributes:
+    before: The choice before; None: this is the first.
+    index: Of what was taken.
+    weights: Of all that could be taken.
+    edge: Whether it is taken at a uniform of exactly 0 alone, without weight.
+  """
+
+  before: Choice | None
+  index: int
+  weights: tuple[Fraction, ...]
+  edge: bool
+
+
+class Path:
+  """One run's path through the choices."""
+
+  def __init__(self, last: Choice | None, least: Fraction, deadline: float):
+    """Prepares to repeat choices, and to go on from there.
+
+    Args:
+      last: Of the choices to repeat; None: there are none.
+      least: Paths of less weight are not followed.
+      deadline: By the monotonic clock; what goes on then is not followed.
+    """
+    self.planned = []  # the last comes first
+    while last is not None:
+      self.planned.append(last)
+      last = last.before
+    self.last: Choice | None = None  # that was taken
+    self.weight = Fraction(1)
+    self.edge = False  # whether a choice was
+    self.others: list[tuple[float, Choice]] = []  # paths that leave this one
+    self.bounds: frozenset = frozenset()  # on the noise: see ratios.py
+    self.variables = 0  # of the noise
+    self.ended: BaseException | None = None
+    self._least, self.deadline = least, deadline
+
+  def take(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
+    """Makes a choice.
+
+    Args:
+      weights: Of what can be taken; their sum is 1.
+      edge: The index of one of weight 0 that is possible all the same; it is
+        followed once in a run at most.
+
+    Returns:
+      The index of what is taken.
+    """
+    weights = tuple(weights)
+    if self.planned:
+      choice = self.planned.pop()
+      if choice.weights != weights:
+        raise RefusedError(f"two runs that drew the same differ: {DIFFERENT}")
+    else:
+      index = max(range(len(weights)), key=weights.__getitem__)
+      choice = Choice(self.last, index, weights, False)
+      for i, weight in enumerate(weights):
+        share = self.weight * (1 if i == edge else weight)
+        if i == index or share < self._least or (i == edge and self.edge):
+          continue
+        other = choice._replace(index=i, edge=i == edge)
+        self.others.append((float(share), other))
+    self.last = choice
+    self.edge |= choice.edge
+    if not choice.edge:
+      self.weight *= weights[choice.index]
+    if self.weight < self._least:
+      raise CutError
+    return choice.index
+
+
+_current: list[Path] = []
+
+
+@contextlib.contextmanager
+def followed(path: Path) -> Iterator[None]:
+  """Makes it the path of the run that goes on."""
+  _current.append(path)
+  try:
+    yield
+  finally:
+    _current.pop()
+
+
+def current() -> Path:
+  """Returns the path of the run that goes on."""
+  if not _current:
+    raise ExploreError(f"a number is drawn after its run: {DIFFERENT}")
+  if time.monotonic() > _current[-1].deadline:
+    raise CutError
+  return _current[-1]
+
+
+def exact(value) -> Fraction | float | None:
+  """Returns a number as a rational; infinities and NaN as floats.
+
+  None: it is no number.
+  """
+  if getattr(value, "shape", None) in ((), (1,)) and not (
+    isinstance(value, np.ndarray) and value.ndim
+  ):
+    value = value.item()
+  if isinstance(value, float) and not np.isfinite(value):
+    return value
+  return Fraction(value) if isinstance(value, int | float | Fraction) else None
+
+
+def rational(value) -> Fraction:
+  """Returns a finite number as a rational."""
+  number = exact(value)
+  if not isinstance(number, Fraction):
+    raise ValueError(f"{value} is no finite number")
+  return number

@@ -1,0 +1,81 @@
+"""The chance of bounds on the ratios of exponential variables, exactly.
+
+A bound (i, j, r) says E_i >= r E_j, of independent variables of rate 1.
+"""
+
+from __future__ import annotations
+
+import functools
+from fractions import Fraction
+
+
+def conditional(bound: tuple, known: frozenset) -> Fraction:
+  """Returns the chance of a bound, given those that are known.
+
+  Those count that are linked to it; the others are of independent variables.
+  """
+  variables, linked = {*bound[:2]}, frozenset()
+  while True:
+    more = frozenset(x for x in known if not variables.isdisjoint(x[:2]))
+    if more == linked:
+      return chance(linked | {bound}) / chance(linked)
+    linked = more
+    variables.update(*(x[:2] for x in linked))
+
+
+@functools.lru_cache(maxsize=16384)
+def chance(bounds: frozenset) -> Fraction:
+  """Returns the chance that all bounds hold."""
+  variables = sorted({i for bound in bounds for i in bound[:2]})
+  return _integral(tuple((i, Fraction(1)) for i in variables), bounds)
+
+
+@functools.lru_cache(maxsize=4096)
+def _integral(rates: tuple, bounds: frozenset) -> Fraction:
+  """Integrates exp(-sum of rate_i x_i) over x >= 0 within bounds, exactly.
+
+  One variable after the other is integrated from the largest of its lower
+  bounds to the least of its upper ones, for each that this may be.
+
+  Args:
+    rates: (i, rate_i) of each variable.
+    bounds: (i, j, r) each: x_i >= r x_j.
+  """
+  if not rates:
+    return Fraction(1)
+  lower = {i: {} for i, _ in rates}  # x_i >= r x_j, as {i: {j: r}}
+  upper = {i: {} for i, _ in rates}  # x_j <= s x_i, as {j: {i: s}}
+  for i, j, r in bounds:
+    lower[i][j] = max(r, lower[i].get(j, r))
+    upper[j][i] = min(1 / r, upper[j].get(i, 1 / r))
+  k, rate = min(
+    rates, key=lambda x: max(len(lower[x[0]]), 1) * max(len(upper[x[0]]), 1)
+  )
+  lows, highs = lower[k], upper[k]
+  rest = {i: x for i, x in rates if i != k}
+  others = [bound for bound in bounds if k not in bound[:2]]
+  total = Fraction(0)
+  for low in lows or (None,):
+    for high in highs or (None,):
+      new = [*others]
+      if low is not None:  # is the largest
+        new += [(low, j, r / lows[low]) for j, r in lows.items() if j != low]
+      if high is not None:  # is the least
+        new += [
+          (j, high, highs[high] / s) for j, s in highs.items() if j != high
+        ]
+      if low is not None and high is not None:
+        share = lows[low] / highs[high]
+        if low == high and share > 1:
+          continue
+        if low != high:
+          new.append((high, low, share))
+      for end, factors, sign in ((low, lows, 1), (high, highs, -1)):
+        if end is None and sign < 0:
+          continue
+        at_end = dict(rest)
+        if end is not None:
+          at_end[end] += rate * factors[end]
+        at_end = tuple(sorted(at_end.items()))
+        total += sign * _integral(at_end, frozenset(new)) / rate
+  return total

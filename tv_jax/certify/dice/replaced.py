@@ -1,0 +1,176 @@
+"""What draws random numbers is replaced while a function is explored."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import pathlib
+import random
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tv_jax.certify.dice.generators import (
+  Dice,
+  OldDice,
+  PythonDice,
+  Seeded,
+  Twin,
+)
+from tv_jax.certify.dice.paths import ExploreError
+
+_GENERATORS = {
+  np.random.Generator: Dice,
+  np.random.RandomState: OldDice,
+  random.Random: PythonDice,
+}
+_SYSTEM = random.SystemRandom
+# What lies beside this folder is no part of a program, nor what is installed.
+_FOREIGN = (f"{os.sep}site-packages{os.sep}", "<frozen", ".pyx")
+_FOREIGN += (sysconfig.get_path("stdlib") + os.sep,)
+_FOREIGN += (str(pathlib.Path(__file__).parents[1]) + os.sep,)
+
+
+def _is_own(file: str | None) -> bool:
+  """Tells whether a file is the user's."""
+  return bool(file) and not any(part in file for part in _FOREIGN)
+
+
+def line_of(error: BaseException) -> str:
+  """Returns the last line of the user's that led to an error."""
+  line, trace = "", error.__traceback__
+  while trace is not None:
+    file = trace.tb_frame.f_code.co_filename
+    if _is_own(file):
+      line = f"{file}, line {trace.tb_lineno}: "
+    trace = trace.tb_next
+  return line
+
+
+def _by_name(module, dice, classes: dict[str, Any]) -> dict[str, Any]:
+  """Returns what stands for each function and class of a module that draws."""
+  stand_ins = {}
+  for name, value in vars(module).items():
+    if name.startswith("_") or inspect.ismodule(value):
+      continue
+    if name in classes:
+      stand_ins[name] = classes[name]
+    elif inspect.isclass(value):
+      stand_ins[name] = type(name, (Seeded,), {})
+    elif callable(value):
+      stand_ins[name] = functools.partial(_call, dice, name)
+  return stand_ins
+
+
+def _call(dice, name, *arguments, **named):
+  return getattr(dice, name)(*arguments, **named)
+
+
+def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
+  """Lists all that is replaced: {name: what stands for it} of each module."""
+  numpys = {
+    "default_rng": lambda x=None: x if isinstance(x, Dice) else Dice(x),
+    "Generator": Dice,
+    "RandomState": OldDice,
+  }
+  pythons = {"Random": PythonDice, "SystemRandom": PythonDice}
+  replaced = [
+    (np.random, _by_name(np.random, OldDice(), numpys)),
+    (random, _by_name(random, PythonDice(), pythons)),
+  ]
+  if "torch" in sys.modules:
+    from tv_jax.certify.dice import tensors
+
+    replaced += tensors.stand_ins()
+  return replaced + _in_own_modules(replaced)
+
+
+def _in_own_modules(replaced) -> list[tuple[Any, dict]]:
+  """Lists generators in the user's modules, and functions by other names."""
+  by_id = {
+    id(getattr(module, name)): stand_in
+    for module, names in replaced
+    for name, stand_in in names.items()
+  }
+  own, states = [], {state: {0: ({}, "")} for state in _states().values()}
+  for module in [*sys.modules.values()]:
+    if not _is_own(getattr(module, "__file__", None)):
+      continue
+    names = {}
+    for name, value in vars(module).items():
+      if id(value) in by_id:
+        names[name] = by_id[id(value)]
+      for kind, make in _GENERATORS.items():
+        if isinstance(value, kind):
+          names[name] = make()
+          states.setdefault(_state(value), {})[id(value)] = names, name
+    own.append((module, names))
+  for same in states.values():  # two would draw the same numbers
+    for names, name in same.values():
+      if len(same) > 1:
+        names[name] = Twin()
+  return own
+
+
+def _state(generator) -> str:
+  """Returns what a generator's next numbers are made from."""
+  if isinstance(generator, _SYSTEM):
+    return str(id(generator))
+  if hasattr(generator, "getstate"):
+    return str(generator.getstate())
+  with np.printoptions(threshold=sys.maxsize):
+    return str(generator._bit_generator.state)
+
+
+def _states() -> dict[str, str]:
+  """Returns the states of the generators that all share."""
+  states = {
+    "random": _state(random._inst),  # pyright: ignore
+    "numpy.random": _state(np.random.mtrand._rand),
+  }
+  if "torch" in sys.modules:
+    default = sys.modules["torch"]._C.default_generator
+    states["torch"] = str(default.get_state().numpy().tobytes())
+  return states
+
+
+@contextlib.contextmanager
+def replaced() -> Iterator[None]:
+  """Puts stand-ins in the place of all that draws random numbers."""
+  new, before = stand_ins(), _states()
+  old = [(x, {name: vars(x).get(name) for name in names}) for x, names in new]
+  try:
+    _set(new)
+    yield
+    for name, state in _states().items():
+      if state != before.get(name, state):
+        raise ExploreError(
+          f"{name} drew numbers that are not seen: call its functions by its"
+          " name, and those that draw uniforms, tokens, or noise that races"
+        )
+  finally:
+    _set(old)
+
+
+def _set(values: list[tuple[Any, dict]]) -> None:
+  for module, names in values:
+    for name, value in names.items():
+      if value is None:  # it is inherited
+        delattr(module, name)
+      else:
+        setattr(module, name, value)
+
+
+def takes_rng(function: Callable) -> bool:
+  """Tells whether a function takes an argument without a default."""
+  try:
+    parameters = inspect.signature(function).parameters.values()
+  except ValueError:  # it is of C
+    return False
+  positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+  return any(x.default is x.empty and x.kind <= positional for x in parameters)
