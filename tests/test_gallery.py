@@ -56,6 +56,7 @@ def test_the_document_says_what_is_measured(rows):
   hidden = rows["length_in_hindsight"]
   assert max(hidden.distances) < 1e-12
   assert hidden.caught.cases == 7
+  assert rows["budget_in_hindsight"].caught.cases == 10
   for name in ("shared_noise", "bfloat16_draft"):
     assert f"is {max(rows[name].distances):.2g} away" in text
   assert max(map(abs, rows["shared_noise"].gains)) < 1e-12
@@ -95,7 +96,8 @@ def test_dsparks_counterexample():
 
 
 @pytest.mark.parametrize(
-  "cycle", [sound.matched, sound.likeliest, sound.as_if_not_drawn]
+  "cycle",
+  [sound.matched, sound.likeliest, sound.as_if_not_drawn, sound.cut_after],
 )
 def test_what_is_no_fault_is_certified(cycle):
   certify.assert_lossless(cycle, "cycle", tolerance=1e-12)

@@ -18,6 +18,8 @@ NAMES = (
   "softmax_residual",
   "row_after_rejection",
   "row_of_a_cousin",
+  "masked_before_temperature",
+  "greedy_in_a_batch",
   # the coin is not p / q
   "always_accepted",
   "first_unchecked",
@@ -28,6 +30,7 @@ NAMES = (
   "block_first_rejection",
   "pruned_draft",
   "length_in_hindsight",
+  "budget_in_hindsight",
   # too small to matter
   "closed_coin",
   "clamped_residual",

@@ -34,15 +34,35 @@ def one_hot(token, size):
   return np.eye(size)[token]
 
 
-def check(tokens, laws, p, context, rng, recover=residual):
-  """Verify a chain token by token; `recover` gives the law after a no."""
+def likeliest(q, context):
+  """Draft the likeliest tokens; their laws are one-hot."""
+  tokens, laws = [], []
+  for _ in range(DEPTH):
+    law = q((*context, *tokens))
+    tokens.append(int(np.argmax(law)))
+    laws.append(one_hot(tokens[-1], len(law)))
+  return tokens, laws
+
+
+def check(tokens, laws, p, context, rng, recover=residual, last=None):
+  """Verify a chain token by token.
+
+  Args:
+    tokens: what was drafted.
+    laws: the laws that they are judged by.
+    p: the target's.
+    context: what was there before.
+    rng: the dice.
+    recover: gives the law after a no.
+    last: the target's law after the last draft, if it is another.
+  """
   out = []
   for token, law in zip(tokens, laws, strict=True):
     target = p((*context, *out))
     if rng.random() * law[token] >= target[token]:
       return [*out, draw(recover(target, law), rng)]
     out.append(token)
-  return [*out, draw(p((*context, *out)), rng)]
+  return [*out, draw((last or p)((*context, *out)), rng)]
 
 
 def cycle(p, q, context, rng):

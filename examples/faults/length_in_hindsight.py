@@ -4,8 +4,7 @@ DSpark's paper (2607.05147, Appendix A) warns of it: the second confidence
 depends on the first drafted token, so the length with the best throughput of
 all lengths drops first tokens that go on badly. Its scheduler stops at the
 first length that is worse; in production it looks at confidences of two steps
-before. TensorRT-LLM's planner takes the best of all (17056, open when read);
-the report does not say from which step, and with this step's it is this fault.
+before.
 """
 
 import numpy as np

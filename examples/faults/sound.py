@@ -1,9 +1,7 @@
 """Do what has been reported as a fault, and is none.
 
-Each is a cycle, and lossless. All three cost acceptance or nothing.
+Each is a cycle, and lossless. All four cost acceptance or nothing.
 """
-
-import numpy as np
 
 from examples.faults import common
 
@@ -30,11 +28,7 @@ def likeliest(p, q, context, rng):
   EAGLE-2 does (https://github.com/SafeAILab/EAGLE/issues/183): a draft that is
   not drawn has a one-hot law.
   """
-  tokens, laws = [], []
-  for _ in range(common.DEPTH):
-    law = q((*context, *tokens))
-    tokens.append(int(np.argmax(law)))
-    laws.append(common.one_hot(tokens[-1], len(law)))
+  tokens, laws = common.likeliest(q, context)
   return common.check(tokens, laws, p, context, rng)
 
 
@@ -50,3 +44,18 @@ def as_if_not_drawn(p, q, context, rng):
     common.one_hot(x, len(law)) for x, law in zip(tokens, laws, strict=True)
   ]
   return common.check(tokens, laws, p, context, rng)
+
+
+def cut_after(p, q, context, rng):
+  """Verify all drafts, then keep no more than the confident ones and one token.
+
+  SGLang's DSpark does, a report says
+  (https://github.com/sgl-project/sglang/pull/30204). The confidence that ends
+  the text is of a place, known before the token there is drawn; so the text
+  stops without a look at what is cut, and only the work is lost that verified
+  it. A confidence of the token there would be the fault of pruned_draft.
+  """
+  tokens, laws = common.propose(q, context, rng)
+  out = common.check(tokens, laws, p, context, rng)
+  confident = [law.max() >= 0.5 for law in laws]
+  return out[: [*confident, False].index(False) + 1]
