@@ -124,7 +124,7 @@ def grow(
       related = jnp.asarray(tree.ancestors[inner][:, tree.inner])
       features = features[:, above]
     else:
-      itself, above = np.eye(M, dtype=bool)[inner], above[..., None]
+      itself, above = np.eye(M, dtype=bool)[inner][None], above[..., None]
       related = jnp.take_along_axis(related, above, axis=1) | itself
       features = jnp.take_along_axis(features, above, axis=1)
     drawn = drawn[:, place]
