@@ -28,7 +28,7 @@ from tv_jax.distill import (
 )
 from tv_jax.distill import text as texts
 from tv_jax.distill.distilling import Training
-from tv_jax.drafting.drafter import News
+from tv_jax.drafting.drafter import Committed
 from tv_jax.edge import disk
 from tv_jax.models import mask, sharding
 
@@ -388,7 +388,7 @@ def test_levels_are_those_of_the_drafter_at_each_root(head, monkeypatch):
     cache = dataclasses.replace(cache, length=jnp.array([t - 1], jnp.int32))
     logits, state, cache = drafter.begin(
       draft.params,
-      News(
+      Committed(
         tokens=tokens[:, t - 1 : t + 1],
         features=theirs[:, t - 1 : t],
         gain=jnp.array([1], jnp.int32),

@@ -32,7 +32,7 @@ def alone():
         yield pytest.param(document, command, id=command.text, marks=marks)
 
 
-@pytest.mark.parametrize(("document", "command"), alone())
+@pytest.mark.parametrize(("document", "command"), [*alone()])
 def test_a_command_prints_what_the_document_says(document, command, tmp_path):
   documents.write_files(document.read_text(), tmp_path)
   done = documents.run(command, tmp_path)
