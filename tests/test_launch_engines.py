@@ -4,7 +4,6 @@ Ray and SLURM are real ones, on this machine, with GPUs that are none.
 """
 
 import contextlib
-import json
 import os
 import signal
 import time
@@ -64,7 +63,7 @@ def until(look, seconds=300):
   """What is seen, once it is there."""
   limit = time.monotonic() + seconds
   while time.monotonic() < limit:
-    with contextlib.suppress(OSError, ValueError):  # half written
+    with contextlib.suppress(OSError, ValueError, IndexError):  # half written
       if seen := look():
         return seen
     time.sleep(0.01)
@@ -78,7 +77,7 @@ def writing(folder, before=None):
     for unit in units(folder):
       items = unit / "items.jsonl"
       if not (unit / "DONE").exists() and items.stat().st_size:
-        pid = json.loads((unit / "lock").read_bytes())["pid"]
+        pid = int((unit / "lock").read_text().split()[1])
         if pid != before:
           return pid
     return None
