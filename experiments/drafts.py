@@ -9,11 +9,12 @@ side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from experiments import comparing, drawing, paper, sweeps
 from experiments.comparing import over, percent
-from experiments.experiment import Artefact, Experiment, Group
+from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax import tree as tree_lib
 from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.estimates import Estimate
@@ -86,10 +87,15 @@ def render(groups: Sequence[Group]) -> Artefact:
   return artefact
 
 
+def _shards(config: Any, smoke: bool) -> Iterator[Shard]:
+  """Makes a shard for each of the config's own seeds."""
+  return sweeps.timed_once(config, smoke, config.seeds)
+
+
 DRAFTS = Experiment(
   name="drafts",
   title="Which draft: what the rule, the tree and both give",
-  sweep=lambda config, smoke: sweeps.timed_once(config, smoke, config.seeds),
+  sweep=_shards,
   render=render,
   configs=("quickstart", *(f"quickstart:{kind}" for kind in KINDS)),
   base={

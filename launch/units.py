@@ -12,7 +12,7 @@ import pathlib
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import ml_collections
 
@@ -105,7 +105,7 @@ def _is_locked(path: pathlib.Path) -> bool:
 def expand(
   experiment: Experiment,
   name: str,
-  config: ml_collections.ConfigDict,
+  config: Any,  # its fields are of any type
   argv: Sequence[str],
   workdir: pathlib.Path,
   *,

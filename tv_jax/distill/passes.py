@@ -241,7 +241,7 @@ def _seen(which: jax.Array) -> jax.Array:
   return jnp.where(which, 0.0, HIDDEN).astype(jnp.float32)
 
 
-def at(rows: jax.Array, places: jax.Array) -> jax.Array:
+def at(rows: jax.typing.ArrayLike, places: jax.Array) -> jax.Array:
   """Returns [B, W, ..] of each row [B, T, ..] at places [B, W]."""
   return jax.vmap(lambda row, place: row[place])(rows, places)
 

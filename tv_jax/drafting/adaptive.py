@@ -26,8 +26,10 @@ _LEAST = 0.5
 class Chosen(NamedTuple):
   """The nodes of a level, in level order; places left empty come last."""
 
-  above: jax.Array  # [n] the place of each one's parent among the level above
-  rank: jax.Array  # [n]
+  above: (
+    jax.Array | np.ndarray
+  )  # [n] the place of each one's parent among the level above
+  rank: jax.Array | np.ndarray  # [n]
   exists: jax.Array  # [n] bool
   worth: jax.Array  # [n]
   fault: jax.Array  # [] bool: the policy gave a NaN

@@ -77,7 +77,8 @@ def grow(
   root = cache.length - 1
   tokens, laws = [last_committed(committed)], [growing.law(logits)]
   parents = []  # of adaptive trees
-  fault = None if static and not drafter.stop else jnp.zeros(len(root), bool)
+  shaped = not static or bool(drafter.stop)  # by what the draft says
+  fault = jnp.zeros(len(root), bool)
   # Of the level above: its nodes that may have children, what each is worth (0
   # or False where there is none), and which inner nodes each is or is below.
   inner, M = np.array([ROOT]), len(tree.inner)
@@ -86,7 +87,7 @@ def grow(
     worth = growing.going[:, None].astype(jnp.float32)
   related = jnp.zeros((len(root), 1, M), bool).at[:, :, ROOT].set(True)
   for depth, level in enumerate(tree.levels[1:], 1):
-    sure = None if fault is None else drafter.confidence(features)
+    sure = drafter.confidence(features) if shaped else None
     if sure is not None:
       fault |= jnp.any(jnp.isnan(sure) & worth.astype(bool), axis=-1)
       if drafter.stop:  # a NaN is never sure
@@ -148,7 +149,7 @@ def grow(
     root=root,
     # What a pass left for the levels of this tree goes with it.
     cache=Cache(keys=cache.keys, values=cache.values, length=cache.length),
-    fault=fault,
+    fault=fault if shaped else None,
   )
 
 

@@ -60,7 +60,7 @@ class Generation:
     assert self.pair is not None  # what was pickled has its text
     decode = self.pair.tokenizer.decode
     texts = [decode(row, skip_special_tokens=True) for row in self.tokens]
-    return [cut(text, self.config.stop) for text in texts]
+    return [cut(str(text), self.config.stop) for text in texts]
 
   @property
   def tree(self) -> Tree | Adaptive | None:

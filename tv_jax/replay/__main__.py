@@ -39,7 +39,8 @@ def main(paths) -> None:
   logging.set_verbosity(logging.WARNING)
   asked = names.split(_VERIFIERS.value)
   rules = {name: resolve(name) for name in asked or DEFAULT}
-  drawn = _PROPOSALS.value and proposals.resolve(_PROPOSALS.value)
+  proposal = _PROPOSALS.value
+  drawn = proposals.resolve(proposal) if proposal else None
   # All files are checked before the first is worked on.
   files = {path: replay.load(path, drawn) for path in paths}
   for path, cycles in files.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -76,11 +77,14 @@ def tune(
       f"nodes={nodes}, depth={depth}, budgets={budgets}: give 1 or more"
     )
   rule = verifiers.resolve(verifier)
-  if not isinstance(trees, Mapping):
-    trees = {name: tree_lib.resolve(name) for name in trees}
+  others: Mapping = (
+    trees
+    if isinstance(trees, Mapping)
+    else {name: tree_lib.resolve(name) for name in trees}
+  )
   named = {
     name: tree
-    for name, tree in trees.items()
+    for name, tree in others.items()
     if isinstance(tree, Tree) and not rule.refuses(tree)
   }
   wide = choosing.wide(
@@ -139,7 +143,7 @@ def tune(
       items = [*np.unique(found.others.item)]
       some = items[:: max(1, len(items) // count)][:count]
       say(f"timing {', '.join(trees)}, in turn on {len(some)} prompts")
-      single = options | {"batch_size": 1, "panel": None}
+      single: dict[str, Any] = options | {"batch_size": 1, "panel": None}
       plain = single | {"verifier": None, "proposal": "without_replacement"}
       configs = {
         name: decode_config(
