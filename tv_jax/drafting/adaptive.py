@@ -26,9 +26,8 @@ _LEAST = 0.5
 class Chosen(NamedTuple):
   """The nodes of a level, in level order; places left empty come last."""
 
-  above: (
-    jax.Array | np.ndarray
-  )  # [n] the place of each one's parent among the level above
+  # [n] the place of each one's parent among the level above
+  above: jax.Array | np.ndarray
   rank: jax.Array | np.ndarray  # [n]
   exists: jax.Array  # [n] bool
   worth: jax.Array  # [n]

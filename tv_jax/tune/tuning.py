@@ -145,12 +145,12 @@ def tune(
       say(f"timing {', '.join(trees)}, in turn on {len(some)} prompts")
       single: dict[str, Any] = options | {"batch_size": 1, "panel": None}
       plain = single | {"verifier": None, "proposal": "without_replacement"}
-      configs = {
-        name: decode_config(
-          pair, **(single | {"tree": tree} if tree else plain)
-        )
-        for name, tree in trees.items()
-      }
+
+      def config_of(tree: Tree | None):
+        chosen: dict[str, Any] = single | {"tree": tree} if tree else plain
+        return decode_config(pair, **chosen)
+
+      configs = {name: config_of(tree) for name, tree in trees.items()}
       return timing.measure(pair, configs, [read[int(item)] for item in some])
 
     plain, note = found.time(name, clock)
