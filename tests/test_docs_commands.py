@@ -26,7 +26,7 @@ ELSEWHERE = {
     "test_experiments, test_experiments_run, test_frontier, test_real_pairs,"
     " test_judge"
   ),
-  r"python -m tv_jax\.main --config=configs/llama3_1b_8b\.py.*": (
+  r"python -m tv_jax\.main --config=configs/(llama3_1b_8b|qwen2_coder)\.py.*": (
     "test_real_pairs, with checkpoints of that layout"
   ),
   r"python -m launch (?!.*--backend=print).*|ray start .*": (
