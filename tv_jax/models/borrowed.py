@@ -72,8 +72,9 @@ def known_tokens(
   """
   offsets, flags = tensors.pop(OFFSETS, None), tensors.pop(FLAGS, None)
   U, V = config.draft_vocab_size, config.vocab_size
-  if U is None:  # then published code does not read them
-    return None, []
+  if U is None:  # then published heads have one for each token, unread
+    unknown = offsets is not None and offsets.shape != (V,)
+    return None, [f"unknown: {OFFSETS}"] if unknown else []
   if offsets is None:
     return None, [f"missing: {OFFSETS}, which says which {U} tokens it knows"]
   fits = offsets.shape == (U,)
