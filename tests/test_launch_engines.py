@@ -59,7 +59,7 @@ def same(folder, whole):
     assert (folder / table).read_bytes() == (whole / table).read_bytes()
 
 
-def until(look, seconds=300):
+def until(look, seconds=800):
   """What is seen, once it is there."""
   limit = time.monotonic() + seconds
   while time.monotonic() < limit:
