@@ -55,6 +55,8 @@ def sweep(name: str, title: str, axis: str, values: Sequence) -> Experiment:
     axis: A field of the config: trees or temperatures.
     values: The axis's.
   """
+  if axis not in ("trees", "temperatures"):
+    raise ValueError(f"axis {axis!r}: give trees or temperatures")
   hot = axis == "temperatures"
 
   def shards(config, smoke: bool) -> Iterator[Shard]:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from launch.units import Unit
 
-_NOTICE = 120  # seconds before the time limit, for a run to end an answer
+_NOTICE = 120  # seconds before the time limit, at which a run is stopped
 
 
 def submit(

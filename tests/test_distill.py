@@ -544,7 +544,7 @@ def test_a_draft_goes_on_from_another(pair, folder, tmp_path):
 
 def test_the_table_is_of_its_text_alone(pair, folder, tmp_path):
   """More text begins where less ends; other text is refused."""
-  text = data.usable(distill.read(folder))[:12]
+  text = data.usable(distill.read(folder), pair.target.config.vocab_size)[:12]
   said = []
 
   def use(text):
@@ -700,3 +700,25 @@ def test_kill_at_any_moment_changes_nothing(tmp_path):
   done = commands.ended(start("broken"))
   assert done.returncode == 0, done.stderr
   assert weights(tmp_path / "broken") == weights(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+  ("settings", "words"),
+  [
+    ({"held_out": 0}, "held_out=0"),
+    ({"layers": (-1,)}, "layers"),
+    ({}, "token 9999"),
+  ],
+)
+def test_what_cannot_be_trained_on_is_refused_at_once(
+  pair, tmp_path, settings, words
+):
+  text = [distill.Conversation([1, 2], [3, 9999])]
+  with pytest.raises(ValueError, match=words):
+    distill.distill(
+      pair,
+      tmp_path / "out",
+      Training(**settings),
+      data_folder=tmp_path / "data",
+      text=text,
+    )

@@ -219,6 +219,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path):
   ("changes", "words"),
   [
     ({"target_layer_ids": [0, -1]}, "in order, of -1 (the embedding) to 0"),
+    ({"mask_token_id": 999}, "mask_token_id=999 is not in the vocabulary"),
     (
       {"target_layer_ids": [0, 1]},
       "target_layer_ids=[0, 1]: give 1 or more layers of",

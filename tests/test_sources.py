@@ -114,9 +114,18 @@ def test_how_cool_a_tree_has_the_draft_is_a_difference(tmp_path, shaped):
   assert different(*found[1:]) == [f"trees/{name}"]
 
 
-def test_large_weights_are_read_in_pieces(pair, monkeypatch):
+@pytest.mark.parametrize("place", [100, 999, -1])
+def test_of_large_weights_the_beginning_and_pieces_are_read(
+  pair, monkeypatch, place
+):
+  """In the beginning a GGUF file has its tokenizer."""
   monkeypatch.setattr(sources_lib, "WHOLE", 1000)
+  monkeypatch.setattr(sources_lib, "_PIECES", 3)
+  monkeypatch.setattr(sources_lib, "_PIECE", 10)
   before = read(pair)
   assert read(pair) == before
-  edit_weights(pair / "draft" / "model.safetensors")
+  path = pair / "draft" / "model.safetensors"
+  content = bytearray(path.read_bytes())
+  content[place] ^= 1
+  path.write_bytes(content)
   assert different(before, read(pair)) == ["draft/model.safetensors"]

@@ -33,7 +33,7 @@ _DATA = flags.DEFINE_string(
   "data",
   None,
   "Where the target's text, and what is read of it, is kept: gigabytes."
-  " Default: runs/distill and the target's name.",
+  " Default: runs/distill/TARGET, or TARGET-text with --text.",
 )
 _PROMPTS = flags.DEFINE_string(
   "prompts",
@@ -104,6 +104,7 @@ def main(arguments: list[str]) -> None:
     revision=_REVISION.value,
   )
   folder = f"runs/distill/{target.strip('/').replace('/', '-')}"
+  folder += "-text" * bool(_TEXT.value)
   with progress.bar(1) as bar:
     scores = distill.distill(
       pair,

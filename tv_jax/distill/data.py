@@ -103,14 +103,22 @@ def step_rows(corpus: Corpus, count: int, seed: int, T: int, step: int) -> Rows:
   return corpus.part(which.tolist()).rows(T)
 
 
-def usable(text: Sequence[Conversation]) -> list[Conversation]:
-  """Returns what has an answer to score, and a root before it."""
+def usable(text: Sequence[Conversation], V: int) -> list[Conversation]:
+  """Returns what has an answer to score, and a root before it.
+
+  ValueError: nothing has, or a token is not in the target's vocabulary.
+  """
   found = [one for one in text if one.answer and len(one.prompt) > 1]
   if not found:
     raise ValueError(
       "there is no text: no conversation has an answer, and a prompt of two"
       " tokens or more"
     )
+  for token in {x for one in found for x in (*one.prompt, *one.answer)}:
+    if not 0 <= token < V:
+      raise ValueError(
+        f"token {token} is in the text: the target knows 0 to {V - 1}"
+      )
   return found
 
 

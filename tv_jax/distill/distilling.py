@@ -117,15 +117,20 @@ def distill(
   # A temperature of 0 has no laws to learn from.
   checks.read(checks.number(probs.COLDEST), heat, "temperature")
   checks.read(checks.number(0, 1), how.kl, "kl")
+  for name in ("depth", "rows", "length", "held_out"):
+    checks.read(checks.integer(1), getattr(how, name), name)
+  checks.read(checks.list_of(checks.integer(0)), how.layers, "layers")
   drafts.check(how.kind, pair, how.layers, how.depth)
   about = {
     "target": reading.name_of(target.source),
     "training": dataclasses.asdict(how),
     "writing": dataclasses.asdict(writing)
     if text is None
-    else {"temperature": heat, "text": "given"},
+    else {"temperature": heat, "text": _digest(text)},
   }
   if pair.draft is not None:
+    for name in ("layers", "vocabulary", "rank"):  # that draft's stay
+      del about["training"][name]
     about["training"]["begin"] = reading.name_of(pair.draft.source)
   out.mkdir(parents=True, exist_ok=True)
   if any(out.iterdir()) and not (out / ABOUT).exists():
@@ -148,7 +153,12 @@ def distill(
   if pair.draft is not None:
     layers = pair.draft.config.target_layers
   corpus = data.read(
-    pair, data.usable(text), folder, heat, layers, stage("reading it")
+    pair,
+    data.usable(text, target.config.vocab_size),
+    folder,
+    heat,
+    layers,
+    stage("reading it"),
   )
   held, kept = _split(corpus, how)
   first_key, step_key = jax.random.split(jax.random.key(how.seed))
@@ -201,6 +211,11 @@ def distill(
   drafts.save(out, made._replace(trained=trained))
   disk.write_atomic(out / "README.md", _card(about, found))
   return found
+
+
+def _digest(text: Sequence[texts.Conversation]) -> str:
+  """Tells one text from another."""
+  return hashlib.sha256(repr([*text]).encode()).hexdigest()[:16]
 
 
 def _card(about: dict, found: Scores) -> str:

@@ -113,13 +113,8 @@ def score(
     ("temperature", "draft_temperature"), heat, strict=True
   ):
     checks.read(checks.number(probs.COLDEST), value, name)
-  text, target, found = usable(text), pair.target, []
-  V = target.config.vocab_size
-  for token in {x for one in text for x in (*one.prompt, *one.answer)}:
-    if not 0 <= token < V:
-      raise ValueError(
-        f"token {token} is in the text: the target knows 0 to {V - 1}"
-      )
+  target, found = pair.target, []
+  text = usable(text, target.config.vocab_size)
   shape, layers = Shape.of(text, depth), draft.config.target_layers
   for start in range(0, len(text), rows):
     some = Rows.of(text[start : start + rows], shape.T)

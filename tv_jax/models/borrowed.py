@@ -72,9 +72,11 @@ def known_tokens(
   """
   offsets, flags = tensors.pop(OFFSETS, None), tensors.pop(FLAGS, None)
   U, V = config.draft_vocab_size, config.vocab_size
-  if U is None:  # then published heads have one for each token, unread
-    unknown = offsets is not None and offsets.shape != (V,)
-    return None, [f"unknown: {OFFSETS}"] if unknown else []
+  if U is None:  # then published heads have a 0 for each token, unread
+    zeros = offsets is None or (
+      offsets.shape == (V,) and not offsets.read().any()
+    )
+    return None, [] if zeros else [f"unknown: {OFFSETS}"]
   if offsets is None:
     return None, [f"missing: {OFFSETS}, which says which {U} tokens it knows"]
   fits = offsets.shape == (U,)

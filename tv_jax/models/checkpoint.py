@@ -53,6 +53,8 @@ def convert(
   for path in paths:
     tensors = torch.load(path, map_location="cpu", weights_only=True)
     name = path.name.replace("pytorch_", "").replace(".bin", ".safetensors")
+    if len(paths) == 1:  # one of one has an index, which is not written
+      name = storage.SINGLE
     # Cloned: tied tensors share memory, which safetensors refuses.
     save_file(
       {key: value.clone().contiguous() for key, value in tensors.items()},

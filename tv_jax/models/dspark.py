@@ -243,6 +243,10 @@ def from_config(
     faults.append(fault)
   if block.rank and block.head is None:
     faults.append("markov_head_type is missing")
+  if block.mask >= config.vocab_size:
+    faults.append(f"mask_token_id={block.mask} is not in the vocabulary")
+  if block.sees_token and not block.rank:
+    faults.append("the confidence head reads a Markov head: give markov_rank")
   if faults:
     raise ValueError(f"{where}: {'; '.join(faults)}")
   config = borrowed.fitted(config, target.config, where)

@@ -128,6 +128,8 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
       is_now = f"{array.dtype}{[*array.shape]}"
       raise ValueError(f"{name} is {is_now}: give numbers {[*shape]}")
     arrays[name] = array.astype(dtype)
+    if dtype is not np.float32 and (arrays[name] != array).any():
+      raise ValueError(f"{name} holds what is no {np.dtype(dtype).name}")
   numbers = np.arange(C)
   name = str(arrays["proposal"])
   proposal = proposal or PROPOSALS.get(name)

@@ -20,7 +20,8 @@ from tv_jax.runs.questions import Question
 from tv_jax.runs.settings import Run
 from tv_jax.tree import Adaptive, Calibrated, Tree
 
-# Of larger files of weights so many pieces are read, evenly spread.
+# Of larger files of weights the beginning is read, where a GGUF file has its
+# tokenizer, and so many pieces, evenly spread.
 WHOLE = 64 << 20
 _PIECES, _PIECE = 4096, 4096
 # What tokens are made by, and what ends an answer.
@@ -124,12 +125,13 @@ def _of_text(path: pathlib.Path) -> str:
 
 
 def _of_weights(path: pathlib.Path) -> str:
-  """Of a large file its size, and pieces of it."""
+  """Of a large file its size, its beginning, and pieces of it."""
   size = path.stat().st_size
   with path.open("rb") as file:
     if size <= WHOLE:
       return hashlib.file_digest(file, "sha256").hexdigest()[:16]
     digest = hashlib.sha256(str(size).encode())
+    digest.update(file.read(WHOLE))
     for piece in range(_PIECES):
       file.seek((size - _PIECE) * piece // (_PIECES - 1))
       digest.update(file.read(_PIECE))

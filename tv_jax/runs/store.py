@@ -33,7 +33,6 @@ ITEMS = "items.jsonl"
 TIMING = "timing.json"
 COUNT = "COUNT"
 DONE = "DONE"
-# What only the process that holds the lock writes, and replaces as a whole.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -175,7 +174,7 @@ class Store:
     key = answer.key
     if key in self._found:
       raise ValueError(f"{self.folder}: {key} is there already")
-    line = _encoded(answer.line) + b"\n"
+    line = disk.to_bytes(answer.line, str(key))
     try:
       if self.done:
         (self.folder / DONE).unlink()
@@ -216,16 +215,16 @@ class Store:
         " back what was there, or give another --workdir"
       )
     if before != (now := known | sources):
-      _replace(self.folder / SOURCES, now)
+      _write(self.folder / SOURCES, now)
 
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json, all of it."""
-    _replace(self.folder / TIMING, timing)
+    _write(self.folder / TIMING, timing)
     self.timed = True
 
   def expect(self, count: int) -> None:
     """Says how many items there will be, to whoever watches."""
-    _replace(self.folder / COUNT, count)
+    _write(self.folder / COUNT, count)
 
   def finish(self) -> None:
     """Marks the run as done; one more item unmarks it."""
@@ -239,7 +238,7 @@ def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
   A folder without items is nobody's: whoever has mended what kept the first
   item from being made goes on there.
   """
-  path, config = folder / CONFIG, json.loads(_encoded(config))
+  path, config = folder / CONFIG, disk.round_trip(config, "the config")
   before = load(path)
   if before is None and items:
     raise ValueError(f"{folder} holds {ITEMS}, but no {CONFIG}")
@@ -251,7 +250,7 @@ def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
       " config that is there, or another --workdir"
     )
   if before != config:
-    _replace(path, config)
+    _write(path, config)
 
 
 def _note_environment(environment: dict, folder: pathlib.Path) -> None:
@@ -259,7 +258,7 @@ def _note_environment(environment: dict, folder: pathlib.Path) -> None:
   before = load(folder / ENVIRONMENTS) or []
   known = [{**one, "date": None} for one in before]
   if {**environment, "date": None} not in known:
-    _replace(folder / ENVIRONMENTS, [*before, environment])
+    _write(folder / ENVIRONMENTS, [*before, environment])
 
 
 def load(path: pathlib.Path) -> Any:
@@ -338,13 +337,5 @@ def _parse(path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
   return items, size
 
 
-def _encoded(value, **options) -> bytes:
-  """Returns a value as JSON in UTF-8; a NaN and an infinity are none."""
-  text = json.dumps(value, ensure_ascii=False, allow_nan=False, **options)
-  # Half a surrogate pair has no UTF-8. Its backslash form is JSON's own escape.
-  return text.encode("utf-8", "backslashreplace")
-
-
-def _replace(path: pathlib.Path, value) -> None:
-  text = _encoded(value, indent=2, sort_keys=True).decode()
-  disk.write_atomic(path, text + "\n")
+def _write(path: pathlib.Path, value) -> None:
+  disk.write_json(path, value, path.name)

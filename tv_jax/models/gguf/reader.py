@@ -151,8 +151,12 @@ def dequantised(tensor) -> np.ndarray:
   """Returns a tensor in float32."""
   import gguf
 
-  with np.errstate(all="ignore"):  # what is stored may be infinite
-    value = gguf.dequantize(tensor.data, tensor.tensor_type)
+  try:
+    with np.errstate(all="ignore"):  # what is stored may be infinite
+      value = gguf.dequantize(tensor.data, tensor.tensor_type)
+  except NotImplementedError:
+    kind = tensor.tensor_type.name
+    raise ValueError(f"{tensor.name} is {kind}: no such is read") from None
   return np.asarray(value, np.float32).reshape(tensor.shape.tolist()[::-1])
 
 

@@ -1,6 +1,7 @@
 """Makes speeds of a run's timing."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 from tv_jax.edge.tables import NOTHING, Table, comma_separated
@@ -22,8 +23,7 @@ DEFINITIONS = (
   " without compilation; all methods take turns on each question. Tokens/s:"
   " all tokens over all seconds. By question (Spec-Bench's): the mean of the"
   " questions' own speeds. Speed-up: over plain decoding in the same run. ±:"
-  " how far the timed questions differ. Compile: on a CPU other answers may"
-  " have been decoded at the same time.",
+  " how far the timed questions differ.",
   "Net gain: in tokens per second, over the baseline on the same tree. It is"
   " the gain on the same drafts, over all questions, minus the extra time of a"
   " cycle, over the timed ones with their prompts.",
@@ -75,7 +75,11 @@ def as_csv(found: Speeds) -> str:
       numbers = [value]
       if name in _ESTIMATES:
         numbers = [value.mean, value.error] if value else [None, None]
-      row += [x and round(float(x), 4) for x in numbers]
+      # Of one question there is no error: a NaN, which is left empty.
+      row += [
+        None if x is None or math.isnan(x) else round(float(x), 4)
+        for x in numbers
+      ]
   return comma_separated(header, rows)
 
 
