@@ -713,7 +713,7 @@ def test_kill_at_any_moment_changes_nothing(tmp_path):
 def test_what_cannot_be_trained_on_is_refused_at_once(
   pair, tmp_path, settings, words
 ):
-  text = [distill.Conversation([1, 2], [3, 9999])]
+  text = [distill.Conversation(prompt=[1, 2], answer=[3, 9999])]
   with pytest.raises(ValueError, match=words):
     distill.distill(
       pair,
