@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -84,6 +85,7 @@ class Path:
     self.bounds: frozenset = frozenset()  # on the noise: see ratios.py
     self.variables = 0  # of the noise
     self.ended: BaseException | None = None
+    self.number = 0  # of its run: a repeated one has the next
     self._least, self.deadline = least, deadline
 
   def take(self, weights: Sequence[Fraction], edge: int | None = None) -> int:
@@ -121,11 +123,13 @@ class Path:
 
 
 _current: list[Path] = []
+_numbers = itertools.count()
 
 
 @contextlib.contextmanager
 def followed(path: Path) -> Iterator[None]:
   """Makes it the path of the run that goes on."""
+  path.number = next(_numbers)
   _current.append(path)
   try:
     yield

@@ -2,7 +2,9 @@
 
 A tensor becomes random in place, as torch's own functions make it: its class is
 `Random`, and its memory holds the places of its numbers in a list of cells. So
-its views, copies and selections are those that torch makes.
+its views, copies and selections are those that torch makes. Whoever reads that
+memory past the class sees other numbers in every other run (`_written`), and
+runs that drew the same must return the same.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tv_jax.certify.dice import generators
+from tv_jax.certify.dice import generators, paths
 from tv_jax.certify.dice.cells import exponential, uniform
 from tv_jax.certify.dice.generators import draw
 from tv_jax.certify.dice.paths import RefusedError, rational, refuse
@@ -46,6 +48,8 @@ _FACTS += ("layout", "names", "is_leaf", "grad_fn", "is_sparse", "is_meta")
 _FACTS += ("size", "dim", "numel", "ndimension", "is_floating_point", "len")
 # Half precision rounds uniforms to 2**-8: their chances are others.
 _FINE = (torch.float32, torch.float64)
+# Of what memory holds; float32 has all of them exactly.
+_LARGE, _TINY = 2.0**20, 2.0**-43
 
 
 class _Cells(list):
@@ -79,7 +83,11 @@ def _applied(func, name: str, args, kwargs):
   short = _ALIASES.get(short, short)
   if short in _FACTS:
     return func(*args, **kwargs)
-  if short in _MOVED:
+  if short == "view" and any(
+    isinstance(x, torch.dtype) for x in (*args, *kwargs.values())
+  ):
+    refuse("reads the bits of random numbers")
+  if short in _MOVED and kwargs.get("out") is None:
     return _moved(func, args, kwargs)
   if short in _COMPARED and into is None and not kwargs:
     answer = _COMPARED[short](*map(_entries, args[:2]))
@@ -115,8 +123,10 @@ def _moved(func, args, kwargs):
     refuse("uses a random number as an index")
 
   def marked(value):
-    if not isinstance(value, torch.Tensor) or value is tensor:
-      return value  # type() names the type
+    if value is tensor or isinstance(value, str):  # type() names the type
+      return value
+    if not isinstance(value, torch.Tensor):
+      refuse(f"turns a random number into a {type(value).__name__}")
     if value.dtype not in _FINE:
       refuse(f"rounds random numbers to {value.dtype}")
     moved = value.detach().as_subclass(Random)
@@ -136,7 +146,7 @@ def _raced(function, tensor, dim=None, keepdim=False):
   return torch.as_tensor(winners)
 
 
-def _searched(row, values, *, right=False, side="left", **_):
+def _searched(row, values, *, right=False, side="left", out_int32=False):
   """Returns how many of the sorted numbers are below each uniform."""
   if isinstance(row, Random) or row.ndim != 1:
     refuse("searches in other numbers than a row of them")
@@ -145,13 +155,30 @@ def _searched(row, values, *, right=False, side="left", **_):
   counts = np.zeros(entries.shape, int)
   for number in row.tolist():
     counts += np.asarray(below(number, entries), int)
-  return torch.as_tensor(counts)
+  return torch.as_tensor(counts).to(torch.int32 if out_int32 else torch.int64)
+
+
+def _written(places: torch.Tensor) -> torch.Tensor:
+  """Returns what memory holds for places: large, or in the next run tiny."""
+  if paths.current().number % 2:
+    return _LARGE + places.double()
+  return (_LARGE * 8 - places.double()) * _TINY
+
+
+def _places(memory: torch.Tensor, count: int) -> np.ndarray:
+  """Returns the places that memory holds: of `count` that there are."""
+  held = memory.detach().double().cpu().numpy()
+  large = held >= _LARGE
+  places = np.where(large, held - _LARGE, _LARGE * 8 - held / _TINY)
+  if not ((places >= 0) & (places < count) & (places % 1 == 0)).all():
+    refuse("writes into a tensor of random numbers past torch's functions")
+  return places.astype(int)
 
 
 def _entries(value):
   """Returns a tensor's numbers, random or exact, as an array."""
   if isinstance(value, Random):
-    places = value.as_subclass(torch.Tensor).long().cpu().numpy()
+    places = _places(value.as_subclass(torch.Tensor), len(value.cells))
     return np.array([*value.cells, None], object)[places]
   if isinstance(value, torch.Tensor):
     value = value.detach().cpu()
@@ -177,8 +204,10 @@ def _random(entries, like: torch.Tensor, into: Any = None):
     into.cells = _Cells()
   begin = len(into.cells)
   into.cells.extend(entries.ravel())
+  if len(into.cells) > _LARGE:
+    refuse("keeps a tensor of random numbers from run to run")
   places = torch.arange(begin, len(into.cells)).reshape(entries.shape)
-  into.as_subclass(torch.Tensor).copy_(places)
+  into.as_subclass(torch.Tensor).copy_(_written(places))
   return into
 
 
@@ -207,7 +236,7 @@ def _rand_like(tensor, *, dtype=None, **_):
   return _rand(*tensor.shape, dtype=dtype or tensor.dtype)
 
 
-def _multinomial(input, num_samples=1, replacement=False, **_):
+def _multinomial(input, num_samples=1, replacement=False):
   rows = input.detach().double().reshape(-1, input.shape[-1]).tolist()
   if num_samples == 1 or replacement:
     drawn = [[draw(row) for _ in range(num_samples)] for row in rows]
@@ -216,7 +245,7 @@ def _multinomial(input, num_samples=1, replacement=False, **_):
   return torch.tensor(drawn).reshape(*input.shape[:-1], num_samples)
 
 
-def _bernoulli(input, p=None, **_):
+def _bernoulli(input, p=None):
   """Draws ones by their chances, or all by one chance."""
   law = input if p is None else torch.as_tensor(p).expand_as(input)
   shares = map(rational, law.detach().double().ravel().tolist())
@@ -224,7 +253,7 @@ def _bernoulli(input, p=None, **_):
   return torch.tensor(drawn, dtype=input.dtype).reshape(input.shape)
 
 
-def _bernoulli_(tensor, p=0.5, **_):
+def _bernoulli_(tensor, p=0.5):
   return tensor.copy_(_bernoulli(tensor, p))
 
 
@@ -249,14 +278,14 @@ def _randperm(n, dtype=None, **_):
   return torch.tensor(drawn).to(dtype or torch.int64)
 
 
-def _exponential_(tensor, lambd=1.0, **_):
+def _exponential_(tensor, lambd=1.0):
   noise = generators.filled(tuple(tensor.shape), exponential)
   return _random(noise / lambd, tensor, tensor)
 
 
-def _uniform_(tensor, low=0.0, high=1.0, **_):
+def _uniform_(tensor, low=0.0, to=1.0):
   uniforms = generators.filled(tuple(tensor.shape), uniform)
-  return _random(uniforms * (high - low) + low, tensor, tensor)
+  return _random(uniforms * (to - low) + low, tensor, tensor)
 
 
 def _refused(*_, name: str, **__):
@@ -271,20 +300,24 @@ def _plain(name: str, function: Callable) -> Callable:
   """Returns a function without a generator or a tensor to fill."""
 
   def called(*arguments, **named):
-    if named.get("generator") is not None:
+    if named.pop("generator", None) is not None:
       generators.refuse_seed("draws by a torch.Generator")
-    if named.get("out") is not None:
+    if named.pop("out", None) is not None:
       refuse(f"fills a tensor by torch's {name} (out=)")
     return function(*arguments, **named)
 
   return called
 
 
-def _reading(data, *arguments, function: Callable, **named):
-  """Calls a function that reads a tensor's memory, and asks no class."""
-  if _holds(data):
-    refuse(f"gives random numbers to torch.{function.__name__}")
-  return function(data, *arguments, **named)
+def _reading(function: Callable) -> Callable:
+  """Guards a function that reads a tensor's memory, and asks no class."""
+
+  def called(*arguments, **named):
+    if _holds([*arguments, *named.values()]):
+      refuse(f"gives random numbers to torch.{function.__name__}")
+    return function(*arguments, **named)
+
+  return called
 
 
 def _holds(data) -> bool:
@@ -328,9 +361,11 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
   for name in (*refused, "geometric_"):
     stands = methods if name.endswith("_") else functions
     stands[name] = functools.partial(_refused, name=name)
-  for name in ("tensor", "as_tensor", "asarray"):
-    function = getattr(torch, name)
-    functions[name] = functools.partial(_reading, function=function)
+  for name in ("tensor", "as_tensor", "asarray", "full", "full_like"):
+    functions[name] = _reading(getattr(torch, name))
+  functions["scalar_tensor"] = _reading(torch.scalar_tensor)
+  for name in ("new_tensor", "new_full", "new"):
+    methods[name] = _reading(getattr(torch.Tensor, name))
   functions |= _seeding(torch) | {
     "default_generator": generators.Twin(),
     "Generator": type("Generator", (generators.Seeded,), {}),
