@@ -46,6 +46,11 @@ def test_what_is_small_is_found(rows):
   assert 1e-10 < near < 2e-8
 
 
+def test_readme_counts_them():
+  readme = (DOCUMENT.parents[1] / "README.md").read_text()
+  assert f"shows {len(faults.NAMES)} faults" in readme
+
+
 def test_the_document_has_the_commands_table(rows):
   _, between, _ = command.split(DOCUMENT.read_text())
   assert between == command.table(rows)

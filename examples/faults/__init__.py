@@ -24,10 +24,11 @@ NAMES = (
   "always_accepted",
   "first_unchecked",
   "typical_acceptance",
-  # the length looks at what it cuts
+  # rules are mixed
   "block_recovery",
   "block_coins",
   "block_first_rejection",
+  # the length looks at what it cuts
   "pruned_draft",
   "length_in_hindsight",
   "budget_in_hindsight",

@@ -33,19 +33,17 @@ def budget(ours):
 
 
 def verified(p, q, context, rng, known):
-  """Verify this request's part of a budget from what is `known`."""
+  """Verify this request's part of a budget that is chosen by what is `known`."""
   tokens, laws = common.propose(q, context, rng)
   ours = survival(p, q, context, tokens)
   ranked = np.argsort([*-ours, *(-x for x in NEIGHBOUR)], kind="stable")
-  length = int((ranked[: budget(known(tokens))] < len(ours)).sum())
+  length = int((ranked[: budget(known(ours))] < len(ours)).sum())
   return common.check(tokens[:length], laws[:length], p, context, rng)
 
 
 def faulty(p, q, context, rng):
   """Take the budget from this step's confidences."""
-  return verified(
-    p, q, context, rng, lambda tokens: survival(p, q, context, tokens)
-  )
+  return verified(p, q, context, rng, lambda ours: ours)
 
 
 def fixed(p, q, context, rng):

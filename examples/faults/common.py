@@ -7,6 +7,11 @@ tokens); `rng` is NumPy's Generator, or what the certificate puts in its place.
 import numpy as np
 
 DEPTH = 2  # drafts of a chain
+TPU_INFERENCE = (
+  "tpu-inference, as we read it",
+  "https://github.com/vllm-project/tpu-inference/blob/13ff9f4/tpu_inference/"
+  "layers/jax/sample/rejection_sampler.py",
+)
 
 
 def draw(law, rng):

@@ -12,11 +12,7 @@ import numpy as np
 
 from examples.faults import common
 
-SYSTEM = "tpu-inference, as we read it"
-REPORT = (
-  "https://github.com/vllm-project/tpu-inference/blob/13ff9f4/tpu_inference/"
-  "layers/jax/sample/rejection_sampler.py"
-)
+SYSTEM, REPORT = common.TPU_INFERENCE
 KIND = "cycle"
 LAWS = (0.0, 1.0, 0.0), (0.25, 0.5, 0.25)
 

@@ -10,11 +10,7 @@ import numpy as np
 
 from examples.faults import common
 
-SYSTEM = "tpu-inference, as we read it"
-REPORT = (
-  "https://github.com/vllm-project/tpu-inference/blob/13ff9f4/tpu_inference/"
-  "layers/jax/sample/rejection_sampler.py"
-)
+SYSTEM, REPORT = common.TPU_INFERENCE
 KIND = "cycle"
 LAWS = (0.6, 0.4, 0.0), (0.4, 0.3, 0.3)
 

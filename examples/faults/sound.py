@@ -1,6 +1,6 @@
 """Do what has been reported as a fault, and is none.
 
-Each is a cycle, and lossless. All four cost acceptance or nothing.
+Each is a cycle, and lossless. It may look like a fault.
 """
 
 from examples.faults import common

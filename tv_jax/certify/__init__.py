@@ -2,7 +2,7 @@
 
 `python -m tv_jax.certify --help` is the command line; `check` is its function
 for one verifier, proposal and tree, `check_proposal` the one for a proposal
-itself, `output_law` the exact law for given laws.
+itself, `explore` the exact law of any function.
 """
 
 from tv_jax.certify.cases import Case, num_contexts

@@ -402,18 +402,12 @@ def spell_out(failure: Failure) -> str:
       break
     if p.V > 8 and prefix != (*CONTEXT, *failure.prefix)[: len(prefix)]:
       continue
-    after = words.word(prefix[len(CONTEXT) :])
-    law = f"  after {after:6} p = {words.row(p(prefix))}"
-    lines.append(f"{law}   q = {words.row(q(prefix))}")
+    lines.append(words.laws(prefix[len(CONTEXT) :], p(prefix), q(prefix)))
   if failure.fault:
     lines.append(f"  {failure.fault}: {words.word(failure.prefix)}")
     return "\n".join(lines)
-  lines.append(
-    f"  the output begins {words.word(failure.prefix)} with probability"
-    f" {failure.found:.9g}, under the target {failure.wanted:.9g}:"
-    f" {failure.found - failure.wanted:+.2g}; total variation"
-    f" {failure.distance:.2g}"
-  )
+  begins = words.begins(failure.prefix, failure.found, failure.wanted)
+  lines.append(f"{begins}; total variation {failure.distance:.2g}")
   return "\n".join(lines)
 
 
