@@ -458,8 +458,10 @@ def pair():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-  return tmp_path_factory.mktemp("text")
+def folder(pair, tmp_path_factory):
+  folder = tmp_path_factory.mktemp("text")
+  distill.write(pair, folder, WRITING)
+  return folder
 
 
 def make(pair, out, how, folder, **more):

@@ -33,7 +33,7 @@ def budget(ours):
 
 
 def verified(p, q, context, rng, known):
-  """Verify this request's part of a budget that is chosen by what is `known`."""
+  """Verify this request's part of a budget by what is `known`."""
   tokens, laws = common.propose(q, context, rng)
   ours = survival(p, q, context, tokens)
   ranked = np.argsort([*-ours, *(-x for x in NEIGHBOUR)], kind="stable")
