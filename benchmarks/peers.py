@@ -131,7 +131,7 @@ def load_peer(pair: Pair, tokens: int) -> Peer:
 
 
 def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
-  """Reads questions as tokens: those of the most common padded size.
+  """Reads questions as tokens, shuffled: those of the most common padded size.
 
   So each method is compiled once for each number of rows.
   """
@@ -141,7 +141,8 @@ def read_prompts(pair: Pair, source: str, template: str) -> list[list[int]]:
   padded = [padded_prompt(len(tokens)) for tokens in encoded]
   (common_size, _), *_ = Counter(padded).most_common(1)
   kept = zip(encoded, padded, strict=True)
-  return [tokens for tokens, size in kept if size == common_size]
+  kept = [tokens for tokens, size in kept if size == common_size]
+  return [kept[i] for i in np.random.default_rng(0).permutation(len(kept))]
 
 
 def contestants(pair, prompts, peer: Peer, temperature: float, flags) -> dict:
@@ -173,16 +174,18 @@ def contestants(pair, prompts, peer: Peer, temperature: float, flags) -> dict:
   runs = {f"{OURS}, plain": bound(ours, 1, verifier=None)}
   for tree in flags.trees:
     runs[f"{OURS}, {tree}"] = bound(ours, 1, tree=tree)
-  runs[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
-  for threads in sorted({environment.cores(), 1}):
+  if rows > 1:
+    runs[f"{OURS}, plain, {rows} rows"] = bound(ours, rows, verifier=None)
+  for threads in flags.threads or sorted({environment.cores(), 1}):
     end = f"{threads} threads"
     run = bound(theirs, 1, peer.plain, threads)
     runs[f"{THEIRS}, plain, {end}"] = run
     for name, fixed in ASSISTED.items() if peer.draft else ():
       run = bound(theirs, 1, bound(peer.assisted, fixed), threads)
       runs[f"{THEIRS}, assisted, {name}, {end}"] = run
-    run = bound(theirs, rows, peer.plain, threads)
-    runs[f"{THEIRS}, plain, {end}, {rows} rows"] = run
+    if rows > 1:
+      run = bound(theirs, rows, peer.plain, threads)
+      runs[f"{THEIRS}, plain, {end}, {rows} rows"] = run
   return runs
 
 
@@ -224,18 +227,21 @@ def show(speeds: dict, temperature: float, rows: int) -> None:
     low, middle, high = np.percentile(ratio, [25, 50, 75])
     return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
-  plain, many = f"{OURS}, plain", f"{OURS}, plain, {rows} rows"
+  plain = f"{OURS}, plain"
   base = best(speeds, f"{THEIRS}, plain")
   ours = best({k: v for k, v in speeds.items() if k != plain}, f"{OURS}, ")
-  pairs = [(plain, base), (ours, plain), (many, plain)]
-  pairs.append((many, best(speeds, f"{THEIRS}, plain", f"{rows} rows")))
+  pairs = [(plain, base), (ours, plain)]
+  if rows > 1:
+    many = f"{OURS}, plain, {rows} rows"
+    theirs = best(speeds, f"{THEIRS}, plain", f"{rows} rows")
+    pairs += [(many, plain), (many, theirs)]
   if any(name.startswith(f"{THEIRS}, assisted") for name in speeds):
     pairs.append((ours, best(speeds, f"{THEIRS}, assisted")))
   common.show(
     f"Temperature {temperature:g}",
     ["", "tokens/s", f"over {base} (quartiles)"],
     [
-      [name, f"{np.median(rounds):.0f}", spread(name, base)]
+      [name, f"{np.median(rounds):.3g}", spread(name, base)]
       for name, rounds in speeds.items()
     ],
   )
@@ -258,6 +264,7 @@ def main() -> None:
   parser.add_argument("--temperatures", nargs="+", type=float, default=[1.0])
   parser.add_argument("--tokens", type=int, default=128)
   parser.add_argument("--rows", type=int, default=16)
+  parser.add_argument("--threads", nargs="+", type=int, help="of the peer")
   parser.add_argument("--rounds", type=int, default=7)
   flags = parser.parse_args()
   pair = tv_jax.load(flags.draft, flags.target, draft_kind=flags.kind)
