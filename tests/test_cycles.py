@@ -1,21 +1,20 @@
-"""Files of cycles, read or refused; laws merged; any rule on them."""
+"""Files of cycles, read or refused; any rule on them."""
 
 import dataclasses
-import functools
 import pathlib
 import re
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests import bad, commands
-from tv_jax import probs, replay
+from tv_jax import replay
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import spread
+from tv_jax.edge import tables
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.replay import lengths, merging, report
+from tv_jax.replay import lengths, report
 from tv_jax.verifiers import VERIFIERS
 
 TREE = tree_lib.from_parents([-1, 0, 0, 1])
@@ -65,7 +64,6 @@ def test_what_is_saved_is_read(tmp_path):
     verifier="traversal",
     temperature=0.5,
     accepted=np.array([1, 2, 3]),
-    expected={"traversal": np.array([1.5, 2, 2.5], np.float32)},
     meta={"complete": True},
   )
   path = tmp_path / "a.npz"
@@ -74,7 +72,6 @@ def test_what_is_saved_is_read(tmp_path):
   for name in ("q", "p", "item", "cycle", "accepted"):
     np.testing.assert_array_equal(getattr(read, name), getattr(own, name))
   np.testing.assert_array_equal(read.tokens[:, 1:], own.tokens[:, 1:])
-  assert read.expected["traversal"].tolist() == [1.5, 2, 2.5]
   for name in ("tree", "proposal", "verifier", "temperature", "meta"):
     assert getattr(read, name) == getattr(own, name)
 
@@ -98,10 +95,6 @@ def changed(name, place, value):
     (changed("q", (1, 1, 2), np.nan), "cycle 1, node 1: q after it is no law"),
     (changed("p", (2, 0, 2), -0.1), "cycle 2, node 0: p after it is no law"),
     ({"accepted": np.array([1, 4, 1])}, "accepted: a cycle .* gains 1 to 3"),
-    (
-      {"panel": np.array(["a"]), "expected": np.array([[1, 0, 1.0]])},
-      "a: a cycle of this tree gains 1 to 3",
-    ),
   ],
   ids=str,
 )
@@ -119,84 +112,6 @@ def test_a_file_that_is_cut_short_is_refused(tmp_path, share):
   path.write_bytes(whole[: int(len(whole) * share)])
   with pytest.raises(ValueError, match=r"no .npz file, or cut short"):
     replay.load(path)
-
-
-# Merged laws: what is kept exactly, and how little rules are moved.
-
-LARGE = 4096
-WANTED = 1e-3  # what merging may move an expected length by
-# Two children of the root, one child below each, and one below these.
-BRANCHES = tree_lib.branching([2, 1, 1])
-
-
-def random_laws(rows, seed=0):
-  rng = np.random.default_rng(seed)
-  target = rng.normal(size=(rows, LARGE))
-  draft = target + 0.5 * rng.normal(size=target.shape)
-  return (probs.law(jnp.asarray(x, jnp.float32)) for x in (draft, target))
-
-
-def drafted(tree, proposal, q, seed):
-  tokens = np.full(len(tree), INVALID, np.int32)
-  for place, node in enumerate(tree.inner):
-    key = jax.random.fold_in(jax.random.key(seed), place)
-    k = int(tree.num_children[node])
-    drawn = jax.jit(proposal.draw, static_argnums=2)(key, q[place], k)
-    tokens[tree.children[node, :k]] = drawn
-  return jnp.asarray(tokens)
-
-
-def shifts(tree, rules, proposal):
-  """The shift of each rule's expected length in each draft, as shares."""
-  proposal = PROPOSALS[proposal]
-
-  @jax.jit
-  def expected(tokens, q, p):
-    gained = jnp.asarray(tree.depth + 1, q.dtype)
-    q, p = spread(tree, q), spread(tree, p)
-    laws = [
-      VERIFIERS[rule].stop_law(tree, proposal, tokens, q, p) for rule in rules
-    ]
-    return jnp.stack(laws) @ gained
-
-  found, merge = [], jax.jit(functools.partial(merging.merge, tree))
-  for seed in range(3):
-    q, p = random_laws(len(tree.inner), seed)
-    tokens = drafted(tree, proposal, q, seed)
-    found.append(expected(*merge(tokens, q, p)) / expected(tokens, q, p) - 1)
-  return np.abs(np.array(found))
-
-
-def test_rules_judge_alike_if_bins_are_of_a_ratio(monkeypatch):
-  for proposal in ("with_replacement", "sample_then_top"):
-    assert shifts(TREE, ("token_level", "traversal"), proposal).max() < WANTED
-  chain = tree_lib.chain(3), ("block",), "without_replacement"
-  assert 0 < shifts(*chain).max() < WANTED
-
-  def at_random(laws):
-    rng = np.random.default_rng(0)
-    return jnp.asarray(rng.integers(0, merging.BINS, len(laws)), jnp.int32)
-
-  monkeypatch.setattr(merging, "_bins_of", at_random)
-  assert shifts(*chain).max() > 10 * WANTED
-
-
-def test_drafted_tokens_keep_their_laws_and_their_names():
-  """Tokens drawn below twins, nodes with one path, can still be compared."""
-  q, p = random_laws(len(BRANCHES.inner), 3)
-  tokens = jnp.array([0, 9, 9, 700, 700, 5, INVALID], jnp.int32)
-  merge = jax.jit(functools.partial(merging.merge, BRANCHES))
-  named, *merged = merge(tokens, q, p)
-  assert named[1] == named[2]
-  assert named[3] == named[4] != named[5]
-  assert named[jnp.array([0, 6])].tolist() == [INVALID, INVALID]
-  for laws, small in zip((q, p), merged, strict=True):
-    assert small.shape[1] == 6 + merging.LIKELIEST + merging.BINS
-    np.testing.assert_allclose(small.sum(axis=1), 1, rtol=1e-5)
-    for node in range(1, 6):
-      # Of every node: twins' laws are compared on the children of both.
-      own, whole = small[:, named[node]], laws[:, tokens[node]]
-      np.testing.assert_array_equal(own, whole)
 
 
 # Any rule on them, and the command.
@@ -251,15 +166,13 @@ def test_rules_are_paired_with_the_one_that_ran(cycles):
   ran = dataclasses.replace(
     cycles,
     verifier="traversal",
-    expected={"traversal": np.full(12, 2.0)},
     accepted=accepted,
     item=item,
   )
   found = {"block": np.full(12, 1.5), "traversal": np.full(12, 2.002)}
   table = report.table(ran, found, dict.fromkeys(found, "stop law"))
-  columns = [[*column.cells] for column in table.columns]
-  assert columns[2] == ["-0.5020 ± 0.0000", "-"]
-  assert columns[4] == ["-", "+0.1000%"]
+  columns = [*zip(*table.rows, strict=True)]
+  assert columns[2] == ("-0.5020 ± 0.0000", tables.NOTHING)
   # Clustered, two items that agree would leave no error.
   told = report.check(ran, {"traversal": np.full(12, 1.5)})
   assert told == "check: realised - expected = +0.5000 ± 0.2462"

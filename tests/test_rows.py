@@ -165,22 +165,22 @@ def test_an_interrupt_leaves_what_was_recorded(tmp_path, monkeypatch):
 
 
 def test_cycles_with_a_nan_are_left_out():
-  own = recording.Recording(decode_config(pair(), tree="chain:1"))
+  cycles = recording.Recording(decode_config(pair(), tree="chain:1"))
   laws = np.full((4, 1, 4), 0.25, np.float32)
   broken = laws.copy()
   broken[1, 0, 2] = np.nan
-  own.keep(
-    active=np.array([True, True, True, False]),
-    items=np.array([4, 5, 6, 7]),
-    numbers=np.zeros(4, int),
-    tokens=np.array([[INVALID, 2]] * 4, np.int32),
-    q=laws,
-    p=broken,
-    accepted=np.array([1, 1, 1, 0], np.int32),
-    expected={"traversal": np.array([1, 1, np.nan, 1], np.float32)},
-  )
-  assert own.cycles({}).item.tolist() == [4]
-  assert own.left_out == 2
+  active = np.array([True, True, True, False])
+  arrays = {
+    "item": np.array([4, 5, 6, 7]),
+    "cycle": np.zeros(4, int),
+    "tokens": np.array([[INVALID, 2]] * 4, np.int32),
+    "q": laws,
+    "p": broken,
+    "accepted": np.array([1, 1, 1, 0], np.int32),
+  }
+  cycles.keep(active, arrays)
+  assert cycles.cycles({}).item.tolist() == [4, 6]
+  assert cycles.left_out == 1
 
 
 def test_what_cannot_be_recorded_is_refused(tmp_path):

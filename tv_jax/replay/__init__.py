@@ -6,6 +6,5 @@ replays files does not need: import it as `tv_jax.record`.
 
 from tv_jax.replay.cycles import Cycles, load, save
 from tv_jax.replay.lengths import expected_lengths
-from tv_jax.replay.merging import merge
 
-__all__ = ["Cycles", "expected_lengths", "load", "merge", "save"]
+__all__ = ["Cycles", "expected_lengths", "load", "save"]

@@ -1,10 +1,9 @@
 """Any verifier on recorded cycles: `python -m tv_jax.replay --help`."""
 
-import rich.console
 from absl import flags, logging
 
 from tv_jax import proposals, replay
-from tv_jax.edge import cli, names, progress
+from tv_jax.edge import cli, names, progress, tables
 from tv_jax.replay import report
 from tv_jax.verifiers import DEFAULT, VERIFIERS, misfit, resolve
 
@@ -68,11 +67,7 @@ def _replay(path, cycles, rules):
         raise ValueError(f"{path}: {error}") from error
       by[name] = "stop law" if rule.offers else f"{_COINS.value} runs"
   print(report.describe(path, cycles))
-  console = rich.console.Console()
-  if not console.is_terminal:
-    # A table that would be broken over lines is easier to pipe whole.
-    console = rich.console.Console(width=1000)
-  console.print(report.table(cycles, lengths, by))
+  tables.show([report.table(cycles, lengths, by)])
   if line := report.check(cycles, lengths):
     print(line)
 

@@ -1,7 +1,6 @@
 """Recorded cycles: drafted trees with both models' laws, in one .npz file.
 
-Axes: C cycles, N nodes, M nodes that have children, R verifiers of a panel,
-V vocabulary, or what it was merged to.
+Axes: C cycles, N nodes, M nodes that have children, V vocabulary.
 """
 
 import dataclasses
@@ -17,10 +16,7 @@ from tv_jax.tree import ROOT, Tree
 # How far a law may sum from 1 before it is taken for something else.
 TOLERANCE = 1e-3
 _REQUIRED = ("parents", "proposal", "tokens", "q", "p")
-_OPTIONAL = (
-  *("item", "cycle", "verifier", "temperature", "accepted"),
-  *("panel", "expected", "meta"),
-)
+_OPTIONAL = "item", "cycle", "verifier", "temperature", "accepted", "meta"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,7 +34,6 @@ class Cycles:
     verifier: What ran, if anything did.
     temperature: Of the target.
     accepted: [C] tokens gained, if anything ran.
-    expected: [C] by verifier, as computed before laws were merged.
     meta: Anything that JSON can say.
   """
 
@@ -52,7 +47,6 @@ class Cycles:
   verifier: str | None = None
   temperature: float | None = None
   accepted: np.ndarray | None = None
-  expected: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
   meta: dict = dataclasses.field(default_factory=dict)
 
   def __len__(self) -> int:
@@ -65,8 +59,6 @@ def save(path, cycles: Cycles) -> None:
   arrays = {
     "parents": np.array(cycles.tree.parents, np.int32),
     "proposal": cycles.proposal.name,
-    "panel": np.array([*cycles.expected], np.str_),
-    "expected": np.array([*cycles.expected.values()], np.float32),
     "meta": json.dumps(cycles.meta),
   }
   for name in (*_REQUIRED, *_OPTIONAL):
@@ -109,9 +101,6 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
     if arrays[name].ndim == 3 and arrays[name].shape[1] == N:
       arrays[name] = arrays[name][:, tree.inner]
   C, V = len(arrays["tokens"]), arrays["q"].shape[-1]
-  panel = arrays.pop("panel", np.array([])).tolist()
-  if not panel:
-    arrays.pop("expected", None)
   for name, dtype, shape in (
     ("tokens", np.int32, (C, N)),
     ("q", np.float32, (C, M, V)),
@@ -119,7 +108,6 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
     ("item", np.int64, (C,)),
     ("cycle", np.int64, (C,)),
     ("accepted", np.float32, (C,)),
-    ("expected", np.float32, (len(panel), C)),
   ):
     if name not in arrays:
       continue
@@ -127,7 +115,7 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
     if array.shape != shape or array.dtype.kind not in "iuf" or not array.size:
       is_now = f"{array.dtype}{[*array.shape]}"
       raise ValueError(f"{name} is {is_now}: give numbers {[*shape]}")
-    arrays[name] = array.astype(dtype)
+    arrays[name] = array.astype(dtype, copy=False)
     if dtype is not np.float32 and (arrays[name] != array).any():
       raise ValueError(f"{name} holds what is no {np.dtype(dtype).name}")
   numbers = np.arange(C)
@@ -149,7 +137,6 @@ def _from_arrays(arrays: dict, proposal: Proposal | None) -> Cycles:
     verifier=None if verifier is None else str(verifier),
     temperature=None if temperature is None else float(temperature),
     accepted=arrays.get("accepted"),
-    expected=dict(zip(panel, arrays.get("expected", ()), strict=True)),
     meta=json.loads(str(arrays.get("meta", "{}"))),
   )
   _check(cycles)
@@ -178,15 +165,9 @@ def _check(cycles: Cycles) -> None:
     wrong = np.zeros_like(drawn)
     wrong[:, tree.inner] = ~good & drawn[:, tree.inner]
     _refuse(wrong, f"{name} after it is no law, which sums to 1")
-  most = tree.max_depth + 1
-  for name, lengths in {"accepted": cycles.accepted, **cycles.expected}.items():
-    if (
-      lengths is not None
-      and not (
-        (lengths >= 1 - TOLERANCE) & (lengths <= most * (1 + TOLERANCE))
-      ).all()
-    ):
-      raise ValueError(f"{name}: a cycle of this tree gains 1 to {most} tokens")
+  accepted, most = cycles.accepted, tree.max_depth + 1
+  if accepted is not None and not ((accepted >= 1) & (accepted <= most)).all():
+    raise ValueError(f"accepted: a cycle of this tree gains 1 to {most} tokens")
 
 
 def _refuse(wrong: np.ndarray, what: str) -> None:

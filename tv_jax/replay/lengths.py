@@ -1,7 +1,6 @@
 """What lengths rules expect of recorded cycles.
 
-Axes: C cycles, M nodes that have children, V vocabulary or what it was merged
-to.
+Axes: C cycles, M nodes that have children, V vocabulary.
 """
 
 import functools
@@ -55,11 +54,11 @@ def expected_lengths(
     rows = np.minimum(np.arange(start, start + size), len(cycles) - 1)
     chunk = (x[rows] for x in (cycles.tokens, cycles.q, cycles.p))
     key, coin_key = jax.random.split(key)
-    found = _lengths(
+    chunk_lengths = _lengths(
       rule, cycles.tree, cycles.proposal, coins, coin_key, *chunk
     )
     count = min(size, len(cycles) - start)
-    lengths.append(np.asarray(found)[:count])
+    lengths.append(np.asarray(chunk_lengths)[:count])
     tick(count)
   return np.concatenate(lengths)
 
@@ -69,7 +68,7 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
   """[chunk] of each cycle."""
   gained = jnp.asarray(tree.depth + 1, q.dtype)
 
-  def one(cycle):
+  def length(cycle):
     key, tokens, q, p = cycle
     # Leaves get any law: nobody is to read it.
     q, p = (drafting.spread(tree, laws) for laws in (q, p))
@@ -85,5 +84,5 @@ def _lengths(rule, tree, proposal, coins, key, tokens, q, p):
 
   rows = jax.random.split(key, len(tokens)), tokens, q, p
   if jax.default_backend() == "cpu":  # where rows need not wait for each other
-    return jax.lax.map(one, rows)
-  return jax.vmap(one)(rows)
+    return jax.lax.map(length, rows)
+  return jax.vmap(length)(rows)

@@ -1,10 +1,8 @@
 """Record: a run of `generate` that keeps what it drafted, for `replay`.
 
-Axes: B batch, N nodes, M nodes that have children, V vocabulary, W merged
-alphabet.
+Axes: B batch, N nodes, M nodes that have children, V vocabulary.
 """
 
-import functools
 import os
 import pathlib
 from collections.abc import Sequence
@@ -18,7 +16,7 @@ from tv_jax.engine.generate import decode_all
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.prompts import Prompts, read_prompts
 from tv_jax.engine.results import Generation
-from tv_jax.replay import cycles, merging
+from tv_jax.replay import cycles
 from tv_jax.tree import Tree
 
 # Options that a file names, beside the tree, the rule and the proposal.
@@ -80,7 +78,6 @@ def record(
       meta = {
         "complete": complete,
         "left_out_for_nan": recording.left_out,
-        "vocabulary": pair.target.config.vocab_size,
         "target": str(pair.target.source),
         "draft": str(pair.draft and pair.draft.source),
         **{name: getattr(config, name) for name in _OPTIONS},
@@ -94,60 +91,49 @@ class Recording:
 
   def __init__(self, config: DecodeConfig):
     """Has recorded nothing yet."""
-    self.config, self.kept, self.left_out = config, [], 0
+    self.config, self.left_out = config, 0
+    self.kept: list[dict[str, np.ndarray]] = []
 
   def step(self, batch: Batch) -> None:
     """Runs a cycle of a batch, and keeps it."""
     active = ~np.asarray(batch.state.done)
     numbers = np.asarray(batch.state.records.cycles)
-    drafted, laws = batch.step()
-    merged = _merge(self.config.tree, drafted.tokens, drafted.laws, laws)
-    records = batch.state.records
-    merged, *columns = jax.device_get(
-      (merged, records.accepted, records.expected)
-    )
-    rows, last = np.arange(len(active)), columns[0].shape[1] - 1
-    places = np.minimum(numbers, last)  # a row that is done says nothing
-    lengths = jax.tree.map(lambda x: x[rows, places], columns)
-    self.keep(active, batch.items, numbers, *merged, *lengths)
+    drafted, p = batch.step()
+    assert isinstance(self.config.tree, Tree)
+    arrays = {
+      "tokens": drafted.tokens,
+      "q": drafted.laws,
+      "p": p[:, self.config.tree.inner],
+      "accepted": batch.state.records.accepted,
+    }
+    arrays = jax.device_get(arrays)
+    accepted = arrays["accepted"]
+    # A row that is done says nothing.
+    places = np.minimum(numbers, accepted.shape[1] - 1)
+    arrays["accepted"] = accepted[np.arange(len(places)), places]
+    self.keep(active, arrays | {"item": batch.items, "cycle": numbers})
 
-  def keep(self, active, items, numbers, tokens, q, p, accepted, expected):
+  def keep(self, active: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
     """Takes the active rows of a cycle, but for those with a NaN."""
-    sound = np.isfinite(q).all((1, 2)) & np.isfinite(p).all((1, 2))
-    for lengths in expected.values():
-      sound &= np.isfinite(lengths)
-    self.left_out += int((active & ~sound).sum())
-    rows = np.flatnonzero(active & sound)
-    if len(rows):
-      row = items, numbers, tokens, q, p, accepted, expected
-      self.kept.append(jax.tree.map(lambda array: array[rows], row))
+    sound = [np.isfinite(arrays[name]).all((1, 2)) for name in ("q", "p")]
+    rows = active & np.logical_and(*sound)
+    self.left_out += int(np.sum(active & ~rows))
+    if rows.any():
+      self.kept.append({name: array[rows] for name, array in arrays.items()})
 
   def cycles(self, meta: dict) -> cycles.Cycles:
     """Returns those so far."""
-    item, cycle, tokens, q, p, accepted, expected = jax.tree.map(
-      lambda *arrays: np.concatenate(arrays), *self.kept
-    )
     assert isinstance(self.config.tree, Tree)
     assert self.config.proposal
+    arrays = {
+      name: np.concatenate([part[name] for part in self.kept])
+      for name in self.kept[0]
+    }
     return cycles.Cycles(
       tree=self.config.tree,
       proposal=self.config.proposal,
-      tokens=tokens,
-      q=q,
-      p=p,
-      item=item,
-      cycle=cycle,
       verifier=self.config.name,
       temperature=self.config.temperature,
-      accepted=accepted,
-      expected=expected,
       meta=meta,
+      **arrays,
     )
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _merge(tree: Tree, tokens, q, p):
-  """Merges a cycle's alphabets: tokens [B, N], q and p [B, M, W]."""
-  return jax.vmap(functools.partial(merging.merge, tree))(
-    tokens, q, p[:, tree.inner]
-  )

@@ -1,15 +1,15 @@
 """The table of a replay, and the lines around it."""
 
 import numpy as np
-import rich.table
 
+from tv_jax.edge import tables
 from tv_jax.engine.estimates import Estimate
 from tv_jax.replay.cycles import Cycles
 
 
 def table(
   cycles: Cycles, lengths: dict[str, np.ndarray], by: dict[str, str]
-) -> rich.table.Table:
+) -> tables.Table:
   """Makes a table with a row for each rule.
 
   Args:
@@ -18,21 +18,16 @@ def table(
     by: How each was found.
   """
   base = cycles.verifier if cycles.verifier in lengths else next(iter(lengths))
-  result = rich.table.Table(
-    *("verifier", "expected length", f"minus {base}", "by", "shift by merging")
-  )
+  header = ["verifier", "expected length", f"minus {base}", "by"]
+  rows = []
   for name, length in lengths.items():
-    gain = shift = "-"
+    gain = tables.NOTHING
     if name != base:
       difference = length - lengths[base]
       gain = f"{Estimate.clustered(difference, cycles.item):+.4f}"
-    if name in cycles.expected:
-      recorded = cycles.expected[name].mean(dtype=np.float64)
-      moved = float(length.mean(dtype=np.float64) / recorded - 1)
-      shift = f"{round(moved, 6) + 0.0:+.4%}"
     mean = f"{Estimate.clustered(length, cycles.item):.4f}"
-    result.add_row(name, mean, gain, by[name], shift)
-  return result
+    rows.append([name, mean, gain, by[name]])
+  return tables.Table("", [], header, rows)
 
 
 def describe(path, cycles: Cycles) -> str:

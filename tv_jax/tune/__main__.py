@@ -2,11 +2,10 @@
 
 import sys
 
-import rich.console
 from absl import flags, logging
 
 from tv_jax import runs
-from tv_jax.edge import cli, config_flag
+from tv_jax.edge import cli, config_flag, tables
 from tv_jax.models import templates
 from tv_jax.tune import tuning
 from tv_jax.tune.results import beside
@@ -88,11 +87,7 @@ def main(arguments) -> None:
     speed=_TIMING.value,
     say=lambda line: print(f"{line} ..", file=sys.stderr),
   )
-  console = rich.console.Console()
-  if not console.is_terminal:
-    # A table that would be broken over lines is easier to pipe whole.
-    console = rich.console.Console(width=1000)
-  console.print(tuned.table())
+  tables.show([tuned.table()])
   print("\n".join(tuned.lines()))
   print(f"written: {', '.join(map(str, tuned.save(_OUT.value)))}")
 

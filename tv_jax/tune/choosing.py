@@ -76,8 +76,8 @@ def best(
   for node in range(len(tree) - 1, ROOT, -1):
     if kept[node]:
       child, sibling = _successors(tree, node, kept)
-      found, below[node] = _split(sums[child], sums[sibling])
-      sums[node] = np.concatenate([[0.0], worth[node] + found])
+      rest, below[node] = _split(sums[child], sums[sibling])
+      sums[node] = np.concatenate([[0.0], worth[node] + rest])
   first = _successors(tree, ROOT, kept)[0]
   chosen = []
   for count in range(len(sums[first])):
@@ -107,10 +107,10 @@ def _split(some, others):
   total = np.full(len(some) + len(others) - 1, -np.inf)
   first = np.zeros(len(total), np.int32)
   for count, value in enumerate(some):
-    own = slice(count, count + len(others))
-    better = value + others > total[own]
-    total[own] = np.where(better, value + others, total[own])
-    first[own] = np.where(better, count, first[own])
+    span = slice(count, count + len(others))
+    better = value + others > total[span]
+    total[span] = np.where(better, value + others, total[span])
+    first[span] = np.where(better, count, first[span])
   return total, first
 
 
@@ -123,28 +123,10 @@ def part(tree: Tree, nodes: list[int]) -> Tree:
 
 def places(tree: Tree, other: Tree) -> list[int] | None:
   """Finds another tree's drafted nodes in a tree; None if one is not there."""
-  found = [ROOT]
+  nodes = [ROOT]
   for node in range(1, len(other)):
-    above, rank = found[other.parent[node]], other.rank[node]
+    above, rank = nodes[other.parent[node]], other.rank[node]
     if rank >= tree.num_children[above]:
       return None
-    found.append(int(tree.children[above, rank]))
-  return found[1:]
-
-
-def sequoia(tree: Tree, worth: np.ndarray) -> np.ndarray:
-  """Returns [N] what nodes are worth by Sequoia's model, to compare with.
-
-  Chen et al. (2024), section 3.1: a child is accepted with a chance that
-  depends on its rank alone, and a node is worth the product along its path.
-  The chances of the ranks are taken from `worth` [N].
-  """
-  nodes = np.arange(1, len(tree))
-  above, rank = tree.parent[nodes], tree.rank[nodes]
-  tried = np.bincount(rank, weights=worth[above])
-  taken = np.bincount(rank, weights=worth[nodes])
-  chance = taken / np.maximum(tried, np.finfo(float).tiny)
-  found = np.ones(len(tree))
-  for node in nodes:
-    found[node] = found[tree.parent[node]] * chance[tree.rank[node]]
-  return found
+    nodes.append(int(tree.children[above, rank]))
+  return nodes[1:]

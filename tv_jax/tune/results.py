@@ -1,4 +1,4 @@
-"""What was found: a table, a chart, and files that `tree=` takes."""
+"""What `tune` returns: a table, a chart, and files that `tree=` takes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 import pathlib
 
 import numpy as np
-import rich.table
 
 from tv_jax.edge import disk, tables
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs.report import canvas
 from tv_jax.tree import Tree
 
-TUNED, FAST, SEQUOIA, NAMED = "tuned", "fast", "sequoia", "named"
+# Before a number of nodes: the name of their best tree.
+TUNED = "tuned:"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,9 +24,6 @@ class Row:
 
   Attributes:
     name: Its name in the table.
-    kind: `TUNED`, the best of a number of nodes; `FAST`, expected to be the
-      fastest; `SEQUOIA`, the best by Sequoia's model; or `NAMED`, one to
-      compare with.
     tree: The tree.
     predicted: Acceptance length by the prompts that it was tuned on; None if
       the tree is not part of the wide one.
@@ -37,7 +34,6 @@ class Row:
   """
 
   name: str
-  kind: str
   tree: Tree
   predicted: Estimate | None = None
   measured: Estimate | None = None
@@ -64,7 +60,7 @@ class Tuned:
     rows: All trees, by name.
     plain: Seconds of a token of plain decoding; None if it was not timed.
     check: Realised less expected length in the wide tree's run: 0 within its
-      error; None if another rule ran.
+      error; None if the rule has no stop law.
     settings: The rule, the proposal, the temperature, and what else files say.
     notes: What to know about these numbers.
   """
@@ -88,57 +84,63 @@ class Tuned:
     return max(timed, key=lambda row: row.speed, default=None)
 
   @property
-  def off(self) -> Estimate:
-    """Returns the asked tree's measured length less the predicted one.
-
-    The two are from separate prompts, so that their errors add up.
-    """
-    row = self.rows[self.name]
-    assert row.measured
-    assert row.predicted
-    return Estimate(
-      mean=row.measured.mean - row.predicted.mean,
-      error=float(np.hypot(row.measured.error, row.predicted.error)),
-      n=row.measured.n + row.predicted.n,
-    )
+  def best(self) -> dict[int, Row]:
+    """Returns the best trees, by their number of nodes."""
+    rows = [x for x in self.rows.values() if x.name.startswith(TUNED)]
+    return {len(row.tree) - 1: row for row in rows}
 
   def __repr__(self) -> str:
     """Returns the table, and what to know about it."""
-    console = rich.console.Console(width=120)
-    with console.capture() as caught:
-      console.print(self.table())
-    return "\n".join([caught.get().rstrip(), *self.lines()])
+    return "\n".join([tables.markdown(self.table()), *self.lines()])
 
-  def table(self) -> rich.table.Table:
+  def table(self) -> tables.Table:
     """Returns a table with a row for each tree."""
-    columns = ["tree", "nodes", "by depth", "predicted", "on other prompts"]
-    columns.append(f"minus {self.name}")
-    if self.plain:
-      columns += ["decoded", "ms a cycle", "tokens/s", "over plain"]
-    table = rich.table.Table(*columns)
-    if self.plain:
-      ms, speed = 1e3 * self.plain, 1 / self.plain
-      table.add_row("plain", *[""] * 6, f"{ms:.2f}", f"{speed:.1f}", "1.00")
-    for row in self.rows.values():
-      cells = [
+    header = ["tree", "nodes", "by depth", "predicted", "on other prompts"]
+    header.append(f"minus {self.name}")
+    rows = [
+      [
         row.name,
         str(len(row.tree) - 1),
         " ".join(str(len(level)) for level in row.tree.levels[1:]),
         _cell(row.predicted),
         _cell(row.measured),
-        "-" if row.name == self.name else _cell(row.gain, "+.3f"),
+        _cell(None if row.name == self.name else row.gain, "+.3f"),
       ]
-      if self.plain and row.seconds:
-        cells += [_cell(row.decoded), f"{1e3 * row.seconds:.2f}"]
-        cells += [f"{row.speed:.1f}", f"{row.speed * self.plain:.2f}"]
-      table.add_row(*cells)
-    return table
+      for row in self.rows.values()
+    ]
+    if self.plain:
+      header += ["decoded", "ms a cycle", "tokens/s", "over plain"]
+      for cells, row in zip(rows, self.rows.values(), strict=True):
+        cells += [_cell(row.decoded), *self._speed(row.seconds, row.speed)]
+      speed = self._speed(self.plain, 1 / self.plain)
+      rows.insert(0, ["plain", *[tables.NOTHING] * 6, *speed])
+    what = "{verifier} with {proposal} at temperature {temperature:g}"
+    return tables.Table(what.format_map(self.settings), [], header, rows)
+
+  def _speed(self, seconds: float | None, speed: float) -> list[str]:
+    if not seconds or not self.plain:
+      return [tables.NOTHING] * 3
+    over = speed * self.plain
+    return [f"{1e3 * seconds:.2f}", f"{speed:.1f}", f"{over:.2f}"]
 
   def lines(self) -> list[str]:
     """Returns what to know about the table."""
-    lines = [f"other prompts - predicted, of {self.name} = {self.off:+.3f}"]
+    row = self.rows[self.name]
+    assert row.measured
+    assert row.predicted
+    off = Estimate(  # of separate prompts: their errors add up
+      mean=row.measured.mean - row.predicted.mean,
+      error=float(np.hypot(row.measured.error, row.predicted.error)),
+      n=row.measured.n + row.predicted.n,
+    )
+    lines = [f"other prompts - predicted, of {self.name} = {off:+.3f}"]
     if self.check:
       lines.append(f"check: realised - expected = {self.check:+.3f}")
+    if (first := self.fastest) and self.plain:
+      lines.append(
+        f"fastest here: {first.name}, {first.speed * self.plain:.2f} times"
+        " plain decoding, of the trees timed in turn"
+      )
     return [*lines, *self.notes]
 
   def save(self, out: str | os.PathLike) -> list[pathlib.Path]:
@@ -147,50 +149,44 @@ class Tuned:
     They are `out`, the asked tree, such as tree.json; and beside it
     tree.8.json of each number of nodes, tree.fastest.json and tree.svg.
     """
-    rows = {"": self.rows[self.name]} | {
-      f".{len(row.tree) - 1}": row
-      for row in self.rows.values()
-      if row.kind == TUNED
-    }
+    rows = {"": self.rows[self.name]}
+    rows |= {f".{count}": row for count, row in self.best.items()}
     if self.fastest:
       rows[".fastest"] = self.fastest
     texts = {
-      beside(out, f"{end}.json"): json.dumps(self._said(row), indent=1) + "\n"
+      beside(out, f"{end}.json"): json.dumps(self._content(row), indent=1)
       for end, row in rows.items()
     }
     texts[beside(out, ".svg")] = self.chart()
     for path, text in texts.items():
-      disk.write_atomic(path, text)
+      disk.write_atomic(path, text.rstrip() + "\n")
     return [*texts]
 
-  def _said(self, row: Row) -> dict:
+  def _content(self, row: Row) -> dict:
     """Returns what a file says about a tree."""
-    said = {
+    content = {
       "parents": [*row.tree.parents],
       "nodes": len(row.tree) - 1,
       "depth": row.tree.max_depth,
       "name": row.name,
       **self.settings,
-      "predicted": _numbers(row.predicted),
-      "measured": _numbers(row.measured),
+      "predicted": _json(row.predicted),
+      "measured": _json(row.measured),
     }
     if self.plain and row.seconds:
-      said["milliseconds_a_cycle"] = 1e3 * row.seconds
-      said["tokens_per_second"] = row.speed
-      said["plain_tokens_per_second"] = 1 / self.plain
-    return said
+      content["milliseconds_a_cycle"] = 1e3 * row.seconds
+      content["tokens_per_second"] = row.speed
+      content["plain_tokens_per_second"] = 1 / self.plain
+    return content
 
   def chart(self) -> str:
     """Draws acceptance length on other prompts against nodes, as SVG."""
-    rows = [row for row in self.rows.values() if row.measured]
-    lines = {
-      "tuned": (TUNED, {"color": canvas.BLUE, "marker": "o"}),
-      "Sequoia's model": (
-        SEQUOIA,
-        {"color": canvas.ORANGE, "marker": "D"},
-      ),
-    }
-    points = [row for row in rows if row.kind == NAMED]
+    best = self.best
+    others = [
+      row
+      for name, row in self.rows.items()
+      if row.measured and not name.startswith(TUNED)
+    ]
 
     def panel(title, axes):
       del title
@@ -204,19 +200,12 @@ class Tuned:
           **style,
         )
 
-      for label, (kind, style) in lines.items():
-        draw([row for row in rows if row.kind == kind], label=label, **style)
-      for i, row in enumerate(points):
-        draw(
-          [row],
-          label=tables.plain(row.name),
-          color=canvas.SLATE,
-          marker="s^vDPX"[i % 6],
-          linestyle="none",
-        )
+      draw(best.values(), label="tuned", color=canvas.BLUE, marker="o")
+      for i, row in enumerate(others):
+        shape = {"marker": "s^vDPX"[i % 6], "linestyle": "none"}
+        draw([row], label=tables.plain(row.name), color=canvas.SLATE, **shape)
       axes.set_xscale("log", base=2)
-      sizes = [len(row.tree) - 1 for row in rows if row.kind == TUNED]
-      axes.set_xticks(sizes, [*map(str, sizes)])
+      axes.set_xticks([*best], [*map(str, best)])
       axes.minorticks_off()
       axes.grid(axis="y")
 
@@ -236,10 +225,10 @@ def beside(out: str | os.PathLike, end: str) -> pathlib.Path:
 
 
 def _cell(estimate: Estimate | None, spec: str = ".3f") -> str:
-  return "-" if estimate is None else f"{estimate:{spec}}"
+  return tables.NOTHING if estimate is None else f"{estimate:{spec}}"
 
 
-def _numbers(estimate: Estimate | None) -> dict | None:
+def _json(estimate: Estimate | None) -> dict | None:
   """As JSON: what is not known is null."""
   if estimate is None:
     return None

@@ -33,10 +33,10 @@ def measure(
 ) -> dict[str, Timed]:
   """Times ways to decode, by name, in turn on each prompt."""
   longest = max(len(prompt.tokens) for prompt in prompts)
-  found, _ = time_in_turn(pair, configs, prompts, longest)
+  answered, _ = time_in_turn(pair, configs, prompts, longest)
   items = [prompt.item for prompt in prompts]
   timed = {}
-  for name, answers in found.items():
+  for name, answers in answered.items():
     cycles = np.array([int(answer.records.cycles[0]) for answer in answers])
     seconds = np.array([answer.cycles for answer in answers])
     accepted = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,12 +13,13 @@ from tv_jax import tree as tree_lib
 from tv_jax import verifiers
 from tv_jax.edge import reading
 from tv_jax.engine.config import decode_config
+from tv_jax.engine.decode import Prompt
 from tv_jax.engine.generate import decode_all
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.prompts import read_prompts
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing, sampling, timing
-from tv_jax.tune.results import FAST, NAMED, SEQUOIA, TUNED, Row, Tuned
+from tv_jax.tune.results import TUNED, Row, Tuned
 from tv_jax.verifiers import Decide, Verifier
 
 BUDGETS = (8, 16, 32, 64)
@@ -30,6 +30,7 @@ TREES = ("chain:5", "kary:2x5", "eagle")
 _LEAST, _TIMES = 64, 1.2
 # On so many prompts costs are fitted, and then all trees are timed.
 _FEW, _MANY = 3, 12
+_PLAIN = "plain"
 
 
 def tune(
@@ -40,7 +41,7 @@ def tune(
   depth: int = 5,
   verifier: Verifier | Decide | str = "traversal",
   budgets: Sequence[int] = BUDGETS,
-  trees: Sequence[str] | Mapping[str, Tree] = TREES,
+  trees: Sequence[str] = TREES,
   template: str = "raw",
   max_new_tokens: int = 32,
   speed: bool = True,
@@ -77,21 +78,17 @@ def tune(
       f"nodes={nodes}, depth={depth}, budgets={budgets}: give 1 or more"
     )
   rule = verifiers.resolve(verifier)
-  others: Mapping = (
-    trees
-    if isinstance(trees, Mapping)
-    else {name: tree_lib.resolve(name) for name in trees}
-  )
-  named = {
+  resolved = {name: tree_lib.resolve(name) for name in trees}
+  compared = {
     name: tree
-    for name, tree in others.items()
+    for name, tree in resolved.items()
     if isinstance(tree, Tree) and not rule.refuses(tree)
   }
   wide = choosing.wide(
     max(_LEAST, round(_TIMES * budgets[-1])),
     depth,
     # A tree that is far larger than all that is asked for is only run.
-    [tree for tree in named.values() if len(tree) <= 2 * _LEAST],
+    [tree for tree in compared.values() if len(tree) <= 2 * _LEAST],
   )
   if rule.refuses(wide):
     wide = tree_lib.chain(wide.max_depth)
@@ -103,31 +100,28 @@ def tune(
     )
   options |= {"verifier": verifier, "max_new_tokens": max_new_tokens}
   config = decode_config(pair, tree=wide, trace=max_new_tokens, **options)
-  read = read_prompts(pair, config, prompts, template=template)
-  if len(read) < 4 or len({tuple(one.tokens) for one in read}) < len(read):
+  asked = read_prompts(pair, config, prompts, template=template)
+  if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
     raise ValueError(
-      f"{len(read)} prompts: give 4 or more, no two the same: half to tune on"
+      f"{len(asked)} prompts: give 4 or more, no two the same: half to tune on"
       " and half to measure on"
     )
-  say(f"decoding {len(read)} prompts with {wide!r}")
-  run = decode_all(pair, config, read)
-  found = _Search(wide, depth, *sampling.of_run(run).halves())
-  found.base = found.best[nodes]
-  model = choosing.sequoia(wide, found.tuning.mean)
-  for kind, sets in (
-    (TUNED, found.best),
-    (SEQUOIA, choosing.best(wide, model, depth)),
-  ):
-    for count in budgets:
-      if count < len(sets):
-        found.add(f"{kind}:{count}", kind, choosing.part(wide, sets[count]))
-  for name, tree in named.items():
-    found.add(name, NAMED, tree)
+  say(f"decoding {len(asked)} prompts with {wide!r}")
+  run = decode_all(pair, config, asked)
+  tuning, others = sampling.of_run(run).halves()
+  best = choosing.best(wide, tuning.mean, depth)
+
+  name = f"{TUNED}{nodes}"
+  chosen = {
+    f"{TUNED}{count}": choosing.part(wide, best[count])
+    for count in budgets
+    if count < len(best)
+  }
   assert config.proposal
   assert pair.draft
   notes = [
-    f"wide tree: {wide!r}; tuned on {found.tuning}, measured on {found.others}"
-    " (the other ones)"
+    f"wide tree: {wide!r}; tuned on {tuning}, measured on {others} (the other"
+    " ones)"
   ]
   if not (config.proposal.nested and rule.by_path):
     notes.append(
@@ -135,30 +129,42 @@ def tune(
       " on the rest of the tree: lengths of smaller trees are approximations;"
       " trust the decoded ones"
     )
-  name, plain = f"{TUNED}:{nodes}", None
+  timed: dict[str, timing.Timed] = {}
   if speed:
+    # None was tuned on these.
+    unseen = [asked[int(item)] for item in np.unique(others.item)]
+    compared[name] = chosen[name]
+    if len({tree.max_depth for tree in compared.values()}) == 1:
+      # Else what a level costs could not be fitted.
+      half = tree_lib.chain(max(1, depth // 2))
+      compared[f"chain:{half.max_depth}"] = half
+    timed = _time(pair, options, compared, unseen, _FEW, say)
+    cost = timing.fit([(tree, timed[x].cost) for x, tree in compared.items()])
+    candidate = _candidate(wide, tuning.mean, depth, cost)
+    if candidate not in compared.values():
+      compared["fast"] = candidate
+    timed = _time(pair, options, compared, unseen, _MANY, say)
+    notes.append(
+      f"fitted: a cycle takes {1e3 * cost.base:.2f} ms,"
+      f" {1e3 * cost.of_level:.2f} more a level, {1e3 * cost.of_node:.3f} a"
+      f" node, {1e3 * cost.of_branching:.2f} if it branches"
+    )
 
-    def clock(trees: Mapping[str, Tree | None], count: int):
-      """Times trees on some of the prompts that none was tuned on."""
-      items = [*np.unique(found.others.item)]
-      some = items[:: max(1, len(items) // count)][:count]
-      say(f"timing {', '.join(trees)}, in turn on {len(some)} prompts")
-      single: dict[str, Any] = options | {"batch_size": 1, "panel": None}
-      plain = single | {"verifier": None, "proposal": "without_replacement"}
+  def row(name: str, tree: Tree) -> Row:
+    columns: dict[str, Any] = {}
+    if (places := choosing.places(wide, tree)) is not None:
+      columns["predicted"] = tuning.length(places)
+      columns["measured"] = others.length(places)
+      columns["gain"] = others.gain(places, best[nodes])
+    if name in timed:
+      columns["decoded"] = timed[name].length
+      columns["seconds"] = timed[name].cost
+    return Row(name=name, tree=tree, **columns)
 
-      def config_of(tree: Tree | None):
-        chosen: dict[str, Any] = single | {"tree": tree} if tree else plain
-        return decode_config(pair, **chosen)
-
-      configs = {name: config_of(tree) for name, tree in trees.items()}
-      return timing.measure(pair, configs, [read[int(item)] for item in some])
-
-    plain, note = found.time(name, clock)
-    notes.append(note)
   return Tuned(
     name=name,
-    rows=found.rows,
-    plain=plain,
+    rows={x: row(x, tree) for x, tree in (chosen | compared).items()},
+    plain=timed[_PLAIN].cost if speed else None,
     check=run.check,
     settings={
       "verifier": config.name,
@@ -178,84 +184,43 @@ def tune(
   )
 
 
-class _Search:
-  """Rows of trees, by name, as they are found in two samples of a wide one."""
+def _time(
+  pair: Pair,
+  options: dict[str, Any],
+  trees: Mapping[str, Tree],
+  prompts: Sequence[Prompt],
+  count: int,
+  say: Callable[[str], None],
+) -> dict[str, timing.Timed]:
+  """Times plain decoding, and trees, on so many of the prompts."""
+  some = prompts[:: max(1, len(prompts) // count)][:count]
+  say(f"timing {', '.join([_PLAIN, *trees])}, in turn on {len(some)} prompts")
+  options = options | {"batch_size": 1, "panel": None}
+  plain = options | {"verifier": None, "proposal": "without_replacement"}
+  configs = {_PLAIN: decode_config(pair, **plain)}
+  for name, tree in trees.items():
+    configs[name] = decode_config(pair, **options, tree=tree)
+  return timing.measure(pair, configs, some)
 
-  def __init__(self, tree, depth, tuning, others):
-    """Finds the best nodes of each number."""
-    self.tree, self.depth = tree, depth
-    self.tuning, self.others = tuning, others
-    self.best = choosing.best(tree, tuning.mean, depth)
-    self.rows: dict[str, Row] = {}
-    self.base: list[int] = []
 
-  def add(self, name: str, kind: str, tree: Tree) -> None:
-    """Adds a tree; not every one is part of the wide tree."""
-    row = Row(name=name, kind=kind, tree=tree)
-    nodes = choosing.places(self.tree, tree)
-    if nodes is not None:
-      row = dataclasses.replace(
-        row,
-        predicted=self.tuning.length(nodes),
-        measured=self.others.length(nodes),
-        gain=self.others.gain(nodes, self.base),
-      )
-    self.rows[name] = row
+def _candidate(
+  wide: Tree, worth: np.ndarray, depth: int, cost: timing.Cost
+) -> Tree:
+  """Returns the tree that should be fastest, by what cycles cost.
 
-  def time(self, asked: str, clock) -> tuple[float, str]:
-    """Times the trees to compare with, the asked one, and a candidate.
+  Args:
+    wide: The tree that it is a part of.
+    worth: [N] what the wide tree's nodes are worth.
+    depth: How many levels it has at most.
+    cost: Of a cycle.
+  """
+  sets = []
+  for levels in range(1, depth + 1):
+    sets += choosing.best(wide, worth, levels)[1:]
+    if chain := choosing.places(wide, tree_lib.chain(levels)):
+      sets.append(chain)
 
-    Args:
-      asked: The asked tree's name.
-      clock: `(trees by name, how many prompts) -> what they took`, by name;
-        no tree is plain decoding.
+  def speed(nodes):
+    return (1 + worth[nodes].sum()) / cost(choosing.part(wide, nodes))
 
-    Returns:
-      The seconds of a token of plain decoding, and what to know.
-    """
-    compared = [
-      row
-      for row in self.rows.values()
-      if row.kind == NAMED or row.name == asked
-    ]
-    if len({row.tree.max_depth for row in compared}) == 1:
-      # Else what a level costs could not be fitted.
-      half = tree_lib.chain(max(1, self.depth // 2))
-      self.add(f"chain:{half.max_depth}", NAMED, half)
-      compared.append(self.rows[f"chain:{half.max_depth}"])
-    trees = {row.name: row.tree for row in compared}
-    timed = clock({"plain": None} | trees, _FEW)
-    cost = timing.fit(
-      [(tree, timed[name].cost) for name, tree in trees.items()]
-    )
-    candidate = self.candidate(cost)
-    if candidate not in trees.values():
-      self.add(FAST, FAST, candidate)
-      trees[FAST] = candidate
-    timed = clock({"plain": None} | trees, _MANY)
-    plain = timed.pop("plain").cost
-    for name, row in timed.items():
-      self.rows[name] = dataclasses.replace(
-        self.rows[name], decoded=row.length, seconds=row.cost
-      )
-    first = max((self.rows[name] for name in timed), key=lambda row: row.speed)
-    return plain, (
-      f"fastest here: {first.name}, {first.speed * plain:.2f} times plain"
-      f" decoding, of {len(timed)} trees timed in turn; fitted: a cycle takes"
-      f" {1e3 * cost.base:.2f} ms, {1e3 * cost.of_level:.2f} more a level,"
-      f" {1e3 * cost.of_node:.3f} a node, {1e3 * cost.of_branching:.2f} if it"
-      " branches"
-    )
-
-  def candidate(self, cost: timing.Cost) -> Tree:
-    """Returns the tree that should be fastest, by what cycles cost."""
-    mean, sets = self.tuning.mean, []
-    for depth in range(1, self.depth + 1):
-      sets += choosing.best(self.tree, mean, depth)[1:]
-      if chain := choosing.places(self.tree, tree_lib.chain(depth)):
-        sets.append(chain)
-
-    def speed(nodes):
-      return (1 + mean[nodes].sum()) / cost(choosing.part(self.tree, nodes))
-
-    return choosing.part(self.tree, max(sets, key=speed))
+  return choosing.part(wide, max(sets, key=speed))
