@@ -32,12 +32,13 @@ import numpy as np
 
 from experiments import paper
 from tv_jax import runs as runs_lib
+from tv_jax.edge import progress
 from tv_jax.edge import tables as edge_tables
 from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import questions, sources, store
 from tv_jax.runs.records import Key, Method
-from tv_jax.runs.report import progress, tables
+from tv_jax.runs.report import tables
 
 FILE = "grades.jsonl"
 RUNS, TASK = 3, "mt_bench"  # the paper's
@@ -110,7 +111,7 @@ def grade(
   client,
   model: str,
   runs: int = RUNS,
-  advance: Callable[[int, int], None] = lambda done, count: None,
+  show: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> None:
   """Asks for a run's missing grades; each goes to the disk at once.
 
@@ -120,7 +121,7 @@ def grade(
       the end ends this; the same call continues.
     model: The judge.
     runs: How often to grade each answer.
-    advance: Called with the number of grades, now and in the end.
+    show: Called with the number of grades, now and in the end.
   """
   by_id, wanted = _questions(unit), grades_of(unit, model, runs)
   path = unit.folder / FILE
@@ -142,7 +143,7 @@ def grade(
         file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
-        advance(len(wanted) - len(missing) + i, len(wanted))
+        show("grades", len(wanted) - len(missing) + i, len(wanted))
 
 
 def messages(
@@ -276,10 +277,10 @@ def main() -> None:
   key = os.environ.get("OPENAI_API_KEY", "none" if flags.url else None)
   client = openai.OpenAI(base_url=flags.url, api_key=key, max_retries=5)
   units = store.read_many(flags.folder)
-  with progress.shown("grades") as (say, advance):
+  with progress.bar() as bar:
     for unit in units:
-      say(str(unit.folder))
-      grade(unit, client, flags.model, runs=flags.runs, advance=advance)
+      bar.say(str(unit.folder))
+      grade(unit, client, flags.model, runs=flags.runs, show=bar.show)
   console = edge_tables.show(tables_of(flags.folder, units))
   console.print(NOTE, style="dim")
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from experiments import experiment as experiment_lib
 from experiments.experiment import Artefact, Experiment, Group
 from tv_jax import runs
-from tv_jax.edge import disk
+from tv_jax.edge import disk, progress
 from tv_jax.edge import tables as tables_lib
 from tv_jax.edge.tables import Table
-from tv_jax.runs.report import progress
 
 WORKDIR = "runs/experiments"
 Plan = dict[tuple[str, str], runs.Run]  # by group and shard
@@ -31,10 +30,10 @@ def run(experiment: Experiment, plan: Plan, place: pathlib.Path) -> list[Group]:
       loaded[settings.models] = runs.load(settings)
     return loaded[settings.models]
 
-  with progress.shown() as (say, advance):
+  with progress.bar() as bar:
     for i, ((name, shard), settings) in enumerate(plan.items(), 1):
-      say(f"{i}/{len(plan)} {place / name / shard}")
-      runs.run(settings, place / name / shard, say, advance, load)
+      bar.say(f"{i}/{len(plan)} {place / name / shard}")
+      runs.run(settings, place / name / shard, bar.say, bar.show, load)
       groups.setdefault(name, []).append(shard)
   return [
     experiment_lib.read(place / name, experiment, shards)

@@ -13,7 +13,6 @@ from tests.commands import run
 from tv_jax import runs
 from tv_jax.runs import metrics, report, store
 from tv_jax.runs.records import Answer
-from tv_jax.runs.report import progress
 
 RULES = ("token_level", "traversal")
 
@@ -197,7 +196,7 @@ def test_the_main_table_has_a_row_a_task_and_trees_side_by_side(
   tmp_path, capsys
 ):
   made = [*items()]
-  progress.show(report.write(unit(tmp_path, made)))
+  report.write(unit(tmp_path, made)).print()
   printed = " ".join(capsys.readouterr().out.split())
   assert "By token (Spec-Bench): the mean over all cycles" in printed
   text = (tmp_path / "table.md").read_text()

@@ -8,9 +8,8 @@ import os
 from absl import flags, logging
 
 from tv_jax import runs
-from tv_jax.edge import cli, config_flag
+from tv_jax.edge import cli, config_flag, progress
 from tv_jax.runs import report
-from tv_jax.runs.report import progress
 
 _CONFIG = config_flag.define()
 _WORKDIR = flags.DEFINE_string(
@@ -33,10 +32,10 @@ def main(arguments: list[str]) -> int:
   settings = runs.from_config(_CONFIG.value)
   workdir = _WORKDIR.value or os.path.join("runs", settings.experiment)
   runs.keep_programs(_CACHE.value)
-  with progress.shown() as (say, advance):
-    runs.run(settings, workdir, say, advance)
+  with progress.bar() as bar:
+    runs.run(settings, workdir, bar.say, bar.show)
   written = report.write(workdir)
-  progress.show(written)
+  written.print()
   return int(written.all_failed)
 
 

@@ -107,12 +107,12 @@ def main(arguments) -> int:
   checked, rows = [], []
   with progress.bar(len(plan.rows) + len(plan.to_certify)) as bar:
     for proposal in plan.to_certify:
-      bar.say(proposal.name)
+      bar.show(proposal.name)
       found = certify.check_proposal(proposal, settings, plan.widths)
       checked.append((proposal.name, found))
       bar.advance()
     for row, own in zip(plan.rows, by_row, strict=True):
-      bar.say(", ".join(row.names))
+      bar.show(", ".join(row.names))
       what = row.rule, row.proposal, row.tree, own
       with _blaming(row):
         rows.append((row, certify.check(*what, widths=plan.widths)))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 import numpy as np
 
+from tv_jax.edge.progress import bar
 from tv_jax.engine import estimates, programs
 from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
@@ -106,11 +107,12 @@ def decode_all(
   if progress is None:
     progress = sys.stderr.isatty() and len(prompts) > batch.size
   records, compiling = [], batch.seconds["compile"]
-  with _bar(len(prompts), progress) as advance:
+  with bar(len(prompts), "prompts") if progress else nullcontext() as shown:
     begin = time.perf_counter()
     for row in decode(batch, prompts, step):
       records.append(row)
-      advance()
+      if shown:
+        shown.advance()
     seconds = time.perf_counter() - begin
   compiling = batch.seconds["compile"] - compiling
   result = _result(pair, config, records, seconds - compiling, compiling)
@@ -159,19 +161,3 @@ def _result(pair, config, records, seconds, compiling) -> Generation:
     config=config,
     pair=pair,
   )
-
-
-@contextlib.contextmanager
-def _bar(count, wanted) -> Iterator:
-  """A progress bar over prompts, as a function that advances it."""
-  if not wanted:
-    yield lambda: None
-    return
-  from rich.console import Console
-  from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
-
-  columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn())
-  console = Console(stderr=True)
-  with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
-    task = bar.add_task("generate", total=count)
-    yield lambda: bar.advance(task)

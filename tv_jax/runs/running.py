@@ -48,7 +48,7 @@ def run(
   config,
   workdir: str | os.PathLike,
   say: Callable[[str], None] = lambda line: None,
-  advance: Callable[[int, int], None] = lambda done, count: None,
+  show: Callable[[str, int, int], None] = lambda what, done, total: None,
   load: Callable[[Run], Pair] = load,
 ) -> None:
   """Runs what is left of a config's grid.
@@ -57,7 +57,7 @@ def run(
     config: As a file in configs/ returns it, or a `Run`.
     workdir: The run's folder; one that has been begun is continued.
     say: Told what is going on, a line at a time.
-    advance: Told how many answers there are, and how many there will be.
+    show: Told how many answers there are, and how many there will be.
     load: Has the pair; another one if several runs share it.
 
   Raises:
@@ -81,7 +81,8 @@ def run(
     templates.encode(settings.models.template, pair.tokenizer, ["a"])
     say(f"{count} answers in {len(methods)} cells, {len(results)} are there")
     answer = Answerer(
-      pair, settings, questions, results, lambda: advance(len(results), count)
+      *(pair, settings, questions, results),
+      lambda: show("answers", len(results), count),
     )
     for i, method in enumerate(methods, 1):
       begin, before = time.perf_counter(), len(results)

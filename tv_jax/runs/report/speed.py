@@ -1,17 +1,16 @@
 """Makes speeds of a run's timing."""
 
 import dataclasses
-import math
 from collections.abc import Mapping
 
-from tv_jax.edge.tables import NOTHING, Table, comma_separated
+from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.metrics import Times
 from tv_jax.runs.records import Method
 from tv_jax.runs.report import tables
 
-_ESTIMATES = (
+ESTIMATES = (
   "tokens_per_second",
   "speedup",
   "milliseconds_per_cycle",
@@ -29,11 +28,10 @@ DEFINITIONS = (
   " cycle, over the timed ones with their prompts.",
 )
 
-
 Speeds = dict[Method, dict]  # by column of timing.csv
 
 
-def speeds(
+def speeds_of(
   timing: dict, baseline: str, gains: Mapping[Method, Estimate | None]
 ) -> Speeds:
   """Returns what is known of each method's speed; None: it is not.
@@ -43,68 +41,45 @@ def speeds(
     baseline: The rule that net gains are over.
     gains: Each method's gain over the baseline on the same drafts, in percent.
   """
-  timed = {Method.of(one): one for one in timing["methods"]}
-  times = {method: Times.of(one) for method, one in timed.items()}
-  found = {}
-  for method, own in times.items():
+  timed = {Method.of(fields): fields for fields in timing["methods"]}
+  times = {method: Times.of(fields) for method, fields in timed.items()}
+  speeds = {}
+  for method, ours in times.items():
     plain = times.get(method.undrafted)
     base = times.get(dataclasses.replace(method, verifier=baseline))
     gain = gains.get(method)
-    mean = own.speed_by_question.mean
-    found[method] = {
-      "tokens_per_second": own.speed,
-      "speedup": plain and own.speedup(plain),
+    mean = ours.speed_by_question.mean
+    speeds[method] = {
+      "tokens_per_second": ours.speed,
+      "speedup": plain and ours.speedup(plain),
       "tokens_per_second_by_question": mean,
       "speedup_by_question": plain and mean / plain.speed_by_question.mean,
-      "tokens_per_cycle": own.tokens.sum() / own.cycles.sum(),
-      "milliseconds_per_cycle": own.cycle,
-      "net_gain": gain and base and metrics.net(gain, own.slower(base)),
-      "questions": len(own.seconds),
+      "tokens_per_cycle": ours.tokens.sum() / ours.cycles.sum(),
+      "milliseconds_per_cycle": ours.cycle,
+      "net_gain": gain and base and metrics.net(gain, ours.slower(base)),
+      "questions": len(ours.seconds),
       "compile_seconds": timed[method]["compile_seconds"],
     }
-  return found
+  return speeds
 
 
-def as_csv(found: Speeds) -> str:
-  """Returns timing.csv: an estimate is a mean and its error."""
-  header, rows = [*tables.AXES], [[*m.fields.values()] for m in found]
-  for name in next(iter(found.values()), ()):
-    header += [name, f"{name}_se"] if name in _ESTIMATES else [name]
-    for row, own in zip(rows, found.values(), strict=True):
-      value = own[name]
-      numbers = [value]
-      if name in _ESTIMATES:
-        numbers = [value.mean, value.error] if value else [None, None]
-      # Of one question there is no error: a NaN, which is left empty.
-      row += [
-        None if x is None or math.isnan(x) else round(float(x), 4)
-        for x in numbers
-      ]
-  return comma_separated(header, rows)
-
-
-def made(found: Speeds) -> list[Table]:
-  """Returns the table of speeds."""
-  several = len(tables.conditions(found)) > 1
-  rows = []
-  for method, own in found.items():
-    name, gain = tables.name(method, several), own["net_gain"]
+def table(speeds: Speeds) -> Table:
+  """Makes the table of speeds."""
+  several, rows = len(tables.conditions(speeds)) > 1, []
+  for method, values in speeds.items():
+    by_question = values["speedup_by_question"]
     rows.append(
       [
-        name,
-        tables.estimate(own["tokens_per_second"], ".1f"),
-        tables.estimate(own["speedup"]),
-        f"{own['tokens_per_second_by_question']:.1f}",
-        _number(own["speedup_by_question"], ".2f"),
-        tables.estimate(own["milliseconds_per_cycle"]),
-        tables.percent(gain, "+.1f"),
-        f"{own['compile_seconds']:.1f}",
+        tables.name(method, several),
+        tables.estimate(values["tokens_per_second"], ".1f"),
+        tables.estimate(values["speedup"]),
+        f"{values['tokens_per_second_by_question']:.1f}",
+        NOTHING if by_question is None else f"{by_question:.2f}",
+        tables.estimate(values["milliseconds_per_cycle"]),
+        tables.percent(values["net_gain"], "+.1f"),
+        f"{values['compile_seconds']:.1f}",
       ]
     )
   header = ["method", "tokens/s", "speed-up", "by question", "speed-up"]
   header += ["ms a cycle", "net gain", "compile s"]
-  return [Table("Speed at batch 1", [], header, rows)]
-
-
-def _number(value: float | None, spec: str) -> str:
-  return NOTHING if value is None else f"{value:{spec}}"
+  return Table("Speed at batch 1", [], header, rows)

@@ -5,9 +5,10 @@ They hold no speeds, so that the same answers give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
-from tv_jax.edge.tables import NOTHING, Table
+from tv_jax.edge.tables import NOTHING, Table, comma_separated
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics, records
 from tv_jax.runs.metrics import Cell
@@ -17,9 +18,6 @@ from tv_jax.runs.records import ALL, Answer, Method
 Cells = dict[str, dict[Method, Cell]]
 
 AXES = tuple(name for name in records.AXES if name != "seed")
-# Each table has one value of these; it shows all trees and rules.
-FIXED = tuple(name for name in AXES if name not in ("tree", "verifier"))
-_ORDER = (*FIXED, "tree", "verifier")
 
 # Spec-Bench's six tasks, in the paper's order and under its names. A run that
 # has other tasks keeps its own names.
@@ -53,33 +51,34 @@ DEFINITIONS = (
 )
 
 
-def cells(answers: Iterable[Answer], config: dict) -> Cells:
+def cells_of(answers: Iterable[Answer], config: dict) -> Cells:
   """Computes a run's cells, in its config's order; plain decoding first."""
   grouped: dict[str, dict[Method, list[Answer]]] = {}
   for answer in answers:
     method = answer.method.pooled("seed")
     for task in (answer.task, ALL):
       grouped.setdefault(task, {}).setdefault(method, []).append(answer)
-  known = [*TASKS, *sorted(grouped.keys() - TASKS.keys() - {ALL}), ALL]
+  tasks = [*TASKS, *sorted(grouped.keys() - TASKS.keys() - {ALL}), ALL]
+  # Trees and rules of one table stand together.
+  axes = sorted(AXES, key=lambda axis: axis in ("tree", "verifier"))
 
   def place(method):
-    values = (
-      (vars(method)[name], config.get(f"{name}s", [])) for name in _ORDER
-    )
-    return [own.index(value) if value in own else -1 for value, own in values]
+    pairs = ((config.get(f"{axis}s", []), vars(method)[axis]) for axis in axes)
+    return [known.index(x) if x in known else -1 for known, x in pairs]
 
   return {
     task: {
       method: metrics.cell(grouped[task][method], config["baseline"])
       for method in sorted(grouped[task], key=place)
     }
-    for task in sorted(grouped, key=known.index)
+    for task in sorted(grouped, key=tasks.index)
   }
 
 
 def conditions(methods: Iterable[Method]) -> list[Method]:
   """Returns the condition of each table, in order."""
-  return [*dict.fromkeys(condition(own) for own in methods if not own.plain)]
+  drafted = (method for method in methods if not method.plain)
+  return [*dict.fromkeys(map(condition, drafted))]
 
 
 def condition(method: Method) -> Method:
@@ -87,65 +86,56 @@ def condition(method: Method) -> Method:
   return method.pooled("tree", "verifier", "seed")
 
 
-def main(found: Cells, fixed: Method, baseline: str) -> Table:
+def by_tree(cells: Cells, fixed: Method) -> dict[str, dict[str, Method]]:
+  """Returns a condition's methods, by tree and rule."""
+  trees = {}
+  for method in cells[ALL]:
+    if not method.plain and condition(method) == fixed:
+      trees.setdefault(method.tree, {})[method.verifier] = method
+  return trees
+
+
+def main(cells: Cells, fixed: Method, baseline: str) -> Table:
   """Makes the paper's main table: lengths by item, trees side by side."""
-  trees = _trees(found, fixed)
-  groups, header, compared = [("", 1)], ["task"], {}
-  for tree, methods in trees.items():
-    rules = [str(method.verifier) for method in methods]
-    others = [rule for rule in rules if rule != baseline]
-    compared[tree] = others if baseline in rules else []
-    groups.append((tree, len(rules) + len(compared[tree])))
-    header += rules
-    several = len(compared[tree]) > 1
-    header += [f"gain {rule}" * several or "gain" for rule in compared[tree]]
+  groups, header = [("", 1)], ["task"]
+  columns: list[tuple[Method, str]] = []  # and the field of its cell
+  for tree, methods in by_tree(cells, fixed).items():
+    others = [rule for rule in methods if rule != baseline]
+    others = others if baseline in methods else []
+    groups.append((tree, len(methods) + len(others)))
+    header += methods
+    columns += [(method, "by_item") for method in methods.values()]
+    header += [f"gain {x}" if others[1:] else "gain" for x in others]
+    columns += [(methods[rule], "relative") for rule in others]
   rows = []
-  for task, by_method in zip(_tasks(found), found.values(), strict=True):
-    row = [task]
-    for tree, methods in trees.items():
-      own = {one.verifier: by_method.get(one) for one in methods}
-      row += [estimate(cell and cell.by_item) for cell in own.values()]
-      others = (own[rule] for rule in compared[tree])
-      row += [percent(cell and cell.relative) for cell in others]
-    rows.append(row)
+  for task, by_method in zip(_tasks(cells), cells.values(), strict=True):
+    rows.append([task])
+    for method, field in columns:
+      value = getattr(by_method.get(method), field, None)
+      text = percent if field == "relative" else estimate
+      rows[-1].append(text(value))
   heading = f"Acceptance length by item: {title(fixed)}"
   return Table(heading, groups, header, rows)
 
 
-def paired(found: Cells, fixed: Method, baseline: str) -> Table:
+def paired(cells: Cells, fixed: Method, baseline: str) -> Table:
   """Makes the table of expected lengths, paired gains and checks."""
-  header = [
-    "tree",
-    "verifier",
-    "by item",
-    "by token",
-    "expected",
-    f"less {baseline}",
-    "gain",
-    "check",
-    "items",
-    "cycles",
-    "drafted",
-  ]
+  header = ["tree", "verifier", "by item", "by token", "expected"]
+  header += [f"less {baseline}", "gain", "check", "items", "cycles", "drafted"]
   rows, silent = [], {}
-  for tree, methods in _trees(found, fixed).items():
-    for method in methods:
-      cell = found[ALL][method]
+  for tree, methods in by_tree(cells, fixed).items():
+    for rule, method in methods.items():
+      cell = cells[ALL][method]
       if cell.cycles and cell.expected is None:
-        silent[method.verifier] = None
+        silent[rule] = None
+      lengths = (cell.by_item, cell.by_token, cell.expected)
       rows.append(
         [
-          tree,
-          method.verifier,
-          estimate(cell.by_item, ".3f"),
-          estimate(cell.by_token, ".3f"),
-          estimate(cell.expected, ".3f"),
+          *(tree, rule, *(estimate(length, ".3f") for length in lengths)),
           estimate(cell.gain, "+.3f"),
           percent(cell.relative),
           estimate(cell.check, "+.3f"),
-          str(cell.items),
-          str(cell.cycles),
-          estimate(cell.drafted, ".1f"),
+          *(str(cell.items), str(cell.cycles), estimate(cell.drafted, ".1f")),
         ]
       )
   notes = tuple(
@@ -157,15 +147,17 @@ def paired(found: Cells, fixed: Method, baseline: str) -> Table:
   return Table(f"The same drafts: {title(fixed)}", [], header, rows, notes)
 
 
-def positions(found: Cells, fixed: Method) -> Table:
+def positions(cells: Cells, fixed: Method) -> Table:
   """Makes the table of how deep drafts are accepted."""
-  rows, own = [], found[ALL]
   methods = [
-    one for several in _trees(found, fixed).values() for one in several
+    method
+    for by_rule in by_tree(cells, fixed).values()
+    for method in by_rule.values()
   ]
-  deepest = max([1, *(len(own[method].reached) for method in methods)])
+  deepest = max(1, *(len(cells[ALL][method].reached) for method in methods))
+  rows = []
   for method in methods:
-    cell = own[method]
+    cell = cells[ALL][method]
     missing = deepest - len(cell.reached)
     never = Estimate(mean=0.0, error=0.0, n=cell.items)
     shares = [*cell.reached, *[never] * missing]
@@ -177,25 +169,59 @@ def positions(found: Cells, fixed: Method) -> Table:
   return Table(f"By position: {title(fixed)}", groups, header, rows)
 
 
-def exact_match(found: Cells) -> Table | None:
+def exact_match(cells: Cells) -> Table | None:
   """Makes the table of right answers; None if nothing has a reference."""
-  methods = dict.fromkeys(one for own in found.values() for one in own)
+  methods = dict.fromkeys(x for by_method in cells.values() for x in by_method)
   rows, several = [], len(conditions(methods)) > 1
   for method in methods:
-    own = [by_method.get(method) for by_method in found.values()]
-    shares = [cell and cell.exact_match for cell in own]
+    answered = [by_method.get(method) for by_method in cells.values()]
+    shares = [cell and cell.exact_match for cell in answered]
     if any(shares):
       row = [estimate(share, ".2f") for share in shares]
       rows.append([name(method, several), *row])
-  header = ["", *_tasks(found)]
+  header = ["", *_tasks(cells)]
   return Table("Exact match", [], header, rows) if rows else None
+
+
+def as_csv(
+  first: Sequence[str],
+  rows: Mapping[tuple, Mapping[str, Estimate | float | None]],
+  estimates: Sequence[str],
+) -> str:
+  """Returns values as CSV: those that are not known are empty.
+
+  Args:
+    first: The names of the columns that are the rows' keys.
+    rows: By key, the values of the other columns, by name.
+    estimates: Of these columns the mean, its error and n are columns each.
+  """
+  header, lines = [*first], [[*key] for key in rows]
+  for column in next(iter(rows.values()), ()):
+    several = column in estimates
+    header += [column, f"{column}_se", f"{column}_n"] if several else [column]
+    for line, row in zip(lines, rows.values(), strict=True):
+      line += _numbers(row[column]) if several else [_rounded(row[column])]
+  return comma_separated(header, lines)
+
+
+def _numbers(value: Estimate | None) -> list:
+  """Returns mean, error and n."""
+  if value is None or not value.n:
+    return [None, None, 0]
+  return [_rounded(value.mean), _rounded(value.error), value.n]
+
+
+def _rounded(value):
+  if value is None or math.isnan(value):
+    return None
+  return value if isinstance(value, int) else round(float(value), 6)
 
 
 def title(fixed: Method) -> str:
   """Returns a condition in words, as "without_replacement, temperature 1"."""
   proposal, *others = fixed.fields.items()
-  told = [f"{axis} {records.text(value)}" for axis, value in others]
-  return ", ".join([proposal[1], *told])
+  words = [f"{axis} {records.text(value)}" for axis, value in others]
+  return ", ".join([proposal[1], *words])
 
 
 def name(method: Method, several: bool) -> str:
@@ -216,15 +242,6 @@ def percent(value: Estimate | None, spec: str = "+.2f") -> str:
   return NOTHING if value is None else f"{value:{spec}} %"
 
 
-def _trees(found, fixed) -> dict[str, list[Method]]:
-  """Returns the trees with the methods on each."""
-  result = {}
-  for method in found[ALL]:
-    if not method.plain and condition(method) == fixed:
-      result.setdefault(method.tree, []).append(method)
-  return result
-
-
-def _tasks(found) -> list[str]:
-  names = {ALL: "All"} | (TASKS if {*found} <= {*TASKS, ALL} else {})
-  return [str(names.get(task, task)) for task in found]
+def _tasks(cells: Cells) -> list[str]:
+  names = {ALL: "All"} | (TASKS if {*cells} <= {*TASKS, ALL} else {})
+  return [str(names.get(task, task)) for task in cells]

@@ -43,6 +43,15 @@ class Report(NamedTuple):
   warnings: list[str]
   all_failed: bool  # there is no answer but errors
 
+  def print(self) -> None:
+    """Prints the tables, their definitions, and where the page is."""
+    console = formats.show(self.tables)
+    for line in self.definitions:
+      console.print(line, style="dim", markup=False)
+    for line in self.warnings:
+      console.print(line, style="bold red", markup=False)
+    console.print(f"report: {self.page}", soft_wrap=True, markup=False)
+
 
 def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
   """Writes a run's tables, plots and page into its folder, finished or not.
@@ -56,52 +65,54 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
       what the baseline expects.
   """
   unit = store.read(folder)
-  folder = unit.folder
   if not unit.items:
     raise ValueError(f"{folder}: there are no answers yet to report on")
   if baseline:
     unit = _over(unit, baseline)
   baseline = str(unit.config["baseline"])
-  cells = tables.cells(unit.items, unit.config)
-  made, for_latex = [], []
+  cells = tables.cells_of(unit.items, unit.config)
   conditions = tables.conditions(cells[ALL])
-  for one in conditions:
-    own = [make(cells, one, baseline) for make in (tables.paired, tables.main)]
-    for_latex += own
-    made += [*own, tables.positions(cells, one)]
+  shown, for_latex = [], []
+  for fixed in conditions:
+    for_latex += [
+      tables.paired(cells, fixed, baseline),
+      tables.main(cells, fixed, baseline),
+    ]
+    shown += [*for_latex[-2:], tables.positions(cells, fixed)]
   if match := tables.exact_match(cells):
-    made.append(match)
-  warnings, drawn = _warnings(unit, cells), _plots(unit, conditions)
+    shown.append(match)
+  warnings, plotted = _warnings(unit, cells), _plots(cells, conditions)
   files = {
     "cells.csv": _cells_csv(cells),
-    "table.md": _markdown(made, warnings),
+    "table.md": _markdown(shown, warnings),
     "table.tex": "\n".join(map(formats.latex, for_latex)),
-  } | {f"{name}.svg": svg for name, (svg, _) in drawn.items()}
+  } | {f"{name}.svg": svg for name, (svg, _) in plotted.items()}
   speeds, definitions = {}, tables.DEFINITIONS
   if unit.timing and unit.timing["methods"]:
-    gains = {one: cell.relative for one, cell in cells[ALL].items()}
-    speeds = speed.speeds(unit.timing, baseline, gains)
-    files["timing.csv"] = speed.as_csv(speeds)
-    made += speed.made(speeds)
+    gains = {method: cell.relative for method, cell in cells[ALL].items()}
+    speeds = speed.speeds_of(unit.timing, baseline, gains)
+    rows = {(*x.fields.values(),): values for x, values in speeds.items()}
+    files["timing.csv"] = tables.as_csv(tables.AXES, rows, speed.ESTIMATES)
+    shown.append(speed.table(speeds))
     definitions += speed.DEFINITIONS
   files["report.html"] = page.render(
     title=_title(unit),
     lead=[*warnings, _lead(unit)],
     key_figures=_key_figures(unit, cells, speeds),
-    tables=made,
+    tables=shown,
     traces=_traces(unit),
-    plots=[*drawn.values()],
+    plots=[*plotted.values()],
     definitions=definitions,
     settings=[
       ("Config", unit.config),
-      *(("Environment", one) for one in unit.environments),
+      *(("Environment", values) for values in unit.environments),
     ],
   )
   for name, text in files.items():
-    disk.write_atomic(folder / name, text)
+    disk.write_atomic(unit.folder / name, text)
   return Report(
-    page=folder / "report.html",
-    tables=made,
+    page=unit.folder / "report.html",
+    tables=shown,
     definitions=definitions,
     warnings=warnings,
     all_failed=all(item.error is not None for item in unit.items),
@@ -119,7 +130,7 @@ def _over(unit: store.Unit, baseline: str) -> store.Unit:
   return dataclasses.replace(unit, config=unit.config | {"baseline": baseline})
 
 
-def _warnings(unit, found: Cells) -> list[str]:
+def _warnings(unit, cells: Cells) -> list[str]:
   """Returns what a reader must know before any number."""
   lines = []
   if not unit.done:
@@ -127,20 +138,20 @@ def _warnings(unit, found: Cells) -> list[str]:
       f"THE RUN IS NOT FINISHED: {len(unit.items)} answers are there; the same"
       " command continues."
     )
-  cells = found[ALL].items()
-  if failed := sum(cell.failed for _, cell in cells):
+  by_method = cells[ALL].items()
+  if failed := sum(cell.failed for _, cell in by_method):
     why = next(item.error for item in unit.items if item.error is not None)
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
-  if faults := sum(cell.faults for _, cell in cells):
+  if faults := sum(cell.faults for _, cell in by_method):
     lines.append(f"FAULTS IN {faults} CYCLES: {estimates.FAULT}.")
   lines += [
     f"NOTHING WAS DRAFTED in any cycle of {method}: {estimates.IDLE}."
-    for method, cell in cells
+    for method, cell in by_method
     if not (method.plain or cell.faults)
     and cell.drafted
     and not cell.drafted.mean
   ]
-  for method, cell in cells:
+  for method, cell in by_method:
     # Of few cycles the error is not known well enough to say so.
     if cell.check and cell.cycles >= 100 and not _is_zero(cell.check):
       lines.append(
@@ -157,51 +168,37 @@ def _is_zero(check: Estimate) -> bool:
   return abs(check.mean) <= 4 * check.error + 1e-4
 
 
-def _cells_csv(found: Cells) -> str:
-  header = ["task", *tables.AXES]
-  header += [f"{name}{end}" for name in _ESTIMATES for end in ("", "_se", "_n")]
-  rows = []
-  for task, by_method in found.items():
-    for method, cell in by_method.items():
-      row = [task, *method.fields.values()]
-      for name in _ESTIMATES.values():
-        row += _values(getattr(cell, name))
-      rows.append(row + [getattr(cell, name) for name in _COUNTS])
-  return formats.comma_separated([*header, *_COUNTS], rows)
+def _cells_csv(cells: Cells) -> str:
+  columns = {**_ESTIMATES, **{name: name for name in _COUNTS}}
+  rows = {
+    (task, *method.fields.values()): {
+      column: getattr(cell, field) for column, field in columns.items()
+    }
+    for task, by_method in cells.items()
+    for method, cell in by_method.items()
+  }
+  return tables.as_csv(["task", *tables.AXES], rows, [*_ESTIMATES])
 
 
-def _values(estimate: Estimate | None) -> list:
-  """Returns mean, error and n; what is not known is empty."""
-  if estimate is None or not estimate.n:
-    return [None, None, 0]
-  error = None if estimate.n < 2 else round(estimate.error, 6)
-  return [round(estimate.mean, 6), error, estimate.n]
-
-
-def _markdown(made, warnings) -> str:
+def _markdown(shown, warnings) -> str:
   lines = [f"**{formats.markdown_text(line)}**\n" for line in warnings]
-  lines += map(formats.markdown, made)
+  lines += map(formats.markdown, shown)
   lines += ["### Definitions", "", *(f"- {x}" for x in tables.DEFINITIONS), ""]
   return "\n".join(lines)
 
 
-def _plots(unit, conditions) -> dict[str, tuple[str, str]]:
+def _plots(cells: Cells, conditions) -> dict[str, tuple[str, str]]:
   """Draws the plots: by file name, each SVG with its caption."""
-  drawn = {}
+  plotted = {}
   for fixed in conditions:
-    own = [
-      item
-      for item in unit.items
-      if tables.condition(item.method) == fixed and item.error is None
-    ]
-    for name, (plot, caption) in _PLOTS.items():
-      if len(conditions) > 1:
-        values = map(records.text, fixed.fields.values())
-        name = "-".join([name, *values])
-      if own:
-        svg = plot(own, unit.config["trees"])
-        drawn[name] = svg, f"{caption} Drawn {tables.title(fixed)}."
-  return drawn
+    values = map(records.text, fixed.fields.values())
+    end = "-".join(["", *values]) if len(conditions) > 1 else ""
+    methods = [x for x in cells[ALL] if tables.condition(x) == fixed]
+    if any(cells[ALL][method].cycles for method in methods):
+      for name, (plot, caption) in _PLOTS.items():
+        caption += f" Drawn {tables.title(fixed)}."
+        plotted[name + end] = plot(cells, fixed), caption
+  return plotted
 
 
 def _traces(unit) -> list[dict]:
@@ -246,12 +243,12 @@ def _lead(unit) -> str:
   )
 
 
-def _key_figures(unit, found, speeds) -> list[tuple[str, str]]:
+def _key_figures(unit, cells, speeds) -> list[tuple[str, str]]:
   """Returns the largest gains, and the fastest method's speed."""
-  several = len(tables.conditions(found[ALL])) > 1
-  gains = {one: cell.relative for one, cell in found[ALL].items() if cell.gain}
+  several = len(tables.conditions(cells[ALL])) > 1
+  gains = {x: cell.relative for x, cell in cells[ALL].items() if cell.gain}
   figures = []
-  for method in sorted(gains, key=lambda one: -gains[one].mean)[:3]:
+  for method in sorted(gains, key=lambda x: -gains[x].mean)[:3]:
     what = (
       f"tokens a cycle on the same drafts: {method.verifier} over"
       f" {unit.config['baseline']}, {method.tree}"
@@ -261,7 +258,7 @@ def _key_figures(unit, found, speeds) -> list[tuple[str, str]]:
     figures.append((tables.percent(gains[method], "+.1f"), what))
   ups = {x: row["speedup"].mean for x, row in speeds.items() if row["speedup"]}
   if ups:
-    best = max(ups, key=lambda one: ups[one])
+    best = max(ups, key=lambda x: ups[x])
     name = f"tokens at batch 1: {tables.name(best, several)}"
     rate = speeds[best]["tokens_per_second"].mean
     figures.append((f"{rate:.0f}/s", name))
