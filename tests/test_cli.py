@@ -127,7 +127,7 @@ def test_all_that_is_wrong_is_named():
   [
     (checks.integer(1, 3), [1, 3, np.int32(2)], [0, 4, 1.0, True, "1", None]),
     (
-      checks.number(above=0, most=1),
+      checks.number(0, 1, but=0),
       [1, 0.5, np.float32(0.5), np.float16(1)],
       [0, 2, math.nan, True, "1", np.float16(math.inf)],
     ),

@@ -230,12 +230,12 @@ def test_speed_is_measured_apart_and_once(tmp_path):
     ({"verifiers": "block"}, "'block' is defined for chains only"),
     ({"verifiers": "tranversal"}, "verifier 'tranversal': not one of"),
     ({"trees": "chain:x"}, "tree 'chain:x': write"),
-    ({"temperatures": (-1.0,)}, "temperature -1.0: give 0, or"),
-    ({"draft_temperature": 1e-38}, "temperature 1e-38: give 0, or a number"),
-    ({"seeds": (-1,)}, "seeds: -1 is not in"),
+    ({"temperatures": (-1.0,)}, "temperatures=-1.0: give 0, or"),
+    ({"draft_temperature": 1e-38}, "draft_temperature=1e-38: give 0, or a"),
+    ({"seeds": (-1,)}, "seeds=-1: give an integer from 0 to"),
     ({"seeds": (1, 1)}, "seeds=1 1: give some, each once"),
-    ({"batch_size": 0}, "batch_size=0: give 1 or more"),
-    ({"top_p": 1.5}, "top_p is above 0 and 1 at most"),
+    ({"batch_size": 0}, "batch_size=0: give an integer of at least 1"),
+    ({"top_p": 1.5}, "top_p=1.5: give a number from 0 to 1, but not 0"),
     ({"experiment": "a/b"}, "experiment='a/b': give a folder's name"),
     ({"models__draft_kind": "none"}, "models.draft_kind='none': give one of"),
   ],
@@ -250,7 +250,7 @@ def test_fields_are_those_of_a_run():
   assert runs.to_dict(runs.from_config(raw)) == raw
   with pytest.raises(ValueError, match="unknown field thing"):
     runs.from_config(raw | {"thing": 1})
-  with pytest.raises(ValueError, match=r"per_task='2': give a value of type"):
+  with pytest.raises(ValueError, match=r"per_task='2': give an integer"):
     runs.from_config(raw | {"per_task": "2"})
   del raw["models"]["dtype"]
   with pytest.raises(ValueError, match=r"models\.dtype is missing"):

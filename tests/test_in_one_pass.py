@@ -129,7 +129,7 @@ def test_a_policy_knows_how_sure_a_draft_is():
   [
     ("independent", 0.4, "does not say how sure it is"),
     ("dspark none", 0.4, "does not say how sure it is"),
-    ("dspark", 1, "draft_stop=1: give a number of at least 0 and below 1"),
+    ("dspark", 1, "draft_stop=1: give a number from 0 to 1, but not 1"),
   ],
 )
 def test_a_stop_that_cannot_be_is_refused(kind, stop, words):

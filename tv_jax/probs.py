@@ -41,7 +41,7 @@ def law(
     [..., V]; NaN wherever the logits held a NaN in that row.
   """
   checks.read(checks.integer(least=0), top_k, "top_k")
-  checks.read(checks.number(above=0, most=1), top_p, "top_p")
+  checks.read(checks.number(0, 1, but=0), top_p, "top_p")
   wide = jnp.float64 if logits.dtype == jnp.float64 else jnp.float32
   logits = jnp.asarray(logits, wide)
   if not isinstance(temperature, Tracer):

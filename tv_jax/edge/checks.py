@@ -9,6 +9,7 @@ to `faults` for each thing that is wrong. `read` raises all lines as one error:
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -67,53 +68,35 @@ def that(holds: Callable[[Any], bool], wanted: str, form=lambda x: x) -> Check:
 
 boolean = that(lambda x: isinstance(x, bool | np.bool_), "true or false", bool)
 text = that(lambda x: isinstance(x, str), "a text")
-anything = that(lambda x: True, "")
 mapping = that(lambda x: isinstance(x, Mapping), "an object with fields")
 
 
-def integer(least: int | None = None, most: int | None = None) -> Check:
+def integer(least: float = -math.inf, most: float = math.inf) -> Check:
   """Checks an integer, whose limits are included."""
-  holds, words = _limits(least, most, None, None)
-  return that(lambda x: is_integer(x) and holds(x), f"an integer{words}", int)
+  wanted = "an integer" + _limits(least, most)
+  return that(lambda x: is_integer(x) and least <= x <= most, wanted, int)
 
 
 def number(
-  least: float | None = None,
-  most: float | None = None,
-  *,
-  above: float | None = None,
-  below: float | None = None,
+  least: float = -math.inf, most: float = math.inf, but: float | None = None
 ) -> Check:
-  """Checks a finite number; `least` and `most` are included."""
-  holds, words = _limits(least, most, above, below)
+  """Checks a finite number; limits are included, unless it is `but` one."""
+  wanted = "a number" + _limits(least, most)
+  if but is not None:
+    wanted += f", but not {but}"
   return that(
-    lambda x: is_number(x) and math.isfinite(x) and holds(x),
-    f"a number{words}",
+    lambda x: (
+      is_number(x) and math.isfinite(x) and least <= x <= most and x != but
+    ),
+    wanted,
     float,
   )
 
 
-def _limits(least, most, above, below):
-  """Returns whether a number is within limits, as a function, and in words."""
-
-  def holds(x):
-    return (
-      (least is None or x >= least)
-      and (most is None or x <= most)
-      and (above is None or x > above)
-      and (below is None or x < below)
-    )
-
-  if least is not None and most is not None:
-    return holds, f" from {least} to {most}"
-  limits = {
-    "of at least": least,
-    "above": above,
-    "of at most": most,
-    "below": below,
-  }
-  words = [f"{word} {x:g}" for word, x in limits.items() if x is not None]
-  return holds, " " * bool(words) + " and ".join(words)
+def _limits(least, most) -> str:
+  if most < math.inf:
+    return f" from {least} to {most}"
+  return f" of at least {least:g}" if least > -math.inf else ""
 
 
 def one_of(values: Collection) -> Check:
@@ -168,15 +151,30 @@ def fields(required: Mapping[str, Check], **others: Check) -> Check:
 
 
 def build(cls: type) -> Check:
-  """Checks an object with the fields of a dataclass, which is its value."""
-  kinds = {int: integer(), float: number(), str: text, bool: boolean}
-  kinds |= {tuple[kind, ...]: list_of(check) for kind, check in kinds.items()}
-  hints = typing.get_type_hints(cls)
-  check = fields({name: kinds[hint] for name, hint in hints.items()})
+  """Checks an object with a dataclass's fields alone: its value is of that.
+
+  A field is checked by its type, or by what is `Annotated` there.
+  """
+  hints = typing.get_type_hints(cls, include_extras=True)
+  check = fields({name: _of(hint) for name, hint in hints.items()})
 
   def check_all(value, where, faults):
     before = len(faults)
     values = check(value, where, faults)
+    prefix = f"{where}." if where else ""
+    unknown = [name for name in value if name not in hints] if values else ()
+    faults += [f"unknown field {prefix}{name}" for name in unknown]
     return cls(**values) if len(faults) == before else None
 
   return check_all
+
+
+def _of(hint) -> Check:
+  """Returns the check of a field's type."""
+  if typing.get_origin(hint) is typing.Annotated:
+    return hint.__metadata__[0]
+  if dataclasses.is_dataclass(hint):
+    return build(hint)
+  if typing.get_origin(hint) is tuple:  # of values of one type
+    return list_of(_of(typing.get_args(hint)[0]))
+  return {int: integer(), float: number(), str: text, bool: boolean}[hint]

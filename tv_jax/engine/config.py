@@ -115,8 +115,8 @@ _NUMBERS = checks.fields(
     "trace": checks.integer(0),
     "seed": checks.integer(0, SEEDS - 1),
     "top_k": checks.integer(0),
-    "top_p": checks.number(above=0, most=1),
-    "draft_stop": checks.number(0, below=1),
+    "top_p": checks.number(0, 1, but=0),
+    "draft_stop": checks.number(0, 1, but=1),
   }
 )
 

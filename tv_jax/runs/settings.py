@@ -5,19 +5,33 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import operator
-import typing
 from collections.abc import Mapping
+from typing import Annotated, NamedTuple
 
 from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.edge import names
+from tv_jax.edge import checks, names
+from tv_jax.engine.config import SEEDS
 from tv_jax.models import templates
 from tv_jax.models.config import DTYPES
 from tv_jax.proposals import Proposal
 from tv_jax.runs.records import AXES, NONE, PLAIN, Method
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier
+
+# What plain decoding has no choice of.
+_DRAFTED = ("tree", "proposal", "verifier")
+
+AtLeast0 = Annotated[int, checks.integer(0)]
+AtLeast1 = Annotated[int, checks.integer(1)]
+Temperature = Annotated[
+  float,
+  checks.that(
+    lambda x: checks.is_number(x) and probs.is_temperature(x),
+    f"0, or a number from {probs.COLDEST:g}",
+    float,
+  ),
+]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,12 +55,12 @@ class Models:
 
   target: str
   draft: str
-  draft_kind: str
-  dtype: str
+  draft_kind: Annotated[str, checks.one_of(drafting.KINDS)]
+  dtype: Annotated[str, checks.one_of(("", *DTYPES))]
   revision: str
   draft_revision: str
-  template: str
-  devices: int
+  template: Annotated[str, checks.one_of(templates.TEMPLATES)]
+  devices: AtLeast1
   shard_draft: bool
 
 
@@ -59,8 +73,8 @@ class Timing:
     rounds: How often each is asked.
   """
 
-  per_task: int
-  rounds: int
+  per_task: AtLeast0
+  rounds: AtLeast1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,8 +86,8 @@ class Explorer:
     cycles: First cycles of each.
   """
 
-  per_task: int
-  cycles: int
+  per_task: AtLeast0
+  cycles: AtLeast1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,23 +130,23 @@ class Run:
   models: Models
   questions: str
   tasks: tuple[str, ...]
-  per_task: int
+  per_task: AtLeast0
   exact_match: bool
   trees: tuple[str, ...]
   verifiers: tuple[str, ...]
   proposals: tuple[str, ...]
-  temperatures: tuple[float, ...]
-  seeds: tuple[int, ...]
+  temperatures: tuple[Temperature, ...]
+  seeds: tuple[Annotated[int, checks.integer(0, SEEDS - 1)], ...]
   plain: bool
   baseline: str
-  draft_temperature: float
-  draft_stop: float
-  top_k: int
-  top_p: float
-  max_new_tokens: int
-  max_tokens: int
-  batch_size: int
-  padded_to: int
+  draft_temperature: Temperature
+  draft_stop: Annotated[float, checks.number(0, 1, but=1)]
+  top_k: AtLeast0
+  top_p: Annotated[float, checks.number(0, 1, but=0)]
+  max_new_tokens: AtLeast1
+  max_tokens: AtLeast0
+  batch_size: AtLeast1
+  padded_to: AtLeast0
   timing: Timing
   explorer: Explorer
 
@@ -158,13 +172,13 @@ class Run:
 
   def misfit(self, rule: str, tree: str, proposal: str) -> str | None:
     """Returns why a rule is not defined for a tree and a proposal, if so."""
-    own = self.named
+    named = self.named
     return verifiers.misfit(
-      own.rules[rule], own.trees[tree], own.proposals[proposal]
+      named.rules[rule], named.trees[tree], named.proposals[proposal]
     )
 
 
-class Named(typing.NamedTuple):
+class Named(NamedTuple):
   """What the names of a config stand for."""
 
   trees: dict[str, Tree | Adaptive]
@@ -186,7 +200,7 @@ def from_config(config) -> Run:
   raw = dict(config if isinstance(config, Mapping) else config.to_dict())
   for name in ("tasks", "trees", "verifiers", "proposals"):
     raw[name] = _names(raw.get(name, ()))
-  settings = _build(Run, raw)
+  settings: Run = checks.read(checks.build(Run), raw)
   if wrong := [*_wrong_values(settings)] or [*_useless(settings)]:
     raise ValueError("; ".join(wrong))
   return settings
@@ -199,68 +213,14 @@ def _names(value):
   )
 
 
-def _build(cls, raw: Mapping, above: str = ""):
-  """Returns a dataclass with these fields, and no others."""
-  kinds = typing.get_type_hints(cls)
-  if unknown := [name for name in raw if name not in kinds]:
-    raise ValueError(f"unknown field {above}{unknown[0]}")
-  if missing := [name for name in kinds if name not in raw]:
-    raise ValueError(f"{above}{missing[0]} is missing")
-  return cls(
-    **{k: _value(kind, raw[k], above + k) for k, kind in kinds.items()}
-  )
-
-
-def _value(kind, value, where: str):
-  """Returns a field's value; a float for an int, a tuple for a list."""
-  if dataclasses.is_dataclass(kind):
-    return _build(kind, value, f"{where}.")
-  if typing.get_origin(kind) is tuple and isinstance(value, list | tuple):
-    (inner, _) = typing.get_args(kind)
-    return tuple(_value(inner, one, where) for one in value)
-  if kind is float and type(value) is int:
-    return float(value)
-  if type(value) is not kind:
-    kind = getattr(kind, "__name__", kind)
-    raise ValueError(f"{where}={value!r}: give a value of type {kind}")
-  return value
-
-
-# The least value of each number.
-_LEAST = {
-  **dict.fromkeys(("per_task", "top_k", "max_tokens", "padded_to"), 0),
-  **dict.fromkeys(("timing.per_task", "explorer.per_task", "draft_stop"), 0),
-  **dict.fromkeys(("timing.rounds", "explorer.cycles", "models.devices"), 1),
-  **dict.fromkeys(("max_new_tokens", "batch_size"), 1),
-}
-
-
 def _wrong_values(settings: Run):
-  """Yields what is out of range, named wrongly, empty, or there twice."""
-  for name, least in _LEAST.items():
-    if (value := operator.attrgetter(name)(settings)) < least:
-      yield f"{name}={value}: give {least} or more"
+  """Yields axes that are empty or have a value twice, and a bad name."""
   for axis in AXES:
     values = getattr(settings, f"{axis}s")
     if not values or len({*values}) < len(values):
       yield f"{axis}s={' '.join(map(str, values))}: give some, each once"
-  for value in (*settings.temperatures, settings.draft_temperature):
-    if not probs.is_temperature(value):
-      yield f"temperature {value}: give 0, or a number from {probs.COLDEST:g}"
-  for seed in settings.seeds:
-    if not 0 <= seed < 2**32:
-      yield f"seeds: {seed} is not in [0, 2^32)"
-  if not 0 < settings.top_p <= 1 or settings.draft_stop >= 1:
-    yield "top_p is above 0 and 1 at most, draft_stop is below 1"
   if not settings.experiment.strip(". ") or "/" in settings.experiment:
     yield f"experiment={settings.experiment!r}: give a folder's name"
-  for name, known in (
-    ("draft_kind", drafting.KINDS),
-    ("dtype", ("", *DTYPES)),
-    ("template", templates.TEMPLATES),
-  ):
-    if (value := getattr(settings.models, name)) not in known:
-      yield f"models.{name}={value!r}: give one of {', '.join(known)}"
 
 
 def _useless(settings: Run):
@@ -289,42 +249,31 @@ def grid(settings: Run) -> list[Method]:
     for (tree, proposal), rules in settings.rules.items()
     for rule in rules
   ]
-  drafted = ("tree", "proposal", "verifier")
   # A config names an axis in the plural.
-  others = [name for name in AXES if name not in drafted]
+  others = [name for name in AXES if name not in _DRAFTED]
   values = [getattr(settings, f"{name}s") for name in others]
   return [
-    Method.of(dict(zip((*drafted, *others), (*place, *point), strict=True)))
+    Method.of(dict(zip((*_DRAFTED, *others), (*place, *point), strict=True)))
     for place, point in itertools.product(places, itertools.product(*values))
   ]
 
 
 def options(settings: Run, method: Method) -> dict:
   """Returns what `generate` is to do; batch size, panel and trace aside."""
-  common = {
+  result = {
     "draft_temperature": settings.draft_temperature or None,
     "top_k": settings.top_k,
     "top_p": settings.top_p,
     "max_new_tokens": settings.max_new_tokens,
-  }
-  axes = {
-    k: v for k, v in vars(method).items() if k not in ("tree", "proposal")
-  }
+  } | {axis: x for axis, x in vars(method).items() if axis not in _DRAFTED}
   if method.plain:
-    return common | axes | {"verifier": None}
-  assert method.tree is not None
-  assert method.proposal is not None
-  assert method.verifier is not None
-  own = settings.named
-  rules = settings.rules[method.tree, method.proposal]
-  return (
-    common
-    | axes
-    | {
-      "tree": method.tree,  # whose file may have a temperature
-      "proposal": own.proposals[method.proposal],
-      "verifier": own.rules[method.verifier],
-      "among": [own.rules[name] for name in rules],
-      "draft_stop": settings.draft_stop,
-    }
-  )
+    return result | {"verifier": None}
+  tree, proposal, verifier = (vars(method)[axis] for axis in _DRAFTED)
+  named = settings.named
+  return result | {
+    "tree": tree,  # whose file may have a temperature
+    "proposal": named.proposals[proposal],
+    "verifier": named.rules[verifier],
+    "among": [named.rules[name] for name in settings.rules[tree, proposal]],
+    "draft_stop": settings.draft_stop,
+  }
