@@ -227,9 +227,7 @@ def test_spec_bench_is_counted(path):
   write(path, *made_up(questions_lib.SPEC_BENCH))
   assert len(questions_lib.load_questions(f"spec_bench:{path}")) == 480
   write(path, *made_up(questions_lib.SPEC_BENCH | {"qa": 79, "poems": 1}))
-  with pytest.raises(
-    ValueError, match=r"480 lines there are 79 of qa, not 80, 1 of poems, not 0"
-  ):
+  with pytest.raises(ValueError, match=r"it has \{.*'qa': 79"):
     questions_lib.load_questions(f"spec_bench:{path}")
 
 

@@ -202,7 +202,9 @@ def test_a_model_of_its_own_limits_positions_and_a_head_does_not(kind):
   module = pair.draft.module.clone(config=config)
   draft = dataclasses.replace(pair.draft, module=module)
   pair = dataclasses.replace(pair, draft=draft)
-  tokens, limit = answers.encode(
-    pair, runs.from_config(smoke.get_config()), ["What does a fox eat?"]
+  question = questions_lib.Question(
+    question_id=1, category="qa", turns=("What does a fox eat?",), references=()
   )
+  settings = runs.from_config(smoke.get_config())
+  tokens, _, limit = answers.encode(pair, settings, question, [])
   assert limit == (30 - len(tokens) if kind == "independent" else 48)

@@ -186,7 +186,7 @@ def distill(
       lengths = f", held out {mean:.3f} tokens"
     say("training", number, total, f"loss {loss:.3f}{lengths}")
 
-  digest = hashlib.sha256(disk.to_bytes(about, "what is made")).hexdigest()[:8]
+  digest = hashlib.sha256(disk.to_bytes(about)).hexdigest()[:8]
   name = f"{out.name}-{digest}"
   with contextlib.ExitStack() as resources:
     remedy = "wait for it, or give --out another name"

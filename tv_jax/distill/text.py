@@ -101,7 +101,7 @@ def write(
       say(start, count)
       numbers = range(start, min(start + BLOCK, count))
       block = _block(pair, writing, prompts, numbers, batch_size)
-      lines = [disk.to_bytes(dataclasses.asdict(one), "text") for one in block]
+      lines = [disk.to_bytes(dataclasses.asdict(one)) for one in block]
       with path.open("ab") as file:
         file.write(b"".join(lines))
         file.flush()
@@ -174,9 +174,9 @@ def check_same(path: pathlib.Path, about: dict, flag: str) -> None:
     about: The way, in JSON.
     flag: Of the folder.
   """
-  about = disk.round_trip(about, "what is made")
+  about = disk.round_trip(about)
   if not path.exists():
-    disk.write_json(path, about, "what is made")
+    disk.write_json(path, about)
   elif changes := store.differences(reading.json_object(path), about):
     raise ValueError(
       f"{path.parent} was begun in another way ({reading.listed(changes)}):"

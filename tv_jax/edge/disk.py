@@ -26,34 +26,27 @@ def explained(what: str):
     raise StoreError(f"{what}: {error.strerror or error}") from error
 
 
-def to_bytes(value, what: str, *, indent: int | None = None) -> bytes:
+def to_bytes(value, *, indent: int | None = None) -> bytes:
   """Returns a value as JSON in UTF-8: a line, or indented with sorted keys.
 
   Raises:
-    ValueError: `what` is no JSON; a NaN and an infinity are none.
+    ValueError: It is no JSON; a NaN and an infinity are none.
   """
-  try:
-    text = json.dumps(
-      value,
-      ensure_ascii=False,
-      allow_nan=False,
-      indent=indent,
-      sort_keys=indent is not None,
-    )
-  except (TypeError, ValueError) as error:
-    raise ValueError(f"{what} is no JSON: {error}") from error
-  return _encode(text + "\n")
+  options: dict = {"ensure_ascii": False, "allow_nan": False}
+  if indent is not None:
+    options |= {"indent": indent, "sort_keys": True}
+  return _encode(json.dumps(value, **options) + "\n")
 
 
-def round_trip(value, what: str):
+def round_trip(value):
   """Returns the value as it will be read again: lists for tuples."""
-  return json.loads(to_bytes(value, what))
+  return json.loads(to_bytes(value))
 
 
-def write_json(path: pathlib.Path, value, what: str) -> None:
-  """Writes a value as `write_atomic` does; errors call it `what`."""
+def write_json(path: pathlib.Path, value) -> None:
+  """Writes a value as `write_atomic` does."""
   with whole(path) as file:
-    file.write(to_bytes(value, what, indent=2))
+    file.write(to_bytes(value, indent=2))
 
 
 def write_atomic(path: str | os.PathLike, text: str) -> None:

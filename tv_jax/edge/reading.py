@@ -62,12 +62,6 @@ def brief(value) -> str:
   return " ".join(_SHORT.repr(value).split())
 
 
-def shown(text) -> str:
-  """Returns a name as errors show it: as it is, unless that is long or odd."""
-  text = str(text)
-  return text if text.isprintable() and len(text) < 300 else brief(text)[1:-1]
-
-
 def listed(texts, between: str = ", ") -> str:
   """Returns some of many texts, and how many more there are."""
   texts = [*texts]

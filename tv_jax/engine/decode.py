@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.drafting import Drafted
-from tv_jax.edge.reading import shown
+from tv_jax.edge.reading import brief
 from tv_jax.engine import cycle, programs
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.pair import Pair
@@ -265,6 +265,6 @@ def _advice():
     if "RESOURCE_EXHAUSTED" not in str(error):
       raise
     raise ValueError(
-      f"out of memory ({shown(error)}): choose a smaller batch_size or tree, or"
-      " fewer max_new_tokens"
+      f"out of memory ({brief(str(error))}): choose a smaller batch_size or"
+      " tree, or fewer max_new_tokens"
     ) from None

@@ -6,9 +6,9 @@ not depend on its row, nor on the other rows: what a crash left over comes out
 as it would have. Of answers that wait for one before, a crash loses them.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -23,31 +23,22 @@ from tv_jax.proposals import INVALID
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import settings as settings_lib
 from tv_jax.runs import store
-from tv_jax.runs.questions import Question, number_of, score
+from tv_jax.runs.questions import Question, score
 from tv_jax.runs.records import Answer, Key, Method
 from tv_jax.runs.settings import Run
 from tv_jax.tree import Tree, placed
 from tv_jax.verifiers import DOWN, NOT_OFFERED, UP, Verifier
 
 
-class Asked(NamedTuple):
-  """One turn of a question, with all that came before; or why it is not."""
-
-  key: Key
-  question: Question
-  tokens: Sequence[int] = ()  # the prompt
-  limit: int = 0  # new tokens at most
-  error: str | None = None
-
-
 def encode(
-  pair: Pair, settings: Run, turns: Sequence[str]
-) -> tuple[list[int], int]:
-  """Returns a conversation as tokens, and how many more there may be.
+  pair: Pair, settings: Run, question: Question, answers: Sequence[str]
+) -> Prompt:
+  """Returns a question's turn as a prompt; `answers` are those before it.
 
   Raises:
     ValueError: It cannot be asked, or there is no room for an answer.
   """
+  turns = questions_lib.conversation(question, answers)
   tokens = templates.encode(settings.models.template, pair.tokenizer, turns)
   most = pair.target.config.max_position_embeddings
   # What a head's config.json says of this is no limit of its rotations.
@@ -59,9 +50,12 @@ def encode(
       f"a prompt of {len(tokens)} tokens leaves no room for an answer in {most}"
     )
   check_tokens(pair, [tokens], "raw", 1)
-  return tokens, min(settings.max_new_tokens, most - len(tokens))
+  number = questions_lib.number_of(question.question_id, len(answers))
+  limit = min(settings.max_new_tokens, most - len(tokens))
+  return Prompt(tokens, number, limit)
 
 
+@dataclasses.dataclass(frozen=True)
 class Answerer:
   """Asks questions by one method after another, and keeps the answers.
 
@@ -73,20 +67,22 @@ class Answerer:
     advance: Called after each.
   """
 
-  def __init__(
-    self,
-    pair: Pair,
-    settings: Run,
-    questions: Sequence[Question],
-    results: store.Store,
-    advance: Callable[[], None],
-  ):
-    """Prepares to ask; nothing is asked yet."""
-    self.pair, self.settings, self.results = pair, settings, results
-    self.questions, self.advance = questions, advance
-    self.piece = pieces(pair.tokenizer)
-    traced = questions_lib.limit(questions, settings.explorer.per_task)
-    self.traced = {question.question_id for question in traced}
+  pair: Pair
+  settings: Run
+  questions: Sequence[Question]
+  results: store.Store
+  advance: Callable[[], None]
+
+  @functools.cached_property
+  def piece(self) -> Callable[[int], str]:
+    """What single tokens look like inside a text."""
+    return pieces(self.pair.tokenizer)
+
+  @functools.cached_property
+  def traced(self) -> set[int | str]:
+    """The questions of whose first turn trees are kept."""
+    few = questions_lib.limit(self.questions, self.settings.explorer.per_task)
+    return {question.question_id for question in few}
 
   def __call__(self, method: Method) -> None:
     """Answers what is not answered yet, turn by turn."""
@@ -102,55 +98,52 @@ class Answerer:
         for question in self.questions
         if turn < len(question.turns)
       }
-      if not all(key in self.results for key in asked):
-        prompts = [self.ask(*own) for own in asked.items()]
-        self.answer_all(config, prompts)
+      if asked.keys() - self.results.answers.keys():
+        self.answer(config, asked)
 
-  def ask(self, key: Key, question: Question) -> Asked:
-    """Returns a turn as a prompt, or why there is none."""
-    before = [self.results[key._replace(turn=i)] for i in range(key.turn)]
-    if any(answer.error is not None for answer in before):
-      return Asked(key, question, error="an earlier turn failed")
-    turns = questions_lib.conversation(question, [one.text for one in before])
-    try:
-      return Asked(key, question, *encode(self.pair, self.settings, turns))
-    except ValueError as error:
-      return Asked(key, question, error=" ".join(str(error).split()))
-
-  def answer_all(self, config: DecodeConfig, asked: Sequence[Asked]) -> None:
+  def answer(self, config: DecodeConfig, asked: dict[Key, Question]) -> None:
     """Puts those answers of a turn into the store that are not there."""
+    prompts, errors = {}, {}
     # Also of answers that are there: the program is then the same.
-    longest = max([1, *(len(row.tokens) for row in asked)])
+    for key, question in asked.items():
+      try:
+        prompts[key] = self.prompt(key, question)
+      except ValueError as error:
+        errors[key] = " ".join(str(error).split())
+    longest = max([1, *(len(prompt.tokens) for prompt in prompts.values())])
     longest = max(longest, self.settings.padded_to)
-    missing = [row for row in asked if row.key not in self.results]
-    prompts = [
-      Prompt(row.tokens, number_of(row.key.question, row.key.turn), row.limit)
-      for row in missing
-      if row.tokens
-    ]
+    missing = [key for key in asked if key not in self.results.answers]
     decoded = iter(())
-    if prompts:
+    if wanted := [prompts[key] for key in missing if key in prompts]:
       batch = Batch(self.pair, config, self.settings.batch_size, longest)
-      decoded = decode(batch, prompts)
-    for row in missing:
-      fields: dict = {"error": row.error}
-      if row.tokens:
-        fields = self.fields(config, row, next(decoded))
-      self.results.append(Answer(**row.key._asdict(), **fields))
+      decoded = decode(batch, wanted)
+    for key in missing:
+      fields: dict = {"error": errors.get(key)}
+      if key in prompts:
+        fields = self.fields(config, key, asked[key], next(decoded))
+      self.results.append(Answer(**key._asdict(), **fields))
       self.advance()
 
-  def fields(self, config: DecodeConfig, asked: Asked, records) -> dict:
+  def prompt(self, key: Key, question: Question) -> Prompt:
+    """Returns a turn as a prompt; ValueError: why there is none."""
+    answers = self.results.answers
+    before = [answers[key._replace(turn=i)] for i in range(key.turn)]
+    if any(answer.error is not None for answer in before):
+      raise ValueError("an earlier turn failed")
+    texts = [answer.text for answer in before]
+    return encode(self.pair, self.settings, question, texts)
+
+  def fields(self, config, key: Key, question: Question, records) -> dict:
     """Returns what is kept of an answer beside its key."""
-    key, question = asked.key, asked.question
-    found = line(records, config, self.pair.tokenizer)
+    kept = line(records, config, self.pair.tokenizer)
     if self.settings.exact_match and key.turn < len(question.references):
-      known = question.references[key.turn]
-      found["right"] = any(score(found["text"], one) for one in known)
+      references = question.references[key.turn]
+      kept["right"] = any(score(kept["text"], text) for text in references)
     if config.trace and key.turn == 0 and key.question in self.traced:
-      found["prompt"] = question.turns[0]
-      trace, tokens = trace_of(records), found["tokens"]
-      found["trace"] = traced(trace, config, tokens, self.piece)
-    return found
+      kept["prompt"] = question.turns[0]
+      trace, tokens = trace_of(records), kept["tokens"]
+      kept["trace"] = traced(trace, config, tokens, self.piece)
+    return kept
 
 
 def line(records: Records, config: DecodeConfig, tokenizer) -> dict:

@@ -67,17 +67,18 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
   """
   answers = list(answers)
   sound = _sound(answers)
-  item = np.array([one.question for one in sound for _ in one.accepted])
-  realised = np.array([gained for one in sound for gained in one.accepted])
-  own = _expected(sound, lambda one: one.method.verifier)
+  item = np.array(
+    [answer.question for answer in sound for _ in answer.accepted]
+  )
+  realised = np.array([n for answer in sound for n in answer.accepted])
+  expected = _expected(sound, lambda answer: answer.method.verifier)
   base = _expected(sound, lambda _: baseline)
-  gain = more = None
-  if not (own is None or base is None or sound[0].method.verifier == baseline):
-    gain = Estimate.clustered(own - base, item)
-    more = relative(own, base, item)
-  by_item = list(_by_item(sound).values())
+  if expected is None or sound[0].method.verifier == baseline:
+    base = None
+  by_item = [*_by_item(sound, lambda answer: answer.accepted).values()]
+  shares = [*right(answers).values()]
   deep = [realised > d for d in range(max(realised, default=1))]
-  drafted = [n for one in sound for n in one.drafted or ()]
+  drafted = [n for answer in sound for n in answer.drafted or ()]
   return Cell(
     by_item=Estimate.of(by_item),
     by_token=Estimate.clustered(realised, item),
@@ -87,11 +88,11 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
       for above, here in itertools.pairwise(deep)
     ),
     drafted=Estimate.clustered(drafted, item) if drafted else None,
-    expected=None if own is None else Estimate.clustered(own, item),
-    gain=gain,
-    relative=more,
-    check=None if own is None else Estimate.of(realised - own),
-    exact_match=_exact_match(sound),
+    expected=None if expected is None else Estimate.clustered(expected, item),
+    gain=None if base is None else Estimate.clustered(expected - base, item),
+    relative=None if base is None else relative(expected, base, item),
+    check=None if expected is None else Estimate.of(realised - expected),
+    exact_match=Estimate.of(shares) if shares else None,
     items=len(by_item),
     cycles=len(realised),
     faults=sum(answer.faults for answer in sound),
@@ -99,13 +100,13 @@ def cell(answers: Iterable[Answer], baseline: str | None = None) -> Cell:
   )
 
 
-def relative(own, base, item) -> Estimate:
-  """Returns the mean of `own` over that of `base`, in percent above 1.
+def relative(lengths, base, item) -> Estimate:
+  """Returns the mean of `lengths` over that of `base`, in percent above 1.
 
   Both are arrays; values of one item go together. The error is that of a ratio
   of clusters' sums, in which both vary.
   """
-  return _percent(quotient(item, [own], [base]))
+  return _percent(quotient(item, [lengths], [base]))
 
 
 def quotient(item, over, under) -> Estimate:
@@ -120,16 +121,14 @@ def quotient(item, over, under) -> Estimate:
     The quotient, whose error is to the first order in the clusters' sums, all
     of which vary.
   """
-  own, base = (
-    np.array([np.asarray(x, np.float64) for x in one]) for one in (over, under)
-  )
-  sums, below = own.sum(1), base.sum(1)
+  over, under = (np.array([*arrays], np.float64) for arrays in (over, under))
+  sums, below = over.sum(1), under.sum(1)
   # How much more each sum is worth.
   each = [np.delete(sums, k).prod() / below.prod() for k in range(len(sums))]
   value = float(sums.prod() / below.prod())
-  around = each @ own - (value / below) @ base
-  found = Estimate.clustered(around * around.size, item)
-  return dataclasses.replace(found, mean=value)
+  around = each @ over - (value / below) @ under
+  result = Estimate.clustered(around * around.size, item)
+  return dataclasses.replace(result, mean=value)
 
 
 def net(longer: Estimate, slower: Estimate) -> Estimate:
@@ -194,29 +193,32 @@ class Times(NamedTuple):
     return _percent(quotient(self.questions, over, under))
 
 
-def _sound(answers) -> list[Answer]:
-  return [answer for answer in answers if answer.error is None]
-
-
 def expected_by_item(
   answers: Iterable[Answer], rule: str
 ) -> dict[int | str, float]:
   """By question, the tokens a cycle that a rule of the panel expects."""
-  return _by_item(
-    [one for one in _sound(answers) if rule in one.expected],
-    lambda one: one.expected[rule],
-  )
+  known = [answer for answer in _sound(answers) if rule in answer.expected]
+  return _by_item(known, lambda answer: answer.expected[rule])
+
+
+def right(answers: Iterable[Answer]) -> dict[int | str, float]:
+  """By question that has a reference, the share of right answers."""
+  known = [answer for answer in _sound(answers) if answer.right is not None]
+  return _by_item(known, lambda answer: [answer.right])
+
+
+def _sound(answers) -> list[Answer]:
+  return [answer for answer in answers if answer.error is None]
 
 
 def _by_item(
-  answers: Sequence[Answer],
-  lengths: Callable[[Answer], Sequence] = lambda one: one.accepted,
+  answers: Iterable[Answer], values: Callable[[Answer], Sequence]
 ) -> dict[int | str, float]:
-  """Tokens a cycle of each question: its turns pooled, its seeds' mean."""
+  """Returns each question's mean: its turns pooled, then over its seeds."""
   pooled: dict[int | str, dict[int | None, list[float]]] = {}
   for answer in answers:
     seeds = pooled.setdefault(answer.question, {})
-    seeds.setdefault(answer.method.seed, []).extend(lengths(answer))
+    seeds.setdefault(answer.method.seed, []).extend(values(answer))
   return {
     question: float(np.mean([sum(x) / len(x) for x in seeds.values() if x]))
     for question, seeds in pooled.items()
@@ -224,24 +226,9 @@ def _by_item(
   }
 
 
-def right(answers: Iterable[Answer]) -> dict[int | str, float]:
-  """By question that has a reference, the share of right answers."""
-  found: dict[int | str, list[bool]] = {}
-  for answer in _sound(answers):
-    if answer.right is not None:
-      found.setdefault(answer.question, []).append(answer.right)
-  return {question: float(np.mean(own)) for question, own in found.items()}
-
-
-def _exact_match(answers) -> Estimate | None:
-  """Over questions."""
-  shares = right(answers)
-  return Estimate.of([*shares.values()]) if shares else None
-
-
 def _expected(answers, name) -> np.ndarray | None:
   """Returns what a rule expects by cycle; None if any answer lacks it."""
-  if not answers or any(name(one) not in one.expected for one in answers):
+  if not answers or any(name(x) not in x.expected for x in answers):
     return None
-  values = [x for one in answers for x in one.expected[name(one)]]
+  values = [x for answer in answers for x in answer.expected[name(answer)]]
   return np.array(values, float)  # None, where a NaN was met, is one again

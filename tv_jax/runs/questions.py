@@ -105,8 +105,12 @@ def load_questions(source: str | os.PathLike) -> tuple[Question, ...]:
   if not rows:
     raise ValueError(f"{path} is empty")
   questions = _numbered(rows, path)
-  if whole:
-    _check_whole(questions, path)
+  counts = collections.Counter(question.category for question in questions)
+  if whole and counts != SPEC_BENCH:
+    raise ValueError(
+      f"{path} is not Spec-Bench's question.jsonl: it has {dict(counts)}, not"
+      f" {SPEC_BENCH}"
+    )
   return questions
 
 
@@ -128,7 +132,8 @@ def _question(row: dict, number: int, category: str) -> Question:
     category=row.get("category") or category,
     turns=tuple(turns),
     references=tuple(
-      (one,) if isinstance(one, str) else tuple(one) for one in references
+      (texts,) if isinstance(texts, str) else tuple(texts)
+      for texts in references
     ),
   )
 
@@ -136,7 +141,7 @@ def _question(row: dict, number: int, category: str) -> Question:
 def _numbered(rows: dict[int, Question], path) -> tuple[Question, ...]:
   """Returns the questions under names of one kind, each of which is unique."""
   # So that they can be sorted: 5 is "5" beside names.
-  texts = any(isinstance(one.question_id, str) for one in rows.values())
+  texts = any(isinstance(row.question_id, str) for row in rows.values())
   mt_bench, questions = _holds_mt_bench(rows.values()), {}
   for number, question in rows.items():
     name = str(question.question_id) if texts else question.question_id
@@ -159,25 +164,11 @@ def _holds_mt_bench(questions: Collection[Question]) -> bool:
   """
   categories = {question.category for question in questions}
   return {*OTHERS} <= categories <= {*SPEC_BENCH} or all(
-    isinstance(one.question_id, int)
-    and (one.question_id - 81) // 10 == MT_BENCH.index(one.category)
-    for one in questions
-    if one.category in MT_BENCH
+    isinstance(question.question_id, int)
+    and (question.question_id - 81) // 10 == MT_BENCH.index(question.category)
+    for question in questions
+    if question.category in MT_BENCH
   )
-
-
-def _check_whole(questions: Sequence[Question], path) -> None:
-  counts = collections.Counter(question.category for question in questions)
-  wrong = [
-    f"{counts[name]} of {name}, not {SPEC_BENCH.get(name, 0)}"
-    for name in dict.fromkeys([*SPEC_BENCH, *counts])
-    if counts[name] != SPEC_BENCH.get(name, 0)
-  ]
-  if wrong:
-    raise ValueError(
-      f"{path} is not Spec-Bench's question.jsonl: in its {len(questions)}"
-      f" lines there are {', '.join(wrong)}"
-    )
 
 
 def read_questions(settings) -> tuple[Question, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import jax
 
@@ -16,7 +16,7 @@ from tv_jax.models import sharding, templates
 from tv_jax.runs import environment, metrics, sources, store, timing
 from tv_jax.runs.answers import Answerer
 from tv_jax.runs.questions import read_questions
-from tv_jax.runs.records import Method
+from tv_jax.runs.records import Answer, Method
 from tv_jax.runs.settings import Run, from_config, grid, to_dict
 
 
@@ -71,7 +71,7 @@ def run(
   described = environment.describe()
   with store.Store(workdir, to_dict(settings), described) as results:
     results.expect(count)
-    finished = results.done and len(results) == count
+    finished = results.done and len(results.answers) == count
     results.keep_sources(sources.hashes(settings, questions, finished))
     if finished:
       say(f"{count} answers are all there")
@@ -79,17 +79,19 @@ def run(
     pair = load(settings)
     # A template that serves no question is no fault of single questions.
     templates.encode(settings.models.template, pair.tokenizer, ["a"])
-    say(f"{count} answers in {len(methods)} cells, {len(results)} are there")
+    kept = results.answers
+    say(f"{count} answers in {len(methods)} cells, {len(kept)} are there")
     answer = Answerer(
       *(pair, settings, questions, results),
-      lambda: show("answers", len(results), count),
+      lambda: show("answers", len(kept), count),
     )
     for i, method in enumerate(methods, 1):
-      begin, before = time.perf_counter(), len(results)
+      begin, before = time.perf_counter(), len(kept)
       answer(method)
-      if len(results) > before:
+      if len(kept) > before:
         seconds = time.perf_counter() - begin
-        say(f"{i}/{len(methods)} {_summary(method, results)} ({seconds:.0f} s)")
+        line = _summary(method, kept.values())
+        say(f"{i}/{len(methods)} {line} ({seconds:.0f} s)")
     if settings.timing.per_task and not results.timed:
       results.save_timing(timing.measure(pair, settings, questions, say))
     results.finish()
@@ -102,9 +104,9 @@ def unchanged(folder: pathlib.Path) -> bool:
   return not store.changed(store.load(folder / store.SOURCES), now)
 
 
-def _summary(method: Method, results: store.Store) -> str:
+def _summary(method: Method, answers: Iterable[Answer]) -> str:
   """Returns a line about a method that is done with."""
-  cell = metrics.cell(one for one in results.items if one.method == method)
+  cell = metrics.cell(answer for answer in answers if answer.method == method)
   line = f"{method}: {cell.by_item:.2f} tokens a cycle"
   if cell.failed:
     line += f", {cell.failed} FAILED"

@@ -67,12 +67,16 @@ def read(folder: str | os.PathLike) -> Unit:
     raise ValueError(f"{folder} is no run's folder: there is no {CONFIG}")
   # Before the rest: what a writer finished is not finished by half here.
   done = (folder / DONE).exists()
-  items, _ = _parse(folder / ITEMS)
+  answers, _ = _parse(folder / ITEMS)
+
+  def rank(key):
+    return [(isinstance(value, str), value) for value in key.fields.values()]
+
   return Unit(
     folder=folder,
     config=config,
     environments=load(folder / ENVIRONMENTS) or [],
-    items=in_order(items),
+    items=tuple(answers[key] for key in sorted(answers, key=rank)),
     timing=load(folder / TIMING),
     done=done,
   )
@@ -81,17 +85,8 @@ def read(folder: str | os.PathLike) -> Unit:
 def read_many(root: str | os.PathLike) -> tuple[Unit, ...]:
   """Reads all runs in a folder and below it, finished or not, by path."""
   # A folder with nothing but a config.json is a model's, say.
-  found = {path.parent for path in pathlib.Path(root).rglob(ENVIRONMENTS)}
-  return tuple(map(read, sorted(found)))
-
-
-def in_order(items: dict[Key, Answer]) -> tuple[Answer, ...]:
-  """Returns the answers by rising key, whatever the order of the lines."""
-
-  def rank(key):
-    return [(isinstance(value, str), value) for value in key.fields.values()]
-
-  return tuple(items[key] for key in sorted(items, key=rank))
+  folders = {path.parent for path in pathlib.Path(root).rglob(ENVIRONMENTS)}
+  return tuple(map(read, sorted(folders)))
 
 
 class Store:
@@ -99,6 +94,7 @@ class Store:
 
   Attributes:
     folder: The folder.
+    answers: All that are there, in the order of their lines.
     done: Whether the folder is marked as done.
     timed: Whether speed was measured.
   """
@@ -118,19 +114,19 @@ class Store:
       StoreError: Another process is writing there, or writing is impossible.
     """
     self.folder = folder = pathlib.Path(folder)
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    for one in missing:
-      disk.sync_folder(one.parent)
+    for path in missing:
+      disk.sync_folder(path.parent)
     with contextlib.ExitStack() as resources:
       disk.lock(folder, resources)
       disk.clear(folder)
-      path = folder / ITEMS
-      self._found, self._size = _parse(path)
-      _keep_config(config, folder, self._found)
+      self.answers, self._size = _parse(folder / ITEMS)
+      _keep_config(config, folder, self.answers)
       _note_environment(environment, folder)
-      self._file = resources.enter_context(path.open("ab", buffering=0))
-      if self._size < path.stat().st_size:  # a torn line
+      file = (folder / ITEMS).open("ab", buffering=0)
+      self._file = resources.enter_context(file)
+      if self._size < file.tell():  # a torn line
         self._cut()
       disk.sync_folder(folder)
       self._resources = resources.pop_all()
@@ -147,34 +143,17 @@ class Store:
 
   close = __exit__
 
-  def __contains__(self, key: Key) -> bool:
-    """Returns whether the item is there."""
-    return key in self._found
-
-  def __len__(self) -> int:
-    """Returns how many items are there."""
-    return len(self._found)
-
-  def __getitem__(self, key: Key) -> Answer:
-    """Returns the item; KeyError if it is not there."""
-    return self._found[key]
-
-  @property
-  def items(self) -> tuple[Answer, ...]:
-    """Returns all by rising key, whatever the order they were written in."""
-    return in_order(self._found)
-
   def append(self, answer: Answer) -> None:
-    """Writes an item; on return it is on the disk.
+    """Writes an answer; on return it is on the disk.
 
     Raises:
       ValueError: It is there already, or is no JSON.
-      StoreError: It could not be written. All items before it are safe.
+      StoreError: It could not be written. All before it are safe.
     """
     key = answer.key
-    if key in self._found:
+    if key in self.answers:
       raise ValueError(f"{self.folder}: {key} is there already")
-    line = disk.to_bytes(answer.line, str(key))
+    line = disk.to_bytes(answer.line)
     try:
       if self.done:
         (self.folder / DONE).unlink()
@@ -192,11 +171,11 @@ class Store:
         self.close()
       raise StoreError(
         f"{self.folder / ITEMS}: cannot write {key}: {error.strerror}; the"
-        f" {len(self)} items before it are safe, and the same command continues"
-        " after them"
+        f" {len(self.answers)} items before it are safe, and the same command"
+        " continues after them"
       ) from error
     self._size += len(line)
-    self._found[key] = Answer.of(json.loads(line))
+    self.answers[key] = Answer.of(json.loads(line))
 
   def _cut(self) -> None:
     self._file.truncate(self._size)
@@ -208,23 +187,23 @@ class Store:
     ValueError: items are there, and were made of something else.
     """
     before = load(self.folder / SOURCES) or {}
-    known = before if self._found else {}
+    known = before if self.answers else {}
     if names := changed(known, sources):
       raise ValueError(
         f"{self.folder}: changed since this run began: {', '.join(names)}: put"
         " back what was there, or give another --workdir"
       )
     if before != (now := known | sources):
-      _write(self.folder / SOURCES, now)
+      disk.write_json(self.folder / SOURCES, now)
 
   def save_timing(self, timing: dict) -> None:
     """Writes timing.json, all of it."""
-    _write(self.folder / TIMING, timing)
+    disk.write_json(self.folder / TIMING, timing)
     self.timed = True
 
   def expect(self, count: int) -> None:
     """Says how many items there will be, to whoever watches."""
-    _write(self.folder / COUNT, count)
+    disk.write_json(self.folder / COUNT, count)
 
   def finish(self) -> None:
     """Marks the run as done; one more item unmarks it."""
@@ -238,7 +217,7 @@ def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
   A folder without items is nobody's: whoever has mended what kept the first
   item from being made goes on there.
   """
-  path, config = folder / CONFIG, disk.round_trip(config, "the config")
+  path, config = folder / CONFIG, disk.round_trip(config)
   before = load(path)
   if before is None and items:
     raise ValueError(f"{folder} holds {ITEMS}, but no {CONFIG}")
@@ -250,15 +229,15 @@ def _keep_config(config: dict, folder: pathlib.Path, items) -> None:
       " config that is there, or another --workdir"
     )
   if before != config:
-    _write(path, config)
+    disk.write_json(path, config)
 
 
 def _note_environment(environment: dict, folder: pathlib.Path) -> None:
   """Adds an environment to those that wrote here; a new date makes none."""
   before = load(folder / ENVIRONMENTS) or []
-  known = [{**one, "date": None} for one in before]
+  known = [{**entry, "date": None} for entry in before]
   if {**environment, "date": None} not in known:
-    _write(folder / ENVIRONMENTS, [*before, environment])
+    disk.write_json(folder / ENVIRONMENTS, [*before, environment])
 
 
 def load(path: pathlib.Path) -> Any:
@@ -335,7 +314,3 @@ def _parse(path: pathlib.Path) -> tuple[dict[Key, Answer], int]:
     items[answer.key] = answer
     size += len(line) + 1
   return items, size
-
-
-def _write(path: pathlib.Path, value) -> None:
-  disk.write_json(path, value, path.name)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 import jax
 
 from tv_jax.engine.config import decode_config
-from tv_jax.engine.decode import Prompt
 from tv_jax.engine.pair import Pair
 from tv_jax.engine.timing import time_in_turn
 from tv_jax.runs import answers, environment
@@ -36,9 +35,7 @@ def measure(
   asked, prompts = [], []
   for question in questions_lib.limit(questions, settings.timing.per_task):
     with contextlib.suppress(ValueError):  # which the answer's record says
-      own = answers.encode(pair, settings, question.turns[:1])
-      number = questions_lib.number_of(question.question_id, 0)
-      prompts.append(Prompt(own[0], number, own[1]))
+      prompts.append(answers.encode(pair, settings, question, []))
       asked.append(question)
   methods = {
     method: _options(settings, method)
@@ -70,9 +67,9 @@ def measure(
         **method.pooled("seed").fields,
         "questions": [question.question_id for question in several],
         "tasks": [question.task for question in several],
-        "seconds": [one.seconds for one in timed[method]],
-        "tokens": [int(one.records.kept[0]) for one in timed[method]],
-        "cycles": [int(one.records.cycles[0]) for one in timed[method]],
+        "seconds": [answer.seconds for answer in timed[method]],
+        "tokens": [int(answer.records.kept[0]) for answer in timed[method]],
+        "cycles": [int(answer.records.cycles[0]) for answer in timed[method]],
         "compile_seconds": compiling[method],
       }
       for method in methods

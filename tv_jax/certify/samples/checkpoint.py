@@ -96,7 +96,7 @@ def write(folder: pathlib.Path, vocabulary: int, seed: int) -> list[list[int]]:
   for name, model in (("target", target), ("draft", draft)):
     save(folder / name, model)
     for file, raw in files.items():
-      disk.write_json(folder / name / file, raw, file)
+      disk.write_json(folder / name / file, raw)
   prompts = choose_prompts(target, draft, seed)
   lines = (
     {"prompt": prompt, "text": " ".join(f"t{token}" for token in prompt)}
