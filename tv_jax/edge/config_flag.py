@@ -35,8 +35,8 @@ def define(help_text: str = HELP) -> flags.FlagHolder:
 
 def parse(argv: list[str], default: str = "quickstart") -> list[str]:
   """Reads all flags; of several configs the first."""
-  given, rest = _split(argv)
-  _line[:] = [argv[0], f"--config={_place((given or [default])[0])}", *rest]
+  named, rest = _split(argv)
+  _line[:] = [argv[0], f"--config={_place((named or [default])[0])}", *rest]
   try:
     return flags.FLAGS(_line)
   except AttributeError as error:
@@ -49,9 +49,9 @@ def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
 
   What the command line sets is set in each.
   """
-  given, rest = _split(argv)
+  named, rest = _split(argv)
   configs = {}
-  for name in given or default:
+  for name in named or default:
     line = [argv[0], f"--config={_place(name)}", *rest]
     values = flags.FlagValues()
     flag = config_flags.DEFINE_config_file(
@@ -71,11 +71,11 @@ def fields(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
   """Splits a command line into its configs' names and the other arguments."""
-  given, rest = [], []
+  named, rest = [], []
   for argument in argv[1:]:
     match = _GIVEN.fullmatch(argument)
-    (given if match else rest).append(match[1] if match else argument)
-  return given, rest
+    (named if match else rest).append(match[1] if match else argument)
+  return named, rest
 
 
 def _place(name: str) -> str:

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import os
 import pathlib
+import pkgutil
 import re
 import sys
 import sysconfig
@@ -67,14 +68,11 @@ def load(text: str, kind: str):
     raise ValueError(
       f"{kind} {text!r}: write package.module:name, as Python imports it"
     )
-  module, _, name = text.partition(":")
   before = list(sys.path)
   sys.path.append(os.getcwd())
   try:
     importlib.invalidate_caches()
-    found = importlib.import_module(module)
-    for part in name.split("."):
-      found = getattr(found, part)
+    return pkgutil.resolve_name(text)
   except ModuleNotFoundError as error:
     raise ValueError(
       f"{kind} {text!r}: {error}; run from the module's folder, or set"
@@ -84,7 +82,6 @@ def load(text: str, kind: str):
     raise ValueError(f"{kind} {text!r}: {error}") from error
   finally:
     sys.path[:] = before
-  return found
 
 
 def raised(error: BaseException) -> str:

@@ -51,8 +51,8 @@ def _installed(name: str) -> str | None:
   package, _, file = name.removeprefix(_INSTALLED).partition("/")
   if not package.isidentifier():
     return None
-  found = importlib.machinery.PathFinder.find_spec(package)
-  folders = (found and found.submodule_search_locations) or ()
+  spec = importlib.machinery.PathFinder.find_spec(package)
+  folders = (spec and spec.submodule_search_locations) or ()
   places = [os.path.join(folder, file) for folder in folders]
   return next(filter(os.path.isfile, places), None)
 

@@ -36,9 +36,9 @@ def cpu() -> str:
   """Returns the processor's name, where the system tells it."""
   path = pathlib.Path("/proc/cpuinfo")
   if path.exists() and (
-    found := re.search("^model name\\s*: (.*)", path.read_text(), re.M)
+    match := re.search("^model name\\s*: (.*)", path.read_text(), re.M)
   ):
-    return found[1]
+    return match[1]
   return platform.processor() or "unknown CPU"
 
 

@@ -44,20 +44,20 @@ def hashes(
   The models of a finished run may be gone: then they are left out.
   """
   named = settings.named
-  found = {"questions": of_questions(questions)}
+  result = {"questions": of_questions(questions)}
   for name, tree in named.trees.items():
-    found[f"trees/{name}"] = _of_value([*_shape(tree, name), *_cooled(name)])
+    result[f"trees/{name}"] = _of_value([*_shape(tree, name), *_cooled(name)])
   for group in ("rules", "proposals"):
-    own = names.sources(getattr(named, group))
-    found |= {f"{group}/{name}": value for name, value in own.items()}
+    digests = names.sources(getattr(named, group))
+    result |= {f"{group}/{name}": value for name, value in digests.items()}
   models = settings.models
   for name, place, revision in (
     ("target", models.target, models.revision),
     ("draft", models.draft, models.draft_revision),
   ):
     if not finished or _is_here(place):
-      found |= of_model(name, place_of(place), revision or None)
-  return found
+      result |= of_model(name, place_of(place), revision or None)
+  return result
 
 
 def _is_here(place: str) -> bool:
@@ -103,14 +103,14 @@ def of_model(name: str, place: str, revision: str | None) -> dict[str, str]:
     return {f"{name}/{directory.name}": _of_weights(directory)}
   if not pathlib.Path(place).expanduser().is_dir():
     return {name: directory.name}
-  found = {f"{name}/config.json": _of_text(directory / "config.json")}
+  result = {f"{name}/config.json": _of_text(directory / "config.json")}
   for path in sorted(directory.glob("*.safetensors")):
-    found[f"{name}/{path.name}"] = _of_weights(path)
+    result[f"{name}/{path.name}"] = _of_weights(path)
   # Of the draft there is no tokenizer: the target's serves both.
   for pattern in _TEXTS if name == "target" else ():
     for path in sorted(directory.glob(pattern)):
-      found[f"{name}/{path.name}"] = _of_text(path)
-  return found
+      result[f"{name}/{path.name}"] = _of_text(path)
+  return result
 
 
 def _of_value(value) -> str:

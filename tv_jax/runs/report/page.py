@@ -53,7 +53,7 @@ def render(
     explorer=_embedded(kept) if kept else "",
     plots=[(_address(svg), caption) for svg, caption in plots],
     definitions=definitions,
-    settings=[(name, [*_flat(own)]) for name, own in settings],
+    settings=[(name, [*_flat(values)]) for name, values in settings],
     style=(_ASSETS / "page.css").read_text(),
     script=(_ASSETS / "explorer.js").read_text(),
   )
@@ -62,11 +62,11 @@ def render(
 def _embedded(traces: Sequence[Mapping]) -> str:
   """Returns what the explorer shows, as JSON that no text can end."""
   rules = {
-    rule for one in traces for cycle in one["cycles"] for rule in cycle["stop"]
+    rule for x in traces for cycle in x["cycles"] for rule in cycle["stop"]
   }
   names = [
-    ", ".join([one["verifier"], one["proposal"], *Method.of(one).numbers])
-    for one in traces
+    ", ".join([x["verifier"], x["proposal"], *Method.of(x).numbers])
+    for x in traces
   ]
   data = {"traces": traces, "runs": names, "colors": canvas.colors(rules)}
   return json.dumps(data, allow_nan=False).replace("<", "\\u003c")

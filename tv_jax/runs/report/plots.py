@@ -44,10 +44,10 @@ def acceptance_by_depth(cells: Cells, condition: Method) -> str:
   styles = _styles(rule for rules in methods.values() for rule in rules)
 
   def draw(tree, axes):
-    found = {rule: cells[ALL][own] for rule, own in methods[tree].items()}
-    deepest = max(1, *(len(cell.reached) for cell in found.values()))
+    by_rule = {rule: cells[ALL][x] for rule, x in methods[tree].items()}
+    deepest = max(1, *(len(cell.reached) for cell in by_rule.values()))
     depths = range(1, deepest + 1)
-    for rule, cell in found.items():
+    for rule, cell in by_rule.items():
       if cell.cycles:
         shares = [share.mean for share in cell.reached]
         shares += [0.0] * (deepest - len(shares))
