@@ -114,10 +114,12 @@ def write(
 def read(path: pathlib.Path) -> list[Conversation]:
   """Reads the text in a folder, or in a file of such lines."""
   path = path / FILE if path.is_dir() else path
-  check, text = checks.build(Conversation), []
+  tokens, text = checks.list_of(checks.integer()), []
+  check = checks.fields({"prompt": tokens, "answer": tokens})
   for number, line in enumerate(reading.text(path).splitlines(), 1):
     where = f"{path}, line {number}"
-    text.append(checks.read(check, reading.parse_object(line, where), where))
+    fields = checks.read(check, reading.parse_object(line, where), where)
+    text.append(Conversation(**fields))
   return text
 
 
