@@ -1,19 +1,5 @@
 """Files that are not what they should be, and how they are refused."""
 
-import os
-
-
-def place(path, kind):
-  """Puts what is no file where a file should be."""
-  path.unlink(missing_ok=True)
-  match kind:
-    case "folder":
-      path.mkdir()
-    case "pipe":
-      os.mkfifo(path)
-    case "device":
-      path.symlink_to("/dev/zero")
-
 
 def cut(path):
   """Cuts a file of JSON."""

@@ -21,18 +21,14 @@ SMALL = (
 # In the child, as preexec_fn would fork under jax's threads. Tests that run in
 # the background ignore SIGINT, and so would all that they start.
 _PREPARE = """
-import os, resource, signal, sys
-limit, *command = sys.argv[1:]
+import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-if limit:
-  hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-  resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), hard))
-os.execv(command[0], command)
+os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def start(*arguments, program="tv_jax.main", limit="", devices=1, **options):
-  """A process that hears SIGINT; no file of it may outgrow `limit` bytes."""
+def start(*arguments, program="tv_jax.main", devices=1, **options):
+  """A process that hears SIGINT."""
   # The tests' own devices, or cache, are not a user's.
   added = {
     "PYTHONPATH": str(ROOT),
@@ -41,7 +37,7 @@ def start(*arguments, program="tv_jax.main", limit="", devices=1, **options):
   }
   dropped = "JAX_COMPILATION_CACHE_DIR"
   kept = {k: v for k, v in os.environ.items() if k != dropped}
-  prepare = [sys.executable, "-I", "-S", "-c", _PREPARE, str(limit)]
+  prepare = [sys.executable, "-I", "-S", "-c", _PREPARE]
   defaults = {
     "cwd": ROOT,
     "stdout": subprocess.PIPE,
