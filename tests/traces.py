@@ -2,17 +2,18 @@
 
 import dataclasses
 import functools
+import types
 
 import jax
 import numpy as np
 
 from tv_jax import tree as tree_lib
-from tv_jax.engine.records import Judged
+from tv_jax.engine import records
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.runs import answers
 from tv_jax.runs.records import Answer, Method
 from tv_jax.tree import ROOT, Tree
-from tv_jax.verifiers import DOWN, UP, VERIFIERS
+from tv_jax.verifiers import VERIFIERS
 
 WORDS = (
   *(" the", " fox", " dog", " jumps", " over", " lazy", " brown", " quick"),
@@ -36,43 +37,17 @@ def trace(
   shape = tree_lib.parse(tree)
   rng = np.random.default_rng([seed, question, len(shape)])
   drafts = [_draft(rng, shape, PROPOSALS[proposal]) for _ in range(cycles)]
-  tokens, drawn, *laws = map(np.stack, zip(*drafts, strict=True))
+  tokens, *laws = map(np.stack, zip(*drafts, strict=True))
   laws = [values.astype(np.float32) for values in laws]  # q, p, coins
-  judged = {
-    rule: Judged(*map(np.asarray, _judge(rule, shape, proposal)(tokens, *laws)))
-    for rule in {verifier, *panel}
-  }
-  made, root = [], " The"
-  for number in range(cycles):
-    own = tokens[number]
-    pieces = [root, *(None if t == INVALID else WORDS[t] for t in own[1:])]
-    root = WORDS[rng.integers(len(WORDS))]
-    made.append(
-      {
-        "cycle": number,
-        "parents": list(shape.parents),
-        "pieces": pieces,
-        "p": _at_tokens(shape, laws[1][number], own),
-        "q": _at_tokens(shape, laws[0][number], own),
-        "drawn": [None, *map(_or_none, drawn[number][1:])],
-        "coins": laws[2][number].tolist(),
-        "stop": {rule: judged[rule].stop[number].tolist() for rule in panel},
-        "direction": {
-          rule: DOWN if VERIFIERS[rule].walk == DOWN else UP for rule in panel
-        },
-        "walks": {
-          rule: answers.walk(
-            VERIFIERS[rule],
-            shape.parents,
-            np.arange(len(shape)),
-            Judged(*(values[number] for values in judged[rule])),
-          )
-          for rule in panel
-        },
-        "node": int(judged[verifier].node[number]),
-        "bonus": root,
-      }
-    )
+  judge = _judge(shape, proposal, verifier, panel)
+  seen = jax.tree.map(np.asarray, judge(tokens, *laws))
+  config = types.SimpleNamespace(
+    tree=shape,
+    nodes=len(shape),
+    panel=[VERIFIERS[rule] for rule in panel],
+  )
+  kept = rng.integers(len(WORDS), size=100).tolist()
+  cycles = answers.traced(seen, config, kept, WORDS.__getitem__)
   return {
     "task": task,
     "question": question,
@@ -83,7 +58,7 @@ def trace(
     "temperature": 1.0,
     "seed": seed,
     "prompt": PROMPT,
-    "cycles": made,
+    "cycles": cycles,
   }
 
 
@@ -123,7 +98,7 @@ def answer(task, question, tree, verifier, accepted, turn=0):
 
 
 def _draft(rng, shape, proposal):
-  """(tokens [N], their chances [N], q [N, V], p [N, V], coins [N])."""
+  """(tokens [N], q [N, V], p [N, V], coins [N])."""
   N, V = len(shape), len(WORDS)
   q = rng.dirichlet(np.full(V, 0.25), N)
   q = np.where(q < 0.02, 0, q)
@@ -132,43 +107,33 @@ def _draft(rng, shape, proposal):
   q[narrow] = q[narrow] == q[narrow].max(axis=1, keepdims=True)
   q /= q.sum(axis=1, keepdims=True)
   p = 0.7 * q + 0.3 * rng.dirichlet(np.full(V, 0.4), N)
-  tokens, chance = np.full(N, INVALID, np.int32), np.full(N, np.nan)
+  tokens = np.full(N, INVALID, np.int32)
+  tokens[ROOT] = rng.integers(V)
   for node in shape.inner:
     siblings = shape.children[node, : shape.num_children[node]]
     drawn = []
     for child in siblings:
       law = proposal.following(q[node], tuple(drawn), len(siblings))
-      if (node == ROOT or tokens[node] != INVALID) and law.sum() > 0:
+      if tokens[node] != INVALID and law.sum() > 0:
         tokens[child] = rng.choice(V, p=law)
-        chance[child] = law[tokens[child]]
       drawn.append(int(tokens[child]))
-  return tokens, chance, q, p, rng.random(N)
+  return tokens, q, p, rng.random(N)
 
 
 @functools.cache
-def _judge(rule, shape, proposal):
-  """`Judged` of many drafts."""
+def _judge(shape, proposal, verifier, panel):
+  """What the engine keeps of many drafts."""
 
-  def one(tokens, q, p, eta):
+  def judge(tokens, q, p, coins):
     draft = shape, PROPOSALS[proposal], tokens, q, p
-    own = VERIFIERS[rule]
-    decision = own.decide(*draft, eta)
-    return own.stop_law(*draft), decision.node, decision.accept
+    rules = {name: VERIFIERS[name] for name in (verifier, *panel)}
+    stops = {name: rule.stop_law(*draft) for name, rule in rules.items()}
+    chosen = {name: rule.decide(*draft, coins) for name, rule in rules.items()}
+    judged = {name: chosen[name] for name in panel}
+    return records.trace(draft, coins, stops, chosen[verifier], judged)
 
   quick = {"xla_backend_optimization_level": 0}
-  return jax.jit(jax.vmap(one), compiler_options=quick)
-
-
-def _at_tokens(shape, laws, tokens):
-  """What each node's token has in the law of its parent."""
-  return [None] + [
-    None if token == INVALID else float(laws[parent, token])
-    for parent, token in zip(shape.parents[1:], tokens[1:], strict=True)
-  ]
-
-
-def _or_none(x):
-  return None if np.isnan(x) else float(x)
+  return jax.jit(jax.vmap(judge), compiler_options=quick)
 
 
 def expected_length(cycle, rule):
