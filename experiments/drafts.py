@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from experiments import comparing, drawing, paper, sweeps
+from experiments import comparing, paper, sweeps
 from experiments.comparing import over, percent
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax import tree as tree_lib
@@ -20,7 +20,7 @@ from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.records import PLAIN, Method
-from tv_jax.runs.report import tables
+from tv_jax.runs.report import canvas, tables
 
 CHAIN = "chain:7"
 TREES = (CHAIN, "eagle", "kary:2x5")
@@ -80,7 +80,7 @@ def render(groups: Sequence[Group]) -> Artefact:
       )
     artefact.notes += group.notes
   artefact.tables.append(Table("Drafts", [], HEADER, rows))
-  artefact.figures["drafts"] = drawing.lines(
+  artefact.figures["drafts"] = canvas.lines(
     lines, x="drafted nodes", y="tokens a cycle"
   )
   artefact.notes.append(NOTE)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments import comparing, drawing, paper, sweeps
+from experiments import comparing, paper, sweeps
 from experiments.comparing import ByItem, over, percent
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax.edge import reading
@@ -28,7 +28,7 @@ from tv_jax.edge.tables import NOTHING, Table
 from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.records import Method
-from tv_jax.runs.report import tables
+from tv_jax.runs.report import canvas, tables
 
 # By drafted nodes: the tree that others are compared with, the paper's with
 # five levels; and the adaptive tree's nodes by level, as even as may be.
@@ -214,7 +214,7 @@ def render(groups: Sequence[Group]) -> Artefact:
       artefact.tables.append(Table(title, [], HEADER, rows))
     artefact.notes += group.notes
   names = "-".join(group.name for group in groups)
-  artefact.figures[f"frontier-{names}"] = drawing.lines(
+  artefact.figures[f"frontier-{names}"] = canvas.lines(
     figure, x="drafted nodes", y="tokens a cycle", height=4.0
   )
   artefact.notes.append(NOTE)

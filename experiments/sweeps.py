@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from experiments import comparing, drawing, experiment, paper
+from experiments import comparing, experiment, paper
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax import tree as tree_lib
 from tv_jax.edge.tables import NOTHING, Table
@@ -19,7 +19,7 @@ from tv_jax.engine.estimates import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import PLAIN, Method
-from tv_jax.runs.report import tables
+from tv_jax.runs.report import canvas, tables
 from tv_jax.runs.report.tables import TASKS
 
 BOTH = ("quickstart", "quickstart:weak")
@@ -118,8 +118,8 @@ def _render(groups: Sequence[Group], *, name: str, axis: str) -> Artefact:
       title = f"{group.name}, {panel}"
       artefact.tables.append(_table(title, axis, rules, rows))
     artefact.figures |= {
-      f"{name}-{group.name}": drawing.lines(lengths, x=x, y="tokens a cycle"),
-      f"{name}-gain-{group.name}": drawing.lines(
+      f"{name}-{group.name}": canvas.lines(lengths, x=x, y="tokens a cycle"),
+      f"{name}-gain-{group.name}": canvas.lines(
         gains, x=x, y=f"gain over {rules[0]}, %", zero=True
       ),
     }

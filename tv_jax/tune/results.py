@@ -181,41 +181,12 @@ class Tuned:
 
   def chart(self) -> str:
     """Draws acceptance length on other prompts against nodes, as SVG."""
-    best = self.best
-    others = [
-      row
-      for name, row in self.rows.items()
-      if row.measured and not name.startswith(TUNED)
-    ]
-
-    def panel(title, axes):
-      del title
-
-      def draw(rows, **style):
-        axes.errorbar(
-          [len(row.tree) - 1 for row in rows],
-          [row.measured.mean for row in rows],
-          yerr=[row.measured.error for row in rows],
-          markersize=4,
-          **style,
-        )
-
-      draw(best.values(), label="tuned", color=canvas.BLUE, marker="o")
-      for i, row in enumerate(others):
-        shape = {"marker": "s^vDPX"[i % 6], "linestyle": "none"}
-        draw([row], label=tables.plain(row.name), color=canvas.SLATE, **shape)
-      axes.set_xscale("log", base=2)
-      axes.set_xticks([*best], [*map(str, best)])
-      axes.minorticks_off()
-      axes.grid(axis="y")
-
-    return canvas.panels(
-      ["on other prompts"],
-      panel,
-      height=2.6,
-      x="drafted nodes of the tree",
-      y="tokens a cycle",
-    )
+    lines = {"tuned": {size: row.measured for size, row in self.best.items()}}
+    for name, row in self.rows.items():
+      if row.measured and not name.startswith(TUNED):
+        lines[row.name] = {len(row.tree) - 1: row.measured}
+    x, y = "drafted nodes of the tree", "tokens a cycle"
+    return canvas.lines({"on other prompts": lines}, x=x, y=y, height=2.6)
 
 
 def beside(out: str | os.PathLike, end: str) -> pathlib.Path:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tv_jax.edge import tables
+from tv_jax.engine.estimates import Estimate
 
 INK, MUTED, RULE = "#1c1e21", "#5c6068", "#d9d6ce"
 # Colour-blind readers can tell these apart; their lightness differs, too.
 BLUE, ORANGE, GREEN = "#0a64a4", "#ad4d06", "#12785a"
 PURPLE, GOLD, SLATE = "#8b4789", "#80690a", "#55606e"
+
+MARKERS = "osD^vP"
+
+# By panel and line, the estimate at each place of the horizontal axis.
+Lines = Mapping[str, Mapping[str, Mapping[float, Estimate]]]
 
 _WIDTH = 7.2  # inches
 _COLUMNS = 3
@@ -54,7 +61,53 @@ def colors(rules: Iterable[str]) -> dict[str, str]:
   }
 
 
-def panels(
+def lines(
+  panels: Lines, *, x: str, y: str, height: float = 2.1, zero: bool = False
+) -> str:
+  """Draws lines as SVG; bars are standard errors, where they are known.
+
+  Args:
+    panels: The lines. What a name has before a comma gives it its colour.
+    x: The name of the horizontal axis; one of nodes is logarithmic.
+    y: The name of the vertical axis.
+    height: A panel's height in inches, with its share of the legend.
+    zero: Whether 0 is a line.
+  """
+  names = [*dict.fromkeys(itertools.chain.from_iterable(panels.values()))]
+  by_kind = colors(name.partition(",")[0] for name in names)
+  by_kind |= {"the paper": MUTED}
+
+  def draw(panel, axes):
+    for name, line in panels[panel].items():
+      if not line:
+        continue
+      errors = [value.error for value in line.values()]
+      axes.errorbar(
+        [*line],
+        [value.mean for value in line.values()],
+        yerr=[0 if math.isnan(error) else error for error in errors],
+        color=by_kind[name.partition(",")[0]],
+        marker=MARKERS[names.index(name) % len(MARKERS)],
+        markersize=4,
+        linewidth=1.4,
+        linestyle="--" if "the paper" in name else "-",
+        label=tables.plain(name),
+      )
+    ticks = sorted({*itertools.chain.from_iterable(panels[panel].values())})
+    if "nodes" in x:
+      axes.set_xscale("log", base=2)
+      axes.minorticks_off()
+      pairs = zip(ticks, [0, *ticks], strict=False)
+      ticks = [tick for tick, before in pairs if tick > 1.2 * before]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.grid(axis="y")
+    if zero:
+      axes.axhline(0, color=MUTED, linewidth=0.8)
+
+  return draw_panels([*panels], draw, height=height, x=x, y=y)
+
+
+def draw_panels(
   titles: Sequence[str],
   draw: Callable[[str, object], None],
   *,

@@ -9,8 +9,6 @@ from tv_jax.runs.records import ALL, Method
 from tv_jax.runs.report import canvas, tables
 from tv_jax.runs.report.tables import Cells
 
-_MARKERS = "osD^vP"
-
 
 def acceptance_by_task(cells: Cells, condition: Method) -> str:
   """Plots lengths by item, as the main table has them, with their errors."""
@@ -35,29 +33,18 @@ def acceptance_by_task(cells: Cells, condition: Method) -> str:
     axes.spines["left"].set_visible(False)
 
   height, x = 0.6 + 0.3 * len(tasks), "tokens gained in a cycle"
-  return canvas.panels([*methods], draw, height=height, x=x)
+  return canvas.draw_panels([*methods], draw, height=height, x=x)
 
 
 def acceptance_by_depth(cells: Cells, condition: Method) -> str:
   """Plots the share of cycles that accepted d drafted tokens or more, by d."""
-  methods = tables.by_tree(cells, condition)
-  styles = _styles(rule for rules in methods.values() for rule in rules)
-
-  def draw(tree, axes):
-    by_rule = {rule: cells[ALL][x] for rule, x in methods[tree].items()}
-    deepest = max(1, *(len(cell.reached) for cell in by_rule.values()))
-    depths = range(1, deepest + 1)
-    for rule, cell in by_rule.items():
-      if cell.cycles:
-        shares = [share.mean for share in cell.reached]
-        shares += [0.0] * (deepest - len(shares))
-        axes.plot(depths, shares, clip_on=False, **styles[rule])
-    axes.set_xticks(depths)
-    axes.set_ylim(0, 1)
-    axes.grid(axis="y")
-
+  panels = {}
+  for method, shares in tables.reached(cells, condition).items():
+    lines = panels.setdefault(method.tree, {})
+    if cells[ALL][method].cycles:
+      lines[method.verifier] = dict(enumerate(shares, 1))
   x, y = "accepted at least d drafted tokens, by d", "share of cycles"
-  return canvas.panels([*methods], draw, height=1.9, x=x, y=y)
+  return canvas.lines(panels, height=1.9, x=x, y=y)
 
 
 def _styles(rules: Iterable[str]) -> dict[str, dict]:
@@ -66,7 +53,7 @@ def _styles(rules: Iterable[str]) -> dict[str, dict]:
     rule: {
       "color": color,
       "label": plain(rule),
-      "marker": _MARKERS[i % len(_MARKERS)],
+      "marker": canvas.MARKERS[i % len(canvas.MARKERS)],
       "markersize": 4,
       "linewidth": 1.3,
     }
