@@ -19,9 +19,7 @@ def one_line(done):
 @pytest.mark.parametrize(
   ("argument", "message"),
   [
-    ("--config.models.taget=x", 'Did you mean "target" instead of "taget"?'),
     ("--config.max_new_tokens=few", "--config.max_new_tokens=few: invalid"),
-    ("--config=nowhere.py", "no such file; bundled are llama2_"),
     ("--workdir=/proc/nowhere", "/proc/nowhere"),
     ("--config=smoke:no-such", "argument 'no-such': smoke takes weak, eagle,"),
   ],

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests import test_evaluate, traces
-from tests.commands import run
 from tv_jax import runs
 from tv_jax.runs import metrics, report, store
 from tv_jax.runs.records import Answer
@@ -306,17 +305,9 @@ def test_the_page_holds_the_traces(tmp_path):
   assert [*first] == [*shown, "prompt", "cycles"]
 
 
-def test_the_report_as_a_command(tmp_path):
-  unit(tmp_path / "run", items())
-  unit(tmp_path / "empty", [], finish=False)
-  done = run(tmp_path / "run", program="tv_jax.report")
-  assert done.stdout == f"{tmp_path / 'run' / 'report.html'}\n"
-  for told, why in (
-    ([tmp_path], "no run's folder"),
-    ([tmp_path / "empty"], "no answers yet to report on"),
-    ([], "give a run's folder"),
-  ):
-    refused = run(*told, program="tv_jax.report")
-    assert refused.returncode == 2
-    assert refused.stderr.count("\n") == 1
-    assert why in refused.stderr
+def test_a_folder_without_answers_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="no run's folder"):
+    report.write(tmp_path)
+  unit(tmp_path, [], finish=False)
+  with pytest.raises(ValueError, match="no answers yet to report on"):
+    report.write(tmp_path)

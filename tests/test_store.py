@@ -397,22 +397,3 @@ class _Tears:
 
   def __getattr__(self, name):
     return getattr(self._file, name)
-
-
-READ_ONLY = """
-os.chdir(sys.argv[1])
-if os.geteuid() == 0:
-  os.seteuid(65534)
-for path in (".", "new"):
-  try:
-    enter(path)
-  except OSError as error:
-    print("refused")
-print(len(store.read(".").items))
-"""
-
-
-def test_a_folder_to_read_only(filled):
-  filled.chmod(0o555)
-  (filled / "lock").chmod(0o444)
-  assert run(READ_ONLY, filled).split() == ["refused", "refused", "3"]

@@ -86,11 +86,10 @@ def load(text: str, kind: str):
 
 def raised(error: BaseException) -> str:
   """Returns an error of a user's function in one line, with its place."""
-  package, place, inside = pathlib.Path(__file__).parents[1], "", False
+  place = ""
   for frame in traceback.extract_tb(error.__traceback__):
     path = pathlib.Path(frame.filename).resolve()
-    inside |= path.is_relative_to(package)  # from here on: who called it?
-    if inside and not _installed(path):
+    if not _installed(path):
       place = f" ({path.name}, line {frame.lineno})"
   # jax goes on about where it was traced.
   reason = str(error).partition("The error occurred while tracing")[0]
