@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import dataclasses
 import fcntl
 import hashlib
 import itertools
@@ -87,7 +88,7 @@ def grades_of(
   texts = {item.key: item.text for item in unit.items if item.error is None}
   grades = {}
   for run, key in itertools.product(range(runs), texts):
-    turns = [key._replace(turn=i) for i in range(key.turn + 1)]
+    turns = [dataclasses.replace(key, turn=i) for i in range(key.turn + 1)]
     if key.task == TASK and all(turn in texts for turn in turns):
       answers = tuple(texts[turn] for turn in turns)
       shown = hashlib.sha256(json.dumps(answers).encode()).hexdigest()[:16]

@@ -6,9 +6,9 @@ not depend on its row, nor on the other rows: what a crash left over comes out
 as it would have. Of answers that wait for one before, a crash loses them.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
@@ -55,7 +55,7 @@ def encode(
   return Prompt(tokens, number, limit)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Answerer:
   """Asks questions by one method after another, and keeps the answers.
 
@@ -121,13 +121,13 @@ class Answerer:
       fields: dict = {"error": errors.get(key)}
       if key in prompts:
         fields = self.fields(config, key, asked[key], next(decoded))
-      self.results.append(Answer(**key._asdict(), **fields))
+      self.results.append(Answer(**vars(key), **fields))
       self.advance()
 
   def prompt(self, key: Key, question: Question) -> Prompt:
     """Returns a turn as a prompt; ValueError: why there is none."""
     answers = self.results.answers
-    before = [answers[key._replace(turn=i)] for i in range(key.turn)]
+    before = [answers[replace(key, turn=i)] for i in range(key.turn)]
     if any(answer.error is not None for answer in before):
       raise ValueError("an earlier turn failed")
     texts = [answer.text for answer in before]

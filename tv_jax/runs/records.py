@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 PLAIN = "plain"  # the verifier of decoding without a draft
 NONE = "none"  # its tree and its proposal
@@ -83,8 +82,16 @@ class Method:
 AXES = tuple(field.name for field in dataclasses.fields(Method))
 
 
-class Key(NamedTuple):
-  """Which answer it is."""
+@dataclasses.dataclass(frozen=True)
+class Key:
+  """Which answer it is.
+
+  Attributes:
+    task: The question's.
+    question: Its number or name.
+    turn: Of the question, from 0.
+    method: How it was decoded.
+  """
 
   task: str
   question: int | str
@@ -96,7 +103,7 @@ class Key(NamedTuple):
     """Returns the key of a line; ValueError if it has none."""
     _require(line, ("task", "question", "turn", *AXES), "a line")
     asked = line["task"], line["question"], line["turn"]
-    return cls(*asked, Method.of(line))
+    return Key(*asked, Method.of(line))
 
   @property
   def fields(self) -> dict:
@@ -110,14 +117,10 @@ class Key(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Key):
   """An answer, or why there is none: a line of items.jsonl.
 
   Attributes:
-    task: The question's.
-    question: Its number or name.
-    turn: Of the question, from 0.
-    method: How it was decoded.
     tokens: What was kept.
     text: The same, without special tokens.
     accepted: Tokens gained, by cycle.
@@ -133,10 +136,6 @@ class Answer:
     error: Why there is no answer; None if there is one.
   """
 
-  task: str
-  question: int | str
-  turn: int
-  method: Method
   tokens: Sequence[int] = ()
   text: str = ""
   accepted: Sequence[int] = ()
@@ -164,7 +163,7 @@ class Answer:
           raise ValueError(f"{key}: {name} has not a number for each cycle")
     fields = {field.name for field in dataclasses.fields(cls)}
     kept = {name: value for name, value in line.items() if name in fields}
-    return cls(**kept | key._asdict())
+    return cls(**kept | vars(key))
 
   @property
   def key(self) -> Key:
@@ -175,14 +174,14 @@ class Answer:
   def line(self) -> dict:
     """As it is kept."""
     if self.error is not None:
-      return self.key.fields | {"error": self.error}
+      return self.fields | {"error": self.error}
     kept = {
       name: value
       for name, value in vars(self).items()
       if value is not None or name == "right"
     }
     del kept["method"]
-    return self.key.fields | kept
+    return self.fields | kept
 
 
 def _require(line: Mapping, names: Sequence[str], where) -> None:

@@ -206,7 +206,7 @@ def _traces(unit) -> list[dict]:
     )
   )
   return [
-    item.key.fields
+    item.fields
     # As text: a browser rounds large numbers, which name other questions then.
     | {"question": str(item.question)}
     | {"prompt": item.prompt, "cycles": item.trace}
