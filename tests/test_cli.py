@@ -15,7 +15,7 @@ from absl import flags
 from configs import smoke
 from tests import commands
 from tests.stores import ROOT
-from tv_jax.edge import checks, cli, config_flag
+from tv_jax.edge import checks, cli, config_flag, progress
 
 
 def test_a_mistake_is_one_line():
@@ -70,6 +70,17 @@ def test_a_file_is_not_written_where_it_cannot_be(name, told):
   values(["x", f"--out={name}"])
   with pytest.raises(ValueError, match=re.escape(told)):
     cli.check_place(out, ".md")
+
+
+def test_progress_is_a_line_a_minute_where_no_terminal_is(monkeypatch, capsys):
+  now = [0.0]
+  monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+  with progress.bar(4, "rules") as bar:
+    bar.advance()
+    now[0] = 61
+    bar.show("a rule", 2)
+    bar.advance()
+  assert capsys.readouterr().err == "a rule, 2 of 4\n"
 
 
 @pytest.mark.filterwarnings("ignore:the load_module")  # ml_collections
