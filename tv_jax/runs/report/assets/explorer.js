@@ -25,10 +25,10 @@
   function element(name, attributes = {}, ...content) {
     const svg = ["svg", "g", "rect", "path", "text"].includes(name);
     const kind = svg ? "http://www.w3.org/2000/svg" : "http://www.w3.org/1999/xhtml";
-    const made = document.createElementNS(kind, name);
-    for (const own of Object.entries(attributes)) made.setAttribute(...own);
-    made.append(...content);
-    return made;
+    const result = document.createElementNS(kind, name);
+    for (const pair of Object.entries(attributes)) result.setAttribute(...pair);
+    result.append(...content);
+    return result;
   }
 
   // Trees: node 0 is the root, and a parent stands before its children.
@@ -69,7 +69,7 @@
       if (!node || kept.includes(node)) return "kept";
       if (rejected.includes(node)) return "rejected";
       if (pieces[node] === null) return "none";
-      const lost = down && above.some((one) => rejected.includes(one));
+      const lost = down && above.some((x) => rejected.includes(x));
       return ended || lost ? "gone" : "";
     });
   }
@@ -199,16 +199,17 @@
   // What there is to choose: each select offers what those before it leave.
 
   const KEYS = {
-    tree: (one) => one.tree,
-    question: (one) => `${one.task} ${one.question}${one.turn ? `, turn ${one.turn + 1}` : ""}`,
-    run: (one) => runs[traces.indexOf(one)],
+    tree: ({ tree }) => tree,
+    question: ({ task, question, turn }) =>
+      `${task} ${question}${turn ? `, turn ${turn + 1}` : ""}`,
+    run: (trace) => runs[traces.indexOf(trace)],
   };
   const nameOf = ({ prompt, cycles, ...key }) => Object.values(key).join("/");
   const gainedIn = ({ parents, pieces, node, bonus }) =>
-    [...pathTo(parents, node).map((one) => pieces[one]), bonus].join("");
+    [...pathTo(parents, node).map((x) => pieces[x]), bonus].join("");
 
   function fill(select, options, value) {
-    select.replaceChildren(...options.map(([own, text]) => element("option", { value: own }, text)));
+    select.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
     select.value = value;
     select.parentElement.hidden = options.length < 2;
   }
@@ -219,7 +220,7 @@
     for (const [name, key] of Object.entries(KEYS)) {
       const values = [...new Set(left.map(key))];
       fill(part(name), values.map((value) => [value, value]), key(trace));
-      left = left.filter((one) => key(one) === key(trace));
+      left = left.filter((other) => key(other) === key(trace));
     }
     fill(part("cycle"), trace.cycles.map((_, i) => [i, `${i + 1}`]), state.cycle);
     const cycle = trace.cycles[state.cycle];
@@ -230,9 +231,9 @@
   }
 
   function show() {
-    const end = Math.max(...panels.map((own) => own.end));
+    const end = Math.max(...panels.map((x) => x.end));
     state.step = Math.min(Math.max(state.step, 0), end);
-    panels.forEach((own) => own.show(Math.min(state.step, own.end)));
+    panels.forEach((x) => x.show(Math.min(state.step, x.end)));
     part("count").textContent = `step ${state.step} of ${end}`;
     const { trace, cycle, step } = state;
     const gained = gainedIn(trace.cycles[cycle]);
@@ -253,7 +254,7 @@
 
   function recall() {
     const asked = new URLSearchParams(location.hash.slice(1));
-    const trace = traces.find((one) => nameOf(one) === asked.get("trace"));
+    const trace = traces.find((x) => nameOf(x) === asked.get("trace"));
     if (!trace) return false;
     const cycle = Number(asked.get("cycle"));
     Object.assign(state, { trace, cycle: cycle in trace.cycles ? cycle : 0 });
@@ -264,26 +265,26 @@
   /** Opens at the cycle whose gain over another rule is nearest to the mean. */
   function open() {
     const [{ tree, verifier }] = traces;
-    const alike = traces.filter((one) => one.tree === tree && one.verifier === verifier);
+    const alike = traces.filter((x) => x.tree === tree && x.verifier === verifier);
     const gain = (cycle) => {
       const other = Object.keys(cycle.stop).find((rule) => rule !== verifier);
       if (!other || !(verifier in cycle.stop)) return 0;
       return expectedLength(cycle, verifier) - expectedLength(cycle, other);
     };
     const all = alike.flatMap((trace) =>
-      trace.cycles.map((own, cycle) => ({ trace, cycle, gain: gain(own) })),
+      trace.cycles.map((drafted, cycle) => ({ trace, cycle, gain: gain(drafted) })),
     );
-    const mean = all.reduce((sum, one) => sum + one.gain, 0) / all.length;
-    const off = (one) => Math.abs(one.gain - mean);
+    const mean = all.reduce((sum, x) => sum + x.gain, 0) / all.length;
+    const off = (x) => Math.abs(x.gain - mean);
     const { trace, cycle } = all.reduce((a, b) => (off(b) < off(a) ? b : a));
     Object.assign(state, { trace, cycle });
   }
 
   for (const [name, key] of Object.entries(KEYS)) {
     part(name).addEventListener("change", ({ target }) => {
-      const alike = (one) =>
-        Object.values(KEYS).filter((own) => own(one) === own(state.trace)).length;
-      const fits = traces.filter((one) => key(one) === target.value);
+      const alike = (trace) =>
+        Object.values(KEYS).filter((of) => of(trace) === of(state.trace)).length;
+      const fits = traces.filter((trace) => key(trace) === target.value);
       const trace = fits.reduce((a, b) => (alike(b) > alike(a) ? b : a));
       move({ trace, cycle: 0, step: 0 });
     });
