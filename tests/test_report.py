@@ -16,15 +16,21 @@ from tv_jax.runs.records import Answer
 RULES = ("token_level", "traversal")
 
 
-def items(trees=("chain:5", "eagle"), questions=range(1, 13), seed=0):
+def items(
+  trees=("chain:5", "eagle"),
+  questions=range(1, 13),
+  tasks=("qa", "mt_bench"),
+  rules=RULES,
+  cycles=20,
+):
   """Answers of two tasks that gain some tokens; nobody decoded anything."""
-  rng = np.random.default_rng(seed)
+  rng = np.random.default_rng(0)
   for question in questions:
-    task = ("qa", "mt_bench")[question % 2]
+    task = tasks[question % 2]
     made = [line("none", "plain", task, question, [1] * 5)]
     for tree in trees:
-      for i, rule in enumerate(RULES):
-        own = rng.uniform(2, 4, 20)
+      for i, rule in enumerate(rules):
+        own = rng.uniform(2, 4, cycles)
         accepted = 1 + rng.poisson(own - 1 + 0.1 * i)
         told = {"token_level": own.tolist(), "traversal": (own + 0.1).tolist()}
         made.append(line(tree, rule, task, question, accepted.tolist(), told))

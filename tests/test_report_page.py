@@ -10,17 +10,19 @@ import xml.etree.ElementTree as ET
 import markdown_it
 import pytest
 
-from tests import traces
+from tests import test_report, traces
 from tests.stores import ROOT
+from tests.test_report import RULES
 from tv_jax.edge import tables
 from tv_jax.edge.tables import Table
+from tv_jax.runs.records import Answer
 from tv_jax.runs.report import plots
 from tv_jax.runs.report import tables as tables_lib
 from tv_jax.runs.report.page import render
 
 TREES = ("chain:5", "eagle")
 PLOTS = [plots.acceptance_by_task, plots.acceptance_by_depth]
-CONFIG = {"trees": TREES, "verifiers": ("token_level", "traversal")}
+CONFIG = {"trees": TREES, "verifiers": RULES, "baseline": "token_level"}
 NAMES = (
   "a|b",
   "line\nbreak",
@@ -37,9 +39,10 @@ NAMES = (
 HOSTILE = "</script><script>x()</script> \"'<b>& \\1 ü狐\n\t\u2028-->"
 
 
-def draw(plot, answers):
+def draw(plot, **grid):
   """A plot of answers of one condition."""
-  cells = tables_lib.cells_of(answers, CONFIG | {"baseline": "token_level"})
+  answers = map(Answer.of, test_report.items(**grid))
+  cells = tables_lib.cells_of(answers, CONFIG)
   (condition,) = tables_lib.conditions(cells["all"])
   return plot(cells, condition)
 
@@ -106,7 +109,7 @@ def whole_page(word="plain"):
   trace = traces.trace("chain:2", cycles=2)
   trace |= {"prompt": word, "task": word}
   trace["cycles"][0]["pieces"][1] = word
-  svg = draw(plots.acceptance_by_depth, traces.items())
+  svg = draw(plots.acceptance_by_depth)
   return render(
     title=word,
     lead=[word],
@@ -144,13 +147,12 @@ def test_a_plot_is_the_same_to_the_byte(plot):
   """In another process, whatever a user has set."""
   import matplotlib
 
-  svg = draw(plot, traces.items())
+  svg = draw(plot)
   with matplotlib.rc_context({"font.size": 30, "axes.grid": True}):
-    assert draw(plot, traces.items()) == svg
+    assert draw(plot) == svg
   code = (
-    "import sys; from tests import traces;"
-    "from tests.test_report_page import draw, plots;"
-    f"sys.stdout.write(draw(plots.{plot.__name__}, traces.items()))"
+    "import sys; from tests.test_report_page import draw, plots;"
+    f"sys.stdout.write(draw(plots.{plot.__name__}))"
   )
   other = subprocess.run(
     [sys.executable, "-c", code],
@@ -167,19 +169,16 @@ def test_a_plot_is_the_same_to_the_byte(plot):
 @pytest.mark.parametrize(
   "grid",
   [
-    {"questions": 1, "cycles": 1, "tasks": ("$x_1$", "<b>&")},
-    {"verifiers": ("a", "b", "c", "d", "traversal", "token_level", "block")},
+    {"questions": range(2), "cycles": 1, "tasks": ("$x_1$", "<b>&")},
+    {"rules": ("a", "b", "c", "d", "traversal", "token_level", "block")},
   ],
   ids=str,
 )
 def test_any_grid_is_drawn(plot, grid):
-  svg = draw(plot, traces.items(**grid)).encode()
+  svg = draw(plot, **grid).encode()
   found = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
-  said = {one.text for one in found}
-  wanted = {
-    "verifiers": ("token_level", "traversal"),
-    "tasks": ("qa", "translation"),
-  } | grid
-  shown = ("verifiers",) + ("tasks",) * (plot is PLOTS[0])
-  assert {*TREES, *(one for name in shown for one in wanted[name])} <= said
+  said = {text.text for text in found}
+  wanted = {"rules": RULES, "tasks": ("qa", "mt_bench")} | grid
+  tasks = wanted["tasks"] if plot is plots.acceptance_by_task else ()
+  assert {*TREES, *wanted["rules"], *tasks} <= said
   assert not {"plain", "none"} & said

@@ -1,6 +1,5 @@
-"""Items and traces as a run writes them, of random laws on a few words."""
+"""Traces as a run keeps them, of random laws on a few words."""
 
-import dataclasses
 import functools
 import types
 
@@ -11,7 +10,6 @@ from tv_jax import tree as tree_lib
 from tv_jax.engine import records
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.runs import answers
-from tv_jax.runs.records import Answer, Method
 from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import VERIFIERS
 
@@ -60,41 +58,6 @@ def trace(
     "prompt": PROMPT,
     "cycles": cycles,
   }
-
-
-def items(
-  tasks=("qa", "translation"),
-  trees=("chain:5", "eagle"),
-  verifiers=("token_level", "traversal"),
-  questions=3,
-  cycles=20,
-):
-  """Finished items of a grid, one of them failed, and plain decoding."""
-  rng = np.random.default_rng(0)
-  made = []
-  for task in tasks:
-    for question in range(questions):
-      made.append(answer(task, question, "none", "plain", [1] * 9))
-      for tree in trees:
-        for skill, verifier in enumerate(verifiers):
-          gained = 1 + rng.binomial(5, 0.5 + 0.05 * skill, cycles)
-          own = answer(task, question, tree, verifier, gained.tolist())
-          made.append(own)
-  failed = answer(tasks[0], 99, trees[0], verifiers[0], [])
-  return [*made, dataclasses.replace(failed, error="out of memory")]
-
-
-def answer(task, question, tree, verifier, accepted, turn=0):
-  method = Method(
-    tree=tree,
-    proposal="without_replacement",
-    verifier=verifier,
-    temperature=1.0,
-    seed=0,
-  )
-  return Answer(
-    task=task, question=question, turn=turn, method=method, accepted=accepted
-  )
 
 
 def _draft(rng, shape, proposal):
