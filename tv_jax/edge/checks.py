@@ -173,7 +173,7 @@ def _of(hint) -> Check:
   """Returns the check of a field's type."""
   if typing.get_origin(hint) is typing.Annotated:
     return hint.__metadata__[0]
-  if dataclasses.is_dataclass(hint):
+  if isinstance(hint, type) and dataclasses.is_dataclass(hint):
     return build(hint)
   if typing.get_origin(hint) is tuple:  # of values of one type
     return list_of(_of(typing.get_args(hint)[0]))

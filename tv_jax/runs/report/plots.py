@@ -21,7 +21,8 @@ def acceptance_by_task(cells: Cells, condition: Method) -> str:
     # Rows run downwards; verifiers stand next to each other in a row.
     for i, (rule, style) in enumerate(styles.items()):
       for row, task in enumerate(tasks):
-        cell = cells[task].get(methods[tree].get(rule))
+        method = methods[tree].get(rule)
+        cell = cells[task].get(method) if method else None
         if cell and cell.items:
           place = row + (i - (len(styles) - 1) / 2) * pitch
           length = cell.by_item

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from tv_jax.edge.tables import NOTHING, Table, comma_separated
 from tv_jax.engine.estimates import Estimate
@@ -191,14 +192,14 @@ def exact_match(cells: Cells) -> Table | None:
 
 def as_csv(
   first: Sequence[str],
-  rows: Mapping[tuple, Mapping[str, Estimate | float | None]],
+  rows: Mapping[tuple, Mapping[str, Any]],
   estimates: Sequence[str],
 ) -> str:
   """Returns values as CSV: those that are not known are empty.
 
   Args:
     first: The names of the columns that are the rows' keys.
-    rows: By key, the values of the other columns, by name.
+    rows: By key, the other columns by name: estimates, numbers, None.
     estimates: Of these columns the mean, its error and n are columns each.
   """
   header, lines = [*first], [[*key] for key in rows]
