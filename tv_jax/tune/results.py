@@ -181,10 +181,11 @@ class Tuned:
 
   def chart(self) -> str:
     """Draws acceptance length on other prompts against nodes, as SVG."""
-    lines = {"tuned": {size: row.measured for size, row in self.best.items()}}
+    lines: dict[str, dict[float, Estimate]] = {}
     for name, row in self.rows.items():
-      if row.measured and not name.startswith(TUNED):
-        lines[row.name] = {len(row.tree) - 1: row.measured}
+      if row.measured:
+        line = "tuned" if name.startswith(TUNED) else row.name
+        lines.setdefault(line, {})[len(row.tree) - 1] = row.measured
     x, y = "drafted nodes of the tree", "tokens a cycle"
     return canvas.lines({"on other prompts": lines}, x=x, y=y, height=2.6)
 
