@@ -129,8 +129,9 @@ class LlamaCpp:
     for of in (params.cpuparams, params.cpuparams_batch):
       of.n_threads = environment.cores()
     if draft:
-      params.speculative.mparams_dft.path = draft
-      params.speculative.n_min = params.speculative.n_max = drafted
+      drafting = params.speculative.draft
+      drafting.mparams.path = draft
+      drafting.n_min = drafting.n_max = drafted
     self.server = xllamacpp.Server(params)
 
   def __call__(self, tokens: int, temperature: float, prompts) -> int:
