@@ -127,52 +127,56 @@ def test_a_run_begins_its_cycles_where_visits_say(rule):
   np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
-def head_pair(known=None):
-  target = checkpoints.ours(checkpoints.tiny())
-  made = drafts.make("eagle", target, jax.random.key(3), (1,), known)
-  layer = made.trained["layer"]
-  noisy = jax.tree.map(
-    lambda x: x + 0.1 * jax.random.normal(jax.random.key(4), x.shape), layer
-  )
-  return target, made._replace(trained=made.trained | {"layer": noisy})
+HEADS = [f"dspark {head}" for head in ("vanilla", "gated", "rnn", "none")]
 
 
-@pytest.mark.parametrize("kind", ["eagle", "eagle3"])
-def test_a_heads_levels_are_those_of_drafting_from_each_root(kind):
-  if kind == "eagle":
-    target, made = head_pair()
-    draft, params = made.draft, made.params
-  else:
-    target = checkpoints.pair(kind).target
-    head = checkpoints.pair(kind).draft
-    draft = passes.Draft(kind, head.module)
-    params = head.params
+@pytest.mark.parametrize("kind", ["independent", "eagle", "eagle3", *HEADS])
+def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
+  monkeypatch.setattr(passes, "_ROOTS", 3)  # one pass has less than all
+  pair = checkpoints.pair(kind)
+  draft, params = pair.draft, pair.draft.params
   T, D = 12, 3
   tokens = jnp.asarray(checkpoints.tokens(1, T, 48))
-  module = target.module.clone(outputs=draft.config.target_layers)
-  theirs = passes.features(module, target.params, tokens)
+  layers = draft.config.target_layers
+  _, read = passes.of_target(pair.target, layers, tokens)
   roots = jnp.array([[5, 3, 6, 4]], jnp.int32)
-  found = [*draft.levels(params, tokens, theirs, roots, D)]
+  levels = [*passes.levels(draft.module, params, tokens, read, roots, D)]
+  assert len(levels) == D
+  drafter = drafting.KINDS[pair.draft_kind](draft.module)
   for w, t in enumerate(roots[0].tolist()):
-    own = theirs[:, 0]
-    cache = models.cache.empty(draft.config, 1, T + D)
-    for m in range(t + D - 1):  # token by token, as a chain is drafted
-      feature = theirs[:, m] if m < t else own
-      seen = mask.causal(cache.length, 1, cache.slots)
-      logits, out, cache = draft.module.apply(
-        {"params": params},
-        tokens[:, m + 1][:, None],
-        feature[:, None],
-        jnp.full((1, 1), m, jnp.int32),
-        seen,
-        cache,
-      )
-      own = out[:, 0]
-      if m >= t - 1:
-        level = m - (t - 1)
-        known = chances.Known.of(params, draft.config).law(logits[0, 0])
-        ours = found[level].logits[0, w]
-        np.testing.assert_allclose(ours, known, atol=1e-4)
+    cache = drafter.prefill(
+      params,
+      tokens[:, : t - 1],
+      tokens[:, 1:t],
+      read[:, : t - 1],
+      draft.init_cache(1, 2 * T),
+    )
+    committed = Committed(
+      tokens=tokens[:, t - 1 : t + 1],
+      features=read[:, t - 1 : t],
+      gain=jnp.array([1], jnp.int32),
+    )
+    cache = dataclasses.replace(cache, length=jnp.array([t - 1], jnp.int32))
+    logits, state, cache = drafter.begin(
+      params, committed, jnp.array([t + 1], jnp.int32), cache
+    )
+    root = cache.length - 1
+    for number, level in enumerate(levels):
+      if number:
+        logits, state, cache = drafter.extend(
+          params,
+          tokens[:, t + number][:, None],
+          state,
+          (root + number)[:, None],
+          mask.causal(cache.length, 1, cache.slots),
+          cache,
+        )
+      known = chances.Known.of(params, draft.config).columns(logits[0, 0])
+      np.testing.assert_allclose(level.logits[0, w], known, atol=1e-4)
+      sure = drafter.confidence(state)
+      assert (sure is None) == (level.sure is None)
+      if sure is not None:
+        np.testing.assert_allclose(level.sure[0, w], sure[0, 0], atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", drafts.KINDS)
@@ -206,20 +210,15 @@ def test_a_draft_that_knows_few_tokens_is_written_and_loaded(kind, tmp_path):
   # The same law by either way.
   rows = jnp.asarray([[1, 2, 3, 4]])
   layers = pair.draft.config.target_layers
-  assert layers == made.draft.config.target_layers
-  theirs, read = passes.of_target(target, layers, rows)
-  theirs = theirs if read is None else read
+  assert layers == made.module.config.target_layers
+  _, theirs = passes.of_target(target, layers, rows)
   root = jnp.array([[1]], jnp.int32)
-  own = passes.Draft(kind, pair.draft.module)
-  (x,) = own.levels(pair.draft.params, rows, theirs, root, 1)
-  (y,) = made.draft.levels(made.params, rows, theirs, root, 1)
-  np.testing.assert_allclose(x.logits, y.logits, rtol=2e-2, atol=2e-2)
-  begun = drafts.begun(pair.draft, kind, pair.target)
-  (z,) = begun.draft.levels(begun.params, rows, theirs, root, 1)
-  np.testing.assert_allclose(x.logits, z.logits, atol=1e-5)
-  np.testing.assert_array_equal(
-    begun.laws["unembedding"], made.laws["unembedding"]
+  written, fresh, begun = (
+    next(passes.levels(x.module, x.params, rows, theirs, root, 1)).logits
+    for x in (pair.draft, made, drafts.begun(pair.draft))
   )
+  np.testing.assert_allclose(written, fresh, rtol=2e-2, atol=2e-2)
+  np.testing.assert_allclose(written, begun, atol=1e-5)
   cold = tv_jax.generate(
     pair, [[1, 2, 3]], tree="kary:2x3", temperature=0, max_new_tokens=24
   )
@@ -308,14 +307,15 @@ def test_the_loss_is_what_chances_and_laws_say(known):
   made = drafts.make("independent", target, jax.random.key(0), (0,), known)
   shape = data.Shape(T=8, W=3, D=2)
   rows = jax.tree.map(jnp.asarray, data.Rows.of(text, shape.T))
-  features = passes.features(target.module, target.params, rows.tokens)
+  features, _ = passes.of_target(target, (), rows.tokens)
   logits = passes.logits(target.params, features)
   normaliser = jax.nn.logsumexp(logits, axis=-1)
   rows = rows._replace(features=features, read=features, normaliser=normaliser)
-  found = {}
+  found, unembedding = {}, target.params["unembedding"]
+  laws = unembedding if known is None else unembedding[:, known]
   for kl in (0.0, 1.0, 0.25):
     loss = functools.partial(
-      learning.loss, made.draft, shape, 0, kl, 1.0, made.laws, made.borrowed
+      learning.loss, made.module, shape, 0, kl, 1.0, laws, made.borrowed
     )
     (found[kl], _), slope = jax.jit(jax.value_and_grad(loss, has_aux=True))(
       made.trained, jax.random.key(0), rows
@@ -323,14 +323,16 @@ def test_the_loss_is_what_chances_and_laws_say(known):
     # No NaN behind a token that the draft does not know.
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(slope))
   measured = scoring.measure(
-    made.draft, target.params, made.params, rows, (1.0, 1.0), shape
+    made.module, target.params, made.params, rows, jnp.ones(2), shape
   )
-  exact, averaged = measured[0][chances.RULES.index("traversal")]
+  exact, averaged = measured[0, chances.RULES.index("traversal"), :, :, :3]
   # Of the last root there is no second token.
   first = (1 - averaged[0]).sum() + (exact[0] - averaged[1])[:2].sum()
   np.testing.assert_allclose(found[0.0], first / 3, rtol=1e-5)
   roots, wanted = jnp.array([[2, 3, 4]], jnp.int32), 0.0
-  levels = made.draft.levels(made.params, rows.tokens, features, roots, 2)
+  levels = passes.levels(
+    made.module, made.params, rows.tokens, features, roots, 2
+  )
   for level, said in enumerate(levels):
     law = jax.nn.softmax(logits[0, 2 + level : 5])
     law = law if known is None else law[:, known]
@@ -359,58 +361,6 @@ def test_a_draft_learns_to_be_as_sure_as_it_is_right():
   slope = jax.grad(lambda sure: learning.unsure(sure, jnp.asarray(0.7)))
   for sure, sign in ((0.3, -1), (0.7, 0), (0.9, 1)):
     assert np.sign(round(float(slope(jnp.asarray(sure))), 4)) == sign
-
-
-# Drafts of one pass.
-
-
-@pytest.mark.parametrize("head", ["vanilla", "gated", "rnn", None])
-def test_levels_are_those_of_the_drafter_at_each_root(head, monkeypatch):
-  monkeypatch.setattr(passes, "_ROOTS", 3)  # one pass has less than all
-  target = checkpoints.ours(checkpoints.tiny())
-  draft = checkpoints.ours_dspark(target, head)
-  config, T, D = draft.config, 12, 4
-  tokens = jnp.asarray(checkpoints.tokens(1, T, 48))
-  _, theirs = passes.of_target(target, config.target_layers, tokens)
-  roots = jnp.array([[5, 3, 6, 4]], jnp.int32)
-  own = passes.Draft("dspark", draft.module)
-  found = [*own.levels(draft.params, tokens, theirs, roots, D)]
-  assert own.deepest == len(found) == D
-  drafter = drafting.InOnePass(draft.module)
-  for w, t in enumerate(roots[0].tolist()):
-    cache = drafter.prefill(
-      draft.params,
-      tokens[:, : t - 1],
-      tokens[:, 1:t],
-      theirs[:, : t - 1],
-      draft.init_cache(1, T + D),
-    )
-    cache = dataclasses.replace(cache, length=jnp.array([t - 1], jnp.int32))
-    logits, state, cache = drafter.begin(
-      draft.params,
-      Committed(
-        tokens=tokens[:, t - 1 : t + 1],
-        features=theirs[:, t - 1 : t],
-        gain=jnp.array([1], jnp.int32),
-      ),
-      jnp.array([t + 1], jnp.int32),
-      cache,
-    )
-    for level in range(D):
-      if level:
-        logits, state, cache = drafter.extend(
-          draft.params,
-          tokens[:, t + level][:, None],
-          state,
-          jnp.array([[t + level]], jnp.int32),
-          None,
-          cache,
-        )
-      said = found[level]
-      np.testing.assert_allclose(said.logits[0, w], logits[0, 0], atol=1e-4)
-      if config.block.confidence:
-        sure = drafter.confidence(state)[0, 0]
-        np.testing.assert_allclose(sure, said.sure[0, w], atol=1e-4)
 
 
 def test_a_run_is_as_long_as_its_score():
@@ -486,7 +436,7 @@ def test_training_makes_it_longer_and_a_kill_changes_nothing(
   # Killed in each stage, with half of a line or row on disk.
   for stage, at in (("writing text", 8), ("reading it", 16), ("training", 15)):
 
-    def say(now, done, total, seen, stage=stage, at=at):
+    def say(now, done, *_, stage=stage, at=at):
       if (now, done) == (stage, at):
         if stage == "training":  # nobody else trains this draft meanwhile
           with pytest.raises(disk.StoreError, match="give --out another name"):
@@ -522,9 +472,7 @@ def test_training_makes_it_longer_and_a_kill_changes_nothing(
   mean = whole.lengths["traversal"][-1].mean
   scores = distill.score(made, held, depth=depth)
   assert scores.lengths["traversal"][-1].mean == pytest.approx(mean, abs=0.02)
-  card = (tmp_path / "whole" / "README.md").read_text()
-  assert "steps: 30" in card
-  assert f"{mean:.3f}" in card
+  assert f"{mean:.3f}" in (tmp_path / "whole" / "README.md").read_text()
 
 
 def test_a_draft_goes_on_from_another(pair, folder, tmp_path):
@@ -556,16 +504,16 @@ def test_the_table_is_of_its_text_alone(pair, folder, tmp_path):
     )
 
   few = use(text[:9])
-  assert said == [(0, 9), (8, 9)]
-  rows = few.rows(128)
+  assert said == [("reading it", 0, 9), ("reading it", 8, 9)]
+  rows = few.rows(range(9), 128)
   path = tmp_path / "read.bin"
   more = use(text)
-  assert said == [(8, 12)]
+  assert said == [("reading it", 8, 12)]
   kept = path.read_bytes()
-  assert use(text[:3]).rows(128).features.shape[0] == 3
+  assert use(text[:3]).rows(range(3), 128).features.shape[0] == 3
   assert said == []
   assert path.read_bytes() == kept
-  for mine, theirs in zip(rows, more.part(range(9)).rows(128), strict=True):
+  for mine, theirs in zip(rows, more.rows(range(9), 128), strict=True):
     np.testing.assert_array_equal(mine, theirs)
   with pytest.raises(ValueError, match=r"read.bin is of other text"):
     use(text[1:])
@@ -592,12 +540,17 @@ def test_text_is_gone_on_with_as_it_was_begun(pair, tmp_path):
   [
     ({"kind": "eagle2"}, "kind='eagle2': give one of"),
     ({"layers": (9,)}, r"layers=\[9\]: give 1 at most, of 0 to"),
+    ({"layers": (-1,)}, "layers"),
+    ({"held_out": 0}, "held_out=0"),
     ({"kl": 2.0}, "kl=2.0: give a number from 0 to 1"),
     ({"length": 20}, "of 0 conversations of at most length=20"),
+    ({"answer": (3, 9999)}, "token 9999"),
   ],
 )
 def test_what_cannot_be_made_is_refused(pair, tmp_path, how, told):
-  text = [distill.Conversation(prompt=(1,) * 20, answer=(5, 6))] * 6
+  answer = how.get("answer", (5, 6))
+  text = [distill.Conversation(prompt=(1,) * 20, answer=answer)] * 6
+  how = {name: value for name, value in how.items() if name != "answer"}
   how = dataclasses.replace(HOW["eagle"], **how)
   with pytest.raises(ValueError, match=told):
     make(pair, tmp_path / "out", how, tmp_path / "data", text=text)
@@ -637,7 +590,7 @@ ARGUMENTS = (
   "--held_out=4",
   "--rows=2",
   "--depth=2",
-  "--tokens=8",
+  "--answer_tokens=8",
   "--vocabulary=256",
 )
 
@@ -702,25 +655,3 @@ def test_kill_at_any_moment_changes_nothing(tmp_path):
   done = commands.ended(start("broken"))
   assert done.returncode == 0, done.stderr
   assert weights(tmp_path / "broken") == weights(tmp_path / "whole")
-
-
-@pytest.mark.parametrize(
-  ("settings", "words"),
-  [
-    ({"held_out": 0}, "held_out=0"),
-    ({"layers": (-1,)}, "layers"),
-    ({}, "token 9999"),
-  ],
-)
-def test_what_cannot_be_trained_on_is_refused_at_once(
-  pair, tmp_path, settings, words
-):
-  text = [distill.Conversation(prompt=[1, 2], answer=[3, 9999])]
-  with pytest.raises(ValueError, match=words):
-    distill.distill(
-      pair,
-      tmp_path / "out",
-      Training(**settings),
-      data_folder=tmp_path / "data",
-      text=text,
-    )

@@ -51,7 +51,8 @@ FEWER = (
 ADDED = {
   r"python -m tv_jax\.certify": " --trees=branching:2",
   r"python -m tv_jax\.distill": (
-    " --conversations=8 --held_out=4 --steps=2 --rows=2 --depth=2 --tokens=8"
+    " --conversations=8 --held_out=4 --steps=2 --rows=2 --depth=2"
+    " --answer_tokens=8"
   ),
   r"python -m tv_jax\.score": " --conversations=4 --depth=2",
   r"python -m tv_jax\.tune": (

@@ -10,7 +10,7 @@ import pathlib
 from absl import flags, logging
 
 from tv_jax import distill, probs
-from tv_jax.distill import passes, scoring
+from tv_jax.distill import drafts, scoring
 from tv_jax.distill.chances import RULES
 from tv_jax.edge import cli, progress
 from tv_jax.engine import pair as pairs
@@ -20,7 +20,7 @@ _DRAFT = flags.DEFINE_multi_string(
   "draft", ["bundled/draft"], "Its draft; given again: another of that kind."
 )
 _KIND = flags.DEFINE_enum(
-  "kind", "independent", [*passes.LEVELS], "Of the draft."
+  "kind", "independent", [*drafts.KINDS], "Of the draft."
 )
 _TEXT = flags.DEFINE_string(
   "text",
@@ -96,12 +96,8 @@ def _written(pair: pairs.Pair) -> list[distill.Conversation]:
   )
   name = f"{_TARGET.value.strip('/').replace('/', '-')}-{writing.temperature:g}"
   with progress.bar(1) as bar:
-    return distill.write(
-      pair,
-      pathlib.Path("runs", "score", name),
-      writing,
-      say=lambda done, total: bar.show("writing text", done, total),
-    )
+    folder = pathlib.Path("runs", "score", name)
+    return distill.write(pair, folder, writing, say=bar.show)
 
 
 if __name__ == "__main__":

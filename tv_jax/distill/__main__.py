@@ -47,31 +47,32 @@ _TEXT = flags.DEFINE_string(
   "A file of text to train on instead, all of it; a line:"
   ' {"prompt": [tokens], "answer": [tokens]}.',
 )
-_CONVERSATIONS = flags.DEFINE_integer(
-  "conversations", Writing.conversations, "How many the target writes."
-)
-_TEMPERATURE = flags.DEFINE_float(
-  "temperature", Writing.temperature, "At which the target writes; above 0."
-)
-_TOKENS = flags.DEFINE_integer(
-  "tokens", Writing.answer_tokens, "Most tokens of an answer."
-)
-_TEMPLATE = flags.DEFINE_string("template", Writing.template, "As in configs.")
 _BATCH = flags.DEFINE_integer(
   "batch_size", 48, "Conversations that are written together.", lower_bound=1
 )
+_FIELDS = {
+  field.name: field
+  for kind in (Writing, Training)
+  for field in dataclasses.fields(kind)
+}
 _DEFINE = {
   int: functools.partial(flags.DEFINE_integer, lower_bound=0),
   float: functools.partial(flags.DEFINE_float, lower_bound=0),
   str: flags.DEFINE_string,
   tuple: flags.DEFINE_list,
 }
-_TRAINING = {
-  field.name: _DEFINE[type(field.default)](
-    field.name, field.default, field.metadata["help"]
+_SETTINGS = {
+  name: _DEFINE[type(field.default)](
+    name, field.default, field.metadata["help"]
   )
-  for field in dataclasses.fields(Training)
+  for name, field in _FIELDS.items()
 }
+
+
+def _settings(kind: type):
+  """Makes `Training` or `Writing` as the flags say."""
+  names = [field.name for field in dataclasses.fields(kind)]
+  return kind(**{name: _SETTINGS[name].value for name in names})
 
 
 def main(arguments: list[str]) -> None:
@@ -81,15 +82,9 @@ def main(arguments: list[str]) -> None:
   target, out = _TARGET.value, _OUT.value
   if not target or not out:
     raise ValueError("give --target and --out")
-  settings = {name: flag.value for name, flag in _TRAINING.items()}
-  settings["layers"] = tuple(map(int, settings["layers"]))
-  how = Training(**settings)
-  writing = Writing(
-    conversations=_CONVERSATIONS.value,
-    temperature=_TEMPERATURE.value,
-    answer_tokens=_TOKENS.value,
-    seed=how.seed,
-    template=_TEMPLATE.value,
+  settings = _settings(Training)
+  settings = dataclasses.replace(
+    settings, layers=tuple(map(int, settings.layers))
   )
   prompts = text = None
   if _TEXT.value:
@@ -100,7 +95,7 @@ def main(arguments: list[str]) -> None:
   pair = pairs.load(
     _BEGIN.value,
     target,
-    draft_kind=how.kind if _BEGIN.value else "none",
+    draft_kind=settings.kind if _BEGIN.value else "none",
     revision=_REVISION.value,
   )
   folder = f"runs/distill/{target.strip('/').replace('/', '-')}"
@@ -109,9 +104,9 @@ def main(arguments: list[str]) -> None:
     scores = distill.distill(
       pair,
       out,
-      how,
+      settings,
       data_folder=_DATA.value or folder,
-      writing=writing,
+      writing=_settings(Writing),
       prompts=prompts,
       text=text,
       batch_size=_BATCH.value,

@@ -44,12 +44,12 @@ class Prefix(NamedTuple):
     A token that the draft does not know, q = 0, has the ratio 0 even where no p
     is given for it (-inf).
     """
-    one = jnp.where(log_q > -jnp.inf, log_q - log_p, -jnp.inf)
-    ratio = self.ratio + one
+    step = jnp.where(log_q > -jnp.inf, log_q - log_p, -jnp.inf)
+    ratio = self.ratio + step
     return Prefix(
       ratio=ratio,
       traversal=jnp.minimum(self.traversal, ratio),
-      token_level=self.token_level + jnp.minimum(one, 0),
+      token_level=self.token_level + jnp.minimum(step, 0),
     )
 
   def chance(self, rule: str) -> jax.Array:
@@ -68,8 +68,7 @@ class Prefix(NamedTuple):
     """
     if rule == "traversal":
       log_p = log_p + self.traversal[..., None]
-      log_q = log_q + self.ratio[..., None]
-      return jnp.sum(jnp.exp(jnp.minimum(log_p, log_q)), axis=-1)
+      return overlap(log_p, log_q + self.ratio[..., None])
     return self.chance(rule) * overlap(log_p, log_q)
 
 
@@ -92,16 +91,14 @@ class Known(NamedTuple):
     place = params["place"]
     return cls(jnp.argsort(place, stable=True)[:U], place)
 
-  def law(self, log_p: jax.Array) -> jax.Array:
-    """Returns the target's chances [.., U] of the draft's tokens."""
-    return log_p if self.tokens is None else log_p[..., self.tokens]
+  def columns(self, array: jax.Array) -> jax.Array:
+    """Returns what an array [.., V] has of the draft's tokens [.., U]."""
+    return array if self.tokens is None else array[..., self.tokens]
 
   def chance(self, log_q: jax.Array, token: jax.Array) -> jax.Array:
     """Returns the draft's chance [..] of a token [..]; -inf: not known."""
-    if self.place is None:
-      return jnp.take_along_axis(log_q, token[..., None], axis=-1)[..., 0]
-    place = self.place[token]
-    there = place < log_q.shape[-1]
-    place = jnp.where(there, place, 0)
-    found = jnp.take_along_axis(log_q, place[..., None], axis=-1)[..., 0]
-    return jnp.where(there, found, -jnp.inf)
+    place = token if self.place is None else self.place[token]
+    chance = jnp.take_along_axis(
+      log_q, place[..., None], axis=-1, mode="fill", fill_value=-jnp.inf
+    )
+    return chance[..., 0]

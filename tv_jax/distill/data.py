@@ -10,7 +10,7 @@ reads of a token.
 
 from __future__ import annotations
 
-import contextlib
+import bisect
 import functools
 import pathlib
 from collections.abc import Callable, Sequence
@@ -21,8 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.distill import passes
-from tv_jax.distill.text import Conversation, about_target, check_same
-from tv_jax.edge import disk
+from tv_jax.distill.text import Conversation, about_target, writing_in
 from tv_jax.engine.pair import Pair
 
 # Conversations that the target reads together, and that a killed run loses.
@@ -39,8 +38,8 @@ class Shape(NamedTuple):
   @classmethod
   def of(cls, text: Sequence[Conversation], depth: int) -> Shape:
     """Returns the least, rounded up."""
-    W = _up(max(len(one.answer) for one in text), 32)
-    T = _up(max(len(one.prompt) for one in text) + W + depth, 64)
+    W = _up(max(len(x.answer) for x in text), 32)
+    T = _up(max(len(x.prompt) for x in text) + W + depth, 64)
     return cls(T, W, depth)
 
 
@@ -58,49 +57,46 @@ class Rows(NamedTuple):
   def of(cls, text: Sequence[Conversation], T: int) -> Rows:
     """Pads them to T tokens."""
     tokens = np.zeros((len(text), T), np.int32)
-    for row, one in zip(tokens, text, strict=True):
-      both = [*one.prompt, *one.answer]
-      row[: len(both)] = both
-    first = np.array([len(one.prompt) - 1 for one in text], np.int32)
-    sizes = np.array([len(one.answer) for one in text], np.int32)
-    return cls(tokens, first, first + sizes)
+    for row, conversation in zip(tokens, text, strict=True):
+      row[: len(conversation.tokens)] = conversation.tokens
+    first = np.array([len(x.prompt) - 1 for x in text], np.int32)
+    end = np.array([len(x.tokens) - 1 for x in text], np.int32)
+    return cls(tokens, first, end)
 
 
 class Corpus(NamedTuple):
   """Conversations, and a table on disk with a row for each of their tokens."""
 
   text: Sequence[Conversation]
-  starts: np.ndarray  # of each in the table
+  starts: Sequence[int]  # of each in the table
   table: np.ndarray
 
-  def part(self, which: Sequence[int]) -> Corpus:
-    """Returns some of them."""
+  def rows(self, which: Sequence[int], T: int) -> Rows:
+    """Returns some of them, padded to T tokens."""
     text = [self.text[i] for i in which]
-    return self._replace(text=text, starts=self.starts[[*which]])
-
-  def rows(self, T: int) -> Rows:
-    """Returns all of them, padded to T tokens."""
-    found = np.zeros((len(self.text), T), self.table.dtype)
-    for row, one, start in zip(found, self.text, self.starts, strict=True):
-      size = len(one.prompt) + len(one.answer)
+    padded = np.zeros((len(text), T), self.table.dtype)
+    for row, i in zip(padded, which, strict=True):
+      start, size = self.starts[i], len(self.text[i].tokens)
       row[:size] = self.table[start : start + size]
-    features = found["features"]
-    return Rows.of(self.text, T)._replace(
+    features = padded["features"]
+    return Rows.of(text, T)._replace(
       features=features,
-      normaliser=found["normaliser"],
-      read=found["read"] if found["read"].shape[-1] else features,
+      normaliser=padded["normaliser"],
+      read=padded["read"] if padded["read"].shape[-1] else features,
     )
 
 
-def step_rows(corpus: Corpus, count: int, seed: int, T: int, step: int) -> Rows:
-  """Returns what a step reads: all conversations once in each epoch."""
-  n, start = len(corpus.text), step * count
+def step_rows(
+  corpus: Corpus, numbers: Sequence[int], count: int, seed: int, T: int, step
+) -> Rows:
+  """Returns what a step reads: each of `numbers` once in each epoch."""
+  n, start = len(numbers), step * count
   order = [
     np.random.default_rng([seed, epoch]).permutation(n)
     for epoch in range(start // n, (start + count - 1) // n + 1)
   ]
-  which = np.concatenate(order)[start % n :][:count]
-  return corpus.part(which.tolist()).rows(T)
+  places = np.concatenate(order)[start % n :][:count]
+  return corpus.rows([numbers[i] for i in places], T)
 
 
 def usable(text: Sequence[Conversation], V: int) -> list[Conversation]:
@@ -108,18 +104,18 @@ def usable(text: Sequence[Conversation], V: int) -> list[Conversation]:
 
   ValueError: nothing has, or a token is not in the target's vocabulary.
   """
-  found = [one for one in text if one.answer and len(one.prompt) > 1]
-  if not found:
+  text = [x for x in text if x.answer and len(x.prompt) > 1]
+  if not text:
     raise ValueError(
       "there is no text: no conversation has an answer, and a prompt of two"
       " tokens or more"
     )
-  for token in {x for one in found for x in (*one.prompt, *one.answer)}:
+  for token in {token for x in text for token in x.tokens}:
     if not 0 <= token < V:
       raise ValueError(
         f"token {token} is in the text: the target knows 0 to {V - 1}"
       )
-  return found
+  return text
 
 
 def read(
@@ -128,7 +124,7 @@ def read(
   folder: pathlib.Path,
   temperature: float,
   layers: tuple[int, ...] = (),
-  say: Callable[[int, int], None] = lambda done, total: None,
+  say: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Corpus:
   """Has the target read what it has not read yet.
 
@@ -138,58 +134,55 @@ def read(
     folder: Where the table is kept: drafts that read the same layers share it.
     temperature: Of the laws.
     layers: Those whose outputs a draft reads; none: it reads the features.
-    say: Is told how many conversations were read, and of how many.
+    say: Is told what is done, how many conversations were read, and of how
+      many.
   """
-  folder.mkdir(parents=True, exist_ok=True)
-  config = pair.target.config
-  E, sizes = config.hidden_size, [len(x.prompt) + len(x.answer) for x in text]
-  tokens = np.concatenate([[*one.prompt, *one.answer] for one in text])
-  ends = np.cumsum(sizes)
+  config, width = pair.target.config, pair.target.config.hidden_size
+  tokens = np.concatenate([x.tokens for x in text])
+  ends = np.cumsum([len(x.tokens) for x in text]).tolist()
+  starts = [0, *ends[:-1]]
   row = np.dtype(
     [
       ("token", np.int32),
       ("normaliser", np.float32),
-      ("features", np.float16, (E,)),
-      ("read", np.float16, (E * len(layers),)),
+      ("features", np.float16, (width,)),
+      ("read", np.float16, (width * len(layers),)),
     ]
   )
   path = folder / f"{'-'.join(map(str, ('read', *layers)))}.bin"
-  with contextlib.ExitStack() as resources:
-    disk.lock(folder, resources, remedy="wait for it, or give another --data")
-    about = {**about_target(pair), "temperature": temperature}
-    check_same(folder / "read.json", about, "--data")
+  about = {**about_target(pair), "temperature": temperature}
+  with writing_in(folder, "read.json", about):
     path.touch()
     count = min(path.stat().st_size // row.itemsize, len(tokens))
     if count:
       before = np.memmap(path, row, "r", shape=(count,))["token"]
       if (before != tokens[:count]).any():
         raise ValueError(f"{path} is of other text: give another --data")
-    done = int(np.searchsorted(ends, count, side="right"))
+    done = bisect.bisect_right(ends, count)
     if done < len(text):  # those that are read together are, once more
       done = done // _ROWS * _ROWS
     # Never cut off: another draft may be reading what is behind.
-    file = resources.enter_context(path.open("r+b"))
-    file.seek(row.itemsize * int(ends[done - 1] if done else 0))
-    for start in range(done, len(text), _ROWS):
-      say(start, len(text))
-      block = text[start : start + _ROWS]
-      size = _up(max(sizes[start : start + _ROWS]), 64)
-      padded = np.zeros((_ROWS, size), np.int32)
-      padded[: len(block)] = Rows.of(block, size).tokens
-      features, outputs = passes.of_target(pair.target, layers, padded)
-      features = _halved(features)
-      table = np.zeros(padded.shape, row)
-      table["token"], table["features"] = padded, features
-      table["normaliser"] = _normalisers(
-        config, pair.target.params, features, temperature
-      )
-      if outputs is not None:
-        table["read"] = _halved(outputs)
-      for one, length in zip(table, sizes[start:], strict=False):
-        file.write(one[:length].tobytes())
-      file.flush()
-  table = np.memmap(path, row, "r", shape=(len(tokens),))
-  return Corpus(text, ends - sizes, table)
+    with path.open("r+b") as file:
+      file.seek(row.itemsize * starts[done] if done < len(text) else 0)
+      for start in range(done, len(text), _ROWS):
+        say("reading it", start, len(text))
+        block = text[start : start + _ROWS]
+        size = _up(max(len(x.tokens) for x in block), 64)
+        padded = np.zeros((_ROWS, size), np.int32)
+        padded[: len(block)] = Rows.of(block, size).tokens
+        features, outputs = passes.of_target(pair.target, layers, padded)
+        features = _halved(features)
+        table = np.zeros(padded.shape, row)
+        table["token"], table["features"] = padded, features
+        table["normaliser"] = _normalisers(
+          config, pair.target.params, features, temperature
+        )
+        if layers:
+          table["read"] = _halved(outputs)
+        for rows, conversation in zip(table, block, strict=False):
+          file.write(rows[: len(conversation.tokens)].tobytes())
+        file.flush()
+  return Corpus(text, starts, np.memmap(path, row, "r", shape=(len(tokens),)))
 
 
 def _halved(x: jax.Array) -> jax.Array:

@@ -11,19 +11,20 @@ import math
 import os
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import numpy as np
 
 from tv_jax import probs
-from tv_jax.distill import data, drafts, learning, scoring, training
+from tv_jax.distill import data, drafts, learning, passes, scoring, training
 from tv_jax.distill import text as texts
-from tv_jax.distill.data import Corpus, Shape
+from tv_jax.distill.chances import Known
+from tv_jax.distill.data import Shape
 from tv_jax.distill.scoring import Scores
-from tv_jax.distill.text import Writing
+from tv_jax.distill.text import Conversation, Writing, option
 from tv_jax.edge import checks, disk, reading
 from tv_jax.engine.pair import Pair
+from tv_jax.models import Model
 
 # Beside the draft: how it is made.
 ABOUT = "training.json"
@@ -32,65 +33,61 @@ ABOUT = "training.json"
 ROOTS = 32
 # Steps between checkpoints, and between scores on text that is held out.
 SAVE, SCORE = 50, 200
-# Conversations that are scored together, and levels of the longest chain, where
-# a draft has no number of its own.
-_SCORED, _DEEPEST = 4, 5
-
-
-def _option(default, told: str) -> Any:
-  return dataclasses.field(default=default, metadata={"help": told})
+# Levels of the longest chain that is scored, where a draft has no number of its
+# own.
+_DEEPEST = 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
   """How a draft is made; the fields are flags of the command as well."""
 
-  kind: str = _option("eagle", f"One of {', '.join(drafts.KINDS)}.")
-  kl: float = _option(
+  kind: str = option("eagle", f"One of {', '.join(drafts.KINDS)}.")
+  kl: float = option(
     0.1, "The share of KL(p, q) in the loss, 0 to 1; see docs/distill.md."
   )
-  depth: int = _option(
+  depth: int = option(
     4, "Levels of the chains that it learns; a DSpark draft has no more."
   )
-  layers: tuple[int, ...] = _option(
+  layers: tuple[int, ...] = option(
     (),
     "The target's layers that it begins with, such as 0,29. Default: the first"
     " and the last; of a head the last, of a DSpark draft the last two.",
   )
-  vocabulary: int = _option(
+  vocabulary: int = option(
     16384, "So many of the text's most frequent tokens it knows; 0: all."
   )
-  rank: int = _option(
+  rank: int = option(
     64, "Of a DSpark draft's Markov head; 0: none, which is DFlash."
   )
-  roots: int = _option(
+  roots: int = option(
     0,
     "So many places of a conversation, drawn anew, a step drafts from; 0: all,"
     f" of a DSpark draft {ROOTS}.",
   )
-  steps: int = _option(2000, "Of training.")
-  rows: int = _option(8, "Conversations of a step.")
-  rate: float = _option(2e-3, "The highest learning rate.")
-  length: int = _option(
+  steps: int = option(2000, "Of training.")
+  rows: int = option(8, "Conversations of a step.")
+  rate: float = option(2e-3, "The highest learning rate.")
+  length: int = option(
     512, "Conversations of more tokens, prompt and answer, are left out."
   )
-  held_out: int = _option(
+  held_out: int = option(
     48, "Conversations to score the draft on, that it does not see."
   )
-  seed: int = _option(0, "Of all random draws.")
+  seed: int = option(0, "Of all random draws.")
 
 
 def distill(
   pair: Pair,
   out: str | os.PathLike,
-  how: Training,
+  settings: Training,
   *,
   data_folder: str | os.PathLike,
   writing: Writing | None = None,
   prompts: Sequence[Sequence[str]] | None = None,
-  text: Sequence[texts.Conversation] | None = None,
+  text: Sequence[Conversation] | None = None,
   batch_size: int = 48,
-  say: Callable[[str, int, int, str], None] = lambda *_: None,
+  say: Callable[..., None] = lambda *_: None,
 ) -> Scores:
   """Makes a draft, or goes on where a run was stopped.
 
@@ -98,7 +95,7 @@ def distill(
     pair: The target. If it has a draft, training begins with that: its layers,
       vocabulary and rank stay.
     out: The draft's directory.
-    how: How it is trained.
+    settings: How it is trained.
     data_folder: Where the target's text is kept: drafts of one target share it.
     writing: How the target writes it; of other text, its temperature is that of
       the laws.
@@ -106,7 +103,8 @@ def distill(
     text: Text to train on instead. If the target did not sample it, expected
       lengths on it are not those of a run.
     batch_size: Conversations that are written together.
-    say: Is told what is done, how far that is, of how much, and how it goes.
+    say: Is told what is done, how far that is, of how much, and in training how
+      it goes.
 
   Returns:
     The draft's expected lengths on text that it was not trained on.
@@ -116,67 +114,61 @@ def distill(
   target, heat = pair.target, writing.temperature
   # A temperature of 0 has no laws to learn from.
   checks.read(checks.number(probs.COLDEST), heat, "temperature")
-  checks.read(checks.number(0, 1), how.kl, "kl")
+  checks.read(checks.number(0, 1), settings.kl, "kl")
   for name in ("depth", "rows", "length", "held_out"):
-    checks.read(checks.integer(1), getattr(how, name), name)
-  checks.read(checks.list_of(checks.integer(0)), how.layers, "layers")
-  drafts.check(how.kind, pair, how.layers, how.depth)
-  about = {
-    "target": reading.name_of(target.source),
-    "training": dataclasses.asdict(how),
-    "writing": dataclasses.asdict(writing)
-    if text is None
-    else {"temperature": heat, "text": _digest(text)},
-  }
-  if pair.draft is not None:
-    for name in ("layers", "vocabulary", "rank"):  # that draft's stay
-      del about["training"][name]
-    about["training"]["begin"] = reading.name_of(pair.draft.source)
+    checks.read(checks.integer(1), getattr(settings, name), name)
+  checks.read(checks.list_of(checks.integer(0)), settings.layers, "layers")
+  drafts.check(settings.kind, pair, settings.layers, settings.depth)
+  about = _about(pair, settings, writing, text)
   out.mkdir(parents=True, exist_ok=True)
   if any(out.iterdir()) and not (out / ABOUT).exists():
     raise ValueError(f"{out} holds something else: give another --out")
   texts.check_same(out / ABOUT, about, "--out")
-
-  def stage(name):
-    return lambda done, total: say(name, done, total, "")
-
   if text is None:
     text = texts.write(
-      pair,
-      folder,
-      writing,
-      prompts,
-      batch_size=batch_size,
-      say=stage("writing text"),
+      pair, folder, writing, prompts, batch_size=batch_size, say=say
     )
-  layers = drafts.read_by(how.kind, target.config)
+  text = data.usable(text, target.config.vocab_size)
+  layers = drafts.read_by(settings.kind, target.config)
   if pair.draft is not None:
     layers = pair.draft.config.target_layers
-  corpus = data.read(
-    pair,
-    data.usable(text, target.config.vocab_size),
-    folder,
-    heat,
-    layers,
-    stage("reading it"),
-  )
-  held, kept = _split(corpus, how)
-  first_key, step_key = jax.random.split(jax.random.key(how.seed))
+  corpus = data.read(pair, text, folder, heat, layers, say)
+  held, kept = _split(text, settings)
+  first_key, step_key = jax.random.split(jax.random.key(settings.seed))
   if pair.draft is None:
-    known = frequent(kept.text, how.vocabulary, target.config.vocab_size)
-    made = drafts.make(
-      how.kind, target, first_key, how.layers, known, how.depth, how.rank
+    draft = drafts.make(
+      settings.kind,
+      target,
+      first_key,
+      settings.layers,
+      frequent([text[i] for i in kept], settings.vocabulary, target.config),
+      settings.depth,
+      settings.rank,
     )
   else:
-    made = drafts.begun(pair.draft, how.kind, target)
-  shape = Shape.of(kept.text, how.depth)
-  roots = how.roots or (ROOTS if how.kind == "dspark" else 0)
-  score = functools.partial(_score, target.params, made, held, heat)
+    draft = drafts.begun(pair.draft)
+  known = Known.of(draft.params, draft.module.config)
+  laws = known.columns(passes.unembedding(target.params)).astype("float32")
+  shape = Shape.of([text[i] for i in kept], settings.depth)
+  roots = settings.roots or (ROOTS if settings.kind == "dspark" else 0)
+
+  def score(trained):
+    params = trained | draft.borrowed
+    model = Model(module=draft.module, params=params, source=str(out))
+    block, longest = model.config.block, max(len(x.answer) for x in held)
+    return scoring.score(
+      dataclasses.replace(pair, draft=model, draft_kind=settings.kind),
+      held,
+      depth=min(block.size if block else _DEEPEST, longest),
+      temperature=heat,
+      draft_temperature=heat,
+    )
+
   lengths = ""
 
-  def tell(number, total, trained, seen):
+  def tell(number, total, trained, values):
     nonlocal lengths
-    loss = float(seen["loss"])
+    loss = float(values["loss"])
     if not math.isfinite(loss):
       raise ValueError(
         f"the loss is {loss} after step {number}: lower the rate"
@@ -192,90 +184,87 @@ def distill(
     remedy = "wait for it, or give --out another name"
     disk.lock(folder, resources, f"{name}.lock", remedy)
     trained = training.train(
-      functools.partial(learning.loss, made.draft, shape, roots, how.kl, heat),
-      made.trained,
+      functools.partial(
+        learning.loss, draft.module, shape, roots, settings.kl, heat
+      ),
+      draft.trained,
       step_key,
-      functools.partial(data.step_rows, kept, how.rows, how.seed, shape.T),
+      functools.partial(
+        data.step_rows, corpus, kept, settings.rows, settings.seed, shape.T
+      ),
       training.Schedule(
-        steps=how.steps,
-        decay=how.steps * 6 // 10,
-        rate=how.rate,
-        warmup=max(1, min(50, how.steps // 10)),
+        steps=settings.steps,
+        decay=settings.steps * 6 // 10,
+        rate=settings.rate,
+        warmup=max(1, min(50, settings.steps // 10)),
       ),
       folder / f"{name}.npz",
-      (made.laws, made.borrowed),
+      (laws, draft.borrowed),
       save_every=SAVE,
       say=tell,
     )
-  found = score(trained)
-  drafts.save(out, made._replace(trained=trained))
-  disk.write_atomic(out / "README.md", _card(about, found))
-  return found
+  scores = score(trained)
+  drafts.save(out, draft._replace(trained=trained))
+  disk.write_atomic(out / "README.md", _card(about, scores))
+  return scores
 
 
-def _digest(text: Sequence[texts.Conversation]) -> str:
-  """Tells one text from another."""
-  return hashlib.sha256(repr([*text]).encode()).hexdigest()[:16]
+def _about(pair: Pair, settings: Training, writing: Writing, text) -> dict:
+  """Returns what is kept of how a draft is made."""
+  about = {
+    "target": reading.name_of(pair.target.source),
+    "training": dataclasses.asdict(settings),
+    "writing": dataclasses.asdict(writing),
+  }
+  if text is not None:
+    digest = hashlib.sha256(repr([*text]).encode()).hexdigest()[:16]
+    about["writing"] = {"temperature": writing.temperature, "text": digest}
+  if pair.draft is not None:
+    for name in ("layers", "vocabulary", "rank"):  # that draft's stay
+      del about["training"][name]
+    about["training"]["begin"] = reading.name_of(pair.draft.source)
+  return about
 
 
-def _card(about: dict, found: Scores) -> str:
-  """Returns what is written beside a draft: what it was made of."""
-  lines = [
-    f"# A draft for {about['target']}",
-    "",
-    "Made by `python -m tv_jax.distill`. `tv_jax.load` takes it as the draft,"
-    f' with `draft_kind="{about["training"]["kind"]}"`.',
-    "",
-  ]
-  for part in ("writing", "training"):
-    lines += [f"- {part}.{name}: {x}" for name, x in about[part].items()]
-  lines += [
-    "",
-    "Expected acceptance lengths of chains on conversations that it was not"
-    f" trained on ({found.tokens} tokens):",
-    "",
-    *(f"    {line}" for line in repr(found).splitlines()),
-    "",
-  ]
-  return "\n".join(lines)
+def _card(about: dict, scores: Scores) -> str:
+  """Returns what is written beside a draft: how good it is."""
+  kind = about["training"]["kind"]
+  return f"""# A draft for {about["target"]}
+
+Made by `python -m tv_jax.distill`; {ABOUT} says how. `tv_jax.load` takes it as
+the draft, with `draft_kind="{kind}"`.
+
+Expected acceptance lengths of chains on conversations that it was not trained
+on ({scores.tokens} tokens):
+
+```
+{scores}
+```
+"""
 
 
-def frequent(text, count: int, V: int) -> np.ndarray | None:
+def frequent(text, count: int, config) -> np.ndarray | None:
   """Returns the tokens that are most frequent in answers, in order."""
-  if not 0 < count < V:
+  if not 0 < count < config.vocab_size:
     return None
-  seen = collections.Counter(token for one in text for token in one.answer)
-  ranked = sorted(range(V), key=lambda token: -seen[token])
+  seen = collections.Counter(token for x in text for token in x.answer)
+  ranked = sorted(range(config.vocab_size), key=lambda token: -seen[token])
   return np.sort(np.array(ranked[:count]))
 
 
-def _split(corpus: Corpus, how: Training) -> tuple[Corpus, Corpus]:
-  """Returns what is held out, and what is trained on."""
-  fits = [
-    i
-    for i, one in enumerate(corpus.text)
-    if len(one.prompt) + len(one.answer) <= how.length
-  ]
-  held = fits[: how.held_out]
-  # Given prompts are asked again and again.
-  asked = {corpus.text[i].prompt for i in held}
-  kept = [i for i in fits if corpus.text[i].prompt not in asked]
+def _split(
+  text: Sequence[Conversation], settings: Training
+) -> tuple[list[Conversation], list[int]]:
+  """Returns what is held out, and the numbers of what is trained on."""
+  fits = [i for i, x in enumerate(text) if len(x.tokens) <= settings.length]
+  held = [text[i] for i in fits[: settings.held_out]]
+  # Prompts of a file are asked again and again.
+  asked = {x.prompt for x in held}
+  kept = [i for i in fits if text[i].prompt not in asked]
   if not kept:
     raise ValueError(
-      f"of {len(fits)} conversations of at most length={how.length} tokens none"
-      f" has another prompt than the held_out={how.held_out}: give more text"
+      f"of {len(fits)} conversations of at most length={settings.length} tokens"
+      f" none has another prompt than the held_out={settings.held_out}: give"
+      " more text"
     )
-  return corpus.part(held), corpus.part(kept)
-
-
-def _score(target, made: drafts.Made, held: Corpus, heat, trained) -> Scores:
-  params = made._replace(trained=trained).params
-  longest = max(len(one.answer) for one in held.text)
-  depth = min(made.draft.deepest or _DEEPEST, longest)
-  shape, found = Shape.of(held.text, depth), []
-  for start in range(0, len(held.text), _SCORED):
-    some = held.part(range(start, min(start + _SCORED, len(held.text))))
-    found += scoring.measure(
-      made.draft, target, params, some.rows(shape.T), (heat, heat), shape
-    )
-  return scoring.summary(found)
+  return held, kept

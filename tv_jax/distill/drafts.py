@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import models
-from tv_jax.distill import passes
-from tv_jax.distill.chances import Known
 from tv_jax.edge import checks
 from tv_jax.engine.pair import Pair
 from tv_jax.models import (
@@ -26,31 +24,31 @@ from tv_jax.models import (
 )
 from tv_jax.models.config import Block
 
-# The kinds of drafts that are made, and which of the target's layers they begin
-# with: 0 is the first, -1 the last.
+
+class Kind(NamedTuple):
+  """A kind of drafts that are made."""
+
+  module: Callable[[Config], Any]
+  # Which of the target's layers it begins with: 0 is the first, -1 the last.
+  layers: tuple[int, ...]
+  # How many outputs of the target's layers it reads, as published ones do.
+  reads: int = 0
+
+
 KINDS = {
-  "independent": (0, -1),
-  "eagle": (-1,),
-  "eagle3": (-1,),
-  "dspark": (-2, -1),
+  "independent": Kind(decoder.Decoder, (0, -1)),
+  "eagle": Kind(lambda config: eagle.Eagle(config, True), (-1,)),
+  "eagle3": Kind(eagle3.Eagle3, (-1,), 3),
+  "dspark": Kind(dspark.DSpark, (-2, -1), 5),
 }
-_MODULES = {
-  "independent": decoder.Decoder,
-  "eagle": lambda config: eagle.Eagle(config, True),
-  "eagle3": eagle3.Eagle3,
-  "dspark": dspark.DSpark,
-}
-# How many outputs of layers of its target a draft reads, as published ones do.
-_READ = {"eagle3": 3, "dspark": 5}
 
 
-class Made(NamedTuple):
+class Trainee(NamedTuple):
   """A draft in training."""
 
-  draft: passes.Draft
-  trained: dict  # its own parameters
+  module: Any
+  trained: dict  # parameters
   borrowed: dict  # those that are not trained; but for EAGLE-3 the target's
-  laws: dict  # the target's unembedding, of the tokens that the draft knows
 
   @property
   def params(self) -> dict:
@@ -107,9 +105,7 @@ def read_by(kind: str, target: Config) -> tuple[int, ...]:
   the highest is what the target's last layer reads, so that a draft which
   begins with that layer can begin with what it is used to.
   """
-  if kind not in _READ:
-    return ()
-  count, last = _READ[kind], target.num_hidden_layers - 2
+  count, last = KINDS[kind].reads, target.num_hidden_layers - 2
   places = np.linspace(min(1, last), last, count).round()
   layers = sorted({int(x) for x in places})
   if kind == "eagle3" and len(layers) < 2:  # it has two at least
@@ -117,21 +113,14 @@ def read_by(kind: str, target: Config) -> tuple[int, ...]:
   return tuple(layers)
 
 
-def begun(draft: Model, kind: str, target: Model) -> Made:
+def begun(draft: Model) -> Trainee:
   """Makes a draft that begins as one that is there."""
   config = dataclasses.replace(draft.config, dtype="float32")
   trained = _wide(draft.params)
-  names = [name for name in trained if name in decoder.OF_TARGET]
-  taken = {name: trained.pop(name) for name in names}
-  laws = taken
-  if kind == "eagle3":  # whose unembedding is its own
-    tokens = Known.of(taken, config).tokens
-    laws = borrowed.params(target, None if tokens is None else np.array(tokens))
-    laws = _wide(laws)
-    if "unembedding" in laws:
-      del laws["embedding"]
-  module = draft.module.clone(config=config)
-  return Made(passes.Draft(kind, module), trained, taken, laws)
+  taken = {
+    name: trained.pop(name) for name in decoder.OF_TARGET if name in trained
+  }
+  return Trainee(draft.module.clone(config=config), trained, taken)
 
 
 def make(
@@ -142,7 +131,7 @@ def make(
   known: np.ndarray | None,
   depth: int = 4,
   rank: int = 0,
-) -> Made:
+) -> Trainee:
   """Makes a draft that begins as a part of its target.
 
   Args:
@@ -156,7 +145,7 @@ def make(
   """
   theirs, count = target.params, target.config.num_hidden_layers
   if not layers:
-    layers = sorted({i % count for i in KINDS[kind]})
+    layers = sorted({i % count for i in KINDS[kind].layers})
   config = dataclasses.replace(
     target.config,
     num_hidden_layers=len(layers),
@@ -165,18 +154,18 @@ def make(
     shares_embedding=kind in ("independent", "eagle3"),
     target_layers=read_by(kind, target.config),
   )
-  own = [_wide(theirs[f"layers_{i}"]) for i in layers]
+  copies = [_wide(theirs[f"layers_{i}"]) for i in layers]
   norm = _wide(theirs["norm"])
-  laws = taken = _wide(borrowed.params(target, known))
+  taken = _wide(borrowed.params(target, known))
   if kind == "independent":
-    trained = {f"layers_{i}": layer for i, layer in enumerate(own)}
+    trained = {f"layers_{i}": layer for i, layer in enumerate(copies)}
     trained["norm"] = norm
   elif kind == "eagle":
-    trained = _head(key, config, own[0])
+    trained = _head(key, config, copies[0])
   elif kind == "eagle3":
     config = dataclasses.replace(config, tie_word_embeddings=False)
     taken = {"unembedding": taken["embedding"]} | taken
-    trained = _head3(key, config, own[0]) | {"norm": norm}
+    trained = _head3(key, config, copies[0]) | {"norm": norm}
   else:
     ends = (*config.eos_token_id, config.vocab_size - 1)
     block = Block(
@@ -188,10 +177,9 @@ def make(
       sees_token=rank > 0,
     )
     config = dataclasses.replace(config, model_type="qwen3", block=block)
-    trained = _in_one_pass(key, config, own, taken["embedding"])
+    trained = _in_one_pass(key, config, copies, taken["embedding"])
     trained["norm"] = norm
-  module = _MODULES[kind](config)
-  return Made(passes.Draft(kind, module), trained, taken, laws)
+  return Trainee(KINDS[kind].module(config), trained, taken)
 
 
 def _head(key, config: Config, layer: dict) -> dict:
@@ -230,7 +218,7 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
   What the head reads of a token is its embedding, turned at random to few
   numbers: so tokens that the text seldom has begin beside their like.
   """
-  E, own = config.hidden_size, dspark.block_of(config)
+  E, block = config.hidden_size, dspark.block_of(config)
   keys = jax.random.split(key, 2)
   trained: dict = {
     "fc": _passing(keys[0], config),
@@ -238,13 +226,13 @@ def _in_one_pass(key, config: Config, layers: list, embedding) -> dict:
   }
   for i, layer in enumerate(layers):
     trained[f"layers_{i}"] = _heads_normed(_normed(layer), config)
-  M = own.rank
+  M = block.rank
   if M:
     before = jax.random.normal(keys[1], (E, M)).T @ embedding
     before *= 0.5 / jnp.sqrt(jnp.mean(before**2))
     U = config.draft_vocab_size or config.vocab_size
     trained["markov"] = {"before": before, "next": jnp.zeros((M, U))}
-  if own.confidence:
+  if block.confidence:
     sure = {"kernel": jnp.zeros((E + M, 1)), "bias": jnp.zeros(1)}
     trained["markov"] |= {"sure": sure}
   return trained
@@ -292,17 +280,20 @@ def _heads_normed(layer: dict, config: Config) -> dict:
   return layer | {"head_norms": norms}
 
 
-def save(directory, made: Made) -> None:
+def save(directory, draft: Trainee) -> None:
   """Writes a draft as a checkpoint; `load` takes it as its target's draft."""
-  draft = made.draft
-  kept = decoder.OF_TARGET if draft.kind == "eagle3" else ("place",)
-  taken = {name: x for name, x in made.borrowed.items() if name in kept}
+  module = draft.module
+  kept = {"place"}
+  if isinstance(module, eagle3.Eagle3):  # whose unembedding is its own
+    kept |= {*decoder.OF_TARGET}
+  taken = {name: x for name, x in draft.borrowed.items() if name in kept}
   params = jax.tree.map(
     lambda x: np.asarray(x, None if x.dtype == jnp.int32 else "float16"),
-    made.trained | taken,
+    draft.trained | taken,
   )
-  config = dataclasses.replace(draft.config, dtype="float16")
-  module = draft.module.clone(config=config)
+  module = module.clone(
+    config=dataclasses.replace(module.config, dtype="float16")
+  )
   models.save(
     directory, Model(module=module, params=params, source=str(directory))
   )

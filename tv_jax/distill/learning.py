@@ -12,13 +12,14 @@ import jax.numpy as jnp
 from tv_jax.distill import passes
 from tv_jax.distill.chances import Known, Prefix, overlap
 from tv_jax.distill.data import Rows, Shape
+from tv_jax.models import decoder
 
 # So much is added of what teaches a draft to say how sure it is.
 _SURE = 0.1
 
 
 def loss(
-  draft: passes.Draft,
+  module,
   shape: Shape,
   roots: int,
   kl: float,
@@ -37,12 +38,12 @@ def loss(
   hardly changes with it; a share of KL(p, q) does.
 
   Args:
-    draft: The draft.
+    module: The draft's.
     shape: Of the conversations.
     roots: So many of a row's are taken, drawn anew; 0: all.
     kl: The share of KL(p, q), up to what does not depend on q.
     heat: The temperature of the laws.
-    laws: The target's unembedding, of the tokens that the draft knows.
+    laws: [E, U] the target's unembedding, of the tokens that the draft knows.
     borrowed: Parameters that stay.
     trained: Parameters that are trained.
     key: For which roots are taken.
@@ -50,29 +51,29 @@ def loss(
   """
   W, D = shape.W, shape.D
   params = trained | borrowed
-  known = Known.of(params, draft.config)
+  known = Known.of(params, module.config)
   features, read = (
     jnp.asarray(x, jnp.float32) for x in (rows.features, rows.read)
   )
   log_p = passes.window(features, rows.first, W + D - 1)
-  log_p = passes.logits(laws, log_p) / heat
+  log_p = decoder.logits(log_p, laws) / heat
   log_p -= passes.window(rows.normaliser, rows.first, W + D - 1)[..., None]
   places = choose_roots(roots or W, W, rows, key)
   count = jnp.sum(places < rows.end[:, None], dtype=jnp.float32)
   prefix, total = Prefix.empty(places.shape), jnp.zeros([])
-  levels = draft.levels(params, rows.tokens, read, places, D)
-  for level, said in enumerate(levels):
-    place = places + level
+  levels = passes.levels(module, params, rows.tokens, read, places, D)
+  for number, level in enumerate(levels):
+    place = places + number
     law = passes.at(log_p, place - rows.first[:, None])
     token = passes.at(rows.tokens, place + 1)
-    log_q = jax.nn.log_softmax(said.logits / heat, axis=-1)
+    log_q = jax.nn.log_softmax(level.logits / heat, axis=-1)
     before = jax.lax.stop_gradient(prefix)
     first = before.chance("traversal")
     first -= before.next_chance("traversal", law, log_q)
     value = (1 - kl) * first
     value -= kl * jnp.sum(jnp.exp(law) * log_q, axis=-1)
-    if said.sure is not None:
-      value += _SURE * unsure(said.sure, overlap(law, log_q))
+    if level.sure is not None:
+      value += _SURE * unsure(level.sure, overlap(law, log_q))
     total += jnp.sum(jnp.where(place < rows.end[:, None], value, 0)) / count
     prefix = prefix.longer(known.chance(law, token), known.chance(log_q, token))
   return total, {}

@@ -15,15 +15,14 @@ vocabulary.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from tv_jax.models import Model, decoder, dspark
+from tv_jax.models import Model, decoder, dspark, eagle, eagle3
 from tv_jax.models import cache as caches
-from tv_jax.models.config import Config
 from tv_jax.models.mask import HIDDEN
 
 # Roots whose blocks one pass has: attention's scores grow with their square.
@@ -38,38 +37,6 @@ class Level(NamedTuple):
   sure: jax.Array | None = None
 
 
-class Draft(NamedTuple):
-  """What a draft is, without its parameters; static in a compiled program."""
-
-  kind: str  # of `drafting.KINDS`
-  module: Any
-
-  @property
-  def config(self) -> Config:
-    """Returns its shape and constants."""
-    return self.module.config
-
-  def levels(
-    self, params, tokens, features, roots: jax.Array, D: int
-  ) -> Iterator[Level]:
-    """Yields what the draft says of each level.
-
-    Args:
-      params: The draft's.
-      tokens: [B, T]; what is behind a row's last one is not seen.
-      features: [B, T, J] of the target.
-      roots: [B, W] the places of the roots, 1 at least; T is at least the
-        largest of them + 1 + D.
-      D: The levels.
-    """
-    return LEVELS[self.kind](self.module, params, tokens, features, roots, D)
-
-  @property
-  def deepest(self) -> int | None:
-    """Returns how many levels it can draft; None: any number."""
-    return self.config.block.size if self.config.block else None
-
-
 def features(module, params, tokens: jax.Array) -> jax.Array:
   """Returns a model's features [B, T, J], each token seeing those before."""
   B, T = tokens.shape
@@ -81,7 +48,7 @@ def features(module, params, tokens: jax.Array) -> jax.Array:
 
 def of_target(
   target: Model, layers: Sequence[int], tokens
-) -> tuple[jax.Array, jax.Array | None]:
+) -> tuple[jax.Array, jax.Array]:
   """Returns what is read of a target, in one pass of it.
 
   Args:
@@ -90,8 +57,8 @@ def of_target(
     tokens: [B, T].
 
   Returns:
-    The features [B, T, E], after the final norm; and of those layers [B, T, J],
-    None if there are none.
+    The features [B, T, E], after the final norm; and what a draft reads of
+    those layers [B, T, J], or these features.
   """
   last = target.config.num_hidden_layers - 1
   module = target.module.clone(outputs=(*layers, last) if layers else ())
@@ -100,14 +67,15 @@ def of_target(
 
 @functools.partial(jax.jit, static_argnums=0)
 def _of_target(module, params, tokens):
-  config = module.config
-  found = features(module, params, tokens)
-  J = found.shape[-1] - config.hidden_size
-  if not J:
-    return found, None
+  x = features(module, params, tokens)
+  J = x.shape[-1] - module.config.hidden_size
+  return (_normed(module, params, x[..., J:]), x[..., :J]) if J else (x, x)
+
+
+def _normed(module, params, x):
+  """Returns x after the model's final norm."""
   scale = params["norm"]["scale"]
-  last = decoder.rms_norm(found[..., J:], scale, config.rms_norm_eps)
-  return last, found[..., :J]
+  return decoder.rms_norm(x, scale, module.config.rms_norm_eps)
 
 
 def independent(
@@ -115,13 +83,15 @@ def independent(
 ) -> Iterator[Level]:
   """Yields the levels of an independent draft."""
   del theirs
-  found = features(module, params, tokens)
+  x = features(module, params, tokens)
   for level in range(D):
-    yield Level(logits(params, at(found, roots + level)))
+    yield Level(logits(params, at(x, roots + level)))
 
 
-def eagle(module, params, tokens, theirs, roots, D: int) -> Iterator[Level]:
-  """Yields the levels of an EAGLE head.
+def on_features(
+  module, params, tokens, theirs, roots, D: int
+) -> Iterator[Level]:
+  """Yields the levels of an EAGLE-1 or EAGLE-3 head.
 
   Entry m pairs token m + 1 with feature m. A root's own chain sees entries up
   to t - 1 with the target's features, and itself: it lies behind them in the
@@ -134,10 +104,9 @@ def eagle(module, params, tokens, theirs, roots, D: int) -> Iterator[Level]:
   before = jnp.tri(T - 1, S, dtype=bool)[None]
   cache = caches.empty(config, B, S)
 
-  def said(x):
+  def level_of(x):
     if config.target_layers:  # EAGLE-3's features come before its last norm
-      scale = params["norm"]["scale"]
-      x = decoder.rms_norm(x, scale, config.rms_norm_eps)
+      x = _normed(module, params, x)
     return Level(logits(params, x))
 
   _, x, cache = module.apply(
@@ -149,21 +118,22 @@ def eagle(module, params, tokens, theirs, roots, D: int) -> Iterator[Level]:
     cache,
   )
   x = at(x, roots - 1)
-  yield said(x)
+  yield level_of(x)
   slot = jnp.arange(S, dtype=jnp.int32)
-  own = ((slot - (T - 1)) % W)[None] == jnp.arange(W, dtype=jnp.int32)[:, None]
+  root = jnp.arange(W, dtype=jnp.int32)
+  chain = ((slot - (T - 1)) % W)[None] == root[:, None]
   for level in range(1, D):
-    given = slot[None, None] < roots[..., None]
+    text = slot[None, None] < roots[..., None]
     behind = (slot >= T - 1) & (slot < T - 1 + level * W)
     _, x, cache = module.apply(
       {"params": params},
       at(tokens, roots + level),
       x,
       roots - 1 + level,
-      _seen((given & (slot < T - 1)[None, None]) | (own & behind[None])[None]),
+      _seen((text & (slot < T - 1)[None, None]) | (chain & behind[None])[None]),
       cache,
     )
-    yield said(x)
+    yield level_of(x)
 
 
 def in_one_pass(
@@ -180,17 +150,17 @@ def in_one_pass(
     outputs = jax.lax.map(blocks, parts).swapaxes(0, 1)
     outputs = outputs.reshape(*more.shape, *outputs.shape[3:])[:, :W]
 
-  def after(module, *given):
-    return module.markov(*given)
+  def after(module, *inputs):
+    return module.markov(*inputs)
 
   state = module.state(roots)
   for level in range(D):
     x = outputs[:, :, level]
     before = at(tokens, roots + level)
-    said, state, sure = module.apply(
+    bias, state, sure = module.apply(
       {"params": params}, before, x, state, method=after
     )
-    yield Level(logits(params, x) + said, sure)
+    yield Level(logits(params, x) + bias, sure)
 
 
 def _blocks(module, params, tokens, theirs, roots) -> jax.Array:
@@ -199,16 +169,16 @@ def _blocks(module, params, tokens, theirs, roots) -> jax.Array:
   Each sees what was read before its root, and itself.
   """
   (B, T), W = tokens.shape, roots.shape[1]
-  own = dspark.block_of(module.config)
-  K = own.size
-  block = jnp.full((B, W, K), own.mask, tokens.dtype)
+  config = dspark.block_of(module.config)
+  K = config.size
+  block = jnp.full((B, W, K), config.mask, tokens.dtype)
   block = block.at[..., 0].set(at(tokens, roots))
   places = roots[..., None] + jnp.arange(K, dtype=jnp.int32)[None, None]
   before = jnp.broadcast_to(jnp.arange(T, dtype=jnp.int32), (B, T))
-  given = before[:, None] < roots[..., None]
+  text = before[:, None] < roots[..., None]
   same = jnp.eye(W, dtype=bool)[None]
   seen = jnp.concatenate(
-    [given, jnp.broadcast_to(jnp.repeat(same, K, 2), (B, W, W * K))], axis=-1
+    [text, jnp.broadcast_to(jnp.repeat(same, K, 2), (B, W, W * K))], axis=-1
   )
   _, outputs, _ = module.apply(
     {"params": params},
@@ -221,20 +191,40 @@ def _blocks(module, params, tokens, theirs, roots) -> jax.Array:
   return outputs.reshape(B, W, K, -1)
 
 
-# By `draft_kind`.
-LEVELS: dict[str, Callable] = {
-  "independent": independent,
-  "eagle": eagle,
-  "eagle3": eagle,
-  "dspark": in_one_pass,
+_LEVELS = {
+  decoder.Decoder: independent,
+  eagle.Eagle: on_features,
+  eagle3.Eagle3: on_features,
+  dspark.DSpark: in_one_pass,
 }
+
+
+def levels(
+  module, params, tokens, features, roots: jax.Array, D: int
+) -> Iterator[Level]:
+  """Yields what a draft says of each level.
+
+  Args:
+    module: The draft's.
+    params: The draft's.
+    tokens: [B, T]; what is behind a row's last one is not seen.
+    features: [B, T, J] of the target.
+    roots: [B, W] the places of the roots, 1 at least; T is at least the largest
+      of them + 1 + D.
+    D: The levels.
+  """
+  draft = _LEVELS[type(module)]
+  return draft(module, params, tokens, features, roots, D)
+
+
+def unembedding(params: dict) -> jax.Array:
+  """Returns a model's unembedding [E, V]."""
+  return params["unembedding" if "unembedding" in params else "embedding"]
 
 
 def logits(params: dict, outputs: jax.Array) -> jax.Array:
   """Unembeds [.., E] to the logits [.., U] of the tokens that a draft knows."""
-  tied = "unembedding" not in params
-  matrix = params["embedding" if tied else "unembedding"]
-  return decoder.logits(outputs, matrix)
+  return decoder.logits(outputs, unembedding(params))
 
 
 def _seen(which: jax.Array) -> jax.Array:

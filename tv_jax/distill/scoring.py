@@ -58,19 +58,19 @@ class Scores:
       other: Of the same text: conversations are compared one by one.
       rule: One of `RULES`.
     """
-    found = []
-    for own, base in zip(self.cycles[rule], other.cycles[rule], strict=True):
-      share, total = base.sum() / own.sum(), own.sum()
-      pull = 100 * (base - share * own) / total
-      found.append(_estimate(100 * (share - 1), pull))
-    return found
+    gains = []
+    for cycles, base in zip(self.cycles[rule], other.cycles[rule], strict=True):
+      share, total = base.sum() / cycles.sum(), cycles.sum()
+      pull = 100 * (base - share * cycles) / total
+      gains.append(_estimate(100 * (share - 1), pull))
+    return gains
 
   def __repr__(self) -> str:
     """Returns a table."""
     lines = ["depth  token-level       traversal         gain"]
-    rows = zip(*(self.lengths[rule] for rule in RULES), self.gain, strict=True)
-    for depth, (one, other, gain) in enumerate(rows, 1):
-      lines.append(f"{depth:>5}  {one}     {other}     {gain:+.1f} %")
+    columns = *(self.lengths[rule] for rule in RULES), self.gain
+    for depth, (base, length, gain) in enumerate(zip(*columns, strict=True), 1):
+      lines.append(f"{depth:>5}  {base}     {length}     {gain:+.1f} %")
     return "\n".join(lines)
 
 
@@ -99,92 +99,82 @@ def score(
   """
   if pair.draft is None:
     raise ValueError("the pair has no draft to score")
-  draft = passes.Draft(pair.draft_kind, pair.draft.module)
-  most = draft.deepest or 1 << 30
+  target, draft = pair.target, pair.draft
+  block = draft.config.block
+  most = block.size if block else 1 << 30
   depth = min(LONGEST, most) if depth is None else depth
   if not 1 <= depth <= most:
-    raise ValueError(
-      f"depth={depth}: {pair.draft.source} drafts 1 to {most} levels"
-    )
+    raise ValueError(f"depth={depth}: {draft.source} drafts 1 to {most} levels")
   if draft_temperature is None:
     draft_temperature = max(temperature, COLDEST_DRAFT)
-  heat = temperature, draft_temperature
-  for name, value in zip(
-    ("temperature", "draft_temperature"), heat, strict=True
-  ):
-    checks.read(checks.number(probs.COLDEST), value, name)
-  target, found = pair.target, []
+  checks.read(checks.number(probs.COLDEST), temperature, "temperature")
+  checks.read(
+    checks.number(probs.COLDEST), draft_temperature, "draft_temperature"
+  )
   text = usable(text, target.config.vocab_size)
-  shape, layers = Shape.of(text, depth), draft.config.target_layers
+  shape, chances = Shape.of(text, depth), []
+  heat = jnp.array([temperature, draft_temperature], jnp.float32)
   for start in range(0, len(text), rows):
-    some = Rows.of(text[start : start + rows], shape.T)
-    features, read = passes.of_target(target, layers, some.tokens)
-    read = features if read is None else read
-    some = some._replace(features=features, read=read)
-    found += measure(draft, target.params, pair.draft.params, some, heat, shape)
-  return summary(found)
-
-
-def measure(
-  draft: passes.Draft,
-  target: dict,
-  params: dict,
-  rows: Rows,
-  heat: tuple[float, float],
-  shape: Shape,
-) -> list[np.ndarray]:
-  """Returns the chances [2, 2, D, roots] of each conversation.
-
-  By rule; of the text itself, and with the last token averaged. Item d is of
-  at least d + 1 accepted tokens.
-
-  Args:
-    draft: The draft.
-    target: The target's parameters, of which the unembedding is used.
-    params: The draft's.
-    rows: The conversations, with features.
-    heat: The temperatures of target and draft.
-    shape: Of the rows.
-  """
-  heats = jnp.asarray(heat, jnp.float32)
-  rows = rows._replace(normaliser=None)
-  found = _measure(draft, target, params, rows, heats, shape)
-  found = np.moveaxis(np.asarray(found, np.float64), 3, 0)
-  sizes = np.asarray(rows.end - rows.first)
-  return [one[..., :size] for one, size in zip(found, sizes, strict=True)]
+    part = Rows.of(text[start : start + rows], shape.T)
+    features, read = passes.of_target(
+      target, draft.config.target_layers, part.tokens
+    )
+    part = part._replace(features=features, read=read)
+    each = measure(draft.module, target.params, draft.params, part, heat, shape)
+    each = np.asarray(each, np.float64)
+    sizes = part.end - part.first
+    chances += [x[..., :size] for x, size in zip(each, sizes, strict=True)]
+  return summary(chances)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 5))
-def _measure(draft, target, params, rows: Rows, heat, shape) -> jax.Array:
-  """Returns the chances [2, 2, D, B, W]."""
+def measure(
+  module, target: dict, params: dict, rows: Rows, heat: jax.Array, shape: Shape
+) -> jax.Array:
+  """Returns the chances [B, 2, 2, D, W] of each conversation.
+
+  By rule; of the text itself, and with the last token averaged. Item d is of
+  at least d + 1 accepted tokens. What is behind a conversation's last root
+  means nothing.
+
+  Args:
+    module: The draft's.
+    target: The target's parameters, of which the unembedding is used.
+    params: The draft's.
+    rows: The conversations, with features.
+    heat: [2] the temperatures of target and draft.
+    shape: Of the rows.
+  """
   W, D = shape.W, shape.D
   features, read = (
-    jnp.asarray(x, draft.config.dtype) for x in (rows.features, rows.read)
+    jnp.asarray(x, module.config.dtype) for x in (rows.features, rows.read)
   )
   wide = passes.logits(target, passes.window(features, rows.first, W + D - 1))
   wide = jax.nn.log_softmax(wide / heat[0], axis=-1)
   following = passes.window(rows.tokens, rows.first + 1, W + D - 1)
-  known = Known.of(params, draft.config)
+  known = Known.of(params, module.config)
   prefix = Prefix.empty((len(rows.tokens), W))
-  found = []
+  chances = []
   roots = rows.first[:, None] + jnp.arange(W, dtype=jnp.int32)[None]
-  levels = draft.levels(params, rows.tokens, read, roots, D)
-  for level, said in enumerate(levels):
-    log_p, token = (x[:, level : level + W] for x in (wide, following))
-    log_q = jax.nn.log_softmax(said.logits / heat[1], axis=-1)
-    laws = known.law(log_p), log_q
+  levels = passes.levels(module, params, rows.tokens, read, roots, D)
+  for number, level in enumerate(levels):
+    log_p, token = (x[:, number : number + W] for x in (wide, following))
+    log_q = jax.nn.log_softmax(level.logits / heat[1], axis=-1)
+    laws = known.columns(log_p), log_q
     averaged = [prefix.next_chance(rule, *laws) for rule in RULES]
-    own = jnp.take_along_axis(log_p, token[..., None], axis=-1)[..., 0]
-    prefix = prefix.longer(own, known.chance(log_q, token))
+    log_p = jnp.take_along_axis(log_p, token[..., None], axis=-1)[..., 0]
+    prefix = prefix.longer(log_p, known.chance(log_q, token))
     exact = [prefix.chance(rule) for rule in RULES]
-    found.append(jnp.stack([jnp.stack(exact), jnp.stack(averaged)], axis=1))
-  return jnp.stack(found, axis=2)
+    # [B, 2, 2, W]
+    pairs = [*zip(exact, averaged, strict=True)]
+    chances.append(jnp.stack([jnp.stack(x, 1) for x in pairs], axis=1))
+  return jnp.stack(chances, axis=3)
 
 
-def summary(found: Sequence[np.ndarray]) -> Scores:
+def summary(chances: Sequence[np.ndarray]) -> Scores:
   """Estimates lengths from what `measure` returned of each conversation."""
-  D = found[0].shape[2]
-  if (longest := max(one.shape[-1] for one in found)) < D:
+  D = chances[0].shape[2]
+  if (longest := max(x.shape[-1] for x in chances)) < D:
     raise ValueError(
       f"depth={D}: give {longest} at most, the tokens of the longest answer"
     )
@@ -193,16 +183,16 @@ def summary(found: Sequence[np.ndarray]) -> Scores:
   gains = []
   for depth in range(1, D + 1):
     parts = [
-      _length([one[i, :, :depth] for one in found]) for i in range(len(RULES))
+      _length([x[i, :, :depth] for x in chances]) for i in range(len(RULES))
     ]
     for rule, (mean, pull, begun) in zip(RULES, parts, strict=True):
       lengths[rule].append(_estimate(mean, pull))
       cycles[rule].append(begun)
-    (base, one, _), (mean, other, _) = parts
+    (base, base_pull, _), (mean, pull, _) = parts
     share = mean / base
-    pull = 100 * (other - share * one) / base
+    pull = 100 * (pull - share * base_pull) / base
     gains.append(_estimate(100 * (share - 1), pull))
-  tokens = sum(one.shape[-1] for one in found)
+  tokens = sum(x.shape[-1] for x in chances)
   return Scores(lengths=lengths, gain=gains, tokens=tokens, cycles=cycles)
 
 
@@ -223,7 +213,7 @@ def visits(chances: np.ndarray) -> np.ndarray:
   return begun[:roots]
 
 
-def _length(found: list[np.ndarray]) -> tuple[float, np.ndarray, np.ndarray]:
+def _length(chances: list) -> tuple[float, np.ndarray, np.ndarray]:
   """Returns the mean length, and of each conversation its pull and its cycles.
 
   The pull is what it adds to the error.
@@ -231,10 +221,10 @@ def _length(found: list[np.ndarray]) -> tuple[float, np.ndarray, np.ndarray]:
   Of the last roots no text tells the deeper levels: each level's mean is over
   the roots that have it.
   """
-  D = found[0].shape[1]
-  weights, sums = np.zeros((2, len(found), D))
-  cycles = np.zeros(len(found))
-  for i, (exact, averaged) in enumerate(found):
+  D = chances[0].shape[1]
+  weights, sums = np.zeros((2, len(chances), D))
+  cycles = np.zeros(len(chances))
+  for i, (exact, averaged) in enumerate(chances):
     begun = visits(exact)
     cycles[i] = begun.sum()
     for level in range(D):

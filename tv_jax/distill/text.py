@@ -13,6 +13,7 @@ import hashlib
 import os
 import pathlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tv_jax.edge import checks, disk, reading
 from tv_jax.engine.generate import generate
@@ -37,26 +38,29 @@ class Conversation:
   prompt: tuple[int, ...]
   answer: tuple[int, ...]
 
+  @property
+  def tokens(self) -> tuple[int, ...]:
+    """Returns all of its tokens."""
+    return (*self.prompt, *self.answer)
+
+
+def option(default, meaning: str) -> Any:
+  """Makes a field that is a flag of the command as well."""
+  return dataclasses.field(default=default, metadata={"help": meaning})
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Writing:
-  """How text is written; another one is other text.
+  """How text is written; another one is other text."""
 
-  Attributes:
-    conversations: How many.
-    temperature: The target's.
-    question_tokens: Tokens of a question at most, where the target asks.
-    answer_tokens: Tokens of an answer at most.
-    seed: What all draws come from.
-    template: How turns become tokens.
-  """
-
-  conversations: int = 4096
-  temperature: float = 1.0
-  question_tokens: int = 96
-  answer_tokens: int = 192
-  seed: int = 0
-  template: str = "chat"
+  conversations: int = option(4096, "How many the target writes.")
+  temperature: float = option(1.0, "At which it writes; above 0.")
+  question_tokens: int = option(
+    96, "Most tokens of a question, where the target asks."
+  )
+  answer_tokens: int = option(192, "Most tokens of an answer.")
+  seed: int = option(0, "Of all random draws.")
+  template: str = option("chat", "How turns become tokens, as in configs.")
 
 
 def write(
@@ -66,7 +70,7 @@ def write(
   prompts: Sequence[Sequence[str]] | None = None,
   *,
   batch_size: int = 48,
-  say: Callable[[int, int], None] = lambda done, total: None,
+  say: Callable[[str, int, int], None] = lambda *_: None,
 ) -> list[Conversation]:
   """Writes conversations, or goes on where a run was stopped.
 
@@ -77,37 +81,34 @@ def write(
     prompts: Turns of the user to answer, again and again; None: the target
       asks as well.
     batch_size: Rows that are decoded together.
-    say: Is told how many conversations there are, and of how many.
+    say: Is told what is done, how many conversations there are, and of how
+      many.
 
   Returns:
     All of them.
   """
-  folder.mkdir(parents=True, exist_ok=True)
   about = {**dataclasses.asdict(writing), **about_target(pair)}
   del about["conversations"]  # more of them can be written later
   about["prompts"] = "the target's own"
   if prompts is not None:
     about["prompts"] = hashlib.sha256(repr(prompts).encode()).hexdigest()[:8]
-  path, count = folder / FILE, writing.conversations
-  with contextlib.ExitStack() as resources:
-    disk.lock(folder, resources, remedy="wait for it, or give another --data")
-    check_same(folder / ABOUT, about, "--data")
-    text = []
+  path, count, text = folder / FILE, writing.conversations, []
+  with writing_in(folder, ABOUT, about):
     if path.exists():
-      data = path.read_bytes()
-      os.truncate(path, data.rfind(b"\n") + 1)  # half a line is cut off
+      whole = path.read_bytes().rfind(b"\n") + 1
+      os.truncate(path, whole)  # half a line is cut off
       text = read(path)[:count]
     for start in range(len(text), count, BLOCK):
-      say(start, count)
+      say("writing text", start, count)
       numbers = range(start, min(start + BLOCK, count))
       block = _block(pair, writing, prompts, numbers, batch_size)
-      lines = [disk.to_bytes(dataclasses.asdict(one)) for one in block]
+      lines = [disk.to_bytes(dataclasses.asdict(x)) for x in block]
       with path.open("ab") as file:
         file.write(b"".join(lines))
         file.flush()
         os.fsync(file.fileno())
       text += block
-    say(len(text), count)
+    say("writing text", len(text), count)
   return text
 
 
@@ -144,10 +145,9 @@ def _block(pair, writing, prompts, numbers, batch_size) -> list[Conversation]:
   items = [2 * i for i in numbers]
   if prompts is None:
     begin = templates.before_user(tokenizer)
-    said = decode([begin] * len(items), items, writing.question_tokens)
     turns = [
       [tokenizer.decode(tokens, skip_special_tokens=True).strip()]
-      for tokens in said
+      for tokens in decode([begin] * len(items), items, writing.question_tokens)
     ]
   else:
     turns = [prompts[i % len(prompts)] for i in numbers]
@@ -166,6 +166,16 @@ def about_target(pair: Pair) -> dict:
     "files": sources.of_model("target", str(pair.path), pair.revision),
     "dtype": pair.target.config.dtype,
   }
+
+
+@contextlib.contextmanager
+def writing_in(folder: pathlib.Path, name: str, about: dict):
+  """Locks a folder, in which files are made as the file `name` says."""
+  folder.mkdir(parents=True, exist_ok=True)
+  with contextlib.ExitStack() as resources:
+    disk.lock(folder, resources, remedy="wait for it, or give another --data")
+    check_same(folder / name, about, "--data")
+    yield
 
 
 def check_same(path: pathlib.Path, about: dict, flag: str) -> None:
