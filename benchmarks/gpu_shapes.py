@@ -20,8 +20,8 @@ from tv_jax.engine.state import Caches, Params, State, empty_state
 from tv_jax.models import Model, borrowed, decoder, dspark, eagle, sharding
 from tv_jax.models import cache as caches
 from tv_jax.models import config as configs
-from tv_jax.models import params as params_lib
 from tv_jax.models.config import Block, Config
+from tv_jax.models.model import stored
 from tv_jax.tree import Tree
 
 
@@ -94,7 +94,7 @@ def config(name: str, dtype: str, layers: int | None = None) -> Config:
 
 def parameters(module, make: Callable) -> dict:
   """Makes the parameters that are not a target's, by `make(path, box)`."""
-  boxes = params_lib.stored(module)
+  boxes = stored(module)
   return unflatten_dict({path: make(path, box) for path, box in boxes.items()})
 
 

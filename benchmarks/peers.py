@@ -40,8 +40,8 @@ import tv_jax
 from benchmarks import common
 from tv_jax import models
 from tv_jax.engine.decode import padded_prompt
+from tv_jax.engine.generate import encode
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.prompts import encode
 from tv_jax.models import decoder
 from tv_jax.runs import environment
 from tv_jax.runs import questions as questions_lib

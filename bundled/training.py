@@ -15,8 +15,8 @@ from tv_jax.distill import training
 from tv_jax.distill.training import Schedule
 from tv_jax.models import cache as caches
 from tv_jax.models import decoder, mask
-from tv_jax.models import params as params_lib
 from tv_jax.models.config import Config
+from tv_jax.models.model import init
 
 # Steps between lines of the log.
 _LOG = 10
@@ -59,7 +59,7 @@ def train(
 
   return training.train(
     functools.partial(loss, config),
-    params_lib.init(key, decoder.Decoder(config)),
+    init(key, decoder.Decoder(config)),
     jax.random.fold_in(key, 1),  # not the key of the initial parameters
     lambda step: data.rows(corpus, stage, step, schedule.rows),
     schedule,

@@ -166,17 +166,22 @@ def ours(config, seed=0):
 def ours_head(target, seed=1):
   """A random EAGLE head on a target of ours."""
   from tv_jax.models import eagle
-  from tv_jax.models.model import Model
 
   config = dataclasses.replace(target.config, num_hidden_layers=1)
-  module = eagle.Eagle(config, bias=True)
+  return _draft(target, eagle.Eagle(config, bias=True), seed)
+
+
+def _draft(target, module, seed, known=None):
+  """A random draft that has the rest of its parameters of its target."""
+  import jax.numpy as jnp
+
+  from tv_jax.models import borrowed
+  from tv_jax.models.model import Model
+
   params = random_params(module, seed)
-  shared = {
-    name: value
-    for name, value in target.params.items()
-    if name in ("embedding", "unembedding")
-  }
-  return Model(module=module, params=params | shared, source="random")
+  theirs = borrowed.params(target, known, params)
+  params |= {name: jnp.asarray(value) for name, value in theirs.items()}
+  return Model(module=module, params=params, source="random")
 
 
 def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
@@ -191,7 +196,6 @@ def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
   """
   from tv_jax.models import dspark
   from tv_jax.models.config import Block
-  from tv_jax.models.model import Model
 
   config = dataclasses.replace(
     target.config,
@@ -208,24 +212,15 @@ def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
     ),
   )
   config = dataclasses.replace(config, **changes)
-  module = dspark.DSpark(config)
-  params = random_params(module, seed)
+  draft = _draft(target, dspark.DSpark(config), seed)
   if head:  # a token is to matter as much as its depth
-    params["markov"]["next"] *= 5
-  shared = {
-    name: value
-    for name, value in target.params.items()
-    if name in ("embedding", "unembedding")
-  }
-  return Model(module=module, params=params | shared, source="random")
+    draft.params["markov"]["next"] *= 5
+  return draft
 
 
 def ours_eagle3(target, seed=1):
   """A random EAGLE-3 head on a target of ours: it knows 30 of its tokens."""
-  import jax.numpy as jnp
-
-  from tv_jax.models import borrowed, decoder, eagle3
-  from tv_jax.models.model import Model
+  from tv_jax.models import decoder, eagle3
 
   config = dataclasses.replace(
     target.config,
@@ -235,15 +230,8 @@ def ours_eagle3(target, seed=1):
     draft_vocab_size=30,
     shares_embedding=True,
   )
-  params = random_params(eagle3.Eagle3(config), seed)
-  V = config.vocab_size
-  known = np.sort(np.random.default_rng(seed).permutation(V)[:30])
-  theirs = borrowed.params(target, known, params)
-  return Model(
-    module=eagle3.Eagle3(config),
-    params=params | {k: jnp.asarray(v) for k, v in theirs.items()},
-    source="random",
-  )
+  order = np.random.default_rng(seed).permutation(config.vocab_size)
+  return _draft(target, eagle3.Eagle3(config), seed, np.sort(order[:30]))
 
 
 @functools.cache
@@ -256,13 +244,12 @@ def pair(kind="independent"):
     return Pair(target=target, draft=target, draft_kind="independent")
   if kind == "none":
     return Pair(target=target, draft=None, draft_kind=kind)
-  if kind == "eagle":
-    return Pair(target=target, draft=ours_head(target), draft_kind=kind)
-  if kind == "eagle3":
-    return Pair(target=target, draft=ours_eagle3(target), draft_kind=kind)
   if kind.startswith("dspark"):  # "dspark" or "dspark HEAD"
     head = {"": "vanilla", "none": None}.get(name := kind[7:], name)
     draft = ours_dspark(target, head)
     return Pair(target=target, draft=draft, draft_kind="dspark")
-  draft = ours(tiny(num_hidden_layers=1), seed=1)
+  if kind in ("eagle", "eagle3"):
+    draft = {"eagle": ours_head, "eagle3": ours_eagle3}[kind](target)
+  else:
+    draft = ours(tiny(num_hidden_layers=1), seed=1)
   return Pair(target=target, draft=draft, draft_kind=kind)

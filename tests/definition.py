@@ -36,27 +36,23 @@ class Definition:
     z = (y[..., : C // 2] + 1j * y[..., C // 2 :]) * np.exp(1j * turn)
     return np.concatenate([z.real, z.imag], -1)
 
-  def layer(self, x, inputs, at, beside=None):
+  def layer(self, x, inputs, at):
     """Returns the output [T, E] of a layer.
 
     Args:
       x: [T, E], what attention and MLP are added to.
       inputs: [T, J], what attention reads.
       at: What the layer's tensors begin with.
-      beside: [S, J]: rows before these of which there are keys and values. All
-        T rows see them and each other; without any, each sees those before.
     """
-    both = inputs if beside is None else np.concatenate([beside, inputs])
-    places, T = np.arange(len(both)), len(x)
-    q = self.turned(inputs, f"{at}self_attn.q_proj", places[-T:])
-    k = self.turned(both, f"{at}self_attn.k_proj", places)
-    v = self.heads(both, f"{at}self_attn.v_proj")
+    places, T = np.arange(len(x)), len(x)
+    q = self.turned(inputs, f"{at}self_attn.q_proj", places)
+    k = self.turned(inputs, f"{at}self_attn.k_proj", places)
+    v = self.heads(inputs, f"{at}self_attn.v_proj")
     out = []
     for h in range(len(q)):
       g = h * len(k) // len(q)
       scores = q[h] @ k[g].T / np.sqrt(self.channels)
-      if beside is None:
-        scores[np.triu_indices(T, 1)] = -np.inf
+      scores[np.triu_indices(T, 1)] = -np.inf
       share = np.exp(scores - scores.max(-1, keepdims=True))
       out.append(share / share.sum(-1, keepdims=True) @ v[g])
     out = np.stack(out, 1).reshape(T, -1)

@@ -1,6 +1,7 @@
 """Trees that take their shape while they are drafted, by several policies."""
 
 import dataclasses
+import functools
 import json
 
 import jax
@@ -16,7 +17,14 @@ from tv_jax.certify import drafts as drafts_lib
 from tv_jax.certify.drafts import enumerate_drafts
 from tv_jax.drafting import adaptive
 from tv_jax.proposals import INVALID, PROPOSALS
-from tv_jax.tree import NO_PARENT, Adaptive, Calibrated
+from tv_jax.tree import (
+  NO_CHILD,
+  NO_PARENT,
+  ROOT,
+  Adaptive,
+  Calibrated,
+  Tree,
+)
 
 SMALL = Adaptive((2, 2), most=2)
 # Rows that differ, so that small worlds have trees of several shapes.
@@ -61,6 +69,36 @@ def chosen(worths, above=(1.0, 1.0)):
 )
 def test_what_a_policys_worths_become(worths, above, wanted):
   assert chosen(worths, tuple(map(float, above))) == wanted
+
+
+@pytest.mark.parametrize("widths", [(3, 4, 3), (2, 5, 6, 1)], ids=str)
+def test_its_arrays_are_those_of_the_same_tree_known_beforehand(widths):
+  shape, rng = Adaptive(widths, most=3), np.random.default_rng(0)
+  make = jax.jit(functools.partial(adaptive.topology, shape))
+  for _ in range(40):
+    parent, above = np.full(len(shape), NO_PARENT, np.int32), np.array([ROOT])
+    for level in shape.levels[1:]:
+      places = np.repeat(above, shape.most)
+      count = rng.integers(min(len(level), len(places)) + 1)
+      above = np.arange(level.start, level.start + count)
+      parent[above] = np.sort(rng.choice(places, count, replace=False))
+    parents, places = tree_lib.placed(parent)
+    if len(parents) == 1:  # which is no tree
+      continue
+    made, known = jax.tree.map(np.asarray, make(parent)), Tree(parents)
+    order, paths = places[known.postorder], places[known.paths]
+    children = np.where(
+      known.children == NO_CHILD, NO_CHILD, places[known.children]
+    )
+    for ours, theirs in (
+      (made.rank[places], known.rank),
+      (made.depth[places], known.depth),
+      (made.ancestors[places][:, places], known.ancestors),
+      (made.postorder[: len(places)], order),
+      (made.paths[places, : known.max_depth + 1], paths),
+      (made.children[places, : known.max_children], children),
+    ):
+      np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_rule_for_known_trees_alone_is_refused():

@@ -12,7 +12,7 @@ import tv_jax.engine.pair
 from tests import bad, checkpoints
 from tv_jax import models
 from tv_jax.edge import reading
-from tv_jax.models import templates, tokenizers, vocabularies
+from tv_jax.models import templates, tokenizers
 
 TOKENS = "tokenizer.json"
 FILES = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
@@ -169,7 +169,7 @@ def test_without_the_file_the_tokenizer_is_asked_or_believed(
   whole, draft, caplog
 ):
   (draft / TOKENS).write_text("{}")
-  vocabularies.check_tokens((draft, None), (whole, None))
+  tokenizers.check_tokens((draft, None), (whole, None))
   assert "may not mean the same" in caplog.text
   (draft / TOKENS).unlink()
   assert tv_jax.load(draft, whole).draft is not None
@@ -188,4 +188,4 @@ def test_of_a_repository_the_files_that_were_had_are_read(
   (folder / "refs").mkdir()
   (folder / "refs" / "main").write_text("abc")
   with pytest.raises(ValueError, match="token 5 is '#' to the draft some/dra"):
-    vocabularies.check_tokens(("some/draft", None), (whole, None))
+    tokenizers.check_tokens(("some/draft", None), (whole, None))

@@ -17,13 +17,18 @@ from tv_jax import models
 from tv_jax.engine.decode import advance
 from tv_jax.engine.state import Caches
 from tv_jax.models import decoder, mask, sharding
-from tv_jax.models import params as params_lib
+from tv_jax.models.model import shapes
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
   ("kind", "split"),
-  [("independent", False), ("independent", True), ("eagle", False)],
+  [
+    ("independent", False),
+    ("independent", True),
+    ("eagle", False),
+    ("dspark", False),
+  ],
 )
 def test_two_devices_decode_as_one(tmp_path, kind, split):
   target = checkpoints.ours(checkpoints.tiny())
@@ -34,6 +39,7 @@ def test_two_devices_decode_as_one(tmp_path, kind, split):
   draft = dataclasses.replace(target, params=near)
   models.save(tmp_path / "independent", draft)
   models.save(tmp_path / "eagle", checkpoints.ours_head(target))
+  models.save(tmp_path / "dspark", checkpoints.ours_dspark(target, "rnn"))
   one, both = (
     tv_jax.load(
       tmp_path / kind,
@@ -55,6 +61,7 @@ def test_two_devices_decode_as_one(tmp_path, kind, split):
       max_new_tokens=12,
       ends=(),
       batch_size=2,
+      draft_stop=0.4 if kind == "dspark" else 0,
     )
     return result.tokens, [gained.tolist() for gained in result.accepted]
 
@@ -62,7 +69,7 @@ def test_two_devices_decode_as_one(tmp_path, kind, split):
     tokens, accepted = decoded(both, temperature)
     assert (tokens, accepted) == decoded(one, temperature)
     # A random head is hardly ever right.
-    assert kind == "eagle" or max(map(max, accepted)) > 1
+    assert kind != "independent" or max(map(max, accepted)) > 1
 
 
 # Where a program exchanges something: the result's shape, and how.
@@ -174,7 +181,7 @@ def test_70b_over_8_devices():
   config = checkpoints.tiny(**LLAMA_70B)
   mesh = jax.sharding.AbstractMesh((8,), (sharding.AXIS,))
   total = here = 0
-  for path, box in params_lib.shapes(decoder.Decoder(config)).items():
+  for path, box in shapes(decoder.Decoder(config)).items():
     shape = box.value.shape
     share = sharding.placement(box.names, mesh).shard_shape(shape)
     if len(shape) > 1:

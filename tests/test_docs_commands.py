@@ -169,10 +169,11 @@ import jax.numpy as jnp
 from tv_jax import models
 from tv_jax.edge import reading
 from tv_jax.models import mask as masks
-real = models.load, models.load_eagle
-paths = {"path/or/owner/name": "target", "another": "draft"}
-models.load = lambda path, **_: real[0](reading.BUNDLED / paths[path])
-models.load_eagle = lambda _, target: real[1](reading.BUNDLED/"eagle", target)
+load, names = models.load, ("target", "draft", "eagle")
+paths = dict(zip(("path/or/owner/name", "another", "an/eagle-head"), names))
+def bundled(path, dtype=None, revision=None, **options):
+  return load(reading.BUNDLED / paths[path], **options)
+models.load = bundled
 tokens = jnp.ones((4, 3), int)
 positions = jnp.broadcast_to(jnp.arange(3), (4, 3))
 mask = masks.causal(jnp.zeros(4, int), 3, 2048)

@@ -47,8 +47,7 @@ def test_a_third_way_is_one_line(saved, monkeypatch):
 
   class Itself(drafting.Independent):
     @staticmethod
-    def load(path, target, *, dtype, split, revision):
-      del path, dtype, split, revision
+    def load(kind, path, target, **options):
       return target
 
   monkeypatch.setitem(drafting.KINDS, "itself", Itself)

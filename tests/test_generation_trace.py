@@ -22,7 +22,7 @@ from tv_jax.verifiers import VERIFIERS
 )
 @pytest.mark.long  # a run's traces are walked in tests/test_evaluate.py
 def test_a_trace_says_what_happened(kind, proposal):
-  """Cycle by cycle, from the whole laws, which `observe` gives out."""
+  """Cycle by cycle, from the whole laws, which `step` gives out."""
   kept = 3
   options = {
     "tree": "branching:3,2",

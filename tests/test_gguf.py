@@ -14,8 +14,7 @@ from tests import bad, checkpoints, gguf_files
 from tests.gguf_files import TEXTS, TYPES
 from tv_jax import models
 from tv_jax.edge.reading import BUNDLED
-from tv_jax.models import checkpoint, gguf, rope, tokenizers, vocabularies
-from tv_jax.models.gguf import reader
+from tv_jax.models import checkpoint, gguf, rope, tokenizers
 from tv_jax.runs import sources
 
 # Rows of every type are multiples of 256 numbers.
@@ -122,7 +121,7 @@ def test_a_draft_and_a_run_take_a_file(bundled, tmp_path):
   name = str(bundled)
   pair = tv_jax.load(name, name)
   assert pair.draft.config == pair.target.config
-  vocabularies.check_tokens((name, None), (BUNDLED / "target", None))
+  tokenizers.check_tokens((name, None), (BUNDLED / "target", None))
   found = sources.of_model("target", name, None)
   assert [*found] == ["target/target.gguf"]
   with bundled.open("rb") as file:
@@ -141,7 +140,7 @@ def test_a_file_with_other_tokens_is_no_draft(bundled, tmp_path):
   texts[300:302] = reversed(texts[300:302])
   other = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
   with pytest.raises(ValueError, match="token 300") as error:
-    vocabularies.check_tokens((other, None), (bundled, None))
+    tokenizers.check_tokens((other, None), (bundled, None))
   bad.one_line(error, "x.gguf", "target.gguf")
 
 
@@ -207,32 +206,6 @@ def test_a_truncated_file_is_one_line(small, tmp_path):
   for size in (*range(0, len(small) - 1, 997), len(small) - 1):
     path.write_bytes(small[:size])
     refused(path, "truncated")
-
-
-@pytest.mark.parametrize("name", ["token_embd", "blk.1.ffn_up"])
-@pytest.mark.parametrize(
-  ("field", "value"), [("type", 1), ("offset", 4), ("offset", 64)]
-)
-def test_places_that_contradict_each_other(small, tmp_path, name, field, value):
-  """A float32 matrix made float16, or moved, is other weights."""
-  path, data, name = tmp_path / "x.gguf", bytearray(small), f"{name}.weight"
-  at = data.index(name.encode()) + len(name) + 4 + 2 * 8  # its axes
-  at, size = (at, 4) if field == "type" else (at + 4, 8)
-  data[at : at + size] = value.to_bytes(size, "little")
-  path.write_bytes(data)
-  refused(path, "where the tensor before it ends")
-
-
-def test_every_tensor_moved_by_as_much(small, tmp_path):
-  path, data = tmp_path / "x.gguf", bytearray(small)
-  path.write_bytes(data)
-  for name in reader.read(path).tensors:
-    at = data.index(name.encode()) + len(name) + 4
-    at += 8 * int.from_bytes(data[at - 4 : at], "little") + 4
-    offset = int.from_bytes(data[at : at + 8], "little") + 32
-    data[at : at + 8] = offset.to_bytes(8, "little")
-  path.write_bytes(data + bytes(32))
-  refused(path, "token_embd.weight begins at")
 
 
 def test_what_is_no_file_is_refused(tmp_path):

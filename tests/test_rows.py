@@ -13,9 +13,8 @@ from tests.test_generation import PROMPTS
 from tv_jax import replay
 from tv_jax.engine import programs
 from tv_jax.engine.config import decode_config
-from tv_jax.engine.decode import Batch, Prompt, decode
-from tv_jax.engine.records import trace_of
-from tv_jax.engine.timing import time_in_turn
+from tv_jax.engine.decode import Batch, Prompt, decode, time_in_turn
+from tv_jax.engine.state import trace_of
 from tv_jax.proposals import INVALID
 from tv_jax.replay import recording
 

@@ -10,8 +10,7 @@ import transformers
 import tv_jax
 from tests import checkpoints, quick
 from tv_jax.edge import reading
-from tv_jax.engine.results import stop_after
-from tv_jax.engine.stream import Speech
+from tv_jax.engine.results import Speech, stop_after
 
 ASKED = [
   "What does a fox eat?",

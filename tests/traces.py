@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from tv_jax import tree as tree_lib
-from tv_jax.engine import records
+from tv_jax.engine.state import trace_tree
 from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.runs import answers
 from tv_jax.tree import ROOT, Tree
@@ -93,7 +93,7 @@ def _judge(shape, proposal, verifier, panel):
     stops = {name: rule.stop_law(*draft) for name, rule in rules.items()}
     chosen = {name: rule.decide(*draft, coins) for name, rule in rules.items()}
     judged = {name: chosen[name] for name in panel}
-    return records.trace(draft, coins, stops, chosen[verifier], judged)
+    return trace_tree(draft, coins, stops, chosen[verifier], judged)
 
   quick = {"xla_backend_optimization_level": 0}
   return jax.jit(jax.vmap(judge), compiler_options=quick)

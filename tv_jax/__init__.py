@@ -12,11 +12,10 @@ from tv_jax import (
   tune,
   verifiers,
 )
-from tv_jax.engine.generate import generate
+from tv_jax.engine.generate import generate, stream
 from tv_jax.engine.pair import Pair, load
 from tv_jax.engine.programs import forget_programs
 from tv_jax.engine.results import Generation
-from tv_jax.engine.stream import stream
 from tv_jax.replay.recording import record
 
 __version__ = "0.1.0.dev0"

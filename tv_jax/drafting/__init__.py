@@ -12,5 +12,4 @@ from tv_jax.drafting.in_one_pass import InOnePass as InOnePass
 from tv_jax.drafting.kinds import KINDS as KINDS
 from tv_jax.drafting.kinds import Independent as Independent
 from tv_jax.drafting.kinds import OnFeatures as OnFeatures
-from tv_jax.drafting.kinds import OnLayers as OnLayers
 from tv_jax.drafting.kinds import place_of as place_of

@@ -110,22 +110,19 @@ def topology(shape: Adaptive, parent: jax.Array) -> Topology:
   dropped = jnp.where(exists & (place != ROOT), above, N)
   children = children.at[dropped, rank].set(place, mode="drop")
   ancestors = jnp.asarray(np.eye(N, dtype=bool))
-  paths = jnp.full((N, shape.max_depth + 1), ROOT, jnp.int32)
-  size = exists.astype(jnp.int32)  # of each node's subtree
-  levels = [slice(x.start, x.stop) for x in shape.levels[1:]]
-  for depth, level in enumerate(levels, start=1):
-    ancestors = ancestors.at[level].max(ancestors[above[level]])
-    down = paths[above[level]].at[:, depth].set(place[level])
-    paths = paths.at[level].set(down)
-  for level in reversed(levels):
-    size = size.at[above[level]].add(size[level])
-  # In post-order a node comes after its own subtree and those of its elder
-  # siblings.
+  for level in shape.levels[1:]:
+    nodes = slice(level.start, level.stop)
+    ancestors = ancestors.at[nodes].max(ancestors[above[nodes]])
+  depths = np.arange(shape.max_depth + 1)[:, None] == shape.depth
+  on_path = ancestors[:, None] & depths[None]  # [N, D + 1, N]
+  # In post-order a node comes after its own subtree, and those of elder
+  # siblings of its own and of all nodes above it.
+  size = jnp.sum(ancestors & exists[:, None], axis=0, dtype=jnp.int32)
   sizes = jnp.where(children == NO_CHILD, 0, size[jnp.maximum(children, 0)])
   elder = (jnp.cumsum(sizes, axis=1) - sizes)[above, rank]
-  begin = jnp.zeros(N, jnp.int32)
-  for level in levels:
-    begin = begin.at[level].set(begin[above[level]] + elder[level])
+  begin = jnp.sum(
+    jnp.where(ancestors, elder[None], 0), axis=1, dtype=size.dtype
+  )
   number = jnp.where(exists, begin + size - 1, N)
   return Topology(
     parent=jnp.where(exists, parent, NO_PARENT),
@@ -134,5 +131,5 @@ def topology(shape: Adaptive, parent: jax.Array) -> Topology:
     postorder=jnp.full(N, ROOT, jnp.int32).at[number].set(place, mode="drop"),
     depth=jnp.asarray(shape.depth),
     ancestors=ancestors,
-    paths=paths,
+    paths=jnp.argmax(on_path, axis=-1).astype(jnp.int32),
   )

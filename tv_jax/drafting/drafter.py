@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from tv_jax import models
 from tv_jax.models import Cache, Model, mask
 from tv_jax.tree import Adaptive, Tree
 
@@ -34,7 +35,7 @@ class Committed(NamedTuple):
 class Drafter:
   """A way of drafting: a subclass, and a line of `kinds.KINDS`.
 
-  A subclass defines `load`, `prefill`, `begin` and `extend`. It is static in a
+  A subclass defines `prefill`, `begin` and `extend`. It is static in a
   compiled program, and holds no arrays.
 
   A node that has no children is never processed. Rows of the cache during a
@@ -57,14 +58,21 @@ class Drafter:
 
   @staticmethod
   def load(
-    path, target: Model, *, dtype, split: bool, revision: str | None
+    kind: str,
+    path,
+    target: Model,
+    *,
+    dtype,
+    split: bool,
+    revision: str | None,
   ) -> Model:
     """Loads its model, from a directory or a hub repository at `revision`.
 
-    A head has its target's dtype and is split as that; `dtype` (as of
-    `models.load`) and `split` are for a model of its own.
+    A draft on features has its target's dtype and is split as that; `dtype` (as
+    of `models.load`) and `split` are for a model of its own.
     """
-    raise NotImplementedError
+    del dtype, split
+    return models.load(path, revision=revision, target=target, kind=kind)
 
   def prefill(
     self,
@@ -76,10 +84,6 @@ class Drafter:
   ) -> Cache:
     """Reads T tokens of a prompt."""
     raise NotImplementedError
-
-  def prefilled(self, length: jax.Array) -> jax.Array:
-    """Returns how many rows of a prompt to keep: `begin` reads the last two."""
-    return jnp.maximum(length - 2, 0)
 
   def begin(
     self, params, committed: Committed, length: jax.Array, cache: Cache

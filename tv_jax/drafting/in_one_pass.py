@@ -10,7 +10,6 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from tv_jax import models
 from tv_jax.drafting.drafter import Committed, Drafter, last_committed
 from tv_jax.models import Cache, dspark, mask
 from tv_jax.tree import Adaptive, Tree
@@ -34,12 +33,6 @@ class InOnePass(Drafter):
   overwritten by the next one. What a node hands down to its children in the
   place of features is the state of its Markov head and, last, how sure it is.
   """
-
-  @staticmethod
-  def load(path, target, *, dtype, split, revision) -> models.Model:
-    """Loads a draft, in the target's dtype, on its devices."""
-    del dtype, split
-    return models.load_dspark(path, target, revision)
 
   @property
   def block(self) -> int:

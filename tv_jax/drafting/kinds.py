@@ -14,11 +14,7 @@ import numpy as np
 from tv_jax import models
 from tv_jax.drafting.drafter import Committed, Drafter, causal_pass, take_row
 from tv_jax.drafting.in_one_pass import InOnePass
-from tv_jax.models import (
-  Cache,
-  compact,
-  sharding,
-)
+from tv_jax.models import Cache, compact, sharding
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -32,15 +28,12 @@ class Independent(Drafter):
   """
 
   @staticmethod
-  def load(path, target, *, dtype, split, revision) -> models.Model:
+  def load(kind, path, target, *, dtype, split, revision) -> models.Model:
     """Loads a language model; each device holds all of it unless `split`."""
+    del kind
     mesh = target.mesh
     model = models.load(
-      path,
-      dtype,
-      mesh if split else None,
-      revision,
-      target=target,
+      path, dtype, mesh if split else None, revision, target=target
     )
     if mesh is None or split or model.config.shares_embedding:
       return model
@@ -88,14 +81,9 @@ class OnFeatures(Drafter):
   """An EAGLE head, which reads the target's features.
 
   While drafting it makes do with its own; everything that was committed it is
-  fed again with the target's, in D + 1 slots of which `gain` are real.
+  fed again with the target's, in D + 1 slots of which `gain` are real. An
+  EAGLE-3 head tells the target's from its own by their width.
   """
-
-  @staticmethod
-  def load(path, target, *, dtype, split, revision) -> models.Model:
-    """Loads a head, in the target's dtype, on its devices."""
-    del dtype, split
-    return models.load_eagle(path, target, revision)
 
   def prefill(self, params, tokens, following, features, cache: Cache):
     """Reads pairs of features and the token after."""
@@ -117,26 +105,11 @@ class OnFeatures(Drafter):
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class OnLayers(OnFeatures):
-  """An EAGLE-3 head, which reads the outputs of several of its layers.
-
-  It drafts as an EAGLE-1 head does: it tells the target's features from its
-  own by their width.
-  """
-
-  @staticmethod
-  def load(path, target, *, dtype, split, revision) -> models.Model:
-    """Loads a head, in the target's dtype, on its devices."""
-    del dtype, split
-    return models.load_eagle3(path, target, revision)
-
-
 # By `draft_kind`.
 KINDS: dict[str, type[Drafter]] = {
   "independent": Independent,
   "eagle": OnFeatures,
-  "eagle3": OnLayers,
+  "eagle3": OnFeatures,
   "dspark": InOnePass,
 }
 

@@ -1,7 +1,9 @@
-"""A cycle: draft, score, verify, commit. Pure functions of a frozen state.
+"""Prompts are read; then cycles: draft, score, verify, commit.
+
+Pure functions of a frozen state.
 
 Axes: B batch, N nodes, M nodes that have children, D depth, V vocabulary,
-J what the draft reads of a token.
+P prompt length, J what the draft reads of a token.
 """
 
 from __future__ import annotations
@@ -15,13 +17,119 @@ import jax.numpy as jnp
 
 from tv_jax import drafting, probs
 from tv_jax.drafting import Committed, Drafted, Growing
-from tv_jax.engine import records as records_lib
+from tv_jax.drafting.drafter import last_committed
 from tv_jax.engine.config import DecodeConfig
-from tv_jax.engine.records import Trace
-from tv_jax.engine.state import Caches, Params, State
+from tv_jax.engine.state import (
+  Caches,
+  Params,
+  Request,
+  State,
+  Trace,
+  record,
+  trace_tree,
+)
 from tv_jax.models import Cache, compact, mask
 from tv_jax.proposals import INVALID
 from tv_jax.verifiers import Shape, checked, draw_bonus, toss
+from tv_jax.verifiers import offers as offers_lib
+
+# A prompt is read in pieces of at most so many tokens. On a CPU four pieces of
+# 64 take little longer than one of 256, and a short prompt needs only one.
+CHUNK, _CPU_CHUNK = 256, 64
+
+
+def insert(
+  config: DecodeConfig,
+  params: Params,
+  request: Request,
+  slot: jax.Array,
+  state: State,
+) -> State:
+  """Reads prompts[:-1] into slots, whatever was there; no other row changes.
+
+  Args:
+    config: How to decode.
+    params: Both models' parameters.
+    request: The prompts.
+    slot: [] the slot of the first; the others take those after it.
+    state: The batch, between two cycles.
+  """
+  length, P = request.length, request.tokens.shape[1] - 1
+  size = min(P, CHUNK)
+  if jax.default_backend() == "cpu":
+    size = min(size, _CPU_CHUNK)
+  if P % size:
+    raise ValueError(f"prompts are padded to {P}: no multiple of {size}")
+  # Nothing of what was there stays: a mask does not hide a NaN.
+  caches, records, feature = jax.tree.map(
+    lambda x: jnp.zeros_like(x[: len(length)]),
+    (state.caches, state.records, state.committed.features[:, :1]),
+  )
+
+  def read(at, carry):
+    return _read(config, params, request, size, at, *carry)
+
+  if size == P:
+    caches, feature = read(jnp.int32(0), (caches, feature))
+  else:
+    # Beyond the longest prompt's last token but one there is nothing to read.
+    pieces = -(-(jnp.max(length) - 1) // size)
+    caches, feature = jax.lax.fori_loop(
+      0, pieces, lambda i, carry: read(i * size, carry), (caches, feature)
+    )
+  before_root = jnp.maximum(length - 1, 0)
+  target = dataclasses.replace(caches.target, length=before_root)
+  draft = caches.draft
+  if draft:  # which reads the last two tokens when it begins
+    draft = dataclasses.replace(draft, length=jnp.maximum(length - 2, 0))
+  # The last two tokens of each prompt; a single one is both.
+  last = length[:, None] - jnp.array([[2, 1]], jnp.int32)
+  tokens = jnp.take_along_axis(request.tokens, jnp.maximum(last, 0), axis=1)
+  D = config.depth
+  rows = State(
+    length=length,
+    limit=request.limit,
+    keys=jax.vmap(jax.random.fold_in, (None, 0))(params.key, request.item),
+    done=(length == 0) | (request.limit <= 0),
+    committed=Committed(
+      tokens=jnp.pad(tokens, ((0, 0), (0, D))),
+      features=jnp.pad(feature, ((0, 0), (0, D), (0, 0))),
+      gain=jnp.ones_like(length),
+    ),
+    caches=Caches(target, draft),
+    records=records,
+  )
+  return jax.tree.map(
+    lambda batch, x: jax.lax.dynamic_update_slice_in_dim(batch, x, slot, 0),
+    state,
+    rows,
+  )
+
+
+def _read(config, params, request, size, at, caches, feature):
+  """Reads tokens `at` to `at + size`; keeps the feature before the root's."""
+  tokens, following = (
+    jax.lax.dynamic_slice_in_dim(request.tokens, at + shift, size, axis=1)
+    for shift in (0, 1)
+  )
+  begin = caches.target.length
+  _, features, target = config.target.apply(
+    {"params": params.target},
+    tokens,
+    begin[:, None] + jnp.arange(size, dtype=jnp.int32)[None],
+    mask.causal(begin, size, caches.target.slots),
+    caches.target,
+  )
+  draft = caches.draft
+  if config.drafter:
+    draft = config.drafter.prefill(
+      params.draft, tokens, following, features, draft
+    )
+  place = request.length - 2 - at
+  inside = ((place >= 0) & (place < size))[:, None, None]
+  place = jnp.clip(place, 0, size - 1)[:, None, None]
+  feature_here = jnp.take_along_axis(features, place, axis=1)
+  return Caches(target, draft), jnp.where(inside, feature_here, feature)
 
 
 class Scored(NamedTuple):
@@ -42,12 +150,7 @@ class Verdicts(NamedTuple):
   trace: Trace | None  # [B, ..]
 
 
-def cycle(config: DecodeConfig, params: Params, state: State) -> State:
-  """Drafts, scores, verifies, commits."""
-  return observe(config, params, state)[0]
-
-
-def observe(
+def cycle(
   config: DecodeConfig, params: Params, state: State
 ) -> tuple[State, Drafted, jax.Array]:
   """Runs a cycle; returns what was drafted and the laws [B, N, V] as well."""
@@ -59,14 +162,13 @@ def observe(
     verdicts = verify(config, params, state, drafted, scored.laws)
   with jax.named_scope("commit"):
     state = commit(config, state, drafted, scored, verdicts)
-  return state, drafted, scored.laws
+  return state, drafted._replace(cache=None), scored.laws
 
 
 def draft(config: DecodeConfig, params: Params, state: State) -> Drafted:
   """Drafts a tree for each row; in plain decoding the root alone."""
   if not config.drafter:
-    last = jnp.maximum(state.committed.gain, 1)[:, None]
-    root = jnp.take_along_axis(state.committed.tokens, last, axis=1)
+    root = last_committed(state.committed)
     return Drafted(
       tokens=root,
       laws=jnp.zeros((len(root), 0, 0)),
@@ -152,7 +254,7 @@ def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verdicts:
 
   def decide(rule):
     if rule in offers:  # where its stop law is asked for as well
-      return rule.decide_from(offers[rule], tree, tokens, p, eta)
+      return offers_lib.decide(rule.walk, offers[rule], tree, tokens, p, eta)
     decision = rule.decide(*draft, eta)
     return decision if rule.offers else checked(decision, tokens, p)
 
@@ -162,12 +264,13 @@ def _verify_row(config, choice, key, topology, tokens, q, p, fault) -> Verdicts:
   else:
     decision = jax.lax.switch(choice, decisions)
   stop = {
-    rule.name: rule.stop_law_from(offers[rule], tree, tokens) for rule in offers
+    rule.name: offers_lib.stop_law(rule.walk, offers[rule], tree, tokens)
+    for rule in offers
   }
   trace = None
   if config.trace:
     panel = {rule.name: decide(rule) for rule in offers}
-    trace = records_lib.trace(draft, eta, stop, decision, panel)
+    trace = trace_tree(draft, eta, stop, decision, panel)
   gained = jnp.asarray(config.tree.depth + 1, p.dtype)
   return Verdicts(
     node=decision.node,
@@ -205,16 +308,7 @@ def commit(
   tokens = jnp.where(place == gain[:, None], verdicts.token[:, None], tokens)
   features = jnp.take_along_axis(scored.features, path[..., None], axis=1)
   drafted = jnp.sum(draft.tokens[:, 1:] != INVALID, axis=1, dtype=jnp.int32)
-  records, done = records_lib.record(
-    config,
-    state.records,
-    state.done,
-    state.limit,
-    tokens[:, 1:],
-    gain,
-    drafted,
-    verdicts,
-  )
+  records, done = record(config, state, tokens[:, 1:], gain, drafted, verdicts)
   start = state.length - 1
   if tree and not tree.is_chain:
     target = compact(scored.cache, start, path, gain)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +21,10 @@ from tv_jax.edge.reading import brief
 from tv_jax.engine import cycle, programs
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.prefill import CHUNK, insert
-from tv_jax.engine.records import Records
 from tv_jax.engine.state import (
   Caches,
   Params,
+  Records,
   Request,
   State,
   empty_state,
@@ -36,6 +34,8 @@ from tv_jax.models import sharding
 # Cache slots come in full blocks. So many suit the products of a GPU; on a CPU
 # every slot takes time.
 _BLOCK, _CPU_BLOCK = 128, 16
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 class Prompt(NamedTuple):
@@ -58,17 +58,9 @@ def advance(
   """Runs cycles until so many rows are done."""
   return jax.lax.while_loop(
     lambda state: jnp.sum(state.done) < done,
-    functools.partial(cycle.cycle, config, params),
+    lambda state: cycle.cycle(config, params, state)[0],
     state,
   )
-
-
-def step(
-  config: DecodeConfig, params: Params, state: State
-) -> tuple[State, Drafted, jax.Array]:
-  """Runs a single cycle; returns what it drafted, and the target's laws."""
-  state, drafted, laws = cycle.observe(config, params, state)
-  return state, drafted._replace(cache=None), laws
 
 
 class Batch:
@@ -99,8 +91,8 @@ class Batch:
     self.items = np.zeros(size, np.int64)
     self.width = padded_prompt(longest) + 1
     self._programs: dict[Callable, jax.stages.Compiled] = {}
-    mesh, target = pair.target.mesh, pair.target.config
-    self._place = sharding.placement("", mesh)  # of all but the models
+    target = pair.target.config
+    self._place = sharding.placement("", pair.target.mesh)  # but for models
     draft = pair.draft if config.drafter else None
     key = jax.random.key(config.seed)
     rule = None
@@ -109,7 +101,7 @@ class Batch:
     self.params = Params(
       target=pair.target.params,
       draft=draft and draft.params,
-      key=sharding.put(key, self._place),
+      key=self._put(key),
       temperature=self._put(np.float32(config.temperature or 1.0)),
       draft_temperature=self._put(np.float32(config.draft_temperature)),
       rule=None if rule is None else self._put(rule),
@@ -122,16 +114,12 @@ class Batch:
       new=new,
       features=(target.hidden_size * max(layers, 1), target.dtype),
     )
-    if mesh is not None:
-      state = sharding.put(state, self._place)
     slots = cache_slots(config, self.width, new)
-    caches = Caches(
-      pair.target.init_cache(size, slots),
-      draft and draft.init_cache(size, slots),
-    )
-    if mesh is not None and draft and draft.mesh is None:
-      caches = caches._replace(draft=sharding.put(caches.draft, self._place))
-    self.state = dataclasses.replace(state, caches=caches)
+    draft_cache = draft and draft.init_cache(size, slots)
+    if draft and draft.mesh is None:
+      draft_cache = self._put(draft_cache)
+    caches = Caches(pair.target.init_cache(size, slots), draft_cache)
+    self.state = dataclasses.replace(self._put(state), caches=caches)
 
   def insert(self, prompts: Sequence[Prompt], slot: int) -> None:
     """Reads prompts into a slot and those after it, whatever was there."""
@@ -148,7 +136,7 @@ class Batch:
     }
     first = self._put(np.int32(slot))
     self.state = self._run(
-      "prefill", insert, Request(**self._put(request)), first
+      "prefill", cycle.insert, Request(**self._put(request)), first
     )
 
   def advance(self, done: int) -> None:
@@ -158,7 +146,7 @@ class Batch:
 
   def step(self) -> tuple[Drafted, jax.Array]:
     """Runs a cycle; returns what was drafted, and the target's laws."""
-    self.state, drafted, laws = self._run("cycles", step)
+    self.state, drafted, laws = self._run("cycles", cycle.cycle)
     return drafted, laws
 
   def _run(self, name: str, function: Callable, *arguments, loops=False):
@@ -169,7 +157,8 @@ class Batch:
       outputs = None
       if self._place is not None:
         outputs = jax.tree.map(lambda x: x.sharding, self.state)
-        outputs = (outputs, None, None) if function is step else outputs
+        if function is cycle.cycle:
+          outputs = outputs, None, None
       self._programs[function] = programs.program(
         function, self.config, *arguments, outputs=outputs, loops=loops
       )
@@ -228,10 +217,74 @@ def decode(
       due += 1
 
 
+class Timed(NamedTuple):
+  """One answer, in seconds without compilation."""
+
+  prefill: float
+  cycles: float
+  records: Records
+
+  @property
+  def seconds(self) -> float:
+    """Of the whole answer."""
+    return self.prefill + self.cycles
+
+
+def time_in_turn(
+  pair: Pair,
+  configs: Mapping[Name, DecodeConfig],
+  prompts: Sequence[Prompt],
+  longest: int,
+  *,
+  rounds: int = 1,
+  before: Callable[[Name, bool], None] = lambda name, warm: None,
+) -> tuple[dict[Name, list[Timed]], dict[Name, float]]:
+  """Times several configs, one prompt at a time, in turn on each prompt.
+
+  A busy machine is then busy for all of them alike.
+
+  Args:
+    pair: The models.
+    configs: How to decode, by name.
+    prompts: What to continue.
+    longest: What they are padded for.
+    rounds: How often each config answers each prompt.
+    before: Called before each answer with the config's name, and whether the
+      answer counts: the first of each is to compile and to warm up.
+
+  Returns:
+    The answers by name, round by round; and the seconds of compilation.
+  """
+  # Kept, so that however many there are, each compiles its programs once.
+  batches = {
+    name: Batch(pair, config, 1, longest) for name, config in configs.items()
+  }
+
+  def answer(name, prompt, warm=True):
+    before(name, warm)
+    spent = batches[name].seconds
+    spent["prefill"] = spent["cycles"] = 0.0
+    (records,) = decode(batches[name], [prompt])
+    return Timed(spent["prefill"], spent["cycles"], records)
+
+  for name in configs:
+    answer(name, prompts[0], warm=False)
+  compiling = {
+    name: batch.seconds["compile"] for name, batch in batches.items()
+  }
+  names, answers = [*configs], {name: [] for name in configs}
+  for turn in range(rounds):
+    for place, prompt in enumerate(prompts):
+      first = (turn + place) % len(names)
+      for name in (*names[first:], *names[:first]):
+        answers[name].append(answer(name, prompt))
+  return answers, compiling
+
+
 def padded_prompt(length: int) -> int:
   """Returns P: a power of 2 from 16 to a chunk, then a number of chunks."""
-  if length > CHUNK:
-    return -(-length // CHUNK) * CHUNK
+  if length > cycle.CHUNK:
+    return -(-length // cycle.CHUNK) * cycle.CHUNK
   return max(16, 1 << (length - 1).bit_length())
 
 

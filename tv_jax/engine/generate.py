@@ -5,19 +5,26 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from typing import NamedTuple
 
+import jax
 import numpy as np
 
+from tv_jax.edge import checks
 from tv_jax.edge.progress import bar
+from tv_jax.edge.reading import brief
 from tv_jax.engine import estimates, programs
-from tv_jax.engine.config import DecodeConfig, decode_config
+from tv_jax.engine.config import SEEDS, DecodeConfig, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.prompts import Prompts, read_prompts
-from tv_jax.engine.records import trace_of
 from tv_jax.engine.results import Generation, stop_after
+from tv_jax.engine.state import trace_of
+from tv_jax.models import templates
+
+# A text, messages or token ids; as a rule several of these.
+Prompts = str | Sequence[str | Sequence[int] | Sequence[Mapping[str, str]]]
 
 
 def generate(
@@ -83,11 +90,73 @@ def generate(
   return decode_all(pair, config, read, progress=progress)
 
 
+class Cycle(NamedTuple):
+  """What a cycle adds to an answer.
+
+  Attributes:
+    tokens: Up to an end, or the limit.
+    drafted: So many of them, the first, were drafted; what follows is the
+      bonus token.
+  """
+
+  tokens: list[int]
+  drafted: int
+
+
+def stream(
+  pair: Pair,
+  prompt: str | Sequence[int] | Sequence[Mapping[str, str]],
+  *,
+  template: str = "raw",
+  item: int = 0,
+  **options,
+) -> Iterator[Cycle]:
+  """Continues a prompt, and yields the tokens as they are accepted.
+
+  They are those of `generate`; but the host is asked after every cycle.
+
+  Args:
+    pair: Of `tv_jax.load`.
+    prompt: A string, messages or token ids.
+    template: How a string becomes tokens.
+    item: The prompt's number; in `generate` it is by default its place.
+    **options: As of `generate`.
+
+  Returns:
+    The cycles. Nothing is compiled before the first is asked for.
+
+  Raises:
+    ValueError: An option or the prompt is wrong.
+    TypeError: There is no such option.
+  """
+  config = decode_config(pair, **options)
+  (read,) = read_prompts(
+    pair, config, [prompt], template=template, items=[item]
+  )
+  return _stream(pair, config, read)
+
+
+def _stream(pair, config, prompt) -> Iterator[Cycle]:
+  programs.keep_programs()
+  batch = Batch(pair, config, 1, len(prompt.tokens))
+  batch.insert([prompt], 0)
+  tokens: list[int] = []
+  cycle, end = 0, None
+  while end is None and not batch.state.done[0]:
+    batch.step()
+    records, before = jax.device_get(batch.state.records), len(tokens)
+    tokens = records.tokens[0, : records.kept[0]].tolist()
+    end = stop_after(pair, tokens, config.stop)
+    new = tokens[before:end]
+    yield Cycle(new, min(int(records.accepted[0, cycle]) - 1, len(new)))
+    cycle += 1
+  _warn(int(batch.state.records.faults[0]), False, cycle)
+
+
 def decode_all(
   pair: Pair,
   config: DecodeConfig,
   prompts: Sequence[Prompt],
-  batch: Batch | None = None,
   *,
   progress: bool | None = None,
   step: Callable[[Batch], object] | None = None,
@@ -98,15 +167,15 @@ def decode_all(
     pair: The models.
     config: How to decode.
     prompts: See `read_prompts`.
-    batch: Where to; by default a new one.
     progress: As in `generate`.
     step: As of `decode`.
   """
   programs.keep_programs()
-  batch = batch or batch_for(pair, config, prompts)
+  longest = max(len(prompt.tokens) for prompt in prompts)
+  batch = Batch(pair, config, min(config.batch_size, len(prompts)), longest)
   if progress is None:
     progress = sys.stderr.isatty() and len(prompts) > batch.size
-  records, compiling = [], batch.seconds["compile"]
+  records = []
   with bar(len(prompts), "prompts") if progress else nullcontext() as shown:
     begin = time.perf_counter()
     for row in decode(batch, prompts, step):
@@ -114,27 +183,20 @@ def decode_all(
       if shown:
         shown.advance()
     seconds = time.perf_counter() - begin
-  compiling = batch.seconds["compile"] - compiling
+  compiling = batch.seconds["compile"]
   result = _result(pair, config, records, seconds - compiling, compiling)
-  if result.faults:
-    warnings.warn(
-      f"{result.faults} cycles met a fault: {estimates.FAULT}",
-      RuntimeWarning,
-      stacklevel=3,
-    )
-  if result.idle:
-    warnings.warn(
-      f"none of {result.cycles} cycles drafted anything: {estimates.IDLE}",
-      RuntimeWarning,
-      stacklevel=3,
-    )
+  _warn(result.faults, result.idle, result.cycles)
   return result
 
 
-def batch_for(pair: Pair, config: DecodeConfig, prompts) -> Batch:
-  """Makes a batch that has room for each of the prompts."""
-  longest = max(len(prompt.tokens) for prompt in prompts)
-  return Batch(pair, config, min(config.batch_size, len(prompts)), longest)
+def _warn(faults: int, idle: bool, cycles: int) -> None:
+  """Warns of broken cycles, and of a run that drafted nothing."""
+  for wrong, text in (
+    (faults, f"{faults} cycles met a fault: {estimates.FAULT}"),
+    (idle, f"none of {cycles} cycles drafted anything: {estimates.IDLE}"),
+  ):
+    if wrong:
+      warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
 def _result(pair, config, records, seconds, compiling) -> Generation:
@@ -161,3 +223,82 @@ def _result(pair, config, records, seconds, compiling) -> Generation:
     config=config,
     pair=pair,
   )
+
+
+def read_prompts(
+  pair: Pair,
+  config: DecodeConfig,
+  prompts: Prompts,
+  *,
+  template: str = "raw",
+  items: Sequence[int] | None = None,
+) -> list[Prompt]:
+  """Returns prompts as tokens, with their numbers; see `generate`."""
+  limit = config.max_new_tokens
+  encoded = encode(pair, prompts, template, limit)
+  if items is None:
+    items = [*range(len(encoded))]
+  items = _integers(items, SEEDS, "items")
+  if len(items) != len(encoded):
+    raise ValueError(
+      f"items={brief(items)}: give {len(encoded)} numbers, one a prompt"
+    )
+  return [
+    Prompt(tokens, item, limit)
+    for tokens, item in zip(encoded, items, strict=True)
+  ]
+
+
+def encode(pair: Pair, texts, template: str, limit: int) -> list[list[int]]:
+  """Returns prompts as token ids; refuses those that cannot be decoded.
+
+  Args:
+    pair: The models.
+    texts: Strings, messages or token ids; or a single string or conversation.
+    template: How strings become tokens.
+    limit: New tokens at most.
+  """
+  if isinstance(texts, str) or _is_messages(texts):
+    texts = [texts]
+  if isinstance(texts, bytes | Mapping) or not hasattr(texts, "__iter__"):
+    raise ValueError(
+      f"prompts: give a text, messages, or a list, not {brief(texts)}"
+    )
+  config = pair.target.config
+  encoded = []
+  for i, prompt in enumerate(texts):
+    if isinstance(prompt, str):
+      prompt = templates.encode(template, pair.tokenizer, [prompt])
+    elif _is_messages(prompt):
+      name = "chat" if template == "raw" else template
+      prompt = templates.encode_messages(pair.tokenizer, prompt, name)
+    tokens = _integers(prompt, config.vocab_size, f"prompt {i}")
+    if not tokens:
+      raise ValueError(
+        f"prompt {i} is empty: give at least one token (a start token, such as"
+        f" {config.bos_token_id})"
+      )
+    if len(tokens) + limit > config.max_position_embeddings:
+      raise ValueError(
+        f"prompt {i} of {len(tokens)} tokens and max_new_tokens={limit} do not"
+        f" fit in the model's {config.max_position_embeddings} positions:"
+        " shorten one or the other"
+      )
+    encoded.append(tokens)
+  if not encoded:
+    raise ValueError("there are no prompts")
+  return encoded
+
+
+def _is_messages(prompt) -> bool:
+  return isinstance(prompt, list | tuple) and any(
+    isinstance(message, Mapping) for message in prompt
+  )
+
+
+def _integers(values, below: int, where: str) -> list[int]:
+  """Returns integers from 0 up to `below`, of a list or an array."""
+  if hasattr(values, "tolist"):
+    values = values.tolist()
+  integer = checks.integer(0, below - 1)
+  return [*checks.read(checks.list_of(integer), values, where)]

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from tv_jax import drafting, models
 from tv_jax.edge.reading import brief, place_of
-from tv_jax.models import Model, vocabularies
+from tv_jax.models import Model
 from tv_jax.models import tokenizers as tokenizers_lib
 
 
@@ -109,10 +109,15 @@ def load(
   loaded = None
   if draft_kind != "none":
     loaded = drafting.KINDS[draft_kind].load(
-      draft, model, dtype=dtype, split=shard_draft, revision=draft_revision
+      draft_kind,
+      draft,
+      model,
+      dtype=dtype,
+      split=shard_draft,
+      revision=draft_revision,
     )
     if draft:  # a kind of drafting may need no checkpoint
-      vocabularies.check_tokens((draft, draft_revision), (target, revision))
+      tokenizers_lib.check_tokens((draft, draft_revision), (target, revision))
   return Pair(
     target=model,
     draft=loaded,

@@ -14,7 +14,7 @@ import numpy as np
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.estimates import FAULT, IDLE, Estimate
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.records import Trace
+from tv_jax.engine.state import Trace
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -180,3 +180,38 @@ def stop_after(
   if not complete(len(tokens)):
     return None
   return next(filter(complete, range(1, len(tokens) + 1)))
+
+
+class Speech:
+  """Tokens as text: what is said once is not changed by what comes later.
+
+  Attributes:
+    text: What has been said.
+  """
+
+  def __init__(self, tokenizer):
+    """Has said nothing yet."""
+    self.text, self._tokens, self._tokenizer = "", [], tokenizer
+
+  def say(self, tokens: Sequence[int]) -> str:
+    """Returns what is new, without a character that has only begun."""
+    self._tokens += tokens
+    return self._new(self._whole().rstrip("\ufffd"))
+
+  def rest(self) -> str:
+    """Returns what is left, at the end."""
+    return self._new(self._whole())
+
+  def _whole(self):
+    # Special tokens are none of the text. No cleaning: it would take back
+    # spaces that were said.
+    return self._tokenizer.decode(
+      self._tokens,
+      skip_special_tokens=True,
+      clean_up_tokenization_spaces=False,
+    )
+
+  def _new(self, whole):
+    new = whole[len(self.text) :]
+    self.text += new
+    return new

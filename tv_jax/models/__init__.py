@@ -3,13 +3,7 @@
 from tv_jax.models.borrowed import check_vocabularies
 from tv_jax.models.cache import Cache, compact
 from tv_jax.models.config import Config
-from tv_jax.models.loading import (
-  load,
-  load_dspark,
-  load_eagle,
-  load_eagle3,
-  save,
-)
+from tv_jax.models.loading import load, save
 from tv_jax.models.model import Model
 
 __all__ = [
@@ -19,8 +13,5 @@ __all__ = [
   "check_vocabularies",
   "compact",
   "load",
-  "load_dspark",
-  "load_eagle",
-  "load_eagle3",
   "save",
 ]

@@ -141,18 +141,21 @@ class Weight:
 
   Attributes:
     shape: The parameter's.
+    axes: Their logical names.
     groups: Columns are so many groups, each of which has some of each tensor:
       a head's queries, its key, its value, then the next one's.
     tensors: By name, the columns that a group has of it.
   """
 
   shape: tuple[int, ...]
+  axes: tuple[str | None, ...]
   groups: int
   tensors: Mapping[str, int]
 
   @classmethod
-  def of(cls, layout: Layout, path: Path, shape, config: Config) -> "Weight":
-    """Finds a parameter in a layout."""
+  def of(cls, layout: Layout, path: Path, box, config: Config) -> "Weight":
+    """Finds a parameter in a layout; `box` has its shape and axes."""
+    shape = box.value.shape
     name, groups, pieces = layout.name(path), 1, {"": 1}
     if "qkv" in path:
       groups = config.num_key_value_heads
@@ -161,7 +164,7 @@ class Weight:
       groups, pieces = config.intermediate_size, {"gate": 1, "up": 1}
     unit = shape[-1] // (groups * sum(pieces.values()))
     columns = {name.format(x): n * unit for x, n in pieces.items()}
-    return cls(shape, groups, columns)
+    return cls(shape, box.names, groups, columns)
 
   @property
   def shapes(self) -> dict[str, tuple[int, ...]]:

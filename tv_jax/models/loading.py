@@ -26,9 +26,8 @@ from tv_jax.models import (
   storage,
 )
 from tv_jax.models import config as configs
-from tv_jax.models import params as params_lib
 from tv_jax.models.layout import IGNORED, Layout, Path, StoredTensor, Weight
-from tv_jax.models.model import Model
+from tv_jax.models.model import Model, stored
 
 # What weights can be stored as, by safetensors' names. Others are quantised:
 # their numbers mean nothing without scales that are kept elsewhere.
@@ -60,17 +59,23 @@ def load(
   revision: str | None = None,
   *,
   target: Model | None = None,
+  kind: str = "independent",
 ) -> Model:
-  """Loads a model of any of `families.FAMILIES`.
+  """Loads a model of any of `families.FAMILIES`, or a draft on features.
 
   Args:
     path_or_repo: A directory in Hugging Face's layout, a GGUF file, or a
       repository on the hub (from its local cache when it is there, or
       HF_HUB_OFFLINE is set).
-    dtype: float32, bfloat16 or float16; by default as stored.
+    dtype: float32, bfloat16 or float16; by default as stored. A draft on
+      features has its target's, and lies on its target's devices.
     mesh: The devices to split it over (`sharding.mesh`); None for one device.
     revision: Of a repository: a commit, for runs that can be repeated.
-    target: Of a draft: the model whose embedding it may share.
+    target: Of a draft: the model that it drafts for, whose embedding it may
+      share.
+    kind: "independent" for a model of its own; of drafts on a target's features
+      "eagle" for an EAGLE-1 head, "eagle3" for an EAGLE-3 head, "dspark" for a
+      DSpark or DFlash draft.
 
   Returns:
     The model.
@@ -78,7 +83,13 @@ def load(
   Raises:
     ValueError: In one line, all that is wrong with the checkpoint.
   """
-  files = _open(path_or_repo, revision, "independent")
+  files = _open(path_or_repo, revision, kind)
+  if kind in _DRAFTS:
+    if not isinstance(target, Model):
+      raise ValueError(f"target={target!r}: give a model, as `load` returns it")
+    _, from_config = _DRAFTS[kind]
+    module = from_config(files.config, files.config_path, target, files.tensors)
+    return _load(files, module, target)
   config = configs.from_dict(files.config, str(files.config_path))
   if dtype is not None:
     config = dataclasses.replace(config, dtype=np.dtype(dtype).name)
@@ -100,48 +111,6 @@ def load(
       " or with a head"
     )
   return _load(files, decoder.Decoder(config, mesh), target)
-
-
-def load_draft(
-  kind: str, path_or_repo, target: Model, revision: str | None = None
-) -> Model:
-  """Loads a draft on a target's features, in its dtype, on its devices.
-
-  Args:
-    kind: "eagle" for an EAGLE-1 head, "eagle3" for an EAGLE-3 head, "dspark"
-      for a DSpark or DFlash draft.
-    path_or_repo: As of `load`.
-    target: The model that it drafts for.
-    revision: Of a repository: a commit, for runs that can be repeated.
-
-  Returns:
-    The draft.
-
-  Raises:
-    ValueError: In one line, all that is wrong with the checkpoint.
-  """
-  if not isinstance(target, Model):
-    raise ValueError(f"target={target!r}: give a model, as `load` returns it")
-  files = _open(path_or_repo, revision, kind)
-  module = _DRAFTS[kind][1](
-    files.config, files.config_path, target, files.tensors
-  )
-  return _load(files, module, target)
-
-
-def load_eagle(path_or_repo, target: Model, revision: str | None = None):
-  """Loads an EAGLE-1 head; see `load_draft`."""
-  return load_draft("eagle", path_or_repo, target, revision)
-
-
-def load_eagle3(path_or_repo, target: Model, revision: str | None = None):
-  """Loads an EAGLE-3 head; see `load_draft`."""
-  return load_draft("eagle3", path_or_repo, target, revision)
-
-
-def load_dspark(path_or_repo, target: Model, revision: str | None = None):
-  """Loads a DSpark or DFlash draft; see `load_draft`."""
-  return load_draft("dspark", path_or_repo, target, revision)
 
 
 def _open(path_or_repo, revision: str | None, kind: str) -> _Checkpoint:
@@ -181,7 +150,7 @@ def _load(files: _Checkpoint, module: Any, target: Model | None) -> Model:
   if config.tie_word_embeddings and not module.of_target:
     copies, tolerance = {"embedding": layout.UNEMBEDDING}, 0
   _check(files, weights, faults, [*copies.values()])
-  _check_memory(files.source, module, target)
+  _check_memory(files.source, weights, module.config.dtype, target)
   params = originals = _read(files.tensors, weights, module)
   whose = "its embedding, which config.json says"
   if module.of_target:
@@ -200,10 +169,8 @@ def _load(files: _Checkpoint, module: Any, target: Model | None) -> Model:
 def weights_of(module: Any, names: Layout | None = None) -> dict[Path, Weight]:
   """Returns the parameters that a checkpoint of a module holds."""
   return {
-    path: Weight.of(
-      names or module.layout, path, box.value.shape, module.config
-    )
-    for path, box in params_lib.stored(module).items()
+    path: Weight.of(names or module.layout, path, box, module.config)
+    for path, box in stored(module).items()
   }
 
 
@@ -242,20 +209,23 @@ def _check(
     )
 
 
-def _check_memory(source: str, module: Any, target: Model | None) -> None:
+def _check_memory(
+  source: str, weights: Mapping[Path, Weight], dtype: str, target: Model | None
+) -> None:
   """Refuses weights that do not fit beside those of the target, if any.
 
   A process that takes more than a machine has is killed without a word.
   """
   if jax.default_backend() != "cpu":
     return
-  needed = params_lib.size(module)
+  needed = sum(math.prod(x.shape) for x in weights.values())
+  needed *= np.dtype(dtype).itemsize
   if target is not None:
     needed += sum(x.nbytes for x in jax.tree.leaves(target.params))
   memory = machine_memory()
   if needed > memory:
     raise ValueError(
-      f"{source} in {module.config.dtype}{' and its target' if target else ''}"
+      f"{source} in {dtype}{' and its target' if target else ''}"
       f" take {needed / 1e9:.1f} GB, and this machine has {memory / 1e9:.1f}:"
       ' choose dtype="bfloat16" or a smaller model'
     )
@@ -275,14 +245,14 @@ def _read(
 
   So the host never holds much more than what the devices hold.
   """
-  shapes, params = params_lib.shapes(module), {}
+  params = {}
   for path in sorted(weights, key=lambda path: -math.prod(weights[path].shape)):
     weight = weights[path]
     values = [
       _finite(tensors[name], name, module.config.dtype)
       for name in weight.tensors
     ]
-    place = sharding.placement(shapes[path].names, module.mesh)
+    place = sharding.placement(weight.axes, module.mesh)
     params[path] = sharding.put(weight.join(values), place)
   return unflatten_dict(params)
 

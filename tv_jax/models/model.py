@@ -6,12 +6,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
+from flax.traverse_util import flatten_dict
 from jax.sharding import Mesh
 
 from tv_jax.models import cache as caches
 from tv_jax.models import mask, sharding
 from tv_jax.models.cache import Cache
 from tv_jax.models.config import Config
+from tv_jax.models.layout import Path
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,3 +68,26 @@ def _causal(module, params, tokens, cache):
   positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
   seen = mask.causal(cache.length, T, cache.slots)
   return module.apply({"params": params}, tokens, positions, seen, cache)[0]
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def init(key: jax.Array, module: Any) -> dict:
+  """Makes random parameters, also those that a draft has of its target."""
+  return dict(nn.unbox(module.init(key, *module.example())["params"]))
+
+
+@functools.lru_cache(maxsize=64)
+def shapes(module: Any) -> dict[Path, Any]:
+  """Returns each parameter's shape and the names of its axes, by its path."""
+  whole = module.clone(mesh=None)
+
+  def make():
+    return whole.init(jax.random.key(0), *whole.example())["params"]
+
+  return dict(flatten_dict(jax.eval_shape(make)))
+
+
+def stored(module: Any) -> dict[Path, Any]:
+  """Returns `shapes`, but for those that are its target's."""
+  boxes = shapes(module).items()
+  return {path: box for path, box in boxes if path[0] not in module.of_target}

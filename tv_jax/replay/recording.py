@@ -12,9 +12,8 @@ import numpy as np
 
 from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.decode import Batch
-from tv_jax.engine.generate import decode_all
+from tv_jax.engine.generate import Prompts, decode_all, read_prompts
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.prompts import Prompts, read_prompts
 from tv_jax.engine.results import Generation
 from tv_jax.replay import cycles
 from tv_jax.tree import Tree

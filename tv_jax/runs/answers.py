@@ -15,9 +15,9 @@ import numpy as np
 
 from tv_jax.engine.config import DecodeConfig, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
+from tv_jax.engine.generate import encode as check_tokens
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.prompts import encode as check_tokens
-from tv_jax.engine.records import Judged, Records, Trace, trace_of
+from tv_jax.engine.state import Judged, Records, Trace, trace_of
 from tv_jax.models import templates
 from tv_jax.proposals import INVALID
 from tv_jax.runs import questions as questions_lib

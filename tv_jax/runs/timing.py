@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import jax
 
 from tv_jax.engine.config import decode_config
+from tv_jax.engine.decode import time_in_turn
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.timing import time_in_turn
 from tv_jax.runs import answers, environment
 from tv_jax.runs import questions as questions_lib
 from tv_jax.runs import settings as settings_lib

@@ -14,10 +14,9 @@ import numpy as np
 from scipy import optimize
 
 from tv_jax.engine.config import DecodeConfig
-from tv_jax.engine.decode import Prompt
+from tv_jax.engine.decode import Prompt, time_in_turn
 from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.timing import time_in_turn
 from tv_jax.tree import Tree
 
 

@@ -14,9 +14,8 @@ from tv_jax import verifiers
 from tv_jax.edge import reading
 from tv_jax.engine.config import decode_config
 from tv_jax.engine.decode import Prompt
-from tv_jax.engine.generate import decode_all
+from tv_jax.engine.generate import decode_all, read_prompts
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.prompts import read_prompts
 from tv_jax.tree import Tree
 from tv_jax.tune import choosing, sampling, timing
 from tv_jax.tune.results import TUNED, Row, Tuned

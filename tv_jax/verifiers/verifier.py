@@ -87,7 +87,7 @@ class Verifier:
       return self.decision(tree, proposal, tokens, q, p, eta)
     assert self.offers
     offers = self.offers(tree, proposal, tokens, q, p)
-    return self.decide_from(offers, tree, tokens, p, eta)
+    return offers_lib.decide(self.walk, offers, tree, tokens, p, eta)
 
   def stop_law(
     self,
@@ -105,14 +105,6 @@ class Verifier:
     if not self.offers:
       raise ValueError(f"verifier {self.name!r} has no offers: no stop law")
     offers = self.offers(tree, proposal, tokens, q, p)
-    return self.stop_law_from(offers, tree, tokens)
-
-  def decide_from(self, offers: Offers, tree, tokens, p, eta) -> Decision:
-    """Decides as `decide`, from offers that were computed already."""
-    return offers_lib.decide(self.walk, offers, tree, tokens, p, eta)
-
-  def stop_law_from(self, offers: Offers, tree, tokens) -> jax.Array:
-    """Returns the stop law, from offers that were computed already."""
     return offers_lib.stop_law(self.walk, offers, tree, tokens)
 
 

@@ -24,8 +24,8 @@ from tv_jax.models import (
   eagle,
   eagle3,
 )
-from tv_jax.models import params as params_lib
 from tv_jax.models.config import Block
+from tv_jax.models.model import init
 from tv_jax.proposals import Proposal
 from tv_jax.tree import Adaptive, Tree
 from tv_jax.verifiers import Verifier
@@ -138,7 +138,7 @@ def models(draft_kind: str) -> tuple[Model, Model]:
 
 def _random(key, module) -> dict:
   """Makes parameters; norms, and what else has one axis, are near 1."""
-  leaves, structure = jax.tree.flatten(params_lib.init(key, module))
+  leaves, structure = jax.tree.flatten(init(key, module))
   keys = jax.random.split(key, len(leaves))
   values = [
     x

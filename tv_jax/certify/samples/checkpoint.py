@@ -21,7 +21,7 @@ from tv_jax import probs
 from tv_jax.certify.engine import cases
 from tv_jax.edge import disk
 from tv_jax.models import Model, decoder, save
-from tv_jax.models import params as params_lib
+from tv_jax.models.model import init
 
 # An engine's kernels know heads of this size, and few of smaller ones.
 _SIZES = {"hidden_size": 128, "intermediate_size": 256, "head_dim": 64}
@@ -39,7 +39,7 @@ def random_model(vocabulary: int, layers: int, seed: int) -> Model:
     max_position_embeddings=512,
   )
   rng, module = np.random.default_rng(seed), decoder.Decoder(config)
-  shapes = jax.eval_shape(lambda: params_lib.init(jax.random.key(0), module))
+  shapes = jax.eval_shape(lambda: init(jax.random.key(0), module))
 
   def make(leaf):
     mean, spread = (1, 0.1) if leaf.ndim == 1 else (0, _SCALE / 128**0.5)
