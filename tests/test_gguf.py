@@ -15,6 +15,7 @@ from tests.gguf_files import TEXTS, TYPES
 from tv_jax import models
 from tv_jax.edge.reading import BUNDLED
 from tv_jax.models import checkpoint, gguf, rope, tokenizers
+from tv_jax.models.gguf import reader
 from tv_jax.runs import sources
 
 # Rows of every type are multiples of 256 numbers.
@@ -206,6 +207,32 @@ def test_a_truncated_file_is_one_line(small, tmp_path):
   for size in (*range(0, len(small) - 1, 997), len(small) - 1):
     path.write_bytes(small[:size])
     refused(path, "truncated")
+
+
+@pytest.mark.parametrize("name", ["token_embd", "blk.1.ffn_up"])
+@pytest.mark.parametrize(
+  ("field", "value"), [("type", 1), ("offset", 4), ("offset", 64)]
+)
+def test_places_that_contradict_each_other(small, tmp_path, name, field, value):
+  """A float32 matrix made float16, or moved, is other weights."""
+  path, data, name = tmp_path / "x.gguf", bytearray(small), f"{name}.weight"
+  at = data.index(name.encode()) + len(name) + 4 + 2 * 8  # its axes
+  at, size = (at, 4) if field == "type" else (at + 4, 8)
+  data[at : at + size] = value.to_bytes(size, "little")
+  path.write_bytes(data)
+  refused(path, "where the tensor before it ends")
+
+
+def test_every_tensor_moved_by_as_much(small, tmp_path):
+  path, data = tmp_path / "x.gguf", bytearray(small)
+  path.write_bytes(data)
+  for name in reader.read(path).tensors:
+    at = data.index(name.encode()) + len(name) + 4
+    at += 8 * int.from_bytes(data[at - 4 : at], "little") + 4
+    offset = int.from_bytes(data[at : at + 8], "little") + 32
+    data[at : at + 8] = offset.to_bytes(8, "little")
+  path.write_bytes(data + bytes(32))
+  refused(path, "token_embd.weight begins at")
 
 
 def test_what_is_no_file_is_refused(tmp_path):

@@ -155,7 +155,9 @@ def measure(
   known = Known.of(params, module.config)
   prefix = Prefix.empty((len(rows.tokens), W))
   chances = []
-  roots = rows.first[:, None] + jnp.arange(W, dtype=jnp.int32)[None]
+  roots = (
+    jnp.asarray(rows.first)[:, None] + jnp.arange(W, dtype=jnp.int32)[None]
+  )
   levels = passes.levels(module, params, rows.tokens, read, roots, D)
   for number, level in enumerate(levels):
     log_p, token = (x[:, number : number + W] for x in (wide, following))

@@ -114,8 +114,9 @@ class Recording:
 
   def keep(self, active: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
     """Takes the active rows of a cycle, but for those with a NaN."""
-    sound = [np.isfinite(arrays[name]).all((1, 2)) for name in ("q", "p")]
-    rows = active & np.logical_and(*sound)
+    rows = active.copy()
+    for name in ("q", "p"):
+      rows &= np.isfinite(arrays[name]).all((1, 2))
     self.left_out += int(np.sum(active & ~rows))
     if rows.any():
       self.kept.append({name: array[rows] for name, array in arrays.items()})
