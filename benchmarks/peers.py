@@ -126,8 +126,8 @@ class LlamaCpp:
     params = xllamacpp.CommonParams()
     params.model.path = target
     params.n_ctx, params.n_parallel = 2048, 1
-    for of in (params.cpuparams, params.cpuparams_batch):
-      of.n_threads = environment.cores()
+    for threads in (params.cpuparams, params.cpuparams_batch):
+      threads.n_threads = environment.cores()
     if draft:
       drafting = params.speculative.draft
       drafting.mparams.path = draft

@@ -81,10 +81,11 @@ def run(
     templates.encode(settings.models.template, pair.tokenizer, ["a"])
     kept = results.answers
     say(f"{count} answers in {len(methods)} cells, {len(kept)} are there")
-    answer = Answerer(
-      *(pair, settings, questions, results),
-      lambda: show("answers", len(kept), count),
-    )
+
+    def advance():
+      show("answers", len(kept), count)
+
+    answer = Answerer(pair, settings, questions, results, advance)
     for i, method in enumerate(methods, 1):
       begin, before = time.perf_counter(), len(kept)
       answer(method)
