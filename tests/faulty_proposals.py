@@ -166,7 +166,7 @@ _CHANGES = {
   "laws that are NaN": (_WITH, laws_that_are_nan, "NaN or an infinity"),
   "laws of another dtype": (_WITH, laws_in_half, "laws gives float16[1]"),
   "laws of one array": (_WITH, laws_of_one_array, "laws gives"),
-  "no multiple of q": (_OUT, following_flattened, "is no multiple of q"),
+  "no multiple of q": (_OUT, following_flattened, "by laws"),
   "following that writes into q": (_OUT, following_in_place, "read-only"),
   "following of half a law": (_WITH, following_half, "no law, and not all zer"),
   "following of a wrong shape": (

@@ -2,26 +2,19 @@
 
 import functools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests import commands
+from tests.test_programs import by_choice, chain, cut, verify
 from tv_jax import certify, tree
-from tv_jax.certify import plan, programs
+from tv_jax.certify import programs
+from tv_jax.certify.certificate import USUAL
 from tv_jax.certify.programs import Settings
 from tv_jax.verifiers import DOWN, Verifier, token_level
 
 WITHOUT = "without_replacement"
-
-
-def cut(laws):
-  """The 50 likeliest tokens, as samplers have it by default."""
-  xp = jnp if isinstance(laws, jax.Array) else np
-  least = xp.sort(laws, axis=-1)[..., -50:][..., :1]
-  kept = xp.where(laws < least, 0, laws)
-  return kept / xp.maximum(kept.sum(axis=-1, keepdims=True), 1e-300)
 
 
 def faulty(fault, tree, proposal, tokens, q, p):
@@ -34,8 +27,12 @@ def faulty(fault, tree, proposal, tokens, q, p):
     chance = jnp.where(third & sound.offered, 1, sound.chance)
     return sound._replace(chance=chance)
   if fault == "bonus cut":
-    return sound._replace(residual=lambda node: cut(sound.residual(node)))
+    return sound._replace(residual=lambda node: likeliest(sound.residual(node)))
   return sound
+
+
+def likeliest(law):
+  return jnp.where(law < jnp.sort(law)[-50:][0], 0, law)
 
 
 def rule(fault):
@@ -54,7 +51,7 @@ def rule(fault):
   ],
 )
 def test_the_usual_rows_show_faults_of_rules(fault, shown, x64):
-  for shape, tokens in plan.USUAL.items():
+  for shape, tokens in USUAL.items():
     if shape == "eagle":  # sampled
       continue
     own = certify.Settings(cases=4, vocabulary=tokens)
@@ -76,6 +73,10 @@ def test_a_last_sibling_without_a_choice_is_refused_or_given_one():
   assert own.tokens(tree.parse("branching:3")) == 5
 
 
+def draw_of_few(rng, law):
+  return by_choice(rng, cut(law))
+
+
 def siblings(p, q, context, rng, fault=""):
   """A cycle of up to three siblings without replacement."""
   left, law = p(context), q(context)
@@ -92,98 +93,67 @@ def siblings(p, q, context, rng, fault=""):
   return [int(rng.choice(len(left), p=left))]
 
 
-def one(p, q, context, rng, fault=""):
-  """A cycle of one drafted token."""
-  law, target = q(context), p(context)
-  token = int(rng.choice(len(law), p=cut(law) if "draft" in fault else law))
-  if rng.random() * law[token] >= target[token]:
-    left = np.maximum(target - law, 0)
-    return [int(rng.choice(len(left), p=left / left.sum()))]
-  after = p((*context, token))
-  after = cut(after) if "bonus" in fault else after
-  return [token, int(rng.choice(len(after), p=after))]
-
-
-def verify(tree, tokens, q, p, rng, fault="", replaced=False):
-  """Siblings in turn, as SpecInfer does; of the root alone."""
-  left, law = p[0].copy(), q[0].copy()
-  for rank, node in enumerate(range(1, tree.parents.count(0) + 1)):
-    twice = 1 + (rank == 2 and fault == "third doubled")
-    token = tokens[node]
-    if rng.random() * law[token] < left[token] * twice:
-      after = cut(p[node]) if "bonus" in fault else p[node]
-      return [node], int(rng.choice(len(after), p=after))
-    left = np.maximum(left - law, 0)
-    left = left / left.sum()
-    if not replaced:
-      law[token] = 0
-      law = law / law.sum()
-  return [], int(rng.choice(len(left), p=left))
+siblings_doubled = functools.partial(siblings, fault="third doubled")
 
 
 @pytest.mark.parametrize(
-  ("program", "kind", "fault", "shown"),
+  ("program", "shown"),
   [
-    (siblings, "cycle", "", 0),
-    (siblings, "cycle", "third doubled", 5),
-    (siblings, "cycle", "third taken", 5),
-    (one, "cycle", "", 0),
-    (one, "cycle", "bonus cut", 64),
-    (one, "cycle", "draft cut", 64),
-    (verify, "verify", "third doubled", 5),
-    (verify, "verify", "bonus cut", 64),
+    (siblings, 0),
+    (siblings_doubled, 5),
+    (functools.partial(siblings, fault="third taken"), 5),
+    (functools.partial(chain, levels=1), 0),
+    (functools.partial(chain, levels=1, draw=draw_of_few), 64),
+    (functools.partial(verify, bug="third doubled"), 5),
+    (functools.partial(verify, bug="bonus cut"), 64),
   ],
 )
-def test_the_usual_cases_show_faults_of_programs(program, kind, fault, shown):
-  faulty_program = functools.partial(program, fault=fault)
-  found = programs.certify(faulty_program, kind, Settings(cases=8))
+def test_the_usual_cases_show_faults_of_programs(program, shown):
+  found = programs.certify(program, Settings(cases=8))
   assert found.lossless == (not shown), repr(found)
   told = repr(found).splitlines()[0]
   assert "8 cases of 3 tokens" in told
   if shown:
-    assert found.failure
-    assert shown == found.failure.laws[0].V
+    assert shown == found.smallest.laws[0].V
     assert f" of {shown}, " in told
 
 
 def test_how_siblings_are_drawn_is_asked_and_said():
-  replaced = functools.partial(verify, replaced=True)
+  replaced = functools.partial(verify, bug="with replacement")
   for drawn, right in (
     ("without_replacement", verify),
     ("with_replacement", replaced),
   ):
     for program in (verify, replaced):
-      own = Settings(tree="branching:2", proposal=drawn, cases=8)
-      found = programs.certify(program, "verify", own)
+      asked = Settings(tree="branching:2", proposal=drawn, cases=8)
+      found = programs.certify(program, asked)
       assert found.lossless == (program is right), repr(found)
       assert f"siblings drawn {drawn}," in repr(found).splitlines()[0]
   with pytest.raises(ValueError, match="a cycle is not told how siblings"):
-    programs.certify(one, "cycle", Settings(proposal="top_k"))
+    programs.certify(chain, Settings(proposal="top_k"))
 
 
 def test_a_last_sibling_of_a_program_has_a_choice_too():
-  own = Settings(tree="branching:3", vocabulary=3)
+  few = Settings(tree="branching:3", vocabulary=3)
   with pytest.raises(ValueError, match=r"no choice among 3.*give 4 or more"):
-    programs.certify(verify, "verify", own)
-  wide = functools.partial(verify, fault="third doubled")
-  found = programs.certify(wide, "verify", Settings(tree="branching:3"))
-  assert found.failure
-  assert found.failure.laws[0].V == 5
+    programs.certify(verify, few)
 
 
-def test_the_third_siblings_fault_is_told_by_the_command():
-  program = "--program=tests.test_blind:siblings_doubled"
-  done = commands.run(program, "--kind=cycle", program="tv_jax.certify")
+@pytest.mark.parametrize(
+  ("flags", "told"),
+  [
+    (["--program=tests.test_blind:siblings_doubled"], "tokens a b c d"),
+    (
+      [
+        "--program=tests.test_programs:verify",
+        "--proposals=with_replacement",
+        "--trees=branching:2",
+      ],
+      "siblings drawn with_replacement",
+    ),
+  ],
+)
+def test_the_command_tells_of_siblings(flags, told):
+  done = commands.run(*flags, program="tv_jax.certify")
   assert done.returncode == 1, done.stderr
-  assert "tokens a b c d" in done.stdout
-  done = commands.run(
-    "--program=tests.test_blind:verify",
-    "--proposals=with_replacement",
-    "--trees=branching:2",
-    program="tv_jax.certify",
-  )
-  assert done.returncode == 1, done.stderr
-  assert "siblings drawn with_replacement" in done.stdout
-
-
-siblings_doubled = functools.partial(siblings, fault="third doubled")
+  assert told in done.stdout

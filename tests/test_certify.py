@@ -5,14 +5,13 @@ import functools
 import itertools
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests import commands, faulty, quick
 from tv_jax import certify, tree
-from tv_jax.certify import cases, exact, plan
+from tv_jax.certify import cases, exact
 from tv_jax.proposals import PROPOSALS, WITHOUT_REPLACEMENT
 from tv_jax.verifiers import (
   NOT_OFFERED,
@@ -211,39 +210,6 @@ def test_planted_fault_is_caught(name, x64):
   assert check.verdict in certify.table([("a", "b", "c", check)])
 
 
-def noisy(shape, proposal, tokens, q, p, eta):
-  """The traversal, by coins that are drawn from a key made of its own."""
-  bits = jax.lax.bitcast_convert_type(eta.astype(jnp.float32), jnp.uint32)
-  key = jax.random.key(0)
-  for own in bits:
-    key = jax.random.fold_in(key, own)
-  eta = jax.random.uniform(key, eta.shape, eta.dtype)
-  made = TRAVERSAL.decide(shape, proposal, tokens, q, p, eta)
-  hidden = jnp.full_like(made.accept, NOT_OFFERED)
-  return dataclasses.replace(made, accept=hidden)
-
-
-def noisy_and_wrong(*arguments):
-  made = noisy(*arguments)
-  return dataclasses.replace(made, residual=arguments[4][made.node])
-
-
-@pytest.mark.parametrize(
-  ("decide", "verdict"),
-  [(noisy, "LOSSLESS"), (noisy_and_wrong, "NOT LOSSLESS")],
-)
-def test_noise_that_is_no_coin_is_sampled(decide, verdict, x64):
-  rule = Verifier(decision=decide)
-  own = certify.Settings(cases=4, sampled=True)
-  found = certify.check(rule, WITHOUT, LOPSIDED, own)
-  assert found.verdict.startswith(verdict)
-  if not found.lossless:
-    small = certify.smallest_failure(
-      rule, WITHOUT_REPLACEMENT, found.failure, own
-    )
-    assert len(small.tree) < len(LOPSIDED)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
   ("rule", "sound"),
@@ -327,14 +293,14 @@ def test_the_command_catches_a_rule_of_ones_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("rules", "drawn", "text", "message"),
+  ("rule", "drawn", "shape", "message"),
   [
-    (["tests.faulty:FAULTS"], None, "chain:2", "a Verifier or a decide"),
-    (None, ["greedy"], "chain:2", "proposal 'greedy': not one of"),
-    (None, None, "chain:x", "tree 'chain:x': write .* of a Tree$"),
-    (["block"], None, "kary:2x2", "nothing to certify: verifier 'block' is"),
+    ("tests.faulty:FAULTS", WITHOUT, "chain:2", "a Verifier or a decide"),
+    ("traversal", "greedy", "chain:2", "proposal 'greedy': not one of"),
+    ("traversal", WITHOUT, "chain:x", "tree 'chain:x': write .* of a Tree$"),
+    ("block", WITHOUT, "kary:2x2", "verifier 'block' is"),
   ],
 )
-def test_what_cannot_be_certified_is_refused(rules, drawn, text, message):
+def test_what_cannot_be_certified_is_refused(rule, drawn, shape, message):
   with pytest.raises(ValueError, match=message):
-    plan.make(rules, drawn, [text])
+    certify.check(rule, drawn, shape)

@@ -20,7 +20,7 @@ from tv_jax.edge import checks, cli, config_flag, progress
 
 def test_a_mistake_is_one_line():
   for arguments, line in {
-    ("certify", "--vocab=1"): "tv_jax.certify: --vocab=1: give 2 or more",
+    ("certify", "--vocab=1"): "tv_jax.certify: flag --vocab=1: ",
     ("audit", "--speed=3"): "tv_jax.audit: Unknown command line flag 'speed'",
     ("report", "nowhere"): "tv_jax.report: nowhere",
   }.items():

@@ -663,4 +663,4 @@ def test_it_and_the_jax_certificate_find_the_same_law(rule, proposal, x64):
     place = np.ravel_multi_index(tokens, (3,) * length)
     assert float(found[tokens]) == pytest.approx(outcome.law[place], abs=1e-12)
   mean = sum(len(x) * chance for x, chance in law.chances.items())
-  assert float(mean) == pytest.approx(outcome.expected, abs=1e-12)
+  assert float(mean) == pytest.approx(outcome.length, abs=1e-12)

@@ -294,6 +294,6 @@ def test_a_verifier_of_tensors(verify):
     return path, token
 
   settings = programs.Settings(cases=12, tree="chain:2", arrays="torch")
-  assert programs.certify(verify, "verify", settings).lossless
-  wrong = programs.certify(recovers_from_the_target, "verify", settings)
+  assert programs.certify(verify, settings).lossless
+  wrong = programs.certify(recovers_from_the_target, settings)
   assert wrong.verdict == "NOT LOSSLESS"

@@ -10,7 +10,6 @@ from examples.faults import __main__ as command
 from examples.faults import length_in_hindsight, sound
 from tests import documents
 from tv_jax import certify
-from tv_jax.certify import contracts
 
 DOCUMENT = documents.DOCS / "lossless.md"
 SMALL = ("closed_coin", "clamped_residual")  # as their docstrings say
@@ -34,21 +33,16 @@ def test_the_fault_is_caught_and_the_mend_is_exact(rows, name):
   assert one.mended.distance <= 1e-12
   if name not in SMALL:
     assert one.caught.verdict == "NOT LOSSLESS"
-    assert one.caught.failure.distance > 1e-6
+    assert one.caught.smallest.distance > 1e-6
 
 
 def test_what_is_small_is_found(rows):
   closed, clamped = (rows[name] for name in SMALL)
-  assert "exactly 0" in closed.caught.failure.fault
+  assert "exactly 0" in closed.caught.smallest.failure.fault
   assert max(closed.distances) < 1e-12
   *random, near = clamped.distances
   assert max(random) < 1e-12
   assert 1e-10 < near < 2e-8
-
-
-def test_readme_counts_them():
-  readme = (DOCUMENT.parents[1] / "README.md").read_text()
-  assert f"shows {len(faults.NAMES)} faults" in readme
 
 
 def test_the_document_has_the_commands_table(rows):
@@ -60,13 +54,13 @@ def test_the_document_says_what_is_measured(rows):
   text = " ".join(DOCUMENT.read_text().split())
   hidden = rows["length_in_hindsight"]
   assert max(hidden.distances) < 1e-12
-  assert hidden.caught.cases == 7
-  assert rows["budget_in_hindsight"].caught.cases == 10
+  assert len(hidden.caught.cases) == 7
+  assert len(rows["budget_in_hindsight"].caught.cases) == 10
   for name in ("shared_noise", "bfloat16_draft"):
     assert f"is {max(rows[name].distances):.2g} away" in text
   assert max(map(abs, rows["shared_noise"].gains)) < 1e-12
   for name in ("bonus_temperature", "row_of_a_cousin", "row_after_rejection"):
-    assert len(rows[name].caught.failure.prefix) > 1
+    assert len(rows[name].caught.smallest.failure.prefix) > 1
 
 
 def test_the_command_prints_what_the_document_says(tmp_path):
@@ -75,11 +69,6 @@ def test_the_command_prints_what_the_document_says(tmp_path):
   assert done.returncode == 1
   assert told.printed.strip()
   assert documents.missing(told, done) == []
-
-
-def test_the_document_has_the_contracts():
-  text = DOCUMENT.read_text()
-  assert all(f"    {one}\n" in text for one in contracts.CONTRACTS.values())
 
 
 def test_dsparks_counterexample():
@@ -105,15 +94,4 @@ def test_dsparks_counterexample():
   [sound.matched, sound.likeliest, sound.as_if_not_drawn, sound.cut_after],
 )
 def test_what_is_no_fault_is_certified(cycle):
-  certify.assert_lossless(cycle, "cycle", tolerance=1e-12)
-
-
-@pytest.mark.parametrize("content", [None, "no marks\n"])
-def test_a_document_that_cannot_be_written_is_told(content, tmp_path, capsys):
-  path = tmp_path / "page.md"
-  if content is not None:
-    path.write_text(content)
-  assert command.main([f"--write={path}"]) == 2
-  said = capsys.readouterr().err
-  assert str(path) in said
-  assert len(said.splitlines()) == 1
+  certify.assert_lossless(cycle, tolerance=1e-12)

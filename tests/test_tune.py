@@ -71,7 +71,7 @@ def test_a_length_is_a_sum_over_nodes(name, proposal, x64):
   ]
   rule, drawn = VERIFIERS[name], PROPOSALS[proposal]
   run = exact.make_runner(rule, drawn, tree, np.float64, V)
-  lengths = [run(case).expected for case in worlds(tree.max_depth)]
+  lengths = [run(case).length for case in worlds(tree.max_depth)]
   np.testing.assert_allclose(lengths, sums, rtol=0, atol=1e-12)
 
 

@@ -1,6 +1,131 @@
-"""The command of certify/engine/: `python -m tv_jax.audit --help`."""
+"""Audits the engine end to end: `python -m tv_jax.audit --help`.
 
-import runpy
+Decodes many rows with tiny random models, and tests the law of their first
+tokens against the target's, enumerated; by every rule, proposal, tree and
+temperature. A certificate (`tv_jax.certify`) is about a rule; this is about all
+that is around it: prompts, caches, catching up, commits, keys, the bonus token.
+
+With --write and --samples it audits any engine, from what that engine gave.
+"""
+
+import itertools
+import zlib
+
+from absl import flags, logging
+
+from tv_jax import tree as tree_lib
+from tv_jax import verifiers
+from tv_jax.certify.engine import cases, exact, report
+from tv_jax.certify.samples import command
+from tv_jax.drafting import KINDS
+from tv_jax.edge import cli
+from tv_jax.edge.names import raised, split
+from tv_jax.engine import contract
+from tv_jax.proposals import PROPOSALS
+from tv_jax.proposals import resolve as resolve_proposal
+
+_VERIFIERS = flags.DEFINE_string(
+  "verifiers",
+  " ".join(verifiers.DEFAULT),
+  "Rules, by name or package.module:function.",
+)
+_PROPOSALS = flags.DEFINE_string(
+  "proposals", " ".join(PROPOSALS), "How siblings are drawn."
+)
+_TREES = flags.DEFINE_string(
+  "trees", "chain:2 kary:2x2 branching:3,1", "As tree.parse reads them."
+)
+_KINDS = flags.DEFINE_string(
+  "draft_kinds", "independent eagle", "Kinds of draft."
+)
+_TEMPERATURES = flags.DEFINE_string("temperatures", "0.5 1", "Above 0.")
+_TOP_P = flags.DEFINE_string("top_p", "1 0.8", "Truncations of both laws.")
+_ROWS = flags.DEFINE_integer("rows", 200_000, "Rows decoded in each case.", 1)
+_BATCH = flags.DEFINE_integer("batch", 4_000, "Rows decoded together.", 1)
+_SEED = flags.DEFINE_integer("seed", 0, "Of all draws.", 0)
+flags.adopt_module_key_flags(command)
+
+
+def main(arguments) -> int:
+  """Prints a line for each case; 1 if one fails."""
+  cli.no_arguments(arguments)
+  logging.set_verbosity(logging.WARNING)
+  if command.asked():
+    for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS, _ROWS, _BATCH):
+      if flags.FLAGS[flag.name].present:
+        raise ValueError(f"--{flag.name}: is of our own engine's audit alone")
+    return command.run(
+      temperature=_single(_TEMPERATURES),
+      top_p=_single(_TOP_P),
+      seed=_SEED.value,
+    )
+  plan, rows, drifts = _plan(), [], {}
+  for names, case in plan:
+    # Draws of its own for each case: the p-values are then independent.
+    seed = zlib.crc32(f"{_SEED.value} {' '.join(names)}".encode())
+    size = min(_BATCH.value, _ROWS.value)
+    try:
+      if names[:2] not in drifts:
+        drifts[names[:2]] = exact.drift(case)
+      counts, cycles, faults = cases.count(case, _ROWS.value, size, seed)
+    except Exception as error:  # whatever a stranger's rule raises
+      raise ValueError(f"{' '.join(names)}: {raised(error)}") from error
+    p_value = report.chi_square(counts, exact.law(case))
+    rows.append(report.Row(names, cycles, p_value, faults))
+    place = f"{len(rows)}/{len(plan)}"
+    print(f"{place} {' '.join(names)} p {p_value:.3g}", flush=True)
+  print(report.spell_out(rows, drifts, _ROWS.value))
+  failures = report.failures(rows, drifts)
+  for line in failures:
+    print(line)
+  return int(bool(failures))
+
+
+def _single(flag) -> float:
+  """Returns another engine's setting: 1 unless a single other one is given."""
+  if not flags.FLAGS[flag.name].present:
+    return 1.0
+  return float(flag.value)
+
+
+def _plan() -> list[tuple[tuple[str, ...], cases.Case]]:
+  """Returns the cases by name; those that share a program stand together."""
+  rules, drawn, trees, drafts = (
+    split(flag.value) for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS)
+  )
+  rules = {name: verifiers.resolve(name) for name in rules}
+  drawn = {name: resolve_proposal(name) for name in drawn}
+  trees = {text: tree_lib.parse(text) for text in trees}
+  for name in drafts:
+    if name not in KINDS:
+      raise ValueError(f"draft {name!r}: not one of {', '.join(KINDS)}")
+  temperatures = [float(x) for x in split(_TEMPERATURES.value)]
+  top_ps = [float(x) for x in split(_TOP_P.value)]
+  if min(temperatures) <= 0:
+    raise ValueError(f"--temperatures={_TEMPERATURES.value}: give above 0")
+  if not 0 < min(top_ps) <= max(top_ps) <= 1:
+    raise ValueError(f"--top_p={_TOP_P.value}: give numbers in (0, 1]")
+  plan = []
+  for shape, kind, rule, proposal, top_p, temperature in itertools.product(
+    trees, drafts, rules, drawn, top_ps, temperatures
+  ):
+    case = cases.Case(
+      draft_kind=kind,
+      tree=trees[shape],
+      proposal=drawn[proposal],
+      verifier=rules[rule],
+      temperature=temperature,
+      top_p=top_p,
+    )
+    if verifiers.misfit(case.verifier, case.tree, case.proposal):
+      continue
+    contract.check(case.verifier, case.proposal, case.tree, cases.VOCABULARY)
+    names = kind, shape, rule, proposal, f"{temperature:g}", f"{top_p:g}"
+    plan.append((names, case))
+  if not plan:
+    raise ValueError("nothing to audit: no rule is defined on these trees")
+  return plan
+
 
 if __name__ == "__main__":
-  runpy.run_module("tv_jax.certify.engine", run_name="__main__", alter_sys=True)
+  cli.run("tv_jax.audit", main)

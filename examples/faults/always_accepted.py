@@ -10,7 +10,6 @@ from examples.faults import common
 
 SYSTEM = "vLLM-Ascend"
 REPORT = "https://github.com/vllm-project/vllm-ascend/issues/13730"
-KIND = "cycle"
 
 
 class Zero:

@@ -11,7 +11,6 @@ from examples.faults import common
 
 SYSTEM = "DeepSpec"
 REPORT = "https://github.com/deepseek-ai/DeepSpec/issues/31"
-KIND = "cycle"
 
 
 def bfloat16(law):

@@ -12,7 +12,6 @@ from examples.faults import common
 
 SYSTEM = "vLLM-Ascend, as we read it"
 REPORT = "https://github.com/vllm-project/vllm-ascend/pull/9772"
-KIND = "cycle"
 
 
 def faulty(p, q, context, rng):

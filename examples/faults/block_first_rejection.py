@@ -11,7 +11,6 @@ from examples.faults import common
 
 SYSTEM = "vLLM-Ascend, a review"
 REPORT = "https://github.com/vllm-project/vllm-ascend/pull/11985"
-KIND = "cycle"
 
 
 def faulty(p, q, context, rng):

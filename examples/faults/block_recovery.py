@@ -10,7 +10,6 @@ from examples.faults import common
 
 SYSTEM = "vLLM-Ascend"
 REPORT = "https://github.com/vllm-project/vllm-ascend/pull/7808"
-KIND = "cycle"
 
 
 def faulty(p, q, context, rng):

@@ -12,7 +12,6 @@ from examples.faults import common
 
 SYSTEM = "EAGLE-1, Spec-Bench"
 REPORT = "https://github.com/SafeAILab/EAGLE/commit/bf10ac5"
-KIND = "verify"
 
 TEMPERATURE = 0.5  # p is the law at this temperature
 

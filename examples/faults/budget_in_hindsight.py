@@ -13,16 +13,9 @@ from examples.faults import common
 
 SYSTEM = "TensorRT-LLM, a question"
 REPORT = "https://github.com/NVIDIA/TensorRT-LLM/pull/17056"
-KIND = "cycle"
 
 COST = (1.0, 1.1, 1.45, 1.5, 1.55)  # of a step, by drafts verified: stairs
 NEIGHBOUR = (0.9, 0.1)  # another request's chances to survive
-
-
-def survival(p, q, context, tokens):
-  """Predict each draft's chance to survive, with perfect confidences."""
-  prefixes = [(*context, *tokens[:i]) for i in range(common.DEPTH)]
-  return np.cumprod([np.minimum(p(x), q(x)).sum() for x in prefixes])
 
 
 def budget(ours):
@@ -35,7 +28,7 @@ def budget(ours):
 def verified(p, q, context, rng, known):
   """Verify this request's part of a budget by what is `known`."""
   tokens, laws = common.propose(q, context, rng)
-  ours = survival(p, q, context, tokens)
+  ours = common.survival(p, q, context, tokens)
   ranked = np.argsort([*-ours, *(-x for x in NEIGHBOUR)], kind="stable")
   length = int((ranked[: budget(known(ours))] < len(ours)).sum())
   return common.check(tokens[:length], laws[:length], p, context, rng)

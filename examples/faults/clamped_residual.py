@@ -16,7 +16,6 @@ REPORT = (
   "https://github.com/deepseek-ai/DeepSpec/blob/afdfa7c/deepspec/utils/"
   "sampling.py"
 )
-KIND = "cycle"
 LAWS = (0.5, 0.3, 0.2), (0.5 + 2e-9, 0.3 - 1e-9, 0.2 - 1e-9)
 
 LEAST = 1e-8

@@ -10,7 +10,6 @@ from examples.faults import common
 
 SYSTEM = "EAGLE, vLLM-Ascend"
 REPORT = "https://github.com/SafeAILab/EAGLE/issues/183"
-KIND = "cycle"
 
 
 def verified(p, q, context, rng, closed):

@@ -76,6 +76,12 @@ def cycle(p, q, context, rng):
   return check(tokens, laws, p, context, rng)
 
 
+def survival(p, q, context, tokens):
+  """Predict each draft's chance to survive, with perfect confidences."""
+  prefixes = [(*context, *tokens[:i]) for i in range(len(tokens))]
+  return np.cumprod([np.minimum(p(x), q(x)).sum() for x in prefixes])
+
+
 def weights(tokens, laws, p, context):
   """Weigh a chain's prefixes as block verification does (2403.10444).
 

@@ -12,7 +12,6 @@ from examples.faults import common
 
 SYSTEM = "lattice"
 REPORT = "https://github.com/ohdearquant/lattice/issues/243"
-KIND = "cycle"
 
 
 def looked_up(q, context):

@@ -12,7 +12,6 @@ from examples.faults import common
 
 SYSTEM = "transformers"
 REPORT = "https://github.com/huggingface/transformers/issues/32867"
-KIND = "cycle"
 
 
 def faulty(p, q, context, rng):

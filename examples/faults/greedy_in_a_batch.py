@@ -13,7 +13,6 @@ import numpy as np
 from examples.faults import common
 
 SYSTEM, REPORT = common.TPU_INFERENCE
-KIND = "cycle"
 LAWS = (0.0, 1.0, 0.0), (0.25, 0.5, 0.25)
 
 GREEDY = -1

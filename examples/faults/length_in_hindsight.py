@@ -13,21 +13,14 @@ from examples.faults import common
 
 SYSTEM = "a warning in DSpark's paper"
 REPORT = "https://arxiv.org/abs/2607.05147"
-KIND = "cycle"
 
 SPEED = (1.0, 0.5, 0.45)  # the paper's: steps a second to verify 0, 1, 2
 
 
 def throughputs(p, q, context, tokens):
   """Predict tokens a second for each length, with perfect confidences."""
-  survival, expected = 1.0, 1.0
-  made = [SPEED[0]]
-  for i in range(len(tokens)):
-    before = (*context, *tokens[:i])
-    survival *= np.minimum(p(before), q(before)).sum()
-    expected += survival
-    made.append(SPEED[i + 1] * expected)
-  return made
+  expected = 1 + np.cumsum([0, *common.survival(p, q, context, tokens)])
+  return expected * SPEED
 
 
 def faulty(p, q, context, rng):

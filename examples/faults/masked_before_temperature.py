@@ -11,7 +11,6 @@ import numpy as np
 from examples.faults import common
 
 SYSTEM, REPORT = common.TPU_INFERENCE
-KIND = "cycle"
 LAWS = (0.6, 0.4, 0.0), (0.4, 0.3, 0.3)
 
 TEMPERATURE = 0.5

@@ -9,7 +9,7 @@ import numpy as np
 
 from examples.faults import common
 from tv_jax import certify, tree
-from tv_jax.certify import programs
+from tv_jax.certify import contracts, programs
 
 V = 3
 LENGTH = common.DEPTH + 1  # a cycle emits no more
@@ -30,7 +30,7 @@ class Given:
 
   def __call__(self, prefix):
     """Give the law of the next token."""
-    return self.laws[tuple(prefix)[len(programs.CONTEXT) :]].copy()
+    return self.laws[tuple(prefix)[len(contracts.CONTEXT) :]].copy()
 
 
 def prefixes():
@@ -57,21 +57,17 @@ def constant(law: tuple[float, ...]) -> Given:
   return Given(dict.fromkeys(prefixes(), np.array(law)))
 
 
-def measure(program, kind: str, p: Given, q: Given) -> tuple[float, float]:
+def measure(program, p: Given, q: Given) -> tuple[float, float]:
   """Find a program's exact law with one pair of laws.
 
   Returns:
     Total variation of what it emits from the target's law, and the mean number
     of tokens that a cycle emits.
   """
-  run = programs.KINDS[kind]
-
-  def cycle(rng):
-    return run(program, SETTINGS, p, q, programs.CONTEXT, rng)
-
-  law = certify.explore(cycle)
-  laws: list[Any] = [p, q]
-  distance, _ = programs.compare(law, *laws, tolerance=SETTINGS.tolerance)
+  cycle = contracts.as_cycle(program, SETTINGS)
+  law = certify.explore(lambda rng: cycle(p, q, contracts.CONTEXT, rng))
+  target: Any = p
+  distance, _ = programs.compare(law, target, SETTINGS.tolerance)
   mean = sum(len(out) * chance for out, chance in law.chances.items())
   return distance, float(mean)
 
@@ -97,12 +93,12 @@ class Row:
 
 def row(program: ModuleType) -> Row:
   """Measure a fault and its mend, and certify both."""
-  kind, both = program.KIND, (program.faulty, program.fixed)
+  both = program.faulty, program.fixed
   laws = pairs()
   if own := getattr(program, "LAWS", ()):
     laws.append((constant(own[0]), constant(own[1])))
-  found = [[measure(one, kind, p, q) for one in both] for p, q in laws]
-  caught, mended = (programs.certify(one, kind, SETTINGS) for one in both)
+  found = [[measure(one, p, q) for one in both] for p, q in laws]
+  caught, mended = (programs.certify(one, SETTINGS) for one in both)
   return Row(
     program=program,
     distances=[faulty[0] for faulty, _ in found],

@@ -11,7 +11,6 @@ from examples.faults import common
 
 SYSTEM = "llama.cpp's p-min, with sampled drafts"
 REPORT = "https://github.com/ggml-org/llama.cpp/pull/22506"
-KIND = "cycle"
 
 LEAST = 0.4
 

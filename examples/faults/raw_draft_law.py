@@ -12,7 +12,6 @@ from examples.faults import common
 
 SYSTEM = "transformers"
 REPORT = "https://github.com/huggingface/transformers/issues/47932"
-KIND = "cycle"
 
 TOP_K = 2
 

@@ -11,7 +11,6 @@ from examples.faults import common
 
 SYSTEM = "xLLM"
 REPORT = "https://github.com/xLLM-AI/xllm/pull/2175"
-KIND = "cycle"
 
 
 def faulty(p, q, context, rng):

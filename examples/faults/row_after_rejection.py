@@ -9,7 +9,6 @@ from examples.faults import common
 
 SYSTEM = "OpenVINO GenAI"
 REPORT = "https://github.com/openvinotoolkit/openvino.genai/issues/4190"
-KIND = "cycle"
 
 
 def faulty(p, q, context, rng):

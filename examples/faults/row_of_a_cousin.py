@@ -10,7 +10,6 @@ from examples.faults import common
 
 SYSTEM = "TensorRT-LLM"
 REPORT = "https://github.com/NVIDIA/TensorRT-LLM/pull/15098"
-KIND = "verify"
 
 
 def faulty(tree, tokens, q, p, rng):

@@ -13,7 +13,6 @@ from examples.faults import common
 
 SYSTEM = "vLLM"
 REPORT = "https://github.com/vllm-project/vllm/pull/54282"
-KIND = "cycle"
 
 
 def race(law, noise):

@@ -12,7 +12,6 @@ from examples.faults import common
 
 SYSTEM = "transformers"
 REPORT = "https://github.com/huggingface/transformers/pull/28508"
-KIND = "cycle"
 
 
 def softmax(p, q):

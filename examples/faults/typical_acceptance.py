@@ -13,7 +13,6 @@ from examples.faults import common
 
 SYSTEM = "Medusa"
 REPORT = "https://arxiv.org/abs/2401.10774"
-KIND = "cycle"
 
 THRESHOLD, ALPHA = 0.09, 0.3  # Medusa's
 

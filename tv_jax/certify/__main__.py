@@ -1,19 +1,21 @@
 """Certifies verification rules: `python -m tv_jax.certify --help`."""
 
 import contextlib
+import itertools
 import time
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from absl import flags, logging
 
-from tv_jax import certify
+from tv_jax import certify, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import certificate, contracts, programs, report
-from tv_jax.certify import plan as plan_lib
 from tv_jax.edge import cli, names, progress
-from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import DEFAULT, VERIFIERS
+from tv_jax.proposals import PROPOSALS, Proposal
+from tv_jax.tree import Adaptive, Tree
+from tv_jax.verifiers import DEFAULT, VERIFIERS, Verifier
 
 _NAMED = "package.module:name, or several with commas or spaces between"
 _VERIFIERS = flags.DEFINE_string(
@@ -33,18 +35,19 @@ _TREES = flags.DEFINE_string(
   "trees",
   None,
   "Trees, in any form that tree.parse reads. Default:"
-  f" {', '.join(plan_lib.USUAL)}.",
+  f" {', '.join(certificate.USUAL)}.",
 )
 _VOCAB = flags.DEFINE_integer(
   "vocab",
   None,
   "Tokens in the vocabulary. Default: 3 to 64, as a tree needs.",
+  lower_bound=2,
 )
-_CASES = flags.DEFINE_integer("cases", 27, "Random laws for each row.")
+_CASES = flags.DEFINE_integer("cases", 27, "Random laws for each row.", 1)
 _DRAFTS = flags.DEFINE_integer(
-  "drafts", 1000, "Drafts where there are too many to enumerate."
+  "drafts", 1000, "Drafts where there are too many to enumerate.", 2
 )
-_SEED = flags.DEFINE_integer("seed", 0, "Seed of the laws and the drafts.")
+_SEED = flags.DEFINE_integer("seed", 0, "Seed of the laws and the drafts.", 0)
 _PROGRAM = flags.DEFINE_string(
   "program",
   None,
@@ -52,34 +55,27 @@ _PROGRAM = flags.DEFINE_string(
   " docs/lossless.md has its contracts. --trees and --proposals (one each),"
   " --vocab, --cases and --seed are of it as well.",
 )
-_KIND = flags.DEFINE_enum(
-  "kind",
-  None,
-  [*programs.KINDS],
-  "Of the program. Default: what its parameters tell.",
-)
 _ARRAYS = flags.DEFINE_enum(
   "arrays", "numpy", [*contracts.ARRAYS], "What laws a verifier is given as."
 )
 _TOLERANCE = flags.DEFINE_float(
   "tolerance",
-  programs.USUAL.tolerance,
+  contracts.Settings().tolerance,
   "Total variation that counts as rounding: a program that computes in float32"
   " needs 1e-6.",
   lower_bound=0.0,
 )
 _F32 = flags.DEFINE_bool("f32", False, "In float32, not float64.")
-_BOUND = flags.DEFINE_bool(
-  "bound",
-  False,
-  "Say of each rule how much of what any lossless rule could gain it gains.",
-)
-_SAMPLED = flags.DEFINE_bool(
-  "sampled",
-  False,
-  "Toss coins, and test what comes out, in place of enumerating them: for rules"
-  " with noise that is no coin of theirs. At least 4000 drafts in each case.",
-)
+
+
+class Row(NamedTuple):
+  """A rule, a proposal and a tree."""
+
+  names: tuple[str, str, str]
+  rule: Verifier
+  proposal: Proposal
+  tree: Tree | Adaptive
+  settings: certify.Settings
 
 
 def main(arguments) -> int:
@@ -88,76 +84,66 @@ def main(arguments) -> int:
   cli.no_arguments(arguments)
   if _PROGRAM.value:
     return _certify_program()
-  settings = _settings()
-  plan = plan_lib.make(
-    names.split(_VERIFIERS.value) or None,
-    names.split(_PROPOSALS.value) or None,
-    names.split(_TREES.value) or None,
+  settings = certify.Settings(
+    vocabulary=_VOCAB.value,
+    cases=_CASES.value,
+    drafts=_DRAFTS.value,
+    dtype=np.float32 if _F32.value else np.float64,
+    seed=_SEED.value,
   )
-  by_row = [
-    settings._replace(vocabulary=settings.vocabulary or row.vocabulary)
-    for row in plan.rows
-  ]
-  # All of them before the first is worked on.
-  for row, own in zip(plan.rows, by_row, strict=True):
-    with _blaming(row):
-      certificate.check_size(row.proposal, row.tree, own)
+  rows, to_certify = _plan(settings)
+  widths = {k for row in rows for k in row.tree.family_sizes}
   logging.set_verbosity(logging.WARNING)
   jax.config.update("jax_enable_x64", not _F32.value)
-  checked, rows = [], []
-  with progress.bar(len(plan.rows) + len(plan.to_certify)) as bar:
-    for proposal in plan.to_certify:
+  of_proposals, checks = {}, []
+  with progress.bar(len(rows) + len(to_certify)) as bar:
+    for proposal in to_certify:
       bar.show(proposal.name)
-      found = certify.check_proposal(proposal, settings, plan.widths)
-      checked.append((proposal.name, found))
+      check = certify.check_proposal(proposal, settings, tuple(sorted(widths)))
+      of_proposals[proposal] = check
       bar.advance()
-    for row, own in zip(plan.rows, by_row, strict=True):
+    for row in rows:
       bar.show(", ".join(row.names))
-      what = row.rule, row.proposal, row.tree, own
+      known = of_proposals.get(row.proposal)
       with _blaming(row):
-        rows.append((row, certify.check(*what, widths=plan.widths)))
+        checks.append(certify.check(*row[1:], proposal_check=known))
       bar.advance()
-  if checked:
-    print(f"{report.proposal_table(checked)}\n{report.PROPOSAL_LEGEND}\n")
-  print(report.table((*row.names, check) for row, check in rows))
-  print(report.LEGEND)
-  if _BOUND.value:
-    print(report.BOUND_LEGEND)
-  if _SAMPLED.value:
-    print(report.SAMPLED_LEGEND)
-  for name, check in checked:
+  if of_proposals:
+    print(f"{report.proposal_table(of_proposals)}\n{report.PROPOSAL_LEGEND}\n")
+  table = [(*row.names, check) for row, check in zip(rows, checks, strict=True)]
+  print(f"{report.table(table)}\n{report.LEGEND}")
+  for proposal, check in of_proposals.items():
     if not check.sound:
-      print(f"\nWRONG: proposal {name}")
+      print(f"\nWRONG: proposal {proposal.name}")
       print("\n".join(f"  fault: {fault}" for fault in check.faults))
   printed = {}
-  for row, check in rows:
-    _explain(row, check, settings, printed)
-  sound = sum(check.sound for _, check in checked)
-  good = sum(check.lossless for _, check in rows)
-  told = f"{sound} of {len(checked)} proposals are sound, " * bool(checked)
+  for row, check in zip(rows, checks, strict=True):
+    _explain(row, check, printed)
+  sound = sum(check.sound for check in of_proposals.values())
+  lossless = sum(check.lossless for check in checks)
+  if of_proposals:
+    summary = f"\n{sound} of {len(of_proposals)} proposals are sound, "
+  else:
+    summary = "\n"
   print(
-    f"\n{told}{good} of {len(rows)} rows are lossless,"
+    f"{summary}{lossless} of {len(rows)} rows are lossless,"
     f" in {'float32' if _F32.value else 'float64'},"
     f" {time.monotonic() - started:.0f} s"
   )
-  return int(sound < len(checked) or good < len(rows))
+  return int(sound < len(of_proposals) or lossless < len(rows))
 
 
 def _certify_program() -> int:
   """Prints the certificate of a program; 1 if it is not lossless."""
-  given = [
-    flag.name
-    for flag in (_VERIFIERS, _DRAFTS, _F32, _BOUND, _SAMPLED)
-    if flag.present
-  ]
-  if given:
-    raise ValueError(f"--{given[0]} is for rules, not for --program")
-  usual = programs.USUAL
+  for flag in (_VERIFIERS, _DRAFTS, _F32):
+    if flag.present:
+      raise ValueError(f"--{flag.name} is for rules, not for --program")
+  usual = contracts.Settings()
   tree, proposal = _TREES.value, _PROPOSALS.value
   program = names.load(str(_PROGRAM.value), "program")
   if not callable(program):
     raise ValueError(f"program {_PROGRAM.value!r} is no function")
-  settings = programs.Settings(
+  settings = contracts.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value if _CASES.present else usual.cases,
     tree=tree and tree_lib.resolve(tree),
@@ -166,28 +152,44 @@ def _certify_program() -> int:
     tolerance=_TOLERANCE.value,
     seed=_SEED.value,
   )
-  kind = _KIND.value or programs.kind_of(program)
-  found = programs.certify(program, kind, settings)
-  print(f"{_PROGRAM.value}, a {contracts.CONTRACTS[kind]}")
-  print(found)
-  return int(not found.lossless)
+  result = programs.certify(program, settings)
+  cycle = contracts.is_cycle(program)
+  contract = contracts.CYCLE if cycle else contracts.VERIFY
+  print(f"{_PROGRAM.value}, a {contract}\n{result}")
+  return int(not result.lossless)
 
 
-def _settings() -> certify.Settings:
-  """Returns how much to check; refuses what it can't do."""
-  least = ((_VOCAB, 2), (_DRAFTS, 2), (_SEED, 0), (_CASES, 1))
-  for flag, number in least:
-    if flag.value is not None and flag.value < number:
-      raise ValueError(f"--{flag.name}={flag.value}: give {number} or more")
-  return certify.Settings(
-    vocabulary=_VOCAB.value,
-    cases=_CASES.value,
-    drafts=_DRAFTS.value,
-    dtype=np.float32 if _F32.value else np.float64,
-    seed=_SEED.value,
-    bound=_BOUND.value,
-    sampled=_SAMPLED.value,
-  )
+def _plan(settings: certify.Settings) -> tuple[list[Row], list[Proposal]]:
+  """Finds everything by its name.
+
+  Returns:
+    A row for each combination for which the rule is defined, and the proposals
+    to certify: those that are built in only if no rule is named.
+  """
+  rules = names.split(_VERIFIERS.value) or DEFAULT
+  rules = {text: verifiers.resolve(text) for text in rules}
+  declared = itertools.chain(*(rule.proposals for rule in rules.values()))
+  drawn = names.split(_PROPOSALS.value) or [*PROPOSALS, *declared]
+  drawn = {text: proposals.resolve(text) for text in drawn}
+  usual = {} if _TREES.value else certificate.USUAL
+  trees = names.split(_TREES.value) or usual
+  trees = {text: tree_lib.parse(text) for text in trees}
+  rows, reasons = [], {}
+  for texts in itertools.product(rules, drawn, trees):
+    what = rules[texts[0]], drawn[texts[1]], trees[texts[2]]
+    vocabulary = settings.vocabulary or usual.get(texts[2])
+    row = Row(texts, *what, settings._replace(vocabulary=vocabulary))
+    if reason := verifiers.misfit(row.rule, row.tree, row.proposal):
+      reasons[texts[0]] = reason
+      continue
+    with _blaming(row):
+      certificate.check_size(row.proposal, row.tree, row.settings)
+    rows.append(row)
+  idle = {*reasons} - {row.names[0] for row in rows}
+  if idle and (_VERIFIERS.value or not rows):
+    raise ValueError(f"nothing to certify: {reasons[idle.pop()]}")
+  known = PROPOSALS.values() if _VERIFIERS.value else ()
+  return rows, [each for each in drawn.values() if each not in known]
 
 
 @contextlib.contextmanager
@@ -200,28 +202,27 @@ def _blaming(row):
     raise ValueError(f"{place}: {names.raised(error)}") from error
 
 
-def _explain(row, check, settings, printed):
+def _explain(row, check, printed):
   """Prints what is wrong with a rule, at its smallest, and each case once.
 
   Args:
     row: The rule, the proposal and the tree.
-    check: What was found.
-    settings: As it was found.
+    check: What was seen.
     printed: {case: the names of the row that it was printed for}; grows.
   """
   if check.lossless or check.failure.proposal_wrong:
     return
   failure = certify.smallest_failure(
-    row.rule, row.proposal, check.failure, settings
+    row.rule, row.proposal, check.failure, row.settings
   )
-  names = ", ".join(row.names)
+  texts = ", ".join(row.names)
   spelled = report.spell_out(failure)
-  if (first := printed.setdefault((row.names[0], spelled), names)) != names:
-    print(f"\n{check.verdict}: {names}; fails as {first} does")
+  first = printed.setdefault((row.names[0], spelled), texts)
+  if first != texts:
+    print(f"\n{check.verdict}: {texts}; fails as {first} does")
     return
   what = "; smallest failing case" if failure.case else ""
-  print(f"\n{check.verdict}: {names}{what}:")
-  print(spelled)
+  print(f"\n{check.verdict}: {texts}{what}:\n{spelled}")
 
 
 if __name__ == "__main__":

@@ -37,4 +37,4 @@ def in_pieces(function: Callable, size: int | None, *trees):
     rows[rows >= count] = start
     piece = jax.tree.map(lambda array, rows=rows: array[rows], trees)
     parts.append(jax.tree.map(np.asarray, function(*piece)))
-  return jax.tree.map(lambda *own: np.concatenate(own)[:count], *parts)
+  return jax.tree.map(lambda *rows: np.concatenate(rows)[:count], *parts)

@@ -1,10 +1,11 @@
-"""Programs that can be certified: contracts, and the laws that they are given.
+"""What a program that can be certified is called with.
 
-All are run as cycles: drafts are drawn, something decides, tokens come out.
+Each is run as a cycle: drafts are drawn, something decides, tokens come out.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,13 +15,44 @@ import numpy as np
 from tv_jax import proposals
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases
-from tv_jax.proposals import WITHOUT_REPLACEMENT, Proposal
+from tv_jax.proposals import Proposal
 from tv_jax.tree import Tree
 
 # Taken before a program runs, while which others stand in their place.
 _GENERATOR, _BITS = np.random.Generator, np.random.PCG64
 CONTEXT = (1, 0)
 ARRAYS = ("numpy", "torch")
+CYCLE = "cycle(p, q, context, rng) -> tokens"
+VERIFY = "verify(tree, tokens, q, p, rng) -> (path, next token)"
+
+
+class Settings(NamedTuple):
+  """How much to try.
+
+  Attributes:
+    vocabulary: Tokens; None: as the tree needs, or if there is none, 3, 5 and
+      64 in turn.
+    cases: Random laws of 3 tokens: of each kind of `cases.KINDS` in turn. Of
+      more tokens there are fewer.
+    tree: Of a verifier; None: kary:2x2 of 3 tokens, branching:3 of 5 and
+      chain:1 of 64.
+    proposal: How the siblings that a verifier is given were drawn.
+    arrays: What a verifier's laws are: "numpy" or "torch".
+    tolerance: Total variation that counts as rounding.
+    budget: Runs of a case at most.
+    seconds: After so many of the processor's no further case is begun.
+    seed: Of the laws.
+  """
+
+  vocabulary: int | None = None
+  cases: int = 24
+  tree: Tree | tree_lib.Adaptive | str | None = None
+  proposal: Proposal | str = "without_replacement"
+  arrays: str = "numpy"
+  tolerance: float = 1e-9
+  budget: int = 100_000
+  seconds: float = 40.0
+  seed: int = 0
 
 
 class Laws:
@@ -69,85 +101,22 @@ class Laws:
     return self.known[prefix].copy()
 
 
-class Settings(NamedTuple):
-  """How much to try.
-
-  Attributes:
-    vocabulary: Tokens; None: as the tree needs, or if there is none, 3, 5 and
-      64 in turn.
-    cases: Random laws of 3 tokens: of each kind of `cases.KINDS` in turn. Of
-      more tokens there are fewer.
-    tree: Of a verifier; None: kary:2x2 of 3 tokens, branching:3 of 5 and
-      chain:1 of 64.
-    proposal: How the siblings that a verifier is given were drawn.
-    arrays: What a verifier's laws are: "numpy" or "torch".
-    tolerance: Total variation that counts as rounding.
-    budget: Runs of a case at most.
-    seconds: After so many of the processor's no further case is begun.
-    seed: Of the laws.
-  """
-
-  vocabulary: int | None = None
-  cases: int = 24
-  tree: Tree | tree_lib.Adaptive | str | None = None
-  proposal: Proposal | str = "without_replacement"
-  arrays: str = "numpy"
-  tolerance: float = 1e-9
-  budget: int = 100_000
-  seconds: float = 40.0
-  seed: int = 0
+def is_cycle(program: Callable) -> bool:
+  """Tells a cycle from a verifier by the names of its parameters."""
+  parameters = inspect.signature(program).parameters
+  if not {"context", "tree"} & {*parameters}:
+    raise ValueError(
+      f"{program} is neither a {CYCLE} nor a {VERIFY}: name its parameters so"
+    )
+  return "context" in parameters
 
 
-def _cycle(program, settings, p, q, context, rng):
-  del settings
-  return program(p, q, context, rng)
-
-
-def _verify(program, settings, p, q, context, rng):
-  """Draws a tree's tokens, and has a verifier decide."""
-  tree = fixed_tree(settings)
-  proposal = proposals.resolve(settings.proposal)
-  tokens, prefixes = _drawn(tree.parents, q, context, rng, proposal)
-  draft, target = (_array(map(law, prefixes), settings) for law in (q, p))
-  # A copy: it is the program's own to change.
-  path, token = program(tree, [*tokens], draft, target, rng)
-  path, parent = _integers(path), 0
-  for node in path:
-    if not 0 < node < len(tokens) or tree.parents[node] != parent:
-      raise TypeError(
-        f"it returns the path {path}: give accepted nodes from a child of the"
-        " root down, each below the one before"
-      )
-    parent = node
-  return [*(tokens[node] for node in path), token]
-
-
-def _prune(program, settings, p, q, context, rng):
-  """Drafts a tree, drops what a policy drops, and verifies the rest."""
-  parents = fixed_tree(settings).parents
-  tokens, prefixes = _drawn(parents, q, context, rng)
-  laws = _array(map(q, prefixes), settings)
-  kept = {*_integers(program(tuple(parents), tuple(tokens), laws))}
-  for node in kept:
-    if not 0 < node < len(tokens) or parents[node] not in {0, *kept}:
-      raise TypeError(
-        f"it returns {sorted(kept)}: give the nodes that are verified, each"
-        " with its parent"
-      )
-  # Token by token, siblings in turn: lossless for any shape.
-  node, output = 0, []
-  while True:
-    left, draft = p(prefixes[node]), q(prefixes[node])
-    for child in sorted(x for x in kept if parents[x] == node):
-      token = tokens[child]
-      if rng.random() * draft[token] < left[token] * draft.sum() / left.sum():
-        node = child
-        output.append(token)
-        break
-      left = np.maximum(left / left.sum() - draft / draft.sum(), 0)
-      draft[token] = 0
-    else:
-      return [*output, int(rng.choice(len(left), p=left / left.sum()))]
+def as_cycle(program: Callable, settings: Settings) -> Callable:
+  """Returns a program as a function of p, q, context and rng to tokens."""
+  if is_cycle(program):
+    return program
+  tree, proposal = fixed_tree(settings), proposals.resolve(settings.proposal)
+  return functools.partial(_verify, program, tree, proposal, settings.arrays)
 
 
 def fixed_tree(settings: Settings) -> Tree:
@@ -160,12 +129,12 @@ def fixed_tree(settings: Settings) -> Tree:
   return tree
 
 
-def _drawn(parents, q, context, rng, proposal=WITHOUT_REPLACEMENT):
-  """Draws a tree's tokens; returns each node's prefix as well."""
-  tokens: list = [None] * len(parents)
-  prefixes: list[tuple] = [tuple(context)] * len(parents)
-  for node in range(len(parents)):
-    children = [i for i, parent in enumerate(parents) if parent == node]
+def _verify(program, tree, proposal, arrays, p, q, context, rng):
+  """Draws a tree's tokens, and has a verifier decide."""
+  tokens: list = [None] * len(tree)
+  prefixes: list[tuple] = [tuple(context)] * len(tree)
+  for node in range(len(tree)):
+    children = [i for i, parent in enumerate(tree.parents) if parent == node]
     law, drawn = q(prefixes[node]), []
     law /= law.sum()
     for child in children:
@@ -177,44 +146,18 @@ def _drawn(parents, q, context, rng, proposal=WITHOUT_REPLACEMENT):
       drawn.append(int(rng.choice(len(law), p=step / step.sum())))
       tokens[child] = drawn[-1]
       prefixes[child] = (*prefixes[node], drawn[-1])
-  return tokens, prefixes
+  laws = [np.array([*map(law, prefixes)]) for law in (q, p)]
+  if arrays == "torch":
+    import torch
 
-
-def _integers(nodes) -> list[int]:
-  nodes = nodes.tolist() if hasattr(nodes, "tolist") else nodes
-  return [int(node) for node in nodes]
-
-
-def _array(laws, settings):
-  laws = np.array([*laws])
-  if settings.arrays == "numpy":
-    return laws
-  import torch
-
-  return torch.tensor(laws)
-
-
-# What a program is called with, by kind.
-KINDS: dict[str, Callable] = {
-  "cycle": _cycle,
-  "verify": _verify,
-  "prune": _prune,
-}
-CONTRACTS = {
-  "cycle": "cycle(p, q, context, rng) -> tokens",
-  "verify": "verify(tree, tokens, q, p, rng) -> (path, next token)",
-  "prune": "prune(parents, tokens, q) -> nodes that are verified",
-}
-
-
-def kind_of(program: Callable) -> str:
-  """Tells a program's kind by its parameters."""
-  parameters = inspect.signature(program).parameters
-  telling = {"context": "cycle", "tree": "verify", "parents": "prune"}
-  for name, kind in telling.items():
-    if name in parameters:
-      return kind
-  raise ValueError(
-    f"what kind of program {program} is cannot be told from its parameters:"
-    f" give the kind; contracts are {'; '.join(CONTRACTS.values())}"
-  )
+    laws = [*map(torch.tensor, laws)]
+  # A copy: it is the program's own to change.
+  path, token = program(tree, [*tokens], *laws, rng)
+  path = [*map(int, path.tolist() if hasattr(path, "tolist") else path)]
+  for parent, node in zip([0, *path], path, strict=False):
+    if not 0 < node < len(tree) or tree.parents[node] != parent:
+      raise TypeError(
+        f"it returns the path {path}: give accepted nodes from a child of the"
+        " root down, each below the one before"
+      )
+  return [*(tokens[node] for node in path), token]

@@ -27,9 +27,7 @@ class Drafts(NamedTuple):
   context: np.ndarray  # [O, N] of each node; the root's where INVALID
   chance: np.ndarray  # [O]
   topology: Topology | None = None  # [O, ..] of each; None: they share a tree
-  fault: np.ndarray | None = (
-    None  # [O] whether the policy failed; None: nowhere
-  )
+  fault: np.ndarray | None = None  # [O] of the policy; None: nowhere
 
 
 class Siblings(NamedTuple):
@@ -52,10 +50,10 @@ def siblings(
     k: How many are drawn.
     most: How many ways are looked at.
   """
-  found = [Siblings((), 1.0, ())]
+  ways = [Siblings((), 1.0, ())]
   for _ in range(k):
     grown = []
-    for tokens, chance, laws in found:
+    for tokens, chance, laws in ways:
       law = following(tokens)
       laws = (*laws, law)
       support = np.flatnonzero(law)
@@ -65,18 +63,18 @@ def siblings(
         Siblings((*tokens, int(t)), chance * float(law[t]), laws)
         for t in support
       ]
-    found = grown
-    if len(found) > most:
+    ways = grown
+    if len(ways) > most:
       return None
-  return found
+  return ways
 
 
 def sibling_tuples(proposal: Proposal, q: np.ndarray, k: int):
   """Returns all ways to draw k siblings from q: tokens [n, k], chances [n]."""
-  found = siblings(lambda drawn: proposal.following(q, drawn, k), k)
-  assert found is not None
-  tokens = np.array([one.tokens for one in found], np.int32).reshape(-1, k)
-  return tokens, np.array([one.chance for one in found])
+  ways = siblings(lambda drawn: proposal.following(q, drawn, k), k)
+  assert ways is not None
+  tokens = np.array([way.tokens for way in ways], np.int32).reshape(-1, k)
+  return tokens, np.array([way.chance for way in ways])
 
 
 def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
@@ -121,19 +119,19 @@ def enumerate_drafts(
   }
   grown["worth"][:, ROOT] = 1
   for depth, (above, level) in enumerate(itertools.pairwise(tree.levels), 1):
-    over, own = (slice(one.start, one.stop) for one in (above, level))
+    over, below_it = (slice(x.start, x.stop) for x in (above, level))
     if shape:
       context = grown["context"][:, over]
-      given = q[context], grown["worth"][:, over]
+      seen = q[context], grown["worth"][:, over]
       if confidence is not None:
-        given = *given, confidence[context]
-      chosen = compiling.in_pieces(_chooser(shape, depth), None, *given)
+        seen = *seen, confidence[context]
+      chosen = compiling.in_pieces(_chooser(shape, depth), None, *seen)
       grown["fault"] |= chosen.fault
       place = chosen.above + above.start
-      grown["parent"][:, own] = np.where(chosen.exists, place, NO_PARENT)
-      grown["worth"][:, own] = chosen.worth
+      grown["parent"][:, below_it] = np.where(chosen.exists, place, NO_PARENT)
+      grown["worth"][:, below_it] = chosen.worth
     for node in above:
-      grown = _with_children(grown, node, own, proposal, q)
+      grown = _with_children(grown, node, below_it, proposal, q)
   grown["tokens"][:, ROOT] = 0
   drafts = Drafts(grown["tokens"], grown["context"], grown["chance"])
   if not shape:
@@ -166,17 +164,17 @@ def _with_children(grown: dict, node: int, level: slice, proposal, q) -> dict:
   kinds = np.stack([grown["context"][:, node], count], axis=1)
   parts = [{name: array[count == 0] for name, array in grown.items()}]
   for context, k in np.unique(kinds[count > 0], axis=0):
-    own = np.flatnonzero((kinds == (context, k)).all(axis=1))
+    chosen = np.flatnonzero((kinds == (context, k)).all(axis=1))
     drawn, chances = sibling_tuples(proposal, q[context], int(k))
-    row = np.repeat(own, len(drawn))
+    row = np.repeat(chosen, len(drawn))
     part = {name: array[row] for name, array in grown.items()}
     places = np.arange(len(row))[:, None], first[row][:, None] + np.arange(k)
-    drawn = np.tile(drawn, (len(own), 1))
+    drawn = np.tile(drawn, (len(chosen), 1))
     none = drawn == INVALID
     part["tokens"][places] = drawn
     part["context"][places] = np.where(none, 0, below(context, drawn, V))
     part["worth"][places] = np.where(none, 0, part["worth"][places])
-    part["chance"] *= np.tile(chances, len(own))
+    part["chance"] *= np.tile(chances, len(chosen))
     parts.append(part)
   return {
     name: np.concatenate([part[name] for part in parts]) for name in grown

@@ -12,10 +12,9 @@ coin moved to its threshold's edge, and again with each anywhere on its side and
 all other coins anywhere; neither may change anything.
 """
 
-import functools
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import numpy as np
@@ -27,8 +26,7 @@ from tv_jax.proposals import INVALID, Proposal
 from tv_jax.tree import ROOT, Adaptive, Tree
 from tv_jax.verifiers import NOT_OFFERED, Shape, Verifier
 
-# Decisions, and drafts whose lengths are computed, of one compiled call.
-_BATCH, _DRAFTS = 1 << 14, 1 << 9
+_BATCH = 1 << 14  # decisions of one compiled call
 
 
 class Outcome(NamedTuple):
@@ -36,7 +34,7 @@ class Outcome(NamedTuple):
 
   law: np.ndarray  # [V ** n] of the output's first n tokens: depth + 1, or 2
   target: np.ndarray  # the same under the target
-  expected: float  # tokens gained in a cycle
+  length: float  # expected tokens gained in a cycle
   faults: tuple[str, ...]  # what of the contract is broken
   drafts: drafts_lib.Drafts
   believed: bool = True  # whether `accept` decides, as the exact law takes it
@@ -46,6 +44,11 @@ class Outcome(NamedTuple):
   def distance(self) -> float:
     """Total variation between the rule's law and the target's."""
     return 0.5 * float(np.abs(self.law - self.target).sum())
+
+  @property
+  def error(self) -> float:
+    """Returns what is to be small: the distance, or a sample's deviation."""
+    return self.distance if self.sigmas is None else self.sigmas
 
 
 class _Decided(NamedTuple):
@@ -65,7 +68,7 @@ def make_runner(
   tree: Tree | Adaptive,
   dtype: type,
   V: int,
-) -> Callable[[cases_lib.Case], Outcome]:
+) -> Callable[..., Outcome]:
   """Makes a function that certifies one case on this tree; compiled once."""
   high = np.nextafter(dtype(1), dtype(0))
   coins = itertools.product((0, high), repeat=len(tree) - 1)
@@ -73,50 +76,51 @@ def make_runner(
   outcomes = drafts_lib.count_outcomes(tree, proposal, V)
   chunk = max(1, min(outcomes, _BATCH // len(patterns)))
 
-  def decide(topology, tokens, q, p, eta):
-    known = _known(tree, topology)
-    return verifier.decide(known, proposal, tokens, q, p, eta)
+  def shape(topology):
+    return cast(Shape, topology or tree)
+
+  def decide(topology, *draft):
+    return verifier.decide(shape(topology), proposal, *draft)
+
+  def stop_law(topology, *draft):
+    return verifier.stop_law(shape(topology), proposal, *draft)
 
   each_pattern = jax.vmap(decide, in_axes=(None, None, None, None, 0))
   compiled = compiling.jit(jax.vmap(each_pattern))
-  stop_law = stop_laws(verifier, proposal, tree) if verifier.offers else None
+  stops = compiling.jit(jax.vmap(stop_law)) if verifier.offers else None
 
-  def on_drafts(*given):
+  def on_drafts(*draft):
     """Returns what is decided under each pattern of coins, and the stop law."""
 
     def at(eta):
-      made = compiled(*given, eta)
-      made = made.node, made.residual, made.accept, made.fault
-      return [*map(np.asarray, made)]
+      decision = compiled(*draft, eta)
+      fields = decision.node, decision.residual, decision.accept, decision.fault
+      return [*map(np.asarray, fields)]
 
-    eta = np.broadcast_to(patterns, (len(given[1]), *patterns.shape))
+    eta = np.broadcast_to(patterns, (len(draft[1]), *patterns.shape))
     first = at(eta)
     decided = _Decided(
       *first,
       honest=_same(first, at(_at_the_edge(eta, first[2]))),
       closed=_same(first, at(_on_its_side(eta, first[2], high))),
     )
-    return decided, stop_law and stop_law(*given)
+    return decided, stops and stops(*draft)
 
-  def run(case: cases_lib.Case) -> Outcome:
+  def run(case: cases_lib.Case, seed: int = 0) -> Outcome:
+    del seed  # nothing is drawn
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
     drafts = drafts_lib.enumerate_drafts(
       tree, proposal, q.astype(float), case.confidence
     )
-    decided, stop = _on_all(drafts, on_drafts, chunk, q, p)
+
+    def piece(topology, tokens, rows):
+      return on_drafts(topology, tokens, q[rows], p[rows])
+
+    every = drafts.topology, drafts.tokens, drafts.context
+    decided, stop = compiling.in_pieces(piece, chunk, *every)
     return _judge(tree, drafts, decided, patterns == 0, stop, p)
 
   return run
-
-
-def _on_all(drafts, function, chunk, q, p):
-  """What a function of topologies, tokens, q and p gives of all drafts."""
-
-  def piece(topology, tokens, context):
-    return function(topology, tokens, q[context], p[context])
-
-  given = drafts.topology, drafts.tokens, drafts.context
-  return compiling.in_pieces(piece, chunk, *given)
 
 
 def _at_the_edge(eta, accept):
@@ -149,36 +153,6 @@ def _same(first, second):
     for x, y in zip(first, second, strict=True)
   ]
   return np.logical_and.reduce(same)
-
-
-@functools.lru_cache(maxsize=64)
-def make_lengths(
-  verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive, dtype: type
-) -> Callable[[cases_lib.Case, drafts_lib.Drafts], float]:
-  """Makes a function that gives a rule's expected gain on drafts of a case."""
-  stop_law = stop_laws(verifier, proposal, tree)
-
-  def run(case: cases_lib.Case, drafts: drafts_lib.Drafts) -> float:
-    p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    stop = _on_all(drafts, stop_law, _DRAFTS, q, p)
-    return float(drafts.chance @ (stop.astype(float) @ (tree.depth + 1.0)))
-
-  return run
-
-
-def stop_laws(verifier: Verifier, proposal: Proposal, tree: Tree | Adaptive):
-  """Makes a function of topologies (or None), tokens and laws to stop laws."""
-
-  def stop_law(topology, tokens, q, p):
-    known = _known(tree, topology)
-    return verifier.stop_law(known, proposal, tokens, q, p)
-
-  return compiling.jit(jax.vmap(stop_law))
-
-
-def _known(tree, topology) -> Shape:
-  """Returns the tree, or what an adaptive one was shaped to."""
-  return topology or tree
 
 
 def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
@@ -232,15 +206,15 @@ def _judge(tree, drafts, decided, low, stop, p) -> Outcome:
   ours, target = np.zeros(1), np.ones(1)
   for level in range(depth + 1):
     first = cases_lib.num_contexts(V, level - 1) if level else 0
-    own = slice(first, cases_lib.num_contexts(V, level))
-    ours = (ours[:, None] * p[own] + begun[own]).ravel()
-    target = (target[:, None] * p[own]).ravel()
-  told = [text for text, wrong in (lies | faults).items() if np.any(wrong)]
+    level = slice(first, cases_lib.num_contexts(V, level))
+    ours = (ours[:, None] * p[level] + begun[level]).ravel()
+    target = (target[:, None] * p[level]).ravel()
+  every = (lies | faults).items()
   return Outcome(
     law=ours,
     target=target,
-    expected=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
-    faults=tuple(told),
+    length=float((drafts.chance @ nodes) @ (tree.depth + 1.0)),
+    faults=tuple(text for text, wrong in every if np.any(wrong)),
     drafts=drafts,
     believed=not any(map(np.any, lies.values())),
   )

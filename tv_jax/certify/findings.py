@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +18,6 @@ class Settings(NamedTuple):
   drafts: int = 1000  # where they are sampled
   dtype: type = np.float64
   seed: int = 0
-  bound: bool = False  # whether to ask what any lossless rule could gain
-  sampled: bool = False  # whether coins are tossed, thresholds not looked at
 
   def tokens(self, tree: Tree | Adaptive) -> int:
     """Returns V: where siblings leave their last no choice, no fault shows."""
@@ -28,31 +25,19 @@ class Settings(NamedTuple):
     return self.vocabulary or (3 if widest < 3 else widest + 2)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Failure:
-  """How a rule was caught.
+class Failure(NamedTuple):
+  """How a rule was caught."""
 
-  Attributes:
-    tree: The tree that it failed on.
-    faults: What of the contract is broken, in words: thresholds that are not
-      the ones used, shapes, a stop law that differs, ..
-    law_broken: Whether the output's law is not the target's; None if that was
-      not looked at.
-    proposal_wrong: Whether the proposal is wrong, and so nothing was run.
-    sigmas: The law's largest deviation in standard errors, if it was sampled.
-    case: The laws; None, like all that follows, if nothing was run.
-    law: Of the output's first tokens, under the rule.
-    target: The same under the target.
-  """
-
-  tree: Tree | Adaptive
+  tree: Tree | Adaptive  # that it failed on
+  # What of the contract is broken, in words: thresholds that are not the ones
+  # used, shapes, a stop law that differs, ..
   faults: tuple[str, ...] = ()
-  law_broken: bool | None = None
-  proposal_wrong: bool = False
-  sigmas: float | None = None
-  case: Case | None = None
-  law: np.ndarray | None = None
-  target: np.ndarray | None = None
+  law_broken: bool | None = None  # None: that was not looked at
+  proposal_wrong: bool = False  # and so nothing was run
+  sigmas: float | None = None  # the law's largest deviation, if it was sampled
+  case: Case | None = None  # None, like all that follows, if nothing was run
+  law: np.ndarray | None = None  # of the output's first tokens
+  target: np.ndarray | None = None  # of the same under the target
 
   @property
   def contract_broken(self) -> bool:
@@ -79,39 +64,19 @@ class Failure:
     return f"CONTRACT BROKEN (law {state})"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Check:
-  """One row of the certificate.
+class Check(NamedTuple):
+  """One row of the certificate."""
 
-  Attributes:
-    method: How the law was found.
-    vocabulary: Tokens.
-    cases: How many there were; 0 if the rule was not run.
-    distance: The largest total variation from the target, or for sampled
-      drafts the largest deviation in standard errors.
-    allowed: The largest `distance` that is.
-    expected: Tokens gained in a cycle, mean over cases.
-    gain: The same over token-level on the same drafts, relative.
-    shorter: Cases in which it gains less than token-level; None: not known.
-    shortfall: By how many tokens at most.
-    possible: The largest length of any lossless rule, mean over cases; NaN if
-      it was not asked for, or if drafts were too many to enumerate.
-    sampled: Drafts of all cases, if they were sampled; else 0.
-    failure: None if nothing was found against the rule.
-  """
-
-  method: str
-  vocabulary: int
-  cases: int = 0
+  method: str  # how the law was computed
+  vocabulary: int  # tokens
+  cases: int = 0  # 0: the rule was not run
+  # The largest total variation from the target, or for sampled drafts the
+  # largest deviation in standard errors; and the largest that is allowed.
   distance: float = np.nan
   allowed: float = np.nan
-  expected: float = np.nan
-  gain: float = np.nan
-  shorter: int | None = 0
-  shortfall: float = 0.0
-  possible: float = np.nan
-  sampled: int = 0
-  failure: Failure | None = None
+  length: float = np.nan  # expected tokens gained in a cycle, mean over cases
+  sampled: int = 0  # drafts of all cases, if they were sampled
+  failure: Failure | None = None  # None: nothing is wrong, as far as was seen
 
   @property
   def lossless(self) -> bool:

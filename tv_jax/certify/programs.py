@@ -1,15 +1,14 @@
 """Is somebody's program lossless? Its exact output law, on laws of our own.
 
-A program is a Python function in one of three contracts (`KINDS`). All are
+A program is a Python function in one of two contracts (contracts.py). Both are
 certified as a cycle: drafts are drawn, something decides, tokens come out. The
-output, gone on with by the target, must have the target's law on all prefixes.
+output, continued by the target, must have the target's law on all prefixes.
 `assert_lossless` is this in a test of somebody's own.
 """
 
 from __future__ import annotations
 
 import collections
-import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,109 +19,105 @@ from tv_jax import proposals
 from tv_jax.certify import cases, words
 from tv_jax.certify.contracts import (
   CONTEXT,
-  KINDS,
   Laws,
   Settings,
+  as_cycle,
   fixed_tree,
-  kind_of,
+  is_cycle,
 )
 from tv_jax.certify.dice import ExploreError, Law, explore
 from tv_jax.proposals import WITHOUT_REPLACEMENT
 
-# How long a case may take that can be left out.
-_OPTIONAL_SECONDS = 10.0
-# What rounding in single precision may do to a law.
-FLOAT32 = 1e-6
-USUAL = Settings()
+# Trees of a verifier, and tokens, if nothing else is asked for.
+_SMALL, _WIDE, _LONG = ("kary:2x2", 3), ("branching:3", 5), ("chain:1", 64)
+_OPTIONAL_SECONDS = 10.0  # of a case that can be left out
+FLOAT32 = 1e-6  # what rounding in single precision may do to a law
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Failure:
-  """A case in which the output's law is not the target's.
+class Failure(NamedTuple):
+  """How the output's law is not the target's."""
 
-  Attributes:
-    laws: The target's and the draft's.
-    distance: Total variation.
-    prefix: The shortest that is too likely, by most.
-    found: Its chance.
-    wanted: Its chance under the target.
-    fault: What is wrong besides the law, in words.
-  """
-
-  laws: tuple[Laws, Laws]
-  distance: float
-  prefix: tuple[int, ...]
-  found: float
-  wanted: float
-  fault: str = ""
+  prefix: tuple[int, ...]  # the shortest that is too likely, by most
+  chance: float = 0.0  # of this prefix
+  wanted: float = 0.0  # under the target
+  fault: str = ""  # what is wrong besides the law
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Certificate:
-  """What was found of a program.
+class Case(NamedTuple):
+  """What a program does with one pair of laws."""
 
-  Attributes:
-    verdict: "LOSSLESS", "NOT LOSSLESS" or "UNDECIDED".
-    distance: The largest total variation.
-    length: Tokens a cycle, the mean over cases.
-    proposal: How siblings were drawn; empty: by the program itself.
-    tokens: How many cases were tried, by the vocabulary.
-    left_out: Cases of a large vocabulary that were not followed to their end.
-    cases: How many were tried.
-    asked: How many were to be.
-    runs: Of the program.
-    seconds: All took.
-    unexplored: The largest weight that was not followed, of a case.
-    failure: The smallest failing case.
-  """
-
-  verdict: str
-  distance: float
-  length: float
-  proposal: str
-  tokens: dict[int, int]
-  left_out: int
-  cases: int
-  asked: int
-  runs: int
-  seconds: float
-  unexplored: float
+  laws: tuple[Laws, Laws]  # the target's and the draft's
+  law: Law  # of the output
+  distance: float  # total variation, see `compare`
   failure: Failure | None
+
+  def __repr__(self) -> str:
+    """Tells the laws, and where the output's goes wrong."""
+    p, q = self.laws
+    prefix, chance, wanted, fault = self.failure or Failure(())
+    alphabet = " ".join(map(words.name, range(p.V)))
+    lines = [f"  tokens {alphabet}, laws of kind {p.kind!r}"]
+    for path in words.paths(p.V, max(len(prefix), 2), prefix):
+      after = (*CONTEXT, *path)
+      lines.append(words.laws(path, p(after), q(after)))
+    if fault:
+      return "\n".join([*lines, f"  {fault}: {words.word(prefix)}"])
+    begins = words.begins(prefix, chance, wanted)
+    lines.append(f"{begins}; total variation {self.distance:.2g}")
+    return "\n".join(lines)
+
+
+class Certificate(NamedTuple):
+  """What a program does with all that was tried."""
+
+  verdict: str  # "LOSSLESS", "NOT LOSSLESS" or "UNDECIDED"
+  cases: list[Case]  # that were tried
+  smallest: Case | None  # that fails, tried or made for it
+  proposal: str  # how siblings were drawn; empty: by the program itself
+  notes: list[str]  # what was not tried
 
   @property
   def lossless(self) -> bool:
     """Whether it is."""
     return self.verdict == "LOSSLESS"
 
+  @property
+  def distance(self) -> float:
+    """The largest total variation."""
+    return max(case.distance for case in self.cases)
+
+  @property
+  def tokens(self) -> dict[int, int]:
+    """How many cases were tried, by the vocabulary."""
+    counts = collections.Counter(case.laws[0].V for case in self.cases)
+    return dict(sorted(counts.items()))
+
   def __repr__(self) -> str:
     """Returns the verdict, and what fails."""
-    first, *others = self.tokens.items()
-    several = f"{first[1]} cases of {first[0]} tokens"
+    (V, count), *others = self.tokens.items()
+    several = f"{count} cases of {V} tokens"
     several += "".join(f", {count} of {V}" for V, count in others)
     drawn = f", siblings drawn {self.proposal}" * bool(self.proposal)
+    lengths = [
+      float(sum(len(x) * chance for x, chance in case.law.chances.items()))
+      for case in self.cases
+    ]
     lines = [
       f"{self.verdict}: total variation {self.distance:.2g} at most in"
-      f" {several}{drawn}, {self.length:.3f} tokens a cycle, {self.runs} runs"
-      f" in {self.seconds:.1f} s"
+      f" {several}{drawn}, {sum(lengths) / len(lengths):.3f} tokens a cycle,"
+      f" {sum(case.law.runs for case in self.cases)} runs",
+      *self.notes,
     ]
-    if self.left_out:
+    if unexplored := max(float(case.law.unexplored) for case in self.cases):
       lines.append(
-        f"  left out: {self.left_out} cases of {_LONG[1]} tokens, too many"
-        " paths; a cut to the 50 likeliest may not show"
+        f"  not followed: paths of weight {unexplored:.2g} at most in a case,"
+        " which count as wrong unless the law fails without them"
       )
-    if self.failure is None and self.cases < self.asked:
-      lines.append(
-        f"  time was up after {self.cases} of {self.asked} cases; the first"
-        f" {len(cases.KINDS)} have each kind of laws"
-      )
-    if self.unexplored > 0:
-      lines.append(
-        f"  not followed: paths of weight {self.unexplored:.2g} at most in a"
-        " case, which count as wrong unless the law fails without them"
-      )
-    if self.failure is not None:
-      lines += ["smallest failing case:", spell_out(self.failure)]
-      if not self.failure.fault and self.distance < FLOAT32:
+    if self.smallest:
+      lines += ["smallest failing case:", repr(self.smallest)]
+      failure = self.smallest.failure
+      largest = max(self.distance, self.smallest.distance)
+      if failure and not failure.fault and largest < FLOAT32:
         lines.append(
           "  so little is the rounding of a program that computes in float32:"
           f" with a tolerance of {FLOAT32:g} it is not looked at"
@@ -130,31 +125,26 @@ class Certificate:
     return "\n".join(lines)
 
 
-def certify(
-  program: Callable, kind: str | None = None, settings: Settings = USUAL
-) -> Certificate:
+def certify(program: Callable, settings: Settings | None = None) -> Certificate:
   """Certifies a program.
 
   Args:
-    program: In the contract of its kind.
-    kind: One of `KINDS`; None: by the names of its parameters.
+    program: In one of the contracts; the names of its parameters tell which.
     settings: How much to try.
 
   Raises:
     ExploreError: It cannot be explored; in one line, why and where.
   """
-  kind = kind or kind_of(program)
-  proposal = proposals.resolve(settings.proposal)
-  if kind != "verify" and proposal != WITHOUT_REPLACEMENT:
-    raise ValueError(f"a {kind} is not told how siblings are drawn")
-  worlds = _worlds(kind, settings)
-  begin = time.monotonic()
+  settings = settings or Settings()
+  cycle, proposal = is_cycle(program), proposals.resolve(settings.proposal)
+  if cycle and proposal != WITHOUT_REPLACEMENT:
+    raise ValueError("a cycle is not told how siblings are drawn")
+  worlds, tried, left_out = _worlds(cycle, settings), [], 0
   end = time.process_time() + settings.seconds
-  tried: list[_Case] = []
-  left_out = 0
   for number, world in enumerate(worlds):
-    case = _case(program, kind, world, number)
-    if world.optional and not (case.sound or case.failure):
+    case = _case(program, world, number)
+    undecided = not case.failure and case.distance > settings.tolerance
+    if world.optional and undecided:
       left_out += 1
       continue
     tried.append(case)
@@ -162,26 +152,31 @@ def certify(
       break
   failing = [case for case in tried if case.failure]
   if failing and worlds[0].V > 2:
-    failing += _smaller(program, kind, world, end)
-  smallest = min(failing, key=lambda x: (x.laws[0].V, x.runs), default=None)
+    failing += _smaller(program, world, end)
+  smallest = min(
+    failing, key=lambda case: (case.laws[0].V, case.law.runs), default=None
+  )
+  notes, asked = [], len(worlds) - left_out
+  if left_out:
+    notes.append(
+      f"  left out: {left_out} cases of {_LONG[1]} tokens, too many paths; a"
+      " cut to the 50 likeliest may not show"
+    )
+  if not smallest and len(tried) < asked:
+    notes.append(
+      f"  time was up after {len(tried)} of {asked} cases; the first"
+      f" {len(cases.KINDS)} have each kind of laws"
+    )
   # Too slow a program has not met every kind of laws.
-  enough = len(tried) >= sum(world.needed for world in worlds)
-  sound = enough and all(case.sound for case in tried)
+  sound = len(tried) >= sum(world.needed for world in worlds)
+  sound &= all(case.distance <= settings.tolerance for case in tried)
   verdict = "LOSSLESS" if sound else "UNDECIDED"
-  counts = collections.Counter(case.laws[0].V for case in tried)
   return Certificate(
     verdict="NOT LOSSLESS" if smallest else verdict,
-    distance=max(case.distance for case in [*tried, *failing]),
-    length=sum(case.length for case in tried) / len(tried),
-    proposal="" if kind == "cycle" else proposal.name,
-    tokens=dict(sorted(counts.items())),
-    left_out=left_out,
-    cases=len(tried),
-    asked=len(worlds) - left_out,
-    runs=sum(case.runs for case in tried),
-    seconds=time.monotonic() - begin,
-    unexplored=max(case.unexplored for case in tried),
-    failure=smallest and smallest.failure,
+    cases=tried,
+    smallest=smallest,
+    proposal="" if cycle else proposal.name,
+    notes=notes,
   )
 
 
@@ -199,25 +194,21 @@ class _World(NamedTuple):
   optional: bool = False  # left out if it takes too long
 
 
-# Trees of a verifier, and tokens, if nothing else is asked for.
-_SMALL, _WIDE, _LONG = ("kary:2x2", 3), ("branching:3", 5), ("chain:1", 64)
-
-
-def _worlds(kind: str, settings: Settings) -> list[_World]:
+def _worlds(cycle: bool, settings: Settings) -> list[_World]:
   """Returns all cases; a third sibling with a choice is in the usual ones."""
   names = [*itertools.islice(itertools.cycle(cases.KINDS), settings.cases)]
   first, rest = names[: len(cases.KINDS)], names[len(cases.KINDS) :]
 
   def of(tree, V, names, **more):
-    own = settings._replace(tree=tree)
-    widest = 1 if kind == "cycle" else fixed_tree(own).max_children
+    with_tree = settings._replace(tree=tree)
+    widest = 1 if cycle else fixed_tree(with_tree).max_children
     V = V or (3 if widest < 3 else widest + 2)
     if widest >= V:
       raise ValueError(
         f"of {widest} siblings the last may have no choice among {V}"
         f" tokens, so that no fault there shows: give {widest + 1} or more"
       )
-    return [_World(own, V, name, widest, **more) for name in names]
+    return [_World(with_tree, V, name, widest, **more) for name in names]
 
   if settings.vocabulary or settings.tree:
     asked = settings.tree, settings.vocabulary
@@ -233,30 +224,15 @@ def _worlds(kind: str, settings: Settings) -> list[_World]:
   ]
 
 
-class _Case(NamedTuple):
-  """What was found in one case."""
-
-  laws: tuple[Laws, Laws]
-  sound: bool
-  distance: float
-  length: float
-  runs: int
-  unexplored: float
-  failure: Failure | None
-
-
-def _case(program: Callable, kind: str, world: _World, number: int) -> _Case:
+def _case(program: Callable, world: _World, number: int) -> Case:
   settings, V = world.settings, world.V
   made_of = world.kind, V, (settings.seed, number, V)
   p = Laws(*made_of, 0, most=world.target)
   q = Laws(*made_of, 1, world.widest, world.draft)
-
-  def cycle(rng):
-    return _tokens(KINDS[kind](program, settings, p, q, CONTEXT, rng), V)
-
+  cycle = as_cycle(program, settings)
   try:
     law = explore(
-      cycle,
+      lambda rng: _tokens(cycle(p, q, CONTEXT, rng), V),
       budget=settings.budget,
       seconds=_OPTIONAL_SECONDS if world.optional else settings.seconds,
     )
@@ -264,26 +240,17 @@ def _case(program: Callable, kind: str, world: _World, number: int) -> _Case:
     if _SMALL[1] == V:
       raise
     raise ExploreError(f"with {V} tokens: {error}") from error
-  distance, failure = compare(law, p, q, settings.tolerance)
-  return _Case(
-    laws=(p, q),
-    sound=failure is None and distance <= settings.tolerance,
-    distance=distance,
-    length=float(sum(len(x) * chance for x, chance in law.chances.items())),
-    runs=law.runs,
-    unexplored=float(law.unexplored),
-    failure=failure,
-  )
+  return Case((p, q), law, *compare(law, p, settings.tolerance))
 
 
-def _smaller(program, kind, world: _World, end: float) -> Iterator[_Case]:
+def _smaller(program, world: _World, end: float) -> Iterator[Case]:
   """Yields failing cases of two tokens and laws that print well."""
   grid = _World(world.settings, 2, "grid", world.widest)
   for number in range(8 if world.widest <= 2 else 0):
     if time.process_time() > end:
       return
     try:
-      case = _case(program, kind, grid, number)
+      case = _case(program, grid, number)
     except ExploreError:  # it may want more tokens
       return
     if case.failure:
@@ -304,50 +271,38 @@ def _tokens(output, V: int) -> tuple[int, ...]:
 
 
 def compare(
-  law: Law, p: Laws, q: Laws, tolerance: float
+  law: Law, p: Laws, tolerance: float
 ) -> tuple[float, Failure | None]:
   """Compares the law of what a cycle emits with the target's.
 
   Returns:
-    Total variation at most, and what is wrong: with the shortest prefix that
-    is too likely, or at a uniform of exactly 0.
+    Total variation, and what is wrong: with the shortest prefix that is too
+    likely, or at a uniform of exactly 0. What was not followed counts as wrong,
+    unless the law fails without it.
   """
-  worst, distance, missing = None, 0.0, float(law.unexplored) / 2
+  failure, distance, missing = None, 0.0, float(law.unexplored) / 2
   for chances in _prefixes(law, p):
-    apart = {x: found - wanted for x, (found, wanted) in chances.items()}
-    distance = float(sum(map(abs, apart.values())) / 2)
-    if worst is None and distance - missing > tolerance:
-      prefix = max(apart, key=lambda x: (apart[x], [-t for t in x]))
-      worst = prefix, *map(float, chances[prefix])
-  if worst is not None:
-    distance -= missing
-    prefix, found, wanted = worst
-    return distance, Failure(
-      laws=(p, q), distance=distance, prefix=prefix, found=found, wanted=wanted
-    )
+    excess = {x: chance - wanted for x, (chance, wanted) in chances.items()}
+    distance = float(sum(map(abs, excess.values())) / 2)
+    if failure is None and distance - missing > tolerance:
+      prefix = max(excess, key=lambda x: (excess[x], [-t for t in x]))
+      chance, wanted = map(float, chances[prefix])
+      failure = Failure(prefix=prefix, chance=chance, wanted=wanted)
+  if failure:
+    return distance - missing, failure
   for tokens in law.edges:
     for i in range(1, len(tokens) + 1):
-      if not _chance(p, tokens[:i], i - 1):
+      if not _share(p, tokens[:i]):
         fault = "where a uniform is exactly 0 it gives tokens that the target"
         fault += " never does: compare with <, not <="
-        return distance, Failure(
-          laws=(p, q),
-          distance=0.0,
-          prefix=tokens[:i],
-          found=0.0,
-          wanted=0.0,
-          fault=fault,
-        )
+        return distance, Failure(prefix=tokens[:i], fault=fault)
   return distance + missing, None
 
 
-def _chance(p: Laws, tokens: Sequence[int], begin: int) -> Fraction:
-  """Returns the target's chance of tokens from one on, given those before."""
-  chance = Fraction(1)
-  for i in range(begin, len(tokens)):
-    law = [*map(Fraction, p((*CONTEXT, *tokens[:i])).tolist())]
-    chance *= law[tokens[i]] / sum(law, Fraction(0))
-  return chance
+def _share(p: Laws, tokens: Sequence[int]) -> Fraction:
+  """Returns the target's chance of the last token, given those before."""
+  law = [*map(Fraction, p((*CONTEXT, *tokens[:-1])).tolist())]
+  return law[tokens[-1]] / sum(law, Fraction(0))
 
 
 def _prefixes(law: Law, p: Laws) -> Iterator[dict]:
@@ -374,7 +329,7 @@ def _prefixes(law: Law, p: Laws) -> Iterator[dict]:
         continue
       after += law.chances.get(x, Fraction(0))
       for token in range(p.V):
-        share = _chance(p, (*x, token), len(x))
+        share = _share(p, (*x, token))
         new[*x, token] = after * share, alone * share
     level = new
     yield {
@@ -383,44 +338,13 @@ def _prefixes(law: Law, p: Laws) -> Iterator[dict]:
     }
 
 
-def spell_out(failure: Failure) -> str:
-  """Tells the case, its laws, and where the output's law goes wrong."""
-  p, q = failure.laws
-  lines = [
-    f"  tokens {' '.join(map(words.name, range(p.V)))}, laws of kind {p.kind!r}"
-  ]
-  known = {*p.known, *q.known}
-  known |= {
-    (*x[:-1], token)
-    for x in known
-    if len(x) > len(CONTEXT)
-    for token in range(p.V)
-  }
-  most = len(CONTEXT) + max(len(failure.prefix), 2)
-  for prefix in sorted(known, key=lambda x: (len(x), x)):
-    if len(prefix) >= most:
-      break
-    if p.V > 8 and prefix != (*CONTEXT, *failure.prefix)[: len(prefix)]:
-      continue
-    lines.append(words.laws(prefix[len(CONTEXT) :], p(prefix), q(prefix)))
-  if failure.fault:
-    lines.append(f"  {failure.fault}: {words.word(failure.prefix)}")
-    return "\n".join(lines)
-  begins = words.begins(failure.prefix, failure.found, failure.wanted)
-  lines.append(f"{begins}; total variation {failure.distance:.2g}")
-  return "\n".join(lines)
-
-
-def assert_lossless(
-  program: Callable, kind: str | None = None, **settings
-) -> None:
+def assert_lossless(program: Callable, **settings) -> None:
   """Fails with the smallest failing case, for somebody's own tests.
 
   Args:
-    program: In the contract of its kind.
-    kind: As in `certify`.
+    program: In one of the contracts.
     **settings: Fields of `Settings`.
   """
-  certificate = certify(program, kind, Settings(**settings))
+  certificate = certify(program, Settings(**settings))
   if not certificate.lossless:
     raise AssertionError(repr(certificate))

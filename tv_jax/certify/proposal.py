@@ -15,7 +15,6 @@ Axes: L laws, S draws of each, k siblings, V vocabulary.
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ import jax
 import numpy as np
 from scipy import special
 
-from tv_jax.certify import cases, compiling, exact, siblings, words
+from tv_jax.certify import cases, compiling, siblings, words
 from tv_jax.certify.findings import Settings
 from tv_jax.certify.siblings import Family
 from tv_jax.edge import names
@@ -42,41 +41,22 @@ _COUNTED = 100_000
 _FEW = 6
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ProposalCheck:
-  """What was found out about a proposal.
+class ProposalCheck(NamedTuple):
+  """What a proposal does."""
 
-  Attributes:
-    sizes: The numbers of siblings.
-    tuples: How many tuples of siblings `laws` was compared on.
-    error: The largest relative error of `laws`.
-    bound: The largest that is allowed.
-    draws: How many tuples were drawn.
-    chance: A bound on the chance that right draws would be as far off as the
-      worst of these, all that was looked at taken together.
-    faults: What is wrong, in words; empty if nothing is.
-  """
-
-  sizes: tuple[int, ...]
-  tuples: int
-  error: float
-  bound: float
-  draws: int
+  sizes: tuple[int, ...]  # numbers of siblings
+  tuples: int  # of siblings that `laws` was compared on
+  error: float  # the largest relative one of `laws`
+  draws: int  # how many tuples were drawn
+  # A bound on the chance that right draws would be as far off as the worst of
+  # these, all that was looked at taken together.
   chance: float
-  faults: tuple[str, ...]
+  faults: tuple[str, ...]  # what is wrong, in words
 
   @property
   def sound(self) -> bool:
     """Returns whether nothing was found against the proposal."""
     return not self.faults
-
-
-class _Group(NamedTuple):
-  """Families of one size, from laws over one vocabulary."""
-
-  k: int
-  laws: np.ndarray  # [L, V] of the dtype that is drawn from
-  draws: int  # from each
 
 
 @functools.lru_cache(maxsize=64)
@@ -93,30 +73,30 @@ def check_proposal(
       have too many tuples, are left out.
   """
   sizes, errors, tuples, draws = set(), [0.0], 0, 0
-  least, told, looked, faults = 1.0, "", 0, []
+  least, worst, looked, faults = 1.0, "", 0, []
   for k, laws, count in _plan(settings, widths):
     try:
-      ways = [siblings.family(proposal, q, k) for q in laws]
-      families = [own for own in ways if own]
+      families = [siblings.family(proposal, q, k) for q in laws]
+      families = [ways for ways in families if ways]
       if len(families) < len(laws):  # too many to enumerate
         continue
       sizes.add(k)
-      for own in families:
-        faults += siblings.faults(proposal, own, settings.dtype, errors)
+      for ways in families:
+        faults += siblings.faults(proposal, ways, settings.dtype, errors)
         if faults:
           break
-        tuples += len(own.tokens)
+        tuples += len(ways.tokens)
       if faults:
         break
       drawn = draw(proposal, laws, k, count, settings.seed)
-      for own, tokens in zip(families, drawn, strict=True):
-        number, chance, what = judge(own, tokens)
+      for ways, tokens in zip(families, drawn, strict=True):
+        number, chance, what = judge(ways, tokens)
         looked, draws = looked + number, draws + len(tokens)
         if chance < least:
-          least, told = chance, what
+          least, worst = chance, what
       if (chance := least * max(looked, _COUNTED)) < ALARM:
         odds = f" (right draws: chance below {chance:.0e})" if chance else ""
-        faults.append(told + odds)
+        faults.append(worst + odds)
     except Exception as error:  # whatever a stranger's functions raise
       faults.append(names.raised(error))
     if faults:
@@ -125,27 +105,26 @@ def check_proposal(
     sizes=tuple(sorted(sizes)),
     tuples=tuples,
     error=max(errors),
-    bound=exact.tolerance(settings.dtype),
     draws=draws,
     chance=min(1.0, least * max(looked, _COUNTED)),
     faults=tuple(faults),
   )
 
 
-def _plan(settings, widths) -> list[_Group]:
-  """Families to look at, the smallest first."""
+def _plan(settings, widths) -> list[tuple[int, np.ndarray, int]]:
+  """Returns k, laws [L, V] and how often to draw from each, smallest first."""
   # Two tokens beside the siblings'.
   few = min((settings.vocabulary or 3) + 2, _FEW)
   ordinary = _laws(settings, few)
   sizes = [k for k in sorted({1, 2, 3, *widths}) if k <= few]
-  plan = [_Group(k, ordinary, _DRAWS) for k in sizes]
-  plan.append(_Group(3, _laws(settings, 2), _DRAWS))
+  plan = [(k, ordinary, _DRAWS) for k in sizes]
+  plan.append((3, _laws(settings, 2), _DRAWS))
   small = _laws(settings, 4)
   large = np.zeros((len(small), _LARGE), small.dtype)
   large[:, [2, 3, 40, _LARGE - 1]] = small
-  plan.append(_Group(3, large, _FEWER))
+  plan.append((3, large, _FEWER))
   if settings.dtype == np.float64:  # and once as a run draws
-    plan.append(_Group(2, ordinary.astype(np.float32), _DRAWS))
+    plan.append((2, ordinary.astype(np.float32), _DRAWS))
   return plan
 
 
@@ -165,34 +144,35 @@ def draw(
   Raises:
     ValueError: They are no int32 [k].
   """
-  if told := "; ".join(contract.drawn(proposal, k, laws.dtype, laws.shape[1])):
-    raise ValueError(told)
+  wrong = contract.drawn(proposal, k, laws.dtype, laws.shape[1])
+  if wrong:
+    raise ValueError("; ".join(wrong))
 
   def many(key, q):
     keys = jax.random.split(key, count)
-    return jax.vmap(lambda one: proposal.draw(one, q, k))(keys)
+    return jax.vmap(lambda key: proposal.draw(key, q, k))(keys)
 
   keys = jax.random.split(jax.random.key(seed), len(laws))
   return np.asarray(compiling.jit(jax.vmap(many))(keys, laws))
 
 
-def judge(own: Family, drawn: np.ndarray) -> tuple[int, float, str]:
+def judge(ways: Family, drawn: np.ndarray) -> tuple[int, float, str]:
   """Holds draws [S, k] against a family.
 
   Returns:
     How many numbers were looked at; the least chance of one of them, 0 for what
     cannot be; and that one, in words.
   """
-  S, V, least, told, looked = len(drawn), len(own.q), 1.0, "", 0
-  what = f"draw(key, q, {own.k}) from q = {words.row(own.q)}"
+  S, V, least, rarest, looked = len(drawn), len(ways.q), 1.0, "", 0
+  what = f"draw(key, q, {ways.k}) from q = {words.row(ways.q)}"
   if (outside := (drawn != INVALID) & ((drawn < 0) | (drawn >= V))).any():
     return 0, 0.0, f"{what} gave {drawn[outside][0]}: no token, nor INVALID"
-  for length in range(1, own.k + 1):
+  for length in range(1, ways.k + 1):
     seen = collections.Counter(map(tuple, drawn[:, :length].tolist()))
-    expected = own.table(length)
+    expected = ways.table(length)
     if other := [tokens for tokens in seen if tokens not in expected]:
-      told = f"{what} gave {words.siblings(other[0])}"
-      return looked, 0.0, f"{told}, which following rules out"
+      gave = words.siblings(other[0])
+      return looked, 0.0, f"{what} gave {gave}, which following rules out"
     hits = np.array([seen[tokens] for tokens in expected])
     law = np.minimum([*expected.values()], 1)
     tails = special.bdtr(hits, S, law), special.bdtrc(hits - 1, S, law)
@@ -201,8 +181,8 @@ def judge(own: Family, drawn: np.ndarray) -> tuple[int, float, str]:
     worst = int(chance.argmin())
     if chance[worst] < least:
       least, shown = float(chance[worst]), words.siblings([*expected][worst])
-      told = (
-        f"{what} gave {shown}{' first' * (length < own.k)} {hits[worst]} times"
+      rarest = (
+        f"{what} gave {shown}{' first' * (length < ways.k)} {hits[worst]} times"
         f" in {S}, by following {law[worst] * S:.1f}"
       )
-  return looked, least, told
+  return looked, least, rarest

@@ -1,6 +1,6 @@
 """The check for trees too large to enumerate: sampled drafts, tossed coins.
 
-Axes: S drafts, N nodes, V vocabulary.
+Axes: S drafts, N nodes, V vocabulary, R contexts, F functions.
 
 Drafts are drawn by the proposal's own `draw`, and the rule's coins are tossed.
 The output's first two tokens, averaged over drafts, must have the target's law
@@ -8,17 +8,18 @@ within 5 standard errors; and, at every depth, given what was put out before, a
 token's law is the target's, so that any function of it, less its mean under the
 target, must average to 0. Of the bonus token its law is taken, not a draw. A
 rule that has a closed form (`stop_law`) must have the lengths that this says.
+
+Laws are functions of the context: its number, as `cases` has it, modulo R.
 """
 
-import dataclasses
-import functools
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from tv_jax.certify import compiling, exact
-from tv_jax.certify.cases import Case
+from tv_jax.certify.cases import Case, below
 from tv_jax.certify.drafts import Drafts
 from tv_jax.certify.exact import Outcome
 from tv_jax.proposals import INVALID, Proposal
@@ -26,169 +27,130 @@ from tv_jax.tree import ROOT, Tree
 from tv_jax.verifiers import Verifier
 
 SIGMAS = 5.0
-# Siblings drawn by one compiled call, whatever the level's size.
-_FAMILIES = 4096
+ROWS = 257  # R
 # Random functions of a token that are averaged at every depth.
 _SIGNS = 8
-_EMPTY = np.ones(1, np.uint64)  # the code of the empty context
-
-
-def row_of(path: np.ndarray, rows: int) -> np.ndarray:
-  """Returns which row of a table has the law after contexts of these codes."""
-  mixed = (path ^ (path >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
-  return ((mixed >> np.uint64(33)) % np.uint64(rows)).astype(int)
-
-
-def code_below(path: np.ndarray, token: np.ndarray) -> np.ndarray:
-  """Returns the code of the context that a token leads to."""
-  step = (token + 2).astype(np.uint64)
-  return (path * np.uint64(0x100000001B3)) ^ (step * np.uint64(0x9E3779B1))
-
-
-def draw_drafts(
-  key: jax.Array, tree: Tree, proposal: Proposal, q: np.ndarray, count: int
-) -> Drafts:
-  """Draws `count` drafts; their contexts are rows of q."""
-  tokens = np.full((count, len(tree)), INVALID, np.int32)
-  code = np.ones((count, len(tree)), np.uint64)
-  for number, nodes in enumerate(tree.levels[:-1]):
-    nodes = np.array(nodes)[tree.num_children[list(nodes)] > 0]
-    for k in np.unique(tree.num_children[nodes]):
-      own = nodes[tree.num_children[nodes] == k]
-      children = tree.children[own, :k]  # [n, k]
-      laws = q[row_of(code[:, own], len(q))]  # [S, n, V]
-      level_key = jax.random.fold_in(jax.random.fold_in(key, number), int(k))
-      draw = _draw_many(proposal, int(k))
-      drawn = draw(level_key, laws.reshape(-1, q.shape[1]))
-      drawn = drawn.reshape(count, len(own), k)
-      dead = (tokens[:, own] == INVALID) & (own != ROOT)
-      tokens[:, children] = np.where(dead[..., None], INVALID, drawn)
-      code[:, children] = code_below(code[:, own, None], tokens[:, children])
-  tokens[:, ROOT] = 0
-  return Drafts(tokens, row_of(code, len(q)), np.full(count, 1 / count))
-
-
-@functools.lru_cache(maxsize=64)
-def _draw_many(proposal, k):
-  """(key, laws [n, V]) -> [n, k], compiled for one size."""
-  compiled = compiling.jit(jax.vmap(lambda key, q: proposal.draw(key, q, k)))
-
-  def draw(key, laws):
-    def piece(places, laws):
-      own = jax.random.fold_in(key, int(places[0]))
-      return compiled(jax.random.split(own, _FAMILIES), laws)
-
-    return compiling.in_pieces(piece, _FAMILIES, np.arange(len(laws)), laws)
-
-  return draw
 
 
 def make_runner(
   verifier: Verifier, proposal: Proposal, tree: Tree, dtype: type, count: int
 ) -> Callable[[Case, int], Outcome]:
   """Makes a function of a case and a seed that samples it; compiled once."""
+  length = tree.depth.astype(dtype) + 1
 
-  def decide(tokens, q, p, eta):
-    return verifier.decide(tree, proposal, tokens, q, p, eta)
-
-  decide_all = compiling.jit(jax.vmap(decide))
-  stop_all = None
-  if verifier.offers:
-    laws = exact.stop_laws(verifier, proposal, tree)
-    stop_all = functools.partial(laws, None)
-  batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
-  length = tree.depth + 1.0
-
-  def on_drafts(rng, p, tokens, q_at, rows):
-    """What is found of each draft; the last four are faults."""
-    given = tokens, q_at, p[rows]
-    eta = rng.random(tokens.shape).astype(p.dtype)
-    eta = np.minimum(eta, 1 - np.finfo(p.dtype).epsneg)  # float32 rounds to 1
-    tossed = jax.tree.map(np.asarray, decide_all(*given, eta))
-    outside = (tossed.node < 0) | (tossed.node >= len(tree))
-    node = np.where(outside, 0, tossed.node)
-    tossed = dataclasses.replace(tossed, node=node)
-    stop = np.eye(len(tree))[node]
-    stop = np.asarray(stop_all(*given)).astype(float) if stop_all else stop
+  def draft(key, p, q, gain):
+    """Drafts, decides, and looks at what is put out."""
+    draws, coins = jax.random.split(key)
+    tokens, rows = _draw(draws, tree, proposal, q)
+    laws = tree, proposal, tokens, q[rows], p[rows]
+    eta = jax.random.uniform(coins, tokens.shape, dtype)
+    decision = verifier.decide(*laws, eta)
+    outside = (decision.node < 0) | (decision.node >= len(tree))
+    node = jnp.where(outside, ROOT, decision.node)
+    stop = jax.nn.one_hot(node, len(tree), dtype=dtype)
+    stop = verifier.stop_law(*laws) if verifier.offers else stop
     expected = stop @ length
     return (
-      *_output(tree, tossed, tokens, p.astype(float), rows),
+      tokens,
+      rows,
+      *_output(tree, node, decision.residual, tokens, rows, p, gain),
       expected,
-      length[node] - expected,
-      np.maximum(stop @ length**2 - expected**2, 0),
-      tossed.fault,
+      jnp.asarray(length)[node] - expected,
+      jnp.maximum(stop @ length**2 - expected**2, 0),
+      decision.residual,
+      decision.fault,
       outside,
-      tokens[np.arange(len(tokens)), node] == INVALID,
-      exact.improper(tossed.residual),
+      tokens[node] == INVALID,
     )
+
+  drafts = compiling.jit(jax.vmap(draft, (0, None, None, None)))
+  batch = min(count, max(1, (1 << 22) // (len(tree) * 64)))
 
   def run(case: Case, seed: int) -> Outcome:
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    drafts = draw_drafts(jax.random.key(seed), tree, proposal, q, count)
-    rng = np.random.default_rng(seed)
-
-    def piece(tokens, rows):
-      return on_drafts(rng, p, tokens, q[rows], rows)
-
-    first_two, surprise, expected, more, variance, *broken = (
-      compiling.in_pieces(piece, batch, drafts.tokens, drafts.context)
-    )
-    root = p[row_of(_EMPTY, len(p))[0]].astype(float)
-    after = code_below(_EMPTY, np.arange(p.shape[1]))
-    target = root[:, None] * p[row_of(after, len(p))]
+    rng = np.random.default_rng(0)
+    signs = rng.choice([-1.0, 1.0], size=(*p.shape, _SIGNS))
+    gain = (signs - np.einsum("rv,rvf->rf", p, signs)[:, None]).astype(dtype)
+    keys = jax.random.split(jax.random.key(seed), count)
+    (
+      tokens,
+      rows,
+      first_two,
+      surprise,
+      expected,
+      more,
+      variance,
+      law,
+      *broken,
+    ) = compiling.in_pieces(lambda keys: drafts(keys, p, q, gain), batch, keys)
+    after = p[below(0, np.arange(p.shape[1]), p.shape[1]) % ROWS].astype(float)
+    target = p[0].astype(float)[:, None] * after
     # An event too rare to be seen shows no variance: 5 times this allows for
     # one that 15 draws in `count` would be expected to show.
     sigmas = [
-      np.abs(values.mean(axis=0) - mean)
-      / (values.std(axis=0, ddof=1) / np.sqrt(count) + rare / count)
+      np.abs(values.mean(axis=0, dtype=float) - mean)
+      / (values.std(axis=0, ddof=1, dtype=float) / count**0.5 + rare / count)
       for values, mean, rare in ((first_two, target, 3), (surprise, 0.0, 6))
     ]
-    off = abs(float(more.sum())) / (float(np.sqrt(variance.sum())) + 1.0)
+    off = abs(more.sum(dtype=float)) / (variance.sum(dtype=float) ** 0.5 + 1)
     faults = {
       "fault is raised on sound laws": broken[0].any(),
       "node is not a node of the tree": broken[1].any(),
       "a node that could not be drawn (INVALID) is accepted": broken[2].any(),
-      "residual is no law": broken[3].any(),
+      "residual is no law": exact.improper(law).any(),
       f"stop_law is {off:.1f} sigma from the decisions": not off <= SIGMAS,
     }
     return Outcome(
-      law=first_two.mean(axis=0).ravel(),
+      law=first_two.mean(axis=0, dtype=float).ravel(),
       target=target.ravel(),
-      expected=float(expected.mean()),
+      length=float(expected.mean(dtype=float)),
       faults=tuple(text for text, wrong in faults.items() if wrong),
-      drafts=drafts,
+      drafts=Drafts(tokens, rows, np.full(count, 1 / count)),
       sigmas=float(np.max([x.max() for x in sigmas])),
     )
 
   return run
 
 
-def _output(tree, tossed, tokens, p, rows):
+def _draw(key, tree: Tree, proposal: Proposal, q):
+  """Draws a tree: tokens [N], and the context [N] of each node."""
+  tokens = jnp.full(len(tree), INVALID, jnp.int32)
+  rows, V = jnp.zeros(len(tree), jnp.int32), q.shape[1]
+  families = tree.num_children
+  for level in map(np.array, tree.levels[:-1]):
+    for k in {*families[level].tolist()} - {0}:
+      nodes = level[families[level] == k]
+      keys = jax.random.split(
+        jax.random.fold_in(key, int(nodes[0])), len(nodes)
+      )
+      drawn = jax.vmap(lambda key, law, k=k: proposal.draw(key, law, k))(
+        keys, q[rows[nodes]]
+      )
+      dead = (tokens[nodes] == INVALID) & (nodes != ROOT)
+      drawn = jnp.where(dead[:, None], INVALID, drawn)
+      children = tree.children[nodes, :k]
+      tokens = tokens.at[children].set(drawn)
+      context = below(rows[nodes][:, None], drawn, V) % ROWS
+      rows = rows.at[children].set(context)
+  return tokens.at[ROOT].set(0), rows
+
+
+def _output(tree, node, residual, tokens, rows, p, gain):
   """Looks at the tokens that are put out.
 
   Returns:
-    [S, V, V] the law of the first two, and [S, depth + 1, F] random functions
-    of each token less their means: 0 beyond the bonus token, whose own is
-    averaged over its law.
+    [V, V] the law of the first two, and [D + 1, F] random functions of each
+    token less their means: 0 beyond the bonus token, whose own is averaged over
+    its law.
   """
-  sign = np.random.default_rng(0).choice([-1.0, 1.0], size=(_SIGNS, *p.shape))
-  sign = np.moveaxis(sign, 0, -1)  # [rows, V, F]
-  gain = sign - np.einsum("rv,rvf->rf", p, sign)[:, None]
-  S, V = len(tokens), p.shape[1]
-  draft, depth = np.arange(S), tree.depth[tossed.node]
-  residual = tossed.residual.astype(float)
-  surprise = np.zeros((S, tree.max_depth + 1, _SIGNS))
-  put_out = np.zeros((S, tree.max_depth + 1, V))  # the law of each
+  depth, V, laws, surprise = jnp.asarray(tree.depth)[node], p.shape[1], [], []
+  path = jnp.asarray(tree.paths)[node]
   for level in range(tree.max_depth + 1):
-    own = rows[draft, tree.paths[tossed.node, level]]
-    deeper = min(level + 1, tree.max_depth)
-    token = tokens[draft, tree.paths[tossed.node, deeper]]
-    here, passed = (depth == level)[:, None], (depth > level)[:, None]
-    law = np.where(here, residual, np.where(passed, np.eye(V)[token], 0))
-    surprise[:, level] = np.einsum("sv,svf->sf", law, gain[own])
-    put_out[:, level] = law
-  first, second = put_out[:, 0], put_out[:, 1]
-  after = p[row_of(code_below(_EMPTY, np.arange(V)), len(p))]
-  ended = (depth == 0)[:, None, None]
-  second = np.where(ended, after, second[:, None])
-  return first[:, :, None] * second, surprise
+    token = tokens[path[min(level + 1, tree.max_depth)]]
+    passed = jax.nn.one_hot(token, V, dtype=p.dtype)
+    law = jnp.where(depth > level, passed, jnp.zeros_like(residual))
+    laws.append(jnp.where(depth == level, residual, law))
+    surprise.append(laws[-1] @ gain[rows[path[level]]])
+  after = p[below(0, np.arange(V), V) % ROWS]
+  second = jnp.where(depth == 0, after, laws[1][None])
+  return laws[0][:, None] * second, jnp.stack(surprise)

@@ -73,74 +73,55 @@ def family(proposal: Proposal, q: np.ndarray, k: int) -> Family | None:
       )
     return step.astype(float)
 
-  found = drafts.siblings(following, k, WAYS)
-  if found is None:
+  drawn = drafts.siblings(following, k, WAYS)
+  if drawn is None:
     return None
-  tokens, chance, steps = zip(*found, strict=True)
+  tokens, chance, steps = zip(*drawn, strict=True)
   tokens = np.array(tokens, np.int32)
   return Family(q, k, tokens, np.array(chance), np.array(steps))
 
 
-def faults(proposal: Proposal, own: Family, dtype, seen: list) -> Iterator[str]:
+def faults(
+  proposal: Proposal, ways: Family, dtype, seen: list
+) -> Iterator[str]:
   """Yields what is wrong, and adds the errors of laws to `seen`."""
-  if told := _misshapen(own):
-    yield told
-    return
   compiled = _compiled(proposal)
-  for width in (own.k, own.k + 2):
+  for width in (ways.k, ways.k + 2):
     law = functools.partial(jax.ShapeDtypeStruct, dtype=dtype)
     exists = jax.ShapeDtypeStruct((width,), bool)
-    given = jax.eval_shape(proposal.laws, law((width,)), law(()), exists)
-    kinds = [(x.shape, x.dtype) for x in jax.tree.leaves(given)]
+    returned = jax.eval_shape(proposal.laws, law((width,)), law(()), exists)
+    kinds = [(x.shape, x.dtype) for x in jax.tree.leaves(returned)]
     if kinds != [((width,), dtype), ((width, width), dtype)]:
-      told = ", ".join(f"{kind}{list(shape)}" for shape, kind in kinds)
+      gives = ", ".join(f"{kind}{list(shape)}" for shape, kind in kinds)
       name = np.dtype(dtype).name
-      yield f"laws gives {told}, not {name}[{width}], {name}[{width}, {width}]"
+      yield f"laws gives {gives}, not {name}[{width}], {name}[{width}, {width}]"
       return
-    full = _written_out(compiled, own, width, dtype)
+    full = _written_out(compiled, ways, width, dtype)
     if full is None:
-      yield f"laws of {own.k} siblings hold a NaN or an infinity"
+      yield f"laws of {ways.k} siblings hold a NaN or an infinity"
       return
-    error = abs(full - own.steps) / np.maximum(own.steps, _FLOOR)
-    drawn = (own.tokens != INVALID)[..., None]
+    error = abs(full - ways.steps) / np.maximum(ways.steps, _FLOOR)
+    drawn = (ways.tokens != INVALID)[..., None]
     error = np.where(drawn, error, 0).max(axis=-1)
     seen.append(float(error.max()))
     if error.max() > exact.tolerance(dtype):
       row, j = np.unravel_index(error.argmax(), error.shape)
-      padded = f", padded by {width - own.k} absent siblings"
+      padded = f", padded by {width - ways.k} absent siblings"
       yield (
-        f"the law of sibling {j + 1} of {words.siblings(own.tokens[row])} from"
-        f" q = {words.row(own.q)} is {words.row(full[row, j])} by laws, and"
-        f" {words.row(own.steps[row, j])} by following"
-        f"{padded * (width > own.k)}"
+        f"the law of sibling {j + 1} of {words.siblings(ways.tokens[row])} from"
+        f" q = {words.row(ways.q)} is {words.row(full[row, j])} by laws, and"
+        f" {words.row(ways.steps[row, j])} by following"
+        f"{padded * (width > ways.k)}"
       )
       return
-  if unread := min(proposal.rest_from, own.k):
-    other = _written_out(compiled, own, width, dtype, rest=0.123)
+  if unread := min(proposal.rest_from, ways.k):
+    other = _written_out(compiled, ways, width, dtype, rest=0.123)
     if other is None or (other[:, :unread] != full[:, :unread]).any():
       yield (
         f"rest_from={proposal.rest_from}, but laws of the first {unread}"
         " siblings change with rest"
       )
-  yield from _broken_promises(proposal, own)
-
-
-def _misshapen(own: Family) -> str | None:
-  """Says where a law is no multiple of q off the siblings' own tokens."""
-  with np.errstate(divide="ignore", invalid="ignore"):
-    ratio = own.steps / own.q  # NaN where both are 0
-  ratio = np.where(own.held[:, None], np.nan, ratio)
-  high = np.fmax.reduce(ratio, axis=-1, initial=-1.0)
-  low = np.fmin.reduce(ratio, axis=-1, initial=np.inf)
-  wrong = np.isinf(high) | ((high > low) & ~(high - low <= 1e-9 * high))
-  for row, j in np.argwhere(wrong)[:1]:
-    return (
-      f"the law of sibling {j + 1} of {words.siblings(own.tokens[row])},"
-      f" {words.row(own.steps[row, j])}, is no multiple of q ="
-      f" {words.row(own.q)} off their tokens: no rule here can verify such"
-      " siblings, as all of them rely on q_j = scale_j q there"
-    )
-  return None
+  yield from _broken_promises(proposal, ways)
 
 
 @functools.lru_cache(maxsize=16)
@@ -148,67 +129,68 @@ def _compiled(proposal):
   return compiling.jit(jax.vmap(proposal.laws))
 
 
-def _written_out(compiled, own: Family, width: int, dtype, rest=None):
+def _written_out(compiled, ways: Family, width: int, dtype, rest=None):
   """Returns the laws [T, k, V] by `laws`; None if a number is not finite.
 
   Args:
     compiled: `laws` of many tuples.
-    own: The tuples.
+    ways: The tuples.
     width: K; the siblings beyond k are not there.
     dtype: Of the numbers.
     rest: In place of the mass of q off the tokens.
   """
-  more = ((0, 0), (0, width - own.k))
-  tokens = np.pad(own.tokens, more, constant_values=INVALID)
+  more = ((0, 0), (0, width - ways.k))
+  tokens = np.pad(ways.tokens, more, constant_values=INVALID)
   exists = tokens != INVALID
-  off = np.where(own.held, 0, own.q).sum(axis=1)
+  off = np.where(ways.held, 0, ways.q).sum(axis=1)
   off = off if rest is None else np.full_like(off, rest)
   # Pieces are of one size, so that each K needs one program.
   scale, at = compiling.in_pieces(
     compiled,
     _CHUNK,
-    np.where(exists, own.q[tokens], 0).astype(dtype),
+    np.where(exists, ways.q[tokens], 0).astype(dtype),
     off.astype(dtype),
     exists,
   )
   if not (np.isfinite(scale).all() and np.isfinite(at).all()):
     return None
-  full = scale.astype(float)[:, : own.k, None] * own.q
-  for i in range(own.k):
+  full = scale.astype(float)[:, : ways.k, None] * ways.q
+  for i in range(ways.k):
     row = np.flatnonzero(exists[:, i])
-    full[row, :, tokens[row, i]] = at.astype(float)[row, : own.k, i]
+    full[row, :, tokens[row, i]] = at.astype(float)[row, : ways.k, i]
   return full
 
 
-def _broken_promises(proposal: Proposal, own: Family) -> Iterator[str]:
+def _broken_promises(proposal: Proposal, ways: Family) -> Iterator[str]:
   """Yields what the fields say that `following` does not."""
-  at = f"{own.k} siblings from q = {words.row(own.q)}"
+  at = f"{ways.k} siblings from q = {words.row(ways.q)}"
   if proposal.distinct:
-    for drawn in own.tokens:
+    for drawn in ways.tokens:
       held = drawn[drawn != INVALID]
       if len({*held.tolist()}) < len(held):
         yield f"distinct=True, but {at} can be {words.siblings(drawn)}"
         break
-  if proposal.nested and own.k > 1:
-    fewer = family(proposal, own.q, own.k - 1)
-    if told := _difference(own.table(own.k - 1), fewer):
+  if proposal.nested and ways.k > 1:
+    fewer = family(proposal, ways.q, ways.k - 1)
+    if difference := _difference(ways.table(ways.k - 1), fewer):
       yield (
-        f"nested=True, but the first {own.k - 1} of {at} are not drawn as"
-        f" {own.k - 1} are: {told}"
+        f"nested=True, but the first {ways.k - 1} of {at} are not drawn as"
+        f" {ways.k - 1} are: {difference}"
       )
   if proposal.ranks:
-    squared = own.q**2 / (own.q**2).sum()
-    if told := _difference(own.table(), family(proposal, squared, own.k)):
+    squared = ways.q**2 / (ways.q**2).sum()
+    other = family(proposal, squared, ways.k)
+    if difference := _difference(ways.table(), other):
       yield (
         f"ranks=True, but {at} are drawn otherwise where q is squared, which"
-        f" ranks its tokens alike: {told}"
+        f" ranks its tokens alike: {difference}"
       )
 
 
-def _difference(one, family):
+def _difference(table, family):
   other = family.table()
-  for drawn in {**one, **other}:
-    a, b = one.get(drawn, 0.0), other.get(drawn, 0.0)
+  for drawn in {**table, **other}:
+    a, b = table.get(drawn, 0.0), other.get(drawn, 0.0)
     if abs(a - b) > _SUM:
       return f"{words.siblings(drawn)} has chance {a:.6g}, and {b:.6g}"
   return None

@@ -1,5 +1,8 @@
 """Tokens and laws as they are printed: token 0 is a, 1 is b, and so on."""
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 
 from tv_jax.proposals import INVALID
@@ -25,14 +28,22 @@ def siblings(drawn) -> str:
 def row(law) -> str:
   """Writes a law; of a long one, what is not 0."""
   if len(law) > 8:
-    own = np.flatnonzero(law)
-    return "{" + ", ".join(f"{name(t)}: {law[t]:.6g}" for t in own) + "}"
+    some = np.flatnonzero(law)
+    return "{" + ", ".join(f"{name(t)}: {law[t]:.6g}" for t in some) + "}"
   return numbers(law)
 
 
 def numbers(values) -> str:
   """Writes numbers in a row."""
   return "[" + " ".join(f"{x:.6g}" for x in values) + "]"
+
+
+def paths(V: int, length: int, worst) -> Iterator[tuple[int, ...]]:
+  """Yields all shorter texts, or if they are many, those that begin `worst`."""
+  few = V ** (length - 1) <= 32
+  for size in range(length):
+    every = itertools.product(range(V), repeat=size)
+    yield from every if few else [tuple(worst[:size])]
 
 
 def laws(path, p, q) -> str:

@@ -113,20 +113,15 @@ def models(draft_kind: str) -> tuple[Model, Model]:
     source="random",
   )
   config = dataclasses.replace(TARGET, num_hidden_layers=1)
-  if draft_kind == "eagle":
-    module = eagle.Eagle(config, bias=True)
-  elif draft_kind == "eagle3":
-    config = dataclasses.replace(
-      config, target_layers=_READ, draft_vocab_size=3, shares_embedding=True
-    )
-    module = eagle3.Eagle3(config)
-  elif draft_kind == "dspark":
-    config = dataclasses.replace(
-      config, model_type="qwen3", target_layers=_READ, block=_BLOCK
-    )
-    module = dspark.DSpark(config)
-  else:
-    module = decoder.Decoder(config)
+  few = {"draft_vocab_size": 3, "shares_embedding": True}
+  block = {"model_type": "qwen3", "block": _BLOCK}
+  reading = functools.partial(dataclasses.replace, config, target_layers=_READ)
+  module = {
+    "independent": decoder.Decoder(config),
+    "eagle": eagle.Eagle(config, bias=True),
+    "eagle3": eagle3.Eagle3(reading(**few)),
+    "dspark": dspark.DSpark(reading(**block)),
+  }[draft_kind]
   # Chosen so that rows take some cycles: a draft may not be too good.
   params = _random(jax.random.key(2 if draft_kind == "dspark" else 1), module)
   shared = {x: y for x, y in target.params.items() if x in module.of_target}

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from tv_jax.certify import words
+
 # Fewer expected hits than this, and the chi-square law does not hold.
 FEWEST = 5
 # The chance that a sound engine fails, over all cases.
@@ -16,10 +18,7 @@ FEWEST_CYCLES = 3.0
 # Laws are in float32; a wrong cache row moves them by far more.
 LARGEST_DRIFT = 2e-3
 
-COLUMNS = (
-  *("draft", "tree", "verifier", "proposal", "temperature", "top-p"),
-  *("cycles", "p-value", "Holm"),
-)
+COLUMNS = ("draft", "tree", "verifier", "proposal", "temperature", "top-p")
 
 
 class Row(NamedTuple):
@@ -59,32 +58,22 @@ def chi_square(counts: np.ndarray, law: np.ndarray) -> float:
   return float(stats.chi2.sf(statistic, freedom)) if freedom else 1.0
 
 
-def holm(p_values) -> np.ndarray:
-  """Corrects as Holm did: each below 0.01 is a rejection at 1% over all."""
-  p_values = np.asarray(p_values, float)
-  order = np.argsort(p_values)
-  steps = p_values[order] * np.arange(len(p_values), 0, -1)
-  corrected = np.empty(len(p_values))
-  corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
-  return corrected
-
-
-def uniform(p_values) -> float:
-  """Tests p-values against the uniform law on [0, 1]."""
-  return float(stats.kstest(p_values, "uniform").pvalue)
+def uniform(rows: list[Row]) -> float:
+  """Tests the p-values against the uniform law on [0, 1]."""
+  return float(stats.kstest([row.p_value for row in rows], "uniform").pvalue)
 
 
 def failures(rows: list[Row], drifts: dict[tuple, float]) -> list[str]:
   """Returns what is wrong, a line each; nothing if all is well.
 
   Args:
-    rows: All cases.
+    rows: All cases; a p-value counts as often as there are rows (Bonferroni).
     drifts: By draft kind and tree, how far laws are from those of the text.
   """
-  lines, p_values = [], [row.p_value for row in rows]
-  for row, p in zip(rows, holm(p_values), strict=True):
+  lines = []
+  for row in rows:
     name = ", ".join(row.names)
-    if p < LEVEL:
+    if row.p_value * len(rows) < LEVEL:
       lines.append(f"NOT THE TARGET'S LAW: {name}: p = {row.p_value:.1e}")
     if row.faults:
       lines.append(f"faults in {row.faults} cycles: {name}")
@@ -95,29 +84,27 @@ def failures(rows: list[Row], drifts: dict[tuple, float]) -> list[str]:
       )
   for names, drift in drifts.items():
     if not drift < LARGEST_DRIFT:
-      told = f"{', '.join(names)}: off by {drift:.1e}"
-      lines.append(f"LAWS ARE NOT THOSE OF THE TEXT: {told}")
-  if len(rows) >= 20 and (p := uniform(p_values)) < LEVEL:
+      name = ", ".join(names)
+      lines.append(
+        f"LAWS ARE NOT THOSE OF THE TEXT: {name}: off by {drift:.1e}"
+      )
+  if len(rows) >= 20 and (p := uniform(rows)) < LEVEL:
     lines.append(f"the p-values are not uniform: p = {p:.1e}")
   return lines
 
 
-def cells(rows: list[Row]) -> list[list[str]]:
-  """Returns the table's rows as text."""
-  return [
-    [*row.names, f"{row.cycles:.2f}", f"{row.p_value:.3g}", f"{p:.3g}"]
-    for row, p in zip(rows, holm([row.p_value for row in rows]), strict=True)
+def spell_out(rows: list[Row], drifts: dict[tuple, float], decoded: int) -> str:
+  """Returns a table of all cases, and what stands below it."""
+  table = [(*COLUMNS, "cycles", "p-value")]
+  table += [
+    (*row.names, f"{row.cycles:.2f}", f"{row.p_value:.3g}") for row in rows
   ]
-
-
-def summary(rows: list[Row], drifts: dict[tuple, float], decoded: int) -> str:
-  """Returns what stands below the table."""
-  p_values = [row.p_value for row in rows]
+  least = min(row.p_value for row in rows)
   off = ", ".join(f"{' '.join(x)} {drift:.1e}" for x, drift in drifts.items())
   return (
-    f"{len(rows)} cases of {decoded:,} rows: least p-value"
-    f" {min(p_values):.2g}, {holm(p_values).min():.2g} after Holm's correction;"
-    f" p-values against the uniform law: {uniform(p_values):.2g}.\nLargest"
+    f"{words.table(table)}\n{len(rows)} cases of {decoded:,} rows: the least"
+    f" p-value is {least:.2g}, or {min(1, least * len(rows)):.2g} for so many;"
+    f" p-values against the uniform law: {uniform(rows):.2g}.\nLargest"
     " difference of any law of a cycle, the target's or the draft's, from the"
     f" same law computed anew from the whole text: {off}."
   )

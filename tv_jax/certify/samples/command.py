@@ -90,7 +90,7 @@ def _write(folder, seed):
     for dtype in ("float32", "bfloat16")
   )
   table = (
-    f"| {k} | {_many(_enough(evidence.begun(exact, V, k)))} |"
+    f"| {k} | {_enough(evidence.begun(exact, V, k)):,} |"
     for k in range(1, most + 1)
   )
   text = _README.format(
@@ -136,7 +136,7 @@ def _audit(temperature, top_p) -> int:
     "worst": f"prompt {odd.prompt}, after {after}: token {odd.token} came"
     f" {odd.seen:,} times of {odd.of:,} ({odd.seen / max(odd.of, 1):.2%}),"
     f" expected {odd.chance:.2%}",
-    "enough": f"{_many(enough)} samples acquit a right engine"
+    "enough": f"{enough:,} samples acquit a right engine"
     f" ({evidence.PROMISED:.0%} of cases)",
   }
   clear = f"clear after {int((grown >= limit).argmax()) + 1:,} samples"
@@ -145,8 +145,6 @@ def _audit(temperature, top_p) -> int:
     verdict += f"; it is not exact, {clear}" if wrong else ""
   elif wrong:
     status, verdict = 1, f"NOT LOSSLESS: {clear}"
-  elif enough is None:
-    status, verdict = _UNCLEAR, "NOT CLEAR YET: give fewer --tokens"
   else:
     more = max(enough - len(codes), len(codes) // 4)
     status, verdict = _UNCLEAR, f"NOT CLEAR YET: about {more:,} more samples"
@@ -157,12 +155,8 @@ def _audit(temperature, top_p) -> int:
   return status
 
 
-def _enough(exact) -> int | None:
+def _enough(exact) -> int:
   return evidence.needed(exact, _WITHIN.value, _CONFIDENCE.value)
-
-
-def _many(samples: int | None) -> str:
-  return "more than a billion" if samples is None else f"{samples:,}"
 
 
 def _number(log: float) -> str:

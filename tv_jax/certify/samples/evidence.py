@@ -27,7 +27,7 @@ DISTANCES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 # The number of samples at which the bound is first looked at, and its growth.
 FIRST, GROWTH = 100, 1.25
 # A right engine is acquitted in this share of cases by what `needed` says.
-PROMISED, MOST = 0.9, 10**9
+PROMISED = 0.9
 
 
 class Worst(NamedTuple):
@@ -77,9 +77,9 @@ def wealth(law: np.ndarray, V: int, which, codes) -> np.ndarray:
     chance, same = p[which, first], _earlier(which * V**k + first)
     for distance in DISTANCES:
       weight = (np.sqrt(p).sum(axis=1) / distance) ** 2 / (2 * np.pi)
-      own = weight[which]
+      prior = weight[which]
       with np.errstate(divide="ignore", invalid="ignore"):
-        gain = np.log((own * chance + same) / (own + before) / chance)
+        gain = np.log((prior * chance + same) / (prior + before) / chance)
       bets.append(np.cumsum(np.where(chance > 0, gain, np.inf), axis=-1))
   return special.logsumexp(bets, axis=0) - math.log(len(bets))
 
@@ -98,15 +98,15 @@ def _earlier(labels) -> np.ndarray:
   return result.reshape(labels.shape)
 
 
-def looks(most: int, confidence: float) -> Iterator[tuple[int, float]]:
+def looks(most: float, confidence: float) -> Iterator[tuple[int, float]]:
   """Yields numbers of samples up to `most`, and what a mean may be off there.
 
   All that these allow for happens with the confidence.
   """
   j = 0
   while (samples := math.ceil(FIRST * GROWTH**j)) <= most:
-    own = (1 - confidence) / ((j + 1) * (j + 2))
-    yield samples, math.sqrt(-math.log(own) / (2 * samples))
+    alarm = (1 - confidence) / ((j + 1) * (j + 2))
+    yield samples, math.sqrt(-math.log(alarm) / (2 * samples))
     j += 1
 
 
@@ -121,51 +121,50 @@ def upper_bound(
   Returns:
     How many samples were looked at, and the bound.
   """
-  found = None
-  for samples, error in looks(len(codes), confidence):
-    found = samples, error
-  if found is None:
+  *_, last = [None, *looks(len(codes), confidence)]
+  if last is None:
     return None
-  samples, error = found
+  samples, error = last
   counts = count(law, which[:samples], codes[:samples])
   due = counts.sum(axis=1, keepdims=True) * law
   return samples, min(1.0, float(abs(counts - due).sum()) / 2 / samples + error)
 
 
-def needed(law: np.ndarray, within: float, confidence: float) -> int | None:
+def needed(law: np.ndarray, within: float, confidence: float) -> int:
   """Returns how many samples acquit a right engine, in `PROMISED` of cases.
 
   As many of each prompt. The mean of |X - n p|, X binomial, is De Moivre's
   2 v (1 - p) P(X = v) with v the first integer above n p; what is seen exceeds
-  its mean by little (McDiarmid). None: more than `MOST`.
+  its mean by little (McDiarmid).
   """
-  for samples, error in looks(MOST, confidence):
+
+  def bound(samples, error):
     n = samples // len(law)
     v = np.floor(n * law) + 1
     mean = (v * (1 - law) * stats.binom.pmf(v, n, law)).sum() / samples
-    spread = math.sqrt(-math.log(1 - PROMISED) / (2 * samples))
-    if mean + spread + error <= within:
-      return samples
-  return None
+    return mean + math.sqrt(-math.log(1 - PROMISED) / (2 * samples)) + error
+
+  every = looks(math.inf, confidence)
+  return next(look[0] for look in every if bound(*look) <= within)
 
 
 def worst(law: np.ndarray, V: int, counts: np.ndarray) -> Worst:
   """Finds where a token's share of its prefix is least likely by chance."""
-  best, found = -1.0, None
+  best, oddest = -1.0, None
   for k in range(1, depth(law, V) + 1):
-    own, due = begun(counts, V, k), begun(law, V, k)
+    seen, due = begun(counts, V, k), begun(law, V, k)
     of, above = (np.repeat(begun(x, V, k - 1), V, 1) for x in (counts, law))
-    share = own / np.maximum(of, 1)
+    share = seen / np.maximum(of, 1)
     chance = np.clip(due / np.where(above > 0, above, 1), 0, 1)
     odd = special.rel_entr(share, chance)
     odd = of * (odd + special.rel_entr(1 - share, 1 - chance))
     if (largest := odd.max()) > best:
       best, place = largest, np.unravel_index(odd.argmax(), odd.shape)
       *prefix, token = digits(int(place[1]), V, k)
-      numbers = int(own[place]), int(of[place]), float(chance[place])
-      found = Worst(int(place[0]), tuple(prefix), token, *numbers)
-  assert found is not None
-  return found
+      numbers = int(seen[place]), int(of[place]), float(chance[place])
+      oddest = Worst(int(place[0]), tuple(prefix), token, *numbers)
+  assert oddest is not None
+  return oddest
 
 
 def digits(code: int, V: int, k: int) -> tuple[int, ...]:

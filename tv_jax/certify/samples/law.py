@@ -95,16 +95,16 @@ def read_samples(
   )
   which, codes, echoes = [], [], 0
   for where, raw in _lines(path):
-    found = checks.read(line, raw, where)
-    own, prompt = [*found["tokens"]], asked.prompts[found["prompt"]]
-    if len(own) < tokens:
+    sample = checks.read(line, raw, where)
+    new, prompt = [*sample["tokens"]], asked.prompts[sample["prompt"]]
+    if len(new) < tokens:
       raise ValueError(
-        f"{where} has {len(own)} tokens, not {tokens}: let the engine ignore"
+        f"{where} has {len(new)} tokens, not {tokens}: let the engine ignore"
         " end tokens and give more new tokens, or look at fewer by --tokens"
       )
-    which.append(found["prompt"])
-    echoes += own[: len(prompt)] == prompt
-    codes.append(sum(t * V**i for i, t in enumerate(reversed(own[:tokens]))))
+    which.append(sample["prompt"])
+    echoes += new[: len(prompt)] == prompt
+    codes.append(sum(t * V**i for i, t in enumerate(reversed(new[:tokens]))))
   if not which:
     raise ValueError(f"{path} holds no samples")
   if echoes == len(which) >= 20:
