@@ -83,8 +83,9 @@ class Certificate(NamedTuple):
 
   @property
   def distance(self) -> float:
-    """The largest total variation."""
-    return max(case.distance for case in self.cases)
+    """The largest total variation, that of the smallest failing case too."""
+    failing = [self.smallest] if self.smallest else []
+    return max(case.distance for case in [*self.cases, *failing])
 
   @property
   def tokens(self) -> dict[int, int]:
@@ -116,8 +117,7 @@ class Certificate(NamedTuple):
     if self.smallest:
       lines += ["smallest failing case:", repr(self.smallest)]
       failure = self.smallest.failure
-      largest = max(self.distance, self.smallest.distance)
-      if failure and not failure.fault and largest < FLOAT32:
+      if failure and not failure.fault and self.distance < FLOAT32:
         lines.append(
           "  so little is the rounding of a program that computes in float32:"
           f" with a tolerance of {FLOAT32:g} it is not looked at"
