@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import commands
 from tests.test_programs import by_choice, chain, cut, verify
 from tv_jax import certify, tree
 from tv_jax.certify import programs
@@ -93,14 +92,11 @@ def siblings(p, q, context, rng, fault=""):
   return [int(rng.choice(len(left), p=left))]
 
 
-siblings_doubled = functools.partial(siblings, fault="third doubled")
-
-
 @pytest.mark.parametrize(
   ("program", "shown"),
   [
     (siblings, 0),
-    (siblings_doubled, 5),
+    (functools.partial(siblings, fault="third doubled"), 5),
     (functools.partial(siblings, fault="third taken"), 5),
     (functools.partial(chain, levels=1), 0),
     (functools.partial(chain, levels=1, draw=draw_of_few), 64),
@@ -137,23 +133,3 @@ def test_a_last_sibling_of_a_program_has_a_choice_too():
   few = Settings(tree="branching:3", vocabulary=3)
   with pytest.raises(ValueError, match=r"no choice among 3.*give 4 or more"):
     programs.certify(verify, few)
-
-
-@pytest.mark.parametrize(
-  ("flags", "told"),
-  [
-    (["--program=tests.test_blind:siblings_doubled"], "tokens a b c d"),
-    (
-      [
-        "--program=tests.test_programs:verify",
-        "--proposals=with_replacement",
-        "--trees=branching:2",
-      ],
-      "siblings drawn with_replacement",
-    ),
-  ],
-)
-def test_the_command_tells_of_siblings(flags, told):
-  done = commands.run(*flags, program="tv_jax.certify")
-  assert done.returncode == 1, done.stderr
-  assert told in done.stdout

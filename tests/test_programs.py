@@ -293,6 +293,15 @@ def test_the_command(tmp_path):
     ),
     (["own:old_cycle"], 0, "LOSSLESS: total variation "),
     (["own:wrong_cycle"], 1, "smallest failing case:"),
+    (
+      [
+        "tests.test_programs:verify",
+        "--proposals=with_replacement",
+        "--trees=branching:2",
+      ],
+      1,
+      "siblings drawn with_replacement",
+    ),
     (["own:looks_cycle"], 2, "own.py, line 23: takes int() of a random number"),
     (["own:none"], 2, "has no attribute 'none'"),
     (["own:cycle", "--verifiers=block"], 2, "--verifiers is for rules"),

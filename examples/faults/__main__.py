@@ -29,37 +29,35 @@ HEADER = (
 
 def measured() -> dict[str, Row]:
   """Measure all."""
-  modules = ((one, f"examples.faults.{one}") for one in NAMES)
-  return {
-    name: measure.row(importlib.import_module(path)) for name, path in modules
-  }
+  modules = {x: importlib.import_module(f"examples.faults.{x}") for x in NAMES}
+  return {name: measure.row(module) for name, module in modules.items()}
 
 
 def table(rows: dict[str, Row]) -> str:
   """Write the whole table, in Markdown."""
   lines = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
-  return "\n".join([*lines, *(line(name, one) for name, one in rows.items())])
+  return "\n".join([*lines, *(line(name, row) for name, row in rows.items())])
 
 
-def line(name: str, one: Row) -> str:
+def line(name: str, row: Row) -> str:
   """Write a row of the table."""
-  distance, gain = max(one.distances), float(np.mean(one.gains))
+  distance, gain = max(row.distances), float(np.mean(row.gains))
   if distance <= SETTINGS.tolerance:  # only in the certificate's own cases
-    distance = one.caught.distance
+    distance = row.caught.distance
   cells = [
     f"[{name}](../examples/faults/{name}.py)",
-    f"[{one.program.SYSTEM}]({one.program.REPORT})",
+    f"[{row.program.SYSTEM}]({row.program.REPORT})",
     small(distance),
-    smallest(one),
+    smallest(row),
     small(gain, "+"),
-    one.mended.verdict.lower(),
+    row.mended.verdict.lower(),
   ]
   return f"| {' | '.join(cells)} |"
 
 
-def smallest(one: Row) -> str:
+def smallest(row: Row) -> str:
   """Say which prefix is too likely in the certificate's smallest case."""
-  failure = one.caught.smallest and one.caught.smallest.failure
+  failure = row.caught.smallest and row.caught.smallest.failure
   if failure is None:
     return "none"
   prefix = words.word(failure.prefix).replace("'", "`")
@@ -93,12 +91,14 @@ def main() -> None:
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
   parser.add_argument("--write", type=pathlib.Path, help="a document to write")
-  given = parser.parse_args()
-  if not given.write:
+  arguments = parser.parse_args()
+  if not arguments.write:
     print(table(measured()))
     return
-  before, _, after = split(given.write.read_text())
-  given.write.write_text(f"{before}{BEGIN}\n{table(measured())}\n{END}{after}")
+  before, _, after = split(arguments.write.read_text())
+  arguments.write.write_text(
+    f"{before}{BEGIN}\n{table(measured())}\n{END}{after}"
+  )
 
 
 if __name__ == "__main__":

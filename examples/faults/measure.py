@@ -22,7 +22,7 @@ SETTINGS = programs.Settings(
 
 
 @dataclasses.dataclass(frozen=True)
-class Given:
+class Laws:
   """A law by prefix, after the certificate's context."""
 
   laws: dict[tuple[int, ...], np.ndarray]
@@ -39,25 +39,25 @@ def prefixes():
     yield from itertools.product(range(V), repeat=size)
 
 
-def pairs() -> list[tuple[Given, Given]]:
+def pairs() -> list[tuple[Laws, Laws]]:
   """Draw targets p, and drafts q that are half like them."""
-  found = []
+  drawn = []
   for seed in range(PAIRS):
     dice = np.random.default_rng(seed)
     p, q = {}, {}
     for prefix in prefixes():
       p[prefix], other = dice.dirichlet(np.full(V, 0.7), size=2)
       q[prefix] = (p[prefix] + other) / 2
-    found.append((Given(p), Given(q)))
-  return found
+    drawn.append((Laws(p), Laws(q)))
+  return drawn
 
 
-def constant(law: tuple[float, ...]) -> Given:
+def constant(law: tuple[float, ...]) -> Laws:
   """Give one law after every prefix."""
-  return Given(dict.fromkeys(prefixes(), np.array(law)))
+  return Laws(dict.fromkeys(prefixes(), np.array(law)))
 
 
-def measure(program, p: Given, q: Given) -> tuple[float, float]:
+def measure(program, p: Laws, q: Laws) -> tuple[float, float]:
   """Find a program's exact law with one pair of laws.
 
   Returns:
@@ -95,14 +95,14 @@ def row(program: ModuleType) -> Row:
   """Measure a fault and its mend, and certify both."""
   both = program.faulty, program.fixed
   laws = pairs()
-  if own := getattr(program, "LAWS", ()):
-    laws.append((constant(own[0]), constant(own[1])))
-  found = [[measure(one, p, q) for one in both] for p, q in laws]
-  caught, mended = (programs.certify(one, SETTINGS) for one in both)
+  if own_laws := getattr(program, "LAWS", ()):
+    laws.append((constant(own_laws[0]), constant(own_laws[1])))
+  measured = [[measure(x, p, q) for x in both] for p, q in laws]
+  caught, mended = (programs.certify(x, SETTINGS) for x in both)
   return Row(
     program=program,
-    distances=[faulty[0] for faulty, _ in found],
-    gains=[faulty[1] - fixed[1] for faulty, fixed in found],
+    distances=[faulty[0] for faulty, _ in measured],
+    gains=[faulty[1] - fixed[1] for faulty, fixed in measured],
     caught=caught,
     mended=mended,
   )

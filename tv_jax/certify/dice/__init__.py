@@ -24,9 +24,10 @@ that are known already, is a rational number (ratios.py).
 What looks at a random number in another way (prints it, adds two of them, uses
 one as an index) cannot be split, and is refused with the line that does it.
 
-In reading order: paths.py, cells.py, ratios.py, generators.py and tensors.py
-(what stands for NumPy's, Python's and torch's functions), replaced.py (where
-they are put), exploring.py. It needs NumPy alone; torch is optional.
+In reading order: paths.py, cells.py, ratios.py (random numbers), generators.py
+(what stands for NumPy's and Python's functions), tensors.py, torch_functions.py
+(torch's), replaced.py (where they are put), exploring.py. It needs NumPy alone;
+torch is optional.
 """
 
 from tv_jax.certify.dice.exploring import ExploreError, Law, explore

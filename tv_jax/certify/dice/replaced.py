@@ -36,7 +36,7 @@ _FOREIGN += (sysconfig.get_path("stdlib") + os.sep,)
 _FOREIGN += (str(pathlib.Path(__file__).parents[1]) + os.sep,)
 
 
-def _is_own(file: str | None) -> bool:
+def _is_users(file: str | None) -> bool:
   """Tells whether a file is the user's."""
   return bool(file) and not any(part in file for part in _FOREIGN)
 
@@ -46,7 +46,7 @@ def line_of(error: BaseException) -> str:
   line, trace = "", error.__traceback__
   while trace is not None:
     file = trace.tb_frame.f_code.co_filename
-    if _is_own(file):
+    if _is_users(file):
       line = f"{file}, line {trace.tb_lineno}: "
     trace = trace.tb_next
   return line
@@ -84,22 +84,22 @@ def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
     (random, _by_name(random, PythonDice(), pythons)),
   ]
   if "torch" in sys.modules:
-    from tv_jax.certify.dice import tensors
+    from tv_jax.certify.dice import torch_functions
 
-    replaced += tensors.stand_ins()
-  return replaced + _in_own_modules(replaced)
+    replaced += torch_functions.stand_ins()
+  return replaced + _in_users_modules(replaced)
 
 
-def _in_own_modules(replaced) -> list[tuple[Any, dict]]:
+def _in_users_modules(replaced) -> list[tuple[Any, dict]]:
   """Lists generators in the user's modules, and functions by other names."""
   by_id = {
     id(getattr(module, name)): stand_in
     for module, names in replaced
     for name, stand_in in names.items()
   }
-  own, states = [], {state: {0: ({}, "")} for state in _states().values()}
+  modules, states = [], {state: {0: ({}, "")} for state in _states().values()}
   for module in [*sys.modules.values()]:
-    if not _is_own(getattr(module, "__file__", None)):
+    if not _is_users(getattr(module, "__file__", None)):
       continue
     names = {}
     for name, value in vars(module).items():
@@ -109,12 +109,12 @@ def _in_own_modules(replaced) -> list[tuple[Any, dict]]:
         if isinstance(value, kind):
           names[name] = make()
           states.setdefault(_state(value), {})[id(value)] = names, name
-    own.append((module, names))
+    modules.append((module, names))
   for same in states.values():  # two would draw the same numbers
     for names, name in same.values():
       if len(same) > 1:
         names[name] = Twin()
-  return own
+  return modules
 
 
 def _state(generator) -> str:

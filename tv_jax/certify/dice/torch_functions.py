@@ -1,0 +1,163 @@
+"""What stands for torch's functions that draw random numbers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from tv_jax.certify.dice import generators
+from tv_jax.certify.dice.cells import exponential, uniform
+from tv_jax.certify.dice.generators import draw
+from tv_jax.certify.dice.paths import RefusedError, rational, refuse
+from tv_jax.certify.dice.tensors import Random, fill
+
+
+def _rand(*shape, size=None, dtype=None, **_):
+  size = shape if size is None else size
+  size = size[0] if len(size) == 1 and np.ndim(size[0]) else size
+  like = torch.empty((), dtype=dtype or torch.get_default_dtype())
+  return fill(generators.filled(tuple(size), uniform), like)
+
+
+def _rand_like(tensor, *, dtype=None, **_):
+  return _rand(*tensor.shape, dtype=dtype or tensor.dtype)
+
+
+def _multinomial(input, num_samples=1, replacement=False):
+  rows = input.detach().double().reshape(-1, input.shape[-1]).tolist()
+  if num_samples == 1 or replacement:
+    drawn = [[draw(row) for _ in range(num_samples)] for row in rows]
+  else:
+    drawn = [generators.draw_distinct(row, num_samples) for row in rows]
+  return torch.tensor(drawn).reshape(*input.shape[:-1], num_samples)
+
+
+def _bernoulli(input, p=None):
+  """Draws ones by their chances, or all by one chance."""
+  law = input if p is None else torch.as_tensor(p).expand_as(input)
+  shares = map(rational, law.detach().double().ravel().tolist())
+  drawn = [float(draw([1 - x, x])) for x in shares]
+  return torch.tensor(drawn, dtype=input.dtype).reshape(input.shape)
+
+
+def _bernoulli_(tensor, p=0.5):
+  return tensor.copy_(_bernoulli(tensor, p))
+
+
+def _randint(low=0, high=None, size=(), dtype=None, **_):
+  if isinstance(high, tuple | list):  # randint(high, size)
+    low, high, size = 0, low, high
+  elif high is None:  # randint(high, size=size)
+    low, high = 0, low
+  dtype = dtype or torch.int64
+  for end in (low, high - 1):
+    # As a number: torch would wrap `end` to the tensor's type as well.
+    if torch.tensor(end).to(dtype).item() != end:
+      raise ValueError(f"{end} is out of bounds for {dtype}")
+  drawn = generators.filled(
+    tuple(size), lambda: low + generators.draw_below(high - low), int
+  )
+  return torch.tensor(drawn).to(dtype)
+
+
+def _randperm(n, dtype=None, **_):
+  drawn = generators.draw_distinct([1] * n, n)
+  return torch.tensor(drawn).to(dtype or torch.int64)
+
+
+def _exponential_(tensor, lambd=1.0):
+  noise = generators.filled(tuple(tensor.shape), exponential)
+  return fill(noise / lambd, tensor, tensor)
+
+
+def _uniform_(tensor, low=0.0, to=1.0):
+  uniforms = generators.filled(tuple(tensor.shape), uniform)
+  return fill(uniforms * (to - low) + low, tensor, tensor)
+
+
+def _refused(*_, name: str, **__):
+  raise RefusedError(f"draws by torch's {name}, which cannot be explored")
+
+
+def _seeds(*_, name: str, **__):
+  generators.refuse_seed(f"seeds or copies torch's generator ({name})")
+
+
+def _plain(name: str, function: Callable) -> Callable:
+  """Returns a function without a generator or a tensor to fill."""
+
+  def called(*arguments, **named):
+    if named.pop("generator", None) is not None:
+      generators.refuse_seed("draws by a torch.Generator")
+    if named.pop("out", None) is not None:
+      refuse(f"fills a tensor by torch's {name} (out=)")
+    return function(*arguments, **named)
+
+  return called
+
+
+def _reading(function: Callable) -> Callable:
+  """Guards a function that reads a tensor's memory, and asks no class."""
+
+  def called(*arguments, **named):
+    if _holds([*arguments, *named.values()]):
+      refuse(f"gives random numbers to torch.{function.__name__}")
+    return function(*arguments, **named)
+
+  return called
+
+
+def _holds(data) -> bool:
+  """Tells whether there are random tensors in it."""
+  if isinstance(data, list | tuple):
+    return any(map(_holds, data))
+  return isinstance(data, Random)
+
+
+def _seeding(module) -> dict[str, Any]:
+  """Returns what stands for all that seeds a generator, or reads its state."""
+  return {
+    name: functools.partial(_seeds, name=name)
+    for name in vars(module)
+    if not name.startswith("_") and ("seed" in name or "rng" in name)
+  }
+
+
+# What draws, and what stands for it; a method of tensors if they have it.
+_DRAWS = {
+  "rand": _rand,
+  "rand_like": _rand_like,
+  "multinomial": _multinomial,
+  "bernoulli": _bernoulli,
+  "bernoulli_": _bernoulli_,
+  "randint": _randint,
+  "randperm": _randperm,
+  "exponential_": _exponential_,
+  "uniform_": _uniform_,
+}
+_REFUSED = ("randn", "randn_like", "normal", "poisson", "binomial", "dropout")
+_REFUSED += ("randint_like", "normal_", "cauchy_", "log_normal_", "random_")
+_REFUSED += ("geometric_",)
+_READING = ("tensor", "as_tensor", "asarray", "scalar_tensor", "full")
+_READING += ("full_like", "new_tensor", "new_full", "new")
+
+
+def stand_ins() -> list[tuple[Any, dict[str, Any]]]:
+  """Lists what is replaced: {name: what stands for it} of each module."""
+  draws = {name: _plain(name, draws) for name, draws in _DRAWS.items()}
+  draws |= {x: functools.partial(_refused, name=x) for x in _REFUSED}
+  replaced = []
+  for owner in (torch, torch.Tensor):
+    names = {name: draws[name] for name in draws if hasattr(owner, name)}
+    reading = [getattr(owner, x) for x in _READING if hasattr(owner, x)]
+    names |= {function.__name__: _reading(function) for function in reading}
+    replaced.append((owner, names))
+  replaced += [(x, _seeding(x)) for x in (torch, torch.random, torch.cuda)]
+  generator = type("Generator", (generators.Seeded,), {})
+  twin = generators.Twin()
+  replaced.append((torch, {"default_generator": twin, "Generator": generator}))
+  return replaced
