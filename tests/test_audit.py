@@ -8,32 +8,17 @@ import numpy as np
 import pytest
 
 from tests import commands, quick
-from tv_jax import drafting, tree
+from tv_jax import drafting
 from tv_jax.certify.engine import cases, exact, report
 from tv_jax.engine import cycle
 from tv_jax.engine.programs import forget_programs
-from tv_jax.proposals import PROPOSALS
-from tv_jax.verifiers import VERIFIERS, Verifier
+from tv_jax.verifiers import VERIFIERS
 
 ROWS, BATCH = 20_000, 1_000
 
 
-def case(
-  draft_kind="independent",
-  shape="kary:2x2",
-  verifier="traversal",
-  proposal="without_replacement",
-  temperature=0.5,
-  top_p=1.0,
-):
-  return cases.Case(
-    draft_kind=draft_kind,
-    tree=tree.parse(shape),
-    proposal=PROPOSALS[proposal],
-    verifier=VERIFIERS[verifier],
-    temperature=temperature,
-    top_p=top_p,
-  )
+def case(draft_kind="independent", temperature=0.5, **options):
+  return cases.case(draft_kind, temperature, **{"tree": "kary:2x2"} | options)
 
 
 def p_value(case, rows=ROWS):
@@ -88,8 +73,15 @@ class TestStatistics:
 )
 @pytest.mark.long
 def test_the_law_of_what_is_generated(settings):
-  *names, temperature, top_p = settings.split()
-  chosen = case(*names, float(temperature), float(top_p))
+  kind, shape, rule, proposal, temperature, top_p = settings.split()
+  chosen = case(
+    kind,
+    float(temperature),
+    tree=shape,
+    verifier=rule,
+    proposal=proposal,
+    top_p=float(top_p),
+  )
   assert p_value(chosen) > 1e-3
   assert exact.drift(chosen, rows=4) < report.LARGEST_DRIFT
 
@@ -103,24 +95,28 @@ def test_the_law_of_what_is_generated(settings):
 )
 @pytest.mark.long
 def test_the_law_where_an_unsure_draft_stops(shape, verifier, proposal):
-  whole = case("dspark", shape, verifier, proposal, temperature=1.0)
-  chosen = dataclasses.replace(whole, stop=0.6)
+  whole, chosen = (
+    case(
+      "dspark",
+      1.0,
+      tree=shape,
+      verifier=verifier,
+      proposal=proposal,
+      draft_stop=stop,
+    )
+    for stop in (0.0, 0.6)
+  )
   assert p_value(chosen) > 1e-3
   assert exact.drift(chosen, rows=16) < report.LARGEST_DRIFT
-  cycles = [cases.count(own, BATCH, BATCH, 7)[1] for own in (whole, chosen)]
+  cycles = [cases.count(x, BATCH, BATCH, 7)[1] for x in (whole, chosen)]
   assert cycles[0] < 0.95 * cycles[1]  # it does stop
 
 
-def untempered(chosen):
-  """A rule that draws the bonus token without its temperature."""
-  right = chosen.verifier
-
-  def decide(*arguments):
-    decision = right.decide(*arguments)
-    hot = decision.residual**chosen.temperature
-    return dataclasses.replace(decision, residual=hot / jnp.sum(hot))
-
-  return dataclasses.replace(chosen, verifier=Verifier(decision=decide))
+def untempered(*arguments):
+  """A rule that draws the bonus token without its temperature, 0.5."""
+  decision = VERIFIERS["traversal"].decide(*arguments)
+  hot = decision.residual**0.5
+  return dataclasses.replace(decision, residual=hot / jnp.sum(hot))
 
 
 def one_key_each_cycle(right):
@@ -172,23 +168,22 @@ LARGE_DRIFT = 10 * report.LARGEST_DRIFT
 class TestPlanted:
   @pytest.mark.long
   def test_a_bonus_drawn_without_temperature(self):
-    assert p_value(untempered(case())) < 1e-12
+    assert p_value(case(verifier=untempered)) < 1e-12
 
   @pytest.mark.long
   @pytest.mark.parametrize(
-    ("name", "fault", "chosen"),
+    ("name", "fault", "shape", "temperature"),
     [
-      ("_keys", one_key_each_cycle, case()),
-      (
-        "_keys",
-        one_key_to_draft_and_to_verify,
-        case(shape="chain:2", temperature=1.0),
-      ),
-      ("compact", stale_rows, case()),
+      ("_keys", one_key_each_cycle, "kary:2x2", 0.5),
+      ("_keys", one_key_to_draft_and_to_verify, "chain:2", 1.0),
+      ("compact", stale_rows, "kary:2x2", 0.5),
     ],
   )
-  def test_a_fault_of_the_engine(self, monkeypatch, name, fault, chosen):
+  def test_a_fault_of_the_engine(
+    self, monkeypatch, name, fault, shape, temperature
+  ):
     monkeypatch.setattr(cycle, name, fault(getattr(cycle, name)))
+    chosen = case(temperature=temperature, tree=shape)
     assert p_value(chosen) < 1e-12
     if name == "compact":
       assert exact.drift(chosen, rows=8) > LARGE_DRIFT
@@ -210,7 +205,7 @@ class TestPlanted:
   ):
     """Lossless all the same, for any draft is: but not the draft's own law."""
     monkeypatch.setitem(drafting.KINDS, kind, fault(drafting.KINDS[kind]))
-    chosen = case(kind, shape=shape, temperature=1.0)
+    chosen = case(kind, 1.0, tree=shape)
     assert exact.drift(chosen, rows=16) > LARGE_DRIFT
 
 

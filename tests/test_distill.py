@@ -23,11 +23,11 @@ from tv_jax.distill import (
   distilling,
   drafts,
   learning,
-  passes,
   scoring,
 )
 from tv_jax.distill import text as texts
 from tv_jax.distill.distilling import Training
+from tv_jax.drafting import passes
 from tv_jax.drafting.drafter import Committed
 from tv_jax.edge import disk
 from tv_jax.models import mask, sharding

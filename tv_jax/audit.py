@@ -20,7 +20,6 @@ from tv_jax.certify.samples import command
 from tv_jax.drafting import KINDS
 from tv_jax.edge import cli
 from tv_jax.edge.names import raised, split
-from tv_jax.engine import contract
 from tv_jax.proposals import PROPOSALS
 from tv_jax.proposals import resolve as resolve_proposal
 
@@ -109,17 +108,16 @@ def _plan() -> list[tuple[tuple[str, ...], cases.Case]]:
   for shape, kind, rule, proposal, top_p, temperature in itertools.product(
     trees, drafts, rules, drawn, top_ps, temperatures
   ):
-    case = cases.Case(
-      draft_kind=kind,
+    if verifiers.misfit(rules[rule], trees[shape], drawn[proposal]):
+      continue
+    case = cases.case(
+      kind,
+      temperature,
       tree=trees[shape],
       proposal=drawn[proposal],
       verifier=rules[rule],
-      temperature=temperature,
       top_p=top_p,
     )
-    if verifiers.misfit(case.verifier, case.tree, case.proposal):
-      continue
-    contract.check(case.verifier, case.proposal, case.tree, cases.VOCABULARY)
     names = kind, shape, rule, proposal, f"{temperature:g}", f"{top_p:g}"
     plan.append((names, case))
   if not plan:

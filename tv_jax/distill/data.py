@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.distill import passes
 from tv_jax.distill.text import Conversation, about_target, writing_in
+from tv_jax.drafting import passes
 from tv_jax.engine.pair import Pair
 
 # Conversations that the target reads together, and that a killed run loses.

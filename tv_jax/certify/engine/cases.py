@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +27,6 @@ from tv_jax.models import (
 )
 from tv_jax.models.config import Block
 from tv_jax.models.model import init
-from tv_jax.proposals import Proposal
-from tv_jax.tree import Adaptive, Tree
-from tv_jax.verifiers import Verifier
 
 VOCABULARY = 4
 # The first of a single token: nothing comes before its root.
@@ -62,43 +60,31 @@ _BLOCK = Block(
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Case:
-  """One way to decode."""
+class Case(NamedTuple):
+  """One way to decode with one pair."""
 
-  draft_kind: str
-  tree: Tree | Adaptive
-  proposal: Proposal
-  verifier: Verifier
-  temperature: float
-  top_p: float
-  stop: float = 0.0  # of a draft of one pass: see `drafting.InOnePass`
-
-  def config(self, seed: int = 0) -> DecodeConfig:
-    """Returns how to decode; programs serve every temperature and seed."""
-    return decode_config(
-      self.pair,
-      tree=self.tree,
-      verifier=self.verifier,
-      proposal=self.proposal,
-      temperature=self.temperature,
-      draft_temperature=self.temperature,
-      draft_stop=self.stop,
-      top_p=self.top_p,
-      max_new_tokens=LENGTH,
-      panel=None,
-      seed=seed,
-    )
-
-  @property
-  def pair(self) -> Pair:
-    """Returns its models."""
-    target, draft = models(self.draft_kind)
-    return Pair(target=target, draft=draft, draft_kind=self.draft_kind)
+  pair: Pair
+  config: DecodeConfig
 
   def batch(self, rows: int, seed: int) -> Batch:
     """Makes a batch of so many rows."""
-    return Batch(self.pair, self.config(seed), rows, max(map(len, PROMPTS)))
+    config = dataclasses.replace(self.config, seed=seed)
+    return Batch(self.pair, config, rows, max(map(len, PROMPTS)))
+
+
+def case(draft_kind: str, temperature: float, **options) -> Case:
+  """Makes one, with a tiny pair and `decode_config`'s options."""
+  target, draft = models(draft_kind)
+  pair = Pair(target=target, draft=draft, draft_kind=draft_kind)
+  config = decode_config(
+    pair,
+    temperature=temperature,
+    draft_temperature=temperature,
+    max_new_tokens=LENGTH,
+    panel=None,
+    **options,
+  )
+  return Case(pair, config)
 
 
 @functools.lru_cache
@@ -166,7 +152,7 @@ def count(case: Case, rows: int, size: int, seed: int):
     [prompts, V^LENGTH]; the cycles that these tokens took, in the mean; the
     cycles in which a NaN was met.
   """
-  _forget_others(case.config().static())
+  _forget_others(case.config.static())
   batch, cycles, faults = case.batch(size, seed), [], 0
   counts = np.zeros((len(PROMPTS), VOCABULARY**LENGTH), np.int64)
   for i in range(-(-rows // size)):
