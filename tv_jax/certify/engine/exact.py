@@ -47,6 +47,7 @@ def drift(case: Case, rows: int = 4, seed: int = 0) -> float:
   batch.insert(prompts, 0)
   texts = [[*prompt.tokens] for prompt in prompts]
   tree, worst = case.config.tree, 0.0
+  assert tree
   while (active := ~np.asarray(batch.state.done)).any():
     drafted, laws = batch.step()
     for row in np.flatnonzero(active):
@@ -114,7 +115,7 @@ def _anew(case, text, tokens, paths, *, alone):
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _levels(module, D: int, *inputs) -> jax.Array:
+def _levels(module, D: int, params, texts, read, roots) -> jax.Array:
   """Returns the logits [D, M, U] of each level below a text's root."""
-  levels = passes.levels(module, *inputs, D)
+  levels = passes.levels(module, params, texts, read, roots, D)
   return jnp.stack([level.logits[:, 0] for level in levels])
