@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from experiments.experiment import Group
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.metrics import Cell, Times
 from tv_jax.runs.records import PLAIN, Answer, Method

@@ -17,7 +17,7 @@ from experiments.comparing import over, percent
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax import tree as tree_lib
 from tv_jax.edge.tables import NOTHING, Table
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.records import PLAIN, Method
 from tv_jax.runs.report import canvas, tables

@@ -25,7 +25,7 @@ from experiments.comparing import ByItem, over, percent
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax.edge import reading
 from tv_jax.edge.tables import NOTHING, Table
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.records import Method
 from tv_jax.runs.report import canvas, tables

@@ -36,7 +36,7 @@ from tv_jax import runs as runs_lib
 from tv_jax.edge import progress
 from tv_jax.edge import tables as edge_tables
 from tv_jax.edge.tables import NOTHING, Table
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 from tv_jax.runs import questions, sources, store
 from tv_jax.runs.records import Key, Method
 from tv_jax.runs.report import tables

@@ -15,7 +15,7 @@ from experiments import comparing, experiment, paper
 from experiments.experiment import Artefact, Experiment, Group, Shard
 from tv_jax import tree as tree_lib
 from tv_jax.edge.tables import NOTHING, Table
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import PLAIN, Method

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics
 from tv_jax.runs.records import Answer, Method
 

@@ -27,8 +27,8 @@ from tv_jax.distill.text import Conversation
 from tv_jax.drafting import passes
 from tv_jax.edge import checks
 from tv_jax.engine.config import COLDEST_DRAFT
-from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.results import Estimate
 
 # Levels of the longest chain, where nothing else is said.
 LONGEST = 8

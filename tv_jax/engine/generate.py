@@ -15,11 +15,11 @@ import numpy as np
 from tv_jax.edge import checks
 from tv_jax.edge.progress import bar
 from tv_jax.edge.reading import brief
-from tv_jax.engine import estimates, programs
+from tv_jax.engine import programs
 from tv_jax.engine.config import SEEDS, DecodeConfig, decode_config
 from tv_jax.engine.decode import Batch, Prompt, decode
 from tv_jax.engine.pair import Pair
-from tv_jax.engine.results import Generation, stop_after
+from tv_jax.engine.results import FAULT, IDLE, Generation, stop_after
 from tv_jax.engine.state import trace_of
 from tv_jax.models import templates
 
@@ -192,8 +192,8 @@ def decode_all(
 def _warn(faults: int, idle: bool, cycles: int) -> None:
   """Warns of broken cycles, and of a run that drafted nothing."""
   for wrong, text in (
-    (faults, f"{faults} cycles met a fault: {estimates.FAULT}"),
-    (idle, f"none of {cycles} cycles drafted anything: {estimates.IDLE}"),
+    (faults, f"{faults} cycles met a fault: {FAULT}"),
+    (idle, f"none of {cycles} cycles drafted anything: {IDLE}"),
   ):
     if wrong:
       warnings.warn(text, RuntimeWarning, stacklevel=4)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tv_jax.edge import tables
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 from tv_jax.replay.cycles import Cycles
 
 

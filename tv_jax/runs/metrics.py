@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 from tv_jax.runs.records import Answer
 
 

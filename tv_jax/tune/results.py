@@ -10,7 +10,7 @@ import pathlib
 import numpy as np
 
 from tv_jax.edge import disk, tables
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 from tv_jax.runs.report import canvas
 from tv_jax.tree import Tree
 

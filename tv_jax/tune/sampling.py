@@ -14,8 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tv_jax.engine.estimates import Estimate
-from tv_jax.engine.results import Generation
+from tv_jax.engine.results import Estimate, Generation
 from tv_jax.tree import ROOT, Tree
 
 

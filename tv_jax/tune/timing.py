@@ -15,8 +15,8 @@ from scipy import optimize
 
 from tv_jax.engine.config import DecodeConfig
 from tv_jax.engine.decode import Prompt, time_in_turn
-from tv_jax.engine.estimates import Estimate
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.results import Estimate
 from tv_jax.tree import Tree
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tv_jax.edge import tables
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 
 INK, MUTED, RULE = "#1c1e21", "#5c6068", "#d9d6ce"
 # Colour-blind readers can tell these apart; their lightness differs, too.

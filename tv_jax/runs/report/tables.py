@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tv_jax.edge.tables import NOTHING, Table, comma_separated
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import Estimate
 from tv_jax.runs import metrics, records
 from tv_jax.runs.metrics import Cell
 from tv_jax.runs.records import ALL, Answer, Method

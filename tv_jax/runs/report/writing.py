@@ -9,8 +9,7 @@ from typing import NamedTuple
 from tv_jax.edge import disk
 from tv_jax.edge import tables as formats
 from tv_jax.edge.tables import Table
-from tv_jax.engine import estimates
-from tv_jax.engine.estimates import Estimate
+from tv_jax.engine.results import FAULT, IDLE, Estimate
 from tv_jax.runs import records, store
 from tv_jax.runs.report import page, plots, speed, tables
 from tv_jax.runs.report.tables import ALL, Cells
@@ -135,9 +134,9 @@ def _warnings(unit, cells: Cells) -> list[str]:
     why = next(item.error for item in unit.items if item.error is not None)
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
   if faults := sum(cell.faults for _, cell in by_method):
-    lines.append(f"FAULTS IN {faults} CYCLES: {estimates.FAULT}.")
+    lines.append(f"FAULTS IN {faults} CYCLES: {FAULT}.")
   lines += [
-    f"NOTHING WAS DRAFTED in any cycle of {method}: {estimates.IDLE}."
+    f"NOTHING WAS DRAFTED in any cycle of {method}: {IDLE}."
     for method, cell in by_method
     if not (method.plain or cell.faults)
     and cell.drafted
