@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests.test_models_dspark import HEADS
-from tv_jax.models import dspark, mask
+from tv_jax.models import causal_pass, dspark
 
 # What the published code gave (deepseek-ai/DeepSpec at afdfa7c; torch 2.13 on a
 # CPU, float32, transformers 5.23, whose `crop` counts what is removed and was
-# fitted), by kind of head. A tiny random Qwen3 target and a draft were loaded
-# from our files by name, none missing or left over. Of
+# fitted), with a Markov head and without. A tiny random Qwen3 target and a
+# draft were loaded from our files by name, none missing or left over. Of
 # `generate_decoding_sample` with `Qwen3DSparkEvaluator`'s functions at
 # temperature 0, 24 new tokens: `ids`, the prompt among them; `accepted` and
 # `drafted` by cycle; of the first three cycles the logits that were drafted
@@ -23,21 +22,16 @@ FOLDER = pathlib.Path(__file__).parent / "dspark_golden"
 GOLDEN = json.loads(FOLDER.with_suffix(".json").read_text())
 
 
-def golden(head):
+def golden(name):
   """The pair that the numbers are of."""
-  numbers = GOLDEN[str(head)]
-  pair = tv_jax.load(
-    FOLDER / str(head),
-    FOLDER / f"target{numbers['target_seed']}",
-    draft_kind="dspark",
-  )
+  pair = tv_jax.load(FOLDER / name, FOLDER / "target", draft_kind="dspark")
   assert pair.draft is not None
-  return pair, pair.draft, numbers["rows"]
+  return pair, pair.draft, GOLDEN[name]["rows"]
 
 
-@pytest.mark.parametrize("head", HEADS, ids=str)
-def test_published_numbers_are_ours(head):
-  pair, draft, rows = golden(head)
+@pytest.mark.parametrize("name", GOLDEN)
+def test_published_numbers_are_ours(name):
+  pair, draft, rows = golden(name)
   own = dspark.block_of(draft.config)
   for row in rows:
     ids, begin = row["ids"], len(row["prompt"])
@@ -46,11 +40,7 @@ def test_published_numbers_are_ours(head):
       text = np.array([ids[:known]], np.int32)
       module = pair.target.module.clone(outputs=draft.config.target_layers)
       cache = pair.target.init_cache(1, known)
-      places = jnp.arange(known, dtype=jnp.int32)[None]
-      seen = mask.causal(cache.length, known, known)
-      features = module.apply(
-        {"params": pair.target.params}, text, places, seen, cache
-      )[1]
+      features = causal_pass(module, pair.target.params, (text,), cache)[1]
       block = np.full((1, own.size), own.mask, np.int32)
       block[0, 0] = ids[known]
       found, outputs, _ = draft.module.apply(
@@ -62,13 +52,11 @@ def test_published_numbers_are_ours(head):
         draft.init_cache(1, known + own.size),
       )
       path = [ids[known], *row["drafted"][cycle]]
-      hidden = jnp.zeros((1, 1, own.rank if head == "rnn" else 0))
       for depth in range(own.size):
-        said, hidden, sure = draft.module.apply(
+        said, sure = draft.module.apply(
           {"params": draft.params},
           np.array([path[depth : depth + 1]], np.int32),
           outputs[:, depth : depth + 1],
-          hidden,
           method="after",
         )
         ours = found[0, depth] + said[0, 0]
@@ -79,9 +67,9 @@ def test_published_numbers_are_ours(head):
           assert float(sure[0, 0]) == pytest.approx(theirs, abs=1e-5)
 
 
-@pytest.mark.parametrize("head", HEADS, ids=str)
-def test_the_engine_accepts_what_the_published_loop_accepts(head):
-  pair, _, rows = golden(head)
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_engine_accepts_what_the_published_loop_accepts(name):
+  pair, _, rows = golden(name)
   # Their first token is the target's own; ours begins as a prompt's last.
   prompts = [row["ids"][: len(row["prompt"]) + 1] for row in rows]
   result = tv_jax.generate(
@@ -103,9 +91,8 @@ def test_the_engine_accepts_what_the_published_loop_accepts(head):
     assert accepted[:count].tolist() == row["accepted"][:count]
 
 
-@pytest.mark.parametrize("head", HEADS[:3])
-def test_the_engine_stops_where_the_published_loop_stops(head):
-  pair, _, rows = golden(head)
+def test_the_engine_stops_where_the_published_loop_stops():
+  pair, _, rows = golden("dspark")
   first = np.array([row["confidence"][0] for row in rows])
   low, high = np.sort(first.ravel())[3:5]
   stop = (low + high) / 2

@@ -69,11 +69,15 @@ def check(kind: str, pair: Pair, layers: Sequence[int], depth: int) -> None:
   target, draft = pair.target, pair.draft
   last = target.config.num_hidden_layers - 1
   if kind == "eagle":
-    eagle.check_family(
-      target.config, f"{target.source}: an EAGLE-1 head's target"
+    borrowed.check_family(
+      target.config,
+      eagle.FAMILIES,
+      f"{target.source}: an EAGLE-1 head's target",
     )
   if kind == "eagle3":
-    eagle3.check_family(target.config, f"{target.source}: an EAGLE-3 head")
+    borrowed.check_family(
+      target.config, eagle3.LAYOUTS, f"{target.source}: an EAGLE-3 head"
+    )
   if draft is None:
     most = 1 if kind.startswith("eagle") else last + 1
     if len(layers) > most or max(layers, default=0) > last:
@@ -172,7 +176,6 @@ def make(
       size=depth,
       mask=ends[0],  # nothing is drafted behind an end
       rank=rank,
-      head="vanilla" if rank else None,
       confidence=rank > 0,
       sees_token=rank > 0,
     )

@@ -153,13 +153,10 @@ def in_one_pass(
   def after(module, *inputs):
     return module.markov(*inputs)
 
-  state = module.state(roots)
   for level in range(D):
     x = outputs[:, :, level]
     before = at(tokens, roots + level)
-    bias, state, sure = module.apply(
-      {"params": params}, before, x, state, method=after
-    )
+    bias, sure = module.apply({"params": params}, before, x, method=after)
     yield Level(logits(params, x) + bias, sure)
 
 

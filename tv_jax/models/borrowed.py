@@ -31,6 +31,15 @@ def check_vocabularies(target: Config, draft: Config) -> None:
     )
 
 
+def check_family(config: Config, known: Collection[str], what: str) -> None:
+  """Refuses families of which no such drafts are known."""
+  if config.model_type not in known:
+    raise ValueError(
+      f"{what} of model_type={config.model_type!r} is not supported, only"
+      f" {', '.join(map(repr, known))}"
+    )
+
+
 def fitted(config: Config, target: Config, where) -> Config:
   """Returns a draft's configuration with what it takes from its target's."""
   check_vocabularies(target, config)

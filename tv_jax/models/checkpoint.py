@@ -1,10 +1,9 @@
-"""Converts PyTorch .bin checkpoints and GGUF files to safetensors.
+"""Converts PyTorch .bin checkpoints to safetensors.
 
   python -m tv_jax.models.checkpoint convert SRC DST [--revision COMMIT]
-    [--dtype DTYPE]
 
-SRC is a GGUF file; or a directory or a repository on the hub with .bin files,
-which needs PyTorch: the parity extra.
+SRC is a directory or a repository on the hub. It needs PyTorch: the parity
+extra.
 """
 
 import argparse
@@ -14,30 +13,21 @@ import shutil
 import sys
 
 from tv_jax.edge import disk
-from tv_jax.models import gguf, loading, storage
+from tv_jax.models import storage
 
 SINGLE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"
 
 
-def convert(
-  source, destination, revision: str | None = None, dtype: str | None = None
-) -> None:
+def convert(source, destination, revision: str | None = None) -> None:
   """Writes `source`'s tensors as safetensors, and copies its other files.
 
   Args:
-    source: A directory or repository with .bin files, or a GGUF file.
+    source: A directory or repository with .bin files.
     destination: A directory, made if need be.
     revision: Of a repository: a commit.
-    dtype: Of a GGUF file's weights, as of `loading.load`; those of .bin files
-      stay as they are.
   """
   source = storage.resolve(source, revision, ["*.bin", "*.model"])
-  if gguf.is_file(source):
-    loading.save(destination, loading.load(source, dtype))
-    if tokenizer := gguf.read_tokenizer(source):
-      tokenizer.save_pretrained(destination)
-    return
   paths = storage.shards(source, SINGLE, INDEX)
   try:
     import torch
@@ -77,17 +67,10 @@ def main(arguments=None) -> None:
   """Runs the command."""
   parser = argparse.ArgumentParser(prog="python -m tv_jax.models.checkpoint")
   commands = parser.add_subparsers(required=True, metavar="convert")
-  command = commands.add_parser(
-    "convert", help="from .bin or GGUF to safetensors"
-  )
-  command.add_argument(
-    "source", help="a directory, a hub repository, or a GGUF file"
-  )
+  command = commands.add_parser("convert", help="from .bin to safetensors")
+  command.add_argument("source", help="a directory, or a hub repository")
   command.add_argument("destination", help="the directory to write")
   command.add_argument("--revision", help="of a repository: a commit")
-  command.add_argument(
-    "--dtype", help="of a GGUF file's weights; float16 if they are quantised"
-  )
   try:
     convert(**vars(parser.parse_args(arguments)))
   except (ValueError, OSError) as error:

@@ -27,7 +27,7 @@ from tv_jax.models.config import Config
 from tv_jax.models.model import Model
 
 # Of targets and of the head's own layer: published heads are of this kind.
-FAMILY = "llama"
+FAMILIES = ("llama",)
 
 
 class Eagle(nn.Module):
@@ -111,12 +111,14 @@ def from_config(
     names: Of the checkpoint's tensors.
   """
   del names
-  check_family(target.config, f"{target.source}: an EAGLE-1 head's target")
+  borrowed.check_family(
+    target.config, FAMILIES, f"{target.source}: an EAGLE-1 head's target"
+  )
   # Published heads have one unless their config says otherwise.
   bias = checks.read(checks.boolean, raw.get("bias", True), f"{where}: bias")
   raw = {name: value for name, value in raw.items() if name != "bias"}
   config = configs.from_dict(raw, str(where))
-  check_family(config, f"{where}: an EAGLE-1 head")
+  borrowed.check_family(config, FAMILIES, f"{where}: an EAGLE-1 head")
   if config.num_hidden_layers != 1:
     raise ValueError(
       f"{where}: an EAGLE-1 head has num_hidden_layers=1, not"
@@ -124,12 +126,3 @@ def from_config(
     )
   config = borrowed.fitted(config, target.config, where)
   return Eagle(config, bias, target.mesh)
-
-
-def check_family(config: Config, what: str) -> None:
-  """Refuses families of which no heads are known: their layer is Llama's."""
-  if config.model_type != FAMILY:
-    raise ValueError(
-      f"{what} of model_type={config.model_type!r} is not supported,"
-      f" only {FAMILY!r}: draft with an independent model instead"
-    )

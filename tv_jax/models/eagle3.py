@@ -59,15 +59,6 @@ FORMAT = configs.DraftFormat(
 )
 
 
-def check_family(config: Config, what) -> None:
-  """Refuses families of which no heads are known."""
-  if config.model_type not in LAYOUTS:
-    raise ValueError(
-      f"{what} of model_type={config.model_type!r} is not supported, only"
-      f" {', '.join(map(repr, LAYOUTS))}"
-    )
-
-
 class Eagle3(nn.Module):
   """The head. The embedding may be the target's own.
 
@@ -157,7 +148,7 @@ def from_config(
 ) -> Eagle3:
   """Makes the head of a checkpoint; arguments as of `eagle.from_config`."""
   config = configs.from_dict(raw, str(where), FORMAT)
-  check_family(config, f"{where}: an EAGLE-3 head")
+  borrowed.check_family(config, LAYOUTS, f"{where}: an EAGLE-3 head")
   L = target.config.num_hidden_layers
   # By default those that SafeAILab's code takes.
   layers = config.target_layers or (1, L // 2 - 1, L - 4)
