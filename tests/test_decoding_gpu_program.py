@@ -3,7 +3,6 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import pytest
 
 from benchmarks import gpu_program, gpu_shapes
@@ -144,33 +143,3 @@ def test_a_tree_of_768_nodes():
 def test_without_its_options_the_host_waits_in_each_cycle():
   case = Case(draft=None, options=None)
   assert len(case.program.host_loops) == 1
-
-
-@pytest.mark.parametrize("captured", [True, False])
-def test_what_no_graph_can_hold_would_be_seen(captured):
-  def body(x):
-    y = jnp.sin(x @ x)
-    return y if captured else jnp.fft.fft(y).real
-
-  program = gpu_program.compile_for(
-    lambda x: jax.lax.while_loop(lambda x: x.sum() < 3, body, x),
-    jax.ShapeDtypeStruct((64, 64), jnp.float32),
-    options=gpu_program.CAPTURE,
-  )
-  assert len(program.host_loops) == (not captured)
-
-
-def test_a_cache_that_is_not_donated_would_be_seen():
-  def careless(params, caches):
-    return jax.lax.while_loop(
-      lambda caches: caches.sum() < 3,
-      lambda caches: caches.at[:, :, 7].add(params),
-      caches,
-    )
-
-  program = gpu_program.compile_for(
-    careless,
-    jax.ShapeDtypeStruct((128,), jnp.bfloat16),
-    jax.ShapeDtypeStruct((1, 8, SLOTS, 128), jnp.bfloat16),
-  )
-  assert program.moved(8 * SLOTS * 128)

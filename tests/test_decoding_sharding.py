@@ -39,7 +39,7 @@ def test_two_devices_decode_as_one(tmp_path, kind, split):
   draft = dataclasses.replace(target, params=near)
   models.save(tmp_path / "independent", draft)
   models.save(tmp_path / "eagle", checkpoints.ours_head(target))
-  models.save(tmp_path / "dspark", checkpoints.ours_dspark(target, "rnn"))
+  models.save(tmp_path / "dspark", checkpoints.ours_dspark(target))
   one, both = (
     tv_jax.load(
       tmp_path / kind,
@@ -151,18 +151,6 @@ def test_70b_over_eight_h200():
       )
     )
   assert counts[1] - counts[0] == 2  # a layer
-
-
-def test_an_exchange_of_a_weight_would_be_seen():
-  on = sharding.mesh(jax.devices()[:2])
-  whole = jax.sharding.NamedSharding(on, jax.sharding.PartitionSpec())
-  weight = jax.ShapeDtypeStruct(
-    (64, 32), jnp.float32, sharding=sharding.placement(("vocab", None), on)
-  )
-  lowered = jax.jit(lambda x: x * 2, out_shardings=whole).lower(weight)
-
-  found = exchanges(lowered.compile().as_text())
-  assert [of[:2] for of in found] == [("all-gather", 2048)]
 
 
 LLAMA_70B = {

@@ -11,14 +11,9 @@ from safetensors.numpy import load_file, save_file
 
 from tests import bad, checkpoints
 from tests.definition import Definition
-from tv_jax import models, tree
+from tv_jax import models
 from tv_jax.models import config as configs
-from tv_jax.models import mask
 
-# Root, two children, three grandchildren, one more below the last of these.
-PARENTS = [-1, 0, 0, 1, 1, 2, 5]
-SHAPE = tree.from_parents(PARENTS)
-D = SHAPE.max_depth
 SLOTS = 40
 TOLERANCE = 1e-5
 
@@ -81,95 +76,39 @@ def setting(request, tmp_path_factory):
   return head, tensors, there
 
 
-def causal(head, apply, tokens, features, cache):
-  T = tokens.shape[1]
-  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
-  seen = mask.causal(cache.length, T, cache.slots)
-  return apply(
-    {"params": head.params}, tokens, features, positions, seen, cache
-  )
-
-
 def close(ours, theirs):
   assert checkpoints.error(np.asarray(ours), theirs) <= TOLERANCE
 
 
-def test_a_tree_and_the_true_features_afterwards(setting):
+def test_ours_is_the_definition(setting):
+  """A text, levels drafted behind it, and then the target's true features."""
   head, tensors, target = setting
   config = head.config
-  E, V = config.hidden_size, config.vocab_size
-  apply = jax.jit(head.module.apply)
-  rng = np.random.default_rng(7)
-  lengths = np.array([9, 6], np.int32)  # pairs known, the root's the last
-  tokens = rng.integers(0, V, (2, 9)).astype(np.int32)
-  true = rng.normal(size=(2, 9, E)).astype(np.float32)
-  nodes = rng.integers(0, V, (2, 7)).astype(np.int32)
+  apply = jax.jit(functools.partial(models.causal_pass, head.module))
+  rng, T, more = np.random.default_rng(7), 9, 4
+  tokens = rng.integers(0, config.vocab_size, T + more).astype(np.int32)
+  true = rng.normal(size=(T + more, config.hidden_size)).astype(np.float32)
 
-  # Prefill: rows padded to the longest.
-  logits, features, cache = causal(
-    head, apply, tokens, jnp.asarray(true), head.init_cache(2, SLOTS)
-  )
-  rows = np.arange(2)
-  for row, n in enumerate(lengths):
-    expected = definition(
-      tensors, target, config, tokens[row, :n], true[row, :n]
-    )
-    close(logits[row, :n], expected[0])
-    close(features[row, :n], expected[1])
+  def run(begin, end, features, cache):
+    cache = dataclasses.replace(cache, length=jnp.array([begin], jnp.int32))
+    rows = jnp.asarray(tokens[None, begin:end]), jnp.asarray(features)[None]
+    return apply(head.params, rows, cache)
 
-  # Drafting: the root's pair has been seen; its slot is the last one.
-  cache = dataclasses.replace(cache, length=jnp.asarray(lengths))
-  root = cache.length - 1
-  predicted = {0: features[rows, lengths - 1]}
-  law = {}
-  for depth in range(1, D + 1):
-    level = np.flatnonzero(np.equal(SHAPE.depth, depth))
-    parents = jnp.stack([predicted[PARENTS[n]] for n in level], 1)
-    logits, features, cache = apply(
-      {"params": head.params},
-      jnp.asarray(nodes[:, level]),
-      parents,
-      jnp.broadcast_to(root[:, None] + depth, (2, len(level))),
-      mask.tree(root, jnp.asarray(SHAPE.ancestors[level]), SLOTS),
-      cache,
-    )
-    for i, n in enumerate(level):
-      predicted[int(n)], law[int(n)] = features[:, i], logits[:, i]
+  def defined(features):
+    known = tokens[: len(features)]
+    return definition(tensors, target, config, known, features)
 
-  for row, n in enumerate(lengths):
-    for leaf in (3, 4, 6):
-      path = np.flatnonzero(SHAPE.ancestors[leaf])[1:]
-      known, beside = list(tokens[row, :n]), list(true[row, :n])
-      for node in path:
-        _, out = definition(
-          tensors, target, config, np.array(known), np.array(beside)
-        )
-        known.append(nodes[row, node])
-        beside.append(out[-1])
-      theirs, out = definition(
-        tensors, target, config, np.array(known), np.array(beside)
-      )
-      for i, node in enumerate(path):
-        close(law[node][row], theirs[n + i])
-        close(predicted[node][row], out[n + i])
-
-  # Catching up: what drafting wrote is dropped, and the accepted tokens are
-  # fed again with true features, in D + 1 slots of which some are padding.
-  count = np.array([4, 2], np.int32)
-  fed = rng.integers(0, V, (2, D + 1)).astype(np.int32)
-  beside = rng.normal(size=(2, D + 1, E)).astype(np.float32)
-  cache = dataclasses.replace(cache, length=jnp.asarray(lengths))
-  logits, _, cache = causal(head, apply, fed, jnp.asarray(beside), cache)
-  for row, n in enumerate(lengths):
-    m = count[row]
-    theirs, _ = definition(
-      tensors,
-      target,
-      config,
-      np.concatenate([tokens[row, :n], fed[row, :m]]),
-      np.concatenate([true[row, :n], beside[row, :m]]),
-    )
-    close(logits[row, :m], theirs[n:])
+  logits, features, cache = run(0, T, true[:T], head.init_cache(1, SLOTS))
+  theirs = defined(true[:T])
+  close(logits[0], theirs[0])
+  close(features[0], theirs[1])
+  beside, kept = true[:T].astype(np.float64), cache
+  for place in range(T, T + more):  # drafting makes do with its own
+    beside = np.concatenate([beside, defined(beside)[1][-1:]])
+    logits, features, cache = run(place, place + 1, features[0, -1:], cache)
+    close(logits[0, 0], defined(beside)[0][-1])
+  logits, _, _ = run(T, T + more, true[T:], kept)
+  close(logits[0], defined(true)[0][T:])
 
 
 def test_what_we_save_is_what_was_published(setting, tmp_path):

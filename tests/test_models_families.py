@@ -10,8 +10,8 @@ import pytest
 
 from tests import checkpoints
 from tv_jax.models import cache as caches
+from tv_jax.models import causal_pass, decoder, loading
 from tv_jax.models import config as configs
-from tv_jax.models import decoder, loading, mask
 
 TOKENS = checkpoints.tokens(2, 9, 48)
 
@@ -136,10 +136,8 @@ def test_outputs_of_layers_are_handed_out(model_type):
 
   def run(module, config):
     cache = caches.empty(config, *TOKENS.shape)
-    places = jnp.broadcast_to(jnp.arange(TOKENS.shape[1]), TOKENS.shape)
-    seen = mask.causal(cache.length, TOKENS.shape[1], cache.slots)
-    given = {"params": whole.params}
-    return jax.jit(module.apply)(given, TOKENS, places, seen, cache)[:2]
+    run = jax.jit(causal_pass, static_argnums=0)
+    return run(module, whole.params, (TOKENS,), cache)[:2]
 
   logits, features = run(whole.module.clone(outputs=layers), config)
   np.testing.assert_array_equal(logits, run(whole.module, config)[0])

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import gpu_program, gpu_shapes
 from tv_jax.models import cache as caches
-from tv_jax.models import compact, decoder, mask
+from tv_jax.models import causal_pass, compact, decoder
 
 pytestmark = pytest.mark.gpu_program
 
@@ -36,12 +36,7 @@ def decode_step(layers, batch, queries, heads=32):
   params, cache = shapes(config, batch)
 
   def step(params, tokens, cache):
-    steps = jnp.arange(queries, dtype=jnp.int32)[None]
-    seen = mask.causal(cache.length, queries, SLOTS)
-    positions = cache.length[:, None] + steps
-    return decoder.Decoder(config).apply(
-      {"params": params}, tokens, positions, seen, cache
-    )
+    return causal_pass(decoder.Decoder(config), params, (tokens,), cache)
 
   program = gpu_program.compile_for(
     step,

@@ -1,6 +1,7 @@
 """Trees through the model: masks, caches, compaction."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +11,13 @@ import pytest
 from tests import checkpoints
 from tv_jax import tree
 from tv_jax.models import cache as caches
-from tv_jax.models import compact, decoder, mask
+from tv_jax.models import causal_pass, compact, decoder, mask
 
 CONFIG = checkpoints.tiny()
 SLOTS = 64
-APPLY = jax.jit(decoder.Decoder(CONFIG).apply)
+MODULE = decoder.Decoder(CONFIG)
+APPLY = jax.jit(MODULE.apply)
+CAUSAL = jax.jit(functools.partial(causal_pass, MODULE))
 B, N = 3, 9
 
 
@@ -43,9 +46,7 @@ def alone(params, sequence):
   padded = np.zeros([1, 32], np.int32)  # one program for all lengths
   padded[0, : len(sequence)] = sequence
   cache = caches.empty(CONFIG, 1, SLOTS)
-  places = jnp.arange(32, dtype=jnp.int32)[None]
-  seen = mask.causal(cache.length, 32, SLOTS)
-  logits, features, _ = APPLY({"params": params}, padded, places, seen, cache)
+  logits, features, _ = CAUSAL(params, (padded,), cache)
   return (np.asarray(x[0, : len(sequence)]) for x in (logits, features))
 
 
@@ -58,14 +59,7 @@ def prefixes(params):
   rng = np.random.default_rng(1)
   lengths = np.array([5, 13, 1], np.int32)
   tokens = checkpoints.tokens(B, 16, CONFIG.vocab_size)
-  zero = jnp.zeros([B], jnp.int32)
-  _, _, cache = APPLY(
-    {"params": params},
-    jnp.asarray(tokens),
-    jnp.broadcast_to(jnp.arange(16, dtype=jnp.int32), (B, 16)),
-    mask.causal(zero, 16, SLOTS),
-    caches.empty(CONFIG, B, SLOTS),
-  )
+  _, _, cache = CAUSAL(params, (tokens,), caches.empty(CONFIG, B, SLOTS))
   assert (cache.length == 16).all()
   rows = [tokens[i, :n] for i, n in enumerate(lengths)]
   drafts = rng.integers(0, CONFIG.vocab_size, (B, N)).astype(np.int32)
@@ -126,13 +120,7 @@ def test_after_compaction_the_tree_was_never_there(params, prefixes):
   np.testing.assert_array_equal(cache.length, start + count)
 
   rest = checkpoints.tokens(B, 4, CONFIG.vocab_size, seed=3)
-  logits, _, _ = APPLY(
-    {"params": params},
-    jnp.asarray(rest),
-    cache.length[:, None] + jnp.arange(4, dtype=jnp.int32)[None],
-    mask.causal(cache.length, 4, SLOTS),
-    cache,
-  )
+  logits, _, _ = CAUSAL(params, (rest,), cache)
   for row in range(B):
     kept = drafts[row, nodes[row, : count[row]]]
     expected, _ = alone(params, np.concatenate([rows[row], kept, rest[row]]))

@@ -150,12 +150,3 @@ def test_what_stands_for_the_unknown_ends_no_answer(pieces):
   assert tokenizer.convert_tokens_to_ids("User:") == unknown
   assert stop_after(pair, [unknown], ["User:"]) is None
   assert stop_after(pair, [unknown], ["<s>"]) == 1
-
-
-@pytest.mark.long
-def test_a_record_stops_too(tmp_path):
-  options = {"stop": answers().text[0][5:9], "template": "chat"}
-  options |= {"tree": "chain:3", "max_new_tokens": 40}
-  known = tv_jax.generate(bundled(), ASKED, **options)
-  kept = tv_jax.record(bundled(), ASKED, tmp_path / "run.npz", **options)
-  assert (kept.tokens, kept.text) == (known.tokens, known.text)

@@ -5,9 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from configs import smollm2
 from tv_jax import tree
-from tv_jax.edge import reading
 
 LOPSIDED = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6, 6, 7]
 
@@ -192,24 +190,6 @@ def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
   with pytest.raises(ValueError, match=message) as refusal:
     tree.parse(str(path))
   assert "mine.json" in str(refusal.value)
-
-
-def test_bundled_trees_are_what_their_names_say():
-  for path in (reading.BUNDLED / "trees").iterdir():
-    built, content = (
-      tree.parse(f"bundled/trees/{path.name}"),
-      json.loads(path.read_text()),
-    )
-    draft, rule = path.name.split(".")[0].split("-")
-    cool = draft.endswith("_cool")
-    assert content["draft"] == f"bundled/{draft.removesuffix('_cool')}"
-    real = draft.startswith("smollm2_")
-    assert content["target"] == (smollm2.FILE if real else "bundled/target")
-    assert content["verifier"] == rule
-    assert (content["draft_temperature"] < content["temperature"]) == cool
-    assert path.name.split(".")[1:] == [str(content["nodes"]), "json"]
-    assert len(built) - 1 == content["nodes"]
-    assert built.max_depth == content["depth"]
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import checkpoints, quick
+from tests import checkpoints, oracle, quick
 from tv_jax import probs, replay
 from tv_jax.engine.pair import Pair
-from tv_jax.models import mask
+from tv_jax.models import causal_pass
 
 # Of float32 sums over V terms; a wrong sum lacks whole blocks of them.
 NEAR = 1e-4
@@ -41,11 +41,7 @@ def logits(model, tokens):
   """[T, V] after each token, of products in float64."""
   tokens = jnp.asarray([tokens], jnp.int32)
   cache = model.init_cache(*tokens.shape)
-  places = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
-  seen = mask.causal(cache.length, tokens.shape[1], cache.slots)
-  features = model.module.apply(
-    {"params": model.params}, tokens, places, seen, cache
-  )[1]
+  features = causal_pass(model.module, model.params, (tokens,), cache)[1]
   unembedding = model.params["unembedding"]
   return np.asarray(features[0], float) @ np.asarray(unembedding, float)
 
@@ -55,49 +51,21 @@ def _laws(target, tokens):
   return probs.law(target.logits(tokens), temperature=TEMPERATURE)
 
 
-def children(tree, node):
-  return [i for i, parent in enumerate(tree.parents) if i and parent == node]
-
-
-def rejected(g, law, token):
-  """What is left of `g` and of the proposal after a sibling."""
-  left = np.maximum(g - law, 0) / np.maximum(law - g, 0).sum()
-  law = law.copy()
-  law[token] = 0
-  return left, law / law.sum()
-
-
-def traversal(tree, tokens, q, p):
-  """Tokens a cycle: leaves first, each node offered with the mass it has."""
-  length = 0.0
-
-  def visit(node, entry, depth, above):
-    nonlocal length
-    g, law = entry * p.get(node, np.ones(1)), q.get(node)
-    for child in children(tree, node):
-      token = tokens[child]
-      start = min(1, g[token] / law[token])
-      above = visit(child, start, depth + 1, above)
-      g, law = rejected(g, law, token)
-    mass = g.sum() if node else 1
-    length += above * mass * (depth + 1)
-    return above * (1 - mass)
-
-  visit(0, 1, 0, 1.0)
-  return length
-
-
-def token_level(tree, tokens, q, p, node=0):
-  """Tokens a cycle: from the root down, one of each node's children."""
-  length, left = 1.0, 1.0
-  g, law = p.get(node), q.get(node)
-  for child in children(tree, node):
-    token = tokens[child]
-    chance = min(1, g[token] / law[token])
-    length += left * chance * token_level(tree, tokens, q, p, child)
-    left *= 1 - chance
-    g, law = rejected(g, law, token)
-  return length
+def expected(cycles, at, rule):
+  """Returns tokens that a cycle gains, by the oracle in float64."""
+  tree, rows = cycles.tree, []
+  place = np.searchsorted(tree.inner, np.arange(len(tree)))
+  for laws in (cycles.q[at], cycles.p[at]):
+    laws = laws.astype(float)
+    np.testing.assert_allclose(laws.sum(-1), 1, atol=1e-5)
+    laws = [tuple(law.tolist()) for law in laws]
+    # Laws after leaves are not kept, and change no length.
+    rows.append(tuple(laws[i % len(laws)] for i in place))
+  tokens = tuple(cycles.tokens[at].tolist())
+  q, p = rows
+  draft = oracle.Draft(tree.parents, tokens, q, p, cycles.proposal.name)
+  stop = oracle.stop_law(draft, rule)
+  return sum(chance * (tree.depth[v] + 1) for v, chance in stop.items())
 
 
 @pytest.mark.optimised
@@ -121,19 +89,11 @@ def test_laws_and_lengths(V, tmp_path):
     exact = softmax(wanted / TEMPERATURE)
     np.testing.assert_allclose(law, exact, rtol=NEAR, atol=1e-9)
 
-  lengths = {"traversal": [], "token_level": []}
-  replayed = {rule: replay.expected_lengths(rule, cycles) for rule in lengths}
-  for at in np.lexsort([cycles.cycle, cycles.item]):
-    rows, inner = [], cycles.tree.inner.tolist()
-    for laws in (cycles.q[at], cycles.p[at]):
-      laws = laws.astype(float)
-      np.testing.assert_allclose(laws.sum(-1), 1, atol=1e-5)
-      rows.append(dict(zip(inner, laws, strict=True)))
-    for rule in (traversal, token_level):
-      found = rule(cycles.tree, cycles.tokens[at], *rows)
-      np.testing.assert_allclose(replayed[rule.__name__][at], found, rtol=NEAR)
-      lengths[rule.__name__].append(found)
-  for rule, found in lengths.items():
+  order = np.lexsort([cycles.cycle, cycles.item])
+  for rule in ("traversal", "token_level"):
+    replayed = replay.expected_lengths(rule, cycles)
+    wanted = [expected(cycles, at, rule) for at in order]
+    np.testing.assert_allclose(replayed[order], wanted, rtol=NEAR)
     own = np.concatenate([*result.expected[rule]])
-    np.testing.assert_allclose(own, found, rtol=NEAR)
-    assert max(found) > 1.01  # the models have something in common
+    np.testing.assert_allclose(own, wanted, rtol=NEAR)
+    assert max(wanted) > 1.01  # the models have something in common

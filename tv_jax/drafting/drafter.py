@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from tv_jax import models
-from tv_jax.models import Cache, Model, mask
+from tv_jax.models import Cache, Model
 from tv_jax.tree import Adaptive, Tree
 
 
@@ -132,14 +132,6 @@ class Drafter:
     """Forgets what was rejected; by default all that was drafted."""
     del tree, path, gain
     return dataclasses.replace(cache, length=root + 1)
-
-
-def causal_pass(module, params, rows, cache: Cache):
-  """Processes `rows`, each [B, T, ..], each seeing those before it."""
-  T = rows[0].shape[1]
-  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
-  seen = mask.causal(cache.length, T, cache.slots)
-  return module.apply({"params": params}, *rows, positions, seen, cache)
 
 
 def take_row(outputs, row, length):

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import models
-from tv_jax.drafting.drafter import Committed, Drafter, causal_pass, take_row
+from tv_jax.drafting.drafter import Committed, Drafter, take_row
 from tv_jax.drafting.in_one_pass import InOnePass
-from tv_jax.models import Cache, compact, sharding
+from tv_jax.models import Cache, causal_pass, compact, sharding
 from tv_jax.tree import Adaptive, Tree
 
 

@@ -28,7 +28,7 @@ from tv_jax.engine.state import (
   record,
   trace_tree,
 )
-from tv_jax.models import Cache, compact, mask
+from tv_jax.models import Cache, causal_pass, compact, mask
 from tv_jax.proposals import INVALID
 from tv_jax.verifiers import Shape, checked, draw_bonus, toss
 from tv_jax.verifiers import offers as offers_lib
@@ -112,13 +112,8 @@ def _read(config, params, request, size, at, caches, feature):
     jax.lax.dynamic_slice_in_dim(request.tokens, at + shift, size, axis=1)
     for shift in (0, 1)
   )
-  begin = caches.target.length
-  _, features, target = config.target.apply(
-    {"params": params.target},
-    tokens,
-    begin[:, None] + jnp.arange(size, dtype=jnp.int32)[None],
-    mask.causal(begin, size, caches.target.slots),
-    caches.target,
+  _, features, target = causal_pass(
+    config.target, params.target, (tokens,), caches.target
   )
   draft = caches.draft
   if config.drafter:

@@ -59,15 +59,20 @@ class Model:
     """Returns logits [B, T, V] of `tokens` [B, T], each seeing those before."""
     tokens = jnp.asarray(tokens, jnp.int32)
     cache = self.init_cache(*tokens.shape)
-    return _causal(self.module, self.params, tokens, cache)
+    return _logits(self.module, self.params, tokens, cache)
+
+
+def causal_pass(module, params, rows, cache: Cache):
+  """Processes `rows`, each [B, T, ..], each seeing those before it."""
+  T = rows[0].shape[1]
+  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
+  seen = mask.causal(cache.length, T, cache.slots)
+  return module.apply({"params": params}, *rows, positions, seen, cache)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _causal(module, params, tokens, cache):
-  T = tokens.shape[1]
-  positions = cache.length[:, None] + jnp.arange(T, dtype=jnp.int32)[None]
-  seen = mask.causal(cache.length, T, cache.slots)
-  return module.apply({"params": params}, tokens, positions, seen, cache)[0]
+def _logits(module, params, tokens, cache):
+  return causal_pass(module, params, (tokens,), cache)[0]
 
 
 @functools.partial(jax.jit, static_argnums=1)
