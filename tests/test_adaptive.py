@@ -125,7 +125,7 @@ def test_a_tree_is_named_with_a_file_of_such_a_table(tmp_path):
   path = tmp_path / "a.json"
   path.write_text(json.dumps(dataclasses.asdict(POLICY)))
   assert tree_lib.parse(f"adaptive:2,2@{path}") == MEASURED
-  with pytest.raises(ValueError, match=r"absent.json cannot be read"):
+  with pytest.raises(ValueError, match=r"absent.json"):
     tree_lib.parse("adaptive:2,2@absent.json")
   with pytest.raises(ValueError, match="3 nodes at depth 1"):
     tree_lib.parse(f"adaptive:3@{path}")

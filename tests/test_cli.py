@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from absl import flags
 from configs import smoke
 from tests import commands
 from tests.stores import ROOT
-from tv_jax.edge import checks, cli, config_flag, progress
+from tv_jax.edge import checks, config_flag, progress
 
 
 def test_a_mistake_is_one_line():
@@ -53,23 +52,6 @@ cli.run("mine", main)
   )
   assert done.returncode == 130
   assert (done.stdout, done.stderr) == ("closed\n", "mine: interrupted\n")
-
-
-@pytest.mark.parametrize(
-  ("name", "told"),
-  [
-    ("rule.py", "rule.py: give a name that ends in .md"),
-    ("absent/b.md", "absent/b.md: cannot write in absent"),
-  ],
-)
-def test_a_file_is_not_written_where_it_cannot_be(name, told):
-  values = flags.FlagValues()
-  out = flags.DEFINE_string("out", None, "A file.", values)
-  values(["x"])
-  cli.check_place(out, ".md")
-  values(["x", f"--out={name}"])
-  with pytest.raises(ValueError, match=re.escape(told)):
-    cli.check_place(out, ".md")
 
 
 def test_progress_is_a_line_a_minute_where_no_terminal_is(monkeypatch, capsys):

@@ -205,7 +205,7 @@ def test_the_command_prints_a_table(tmp_path):
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
-    (["b.npz"], "b.npz cannot be read (No such file"),
+    (["b.npz"], "No such file or directory: 'b.npz'"),
     (["a.npz", "--verifiers=block"], "a.npz: verifier 'block' is defined for"),
   ],
   ids=str,

@@ -623,7 +623,7 @@ def test_the_commands_make_and_score_a_draft(tmp_path):
   ("program", "arguments", "told"),
   [
     ("tv_jax.distill", ["--out=x"], "give --target and --out"),
-    ("tv_jax.score", ["--text=missing"], "cannot be read"),
+    ("tv_jax.score", ["--text=missing"], "No such file"),
   ],
 )
 def test_a_bad_command_is_one_line(program, arguments, told, tmp_path):

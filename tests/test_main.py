@@ -65,7 +65,7 @@ def test_the_report_comes_again_from_the_items(finished):
   before = contents(folder), page.read_bytes()
   kinds = (".csv", ".md", ".tex", ".svg", ".html")
   made = [path for path in folder.iterdir() if path.suffix in kinds]
-  assert len(made) == 6
+  assert len(made) == 5
   for path in made:
     path.unlink()
   done = run(folder, program="tv_jax.report")

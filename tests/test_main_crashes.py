@@ -29,7 +29,7 @@ def whole(cache, tmp_path_factory):
   assert done.returncode == 0, done.stderr
   left = contents(folder)
   assert left["items.jsonl"].count(b"\n") == LINES
-  assert len([name for name in left if name.endswith(".svg")]) == 2
+  assert len([name for name in left if name.endswith(".svg")]) == 1
   return left, second, first.pid
 
 

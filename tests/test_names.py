@@ -1,12 +1,14 @@
 """What is named by text or by itself is found, and has one name."""
 
-import functools
+import dataclasses
 import sys
 
 import pytest
 
+from tests.test_stops import bundled
 from tv_jax import proposals, tree, verifiers
 from tv_jax.edge import names
+from tv_jax.engine.config import decode_config
 from tv_jax.proposals import PROPOSALS
 from tv_jax.verifiers import VERIFIERS, Verifier
 
@@ -101,21 +103,18 @@ def test_the_same_thing_has_the_same_name_by_text_and_by_itself(folder):
   assert mine.name == "my_module:mine"
 
 
-def test_what_no_module_holds_is_called_by_what_it_is(folder):
+def test_what_no_module_holds_is_called_by_its_own_name(folder):
   verifiers.resolve("my_module:rule")
   make = sys.modules["my_module"].make
-  first, second = make(1), make(2)
-  assert "make.<locals>.decide" in verifiers.resolve(first).name
-  named = [(verifiers.resolve(own).name, own) for own in (first, second)]
-  with pytest.raises(ValueError, match=r"two verifiers are called .*make"):
-    names.unique(named, "verifier")
-  given = [
-    verifiers.resolve(Verifier(decision=own, name=f"made {place}"))
-    for place, own in enumerate((first, second))
-  ]
-  assert [rule.name for rule in given] == ["made 0", "made 1"]
-  bound = functools.partial(make(1), eta=0.5)
-  assert verifiers.resolve(bound).name.endswith("decide(eta=0.5)")
+  assert "make.<locals>.decide" in verifiers.resolve(make(1)).name
+  named = Verifier(decision=make(1), name="first")
+  assert verifiers.resolve(named).name == "first"
+
+
+def test_two_rules_of_one_name_are_refused():
+  rules = [dataclasses.replace(rule, name="x") for rule in VERIFIERS.values()]
+  with pytest.raises(ValueError, match="two verifiers are called 'x'"):
+    decode_config(bundled(), panel=rules[:2])
 
 
 @pytest.mark.parametrize(
@@ -172,7 +171,7 @@ class TestSources:
     assert names.source_hash(rule, rule.name) != before
 
   def test_what_is_built_in_or_installed_has_none(self):
-    everything = {**VERIFIERS, **PROPOSALS}
-    assert names.sources(everything) == {}
+    for name, thing in {**VERIFIERS, **PROPOSALS}.items():
+      assert names.source_hash(thing, name) == ""
     # Of this file's function, but not of pytest's or jax's.
-    assert names.sources({"mine": Verifier(decision=lambda: pytest)})
+    assert names.source_hash(Verifier(decision=lambda: pytest))

@@ -21,7 +21,6 @@ from tv_jax.runs.report import tables as tables_lib
 from tv_jax.runs.report.page import render
 
 TREES = ("chain:5", "eagle")
-PLOTS = [plots.acceptance_by_task, plots.acceptance_by_depth]
 CONFIG = {"trees": TREES, "verifiers": RULES, "baseline": "token_level"}
 NAMES = (
   "a|b",
@@ -39,12 +38,12 @@ NAMES = (
 HOSTILE = "</script><script>x()</script> \"'<b>& \\1 ü狐\n\t\u2028-->"
 
 
-def draw(plot, **grid):
-  """A plot of answers of one condition."""
+def draw(**grid):
+  """The plot of answers of one condition."""
   answers = map(Answer.of, test_report.items(**grid))
   cells = tables_lib.cells_of(answers, CONFIG)
   (condition,) = tables_lib.conditions(cells["all"])
-  return plot(cells, condition)
+  return plots.acceptance(cells, condition)
 
 
 def named():
@@ -109,7 +108,7 @@ def whole_page(word="plain"):
   trace = traces.trace("chain:2", cycles=2)
   trace |= {"prompt": word, "task": word}
   trace["cycles"][0]["pieces"][1] = word
-  svg = draw(plots.acceptance_by_depth)
+  svg = draw()
   return render(
     title=word,
     lead=[word],
@@ -142,17 +141,16 @@ def test_a_page_needs_nothing_else_and_its_links_lead_somewhere():
   assert "@import" not in text
 
 
-@pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.__name__)
-def test_a_plot_is_the_same_to_the_byte(plot):
+def test_the_plot_is_the_same_to_the_byte():
   """In another process, whatever a user has set."""
   import matplotlib
 
-  svg = draw(plot)
+  svg = draw()
   with matplotlib.rc_context({"font.size": 30, "axes.grid": True}):
-    assert draw(plot) == svg
+    assert draw() == svg
   code = (
-    "import sys; from tests.test_report_page import draw, plots;"
-    f"sys.stdout.write(draw(plots.{plot.__name__}))"
+    "import sys; from tests.test_report_page import draw;"
+    "sys.stdout.write(draw())"
   )
   other = subprocess.run(
     [sys.executable, "-c", code],
@@ -165,7 +163,6 @@ def test_a_plot_is_the_same_to_the_byte(plot):
   assert other.stdout == svg
 
 
-@pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.__name__)
 @pytest.mark.parametrize(
   "grid",
   [
@@ -174,11 +171,10 @@ def test_a_plot_is_the_same_to_the_byte(plot):
   ],
   ids=str,
 )
-def test_any_grid_is_drawn(plot, grid):
-  svg = draw(plot, **grid).encode()
+def test_any_grid_is_drawn(grid):
+  svg = draw(**grid).encode()
   found = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
   said = {text.text for text in found}
   wanted = {"rules": RULES, "tasks": ("qa", "mt_bench")} | grid
-  tasks = wanted["tasks"] if plot is plots.acceptance_by_task else ()
-  assert {*TREES, *wanted["rules"], *tasks} <= said
+  assert {*TREES, *wanted["rules"], *wanted["tasks"]} <= said
   assert not {"plain", "none"} & said

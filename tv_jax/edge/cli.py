@@ -1,7 +1,6 @@
 """What all commands share: how they start and end, and checks of flags."""
 
 import os
-import pathlib
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -27,15 +26,15 @@ def run(
     raise KeyboardInterrupt
 
   signal.signal(signal.SIGTERM, interrupt)
-  status = 2
   try:
     app.run(lambda argv: main(argv[1:]), flags_parser=parse)
   except (flags.Error, ValueError, OSError) as error:
     print(f"{name}: {error}", file=sys.stderr)
   except KeyboardInterrupt:
-    print(f"{name}: interrupted", file=sys.stderr)
-    status = 130
-  sys.exit(status)
+    print(f"{name}: interrupted", file=sys.stderr, flush=True)
+    sys.stdout.flush()
+    os._exit(130)  # jaxlib may still be at work, and would crash at an exit
+  sys.exit(2)
 
 
 def no_arguments(arguments: Sequence[str]) -> None:
@@ -44,14 +43,3 @@ def no_arguments(arguments: Sequence[str]) -> None:
     raise ValueError(
       f"unexpected argument {arguments[0]!r}: flags start with --"
     )
-
-
-def check_place(flag: flags.FlagHolder, end: str) -> None:
-  """Refuses a flag's file, if any, that could not be written in the end."""
-  if flag.value is None:
-    return
-  path = pathlib.Path(flag.value)
-  if path.suffix != end:
-    raise ValueError(f"--{flag.name}={path}: give a name that ends in {end}")
-  if not os.access(path.parent, os.W_OK):
-    raise ValueError(f"--{flag.name}={path}: cannot write in {path.parent}")

@@ -17,15 +17,6 @@ class StoreError(OSError):
   """What could not be read or written, and why, in one line."""
 
 
-@contextlib.contextmanager
-def explained(what: str):
-  """Turns an OSError into a StoreError that begins with `what`."""
-  try:
-    yield
-  except OSError as error:
-    raise StoreError(f"{what}: {error.strerror or error}") from error
-
-
 def to_bytes(value, *, indent: int | None = None) -> bytes:
   """Returns a value as JSON in UTF-8: a line, or indented with sorted keys.
 
@@ -59,21 +50,19 @@ def write_atomic(path: str | os.PathLike, text: str) -> None:
 def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
   """Opens a file to write bytes to: it is there once it is whole.
 
-  Raises:
-    StoreError: It could not be written; what was there before is as it was.
+  If it cannot be written, what was there before is as it was.
   """
   path = pathlib.Path(path)
   partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-  with explained(f"{path} cannot be written"):
-    try:
-      with partial.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-      partial.replace(path)
-    finally:
-      partial.unlink(missing_ok=True)
-    sync_folder(path.parent)
+  try:
+    with partial.open("wb") as file:
+      yield file
+      file.flush()
+      os.fsync(file.fileno())
+    partial.replace(path)
+  finally:
+    partial.unlink(missing_ok=True)
+  sync_folder(path.parent)
 
 
 def clear(folder: pathlib.Path) -> None:
@@ -116,11 +105,10 @@ def lock(
     remedy: What whoever does not get it is told to do.
 
   Raises:
-    StoreError: Another process has it; or the folder cannot be written in.
+    StoreError: Another process has it.
   """
-  with explained(f"{folder} cannot be written in"):
-    # Not emptied by opening it: another holder's name is in it.
-    file = resources.enter_context((folder / name).open("a+"))
+  # Not emptied by opening it: another holder's name is in it.
+  file = resources.enter_context((folder / name).open("a+"))
   try:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
   except BlockingIOError:

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import hashlib
 import importlib
-import inspect
 import os
 import pathlib
 import pkgutil
@@ -19,7 +18,7 @@ import sys
 import sysconfig
 import traceback
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 _FOREIGN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
@@ -38,15 +37,9 @@ def is_foreign(text: str) -> bool:
 
 
 def find(table: Mapping, text: str, kind: str):
-  """Returns what a text of the user's names: a built-in, or `module:name`.
+  """Returns what a text names: an entry of a table, or `module:name`.
 
-  Args:
-    table: The built-ins.
-    text: The name.
-    kind: "verifier" and the like, for errors.
-
-  Raises:
-    ValueError: There is no such thing.
+  `kind` is "verifier" and the like, for errors.
   """
   if text in table:
     return table[text]
@@ -58,16 +51,7 @@ def find(table: Mapping, text: str, kind: str):
 
 
 def load(text: str, kind: str):
-  """Returns the object that `package.module:name` is.
-
-  Raises:
-    ValueError: There is no such module, or no such name in it.
-    Exception: What the module raised.
-  """
-  if not is_foreign(text):
-    raise ValueError(
-      f"{kind} {text!r}: write package.module:name, as Python imports it"
-    )
+  """Returns the object that `package.module:name` is, as Python imports it."""
   before = list(sys.path)
   sys.path.append(os.getcwd())
   try:
@@ -78,7 +62,7 @@ def load(text: str, kind: str):
       f"{kind} {text!r}: {error}; run from the module's folder, or set"
       " PYTHONPATH"
     ) from error
-  except AttributeError as error:
+  except (AttributeError, ValueError) as error:
     raise ValueError(f"{kind} {text!r}: {error}") from error
   finally:
     sys.path[:] = before
@@ -100,67 +84,21 @@ def raised(error: BaseException) -> str:
 
 
 def of(thing) -> str:
-  """Returns what an object is called: `module:name`, as it can be found again.
+  """Returns what an object is called, `module:name`; "" if nothing names it.
 
-  It is looked for in the modules that its functions come from. What none of
-  them holds is called by where it was defined, a `functools.partial` by its
-  function and what it binds. "" for what nothing names.
+  The name is the one under which the module of its functions holds it, or else
+  a function's own.
   """
   for function in _functions(thing):
-    module = sys.modules.get(function.__module__)
-    for name, value in vars(module).items() if module else ():
-      if value is thing:
-        return _written(function.__module__, name)
-  if isinstance(thing, functools.partial):
-    bound = [repr(value) for value in thing.args]
-    bound += [f"{name}={value!r}" for name, value in thing.keywords.items()]
-    name = of(thing.func)
-    return name and f"{name}({', '.join(bound)})"
-  if isinstance(thing, types.FunctionType):
-    return _written(thing.__module__, thing.__qualname__)
+    module = function.__module__
+    held = vars(sys.modules[module]) if module in sys.modules else {}
+    names = [name for name, value in held.items() if value is thing]
+    if isinstance(thing, types.FunctionType | functools.partial):
+      names.append(function.__qualname__)
+    if names:
+      # What a script or a notebook defines cannot be imported by its name.
+      return names[0] if module == "__main__" else f"{module}:{names[0]}"
   return ""
-
-
-def _written(module: str, name: str) -> str:
-  # What a script or a notebook defines cannot be imported under its name.
-  return name if module == "__main__" else f"{module}:{name}"
-
-
-def _functions(thing) -> Iterator[types.FunctionType]:
-  """Yields the Python functions that a thing is made of."""
-  if isinstance(thing, types.FunctionType):
-    yield thing
-  elif isinstance(thing, functools.partial):
-    yield from _functions(thing.func)
-  elif callable(thing) and not isinstance(thing, type):
-    yield from _functions(vars(type(thing)).get("__call__"))
-  for value in getattr(thing, "__dict__", {}).values():
-    if isinstance(
-      value, types.FunctionType | functools.partial
-    ) or dataclasses.is_dataclass(value):
-      yield from _functions(value)
-
-
-def unique(named: Iterable[tuple[str, object]], kind: str) -> dict:
-  """Pairs of name and thing as a dict; the same pair twice is one.
-
-  Raises:
-    ValueError: Two things have one name.
-  """
-  table: dict = {}
-  for name, thing in named:
-    if table.setdefault(name, thing) != thing:
-      raise ValueError(
-        f"two {kind}s are called {name!r}: give each a name of its own, as in"
-        f" {kind.capitalize()}(name=...)"
-      )
-  return table
-
-
-def sources(named: Mapping[str, object]) -> dict[str, str]:
-  """Returns the hashes of what is no built-in, by name."""
-  hashes = {name: source_hash(named[name], name) for name in sorted(named)}
-  return {name: digest for name, digest in hashes.items() if digest}
 
 
 def source_hash(thing, name: str = "") -> str:
@@ -171,9 +109,9 @@ def source_hash(thing, name: str = "") -> str:
   """
   files: set[pathlib.Path] = set()
   if is_foreign(name):
-    _collect(sys.modules.get(name.partition(":")[0]), files)
+    _collect(name.partition(":")[0], files)
   for function in _functions(thing):
-    _collect(inspect.getmodule(function), files, function.__code__.co_filename)
+    _collect(function.__module__, files)
   if not files:
     return ""
   digest = hashlib.sha256()
@@ -182,17 +120,33 @@ def source_hash(thing, name: str = "") -> str:
   return digest.hexdigest()[:16]
 
 
-def _collect(module, files: set[pathlib.Path], filename: str = "") -> None:
+def _functions(thing) -> Iterator[types.FunctionType]:
+  """Yields the Python functions that a thing is made of."""
+  if isinstance(thing, functools.partial):
+    yield from _functions(thing.func)
+  elif isinstance(thing, types.FunctionType):
+    yield thing
+  elif callable(thing) and not isinstance(thing, type):
+    yield from _functions(vars(type(thing)).get("__call__"))
+  for value in getattr(thing, "__dict__", {}).values():
+    if isinstance(
+      value, types.FunctionType | functools.partial
+    ) or dataclasses.is_dataclass(value):
+      yield from _functions(value)
+
+
+def _collect(name: str, files: set[pathlib.Path]) -> None:
   """Adds a module's file, and those of the user's that it refers to."""
-  path = pathlib.Path(getattr(module, "__file__", None) or filename).resolve()
+  module = sys.modules.get(name)
+  path = pathlib.Path(getattr(module, "__file__", None) or "").resolve()
   if path in files or not path.is_file() or _installed(path):
     return
   files.add(path)
-  for value in list(vars(module).values()) if module else ():
-    if isinstance(value, types.ModuleType):
-      _collect(value, files)
-    elif isinstance(name := getattr(value, "__module__", None), str):
-      _collect(sys.modules.get(name), files)
+  for value in [*vars(module).values()]:
+    of_module = isinstance(value, types.ModuleType)
+    owner = getattr(value, "__name__" if of_module else "__module__", None)
+    if isinstance(owner, str):
+      _collect(owner, files)
 
 
 def _installed(path: pathlib.Path) -> bool:

@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import reprlib
-from typing import Any
 
 # What comes with the package: models, trees, calibrations and questions. Names
 # of what is in it begin with a word, as do those of other packages' files.
@@ -69,34 +68,12 @@ def listed(texts, between: str = ", ") -> str:
   return between.join(texts[:8]) + more
 
 
-def regular(path: str | os.PathLike) -> pathlib.Path:
-  """Returns the path of a file, if it is one."""
-  path = pathlib.Path(path)
-  if not path.is_file():
-    reason = "it is no file" if path.exists() else "No such file or directory"
-    raise ValueError(f"{path} cannot be read ({reason})")
-  return path
-
-
-def text(path: str | os.PathLike) -> str:
-  """Returns a file's text, without the mark that some editors begin it with."""
-  try:
-    return regular(path).read_text("utf-8-sig")
-  except UnicodeDecodeError:
-    raise ValueError(f"{path} is not a text file in UTF-8") from None
-
-
-def parse(source: str, where: str) -> Any:
-  """Returns the value of a JSON text, which errors call `where`."""
-  try:
-    return json.loads(source)
-  except ValueError as error:
-    raise ValueError(f"{where} is not JSON ({error})") from None
-
-
 def parse_object(source: str, where: str) -> dict:
   """Returns the object that a JSON text is, which errors call `where`."""
-  value = parse(source, where)
+  try:
+    value = json.loads(source)
+  except ValueError as error:
+    raise ValueError(f"{where} is not JSON ({error})") from None
   if not isinstance(value, dict):
     raise ValueError(f"{where} holds no JSON object, but {brief(value)}")
   return value
@@ -104,4 +81,5 @@ def parse_object(source: str, where: str) -> dict:
 
 def json_object(path: str | os.PathLike) -> dict:
   """Returns the object that a JSON file holds."""
-  return parse_object(text(path), str(path))
+  # Some editors begin a file with a mark.
+  return parse_object(pathlib.Path(path).read_text("utf-8-sig"), str(path))

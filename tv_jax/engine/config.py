@@ -9,7 +9,7 @@ from typing import Any
 from tv_jax import drafting, probs, proposals, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.drafting import Drafter
-from tv_jax.edge import checks, names
+from tv_jax.edge import checks
 from tv_jax.edge.reading import brief
 from tv_jax.engine import contract
 from tv_jax.engine.pair import Pair
@@ -304,4 +304,11 @@ def _rules(verifier, among, panel, tree, proposal, vocabulary):
 
 def _unique(rules) -> tuple[Verifier, ...]:
   """Returns the rules, each once; refuses two of one name."""
-  return tuple(names.unique([(r.name, r) for r in rules], "verifier").values())
+  named: dict[str, Verifier] = {}
+  for rule in rules:
+    if named.setdefault(rule.name, rule) != rule:
+      raise ValueError(
+        f"two verifiers are called {rule.name!r}: give each a name of its own,"
+        " as in Verifier(name=...)"
+      )
+  return tuple(named.values())

@@ -9,7 +9,7 @@ import json
 import numpy as np
 
 from tv_jax import tree as tree_lib
-from tv_jax.edge import disk, reading
+from tv_jax.edge import disk
 from tv_jax.proposals import INVALID, PROPOSALS, Proposal
 from tv_jax.tree import ROOT, Tree
 
@@ -79,13 +79,15 @@ def load(path, proposal: Proposal | None = None) -> Cycles:
   Raises:
     ValueError: In one line, the file and what is wrong with it.
   """
-  path = reading.regular(path)
-  try:
-    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-      names = {*_REQUIRED, *_OPTIONAL} & {*file}
-      arrays = {name: file[name] for name in names}
-  except Exception as error:  # of a damaged file it can be any
-    raise ValueError(f"{path}: no .npz file, or cut short ({error})") from None
+  with open(path, "rb") as raw:
+    try:
+      with np.load(raw, allow_pickle=False) as file:
+        names = {*_REQUIRED, *_OPTIONAL} & {*file}
+        arrays = {name: file[name] for name in names}
+    except Exception as error:  # of a damaged file it can be any
+      raise ValueError(
+        f"{path}: no .npz file, or cut short ({error})"
+      ) from None
   try:
     return _from_arrays(arrays, proposal)
   except ValueError as error:

@@ -48,8 +48,9 @@ def hashes(
   for name, tree in named.trees.items():
     result[f"trees/{name}"] = _of_value([*_shape(tree, name), *_cooled(name)])
   for group in ("rules", "proposals"):
-    digests = names.sources(getattr(named, group))
-    result |= {f"{group}/{name}": value for name, value in digests.items()}
+    for name, thing in sorted(getattr(named, group).items()):
+      if digest := names.source_hash(thing, name):  # no built-in
+        result[f"{group}/{name}"] = digest
   models = settings.models
   for name, place, revision in (
     ("target", models.target, models.revision),

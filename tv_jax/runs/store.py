@@ -121,13 +121,14 @@ class Store:
     with contextlib.ExitStack() as resources:
       disk.lock(folder, resources)
       disk.clear(folder)
-      self.answers, self._size = _parse(folder / ITEMS)
+      self.answers, size = _parse(folder / ITEMS)
       _keep_config(config, folder, self.answers)
       _note_environment(environment, folder)
       file = (folder / ITEMS).open("ab", buffering=0)
       self._file = resources.enter_context(file)
-      if self._size < file.tell():  # a torn line
-        self._cut()
+      if size < file.tell():  # a torn line
+        file.truncate(size)
+        os.fsync(file.fileno())
       disk.sync_folder(folder)
       self._resources = resources.pop_all()
     self.done = (folder / DONE).exists()
@@ -148,7 +149,8 @@ class Store:
 
     Raises:
       ValueError: It is there already, or is no JSON.
-      StoreError: It could not be written. All before it are safe.
+      StoreError: It could not be written. All before it are safe, and the
+        store is closed: the next one cuts half a line off.
     """
     key = answer.key
     if key in self.answers:
@@ -160,26 +162,17 @@ class Store:
         disk.sync_folder(self.folder)
         self.done = False
       # One write. A full disk takes a part of it; asking again tells why.
-      left = line
-      while left:
-        left = left[self._file.write(left) :]
+      while line:
+        line = line[self._file.write(line) :]
       os.fsync(self._file.fileno())
     except OSError as error:
-      try:
-        self._cut()
-      except OSError:  # nothing may be appended to half a line
-        self.close()
+      self.close()
       raise StoreError(
         f"{self.folder / ITEMS}: cannot write {key}: {error.strerror}; the"
         f" {len(self.answers)} items before it are safe, and the same command"
         " continues after them"
       ) from error
-    self._size += len(line)
-    self.answers[key] = Answer.of(json.loads(line))
-
-  def _cut(self) -> None:
-    self._file.truncate(self._size)
-    os.fsync(self._file.fileno())
+    self.answers[key] = Answer.of(disk.round_trip(answer.line))
 
   def keep_sources(self, sources: dict[str, str]) -> None:
     """Keeps what items are made of: a hash by name, "group/name" or "group".

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import re
 
 from tv_jax import probs
@@ -81,8 +83,7 @@ def temperatures(tree: Tree | Adaptive | str) -> tuple[float, float] | None:
   path = tree.partition("@")[2] or tree if isinstance(tree, str) else ""
   if not path.endswith(".json"):
     return None
-  path = reading.place_of(path)
-  return _temperatures(reading.parse(reading.text(path), path))
+  return _temperatures(_load(reading.place_of(path)))
 
 
 def _temperatures(content) -> tuple[float, float] | None:
@@ -105,10 +106,13 @@ def _calibrated(widths: str, path: str) -> Adaptive:
   return Adaptive(_widths(widths), policy.most, policy)
 
 
+def _load(path: str):
+  return json.loads(pathlib.Path(path).read_text("utf-8-sig"))
+
+
 def _from_json(path: str) -> Tree:
   """Reads a file's parents, its paths, or its object with "parents"."""
-  content = reading.parse(reading.text(path), path)
-  parents = checks.list_of(checks.integer())
+  content, parents = _load(path), checks.list_of(checks.integer())
   if isinstance(content, dict):
     _temperatures(content)
     content = checks.read(checks.fields({"parents": parents}), content)

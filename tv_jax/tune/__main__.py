@@ -1,5 +1,6 @@
 """Finds the best tree for a pair and a machine: `python -m tv_jax.tune`."""
 
+import pathlib
 import sys
 
 from absl import flags, logging
@@ -51,7 +52,9 @@ def main(arguments) -> None:
   """Tunes, prints the table, and writes the files."""
   cli.no_arguments(arguments)
   logging.set_verbosity(logging.WARNING)
-  cli.check_place(_OUT, ".json")
+  out = pathlib.Path(_OUT.value)
+  if out.suffix != ".json" or not out.parent.is_dir():
+    raise ValueError(f"--out={out}: give a .json file in a folder that exists")
   budgets = [int(count) for count in _BUDGETS.value]
   ends = [f".{count}.json" for count in (*budgets, _NODES.value)]
   for end in (".json", ".fastest.json", ".svg", *ends):

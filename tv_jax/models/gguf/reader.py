@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tv_jax.edge import reading
 from tv_jax.models.layout import StoredTensor
 
 SUFFIX = ".gguf"
@@ -79,7 +78,7 @@ def read(path) -> File:
   Raises:
     ValueError: In one line, why it is no GGUF file.
   """
-  path = reading.regular(path)
+  path = pathlib.Path(path)
   return _read(path, path.stat().st_mtime_ns)
 
 

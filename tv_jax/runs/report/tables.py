@@ -148,28 +148,22 @@ def paired(cells: Cells, fixed: Method, baseline: str) -> Table:
   return Table(f"The same drafts: {title(fixed)}", [], header, rows, notes)
 
 
-def reached(cells: Cells, fixed: Method) -> dict[Method, list[Estimate]]:
-  """Returns shares of cycles by depth, as deep as any method's drafts got."""
-  shares = {
-    method: [*cells[ALL][method].reached]
+def positions(cells: Cells, fixed: Method) -> Table:
+  """Makes the table of how deep drafts are accepted: shares of cycles."""
+  shown = {
+    method: cells[ALL][method]
     for by_rule in by_tree(cells, fixed).values()
     for method in by_rule.values()
   }
-  deepest = max(1, *map(len, shares.values()))
-  for method, values in shares.items():
-    never = Estimate(mean=0.0, error=0.0, n=cells[ALL][method].items)
-    values += [never] * (deepest - len(values))
-  return shares
-
-
-def positions(cells: Cells, fixed: Method) -> Table:
-  """Makes the table of how deep drafts are accepted."""
-  rows, deepest = [], 1
-  for method, shares in reached(cells, fixed).items():
-    deepest, conditional = len(shares), cells[ALL][method].conditional
-    unknown = [None] * (deepest - len(conditional))
-    row = [*shares, *conditional, *unknown]
-    rows.append([name(method, several=False), *map(estimate, row)])
+  deepest = max(1, *(len(cell.reached) for cell in shown.values()))
+  rows = []
+  for method, cell in shown.items():
+    never = Estimate(mean=0.0, error=0.0, n=cell.items)
+    more = deepest - len(cell.reached)
+    reached = [*cell.reached, *[never] * more]
+    conditional = [*cell.conditional, *[None] * more]
+    texts = map(estimate, [*reached, *conditional])
+    rows.append([name(method, several=False), *texts])
   depths = [str(d) for d in range(1, deepest + 1)]
   groups = [("", 1), ("reached", deepest), ("conditional", deepest)]
   header = ["", *depths, *depths]

@@ -26,10 +26,6 @@ _ESTIMATES = {
   "check": "check",
 }
 _COUNTS = ("cycles", "faults", "failed")
-_PLOTS = {
-  "acceptance": (plots.acceptance_by_task, "Tokens gained in a cycle."),
-  "depths": (plots.acceptance_by_depth, "How deep drafts were accepted."),
-}
 
 
 class Report(NamedTuple):
@@ -186,9 +182,8 @@ def _plots(cells: Cells, conditions) -> dict[str, tuple[str, str]]:
     end = "-".join(["", *values]) if len(conditions) > 1 else ""
     methods = [x for x in cells[ALL] if tables.condition(x) == fixed]
     if any(cells[ALL][method].cycles for method in methods):
-      for name, (plot, caption) in _PLOTS.items():
-        caption += f" Drawn {tables.title(fixed)}."
-        plotted[name + end] = plot(cells, fixed), caption
+      caption = f"Tokens gained in a cycle. Drawn {tables.title(fixed)}."
+      plotted[f"acceptance{end}"] = plots.acceptance(cells, fixed), caption
   return plotted
 
 
