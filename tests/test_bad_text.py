@@ -51,6 +51,12 @@ def change(path, **fields):
   path.write_text(json.dumps(json.loads(path.read_text()) | fields))
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_json_that_is_cut(saved, name):
+  bad.cut(saved / name)
+  refused(saved, "mine")
+
+
 @pytest.mark.parametrize("ends", [True, -1, "2", [[2]], 4096])
 def test_end_tokens_that_are_none(saved, ends):
   change(saved / "generation_config.json", eos_token_id=ends)
@@ -75,6 +81,13 @@ def test_a_template_may_write_a_text_in_its_own_way(saved):
   template = "{% for m in messages %}{{ m.content | upper }}{% endfor %}"
   (saved / "chat_template.jinja").write_text(template)
   assert "WHAT?" in use(saved).replace(" ", "")
+
+
+@pytest.mark.parametrize("template", templates.TEMPLATES[:3])
+def test_half_a_character_is_refused(whole, template):
+  tokenizer = tokenizers.load_tokenizer(whole)
+  with pytest.raises(ValueError, match="surrogates not allowed"):
+    templates.encode(template, tokenizer, ["\ud800"])
 
 
 # A draft whose tokens are other texts than the target's.
