@@ -139,14 +139,14 @@ def judge(rule, t, proposal, *draft):
 
 
 @functools.cache
-def program(name, t):
+def program(name, t, proposal=None):
   """The compiled rule; without a tree it takes a topology."""
   case = RULES[name]
+  if len(case.proposals) == 1:
+    (proposal,) = case.proposals
 
   def one(topology, which, *draft):
-    own = chosen_proposal(which)
-    if len(case.proposals) == 1:
-      own = PROPOSALS[case.proposals[0]]
+    own = chosen_proposal(which) if proposal is None else PROPOSALS[proposal]
     return judge(case.rule, topology if t is None else t, own, *draft)
 
   return jax.jit(jax.vmap(one, (None, 0, 0, 0, 0, 0)))
@@ -175,7 +175,7 @@ def traced(t, nodes=NODES, width=WIDTH):
   )
 
 
-def run(rule, t, lanes, eta):
+def run(rule, t, lanes, eta, proposal=None):
   """Every lane through the rule: Results."""
   draft = lanes.tokens, lanes.q, lanes.p, np.asarray(eta, lanes.p.dtype)
   as_arrays, topology = RULES[rule].traced, None
@@ -186,7 +186,7 @@ def run(rule, t, lanes, eta):
       padded(array, NODES, fill, axis=1)
       for array, fill in zip(draft, fills, strict=True)
     ]
-  call, parts = program(rule, None if as_arrays else t), []
+  call, parts = program(rule, None if as_arrays else t, proposal), []
   for start in range(0, len(lanes), LANES):
     own = slice(start, start + LANES)
     part = [padded(array[own], LANES) for array in (lanes.which, *draft)]
@@ -309,12 +309,17 @@ def assert_agrees(t, draft, method, eta, results, lane):
     assert error <= 1e-12, f"{name}: {error} in {draft} at coins {eta}"
 
 
-def assert_oracle_agrees(rule, t, drafts):
+def assert_oracle_agrees(rule, t, drafts, proposal=None):
   method = RULES[rule].method
   coins = aims(t)
   lanes = as_lanes(drafts)
-  coins_of_all = np.tile(coins, (len(drafts), 1))
-  results = run(rule, t, lanes.repeat(len(t)), coins_of_all)
+  results = run(
+    rule,
+    t,
+    lanes.repeat(len(t)),
+    np.tile(coins, (len(drafts), 1)),
+    proposal=proposal,
+  )
   assert not results.fault.any()
   for case, draft in enumerate(drafts):
     for aim in range(len(t)):

@@ -184,12 +184,12 @@ def _draft(target, module, seed, known=None):
   return Model(module=module, params=params, source="random")
 
 
-def ours_dspark(target, markov=True, size=4, seed=1, **changes):
-  """A random draft of one pass on a target of ours; DFlash without `markov`.
+def ours_dspark(target, head="vanilla", size=4, seed=1, **changes):
+  """A random draft of one pass on a target of ours; DFlash if `head` is None.
 
   Args:
     target: The target.
-    markov: Whether it has a Markov head.
+    head: The kind of Markov head.
     size: Of its block.
     seed: Of its weights.
     **changes: Of its configuration.
@@ -205,14 +205,15 @@ def ours_dspark(target, markov=True, size=4, seed=1, **changes):
     block=Block(
       size=size,
       mask=target.config.vocab_size - 1,
-      rank=4 * markov,
-      confidence=markov,
-      sees_token=markov,
+      rank=4 if head else 0,
+      head=head,
+      confidence=head is not None,
+      sees_token=head is not None,
     ),
   )
   config = dataclasses.replace(config, **changes)
   draft = _draft(target, dspark.DSpark(config), seed)
-  if markov:  # a token is to matter as much as its depth
+  if head:  # a token is to matter as much as its depth
     draft.params["markov"]["next"] *= 5
   return draft
 
@@ -243,8 +244,9 @@ def pair(kind="independent"):
     return Pair(target=target, draft=target, draft_kind="independent")
   if kind == "none":
     return Pair(target=target, draft=None, draft_kind=kind)
-  if kind in ("dspark", "dflash"):
-    draft = ours_dspark(target, markov=kind == "dspark")
+  if kind.startswith("dspark"):  # "dspark" or "dspark HEAD"
+    head = {"": "vanilla", "none": None}.get(name := kind[7:], name)
+    draft = ours_dspark(target, head)
     return Pair(target=target, draft=draft, draft_kind="dspark")
   if kind in ("eagle", "eagle3"):
     draft = {"eagle": ours_head, "eagle3": ours_eagle3}[kind](target)

@@ -39,7 +39,7 @@ def test_two_devices_decode_as_one(tmp_path, kind, split):
   draft = dataclasses.replace(target, params=near)
   models.save(tmp_path / "independent", draft)
   models.save(tmp_path / "eagle", checkpoints.ours_head(target))
-  models.save(tmp_path / "dspark", checkpoints.ours_dspark(target))
+  models.save(tmp_path / "dspark", checkpoints.ours_dspark(target, "rnn"))
   one, both = (
     tv_jax.load(
       tmp_path / kind,

@@ -127,9 +127,10 @@ def test_a_run_begins_its_cycles_where_visits_say(rule):
   np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-  "kind", ["independent", "eagle", "eagle3", "dspark", "dflash"]
-)
+HEADS = [f"dspark {head}" for head in ("vanilla", "gated", "rnn", "none")]
+
+
+@pytest.mark.parametrize("kind", ["independent", "eagle", "eagle3", *HEADS])
 def test_levels_are_those_of_the_drafter_at_each_root(kind, monkeypatch):
   monkeypatch.setattr(passes, "_ROOTS", 3)  # one pass has less than all
   pair = checkpoints.pair(kind)
@@ -364,7 +365,7 @@ def test_a_draft_learns_to_be_as_sure_as_it_is_right():
 
 def test_a_run_is_as_long_as_its_score():
   target = checkpoints.ours(checkpoints.tiny())
-  draft = checkpoints.ours_dspark(target)
+  draft = checkpoints.ours_dspark(target, "rnn")
   pair = tv_jax.engine.pair.Pair(
     target=target, draft=draft, draft_kind="dspark"
   )

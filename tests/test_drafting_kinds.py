@@ -22,7 +22,7 @@ def saved(tmp_path_factory):
   models.save(folder / "independent", draft)
   models.save(folder / "eagle", checkpoints.ours_head(target))
   models.save(folder / "eagle3", checkpoints.ours_eagle3(target))
-  models.save(folder / "dspark", checkpoints.ours_dspark(target))
+  models.save(folder / "dspark", checkpoints.ours_dspark(target, "gated"))
   return folder
 
 

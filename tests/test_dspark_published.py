@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import tv_jax
+from tests.test_models_dspark import HEADS
 from tv_jax.models import causal_pass, dspark
 
 # What the published code gave (deepseek-ai/DeepSpec at afdfa7c; torch 2.13 on a
 # CPU, float32, transformers 5.23, whose `crop` counts what is removed and was
-# fitted), with a Markov head and without. A tiny random Qwen3 target and a
-# draft were loaded from our files by name, none missing or left over. Of
+# fitted), by kind of head. A tiny random Qwen3 target and a draft were loaded
+# from our files by name, none missing or left over. Of
 # `generate_decoding_sample` with `Qwen3DSparkEvaluator`'s functions at
 # temperature 0, 24 new tokens: `ids`, the prompt among them; `accepted` and
 # `drafted` by cycle; of the first three cycles the logits that were drafted
@@ -22,16 +23,21 @@ FOLDER = pathlib.Path(__file__).parent / "dspark_golden"
 GOLDEN = json.loads(FOLDER.with_suffix(".json").read_text())
 
 
-def golden(name):
+def golden(head):
   """The pair that the numbers are of."""
-  pair = tv_jax.load(FOLDER / name, FOLDER / "target", draft_kind="dspark")
+  numbers = GOLDEN[str(head)]
+  pair = tv_jax.load(
+    FOLDER / str(head),
+    FOLDER / f"target{numbers['target_seed']}",
+    draft_kind="dspark",
+  )
   assert pair.draft is not None
-  return pair, pair.draft, GOLDEN[name]["rows"]
+  return pair, pair.draft, numbers["rows"]
 
 
-@pytest.mark.parametrize("name", GOLDEN)
-def test_published_numbers_are_ours(name):
-  pair, draft, rows = golden(name)
+@pytest.mark.parametrize("head", HEADS, ids=str)
+def test_published_numbers_are_ours(head):
+  pair, draft, rows = golden(head)
   own = dspark.block_of(draft.config)
   for row in rows:
     ids, begin = row["ids"], len(row["prompt"])
@@ -52,11 +58,13 @@ def test_published_numbers_are_ours(name):
         draft.init_cache(1, known + own.size),
       )
       path = [ids[known], *row["drafted"][cycle]]
+      hidden = jnp.zeros((1, 1, own.rank if head == "rnn" else 0))
       for depth in range(own.size):
-        said, sure = draft.module.apply(
+        said, hidden, sure = draft.module.apply(
           {"params": draft.params},
           np.array([path[depth : depth + 1]], np.int32),
           outputs[:, depth : depth + 1],
+          hidden,
           method="after",
         )
         ours = found[0, depth] + said[0, 0]
@@ -67,9 +75,9 @@ def test_published_numbers_are_ours(name):
           assert float(sure[0, 0]) == pytest.approx(theirs, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", GOLDEN)
-def test_the_engine_accepts_what_the_published_loop_accepts(name):
-  pair, _, rows = golden(name)
+@pytest.mark.parametrize("head", HEADS, ids=str)
+def test_the_engine_accepts_what_the_published_loop_accepts(head):
+  pair, _, rows = golden(head)
   # Their first token is the target's own; ours begins as a prompt's last.
   prompts = [row["ids"][: len(row["prompt"]) + 1] for row in rows]
   result = tv_jax.generate(
@@ -91,8 +99,9 @@ def test_the_engine_accepts_what_the_published_loop_accepts(name):
     assert accepted[:count].tolist() == row["accepted"][:count]
 
 
-def test_the_engine_stops_where_the_published_loop_stops():
-  pair, _, rows = golden("dspark")
+@pytest.mark.parametrize("head", HEADS[:3])
+def test_the_engine_stops_where_the_published_loop_stops(head):
+  pair, _, rows = golden(head)
   first = np.array([row["confidence"][0] for row in rows])
   low, high = np.sort(first.ravel())[3:5]
   stop = (low + high) / 2

@@ -24,8 +24,9 @@ def generate(kind, prompts=PROMPTS, **options):
   ("kind", "shape"),
   [
     ("dspark", "kary:2x2"),
-    ("dspark", "adaptive:2,3,2,1"),
-    pytest.param("dflash", "branching:3,1,2", marks=pytest.mark.long),
+    ("dspark rnn", "adaptive:2,3,2,1"),
+    pytest.param("dspark gated", "chain:4", marks=pytest.mark.long),
+    pytest.param("dspark none", "branching:3,1,2", marks=pytest.mark.long),
   ],
 )
 def test_temperature_0_is_greedy_decoding(kind, shape):
@@ -37,13 +38,14 @@ def test_temperature_0_is_greedy_decoding(kind, shape):
   ("kind", "shape", "verifier", "stop"),
   [
     ("dspark", "branching:3,2,1,1", "traversal", 0),
-    ("dspark", "adaptive:2,3,2,1", "traversal", 0.5),
+    ("dspark rnn", "adaptive:2,3,2,1", "traversal", 0.5),
     *(
       pytest.param(*case, marks=pytest.mark.long)
       for case in (
         ("dspark", "branching:3,2,1,1", "traversal", 0.5),
-        ("dspark", "adaptive:2,3,2,1", "traversal", 0),
-        ("dflash", "kary:2x3", "traversal", 0),
+        ("dspark rnn", "adaptive:2,3,2,1", "traversal", 0),
+        ("dspark gated", "chain:4", "block", 0),
+        ("dspark none", "kary:2x3", "traversal", 0),
         ("dspark", "chain:4", "token_level", 0.5),
       )
     ),
@@ -111,7 +113,7 @@ def test_a_policy_knows_how_sure_a_draft_is():
   ("kind", "stop", "words"),
   [
     ("independent", 0.4, "does not say how sure it is"),
-    ("dflash", 0.4, "does not say how sure it is"),
+    ("dspark none", 0.4, "does not say how sure it is"),
     ("dspark", 1, "draft_stop=1: give a number from 0 to 1, but not 1"),
   ],
 )

@@ -16,12 +16,14 @@ from tests import bad, checkpoints
 from tv_jax import models
 from tv_jax.models import decoder, loading
 
+HEADS = ["vanilla", "gated", "rnn", None]
+
 load = functools.partial(models.load, kind="dspark")
 
 
-def published(directory, target, markov=True):
+def published(directory, target, head, **changes):
   """Writes a random draft as published ones are; returns its tensors."""
-  models.save(directory, checkpoints.ours_dspark(target, markov))
+  models.save(directory, checkpoints.ours_dspark(target, head, **changes))
   tensors = load_file(directory / "model.safetensors")
   theirs = target.params
   for name, key in (("embed_tokens", "embedding"), ("lm_head", "unembedding")):
@@ -31,12 +33,12 @@ def published(directory, target, markov=True):
   return tensors
 
 
-@pytest.mark.parametrize("markov", [True, False])
-def test_what_we_save_is_what_was_published(markov, tmp_path):
-  tied = not markov
+@pytest.mark.parametrize("head", HEADS)
+def test_what_we_save_is_what_was_published(head, tmp_path):
+  tied = head == "gated"
   target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=tied))
   folders = tmp_path / "published", tmp_path / "ours"
-  tensors = published(folders[0], target, markov)
+  tensors = published(folders[0], target, head)
   draft = load(folders[0], target=target)
   models.save(folders[1], draft)
   again = load_file(folders[1] / "model.safetensors")
@@ -58,13 +60,13 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path):
   target = checkpoints.ours(checkpoints.tiny())
   models.save(tmp_path, checkpoints.ours_dspark(target))
   checkpoints.rewrite(
-    tmp_path, block_size=0, markov_head_type="rnn", mask_token_id=None, heads=3
+    tmp_path, block_size=0, markov_head_type="lstm", mask_token_id=None, heads=3
   )
   refuse(
     tmp_path,
     target,
     "block_size=0: give",
-    "markov_head_type='rnn': give 'vanilla'",
+    "markov_head_type='lstm': give one of 'vanilla', 'gated', 'rnn'",
     "mask_token_id is missing",
     "unknown attribute heads=3",
   )
@@ -98,7 +100,7 @@ def test_a_config_that_is_wrong(tmp_path, changes, words):
 
 def test_a_draft_of_another_target(tmp_path):
   target = checkpoints.ours(checkpoints.tiny())
-  published(tmp_path, checkpoints.ours(checkpoints.tiny(), seed=5))
+  published(tmp_path, checkpoints.ours(checkpoints.tiny(), seed=5), "vanilla")
   refuse(tmp_path, target, "embed_tokens.weight is not that of random")
 
 
@@ -118,7 +120,7 @@ def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
 
 def test_copies_of_a_quantised_target_are_rounded(tmp_path):
   target = checkpoints.ours(checkpoints.tiny())
-  published(tmp_path, target)
+  published(tmp_path, target, "vanilla")
   embedding = target.params["embedding"]
   noise = np.random.default_rng(0).normal(1, 0.1, embedding.shape)
   rounded = target.params | {"embedding": embedding * noise.astype(np.float32)}

@@ -1,6 +1,7 @@
 """What is named by text or by itself is found, and has one name."""
 
 import dataclasses
+import functools
 import sys
 
 import pytest
@@ -107,6 +108,8 @@ def test_what_no_module_holds_is_called_by_its_own_name(folder):
   verifiers.resolve("my_module:rule")
   make = sys.modules["my_module"].make
   assert "make.<locals>.decide" in verifiers.resolve(make(1)).name
+  bound = functools.partial(make(1), eta=0.5)
+  assert verifiers.resolve(bound).name.endswith("decide(eta=0.5)")
   named = Verifier(decision=make(1), name="first")
   assert verifiers.resolve(named).name == "first"
 

@@ -112,9 +112,8 @@ def files(tmp_path_factory, texts):
   published.qwen2_coder(draft, texts, **room)
   target, draft = made["qwen3-dspark"]
   published.qwen3(target, texts, **room)
-  for name in ("dspark", "dflash"):
-    own = models.load(target)
-    model = checkpoints.ours_dspark(own, name == "dspark", size=7)
+  for name, head in (("dspark", "vanilla"), ("dflash", None)):
+    model = checkpoints.ours_dspark(models.load(target), head, size=7)
     models.save(made[f"qwen3-{name}"][1], model)
   head = checkpoints.ours_eagle3(models.load(target))
   models.save(made["qwen3-eagle3"][1], head)

@@ -72,7 +72,7 @@ def same(ours, theirs):
     ("independent", {"trace": 3}),
     ("independent", {"verifier": None, "panel": ()}),
     pytest.param("eagle", {}, marks=pytest.mark.long),
-    ("dspark", {}),
+    ("dspark rnn", {}),
     pytest.param(
       "independent", {"tree": "adaptive:3,2,2"}, marks=pytest.mark.long
     ),

@@ -27,6 +27,7 @@ from tests.battery import (
   RULES,
   TREE_RULES,
   TREES,
+  WIDTH,
   WITH_OFFERS,
   WOR,
   Results,
@@ -37,8 +38,12 @@ from tests.battery import (
   assert_same,
   hardened,
   poisoned,
+  random_draft,
   random_drafts,
   random_lanes,
+  random_law,
+  random_pair,
+  random_tokens,
   run,
 )
 from tv_jax import certify
@@ -49,6 +54,7 @@ from tv_jax.verifiers import (
   NOT_OFFERED,
   VERIFIERS,
   check_draft,
+  k_seq,
   misfit,
   verify,
 )
@@ -77,6 +83,31 @@ def test_oracle_agreement(x64, rule, name):
   if t is FIGURE_1:
     drafts.append(EXAMPLE)
   assert_oracle_agrees(rule, t, drafts)
+
+
+@pytest.mark.parametrize("rule", quick.shorter(TREE_RULES))
+@pytest.mark.parametrize("proposal", quick.shorter([WOR, IID]))
+def test_oracle_agreement_by_rest_from(x64, rule, proposal):
+  """The chosen proposal of all other tests asks for `rest` from the start."""
+  assert PROPOSALS[proposal].rest_from > 0
+  rng = random.Random(proposal)
+  drafts = [random_draft(rng, FIGURE_1, proposal) for _ in range(32)]
+  assert_oracle_agrees(rule, FIGURE_1, drafts, proposal)
+
+
+@loops
+def test_oracle_agreement_on_random_trees(x64, rule):
+  rng = random.Random(5)
+  for _ in range(25):
+    paths: list[tuple[int, ...]] = [()]
+    while len(paths) < rng.randint(2, 10):
+      parent = rng.choice(paths)
+      rank = sum(path[:-1] == parent for path in paths if path)
+      if rank < WIDTH:
+        paths.append((*parent, rank))
+    t = tree_lib.from_paths([*paths, (0,)])
+    drafts = [random_draft(rng, t, proposal) for proposal in NAMES]
+    assert_oracle_agrees(rule, t, drafts)
 
 
 @pytest.mark.parametrize("rule", quick.shorter(WITH_OFFERS, keep=3))
@@ -306,6 +337,40 @@ def test_lemma_2(x64, rule, proposal):
     assert total / weight == pytest.approx(rate, abs=1e-12), chain
 
 
+def test_one_step_is_rrsw_on_one_token_more():
+  """Appendix: target (g, 1 - sum g), draft (q, 0) on V + 1 tokens.
+
+  A node entered with chance a has g = a p; its children are offered with the
+  thresholds of siblings verified token by token on V + 1 tokens, its own is
+  what the residual leaves on the V tokens, and the bonus token's law the rest.
+  """
+  rng, K, cases = random.Random(3), 3, 0
+  below, above = tree_lib.branching([1, K]), tree_lib.kary(K, 1)
+  while cases < 100:
+    q, p = (random_law(rng, kind)[:-1] for kind in ("plain", "ties"))
+    q, p = ((*oracle.norm(law), Fraction(0)) for law in (q, p))
+    top_q, top_p = random_pair(rng)
+    siblings = random_tokens(rng, above.parents, (q,) * 4, WOR)
+    first = rng.choices(range(V), [float(x) for x in top_q])[0]
+    a = min(Fraction(1), top_p[first] / top_q[first])
+    if not 0 < a < 1:
+      continue
+    cases += 1
+    g = (*oracle.times(a, p[:-1]), 1 - a)
+    star = oracle.Draft(above.parents, siblings, (q,) * 4, (g,) * 4, WOR)
+    tokens = INVALID, first, *siblings[1:]
+    laws = (top_q, *(q,) * 4), (top_p, *(p,) * 4)
+    inner = oracle.Draft(below.parents, tokens, *laws, WOR)
+    *found, own, _ = oracle.traversal_offers(inner)
+    *wanted, rest = oracle.token_level_offers(star, ROOT)
+    assert [(o.node - 1, o.threshold) for o in found] == [
+      (o.node, o.threshold) for o in wanted
+    ]
+    assert own.threshold == sum(rest.residual[:-1])
+    if own.threshold:
+      assert own.residual[:-1] == oracle.norm(rest.residual[:-1])
+
+
 def expected_lengths(t, stop):
   return stop @ (t.depth + 1)
 
@@ -355,6 +420,19 @@ def test_k_seq_takes_its_share_of_the_best_single_step(x64, k):
   assert ahead > 0
 
 
+def test_k_seq_with_a_smaller_rho_is_caught(x64, monkeypatch):
+  """Too much is taken for any residual to make up for it."""
+
+  def rho_of_one(q, p, count, most):
+    rho = jnp.ones(len(count), p.dtype)
+    return rho, jnp.zeros_like(rho)
+
+  monkeypatch.setattr(k_seq, "_solve", rho_of_one)
+  found = certify.check("k_seq", IID, "kary:2x1", certify.Settings(cases=9))
+  assert found.distance > 1e-3
+  assert found.failure.law_broken
+
+
 def test_other_proposals_are_refused():
   for name, proposal in PROPOSALS.items():
     reason = misfit(VERIFIERS["k_seq"], CHAIN, proposal)
@@ -381,6 +459,7 @@ def a_draft():
   [
     (lambda t, q, p: (t, q, spoiled(p, (1, 3), np.nan)), r"p\[1\] sums to nan"),
     (lambda t, q, p: (t, q, spoiled(p, (1, 2), -0.25)), r"-0.25 at least"),
+    (lambda t, q, p: (t, q, spoiled(p, 2, 0.2)), r"p\[2\] sums to 1.6 and"),
     (lambda t, q, p: (t, spoiled(q, (1, 3), np.nan), p), r"q\[1\] sums to nan"),
     (lambda t, q, p: (spoiled(t, 4, V), q, p), f"node 4 has token {V}"),
     (
@@ -388,6 +467,7 @@ def a_draft():
       "node 3 has token 3",
     ),
     (lambda t, q, p: (t[:-1], q, p), r"tokens \[5\]"),
+    (lambda t, q, p: (t, q[:, :-1], p), r"q \[6, 7\]"),
   ],
 )
 def test_verify_refuses_a_malformed_draft(change, message):

@@ -176,6 +176,7 @@ def make(
       size=depth,
       mask=ends[0],  # nothing is drafted behind an end
       rank=rank,
+      head="vanilla" if rank else None,
       confidence=rank > 0,
       sees_token=rank > 0,
     )

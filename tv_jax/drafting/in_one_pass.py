@@ -30,8 +30,8 @@ class InOnePass(Drafter):
 
   Its cache has rows of what the target has processed, and of nothing else: the
   root is not among them. A block's rows lie behind those of a catch-up, and are
-  overwritten by the next one. In the place of features a node has how sure the
-  draft is after it.
+  overwritten by the next one. What a node hands down to its children in the
+  place of features is the state of its Markov head and, last, how sure it is.
   """
 
   @property
@@ -68,30 +68,37 @@ class InOnePass(Drafter):
       logits=logits,
       outputs=outputs,
     )
-    return self.extend(params, root, None, length[:, None] - 1, None, cache)
+    return self.extend(
+      params, root, self.module.state(root), length[:, None] - 1, None, cache
+    )
 
   def extend(
     self,
     params,
     tokens,
-    features: jax.Array | None,
+    features,
     positions,
     seen: jax.Array | None,
     cache: Cache,
   ):
-    """Adds what the nodes of a level say."""
-    del features, seen
+    """Adds what the nodes of a level say; `features` are parents' states."""
+    del seen
     assert isinstance(cache, Passed)
     depth = (positions[:, :1] - cache.length[:, None] + 1)[..., None]
     logits, outputs = (
       jnp.take_along_axis(x, depth, axis=1)
       for x in (cache.logits, cache.outputs)
     )
-    bias, sure = self.module.apply(
-      {"params": params}, tokens, outputs, method="after"
+    state = self.module.state(tokens)
+    above = features[..., : state.shape[-1]].astype(state.dtype)
+    bias, state, sure = self.module.apply(
+      {"params": params}, tokens, outputs, above, method="after"
     )
-    sure = jnp.zeros(tokens.shape) if sure is None else sure
-    return logits + bias, sure[..., None], cache
+    if sure is not None:  # beside the state, in no less than its own precision
+      state = jnp.concatenate(
+        [state.astype(sure.dtype), sure[..., None]], axis=-1
+      )
+    return logits + bias, state, cache
 
   def confidence(self, features) -> jax.Array | None:
     """Returns what its confidence head says, if it has one."""

@@ -153,10 +153,13 @@ def in_one_pass(
   def after(module, *inputs):
     return module.markov(*inputs)
 
+  state = module.state(roots)
   for level in range(D):
     x = outputs[:, :, level]
     before = at(tokens, roots + level)
-    bias, sure = module.apply({"params": params}, before, x, method=after)
+    bias, state, sure = module.apply(
+      {"params": params}, before, x, state, method=after
+    )
     yield Level(logits(params, x) + bias, sure)
 
 

@@ -87,13 +87,17 @@ def of(thing) -> str:
   """Returns what an object is called, `module:name`; "" if nothing names it.
 
   The name is the one under which the module of its functions holds it, or else
-  a function's own.
+  a function's own; a `functools.partial` says what it binds as well.
   """
   for function in _functions(thing):
     module = function.__module__
     held = vars(sys.modules[module]) if module in sys.modules else {}
     names = [name for name, value in held.items() if value is thing]
-    if isinstance(thing, types.FunctionType | functools.partial):
+    if isinstance(thing, functools.partial):
+      bound = [*map(repr, thing.args)]
+      bound += [f"{key}={value!r}" for key, value in thing.keywords.items()]
+      names.append(f"{function.__qualname__}({', '.join(bound)})")
+    if isinstance(thing, types.FunctionType):
       names.append(function.__qualname__)
     if names:
       # What a script or a notebook defines cannot be imported by its name.

@@ -79,6 +79,7 @@ class Block:
   size: int  # K: its rows, and how many levels it can draft
   mask: int  # the token that stands for those to come
   rank: int  # M, of its Markov head; 0: it has none
+  head: str | None  # the kind of that
   confidence: bool  # whether it says how sure it is of each level
   sees_token: bool  # whether it looks at the token before for that
 

@@ -24,8 +24,7 @@ from tv_jax.models.cache import Cache
 from tv_jax.models.config import Block, Config
 from tv_jax.models.model import Model
 
-# The Markov head of published drafts. Their code has two more kinds.
-HEAD = "vanilla"
+HEADS = ("vanilla", "gated", "rnn")
 
 
 def block_of(config: Config) -> Block:
@@ -94,7 +93,7 @@ class DSpark(nn.Module):
       outputs = decoder.RMSNorm(config, name="norm")(x)
       logits = decoder.unembed(self, table, outputs)
     if self.is_initializing():
-      self.markov(tokens, outputs)
+      self.markov(tokens, outputs, self.state(tokens))
     length = cache.length + positions.shape[1]
     cache = Cache(keys=tuple(keys), values=tuple(values), length=length)
     return logits, outputs, cache
@@ -105,13 +104,19 @@ class DSpark(nn.Module):
     width = len(config.target_layers) * config.hidden_size
     return decoder.example(config, width, places=2)
 
-  def after(self, tokens: jax.Array, outputs: jax.Array):
+  def after(self, tokens: jax.Array, outputs: jax.Array, state: jax.Array):
     """Returns what tokens at a depth say of the next; see `Markov`."""
-    bias, sure = self.markov(tokens, outputs)
+    bias, state, sure = self.markov(tokens, outputs, state)
     if self.config.draft_vocab_size and block_of(self.config).rank:
       place = self.get_variable("params", "place")
       bias = decoder.spread(bias, place, 0.0)
-    return bias, sure
+    return bias, state, sure
+
+  def state(self, tokens: jax.Array) -> jax.Array:
+    """Returns the state [B, n, ..] with which roots [B, n] begin."""
+    block = block_of(self.config)
+    width = block.rank if block.head == "rnn" else 0
+    return jnp.zeros((*tokens.shape, width), self.config.dtype)
 
   @property
   def draft_config(self) -> dict:
@@ -127,7 +132,7 @@ class DSpark(nn.Module):
       "tie_word_embeddings": False,
     }
     if block.rank:
-      raw["markov_head_type"] = HEAD
+      raw["markov_head_type"] = block.head
     if block.confidence:
       raw["confidence_head_with_markov"] = block.sees_token
     return raw
@@ -140,47 +145,65 @@ class Markov(nn.Module):
   mesh: Mesh | None = None
 
   @nn.compact
-  def __call__(self, tokens, outputs):
+  def __call__(self, tokens, outputs, state):
     """Adds what tokens say to what their depth says.
 
     Args:
       tokens: [B, n] int32, all at one depth.
       outputs: [B, 1, E] of that depth, or [B, n, E].
+      state: [B, n, M] of their parents, if the head is "rnn"; else [B, n, 0].
 
     Returns:
-      What is added to the logits after each token [B, n, U], float32; and how
-      sure the draft is that a next token will be accepted [B, n] float32, None
-      if it does not say.
+      What is added to the logits after each token [B, n, U], float32; their
+      state; and how sure the draft is that a next token will be accepted [B, n]
+      float32, None if it does not say.
     """
     config, block = self.config, block_of(self.config)
     dtype = jnp.dtype(config.dtype)
-    outputs = jnp.broadcast_to(outputs, (*tokens.shape, outputs.shape[-1]))
-    bias, read = jnp.zeros((*tokens.shape, 1)), [outputs]
+    B, n = tokens.shape
+    outputs = jnp.broadcast_to(outputs, (B, n, outputs.shape[-1]))
+    bias, known = jnp.zeros((B, n, 1)), None
     if M := block.rank:
       V, U = config.vocab_size, config.draft_vocab_size
       kernel = decoder.weights(None, "vocab")
       before = self.param("before", kernel, (M, V), dtype)
-      token = sharding.columns(before, tokens, self.mesh)
+      known = latent = sharding.columns(before, tokens, self.mesh)
+      if block.head == "gated":
+        gate = self._affine("gate", M, outputs, known)
+        latent = nn.sigmoid(gate) * known
+      elif block.head == "rnn":
+        joint = self._affine("joint", 3 * M, state, known, outputs)
+        gate, new, latent = jnp.split(joint, 3, axis=-1)
+        gate = nn.sigmoid(gate)
+        state = gate * state + (1 - gate) * jnp.tanh(new)
+        latent = jnp.tanh(latent)
       kernel = decoder.weights(None, None if U else "vocab")
       after = self.param("next", kernel, (M, U or V), dtype)
-      bias = sharding.replicate(decoder.logits(token, after), self.mesh)
-      read += [token] if block.sees_token else []
-    if not block.confidence:
-      return bias, None
-    sure = decoder.dense(config, 1, (None, None), "sure", bias=True)
-    read = jnp.concatenate(read, axis=-1)
-    return bias, nn.sigmoid(sure(read)[..., 0].astype(jnp.float32))
+      bias = sharding.replicate(decoder.logits(latent, after), self.mesh)
+    sure = None
+    if block.confidence:
+      read = [outputs, known] if block.sees_token else [outputs]
+      sure = self._affine("sure", 1, *read)[..., 0].astype(jnp.float32)
+      sure = nn.sigmoid(sure)
+    return bias, state, sure
+
+  def _affine(self, name: str, features: int, *inputs):
+    """Returns an affine function of inputs that lie side by side."""
+    x = jnp.concatenate(inputs, axis=-1)
+    return decoder.dense(self.config, features, (None, None), name, True)(x)
 
 
 def _fields(values: dict) -> dict:
   """Returns the fields of `Config` that these attributes are."""
   sure = values.get("enable_confidence_head", False)
+  rank = values.get("markov_rank", 0)
   return {
     "target_layers": values.get("target_layer_ids", ()),
     "block": Block(
       size=values.get("block_size", 1),
       mask=values.get("mask_token_id", 0),
-      rank=values.get("markov_rank", 0),
+      rank=rank,
+      head=values.get("markov_head_type") if rank else None,
       confidence=sure,
       sees_token=sure and values.get("confidence_head_with_markov", True),
     ),
@@ -199,7 +222,7 @@ FORMAT = configs.DraftFormat(
   },
   optional={
     "confidence_head_with_markov": checks.boolean,
-    "markov_head_type": checks.one_of([HEAD]),
+    "markov_head_type": checks.one_of(HEADS),
     "tie_word_embeddings": checks.one_of([False]),
   },
   fields=_fields,
@@ -217,7 +240,7 @@ def from_config(
   faults = []
   if fault := borrowed.wrong_layers(layers, target.config, least=1):
     faults.append(fault)
-  if block.rank and raw.get("markov_head_type") is None:
+  if block.rank and block.head is None:
     faults.append("markov_head_type is missing")
   if block.mask >= config.vocab_size:
     faults.append(f"mask_token_id={block.mask} is not in the vocabulary")

@@ -54,7 +54,10 @@ TARGET = Config(
   eos_token_id=(),
   pad_token_id=None,
 )
-_BLOCK = Block(size=3, mask=0, rank=4, confidence=True, sees_token=True)
+# Of the kind that looks at most: a node's own token, and all above it.
+_BLOCK = Block(
+  size=3, mask=0, rank=4, head="rnn", confidence=True, sees_token=True
+)
 
 
 class Case(NamedTuple):
