@@ -12,8 +12,11 @@ import pytest
 import tv_jax
 from tv_jax import certify, verifiers
 from tv_jax import tree as tree_lib
+from tv_jax.certify import compiling
+from tv_jax.certify import drafts as drafts_lib
+from tv_jax.certify.drafts import enumerate_drafts
 from tv_jax.drafting import adaptive
-from tv_jax.proposals import PROPOSALS
+from tv_jax.proposals import INVALID, PROPOSALS
 from tv_jax.tree import (
   NO_CHILD,
   NO_PARENT,
@@ -184,6 +187,48 @@ def test_a_policy_is_tried_with_confidences_and_without(broken, x64):
   if broken:
     assert "the tree's policy gives a NaN" in found.failure.faults
     assert not found.failure.law_broken
+
+
+def pruned(shape, proposal, q, confidence):
+  """Drafts of which four are drawn and the two best by their own q are kept.
+
+  The trap: EAGLE-2 does so with deterministic children, where it is allowed.
+  What a child is worth to a policy counts as well.
+  """
+  tree = tree_lib.kary(2, 2)
+  whole = enumerate_drafts(tree, proposal, q)
+  rows = np.arange(len(whole.chance))[:, None]
+  laws = q[whole.context[:, tree.parent[3:]]]
+  drawn = whole.tokens[:, 3:]
+  score = np.take_along_axis(laws, np.maximum(drawn, 0)[..., None], axis=2)
+  score = np.where(drawn == INVALID, -1, score[..., 0])
+  if shape.policy:
+    flat = jnp.asarray(laws.reshape(-1, q.shape[1]))
+    worth = shape.policy(flat, jnp.ones(len(flat)), 2)
+    worth = np.reshape(worth, (len(rows), 4, 2))
+    score *= worth[:, np.arange(4), tree.rank[3:]]
+  kept = 3 + np.sort(np.argsort(-score, axis=1, kind="stable")[:, :2], axis=1)
+  nodes = np.concatenate([np.tile([0, 1, 2], (len(rows), 1)), kept], axis=1)
+  parent = np.tile(np.array([NO_PARENT, 0, 0, 0, 0], np.int32), (len(rows), 1))
+  parent[:, 3:] = tree.parent[kept]
+  return drafts_lib.Drafts(
+    tokens=whole.tokens[rows, nodes],
+    context=whole.context[rows, nodes],
+    chance=whole.chance,
+    topology=compiling.in_pieces(drafts_lib.topologies(shape), None, parent),
+  )
+
+
+@pytest.mark.parametrize("shape", [SMALL, MEASURED], ids=["usual", "measured"])
+def test_pruning_by_a_childs_own_token_is_caught(shape, monkeypatch, x64):
+  rule = "token_level"
+  monkeypatch.setattr(drafts_lib, "enumerate_drafts", pruned)
+  found = certify.check(rule, "with_replacement", shape, FEW)
+  assert found.failure is not None
+  assert found.failure.law_broken
+  assert found.distance > 1e-2
+  if shape is SMALL:  # with children that are not drawn by chance it is allowed
+    assert certify.check(rule, "top_k", shape, FEW).lossless
 
 
 # Runs.

@@ -189,3 +189,21 @@ def test_of_a_repository_the_files_that_were_had_are_read(
   (folder / "refs" / "main").write_text("abc")
   with pytest.raises(ValueError, match="token 5 is '#' to the draft some/dra"):
     tokenizers.check_tokens(("some/draft", None), (whole, None))
+
+
+@pytest.mark.parametrize(
+  ("content", "words"),
+  [
+    (b"\xff\xfe{\x00}\x00", "UTF-8"),
+    (b"{", "not JSON"),
+    (b"[]", "no JSON obj"),
+  ],
+)
+def test_a_file_that_is_no_json_object_is_named(tmp_path, content, words):
+  path = tmp_path / "config.json"
+  path.write_bytes(content)
+  with pytest.raises(ValueError, match=words) as error:
+    reading.json_object(path)
+  assert str(path) in str(error.value)
+  path.write_bytes(b"\xef\xbb\xbf{}")  # as some editors begin a file
+  assert reading.json_object(path) == {}

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ import time
 import pytest
 
 from tests.stores import CONFIG, ENVIRONMENT, enter, fill, item, program, run
+from tv_jax.edge import disk
 from tv_jax.edge.disk import StoreError
 from tv_jax.runs import store as store_lib
 
@@ -364,3 +366,10 @@ def test_a_file_that_may_not_grow(filled, room):
   assert os.strerror(errno.EFBIG) in message
   expected = tuple(map(item, range(count + 1)))
   assert store_lib.read(filled).items == expected
+
+
+def test_an_error_of_a_full_disk_names_the_file(tmp_path):
+  path = tmp_path / "timing.json"
+  with pytest.raises(OSError, match=re.escape(str(path))), disk.whole(path):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+  assert not [*tmp_path.iterdir()]

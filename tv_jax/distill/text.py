@@ -117,7 +117,7 @@ def read(path: pathlib.Path) -> list[Conversation]:
   path = path / FILE if path.is_dir() else path
   tokens, text = checks.list_of(checks.integer()), []
   check = checks.fields({"prompt": tokens, "answer": tokens})
-  for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+  for number, line in enumerate(reading.text(path).splitlines(), 1):
     where = f"{path}, line {number}"
     fields = checks.read(check, reading.parse_object(line, where), where)
     text.append(Conversation(**fields))

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 
 class StoreError(OSError):
-  """What could not be read or written, and why, in one line."""
+  """Who has a folder, or which answer could not be written, and why."""
 
 
 def to_bytes(value, *, indent: int | None = None) -> bytes:
@@ -60,6 +60,9 @@ def whole(path: str | os.PathLike) -> Iterator[BinaryIO]:
       file.flush()
       os.fsync(file.fileno())
     partial.replace(path)
+  except OSError as error:
+    error.filename = error.filename or str(path)  # a full disk names none
+    raise
   finally:
     partial.unlink(missing_ok=True)
   sync_folder(path.parent)

@@ -68,6 +68,14 @@ def listed(texts, between: str = ", ") -> str:
   return between.join(texts[:8]) + more
 
 
+def text(path: str | os.PathLike) -> str:
+  """Returns a file's text, without the mark that some editors begin it with."""
+  try:
+    return pathlib.Path(path).read_text("utf-8-sig")
+  except UnicodeDecodeError as error:
+    raise ValueError(f"{path} is not text in UTF-8 ({error})") from None
+
+
 def parse_object(source: str, where: str) -> dict:
   """Returns the object that a JSON text is, which errors call `where`."""
   try:
@@ -81,5 +89,4 @@ def parse_object(source: str, where: str) -> dict:
 
 def json_object(path: str | os.PathLike) -> dict:
   """Returns the object that a JSON file holds."""
-  # Some editors begin a file with a mark.
-  return parse_object(pathlib.Path(path).read_text("utf-8-sig"), str(path))
+  return parse_object(text(path), str(path))

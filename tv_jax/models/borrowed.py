@@ -36,7 +36,7 @@ def check_family(config: Config, known: Collection[str], what: str) -> None:
   if config.model_type not in known:
     raise ValueError(
       f"{what} of model_type={config.model_type!r} is not supported, only"
-      f" {', '.join(map(repr, known))}"
+      f" {', '.join(map(repr, known))}: draft with an independent model instead"
     )
 
 

@@ -111,7 +111,7 @@ class Store:
 
     Raises:
       ValueError: The run has another config, or a damaged file.
-      StoreError: Another process is writing there, or writing is impossible.
+      StoreError: Another process is writing there.
     """
     self.folder = folder = pathlib.Path(folder)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]

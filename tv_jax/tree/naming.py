@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import re
 
 from tv_jax import probs
@@ -107,7 +106,7 @@ def _calibrated(widths: str, path: str) -> Adaptive:
 
 
 def _load(path: str):
-  return json.loads(pathlib.Path(path).read_text("utf-8-sig"))
+  return json.loads(reading.text(path))
 
 
 def _from_json(path: str) -> Tree:

@@ -1,5 +1,6 @@
 """Finds the best tree for a pair and a machine: `python -m tv_jax.tune`."""
 
+import os
 import pathlib
 import sys
 
@@ -53,8 +54,8 @@ def main(arguments) -> None:
   cli.no_arguments(arguments)
   logging.set_verbosity(logging.WARNING)
   out = pathlib.Path(_OUT.value)
-  if out.suffix != ".json" or not out.parent.is_dir():
-    raise ValueError(f"--out={out}: give a .json file in a folder that exists")
+  if out.suffix != ".json" or not os.access(out.parent, os.W_OK):
+    raise ValueError(f"--out={out}: give a .json file in a folder to write in")
   budgets = [int(count) for count in _BUDGETS.value]
   ends = [f".{count}.json" for count in (*budgets, _NODES.value)]
   for end in (".json", ".fastest.json", ".svg", *ends):

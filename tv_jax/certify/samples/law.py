@@ -116,8 +116,7 @@ def read_samples(
 
 def _lines(path):
   """Yields each line's name and value; a line may be empty."""
-  lines = pathlib.Path(path).read_text("utf-8-sig").splitlines()
-  for number, text in enumerate(lines, 1):
+  for number, text in enumerate(reading.text(path).splitlines(), 1):
     if text.strip():
       where = f"{path}, line {number}"
       yield where, reading.parse_object(text, where)
