@@ -142,7 +142,9 @@ def _certify_program() -> int:
   tree, proposal = _TREES.value, _PROPOSALS.value
   program = names.load(str(_PROGRAM.value), "program")
   if not callable(program):
-    raise ValueError(f"program {_PROGRAM.value!r} is no function")
+    raise ValueError(
+      f"program {_PROGRAM.value!r} is no function: write module:name"
+    )
   settings = contracts.Settings(
     vocabulary=_VOCAB.value,
     cases=_CASES.value if _CASES.present else usual.cases,

@@ -162,8 +162,9 @@ class Store:
         disk.sync_folder(self.folder)
         self.done = False
       # One write. A full disk takes a part of it; asking again tells why.
-      while line:
-        line = line[self._file.write(line) :]
+      left = line
+      while left:
+        left = left[self._file.write(left) :]
       os.fsync(self._file.fileno())
     except OSError as error:
       self.close()
@@ -172,7 +173,7 @@ class Store:
         f" {len(self.answers)} items before it are safe, and the same command"
         " continues after them"
       ) from error
-    self.answers[key] = Answer.of(disk.round_trip(answer.line))
+    self.answers[key] = Answer.of(json.loads(line))
 
   def keep_sources(self, sources: dict[str, str]) -> None:
     """Keeps what items are made of: a hash by name, "group/name" or "group".
