@@ -1,11 +1,6 @@
 """Files that are not what they should be, and how they are refused."""
 
 
-def cut(path):
-  """Cuts a file of JSON."""
-  path.write_text('{"a": ')
-
-
 def one_line(error, *fragments):
   """The message of a refusal, which is one line and not a long one."""
   message = str(error.value)

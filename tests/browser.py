@@ -20,10 +20,7 @@ FLAGS = [
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the standard's name for one
 
 KEYS = {
-  "ArrowLeft": "\ue012",
   "ArrowRight": "\ue014",
-  "ArrowDown": "\ue015",
-  "End": "\ue010",
   "Home": "\ue011",
 }
 
@@ -61,7 +58,7 @@ class Browser:
   def find(self, css):
     """All elements of a selector."""
     body = {"using": "css selector", "value": css}
-    return [own[ELEMENT] for own in self.call("POST", "elements", body)]
+    return [found[ELEMENT] for found in self.call("POST", "elements", body)]
 
   def texts(self, css):
     script = "return [...document.querySelectorAll(arguments[0])]"
@@ -72,9 +69,8 @@ class Browser:
 
   def press(self, css, key, place=0):
     """Types a key at an element."""
-    own = self.find(css)[place]
-    text = KEYS.get(key, key)
-    self.call("POST", f"element/{own}/value", {"text": text})
+    element, text = self.find(css)[place], KEYS.get(key, key)
+    self.call("POST", f"element/{element}/value", {"text": text})
 
   def resize(self, width, height, *, mobile=False):
     self.cdp(

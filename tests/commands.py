@@ -12,6 +12,7 @@ SMALL = (
   "--config.per_task=2",
   "--config.tasks=qa mt_bench",
   "--config.trees=chain:2",
+  "--config.plain=False",
   "--config.max_new_tokens=24",
   "--config.batch_size=3",
   "--config.timing.per_task=0",

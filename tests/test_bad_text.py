@@ -51,43 +51,16 @@ def change(path, **fields):
   path.write_text(json.dumps(json.loads(path.read_text()) | fields))
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_json_that_is_cut(saved, name):
-  bad.cut(saved / name)
-  refused(saved, "mine")
-
-
-@pytest.mark.parametrize("ends", [True, -1, "2", [[2]], 4096])
-def test_end_tokens_that_are_none(saved, ends):
-  change(saved / "generation_config.json", eos_token_id=ends)
-  refused(saved, "mine", "token")
-
-
 def test_code_is_not_run(saved):
   code = {"AutoTokenizer": ["own.Own", None]}
   change(saved / "tokenizer_config.json", auto_map=code)
   refused(saved, "mine/tokenizer_config.json", "code of its own")
 
 
-@pytest.mark.parametrize(
-  "template", ["{% for %}", "{{ raise_exception('no\nway') }}", ""]
-)
+@pytest.mark.parametrize("template", ["{% for %}", ""])
 def test_a_template_that_fails(saved, template):
   (saved / "chat_template.jinja").write_text(template)
   refused(saved, "chat template")
-
-
-def test_a_template_may_write_a_text_in_its_own_way(saved):
-  template = "{% for m in messages %}{{ m.content | upper }}{% endfor %}"
-  (saved / "chat_template.jinja").write_text(template)
-  assert "WHAT?" in use(saved).replace(" ", "")
-
-
-@pytest.mark.parametrize("template", templates.TEMPLATES[:3])
-def test_half_a_character_is_refused(whole, template):
-  tokenizer = tokenizers.load_tokenizer(whole)
-  with pytest.raises(ValueError, match="surrogates not allowed"):
-    templates.encode(template, tokenizer, ["\ud800"])
 
 
 # A draft whose tokens are other texts than the target's.
@@ -116,8 +89,9 @@ def retell(draft, edit):
 
 
 def swap(vocabulary, *texts):
-  one, two = texts
-  vocabulary[one], vocabulary[two] = vocabulary[two], vocabulary[one]
+  first, second = texts
+  ids = vocabulary[second], vocabulary[first]
+  vocabulary[first], vocabulary[second] = ids
 
 
 def rename(vocabulary, added, token, text):

@@ -2,20 +2,17 @@
 
 import functools
 import signal
-import subprocess
 
 import pytest
 
 import tv_jax
 from configs import smollm2
-from tests import commands
 from tests.test_stops import bundled
 from tv_jax import chat
 from tv_jax.edge import reading
 
 FOX, SPAIN = "What does a fox eat?", "Which city is the capital of Spain?"
-TARGET = f"--target={chat.TOY}"
-HOW = {"tree": "chain:5", "verifier": "traversal", "max_new_tokens": 48}
+OPTIONS = {"tree": "chain:2", "verifier": "traversal", "max_new_tokens": 24}
 
 
 @functools.cache
@@ -23,45 +20,36 @@ def answer(*turns, item=0, **changes):
   """What `generate` says at the end of a conversation."""
   roles = ("user", "assistant")
   said = [{"role": roles[i % 2], "content": t} for i, t in enumerate(turns)]
-  options = {"template": "chat", **HOW, **changes}
+  options = {"template": "chat", **OPTIONS, **changes}
   return tv_jax.generate(bundled(), said, items=[item], **options).text[0]
 
 
-def test_one_question_a_line_is_answered_in_plain_text():
-  process = commands.start(
-    TARGET, "--max_new_tokens=48", program="tv_jax.chat", stdin=subprocess.PIPE
-  )
-  lines = FOX, "/plain", "", "/temperature 0", "/tree x", SPAIN, "/new", FOX
-  with process:
-    out, notes = process.communicate("\n".join(lines), timeout=600)
-  assert process.returncode == 0, notes
+def test_each_question_has_the_answer_of_generate(capsys):
+  """tests/test_docs_commands.py has the command."""
+  conversation = chat.Conversation(bundled(), **OPTIONS)
+  for line in FOX, "/plain", "", SPAIN, "/new", FOX:
+    conversation.read(line)
+  out, notes = capsys.readouterr()
   first = answer(FOX)
-  answers = [
-    first,
-    answer(FOX, verifier=None),
-    answer(FOX, first, SPAIN, item=1, temperature=0),
-    answer(FOX, temperature=0),
-  ]
-  assert out.splitlines() == "\n".join(answers).splitlines()
-  banner, *speeds = notes.splitlines()
-  assert banner == f"{chat.TOY}, drafted by bundled/draft (independent)"
-  assert ["tokens a cycle" in note for note in speeds] == [
-    True,
-    True,
-    False,
-  ] + [True] * 2
-  assert speeds[2].startswith("tree 'x'")
+  plain = answer(FOX, verifier=None)
+  second = answer(FOX, first, SPAIN, item=1)
+  assert out.splitlines() == "\n".join([first, plain, second, first]).split(
+    "\n"
+  )
+  assert notes.count("tokens a cycle") == 4
+  with pytest.raises(ValueError, match="/tree: give /plain after an answer"):
+    conversation.read("/tree")
 
 
 def test_ctrl_c_stops_an_answer(monkeypatch, capsys):
-  cycles = tv_jax.stream(bundled(), FOX, template="chat", **HOW)
+  cycles = tv_jax.stream(bundled(), FOX, template="chat", **OPTIONS)
   first = next(cycles)
 
   def interrupted(*_, **options):
     yield first
     signal.raise_signal(signal.SIGINT)
 
-  conversation = chat.Conversation(bundled(), **HOW)
+  conversation = chat.Conversation(bundled(), **OPTIONS)
   with monkeypatch.context() as patch:
     patch.setattr(chat, "stream", interrupted)
     conversation.read(FOX)
@@ -77,31 +65,16 @@ def test_ctrl_c_stops_an_answer(monkeypatch, capsys):
 
 def test_drafted_tokens_are_green(monkeypatch, capsys):
   monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-  chat.Conversation(bundled(), **HOW).read(FOX)
+  chat.Conversation(bundled(), **OPTIONS).read(FOX)
   decode = bundled().tokenizer.decode
   wanted = ""
-  for tokens, drafted in tv_jax.stream(bundled(), FOX, template="chat", **HOW):
+  for tokens, drafted in tv_jax.stream(
+    bundled(), FOX, template="chat", **OPTIONS
+  ):
     green, last = tokens[:drafted], tokens[drafted:]
     wanted += f"\033[32m{decode(green, skip_special_tokens=True)}\033[0m"
     wanted += decode(last, skip_special_tokens=True)
   assert capsys.readouterr().out == f"{wanted}\n"
-
-
-@pytest.mark.parametrize(
-  ("line", "words"),
-  [
-    ("/tree x", "tree 'x'"),
-    ("/verifier x", "verifier 'x'"),
-    ("/temperature -1", "temperature=-1"),
-    ("/tree", "/tree: give /plain, /tree X"),
-    ("/plain", "/plain: give"),
-  ],
-)
-def test_a_bad_line_is_refused_and_changes_nothing(line, words):
-  conversation = chat.Conversation(bundled(), **HOW)
-  with pytest.raises(ValueError, match=words):
-    conversation.read(line)
-  assert conversation.options == HOW
 
 
 def test_who_talks_if_it_is_not_said(monkeypatch, capsys):

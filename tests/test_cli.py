@@ -1,55 +1,59 @@
 """How all commands start and end, and how they read values from outside."""
 
-import dataclasses
 import math
-import os
-import signal
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 from absl import flags
 
 from configs import smoke
-from tests import commands
-from tests.stores import ROOT
+from tests import stores
 from tv_jax.edge import checks, config_flag, progress
 
-
-def test_a_mistake_is_one_line():
-  for arguments, line in {
-    ("certify", "--vocab=1"): "tv_jax.certify: flag --vocab=1: ",
-    ("audit", "--speed=3"): "tv_jax.audit: Unknown command line flag 'speed'",
-    ("report", "nowhere"): "tv_jax.report: nowhere",
-  }.items():
-    name, argument = arguments
-    done = commands.run(argument, program=f"tv_jax.{name}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(line), done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_command(number):
-  body = f"""
+# Without jax: a process starts in no time.
+COMMAND = """
 import signal
+from absl import flags
 from tv_jax.edge import cli
+flags.DEFINE_integer("count", 1, "Of things.", 1)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 def main(arguments):
+  if arguments:
+    open(arguments[0])
   try:
-    signal.raise_signal({int(number)})
+    signal.raise_signal(signal.SIGTERM if len(sys.argv) > 1 else signal.SIGINT)
   finally:
     print("closed")
+sys.argv[0] = "mine"
 cli.run("mine", main)
 """
-  done = subprocess.run(
-    [sys.executable, "-c", body],
-    cwd=ROOT,
-    env=os.environ | {"JAX_PLATFORMS": "cpu"},
-    capture_output=True,
-    text=True,
-  )
+
+
+def command(*arguments):
+  line = stores.program(COMMAND, *arguments)
+  return subprocess.run(line, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+  ("argument", "line"),
+  [
+    ("--speed=3", "mine: Unknown command line flag 'speed'"),
+    ("--count=0", "mine: flag --count=0: "),
+    ("nowhere", "mine: [Errno 2] No such file or directory: 'nowhere'"),
+  ],
+)
+def test_a_mistake_is_one_line(argument, line):
+  done = command(argument)
+  assert (done.returncode, done.stdout) == (2, "")
+  assert done.stderr.startswith(line), done.stderr
+  assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [(), ("--count=2",)])
+def test_a_signal_ends_a_command(arguments):
+  """SIGINT, and SIGTERM as well."""
+  done = command(*arguments)
   assert done.returncode == 130
   assert (done.stdout, done.stderr) == ("closed\n", "mine: interrupted\n")
 
@@ -74,9 +78,8 @@ def test_a_config_is_found_by_its_name_and_a_users_own_comes_first(
   def read(*arguments):
     return config_flag.several(["x", *arguments], ["smoke"])
 
-  same = read(), read("--config=smoke"), read("--config=configs/smoke.py")
-  for found in same:
-    ((_, config),) = found.items()
+  for arguments in ((), ("--config=smoke",), ("--config=configs/smoke.py",)):
+    (config,) = read(*arguments).values()
     assert config.to_dict() == smoke.get_config().to_dict()
     assert config.is_locked
   two = read(
@@ -97,19 +100,9 @@ def test_a_config_is_found_by_its_name_and_a_users_own_comes_first(
     read("--config.models.taget=x")
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
-  rate: float
-  names: tuple[str, ...]
-
-
-def test_a_dataclass_is_built_of_an_object():
-  raw = {"rate": 1, "names": ["a"]}
-  assert checks.read(checks.build(Row), raw) == Row(1.0, ("a",))
-
-
 def test_all_that_is_wrong_is_named():
-  check = checks.fields({"row": checks.build(Row), "count": checks.integer(1)})
+  row = {"rate": checks.number(), "names": checks.list_of(checks.text)}
+  check = checks.fields({"row": checks.fields(row), "count": checks.integer(1)})
   line = "count is missing; row.rate='x': give a number; row.names='ab': give a"
   with pytest.raises(ValueError, match=f"^{line} list$"):
     checks.read(check, {"row": {"rate": "x", "names": "ab"}})

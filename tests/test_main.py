@@ -16,18 +16,8 @@ def one_line(done):
   return refused(done)
 
 
-@pytest.mark.parametrize(
-  ("argument", "message"),
-  [
-    ("--config.max_new_tokens=few", "--config.max_new_tokens=few: invalid"),
-    ("--workdir=/proc/nowhere", "/proc/nowhere"),
-    ("--config=smoke:no-such", "argument 'no-such': smoke takes weak, eagle,"),
-  ],
-)
-def test_a_bad_flag_is_told(argument, message):
-  done = run(argument)
-  assert done.returncode
-  assert message in done.stderr
+def test_a_folder_that_cannot_be_made_is_refused():
+  assert "/proc/nowhere" in one_line(run("--workdir=/proc/nowhere"))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +45,7 @@ def test_a_finished_run_is_shown_again_without_its_models(finished):
   done = run(*command)
   assert done.returncode == 0
   assert done.stdout == shown
-  assert told(done) == ["18 answers are all there"]
+  assert told(done) == ["12 answers are all there"]
   assert before == (contents(folder), (folder / "report.html").read_bytes())
 
 

@@ -13,7 +13,7 @@ from tests.commands import SMALL, contents, ended, refused, run, start
 pytestmark = pytest.mark.long  # tests/test_main.py has a kill of its own
 
 KILLS = 4  # of each of two runs
-LINES = 18
+LINES = 12
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def told(done):
 
 def is_progress(lines):
   """Whether nothing else was told: no warnings of anybody's."""
-  known = r"18 answers in 3 cells|[123]/3 |answers, \d+ of 18"
+  known = r"12 answers in 2 cells|[12]/2 |answers, \d+ of 12"
   return all(re.match(known, line) for line in lines)
 
 

@@ -20,8 +20,8 @@ def record(question=1, accepted=(2, 4), verifier="traversal", seed=0, **fields):
     temperature=1.0,
     seed=seed,
   )
-  given = {"turn": 0, "accepted": accepted, "expected": expected} | fields
-  return Answer(task="qa", question=question, method=method, **given)
+  line = {"turn": 0, "accepted": accepted, "expected": expected} | fields
+  return Answer(task="qa", question=question, method=method, **line)
 
 
 def test_errors_are_clustered():

@@ -80,14 +80,14 @@ def test_names_stand_with_spaces_or_commas_between(text, wanted):
   assert names.split(text) == wanted
 
 
-def test_a_rule_a_proposal_and_a_tree_of_ones_own_are_found(folder):
+def test_a_users_rule_proposal_and_tree_are_imported(folder):
   before = list(sys.path)
   rule = verifiers.resolve("my_module:rule")
   assert sys.path == before
-  own = sys.modules["my_module"]
-  assert rule.decision is own.decide
-  assert verifiers.resolve("my_module:decide").decision is own.decide
-  assert proposals.resolve("my_module:mine").laws is own.mine.laws
+  module = sys.modules["my_module"]
+  assert rule.decision is module.decide
+  assert verifiers.resolve("my_module:decide").decision is module.decide
+  assert proposals.resolve("my_module:mine").laws is module.mine.laws
   assert tree.parse("my_module:wide") == tree.kary(2, 2)
   assert tree.parse("my_module:Held.wide") == tree.chain(2)
 
@@ -96,9 +96,9 @@ def test_the_same_thing_has_the_same_name_by_text_and_by_itself(folder):
   texts = ["my_module:rule", "my_module:decide", "my_module:of_factory"]
   for text in [*texts, "my_module:bound"]:
     rule = verifiers.resolve(text)
-    own = getattr(sys.modules["my_module"], text.partition(":")[2])
+    thing = getattr(sys.modules["my_module"], text.partition(":")[2])
     assert rule.name == text
-    assert verifiers.resolve(own) == rule
+    assert verifiers.resolve(thing) == rule
   mine = proposals.resolve("my_module:mine")
   assert proposals.resolve(sys.modules["my_module"].mine) == mine
   assert mine.name == "my_module:mine"
@@ -123,24 +123,20 @@ def test_two_rules_of_one_name_are_refused():
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("nothing", "not one of token_level, .*, nor module:name"),
+    ("nothing", "not one of .*, nor module:name"),
     ("my_module:nothing", "'my_module' has no attribute 'nothing'"),
     ("my_module:number", "give a name, module:name"),
     ("no_module:decide", "No module named 'no_module'; run from the module's"),
-    ("my_module.py:decide", "No module named 'my_module.py'"),
   ],
 )
-def test_what_is_not_found_is_told(folder, text, message):
+def test_a_name_of_nothing_is_refused(folder, text, message):
   for resolve in (verifiers.resolve, proposals.resolve):
-    if resolve is proposals.resolve and text == "nothing":
-      message = "not one of without_replacement"
-    with pytest.raises(ValueError, match=message) as raised:
+    with pytest.raises(ValueError, match=f"{text}.*{message}"):
       resolve(text)
-    assert repr(text) in str(raised.value)
 
 
-def test_what_is_none_of_these_is_refused(folder):
-  for thing in (None, 3, object(), Verifier, []):
+def test_an_object_of_another_type_is_refused(folder):
+  for thing in (None, object(), Verifier):
     for module in (verifiers, proposals):
       with pytest.raises(ValueError, match="give a name"):
         module.resolve(thing)

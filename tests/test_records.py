@@ -34,8 +34,6 @@ def without(*names):
   [
     ({}, "task, question, turn, tree, proposal, verifier, .* missing"),
     (without("accepted"), "question 3, .* seed 0: accepted missing"),
-    (LINE | {"expected": {"x": [1.5]}}, "expected.x has not a number for each"),
-    (LINE | {"drafted": [6] * 99}, "drafted has not a number for each cycle"),
   ],
 )
 def test_what_is_no_answer_is_told(line, told):

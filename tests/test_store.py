@@ -55,10 +55,8 @@ def test_all_runs_below_a_folder_are_read(tmp_path, filled):
   model.mkdir()
   (model / "config.json").write_text('{"model_type": "llama"}')
   units = store_lib.read_many(tmp_path / "runs")
-  assert [(one.folder, one.done) for one in units] == [
-    (other, True),
-    (filled, False),
-  ]
+  assert [unit.folder for unit in units] == [other, filled]
+  assert [unit.done for unit in units] == [True, False]
   # A model's folder has a config, and no items: it is not written over.
   with pytest.raises(ValueError, match="is of no run: give"):
     enter(model)
@@ -87,7 +85,7 @@ def test_any_text_survives_and_tuples_are_lists(folder):
       store.append(item(number, text=text, tokens=(1, 2)))
     assert store.answers[item(0).key].tokens == [1, 2]
   assert (folder / "items.jsonl").read_bytes().count(b"\n") == len(texts)
-  assert [one.text for one in store_lib.read(folder).items] == texts
+  assert [answer.text for answer in store_lib.read(folder).items] == texts
 
 
 def test_what_is_no_item_is_refused(filled):
@@ -168,9 +166,7 @@ def test_changed_sources_are_refused_by_name(tmp_path):
   ("change", "told"),
   [
     (lambda lines: [lines[0], b"\n", lines[2]], "line 2: no JSON"),
-    (lambda lines: [lines[0][:-1], *lines[1:]], "line 1: no JSON"),
     (lambda lines: [*lines[:2], b"{}\n"], "line 3: a line: task"),
-    (lambda lines: [*lines[:2], b"7\n"], "line 3: "),
     (lambda lines: [*lines, lines[0]], "line 4: item task qa.* is there twice"),
   ],
 )
@@ -207,15 +203,7 @@ def test_torn_tails_of_every_length_are_cut(filled, monkeypatch):
 
 
 @pytest.mark.parametrize(
-  "tail",
-  [
-    b"\0" * 50,
-    b"\0" * 50 + b"\n",
-    b'{"task": "qa\0\0\0\0\n',
-    b"\xff\xc3\n",
-    b"7\0\0\0\n",  # a number in UTF-32
-    b"\n",
-  ],
+  "tail", [b"\0" * 50 + b"\n", b'{"task": "qa\0\0\0\0\n', b"\n"]
 )
 def test_bytes_that_are_no_json_are_cut(filled, tail):
   resume_torn(filled, tail)
@@ -238,59 +226,54 @@ def test_what_is_written_is_on_the_disk(filled, monkeypatch):
 
 WRITER = """
 with enter(sys.argv[1]) as unit:
-  if sys.argv[3] == "slow":  # a disk that takes its time: kills tear lines
-    file = unit._file
-    class Slow:
-      def write(self, data):
-        time.sleep(0.001)
-        return file.write(data[:4000])
-      def __getattr__(self, name):
-        return getattr(file, name)
+  file = unit._file
+  class Slow:  # a disk that takes its time: kills tear lines
+    def write(self, data):
+      time.sleep(0.001)
+      return file.write(data[:4000])
+    def __getattr__(self, name):
+      return getattr(file, name)
+  if sys.argv[3] == "slow":
     unit._file = Slow()
   for question in range(int(sys.argv[2])):
-    one = item(question, 1 + question * 7919 % 20_000)
-    if one.key not in unit.answers:
-      unit.append(one)
+    answer = item(question, 1 + question * 7919 % 20_000)
+    if answer.key not in unit.answers:
+      unit.append(answer)
   unit.finish()
 """
 
 
-def kill(process, path, size, moment):
-  """Kills a writer at a moment, or as the file grows to a size."""
-  limit = time.monotonic() + (30 if moment is None else moment)
+def kill(process, path, size):
+  """Kills a writer as the file grows to a size."""
+  limit = time.monotonic() + 30
   while process.poll() is None and time.monotonic() < limit:
-    if moment is None and path.exists() and path.stat().st_size >= size:
+    if path.exists() and path.stat().st_size >= size:
       break
   process.kill()
   return process.wait()
 
 
 def test_a_killed_writer_loses_nothing(folder):
-  count, kills = 300, 0
-  undisturbed = "".join(
-    json.dumps(
-      item(question, 1 + question * 7919 % 20_000).line, ensure_ascii=False
-    )
-    + "\n"
+  count, kills = 100, 0
+  undisturbed = b"".join(
+    disk.to_bytes(item(question, 1 + question * 7919 % 20_000).line)
     for question in range(count)
-  ).encode()
+  )
   path = folder / "items.jsonl"
   rng, data, torn = random.Random(0), b"", 0
-  for number in range(30):
-    moment = rng.uniform(0, 0.1) if number % 6 == 0 else None
-    size = len(data) + rng.randint(1, len(undisturbed) // 40)
-    speed = "slow" if number % 2 else "fast"
+  for number in range(12):
+    size = len(data) + rng.randint(number > 0, len(undisturbed) // 20)
+    speed = "slow" if number % 3 else "fast"
     with subprocess.Popen(program(WRITER, folder, count, speed)) as process:
-      kills += kill(process, path, size, moment) == -signal.SIGKILL
-    before, data = data, path.read_bytes() if path.exists() else b""
+      kills += kill(process, path, size) == -signal.SIGKILL
+    before, data = data, path.read_bytes()
     torn += data[-1:] not in (b"", b"\n")
     assert undisturbed.startswith(data)
     assert len(data) >= before.rfind(b"\n") + 1
-    if (folder / "config.json").exists():
-      unit = store_lib.read(folder)
-      assert len(unit.items) == data.count(b"\n")
-      assert unit.done == (len(unit.items) == count)
-  assert kills >= 20
+    unit = store_lib.read(folder)
+    assert len(unit.items) == data.count(b"\n")
+    assert unit.done == (len(unit.items) == count)
+  assert kills >= 8
   assert torn >= 1
   run(WRITER, folder, count, "fast")
   assert path.read_bytes() == undisturbed
@@ -338,28 +321,19 @@ with enter(folder) as unit:
     raise AssertionError
   assert pathlib.Path(folder, "items.jsonl").stat().st_size <= limit
   assert store.read(folder).items == (*unit.answers.values(),)
-  unit.save_timing({"methods": [], "environment": {}})
-  try:
-    unit.save_timing({"seconds": [1.5] * 10_000})
-  except OSError as error:
-    print("no timing")
-  assert store.read(folder).timing == {"methods": [], "environment": {}}
-  assert not list(pathlib.Path(folder).glob(".*"))
 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 with enter(folder) as unit:
   unit.append(item(question))
 """
 
 
-@pytest.mark.parametrize("room", [0, 1, 100, 5000])
+@pytest.mark.parametrize("room", [0, 100])
 def test_a_file_that_may_not_grow(filled, room):
   limit = (filled / "items.jsonl").stat().st_size + room
-  message, timing = run(FULL, filled, limit).splitlines()
-  assert timing == "no timing"
-  ends, end = [], 0
-  for question in range(100):
-    end += len(json.dumps(item(question).line, ensure_ascii=False).encode()) + 1
-    ends.append(end)
+  message = run(FULL, filled, limit)
+  ends = itertools.accumulate(
+    len(disk.to_bytes(item(question).line)) for question in range(100)
+  )
   count = sum(end <= limit for end in ends)
   assert f"the {count} items before it are safe" in message
   assert f"cannot write item task qa, question {count}" in message

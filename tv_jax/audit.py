@@ -53,11 +53,11 @@ def main(arguments) -> int:
     for flag in (_VERIFIERS, _PROPOSALS, _TREES, _KINDS, _ROWS, _BATCH):
       if flags.FLAGS[flag.name].present:
         raise ValueError(f"--{flag.name}: is of our own engine's audit alone")
-    return command.run(
-      temperature=_single(_TEMPERATURES),
-      top_p=_single(_TOP_P),
-      seed=_SEED.value,
+    temperature, top_p = (
+      float(flag.value) if flags.FLAGS[flag.name].present else 1.0
+      for flag in (_TEMPERATURES, _TOP_P)
     )
+    return command.run(temperature=temperature, top_p=top_p, seed=_SEED.value)
   plan, rows, drifts = _plan(), [], {}
   for names, case in plan:
     # Draws of its own for each case: the p-values are then independent.
@@ -80,13 +80,6 @@ def main(arguments) -> int:
   return int(bool(failures))
 
 
-def _single(flag) -> float:
-  """Returns another engine's setting: 1 unless a single other one is given."""
-  if not flags.FLAGS[flag.name].present:
-    return 1.0
-  return float(flag.value)
-
-
 def _plan() -> list[tuple[tuple[str, ...], cases.Case]]:
   """Returns the cases by name; those that share a program stand together."""
   rules, drawn, trees, drafts = (
@@ -95,9 +88,8 @@ def _plan() -> list[tuple[tuple[str, ...], cases.Case]]:
   rules = {name: verifiers.resolve(name) for name in rules}
   drawn = {name: resolve_proposal(name) for name in drawn}
   trees = {text: tree_lib.parse(text) for text in trees}
-  for name in drafts:
-    if name not in KINDS:
-      raise ValueError(f"draft {name!r}: not one of {', '.join(KINDS)}")
+  if unknown := {*drafts} - {*KINDS}:
+    raise ValueError(f"draft {min(unknown)!r}: not one of {', '.join(KINDS)}")
   temperatures = [float(x) for x in split(_TEMPERATURES.value)]
   top_ps = [float(x) for x in split(_TOP_P.value)]
   if min(temperatures) <= 0:

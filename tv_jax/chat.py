@@ -3,8 +3,7 @@
 Tokens appear as they are accepted: those that were drafted in green, a cycle's
 last one, which the target drew itself, as they are. Ctrl-C stops an answer; at
 the prompt it ends the conversation, as Ctrl-D does. `/plain` answers the last
-question again without drafting, `/tree X`, `/verifier X` and `/temperature X`
-change what follows, `/new` forgets the conversation.
+question again without drafting, `/new` forgets the conversation.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ def choose(
 ) -> tuple[str, str | None, str]:
   """Returns the target, the draft and its kind; what is None is chosen."""
   if target is None:
+    target = SMOLLM2
     try:
-      reading.place_of(SMOLLM2)
-      target = SMOLLM2
+      reading.place_of(target)
     except ValueError as error:
       print(f"{error}; until then {TOY}, a toy", file=sys.stderr)
       target = TOY
@@ -82,23 +81,16 @@ class Conversation:
 
   def read(self, line: str) -> None:
     """Answers a question, or does what a line with a slash says."""
-    name, _, value = line.partition(" ")
-    match name:
-      case "/new":
-        self.messages = []
-      case "/plain" if self.messages:
-        self._answer(self.messages[:-1], self.options | {"verifier": None})
-      case "/tree" | "/verifier" | "/temperature" if value:
-        number = float(value) if name == "/temperature" else value
-        changed: dict[str, Any] = self.options | {name[1:]: number}
-        decode_config(self.pair, **changed)
-        self.options = changed
-      case _ if line.startswith("/"):
-        raise ValueError(f"{line}: give /plain, /tree X, /verifier X, ..")
-      case _ if line:
-        asked = [*self.messages, {"role": "user", "content": line}]
-        text = self._answer(asked, self.options)
-        self.messages = [*asked, {"role": "assistant", "content": text}]
+    if line == "/new":
+      self.messages = []
+    elif line == "/plain" and self.messages:
+      self._answer(self.messages[:-1], self.options | {"verifier": None})
+    elif line.startswith("/"):
+      raise ValueError(f"{line}: give /plain after an answer, or /new")
+    elif line:
+      asked = [*self.messages, {"role": "user", "content": line}]
+      text = self._answer(asked, self.options)
+      self.messages = [*asked, {"role": "assistant", "content": text}]
 
   def _answer(self, messages: list[dict], options: dict[str, Any]) -> str:
     """Prints an answer as it is made, and its speed after the first cycle."""
@@ -139,9 +131,8 @@ def main(arguments: list[str]) -> None:
     importlib.import_module("readline")  # lines can be edited
   with contextlib.suppress(EOFError, KeyboardInterrupt):
     while True:
-      line = input("\n> " if sys.stdin.isatty() else "").strip()
       try:
-        conversation.read(line)
+        conversation.read(input("\n> " if sys.stdin.isatty() else "").strip())
       except ValueError as error:
         print(error, file=sys.stderr)
 

@@ -9,9 +9,7 @@ to `faults` for each thing that is wrong. `read` raises all lines as one error:
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -148,33 +146,3 @@ def fields(required: Mapping[str, Check], **others: Check) -> Check:
     }
 
   return check
-
-
-def build(cls: type) -> Check:
-  """Checks an object with a dataclass's fields alone: its value is of that.
-
-  A field is checked by its type, or by what is `Annotated` there.
-  """
-  hints = typing.get_type_hints(cls, include_extras=True)
-  check = fields({name: _of(hint) for name, hint in hints.items()})
-
-  def check_all(value, where, faults):
-    before = len(faults)
-    values = check(value, where, faults)
-    prefix = f"{where}." if where else ""
-    unknown = [name for name in value if name not in hints] if values else ()
-    faults += [f"unknown field {prefix}{name}" for name in unknown]
-    return cls(**values) if len(faults) == before else None
-
-  return check_all
-
-
-def _of(hint) -> Check:
-  """Returns the check of a field's type."""
-  if typing.get_origin(hint) is typing.Annotated:
-    return hint.__metadata__[0]
-  if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-    return build(hint)
-  if typing.get_origin(hint) is tuple:  # of values of one type
-    return list_of(_of(typing.get_args(hint)[0]))
-  return {int: integer(), float: number(), str: text, bool: boolean}[hint]

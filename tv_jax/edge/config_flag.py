@@ -21,7 +21,7 @@ FOLDER = next(
   for above in pathlib.Path(__file__).parents[1:]
   if (above / "configs").is_dir()
 )
-_GIVEN = re.compile(r"--?config=(.*)")
+_NAMED = re.compile(r"--?config=(.*)")
 _FIELD = re.compile(r"--?(?:no)?config\.([^=]+)")
 _line: list[str] = []  # where ml_collections looks for the fields
 
@@ -33,15 +33,11 @@ def define(help_text: str = HELP) -> flags.FlagHolder:
   )
 
 
-def parse(argv: list[str], default: str = "quickstart") -> list[str]:
+def parse(argv: list[str]) -> list[str]:
   """Reads all flags; of several configs the first."""
-  named, rest = _split(argv)
-  _line[:] = [argv[0], f"--config={_place((named or [default])[0])}", *rest]
-  try:
-    return flags.FLAGS(_line)
-  except AttributeError as error:
-    error.add_note("Is there such a field for --config.field=?")
-    raise
+  name, *_ = [*_names(argv), "quickstart"]
+  _line[:] = _with(name, argv)
+  return flags.FLAGS(_line)
 
 
 def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
@@ -49,11 +45,9 @@ def several(argv: list[str], default: Sequence[str]) -> dict[str, ConfigDict]:
 
   What the command line sets is set in each.
   """
-  named, rest = _split(argv)
   configs = {}
-  for name in named or default:
-    line = [argv[0], f"--config={_place(name)}", *rest]
-    values = flags.FlagValues()
+  for name in _names(argv) or default:
+    line, values = _with(name, argv), flags.FlagValues()
     flag = config_flags.DEFINE_config_file(
       "config", flag_values=values, sys_argv=line
     )
@@ -69,26 +63,21 @@ def fields(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
       yield match[1], argument
 
 
-def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-  """Splits a command line into its configs' names and the other arguments."""
-  named, rest = [], []
-  for argument in argv[1:]:
-    match = _GIVEN.fullmatch(argument)
-    (named if match else rest).append(match[1] if match else argument)
-  return named, rest
+def _names(argv: Sequence[str]) -> list[str]:
+  return [match[1] for x in argv[1:] if (match := _NAMED.fullmatch(x))]
 
 
-def _place(name: str) -> str:
-  """Returns where a config is: a user's own file comes first."""
+def _with(name: str, argv: Sequence[str]) -> list[str]:
+  """Returns a command line with this config alone: a user's own comes first."""
   if str(FOLDER.parent) not in sys.path:
     sys.path.append(str(FOLDER.parent))  # bundled configs import `configs`
-  name, *argument = name.split(":", 1)
-  path = pathlib.Path(name)
-  bundled = FOLDER / f"{path.stem}.py"
+  file, *argument = name.split(":", 1)
+  path = pathlib.Path(file)
   if not path.is_file() and str(path.parent) in (".", FOLDER.name):
-    path = bundled
+    path = FOLDER / f"{path.stem}.py"
   if not path.is_file():
     names = {path.stem for path in FOLDER.glob("*.py")} - {"common"}
     known = ", ".join(sorted(names))
-    raise flags.Error(f"--config={name}: no such file; bundled are {known}")
-  return ":".join([str(path), *argument])
+    raise flags.Error(f"--config={file}: no such file; bundled are {known}")
+  others = [x for x in argv[1:] if not _NAMED.fullmatch(x)]
+  return [argv[0], f"--config={':'.join([str(path), *argument])}", *others]

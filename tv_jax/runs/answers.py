@@ -84,14 +84,17 @@ class Answerer:
     few = questions_lib.limit(self.questions, self.settings.explorer.per_task)
     return {question.question_id for question in few}
 
-  def __call__(self, method: Method) -> None:
-    """Answers what is not answered yet, turn by turn."""
+  def config(self, method: Method) -> DecodeConfig:
+    """Returns how a method decodes; ValueError: what is wrong with it."""
     options = settings_lib.options(self.settings, method)
     size = self.settings.batch_size
     if not method.plain:
       options["panel"] = [self.settings.named.rules[self.settings.baseline]]
       options["trace"] = self.settings.explorer.cycles if self.traced else 0
-    config = decode_config(self.pair, batch_size=size, **options)
+    return decode_config(self.pair, batch_size=size, **options)
+
+  def __call__(self, method: Method, config: DecodeConfig) -> None:
+    """Answers what is not answered yet, turn by turn."""
     for turn in range(max(len(q.turns) for q in self.questions)):
       asked = {
         Key(question.task, question.question_id, turn, method): question

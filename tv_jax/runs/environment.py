@@ -7,7 +7,6 @@ import os
 import pathlib
 import platform
 import re
-import shutil
 import subprocess
 
 import jax
@@ -35,11 +34,9 @@ def describe() -> dict:
 def cpu() -> str:
   """Returns the processor's name, where the system tells it."""
   path = pathlib.Path("/proc/cpuinfo")
-  if path.exists() and (
-    match := re.search("^model name\\s*: (.*)", path.read_text(), re.M)
-  ):
-    return match[1]
-  return platform.processor() or "unknown CPU"
+  lines = path.read_text() if path.exists() else ""
+  names = re.findall("^model name\\s*: (.*)", lines, re.M)
+  return names[0] if names else platform.processor() or "unknown CPU"
 
 
 def cores() -> int:
@@ -51,15 +48,13 @@ def cores() -> int:
 
 @functools.cache
 def _revision() -> str:
-  """Returns the commit of the sources, where they are a git checkout.
-
-  As it was when this was first asked, soon after they were read.
-  """
+  """Returns the commit of the sources when this was first asked, or ""."""
   folder = pathlib.Path(__file__).parents[2]
-  if not (folder / ".git").exists() or not shutil.which("git"):
+  if not (folder / ".git").exists():
     return ""
   command = ["git", "-C", folder, "describe", "--always", "--dirty"]
-  done = subprocess.run(
-    [*command, "--abbrev=12"], capture_output=True, text=True
-  )
-  return done.stdout.strip()
+  try:
+    done = subprocess.run([*command, "--abbrev=12"], capture_output=True)
+  except FileNotFoundError:  # there is no git
+    return ""
+  return done.stdout.decode().strip()

@@ -8,9 +8,9 @@ import json
 import os
 import pathlib
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from tv_jax.edge.reading import BUNDLED
+from tv_jax.edge import reading
 from tv_jax.runs.records import ALL
 
 # Where Spec-Bench's questions are to be had.
@@ -19,13 +19,12 @@ SOURCE = (
   "question.jsonl"
 )
 
-# The bundled models' questions: of the six tasks, Python to go on with, for the
-# template "raw", and more of the six tasks to tune trees on. And what people
-# ask: of the same tasks, eight questions each, for models that know a language.
+# For the bundled models: the six tasks, Python for the template "raw", and more
+# of the six tasks to tune trees on. For others, what people ask of these tasks.
 NAMED = ("minibench", "python", "tuning", "everyday")
 
-# MT-Bench's own categories: together one task of Spec-Bench. There are ten
-# questions of each, in this order, with numbers from 81.
+# MT-Bench's own categories, in the order of its questions: ten of each, with
+# numbers from 81. Together they are one task of Spec-Bench.
 MT_BENCH = (
   "writing",
   "roleplay",
@@ -36,13 +35,9 @@ MT_BENCH = (
   "stem",
   "humanities",
 )
-
 # Spec-Bench's other tasks, and how many questions of each category it has.
 OTHERS = ("translation", "summarization", "qa", "math_reasoning", "rag")
-SPEC_BENCH: dict[str, int] = {
-  **dict.fromkeys(MT_BENCH, 10),
-  **dict.fromkeys(OTHERS, 80),
-}
+SPEC_BENCH = dict.fromkeys(MT_BENCH, 10) | dict.fromkeys(OTHERS, 80)
 
 # A question's turns draw from keys of their own: 32 bits hold both numbers.
 TURNS = 16
@@ -87,31 +82,35 @@ def load_questions(source: str | os.PathLike) -> tuple[Question, ...]:
   whole = str(source).startswith("spec_bench:")
   path = pathlib.Path(str(source).removeprefix("spec_bench:")).expanduser()
   if str(source) in NAMED:
-    path = BUNDLED / f"{source}.jsonl"
+    path = reading.BUNDLED / f"{source}.jsonl"
   if not path.exists():
     remedy = f"give a path, or one of {', '.join(NAMED)}"
     if whole:
       remedy = f"download {SOURCE} to that place, or give another path"
     raise ValueError(f"questions {path} are not there: {remedy}")
   # Not splitlines, which breaks at characters that JSON has inside strings.
-  lines = path.read_text(encoding="utf-8-sig").split("\n")
-  rows = {}
+  lines = reading.text(path).split("\n")
+  questions = {}
   for number, line in enumerate(lines, 1):
     if line.strip():
       try:
-        rows[number] = _question(json.loads(line), number, path.stem)
-      except (ValueError, TypeError, KeyError, AttributeError) as error:
+        question = _question(json.loads(line), number, path.stem)
+        if question.question_id in questions:
+          raise ValueError(f"question_id {question.question_id} is there twice")
+      except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}, line {number}: {error}") from error
-  if not rows:
+      questions[question.question_id] = question
+  if not questions:
     raise ValueError(f"{path} is empty")
-  questions = _numbered(rows, path)
-  counts = collections.Counter(question.category for question in questions)
+  if len({*map(type, questions)}) > 1:  # which have no order
+    raise ValueError(f"{path}: question_id is a number here and a text there")
+  counts = collections.Counter(x.category for x in questions.values())
   if whole and counts != SPEC_BENCH:
     raise ValueError(
       f"{path} is not Spec-Bench's question.jsonl: it has {dict(counts)}, not"
       f" {SPEC_BENCH}"
     )
-  return questions
+  return _by_task([*questions.values()])
 
 
 def _question(row: dict, number: int, category: str) -> Question:
@@ -122,7 +121,7 @@ def _question(row: dict, number: int, category: str) -> Question:
   name = row.get("question_id", number)
   if not turns or not all(isinstance(turn, str) for turn in turns):
     raise ValueError("a question has a prompt, or turns, a list of texts")
-  if not isinstance(name, int | str) or isinstance(name, bool) or name == "":
+  if not isinstance(name, int | str) or name == "":
     raise ValueError(f"question_id={name!r}: give an integer or a text")
   references = row.get("reference", [])
   if not isinstance(references, list):
@@ -138,36 +137,22 @@ def _question(row: dict, number: int, category: str) -> Question:
   )
 
 
-def _numbered(rows: dict[int, Question], path) -> tuple[Question, ...]:
-  """Returns the questions under names of one kind, each of which is unique."""
-  # So that they can be sorted: 5 is "5" beside names.
-  texts = any(isinstance(row.question_id, str) for row in rows.values())
-  mt_bench, questions = _holds_mt_bench(rows.values()), {}
-  for number, question in rows.items():
-    name = str(question.question_id) if texts else question.question_id
-    if name in questions:
-      raise ValueError(
-        f"{path}, line {number}: question_id {name} is there twice"
-      )
-    questions[name] = dataclasses.replace(
-      question,
-      question_id=name,
-      mt_bench=mt_bench and question.category in MT_BENCH,
-    )
-  return tuple(questions.values())
+def _by_task(questions: Sequence[Question]) -> tuple[Question, ...]:
+  """Marks MT-Bench's questions.
 
-
-def _holds_mt_bench(questions: Collection[Question]) -> bool:
-  """Returns whether categories that are called as MT-Bench's are its own.
-
-  They are in a file like Spec-Bench's, and where their numbers are MT-Bench's.
+  Categories that are called as MT-Bench's are its own in a file like
+  Spec-Bench's, and where their numbers are MT-Bench's.
   """
   categories = {question.category for question in questions}
-  return {*OTHERS} <= categories <= {*SPEC_BENCH} or all(
+  mt_bench = {*OTHERS} <= categories <= {*SPEC_BENCH} or all(
     isinstance(question.question_id, int)
     and (question.question_id - 81) // 10 == MT_BENCH.index(question.category)
     for question in questions
     if question.category in MT_BENCH
+  )
+  return tuple(
+    dataclasses.replace(x, mt_bench=mt_bench and x.category in MT_BENCH)
+    for x in questions
   )
 
 

@@ -86,9 +86,11 @@ def run(
       show("answers", len(kept), count)
 
     answer = Answerer(pair, settings, questions, results, advance)
-    for i, method in enumerate(methods, 1):
+    # All before the first answer: what is wrong is said at once.
+    configs = {method: answer.config(method) for method in methods}
+    for i, (method, config) in enumerate(configs.items(), 1):
       begin, before = time.perf_counter(), len(kept)
-      answer(method)
+      answer(method, config)
       if len(kept) > before:
         seconds = time.perf_counter() - begin
         line = _summary(method, kept.values())

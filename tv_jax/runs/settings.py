@@ -1,4 +1,4 @@
-"""What a run is told: every field of a config, checked and frozen."""
+"""The settings of a run: every field of a config, frozen."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from tv_jax import drafting, probs, proposals, verifiers
+from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
-from tv_jax.edge import checks, names
-from tv_jax.engine.config import SEEDS
-from tv_jax.models import templates
-from tv_jax.models.config import DTYPES
+from tv_jax.edge import names
 from tv_jax.proposals import Proposal
 from tv_jax.runs.records import AXES, NONE, PLAIN, Method
 from tv_jax.tree import Adaptive, Tree
@@ -21,17 +18,6 @@ from tv_jax.verifiers import Verifier
 
 # What plain decoding has no choice of.
 _DRAFTED = ("tree", "proposal", "verifier")
-
-AtLeast0 = Annotated[int, checks.integer(0)]
-AtLeast1 = Annotated[int, checks.integer(1)]
-Temperature = Annotated[
-  float,
-  checks.that(
-    lambda x: checks.is_number(x) and probs.is_temperature(x),
-    f"0, or a number from {probs.COLDEST:g}",
-    float,
-  ),
-]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,12 +41,12 @@ class Models:
 
   target: str
   draft: str
-  draft_kind: Annotated[str, checks.one_of(drafting.KINDS)]
-  dtype: Annotated[str, checks.one_of(("", *DTYPES))]
+  draft_kind: str
+  dtype: str
   revision: str
   draft_revision: str
-  template: Annotated[str, checks.one_of(templates.TEMPLATES)]
-  devices: AtLeast1
+  template: str
+  devices: int
   shard_draft: bool
 
 
@@ -73,8 +59,8 @@ class Timing:
     rounds: How often each is asked.
   """
 
-  per_task: AtLeast0
-  rounds: AtLeast1
+  per_task: int
+  rounds: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,8 +72,8 @@ class Explorer:
     cycles: First cycles of each.
   """
 
-  per_task: AtLeast0
-  cycles: AtLeast1
+  per_task: int
+  cycles: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -130,23 +116,23 @@ class Run:
   models: Models
   questions: str
   tasks: tuple[str, ...]
-  per_task: AtLeast0
+  per_task: int
   exact_match: bool
   trees: tuple[str, ...]
   verifiers: tuple[str, ...]
   proposals: tuple[str, ...]
-  temperatures: tuple[Temperature, ...]
-  seeds: tuple[Annotated[int, checks.integer(0, SEEDS - 1)], ...]
+  temperatures: tuple[float, ...]
+  seeds: tuple[int, ...]
   plain: bool
   baseline: str
-  draft_temperature: Temperature
-  draft_stop: Annotated[float, checks.number(0, 1, but=1)]
-  top_k: AtLeast0
-  top_p: Annotated[float, checks.number(0, 1, but=0)]
-  max_new_tokens: AtLeast1
-  max_tokens: AtLeast0
-  batch_size: AtLeast1
-  padded_to: AtLeast0
+  draft_temperature: float
+  draft_stop: float
+  top_k: int
+  top_p: float
+  max_new_tokens: int
+  max_tokens: int
+  batch_size: int
+  padded_to: int
   timing: Timing
   explorer: Explorer
 
@@ -192,17 +178,27 @@ def to_dict(settings: Run) -> dict:
 
 
 def from_config(config) -> Run:
-  """Checks a config, a ConfigDict or a dict, all of it, and freezes it.
+  """Freezes a config, a ConfigDict or a dict.
 
-  Lists of names may be one text, with spaces between. ValueError: what is
-  wrong, by name.
+  Lists of names may be one text, with spaces between. Numbers are checked by
+  `decode_config`, names and fields here.
+
+  Raises:
+    ValueError: What is wrong, by name.
   """
   raw = dict(config if isinstance(config, Mapping) else config.to_dict())
-  for name in ("tasks", "trees", "verifiers", "proposals"):
-    raw[name] = _names(raw.get(name, ()))
-  settings: Run = checks.read(checks.build(Run), raw)
-  if wrong := [*_wrong_values(settings)] or [*_useless(settings)]:
-    raise ValueError("; ".join(wrong))
+  groups = {"models": Models, "timing": Timing, "explorer": Explorer}
+  try:
+    raw |= {name: group(**raw[name]) for name, group in groups.items()}
+    raw |= {
+      name: _names(raw[name])
+      for name in ("tasks", "trees", "verifiers", "proposals")
+    }
+    raw["temperatures"] = tuple(map(float, raw["temperatures"]))
+    settings = Run(**raw | {"seeds": (*raw["seeds"],)})
+  except (TypeError, KeyError) as error:
+    raise ValueError(f"config: {error}") from error
+  _check(settings)
   return settings
 
 
@@ -213,32 +209,30 @@ def _names(value):
   )
 
 
-def _wrong_values(settings: Run):
-  """Yields axes that are empty or have a value twice, and a bad name."""
+def _check(settings: Run) -> None:
+  """Refuses empty axes, rules that never run and a useless baseline."""
   for axis in AXES:
     values = getattr(settings, f"{axis}s")
     if not values or len({*values}) < len(values):
-      yield f"{axis}s={' '.join(map(str, values))}: give some, each once"
+      shown = " ".join(map(str, values))
+      raise ValueError(f"{axis}s={shown}: give some, each once")
   if not settings.experiment.strip(". ") or "/" in settings.experiment:
-    yield f"experiment={settings.experiment!r}: give a folder's name"
-
-
-def _useless(settings: Run):
-  """Yields rules that would never run, and a baseline that expects nothing."""
-  if not settings.named.rules[settings.baseline].offers:
-    yield (
-      f"baseline={settings.baseline!r} has no stop law to compare with: give a"
+    raise ValueError(
+      f"experiment={settings.experiment!r}: give a folder's name"
+    )
+  baseline, (first, *_) = settings.baseline, settings.rules
+  if not settings.named.rules[baseline].offers:
+    raise ValueError(
+      f"baseline={baseline!r} has no stop law to compare with: give a"
       " Verifier(offers=..)"
     )
-  first, *_ = settings.rules
   for name in settings.verifiers:
     if not any(name in rules for rules in settings.rules.values()):
-      yield (
-        f"verifiers: {name!r} would never run: {settings.misfit(name, *first)}"
-      )
+      reason = settings.misfit(name, *first)
+      raise ValueError(f"verifiers: {name!r} would never run: {reason}")
   for place in settings.rules:
-    if reason := settings.misfit(settings.baseline, *place):
-      yield f"baseline: {reason}"
+    if reason := settings.misfit(baseline, *place):
+      raise ValueError(f"baseline: {reason}")
 
 
 def grid(settings: Run) -> list[Method]:

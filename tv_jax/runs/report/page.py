@@ -20,7 +20,6 @@ def render(
   *,
   title: str,
   lead: Sequence[str] = (),
-  key_figures: Sequence[tuple[str, str]] = (),
   tables: Sequence[Table] = (),
   traces: Sequence[Mapping] = (),
   plots: Sequence[tuple[str, str]] = (),
@@ -32,7 +31,6 @@ def render(
   Args:
     title: The page's title.
     lead: Paragraphs of text below the title.
-    key_figures: Pairs: a number, and what it is.
     tables: The tables.
     traces: For the explorer: the keys of items with "cycles", as
       `answers.traced` makes them, and perhaps "prompt".
@@ -48,7 +46,6 @@ def render(
   return environment.get_template("page.html").render(
     title=title,
     lead=lead,
-    key_figures=key_figures,
     tables=tables,
     explorer=_embedded(kept) if kept else "",
     plots=[(_address(svg), caption) for svg, caption in plots],

@@ -6,8 +6,7 @@ They hold no speeds, so that the same answers give the same bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 from tv_jax.edge.tables import NOTHING, Table, comma_separated
 from tv_jax.engine.results import Estimate
@@ -19,6 +18,19 @@ from tv_jax.runs.records import ALL, Answer, Method
 Cells = dict[str, dict[Method, Cell]]
 
 AXES = tuple(name for name in records.AXES if name != "seed")
+
+# Columns of cells.csv, and the fields of a cell that they hold.
+_ESTIMATES = {
+  "acceptance_by_item": "by_item",
+  "acceptance_by_token": "by_token",
+  "drafted": "drafted",
+  "expected": "expected",
+  "exact_match": "exact_match",
+  "gain": "gain",
+  "gain_percent": "relative",
+  "check": "check",
+}
+_COUNTS = ("cycles", "faults", "failed")
 
 # Spec-Bench's six tasks, in the paper's order and under its names. A run that
 # has other tasks keeps its own names.
@@ -184,38 +196,26 @@ def exact_match(cells: Cells) -> Table | None:
   return Table("Exact match", [], header, rows) if rows else None
 
 
-def as_csv(
-  first: Sequence[str],
-  rows: Mapping[tuple, Mapping[str, Any]],
-  estimates: Sequence[str],
-) -> str:
-  """Returns values as CSV: those that are not known are empty.
-
-  Args:
-    first: The names of the columns that are the rows' keys.
-    rows: By key, the other columns by name: estimates, numbers, None.
-    estimates: Of these columns the mean, its error and n are columns each.
-  """
-  header, lines = [*first], [[*key] for key in rows]
-  for column in next(iter(rows.values()), ()):
-    several = column in estimates
-    header += [column, f"{column}_se", f"{column}_n"] if several else [column]
-    for line, row in zip(lines, rows.values(), strict=True):
-      line += _numbers(row[column]) if several else [_rounded(row[column])]
-  return comma_separated(header, lines)
+def as_csv(cells: Cells) -> str:
+  """Returns cells as CSV; of an estimate there is mean, error and n."""
+  header, rows = ["task", *AXES], []
+  for column in _ESTIMATES:
+    header += [column, f"{column}_se", f"{column}_n"]
+  for task, by_method in cells.items():
+    for method, cell in by_method.items():
+      rows.append([task, *method.fields.values()])
+      for field in _ESTIMATES.values():
+        rows[-1] += _numbers(getattr(cell, field))
+      rows[-1] += [getattr(cell, name) for name in _COUNTS]
+  return comma_separated([*header, *_COUNTS], rows)
 
 
 def _numbers(value: Estimate | None) -> list:
-  """Returns mean, error and n."""
+  """Returns mean, error and n; None for what is not known."""
   if value is None or not value.n:
     return [None, None, 0]
-  return [_rounded(value.mean), _rounded(value.error), value.n]
-
-
-def _rounded(value):
-  if value is None or math.isnan(value):
-    return None
-  return value if isinstance(value, int) else round(float(value), 6)
+  pair = float(value.mean), float(value.error)
+  return [*(None if math.isnan(x) else round(x, 6) for x in pair), value.n]
 
 
 def title(fixed: Method) -> str:

@@ -9,23 +9,10 @@ from typing import NamedTuple
 from tv_jax.edge import disk
 from tv_jax.edge import tables as formats
 from tv_jax.edge.tables import Table
-from tv_jax.engine.results import FAULT, IDLE, Estimate
+from tv_jax.engine.results import FAULT, IDLE
 from tv_jax.runs import records, store
 from tv_jax.runs.report import page, plots, speed, tables
 from tv_jax.runs.report.tables import ALL, Cells
-
-# Columns of cells.csv, and the fields of a cell that they hold.
-_ESTIMATES = {
-  "acceptance_by_item": "by_item",
-  "acceptance_by_token": "by_token",
-  "drafted": "drafted",
-  "expected": "expected",
-  "exact_match": "exact_match",
-  "gain": "gain",
-  "gain_percent": "relative",
-  "check": "check",
-}
-_COUNTS = ("cycles", "faults", "failed")
 
 
 class Report(NamedTuple):
@@ -81,22 +68,18 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
     shown.append(match)
   warnings, plotted = _warnings(unit, cells), _plots(cells, conditions)
   files = {
-    "cells.csv": _cells_csv(cells),
+    "cells.csv": tables.as_csv(cells),
     "table.md": _markdown(shown, warnings),
     "table.tex": "\n".join(map(formats.latex, for_latex)),
   } | {f"{name}.svg": svg for name, (svg, _) in plotted.items()}
-  speeds, definitions = {}, tables.DEFINITIONS
+  definitions = tables.DEFINITIONS
   if unit.timing and unit.timing["methods"]:
     gains = {method: cell.relative for method, cell in cells[ALL].items()}
-    speeds = speed.speeds_of(unit.timing, baseline, gains)
-    rows = {(*x.fields.values(),): values for x, values in speeds.items()}
-    files["timing.csv"] = tables.as_csv(tables.AXES, rows, speed.ESTIMATES)
-    shown.append(speed.table(speeds))
+    shown.append(speed.table(unit.timing, baseline, gains))
     definitions += speed.DEFINITIONS
   files["report.html"] = page.render(
     title=_title(unit),
     lead=[*warnings, _lead(unit)],
-    key_figures=_key_figures(unit, cells, speeds),
     tables=shown,
     traces=_traces(unit),
     plots=[*plotted.values()],
@@ -117,7 +100,7 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
   )
 
 
-def _warnings(unit, cells: Cells) -> list[str]:
+def _warnings(unit: store.Unit, cells: Cells) -> list[str]:
   """Returns what a reader must know before any number."""
   lines = []
   if not unit.done:
@@ -131,43 +114,22 @@ def _warnings(unit, cells: Cells) -> list[str]:
     lines.append(f"{failed} ANSWERS FAILED, the first one because: {why}")
   if faults := sum(cell.faults for _, cell in by_method):
     lines.append(f"FAULTS IN {faults} CYCLES: {FAULT}.")
-  lines += [
-    f"NOTHING WAS DRAFTED in any cycle of {method}: {IDLE}."
-    for method, cell in by_method
-    if not (method.plain or cell.faults)
-    and cell.drafted
-    and not cell.drafted.mean
-  ]
   for method, cell in by_method:
+    if cell.drafted and not cell.drafted.mean and not cell.faults:
+      lines.append(f"NOTHING WAS DRAFTED in any cycle of {method}: {IDLE}.")
     # Of few cycles the error is not known well enough to say so.
-    if cell.check and cell.cycles >= 100 and not _is_zero(cell.check):
+    check = cell.check if cell.cycles >= 100 else None
+    if check and abs(check.mean) > 4 * check.error + 1e-4:
       lines.append(
         f"CHECK FAILED: {method.verifier} on {method.tree}: realised - expected"
-        f" = {cell.check:+.3f}"
+        f" = {check:+.3f}"
       )
   if (kept := len(unit.environments)) > 1:
     lines.append(f"Answers are of {kept} environments; see below.")
   return lines
 
 
-def _is_zero(check: Estimate) -> bool:
-  """Returns whether it is 0 but for its error and rounding."""
-  return abs(check.mean) <= 4 * check.error + 1e-4
-
-
-def _cells_csv(cells: Cells) -> str:
-  columns = {**_ESTIMATES, **{name: name for name in _COUNTS}}
-  rows = {
-    (task, *method.fields.values()): {
-      column: getattr(cell, field) for column, field in columns.items()
-    }
-    for task, by_method in cells.items()
-    for method, cell in by_method.items()
-  }
-  return tables.as_csv(["task", *tables.AXES], rows, [*_ESTIMATES])
-
-
-def _markdown(shown, warnings) -> str:
+def _markdown(shown: list[Table], warnings: list[str]) -> str:
   lines = [f"**{formats.markdown_text(line)}**\n" for line in warnings]
   lines += map(formats.markdown, shown)
   lines += ["### Definitions", "", *(f"- {x}" for x in tables.DEFINITIONS), ""]
@@ -187,7 +149,7 @@ def _plots(cells: Cells, conditions) -> dict[str, tuple[str, str]]:
   return plotted
 
 
-def _traces(unit) -> list[dict]:
+def _traces(unit: store.Unit) -> list[dict]:
   """Returns the traced answers; first those of the last tree, which are shown.
 
   And of these those of a rule that is not the baseline.
@@ -208,7 +170,7 @@ def _traces(unit) -> list[dict]:
   ]
 
 
-def _title(unit) -> str:
+def _title(unit: store.Unit) -> str:
   """Returns which run it is: a reader may have several pages open."""
   names = dict.fromkeys([unit.config["experiment"], unit.folder.resolve().name])
   pair = (
@@ -218,34 +180,11 @@ def _title(unit) -> str:
   return f"{', '.join(names)}: {' with '.join(pair)}"
 
 
-def _lead(unit) -> str:
+def _lead(unit: store.Unit) -> str:
   models = unit.config["models"]
   questions = {item.question for item in unit.items}
-  kind = models["draft_kind"]
   return (
-    f"{models['target']} with {models['draft']} ({kind}), on {len(questions)}"
-    f" questions of {unit.config['questions']}. All numbers but speeds come"
-    " from items.jsonl alone."
+    f"{models['target']} with {models['draft']} ({models['draft_kind']}), on"
+    f" {len(questions)} questions of {unit.config['questions']}. All numbers"
+    " but speeds come from items.jsonl alone."
   )
-
-
-def _key_figures(unit, cells, speeds) -> list[tuple[str, str]]:
-  """Returns the largest gains, and the fastest method's speed."""
-  several = len(tables.conditions(cells[ALL])) > 1
-  gains = {x: cell.relative for x, cell in cells[ALL].items() if cell.gain}
-  figures = []
-  for method in sorted(gains, key=lambda x: -gains[x].mean)[:3]:
-    what = (
-      f"tokens a cycle on the same drafts: {method.verifier} over"
-      f" {unit.config['baseline']}, {method.tree}"
-    )
-    if several:
-      what += f", {tables.title(tables.condition(method))}"
-    figures.append((tables.percent(gains[method], "+.1f"), what))
-  ups = {x: row["speedup"].mean for x, row in speeds.items() if row["speedup"]}
-  if ups:
-    best = max(ups, key=lambda x: ups[x])
-    name = f"tokens at batch 1: {tables.name(best, several)}"
-    rate = speeds[best]["tokens_per_second"].mean
-    figures.append((f"{rate:.0f}/s", name))
-  return figures

@@ -252,32 +252,14 @@
     history.replaceState(null, "", `#${new URLSearchParams(address)}`);
   }
 
+  /** Opens the step that the address has. */
   function recall() {
     const asked = new URLSearchParams(location.hash.slice(1));
     const trace = traces.find((x) => nameOf(x) === asked.get("trace"));
-    if (!trace) return false;
+    if (!trace) return;
     const cycle = Number(asked.get("cycle"));
     Object.assign(state, { trace, cycle: cycle in trace.cycles ? cycle : 0 });
     state.step = Number(asked.get("step"));
-    return true;
-  }
-
-  /** Opens at the cycle whose gain over another rule is nearest to the mean. */
-  function open() {
-    const [{ tree, verifier }] = traces;
-    const alike = traces.filter((x) => x.tree === tree && x.verifier === verifier);
-    const gain = (cycle) => {
-      const other = Object.keys(cycle.stop).find((rule) => rule !== verifier);
-      if (!other || !(verifier in cycle.stop)) return 0;
-      return expectedLength(cycle, verifier) - expectedLength(cycle, other);
-    };
-    const all = alike.flatMap((trace) =>
-      trace.cycles.map((drafted, cycle) => ({ trace, cycle, gain: gain(drafted) })),
-    );
-    const mean = all.reduce((sum, x) => sum + x.gain, 0) / all.length;
-    const off = (x) => Math.abs(x.gain - mean);
-    const { trace, cycle } = all.reduce((a, b) => (off(b) < off(a) ? b : a));
-    Object.assign(state, { trace, cycle });
   }
 
   for (const [name, key] of Object.entries(KEYS)) {
@@ -303,7 +285,10 @@
     step(event.key);
     event.preventDefault();
   });
-  window.addEventListener("hashchange", () => recall() && render());
-  if (!recall()) open();
-  render();
+  const begin = () => {
+    recall();
+    render();
+  };
+  window.addEventListener("hashchange", begin);
+  begin();
 }
