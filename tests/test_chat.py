@@ -24,21 +24,20 @@ def answer(*turns, item=0, **changes):
   return tv_jax.generate(bundled(), said, items=[item], **options).text[0]
 
 
-def test_each_question_has_the_answer_of_generate(capsys):
+def test_a_line_is_a_question_or_begins_with_a_slash(capsys):
   """tests/test_docs_commands.py has the command."""
   conversation = chat.Conversation(bundled(), **OPTIONS)
-  for line in FOX, "/plain", "", SPAIN, "/new", FOX:
-    conversation.read(line)
-  out, notes = capsys.readouterr()
-  first = answer(FOX)
-  plain = answer(FOX, verifier=None)
-  second = answer(FOX, first, SPAIN, item=1)
-  assert out.splitlines() == "\n".join([first, plain, second, first]).split(
-    "\n"
-  )
-  assert notes.count("tokens a cycle") == 4
+  conversation.read("")
+  conversation.read(FOX)
+  kept = [*conversation.messages]
+  assert capsys.readouterr().out == f"{answer(FOX)}\n"
+  conversation.read("/plain")
+  assert capsys.readouterr().err.startswith("1.00 tokens a cycle, ")
+  assert conversation.messages == kept
   with pytest.raises(ValueError, match="/tree: give /plain after an answer"):
     conversation.read("/tree")
+  conversation.read("/new")
+  assert conversation.messages == []
 
 
 def test_ctrl_c_stops_an_answer(monkeypatch, capsys):

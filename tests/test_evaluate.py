@@ -73,6 +73,19 @@ def test_every_turn_of_every_cell_is_answered(finished):
       assert item.expected == {}
 
 
+def test_a_torn_run_is_continued_to_the_same_bytes(finished, tmp_path):
+  """tests/test_main_crashes.py kills."""
+  folder = tmp_path / "run"
+  shutil.copytree(finished, folder)
+  whole = (folder / "items.jsonl").read_bytes()
+  lines = whole.splitlines(keepends=True)
+  # In the second cell, in the middle of its first turns.
+  (folder / "items.jsonl").write_bytes(b"".join([*lines[:11], lines[11][:50]]))
+  runs.run(config(), folder)
+  assert (folder / "items.jsonl").read_bytes() == whole
+  assert store.read(folder).done
+
+
 @pytest.mark.long
 def test_an_answer_is_what_generate_says(finished, bundled):
   unit = store.read(finished)

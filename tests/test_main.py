@@ -1,13 +1,13 @@
 """The command: what it says to mistakes, and of finished runs."""
 
 import shutil
-import signal
 
 import pytest
 
-from tests.commands import SMALL, contents, ended, refused, run, start
-from tests.test_main_crashes import is_progress, lines_in, told, wait
+from tests.commands import SMALL, contents, refused, run
+from tests.test_main_crashes import is_progress, told
 from tv_jax.edge.reading import BUNDLED
+from tv_jax.runs import report
 
 
 def one_line(done):
@@ -50,17 +50,16 @@ def test_a_finished_run_is_shown_again_without_its_models(finished):
 
 
 def test_the_report_comes_again_from_the_items(finished):
+  """To the byte, though that was another process."""
   _, folder, _ = finished
-  page = folder / "report.html"
-  before = contents(folder), page.read_bytes()
   kinds = (".csv", ".md", ".tex", ".svg", ".html")
-  made = [path for path in folder.iterdir() if path.suffix in kinds]
-  assert len(made) == 5
-  for path in made:
+  before = {x: x.read_bytes() for x in folder.iterdir() if x.suffix in kinds}
+  assert len(before) == 5
+  for path in before:
     path.unlink()
-  done = run(folder, program="tv_jax.report")
-  assert (done.returncode, done.stdout) == (0, f"{page}\n")
-  assert (contents(folder), page.read_bytes()) == before
+  assert report.write(folder).page in before
+  for path, content in before.items():
+    assert path.read_bytes() == content
 
 
 def test_another_config_is_refused_by_its_difference(finished):
@@ -69,19 +68,3 @@ def test_another_config_is_refused_by_its_difference(finished):
   line = one_line(run(*command, "--config.max_new_tokens=25"))
   assert "max_new_tokens: 24 there, 25 now: give the config that" in line
   assert contents(folder) == before
-
-
-def test_a_kill_changes_nothing(finished, cache, tmp_path):
-  whole, folder = contents(finished[1]), tmp_path / "run"
-  command = f"--workdir={folder}", cache, *SMALL
-  process = start(*command)
-  wait(process, lambda: lines_in(folder) >= 4)
-  process.kill()
-  assert ended(process).returncode == -signal.SIGKILL
-  there = (folder / "items.jsonl").read_bytes()
-  there = there[: there.rfind(b"\n") + 1]
-  assert there
-  assert whole["items.jsonl"].startswith(there)
-  done = run(*command)
-  assert done.returncode == 0, done.stderr
-  assert contents(folder) | {"config.json": whole["config.json"]} == whole

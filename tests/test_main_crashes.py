@@ -10,7 +10,7 @@ import pytest
 
 from tests.commands import SMALL, contents, ended, refused, run, start
 
-pytestmark = pytest.mark.long  # tests/test_main.py has a kill of its own
+pytestmark = pytest.mark.long  # tests/test_evaluate.py has a torn line
 
 KILLS = 4  # of each of two runs
 LINES = 12

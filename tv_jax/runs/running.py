@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 
 import jax
 
-from tv_jax.edge.reading import place_of
 from tv_jax.engine import pair as pair_lib
 from tv_jax.engine.pair import Pair
 from tv_jax.models import sharding, templates
@@ -29,12 +28,9 @@ def load(settings: Run) -> Pair:
         f"models.devices={models.devices}: there are only {count} devices"
       )
     mesh = sharding.mesh(jax.devices()[: models.devices])
-  draft, target = (
-    os.path.expanduser(place_of(name)) for name in (models.draft, models.target)
-  )
   return pair_lib.load(
-    draft,
-    target,
+    models.draft,
+    models.target,
     draft_kind=models.draft_kind,
     dtype=models.dtype or None,
     mesh=mesh,

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tv_jax import proposals, verifiers
 from tv_jax import tree as tree_lib
@@ -186,16 +186,18 @@ def from_config(config) -> Run:
   Raises:
     ValueError: What is wrong, by name.
   """
-  raw = dict(config if isinstance(config, Mapping) else config.to_dict())
+  raw: dict[str, Any] = dict(
+    config if isinstance(config, Mapping) else config.to_dict()
+  )
   groups = {"models": Models, "timing": Timing, "explorer": Explorer}
   try:
-    raw |= {name: group(**raw[name]) for name, group in groups.items()}
-    raw |= {
-      name: _names(raw[name])
-      for name in ("tasks", "trees", "verifiers", "proposals")
-    }
+    for name, group in groups.items():
+      raw[name] = group(**raw[name])
+    for name in ("tasks", "trees", "verifiers", "proposals"):
+      raw[name] = _names(raw[name])
     raw["temperatures"] = tuple(map(float, raw["temperatures"]))
-    settings = Run(**raw | {"seeds": (*raw["seeds"],)})
+    raw["seeds"] = tuple(raw["seeds"])
+    settings = Run(**raw)
   except (TypeError, KeyError) as error:
     raise ValueError(f"config: {error}") from error
   _check(settings)

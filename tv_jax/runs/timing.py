@@ -48,7 +48,6 @@ def measure(
       say(f"timing: {method} (compiling)")
 
   if not prompts:
-    say("timing: none, for no question leaves room for an answer")
     return {"environment": environment.describe(), "methods": []}
   say(f"timing: {len(methods)} methods in turn on {len(asked)} questions")
   timed, compiling = time_in_turn(

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 import jinja2
 
-from tv_jax.edge.tables import Table
 from tv_jax.runs.records import Method
 from tv_jax.runs.report import canvas
 
@@ -18,25 +17,19 @@ _ASSETS = pathlib.Path(__file__).parent / "assets"
 
 def render(
   *,
-  title: str,
-  lead: Sequence[str] = (),
-  tables: Sequence[Table] = (),
   traces: Sequence[Mapping] = (),
   plots: Sequence[tuple[str, str]] = (),
-  definitions: Sequence[str] = (),
   settings: Sequence[tuple[str, Mapping]] = (),
+  **texts,
 ) -> str:
   """Renders the page, which may be saved and sent as it is.
 
   Args:
-    title: The page's title.
-    lead: Paragraphs of text below the title.
-    tables: The tables.
     traces: For the explorer: the keys of items with "cycles", as
       `answers.traced` makes them, and perhaps "prompt".
     plots: Pairs: an SVG, and its caption.
-    definitions: Of the tables' columns.
     settings: Pairs: a name, and settings or an environment.
+    **texts: What else page.html shows: title, lead, tables, definitions.
   """
   loader = jinja2.FileSystemLoader(_ASSETS)
   environment = jinja2.Environment(
@@ -44,15 +37,12 @@ def render(
   )
   kept = [trace for trace in traces if trace["cycles"]]
   return environment.get_template("page.html").render(
-    title=title,
-    lead=lead,
-    tables=tables,
     explorer=_embedded(kept) if kept else "",
     plots=[(_address(svg), caption) for svg, caption in plots],
-    definitions=definitions,
     settings=[(name, [*_flat(values)]) for name, values in settings],
     style=(_ASSETS / "page.css").read_text(),
     script=(_ASSETS / "explorer.js").read_text(),
+    **texts,
   )
 
 
