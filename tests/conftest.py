@@ -54,7 +54,7 @@ LONGEST = (
   "test_adaptive",
   "test_in_one_pass",
   "test_stops",
-  "test_models_eagle3",
+  "test_models_drafts",
   "test_evaluate",
   "test_main",
   "test_experiments_run",
@@ -63,7 +63,6 @@ LONGEST = (
   "test_rows",
   "test_streaming",
   "test_gallery",
-  "test_generation_trace",
   "test_proposals",
 )
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tv_jax
+from tests import quick
 from tv_jax import certify, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling
@@ -117,21 +118,13 @@ def test_a_child_is_worth_its_parent_times_a_chance():
   np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
-def test_a_file_of_what_is_no_table_is_refused(tmp_path):
-  path = tmp_path / "a.json"
-  path.write_text(json.dumps({"steps": [0.5, 0.5], "chances": [[1]] * 3}))
-  with pytest.raises(ValueError, match=r"a.json: .*give them rising"):
-    tree_lib.parse(f"adaptive:2,2@{path}")
-
-
 def test_a_tree_is_named_with_a_file_of_such_a_table(tmp_path):
   path = tmp_path / "a.json"
   path.write_text(json.dumps(dataclasses.asdict(POLICY)))
   assert tree_lib.parse(f"adaptive:2,2@{path}") == MEASURED
-  with pytest.raises(ValueError, match=r"absent.json"):
-    tree_lib.parse("adaptive:2,2@absent.json")
-  with pytest.raises(ValueError, match="3 nodes at depth 1"):
-    tree_lib.parse(f"adaptive:3@{path}")
+  path.write_text(json.dumps({"steps": [0.5, 0.5], "chances": [[1]] * 3}))
+  with pytest.raises(ValueError, match=r"a.json: .*give them rising"):
+    tree_lib.parse(f"adaptive:2,2@{path}")
 
 
 # Exactness.
@@ -140,7 +133,6 @@ def test_a_tree_is_named_with_a_file_of_such_a_table(tmp_path):
 THIRD = Adaptive((2, 2, 2), most=2, policy=POLICY)  # looks across branches
 QUICK = [
   ("traversal", "without_replacement", SMALL),
-  ("token_level", "with_replacement", SMALL),
   ("token_level", "examples.gated:half", MEASURED),
 ]
 # Each rule with each proposal, and each of both with either policy.
@@ -170,7 +162,7 @@ def test_it_is_lossless(rule, proposal, shape, x64):
   assert found.distance < 1e-12
 
 
-@pytest.mark.parametrize("broken", ["certain", "without", None])
+@pytest.mark.parametrize("broken", quick.shorter(["certain", "without", None]))
 def test_a_policy_is_tried_with_confidences_and_without(broken, x64):
   def policy(laws, worth, most, confidence):
     ranks = jnp.arange(1, most + 1, dtype=worth.dtype)[None]
@@ -193,7 +185,6 @@ def pruned(shape, proposal, q, confidence):
   """Drafts of which four are drawn and the two best by their own q are kept.
 
   The trap: EAGLE-2 does so with deterministic children, where it is allowed.
-  What a child is worth to a policy counts as well.
   """
   tree = tree_lib.kary(2, 2)
   whole = enumerate_drafts(tree, proposal, q)
@@ -202,11 +193,6 @@ def pruned(shape, proposal, q, confidence):
   drawn = whole.tokens[:, 3:]
   score = np.take_along_axis(laws, np.maximum(drawn, 0)[..., None], axis=2)
   score = np.where(drawn == INVALID, -1, score[..., 0])
-  if shape.policy:
-    flat = jnp.asarray(laws.reshape(-1, q.shape[1]))
-    worth = shape.policy(flat, jnp.ones(len(flat)), 2)
-    worth = np.reshape(worth, (len(rows), 4, 2))
-    score *= worth[:, np.arange(4), tree.rank[3:]]
   kept = 3 + np.sort(np.argsort(-score, axis=1, kind="stable")[:, :2], axis=1)
   nodes = np.concatenate([np.tile([0, 1, 2], (len(rows), 1)), kept], axis=1)
   parent = np.tile(np.array([NO_PARENT, 0, 0, 0, 0], np.int32), (len(rows), 1))
@@ -219,49 +205,36 @@ def pruned(shape, proposal, q, confidence):
   )
 
 
-@pytest.mark.parametrize("shape", [SMALL, MEASURED], ids=["usual", "measured"])
-def test_pruning_by_a_childs_own_token_is_caught(shape, monkeypatch, x64):
+def test_pruning_by_a_childs_own_token_is_caught(monkeypatch, x64):
   rule = "token_level"
   monkeypatch.setattr(drafts_lib, "enumerate_drafts", pruned)
-  found = certify.check(rule, "with_replacement", shape, FEW)
+  found = certify.check(rule, "with_replacement", SMALL, FEW)
   assert found.failure is not None
   assert found.failure.law_broken
   assert found.distance > 1e-2
-  if shape is SMALL:  # with children that are not drawn by chance it is allowed
-    assert certify.check(rule, "top_k", shape, FEW).lossless
+  # With children that are not drawn by chance it is allowed.
+  assert certify.check(rule, "top_k", SMALL, FEW).lossless
 
 
 # Runs.
 
 
-ASKED = [
-  "What does a fox eat?",
-  "Which city is the capital of Spain?",
-  "Translate German to English: Der Hund schläft.",
-]
-
-
+@pytest.mark.long
 def test_rows_have_trees_of_their_own_in_one_program(bundled):
-  tv_jax.forget_programs()
-
-  def ask(prompts, items):
-    return tv_jax.generate(
-      bundled,
-      prompts,
-      items=items,
-      template="chat",
-      tree="adaptive:3,4,3",
-      panel=["token_level"],
-      trace=6,
-      max_new_tokens=20,
-    )
-
-  result = ask(ASKED, [0, 1, 2])
-  shapes = [{tuple(row) for row in one.parent.tolist()} for one in result.trace]
+  result = tv_jax.generate(
+    bundled,
+    [
+      "What does a fox eat?",
+      "Which city is the capital of Spain?",
+      "Translate German to English: Der Hund schläft.",
+    ],
+    template="chat",
+    tree="adaptive:3,4,3",
+    panel=["token_level"],
+    trace=6,
+    max_new_tokens=20,
+  )
+  shapes = [{tuple(x) for x in row.parent.tolist()} for row in result.trace]
   assert len(set().union(*shapes)) > 5
-  assert len({tuple(one.parent[0].tolist()) for one in result.trace}) > 1
+  assert len({tuple(row.parent[0].tolist()) for row in result.trace}) > 1
   assert abs(result.check.mean) < 4 * result.check.error
-  # Neighbours change nothing.
-  others = ask([ASKED[2], ASKED[1], ASKED[2]], [3, 1, 4])
-  assert others.tokens[1] == result.tokens[1]
-  assert others.tokens[::2] != result.tokens[::2]

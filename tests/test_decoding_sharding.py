@@ -27,6 +27,7 @@ from tv_jax.models.model import shapes
     ("independent", False),
     ("independent", True),
     ("eagle", False),
+    ("eagle3", False),
     ("dspark", False),
   ],
 )
@@ -39,6 +40,7 @@ def test_two_devices_decode_as_one(tmp_path, kind, split):
   draft = dataclasses.replace(target, params=near)
   models.save(tmp_path / "independent", draft)
   models.save(tmp_path / "eagle", checkpoints.ours_head(target))
+  models.save(tmp_path / "eagle3", checkpoints.ours_eagle3(target))
   models.save(tmp_path / "dspark", checkpoints.ours_dspark(target, "rnn"))
   one, both = (
     tv_jax.load(

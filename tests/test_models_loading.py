@@ -74,11 +74,6 @@ class TestGood:
     assert model.source == str(saved)
     np.testing.assert_array_equal(model.logits(TOKENS), good.logits(TOKENS))
 
-  def test_a_configuration_is_written_as_it_was_read(self):
-    for ends in ((), (2,), (2, 5)):
-      config = checkpoints.tiny(eos_token_id=ends)
-      assert configs.from_dict(configs.to_dict(config), "ours") == config
-
   def test_old_configurations_mean_what_they_meant(self, saved):
     """As Llama-68M's and Vicuna-7B's, which are from before these settings."""
     absent = (
@@ -134,23 +129,15 @@ class TestGood:
     refused("owner/name", "owner/name is not a dir", words, revision="abc")
 
 
-INTEGER = "give an integer from 1"
-
-
 @pytest.mark.parametrize(
   ("name", "value", "words"),
   [
-    ("vocab_size", "48", f"vocab_size='48': {INTEGER}"),
     ("num_key_value_heads", 3, "num_attention_heads=4 must be a multiple"),
-    ("num_hidden_layers", 10**9, "from 1 to 1000"),
     ("rms_norm_eps", None, "rms_norm_eps is missing"),
-    ("rope_scaling", [2], "rope_scaling=[2]: give an object"),
     ("rope_scaling", {"type": "yarn"}, "'yarn' is not supported"),
     ("rope_scaling", {"rope_type": "llama3"}, "needs ['factor', 'high_freq"),
-    ("rope_parameters", {"rope_theta": 3}, "rope_theta is given twice"),
     ("model_type", "gemma", "model_type='gemma' is not supported"),
     ("architectures", ["MistralForCausalLM"], "is not a causal Llama"),
-    ("torch_dtype", "int8", "dtype='int8' is not one of"),
     ("mlp_bias", True, "mlp_bias=True is not supported"),
     ("sliding_window", 4096, "unknown attribute sliding_window=4096"),
   ],
@@ -210,23 +197,16 @@ def test_weights_that_are_no_floats(saved):
   refused(saved, WEIGHT, "quantised ones are not supported")
 
 
-@pytest.mark.parametrize("value", [np.nan, -np.inf])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_weights_that_are_not_finite(saved, dtype, value):
+@pytest.mark.parametrize(
+  ("value", "dtype"),
+  [(np.nan, "float32"), (-np.inf, "bfloat16"), (70_000, "float16")],
+)
+def test_weights_that_are_not_finite(saved, value, dtype):
   def change(tensors):
     tensors[WEIGHT][3, 5] = value
 
   edit(saved, change)
-  refused(saved, "not finite", WEIGHT, dtype=dtype)
-
-
-def test_a_weight_too_large_for_half_precision(saved):
-  def change(tensors):
-    tensors["model.norm.weight"][7] = 70_000
-
-  edit(saved, change)
-  models.load(saved)
-  refused(saved, "not finite in float16, in model.norm.weight", dtype="float16")
+  refused(saved, f"not finite in {dtype}, in {WEIGHT}", dtype=dtype)
 
 
 def test_files_that_are_not_there(saved):

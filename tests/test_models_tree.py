@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests import checkpoints
+from tests import checkpoints, quick
 from tv_jax import tree
 from tv_jax.models import cache as caches
 from tv_jax.models import causal_pass, compact, decoder, mask
@@ -72,7 +72,7 @@ def tree_pass(params, cache, ancestors, depths, drafts):
   return APPLY({"params": params}, jnp.asarray(drafts), positions, seen, cache)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", quick.shorter([*range(4)]))
 def test_a_tree_pass_is_each_path_run_alone(params, prefixes, seed):
   rows, drafts, cache = prefixes
   ancestors, depths = random_tree(np.random.default_rng(seed))

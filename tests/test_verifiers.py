@@ -23,7 +23,6 @@ from tests.battery import (
   HIGH,
   IID,
   NAMES,
-  NODES,
   RULES,
   TREE_RULES,
   TREES,
@@ -41,9 +40,6 @@ from tests.battery import (
   random_draft,
   random_drafts,
   random_lanes,
-  random_law,
-  random_pair,
-  random_tokens,
   run,
 )
 from tv_jax import certify
@@ -54,7 +50,6 @@ from tv_jax.verifiers import (
   NOT_OFFERED,
   VERIFIERS,
   check_draft,
-  k_seq,
   misfit,
   verify,
 )
@@ -85,16 +80,6 @@ def test_oracle_agreement(x64, rule, name):
   assert_oracle_agrees(rule, t, drafts)
 
 
-@pytest.mark.parametrize("rule", quick.shorter(TREE_RULES))
-@pytest.mark.parametrize("proposal", quick.shorter([WOR, IID]))
-def test_oracle_agreement_by_rest_from(x64, rule, proposal):
-  """The chosen proposal of all other tests asks for `rest` from the start."""
-  assert PROPOSALS[proposal].rest_from > 0
-  rng = random.Random(proposal)
-  drafts = [random_draft(rng, FIGURE_1, proposal) for _ in range(32)]
-  assert_oracle_agrees(rule, FIGURE_1, drafts, proposal)
-
-
 @loops
 def test_oracle_agreement_on_random_trees(x64, rule):
   rng = random.Random(5)
@@ -110,7 +95,7 @@ def test_oracle_agreement_on_random_trees(x64, rule):
     assert_oracle_agrees(rule, t, drafts)
 
 
-@pytest.mark.parametrize("rule", quick.shorter(WITH_OFFERS, keep=3))
+@pytest.mark.parametrize("rule", quick.shorter(WITH_OFFERS, keep=2))
 def test_float32_keeps_to_the_bounds(rule):
   t, rng = RULES[rule].tree, np.random.default_rng(27)
   lanes = hardened(rng, random_lanes(rng, t, 512, RULES[rule].proposals))
@@ -174,7 +159,9 @@ def test_a_nan_is_a_fault_and_a_plain_step_or_was_not_read(x64, rule, t):
 
 
 @pytest.mark.optimised
-@pytest.mark.parametrize("rule", WITH_OFFERS)
+@pytest.mark.parametrize(
+  "rule", quick.shorter(["traversal", "token_level", "block", "k_seq"])
+)
 def test_a_nan_is_seen_in_a_vocabulary_of_real_size(rule):
   """Long rows may be summed by another library than short ones.
 
@@ -245,26 +232,6 @@ def test_rules_that_are_one_take_the_same_decisions(x64, rule, other, name):
     assert len(set(own.node.tolist())) > len(t) / 2
 
 
-@loops
-def test_a_new_tree_does_not_recompile_a_loop(rule):
-  traces = []
-
-  @jax.jit
-  def decide(topology, tokens, laws, eta):
-    traces.append(topology)
-    draft = tokens, laws, laws, eta
-    return RULES[rule].rule.decide(topology, PROPOSALS[WOR], *draft)
-
-  laws, coins = jnp.full((NODES, V), 1 / V), jnp.zeros(NODES)
-  tokens = jnp.arange(NODES, dtype=jnp.int32) % V
-  nodes = [
-    int(decide(battery.traced(t), tokens, laws, coins).node)
-    for t in TREES.values()
-  ]
-  assert len(traces) == 1
-  assert ROOT not in nodes  # where p is q all is accepted
-
-
 # The oracle: the paper's example, and Theorem 1.
 
 A, B, C = range(3)
@@ -279,14 +246,7 @@ EXAMPLE = oracle.Draft(
 )
 
 
-SMALL_TREES = [
-  (-1, 0),
-  (-1, 0, 1),
-  (-1, 0, 0, 1, 1),
-  (-1, 0, 0, 0),
-  (-1, 0, 1, 1),
-  (-1, 0, 0, 1, 2),
-]
+SMALL_TREES = [(-1, 0, 1), (-1, 0, 0, 1, 1), (-1, 0, 0, 0), (-1, 0, 0, 1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -294,7 +254,7 @@ SMALL_TREES = [
   [
     ("traversal", NAMES, SMALL_TREES),
     ("token_level", NAMES, SMALL_TREES),
-    ("block", NAMES, SMALL_TREES[:2]),
+    ("block", NAMES, SMALL_TREES[:1]),
     ("k_seq", [IID], [(-1, 0, 0, 1)]),
   ],
 )
@@ -337,44 +297,6 @@ def test_lemma_2(x64, rule, proposal):
     assert total / weight == pytest.approx(rate, abs=1e-12), chain
 
 
-def test_one_step_is_rrsw_on_one_token_more():
-  """Appendix: target (g, 1 - sum g), draft (q, 0) on V + 1 tokens.
-
-  A node entered with chance a has g = a p; its children are offered with the
-  thresholds of siblings verified token by token on V + 1 tokens, its own is
-  what the residual leaves on the V tokens, and the bonus token's law the rest.
-  """
-  rng, K, cases = random.Random(3), 3, 0
-  below, above = tree_lib.branching([1, K]), tree_lib.kary(K, 1)
-  while cases < 100:
-    q, p = (random_law(rng, kind)[:-1] for kind in ("plain", "ties"))
-    q, p = ((*oracle.norm(law), Fraction(0)) for law in (q, p))
-    top_q, top_p = random_pair(rng)
-    siblings = random_tokens(rng, above.parents, (q,) * 4, WOR)
-    first = rng.choices(range(V), [float(x) for x in top_q])[0]
-    a = min(Fraction(1), top_p[first] / top_q[first])
-    if not 0 < a < 1:
-      continue
-    cases += 1
-    g = (*oracle.times(a, p[:-1]), 1 - a)
-    star = oracle.Draft(above.parents, siblings, (q,) * 4, (g,) * 4, WOR)
-    tokens = INVALID, first, *siblings[1:]
-    laws = (top_q, *(q,) * 4), (top_p, *(p,) * 4)
-    inner = oracle.Draft(below.parents, tokens, *laws, WOR)
-    *found, own, _ = oracle.traversal_offers(inner)
-    *wanted, rest = oracle.token_level_offers(star, ROOT)
-    assert [(o.node - 1, o.threshold) for o in found] == [
-      (o.node, o.threshold) for o in wanted
-    ]
-    assert own.threshold == sum(rest.residual[:-1])
-    if own.threshold:
-      assert own.residual[:-1] == oracle.norm(rest.residual[:-1])
-
-
-def expected_lengths(t, stop):
-  return stop @ (t.depth + 1)
-
-
 def test_traversal_is_not_always_longer_on_trees(x64):
   t = tree_lib.from_parents([-1, 0, 1, 1])
   laws = {
@@ -389,10 +311,11 @@ def test_traversal_is_not_always_longer_on_trees(x64):
   language = law("q"), law("p")
   chances, drafts = all_drafts(t, WOR, language)
   lengths = {}
-  for rule in TREE_RULES:
-    stop = run(rule, t, as_lanes(drafts), np.zeros((len(drafts), 4))).stop
-    lengths[rule] = chances @ expected_lengths(t, stop)
-    exact = oracle.expected_length(t.parents, WOR, language, RULES[rule].method)
+  for rule in ("traversal", "token_level"):
+    coins = np.zeros((len(drafts), 4))
+    stop = run(f"{rule}, traced", t, as_lanes(drafts), coins).stop
+    lengths[rule] = chances @ stop @ (t.depth + 1)
+    exact = oracle.expected_length(t.parents, WOR, language, rule)
     assert lengths[rule] == pytest.approx(float(exact), abs=1e-12)
   assert round(lengths["traversal"], 5) == 2.61397
   assert lengths["token_level"] == pytest.approx(2.615, abs=1e-12)
@@ -420,19 +343,6 @@ def test_k_seq_takes_its_share_of_the_best_single_step(x64, k):
   assert ahead > 0
 
 
-def test_k_seq_with_a_smaller_rho_is_caught(x64, monkeypatch):
-  """Too much is taken for any residual to make up for it."""
-
-  def rho_of_one(q, p, count, most):
-    rho = jnp.ones(len(count), p.dtype)
-    return rho, jnp.zeros_like(rho)
-
-  monkeypatch.setattr(k_seq, "_solve", rho_of_one)
-  found = certify.check("k_seq", IID, "kary:2x1", certify.Settings(cases=9))
-  assert found.distance > 1e-3
-  assert found.failure.law_broken
-
-
 def test_other_proposals_are_refused():
   for name, proposal in PROPOSALS.items():
     reason = misfit(VERIFIERS["k_seq"], CHAIN, proposal)
@@ -458,7 +368,6 @@ def a_draft():
   ("change", "message"),
   [
     (lambda t, q, p: (t, q, spoiled(p, (1, 3), np.nan)), r"p\[1\] sums to nan"),
-    (lambda t, q, p: (t, q, spoiled(p, (1, 2), -0.25)), r"-0.25 at least"),
     (lambda t, q, p: (t, q, spoiled(p, 2, 0.2)), r"p\[2\] sums to 1.6 and"),
     (lambda t, q, p: (t, spoiled(q, (1, 3), np.nan), p), r"q\[1\] sums to nan"),
     (lambda t, q, p: (spoiled(t, 4, V), q, p), f"node 4 has token {V}"),
@@ -466,7 +375,6 @@ def a_draft():
       lambda t, q, p: (spoiled(t, 1, INVALID), q, p),
       "node 3 has token 3",
     ),
-    (lambda t, q, p: (t[:-1], q, p), r"tokens \[5\]"),
     (lambda t, q, p: (t, q[:, :-1], p), r"q \[6, 7\]"),
   ],
 )

@@ -21,12 +21,12 @@ from tv_jax.models import causal_pass
 NEAR = 1e-4
 PROMPTS = [[1, 2, 3], [70, 5]]
 TEMPERATURE = 0.7
-HOW = {
+OPTIONS = {
   "tree": "branching:2,1",
   "verifier": "traversal",
   "panel": ["token_level"],
   "temperature": TEMPERATURE,
-  "max_new_tokens": 12,
+  "max_new_tokens": 5,
   "batch_size": 2,
   "progress": False,
 }
@@ -77,8 +77,8 @@ def test_laws_and_lengths(V, tmp_path):
     0.5 * draft.params["unembedding"] + target.params["unembedding"]
   )
   pair = Pair(target=target, draft=draft, draft_kind="independent", ends=())
-  result = tv_jax.generate(pair, PROMPTS, **HOW)
-  tv_jax.record(pair, PROMPTS, tmp_path / "cycles.npz", **HOW)
+  result = tv_jax.generate(pair, PROMPTS, **OPTIONS)
+  tv_jax.record(pair, PROMPTS, tmp_path / "cycles.npz", **OPTIONS)
   cycles = replay.load(tmp_path / "cycles.npz")
 
   for item, prompt in enumerate(PROMPTS):

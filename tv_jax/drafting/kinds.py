@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -37,7 +38,7 @@ class Independent(Drafter):
     )
     if mesh is None or split or model.config.shares_embedding:
       return model
-    params = sharding.put(model.params, sharding.placement("", mesh))
+    params = jax.device_put(model.params, sharding.placement("", mesh))
     return dataclasses.replace(model, params=params)
 
   def prefill(self, params, tokens, following, features, cache: Cache):

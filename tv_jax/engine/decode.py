@@ -172,7 +172,7 @@ class Batch:
 
   def _put(self, arrays):
     """Returns a host's arrays on all devices of the batch."""
-    return sharding.put(arrays, self._place)
+    return jax.device_put(arrays, self._place)
 
 
 def decode(

@@ -93,7 +93,7 @@ class Generation:
     seconds: Of decoding, prompts included, without compilation.
     compile_seconds: Of compilation; 0 if it was compiled before.
     config: How it was decoded.
-    pair: What was asked; None in what was pickled, which has the text.
+    pair: What was asked.
   """
 
   tokens: list[list[int]]
@@ -106,12 +106,11 @@ class Generation:
   seconds: float
   compile_seconds: float
   config: DecodeConfig
-  pair: Pair | None
+  pair: Pair
 
   @functools.cached_property
   def text(self) -> list[str]:
     """The tokens as text without special tokens, up to what `stop` names."""
-    assert self.pair is not None  # what was pickled has its text
     decode = self.pair.tokenizer.decode
     texts = [decode(row, skip_special_tokens=True) for row in self.tokens]
     return [cut(str(text), self.config.stop) for text in texts]
@@ -163,13 +162,6 @@ class Generation:
   def tokens_per_second(self) -> float:
     """New tokens that were kept, over all prompts, per second."""
     return sum(map(len, self.tokens)) / self.seconds
-
-  def __getstate__(self) -> dict:
-    """What is pickled: all but the models, with the text that they decoded."""
-    state = dict(self.__dict__, pair=None)
-    if self.pair is not None and self.pair.path is not None:
-      state["text"] = self.text
-    return state
 
   def __repr__(self) -> str:
     """Returns the summary."""

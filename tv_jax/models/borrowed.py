@@ -121,7 +121,7 @@ def params(
   if "unembedding" not in without:
     matrix = theirs.get("unembedding", theirs["embedding"])
     taken["unembedding"] = jax.device_put(matrix[:, tokens], everywhere)
-  return taken | {"place": sharding.put(place, everywhere)}
+  return taken | {"place": jax.device_put(place, everywhere)}
 
 
 def offsets(config: Config, params: dict) -> dict[str, np.ndarray]:

@@ -253,7 +253,7 @@ def _read(
       for name in weight.tensors
     ]
     place = sharding.placement(weight.axes, module.mesh)
-    params[path] = sharding.put(weight.join(values), place)
+    params[path] = jax.device_put(weight.join(values), place)
   return unflatten_dict(params)
 
 
@@ -275,8 +275,6 @@ def _finite(tensor: StoredTensor, name: str, dtype: str) -> np.ndarray:
 
 def _is_copy(copy: np.ndarray, matrix: jax.Array, tolerance: float) -> bool:
   """Returns whether a stored matrix is a parameter's, by some of its rows."""
-  if not matrix.is_fully_addressable:  # not all of it is on this machine
-    return True
   if copy.shape != matrix.shape[::-1]:
     return False
   some = slice(None, None, max(1, len(copy) // 4096))

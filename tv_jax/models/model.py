@@ -50,9 +50,9 @@ class Model:
       return cache
     split = sharding.placement((None, "heads"), self.mesh)
     return Cache(
-      keys=sharding.put(cache.keys, split),
-      values=sharding.put(cache.values, split),
-      length=sharding.put(cache.length, sharding.placement((), self.mesh)),
+      keys=jax.device_put(cache.keys, split),
+      values=jax.device_put(cache.values, split),
+      length=jax.device_put(cache.length, sharding.placement((), self.mesh)),
     )
 
   def logits(self, tokens) -> jax.Array:

@@ -14,7 +14,6 @@ from jax.sharding import (
   Mesh,
   NamedSharding,
   PartitionSpec,
-  Sharding,
 )
 
 from tv_jax.models.config import Config
@@ -36,21 +35,6 @@ def placement(
     return None
   return NamedSharding(
     mesh, PartitionSpec(*(AXIS if axis in SPLIT else None for axis in axes))
-  )
-
-
-def put(arrays, place: Sharding | None):
-  """Arrays of the host on devices, some of which may be another process's.
-
-  Every process is to have the same arrays, and puts what is for its devices.
-  """
-  if place is None or place.is_fully_addressable:
-    return jax.device_put(arrays, place)
-  return jax.tree.map(
-    lambda x: jax.make_array_from_callback(
-      x.shape, place, lambda index: x[index]
-    ),
-    arrays,
   )
 
 

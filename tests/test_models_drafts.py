@@ -1,0 +1,401 @@
+"""Drafts on features: as published ones compute, load, save, and are refused.
+
+What a draft of one pass computes is in test_dspark_published.py.
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import tv_jax
+from configs import quickstart
+from tests import bad, checkpoints
+from tests import eagle3_files as files
+from tests.definition import Definition
+from tv_jax import drafting, models, runs
+from tv_jax.models import config as configs
+from tv_jax.models import decoder, loading, sharding
+
+GOLDEN = pathlib.Path(__file__).with_name("eagle3_golden.json")
+TOLERANCE = 1e-5
+COPIES = {"embed_tokens.weight": "embedding", "lm_head.weight": "unembedding"}
+
+
+def publish(directory, case):
+  """Writes a random draft as published ones are.
+
+  Args:
+    directory: Where.
+    case: A layout of EAGLE-3 heads, "eagle", "dflash", or "dspark" with the
+      kind of its Markov head; and "tied" if the target's embedding is. Such an
+      EAGLE-1 head has no bias.
+
+  Returns:
+    Its kind, its target, and its tensors.
+  """
+  if case in files.CONFIGS:
+    target = files.target(case)
+    # The embedding that published code was given.
+    embedding = jnp.asarray(files.given(case)[0].T)
+    params = target.params | {"embedding": embedding}
+    target = dataclasses.replace(target, params=params)
+    return "eagle3", target, files.publish(directory, case)
+  name, *words = case.split()
+  tied = "tied" in words
+  target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=tied))
+  if name == "eagle":
+    kind, copied = "eagle", [*COPIES][:1]
+    models.save(directory, checkpoints.ours_head(target))
+    absent = "head_dim tie_word_embeddings rope_scaling torch_dtype mlp_bias"
+    changes = dict.fromkeys(absent.split())
+    bias = False if tied else None  # then it has one
+    checkpoints.rewrite(directory, **changes, bias=bias)
+  else:
+    kind, copied = "dspark", [*COPIES]
+    head = None if name == "dflash" else words[0]
+    models.save(directory, checkpoints.ours_dspark(target, head))
+  tensors = load_file(directory / "model.safetensors")
+  if name == "eagle" and tied:
+    del tensors["fc.bias"]
+  for copy in copied:
+    matrix = target.params.get(COPIES[copy], target.params["embedding"])
+    tensors[copy] = np.ascontiguousarray(np.asarray(matrix).T)
+  save_file(tensors, directory / "model.safetensors")
+  return kind, target, tensors
+
+
+def close(ours, theirs):
+  assert checkpoints.error(np.asarray(ours), theirs) <= TOLERANCE
+
+
+# What they compute.
+
+
+def runner(head):
+  """Runs pairs behind those of a cache: logits, features, and the cache."""
+  apply = jax.jit(functools.partial(models.causal_pass, head.module))
+
+  def run(tokens, features, cache):
+    rows = jnp.asarray(tokens, jnp.int32)[None], jnp.asarray(features)[None]
+    logits, features, cache = apply(head.params, rows, cache)
+    return logits[0], features[0], cache
+
+  return run
+
+
+@pytest.mark.parametrize("case", ["eagle", "eagle tied"])
+def test_an_eagle_head_is_its_definition(case, tmp_path):
+  """A text, levels drafted behind it, and then the target's true features."""
+  kind, target, tensors = publish(tmp_path, case)
+  head = models.load(tmp_path, target=target, kind=kind)
+  config, theirs = head.config, target.params
+  layer = Definition(
+    tensors, config.rms_norm_eps, config.rope_theta, config.head_dim
+  )
+  embedding = np.asarray(theirs["embedding"], np.float64)
+  unembedding = np.asarray(theirs.get("unembedding", embedding), np.float64)
+
+  def defined(features):
+    """Logits and features of pairs with these, in float64."""
+    known = embedding.T[tokens[: len(features)]]
+    x = layer.affine(np.concatenate([known, features], -1), "fc")
+    x = layer.layer(x, x, "layers.0.")
+    return x @ unembedding, x
+
+  rng, T = np.random.default_rng(7), 4
+  tokens = rng.integers(0, config.vocab_size, 2 * T)
+  true = rng.normal(size=(2 * T, config.hidden_size)).astype(np.float32)
+  run = runner(head)
+  logits, features, cache = run(tokens[:T], true[:T], head.init_cache(1, 16))
+  text = np.asarray(cache.length)
+  close(logits, defined(true[:T])[0])
+  close(features, defined(true[:T])[1])
+  beside = true[:T].astype(np.float64)
+  for place in range(T, 2 * T):  # drafting makes do with its own
+    beside = np.concatenate([beside, features[-1:]])
+    logits, features, cache = run(tokens[[place]], features[-1:], cache)
+    close(logits[0], defined(beside)[0][-1])
+  # What was drafted is forgotten: its rows are written again.
+  cache = dataclasses.replace(cache, length=jnp.asarray(text))
+  close(run(tokens[T:], true[T:], cache)[0], defined(true)[0][T:])
+
+
+@pytest.mark.parametrize(
+  ("layout", "first"),
+  [("deepspec", False), ("safeailab", False), ("deepspec", True)],
+)
+def test_an_eagle3_head_is_its_definition(layout, first, tmp_path):
+  _, target, _ = publish(tmp_path, layout)
+  tensors = files.publish(tmp_path, layout, norm_before_residual=first)
+  head = models.load(tmp_path, target=target, kind="eagle3")
+  assert head.config.target_layers == files.LAYERS[layout]
+  embedding, tokens, features = files.given(layout)
+  embedding = tensors.get("embed_tokens.weight", embedding)
+  theirs = files.levels(
+    layout, tensors, embedding, tokens, features, first=first
+  )
+  run, T, cache = runner(head), files.PAIRS, head.init_cache(1, 16)
+  for piece in np.split(np.arange(T), 3):  # a text that is gone on with
+    logits, outputs, cache = run(tokens[piece], features[piece], cache)
+  ours = [logits[-1]]
+  for place in range(T, len(tokens)):
+    logits, outputs, cache = run(tokens[[place]], outputs[-1:], cache)
+    ours.append(logits[-1])
+  few, ours = tensors.get("d2t"), np.stack(ours)
+  known = np.arange(files.V) if few is None else few + np.arange(len(few))
+  close(ours[:, known], theirs)
+  assert np.isneginf(np.delete(ours, known, axis=1)).all()
+  if not first:  # of the published code itself
+    close(ours[:, known], np.array(json.loads(GOLDEN.read_text())[layout]))
+
+
+# How they are read and written.
+
+
+@pytest.mark.parametrize(
+  ("case", "left"),
+  [
+    ("eagle", {"embed_tokens.weight"}),
+    ("eagle tied", {"embed_tokens.weight"}),
+    ("deepspec", set()),
+    ("safeailab", {"t2d"}),
+    ("dspark vanilla", {*COPIES}),
+    ("dspark gated tied", {*COPIES}),
+    ("dspark rnn", {*COPIES}),
+    ("dflash", {*COPIES}),
+  ],
+)
+def test_what_we_save_is_what_was_published(case, left, tmp_path):
+  kind, target, tensors = publish(tmp_path / "theirs", case)
+  draft = models.load(tmp_path / "theirs", target=target, kind=kind)
+  models.save(tmp_path / "ours", draft)
+  written = load_file(tmp_path / "ours" / "model.safetensors")
+  assert {*tensors} - {*written} == left
+  for name, tensor in written.items():
+    np.testing.assert_array_equal(tensor, tensors[name])
+  again = models.load(tmp_path / "ours", target=target, kind=kind)
+  assert again.module == draft.module
+  jax.tree.map(np.testing.assert_array_equal, again.params, draft.params)
+
+
+@pytest.mark.parametrize("layout", files.CONFIGS)
+def test_an_embedding_of_its_own_or_the_targets(layout, tmp_path):
+  def swap(tensors):
+    if tensors.pop("embed_tokens.weight", None) is None:
+      tensors["embed_tokens.weight"] = np.zeros((files.V, files.E), np.float32)
+
+  _, target, _ = publish(tmp_path, layout)
+  shared = []
+  for change in (None, swap):
+    files.publish(tmp_path, layout, change=change)
+    head = models.load(tmp_path, target=target, kind="eagle3")
+    shared.append(head.params["embedding"] is target.params["embedding"])
+  assert shared == [layout == "safeailab", layout == "deepspec"]
+
+
+def test_a_vocabulary_that_is_the_targets_own(tmp_path):
+  """The published code has d2t then, and does not read it."""
+
+  def widen(tensors):
+    tensors["lm_head.weight"] = np.ones((files.V, files.E), np.float32)
+    tensors["d2t"] = np.zeros(files.V, np.int64)
+
+  files.publish(tmp_path, "safeailab", change=widen, draft_vocab_size=files.V)
+  target = files.target("safeailab")
+  head = models.load(tmp_path, target=target, kind="eagle3")
+  assert head.config.draft_vocab_size is None
+  assert "place" not in head.params
+
+
+def test_copies_of_a_quantised_target_are_rounded(tmp_path):
+  kind, target, _ = publish(tmp_path, "dspark vanilla")
+  embedding = target.params["embedding"]
+  noise = np.random.default_rng(0).normal(1, 0.1, embedding.shape)
+  rounded = target.params | {"embedding": embedding * noise.astype(np.float32)}
+  rounded = dataclasses.replace(target, params=rounded)
+  models.load(tmp_path, target=rounded, kind=kind)
+
+
+# What is refused.
+
+
+def refuse(directory, kind, target, *words):
+  with pytest.raises(ValueError, match=r"\S") as error:
+    models.load(directory, target=target, kind=kind)
+  bad.one_line(error, *words)
+
+
+QWEN3 = configs.to_dict(checkpoints.tiny(model_type="qwen3"))
+
+
+@pytest.mark.parametrize(
+  ("case", "changes", "words"),
+  [
+    ("eagle", {"hidden_size": 64}, ["hidden_size=64 is not the target's"]),
+    ("eagle", {"bias": "yes"}, ["config.json: bias='yes': give true or false"]),
+    (
+      "eagle",
+      QWEN3 | {"num_hidden_layers": 1, "mlp_bias": None},
+      ["config.json: an EAGLE-1 head of model_type='qwen3' is not"],
+    ),
+    ("safeailab", {"target_layer_ids": [1, 5], "ttt": 3}, ["attribute ttt=3"]),
+    (
+      "deepspec",
+      {"target_layer_ids": [3, 1]},
+      ["[3, 1]: give 2", "-1"],
+    ),
+    ("safeailab", {"target_layer_ids": [1, 7]}, ["to 6"]),  # the last
+    ("safeailab", {"architectures": ["Qwen3DSparkModel"]}, ["not an EAGLE-3"]),
+    (
+      "dspark vanilla",
+      {"block_size": 0, "markov_head_type": "lstm", "mask_token_id": None},
+      [
+        "block_size=0: give",
+        "markov_head_type='lstm': give one of 'vanilla', 'gated', 'rnn'",
+        "mask_token_id is missing",
+      ],
+    ),
+    ("dspark rnn", {"target_layer_ids": [0, -1]}, ["of -1 (the embedding) to"]),
+    ("dspark rnn", {"mask_token_id": 999}, ["=999 is not in the vocabulary"]),
+    ("dspark rnn", {"markov_head_type": None}, ["head_type is missing"]),
+    (
+      "dflash",
+      {"model_type": "llama", "use_sliding_window": None},
+      ["of model_type='llama' is not supported, only 'qwen3'"],
+    ),
+  ],
+  ids=str,
+)
+def test_a_config_that_is_wrong(case, changes, words, tmp_path):
+  kind, target, _ = publish(tmp_path, case)
+  checkpoints.rewrite(tmp_path, **changes)
+  refuse(tmp_path, kind, target, *words)
+
+
+@pytest.mark.parametrize(
+  ("case", "changes", "words"),
+  [
+    ("eagle", {"vocab_size": 50}, "of 48 is not the target's of 50"),
+    ("eagle", {"model_type": "qwen3"}, "target of model_type='qwen3' is not"),
+    # It names no layers of its target.
+    ("safeailab", {"num_hidden_layers": 2}, "to 0"),
+    ("dspark vanilla", {}, "embed_tokens.weight is not that of random"),
+  ],
+  ids=str,
+)
+def test_another_target(case, changes, words, tmp_path):
+  kind, target, _ = publish(tmp_path, case)
+  other = dataclasses.replace(target.config, **changes)
+  refuse(tmp_path, kind, checkpoints.ours(other, seed=5), words)
+
+
+def test_few_tokens_that_are_not_named(tmp_path):
+  def spoil(tensors):
+    tensors["t2d"] = ~tensors["t2d"]
+
+  for change, words in (
+    (lambda tensors: tensors.pop("d2t"), "missing: d2t, which says which 20"),
+    (spoil, "t2d names other tokens than d2t"),
+  ):
+    files.publish(tmp_path, "safeailab", change=change)
+    refuse(tmp_path, "eagle3", files.target("safeailab"), words)
+
+
+def test_a_draft_that_does_not_fit_beside_its_target(tmp_path, monkeypatch):
+  kind, target, _ = publish(tmp_path, "dspark vanilla")
+  draft = models.load(tmp_path, target=target, kind=kind)
+  leaves = [y for x, y in draft.params.items() if x not in decoder.OF_TARGET]
+  needed = sum(x.nbytes for x in jax.tree.leaves((leaves, target.params)))
+  monkeypatch.setattr(loading, "machine_memory", lambda: needed)
+  models.load(tmp_path, target=target, kind=kind)
+  monkeypatch.setattr(loading, "machine_memory", lambda: needed - 1)
+  refuse(tmp_path, kind, target, "and its target take", "choose dtype=")
+
+
+# Kinds of drafting: one class and one line of `KINDS` each.
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+  """A target, and drafts of all kinds, on disk."""
+  folder = tmp_path_factory.mktemp("pair")
+  target = checkpoints.ours(checkpoints.tiny(tie_word_embeddings=True))
+  models.save(folder / "target", target)
+  draft = checkpoints.ours(checkpoints.tiny(num_hidden_layers=1), seed=1)
+  models.save(folder / "independent", draft)
+  models.save(folder / "eagle", checkpoints.ours_head(target))
+  models.save(folder / "eagle3", checkpoints.ours_eagle3(target))
+  models.save(folder / "dspark", checkpoints.ours_dspark(target, "gated"))
+  return folder
+
+
+@pytest.mark.parametrize("kind", drafting.KINDS)
+@pytest.mark.parametrize("split", [False, True])
+def test_what_is_split(saved, kind, split):
+  mesh = sharding.mesh(jax.devices()[:2])
+  pair = tv_jax.load(
+    saved / kind,
+    saved / "target",
+    draft_kind=kind,
+    mesh=mesh,
+    shard_draft=split,
+  )
+  assert (pair.draft.mesh is mesh) is (split or kind != "independent")
+  for leaf in jax.tree.leaves(pair.draft.params):
+    assert leaf.sharding.device_set == {*mesh.devices.flat}
+
+
+def test_another_kind_is_one_line(saved, monkeypatch):
+  """The target drafts for itself, from the same weights."""
+
+  class Itself(drafting.Independent):
+    @staticmethod
+    def load(kind, path, target, **options):
+      return target
+
+  monkeypatch.setitem(drafting.KINDS, "itself", Itself)
+  raw = quickstart.get_config().to_dict()
+  raw["models"]["draft_kind"] = "itself"
+  runs.from_config(raw)
+  pair = tv_jax.load("", saved / "target", draft_kind="itself")
+  result = tv_jax.generate(
+    pair,
+    [[5], [1, 2, 3]],
+    tree="chain:2",
+    verifier="token_level",
+    proposal="top_k",
+    temperature=0,
+    max_new_tokens=9,
+    ends=(),
+  )
+  assert all(set(gained) == {3} for gained in result.accepted)
+
+
+@pytest.mark.parametrize(
+  ("draft", "kind", "words"),
+  [
+    ("independent", "medusa", "not one of independent, eagle, eagle3, dspark"),
+    (None, "independent", "needs a draft"),
+    ("nowhere", "independent", "neither a directory"),
+    ("independent", "eagle", 'a model of its own.*draft_kind="independent"'),
+    ("eagle3", "eagle", 'EAGLE-3 head.*draft_kind="eagle3"'),
+    ("eagle", "eagle3", 'EAGLE-1 head.*draft_kind="eagle"'),
+    ("dspark", "independent", 'a DSpark draft.*draft_kind="dspark"'),
+  ],
+)
+def test_another_kind_of_draft_is_refused(saved, draft, kind, words):
+  with pytest.raises(ValueError, match=words):
+    tv_jax.load(draft and saved / draft, saved / "target", draft_kind=kind)
+
+
+def test_a_home_is_found(saved, monkeypatch):
+  monkeypatch.setenv("HOME", str(saved))
+  loaded = tv_jax.load("~/independent", "~/target")
+  assert loaded.path == str(saved / "target")
