@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from tests import quick
 from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, drafts, exact
 from tv_jax.proposals import INVALID, PROPOSALS
@@ -14,12 +15,13 @@ WITHOUT = "without_replacement"
 
 @pytest.mark.parametrize(
   ("shape", "proposal", "optimal"),
-  [
-    ("chain:2", WITHOUT, True),
-    ("chain:2", "top_k", True),
-    ("kary:2x2", "top_k", True),  # there is nothing to choose
-    ("kary:2x2", WITHOUT, False),
-  ],
+  quick.shorter(
+    [
+      ("chain:2", WITHOUT, True),
+      ("kary:2x2", "top_k", True),  # there is nothing to choose
+      ("kary:2x2", WITHOUT, False),
+    ]
+  ),
 )
 def test_the_longest_lossless_rule(shape, proposal, optimal, x64):
   tree, drawn, missed = tree_lib.parse(shape), PROPOSALS[proposal], []

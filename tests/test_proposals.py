@@ -96,7 +96,7 @@ class TestEveryProposal:
 
 
 @pytest.mark.parametrize(
-  "fault", quick.shorter([*faulty_proposals.PLANTED], keep=8)
+  "fault", quick.shorter([*faulty_proposals.PLANTED], keep=4)
 )
 def test_planted_fault_is_caught(fault, x64):
   proposal, sign = faulty_proposals.PLANTED[fault]

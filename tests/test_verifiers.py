@@ -54,6 +54,7 @@ from tv_jax.verifiers import (
   verify,
 )
 
+LARGE = "eagle", "binary", "branching"  # compiled for long
 loops = pytest.mark.parametrize(
   "rule", [name for name, case in RULES.items() if case.traced]
 )
@@ -65,9 +66,7 @@ loops = pytest.mark.parametrize(
 @pytest.mark.parametrize(
   ("rule", "name"),
   [
-    pytest.param(
-      rule, name, marks=[pytest.mark.long] * (name in ("binary", "branching"))
-    )
+    pytest.param(rule, name, marks=[pytest.mark.long] * (name in LARGE))
     for rule, case in RULES.items()
     for name in case.trees
   ],
@@ -95,7 +94,7 @@ def test_oracle_agreement_on_random_trees(x64, rule):
     assert_oracle_agrees(rule, t, drafts)
 
 
-@pytest.mark.parametrize("rule", quick.shorter(WITH_OFFERS, keep=2))
+@pytest.mark.parametrize("rule", quick.shorter(WITH_OFFERS))
 def test_float32_keeps_to_the_bounds(rule):
   t, rng = RULES[rule].tree, np.random.default_rng(27)
   lanes = hardened(rng, random_lanes(rng, t, 512, RULES[rule].proposals))
@@ -204,10 +203,14 @@ def test_a_nan_is_seen_in_a_vocabulary_of_real_size(rule):
 @pytest.mark.parametrize(
   ("rule", "other", "name"),
   [
-    ("traversal", "traversal, traced", "eagle"),
-    ("traversal", "traversal, reference", "eagle"),
-    ("token_level", "token_level, traced", "eagle"),
-    ("token_level", "token_level, reference", "eagle"),
+    *(
+      pytest.param(
+        rule, f"{rule}, {form}", t, marks=[pytest.mark.long] * (t in LARGE)
+      )
+      for rule in ("traversal", "token_level")
+      for form in ("traced", "reference")
+      for t in ("lopsided", "eagle")
+    ),
     ("traversal", "block", "chain"),
     ("traversal, traced", "block", "chain"),
     ("k_seq", "token_level", "chain"),
@@ -412,10 +415,10 @@ def test_a_tiny_chance_is_no_fault(traced):
 
 def test_rejections_of_a_wide_family_are_kept_apart():
   """Without a barrier XLA compiled such a program for minutes."""
-  t, N = tree_lib.kary(32, 1), 33
+  t, N = tree_lib.kary(12, 1), 13
   laws = jax.ShapeDtypeStruct((N, 64), jnp.float32)
   tokens = jax.ShapeDtypeStruct((N,), jnp.int32)
   coins = jax.ShapeDtypeStruct((N,), jnp.float32)
   decide = functools.partial(VERIFIERS["traversal"].decide, t, PROPOSALS[WOR])
   lowered = jax.jit(decide).lower(tokens, laws, laws, coins)
-  assert lowered.as_text().count("optimization_barrier") >= 30
+  assert lowered.as_text().count("optimization_barrier") >= 10
