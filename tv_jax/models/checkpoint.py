@@ -7,7 +7,6 @@ extra.
 """
 
 import argparse
-import json
 import pathlib
 import shutil
 import sys
@@ -16,7 +15,6 @@ from tv_jax.edge import disk
 from tv_jax.models import storage
 
 SINGLE = "pytorch_model.bin"
-INDEX = "pytorch_model.bin.index.json"
 
 
 def convert(source, destination, revision: str | None = None) -> None:
@@ -28,7 +26,7 @@ def convert(source, destination, revision: str | None = None) -> None:
     revision: Of a repository: a commit.
   """
   source = storage.resolve(source, revision, ["*.bin", "*.model"])
-  paths = storage.shards(source, SINGLE, INDEX)
+  paths = storage.shards(source, SINGLE)
   try:
     import torch
     from safetensors.torch import save_file
@@ -39,12 +37,9 @@ def convert(source, destination, revision: str | None = None) -> None:
 
   destination = pathlib.Path(destination)
   destination.mkdir(parents=True, exist_ok=True)
-  where = {}
   for path in paths:
     tensors = torch.load(path, map_location="cpu", weights_only=True)
     name = path.name.replace("pytorch_", "").replace(".bin", ".safetensors")
-    if len(paths) == 1:  # one of one has an index, which is not written
-      name = storage.SINGLE
     # Cloned: tied tensors share memory, which safetensors refuses.
     save_file(
       {key: value.clone().contiguous() for key, value in tensors.items()},
@@ -52,14 +47,9 @@ def convert(source, destination, revision: str | None = None) -> None:
       metadata={"format": "pt"},
     )
     disk.readable(destination / name)
-    where |= dict.fromkeys(tensors, name)
-  if len(paths) > 1:
-    index = json.dumps({"metadata": {}, "weight_map": where}, indent=2)
-    (destination / storage.INDEX).write_text(index + "\n")
   for path in source.iterdir():
-    if path.suffix in (".json", ".model", ".txt", ".jinja") and (
-      path.name != INDEX
-    ):
+    index = path.name.endswith(".index.json")
+    if path.suffix in (".json", ".model", ".txt", ".jinja") and not index:
       shutil.copyfile(path, destination / path.name)
 
 

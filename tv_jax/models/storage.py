@@ -12,13 +12,12 @@ import numpy as np
 import safetensors
 from safetensors.numpy import save_file
 
-from tv_jax.edge import disk, reading
-from tv_jax.edge.reading import brief, listed
+from tv_jax.edge import disk
+from tv_jax.edge.reading import brief
 from tv_jax.models import gguf
 from tv_jax.models.layout import StoredTensor
 
 REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 _PATTERNS = ("*.json", "*.safetensors", "tokenizer*", "*.jinja", "merges.txt")
 
@@ -77,17 +76,12 @@ def is_local(place) -> bool:
   return os.path.isdir(place) or gguf.is_file(place)
 
 
-def shards(directory: pathlib.Path, single: str, index: str) -> list:
-  """Returns the files of a checkpoint's weights: one, or those of an index."""
-  names = [single]
-  if (directory / index).exists():
-    names = sorted(
-      {*reading.json_object(directory / index)["weight_map"].values()}
-    )
-  absent = [name for name in names if not (directory / name).exists()]
-  if absent:
-    raise ValueError(f"{directory} lacks {listed(absent)}: download it again")
-  return [directory / name for name in names]
+def shards(directory: pathlib.Path, single: str) -> list[pathlib.Path]:
+  """Returns the files of a checkpoint's weights: `single`, or its shards."""
+  if (directory / single).exists():
+    return [directory / single]
+  stem, dot, suffix = single.partition(".")
+  return sorted(directory.glob(f"{stem}-*{dot}{suffix}"))
 
 
 def _open(path):
@@ -114,14 +108,15 @@ def contents(directory: pathlib.Path, source) -> dict[str, StoredTensor]:
       f"{source} holds GGUF files, which are given by their own path: such as"
       f" {files[0]}"
     )
-  if not any((directory / name).exists() for name in (SINGLE, INDEX)):
+  paths = shards(directory, SINGLE)
+  if not paths:
     raise ValueError(
-      f"{source} has neither {SINGLE} nor {INDEX}: if it holds PyTorch .bin "
+      f"{source} has no {SINGLE} and no shards of it: if it holds PyTorch .bin "
       f"files, run `python -m tv_jax.models.checkpoint convert {source} DST` "
       "and load DST (converting needs the parity extra)"
     )
   tensors = {}
-  for path in shards(directory, SINGLE, INDEX):
+  for path in paths:
     with _open(path) as file:
       for name in file.keys():  # noqa: SIM118  (not a mapping)
         if name in tensors:
