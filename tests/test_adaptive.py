@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tv_jax
-from tests import quick
 from tv_jax import certify, verifiers
 from tv_jax import tree as tree_lib
 from tv_jax.certify import compiling
@@ -162,26 +161,7 @@ def test_it_is_lossless(rule, proposal, shape, x64):
   assert found.distance < 1e-12
 
 
-@pytest.mark.parametrize("broken", quick.shorter(["certain", "without", None]))
-def test_a_policy_is_tried_with_confidences_and_without(broken, x64):
-  def policy(laws, worth, most, confidence):
-    ranks = jnp.arange(1, most + 1, dtype=worth.dtype)[None]
-    children = worth[:, None] / ranks
-    if confidence is None:
-      return children * (jnp.nan if broken == "without" else 1)
-    certain = (confidence == 1) & (broken == "certain")
-    return jnp.where(certain[:, None], jnp.nan, children)
-
-  shape = Adaptive((2, 2), most=2, policy=policy)
-  few = FEW._replace(cases=18)
-  found = certify.check("traversal", "without_replacement", shape, few)
-  assert found.lossless == (broken is None)
-  if broken:
-    assert "the tree's policy gives a NaN" in found.failure.faults
-    assert not found.failure.law_broken
-
-
-def pruned(shape, proposal, q, confidence):
+def pruned(shape, proposal, q):
   """Drafts of which four are drawn and the two best by their own q are kept.
 
   The trap: EAGLE-2 does so with deterministic children, where it is allowed.

@@ -242,17 +242,11 @@ def test_the_command_names_the_rule_in_a_line(tmp_path):
   assert "decide returned int32[]: return a" in line
 
 
-def with_confidence(laws, worth, most, confidence):
-  """Wrong for a draft that says how sure it is, and for no other."""
-  return idle(laws, worth, most, None) if confidence is None else confidence
-
-
 @pytest.mark.parametrize(
   ("policy", "told"),
   [
     (raises, r"KeyError: 'nobody' \(test_faults.py, line \d+\)$"),
     (lambda laws, worth, *_: worth, r"gave \[1\] worths: it should give"),
-    (with_confidence, r"gave \[1\] worths: it should give"),
   ],
 )
 def test_what_no_policy_gives_is_told_in_a_line(policy, told):
@@ -268,16 +262,16 @@ def test_what_no_proposal_draws_is_told_in_a_line():
     generate(sound_pair(), proposal=mine)
 
 
-def unsure_below(laws, worth, most, confidence):
+def unsure_below(laws, worth, most):
   found = drafting.by_confidence(laws, worth, most)
   return jnp.where(worth[:, None] < 1, jnp.nan, found)
 
 
-def idle(laws, worth, most, confidence):
+def idle(laws, worth, most):
   return jnp.zeros((len(laws), most))
 
 
-def where_it_is_sure(laws, worth, most, confidence):
+def where_it_is_sure(laws, worth, most):
   """Nothing where the draft is in doubt, be it after the root."""
   sure = jnp.where(laws.max(axis=1) > 1.5 / laws.shape[1], worth, 0)
   return sure[:, None] * jnp.ones((1, most))

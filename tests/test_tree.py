@@ -137,15 +137,11 @@ def test_grown_is_the_best_tree_of_its_size(nodes, acceptance):
   ("build", "given", "message"),
   [
     (tree.from_parents, [], "node 0 must be the root"),
-    (tree.from_parents, [-1], "nothing is drafted"),
-    (tree.from_parents, [-1, -1], "node 1 has parent -1"),
     (tree.from_parents, [-1, 0, 7], "node 2 has parent 7"),
     (tree.from_parents, [-1, 0, 1, 0], "node 3 at depth 1 follows a node at"),
     (tree.from_parents, [-1, 0, 0, 1, 2, 1], "node 5 stands apart from its"),
     (tree.from_paths, [[0], [0, 2], [0, 0]], r"no elder sibling \[0, 1\]"),
     (tree.from_paths, [[0, 0]], "has no parent: add the path"),
-    (tree.branching, [2, 0], "positive width"),
-    (tree.grown, 1, "at least 2 nodes"),
     (lambda a: tree.grown(5, acceptance=a), (1.0,), "chances above 0"),
     *((tree.parse, text, '"kary:2x5"') for text in ("", "chain", "kary:2")),
     (tree.parse, "chain:0", "tree 'chain:0'"),
@@ -160,36 +156,25 @@ def test_what_is_no_tree_is_refused(build, given, message):
 
 
 @pytest.mark.parametrize(
-  "content",
+  ("content", "fault"),
   [
-    [-1, 0, 0, 1],
-    [[0], [1], [0, 0]],
-    {"parents": [-1, 0, 0, 1], "predicted": {"length": 2.5}},
-  ],
-  ids=["parents", "paths", "object"],
-)
-def test_parse_reads_files(tmp_path, content):
-  path = tmp_path / "mine.json"
-  path.write_text(json.dumps(content))
-  assert tree.parse(str(path)) == tree.from_parents([-1, 0, 0, 1])
-
-
-@pytest.mark.parametrize(
-  ("content", "message"),
-  [
-    ("{}", "parents is missing"),
-    ('{"parents": [-1, 3]}', "node 1 has parent 3"),
-    ("3", "parents=3: give a list"),
-    ("[-1, true]", "parents=True: give an integer"),
+    ([-1, 0, 0, 1], None),
+    ([[0], [1], [0, 0]], None),
+    ({"parents": [-1, 0, 0, 1], "predicted": {"length": 2.5}}, None),
+    ({}, "parents is missing"),
+    ({"parents": [-1, 3]}, "node 1 has parent 3"),
+    ([-1, True], "parents=True: give an integer"),
   ],
   ids=str,
 )
-def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
+def test_files_are_read_or_refused_by_name(tmp_path, content, fault):
   path = tmp_path / "mine.json"
-  path.write_text(content)
-  with pytest.raises(ValueError, match=message) as refusal:
+  path.write_text(json.dumps(content))
+  if not fault:
+    assert tree.parse(str(path)) == tree.from_parents([-1, 0, 0, 1])
+    return
+  with pytest.raises(ValueError, match=f"mine.json.*{fault}"):
     tree.parse(str(path))
-  assert "mine.json" in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +182,8 @@ def test_a_bad_file_is_refused_by_name(tmp_path, content, message):
   [
     ({}, None),
     ({"draft_temperature": 0.5, "temperature": 1}, (0.5, 1)),
-    ({"draft_temperature": 0.1, "temperature": 0}, (0.1, 0)),
     ({"draft_temperature": 0, "temperature": 1}, "draft_temperature=0: a dr"),
     ({"draft_temperature": 1}, " temperature=None: give"),
-    ({"draft_temperature": 1e-40, "temperature": 1}, "a number from"),
   ],
 )
 def test_a_file_says_what_temperatures_it_was_tuned_at(tmp_path, said, found):

@@ -17,8 +17,6 @@ class Case(NamedTuple):
   kind: str
   p: np.ndarray  # [contexts, V] the target's law after each context
   q: np.ndarray  # [contexts, V] the draft's law
-  # [contexts] the draft's confidence after each; None: it has none
-  confidence: np.ndarray | None = None
 
 
 def below(context, token, V: int):
@@ -99,10 +97,7 @@ KINDS = {
 
 
 def generate(seed: int, count: int, V: int, contexts: int) -> list[Case]:
-  """Makes `count` cases: of each kind in turn, and of all kinds mixed.
-
-  Every second draft has confidences, some of them 0 or 1.
-  """
+  """Makes `count` cases: of each kind in turn, and of all kinds mixed."""
   cases = []
   kinds = [*KINDS, "mixed"]
   for index in range(count):
@@ -113,6 +108,5 @@ def generate(seed: int, count: int, V: int, contexts: int) -> list[Case]:
       for _ in range(contexts)
     ]
     p, q = (np.stack(laws) for laws in zip(*rows, strict=True))
-    sure = np.clip(rng.uniform(-0.25, 1.25, contexts), 0, 1)
-    cases.append(Case(kind, p, q, sure if index % 2 else None))
+    cases.append(Case(kind, p, q))
   return cases

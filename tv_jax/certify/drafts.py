@@ -90,10 +90,7 @@ def count_outcomes(tree: Tree | Adaptive, proposal: Proposal, V: int) -> int:
 
 
 def enumerate_drafts(
-  tree: Tree | Adaptive,
-  proposal: Proposal,
-  q: np.ndarray,
-  confidence: np.ndarray | None = None,
+  tree: Tree | Adaptive, proposal: Proposal, q: np.ndarray
 ) -> Drafts:
   """Returns all outcomes of drafting.
 
@@ -104,8 +101,6 @@ def enumerate_drafts(
     tree: What is drafted.
     proposal: How.
     q: [contexts, V] the draft's laws.
-    confidence: [contexts] what its confidence is, for an adaptive tree's
-      policy; None: it has none.
   """
   shape = tree if isinstance(tree, Adaptive) else None
   parent = tree.parent if isinstance(tree, Tree) else [NO_PARENT] * len(tree)
@@ -123,8 +118,6 @@ def enumerate_drafts(
     if shape:
       context = grown["context"][:, over]
       seen = q[context], grown["worth"][:, over]
-      if confidence is not None:
-        seen = *seen, confidence[context]
       chosen = compiling.in_pieces(_chooser(shape, depth), None, *seen)
       grown["fault"] |= chosen.fault
       place = chosen.above + above.start

@@ -109,9 +109,7 @@ def make_runner(
   def run(case: cases_lib.Case, seed: int = 0) -> Outcome:
     del seed  # nothing is drawn
     p, q = (laws.astype(dtype) for laws in (case.p, case.q))
-    drafts = drafts_lib.enumerate_drafts(
-      tree, proposal, q.astype(float), case.confidence
-    )
+    drafts = drafts_lib.enumerate_drafts(tree, proposal, q.astype(float))
 
     def piece(topology, tokens, rows):
       return on_drafts(topology, tokens, q[rows], p[rows])

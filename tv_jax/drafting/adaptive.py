@@ -34,12 +34,7 @@ class Chosen(NamedTuple):
   fault: jax.Array  # [] bool: the policy gave a NaN
 
 
-def by_confidence(
-  laws: jax.Array,
-  worth: jax.Array,
-  most: int,
-  confidence: jax.Array | None = None,
-) -> jax.Array:
+def by_confidence(laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
   """Makes children worth more, the surer the draft is of one token.
 
   The eldest is thought to be accepted with chance s = (1 + max q) / 2, each
@@ -50,13 +45,10 @@ def by_confidence(
     laws: [n, V] the draft's, after each node of a level.
     worth: [n] what these are worth.
     most: K.
-    confidence: Not used: with it for s, trees did not gain more tokens
-      (docs/which-draft.md).
 
   Returns:
     [n, K]
   """
-  del confidence
   sure = _LEAST + (1 - _LEAST) * jnp.max(laws, axis=-1)
   rank = jnp.arange(most, dtype=sure.dtype)[None]
   return (worth * sure)[:, None] * (1 - sure)[:, None] ** rank
@@ -67,12 +59,11 @@ def choose(
   depth: int,
   laws: jax.Array,  # [m, V] after each node of the level above
   worth: jax.Array,  # [m] of these; 0 where there is none
-  confidence: jax.Array | None = None,  # [m] of the draft, if it says
 ) -> Chosen:
   """Chooses the nodes at `depth`: of all children those worth most."""
   policy = shape.policy or by_confidence
   width, most = shape.widths[depth - 1], shape.most
-  children = policy(laws, worth, most, confidence)
+  children = policy(laws, worth, most)
   if np.shape(children) != (wanted := (len(laws), most)):
     raise ValueError(
       f"the policy gave {list(np.shape(children))} worths: it should give"

@@ -87,17 +87,17 @@ def grow(
     worth = growing.going[:, None].astype(jnp.float32)
   related = jnp.zeros((len(root), 1, M), bool).at[:, :, ROOT].set(True)
   for depth, level in enumerate(tree.levels[1:], 1):
-    sure = drafter.confidence(features) if shaped else None
-    if sure is not None:
+    if drafter.stop:  # a NaN is never sure
+      sure = drafter.confidence(features)
+      assert sure is not None
       fault |= jnp.any(jnp.isnan(sure) & worth.astype(bool), axis=-1)
-      if drafter.stop:  # a NaN is never sure
-        worth = jnp.where(sure >= drafter.stop, worth, jnp.zeros_like(worth))
+      worth = jnp.where(sure >= drafter.stop, worth, jnp.zeros_like(worth))
     if static:
       chosen = _known(tree, level, inner, worth)
       count, sizes = tree.num_children[inner], tree.num_children[inner]
     else:
       choose = functools.partial(adaptive.choose, tree, depth)
-      chosen = jax.vmap(choose)(laws[-1], worth, sure)
+      chosen = jax.vmap(choose)(laws[-1], worth)
       count, sizes = _count(chosen, worth), tree.family_sizes
       parent = jnp.where(chosen.exists, chosen.above + inner[0], NO_PARENT)
       parents.append(parent)

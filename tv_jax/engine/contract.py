@@ -96,9 +96,8 @@ def _try_policy(tree, dtype, V) -> list[str]:
   for depth, above in enumerate(tree.levels[:-1], 1):
     worth = jax.ShapeDtypeStruct((len(above),), np.float32)
     laws = jax.ShapeDtypeStruct((len(above), V), dtype)
-    for confidence in (None, worth):  # drafts of both kinds
-      choose = functools.partial(adaptive.choose, tree, depth)
-      jax.eval_shape(choose, laws, worth, confidence)
+    choose = functools.partial(adaptive.choose, tree, depth)
+    jax.eval_shape(choose, laws, worth)
   return []
 
 

@@ -30,14 +30,12 @@ class Adaptive:
   Attributes:
     widths: How many nodes each level below the root has at most.
     most: How many children a node has at most.
-    policy: `(laws [n, V], worth [n], most, confidence) -> [n, most]`, or the
-      `module:name` of such a function: what the next children of a level's
-      nodes are worth, from the nodes' own draft laws, what they were worth
-      themselves (1 at the root), and how sure a DSpark draft is after each [n]
-      that a next token will be accepted (None of other drafts). The level below
-      gets the children worth most, elders first, and none that is worth 0. The
-      policy never sees the token of a child: if the shape depended on it,
-      verification would not be lossless. None:
+    policy: `(laws [n, V], worth [n], most) -> [n, most]`, or the `module:name`
+      of such a function: what the next children of a level's nodes are worth,
+      from the nodes' own draft laws and what they were worth themselves (1 at
+      the root). The level below gets the children worth most, elders first, and
+      none that is worth 0. The policy never sees the token of a child: if the
+      shape depended on it, verification would not be lossless. None:
       `drafting.adaptive.by_confidence`.
   """
 
@@ -170,22 +168,14 @@ class Calibrated:
     """Returns how many children the table knows of."""
     return len(self.chances[0])
 
-  def __call__(
-    self,
-    laws: jax.Array,
-    worth: jax.Array,
-    most: int,
-    confidence: jax.Array | None = None,
-  ) -> jax.Array:
+  def __call__(self, laws: jax.Array, worth: jax.Array, most: int) -> jax.Array:
     """Returns what children are worth [n, K]; 0 beyond those that it knows.
 
     Args:
       laws: [n, V] the draft's, after each node of a level.
       worth: [n] what these are worth.
       most: K.
-      confidence: Not used: tables are of the laws alone.
     """
-    del confidence
     largest = jnp.max(laws, axis=-1)
     row = jnp.zeros(largest.shape, jnp.int32)
     for step in self.steps:
