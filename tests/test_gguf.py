@@ -8,6 +8,7 @@ import gguf as package
 import jax
 import numpy as np
 import pytest
+import sentencepiece
 import tokenizers as hf
 from tokenizers import decoders, normalizers, pre_tokenizers
 
@@ -252,10 +253,56 @@ def test_merged_bytes_are_as_published(tmp_path, pre):
   assert ours.all_special_ids == [0, 1]
 
 
+def test_pieces_are_sentencepieces(tmp_path):
+  corpus = tmp_path / "corpus.txt"
+  corpus.write_text("\n".join(x.replace("\n", " ") for x in TEXTS) * 20)
+  sentencepiece.SentencePieceTrainer.train(
+    input=str(corpus),
+    model_prefix=str(tmp_path / "m"),
+    model_type="bpe",
+    vocab_size=400,
+    byte_fallback=True,
+    character_coverage=0.98,
+    normalization_rule_name="identity",
+    remove_extra_whitespaces=False,
+    split_digits=True,
+    allow_whitespace_only_pieces=True,
+    minloglevel=2,
+  )
+  pieces = sentencepiece.SentencePieceProcessor(str(tmp_path / "m.model"))
+  count = pieces.vocab_size()
+  types = [
+    2 * pieces.is_unknown(i)
+    or 3 * pieces.is_control(i)
+    or 6 * pieces.is_byte(i)
+    or 1
+    for i in range(count)
+  ]
+  values = {
+    "model": "llama",
+    "pre": "default",
+    "tokens": [pieces.id_to_piece(i) for i in range(count)],
+    "scores": [pieces.get_score(i) for i in range(count)],
+    "token_type": types,
+    "bos_token_id": pieces.bos_id(),
+    "eos_token_id": pieces.eos_id(),
+    "unknown_token_id": pieces.unk_id(),
+  }
+  values = {f"tokenizer.ggml.{name}": value for name, value in values.items()}
+  path = gguf_files.write(tmp_path / "x.gguf", "llama", values, {})
+  ours = load_tokenizer(path)
+  for text in TEXTS[1:]:
+    ids = ours(text).input_ids
+    assert ids == [pieces.bos_id(), *pieces.encode(text)]
+    assert ours.decode(ids, skip_special_tokens=True) == text
+
+
 @pytest.mark.parametrize(
   ("changes", "fragment"),
   [
-    ({"model": "llama"}, "tokenizer.ggml.model='llama'"),
+    ({"model": "bert"}, "tokenizer.ggml.model='bert'"),
+    ({"model": "llama"}, "scores is missing"),
+    ({"model": "llama", "remove_extra_whitespaces": True}, "whitespaces"),
     ({"pre": "tekken"}, "tokenizer.ggml.pre='tekken'"),
     ({"tokens": ["a", "b", "a", "d"]}, "has a text twice"),
     ({"merges": None}, "merges is missing"),

@@ -39,6 +39,7 @@ _CUTS = {
   "qwen2": (_LLAMA3.replace("{1,%d}", ""),),
   "default": (r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]"),
 }
+_SPACE = "\u2581"
 
 
 def read_tokenizer(path):
@@ -51,16 +52,16 @@ def read_tokenizer(path):
   kind = file.metadata.get("tokenizer.ggml.model", "none")
   if kind == "none":
     return None
-  if kind != "gpt2":
+  if kind not in _KINDS:
     raise file.error(
-      f"tokenizer.ggml.model={brief(kind)} is not supported, only 'gpt2', which"
-      " merges bytes"
+      f"tokenizer.ggml.model={brief(kind)} is not supported, only"
+      f" {', '.join(map(repr, _KINDS))}",
     )
   tokens = _get(file, "tokens")
   vocabulary = {text: token for token, text in enumerate(tokens)}
   if len(vocabulary) < len(tokens):
     raise file.error("tokenizer.ggml.tokens has a text twice")
-  tokenizer, begun = _byte_pairs(file, vocabulary)
+  tokenizer, begun = _KINDS[kind](file, vocabulary)
   types = _get(file, "token_type")
 
   def of_type(*wanted):
@@ -78,9 +79,7 @@ def read_tokenizer(path):
     if token is not None:
       named[f"{theirs}_token"] = tokens[token]
   first, last = (
-    named[f"{name}_token"]
-    if file.metadata.get(f"tokenizer.ggml.add_{name}_token", default)
-    else ""
+    named[f"{name}_token"] if _flag(file, f"add_{name}_token", default) else ""
     for name, default in (("bos", begun), ("eos", False))
   )
   tokenizer.post_processor = processors.TemplateProcessing(
@@ -107,6 +106,10 @@ def _get(file: File, name: str):
   return value
 
 
+def _flag(file: File, name: str, default: bool) -> bool:
+  return file.metadata.get(f"tokenizer.ggml.{name}", default)
+
+
 def _byte_pairs(file: File, vocabulary: dict) -> tuple[Tokenizer, bool]:
   """Makes a tokenizer that merges bytes; says whether it begins a text."""
   pre = file.metadata.get("tokenizer.ggml.pre")
@@ -128,3 +131,46 @@ def _byte_pairs(file: File, vocabulary: dict) -> tuple[Tokenizer, bool]:
   )
   tokenizer.decoder = decoders.ByteLevel()
   return tokenizer, llama3
+
+
+def _sentence_pieces(file: File, vocabulary: dict) -> tuple[Tokenizer, bool]:
+  """Makes a SentencePiece tokenizer that merges letters, the best first."""
+  for name in ("remove_extra_whitespaces", "precompiled_charsmap"):
+    if _flag(file, name, False):
+      raise file.error(f"tokenizer.ggml.{name} is not supported")
+  scores = _get(file, "scores")
+  merges = sorted(
+    (-scores[token], vocabulary[text[:cut]], vocabulary[text[cut:]])
+    for text, token in vocabulary.items()
+    for cut in range(1, len(text))
+    if text[:cut] in vocabulary and text[cut:] in vocabulary
+  )
+  texts = [*vocabulary]
+  unknown = file.metadata.get("tokenizer.ggml.unknown_token_id")
+  tokenizer = Tokenizer(
+    BPE(
+      vocabulary,
+      [(texts[left], texts[right]) for _, left, right in merges],
+      unk_token=None if unknown is None else texts[unknown],
+      fuse_unk=True,
+      byte_fallback=True,
+    )
+  )
+  spaced = _flag(file, "add_space_prefix", True)
+  prepend = [normalizers.Prepend(_SPACE)] if spaced else []
+  strip = [decoders.Strip(" ", 1, 0)] if spaced else []
+  tokenizer.normalizer = normalizers.Sequence(
+    [*prepend, normalizers.Replace(" ", _SPACE)]
+  )
+  tokenizer.decoder = decoders.Sequence(
+    [
+      decoders.Replace(_SPACE, " "),
+      decoders.ByteFallback(),
+      decoders.Fuse(),
+      *strip,
+    ]
+  )
+  return tokenizer, True
+
+
+_KINDS = {"gpt2": _byte_pairs, "llama": _sentence_pieces}
