@@ -75,27 +75,20 @@ def test_templates(tokenizer, template, turns, text):
 
 
 def test_a_template_that_can_think_is_told_not_to(directory):
-  own = tokenizers_lib.load_tokenizer(directory)
+  tokenizer = tokenizers_lib.load_tokenizer(directory)
   with pytest.raises(ValueError, match=r'knows enable_thinking: give "chat"'):
-    templates.encode("without_thinking", own, TURNS)
+    templates.encode("without_thinking", tokenizer, TURNS)
   quiet = "{% if enable_thinking is false %}<end of thoughts>{% endif %}"
-  own.chat_template = TEMPLATE + quiet
+  tokenizer.chat_template = TEMPLATE + quiet
   said = [{"role": "user", "content": "bye"}]
   for encode, asked in (
-    (lambda name: templates.encode(name, own, TURNS), TURNS),
-    (lambda name: templates.encode_messages(own, said, name), said),
+    (lambda name: templates.encode(name, tokenizer, TURNS), TURNS),
+    (lambda name: templates.encode_messages(tokenizer, said, name), said),
   ):
-    plain, quiet = map(own.decode, map(encode, ("chat", "without_thinking")))
+    plain, quiet = map(
+      tokenizer.decode, map(encode, ("chat", "without_thinking"))
+    )
     assert quiet == f"{plain}<end of thoughts>", asked
-
-
-def test_messages_may_begin_with_the_systems(tokenizer):
-  said = [
-    {"role": "system", "content": "hello"},
-    {"role": "user", "content": "bye"},
-  ]
-  text = tokenizer.decode(templates.encode_messages(tokenizer, said))
-  assert text == "<s>26 Jul 2024<system>hello<user>bye<assistant>"
 
 
 @pytest.mark.parametrize(
@@ -130,17 +123,8 @@ def path(tmp_path):
 
 
 def test_all_fields(path):
-  write(
-    path,
-    ROW,
-    {
-      "question_id": 6,
-      "category": "writing",
-      "turns": ["a", "b\u2028c"],
-      "reference": ["x", ["y", "z"]],
-      "more": 1,
-    },
-  )
+  row = {"question_id": 6, "category": "writing", "turns": ["a", "b\u2028c"]}
+  write(path, ROW, row | {"reference": ["x", ["y", "z"]], "more": 1})
   assert questions_lib.load_questions(path) == (
     Question(question_id=5, category="qa", turns=("What?",), references=()),
     Question(
@@ -154,12 +138,6 @@ def test_all_fields(path):
 
 def tasks(path, *rows):
   return [one.task for one in questions_lib.load_questions(write(path, *rows))]
-
-
-WRITING, STEM, QA = (
-  {"question_id": number, "category": category, "turns": ["a"]}
-  for number, category in ((81, "writing"), (150, "stem"), (401, "qa"))
-)
 
 
 def test_a_file_like_spec_bench_s_has_its_six_tasks(path):
@@ -241,10 +219,3 @@ def test_spec_bench():
   assert {
     len(question.turns) for question in questions if question.task == "mt_bench"
   } == {2}
-
-
-def test_limits(path):
-  rows = made_up({"writing": 2, "stem": 2, "qa": 3})
-  questions = questions_lib.load_questions(write(path, *rows))
-  some = questions_lib.limit(questions, per_task=1)
-  assert [one.question_id for one in some] == [0, 2, 4]

@@ -115,7 +115,7 @@ def test_cells_are_the_metrics_of_the_lines(tmp_path):
   for row in rows:
     own = own_items(row, made)
     cell = metrics.cell(map(Answer.of, own), "token_level")
-    for name, found in (
+    for name, value in (
       ("acceptance_by_item", cell.by_item),
       ("acceptance_by_token", cell.by_token),
       ("exact_match", cell.exact_match),
@@ -124,28 +124,22 @@ def test_cells_are_the_metrics_of_the_lines(tmp_path):
       ("gain", cell.gain),
       ("check", cell.check),
     ):
-      told = [row[name], row[f"{name}_se"], row[f"{name}_n"]]
-      if found is None:
-        assert told == ["", "", "0"]
+      kept = [row[name], row[f"{name}_se"], row[f"{name}_n"]]
+      if value is None:
+        assert kept == ["", "", "0"]
       else:
-        wanted = found.mean, found.error, found.n
-        assert [*map(float, told)] == pytest.approx(wanted, abs=1e-6)
+        wanted = value.mean, value.error, value.n
+        assert [*map(float, kept)] == pytest.approx(wanted, abs=1e-6)
     assert int(row["cycles"]) == sum(len(item["accepted"]) for item in own)
 
 
 def test_another_rule_of_the_run_can_be_the_baseline(tmp_path):
-  made = [*items()]
-  report.write(unit(tmp_path, made), "traversal")
-  rows = rows_of(tmp_path / "cells.csv")
-  assert [row["gain"] for row in rows if row["verifier"] == "traversal"] == [
-    ""
-  ] * 6
-  for row in rows:
+  report.write(unit(tmp_path, items()), "traversal")
+  for row in rows_of(tmp_path / "cells.csv"):
     if row["verifier"] == "token_level":
-      own = map(Answer.of, own_items(row, made))
-      wanted = metrics.cell(own, "traversal").gain.mean
-      assert float(row["gain"]) == pytest.approx(wanted, abs=1e-6)
-      assert wanted == pytest.approx(-0.1)
+      assert float(row["gain"]) == pytest.approx(-0.1)
+    else:
+      assert row["gain"] == ""
   with pytest.raises(ValueError, match="give one of token_level, traversal"):
     report.write(tmp_path, "block")
 
@@ -171,7 +165,6 @@ def test_the_order_of_lines_changes_no_byte(tmp_path):
   for name, lines in (("a", made), ("b", made[::-1])):
     report.write(unit(tmp_path / name / "run", lines))
   names = sorted(path.name for path in (tmp_path / "a" / "run").iterdir())
-  assert len([name for name in names if name.endswith(".svg")]) == 1
   for name in names:
     if name not in ("items.jsonl", "lock"):
       first = (tmp_path / "a" / "run" / name).read_bytes()
@@ -234,27 +227,20 @@ def broken(made):
     (
       broken,
       True,
-      [
-        "1 ANSWERS FAILED, the first one because: the prompt is",
-        "FAULTS IN 2 CYCLES",
-      ],
+      ["1 ANSWERS FAILED, the first one because: the", "FAULTS IN 2 CYCLES"],
     ),
-    (
-      lambda made: [failed(one, "no") for one in made],
-      True,
-      ["60 ANSWERS FAILED"],
-    ),
+    (lambda made: [failed(x, "no") for x in made], True, ["60 ANSWERS FAILED"]),
   ],
 )
-def test_what_is_wrong_is_loud(tmp_path, change, finish, warned):
-  found = report.write(unit(tmp_path, change([*items()]), finish))
-  assert found.all_failed == (warned == ["60 ANSWERS FAILED"])
-  for line, begin in zip(found.warnings, warned, strict=True):
+def test_a_warning_comes_first(tmp_path, change, finish, warned):
+  written = report.write(unit(tmp_path, change([*items()]), finish))
+  assert written.all_failed == (warned == ["60 ANSWERS FAILED"])
+  for line, begin in zip(written.warnings, warned, strict=True):
     assert line.startswith(begin)
-  for name in ("table.md", "report.html"):
-    text = (tmp_path / name).read_text()
-    assert warned[-1] in html.unescape(text)
-  assert "nan" not in (tmp_path / "table.md").read_text()
+  text = (tmp_path / "table.md").read_text()
+  assert text.startswith(f"**{warned[0]}")
+  assert "nan" not in text
+  assert warned[0] in html.unescape((tmp_path / "report.html").read_text())
 
 
 def test_the_page_holds_the_traces(tmp_path):

@@ -11,7 +11,7 @@ _BASELINE = flags.DEFINE_string(
 
 
 def main(arguments: list[str]) -> None:
-  """Writes a run's tables, plots and page, and says where that is."""
+  """Writes a run's tables and page, and says where that is."""
   if len(arguments) != 1:
     raise ValueError("give a run's folder: python -m tv_jax.report FOLDER")
   print(report.write(arguments[0], _BASELINE.value).page)

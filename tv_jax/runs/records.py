@@ -1,6 +1,6 @@
 """What a run is made of: methods of decoding, and the answers that they gave.
 
-The store keeps answers, `answers` makes them, metrics, tables, plots and
+The store keeps answers, `answers` makes them, metrics, tables and
 experiments read them. A new axis of the grid is a field of `Method`;
 docs/runs.md says what goes with it.
 """

@@ -1,4 +1,4 @@
-"""What a run found: tables, plots, and the page with the tree explorer."""
+"""What a run found: tables, and the page with the tree explorer."""
 
 from tv_jax.runs.report.writing import Report, write
 

@@ -6,7 +6,7 @@ import io
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from tv_jax.edge import tables
 from tv_jax.engine.results import Estimate
@@ -67,62 +67,12 @@ def lines(
   """Draws lines as SVG; bars are standard errors, where they are known.
 
   Args:
-    panels: The lines. What a name has before a comma gives it its colour.
+    panels: The lines, a panel for each name, three in a row. What a line's name
+      has before a comma gives it its colour.
     x: The name of the horizontal axis; one of nodes is logarithmic.
     y: The name of the vertical axis.
     height: A panel's height in inches, with its share of the legend.
     zero: Whether 0 is a line.
-  """
-  names = [*dict.fromkeys(itertools.chain.from_iterable(panels.values()))]
-  by_kind = colors(name.partition(",")[0] for name in names)
-  by_kind |= {"the paper": MUTED}
-
-  def draw(panel, axes):
-    for name, line in panels[panel].items():
-      if not line:
-        continue
-      errors = [value.error for value in line.values()]
-      axes.errorbar(
-        [*line],
-        [value.mean for value in line.values()],
-        yerr=[0 if math.isnan(error) else error for error in errors],
-        color=by_kind[name.partition(",")[0]],
-        marker=MARKERS[names.index(name) % len(MARKERS)],
-        markersize=4,
-        linewidth=1.4,
-        linestyle="--" if "the paper" in name else "-",
-        label=tables.plain(name),
-      )
-    ticks = sorted({*itertools.chain.from_iterable(panels[panel].values())})
-    if "nodes" in x:
-      axes.set_xscale("log", base=2)
-      axes.minorticks_off()
-      pairs = zip(ticks, [0, *ticks], strict=False)
-      ticks = [tick for tick, before in pairs if tick > 1.2 * before]
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.grid(axis="y")
-    if zero:
-      axes.axhline(0, color=MUTED, linewidth=0.8)
-
-  return draw_panels([*panels], draw, height=height, x=x, y=y)
-
-
-def draw_panels(
-  titles: Sequence[str],
-  draw: Callable[[str, object], None],
-  *,
-  height: float,
-  x: str,
-  y: str = "",
-) -> str:
-  """Draws one panel for each title, in rows of three.
-
-  Args:
-    titles: The panels' titles.
-    draw: `(title, axes)`: fills a panel; what it labels is in the legend.
-    height: A panel's height in inches.
-    x: The name of the horizontal axis.
-    y: The name of the vertical axis.
 
   Returns:
     SVG with a clear background, whose text is text.
@@ -131,19 +81,42 @@ def draw_panels(
   from matplotlib.backends.backend_svg import FigureCanvasSVG
   from matplotlib.figure import Figure
 
-  columns = min(_COLUMNS, len(titles))
-  rows = math.ceil(len(titles) / columns)
+  names = [*dict.fromkeys(itertools.chain.from_iterable(panels.values()))]
+  by_kind = colors(name.partition(",")[0] for name in names)
+  by_kind |= {"the paper": MUTED}
+  columns = min(_COLUMNS, len(panels))
+  rows = math.ceil(len(panels) / columns)
   with style.context(["default", _STYLE]):
     figure = Figure((_WIDTH, rows * height + 0.35), layout="constrained")
     canvas, legend = FigureCanvasSVG(figure), {}
-    axes = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    for title, panel in zip(titles, axes, strict=False):
-      draw(title, panel)
-      panel.set_title(tables.plain(title), loc="left")
-      panel.tick_params(length=0)
-      handles, labels = panel.get_legend_handles_labels()
-      legend |= dict(zip(labels, handles, strict=True))
-    for spare in axes[len(titles) :]:
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    for (title, panel), axes in zip(panels.items(), grid, strict=False):
+      for name, line in panel.items():
+        if line:
+          errors = [value.error for value in line.values()]
+          legend[tables.plain(name)] = axes.errorbar(
+            [*line],
+            [value.mean for value in line.values()],
+            yerr=[0 if math.isnan(error) else error for error in errors],
+            color=by_kind[name.partition(",")[0]],
+            marker=MARKERS[names.index(name) % len(MARKERS)],
+            markersize=4,
+            linewidth=1.4,
+            linestyle="--" if "the paper" in name else "-",
+          )
+      ticks = sorted({*itertools.chain.from_iterable(panel.values())})
+      if "nodes" in x:
+        axes.set_xscale("log", base=2)
+        axes.minorticks_off()
+        pairs = zip(ticks, [0, *ticks], strict=False)
+        ticks = [tick for tick, before in pairs if tick > 1.2 * before]
+      axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+      axes.grid(axis="y")
+      if zero:
+        axes.axhline(0, color=MUTED, linewidth=0.8)
+      axes.set_title(tables.plain(title), loc="left")
+      axes.tick_params(length=0)
+    for spare in grid[len(panels) :]:
       spare.set_axis_off()
     if legend:
       figure.legend(

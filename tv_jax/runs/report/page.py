@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,6 @@ _ASSETS = pathlib.Path(__file__).parent / "assets"
 def render(
   *,
   traces: Sequence[Mapping] = (),
-  plots: Sequence[tuple[str, str]] = (),
   settings: Sequence[tuple[str, Mapping]] = (),
   **texts,
 ) -> str:
@@ -27,7 +25,6 @@ def render(
   Args:
     traces: For the explorer: the keys of items with "cycles", as
       `answers.traced` makes them, and perhaps "prompt".
-    plots: Pairs: an SVG, and its caption.
     settings: Pairs: a name, and settings or an environment.
     **texts: What else page.html shows: title, lead, tables, definitions.
   """
@@ -38,7 +35,6 @@ def render(
   kept = [trace for trace in traces if trace["cycles"]]
   return environment.get_template("page.html").render(
     explorer=_embedded(kept) if kept else "",
-    plots=[(_address(svg), caption) for svg, caption in plots],
     settings=[(name, [*_flat(values)]) for name, values in settings],
     style=(_ASSETS / "page.css").read_text(),
     script=(_ASSETS / "explorer.js").read_text(),
@@ -57,10 +53,6 @@ def _embedded(traces: Sequence[Mapping]) -> str:
   ]
   data = {"traces": traces, "runs": names, "colors": canvas.colors(rules)}
   return json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-
-
-def _address(svg: str) -> str:
-  return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
 def _flat(values: Mapping, above: str = ""):

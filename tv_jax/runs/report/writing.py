@@ -10,8 +10,8 @@ from tv_jax.edge import disk
 from tv_jax.edge import tables as formats
 from tv_jax.edge.tables import Table
 from tv_jax.engine.results import FAULT, IDLE
-from tv_jax.runs import records, store
-from tv_jax.runs.report import page, plots, speed, tables
+from tv_jax.runs import store
+from tv_jax.runs.report import page, speed, tables
 from tv_jax.runs.report.tables import ALL, Cells
 
 
@@ -35,7 +35,7 @@ class Report(NamedTuple):
 
 
 def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
-  """Writes a run's tables, plots and page into its folder, finished or not.
+  """Writes a run's tables and page into its folder, finished or not.
 
   Args:
     folder: The run's.
@@ -56,9 +56,8 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
     )
   baseline = unit.config["baseline"] = baseline or unit.config["baseline"]
   cells = tables.cells_of(unit.items, unit.config)
-  conditions = tables.conditions(cells[ALL])
   shown, for_latex = [], []
-  for fixed in conditions:
+  for fixed in tables.conditions(cells[ALL]):
     for_latex += [
       tables.paired(cells, fixed, baseline),
       tables.main(cells, fixed, baseline),
@@ -66,12 +65,12 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
     shown += [*for_latex[-2:], tables.positions(cells, fixed)]
   if match := tables.exact_match(cells):
     shown.append(match)
-  warnings, plotted = _warnings(unit, cells), _plots(cells, conditions)
+  warnings = _warnings(unit, cells)
   files = {
     "cells.csv": tables.as_csv(cells),
     "table.md": _markdown(shown, warnings),
     "table.tex": "\n".join(map(formats.latex, for_latex)),
-  } | {f"{name}.svg": svg for name, (svg, _) in plotted.items()}
+  }
   definitions = tables.DEFINITIONS
   if unit.timing and unit.timing["methods"]:
     gains = {method: cell.relative for method, cell in cells[ALL].items()}
@@ -82,7 +81,6 @@ def write(folder: str | os.PathLike, baseline: str | None = None) -> Report:
     lead=[*warnings, _lead(unit)],
     tables=shown,
     traces=_traces(unit),
-    plots=[*plotted.values()],
     definitions=definitions,
     settings=[
       ("Config", unit.config),
@@ -134,19 +132,6 @@ def _markdown(shown: list[Table], warnings: list[str]) -> str:
   lines += map(formats.markdown, shown)
   lines += ["### Definitions", "", *(f"- {x}" for x in tables.DEFINITIONS), ""]
   return "\n".join(lines)
-
-
-def _plots(cells: Cells, conditions) -> dict[str, tuple[str, str]]:
-  """Draws the plots: by file name, each SVG with its caption."""
-  plotted = {}
-  for fixed in conditions:
-    values = map(records.text, fixed.fields.values())
-    end = "-".join(["", *values]) if len(conditions) > 1 else ""
-    methods = [x for x in cells[ALL] if tables.condition(x) == fixed]
-    if any(cells[ALL][method].cycles for method in methods):
-      caption = f"Tokens gained in a cycle. Drawn {tables.title(fixed)}."
-      plotted[f"acceptance{end}"] = plots.acceptance(cells, fixed), caption
-  return plotted
 
 
 def _traces(unit: store.Unit) -> list[dict]:
