@@ -51,6 +51,8 @@ def test_by_item_and_by_token():
   # The ratio's error: item sums of (value - 16/6) are 2/3 and -2/3.
   assert cell.by_token.error == pytest.approx((2 * 2 * (2 / 3) ** 2) ** 0.5 / 6)
   assert cell.by_token.n == 2
+  deep = sum(share.mean for share in cell.reached)
+  assert cell.by_token.mean == pytest.approx(1 + deep)
   assert cell.cycles == 6
   assert cell.expected.mean == pytest.approx(16 / 6 - 0.5)
   assert cell.gain.mean == pytest.approx(0.5)
@@ -104,8 +106,8 @@ def test_failures_and_faults_are_counted_and_never_a_zero():
 
 
 def times(**fields):
-  own = {"questions": [1, 2], "tokens": [10, 30], "seconds": [1.0, 2.0]}
-  return metrics.Times.of(own | {"cycles": [5, 10]} | fields)
+  timed = {"questions": [1, 2], "tokens": [10, 30], "seconds": [1.0, 2.0]}
+  return metrics.Times.of(timed | {"cycles": [5, 10]} | fields)
 
 
 def test_what_all_questions_share_is_no_error_of_a_comparison():
@@ -128,18 +130,18 @@ def test_the_error_of_a_quotient_is_that_of_many_draws():
   item = np.repeat(np.arange(200), 2)
 
   def draw():
-    own = 1 + 0.3 * rng.random((200, 4)).repeat(2, 0)
-    return (own * (1 + 0.1 * rng.random((400, 4)))).T
+    question = 1 + 0.3 * rng.random((200, 4)).repeat(2, 0)
+    return (question * (1 + 0.1 * rng.random((400, 4)))).T
 
   draws = [
-    metrics.quotient(item, x[:2], x[2:]) for x in (draw() for _ in range(2000))
+    metrics.quotient(item, x[:2], x[2:]) for x in (draw() for _ in range(1000))
   ]
-  means = np.array([one.mean for one in draws])
-  told = np.mean([one.error for one in draws])
-  assert told == pytest.approx(means.std(ddof=1), rel=0.05)
+  means = np.array([estimate.mean for estimate in draws])
+  error = np.mean([estimate.error for estimate in draws])
+  assert error == pytest.approx(means.std(ddof=1), rel=0.05)
   # The rounds of a question are no draws of their own.
   apart = metrics.quotient(np.arange(400), *np.split(draw(), 2))
-  assert apart.error < 0.8 * told
+  assert apart.error < 0.8 * error
 
 
 def test_the_net_gain_is_in_tokens_a_second():

@@ -144,22 +144,6 @@ def test_another_rule_of_the_run_can_be_the_baseline(tmp_path):
     report.write(tmp_path, "block")
 
 
-def test_positions_are_shares_of_cycles_and_sum_to_the_lengths():
-  made = [*items(("eagle",))]
-  for rule in RULES:
-    own = [Answer.of(item) for item in made if item["verifier"] == rule]
-    cell = metrics.cell(own)
-    lengths = [n for one in own for n in one.accepted]
-    for d, (reached, conditional) in enumerate(
-      zip(cell.reached, cell.conditional, strict=True), 1
-    ):
-      here, above = (sum(n > depth for n in lengths) for depth in (d, d - 1))
-      assert reached.mean == pytest.approx(here / len(lengths))
-      assert conditional.mean == pytest.approx(here / above)
-    length = 1 + sum(share.mean for share in cell.reached)
-    assert cell.by_token.mean == pytest.approx(length)
-
-
 def test_the_order_of_lines_changes_no_byte(tmp_path):
   made = [*items()]
   for name, lines in (("a", made), ("b", made[::-1])):
