@@ -259,7 +259,8 @@ def test_a_rule_without_a_stop_law_is_counted(pair):
   sample = sampling.of_run(run)
   accepted = np.concatenate(run.accepted)
   np.testing.assert_array_equal(sample.worth.sum(axis=1), accepted)
-  np.testing.assert_allclose(sample.mean, run.node_acceptance)
+  kept = run.stops @ run.tree.ancestors / run.cycles
+  np.testing.assert_allclose(sample.mean, kept)
 
 
 def test_the_command_keeps_what_is_there(tmp_path):
