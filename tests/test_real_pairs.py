@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import functools
 import json
 import pathlib
 
@@ -13,8 +12,6 @@ import tv_jax
 from configs import (
   llama2_68m_7b,
   llama3_1b_8b,
-  llama3_eagle3,
-  qwen2_coder,
   qwen3_8b,
   smoke,
   vicuna_eagle,
@@ -38,11 +35,7 @@ PAIRS = {
   "llama3": llama3_1b_8b.get_config,
   "llama2": llama2_68m_7b.get_config,
   "vicuna": vicuna_eagle.get_config,
-  "eagle3": llama3_eagle3.get_config,
-  "qwen2-coder": qwen2_coder.get_config,
-  "qwen3-dspark": qwen3_8b.get_config,
-  "qwen3-dflash": functools.partial(qwen3_8b.get_config, "dflash"),
-  "qwen3-eagle3": functools.partial(qwen3_8b.get_config, "eagle3"),
+  "qwen3": qwen3_8b.get_config,
 }
 # One tree, one rule, and answers that are hardly any.
 SHORT = {
@@ -104,21 +97,9 @@ def files(tmp_path_factory, texts):
   published.legacy(target, texts, **room)
   models.save(head, checkpoints.ours_head(models.load(target)))
   checkpoints.rewrite(head, bias=None)
-  target, head = made["eagle3"]
-  published.llama3(target, texts, num_hidden_layers=8, **room)
-  models.save(head, checkpoints.ours_eagle3(models.load(target)))
-  target, draft = made["qwen2-coder"]
-  published.qwen2_coder(target, texts, num_hidden_layers=3, **room)
-  published.qwen2_coder(draft, texts, **room)
-  target, draft = made["qwen3-dspark"]
+  target, draft = made["qwen3"]
   published.qwen3(target, texts, **room)
-  for name, head in (("dspark", "vanilla"), ("dflash", None)):
-    model = checkpoints.ours_dspark(models.load(target), head, size=7)
-    models.save(made[f"qwen3-{name}"][1], model)
-  head = checkpoints.ours_eagle3(models.load(target))
-  models.save(made["qwen3-eagle3"][1], head)
-  for name in ("dflash", "eagle3"):
-    made[f"qwen3-{name}"] = (target, made[f"qwen3-{name}"][1])
+  models.save(draft, checkpoints.ours_dspark(models.load(target), size=7))
   return made
 
 
