@@ -27,7 +27,7 @@ ELSEWHERE = {
     " test_judge"
   ),
   r"python -m tv_jax\.main --config=configs/(llama3_1b_8b|qwen2_coder)\.py.*": (
-    "test_real_pairs, with checkpoints of that layout"
+    "test_real_pairs and test_smollm2, with checkpoints of that layout"
   ),
   r"python -m launch (?!.*--backend=print).*|ray start .*": (
     "test_launch_engines, with the bundled models"
