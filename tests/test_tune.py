@@ -16,7 +16,7 @@ from tv_jax import tree as tree_lib
 from tv_jax.certify import cases, drafts, exact
 from tv_jax.proposals import PROPOSALS
 from tv_jax.tree import ROOT as TOP
-from tv_jax.tune import choosing, sampling, timing, tune
+from tv_jax.tune import choosing, sampling, tune
 from tv_jax.verifiers import VERIFIERS, misfit
 
 V = 3
@@ -59,7 +59,7 @@ def exact_worth(name, proposal, tree, case):
       if VERIFIERS[name].offers
       and not misfit(VERIFIERS[name], tree_lib.chain(2), PROPOSALS[proposal])
     ],
-    keep=2,
+    keep=1,
   ),
 )
 def test_a_length_is_a_sum_over_nodes(name, proposal, x64):
@@ -96,7 +96,7 @@ def apart(name, proposal):
       for proposal, own in PROPOSALS.items()
       if own.nested
     ],
-    keep=2,
+    keep=1,
   ),
 )
 def test_what_else_hangs_in_the_tree_changes_no_worth(name, proposal, x64):
@@ -110,6 +110,7 @@ def test_for_a_proposal_that_counts_siblings_it_does(x64):
 # Which nodes are chosen.
 
 
+@functools.cache
 def all_parts(tree):
   """{n: all sets of n nodes closed under parent and elder sibling}."""
   found = {}
@@ -158,19 +159,6 @@ def test_the_best_nodes_are_those_of_brute_force(tree):
     assert [*faults(tree, worth, shallow, depth=2)] == []
 
 
-# Costs.
-
-
-def test_costs_are_fitted_and_none_is_negative():
-  wanted = timing.Cost(2.0, 0.5, 0.3, 0.01)
-  trees = [tree_lib.chain(2), tree_lib.chain(5), tree_lib.EAGLE_SPARSE]
-  trees += [tree_lib.kary(2, 3), tree_lib.kary(2, 5)]
-  found = timing.fit([(tree, wanted(tree)) for tree in trees])
-  np.testing.assert_allclose(found, wanted, rtol=1e-9)
-  falling = [(tree, 9.0 - 0.1 * len(tree)) for tree in trees]
-  assert min(timing.fit(falling)) >= 0
-
-
 # A whole run, with tiny random models.
 
 
@@ -184,7 +172,7 @@ def pair():
 OPTIONS = {
   "nodes": 3,
   "depth": 2,
-  "budgets": (2, 5),
+  "budgets": (5,),
   "trees": ("chain:2", "adaptive:2,2"),
   "max_new_tokens": 8,
   "ends": (),
@@ -200,8 +188,7 @@ def test_a_pair_is_tuned(tuned):
   rows = tuned.rows
   assert tuned.tree == rows["tuned:3"].tree
   assert len(tuned.tree) == 4
-  assert {"tuned:2", "tuned:5", "chain:2"} <= {*rows}
-  assert "adaptive:2,2" not in rows
+  assert {*rows} == {"tuned:3", "tuned:5", "chain:2"}
   assert abs(tuned.check.mean) < 5 * tuned.check.error
   own, chain = rows["tuned:3"], rows["chain:2"]
   wanted = own.measured.mean - own.predicted.mean
@@ -209,9 +196,8 @@ def test_a_pair_is_tuned(tuned):
   wanted = chain.measured.mean - own.measured.mean
   assert chain.gain.mean == pytest.approx(wanted)
   assert own.predicted.mean >= chain.predicted.mean
-  timed = [row for row in rows.values() if row.seconds]
-  assert {"tuned:3", "chain:2"} <= {row.name for row in timed}
-  assert tuned.fastest == max(timed, key=lambda row: row.speed)
+  assert all(row.seconds for row in rows.values())
+  assert tuned.fastest == max(rows.values(), key=lambda row: row.speed)
   for part in ("tuned:3", "plain", "check: realised - expected", "fastest"):
     assert part in repr(tuned)
 
@@ -219,8 +205,7 @@ def test_a_pair_is_tuned(tuned):
 def test_what_is_written_is_read(tuned, tmp_path):
   written = tuned.save(tmp_path / "tree.json")
   wanted = {
-    f"tree.{count}.json": tuned.rows[f"tuned:{count}"].tree
-    for count in (2, 3, 5)
+    f"tree.{count}.json": tuned.rows[f"tuned:{count}"].tree for count in (3, 5)
   }
   wanted |= {"tree.json": tuned.tree, "tree.fastest.json": tuned.fastest.tree}
   assert {path.name for path in written} == {*wanted, "tree.svg"}
@@ -239,10 +224,9 @@ def test_what_is_written_is_read(tuned, tmp_path):
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
-    ({"nodes": 0}, "nodes=0, depth=2, budgets=[0, 2, 5]: give 1 or more"),
+    ({"nodes": 0}, "nodes=0, depth=2, budgets=[0, 5]: give 1 or more"),
     ({"nodes": 500}, "500: Tree("),
     ({"prompts": [*PROMPTS, [5]]}, "7 prompts: give 4 or more, no two the"),
-    ({"prompts": PROMPTS[:3]}, "3 prompts: give 4 or more"),
   ],
   ids=str,
 )
@@ -260,7 +244,7 @@ def test_a_rule_without_a_stop_law_is_counted(pair):
   accepted = np.concatenate(run.accepted)
   np.testing.assert_array_equal(sample.worth.sum(axis=1), accepted)
   kept = run.stops @ run.tree.ancestors / run.cycles
-  np.testing.assert_allclose(sample.mean, kept)
+  np.testing.assert_allclose(sample.worth.mean(axis=0), kept)
 
 
 def test_the_command_keeps_what_is_there(tmp_path):

@@ -10,11 +10,11 @@ from tv_jax import runs
 from tv_jax.edge import cli, config_flag, tables
 from tv_jax.models import templates
 from tv_jax.tune import tuning
-from tv_jax.tune.results import beside
 
 _CONFIG = config_flag.define(
   f"{config_flag.HELP} Its pair, its questions' first turns, its first"
-  " temperature and seed, and its trees to compare with. Default: quickstart.",
+  " proposal, temperature and seed, and its trees to compare with. Default:"
+  " quickstart.",
 )
 _NODES = flags.DEFINE_integer("nodes", 25, "Drafted nodes of the tree.")
 _DEPTH = flags.DEFINE_integer("depth", 5, "Levels of the tree at most.")
@@ -26,12 +26,6 @@ _BUDGETS = flags.DEFINE_list(
 _VERIFIERS = flags.DEFINE_string(
   "verifiers", "traversal", "The rule, one name or package.module:name."
 )
-_PROPOSALS = flags.DEFINE_string(
-  "proposals",
-  None,
-  "How siblings are drawn, one name or package.module:name. Default: the"
-  " config's first.",
-)
 _TOKENS = flags.DEFINE_integer(
   "tokens", 32, "New tokens of each prompt at most.", lower_bound=1
 )
@@ -42,11 +36,6 @@ _OUT = flags.DEFINE_string(
   "The file for the tree; those of the budgets, of the fastest tree and of the"
   " chart are written beside it.",
 )
-_CACHE = flags.DEFINE_string(
-  "compilation_cache",
-  None,
-  "Where compiled programs are kept, as in tv_jax.main. Empty: nowhere.",
-)
 
 
 def main(arguments) -> None:
@@ -56,30 +45,26 @@ def main(arguments) -> None:
   out = pathlib.Path(_OUT.value)
   if out.suffix != ".json" or not os.access(out.parent, os.W_OK):
     raise ValueError(f"--out={out}: give a .json file in a folder to write in")
-  budgets = [int(count) for count in _BUDGETS.value]
-  ends = [f".{count}.json" for count in (*budgets, _NODES.value)]
-  for end in (".json", ".fastest.json", ".svg", *ends):
-    if (path := beside(_OUT.value, end)).exists():
-      raise ValueError(f"{path} exists: remove it, or give another --out")
+  for path in out.parent.glob(f"{out.stem}.*"):
+    raise ValueError(f"{path} exists: remove it, or give another --out")
   settings = runs.from_config(_CONFIG.value)
   questions = runs.read_questions(settings)
-  runs.keep_programs(_CACHE.value)
+  runs.keep_programs(None)
   pair = runs.load(settings)
-  texts = {
-    tuple(
-      templates.encode(settings.models.template, pair.tokenizer, first)
-    ): None
-    for first in (question.turns[:1] for question in questions)
-  }
+  template, tokenizer = settings.models.template, pair.tokenizer
+  texts = dict.fromkeys(
+    (*templates.encode(template, tokenizer, question.turns[:1]),)
+    for question in questions
+  )
   tuned = tuning.tune(
     pair,
     [[*tokens] for tokens in texts],
     nodes=_NODES.value,
     depth=_DEPTH.value,
-    budgets=budgets,
+    budgets=[int(count) for count in _BUDGETS.value],
     trees=settings.trees,
     verifier=_VERIFIERS.value,
-    proposal=_PROPOSALS.value or settings.proposals[0],
+    proposal=settings.proposals[0],
     temperature=settings.temperatures[0],
     seed=settings.seeds[0],
     draft_temperature=settings.draft_temperature or None,

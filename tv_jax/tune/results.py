@@ -12,6 +12,7 @@ import numpy as np
 from tv_jax.edge import disk, tables
 from tv_jax.engine.results import Estimate
 from tv_jax.runs.report import canvas
+from tv_jax.runs.report.tables import estimate
 from tv_jax.tree import Tree
 
 # Before a number of nodes: the name of their best tree.
@@ -83,12 +84,6 @@ class Tuned:
     timed = [row for row in self.rows.values() if row.seconds]
     return max(timed, key=lambda row: row.speed, default=None)
 
-  @property
-  def best(self) -> dict[int, Row]:
-    """Returns the best trees, by their number of nodes."""
-    rows = [x for x in self.rows.values() if x.name.startswith(TUNED)]
-    return {len(row.tree) - 1: row for row in rows}
-
   def __repr__(self) -> str:
     """Returns the table, and what to know about it."""
     return "\n".join([tables.markdown(self.table()), *self.lines()])
@@ -102,26 +97,21 @@ class Tuned:
         row.name,
         str(len(row.tree) - 1),
         " ".join(str(len(level)) for level in row.tree.levels[1:]),
-        _cell(row.predicted),
-        _cell(row.measured),
-        _cell(None if row.name == self.name else row.gain, "+.3f"),
+        estimate(row.predicted, ".3f"),
+        estimate(row.measured, ".3f"),
+        estimate(None if row.name == self.name else row.gain, "+.3f"),
       ]
       for row in self.rows.values()
     ]
     if self.plain:
       header += ["decoded", "ms a cycle", "tokens/s", "over plain"]
       for cells, row in zip(rows, self.rows.values(), strict=True):
-        cells += [_cell(row.decoded), *self._speed(row.seconds, row.speed)]
-      speed = self._speed(self.plain, 1 / self.plain)
-      rows.insert(0, ["plain", *[tables.NOTHING] * 6, *speed])
+        speeds = _speeds(row.seconds or np.nan, row.speed, self.plain)
+        cells += [estimate(row.decoded, ".3f"), *speeds]
+      speeds = _speeds(self.plain, 1 / self.plain, self.plain)
+      rows.insert(0, ["plain", *[tables.NOTHING] * 6, *speeds])
     what = "{verifier} with {proposal} at temperature {temperature:g}"
     return tables.Table(what.format_map(self.settings), [], header, rows)
-
-  def _speed(self, seconds: float | None, speed: float) -> list[str]:
-    if not seconds or not self.plain:
-      return [tables.NOTHING] * 3
-    over = speed * self.plain
-    return [f"{1e3 * seconds:.2f}", f"{speed:.1f}", f"{over:.2f}"]
 
   def lines(self) -> list[str]:
     """Returns what to know about the table."""
@@ -149,35 +139,43 @@ class Tuned:
     They are `out`, the asked tree, such as tree.json; and beside it
     tree.8.json of each number of nodes, tree.fastest.json and tree.svg.
     """
-    rows = {"": self.rows[self.name]}
-    rows |= {f".{count}": row for count, row in self.best.items()}
-    if self.fastest:
-      rows[".fastest"] = self.fastest
+    rows = {"": self.rows[self.name], ".fastest": self.fastest}
+    for row in self.rows.values():
+      if row.name.startswith(TUNED):
+        rows[f".{len(row.tree) - 1}"] = row
     texts = {
-      beside(out, f"{end}.json"): json.dumps(self._content(row), indent=1)
+      f"{end}.json": json.dumps(self._content(row), indent=1)
       for end, row in rows.items()
+      if row
     }
-    texts[beside(out, ".svg")] = self.chart()
-    for path, text in texts.items():
-      disk.write_atomic(path, text.rstrip() + "\n")
-    return [*texts]
+    texts[".svg"] = self.chart().rstrip()
+    stem = str(out).removesuffix(".json")
+    for end, text in texts.items():
+      disk.write_atomic(f"{stem}{end}", f"{text}\n")
+    return [pathlib.Path(f"{stem}{end}") for end in texts]
 
   def _content(self, row: Row) -> dict:
-    """Returns what a file says about a tree."""
-    content = {
+    """Returns what a file says about a tree; what is not known is null."""
+    lengths = {
+      name: length
+      and {
+        "length": length.mean,
+        "error": None if np.isnan(length.error) else length.error,
+        "items": length.n,
+      }
+      for name, length in (
+        ("predicted", row.predicted),
+        ("measured", row.measured),
+      )
+    }
+    return {
       "parents": [*row.tree.parents],
       "nodes": len(row.tree) - 1,
       "depth": row.tree.max_depth,
       "name": row.name,
       **self.settings,
-      "predicted": _json(row.predicted),
-      "measured": _json(row.measured),
+      **lengths,
     }
-    if self.plain and row.seconds:
-      content["milliseconds_a_cycle"] = 1e3 * row.seconds
-      content["tokens_per_second"] = row.speed
-      content["plain_tokens_per_second"] = 1 / self.plain
-    return content
 
   def chart(self) -> str:
     """Draws acceptance length on other prompts against nodes, as SVG."""
@@ -190,19 +188,5 @@ class Tuned:
     return canvas.lines({"on other prompts": lines}, x=x, y=y, height=2.6)
 
 
-def beside(out: str | os.PathLike, end: str) -> pathlib.Path:
-  """Returns the name of a file beside tree.json, such as tree.8.json."""
-  path = pathlib.Path(out)
-  return path.with_name(path.name.removesuffix(".json") + end)
-
-
-def _cell(estimate: Estimate | None, spec: str = ".3f") -> str:
-  return tables.NOTHING if estimate is None else f"{estimate:{spec}}"
-
-
-def _json(estimate: Estimate | None) -> dict | None:
-  """As JSON: what is not known is null."""
-  if estimate is None:
-    return None
-  error = None if np.isnan(estimate.error) else estimate.error
-  return {"length": estimate.mean, "error": error, "items": estimate.n}
+def _speeds(seconds: float, speed: float, plain: float) -> list[str]:
+  return [f"{1e3 * seconds:.2f}", f"{speed:.1f}", f"{speed * plain:.2f}"]

@@ -9,7 +9,6 @@ Axes: C cycles, N nodes.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -30,11 +29,6 @@ class Sample:
   worth: np.ndarray
   item: np.ndarray
 
-  @functools.cached_property
-  def mean(self) -> np.ndarray:
-    """[N] the mean W over cycles."""
-    return self.worth.mean(axis=0)
-
   def length(self, nodes: Sequence[int]) -> Estimate:
     """Estimates the acceptance length of a tree of these nodes and the root."""
     lengths = self.worth[:, [ROOT, *nodes]].sum(axis=1)
@@ -52,10 +46,6 @@ class Sample:
       Sample(self.worth[half], self.item[half]) for half in (first, ~first)
     )
     return tuning, others
-
-  def __str__(self) -> str:
-    """Returns how much it is."""
-    return f"{len(self.item)} cycles of {len({*self.item})} prompts"
 
 
 def worth_of(tree: Tree, stop: np.ndarray) -> np.ndarray:

@@ -13,11 +13,12 @@ from tv_jax import tree as tree_lib
 from tv_jax import verifiers
 from tv_jax.edge import reading
 from tv_jax.engine.config import decode_config
-from tv_jax.engine.decode import Prompt
+from tv_jax.engine.decode import Prompt, time_in_turn
 from tv_jax.engine.generate import decode_all, read_prompts
 from tv_jax.engine.pair import Pair
+from tv_jax.engine.results import Estimate
 from tv_jax.tree import Tree
-from tv_jax.tune import choosing, sampling, timing
+from tv_jax.tune import choosing, sampling
 from tv_jax.tune.results import TUNED, Row, Tuned
 from tv_jax.verifiers import Decide, Verifier
 
@@ -27,8 +28,8 @@ TREES = ("chain:5", "kary:2x5", "eagle")
 # The wide tree has at least about so many nodes, and more than are asked for.
 # With fewer there is little to choose from.
 _LEAST, _TIMES = 64, 1.2
-# On so many prompts costs are fitted, and then all trees are timed.
-_FEW, _MANY = 3, 12
+# On so many prompts trees are timed.
+_TIMED = 12
 _PLAIN = "plain"
 
 
@@ -42,7 +43,6 @@ def tune(
   budgets: Sequence[int] = BUDGETS,
   trees: Sequence[str] = TREES,
   template: str = "raw",
-  max_new_tokens: int = 32,
   speed: bool = True,
   say: Callable[[str], None] = lambda line: None,
   **options,
@@ -60,10 +60,9 @@ def tune(
     trees: Trees to compare with, by name; those of no fixed nodes, or not for
       the rule, are left out.
     template: How strings become tokens.
-    max_new_tokens: For each prompt.
-    speed: Whether to time trees, and to find the fastest.
+    speed: Whether to time all of these trees, and to find the fastest.
     say: Called with a line at each step.
-    **options: More of `generate`'s: proposal, temperature, seed, batch_size, ..
+    **options: More of `generate`'s; max_new_tokens is 32 by default.
 
   Returns:
     The trees, with their lengths and speeds.
@@ -97,8 +96,9 @@ def tune(
       f"nodes={nodes}: {wide!r} has {most} drafted nodes of depth {depth} or"
       " less: give fewer, or a larger depth"
     )
-  options |= {"verifier": verifier, "max_new_tokens": max_new_tokens}
-  config = decode_config(pair, tree=wide, trace=max_new_tokens, **options)
+  options = {"verifier": verifier, "max_new_tokens": 32} | options
+  trace = options["max_new_tokens"]
+  config = decode_config(pair, tree=wide, trace=trace, **options)
   asked = read_prompts(pair, config, prompts, template=template)
   if len(asked) < 4 or len({tuple(x.tokens) for x in asked}) < len(asked):
     raise ValueError(
@@ -108,7 +108,7 @@ def tune(
   say(f"decoding {len(asked)} prompts with {wide!r}")
   run = decode_all(pair, config, asked)
   tuning, others = sampling.of_run(run).halves()
-  best = choosing.best(wide, tuning.mean, depth)
+  best = choosing.best(wide, tuning.worth.mean(axis=0), depth)
 
   name = f"{TUNED}{nodes}"
   chosen = {
@@ -119,8 +119,8 @@ def tune(
   assert config.proposal
   assert pair.draft
   notes = [
-    f"wide tree: {wide!r}; tuned on {tuning}, measured on {others} (the other"
-    " ones)"
+    f"wide tree: {wide!r}; tuned on {len(tuning.item)} cycles of every other"
+    f" prompt, measured on {len(others.item)} of the rest"
   ]
   if not (config.proposal.nested and rule.by_path):
     notes.append(
@@ -128,26 +128,14 @@ def tune(
       " on the rest of the tree: lengths of smaller trees are approximations;"
       " trust the decoded ones"
     )
-  timed: dict[str, timing.Timed] = {}
+  compared = chosen | compared
+  timed: dict[str, tuple[float, Estimate]] = {}
   if speed:
     # None was tuned on these.
     unseen = [asked[int(item)] for item in np.unique(others.item)]
-    compared[name] = chosen[name]
-    if len({tree.max_depth for tree in compared.values()}) == 1:
-      # Else what a level costs could not be fitted.
-      half = tree_lib.chain(max(1, depth // 2))
-      compared[f"chain:{half.max_depth}"] = half
-    timed = _time(pair, options, compared, unseen, _FEW, say)
-    cost = timing.fit([(tree, timed[x].cost) for x, tree in compared.items()])
-    candidate = _candidate(wide, tuning.mean, depth, cost)
-    if candidate not in compared.values():
-      compared["fast"] = candidate
-    timed = _time(pair, options, compared, unseen, _MANY, say)
-    notes.append(
-      f"fitted: a cycle takes {1e3 * cost.base:.2f} ms,"
-      f" {1e3 * cost.of_level:.2f} more a level, {1e3 * cost.of_node:.3f} a"
-      f" node, {1e3 * cost.of_branching:.2f} if it branches"
-    )
+    some = unseen[:: max(1, len(unseen) // _TIMED)][:_TIMED]
+    say(f"timing {', '.join([_PLAIN, *compared])}, on {len(some)} prompts")
+    timed = _time(pair, options, compared, some)
 
   def row(name: str, tree: Tree) -> Row:
     columns: dict[str, Any] = {}
@@ -156,14 +144,13 @@ def tune(
       columns["measured"] = others.length(places)
       columns["gain"] = others.gain(places, best[nodes])
     if name in timed:
-      columns["decoded"] = timed[name].length
-      columns["seconds"] = timed[name].cost
+      columns["seconds"], columns["decoded"] = timed[name]
     return Row(name=name, tree=tree, **columns)
 
   return Tuned(
     name=name,
-    rows={x: row(x, tree) for x, tree in (chosen | compared).items()},
-    plain=timed[_PLAIN].cost if speed else None,
+    rows={x: row(x, tree) for x, tree in compared.items()},
+    plain=timed[_PLAIN][0] if speed else None,
     check=run.check,
     settings={
       "verifier": config.name,
@@ -188,38 +175,33 @@ def _time(
   options: dict[str, Any],
   trees: Mapping[str, Tree],
   prompts: Sequence[Prompt],
-  count: int,
-  say: Callable[[str], None],
-) -> dict[str, timing.Timed]:
-  """Times plain decoding, and trees, on so many of the prompts."""
-  some = prompts[:: max(1, len(prompts) // count)][:count]
-  say(f"timing {', '.join([_PLAIN, *trees])}, in turn on {len(some)} prompts")
+) -> dict[str, tuple[float, Estimate]]:
+  """Times plain decoding and trees, in turn on each prompt, after warm-up.
+
+  So other work on the machine slows all of them alike. Reading the prompt does
+  not count.
+
+  Returns:
+    By name: the seconds of a cycle, a median over prompts; and its length.
+  """
   options = options | {"batch_size": 1, "panel": None}
   plain = options | {"verifier": None, "proposal": "without_replacement"}
   configs = {_PLAIN: decode_config(pair, **plain)}
   for name, tree in trees.items():
     configs[name] = decode_config(pair, **options, tree=tree)
-  return timing.measure(pair, configs, some)
-
-
-def _candidate(
-  wide: Tree, worth: np.ndarray, depth: int, cost: timing.Cost
-) -> Tree:
-  """Returns the tree that should be fastest, by what cycles cost.
-
-  Args:
-    wide: The tree that it is a part of.
-    worth: [N] what the wide tree's nodes are worth.
-    depth: How many levels it has at most.
-    cost: Of a cycle.
-  """
-  sets = []
-  for levels in range(1, depth + 1):
-    sets += choosing.best(wide, worth, levels)[1:]
-    if chain := choosing.places(wide, tree_lib.chain(levels)):
-      sets.append(chain)
-
-  def speed(nodes):
-    return (1 + worth[nodes].sum()) / cost(choosing.part(wide, nodes))
-
-  return choosing.part(wide, max(sets, key=speed))
+  longest = max(len(prompt.tokens) for prompt in prompts)
+  answered, _ = time_in_turn(pair, configs, prompts, longest)
+  items = [prompt.item for prompt in prompts]
+  timed = {}
+  for name, answers in answered.items():
+    cycles = np.array([int(answer.records.cycles[0]) for answer in answers])
+    seconds = np.array([answer.cycles for answer in answers])
+    accepted = [
+      answer.records.accepted[0, :count]
+      for answer, count in zip(answers, cycles, strict=True)
+    ]
+    timed[name] = (
+      float(np.median(seconds / cycles)),
+      Estimate.clustered(np.concatenate(accepted), np.repeat(items, cycles)),
+    )
+  return timed
