@@ -2,8 +2,10 @@
 
 import dataclasses
 
+import optax
+
 from bundled import tokens
-from tv_jax.distill.training import Schedule
+from tv_jax.distill import training
 from tv_jax.models.config import Config
 
 # Of the training rows.
@@ -12,6 +14,27 @@ SOURCE_ROWS = 0.12  # the share of rows with source text alone
 PROMPT_WEIGHT = 0.2  # of a user's token in the loss; an answer's has 1
 SOURCE_WEIGHT = 0.4  # of a token of the sources
 CONTEXT = 1024  # the most tokens that a model can take
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Schedule:
+  """How long, in which steps."""
+
+  steps: int  # in the first round
+  decay: int  # the last so many of them, in which the rate falls to 0
+  rate: float = 6e-3  # the highest learning rate
+  rows: int = 8  # B, in each step
+  warmup: int = 50  # steps until the rate is reached
+  again: int = 0  # steps of a second round: warmup, then down to 0
+
+  def learning_rate(self) -> optax.Schedule:
+    """Returns the rate of each step."""
+    first = training.ramp(self.steps, self.decay, self.rate, self.warmup)
+    if not self.again:
+      return first
+    rest = self.again - self.warmup
+    second = training.ramp(self.again, rest, self.rate, self.warmup)
+    return optax.join_schedules([first, second], [self.steps])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ import optax
 from absl import logging
 
 from bundled import data
+from bundled.settings import Schedule
 from tv_jax import models
 from tv_jax.distill import training
-from tv_jax.distill.training import Schedule
 from tv_jax.models import cache as caches
 from tv_jax.models import decoder, mask
 from tv_jax.models.config import Config
@@ -62,9 +62,9 @@ def train(
     init(key, decoder.Decoder(config)),
     jax.random.fold_in(key, 1),  # not the key of the initial parameters
     lambda step: data.rows(corpus, stage, step, schedule.rows),
-    schedule,
+    schedule.learning_rate(),
+    schedule.steps + schedule.again,
     path,
-    (),
     say=say,
   )
 

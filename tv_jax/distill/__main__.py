@@ -22,12 +22,6 @@ _TARGET = flags.DEFINE_string(
 _REVISION = flags.DEFINE_string(
   "target_revision", None, "Of a repository: a commit."
 )
-_BEGIN = flags.DEFINE_string(
-  "begin",
-  None,
-  "A draft of this kind, which training begins with: its layers, vocabulary and"
-  " rank stay. Default: one that begins as a part of the target.",
-)
 _OUT = flags.DEFINE_string("out", None, "The draft's directory.")
 _DATA = flags.DEFINE_string(
   "data",
@@ -92,12 +86,7 @@ def main(arguments: list[str]) -> None:
   elif _PROMPTS.value:
     asked = questions.load_questions(_PROMPTS.value)
     prompts = [question.turns[:1] for question in asked]
-  pair = pairs.load(
-    _BEGIN.value,
-    target,
-    draft_kind=settings.kind if _BEGIN.value else "none",
-    revision=_REVISION.value,
-  )
+  pair = pairs.load(None, target, draft_kind="none", revision=_REVISION.value)
   folder = f"runs/distill/{target.strip('/').replace('/', '-')}"
   folder += "-text" * bool(_TEXT.value)
   with progress.bar(1) as bar:

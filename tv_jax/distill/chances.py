@@ -11,16 +11,20 @@ of them are accepted is, as a share of the chance of the text,
 last, that one can be averaged: sum_x min(m p(x), R q(x)), with m the chance
 above and R the ratio of those before. Logarithms throughout.
 
-Axes: [..] any, U tokens that the draft knows, V vocabulary.
+Axes: [..] any, B rows, T tokens, W roots of a row, D levels, U tokens that the
+draft knows, V vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from tv_jax.distill.data import Rows, Shape
+from tv_jax.drafting import passes
 from tv_jax.models import Config
 
 RULES = ("token_level", "traversal")
@@ -102,3 +106,53 @@ class Known(NamedTuple):
       log_q, place[..., None], axis=-1, mode="fill", fill_value=-jnp.inf
     )
     return chance[..., 0]
+
+
+class Step(NamedTuple):
+  """A level of the chains that begin at some roots."""
+
+  place: jax.Array  # [B, W] of the token before
+  log_p: jax.Array  # [B, W, U] the target's law
+  log_q: jax.Array  # [B, W, U] the draft's
+  sure: jax.Array | None  # [B, W] how sure the draft is, if it says so
+  before: Prefix  # of the text's tokens up to this level
+  after: Prefix  # and with this level's
+
+
+def along(
+  module,
+  target: dict,
+  params: dict,
+  rows: Rows,
+  roots: jax.Array,
+  shape: Shape,
+  heat: jax.Array | tuple[float, float],
+) -> Iterator[Step]:
+  """Yields the levels of the chains that are the text's own.
+
+  Args:
+    module: The draft's.
+    target: The target's parameters, of which the unembedding is used.
+    params: The draft's.
+    rows: The conversations, with features and what the draft reads.
+    roots: [B, W] the places of the roots, which may be fewer than the shape's.
+    shape: Of the rows.
+    heat: The temperatures of target and draft.
+  """
+  known, prefix = Known.of(params, module.config), Prefix.empty(roots.shape)
+  first, places = jnp.asarray(rows.first), shape.W + shape.D - 1
+  x = passes.window(jnp.asarray(rows.features), first, places)
+  x = passes.logits(target, x.astype(passes.unembedding(target).dtype))
+  laws = known.columns(jax.nn.log_softmax(x / heat[0], axis=-1))
+  read = jnp.asarray(rows.read, module.config.dtype)
+  levels = passes.levels(module, params, rows.tokens, read, roots, shape.D)
+  for number, level in enumerate(levels):
+    place = roots + number
+    log_p = passes.at(laws, place - first[:, None])
+    log_q = jax.nn.log_softmax(level.logits / heat[1], axis=-1)
+    token = passes.at(rows.tokens, place + 1)
+    after = prefix.longer(
+      known.chance(log_p, token), known.chance(log_q, token)
+    )
+    yield Step(place, log_p, log_q, level.sure, prefix, after)
+    prefix = after

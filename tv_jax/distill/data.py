@@ -1,8 +1,7 @@
 """What training and scoring read: conversations, and the target's features.
 
-The target reads each conversation once. Its features make its laws again by one
-product with the unembedding; the normaliser of each law is kept beside them, so
-that a draft that knows few tokens needs few columns of that product.
+The target reads each conversation once. Its features make its laws again by a
+product with the unembedding.
 
 Axes: B rows, T tokens, W roots of a row, D levels, E embedding, J what a draft
 reads of a token.
@@ -10,8 +9,7 @@ reads of a token.
 
 from __future__ import annotations
 
-import bisect
-import functools
+import hashlib
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -20,12 +18,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tv_jax.distill.text import Conversation, about_target, writing_in
+from tv_jax.distill.text import Conversation, about_target
 from tv_jax.drafting import passes
+from tv_jax.edge import disk
 from tv_jax.engine.pair import Pair
+from tv_jax.models import Model
 
-# Conversations that the target reads together, and that a killed run loses.
-_ROWS = 8
+# Conversations of a file, which a killed run loses; and those that the target
+# reads together.
+BLOCK, _ROWS = 32, 8
 
 
 class Shape(NamedTuple):
@@ -50,7 +51,6 @@ class Rows(NamedTuple):
   first: np.ndarray | jax.Array  # [B] int32: the last token of the prompt
   end: np.ndarray | jax.Array  # [B] int32: the last token
   features: np.ndarray | jax.Array | None = None  # [B, T, E], final norm's
-  normaliser: np.ndarray | jax.Array | None = None  # [B, T] of the laws
   read: np.ndarray | jax.Array | None = None  # [B, T, J] what the draft reads
 
   @classmethod
@@ -65,24 +65,25 @@ class Rows(NamedTuple):
 
 
 class Corpus(NamedTuple):
-  """Conversations, and a table on disk with a row for each of their tokens."""
+  """Conversations, and what is read of each of their tokens."""
 
   text: Sequence[Conversation]
-  starts: Sequence[int]  # of each in the table
-  table: np.ndarray
+  tables: Sequence[pathlib.Path]  # of `BLOCK` conversations each, in order
+  width: int  # E
 
   def rows(self, which: Sequence[int], T: int) -> Rows:
     """Returns some of them, padded to T tokens."""
-    text = [self.text[i] for i in which]
-    padded = np.zeros((len(text), T), self.table.dtype)
-    for row, i in zip(padded, which, strict=True):
-      start, size = self.starts[i], len(self.text[i].tokens)
-      row[:size] = self.table[start : start + size]
-    features = padded["features"]
-    return Rows.of(text, T)._replace(
-      features=features,
-      normaliser=padded["normaliser"],
-      read=padded["read"] if padded["read"].shape[-1] else features,
+    parts = []
+    for i in which:
+      number, place = divmod(i, BLOCK)
+      table = np.load(self.tables[number], mmap_mode="r")
+      before = self.text[i - place : i]
+      start, size = sum(len(x.tokens) for x in before), len(self.text[i].tokens)
+      padding = (0, T - size), (0, 0)
+      parts.append(np.pad(table[start : start + size], padding))
+    features, read = np.split(np.stack(parts), [self.width], axis=-1)
+    return Rows.of([self.text[i] for i in which], T)._replace(
+      features=features, read=read if read.shape[-1] else features
     )
 
 
@@ -122,7 +123,6 @@ def read(
   pair: Pair,
   text: Sequence[Conversation],
   folder: pathlib.Path,
-  temperature: float,
   layers: tuple[int, ...] = (),
   say: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Corpus:
@@ -130,78 +130,42 @@ def read(
 
   Args:
     pair: The target.
-    text: What it reads, as `usable` returns it; another time there may be more.
-    folder: Where the table is kept: drafts that read the same layers share it.
-    temperature: Of the laws.
+    text: What it reads, as `usable` returns it.
+    folder: Where tables are kept. Their names are hashes of all that they were
+      made of, so that drafts which read the same share them.
     layers: Those whose outputs a draft reads; none: it reads the features.
     say: Is told what is done, how many conversations were read, and of how
       many.
   """
-  config, width = pair.target.config, pair.target.config.hidden_size
-  tokens = np.concatenate([x.tokens for x in text])
-  ends = np.cumsum([len(x.tokens) for x in text]).tolist()
-  starts = [0, *ends[:-1]]
-  row = np.dtype(
-    [
-      ("token", np.int32),
-      ("normaliser", np.float32),
-      ("features", np.float16, (width,)),
-      ("read", np.float16, (width * len(layers),)),
-    ]
-  )
-  path = folder / f"{'-'.join(map(str, ('read', *layers)))}.bin"
-  about = {**about_target(pair), "temperature": temperature}
-  with writing_in(folder, "read.json", about):
-    path.touch()
-    count = min(path.stat().st_size // row.itemsize, len(tokens))
-    if count:
-      before = np.memmap(path, row, "r", shape=(count,))["token"]
-      if (before != tokens[:count]).any():
-        raise ValueError(f"{path} is of other text: give another --data")
-    done = bisect.bisect_right(ends, count)
-    if done < len(text):  # those that are read together are, once more
-      done = done // _ROWS * _ROWS
-    # Never cut off: another draft may be reading what is behind.
-    with path.open("r+b") as file:
-      file.seek(row.itemsize * starts[done] if done < len(text) else 0)
-      for start in range(done, len(text), _ROWS):
-        say("reading it", start, len(text))
-        block = text[start : start + _ROWS]
-        size = _up(max(len(x.tokens) for x in block), 64)
-        padded = np.zeros((_ROWS, size), np.int32)
-        padded[: len(block)] = Rows.of(block, size).tokens
-        features, outputs = passes.of_target(pair.target, layers, padded)
-        features = _halved(features)
-        table = np.zeros(padded.shape, row)
-        table["token"], table["features"] = padded, features
-        table["normaliser"] = _normalisers(
-          config, pair.target.params, features, temperature
-        )
-        if layers:
-          table["read"] = _halved(outputs)
-        for rows, conversation in zip(table, block, strict=False):
-          file.write(rows[: len(conversation.tokens)].tobytes())
-        file.flush()
-  return Corpus(text, starts, np.memmap(path, row, "r", shape=(len(tokens),)))
+  folder.mkdir(parents=True, exist_ok=True)
+  about, tables = about_target(pair), []
+  for start in range(0, len(text), BLOCK):
+    block = text[start : start + BLOCK]
+    digest = hashlib.sha256(repr([about, layers, *block]).encode()).hexdigest()
+    tables.append(folder / f"read-{digest[:16]}.npy")
+    if not tables[-1].exists():
+      say("reading it", start, len(text))
+      parts = [
+        _table(pair.target, block[i : i + _ROWS], layers)
+        for i in range(0, len(block), _ROWS)
+      ]
+      with disk.whole(tables[-1]) as file:
+        np.save(file, np.concatenate(parts))
+  return Corpus(text, tables, pair.target.config.hidden_size)
 
 
-def _halved(x: jax.Array) -> jax.Array:
-  """Returns it in float16; what is too large becomes the largest there is."""
+def _table(target: Model, text: Sequence[Conversation], layers) -> np.ndarray:
+  """Has the target read `_ROWS` conversations: [tokens, E + J], float16."""
+  size = _up(max(len(x.tokens) for x in text), 64)
+  padded = np.zeros((_ROWS, size), np.int32)
+  padded[: len(text)] = Rows.of(text, size).tokens
+  features, outputs = passes.of_target(target, layers, padded)
+  both = jnp.concatenate([features, outputs], -1) if layers else features
+  # What is too large becomes the largest; bfloat16 would round that up.
   most = float(jnp.finfo(jnp.float16).max)
-  # bfloat16 would round that up.
-  return jnp.clip(x.astype(jnp.float32), -most, most).astype(jnp.float16)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _normalisers(config, params, features, temperature) -> jax.Array:
-  """Returns the normalisers [B, T]."""
-
-  def normaliser(row):
-    logits = passes.logits(params, row.astype(config.dtype))
-    return jax.nn.logsumexp(logits / temperature, axis=-1)
-
-  # A row at a time: [T, V] is large.
-  return jax.lax.map(normaliser, features)
+  both = jnp.clip(both.astype(jnp.float32), -most, most).astype(jnp.float16)
+  rows = zip(np.asarray(both), text, strict=False)
+  return np.concatenate([row[: len(x.tokens)] for row, x in rows])
 
 
 def _up(size: int, step: int) -> int:

@@ -18,7 +18,6 @@ import numpy as np
 from tv_jax import probs
 from tv_jax.distill import data, drafts, learning, scoring, training
 from tv_jax.distill import text as texts
-from tv_jax.distill.chances import Known
 from tv_jax.distill.data import Shape
 from tv_jax.distill.scoring import Scores
 from tv_jax.distill.text import Conversation, Writing, option
@@ -44,9 +43,6 @@ class Training:
   """How a draft is made; the fields are flags of the command as well."""
 
   kind: str = option("eagle", f"One of {', '.join(drafts.KINDS)}.")
-  kl: float = option(
-    0.1, "The share of KL(p, q) in the loss, 0 to 1; see docs/distill.md."
-  )
   depth: int = option(
     4, "Levels of the chains that it learns; a DSpark draft has no more."
   )
@@ -93,8 +89,7 @@ def distill(
   """Makes a draft, or goes on where a run was stopped.
 
   Args:
-    pair: The target. If it has a draft, training begins with that: its layers,
-      vocabulary and rank stay.
+    pair: The target; a draft is not used.
     out: The draft's directory.
     settings: How it is trained.
     data_folder: Where the target's text is kept: drafts of one target share it.
@@ -115,12 +110,18 @@ def distill(
   target, heat = pair.target, writing.temperature
   # A temperature of 0 has no laws to learn from.
   checks.read(checks.number(probs.COLDEST), heat, "temperature")
-  checks.read(checks.number(0, 1), settings.kl, "kl")
   for name in ("depth", "rows", "length", "held_out"):
     checks.read(checks.integer(1), getattr(settings, name), name)
   checks.read(checks.list_of(checks.integer(0)), settings.layers, "layers")
-  drafts.check(settings.kind, pair, settings.layers, settings.depth)
-  about = _about(pair, settings, writing, text)
+  drafts.check(settings.kind, target, settings.layers)
+  about = {
+    "target": reading.name_of(target.source),
+    "training": dataclasses.asdict(settings),
+    "writing": dataclasses.asdict(writing),
+  }
+  if text is not None:
+    digest = hashlib.sha256(repr([*text]).encode()).hexdigest()[:16]
+    about["writing"] = {"temperature": heat, "text": digest}
   out.mkdir(parents=True, exist_ok=True)
   if any(out.iterdir()) and not (out / ABOUT).exists():
     raise ValueError(f"{out} holds something else: give another --out")
@@ -131,27 +132,18 @@ def distill(
     )
   text = data.usable(text, target.config.vocab_size)
   layers = drafts.read_by(settings.kind, target.config)
-  if pair.draft is not None:
-    layers = pair.draft.config.target_layers
-  corpus = data.read(pair, text, folder, heat, layers, say)
+  corpus = data.read(pair, text, folder, layers, say)
   held, kept = _split(text, settings)
   first_key, step_key = jax.random.split(jax.random.key(settings.seed))
-  if pair.draft is None:
-    draft = drafts.make(
-      settings.kind,
-      target,
-      first_key,
-      settings.layers,
-      frequent([text[i] for i in kept], settings.vocabulary, target.config),
-      settings.depth,
-      settings.rank,
-    )
-  else:
-    draft = drafts.begun(pair.draft)
-  known = Known.of(draft.params, draft.module.config)
-  laws = known.columns(passes.unembedding(target.params)).astype("float32")
-  shape = Shape.of([text[i] for i in kept], settings.depth)
-  roots = settings.roots or (ROOTS if settings.kind == "dspark" else 0)
+  draft = drafts.make(
+    settings.kind,
+    target,
+    first_key,
+    settings.layers,
+    frequent([text[i] for i in kept], settings.vocabulary, target.config),
+    settings.depth,
+    settings.rank,
+  )
 
   def score(trained):
     params = trained | draft.borrowed
@@ -179,28 +171,27 @@ def distill(
       lengths = f", held out {mean:.3f} tokens"
     say("training", number, total, f"loss {loss:.3f}{lengths}")
 
+  shape = Shape.of([text[i] for i in kept], settings.depth)
+  roots = settings.roots or (ROOTS if settings.kind == "dspark" else 0)
+  steps = settings.steps
   digest = hashlib.sha256(disk.to_bytes(about)).hexdigest()[:8]
   name = f"{out.name}-{digest}"
   with contextlib.ExitStack() as resources:
     remedy = "wait for it, or give --out another name"
     disk.lock(folder, resources, f"{name}.lock", remedy)
     trained = training.train(
-      functools.partial(
-        learning.loss, draft.module, shape, roots, settings.kl, heat
-      ),
+      functools.partial(learning.loss, draft.module, shape, roots, heat),
       draft.trained,
       step_key,
       functools.partial(
         data.step_rows, corpus, kept, settings.rows, settings.seed, shape.T
       ),
-      training.Schedule(
-        steps=settings.steps,
-        decay=settings.steps * 6 // 10,
-        rate=settings.rate,
-        warmup=max(1, min(50, settings.steps // 10)),
+      training.ramp(
+        steps, steps * 6 // 10, settings.rate, max(1, min(50, steps // 10))
       ),
+      steps,
       folder / f"{name}.npz",
-      (laws, draft.borrowed),
+      ({"unembedding": passes.unembedding(target.params)}, draft.borrowed),
       save_every=SAVE,
       say=tell,
     )
@@ -208,23 +199,6 @@ def distill(
   drafts.save(out, draft._replace(trained=trained))
   disk.write_atomic(out / "README.md", _card(about, scores))
   return scores
-
-
-def _about(pair: Pair, settings: Training, writing: Writing, text) -> dict:
-  """Returns what is kept of how a draft is made."""
-  about = {
-    "target": reading.name_of(pair.target.source),
-    "training": dataclasses.asdict(settings),
-    "writing": dataclasses.asdict(writing),
-  }
-  if text is not None:
-    digest = hashlib.sha256(repr([*text]).encode()).hexdigest()[:16]
-    about["writing"] = {"temperature": writing.temperature, "text": digest}
-  if pair.draft is not None:
-    for name in ("layers", "vocabulary", "rank"):  # that draft's stay
-      del about["training"][name]
-    about["training"]["begin"] = reading.name_of(pair.draft.source)
-  return about
 
 
 def _card(about: dict, scores: Scores) -> str:

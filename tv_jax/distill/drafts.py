@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +12,6 @@ import numpy as np
 
 from tv_jax import models
 from tv_jax.edge import checks
-from tv_jax.engine.pair import Pair
 from tv_jax.models import (
   Config,
   Model,
@@ -33,12 +32,15 @@ class Kind(NamedTuple):
   layers: tuple[int, ...]
   # How many outputs of the target's layers it reads, as published ones do.
   reads: int = 0
+  families: Collection[str] = ()  # of targets; none: any
 
 
 KINDS = {
   "independent": Kind(decoder.Decoder, (0, -1)),
-  "eagle": Kind(lambda config: eagle.Eagle(config, True), (-1,)),
-  "eagle3": Kind(eagle3.Eagle3, (-1,), 3),
+  "eagle": Kind(
+    lambda config: eagle.Eagle(config, True), (-1,), 0, eagle.FAMILIES
+  ),
+  "eagle3": Kind(eagle3.Eagle3, (-1,), 3, eagle3.LAYOUTS),
   "dspark": Kind(dspark.DSpark, (-2, -1), 5),
 }
 
@@ -56,50 +58,22 @@ class Trainee(NamedTuple):
     return self.trained | self.borrowed
 
 
-def check(kind: str, pair: Pair, layers: Sequence[int], depth: int) -> None:
-  """Refuses a draft that cannot be made for a target.
+def check(kind: str, target: Model, layers: Sequence[int]) -> None:
+  """Refuses a draft that cannot be made.
 
   Args:
     kind: One of `KINDS`.
-    pair: The target. If there is a draft, training begins with that.
-    layers: Those of the target that a new draft begins with.
-    depth: Of the chains that it learns.
+    target: Its target.
+    layers: Those of the target that it begins with.
   """
   checks.read(checks.one_of(KINDS), kind, "kind")
-  target, draft = pair.target, pair.draft
+  if families := KINDS[kind].families:
+    what = f"{target.source}: the target of kind={kind!r}"
+    borrowed.check_family(target.config, families, what)
   last = target.config.num_hidden_layers - 1
-  if kind == "eagle":
-    borrowed.check_family(
-      target.config,
-      eagle.FAMILIES,
-      f"{target.source}: an EAGLE-1 head's target",
-    )
-  if kind == "eagle3":
-    borrowed.check_family(
-      target.config, eagle3.LAYOUTS, f"{target.source}: an EAGLE-3 head"
-    )
-  if draft is None:
-    most = 1 if kind.startswith("eagle") else last + 1
-    if len(layers) > most or max(layers, default=0) > last:
-      raise ValueError(
-        f"layers={[*layers]}: give {most} at most, of 0 to {last}"
-      )
-    return
-  if kind != pair.draft_kind:
-    raise ValueError(
-      f"{draft.source} is of kind {pair.draft_kind!r}: kind={kind!r} cannot"
-      " begin with it"
-    )
-  if kind == "independent" and not draft.config.shares_embedding:
-    raise ValueError(
-      f"{draft.source} has an embedding of its own: begin with a draft that"
-      " tv_jax.distill made"
-    )
-  if draft.config.block and depth > draft.config.block.size:
-    raise ValueError(
-      f"depth={depth}: {draft.source} drafts {draft.config.block.size} levels"
-      " at most"
-    )
+  most = 1 if kind.startswith("eagle") else last + 1
+  if len(layers) > most or max(layers, default=0) > last:
+    raise ValueError(f"layers={[*layers]}: give {most} at most, of 0 to {last}")
 
 
 def read_by(kind: str, target: Config) -> tuple[int, ...]:
@@ -115,16 +89,6 @@ def read_by(kind: str, target: Config) -> tuple[int, ...]:
   if kind == "eagle3" and len(layers) < 2:  # it has two at least
     layers = [decoder.INPUT, *layers]
   return tuple(layers)
-
-
-def begun(draft: Model) -> Trainee:
-  """Makes a draft that begins as one that is there."""
-  config = dataclasses.replace(draft.config, dtype="float32")
-  trained = _wide(draft.params)
-  taken = {
-    name: trained.pop(name) for name in decoder.OF_TARGET if name in trained
-  }
-  return Trainee(draft.module.clone(config=config), trained, taken)
 
 
 def make(

@@ -9,10 +9,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from tv_jax.distill.chances import Known, Prefix, overlap
+from tv_jax.distill.chances import along, overlap
 from tv_jax.distill.data import Rows, Shape
-from tv_jax.drafting import passes
-from tv_jax.models import decoder
 
 # So much is added of what teaches a draft to say how sure it is.
 _SURE = 0.1
@@ -22,60 +20,38 @@ def loss(
   module,
   shape: Shape,
   roots: int,
-  kl: float,
   heat: float,
-  laws,
-  borrowed,
+  target: dict,
+  borrowed: dict,
   trained,
   key,
   rows: Rows,
 ) -> tuple[jax.Array, dict]:
   """Returns the loss of some conversations, and nothing more to log.
 
-  Of each token that is the chance that it is the first to be rejected by the
-  traversal, where what comes before it is a constant: the draft learns less
-  where a chain seldom gets. Where it gives a likely token next to nothing, that
-  hardly changes with it; a share of KL(p, q) does.
+  It is KL(p, q) up to what does not depend on q, summed over the levels.
 
   Args:
     module: The draft's.
     shape: Of the conversations.
     roots: So many of a row's are taken, drawn anew; 0: all.
-    kl: The share of KL(p, q), up to what does not depend on q.
     heat: The temperature of the laws.
-    laws: [E, U] the target's unembedding, of the tokens that the draft knows.
+    target: The target's parameters, of which the unembedding is used.
     borrowed: Parameters that stay.
     trained: Parameters that are trained.
     key: For which roots are taken.
     rows: The conversations, as `Corpus.rows` returns them.
   """
-  W, D = shape.W, shape.D
   params = trained | borrowed
-  known = Known.of(params, module.config)
-  features, read = (
-    jnp.asarray(x, jnp.float32) for x in (rows.features, rows.read)
-  )
-  log_p = passes.window(features, rows.first, W + D - 1)
-  log_p = decoder.logits(log_p, laws) / heat
-  log_p -= passes.window(rows.normaliser, rows.first, W + D - 1)[..., None]
-  places = choose_roots(roots or W, W, rows, key)
+  places = choose_roots(roots or shape.W, shape.W, rows, key)
   count = jnp.sum(places < rows.end[:, None], dtype=jnp.float32)
-  prefix, total = Prefix.empty(places.shape), jnp.zeros([])
-  levels = passes.levels(module, params, rows.tokens, read, places, D)
-  for number, level in enumerate(levels):
-    place = places + number
-    law = passes.at(log_p, place - rows.first[:, None])
-    token = passes.at(rows.tokens, place + 1)
-    log_q = jax.nn.log_softmax(level.logits / heat, axis=-1)
-    before = jax.lax.stop_gradient(prefix)
-    first = before.chance("traversal")
-    first -= before.next_chance("traversal", law, log_q)
-    value = (1 - kl) * first
-    value -= kl * jnp.sum(jnp.exp(law) * log_q, axis=-1)
-    if level.sure is not None:
-      value += _SURE * unsure(level.sure, overlap(law, log_q))
-    total += jnp.sum(jnp.where(place < rows.end[:, None], value, 0)) / count
-    prefix = prefix.longer(known.chance(law, token), known.chance(log_q, token))
+  total = jnp.zeros([])
+  for step in along(module, target, params, rows, places, shape, (heat, heat)):
+    value = -jnp.sum(jnp.exp(step.log_p) * step.log_q, axis=-1)
+    if step.sure is not None:
+      value += _SURE * unsure(step.sure, overlap(step.log_p, step.log_q))
+    inside = step.place < rows.end[:, None]
+    total += jnp.sum(jnp.where(inside, value, 0)) / count
   return total, {}
 
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tv_jax import probs
-from tv_jax.distill.chances import RULES, Known, Prefix
+from tv_jax.distill.chances import RULES, along
 from tv_jax.distill.data import Rows, Shape, usable
 from tv_jax.distill.text import Conversation
 from tv_jax.drafting import passes
@@ -145,31 +145,21 @@ def measure(
     heat: [2] the temperatures of target and draft.
     shape: Of the rows.
   """
-  W, D = shape.W, shape.D
-  features, read = (
-    jnp.asarray(x, module.config.dtype) for x in (rows.features, rows.read)
-  )
-  wide = passes.logits(target, passes.window(features, rows.first, W + D - 1))
-  wide = jax.nn.log_softmax(wide / heat[0], axis=-1)
-  following = passes.window(rows.tokens, rows.first + 1, W + D - 1)
-  known = Known.of(params, module.config)
-  prefix = Prefix.empty((len(rows.tokens), W))
+  first = jnp.asarray(rows.first)[:, None]
+  roots = first + jnp.arange(shape.W, dtype=jnp.int32)[None]
   chances = []
-  roots = (
-    jnp.asarray(rows.first)[:, None] + jnp.arange(W, dtype=jnp.int32)[None]
-  )
-  levels = passes.levels(module, params, rows.tokens, read, roots, D)
-  for number, level in enumerate(levels):
-    log_p, token = (x[:, number : number + W] for x in (wide, following))
-    log_q = jax.nn.log_softmax(level.logits / heat[1], axis=-1)
-    laws = known.columns(log_p), log_q
-    averaged = [prefix.next_chance(rule, *laws) for rule in RULES]
-    log_p = jnp.take_along_axis(log_p, token[..., None], axis=-1)[..., 0]
-    prefix = prefix.longer(log_p, known.chance(log_q, token))
-    exact = [prefix.chance(rule) for rule in RULES]
-    # [B, 2, 2, W]
-    pairs = [*zip(exact, averaged, strict=True)]
-    chances.append(jnp.stack([jnp.stack(x, 1) for x in pairs], axis=1))
+  for step in along(module, target, params, rows, roots, shape, heat):
+    pairs = [  # [B, 2, W] of each rule
+      jnp.stack(
+        [
+          step.after.chance(rule),
+          step.before.next_chance(rule, step.log_p, step.log_q),
+        ],
+        axis=1,
+      )
+      for rule in RULES
+    ]
+    chances.append(jnp.stack(pairs, axis=1))
   return jnp.stack(chances, axis=3)
 
 

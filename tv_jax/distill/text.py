@@ -93,7 +93,10 @@ def write(
   if prompts is not None:
     about["prompts"] = hashlib.sha256(repr(prompts).encode()).hexdigest()[:8]
   path, count, text = folder / FILE, writing.conversations, []
-  with writing_in(folder, ABOUT, about):
+  folder.mkdir(parents=True, exist_ok=True)
+  with contextlib.ExitStack() as resources:
+    disk.lock(folder, resources, remedy="wait for it, or give another --data")
+    check_same(folder / ABOUT, about, "--data")
     if path.exists():
       whole = path.read_bytes().rfind(b"\n") + 1
       os.truncate(path, whole)  # half a line is cut off
@@ -166,16 +169,6 @@ def about_target(pair: Pair) -> dict:
     "files": sources.of_model("target", str(pair.path), pair.revision),
     "dtype": pair.target.config.dtype,
   }
-
-
-@contextlib.contextmanager
-def writing_in(folder: pathlib.Path, name: str, about: dict):
-  """Locks a folder, in which files are made as the file `name` says."""
-  folder.mkdir(parents=True, exist_ok=True)
-  with contextlib.ExitStack() as resources:
-    disk.lock(folder, resources, remedy="wait for it, or give another --data")
-    check_same(folder / name, about, "--data")
-    yield
 
 
 def check_same(path: pathlib.Path, about: dict, flag: str) -> None:

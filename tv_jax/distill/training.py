@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable
@@ -30,40 +29,29 @@ def _dimensions(path, leaf) -> MuonDimensionNumbers | None:
   return None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Schedule:
-  """How long, in which steps."""
+def ramp(steps: int, decay: int, rate: float, warmup: int) -> optax.Schedule:
+  """Returns a rate that goes up, along and down to 0, all straight.
 
-  steps: int  # in the first round
-  decay: int  # the last so many of them, in which the rate falls to 0
-  rate: float = 6e-3  # the highest learning rate
-  rows: int = 8  # B, in each step
-  warmup: int = 50  # steps until the rate is reached
-  again: int = 0  # steps of a second round: warmup, then down to 0
-
-
-def learning_rate(schedule: Schedule) -> optax.Schedule:
-  """Goes up, along and down to 0, all straight; perhaps up and down again."""
-  high = schedule.rate
+  Args:
+    steps: In all.
+    decay: The last so many of them, in which the rate falls.
+    rate: The highest.
+    warmup: The first so many, in which it rises.
+  """
   parts = [
-    optax.linear_schedule(0.0, high, schedule.warmup),
-    optax.constant_schedule(high),
-    optax.linear_schedule(high, 0.0, schedule.decay),
+    optax.linear_schedule(0.0, rate, warmup),
+    optax.constant_schedule(rate),
+    optax.linear_schedule(rate, 0.0, decay),
   ]
-  starts = [schedule.warmup, schedule.steps - schedule.decay]
-  if schedule.again:
-    rest = schedule.again - schedule.warmup
-    parts += [parts[0], optax.linear_schedule(high, 0.0, rest)]
-    starts += [schedule.steps, schedule.steps + schedule.warmup]
-  return optax.join_schedules(parts, starts)
+  return optax.join_schedules(parts, [warmup, steps - decay])
 
 
-def optimizer(schedule: Schedule) -> optax.GradientTransformation:
+def optimizer(rate: optax.Schedule) -> optax.GradientTransformation:
   """Makes Muon for the matrices inside the layers, and AdamW for all else."""
   return optax.chain(
     optax.clip_by_global_norm(1.0),
     optax.contrib.muon(
-      learning_rate(schedule),
+      rate,
       weight_decay=0.1,
       # Steps as long as Adam's, so that one rate serves both.
       consistent_rms=0.2,
@@ -86,7 +74,8 @@ def train(
   params: dict,
   key: jax.Array,
   rows: Callable[[int], Any],
-  schedule: Schedule,
+  rate: optax.Schedule,
+  steps: int,
   path: pathlib.Path,
   frozen: tuple = (),
   *,
@@ -103,7 +92,8 @@ def train(
     params: The initial parameters.
     key: Where all random numbers of the steps come from.
     rows: What a step reads, by its number; the first is 0.
-    schedule: How long, in which steps.
+    rate: The learning rate, by step.
+    steps: How many there are.
     path: The checkpoint's file.
     frozen: Parameters that are not trained.
     save_every: Steps between checkpoints.
@@ -113,16 +103,15 @@ def train(
   Returns:
     The trained parameters.
   """
-  tool = optimizer(schedule)
+  tool = optimizer(rate)
   state = params, tool.init(params)
-  leaves, made_of = jax.tree.flatten(state)
+  leaves, structure = jax.tree.flatten(state)
   done = 0
   if path.exists():
     with np.load(path) as file:
       done = int(file["done"])
       kept = [jnp.asarray(file[f"arr_{i}"]) for i in range(len(leaves))]
-    state = jax.tree.unflatten(made_of, kept)
-  total = schedule.steps + schedule.again
+    state = jax.tree.unflatten(structure, kept)
 
   @functools.partial(jax.jit, donate_argnums=0)
   def step(state, frozen, key, rows):
@@ -136,11 +125,11 @@ def train(
       params = optax.apply_updates(params, change)
     return (params, memory), {"loss": value, **seen}
 
-  for number in range(done + 1, total + 1):
-    own = jax.random.fold_in(key, number - 1)
-    state, seen = step(state, frozen, own, rows(number - 1))
-    say(number, total, state[0], seen)
-    if number % save_every == 0 or number == total:
+  for number in range(done + 1, steps + 1):
+    step_key = jax.random.fold_in(key, number - 1)
+    state, seen = step(state, frozen, step_key, rows(number - 1))
+    say(number, steps, state[0], seen)
+    if number % save_every == 0 or number == steps:
       with disk.whole(path) as file:
         np.savez(file, *map(np.asarray, jax.tree.leaves(state)), done=number)
   return state[0]
